@@ -9,13 +9,10 @@
 #include "exec/internal.h"
 
 #include <string.h>
-#include <time.h>
 
-#include "base/relax.h"
 #include "base/util.h"
 
-#define LOOK_NS 50000u /* so long it looks all the time, */
-#define NAP_NS  20000u /* then so often */
+#define LOOK_NS 1000000u
 
 static bool is_apart(const struct exec_rank *rank)
 {
@@ -23,14 +20,6 @@ static bool is_apart(const struct exec_rank *rank)
 }
 
 /* --- for the transport ------------------------------------------------------------------------ */
-
-static void *stream(void *context, uint32_t rank, int *ret_ordinal)
-{
-    const struct pst_exec *exec = context;
-    const struct pst_device_ops *device = exec->config.device;
-
-    return device->stream == NULL ? NULL : device->stream(exec->ranks[rank].device, ret_ordinal);
-}
 
 static void *region(void *context, uint32_t rank, uint64_t *ret_bytes)
 {
@@ -40,82 +29,12 @@ static void *region(void *context, uint32_t rank, uint64_t *ret_bytes)
     return exec->ranks[rank].base;
 }
 
-static void upload(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->upload(exec->ranks[rank].device, dst, src, bytes);
-}
-
-static void download(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->download(exec->ranks[rank].device, dst, src, bytes);
-}
-
-static pst_status mark_create(void *context, uint32_t rank, struct pst_mark **ret_mark,
-                              struct pst_error *err)
-{
-    const struct pst_exec *exec = context;
-
-    return exec->config.device->mark_create(exec->ranks[rank].device, exec->config.recorder != NULL,
-                                            ret_mark, err);
-}
-
-static void mark(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->mark(exec->ranks[rank].device, queue, mark);
-}
-
-static void follow(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->follow(exec->ranks[rank].device, queue, mark);
-}
-
-static void move(void *context, uint32_t rank, uint32_t queue, void *dst, const void *src,
-                 uint64_t bytes)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->move(exec->ranks[rank].device, queue, dst, src, bytes);
-}
-
-static void sum(void *context, uint32_t rank, uint32_t queue, float *dst, const float *src,
-                uint64_t elems)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->add(exec->ranks[rank].device, queue, dst, src, elems);
-}
-
-static pst_status pinned(void *context, uint32_t rank, uint64_t bytes, void **ret_base,
-                         struct pst_error *err)
-{
-    const struct pst_exec *exec = context;
-
-    return exec->config.device->pinned(exec->ranks[rank].device, bytes, ret_base, err);
-}
-
 struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
 {
     return (struct pst_transport_memory){
         .context = exec,
-        .upload = upload,
-        .download = download,
-        .stream = stream,
         .region = region,
-        .mark_create = mark_create,
-        .mark = mark,
-        .follow = follow,
-        .move = move,
-        .sum = sum,
         .timed = exec->config.recorder != NULL,
-        .pinned = pinned,
         .needs = exec_needs,
     };
 }
@@ -160,8 +79,12 @@ pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
     void *base;
     pst_status status;
 
-    if (!is_apart(rank)) {
-        return PST_OK;
+    status = exec_times_init(rank, err);
+    if (status == PST_OK && (is_apart(rank) || rank->copies.active)) {
+        status = config->device->mark_create(rank->device, false, &rank->last, err);
+    }
+    if (status != PST_OK || !is_apart(rank)) {
+        return status;
     }
     apart->load_bytes = train > eval ? train : eval;
     apart->load_bytes =
@@ -178,12 +101,7 @@ pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
     if (status == PST_OK) {
         status = make_marks(rank, apart->loaded, EXEC_LOADS, err);
     }
-    if (status == PST_OK) {
-        status = exec_times_init(rank, err);
-    }
-    if (status == PST_OK) {
-        status = exec_ranges_init(rank, err);
-    }
+    exec_ranges_init(rank);
     apart->active = status == PST_OK;
     if (status == PST_OK && config->transport->attach != NULL) {
         status = config->transport->attach(rank->exec->transport, rank->index, err);
@@ -193,40 +111,10 @@ pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
-pst_status exec_await(struct exec_rank *rank, struct pst_mark *mark, struct pst_error *err)
-{
-    const struct pst_device_ops *device = rank->exec->config.device;
-    const struct timespec nap = {.tv_nsec = NAP_NS};
-    uint64_t begin, now;
-
-    if (device->passed(rank->device, mark)) {
-        return PST_OK;
-    }
-    begin = now = pst_now_ns();
-    while (!device->passed(rank->device, mark)) {
-        if (atomic_load_explicit(&rank->exec->failed, memory_order_relaxed) != 0) {
-            return pst_fail(err, PST_ERR_CANCELLED, "run.aborted",
-                            "rank %u: another rank stopped the run", rank->index);
-        }
-        if (now - begin >= rank->exec->stall_ns) {
-            return pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
-                            "run stalled: rank %u has waited %.3g s for its device %s", rank->index,
-                            (double)rank->exec->stall_ns / 1e9, device->id);
-        }
-        if (now - begin < LOOK_NS) {
-            pst_relax();
-        } else {
-            nanosleep(&nap, NULL);
-        }
-        now = pst_now_ns();
-    }
-    return PST_OK;
-}
-
 static pst_status await_oldest(struct exec_rank *rank, struct pst_error *err)
 {
     struct exec_apart *apart = &rank->apart;
-    pst_status status = exec_await(rank, apart->ahead[apart->n_passed % EXEC_AHEAD], err);
+    pst_status status = exec_await(rank, apart->ahead[apart->n_passed % EXEC_AHEAD], NULL, err);
 
     apart->n_passed += status == PST_OK;
     return status;
@@ -235,13 +123,9 @@ static pst_status await_oldest(struct exec_rank *rank, struct pst_error *err)
 static pst_status set_mark(struct exec_rank *rank, struct pst_error *err)
 {
     struct exec_apart *apart = &rank->apart;
-    pst_status status = apart->times.status;
+    pst_status status = PST_OK;
 
-    if (status != PST_OK) {
-        if (err != NULL) {
-            *err = apart->times.error;
-        }
-    } else if (apart->n_set - apart->n_passed == EXEC_AHEAD) {
+    if (apart->n_set - apart->n_passed == EXEC_AHEAD) {
         status = await_oldest(rank, err);
     }
     if (status == PST_OK) {
@@ -253,26 +137,29 @@ static pst_status set_mark(struct exec_rank *rank, struct pst_error *err)
 
 pst_status exec_pace(struct exec_rank *rank, struct pst_error *err)
 {
+    if (rank->times.status != PST_OK && err != NULL) {
+        *err = rank->times.error;
+    }
+    if (rank->times.status != PST_OK) {
+        return rank->times.status;
+    }
     return rank->apart.active ? set_mark(rank, err) : PST_OK;
 }
 
 pst_status exec_join(struct exec_rank *rank, struct pst_error *err)
 {
-    pst_status status = PST_OK;
+    pst_status status = exec_pace(rank, err);
 
-    if (!is_apart(rank) || rank->device == NULL) {
-        return PST_OK;
-    }
-    if (rank->apart.active) {
-        status = set_mark(rank, err);
-    }
     while (status == PST_OK && rank->apart.n_passed < rank->apart.n_set) {
         status = await_oldest(rank, err);
     }
-    if (status != PST_OK) {
+    if (status != PST_OK || rank->device == NULL) {
         return status;
     }
     exec_times_read(rank);
+    if (!is_apart(rank)) {
+        return PST_OK;
+    }
     status = rank->exec->config.device->sync(rank->device, err);
     if (status != PST_OK) {
         pst_error_prefix(err, "rank %u", rank->index);
@@ -286,22 +173,23 @@ pst_status exec_join(struct exec_rank *rank, struct pst_error *err)
 void exec_settle(struct exec_rank *rank)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
-    const struct timespec nap = {.tv_nsec = NAP_NS};
     const uint64_t begin = pst_now_ns();
 
+    atomic_store(&rank->copies.quit, true);
     if (!exec_detach(rank)) {
         atomic_store(&rank->exec->stuck, true);
         return;
     }
-    for (uint32_t q = 0; rank->apart.active && q < PST_QUEUES; q++) {
-        struct pst_mark *mark = rank->apart.ahead[q];
+    for (uint32_t q = 0; rank->last != NULL && q < PST_QUEUES; q++) {
+        bool passed;
 
-        device->mark(rank->device, q, mark);
-        while (!device->passed(rank->device, mark) && pst_now_ns() - begin < rank->exec->stall_ns) {
-            nanosleep(&nap, NULL);
-        }
-        if (!device->passed(rank->device, mark)) {
+        device->mark(rank->device, q, rank->last);
+        do {
+            passed = device->wait(rank->device, rank->last, LOOK_NS);
+        } while (!passed && pst_now_ns() - begin < rank->exec->stall_ns);
+        if (!passed) {
             atomic_store(&rank->exec->stuck, true);
+            return;
         }
     }
 }
@@ -322,7 +210,7 @@ pst_status exec_load(struct exec_rank *rank, void *dst, const void *src, uint64_
         return PST_OK;
     }
     if (apart->n_loads >= EXEC_LOADS) {
-        status = exec_await(rank, apart->loaded[slot], err);
+        status = exec_await(rank, apart->loaded[slot], NULL, err);
     }
     if (status == PST_OK) {
         memcpy(staged, src, bytes);

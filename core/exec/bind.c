@@ -131,14 +131,8 @@ static pst_status bind_waits(struct exec_rank *rank, const struct exec_list *lis
 {
     const struct pst_program *program = list->program;
     const struct pst_instr *instr = &program->instrs[index];
-    uint32_t *waits = NULL;
+    uint32_t *waits = pst_arena_array(&rank->memory, instr->n_waits, sizeof *waits);
 
-    if (instr->n_waits > 0) {
-        waits = pst_arena_array(&rank->memory, instr->n_waits, sizeof *waits);
-        if (waits == NULL) {
-            return pst_fail_nomem(err);
-        }
-    }
     for (uint32_t i = 0; i < instr->n_waits; i++) {
         if (instr->waits[i] >= index - first) {
             return pst_fail(err, PST_ERR_BUG, "plan.illegal",
@@ -254,8 +248,8 @@ static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list,
             exec_bind_tie(rank, list->plan, instr->stage, section->phase % 2, &bound->tie, err);
     }
     if (status == PST_OK && instr->op == PST_I_REDUCE && is_posted(list->plan, instr)) {
-        status = exec_bind_reduce(rank, list->plan, instr->stage,
-                                  parity_of(program, section, instr->stage), &bound->reduce, err);
+        bound->reduce = exec_bind_reduce(rank, list->plan, instr->stage,
+                                         parity_of(program, section, instr->stage));
     }
     return status;
 }
@@ -276,10 +270,6 @@ pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struc
     list->workspace_end =
         pst_arena_array(&rank->memory, program->n_sections, sizeof *list->workspace_end);
     list->open = pst_arena_array(&rank->memory, 2 * (size_t)plan->n_stages + 1, sizeof *list->open);
-    if (list->instrs == NULL || list->calls == NULL || list->parts == NULL ||
-        list->workspace_end == NULL || list->open == NULL) {
-        return pst_fail_nomem(err);
-    }
     memset(list->open, 0xFF, (2 * (size_t)plan->n_stages + 1) * sizeof *list->open);
     for (uint32_t s = 0; s < program->n_sections; s++) {
         const struct pst_program_section *section = &program->sections[s];

@@ -17,9 +17,6 @@ static pst_status bind_kernel(struct exec_rank *rank, struct exec_list *list, ui
     void **o = pst_arena_array(&rank->memory, at.count, sizeof *o);
     pst_status status;
 
-    if (o == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < at.count; i++) {
         o[i] = exec_value(rank, program, operands[i]);
     }

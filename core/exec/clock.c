@@ -5,22 +5,6 @@
  */
 #include "exec/internal.h"
 
-#include "base/util.h"
-
-static uint64_t now(void *context, uint32_t rank)
-{
-    const struct pst_exec *exec = context;
-
-    return exec->config.device->now(exec->ranks[rank].device);
-}
-
-static void advance(void *context, uint32_t rank, uint64_t ns)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->advance(exec->ranks[rank].device, ns);
-}
-
 /* A message is all the tensors of an edge: one latency, however many pieces. */
 static struct pst_transfer_time transfer(void *context, uint32_t from, uint32_t to, uint64_t tag,
                                          uint64_t bytes)
@@ -57,12 +41,9 @@ struct pst_transport_times exec_clock_times(struct pst_exec *exec)
 {
     return (struct pst_transport_times){
         .context = exec,
-        .now = now,
-        .advance = advance,
         .transfer = transfer,
         .collective_ns = collective_ns,
         .node = node,
-        .hollow = (exec->config.device->flags & PST_DEVICE_HOLLOW) != 0,
     };
 }
 
@@ -73,13 +54,6 @@ void exec_clock_begin(struct exec_rank *rank, const struct exec_task *task)
     if (device->advance != NULL && (task->command == EXEC_STEP || task->command == EXEC_EVAL)) {
         device->advance(rank->device, task->posted_ns);
     }
-}
-
-uint64_t exec_clock_now(const struct exec_rank *rank)
-{
-    const struct pst_device_ops *device = rank->exec->config.device;
-
-    return device->now != NULL ? device->now(rank->device) : pst_now_ns();
 }
 
 void exec_clock_finish(struct exec_rank *rank)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Setting up what copies: the host arena, allocated once, rows with their pointers, threads.
+ * Setting up what copies: the host arena, allocated once, rows with their pointers, queues.
  */
 #include "exec/internal.h"
-
-#include <string.h>
-#include <time.h>
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
@@ -67,7 +64,7 @@ static pst_status bind_rows(struct exec_rank *rank, struct exec_list *list, stru
     const struct pst_program *program = list->program;
     uint64_t *rows =
         pst_arena_array(&rank->memory, program->n_values, EXEC_DIRECTIONS * sizeof *rows);
-    pst_status status = rows != NULL ? PST_OK : pst_fail_nomem(err);
+    pst_status status = PST_OK;
 
     for (uint32_t s = 0; s < program->n_sections && status == PST_OK; s++) {
         const struct pst_program_section *range = &program->sections[s];
@@ -85,45 +82,7 @@ static pst_status bind_rows(struct exec_rank *rank, struct exec_list *list, stru
     return status;
 }
 
-/* --- memory ----------------------------------------------------------------------------------- */
-
-/* A hollow device moves nothing, so its host arena needs no memory. */
-static pst_status make_arena(struct exec_rank *rank, uint64_t bytes, struct pst_error *err)
-{
-    struct exec_copies *copies = &rank->copies;
-    pst_status status = PST_OK;
-    void *base;
-
-    if (copies->ordered) {
-        status = rank->exec->config.device->pinned(rank->device, bytes, &base, err);
-        if (status == PST_OK) {
-            memset(base, 0xFF, bytes);
-            copies->host = base;
-        }
-        return status;
-    }
-    if ((rank->exec->config.device->flags & PST_DEVICE_HOLLOW) == 0) {
-        status = pst_guarded_init(&copies->block, bytes, err);
-    }
-    copies->host = (char *)copies->block.base;
-    return status;
-}
-
-static uint32_t longest_calls(const struct pst_program *program)
-{
-    uint32_t most = 0;
-
-    for (uint32_t s = 0; s < program->n_sections; s++) {
-        const struct pst_program_section *range = &program->sections[s];
-        uint32_t n = 0;
-
-        for (uint32_t i = range->first_instr; i < range->first_instr + range->n_instrs; i++) {
-            n += program->lists[i].n_calls;
-        }
-        most = n > most ? n : most;
-    }
-    return most;
-}
+/* --- queues ---------------------------------------------------------------------------------- */
 
 /* Postings of two visits of every section. */
 static uint32_t most_postings(const struct pst_program *program)
@@ -136,135 +95,94 @@ static uint32_t most_postings(const struct pst_program *program)
     return 2 * n + 1;
 }
 
-static bool make_queue(struct exec_rank *rank, const struct pst_program *program, uint32_t index)
-{
-    struct exec_copy_queue *queue = &rank->copies.queues[index];
+enum { REQUESTS = 8 }; /* of the device, for a row: marks, waits, moves, a look */
 
-    queue->rank = rank;
+static pst_status make_queue(struct exec_rank *rank, const struct pst_program *program,
+                             uint32_t index, struct pst_error *err)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+    struct exec_copy_queue *queue = &rank->copies.queues[index];
+    pst_status status = PST_OK;
+
     queue->n_ring = most_postings(program);
     queue->ring = pst_arena_array(&rank->memory, queue->n_ring, sizeof *queue->ring);
-    atomic_init(&queue->done, 0);
-    atomic_init(&queue->wanted, UINT64_MAX);
-    queue->n_ends = 2 * program->n_copies + 1;
-    queue->ends = pst_arena_array(&rank->memory, queue->n_ends, sizeof *queue->ends);
-    if (rank->exec->config.copies.check) {
-        queue->chunk = pst_arena_array(&rank->memory, EXEC_CHECK_BYTES, 1);
+    queue->n_rows = 2 * program->n_copies + 1;
+    queue->rows = pst_arena_array(&rank->memory, queue->n_rows, sizeof *queue->rows);
+    for (uint32_t i = 0; i < queue->n_rows && status == PST_OK; i++) {
+        status = device->mark_create(rank->device, false, &queue->rows[i].mark, err);
     }
-    return queue->ring != NULL && queue->ends != NULL &&
-           (queue->chunk != NULL || !rank->exec->config.copies.check);
+    if (status == PST_OK && device->queue_open != NULL) {
+        status =
+            device->queue_open(rank->device, index == EXEC_TO_HOST ? PST_QUEUE_OUT : PST_QUEUE_IN,
+                               REQUESTS * (uint64_t)queue->n_rows, err);
+    }
+    return status;
 }
 
-static bool make_tables(struct exec_rank *rank, struct exec_list *list)
+/* What is compared: sums of what is in the host arena, and of what the device has another copy. */
+static pst_status make_check(struct exec_rank *rank, const struct pst_program *program,
+                             struct pst_error *err)
 {
+    struct exec_copies *copies = &rank->copies;
+    uint64_t most = 1;
+    pst_status status = PST_OK;
+
+    for (uint32_t c = 0; c < program->n_copies; c++) {
+        most = program->copies[c].bytes > most ? program->copies[c].bytes : most;
+    }
+    copies->sums = pst_arena_array(&rank->memory, program->host_bytes / PST_VALUE_ALIGN + 1,
+                                   sizeof *copies->sums);
+    for (uint32_t q = 0; q < copies->n_queues && status == PST_OK; q++) {
+        status =
+            rank->exec->config.device->pinned(rank->device, most, &copies->queues[q].again, err);
+    }
+    return status;
+}
+
+static pst_status make_queues(struct exec_rank *rank, struct exec_list *list, struct pst_error *err)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
     const struct pst_program *program = list->program;
     struct exec_copies *copies = &rank->copies;
-    bool ok = true;
+    void *host = NULL;
+    pst_status status =
+        device->pinned(rank->device, program->host_bytes > 0 ? program->host_bytes : 1, &host, err);
 
+    copies->host = host;
     list->copies = pst_arena_array(&rank->memory, program->n_copies, sizeof *list->copies);
-    for (uint32_t q = 0; q < copies->n_queues; q++) {
-        ok = make_queue(rank, program, q) && ok;
+    if (status == PST_OK) {
+        status = device->mark_create(rank->device, false, &copies->calls_mark, err);
     }
-    if (rank->exec->config.copies.check && !copies->timed) {
-        copies->sums = pst_arena_array(&rank->memory, program->host_bytes / PST_VALUE_ALIGN + 1,
-                                       sizeof *copies->sums);
-        ok = ok && copies->sums != NULL;
+    for (uint32_t q = 0; q < copies->n_queues && status == PST_OK; q++) {
+        status = make_queue(rank, program, q, err);
     }
-    if (copies->timed) {
-        copies->call_ns = pst_arena_array(&rank->memory, (size_t)longest_calls(program) + 1,
-                                          sizeof *copies->call_ns);
-        ok = ok && copies->call_ns != NULL;
-    }
-    return ok && list->copies != NULL;
-}
-
-/* --- threads ---------------------------------------------------------------------------------- */
-
-static bool make_locks(struct exec_copies *copies)
-{
-    pthread_condattr_t attributes;
-    bool ok;
-
-    if (pthread_condattr_init(&attributes) != 0) {
-        return false;
-    }
-    ok = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-         pthread_cond_init(&copies->changed, &attributes) == 0;
-    pthread_condattr_destroy(&attributes);
-    if (ok && pthread_mutex_init(&copies->mutex, NULL) != 0) {
-        pthread_cond_destroy(&copies->changed);
-        ok = false;
-    }
-    copies->ready = ok;
-    return ok;
-}
-
-static pst_status start_threads(struct exec_copies *copies, struct pst_error *err)
-{
-    if (!make_locks(copies)) {
-        return pst_fail_nomem(err);
-    }
-    for (uint32_t q = 0; q < copies->n_queues; q++) {
-        struct exec_copy_queue *queue = &copies->queues[q];
-
-        if (pthread_create(&queue->thread, NULL, exec_copies_main, queue) != 0) {
-            return pst_fail(err, PST_ERR_NOMEM, "machine.threads",
-                            "cannot start a thread for copies: out of threads");
-        }
-        queue->started = true;
-    }
-    return PST_OK;
+    return status;
 }
 
 pst_status exec_copies_init(struct exec_rank *rank, struct exec_list *list, struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
-    const struct pst_program *program = list->program;
+    const struct pst_exec_copy_config *how = &config->copies;
+    const bool hollow = (config->device->flags & PST_DEVICE_HOLLOW) != 0;
     struct exec_copies *copies = &rank->copies;
     pst_status status;
 
-    if (program->n_copies == 0) {
+    if (list->program->n_copies == 0) {
         return PST_OK;
     }
-    if (config->device->now != NULL && config->links->host_ns == NULL) {
+    if (hollow && config->device_config.times->host_ns == NULL) {
         return pst_fail(err, PST_ERR_BUG, "internal", "device %s: no host link is described",
                         config->device->id);
     }
-    copies->timed = config->device->now != NULL;
-    copies->ordered = (config->device->flags & PST_DEVICE_APART) != 0 && !config->copies.check &&
-                      config->copies.hook == NULL && config->copies.bytes_per_s == 0;
-    copies->n_queues = config->copies.shared_link ? 1 : EXEC_DIRECTIONS;
-    status = make_arena(rank, program->host_bytes > 0 ? program->host_bytes : 1, err);
-    if (status == PST_OK && !make_tables(rank, list)) {
-        status = pst_fail_nomem(err);
+    copies->watched = !hollow && (how->check || how->hook != NULL || how->bytes_per_s > 0);
+    copies->n_queues = how->shared_link ? 1 : EXEC_DIRECTIONS;
+    status = make_queues(rank, list, err);
+    if (status == PST_OK && how->check && !hollow) {
+        status = make_check(rank, list->program, err);
     }
     if (status == PST_OK) {
         status = bind_rows(rank, list, err);
     }
-    if (status == PST_OK && copies->ordered) {
-        status = exec_copies_order_init(rank, err);
-    } else if (status == PST_OK && !copies->timed) {
-        status = start_threads(copies, err);
-    }
     copies->active = status == PST_OK;
     return status;
-}
-
-void exec_copies_finish(struct exec_rank *rank)
-{
-    struct exec_copies *copies = &rank->copies;
-
-    if (copies->ready) {
-        pthread_mutex_lock(&copies->mutex);
-        atomic_store(&copies->quit, true);
-        pthread_cond_broadcast(&copies->changed);
-        pthread_mutex_unlock(&copies->mutex);
-        for (uint32_t q = 0; q < copies->n_queues; q++) {
-            if (copies->queues[q].started) {
-                pthread_join(copies->queues[q].thread, NULL);
-            }
-        }
-        pthread_cond_destroy(&copies->changed);
-        pthread_mutex_destroy(&copies->mutex);
-    }
-    pst_guarded_finish(&copies->block);
 }

@@ -67,6 +67,8 @@ struct pst_device_times {
     uint64_t (*kernel_ns)(void *context, uint32_t op, uint32_t pass, uint32_t samples);
     /* The update of so many parameters with n_slots values of state each; first: of its stage. */
     uint64_t (*update_ns)(void *context, uint64_t elems, uint32_t n_slots, bool first);
+    /* A copy to or from its host; NULL where no plan copies. */
+    uint64_t (*host_ns)(void *context, uint64_t bytes);
 };
 
 struct pst_device_config {
@@ -87,14 +89,15 @@ struct pst_device_config {
 enum {
     PST_DEVICE_HOLLOW = 1u << 0, /* stands in for another: takes its time and makes no values */
     /* Its arena is none of the host's memory; kernels and the work around the step may return
-       before they have ended, in the order of the calls. It has sync(), queues and marks. */
+       before they have ended, in the order of the calls. */
     PST_DEVICE_APART = 1u << 1,
     PST_DEVICE_TF32 = 1u << 4 /* heeds tf32 of its config */
 };
 
 /*
- * Of a device that stands apart: what it was asked for is in queues, each worked off in order and
- * beside the others. Kernels and the work around the step are in the first.
+ * What a device was asked for is in queues, each worked off in order and beside the others. Kernels
+ * and the work around the step are in the first. Of a device that does not stand apart this is the
+ * thread of the device itself: what it was asked for has ended when the call returns.
  */
 enum pst_queue {
     PST_QUEUE_COMPUTE = 0,
@@ -142,8 +145,7 @@ struct pst_device_ops {
     pst_status (*compile)(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                           uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
                           struct pst_error *err);
-    /* Host to device, device to host. Other threads may call them too while the device runs, on
-       bytes that nothing else touches then; not on a hollow device. */
+    /* Host to device, device to host. */
     void (*upload)(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
     void (*download)(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
     void (*zero)(struct pst_device *device, void *dst, uint64_t bytes);
@@ -164,18 +166,23 @@ struct pst_device_ops {
                     uint32_t working_dtype, uint64_t elems);
     uint32_t flags; /* PST_DEVICE_* */
     /*
-     * This and the queues below are there where PST_DEVICE_APART is set. sync returns when all that
-     * the thread of the device asked for has ended; errors of a device stick, so it says what went
-     * wrong first, then or earlier. On the thread of the device, as everything above but upload and
-     * download, which end before they return, too.
+     * Where PST_DEVICE_APART is set; others: NULL. Returns when all that the thread of the device
+     * asked for has ended; errors of a device stick, so it says what went wrong first, then or
+     * earlier. On the thread of the device, as everything above, uploads and downloads, which end
+     * before they return, too.
      */
     pst_status (*sync)(struct pst_device *device, struct pst_error *err);
     /*
      * Queues. Those of PST_QUEUE_COMPUTE are for the thread of the device alone, the others for any
-     * thread, also of another device of the module. None of these waits for the device; a failure
-     * sticks. What depends on something is asked for after it, so queues cannot wait in a circle.
+     * thread, also of another device of the module. None of these calls but the first waits for the
+     * device, or allocates; a failure sticks. What depends on something is asked for after it, so
+     * queues cannot wait in a circle.
      */
-    /* Host memory that queues move to and from; close() frees it. */
+    /* Before a queue beside the first is used; `most` requests will be in it at once. NULL: there
+       is nothing to do. */
+    pst_status (*queue_open)(struct pst_device *device, uint32_t queue, uint64_t most,
+                             struct pst_error *err);
+    /* Host memory that queues move to and from, filled with 0xFF; close() frees it. */
     pst_status (*pinned)(struct pst_device *device, uint64_t bytes, void **ret_base,
                          struct pst_error *err);
     /* A mark for the queues of this device, freed by close(). It stands nowhere at first. */
@@ -186,8 +193,9 @@ struct pst_device_ops {
     /* What the queue is asked for from now on begins once all before the mark, where it stands now,
        has ended; the mark is of any device of the module. */
     void (*follow)(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
-    /* Whether all before the mark has ended, or the device has failed. Any thread. */
-    bool (*passed)(struct pst_device *device, struct pst_mark *mark);
+    /* Whether all before the mark has ended, or the device has failed; false: not for ns from now
+       on. Any thread. */
+    bool (*wait)(struct pst_device *device, struct pst_mark *mark, uint64_t ns);
     /* When all before a timed mark had ended, on CLOCK_MONOTONIC: differences are the device's own,
        the clock's to some 10 us. For the thread of the device, of marks that were passed, before
        its next sync(). */
@@ -195,6 +203,10 @@ struct pst_device_ops {
     /* Between arenas of any devices, and pinned memory. */
     void (*move)(struct pst_device *device, uint32_t queue, void *dst, const void *src,
                  uint64_t bytes);
+    /* Has a thread of the host do something in the order of the queue. It asks no device for
+       anything. Of a hollow device: NULL. */
+    void (*call)(struct pst_device *device, uint32_t queue, void (*work)(void *context),
+                 void *context);
     /* dst += src, f32 */
     void (*add)(struct pst_device *device, uint32_t queue, float *dst, const float *src,
                 uint64_t elems);

@@ -14,9 +14,6 @@ pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, stru
     const struct pst_program *program = list->program;
 
     list->output = pst_arena_array(&rank->memory, program->n_sections, sizeof *list->output);
-    if (list->output == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t s = 0; s < program->n_sections; s++) {
         const struct pst_value *kept;
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/util.h"
 
 #define DEFAULT_STALL_NS 600000000000u
@@ -204,26 +205,22 @@ static void count_updates(struct pst_exec *exec)
 }
 
 /* The executor's own memory. */
-static pst_status allocate(struct pst_exec *exec, struct pst_error *err)
+static void allocate(struct pst_exec *exec)
 {
-    exec->ranks = calloc(exec->n_ranks, sizeof *exec->ranks);
+    exec->ranks = pst_alloc(exec->n_ranks, sizeof *exec->ranks);
+    exec->devices = pst_alloc(exec->n_ranks, sizeof(struct pst_device *));
     exec->n_sums = count_sums(&exec->config);
     count_updates(exec);
-    exec->table = calloc(exec->n_sums, sizeof *exec->table);
+    exec->table = pst_alloc(exec->n_sums, sizeof *exec->table);
     if (exec_is_shared(exec)) {
         exec->shared =
-            calloc(((size_t)exec->n_ranks + 1) * (exec->n_sums + 1), sizeof *exec->shared);
-    }
-    if (exec->ranks == NULL || exec->table == NULL ||
-        (exec->shared == NULL && exec_is_shared(exec)) ||
-        !exec_handoff_init(&exec->handoff, exec->n_local)) {
-        return pst_fail_nomem(err);
+            pst_alloc(((size_t)exec->n_ranks + 1) * (exec->n_sums + 1), sizeof *exec->shared);
     }
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
         exec->ranks[i].exec = exec;
         exec->ranks[i].index = i;
     }
-    return PST_OK;
+    exec_handoff_init(&exec->handoff, exec->n_local);
 }
 
 static void note(const char *text)
@@ -243,7 +240,9 @@ static pst_status open_transport(struct pst_exec *exec, struct pst_error *err)
                                              .meets = exec_meets,
                                              .meets_context = exec,
                                              .edges = config->edges,
-                                             .note = note};
+                                             .note = note,
+                                             .device = config->device,
+                                             .devices = exec->devices};
     struct pst_transport_times times;
     struct pst_transport_memory memory;
 
@@ -267,10 +266,7 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
     if (status != PST_OK) {
         return status;
     }
-    exec = calloc(1, sizeof *exec);
-    if (exec == NULL) {
-        return pst_fail_nomem(err);
-    }
+    exec = pst_alloc(1, sizeof *exec);
     exec->config = *config;
     exec->n_ranks = config->plan->n_devices;
     exec->first_local = config->n_local > 0 ? config->first_local : 0;
@@ -278,10 +274,8 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
     exec->stall_ns = config->stall_ns > 0 ? config->stall_ns : DEFAULT_STALL_NS;
     exec->epoch = 1;
     exec->has_norm = list_has_norm(config->programs[0]);
-    status = allocate(exec, err);
-    if (status == PST_OK) {
-        status = exec_check_room(exec, err);
-    }
+    allocate(exec);
+    status = exec_check_room(exec, err);
     if (status == PST_OK) {
         status = open_transport(exec, err);
     }
@@ -329,7 +323,7 @@ void pst_exec_destroy(struct pst_exec *exec)
     if (exec == NULL) {
         return;
     }
-    for (uint32_t i = 0; exec->ranks != NULL && i < exec->n_ranks; i++) {
+    for (uint32_t i = 0; i < exec->n_ranks; i++) {
         n_started += exec->ranks[i].started;
     }
     if (n_started > 0) {
@@ -343,7 +337,7 @@ void pst_exec_destroy(struct pst_exec *exec)
                                             n_started));
         exec_handoff_post(&exec->handoff, &(struct exec_task){.command = EXEC_QUIT}, n_started);
     }
-    for (uint32_t i = 0; exec->ranks != NULL && i < exec->n_ranks; i++) {
+    for (uint32_t i = 0; i < exec->n_ranks; i++) {
         if (exec->ranks[i].started) {
             pthread_join(exec->ranks[i].thread, NULL);
         }
@@ -357,6 +351,7 @@ void pst_exec_destroy(struct pst_exec *exec)
     }
     exec_handoff_finish(&exec->handoff);
     free(exec->table);
+    free(exec->devices);
     free(exec->shared);
     free(exec->ranks);
     free(exec);

@@ -37,8 +37,6 @@ struct pst_exec_links {
     uint64_t (*collective_ns)(void *context, uint64_t bytes, const uint32_t *ranks,
                               uint32_t n_ranks);
     uint32_t (*node)(void *context, uint32_t rank); /* below the number of ranks */
-    /* Between a device and its host; NULL where no plan copies. */
-    uint64_t (*host_ns)(void *context, uint64_t bytes);
 };
 
 /* Copies to and from host memory. */
@@ -49,7 +47,7 @@ struct pst_exec_copy_config {
                              nothing is moved */
     bool serial;          /* to compare with: each pass is followed by its copies, and nothing runs
                              beside them */
-    /* Tests: called behind each copy to the host by a thread that copies, with where it lies there.
+    /* Tests: called behind each copy to the host by a thread of the host, with where it lies there.
        NULL: nothing. */
     void (*hook)(void *context, uint32_t rank, void *host, uint64_t bytes);
     void *context;

@@ -152,26 +152,22 @@ static void split_pass(struct exec_rank *rank, const struct exec_list *list,
     }
 }
 
-pst_status exec_graphs_init(struct exec_rank *rank, struct pst_error *err)
+void exec_graphs_init(struct exec_rank *rank)
 {
     struct exec_graphs *graphs = &rank->graphs;
     const struct exec_list *list = &rank->train;
 
     if (rank->exec->config.graphs == PST_GRAPHS_OFF || device_of(rank)->capture_begin == NULL) {
-        return PST_OK;
+        return;
     }
     graphs->graphs = pst_arena_array(&rank->memory, EXEC_GRAPHS, sizeof *graphs->graphs);
     graphs->from = pst_arena_array(&rank->memory, list->program->n_calls, sizeof *graphs->from);
-    if (graphs->graphs == NULL || graphs->from == NULL) {
-        return pst_fail_nomem(err);
-    }
     /* Copies wait for calls, and calls for copies. */
     for (uint32_t i = 0; i < list->program->n_instrs && list->copies == NULL; i++) {
         if (list->instrs[i].op <= PST_I_R) {
             split_pass(rank, list, &list->instrs[i]);
         }
     }
-    return PST_OK;
 }
 
 void exec_graphs_finish(struct exec_rank *rank)

@@ -40,7 +40,7 @@ struct exec_update {
 };
 
 /* graphs.c: lists are bound; finds what can be asked for at once. Nothing is captured yet. */
-pst_status exec_graphs_init(struct exec_rank *rank, struct pst_error *err);
+void exec_graphs_init(struct exec_rank *rank);
 /* Before kernels and device go. */
 void exec_graphs_finish(struct exec_rank *rank);
 /* Runs a call of a pass, and the *ret_n - 1 behind it that go with it. */

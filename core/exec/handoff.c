@@ -7,43 +7,32 @@
 
 #include <sched.h>
 
+#include "base/memory.h"
 #include "base/relax.h"
 #include "base/util.h"
 
 #define SPINS 2000
 
-bool exec_handoff_init(struct exec_handoff *handoff, uint32_t n_ranks)
+void exec_handoff_init(struct exec_handoff *handoff, uint32_t n_ranks)
 {
     cpu_set_t set;
 
-    if (pthread_mutex_init(&handoff->mutex, NULL) != 0) {
-        return false;
-    }
-    if (pthread_cond_init(&handoff->start, NULL) != 0) {
-        pthread_mutex_destroy(&handoff->mutex);
-        return false;
-    }
-    if (pthread_cond_init(&handoff->done, NULL) != 0) {
-        pthread_cond_destroy(&handoff->start);
-        pthread_mutex_destroy(&handoff->mutex);
-        return false;
+    if (pthread_mutex_init(&handoff->mutex, NULL) != 0 ||
+        pthread_cond_init(&handoff->start, NULL) != 0 ||
+        pthread_cond_init(&handoff->done, NULL) != 0) {
+        pst_out_of_memory();
     }
     atomic_init(&handoff->generation, 0);
     if (sched_getaffinity(0, sizeof set, &set) == 0 && n_ranks <= (uint32_t)CPU_COUNT(&set)) {
         handoff->spins = SPINS;
     }
-    handoff->ready = true;
-    return true;
 }
 
 void exec_handoff_finish(struct exec_handoff *handoff)
 {
-    if (handoff->ready) {
-        pthread_cond_destroy(&handoff->done);
-        pthread_cond_destroy(&handoff->start);
-        pthread_mutex_destroy(&handoff->mutex);
-        handoff->ready = false;
-    }
+    pthread_cond_destroy(&handoff->done);
+    pthread_cond_destroy(&handoff->start);
+    pthread_mutex_destroy(&handoff->mutex);
 }
 
 uint32_t exec_handoff_post(struct exec_handoff *handoff, const struct exec_task *task,

@@ -50,7 +50,6 @@ struct exec_handoff {
     uint32_t n_running[EXEC_TASKS]; /* under the mutex */
     uint64_t ended_ns[EXEC_TASKS];  /* when the last rank was through; under the mutex */
     uint32_t spins;
-    bool ready;
 };
 
 struct exec_kernel {
@@ -182,15 +181,16 @@ struct exec_result {
     bool done;   /* the rank ran the list to its end */
 };
 
-/* Something on a device that stands apart, between two timed marks that have been asked for. */
+/* Between two timed marks that have been asked for. */
 struct exec_timing {
     struct pst_mark *start, *end;
     bool ready;               /* both have been set */
     struct exec_visit *visit; /* NULL: not recorded */
     uint32_t instr;
-    bool stall; /* the queue of kernels waited for a copy there, in no instruction or in a pass */
-    struct exec_copy_queue *queue; /* a copy's; NULL: it is none */
-    const struct exec_copy *copy;
+    uint64_t *stall_ns; /* where the queue of kernels waited for a copy: the sum of that */
+    struct pst_exec_copies *moved; /* of a copy: whose share it is; NULL: it is none */
+    uint64_t bytes;
+    uint32_t direction;
 };
 
 /* A ring; what is in it is read when it has ended. */
@@ -214,7 +214,6 @@ struct exec_apart {
     struct pst_mark *loaded[EXEC_LOADS];
     char *loads;
     uint64_t load_bytes, n_loads;
-    struct exec_times times;
     char (*names)[EXEC_NAME]; /* of the training list's instructions, as traces name them; NULL:
                                  nobody watches */
 };
@@ -235,6 +234,8 @@ struct exec_rank {
     struct exec_list train, eval;
     struct exec_copies copies;
     struct exec_apart apart;
+    struct exec_times times;
+    struct pst_mark *last; /* for exec_settle(); NULL: nothing is in queues then */
     struct exec_graphs graphs;
     uint32_t n_params;
     struct exec_param *params;
@@ -265,6 +266,7 @@ struct pst_exec {
     struct pst_exec_config config;
     uint32_t n_ranks, first_local, n_local;
     struct exec_rank *ranks; /* of others than the local ones only the index is known */
+    struct pst_device **devices; /* of the ranks of this process, by rank */
     struct pst_transport *transport;
     double *shared; /* of a step: tables of all processes (processes.c); NULL: one has all ranks */
     int signal;     /* that told any of them to stop */
@@ -289,7 +291,7 @@ struct pst_exec {
 };
 
 /* handoff.c */
-bool exec_handoff_init(struct exec_handoff *handoff, uint32_t n_ranks);
+void exec_handoff_init(struct exec_handoff *handoff, uint32_t n_ranks);
 void exec_handoff_finish(struct exec_handoff *handoff);
 /* Puts a task for n ranks into the ring, where the task EXEC_TASKS before it has ended. Returns its
    generation. */
@@ -360,9 +362,8 @@ pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, ui
                          uint32_t parity, const struct exec_tie **ret_tie, struct pst_error *err);
 
 /* reduce.c: the sum behind REDUCE of a stage with several replicas; posts it. */
-pst_status exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan, uint32_t stage,
-                            uint32_t parity, const struct exec_reduce **ret_reduce,
-                            struct pst_error *err);
+const struct exec_reduce *exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan,
+                                           uint32_t stage, uint32_t parity);
 pst_status exec_post_reduce(struct exec_rank *rank, struct exec_instr *instr,
                             struct pst_error *err);
 /* Gives all replicas the running statistics of the first; all ranks call it, with nothing under
@@ -397,8 +398,6 @@ pst_status exec_run_call(struct exec_rank *rank, struct exec_call *call,
 struct pst_transport_times exec_clock_times(struct pst_exec *exec);
 /* The rank has nothing to do before this task. */
 void exec_clock_begin(struct exec_rank *rank, const struct exec_task *task);
-/* The device's clock; CLOCK_MONOTONIC where it keeps none. */
-uint64_t exec_clock_now(const struct exec_rank *rank);
 /* Behind a pass or update. */
 void exec_clock_finish(struct exec_rank *rank);
 void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes);
@@ -435,8 +434,6 @@ pst_status exec_squares(struct exec_rank *rank, uint64_t t, uint32_t stage, stru
    does not any more. */
 void exec_range_begin(const struct exec_rank *rank, const struct exec_list *list, uint32_t instr);
 void exec_range_end(const struct exec_rank *rank, const struct exec_list *list);
-/* Waits until all before a mark has ended. */
-pst_status exec_await(struct exec_rank *rank, struct pst_mark *mark, struct pst_error *err);
 /* Nothing that any queue of the rank's device was asked for is left; or it stands still, and
    exec->stuck says so. */
 void exec_settle(struct exec_rank *rank);
@@ -446,9 +443,13 @@ pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err);
 pst_status exec_join(struct exec_rank *rank, struct pst_error *err);
 
 /* ranges.c: names of instructions, where the device has ranges. */
-pst_status exec_ranges_init(struct exec_rank *rank, struct pst_error *err);
+void exec_ranges_init(struct exec_rank *rank);
 
-/* times.c: times of a device that stands apart. Room for what is timed, where anything is. */
+/* marks.c: waits until all before a mark has ended; what for, in words, NULL: for the device. A
+   copy that was found to be changed ends it, too. */
+pst_status exec_await(struct exec_rank *rank, struct pst_mark *mark, const char *what,
+                      struct pst_error *err);
+/* Room for what is timed, where anything is. */
 pst_status exec_times_init(struct exec_rank *rank, struct pst_error *err);
 /* The next place, whose marks are to be set; waits for the oldest where none is free. NULL: nothing
    is timed, or the wait has failed, which the next exec_pace() or exec_join() tells. */
@@ -458,13 +459,13 @@ struct exec_timing *exec_times_take(struct exec_rank *rank, struct exec_visit *v
 void exec_times_put(struct exec_timing *timing);
 /* Notes what has ended. */
 void exec_times_read(struct exec_rank *rank);
+/* The last wait or collective of the rank, as the transport tells; further pieces widen it. */
+void exec_times_moved(struct exec_rank *rank, struct exec_visit *visit, uint32_t instr);
 
 /* record.c: NULL where nothing is recorded; NULL visits are accepted. */
 struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_list *list,
                                      uint32_t section, const struct exec_task *task);
-/* The last wait or collective of the rank, as the transport tells; further pieces widen it. */
-void exec_record_moved(struct exec_rank *rank, struct exec_visit *visit, uint32_t instr);
-/* A row of a copy; further rows widen it. Called by one thread for each instruction. */
+/* It took place; further pieces widen it. */
 void exec_record_copied(struct exec_visit *visit, uint32_t instr, uint64_t start, uint64_t end);
 /* A pass stood still, once more. */
 void exec_record_stall(struct exec_visit *visit, uint32_t instr, uint64_t ns);

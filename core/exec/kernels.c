@@ -16,9 +16,6 @@ pst_status exec_kernel_get(struct exec_rank *rank, uint32_t op, uint32_t pass, u
     }
     if (entry == NULL) {
         entry = pst_arena_alloc(&rank->memory, sizeof *entry, 0);
-        if (entry == NULL) {
-            return pst_fail_nomem(err);
-        }
         entry->pass = pass;
         entry->samples = samples;
         status = config->device->compile(rank->device, config->graph, op, pass, samples,

@@ -89,9 +89,6 @@ pst_status exec_fail_post(const struct exec_rank *rank, pst_status status, const
         return pst_fail(err, status, "run.aborted", "rank %u: another rank stopped the run",
                         rank->index);
     }
-    if (status == PST_ERR_NOMEM) {
-        return pst_fail_nomem(err);
-    }
     return pst_fail(err, status, "transport.request", "rank %u cannot post %s %u", rank->index,
                     what, whose);
 }

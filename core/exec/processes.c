@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/util.h"
 
 pst_status exec_exchange(const struct pst_exec *exec, const void *mine, void *all, uint64_t bytes,
@@ -97,14 +98,11 @@ static pst_status share_losses(struct pst_exec *exec, uint64_t t, double *ret_lo
     const struct exec_rank *rank = &exec->ranks[exec->first_local];
     uint32_t n = exec->config.eval_plan->batch;
     size_t row = (size_t)n + 1;
-    float *all = calloc(row * (exec->n_ranks + 1u), sizeof *all);
+    float *all = pst_alloc(row * (exec->n_ranks + 1u), sizeof *all);
     float *mine = all + row * exec->n_ranks;
     double sum = 0;
     pst_status status;
 
-    if (all == NULL) {
-        return pst_fail_nomem(err);
-    }
     mine[0] = (float)own_signal(exec);
     if (rank->eval.has_loss) {
         memcpy(mine + 1, rank->losses + t % 2 * rank->n_losses, n * sizeof *mine);
@@ -129,12 +127,9 @@ static pst_status share_losses(struct pst_exec *exec, uint64_t t, double *ret_lo
 static pst_status share_output(struct pst_exec *exec, uint64_t t, float *output, uint64_t n,
                                struct pst_error *err)
 {
-    float *all = calloc(n * exec->n_ranks + 1, sizeof *all);
+    float *all = pst_alloc(n * exec->n_ranks + 1, sizeof *all);
     pst_status status;
 
-    if (all == NULL) {
-        return pst_fail_nomem(err);
-    }
     status = exchange(exec, output, all, n * sizeof *output, err);
     for (uint32_t r = 0; r < exec->n_ranks && status == PST_OK; r++) {
         uint64_t first, elems;

@@ -2,6 +2,7 @@
  *
  * The calls that look at an executor while no step is in flight: evaluation, peaks, parameters.
  */
+#include "base/memory.h"
 #include "exec/internal.h"
 
 #include <stdlib.h>
@@ -76,8 +77,8 @@ pst_status pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
         return PST_OK;
     }
     exec_copied(&exec->ranks[exec->first_local], &own);
-    all = calloc(exec->n_ranks, sizeof *all);
-    status = all == NULL ? pst_fail_nomem(err) : exec_exchange(exec, &own, all, sizeof own, err);
+    all = pst_alloc(exec->n_ranks, sizeof *all);
+    status = exec_exchange(exec, &own, all, sizeof own, err);
     if (status == PST_OK) {
         *ret_copies = all[rank];
     }
@@ -89,8 +90,8 @@ pst_status pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
 static pst_status hand_on(struct pst_exec *exec, uint32_t from, float *values, uint64_t elems)
 {
     uint64_t bytes = elems * sizeof *values;
-    char *all = malloc(bytes * exec->n_ranks + 1);
-    pst_status status = all == NULL ? PST_ERR_NOMEM : exec_exchange(exec, values, all, bytes, NULL);
+    char *all = pst_alloc(exec->n_ranks, bytes);
+    pst_status status = exec_exchange(exec, values, all, bytes, NULL);
 
     if (status == PST_OK) {
         memcpy(values, all + from * bytes, bytes);

@@ -21,22 +21,18 @@ static void name(const struct pst_instr *instr, char *text, size_t size)
     }
 }
 
-pst_status exec_ranges_init(struct exec_rank *rank, struct pst_error *err)
+void exec_ranges_init(struct exec_rank *rank)
 {
     const struct pst_program *program = rank->train.program;
     struct exec_apart *apart = &rank->apart;
 
     if (rank->exec->config.device->range == NULL) {
-        return PST_OK;
+        return;
     }
     apart->names = pst_arena_array(&rank->memory, program->n_instrs, sizeof *apart->names);
-    if (apart->names == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < program->n_instrs; i++) {
         name(&program->instrs[i], apart->names[i], sizeof apart->names[i]);
     }
-    return PST_OK;
 }
 
 void exec_range_begin(const struct exec_rank *rank, const struct exec_list *list, uint32_t instr)

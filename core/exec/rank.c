@@ -112,11 +112,9 @@ void *exec_rank_main(void *argument)
         const struct exec_task *task = exec_handoff_next(handoff, &seen);
         bool quit = task->command == EXEC_QUIT;
 
-        if (quit && atomic_load(&rank->exec->stuck)) {
-            atomic_store(&rank->copies.quit, true);
-        } else if (quit) {
+        if (quit && !atomic_load(&rank->exec->stuck)) {
             exec_teardown(rank);
-        } else if (runs(rank, task->command)) {
+        } else if (!quit && runs(rank, task->command)) {
             rank->status = run_task(rank, task);
             if (rank->status != PST_OK) {
                 report(rank);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "exec/internal.h"
 #include "exec/record_impl.h"
 
@@ -16,34 +17,25 @@ uint32_t record_longest_section(const struct pst_program *program)
     return most;
 }
 
-static bool init_rank(struct pst_recorder *recorder, uint32_t index)
+static void init_rank(struct pst_recorder *recorder, uint32_t index)
 {
     struct record_rank *rank = &recorder->ranks[index];
-    size_t n = record_longest_section(recorder->programs[index]);
+    size_t n = record_longest_section(recorder->programs[index]) + 1;
 
     rank->visits = pst_arena_array(&recorder->arena, recorder->n_visits, sizeof *rank->visits);
-    for (uint32_t v = 0; rank->visits != NULL && v < recorder->n_visits; v++) {
-        rank->visits[v].start = pst_arena_array(&recorder->arena, n + 1, sizeof(uint64_t));
-        rank->visits[v].end = pst_arena_array(&recorder->arena, n + 1, sizeof(uint64_t));
-        rank->visits[v].stall = pst_arena_array(&recorder->arena, n + 1, sizeof(uint64_t));
-        if (rank->visits[v].start == NULL || rank->visits[v].end == NULL ||
-            rank->visits[v].stall == NULL) {
-            return false;
-        }
+    for (uint32_t v = 0; v < recorder->n_visits; v++) {
+        rank->visits[v].start = pst_arena_array(&recorder->arena, n, sizeof(uint64_t));
+        rank->visits[v].end = pst_arena_array(&recorder->arena, n, sizeof(uint64_t));
+        rank->visits[v].stall = pst_arena_array(&recorder->arena, n, sizeof(uint64_t));
     }
-    return rank->visits != NULL;
 }
 
-pst_status pst_recorder_create(const struct pst_graph *graph, const struct pst_plan *plan,
-                               const struct pst_program *const *programs, uint32_t n_steps,
-                               struct pst_recorder **ret_recorder, struct pst_error *err)
+struct pst_recorder *pst_recorder_create(const struct pst_graph *graph, const struct pst_plan *plan,
+                                         const struct pst_program *const *programs,
+                                         uint32_t n_steps)
 {
-    struct pst_recorder *recorder = calloc(1, sizeof *recorder);
-    bool ok = recorder != NULL;
+    struct pst_recorder *recorder = pst_alloc(1, sizeof *recorder);
 
-    if (!ok) {
-        return pst_fail_nomem(err);
-    }
     recorder->graph = graph;
     recorder->plan = plan;
     recorder->programs = programs;
@@ -51,16 +43,10 @@ pst_status pst_recorder_create(const struct pst_graph *graph, const struct pst_p
     /* An asynchronous step may have a fill before and a drain behind it. */
     recorder->n_visits = recorder->n_steps + (plan->asynchronous ? 2 : 0);
     recorder->ranks = pst_arena_array(&recorder->arena, plan->n_devices, sizeof *recorder->ranks);
-    ok = recorder->ranks != NULL;
-    for (uint32_t d = 0; ok && d < plan->n_devices; d++) {
-        ok = init_rank(recorder, d);
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        init_rank(recorder, d);
     }
-    if (!ok) {
-        pst_recorder_destroy(recorder);
-        return pst_fail_nomem(err);
-    }
-    *ret_recorder = recorder;
-    return PST_OK;
+    return recorder;
 }
 
 void pst_recorder_destroy(struct pst_recorder *recorder)
@@ -108,25 +94,6 @@ static void widen(struct exec_visit *visit, uint32_t instr, uint64_t start, uint
         visit->start[instr] = start;
     }
     visit->end[instr] = end > visit->end[instr] ? end : visit->end[instr];
-}
-
-void exec_record_moved(struct exec_rank *rank, struct exec_visit *visit, uint32_t instr)
-{
-    const struct pst_transport_ops *transport = rank->exec->config.transport;
-    uint64_t start = 0, end = 0;
-
-    if (is_in(visit, instr) && rank->apart.active && transport->swap != NULL &&
-        rank->train.instrs[instr].op != PST_I_NORM) {
-        struct exec_timing *timing = exec_times_take(rank, visit, instr);
-
-        if (timing != NULL) {
-            transport->swap(rank->exec->transport, rank->index, &timing->start, &timing->end);
-            exec_times_put(timing);
-        }
-    } else if (is_in(visit, instr)) {
-        transport->span(rank->exec->transport, rank->index, &start, &end);
-        widen(visit, instr, start, end);
-    }
 }
 
 void exec_record_copied(struct exec_visit *visit, uint32_t instr, uint64_t start, uint64_t end)

@@ -18,9 +18,9 @@ struct pst_recorder;
 struct pst_exec;
 
 /* Room for the last n_steps steps (at least 1). Graph, plan and programs outlive the recorder. */
-pst_status pst_recorder_create(const struct pst_graph *graph, const struct pst_plan *plan,
-                               const struct pst_program *const *programs, uint32_t n_steps,
-                               struct pst_recorder **ret_recorder, struct pst_error *err);
+struct pst_recorder *pst_recorder_create(const struct pst_graph *graph, const struct pst_plan *plan,
+                                         const struct pst_program *const *programs,
+                                         uint32_t n_steps);
 void pst_recorder_destroy(struct pst_recorder *recorder);
 
 /* Where ranks are processes: collects what the others have recorded; all call it while nothing is

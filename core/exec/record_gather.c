@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "exec/internal.h"
 #include "exec/record_impl.h"
 
@@ -77,13 +78,8 @@ pst_status pst_recorder_gather(struct pst_recorder *recorder, const struct pst_e
     if (!exec_is_shared(exec)) {
         return PST_OK;
     }
-    mine = calloc(n, sizeof *mine);
-    all = calloc(n * exec->n_ranks, sizeof *all);
-    if (mine == NULL || all == NULL) {
-        free(mine);
-        free(all);
-        return pst_fail_nomem(err);
-    }
+    mine = pst_alloc(n, sizeof *mine);
+    all = pst_alloc(n * exec->n_ranks, sizeof *all);
     pack(&recorder->ranks[exec->first_local], recorder->n_visits, words,
          exec->config.transport->processes->clock_ns(), mine);
     status = exec_exchange(exec, mine, all, n * sizeof *mine, err);

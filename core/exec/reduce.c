@@ -31,9 +31,8 @@ static uint32_t collect(const struct exec_rank *rank, const struct pst_plan *pla
     return n;
 }
 
-pst_status exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan, uint32_t stage,
-                            uint32_t parity, const struct exec_reduce **ret_reduce,
-                            struct pst_error *err)
+const struct exec_reduce *exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan,
+                                           uint32_t stage, uint32_t parity)
 {
     const struct pst_program *program = rank->exec->config.programs[rank->index];
     struct exec_reduce *reduce = pst_arena_alloc(&rank->memory, sizeof *reduce, 0);
@@ -44,9 +43,6 @@ pst_status exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan,
         n += collect(rank, plan, stage, parity, &program->params[i], NULL);
     }
     parts = pst_arena_array(&rank->memory, n, sizeof *parts);
-    if (reduce == NULL || parts == NULL) {
-        return pst_fail_nomem(err);
-    }
     *reduce = (struct exec_reduce){.members = plan->stages[stage].ranks,
                                    .n_members = plan->stages[stage].n_ranks,
                                    .parts = parts};
@@ -54,8 +50,7 @@ pst_status exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan,
         reduce->n_parts +=
             collect(rank, plan, stage, parity, &program->params[i], parts + reduce->n_parts);
     }
-    *ret_reduce = reduce;
-    return PST_OK;
+    return reduce;
 }
 
 pst_status exec_post_reduce(struct exec_rank *rank, struct exec_instr *instr, struct pst_error *err)

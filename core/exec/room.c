@@ -3,6 +3,7 @@
  * Before devices are opened: is there room for all arenas together? One that comes last on a device
  * that several ranks share would else find out alone.
  */
+#include "base/memory.h"
 #include "exec/internal.h"
 
 #include <stdlib.h>
@@ -27,10 +28,7 @@ pst_status exec_check_room(struct pst_exec *exec, struct pst_error *err)
     if (exec->config.device->fits == NULL) {
         return PST_OK;
     }
-    bytes = calloc(exec->n_local, sizeof *bytes);
-    if (bytes == NULL) {
-        return pst_fail_nomem(err);
-    }
+    bytes = pst_alloc(exec->n_local, sizeof *bytes);
     for (uint32_t i = 0; i < exec->n_local; i++) {
         bytes[i] = exec_arena_bytes(exec, exec->first_local + i);
     }

@@ -86,7 +86,7 @@ static pst_status finish_reduce(struct exec_rank *rank, const struct exec_instr 
         pst_error_detail(err, "instruction %u of rank %u: REDUCE of stage %u\n", index, rank->index,
                          instr->stage);
     } else {
-        exec_record_moved(rank, instr->visit, index);
+        exec_times_moved(rank, instr->visit, index);
     }
     return status;
 }
@@ -120,7 +120,7 @@ static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list
                              pst_payload_name(from->payload), from->first_sample, from->n_samples);
             return status;
         }
-        exec_record_moved(rank, instr->visit, index);
+        exec_times_moved(rank, instr->visit, index);
     }
     return PST_OK;
 }
@@ -139,32 +139,25 @@ static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *li
                                     struct exec_visit *visit, struct pst_error *err)
 {
     const struct exec_instr *instr = &list->instrs[index];
-    bool serial = rank->exec->config.copies.serial;
-    bool ordered = rank->copies.ordered;
-    uint64_t stall_ns = 0;
-    pst_status status = ordered ? PST_OK : exec_join(rank, err); /* threads know no queues */
+    const bool serial = rank->exec->config.copies.serial;
+    pst_status status = PST_OK;
 
     rank->copies.visit = visit;
     rank->copies.pass = index;
-    if (status == PST_OK && !serial) {
+    if (!serial) {
         post_behind(rank, list, index, visit);
     }
     for (uint32_t c = instr->first_call; c < instr->first_call + instr->n_calls && status == PST_OK;
          c++) {
-        status = exec_copies_before(rank, list, c, &stall_ns, err);
+        status = exec_copies_before(rank, list, c, err);
         if (status == PST_OK) {
             status = exec_run_call(rank, &list->calls[c], task, flags, err);
         }
-        if (status == PST_OK && !ordered) {
-            status = exec_join(rank, err); /* copies count calls that have ended */
-        }
         if (status == PST_OK) {
-            exec_copies_behind(rank, list, c);
+            exec_copies_behind(rank);
         }
     }
     rank->copies.visit = NULL;
-    rank->copies.stall_ns += stall_ns;
-    exec_record_stall(visit, index, stall_ns);
     if (serial && status == PST_OK) {
         post_behind(rank, list, index, visit);
         status = exec_copies_drain(rank, err);
@@ -218,41 +211,34 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
         return status == PST_OK ? exec_pace(rank, err) : status;
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
-        if (instr->ahead) {
-            return PST_OK;
-        }
-        status = rank->copies.ordered ? PST_OK : exec_join(rank, err);
-        if (status == PST_OK) {
+        if (!instr->ahead) {
             exec_copies_post(rank, list, index, visit);
         }
-        return status;
+        return PST_OK;
     default:
         return run_pass(rank, list, index, task, flags, visit, err);
     }
 }
 
-/* Passes and updates on a device that stands apart are between two marks. */
+/* What is over when the rank goes on lasts from one mark to another. */
 static struct exec_timing *begin_timing(struct exec_rank *rank, const struct exec_instr *instr,
                                         struct exec_visit *visit, uint32_t index)
 {
-    struct exec_timing *timing = NULL;
+    const bool here = instr->op <= PST_I_R || instr->op == PST_I_STEP ||
+                      (instr->op == PST_I_REDUCE && instr->reduce == NULL);
+    struct exec_timing *timing = visit != NULL && here ? exec_times_take(rank, visit, index) : NULL;
 
-    if (visit != NULL && rank->apart.active && (instr->op <= PST_I_R || instr->op == PST_I_STEP)) {
-        timing = exec_times_take(rank, visit, index);
-    }
     if (timing != NULL) {
         rank->exec->config.device->mark(rank->device, PST_QUEUE_COMPUTE, timing->start);
     }
     return timing;
 }
 
-/* The same, with a look at the clock before and behind it. */
 static pst_status run_recorded(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                                const struct exec_task *task, uint32_t flags,
                                struct exec_visit *visit, struct pst_error *err)
 {
     struct exec_instr *instr = &list->instrs[index];
-    uint64_t start = visit != NULL ? exec_clock_now(rank) : 0;
     struct exec_timing *timing = begin_timing(rank, instr, visit, index);
     pst_status status;
 
@@ -264,14 +250,8 @@ static pst_status run_recorded(struct exec_rank *rank, struct exec_list *list, u
         rank->exec->config.device->mark(rank->device, PST_QUEUE_COMPUTE, timing->end);
         exec_times_put(timing);
     }
-    if (visit == NULL || status != PST_OK || timing != NULL) {
-        return status;
-    }
-    if (instr->op == PST_I_TIE || instr->op == PST_I_NORM) {
-        exec_record_moved(rank, visit, index);
-    } else if (!instr->pending && instr->op != PST_I_OFFLOAD && instr->op != PST_I_FETCH) {
-        visit->start[index - visit->first_instr] = start;
-        visit->end[index - visit->first_instr] = exec_clock_now(rank);
+    if (status == PST_OK && (instr->op == PST_I_TIE || instr->op == PST_I_NORM)) {
+        exec_times_moved(rank, visit, index);
     }
     return status;
 }
@@ -325,9 +305,7 @@ static pst_status end_section(struct exec_rank *rank, struct exec_list *list,
     for (uint32_t b = 0; b <= 2 * list->plan->n_stages && status == PST_OK && !leaves; b++) {
         status = finish_open(rank, list, b, err);
     }
-    if (status == PST_OK && list->copies != NULL && leaves) {
-        exec_copies_leave(rank);
-    } else if (status == PST_OK && list->copies != NULL) {
+    if (status == PST_OK && list->copies != NULL && !leaves) {
         status = exec_copies_drain(rank, err);
     }
     return status;
@@ -362,7 +340,7 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
 
     atomic_store_explicit(&rank->evaluates, list == &rank->eval, memory_order_relaxed);
     if (list->copies != NULL) {
-        exec_copies_enter(rank, list, section);
+        exec_copies_enter(rank);
     }
     for (uint32_t i = range->first_instr; i < end && status == PST_OK; i++) {
         struct exec_instr *instr = &list->instrs[i];

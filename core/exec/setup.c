@@ -5,9 +5,9 @@
 #include "exec/internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fault.h"
+#include "base/memory.h"
 #include "graph/builder.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -27,6 +27,7 @@ static pst_status open_device(struct exec_rank *rank, struct pst_error *err)
     if (status != PST_OK) {
         return status;
     }
+    rank->exec->devices[rank->index] = rank->device;
     config->device->enter(rank->device);
     for (uint32_t i = 0; i < config->graph->n_tensors && status == PST_OK; i++) {
         if (config->graph->tensors[i].role == PST_ROLE_ACTIVATION) {
@@ -45,26 +46,23 @@ static pst_status open_device(struct exec_rank *rank, struct pst_error *err)
     return status;
 }
 
-static pst_status bind_versions(struct exec_rank *rank, const struct pst_program_param *from,
-                                struct exec_param *to, struct pst_error *err)
+static void bind_versions(struct exec_rank *rank, const struct pst_program_param *from,
+                          struct exec_param *to)
 {
     to->n_versions = from->n_versions;
     to->versions = pst_arena_array(&rank->memory, from->n_versions, sizeof *to->versions);
-    for (uint32_t v = 0; to->versions != NULL && v < from->n_versions; v++) {
+    for (uint32_t v = 0; v < from->n_versions; v++) {
         to->versions[v] =
             exec_value(rank, rank->exec->config.programs[rank->index], from->versions[v]);
     }
-    return to->versions != NULL ? PST_OK : pst_fail_nomem(err);
 }
 
-static pst_status bind_params(struct exec_rank *rank, struct pst_error *err)
+static void bind_params(struct exec_rank *rank)
 {
-    pst_status status = PST_OK;
-
     const struct pst_graph *graph = rank->exec->config.graph;
     const struct pst_program *program = rank->exec->config.programs[rank->index];
 
-    for (uint32_t i = 0; i < program->n_params && status == PST_OK; i++) {
+    for (uint32_t i = 0; i < program->n_params; i++) {
         const struct pst_program_param *from = &program->params[i];
         const struct pst_parameter *parameter = &graph->params[from->parameter];
         uint32_t even = from->tie != PST_NONE ? from->tie : from->grads[0];
@@ -84,12 +82,11 @@ static pst_status bind_params(struct exec_rank *rank, struct pst_error *err)
             .slots = {exec_value(rank, program, from->optimizer[0]),
                       exec_value(rank, program, from->optimizer[1])},
         };
-        status = bind_versions(rank, from, &rank->params[i], err);
+        bind_versions(rank, from, &rank->params[i]);
     }
-    return status;
 }
 
-static pst_status init_params(struct exec_rank *rank, struct pst_error *err)
+static void init_params(struct exec_rank *rank)
 {
     const struct pst_exec_config *config = &rank->exec->config;
     const struct pst_device_ops *device = config->device;
@@ -100,10 +97,7 @@ static pst_status init_params(struct exec_rank *rank, struct pst_error *err)
     for (uint32_t i = 0; i < rank->n_params; i++) {
         most = hollow ? most : larger(most, rank->params[i].elems);
     }
-    values = most <= SIZE_MAX / sizeof *values ? malloc(most * sizeof *values) : NULL;
-    if (values == NULL) {
-        return pst_fail_nomem(err);
-    }
+    values = pst_alloc(most, sizeof *values);
     for (uint32_t i = 0; i < rank->n_params; i++) {
         const struct exec_param *param = &rank->params[i];
 
@@ -124,11 +118,10 @@ static pst_status init_params(struct exec_rank *rank, struct pst_error *err)
         }
     }
     free(values);
-    return PST_OK;
 }
 
 /* Running statistics start as those of a unit normal: mean 0, variance 1. */
-static pst_status init_state(struct exec_rank *rank, struct pst_error *err)
+static void init_state(struct exec_rank *rank)
 {
     const struct pst_exec_config *config = &rank->exec->config;
     const struct pst_program *program = config->programs[rank->index];
@@ -142,11 +135,8 @@ static pst_status init_state(struct exec_rank *rank, struct pst_error *err)
         }
         if (var != PST_NONE) {
             uint64_t n = program->values[var].bytes / sizeof(float);
-            float *ones = malloc(larger(n, 1) * sizeof *ones);
+            float *ones = pst_alloc(n, sizeof *ones);
 
-            if (ones == NULL) {
-                return pst_fail_nomem(err);
-            }
             for (uint64_t i = 0; i < n; i++) {
                 ones[i] = 1.0f;
             }
@@ -155,10 +145,9 @@ static pst_status init_state(struct exec_rank *rank, struct pst_error *err)
             free(ones);
         }
     }
-    return PST_OK;
 }
 
-static pst_status allocate(struct exec_rank *rank, struct pst_error *err)
+static void allocate(struct exec_rank *rank)
 {
     const struct pst_exec_config *config = &rank->exec->config;
     uint32_t batch = config->plan->batch;
@@ -174,24 +163,16 @@ static pst_status allocate(struct exec_rank *rank, struct pst_error *err)
     rank->losses = pst_arena_array(&rank->memory, 2 * (size_t)batch, sizeof *rank->losses);
     for (uint32_t i = 0; i < PST_EXEC_IN_FLIGHT; i++) {
         rank->results[i].table = pst_arena_array(&rank->memory, rank->exec->n_sums, sizeof(double));
-        if (rank->results[i].table == NULL) {
-            return pst_fail_nomem(err);
-        }
     }
-    return rank->kernels != NULL && rank->params != NULL && rank->losses != NULL &&
-                   rank->squares != NULL
-               ? PST_OK
-               : pst_fail_nomem(err);
 }
 
 pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
-    pst_status status = allocate(rank, err);
+    pst_status status;
 
-    if (status == PST_OK) {
-        status = open_device(rank, err);
-    }
+    allocate(rank);
+    status = open_device(rank, err);
     if (status == PST_OK) {
         status = exec_bind(rank, &rank->train, config->plan, config->programs[rank->index], err);
     }
@@ -209,20 +190,16 @@ pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
         status = exec_apart_init(rank, err);
     }
     if (status == PST_OK) {
-        status = exec_graphs_init(rank, err);
+        exec_graphs_init(rank);
+        bind_params(rank);
+        init_params(rank);
+        init_state(rank);
     }
-    if (status == PST_OK) {
-        status = bind_params(rank, err);
-    }
-    if (status == PST_OK) {
-        status = init_params(rank, err);
-    }
-    return status == PST_OK ? init_state(rank, err) : status;
+    return status;
 }
 
 void exec_teardown(struct exec_rank *rank)
 {
-    exec_copies_finish(rank);
     exec_graphs_finish(rank);
     exec_kernels_destroy(rank);
     if (rank->device != NULL) {

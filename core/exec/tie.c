@@ -77,9 +77,6 @@ pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, ui
                         rank->index, parameter->name);
     }
     src = pst_arena_array(&rank->memory, mine->n_grads, sizeof *src);
-    if (tie == NULL || members == NULL || order == NULL || src == NULL) {
-        return pst_fail_nomem(err);
-    }
     first = plan->deferred_step ? parity * mine->n_grads : 0;
     tie->members = members;
     tie->n_members = collect_members(plan, from, members);

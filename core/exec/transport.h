@@ -10,10 +10,9 @@
 #ifndef PST_EXEC_TRANSPORT_H
 #define PST_EXEC_TRANSPORT_H
 
-#include "base/error.h"
+#include "exec/device.h"
 
 struct pst_transport;
-struct pst_mark;
 
 /* Of one transfer. follows: it is a piece of the message of which the transfer before it on this
    link was one, and starts right behind that. */
@@ -28,22 +27,17 @@ struct pst_transfer_time {
  * free; it occupies the link for its time and no rank's thread. Two ranks of one node have a
  * link of their own; others share the way out of one node and the way into the other, first come,
  * first served, at equal times the lower sender. A collective starts when the last member has come.
- * All of it is counted on the clocks of the ranks: a post counts from its rank's clock, and a wait
- * puts that forward to the end.
+ * All of it is counted on the clocks of the ranks' devices: a post counts from its rank's clock, and
+ * a wait puts that forward to the end. Buffers of hollow devices are neither read nor written.
  */
 struct pst_transport_times {
     void *context;
-    /* The clock of a rank, and putting it forward: returns when this machine is there, too. Called
-       on the rank's thread. */
-    uint64_t (*now)(void *context, uint32_t rank);
-    void (*advance)(void *context, uint32_t rank, uint64_t ns);
     /* These are pure. */
     struct pst_transfer_time (*transfer)(void *context, uint32_t from, uint32_t to, uint64_t tag,
                                          uint64_t bytes);
     uint64_t (*collective_ns)(void *context, uint64_t bytes, const uint32_t *ranks,
                               uint32_t n_ranks);
     uint32_t (*node)(void *context, uint32_t rank); /* below n_ranks */
-    bool hollow; /* buffers of transfers and reductions are neither read nor written */
 };
 
 /* What the lists of a rank have open at once, at most. */
@@ -54,36 +48,13 @@ struct pst_transport_needs {
     uint32_t sum_buffers;    /* most parts or sources of a sum */
 };
 
-/*
- * Buffers that are not the host's: how a rank's device moves and adds up what transfers and sums
- * name. They reach the buffers of all ranks, and tell no errors: the device keeps those.
- */
+/* Of buffers that are not the host's, but in the arenas of devices, which move and add them up. */
 struct pst_transport_memory {
     void *context;
-    /* Between the rank's device and the host, on the rank's thread; they end before they return. */
-    void (*upload)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
-    void (*download)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
-    /* The native queue that the rank's kernels are in (cuda: a cudaStream_t) and the number of its
-       device on this machine; NULL: there is none. From attach() on. */
-    void *(*stream)(void *context, uint32_t rank, int *ret_ordinal);
     /* The one piece of the device's memory in which everything lies that transfers and sums of the
        rank name, from attach() to detach(). NULL: nobody knows. */
     void *(*region)(void *context, uint32_t rank, uint64_t *ret_bytes);
-    /* The queues of the rank's device: enum pst_queue and what goes with it in device/device.h,
-       from attach() on. */
-    pst_status (*mark_create)(void *context, uint32_t rank, struct pst_mark **ret_mark,
-                              struct pst_error *err);
-    void (*mark)(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark);
-    void (*follow)(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark);
-    void (*move)(void *context, uint32_t rank, uint32_t queue, void *dst, const void *src,
-                 uint64_t bytes);
-    void (*sum)(void *context, uint32_t rank, uint32_t queue, float *dst, const float *src,
-                uint64_t elems); /* dst += src */
-    bool timed;                  /* marks are, and swap() will be asked for them */
-    /* Host memory that the device copies from and to at its full rate, on the rank's thread from
-       attach() on; it goes when the device is closed. NULL: there is none. */
-    pst_status (*pinned)(void *context, uint32_t rank, uint64_t bytes, void **ret_base,
-                         struct pst_error *err);
+    bool timed; /* marks are, and swap() will be asked for them */
     /* From attach() on; NULL: nobody knows. */
     struct pst_transport_needs (*needs)(void *context, uint32_t rank);
 };
@@ -108,6 +79,10 @@ struct pst_transport_config {
     bool edges;
     /* A line for the log, at its lowest level; any thread. NULL: nobody reads it. */
     void (*note)(const char *text);
+    /* The devices of the ranks of this process, by rank: a rank's from attach() on, or from its
+       first call. For who has times or memory. */
+    const struct pst_device_ops *device;
+    struct pst_device *const *devices;
     const struct pst_transport_times *times;   /* copied; NULL: as fast as this machine moves it */
     const struct pst_transport_memory *memory; /* copied; NULL: buffers are the host's */
 };

@@ -110,7 +110,7 @@ void pst_emulation_init(struct pst_emulation *emulation, const struct pst_sessio
     *emulation = (struct pst_emulation){
         .cost = &session->cost,
         .scale = scale > 0 ? scale : floor_scale(session),
-        .device = {emulation, kernel_ns, update_ns},
-        .links = {emulation, transfer_ns, collective_ns, node, host_ns},
+        .device = {emulation, kernel_ns, update_ns, host_ns},
+        .links = {emulation, transfer_ns, collective_ns, node},
     };
 }

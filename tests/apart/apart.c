@@ -246,16 +246,10 @@ static uint64_t workspace(struct pst_device *device, const struct pst_graph *gra
 /* --- copies ------------------------------------------------------------------------------------
  */
 
-/* In the order of what was asked for on the thread of the device; at once on others. */
 static void move(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
 {
-    struct work *work;
+    struct work *work = apart_work(apart_copy_now);
 
-    if (!device->owned || !pthread_equal(device->owner, pthread_self())) {
-        memcpy(dst, src, bytes);
-        return;
-    }
-    work = apart_work(apart_copy_now);
     work->dst = dst;
     work->a = src;
     work->bytes = bytes;
@@ -360,7 +354,8 @@ static const struct pst_device_ops ops = {
     .mark_create = apart_mark_create,
     .mark = apart_mark,
     .follow = apart_follow,
-    .passed = apart_passed,
+    .wait = apart_wait,
+    .call = apart_call,
     .move = apart_move,
     .add = apart_add,
     .squares = apart_squares,

@@ -19,6 +19,7 @@ struct work {
     const struct pst_kernel *kernel;
     const struct pst_op *op;
     struct pst_call call;
+    void (*call_host)(void *context);
     void *operands[8][MOST_OPERANDS];
     void *dst;
     const void *a, *b;
@@ -75,7 +76,9 @@ pst_status apart_mark_create(struct pst_device *device, bool timed, struct pst_m
 uint64_t apart_mark_ns(struct pst_device *device, struct pst_mark *mark);
 void apart_mark(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
 void apart_follow(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
-bool apart_passed(struct pst_device *device, struct pst_mark *mark);
+bool apart_wait(struct pst_device *device, struct pst_mark *mark, uint64_t ns);
+void apart_call(struct pst_device *device, uint32_t queue, void (*call)(void *context),
+                void *context);
 void apart_move(struct pst_device *device, uint32_t queue, void *dst, const void *src,
                 uint64_t bytes);
 void apart_add(struct pst_device *device, uint32_t queue, float *dst, const float *src,

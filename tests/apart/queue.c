@@ -299,15 +299,22 @@ void apart_follow(struct pst_device *device, uint32_t queue, struct pst_mark *ma
     pthread_mutex_unlock(&mark->mutex);
 }
 
-bool apart_passed(struct pst_device *device, struct pst_mark *mark)
+bool apart_wait(struct pst_device *device, struct pst_mark *mark, uint64_t ns)
 {
+    const struct timespec nap = {.tv_nsec = 20000};
+    const uint64_t end = now_ns() + ns;
     bool passed;
 
     (void)device;
-    pthread_mutex_lock(&mark->mutex);
-    passed = mark->n_passed == mark->n_set;
-    pthread_mutex_unlock(&mark->mutex);
-    return passed;
+    for (;;) {
+        pthread_mutex_lock(&mark->mutex);
+        passed = mark->n_passed == mark->n_set;
+        pthread_mutex_unlock(&mark->mutex);
+        if (passed || now_ns() >= end) {
+            return passed;
+        }
+        nanosleep(&nap, NULL);
+    }
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -320,6 +327,7 @@ pst_status apart_pinned(struct pst_device *device, uint64_t bytes, void **ret_ba
     if (block == NULL) {
         return pst_fail_nomem(err);
     }
+    memset(block->bytes, 0xFF, bytes);
     block->next = device->pinned;
     device->pinned = block;
     *ret_base = block->bytes;
@@ -340,6 +348,22 @@ void apart_move(struct pst_device *device, uint32_t queue, void *dst, const void
     work->dst = apart_reach(dst);
     work->a = apart_reach(src);
     work->bytes = bytes;
+    apart_ask_in(device, queue, work);
+}
+
+static void call_now(struct pst_device *device, struct work *work)
+{
+    (void)device;
+    work->call_host(work->dst);
+}
+
+void apart_call(struct pst_device *device, uint32_t queue, void (*call)(void *context),
+                void *context)
+{
+    struct work *work = apart_work(call_now);
+
+    work->call_host = call;
+    work->dst = context;
     apart_ask_in(device, queue, work);
 }
 

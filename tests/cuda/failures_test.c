@@ -29,7 +29,7 @@ static pst_status use(struct pst_device *device, float *base, void *pinned, stru
     if (status == PST_OK) {
         status = ops->sync(device, err);
     }
-    if (status == PST_OK && ops->passed(device, mark)) {
+    if (status == PST_OK && ops->wait(device, mark, 0)) {
         ops->mark_ns(device, mark);
         status = ops->sync(device, err);
     }
@@ -199,7 +199,7 @@ static void a_kernel_breaks(void **state)
     host->break_after = atomic_load(&host->launches);
     ops->accumulate(device, (float *)base, (float *)base + 64, 8); /* one launch more */
     ops->mark(device, PST_QUEUE_COMPUTE, mark);
-    assert_true(ops->passed(device, mark));
+    assert_true(ops->wait(device, mark, 0));
     snprintf(words, sizeof words, "GPU 0 failed at %s or before it: cudaErrorIllegalAddress",
              graph->ops[0].name);
     for (int i = 0; i < 2; i++) {

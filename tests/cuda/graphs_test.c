@@ -227,7 +227,7 @@ static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool 
    and where the double has this word in its environment. The bits are those without graphs. */
 static unsigned made_by_auto(uint64_t kernel, const char *variable, const char *word)
 {
-    const struct pst_device_times times = {NULL, kernel_ns, update_ns};
+    const struct pst_device_times times = {NULL, kernel_ns, update_ns, NULL};
     const struct training t = {"gpt", GPT, PST_F32, PST_ADAMW, {2, {0, 1}, ORDER_1F1B, false, {0}},
                                0.5};
     struct outcome_of_run off = train(&t, PST_GRAPHS_OFF), run;

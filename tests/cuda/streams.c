@@ -371,6 +371,29 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return cudaSuccess;
 }
 
+struct host_call {
+    cudaHostFn_t function;
+    void *argument;
+};
+
+static void call(void *context)
+{
+    const struct host_call *item = context;
+
+    item->function(item->argument);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
+{
+    struct host_call item = {function, argument};
+
+    if (capturing == stream) {
+        return on_host_forbid();
+    }
+    on_host_enqueue(stream, call, &item, sizeof item);
+    return cudaSuccess;
+}
+
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     cudaError_t error = on_host_forbid();

@@ -9,6 +9,8 @@
 #ifndef PST_DEVICE_CPU_CPU_H
 #define PST_DEVICE_CPU_CPU_H
 
+#include <pthread.h>
+
 #include "base/guarded.h"
 #include "exec/device.h"
 #include "simd.h"
@@ -24,6 +26,11 @@ struct pst_device {
     const struct pst_simd *simd;
     struct pst_cpu_arena *arenas;
     void *engine, *stream; /* oneDNN's; NULL without it */
+    pthread_mutex_t mutex; /* of marks and queues (queues.c), */
+    pthread_cond_t changed;
+    bool quit;
+    struct pst_cpu_queue *queues[PST_QUEUES]; /* NULL: its requests are worked off at once */
+    struct pst_mark *marks;
 };
 
 /* What a kernel is made from. */
@@ -111,6 +118,24 @@ uint64_t pst_cpu_workspace(struct pst_device *device, const struct pst_graph *gr
 pst_status pst_cpu_arena_add(struct pst_device *device, uint64_t bytes, void **ret_base,
                              struct pst_error *err);
 void pst_cpu_arenas_finish(struct pst_device *device);
+
+/* --- queues.c --------------------------------------------------------------------------------- */
+
+bool pst_cpu_queues_init(struct pst_device *device);
+/* Ends all that queues were asked for. */
+void pst_cpu_queues_finish(struct pst_device *device);
+pst_status pst_cpu_queue_open(struct pst_device *device, uint32_t queue, uint64_t most,
+                              struct pst_error *err);
+pst_status pst_cpu_mark_create(struct pst_device *device, bool timed, struct pst_mark **ret_mark,
+                               struct pst_error *err);
+void pst_cpu_mark(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
+void pst_cpu_follow(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
+bool pst_cpu_wait(struct pst_device *device, struct pst_mark *mark, uint64_t ns);
+uint64_t pst_cpu_mark_ns(struct pst_device *device, struct pst_mark *mark);
+void pst_cpu_move(struct pst_device *device, uint32_t queue, void *dst, const void *src,
+                  uint64_t bytes);
+void pst_cpu_call(struct pst_device *device, uint32_t queue, void (*work)(void *context),
+                  void *context);
 
 /* --- thread.c --------------------------------------------------------------------------------- */
 

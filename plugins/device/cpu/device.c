@@ -41,6 +41,7 @@ static void close_device(struct pst_device *device)
         return;
     }
     pst_cpu_leave(device);
+    pst_cpu_queues_finish(device);
     pst_cpu_arenas_finish(device);
 #ifdef PENSTOCK_ONEDNN
     pst_dnnl_close(device);
@@ -89,7 +90,8 @@ static pst_status open_device(const struct pst_device_config *config,
         return status;
     }
     device = calloc(1, sizeof *device);
-    if (device == NULL) {
+    if (device == NULL || !pst_cpu_queues_init(device)) {
+        free(device);
         return pst_fail_nomem(err);
     }
     device->threads = config->threads;
@@ -160,6 +162,15 @@ static const struct pst_device_ops ops = {
     .square_sum = pst_cpu_square_sum,
     .update = pst_cpu_update,
     .refresh = pst_cpu_refresh,
+    .queue_open = pst_cpu_queue_open,
+    .pinned = pst_cpu_arena_add,
+    .mark_create = pst_cpu_mark_create,
+    .mark = pst_cpu_mark,
+    .follow = pst_cpu_follow,
+    .wait = pst_cpu_wait,
+    .mark_ns = pst_cpu_mark_ns,
+    .move = pst_cpu_move,
+    .call = pst_cpu_call,
 };
 
 PST_EXPORT pst_device_module_fn pst_device_module;

@@ -272,7 +272,9 @@ void pst_cuda_anchor(struct pst_device *device);
 uint64_t pst_cuda_mark_ns(struct pst_device *device, struct pst_mark *mark);
 void pst_cuda_mark(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
 void pst_cuda_follow(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
-bool pst_cuda_passed(struct pst_device *device, struct pst_mark *mark);
+bool pst_cuda_wait(struct pst_device *device, struct pst_mark *mark, uint64_t ns);
+void pst_cuda_call(struct pst_device *device, uint32_t queue, void (*work)(void *context),
+                   void *context);
 void pst_cuda_move(struct pst_device *device, uint32_t queue, void *dst, const void *src,
                    uint64_t bytes);
 void pst_cuda_add(struct pst_device *device, uint32_t queue, float *dst, const float *src,

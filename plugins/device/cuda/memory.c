@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arenas and copies. The thread that entered a device copies in the order of its kernels; other
- * threads, which move what nothing else touches, have a stream for each direction.
+ * Arenas, and copies in the order of the kernels that end before they return.
  */
 #include "cuda.h"
 
@@ -70,35 +69,25 @@ void pst_cuda_arenas_free(struct pst_device *device)
     device->n_arenas = 0;
 }
 
-/* Ends before it returns. */
-static void move(struct pst_device *device, cudaStream_t other, void *dst, const void *src,
-                 uint64_t bytes, enum cudaMemcpyKind kind, const char *doing)
+static void move(struct pst_device *device, void *dst, const void *src, uint64_t bytes,
+                 enum cudaMemcpyKind kind, const char *doing)
 {
-    cudaStream_t stream = entered == device ? device->compute : other;
-    cudaError_t error = cudaSuccess;
+    cudaError_t error = cudaMemcpyAsync(dst, src, bytes, kind, device->compute);
 
-    if (entered != device) {
-        error = cudaSetDevice(device->ordinal);
-    }
     if (error == cudaSuccess) {
-        error = cudaMemcpyAsync(dst, src, bytes, kind, stream);
-    }
-    if (error == cudaSuccess) {
-        error = cudaStreamSynchronize(stream);
+        error = cudaStreamSynchronize(device->compute);
     }
     pst_cuda_note(device, doing, error);
 }
 
 void pst_cuda_upload(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
 {
-    move(device, device->queues[PST_QUEUE_IN], dst, src, bytes, cudaMemcpyHostToDevice,
-         "a copy to the GPU");
+    move(device, dst, src, bytes, cudaMemcpyHostToDevice, "a copy to the GPU");
 }
 
 void pst_cuda_download(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
 {
-    move(device, device->queues[PST_QUEUE_OUT], dst, src, bytes, cudaMemcpyDeviceToHost,
-         "a copy from the GPU");
+    move(device, dst, src, bytes, cudaMemcpyDeviceToHost, "a copy from the GPU");
 }
 
 void pst_cuda_zero(struct pst_device *device, void *dst, uint64_t bytes)

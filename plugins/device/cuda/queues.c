@@ -8,10 +8,16 @@
 #include "parts.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+#include "base/relax.h"
 
 /* A float of milliseconds between events is good to a microsecond up to here. */
 #define ANCHORED_NS UINT64_C(5000000000)
+
+#define LOOK_NS 50000u /* so long a wait looks all the time, */
+#define NAP_NS  20000u /* then so often */
 
 static uint64_t now_ns(void)
 {
@@ -119,6 +125,7 @@ pst_status pst_cuda_pinned(struct pst_device *device, uint64_t bytes, void **ret
     if (error != cudaSuccess) {
         return pst_cuda_fail_pinned(device, bytes, error, err);
     }
+    memset(base, 0xFF, bytes);
     device->pinned[device->n_pinned++] = base;
     *ret_base = base;
     return PST_OK;
@@ -159,7 +166,7 @@ void pst_cuda_follow(struct pst_device *device, uint32_t queue, struct pst_mark 
                   cudaStreamWaitEvent(device->queues[queue], mark->event, 0));
 }
 
-bool pst_cuda_passed(struct pst_device *device, struct pst_mark *mark)
+static bool passed(struct pst_device *device, struct pst_mark *mark)
 {
     cudaError_t error;
     char doing[80];
@@ -176,12 +183,39 @@ bool pst_cuda_passed(struct pst_device *device, struct pst_mark *mark)
     return true;
 }
 
+bool pst_cuda_wait(struct pst_device *device, struct pst_mark *mark, uint64_t ns)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    const uint64_t begin = ns > 0 ? now_ns() : 0;
+    uint64_t now = begin;
+
+    while (!passed(device, mark)) {
+        if (now - begin >= ns) {
+            return false;
+        }
+        if (now - begin < LOOK_NS) {
+            pst_relax();
+        } else {
+            nanosleep(&nap, NULL);
+        }
+        now = now_ns();
+    }
+    return true;
+}
+
 /* Unified addressing tells where the two ends are. */
 void pst_cuda_move(struct pst_device *device, uint32_t queue, void *dst, const void *src,
                    uint64_t bytes)
 {
     pst_cuda_note(device, "a copy",
                   cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, device->queues[queue]));
+}
+
+void pst_cuda_call(struct pst_device *device, uint32_t queue, void (*work)(void *context),
+                   void *context)
+{
+    pst_cuda_note(device, "a call of the host",
+                  cudaLaunchHostFunc(device->queues[queue], work, context));
 }
 
 void pst_cuda_add(struct pst_device *device, uint32_t queue, float *dst, const float *src,

@@ -7,14 +7,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-pst_status pst_emulated_arena(struct pst_device *device, uint64_t bytes, void **ret_base,
-                              struct pst_error *err)
+static pst_status reserve(struct pst_emulated_space *space, uint64_t bytes, void **ret_base,
+                          struct pst_error *err)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *mapping = MAP_FAILED;
     size_t mapped;
 
-    if (device->mapping != NULL) {
+    if (space->mapping != NULL) {
         return pst_fail(err, PST_ERR_BUG, "internal", "device emulated: it has its arena already");
     }
     mapped = bytes <= SIZE_MAX / 2 ? ((size_t)bytes + page - 1) / page * page + page : 0;
@@ -25,19 +25,35 @@ pst_status pst_emulated_arena(struct pst_device *device, uint64_t bytes, void **
         return pst_fail(err, PST_ERR_NOMEM, "machine.memory",
                         "no address space for an arena of %llu bytes", (unsigned long long)bytes);
     }
-    device->mapping = mapping;
-    device->mapped_bytes = mapped;
-    device->base = mapping;
-    device->arena_bytes = bytes;
+    *space = (struct pst_emulated_space){mapping, mapped};
     *ret_base = mapping;
     return PST_OK;
 }
 
+pst_status pst_emulated_arena(struct pst_device *device, uint64_t bytes, void **ret_base,
+                              struct pst_error *err)
+{
+    pst_status status = reserve(&device->arena, bytes, ret_base, err);
+
+    device->base = device->arena.mapping;
+    device->arena_bytes = status == PST_OK ? bytes : device->arena_bytes;
+    return status;
+}
+
+pst_status pst_emulated_pinned(struct pst_device *device, uint64_t bytes, void **ret_base,
+                               struct pst_error *err)
+{
+    return reserve(&device->host, bytes, ret_base, err);
+}
+
 void pst_emulated_arena_finish(struct pst_device *device)
 {
-    if (device->mapping != NULL) {
-        munmap(device->mapping, device->mapped_bytes);
-        device->mapping = NULL;
+    struct pst_emulated_space *spaces[] = {&device->arena, &device->host};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        if (spaces[i]->mapping != NULL) {
+            munmap(spaces[i]->mapping, spaces[i]->bytes);
+        }
     }
 }
 

@@ -37,6 +37,7 @@ static pst_status open_device(const struct pst_device_config *config,
 static void close_device(struct pst_device *device)
 {
     if (device != NULL) {
+        pst_emulated_marks_finish(device);
         pst_emulated_arena_finish(device);
         free(device);
     }
@@ -163,6 +164,13 @@ static const struct pst_device_ops ops = {
     .update = update,
     .refresh = refresh,
     .flags = PST_DEVICE_HOLLOW,
+    .pinned = pst_emulated_pinned,
+    .mark_create = pst_emulated_mark_create,
+    .mark = pst_emulated_mark,
+    .follow = pst_emulated_follow,
+    .wait = pst_emulated_wait,
+    .mark_ns = pst_emulated_mark_ns,
+    .move = pst_emulated_move,
     .now = pst_emulated_now,
     .advance = pst_emulated_advance,
     .finish = pst_emulated_finish,

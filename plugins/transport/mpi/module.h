@@ -193,6 +193,8 @@ struct pst_transport {
     bool apart; /* buffers are a device's */
     bool hangs; /* the communicator does not give up what it has, and may look at all of this */
     struct pst_transport_memory memory;
+    const struct pst_device_ops *device;
+    struct pst_device *const *devices;
 };
 
 /* One per process, from join to leave. */

@@ -145,6 +145,8 @@ static pst_status mpi_open(const struct pst_transport_config *config,
     transport->doing = config->doing;
     transport->doing_context = config->doing_context;
     transport->note = config->note;
+    transport->device = config->device;
+    transport->devices = config->devices;
     transport->apart = config->memory != NULL;
     if (transport->apart) {
         transport->memory = *config->memory;

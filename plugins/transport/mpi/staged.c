@@ -45,6 +45,7 @@ static struct stage take(char **at, uint64_t bytes)
 pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
 {
     const struct pst_transport_memory *memory = &transport->memory;
+    const struct pst_device_ops *device = transport->device;
     const uint32_t n_sums = transport->max_reductions + 1;
     struct pst_transport_needs needs = {0};
     struct pst_error why = {0};
@@ -53,7 +54,7 @@ pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst
     uint64_t bytes;
     char *at;
 
-    if (memory->pinned == NULL || memory->needs == NULL) {
+    if (memory->needs == NULL) {
         return PST_OK;
     }
     needs = memory->needs(memory->context, rank);
@@ -63,7 +64,7 @@ pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst
     bytes = pst_sat_add(pst_sat_mul(aligned(needs.transfer_bytes), needs.transfers),
                         pst_sat_mul(aligned(needs.sum_bytes), needs.sums));
     if (bytes > 0) {
-        status = memory->pinned(memory->context, rank, bytes, &base, &why);
+        status = device->pinned(transport->devices[rank], bytes, &base, &why);
     }
     if (status == PST_ERR_NOMEM) { /* room is made when it is needed, of the usual kind */
         if (transport->note != NULL) {
@@ -112,7 +113,7 @@ static void download(const struct pst_transport *transport, void *to, const void
                      uint64_t bytes)
 {
     if (bytes > 0) {
-        transport->memory.download(transport->memory.context, mpi_world->rank, to, from, bytes);
+        transport->device->download(transport->devices[mpi_world->rank], to, from, bytes);
     }
 }
 
@@ -120,7 +121,7 @@ static void upload(const struct pst_transport *transport, void *to, const void *
                    uint64_t bytes)
 {
     if (bytes > 0) {
-        transport->memory.upload(transport->memory.context, mpi_world->rank, to, from, bytes);
+        transport->device->upload(transport->devices[mpi_world->rank], to, from, bytes);
     }
 }
 

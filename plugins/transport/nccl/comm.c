@@ -231,9 +231,10 @@ static pst_status attach(struct pst_transport *transport, uint32_t index)
 
 pst_status nccl_attach(struct pst_transport *transport, uint32_t index, struct pst_error *err)
 {
+    const struct pst_transport_config *config = &transport->config;
     struct rank *rank = nccl_rank(transport, index);
 
-    rank->compute = transport->memory.stream(transport->memory.context, index, &rank->ordinal);
+    rank->compute = config->device->stream(config->devices[index], &rank->ordinal);
     if (rank->compute == NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "run.transport = \"nccl\" is for run.device = \"cuda\"");

@@ -234,7 +234,7 @@ static pst_status nccl_open(const struct pst_transport_config *config,
     struct pst_transport *transport;
     pst_status status;
 
-    if (config->memory == NULL || config->memory->stream == NULL) {
+    if (config->memory == NULL || config->device->stream == NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "run.transport = \"nccl\" is for run.device = \"cuda\"");
     }

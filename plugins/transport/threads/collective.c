@@ -60,7 +60,7 @@ static void arrive(struct pst_transport *transport, uint32_t rank)
     struct cell *cell = &transport->ranks[rank].cell;
 
     cell->at_ns =
-        transport->timed ? transport->times.now(transport->times.context, rank) : threads_now_ns();
+        transport->timed ? threads_clock(transport, rank) : threads_now_ns();
 }
 
 /* Between the two syncs: the last one's coming is the start, for all of them. */
@@ -87,7 +87,7 @@ static void end_span(struct pst_transport *transport, uint32_t rank)
     struct rank *self = &transport->ranks[rank];
 
     if (transport->timed) {
-        transport->times.advance(transport->times.context, rank, self->end_ns);
+        threads_advance(transport, rank, self->end_ns);
     } else {
         self->end_ns = threads_now_ns();
     }
@@ -212,7 +212,8 @@ static void reduce_apart(struct pst_transport *transport, uint32_t rank, const u
                          uint32_t n_members, const uint32_t (*order)[2], uint32_t n_order,
                          uint64_t at, uint64_t n)
 {
-    const struct pst_transport_memory *memory = &transport->memory;
+    const struct pst_device_ops *device = transport->device;
+    struct pst_device *self = transport->devices[rank];
     float *sum = transport->ranks[rank].cell.dst + at;
 
     for (uint32_t m = 0; m < n_members; m++) {
@@ -223,14 +224,14 @@ static void reduce_apart(struct pst_transport *transport, uint32_t rank, const u
         const float *src = transport->ranks[members[order[k][0]]].cell.src[order[k][1]] + at;
 
         if (k == 0) {
-            memory->move(memory->context, rank, PST_QUEUE_COMPUTE, sum, src, n * sizeof *sum);
+            device->move(self, PST_QUEUE_COMPUTE, sum, src, n * sizeof *sum);
         } else {
-            memory->sum(memory->context, rank, PST_QUEUE_COMPUTE, sum, src, n);
+            device->add(self, PST_QUEUE_COMPUTE, sum, src, n);
         }
     }
     for (uint32_t m = 0; m < n_members && n > 0; m++) {
         if (members[m] != rank) {
-            memory->move(memory->context, rank, PST_QUEUE_COMPUTE,
+            device->move(self, PST_QUEUE_COMPUTE,
                          transport->ranks[members[m]].cell.dst + at, sum, n * sizeof *sum);
         }
     }
@@ -266,7 +267,7 @@ pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const 
     }
     begin_span(transport, rank, members, n_members, elems * sizeof *dst);
     check = check_cells(transport, members, n_members, order, n_order, "reduction", err);
-    if (check == PST_OK && !(transport->timed && transport->times.hollow)) {
+    if (check == PST_OK && !transport->hollow) {
         share_of(elems, position, n_members, &begin, &end);
         if (transport->apart) {
             reduce_apart(transport, rank, members, n_members, order, n_order, begin, end - begin);

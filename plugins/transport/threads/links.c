@@ -125,7 +125,7 @@ static void complete(struct pst_transport *transport, struct request *send, stru
         state = REQUEST_BAD;
     } else {
         time_transfer(transport, send, recv, from, to);
-        if (!transport->times.hollow && send->bytes > 0) {
+        if (!transport->hollow && send->bytes > 0) {
             memcpy(recv->data, send->data, send->bytes);
         }
     }
@@ -245,7 +245,7 @@ void threads_wire_post(struct pst_transport *transport, uint32_t rank, struct re
 {
     struct wire *wire = &transport->wire;
 
-    request->posted_ns = transport->times.now(transport->times.context, rank);
+    request->posted_ns = threads_clock(transport, rank);
     atomic_store_explicit(&request->state, REQUEST_POSTED, memory_order_relaxed);
     pthread_mutex_lock(&wire->mutex);
     threads_append(&wire->ranks[rank].queue[request->is_send ? SEND : RECV], request);

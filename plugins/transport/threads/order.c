@@ -13,13 +13,14 @@
 
 pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
 {
-    const struct pst_transport_memory *memory = &transport->memory;
+    const struct pst_device_ops *device = transport->device;
+    struct pst_device *const *devices = transport->devices;
     struct rank *self = &transport->ranks[rank];
     struct pst_mark **own[] = {&self->come, &self->start, &self->gone, &self->end};
     pst_status status = PST_OK;
 
     for (uint32_t i = 0; i < 4 && status == PST_OK; i++) {
-        status = memory->mark_create(memory->context, rank, own[i], err);
+        status = device->mark_create(devices[rank], transport->memory.timed, own[i], err);
     }
     for (uint32_t i = 0; i < transport->max_requests && status == PST_OK; i++) {
         struct request *request = &self->requests[i];
@@ -27,7 +28,7 @@ pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct
         struct pst_mark **marks[] = {&request->begin, &request->start, &request->end};
 
         for (uint32_t k = 0; k < 3 && status == PST_OK; k++) {
-            status = memory->mark_create(memory->context, rank, marks[k], err);
+            status = device->mark_create(devices[rank], transport->memory.timed, marks[k], err);
         }
     }
     return status == PST_OK ? threads_reduce_attach(transport, rank, err) : status;
@@ -48,34 +49,35 @@ void threads_swap(struct pst_transport *transport, uint32_t rank, struct pst_mar
 
 void threads_order_mark(const struct pst_transport *transport, uint32_t rank, struct pst_mark *mark)
 {
-    transport->memory.mark(transport->memory.context, rank, PST_QUEUE_COMPUTE, mark);
+    transport->device->mark(transport->devices[rank], PST_QUEUE_COMPUTE, mark);
 }
 
 void threads_order_follow(const struct pst_transport *transport, uint32_t rank,
                           struct pst_mark *mark)
 {
-    transport->memory.follow(transport->memory.context, rank, PST_QUEUE_COMPUTE, mark);
+    transport->device->follow(transport->devices[rank], PST_QUEUE_COMPUTE, mark);
 }
 
 void threads_order_transfer(const struct pst_transport *transport, struct request *send,
                             struct request *recv, uint32_t from, uint32_t to)
 {
-    const struct pst_transport_memory *memory = &transport->memory;
+    const struct pst_device_ops *device = transport->device;
+    struct pst_device *const *devices = transport->devices;
     const uint32_t queue = from < to ? PST_QUEUE_LINK : PST_QUEUE_BACK;
 
-    memory->follow(memory->context, to, queue, send->begin);
-    memory->follow(memory->context, to, queue, recv->begin);
-    if (memory->timed) {
-        memory->mark(memory->context, to, queue, recv->start);
-        memory->follow(memory->context, from, PST_QUEUE_RELAY, recv->start);
-        memory->mark(memory->context, from, PST_QUEUE_RELAY, send->start);
+    device->follow(devices[to], queue, send->begin);
+    device->follow(devices[to], queue, recv->begin);
+    if (transport->memory.timed) {
+        device->mark(devices[to], queue, recv->start);
+        device->follow(devices[from], PST_QUEUE_RELAY, recv->start);
+        device->mark(devices[from], PST_QUEUE_RELAY, send->start);
     }
     if (recv->bytes > 0) {
-        memory->move(memory->context, to, queue, recv->data, send->data, recv->bytes);
+        device->move(devices[to], queue, recv->data, send->data, recv->bytes);
     }
-    memory->mark(memory->context, to, queue, recv->end);
-    memory->follow(memory->context, from, PST_QUEUE_RELAY, recv->end);
-    memory->mark(memory->context, from, PST_QUEUE_RELAY, send->end);
+    device->mark(devices[to], queue, recv->end);
+    device->follow(devices[from], PST_QUEUE_RELAY, recv->end);
+    device->mark(devices[from], PST_QUEUE_RELAY, send->end);
 }
 
 #define ALIGN 1024u /* elements; shares begin at a multiple */
@@ -83,7 +85,8 @@ void threads_order_transfer(const struct pst_transport *transport, struct reques
 pst_status threads_reduce_attach(struct pst_transport *transport, uint32_t rank,
                                  struct pst_error *err)
 {
-    const struct pst_transport_memory *memory = &transport->memory;
+    const struct pst_device_ops *device = transport->device;
+    struct pst_device *const *devices = transport->devices;
     struct reduce_rank *self = &transport->reduce->ranks[rank];
     pst_status status = PST_OK;
 
@@ -92,7 +95,7 @@ pst_status threads_reduce_attach(struct pst_transport *transport, uint32_t rank,
                                      &self->posts[i].part, &self->posts[i].end};
 
         for (uint32_t k = 0; k < 4 && status == PST_OK; k++) {
-            status = memory->mark_create(memory->context, rank, marks[k], err);
+            status = device->mark_create(devices[rank], transport->memory.timed, marks[k], err);
         }
     }
     return status;
@@ -102,7 +105,8 @@ pst_status threads_reduce_attach(struct pst_transport *transport, uint32_t rank,
 static void sum_share(const struct pst_transport *transport, const struct post *first,
                       uint32_t rank, uint32_t which, uint32_t part)
 {
-    const struct pst_transport_memory *memory = &transport->memory;
+    const struct pst_device_ops *device = transport->device;
+    struct pst_device *const *devices = transport->devices;
     const uint64_t elems = first->parts[part].elems, n = first->n_members;
     const uint64_t blocks = elems / ALIGN + (elems % ALIGN > 0);
     const uint64_t begin = blocks * which / n * ALIGN, last = blocks * (which + 1) / n * ALIGN;
@@ -113,36 +117,37 @@ static void sum_share(const struct pst_transport *transport, const struct post *
         return;
     }
     for (const struct post *post = first->after; post != NULL; post = post->after) {
-        memory->sum(memory->context, rank, PST_QUEUE_SUM, sum, post->parts[part].data + begin,
+        device->add(devices[rank], PST_QUEUE_SUM, sum, post->parts[part].data + begin,
                     end - begin);
     }
     for (const struct post *post = first->after; post != NULL; post = post->after) {
-        memory->move(memory->context, rank, PST_QUEUE_SUM, post->parts[part].data + begin, sum,
+        device->move(devices[rank], PST_QUEUE_SUM, post->parts[part].data + begin, sum,
                      (end - begin) * sizeof *sum);
     }
 }
 
 void threads_order_sum(const struct pst_transport *transport, const struct post *first)
 {
-    const struct pst_transport_memory *memory = &transport->memory;
+    const struct pst_device_ops *device = transport->device;
+    struct pst_device *const *devices = transport->devices;
     uint32_t which = 0;
 
     for (const struct post *post = first; post != NULL; post = post->after, which++) {
         for (const struct post *other = first; other != NULL; other = other->after) {
-            memory->follow(memory->context, post->rank, PST_QUEUE_SUM, other->begin);
+            device->follow(devices[post->rank], PST_QUEUE_SUM, other->begin);
         }
-        if (memory->timed) {
-            memory->mark(memory->context, post->rank, PST_QUEUE_SUM, post->start);
+        if (transport->memory.timed) {
+            device->mark(devices[post->rank], PST_QUEUE_SUM, post->start);
         }
         for (uint32_t part = 0; part < first->n_parts; part++) {
             sum_share(transport, first, post->rank, which, part);
         }
-        memory->mark(memory->context, post->rank, PST_QUEUE_SUM, post->part);
+        device->mark(devices[post->rank], PST_QUEUE_SUM, post->part);
     }
     for (const struct post *post = first; post != NULL; post = post->after) {
         for (const struct post *other = first; other != NULL; other = other->after) {
-            memory->follow(memory->context, post->rank, PST_QUEUE_SUM, other->part);
+            device->follow(devices[post->rank], PST_QUEUE_SUM, other->part);
         }
-        memory->mark(memory->context, post->rank, PST_QUEUE_SUM, post->end);
+        device->mark(devices[post->rank], PST_QUEUE_SUM, post->end);
     }
 }

@@ -227,7 +227,7 @@ pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_requ
             threads_order_moved(transport, rank, &request->start, &request->end);
         }
         if (transport->timed) {
-            transport->times.advance(transport->times.context, rank, request->end_ns);
+            threads_advance(transport, rank, request->end_ns);
         }
     }
     atomic_store_explicit(&request->state, REQUEST_FREE, memory_order_relaxed);

@@ -165,7 +165,7 @@ static bool begin(struct pst_transport *transport, uint32_t rank)
         state = BAD;
     } else {
         time_sum(transport, meeting);
-        for (uint32_t i = 0; i < first->n_parts && !transport->times.hollow && !transport->apart;
+        for (uint32_t i = 0; i < first->n_parts && !transport->hollow && !transport->apart;
              i++) {
             meeting->n_pieces += pieces_of(&first->parts[i]);
         }
@@ -228,7 +228,7 @@ pst_status threads_all_reduce(struct pst_transport *transport, uint32_t rank,
     post->parts = parts;
     post->n_parts = n_parts;
     post->meeting = NULL;
-    post->posted_ns = transport->timed ? transport->times.now(transport->times.context, rank) : 0;
+    post->posted_ns = transport->timed ? threads_clock(transport, rank) : 0;
     atomic_store_explicit(&post->state, POSTED, memory_order_relaxed);
     if (transport->apart) {
         threads_order_mark(transport, rank, post->begin);
@@ -362,7 +362,7 @@ static pst_status finish(struct pst_transport *transport, uint32_t rank, struct 
         threads_order_moved(transport, rank, &post->start, &post->end);
     }
     if (transport->timed) {
-        transport->times.advance(transport->times.context, rank, self->end_ns);
+        threads_advance(transport, rank, self->end_ns);
     }
     return PST_OK;
 }

@@ -104,8 +104,11 @@ struct pst_transport {
     uint32_t *all;       /* 0 .. n_ranks - 1 */
     bool timed;
     struct pst_transport_times times; /* where timed */
+    bool hollow;                      /* buffers are neither read nor written */
     bool apart;                       /* buffers are reached through `memory` */
     struct pst_transport_memory memory;
+    const struct pst_device_ops *device; /* where timed or apart, as are: */
+    struct pst_device *const *devices;
     struct wire wire;
     struct reduce *reduce;
     uint32_t n_ready; /* ranks and pairs whose locks exist, for close */
@@ -142,6 +145,18 @@ static inline uint64_t threads_now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Where timed: the clock of a rank's device; has that and this machine come to ns. */
+static inline uint64_t threads_clock(const struct pst_transport *transport, uint32_t rank)
+{
+    return transport->device->now(transport->devices[rank]);
+}
+
+static inline void threads_advance(const struct pst_transport *transport, uint32_t rank,
+                                   uint64_t ns)
+{
+    transport->device->advance(transport->devices[rank], ns);
 }
 
 /* order.c: for devices with queues. */

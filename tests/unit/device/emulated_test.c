@@ -48,7 +48,7 @@ static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool 
 }
 
 static uint64_t kernel_time;
-static const struct pst_device_times times = {&kernel_time, kernel_ns, update_ns};
+static const struct pst_device_times times = {&kernel_time, kernel_ns, update_ns, NULL};
 
 static int load(void **state)
 {

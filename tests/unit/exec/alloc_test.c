@@ -159,8 +159,8 @@ static void test_emulated(void **state)
     const float x[4] = {1, 2, 3, 4}, t[4] = {2, 0, 3, 6};
     struct pst_batch batch = {.inputs = {x, t}};
     struct pst_update update = {.optimizer = PST_SGD, .step = 1};
-    struct pst_device_times times = {NULL, some_ns, update_ns};
-    struct pst_exec_links links = {NULL, link_ns, ring_ns, no_node, NULL};
+    struct pst_device_times times = {NULL, some_ns, update_ns, NULL};
+    struct pst_exec_links links = {NULL, link_ns, ring_ns, no_node};
     struct pst_exec_config config = {.graph = &toy.graph,
                                      .plan = &toy.plan,
                                      .programs = toy.programs,
@@ -179,9 +179,7 @@ static void test_emulated(void **state)
         skip();
     }
     toy_init(&toy, true);
-    assert_int_equal(
-        pst_recorder_create(&toy.graph, &toy.plan, toy.programs, 2, &config.recorder, NULL),
-        PST_OK);
+    config.recorder = pst_recorder_create(&toy.graph, &toy.plan, toy.programs, 2);
     assert_int_equal(pst_exec_create(&config, &exec, NULL), PST_OK);
     before = n_allocations;
     for (uint32_t i = 0; i < 5 && status == PST_OK; i++) {
@@ -194,7 +192,7 @@ static void test_emulated(void **state)
     pst_recorder_destroy(config.recorder);
 }
 
-/* Copies beside passes, with threads of their own. */
+/* Copies beside passes, slowed down and looked at. */
 static void test_offload(void **state)
 {
     static const struct layout layout = {3, {0, 1, 2}, ORDER_1F1B, false, {0}};

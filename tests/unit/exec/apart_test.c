@@ -160,8 +160,7 @@ static struct pst_timeline *record(struct real *real, uint32_t n_steps,
     struct pst_error err = {0};
 
     pst_exec_destroy(real->exec);
-    MUST(pst_recorder_create(real->graph, real->plan, config.programs, n_steps, &config.recorder,
-                             &err));
+    config.recorder = pst_recorder_create(real->graph, real->plan, config.programs, n_steps);
     MUST(pst_exec_create(&config, &real->exec, &err));
     memcpy(batch.inputs, real->inputs, sizeof real->inputs);
     for (uint32_t i = 0; i < n_steps; i++) {

@@ -73,8 +73,8 @@ static void run_steps(struct real *real, const struct pst_batch *batch, uint32_t
 
 static struct pst_timeline *rehearse(struct real *real, uint32_t n_steps)
 {
-    struct pst_device_times times = {&real->cost, kernel_ns, update_ns};
-    struct pst_exec_links links = {&real->cost, transfer_ns, collective_ns, node, host_ns};
+    struct pst_device_times times = {&real->cost, kernel_ns, update_ns, host_ns};
+    struct pst_exec_links links = {&real->cost, transfer_ns, collective_ns, node};
     struct pst_exec_config config = {.graph = real->graph,
                                      .plan = real->plan,
                                      .programs = (const struct pst_program *const *)real->programs,
@@ -89,8 +89,7 @@ static struct pst_timeline *rehearse(struct real *real, uint32_t n_steps)
     struct pst_error err = {0};
     uint64_t peaks[MOST_RANKS];
 
-    MUST(pst_recorder_create(real->graph, real->plan, config.programs, n_steps, &config.recorder,
-                             &err));
+    config.recorder = pst_recorder_create(real->graph, real->plan, config.programs, n_steps);
     MUST(pst_exec_create(&config, &real->exec, &err));
     memcpy(batch.inputs, real->inputs, sizeof real->inputs);
     run_steps(real, &batch, n_steps);

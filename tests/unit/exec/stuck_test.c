@@ -79,7 +79,7 @@ static void with_queues_that_copy(void **state)
     stands(&(struct layout){2, {0, 1}, ORDER_1F1B, false, {0}}, &copies);
 }
 
-static void with_threads_that_copy(void **state)
+static void with_copies_that_are_looked_at(void **state)
 {
     static const struct pst_exec_copy_config copies = {.check = true};
 
@@ -90,9 +90,11 @@ static void with_threads_that_copy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_ends),          cmocka_unit_test(alone),
-        cmocka_unit_test(among_others),           cmocka_unit_test(with_queues_that_copy),
-        cmocka_unit_test(with_threads_that_copy),
+        cmocka_unit_test(one_that_ends),
+        cmocka_unit_test(alone),
+        cmocka_unit_test(among_others),
+        cmocka_unit_test(with_queues_that_copy),
+        cmocka_unit_test(with_copies_that_are_looked_at),
     };
     int failed;
 

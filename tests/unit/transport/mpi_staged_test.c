@@ -11,6 +11,10 @@
 
 enum { ELEMS = 5000, MOST = 4 * ELEMS };
 
+struct pst_device {
+    uint32_t rank;
+};
+
 static float near[MOST];        /* what the addresses stand for, */
 static char *far = (char *)16u; /* which begin where nothing is */
 static pthread_t owner;
@@ -39,27 +43,24 @@ static float *far_of(uint64_t elem)
     return (float *)(void *)(far + elem * sizeof(float));
 }
 
-static void upload(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
+static void upload(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
 {
-    (void)context;
-    EXPECT(rank == me && pthread_equal(pthread_self(), owner));
+    EXPECT(device->rank == me && pthread_equal(pthread_self(), owner));
     count_copy(src, bytes);
     memcpy(near_of(dst), src, bytes);
 }
 
-static void download(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
+static void download(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
 {
-    (void)context;
-    EXPECT(rank == me && pthread_equal(pthread_self(), owner));
+    EXPECT(device->rank == me && pthread_equal(pthread_self(), owner));
     count_copy(dst, bytes);
     memcpy(dst, near_of(src), bytes);
 }
 
-static pst_status pin(void *context, uint32_t rank, uint64_t bytes, void **ret_base,
+static pst_status pin(struct pst_device *device, uint64_t bytes, void **ret_base,
                       struct pst_error *err)
 {
-    (void)context;
-    EXPECT(rank == me && pthread_equal(pthread_self(), owner) && pinned == NULL && bytes > 0);
+    EXPECT(device->rank == me && pthread_equal(pthread_self(), owner) && pinned == NULL && bytes > 0);
     if (out_of_memory) {
         return pst_fail(err, PST_ERR_NOMEM, "machine.memory", "nothing can be pinned");
     }
@@ -94,17 +95,23 @@ static void unpin(void)
 
 static void reopen_apart(void)
 {
-    const struct pst_transport_memory memory = {
-        .upload = upload, .download = download, .pinned = pin, .needs = tell_needs};
+    static const struct pst_device_ops far_device = {
+        .upload = upload, .download = download, .pinned = pin};
+    static struct pst_device device, *devices[64];
+    const struct pst_transport_memory memory = {.needs = tell_needs};
     struct pst_transport_config config = {.n_ranks = n_ranks,
                                           .max_requests = 8,
                                           .max_reductions = 2,
                                           .stall_ns = 60 * SECOND,
                                           .note = note,
+                                          .device = &far_device,
+                                          .devices = devices,
                                           .memory = &memory};
     struct pst_error err = {0};
 
     owner = pthread_self();
+    device.rank = me;
+    devices[me] = &device;
     ops->close(transport);
     transport = NULL;
     n_copies = n_outside = 0;

@@ -329,11 +329,12 @@ static void ends_agree(void **state)
 static void refused(uint32_t n_ranks, const char *words)
 {
     const struct pst_transport_ops *ops = load_nccl();
-    const struct pst_transport_memory memory = {.stream = nccl_stream_of};
+    const struct pst_transport_memory memory = {.timed = false};
     const struct pst_transport_config config = {.n_ranks = n_ranks,
                                                 .max_requests = 1,
                                                 .stall_ns = STALL_NS,
                                                 .edges = true,
+                                                .device = &nccl_device,
                                                 .memory = &memory};
     struct pst_transport *transport = NULL;
     struct pst_error err = {0};

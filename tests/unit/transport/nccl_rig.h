@@ -43,12 +43,18 @@ static inline const struct pst_transport_ops *load_nccl(void)
     return function();
 }
 
-static inline void *nccl_stream_of(void *context, uint32_t rank, int *ret_ordinal)
+/* Devices are where their stream is. */
+static struct pst_device *nccl_devices[MAX_RANKS];
+
+static inline void *nccl_stream_of(struct pst_device *device, int *ret_ordinal)
 {
-    (void)context;
-    *ret_ordinal = (int)rank;
-    return nccl_streams[rank];
+    cudaStream_t *stream = (cudaStream_t *)(void *)device;
+
+    *ret_ordinal = (int)(stream - nccl_streams);
+    return *stream;
 }
+
+static const struct pst_device_ops nccl_device = {.stream = nccl_stream_of};
 
 /* Bodies keep what they name in static memory of the program, which lies in one piece. */
 extern char __data_start, _end;
@@ -159,8 +165,7 @@ static inline pst_status try_nccl(uint32_t n, uint64_t stall_ns, struct fake_fau
                                   struct pst_error *err)
 {
     const struct pst_transport_ops *ops = load_nccl();
-    const struct pst_transport_memory memory = {.stream = nccl_stream_of,
-                                                .region = nccl_regions ? nccl_region_of : NULL};
+    const struct pst_transport_memory memory = {.region = nccl_regions ? nccl_region_of : NULL};
     struct pst_transport_config config = {.n_ranks = n,
                                           .max_requests = nccl_requests,
                                           .max_reductions = 4,
@@ -169,6 +174,8 @@ static inline pst_status try_nccl(uint32_t n, uint64_t stall_ns, struct fake_fau
                                           .meets = nccl_meet,
                                           .edges = nccl_edges,
                                           .note = nccl_note,
+                                          .device = &nccl_device,
+                                          .devices = nccl_devices,
                                           .memory = &memory};
     struct pst_transport *transport = NULL;
     pthread_t threads[MAX_RANKS];
@@ -178,6 +185,7 @@ static inline pst_status try_nccl(uint32_t n, uint64_t stall_ns, struct fake_fau
     nccl_fake->faults = (struct fake_faults){.vanished = -1, .failing = -1};
     for (uint32_t i = 0; i < n; i++) {
         assert_int_equal(nccl_fake->stream_create(&nccl_streams[i], 0, 0), cudaSuccess);
+        nccl_devices[i] = (struct pst_device *)(void *)&nccl_streams[i];
     }
     nccl_fake->faults = faults;
     atomic_store(&nccl_fake->n_calls, 0);

@@ -18,17 +18,18 @@ struct world {
     const struct pst_transport_ops *ops;
     struct pst_transport *transport;
     uint64_t clocks[RANKS];
-    uint32_t node_size; /* 0: one node */
+    struct pst_device *devices[RANKS]; /* each is its clock */
+    uint32_t node_size;                /* 0: one node */
 };
 
-static inline uint64_t now(void *context, uint32_t rank)
+static inline uint64_t now(struct pst_device *device)
 {
-    return ((struct world *)context)->clocks[rank];
+    return *(uint64_t *)(void *)device;
 }
 
-static inline void advance(void *context, uint32_t rank, uint64_t ns)
+static inline void advance(struct pst_device *device, uint64_t ns)
 {
-    uint64_t *clock = &((struct world *)context)->clocks[rank];
+    uint64_t *clock = (uint64_t *)(void *)device;
 
     *clock = ns > *clock ? ns : *clock;
 }
@@ -62,20 +63,24 @@ static inline uint32_t node(void *context, uint32_t rank)
 static inline void open_world(struct world *world, uint32_t node_size, bool hollow,
                               uint64_t stall_ns)
 {
+    static struct pst_device_ops device = {.now = now, .advance = advance};
     struct pst_transport_times times = {.context = world,
-                                        .now = now,
-                                        .advance = advance,
                                         .transfer = transfer,
                                         .collective_ns = collective_ns,
-                                        .node = node,
-                                        .hollow = hollow};
+                                        .node = node};
     struct pst_transport_config config = {.n_ranks = RANKS,
                                           .max_requests = REQUESTS,
                                           .max_reductions = 2,
                                           .stall_ns = stall_ns,
+                                          .device = &device,
+                                          .devices = world->devices,
                                           .times = &times};
 
     *world = (struct world){.ops = load_threads(), .node_size = node_size};
+    for (uint32_t r = 0; r < RANKS; r++) {
+        world->devices[r] = (struct pst_device *)(void *)&world->clocks[r];
+    }
+    device.flags = hollow ? PST_DEVICE_HOLLOW : 0;
     assert_int_equal(world->ops->open(&config, &world->transport, NULL), PST_OK);
 }
 

@@ -41,8 +41,7 @@ uint64_t measure_lap(struct measure_places *places)
         return end - begin;
     }
     ops->mark(places->device, PST_QUEUE_COMPUTE, places->marks[1]);
-    while (!ops->passed(places->device, places->marks[1])) {
-    }
+    ops->wait(places->device, places->marks[1], UINT64_MAX);
     begin = ops->mark_ns(places->device, places->marks[0]);
     end = ops->mark_ns(places->device, places->marks[1]);
     ops->sync(places->device, NULL); /* a failure stays: it is asked for at the end */
