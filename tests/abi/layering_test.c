@@ -4,18 +4,9 @@
  * program a folder only those before it, the program after core; modules base, graph and what exec
  * is to them. And none of them names a strategy.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <ftw.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* In the order in which they may use each other: core, the modules, the program. */
 static const char *const layers[] = {"base",        "config",    "graph",   "plan",    "prove",
@@ -158,12 +149,11 @@ static int collect(const char *path, const struct stat *info, int kind, struct F
     return 0;
 }
 
-static void test_layers(void **state)
+TEST(test_layers)
 {
     static const char *const folders[] = {"partitioners", "schedulers", "memopt"};
     char path[512];
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         snprintf(path, sizeof path, "%s/%s", PENSTOCK_SOURCE_DIR, folders[i]);
         assert_int_equal(nftw(path, collect, 8, FTW_PHYS), 0);
@@ -180,11 +170,4 @@ static void test_layers(void **state)
         free(strategies[i]);
     }
     assert_int_equal(n_faults, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layers)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,15 +6,8 @@
 #include "planner/emission.h"
 #include "plugin_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 static char path[64];
@@ -111,9 +104,8 @@ static void expect_passes(const char *text, const char *expected)
 #define ONE_F_ONE_B "0F0 0F1 0BW0 0BW1 / 1F0 1BW0 1F1 1BW1 / "
 #define SPLIT       "0F0 0B0 0W0 / 1F0 1B0 1W0 / "
 
-static void test_accepts(void **state)
+TEST(test_accepts)
 {
-    (void)state;
     expect_passes("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", ONE_F_ONE_B);
     expect_passes("0F0,0F1,0B0,0B1\r\n1F0,1B0,1F1,1B1\r\n", ONE_F_ONE_B);
     expect_passes("\xEF\xBB\xBF 0F0 ,0F1,,, 0B0,0B1\t\n,,1F0,1B0,1F1,1B1,,\n\n", ONE_F_ONE_B);
@@ -147,7 +139,7 @@ static void expect_refusal(const char *text, size_t length, const char *where, c
     assert_int_equal(pst_error_exit_code(&err), 2);
 }
 
-static void test_refuses(void **state)
+TEST(test_refuses)
 {
     static const struct {
         const char *text, *where, *what;
@@ -189,14 +181,13 @@ static void test_refuses(void **state)
          "stands behind 1F1"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_refusal(cases[i].text, strlen(cases[i].text), cases[i].where, cases[i].what);
     }
     expect_refusal("0F0\0,0B0", 8, "NUL at byte 3", "");
 }
 
-static void test_fixes_the_instance(void **state)
+TEST(test_fixes_the_instance)
 {
     static const char text[] = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n";
     struct pst_topology topology = {.size = sizeof topology};
@@ -204,7 +195,6 @@ static void test_fixes_the_instance(void **state)
     struct pst_error err = {0};
     const struct pst_scheduler *f;
 
-    (void)state;
     assert_int_equal(open_text(text, strlen(text), &instance, &err), PST_OK);
     f = instance->plugin->get_interface(PST_SCHEDULER);
     assert_int_equal(f->topology(instance->self, 3, &topology), PST_ERR_CONFIG);
@@ -213,11 +203,10 @@ static void test_fixes_the_instance(void **state)
 }
 
 /* Cut anywhere, a file is read or refused, never worse. */
-static void test_truncated(void **state)
+TEST(test_truncated)
 {
     static const char text[] = "0F0,(0F1;0B0)OVERLAP_F_B,0SEND_F1,0B1\r\n1F0,1B0,1F1,1B1\r\n";
 
-    (void)state;
     for (size_t n = 0; n < sizeof text; n++) {
         struct pst_instance *instance = NULL;
         struct pst_error err = {0};
@@ -232,16 +221,10 @@ static void test_truncated(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accepts),
-        cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_fixes_the_instance),
-        cmocka_unit_test(test_truncated),
-    };
     int failed;
 
     snprintf(path, sizeof path, "/tmp/penstock-csv-test-%d.csv", (int)getpid());
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = run_own_tests(NULL, NULL);
     unlink(path);
     return failed;
 }

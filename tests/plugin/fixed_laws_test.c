@@ -116,7 +116,7 @@ static void check_law(const struct law *law, struct question q)
     schedule_run_free(&run);
 }
 
-static void test_laws(void **state)
+TEST(test_laws)
 {
     static const struct law laws[] = {
         {"zb-h1", NULL, 1, 1, kept_back, NULL, held_h1, NULL},
@@ -131,7 +131,6 @@ static void test_laws(void **state)
     };
     static const uint32_t shapes[][2] = {{1, 2}, {2, 2}, {3, 3}, {4, 2}, {5, 2}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT(laws); i++) {
         for (size_t k = 0; k < COUNT(shapes); k++) {
             uint32_t p = shapes[k][0], times = shapes[k][1];
@@ -158,9 +157,8 @@ static uint64_t most_held(const struct schedule_run *run)
     return most;
 }
 
-static void test_unit_costs_on_a_v(void **state)
+TEST(test_unit_costs_on_a_v)
 {
-    (void)state;
     for (uint32_t p = 2; p <= 11; p++) {
         static const uint32_t more[] = {0, 1, 7};
 
@@ -193,9 +191,8 @@ static void test_unit_costs_on_a_v(void **state)
 }
 
 /* Deep pipelines, for which a device's bubble grows by no more than 5 chunks a device. */
-static void test_deep_v(void **state)
+TEST(test_deep_v)
 {
-    (void)state;
     for (uint32_t p = 12; p <= 24; p += 3) {
         struct schedule_run run = SCHEDULE("1f1b-v", .p = p, .m = 2 * p);
 
@@ -206,9 +203,8 @@ static void test_deep_v(void **state)
 }
 
 /* A full group: 2(p - 1) chunks idle, and vp - d of them held. */
-static void test_groups(void **state)
+TEST(test_groups)
 {
-    (void)state;
     for (uint32_t p = 2; p <= 9; p++) {
         for (uint32_t times = 1; times <= 3; times++) {
             struct schedule_run run = SCHEDULE("group-interleaved", .p = p, .m = times * p);
@@ -223,14 +219,13 @@ static void test_groups(void **state)
 }
 
 /* What links of a hundredth of a pass add to the makespan: once, not per micro-batch. */
-static void test_latency(void **state)
+TEST(test_latency)
 {
     static const struct {
         const char *id;
         uint32_t p, more;
     } cases[] = {{"interleaved", 4, 14}, {"interleaved", 8, 30}, {"zbv", 4, 13}, {"zbv", 8, 33}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         uint32_t p = cases[i].p;
 
@@ -322,11 +317,10 @@ static void check_any(const struct kind *kind, uint32_t p, uint32_t m, uint64_t 
     schedule_run_free(&run);
 }
 
-static void test_any_numbers(void **state)
+TEST(test_any_numbers)
 {
     uint64_t counter = 0;
 
-    (void)state;
     print_message("seed 11\n");
     for (size_t i = 0; i < COUNT(kinds); i++) {
         for (uint32_t p = 1; p <= 9; p++) {
@@ -338,9 +332,8 @@ static void test_any_numbers(void **state)
 }
 
 /* Costs do not change the order, so times scale with them. */
-static void test_scale(void **state)
+TEST(test_scale)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(kinds); i++) {
         struct schedule_run one = SCHEDULE(kinds[i].id, .options = kinds[i].options, .p = 3, .m = 6,
                                            .f = 3, .b = 4, .w = 2, .c = 1);
@@ -386,9 +379,8 @@ static void halve(struct pst_solo *solo, void *context)
     solo->stages[1].microbatch_size *= 2;
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     expect_refusal(SCHEDULE("interleaved", .p = 4, .m = 9, .may_fail = true), PST_ERR_INFEASIBLE,
                    "9 micro-batches on 4 devices: interleaved wants 2 rounds of equally many "
                    "micro-batches each; 8 or 10 would do");
@@ -411,9 +403,8 @@ static void test_refusals(void **state)
 }
 
 /* The order does not adapt: too little room is said, with need and room; enough is enough. */
-static void test_room(void **state)
+TEST(test_room)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(kinds); i++) {
         struct schedule_run run =
             SCHEDULE(kinds[i].id, .options = kinds[i].options, .p = 3, .m = 6);
@@ -429,17 +420,4 @@ static void test_room(void **state)
                                 .cap = most - 1, .may_fail = true),
                        PST_ERR_INFEASIBLE, words);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_laws),    cmocka_unit_test(test_unit_costs_on_a_v),
-        cmocka_unit_test(test_deep_v),  cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_latency), cmocka_unit_test(test_any_numbers),
-        cmocka_unit_test(test_scale),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_room),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

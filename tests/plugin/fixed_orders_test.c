@@ -31,7 +31,7 @@ static void expect_peaks(const struct schedule_run *run, const char *id, const c
 
 /* Worked out apart from this code; the ones of zb-h1 and zb-h2 are those of the paper's formulas.
  */
-static void test_examples(void **state)
+TEST(test_examples)
 {
     static const struct example examples[] = {
         {"zb-h1", NULL, 2, 2, 1, 1, 1, 7, 7, "2,2"},
@@ -54,7 +54,6 @@ static void test_examples(void **state)
         {"dualpipev", NULL, 2, 4, 1, 1, 1, 25, 25, "5,5"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(examples); i++) {
         const struct example *e = &examples[i];
         struct schedule_run run = SCHEDULE(e->id, .options = e->options, .p = e->p, .m = e->m,
@@ -68,7 +67,7 @@ static void test_examples(void **state)
     }
 }
 
-static void test_pictures(void **state)
+TEST(test_pictures)
 {
     static const struct {
         const char *id;
@@ -85,7 +84,6 @@ static void test_pictures(void **state)
         {"1f1b-v", 1, 1, "FfXXxx\n"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(pictures); i++) {
         struct schedule_run run = SCHEDULE(pictures[i].id, .p = pictures[i].p, .m = pictures[i].m);
 
@@ -94,7 +92,7 @@ static void test_pictures(void **state)
     }
 }
 
-static void test_orders(void **state)
+TEST(test_orders)
 {
     static const struct {
         const char *id;
@@ -112,7 +110,6 @@ static void test_orders(void **state)
          "1F0,1F1,3F0,3B0,3F1,3B1,1F2,1B0,1F3,1B1,3F2,3B2,3F3,3B3,1B2,1B3\n"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(orders); i++) {
         struct schedule_run run = SCHEDULE(orders[i].id, .p = orders[i].p, .m = orders[i].m);
 
@@ -136,11 +133,10 @@ static uint64_t fnv1a(const char *text)
  * keeps with the tests of its pipelines, without idle cells, input gradients written I, pairs
  * written as forward and backward.
  */
-static void test_orders_of_pytorch(void **state)
+TEST(test_orders_of_pytorch)
 {
     struct schedule_run run = SCHEDULE("dualpipev", .p = 4, .m = 10);
 
-    (void)state;
     assert_true(fnv1a(run.csv) == 0x3a0852bc29d7806du);
     schedule_run_free(&run);
     run = SCHEDULE("interleaved-zb", .p = 2, .m = 8);
@@ -152,7 +148,7 @@ static void test_orders_of_pytorch(void **state)
 }
 
 /* With one chunk the interleaved orders are those of one stage per device. */
-static void test_one_chunk(void **state)
+TEST(test_one_chunk)
 {
     static const char *const pairs[][4] = {
         {"interleaved-zb", "chunks=1", "zb-h1", NULL},
@@ -161,7 +157,6 @@ static void test_one_chunk(void **state)
         {"looped-bfs", "chunks=1", "gpipe", "reverse=true"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(pairs); i++) {
         for (uint32_t p = 1; p <= 5; p++) {
             for (uint32_t m = p; m <= 11; m++) {
@@ -176,15 +171,4 @@ static void test_one_chunk(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),  cmocka_unit_test(test_pictures),
-        cmocka_unit_test(test_orders),    cmocka_unit_test(test_orders_of_pytorch),
-        cmocka_unit_test(test_one_chunk),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,14 +6,7 @@
  */
 #include "job_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "test.h"
 
 #define VPIPE "[partitioner]\nuse = \"vpipe\"\n[[memopt]]\nuse = \"vpipe\"\n"
 #define DAWN  "[partitioner]\nuse = \"dawnpiper\"\n[[memopt]]\nuse = \"dawnpiper\"\n"
@@ -49,22 +42,12 @@ static void check(const char *scheduler, uint64_t memory)
     assert_true(fits(scheduler, memory, DAWN));
 }
 
-static void test_synchronous(void **state)
+TEST(test_synchronous)
 {
-    (void)state;
     check("1f1b", 10958064);
 }
 
-static void test_asynchronous(void **state)
+TEST(test_asynchronous)
 {
-    (void)state;
     check("2bw", 13529736);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_synchronous),
-                                       cmocka_unit_test(test_asynchronous)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,7 @@
  */
 #include "job_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "test.h"
 
 static const char text[] = "[model]\nuse = \"mmt\"\nbranches = 2\nlayers = 1\ndim = 16\nheads = 2\n"
                            "context = 6\n[data]\nkind = \"synthetic\"\n"
@@ -47,12 +40,11 @@ static uint32_t stage_named(const struct job_rig *rig, const struct pst_plan *pl
     return PST_NONE;
 }
 
-static void test_places(void **state)
+TEST(test_places)
 {
     struct pst_planned planned;
     struct job_rig rig;
 
-    (void)state;
     assert_int_equal(
         plan("stages = \"branch.0.*; branch.1.*,concat;*\"", "gpipe", 3, &rig, &planned), PST_OK);
     assert_int_equal(planned.plan->n_stages, 3);
@@ -74,7 +66,7 @@ static void test_places(void **state)
     job_rig_finish(&rig);
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
     static const struct {
         const char *stages, *scheduler, *message;
@@ -91,7 +83,6 @@ static void test_mistakes(void **state)
         {"stages = \"*\"\nmicrobatch_sizes = \"-2\"", "per-stage", "numbers separated by commas"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct pst_planned planned;
         struct job_rig rig;
@@ -103,14 +94,4 @@ static void test_mistakes(void **state)
         assert_int_equal(pst_error_exit_code(&rig.err), 2);
         job_rig_finish(&rig);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_mistakes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

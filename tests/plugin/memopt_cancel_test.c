@@ -4,12 +4,7 @@
  * once for every row of their tables; once they are told so, at whichever time, they end with
  * PST_ERR_CANCELLED, and are as good as before when they are asked again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -131,17 +126,9 @@ static void try_optimizer(const struct optimizer *o)
     pst_instance_destroy(instance);
 }
 
-static void test_all(void **state)
+TEST(test_all)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
         try_optimizer(&optimizers[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

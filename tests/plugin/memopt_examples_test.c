@@ -2,14 +2,7 @@
  *
  * Stages of four nodes worked out by hand, to dawnpiper and to every method of exact.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -82,47 +75,43 @@ static void mixed_nodes(struct stage *s, uint32_t k)
     add_link(s, 4, 8, 2);
 }
 
-static void test_one_in_flight(void **state)
+TEST(test_one_in_flight)
 {
     static const struct row rows[] = {{9, 0}, {8, 1}, {7, 1}, {6, UINT64_MAX}};
     struct stage s;
 
-    (void)state;
     equal_nodes(&s, 1);
     expect_rows(&s, true, false, ROWS(rows));
 }
 
-static void test_three_in_flight(void **state)
+TEST(test_three_in_flight)
 {
     static const struct row rows[] = {{27, 0}, {26, 1}, {23, 1}, {22, 1}, {21, 1},
                                       {20, 2}, {19, 2}, {18, 2}, {17, 2}, {16, 3},
                                       {15, 3}, {13, 3}, {12, 4}, {11, 4}, {10, UINT64_MAX}};
     struct stage s;
 
-    (void)state;
     equal_nodes(&s, 3);
     expect_rows(&s, true, false, ROWS(rows));
 }
 
-static void test_mixed(void **state)
+TEST(test_mixed)
 {
     static const struct row rows[] = {{54, 0}, {50, 1}, {48, 1}, {44, 1},
                                       {38, 1}, {36, 2}, {32, 2}, {30, 6}};
     struct stage s;
 
-    (void)state;
     mixed_nodes(&s, 2);
     expect_rows(&s, true, false, ROWS(rows));
 }
 
 /* Four in flight, a link of a byte a tick: all may go at 58, where replays alone take 2. */
-static void test_free_swap(void **state)
+TEST(test_free_swap)
 {
     static const struct row rows[] = {{98, 0}, {58, 0}, {54, 1}};
     static const struct row replays[] = {{58, 2}};
     struct stage s;
 
-    (void)state;
     mixed_nodes(&s, 4);
     s.view.link_bytes_per_s = 1000000000;
     expect_rows(&s, true, true, ROWS(rows));
@@ -131,13 +120,12 @@ static void test_free_swap(void **state)
 }
 
 /* A quarter of that: the one plan of 37 is RKSS. */
-static void test_slow_link(void **state)
+TEST(test_slow_link)
 {
     static const struct row rows[] = {{50, 1}, {46, 2}};
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     mixed_nodes(&s, 4);
     s.view.link_bytes_per_s = 250000000;
     expect_rows(&s, true, true, ROWS(rows));
@@ -148,12 +136,11 @@ static void test_slow_link(void **state)
 }
 
 /* Node 3 reads 0 and 2: what is dropped first is back before its backward. */
-static void test_skip(void **state)
+TEST(test_skip)
 {
     static const struct row rows[] = {{26, 0}, {20, 1}, {17, 3}};
     struct stage s;
 
-    (void)state;
     stage_init(&s, 2, 0, 1);
     add_link(&s, 2, 4, 3);
     add_link(&s, 1, 2, 3);
@@ -165,12 +152,11 @@ static void test_skip(void **state)
 }
 
 /* Everything fits, and nothing can. */
-static void test_ends(void **state)
+TEST(test_ends)
 {
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     mixed_nodes(&s, 4);
     s.view.link_bytes_per_s = 1000000000;
     answer = ask_once("dawnpiper", "", &s);
@@ -187,12 +173,11 @@ static void test_ends(void **state)
 }
 
 /* What the slots, the least size and the host's memory forbid is not offloaded. */
-static void test_limits(void **state)
+TEST(test_limits)
 {
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     mixed_nodes(&s, 4);
     s.view.link_bytes_per_s = 1000000000;
     s.view.capacity_bytes = 58;
@@ -274,7 +259,7 @@ static uint64_t bottleneck(struct pipeline *p)
 }
 
 /* 1F1B that flushes, and PipeDream's, which keeps a version per micro-batch in flight. */
-static void test_four_stages(void **state)
+TEST(test_four_stages)
 {
     static const uint64_t capacity[] = {26, 24, 22, 20, 18, 16, 14, 12};
     static const uint64_t none = UINT64_MAX;
@@ -282,7 +267,6 @@ static void test_four_stages(void **state)
         {{6, 6, 7, 7, 7, 8, 8, 8}, {6, 6, 6, 6, 6, 6, 7, 8}},
         {{7, 7, 8, 8, 8, 9, none, none}, {6, 6, 6, 7, 8, 9, none, none}}};
 
-    (void)state;
     for (uint32_t i = 0; i < 32; i++) {
         struct pipeline *p = calloc(1, sizeof *p);
 
@@ -300,17 +284,4 @@ static void test_four_stages(void **state)
         pst_instance_destroy(p->instance);
         free(p);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_in_flight), cmocka_unit_test(test_three_in_flight),
-        cmocka_unit_test(test_mixed),         cmocka_unit_test(test_free_swap),
-        cmocka_unit_test(test_slow_link),     cmocka_unit_test(test_skip),
-        cmocka_unit_test(test_four_stages),   cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_limits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,12 +5,7 @@
  */
 #include "planner/eval.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -57,12 +52,11 @@ static uint64_t peak_of_segments(uint32_t l, uint32_t k)
     return ledger_value_of(&s, plan).peak;
 }
 
-static void test_sqrt_of_equal_nodes(void **state)
+TEST(test_sqrt_of_equal_nodes)
 {
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     /* Kept nodes and a segment, whose last node is kept, and the input: 16/l + (l - 1) + 1. */
     assert_int_equal(peak_of_segments(1, 1), 17);
     assert_int_equal(peak_of_segments(2, 1), 10);
@@ -82,12 +76,11 @@ static void test_sqrt_of_equal_nodes(void **state)
     assert_true(peak_of_segments(8, 4) < peak_of_segments(4, 4));
 }
 
-static void test_sqrt_fits(void **state)
+TEST(test_sqrt_fits)
 {
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     units(&s, 16, 1);
     answer = ask_once("sqrt", "", &s);
     assert_string_equal(answer.plan, "KKKKKKKKKKKKKKKK");
@@ -130,12 +123,11 @@ static void transformer(struct stage *s, uint32_t k)
     }
 }
 
-static void test_selective_kinds(void **state)
+TEST(test_selective_kinds)
 {
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     transformer(&s, 2);
     answer = ask_once("selective", "", &s);
     assert_string_equal(answer.plan, "KRRKKRRKKRRK");
@@ -161,12 +153,11 @@ static void test_selective_kinds(void **state)
     assert_string_equal(answer.plan, "KKKKKSKKKKKK");
 }
 
-static void test_selective_takes_no_more_than_needed(void **state)
+TEST(test_selective_takes_no_more_than_needed)
 {
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     transformer(&s, 2);
     s.view.capacity_bytes = UINT64_MAX;
     answer = ask_once("selective", "classes = \"*\"\nauto = true", &s);
@@ -188,12 +179,11 @@ static void test_selective_takes_no_more_than_needed(void **state)
 /* Without margins: every tensor that has the time, the whole link. */
 #define PLAIN "min_windows = 0\nlink_target = 1.0\nslot_filter = false\nmin_swap_bytes = 0\n"
 
-static void test_offload_free(void **state)
+TEST(test_offload_free)
 {
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     uneven(&s, 4);
     s.view.link_bytes_per_s = 1000000000;
     s.view.capacity_bytes = 98;
@@ -220,12 +210,11 @@ static void test_offload_free(void **state)
     expect_refusal(&answer, "(54 bytes)");
 }
 
-static void test_offload_heeds_the_link(void **state)
+TEST(test_offload_heeds_the_link)
 {
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     uneven(&s, 4);
     s.view.link_bytes_per_s = 250000000; /* 9 bytes a period: 8, or 6 + 2 */
     s.view.capacity_bytes = 82;
@@ -252,12 +241,11 @@ static void test_offload_heeds_the_link(void **state)
 }
 
 /* k 3, period 12, nothing after the last node, 2 bytes a tick: FT = 24 - a. */
-static void test_offload_free_time(void **state)
+TEST(test_offload_free_time)
 {
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     for (uint64_t a = 23; a <= 25; a++) {
         stage_init(&s, 3, 0, 0);
         add_link(&s, 2, 4, 0);
@@ -289,13 +277,12 @@ static void test_offload_free_time(void **state)
 }
 
 /* Fits exactly where some choice within the link does, and never takes time. */
-static void test_offload_against_enumeration(void **state)
+TEST(test_offload_against_enumeration)
 {
     const uint64_t seed = 17;
     uint64_t counter = 0;
     uint32_t fitting = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 400; round++) {
         struct memopt_answer answer;
@@ -322,12 +309,11 @@ static void test_offload_against_enumeration(void **state)
 
 #define VPIPE "min_swap_bytes = 0\n"
 
-static void test_vpipe_examples(void **state)
+TEST(test_vpipe_examples)
 {
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     uneven(&s, 2);
     s.view.capacity_bytes = 54;
     assert_string_equal(ask_once("vpipe", VPIPE, &s).plan, "KKKK");
@@ -349,12 +335,11 @@ static void test_vpipe_examples(void **state)
 }
 
 /* All nodes of a layer alike. */
-static void test_vpipe_layers(void **state)
+TEST(test_vpipe_layers)
 {
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     transformer(&s, 3);
     s.view.capacity_bytes = 3 * 2 + 2 * 52 + 78; /* of 3 x 26 a layer goes */
     answer = ask_once("vpipe", VPIPE, &s);
@@ -374,13 +359,12 @@ static void test_vpipe_layers(void **state)
     assert_string_equal(answer.plan, "KKKKKKKKKKKK");
 }
 
-static void test_vpipe_ratio_is_checked(void **state)
+TEST(test_vpipe_ratio_is_checked)
 {
     static const struct pst_eval eval = {sizeof eval, rig_evaluate, rig_evaluate_replays};
     const struct pst_host_context context = {.eval = &eval};
     static const char *const wrong[] = {"1,,0", "2", "-0.1", "a", "", "0.5;1"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct pst_instance *instance = NULL;
         struct pst_error err = {0};
@@ -391,23 +375,4 @@ static void test_vpipe_ratio_is_checked(void **state)
                          PST_ERR_CONFIG);
         assert_non_null(strstr(err.message, "ratio"));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sqrt_of_equal_nodes),
-        cmocka_unit_test(test_sqrt_fits),
-        cmocka_unit_test(test_selective_kinds),
-        cmocka_unit_test(test_selective_takes_no_more_than_needed),
-        cmocka_unit_test(test_offload_free),
-        cmocka_unit_test(test_offload_heeds_the_link),
-        cmocka_unit_test(test_offload_free_time),
-        cmocka_unit_test(test_offload_against_enumeration),
-        cmocka_unit_test(test_vpipe_examples),
-        cmocka_unit_test(test_vpipe_layers),
-        cmocka_unit_test(test_vpipe_ratio_is_checked),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,7 @@
  * length, how much of a transformer's bytes a host link hides, and what is left of its largest
  * stage. Plans are dawnpiper's and exact's where they are not named.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <math.h>
 
@@ -75,7 +70,7 @@ static void expect_cuts(const struct pipeline *p, uint64_t capacity, const struc
 
 /* Six nodes alike. Stage 0 of c of them needs 6c + 2, stage 1 4(6 - c) + 1; the memory-balanced cut
    is 2, the compute-balanced one 3. */
-static void test_equal_nodes(void **state)
+TEST(test_equal_nodes)
 {
     static const struct row rows[] = {{1, 2, 2, 1, 1}, {1, 2, 2, 1, 1}, {1, 2, 2, 1, 1},
                                       {1, 2, 2, 1, 1}, {1, 2, 2, 1, 1}, {1, 2, 2, 1, 1}};
@@ -84,7 +79,6 @@ static void test_equal_nodes(void **state)
         uint64_t capacity, left, right, at_two; /* at_two: of stage 1, where the cut is 2 */
     } table[] = {{20, 9, 9, 12}, {17, 10, 9, 12}, {16, 10, 9, 13}, {14, 11, 9, NONE}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         const struct cut cuts[] = {{3, {20, 13}, {table[i].left, table[i].right}},
                                    {2, {14, 17}, {6, table[i].at_two}}};
@@ -106,7 +100,7 @@ static void test_equal_nodes(void **state)
     }
 }
 
-static void test_the_cut_moves(void **state)
+TEST(test_the_cut_moves)
 {
     static const struct row rows[] = {
         {2, 4, 1, 1, 2}, {1, 2, 4, 1, 1}, {4, 8, 4, 1, 1}, {2, 4, 1, 1, 0}, {2, 4, 1, 1, 1}};
@@ -116,12 +110,11 @@ static void test_the_cut_moves(void **state)
                                       {3, {28, 5}, {26, 12}},
                                       {4, {30, 4}, {32, 6}}};
 
-    (void)state;
     expect_cuts(&p, 22, cuts, 4);
 }
 
 /* Compute and memory are balanced at 2, where the bottleneck is 31; one further it is 30. */
-static void test_beside_the_pivots(void **state)
+TEST(test_beside_the_pivots)
 {
     static const struct row rows[] = {
         {3, 6, 6, 1, 0}, {2, 4, 1, 1, 1}, {4, 8, 4, 1, 0}, {3, 6, 6, 1, 0}, {2, 4, 6, 1, 1}};
@@ -129,12 +122,11 @@ static void test_beside_the_pivots(void **state)
     /* Kept: 2 + 2 (1 + 7) and 2 + 1 + 16; 2 + 2 (1 + 11) and 2 + 1 + 12. */
     static const struct cut cuts[] = {{2, {18, 19}, {18, 31}}, {3, {26, 15}, {30, 15}}};
 
-    (void)state;
     expect_cuts(&p, 16, cuts, 2);
 }
 
 /* The right side of cut 2 has 8 static bytes and cannot do with less than 14. */
-static void test_static_bytes_decide(void **state)
+TEST(test_static_bytes_decide)
 {
     static const struct row rows[] = {
         {4, 8, 1, 1, 0}, {3, 6, 1, 1, 0}, {4, 8, 4, 4, 1}, {1, 2, 1, 1, 1}, {2, 4, 1, 1, 2}};
@@ -142,7 +134,6 @@ static void test_static_bytes_decide(void **state)
     static const struct cut cuts[] = {{2, {6, 15}, {21, NONE}}, {3, {16, 12}, {37, 9}}};
     struct stage s;
 
-    (void)state;
     expect_cuts(&p, 12, cuts, 2);
     side_of(&p, 2, true, &s);
     assert_int_equal(enumerate(&s, "KR").least_peak, 14);
@@ -162,11 +153,10 @@ static void test_static_bytes_decide(void **state)
 
 /* 16 nodes of a byte, every l-th kept: about 16/l kept nodes and a segment of l, which is least at
    l = 4; with four in flight 64/l + l, least at 8. */
-static void test_segments(void **state)
+TEST(test_segments)
 {
     static const uint64_t sums[] = {17, 10, 9, 8, 9, 9, 10, 10};
 
-    (void)state;
     for (uint64_t l = 1; l <= 8; l++) {
         for (uint64_t k = 1; k <= 4; k += 3) {
             uint64_t sum = k * ((16 + l - 1) / l) + l;
@@ -195,12 +185,11 @@ static void test_segments(void **state)
 /* A checkpoint at the input of every c-th of n blocks: (blocks n / c) inputs of a block for each in
    flight and c blocks at work, of which the first input is counted in both. (Narayanan et al.,
    Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021, have one checkpoint in a stage.) */
-static void test_checkpoints_of_blocks(void **state)
+TEST(test_checkpoints_of_blocks)
 {
     const uint64_t block = 11, input = 3;
     enum { N = 12 };
 
-    (void)state;
     for (uint64_t k = 1; k <= 8; k++) {
         for (uint64_t c = 1; c <= N; c++) {
             struct memopt_answer answer;
@@ -226,11 +215,10 @@ static void test_checkpoints_of_blocks(void **state)
 
 /* Layers of one node with results of 2: at 14 bytes to drop the first of them and replay it, with
    the rest kept, takes 1 more; no plan of this kind does with less. */
-static void test_drop_between(void **state)
+TEST(test_drop_between)
 {
     struct stage s;
 
-    (void)state;
     stage_init(&s, 1, 0, 2);
     for (uint32_t l = 1; l <= 3; l++) {
         add_node(&s, l, 2 * l, 4, 0, 4, l == 1 ? 0 : 1u << (l - 2));
@@ -249,7 +237,7 @@ static void test_drop_between(void **state)
  * is hidden is the inverse of 10 / (3 (6 h + q)) x operations / bytes a second.
  * (Wan et al., PipeOffload, ICML 2025.)
  */
-static void test_what_a_link_hides(void **state)
+TEST(test_what_a_link_hides)
 {
     static const struct {
         double operations, bytes, h, q, ratio, part;
@@ -259,7 +247,6 @@ static void test_what_a_link_hides(void **state)
                 {220e12, 15e9, 1024, 512, 7.3, .14}};
     enum { NODES = 12 };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         double ratio = 10 / (3 * (6 * rows[i].h + rows[i].q)) * rows[i].operations / rows[i].bytes;
         double ns =
@@ -307,7 +294,7 @@ static const struct {
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
 /* Three layers of 512 x 1024, eight micro-batches in flight. */
-static void test_largest_stage(void **state)
+TEST(test_largest_stage)
 {
     const uint64_t unit = 512 * 1024;
     static const struct {
@@ -318,7 +305,6 @@ static void test_largest_stage(void **state)
     struct stage s;
     uint64_t layer = 0;
 
-    (void)state;
     for (uint32_t i = 0; i < PARTS; i++) {
         layer += parts[i].saved;
     }
@@ -342,17 +328,4 @@ static void test_largest_stage(void **state)
                      rows[i].megabytes);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal_nodes),       cmocka_unit_test(test_the_cut_moves),
-        cmocka_unit_test(test_beside_the_pivots), cmocka_unit_test(test_static_bytes_decide),
-        cmocka_unit_test(test_segments),          cmocka_unit_test(test_checkpoints_of_blocks),
-        cmocka_unit_test(test_drop_between),      cmocka_unit_test(test_what_a_link_hides),
-        cmocka_unit_test(test_largest_stage),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

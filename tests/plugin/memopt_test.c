@@ -4,12 +4,7 @@
  */
 #include "planner/eval.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -47,11 +42,10 @@ static const char *plan(struct stage *s, const char *id, const char *options)
     return answer.plan;
 }
 
-static void test_none(void **state)
+TEST(test_none)
 {
     struct stage s;
 
-    (void)state;
     begin(&s, 0, 2, 3);
     add_chain(&s, "0011");
     assert_string_equal(plan(&s, "none", ""), "KKKK");
@@ -61,12 +55,11 @@ static void test_none(void **state)
     assert_string_equal(plan(&s, "none", ""), "KRKK");
 }
 
-static void test_whole_stages(void **state)
+TEST(test_whole_stages)
 {
     struct stage s;
     struct memopt_answer answer;
 
-    (void)state;
     begin(&s, 0, 2, 3);
     add_chain(&s, "0011");
     assert_string_equal(plan(&s, "full", ""), "RRRR");
@@ -83,11 +76,10 @@ static void test_whole_stages(void **state)
     assert_string_equal(plan(&s, "full", ""), "RRRR");
 }
 
-static void test_layers(void **state)
+TEST(test_layers)
 {
     struct stage s;
 
-    (void)state;
     begin(&s, 0, 2, 3);
     add_chain(&s, "00011122");
     assert_string_equal(plan(&s, "full", "unit = \"layer\""), "RRKRRKRK");
@@ -99,11 +91,10 @@ static void test_layers(void **state)
     assert_string_equal(plan(&s, "full", "unit = \"layer\"\nskip_last = false"), "RRKRRKRK");
 }
 
-static void test_what_is_never_dropped(void **state)
+TEST(test_what_is_never_dropped)
 {
     struct stage s;
 
-    (void)state;
     begin(&s, 0, 2, 2);
     add_chain(&s, "000000");
     s.nodes[2].flags = PST_NODE_NO_RECOMPUTE;
@@ -140,12 +131,11 @@ static void test_what_is_never_dropped(void **state)
 }
 
 /* On any graph the answer is legal (plan() above asserts it) and respects flags. */
-static void test_random_stages(void **state)
+TEST(test_random_stages)
 {
     const uint64_t seed = 31;
     uint64_t counter = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 300; round++) {
         struct stage s;
@@ -166,15 +156,4 @@ static void test_random_stages(void **state)
             assert_false(text[v] == 'R' && s.nodes[v].flags != 0);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_none),          cmocka_unit_test(test_whole_stages),
-        cmocka_unit_test(test_layers),        cmocka_unit_test(test_what_is_never_dropped),
-        cmocka_unit_test(test_random_stages),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ struct row {
     uint64_t cap, f, b, w, makespan;
 };
 
-static void test_proven_optima(void **state)
+TEST(test_proven_optima)
 {
     static const struct row rows[] = {
         {"sequential", 2, 4, 2, 1, 1, 1, 13}, {"sequential", 3, 6, 3, 1, 1, 1, 20},
@@ -35,7 +35,6 @@ static void test_proven_optima(void **state)
         {"looped", 2, 3, 3, 1, 1, 1, 20},     {"vshape", 2, 3, 3, 1, 1, 1, 21},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct row *row = &rows[i];
         char options[64];
@@ -57,9 +56,8 @@ static void test_proven_optima(void **state)
 }
 
 /* Cut off, it still answers, and its bound stays a bound. */
-static void test_cut_off(void **state)
+TEST(test_cut_off)
 {
-    (void)state;
     for (uint32_t nodes = 0; nodes < 3000; nodes += 97) {
         char options[64];
         struct schedule_run run;
@@ -72,12 +70,11 @@ static void test_cut_off(void **state)
     }
 }
 
-static void test_large_instances_are_answered(void **state)
+TEST(test_large_instances_are_answered)
 {
     struct schedule_run run = SCHEDULE("optimal", .options = "placement=vshape,max_nodes=1000",
                                        .p = 16, .m = 64, .cap = 32);
 
-    (void)state;
     assert_true(run.makespan >= run.answer.claim.lower_bound_ns);
     assert_true(run.answer.claim.lower_bound_ns >= 6 * 64 + 15);
     schedule_run_free(&run);
@@ -89,25 +86,12 @@ static void test_large_instances_are_answered(void **state)
     schedule_run_free(&run);
 }
 
-static void test_too_little_memory(void **state)
+TEST(test_too_little_memory)
 {
     struct schedule_run run = SCHEDULE("optimal", .options = "placement=vshape", .p = 3, .m = 4,
                                        .cap = 1, .may_fail = true);
 
-    (void)state;
     assert_int_equal(run.status, PST_ERR_INFEASIBLE);
     assert_non_null(strstr(run.error.message, "needs 2, which is the least that works"));
     schedule_run_free(&run);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_proven_optima),
-        cmocka_unit_test(test_cut_off),
-        cmocka_unit_test(test_large_instances_are_answered),
-        cmocka_unit_test(test_too_little_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

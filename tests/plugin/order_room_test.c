@@ -8,14 +8,7 @@
 #include "sim/sim.h"
 #include "train/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "test.h"
 
 static uint64_t step_ns(uint64_t memory)
 {
@@ -48,21 +41,13 @@ static uint64_t step_ns(uint64_t memory)
 
 /* Everywhere from the least memory on there is a plan, that of less memory if there is no other;
    and buffers that the largest pass covers take no room from an order. */
-static void test_steps(void **state)
+TEST(test_steps)
 {
     uint64_t ns[46];
 
-    (void)state;
     for (uint64_t m = 16; m < 46; m++) {
         ns[m] = step_ns(m * 1000000);
         assert_true(ns[m] <= ns[16]);
     }
     assert_true(ns[21] < ns[16] * 3 / 4); /* one micro-batch more under way */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,7 @@
  *
  * pipedream-2bw on worked examples: the tables were computed by hand from the paper's formulas.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "../solo_rig.h"
 
@@ -53,7 +48,7 @@ static void expect(struct solo *s, const char *options, const struct expected *e
 static const uint32_t sizes[] = {1, 2, 4};
 
 /* Four devices of one server, eight blocks. */
-static void test_one_server(void **state)
+TEST(test_one_server)
 {
     static const double us[][2] = {{10000, 20000}, {16000, 32000}, {28000, 56000}};
     static const struct expected table[] = {
@@ -69,7 +64,6 @@ static void test_one_server(void **state)
     };
     static struct solo s;
 
-    (void)state;
     solo_init(&s, 8);
     solo_blocks(&s, 3, sizes, us, 1 * GB, .2 * GB, .1 * GB);
     s.problem.n_devices = 4;
@@ -85,7 +79,7 @@ static void test_one_server(void **state)
 }
 
 /* Sixteen devices of two servers: where the all-reduce crosses servers decides. */
-static void test_two_servers(void **state)
+TEST(test_two_servers)
 {
     static const double us[][2] = {{4000, 8000}, {6000, 12000}, {10000, 20000}};
     static const struct expected table[] = {
@@ -100,7 +94,6 @@ static void test_two_servers(void **state)
         "\"allreduce_coefficient\":2}";
     static struct solo s;
 
-    (void)state;
     solo_init(&s, 16);
     solo_blocks(&s, 3, sizes, us, 1 * GB, .05 * GB, .02 * GB);
     s.problem.n_devices = 16;
@@ -114,7 +107,7 @@ static void test_two_servers(void **state)
 
 /* Memory of one pipeline of four: |W| 8, A 4, I 0.1 GB. An all-reduce of 64 (w - 1)/w |W|/d keeps
    wider ones away. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
     static const struct {
         const char *schedule;
@@ -134,7 +127,6 @@ static void test_memory(void **state)
     static const double us[][2] = {{5e6, 5e6}};
     static struct solo s;
 
-    (void)state;
     solo_init(&s, 4);
     solo_blocks(&s, 1, sizes, us, 2 * GB, 1 * GB, .1 * GB);
     s.problem.n_devices = 4;
@@ -163,14 +155,13 @@ static void test_memory(void **state)
 /* A flush costs m + d - 1 slots of a batch of m: 8 samples in (8 + 3) * 10 s and an all-reduce of
    nothing; with two versions it is 10 s each. Both at once: the faster one, unless its second
    version does not fit. */
-static void test_schedules(void **state)
+TEST(test_schedules)
 {
     static const double us[][2] = {{5e6, 5e6}};
     static struct solo s;
     struct pst_partition_result result;
     struct pst_error err;
 
-    (void)state;
     solo_init(&s, 4);
     solo_blocks(&s, 1, sizes, us, 2 * GB, 1 * GB, 0);
     s.problem.n_devices = 4;
@@ -208,14 +199,13 @@ static void set_times(struct solo *s, const double *us)
 }
 
 /* Times 4 2 2 2 2 6 on three stages: 6 | 6 | 6. */
-static void test_unequal_times(void **state)
+TEST(test_unequal_times)
 {
     static const double us[] = {4, 2, 2, 2, 2, 6};
     static struct solo s;
     struct pst_partition_result result;
     struct pst_error err;
 
-    (void)state;
     solo_init(&s, 6);
     set_times(&s, us);
     s.problem.n_devices = 3;
@@ -231,7 +221,7 @@ static void test_unequal_times(void **state)
 
 /* Blocks of time 1, weight 1, activation 2 on two stages: stage 0 needs 6 a block, stage 1 four.
    Without recomputation (which costs twice the time here) 3 | 3 wants 18, 2 | 4 wants 16. */
-static void test_memory_moves_the_cut(void **state)
+TEST(test_memory_moves_the_cut)
 {
     static const double us[] = {1, 1, 1, 1, 1, 1};
     static const struct {
@@ -241,7 +231,6 @@ static void test_memory_moves_the_cut(void **state)
     } table[] = {{18, 3, 3, true}, {16, 4, 2, true}, {15.9, 6, 3, false}};
     static struct solo s;
 
-    (void)state;
     solo_init(&s, 6);
     set_times(&s, us);
     for (uint32_t v = 0; v < 6; v++) {
@@ -264,15 +253,4 @@ static void test_memory_moves_the_cut(void **state)
         }
         pst_partition_result_finish(&result);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_server),    cmocka_unit_test(test_two_servers),
-        cmocka_unit_test(test_memory),        cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_unequal_times), cmocka_unit_test(test_memory_moves_the_cut),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,7 @@
  * dawnpiper, vpipe and pipedream-2bw on costed graphs that a scheduler and a memory optimizer
  * judge: peaks and periods worked out by hand.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "../solo_rig.h"
 
@@ -57,14 +52,13 @@ static void expect(const char *id, const char *options, double us, uint32_t cut)
     pst_partition_result_finish(&result);
 }
 
-static void test_everything_kept(void **state)
+TEST(test_everything_kept)
 {
     static const struct {
         double capacity, us;
         uint32_t cut;
     } table[] = {{20, 9, 3}, {19, 12, 2}, {17, 12, 2}, {16, 0, 0}};
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         six_nodes(table[i].capacity);
         expect("dawnpiper", NULL, table[i].us, table[i].cut);
@@ -77,9 +71,8 @@ static void test_everything_kept(void **state)
 }
 
 /* Stage 0 recomputed as a whole holds inputs alone beside one micro-batch: 2c + 2 + 2c. */
-static void test_stages_recomputed(void **state)
+TEST(test_stages_recomputed)
 {
-    (void)state;
     six_nodes(14); /* 6 + 2 + 6 and 6 + 1 + 6: 9 + 3 */
     s.problem.memopt = "full";
     expect("dawnpiper", NULL, 12, 3);
@@ -90,7 +83,7 @@ static void test_stages_recomputed(void **state)
 
 /* Four blocks of 2 GB, 1 GB a sample, messages of 0.1 GB: the first stage of 2BW holds two versions
    and four micro-batches, 4 + 4.4 GB, or, recomputing, 4 + 0.4 + 1. */
-static void test_two_versions(void **state)
+TEST(test_two_versions)
 {
     static const struct {
         const char *memopt;
@@ -103,7 +96,6 @@ static void test_two_versions(void **state)
     static const uint32_t one[] = {1};
     static const double us[][2] = {{1, 2}};
 
-    (void)state;
     for (size_t i = 0; i < 5; i++) {
         struct pst_partition_result result;
         struct pst_error err;
@@ -130,15 +122,4 @@ static void test_two_versions(void **state)
         assert_int_equal(solo_number(&result, "recompute"), strcmp(table[i].memopt, "full") == 0);
         pst_partition_result_finish(&result);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everything_kept),
-        cmocka_unit_test(test_stages_recomputed),
-        cmocka_unit_test(test_two_versions),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,15 +6,7 @@
 #include "planner/emission.h"
 #include "plugin_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "test.h"
 
 #include "base/philox.h"
 
@@ -124,7 +116,7 @@ static void check_lists(const char *id, const char *options, const char *const *
     pst_instance_destroy(instance);
 }
 
-static void test_lists_of_three_devices(void **state)
+TEST(test_lists_of_three_devices)
 {
     static const char *const gpipe[] = {"F0 F1 F2 F3 BW0 BW1 BW2 BW3",
                                         "F0 F1 F2 F3 BW0 BW1 BW2 BW3",
@@ -145,7 +137,6 @@ static void test_lists_of_three_devices(void **state)
                                         "F0 F1 F2 BW0 F3 BW1 BW2 BW3",
                                         "F0 BW0 F1 BW1 F2 BW2 F3 BW3"};
 
-    (void)state;
     check_lists("gpipe", "", gpipe);
     check_lists("gpipe", "reverse = true", reversed);
     check_lists("gpipe", "split = true", split);
@@ -288,7 +279,7 @@ struct law {
     bool (*held)(uint32_t, uint32_t, uint32_t, uint32_t);
 };
 
-static void test_closed_forms_on_random_sizes(void **state)
+TEST(test_closed_forms_on_random_sizes)
 {
     static const struct law laws[] = {
         {"gpipe", "", false, held_gpipe},
@@ -302,7 +293,6 @@ static void test_closed_forms_on_random_sizes(void **state)
     const uint64_t seed = 77;
     uint64_t counter = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (size_t i = 0; i < sizeof laws / sizeof laws[0]; i++) {
         struct pst_instance *instance = open_scheduler(laws[i].id, laws[i].options);
@@ -332,14 +322,13 @@ static void test_closed_forms_on_random_sizes(void **state)
 
 /* Four devices, eight micro-batches, unit costs, links of latency 1: 1f1b pays the link on every
    micro-batch, running ahead pays it once on the way down and once on the way up. */
-static void test_latency(void **state)
+TEST(test_latency)
 {
     struct pst_instance *plain = open_scheduler("1f1b", "");
     struct pst_instance *eager = open_scheduler("1f1b", "eager = true");
     struct pst_instance *gpipe = open_scheduler("gpipe", "");
     struct pipeline p;
 
-    (void)state;
     pipeline_init(&p, 4, 8, 1, 1, 1);
     run(&p, plain);
     assert_int_equal(evaluate(&p, 1), 49);
@@ -357,7 +346,7 @@ static void test_latency(void **state)
 
 /* Any edges that go forward are legal for the chain rule, and stages hold what they do in a chain.
  */
-static void test_branches(void **state)
+TEST(test_branches)
 {
     static const char *const ids[] = {"gpipe", "1f1b", "1f1b"};
     static const char *const options[] = {"", "", "eager = true"};
@@ -366,7 +355,6 @@ static void test_branches(void **state)
     const uint64_t seed = 5;
     uint64_t counter = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (size_t i = 0; i < 3; i++) {
         struct pst_instance *instance = open_scheduler(ids[i], options[i]);
@@ -394,14 +382,13 @@ static void test_branches(void **state)
     }
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
     struct pst_instance *instance = open_scheduler("1f1b", "");
     struct pst_instance *gpipe = open_scheduler("gpipe", "");
     struct pst_topology topology = {.size = sizeof topology};
     struct pipeline p;
 
-    (void)state;
     assert_int_equal(functions(instance)->topology(instance->self, 5, &topology), PST_OK);
     assert_int_equal(topology.n_stages, 0);
     assert_int_equal(topology.version_rule, PST_VERSION_SYNC);
@@ -428,7 +415,7 @@ static void test_limits(void **state)
     pst_instance_destroy(gpipe);
 }
 
-static void test_the_collector_refuses(void **state)
+TEST(test_the_collector_refuses)
 {
     static const struct {
         uint32_t device, pass, stage, microbatch;
@@ -444,7 +431,6 @@ static void test_the_collector_refuses(void **state)
     };
     struct pipeline p;
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct pst_schedule_out *out = &p.emission.out;
 
@@ -467,18 +453,4 @@ static void test_the_collector_refuses(void **state)
     assert_false(pst_emission_complete(&p.emission));
     assert_string_equal(p.emission.fault, "micro-batch 0 of stage 0 never gets its W");
     pst_emission_finish(&p.emission);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists_of_three_devices),
-        cmocka_unit_test(test_closed_forms_on_random_sizes),
-        cmocka_unit_test(test_latency),
-        cmocka_unit_test(test_branches),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_the_collector_refuses),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

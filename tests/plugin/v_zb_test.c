@@ -15,9 +15,8 @@ static uint64_t most(const uint64_t *values, uint32_t n)
     return max;
 }
 
-static void test_unit_costs(void **state)
+TEST(test_unit_costs)
 {
-    (void)state;
     for (uint32_t p = 1; p <= 12; p++) {
         const uint32_t sizes[] = {1, p, p + 1, 2 * p - 1, 2 * p, 3 * p + 1, 1 + p / 2, 1 + p / 3};
 
@@ -40,14 +39,13 @@ static void test_unit_costs(void **state)
 }
 
 /* Bubbles within the span of the authors' program, m = 16. */
-static void test_other_costs(void **state)
+TEST(test_other_costs)
 {
     static const struct {
         uint32_t p, f, b, w, bubble;
     } rows[] = {{4, 3, 4, 2, 10}, {4, 4, 3, 2, 10},   {4, 2, 2, 1, 5},
                 {4, 1, 2, 1, 5},  {4, 10, 10, 6, 20}, {6, 10, 10, 6, 34}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct schedule_run r = SCHEDULE("v-zb", .p = rows[i].p, .m = 16, .f = rows[i].f,
                                          .b = rows[i].b, .w = rows[i].w);
@@ -61,9 +59,8 @@ static void test_other_costs(void **state)
 }
 
 /* No bubble is repeated: twice the micro-batches, the same bubble, whatever passes cost. */
-static void test_no_repeated_bubble(void **state)
+TEST(test_no_repeated_bubble)
 {
-    (void)state;
     for (uint32_t code = 0; code < 64; code++) {
         uint64_t f = code / 16 + 1, b = code / 4 % 4 + 1, w = code % 4 + 1;
         struct schedule_run r = SCHEDULE("v-zb", .p = 4, .m = 16, .f = f, .b = b, .w = w);
@@ -75,14 +72,13 @@ static void test_no_repeated_bubble(void **state)
     }
 }
 
-static void test_rows(void **state)
+TEST(test_rows)
 {
     static const struct {
         uint32_t p, m;
         uint64_t makespan, span, peak;
     } rows[] = {{2, 3, 19, 18, 4}, {4, 8, 51, 48, 8}, {4, 5, 33, 32, 8}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct schedule_run r = SCHEDULE("v-zb", .p = rows[i].p, .m = rows[i].m);
 
@@ -95,24 +91,22 @@ static void test_rows(void **state)
     }
 }
 
-static void test_picture(void **state)
+TEST(test_picture)
 {
     struct schedule_run r = SCHEDULE("v-zb", .p = 2, .m = 3);
 
-    (void)state;
     assert_string_equal(r.picture, "FFFfBWfBWbwfBbWbww.\n.FfFfBWFbwfBbBbWwWw\n");
     schedule_run_free(&r);
 }
 
 /* Makespans that exhaustive search cannot beat. */
-static void test_proven_optima(void **state)
+TEST(test_proven_optima)
 {
     static const struct {
         uint32_t p, m, f, b, w, makespan;
     } rows[] = {{2, 4, 2, 2, 1, 42}, {2, 4, 1, 2, 1, 34}, {2, 4, 2, 3, 2, 59}, {3, 4, 1, 2, 1, 36},
                 {2, 4, 1, 1, 1, 25}, {3, 4, 1, 1, 1, 26}, {4, 4, 1, 1, 1, 27}, {4, 5, 1, 1, 1, 33}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct schedule_run r = SCHEDULE("v-zb", .p = rows[i].p, .m = rows[i].m, .f = rows[i].f,
                                          .b = rows[i].b, .w = rows[i].w, .barrier = true);
@@ -124,11 +118,10 @@ static void test_proven_optima(void **state)
     }
 }
 
-static void test_larger_cap_is_no_worse(void **state)
+TEST(test_larger_cap_is_no_worse)
 {
     static const char *const objectives[] = {"span", "makespan"};
 
-    (void)state;
     for (uint32_t o = 0; o < 2; o++) {
         for (uint32_t p = 2; p <= 5; p++) {
             uint64_t last = UINT64_MAX;
@@ -159,12 +152,11 @@ static void test_larger_cap_is_no_worse(void **state)
     }
 }
 
-static void test_no_room(void **state)
+TEST(test_no_room)
 {
     struct schedule_run r =
         SCHEDULE("v-zb", .p = 4, .m = 8, .cap = 1, .unit = 10, .may_fail = true);
 
-    (void)state;
     assert_int_equal(r.status, PST_ERR_INFEASIBLE);
     assert_non_null(strstr(r.error.message, "device 0 has room for 10 bytes"));
     schedule_run_free(&r);
@@ -187,9 +179,8 @@ static void uneven_memory(struct pst_solo *solo, void *context)
 }
 
 /* Stages of a device that keep different amounts: there is an order as long as there is room. */
-static void test_uneven_memory(void **state)
+TEST(test_uneven_memory)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         struct schedule_run r = SCHEDULE(
             "v-zb", .p = 1 + seed % 7, .m = 1 + seed % 19, .f = 3, .b = 1 + seed % 4,
@@ -200,27 +191,8 @@ static void test_uneven_memory(void **state)
     }
 }
 
-static void test_stages_that_differ(void **state)
+TEST(test_stages_that_differ)
 {
-    (void)state;
     mixture_check("v-zb", false);
     mixture_check("v-zb", true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unit_costs),
-        cmocka_unit_test(test_other_costs),
-        cmocka_unit_test(test_no_repeated_bubble),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_picture),
-        cmocka_unit_test(test_proven_optima),
-        cmocka_unit_test(test_larger_cap_is_no_worse),
-        cmocka_unit_test(test_no_room),
-        cmocka_unit_test(test_uneven_memory),
-        cmocka_unit_test(test_stages_that_differ),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,7 @@
  *
  * vpipe: 32 equal blocks on four stages, worked out by hand, and against every partition.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "../solo_rig.h"
 
@@ -65,7 +60,7 @@ static double optimum_us(double link, uint32_t *ret_n)
     return best;
 }
 
-static void test_example(void **state)
+TEST(test_example)
 {
     static const struct {
         const char *options, *ratios, *swapped;
@@ -85,7 +80,6 @@ static void test_example(void **state)
     static const double gb[] = {11.5, 12, 12, 9};
     static struct solo s;
 
-    (void)state;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct pst_partition_result result;
         struct pst_error err;
@@ -112,13 +106,12 @@ static void test_example(void **state)
 }
 
 /* In proportion alone: blocks are alike, so it finds the same. */
-static void test_without_enumeration(void **state)
+TEST(test_without_enumeration)
 {
     static struct solo s;
     struct pst_partition_result result;
     struct pst_error err;
 
-    (void)state;
     blocks_of_32(&s);
     assert_int_equal(solo_ask(&s, "vpipe",
                               "{\"exact_blocks\":0,\"swap_bandwidth\":100000000000000}", &result,
@@ -130,7 +123,7 @@ static void test_without_enumeration(void **state)
 
 /* Versions add to the static bytes: stage 0 of the even split holds 4, 8 or 16 GB of them. Two
    need 4 GB more on every stage of eight blocks. */
-static void test_versions(void **state)
+TEST(test_versions)
 {
     static const struct {
         const char *options;
@@ -142,7 +135,6 @@ static void test_versions(void **state)
     };
     static struct solo s;
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct pst_partition_result result;
         struct pst_error err;
@@ -158,13 +150,12 @@ static void test_versions(void **state)
 
 /* Recomputing everything leaves static bytes and one micro-batch: 32 GB over four stages never
    come below 8 GB a stage; with 7.9 it must say so. */
-static void test_infeasible(void **state)
+TEST(test_infeasible)
 {
     static struct solo s;
     struct pst_partition_result result;
     struct pst_error err;
 
-    (void)state;
     blocks_of_32(&s);
     s.problem.memory_bytes = 8 * GB;
     assert_int_equal(solo_ask(&s, "vpipe", NULL, &result, &err), PST_OK);
@@ -220,12 +211,11 @@ static double choose(const struct small *p, uint32_t first, uint32_t end, uint32
 }
 
 /* One stage: the inner problem is exact. Two: never below the optimum, mostly at it. */
-static void test_against_every_choice(void **state)
+TEST(test_against_every_choice)
 {
     const uint64_t seed = 20221;
     uint32_t feasible = 0, optimal = 0, stuck = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     draw_state = seed;
     for (int round = 0; round < 400; round++) {
@@ -274,17 +264,4 @@ static void test_against_every_choice(void **state)
     }
     print_message("%u feasible, %u optimal, %u not found\n", feasible, optimal, stuck);
     assert_true(feasible > 200 && optimal * 10 > feasible * 9 && stuck * 50 < feasible);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_example),
-        cmocka_unit_test(test_without_enumeration),
-        cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_infeasible),
-        cmocka_unit_test(test_against_every_choice),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

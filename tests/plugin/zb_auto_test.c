@@ -65,9 +65,8 @@ static uint64_t rate(uint64_t cost, uint64_t work)
     return ((cost - work) * 20000 + cost) / (2 * cost);
 }
 
-static void test_published_rates(void **state)
+TEST(test_published_rates)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof profiles / sizeof profiles[0]; i++) {
         const struct profile *profile = &profiles[i];
         struct schedule_run one = profiled(profile, profile->p, "span");
@@ -83,9 +82,8 @@ static void test_published_rates(void **state)
 
 /* With a barrier the makespan counts: never more than that of the order made for the span, and no
    larger cap costs more. */
-static void test_barrier(void **state)
+TEST(test_barrier)
 {
-    (void)state;
     for (size_t i = 0; i < 9; i++) {
         const struct profile *profile = &profiles[i];
         struct schedule_run span = profiled(profile, 2 * profile->p, "span");
@@ -110,7 +108,7 @@ static struct schedule_run limited(uint32_t p, uint32_t m, uint64_t f, uint64_t 
     return SCHEDULE("zb-auto", .p = p, .m = m, .f = f, .b = b, .w = w, .options = options);
 }
 
-static void test_small_instances(void **state)
+TEST(test_small_instances)
 {
     static const struct {
         uint32_t p, m, f, b, w, limit;
@@ -122,7 +120,6 @@ static void test_small_instances(void **state)
         {4, 8, 1, 1, 1, 8, 24, 27},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct schedule_run r =
             limited(rows[i].p, rows[i].m, rows[i].f, rows[i].b, rows[i].w, rows[i].limit, "span");
@@ -138,7 +135,7 @@ static void test_small_instances(void **state)
 
 /* Optimal makespans by exhaustive search; unit costs do not reward memory beyond p, and with less
    than p micro-batches held on a device there is a way too. */
-static void test_proven_optima(void **state)
+TEST(test_proven_optima)
 {
     static const struct {
         uint32_t p, m, f, b, w, limit;
@@ -152,7 +149,6 @@ static void test_proven_optima(void **state)
         {4, 3, 1, 1, 2, 2, 20}, {3, 6, 2, 3, 2, 2, 60},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct schedule_run r = limited(rows[i].p, rows[i].m, rows[i].f, rows[i].b, rows[i].w,
                                         rows[i].limit, "makespan");
@@ -164,9 +160,8 @@ static void test_proven_optima(void **state)
 }
 
 /* At unit costs a barrier leaves nothing to gain from more than p micro-batches held. */
-static void test_least_memory_of_the_shortest(void **state)
+TEST(test_least_memory_of_the_shortest)
 {
-    (void)state;
     for (uint32_t p = 2; p <= 8; p++) {
         struct schedule_run r = SCHEDULE("zb-auto", .p = p, .m = 3 * p, .barrier = true);
         struct schedule_run s = SCHEDULE("zb-auto", .p = p, .m = 3 * p);
@@ -180,9 +175,8 @@ static void test_least_memory_of_the_shortest(void **state)
 }
 
 /* (m + p - 1)(tF + tB) + tW; with tW > tF the first device alone takes longer. */
-static void test_few_microbatches(void **state)
+TEST(test_few_microbatches)
 {
-    (void)state;
     for (uint32_t p = 2; p <= 8; p++) {
         for (uint32_t m = 1; m <= p; m++) {
             for (uint32_t b = 1; b <= 4; b++) {
@@ -199,11 +193,10 @@ static void test_few_microbatches(void **state)
     }
 }
 
-static void test_larger_cap_is_no_worse(void **state)
+TEST(test_larger_cap_is_no_worse)
 {
     static const char *const objectives[] = {"span", "makespan"};
 
-    (void)state;
     for (uint32_t o = 0; o < 2; o++) {
         for (uint32_t p = 1; p <= 5; p++) {
             uint64_t last = UINT64_MAX;
@@ -223,11 +216,10 @@ static void test_larger_cap_is_no_worse(void **state)
 
 /* Devices with more room than 2p: all of it may be used, none of it has to be. At these times more
    than 8 micro-batches make the span shorter, down to the work of 11 at 10. */
-static void test_room_beyond_2p(void **state)
+TEST(test_room_beyond_2p)
 {
     uint64_t last = UINT64_MAX;
 
-    (void)state;
     for (uint32_t cap = 8; cap <= 12; cap++) {
         struct schedule_run r = SCHEDULE("zb-auto", .p = 4, .m = 11, .f = 7, .b = 2, .w = 3,
                                          .cap = cap, .options = "objective=span");
@@ -242,12 +234,11 @@ static void test_room_beyond_2p(void **state)
     assert_int_equal(last, 11 * (7 + 2 + 3));
 }
 
-static void test_no_room(void **state)
+TEST(test_no_room)
 {
     struct schedule_run r = SCHEDULE("zb-auto", .p = 3, .m = 4, .unit = 100, .cap = 1);
     struct schedule_run s, t;
 
-    (void)state;
     assert_int_equal(most(r.peaks, 3), 1);
     schedule_run_free(&r);
     s = SCHEDULE("zb-auto", .p = 3, .m = 4, .options = "memory_limit=0.5", .may_fail = true);
@@ -262,27 +253,8 @@ static void test_no_room(void **state)
     schedule_run_free(&t);
 }
 
-static void test_stages_that_differ(void **state)
+TEST(test_stages_that_differ)
 {
-    (void)state;
     mixture_check("zb-auto", false);
     mixture_check("zb-auto", true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published_rates),
-        cmocka_unit_test(test_barrier),
-        cmocka_unit_test(test_small_instances),
-        cmocka_unit_test(test_proven_optima),
-        cmocka_unit_test(test_least_memory_of_the_shortest),
-        cmocka_unit_test(test_few_microbatches),
-        cmocka_unit_test(test_larger_cap_is_no_worse),
-        cmocka_unit_test(test_room_beyond_2p),
-        cmocka_unit_test(test_no_room),
-        cmocka_unit_test(test_stages_that_differ),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

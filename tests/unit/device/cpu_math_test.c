@@ -29,13 +29,12 @@ static double gelu_bound(double x)
     return (6 + 4 * u) * 0x1p-23;
 }
 
-static void gelu_is_accurate(void **state)
+TEST(gelu_is_accurate)
 {
     const double k = sqrt(2 / M_PI);
     struct pst_device *device = rig_open("auto", 1);
     struct rig rig;
 
-    (void)state;
     rig_init(&rig, &gelu_case, PST_F32, 1);
     for (uint64_t i = 0; i < N; i++) {
         rig_set(&rig.x[0], i, at(i));
@@ -63,13 +62,12 @@ static void gelu_is_accurate(void **state)
 }
 
 /* Rows of three logits far and near apart: loss, log-sum-exp and gradient. */
-static void softmax_is_accurate(void **state)
+TEST(softmax_is_accurate)
 {
     struct pst_device *device = rig_open("auto", 1);
     struct rig rig;
     double loss = 0;
 
-    (void)state;
     rig_init(&rig, &loss_case, PST_F32, 1);
     for (uint64_t i = 0; i < N; i++) {
         rig_set(&rig.x[0], 3 * i, at(i) * 7);
@@ -110,7 +108,7 @@ static void softmax_is_accurate(void **state)
 }
 
 /* Which elements stay is a matter of definition, element by element. */
-static void dropout_draws_what_is_defined(void **state)
+TEST(dropout_draws_what_is_defined)
 {
     static const struct rig_case test = {
         "dropout", {.kind = PST_OP_DROPOUT, .p = 0.25f, .salt = 9}, 3, 1, 0, {{1, 1003}}, {{0}}, 1};
@@ -118,7 +116,6 @@ static void dropout_draws_what_is_defined(void **state)
     struct rig rig;
     uint64_t kept = 0;
 
-    (void)state;
     rig_init(&rig, &test, PST_F32, 0x123456789ABCDEFull);
     rig.first_sample = (1ull << 41) + 17;
     for (uint64_t i = 0; i < rig.x[0].elems; i++) {
@@ -141,7 +138,7 @@ static void dropout_draws_what_is_defined(void **state)
 }
 
 /* An ignored target contributes nothing; one out of range must show, and touch nothing. */
-static void bad_data_show(void **state)
+TEST(bad_data_show)
 {
     static const struct rig_case loss = {
         "loss", {.kind = PST_OP_CROSS_ENTROPY}, 2, 2, 0, {{2, 5}, {2}}, {{0}}, 1};
@@ -150,7 +147,6 @@ static void bad_data_show(void **state)
     struct pst_device *device = rig_open("auto", 1);
     struct rig rig;
 
-    (void)state;
     rig_init(&rig, &loss, PST_F32, 1);
     rig_set(&rig.x[1], 0, -1);
     rig_set(&rig.x[1], 1, -1);
@@ -178,14 +174,4 @@ static void bad_data_show(void **state)
     rig_ops->close(device);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gelu_is_accurate),
-        cmocka_unit_test(softmax_is_accurate),
-        cmocka_unit_test(dropout_draws_what_is_defined),
-        cmocka_unit_test(bad_data_show),
-    };
-
-    return cmocka_run_group_tests_name("cpu math", tests, rig_load, NULL);
-}
+TEST_GROUP(rig_load, NULL)

@@ -6,18 +6,10 @@
 #ifndef TESTS_CPU_RIG_H
 #define TESTS_CPU_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <dlfcn.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/philox.h"
 #include "exec/device.h"

@@ -335,7 +335,7 @@ static void check(const json_t *root, uint32_t dtype, double bound)
     finish(&net);
 }
 
-static void test_gpt(void **state)
+TEST(test_gpt)
 {
     /*
      * f64: nine digits are recorded, and the scale of the loss is an f32. f32 and bf16: the chain
@@ -346,17 +346,9 @@ static void test_gpt(void **state)
     const double steps = 2 * sqrt(2 * 6 * LAYERS);
     json_t *root = fixture_load("gpt");
 
-    (void)state;
     assert_int_equal(fixture_integer(root, "layers"), LAYERS);
     check(root, PST_F64, 5.1e-9 + 1.0 / 16777216);
     check(root, PST_F32, steps / 16777216);
     check(root, PST_BF16, steps / 256);
     json_decref(root);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpt)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

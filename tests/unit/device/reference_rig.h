@@ -7,12 +7,7 @@
 #ifndef PST_TEST_REFERENCE_RIG_H
 #define PST_TEST_REFERENCE_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "exec/device.h"
 

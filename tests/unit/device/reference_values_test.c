@@ -30,7 +30,7 @@ static void assert_values(const double *values, const double *expected, uint64_t
     }
 }
 
-static void test_bf16(void **state)
+TEST(test_bf16)
 {
     static const struct {
         uint32_t f32;
@@ -51,7 +51,6 @@ static void test_bf16(void **state)
     };
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         float value;
 
@@ -88,14 +87,13 @@ static void check_mask(struct rig *rig, double p)
     assert_true(fabs((double)n_kept - expected_kept) < 5 * sqrt(expected_kept * p));
 }
 
-static void test_dropout(void **state)
+TEST(test_dropout)
 {
     const struct rig_case test = {
         "dropout",        {.kind = PST_OP_DROPOUT, .p = 0.5f}, 3, 1, 0, {{2, {30, 11}}}, {{0, {0}}},
         PST_CALL_TRAINING};
     uint32_t d;
 
-    (void)state;
     for (d = 0; d < 3; d++) { /* p = 1/2: scaling is exact in every type */
         struct rig rig;
 
@@ -113,7 +111,7 @@ static void test_dropout(void **state)
     }
 }
 
-static void test_statistics(void **state)
+TEST(test_statistics)
 {
     const struct rig_case test = {"batchnorm",
                                   {.kind = PST_OP_BATCHNORM, .eps = 1e-6f, .momentum = 0.25f},
@@ -133,7 +131,6 @@ static void test_statistics(void **state)
     struct rig rig;
     uint32_t flags;
 
-    (void)state;
     for (flags = 0; flags < 4; flags++) {
         const bool training = (flags & PST_CALL_TRAINING) != 0;
         const bool tracks = training && (flags & PST_CALL_REPLAY) == 0;
@@ -152,7 +149,7 @@ static void test_statistics(void **state)
     }
 }
 
-static void test_ignored_targets(void **state)
+TEST(test_ignored_targets)
 {
     const struct rig_case test = {"cross-entropy",
                                   {.kind = PST_OP_CROSS_ENTROPY},
@@ -170,7 +167,6 @@ static void test_ignored_targets(void **state)
     struct rig rig;
     uint32_t d;
 
-    (void)state;
     for (d = 0; d < 3; d++) {
         rig_init(&rig, &test, dtypes[d]);
         set(rig.x[1], targets, 6);
@@ -187,7 +183,7 @@ static void test_ignored_targets(void **state)
     }
 }
 
-static void test_tokens(void **state)
+TEST(test_tokens)
 {
     const struct rig_case test = {
         "embedding", {.kind = PST_OP_EMBEDDING}, 1, 1, 1, {{1, {5}}}, {{2, {3, 2}}}, 0};
@@ -198,7 +194,6 @@ static void test_tokens(void **state)
     struct rig rig;
     uint32_t d, i;
 
-    (void)state;
     for (d = 0; d < 3; d++) {
         rig_init(&rig, &test, dtypes[d]);
         set(rig.x[0], tokens, 5);
@@ -216,7 +211,7 @@ static void test_tokens(void **state)
 }
 
 /* Without queries all keys weigh the same. */
-static void test_attention(void **state)
+TEST(test_attention)
 {
     const struct rig_case test = {
         "attention", {.kind = PST_OP_ATTENTION, .heads = 1, .causal = true},
@@ -229,7 +224,6 @@ static void test_attention(void **state)
     struct rig rig;
     uint32_t d, i;
 
-    (void)state;
     for (d = 0; d < 3; d++) {
         rig_init(&rig, &test, dtypes[d]);
         set(rig.x[0], x, 12);
@@ -242,7 +236,7 @@ static void test_attention(void **state)
     }
 }
 
-static void test_maximum(void **state)
+TEST(test_maximum)
 {
     const struct rig_case test = {
         "maxpool2d", {.kind = PST_OP_MAXPOOL2D, .kernel = {1, 3}, .stride = {1, 2}, .pad = {0, 1}},
@@ -255,7 +249,6 @@ static void test_maximum(void **state)
     struct rig rig;
     uint32_t d;
 
-    (void)state;
     for (d = 0; d < 3; d++) {
         rig_init(&rig, &test, dtypes[d]);
         set(rig.x[0], x, 6);
@@ -269,7 +262,7 @@ static void test_maximum(void **state)
     }
 }
 
-static void test_refusal(void **state)
+TEST(test_refusal)
 {
     const struct rig_case add = {"add", {.kind = PST_OP_ADD},       1,          2,
                                  0,     {{2, {2, 2}}, {2, {2, 2}}}, {{0, {0}}}, 0};
@@ -279,7 +272,6 @@ static void test_refusal(void **state)
     struct pst_error err = {0};
     struct rig rig;
 
-    (void)state;
     rig_init(&rig, &add, PST_F32);
     assert_int_equal(pst_reference_kernel(rig.graph, rig.index, PST_KERNEL_W, 1, &kernel, &err),
                      PST_ERR_UNSUPPORTED);
@@ -291,16 +283,4 @@ static void test_refusal(void **state)
     assert_int_equal(pst_reference_kernel(rig.graph, rig.index, PST_KERNEL_B, 1, &kernel, &err),
                      PST_ERR_UNSUPPORTED);
     rig_finish(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bf16),       cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_statistics), cmocka_unit_test(test_ignored_targets),
-        cmocka_unit_test(test_tokens),     cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_maximum),    cmocka_unit_test(test_refusal),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

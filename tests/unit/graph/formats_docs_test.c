@@ -5,12 +5,7 @@
 #include "base/util.h"
 #include "graph/problem.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "../../support.h"
 
@@ -34,9 +29,8 @@ static const char *example(int n, const char *name)
     return path;
 }
 
-static void examples_are_read(void **state)
+TEST(examples_are_read)
 {
-    (void)state;
     struct pst_costed *graph = NULL;
     struct pst_problem *problem = NULL;
     struct pst_error err = {0};
@@ -53,11 +47,4 @@ static void examples_are_read(void **state)
     pst_problem_destroy(problem);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(examples_are_read),
-    };
-
-    return cmocka_run_group_tests(tests, support_begin, support_end);
-}
+TEST_GROUP(support_begin, support_end)

@@ -6,12 +6,7 @@
 #include "base/util.h"
 #include "exchange/pipedream_profile.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "../../support.h"
 
@@ -27,37 +22,34 @@ static const char classifier[] =
                                          0.000) "\tnode1 -- node2\r\n"
                                                 "\tnode2 -- node5\n"
                                                 "node5 -- Size(0) -- " TIMES(
-                                                    0.000, 0.000,
-                                                    4.000, 0.000) "node2 -- ReLU(inplace) "
-                                                                  "-- " TIMES(1, 2, 256,
-                                                                              0) "\n"
-                                                                                 "\tnode2 -- "
-                                                                                 "node4\n"
-                                                                                 "\tnode5 -- "
-                                                                                 "node4\n"
-                                                                                 "\tnode4 -- "
-                                                                                 "node3\n"
-                                                                                 "node4 -- "
-                                                                                 "View(-1, 4) "
-                                                                                 "-- " TIMES(
-                                                                                     0.000, 0.000,
-                                                                                     256.000,
-                                                                                     0.000) "node6 "
-                                                                                            "-- "
-                                                                                            "Softma"
-                                                                                            "x() "
-                                                                                            "--"
-                                                                                            " " TIMES(
-                                                                                                0.5,
-                                                                                                0.5,
-                                                                                                [32.0;
-                                                                                                    16.0;
-                                                                                                    16],
-                                                                                                0.000) "\tno"
-                                                                                                       "de3 "
-                                                                                                       "-- "
-                                                                                                       "node"
-                                                                                                       "6";
+                                                    0.000, 0.000, 4.000,
+                                                    0.000) "node2 -- ReLU(inplace) "
+                                                           "-- " TIMES(
+                                                               1, 2, 256,
+                                                               0) "\n"
+                                                                  "\tnode2 -- "
+                                                                  "node4\n"
+                                                                  "\tnode5 -- "
+                                                                  "node4\n"
+                                                                  "\tnode4 -- "
+                                                                  "node3\n"
+                                                                  "node4 -- "
+                                                                  "View(-1, 4) "
+                                                                  "-- " TIMES(
+                                                                      0.000, 0.000, 256.000,
+                                                                      0.000) "node6 "
+                                                                             "-- "
+                                                                             "Softma"
+                                                                             "x() "
+                                                                             "--"
+                                                                             " " TIMES(
+                                                                                 0.5, 0.5,
+                                                                                 [32.0; 16.0; 16],
+                                                                                 0.000) "\tno"
+                                                                                        "de3 "
+                                                                                        "-- "
+                                                                                        "node"
+                                                                                        "6";
 
 static struct pst_costed *read_text(const char *text, const struct pst_pipedream_options *options,
                                     struct pst_pipedream_summary *summary)
@@ -83,9 +75,8 @@ static void expect_names(const struct pst_costed *graph, const char *names)
     assert_string_equal(all, names);
 }
 
-static void everything_can_be_kept(void **state)
+TEST(everything_can_be_kept)
 {
-    (void)state;
     const struct pst_pipedream_options options = {.batch = 8, .keep_empty = true};
     struct pst_pipedream_summary summary;
     struct pst_costed *graph = read_text(classifier, &options, &summary);
@@ -109,9 +100,8 @@ static void everything_can_be_kept(void **state)
 }
 
 /* Size becomes part of View, and View, which then has one consumer, of Linear. */
-static void nodes_that_take_nothing_are_collapsed(void **state)
+TEST(nodes_that_take_nothing_are_collapsed)
 {
-    (void)state;
     const struct pst_pipedream_options options = {.batch = 8};
     struct pst_pipedream_summary summary;
     struct pst_costed *graph = read_text(classifier, &options, &summary);
@@ -130,9 +120,8 @@ static void nodes_that_take_nothing_are_collapsed(void **state)
     pst_costed_destroy(graph);
 }
 
-static void inputs_can_be_dropped(void **state)
+TEST(inputs_can_be_dropped)
 {
-    (void)state;
     const struct pst_pipedream_options options = {.batch = 8, .drop_inputs = true};
     struct pst_pipedream_summary summary;
     struct pst_costed *graph = read_text(classifier, &options, &summary);
@@ -148,22 +137,30 @@ static void inputs_can_be_dropped(void **state)
  * What picks a part of an output (0 and 1 here) is read by one and by two. The first becomes part
  * of its reader, to which only its 10 bytes are sent; the second stays.
  */
-static void parts_of_an_output_stay_parts(void **state)
+TEST(parts_of_an_output_stay_parts)
 {
-    (void)state;
     static const char text[] =
         "lstm -- LSTM(8, 8) -- " TIMES(1, 1, [10; 90], 8) "first -- __getitem__(0) -- " TIMES(
             0, 0, 10,
             0) "second -- __getitem__(1) -- " TIMES(0, 0, 90,
                                                     0) "a -- Linear() -- " TIMES(1, 1, 1,
                                                                                  1) "b -- Linear() "
-                                                                                    "-- " TIMES(1,
-                                                                                                1,
-                                                                                                1,
-                                                                                                1) "\tlstm -- first\n\tlstm "
-                                                                                                   "-- second\n\tfirst -- "
-                                                                                                   "a\n\tsecond -- "
-                                                                                                   "a\n\tsecond -- b\n";
+                                                                                    "-- " TIMES(
+                                                                                        1, 1, 1,
+                                                                                        1) "\tlstm "
+                                                                                           "-- "
+                                                                                           "first\n"
+                                                                                           "\tlstm "
+                                                                                           "-- "
+                                                                                           "second"
+                                                                                           "\n\tfir"
+                                                                                           "st -- "
+                                                                                           "a\n\tse"
+                                                                                           "cond "
+                                                                                           "-- "
+                                                                                           "a\n\tse"
+                                                                                           "cond "
+                                                                                           "-- b\n";
     const struct pst_pipedream_options options = {.batch = 1};
     struct pst_pipedream_summary summary;
     struct pst_costed *graph = read_text(text, &options, &summary);
@@ -176,9 +173,8 @@ static void parts_of_an_output_stay_parts(void **state)
     pst_costed_destroy(graph);
 }
 
-static void stages_are_counted_not_read(void **state)
+TEST(stages_are_counted_not_read)
 {
-    (void)state;
     static const char text[] =
         "a -- ReLU() -- forward_compute_time=1, backward_compute_time=1, activation_size=1, "
         "parameter_size=0 -- stage_id=3\n";
@@ -224,9 +220,8 @@ static const struct {
     {A "\xff\n", "input.syntax", "UTF-8", 2},
 };
 
-static void mistakes_have_lines(void **state)
+TEST(mistakes_have_lines)
 {
-    (void)state;
     const struct pst_pipedream_options options = {.batch = 1};
 
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
@@ -247,9 +242,8 @@ static void mistakes_have_lines(void **state)
 }
 
 /* Cut off anywhere: read or refused, but never read beyond its end. */
-static void truncated_files_do_no_harm(void **state)
+TEST(truncated_files_do_no_harm)
 {
-    (void)state;
     const struct pst_pipedream_options options = {.batch = 1};
     char part[sizeof classifier];
 
@@ -267,17 +261,4 @@ static void truncated_files_do_no_harm(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_can_be_kept),
-        cmocka_unit_test(nodes_that_take_nothing_are_collapsed),
-        cmocka_unit_test(inputs_can_be_dropped),
-        cmocka_unit_test(parts_of_an_output_stay_parts),
-        cmocka_unit_test(stages_are_counted_not_read),
-        cmocka_unit_test(mistakes_have_lines),
-        cmocka_unit_test(truncated_files_do_no_harm),
-    };
-
-    return cmocka_run_group_tests(tests, support_begin, support_end);
-}
+TEST_GROUP(support_begin, support_end)

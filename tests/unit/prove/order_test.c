@@ -3,15 +3,7 @@
  * The plugin checker's own judge of orders: what it lets pass and what it finds, on orders that fit
  * on a hand.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 #include "conformance/answer.h"
 
@@ -43,7 +35,7 @@ static void expect(const struct pst_order_pass *passes, uint32_t n, const char *
     pst_answer_finish(&answer);
 }
 
-static void test_sizes_differ(void **state)
+TEST(test_sizes_differ)
 {
     /* Samples 0, 1 on stage 0 are micro-batches 0 and 1 of stage 1: BW needs both. */
     static const struct pst_order_pass good[] = {
@@ -54,14 +46,13 @@ static void test_sizes_differ(void **state)
         {0, F, 0, 0}, {0, BW, 0, 0}, {0, F, 0, 1}, {0, BW, 0, 1}, {1, F, 1, 0}, {1, BW, 1, 0},
         {1, F, 1, 2}, {1, BW, 1, 2}, {1, F, 1, 1}, {1, BW, 1, 1}, {1, F, 1, 3}, {1, BW, 1, 3}};
 
-    (void)state;
     expect(good, 12, "");
     expect(bad, 12,
            "the order deadlocks: on device 0, BW of stage 0 for micro-batch 0 waits for stage 1, "
            "which never comes to it");
 }
 
-static void test_split_backward(void **state)
+TEST(test_split_backward)
 {
     /* W may wait as long as it likes; the gradient leaves with B. */
     static const struct pst_order_pass order[] = {
@@ -69,25 +60,22 @@ static void test_split_backward(void **state)
         {1, F, 1, 1}, {1, B, 1, 1}, {1, F, 1, 2},  {1, B, 1, 2},  {1, F, 1, 3}, {1, B, 1, 3},
         {1, W, 1, 0}, {1, W, 1, 1}, {1, W, 1, 2},  {1, W, 1, 3}};
 
-    (void)state;
     expect(order, 16, "");
     expect(order, 15, "no W pass of stage 1 for micro-batch 3");
 }
 
-static void test_incomplete(void **state)
+TEST(test_incomplete)
 {
     static const struct pst_order_pass order[] = {{0, F, 0, 0}, {0, BW, 0, 0}, {0, F, 0, 1}};
 
-    (void)state;
     expect(order, 0, "no F pass of stage 0 for micro-batch 0");
     expect(order, 1, "no B or BW pass of stage 0 for micro-batch 0");
     expect(order, 3, "no B or BW pass of stage 0 for micro-batch 1");
 }
 
 /* Questions are what their numbers say: same numbers, same bytes, and all links forward. */
-static void test_questions(void **state)
+TEST(test_questions)
 {
-    (void)state;
     for (uint32_t shape = 0; shape < PST_SHAPES; shape++) {
         const struct pst_case question = {.seed = 5,
                                           .shape = shape,
@@ -127,16 +115,4 @@ static void test_questions(void **state)
         pst_region_finish(&a);
         pst_region_finish(&b);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_differ),
-        cmocka_unit_test(test_split_backward),
-        cmocka_unit_test(test_incomplete),
-        cmocka_unit_test(test_questions),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

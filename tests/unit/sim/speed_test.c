@@ -73,11 +73,10 @@ static void measure(struct rig *rig, uint64_t *ret_check, uint64_t *ret_sim)
     }
 }
 
-static void linear(void **state)
+TEST(linear)
 {
     struct rig rig;
     uint64_t check_short, sim_short, check_long, sim_long;
-    (void)state;
     rig_open(&rig, "mlp", "inputs=4 hidden=4 layers=20 classes=3", 5);
     uint32_t n_short = make_1f1b(&rig, 300);
     measure(&rig, &check_short, &sim_short);
@@ -93,10 +92,4 @@ static void linear(void **state)
     assert_true(check_long < 10 * check_short);
     assert_true(sim_long < 10 * sim_short);
     rig_close(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(linear)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
