@@ -96,22 +96,6 @@ TEST(test_steady_period)
     }
 }
 
-/* Costs have no say in the order. */
-TEST(test_costs_do_not_matter)
-{
-    static const char *const ids[] = {"v-min", "v-half"};
-
-    for (uint32_t i = 0; i < 2; i++) {
-        struct schedule_run r = SCHEDULE(ids[i], .p = 5, .m = 11);
-        struct schedule_run s =
-            SCHEDULE(ids[i], .p = 5, .m = 11, .f = 7, .b = 2, .w = 9, .c = 3, .barrier = true);
-
-        assert_string_equal(r.csv, s.csv);
-        schedule_run_free(&r);
-        schedule_run_free(&s);
-    }
-}
-
 /* Never slower and never larger than the published variant, never faster than is proven possible.
  */
 TEST(test_improved_is_no_worse)
@@ -163,15 +147,4 @@ TEST(test_improved)
         assert_true(most(r.peaks, rows[i].p) <= rows[i].peak);
         schedule_run_free(&r);
     }
-}
-
-TEST(test_too_little_room)
-{
-    struct schedule_run r = SCHEDULE("v-half", .p = 4, .m = 8, .cap = 5, .may_fail = true);
-    struct schedule_run s = SCHEDULE("v-half", .p = 4, .m = 8, .cap = 6);
-
-    assert_int_equal(r.status, PST_ERR_INFEASIBLE);
-    assert_non_null(strstr(r.error.message, "would hold 6 bytes"));
-    schedule_run_free(&r);
-    schedule_run_free(&s);
 }
