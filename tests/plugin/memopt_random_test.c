@@ -9,6 +9,9 @@
 
 #include "memopt_rig.h"
 
+/* Without margins: every tensor that has the time, the whole link. */
+#define PLAIN "min_windows = 0\nlink_target = 1.0\nslot_filter = false\nmin_swap_bytes = 0\n"
+
 static bool may_drop(const char *id)
 {
     return strcmp(id, "offload") != 0;
@@ -25,8 +28,7 @@ TEST(test_random_stages)
         const char *id, *options;
     } rows[] = {{"sqrt", ""},
                 {"selective", "classes = \"*\"\nauto = true"},
-                {"offload", "min_windows = 0\nlink_target = 1.0\nslot_filter = false\n"
-                            "min_swap_bytes = 0\n"},
+                {"offload", PLAIN},
                 {"vpipe", "min_swap_bytes = 0\n"}};
     const uint64_t seed = 4711;
     uint64_t counter = 0;
@@ -77,6 +79,35 @@ TEST(test_random_stages)
     }
     assert_true(fit[0] * 10 > possible * 6); /* sqrt, vpipe: most of them */
     assert_true(fit[3] * 10 > possible * 6);
+}
+
+/* Fits exactly where some choice within the link does, and never takes time. */
+TEST(test_offload_against_enumeration)
+{
+    const uint64_t seed = 17;
+    uint64_t counter = 0;
+    uint32_t fitting = 0;
+
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int round = 0; round < 400; round++) {
+        struct memopt_answer answer;
+        struct optimum best;
+        struct stage s;
+
+        random_stage(&s, 8, seed, &counter);
+        best = enumerate(&s, "K");
+        s.view.capacity_bytes = best.least_peak - draw(seed, &counter, 25) * best.least_peak / 50;
+        best = enumerate(&s, "KS");
+        answer = ask_once("offload", PLAIN, &s);
+        assert_int_equal(answer.status == PST_OK, best.fits && best.extra == 0);
+        fitting += answer.status == PST_OK;
+        if (answer.status == PST_OK) {
+            assert_int_equal(answer.value.extra_ns, 0);
+            assert_null(strchr(answer.plan, 'R'));
+        }
+    }
+    print_message("%u fit\n", fitting);
+    assert_in_range(fitting, 100, 380);
 }
 
 /* Everything is kept where that fits, to the byte, also where replays take no time and links any.
