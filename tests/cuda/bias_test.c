@@ -13,11 +13,13 @@
 static struct cuda_on_host *host;
 
 static const struct rig_case cases[] = {
-    {"[in, out]", LINEAR(PST_ACT_NONE, false), 3, 1, 2, {{33, 13}}, {{13, 7}, {7}}, 99},
-    {"[out, in]", LINEAR(PST_ACT_NONE, true), 3, 1, 2, {{33, 13}}, {{7, 13}, {7}}, 99},
-    {"gelu, [in, out]", LINEAR(PST_ACT_GELU, false), 2, 1, 2, {{65, 16}}, {{16, 24}, {24}}, 130},
-    {"gelu, [out, in]", LINEAR(PST_ACT_GELU, true), 2, 1, 2, {{65, 16}}, {{24, 16}, {24}}, 130},
-    {"relu, [in, out]", LINEAR(PST_ACT_RELU, false), 5, 1, 2, {{30, 9}}, {{9, 17}, {17}}, 150},
+    CASE("[in, out]", 3, "33x13", "13x7, 7", 99, .kind = PST_OP_LINEAR),
+    CASE("[out, in]", 3, "33x13", "7x13, 7", 99, .kind = PST_OP_LINEAR, .transposed = true),
+    CASE("gelu, [in, out]", 2, "65x16", "16x24, 24", 130, .kind = PST_OP_LINEAR,
+         .act = PST_ACT_GELU),
+    CASE("gelu, [out, in]", 2, "65x16", "24x16, 24", 130, .kind = PST_OP_LINEAR,
+         .act = PST_ACT_GELU, .transposed = true),
+    CASE("relu, [in, out]", 5, "30x9", "9x17, 17", 150, .kind = PST_OP_LINEAR, .act = PST_ACT_RELU),
 };
 enum { N_CASES = sizeof cases / sizeof cases[0], N_RIGS = 2 * N_CASES };
 

@@ -142,8 +142,8 @@ static void again(void **state)
    sum of K terms of two such is off by K units at worst. */
 static void tf32(void **state)
 {
-    static const struct rig_case test = {
-        "tf32", {.kind = PST_OP_LINEAR}, 2, 1, 1, {{64, 128}}, {{128, 64}}, 128};
+    static const struct rig_case test =
+        CASE("tf32", 2, "64x128", "128x64", 128, .kind = PST_OP_LINEAR);
     const struct pst_device_config config = {.threads = 1, .kernels = "auto", .tf32 = true};
     struct pst_device *rounding = NULL;
     struct rig exact, found;
@@ -221,8 +221,8 @@ static const uint64_t sizes[] = {1, 3, 127, 128, 4095, 4096, 4097, 12289, 65536,
 /* norms need scratch, which compiling any kernel of a graph makes for its parameters. */
 static void reserve(void)
 {
-    static const struct rig_case big = {
-        "big", {.kind = PST_OP_EMBEDDING}, 1, 1, 1, {{1}}, {{MOST, 1}}, 1};
+    static const struct rig_case big =
+        OPERATOR("big", 1, "1", "300000x1", .kind = PST_OP_EMBEDDING);
     struct rig rig;
 
     rig_ops = cuda_ops;

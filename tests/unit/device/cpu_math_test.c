@@ -7,10 +7,10 @@
 
 #define N 4001u
 
-static const struct rig_case gelu_case = {
-    "gelu", {.kind = PST_OP_ACT, .act = PST_ACT_GELU}, 1, 1, 0, {{1, N}}, {{0}}, 1};
-static const struct rig_case loss_case = {
-    "loss", {.kind = PST_OP_CROSS_ENTROPY}, 1, 2, 0, {{N, 3}, {N}}, {{0}}, 1};
+static const struct rig_case gelu_case =
+    OPERATOR("gelu", 1, "1x4001", "", .kind = PST_OP_ACT, .act = PST_ACT_GELU);
+static const struct rig_case loss_case =
+    OPERATOR("loss", 1, "4001x3, 4001", "", .kind = PST_OP_CROSS_ENTROPY);
 
 /* From -12 to 12 in steps that hit no grid of the implementation. */
 static double at(uint64_t i)
@@ -110,8 +110,8 @@ TEST(softmax_is_accurate)
 /* Which elements stay is a matter of definition, element by element. */
 TEST(dropout_draws_what_is_defined)
 {
-    static const struct rig_case test = {
-        "dropout", {.kind = PST_OP_DROPOUT, .p = 0.25f, .salt = 9}, 3, 1, 0, {{1, 1003}}, {{0}}, 1};
+    static const struct rig_case test =
+        OPERATOR("dropout", 3, "1x1003", "", .kind = PST_OP_DROPOUT, .p = 0.25f, .salt = 9);
     struct pst_device *device = rig_open("auto", 2);
     struct rig rig;
     uint64_t kept = 0;
@@ -140,10 +140,10 @@ TEST(dropout_draws_what_is_defined)
 /* An ignored target contributes nothing; one out of range must show, and touch nothing. */
 TEST(bad_data_show)
 {
-    static const struct rig_case loss = {
-        "loss", {.kind = PST_OP_CROSS_ENTROPY}, 2, 2, 0, {{2, 5}, {2}}, {{0}}, 1};
-    static const struct rig_case tokens = {
-        "tokens", {.kind = PST_OP_EMBEDDING}, 1, 1, 1, {{3}}, {{4, 5}}, 1};
+    static const struct rig_case loss =
+        OPERATOR("loss", 2, "2x5, 2", "", .kind = PST_OP_CROSS_ENTROPY);
+    static const struct rig_case tokens =
+        OPERATOR("tokens", 1, "3", "4x5", .kind = PST_OP_EMBEDDING);
     struct pst_device *device = rig_open("auto", 1);
     struct rig rig;
 

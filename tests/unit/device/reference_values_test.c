@@ -89,15 +89,15 @@ static void check_mask(struct rig *rig, double p)
 
 TEST(test_dropout)
 {
-    const struct rig_case test = {
-        "dropout",        {.kind = PST_OP_DROPOUT, .p = 0.5f}, 3, 1, 0, {{2, {30, 11}}}, {{0, {0}}},
-        PST_CALL_TRAINING};
+    const struct rig_case test =
+        OPERATOR("dropout", 3, "30x11", "", .kind = PST_OP_DROPOUT, .p = 0.5f);
     uint32_t d;
 
     for (d = 0; d < 3; d++) { /* p = 1/2: scaling is exact in every type */
         struct rig rig;
 
         rig_init(&rig, &test, dtypes[d]);
+        rig.flags = PST_CALL_TRAINING;
         rig_fill(&rig, 0x123456789ABCDEFull);
         rig_round(&rig, dtypes[d]);
         rig.first_sample = (1ull << 33) + 7;
@@ -113,14 +113,8 @@ TEST(test_dropout)
 
 TEST(test_statistics)
 {
-    const struct rig_case test = {"batchnorm",
-                                  {.kind = PST_OP_BATCHNORM, .eps = 1e-6f, .momentum = 0.25f},
-                                  2,
-                                  1,
-                                  2,
-                                  {{2, {2, 1}}},
-                                  {{1, {1}}, {1, {1}}},
-                                  PST_CALL_TRAINING};
+    const struct rig_case test = OPERATOR("batchnorm", 2, "2x1", "1, 1", .kind = PST_OP_BATCHNORM,
+                                          .eps = 1e-6f, .momentum = 0.25f);
     /* Mean 2.5, variance 1.25, unbiased 5/3. */
     const double x[] = {1, 2, 3, 4}, one = 1, mean = 8, var = 2;
     const double rstd = 1 / sqrt(1.25), running_rstd = 1 / sqrt(2.0);
@@ -151,14 +145,8 @@ TEST(test_statistics)
 
 TEST(test_ignored_targets)
 {
-    const struct rig_case test = {"cross-entropy",
-                                  {.kind = PST_OP_CROSS_ENTROPY},
-                                  2,
-                                  2,
-                                  0,
-                                  {{2, {3, 4}}, {1, {3}}},
-                                  {{0, {0}}},
-                                  0};
+    const struct rig_case test =
+        OPERATOR("cross-entropy", 2, "3x4, 3", "", .kind = PST_OP_CROSS_ENTROPY);
     /* Logits 0: each row loses log 4. Sample 0 counts two rows, sample 1 none. */
     const double targets[] = {2, -1, 0, -1, -1, -1};
     const double losses[] = {log(4.0), 0};
@@ -185,8 +173,7 @@ TEST(test_ignored_targets)
 
 TEST(test_tokens)
 {
-    const struct rig_case test = {
-        "embedding", {.kind = PST_OP_EMBEDDING}, 1, 1, 1, {{1, {5}}}, {{2, {3, 2}}}, 0};
+    const struct rig_case test = OPERATOR("embedding", 1, "5", "3x2", .kind = PST_OP_EMBEDDING);
     const double tokens[] = {2, 3, -1, 2, 0};
     const double table[] = {1, 2, 3, 4, 5, 6};
     const double dy[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
@@ -213,11 +200,8 @@ TEST(test_tokens)
 /* Without queries all keys weigh the same. */
 TEST(test_attention)
 {
-    const struct rig_case test = {
-        "attention", {.kind = PST_OP_ATTENTION, .heads = 1, .causal = true},
-        1,           1,
-        0,           {{2, {4, 3}}},
-        {{0, {0}}},  0};
+    const struct rig_case test =
+        OPERATOR("attention", 1, "4x3", "", .kind = PST_OP_ATTENTION, .heads = 1, .causal = true);
     /* q, k, v */
     const double x[] = {0, 1, 2, 0, -3, 4, 0, 7, 6, 0, 2, 4};
     const double y[] = {2, 3, 4, 4};
@@ -238,11 +222,8 @@ TEST(test_attention)
 
 TEST(test_maximum)
 {
-    const struct rig_case test = {
-        "maxpool2d", {.kind = PST_OP_MAXPOOL2D, .kernel = {1, 3}, .stride = {1, 2}, .pad = {0, 1}},
-        1,           1,
-        0,           {{3, {1, 6, 1}}},
-        {{0, {0}}},  0};
+    const struct rig_case test = OPERATOR("maxpool2d", 1, "1x6x1", "", .kind = PST_OP_MAXPOOL2D,
+                                          .kernel = {1, 3}, .stride = {1, 2}, .pad = {0, 1});
     /* Windows -, -5, -2 | -2, -2, -9 | -9, -1, NaN: padding loses, the first of equals wins. */
     const double x[] = {-5, -2, -2, -9, -1, (double)NAN};
     const double dy[] = {1, 2, 4}, dx[] = {0, 3, 0, 0, 0, 4};
@@ -264,10 +245,9 @@ TEST(test_maximum)
 
 TEST(test_refusal)
 {
-    const struct rig_case add = {"add", {.kind = PST_OP_ADD},       1,          2,
-                                 0,     {{2, {2, 2}}, {2, {2, 2}}}, {{0, {0}}}, 0};
-    const struct rig_case embedding = {
-        "embedding", {.kind = PST_OP_EMBEDDING}, 1, 1, 1, {{1, {5}}}, {{2, {3, 2}}}, 0};
+    const struct rig_case add = OPERATOR("add", 1, "2x2, 2x2", "", .kind = PST_OP_ADD);
+    const struct rig_case embedding =
+        OPERATOR("embedding", 1, "5", "3x2", .kind = PST_OP_EMBEDDING);
     struct pst_kernel *kernel = NULL;
     struct pst_error err = {0};
     struct rig rig;
