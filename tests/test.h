@@ -46,4 +46,12 @@ int run_own_tests(CMFixtureFunction begin, CMFixtureFunction end);
         set_test_group(begin, end);                                                                \
     }
 
+/* What was asked for was done; else the fault is shown. */
+#define assert_ok(status, err)                                                                     \
+    do {                                                                                           \
+        if ((status) != PST_OK) {                                                                  \
+            fail_msg("%s\n%s", (err)->message, (err)->details);                                    \
+        }                                                                                          \
+    } while (0)
+
 #endif

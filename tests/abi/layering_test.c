@@ -116,8 +116,6 @@ static int visit(const char *path, const struct stat *info, int kind, struct FTW
     unsigned number = 0;
     FILE *file;
 
-    (void)info;
-    (void)ftw;
     if (kind != FTW_F || dot == NULL ||
         (strcmp(dot, ".c") != 0 && strcmp(dot, ".h") != 0 && strcmp(dot, ".cpp") != 0 &&
          strcmp(dot, ".cu") != 0)) {
@@ -135,7 +133,6 @@ static int visit(const char *path, const struct stat *info, int kind, struct FTW
 
 static int collect(const char *path, const struct stat *info, int kind, struct FTW *ftw)
 {
-    (void)info;
     const char *id = strrchr(path, '/') + 1;
 
     /* "offload" is an action and a capability first, and a memory optimizer's name as well. */

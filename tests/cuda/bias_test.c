@@ -32,16 +32,13 @@ static struct pst_device *open_with(const char *kernels, bool tf32)
     struct pst_device *on = NULL;
     struct pst_error err = {0};
 
-    if (rig_ops->open(&config, &on, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(rig_ops->open(&config, &on, &err), &err);
     rig_ops->enter(on);
     return on;
 }
 
 static int open_all(void **state)
 {
-    (void)state;
     device = open_with("auto", false);
     simple = open_with("simple", false);
     rounding = open_with("auto", true);
@@ -50,7 +47,6 @@ static int open_all(void **state)
 
 static int close_all(void **state)
 {
-    (void)state;
     rig_ops->close(device);
     rig_ops->close(simple);
     rig_ops->close(rounding);

@@ -199,19 +199,11 @@ static uint64_t predicted_ns;
 
 static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t samples)
 {
-    (void)context;
-    (void)op;
-    (void)pass;
-    (void)samples;
     return predicted_ns;
 }
 
 static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
 {
-    (void)context;
-    (void)elems;
-    (void)n_slots;
-    (void)first;
     return predicted_ns;
 }
 

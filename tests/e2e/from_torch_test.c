@@ -90,9 +90,7 @@ static struct pst_costed *read_graph(const char *name)
     struct pst_costed *graph = NULL;
     struct pst_error err = {0};
 
-    if (pst_costed_read(support_path(name), &graph, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_costed_read(support_path(name), &graph, &err), &err);
     return graph;
 }
 

@@ -29,7 +29,6 @@ static int open_both(void **state)
     struct pst_device_config config = {.kernels = "reference", .threads = 1};
     struct pst_error err = {0};
 
-    (void)state;
     if (cpu_ops->open(&config, &plain, &err) != PST_OK) {
         print_error("%s\n", err.message);
         return -1;
@@ -46,7 +45,6 @@ static int open_both(void **state)
 
 static int close_both(void **state)
 {
-    (void)state;
     cpu_ops->close(plain);
     cuda_ops->close(cuda);
     return 0;
@@ -149,7 +147,6 @@ static void tf32(void **state)
     struct rig exact, found;
     double worst = 0;
 
-    (void)state;
     assert_int_equal(cuda_ops->open(&config, &rounding, NULL), PST_OK);
     rig_init(&exact, &test, PST_F32, 77);
     rig_init(&found, &test, PST_F32, 77);
@@ -233,7 +230,6 @@ static void reserve(void)
 
 static void sums(void **state)
 {
-    (void)state;
     rig_ops = cuda_ops;
     reserve();
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -260,7 +256,6 @@ static void sums(void **state)
 
 static void updates(void **state)
 {
-    (void)state;
     rig_ops = cuda_ops;
     for (uint32_t optimizer = PST_SGD; optimizer <= PST_ADAMW; optimizer++) {
         const struct pst_update how = {.optimizer = optimizer,

@@ -91,10 +91,6 @@ static pst_status clock_stages(const struct pst_plan *plan, const struct pst_gra
                                const struct pst_cost_model *cost, bool quick, uint64_t *ret_ns,
                                struct pst_error *err)
 {
-    (void)graph;
-    (void)cost;
-    (void)quick;
-    (void)err;
     *ret_ns = 1000 * (uint64_t)plan->n_stages;
     return PST_OK;
 }
@@ -118,11 +114,10 @@ TEST(test_a_stop_is_no_refusal)
            "partitioner-dawdler.so): made no plan in 100 ms, the plugins.time_limit; it was "
            "in partition()");
     /* A plan that is there stays. */
-    if (try_timed(MODEL TRAIN TWO "[plugins]\ntime_limit = \"300 ms\"\n"
-                                  "[partitioner]\nuse = \"dawdler\"\n" ONE_F_ONE_B,
-                  &rig, &planned) != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(try_timed(MODEL TRAIN TWO "[plugins]\ntime_limit = \"300 ms\"\n"
+                                        "[partitioner]\nuse = \"dawdler\"\n" ONE_F_ONE_B,
+                        &rig, &planned),
+              &rig.err);
     assert_int_equal(planned.plan->n_stages, 2);
     assert_string_equal(planned.plan->partitioner, "dawdler 0");
     pst_planned_finish(&planned);
@@ -146,9 +141,7 @@ TEST(test_a_plan_says_whose_it_is)
 
         snprintf(toml, sizeof toml, "%s[partitioner]\nuse = \"doubter\"\n%s",
                  MODEL TRAIN TWO ONE_F_ONE_B, rows[i].option);
-        if (try_timed(toml, &rig, &planned) != PST_OK) {
-            fail_msg("%s", rig.err.message);
-        }
+        assert_ok(try_timed(toml, &rig, &planned), &rig.err);
         assert_int_equal(planned.plan->n_stages, rows[i].n_stages);
         assert_string_equal(planned.plan->partitioner, rows[i].name);
         assert_string_equal(planned.plan->scheduler, "1f1b 1.0");

@@ -42,9 +42,7 @@ static uint64_t ask(const char *options)
         assert_non_null(strstr(err.message, "fit"));
         return UINT64_MAX;
     }
-    if (st != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(st, &err);
     assert_int_equal(t.w.n_cut, t.w.n_stages);
     for (uint32_t i = 0; i < remarks.n; i++) {
         if (strcmp(remarks.items[i].key, "bottleneck_us_per_sample") == 0) {

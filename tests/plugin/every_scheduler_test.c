@@ -40,7 +40,6 @@ static int find_schedulers(void **state)
     struct pst_plugin_list *list;
     struct pst_error err;
 
-    (void)state;
     if (pst_plugin_list_create(&list, &err) != PST_OK) {
         return -1;
     }

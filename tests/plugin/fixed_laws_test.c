@@ -371,20 +371,17 @@ static void expect_refusal(struct schedule_run run, pst_status status, const cha
 
 static void misplace(struct pst_solo *solo, void *context)
 {
-    (void)context;
     solo->stages[1].device = 0;
 }
 
 static void swap(struct pst_solo *solo, void *context)
 {
-    (void)context;
     solo->stages[0].device = 1;
     solo->stages[1].device = 0;
 }
 
 static void halve(struct pst_solo *solo, void *context)
 {
-    (void)context;
     solo->stages[1].n_microbatches /= 2;
     solo->stages[1].microbatch_size *= 2;
 }

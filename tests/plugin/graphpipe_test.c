@@ -34,9 +34,7 @@ static double bottleneck(const struct rig_case *c, const char *options)
     struct pst_error err;
     double us;
 
-    if (ask(c, options, NULL, &result, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(ask(c, options, NULL, &result, &err), &err);
     us = result.bottleneck_ns / 1000;
     pst_partition_result_finish(&result);
     return us;

@@ -23,10 +23,8 @@ static void planner_init(struct pst_planner *planner, struct pst_graph *graph,
     planner->counted = counted;
     planner->device_of = device_of;
     planner->n_devices = 8;
-    if (plugin_rig_open("scheduler", scheduler, options, &context, &planner->scheduler, &err) !=
-        PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(plugin_rig_open("scheduler", scheduler, options, &context, &planner->scheduler, &err),
+              &err);
 }
 
 static void planner_finish(struct pst_planner *planner)
@@ -80,9 +78,7 @@ static uint32_t held(struct pst_planner *planner, uint32_t stage, uint32_t n_sta
     struct pst_held answer = {.size = sizeof answer};
     struct pst_error err;
 
-    if (pst_planner_held(planner, &place, &answer, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_planner_held(planner, &place, &answer, &err), &err);
     assert_int_equal(answer.weight_versions, 1);
     return answer.microbatches;
 }

@@ -24,9 +24,7 @@ static bool fits(const char *scheduler, uint64_t memory, const char *strategies)
              "clip = 0\n[cluster]\ndevices = 4\nmemory = %llu\nhost_bandwidth = 1000000000\n"
              "[scheduler]\nuse = \"%s\"\n%s",
              (unsigned long long)memory, scheduler, strategies);
-    if (job_rig_init(&rig, toml) != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(job_rig_init(&rig, toml), &rig.err);
     rig.job.advice = PST_ADVICE_NONE;
     st = pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err);
     pst_planned_finish(&planned);

@@ -14,7 +14,6 @@ static uint64_t polls, stop_at; /* stop_at 0: never */
 
 static bool is_cancelled(void *impl)
 {
-    (void)impl;
     polls++;
     return stop_at != 0 && polls >= stop_at;
 }
@@ -100,9 +99,7 @@ static void try_optimizer(const struct optimizer *o)
     struct stage s;
     uint64_t all, step;
 
-    if (plugin_rig_open("memopt", o->id, o->options, &context, &instance, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(plugin_rig_open("memopt", o->id, o->options, &context, &instance, &err), &err);
     make_stage(&s, o->nodes);
     first = ask_both(instance, &s, 0);
     all = polls;

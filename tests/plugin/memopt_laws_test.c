@@ -16,7 +16,6 @@ static struct pst_instance *solvers[2];
 
 static int open_solvers(void **state)
 {
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     solvers[0] = open_memopt("exact", "");
     solvers[1] = open_memopt("dawnpiper", PLAIN);
@@ -25,7 +24,6 @@ static int open_solvers(void **state)
 
 static int close_solvers(void **state)
 {
-    (void)state;
     pst_instance_destroy(solvers[0]);
     pst_instance_destroy(solvers[1]);
     return 0;

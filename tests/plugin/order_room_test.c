@@ -24,14 +24,11 @@ static uint64_t step_ns(uint64_t memory)
              "stages = \"wte,wpe,embed*,h.0.*;h.1.*,h.2.*;h.3.*,ln_f,lm_head;*\"\n"
              "[scheduler]\nuse = \"zb-auto\"\n[[memopt]]\nuse = \"none\"\n",
              (unsigned long long)memory);
-    if (job_rig_init(&rig, toml) != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(job_rig_init(&rig, toml), &rig.err);
     rig.job.advice = PST_ADVICE_NONE;
-    if (pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err) !=
-        PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(
+        pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err),
+        &rig.err);
     assert_int_equal(pst_predict_step(planned.plan, rig.graph, &rig.cost, false, &ns, &rig.err),
                      PST_OK);
     pst_planned_finish(&planned);

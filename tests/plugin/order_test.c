@@ -85,7 +85,6 @@ TEST(test_times_and_peaks)
 /* Times so long that they do not add up stay at the end of the scale. */
 static void huge(struct pst_solo *solo, void *context)
 {
-    (void)context;
     for (uint32_t s = 0; s < solo->in.n_stages; s++) {
         solo->stages[s].forward_ns = UINT64_MAX - 1;
         solo->stages[s].saved_bytes = UINT64_MAX / 2;

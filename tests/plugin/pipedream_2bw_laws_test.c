@@ -278,49 +278,6 @@ TEST(test_identity)
     assert_true(pipelines > 100);
 }
 
-/* Two servers of two: replicas together, or the stages of a pipeline. Two blocks of 1 s, 4 GB and
-   messages of 1 GB; 100 GB/s inside, 1 GB/s between; a batch of 8. */
-TEST(test_placement)
-{
-    static const double us[][2] = {{5e5, 5e5}};
-    static const struct {
-        const char *options;
-        double message, rate;
-        uint32_t second; /* rank of replica 1 of stage 0 */
-    } table[] = {
-        {"\"transfers\":\"per-boundary\"", 1e9, 2 / 3., 1}, /* boundary 2 s */
-        {"\"transfers\":\"paper\"", 1e9, 2 / 5., 1},        /* twice that */
-        {"\"transfers\":\"per-boundary\",\"placement\":\"pipeline-major\"", 1e9, 2 / 2.,
-         2}, /* ring
-of 8 s over 4 micro-batches */
-        {"\"transfers\":\"paper\",\"placement\":\"pipeline-major\"", 1e9, 2 / 2., 2},
-        {"\"transfers\":\"paper\"", 0, 2 / 1., 1},
-        {"\"transfers\":\"paper\",\"strict_width\":true", 0, 2 / 2., 1}, /* the ring is slow, too */
-    };
-    static struct solo s;
-
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        struct pst_partition_result result;
-        struct pst_error err;
-        char options[256];
-
-        solo_init(&s, 2);
-        solo_blocks(&s, 1, sizes, us, 4e9, 0, table[i].message);
-        s.problem.n_devices = 4;
-        s.problem.node_size = 2;
-        s.problem.mini_batch = 8;
-        snprintf(options, sizeof options,
-                 "{\"bandwidth_high\":100000000000,\"bandwidth_low\":1000000000,%s}",
-                 table[i].options);
-        assert_int_equal(solo_ask(&s, "pipedream-2bw", options, &result, &err), PST_OK);
-        assert_int_equal(result.n_stages, 2);
-        solo_close(solo_number(&result, "throughput_per_s"), table[i].rate);
-        assert_int_equal(result.stages[0].ranks[0], 0);
-        assert_int_equal(result.stages[0].ranks[1], table[i].second);
-        pst_partition_result_finish(&result);
-    }
-}
-
 /* All divisors of 512 times ten sizes; with idle devices all pairs. Micro-batches of all pipelines
    together are at most the batch. */
 TEST(test_large)

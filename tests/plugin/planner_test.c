@@ -12,10 +12,10 @@ TEST(test_a_plan)
     struct pst_planned planned;
     struct job_rig rig;
 
-    if (job_rig_plan(&rig, MODEL TRAIN TWO CHAIN_DP ONE_F_ONE_B "[[memopt]]\nuse = \"none\"\n",
-                     &planned) != PST_OK) {
-        fail_msg("%s\n%s", rig.err.message, rig.err.details);
-    }
+    assert_ok(job_rig_plan(&rig,
+                           MODEL TRAIN TWO CHAIN_DP ONE_F_ONE_B "[[memopt]]\nuse = \"none\"\n",
+                           &planned),
+              &rig.err);
     assert_int_equal(planned.plan->n_stages, 2);
     assert_int_equal(planned.plan->n_devices, 2);
     assert_int_equal(planned.plan->stages[0].in_flight, 2);
@@ -92,9 +92,7 @@ static uint64_t need_with(const char *toml)
     struct job_rig rig;
     uint64_t need = 0;
 
-    if (job_rig_plan(&rig, toml, &planned) != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(job_rig_plan(&rig, toml, &planned), &rig.err);
     for (uint32_t r = 0; r < planned.plan->n_devices; r++) {
         uint64_t bytes = planned.plan->devices[r].arena_bytes;
 
@@ -326,12 +324,11 @@ TEST_WITH(test_counted_in_flight, with_gallery, without_gallery)
     struct pst_planned planned;
     struct job_rig rig;
 
-    if (job_rig_plan(&rig,
-                     MODEL TRAIN TWO
-                     "[partitioner]\nuse = \"chain-dp\"\n[scheduler]\nuse = \"liar\"\n",
-                     &planned) != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(job_rig_plan(&rig,
+                           MODEL TRAIN TWO
+                           "[partitioner]\nuse = \"chain-dp\"\n[scheduler]\nuse = \"liar\"\n",
+                           &planned),
+              &rig.err);
     assert_int_equal(planned.plan->stages[0].in_flight, 1);
     assert_int_equal(planned.plan->stages[1].in_flight, 1);
     pst_planned_finish(&planned);
@@ -349,9 +346,7 @@ TEST_WITH(test_stages_that_share_devices, with_gallery, without_gallery)
     uint64_t need;
 
     snprintf(toml, sizeof toml, "%s%s\"uniform\"\n[cluster]\ndevices = 2\n", GPT, strategies);
-    if (job_rig_plan(&rig, toml, &planned) != PST_OK) {
-        fail_msg("%s\n%s", rig.err.message, rig.err.details);
-    }
+    assert_ok(job_rig_plan(&rig, toml, &planned), &rig.err);
     assert_int_equal(planned.plan->n_stages, 4);
     for (uint32_t s = 0; s < 4; s++) {
         assert_int_equal(planned.plan->stages[s].ranks[0], s % 2);

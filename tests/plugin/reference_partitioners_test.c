@@ -27,9 +27,7 @@ static void expect_sizes(const struct rig_case *c, const char *id, const char *o
     struct pst_partition_result result;
     struct pst_error err = {0};
 
-    if (ask(c, id, options, &result, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(ask(c, id, options, &result, &err), &err);
     assert_int_equal(result.n_stages, n);
     for (uint32_t s = 0; s < n; s++) {
         assert_int_equal(result.stages[s].n_nodes, sizes[s]);
@@ -42,9 +40,7 @@ static void expect_us(const struct rig_case *c, const char *id, const char *opti
     struct pst_partition_result result;
     struct pst_error err = {0};
 
-    if (ask(c, id, options, &result, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(ask(c, id, options, &result, &err), &err);
     if (fabs(result.bottleneck_ns / 1000 - us) > 1e-9 * us) {
         fail_msg("%s %s: %.12g us, expected %.12g", id, options, result.bottleneck_ns / 1000, us);
     }

@@ -67,7 +67,6 @@ static void remove_all(const char *folder)
 
 static int fresh(void **state)
 {
-    (void)state;
     remove_all(SCRATCH);
     unsetenv("PENSTOCK_PLUGIN_PATH");
     return mkdir(SCRATCH, 0755);
@@ -75,7 +74,6 @@ static int fresh(void **state)
 
 static int clean(void **state)
 {
-    (void)state;
     unsetenv("PENSTOCK_PLUGIN_PATH");
     remove_all(SCRATCH);
     return 0;

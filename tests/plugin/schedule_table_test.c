@@ -90,7 +90,6 @@ static const struct row rows[] = {
 /* Row 40: micro-batches of 1, 2 and 4 samples; memory counts in samples. */
 static void sizes_one_two_four(struct pst_solo *solo, void *context)
 {
-    (void)context;
     for (uint32_t s = 0; s < 3; s++) {
         struct pst_schedule_stage *stage = &solo->stages[s];
 

@@ -64,7 +64,6 @@ static int find_variants(void **state)
     struct pst_plugin_list *list;
     struct pst_error err;
 
-    (void)state;
     if (pst_plugin_list_create(&list, &err) != PST_OK) {
         return -1;
     }
@@ -333,9 +332,7 @@ static void check_csv(const struct schedule_run *run, uint32_t p, uint32_t m, st
     snprintf(options, sizeof options, "file=\"%s\"", path);
     back = ask(&csv, p, m, false, x);
     unlink(path);
-    if (back.status != PST_OK) {
-        fail_msg("%s", back.error.message);
-    }
+    assert_ok(back.status, &back.error);
     assert_string_equal(back.csv, run->csv);
     assert_int_equal(back.makespan_ns, run->makespan_ns);
     schedule_run_free(&back);

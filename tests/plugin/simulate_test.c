@@ -24,9 +24,7 @@ struct chain {
 
 static void must(pst_status st, const struct pst_error *err)
 {
-    if (st != PST_OK) {
-        fail_msg("%s\n%s", err->message, err->details);
-    }
+    assert_ok(st, err);
 }
 
 static void build_graph(struct chain *chain, uint32_t n)

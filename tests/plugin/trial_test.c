@@ -43,9 +43,7 @@ TEST(test_it_comes_true)
     struct job_rig rig, other;
     char *text, *same;
 
-    if (plan(&rig, JOB CLUSTER TESTER, pst_predict_step, &planned) != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(plan(&rig, JOB CLUSTER TESTER, pst_predict_step, &planned), &rig.err);
     assert_int_equal(pst_sim_steps(planned.plan, rig.graph, &rig.cost, 1, &result, &rig.err),
                      PST_OK);
     assert_true(result.period_ns > 0);
@@ -103,7 +101,6 @@ TEST(test_no_plan)
 
 static int with_the_gallery(void **state)
 {
-    (void)state;
     return setenv("PENSTOCK_PLUGIN_PATH", GALLERY, 1);
 }
 

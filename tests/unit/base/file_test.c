@@ -24,7 +24,6 @@ static const char *in_folder(const char *name)
 
 static int make_folder(void **state)
 {
-    (void)state;
     strcpy(folder, "/tmp/penstock-file-XXXXXX");
     return mkdtemp(folder) == NULL;
 }
@@ -46,7 +45,6 @@ static int remove_folder(void **state)
 {
     DIR *dir = opendir(folder);
 
-    (void)state;
     for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             remove(in_folder(entry->d_name));

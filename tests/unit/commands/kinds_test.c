@@ -54,8 +54,6 @@ static int visit(const char *path, const struct stat *info, int type, struct FTW
     FILE *file;
     size_t n;
 
-    (void)info;
-    (void)where;
     if (type != FTW_F || end == NULL || strcmp(end, ".c") != 0) {
         return 0;
     }

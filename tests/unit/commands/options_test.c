@@ -5,9 +5,6 @@
 
 static int no_run(const struct pst_command *command, int argc, char **argv)
 {
-    (void)command;
-    (void)argc;
-    (void)argv;
     return 0;
 }
 

@@ -16,7 +16,6 @@ static char folder[64];
 
 static inline int make_folder(void **state)
 {
-    (void)state;
     strcpy(folder, "/tmp/penstock-config-XXXXXX");
     return mkdtemp(folder) == NULL;
 }
@@ -25,7 +24,6 @@ static inline int remove_folder(void **state)
 {
     char command[128];
 
-    (void)state;
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
     return system(command);
 }

@@ -15,9 +15,7 @@ static void *arena(struct pst_device *device, uint64_t bytes)
     struct pst_error err = {0};
     void *base = NULL;
 
-    if (rig_ops->arena(device, bytes, &base, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(rig_ops->arena(device, bytes, &base, &err), &err);
     return base;
 }
 

@@ -34,7 +34,6 @@ static inline int rig_load(void **state)
     void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
     pst_device_module_fn *entry = NULL;
 
-    (void)state;
     if (module == NULL) {
         print_error("%s\n", dlerror());
         return -1;

@@ -34,7 +34,6 @@ static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t sa
 
 static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
 {
-    (void)context;
     asked.elems = elems;
     asked.n_slots = n_slots;
     asked.first = first;
@@ -49,7 +48,6 @@ static int load(void **state)
     void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-emulated.so", RTLD_NOW | RTLD_LOCAL);
     pst_device_module_fn *function;
 
-    (void)state;
     if (module == NULL) {
         print_error("%s\n", dlerror());
         return -1;

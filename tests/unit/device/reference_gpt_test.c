@@ -57,9 +57,7 @@ static void run_kernel(const struct network *net, uint32_t op, uint32_t pass, st
     struct pst_kernel *kernel = NULL;
     struct pst_error err = {0};
 
-    if (pst_reference_kernel(net->graph, op, pass, net->samples, &kernel, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_reference_kernel(net->graph, op, pass, net->samples, &kernel, &err), &err);
     call->workspace = rig_array(kernel->workspace_bytes / 4, PST_F32);
     call->flags = PST_CALL_TRAINING;
     call->scale = 1.0f / (float)net->samples;
@@ -204,9 +202,7 @@ static struct pst_graph *build(const json_t *root, uint32_t dtype)
             *((bool *)config + builder->params[i].offset) = true;
         }
     }
-    if (builder->build(config, dtype, &graph, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(builder->build(config, dtype, &graph, &err), &err);
     return graph;
 }
 

@@ -60,9 +60,7 @@ static void expect(uint32_t n_ranks, uint32_t n_stages, uint32_t m, const uint32
     struct pst_error err = {0};
     char *text = NULL;
 
-    if (write_order(n_ranks, n_stages, m, rank_of, rows, flavour, &text, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(write_order(n_ranks, n_stages, m, rank_of, rows, flavour, &text, &err), &err);
     assert_string_equal(text, expected);
     free(text);
 }

@@ -21,9 +21,7 @@ static char *render(const struct pst_timeline *timeline, enum pst_figure_format 
     struct pst_error err = {0};
     char *text;
 
-    if (pst_figure_render(timeline, format, options, &bytes, ret_length, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_figure_render(timeline, format, options, &bytes, ret_length, &err), &err);
     text = malloc(*ret_length + 1);
     assert_non_null(text);
     memcpy(text, bytes, *ret_length);

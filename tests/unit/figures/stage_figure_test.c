@@ -46,9 +46,7 @@ static struct pst_stage_layout lay_out(const struct pst_stage_graph *graph, stru
     struct pst_stage_layout layout;
     struct pst_error err = {0};
 
-    if (pst_stage_lay_out(graph, arena, &layout, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_stage_lay_out(graph, arena, &layout, &err), &err);
     return layout;
 }
 

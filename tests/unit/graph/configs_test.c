@@ -15,7 +15,6 @@ static int read_document(void **state)
 {
     FILE *file = fopen(PENSTOCK_SOURCE_DIR "/docs/models.md", "rb");
 
-    (void)state;
     assert_non_null(file);
     assert_true(fread(documented, 1, sizeof documented - 1, file) > 1000);
     assert_true(feof(file));

@@ -35,13 +35,9 @@ TEST(examples_are_read)
     struct pst_problem *problem = NULL;
     struct pst_error err = {0};
 
-    if (pst_costed_read(example(0, "two-towers.json"), &graph, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_costed_read(example(0, "two-towers.json"), &graph, &err), &err);
     assert_int_equal(graph->n_nodes, 3);
-    if (pst_problem_read(example(1, "problem.json"), &problem, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_problem_read(example(1, "problem.json"), &problem, &err), &err);
     assert_true(problem->graph->digest == graph->digest);
     pst_costed_destroy(graph);
     pst_problem_destroy(problem);

@@ -41,9 +41,7 @@ static struct pst_costed *diamond(void)
     struct pst_costed *graph = NULL;
     struct pst_error err = {0};
 
-    if (pst_costed_create(&draft, &graph, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_costed_create(&draft, &graph, &err), &err);
     return graph;
 }
 

@@ -51,9 +51,7 @@ TEST(test_threads_can_be_measured)
     assert_non_null(module);
     *(void **)&entry = dlsym(module, PST_TRANSPORT_MODULE_SYMBOL);
     assert_non_null(entry);
-    if (pst_measure_link(entry(), 3, &link, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_measure_link(entry(), 3, &link, &err), &err);
     for (uint32_t i = 0; i < PST_LINK_SIZES; i++) {
         assert_true(link.samples[i].ns > 0);
     }

@@ -21,7 +21,6 @@ static int load(void **state)
     void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
     pst_device_module_fn *entry = NULL;
 
-    (void)state;
     if (module != NULL) {
         *(void **)&entry = dlsym(module, PST_DEVICE_MODULE_SYMBOL);
     }
@@ -75,9 +74,7 @@ static struct pst_measured *measure(const struct pst_measure_config *config)
     struct pst_error err = {0};
 
     assert_non_null(measured);
-    if (pst_measure_ops(config, measured, &update, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_measure_ops(config, measured, &update, &err), &err);
     return measured;
 }
 
@@ -232,10 +229,6 @@ static void add_slowly(struct pst_device *opened, float *dst, const float *src, 
 {
     uint64_t start = pst_now_ns();
 
-    (void)opened;
-    (void)dst;
-    (void)src;
-    (void)elems;
     while (pst_now_ns() - start < ADDING_NS) {
     }
 }

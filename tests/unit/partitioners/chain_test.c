@@ -11,7 +11,6 @@
 static void stages_of(const struct part_problem *p, const struct part_plan *plan,
                       uint32_t *stage_of, uint32_t *d)
 {
-    (void)p;
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         d[s] = plan->stages[s].d;
         for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {

@@ -208,7 +208,6 @@ TEST(test_counts_without_listing)
 
 static bool always(const void *context)
 {
-    (void)context;
     return true;
 }
 

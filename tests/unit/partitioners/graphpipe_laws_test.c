@@ -397,7 +397,6 @@ static uint32_t asked, stop_after;
 
 static bool cancelled(const struct pst_host *host)
 {
-    (void)host;
     return ++asked > stop_after;
 }
 

@@ -313,7 +313,6 @@ TEST(test_fewer_machines)
 
 static bool always(const void *context)
 {
-    (void)context;
     return true;
 }
 

@@ -274,9 +274,7 @@ TEST(test_four_become_three)
     plan_in_turn(&rig, 4, 8, away, 4);
     assert_true(moved_bytes(&rig) > 0);
     assert_int_equal(rig.programs[0]->peak_bytes, before - moved_bytes(&rig));
-    if (rig_check(&rig, true, &report, &err) != PST_OK) {
-        fail_msg("%s\n%s", err.message, err.details);
-    }
+    assert_ok(rig_check(&rig, true, &report, &err), &err);
     rig_close(&rig);
 }
 

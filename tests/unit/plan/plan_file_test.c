@@ -302,7 +302,6 @@ TEST(limits)
 
 static int open_folder(void **state)
 {
-    (void)state;
     snprintf(folder, sizeof folder, "/tmp/penstock-plan-XXXXXX");
     if (mkdtemp(folder) == NULL) {
         return -1;
@@ -313,7 +312,6 @@ static int open_folder(void **state)
 
 static int close_folder(void **state)
 {
-    (void)state;
     unlink(file);
     return rmdir(folder);
 }

@@ -22,7 +22,6 @@ struct setup {
 /* A size that no other buffer has, so that a wrong look-up shows. */
 static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
 {
-    (void)context;
     return op % 3 == pass ? 64 + 4 * (uint64_t)samples + op : 0;
 }
 
@@ -86,15 +85,13 @@ static void make_plan(struct setup *s, uint32_t p, uint32_t m, uint32_t kind, ui
     }
     s->plan->optimizer_slots = 2;
     assert_int_equal(pst_plan_connect(s->plan, s->graph, &err), PST_OK);
-    if (pst_plan_lower(s->plan, s->graph, &s->cost, (const struct pst_pass *const *)orders,
-                       n_passes, true, &err) != PST_OK) {
-        fail_msg("%s\n%s", err.message, err.details);
-    }
+    assert_ok(pst_plan_lower(s->plan, s->graph, &s->cost, (const struct pst_pass *const *)orders,
+                             n_passes, true, &err),
+              &err);
     for (uint32_t d = 0; d < p; d++) {
-        if (pst_program_create(s->plan, s->graph, &s->cost, d, PST_NONE, &s->programs[d], &err) !=
-            PST_OK) {
-            fail_msg("%s\n%s", err.message, err.details);
-        }
+        assert_ok(
+            pst_program_create(s->plan, s->graph, &s->cost, d, PST_NONE, &s->programs[d], &err),
+            &err);
         free(orders[d]);
     }
     free(nodes);

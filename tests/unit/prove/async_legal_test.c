@@ -54,9 +54,7 @@ static void expect_same_file(struct rig *rig)
     struct pst_error err = {0};
     struct pst_plan *read = NULL;
     char *text = pst_plan_to_json(rig->plan, rig->graph), *again;
-    if (pst_plan_parse("test.json", text, strlen(text), rig->graph, &read, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_plan_parse("test.json", text, strlen(text), rig->graph, &read, &err), &err);
     again = pst_plan_to_json(read, rig->graph);
     assert_string_equal(text, again);
     pst_plan_destroy(read);

@@ -227,9 +227,7 @@ TEST(replicas_regroup)
     };
     memcpy(third, list, sizeof list);
     set_list(&rig, 2, third, sizeof list / sizeof list[0]);
-    if (rig_check(&rig, false, &report, &err) != PST_OK) {
-        fail_msg("%s\n%s", err.message, err.details);
-    }
+    assert_ok(rig_check(&rig, false, &report, &err), &err);
     third[3].first_sample = 2; /* that sample is the other replica's */
     rig_check(&rig, false, &report, &err);
     assert_true(text_has("COMM1", "expected device 2 to receive from device 0"));

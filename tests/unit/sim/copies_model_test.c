@@ -388,10 +388,8 @@ static void compare(struct stage *s, uint64_t *ret_period, uint64_t *ret_formula
     make_list(s, &list);
     s->rig.plan->devices[0].body = list.instrs;
     s->rig.plan->devices[0].n_instrs = list.n;
-    if (pst_sim_run(s->rig.plan, s->rig.graph, &s->rig.cost, start, end, &makespan, &err) !=
-        PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_sim_run(s->rig.plan, s->rig.graph, &s->rig.cost, start, end, &makespan, &err),
+              &err);
     for (uint32_t j = 0; j < MICROS; j++) {
         assert_int_equal(end_of[list.backward[j]], model.end[j]);
     }

@@ -34,9 +34,7 @@ static void run(struct rig *rig, struct times *t)
     uint64_t *start[] = {NULL, t->start}, *end[] = {NULL, t->end}, makespan;
     struct pst_error err = {0};
     memset(t, 0, sizeof *t);
-    if (pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &makespan, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &makespan, &err), &err);
 }
 
 #define EXPECT(instr, from, to)                                                                    \

@@ -20,9 +20,7 @@ static void run(struct rig *rig, struct times *t)
         start[d] = t->start[d];
         end[d] = t->end[d];
     }
-    if (pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &makespan, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &makespan, &err), &err);
 }
 
 #define EXPECT(rank, instr, from, to)                                                              \

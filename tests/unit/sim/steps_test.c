@@ -10,9 +10,7 @@ static struct pst_sim_result simulate(struct rig *rig, uint32_t n)
 {
     struct pst_sim_result result = {0};
     struct pst_error err = {0};
-    if (pst_sim_steps(rig->plan, rig->graph, &rig->cost, n, &result, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_sim_steps(rig->plan, rig->graph, &rig->cost, n, &result, &err), &err);
     return result;
 }
 

@@ -26,9 +26,7 @@ static struct samples read_samples(const struct pst_graph *graph)
     memset(&job, 0, sizeof job);
     job.data.kind = 1; /* synthetic */
     job.data.seed = 5;
-    if (pst_data_create(&job, graph, &samples.data, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_data_create(&job, graph, &samples.data, &err), &err);
     samples.shape = pst_data_shape(samples.data);
     for (uint32_t i = 0; i < samples.shape->n_inputs; i++) {
         samples.buffers[i] = malloc(N * samples.shape->inputs[i].bytes);

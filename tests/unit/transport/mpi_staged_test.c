@@ -41,7 +41,6 @@ static float *far_of(uint64_t elem)
 
 static void upload(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
 {
-    (void)context;
     EXPECT(rank == me && pthread_equal(pthread_self(), owner));
     count_copy(src, bytes);
     memcpy(near_of(dst), src, bytes);
@@ -49,7 +48,6 @@ static void upload(void *context, uint32_t rank, void *dst, const void *src, uin
 
 static void download(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
 {
-    (void)context;
     EXPECT(rank == me && pthread_equal(pthread_self(), owner));
     count_copy(dst, bytes);
     memcpy(dst, near_of(src), bytes);
@@ -58,7 +56,6 @@ static void download(void *context, uint32_t rank, void *dst, const void *src, u
 static pst_status pin(void *context, uint32_t rank, uint64_t bytes, void **ret_base,
                       struct pst_error *err)
 {
-    (void)context;
     EXPECT(rank == me && pthread_equal(pthread_self(), owner) && pinned == NULL && bytes > 0);
     if (out_of_memory) {
         return pst_fail(err, PST_ERR_NOMEM, "machine.memory", "nothing can be pinned");
@@ -72,7 +69,6 @@ static pst_status pin(void *context, uint32_t rank, uint64_t bytes, void **ret_b
 
 static struct pst_transport_needs tell_needs(void *context, uint32_t rank)
 {
-    (void)context;
     EXPECT(rank == me);
     return needs;
 }

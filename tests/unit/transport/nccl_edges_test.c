@@ -16,7 +16,6 @@ static const struct fake_faults none = {.polls = 2, .vanished = -1, .failing = -
 
 static int with_edges(void **state)
 {
-    (void)state;
     nccl_edges = true;
     return 0;
 }
@@ -267,7 +266,6 @@ TEST_WITH(rooms, with_edges, nccl_as_usual)
 /* A pipeline: each rank with those beside it. The last one has to do with nobody. */
 static uint32_t beside(void *context, uint32_t rank, uint32_t other)
 {
-    (void)context;
     return rank == 3 || other == 3                  ? 0
            : rank + 1 == other || other + 1 == rank ? PST_MEETS_TRANSFER
                                                     : 0;
