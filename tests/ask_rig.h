@@ -28,9 +28,7 @@ static inline struct pst_problem *ask_problem(const struct rig_case *c, const ch
     free(text);
     st = pst_problem_read(path, &problem, &err);
     unlink(path);
-    if (st != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(st, &err);
     return problem;
 }
 

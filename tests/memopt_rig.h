@@ -3,13 +3,12 @@
  * Stages of a few nodes for tests of memory plans: built by hand or at random, evaluated by the
  * evaluator and by a ledger that books every tensor one event at a time, enumerated, and put to a
  * plugin. Plans are written as letters, one per node: K keep, R recompute, S offload ("swap").
- * A tick is one nanosecond, a link of 1 byte per tick has 1e9 bytes/s. Include cmocka before.
+ * A tick is one nanosecond, a link of 1 byte per tick has 1e9 bytes/s.
  */
 #ifndef PENSTOCK_TESTS_MEMOPT_RIG_H
 #define PENSTOCK_TESTS_MEMOPT_RIG_H
 
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 #include "base/philox.h"
 #include "planner/eval_replays.h"
@@ -378,7 +377,6 @@ static inline pst_status rig_evaluate(const struct pst_host *host,
     struct pst_evaluator evaluator = {0};
     bool ok = pst_evaluate(&evaluator, view, actions, ret_value);
 
-    (void)host;
     pst_evaluator_finish(&evaluator);
     return ok ? PST_OK : PST_ERR_NOMEM;
 }
@@ -388,7 +386,6 @@ static inline pst_status rig_evaluate_replays(const struct pst_host *host,
                                               const struct pst_replay *replays, uint32_t n_replays,
                                               struct pst_stage_value *ret_value)
 {
-    (void)host;
     return pst_evaluate_replays(view, replays, n_replays, ret_value, NULL) ? PST_OK : PST_ERR_NOMEM;
 }
 
@@ -400,9 +397,7 @@ static inline struct pst_instance *open_memopt(const char *id, const char *optio
     struct pst_instance *instance = NULL;
     struct pst_error err = {0};
 
-    if (plugin_rig_open("memopt", id, options, &context, &instance, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(plugin_rig_open("memopt", id, options, &context, &instance, &err), &err);
     return instance;
 }
 

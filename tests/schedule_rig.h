@@ -13,20 +13,11 @@
 #ifndef TEST_SCHEDULE_RIG_H
 #define TEST_SCHEDULE_RIG_H
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #include "planner/emission.h"
 #include "planner/solo.h"
 #include "reports/order_bounds.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #define SCHEDULE_DEVICES 64
 

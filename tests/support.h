@@ -35,7 +35,6 @@ static char support_folder[] = "/tmp/penstock-test-XXXXXX";
 /* Group set-up and tear-down. */
 static inline int support_begin(void **state)
 {
-    (void)state;
     return mkdtemp(support_folder) == NULL ? -1 : 0;
 }
 
@@ -43,7 +42,6 @@ static inline int support_end(void **state)
 {
     char command[128];
 
-    (void)state;
     snprintf(command, sizeof command, "rm -rf '%s'", support_folder);
     return system(command) == 0 ? 0 : -1;
 }

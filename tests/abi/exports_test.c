@@ -5,12 +5,7 @@
  */
 #include <penstock/penstock.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <elf.h>
 #include <glob.h>
@@ -66,11 +61,10 @@ static void check_plugin(const char *path)
     free(data);
 }
 
-static void test_one_export_and_no_import(void **state)
+TEST(test_one_export_and_no_import)
 {
     static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
 
-    (void)state;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         char pattern[512];
         glob_t found;
@@ -88,9 +82,8 @@ static void test_one_export_and_no_import(void **state)
 #define AT(type, field, offset) assert_int_equal(offsetof(struct type, field), offset)
 
 /* As of ABI 1.0 on 64-bit machines. */
-static void test_layout(void **state)
+TEST(test_layout)
 {
-    (void)state;
     assert_int_equal(sizeof(void *), 8);
     AT(pst_plugin, abi_major, 4);
     AT(pst_plugin, abi_minor, 6);
@@ -140,23 +133,11 @@ static void test_layout(void **state)
     AT(pst_rng, bits, 8);
 }
 
-static void test_growth_macros(void **state)
+TEST(test_growth_macros)
 {
     struct pst_scheduler f = {.size = offsetof(struct pst_scheduler, in_flight)};
 
-    (void)state;
     assert_true(PST_HAS(&f, device_of));
     assert_false(PST_HAS(&f, in_flight));
     assert_false(PST_CAN(&f, device_of)); /* there, but NULL */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_export_and_no_import),
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_growth_macros),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,9 @@
  * own folder; in core and in the program a folder only those before it, the program after core;
  * modules base, graph and what exec is to them. And none of them names a strategy.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <ftw.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* In the order in which they may use each other: core, the modules, the program. */
 static const char *const layers[] = {"base",        "config",    "graph",   "plan",    "prove",
@@ -129,8 +120,6 @@ static int visit(const char *path, const struct stat *info, int kind, struct FTW
     unsigned number = 0;
     FILE *file;
 
-    (void)info;
-    (void)ftw;
     if (kind != FTW_F || dot == NULL ||
         (strcmp(dot, ".c") != 0 && strcmp(dot, ".h") != 0 && strcmp(dot, ".cpp") != 0 &&
          strcmp(dot, ".cu") != 0)) {
@@ -148,7 +137,6 @@ static int visit(const char *path, const struct stat *info, int kind, struct FTW
 
 static int collect(const char *path, const struct stat *info, int kind, struct FTW *ftw)
 {
-    (void)info;
     const char *id = strrchr(path, '/') + 1;
 
     /* "offload" is an action and a capability first, and a memory optimizer's name as well. */
@@ -162,12 +150,11 @@ static int collect(const char *path, const struct stat *info, int kind, struct F
     return 0;
 }
 
-static void test_layers(void **state)
+TEST(test_layers)
 {
     static const char *const folders[] = {"partitioners", "schedulers", "memopt"};
     char path[512];
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         snprintf(path, sizeof path, "%s/%s", PENSTOCK_SOURCE_DIR, folders[i]);
         assert_int_equal(nftw(path, collect, 8, FTW_PHYS), 0);
@@ -184,11 +171,4 @@ static void test_layers(void **state)
         free(strategies[i]);
     }
     assert_int_equal(n_faults, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layers)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,10 +7,7 @@
  */
 #include "layout.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 LAYOUT(pst_host, 56, size, 0, abi_major, 4, abi_minor, 6, impl, 8, alloc, 16, fail, 24, log, 32,
        cancelled, 40, get_extension, 48);
@@ -138,11 +135,10 @@ VALUE(PST_PART_BODY, 2);
 VALUE(PST_PART_DRAIN, 3);
 
 /* Ids are part of the contract as well, and so is how far a struct is known. */
-static void test_words(void **state)
+TEST(test_words)
 {
     struct pst_plugin plugin = {.size = offsetof(struct pst_plugin, create)};
 
-    (void)state;
     assert_string_equal(PST_PARTITIONER, "pst.partitioner/1");
     assert_string_equal(PST_SCHEDULER, "pst.scheduler/1");
     assert_string_equal(PST_ASK, "pst.ask/1");
@@ -160,11 +156,4 @@ static void test_words(void **state)
     plugin.size = sizeof plugin;
     assert_true(PST_HAS(&plugin, get_interface));
     assert_false(PST_CAN(&plugin, get_interface));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_words)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,7 +188,6 @@ static void run_other(struct pst_device *device, struct work *work)
 {
     struct other *other = work->dst;
 
-    (void)device;
     other->work(other->argument);
     free(other->argument);
     free(other);
@@ -240,7 +239,6 @@ uint64_t apart_mark_ns(struct pst_device *device, struct pst_mark *mark)
 {
     uint64_t ns;
 
-    (void)device;
     pthread_mutex_lock(&mark->mutex);
     if (!mark->timed || mark->n_passed < mark->n_set || mark->ns == 0) {
         fprintf(stderr, "device apart: the time of a mark that is not known\n");
@@ -253,7 +251,6 @@ uint64_t apart_mark_ns(struct pst_device *device, struct pst_mark *mark)
 
 static void pass_now(struct pst_device *device, struct work *work)
 {
-    (void)device;
     pthread_mutex_lock(&work->mark->mutex);
     if (work->turn > work->mark->n_passed) {
         work->mark->n_passed = work->turn;
@@ -276,7 +273,6 @@ void apart_mark(struct pst_device *device, uint32_t queue, struct pst_mark *mark
 
 static void follow_now(struct pst_device *device, struct work *work)
 {
-    (void)device;
     pthread_mutex_lock(&work->mark->mutex);
     while (work->mark->n_passed < work->turn) {
         pthread_cond_wait(&work->mark->changed, &work->mark->mutex);
@@ -336,7 +332,6 @@ pst_status apart_pinned(struct pst_device *device, uint64_t bytes, void **ret_ba
 
 void apart_copy_now(struct pst_device *device, struct work *work)
 {
-    (void)device;
     memcpy(work->dst, work->a, work->bytes);
 }
 

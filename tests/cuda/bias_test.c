@@ -13,11 +13,13 @@
 static struct cuda_on_host *host;
 
 static const struct rig_case cases[] = {
-    {"[in, out]", LINEAR(PST_ACT_NONE, false), 3, 1, 2, {{33, 13}}, {{13, 7}, {7}}, 99},
-    {"[out, in]", LINEAR(PST_ACT_NONE, true), 3, 1, 2, {{33, 13}}, {{7, 13}, {7}}, 99},
-    {"gelu, [in, out]", LINEAR(PST_ACT_GELU, false), 2, 1, 2, {{65, 16}}, {{16, 24}, {24}}, 130},
-    {"gelu, [out, in]", LINEAR(PST_ACT_GELU, true), 2, 1, 2, {{65, 16}}, {{24, 16}, {24}}, 130},
-    {"relu, [in, out]", LINEAR(PST_ACT_RELU, false), 5, 1, 2, {{30, 9}}, {{9, 17}, {17}}, 150},
+    CASE("[in, out]", 3, "33x13", "13x7, 7", 99, .kind = PST_OP_LINEAR),
+    CASE("[out, in]", 3, "33x13", "7x13, 7", 99, .kind = PST_OP_LINEAR, .transposed = true),
+    CASE("gelu, [in, out]", 2, "65x16", "16x24, 24", 130, .kind = PST_OP_LINEAR,
+         .act = PST_ACT_GELU),
+    CASE("gelu, [out, in]", 2, "65x16", "24x16, 24", 130, .kind = PST_OP_LINEAR,
+         .act = PST_ACT_GELU, .transposed = true),
+    CASE("relu, [in, out]", 5, "30x9", "9x17, 17", 150, .kind = PST_OP_LINEAR, .act = PST_ACT_RELU),
 };
 enum { N_CASES = sizeof cases / sizeof cases[0], N_RIGS = 2 * N_CASES };
 
@@ -30,16 +32,13 @@ static struct pst_device *open_with(const char *kernels, bool tf32)
     struct pst_device *on = NULL;
     struct pst_error err = {0};
 
-    if (rig_ops->open(&config, &on, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(rig_ops->open(&config, &on, &err), &err);
     rig_ops->enter(on);
     return on;
 }
 
 static int open_all(void **state)
 {
-    (void)state;
     device = open_with("auto", false);
     simple = open_with("simple", false);
     rounding = open_with("auto", true);
@@ -48,7 +47,6 @@ static int open_all(void **state)
 
 static int close_all(void **state)
 {
-    (void)state;
     rig_ops->close(device);
     rig_ops->close(simple);
     rig_ops->close(rounding);
@@ -112,12 +110,11 @@ static void check_sums(const struct rig *rig)
     }
 }
 
-static void sums_come_with_the_product(void **state)
+TEST(sums_come_with_the_product)
 {
     struct rig with[N_RIGS], own[N_RIGS];
     int other_order = 0;
 
-    (void)state;
     run_all(with, device, 1);
     run_all(own, simple, 0);
     for (uint32_t i = 0; i < N_RIGS; i++) {
@@ -132,11 +129,10 @@ static void sums_come_with_the_product(void **state)
 }
 
 /* The device's own kernel then makes the sums, with the bits of "simple". */
-static void the_library_refuses(void **state)
+TEST(the_library_refuses)
 {
     struct rig refused[N_RIGS], own[N_RIGS];
 
-    (void)state;
     setenv("ON_HOST_PLAIN_PRODUCTS", "1", 1);
     run_all(refused, device, 0);
     run_all(own, simple, 0);
@@ -149,11 +145,10 @@ static void the_library_refuses(void **state)
 }
 
 /* What is rounded for a product shall not be for a sum; bf16 is not rounded. */
-static void tf32_rounds_no_sums(void **state)
+TEST(tf32_rounds_no_sums)
 {
     struct rig rig;
 
-    (void)state;
     for (uint32_t i = 0; i < N_RIGS; i++) {
         assert_int_equal(run(&rig, &cases[i / 2], dtype_of(i), rounding), dtype_of(i) == PST_BF16);
         check_sums(&rig);
@@ -162,9 +157,8 @@ static void tf32_rounds_no_sums(void **state)
 }
 
 /* One of the two gradients alone. */
-static void only_one_is_wanted(void **state)
+TEST(only_one_is_wanted)
 {
-    (void)state;
     rig_ops->enter(device);
     for (uint32_t missing = 0; missing < 2; missing++) {
         struct rig both, one;
@@ -238,7 +232,7 @@ static int compile_failing(const struct rig *rig, int status, int n)
 
 /* A failure is no refusal: the sums would then have another order in this run than in the next. Of
    a refusal there is a kernel, as long as it is not of what that takes itself. */
-static void every_description_fails(void **state)
+TEST(every_description_fails)
 {
     static const int failures[] = {BLAS_ALLOC_FAILED, BLAS_INTERNAL},
                      refusals[] = {BLAS_NOT_SUPPORTED, BLAS_INVALID_VALUE, BLAS_ARCH_MISMATCH};
@@ -247,7 +241,6 @@ static void every_description_fails(void **state)
     struct pst_kernel *kernel = NULL;
     int n;
 
-    (void)state;
     rig_init(&rig, &cases[3], PST_BF16, 1);
     assert_int_equal(compile(device, &rig, &kernel, &err), PST_OK); /* allocates for norms, too */
     kernel->destroy(kernel);
@@ -298,13 +291,12 @@ static pst_status run_failing(const struct rig *rig, int fail_at, int *ret_calls
     return status;
 }
 
-static void every_launch_fails(void **state)
+TEST(every_launch_fails)
 {
     struct rig rig;
     struct pst_error err = {0};
     int n, calls;
 
-    (void)state;
     rig_init(&rig, &cases[3], PST_BF16, 1);
     assert_int_equal(run_failing(&rig, 0, &n, &err), PST_OK);
     assert_int_equal(n, 2); /* where the sums go; the product */
@@ -324,12 +316,5 @@ static bool load(void)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_come_with_the_product), cmocka_unit_test(the_library_refuses),
-        cmocka_unit_test(tf32_rounds_no_sums),        cmocka_unit_test(only_one_is_wanted),
-        cmocka_unit_test(every_description_fails),    cmocka_unit_test(every_launch_fails),
-    };
-
-    return load() ? cmocka_run_group_tests_name("gradients of biases", tests, open_all, close_all)
-                  : 1;
+    return load() ? run_own_tests(open_all, close_all) : 1;
 }

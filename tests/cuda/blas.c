@@ -232,8 +232,6 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
 {
     const struct desc *what = (const void *)desc;
 
-    (void)handle;
-    (void)c;
     if (wanted < 1 || !fits(what, (const void *)a, (const void *)b, (const void *)d)) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
@@ -402,8 +400,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     const struct layout *ld = (const void *)d_layout;
     uint32_t align[4];
 
-    (void)handle;
-    (void)c_layout;
     if (synchronises() && cudaStreamSynchronize(stream) != cudaSuccess) {
         return CUBLAS_STATUS_EXECUTION_FAILED;
     }

@@ -42,8 +42,6 @@ struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, uint32
 {
     struct pst_dnn *dnn = is("absent") ? NULL : calloc(1, sizeof *dnn);
 
-    (void)properties;
-    (void)sms;
     snprintf(ret_why, why_size, "it is not there, or out of memory");
     if (dnn != NULL) {
         dnn->stream = stream;
@@ -83,7 +81,6 @@ bool pst_dnn_plan_compile(struct pst_dnn_plan *plan, char *ret_why, size_t why_s
 
 uint64_t pst_dnn_plan_bytes(const struct pst_dnn_plan *plan)
 {
-    (void)plan;
     return is("broken") ? 1u << 20 : is("tight") ? 1 : BYTES;
 }
 

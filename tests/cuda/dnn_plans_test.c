@@ -6,16 +6,9 @@
  * skipped where the library is missing.
  *   dnn_plans_test GPU.json GROUP
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #include "device/cuda/dnn_plan.h"
-
-#include <cmocka.h>
 
 static struct pst_dnn *dnn;
 
@@ -87,12 +80,11 @@ static void check_attention(const struct pst_dnn_attention *a, int how)
 
 /* What forward made is made once more where it is recomputed, so its sums have one order whatever
    those of backward have. */
-static void attention_can_be_replayed(void **state)
+TEST(attention_can_be_replayed)
 {
     struct pst_dnn_attention a = packed(1, 2, 128, 64);
     struct pst_dnn_graph graph;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         a.ordered = i == 0;
         pst_dnn_attention_forward(&a, &graph);
@@ -103,28 +95,25 @@ static void attention_can_be_replayed(void **state)
 }
 
 /* Compiling takes a second for each: the corners of what models have. */
-static void attention_compiles(void **state)
+TEST(attention_compiles)
 {
     struct pst_dnn_attention a = packed(2, 12, 1024, 64);
 
-    (void)state;
     check_attention(&a, COMPILE);
 }
 
-static void attention_compiles_otherwise(void **state)
+TEST(attention_compiles_otherwise)
 {
     struct pst_dnn_attention a = packed(1, 3, 1000, 40);
 
-    (void)state;
     a.causal = a.ordered = false;
     check_attention(&a, COMPILE);
 }
 
-static void attention_to_others_compiles(void **state)
+TEST(attention_to_others_compiles)
 {
     struct pst_dnn_attention a = packed(2, 4, 128, 128);
 
-    (void)state;
     a.keys = 192;
     a.q_stride = a.o_stride;
     a.kv_stride = 2 * a.o_stride;
@@ -133,12 +122,11 @@ static void attention_to_others_compiles(void **state)
 }
 
 /* Everything else only has to be proposed. */
-static void attention_of_all_sizes(void **state)
+TEST(attention_of_all_sizes)
 {
     static const uint64_t depths[] = {32, 40, 64, 80, 96, 128};
     static const uint64_t rows[] = {128, 197, 512, 1000, 1024, 2048};
 
-    (void)state;
     for (size_t d = 0; d < sizeof depths / sizeof depths[0]; d++) {
         for (size_t s = 0; s < sizeof rows / sizeof rows[0]; s++) {
             struct pst_dnn_attention a = packed(2, 6, rows[s], depths[d]);
@@ -186,7 +174,7 @@ static void check_conv(struct pst_dnn_conv c, uint32_t kind, int how)
 }
 
 /* The windows of residual networks on photographs, and of small images. */
-static void conv_of_all_sizes(void **state)
+TEST(conv_of_all_sizes)
 {
     const struct pst_dnn_conv shapes[] = {
         conv(8, 224, 3, 64, 7, 2),   conv(8, 56, 64, 64, 3, 1),     conv(8, 56, 256, 512, 1, 2),
@@ -195,7 +183,6 @@ static void conv_of_all_sizes(void **state)
         conv(32, 32, 3, 16, 3, 1),   conv(32, 32, 16, 16, 3, 1),    conv(5, 17, 24, 40, 5, 1),
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         for (uint32_t kind = PST_DNN_CONV; kind <= PST_DNN_CONV_B; kind++) {
             struct pst_dnn_conv c = shapes[i];
@@ -214,20 +201,18 @@ static void conv_of_all_sizes(void **state)
     }
 }
 
-static void conv_filter_compiles(void **state)
+TEST(conv_filter_compiles)
 {
     struct pst_dnn_conv c = conv(8, 28, 128, 128, 3, 1);
 
-    (void)state;
     c.bf16 = true;
     check_conv(c, PST_DNN_CONV_B, COMPILE);
 }
 
-static void conv_bias_compiles(void **state)
+TEST(conv_bias_compiles)
 {
     struct pst_dnn_conv c = conv(8, 28, 128, 128, 3, 1);
 
-    (void)state;
     c.bias = true;
     check_conv(c, PST_DNN_CONV, COMPILE);
     c.bf16 = true;
@@ -238,13 +223,12 @@ static void conv_bias_compiles(void **state)
  */
 
 /* What the library cannot do is told with its reason, and the next graph is none the worse. */
-static void refusals(void **state)
+TEST(refusals)
 {
     struct pst_dnn_attention a = packed(1, 2, 64, 20); /* heads of no multiple of 8 */
     struct pst_dnn_graph graph;
     char why[256] = "";
 
-    (void)state;
     pst_dnn_attention_forward(&a, &graph);
     assert_null(pst_dnn_plan_create(dnn, &graph, why, sizeof why));
     assert_true(strlen(why) > 10);
@@ -283,17 +267,6 @@ static int open_gpu(const char *path)
 
 int main(int argc, char **argv)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention_can_be_replayed),
-        cmocka_unit_test(attention_compiles),
-        cmocka_unit_test(attention_compiles_otherwise),
-        cmocka_unit_test(attention_to_others_compiles),
-        cmocka_unit_test(attention_of_all_sizes),
-        cmocka_unit_test(conv_of_all_sizes),
-        cmocka_unit_test(conv_filter_compiles),
-        cmocka_unit_test(conv_bias_compiles),
-        cmocka_unit_test(refusals),
-    };
     int failed;
 
     if (argc != 3) {
@@ -305,7 +278,7 @@ int main(int argc, char **argv)
         return failed;
     }
     cmocka_set_test_filter(argv[2]);
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = run_own_tests(NULL, NULL);
     pst_dnn_close(dnn);
     return failed;
 }

@@ -49,7 +49,6 @@ static CUresult get_resource(CUdevice device, CUdevResource *resource, CUdevReso
 {
     const struct cuda_on_host *host = cuda_on_host();
 
-    (void)device;
     if (faulty()) {
         return CUDA_ERROR_UNKNOWN;
     }
@@ -112,7 +111,6 @@ static CUresult create(CUgreenCtx *context, CUdevResourceDesc desc, CUdevice dev
     struct cuda_on_host *host = cuda_on_host();
     struct CUgreenCtx_st *made;
 
-    (void)device;
     if (faulty() || (flags & CU_GREEN_CTX_DEFAULT_STREAM) == 0) {
         return CUDA_ERROR_UNKNOWN;
     }
@@ -137,7 +135,6 @@ static CUresult destroy(CUgreenCtx context)
 
 static CUresult create_stream(CUstream *stream, CUgreenCtx context, unsigned flags, int priority)
 {
-    (void)context;
     if (flags != CU_STREAM_NON_BLOCKING) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -166,7 +163,6 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function
 {
     const char *missing = cuda_on_host()->missing;
 
-    (void)flags;
     *function = NULL;
     *found = cudaDriverEntryPointSymbolNotFound;
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {

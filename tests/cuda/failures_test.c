@@ -69,14 +69,13 @@ static pst_status set_up(const struct pst_graph *graph, int *ret_calls, struct p
 }
 
 /* The second rank of two GPUs, two ranks each, while another has the first part or has not. */
-static void every_call_fails(void **state)
+TEST_WITH(every_call_fails, reset, NULL)
 {
     struct pst_graph *graph = make_model("mlp", "inputs=8 hidden=8 layers=2 classes=4", PST_F32);
     struct pst_device *other;
     struct pst_error err = {0};
     int n, calls;
 
-    (void)state;
     host->n_gpus = 2;
     MUST(set_up(graph, &n, &err));
     assert_true(n > 20);
@@ -110,13 +109,12 @@ static void every_call_fails(void **state)
     pst_graph_destroy(graph);
 }
 
-static void out_of_memory(void **state)
+TEST_WITH(out_of_memory, reset, NULL)
 {
     struct pst_device *device = open_rank(2, 0, 2);
     struct pst_error err = {0};
     void *base = NULL;
 
-    (void)state;
     ops->enter(device);
     host->left_bytes = 1000;
     host->fail_at = atomic_load(&host->calls) + 1;
@@ -139,7 +137,7 @@ static void out_of_memory(void **state)
 }
 
 /* Host memory that cannot be pinned says nothing of the GPU's, whoever asks for it. */
-static void nothing_can_be_pinned(void **state)
+TEST_WITH(nothing_can_be_pinned, reset, NULL)
 {
     const struct pst_device_config config = rank_of(2, 0, 2);
     struct pst_device *device = open_rank(2, 0, 2);
@@ -147,7 +145,6 @@ static void nothing_can_be_pinned(void **state)
     int n_found = 0, n;
     void *base;
 
-    (void)state;
     n = atomic_load(&host->calls);
     host->fail_at = n + 1;
     refuses(ops->pinned(device, 64, &base, &err), &err, "64 bytes of host memory cannot be pinned");
@@ -170,7 +167,7 @@ static void nothing_can_be_pinned(void **state)
 }
 
 /* The kernel is launched well and breaks later: every wait from then on names the operator. */
-static void a_kernel_breaks(void **state)
+TEST_WITH(a_kernel_breaks, reset, NULL)
 {
     struct pst_graph *graph = make_model("mlp", "inputs=8 hidden=8 layers=2 classes=4", PST_F32);
     struct pst_device *device = open_rank(2, 1, 2);
@@ -180,7 +177,6 @@ static void a_kernel_breaks(void **state)
     char *base, words[256];
     void *operands[3];
 
-    (void)state;
     ops->enter(device);
     MUST(ops->arena(device, 1 << 16, (void **)&base, &err));
     MUST(ops->mark_create(device, false, &mark, &err));
@@ -216,12 +212,5 @@ static void a_kernel_breaks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(every_call_fails, reset),
-        cmocka_unit_test_setup(out_of_memory, reset),
-        cmocka_unit_test_setup(nothing_can_be_pinned, reset),
-        cmocka_unit_test_setup(a_kernel_breaks, reset),
-    };
-
-    return load() ? cmocka_run_group_tests_name("failures", tests, NULL, NULL) : 1;
+    return load() ? run_own_tests(NULL, NULL) : 1;
 }

@@ -122,50 +122,44 @@ static struct graphs check(const struct training *t)
     return on.graphs[STEPS - 1];
 }
 
-static void test_dropout_clip_adamw(void **state)
+TEST(test_dropout_clip_adamw)
 {
-    (void)state;
     check(
         &(struct training){"gpt", GPT, PST_F32, PST_ADAMW, {1, {0}, ORDER_GPIPE, false, {0}}, 0.5});
     check(&(struct training){
         "gpt", GPT, PST_BF16, PST_ADAMW, {2, {0, 1}, ORDER_1F1B, false, {0}}, 0.5});
 }
 
-static void test_split_and_recompute(void **state)
+TEST(test_split_and_recompute)
 {
-    (void)state;
     check(&(struct training){
         "gpt", GPT, PST_F32, PST_ADAM, {3, {0, 1, 2}, ORDER_SPLIT, true, {0}}, 0.5});
 }
 
-static void test_optimizers(void **state)
+TEST(test_optimizers)
 {
-    (void)state;
     for (uint32_t optimizer = PST_SGD; optimizer <= PST_ADAMW; optimizer++) {
         check(&(struct training){
             "mlp", MLP, PST_F32, optimizer, {2, {0, 1}, ORDER_SPLIT, false, {0}}, 0});
     }
 }
 
-static void test_replicas(void **state)
+TEST(test_replicas)
 {
-    (void)state;
     check(&(struct training){
         "gpt", GPT, PST_F32, PST_ADAMW, {2, {0, 0}, ORDER_1F1B, false, {2, 2}}, 0.5});
 }
 
 /* Weights have several versions, gradients two buffers. */
-static void test_delayed(void **state)
+TEST(test_delayed)
 {
-    (void)state;
     check(&(struct training){"mlp", MLP, PST_F32, PST_ADAM, {2, {0, 1}, ORDER_2BW, false, {0}}, 0});
     check(&(struct training){
         "mlp", MLP, PST_BF16, PST_MOMENTUM, {3, {0, 1, 2}, ORDER_STASHED, false, {0}}, 0});
 }
 
-static void test_batch_norm(void **state)
+TEST(test_batch_norm)
 {
-    (void)state;
     check(&(struct training){"resnet",
                              "image=8 width=4 stages=2 blocks=1 classes=7",
                              PST_F32,
@@ -176,24 +170,22 @@ static void test_batch_norm(void **state)
 
 /* One stage, nothing in flight beside: every micro-batch has the same buffers, so F, BW and the
    update are all there is. Loads and losses are not in them. */
-static void test_slots_share(void **state)
+TEST(test_slots_share)
 {
     const struct training t = {"mlp", MLP, PST_F32, PST_SGD, {1, {0}, ORDER_1F1B, false, {0}}, 0};
     const struct graphs graphs = check(&t);
 
-    (void)state;
     /* F; BW of the first micro-batch, whose gradients are written in place, and of those behind it,
        whose are added; the update. Each may be in two where a loss or load is in between. */
     assert_in_range(graphs.made, 4, 8);
 }
 
 /* Passes wait for copies and are not captured; the update is. */
-static void test_offloading(void **state)
+TEST(test_offloading)
 {
     const struct pst_exec_copy_config copies = {0};
     const struct training t = {"mlp", MLP, PST_F32, PST_SGD, {1, {0}, ORDER_GPIPE, false, {0}}, 0};
 
-    (void)state;
     offloading.seed = 5;
     offloading.copies = &copies;
     assert_int_equal(check(&t).made, 1);
@@ -207,19 +199,11 @@ static uint64_t predicted_ns;
 
 static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t samples)
 {
-    (void)context;
-    (void)op;
-    (void)pass;
-    (void)samples;
     return predicted_ns;
 }
 
 static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
 {
-    (void)context;
-    (void)elems;
-    (void)n_slots;
-    (void)first;
     return predicted_ns;
 }
 
@@ -250,9 +234,8 @@ static unsigned made_by_auto(uint64_t kernel, const char *variable, const char *
     return made;
 }
 
-static void test_auto(void **state)
+TEST(test_auto)
 {
-    (void)state;
     assert_int_equal(made_by_auto(20000, NULL, NULL), 0);
     assert_true(made_by_auto(19999, NULL, NULL) > 0);
     assert_int_equal(made_by_auto(0, NULL, NULL), 0);
@@ -262,20 +245,18 @@ static void test_auto(void **state)
 
 /* A library that synchronises cannot be captured: auto goes on without, and leaves no trace. What
    is left are updates, and what has no products. */
-static void test_refused_auto(void **state)
+TEST(test_refused_auto)
 {
-    (void)state;
     assert_in_range(made_by_auto(1000, "ON_HOST_PRODUCTS", "synchronise"), 2, 4);
 }
 
 /* One that cannot even begin: nothing is asked for twice. */
-static void test_refused_at_once(void **state)
+TEST(test_refused_at_once)
 {
-    (void)state;
     assert_int_equal(made_by_auto(1000, "ON_HOST_CAPTURES", "none"), 0);
 }
 
-static void test_refused_on(void **state)
+TEST(test_refused_on)
 {
     const struct layout layout = {1, {0}, ORDER_GPIPE, false, {0}};
     struct pst_error err = {0};
@@ -284,7 +265,6 @@ static void test_refused_on(void **state)
     struct pst_update update = update_at(PST_SGD, 0);
     struct real real;
 
-    (void)state;
     real_graphs = PST_GRAPHS_ON;
     setenv("ON_HOST_PRODUCTS", "synchronise", 1);
     real_create(&real, "mlp", MLP, PST_F32, &layout, 4 * SIZE, 0, 0);
@@ -306,24 +286,9 @@ static void test_refused_on(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dropout_clip_adamw),
-        cmocka_unit_test(test_split_and_recompute),
-        cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_replicas),
-        cmocka_unit_test(test_delayed),
-        cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_slots_share),
-        cmocka_unit_test(test_offloading),
-        cmocka_unit_test(test_auto),
-        cmocka_unit_test(test_refused_auto),
-        cmocka_unit_test(test_refused_at_once),
-        cmocka_unit_test(test_refused_on),
-    };
-
     setenv("PENSTOCK_TEST_DEVICE", MODULE, 1);
     if (argc == 2) { /* one of them */
         cmocka_set_test_filter(argv[1]);
     }
-    return cmocka_run_group_tests_name("graphs", tests, NULL, NULL);
+    return run_own_tests(NULL, NULL);
 }

@@ -22,7 +22,6 @@ static struct cuda_on_host *host;
 
 static inline int reset(void **state)
 {
-    (void)state;
     host->n_gpus = 1;
     host->sms = 132;
     host->least = host->step = 8;

@@ -3,13 +3,8 @@
  * run.share as users meet it, and a GPU that stands still: the program with the device on the host
  * under the name cuda. A copy of the program beside a folder of plugins has those for its own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
-#include <cmocka.h>
 #include <limits.h>
 
 static char program[PATH_MAX];
@@ -87,7 +82,7 @@ static char *losses(const char *share, const char *devices)
     return text;
 }
 
-static void same_losses(void **state)
+TEST(same_losses)
 {
     char *alone, *shared;
     static const char *const ways[][2] = {{"run.share=2", "cluster.devices=4"},
@@ -96,7 +91,6 @@ static void same_losses(void **state)
                                           {"run.share=1", "cluster.devices=2"},
                                           {"run.share=0", "cluster.devices=4"}};
 
-    (void)state;
     with_gpus("2", "green");
     alone = losses("run.share=1", "cluster.devices=1");
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
@@ -111,9 +105,8 @@ static void same_losses(void **state)
     free(alone);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     with_gpus("1", "green");
     EXPECT_ERROR(4, "machine.missing", "4 ranks, 2 for each GPU, want 2 GPUs, and there is 1",
                  "train", config(), "--set", "run.share=2");
@@ -129,7 +122,7 @@ static void refusals(void **state)
 }
 
 /* It is said how: before the run, by the trace, by profile and doctor. */
-static void said(void **state)
+TEST(said)
 {
     static const char *const words[][2] = {
         {"green", "4 ranks a GPU, each on 32 of its 132 multiprocessors"},
@@ -137,7 +130,6 @@ static void said(void **state)
     const char *trace = support_path("trace.json");
     char set[256];
 
-    (void)state;
     snprintf(set, sizeof set, "output.trace=%s", trace);
     for (size_t i = 0; i < 2; i++) {
         struct outcome o;
@@ -161,13 +153,12 @@ static void said(void **state)
 }
 
 /* What is measured is a part. */
-static void profile_of_a_part(void **state)
+TEST(profile_of_a_part)
 {
     const char *profile = support_path("profile.json");
     struct outcome o;
     char *text;
 
-    (void)state;
     with_gpus("1", "green");
     o = penstock("profile", config(), "-o", profile, "--set", "run.share=3");
     expect_code(&o, 0);
@@ -179,21 +170,19 @@ static void profile_of_a_part(void **state)
 }
 
 /* Other devices have nothing to share. */
-static void not_read_elsewhere(void **state)
+TEST(not_read_elsewhere)
 {
     struct outcome o =
         penstock("train", config(), "--set", "run.device=cpu", "--set", "run.share=1");
 
-    (void)state;
     expect_code(&o, 0);
     outcome_finish(&o);
 }
 
 /* A kernel that never ends: the run ends all the same, and says what it waited for. Records of
    events before the first step are fewer than that. */
-static void a_gpu_that_stands_still(void **state)
+TEST(a_gpu_that_stands_still)
 {
-    (void)state;
     with_gpus("1", "none");
     setenv("ON_HOST_STREAMS", "threads", 1);
     setenv("ON_HOST_STUCK", "60", 1);
@@ -203,16 +192,4 @@ static void a_gpu_that_stands_still(void **state)
     unsetenv("ON_HOST_STREAMS");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_losses),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(said),
-        cmocka_unit_test(profile_of_a_part),
-        cmocka_unit_test(not_read_elsewhere),
-        cmocka_unit_test(a_gpu_that_stands_still),
-    };
-
-    return cmocka_run_group_tests_name("run.share", tests, begin, support_end);
-}
+TEST_GROUP(begin, support_end)

@@ -33,7 +33,7 @@ static void says(struct pst_device *device, const char *words)
 
 /* 132 multiprocessors in multiples of 8: 4 x 32 and 8 x 16 with 4 left, 3 x 40 with 12 left, 2 x 64
    with 4 left. */
-static void parts_are_equal(void **state)
+TEST_WITH(parts_are_equal, reset, NULL)
 {
     static const struct {
         uint32_t share, sms;
@@ -64,11 +64,10 @@ static void parts_are_equal(void **state)
 
 /* Units of several sizes, so that there are fewer parts of a size than there seem to be: the next
    smaller one is taken. Drivers that know nothing of sizes get multiples of 8. */
-static void parts_get_smaller(void **state)
+TEST_WITH(parts_get_smaller, reset, NULL)
 {
     struct pst_device *device;
 
-    (void)state;
     host->fewer = 1;
     device = open_rank(4, 3, 4);
     says(device, "4 ranks a GPU, each on 24 of its 132 multiprocessors");
@@ -85,12 +84,11 @@ static void parts_get_smaller(void **state)
 }
 
 /* The device that plans has part 0, too: the same context, until both are gone. */
-static void parts_are_counted(void **state)
+TEST_WITH(parts_are_counted, reset, NULL)
 {
     struct pst_device *planning = open_rank(2, 0, 0), *first = open_rank(2, 0, 2);
     struct pst_device *second = open_rank(2, 1, 2);
 
-    (void)state;
     assert_int_equal(host->contexts, 2);
     assert_int_equal(host->splits, 1);
     ops->close(planning);
@@ -104,15 +102,14 @@ static void parts_are_counted(void **state)
     nothing_is_left("another one");
 }
 
-static void too_many_for_a_gpu(void **state)
+TEST_WITH(too_many_for_a_gpu, reset, NULL)
 {
     struct pst_device_config config = rank_of(17, 0, 17);
 
-    (void)state;
     refuses_to_open(&config, "cannot be split into 17 equal parts of 8 or more");
 }
 
-static void where_ranks_go(void **state)
+TEST_WITH(where_ranks_go, reset, NULL)
 {
     static const struct {
         uint32_t share, rank, n_ranks;
@@ -124,7 +121,6 @@ static void where_ranks_go(void **state)
     };
     struct pst_device_config config = rank_of(2, 6, 7);
 
-    (void)state;
     host->n_gpus = 3;
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         struct pst_device *device = open_rank(cases[c].share, cases[c].rank, cases[c].n_ranks);
@@ -136,7 +132,7 @@ static void where_ranks_go(void **state)
 }
 
 /* What is whole is not split, and says nothing. */
-static void alone(void **state)
+TEST_WITH(alone, reset, NULL)
 {
     for (uint32_t share = 0; share < 2; share++) {
         struct pst_device *device = open_rank(share, 0, 1);
@@ -146,10 +142,9 @@ static void alone(void **state)
         assert_int_equal(host->contexts, 0);
         ops->close(device);
     }
-    (void)state;
 }
 
-static void drivers_without(void **state)
+TEST_WITH(drivers_without, reset, NULL)
 {
     static const char *const missing[] = {
         "cuDeviceGetDevResource", "cuDevSmResourceSplitByCount", "cuDevResourceGenerateDesc",
@@ -157,7 +152,6 @@ static void drivers_without(void **state)
     char words[160], text[512];
     struct pst_device *device;
 
-    (void)state;
     ops->describe(text, sizeof text);
     assert_non_null(strstr(text, "run.share by green contexts"));
     for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
@@ -183,11 +177,10 @@ static void drivers_without(void **state)
 }
 
 /* Only GPUs that ranks of this process have. */
-static void peers(void **state)
+TEST_WITH(peers, reset, NULL)
 {
     struct pst_device_config config;
 
-    (void)state;
     host->n_gpus = 4;
     ops->close(open_rank(0, 1, 1)); /* a process for each GPU */
     ops->close(open_rank(0, 0, 0)); /* the device that plans */
@@ -204,14 +197,13 @@ static void peers(void **state)
     refuses_to_open(&config, "GPU 1 cannot read the memory of GPU 0");
 }
 
-static void ranks_find_room(void **state)
+TEST_WITH(ranks_find_room, reset, NULL)
 {
     const uint64_t gib = UINT64_C(1) << 30;
     const uint64_t bytes[] = {20 * gib, 30 * gib, 25 * gib, 10 * gib, 1 * gib};
     struct pst_device_config config = rank_of(2, 0, 5);
     struct pst_error err = {0};
 
-    (void)state;
     host->n_gpus = 2;
     refuses(ops->fits(&config, NULL, &err), &err,
             "5 ranks, 2 for each GPU, want 3 GPUs, and there are 2");
@@ -234,17 +226,5 @@ static void ranks_find_room(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(parts_are_equal, reset),
-        cmocka_unit_test_setup(parts_get_smaller, reset),
-        cmocka_unit_test_setup(parts_are_counted, reset),
-        cmocka_unit_test_setup(too_many_for_a_gpu, reset),
-        cmocka_unit_test_setup(where_ranks_go, reset),
-        cmocka_unit_test_setup(alone, reset),
-        cmocka_unit_test_setup(drivers_without, reset),
-        cmocka_unit_test_setup(peers, reset),
-        cmocka_unit_test_setup(ranks_find_room, reset),
-    };
-
-    return load() ? cmocka_run_group_tests_name("ranks that share a GPU", tests, NULL, NULL) : 1;
+    return load() ? run_own_tests(NULL, NULL) : 1;
 }

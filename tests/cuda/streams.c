@@ -204,7 +204,6 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned flags)
     const char *how = getenv("ON_HOST_STREAMS");
     struct CUstream_st *stream = calloc(1, sizeof *stream);
 
-    (void)flags;
     if (stream == NULL) {
         return cudaErrorMemoryAllocation;
     }
@@ -222,7 +221,6 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned flags)
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *ret_stream, unsigned flags, int priority)
 {
-    (void)priority;
     return cudaStreamCreateWithFlags(ret_stream, flags);
 }
 
@@ -359,7 +357,6 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 {
     struct event_item item = {.event = event};
 
-    (void)flags;
     if (capturing == stream) {
         return on_host_forbid();
     }
@@ -494,8 +491,6 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ret_exec, cudaGraph_t graph,
 
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
 {
-    (void)exec;
-    (void)stream;
     return on_host_forbid();
 }
 

@@ -3,12 +3,7 @@
  * A machine without an NVIDIA driver: the module for GPUs loads where it was built, says in one
  * line what is missing, and nothing else is the worse for it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -41,7 +36,7 @@ static const struct pst_device_ops *refusing(char *ret_why, size_t size)
     return entry();
 }
 
-static void probe_says_why(void **state)
+TEST(probe_says_why)
 {
     char why[256] = "";
     const struct pst_device_ops *ops = refusing(why, sizeof why);
@@ -49,7 +44,6 @@ static void probe_says_why(void **state)
     struct pst_device *device = NULL;
     struct pst_error err = {0};
 
-    (void)state;
     assert_true(strlen(why) > 10);
     assert_null(strchr(why, '\n'));
     assert_int_equal(ops->open(&config, &device, &err), PST_ERR_UNSUPPORTED);
@@ -57,13 +51,12 @@ static void probe_says_why(void **state)
     assert_null(device);
 }
 
-static void commands_say_why(void **state)
+TEST(commands_say_why)
 {
     char why[256] = "";
     const struct pst_device_ops *ops = refusing(why, sizeof why);
     struct outcome outcome;
 
-    (void)state;
     assert_string_equal(ops->id, "cuda");
     EXPECT_ERROR(4, "machine.missing", why, "train", PENSTOCK_SOURCE_DIR "/configs/quickstart.toml",
                  "--set", "run.device=cuda");
@@ -78,20 +71,18 @@ static void commands_say_why(void **state)
 }
 
 /* TF32 is asked of a device that has it. */
-static void tf32_is_refused_elsewhere(void **state)
+TEST(tf32_is_refused_elsewhere)
 {
-    (void)state;
     EXPECT_ERROR(4, "machine.missing", "device cpu has no TF32 products", "train",
                  PENSTOCK_SOURCE_DIR "/configs/quickstart.toml", "--set", "run.dtype=tf32");
 }
 
 /* So are graphs; where they are left to the program it does without. */
-static void graphs_are_refused_elsewhere(void **state)
+TEST(graphs_are_refused_elsewhere)
 {
     const char *config = PENSTOCK_SOURCE_DIR "/configs/quickstart.toml";
     struct outcome outcome;
 
-    (void)state;
     EXPECT_ERROR(4, "machine.missing", "device cpu has no graphs", "train", config, "--set",
                  "run.graphs=on");
     EXPECT_ERROR(4, "machine.missing", "take run.graphs = ", "plan", config, "--set",
@@ -100,16 +91,4 @@ static void graphs_are_refused_elsewhere(void **state)
     outcome = penstock("plan", config, "--set", "run.graphs=auto");
     expect_code(&outcome, 0);
     outcome_finish(&outcome);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(probe_says_why),
-        cmocka_unit_test(commands_say_why),
-        cmocka_unit_test(tf32_is_refused_elsewhere),
-        cmocka_unit_test(graphs_are_refused_elsewhere),
-    };
-
-    return cmocka_run_group_tests_name("without a driver", tests, NULL, NULL);
 }

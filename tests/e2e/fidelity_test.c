@@ -10,13 +10,8 @@
  * looked at for memory and order only.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "support.h"
@@ -282,12 +277,11 @@ static void run_plans(void)
 
 /* --- tests ---------------------------------------------------------------------------------- */
 
-static void every_scheduler(void **state)
+TEST(every_scheduler)
 {
     uint32_t n_repeats = 0;
     double sum = 0, worst = 0;
 
-    (void)state;
     find_cases();
     make_plans();
     simulate_plans();
@@ -333,14 +327,13 @@ static struct fidelity_case *case_of(const char *label)
 
 /* Devices that are 12 % slower than the simulator believes are found out, however often they are
    measured; so are links of a fifth of their bandwidth. */
-static void a_wrong_model_is_found_out(void **state)
+TEST(a_wrong_model_is_found_out)
 {
     static const char *const slower[][7] = {{"--set", "cluster.bf16_flops=17.9e12", "--set",
                                              "cluster.memory_bandwidth=\"535 GB/s\"", "--set",
                                              "cluster.launch_overhead=\"5.6 us\"", NULL},
                                             {"--set", "cluster.link_bandwidth=\"1.2 GB/s\"", NULL}};
 
-    (void)state;
     if (!TIMED) {
         skip();
     }
@@ -360,12 +353,11 @@ static void a_wrong_model_is_found_out(void **state)
 }
 
 /* Memory is compared, too: what one plan reaches is not what another one planned. */
-static void other_plans_reach_other_bytes(void **state)
+TEST(other_plans_reach_other_bytes)
 {
     const struct fidelity_case *few = case_of("v-half, 4 devices");
     const struct fidelity_case *many = case_of("zb-h1, 4 devices");
 
-    (void)state;
     assert_true(json_equal(few->peak_bytes, few->planned_bytes));
     assert_false(json_equal(few->peak_bytes, many->planned_bytes));
     assert_false(json_equal(many->peak_bytes, few->planned_bytes));
@@ -390,13 +382,4 @@ static int end(void **state)
     return support_end(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_scheduler),
-        cmocka_unit_test(a_wrong_model_is_found_out),
-        cmocka_unit_test(other_plans_reach_other_bytes),
-    };
-
-    return cmocka_run_group_tests(tests, begin, end);
-}
+TEST_GROUP(begin, end)

@@ -5,11 +5,7 @@
  */
 #include "graph/costed.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "support.h"
 
@@ -94,13 +90,11 @@ static struct pst_costed *read_graph(const char *name)
     struct pst_costed *graph = NULL;
     struct pst_error err = {0};
 
-    if (pst_costed_read(support_path(name), &graph, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_costed_read(support_path(name), &graph, &err), &err);
     return graph;
 }
 
-static void test_bytes(void **state)
+TEST(test_bytes)
 {
     /* Floats are 4 bytes; 4 samples. The convolution keeps its image (4 x 48 floats) but not its
        output, which ReLU does not read; the table its tokens, 4 x 5 of 8 bytes. */
@@ -119,7 +113,6 @@ static void test_bytes(void **state)
     };
     struct pst_costed *graph;
 
-    (void)state;
     expect_log("net", "code 0", "measuring 2 samples");
     graph = read_graph("net.json");
     assert_string_equal(graph->name, "small");
@@ -147,11 +140,10 @@ static void test_bytes(void **state)
     pst_costed_destroy(graph);
 }
 
-static void test_export_where_fx_fails(void **state)
+TEST(test_export_where_fx_fails)
 {
     struct pst_costed *graph;
 
-    (void)state;
     expect_log("loop", "code 0", "measuring 4 samples");
     graph = read_graph("loop.json");
     assert_non_null(strstr(graph->notes, "torch.export"));
@@ -159,9 +151,8 @@ static void test_export_where_fx_fails(void **state)
     pst_costed_destroy(graph);
 }
 
-static void test_requests_refused(void **state)
+TEST(test_requests_refused)
 {
-    (void)state;
     expect_log("nothing", "code 2", "gives int, not a torch.nn.Module");
     expect_log("missing", "code 2", "has no attribute 'missing'");
     expect_log("few", "code 2",
@@ -173,12 +164,6 @@ static void test_requests_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_export_where_fx_fails),
-        cmocka_unit_test(test_requests_refused),
-    };
-
     python = getenv("PENSTOCK_TORCH_PYTHON");
     python = python == NULL ? "/opt/torch/bin/python" : python;
     if (access(python, X_OK) != 0) {
@@ -186,5 +171,5 @@ int main(void)
                python);
         return 77;
     }
-    return cmocka_run_group_tests(tests, run_all, support_end);
+    return run_own_tests(run_all, support_end);
 }

@@ -3,13 +3,7 @@
  * What users of GPUs are told, over the doubles of CUDA, cuDNN and NCCL: two ranks that NCCL would
  * find on one GPU, before anything is planned; shapes that cuDNN does not serve, once each.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <unistd.h>
 
@@ -35,11 +29,10 @@ static void with_gpus(const char *n)
     assert_int_equal(setenv("ON_HOST_GPUS", n, 1), 0);
 }
 
-static void two_ranks_on_a_gpu(void **state)
+TEST(two_ranks_on_a_gpu)
 {
     struct outcome o;
 
-    (void)state;
     with_gpus("1");
     EXPECT_ERROR(4, "machine.missing",
                  "ranks 0 and 1 would both have GPU 0000:01:00.0; take run.transport = ", "plan",
@@ -60,12 +53,11 @@ static void two_ranks_on_a_gpu(void **state)
 }
 
 /* Set before the first call of CUDA, whoever makes it; unless the environment says otherwise. */
-static void kernels_are_loaded_early(void **state)
+TEST(kernels_are_loaded_early)
 {
     static const char *const commands[] = {"train", "plan", "compare", "profile"};
     struct outcome o;
 
-    (void)state;
     with_gpus("2");
     setenv("ON_HOST_EAGER", "1", 1);
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
@@ -87,7 +79,7 @@ static uint32_t count(const char *text, const char *words)
 }
 
 /* Both ranks have a layer, so that each shape is asked for by the planner and by both of them. */
-static void shapes_that_are_not_served(void **state)
+TEST(shapes_that_are_not_served)
 {
     static const char forward[] = "attention, 2 samples, 2 heads of 16, 8 rows, 8 keys, bf16",
                       backward[] =
@@ -99,7 +91,6 @@ static void shapes_that_are_not_served(void **state)
                  {"broken", "cuDNN cannot compile ", " if the plan has room enough for that\n", 2}};
     struct outcome o;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         setenv("ON_HOST_DNN", cases[i].how, 1);
         o = penstock("train", config());
@@ -131,13 +122,5 @@ static void shapes_that_are_not_served(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_ranks_on_a_gpu),
-        cmocka_unit_test(kernels_are_loaded_early),
-        cmocka_unit_test(shapes_that_are_not_served),
-    };
-
-    return on_host_is_here()
-               ? cmocka_run_group_tests_name("told about GPUs", tests, on_host_begin, support_end)
-               : 77;
+    return on_host_is_here() ? run_own_tests(on_host_begin, support_end) : 77;
 }

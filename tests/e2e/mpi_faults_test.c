@@ -4,13 +4,7 @@
  * stopped, told to end, on other data. The job ends, with the code and the one message that belong
  * to it, and leaves no process behind.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <fcntl.h>
 
@@ -26,9 +20,8 @@ static struct job start(const char *set)
 }
 
 /* The launcher sees it and ends the others; until then one of them tells whom, and who waits. */
-static void test_killed(void **state)
+TEST(test_killed)
 {
-    (void)state;
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         struct job job = start("run.stall_limit=10 min");
         char words[64];
@@ -48,14 +41,13 @@ static void test_killed(void **state)
 }
 
 /* Nobody but the others can see it; they name it, and one of them tells. */
-static void test_stopped(void **state)
+TEST(test_stopped)
 {
     /* Long enough for slow processes to begin; those that are looked at for leaks are. */
     const char *limit =
         PENSTOCK_MPI_KEEP[0] != '\0' ? "run.stall_limit=30 s" : "run.stall_limit=4 s";
     static const char *const waiting[RANKS] = {"devices 1, 2.", "", "devices 0, 1."};
 
-    (void)state;
     for (uint32_t rank = 0; rank < RANKS; rank += 2) {
         struct job job = start(limit);
         char words[64];
@@ -75,13 +67,12 @@ static void test_stopped(void **state)
 
 /* Two stand still, one for longer: others may be late on a busy machine, but it is the first that
    all wait for. */
-static void test_two_stopped(void **state)
+TEST(test_two_stopped)
 {
     const bool slow = PENSTOCK_MPI_KEEP[0] != '\0';
     const struct timespec half = {slow ? 15 : 2, 0};
     struct job job = start(slow ? "run.stall_limit=30 s" : "run.stall_limit=4 s");
 
-    (void)state;
     kill(job.ranks[0], SIGSTOP);
     nanosleep(&half, NULL);
     kill(job.ranks[1], SIGSTOP);
@@ -121,14 +112,13 @@ static bool is_left(const char *words)
 
 /* Before they have met: one is stopped, one is at something else. MPI_Init tells the others nothing
    of them. */
-static void test_absent(void **state)
+TEST(test_absent)
 {
     const char *path = bits_config("gpt.toml", bits_gpt);
     const struct timespec pause = {0, 5000000};
     char script[64], seconds[32];
     struct outcome o;
 
-    (void)state;
     snprintf(seconds, sizeof seconds, "10%d", (int)getpid()); /* found by it */
     snprintf(script, sizeof script, "kill -STOP $$; sleep %s", seconds);
     mpi_rig_launch(1);
@@ -150,9 +140,8 @@ static void test_absent(void **state)
 }
 
 /* One of them is told: all end after the same step, and rank 0 reports. */
-static void test_told(void **state)
+TEST(test_told)
 {
-    (void)state;
     for (uint32_t rank = 0; rank < RANKS; rank += 2) {
         struct job job = start("train.eval_batches=1");
 
@@ -168,11 +157,10 @@ static void test_told(void **state)
 }
 
 /* The launcher passes it on, and does not wait for long. */
-static void test_interrupted(void **state)
+TEST(test_interrupted)
 {
     struct job job = start("train.eval_batches=0");
 
-    (void)state;
     kill(job.launcher, SIGINT);
     job_finish(&job);
     assert_int_not_equal(job.outcome.code, 0);
@@ -180,13 +168,12 @@ static void test_interrupted(void **state)
 }
 
 /* The same name, but another file. */
-static void test_other_data(void **state)
+TEST(test_other_data)
 {
     const char *path = bits_config("gpt.toml", bits_gpt);
     char here[128], there[128], file[160];
     struct outcome o;
 
-    (void)state;
     snprintf(here, sizeof here, "%s", support_path("here"));
     snprintf(there, sizeof there, "%s", support_path("there"));
     assert_int_equal(mkdir(here, 0700) | mkdir(there, 0700), 0);
@@ -209,13 +196,5 @@ static void test_other_data(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),      cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_two_stopped), cmocka_unit_test(test_told),
-        cmocka_unit_test(test_interrupted), cmocka_unit_test(test_other_data),
-        cmocka_unit_test(test_absent),
-    };
-
-    return mpi_rig_is_here() ? cmocka_run_group_tests(tests, support_begin, support_end)
-                             : MPI_RIG_SKIP;
+    return mpi_rig_is_here() ? run_own_tests(support_begin, support_end) : MPI_RIG_SKIP;
 }

@@ -3,13 +3,7 @@
  * A process for each rank, over the doubles of CUDA and NCCL: processes that NCCL would find on one
  * GPU end before there is a communicator, all with the same word.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <unistd.h>
 
@@ -36,11 +30,10 @@ static struct outcome train(const char *gpus, const char *setting)
     return o;
 }
 
-static void processes_on_a_gpu(void **state)
+TEST(processes_on_a_gpu)
 {
     struct outcome o;
 
-    (void)state;
     for (int share = 0; share < 2; share++) { /* with a process for each they mean the same */
         o = train("2", share == 0 ? "run.share=0" : "run.share=1");
         expect_code(&o, 4);
@@ -51,11 +44,10 @@ static void processes_on_a_gpu(void **state)
 }
 
 /* A context takes half a GiB: no process may have one on another's GPU. */
-static void processes_with_a_gpu_each(void **state)
+TEST(processes_with_a_gpu_each)
 {
     struct outcome o;
 
-    (void)state;
     setenv("ON_HOST_ONE_GPU", "1", 1);
     for (int staged = 0; staged < 2; staged++) {
         o = train("3", staged == 0 ? "run.transport=nccl" : "run.transport=mpi");
@@ -67,12 +59,6 @@ static void processes_with_a_gpu_each(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(processes_on_a_gpu),
-        cmocka_unit_test(processes_with_a_gpu_each),
-    };
-
-    return on_host_is_here() && mpi_rig_is_here()
-               ? cmocka_run_group_tests_name("GPUs of processes", tests, on_host_begin, support_end)
-               : MPI_RIG_SKIP;
+    return on_host_is_here() && mpi_rig_is_here() ? run_own_tests(on_host_begin, support_end)
+                                                  : MPI_RIG_SKIP;
 }

@@ -3,13 +3,7 @@
  * Two hosts, which are network namespaces of this one: the same bits over TCP as in one process.
  * Needs root and iproute2, and is skipped without.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "bits_models.h"
 #include "mpi_rig.h"
@@ -74,14 +68,13 @@ static void launch(uint32_t n)
     mpi_rig_environment();
 }
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
     const char *path = bits_config("gpt.toml", bits_gpt);
     const char *sets[] = {"cluster.devices=4", "train.eval_batches=1", "scheduler.use=1f1b", NULL,
                           NULL};
     struct trace alone, apart;
 
-    (void)state;
     bits_train(path, sets, &alone);
     sets[3] = "run.transport=mpi";
     launch(4);
@@ -92,13 +85,12 @@ static void test_bits(void **state)
 
 /* The host of the one that is stopped knows, and tells before the other one says what it does not
    know. */
-static void test_absent(void **state)
+TEST(test_absent)
 {
     const char *path = bits_config("gpt.toml", bits_gpt);
     struct outcome o;
     char words[128];
 
-    (void)state;
     launch(3);
     o = penstock("train", path, "--set", "cluster.devices=4", "--set", "run.transport=mpi", "--set",
                  "run.stall_limit=1 s", ":", "-n", "1", "sh", "-c", "kill -STOP $$");
@@ -112,10 +104,6 @@ static void test_absent(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_absent),
-    };
     int code;
 
     if (!mpi_rig_is_here()) {
@@ -127,7 +115,7 @@ int main(void)
         hosts("down");
         return MPI_RIG_SKIP;
     }
-    code = cmocka_run_group_tests(tests, support_begin, support_end);
+    code = run_own_tests(support_begin, support_end);
     hosts("down");
     return code;
 }

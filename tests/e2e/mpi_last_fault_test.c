@@ -3,30 +3,23 @@
  * A process that is killed after its last pass: the others have passed on all that it sent, and
  * wait for it where all tell each other how the step went.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <signal.h>
-#include <stdlib.h>
 
 #include "bits_models.h"
 #include "mpi_rig.h"
 
-static void test_killed_at_the_end(void **state)
+TEST(test_killed_at_the_end)
 {
     const char *config = bits_config("gpt.toml", bits_gpt);
     struct outcome outcome;
 
-    (void)state;
     setenv("PENSTOCK_FAULT", "rank=1/update:3:kill", 1);
     mpi_rig_launch(3);
-    outcome = penstock("train", config, "--json", "--quiet", "--set", "cluster.devices=3", "--set",
-                       "run.transport=mpi", "--set", "train.steps=3", "--set",
-                       "train.eval_batches=0");
+    outcome =
+        penstock("train", config, "--json", "--quiet", "--set", "cluster.devices=3", "--set",
+                 "run.transport=mpi", "--set", "train.steps=3", "--set", "train.eval_batches=0");
     mpi_rig_launch(0);
     unsetenv("PENSTOCK_FAULT");
     expect_code(&outcome, 128 + SIGKILL);
@@ -37,8 +30,5 @@ static void test_killed_at_the_end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_killed_at_the_end)};
-
-    return mpi_rig_is_here() ? cmocka_run_group_tests(tests, support_begin, support_end)
-                             : MPI_RIG_SKIP;
+    return mpi_rig_is_here() ? run_own_tests(support_begin, support_end) : MPI_RIG_SKIP;
 }

@@ -4,13 +4,7 @@
  * and NCCL: the losses are those of one process on transport threads, to the bit, and whatever
  * happens to one of the processes ends the job, with the code and the message that belong to it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <unistd.h>
 
@@ -72,11 +66,10 @@ static void check(const char *what, const char *path, uint32_t n, const char *co
     expect_tidy();
 }
 
-static void test_pipeline(void **state)
+TEST(test_pipeline)
 {
     const char *path = bits_config("gpt.toml", bits_gpt);
 
-    (void)state;
     CHECK("two", path, 2, "cluster.devices=2", "scheduler.use=1f1b", "train.eval_every=2",
           "train.eval_batches=1", "train.sample=4");
     CHECK("four", path, 4, "cluster.devices=4", "scheduler.use=zb-h1");
@@ -85,11 +78,10 @@ static void test_pipeline(void **state)
 
 /* Lists that leave transfers open from one batch to the next, which one queue cannot run; and one
    that it could. */
-static void test_edges(void **state)
+TEST(test_edges)
 {
     const char *path = bits_config("gpt.toml", bits_gpt);
 
-    (void)state;
     CHECK("2bw", path, 3, "cluster.devices=3", "scheduler.use=2bw", "train.clip=0",
           "train.eval_every=2", "train.eval_batches=1");
     CHECK("2bw in replicas", path, 4, "cluster.devices=4", "scheduler.use=2bw", "train.clip=0",
@@ -101,14 +93,13 @@ static void test_edges(void **state)
 }
 
 /* One queue is asked for, and is too few. */
-static void test_one_queue(void **state)
+TEST(test_one_queue)
 {
     struct outcome o =
         penstock("train", bits_config("gpt.toml", bits_gpt), "--set", "cluster.devices=3", "--set",
                  "run.device=cuda", "--set", "run.transport=nccl", "--set", "run.p2p=ordered",
                  "--set", "scheduler.use=2bw", "--set", "train.clip=0");
 
-    (void)state;
     expect_code(&o, 2);
     expect_text(o.err, "one queue for sends and receives with run.p2p = \"ordered\"");
     expect_text(o.err, "leave run.p2p away");
@@ -116,18 +107,16 @@ static void test_one_queue(void **state)
 }
 
 /* Sums over replicas, tied parameters, running statistics. */
-static void test_replicas(void **state)
+TEST(test_replicas)
 {
-    (void)state;
     CHECK("tied in replicas", bits_config("gpt.toml", bits_gpt), 4, "cluster.devices=4",
           "train.degrees=[2]", "train.microbatch=4", "train.eval_batches=1");
     CHECK("batch norm", bits_config("resnet.toml", bits_resnet), 2, "cluster.devices=2",
           "train.degrees=[2]", "train.microbatch=4", "train.eval_every=2", "train.eval_batches=1");
 }
 
-static void test_branches(void **state)
+TEST(test_branches)
 {
-    (void)state;
     CHECK("a plan that is a DAG", bits_config("mmt.toml", bits_mmt), 3, "cluster.devices=3");
 }
 
@@ -142,9 +131,8 @@ static struct job start(const char *limit)
 
 /* The launcher sees it and ends the job: mpirun gives the others a second each to heed SIGCONT and
    SIGTERM, then kills them. Nothing that waits for NCCL or the GPU holds that up. */
-static void test_killed(void **state)
+TEST(test_killed)
 {
-    (void)state;
     for (uint32_t rank = 0; rank < RANKS; rank += 2) {
         struct job job = start("run.stall_limit=10 min");
         uint64_t begin = now_ns();
@@ -166,9 +154,8 @@ static void test_killed(void **state)
 }
 
 /* The others name the one that stands still. */
-static void test_stopped(void **state)
+TEST(test_stopped)
 {
-    (void)state;
     for (uint32_t rank = 0; rank < RANKS; rank += 2) {
         struct job job = start("run.stall_limit=4 s");
         uint64_t begin = now_ns();
@@ -186,12 +173,11 @@ static void test_stopped(void **state)
 }
 
 /* NCCL tells one process of an error: the job ends with it. */
-static void test_an_error(void **state)
+TEST(test_an_error)
 {
     const char *path = bits_config("gpt.toml", bits_gpt);
     struct outcome o;
 
-    (void)state;
     assert_int_equal(setenv("PENSTOCK_FAKE_NCCL", "2 -1 1", 1), 0);
     mpi_rig_launch(2);
     o = penstock("train", path, "--set", "cluster.devices=2", "--set", "run.device=cuda", "--set",
@@ -204,12 +190,11 @@ static void test_an_error(void **state)
 }
 
 /* Messages of the control bear the name of the transport that the user chose. */
-static void test_names(void **state)
+TEST(test_names)
 {
     const char *path = bits_config("gpt.toml", bits_gpt);
     struct outcome o;
 
-    (void)state;
     mpi_rig_launch(2);
     o = penstock("train", path, "--set", "cluster.devices=3", "--set", "run.device=cuda", "--set",
                  "run.transport=nccl");
@@ -230,15 +215,6 @@ static void test_names(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pipeline),  cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_one_queue), cmocka_unit_test(test_replicas),
-        cmocka_unit_test(test_branches),  cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_stopped),   cmocka_unit_test(test_an_error),
-        cmocka_unit_test(test_names),
-    };
-
-    return mpi_rig_is_here() && on_host_is_here()
-               ? cmocka_run_group_tests(tests, begin, support_end)
-               : MPI_RIG_SKIP;
+    return mpi_rig_is_here() && on_host_is_here() ? run_own_tests(begin, support_end)
+                                                  : MPI_RIG_SKIP;
 }

@@ -4,13 +4,7 @@
  * those of one process on transport threads, to the bit, for transfers, sums, running statistics
  * and what an asynchronous scheduler leaves open; one that fails ends all.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <unistd.h>
 
@@ -25,19 +19,17 @@ static void check(const char *what, const char *path, uint32_t n, const char *co
     bits_expect_same(what, &staged, &threads);
 }
 
-static void test_pipeline(void **state)
+TEST(test_pipeline)
 {
     const char *path = bits_config("gpt.toml", bits_gpt);
 
-    (void)state;
     CHECK("two", path, 2, "cluster.devices=2", "scheduler.use=1f1b", "train.eval_every=2",
           "train.eval_batches=1");
     CHECK("asynchronous", path, 2, "cluster.devices=2", "scheduler.use=2bw");
 }
 
-static void test_replicas(void **state)
+TEST(test_replicas)
 {
-    (void)state;
     CHECK("tied in replicas", bits_config("gpt.toml", bits_gpt), 4, "cluster.devices=4",
           "train.degrees=[2]", "train.microbatch=4", "train.eval_batches=1");
     CHECK("batch norm", bits_config("resnet.toml", bits_resnet), 2, "cluster.devices=2",
@@ -46,10 +38,6 @@ static void test_replicas(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipeline),
-                                       cmocka_unit_test(test_replicas)};
-
-    return mpi_rig_is_here() && on_host_is_here()
-               ? cmocka_run_group_tests(tests, on_host_begin, support_end)
-               : MPI_RIG_SKIP;
+    return mpi_rig_is_here() && on_host_is_here() ? run_own_tests(on_host_begin, support_end)
+                                                  : MPI_RIG_SKIP;
 }

@@ -5,12 +5,7 @@
  * what they need, and gives it to them where it may choose. It takes neither a GPU nor the
  * transport.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "expect_error.h"
 
@@ -65,11 +60,10 @@ static void expect_legal(const char *scheduler, const char *p2p)
     outcome_finish(&outcome);
 }
 
-static void synchronous_plans(void **state)
+TEST(synchronous_plans)
 {
     static const char *const schedulers[] = {"1f1b", "gpipe", "zb-h1", "zbv", "interleaved"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof schedulers / sizeof schedulers[0]; i++) {
         expect_legal(schedulers[i], "ordered");
         expect_legal(schedulers[i], "auto");
@@ -77,11 +71,10 @@ static void synchronous_plans(void **state)
     expect_legal("1f1b", "edge");
 }
 
-static void one_queue_is_too_few(void **state)
+TEST(one_queue_is_too_few)
 {
     struct outcome outcome = check("2bw", "ordered");
 
-    (void)state;
     expect_code(&outcome, 1);
     assert_non_null(strstr(outcome.out, "LIVE2"));
     assert_non_null(strstr(outcome.out, "whose sends and receives are separate queues"));
@@ -89,24 +82,14 @@ static void one_queue_is_too_few(void **state)
     outcome_finish(&outcome);
 }
 
-static void a_queue_for_each(void **state)
+TEST(a_queue_for_each)
 {
     static const char *const schedulers[] = {"2bw", "pipedream"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof schedulers / sizeof schedulers[0]; i++) {
         expect_legal(schedulers[i], "edge");
         expect_legal(schedulers[i], "auto");
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(synchronous_plans),
-        cmocka_unit_test(one_queue_is_too_few),
-        cmocka_unit_test(a_queue_for_each),
-    };
-
-    return cmocka_run_group_tests(tests, support_begin, support_end);
-}
+TEST_GROUP(support_begin, support_end)

@@ -4,13 +4,8 @@
  * else is said of rehearsals is rehearsal_output_test.txt, how well step times agree with the
  * simulator's fidelity_test.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "support.h"
@@ -52,7 +47,7 @@ static struct trace_rig traced(const char *path, const char *scheduler, const ch
  * is the prediction: the executor posted, matched and waited as the simulator says. A microsecond
  * is for updates, which the simulator rounds once for a stage and the device once for a parameter.
  */
-static void a_run_is_its_prediction(void **state)
+TEST(a_run_is_its_prediction)
 {
     static const char *const schedulers[] = {
         "scheduler={use=\"1f1b\"}",  "scheduler={use=\"gpipe\",reverse=true}",
@@ -62,7 +57,6 @@ static void a_run_is_its_prediction(void **state)
     static const char *const memopts[] = {"memopt.use=none", "memopt.use=full"};
     const char *path = support_write("run.toml", model);
 
-    (void)state;
     for (uint32_t i = 0; i < sizeof schedulers / sizeof schedulers[0]; i++) {
         struct trace_rig rig = traced(path, schedulers[i], memopts[i % 2], "run.emulated_scale=10");
         long long difference;
@@ -77,14 +71,13 @@ static void a_run_is_its_prediction(void **state)
 }
 
 /* A guest is one message, of however many tensors: one latency. */
-static void guests_as_predicted(void **state)
+TEST(guests_as_predicted)
 {
     static const char *const schedulers[] = {
         "scheduler={use=\"1f1b\"}", "scheduler={use=\"gpipe\"}", "scheduler={use=\"zb-h1\"}"};
     const char *path;
     char text[sizeof model];
 
-    (void)state;
     memcpy(text, model, sizeof model);
     memcpy(strstr(text, "chain-dp\""), "uniform\" ", strlen("uniform\" ")); /* guests cost steps */
     path = support_write("run.toml", text);
@@ -113,7 +106,7 @@ static void guests_as_predicted(void **state)
  * simulator begins. A machine that wakes a thread later than half a transfer takes may serve
  * another request first: so again, more slowly, where it is busy.
  */
-static void shared_links_as_predicted(void **state)
+TEST(shared_links_as_predicted)
 {
     static const char sharing[] = "include = \"run.toml\"\n"
                                   "[train]\nsteps = 2\n"
@@ -122,7 +115,6 @@ static void shared_links_as_predicted(void **state)
     long long difference = INT64_MAX;
     uint32_t scale = 20;
 
-    (void)state;
     support_write("run.toml", model);
     for (uint32_t try = 0; try < 5 && difference > 1000; try++) {
         const char *path = support_write("sharing.toml", sharing);
@@ -142,7 +134,7 @@ static void shared_links_as_predicted(void **state)
 }
 
 /* A run that computes: real times, so only their order is known. */
-static void traces_of_real_runs(void **state)
+TEST(traces_of_real_runs)
 {
     static const char small[] =
         "[model]\nuse = \"gpt\"\nlayers = 2\ndim = 16\nheads = 2\ncontext = 12\n"
@@ -154,7 +146,6 @@ static void traces_of_real_runs(void **state)
     struct trace_rig rig =
         traced(path, "scheduler={use=\"zb-h1\"}", "memopt.use=none", "run.device=\"cpu\"");
 
-    (void)state;
     trace_rig_same_instructions(&rig);
     trace_rig_finish(&rig);
     rig = traced(path, "scheduler={use=\"interleaved\"}", "memopt.use=full", "run.device=\"cpu\"");
@@ -162,14 +153,4 @@ static void traces_of_real_runs(void **state)
     trace_rig_finish(&rig);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_is_its_prediction),
-        cmocka_unit_test(guests_as_predicted),
-        cmocka_unit_test(shared_links_as_predicted),
-        cmocka_unit_test(traces_of_real_runs),
-    };
-
-    return cmocka_run_group_tests(tests, support_begin, support_end);
-}
+TEST_GROUP(support_begin, support_end)

@@ -3,12 +3,7 @@
  * The same question has the same answer to the byte: in another process, where memory lies
  * elsewhere and held something else, on another number of processors, from several threads at once.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -81,12 +76,11 @@ static void *plan_all(void *context)
     return NULL;
 }
 
-static void test_threads_side_by_side(void **state)
+TEST(test_threads_side_by_side)
 {
     static struct planner_thread crew[CREW];
     char *alone[JOBS];
 
-    (void)state;
     for (size_t i = 0; i < JOBS; i++) {
         alone[i] = plan_of(i);
         if (alone[i] == NULL) {
@@ -143,9 +137,8 @@ static void go_elsewhere(bool elsewhere)
     assert_int_equal(setenv("PENSTOCK_TEST_FILLER", filler, 1), 0);
 }
 
-static void test_plans_of_processes(void **state)
+TEST(test_plans_of_processes)
 {
-    (void)state;
     for (size_t i = 0; i < JOBS; i++) {
         char toml[2048], *texts[2];
 
@@ -191,12 +184,11 @@ static char *answer_of(const char *const *args, bool elsewhere)
 
 /* A search that has threads of its own, for three sizes of micro-batch, and how many is an option
    of it. */
-static void test_threads_of_a_search(void **state)
+TEST(test_threads_of_a_search)
 {
     static const char *const options[] = {"threads=1", "threads=2", "threads=3", "threads=0"};
     char *first = NULL;
 
-    (void)state;
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         const char *const args[] = {"partition",
                                     "graphpipe",
@@ -219,12 +211,11 @@ static void test_threads_of_a_search(void **state)
 }
 
 /* Everything that a memory optimizer says, but for the time that it took. */
-static void test_stages_of_processes(void **state)
+TEST(test_stages_of_processes)
 {
     static const char *const names[] = {"none",  "full",  "selective", "sqrt",  "rotor",  "offload",
                                         "vpipe", "exact", "dawnpiper", "bpipe", "adapipe"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *const args[] = {"memopt",
                                     names[i],
@@ -240,14 +231,4 @@ static void test_stages_of_processes(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads_side_by_side),
-        cmocka_unit_test(test_plans_of_processes),
-        cmocka_unit_test(test_threads_of_a_search),
-        cmocka_unit_test(test_stages_of_processes),
-    };
-
-    return cmocka_run_group_tests(tests, support_begin, support_end);
-}
+TEST_GROUP(support_begin, support_end)

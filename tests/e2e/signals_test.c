@@ -4,13 +4,8 @@
  * up nothing new. Wherever it stands: training, evaluating, writing text, waiting for the reader of
  * its output. A second interrupt ends it at once.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "support.h"
@@ -98,11 +93,10 @@ static void check_end(struct run *run, int signal_number)
     free(text);
 }
 
-static void test_training(void **state)
+TEST(test_training)
 {
     const int signals[] = {SIGINT, SIGTERM};
 
-    (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         struct run run = start("training.toml", mlp, "train.eval_every=0");
 
@@ -113,13 +107,12 @@ static void test_training(void **state)
 }
 
 /* Without flushes the pipeline is full when the signal comes, or about to run empty. */
-static void test_asynchronous(void **state)
+TEST(test_asynchronous)
 {
     static const char *const drains[] = {"train.drain_every=0", "train.drain_every=1",
                                          "train.drain_every=2", "train.drain_every=3"};
     char config[sizeof mlp];
 
-    (void)state;
     for (uint32_t i = 0; i < 4; i++) {
         int number = i & 1 ? SIGTERM : SIGINT;
         struct run run;
@@ -137,34 +130,31 @@ static void test_asynchronous(void **state)
 }
 
 /* A million batches of held-out data would take minutes. */
-static void test_evaluation(void **state)
+TEST(test_evaluation)
 {
     struct run run = start("evaluation.toml", mlp, "train.eval_every=1");
 
-    (void)state;
     wait_for_step(&run);
     kill(run.pid, SIGINT);
     check_end(&run, SIGINT);
 }
 
-static void test_generation(void **state)
+TEST(test_generation)
 {
     struct run run = start("generation.toml", gpt, "train.seed=2");
 
-    (void)state;
     wait_for_step(&run);
     kill(run.pid, SIGTERM);
     check_end(&run, SIGTERM);
 }
 
 /* The program sits in a write that nobody takes: only the second interrupt helps. */
-static void test_twice(void **state)
+TEST(test_twice)
 {
     struct run run = start("twice.toml", mlp, "train.eval_every=0");
     const struct timespec pause = {0, 20000000};
     int status = 0;
 
-    (void)state;
     wait_for_step(&run);
     for (uint32_t i = 0; i < 1000 && waitpid(run.pid, &status, WNOHANG) == 0; i++) {
         kill(run.pid, SIGINT);
@@ -176,13 +166,4 @@ static void test_twice(void **state)
     close(run.err);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_training),   cmocka_unit_test(test_asynchronous),
-        cmocka_unit_test(test_evaluation), cmocka_unit_test(test_generation),
-        cmocka_unit_test(test_twice),
-    };
-
-    return cmocka_run_group_tests(tests, support_begin, support_end);
-}
+TEST_GROUP(support_begin, support_end)

@@ -5,11 +5,8 @@
  */
 #include "exchange/torch_csv.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "test.h"
 
-#include <cmocka.h>
 #include <glob.h>
 
 #include "planner/solo_job.h"
@@ -58,12 +55,11 @@ static void ask(const char *path, const char *id, uint32_t n_devices, uint32_t n
     pst_solo_result_finish(&result);
 }
 
-static void all_schedulers(void **state)
+TEST(all_schedulers)
 {
     char command[512];
     glob_t found;
 
-    (void)state;
     list = fopen(support_path("list"), "w");
     assert_non_null(list);
     assert_int_equal(glob(PENSTOCK_PLUGIN_DIR "/scheduler-*.so", 0, NULL, &found), 0);
@@ -85,10 +81,6 @@ static void all_schedulers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_schedulers),
-    };
-
     python = getenv("PENSTOCK_TORCH_PYTHON");
     python = python == NULL ? "/opt/torch/bin/python" : python;
     if (access(python, X_OK) != 0) {
@@ -96,5 +88,5 @@ int main(void)
                python);
         return 77;
     }
-    return cmocka_run_group_tests(tests, support_begin, support_end);
+    return run_own_tests(support_begin, support_end);
 }

@@ -23,8 +23,6 @@ __attribute__((weak)) void fuzz_begin(void)
 /* libFuzzer calls this before it looks for inputs, so what is kept here is found. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    (void)argc;
-    (void)argv;
     pst_log_set_level(PST_LOG_ERROR);
     fuzz_begin();
     return 0;

@@ -20,8 +20,6 @@ static int replay(const char *path, const struct stat *info, int type, struct FT
     char *text = NULL;
     size_t length = 0;
 
-    (void)info;
-    (void)where;
     if (type != FTW_F) {
         return 0;
     }

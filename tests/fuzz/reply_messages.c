@@ -13,7 +13,6 @@
 
 static void drop(uint32_t level, const char *area, const char *text)
 {
-    (void)level;
     if (strlen(area) + strlen(text) > PST_WORKER_LOG_BYTES) {
         fuzz_fail("a record of %zu bytes", strlen(text));
     }

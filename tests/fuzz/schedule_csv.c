@@ -13,7 +13,6 @@ static char said[1024];
 
 static pst_status fail(const struct pst_host *host, pst_status st, const char *message)
 {
-    (void)host;
     snprintf(said, sizeof said, "%s", message);
     return st;
 }

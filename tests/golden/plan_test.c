@@ -5,15 +5,7 @@
  */
 #include "../plugin/job_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "test.h"
 
 #include "base/util.h"
 
@@ -116,24 +108,12 @@ static void check(const char *name)
     free(expected);
 }
 
-static void test_mlp_1f1b(void **state)
+TEST(test_mlp_1f1b)
 {
-    (void)state;
     check("mlp-1f1b");
 }
 
-static void test_gpt_gpipe_full(void **state)
+TEST(test_gpt_gpipe_full)
 {
-    (void)state;
     check("gpt-gpipe-full");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mlp_1f1b),
-        cmocka_unit_test(test_gpt_gpipe_full),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

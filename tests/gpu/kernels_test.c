@@ -29,7 +29,6 @@ static int open_both(void **state)
     struct pst_device_config config = {.kernels = "reference", .threads = 1};
     struct pst_error err = {0};
 
-    (void)state;
     if (cpu_ops->open(&config, &plain, &err) != PST_OK) {
         print_error("%s\n", err.message);
         return -1;
@@ -46,7 +45,6 @@ static int open_both(void **state)
 
 static int close_both(void **state)
 {
-    (void)state;
     cpu_ops->close(plain);
     cuda_ops->close(cuda);
     return 0;
@@ -142,14 +140,13 @@ static void again(void **state)
    sum of K terms of two such is off by K units at worst. */
 static void tf32(void **state)
 {
-    static const struct rig_case test = {
-        "tf32", {.kind = PST_OP_LINEAR}, 2, 1, 1, {{64, 128}}, {{128, 64}}, 128};
+    static const struct rig_case test =
+        CASE("tf32", 2, "64x128", "128x64", 128, .kind = PST_OP_LINEAR);
     const struct pst_device_config config = {.threads = 1, .kernels = "auto", .tf32 = true};
     struct pst_device *rounding = NULL;
     struct rig exact, found;
     double worst = 0;
 
-    (void)state;
     assert_int_equal(cuda_ops->open(&config, &rounding, NULL), PST_OK);
     rig_init(&exact, &test, PST_F32, 77);
     rig_init(&found, &test, PST_F32, 77);
@@ -221,8 +218,8 @@ static const uint64_t sizes[] = {1, 3, 127, 128, 4095, 4096, 4097, 12289, 65536,
 /* norms need scratch, which compiling any kernel of a graph makes for its parameters. */
 static void reserve(void)
 {
-    static const struct rig_case big = {
-        "big", {.kind = PST_OP_EMBEDDING}, 1, 1, 1, {{1}}, {{MOST, 1}}, 1};
+    static const struct rig_case big =
+        OPERATOR("big", 1, "1", "300000x1", .kind = PST_OP_EMBEDDING);
     struct rig rig;
 
     rig_ops = cuda_ops;
@@ -233,7 +230,6 @@ static void reserve(void)
 
 static void sums(void **state)
 {
-    (void)state;
     rig_ops = cuda_ops;
     reserve();
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -260,7 +256,6 @@ static void sums(void **state)
 
 static void updates(void **state)
 {
-    (void)state;
     rig_ops = cuda_ops;
     for (uint32_t optimizer = PST_SGD; optimizer <= PST_ADAMW; optimizer++) {
         const struct pst_update how = {.optimizer = optimizer,

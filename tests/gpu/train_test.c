@@ -61,24 +61,21 @@ static void agree(const char *model, const char *settings, uint32_t dtype)
     close_to(model, "evaluation", 0, cpu.eval, cuda.eval, tolerance);
 }
 
-static void test_mlp(void **state)
+TEST(test_mlp)
 {
-    (void)state;
     agree("mlp", "inputs=12 hidden=16 layers=4 classes=7 act=gelu", PST_F32);
     agree("mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_BF16);
 }
 
 /* Dropout: the same numbers are drawn on both. */
-static void test_gpt(void **state)
+TEST(test_gpt)
 {
-    (void)state;
     agree("gpt", "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2", PST_F32);
     agree("gpt", "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2", PST_BF16);
 }
 
-static void test_others(void **state)
+TEST(test_others)
 {
-    (void)state;
     agree("resnet", "image=8 width=4 stages=2 blocks=1 classes=7", PST_F32);
     agree("t5",
           "dim=16 heads=2 head_dim=4 ff=24 context=8 targets=6 vocab=7 buckets=8 max_distance=6",
@@ -88,17 +85,11 @@ static void test_others(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mlp),
-        cmocka_unit_test(test_gpt),
-        cmocka_unit_test(test_others),
-    };
-
     const bool on_host = argc == 2 && strcmp(argv[1], "on-host") == 0;
     setenv("PENSTOCK_TEST_DEVICE",
            on_host ? PENSTOCK_PLUGIN_DIR "/tests/device-cuda-on-host.so"
                    : PENSTOCK_PLUGIN_DIR "/device-cuda.so",
            1);
     load_device("cuda"); /* or skipped here */
-    return cmocka_run_group_tests_name("training", tests, NULL, NULL);
+    return run_own_tests(NULL, NULL);
 }

@@ -207,8 +207,6 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *ret_stream, unsigned flag
     struct fake_stream *stream = fake_fails() ? NULL : calloc(1, sizeof *stream);
     bool kept = false;
 
-    (void)flags;
-    (void)priority;
     if (stream == NULL) {
         return cudaErrorMemoryAllocation;
     }
@@ -295,7 +293,6 @@ static void await(void *argument)
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ret_event, unsigned flags)
 {
-    (void)flags;
     *ret_event = keep(sizeof **ret_event);
     if (*ret_event == NULL) {
         return cudaErrorMemoryAllocation;
@@ -322,7 +319,6 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
-    (void)flags;
     if (fake_fails()) {
         return cudaErrorInvalidValue;
     }
@@ -394,7 +390,6 @@ static void add(void *argument)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-    (void)kind;
     if (fake_fails()) {
         return cudaErrorInvalidValue;
     }

@@ -5,14 +5,7 @@
  */
 #include "planner/eval.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -111,7 +104,7 @@ static bool fits(struct pst_instance *instance, struct wide *w, uint64_t capacit
     return true;
 }
 
-static void test_what_is_named_is_enough(void **state)
+TEST(test_what_is_named_is_enough)
 {
     const uint64_t seed = 7;
     struct pst_instance *instance = open_memopt("adapipe", "quanta = 64");
@@ -119,7 +112,6 @@ static void test_what_is_named_is_enough(void **state)
     uint64_t counter = 0;
     uint32_t refused = 0;
 
-    (void)state;
     assert_non_null(w);
     print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t round = 0; round < 120; round++) {
@@ -146,13 +138,4 @@ static void test_what_is_named_is_enough(void **state)
     assert_true(refused > 50);
     free(w);
     pst_instance_destroy(instance);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_named_is_enough),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

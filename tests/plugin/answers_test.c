@@ -3,17 +3,12 @@
  * Questions and answers of plugins that cannot be: refused with a word about why, never computed
  * with. And what an answer or a stop leads to: who is asked again, and what of it the plan says.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "job_expect.h"
 
 /* Who asks about what cannot be is told so, not answered. */
-static void test_wrong_questions(void **state)
+TEST(test_wrong_questions)
 {
     static const struct lie lies[] = {
         {"large", "plugin.contract", 3, "no larger than the batch"},
@@ -21,7 +16,6 @@ static void test_wrong_questions(void **state)
         {"far", "plugin.contract", 3, "ask.in_flight: the scheduler has not so many stages"},
     };
 
-    (void)state;
     check_lies(MODEL TRAIN TWO "[partitioner]\nuse = \"asker\"\nway = \"%s\"\n"
                                "[scheduler]\nuse = \"looper\"\n",
                lies, sizeof lies / sizeof lies[0]);
@@ -31,11 +25,10 @@ static void test_wrong_questions(void **state)
 }
 
 /* One optimizer may list replays, and those that decide stage by stage stand before it. */
-static void test_who_lists_replays(void **state)
+TEST(test_who_lists_replays)
 {
     struct pst_error err;
 
-    (void)state;
     expect(MODEL TRAIN TWO CHAIN_DP ONE_F_ONE_B
            "[[memopt]]\nuse = \"nester\"\n[[memopt]]\nuse = \"both\"\n",
            "config.value", 2, "memopt \"nester\" and memopt \"both\" both list replays");
@@ -54,9 +47,8 @@ static void test_who_lists_replays(void **state)
 }
 
 /* A list that cannot be on top of what was decided before: the message names the operator. */
-static void test_fault_of_a_list(void **state)
+TEST(test_fault_of_a_list)
 {
-    (void)state;
     expect(MODEL TRAIN TWO
            "[partitioner]\nuse = \"uniform\"\n" ONE_F_ONE_B
            "[[memopt]]\nuse = \"full\"\nskip_last = false\n[[memopt]]\nuse = \"replays\"\npath = "
@@ -73,12 +65,11 @@ static bool count_looks(void)
 }
 
 /* A partitioner that says no is asked again with an eighth more memory, and then no more. */
-static void test_a_no_is_a_no(void **state)
+TEST(test_a_no_is_a_no)
 {
     struct pst_planned planned = {.plan = NULL};
     struct job_rig rig;
 
-    (void)state;
     assert_int_equal(job_rig_init(&rig, MODEL TRAIN TWO
                                   "memory = \"1 MiB\"\n[partitioner]\nuse = \"asker\"\nway = "
                                   "\"refuse\"\n" ONE_F_ONE_B "[[memopt]]\nuse = \"full\"\n"),
@@ -100,10 +91,6 @@ static pst_status clock_stages(const struct pst_plan *plan, const struct pst_gra
                                const struct pst_cost_model *cost, bool quick, uint64_t *ret_ns,
                                struct pst_error *err)
 {
-    (void)graph;
-    (void)cost;
-    (void)quick;
-    (void)err;
     *ret_ns = 1000 * (uint64_t)plan->n_stages;
     return PST_OK;
 }
@@ -116,23 +103,21 @@ static pst_status try_timed(const char *toml, struct job_rig *rig, struct pst_pl
 }
 
 /* Nothing fits, and time is up before it is known that nothing does the other way: that is said. */
-static void test_a_stop_is_no_refusal(void **state)
+TEST(test_a_stop_is_no_refusal)
 {
     struct pst_planned planned = {.plan = NULL};
     struct job_rig rig;
 
-    (void)state;
     expect(MODEL TRAIN TWO "memory = \"1 KiB\"\n[plugins]\ntime_limit = \"100 ms\"\n"
                            "[partitioner]\nuse = \"dawdler\"\n" ONE_F_ONE_B,
            "plugin.timeout", 3,
            "partitioner-dawdler.so): made no plan in 100 ms, the plugins.time_limit; it was "
            "in partition()");
     /* A plan that is there stays. */
-    if (try_timed(MODEL TRAIN TWO "[plugins]\ntime_limit = \"300 ms\"\n"
-                                  "[partitioner]\nuse = \"dawdler\"\n" ONE_F_ONE_B,
-                  &rig, &planned) != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(try_timed(MODEL TRAIN TWO "[plugins]\ntime_limit = \"300 ms\"\n"
+                                        "[partitioner]\nuse = \"dawdler\"\n" ONE_F_ONE_B,
+                        &rig, &planned),
+              &rig.err);
     assert_int_equal(planned.plan->n_stages, 2);
     assert_string_equal(planned.plan->partitioner, "dawdler 0");
     pst_planned_finish(&planned);
@@ -140,7 +125,7 @@ static void test_a_stop_is_no_refusal(void **state)
 }
 
 /* A plan says which way of a strategy it is from, where nobody asked for that way. */
-static void test_a_plan_says_whose_it_is(void **state)
+TEST(test_a_plan_says_whose_it_is)
 {
     static const struct {
         const char *option, *name;
@@ -149,7 +134,6 @@ static void test_a_plan_says_whose_it_is(void **state)
                 {"lie = \"none\"\n", "doubter 0", 2},
                 {"lie = \"few\"\n", "doubter 0", 1}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct pst_planned planned = {.plan = NULL};
         struct job_rig rig;
@@ -157,9 +141,7 @@ static void test_a_plan_says_whose_it_is(void **state)
 
         snprintf(toml, sizeof toml, "%s[partitioner]\nuse = \"doubter\"\n%s",
                  MODEL TRAIN TWO ONE_F_ONE_B, rows[i].option);
-        if (try_timed(toml, &rig, &planned) != PST_OK) {
-            fail_msg("%s", rig.err.message);
-        }
+        assert_ok(try_timed(toml, &rig, &planned), &rig.err);
         assert_int_equal(planned.plan->n_stages, rows[i].n_stages);
         assert_string_equal(planned.plan->partitioner, rows[i].name);
         assert_string_equal(planned.plan->scheduler, "1f1b 1.0");
@@ -168,13 +150,4 @@ static void test_a_plan_says_whose_it_is(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_questions),      cmocka_unit_test(test_who_lists_replays),
-        cmocka_unit_test(test_fault_of_a_list),      cmocka_unit_test(test_a_no_is_a_no),
-        cmocka_unit_test(test_a_stop_is_no_refusal), cmocka_unit_test(test_a_plan_says_whose_it_is),
-    };
-
-    return cmocka_run_group_tests(tests, with_gallery, without_gallery);
-}
+TEST_GROUP(with_gallery, without_gallery)

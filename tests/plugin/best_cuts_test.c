@@ -8,12 +8,7 @@
 #include "sim/sim.h"
 #include "train/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/philox.h"
 
@@ -114,12 +109,11 @@ static void every_cut(const struct question *q, const struct pst_graph *graph, u
 
 /* Of 240 such jobs the worst cut took 1.05 times the step of the best one, 1.0005 in the mean;
    min-max cuts by prices alone 1.30 and 1.03. */
-static void test_every_cut(void **state)
+TEST(test_every_cut)
 {
     enum { ROUNDS = 24 };
     double worst = 1, sum = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         uint64_t least = UINT64_MAX;
@@ -146,13 +140,12 @@ static void test_every_cut(void **state)
 
 /* Branches in a row, one on each device, as a planner of layers cuts them: nobody's plan is to have
    a shorter step than graphpipe's, and none with a stage on each device than chain-dp's. */
-static void test_branches(void **state)
+TEST(test_branches)
 {
     static const char *const links[] = {"1e7", "1e8", "1e9", "8e9"};
     static const char *const others[] = {"vpipe", "dawnpiper", "greedy",    "uniform",
                                          "piper", "dapple",    "pipedream", "chain-dp"};
 
-    (void)state;
     for (uint32_t i = 0; i < 4; i++) {
         struct question q = {.devices = 4};
         uint64_t graph_ns, chain_ns;
@@ -185,14 +178,4 @@ static void test_branches(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_cut),
-        cmocka_unit_test(test_branches),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

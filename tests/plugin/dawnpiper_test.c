@@ -5,12 +5,7 @@
  */
 #include "plugin_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/philox.h"
 #include "base/util.h"
@@ -47,9 +42,7 @@ static uint64_t ask(const char *options)
         assert_non_null(strstr(err.message, "fit"));
         return UINT64_MAX;
     }
-    if (st != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(st, &err);
     assert_int_equal(t.w.n_cut, t.w.n_stages);
     for (uint32_t i = 0; i < remarks.n; i++) {
         if (strcmp(remarks.items[i].key, "bottleneck_us_per_sample") == 0) {
@@ -62,7 +55,7 @@ static uint64_t ask(const char *options)
 /* --- the optimizer of these tests, on stages worked out by hand
  * -----------------------------------*/
 
-static void test_stage(void **state)
+TEST(test_stage)
 {
     /* Four nodes of (1, 2, 2), an input of 1, three in flight: extra time by capacity. */
     static const struct {
@@ -76,7 +69,6 @@ static void test_stage(void **state)
         {1, 2, 8, 0, 5}, {6, 12, 4, 0, 0}, {1, 2, 6, 0, 0}, {4, 8, 2, 0, 0}};
     uint64_t keep = 0;
 
-    (void)state;
     equal_nodes(4, 1, 2, 2, 1, 0);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         t.w.in.capacity_bytes = table[i].capacity;
@@ -113,13 +105,12 @@ static void expect(uint64_t ns, uint32_t cut)
 }
 
 /* Six nodes (1, 2, 2, 1, 1) on two stages: RKK / KKK and so on. */
-static void test_two_stages_uniform(void **state)
+TEST(test_two_stages_uniform)
 {
     static const struct {
         uint64_t capacity, ns;
     } table[] = {{20, 9}, {17, 10}, {16, 10}, {14, 11}, {13, UINT64_MAX}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         equal_nodes(6, 1, 2, 2, 1, 1);
         t_finish(&t, 6, 2, 8, table[i].capacity);
@@ -131,24 +122,22 @@ static void test_two_stages_uniform(void **state)
     expect(10, 3);
 }
 
-static void test_the_cut_moves(void **state)
+TEST(test_the_cut_moves)
 {
     static const uint32_t rows[][5] = {
         {2, 4, 1, 1, 2}, {1, 2, 4, 1, 1}, {4, 8, 4, 1, 1}, {2, 4, 1, 1, 0}, {2, 4, 1, 1, 1}};
 
-    (void)state;
     nodes(5, rows);
     t_finish(&t, 5, 2, 8, 22);
     expect(24, 2);
 }
 
 /* Both pivots are 2, where the bottleneck is 31; one further it is 30. */
-static void test_margin(void **state)
+TEST(test_margin)
 {
     static const uint32_t rows[][5] = {
         {3, 6, 6, 1, 0}, {2, 4, 1, 1, 1}, {4, 8, 4, 1, 0}, {3, 6, 6, 1, 0}, {2, 4, 6, 1, 1}};
 
-    (void)state;
     nodes(5, rows);
     t_finish(&t, 5, 2, 8, 16);
     assert_int_equal(ask("search = \"binary\"\ninterval = \"paper\"\nmargin = 0"), 31);
@@ -157,12 +146,11 @@ static void test_margin(void **state)
 }
 
 /* Both pivots are 2, which does not fit whatever is done; 3 alone does. */
-static void test_outside(void **state)
+TEST(test_outside)
 {
     static const uint32_t rows[][5] = {
         {4, 8, 1, 1, 0}, {3, 6, 1, 1, 0}, {4, 8, 4, 4, 1}, {1, 2, 1, 1, 1}, {2, 4, 1, 1, 2}};
 
-    (void)state;
     nodes(5, rows);
     t_finish(&t, 5, 2, 8, 12);
     expect(37, 3);
@@ -171,13 +159,12 @@ static void test_outside(void **state)
 }
 
 /* Eight nodes (1, 2, 2, 1, 1) on four stages. */
-static void test_four_stages(void **state)
+TEST(test_four_stages)
 {
     static const uint64_t capacity[] = {26, 24, 22, 20, 18, 16, 14, 12};
     static const uint64_t sync[] = {6, 6, 7, 7, 7, 8, 8, 8};
     static const uint64_t stash[] = {7, 7, 8, 8, 8, 9, UINT64_MAX, UINT64_MAX};
 
-    (void)state;
     for (int i = 0; i < 8; i++) {
         equal_nodes(8, 1, 2, 2, 1, 1);
         t_finish(&t, 8, 4, 8, capacity[i]);
@@ -191,12 +178,11 @@ static void test_four_stages(void **state)
 
 /* Outputs 2 8 40 8 2 2, two bytes a tick: the middle costs a transfer of 20 and is the best; a
    filter of the cheapest bytes times four loses it, and a link that both directions share. */
-static void test_transfers(void **state)
+TEST(test_transfers)
 {
     static const uint32_t rows[][5] = {{2, 4, 0, 2, 0}, {2, 4, 0, 8, 0}, {2, 4, 0, 40, 0},
                                        {2, 4, 0, 8, 0}, {2, 4, 0, 2, 0}, {2, 4, 0, 2, 0}};
 
-    (void)state;
     nodes(6, rows);
     t_finish(&t, 6, 2, 8, UINT64_MAX);
     t.w.link_bytes_per_ns = 2;
@@ -207,9 +193,8 @@ static void test_transfers(void **state)
 }
 
 /* Where no cut has so few tensors, there is none. */
-static void test_boundary_tensors(void **state)
+TEST(test_boundary_tensors)
 {
-    (void)state;
     equal_nodes(6, 1, 2, 2, 1, 1);
     t_finish(&t, 6, 2, 8, UINT64_MAX);
     /* Node 0 feeds node 3 as well: cuts 2 and 3 have two tensors. */
@@ -255,11 +240,10 @@ static void random_chain(uint32_t n, uint32_t stages, bool even_messages)
 }
 
 /* Two stages: the wide interval holds an optimal cut, the paper's mostly does. */
-static void test_interval(void **state)
+TEST(test_interval)
 {
     uint32_t feasible = 0, wide = 0, narrow = 0;
 
-    (void)state;
     seed = 20255;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 1500; round++) {
@@ -284,12 +268,11 @@ static void test_interval(void **state)
 
 /* Four stages: halving finds a plan whenever there is one, nearly always the best; the default is
    never worse than the paper's way; the other two searches are exact. */
-static void test_searches(void **state)
+TEST(test_searches)
 {
     uint32_t feasible = 0, optimal = 0;
     double ratio = 0, worst = 1;
 
-    (void)state;
     seed = 4242;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 500; round++) {
@@ -323,9 +306,8 @@ static void test_searches(void **state)
 }
 
 /* More memory never makes it slower, by any exact search; without a limit it is compute alone. */
-static void test_more_memory(void **state)
+TEST(test_more_memory)
 {
-    (void)state;
     seed = 77;
     for (int round = 0; round < 60; round++) {
         uint64_t before = UINT64_MAX;
@@ -346,12 +328,11 @@ static void test_more_memory(void **state)
 
 /* --- size --------------------------------------------------------------------------------------*/
 
-static void test_large(void **state)
+TEST(test_large)
 {
     static const char *const options[] = {"", "search = \"exact\"", "search = \"threshold\""};
     uint64_t before[3] = {0};
 
-    (void)state;
     for (int tight = 0; tight < 2; tight++) {
         for (int i = 0; i < 3; i++) {
             uint64_t begin, ns;
@@ -389,18 +370,4 @@ static void test_large(void **state)
 
         assert_int_equal(t_ask(&t, "dawnpiper", "", &remarks, &err), PST_ERR_CANCELLED);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stage),         cmocka_unit_test(test_two_stages_uniform),
-        cmocka_unit_test(test_the_cut_moves), cmocka_unit_test(test_margin),
-        cmocka_unit_test(test_outside),       cmocka_unit_test(test_four_stages),
-        cmocka_unit_test(test_transfers),     cmocka_unit_test(test_boundary_tensors),
-        cmocka_unit_test(test_interval),      cmocka_unit_test(test_searches),
-        cmocka_unit_test(test_more_memory),   cmocka_unit_test(test_large),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,22 +2,14 @@
  *
  * What the documents say about models and plugins is what there is.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
+#include "test.h"
 
 #include "config_docs.h"
 #include "graph/builder.h"
 #include "host/plugin_host.h"
 
-static void test_models(void **state)
+TEST(test_models)
 {
-    (void)state;
     docs_read();
     for (uint32_t i = 0; pst_model_builders[i] != NULL; i++) {
         const struct pst_model_builder *builder = pst_model_builders[i];
@@ -29,14 +21,13 @@ static void test_models(void **state)
 }
 
 /* Every plugin of the tree has its part in docs/config.md and its name in README.md. */
-static void test_plugins(void **state)
+TEST(test_plugins)
 {
     static char readme[1 << 16];
     FILE *file = fopen(PENSTOCK_SOURCE_DIR "/README.md", "rb");
     struct pst_plugin_list *list = NULL;
     struct pst_error err = {0};
 
-    (void)state;
     assert_non_null(file);
     assert_true(fread(readme, 1, sizeof readme - 1, file) > 1000);
     fclose(file);
@@ -62,14 +53,4 @@ static void test_plugins(void **state)
         }
     }
     pst_plugin_list_destroy(list);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),
-        cmocka_unit_test(test_plugins),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,8 +151,6 @@ static uint64_t t_stage(struct t_world *t, uint32_t first, uint32_t end, uint32_
 static pst_status t_topology(const struct pst_host *host, uint32_t n_devices,
                              struct pst_topology *ret_topology)
 {
-    (void)host;
-    (void)n_devices;
     ret_topology->n_stages = 0;
     ret_topology->version_rule = PST_VERSION_SYNC;
     ret_topology->min_microbatches = ret_topology->microbatch_multiple = 1;
@@ -206,8 +204,6 @@ static const struct pst_figures *t_figures(const struct pst_host *host)
 
 static uint32_t t_n_configs(const struct pst_host *host, uint32_t node)
 {
-    (void)host;
-    (void)node;
     return 0;
 }
 
@@ -253,9 +249,7 @@ static pst_status t_ask(struct t_world *t, const char *id, const char *options,
     const struct pst_partitioner *f;
     pst_status st = plugin_rig_open("partitioner", id, options, &context, &instance, err);
 
-    if (st != PST_OK) {
-        fail_msg("%s", err->message);
-    }
+    assert_ok(st, err);
     t->w.n_cut = 0;
     t->w.n_prices = 0;
     f = instance->plugin->get_interface(PST_PARTITIONER);

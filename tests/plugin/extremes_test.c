@@ -4,12 +4,7 @@
  * ranges: in a job, with the command of their kind, and behind a problem of cost "planned". Each is
  * refused with code 3, by a message that names the plugin.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "job_expect.h"
 #include "planner/solo_job.h"
@@ -239,9 +234,8 @@ static void expect_refusal(const struct row *row, uint32_t way)
     }
 }
 
-static void test_lies(void **state)
+TEST(test_lies)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         for (uint32_t way = JOB; way <= PLANNED; way *= 2) {
             if ((rows[i].ways & way) != 0) {
@@ -252,7 +246,7 @@ static void test_lies(void **state)
 }
 
 /* Without a lie the same plugins have their answers taken: the lies are what is found. */
-static void test_honesty(void **state)
+TEST(test_honesty)
 {
     static const struct row honest[] = {{"scheduler", "none", ALL, ""},
                                         {"partitioner", "none", ALL, ""},
@@ -260,7 +254,6 @@ static void test_honesty(void **state)
                                         /* more than there are is all there are */
                                         {"scheduler", "held-most", ALL, ""}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof honest / sizeof *honest; i++) {
         for (uint32_t way = JOB; way <= PLANNED; way *= 2) {
             struct pst_error err;
@@ -273,12 +266,11 @@ static void test_honesty(void **state)
 }
 
 /* Times that a scheduler halves are no figures of `penstock schedule`: 4 + 1 micro-batches of 3. */
-static void test_figures(void **state)
+TEST(test_figures)
 {
     struct outcome o =
         penstock("schedule", "extreme", "--devices", "2", "--microbatches", "4", "--json");
 
-    (void)state;
     expect_code(&o, 0);
     expect_text(o.out, "\"makespan\":15");
     outcome_finish(&o);
@@ -300,13 +292,4 @@ static int end(void **state)
     return without_gallery(state) != 0 ? -1 : support_end(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_honesty),
-        cmocka_unit_test(test_figures),
-    };
-
-    return cmocka_run_group_tests(tests, begin, end);
-}
+TEST_GROUP(begin, end)

@@ -253,7 +253,7 @@ static void check(const struct variant *v, struct graph *graph, uint32_t round)
     schedule_run_free(&run);
 }
 
-static void test_against_all_orders(void **state)
+TEST(test_against_all_orders)
 {
     static const struct variant variants[] = {
         {"optimal", "objective=makespan", LINE, false, true},
@@ -270,7 +270,6 @@ static void test_against_all_orders(void **state)
     };
     uint64_t random = 11;
 
-    (void)state;
     print_message("seed %lu\n", (unsigned long)random);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
@@ -280,13 +279,4 @@ static void test_against_all_orders(void **state)
             check(&variants[i], &graph, round);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_all_orders),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

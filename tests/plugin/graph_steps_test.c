@@ -8,14 +8,7 @@
 #include "sim/sim.h"
 #include "train/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "test.h"
 
 /* Nodes of four with a slow link each; of the size of a V100. */
 #define CLUSTER                                                                                    \
@@ -97,45 +90,31 @@ static void compare(const struct question *q)
 }
 
 /* A wide layer behind the join, which no cut makes shorter: the rest decides. */
-static void test_dlrm(void **state)
+TEST(test_dlrm)
 {
     const struct question q = {DLRM, 8, 512, 32, "[1, 2, 4, 8]"};
 
-    (void)state;
     compare(&q);
 }
 
 /* Everything goes through links that four devices share. */
-static void test_candle(void **state)
+TEST(test_candle)
 {
     const struct question q = {CANDLE, 16, 4096, 128, "[1, 2, 4, 8, 16]"};
 
-    (void)state;
     compare(&q);
 }
 
-static void test_it_repeats(void **state)
+TEST(test_it_repeats)
 {
     const struct question q = {CANDLE, 8, 512, 64, "[1, 2, 4, 8]"};
     static const char graph[] = "[partitioner]\nuse = \"graphpipe\"\n",
                       per_stage[] = "[scheduler]\nuse = \"per-stage\"\n";
     char *one, *two;
 
-    (void)state;
     step_of(&q, graph, per_stage, &one);
     step_of(&q, graph, per_stage, &two);
     assert_string_equal(one, two);
     free(one);
     free(two);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dlrm),
-        cmocka_unit_test(test_candle),
-        cmocka_unit_test(test_it_repeats),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

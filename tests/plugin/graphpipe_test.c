@@ -4,14 +4,7 @@
  * planning with the scheduler that runs branches side by side and with one that does not.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "ask_rig.h"
 
@@ -41,9 +34,7 @@ static double bottleneck(const struct rig_case *c, const char *options)
     struct pst_error err;
     double us;
 
-    if (ask(c, options, NULL, &result, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(ask(c, options, NULL, &result, &err), &err);
     us = result.bottleneck_ns / 1000;
     pst_partition_result_finish(&result);
     return us;
@@ -104,7 +95,7 @@ static const uint32_t other[][2] = {{0, 1}, {0, 2}, {1, 3}, {1, 4}, {2, 4}, {3, 
 #define FAMILY "{\"refine\": false}"
 
 /* Family, any plan, chain. */
-static void test_examples(void **state)
+TEST(test_examples)
 {
     static const uint32_t four[][2] = {{0, 1}, {0, 2}, {0, 3}, {0, 4},
                                        {1, 5}, {2, 5}, {3, 5}, {4, 5}};
@@ -113,7 +104,6 @@ static void test_examples(void **state)
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     graph(&g, 6, forked, 6, TAU(1, 4, 2, 1, 1, 1));
     c = rig_case_of(&g);
     c.devices = 2;
@@ -155,7 +145,7 @@ static void test_examples(void **state)
    the one with the shortest step. By hand, a quarter of each time is forward: T is 8, of image, and
    on its own it never waits: forward to 2 and to 4, and the join is through by 3. With text and the
    join in one stage forward goes from 2 to 3.75, backward to 9, and image waits from 4 to 9. */
-static void test_towers(void **state)
+TEST(test_towers)
 {
     static const uint32_t edges[][2] = {{0, 2}, {1, 2}};
     struct pst_partition_result result;
@@ -163,7 +153,6 @@ static void test_towers(void **state)
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     graph(&g, 3, edges, 2, TAU(6, 8, 1));
     for (uint32_t v = 0; v < 3; v++) {
         g.saved[v] = 2;
@@ -180,14 +169,13 @@ static void test_towers(void **state)
 
 /* What is asked of it without options: of small problems the optimum of all partitions, and none is
    refused that has one. */
-static void test_small_ones(void **state)
+TEST(test_small_ones)
 {
     static const char *const kinds[] = {"branches", "nested", "layered", "random"};
     const uint64_t seed = 1601;
     uint64_t rng = seed;
     uint32_t n_fit = 0, n_none = 0, n_beyond = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 216; round++) {
         uint32_t n = (uint32_t)rig_draw(&rng, 3, 7), lens[3];
@@ -241,14 +229,13 @@ static double remark(const struct pst_partition_result *result, const char *key)
 
 /* Two branches, 8 us per micro-batch: 4 samples are best and fit only because stages are a graph.
  */
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
     struct pst_partition_result result;
     struct pst_error err;
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     c = rig_two_branches(&g, 8);
     c.batch = 64;
     c.sizes = sizes;
@@ -279,12 +266,11 @@ static void test_sizes(void **state)
 
 /* No rule reduces this graph, and what rewriting leaves has no even cut; orders find it: 8 + 7 and
    4 + 2 + 8 + 1. Choosing a size for each stage must not lose that. */
-static void test_per_stage_no_worse(void **state)
+TEST(test_per_stage_no_worse)
 {
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     graph(&g, 6, other, 7, TAU(8, 7, 4, 2, 8, 1));
     c = rig_case_of(&g);
     c.devices = 2;
@@ -297,12 +283,11 @@ static void test_per_stage_no_worse(void **state)
     rig_graph_finish(&g);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     graph(&g, 6, other, 7, TAU(1, 1, 1, 1, 3, 1));
     c = rig_case_of(&g);
     c.devices = 3;
@@ -315,13 +300,12 @@ static void test_refusals(void **state)
 }
 
 /* Replicas by option: one chain of two operators on four devices. */
-static void test_degrees(void **state)
+TEST(test_degrees)
 {
     static const uint32_t degrees[] = {1, 2, 4};
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     rig_chain(&g, 2);
     g.tau[0] = g.tau[1] = 12;
     g.weight[1] = 40;
@@ -343,14 +327,13 @@ static void test_degrees(void **state)
 
 /* With a scheduler of graphs the first stages hold 3 micro-batches; with 1F1B the very first 5,
    and where that is too much a chain of fewer stages is planned. */
-static void test_planned(void **state)
+TEST(test_planned)
 {
     struct pst_partition_result result;
     struct pst_error err;
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     c = rig_two_branches(&g, 0);
     c.memory = 8;
     assert_int_equal(ask(&c, NULL, "per-stage", &result, &err), PST_OK);
@@ -364,20 +347,4 @@ static void test_planned(void **state)
     }
     pst_partition_result_finish(&result);
     rig_graph_finish(&g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_towers),
-        cmocka_unit_test(test_small_ones),
-        cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_per_stage_no_worse),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_degrees),
-        cmocka_unit_test(test_planned),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,12 +7,7 @@
 #include "planner/state.h"
 #include "plugin_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 static void planner_init(struct pst_planner *planner, struct pst_graph *graph,
                          const char *scheduler, const char *options)
@@ -28,10 +23,8 @@ static void planner_init(struct pst_planner *planner, struct pst_graph *graph,
     planner->counted = counted;
     planner->device_of = device_of;
     planner->n_devices = 8;
-    if (plugin_rig_open("scheduler", scheduler, options, &context, &planner->scheduler, &err) !=
-        PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(plugin_rig_open("scheduler", scheduler, options, &context, &planner->scheduler, &err),
+              &err);
 }
 
 static void planner_finish(struct pst_planner *planner)
@@ -85,19 +78,16 @@ static uint32_t held(struct pst_planner *planner, uint32_t stage, uint32_t n_sta
     struct pst_held answer = {.size = sizeof answer};
     struct pst_error err;
 
-    if (pst_planner_held(planner, &place, &answer, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_planner_held(planner, &place, &answer, &err), &err);
     assert_int_equal(answer.weight_versions, 1);
     return answer.microbatches;
 }
 
-static void test_counting_agrees_with_telling(void **state)
+TEST(test_counting_agrees_with_telling)
 {
     static const char *const schedulers[][2] = {
         {"gpipe", ""}, {"1f1b", ""}, {"1f1b", "eager = true"}, {"1f1b", "split = true"}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof schedulers / sizeof schedulers[0]; i++) {
         struct pst_graph graph = {.n_ops = 0};
         struct pst_planner planner;
@@ -120,12 +110,11 @@ static void test_counting_agrees_with_telling(void **state)
     }
 }
 
-static void test_what_was_counted_is_the_least(void **state)
+TEST(test_what_was_counted_is_the_least)
 {
     struct pst_graph graph = {.n_ops = 0};
     struct pst_planner planner;
 
-    (void)state;
     planner_init(&planner, &graph, "1f1b", "");
     assert_int_equal(held(&planner, 1, 4, 8), 3);
     planner.counted[1] = 5;
@@ -136,14 +125,13 @@ static void test_what_was_counted_is_the_least(void **state)
 }
 
 /* One order says what all stages hold, and what of it is late; asked again it is not made again. */
-static void test_one_order_for_all_stages(void **state)
+TEST(test_one_order_for_all_stages)
 {
     struct pst_graph graph = {.n_ops = 0};
     struct pst_planner planner;
     struct pst_error err;
     bool splits = true;
 
-    (void)state;
     planner_init(&planner, &graph, "zb-h1", "");
     silence(&planner);
     planner.batch = 8;
@@ -165,14 +153,13 @@ static void test_one_order_for_all_stages(void **state)
  * ZB-H1 on p devices: all hold p micro-batches, of which device d has p - d before their B, as in
  * 1F1B, and d that wait for W. In ZB-H2 2p - 1, 2(p - d) - 1 of them before B. 1F1B has no W.
  */
-static void test_late(void **state)
+TEST(test_late)
 {
     static const struct {
         const char *id;
         uint32_t late; /* of each device behind the first */
     } rows[] = {{"zb-h1", 1}, {"zb-h2", 2}, {"1f1b", 0}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct pst_graph graph = {.n_ops = 0};
         struct pst_topology topology = {.size = sizeof topology, .min_microbatches = 1};
@@ -200,16 +187,4 @@ static void test_late(void **state)
         }
         planner_finish(&planner);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counting_agrees_with_telling),
-        cmocka_unit_test(test_what_was_counted_is_the_least),
-        cmocka_unit_test(test_one_order_for_all_stages),
-        cmocka_unit_test(test_late),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,13 +51,11 @@ static inline void expect(const char *toml, const char *kind, int exit_code, con
 
 static inline int with_gallery(void **state)
 {
-    (void)state;
     return setenv("PENSTOCK_PLUGIN_PATH", GALLERY, 1);
 }
 
 static inline int without_gallery(void **state)
 {
-    (void)state;
     return unsetenv("PENSTOCK_PLUGIN_PATH");
 }
 

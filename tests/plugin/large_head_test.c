@@ -6,14 +6,7 @@
  */
 #include "job_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "test.h"
 
 #define VPIPE "[partitioner]\nuse = \"vpipe\"\n[[memopt]]\nuse = \"vpipe\"\n"
 #define DAWN  "[partitioner]\nuse = \"dawnpiper\"\n[[memopt]]\nuse = \"dawnpiper\"\n"
@@ -31,9 +24,7 @@ static bool fits(const char *scheduler, uint64_t memory, const char *strategies)
              "clip = 0\n[cluster]\ndevices = 4\nmemory = %llu\nhost_bandwidth = 1000000000\n"
              "[scheduler]\nuse = \"%s\"\n%s",
              (unsigned long long)memory, scheduler, strategies);
-    if (job_rig_init(&rig, toml) != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(job_rig_init(&rig, toml), &rig.err);
     rig.job.advice = PST_ADVICE_NONE;
     st = pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err);
     pst_planned_finish(&planned);
@@ -49,22 +40,12 @@ static void check(const char *scheduler, uint64_t memory)
     assert_true(fits(scheduler, memory, DAWN));
 }
 
-static void test_synchronous(void **state)
+TEST(test_synchronous)
 {
-    (void)state;
     check("1f1b", 10958064);
 }
 
-static void test_asynchronous(void **state)
+TEST(test_asynchronous)
 {
-    (void)state;
     check("2bw", 13529736);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_synchronous),
-                                       cmocka_unit_test(test_asynchronous)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,7 @@
  * once for every row of their tables; once they are told so, at whichever time, they end with
  * PST_ERR_CANCELLED, and are as good as before when they are asked again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -19,7 +14,6 @@ static uint64_t polls, stop_at; /* stop_at 0: never */
 
 static bool is_cancelled(void *impl)
 {
-    (void)impl;
     polls++;
     return stop_at != 0 && polls >= stop_at;
 }
@@ -105,9 +99,7 @@ static void try_optimizer(const struct optimizer *o)
     struct stage s;
     uint64_t all, step;
 
-    if (plugin_rig_open("memopt", o->id, o->options, &context, &instance, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(plugin_rig_open("memopt", o->id, o->options, &context, &instance, &err), &err);
     make_stage(&s, o->nodes);
     first = ask_both(instance, &s, 0);
     all = polls;
@@ -131,17 +123,9 @@ static void try_optimizer(const struct optimizer *o)
     pst_instance_destroy(instance);
 }
 
-static void test_all(void **state)
+TEST(test_all)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
         try_optimizer(&optimizers[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,12 +5,7 @@
  */
 #include "planner/eval.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -43,14 +38,13 @@ static uint64_t offloaded_of(const struct stage *s, const char *plan)
     return bytes;
 }
 
-static void test_random_stages(void **state)
+TEST(test_random_stages)
 {
     const uint64_t seed = 77;
     struct pst_instance *instances[ROWS];
     uint32_t used[ROWS] = {0}, decided = 0;
     uint64_t counter = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (size_t i = 0; i < ROWS; i++) {
         instances[i] = open_memopt(rows[i].id, rows[i].options);
@@ -96,11 +90,4 @@ static void test_random_stages(void **state)
         assert_true(used[i] > 0);
         pst_instance_destroy(instances[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_stages)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

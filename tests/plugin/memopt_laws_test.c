@@ -3,12 +3,7 @@
  * What holds for the best plan of any stage: more memory, faster links and fewer micro-batches do
  * no harm, units do not matter, bounds bound. For exact, and for dawnpiper where it is exact.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -21,7 +16,6 @@ static struct pst_instance *solvers[2];
 
 static int open_solvers(void **state)
 {
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     solvers[0] = open_memopt("exact", "");
     solvers[1] = open_memopt("dawnpiper", PLAIN);
@@ -30,7 +24,6 @@ static int open_solvers(void **state)
 
 static int close_solvers(void **state)
 {
-    (void)state;
     pst_instance_destroy(solvers[0]);
     pst_instance_destroy(solvers[1]);
     return 0;
@@ -92,9 +85,8 @@ static void expect_no_rise(struct stage *before, struct stage *after)
     }
 }
 
-static void test_more_of_everything(void **state)
+TEST(test_more_of_everything)
 {
-    (void)state;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         struct stage s, t;
 
@@ -121,9 +113,8 @@ static void test_more_of_everything(void **state)
     }
 }
 
-static void test_units(void **state)
+TEST(test_units)
 {
-    (void)state;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         uint64_t before[2];
         struct stage s;
@@ -161,9 +152,8 @@ static void test_units(void **state)
     }
 }
 
-static void test_ends(void **state)
+TEST(test_ends)
 {
-    (void)state;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         struct stage s;
 
@@ -183,9 +173,8 @@ static void test_ends(void **state)
     }
 }
 
-static void test_links(void **state)
+TEST(test_links)
 {
-    (void)state;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         uint64_t hybrid[2], replays[2], slow[2], total = 0;
         struct stage s;
@@ -216,9 +205,8 @@ static void test_links(void **state)
 }
 
 /* A node as two halves gives every plan of before, and more. */
-static void test_halves(void **state)
+TEST(test_halves)
 {
-    (void)state;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         uint32_t split;
         struct stage s, t;
@@ -243,9 +231,8 @@ static void test_halves(void **state)
 }
 
 /* bound <= price <= everything replayed; the same question twice. */
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
-    (void)state;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         struct stage s;
         uint64_t most = 0;
@@ -276,14 +263,13 @@ static void test_bounds(void **state)
 /* Whoever states a bound: of stages with nodes that take no time or no bytes, that must stay, that
    are decided about, on links of any speed, no plan that fits is shorter. Rules of an optimizer's
    own (which tensors are too small to move) bind its bound as well: here none has any. */
-static void test_bounds_of_odd_stages(void **state)
+TEST(test_bounds_of_odd_stages)
 {
     static const char *const ids[] = {"none",  "full",  "selective", "sqrt",  "rotor",  "offload",
                                       "vpipe", "exact", "dawnpiper", "bpipe", "adapipe"};
     static const uint64_t speeds[] = {0, 1, 1000000000, UINT64_C(1) << 60};
     uint32_t n_bounds = 0, n_tight = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         struct pst_instance *instance =
             open_memopt(ids[i], strcmp(ids[i], "dawnpiper") == 0 ? PLAIN : "");
@@ -330,12 +316,11 @@ static void test_bounds_of_odd_stages(void **state)
 }
 
 /* What cannot be, or hardly: an answer, or a word of explanation. */
-static void test_absurd(void **state)
+TEST(test_absurd)
 {
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     stage_init(&s, 0, 0, 0); /* none in flight counts as one */
     add_link(&s, 0, 0, 0);
     for (uint32_t i = 0; i < 2; i++) {
@@ -359,18 +344,4 @@ static void test_absurd(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_more_of_everything),
-        cmocka_unit_test(test_units),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_links),
-        cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_bounds_of_odd_stages),
-        cmocka_unit_test(test_absurd),
-    };
-
-    return cmocka_run_group_tests(tests, open_solvers, close_solvers);
-}
+TEST_GROUP(open_solvers, close_solvers)

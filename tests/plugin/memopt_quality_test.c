@@ -3,12 +3,7 @@
  * exact against enumeration, and dawnpiper and adapipe against exact, on random stages with little
  * memory.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -54,13 +49,12 @@ static void tight_stage(struct stage *s, uint32_t low, uint32_t high, bool link)
     s->view.capacity_bytes = least + (keep - least) * between(0, 60) / 100;
 }
 
-static void test_exact(void **state)
+TEST(test_exact)
 {
     static const char *const options[] = {"method = \"enumerate\"", "method = \"branch\"",
                                           "method = \"auto\"", "method = \"chain\""};
     uint32_t infeasible = 0;
 
-    (void)state;
     seed = 39;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t round = 0; round < 240; round++) {
@@ -161,38 +155,23 @@ static void policies(bool link, uint32_t rounds, uint32_t low, uint32_t high)
     pst_instance_destroy(capuchin);
 }
 
-static void test_replay(void **state)
+TEST(test_replay)
 {
-    (void)state;
     seed = 284;
     policies(false, 280, 5, 9);
 }
 
-static void test_hybrid(void **state)
+TEST(test_hybrid)
 {
-    (void)state;
     seed = 309;
     policies(true, 300, 5, 9);
 }
 
 /* Larger ones: 13 nodes and replays, 10 nodes and both. */
-static void test_larger(void **state)
+TEST(test_larger)
 {
-    (void)state;
     seed = 13;
     policies(false, 50, 13, 13);
     seed = 10;
     policies(true, 20, 10, 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_replay),
-        cmocka_unit_test(test_hybrid),
-        cmocka_unit_test(test_larger),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,12 @@
  */
 #include "planner/eval.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
+
+/* Without margins: every tensor that has the time, the whole link. */
+#define PLAIN "min_windows = 0\nlink_target = 1.0\nslot_filter = false\nmin_swap_bytes = 0\n"
 
 static bool may_drop(const char *id)
 {
@@ -24,21 +22,19 @@ static bool may_drop(const char *id)
  * better than the best; everything kept where that fits; a larger capacity is never slower for
  * sqrt, which proposes the same plans whatever the capacity.
  */
-static void test_random_stages(void **state)
+TEST(test_random_stages)
 {
     static const struct {
         const char *id, *options;
     } rows[] = {{"sqrt", ""},
                 {"selective", "classes = \"*\"\nauto = true"},
-                {"offload", "min_windows = 0\nlink_target = 1.0\nslot_filter = false\n"
-                            "min_swap_bytes = 0\n"},
+                {"offload", PLAIN},
                 {"vpipe", "min_swap_bytes = 0\n"}};
     const uint64_t seed = 4711;
     uint64_t counter = 0;
     uint32_t fit[4] = {0}, possible = 0;
     struct pst_instance *instances[4];
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < 4; i++) {
         instances[i] = open_memopt(rows[i].id, rows[i].options);
@@ -85,9 +81,38 @@ static void test_random_stages(void **state)
     assert_true(fit[3] * 10 > possible * 6);
 }
 
+/* Fits exactly where some choice within the link does, and never takes time. */
+TEST(test_offload_against_enumeration)
+{
+    const uint64_t seed = 17;
+    uint64_t counter = 0;
+    uint32_t fitting = 0;
+
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int round = 0; round < 400; round++) {
+        struct memopt_answer answer;
+        struct optimum best;
+        struct stage s;
+
+        random_stage(&s, 8, seed, &counter);
+        best = enumerate(&s, "K");
+        s.view.capacity_bytes = best.least_peak - draw(seed, &counter, 25) * best.least_peak / 50;
+        best = enumerate(&s, "KS");
+        answer = ask_once("offload", PLAIN, &s);
+        assert_int_equal(answer.status == PST_OK, best.fits && best.extra == 0);
+        fitting += answer.status == PST_OK;
+        if (answer.status == PST_OK) {
+            assert_int_equal(answer.value.extra_ns, 0);
+            assert_null(strchr(answer.plan, 'R'));
+        }
+    }
+    print_message("%u fit\n", fitting);
+    assert_in_range(fitting, 100, 380);
+}
+
 /* Everything is kept where that fits, to the byte, also where replays take no time and links any.
  */
-static void test_kept_where_it_fits(void **state)
+TEST(test_kept_where_it_fits)
 {
     static const struct {
         const char *id, *options;
@@ -103,7 +128,6 @@ static void test_kept_where_it_fits(void **state)
     const uint64_t seed = 4713;
     uint64_t counter = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct pst_instance *instance = open_memopt(rows[i].id, rows[i].options);
@@ -132,7 +156,7 @@ static void test_kept_where_it_fits(void **state)
 }
 
 /* Who says no names a capacity, and with that the answer is yes. */
-static void test_enough(void **state)
+TEST(test_enough)
 {
     static const struct {
         const char *id, *options;
@@ -143,7 +167,6 @@ static void test_enough(void **state)
     const uint64_t seed = 4712;
     uint64_t counter = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct pst_instance *instance = open_memopt(rows[i].id, rows[i].options);
@@ -182,11 +205,10 @@ static void test_enough(void **state)
 }
 
 /* Nothing, everything, absurd sizes: an answer or a refusal with reasons. */
-static void test_absurd_stages(void **state)
+TEST(test_absurd_stages)
 {
     static const char *const ids[] = {"none", "full", "sqrt", "selective", "offload", "vpipe"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         struct memopt_answer answer;
         struct stage s;
@@ -212,16 +234,4 @@ static void test_absurd_stages(void **state)
         answer = ask_once(ids[i], "", &s);
         assert_int_equal(answer.status, PST_OK); /* nothing fits into nothing */
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_stages),
-        cmocka_unit_test(test_kept_where_it_fits),
-        cmocka_unit_test(test_enough),
-        cmocka_unit_test(test_absurd_stages),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * none and full: which nodes are dropped, what the plans cost, what a replay may not do.
+ * What a problem file cannot say: nodes with flags, nodes that somebody decided about before,
+ * stages of a pipeline. e2e/memopt_test.txt has the examples that it can.
  */
 #include "planner/eval.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -47,63 +43,10 @@ static const char *plan(struct stage *s, const char *id, const char *options)
     return answer.plan;
 }
 
-static void test_none(void **state)
+TEST(test_what_is_never_dropped)
 {
     struct stage s;
 
-    (void)state;
-    begin(&s, 0, 2, 3);
-    add_chain(&s, "0011");
-    assert_string_equal(plan(&s, "none", ""), "KKKK");
-    s.view.capacity_bytes = 26; /* one less than 3 x (1 + 8) */
-    assert_string_equal(plan(&s, "none", ""), "KKKK");
-    s.nodes[1].action = PST_ACTION_RECOMPUTE;
-    assert_string_equal(plan(&s, "none", ""), "KRKK");
-}
-
-static void test_whole_stages(void **state)
-{
-    struct stage s;
-    struct memopt_answer answer;
-
-    (void)state;
-    begin(&s, 0, 2, 3);
-    add_chain(&s, "0011");
-    assert_string_equal(plan(&s, "full", ""), "RRRR");
-    answer = ask_once("full", "", &s);
-    assert_int_equal(answer.price.peak_bytes, 11); /* 3 inputs of 1, one micro-batch of 8 */
-    assert_int_equal(answer.price.period_ns, 16);
-
-    /* The last stage with one micro-batch keeps all: its backward follows at once. */
-    begin(&s, 1, 2, 1);
-    add_chain(&s, "0011");
-    assert_string_equal(plan(&s, "full", ""), "KKKK");
-    assert_string_equal(plan(&s, "full", "skip_last = false"), "RRRR");
-    s.view.in_flight = 2;
-    assert_string_equal(plan(&s, "full", ""), "RRRR");
-}
-
-static void test_layers(void **state)
-{
-    struct stage s;
-
-    (void)state;
-    begin(&s, 0, 2, 3);
-    add_chain(&s, "00011122");
-    assert_string_equal(plan(&s, "full", "unit = \"layer\""), "RRKRRKRK");
-    assert_string_equal(plan(&s, "full", "unit = \"layer\"\nevery = 2"), "RRRRRKRK");
-    assert_string_equal(plan(&s, "full", "unit = \"layer\"\nevery = 99"), "RRRRRRRK");
-    s.view.stage = 1;
-    s.view.in_flight = 1;
-    assert_string_equal(plan(&s, "full", "unit = \"layer\""), "RRKRRKKK");
-    assert_string_equal(plan(&s, "full", "unit = \"layer\"\nskip_last = false"), "RRKRRKRK");
-}
-
-static void test_what_is_never_dropped(void **state)
-{
-    struct stage s;
-
-    (void)state;
     begin(&s, 0, 2, 2);
     add_chain(&s, "000000");
     s.nodes[2].flags = PST_NODE_NO_RECOMPUTE;
@@ -139,13 +82,64 @@ static void test_what_is_never_dropped(void **state)
     assert_string_equal(plan(&s, "full", ""), "RRKK");
 }
 
+TEST(test_selective)
+{
+    static const char *const kinds[] = {"layernorm", "scores", "softmax", "linear"};
+    struct stage s;
+
+    begin(&s, 0, 2, 2);
+    add_chain(&s, "000011112222");
+    for (uint32_t v = 0; v < 12; v++) {
+        s.nodes[v].op = kinds[v % 4];
+    }
+    s.nodes[2].flags = PST_NODE_NO_RECOMPUTE;
+    s.nodes[5].action = PST_ACTION_OFFLOAD;
+    s.view.link_bytes_per_s = 1000000000;
+    assert_string_equal(plan(&s, "selective", ""), "KRKKKSRKKRRK");
+    for (uint32_t v = 0; v < 12; v++) { /* nobody knows their kind */
+        s.nodes[v].op = NULL;
+    }
+    assert_string_equal(plan(&s, "selective", ""), "KKKKKSKKKKKK");
+}
+
+TEST(test_what_was_sent_before_takes_its_part)
+{
+    static const char *const options = "min_windows = 0\nlink_target = 1.0\nslot_filter = false\n"
+                                       "min_swap_bytes = 0\n";
+    static const uint64_t rows[][3] = {{1, 2, 8}, {6, 12, 4}, {1, 2, 6}, {4, 8, 2}};
+    struct memopt_answer answer;
+    struct stage s;
+
+    stage_init(&s, 4, 10, 2);
+    for (uint32_t v = 0; v < 4; v++) {
+        add_link(&s, rows[v][0], rows[v][1], rows[v][2]);
+    }
+    s.view.link_bytes_per_s = 250000000; /* 9 bytes a period: 1 is left beside 8 */
+    s.nodes[0].action = PST_ACTION_OFFLOAD;
+    s.view.capacity_bytes = 81;
+    answer = ask_once("offload", options, &s);
+    assert_int_equal(answer.status, PST_ERR_INFEASIBLE);
+    assert_non_null(strstr(answer.message, "(82 bytes)"));
+}
+
+TEST(test_ratios_of_stages)
+{
+    static const char *const plans[] = {"RRRRRRRRRRRR", "KKKKKKKKKRRR", "KKKKKKKKKKKK"};
+    struct stage s;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        begin(&s, i, 3, 3);
+        add_chain(&s, "000011112222");
+        assert_string_equal(plan(&s, "vpipe", "mode = \"ratio\"\nratio = \"1,.25, 0\""), plans[i]);
+    }
+}
+
 /* On any graph the answer is legal (plan() above asserts it) and respects flags. */
-static void test_random_stages(void **state)
+TEST(test_random_stages)
 {
     const uint64_t seed = 31;
     uint64_t counter = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 300; round++) {
         struct stage s;
@@ -166,15 +160,4 @@ static void test_random_stages(void **state)
             assert_false(text[v] == 'R' && s.nodes[v].flags != 0);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_none),          cmocka_unit_test(test_whole_stages),
-        cmocka_unit_test(test_layers),        cmocka_unit_test(test_what_is_never_dropped),
-        cmocka_unit_test(test_random_stages),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,14 +10,7 @@
 #include "sim/sim.h"
 #include "train/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "test.h"
 
 #include "base/philox.h"
 
@@ -97,9 +90,7 @@ static struct answer plan(const struct question *q, const char *strategies,
              q->layers, q->width, 4 * q->devices * q->microbatch, q->microbatch, q->devices,
              (unsigned long long)q->memory, (unsigned long long)q->link, strategies);
     st = job_rig_init(&rig, toml);
-    if (st != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(st, &rig.err);
     rig.job.advice = PST_ADVICE_NONE;
     st = pst_planner_run_timed(&rig.job, rig.graph, &rig.cluster, &rig.cost, clock, NULL, &planned,
                                &rig.err);
@@ -160,11 +151,10 @@ static void check_round(uint32_t round, struct counts *counts)
 }
 
 /* Two seeds: that the paper's way wins is rare, so it is asked of both together. */
-static void test_defaults(void **state)
+TEST(test_defaults)
 {
     struct counts counts = {.fitted = 0};
 
-    (void)state;
     for (seed = 811; seed <= 812; seed++) {
         print_message("seed %llu\n", (unsigned long long)seed);
         draws = 0;
@@ -180,11 +170,10 @@ static void test_defaults(void **state)
 
 /* What layouts tell about estimates is used for cuts, where there is a clock that says whether they
    are better. */
-static void test_once_more(void **state)
+TEST(test_once_more)
 {
     uint32_t fitted = 0, shorter = 0;
 
-    (void)state;
     for (uint32_t round = 0; round < 12; round++) {
         struct question q = {.layers = between(4, 8),
                              .width = 64 * between(1, 2),
@@ -205,14 +194,4 @@ static void test_once_more(void **state)
     }
     print_message("%u fit, steps of %u are shorter\n", fitted, shorter);
     assert_true(fitted > 6 && shorter > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_once_more),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,14 +8,7 @@
 #include "sim/sim.h"
 #include "train/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "test.h"
 
 static uint64_t step_ns(uint64_t memory)
 {
@@ -31,14 +24,11 @@ static uint64_t step_ns(uint64_t memory)
              "stages = \"wte,wpe,embed*,h.0.*;h.1.*,h.2.*;h.3.*,ln_f,lm_head;*\"\n"
              "[scheduler]\nuse = \"zb-auto\"\n[[memopt]]\nuse = \"none\"\n",
              (unsigned long long)memory);
-    if (job_rig_init(&rig, toml) != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(job_rig_init(&rig, toml), &rig.err);
     rig.job.advice = PST_ADVICE_NONE;
-    if (pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err) !=
-        PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(
+        pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err),
+        &rig.err);
     assert_int_equal(pst_predict_step(planned.plan, rig.graph, &rig.cost, false, &ns, &rig.err),
                      PST_OK);
     pst_planned_finish(&planned);
@@ -48,21 +38,13 @@ static uint64_t step_ns(uint64_t memory)
 
 /* Everywhere from the least memory on there is a plan, that of less memory if there is no other;
    and buffers that the largest pass covers take no room from an order. */
-static void test_steps(void **state)
+TEST(test_steps)
 {
     uint64_t ns[46];
 
-    (void)state;
     for (uint64_t m = 16; m < 46; m++) {
         ns[m] = step_ns(m * 1000000);
         assert_true(ns[m] <= ns[16]);
     }
     assert_true(ns[21] < ns[16] * 3 / 4); /* one micro-batch more under way */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

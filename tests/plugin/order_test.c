@@ -64,13 +64,12 @@ static void compare(const struct schedule_run *run)
     order_finish(&order);
 }
 
-static void test_times_and_peaks(void **state)
+TEST(test_times_and_peaks)
 {
     static const char *const ids[] = {"gpipe",      "1f1b", "zb-h2",     "interleaved-zb",
                                       "looped-bfs", "zbv",  "dualpipev", "1f1b-v"};
     uint64_t counter = 0;
 
-    (void)state;
     print_message("seed 3\n");
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         for (uint32_t p = 1; p <= 6; p++) {
@@ -86,7 +85,6 @@ static void test_times_and_peaks(void **state)
 /* Times so long that they do not add up stay at the end of the scale. */
 static void huge(struct pst_solo *solo, void *context)
 {
-    (void)context;
     for (uint32_t s = 0; s < solo->in.n_stages; s++) {
         solo->stages[s].forward_ns = UINT64_MAX - 1;
         solo->stages[s].saved_bytes = UINT64_MAX / 2;
@@ -102,13 +100,12 @@ static pst_status evaluate(const struct order *order)
     return st;
 }
 
-static void test_orders_that_cannot_run(void **state)
+TEST(test_orders_that_cannot_run)
 {
     struct schedule_run run = SCHEDULE("1f1b", .p = 2, .m = 3);
     struct order order;
     struct order_op *ops;
 
-    (void)state;
     fill(&order, &run);
     ops = order.lists[1].ops;
     assert_int_equal(evaluate(&order), PST_OK);
@@ -129,13 +126,12 @@ static void test_orders_that_cannot_run(void **state)
     schedule_run_free(&run);
 }
 
-static void test_huge_times(void **state)
+TEST(test_huge_times)
 {
     struct schedule_run run = SCHEDULE("1f1b", .p = 2, .m = 3);
     struct order order;
     struct order_times times;
 
-    (void)state;
     huge(&run.solo, NULL);
     fill(&order, &run);
     assert_int_equal(order_evaluate(&order, &times), PST_OK);
@@ -174,7 +170,7 @@ static pst_status tell_pair(struct pst_schedule_out *out, uint32_t device, uint3
     return st == PST_OK ? tell(out, device, pass_b, stage_b, mb_b) : st;
 }
 
-static void test_emission(void **state)
+TEST(test_emission)
 {
     struct schedule_run run = SCHEDULE("1f1b", .p = 2, .m = 1);
     struct told told = {""};
@@ -182,7 +178,6 @@ static void test_emission(void **state)
         .size = sizeof out, .impl = &told, .emit = tell, .pair = tell_pair};
     struct order order;
 
-    (void)state;
     assert_int_equal(order_init(&order, &run.solo.in), PST_OK);
     assert_int_equal(order_add(&order, 1, PST_PASS_F, 1, 0), PST_OK);
     assert_int_equal(order_add(&order, 1, PST_PASS_BW, 1, 0), PST_OK);
@@ -196,16 +191,4 @@ static void test_emission(void **state)
     assert_string_equal(told.text, "0:W0.9 ");
     order_finish(&order);
     schedule_run_free(&run);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times_and_peaks),
-        cmocka_unit_test(test_orders_that_cannot_run),
-        cmocka_unit_test(test_huge_times),
-        cmocka_unit_test(test_emission),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,8 +35,8 @@ static inline struct world *world_of(const struct pst_host *host)
     return pst_host_instance(host)->context.impl;
 }
 
-static inline pst_status compute(const struct pst_host *host, const uint32_t *nodes, uint32_t n_nodes,
-                          uint32_t samples, struct pst_times *ret_times)
+static inline pst_status compute(const struct pst_host *host, const uint32_t *nodes,
+                                 uint32_t n_nodes, uint32_t samples, struct pst_times *ret_times)
 {
     const struct world *w = world_of(host);
 
@@ -47,7 +47,8 @@ static inline pst_status compute(const struct pst_host *host, const uint32_t *no
     return PST_OK;
 }
 
-static inline uint64_t transfer_ns(const struct pst_host *host, uint64_t bytes, uint32_t from, uint32_t to)
+static inline uint64_t transfer_ns(const struct pst_host *host, uint64_t bytes, uint32_t from,
+                                   uint32_t to)
 {
     const struct world *w = world_of(host);
 
@@ -59,9 +60,6 @@ static inline uint64_t transfer_ns(const struct pst_host *host, uint64_t bytes, 
 
 static inline uint64_t allreduce_ns(const struct pst_host *host, uint64_t bytes, uint32_t n_ranks)
 {
-    (void)host;
-    (void)bytes;
-    (void)n_ranks;
     return 0;
 }
 
@@ -73,7 +71,7 @@ static inline uint32_t in_flight_of(const struct world *w, uint32_t stage, uint3
 }
 
 static inline pst_status in_flight(const struct pst_host *host, const struct pst_place *place,
-                            struct pst_held *ret_held)
+                                   struct pst_held *ret_held)
 {
     ret_held->microbatches = in_flight_of(world_of(host), place->stage, place->n_stages);
     ret_held->weight_versions = 1;
@@ -120,7 +118,7 @@ struct cost {
 };
 
 static inline struct cost cost_of(const struct world *w, uint32_t first, uint32_t end, uint32_t k,
-                           uint32_t size)
+                                  uint32_t size)
 {
     struct cost c = {0, 0};
 
@@ -136,8 +134,9 @@ static inline struct cost cost_of(const struct world *w, uint32_t first, uint32_
     return c;
 }
 
-static inline pst_status price(const struct pst_host *host, const struct pst_stage_question *question,
-                        struct pst_stage_price *ret_price)
+static inline pst_status price(const struct pst_host *host,
+                               const struct pst_stage_question *question,
+                               struct pst_stage_price *ret_price)
 {
     struct world *w = world_of(host);
     uint32_t first = question->nodes[0], end = first + question->n_nodes;
@@ -155,7 +154,8 @@ static inline bool cancelled(void *impl)
     return ((struct world *)impl)->stop;
 }
 
-static inline pst_status take_stage(struct pst_partition_out *out, const struct pst_stage_decl *decl)
+static inline pst_status take_stage(struct pst_partition_out *out,
+                                    const struct pst_stage_decl *decl)
 {
     struct world *w = out->impl;
 
@@ -239,7 +239,7 @@ static inline void world_finish(struct world *w)
 }
 
 static inline pst_status partition(struct world *w, const char *id, const char *options,
-                            struct pst_error *err)
+                                   struct pst_error *err)
 {
     static const struct pst_cost cost = {sizeof cost, compute, transfer_ns, allreduce_ns};
     static const struct pst_ask ask = {.size = sizeof ask, .in_flight = in_flight, .price = price};
@@ -249,9 +249,7 @@ static inline pst_status partition(struct world *w, const char *id, const char *
     struct pst_instance *instance = NULL;
     pst_status st = plugin_rig_open("partitioner", id, options, &context, &instance, err);
 
-    if (st != PST_OK) {
-        fail_msg("%s", err->message);
-    }
+    assert_ok(st, err);
     w->n_cut = 0;
     w->n_prices = 0;
     f = instance->plugin->get_interface(PST_PARTITIONER);

@@ -5,12 +5,7 @@
  */
 #include "plugin_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/philox.h"
 #include "base/util.h"
@@ -18,7 +13,7 @@
 
 /* --- uniform -----------------------------------------------------------------------------------*/
 
-static void test_uniform_sizes(void **state)
+TEST(test_uniform_sizes)
 {
     static const uint32_t expected[][6] = {/* nodes, stages, sizes */
                                            {6, 3, 2, 2, 2, 0},
@@ -28,7 +23,6 @@ static void test_uniform_sizes(void **state)
                                            {5, 1, 5}};
     struct pst_error err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         static struct world w;
 
@@ -44,12 +38,11 @@ static void test_uniform_sizes(void **state)
     }
 }
 
-static void test_more_stages_than_nodes(void **state)
+TEST(test_more_stages_than_nodes)
 {
     static const char *const ids[] = {"uniform", "chain-dp"};
     struct pst_error err;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         static struct world w;
 
@@ -62,12 +55,11 @@ static void test_more_stages_than_nodes(void **state)
 }
 
 /* A scheduler that wants its own number of stages gets it. */
-static void test_wanted_stages(void **state)
+TEST(test_wanted_stages)
 {
     static const char *const ids[] = {"uniform", "chain-dp"};
     struct pst_error err;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         static struct world w;
 
@@ -164,14 +156,13 @@ static void random_world(struct world *w, uint64_t seed, uint64_t *counter)
     }
 }
 
-static void test_chain_dp_against_every_cut(void **state)
+TEST(test_chain_dp_against_every_cut)
 {
     static const char *const options[] = {"comm = \"none\"", "comm = \"sum\"", "comm = \"max\""};
     const uint64_t seed = 4711;
     uint64_t counter = 0;
     uint32_t infeasible = 0, feasible = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 3000; round++) {
         static struct world w;
@@ -206,13 +197,12 @@ static void test_chain_dp_against_every_cut(void **state)
 
 /* Six nodes of time 6, results 2 8 40 8 2 2, a link of 2 bytes per tick: the cut in the middle
    costs a transfer of 20, more than the compute of 18, and is the best all the same. */
-static void test_transfers_decide(void **state)
+TEST(test_transfers_decide)
 {
     static const uint64_t bytes[] = {2, 8, 40, 8, 2, 2};
     static struct world w;
     struct pst_error err;
 
-    (void)state;
     world_init(&w, 2, 4);
     w.link_bytes_per_ns = 2;
     for (uint32_t v = 0; v < 6; v++) {
@@ -232,12 +222,11 @@ static void test_transfers_decide(void **state)
 }
 
 /* With four nodes of equal time memory alone decides: 1f1b holds two on the first stage. */
-static void test_memory_moves_the_cut(void **state)
+TEST(test_memory_moves_the_cut)
 {
     static struct world w;
     struct pst_error err;
 
-    (void)state;
     world_init(&w, 2, 8);
     for (int v = 0; v < 4; v++) {
         world_node(&w, 1, 0, 10);
@@ -261,12 +250,11 @@ static void test_memory_moves_the_cut(void **state)
 }
 
 /* Of several sizes the one whose step is shortest: bottleneck x (m - 1) + sum. */
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
     static struct world w;
     struct pst_error err;
 
-    (void)state;
     world_init(&w, 2, 8);
     w.in.batch = 8;
     w.sizes[0] = 4;
@@ -283,14 +271,13 @@ static void test_sizes(void **state)
     assert_int_equal(w.size, 1);
 }
 
-static void test_large_graphs_are_quick(void **state)
+TEST(test_large_graphs_are_quick)
 {
     const uint64_t seed = 9;
     static struct world w;
     struct pst_error err;
     uint64_t peak = 0;
 
-    (void)state;
     world_init(&w, 16, 64);
     for (uint32_t v = 0; v < 1000; v++) {
         struct pst_philox q = pst_philox(seed, 1, v);
@@ -318,20 +305,4 @@ static void test_large_graphs_are_quick(void **state)
     assert_true(w.n_prices < 1000 * 1001 / 2 / 10);
     w.stop = true;
     assert_int_equal(partition(&w, "chain-dp", "", &err), PST_ERR_CANCELLED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_uniform_sizes),
-        cmocka_unit_test(test_more_stages_than_nodes),
-        cmocka_unit_test(test_wanted_stages),
-        cmocka_unit_test(test_chain_dp_against_every_cut),
-        cmocka_unit_test(test_transfers_decide),
-        cmocka_unit_test(test_memory_moves_the_cut),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_large_graphs_are_quick),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ static void expect(const struct shape *shape, const char *options, uint64_t make
     schedule_run_free(&run);
 }
 
-static void test_chains(void **state)
+TEST(test_chains)
 {
     const struct shape same = {.n = 3, .samples = 16, .b = {4, 4, 4}};
     const struct shape mixed = {.n = 3, .samples = 16, .b = {1, 2, 4}};
@@ -86,14 +86,13 @@ static void test_chains(void **state)
         .n = 8, .samples = 64, .b = {1, 1, 1, 1, 2, 2, 2, 2}, .k = {2, 2, 2, 2, 1, 1, 1, 1}};
     const struct shape down_and_up = {.n = 3, .samples = 16, .b = {4, 1, 4}};
 
-    (void)state;
     expect(&same, NULL, 72, (const uint32_t[]){12, 8, 4});
     expect(&mixed, NULL, 66, (const uint32_t[]){10, 8, 4});
     expect(&resnet, NULL, 0, (const uint32_t[]){16, 14, 12, 10, 8, 6, 4, 2});
     expect(&down_and_up, NULL, 0, (const uint32_t[]){12, 8, 4});
 }
 
-static void test_graphs(void **state)
+TEST(test_graphs)
 {
     const struct shape diamond = {.n = 4,
                                   .samples = 8,
@@ -108,7 +107,6 @@ static void test_graphs(void **state)
                                  .n_links = 5,
                                  .links = {{0, 4}, {1, 4}, {2, 4}, {3, 4}, {4, 5}}};
 
-    (void)state;
     /* (N + depth - 1) * 3 */
     expect(&diamond, NULL, (8 + 3 - 1) * 3, (const uint32_t[]){3, 2, 2, 1});
     expect(&chain, NULL, (8 + 4 - 1) * 3, (const uint32_t[]){4, 3, 2, 1});
@@ -118,9 +116,8 @@ static void test_graphs(void **state)
 }
 
 /* With one size it is 1f1b, pass by pass; eager too; and k > 1 groups passes. */
-static void test_same_as_1f1b(void **state)
+TEST(test_same_as_1f1b)
 {
-    (void)state;
     for (uint32_t p = 1; p <= 6; p++) {
         for (uint32_t m = 1; m <= 10; m++) {
             static const char *const options[] = {NULL, "split=true", "eager=true"};
@@ -138,11 +135,10 @@ static void test_same_as_1f1b(void **state)
     }
 }
 
-static void test_groups(void **state)
+TEST(test_groups)
 {
     struct schedule_run run = SCHEDULE("per-stage", .options = "k=2", .p = 2, .m = 4);
 
-    (void)state;
     /* the last stage holds one group, the first one group more */
     assert_string_equal(run.csv, "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n"
                                  "1F0,1F1,1B0,1B1,1F2,1F3,1B2,1B3\n");
@@ -151,12 +147,11 @@ static void test_groups(void **state)
 
 /* Twice the samples cost the work of the samples that were added: no stage ever waits once the
    pipeline is full. For all chains of two to four stages of these sizes. */
-static void test_no_stall(void **state)
+TEST(test_no_stall)
 {
     static const uint32_t sizes[] = {1, 2, 4, 8};
     static const uint32_t ratios[][2] = {{2, 1}, {1, 1}, {1, 2}, {1, 3}};
 
-    (void)state;
     for (uint32_t n = 2; n <= 4; n++) {
         for (uint32_t code = 0; code < 1u << (2 * n); code++) {
             struct shape shape = {.n = n};
@@ -185,11 +180,10 @@ static void test_no_stall(void **state)
 
 /* Random stage graphs of mixed sizes: always a complete, legal order (the rig checks it), and
    refine never makes it slower. */
-static void test_random_graphs(void **state)
+TEST(test_random_graphs)
 {
     uint64_t random = 20261121;
 
-    (void)state;
     print_message("seed %lu\n", (unsigned long)random);
     for (uint32_t round = 0; round < 300; round++) {
         struct shape shape = {.samples = 32};
@@ -216,15 +210,4 @@ static void test_random_graphs(void **state)
         schedule_run_free(&plain);
         schedule_run_free(&refined);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chains),       cmocka_unit_test(test_graphs),
-        cmocka_unit_test(test_same_as_1f1b), cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_no_stall),     cmocka_unit_test(test_random_graphs),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

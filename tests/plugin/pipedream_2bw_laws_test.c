@@ -3,12 +3,7 @@
  * pipedream-2bw against every configuration and every cut, computed a second time here; and what
  * must hold whatever the problem is.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "../solo_rig.h"
 
@@ -182,12 +177,11 @@ static double ask(struct solo *s, const struct chain *p, uint32_t only,
     return solo_number(ret_result, "throughput_per_s") / 1e6;
 }
 
-static void test_every_configuration(void **state)
+TEST(test_every_configuration)
 {
     static struct solo s;
     uint32_t feasible = 0, n_kinds[3] = {0};
 
-    (void)state;
     state_ = 20210;
     print_message("seed %llu\n", (unsigned long long)state_);
     for (int round = 0; round < 1200; round++) {
@@ -217,11 +211,10 @@ static void test_every_configuration(void **state)
 }
 
 /* More memory never costs; the best of all sizes is the best of the bests of each. */
-static void test_laws(void **state)
+TEST(test_laws)
 {
     static struct solo s;
 
-    (void)state;
     state_ = 31;
     print_message("seed %llu\n", (unsigned long long)state_);
     for (int round = 0; round < 150; round++) {
@@ -249,12 +242,11 @@ static void test_laws(void **state)
 }
 
 /* Of a pipeline of equal blocks: min(w b / (c T_comp + T_pp), B / T_ar). */
-static void test_identity(void **state)
+TEST(test_identity)
 {
     static struct solo s;
     uint32_t pipelines = 0;
 
-    (void)state;
     state_ = 91;
     for (int round = 0; round < 2000; round++) {
         struct pst_partition_result result;
@@ -286,59 +278,14 @@ static void test_identity(void **state)
     assert_true(pipelines > 100);
 }
 
-/* Two servers of two: replicas together, or the stages of a pipeline. Two blocks of 1 s, 4 GB and
-   messages of 1 GB; 100 GB/s inside, 1 GB/s between; a batch of 8. */
-static void test_placement(void **state)
-{
-    static const double us[][2] = {{5e5, 5e5}};
-    static const struct {
-        const char *options;
-        double message, rate;
-        uint32_t second; /* rank of replica 1 of stage 0 */
-    } table[] = {
-        {"\"transfers\":\"per-boundary\"", 1e9, 2 / 3., 1}, /* boundary 2 s */
-        {"\"transfers\":\"paper\"", 1e9, 2 / 5., 1},        /* twice that */
-        {"\"transfers\":\"per-boundary\",\"placement\":\"pipeline-major\"", 1e9, 2 / 2.,
-         2}, /* ring
-of 8 s over 4 micro-batches */
-        {"\"transfers\":\"paper\",\"placement\":\"pipeline-major\"", 1e9, 2 / 2., 2},
-        {"\"transfers\":\"paper\"", 0, 2 / 1., 1},
-        {"\"transfers\":\"paper\",\"strict_width\":true", 0, 2 / 2., 1}, /* the ring is slow, too */
-    };
-    static struct solo s;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        struct pst_partition_result result;
-        struct pst_error err;
-        char options[256];
-
-        solo_init(&s, 2);
-        solo_blocks(&s, 1, sizes, us, 4e9, 0, table[i].message);
-        s.problem.n_devices = 4;
-        s.problem.node_size = 2;
-        s.problem.mini_batch = 8;
-        snprintf(options, sizeof options,
-                 "{\"bandwidth_high\":100000000000,\"bandwidth_low\":1000000000,%s}",
-                 table[i].options);
-        assert_int_equal(solo_ask(&s, "pipedream-2bw", options, &result, &err), PST_OK);
-        assert_int_equal(result.n_stages, 2);
-        solo_close(solo_number(&result, "throughput_per_s"), table[i].rate);
-        assert_int_equal(result.stages[0].ranks[0], 0);
-        assert_int_equal(result.stages[0].ranks[1], table[i].second);
-        pst_partition_result_finish(&result);
-    }
-}
-
 /* All divisors of 512 times ten sizes; with idle devices all pairs. Micro-batches of all pipelines
    together are at most the batch. */
-static void test_large(void **state)
+TEST(test_large)
 {
     static const uint32_t many[] = {1, 2, 4, 8, 16, 32, 64, 128};
     static double us[8][2];
     static struct solo s;
 
-    (void)state;
     for (int i = 0; i < 8; i++) {
         us[i][0] = us[i][1] = 10 + many[i];
     }
@@ -361,17 +308,4 @@ static void test_large(void **state)
         assert_true(solo_number(&result, "configurations") >= (idle ? 1000 : 200));
         pst_partition_result_finish(&result);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_configuration),
-        cmocka_unit_test(test_laws),
-        cmocka_unit_test(test_identity),
-        cmocka_unit_test(test_placement),
-        cmocka_unit_test(test_large),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

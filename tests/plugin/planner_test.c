@@ -2,26 +2,20 @@
  *
  * From TOML to a plan: what comes out, what is refused and whose fault it is.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/log.h"
 #include "job_expect.h"
 
-static void test_a_plan(void **state)
+TEST(test_a_plan)
 {
     struct pst_planned planned;
     struct job_rig rig;
 
-    (void)state;
-    if (job_rig_plan(&rig, MODEL TRAIN TWO CHAIN_DP ONE_F_ONE_B "[[memopt]]\nuse = \"none\"\n",
-                     &planned) != PST_OK) {
-        fail_msg("%s\n%s", rig.err.message, rig.err.details);
-    }
+    assert_ok(job_rig_plan(&rig,
+                           MODEL TRAIN TWO CHAIN_DP ONE_F_ONE_B "[[memopt]]\nuse = \"none\"\n",
+                           &planned),
+              &rig.err);
     assert_int_equal(planned.plan->n_stages, 2);
     assert_int_equal(planned.plan->n_devices, 2);
     assert_int_equal(planned.plan->stages[0].in_flight, 2);
@@ -43,7 +37,7 @@ static void test_a_plan(void **state)
 }
 
 /* Whatever the combination, a plan that the checker accepts; and twice the same. */
-static void test_combinations(void **state)
+TEST(test_combinations)
 {
     static const char *const models[] = {
         MODEL, "[model]\nuse = \"gpt\"\nlayers = 2\ndim = 16\nheads = 2\ncontext = 8\nvocab = "
@@ -58,7 +52,6 @@ static void test_combinations(void **state)
                                           "\nuse = \"none\"\n"};
     uint32_t n = 0;
 
-    (void)state;
     for (size_t a = 0; a < 2; a++) {
         for (size_t b = 0; b < 2; b++) {
             for (size_t c = 0; c < 4; c++) {
@@ -99,9 +92,7 @@ static uint64_t need_with(const char *toml)
     struct job_rig rig;
     uint64_t need = 0;
 
-    if (job_rig_plan(&rig, toml, &planned) != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(job_rig_plan(&rig, toml, &planned), &rig.err);
     for (uint32_t r = 0; r < planned.plan->n_devices; r++) {
         uint64_t bytes = planned.plan->devices[r].arena_bytes;
 
@@ -117,14 +108,13 @@ static uint64_t need_with(const char *toml)
     "[model]\nuse = \"gpt\"\nlayers = 4\ndim = 32\nheads = 2\ncontext = 32\nvocab = 64\n"          \
     "[data]\nkind = \"synthetic\"\n[train]\nbatch = 16\nmicrobatch = 2\n"
 
-static void test_capacity(void **state)
+TEST(test_capacity)
 {
     const char *strategies = "[partitioner]\nuse = \"uniform\"\n[scheduler]\nuse = \"gpipe\"\n";
     char toml[1024];
     struct pst_error err;
     uint64_t need;
 
-    (void)state;
     snprintf(toml, sizeof toml, "%s%s%s", GPT, strategies, "[cluster]\ndevices = 3\n");
     need = need_with(toml);
     snprintf(toml, sizeof toml, "%s%s[cluster]\ndevices = 3\nmemory = %llu\n", GPT, strategies,
@@ -155,12 +145,11 @@ static void test_capacity(void **state)
 }
 
 /* What a refusal says would do, does: the number, and the memory optimizer. */
-static void test_advice(void **state)
+TEST(test_advice)
 {
     static const char *const partitioners[] = {"[partitioner]\nuse = \"uniform\"\n", CHAIN_DP};
     static const unsigned percents[] = {1, 30, 50, 60};
 
-    (void)state;
     for (size_t p = 0; p < 2; p++) {
         char job[1024], toml[1200];
         uint64_t need;
@@ -201,12 +190,11 @@ static void test_advice(void **state)
 }
 
 /* What has nothing to do with memory gets no advice about memory. */
-static void test_no_advice(void **state)
+TEST(test_no_advice)
 {
     char toml[1024];
     struct pst_error err;
 
-    (void)state;
     snprintf(toml, sizeof toml, "%s%s%s[cluster]\ndevices = 500\nmemory = 10000\n", GPT, CHAIN_DP,
              ONE_F_ONE_B);
     assert_int_equal(try(toml, &err), PST_ERR_INFEASIBLE);
@@ -217,14 +205,13 @@ static void test_no_advice(void **state)
 
 /* A partitioner that heeds memory finds a plan where uniform does not, and recomputing goes lower.
  */
-static void test_less_and_less_memory(void **state)
+TEST(test_less_and_less_memory)
 {
     static const char *const dp = CHAIN_DP ONE_F_ONE_B;
     char toml[1024];
     uint64_t free_need, tight, full;
     struct pst_error err;
 
-    (void)state;
     snprintf(toml, sizeof toml, "%s%s[cluster]\ndevices = 3\n", GPT, dp);
     free_need = need_with(toml);
     tight = free_need - free_need / 16;
@@ -247,11 +234,10 @@ static void test_less_and_less_memory(void **state)
 /* --- what the user got wrong
  * ---------------------------------------------------------------------*/
 
-static void test_wrong_requests(void **state)
+TEST(test_wrong_requests)
 {
     struct pst_error err;
 
-    (void)state;
     expect(MODEL TRAIN TWO CHAIN_DP "[scheduler]\nuse = \"gpip\"\n", "plugin.not-found", 2,
            "no scheduler \"gpip\"; did you mean \"gpipe\"?");
     assert_int_not_equal(try(MODEL TRAIN TWO CHAIN_DP "[scheduler]\nuse = \"gpip\"\n", &err),
@@ -272,7 +258,7 @@ static void test_wrong_requests(void **state)
 /* --- what a plugin got wrong
  * ---------------------------------------------------------------------*/
 
-static void test_lying_partitioners(void **state)
+TEST_WITH(test_lying_partitioners, with_gallery, without_gallery)
 {
     static const struct lie lies[] = {
         {"missing", "plan.illegal", 3, "reads \"layers.3\", which is in no stage before"},
@@ -290,13 +276,12 @@ static void test_lying_partitioners(void **state)
         {"shy", "plan.infeasible", 1, "partitioner \"liar\": found no answer"},
     };
 
-    (void)state;
     check_lies(MODEL TRAIN TWO ONE_F_ONE_B
                "[plugins]\ntime_limit = \"100 ms\"\n[partitioner]\nuse = \"liar\"\nlie = \"%s\"\n",
                lies, sizeof lies / sizeof lies[0]);
 }
 
-static void test_lying_schedulers(void **state)
+TEST_WITH(test_lying_schedulers, with_gallery, without_gallery)
 {
     static const struct lie lies[] = {
         {"missing", "plan.illegal", 3, "never gets its backward"},
@@ -313,13 +298,12 @@ static void test_lying_schedulers(void **state)
         {"held", "plan.illegal", 3, "in_flight() says that stage 1 of 2 holds 0 micro-batches"},
     };
 
-    (void)state;
     check_lies(MODEL TRAIN TWO CHAIN_DP "[scheduler]\nuse = \"liar\"\nlie = \"%s\"\n", lies,
                sizeof lies / sizeof lies[0]);
     check_lies(MODEL TRAIN TWO CHAIN_DP "[scheduler]\nuse = \"teller\"\nlie = \"%s\"\n", tales, 1);
 }
 
-static void test_lying_memopts(void **state)
+TEST_WITH(test_lying_memopts, with_gallery, without_gallery)
 {
     static const struct lie lies[] = {
         {"far", "plan.illegal", 3, "there is no such node"},
@@ -330,24 +314,21 @@ static void test_lying_memopts(void **state)
         {"broken", "plugin.contract", 3, "price() returned the unknown status 4711"},
     };
 
-    (void)state;
     check_lies(MODEL TRAIN TWO CHAIN_DP ONE_F_ONE_B "[[memopt]]\nuse = \"liar\"\nlie = \"%s\"\n",
                lies, sizeof lies / sizeof lies[0]);
 }
 
 /* Honest ones of the gallery work; without in_flight() the host counts on a unit chain. */
-static void test_counted_in_flight(void **state)
+TEST_WITH(test_counted_in_flight, with_gallery, without_gallery)
 {
     struct pst_planned planned;
     struct job_rig rig;
 
-    (void)state;
-    if (job_rig_plan(&rig,
-                     MODEL TRAIN TWO
-                     "[partitioner]\nuse = \"chain-dp\"\n[scheduler]\nuse = \"liar\"\n",
-                     &planned) != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(job_rig_plan(&rig,
+                           MODEL TRAIN TWO
+                           "[partitioner]\nuse = \"chain-dp\"\n[scheduler]\nuse = \"liar\"\n",
+                           &planned),
+              &rig.err);
     assert_int_equal(planned.plan->stages[0].in_flight, 1);
     assert_int_equal(planned.plan->stages[1].in_flight, 1);
     pst_planned_finish(&planned);
@@ -356,7 +337,7 @@ static void test_counted_in_flight(void **state)
 
 /* Two stages on each of two devices: they share its memory, and the plan is checked as any other.
  */
-static void test_stages_that_share_devices(void **state)
+TEST_WITH(test_stages_that_share_devices, with_gallery, without_gallery)
 {
     const char *strategies = "[scheduler]\nuse = \"looper\"\n[partitioner]\nuse = ";
     struct pst_planned planned;
@@ -364,11 +345,8 @@ static void test_stages_that_share_devices(void **state)
     char toml[1024];
     uint64_t need;
 
-    (void)state;
     snprintf(toml, sizeof toml, "%s%s\"uniform\"\n[cluster]\ndevices = 2\n", GPT, strategies);
-    if (job_rig_plan(&rig, toml, &planned) != PST_OK) {
-        fail_msg("%s\n%s", rig.err.message, rig.err.details);
-    }
+    assert_ok(job_rig_plan(&rig, toml, &planned), &rig.err);
     assert_int_equal(planned.plan->n_stages, 4);
     for (uint32_t s = 0; s < 4; s++) {
         assert_int_equal(planned.plan->stages[s].ranks[0], s % 2);
@@ -383,25 +361,4 @@ static void test_stages_that_share_devices(void **state)
     snprintf(toml, sizeof toml, "%s%s\"chain-dp\"\n[cluster]\ndevices = 2\nmemory = %llu\n", GPT,
              strategies, (unsigned long long)need);
     assert_true(need_with(toml) <= need);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_plan),
-        cmocka_unit_test(test_combinations),
-        cmocka_unit_test(test_capacity),
-        cmocka_unit_test(test_advice),
-        cmocka_unit_test(test_no_advice),
-        cmocka_unit_test(test_less_and_less_memory),
-        cmocka_unit_test(test_wrong_requests),
-        cmocka_unit_test_setup_teardown(test_lying_partitioners, with_gallery, without_gallery),
-        cmocka_unit_test_setup_teardown(test_lying_schedulers, with_gallery, without_gallery),
-        cmocka_unit_test_setup_teardown(test_lying_memopts, with_gallery, without_gallery),
-        cmocka_unit_test_setup_teardown(test_counted_in_flight, with_gallery, without_gallery),
-        cmocka_unit_test_setup_teardown(test_stages_that_share_devices, with_gallery,
-                                        without_gallery),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,7 @@
  * uniform, greedy and chain-dp on problem files, judged by the host under the reference cost model.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "ask_rig.h"
 
@@ -33,9 +27,7 @@ static void expect_sizes(const struct rig_case *c, const char *id, const char *o
     struct pst_partition_result result;
     struct pst_error err = {0};
 
-    if (ask(c, id, options, &result, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(ask(c, id, options, &result, &err), &err);
     assert_int_equal(result.n_stages, n);
     for (uint32_t s = 0; s < n; s++) {
         assert_int_equal(result.stages[s].n_nodes, sizes[s]);
@@ -48,9 +40,7 @@ static void expect_us(const struct rig_case *c, const char *id, const char *opti
     struct pst_partition_result result;
     struct pst_error err = {0};
 
-    if (ask(c, id, options, &result, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(ask(c, id, options, &result, &err), &err);
     if (fabs(result.bottleneck_ns / 1000 - us) > 1e-9 * us) {
         fail_msg("%s %s: %.12g us, expected %.12g", id, options, result.bottleneck_ns / 1000, us);
     }
@@ -68,13 +58,12 @@ static double remark(const struct pst_partition_result *result, const char *key)
     return 0;
 }
 
-static void test_uniform(void **state)
+TEST(test_uniform)
 {
     static const double tau[] = {1, 1, 8, 1, 1, 2, 2};
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     rig_chain(&g, 7);
     memcpy(g.tau, tau, sizeof tau);
     c = rig_case_of(&g);
@@ -96,7 +85,7 @@ static void test_uniform(void **state)
 }
 
 /* Branches whose ops alternate in the file: depth first they are cut one by one. */
-static void test_orders(void **state)
+TEST(test_orders)
 {
     static const uint32_t edges[][2] = {{0, 1}, {0, 2}, {1, 3}, {2, 4}, {3, 5}, {4, 5}};
     static const double tau[] = {0, 1, 9, 9, 1, 0};
@@ -106,7 +95,6 @@ static void test_orders(void **state)
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     rig_graph_init(&g, 6);
     for (int e = 0; e < 6; e++) {
         rig_edge(&g, edges[e][0], edges[e][1], 0);
@@ -127,12 +115,11 @@ static void test_orders(void **state)
 }
 
 /* The optimum on random chains without transfers is greedy's; chain-dp agrees; uniform is above. */
-static void test_baselines(void **state)
+TEST(test_baselines)
 {
     const uint64_t seed = 12;
     uint64_t rng = seed;
 
-    (void)state;
     for (int round = 0; round < 40; round++) {
         struct pst_partition_result a, b, u, cost;
         struct pst_error err = {0};
@@ -161,7 +148,7 @@ static void test_baselines(void **state)
 
 /* Two branches into a join, fixed cost 8 per op: in a row only the size 2 fits with five stages,
    whatever the order. At 4, three ops, one and one are the most: 3 * 8 / 4 + 3 * 6. */
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
     static const uint32_t sizes[] = {1, 2, 4, 8};
     struct pst_partition_result result;
@@ -169,7 +156,6 @@ static void test_sizes(void **state)
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     c = rig_two_branches(&g, 8);
     c.batch = 64;
     c.sizes = sizes;
@@ -258,13 +244,12 @@ static void expect_close(int round, const char *what, double is, double expected
 
 /* Branches, with memory for little: the optimum under 1F1B's counts, of one order and of all. Side
    by side, stages would hold less. */
-static void test_rows(void **state)
+TEST(test_rows)
 {
     const uint64_t seed = 1616;
     uint64_t rng = seed;
     uint32_t n_fit = 0, n_none = 0, n_less = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 144; round++) {
         uint32_t order[8], lens[3], k = (uint32_t)rig_draw(&rng, 2, 3);
@@ -301,14 +286,13 @@ static void test_rows(void **state)
 }
 
 /* Too many sets of operators to look at all: operators are moved instead. */
-static void test_wide_rows(void **state)
+TEST(test_wide_rows)
 {
     static const uint32_t lens[] = {3, 3, 3, 3, 3, 3, 3, 3, 3, 3};
     const uint64_t seed = 1617;
     uint64_t rng = seed;
     uint32_t n_better = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 12; round++) {
         struct rig_graph g;
@@ -332,14 +316,13 @@ static void test_wide_rows(void **state)
     assert_true(n_better > 6);
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
     static const char *const orders[] = {"{}", "{\"order\": \"best\"}"};
     struct pst_partition_result result;
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct pst_error err = {0};
 
@@ -368,14 +351,13 @@ static void test_limits(void **state)
     }
 }
 
-static void test_stops(void **state)
+TEST(test_stops)
 {
     static const char *const orders[] = {"{}", "{\"order\": \"best\"}"};
     struct pst_partition_result result;
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     rig_chain(&g, 50);
     for (int v = 0; v < 50; v++) {
         g.tau[v] = 1 + v % 7;
@@ -390,16 +372,4 @@ static void test_stops(void **state)
     }
     stop = false;
     rig_graph_finish(&g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_uniform),   cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_baselines), cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_rows),      cmocka_unit_test(test_wide_rows),
-        cmocka_unit_test(test_limits),    cmocka_unit_test(test_stops),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

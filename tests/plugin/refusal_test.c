@@ -3,17 +3,9 @@
  * Every reason to refuse a plugin, with its words; search order, shadowing, insecure places; what
  * becomes of a status that a plugin returns.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -75,7 +67,6 @@ static void remove_all(const char *folder)
 
 static int fresh(void **state)
 {
-    (void)state;
     remove_all(SCRATCH);
     unsetenv("PENSTOCK_PLUGIN_PATH");
     return mkdir(SCRATCH, 0755);
@@ -83,7 +74,6 @@ static int fresh(void **state)
 
 static int clean(void **state)
 {
-    (void)state;
     unsetenv("PENSTOCK_PLUGIN_PATH");
     remove_all(SCRATCH);
     return 0;
@@ -93,7 +83,7 @@ struct refusal {
     const char *file, *kind, *words;
 };
 
-static void test_each_fault_has_its_own_refusal(void **state)
+TEST_WITH(test_each_fault_has_its_own_refusal, fresh, clean)
 {
     static const struct refusal refusals[] = {
         {"scheduler-no-entry.so", "plugin.descriptor", "exports no pst_plugin_entry"},
@@ -116,7 +106,6 @@ static void test_each_fault_has_its_own_refusal(void **state)
     };
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const struct pst_plugin *plugin = NULL;
         struct pst_error err = {0};
@@ -132,12 +121,11 @@ static void test_each_fault_has_its_own_refusal(void **state)
     }
 }
 
-static void test_a_sound_plugin_opens(void **state)
+TEST_WITH(test_a_sound_plugin_opens, fresh, clean)
 {
     const struct pst_plugin *plugin = NULL, *again = NULL;
     struct pst_error err = {0};
 
-    (void)state;
     assert_int_equal(
         pst_plugin_open(GALLERY "/scheduler-sound.so", "scheduler", "sound", &plugin, &err),
         PST_OK);
@@ -151,13 +139,12 @@ static void test_a_sound_plugin_opens(void **state)
     assert_contains(err.message, "scheduler \"gpipe\" is wanted");
 }
 
-static void test_files_that_are_no_plugins(void **state)
+TEST_WITH(test_files_that_are_no_plugins, fresh, clean)
 {
     const struct pst_plugin *plugin = NULL;
     struct pst_error err = {0};
     unsigned char elf[64] = {0x7F, 'E', 'L', 'F', 2, 1, 1};
 
-    (void)state;
     assert_int_not_equal(pst_plugin_open(SCRATCH "/scheduler-gone.so", NULL, NULL, &plugin, &err),
                          PST_OK);
     assert_string_equal(err.kind, "plugin.not-found");
@@ -189,12 +176,11 @@ static void test_files_that_are_no_plugins(void **state)
 }
 
 /* /tmp itself is no place for a plugin; a folder of one's own inside it is. */
-static void test_sticky_folders(void **state)
+TEST_WITH(test_sticky_folders, fresh, clean)
 {
     const struct pst_plugin *plugin = NULL;
     struct pst_error err = {0};
 
-    (void)state;
     assert_int_equal(mkdir(SCRATCH "/own", 0755), 0);
     copy_file(GALLERY "/scheduler-sound.so", SCRATCH "/own/scheduler-sound.so");
     assert_int_equal(chmod(SCRATCH, 01777), 0);
@@ -208,12 +194,11 @@ static void test_sticky_folders(void **state)
     assert_int_equal(chmod(SCRATCH, 0755), 0);
 }
 
-static void test_insecure_places(void **state)
+TEST_WITH(test_insecure_places, fresh, clean)
 {
     const struct pst_plugin *plugin = NULL;
     struct pst_error err = {0};
 
-    (void)state;
     copy_file(GALLERY "/scheduler-sound.so", SCRATCH "/scheduler-sound.so");
     assert_int_equal(chmod(SCRATCH "/scheduler-sound.so", 0646), 0);
     assert_int_not_equal(pst_plugin_open(SCRATCH "/scheduler-sound.so", NULL, NULL, &plugin, &err),
@@ -253,14 +238,13 @@ static struct pst_plugin_file *find(struct pst_plugin_list *list, const char *pa
     return NULL;
 }
 
-static void test_search_order_and_shadowing(void **state)
+TEST_WITH(test_search_order_and_shadowing, fresh, clean)
 {
     struct pst_plugin_list *list;
     const struct pst_plugin *plugin;
     struct pst_error err = {0};
     struct pst_plugin_file *mine, *theirs, *broken;
 
-    (void)state;
     /* A scheduler of the tree, shadowed by a file that is first in the path. */
     copy_file(PENSTOCK_PLUGIN_DIR "/scheduler-gpipe.so", SCRATCH "/scheduler-gpipe.so");
     write_file(SCRATCH "/scheduler-rotten.so", "x", 1);
@@ -295,13 +279,12 @@ static void test_search_order_and_shadowing(void **state)
     pst_plugin_list_destroy(list);
 }
 
-static void test_never_the_current_folder(void **state)
+TEST_WITH(test_never_the_current_folder, fresh, clean)
 {
     const struct pst_plugin *plugin;
     struct pst_error err = {0};
     char before[1024];
 
-    (void)state;
     copy_file(GALLERY "/scheduler-sound.so", SCRATCH "/scheduler-sound.so");
     assert_non_null(getcwd(before, sizeof before));
     assert_int_equal(chdir(SCRATCH), 0);
@@ -311,12 +294,11 @@ static void test_never_the_current_folder(void **state)
     assert_int_equal(chdir(before), 0);
 }
 
-static void test_unknown_names(void **state)
+TEST_WITH(test_unknown_names, fresh, clean)
 {
     const struct pst_plugin *plugin;
     struct pst_error err = {0};
 
-    (void)state;
     assert_int_not_equal(pst_plugin_find("scheduler", "gpip", NULL, &plugin, &err), PST_OK);
     assert_string_equal(err.kind, "plugin.not-found");
     assert_string_equal(
@@ -329,7 +311,7 @@ static void test_unknown_names(void **state)
     assert_contains(err.details, PENSTOCK_PLUGIN_DIR);
 }
 
-static void test_all_plugins_of_the_tree_load(void **state)
+TEST_WITH(test_all_plugins_of_the_tree_load, fresh, clean)
 {
     static const char *const wanted[] = {"memopt-full",          "memopt-none",
                                          "partitioner-chain-dp", "partitioner-uniform",
@@ -338,7 +320,6 @@ static void test_all_plugins_of_the_tree_load(void **state)
     struct pst_error err = {0};
     size_t i;
 
-    (void)state;
     assert_int_equal(pst_plugin_list_create(&list, &err), PST_OK);
     for (i = 0; i < list->n_files; i++) {
         pst_plugin_file_describe(list, &list->files[i]);
@@ -363,7 +344,7 @@ struct outcome {
     const char *words;
 };
 
-static void test_statuses_become_errors(void **state)
+TEST_WITH(test_statuses_become_errors, fresh, clean)
 {
     static const struct outcome outcomes[] = {
         {"bug", PST_ERR_BUG, "plugin.contract", 3, "create(): a list came back empty"},
@@ -374,7 +355,6 @@ static void test_statuses_become_errors(void **state)
     const struct pst_host_context context = {0};
     size_t i;
 
-    (void)state;
     setenv("PENSTOCK_PLUGIN_PATH", GALLERY, 1);
     for (i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++) {
         struct pst_instance *instance = NULL;
@@ -394,12 +374,11 @@ static void test_statuses_become_errors(void **state)
     }
 }
 
-static void test_modules(void **state)
+TEST_WITH(test_modules, fresh, clean)
 {
     struct pst_error err = {0};
     void *function = NULL;
 
-    (void)state;
     assert_int_not_equal(pst_module_load("device", "abacus", "pst_device_entry", &function, &err),
                          PST_OK);
     assert_string_equal(err.kind, "config.value");
@@ -418,23 +397,9 @@ static void test_modules(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_each_fault_has_its_own_refusal, fresh, clean),
-        cmocka_unit_test_setup_teardown(test_a_sound_plugin_opens, fresh, clean),
-        cmocka_unit_test_setup_teardown(test_files_that_are_no_plugins, fresh, clean),
-        cmocka_unit_test_setup_teardown(test_insecure_places, fresh, clean),
-        cmocka_unit_test_setup_teardown(test_sticky_folders, fresh, clean),
-        cmocka_unit_test_setup_teardown(test_search_order_and_shadowing, fresh, clean),
-        cmocka_unit_test_setup_teardown(test_never_the_current_folder, fresh, clean),
-        cmocka_unit_test_setup_teardown(test_unknown_names, fresh, clean),
-        cmocka_unit_test_setup_teardown(test_all_plugins_of_the_tree_load, fresh, clean),
-        cmocka_unit_test_setup_teardown(test_statuses_become_errors, fresh, clean),
-        cmocka_unit_test_setup_teardown(test_modules, fresh, clean),
-    };
-
     if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0) {
         return pst_isolate_child(argc, argv);
     }
     pst_worker_offer();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_own_tests(NULL, NULL);
 }

@@ -4,14 +4,7 @@
  * chains whose results and gradients are large beside what backward passes need: there the replay
  * of a late layer, with a gradient waiting, is the peak, above that of keeping everything.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -144,7 +137,7 @@ static void expect(struct pst_instance *rotor, struct chain *c, const char *name
 
 /* Three layers, two in flight. To drop the last alone: parked 2 inputs and 11 bytes; active 11,
    and 7 + 2 of its replay while a gradient of 5 waits: 6 + 11 + 11 + 14 = 42, for one unit. */
-static void test_by_hand(void **state)
+TEST(test_by_hand)
 {
     static struct chain c = {.n = 3,
                              .k = 2,
@@ -159,7 +152,6 @@ static void test_by_hand(void **state)
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     stage_of(&c, &s);
     answer = ask(rotor, &s);
     assert_true(answer.price.fits);
@@ -172,14 +164,13 @@ static void test_by_hand(void **state)
     pst_instance_destroy(rotor);
 }
 
-static void test_random(void **state)
+TEST(test_random)
 {
     static struct chain c;
     const uint64_t seed = 20261122;
     struct pst_instance *rotor = open_memopt("rotor", "");
     uint64_t counter = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 300; round++) {
         int all = 0, most = 0;
@@ -205,14 +196,4 @@ static void test_random(void **state)
         expect(rotor, &c, name);
     }
     pst_instance_destroy(rotor);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_random),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,7 @@
  * chains against a search over all schedules that keep what they store until its backward, with one
  * and more micro-batches in flight; what more memory, more slots and fewer micro-batches do.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
+#include "test.h"
 
 #include "checkpoint_search.h"
 #include "memopt_rig.h"
@@ -46,9 +39,8 @@ static uint32_t random_list(const struct stage *s, struct pst_replay *replays, u
     return n;
 }
 
-static void test_evaluator_is_the_ledger(void **state)
+TEST(test_evaluator_is_the_ledger)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 1500; seed++) {
         struct pst_stage_value value = {.size = sizeof value};
         struct pst_replay replays[MAX_NODES];
@@ -79,7 +71,7 @@ static void test_evaluator_is_the_ledger(void **state)
     }
 }
 
-static void test_broken_lists(void **state)
+TEST(test_broken_lists)
 {
     static const struct pst_replay wrong[][2] = {
         {{3, 0, 1}, {2, 0, 0}}, /* there is no node 3 */
@@ -91,7 +83,6 @@ static void test_broken_lists(void **state)
     static const struct pst_replay many[4] = {{2, 0, 0}, {2, 0, 0}, {2, 0, 0}, {2, 0, 0}};
     struct stage s;
 
-    (void)state;
     stage_init(&s, 1, 0, 2);
     for (uint32_t v = 0; v < 3; v++) {
         add_layer(&s, 1, 2, 2, 4, 0, 4);
@@ -122,7 +113,7 @@ static void three_layers(struct stage *s, uint32_t k)
     }
 }
 
-static void test_three_layers(void **state)
+TEST(test_three_layers)
 {
     static const uint64_t rows[][2] = {{12, 4}, {13, 4}, {14, 3}, {15, 3},
                                        {16, 1}, {17, 1}, {18, 0}, {19, 0}};
@@ -130,7 +121,6 @@ static void test_three_layers(void **state)
     struct memopt_answer answer;
     struct stage s;
 
-    (void)state;
     three_layers(&s, 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         s.view.capacity_bytes = rows[i][0];
@@ -219,15 +209,13 @@ static void against_search(uint32_t most, uint32_t in_flight, uint64_t seeds)
     pst_instance_destroy(instance);
 }
 
-static void test_chains_against_search(void **state)
+TEST(test_chains_against_search)
 {
-    (void)state;
     against_search(MOST_LAYERS, 1, 250);
 }
 
-static void test_in_flight_against_search(void **state)
+TEST(test_in_flight_against_search)
 {
-    (void)state;
     against_search(4, 4, 150);
 }
 
@@ -241,13 +229,12 @@ static uint64_t period_or_never(struct pst_instance *instance, struct stage *s)
 }
 
 /* More memory, slots, and fewer micro-batches never cost time. */
-static void test_laws(void **state)
+TEST(test_laws)
 {
     struct pst_instance *instance = open_memopt("rotor", "");
     struct pst_instance *few = open_memopt("rotor", "slots = 20");
     struct pst_instance *twice = open_memopt("rotor", "slots = 40");
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t counter = 0, before = UINT64_MAX, ample;
         struct stage s;
@@ -277,12 +264,11 @@ static void test_laws(void **state)
 
 /* Layers of several nodes with a skip inside, nodes that must not run again, earlier decisions: a
    plan that is found is legal, fits by the ledger, and comes again. */
-static void test_stages_of_all_kinds(void **state)
+TEST(test_stages_of_all_kinds)
 {
     struct pst_instance *instance = open_memopt("rotor", "layers = 6");
     uint32_t n_nested = 0;
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         uint64_t counter = 0;
         struct memopt_answer answer, again;
@@ -314,19 +300,4 @@ static void test_stages_of_all_kinds(void **state)
     print_message("%u of 300 with replays\n", n_nested);
     assert_true(n_nested > 50);
     pst_instance_destroy(instance);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_evaluator_is_the_ledger),
-        cmocka_unit_test(test_broken_lists),
-        cmocka_unit_test(test_three_layers),
-        cmocka_unit_test(test_chains_against_search),
-        cmocka_unit_test(test_in_flight_against_search),
-        cmocka_unit_test(test_laws),
-        cmocka_unit_test(test_stages_of_all_kinds),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

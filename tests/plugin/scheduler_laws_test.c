@@ -64,7 +64,6 @@ static int find_variants(void **state)
     struct pst_plugin_list *list;
     struct pst_error err;
 
-    (void)state;
     if (pst_plugin_list_create(&list, &err) != PST_OK) {
         return -1;
     }
@@ -333,18 +332,15 @@ static void check_csv(const struct schedule_run *run, uint32_t p, uint32_t m, st
     snprintf(options, sizeof options, "file=\"%s\"", path);
     back = ask(&csv, p, m, false, x);
     unlink(path);
-    if (back.status != PST_OK) {
-        fail_msg("%s", back.error.message);
-    }
+    assert_ok(back.status, &back.error);
     assert_string_equal(back.csv, run->csv);
     assert_int_equal(back.makespan_ns, run->makespan_ns);
     schedule_run_free(&back);
 }
 
-static bool check_random(const struct variant *v, uint64_t seed)
+static bool check_instance(const struct variant *v, uint64_t seed, uint32_t p, uint32_t m)
 {
     struct pst_philox r = pst_philox(seed, 0, 0);
-    uint32_t p = 1 + r.v[0] % most_devices(v), m = 1 + r.v[1] % (3 * p);
     bool capped = r.v[2] % 2 == 0, barrier = r.v[2] / 2 % 2 == 0;
     struct instance x = {seed, 1, capped ? 2 + r.v[3] % (2 * p + 1) : 0, r.v[2] / 4 % 2 == 0,
                          seed % 2 == 1};
@@ -377,11 +373,45 @@ static bool check_random(const struct variant *v, uint64_t seed)
     return answered;
 }
 
-static void random_instances(void **state)
+static bool check_random(const struct variant *v, uint64_t seed)
+{
+    struct pst_philox r = pst_philox(seed, 0, 0);
+    uint32_t p = 1 + r.v[0] % most_devices(v);
+
+    return check_instance(v, seed, p, 1 + r.v[1] % (3 * p));
+}
+
+/* Micro-batches that are few, as many as devices, or whole rounds of them, more or less one. */
+static uint32_t check_corners(const struct variant *v, uint64_t seed)
+{
+    uint32_t answered = 0;
+
+    for (uint32_t p = 1; p <= most_devices(v); p++) {
+        const uint32_t sizes[] = {1, 2, 3, p - 1, p, p + 1, 2 * p - 1, 2 * p, 3 * p};
+
+        for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+            if (sizes[k] > 0 && (k <= 2 || sizes[k] > 3)) {
+                answered += check_instance(v, seed + p * 100 + k, p, sizes[k]);
+            }
+        }
+    }
+    return answered;
+}
+
+TEST(corners)
+{
+    for (uint32_t i = 0; i < n_variants; i++) {
+        bool has_options = variants[i].options != NULL;
+
+        assert_true(has_options || most_devices(&variants[i]) == 0 ||
+                    check_corners(&variants[i], 20260) > 0);
+    }
+}
+
+TEST(random_instances)
 {
     const uint64_t first = 7000;
 
-    (void)state;
     print_message("seeds from %lu\n", (unsigned long)first);
     for (uint32_t i = 0; i < n_variants; i++) {
         uint32_t answered = 0;
@@ -396,9 +426,8 @@ static void random_instances(void **state)
 }
 
 /* Those that heed their caps, at unequal costs, with links, chunk by chunk. */
-static void more_room_is_never_worse(void **state)
+TEST(more_room_is_never_worse)
 {
-    (void)state;
     for (uint32_t i = 0; i < n_variants; i++) {
         const struct variant *v = &variants[i];
 
@@ -448,9 +477,8 @@ static uint64_t most_held(const struct schedule_run *run)
 
 /* At equal costs and the same work: half and a third of the memory, in whole micro-batches of a
    device, no more time; without a bubble at the same memory. 1f1b holds 2p chunks. */
-static void v_shapes_against_1f1b(void **state)
+TEST(v_shapes_against_1f1b)
 {
-    (void)state;
     for (uint32_t p = 2; p <= 16; p++) {
         uint32_t m = 2 * p + p % 3;
         struct schedule_run one = SCHEDULE("1f1b", .p = p, .m = m, .f = 2, .b = 2, .w = 2);
@@ -469,13 +497,4 @@ static void v_shapes_against_1f1b(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_instances),
-        cmocka_unit_test(more_room_is_never_worse),
-        cmocka_unit_test(v_shapes_against_1f1b),
-    };
-
-    return cmocka_run_group_tests(tests, find_variants, NULL);
-}
+TEST_GROUP(find_variants, NULL)

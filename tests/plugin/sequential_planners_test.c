@@ -5,14 +5,7 @@
  */
 #include "job_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "test.h"
 
 static const char *const models[] = {
     "[model]\nuse = \"gpt\"\nlayers = 3\ndim = 32\nheads = 2\ncontext = 16\nvocab = 64\n",
@@ -74,11 +67,10 @@ static uint64_t plan(const char *toml, uint64_t *ret_arena)
     return digest;
 }
 
-static void test_combinations(void **state)
+TEST(test_combinations)
 {
     unsigned n = 0;
 
-    (void)state;
     for (size_t m = 0; m < 3; m++) {
         for (size_t p = 0; p < 3; p++) {
             for (size_t k = 0; k < 4; k++) {
@@ -98,14 +90,13 @@ static void test_combinations(void **state)
 
 /* Where several replicas are allowed, pipedream-2bw weighs width against depth; with one degree
    alone there is nothing to weigh, and all stages are as wide. */
-static void test_replicas(void **state)
+TEST(test_replicas)
 {
     static const struct {
         const char *degrees;
         uint32_t n_stages, n_ranks;
     } table[] = {{"1", 4, 1}, {"2", 2, 2}, {"4", 1, 4}};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         for (size_t k = 0; k < 3; k++) { /* 1f1b, gpipe, 2bw */
             struct pst_planned planned = {.plan = NULL};
@@ -133,11 +124,10 @@ static void test_replicas(void **state)
 
 /* With less and less memory: what is planned is within it, and dawnpiper, whose search is exact on
    these graphs, says no exactly where chain-dp does. */
-static void test_less_memory(void **state)
+TEST(test_less_memory)
 {
     uint32_t n_fit = 0, n_not = 0;
 
-    (void)state;
     for (size_t m = 0; m < 2; m++) {
         for (size_t o = 0; o < 2; o++) {
             uint64_t need, arena;
@@ -165,15 +155,4 @@ static void test_less_memory(void **state)
     }
     print_message("%u fit, %u do not\n", n_fit, n_not);
     assert_true(n_fit >= 4 && n_not >= 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_combinations),
-        cmocka_unit_test(test_replicas),
-        cmocka_unit_test(test_less_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,11 +42,10 @@ static void mutate_plan(struct rig *rig, const char *name)
     }
 }
 
-static void every_scheduler(void **state)
+TEST(every_scheduler)
 {
     static char ids[SHIPPED_MAX][64];
     uint32_t n = shipped_schedulers(ids);
-    (void)state;
     assert_true(n >= 20);
     for (uint32_t i = 0; i < n; i++) {
         memset(counts_of_one, 0, sizeof counts_of_one);
@@ -60,17 +59,9 @@ static void every_scheduler(void **state)
     }
 }
 
-static void every_mutation(void **state)
+TEST(every_mutation)
 {
-    (void)state;
     me_print(memory_mutations, N_MEMORY_MUTATIONS, memory_counts);
     me_print(buffer_mutations, N_BUFFER_MUTATIONS, buffer_counts);
     me_print(turn_mutations, N_TURN_MUTATIONS, turn_counts);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_scheduler),
-                                       cmocka_unit_test(every_mutation)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,11 +60,10 @@ static void mutate_plan(struct rig *rig, const char *name)
     }
 }
 
-static void every_scheduler(void **state)
+TEST(every_scheduler)
 {
     static char ids[SHIPPED_MAX][64];
     uint32_t n = shipped_schedulers(ids);
-    (void)state;
     assert_true(n >= 20);
     for (uint32_t i = 0; i < n; i++) {
         memset(counts_of_one, 0, sizeof counts_of_one);
@@ -80,17 +79,9 @@ static void every_scheduler(void **state)
     }
 }
 
-static void every_mutation(void **state)
+TEST(every_mutation)
 {
-    (void)state;
     mu_print(list_mutations, N_LIST_MUTATIONS, list_counts);
     mu_print(plan_mutations, N_PLAN_MUTATIONS, plan_counts);
     mu_print(part_mutations, N_PART_MUTATIONS, part_counts);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_scheduler),
-                                       cmocka_unit_test(every_mutation)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,9 +24,7 @@ struct chain {
 
 static void must(pst_status st, const struct pst_error *err)
 {
-    if (st != PST_OK) {
-        fail_msg("%s\n%s", err->message, err->details);
-    }
+    assert_ok(st, err);
 }
 
 static void build_graph(struct chain *chain, uint32_t n)
@@ -194,10 +192,9 @@ static void agree(const char *id, void *context)
     ++*n;
 }
 
-static void free_transfers(void **state)
+TEST(free_transfers)
 {
     uint32_t n = 0;
-    (void)state;
     each_scheduler(agree, &n);
     assert_true(n >= 6);
 }
@@ -257,9 +254,8 @@ static void expect_units(const char *id, uint64_t barrier, uint64_t free_running
     schedule_run_free(&run);
 }
 
-static void periods(void **state)
+TEST(periods)
 {
-    (void)state;
     expect_units("1f1b", 33, 33);
     expect_units("zb-h2", 27, 24);
 }
@@ -311,7 +307,7 @@ static void expect_batches(const struct pst_timeline *timeline, uint32_t steps)
  * last is back, and in between 3 units a micro-batch: 3 m a batch, 3 (n m + p - 1) in all
  * (Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021).
  */
-static void asynchronous(void **state)
+TEST(asynchronous)
 {
     const uint32_t steps = 3;
     struct schedule_run run = SCHEDULE("2bw", .p = P, .m = M);
@@ -319,7 +315,6 @@ static void asynchronous(void **state)
     struct pst_sim_result result;
     struct pst_error err = {0};
     struct chain chain;
-    (void)state;
     assert_true(run.answer.asynchronous);
     open_parts(&chain, &run);
     must(pst_sim_timeline(chain.plan, chain.graph, &chain.cost, steps, NULL, &timeline, &result,
@@ -341,7 +336,7 @@ static void asynchronous(void **state)
  * Drained every D batches a stretch takes 3 (D m + p - 1), the next one follows at its heels, and
  * one step costs a D-th of it; the last stretch may be shorter.
  */
-static void drains(void **state)
+TEST(drains)
 {
     static const uint32_t every[] = {1, 2, 3, 8, 31, 40, 1000};
     struct schedule_run run = SCHEDULE("2bw", .p = P, .m = M);
@@ -349,7 +344,6 @@ static void drains(void **state)
     struct pst_sim_result result;
     struct pst_error err = {0};
     struct chain chain;
-    (void)state;
     open_parts(&chain, &run);
     for (uint32_t i = 0; i < sizeof every / sizeof *every; i++) {
         uint32_t d = every[i], n = 5, whole = n / d, rest = n % d;
@@ -412,20 +406,9 @@ static void peaks(const char *id, void *context)
     }
 }
 
-static void memory_to_the_byte(void **state)
+TEST(memory_to_the_byte)
 {
     uint32_t n = 0;
-    (void)state;
     each_scheduler(peaks, &n);
     assert_true(n >= 12);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(free_transfers),     cmocka_unit_test(periods),
-        cmocka_unit_test(asynchronous),       cmocka_unit_test(drains),
-        cmocka_unit_test(memory_to_the_byte),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

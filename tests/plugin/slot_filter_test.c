@@ -4,12 +4,7 @@
  * place on the device within the period, replays counted, and leaves the link a part of its time.
  * Against every plan that obeys.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -153,11 +148,10 @@ static double shortest(const struct stage *s, const char *letters_, double windo
 
 /* A tensor that is read by a replay long before its own reader: with the replay of node 1 before
    the backward of node 3 node 0 is in its place for 2 + 4 + 4 + 30 + 4 of 66. */
-static void test_by_hand(void **state)
+TEST(test_by_hand)
 {
     struct stage s;
 
-    (void)state;
     stage_init(&s, 4, 0, 0);
     add_node(&s, 2, 4, 20, 0, 0, 0);
     add_node(&s, 2, 4, 10, 0, 0, 1u << 0);
@@ -211,21 +205,19 @@ static void against_every_plan(const char *id, const char *options, const char *
     pst_instance_destroy(instance);
 }
 
-static void test_dawnpiper(void **state)
+TEST(test_dawnpiper)
 {
-    (void)state;
     against_every_plan("dawnpiper", NO_SIZE, "KRS", 0);
 }
 
 /* Obeys the same rules in Capuchin's order; what it finds is as it may be. */
-static void test_capuchin(void **state)
+TEST(test_capuchin)
 {
     const uint64_t seed = 20261124;
     struct pst_instance *instance = open_memopt("dawnpiper", NO_SIZE "policy = \"capuchin\"\n");
     uint64_t counter = 0;
     uint32_t n_both = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 1000; round++) {
         struct memopt_answer answer;
@@ -249,7 +241,7 @@ static void test_capuchin(void **state)
 
 /* What one search must not offload is free for the next: the default policy, which looks in
    Capuchin's order too where it has not found the best, is behind it nowhere. */
-static void test_both_policies(void **state)
+TEST(test_both_policies)
 {
     const uint64_t seed = 20261125;
     struct pst_instance *both = open_memopt("dawnpiper", NO_SIZE);
@@ -258,7 +250,6 @@ static void test_both_policies(void **state)
     uint64_t counter = 0;
     uint32_t n_fit = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 2500; round++) {
         struct pst_stage_price price = {.size = sizeof price}, other = {.size = sizeof other};
@@ -283,19 +274,7 @@ static void test_both_policies(void **state)
     pst_instance_destroy(one);
 }
 
-static void test_offload(void **state)
+TEST(test_offload)
 {
-    (void)state;
     against_every_plan("offload", "min_swap_bytes = 0\n", "KS", 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),  cmocka_unit_test(test_dawnpiper),
-        cmocka_unit_test(test_capuchin), cmocka_unit_test(test_both_policies),
-        cmocka_unit_test(test_offload),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

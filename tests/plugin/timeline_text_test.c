@@ -49,11 +49,10 @@ static uint32_t columns_of(const char *line)
     return n;
 }
 
-static void test_never_too_wide(void **state)
+TEST(test_never_too_wide)
 {
     static const char *const ids[] = {"1f1b", "v-half", "interleaved", "zb-h2"};
 
-    (void)state;
     for (uint32_t i = 0; i < 4; i++) {
         for (uint32_t m = 4; m <= 64; m *= 4) {
             struct schedule_run run = SCHEDULE(ids[i], .p = 4, .m = m, .c = i);
@@ -84,11 +83,10 @@ static void test_never_too_wide(void **state)
 }
 
 /* One column a unit: 9 for the name, then the picture. */
-static void test_exact(void **state)
+TEST(test_exact)
 {
     static const char *const ids[] = {"gpipe", "1f1b", "zb-h1", "zb-h2", "v-half", "v-min", "v-zb"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         struct schedule_run run = SCHEDULE(ids[i], .p = 4, .m = 8, .unit = 1000);
         uint32_t width = (uint32_t)run.makespan;
@@ -110,13 +108,12 @@ static void test_exact(void **state)
 }
 
 /* Three quarters of the row are one pass, and the idle quarter is where it is. */
-static void test_scaled(void **state)
+TEST(test_scaled)
 {
     struct schedule_run run = SCHEDULE("gpipe", .p = 1, .m = 1, .f = 30001, .b = 5000, .w = 5003);
     char *text = print(&run, 49, false, false);
     uint32_t n_f = 0, n_x = 0;
 
-    (void)state;
     for (const char *c = text + 9; *c != '\n'; c++) {
         n_f += c[0] == 'F' || (c[0] == '-' && n_x == 0) || (c[0] == '0' && n_x == 0);
         n_x += c[0] == 'X';
@@ -127,15 +124,4 @@ static void test_scaled(void **state)
     assert_non_null(strstr(text, "40004"));
     free(text);
     schedule_run_free(&run);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_never_too_wide),
-        cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_scaled),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

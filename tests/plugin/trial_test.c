@@ -7,14 +7,7 @@
 #include "sim/sim.h"
 #include "train/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "test.h"
 
 #define JOB                                                                                        \
     "[model]\nuse = \"mlp\"\nlayers = 5\ninputs = 32\nhidden = 48\n[data]\nkind = \"synthetic\"\n" \
@@ -43,17 +36,14 @@ static double number(const struct pst_planned *planned, const char *key)
     return remark->number;
 }
 
-static void test_it_comes_true(void **state)
+TEST(test_it_comes_true)
 {
     struct pst_planned planned = {.plan = NULL}, without = {.plan = NULL};
     struct pst_sim_result result;
     struct job_rig rig, other;
     char *text, *same;
 
-    (void)state;
-    if (plan(&rig, JOB CLUSTER TESTER, pst_predict_step, &planned) != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(plan(&rig, JOB CLUSTER TESTER, pst_predict_step, &planned), &rig.err);
     assert_int_equal(pst_sim_steps(planned.plan, rig.graph, &rig.cost, 1, &result, &rig.err),
                      PST_OK);
     assert_true(result.period_ns > 0);
@@ -78,12 +68,11 @@ static void test_it_comes_true(void **state)
 }
 
 /* More than a device has: an answer to the question, though no plan. */
-static void test_too_large(void **state)
+TEST(test_too_large)
 {
     struct pst_planned planned = {.plan = NULL};
     struct job_rig rig;
 
-    (void)state;
     assert_int_equal(plan(&rig, JOB SMALL TESTER, pst_predict_step, &planned), PST_ERR_INFEASIBLE);
     assert_string_equal(rig.err.kind, "plan.infeasible");
     job_rig_finish(&rig);
@@ -103,9 +92,8 @@ static void expect_blame(const char *toml, const char *kind, const char *words)
     job_rig_finish(&rig);
 }
 
-static void test_no_plan(void **state)
+TEST(test_no_plan)
 {
-    (void)state;
     expect_blame(JOB CLUSTER TESTER "ask = \"hole\"\n", "plan.illegal", "made an illegal plan");
     expect_blame(JOB CLUSTER TESTER "ask = \"early\"\n", "plugin.contract",
                  "trial.step was called outside of partition()");
@@ -113,17 +101,7 @@ static void test_no_plan(void **state)
 
 static int with_the_gallery(void **state)
 {
-    (void)state;
     return setenv("PENSTOCK_PLUGIN_PATH", GALLERY, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_it_comes_true),
-        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_no_plan),
-    };
-
-    return cmocka_run_group_tests(tests, with_the_gallery, NULL);
-}
+TEST_GROUP(with_the_gallery, NULL)

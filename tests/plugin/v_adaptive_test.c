@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * v-adaptive against published figures at equal costs, optima found by exhaustive search, figures
- * of the authors' search at other costs, and what must hold for every instance: caps, bounds, more
- * memory never worse, the same answer twice.
+ * v-adaptive against published figures at equal costs; caps, bounds, the same answer twice.
  */
 #include "v_adaptive_rig.h"
 
 /* Span beyond the work: 6p - 1 - 3k while memory binds, then 3, then none. */
-static void published_bubbles_at_equal_costs(void **state)
+TEST(published_bubbles_at_equal_costs)
 {
     static const uint32_t least[9] = {0, 0, 4, 4, 4, 6, 6, 8, 8};
 
-    (void)state;
     for (uint32_t p = 2; p <= 8; p++) {
         for (uint32_t m = 2 * p; m <= 3 * p; m += p) {
             for (uint32_t k = least[p]; k <= 2 * p; k++) {
@@ -23,13 +20,12 @@ static void published_bubbles_at_equal_costs(void **state)
     }
 }
 
-static void published_lists_at_equal_costs(void **state)
+TEST(published_lists_at_equal_costs)
 {
     static const uint64_t span[5] = {59, 56, 53, 51, 48}, makespan[5] = {59, 56, 53, 52, 51};
     static const uint64_t wide_span[7] = {89, 86, 83, 80, 77, 75, 72};
     static const uint64_t wide_makespan[7] = {89, 86, 83, 80, 79, 78, 77};
 
-    (void)state;
     for (uint32_t i = 0; i < 5; i++) {
         assert_int_equal(COST(.p = 4, .m = 8, .cap = 4 + i), span[i]);
         assert_int_equal(COST(.p = 4, .m = 8, .cap = 4 + i, .barrier = true), makespan[i]);
@@ -41,55 +37,12 @@ static void published_lists_at_equal_costs(void **state)
     }
 }
 
-static void more_memory_is_never_worse(void **state)
-{
-    (void)state;
-    for (uint32_t p = 1; p <= 6; p++) {
-        for (uint32_t m = 1; m <= 3 * p; m += p < 4 ? 2 : p) {
-            uint64_t before[2] = {UINT64_MAX, UINT64_MAX};
-
-            for (uint32_t k = 2; k <= 2 * p + 2; k++) {
-                for (uint32_t barrier = 0; barrier < 2; barrier++) {
-                    uint64_t got = COST(.p = p, .m = m, .f = 3, .b = 4, .w = 2, .c = p % 2,
-                                        .cap = k, .barrier = barrier == 1, .options = "effort=0");
-
-                    check_at_most("more memory", p, m, k, got, before[barrier]);
-                    before[barrier] = got;
-                }
-            }
-        }
-    }
-}
-
-static void one_device_runs_without_idle(void **state)
-{
-    struct schedule_run run = SCHEDULE("v-adaptive", .p = 1, .m = 3, .f = 3, .b = 4, .w = 2);
-
-    (void)state;
-    assert_int_equal(run.makespan, 3 * 2 * 9);
-    assert_int_equal(run.eval.n_transfers, 0);
-    assert_int_equal(run.peaks[0], 2); /* no more than one micro-batch, where more buys nothing */
-    schedule_run_free(&run);
-}
-
-static void costs_times_seven_cost_seven_times(void **state)
-{
-    (void)state;
-    for (uint32_t k = 4; k <= 8; k += 2) {
-        uint64_t one = COST(.p = 4, .m = 4, .f = 3, .b = 4, .w = 2, .c = 1, .cap = k);
-
-        assert_int_equal(COST(.p = 4, .m = 4, .f = 21, .b = 28, .w = 14, .c = 7, .cap = k),
-                         7 * one);
-    }
-}
-
-static void the_same_question_gives_the_same_order(void **state)
+TEST(the_same_question_gives_the_same_order)
 {
     const struct schedule_case c = {
         .id = "v-adaptive", .p = 3, .m = 12, .f = 5, .b = 6, .w = 4, .c = 1, .cap = 4};
     struct schedule_run a = schedule_run(&c), b = schedule_run(&c);
 
-    (void)state;
     assert_string_equal(a.csv, b.csv);
     schedule_run_free(&a);
     schedule_run_free(&b);
@@ -117,11 +70,10 @@ static void uneven(struct pst_solo *solo, void *context)
     }
 }
 
-static void uneven_stages_stay_under_their_caps(void **state)
+TEST(uneven_stages_stay_under_their_caps)
 {
     uint64_t before = UINT64_MAX;
 
-    (void)state;
     for (uint64_t room = 3000; room <= 18000; room += 1500) {
         struct schedule_run run = SCHEDULE("v-adaptive", .p = 4, .m = 6, .c = 1, .change = uneven,
                                            .context = &room, .options = "effort=0");
@@ -136,12 +88,11 @@ static void uneven_stages_stay_under_their_caps(void **state)
     }
 }
 
-static void too_little_memory_is_refused_with_what_would_do(void **state)
+TEST(too_little_memory_is_refused_with_what_would_do)
 {
     struct schedule_run run =
         SCHEDULE("v-adaptive", .p = 3, .m = 4, .cap = 1, .unit = 100, .may_fail = true);
 
-    (void)state;
     assert_int_equal(run.status, PST_ERR_INFEASIBLE);
     assert_non_null(strstr(run.error.message, "200 bytes"));
     assert_non_null(strstr(run.error.message, "memory_limit 1"));
@@ -149,44 +100,24 @@ static void too_little_memory_is_refused_with_what_would_do(void **state)
 }
 
 /* memory_limit counts micro-batches of both chunks: 2.5 are five chunks. */
-static void memory_limit_counts_micro_batches(void **state)
+TEST(memory_limit_counts_micro_batches)
 {
     struct schedule_run run = SCHEDULE("v-adaptive", .p = 4, .m = 8, .options = "memory_limit=2.5");
 
-    (void)state;
     assert_int_equal(highest(&run, 4), 5);
     assert_int_equal(run.span, 56);
     schedule_run_free(&run);
 }
 
-static void the_objective_can_be_set(void **state)
+TEST(the_objective_can_be_set)
 {
     struct schedule_run span = SCHEDULE("v-adaptive", .p = 6, .m = 12, .cap = 12, .barrier = true,
                                         .options = "objective=span");
     struct schedule_run makespan =
         SCHEDULE("v-adaptive", .p = 6, .m = 12, .cap = 12, .options = "objective=makespan");
 
-    (void)state;
     assert_int_equal(span.span, 72);
     assert_int_equal(makespan.makespan, 77);
     schedule_run_free(&span);
     schedule_run_free(&makespan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_bubbles_at_equal_costs),
-        cmocka_unit_test(published_lists_at_equal_costs),
-        cmocka_unit_test(more_memory_is_never_worse),
-        cmocka_unit_test(one_device_runs_without_idle),
-        cmocka_unit_test(costs_times_seven_cost_seven_times),
-        cmocka_unit_test(the_same_question_gives_the_same_order),
-        cmocka_unit_test(uneven_stages_stay_under_their_caps),
-        cmocka_unit_test(too_little_memory_is_refused_with_what_would_do),
-        cmocka_unit_test(memory_limit_counts_micro_batches),
-        cmocka_unit_test(the_objective_can_be_set),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,9 +28,8 @@ static void check_law(const char *id, uint32_t p, uint32_t m, uint64_t bubble, u
     schedule_run_free(&r);
 }
 
-static void test_laws(void **state)
+TEST(test_laws)
 {
-    (void)state;
     for (uint32_t p = 2; p <= 16; p++) {
         const uint32_t sizes[] = {2 * p, 2 * p + 1, 3 * p + 2};
 
@@ -46,7 +45,7 @@ static void test_laws(void **state)
 }
 
 /* With fewer than 2p micro-batches, bubble and peak of the authors' program. */
-static void test_few_microbatches(void **state)
+TEST(test_few_microbatches)
 {
     static const struct {
         const char *id;
@@ -56,7 +55,6 @@ static void test_few_microbatches(void **state)
         {"v-min", {11, 11, 11, 11, 11, 11}, {2, 4, 4, 4, 4, 4}},
     };
 
-    (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         for (uint32_t m = 1; m <= 6; m++) {
             struct schedule_run r = SCHEDULE(rows[i].id, .p = 4, .m = m);
@@ -74,9 +72,8 @@ static uint64_t later(int64_t a, int64_t b)
 }
 
 /* Time per micro-batch in the long run. */
-static void test_steady_period(void **state)
+TEST(test_steady_period)
 {
-    (void)state;
     for (uint32_t p = 3; p <= 6; p++) {
         for (uint32_t code = 0; code < 64; code++) {
             int64_t f = code / 16 + 1, b = code / 4 % 4 + 1, w = code % 4 + 1;
@@ -99,30 +96,12 @@ static void test_steady_period(void **state)
     }
 }
 
-/* Costs have no say in the order. */
-static void test_costs_do_not_matter(void **state)
-{
-    static const char *const ids[] = {"v-min", "v-half"};
-
-    (void)state;
-    for (uint32_t i = 0; i < 2; i++) {
-        struct schedule_run r = SCHEDULE(ids[i], .p = 5, .m = 11);
-        struct schedule_run s =
-            SCHEDULE(ids[i], .p = 5, .m = 11, .f = 7, .b = 2, .w = 9, .c = 3, .barrier = true);
-
-        assert_string_equal(r.csv, s.csv);
-        schedule_run_free(&r);
-        schedule_run_free(&s);
-    }
-}
-
 /* Never slower and never larger than the published variant, never faster than is proven possible.
  */
-static void test_improved_is_no_worse(void **state)
+TEST(test_improved_is_no_worse)
 {
     static const char *const ids[] = {"v-min", "v-half"};
 
-    (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         for (uint32_t p = 1; p <= 7; p++) {
             uint64_t cap = i == 0 ? 2 * ((p + 4) / 3) : 2 * ((p + 2) / 2);
@@ -144,7 +123,7 @@ static void test_improved_is_no_worse(void **state)
 }
 
 /* Optima of exhaustive search, and p mod 3 = 2 where the published V-Min is four passes off. */
-static void test_improved(void **state)
+TEST(test_improved)
 {
     static const struct {
         const char *id;
@@ -157,7 +136,6 @@ static void test_improved(void **state)
         {"v-half", 3, 4, 29, 4},    {"v-half", 4, 1, 17, 2},    {"v-min", 5, 1, 21, 2},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct schedule_run r =
             SCHEDULE(rows[i].id, .p = rows[i].p, .m = rows[i].m, .options = "variant=improved");
@@ -169,31 +147,4 @@ static void test_improved(void **state)
         assert_true(most(r.peaks, rows[i].p) <= rows[i].peak);
         schedule_run_free(&r);
     }
-}
-
-static void test_too_little_room(void **state)
-{
-    struct schedule_run r = SCHEDULE("v-half", .p = 4, .m = 8, .cap = 5, .may_fail = true);
-    struct schedule_run s = SCHEDULE("v-half", .p = 4, .m = 8, .cap = 6);
-
-    (void)state;
-    assert_int_equal(r.status, PST_ERR_INFEASIBLE);
-    assert_non_null(strstr(r.error.message, "would hold 6 bytes"));
-    schedule_run_free(&r);
-    schedule_run_free(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_laws),
-        cmocka_unit_test(test_few_microbatches),
-        cmocka_unit_test(test_steady_period),
-        cmocka_unit_test(test_costs_do_not_matter),
-        cmocka_unit_test(test_improved_is_no_worse),
-        cmocka_unit_test(test_improved),
-        cmocka_unit_test(test_too_little_room),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,182 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * vpipe: 32 equal blocks on four stages, worked out by hand, and against every partition.
+ * vpipe on blocks that differ, against every partition and every choice of blocks.
+ * e2e/partition_examples_test.txt has what was worked out by hand.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "../solo_rig.h"
-
-#define GB 1e9
-
-/* f = 0.5, r = 1, activations and static bytes 0.5 GB a block, 12 GB. */
-static void blocks_of_32(struct solo *s)
-{
-    solo_init(s, 32);
-    for (uint32_t v = 0; v < 32; v++) {
-        s->nodes[v].ns[0] = 500;
-        s->nodes[v].ns[1] = 1000;
-        s->nodes[v].param_bytes = s->nodes[v].saved_bytes = .5 * GB;
-    }
-    s->problem.n_devices = 4;
-    s->problem.mini_batch = 32;
-    s->problem.memory_bytes = 12 * GB;
-}
-
-/* Of n such blocks with i in flight as few are recomputed as free enough, after `link` GB a us of
-   swapping have freed what they hide. All blocks are alike, so counting is exact. */
-static double stage_us(uint32_t n, uint32_t i, double link)
-{
-    double lacking = .5 * n + i * .5 * n - 12, best = INFINITY;
-
-    for (uint32_t r = 0; r <= n; r++) {
-        double us = 1.5 * n + .5 * r;
-
-        for (uint32_t q = 0; q + r <= n && .5 * q <= link * us + 1e-9; q++) {
-            if ((i - 1) * .5 * (q + r) >= lacking - 1e-9) {
-                best = fmin(best, us);
-            }
-        }
-    }
-    return best;
-}
-
-/* Over all 4495 partitions into four. */
-static double optimum_us(double link, uint32_t *ret_n)
-{
-    double best = INFINITY;
-
-    *ret_n = 0;
-    for (uint32_t a = 1; a < 30; a++) {
-        for (uint32_t b = a + 1; b < 31; b++) {
-            for (uint32_t c = b + 1; c < 32; c++) {
-                double us = fmax(fmax(stage_us(a, 4, link), stage_us(b - a, 3, link)),
-                                 fmax(stage_us(c - b, 2, link), stage_us(32 - c, 1, link)));
-
-                best = fmin(best, us);
-                ++*ret_n;
-            }
-        }
-    }
-    return best;
-}
-
-static void test_example(void **state)
-{
-    static const struct {
-        const char *options, *ratios, *swapped;
-        double link, us, of_problem;
-    } table[] = {
-        /* 4 of 7 and 4 of 8 blocks recomputed: 10.5 + 2, 12 + 2, 12, 13.5 */
-        {NULL, "0.5714,0.5,0,0", "0,0,0,0", 0, 14, 0},
-        /* two of each swapped for nothing: 10.5 + 1, 12 + 1, 12, 13.5 */
-        {"{\"swap_bandwidth\":100000000000000}", "0.2857,0.25,0,0", "1000000000,1000000000,0,0", .1,
-         13.5, 0},
-        /* the same where the problem says it; and the options win */
-        {NULL, "0.2857,0.25,0,0", "1000000000,1000000000,0,0", .1, 13.5, 1e14},
-        {"{\"swap_bandwidth\":0}", "0.5714,0.5,0,0", "0,0,0,0", 0, 14, 1e14},
-    };
-    /* Static, kept times in flight, one of what is not: 3.5 + 4 * 1.5 + 2, 4 + 3 * 2 + 2; the
-       others keep everything: 4 + 2 * 4, 4.5 + 4.5. */
-    static const double gb[] = {11.5, 12, 12, 9};
-    static struct solo s;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        struct pst_partition_result result;
-        struct pst_error err;
-        uint32_t n;
-
-        solo_close(optimum_us(table[i].link, &n), table[i].us);
-        assert_int_equal(n, 4495);
-        blocks_of_32(&s);
-        s.problem.swap_bandwidth = table[i].of_problem;
-        if (solo_ask(&s, "vpipe", table[i].options, &result, &err) != PST_OK) {
-            fail_msg("%s", err.message);
-        }
-        solo_close(solo_number(&result, "bottleneck_us_per_sample"), table[i].us);
-        assert_string_equal(solo_text(&result, "blocks"), "7,8,8,9");
-        assert_string_equal(solo_text(&result, "recompute_ratios"), table[i].ratios);
-        assert_string_equal(solo_text(&result, "swapped_bytes_per_stage"), table[i].swapped);
-        solo_close(solo_number(&result, "worst_stage_bytes"), 12 * GB);
-        assert_true(solo_number(&result, "moves") == 1);
-        for (uint32_t k = 0; k < 4; k++) {
-            solo_close(result.stages[k].memory_bytes, gb[k] * GB);
-        }
-        pst_partition_result_finish(&result);
-    }
-}
-
-/* In proportion alone: blocks are alike, so it finds the same. */
-static void test_without_enumeration(void **state)
-{
-    static struct solo s;
-    struct pst_partition_result result;
-    struct pst_error err;
-
-    (void)state;
-    blocks_of_32(&s);
-    assert_int_equal(solo_ask(&s, "vpipe",
-                              "{\"exact_blocks\":0,\"swap_bandwidth\":100000000000000}", &result,
-                              &err),
-                     PST_OK);
-    solo_close(solo_number(&result, "bottleneck_us_per_sample"), 13.5);
-    pst_partition_result_finish(&result);
-}
-
-/* Versions add to the static bytes: stage 0 of the even split holds 4, 8 or 16 GB of them. Two
-   need 4 GB more on every stage of eight blocks. */
-static void test_versions(void **state)
-{
-    static const struct {
-        const char *options;
-        double capacity_gb, worst_gb;
-    } table[] = {
-        {"{\"versions\":\"one\"}", 1000, 4 + 16},
-        {"{\"versions\":\"two\"}", 1000, 8 + 16},
-        {"{\"versions\":\"stash\"}", 1000, 16 + 16},
-    };
-    static struct solo s;
-
-    (void)state;
-    for (size_t i = 0; i < 3; i++) {
-        struct pst_partition_result result;
-        struct pst_error err;
-
-        blocks_of_32(&s);
-        s.problem.memory_bytes = table[i].capacity_gb * GB;
-        assert_int_equal(solo_ask(&s, "vpipe", table[i].options, &result, &err), PST_OK);
-        assert_string_equal(solo_text(&result, "blocks"), "8,8,8,8");
-        solo_close(solo_number(&result, "worst_stage_bytes"), table[i].worst_gb * GB);
-        pst_partition_result_finish(&result);
-    }
-}
-
-/* Recomputing everything leaves static bytes and one micro-batch: 32 GB over four stages never
-   come below 8 GB a stage; with 7.9 it must say so. */
-static void test_infeasible(void **state)
-{
-    static struct solo s;
-    struct pst_partition_result result;
-    struct pst_error err;
-
-    (void)state;
-    blocks_of_32(&s);
-    s.problem.memory_bytes = 8 * GB;
-    assert_int_equal(solo_ask(&s, "vpipe", NULL, &result, &err), PST_OK);
-    pst_partition_result_finish(&result);
-    s.problem.memory_bytes = 7.9 * GB;
-    assert_int_equal(solo_ask(&s, "vpipe", NULL, &result, &err), PST_ERR_INFEASIBLE);
-    assert_string_equal(err.kind, "plan.infeasible");
-    assert_non_null(strstr(err.message, "stage 0, from node \"n0\""));
-}
-
-/* --- blocks that differ, against every partition and every choice of blocks
- * ----------------------*/
 
 struct small {
     uint32_t n;
@@ -220,12 +49,11 @@ static double choose(const struct small *p, uint32_t first, uint32_t end, uint32
 }
 
 /* One stage: the inner problem is exact. Two: never below the optimum, mostly at it. */
-static void test_against_every_choice(void **state)
+TEST(test_against_every_choice)
 {
     const uint64_t seed = 20221;
     uint32_t feasible = 0, optimal = 0, stuck = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     draw_state = seed;
     for (int round = 0; round < 400; round++) {
@@ -274,17 +102,4 @@ static void test_against_every_choice(void **state)
     }
     print_message("%u feasible, %u optimal, %u not found\n", feasible, optimal, stuck);
     assert_true(feasible > 200 && optimal * 10 > feasible * 9 && stuck * 50 < feasible);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_example),
-        cmocka_unit_test(test_without_enumeration),
-        cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_infeasible),
-        cmocka_unit_test(test_against_every_choice),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

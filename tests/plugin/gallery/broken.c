@@ -12,9 +12,6 @@ struct config {
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
-    (void)config;
-    (void)host;
-    (void)ret_self;
 #if defined(FAULT_BUG)
     return pst_failf(host, PST_ERR_BUG, "a list came back empty");
 #elif defined(FAULT_ODD_STATUS)
@@ -29,13 +26,10 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 
 static void destroy(void *self)
 {
-    (void)self;
 }
 
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
-    (void)self;
-    (void)n_devices;
     ret_topology->min_microbatches = 1;
     return PST_OK;
 }
@@ -47,9 +41,6 @@ pst_status not_there(void);
 static pst_status schedule(void *self, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
 {
-    (void)self;
-    (void)in;
-    (void)out;
 #ifdef FAULT_UNDEFINED
     return not_there();
 #else

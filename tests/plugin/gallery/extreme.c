@@ -250,7 +250,6 @@ static pst_status topology(void *self_, uint32_t n_devices, struct pst_topology 
     const struct extreme *self = self_;
     uint32_t lie = self->config->lie;
 
-    (void)n_devices;
     ret_topology->n_stages = lie == STAGES_MOST ? PST_NONE : 0;
     ret_topology->version_rule = lie == RULE_MOST ? PST_NONE : PST_VERSION_SYNC;
     ret_topology->min_microbatches = lie == LEAST_NONE ? 0 : lie == LEAST_MOST ? PST_NONE : 1;
@@ -264,7 +263,6 @@ static uint32_t device_of(void *self_, uint32_t n_devices, uint32_t n_stages, ui
 {
     const struct extreme *self = self_;
 
-    (void)n_stages;
     return self->config->lie == DEVICE_OTHER  ? n_devices - 1 - stage
            : self->config->lie == DEVICE_MOST ? PST_NONE
                                               : stage;

@@ -109,8 +109,6 @@ static pst_status topology(void *self_, uint32_t n_devices, struct pst_topology 
 #if CHUNKS > 0
 static uint32_t device_of(void *self, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
 {
-    (void)self;
-    (void)n_stages;
     return stage % n_devices;
 }
 #endif
@@ -120,7 +118,6 @@ static pst_status in_flight(void *self_, const struct pst_place *place, struct p
 {
     const struct liar *self = self_;
 
-    (void)place;
     ret_held->microbatches = self->config->lie == HELD ? 0 : 1;
     return PST_OK;
 }
@@ -272,9 +269,6 @@ static const char *const words[] = {"chain", "recompute", "peer", NULL};
 #ifdef LIAR_GLOBAL
 static pst_status plan_all(void *self, const struct pst_global_in *in, struct pst_global_out *out)
 {
-    (void)self;
-    (void)in;
-    (void)out;
     return PST_OK;
 }
 

@@ -6,7 +6,6 @@
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
-    (void)config;
     *ret_self = (void *)(uintptr_t)host;
     return PST_OK;
 }
@@ -16,8 +15,6 @@ PST_DESTROY_NOTHING
 static pst_status price(void *self, const struct pst_stage_view *view,
                         struct pst_stage_price *ret_price)
 {
-    (void)self;
-    (void)view;
     ret_price->fits = 0;
     ret_price->period_ns = 1;
     ret_price->peak_bytes = 1;
@@ -26,7 +23,6 @@ static pst_status price(void *self, const struct pst_stage_view *view,
 
 static pst_status plan(void *self, const struct pst_stage_view *view, struct pst_action_out *out)
 {
-    (void)self;
     for (uint32_t i = 0; i < view->n_nodes; i++) {
         pst_status st = out->set(out, i, PST_ACTION_RECOMPUTE);
 

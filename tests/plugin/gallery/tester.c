@@ -45,7 +45,6 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 
 static void destroy(void *self)
 {
-    (void)self;
 }
 
 static pst_status ask(const struct tester *self, const struct pst_stage_decl stages[2])

@@ -6,7 +6,6 @@
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
-    (void)config;
     *ret_self = (void *)(uintptr_t)host;
     return PST_OK;
 }

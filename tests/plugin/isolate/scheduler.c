@@ -87,7 +87,6 @@ static void forge(void)
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
-    (void)config;
 #if defined(DOES_CRASH_CREATE)
     crash();
 #elif defined(DOES_ODD)
@@ -112,7 +111,6 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 
 static void destroy(void *self)
 {
-    (void)self;
 #ifdef DOES_CRASH_DESTROY
     crash();
 #endif
@@ -120,8 +118,6 @@ static void destroy(void *self)
 
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
-    (void)self;
-    (void)n_devices;
     ret_topology->min_microbatches = 1;
     ret_topology->microbatch_multiple = 1;
     ret_topology->version_rule = PST_VERSION_SYNC;
@@ -130,7 +126,6 @@ static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *
 
 static pst_status misbehave(const struct pst_host *host)
 {
-    (void)host;
 #if defined(DOES_CRASH_SCHEDULE)
     crash();
 #elif defined(DOES_ABORT_SCHEDULE)

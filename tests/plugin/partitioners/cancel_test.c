@@ -4,13 +4,8 @@
  * are told so, at whichever time, they end with PST_ERR_CANCELLED. With a leak checker: and give
  * everything back.
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "test.h"
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "ask_rig.h"
 
@@ -122,9 +117,8 @@ static void expect_stop(const struct planner *planner, unsigned at, unsigned all
     }
 }
 
-static void test_stops(void **state)
+TEST(test_stops)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof planners / sizeof *planners; i++) {
         const struct planner *planner = &planners[i];
         unsigned few, all;
@@ -142,13 +136,4 @@ static void test_stops(void **state)
         expect_stop(planner, all - all / 8, all);
         expect_stop(planner, all, all);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stops),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

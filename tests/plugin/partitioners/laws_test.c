@@ -7,12 +7,7 @@
  * do not matter: of time, of bytes.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "ask_rig.h"
 
@@ -120,12 +115,11 @@ static void scale(double *list, uint32_t n, double by)
     }
 }
 
-static void test_units(void **state)
+TEST(test_units)
 {
     const uint64_t seed = 331;
     uint32_t n_fit = 0;
 
-    (void)state;
     for (unsigned round = 0; round < 40; round++) {
         uint64_t rng = seed * 1000003 + round;
         double first[N_PLANNERS];
@@ -195,7 +189,7 @@ struct growth {
     double memory, links;
 };
 
-static void test_more(void **state)
+TEST(test_more)
 {
     static const struct growth growths[] = {{DEVICES, "a device more", 1, 1, 1},
                                             {MEMORY, "more memory", 0, 1.25, 1},
@@ -203,7 +197,6 @@ static void test_more(void **state)
     const uint64_t seed = 332;
     uint32_t n_better[3] = {0};
 
-    (void)state;
     for (unsigned round = 0; round < 40; round++) {
         uint64_t rng = seed * 1000003 + round;
         struct rig_graph g;
@@ -315,12 +308,11 @@ static bool is_sole(const struct rig_graph *g, uint32_t at)
     return n == 1;
 }
 
-static void test_other_words(void **state)
+TEST(test_other_words)
 {
     const uint64_t seed = 333;
     uint32_t n_orders = 0, at = 0;
 
-    (void)state;
     for (unsigned round = 0; round < 40; round++) {
         uint64_t rng = seed * 1000003 + round;
         struct rig_graph g, other, longer;
@@ -355,15 +347,4 @@ static void test_other_words(void **state)
         rig_graph_finish(&g);
     }
     assert_true(n_orders > 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_units),
-        cmocka_unit_test(test_more),
-        cmocka_unit_test(test_other_words),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,14 @@
  * no better than the one of all places, nor much worse, and says what it is.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "ask_rig.h"
 #include "places.h"
 #include "sequence.h"
 
 /* Work 8 in 4 runs: a share is 8 / (4 / 2 + 1) + 1 = 3, an end is where 1.5 to 3 are through. */
-static void test_runs(void **state)
+TEST(test_runs)
 {
     static const uint32_t from[] = {0, 1, 2, 3, 4, 5, 6}, to[] = {1, 2, 3, 4, 5, 6, 7};
     static const uint32_t first_out[] = {0, 1, 2, 3, 4, 5, 6, 7, 7};
@@ -29,7 +24,6 @@ static void test_runs(void **state)
     const struct part_dag dag = {8, 7, from, to, first_out, first_in, in_edges};
     uint32_t first[9], n;
 
-    (void)state;
     /* 0 1: 5 cross, behind 2 there are 9; 2 3 4: 2 cross; 5 6 7: the end. */
     assert_int_equal(part_runs(&dag, bytes, even, order, 4, first, &n), PST_OK);
     assert_int_equal(n, 3);
@@ -85,14 +79,13 @@ static double ask(const struct rig_case *c, size_t planner, bool some)
     return us;
 }
 
-static void test_some_places(void **state)
+TEST(test_some_places)
 {
     static const uint32_t degrees[] = {1, 2};
     const uint64_t seed = 515;
     double worse = 0;
     uint32_t n = 0;
 
-    (void)state;
     for (unsigned round = 0; round < 8; round++) {
         uint64_t rng = seed + round;
         struct rig_graph g;
@@ -124,14 +117,4 @@ static void test_some_places(void **state)
     }
     print_message("%.4f of all places in the mean\n", worse / n);
     assert_true(worse / n < 1.05);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_some_places),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

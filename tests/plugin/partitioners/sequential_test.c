@@ -5,12 +5,7 @@
  * where degrees make them enlarge the micro-batches that are offered.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "ask_rig.h"
 
@@ -102,12 +97,11 @@ static void compare(const struct rig_case *c, struct pst_partition_result *graph
     }
 }
 
-static void test_never_behind(void **state)
+TEST(test_never_behind)
 {
     const uint64_t seed = 20261;
     struct tally tally = {0};
 
-    (void)state;
     for (unsigned round = 0; round < 120; round++) {
         uint64_t rng = seed * 1000003 + round;
         struct pst_partition_result graph;
@@ -133,11 +127,4 @@ static void test_never_behind(void **state)
     print_message("%u compared, graphpipe ahead in %u; %u of enlarged micro-batches\n",
                   tally.compared, tally.ahead, tally.enlarged);
     assert_true(tally.enlarged > 0 && tally.ahead > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_never_behind)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/arena.h"
 
-static void memory_is_zero_aligned_and_apart(void **state)
+TEST(memory_is_zero_aligned_and_apart)
 {
     struct pst_arena arena = {0};
     unsigned char *blocks[2000];
     uint64_t seed = 42;
 
-    (void)state;
     for (size_t i = 0; i < 2000; i++) {
         size_t align = (size_t)1 << (i % 8), bytes;
 
@@ -38,12 +30,11 @@ static void memory_is_zero_aligned_and_apart(void **state)
     pst_arena_finish(&arena);
 }
 
-static void sizes_at_the_ends(void **state)
+TEST(sizes_at_the_ends)
 {
     struct pst_arena arena = {0};
     char *big;
 
-    (void)state;
     assert_non_null(pst_arena_alloc(&arena, 0, 0));
     big = pst_arena_alloc(&arena, 1 << 20, 4096);
     assert_non_null(big);
@@ -55,12 +46,11 @@ static void sizes_at_the_ends(void **state)
     pst_arena_finish(&arena);
 }
 
-static void texts(void **state)
+TEST(texts)
 {
     struct pst_arena arena = {0};
     char *text;
 
-    (void)state;
     assert_string_equal(pst_arena_strdup(&arena, "abc"), "abc");
     assert_string_equal(pst_arena_strndup(&arena, "abcdef", 3), "abc");
     assert_string_equal(pst_arena_strndup(&arena, "", 0), "");
@@ -69,15 +59,4 @@ static void texts(void **state)
     assert_int_equal(strlen(text), 100000);
     assert_int_equal(text[99999], '7');
     pst_arena_finish(&arena);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_zero_aligned_and_apart),
-        cmocka_unit_test(sizes_at_the_ends),
-        cmocka_unit_test(texts),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

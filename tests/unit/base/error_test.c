@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/error.h"
 
-static void failing_fills_everything(void **state)
+TEST(failing_fills_everything)
 {
     struct pst_error err;
 
-    (void)state;
     memset(&err, 0xA5, sizeof err);
     assert_int_equal(pst_fail(&err, PST_ERR_IO, "input.path", "no %s", "disk"), PST_ERR_IO);
     assert_int_equal(err.status, PST_ERR_IO);
@@ -36,9 +27,8 @@ static void failing_fills_everything(void **state)
     assert_int_equal(err.column, 9);
 }
 
-static void nobody_needs_to_listen(void **state)
+TEST(nobody_needs_to_listen)
 {
-    (void)state;
     assert_int_equal(pst_fail(NULL, PST_ERR_BUG, "internal", "x"), PST_ERR_BUG);
     assert_int_equal(pst_fail_at(NULL, PST_ERR_BUG, "internal", "f", 1, 1, "x"), PST_ERR_BUG);
     assert_int_equal(pst_fail_nomem(NULL), PST_ERR_NOMEM);
@@ -47,11 +37,10 @@ static void nobody_needs_to_listen(void **state)
     pst_error_prefix(NULL, "x");
 }
 
-static void context_goes_in_front(void **state)
+TEST(context_goes_in_front)
 {
     struct pst_error err;
 
-    (void)state;
     pst_fail(&err, PST_ERR_IO, "x", "disk full");
     pst_error_prefix(&err, "saving step %d", 5);
     pst_error_prefix(&err, "rank 2");
@@ -64,12 +53,11 @@ static void context_goes_in_front(void **state)
     assert_string_equal(err.details, "a 1\nb\n");
 }
 
-static void long_texts_are_cut(void **state)
+TEST(long_texts_are_cut)
 {
     struct pst_error err;
     char text[10000];
 
-    (void)state;
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     pst_fail_at(&err, PST_ERR_IO, text, text, 1, 1, "%s", text);
@@ -89,7 +77,7 @@ static void long_texts_are_cut(void **state)
     assert_int_equal(strlen(err.hint), sizeof err.hint - 1);
 }
 
-static void exit_codes(void **state)
+TEST(exit_codes)
 {
     static const struct {
         pst_status status;
@@ -109,7 +97,6 @@ static void exit_codes(void **state)
     };
     struct pst_error err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         pst_fail(&err, cases[i].status, cases[i].kind, "x");
         assert_int_equal(pst_error_exit_code(&err), cases[i].code);
@@ -118,12 +105,11 @@ static void exit_codes(void **state)
     assert_int_equal(pst_error_exit_code(&err), 3);
 }
 
-static void failed_assertion_ends_with_70(void **state)
+TEST(failed_assertion_ends_with_70)
 {
     pid_t child;
     int status = 0;
 
-    (void)state;
     fflush(NULL);
     child = fork();
     assert_true(child >= 0);
@@ -136,18 +122,4 @@ static void failed_assertion_ends_with_70(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 70);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failing_fills_everything),
-        cmocka_unit_test(nobody_needs_to_listen),
-        cmocka_unit_test(context_goes_in_front),
-        cmocka_unit_test(long_texts_are_cut),
-        cmocka_unit_test(exit_codes),
-        cmocka_unit_test(failed_assertion_ends_with_70),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

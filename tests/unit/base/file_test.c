@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/util.h"
 
@@ -32,7 +24,6 @@ static const char *in_folder(const char *name)
 
 static int make_folder(void **state)
 {
-    (void)state;
     strcpy(folder, "/tmp/penstock-file-XXXXXX");
     return mkdtemp(folder) == NULL;
 }
@@ -54,7 +45,6 @@ static int remove_folder(void **state)
 {
     DIR *dir = opendir(folder);
 
-    (void)state;
     for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             remove(in_folder(entry->d_name));
@@ -93,12 +83,11 @@ static void expect_refusal(const char *path, size_t max, const char *kind, const
     assert_int_equal(length, 77);
 }
 
-static void what_is_written_is_read(void **state)
+TEST_WITH(what_is_written_is_read, make_folder, remove_folder)
 {
     static const char content[] = "with\0nul and \xFF";
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(pst_file_write(in_folder("a"), content, sizeof content, &err), PST_OK);
     expect_content(in_folder("a"), content, sizeof content);
     assert_int_equal(pst_file_write(in_folder("a"), "", 0, &err), PST_OK);
@@ -106,22 +95,20 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(count_entries(), 1);
 }
 
-static void mode_follows_the_umask(void **state)
+TEST_WITH(mode_follows_the_umask, make_folder, remove_folder)
 {
     mode_t old = umask(027);
     struct pst_error err;
     struct stat info;
 
-    (void)state;
     assert_int_equal(pst_file_write(in_folder("m"), "x", 1, &err), PST_OK);
     umask(old);
     assert_int_equal(stat(in_folder("m"), &info), 0);
     assert_int_equal(info.st_mode & 0777, 0640);
 }
 
-static void only_regular_files_are_read(void **state)
+TEST_WITH(only_regular_files_are_read, make_folder, remove_folder)
 {
-    (void)state;
     assert_int_equal(mkfifo(in_folder("fifo"), 0600), 0);
     /* Returns at once although nobody writes: a blocking open would hang the test. */
     expect_refusal(in_folder("fifo"), 100, "input.path", "input.path",
@@ -133,11 +120,10 @@ static void only_regular_files_are_read(void **state)
                    "cannot open the file: No such file or directory");
 }
 
-static void size_is_limited(void **state)
+TEST_WITH(size_is_limited, make_folder, remove_folder)
 {
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(pst_file_write(in_folder("five"), "12345", 5, &err), PST_OK);
     expect_refusal(in_folder("five"), 4, "config.file", "config.limit",
                    "the file is larger than 4 B");
@@ -159,7 +145,7 @@ static void size_is_limited(void **state)
     }
 }
 
-static void failed_write_leaves_the_old_file(void **state)
+TEST_WITH(failed_write_leaves_the_old_file, make_folder, remove_folder)
 {
     struct rlimit old, small = {.rlim_cur = 4096, .rlim_max = 4096};
     static char big[100000];
@@ -168,7 +154,6 @@ static void failed_write_leaves_the_old_file(void **state)
     int entries;
     pst_status st;
 
-    (void)state;
     assert_int_equal(pst_file_write(in_folder("keep"), "old", 3, &err), PST_OK);
     entries = count_entries();
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -185,12 +170,11 @@ static void failed_write_leaves_the_old_file(void **state)
     assert_int_equal(count_entries(), entries); /* no temporary stays */
 }
 
-static void impossible_targets(void **state)
+TEST_WITH(impossible_targets, make_folder, remove_folder)
 {
     struct pst_error err;
     struct stat info;
 
-    (void)state;
     assert_int_equal(pst_file_write(in_folder("no/such"), "x", 1, &err), PST_ERR_IO);
     assert_string_equal(err.message, "cannot create a file there: No such file or directory");
     assert_int_equal(pst_file_write(folder, "x", 1, &err), PST_ERR_IO);
@@ -210,12 +194,11 @@ static void impossible_targets(void **state)
     assert_int_equal(pst_error_exit_code(&err), 2);
 }
 
-static void link_is_replaced_not_followed(void **state)
+TEST_WITH(link_is_replaced_not_followed, make_folder, remove_folder)
 {
     struct pst_error err;
     struct stat info;
 
-    (void)state;
     assert_int_equal(pst_file_write(in_folder("target"), "precious", 8, &err), PST_OK);
     assert_int_equal(symlink(in_folder("target"), in_folder("link")), 0);
     assert_int_equal(pst_file_write(in_folder("link"), "new", 3, &err), PST_OK);
@@ -225,13 +208,12 @@ static void link_is_replaced_not_followed(void **state)
     expect_content(in_folder("link"), "new", 3);
 }
 
-static void name_without_a_folder(void **state)
+TEST_WITH(name_without_a_folder, make_folder, remove_folder)
 {
     char here[512];
     struct pst_error err;
     pst_status st;
 
-    (void)state;
     assert_non_null(getcwd(here, sizeof here));
     assert_int_equal(chdir(folder), 0);
     st = pst_file_write("plain", "x", 1, &err);
@@ -254,7 +236,7 @@ static void *write_often(void *content)
     return NULL;
 }
 
-static void writers_do_not_mix(void **state)
+TEST_WITH(writers_do_not_mix, make_folder, remove_folder)
 {
     static char a[5000], b[5000];
     pthread_t threads[2];
@@ -263,7 +245,6 @@ static void writers_do_not_mix(void **state)
     char *text = NULL;
     void *failed;
 
-    (void)state;
     strcpy(shared_path, in_folder("shared"));
     memset(a, 'a', sizeof a);
     memset(b, 'b', sizeof b);
@@ -278,22 +259,4 @@ static void writers_do_not_mix(void **state)
     assert_int_equal(length, 5000);
     assert_memory_equal(text, text[0] == 'a' ? a : b, 5000);
     free(text);
-}
-
-int main(void)
-{
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        TEST(what_is_written_is_read),
-        TEST(mode_follows_the_umask),
-        TEST(only_regular_files_are_read),
-        TEST(size_is_limited),
-        TEST(failed_write_leaves_the_old_file),
-        TEST(impossible_targets),
-        TEST(link_is_replaced_not_followed),
-        TEST(name_without_a_folder),
-        TEST(writers_do_not_mix),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

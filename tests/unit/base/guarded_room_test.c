@@ -4,15 +4,8 @@
  */
 #include "base/guarded.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,19 +50,11 @@ static int with_beside(uint64_t beside)
     return WEXITSTATUS(status);
 }
 
-static void test_room(void **state)
+TEST(test_room)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* their own address space is beyond any limit */
 #endif
     assert_int_equal(with_beside((uint64_t)64 * MIB), 0);
     assert_int_equal(with_beside((uint64_t)16 * MIB), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_room)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

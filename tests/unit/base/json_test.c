@@ -3,15 +3,8 @@
  * The JSON writer, against the grammar of RFC 8259 and against jansson as a second reader.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "base/json.h"
@@ -25,11 +18,10 @@ static void expect(struct pst_json *json, const char *text)
     free(got);
 }
 
-static void empty_containers(void **state)
+TEST(empty_containers)
 {
     struct pst_json json;
 
-    (void)state;
     pst_json_init(&json);
     pst_json_object(&json, NULL);
     pst_json_array(&json, "a");
@@ -40,11 +32,10 @@ static void empty_containers(void **state)
     expect(&json, "{\"a\":[],\"o\":{}}");
 }
 
-static void commas_and_nesting(void **state)
+TEST(commas_and_nesting)
 {
     struct pst_json json;
 
-    (void)state;
     pst_json_init(&json);
     pst_json_array(&json, NULL);
     pst_json_int(&json, NULL, 1);
@@ -64,11 +55,10 @@ static void commas_and_nesting(void **state)
     expect(&json, "[1,[2,3],{\"t\":true,\"f\":false,\"n\":null,\"r\":[0]}\n,4]");
 }
 
-static void integers_to_their_ends(void **state)
+TEST(integers_to_their_ends)
 {
     struct pst_json json;
 
-    (void)state;
     pst_json_init(&json);
     pst_json_array(&json, NULL);
     pst_json_int(&json, NULL, INT64_MIN);
@@ -78,7 +68,7 @@ static void integers_to_their_ends(void **state)
     expect(&json, "[-9223372036854775808,9223372036854775807,18446744073709551615]");
 }
 
-static void numbers_are_short(void **state)
+TEST(numbers_are_short)
 {
     static const struct {
         double value;
@@ -92,7 +82,6 @@ static void numbers_are_short(void **state)
         {-INFINITY, "null"}, {0.1 + 0.2, "0.30000000000000004"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct pst_json json;
 
@@ -102,11 +91,10 @@ static void numbers_are_short(void **state)
     }
 }
 
-static void numbers_come_back_exactly(void **state)
+TEST(numbers_come_back_exactly)
 {
     uint64_t seed = 0x9E3779B97F4A7C15u, x = seed;
 
-    (void)state;
     printf("seed %llx\n", (unsigned long long)seed);
     for (int i = 0; i < 20000; i++) {
         struct pst_json json;
@@ -134,11 +122,10 @@ static void numbers_come_back_exactly(void **state)
     }
 }
 
-static void escapes(void **state)
+TEST(escapes)
 {
     struct pst_json json;
 
-    (void)state;
     pst_json_init(&json);
     pst_json_object(&json, NULL);
     pst_json_string(&json, "a\"b", "\\ / \b\f\n\r\t \x01\x1f\x7f");
@@ -147,7 +134,7 @@ static void escapes(void **state)
 }
 
 /* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF, no lone or missing parts. */
-static void broken_utf8_is_replaced(void **state)
+TEST(broken_utf8_is_replaced)
 {
     static const struct {
         const char *in, *out;
@@ -164,7 +151,6 @@ static void broken_utf8_is_replaced(void **state)
         {"\xF4\x90\x80\x80", "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct pst_json json;
 
@@ -174,7 +160,7 @@ static void broken_utf8_is_replaced(void **state)
     }
 }
 
-static void every_string_is_read_back(void **state)
+TEST(every_string_is_read_back)
 {
     char text[128];
     size_t n = 0;
@@ -182,7 +168,6 @@ static void every_string_is_read_back(void **state)
     json_t *read;
     char *written;
 
-    (void)state;
     for (int c = 1; c < 128; c++) {
         text[n++] = (char)c;
     }
@@ -199,11 +184,10 @@ static void every_string_is_read_back(void **state)
     free(written);
 }
 
-static void too_deep_fails_for_good(void **state)
+TEST(too_deep_fails_for_good)
 {
     struct pst_json json;
 
-    (void)state;
     pst_json_init(&json);
     for (int i = 0; i < 100; i++) {
         pst_json_array(&json, NULL);
@@ -216,11 +200,10 @@ static void too_deep_fails_for_good(void **state)
     assert_null(json.text);
 }
 
-static void unfinished_gives_nothing(void **state)
+TEST(unfinished_gives_nothing)
 {
     struct pst_json json;
 
-    (void)state;
     pst_json_init(&json);
     pst_json_object(&json, NULL);
     pst_json_int(&json, "a", 1);
@@ -228,13 +211,12 @@ static void unfinished_gives_nothing(void **state)
     pst_json_finish(&json);
 }
 
-static void grows_past_any_block(void **state)
+TEST(grows_past_any_block)
 {
     struct pst_json json;
     char *text;
     json_t *read;
 
-    (void)state;
     pst_json_init(&json);
     pst_json_array(&json, NULL);
     for (int i = 0; i < 50000; i++) {
@@ -247,18 +229,4 @@ static void grows_past_any_block(void **state)
     assert_int_equal(json_integer_value(json_array_get(read, 49999)), 49999);
     json_decref(read);
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(empty_containers),          cmocka_unit_test(commas_and_nesting),
-        cmocka_unit_test(integers_to_their_ends),    cmocka_unit_test(numbers_are_short),
-        cmocka_unit_test(numbers_come_back_exactly), cmocka_unit_test(escapes),
-        cmocka_unit_test(broken_utf8_is_replaced),   cmocka_unit_test(every_string_is_read_back),
-        cmocka_unit_test(too_deep_fails_for_good),   cmocka_unit_test(unfinished_gives_nothing),
-        cmocka_unit_test(grows_past_any_block),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/log.h"
 
@@ -46,18 +38,16 @@ static void one_of_each(void)
 }
 
 /* First: the level is not set yet. */
-static void environment_decides_first(void **state)
+TEST(environment_decides_first)
 {
-    (void)state;
     setenv("PENSTOCK_LOG", "info", 1);
     assert_string_equal(captured(one_of_each), "error exec: e 1\nwarn exec: w\ninfo exec: i\n");
     setenv("PENSTOCK_LOG", "debug", 1);
     assert_int_equal(pst_log_level(), PST_LOG_INFO); /* read once */
 }
 
-static void command_line_wins(void **state)
+TEST(command_line_wins)
 {
-    (void)state;
     pst_log_set_level(PST_LOG_ERROR);
     assert_string_equal(captured(one_of_each), "error exec: e 1\n");
     pst_log_set_level(PST_LOG_DEBUG);
@@ -72,9 +62,8 @@ static void log_nasty(void)
     pst_log(PST_LOG_WARN, "a", "x\ny\r\x1b[31mz");
 }
 
-static void one_record_is_one_line(void **state)
+TEST(one_record_is_one_line)
 {
-    (void)state;
     assert_string_equal(captured(log_nasty), "warn a: x y  [31mz\n");
 }
 
@@ -83,11 +72,10 @@ static void log_long(void)
     pst_log(PST_LOG_WARN, "a", "%05000d", 1);
 }
 
-static void long_lines_end_with_a_newline(void **state)
+TEST(long_lines_end_with_a_newline)
 {
     const char *line;
 
-    (void)state;
     line = captured(log_long);
     assert_memory_equal(line, "warn a: 0000", 12);
     assert_int_equal(line[strlen(line) - 1], '\n');
@@ -114,12 +102,11 @@ static void log_from_threads(void)
     pthread_join(threads[1], NULL);
 }
 
-static void threads_do_not_mix(void **state)
+TEST(threads_do_not_mix)
 {
     char *save = NULL;
     int n = 0;
 
-    (void)state;
     captured(log_from_threads);
     for (char *line = strtok_r(text, "\n", &save); line != NULL;
          line = strtok_r(NULL, "\n", &save)) {
@@ -140,23 +127,8 @@ static void the_same_again(void)
     }
 }
 
-static void told_once(void **state)
+TEST(told_once)
 {
-    (void)state;
     assert_string_equal(captured(the_same_again), "error device: a\nerror exec: b 100%\n");
     assert_string_equal(captured(the_same_again), "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(environment_decides_first),
-        cmocka_unit_test(command_line_wins),
-        cmocka_unit_test(one_record_is_one_line),
-        cmocka_unit_test(long_lines_end_with_a_newline),
-        cmocka_unit_test(threads_do_not_mix),
-        cmocka_unit_test(told_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

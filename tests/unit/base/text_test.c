@@ -1,23 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #include "base/text.h"
 
 #define FFFD "\xEF\xBF\xBD"
 
 /* Shortest forms only, no surrogates, nothing above U+10FFFF (RFC 3629, section 4). */
-static void test_length(void **state)
+TEST(test_length)
 {
-    (void)state;
     assert_int_equal(pst_utf8_length("a"), 1);
     assert_int_equal(pst_utf8_length("\xC3\xA4"), 2);
     assert_int_equal(pst_utf8_length("\xE2\x82\xAC"), 3);
@@ -44,9 +34,8 @@ static void expect_print(const char *text, const char *wanted)
     free(printed);
 }
 
-static void test_print(void **state)
+TEST(test_print)
 {
-    (void)state;
     expect_print("", "");
     expect_print("a\tb\nc", "a\tb\nc");
     expect_print("\xC3\xA4\xE2\x82\xAC", "\xC3\xA4\xE2\x82\xAC");
@@ -68,23 +57,11 @@ static void expect_plain(const char *text, const char *wanted)
 }
 
 /* One line, as long as it was. */
-static void test_plain(void **state)
+TEST(test_plain)
 {
-    (void)state;
     expect_plain("", "");
     expect_plain("a \xC3\xA4\xE2\x82\xAC\xC2\xA0", "a \xC3\xA4\xE2\x82\xAC\xC2\xA0");
     expect_plain("\033[31m\r\n\t\a\x7F.", " [31m     .");
     expect_plain("\xC2\x9B.", "  .");
     expect_plain("\x9B\xFF\xE2\x82", "????");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_length),
-        cmocka_unit_test(test_print),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

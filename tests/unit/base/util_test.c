@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
 #include <locale.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/number.h"
 #include "base/util.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-static void clock_never_goes_back(void **state)
+TEST(clock_never_goes_back)
 {
     uint64_t last = pst_now_ns();
 
-    (void)state;
     for (int i = 0; i < 1000; i++) {
         uint64_t now = pst_now_ns();
 
@@ -28,7 +20,7 @@ static void clock_never_goes_back(void **state)
     }
 }
 
-static void times_for_people(void **state)
+TEST(times_for_people)
 {
     static const struct {
         uint64_t ns;
@@ -50,13 +42,12 @@ static void times_for_people(void **state)
     };
     char text[32];
 
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         assert_string_equal(pst_format_ns(text, cases[i].ns), cases[i].text);
     }
 }
 
-static void bytes_for_people(void **state)
+TEST(bytes_for_people)
 {
     static const struct {
         uint64_t bytes;
@@ -74,7 +65,6 @@ static void bytes_for_people(void **state)
     };
     char text[32];
 
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         assert_string_equal(pst_format_bytes(text, cases[i].bytes), cases[i].text);
     }
@@ -88,7 +78,7 @@ struct parsed {
     uint64_t value;
 };
 
-static void units_that_are_right(void **state)
+TEST(units_that_are_right)
 {
     static const struct parsed cases[] = {
         {pst_parse_bytes, "0", 0},
@@ -118,7 +108,6 @@ static void units_that_are_right(void **state)
         {pst_parse_time, "3 ns", 3},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         uint64_t value = 12345;
 
@@ -129,7 +118,7 @@ static void units_that_are_right(void **state)
     }
 }
 
-static void units_that_are_wrong(void **state)
+TEST(units_that_are_wrong)
 {
     static const struct parsed cases[] = {
         {pst_parse_bytes, "", 0},
@@ -158,7 +147,6 @@ static void units_that_are_wrong(void **state)
         {pst_parse_time, "1e12", 0}, /* 10^21 ns */
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         uint64_t value = 12345;
         bool ok = cases[i].parse(cases[i].text, &value);
@@ -174,13 +162,12 @@ static void units_that_are_wrong(void **state)
     }
 }
 
-static void numbers_and_their_ends(void **state)
+TEST(numbers_and_their_ends)
 {
     const char *end = NULL;
     double value = 0;
     int64_t integer = 0;
 
-    (void)state;
     assert_true(pst_number_parse("1.5e3x", &end, &value));
     assert_true(value == 1500 && *end == 'x');
     assert_true(pst_number_parse("-.5", &end, &value) && value == -0.5);
@@ -196,7 +183,7 @@ static void numbers_and_their_ends(void **state)
 }
 
 /* A German locale, compiled for the test: its decimal point is a comma. */
-static void numbers_ignore_the_locale(void **state)
+TEST(numbers_ignore_the_locale)
 {
     char folder[] = "/tmp/penstock-locale-XXXXXX", command[256], text[32];
     const char *end = NULL;
@@ -204,7 +191,6 @@ static void numbers_ignore_the_locale(void **state)
     double value = 0;
     bool german;
 
-    (void)state;
     assert_non_null(mkdtemp(folder));
     snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.utf8 >/dev/null 2>&1",
              folder);
@@ -226,16 +212,4 @@ static void numbers_ignore_the_locale(void **state)
     if (!german) {
         skip();
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clock_never_goes_back),     cmocka_unit_test(times_for_people),
-        cmocka_unit_test(bytes_for_people),          cmocka_unit_test(units_that_are_right),
-        cmocka_unit_test(units_that_are_wrong),      cmocka_unit_test(numbers_and_their_ends),
-        cmocka_unit_test(numbers_ignore_the_locale),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

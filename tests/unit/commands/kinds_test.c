@@ -3,16 +3,9 @@
  * Every kind of error that the sources name stands in docs/commands.md, which promises that kinds
  * do not change.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <ftw.h>
-#include <stdio.h>
-#include <string.h>
 
 /* The first words of kinds. Those of bugs ("model.build", "transport.size") reach a user as
    "internal". */
@@ -61,8 +54,6 @@ static int visit(const char *path, const struct stat *info, int type, struct FTW
     FILE *file;
     size_t n;
 
-    (void)info;
-    (void)where;
     if (type != FTW_F || end == NULL || strcmp(end, ".c") != 0) {
         return 0;
     }
@@ -77,24 +68,14 @@ static int visit(const char *path, const struct stat *info, int type, struct FTW
     return 0;
 }
 
-static void test_kinds(void **state)
+TEST(test_kinds)
 {
     FILE *file = fopen(PENSTOCK_SOURCE_DIR "/docs/commands.md", "rb");
 
-    (void)state;
     assert_non_null(file);
     assert_true(fread(docs, 1, sizeof docs - 1, file) > 1000);
     fclose(file);
     assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/core", visit, 16, FTW_PHYS), 0);
     assert_true(n_found > 100);
     assert_int_equal(n_faults, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

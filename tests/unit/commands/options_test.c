@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "commands/options.h"
 
 static int no_run(const struct pst_command *command, int argc, char **argv)
 {
-    (void)command;
-    (void)argc;
-    (void)argv;
     return 0;
 }
 
@@ -48,9 +39,8 @@ static pst_status parse(const char *line)
     return pst_options_parse(&command, options, 2, argc, argv, &cli, &err);
 }
 
-static void test_common(void **state)
+TEST(test_common)
 {
-    (void)state;
     assert_int_equal(parse("cook a --json b --set x=1 --set y=2 --color=never"), PST_OK);
     assert_true(cli.json);
     assert_false(cli.color);
@@ -69,9 +59,8 @@ static void test_common(void **state)
     assert_string_equal(cli.arguments[0], "--json");
 }
 
-static void test_own(void **state)
+TEST(test_own)
 {
-    (void)state;
     assert_int_equal(parse("cook --hot --pan iron"), PST_OK);
     assert_true(hot);
     assert_string_equal(pan, "iron");
@@ -93,9 +82,8 @@ static void expect_usage(const char *line, const char *message, const char *hint
     assert_non_null(strstr(err.hint, hint));
 }
 
-static void test_errors(void **state)
+TEST(test_errors)
 {
-    (void)state;
     expect_usage("cook --jsn", "--jsn", "--json");
     expect_usage("cook --pon x", "--pon", "--pan");
     expect_usage("cook -x", "-x", "--help");
@@ -106,9 +94,8 @@ static void test_errors(void **state)
     expect_usage("cook --color red", "red", "");
 }
 
-static void test_arguments(void **state)
+TEST(test_arguments)
 {
-    (void)state;
     assert_int_equal(parse("cook a b"), PST_OK);
     assert_int_equal(pst_options_arguments(&command, &cli, 1, 2, &err), PST_OK);
     assert_int_equal(pst_options_arguments(&command, &cli, 3, 3, &err), PST_ERR_CONFIG);
@@ -117,25 +104,13 @@ static void test_arguments(void **state)
     assert_non_null(strstr(err.message, "\"b\""));
 }
 
-static void test_want_json(void **state)
+TEST(test_want_json)
 {
     static char words[5][16] = {"penstock", "cook", "--nonsense", "--json", "--"};
     char *with[] = {words[0], words[1], words[2], words[3]};
     char *behind[] = {words[0], words[1], words[4], words[3]};
 
-    (void)state;
     assert_true(pst_options_want_json(4, with));
     assert_false(pst_options_want_json(3, with));
     assert_false(pst_options_want_json(4, behind));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_common),    cmocka_unit_test(test_own),
-        cmocka_unit_test(test_errors),    cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_want_json),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

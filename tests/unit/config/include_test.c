@@ -27,12 +27,11 @@ static void refuse(const char *name, const char *kind, const char *file, uint32_
     assert_null(config);
 }
 
-static void own_keys_win(void **state)
+TEST_WITH(own_keys_win, make_folder, remove_folder)
 {
     struct pst_config *config;
     struct pst_config_node *train;
 
-    (void)state;
     write_text("base.toml", "[train]\nsteps = 1\nlr = 0.5\n[cluster]\ndevices = 2\n");
     write_text("main.toml", "include = \"base.toml\"\n[train]\nbatch = 8\nsteps = 7\n");
     config = load_ok("main.toml");
@@ -46,11 +45,10 @@ static void own_keys_win(void **state)
     pst_config_destroy(config);
 }
 
-static void arrays_are_replaced(void **state)
+TEST_WITH(arrays_are_replaced, make_folder, remove_folder)
 {
     struct pst_config *config;
 
-    (void)state;
     write_text("base.toml", "a = [1, 2, 3]\n[[memopt]]\nuse = \"x\"\n[[memopt]]\nuse = \"y\"\n");
     write_text("main.toml", "include = \"base.toml\"\na = [4]\n[[memopt]]\nuse = \"z\"\n");
     config = load_ok("main.toml");
@@ -58,11 +56,10 @@ static void arrays_are_replaced(void **state)
     pst_config_destroy(config);
 }
 
-static void kinds_may_change(void **state)
+TEST_WITH(kinds_may_change, make_folder, remove_folder)
 {
     struct pst_config *config;
 
-    (void)state;
     write_text("base.toml", "a = 1\n[b]\nc = 1\n");
     write_text("main.toml", "include = \"base.toml\"\nb = 2\n[a]\nx = 1\n");
     config = load_ok("main.toml");
@@ -70,11 +67,10 @@ static void kinds_may_change(void **state)
     pst_config_destroy(config);
 }
 
-static void paths_start_at_the_including_file(void **state)
+TEST_WITH(paths_start_at_the_including_file, make_folder, remove_folder)
 {
     struct pst_config *config;
 
-    (void)state;
     mkdir(in_folder("sub"), 0700);
     mkdir(in_folder("sub/deep"), 0700);
     write_text("sub/deep/c.toml", "c = 1\n");
@@ -86,11 +82,10 @@ static void paths_start_at_the_including_file(void **state)
     pst_config_destroy(config);
 }
 
-static void later_includes_win(void **state)
+TEST_WITH(later_includes_win, make_folder, remove_folder)
 {
     struct pst_config *config;
 
-    (void)state;
     write_text("x.toml", "a = 1\nx = 1\n");
     write_text("y.toml", "a = 2\ny = 1\n");
     write_text("main.toml", "include = [\"x.toml\", \"y.toml\"]\n");
@@ -99,12 +94,11 @@ static void later_includes_win(void **state)
     pst_config_destroy(config);
 }
 
-static void absolute_path(void **state)
+TEST_WITH(absolute_path, make_folder, remove_folder)
 {
     char text[256];
     struct pst_config *config;
 
-    (void)state;
     write_text("x.toml", "a = 1\n");
     snprintf(text, sizeof text, "include = '%s'\n", in_folder("x.toml"));
     write_text("main.toml", text);
@@ -113,11 +107,10 @@ static void absolute_path(void **state)
     pst_config_destroy(config);
 }
 
-static void same_file_twice_is_no_cycle(void **state)
+TEST_WITH(same_file_twice_is_no_cycle, make_folder, remove_folder)
 {
     struct pst_config *config;
 
-    (void)state;
     write_text("x.toml", "a = 1\n");
     write_text("y.toml", "include = \"x.toml\"\n");
     write_text("main.toml", "include = [\"x.toml\", \"y.toml\"]\n");
@@ -126,11 +119,10 @@ static void same_file_twice_is_no_cycle(void **state)
     pst_config_destroy(config);
 }
 
-static void cycles(void **state)
+TEST_WITH(cycles, make_folder, remove_folder)
 {
     char details[512];
 
-    (void)state;
     write_text("self.toml", "include = \"self.toml\"\n");
     snprintf(details, sizeof details, "included from %s:1:11\n", in_folder("self.toml"));
     refuse("self.toml", "config.value", "self.toml", 0, 0, "the file includes itself", details);
@@ -143,12 +135,11 @@ static void cycles(void **state)
     refuse("a.toml", "config.value", "c.toml", 0, 0, "the file includes itself", details);
 }
 
-static void depth(void **state)
+TEST_WITH(depth, make_folder, remove_folder)
 {
     char name[32], text[64];
     struct pst_config *config;
 
-    (void)state;
     for (int i = 0; i < 9; i++) {
         snprintf(name, sizeof name, "%d.toml", i);
         snprintf(text, sizeof text, "include = \"%d.toml\"\n", i + 1);
@@ -168,13 +159,12 @@ static void depth(void **state)
     }
 }
 
-static void number_of_files(void **state)
+TEST_WITH(number_of_files, make_folder, remove_folder)
 {
     char text[4096] = "include = [";
     struct pst_config *config = NULL;
     struct pst_error err;
 
-    (void)state;
     write_text("x.toml", "");
     for (int i = 0; i < 63; i++) {
         strcat(text, "\"x.toml\",");
@@ -190,11 +180,10 @@ static void number_of_files(void **state)
     assert_string_equal(err.message, "more than 64 files included");
 }
 
-static void what_cannot_be_included(void **state)
+TEST_WITH(what_cannot_be_included, make_folder, remove_folder)
 {
     char details[512];
 
-    (void)state;
     write_text("none.toml", "x = 1\ninclude = \"gone.toml\"\n");
     snprintf(details, sizeof details, "included from %s:2:11\n", in_folder("none.toml"));
     refuse("none.toml", "config.file", "gone.toml", 0, 0,
@@ -224,23 +213,21 @@ static void what_cannot_be_included(void **state)
     refuse("fifo.toml", "config.file", "fifo", 0, 0, "a FIFO, not a regular file", details);
 }
 
-static void no_such_config(void **state)
+TEST_WITH(no_such_config, make_folder, remove_folder)
 {
-    (void)state;
     refuse("none.toml", "config.file", "none.toml", 0, 0,
            "cannot open the file: No such file or directory", "");
     mkdir(in_folder("dir.toml"), 0700);
     refuse("dir.toml", "config.file", "dir.toml", 0, 0, "a folder, not a regular file", "");
 }
 
-static void paths_become_relative_to_here(void **state)
+TEST_WITH(paths_become_relative_to_here, make_folder, remove_folder)
 {
     struct pst_config *config, *again = NULL;
     struct pst_config_node *data;
     struct pst_error err;
     char expected[512];
 
-    (void)state;
     write_text("main.toml", "[data]\ntrain = \"a/*.txt:/abs/b:c\"\nnone = 5\nempty = \"\"\n");
     config = load_ok("main.toml");
     data = pst_config_get(config->root, "data");
@@ -265,26 +252,4 @@ static void paths_become_relative_to_here(void **state)
     assert_string_equal(pst_config_get(data, "train")->value.string, expected);
     pst_config_destroy(again);
     pst_config_destroy(config);
-}
-
-int main(void)
-{
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        TEST(own_keys_win),
-        TEST(arrays_are_replaced),
-        TEST(kinds_may_change),
-        TEST(paths_start_at_the_including_file),
-        TEST(later_includes_win),
-        TEST(absolute_path),
-        TEST(same_file_twice_is_no_cycle),
-        TEST(cycles),
-        TEST(depth),
-        TEST(number_of_files),
-        TEST(what_cannot_be_included),
-        TEST(no_such_config),
-        TEST(paths_become_relative_to_here),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

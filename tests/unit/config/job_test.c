@@ -38,12 +38,11 @@ static void refuse(const char *toml, const char *kind, uint32_t line, uint32_t c
     pst_config_destroy(config);
 }
 
-static void an_empty_config_has_defaults(void **state)
+TEST(an_empty_config_has_defaults)
 {
     struct pst_config *config;
     struct pst_job job;
 
-    (void)state;
     read_ok("", &config, &job);
     assert_ptr_equal(job.config, config);
     assert_int_equal(job.data.kind, 0);
@@ -66,12 +65,11 @@ static void an_empty_config_has_defaults(void **state)
     close_job(config, &job);
 }
 
-static void tables_are_kept(void **state)
+TEST(tables_are_kept)
 {
     struct pst_config *config;
     struct pst_job job;
 
-    (void)state;
     read_ok("[model]\nuse = 'gpt'\n[cluster]\n[partitioner]\n[scheduler]\n[compare]\n"
             "[[memopt]]\nuse = 'a'\n[[memopt]]\nuse = 'b'\n",
             &config, &job);
@@ -88,12 +86,11 @@ static void tables_are_kept(void **state)
     close_job(config, &job);
 }
 
-static void values_arrive(void **state)
+TEST(values_arrive)
 {
     struct pst_config *config;
     struct pst_job job;
 
-    (void)state;
     read_ok("[data]\nkind = 'synthetic'\nseed = 3\n"
             "[train]\nbatch = 12\nmicrobatch = 6\noptimizer = 'sgd'\nwarmup = 0\nsteps = 5\n"
             "on_non_finite = 'skip'\n"
@@ -114,12 +111,11 @@ static void values_arrive(void **state)
     close_job(config, &job);
 }
 
-static void warm_up_follows_the_run(void **state)
+TEST(warm_up_follows_the_run)
 {
     struct pst_config *config;
     struct pst_job job;
 
-    (void)state;
     read_ok("[train]\nsteps = 5\n", &config, &job);
     assert_true(job.train.warmup == 0);
     close_job(config, &job);
@@ -131,9 +127,8 @@ static void warm_up_follows_the_run(void **state)
     close_job(config, &job);
 }
 
-static void unknown_sections(void **state)
+TEST(unknown_sections)
 {
-    (void)state;
     refuse("[tarin]\nsteps = 1\n", "config.key", 1, 2,
            "unknown section \"tarin\"; did you mean \"train\"?");
     refuse("x = 1\n[zebra]\n", "config.key", 1, 1, "unknown key \"x\"");
@@ -147,13 +142,12 @@ static void unknown_sections(void **state)
     refuse("[[train]]\n", "config.value", 1, 1, "[train] must be a table");
 }
 
-static void too_many_memory_optimizers(void **state)
+TEST(too_many_memory_optimizers)
 {
     char text[200] = "";
     struct pst_config *config;
     struct pst_job job;
 
-    (void)state;
     for (int i = 0; i < 8; i++) {
         strcat(text, "[[memopt]]\n");
     }
@@ -164,9 +158,8 @@ static void too_many_memory_optimizers(void **state)
     refuse(text, "config.limit", 9, 1, "more than 8 memory optimizers ([[memopt]])");
 }
 
-static void values_must_fit_together(void **state)
+TEST(values_must_fit_together)
 {
-    (void)state;
     refuse("[train]\nmicrobatch = 5\n", "config.value", 2, 14,
            "\"microbatch\" in [train] is 5, which does not divide batch = 32; 4 or 8 would");
     refuse("[train]\nbatch = 12\nmicrobatch = 64\n", "config.value", 3, 14,
@@ -185,14 +178,13 @@ static void values_must_fit_together(void **state)
            "\"microbatch\" in [train] must be between 1 and 1048576, not 0");
 }
 
-static void faults_of_several_sections(void **state)
+TEST(faults_of_several_sections)
 {
     struct pst_config *config = parse_ok("[run]\ndevise = 'cpu'\n[train]\nsteps = 'x'\nlr = -1\n"
                                          "[zebra]\n");
     struct pst_job job;
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(pst_job_read(config, &job, &err), PST_ERR_CONFIG);
     expect_fault(&err, "config.key", "t.toml", 2, 1,
                  "unknown key \"devise\" in [run]; did you mean \"device\"?");
@@ -203,14 +195,13 @@ static void faults_of_several_sections(void **state)
     pst_config_destroy(config);
 }
 
-static void paths_are_resolved_once(void **state)
+TEST_WITH(paths_are_resolved_once, make_folder, remove_folder)
 {
     static const char *const sets[] = {"run.plan=p.json"};
     struct pst_config *config = NULL;
     struct pst_job job;
     struct pst_error err;
 
-    (void)state;
     write_text("main.toml", "[data]\ntrain = 'a.txt'\nvalid = '/b.txt'\n");
     assert_int_equal(pst_config_load(in_folder("main.toml"), sets, 1, &config, &err), PST_OK);
     for (int i = 0; i < 2; i++) {
@@ -223,14 +214,13 @@ static void paths_are_resolved_once(void **state)
     pst_config_destroy(config);
 }
 
-static void rows_are_sound(void **state)
+TEST(rows_are_sound)
 {
     static const size_t sizes[] = {sizeof(struct pst_job_data),   sizeof(struct pst_job_train),
                                    sizeof(struct pst_job_run),    sizeof(struct pst_job_profile),
                                    sizeof(struct pst_job_output), sizeof(struct pst_job_plugins)};
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(pst_job_n_sections, sizeof sizes / sizeof *sizes);
     for (uint32_t i = 0; i < pst_job_n_sections; i++) {
         const struct pst_job_section *section = &pst_job_sections[i];
@@ -246,13 +236,12 @@ static void rows_are_sound(void **state)
                      PST_OK);
 }
 
-static void cluster_defaults(void **state)
+TEST(cluster_defaults)
 {
     struct pst_arena arena = {0};
     struct pst_cluster cluster;
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(pst_params_fill(pst_cluster_params, pst_cluster_n_params,
                                      sizeof *pst_cluster_params, NULL, "[cluster]", NULL, &arena,
                                      &cluster, &err),
@@ -264,9 +253,8 @@ static void cluster_defaults(void **state)
     pst_arena_finish(&arena);
 }
 
-static void docs_tell_all(void **state)
+TEST(docs_tell_all)
 {
-    (void)state;
     docs_read();
     for (uint32_t i = 0; i < pst_job_n_sections; i++) {
         char heading[64];
@@ -276,25 +264,4 @@ static void docs_tell_all(void **state)
                     sizeof(struct pst_param));
     }
     docs_expect("[cluster]", pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param));
-}
-
-int main(void)
-{
-#define FILES(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_config_has_defaults),
-        cmocka_unit_test(tables_are_kept),
-        cmocka_unit_test(values_arrive),
-        cmocka_unit_test(warm_up_follows_the_run),
-        cmocka_unit_test(unknown_sections),
-        cmocka_unit_test(too_many_memory_optimizers),
-        cmocka_unit_test(values_must_fit_together),
-        cmocka_unit_test(faults_of_several_sections),
-        FILES(paths_are_resolved_once),
-        cmocka_unit_test(rows_are_sound),
-        cmocka_unit_test(cluster_defaults),
-        cmocka_unit_test(docs_tell_all),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,13 +38,12 @@ static pst_status fill(const char *toml, struct filled *ret, struct pst_arena *a
     return st;
 }
 
-static void defaults(void **state)
+TEST(defaults)
 {
     struct pst_arena arena = {0};
     struct filled got;
     struct pst_error err;
 
-    (void)state;
     memset(&got, 0xA5, sizeof got);
     assert_int_equal(
         pst_params_fill(rows, N_ROWS, sizeof *rows, NULL, "[t]", NULL, &arena, &got, &err), PST_OK);
@@ -59,13 +58,12 @@ static void defaults(void **state)
     pst_arena_finish(&arena);
 }
 
-static void values(void **state)
+TEST(values)
 {
     struct pst_arena arena = {0};
     struct filled got;
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(fill("[t]\nuse = 'x'\npath = 5\nflag = false\ncount = 64\nratio = 1\n"
                           "name = 'x'\nmode = 'long-one'\nmemory = 2048\ndelay = 0.25\n"
                           "speed = 8e9\n",
@@ -92,7 +90,7 @@ static void values(void **state)
     pst_arena_finish(&arena);
 }
 
-static void booleans_are_words_where_they_are_named(void **state)
+TEST(booleans_are_words_where_they_are_named)
 {
     static const struct pst_param row =
         PST_PARAM(struct filled, mode, PST_PARAM_ENUM, "auto", "auto|true|false", "d");
@@ -100,7 +98,6 @@ static void booleans_are_words_where_they_are_named(void **state)
                                         "mode = 'true'\n"};
     static const uint32_t words[] = {0, 1, 2, 1};
 
-    (void)state;
     for (uint32_t i = 0; i < 4; i++) {
         struct pst_config *config = parse_ok(texts[i]);
         struct pst_arena arena = {0};
@@ -117,7 +114,7 @@ static void booleans_are_words_where_they_are_named(void **state)
 }
 
 /* A word, or a number in the range: kept as text. */
-static void strings_with_a_range_take_numbers(void **state)
+TEST(strings_with_a_range_take_numbers)
 {
     static const struct pst_param row =
         PST_PARAM(struct filled, name, PST_PARAM_STRING, "auto", "1..8", "d");
@@ -127,7 +124,6 @@ static void strings_with_a_range_take_numbers(void **state)
                  {"name = [1, 2]\n", "1,2"}, {"name = ['auto', 0.5, 3]\n", "auto,0.5,3"},
                  {"name = 9\n", NULL},       {"name = 4.5\n", NULL}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct pst_config *config = parse_ok(cases[i].toml);
         struct pst_arena arena = {0};
@@ -146,7 +142,7 @@ static void strings_with_a_range_take_numbers(void **state)
 }
 
 /* A default that is a number: numbers are taken as text. Parts of a hundred are numbers. */
-static void numbers_as_text_and_per_cent(void **state)
+TEST(numbers_as_text_and_per_cent)
 {
     static const struct pst_param two[] = {
         PST_PARAM(struct filled, name, PST_PARAM_STRING, "0", NULL, "d"),
@@ -156,7 +152,6 @@ static void numbers_as_text_and_per_cent(void **state)
     struct filled got;
     struct pst_error err = {0};
 
-    (void)state;
     assert_int_equal(
         pst_params_fill(two, 2, sizeof two[0], config->root, "[t]", NULL, &arena, &got, &err),
         PST_OK);
@@ -166,7 +161,7 @@ static void numbers_as_text_and_per_cent(void **state)
     pst_config_destroy(config);
 }
 
-static void wrong_values(void **state)
+TEST(wrong_values)
 {
     static const struct {
         const char *value; /* "key = " stands in front; the value begins in column 7 or so */
@@ -216,7 +211,6 @@ static void wrong_values(void **state)
     struct filled got;
     struct pst_error err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *equals = strchr(cases[i].value, '=');
         bool dotted = strchr(cases[i].value, '.') != NULL && strchr(cases[i].value, '.') < equals;
@@ -231,13 +225,12 @@ static void wrong_values(void **state)
     pst_arena_finish(&arena);
 }
 
-static void unknown_keys(void **state)
+TEST(unknown_keys)
 {
     struct pst_arena arena = {0};
     struct filled got;
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(fill("[t]\n  cuont = 1\n", &got, &arena, &err), PST_ERR_CONFIG);
     expect_fault(&err, "config.key", "t.toml", 2, 3,
                  "unknown key \"cuont\" in [t]; did you mean \"count\"?");
@@ -252,7 +245,7 @@ static void unknown_keys(void **state)
     pst_arena_finish(&arena);
 }
 
-static void all_faults_at_once(void **state)
+TEST(all_faults_at_once)
 {
     struct pst_arena arena = {0};
     struct filled got;
@@ -260,7 +253,6 @@ static void all_faults_at_once(void **state)
     char many[1000] = "[t]\n";
     int n = 0;
 
-    (void)state;
     assert_int_equal(fill("[t]\nratio = 2\nflog = 1\ncount = 'x'\n", &got, &arena, &err),
                      PST_ERR_CONFIG);
     expect_fault(&err, "config.value", "t.toml", 2, 9,
@@ -280,7 +272,7 @@ static void all_faults_at_once(void **state)
     pst_arena_finish(&arena);
 }
 
-static void required_keys(void **state)
+TEST(required_keys)
 {
     static const struct pst_param needy[] = {
         PST_PARAM(struct filled, count, PST_PARAM_INT, NULL, NULL, "Number of things."),
@@ -290,7 +282,6 @@ static void required_keys(void **state)
     struct filled got;
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(pst_params_fill(needy, 1, sizeof *needy, pst_config_get(config->root, "t"),
                                      "[t]", NULL, &arena, &got, &err),
                      PST_ERR_CONFIG);
@@ -312,7 +303,7 @@ static void required_keys(void **state)
 }
 
 /* A plugin of a later version has longer rows. */
-static void rows_may_be_longer(void **state)
+TEST(rows_may_be_longer)
 {
     struct {
         struct pst_param row;
@@ -322,7 +313,6 @@ static void rows_may_be_longer(void **state)
     struct filled got = {0};
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(pst_params_verify(&longer[0].row, 2, sizeof *longer, sizeof got, &err),
                      PST_OK);
     assert_int_equal(
@@ -332,11 +322,10 @@ static void rows_may_be_longer(void **state)
     pst_arena_finish(&arena);
 }
 
-static void sound_rows(void **state)
+TEST(sound_rows)
 {
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(pst_params_verify(rows, N_ROWS, sizeof *rows, sizeof(struct filled), &err),
                      PST_OK);
     assert_int_equal(pst_params_verify(NULL, 0, 0, 0, &err), PST_OK);
@@ -353,7 +342,7 @@ static void expect_unsound(struct pst_param row, const char *message)
     assert_int_equal(pst_error_exit_code(&err), 3);
 }
 
-static void unsound_rows(void **state)
+TEST(unsound_rows)
 {
     static const char range[] = "parameter row 0: \"k\" has a range that cannot be understood";
     static const char initial[] = "parameter row 0: \"k\" has a default that is not of its type";
@@ -361,7 +350,6 @@ static void unsound_rows(void **state)
     static const char offset[] =
         "parameter row 0: \"k\" has an offset that is no such field of the struct";
 
-    (void)state;
 #define EXPECT(message, key, initial_text, range_text, doc, type, at)                              \
     expect_unsound((struct pst_param){key, initial_text, range_text, doc, PST_PARAM_##type, at},   \
                    message)
@@ -396,12 +384,11 @@ static void unsound_rows(void **state)
         "A.b", "1", NULL, "d", INT, 8);
 }
 
-static void unsound_tables(void **state)
+TEST(unsound_tables)
 {
     struct pst_param two[2] = {rows[1], rows[1]};
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(pst_params_verify(two, 2, sizeof *two, sizeof(struct filled), &err),
                      PST_ERR_BUG);
     assert_string_equal(err.message, "parameter row 1: \"count\" appears twice");
@@ -415,7 +402,7 @@ static void unsound_tables(void **state)
     assert_int_equal(pst_params_verify(two, 1001, sizeof *two, 100, &err), PST_ERR_BUG);
 }
 
-static void nearest_words(void **state)
+TEST(nearest_words)
 {
     static const char *const words[] = {"steps",  "batch", "microbatch", "lr",
                                         "min_lr", "",      "memopt",     "memory_bytes"};
@@ -442,7 +429,6 @@ static void nearest_words(void **state)
     };
     char huge[1000];
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *got = pst_nearest(cases[i].word, words, sizeof words / sizeof *words);
 
@@ -455,26 +441,4 @@ static void nearest_words(void **state)
     huge[sizeof huge - 1] = '\0';
     assert_null(pst_nearest(huge, words, sizeof words / sizeof *words));
     assert_null(pst_nearest("steps", NULL, 0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(values),
-        cmocka_unit_test(booleans_are_words_where_they_are_named),
-        cmocka_unit_test(strings_with_a_range_take_numbers),
-        cmocka_unit_test(numbers_as_text_and_per_cent),
-        cmocka_unit_test(wrong_values),
-        cmocka_unit_test(unknown_keys),
-        cmocka_unit_test(all_faults_at_once),
-        cmocka_unit_test(required_keys),
-        cmocka_unit_test(rows_may_be_longer),
-        cmocka_unit_test(sound_rows),
-        cmocka_unit_test(unsound_rows),
-        cmocka_unit_test(unsound_tables),
-        cmocka_unit_test(nearest_words),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,9 +39,8 @@ static void refuse(const char *text, const char *set, const char *kind, uint32_t
     assert_null(config);
 }
 
-static void values_are_toml(void **state)
+TEST_WITH(values_are_toml, make_folder, remove_folder)
 {
-    (void)state;
     expect_one("", "a.b=5", "{\"a\":{\"b\":5}}");
     expect_one("", "a=0.5", "{\"a\":0.5}");
     expect_one("", "a = true", "{\"a\":true}");
@@ -51,9 +50,8 @@ static void values_are_toml(void **state)
     expect_one("", "a={b.c=1}", "{\"a\":{\"b\":{\"c\":1}}}");
 }
 
-static void bare_words_are_strings(void **state)
+TEST_WITH(bare_words_are_strings, make_folder, remove_folder)
 {
-    (void)state;
     expect_one("", "scheduler.use=v-half", "{\"scheduler\":{\"use\":\"v-half\"}}");
     expect_one("", "a=16 GiB", "{\"a\":\"16 GiB\"}");
     expect_one("", "a=../x/*.txt:y", "{\"a\":\"../x/*.txt:y\"}");
@@ -62,35 +60,32 @@ static void bare_words_are_strings(void **state)
     expect_one("", "a=\xC3\xA9", "{\"a\":\"\xC3\xA9\"}");
 }
 
-static void sets_win_over_files(void **state)
+TEST_WITH(sets_win_over_files, make_folder, remove_folder)
 {
     static const char *const sets[] = {"train.steps=7", "train.new=1", "train.steps=8",
                                        "train.sub.x=1"};
 
-    (void)state;
     expect("[train]\nsteps = 1\nlr = 2\n", sets, 4,
            "{\"train\":{\"steps\":8,\"lr\":2,\"new\":1,\"sub\":{\"x\":1}}}");
     expect_one("[train]\nsteps = 1\n", "train={lr=1}", "{\"train\":{\"lr\":1}}");
 }
 
-static void array_of_tables_keeps_its_first(void **state)
+TEST_WITH(array_of_tables_keeps_its_first, make_folder, remove_folder)
 {
     static const char text[] = "[[memopt]]\nuse = \"a\"\nk = 1\n[[memopt]]\nuse = \"b\"\n";
     static const char *const two[] = {"memopt.use=full", "memopt.x=1"};
 
-    (void)state;
     expect_one(text, "memopt.use=full", "{\"memopt\":[{\"use\":\"full\",\"k\":1}]}");
     expect(text, two, 2, "{\"memopt\":[{\"use\":\"full\",\"k\":1,\"x\":1}]}");
     expect_one("", "memopt.use=full", "{\"memopt\":{\"use\":\"full\"}}");
     expect_one(text, "memopt=[]", "{\"memopt\":[]}");
 }
 
-static void elements_have_numbers(void **state)
+TEST_WITH(elements_have_numbers, make_folder, remove_folder)
 {
     static const char text[] = "[[memopt]]\nuse = \"a\"\n[[memopt]]\nuse = \"b\"\n";
     static const char *const two[] = {"memopt.0.use=x", "memopt.1.use=y"};
 
-    (void)state;
     expect_one(text, "memopt.0.use=c", "{\"memopt\":[{\"use\":\"c\"},{\"use\":\"b\"}]}");
     expect_one(text, "memopt.1.use=c", "{\"memopt\":[{\"use\":\"a\"},{\"use\":\"c\"}]}");
     expect_one(text, "memopt.2.use=c",
@@ -101,14 +96,13 @@ static void elements_have_numbers(void **state)
            "\"memopt.3.use=c\" skips elements of the array");
 }
 
-static void overrides_have_a_place(void **state)
+TEST_WITH(overrides_have_a_place, make_folder, remove_folder)
 {
     static const char *const sets[] = {"a=1", "train.steps=  five", "train.t={x = [1]}"};
     struct pst_config *config = NULL;
     struct pst_config_node *node;
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(load("", sets, 3, &config, &err), PST_OK);
     node = pst_config_get(pst_config_get(config->root, "train"), "steps");
     assert_string_equal(node->file, "--set");
@@ -126,9 +120,8 @@ static void overrides_have_a_place(void **state)
     pst_config_destroy(config);
 }
 
-static void forms_that_are_refused(void **state)
+TEST_WITH(forms_that_are_refused, make_folder, remove_folder)
 {
-    (void)state;
     refuse("", "steps", "config.key", 1, "\"steps\" is not of the form table.key=value");
     refuse("", "=5", "config.key", 1, "\"=5\" is not of the form table.key=value");
     refuse("", "a..b=5", "config.key", 3, "\"a..b=5\" is not of the form table.key=value");
@@ -149,14 +142,13 @@ static void forms_that_are_refused(void **state)
            "\"a.x=1\" names a key inside something that is not a table");
 }
 
-static void limits_hold_here_too(void **state)
+TEST_WITH(limits_hold_here_too, make_folder, remove_folder)
 {
     char text[6000] = "";
     struct pst_config *config = NULL;
     struct pst_error err;
     const char *set = text;
 
-    (void)state;
     for (int i = 0; i < 32; i++) {
         strcat(text, i == 0 ? "a" : ".a");
     }
@@ -175,17 +167,4 @@ static void limits_hold_here_too(void **state)
     text[5000] = '\0';
     assert_int_equal(load("", &set, 1, &config, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.limit");
-}
-
-int main(void)
-{
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        TEST(values_are_toml),        TEST(bare_words_are_strings),
-        TEST(sets_win_over_files),    TEST(array_of_tables_keeps_its_first),
-        TEST(elements_have_numbers),  TEST(overrides_have_a_place),
-        TEST(forms_that_are_refused), TEST(limits_hold_here_too),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,18 +5,10 @@
 #ifndef CONFIG_SUPPORT_H
 #define CONFIG_SUPPORT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "config/config.h"
 
@@ -24,7 +16,6 @@ static char folder[64];
 
 static inline int make_folder(void **state)
 {
-    (void)state;
     strcpy(folder, "/tmp/penstock-config-XXXXXX");
     return mkdtemp(folder) == NULL;
 }
@@ -33,7 +24,6 @@ static inline int remove_folder(void **state)
 {
     char command[128];
 
-    (void)state;
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
     return system(command);
 }

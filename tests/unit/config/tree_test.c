@@ -21,7 +21,7 @@ static void expect_place(const struct pst_config_node *node, const char *key, ui
     assert_int_equal(node->column, column);
 }
 
-static void everything_knows_its_place(void **state)
+TEST(everything_knows_its_place)
 {
     struct pst_config *config = parse_ok("z = 1\n"
                                          "[train]\n"
@@ -31,7 +31,6 @@ static void everything_knows_its_place(void **state)
                                          "  {k = true}]\n");
     struct pst_config_node *train = child(config->root, 1), *array;
 
-    (void)state;
     assert_null(config->root->key);
     expect_place(child(config->root, 0), "z", 1, 1, 1, 5);
     expect_place(train, "train", 2, 2, 2, 1);
@@ -48,7 +47,7 @@ static void everything_knows_its_place(void **state)
     pst_config_destroy(config);
 }
 
-static void kinds_and_values(void **state)
+TEST(kinds_and_values)
 {
     struct pst_config *config = parse_ok("h = 0xff\n"
                                          "f = 1e3\n"
@@ -61,7 +60,6 @@ static void kinds_and_values(void **state)
                                          "t = {}\n");
     struct pst_config_node *root = config->root;
 
-    (void)state;
     assert_int_equal(pst_config_get(root, "h")->value.integer, 255);
     assert_int_equal(pst_config_get(root, "f")->kind, PST_CONFIG_FLOAT);
     assert_true(pst_config_get(root, "f")->value.number == 1000);
@@ -76,20 +74,18 @@ static void kinds_and_values(void **state)
     pst_config_destroy(config);
 }
 
-static void order_is_the_files(void **state)
+TEST(order_is_the_files)
 {
     struct pst_config *config = parse_ok("zeta = 1\nalpha = 2\n[m]\ny = 1\nb = 2\na = 3\n");
 
-    (void)state;
     expect_json(config, "{\"zeta\":1,\"alpha\":2,\"m\":{\"y\":1,\"b\":2,\"a\":3}}");
     pst_config_destroy(config);
 }
 
-static void lookups_mark(void **state)
+TEST(lookups_mark)
 {
     struct pst_config *config = parse_ok("a = 1\nb = 2\n");
 
-    (void)state;
     assert_non_null(pst_config_get(config->root, "b"));
     assert_null(pst_config_get(config->root, "c"));
     assert_null(pst_config_get(NULL, "c"));
@@ -99,11 +95,10 @@ static void lookups_mark(void **state)
     pst_config_destroy(config);
 }
 
-static void bom_and_other_line_ends(void **state)
+TEST(bom_and_other_line_ends)
 {
     struct pst_config *config = parse_ok("\xEF\xBB\xBFone = 1\r\ntwo = 2\r\n");
 
-    (void)state;
     expect_json(config, "{\"one\":1,\"two\":2}");
     expect_place(child(config->root, 0), "one", 1, 1, 1, 7);
     expect_place(child(config->root, 1), "two", 2, 1, 2, 7);
@@ -130,9 +125,8 @@ static void refuse(const char *text, const char *kind, uint32_t line, uint32_t c
     refuse_n(text, strlen(text), kind, line, column, message);
 }
 
-static void syntax_errors_have_a_place(void **state)
+TEST(syntax_errors_have_a_place)
 {
-    (void)state;
     refuse("a = 1\nb = 2 x\n", "config.syntax", 2, 7,
            "Error while parsing key-value pair: expected a comment or whitespace, saw 'x'");
     refuse("a = 1\na = 2\n", "config.syntax", 2, 5,
@@ -145,9 +139,8 @@ static void syntax_errors_have_a_place(void **state)
              "saw '\\u0000'");
 }
 
-static void values_without_use(void **state)
+TEST(values_without_use)
 {
-    (void)state;
     refuse("a = 1\nb = inf\n", "config.value", 2, 5, "inf and nan are no values here");
     refuse("b = [1.0, nan]\n", "config.value", 1, 11, "inf and nan are no values here");
     refuse("when = 2024-01-01\n", "config.value", 1, 8,
@@ -159,13 +152,12 @@ static void values_without_use(void **state)
            "include works in files only");
 }
 
-static void unquoted_text_gets_a_hint(void **state)
+TEST(unquoted_text_gets_a_hint)
 {
     struct pst_config *config = NULL;
     static const char text[] = "use = gpipe\n";
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(pst_config_parse(text, strlen(text), "t", &config, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.syntax");
     assert_string_equal(err.hint, "text stands in quotes: key = \"value\"");
@@ -186,26 +178,24 @@ static char *repeat(const char *prefix, const char *unit, size_t n, const char *
     return text;
 }
 
-static void limit_of_lines(void **state)
+TEST(limit_of_lines)
 {
     char *at = repeat("a = 1\n# ", "x", 4094, "\nb = 2\n");
     char *above = repeat("a = 1\n# ", "x", 4095, "\nb = 2\n");
 
-    (void)state;
     pst_config_destroy(parse_ok(at));
     refuse(above, "config.limit", 2, 1, "a line of 4097 bytes; at most 4096, break it up");
     free(at);
     free(above);
 }
 
-static void limit_of_files(void **state)
+TEST_WITH(limit_of_files, make_folder, remove_folder)
 {
     char *at = repeat("", "#aaaaaaaaaaaaaa\n", 65536, "");
     char *above = repeat("", "#aaaaaaaaaaaaaa\n", 65536, "\n");
     struct pst_config *config = NULL;
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(strlen(at), 1 << 20);
     pst_config_destroy(parse_ok(at));
     refuse(above, "config.limit", 0, 0, "the file is larger than 1 MiB");
@@ -218,7 +208,7 @@ static void limit_of_files(void **state)
     free(above);
 }
 
-static void limit_of_nesting(void **state)
+TEST(limit_of_nesting)
 {
     static const char too_deep[] = "nested more than 32 deep (each part of a dotted key counts)";
     char *at = repeat("", "[", 31, ""), *below = repeat("a = ", at, 1, "");
@@ -228,7 +218,6 @@ static void limit_of_nesting(void **state)
     char *mixed = repeat("", "{a.b.c.d.e.f.g.h.i.j = [\n", 100, "");
     char *tables = repeat("a = [\n", "{k = [1]},\n", 100, "]\n");
 
-    (void)state;
     pst_config_destroy(parse_ok(closed));
     pst_config_destroy(parse_ok(tables));
     refuse(deep_closed, "config.limit", 1, 5 + 32, too_deep);
@@ -244,7 +233,7 @@ static void limit_of_nesting(void **state)
     free(tables);
 }
 
-static void limit_of_dotted_keys(void **state)
+TEST(limit_of_dotted_keys)
 {
     static const char parts[] = "a dotted key of more than 32 parts";
     char *at = repeat("", "a.", 31, "a = 1\n"), *above = repeat("", "a.", 32, "a = 1\n");
@@ -252,7 +241,6 @@ static void limit_of_dotted_keys(void **state)
     char *header = repeat("x = 1\n[\"\xC3\xA9\".", "a.", 31, "a]\n");
     char *both = repeat("[a.b]\n", "a.", 31, "a = 1\n");
 
-    (void)state;
     pst_config_destroy(parse_ok(at));
     refuse(above, "config.limit", 1, 64, parts);
     refuse(far, "config.limit", 1, 64, parts);
@@ -267,11 +255,10 @@ static void limit_of_dotted_keys(void **state)
 }
 
 /* Dots and brackets in strings and comments are text. */
-static void limits_do_not_look_into_strings(void **state)
+TEST(limits_do_not_look_into_strings)
 {
     char *dots = repeat("", ".[{", 40, ""), text[2000];
 
-    (void)state;
     snprintf(text, sizeof text,
              "# %s\na = \"\\\"%s\" # \"\nb = '%s\\'\nc = \"\"\"\n%s \\\"\"\" \" %s\"\"\"\"\"\n"
              "d = '''\n%s'' ' %s'''''\ne = \"\"\nf = ['', \"\"\"\"\"\", '''''', 1.5, 1.5]\n",
@@ -281,11 +268,10 @@ static void limits_do_not_look_into_strings(void **state)
 }
 
 /* toml++ 3.3 runs into undefined behaviour on these by itself. */
-static void accented_letters_behind_white_space(void **state)
+TEST(accented_letters_behind_white_space)
 {
     struct pst_config *config = parse_ok("a = \"\"\"x\\\n  \xC3\xA9\"\"\"\n");
 
-    (void)state;
     expect_json(config, "{\"a\":\"x\xC3\xA9\"}");
     pst_config_destroy(config);
     refuse("a = \xC3\xA9\n", "config.syntax", 1, 5,
@@ -295,31 +281,29 @@ static void accented_letters_behind_white_space(void **state)
            "saw '\xD0\x96'");
 }
 
-static void limit_of_strings(void **state)
+TEST(limit_of_strings)
 {
     char *at = repeat("a = '''\n", "xxxxxxxxxxxxxxx\n", 4096, "'''\n");
     char *above = repeat("a = '''\n", "xxxxxxxxxxxxxxx\n", 4096, "x'''\n");
 
-    (void)state;
     pst_config_destroy(parse_ok(at));
     refuse(above, "config.limit", 1, 5, "a string of more than 64 KiB");
     free(at);
     free(above);
 }
 
-static void limit_of_keys(void **state)
+TEST(limit_of_keys)
 {
     char *at = repeat("a = [\n", "1,\n", 9999, "]\n");
     char *above = repeat("a = [\n", "1,\n", 10000, "]\n");
 
-    (void)state;
     pst_config_destroy(parse_ok(at));
     refuse(above, "config.limit", 10001, 1, "more than 10000 keys and array elements");
     free(at);
     free(above);
 }
 
-static void json_round_trip(void **state)
+TEST(json_round_trip)
 {
     static const char json[] = "{\"i\":-9223372036854775808,\"f\":2.0,\"g\":0.1,\"h\":1e-300,"
                                "\"s\":\"a\\\"\\n\",\"b\":true,\"a\":[1,[],{\"k\":[{}]}],"
@@ -330,7 +314,6 @@ static void json_round_trip(void **state)
     struct pst_config *again = NULL;
     struct pst_error err;
 
-    (void)state;
     expect_json(config, json);
     assert_int_equal(pst_config_from_json(json, &again, &err), PST_OK);
     expect_json(again, json);
@@ -349,11 +332,10 @@ static void refuse_json(const char *text, const char *kind)
     assert_null(config);
 }
 
-static void json_that_is_refused(void **state)
+TEST(json_that_is_refused)
 {
     char *deep = repeat("{\"a\":", "[", 40, ""), *closed = repeat(deep, "]", 40, "}");
 
-    (void)state;
     refuse_json("", "config.syntax");
     refuse_json("[1]", "config.syntax");
     refuse_json("{\"a\":1,\"a\":2}", "config.syntax");
@@ -367,36 +349,7 @@ static void json_that_is_refused(void **state)
     free(closed);
 }
 
-static void nothing_to_destroy(void **state)
+TEST(nothing_to_destroy)
 {
-    (void)state;
     pst_config_destroy(NULL);
-}
-
-int main(void)
-{
-#define FILES(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_knows_its_place),
-        cmocka_unit_test(kinds_and_values),
-        cmocka_unit_test(order_is_the_files),
-        cmocka_unit_test(lookups_mark),
-        cmocka_unit_test(bom_and_other_line_ends),
-        cmocka_unit_test(syntax_errors_have_a_place),
-        cmocka_unit_test(values_without_use),
-        cmocka_unit_test(unquoted_text_gets_a_hint),
-        cmocka_unit_test(limit_of_lines),
-        FILES(limit_of_files),
-        cmocka_unit_test(limit_of_nesting),
-        cmocka_unit_test(limit_of_dotted_keys),
-        cmocka_unit_test(limits_do_not_look_into_strings),
-        cmocka_unit_test(accented_letters_behind_white_space),
-        cmocka_unit_test(limit_of_strings),
-        cmocka_unit_test(limit_of_keys),
-        cmocka_unit_test(json_round_trip),
-        cmocka_unit_test(json_that_is_refused),
-        cmocka_unit_test(nothing_to_destroy),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

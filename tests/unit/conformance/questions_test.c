@@ -2,22 +2,13 @@
  *
  * The plugin checker's questions.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 #include "conformance/answer.h"
 
 /* Questions are what their numbers say: same numbers, same bytes, and all links forward. */
-static void test_questions(void **state)
+TEST(test_questions)
 {
-    (void)state;
     for (uint32_t shape = 0; shape < PST_SHAPES; shape++) {
         const struct pst_case question = {.seed = 5,
                                           .shape = shape,
@@ -57,11 +48,4 @@ static void test_questions(void **state)
         pst_region_finish(&a);
         pst_region_finish(&b);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_questions)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

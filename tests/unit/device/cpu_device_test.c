@@ -15,18 +15,15 @@ static void *arena(struct pst_device *device, uint64_t bytes)
     struct pst_error err = {0};
     void *base = NULL;
 
-    if (rig_ops->arena(device, bytes, &base, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(rig_ops->arena(device, bytes, &base, &err), &err);
     return base;
 }
 
-static void arena_is_aligned_and_poisoned(void **state)
+TEST(arena_is_aligned_and_poisoned)
 {
     const uint64_t sizes[] = {64, 256, 4096, 4160, 1048576, 12345664};
     struct pst_device *device = rig_open("auto", 1);
 
-    (void)state;
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         const unsigned char *base = arena(device, sizes[i]);
 
@@ -58,12 +55,11 @@ static int signal_of_write(volatile unsigned char *p)
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-static void guard_page_is_near_the_end(void **state)
+TEST(guard_page_is_near_the_end)
 {
     const uint64_t sizes[] = {64, 192, 4096, 4352, 65536 + 64};
     struct pst_device *device = rig_open("auto", 1);
 
-    (void)state;
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         unsigned char *base = arena(device, sizes[i]);
         /* the base is a multiple of 256 and the page ends there: less than 256 bytes of slack */
@@ -77,27 +73,25 @@ static void guard_page_is_near_the_end(void **state)
     rig_ops->close(device);
 }
 
-static void close_gives_memory_back(void **state)
+TEST(close_gives_memory_back)
 {
     struct pst_device *device = rig_open("auto", 1);
     const long page = sysconf(_SC_PAGESIZE);
     unsigned char *base = arena(device, 65536);
     unsigned char resident;
 
-    (void)state;
     base -= (uintptr_t)base % (uintptr_t)page;
     assert_int_equal(mincore(base, (size_t)page, &resident), 0);
     rig_ops->close(device);
     assert_int_not_equal(mincore(base, (size_t)page, &resident), 0); /* no longer mapped */
 }
 
-static void absurd_sizes_are_refused(void **state)
+TEST(absurd_sizes_are_refused)
 {
     struct pst_device *device = rig_open("auto", 1);
     struct pst_error err = {0};
     void *base = &err;
 
-    (void)state;
     assert_int_equal(rig_ops->arena(device, UINT64_MAX - 10, &base, &err), PST_ERR_NOMEM);
     assert_ptr_equal(base, &err);
     assert_int_equal(pst_error_exit_code(&err), 4);
@@ -105,13 +99,12 @@ static void absurd_sizes_are_refused(void **state)
     rig_ops->close(device);
 }
 
-static void config_is_checked(void **state)
+TEST(config_is_checked)
 {
     struct pst_device_config config = {.threads = 0, .kernels = "auto"};
     struct pst_device *device = NULL;
     struct pst_error err = {0};
 
-    (void)state;
     assert_int_equal(rig_ops->open(&config, &device, &err), PST_ERR_CONFIG);
     config.threads = 1;
     config.kernels = "fast";
@@ -125,14 +118,13 @@ static void config_is_checked(void **state)
 }
 
 /* bf16: plain kernels know it everywhere, the fast ones where the processor has it. */
-static void dtypes_are_told(void **state)
+TEST(dtypes_are_told)
 {
     struct pst_device *fast = rig_open("auto", 1), *plain = rig_open("reference", 1);
     struct pst_error err = {0};
     char text[256] = "";
     bool capable;
 
-    (void)state;
     rig_ops->describe(text, sizeof text);
     capable = strstr(text, "bf16") != NULL;
     assert_int_equal(rig_ops->supports(fast, PST_F32, &err), PST_OK);
@@ -148,23 +140,21 @@ static void dtypes_are_told(void **state)
     rig_ops->close(plain);
 }
 
-static void table_is_complete(void **state)
+TEST(table_is_complete)
 {
     char why[64] = "";
 
-    (void)state;
     assert_int_equal(rig_ops->size, sizeof *rig_ops);
     assert_string_equal(rig_ops->id, "cpu");
     assert_int_equal(rig_ops->probe(why, sizeof why), PST_OK);
 }
 
 /* enter() takes back whatever rounding the thread had. */
-static void enter_sets_the_float_mode(void **state)
+TEST(enter_sets_the_float_mode)
 {
     struct pst_device *device = rig_open("auto", 1);
     volatile float tiny = 0x1p-126f;
 
-    (void)state;
     fesetround(FE_UPWARD);
     rig_ops->enter(device);
     assert_int_equal(fegetround(), FE_TONEAREST);
@@ -174,18 +164,4 @@ static void enter_sets_the_float_mode(void **state)
     rig_ops->close(device);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_is_complete),
-        cmocka_unit_test(config_is_checked),
-        cmocka_unit_test(dtypes_are_told),
-        cmocka_unit_test(arena_is_aligned_and_poisoned),
-        cmocka_unit_test(guard_page_is_near_the_end),
-        cmocka_unit_test(close_gives_memory_back),
-        cmocka_unit_test(absurd_sizes_are_refused),
-        cmocka_unit_test(enter_sets_the_float_mode),
-    };
-
-    return cmocka_run_group_tests_name("cpu device", tests, rig_load, NULL);
-}
+TEST_GROUP(rig_load, NULL)

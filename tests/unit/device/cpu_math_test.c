@@ -7,10 +7,10 @@
 
 #define N 4001u
 
-static const struct rig_case gelu_case = {
-    "gelu", {.kind = PST_OP_ACT, .act = PST_ACT_GELU}, 1, 1, 0, {{1, N}}, {{0}}, 1};
-static const struct rig_case loss_case = {
-    "loss", {.kind = PST_OP_CROSS_ENTROPY}, 1, 2, 0, {{N, 3}, {N}}, {{0}}, 1};
+static const struct rig_case gelu_case =
+    OPERATOR("gelu", 1, "1x4001", "", .kind = PST_OP_ACT, .act = PST_ACT_GELU);
+static const struct rig_case loss_case =
+    OPERATOR("loss", 1, "4001x3, 4001", "", .kind = PST_OP_CROSS_ENTROPY);
 
 /* From -12 to 12 in steps that hit no grid of the implementation. */
 static double at(uint64_t i)
@@ -29,13 +29,12 @@ static double gelu_bound(double x)
     return (6 + 4 * u) * 0x1p-23;
 }
 
-static void gelu_is_accurate(void **state)
+TEST(gelu_is_accurate)
 {
     const double k = sqrt(2 / M_PI);
     struct pst_device *device = rig_open("auto", 1);
     struct rig rig;
 
-    (void)state;
     rig_init(&rig, &gelu_case, PST_F32, 1);
     for (uint64_t i = 0; i < N; i++) {
         rig_set(&rig.x[0], i, at(i));
@@ -63,13 +62,12 @@ static void gelu_is_accurate(void **state)
 }
 
 /* Rows of three logits far and near apart: loss, log-sum-exp and gradient. */
-static void softmax_is_accurate(void **state)
+TEST(softmax_is_accurate)
 {
     struct pst_device *device = rig_open("auto", 1);
     struct rig rig;
     double loss = 0;
 
-    (void)state;
     rig_init(&rig, &loss_case, PST_F32, 1);
     for (uint64_t i = 0; i < N; i++) {
         rig_set(&rig.x[0], 3 * i, at(i) * 7);
@@ -110,15 +108,14 @@ static void softmax_is_accurate(void **state)
 }
 
 /* Which elements stay is a matter of definition, element by element. */
-static void dropout_draws_what_is_defined(void **state)
+TEST(dropout_draws_what_is_defined)
 {
-    static const struct rig_case test = {
-        "dropout", {.kind = PST_OP_DROPOUT, .p = 0.25f, .salt = 9}, 3, 1, 0, {{1, 1003}}, {{0}}, 1};
+    static const struct rig_case test =
+        OPERATOR("dropout", 3, "1x1003", "", .kind = PST_OP_DROPOUT, .p = 0.25f, .salt = 9);
     struct pst_device *device = rig_open("auto", 2);
     struct rig rig;
     uint64_t kept = 0;
 
-    (void)state;
     rig_init(&rig, &test, PST_F32, 0x123456789ABCDEFull);
     rig.first_sample = (1ull << 41) + 17;
     for (uint64_t i = 0; i < rig.x[0].elems; i++) {
@@ -141,16 +138,15 @@ static void dropout_draws_what_is_defined(void **state)
 }
 
 /* An ignored target contributes nothing; one out of range must show, and touch nothing. */
-static void bad_data_show(void **state)
+TEST(bad_data_show)
 {
-    static const struct rig_case loss = {
-        "loss", {.kind = PST_OP_CROSS_ENTROPY}, 2, 2, 0, {{2, 5}, {2}}, {{0}}, 1};
-    static const struct rig_case tokens = {
-        "tokens", {.kind = PST_OP_EMBEDDING}, 1, 1, 1, {{3}}, {{4, 5}}, 1};
+    static const struct rig_case loss =
+        OPERATOR("loss", 2, "2x5, 2", "", .kind = PST_OP_CROSS_ENTROPY);
+    static const struct rig_case tokens =
+        OPERATOR("tokens", 1, "3", "4x5", .kind = PST_OP_EMBEDDING);
     struct pst_device *device = rig_open("auto", 1);
     struct rig rig;
 
-    (void)state;
     rig_init(&rig, &loss, PST_F32, 1);
     rig_set(&rig.x[1], 0, -1);
     rig_set(&rig.x[1], 1, -1);
@@ -178,14 +174,4 @@ static void bad_data_show(void **state)
     rig_ops->close(device);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gelu_is_accurate),
-        cmocka_unit_test(softmax_is_accurate),
-        cmocka_unit_test(dropout_draws_what_is_defined),
-        cmocka_unit_test(bad_data_show),
-    };
-
-    return cmocka_run_group_tests_name("cpu math", tests, rig_load, NULL);
-}
+TEST_GROUP(rig_load, NULL)

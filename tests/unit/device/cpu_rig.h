@@ -6,22 +6,15 @@
 #ifndef TESTS_CPU_RIG_H
 #define TESTS_CPU_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <dlfcn.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/philox.h"
 #include "exec/device.h"
 #include "far_rig.h"
+#include "operator_case.h"
 
 #define RIG_MAX 3
 
@@ -41,7 +34,6 @@ static inline int rig_load(void **state)
     void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
     pst_device_module_fn *entry = NULL;
 
-    (void)state;
     if (module == NULL) {
         print_error("%s\n", dlerror());
         return -1;
@@ -71,105 +63,6 @@ static inline struct pst_device *rig_open(const char *kernels, uint32_t threads)
     }
     rig_ops->enter(device);
     return device;
-}
-
-/* --- the graph -------------------------------------------------------------------------------- */
-
-struct rig_case {
-    const char *name;
-    struct pst_op op; /* kind and attributes */
-    uint32_t samples, n_in, n_param;
-    uint64_t in[RIG_MAX][5], param[2][5]; /* dims, ended by 0 */
-    uint32_t depth;                       /* length of the longest sum behind an element */
-};
-
-static inline uint32_t rig_rank(const uint64_t *dims)
-{
-    uint32_t rank = 0;
-
-    while (dims[rank] != 0) {
-        rank++;
-    }
-    return rank;
-}
-
-static inline bool rig_is_integer(const struct rig_case *test, uint32_t input)
-{
-    return test->op.kind == PST_OP_EMBEDDING ||
-           (test->op.kind == PST_OP_CROSS_ENTROPY && input == 1);
-}
-
-/* Behind a layer norm, so that it needs a gradient; data as they are. */
-static inline uint32_t rig_input(struct pst_graph_builder *builder, const struct rig_case *test,
-                                 uint32_t i, uint32_t dtype)
-{
-    const uint32_t rank = rig_rank(test->in[i]);
-    const uint64_t *dims = test->in[i];
-    char name[4][24];
-    uint32_t in, param[2];
-    struct pst_op norm = {.kind = PST_OP_LAYERNORM, .n_in = 1, .n_param = 2, .eps = 1e-5f};
-
-    for (uint32_t k = 0; k < 4; k++) {
-        snprintf(name[k], sizeof name[k], "%c%u", "xgbn"[k], i);
-    }
-    if (rig_is_integer(test, i) || (test->op.kind == PST_OP_MSE && i == 1)) {
-        return pst_graph_input(builder, name[0], PST_FIELD_X,
-                               rig_is_integer(test, i) ? (uint32_t)PST_I32 : dtype, rank, dims);
-    }
-    in = pst_graph_input(builder, name[0], PST_FIELD_X, dtype, rank, dims);
-    param[0] = pst_graph_param(builder, name[1], 1, &dims[rank - 1], PST_INIT_ONE, 0, false);
-    param[1] = pst_graph_param(builder, name[2], 1, &dims[rank - 1], PST_INIT_ZERO, 0, false);
-    norm.name = name[3];
-    norm.in = &in;
-    norm.param = param;
-    return pst_graph_add(builder, &norm);
-}
-
-static inline uint32_t rig_loss(struct pst_graph_builder *builder, const struct rig_case *test,
-                                uint32_t y)
-{
-    struct pst_op pool = {.kind = PST_OP_AVGPOOL, .name = "pool", .n_in = 1, .in = &y};
-    uint32_t in[2];
-    struct pst_op loss = {.kind = PST_OP_CROSS_ENTROPY, .name = "loss", .n_in = 2, .in = in};
-
-    if (pst_op_is_loss(test->op.kind)) {
-        return y;
-    }
-    in[0] = test->op.kind == PST_OP_AVGPOOL || test->op.bag != PST_BAG_NONE ||
-                    (test->op.kind != PST_OP_EMBEDDING && rig_rank(test->in[0]) < 2)
-                ? y
-                : pst_graph_add(builder, &pool);
-    in[1] = pst_graph_input(builder, "target", PST_FIELD_TARGET, PST_I32, 0, NULL);
-    return pst_graph_add(builder, &loss);
-}
-
-static inline struct pst_graph *rig_graph(const struct rig_case *test, uint32_t dtype)
-{
-    struct pst_graph_builder *builder = NULL;
-    struct pst_graph *graph = NULL;
-    struct pst_error err = {0};
-    uint32_t in[RIG_MAX], param[2], y;
-    struct pst_op op = test->op;
-
-    assert_int_equal(pst_graph_builder_create("rig", dtype, &builder, &err), PST_OK);
-    for (uint32_t i = 0; i < test->n_in; i++) {
-        in[i] = rig_input(builder, test, i, dtype);
-    }
-    for (uint32_t i = 0; i < test->n_param; i++) {
-        param[i] = pst_graph_param(builder, i == 0 ? "p0" : "p1", rig_rank(test->param[i]),
-                                   test->param[i], PST_INIT_ZERO, 0, false);
-    }
-    op.name = "op";
-    op.in = in;
-    op.n_in = test->n_in;
-    op.param = param;
-    op.n_param = test->n_param;
-    y = pst_graph_add(builder, &op);
-    if (pst_graph_finish(builder, rig_loss(builder, test, y), y, &graph, &err) != PST_OK) {
-        fail_msg("%s: %s", test->name, err.message);
-    }
-    pst_graph_builder_destroy(builder);
-    return graph;
 }
 
 /* --- operands --------------------------------------------------------------------------------- */
@@ -278,10 +171,7 @@ static inline void rig_init(struct rig *rig, const struct rig_case *test, uint32
     rig->flags = PST_CALL_TRAINING;
     rig->seed = seed;
     rig->first_sample = 5;
-    while (strcmp(rig->graph->ops[rig->index].name, "op") != 0) {
-        rig->index++;
-        assert_true(rig->index < rig->graph->n_ops);
-    }
+    rig->index = rig_index(rig->graph);
     rig->op = &rig->graph->ops[rig->index];
     pst_op_grad_info(rig->graph, rig->index, &rig->grad);
     for (uint32_t i = 0; i < rig->op->n_in; i++) {
@@ -291,7 +181,7 @@ static inline void rig_init(struct rig *rig, const struct rig_case *test, uint32
         rig_fill_input(rig, i);
         rig_random(&rig->add[i], -1, 1, seed, 40 + i);
     }
-    for (uint32_t i = 0; i < test->n_param; i++) {
+    for (uint32_t i = 0; i < rig->op->n_param && rig->op->param[i] != PST_NONE; i++) {
         const struct pst_parameter *param = &rig->graph->params[rig->op->param[i]];
 
         rig->p[i] = rig_buffer(param->elems, param->dtype);

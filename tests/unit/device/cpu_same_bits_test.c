@@ -45,11 +45,10 @@ static void *work(void *context)
     return NULL;
 }
 
-static void threads_side_by_side_agree(void **state)
+TEST(threads_side_by_side_agree)
 {
     static struct worker workers[2];
 
-    (void)state;
     for (uint32_t w = 0; w < 2; w++) {
         workers[w].device = rig_open("auto", 1);
         for (uint32_t i = 0; i < N_CPU_CASES; i++) {
@@ -91,11 +90,10 @@ static void move(struct rig_buffer *b, uint64_t by)
 }
 
 /* Operands at other multiples of 64 within the page. What is moved is not freed. */
-static void addresses_do_not_matter(void **state)
+TEST(addresses_do_not_matter)
 {
     struct pst_device *device = rig_open("auto", 1);
 
-    (void)state;
     for (uint32_t i = 0; i < N_CPU_CASES; i++) {
         struct rig first = ran(&cpu_cases[i], device), second;
         struct rig saved;
@@ -138,11 +136,10 @@ static bool uses_products(const struct rig_case *test)
     return test->op.kind == PST_OP_LINEAR || test->op.kind == PST_OP_CONV2D;
 }
 
-static void own_kernels_ignore_the_split(void **state)
+TEST(own_kernels_ignore_the_split)
 {
     struct pst_device *one = rig_open("auto", 1), *three = rig_open("auto", 3);
 
-    (void)state;
     for (uint32_t i = 0; i < N_CPU_CASES; i++) {
         if (!uses_products(&cpu_cases[i])) {
             struct rig a, b;
@@ -225,12 +222,11 @@ static void hashes_under(const char *isa, char *text, size_t size)
     unsetenv("ONEDNN_MAX_CPU_ISA");
 }
 
-static void instruction_sets_agree(void **state)
+TEST(instruction_sets_agree)
 {
     static char best[8192], text[8192];
     const char *const isas[] = {"AVX2", "SSE41"};
 
-    (void)state;
     hashes_under("ALL", best, sizeof best);
     for (uint32_t i = 0; i < 2; i++) {
         hashes_under(isas[i], text, sizeof text);
@@ -240,15 +236,8 @@ static void instruction_sets_agree(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_side_by_side_agree),
-        cmocka_unit_test(addresses_do_not_matter),
-        cmocka_unit_test(own_kernels_ignore_the_split),
-        cmocka_unit_test(instruction_sets_agree),
-    };
-
     if (argc == 2 && strcmp(argv[1], "--hashes") == 0) {
         return print_hashes();
     }
-    return cmocka_run_group_tests_name("cpu same bits", tests, rig_load, NULL);
+    return run_own_tests(rig_load, NULL);
 }

@@ -102,9 +102,8 @@ static void check_update(struct pst_device *device, uint32_t optimizer, uint64_t
     free(working.data);
 }
 
-static void updates_follow_the_formulas(void **state)
+TEST(updates_follow_the_formulas)
 {
-    (void)state;
     for (uint32_t threads = 1; threads <= 2; threads++) {
         struct pst_device *device = rig_open("auto", threads);
 
@@ -118,14 +117,13 @@ static void updates_follow_the_formulas(void **state)
 }
 
 /* Working copy NULL, or the weights themselves. */
-static void update_needs_no_copy(void **state)
+TEST(update_needs_no_copy)
 {
     const struct pst_update u = {.optimizer = PST_SGD, .lr = 1, .grad_scale = 1};
     struct pst_device *device = rig_open("auto", 1);
     float w[3] = {1, 2, 3};
     const float g[3] = {0.5f, 0.25f, 0.125f};
 
-    (void)state;
     rig_ops->update(device, &u, w, g, NULL, NULL, NULL, PST_F32, 3);
     assert_true(w[0] == 0.5f && w[1] == 1.75f && w[2] == 2.875f);
     rig_ops->update(device, &u, w, g, NULL, NULL, w, PST_F32, 3);
@@ -135,7 +133,7 @@ static void update_needs_no_copy(void **state)
 
 /* --- rounding to bf16 ------------------------------------------------------------------------- */
 
-static void refresh_rounds_to_nearest_even(void **state)
+TEST(refresh_rounds_to_nearest_even)
 {
     /* value; upper half after rounding (8 significant bits: 1 + 2^-7 is the next after 1) */
     const struct {
@@ -153,7 +151,6 @@ static void refresh_rounds_to_nearest_even(void **state)
     float nan = NAN;
     struct pst_device *device = rig_open("auto", 1);
 
-    (void)state;
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         float source[21]; /* on the vector path and on the tail */
         uint16_t bits[21];
@@ -178,11 +175,10 @@ static void refresh_rounds_to_nearest_even(void **state)
 
 /* --- sums ------------------------------------------------------------------------------------- */
 
-static void sums_add(void **state)
+TEST(sums_add)
 {
     struct pst_device *device = rig_open("auto", 2);
 
-    (void)state;
     for (uint32_t i = 0; i < N_LENGTHS; i++) {
         const uint64_t n = lengths[i];
         float *a = values(n, -1, 1, 5), *b = values(n, -1, 1, 6), *c = values(n, 0, 0, 0);
@@ -205,13 +201,12 @@ static void sums_add(void **state)
     rig_ops->close(device);
 }
 
-static void sums_in_bf16_round_once(void **state)
+TEST(sums_in_bf16_round_once)
 {
     struct pst_device *device = rig_open("auto", 1);
     uint16_t a[] = {0x3F80, 0x3F80, 0xC000};       /* 1, 1, -2 */
     const uint16_t b[] = {0x3B80, 0x3C40, 0x4000}; /* 2^-8, 3 * 2^-8, 2 */
 
-    (void)state;
     rig_ops->sum(device, a, a, b, 3, PST_BF16);
     assert_int_equal(a[0], 0x3F80); /* 1 + half a step: to even */
     assert_int_equal(a[1], 0x3F82); /* 1 + one and a half steps: to even */
@@ -219,12 +214,11 @@ static void sums_in_bf16_round_once(void **state)
     rig_ops->close(device);
 }
 
-static void square_sum_is_double(void **state)
+TEST(square_sum_is_double)
 {
     struct pst_device *device = rig_open("auto", 1), *two = rig_open("auto", 2);
     const uint64_t more[] = {0, 4096 * 16, 4096 * 33 + 5, 1000003};
 
-    (void)state;
     for (uint32_t i = 0; i < N_LENGTHS + 4; i++) {
         const uint64_t n = i < N_LENGTHS ? lengths[i] : more[i - N_LENGTHS];
         float *v = values(n + 1, -1, 1, 9);
@@ -256,13 +250,4 @@ static void square_sum_is_double(void **state)
     rig_ops->close(two);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(updates_follow_the_formulas),    cmocka_unit_test(update_needs_no_copy),
-        cmocka_unit_test(refresh_rounds_to_nearest_even), cmocka_unit_test(sums_add),
-        cmocka_unit_test(sums_in_bf16_round_once),        cmocka_unit_test(square_sum_is_double),
-    };
-
-    return cmocka_run_group_tests_name("cpu step", tests, rig_load, NULL);
-}
+TEST_GROUP(rig_load, NULL)

@@ -4,20 +4,14 @@
  * what it refuses.
  */
 #include <dlfcn.h>
-#include <setjmp.h>
+#include "test.h"
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/util.h"
 #include "exec/device.h"
-
-#include <cmocka.h>
 
 #define MS 1000000u
 
@@ -40,7 +34,6 @@ static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t sa
 
 static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
 {
-    (void)context;
     asked.elems = elems;
     asked.n_slots = n_slots;
     asked.first = first;
@@ -55,7 +48,6 @@ static int load(void **state)
     void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-emulated.so", RTLD_NOW | RTLD_LOCAL);
     pst_device_module_fn *function;
 
-    (void)state;
     if (module == NULL) {
         print_error("%s\n", dlerror());
         return -1;
@@ -124,7 +116,7 @@ static void nap(uint64_t ns)
 
 /* However late this machine is: ten kernels of 2 ms end 20 ms after the first began, and no sleep
    ends before the clock. */
-static void delays_do_not_add_up(void **state)
+TEST(delays_do_not_add_up)
 {
     struct pst_device *device = open_timed();
     struct pst_kernel *kernel = compile(device, 2 * MS, 7);
@@ -132,7 +124,6 @@ static void delays_do_not_add_up(void **state)
     void *nothing[4] = {0};
     uint64_t begin = pst_now_ns() + 5 * MS;
 
-    (void)state;
     assert_int_equal(asked.op, 0);
     assert_int_equal(asked.pass, PST_KERNEL_F);
     assert_int_equal(asked.samples, 7);
@@ -157,14 +148,13 @@ static void delays_do_not_add_up(void **state)
 }
 
 /* A call does not sleep: work is asked for, and one finish waits for all of it. */
-static void asking_takes_no_time(void **state)
+TEST(asking_takes_no_time)
 {
     struct pst_device *device = open_timed();
     struct pst_kernel *kernel = compile(device, (uint64_t)3600 * 1000 * MS, 1);
     struct pst_call call = {0};
     void *nothing[4] = {0};
 
-    (void)state;
     call.x = call.p = call.y = call.dx = call.add = call.z = nothing;
     call.dp = call.state = (float *const *)nothing;
     for (uint32_t i = 0; i < 24; i++) {
@@ -180,13 +170,12 @@ static void asking_takes_no_time(void **state)
 }
 
 /* The launch is paid once for all updates in a row: a stage is updated in one go. */
-static void updates_of_a_stage_are_one(void **state)
+TEST(updates_of_a_stage_are_one)
 {
     struct pst_device *device = open_timed();
     float *values = (float *)(void *)arena(device, 4096);
     struct pst_update how = {.optimizer = PST_ADAMW};
 
-    (void)state;
     ops->update(device, &how, values, values, values + 64, values + 128, values, PST_F32, 10);
     assert_true(asked.first);
     assert_int_equal(asked.elems, 10);
@@ -204,7 +193,7 @@ static void updates_of_a_stage_are_one(void **state)
     ops->close(device);
 }
 
-static void reached_is_the_highest_operand(void **state)
+TEST(reached_is_the_highest_operand)
 {
     struct pst_device *device = open_timed();
     char *base = arena(device, 100000);
@@ -213,7 +202,6 @@ static void reached_is_the_highest_operand(void **state)
     struct pst_call call = {.x = x, .p = p, .y = y, .dx = none, .add = none, .z = none};
     float value = 1;
 
-    (void)state;
     call.dp = call.state = (float *const *)none;
     assert_int_equal(ops->reached(device), 0);
     ops->upload(device, base + 64, &value, 40);
@@ -257,7 +245,7 @@ static int signal_of_read(const volatile char *at)
 }
 
 /* 64 GiB of address space cost nothing, and whoever takes it for memory is told. */
-static void arenas_are_hollow(void **state)
+TEST(arenas_are_hollow)
 {
     struct pst_device *device = open_timed();
     char *base = arena(device, (uint64_t)1 << 36);
@@ -265,7 +253,6 @@ static void arenas_are_hollow(void **state)
     float values[2] = {5, 7};
     void *again;
 
-    (void)state;
     ops->upload(device, base + ((uint64_t)1 << 35), values, sizeof values);
     ops->zero(device, base, (uint64_t)1 << 36);
     ops->download(device, values, base + 64, sizeof values);
@@ -278,7 +265,7 @@ static void arenas_are_hollow(void **state)
     ops->close(device);
 }
 
-static void what_it_refuses(void **state)
+TEST(what_it_refuses)
 {
     const struct pst_device_config untimed = {.threads = 1};
     struct pst_device *device = NULL;
@@ -287,7 +274,6 @@ static void what_it_refuses(void **state)
     char text[200];
     void *base;
 
-    (void)state;
     assert_int_equal(ops->probe(text, sizeof text), PST_OK);
     ops->describe(text, sizeof text);
     assert_non_null(strstr(text, "[cluster]"));
@@ -304,16 +290,4 @@ static void what_it_refuses(void **state)
     ops->close(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(delays_do_not_add_up),
-        cmocka_unit_test(asking_takes_no_time),
-        cmocka_unit_test(updates_of_a_stage_are_one),
-        cmocka_unit_test(reached_is_the_highest_operand),
-        cmocka_unit_test(arenas_are_hollow),
-        cmocka_unit_test(what_it_refuses),
-    };
-
-    return cmocka_run_group_tests(tests, load, NULL);
-}
+TEST_GROUP(load, NULL)

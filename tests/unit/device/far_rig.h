@@ -37,9 +37,7 @@ static inline char *rig_far_arena(const struct pst_device_ops *ops, struct pst_d
 
     if (owner != device) {
         owner = device;
-        if (ops->arena(device, RIG_FAR_BYTES, &base, &err) != PST_OK) {
-            fail_msg("%s", err.message);
-        }
+        assert_ok(ops->arena(device, RIG_FAR_BYTES, &base, &err), &err);
     }
     return base;
 }

@@ -57,9 +57,7 @@ static void run_kernel(const struct network *net, uint32_t op, uint32_t pass, st
     struct pst_kernel *kernel = NULL;
     struct pst_error err = {0};
 
-    if (pst_reference_kernel(net->graph, op, pass, net->samples, &kernel, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_reference_kernel(net->graph, op, pass, net->samples, &kernel, &err), &err);
     call->workspace = rig_array(kernel->workspace_bytes / 4, PST_F32);
     call->flags = PST_CALL_TRAINING;
     call->scale = 1.0f / (float)net->samples;
@@ -204,9 +202,7 @@ static struct pst_graph *build(const json_t *root, uint32_t dtype)
             *((bool *)config + builder->params[i].offset) = true;
         }
     }
-    if (builder->build(config, dtype, &graph, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(builder->build(config, dtype, &graph, &err), &err);
     return graph;
 }
 
@@ -335,7 +331,7 @@ static void check(const json_t *root, uint32_t dtype, double bound)
     finish(&net);
 }
 
-static void test_gpt(void **state)
+TEST(test_gpt)
 {
     /*
      * f64: nine digits are recorded, and the scale of the loss is an f32. f32 and bf16: the chain
@@ -346,17 +342,9 @@ static void test_gpt(void **state)
     const double steps = 2 * sqrt(2 * 6 * LAYERS);
     json_t *root = fixture_load("gpt");
 
-    (void)state;
     assert_int_equal(fixture_integer(root, "layers"), LAYERS);
     check(root, PST_F64, 5.1e-9 + 1.0 / 16777216);
     check(root, PST_F32, steps / 16777216);
     check(root, PST_BF16, steps / 256);
     json_decref(root);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpt)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

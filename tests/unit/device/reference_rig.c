@@ -9,104 +9,6 @@
 #include "base/philox.h"
 #include "exec/bf16.h"
 
-/* --- the graph --------------------------------------------------- */
-
-static bool is_integer(const struct rig_case *test, uint32_t input)
-{
-    return test->op.kind == PST_OP_EMBEDDING ||
-           (test->op.kind == PST_OP_CROSS_ENTROPY && input == 1);
-}
-
-/* Data as they are, or behind a layer norm so that the input needs a gradient. */
-static uint32_t add_input(struct pst_graph_builder *builder, const struct rig_case *test,
-                          uint32_t i, uint32_t dtype)
-{
-    const struct rig_shape *shape = &test->in[i];
-    uint32_t in, param[2];
-    char name[3][32];
-    struct pst_op norm = {.kind = PST_OP_LAYERNORM, .n_in = 1, .n_param = 2, .eps = 1e-5f};
-
-    snprintf(name[0], sizeof name[0], "x%u", i);
-    snprintf(name[1], sizeof name[1], "gain%u", i);
-    snprintf(name[2], sizeof name[2], "bias%u", i);
-    if (is_integer(test, i) || (test->op.kind == PST_OP_MSE && i == 1)) {
-        return pst_graph_input(builder, name[0], PST_FIELD_X,
-                               is_integer(test, i) ? (uint32_t)PST_I32 : dtype, shape->rank,
-                               shape->dims);
-    }
-    in = pst_graph_input(builder, name[0], PST_FIELD_X, dtype, shape->rank, shape->dims);
-    param[0] =
-        pst_graph_param(builder, name[1], 1, &shape->dims[shape->rank - 1], PST_INIT_ONE, 0, false);
-    param[1] = pst_graph_param(builder, name[2], 1, &shape->dims[shape->rank - 1], PST_INIT_ZERO, 0,
-                               false);
-    name[0][0] = 'n';
-    norm.name = name[0];
-    norm.in = &in;
-    norm.param = param;
-    return pst_graph_add(builder, &norm);
-}
-
-static uint32_t add_op(struct pst_graph_builder *builder, const struct rig_case *test,
-                       uint32_t dtype)
-{
-    uint32_t in[RIG_INPUTS], param[RIG_PARAMS], i;
-    struct pst_op op = test->op;
-    char name[32];
-
-    for (i = 0; i < test->n_in; i++) {
-        in[i] = add_input(builder, test, i, dtype);
-    }
-    for (i = 0; i < test->n_param; i++) {
-        snprintf(name, sizeof name, "p%u", i);
-        param[i] = pst_graph_param(builder, name, test->param[i].rank, test->param[i].dims,
-                                   PST_INIT_ZERO, 0, false);
-    }
-    op.name = "op";
-    op.in = in;
-    op.n_in = test->n_in;
-    op.param = param;
-    op.n_param = test->n_param;
-    return pst_graph_add(builder, &op);
-}
-
-/* The mean over all axes but the last, and cross-entropy on that: any result becomes a loss. */
-static uint32_t add_loss(struct pst_graph_builder *builder, const struct rig_case *test, uint32_t y)
-{
-    const uint32_t rank = test->op.bag != PST_BAG_NONE        ? 1
-                          : test->op.kind == PST_OP_EMBEDDING ? 2
-                          : test->op.kind == PST_OP_AVGPOOL   ? 1
-                                                              : test->in[0].rank;
-    struct pst_op pool = {.kind = PST_OP_AVGPOOL, .name = "pool", .n_in = 1, .in = &y};
-    uint32_t in[2];
-    struct pst_op loss = {.kind = PST_OP_CROSS_ENTROPY, .name = "loss", .n_in = 2, .in = in};
-
-    if (pst_op_is_loss(test->op.kind)) {
-        return y;
-    }
-    in[0] = rank < 2 ? y : pst_graph_add(builder, &pool);
-    in[1] = pst_graph_input(builder, "target", PST_FIELD_TARGET, PST_I32, 0, NULL);
-    return pst_graph_add(builder, &loss);
-}
-
-static struct pst_graph *build(const struct rig_case *test, uint32_t dtype)
-{
-    struct pst_graph_builder *builder = NULL;
-    struct pst_graph *graph = NULL;
-    struct pst_error err = {0};
-    uint32_t y, loss;
-
-    if (pst_graph_builder_create("rig", dtype, &builder, &err) != PST_OK) {
-        fail_msg("%s: %s", test->name, err.message);
-    }
-    y = add_op(builder, test, dtype);
-    loss = add_loss(builder, test, y);
-    if (pst_graph_finish(builder, loss, y, &graph, &err) != PST_OK) {
-        fail_msg("%s: %s", test->name, err.message);
-    }
-    pst_graph_builder_destroy(builder);
-    return graph;
-}
-
 /* --- operands ---------------------------------------------------- */
 
 static double *doubles(uint64_t n)
@@ -124,27 +26,19 @@ static uint64_t elems_of(const struct rig *rig, uint32_t tensor)
     return t->batched ? t->elems * rig->samples : t->elems;
 }
 
-static void find_op(struct rig *rig)
-{
-    while (strcmp(rig->graph->ops[rig->index].name, "op") != 0) {
-        rig->index++;
-        assert_true(rig->index < rig->graph->n_ops);
-    }
-    rig->op = &rig->graph->ops[rig->index];
-    pst_op_grad_info(rig->graph, rig->index, &rig->grad);
-}
-
 void rig_init(struct rig *rig, const struct rig_case *test, uint32_t dtype)
 {
     uint32_t i;
 
     memset(rig, 0, sizeof *rig);
-    rig->graph = build(test, dtype);
+    rig->graph = rig_graph(test, dtype);
     rig->dtype = dtype;
     rig->samples = test->samples;
     rig->flags = test->flags;
     rig->scale = 1;
-    find_op(rig);
+    rig->index = rig_index(rig->graph);
+    rig->op = &rig->graph->ops[rig->index];
+    pst_op_grad_info(rig->graph, rig->index, &rig->grad);
     for (i = 0; i < rig->op->n_in; i++) {
         rig->n_x[i] = elems_of(rig, rig->op->in[i]);
         rig->x[i] = doubles(rig->n_x[i]);

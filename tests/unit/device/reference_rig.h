@@ -7,31 +7,14 @@
 #ifndef PST_TEST_REFERENCE_RIG_H
 #define PST_TEST_REFERENCE_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "exec/device.h"
+#include "operator_case.h"
 
 #define RIG_INPUTS  3
 #define RIG_PARAMS  2
 #define RIG_OUTPUTS 3
-
-struct rig_shape {
-    uint32_t rank;
-    uint64_t dims[4];
-};
-
-struct rig_case {
-    const char *name;
-    struct pst_op op; /* kind and attributes */
-    uint32_t samples, n_in, n_param;
-    struct rig_shape in[RIG_INPUTS], param[RIG_PARAMS];
-    uint32_t flags; /* PST_CALL_* */
-};
 
 /* Ended by one without name. */
 extern const struct rig_case rig_cases[];

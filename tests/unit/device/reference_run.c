@@ -191,9 +191,8 @@ static void run_pass(const struct rig *rig, struct buffers *b, uint32_t pass)
     call.seed = rig->seed;
     call.scale = rig->scale;
     call.flags = rig->flags;
-    if (pst_reference_kernel(rig->graph, rig->index, pass, rig->samples, &kernel, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_reference_kernel(rig->graph, rig->index, pass, rig->samples, &kernel, &err),
+              &err);
     assert_int_equal(kernel->workspace_bytes,
                      pst_reference_workspace(rig->graph, rig->index, pass, rig->samples));
     call.workspace = rig_array((kernel->workspace_bytes + 3) / 4, PST_I32);

@@ -56,32 +56,35 @@ static struct pst_op read_op(const json_t *json)
     return op;
 }
 
-static uint32_t read_shapes(const json_t *array, struct rig_shape *ret_shapes, uint32_t most)
+/* As rig_shapes() reads them. */
+static void read_shapes(const json_t *array, char *text, size_t size)
 {
-    const uint32_t n = (uint32_t)json_array_size(array);
-    uint32_t i, axis;
+    text[0] = '\0';
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const json_t *shape = fixture_get(json_array_get(array, i), "shape"), *dim;
+        size_t axis;
 
-    assert_in_range(n, 0, most);
-    for (i = 0; i < n; i++) {
-        const json_t *shape = fixture_get(json_array_get(array, i), "shape");
-
-        ret_shapes[i].rank = (uint32_t)json_array_size(shape);
-        assert_in_range(ret_shapes[i].rank, 0, 4);
-        for (axis = 0; axis < ret_shapes[i].rank; axis++) {
-            ret_shapes[i].dims[axis] = (uint64_t)json_integer_value(json_array_get(shape, axis));
+        snprintf(text + strlen(text), size - strlen(text), "%s", i > 0 ? ", " : "");
+        json_array_foreach(shape, axis, dim)
+        {
+            snprintf(text + strlen(text), size - strlen(text), "%s%lld", axis > 0 ? "x" : "",
+                     (long long)json_integer_value(dim));
+        }
+        if (json_array_size(shape) == 0) {
+            snprintf(text + strlen(text), size - strlen(text), "-");
         }
     }
-    return n;
 }
 
 static struct rig_case read_case(const json_t *json)
 {
-    struct rig_case test = {.op = read_op(json)};
+    static char in[96], param[96];
+    struct rig_case test = {.op = read_op(json), .in = in, .param = param};
 
     test.name = json_string_value(fixture_get(json, "name"));
     test.samples = (uint32_t)fixture_integer(json, "samples");
-    test.n_in = read_shapes(fixture_get(json, "x"), test.in, RIG_INPUTS);
-    test.n_param = read_shapes(fixture_get(json, "p"), test.param, RIG_PARAMS);
+    read_shapes(fixture_get(json, "x"), in, sizeof in);
+    read_shapes(fixture_get(json, "p"), param, sizeof param);
     test.flags = json_is_false(json_object_get(json, "training")) ? 0 : PST_CALL_TRAINING;
     return test;
 }

@@ -30,7 +30,7 @@ static void assert_values(const double *values, const double *expected, uint64_t
     }
 }
 
-static void test_bf16(void **state)
+TEST(test_bf16)
 {
     static const struct {
         uint32_t f32;
@@ -51,7 +51,6 @@ static void test_bf16(void **state)
     };
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         float value;
 
@@ -88,18 +87,17 @@ static void check_mask(struct rig *rig, double p)
     assert_true(fabs((double)n_kept - expected_kept) < 5 * sqrt(expected_kept * p));
 }
 
-static void test_dropout(void **state)
+TEST(test_dropout)
 {
-    const struct rig_case test = {
-        "dropout",        {.kind = PST_OP_DROPOUT, .p = 0.5f}, 3, 1, 0, {{2, {30, 11}}}, {{0, {0}}},
-        PST_CALL_TRAINING};
+    const struct rig_case test =
+        OPERATOR("dropout", 3, "30x11", "", .kind = PST_OP_DROPOUT, .p = 0.5f);
     uint32_t d;
 
-    (void)state;
     for (d = 0; d < 3; d++) { /* p = 1/2: scaling is exact in every type */
         struct rig rig;
 
         rig_init(&rig, &test, dtypes[d]);
+        rig.flags = PST_CALL_TRAINING;
         rig_fill(&rig, 0x123456789ABCDEFull);
         rig_round(&rig, dtypes[d]);
         rig.first_sample = (1ull << 33) + 7;
@@ -113,16 +111,10 @@ static void test_dropout(void **state)
     }
 }
 
-static void test_statistics(void **state)
+TEST(test_statistics)
 {
-    const struct rig_case test = {"batchnorm",
-                                  {.kind = PST_OP_BATCHNORM, .eps = 1e-6f, .momentum = 0.25f},
-                                  2,
-                                  1,
-                                  2,
-                                  {{2, {2, 1}}},
-                                  {{1, {1}}, {1, {1}}},
-                                  PST_CALL_TRAINING};
+    const struct rig_case test = OPERATOR("batchnorm", 2, "2x1", "1, 1", .kind = PST_OP_BATCHNORM,
+                                          .eps = 1e-6f, .momentum = 0.25f);
     /* Mean 2.5, variance 1.25, unbiased 5/3. */
     const double x[] = {1, 2, 3, 4}, one = 1, mean = 8, var = 2;
     const double rstd = 1 / sqrt(1.25), running_rstd = 1 / sqrt(2.0);
@@ -133,7 +125,6 @@ static void test_statistics(void **state)
     struct rig rig;
     uint32_t flags;
 
-    (void)state;
     for (flags = 0; flags < 4; flags++) {
         const bool training = (flags & PST_CALL_TRAINING) != 0;
         const bool tracks = training && (flags & PST_CALL_REPLAY) == 0;
@@ -152,16 +143,10 @@ static void test_statistics(void **state)
     }
 }
 
-static void test_ignored_targets(void **state)
+TEST(test_ignored_targets)
 {
-    const struct rig_case test = {"cross-entropy",
-                                  {.kind = PST_OP_CROSS_ENTROPY},
-                                  2,
-                                  2,
-                                  0,
-                                  {{2, {3, 4}}, {1, {3}}},
-                                  {{0, {0}}},
-                                  0};
+    const struct rig_case test =
+        OPERATOR("cross-entropy", 2, "3x4, 3", "", .kind = PST_OP_CROSS_ENTROPY);
     /* Logits 0: each row loses log 4. Sample 0 counts two rows, sample 1 none. */
     const double targets[] = {2, -1, 0, -1, -1, -1};
     const double losses[] = {log(4.0), 0};
@@ -170,7 +155,6 @@ static void test_ignored_targets(void **state)
     struct rig rig;
     uint32_t d;
 
-    (void)state;
     for (d = 0; d < 3; d++) {
         rig_init(&rig, &test, dtypes[d]);
         set(rig.x[1], targets, 6);
@@ -187,10 +171,9 @@ static void test_ignored_targets(void **state)
     }
 }
 
-static void test_tokens(void **state)
+TEST(test_tokens)
 {
-    const struct rig_case test = {
-        "embedding", {.kind = PST_OP_EMBEDDING}, 1, 1, 1, {{1, {5}}}, {{2, {3, 2}}}, 0};
+    const struct rig_case test = OPERATOR("embedding", 1, "5", "3x2", .kind = PST_OP_EMBEDDING);
     const double tokens[] = {2, 3, -1, 2, 0};
     const double table[] = {1, 2, 3, 4, 5, 6};
     const double dy[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
@@ -198,7 +181,6 @@ static void test_tokens(void **state)
     struct rig rig;
     uint32_t d, i;
 
-    (void)state;
     for (d = 0; d < 3; d++) {
         rig_init(&rig, &test, dtypes[d]);
         set(rig.x[0], tokens, 5);
@@ -216,20 +198,16 @@ static void test_tokens(void **state)
 }
 
 /* Without queries all keys weigh the same. */
-static void test_attention(void **state)
+TEST(test_attention)
 {
-    const struct rig_case test = {
-        "attention", {.kind = PST_OP_ATTENTION, .heads = 1, .causal = true},
-        1,           1,
-        0,           {{2, {4, 3}}},
-        {{0, {0}}},  0};
+    const struct rig_case test =
+        OPERATOR("attention", 1, "4x3", "", .kind = PST_OP_ATTENTION, .heads = 1, .causal = true);
     /* q, k, v */
     const double x[] = {0, 1, 2, 0, -3, 4, 0, 7, 6, 0, 2, 4};
     const double y[] = {2, 3, 4, 4};
     struct rig rig;
     uint32_t d, i;
 
-    (void)state;
     for (d = 0; d < 3; d++) {
         rig_init(&rig, &test, dtypes[d]);
         set(rig.x[0], x, 12);
@@ -242,20 +220,16 @@ static void test_attention(void **state)
     }
 }
 
-static void test_maximum(void **state)
+TEST(test_maximum)
 {
-    const struct rig_case test = {
-        "maxpool2d", {.kind = PST_OP_MAXPOOL2D, .kernel = {1, 3}, .stride = {1, 2}, .pad = {0, 1}},
-        1,           1,
-        0,           {{3, {1, 6, 1}}},
-        {{0, {0}}},  0};
+    const struct rig_case test = OPERATOR("maxpool2d", 1, "1x6x1", "", .kind = PST_OP_MAXPOOL2D,
+                                          .kernel = {1, 3}, .stride = {1, 2}, .pad = {0, 1});
     /* Windows -, -5, -2 | -2, -2, -9 | -9, -1, NaN: padding loses, the first of equals wins. */
     const double x[] = {-5, -2, -2, -9, -1, (double)NAN};
     const double dy[] = {1, 2, 4}, dx[] = {0, 3, 0, 0, 0, 4};
     struct rig rig;
     uint32_t d;
 
-    (void)state;
     for (d = 0; d < 3; d++) {
         rig_init(&rig, &test, dtypes[d]);
         set(rig.x[0], x, 6);
@@ -269,17 +243,15 @@ static void test_maximum(void **state)
     }
 }
 
-static void test_refusal(void **state)
+TEST(test_refusal)
 {
-    const struct rig_case add = {"add", {.kind = PST_OP_ADD},       1,          2,
-                                 0,     {{2, {2, 2}}, {2, {2, 2}}}, {{0, {0}}}, 0};
-    const struct rig_case embedding = {
-        "embedding", {.kind = PST_OP_EMBEDDING}, 1, 1, 1, {{1, {5}}}, {{2, {3, 2}}}, 0};
+    const struct rig_case add = OPERATOR("add", 1, "2x2, 2x2", "", .kind = PST_OP_ADD);
+    const struct rig_case embedding =
+        OPERATOR("embedding", 1, "5", "3x2", .kind = PST_OP_EMBEDDING);
     struct pst_kernel *kernel = NULL;
     struct pst_error err = {0};
     struct rig rig;
 
-    (void)state;
     rig_init(&rig, &add, PST_F32);
     assert_int_equal(pst_reference_kernel(rig.graph, rig.index, PST_KERNEL_W, 1, &kernel, &err),
                      PST_ERR_UNSUPPORTED);
@@ -291,16 +263,4 @@ static void test_refusal(void **state)
     assert_int_equal(pst_reference_kernel(rig.graph, rig.index, PST_KERNEL_B, 1, &kernel, &err),
                      PST_ERR_UNSUPPORTED);
     rig_finish(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bf16),       cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_statistics), cmocka_unit_test(test_ignored_targets),
-        cmocka_unit_test(test_tokens),     cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_maximum),    cmocka_unit_test(test_refusal),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,7 @@
  *
  * Windows over an axis, all small shapes: what sees an input is what falls on it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "exec/window.h"
 
@@ -55,11 +50,10 @@ static void check(const struct pst_window *w)
     }
 }
 
-static void test_all_small(void **state)
+TEST(test_all_small)
 {
     uint32_t n = 0;
 
-    (void)state;
     for (uint32_t in = 1; in <= MOST; in++) {
         for (uint32_t kernel = 1; kernel <= MOST; kernel++) {
             for (uint32_t stride = 1; stride <= 4; stride++) {
@@ -75,11 +69,4 @@ static void test_all_small(void **state)
         }
     }
     assert_true(n > 500);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_small)};
-
-    return cmocka_run_group_tests_name("windows", tests, NULL, NULL);
 }

@@ -5,13 +5,7 @@
  */
 #include "exchange/torch_csv.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #define MOST 32
 
@@ -66,16 +60,14 @@ static void expect(uint32_t n_ranks, uint32_t n_stages, uint32_t m, const uint32
     struct pst_error err = {0};
     char *text = NULL;
 
-    if (write_order(n_ranks, n_stages, m, rank_of, rows, flavour, &text, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(write_order(n_ranks, n_stages, m, rank_of, rows, flavour, &text, &err), &err);
     assert_string_equal(text, expected);
     free(text);
 }
 
 static const uint32_t line[] = {0, 1, 2, 3}, loop[] = {0, 1, 0, 1}, vee[] = {0, 1, 1, 0};
 
-static void compute(void **state)
+TEST(compute)
 {
     const char *const one[] = {"F0.0 F0.1 BW0.0 BW0.1", "F1.0 BW1.0 F1.1 BW1.1"};
     const char *const looped[] = {"F0.0 F0.1 F2.0 F2.1 BW2.1 BW2.0 BW0.1 BW0.0",
@@ -83,7 +75,6 @@ static void compute(void **state)
     const char *const v[] = {"F0.0 F3.0 B3.0 B0.0 W3.0 W0.0", "F1.0 F2.0 B2.0 B1.0 W2.0 W1.0"};
     const char *const replayed[] = {"F0.0 R0.0 BW0.0", "F1.0 R1.0 B1.0 W1.0"};
 
-    (void)state;
     expect(2, 2, 2, line, one, PST_TORCH_COMPUTE, "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
     expect(2, 4, 2, loop, looped, PST_TORCH_COMPUTE,
            "0F0,0F1,2F0,2F1,2B1,2B0,0B1,0B0\n1F0,1F1,3F0,3F1,3B1,3B0,1B1,1B0\n");
@@ -96,11 +87,10 @@ static void compute(void **state)
 static const char *const zb_h1[] = {"F0.0 F0.1 B0.0 W0.0 B0.1 W0.1",
                                     "F1.0 B1.0 F1.1 B1.1 W1.0 W1.1"};
 
-static void communication(void **state)
+TEST(communication)
 {
     const char *const v[] = {"F0.0 F3.0 BW3.0 BW0.0", "F1.0 F2.0 BW2.0 BW1.0"};
 
-    (void)state;
     expect(2, 2, 2, line, zb_h1, PST_TORCH_COMMS,
            "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0I0,0W0,0RECV_B1,0I1,0W1\n"
            "1RECV_F0,1F0,1RECV_F1,1I0,1SEND_B0,1F1,1I1,1SEND_B1,1W0,1W1\n");
@@ -110,9 +100,8 @@ static void communication(void **state)
            "1RECV_F0,1F0,2F0,2SEND_F0,2RECV_B0,2B0,1B0,1SEND_B0\n");
 }
 
-static void waits(void **state)
+TEST(waits)
 {
-    (void)state;
     expect(2, 2, 2, line, zb_h1, PST_TORCH_WAITS,
            "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0I0,0WAIT_SEND_F0,0W0,0RECV_B1,0I1,0WAIT_SEND_F1,"
            "0W1,0REDUCE_GRAD,0WAIT_REDUCE_GRAD\n"
@@ -121,13 +110,12 @@ static void waits(void **state)
 }
 
 /* Each rank's first pass reads what the other's second one makes. */
-static void circle(void **state)
+TEST(circle)
 {
     const char *const rows[] = {"BW0.0 F0.0", "F1.0 BW1.0"};
     struct pst_error err = {0};
     char *text = NULL;
 
-    (void)state;
     assert_int_equal(write_order(2, 2, 1, line, rows, PST_TORCH_COMMS, &text, &err), PST_ERR_BUG);
     assert_string_equal(err.kind, "plan.illegal");
     assert_null(text);
@@ -179,14 +167,13 @@ static void make_hand(struct hand *h)
     }
 }
 
-static void of_a_plan(void **state)
+TEST(of_a_plan)
 {
     struct pst_error err = {0};
     struct hand hand;
     uint32_t n_dropped = 99;
     char *text = NULL;
 
-    (void)state;
     make_hand(&hand);
     hand.actions[1] = PST_ACTION_RECOMPUTE; /* of both stages */
     assert_int_equal(pst_torch_csv_of_plan(&hand.plan, PST_TORCH_COMMS, &text, &n_dropped, &err),
@@ -210,11 +197,10 @@ static void expect_refused(struct hand *hand, const char *words)
     assert_null(text);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     struct hand hand;
 
-    (void)state;
     make_hand(&hand);
     hand.plan.asynchronous = true;
     expect_refused(&hand, "asynchronous");
@@ -234,14 +220,4 @@ static void refusals(void **state)
     hand.plan.n_stages = 3;
     hand.plan.n_edges = 2;
     expect_refused(&hand, "no chain");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compute), cmocka_unit_test(communication), cmocka_unit_test(waits),
-        cmocka_unit_test(circle),  cmocka_unit_test(of_a_plan),     cmocka_unit_test(refusals),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

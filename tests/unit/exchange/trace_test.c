@@ -6,11 +6,8 @@
 #include "exchange/trace.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "test.h"
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "support.h"
@@ -167,7 +164,7 @@ static const json_t *find(const json_t *events, const char *phase, const char *n
 
 static const uint64_t costs[3] = {1000, 1100, 900};
 
-static void events_of_1f1b(void **state)
+TEST(events_of_1f1b)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 3, 4, costs, 100);
     json_t *root = load(timeline, NULL), *events = json_object_get(root, "traceEvents");
@@ -175,7 +172,6 @@ static void events_of_1f1b(void **state)
     struct slice *slices;
     size_t n;
 
-    (void)state;
     slices = disjoint_slices(events, &n);
     assert_int_equal(expect_flows(events, slices, n), 2 * 4 * 2); /* links x micro-batches x both */
 
@@ -219,12 +215,11 @@ static void events_of_1f1b(void **state)
 }
 
 /* penstock's B is PyTorch's I. */
-static void letters(void **state)
+TEST(letters)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_V, 2, 3, costs, 0);
     json_t *root = load(timeline, NULL), *events = json_object_get(root, "traceEvents");
 
-    (void)state;
     assert_string_equal(text_of(find(events, "X", "3I1", 0), "cat"), "B");
     assert_string_equal(text_of(find(events, "X", "3W1", 0), "cat"), "W");
     assert_string_equal(text_of(find(events, "X", "1F2", 1), "cat"), "F");
@@ -233,7 +228,7 @@ static void letters(void **state)
 }
 
 /* On the compute row passes and waits fill the whole time of every rank. */
-static void waits_fill_the_row(void **state)
+TEST(waits_fill_the_row)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_LOOPED, 4, 5, costs, 250);
     json_t *root = load(timeline, NULL), *events = json_object_get(root, "traceEvents");
@@ -241,7 +236,6 @@ static void waits_fill_the_row(void **state)
     struct slice *slices;
     size_t n;
 
-    (void)state;
     slices = disjoint_slices(events, &n);
     for (size_t i = 0; i < n; i++) {
         sums[slices[i].pid] += slices[i].tid == 0 ? slices[i].end - slices[i].start : 0;
@@ -278,7 +272,7 @@ static void add(struct pst_timeline *timeline, uint8_t op, uint32_t rank, uint64
 
 /* Transfers that overlap go to rows of their own; the same samples in two steps are two arrows;
    an update belongs to the time that is not waited; every row has a name. */
-static void overlapping_transfers(void **state)
+TEST(overlapping_transfers)
 {
     struct pst_timeline *timeline = NULL;
     json_t *root, *events, *event;
@@ -286,7 +280,6 @@ static void overlapping_transfers(void **state)
     uint32_t n_stalled = 0;
     size_t n, i;
 
-    (void)state;
     assert_int_equal(pst_timeline_create(2, &timeline, NULL), PST_OK);
     for (uint32_t step = 0; step < 2; step++) {
         uint64_t t = 1000 * step;
@@ -343,14 +336,13 @@ static void overlapping_transfers(void **state)
     pst_timeline_destroy(timeline);
 }
 
-static void counters(void **state)
+TEST(counters)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 3, costs, 0);
     json_t *root = load(timeline, NULL), *events = json_object_get(root, "traceEvents"), *event;
     long long most[2] = {0};
     size_t i;
 
-    (void)state;
     json_array_foreach(events, i, event)
     {
         if (strcmp(text_of(event, "ph"), "C") == 0) {
@@ -372,7 +364,7 @@ static void counters(void **state)
     pst_timeline_destroy(timeline);
 }
 
-static void other_data_and_overlay(void **state)
+TEST(other_data_and_overlay)
 {
     struct pst_timeline *run = rig_timeline(RIG_1F1B, 2, 2, costs, 0);
     struct pst_timeline *predicted = rig_timeline(RIG_1F1B, 2, 2, costs, 50);
@@ -384,7 +376,6 @@ static void other_data_and_overlay(void **state)
     struct slice *slices;
     size_t n;
 
-    (void)state;
     run->kind = "run";
     assert_string_equal(text_of(other, "run_id"), "run-1");
     assert_string_equal(text_of(other, "plan_digest"), "0123456789abcdef");
@@ -403,12 +394,11 @@ static void other_data_and_overlay(void **state)
 }
 
 /* A unit of the user's own counts as a microsecond. */
-static void own_units(void **state)
+TEST(own_units)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 2, costs, 0);
     json_t *root;
 
-    (void)state;
     timeline->ns_per_unit = 500;
     root = load(timeline, NULL);
     assert_int_equal(ns_of(find(json_object_get(root, "traceEvents"), "X", "0F1", 0), "ts"), 2000);
@@ -416,14 +406,13 @@ static void own_units(void **state)
     pst_timeline_destroy(timeline);
 }
 
-static void files(void **state)
+TEST(files)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 2, costs, 0);
     const char *plain = support_path("t.json"), *packed = support_path("t.json.gz");
     char *expected = pst_trace_to_json(timeline, NULL), *found, command[512];
     struct pst_error err = {0};
 
-    (void)state;
     assert_int_equal(pst_trace_write(timeline, plain, NULL, &err), PST_OK);
     found = support_read(plain);
     assert_string_equal(found, expected);
@@ -438,14 +427,13 @@ static void files(void **state)
 }
 
 /* A run is shown from a later step on than the first, and what was predicted of it beside it. */
-static void later_steps(void **state)
+TEST(later_steps)
 {
     struct pst_timeline *run = NULL, *predicted = NULL;
     struct pst_trace_meta meta = {0};
     json_t *root, *events, *event;
     size_t k;
 
-    (void)state;
     assert_int_equal(pst_timeline_create(2, &run, NULL), PST_OK);
     assert_int_equal(pst_timeline_create(2, &predicted, NULL), PST_OK);
     for (uint32_t step = 0; step < 3; step++) {
@@ -476,19 +464,4 @@ static void later_steps(void **state)
     pst_timeline_destroy(predicted);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_of_1f1b),
-        cmocka_unit_test(letters),
-        cmocka_unit_test(waits_fill_the_row),
-        cmocka_unit_test(overlapping_transfers),
-        cmocka_unit_test(counters),
-        cmocka_unit_test(other_data_and_overlay),
-        cmocka_unit_test(own_units),
-        cmocka_unit_test(later_steps),
-        cmocka_unit_test(files),
-    };
-
-    return cmocka_run_group_tests(tests, support_begin, support_end);
-}
+TEST_GROUP(support_begin, support_end)

@@ -5,11 +5,7 @@
  */
 #include "figures/figure.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "figures/figure_impl.h"
 #include "figures/figure_memory.h"
@@ -25,9 +21,7 @@ static char *render(const struct pst_timeline *timeline, enum pst_figure_format 
     struct pst_error err = {0};
     char *text;
 
-    if (pst_figure_render(timeline, format, options, &bytes, ret_length, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_figure_render(timeline, format, options, &bytes, ret_length, &err), &err);
     text = malloc(*ret_length + 1);
     assert_non_null(text);
     memcpy(text, bytes, *ret_length);
@@ -91,13 +85,12 @@ static void expect_boxes(const char *svg, enum pst_figure_kind kind, uint32_t n_
     }
 }
 
-static void a_box_for_each_pass(void **state)
+TEST(a_box_for_each_pass)
 {
     struct pst_timeline *timeline;
     size_t length;
     char *svg;
 
-    (void)state;
     timeline = rig_timeline(RIG_1F1B, 4, 8, thirds, 200000);
     svg = render(timeline, PST_FIGURE_SVG, NULL, &length);
     expect_well_formed(svg);
@@ -120,7 +113,7 @@ static void a_box_for_each_pass(void **state)
 }
 
 /* The numbers of micro-batches are there where there is room, and nowhere else. */
-static void numbers(void **state)
+TEST(numbers)
 {
     const struct pst_figure_options small = {.width_pt = 360};
     struct pst_timeline *timeline = rig_timeline(RIG_SPLIT, 4, 32, thirds, 0);
@@ -128,7 +121,6 @@ static void numbers(void **state)
     char *with, *without;
     uint32_t n[2] = {0, 0};
 
-    (void)state;
     with = render(timeline, PST_FIGURE_SVG, NULL, &length);
     without = render(timeline, PST_FIGURE_SVG, &small, &length);
     for (const char *at = with; (at = strstr(at, "<use ")) != NULL; at++) {
@@ -145,11 +137,10 @@ static void numbers(void **state)
     pst_timeline_destroy(timeline);
 }
 
-static void same_bytes(void **state)
+TEST(same_bytes)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_LOOPED, 4, 6, thirds, 100000);
 
-    (void)state;
     for (int format = PST_FIGURE_SVG; format <= PST_FIGURE_PDF; format++) {
         size_t first_length, second_length;
         char *first = render(timeline, format, NULL, &first_length);
@@ -164,14 +155,13 @@ static void same_bytes(void **state)
     pst_timeline_destroy(timeline);
 }
 
-static void signatures(void **state)
+TEST(signatures)
 {
     const struct pst_figure_options options = {.width_pt = 300, .height_pt = 150};
     struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 4, thirds, 0);
     size_t length;
     char *bytes = render(timeline, PST_FIGURE_PNG, &options, &length);
 
-    (void)state;
     assert_memory_equal(bytes, "\x89PNG\r\n\x1a\n", 8);
     /* two pixels a point, in the header, most significant byte first */
     assert_memory_equal(bytes + 16, "\0\0\x02\x58\0\0\x01\x2c", 8);
@@ -186,7 +176,7 @@ static void signatures(void **state)
     pst_timeline_destroy(timeline);
 }
 
-static void written_whole_or_not_at_all(void **state)
+TEST(written_whole_or_not_at_all)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 2, thirds, 0);
     const char *path = support_path("figure.svg");
@@ -194,7 +184,6 @@ static void written_whole_or_not_at_all(void **state)
     size_t length;
     char *expected = render(timeline, PST_FIGURE_SVG, NULL, &length), *found;
 
-    (void)state;
     assert_int_equal(pst_figure_write(timeline, path, PST_FIGURE_SVG, NULL, &err), PST_OK);
     found = support_read(path);
     assert_string_equal(found, expected);
@@ -207,7 +196,7 @@ static void written_whole_or_not_at_all(void **state)
     pst_timeline_destroy(timeline);
 }
 
-static void sizes_out_of_range(void **state)
+TEST(sizes_out_of_range)
 {
     static const struct pst_figure_options wrong[] = {
         {.width_pt = 199},       {.width_pt = 20000},
@@ -217,7 +206,6 @@ static void sizes_out_of_range(void **state)
     };
     struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 2, thirds, 0);
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct pst_error err = {0};
         unsigned char *bytes = NULL;
@@ -234,14 +222,13 @@ static void sizes_out_of_range(void **state)
 
 /* Nothing at all; ranks without passes; a pass of no length; names and titles from a hostile
    file. */
-static void odd_timelines(void **state)
+TEST(odd_timelines)
 {
     struct pst_timeline *timeline = NULL;
     struct pst_span span = {.op = PST_I_F, .rank = 1, .start_ns = 5, .end_ns = 5};
     size_t length;
     char *svg;
 
-    (void)state;
     assert_int_equal(pst_timeline_create(3, &timeline, NULL), PST_OK);
     pst_timeline_finish_build(timeline);
     svg = render(timeline, PST_FIGURE_SVG, NULL, &length);
@@ -262,13 +249,12 @@ static void odd_timelines(void **state)
 }
 
 /* 64 x 512: shares instead of 65536 boxes, so the file stays small. */
-static void very_many_passes(void **state)
+TEST(very_many_passes)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 64, 512, thirds, 0);
     size_t length;
     char *svg = render(timeline, PST_FIGURE_SVG, NULL, &length);
 
-    (void)state;
     expect_well_formed(svg);
     assert_true(length < 4u << 20);
     /* a band a rank, and the entry of the legend */
@@ -277,12 +263,11 @@ static void very_many_passes(void **state)
     pst_timeline_destroy(timeline);
 }
 
-static void ticks_are_round(void **state)
+TEST(ticks_are_round)
 {
     static const double ranges[][3] = {{10, 5, 2},  {1, 5, 0.2},     {40, 10, 5},
                                        {99, 4, 50}, {7000, 7, 1000}, {3e-4, 3, 1e-4}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         assert_float_equal(pst_figure_nice_step(ranges[i][0], (uint32_t)ranges[i][1]), ranges[i][2],
                            ranges[i][2] * 1e-6);
@@ -290,11 +275,10 @@ static void ticks_are_round(void **state)
 }
 
 /* Text is 0.9 of the font high. Nothing is said about a panel with no room on either side. */
-static void the_peak_is_not_crossed_out(void **state)
+TEST(the_peak_is_not_crossed_out)
 {
     const double font = 9, top = 100;
 
-    (void)state;
     for (double capacity = top + 8; capacity < top + 60; capacity += 0.5) {
         for (double point = capacity; point < capacity + 40; point += 0.5) {
             double y = pst_figure_label_y(point, capacity, top, font);
@@ -306,20 +290,4 @@ static void the_peak_is_not_crossed_out(void **state)
     assert_true(pst_figure_label_y(150, -1e9, top, font) < 150);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_box_for_each_pass),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(same_bytes),
-        cmocka_unit_test(signatures),
-        cmocka_unit_test(written_whole_or_not_at_all),
-        cmocka_unit_test(sizes_out_of_range),
-        cmocka_unit_test(odd_timelines),
-        cmocka_unit_test(very_many_passes),
-        cmocka_unit_test(ticks_are_round),
-        cmocka_unit_test(the_peak_is_not_crossed_out),
-    };
-
-    return cmocka_run_group_tests(tests, support_begin, support_end);
-}
+TEST_GROUP(support_begin, support_end)

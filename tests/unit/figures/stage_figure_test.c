@@ -6,14 +6,7 @@
 #include "figures/stage_impl.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 enum { MOST = 2001, ENDS = 8 };
 
@@ -53,9 +46,7 @@ static struct pst_stage_layout lay_out(const struct pst_stage_graph *graph, stru
     struct pst_stage_layout layout;
     struct pst_error err = {0};
 
-    if (pst_stage_lay_out(graph, arena, &layout, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_stage_lay_out(graph, arena, &layout, &err), &err);
     return layout;
 }
 
@@ -110,9 +101,8 @@ static uint32_t crossings(const struct pst_stage_layout *l)
     return n;
 }
 
-static void long_chains_are_wrapped(void **state)
+TEST(long_chains_are_wrapped)
 {
-    (void)state;
     struct pst_stage_graph graph = make(64);
     struct pst_arena arena = {NULL, 0, 0};
     struct pst_stage_layout l;
@@ -131,9 +121,8 @@ static void long_chains_are_wrapped(void **state)
 }
 
 /* Four branches between two stages, numbered in turn as no drawing would do. */
-static void branches_lie_side_by_side(void **state)
+TEST(branches_lie_side_by_side)
 {
-    (void)state;
     struct pst_stage_graph graph = make(34);
     struct pst_arena arena = {NULL, 0, 0};
     struct pst_stage_layout l;
@@ -158,9 +147,8 @@ static void branches_lie_side_by_side(void **state)
 }
 
 /* Columns count from the end: a short branch stands beside the end of a long one. */
-static void short_branches_stand_at_the_end(void **state)
+TEST(short_branches_stand_at_the_end)
 {
-    (void)state;
     struct pst_stage_graph graph = make(5);
     struct pst_arena arena = {NULL, 0, 0};
     struct pst_stage_layout l;
@@ -177,9 +165,8 @@ static void short_branches_stand_at_the_end(void **state)
     pst_arena_finish(&arena);
 }
 
-static void anything_is_laid_out(void **state)
+TEST(anything_is_laid_out)
 {
-    (void)state;
     uint64_t seed = 7;
 
     print_message("seed %llu\n", (unsigned long long)seed);
@@ -206,9 +193,8 @@ static void anything_is_laid_out(void **state)
     }
 }
 
-static void figures_are_the_same_each_time(void **state)
+TEST(figures_are_the_same_each_time)
 {
-    (void)state;
     static const char *const begin[] = {"<?xml", "\x89PNG", "%PDF"};
     struct pst_stage_graph graph = make(12);
 
@@ -231,9 +217,8 @@ static void figures_are_the_same_each_time(void **state)
     }
 }
 
-static void too_much_is_refused(void **state)
+TEST(too_much_is_refused)
 {
-    (void)state;
     struct pst_stage_graph graph = make(MOST);
     unsigned char *bytes = NULL;
     size_t n = 0;
@@ -250,18 +235,4 @@ static void too_much_is_refused(void **state)
     assert_int_equal(pst_stage_figure_render(&graph, PST_FIGURE_SVG, &bytes, &n, &err),
                      PST_ERR_CONFIG);
     assert_null(bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_chains_are_wrapped),
-        cmocka_unit_test(branches_lie_side_by_side),
-        cmocka_unit_test(short_branches_stand_at_the_end),
-        cmocka_unit_test(anything_is_laid_out),
-        cmocka_unit_test(figures_are_the_same_each_time),
-        cmocka_unit_test(too_much_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

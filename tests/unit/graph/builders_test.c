@@ -5,9 +5,8 @@
 #include "config/config.h"
 #include "unit/graph/model_support.h"
 
-static void table_is_sound(void **state)
+TEST(table_is_sound)
 {
-    (void)state;
     for (uint32_t i = 0; pst_model_builders[i] != NULL; i++) {
         const struct pst_model_builder *b = pst_model_builders[i];
         struct pst_error err;
@@ -24,12 +23,11 @@ static void table_is_sound(void **state)
     assert_null(pst_model_builder_find("elman"));
 }
 
-static void mlp_shapes(void **state)
+TEST(mlp_shapes)
 {
     struct pst_graph *graph =
         make_model("mlp", "inputs=5 hidden=7 layers=2 classes=3 act=relu", PST_F32);
 
-    (void)state;
     /* 5*7+7 + 7*7+7 + 7*3+3 */
     assert_int_equal(count_parameters(graph), 42 + 56 + 24);
     assert_int_equal(graph->n_ops, 4); /* two fused layers, head, loss */
@@ -45,13 +43,12 @@ static void mlp_shapes(void **state)
     pst_graph_destroy(graph);
 }
 
-static void gpt_shapes(void **state)
+TEST(gpt_shapes)
 {
     struct pst_graph *graph =
         make_model("gpt", "layers=2 dim=24 heads=3 context=10 vocab=50", PST_F32);
     const struct pst_parameter *table = find_param(graph, "wte.weight");
 
-    (void)state;
     /* embedding, 2 x (ln, qkv, attention, proj, add, ln, fc+gelu, proj, add), ln, head, loss */
     assert_int_equal(graph->n_ops, 1 + 2 * 9 + 3);
     check_dims(find_output(graph, "wte", 0), 2, 10, 24, 0);
@@ -75,12 +72,11 @@ static void gpt_shapes(void **state)
     pst_graph_destroy(graph);
 }
 
-static void gpt2_has_its_published_size(void **state)
+TEST(gpt2_has_its_published_size)
 {
     struct pst_graph *graph =
         make_model("gpt", "layers=12 dim=768 heads=12 context=1024 vocab=50257", PST_BF16);
 
-    (void)state;
     assert_int_equal(count_parameters(graph), 124439808);
     assert_int_equal(find_param(graph, "wpe.weight")->dtype, PST_BF16);
     assert_int_equal(find_param(graph, "h.11.ln_1.weight")->dtype, PST_F32);
@@ -92,7 +88,7 @@ static void gpt2_has_its_published_size(void **state)
     pst_graph_destroy(graph);
 }
 
-static void resnets_have_their_published_sizes(void **state)
+TEST(resnets_have_their_published_sizes)
 {
     static const struct {
         const char *depth;
@@ -103,7 +99,6 @@ static void resnets_have_their_published_sizes(void **state)
                      {"depth=50 image=224 width=64 classes=1000", 25557032, 53},
                      {"depth=101 image=224 width=64 classes=1000", 44549160, 104}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         struct pst_graph *graph = make_model("resnet", published[i].depth, PST_F32);
         uint32_t convolutions = 0;
@@ -117,12 +112,11 @@ static void resnets_have_their_published_sizes(void **state)
     }
 }
 
-static void resnet50_shapes(void **state)
+TEST(resnet50_shapes)
 {
     struct pst_graph *graph =
         make_model("resnet", "depth=50 image=224 width=64 classes=1000", PST_F32);
 
-    (void)state;
     check_dims(find_output(graph, "conv1", 0), 3, 112, 112, 64);
     check_dims(find_output(graph, "maxpool", 0), 3, 56, 56, 64);
     check_dims(find_output(graph, "layer1.2.relu", 0), 3, 56, 56, 256);
@@ -138,11 +132,10 @@ static void resnet50_shapes(void **state)
     pst_graph_destroy(graph);
 }
 
-static void small_resnet_shapes(void **state)
+TEST(small_resnet_shapes)
 {
     struct pst_graph *graph = make_model("resnet", "stages=2 blocks=1 width=4 image=8", PST_F32);
 
-    (void)state;
     /* conv1 3*3*3*4 + bn 8; layer1.0: 2*(3*3*4*4 + 8); layer2.0: 3*3*4*8 + 3*3*8*8 + 2*16,
        downsample 4*8 + 16; fc 8*10 + 10 */
     assert_int_equal(count_parameters(graph), 116 + 304 + 896 + 48 + 90);
@@ -151,13 +144,12 @@ static void small_resnet_shapes(void **state)
     pst_graph_destroy(graph);
 }
 
-static void mmt_is_a_graph_of_branches(void **state)
+TEST(mmt_is_a_graph_of_branches)
 {
     struct pst_graph *graph =
         make_model("mmt", "branches=3 layers=2 dim=8 heads=2 context=6 vocab=11", PST_F32);
     const struct pst_op *concat = &graph->ops[find_op(graph, "concat")];
 
-    (void)state;
     assert_int_equal(graph->n_ops, 3 * (1 + 2 * 9) + 5);
     assert_int_equal(graph->tensors[0].n_consumers, 3); /* tokens */
     assert_int_equal(concat->n_in, 3);
@@ -172,11 +164,10 @@ static void mmt_is_a_graph_of_branches(void **state)
     pst_graph_destroy(graph);
 }
 
-static void f64_models_are_f64_throughout(void **state)
+TEST(f64_models_are_f64_throughout)
 {
     struct pst_graph *graph = make_model("gpt", "", PST_F64);
 
-    (void)state;
     for (uint32_t i = 0; i < graph->n_tensors; i++) {
         assert_int_equal(graph->tensors[i].dtype, i < 2 ? PST_I32 : PST_F64);
     }
@@ -186,11 +177,10 @@ static void f64_models_are_f64_throughout(void **state)
     pst_graph_destroy(graph);
 }
 
-static void bf16_keeps_statistics_in_f32(void **state)
+TEST(bf16_keeps_statistics_in_f32)
 {
     struct pst_graph *graph = make_model("gpt", "", PST_BF16);
 
-    (void)state;
     assert_int_equal(find_output(graph, "h.0.ln_1", 0)->dtype, PST_BF16);
     assert_int_equal(find_output(graph, "h.0.ln_1", 1)->dtype, PST_F32);
     assert_int_equal(find_output(graph, "h.0.attn", 1)->dtype, PST_F32);
@@ -198,22 +188,4 @@ static void bf16_keeps_statistics_in_f32(void **state)
     assert_int_equal(find_output(graph, "lm_head", 0)->dtype, PST_BF16);
     assert_int_equal(find_output(graph, "loss", 0)->dtype, PST_F32);
     pst_graph_destroy(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_is_sound),
-        cmocka_unit_test(mlp_shapes),
-        cmocka_unit_test(gpt_shapes),
-        cmocka_unit_test(gpt2_has_its_published_size),
-        cmocka_unit_test(resnets_have_their_published_sizes),
-        cmocka_unit_test(resnet50_shapes),
-        cmocka_unit_test(small_resnet_shapes),
-        cmocka_unit_test(mmt_is_a_graph_of_branches),
-        cmocka_unit_test(f64_models_are_f64_throughout),
-        cmocka_unit_test(bf16_keeps_statistics_in_f32),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

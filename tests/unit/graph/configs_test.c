@@ -15,7 +15,6 @@ static int read_document(void **state)
 {
     FILE *file = fopen(PENSTOCK_SOURCE_DIR "/docs/models.md", "rb");
 
-    (void)state;
     assert_non_null(file);
     assert_true(fread(documented, 1, sizeof documented - 1, file) > 1000);
     assert_true(feof(file));
@@ -69,13 +68,12 @@ static void group_digits(uint64_t n, char text[32])
     text[used] = '\0';
 }
 
-static void configs_are_documented(void **state)
+TEST(configs_are_documented)
 {
     DIR *folder = opendir(FOLDER);
     struct dirent *entry;
     uint32_t n = 0;
 
-    (void)state;
     assert_non_null(folder);
     while ((entry = readdir(folder)) != NULL) {
         char path[512], start[320], count[40], digits[32];
@@ -104,11 +102,4 @@ static void configs_are_documented(void **state)
     assert_true(n >= 40);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configs_are_documented),
-    };
-
-    return cmocka_run_group_tests(tests, read_document, NULL);
-}
+TEST_GROUP(read_document, NULL)

@@ -66,9 +66,8 @@ static const struct refusal refusals[] = {
      "graph.cycle", "encoder.1 -> encoder.2 -> encoder.1"},
 };
 
-static void wrong_files_are_refused(void **state)
+TEST(wrong_files_are_refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const struct refusal *r = &refusals[i];
         struct pst_costed *graph = NULL;
@@ -86,9 +85,8 @@ static void wrong_files_are_refused(void **state)
     }
 }
 
-static void broken_json_has_a_line(void **state)
+TEST(broken_json_has_a_line)
 {
-    (void)state;
     struct pst_costed *graph = NULL;
     struct pst_error err = {0};
 
@@ -99,9 +97,8 @@ static void broken_json_has_a_line(void **state)
 }
 
 /* Cut off anywhere, a file is refused, never half read. */
-static void truncated_files_are_refused(void **state)
+TEST(truncated_files_are_refused)
 {
-    (void)state;
     static const char text[] = HEAD "\"nodes\":[{\"name\":\"a\",\"times\":[{\"batch\":1}]},"
                                     "{\"name\":\"b\"}],\"edges\":[{\"from\":\"a\",\"to\":\"b\"}]}";
     char part[sizeof text];
@@ -118,9 +115,8 @@ static void truncated_files_are_refused(void **state)
 }
 
 /* Any byte changed or left out: read or refused, and what is read can be written and read. */
-static void mutated_files_do_no_harm(void **state)
+TEST(mutated_files_do_no_harm)
 {
-    (void)state;
     static const char text[] =
         HEAD "\"batch\":2,\"nodes\":[{\"name\":\"a\",\"times\":[{\"batch\":1,\"forward_us\":1e3},"
              "{\"batch\":4}],\"configs\":[{\"name\":\"c\",\"time_us\":5}]},{\"name\":\"b\","
@@ -162,9 +158,8 @@ static void mutated_files_do_no_harm(void **state)
     assert_true(n_read > 100); /* some changes are harmless */
 }
 
-static void nesting_is_bounded(void **state)
+TEST(nesting_is_bounded)
 {
-    (void)state;
     char text[100001];
     struct pst_costed *graph = NULL;
     struct pst_error err = {0};
@@ -176,15 +171,13 @@ static void nesting_is_bounded(void **state)
     assert_string_equal(err.kind, "input.limit");
 }
 
-static void a_byte_order_mark_is_skipped(void **state)
+TEST(a_byte_order_mark_is_skipped)
 {
-    (void)state;
     pst_costed_destroy(read_text("\xEF\xBB\xBF" HEAD "\r\n\"nodes\":[{\"name\":\"a\"}]}"));
 }
 
-static void drafts_are_checked(void **state)
+TEST(drafts_are_checked)
 {
-    (void)state;
     struct pst_costed_node nodes[2] = {{.name = "a"}, {.name = "b"}};
     struct pst_costed_edge edge = {0, 2, 1};
     struct pst_costed draft = {.batch = 1, .n_nodes = 2, .nodes = nodes, .edges = &edge};
@@ -211,17 +204,4 @@ static void drafts_are_checked(void **state)
     pst_costed_destroy(graph);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(broken_json_has_a_line),
-        cmocka_unit_test(truncated_files_are_refused),
-        cmocka_unit_test(mutated_files_do_no_harm),
-        cmocka_unit_test(nesting_is_bounded),
-        cmocka_unit_test(a_byte_order_mark_is_skipped),
-        cmocka_unit_test(drafts_are_checked),
-    };
-
-    return cmocka_run_group_tests(tests, support_begin, support_end);
-}
+TEST_GROUP(support_begin, support_end)

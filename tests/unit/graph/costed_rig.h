@@ -8,12 +8,7 @@
 #include "base/util.h"
 #include "graph/costed.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "support.h"
 

@@ -4,9 +4,8 @@
  */
 #include "unit/graph/costed_rig.h"
 
-static void nodes_and_edges_are_read(void **state)
+TEST(nodes_and_edges_are_read)
 {
-    (void)state;
     struct pst_costed *graph = read_text(
         HEAD "\"name\":\"g\",\"notes\":\"by hand\",\"batch\":4,\"nodes\":["
              "{\"name\":\"a\",\"op\":\"conv\",\"forward_us\":8,\"backward_input_us\":4,"
@@ -40,9 +39,8 @@ static void nodes_and_edges_are_read(void **state)
     pst_costed_destroy(graph);
 }
 
-static void fixed_time_alone_is_the_forward_pass(void **state)
+TEST(fixed_time_alone_is_the_forward_pass)
 {
-    (void)state;
     struct pst_costed *graph = read_text(HEAD "\"nodes\":[{\"name\":\"a\",\"fixed_us\":3}]}");
     double ns[3];
 
@@ -52,9 +50,8 @@ static void fixed_time_alone_is_the_forward_pass(void **state)
 }
 
 /* As in the file where the edges leave a choice: b before c, both after d, a last. */
-static void order_is_topological_and_stable(void **state)
+TEST(order_is_topological_and_stable)
 {
-    (void)state;
     struct pst_costed *graph =
         read_text(HEAD "\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"},{\"name\":\"c\"},"
                        "{\"name\":\"d\"},{\"name\":\"e\"}],\"edges\":["
@@ -89,9 +86,8 @@ static void expect_ns(const struct pst_costed *graph, uint32_t samples, double f
     }
 }
 
-static void tables_are_interpolated(void **state)
+TEST(tables_are_interpolated)
 {
-    (void)state;
     /* Rows in any order. F: 6 + 2 x up to 4, then slope 4. B: the line through 4 -> 2 and 8 -> 10
        is below 0 at none, so in proportion below 4. */
     struct pst_costed *graph = read_text(TABLE(ROW(8, 30, 10) "," ROW(2, 10, 1) "," ROW(4, 14, 2)));
@@ -119,9 +115,8 @@ static void tables_are_interpolated(void **state)
     pst_costed_destroy(graph);
 }
 
-static void configurations_are_read(void **state)
+TEST(configurations_are_read)
 {
-    (void)state;
     struct pst_costed *graph = read_text(
         HEAD "\"nodes\":[{\"name\":\"a\",\"param_bytes\":9,\"configs\":["
              "{\"name\":\"vanilla\",\"time_us\":6,\"in_flight_bytes\":4,\"fixed_bytes\":2},"
@@ -139,9 +134,8 @@ static void configurations_are_read(void **state)
 }
 
 /* A digest stands for all numbers, so each change of one must change it. */
-static void digest_sees_everything_but_the_notes(void **state)
+TEST(digest_sees_everything_but_the_notes)
 {
-    (void)state;
     static const char *const texts[] = {
         HEAD "\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
         HEAD "\"name\":\"x\",\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
@@ -185,9 +179,8 @@ static double next_number(uint64_t *seed)
 }
 
 /* A graph of 500 nodes in shuffled order with numbers of all digits, twice through a file. */
-static void writing_round_trips(void **state)
+TEST(writing_round_trips)
 {
-    (void)state;
     enum { N = 500, M = 1500 };
     static struct pst_costed_node nodes[N];
     static struct pst_costed_edge edges[M];
@@ -258,9 +251,8 @@ static void writing_round_trips(void **state)
 }
 
 /* A chain of 100,000 nodes, written backwards. */
-static void large_graphs_are_sorted(void **state)
+TEST(large_graphs_are_sorted)
 {
-    (void)state;
     enum { N = 100000 };
     struct pst_costed_node *nodes = calloc(N, sizeof *nodes);
     struct pst_costed_edge *edges = calloc(N, sizeof *edges);
@@ -293,18 +285,4 @@ static void large_graphs_are_sorted(void **state)
     free(names);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_and_edges_are_read),
-        cmocka_unit_test(fixed_time_alone_is_the_forward_pass),
-        cmocka_unit_test(order_is_topological_and_stable),
-        cmocka_unit_test(tables_are_interpolated),
-        cmocka_unit_test(configurations_are_read),
-        cmocka_unit_test(digest_sees_everything_but_the_notes),
-        cmocka_unit_test(writing_round_trips),
-        cmocka_unit_test(large_graphs_are_sorted),
-    };
-
-    return cmocka_run_group_tests(tests, support_begin, support_end);
-}
+TEST_GROUP(support_begin, support_end)

@@ -4,9 +4,8 @@
  */
 #include "unit/graph/graph_support.h"
 
-static void same_model_same_digest(void **state)
+TEST(same_model_same_digest)
 {
-    (void)state;
     for (uint32_t i = 0; pst_model_builders[i] != NULL; i++) {
         struct pst_graph *a = make_model(pst_model_builders[i]->id, "", PST_F32);
         struct pst_graph *b = make_model(pst_model_builders[i]->id, "", PST_F32);
@@ -17,7 +16,7 @@ static void same_model_same_digest(void **state)
     }
 }
 
-static void settings_show(void **state)
+TEST(settings_show)
 {
     static const char *const settings[] = {
         "",          "layers=3",   "dim=132",     "heads=8",     "context=64",
@@ -26,7 +25,6 @@ static void settings_show(void **state)
     enum { N = sizeof settings / sizeof *settings };
     uint64_t digests[N + 1];
 
-    (void)state;
     for (uint32_t i = 0; i <= N; i++) {
         struct pst_graph *graph =
             make_model("gpt", i < N ? settings[i] : "", i < N ? PST_F32 : PST_BF16);
@@ -72,7 +70,7 @@ static uint64_t digest_of(const struct variant *v)
     return digest;
 }
 
-static void every_part_counts(void **state)
+TEST(every_part_counts)
 {
     const struct variant base = {.layernorm = {.kind = PST_OP_LAYERNORM, .eps = 1e-5f},
                                  .input = "x",
@@ -85,7 +83,6 @@ static void every_part_counts(void **state)
     struct variant v[11];
     uint64_t digests[11];
 
-    (void)state;
     for (uint32_t i = 0; i < 11; i++) {
         v[i] = base;
     }
@@ -106,15 +103,4 @@ static void every_part_counts(void **state)
         }
     }
     assert_int_equal(digest_of(&base), digests[0]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_model_same_digest),
-        cmocka_unit_test(settings_show),
-        cmocka_unit_test(every_part_counts),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

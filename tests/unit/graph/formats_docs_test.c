@@ -5,12 +5,7 @@
 #include "base/util.h"
 #include "graph/problem.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "../../support.h"
 
@@ -34,30 +29,18 @@ static const char *example(int n, const char *name)
     return path;
 }
 
-static void examples_are_read(void **state)
+TEST(examples_are_read)
 {
-    (void)state;
     struct pst_costed *graph = NULL;
     struct pst_problem *problem = NULL;
     struct pst_error err = {0};
 
-    if (pst_costed_read(example(0, "two-towers.json"), &graph, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_costed_read(example(0, "two-towers.json"), &graph, &err), &err);
     assert_int_equal(graph->n_nodes, 3);
-    if (pst_problem_read(example(1, "problem.json"), &problem, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_problem_read(example(1, "problem.json"), &problem, &err), &err);
     assert_true(problem->graph->digest == graph->digest);
     pst_costed_destroy(graph);
     pst_problem_destroy(problem);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(examples_are_read),
-    };
-
-    return cmocka_run_group_tests(tests, support_begin, support_end);
-}
+TEST_GROUP(support_begin, support_end)

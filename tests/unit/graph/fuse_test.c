@@ -27,11 +27,10 @@ static struct pst_graph *two_layers(uint32_t f, bool apart)
     return finish(b, linear(b, "out", h, 5, 2, PST_ACT_NONE), 4, 0);
 }
 
-static void act_moves_into_linear(void **state)
+TEST(act_moves_into_linear)
 {
     static const uint32_t functions[] = {PST_ACT_RELU, PST_ACT_GELU};
 
-    (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         struct pst_graph *apart = two_layers(functions[i], true);
         struct pst_graph *inside = two_layers(functions[i], false);
@@ -45,12 +44,11 @@ static void act_moves_into_linear(void **state)
     }
 }
 
-static void fused_gelu_saves_what_was_the_result(void **state)
+TEST(fused_gelu_saves_what_was_the_result)
 {
     struct pst_graph *graph = two_layers(PST_ACT_GELU, true);
     const struct pst_tensor *y = find_output(graph, "fc", 0), *pre = find_output(graph, "fc", 1);
 
-    (void)state;
     assert_string_equal(y->name, "fc");
     assert_string_equal(pre->name, "fc.pre");
     assert_int_equal(y->role, PST_ROLE_ACTIVATION);
@@ -65,20 +63,19 @@ static void fused_gelu_saves_what_was_the_result(void **state)
     pst_graph_destroy(graph);
 }
 
-static void shared_results_stay(void **state)
+TEST(shared_results_stay)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t h = linear(b, "fc", input(b, "x", PST_F32, 3, 0, 0), 3, 3, PST_ACT_NONE);
     uint32_t y = act(b, "act", h, PST_ACT_RELU);
     struct pst_graph *graph = finish(b, plain(b, PST_OP_ADD, "add", h, y), 0, 0);
 
-    (void)state;
     assert_int_equal(graph->n_ops, 4);
     assert_int_equal(count_kind(graph, PST_OP_ACT), 1);
     pst_graph_destroy(graph);
 }
 
-static void logits_stay(void **state)
+TEST(logits_stay)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     struct pst_graph *graph = NULL;
@@ -87,7 +84,6 @@ static void logits_stay(void **state)
     uint32_t loss =
         plain(b, PST_OP_CROSS_ENTROPY, "loss", y, input(b, "targets", PST_I32, 0, 0, 0));
 
-    (void)state;
     assert_int_equal(pst_graph_finish(b, loss, logits, &graph, NULL), PST_OK);
     pst_graph_builder_destroy(b);
     assert_int_equal(count_kind(graph, PST_OP_ACT), 1);
@@ -105,12 +101,11 @@ static struct pst_graph *conv_norm(uint32_t f)
     return finish(b, act(b, "act", h, f), 4, 4);
 }
 
-static void relu_moves_into_batchnorm(void **state)
+TEST(relu_moves_into_batchnorm)
 {
     struct pst_graph *relu = conv_norm(PST_ACT_RELU), *gelu = conv_norm(PST_ACT_GELU);
     const struct pst_op *bn = &relu->ops[find_op(relu, "bn")];
 
-    (void)state;
     assert_int_equal(relu->n_ops, 3);
     assert_int_equal(bn->act, PST_ACT_RELU);
     assert_int_equal(bn->n_out, 3);
@@ -131,12 +126,11 @@ static struct pst_graph *dropped_sum(uint32_t place)
     return finish(b, plain(b, PST_OP_ADD, "add", place == 1 ? h : d, place == 0 ? h : d), 0, 0);
 }
 
-static void dropout_moves_into_add(void **state)
+TEST(dropout_moves_into_add)
 {
     struct pst_graph *graph = dropped_sum(1);
     const struct pst_op *add = &graph->ops[find_op(graph, "add")];
 
-    (void)state;
     assert_int_equal(graph->n_ops, 4);
     assert_int_equal(count_kind(graph, PST_OP_DROPOUT), 0);
     assert_float_equal(add->p, 0.25f, 0.0f);
@@ -155,12 +149,11 @@ static void dropout_moves_into_add(void **state)
 }
 
 /* Every random operator of a model draws from a stream of its own. */
-static void streams_differ(void **state)
+TEST(streams_differ)
 {
     struct pst_graph *graph = make_model("gpt", "layers=3 dropout=0.1", PST_F32);
     uint32_t random = 0;
 
-    (void)state;
     assert_int_equal(count_kind(graph, PST_OP_DROPOUT), 1); /* after the embedding */
     assert_int_equal(graph->n_ops, 1 + 1 + 3 * 9 + 3);
     for (uint32_t i = 0; i < graph->n_ops; i++) {
@@ -172,19 +165,4 @@ static void streams_differ(void **state)
     }
     assert_int_equal(random, 1 + 2 * 3);
     pst_graph_destroy(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(act_moves_into_linear),
-        cmocka_unit_test(fused_gelu_saves_what_was_the_result),
-        cmocka_unit_test(shared_results_stay),
-        cmocka_unit_test(logits_stay),
-        cmocka_unit_test(relu_moves_into_batchnorm),
-        cmocka_unit_test(dropout_moves_into_add),
-        cmocka_unit_test(streams_differ),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

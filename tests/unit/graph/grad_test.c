@@ -55,14 +55,13 @@ static struct pst_op_grad check_grad(const struct pst_graph *graph, const char *
 }
 
 /* data -> in -> relu -> gelu -> out -> loss, all linear */
-static void linear_parts(void **state)
+TEST(linear_parts)
 {
     struct pst_graph_builder *b = new_builder(PST_BF16);
     uint32_t h = linear(b, "in", input(b, "x", PST_BF16, 4, 3, 0), 3, 5, PST_ACT_NONE);
     struct pst_graph *graph;
     struct pst_op_grad info;
 
-    (void)state;
     h = linear(b, "relu", h, 5, 6, PST_ACT_RELU);
     h = linear(b, "gelu", h, 6, 7, PST_ACT_GELU);
     graph = finish(b, linear(b, "out", h, 7, 2, PST_ACT_NONE), 4, 0);
@@ -93,23 +92,21 @@ static void linear_parts(void **state)
 }
 
 /* On data the activation's gradient is still made, for W. */
-static void linear_on_data_with_act(void **state)
+TEST(linear_on_data_with_act)
 {
     struct pst_graph *graph = make_model("mlp", "layers=1 act=gelu", PST_F32);
 
-    (void)state;
     check_grad(
         graph, "layers.0",
         (struct expected){.has_b = true, .has_w = true, .b_reads_y = 2, .w_reads_x = 1, .n_z = 1});
     pst_graph_destroy(graph);
 }
 
-static void transformer_parts(void **state)
+TEST(transformer_parts)
 {
     struct pst_graph *graph = make_model("gpt", "layers=1 dropout=0.5", PST_F32);
     struct pst_op_grad info;
 
-    (void)state;
     check_grad(graph, "wte", on_data);
     check_grad(graph, "drop", (struct expected){.has_b = true, .b_dx = 1});
     info = check_grad(graph, "h.0.ln_1", normed(6, 1));
@@ -126,13 +123,12 @@ static void transformer_parts(void **state)
     pst_graph_destroy(graph);
 }
 
-static void image_parts(void **state)
+TEST(image_parts)
 {
     struct pst_graph *graph =
         make_model("resnet", "stages=2 blocks=1 width=4 image=16 stem=large", PST_F32);
     struct pst_op_grad info;
 
-    (void)state;
     check_grad(graph, "conv1", on_data);
     info = check_grad(graph, "bn1", normed(7, 0));
     assert_int_equal(info.z_elems[0], 4);
@@ -145,7 +141,7 @@ static void image_parts(void **state)
     pst_graph_destroy(graph);
 }
 
-static void data_gets_no_gradient(void **state)
+TEST(data_gets_no_gradient)
 {
     struct pst_graph_builder *b = new_builder(PST_F64);
     uint32_t x = input(b, "x", PST_F64, 3, 0, 0);
@@ -154,7 +150,6 @@ static void data_gets_no_gradient(void **state)
     struct pst_graph *graph;
     struct pst_op_grad info;
 
-    (void)state;
     in[0] = linear(b, "fc", x, 3, 3, PST_ACT_NONE);
     in[0] = plain(b, PST_OP_ADD, "add", x, in[0]);
     in[2] = act(b, "gelu", plain(b, PST_OP_ADD, "twice", in[0], in[0]), PST_ACT_GELU);
@@ -193,12 +188,11 @@ static void check_work(const struct pst_graph *graph, const char *name, uint32_t
     }
 }
 
-static void work_of_products(void **state)
+TEST(work_of_products)
 {
     struct pst_graph *graph =
         make_model("gpt", "layers=1 dim=8 heads=2 context=6 vocab=11", PST_F32);
 
-    (void)state;
     /* c_attn: [6, 8] x [8, 24]; x 192 B, y 576 B a sample; weights 768 B, bias 96 B */
     check_work(graph, "h.0.attn.c_attn", 0, 3, 2.0 * 18 * 8 * 24, 3 * (192 + 576) + 768 + 96);
     check_work(graph, "h.0.attn.c_attn", 1, 3, 2.0 * 18 * 8 * 24, 3 * (192 + 576) + 768);
@@ -221,13 +215,12 @@ static void work_of_products(void **state)
 }
 
 /* Of one 224 x 224 image: 4.09e9 multiply-adds are the figure that everybody quotes. */
-static void work_of_resnet50(void **state)
+TEST(work_of_resnet50)
 {
     struct pst_graph *graph =
         make_model("resnet", "depth=50 image=224 width=64 classes=1000", PST_F32);
     double products = 0;
 
-    (void)state;
     check_work(graph, "conv1", 0, 2, 2.0 * 2 * 112 * 112 * 64 * 7 * 7 * 3, -1);
     check_work(graph, "conv1", 1, 2, 0, 0);
     for (uint32_t i = 0; i < graph->n_ops; i++) {
@@ -240,16 +233,4 @@ static void work_of_resnet50(void **state)
     }
     assert_true(products > 4.08e9 && products < 4.10e9);
     pst_graph_destroy(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear_parts),          cmocka_unit_test(linear_on_data_with_act),
-        cmocka_unit_test(transformer_parts),     cmocka_unit_test(image_parts),
-        cmocka_unit_test(data_gets_no_gradient), cmocka_unit_test(work_of_products),
-        cmocka_unit_test(work_of_resnet50),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,9 +121,7 @@ static inline struct pst_graph *finish(struct pst_graph_builder *b, uint32_t log
     uint32_t targets = input(b, "targets", PST_I32, d0, d1, 0);
     uint32_t loss = plain(b, PST_OP_CROSS_ENTROPY, "loss", logits, targets);
 
-    if (pst_graph_finish(b, loss, logits, &graph, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_graph_finish(b, loss, logits, &graph, &err), &err);
     pst_graph_builder_destroy(b);
     return graph;
 }

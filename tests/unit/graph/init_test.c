@@ -27,12 +27,11 @@ static float *values_of(struct pst_parameter p, uint64_t seed)
     return values;
 }
 
-static void constants(void **state)
+TEST(constants)
 {
     float *zero = values_of(parameter("a", PST_INIT_ZERO, 1.0f, 5), 1);
     float *one = values_of(parameter("a", PST_INIT_ONE, 3.0f, 5), 1);
 
-    (void)state;
     for (int i = 0; i < 5; i++) {
         assert_true(zero[i] == 0.0f && one[i] == 1.0f);
     }
@@ -40,11 +39,10 @@ static void constants(void **state)
     free(one);
 }
 
-static void seed_and_name_decide(void **state)
+TEST(seed_and_name_decide)
 {
     static const uint32_t kinds[] = {PST_INIT_NORMAL, PST_INIT_UNIFORM};
 
-    (void)state;
     for (uint32_t k = 0; k < 2; k++) {
         float *a = values_of(parameter("w", kinds[k], 1.0f, 1000), 7);
         float *same = values_of(parameter("w", kinds[k], 1.0f, 1000), 7);
@@ -73,13 +71,12 @@ static void seed_and_name_decide(void **state)
  * values s / sqrt(n) of the mean, sqrt(2 / n) s^2 of the variance, sqrt(96 / n) s^4 of the fourth
  * moment (whose own variance is 105 - 9), sqrt(1 / n) of neighbours' correlation.
  */
-static void normal_is_normal(void **state)
+TEST(normal_is_normal)
 {
     const double s = 0.02, n = MANY;
     float *v = values_of(parameter("h.0.mlp.c_fc.weight", PST_INIT_NORMAL, 0.02f, MANY), 1234);
     double sum = 0, square = 0, fourth = 0, neighbours = 0;
 
-    (void)state;
     for (int i = 0; i < MANY; i++) {
         double z = (double)v[i] / s;
 
@@ -97,14 +94,13 @@ static void normal_is_normal(void **state)
 }
 
 /* Mean 0, variance a^2 / 3, nothing outside of [-a, a]; a tenth of the values in each tenth. */
-static void uniform_is_uniform(void **state)
+TEST(uniform_is_uniform)
 {
     const double a = 0.5, n = MANY;
     float *v = values_of(parameter("fc.weight", PST_INIT_UNIFORM, 0.5f, MANY), 99);
     uint32_t bins[10] = {0};
     double sum = 0, square = 0;
 
-    (void)state;
     for (int i = 0; i < MANY; i++) {
         assert_true(v[i] >= -0.5f && v[i] <= 0.5f);
         sum += (double)v[i];
@@ -120,12 +116,11 @@ static void uniform_is_uniform(void **state)
 }
 
 /* A rank that holds part of the model gets the same values: names come from the graph. */
-static void models_start_alike(void **state)
+TEST(models_start_alike)
 {
     struct pst_graph *a = make_model("gpt", "layers=2 dim=8 heads=2", PST_F32);
     struct pst_graph *b = make_model("gpt", "layers=2 dim=8 heads=2", PST_BF16);
 
-    (void)state;
     assert_int_equal(a->n_params, b->n_params);
     for (uint32_t i = 0; i < a->n_params; i++) {
         float *va = values_of(a->params[i], 3), *vb = values_of(b->params[i], 3);
@@ -136,15 +131,4 @@ static void models_start_alike(void **state)
     }
     pst_graph_destroy(a);
     pst_graph_destroy(b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(constants),          cmocka_unit_test(seed_and_name_decide),
-        cmocka_unit_test(normal_is_normal),   cmocka_unit_test(uniform_is_uniform),
-        cmocka_unit_test(models_start_alike),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,14 @@
 /* before cmocka.h, whose macro fail() would rewrite host->fail */
 #include "graph/cost.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 /* 3 bytes/s: one byte takes a third of a second, which is no whole number of nanoseconds. */
 static const struct pst_cluster slow = {.link_bandwidth = 3, .link_latency = 7};
 static const struct pst_cluster unlimited = {.link_bandwidth = 0, .link_latency = 5};
 
-static void transfer_rounds_up_and_adds_latency(void **state)
+TEST(transfer_rounds_up_and_adds_latency)
 {
-    (void)state;
     struct pst_cost_model cost = {.cluster = &slow};
     assert_int_equal(pst_cost_transfer_ns(&cost, 0, 0, 1), 7);
     assert_int_equal(pst_cost_transfer_ns(&cost, 1, 0, 1), 333333334 + 7);
@@ -23,26 +17,23 @@ static void transfer_rounds_up_and_adds_latency(void **state)
     assert_int_equal(pst_cost_transfer_ns(&cost, 3, 2, 2), 0);
 }
 
-static void no_bandwidth_means_latency_only(void **state)
+TEST(no_bandwidth_means_latency_only)
 {
-    (void)state;
     struct pst_cost_model cost = {.cluster = &unlimited};
     assert_int_equal(pst_cost_transfer_ns(&cost, UINT64_MAX, 0, 1), 5);
     assert_int_equal(pst_cost_allreduce_ns(&cost, UINT64_MAX, 4), 2 * 3 * 5);
 }
 
-static void huge_transfers_saturate(void **state)
+TEST(huge_transfers_saturate)
 {
-    (void)state;
     struct pst_cost_model cost = {.cluster = &slow};
     assert_true(pst_cost_transfer_ns(&cost, UINT64_MAX, 0, 1) >= UINT64_MAX / 2);
     assert_true(pst_cost_allreduce_ns(&cost, UINT64_MAX, UINT32_MAX) >= UINT64_MAX / 2);
 }
 
 /* n ranks move 2(n-1)/n of the bytes in 2(n-1) steps. */
-static void ring_moves_its_share(void **state)
+TEST(ring_moves_its_share)
 {
-    (void)state;
     struct pst_cost_model cost = {.cluster = &slow};
     assert_int_equal(pst_cost_allreduce_ns(&cost, 1000, 0), 0);
     assert_int_equal(pst_cost_allreduce_ns(&cost, 1000, 1), 0);
@@ -53,9 +44,8 @@ static void ring_moves_its_share(void **state)
 }
 
 /* Ranks 0 to 2 in one node, 3 to 5 in the next: 2 bytes/s and 11 ns between them. */
-static void nodes_have_links_of_their_own(void **state)
+TEST(nodes_have_links_of_their_own)
 {
-    (void)state;
     struct pst_cluster cluster = slow;
     struct pst_cost_model cost = {.cluster = &cluster};
     cluster.node_size = 3;
@@ -78,25 +68,11 @@ static void nodes_have_links_of_their_own(void **state)
     assert_int_equal(pst_cost_ring_ns(&cost, 6, 1, true), 0);
 }
 
-static void host_copies_take_their_bytes(void **state)
+TEST(host_copies_take_their_bytes)
 {
-    (void)state;
     struct pst_cluster cluster = {.host_bandwidth = 4};
     struct pst_cost_model cost = {.cluster = &cluster};
     assert_int_equal(pst_cost_host_ns(&cost, 8), 2000000000u);
     cluster.host_bandwidth = 0;
     assert_int_equal(pst_cost_host_ns(&cost, 8), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_have_links_of_their_own),
-        cmocka_unit_test(host_copies_take_their_bytes),
-        cmocka_unit_test(transfer_rounds_up_and_adds_latency),
-        cmocka_unit_test(no_bandwidth_means_latency_only),
-        cmocka_unit_test(huge_transfers_saturate),
-        cmocka_unit_test(ring_moves_its_share),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,14 +6,7 @@
 #ifndef TESTS_MODEL_SUPPORT_H
 #define TESTS_MODEL_SUPPORT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "graph/builder.h"
 

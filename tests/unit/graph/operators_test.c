@@ -7,7 +7,7 @@
 
 /* T5's own numbers: 32 buckets up to 128. Both ways 8 distances have a bucket of their own, then
    8 + floor(8 ln(d / 8) / ln 16); one way 16, then 16 + floor(16 ln(d / 16) / ln 8). */
-static void buckets(void **state)
+TEST(buckets)
 {
     static const struct {
         int64_t offset;
@@ -17,7 +17,6 @@ static void buckets(void **state)
                 {-127, 15, 31}, {-128, 15, 31}, {-5000, 15, 31}, {1, 17, 0},    {7, 23, 0},
                 {8, 24, 0},     {16, 26, 0},    {127, 31, 0},    {9000, 31, 0}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_int_equal(pst_distance_bucket(rows[i].offset, 32, 128, false), rows[i].both);
         assert_int_equal(pst_distance_bucket(rows[i].offset, 32, 128, true), rows[i].one);
@@ -25,9 +24,8 @@ static void buckets(void **state)
 }
 
 /* Never down with the distance, never out of range, and every bucket is used. */
-static void buckets_grow(void **state)
+TEST(buckets_grow)
 {
-    (void)state;
     for (uint32_t n = 4; n <= 64; n += 2) {
         for (uint32_t most = n / 4 + 1; most < 200; most += 13) {
             uint32_t last = 0;
@@ -57,7 +55,7 @@ static void refuse(struct pst_graph_builder *b, uint32_t tensor, const char *tex
     pst_graph_builder_destroy(b);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     const struct pst_op causal = {.kind = PST_OP_ATTENTION, .heads = 2, .causal = true};
     const struct pst_op plain_op = {.kind = PST_OP_ATTENTION, .heads = 2};
@@ -67,7 +65,6 @@ static void refusals(void **state)
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t x, table;
 
-    (void)state;
     refuse(b,
            add_op(b, causal, "a", input(b, "q", PST_F32, 5, 8, 0),
                   input(b, "kv", PST_F32, 7, 16, 0), PST_NONE, PST_NONE),
@@ -98,15 +95,4 @@ static void refusals(void **state)
            plain(b, PST_OP_MSE, "loss", input(b, "x", PST_F32, 4, 0, 0),
                  linear(b, "fc", input(b, "y", PST_F32, 4, 0, 0), 4, 4, PST_ACT_NONE)),
            "are no data");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buckets),
-        cmocka_unit_test(buckets_grow),
-        cmocka_unit_test(refusals),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,9 +17,8 @@ static struct pst_graph *make(uint32_t dtype)
     return graph;
 }
 
-static void arithmetic_or_traffic(void **state)
+TEST(arithmetic_or_traffic)
 {
-    (void)state;
     struct pst_graph *graph = make(PST_F32);
     struct pst_cluster cluster = {.flops = 1e9, .launch_overhead = 10};
     struct pst_cost_model cost = {.graph = graph, .cluster = &cluster};
@@ -43,9 +42,8 @@ static void arithmetic_or_traffic(void **state)
     pst_graph_destroy(graph);
 }
 
-static void only_passes_that_exist(void **state)
+TEST(only_passes_that_exist)
 {
-    (void)state;
     struct pst_graph *graph = make(PST_F32);
     struct pst_cluster cluster = {.launch_overhead = 10};
     struct pst_cost_model cost = {.graph = graph, .cluster = &cluster};
@@ -71,9 +69,8 @@ static void only_passes_that_exist(void **state)
     pst_graph_destroy(graph);
 }
 
-static void bf16_has_its_own_peak(void **state)
+TEST(bf16_has_its_own_peak)
 {
-    (void)state;
     struct pst_graph *graph = make(PST_BF16);
     struct pst_cluster cluster = {.flops = 1e3, .bf16_flops = 1e9};
     struct pst_cost_model cost = {.graph = graph, .cluster = &cluster};
@@ -90,23 +87,11 @@ static uint64_t four(void *context, uint32_t op, uint32_t pass, uint32_t samples
     return *(uint64_t *)context + 1000 * op + 100 * pass + samples;
 }
 
-static void workspace_is_asked_for(void **state)
+TEST(workspace_is_asked_for)
 {
-    (void)state;
     uint64_t base = 40000;
     struct pst_cost_model cost = {.workspace = four, .workspace_context = &base};
     assert_int_equal(pst_cost_workspace(&cost, 3, 2, 7), 43207);
     cost.workspace = NULL;
     assert_int_equal(pst_cost_workspace(&cost, 3, 2, 7), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arithmetic_or_traffic),
-        cmocka_unit_test(only_passes_that_exist),
-        cmocka_unit_test(bf16_has_its_own_peak),
-        cmocka_unit_test(workspace_is_asked_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,12 +8,7 @@
 #include <penstock/ext/profile.h>
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "../../support.h"
 
@@ -31,9 +26,8 @@ static struct pst_problem *read_text(const char *text)
     return problem;
 }
 
-static void little_suffices(void **state)
+TEST(little_suffices)
 {
-    (void)state;
     struct pst_problem *problem = read_text(HEAD "\"devices\":3," GRAPH "}");
 
     assert_int_equal(problem->n_devices, 3);
@@ -59,12 +53,11 @@ static void little_suffices(void **state)
 }
 
 /* One stage is asked about for any size, the first that is named. */
-static void sizes_of_a_stage(void **state)
+TEST(sizes_of_a_stage)
 {
     struct pst_problem *problem =
         read_text(HEAD "\"in_flight\":2,\"micro_batches\":[48,6]," GRAPH "}");
 
-    (void)state;
     assert_int_equal(problem->stage_samples, 48);
     pst_problem_destroy(problem);
     problem = read_text(HEAD "\"in_flight\":2,\"micro_batches\":5," GRAPH "}");
@@ -72,9 +65,8 @@ static void sizes_of_a_stage(void **state)
     pst_problem_destroy(problem);
 }
 
-static void all_is_read(void **state)
+TEST(all_is_read)
 {
-    (void)state;
     struct pst_problem *problem = read_text(
         HEAD "\"name\":\"p\",\"notes\":\"n\",\"devices\":8,\"node_size\":4,\"memory_bytes\":1e9,"
              "\"mini_batch\":24,\"micro_batches\":[6,2,6],\"degrees\":[4,1],"
@@ -109,9 +101,8 @@ static void all_is_read(void **state)
     pst_problem_destroy(problem);
 }
 
-static void a_graph_file_stands_beside(void **state)
+TEST(a_graph_file_stands_beside)
 {
-    (void)state;
     struct pst_problem *problem;
 
     support_write("beside.json", "{\"format\":\"penstock-graph\",\"version\":1,\"batch\":2,"
@@ -123,9 +114,8 @@ static void a_graph_file_stands_beside(void **state)
 }
 
 /* One stage's memory is asked about: no devices. */
-static void a_question_of_memory_needs_no_devices(void **state)
+TEST(a_question_of_memory_needs_no_devices)
 {
-    (void)state;
     struct pst_problem *problem = read_text(HEAD "\"in_flight\":2," GRAPH "}");
 
     assert_int_equal(problem->n_devices, 1);
@@ -170,9 +160,8 @@ static const struct {
     {HEAD "\"devices\":1,\"graph\":{\"nodes\":[]}}", "graph.empty", "graph.nodes"},
 };
 
-static void wrong_files_are_refused(void **state)
+TEST(wrong_files_are_refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         struct pst_problem *problem = NULL;
         struct pst_error err = {0};
@@ -189,9 +178,8 @@ static void wrong_files_are_refused(void **state)
 }
 
 /* The message is about the graph's file then. */
-static void faults_in_the_graph_file_name_it(void **state)
+TEST(faults_in_the_graph_file_name_it)
 {
-    (void)state;
     struct pst_problem *problem = NULL;
     struct pst_error err = {0};
     const char *path = support_write("p.json", HEAD "\"devices\":1,\"graph_file\":\"g.json\"}");
@@ -202,17 +190,4 @@ static void faults_in_the_graph_file_name_it(void **state)
     assert_int_equal(err.line, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(little_suffices),
-        cmocka_unit_test(sizes_of_a_stage),
-        cmocka_unit_test(all_is_read),
-        cmocka_unit_test(a_graph_file_stands_beside),
-        cmocka_unit_test(a_question_of_memory_needs_no_devices),
-        cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(faults_in_the_graph_file_name_it),
-    };
-
-    return cmocka_run_group_tests(tests, support_begin, support_end);
-}
+TEST_GROUP(support_begin, support_end)

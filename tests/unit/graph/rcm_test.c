@@ -8,13 +8,7 @@
 #include <penstock/ext/profile.h>
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 /* Four nodes in a diamond 0 -> {1, 2} -> 3 and an edge 0 -> 3; costs for a batch of 2. */
 static struct pst_costed *diamond(void)
@@ -47,9 +41,7 @@ static struct pst_costed *diamond(void)
     struct pst_costed *graph = NULL;
     struct pst_error err = {0};
 
-    if (pst_costed_create(&draft, &graph, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_costed_create(&draft, &graph, &err), &err);
     return graph;
 }
 
@@ -84,14 +76,13 @@ static void near(double is, double should)
     }
 }
 
-static void a_stage(void **state)
+TEST(a_stage)
 {
     const uint32_t nodes[] = {0, 1};
     struct pst_costed *graph = diamond();
     struct pst_problem problem = problem_of(graph);
     struct pst_rcm_cost cost = cost_of(&problem, nodes, 2, 2, 4);
 
-    (void)state;
     /* 4 samples on 2 ranks: 2 each, the batch of the file. n0: 2 + 4 + 6 + 8 fixed; n1: 4. */
     near(cost.pass_ns[0] + cost.pass_ns[1] + cost.pass_ns[2], 24);
     near(cost.compute_ns, 24.0 / 4);
@@ -112,7 +103,7 @@ static void a_stage(void **state)
     pst_costed_destroy(graph);
 }
 
-static void communication_models(void **state)
+TEST(communication_models)
 {
     const uint32_t nodes[] = {2};
     struct pst_costed *graph = diamond();
@@ -120,7 +111,6 @@ static void communication_models(void **state)
     /* compute 6 / 2; transfers 2 x (2 + 0.5) x 2 / 1; no replicas */
     const double compute = 3, transfer = 10;
 
-    (void)state;
     problem.comm_model = PST_COMM_SUM;
     near(cost_of(&problem, nodes, 1, 1, 2).total_ns, compute + transfer);
     problem.comm_model = PST_COMM_MAX;
@@ -137,7 +127,7 @@ static void communication_models(void **state)
 }
 
 /* Nothing of one question is left in the next. */
-static void one_after_the_other(void **state)
+TEST(one_after_the_other)
 {
     const uint32_t all[] = {0, 1, 2, 3}, last[] = {3};
     struct pst_costed *graph = diamond();
@@ -146,7 +136,6 @@ static void one_after_the_other(void **state)
     struct pst_rcm_cost cost;
     struct pst_rcm rcm;
 
-    (void)state;
     assert_int_equal(pst_rcm_init(&rcm, &problem, NULL), PST_OK);
     rcm.stamp = UINT32_MAX - 2; /* the numbers of questions wrap on the way */
     for (uint32_t i = 0; i < 8; i++) {
@@ -157,9 +146,8 @@ static void one_after_the_other(void **state)
     pst_costed_destroy(graph);
 }
 
-static void fitting(void **state)
+TEST(fitting)
 {
-    (void)state;
     assert_true(pst_rcm_fits(24, 24));
     assert_true(pst_rcm_fits(0.3, 0.1 + 0.2)); /* rounding is no reason */
     assert_false(pst_rcm_fits(24, 24.000001));
@@ -213,13 +201,12 @@ static void expect_held(const struct spot *spots, uint32_t n, uint32_t batch,
 }
 
 /* The paper's chain of stages with micro-batches of 1, 2 and 4 samples, against 4 everywhere. */
-static void mixed_sizes(void **state)
+TEST(mixed_sizes)
 {
     static const struct spot mixed[] = {{1, 1, {1}, 1}, {2, 2, {2}, 1}, {4, 1, {0}, 0}};
     static const struct spot paper[] = {{1, 2, {1}, 1}, {2, 2, {2}, 1}, {4, 1, {0}, 0}};
     static const struct spot equal[] = {{4, 1, {1}, 1}, {4, 1, {2}, 1}, {4, 1, {0}, 0}};
 
-    (void)state;
     expect_held(mixed, 3, 64, (const uint32_t[]){10, 8, 4});
     expect_held(paper, 3, 64, (const uint32_t[]){10, 8, 4});
     expect_held(equal, 3, 64, (const uint32_t[]){12, 8, 4});
@@ -227,11 +214,10 @@ static void mixed_sizes(void **state)
 }
 
 /* Eight stages, the first four of them with half the size and k = 2: 16, 14, ..., 2. */
-static void groups(void **state)
+TEST(groups)
 {
     struct spot spots[8];
 
-    (void)state;
     for (uint32_t s = 0; s < 8; s++) {
         spots[s] = (struct spot){s < 4 ? 1 : 2, s < 4 ? 2 : 1, {s + 1}, s < 7 ? 1 : 0};
     }
@@ -239,42 +225,24 @@ static void groups(void **state)
 }
 
 /* CANDLE-Uno: four branches into the stage with the join, and a sink; and the same six in a row. */
-static void branches(void **state)
+TEST(branches)
 {
     static const struct spot graph[] = {{64, 1, {4}, 1}, {64, 1, {4}, 1}, {64, 1, {4}, 1},
                                         {64, 1, {4}, 1}, {64, 1, {5}, 1}, {64, 1, {0}, 0}};
     static const struct spot chain[] = {{64, 1, {1}, 1}, {64, 1, {2}, 1}, {64, 1, {3}, 1},
                                         {64, 1, {4}, 1}, {64, 1, {5}, 1}, {64, 1, {0}, 0}};
 
-    (void)state;
     expect_held(graph, 6, 4096, (const uint32_t[]){192, 192, 192, 192, 128, 64});
     expect_held(chain, 6, 4096, (const uint32_t[]){384, 320, 256, 192, 128, 64});
 }
 
 /* 4, 1, 4 samples with k = 1, 4, 1: 12, 8, 4; a rule that ignores the successor's k says 16. */
-static void successors_k(void **state)
+TEST(successors_k)
 {
     static const struct spot spots[] = {{4, 1, {1}, 1}, {1, 4, {2}, 1}, {4, 1, {0}, 0}};
     static const struct spot longest[] = {
         {2, 1, {1, 3}, 2}, {2, 1, {2}, 1}, {2, 1, {3}, 1}, {2, 1, {0}, 0}};
 
-    (void)state;
     expect_held(spots, 3, 64, (const uint32_t[]){12, 8, 4});
     expect_held(longest, 4, 64, (const uint32_t[]){8, 6, 4, 2}); /* the skip does not count */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stage),
-        cmocka_unit_test(communication_models),
-        cmocka_unit_test(one_after_the_other),
-        cmocka_unit_test(fitting),
-        cmocka_unit_test(mixed_sizes),
-        cmocka_unit_test(groups),
-        cmocka_unit_test(branches),
-        cmocka_unit_test(successors_k),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,91 +21,83 @@ static void check_fails(struct pst_graph_builder *b, uint32_t logits, pst_status
     pst_graph_builder_destroy(b);
 }
 
-static void linear_needs_its_width(void **state)
+TEST(linear_needs_its_width)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t y = linear(b, "fc", input(b, "x", PST_F32, 4, 3, 0), 2, 5, PST_ACT_NONE);
 
-    (void)state;
     assert_int_equal(y, PST_NONE);
     /* later calls are silent and change nothing */
     assert_int_equal(linear(b, "next", y, 5, 5, PST_ACT_NONE), PST_NONE);
     check_fails(b, y, PST_ERR_CONFIG, "fc: parameter fc.w has shape [2, 5], expected [3, 5]");
 }
 
-static void heads_must_divide(void **state)
+TEST(heads_must_divide)
 {
     struct pst_graph *graph = NULL;
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(try_model("gpt", "dim=100 heads=7", PST_F32, &graph, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.value");
     assert_string_equal(err.message, "\"heads\" in [model] is 7, which does not divide dim = 100");
     assert_null(graph);
 }
 
-static void attention_needs_three_parts(void **state)
+TEST(attention_needs_three_parts)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t h = linear(b, "fc", input(b, "x", PST_F32, 4, 3, 0), 3, 8, PST_ACT_NONE);
     struct pst_op attention = {.kind = PST_OP_ATTENTION, .heads = 1};
 
-    (void)state;
     h = add_op(b, attention, "attn", h, PST_NONE, PST_NONE, PST_NONE);
     check_fails(b, h, PST_ERR_CONFIG, "attn: input has last axis 8, which is not three parts");
 }
 
-static void sums_need_equal_shapes(void **state)
+TEST(sums_need_equal_shapes)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t x = input(b, "x", PST_F32, 4, 3, 0), z = input(b, "z", PST_F32, 3, 4, 0);
 
-    (void)state;
     check_fails(b, plain(b, PST_OP_ADD, "sum", x, z), PST_ERR_CONFIG,
                 "sum: cannot add shapes [4, 3] and [3, 4]");
 }
 
-static void tokens_are_integers(void **state)
+TEST(tokens_are_integers)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t x = input(b, "x", PST_F32, 4, 0, 0);
     struct pst_op embedding = {.kind = PST_OP_EMBEDDING};
 
-    (void)state;
     x = add_op(b, embedding, "wte", x, PST_NONE, param(b, "w", 9, 3, 0, 0), PST_NONE);
     check_fails(b, x, PST_ERR_CONFIG, "wte: input 0 has elements of type f32, expected i32");
 }
 
-static void positions_fit_tokens(void **state)
+TEST(positions_fit_tokens)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t x = input(b, "tokens", PST_I32, 4, 0, 0);
     struct pst_op embedding = {.kind = PST_OP_EMBEDDING};
 
-    (void)state;
     x = add_op(b, embedding, "wte", x, PST_NONE, param(b, "w", 9, 3, 0, 0),
                param(b, "p", 5, 3, 0, 0));
     check_fails(b, x, PST_ERR_CONFIG, "parameter p has shape [5, 3], expected [4, 3]");
 }
 
-static void targets_fit_logits(void **state)
+TEST(targets_fit_logits)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t h = linear(b, "fc", input(b, "x", PST_F32, 4, 3, 0), 3, 8, PST_ACT_NONE);
 
-    (void)state;
     h = plain(b, PST_OP_CROSS_ENTROPY, "loss", h, input(b, "t", PST_I32, 5, 0, 0));
     check_fails(b, h, PST_ERR_CONFIG,
                 "loss: targets of shape [5] do not go with logits of shape [4, 8]");
 }
 
-static void windows_fit_images(void **state)
+TEST(windows_fit_images)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t x = input(b, "x", PST_F32, 4, 4, 2);
 
-    (void)state;
     check_fails(b, conv(b, "conv", x, 2, 3, 7, 1, 1), PST_ERR_CONFIG,
                 "conv: image is 6 high or wide with its padding, the kernel 7");
     b = new_builder(PST_F32);
@@ -119,7 +111,7 @@ static void windows_fit_images(void **state)
 }
 
 /* Rounding down of the last window, by hand: (7 + 2 - 3) / 2 + 1 = 4; (6 + 2 - 3) / 2 + 1 = 3. */
-static void windows_round_down(void **state)
+TEST(windows_round_down)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     struct pst_op pool = {
@@ -128,20 +120,18 @@ static void windows_round_down(void **state)
     struct pst_graph *graph =
         finish(b, add_op(b, pool, "pool", x, PST_NONE, PST_NONE, PST_NONE), 4, 3);
 
-    (void)state;
     check_dims(find_output(graph, "pool", 0), 3, 4, 3, 5);
     check_dims(find_output(graph, "pool", 1), 3, 4, 3, 5);
     pst_graph_destroy(graph);
 }
 
-static void concat_adds_widths(void **state)
+TEST(concat_adds_widths)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t x = input(b, "x", PST_F32, 4, 3, 0), z = input(b, "z", PST_F32, 4, 5, 0);
     uint32_t y = plain(b, PST_OP_CONCAT, "cat", x, z);
     struct pst_graph *graph = finish(b, linear(b, "fc", y, 8, 2, PST_ACT_NONE), 4, 0);
 
-    (void)state;
     check_dims(find_output(graph, "cat", 0), 2, 4, 8, 0);
     assert_false(find_output(graph, "cat", 0)->needs_grad);
     pst_graph_destroy(graph);
@@ -152,13 +142,12 @@ static void concat_adds_widths(void **state)
                 "cat: inputs of shape [4, 3] and [5, 3] differ in more than the last axis");
 }
 
-static void numbers_have_limits(void **state)
+TEST(numbers_have_limits)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint64_t many[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1}, huge[3] = {1u << 20, 1u << 20, 2};
     uint64_t none[2] = {3, 0};
 
-    (void)state;
     pst_graph_input(b, "x", PST_FIELD_X, PST_F32, 9, many);
     check_fails(b, PST_NONE, PST_ERR_CONFIG, "input x: 9 axes");
     b = new_builder(PST_F32);
@@ -178,12 +167,11 @@ static void numbers_have_limits(void **state)
     assert_int_equal(pst_graph_builder_create("test", PST_I32, &b, NULL), PST_ERR_UNSUPPORTED);
 }
 
-static void graphs_are_whole(void **state)
+TEST(graphs_are_whole)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t h, t;
 
-    (void)state;
     h = linear(b, "fc", input(b, "x", PST_F32, 3, 0, 0), 3, 8, PST_ACT_NONE);
     check_fails(b, h, PST_ERR_BUG, "its loss does not come from a loss operator");
 
@@ -217,12 +205,11 @@ static void graphs_are_whole(void **state)
                 "loss: layer 1 comes after layer 2");
 }
 
-static void operands_are_checked(void **state)
+TEST(operands_are_checked)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t x = input(b, "x", PST_F32, 3, 0, 0);
 
-    (void)state;
     check_fails(b, plain(b, PST_OP_ADD, "sum", x, PST_NONE), PST_ERR_BUG,
                 "sum: 1 inputs and 0 parameters given");
     b = new_builder(PST_F32);
@@ -235,19 +222,4 @@ static void operands_are_checked(void **state)
     x = input(b, "x", PST_F32, 3, 0, 0);
     check_fails(b, plain(b, PST_OP_KINDS, "what", x, PST_NONE), PST_ERR_BUG,
                 "what: no such kind of operator");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear_needs_its_width),      cmocka_unit_test(heads_must_divide),
-        cmocka_unit_test(attention_needs_three_parts), cmocka_unit_test(sums_need_equal_shapes),
-        cmocka_unit_test(tokens_are_integers),         cmocka_unit_test(positions_fit_tokens),
-        cmocka_unit_test(targets_fit_logits),          cmocka_unit_test(windows_fit_images),
-        cmocka_unit_test(windows_round_down),          cmocka_unit_test(concat_adds_widths),
-        cmocka_unit_test(numbers_have_limits),         cmocka_unit_test(graphs_are_whole),
-        cmocka_unit_test(operands_are_checked),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

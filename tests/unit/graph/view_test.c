@@ -50,14 +50,13 @@ static struct pst_graph_view *make_view(struct pst_graph *graph)
     return view;
 }
 
-static void gpt_view(void **state)
+TEST(gpt_view)
 {
     struct pst_graph *graph =
         make_model("gpt", "layers=2 dim=8 heads=2 context=6 vocab=11 dropout=0.1", PST_F32);
     struct pst_graph_view *view = make_view(graph);
     uint64_t row = 6 * 8 * 4; /* one [6, 8] tensor */
 
-    (void)state;
     /* a chain of n operators has n - 1 edges; every block has two skips */
     assert_int_equal(view->n_edges, graph->n_ops - 1 + 2 * 2);
     /* read: by ln_1's backward (the sum), by c_attn's W (ln's result), by attention */
@@ -81,12 +80,11 @@ static void gpt_view(void **state)
     pst_graph_destroy(graph);
 }
 
-static void flags(void **state)
+TEST(flags)
 {
     struct pst_graph *graph = make_model("gpt", "layers=1 dropout=0.1", PST_F32);
     struct pst_graph_view *view = make_view(graph);
 
-    (void)state;
     assert_int_equal(node(graph, view, "drop")->flags, PST_NODE_CHEAP | PST_NODE_RNG);
     assert_int_equal(node(graph, view, "h.0.mlp.add")->flags, PST_NODE_CHEAP | PST_NODE_RNG);
     assert_int_equal(node(graph, view, "h.0.ln_1")->flags, PST_NODE_CHEAP);
@@ -101,12 +99,11 @@ static void flags(void **state)
     pst_graph_destroy(graph);
 }
 
-static void branches_join(void **state)
+TEST(branches_join)
 {
     struct pst_graph *graph = make_model("mmt", "branches=4 layers=1", PST_BF16);
     struct pst_graph_view *view = make_view(graph);
 
-    (void)state;
     assert_int_equal(node(graph, view, "concat")->n_in, 4);
     for (uint32_t i = 0; i < 4; i++) {
         char name[32];
@@ -120,14 +117,13 @@ static void branches_join(void **state)
 }
 
 /* A tensor that one operator reads twice is one edge; batch norm's statistics count as they are. */
-static void repeated_inputs_and_statistics(void **state)
+TEST(repeated_inputs_and_statistics)
 {
     struct pst_graph_builder *b = new_builder(PST_F32);
     uint32_t h = conv(b, "conv", input(b, "x", PST_F32, 4, 4, 2), 2, 3, 3, 1, 1);
     struct pst_graph_view *view;
     struct pst_graph *graph;
 
-    (void)state;
     h = norm(b, PST_OP_BATCHNORM, "bn", h, 3, PST_ACT_NONE);
     graph = finish(b, plain(b, PST_OP_ADD, "add", h, h), 4, 4);
     view = make_view(graph);
@@ -136,16 +132,4 @@ static void repeated_inputs_and_statistics(void **state)
     assert_int_equal(node(graph, view, "bn")->saved_bytes, 2 * 3 * 4);
     assert_int_equal(node(graph, view, "add")->saved_bytes, 4 * 4 * 3 * 4); /* by the loss */
     pst_graph_destroy(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt_view),
-        cmocka_unit_test(flags),
-        cmocka_unit_test(branches_join),
-        cmocka_unit_test(repeated_inputs_and_statistics),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static uint64_t gpt_formula(uint64_t layers, uint64_t h, uint64_t vocab, uint64_
 }
 
 /* Sizes of PipeDream-2BW, in the tens of millions to which they are known. */
-static void gpts_of_2bw(void **state)
+TEST(gpts_of_2bw)
 {
     static const struct {
         uint64_t layers, dim, heads, tens_of_millions;
@@ -33,7 +33,6 @@ static void gpts_of_2bw(void **state)
                  {32, 3072, 32, 378},
                  {2240, 1024, 16, 2830}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char settings[160];
         uint64_t n;
@@ -51,7 +50,7 @@ static void gpts_of_2bw(void **state)
 }
 
 /* Sizes of the papers on zero bubbles and on controllable memory, in hundreds of millions. */
-static void gpts_of_zero_bubble(void **state)
+TEST(gpts_of_zero_bubble)
 {
     static const struct {
         unsigned layers, dim, heads, hundreds_of_millions;
@@ -59,7 +58,6 @@ static void gpts_of_zero_bubble(void **state)
                  {62, 6144, 48, 283}, {30, 5120, 40, 96},  {46, 6144, 48, 210},
                  {62, 7168, 64, 385}, {78, 10240, 80, 985}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char settings[160];
         uint64_t n;
@@ -73,22 +71,20 @@ static void gpts_of_zero_bubble(void **state)
 }
 
 /* The published totals without the classifier of sentence pairs. */
-static void berts(void **state)
+TEST(berts)
 {
-    (void)state;
     assert_int_equal(parameters_of("bert", "layers=12 dim=768 heads=12 context=512 vocab=30522"),
                      109514298);
     assert_int_equal(parameters_of("bert", "layers=24 dim=1024 heads=16 context=512 vocab=30522"),
                      335174458);
 }
 
-static void bert_shapes(void **state)
+TEST(bert_shapes)
 {
     struct pst_graph *graph =
         make_model("bert", "layers=2 dim=24 heads=3 context=10 vocab=50", PST_F32);
     const struct pst_parameter *table = find_param(graph, "embeddings.words.weight");
 
-    (void)state;
     /* words, segments, add, norm; 2 x (qkv, attention, output, add, norm, fc + gelu, output, add,
        norm); transform + gelu, norm, decoder, loss */
     assert_int_equal(graph->n_ops, 4 + 2 * 9 + 4);
@@ -104,11 +100,10 @@ static void bert_shapes(void **state)
 }
 
 /* 4 branches of 8 layers: 12.6 million a layer, 403 million in the blocks. */
-static void mmt_of_graphpipe(void **state)
+TEST(mmt_of_graphpipe)
 {
     const uint64_t h = 1024, layer = 12 * h * h + 13 * h;
 
-    (void)state;
     assert_int_equal((layer + 50000) / 100000, 126);
     assert_int_equal((32 * layer + 500000) / 1000000, 403);
     /* tables of tokens and positions per branch; join, last norm, head */
@@ -118,12 +113,11 @@ static void mmt_of_graphpipe(void **state)
 }
 
 /* As its public code has it: 12 h^2 a layer, features for every branch. */
-static void bare_mmt(void **state)
+TEST(bare_mmt)
 {
     struct pst_graph *graph = make_model(
         "mmt", "blocks=bare branches=4 layers=8 dim=64 heads=4 context=8 vocab=5", PST_F32);
 
-    (void)state;
     assert_int_equal(count_parameters(graph), 32 * 12 * 64 * 64 + 4 * 64 * 64 + 5 * 64);
     /* 3 of the paper's operators a layer, of which attention is 3 here; join: concat, linear, head
      */
@@ -138,11 +132,10 @@ static void bare_mmt(void **state)
     "dense=7 sparse=7 features=4096 layers=4 width=4096 entries=1000000 vector=64 "                \
     "bag_size=100 top_layers=4 "
 
-static void dlrm_of_graphpipe(void **state)
+TEST(dlrm_of_graphpipe)
 {
     const uint64_t w = 4096, dense = 7 * 4 * w * w, tables = 7ull * 1000000 * 64;
 
-    (void)state;
     assert_int_equal((dense + 500000) / 1000000, 470);
     assert_int_equal(tables, 448000000);
     assert_int_equal(parameters_of("dlrm", DLRM "bag=concat"),
@@ -151,11 +144,10 @@ static void dlrm_of_graphpipe(void **state)
                      dense + tables + (7 * w + 7 * 64) * w + 3 * w * w + 2 * w);
 }
 
-static void dlrm_shapes(void **state)
+TEST(dlrm_shapes)
 {
     struct pst_graph *graph = make_model("dlrm", DLRM, PST_F32);
 
-    (void)state;
     /* 4 layers with their relu and a table in turns, join, top, head, loss */
     assert_int_equal(graph->n_ops, 7 * 4 + 7 + 1 + 4 + 2);
     assert_int_equal(graph->n_inputs, 15);
@@ -174,12 +166,11 @@ static void dlrm_shapes(void **state)
 
 #define UNO "rnaseq=942 descriptors=5270 fingerprints=2048 layers=4 width=4096 "
 
-static void candle_of_graphpipe(void **state)
+TEST(candle_of_graphpipe)
 {
     const uint64_t w = 4096, top = w * w + w;
     struct pst_graph *graph = make_model("candle-uno", UNO, PST_F32);
 
-    (void)state;
     assert_int_equal(count_parameters(graph),
                      (942 + 3 * (5270 + 2048)) * w + 7 * 3 * w * w + (7 * w + 2) * w + top);
     assert_int_equal(graph->n_ops, 7 * 4 + 1 + 2 + 2);
@@ -199,15 +190,14 @@ static void candle_of_graphpipe(void **state)
                      16 * 4 * w * w + 16 * w * w + top);
 }
 
-static void resnet152_has_its_published_size(void **state)
+TEST(resnet152_has_its_published_size)
 {
-    (void)state;
     assert_int_equal(parameters_of("resnet", "depth=152 image=224 width=64 classes=1000"),
                      60192808);
 }
 
 /* Published: 60.5, 222.9, 737.7 million, 2.85 and 11.3 billion. */
-static void t5s(void **state)
+TEST(t5s)
 {
     static const struct {
         unsigned layers, dim, heads, head_dim, ff;
@@ -218,7 +208,6 @@ static void t5s(void **state)
                  {24, 1024, 32, 128, 16384, 2851598336},
                  {24, 1024, 128, 128, 65536, 11307321344}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char settings[160];
 
@@ -231,7 +220,7 @@ static void t5s(void **state)
 }
 
 /* The encoder's result goes to every layer of the decoder. */
-static void t5_shapes(void **state)
+TEST(t5_shapes)
 {
     struct pst_graph *graph =
         make_model("t5",
@@ -242,7 +231,6 @@ static void t5_shapes(void **state)
     const struct pst_op *cross = &graph->ops[find_op(graph, "decoder.2.cross")];
     const struct pst_parameter *table = find_param(graph, "shared.weight");
 
-    (void)state;
     /* embedding, 2 x (norm, qkv, attention, o, add, norm, wi + relu, wo, add), norm; embedding,
        3 x (as many and norm, q, kv, attention, o, add), norm; head, loss */
     assert_int_equal(graph->n_ops, 1 + 2 * 9 + 1 + 1 + 3 * 15 + 1 + 2);
@@ -267,7 +255,7 @@ static void t5_shapes(void **state)
 
 /* Published by GPipe: 82, 318, 542 million and 1.05 billion; by torchgpipe: 81.5, 319, 543 million,
    1.06 and 1.84 billion. */
-static void amoebanets(void **state)
+TEST(amoebanets)
 {
     static const struct {
         unsigned layers, filters;
@@ -278,7 +266,6 @@ static void amoebanets(void **state)
                  {36, 544, 106, 10000000},
                  {72, 512, 184, 10000000}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char settings[80];
 
@@ -289,13 +276,12 @@ static void amoebanets(void **state)
     }
 }
 
-static void amoebanet_shapes(void **state)
+TEST(amoebanet_shapes)
 {
     struct pst_graph *graph =
         make_model("amoebanet", "layers=3 filters=208 image=224 classes=1000", PST_F32);
     struct pst_error err;
 
-    (void)state;
     /* 112 behind the stem, then halved by cells 0, 1, 3 and 5 */
     check_dims(find_output(graph, "stem.conv", 0), 3, 112, 112, 52);
     check_dims(find_output(graph, "cell.0.join", 0), 3, 56, 56, 3 * 104);
@@ -314,13 +300,12 @@ static void amoebanet_shapes(void **state)
 }
 
 /* 98.5 billion parameters are 394 GB of weights. */
-static void size_costs_nothing(void **state)
+TEST(size_costs_nothing)
 {
     struct pst_graph *graph = make_model(
         "gpt", "layers=78 dim=10240 heads=80 context=1024 vocab=32000 tied=false", PST_BF16);
     struct rusage usage;
 
-    (void)state;
     assert_int_equal(count_parameters(graph),
                      gpt_formula(78, 10240, 32000, 1024) + 32000ull * 10240);
     pst_graph_destroy(graph);
@@ -328,27 +313,4 @@ static void size_costs_nothing(void **state)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     assert_true(usage.ru_maxrss < 256 * 1024); /* KiB; of everything in this program */
 #endif
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpts_of_2bw),
-        cmocka_unit_test(gpts_of_zero_bubble),
-        cmocka_unit_test(berts),
-        cmocka_unit_test(bert_shapes),
-        cmocka_unit_test(mmt_of_graphpipe),
-        cmocka_unit_test(bare_mmt),
-        cmocka_unit_test(dlrm_of_graphpipe),
-        cmocka_unit_test(dlrm_shapes),
-        cmocka_unit_test(candle_of_graphpipe),
-        cmocka_unit_test(resnet152_has_its_published_size),
-        cmocka_unit_test(t5s),
-        cmocka_unit_test(t5_shapes),
-        cmocka_unit_test(amoebanets),
-        cmocka_unit_test(amoebanet_shapes),
-        cmocka_unit_test(size_costs_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

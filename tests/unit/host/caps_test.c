@@ -4,22 +4,14 @@
  */
 #include "host/caps.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
 
-#include <cmocka.h>
-
-#include <string.h>
-
-static void test_words(void **state)
+TEST(test_words)
 {
     static const char *const list[] = {"chain", "chunks=3", "placement=vshape", "weight-versions=2",
                                        NULL};
     static const char *const none[] = {NULL};
 
-    (void)state;
     assert_true(pst_caps_has(list, "chain"));
     assert_false(pst_caps_has(list, "chai"));
     assert_false(pst_caps_has(list, "chain2"));
@@ -35,7 +27,7 @@ static void test_words(void **state)
     assert_false(pst_caps_has(none, "chain"));
 }
 
-static void test_executor(void **state)
+TEST(test_executor)
 {
     static const char *const can[] = {
         "chain",          "dag",      "recompute",         "split-backward",
@@ -44,7 +36,6 @@ static void test_executor(void **state)
         "peer",           "nested"};
     static const char *const cannot[] = {"places-recompute", "magic=1"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof can / sizeof can[0]; i++) {
         assert_true(pst_caps_executor(can[i]));
     }
@@ -53,7 +44,7 @@ static void test_executor(void **state)
     }
 }
 
-static void test_matching(void **state)
+TEST(test_matching)
 {
     static const char *const nothing[] = {NULL};
     static const char *const graph[] = {"dag", "places-recompute", NULL}, *const dag[] = {"dag",
@@ -68,11 +59,11 @@ static void test_matching(void **state)
     const struct pst_plugin *three[] = {&partitioner, &scheduler, &memopt};
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(pst_caps_match(plugins, 2, &err), PST_ERR_UNSUPPORTED);
     assert_string_equal(err.kind, "plan.mismatch");
     assert_int_equal(pst_error_exit_code(&err), 2);
-    assert_string_equal(err.message, "partitioner \"p\" needs dag, which scheduler \"s\" does not provide");
+    assert_string_equal(err.message,
+                        "partitioner \"p\" needs dag, which scheduler \"s\" does not provide");
     scheduler.provides = dag;
     assert_int_equal(pst_caps_match(plugins, 2, &err), PST_ERR_UNSUPPORTED);
     assert_string_equal(err.message, "partitioner \"p\" needs places-recompute, which neither the "
@@ -95,14 +86,13 @@ static void test_matching(void **state)
     assert_int_equal(pst_caps_match(&plugins[1], 1, &err), PST_ERR_UNSUPPORTED);
 }
 
-static void test_answers(void **state)
+TEST(test_answers)
 {
     static const char *const words[] = {"split-backward", "places-recompute", NULL};
     const struct pst_plugin plugin = {
         .kind = "scheduler", .id = "s", .provides = words, .needs = words};
     struct pst_error err;
 
-    (void)state;
     assert_int_equal(pst_caps_require(&plugin, "split-backward", "B and W", &err), PST_OK);
     assert_int_equal(pst_caps_require(&plugin, "places-recompute", "nodes elsewhere", &err),
                      PST_ERR_UNSUPPORTED);
@@ -112,16 +102,4 @@ static void test_answers(void **state)
                      PST_ERR_BUG);
     assert_string_equal(err.kind, "plugin.contract");
     assert_int_equal(pst_error_exit_code(&err), 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_executor),
-        cmocka_unit_test(test_matching),
-        cmocka_unit_test(test_answers),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,10 +5,7 @@
  */
 #include "measure/measure_links.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -21,12 +18,11 @@ static void make(struct pst_link_sample *samples, double latency_ns, double byte
     }
 }
 
-static void test_a_line_is_found_again(void **state)
+TEST(test_a_line_is_found_again)
 {
     struct pst_link_sample samples[PST_LINK_SIZES];
     double latency, bandwidth;
 
-    (void)state;
     make(samples, 5000, 8e9);
     pst_fit_link(samples, PST_LINK_SIZES, &latency, &bandwidth);
     assert_true(fabs(latency - 5000) < 1e-3);
@@ -34,45 +30,30 @@ static void test_a_line_is_found_again(void **state)
 }
 
 /* A latency below zero is no latency: the line goes through the origin. */
-static void test_latency_is_never_negative(void **state)
+TEST(test_latency_is_never_negative)
 {
     struct pst_link_sample samples[PST_LINK_SIZES];
     double latency, bandwidth;
 
-    (void)state;
     make(samples, -50, 8e9);
     pst_fit_link(samples, PST_LINK_SIZES, &latency, &bandwidth);
     assert_true(latency == 0);
     assert_true(bandwidth > 8e9);
 }
 
-static void test_threads_can_be_measured(void **state)
+TEST(test_threads_can_be_measured)
 {
     void *module = dlopen(PENSTOCK_PLUGIN_DIR "/transport-threads.so", RTLD_NOW | RTLD_LOCAL);
     pst_transport_module_fn *entry = NULL;
     struct pst_measured_link link;
     struct pst_error err = {0};
 
-    (void)state;
     assert_non_null(module);
     *(void **)&entry = dlsym(module, PST_TRANSPORT_MODULE_SYMBOL);
     assert_non_null(entry);
-    if (pst_measure_link(entry(), 3, &link, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_measure_link(entry(), 3, &link, &err), &err);
     for (uint32_t i = 0; i < PST_LINK_SIZES; i++) {
         assert_true(link.samples[i].ns > 0);
     }
     assert_true(link.bytes_per_s > 0 && link.latency_ns >= 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_line_is_found_again),
-        cmocka_unit_test(test_latency_is_never_negative),
-        cmocka_unit_test(test_threads_can_be_measured),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,9 @@
  */
 #include "measure/measure.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "config/config.h"
@@ -26,7 +21,6 @@ static int load(void **state)
     void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
     pst_device_module_fn *entry = NULL;
 
-    (void)state;
     if (module != NULL) {
         *(void **)&entry = dlsym(module, PST_DEVICE_MODULE_SYMBOL);
     }
@@ -80,19 +74,16 @@ static struct pst_measured *measure(const struct pst_measure_config *config)
     struct pst_error err = {0};
 
     assert_non_null(measured);
-    if (pst_measure_ops(config, measured, &update, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_measure_ops(config, measured, &update, &err), &err);
     return measured;
 }
 
 /* Every kernel of every model that the core builds can be run on its own. */
-static void test_every_pass_of_every_model_has_a_time(void **state)
+TEST(test_every_pass_of_every_model_has_a_time)
 {
     static const char *const models[][2] = {
         {"mlp", "layers"}, {"gpt", "layers"}, {"resnet", ""}, {"mmt", "layers"}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct pst_graph *graph = build(models[i][0], models[i][1], 2);
         struct pst_measure_config config = config_of(graph, 2);
@@ -112,14 +103,13 @@ static void test_every_pass_of_every_model_has_a_time(void **state)
     }
 }
 
-static void test_operators_that_are_alike_share_a_time(void **state)
+TEST(test_operators_that_are_alike_share_a_time)
 {
     struct pst_graph *graph = build("gpt", "layers", 6);
     struct pst_measure_config config = config_of(graph, 1);
     struct pst_measured *measured = measure(&config);
     uint32_t pairs = 0;
 
-    (void)state;
     for (uint32_t a = 0; a < graph->n_ops; a++) {
         for (uint32_t b = a + 1; b < graph->n_ops; b++) {
             if (pst_measure_alike(graph, a, b)) {
@@ -145,14 +135,13 @@ static void count_groups(void *context, uint64_t done, uint64_t all)
 }
 
 /* One operator at a time gives times to all of them, too. */
-static void test_small_memory_makes_groups(void **state)
+TEST(test_small_memory_makes_groups)
 {
     struct pst_graph *graph = build("mlp", "layers", 4);
     struct pst_measure_config config = config_of(graph, 4);
     uint64_t seen[2] = {0, 0}, largest = 0;
     struct pst_measured *measured;
 
-    (void)state;
     for (uint32_t o = 0; o < graph->n_ops; o++) {
         const struct pst_op *op = &graph->ops[o];
         uint64_t bytes = 4096;
@@ -180,7 +169,7 @@ static void test_small_memory_makes_groups(void **state)
     pst_graph_destroy(graph);
 }
 
-static void test_too_little_memory_names_the_operator(void **state)
+TEST(test_too_little_memory_names_the_operator)
 {
     struct pst_graph *graph = build("mlp", "layers", 2);
     struct pst_measure_config config = config_of(graph, 4);
@@ -188,7 +177,6 @@ static void test_too_little_memory_names_the_operator(void **state)
     struct pst_measured_update update;
     struct pst_error err = {0};
 
-    (void)state;
     config.memory_bytes = 1;
     assert_int_equal(pst_measure_ops(&config, measured, &update, &err), PST_ERR_NOMEM);
     assert_string_equal(err.kind, "machine.memory");
@@ -202,7 +190,7 @@ static bool stop(void)
     return true;
 }
 
-static void test_it_can_be_stopped(void **state)
+TEST(test_it_can_be_stopped)
 {
     struct pst_graph *graph = build("mlp", "layers", 2);
     struct pst_measure_config config = config_of(graph, 4);
@@ -210,7 +198,6 @@ static void test_it_can_be_stopped(void **state)
     struct pst_measured_update update;
     struct pst_error err = {0};
 
-    (void)state;
     config.cancelled = stop;
     assert_int_equal(pst_measure_ops(&config, measured, &update, &err), PST_ERR_CANCELLED);
     free(measured);
@@ -218,14 +205,13 @@ static void test_it_can_be_stopped(void **state)
 }
 
 /* Three rounds are asked for; where they take too little there are up to fifty times as many. */
-static void test_short_rounds_are_repeated(void **state)
+TEST(test_short_rounds_are_repeated)
 {
     struct pst_graph *graph = build("mlp", "layers", 2);
     struct pst_measure_config config = config_of(graph, 1);
     uint64_t seen[2] = {0, 0};
     struct pst_measured *measured;
 
-    (void)state;
     config.least_ns = UINT64_MAX;
     config.progress = count_groups;
     config.context = seen;
@@ -243,23 +229,18 @@ static void add_slowly(struct pst_device *opened, float *dst, const float *src, 
 {
     uint64_t start = pst_now_ns();
 
-    (void)opened;
-    (void)dst;
-    (void)src;
-    (void)elems;
     while (pst_now_ns() - start < ADDING_NS) {
     }
 }
 
 /* Of four micro-batches three add their gradient to what is there. */
-static void test_all_but_the_first_gradient_are_added(void **state)
+TEST(test_all_but_the_first_gradient_are_added)
 {
     struct pst_graph *graph = build("mlp", "layers", 2);
     struct pst_measure_config config = config_of(graph, 1);
     struct pst_device_ops slow = *device;
     struct pst_measured *measured;
 
-    (void)state;
     slow.accumulate = add_slowly;
     config.device = &slow;
     config.microbatches = 4;
@@ -294,7 +275,7 @@ static void count_update(struct pst_device *opened, const struct pst_update *upd
 }
 
 /* Seven rounds of three micro-batches are three steps. */
-static void test_updates_are_measured_once_a_step(void **state)
+TEST(test_updates_are_measured_once_a_step)
 {
     const struct pst_update update = {.optimizer = PST_ADAMW,
                                       .beta1 = 0.9f,
@@ -310,7 +291,6 @@ static void test_updates_are_measured_once_a_step(void **state)
     struct pst_error err = {0};
     uint64_t elems = 0;
 
-    (void)state;
     for (uint32_t p = 0; p < graph->n_params; p++) {
         elems += graph->params[p].elems;
     }
@@ -393,11 +373,10 @@ static void walk_back(const struct pst_measure_config *config, struct owners *ow
     }
 }
 
-static void test_gradients_that_pass_by_lie_apart(void **state)
+TEST(test_gradients_that_pass_by_lie_apart)
 {
     static const char *const models[] = {"mlp", "gpt", "resnet", "mmt", "bert", "t5"};
 
-    (void)state;
     for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
         struct pst_graph *graph = build(models[k], "layers", 2);
         struct pst_measure_config config = config_of(graph, 1);
@@ -435,19 +414,4 @@ static void test_gradients_that_pass_by_lie_apart(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_pass_of_every_model_has_a_time),
-        cmocka_unit_test(test_operators_that_are_alike_share_a_time),
-        cmocka_unit_test(test_small_memory_makes_groups),
-        cmocka_unit_test(test_too_little_memory_names_the_operator),
-        cmocka_unit_test(test_it_can_be_stopped),
-        cmocka_unit_test(test_short_rounds_are_repeated),
-        cmocka_unit_test(test_all_but_the_first_gradient_are_added),
-        cmocka_unit_test(test_updates_are_measured_once_a_step),
-        cmocka_unit_test(test_gradients_that_pass_by_lie_apart),
-    };
-
-    return cmocka_run_group_tests(tests, load, NULL);
-}
+TEST_GROUP(load, NULL)

@@ -6,12 +6,7 @@
 #include "planner/eval.h"
 #include "search.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 #include "memopt_host.h"
@@ -50,7 +45,7 @@ static void change_at_random(struct stage *s, struct mem_tally *t, uint64_t seed
     }
 }
 
-static void test_tally(void **state)
+TEST(test_tally)
 {
     const uint64_t seed = 4711;
     struct pst_arena arena = {0};
@@ -59,7 +54,6 @@ static void test_tally(void **state)
     struct mem_costs costs = {0};
     struct mem_tally tally = {0};
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t round = 0; round < 600; round++) {
         struct stage s;
@@ -99,7 +93,7 @@ static void tighten(struct stage *s, uint64_t seed)
     s->view.capacity_bytes = least + draw(seed, &counter, (uint32_t)(keep - least) + 1);
 }
 
-static void test_bound(void **state)
+TEST(test_bound)
 {
     const uint64_t seed = 1857;
     struct pst_arena arena = {0};
@@ -108,7 +102,6 @@ static void test_bound(void **state)
     double recovered = 0;
     uint32_t n = 0, refused = 0, infeasible = 0;
 
-    (void)state;
     for (uint32_t round = 0; round < 400; round++) {
         const struct mem_rules rules = plain_rules(round % 2 == 0);
         struct optimum best;
@@ -145,7 +138,7 @@ static void test_bound(void **state)
 }
 
 /* Sums that do not fit are noticed before anything is added up. */
-static void test_absurd(void **state)
+TEST(test_absurd)
 {
     struct pst_arena arena = {0};
     struct pst_host host = make_host(&arena);
@@ -153,7 +146,6 @@ static void test_absurd(void **state)
     struct mem_costs costs = {0};
     struct stage s;
 
-    (void)state;
     stage_init(&s, 3, 0, 1);
     add_link(&s, 1, 2, UINT64_MAX / 2);
     assert_int_equal(mem_costs_load(&costs, &host, &s.view, &rules), PST_OK);
@@ -170,12 +162,7 @@ static void test_absurd(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tally),
-        cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_absurd),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_own_tests(NULL, NULL);
 
     pst_evaluator_finish(&evaluator);
     return failed;

@@ -6,19 +6,11 @@
 #include "partition_rig.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 static void stages_of(const struct part_problem *p, const struct part_plan *plan,
                       uint32_t *stage_of, uint32_t *d)
 {
-    (void)p;
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         d[s] = plan->stages[s].d;
         for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
@@ -88,7 +80,7 @@ static void cost_chain(struct rig_graph *g, uint32_t n, const double *tau)
 
 /* --- worked examples ---------------------------------------------------------------------------*/
 
-static void test_plain_chains(void **state)
+TEST(test_plain_chains)
 {
     static const double even[] = {3, 3, 3, 3, 3, 3}, uneven[] = {1, 4, 2, 3, 5};
     static const double heavy[] = {4, 4, 16, 4, 4};
@@ -96,7 +88,6 @@ static void test_plain_chains(void **state)
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     cost_chain(&g, 6, even);
     c = rig_case_of(&g);
     c.devices = 3;
@@ -116,7 +107,7 @@ static void test_plain_chains(void **state)
     rig_graph_finish(&g);
 }
 
-static void test_transfers(void **state)
+TEST(test_transfers)
 {
     static const struct {
         uint32_t comm;
@@ -129,7 +120,6 @@ static void test_transfers(void **state)
     static const double tau[] = {6, 6, 6, 6}, bytes[] = {2, 9, 2};
     struct rig_graph g;
 
-    (void)state;
     cost_chain(&g, 4, tau);
     for (int i = 0; i < 3; i++) {
         g.bytes[i] = bytes[i];
@@ -145,13 +135,12 @@ static void test_transfers(void **state)
     rig_graph_finish(&g);
 }
 
-static void test_memory_of_1f1b(void **state)
+TEST(test_memory_of_1f1b)
 {
     static const double tau[] = {6, 6, 6, 6};
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     cost_chain(&g, 4, tau);
     for (int v = 0; v < 4; v++) {
         g.saved[v] = 4;
@@ -170,12 +159,11 @@ static void test_memory_of_1f1b(void **state)
 }
 
 /* Two branches 0-1 and 2-3 into 4; sequential columns of the two examples with branches. */
-static void test_branches(void **state)
+TEST(test_branches)
 {
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     c = rig_two_branches(&g, 0);
     c.b = 2;
     close_to(solve(&c, PART_ORDER_INDEX, NULL, NULL), 6);
@@ -198,14 +186,13 @@ static void test_branches(void **state)
 }
 
 /* Fork 0, branches 1-2 and 3-4, join 5: parts of both branches in a stage are best. */
-static void test_fork_and_join(void **state)
+TEST(test_fork_and_join)
 {
     static const uint32_t lens[] = {2, 2};
     static const double tau[][6] = {{1, 4, 2, 1, 1, 1}, {1, 7, 2, 7, 2, 1}};
     static const uint32_t devices[] = {2, 3};
     static const double expected[] = {5, 9};
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct rig_graph g;
         struct rig_case c;
@@ -219,14 +206,13 @@ static void test_fork_and_join(void **state)
     }
 }
 
-static void test_all_reduce(void **state)
+TEST(test_all_reduce)
 {
     static const double tau[] = {12, 12};
     static const uint32_t degrees[] = {1, 2, 4};
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     cost_chain(&g, 2, tau);
     g.weight[1] = 40;
     c = rig_case_of(&g);
@@ -256,13 +242,12 @@ static void random_case(struct rig_graph *g, struct rig_case *c, int round, uint
     *c = rig_draw_case(g, 6, round, state);
 }
 
-static void test_against_every_cut(void **state)
+TEST(test_against_every_cut)
 {
     const uint64_t seed = 2025;
     uint64_t rng = seed;
     uint32_t feasible = 0, infeasible = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 2160; round++) {
         struct rig_graph g;
@@ -285,16 +270,4 @@ static void test_against_every_cut(void **state)
     }
     print_message("%u feasible, %u not\n", feasible, infeasible);
     assert_true(feasible > 1000 && infeasible > 100);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_chains),      cmocka_unit_test(test_transfers),
-        cmocka_unit_test(test_memory_of_1f1b),    cmocka_unit_test(test_branches),
-        cmocka_unit_test(test_fork_and_join),     cmocka_unit_test(test_all_reduce),
-        cmocka_unit_test(test_against_every_cut),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,14 +8,7 @@
 #include "search.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "downsets_rig.h"
 
@@ -52,11 +45,10 @@ static double defined(const struct dapple_step *steps, uint32_t n, uint32_t m)
     return latency + (m - 1) * (steps[q].forward + steps[q].backward) + end;
 }
 
-static void test_definition(void **state)
+TEST(test_definition)
 {
     uint64_t seed = 10;
 
-    (void)state;
     for (int round = 0; round < 2000; round++) {
         struct dapple_step steps[9];
         uint32_t n = mask_between(&seed, 1, 9), m = mask_between(&seed, 1, 20);
@@ -74,7 +66,7 @@ static void test_definition(void **state)
     }
 }
 
-static void test_worked_examples(void **state)
+TEST(test_worked_examples)
 {
     const struct dapple_step one[] = {{1, 2, 0}, {4, 8, 0}, {1, 2, 0}};
     const struct dapple_step two[] = {{2, 4, 0}, {1, 2, 0}, {5, 10, 0}, {2, 4, 0}};
@@ -84,7 +76,6 @@ static void test_worked_examples(void **state)
     const struct dapple_step single[] = {{3, 6, 5}};
     uint32_t pivot;
 
-    (void)state;
     assert_true(dapple_latency(one, 3, 8, &pivot) == 99);
     assert_int_equal(pivot, 1);
     assert_true(dapple_latency(two, 4, 16, &pivot) == 249);
@@ -136,12 +127,11 @@ static double simulate(const struct dapple_step *steps, uint32_t n, uint32_t m)
 }
 
 /* Never above 1F1B, and close to it. */
-static void test_against_simulation(void **state)
+TEST(test_against_simulation)
 {
     uint64_t seed = 8;
     double sum = 0;
 
-    (void)state;
     for (int round = 0; round < 500; round++) {
         struct dapple_step steps[6];
         uint32_t n = mask_between(&seed, 1, 6), m = mask_between(&seed, 1, 16);
@@ -163,14 +153,13 @@ static void test_against_simulation(void **state)
     assert_true(sum / 500 < 1.05);
 }
 
-static void test_placements(void **state)
+TEST(test_placements)
 {
     struct dapple_machines m = dapple_machines_of(12, 4);
     const uint16_t used[] = {3, 0, 1};
     uint16_t after[3];
     uint32_t machine, ranks[12];
 
-    (void)state;
     assert_int_equal(m.n_machines, 3);
     assert_true(dapple_place(&m, used, 4, DAPPLE_FRESH, after, &machine));
     assert_memory_equal(after, ((uint16_t[]){3, 4, 1}), sizeof after);
@@ -334,14 +323,13 @@ static void draw(struct instance *x, int round, uint64_t *seed)
 }
 
 /* F 1, 1, 2, 3, 3, 3, 3, B twice that, on five devices: every way to cut it into at most five. */
-static void test_seven_operators(void **state)
+TEST(test_seven_operators)
 {
     static const double f[] = {1, 1, 2, 3, 3, 3, 3};
     static const uint32_t one[] = {1}, beams[] = {0, DEFAULT_BEAM};
     struct instance x = {.q = {.n = 7, .degrees = one, .n_degrees = 1, .m = 16, .b = 1}};
     double best = INFINITY;
 
-    (void)state;
     for (uint32_t i = 0; i < 7; i++) {
         x.f[0][i + 1] = x.f[0][i] + f[i];
         x.b[0][i + 1] = x.b[0][i] + 2 * f[i];
@@ -373,12 +361,11 @@ static void test_seven_operators(void **state)
     }
 }
 
-static void test_search(void **state)
+TEST(test_search)
 {
     uint64_t seed = 9;
     int answers = 0;
 
-    (void)state;
     for (int round = 0; round < 2000; round++) {
         const uint16_t none[8] = {0};
         struct instance x;
@@ -423,15 +410,4 @@ static void test_search(void **state)
         dapple_answer_finish(&answer);
     }
     assert_true(answers > 1200);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worked_examples),    cmocka_unit_test(test_definition),
-        cmocka_unit_test(test_against_simulation), cmocka_unit_test(test_placements),
-        cmocka_unit_test(test_seven_operators),    cmocka_unit_test(test_search),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,7 @@
  * Downsets: counted and listed, against trying every set of nodes and against products that are
  * known in closed form.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "test.h"
 
 #include "downsets_rig.h"
 
@@ -40,11 +32,10 @@ static void check_family(const struct mask_dag *g, const struct part_downsets *s
     assert_int_equal(mask_of(sets, sets->n_sets - 1), (1u << g->dag.n) - 1);
 }
 
-static void test_all_sets(void **state)
+TEST(test_all_sets)
 {
     uint64_t seed = 7;
 
-    (void)state;
     for (int round = 0; round < 300; round++) {
         struct mask_dag g;
         struct part_downsets sets;
@@ -107,13 +98,12 @@ static uint32_t grown_by_walking(const struct mask_dag *g, bool *found)
     return count + 1; /* and the empty one */
 }
 
-static void test_grown_sets(void **state)
+TEST(test_grown_sets)
 {
     static bool found[1 << 10];
     uint64_t seed = 11;
     int whole = 0;
 
-    (void)state;
     for (int round = 0; round < 300; round++) {
         struct mask_dag g;
         struct part_downsets sets, all;
@@ -183,7 +173,7 @@ static struct part_dag *branches(const uint32_t *lengths, uint32_t k, uint32_t t
     return dag;
 }
 
-static void test_counts_without_listing(void **state)
+TEST(test_counts_without_listing)
 {
     static const struct {
         uint32_t k, lengths[14], tail;
@@ -197,7 +187,6 @@ static void test_counts_without_listing(void **state)
         {14, {200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200}, 1, UINT64_MAX},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct part_dag *dag = branches(cases[i].lengths, cases[i].k, cases[i].tail);
         struct part_downsets sets;
@@ -219,11 +208,10 @@ static void test_counts_without_listing(void **state)
 
 static bool always(const void *context)
 {
-    (void)context;
     return true;
 }
 
-static void test_stops(void **state)
+TEST(test_stops)
 {
     static const struct part_stop stop = {always, NULL};
     const uint32_t lengths[] = {30, 30, 30, 30};
@@ -232,23 +220,10 @@ static void test_stops(void **state)
     uint64_t count;
     bool exact;
 
-    (void)state;
     assert_int_equal(part_downsets_all(dag, 1000000, &stop, &sets, &count, &exact),
                      PST_ERR_CANCELLED);
     assert_int_equal(part_downsets_grown(dag, 1000000, &stop, &sets, &count, &exact),
                      PST_ERR_CANCELLED);
     free((void *)dag->from);
     free(dag);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_sets),
-        cmocka_unit_test(test_grown_sets),
-        cmocka_unit_test(test_counts_without_listing),
-        cmocka_unit_test(test_stops),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,14 +7,7 @@
 #include "partition_rig.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 static struct gp_tree tree_of(const struct rig_graph *g, uint32_t rule, struct part_problem *p)
 {
@@ -59,14 +52,13 @@ static void edges(struct rig_graph *g, uint32_t n, const uint32_t (*list)[2], ui
     }
 }
 
-static void test_known_trees(void **state)
+TEST(test_known_trees)
 {
     static const uint32_t skip[][2] = {{0, 1}, {1, 2}, {2, 3}, {0, 3}, {3, 4}};
     static const uint32_t nested[][2] = {{0, 1}, {1, 2}, {1, 3}, {2, 4},
                                          {3, 4}, {4, 6}, {0, 5}, {5, 6}};
     struct rig_graph g;
 
-    (void)state;
     rig_chain(&g, 1);
     expect_text(&g, "S(0)", true, true);
     rig_chain(&g, 4);
@@ -86,13 +78,12 @@ static void test_known_trees(void **state)
 }
 
 /* Completely joined layers, and edges that others imply: a virtual operator, no loss. */
-static void test_joins(void **state)
+TEST(test_joins)
 {
     static const uint32_t k22[][2] = {{0, 2}, {0, 3}, {1, 2}, {1, 3}};
     static const uint32_t k23[][2] = {{0, 2}, {0, 3}, {0, 4}, {1, 2}, {1, 3}, {1, 4}, {4, 5}};
     struct rig_graph g;
 
-    (void)state;
     edges(&g, 4, k22, 4);
     expect_text(&g, "S(P(S(0) S(1)) * P(S(2) S(3)))", false, true);
     edges(&g, 6, k23, 7);
@@ -127,9 +118,8 @@ static void count_edges(const struct gp_tree *tree, uint32_t at, uint32_t s, uin
     }
 }
 
-static void test_edges_of_trees(void **state)
+TEST(test_edges_of_trees)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t draws = seed;
         uint32_t n = (uint32_t)rig_draw(&draws, 10, 300);
@@ -193,11 +183,10 @@ static bool reduces(const struct rig_graph *g)
     return left == 0;
 }
 
-static void test_success(void **state)
+TEST(test_success)
 {
     uint32_t n_yes = 0;
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 600; seed++) {
         uint64_t draws = seed;
         struct rig_graph g;
@@ -245,12 +234,11 @@ static void walk(const struct gp_tree *tree, uint32_t at, uint32_t n, uint32_t *
     }
 }
 
-static void test_other_graphs(void **state)
+TEST(test_other_graphs)
 {
     static const int kinds[] = {RIG_N, RIG_W, RIG_GRID};
     static const uint32_t rules[] = {GP_SP_FLEXIBLE, GP_SP_STRATA, GP_SP_ESCRIBANO};
 
-    (void)state;
     for (uint64_t seed = 0; seed < 90; seed++) {
         uint64_t draws = seed;
         struct rig_graph g;
@@ -290,14 +278,13 @@ static void test_other_graphs(void **state)
 }
 
 /* 1e5 operators in a row, side by side, and nested to the depth that is followed. */
-static void test_large(void **state)
+TEST(test_large)
 {
     struct rig_graph g;
     struct part_problem p;
     struct gp_tree tree;
     uint32_t lens[50];
 
-    (void)state;
     rig_chain(&g, 100000);
     rig_sort(&g);
     tree = tree_of(&g, GP_SP_REQUIRE, &p);
@@ -324,15 +311,4 @@ static void test_large(void **state)
     gp_tree_finish(&tree);
     part_problem_finish(&p);
     rig_graph_finish(&g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_trees),    cmocka_unit_test(test_joins),
-        cmocka_unit_test(test_edges_of_trees), cmocka_unit_test(test_success),
-        cmocka_unit_test(test_other_graphs),   cmocka_unit_test(test_large),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,12 +5,7 @@
 #include "search.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "graphpipe_family_rig.h"
 
@@ -94,12 +89,11 @@ static void build(struct rig_graph *g, uint32_t n, const uint32_t (*edges)[2], u
 }
 
 /* Two branches 0 -> 1, 2 -> 3, join 4: a graph saves memory, and a larger micro-batch then pays. */
-static void test_two_branches(void **state)
+TEST(test_two_branches)
 {
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     c = rig_two_branches(&g, 0);
     c.b = 2;
     close_to(solve(&c, GP_CONTIGUOUS), 6);
@@ -121,7 +115,7 @@ static void test_two_branches(void **state)
     rig_graph_finish(&g);
 }
 
-static void test_worked_examples(void **state)
+TEST(test_worked_examples)
 {
     static const uint32_t join[][2] = {{0, 2}, {1, 2}};
     static const uint32_t fork[][2] = {{0, 1}, {1, 2}, {0, 3}, {3, 4}, {2, 5}, {4, 5}};
@@ -132,7 +126,6 @@ static void test_worked_examples(void **state)
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     build(&g, 3, join, 2, TAU(6, 4, 2));
     c = rig_case_of(&g);
     c.devices = 2;
@@ -163,13 +156,12 @@ static void test_worked_examples(void **state)
     rig_graph_finish(&g);
 }
 
-static void test_chains(void **state)
+TEST(test_chains)
 {
     static const uint32_t degrees[] = {1, 2};
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     rig_chain(&g, 6);
     with(&g, TAU(3, 3, 3, 3, 3, 3), 6);
     c = rig_case_of(&g);
@@ -248,29 +240,16 @@ static void one_case(uint64_t seed, bool any)
     rig_graph_finish(&g);
 }
 
-static void test_family(void **state)
+TEST(test_family)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 500; seed++) {
         one_case(seed, false);
     }
 }
 
-static void test_family_any(void **state)
+TEST(test_family_any)
 {
-    (void)state;
     for (uint64_t seed = 1001; seed <= 1300; seed++) {
         one_case(seed, true);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_branches), cmocka_unit_test(test_worked_examples),
-        cmocka_unit_test(test_chains),       cmocka_unit_test(test_family),
-        cmocka_unit_test(test_family_any),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,12 +6,7 @@
 #include "levels.h"
 #include "solver.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "graphpipe_family_rig.h"
 #include "graphpipe_rig.h"
@@ -21,11 +16,10 @@ static const uint32_t ks[] = {1, 2};
 
 /* b = 1, 2, 4 with k = 1, 2, 1 along three stages; an eight-stage chain; six stages of CANDLE-Uno
    as a graph, four branches before two stages (Jeon et al., ASPLOS 2025). */
-static void test_in_flight(void **state)
+TEST(test_in_flight)
 {
     uint64_t i = 4;
 
-    (void)state;
     i = gp_in_flight(2, 2, i, 4, 1);
     assert_int_equal(i, 8);
     i = gp_in_flight(1, 1, i, 2, 2);
@@ -39,11 +33,10 @@ static void test_in_flight(void **state)
 }
 
 /* Levels say the same as the closed form. */
-static void test_levels(void **state)
+TEST(test_levels)
 {
     struct gp_levels levels;
 
-    (void)state;
     assert_int_equal(gp_levels_init_general(&levels, sizes, 3, ks, 2, 8), PST_OK);
     for (uint32_t x = 0; x < levels.n; x++) {
         const struct gp_group *gx = &levels.groups[levels.group[x]];
@@ -118,11 +111,10 @@ static double all_plans(const struct rig_case *c, const struct part_problem *p)
     return best;
 }
 
-static void test_every_choice(void **state)
+TEST(test_every_choice)
 {
     uint32_t n_mixed = 0;
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t draws = seed;
         struct gp_options options = rig_options();
@@ -163,15 +155,4 @@ static void test_every_choice(void **state)
         rig_graph_finish(&g);
     }
     assert_true(n_mixed > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_in_flight),
-        cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_every_choice),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,7 @@
  */
 #include "solver.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "chain.h"
 #include "graphpipe_rig.h"
@@ -45,9 +38,8 @@ static struct rig_case draw_case(struct rig_graph *g, uint64_t *state, uint32_t 
 }
 
 /* T does not grow with devices, memory or bandwidth, nor with a smaller batch. */
-static void test_more_is_better(void **state)
+TEST(test_more_is_better)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t draws = seed;
         struct gp_options options = rig_options();
@@ -73,9 +65,8 @@ static void test_more_is_better(void **state)
 }
 
 /* T in another unit of time is the same T. */
-static void test_units(void **state)
+TEST(test_units)
 {
-    (void)state;
     for (uint64_t seed = 101; seed <= 140; seed++) {
         uint64_t draws = seed;
         struct gp_options options = rig_options();
@@ -122,9 +113,8 @@ static void relabel(const struct rig_graph *g, uint64_t *state, struct rig_graph
     rig_sort(ret);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     for (uint64_t seed = 201; seed <= 240; seed++) {
         uint64_t draws = seed;
         struct gp_options options = rig_options();
@@ -162,14 +152,13 @@ static bool same_plan(const struct part_plan *a, const struct part_plan *b)
     return true;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
     struct gp_options one = rig_options(), eight = rig_options();
     struct gp_answer a, b;
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     eight.threads = 8;
     for (uint32_t model = 0; model < 3; model++) {
         if (model == 0) {
@@ -195,9 +184,8 @@ static void test_threads(void **state)
 }
 
 /* Any graph of few operators: the best of all plans. */
-static void test_refined(void **state)
+TEST(test_refined)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         uint64_t draws = seed;
         struct gp_options options = rig_options();
@@ -231,9 +219,8 @@ static void test_refined(void **state)
 
 /* Graphs that are not series-parallel: no worse than a chain of the operators in order; refined no
    worse than that. */
-static void test_other_graphs(void **state)
+TEST(test_other_graphs)
 {
-    (void)state;
     for (uint64_t seed = 301; seed <= 330; seed++) {
         uint64_t draws = seed;
         struct gp_options options = rig_options(), chain = rig_options();
@@ -263,14 +250,13 @@ static void test_other_graphs(void **state)
     }
 }
 
-static void test_corners(void **state)
+TEST(test_corners)
 {
     struct gp_options options = rig_options();
     struct gp_answer answer;
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     rig_chain(&g, 1); /* one operator, more devices than operators */
     g.tau[0] = 5;
     rig_sort(&g);
@@ -303,12 +289,11 @@ static void test_corners(void **state)
 }
 
 /* A long chain is solved as an order, one with a detour of no cost by blocks: the same T. */
-static void test_long_chain(void **state)
+TEST(test_long_chain)
 {
     struct gp_options options = rig_options();
     struct gp_answer answer;
 
-    (void)state;
     for (uint32_t comm = 0; comm < 3; comm++) {
         uint64_t draws = 77;
         struct rig_graph g, h;
@@ -343,7 +328,7 @@ static void test_long_chain(void **state)
 }
 
 /* Two searches at once for one size: with one degree that is no divisor there is no plan. */
-static void test_no_degree(void **state)
+TEST(test_no_degree)
 {
     static const uint32_t three[] = {3};
     static const uint32_t sizes[] = {1, 2, 6};
@@ -352,7 +337,6 @@ static void test_no_degree(void **state)
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     rig_chain(&g, 4);
     for (uint32_t v = 0; v < 4; v++) {
         g.tau[v] = 6;
@@ -372,7 +356,7 @@ static void test_no_degree(void **state)
 }
 
 /* Of a budget that is too small there is still a plan, and a gap that is true. */
-static void test_budget(void **state)
+TEST(test_budget)
 {
     struct gp_options options = rig_options(), small = rig_options();
     struct gp_answer answer;
@@ -380,7 +364,6 @@ static void test_budget(void **state)
     struct rig_case c;
     double t;
 
-    (void)state;
     rig_mmt(&g, 4, 4);
     c = rig_case_of(&g);
     c.devices = 16;
@@ -414,18 +397,16 @@ static uint32_t asked, stop_after;
 
 static bool cancelled(const struct pst_host *host)
 {
-    (void)host;
     return ++asked > stop_after;
 }
 
-static void test_cancel(void **state)
+TEST(test_cancel)
 {
     static const struct pst_host host = {.cancelled = cancelled};
     struct rig_graph g;
     struct rig_case c;
     struct part_problem p;
 
-    (void)state;
     rig_mmt(&g, 4, 8);
     c = rig_case_of(&g);
     c.devices = 32;
@@ -446,18 +427,4 @@ static void test_cancel(void **state)
     p.host = NULL;
     part_problem_finish(&p);
     rig_graph_finish(&g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_more_is_better), cmocka_unit_test(test_units),
-        cmocka_unit_test(test_names),          cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_refined),        cmocka_unit_test(test_other_graphs),
-        cmocka_unit_test(test_long_chain),     cmocka_unit_test(test_corners),
-        cmocka_unit_test(test_no_degree),      cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_cancel),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,7 @@
  */
 #include "solver.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "graphpipe_rig.h"
 
@@ -87,12 +81,11 @@ static double best_of_all(const struct rig_case *c)
     return least;
 }
 
-static void test_optimum(void **state)
+TEST(test_optimum)
 {
     static const uint32_t one[] = {1}, powers[] = {1, 2, 4};
     uint64_t seed = 20251;
 
-    (void)state;
     for (uint32_t round = 0; round < 24; round++, seed++) {
         struct gp_options options = rig_options();
         struct gp_answer answer;
@@ -131,11 +124,10 @@ static void test_optimum(void **state)
 }
 
 /* With a memory limit the optimum is not claimed, and what is found fits (rig_solve judges it). */
-static void test_memory(void **state)
+TEST(test_memory)
 {
     static const uint32_t one[] = {1};
 
-    (void)state;
     for (uint64_t seed = 7; seed < 15; seed++) {
         struct gp_options options = rig_options();
         struct rig_graph g;
@@ -164,7 +156,7 @@ static void test_memory(void **state)
 }
 
 /* Too many sets for the steps: the search goes without. */
-static void test_too_many(void **state)
+TEST(test_too_many)
 {
     const uint32_t lens[] = {9, 9, 9, 9, 9}; /* 10^5 sets and more */
     struct gp_options options = rig_options();
@@ -173,7 +165,6 @@ static void test_too_many(void **state)
     uint64_t draws = 3;
     double T;
 
-    (void)state;
     rig_branches(&g, 5, lens, 1, 1, false);
     rig_costs(&g, RIG_UNIFORM, &draws);
     c = rig_case_of(&g);
@@ -185,15 +176,4 @@ static void test_too_many(void **state)
     options.refine = false;
     assert_true(T <= rig_solve(&c, &options, NULL));
     rig_graph_finish(&g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimum),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_too_many),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

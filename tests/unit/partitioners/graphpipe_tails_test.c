@@ -5,12 +5,7 @@
  */
 #include "solver.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "graphpipe_rig.h"
 
@@ -29,14 +24,13 @@ static void make(struct rig_graph *g)
     rig_sort(g);
 }
 
-static void test_groups(void **state)
+TEST(test_groups)
 {
     struct rig_graph g;
     struct rig_case c;
     struct part_problem p;
     struct gp_tails tails;
 
-    (void)state;
     make(&g);
     c = rig_case_of(&g);
     c.devices = 8; /* a share is 163 / 8 us: a quarter of it holds both operators behind the join */
@@ -55,13 +49,12 @@ static void test_groups(void **state)
 }
 
 /* Two devices per branch: 20 us, but one has to do the tail as well. */
-static void test_plan(void **state)
+TEST(test_plan)
 {
     struct gp_options options = rig_options();
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     make(&g);
     c = rig_case_of(&g);
     c.devices = 8;
@@ -74,7 +67,7 @@ static void test_plan(void **state)
 
 /* A plan that is executed is chosen by its step: with the same T, or one a little larger, two
    stages a branch side by side beat longer paths. */
-static void test_short_path(void **state)
+TEST(test_short_path)
 {
     struct gp_options options = rig_options();
     struct rig_graph g;
@@ -82,7 +75,6 @@ static void test_short_path(void **state)
     struct part_problem p;
     struct gp_answer by_time, by_step;
 
-    (void)state;
     make(&g);
     c = rig_case_of(&g);
     c.devices = 8;
@@ -105,12 +97,11 @@ static void test_short_path(void **state)
 
 /* Rows before forks and between joins and forks, in any graph: plans are legal, T is that of the
    operators themselves. */
-static void test_random(void **state)
+TEST(test_random)
 {
     uint64_t seed = 20260, random = seed;
     struct gp_options options = rig_options();
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < 60; i++) {
         struct rig_graph g;
@@ -155,16 +146,4 @@ static void test_random(void **state)
         part_problem_finish(&p);
         rig_graph_finish(&g);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_plan),
-        cmocka_unit_test(test_short_path),
-        cmocka_unit_test(test_random),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

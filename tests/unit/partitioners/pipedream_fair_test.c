@@ -9,14 +9,7 @@
 #include "sequence.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 /* T in us; the stages are held against the rig. */
 static double solve(const struct rig_case *c, const struct part_problem *p, const uint32_t *order)
@@ -125,12 +118,11 @@ static void draw(struct rig_graph *g, struct rig_case *c, uint32_t n, int round,
     c->memory = round % 4 == 0 ? INFINITY : (double)rig_draw(state, 100, 900);
 }
 
-static void test_one_order(void **state)
+TEST(test_one_order)
 {
     uint64_t seed = 3;
     int answers = 0;
 
-    (void)state;
     for (int round = 0; round < 200; round++) {
         struct rig_graph g;
         struct rig_case c;
@@ -150,11 +142,10 @@ static void test_one_order(void **state)
     assert_true(answers > 100);
 }
 
-static void test_all_sets(void **state)
+TEST(test_all_sets)
 {
     uint64_t seed = 4;
 
-    (void)state;
     for (int round = 0; round < 120; round++) {
         struct rig_graph g;
         struct rig_case c;
@@ -172,14 +163,4 @@ static void test_all_sets(void **state)
         part_problem_finish(&p);
         rig_graph_finish(&g);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_order),
-        cmocka_unit_test(test_all_sets),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,9 @@
  * PipeDream's recurrence against trying every sequence of stages and every number of machines, on
  * one and on two levels.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "downsets_rig.h"
 #include "levels.h"
@@ -214,12 +207,11 @@ static void draw(struct instance *x, uint32_t n, bool chain, uint64_t *seed)
 static const uint32_t degrees_of[4][4] = {{1}, {1, 2, 3, 4}, {1, 2, 4}, {2, 3}};
 static const uint32_t n_degrees_of[4] = {1, 4, 3, 2};
 
-static void test_one_level(void **state)
+TEST(test_one_level)
 {
     uint64_t seed = 1;
     int answers = 0, limited = 0;
 
-    (void)state;
     for (int round = 0; round < 900; round++) {
         struct instance x;
         uint32_t kind = (uint32_t)round % 4, n_stages;
@@ -246,12 +238,11 @@ static void test_one_level(void **state)
     assert_true(answers > 400 && limited > 100);
 }
 
-static void test_two_levels(void **state)
+TEST(test_two_levels)
 {
     uint64_t seed = 2;
     int answers = 0;
 
-    (void)state;
     for (int round = 0; round < 240; round++) {
         struct instance x;
         uint32_t kind = (uint32_t)round % 3, n_stages;
@@ -282,11 +273,10 @@ static void test_two_levels(void **state)
 }
 
 /* Three operators of 6, 6, 12 s, the last with 3 bytes of parameters, one byte per second. */
-static void test_worked_example(void **state)
+TEST(test_worked_example)
 {
     static const double expected[2][4] = {{24, 12, 32.0 / 3, 8.25}, {24, 12, 8, 6}};
 
-    (void)state;
     for (int w = 0; w < 2; w++) {
         for (uint32_t machines = 1; machines <= 4; machines++) {
             struct instance x = {.time = {6, 6, 12}, .weight = {0, 0, w == 0 ? 3 : 0}};
@@ -304,12 +294,11 @@ static void test_worked_example(void **state)
 }
 
 /* More machines than there are stages to make: none, or those that help. */
-static void test_fewer_machines(void **state)
+TEST(test_fewer_machines)
 {
     struct instance x = {.time = {4, 6}, .weight = {0, 0}};
     uint32_t n_stages;
 
-    (void)state;
     mask_chain(&x.g, 2);
     x.q.n_levels = 1;
     x.q.levels[0] = (struct pd_level){3, 0, 0};
@@ -324,11 +313,10 @@ static void test_fewer_machines(void **state)
 
 static bool always(const void *context)
 {
-    (void)context;
     return true;
 }
 
-static void test_stops(void **state)
+TEST(test_stops)
 {
     static const struct part_stop stop = {always, NULL};
     enum { N = 4000 };
@@ -351,7 +339,6 @@ static void test_stops(void **state)
         .stop = &stop,
     };
 
-    (void)state;
     for (uint32_t v = 0; v < N; v++) {
         order[v] = v;
     }
@@ -359,15 +346,4 @@ static void test_stops(void **state)
     q.sets = &sets;
     assert_int_equal(pd_levels_solve(&q, &answer), PST_ERR_CANCELLED);
     part_downsets_finish(&sets);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_level),      cmocka_unit_test(test_two_levels),
-        cmocka_unit_test(test_worked_example), cmocka_unit_test(test_fewer_machines),
-        cmocka_unit_test(test_stops),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

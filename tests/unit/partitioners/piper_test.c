@@ -7,14 +7,7 @@
 #include "search.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "downsets_rig.h"
 
@@ -202,12 +195,11 @@ static void draw(struct instance *x, int round, uint64_t *seed)
     x->q.capacity = round % 6 == 0 ? INFINITY : mask_between(seed, 5, 70);
 }
 
-static void test_search(void **state)
+TEST(test_search)
 {
     uint64_t seed = 5;
     int answers = 0, limited = 0, tensor = 0;
 
-    (void)state;
     for (int round = 0; round < 400; round++) {
         struct instance x;
         struct piper_answer answer;
@@ -231,14 +223,13 @@ static void test_search(void **state)
 
 /* Two operators in a row, each plain (6 us, 4 bytes in flight, 2 in any case) or recomputing (8, 1,
    3), two devices, four micro-batches. */
-static void test_worked_example(void **state)
+TEST(test_worked_example)
 {
     static const uint32_t degrees[] = {1, 2};
     static const struct {
         double memory, expected;
     } cases[] = {{7, 8}, {8, 8}, {9, 8}, {10, 6}, {12, 6}, {3, INFINITY}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct instance x = {
             .first = {0, 2, 4},
@@ -258,11 +249,10 @@ static void test_worked_example(void **state)
 }
 
 /* Random items; every choice is tried. */
-static void test_knapsack(void **state)
+TEST(test_knapsack)
 {
     uint64_t seed = 6;
 
-    (void)state;
     for (int round = 0; round < 500; round++) {
         struct knapsack_option options[24];
         uint32_t n = mask_between(&seed, 0, 7), first[9] = {0}, choice[8], n_options = 0;
@@ -310,7 +300,7 @@ static void test_knapsack(void **state)
 }
 
 /* Sixty items of two options: known, because all swaps are alike but for one of them. */
-static void test_large_knapsack(void **state)
+TEST(test_large_knapsack)
 {
     enum { N = 200 };
     static struct knapsack_option options[2 * N];
@@ -318,7 +308,6 @@ static void test_large_knapsack(void **state)
     double time;
     bool exact;
 
-    (void)state;
     for (uint32_t i = 0; i < N; i++) {
         options[2 * i] = (struct knapsack_option){i == 7 ? 3 : 1, 10};
         options[2 * i + 1] = (struct knapsack_option){2, 4};
@@ -331,16 +320,4 @@ static void test_large_knapsack(void **state)
     assert_int_equal(knapsack_solve(N, first, options, 2000 - 33, &time, NULL, &exact), PST_OK);
     assert_false(exact);
     assert_true(time == 199 + 2 + 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_search),
-        cmocka_unit_test(test_worked_example),
-        cmocka_unit_test(test_knapsack),
-        cmocka_unit_test(test_large_knapsack),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

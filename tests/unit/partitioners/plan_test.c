@@ -8,21 +8,13 @@
 #include "stage_graph.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
-
-static void test_orders(void **state)
+TEST(test_orders)
 {
     const uint64_t seed = 3;
     uint64_t rng = seed;
 
-    (void)state;
     for (int round = 0; round < 50; round++) {
         struct rig_graph g;
         struct rig_case c;
@@ -55,7 +47,7 @@ static void test_orders(void **state)
 }
 
 /* Head 0, branches 1-3-5 and 2-4-6 numbered in turn, join 7. */
-static void test_depth_first(void **state)
+TEST(test_depth_first)
 {
     static const uint32_t edges[][2] = {{0, 1}, {0, 2}, {1, 3}, {2, 4},
                                         {3, 5}, {4, 6}, {5, 7}, {6, 7}};
@@ -65,7 +57,6 @@ static void test_depth_first(void **state)
     struct part_problem p;
     uint32_t order[8];
 
-    (void)state;
     rig_graph_init(&g, 8);
     for (int e = 0; e < 8; e++) {
         rig_edge(&g, edges[e][0], edges[e][1], 0);
@@ -127,7 +118,7 @@ static void expect_in_flight(struct rig_graph *g, const uint32_t *b, const uint3
 }
 
 /* The published counts of GraphPipe's examples (Jeon et al., ASPLOS 2025). */
-static void test_in_flight(void **state)
+TEST(test_in_flight)
 {
     static const uint32_t mixed[] = {1, 2, 4}, fours[] = {4, 4, 4}, k[] = {1, 2, 1};
     static const uint32_t ones[] = {1, 1, 1, 1, 1, 1}, b64[] = {64, 64, 64, 64, 64, 64};
@@ -136,7 +127,6 @@ static void test_in_flight(void **state)
     static const uint64_t candle[] = {192, 192, 192, 192, 128, 64}, three[] = {384, 256, 128};
     struct rig_graph g;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         rig_chain(&g, 3);
         for (int v = 0; v < 3; v++) {
@@ -161,9 +151,8 @@ static void test_in_flight(void **state)
 }
 
 /* With equal stages the step is (M + depth - 1) b T; any F : B. */
-static void test_steps(void **state)
+TEST(test_steps)
 {
-    (void)state;
     for (uint32_t n = 1; n <= 6; n++) {
         for (uint32_t m = 1; m <= 9; m += 4) {
             uint32_t b[6] = {2, 2, 2, 2, 2, 2}, k[6] = {1, 1, 1, 1, 1, 1};
@@ -180,7 +169,7 @@ static void test_steps(void **state)
     }
 }
 
-static void test_cycles_are_not_legal(void **state)
+TEST(test_cycles_are_not_legal)
 {
     static const uint32_t stage_of[] = {0, 1, 1, 0};
     struct rig_graph g;
@@ -189,7 +178,6 @@ static void test_cycles_are_not_legal(void **state)
     struct part_plan plan;
     struct part_value value;
 
-    (void)state;
     rig_graph_init(&g, 4); /* 0 -> 1 and 2 -> 3: both stages convex, and yet a cycle */
     rig_edge(&g, 0, 1, 0);
     rig_edge(&g, 2, 3, 0);
@@ -228,7 +216,7 @@ static pst_status take(struct pst_partition_out *out, const struct pst_stage_dec
     return PST_OK;
 }
 
-static void test_ranks(void **state)
+TEST(test_ranks)
 {
     static const uint32_t lens[] = {2, 2}, all[] = {1, 2, 4};
     static const uint32_t branch_ranks[] = {0, 1, 2, 3, 4, 5};
@@ -240,7 +228,6 @@ static void test_ranks(void **state)
     struct pst_partition_out out = {sizeof out, &taken, take};
     uint32_t stage_of[] = {0, 1, 2, 3, 4, 5};
 
-    (void)state;
     rig_branches(&g, 2, lens, 1, 1, false);
     c = rig_case_of(&g);
     c.devices = 6;
@@ -275,18 +262,4 @@ static void test_ranks(void **state)
     part_plan_finish(&plan);
     part_problem_finish(&p);
     rig_graph_finish(&g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_depth_first),
-        cmocka_unit_test(test_in_flight),
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_cycles_are_not_legal),
-        cmocka_unit_test(test_ranks),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

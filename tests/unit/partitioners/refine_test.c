@@ -6,14 +6,7 @@
 #include "partition_rig.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 static void close_to(double a, double b)
 {
@@ -109,9 +102,8 @@ static const struct example examples[] = {
     {6, {{0, 1}, {0, 2}, {1, 3}, {1, 4}, {2, 4}, {3, 5}, {4, 5}}, 7, 3, {1, 1, 1, 1, 3, 1}, 3},
 };
 
-static void test_examples(void **state)
+TEST(test_examples)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
         const struct example *x = &examples[i];
         struct part_refine_stats stats;
@@ -133,13 +125,12 @@ static void test_examples(void **state)
 }
 
 /* Two branches of two ops and a join: side by side they hold less than in a row. */
-static void test_branches_save_memory(void **state)
+TEST(test_branches_save_memory)
 {
     struct part_refine_stats stats;
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     c = rig_two_branches(&g, 0);
     c.b = 4;
     close_to(solve(&c, &stats), 6);
@@ -161,14 +152,13 @@ static void test_branches_save_memory(void **state)
 }
 
 /* Four branches of five ops: side by side six micro-batches are held, in a row 21. */
-static void test_depths_count(void **state)
+TEST(test_depths_count)
 {
     static const uint32_t lens[] = {5, 5, 5, 5};
     struct part_refine_stats stats;
     struct rig_graph g;
     struct rig_case c;
 
-    (void)state;
     rig_branches(&g, 4, lens, 0, 1, false);
     for (int v = 0; v < 21; v++) {
         g.tau[v] = 6;
@@ -200,13 +190,12 @@ static void random_case(struct rig_graph *g, struct rig_case *c, uint32_t n, int
     *c = rig_draw_case(g, 5, round, state);
 }
 
-static void test_against_every_partition(void **state)
+TEST(test_against_every_partition)
 {
     const uint64_t seed = 77;
     uint64_t rng = seed;
     uint32_t feasible = 0, infeasible = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 576; round++) {
         struct part_refine_stats stats;
@@ -232,14 +221,13 @@ static void test_against_every_partition(void **state)
 
 /* Of graphs too large to look at all: legal, fits, no better than the bound, no worse than the cut
    of any one order. */
-static void test_larger_graphs(void **state)
+TEST(test_larger_graphs)
 {
     const uint64_t seed = 5;
     uint64_t rng = seed;
     double sum = 0;
     uint32_t n_found = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 72; round++) {
         const struct part_refine_limits few = {.orders = 10};
@@ -286,13 +274,12 @@ static void test_larger_graphs(void **state)
 }
 
 /* A bad plan gets better and stays legal, in depths of the stage graph too. */
-static void test_refinement(void **state)
+TEST(test_refinement)
 {
     const uint64_t seed = 31;
     uint64_t rng = seed;
     uint32_t better = 0;
 
-    (void)state;
     for (int round = 0; round < 60; round++) {
         const struct part_refine_limits few = {.orders = 2, .steps = 200000};
         struct part_refine_stats stats;
@@ -325,15 +312,4 @@ static void test_refinement(void **state)
         rig_graph_finish(&g);
     }
     assert_true(better > 30);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),      cmocka_unit_test(test_branches_save_memory),
-        cmocka_unit_test(test_depths_count),  cmocka_unit_test(test_against_every_partition),
-        cmocka_unit_test(test_larger_graphs), cmocka_unit_test(test_refinement),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

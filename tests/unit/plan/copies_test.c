@@ -214,10 +214,9 @@ static struct rig_shape offloading(struct rig *rig)
     return shape;
 }
 
-static void test_any_order(void **state)
+TEST(test_any_order)
 {
     uint32_t n_copies = 0;
-    (void)state;
     for (uint32_t seed = 1; seed <= 60; seed++) {
         struct rig rig;
         rig_open(&rig, models[seed % MODELS][0], models[seed % MODELS][1], 700 + seed);
@@ -237,10 +236,9 @@ static void test_any_order(void **state)
 }
 
 /* The checker finds nothing wrong with any of them. */
-static void test_legal(void **state)
+TEST(test_legal)
 {
     static struct pst_check_report report;
-    (void)state;
     for (uint32_t seed = 1; seed <= 60; seed++) {
         struct pst_error err = {0};
         struct rig rig;
@@ -255,10 +253,9 @@ static void test_legal(void **state)
 }
 
 /* What is written is read: the same bytes again, and a plan that is as legal. */
-static void test_file(void **state)
+TEST(test_file)
 {
     static struct pst_check_report report;
-    (void)state;
     for (uint32_t seed = 1; seed <= 12; seed++) {
         struct pst_error err = {0};
         struct pst_plan *read = NULL, *made;
@@ -342,10 +339,9 @@ static uint64_t offloaded_bytes(const struct rig *rig, uint32_t s)
  * the device, so k - 2 of them are saved, none where k <= 2. Where k = 1 nothing is moved. A peak
  * in the middle of a pass may count what both slots of the other nodes hold: S more at most.
  */
-static void test_peaks(void **state)
+TEST(test_peaks)
 {
     uint32_t n_exact = 0, n_all = 0;
-    (void)state;
     for (uint32_t i = 0; i < 24; i++) {
         uint32_t p = 2 + i % 4, step = 1 + i / 4 % 2, model = i < 8 ? 0 : i < 16 ? 1 : 3;
         uint64_t kept[RIG_MAX];
@@ -381,11 +377,10 @@ static void test_peaks(void **state)
 
 /* k = 4 on the first of four stages: all that a micro-batch leaves is there twice, not four times.
  */
-static void test_all_of_it(void **state)
+TEST(test_all_of_it)
 {
     struct rig rig;
     uint64_t kept, moved;
-    (void)state;
     rig_open(&rig, "gpt", "layers=4 dim=32 heads=2 context=16 vocab=11 dropout=0.1", 1);
     plan_in_turn(&rig, 4, 0);
     kept = rig.programs[0]->peak_bytes;
@@ -395,14 +390,4 @@ static void test_all_of_it(void **state)
     assert_true(moved > 0);
     assert_int_equal(rig.programs[0]->peak_bytes, kept - 2 * moved);
     rig_close(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_order), cmocka_unit_test(test_legal),
-        cmocka_unit_test(test_file),      cmocka_unit_test(test_peaks),
-        cmocka_unit_test(test_all_of_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,11 +46,10 @@ static void draw_plan(struct rig *rig, uint32_t seed)
 }
 
 /* Rendezvous, both queues: no cycle, every buffer the right one. */
-static void test_legal(void **state)
+TEST(test_legal)
 {
     static struct pst_check_report report;
     uint32_t n = 0;
-    (void)state;
     for (uint32_t seed = 5000; seed < 5400; seed++) {
         struct pst_error err = {0};
         struct rig rig;
@@ -70,11 +69,10 @@ static void test_legal(void **state)
     assert_true(n > 300);
 }
 
-static void test_file(void **state)
+TEST(test_file)
 {
     static struct pst_check_report report;
     uint32_t n = 0;
-    (void)state;
     for (uint32_t seed = 5400; seed < 5460; seed++) {
         struct pst_error err = {0};
         struct pst_plan *read = NULL, *made;
@@ -203,11 +201,10 @@ static bool break_plan(struct rig *rig, uint32_t kind)
     return true;
 }
 
-static void test_broken(void **state)
+TEST(test_broken)
 {
     static struct pst_check_report report;
     uint32_t found[BREAKS] = {0};
-    (void)state;
     for (uint32_t seed = 5500; seed < 5500 + 40 * BREAKS; seed++) {
         struct pst_error err = {0};
         uint32_t kind = seed % BREAKS;
@@ -263,14 +260,13 @@ static uint64_t moved_bytes(const struct rig *rig)
 /* Four stages: stage 0 holds four micro-batches, at the begin of the steady state 0, 1, 2 and 3.
    With micro-batches 1, 3, 5, ... away in turn, and the sixth of eight for the end, it holds three
    at most, those that leave or come back counted. */
-static void test_four_become_three(void **state)
+TEST(test_four_become_three)
 {
     static const uint32_t away[] = {1, 3, 5, 6};
     static struct pst_check_report report;
     struct pst_error err = {0};
     struct rig rig;
     uint64_t before;
-    (void)state;
     rig_open(&rig, "mlp", "inputs=32 hidden=32 layers=8 classes=32", 1);
     plan_in_turn(&rig, 4, 8, NULL, 0);
     before = rig.programs[0]->peak_bytes;
@@ -278,14 +274,12 @@ static void test_four_become_three(void **state)
     plan_in_turn(&rig, 4, 8, away, 4);
     assert_true(moved_bytes(&rig) > 0);
     assert_int_equal(rig.programs[0]->peak_bytes, before - moved_bytes(&rig));
-    if (rig_check(&rig, true, &report, &err) != PST_OK) {
-        fail_msg("%s\n%s", err.message, err.details);
-    }
+    assert_ok(rig_check(&rig, true, &report, &err), &err);
     rig_close(&rig);
 }
 
 /* No passes between forward and backward: refused, with the reason. */
-static void test_no_time(void **state)
+TEST(test_no_time)
 {
     struct pst_error err = {0};
     const struct pst_pass order[2][2] = {{{PST_PASS_F, 0, 0}, {PST_PASS_BW, 0, 0}},
@@ -295,7 +289,6 @@ static void test_no_time(void **state)
     const struct pst_plan_guest guest = {0, 1};
     struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 2, .microbatch = 2};
     struct rig rig;
-    (void)state;
     rig_open(&rig, models[0][0], models[0][1], 3);
     rig_cut(&rig, &shape);
     rig.plan->stages[0].guests = &guest;
@@ -305,14 +298,4 @@ static void test_no_time(void **state)
     assert_string_equal(err.kind, "plan.mismatch");
     assert_non_null(strstr(err.message, "no time to be a guest"));
     rig_close(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_legal),   cmocka_unit_test(test_file),
-        cmocka_unit_test(test_broken),  cmocka_unit_test(test_four_become_three),
-        cmocka_unit_test(test_no_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

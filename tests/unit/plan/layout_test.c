@@ -6,14 +6,7 @@
  */
 #include "plan/program_build.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/philox.h"
 
@@ -94,13 +87,12 @@ static uint64_t lay_out(const struct tiles *tiles, uint64_t limit)
     return program.arena_bytes;
 }
 
-static void test_tiles(void **state)
+TEST(test_tiles)
 {
     const uint64_t whole = HEIGHT * PST_VALUE_ALIGN;
     uint32_t without = 0, with = 0, rounds = 400;
     double gaps_without = 0, gaps_with = 0;
 
-    (void)state;
     for (seed = 1; seed <= rounds; seed++) {
         struct tiles tiles = {.n = 0};
         uint64_t plain, tried;
@@ -126,7 +118,7 @@ static void test_tiles(void **state)
 }
 
 /* Five buffers around one that lives across two others; the five units that live at a time do. */
-static void test_known(void **state)
+TEST(test_known)
 {
     static const struct {
         uint32_t bytes, first, last;
@@ -134,7 +126,6 @@ static void test_known(void **state)
     struct pst_value values[5] = {{.kind = PST_V_ACT}};
     struct pst_program program = {.values = values, .n_values = 5, .n_ticks = 4};
 
-    (void)state;
     for (uint32_t i = 0; i < 5; i++) {
         values[i] = (struct pst_value){.kind = PST_V_ACT,
                                        .bytes = (uint64_t)rows[i].bytes * PST_VALUE_ALIGN,
@@ -145,14 +136,4 @@ static void test_known(void **state)
     assert_int_equal(program.peak_bytes, 5 * PST_VALUE_ALIGN);
     assert_int_equal(program.arena_bytes, 5 * PST_VALUE_ALIGN);
     check_apart(&program);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_known),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

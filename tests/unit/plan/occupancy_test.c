@@ -4,15 +4,8 @@
  * a layout of tens of thousands of buffers, which a search through all others would take seconds
  * for.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "base/philox.h"
 #include "plan/occupancy.h"
@@ -88,9 +81,8 @@ static void check_round(uint32_t n_times, uint32_t n)
     free(lives);
 }
 
-static void test_against_a_list(void **state)
+TEST(test_against_a_list)
 {
-    (void)state;
     for (seed = 1; seed <= 60; seed++) {
         draws = 0;
         check_round(1 + draw(70), 1 + draw(120));
@@ -98,7 +90,7 @@ static void test_against_a_list(void **state)
 }
 
 /* As a deep pipeline has them: some kept from forward to backward, most gone after a few ticks. */
-static void test_many_buffers(void **state)
+TEST(test_many_buffers)
 {
     enum { N = 200000, TICKS = 150000 };
     struct pst_program program = {.n_values = N, .n_ticks = TICKS};
@@ -106,7 +98,6 @@ static void test_many_buffers(void **state)
     clock_t start = clock();
     double seconds;
 
-    (void)state;
     program.values = calloc(N, sizeof *program.values);
     for (uint32_t i = 0; i < N; i++) {
         uint32_t first = (uint32_t)((uint64_t)i * (TICKS - 8) / N);
@@ -124,14 +115,4 @@ static void test_many_buffers(void **state)
     if (seconds >= 10) {
         fail_msg("%.1f s", seconds);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_a_list),
-        cmocka_unit_test(test_many_buffers),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

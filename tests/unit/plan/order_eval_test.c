@@ -6,15 +6,7 @@
 #include "planner/solo.h"
 #include "reports/order_bounds.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #include "order_rig.h"
 
@@ -199,12 +191,11 @@ static void check_critical(const struct pst_order_eval *eval)
     assert_int_equal(end, eval->makespan_ns);
 }
 
-static void test_random_orders(void **state)
+TEST(test_random_orders)
 {
     struct rng rng = {4711, 0};
     static struct lists lists;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)rng.seed);
     for (int round = 0; round < 300; round++) {
         struct pst_order_bounds bounds;
@@ -233,13 +224,12 @@ static void test_random_orders(void **state)
 }
 
 /* Neighbours swapped at random: satisfiable or not, both ways must agree. */
-static void test_broken_orders(void **state)
+TEST(test_broken_orders)
 {
     struct rng rng = {815, 0};
     static struct lists lists;
     uint32_t n_stuck = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)rng.seed);
     for (int round = 0; round < 300; round++) {
         struct pst_order_eval eval;
@@ -274,14 +264,13 @@ static void test_broken_orders(void **state)
 }
 
 /* Both devices want the other's pass first. */
-static void test_the_circle_is_told(void **state)
+TEST(test_the_circle_is_told)
 {
     static struct lists lists;
     struct pst_order_eval eval;
     struct pst_error err = {0};
     struct pst_solo solo;
 
-    (void)state;
     memset(&lists, 0, sizeof lists);
     chain(2, 2, 1, 1, 1, 0, false, &solo);
     add(&lists, 0, PST_PASS_F, 0, 0);
@@ -314,14 +303,13 @@ static void test_the_circle_is_told(void **state)
 }
 
 /* Peaks by what B gives back: of 5, W alone needs 2. */
-static void test_peaks(void **state)
+TEST(test_peaks)
 {
     static struct lists lists;
     struct pst_order_eval eval;
     struct pst_error err;
     struct pst_solo solo;
 
-    (void)state;
     memset(&lists, 0, sizeof lists);
     chain(1, 3, 1, 1, 1, 0, false, &solo);
     solo.stages[0].saved_bytes = 5;
@@ -341,16 +329,4 @@ static void test_peaks(void **state)
     assert_int_equal(eval.n_critical, 8);
     pst_order_eval_finish(&eval);
     pst_solo_finish(&solo);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_orders),
-        cmocka_unit_test(test_broken_orders),
-        cmocka_unit_test(test_the_circle_is_told),
-        cmocka_unit_test(test_peaks),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,22 +188,13 @@ static void check_model(const char *id, const char *settings)
     pst_graph_destroy(s.graph);
 }
 
-static void chain(void **state)
+TEST(chain)
 {
-    (void)state;
     check_model("gpt", "layers=2 dim=16 heads=2 context=8 vocab=11 dropout=0.1");
 }
 
-static void branches(void **state)
+TEST(branches)
 {
-    (void)state;
     check_model("mmt", "");
     check_model("resnet", "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(chain), cmocka_unit_test(branches)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,11 +63,10 @@ static char *with(const char *text, const char *old, const char *new)
     return copy;
 }
 
-static void round_trip(void **state)
+TEST(round_trip)
 {
     struct rig rig;
     static struct pst_check_report report;
-    (void)state;
     open_rig(&rig, 7);
     for (uint32_t i = 0; i < 40; i++) {
         struct pst_error err = {0};
@@ -104,12 +103,11 @@ static void round_trip(void **state)
     rig_close(&rig);
 }
 
-static void config_alone(void **state)
+TEST(config_alone)
 {
     struct rig rig;
     struct pst_error err = {0};
     char *config = NULL;
-    (void)state;
     open_rig(&rig, 8);
     make_plan(&rig);
     char *text = pst_plan_to_json(rig.plan, rig.graph);
@@ -135,12 +133,11 @@ static void config_alone(void **state)
     rig_close(&rig);
 }
 
-static void truncation(void **state)
+TEST(truncation)
 {
     struct rig rig;
     struct pst_error err;
     struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 2, .microbatch = 2};
-    (void)state;
     open_rig(&rig, 9);
     rig_plan(&rig, &shape);
     char *text = pst_plan_to_json(rig.plan, rig.graph);
@@ -201,12 +198,11 @@ static const struct damage damages[] = {
     {"\"step_us\":", "\"step_us\":-", "input.syntax", "predicted"},
 };
 
-static void refusals(void **state)
+TEST(refusals)
 {
     struct rig rig;
     struct pst_error err;
     struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 4, .microbatch = 2};
-    (void)state;
     open_rig(&rig, 10);
     rig_plan(&rig, &shape);
     rig.plan->step_ns = 5;
@@ -239,13 +235,12 @@ static void refusals(void **state)
 }
 
 /* Every digit and bracket of a file changed in turn: refused or read, never worse. */
-static void damage_everywhere(void **state)
+TEST(damage_everywhere)
 {
     struct rig rig;
     struct pst_error err;
     static struct pst_check_report report;
     struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 2, .microbatch = 1};
-    (void)state;
     open_rig(&rig, 11);
     rig_plan(&rig, &shape);
     char *text = pst_plan_to_json(rig.plan, rig.graph);
@@ -274,11 +269,10 @@ static void damage_everywhere(void **state)
     rig_close(&rig);
 }
 
-static void limits(void **state)
+TEST(limits)
 {
     struct rig rig;
     struct pst_error err;
-    (void)state;
     open_rig(&rig, 12);
     char deep[80] = "";
     memset(deep, '[', 40);
@@ -308,7 +302,6 @@ static void limits(void **state)
 
 static int open_folder(void **state)
 {
-    (void)state;
     snprintf(folder, sizeof folder, "/tmp/penstock-plan-XXXXXX");
     if (mkdtemp(folder) == NULL) {
         return -1;
@@ -319,17 +312,8 @@ static int open_folder(void **state)
 
 static int close_folder(void **state)
 {
-    (void)state;
     unlink(file);
     return rmdir(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),        cmocka_unit_test(config_alone),
-        cmocka_unit_test(truncation),        cmocka_unit_test(refusals),
-        cmocka_unit_test(damage_everywhere), cmocka_unit_test(limits),
-    };
-    return cmocka_run_group_tests(tests, open_folder, close_folder);
-}
+TEST_GROUP(open_folder, close_folder)

@@ -22,7 +22,6 @@ struct setup {
 /* A size that no other buffer has, so that a wrong look-up shows. */
 static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
 {
-    (void)context;
     return op % 3 == pass ? 64 + 4 * (uint64_t)samples + op : 0;
 }
 
@@ -86,15 +85,13 @@ static void make_plan(struct setup *s, uint32_t p, uint32_t m, uint32_t kind, ui
     }
     s->plan->optimizer_slots = 2;
     assert_int_equal(pst_plan_connect(s->plan, s->graph, &err), PST_OK);
-    if (pst_plan_lower(s->plan, s->graph, &s->cost, (const struct pst_pass *const *)orders,
-                       n_passes, true, &err) != PST_OK) {
-        fail_msg("%s\n%s", err.message, err.details);
-    }
+    assert_ok(pst_plan_lower(s->plan, s->graph, &s->cost, (const struct pst_pass *const *)orders,
+                             n_passes, true, &err),
+              &err);
     for (uint32_t d = 0; d < p; d++) {
-        if (pst_program_create(s->plan, s->graph, &s->cost, d, PST_NONE, &s->programs[d], &err) !=
-            PST_OK) {
-            fail_msg("%s\n%s", err.message, err.details);
-        }
+        assert_ok(
+            pst_program_create(s->plan, s->graph, &s->cost, d, PST_NONE, &s->programs[d], &err),
+            &err);
         free(orders[d]);
     }
     free(nodes);
@@ -279,32 +276,28 @@ static void check_model(const char *id, const char *settings)
     pst_graph_destroy(s.graph);
 }
 
-static void test_mlp(void **state)
+TEST(test_mlp)
 {
-    (void)state;
     check_model("mlp", "inputs=12 hidden=16 layers=6 classes=5");
 }
 
-static void test_gpt(void **state)
+TEST(test_gpt)
 {
-    (void)state;
     check_model("gpt", "layers=3 dim=16 heads=2 context=8 vocab=11 dropout=0.1");
 }
 
-static void test_mmt(void **state)
+TEST(test_mmt)
 {
-    (void)state;
     check_model("mmt", "");
 }
 
-static void test_resnet(void **state)
+TEST(test_resnet)
 {
-    (void)state;
     check_model("resnet", "");
 }
 
 /* A cycle in the order: each of two devices waits for the other. */
-static void test_stuck(void **state)
+TEST(test_stuck)
 {
     struct setup s = {.cluster = {.devices = 2,
                                   .flops = 1e9,
@@ -316,7 +309,6 @@ static void test_stuck(void **state)
     const struct pst_pass *orders[] = {first, second};
     uint32_t n_passes[] = {2, 2}, nodes[64], ranks[] = {0, 1};
 
-    (void)state;
     assert_int_equal(try_model("mlp", "layers=2", PST_F32, &s.graph, &err), PST_OK);
     s.cost = (struct pst_cost_model){.graph = s.graph, .cluster = &s.cluster};
     for (uint32_t v = 0; v < s.graph->n_ops; v++) {
@@ -334,14 +326,4 @@ static void test_stuck(void **state)
     assert_non_null(strstr(err.details, "device 0 waits at its pass 0: BW of stage 0"));
     pst_plan_destroy(s.plan);
     pst_graph_destroy(s.graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mlp),    cmocka_unit_test(test_gpt),   cmocka_unit_test(test_mmt),
-        cmocka_unit_test(test_resnet), cmocka_unit_test(test_stuck),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

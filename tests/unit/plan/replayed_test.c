@@ -3,12 +3,7 @@
  * Which recomputed operators run again. The model: two linear layers with a ReLU, whose backward
  * reads its result; a third without, whose result only the loss reads; the loss.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "plan/plan.h"
 #include "unit/graph/model_support.h"
@@ -28,7 +23,7 @@ static void expect(const struct pst_graph *graph, const uint32_t *nodes, uint32_
     }
 }
 
-static void only_what_is_read(void **state)
+TEST(only_what_is_read)
 {
     static const uint32_t nodes[] = {0, 1, 2, 3};
     static const uint8_t all[] = {AGAIN, AGAIN, AGAIN, AGAIN}, none[] = {KEEP, KEEP, KEEP, KEEP};
@@ -36,7 +31,6 @@ static void only_what_is_read(void **state)
     struct pst_graph *graph =
         make_model("mlp", "inputs=4 hidden=8 layers=2 classes=3 act=relu", PST_F32);
 
-    (void)state;
     assert_int_equal(graph->n_ops, 4);
     expect(graph, nodes, 4, none, (const bool[]){false, false, false, false});
     /* the loss reads its input backward, and what it wrote beside itself */
@@ -46,11 +40,4 @@ static void only_what_is_read(void **state)
     expect(graph, &nodes[2], 1, all, (const bool[]){false});
     expect(graph, nodes, 4, middle, (const bool[]){false, true, false, false});
     pst_graph_destroy(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(only_what_is_read)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

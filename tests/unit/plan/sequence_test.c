@@ -176,12 +176,11 @@ static void check_program(const struct pst_program *program, uint32_t stage,
     }
 }
 
-static void random_lists(void **state)
+TEST(random_lists)
 {
     static struct story story;
     uint32_t n_again = 0;
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         static struct pst_replay replays[RIG_MAX][MOST_NODES];
         struct pst_check_report report;
@@ -261,7 +260,7 @@ static char *with(const char *text, const char *old, const char *new)
     return copy;
 }
 
-static void plan_file(void **state)
+TEST(plan_file)
 {
     static const struct pst_replay list[] = {{2, 0, 2}, {1, 0, 1}};
     struct pst_plan *plan = NULL;
@@ -270,7 +269,6 @@ static void plan_file(void **state)
     char sequence[512], bad[512], *text, *again;
     const char *names[4];
 
-    (void)state;
     open_chain(&rig);
     for (uint32_t i = 0; i < 4; i++) {
         names[i] = rig.graph->ops[i].name;
@@ -330,7 +328,7 @@ static void expect_violation(struct rig *rig, const char *rule, const char *text
     assert_non_null(strstr(report.violations[0].text, text));
 }
 
-static void rules(void **state)
+TEST(rules)
 {
     static const struct pst_replay list[] = {{2, 0, 2}, {1, 0, 1}}, late[] = {{1, 1, 1}};
     static const struct pst_replay behind[] = {{1, 0, 2}}, ascends[] = {{0, 0, 0}, {2, 0, 0}};
@@ -339,7 +337,6 @@ static void rules(void **state)
     struct rig rig;
     uint8_t *actions;
 
-    (void)state;
     open_chain(&rig);
     actions = (uint8_t *)rig.plan->stages[0].actions;
     set_list(&rig, list, 2);
@@ -360,15 +357,4 @@ static void rules(void **state)
     actions[1] = PST_ACTION_RECOMPUTE; /* the backward of 2 reads it, which comes first */
     expect_violation(&rig, "PASS8", "read before a replay makes it");
     rig_close(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_lists),
-        cmocka_unit_test(plan_file),
-        cmocka_unit_test(rules),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,25 +5,19 @@
  */
 #include "planner/eval.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 #include "planner/memory_events.h"
 
 #define MOST 13 /* nodes */
 
-static void test_ledger_agrees_on_random_plans(void **state)
+TEST(test_ledger_agrees_on_random_plans)
 {
     const uint64_t seed = 20240607;
     uint64_t counter = 0;
     uint32_t legal = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 20000; round++) {
         struct stage s;
@@ -57,13 +51,12 @@ static void test_ledger_agrees_on_random_plans(void **state)
 }
 
 /* The curve that is shown has the peak as its highest point, and the sums add up to it. */
-static void test_events_have_the_peak(void **state)
+TEST(test_events_have_the_peak)
 {
     const uint64_t seed = 20260711;
     uint64_t counter = 0;
     uint32_t legal = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 5000; round++) {
         struct stage s;
@@ -102,14 +95,4 @@ static void test_events_have_the_peak(void **state)
         pst_arena_finish(&arena);
     }
     assert_true(legal > 1000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ledger_agrees_on_random_plans),
-        cmocka_unit_test(test_events_have_the_peak),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,12 +5,7 @@
  */
 #include "planner/eval.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -36,11 +31,10 @@ static uint64_t optimum(const struct stage *s, uint64_t cap)
     return enumerate(&limited, "KRS").extra;
 }
 
-static void test_one_micro_batch(void **state)
+TEST(test_one_micro_batch)
 {
     struct stage s;
 
-    (void)state;
     stage_init(&s, 1, 0, 1);
     for (int v = 0; v < 4; v++) {
         add_link(&s, 1, 2, 2);
@@ -56,7 +50,7 @@ static void test_one_micro_batch(void **state)
     assert_true(optimum(&s, 6) == UINT64_MAX);
 }
 
-static void test_three_in_flight(void **state)
+TEST(test_three_in_flight)
 {
     static const struct {
         const char *plan;
@@ -65,7 +59,6 @@ static void test_three_in_flight(void **state)
                 {"KRKR", 17, 2}, {"KRRR", 15, 3}, {"RRKR", 13, 3}, {"RRRR", 11, 4}};
     struct stage s;
 
-    (void)state;
     stage_init(&s, 3, 0, 1);
     for (int v = 0; v < 4; v++) {
         add_link(&s, 1, 2, 2);
@@ -87,12 +80,11 @@ static void uneven(struct stage *s, uint32_t k)
     add_link(s, 4, 8, 2);
 }
 
-static void test_uneven_nodes(void **state)
+TEST(test_uneven_nodes)
 {
     static const uint64_t caps[][2] = {{54, 0}, {50, 1}, {38, 1}, {36, 2}, {32, 2}, {30, 6}};
     struct stage s;
 
-    (void)state;
     uneven(&s, 2);
     assert_int_equal(value_of(&s, NULL).period_ns, 36);
     expect(&s, "KKKK", 54, 0);
@@ -106,12 +98,11 @@ static void test_uneven_nodes(void **state)
     assert_true(value_of(&s, actions).peak_bytes <= 48);
 }
 
-static void test_offloading(void **state)
+TEST(test_offloading)
 {
     struct stage s;
     struct optimum best;
 
-    (void)state;
     uneven(&s, 4);
     s.view.link_bytes_per_s = 1000000000; /* one byte per tick */
     expect(&s, "KKKK", 98, 0);
@@ -143,13 +134,12 @@ static void test_offloading(void **state)
     expect(&s, "SS", 4 + 3 * 1 + 4 + 1 + 4, 2);
 }
 
-static void test_skip_connection(void **state)
+TEST(test_skip_connection)
 {
     struct stage s;
     uint8_t actions[4];
     struct pst_stage_value value;
 
-    (void)state;
     stage_init(&s, 2, 0, 1);
     add_node(&s, 2, 4, 3, 0, 0, 0);
     add_node(&s, 1, 2, 3, 0, 0, 1);
@@ -167,11 +157,10 @@ static void test_skip_connection(void **state)
     assert_non_null(value.rule);
 }
 
-static void test_workspace(void **state)
+TEST(test_workspace)
 {
     struct stage s;
 
-    (void)state;
     stage_init(&s, 1, 0, 2);
     add_node(&s, 1, 2, 4, 0, 4, 0);
     add_node(&s, 2, 4, 4, 0, 4, 1);
@@ -180,12 +169,11 @@ static void test_workspace(void **state)
     expect(&s, "RKK", 14, 1);
 }
 
-static void test_rules_of_single_nodes(void **state)
+TEST(test_rules_of_single_nodes)
 {
     struct stage s;
     uint8_t actions[2] = {PST_ACTION_RECOMPUTE, PST_ACTION_KEEP};
 
-    (void)state;
     stage_init(&s, 2, 0, 0);
     add_link(&s, 1, 1, 1);
     add_link(&s, 1, 1, 1);
@@ -210,11 +198,10 @@ static void test_rules_of_single_nodes(void **state)
     assert_int_equal(value_of(&s, actions).node, 1);
 }
 
-static void test_absurd_stages(void **state)
+TEST(test_absurd_stages)
 {
     struct stage s;
 
-    (void)state;
     stage_init(&s, 0, 5, 3);
     assert_int_equal(value_of(&s, NULL).peak_bytes, 8); /* no nodes, nothing in flight */
     stage_init(&s, UINT32_MAX, 0, UINT64_MAX / 2);
@@ -222,16 +209,4 @@ static void test_absurd_stages(void **state)
     add_link(&s, 0, 0, UINT64_MAX);
     assert_true(value_of(&s, NULL).peak_bytes == UINT64_MAX);
     assert_true(value_of(&s, NULL).period_ns == UINT64_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_micro_batch),       cmocka_unit_test(test_three_in_flight),
-        cmocka_unit_test(test_uneven_nodes),          cmocka_unit_test(test_offloading),
-        cmocka_unit_test(test_skip_connection),       cmocka_unit_test(test_workspace),
-        cmocka_unit_test(test_rules_of_single_nodes), cmocka_unit_test(test_absurd_stages),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,10 +63,9 @@ static struct pst_instr *find(struct rig *rig, enum pst_part part, uint8_t op, u
 
 /* What a part leaves or takes is missed where it is not there, though the part itself is in order.
  */
-static void lists(void **state)
+TEST(lists)
 {
     uint32_t n_heads = 0;
-    (void)state;
     for (uint32_t seed = 1; seed <= 12; seed++) {
         struct pst_instr *copy, kept;
         struct rig rig;
@@ -97,10 +96,9 @@ static void lists(void **state)
 }
 
 /* OFFLOAD has no place at the head of a part, FETCH none at that of fill. */
-static void heads(void **state)
+TEST(heads)
 {
     static const uint8_t ops[] = {PST_I_OFFLOAD, PST_I_FETCH};
-    (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         enum pst_part part = i == 0 ? PST_BODY : PST_FILL;
         struct pst_instr *list, kept;
@@ -171,10 +169,9 @@ static uint32_t other_turn(const struct pst_program *program, uint32_t v)
     return PST_NONE;
 }
 
-static void programs(void **state)
+TEST(programs)
 {
     uint32_t n_waits = 0, n_turns = 0;
-    (void)state;
     for (uint32_t seed = 1; seed <= 12; seed++) {
         struct rig rig;
         open_plan(&rig, seed, seed % 2 == 0);
@@ -208,11 +205,4 @@ static void programs(void **state)
     }
     print_message("%u open waits that nothing stands in for, %u turns\n", n_waits, n_turns);
     assert_true(n_waits > 0 && n_turns > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lists), cmocka_unit_test(heads),
-                                       cmocka_unit_test(programs)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

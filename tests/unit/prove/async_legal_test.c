@@ -54,9 +54,7 @@ static void expect_same_file(struct rig *rig)
     struct pst_error err = {0};
     struct pst_plan *read = NULL;
     char *text = pst_plan_to_json(rig->plan, rig->graph), *again;
-    if (pst_plan_parse("test.json", text, strlen(text), rig->graph, &read, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_plan_parse("test.json", text, strlen(text), rig->graph, &read, &err), &err);
     again = pst_plan_to_json(read, rig->graph);
     assert_string_equal(text, again);
     pst_plan_destroy(read);
@@ -123,11 +121,10 @@ static uint32_t every_shape(const char *model, const char *settings, bool offloa
 }
 
 /* One to three ranks a stage, of which neighbours have different numbers. */
-static void replicas(void **state)
+TEST(replicas)
 {
     struct rig rig;
     uint32_t n_refused = 0;
-    (void)state;
     for (uint32_t i = 0; i < 180; i++) {
         struct async_shape shape = {.p = 1 + i % 5,
                                     .m = 1 + i / 5 % 6,
@@ -149,38 +146,33 @@ static void replicas(void **state)
     assert_true(n_refused < 20);
 }
 
-static void chain(void **state)
+TEST(chain)
 {
-    (void)state;
     assert_int_equal(every_shape(models[0][0], models[0][1], false), 0);
 }
 
-static void tied(void **state)
+TEST(tied)
 {
-    (void)state;
     assert_true(every_shape(models[1][0], models[1][1], false) < 10);
 }
 
-static void offloaded(void **state)
+TEST(offloaded)
 {
-    (void)state;
     assert_int_equal(every_shape(models[0][0], models[0][1], true), 0);
     assert_true(every_shape(models[1][0], models[1][1], true) < 10);
 }
 
-static void branches(void **state)
+TEST(branches)
 {
-    (void)state;
     assert_true(every_shape(models[2][0], models[2][1], false) < 40);
 }
 
 /* Synchronous plans without a norm: STEP follows the sums of its own stage. */
-static void no_barrier(void **state)
+TEST(no_barrier)
 {
     static struct pst_check_report report;
     struct rig rig;
     uint32_t early = 0;
-    (void)state;
     for (uint32_t i = 0; i < 200; i++) {
         rig_open(&rig, models[i % 3][0], models[i % 3][1], i);
         struct rig_shape shape = rig_draw_shape(&rig);
@@ -204,12 +196,4 @@ static void no_barrier(void **state)
         rig_close(&rig);
     }
     assert_true(early > 20);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(chain),    cmocka_unit_test(replicas),
-                                       cmocka_unit_test(tied),     cmocka_unit_test(offloaded),
-                                       cmocka_unit_test(branches), cmocka_unit_test(no_barrier)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,27 +54,23 @@ static void check_model(const char *model, const char *settings, uint32_t dtype,
     rig_close(&rig);
 }
 
-static void mlp(void **state)
+TEST(mlp)
 {
-    (void)state;
     check_model("mlp", "inputs=4 hidden=4 layers=6 classes=3", PST_F32, 30);
 }
 
-static void half(void **state)
+TEST(half)
 {
-    (void)state;
     check_model("mlp", "inputs=4 hidden=4 layers=6 classes=3", PST_BF16, 15);
 }
 
-static void gpt(void **state)
+TEST(gpt)
 {
-    (void)state;
     check_model("gpt", "layers=1 dim=4 heads=1 context=2 vocab=5", PST_F32, 20);
 }
 
-static void every_mutation(void **state)
+TEST(every_mutation)
 {
-    (void)state;
     me_print(turn_mutations, N_TURN_MUTATIONS, turn_counts);
     for (size_t k = 0; k < N_MEMORY_MUTATIONS; k++) {
         print_message("  %-18s %5u caught\n", memory_mutations[k].name, memory_counts[k][0]);
@@ -82,11 +78,4 @@ static void every_mutation(void **state)
     for (size_t k = 0; k < N_BUFFER_MUTATIONS; k++) {
         print_message("  %-18s %5u caught\n", buffer_mutations[k].name, buffer_counts[k][0]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(mlp), cmocka_unit_test(half),
-                                       cmocka_unit_test(gpt), cmocka_unit_test(every_mutation)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,33 +36,29 @@ static void check_model(const char *model, const char *settings, uint32_t n_plan
     rig_close(&rig);
 }
 
-static void mlp(void **state)
+TEST(mlp)
 {
-    (void)state;
     check_model("mlp", "inputs=4 hidden=4 layers=6 classes=3", 100);
 }
 
-static void gpt(void **state)
+TEST(gpt)
 {
-    (void)state;
     check_model("gpt", "layers=2 dim=8 heads=2 context=4 vocab=7 dropout=0.1", 60);
 }
 
-static void every_mutation(void **state)
+TEST(every_mutation)
 {
-    (void)state;
     mu_print(list_mutations, N_LISTS, list_counts);
     me_print(program_mutations, N_PROGRAMS, program_counts);
 }
 
 /* Copies are for training. */
-static void other_mode(void **state)
+TEST(other_mode)
 {
     static struct pst_check_report report;
     struct pst_error err = {0};
     struct rig_shape shape = {.devices = 1, .chunks = 1, .batch = 4, .microbatch = 1};
     struct rig rig;
-    (void)state;
     rig_open(&rig, "mlp", "inputs=4 hidden=4 layers=6 classes=3", 5);
     shape.offload = true;
     rig_plan(&rig, &shape);
@@ -70,15 +66,4 @@ static void other_mode(void **state)
     assert_int_equal(rig_check(&rig, false, &report, &err), PST_ERR_BUG);
     assert_true(me_says(&report, "a copy in a plan for evaluation"));
     rig_close(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mlp),
-        cmocka_unit_test(gpt),
-        cmocka_unit_test(every_mutation),
-        cmocka_unit_test(other_mode),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

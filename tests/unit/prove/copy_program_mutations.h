@@ -126,13 +126,11 @@ static inline const char *other_bytes(struct scene *scene)
 
 static inline bool is_host(const struct scene *scene, const struct pst_value *value)
 {
-    (void)scene;
     return value->kind == PST_V_HOST;
 }
 
 static inline bool is_fetched(const struct scene *scene, const struct pst_value *value)
 {
-    (void)scene;
     return value->kind == PST_V_FETCHED;
 }
 

@@ -38,7 +38,7 @@ static void draw_parts(struct tiny *tiny, struct parts *parts)
 }
 
 /* The verdict on parts is that on four batches written out. */
-static void verdicts_agree_on_parts(void **state)
+TEST(verdicts_agree_on_parts)
 {
     static struct tiny tiny;
     static struct parts parts;
@@ -47,7 +47,6 @@ static void verdicts_agree_on_parts(void **state)
     struct pst_error err = {0};
     uint32_t n_plans = tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS) / 4, n_live = 0,
              n_judged = 0;
-    (void)state;
     rig_open(&tiny.rig, "gpt", "layers=1 dim=4 heads=1 context=2 vocab=3",
              tiny_setting("PENSTOCK_SEED", 4711));
     for (uint32_t i = 0; i < n_plans; i++) {
@@ -87,10 +86,4 @@ static void verdicts_agree_on_parts(void **state)
                 n_live < n_judged - n_plans / 20);
     xp_close(&x);
     rig_close(&tiny.rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(verdicts_agree_on_parts)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

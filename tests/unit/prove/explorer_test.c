@@ -53,7 +53,7 @@ static void check_simulator(struct tiny *tiny, uint32_t index, bool live)
     }
 }
 
-static void verdicts_agree(void **state)
+TEST(verdicts_agree)
 {
     struct tiny tiny;
     struct explorer x = {0};
@@ -61,7 +61,6 @@ static void verdicts_agree(void **state)
     uint32_t n_plans = tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS), n_live = 0;
     uint32_t longest = tiny_setting("PENSTOCK_EXPLORER_LENGTH", 6);
     uint64_t states = 0;
-    (void)state;
     assert_true(longest >= 3 && longest <= XP_INSTRS);
     rig_open(&tiny.rig, "gpt", "layers=1 dim=4 heads=1 context=2 vocab=3",
              tiny_setting("PENSTOCK_SEED", 4711));
@@ -98,10 +97,4 @@ static void verdicts_agree(void **state)
     assert_true(n_live > n_plans / 10 && n_live < n_plans - n_plans / 10);
     xp_close(&x);
     rig_close(&tiny.rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(verdicts_agree)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

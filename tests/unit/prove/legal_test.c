@@ -52,27 +52,23 @@ static void check_model(const char *model, const char *settings, uint32_t n_plan
     rig_close(&rig);
 }
 
-static void mlp(void **state)
+TEST(mlp)
 {
-    (void)state;
     check_model("mlp", "inputs=12 hidden=16 layers=6 classes=5", 100);
 }
 
-static void gpt(void **state)
+TEST(gpt)
 {
-    (void)state;
     check_model("gpt", "layers=3 dim=16 heads=2 context=8 vocab=11 dropout=0.1", 60);
 }
 
-static void mmt(void **state)
+TEST(mmt)
 {
-    (void)state;
     check_model("mmt", "", 20);
 }
 
-static void resnet(void **state)
+TEST(resnet)
 {
-    (void)state;
     check_model("resnet", "", 10);
 }
 
@@ -80,7 +76,7 @@ static void resnet(void **state)
  * Two stages on one device, the first recomputes its last result, which the W of the second still
  * reads after the B of the first.
  */
-static void late_weights(void **state)
+TEST(late_weights)
 {
     struct rig rig;
     struct pst_error err = {0};
@@ -92,7 +88,6 @@ static void late_weights(void **state)
     };
     const struct pst_pass *orders[] = {order};
     const uint32_t n_passes = sizeof order / sizeof order[0];
-    (void)state;
     rig_open(&rig, "mmt", "", 1);
     uint32_t n = rig.graph->n_ops, cut = find_op(rig.graph, "join");
     uint32_t *nodes = calloc(n, sizeof *nodes);
@@ -111,13 +106,4 @@ static void late_weights(void **state)
     expect_legal(&rig, "late weights", 0);
     free(nodes);
     rig_close(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mlp),    cmocka_unit_test(gpt),          cmocka_unit_test(mmt),
-        cmocka_unit_test(resnet), cmocka_unit_test(late_weights),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,25 +44,21 @@ static inline uint32_t me_draw_value(struct scene *scene,
 
 static inline bool me_is_any(const struct scene *scene, const struct pst_value *value)
 {
-    (void)scene;
     return value->bytes > 0;
 }
 
 static inline bool me_is_lasting(const struct scene *scene, const struct pst_value *value)
 {
-    (void)scene;
     return !value->is_static && value->first < value->last;
 }
 
 static inline bool me_is_static(const struct scene *scene, const struct pst_value *value)
 {
-    (void)scene;
     return value->is_static;
 }
 
 static inline bool me_is_plain(const struct scene *scene, const struct pst_value *value)
 {
-    (void)scene;
     return value->kind != PST_V_WORKSPACE;
 }
 

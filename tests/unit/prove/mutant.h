@@ -148,7 +148,6 @@ static inline bool mu_draw(struct mutant *m, bool (*fits)(const struct pst_instr
 
 static inline bool mu_is_any(const struct pst_instr *instr)
 {
-    (void)instr;
     return true;
 }
 

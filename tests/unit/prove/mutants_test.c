@@ -34,38 +34,23 @@ static void check_model(const char *model, const char *settings, uint32_t n_plan
     rig_close(&rig);
 }
 
-static void mlp(void **state)
+TEST(mlp)
 {
-    (void)state;
     check_model("mlp", "inputs=4 hidden=4 layers=6 classes=3", 400);
 }
 
-static void gpt(void **state)
+TEST(gpt)
 {
-    (void)state;
     check_model("gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 300);
 }
 
-static void mmt(void **state)
+TEST(mmt)
 {
-    (void)state;
     check_model("mmt", "", 40);
 }
 
-static void every_mutation(void **state)
+TEST(every_mutation)
 {
-    (void)state;
     mu_print(list_mutations, N_LIST_MUTATIONS, list_counts);
     mu_print(plan_mutations, N_PLAN_MUTATIONS, plan_counts);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mlp),
-        cmocka_unit_test(gpt),
-        cmocka_unit_test(mmt),
-        cmocka_unit_test(every_mutation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

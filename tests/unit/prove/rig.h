@@ -46,7 +46,6 @@ static inline uint32_t rig_draw(struct rig *rig, uint32_t n)
 
 static inline uint64_t rig_workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
 {
-    (void)context;
     return op % 3 == pass ? 64 + 4 * (uint64_t)samples + op : 0;
 }
 

@@ -52,11 +52,10 @@ static bool text_has(const char *rule, const char *text)
 }
 
 /* The steady state of 1F1B with sends that block: both neighbours send, neither receives. */
-static void both_send_first(void **state)
+TEST(both_send_first)
 {
     struct rig rig;
     const uint32_t zero = 0;
-    (void)state;
     open_pair(&rig);
     const struct pst_instr a[] = {
         move(PST_I_SEND, PST_PAYLOAD_ACT, 2, 2, 1),
@@ -96,11 +95,10 @@ static void both_send_first(void **state)
     rig_close(&rig);
 }
 
-static void never_sent(void **state)
+TEST(never_sent)
 {
     struct rig rig;
     const uint32_t zero = 0;
-    (void)state;
     open_pair(&rig);
     const struct pst_instr b[] = {move(PST_I_RECV, PST_PAYLOAD_ACT, 0, 2, 0),
                                   after(pass(PST_I_F, 1, 0), &zero)};
@@ -120,12 +118,11 @@ static void never_sent(void **state)
 }
 
 /* Two ranks meet for a tie and for a reduction in different order: neither ends. */
-static void reductions_cross(void **state)
+TEST(reductions_cross)
 {
     struct rig rig;
     struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 4, .microbatch = 2};
     const uint32_t both[] = {0, 1};
-    (void)state;
     rig_open(&rig, "gpt", "layers=1 dim=4 heads=1 context=2 vocab=3", 3);
     rig_cut(&rig, &shape);
     rig.plan->stages[0].ranks = both;
@@ -147,12 +144,11 @@ static void reductions_cross(void **state)
 }
 
 /* R: at most one, of a stage that recomputes, between F and B. */
-static void placed_recompute(void **state)
+TEST(placed_recompute)
 {
     struct rig rig;
     struct rig_shape shape = {.devices = 1, .chunks = 1, .batch = 2, .microbatch = 2};
     const uint32_t norm = 5;
-    (void)state;
     rig_open(&rig, "mlp", "inputs=4 hidden=4 layers=2 classes=3", 3);
     rig_cut(&rig, &shape);
     struct pst_instr list[] = {
@@ -183,12 +179,11 @@ static void placed_recompute(void **state)
  * One stage on two ranks feeds one on a third: 4 samples, micro-batches of 2 (one sample a replica)
  * and of 4. Every sample crosses on its own.
  */
-static void replicas_regroup(void **state)
+TEST(replicas_regroup)
 {
     struct rig rig;
     const uint32_t both[] = {0, 1}, last = 2;
     uint32_t nodes[4] = {0, 1, 2, 3};
-    (void)state;
     rig_open(&rig, "mlp", "inputs=4 hidden=4 layers=2 classes=3", 3);
     assert_int_equal(pst_plan_create(rig.graph, 4, 3, &rig.plan, &err), PST_OK);
     assert_int_equal(pst_plan_add_stage(rig.plan, nodes, 2, both, 2, 2, 1, &err), PST_OK);
@@ -232,9 +227,7 @@ static void replicas_regroup(void **state)
     };
     memcpy(third, list, sizeof list);
     set_list(&rig, 2, third, sizeof list / sizeof list[0]);
-    if (rig_check(&rig, false, &report, &err) != PST_OK) {
-        fail_msg("%s\n%s", err.message, err.details);
-    }
+    assert_ok(rig_check(&rig, false, &report, &err), &err);
     third[3].first_sample = 2; /* that sample is the other replica's */
     rig_check(&rig, false, &report, &err);
     assert_true(text_has("COMM1", "expected device 2 to receive from device 0"));
@@ -254,11 +247,10 @@ static void replicas_regroup(void **state)
 }
 
 /* A hundred are kept, all are counted. */
-static void many_violations(void **state)
+TEST(many_violations)
 {
     struct rig rig;
     struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 64, .microbatch = 1};
-    (void)state;
     rig_open(&rig, "mlp", "inputs=4 hidden=4 layers=2 classes=3", 3);
     rig_cut(&rig, &shape);
     struct pst_instr *list = calloc(400, sizeof *list);
@@ -273,14 +265,4 @@ static void many_violations(void **state)
     assert_true(strlen(err.details) > 1000);
     free(list);
     rig_close(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_send_first),  cmocka_unit_test(never_sent),
-        cmocka_unit_test(reductions_cross), cmocka_unit_test(placed_recompute),
-        cmocka_unit_test(replicas_regroup), cmocka_unit_test(many_violations),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,7 +87,6 @@ static inline uint32_t me_other_turn(struct scene *scene, uint32_t v)
 
 static inline bool me_takes_turns(const struct scene *scene, const struct pst_value *value)
 {
-    (void)scene;
     return value->period > 1;
 }
 

@@ -6,19 +6,12 @@
 #include "planner/solo.h"
 #include "reports/order_bounds.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
+#include "test.h"
 
 #include "unit/plan/order_rig.h"
 
 /* Optima of exhaustive searches over all orders (absolute makespan, no latency). */
-static void test_bounds_of_proven_optima(void **state)
+TEST(test_bounds_of_proven_optima)
 {
     static const struct {
         bool vshape;
@@ -45,7 +38,6 @@ static void test_bounds_of_proven_optima(void **state)
         {true, 3, 4, 4, 1, 2, 1, 41, false},  {true, 3, 4, 6, 1, 2, 1, 36, false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct pst_order_bounds bounds;
         struct pst_solo solo;
@@ -110,13 +102,12 @@ static void extend(struct search *search, uint32_t device, uint32_t f, uint32_t 
     }
 }
 
-static void test_bounds_of_all_orders(void **state)
+TEST(test_bounds_of_all_orders)
 {
     static struct search search;
     struct rng rng = {99, 0};
     uint32_t n_reached = 0;
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)rng.seed);
     for (int round = 0; round < 60; round++) {
         uint32_t p = 1 + draw(&rng, 3), m = p == 3 ? 2 : 1 + draw(&rng, 3);
@@ -147,14 +138,4 @@ static void test_bounds_of_all_orders(void **state)
     print_message("%u orders of the last instance; %u of 60 bounds are reached\n", search.n_orders,
                   n_reached);
     assert_true(n_reached >= 20); /* bounds of 0 would be bounds as well */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bounds_of_proven_optima),
-        cmocka_unit_test(test_bounds_of_all_orders),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "reports/progress.h"
 
-static void test_units(void **state)
+TEST(test_units)
 {
     char text[32];
 
-    (void)state;
     assert_string_equal(pst_format_eta(text, 0), "0s");
     assert_string_equal(pst_format_eta(text, 59), "59s");
     assert_string_equal(pst_format_eta(text, 250), "4m10s");
@@ -26,14 +18,13 @@ static void test_units(void **state)
 }
 
 /* Away from a terminal: whole lines at every fourth step and at the end, no control characters. */
-static void test_lines(void **state)
+TEST(test_lines)
 {
     struct pst_progress progress;
     char *text = NULL;
     size_t size = 0, lines = 0;
     FILE *out = open_memstream(&text, &size);
 
-    (void)state;
     assert_non_null(out);
     pst_progress_init(&progress, out, 10, 4);
     assert_false(progress.terminal);
@@ -58,14 +49,13 @@ static void test_lines(void **state)
 }
 
 /* On a terminal: one line that is drawn over, at most ten times a second. */
-static void test_terminal(void **state)
+TEST(test_terminal)
 {
     struct pst_progress progress;
     char *text = NULL;
     size_t size = 0, drawn = 0;
     FILE *out = open_memstream(&text, &size);
 
-    (void)state;
     assert_non_null(out);
     pst_progress_init(&progress, out, 1000, 1);
     progress.terminal = true;
@@ -86,14 +76,13 @@ static void test_terminal(void **state)
 }
 
 /* A narrow terminal gets as much as stands in one row. */
-static void test_narrow(void **state)
+TEST(test_narrow)
 {
     struct pst_progress progress;
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
-    (void)state;
     assert_non_null(out);
     pst_progress_init(&progress, out, 10, 1);
     progress.terminal = true;
@@ -105,14 +94,13 @@ static void test_narrow(void **state)
 }
 
 /* What the first step takes more than the others says nothing about the rest of the run. */
-static void test_first_step(void **state)
+TEST(test_first_step)
 {
     struct pst_progress progress;
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
-    (void)state;
     assert_non_null(out);
     pst_progress_init(&progress, out, 12, 2);
     pst_progress_step(&progress, 1, 1.0, 60000000000u, 1, 1, 1);
@@ -120,15 +108,4 @@ static void test_first_step(void **state)
     fclose(out);
     assert_non_null(strstr(text, "eta 10s"));
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_units),      cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_terminal),   cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_first_step),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "reports/table.h"
 
@@ -24,11 +18,10 @@ static void expect_print(const struct pst_table *table, const char *expected)
 
 /* Widths follow characters, not bytes; the last column has no blanks behind it, nor have titles; a
    short row is completed. */
-static void test_layout(void **state)
+TEST(test_layout)
 {
     struct pst_table table;
 
-    (void)state;
     pst_table_init(&table);
     pst_table_column(&table, "name", false);
     pst_table_column(&table, "n", true);
@@ -44,24 +37,13 @@ static void test_layout(void **state)
     pst_table_finish(&table);
 }
 
-static void test_empty(void **state)
+TEST(test_empty)
 {
     struct pst_table table;
 
-    (void)state;
     pst_table_init(&table);
     pst_table_column(&table, "a", false);
     pst_table_column(&table, "b", false);
     expect_print(&table, "> a  b\n");
     pst_table_finish(&table);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_empty),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -388,10 +388,8 @@ static void compare(struct stage *s, uint64_t *ret_period, uint64_t *ret_formula
     make_list(s, &list);
     s->rig.plan->devices[0].body = list.instrs;
     s->rig.plan->devices[0].n_instrs = list.n;
-    if (pst_sim_run(s->rig.plan, s->rig.graph, &s->rig.cost, start, end, &makespan, &err) !=
-        PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_sim_run(s->rig.plan, s->rig.graph, &s->rig.cost, start, end, &makespan, &err),
+              &err);
     for (uint32_t j = 0; j < MICROS; j++) {
         assert_int_equal(end_of[list.backward[j]], model.end[j]);
     }
@@ -403,12 +401,11 @@ static void compare(struct stage *s, uint64_t *ret_period, uint64_t *ret_formula
         (model.end[MICROS - AHEAD - 2] - model.end[MICROS / 2]) / (MICROS - AHEAD - 2 - MICROS / 2);
 }
 
-static void as_the_model(void **state)
+TEST(as_the_model)
 {
     static const uint64_t loads[] = {20, 40, 60, 90, 130};
     static struct stage s;
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         open_stage(&s, seed, seed % 2 == 0);
         for (uint32_t i = 0; i < 10; i++) {
@@ -426,11 +423,4 @@ static void as_the_model(void **state)
         }
         close_stage(&s);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_model)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

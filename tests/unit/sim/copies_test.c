@@ -34,9 +34,7 @@ static void run(struct rig *rig, struct times *t)
     uint64_t *start[] = {NULL, t->start}, *end[] = {NULL, t->end}, makespan;
     struct pst_error err = {0};
     memset(t, 0, sizeof *t);
-    if (pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &makespan, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &makespan, &err), &err);
 }
 
 #define EXPECT(instr, from, to)                                                                    \
@@ -46,12 +44,11 @@ static void run(struct rig *rig, struct times *t)
     } while (0)
 
 /* A copy that stands behind no pass is posted where it stands; the list goes on at once. */
-static void queues(void **state)
+TEST(queues)
 {
     struct rig rig;
     struct times t;
     const uint32_t two = 2, last = 1;
-    (void)state;
     open_stage(&rig);
     const struct pst_instr out = copy(PST_I_OFFLOAD, 0, 1), in = copy(PST_I_FETCH, 0, 1);
     const struct pst_instr list[] = {out, in, pass(PST_I_F, 0, 0),
@@ -86,12 +83,11 @@ static void queues(void **state)
 }
 
 /* F0, out, F1, out, back, BW0. */
-static void inside_passes(void **state)
+TEST(inside_passes)
 {
     const uint32_t zero = 0, one = 1, two = 2, four = 4;
     struct rig rig;
     struct times t;
-    (void)state;
     open_stage(&rig);
     const struct pst_instr list[] = {
         pass(PST_I_F, 1, 0),
@@ -120,12 +116,11 @@ static void inside_passes(void **state)
 
 /* Operator 2 leaves 12 bytes a sample, that B3 reads first; W2 is its own last call, so its place
    for the next micro-batch is free at the third of five calls, that of operator 1 at the end. */
-static void places_one_by_one(void **state)
+TEST(places_one_by_one)
 {
     const uint32_t zero = 0, three = 3, five_two[] = {2, 5}, five_one[] = {1, 5};
     struct rig rig;
     struct times t;
-    (void)state;
     open_stage(&rig);
     ((uint8_t *)rig.plan->stages[1].actions)[1] = PST_ACTION_OFFLOAD;
     const struct pst_instr list[] = {
@@ -165,14 +160,13 @@ static void places_one_by_one(void **state)
 }
 
 /* Stalls are no work: a rank is busy with its 11 kernels. */
-static void usage(void **state)
+TEST(usage)
 {
     const uint32_t zero = 0, one = 1, two = 2, four = 4;
     struct pst_timeline *timeline;
     struct pst_sim_result result;
     struct pst_error err = {0};
     struct rig rig;
-    (void)state;
     open_stage(&rig);
     rig.cluster.link_directions = 2;
     const struct pst_instr list[] = {
@@ -206,13 +200,12 @@ static void usage(void **state)
 }
 
 /* A list that waits for a copy which stands behind it is told, not followed out of the list. */
-static void refusals(void **state)
+TEST(refusals)
 {
     const uint32_t one = 1, far = 99;
     uint64_t makespan;
     struct pst_error err = {0};
     struct rig rig;
-    (void)state;
     open_stage(&rig);
     const struct pst_instr early[] = {after(pass(PST_I_F, 1, 0), &one, 1),
                                       copy(PST_I_OFFLOAD, 0, 1)};
@@ -226,12 +219,4 @@ static void refusals(void **state)
         assert_string_equal(err.kind, "plan.illegal");
     }
     rig_close(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(queues), cmocka_unit_test(inside_passes),
-                                       cmocka_unit_test(places_one_by_one), cmocka_unit_test(usage),
-                                       cmocka_unit_test(refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,9 +20,7 @@ static void run(struct rig *rig, struct times *t)
         start[d] = t->start[d];
         end[d] = t->end[d];
     }
-    if (pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &makespan, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &makespan, &err), &err);
 }
 
 #define EXPECT(rank, instr, from, to)                                                              \
@@ -54,11 +52,10 @@ static void open_nodes(struct rig *rig)
 }
 
 /* Both ranks of node 0 send to node 1. */
-static void the_way_out(void **state)
+TEST(the_way_out)
 {
     struct rig rig;
     struct times t;
-    (void)state;
     open_nodes(&rig);
     const struct pst_instr f = pass(PST_I_F, 0, 0), f1 = pass(PST_I_F, 0, 1);
     const struct pst_instr at_once[] = {send_to(2)}, later[] = {f, send_to(3)};
@@ -95,11 +92,10 @@ static void the_way_out(void **state)
 }
 
 /* Ranks 0 of node 0 and 2 of node 1 send to node 2; rank 4 sends back; rank 0 to its neighbour. */
-static void the_way_in(void **state)
+TEST(the_way_in)
 {
     struct rig rig;
     struct times t;
-    (void)state;
     open_nodes(&rig);
     const struct pst_instr a[] = {send_to(4), send_to(1), recv_from(4)}, b[] = {recv_from(0)};
     const struct pst_instr c[] = {send_to(5)};
@@ -119,11 +115,10 @@ static void the_way_in(void **state)
 }
 
 /* What waits for a way stays at the head of its queue; the next of that queue starts behind it. */
-static void heads_stay(void **state)
+TEST(heads_stay)
 {
     struct rig rig;
     struct times t;
-    (void)state;
     open_nodes(&rig);
     const struct pst_instr b[] = {send_to(2), send_to(0)};
     const struct pst_instr from0[] = {recv_from(0)}, from1[] = {recv_from(1)};
@@ -140,11 +135,10 @@ static void heads_stay(void **state)
 }
 
 /* A ring over more ranks than a node has goes over the links of nodes. */
-static void norm_between_nodes(void **state)
+TEST(norm_between_nodes)
 {
     struct rig rig;
     struct times t;
-    (void)state;
     open_nodes(&rig);
     const struct pst_instr norm[] = {{.op = PST_I_NORM}};
     for (uint32_t d = 0; d < RANKS; d++) {
@@ -157,13 +151,12 @@ static void norm_between_nodes(void **state)
 }
 
 /* Replicas in one node, and in two. Stage 0 has 1250 parameters: 5000 bytes. */
-static void sums_over_replicas(void **state)
+TEST(sums_over_replicas)
 {
     static const uint32_t near[] = {3, 2}, far[] = {1, 2};
     const struct pst_instr reduce[] = {{.op = PST_I_REDUCE}};
     struct rig rig;
     struct times t;
-    (void)state;
     open_nodes(&rig);
     rig.plan->stages[0].n_ranks = 2;
     rig.plan->stages[0].ranks = near;
@@ -179,14 +172,4 @@ static void sums_over_replicas(void **state)
     EXPECT(1, 0, 0, 2 * 3000 + 5000);
     EXPECT(2, 0, 0, 2 * 3000 + 5000);
     rig_close(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_way_out),        cmocka_unit_test(the_way_in),
-        cmocka_unit_test(heads_stay),         cmocka_unit_test(norm_between_nodes),
-        cmocka_unit_test(sums_over_replicas),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,12 +79,11 @@ static void hold_against(const struct rig *rig, const struct pst_timeline *timel
     assert_int_equal(row->n_spans, n_steps * program->n_instrs);
 }
 
-static void random_plans(void **state)
+TEST(random_plans)
 {
     struct rig rig;
     const struct pst_cluster no_time = {.devices = RIG_MAX};
     struct pst_error err = {0};
-    (void)state;
     rig_open(&rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 99);
     print_message("seed 99\n");
     for (uint32_t i = 0; i < 40; i++) {
@@ -160,11 +159,10 @@ static uint64_t most_of_batches(const struct pst_program *program, uint32_t n_ba
     return most;
 }
 
-static void asynchronous_plans(void **state)
+TEST(asynchronous_plans)
 {
     struct rig rig;
     uint32_t n_phased = 0;
-    (void)state;
     rig_open(&rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 5);
     for (uint32_t i = 0; i < 24; i++) {
         struct async_shape shape = {
@@ -193,11 +191,4 @@ static void asynchronous_plans(void **state)
     }
     assert_true(n_phased > 0);
     rig_close(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_plans),
-                                       cmocka_unit_test(asynchronous_plans)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

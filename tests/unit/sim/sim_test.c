@@ -27,12 +27,11 @@ static pst_status run(struct rig *rig, struct timeline *t, struct pst_error *err
     } while (0)
 
 /* A transfer of 2 samples takes 2 + 2 us. */
-static void two_stages(void **state)
+TEST(two_stages)
 {
     struct rig rig;
     struct timeline t;
     struct pst_error err = {0};
-    (void)state;
     open_two_stages(&rig, 2);
 
     const uint32_t w[] = {0, 1, 2, 3};
@@ -106,13 +105,12 @@ static void two_stages(void **state)
  * is data (no B); the loss has B alone. Recomputed: the first two operators, so B and BW replay 2
  * us.
  */
-static void replays_and_updates(void **state)
+TEST(replays_and_updates)
 {
     struct rig rig;
     struct timeline t;
     struct pst_error err = {0};
     const uint32_t rank = 0, nodes[] = {0, 1, 2, 3}, norm = 4;
-    (void)state;
     open_hand(&rig, "inputs=4 hidden=8 layers=2 classes=3 act=relu");
     assert_int_equal(pst_plan_create(rig.graph, 2, 1, &rig.plan, &err), PST_OK);
     assert_int_equal(pst_plan_add_stage(rig.plan, nodes, 4, &rank, 1, 1, 1, &err), PST_OK);
@@ -162,12 +160,11 @@ static void replays_and_updates(void **state)
 }
 
 /* 1000 bytes at 4 bytes/ns; without a measurement 6 passes over them at 1 byte/ns and a launch. */
-static void updates_take_what_was_measured(void **state)
+TEST(updates_take_what_was_measured)
 {
     struct pst_cluster cluster = {.memory_bandwidth = 1000000000, .launch_overhead = 1000};
     struct pst_costed profile = {.update_bytes_per_s = 4e9};
     struct pst_cost_model cost = {.cluster = &cluster};
-    (void)state;
     assert_int_equal(pst_sim_update_ns(&cost, 1000, 2), 7000);
     cost.profile = &profile;
     assert_int_equal(pst_sim_update_ns(&cost, 1000, 2), 250);
@@ -180,11 +177,10 @@ static void updates_take_what_was_measured(void **state)
 
 /* The table of the head is that of the tokens, 11 x 8 values: on one rank it is there once, and the
    lower stage updates it; on two ranks both do. One byte takes 1 ns, six passes over it. */
-static void tied_parameters_are_updated_once(void **state)
+TEST(tied_parameters_are_updated_once)
 {
     const struct pst_instr low[] = {{.op = PST_I_STEP}}, high[] = {{.op = PST_I_STEP, .stage = 1}};
     uint64_t ns[2][2];
-    (void)state;
     for (uint32_t apart = 0; apart < 2; apart++) {
         struct rig rig;
         struct timeline t;
@@ -224,13 +220,12 @@ static void tied_parameters_are_updated_once(void **state)
 
 /* Three ranks come to NORM at 1, 2 and 3 us: it starts with the last, and 56 bytes ring around them
    (a sum for each of the 6 parameters, and the loss). */
-static void norm_is_a_meeting(void **state)
+TEST(norm_is_a_meeting)
 {
     struct rig rig;
     struct timeline t;
     struct pst_error err = {0};
     const uint32_t ranks[] = {0, 1, 2}, nodes[] = {0, 1, 2, 3}, zero = 0, one = 1;
-    (void)state;
     open_hand(&rig, "inputs=4 hidden=8 layers=2 classes=3");
     assert_int_equal(pst_plan_create(rig.graph, 2, 3, &rig.plan, &err), PST_OK);
     for (uint32_t s = 0; s < 3; s++) {
@@ -259,11 +254,10 @@ static void norm_is_a_meeting(void **state)
 }
 
 /* Legal plans end; no device is busier than the makespan; the same input gives the same times. */
-static void random_plans(void **state)
+TEST(random_plans)
 {
     struct rig rig;
     struct pst_error err = {0};
-    (void)state;
     rig_open(&rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 77);
     for (uint32_t i = 0; i < 60; i++) {
         struct rig_shape shape = rig_draw_shape(&rig);
@@ -297,17 +291,4 @@ static void random_plans(void **state)
         rig_drop_plan(&rig);
     }
     rig_close(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_stages),
-        cmocka_unit_test(replays_and_updates),
-        cmocka_unit_test(updates_take_what_was_measured),
-        cmocka_unit_test(tied_parameters_are_updated_once),
-        cmocka_unit_test(norm_is_a_meeting),
-        cmocka_unit_test(random_plans),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,10 +33,9 @@ static uint32_t make_1f1b(struct rig *rig, uint32_t m)
             orders[d][n_passes[d]++] = (struct pst_pass){PST_PASS_BW, d, b};
         }
     }
-    if (pst_plan_lower(rig->plan, rig->graph, &rig->cost, (const struct pst_pass *const *)orders,
-                       n_passes, true, &err) != PST_OK) {
-        fail_msg("%s\n%s", err.message, err.details);
-    }
+    assert_ok(pst_plan_lower(rig->plan, rig->graph, &rig->cost,
+                             (const struct pst_pass *const *)orders, n_passes, true, &err),
+              &err);
     for (uint32_t d = 0; d < DEVICES; d++) {
         total += rig->plan->devices[d].n_instrs;
         free(orders[d]);
@@ -61,9 +60,7 @@ static void measure(struct rig *rig, uint64_t *ret_check, uint64_t *ret_sim)
     *ret_check = *ret_sim = UINT64_MAX;
     for (uint32_t i = 0; i < 5; i++) {
         uint64_t start = now_ns();
-        if (rig_check(rig, false, &report, &err) != PST_OK) {
-            fail_msg("%s\n%s", err.message, err.details);
-        }
+        assert_ok(rig_check(rig, false, &report, &err), &err);
         uint64_t middle = now_ns();
         assert_int_equal(
             pst_sim_run(rig->plan, rig->graph, &rig->cost, NULL, NULL, &makespan, &err), PST_OK);
@@ -73,11 +70,10 @@ static void measure(struct rig *rig, uint64_t *ret_check, uint64_t *ret_sim)
     }
 }
 
-static void linear(void **state)
+TEST(linear)
 {
     struct rig rig;
     uint64_t check_short, sim_short, check_long, sim_long;
-    (void)state;
     rig_open(&rig, "mlp", "inputs=4 hidden=4 layers=20 classes=3", 5);
     uint32_t n_short = make_1f1b(&rig, 300);
     measure(&rig, &check_short, &sim_short);
@@ -93,10 +89,4 @@ static void linear(void **state)
     assert_true(check_long < 10 * check_short);
     assert_true(sim_long < 10 * sim_short);
     rig_close(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(linear)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,9 +10,7 @@ static struct pst_sim_result simulate(struct rig *rig, uint32_t n)
 {
     struct pst_sim_result result = {0};
     struct pst_error err = {0};
-    if (pst_sim_steps(rig->plan, rig->graph, &rig->cost, n, &result, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_sim_steps(rig->plan, rig->graph, &rig->cost, n, &result, &err), &err);
     return result;
 }
 
@@ -32,10 +30,9 @@ static const struct pst_instr second_list[] = {
     {.op = PST_I_F, .stage = 1, .n_waits = 1, .waits = &zero},
 };
 
-static void without_a_barrier(void **state)
+TEST(without_a_barrier)
 {
     struct rig rig;
-    (void)state;
     open_two_stages(&rig, 2);
     set_list(&rig, 0, first_list, 2);
     set_list(&rig, 1, second_list, 2);
@@ -54,10 +51,9 @@ static void without_a_barrier(void **state)
 /* NORM at 8 of both (2 steps of 2 us and 56 bytes: 4056 ns) ends at 12056. An update of rank 1
    after it is hidden: rank 0 does not wait for that, and rank 1 gets its input later than it ends.
  */
-static void with_a_barrier(void **state)
+TEST(with_a_barrier)
 {
     struct rig rig;
-    (void)state;
     open_two_stages(&rig, 2);
     const uint32_t two = 2;
     const struct pst_instr norm = {.op = PST_I_NORM};
@@ -81,13 +77,12 @@ static void with_a_barrier(void **state)
     rig_close(&rig);
 }
 
-static void the_timeline(void **state)
+TEST(the_timeline)
 {
     struct rig rig;
     struct pst_timeline *timeline = NULL;
     struct pst_sim_result result;
     struct pst_error err = {0};
-    (void)state;
     open_two_stages(&rig, 2);
     set_list(&rig, 0, first_list, 2);
     set_list(&rig, 1, second_list, 2);
@@ -134,24 +129,12 @@ static void the_timeline(void **state)
 }
 
 /* Nothing to do is no time. */
-static void empty_lists(void **state)
+TEST(empty_lists)
 {
     struct rig rig;
-    (void)state;
     open_two_stages(&rig, 2);
     struct pst_sim_result result = simulate(&rig, 3);
     assert_int_equal(result.total_ns, 0);
     assert_int_equal(result.period_ns, 0);
     rig_close(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_barrier),
-        cmocka_unit_test(with_a_barrier),
-        cmocka_unit_test(the_timeline),
-        cmocka_unit_test(empty_lists),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,7 @@
  */
 #include "sim/timeline.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 static struct pst_span span_at(uint32_t rank, uint8_t op, uint64_t start, uint64_t end)
 {
@@ -33,7 +27,7 @@ static struct pst_timeline *create(uint32_t n_ranks)
     return timeline;
 }
 
-static void lanes(void **state)
+TEST(lanes)
 {
     static const uint8_t expected[PST_I_COUNT] = {
         [PST_I_F] = 0,     [PST_I_B] = 0,      [PST_I_W] = 0,    [PST_I_BW] = 0,
@@ -42,7 +36,6 @@ static void lanes(void **state)
         [PST_I_STEP] = 6,
     };
 
-    (void)state;
     for (uint8_t op = PST_I_F; op < PST_I_COUNT; op++) {
         assert_int_equal(pst_lane_of(op), expected[op]);
     }
@@ -50,11 +43,10 @@ static void lanes(void **state)
     assert_int_equal(pst_lane_of(200), PST_LANE_HOST);
 }
 
-static void empty(void **state)
+TEST(empty)
 {
     struct pst_timeline *timeline = create(3);
 
-    (void)state;
     pst_timeline_finish_build(timeline);
     assert_int_equal(timeline->n_spans, 0);
     assert_int_equal(timeline->end_ns, 0);
@@ -69,14 +61,13 @@ static void empty(void **state)
 
 /* The same spans in 20 orders: one result, in order of rank, row, start; every rank finds its own.
  */
-static void sorted(void **state)
+TEST(sorted)
 {
     enum { N = 600 };
     struct pst_timeline *reference = NULL;
     struct pst_span spans[N];
     unsigned seed = 20240607;
 
-    (void)state;
     for (uint32_t i = 0; i < N; i++) {
         static const uint8_t ops[] = {PST_I_F, PST_I_BW, PST_I_SEND, PST_I_RECV, PST_I_STEP};
         uint64_t start = 1000 + (i * 37u) % 500u;
@@ -130,11 +121,10 @@ static void sorted(void **state)
     pst_timeline_destroy(reference);
 }
 
-static void memory(void **state)
+TEST(memory)
 {
     struct pst_timeline *timeline = create(2);
 
-    (void)state;
     for (uint64_t i = 0; i < 1000; i++) {
         uint64_t bytes[PST_MEM_KINDS] = {[PST_MEM_PARAMS] = 100, [PST_MEM_ACTIVATIONS] = i % 97};
 
@@ -155,28 +145,14 @@ static void memory(void **state)
 }
 
 /* A value that was replaced is no peak. */
-static void replaced_point_is_no_peak(void **state)
+TEST(replaced_point_is_no_peak)
 {
     const uint64_t high[PST_MEM_KINDS] = {500}, low[PST_MEM_KINDS] = {5};
     struct pst_timeline *timeline = create(1);
 
-    (void)state;
     assert_int_equal(pst_timeline_memory(timeline, 0, 10, high), PST_OK);
     assert_int_equal(pst_timeline_memory(timeline, 0, 10, low), PST_OK);
     pst_timeline_finish_build(timeline);
     assert_int_equal(timeline->ranks[0].peak_bytes, 5);
     pst_timeline_destroy(timeline);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lanes),
-        cmocka_unit_test(empty),
-        cmocka_unit_test(sorted),
-        cmocka_unit_test(memory),
-        cmocka_unit_test(replaced_point_is_no_peak),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "graph/builder.h"
 #include "train/data.h"
@@ -46,7 +38,6 @@ static char folder[] = "/tmp/penstock-data-XXXXXX";
 
 static int make_folder(void **state)
 {
-    (void)state;
     return mkdtemp(folder) == NULL ? -1 : 0;
 }
 
@@ -54,7 +45,6 @@ static int remove_folder(void **state)
 {
     char command[128];
 
-    (void)state;
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command);
 }
@@ -100,7 +90,7 @@ static struct pst_job text_job(const char *train, const char *valid, double frac
 
 /* An epoch over 101 bytes: 12 windows would fit, one is given up for the offset. Each is a stretch
    of the text, targets follow by one, no two overlap in more than a border. */
-static void test_windows(void **state)
+TEST(test_windows)
 {
     struct pst_graph *graph = make_gpt();
     struct pst_job job = text_job(write_ramp("ramp", 101), "", 0.0);
@@ -109,7 +99,6 @@ static void test_windows(void **state)
     int32_t x[CONTEXT], targets[CONTEXT];
     int first_offset = -1, offsets_differ = 0;
 
-    (void)state;
     assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
     assert_int_equal(pst_data_samples(data, PST_SPLIT_TRAIN), 11);
     assert_int_equal(pst_data_samples(data, PST_SPLIT_VALID), 0);
@@ -138,7 +127,7 @@ static void test_windows(void **state)
 }
 
 /* One call for many samples reads what many calls for one do. */
-static void test_function_of_index(void **state)
+TEST(test_function_of_index)
 {
     struct pst_graph *graph = make_gpt();
     struct pst_job job = text_job(write_ramp("ramp2", 200), "", 0.0);
@@ -146,7 +135,6 @@ static void test_function_of_index(void **state)
     struct pst_error err = {0};
     int32_t x[40][CONTEXT], targets[40][CONTEXT], one_x[CONTEXT], one_targets[CONTEXT];
 
-    (void)state;
     assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
     pst_data_read(data, PST_SPLIT_TRAIN, 5, 40, (void *[]){x, &targets[0][0]});
     for (uint64_t i = 40; i-- > 0;) {
@@ -160,7 +148,7 @@ static void test_function_of_index(void **state)
 
 /* A fifth of 200 bytes: 40 held out, five windows less one byte: (40 - 1) / 8 = 4. Training never
    sees them. */
-static void test_held_out(void **state)
+TEST(test_held_out)
 {
     struct pst_graph *graph = make_gpt();
     struct pst_job job = text_job(write_ramp("ramp3", 200), "", 0.2);
@@ -168,7 +156,6 @@ static void test_held_out(void **state)
     struct pst_error err = {0};
     int32_t x[CONTEXT], targets[CONTEXT];
 
-    (void)state;
     assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
     assert_int_equal(pst_data_samples(data, PST_SPLIT_VALID), 4);
     for (uint64_t i = 0; i < 4; i++) {
@@ -185,7 +172,7 @@ static void test_held_out(void **state)
 
 /* Files in sorted order whatever the list says; a link to a file and a second mention add nothing;
    a glob that matches nothing is passed over beside one that does. */
-static void test_files(void **state)
+TEST(test_files)
 {
     struct pst_graph *graph = make_gpt();
     char patterns[512], link_path[64];
@@ -194,7 +181,6 @@ static void test_files(void **state)
     struct pst_error err = {0};
     int32_t x[CONTEXT], targets[CONTEXT];
 
-    (void)state;
     write_text("m-b", "bbbbbbbbbb");
     write_text("m-a", "aaaaaaaaaa");
     write_text("m-empty", "");
@@ -228,11 +214,10 @@ static void expect_failure(struct pst_job job, const char *kind, const char *wor
     pst_graph_destroy(graph);
 }
 
-static void test_errors(void **state)
+TEST(test_errors)
 {
     char pattern[64];
 
-    (void)state;
     expect_failure(text_job("/nonexistent/a.txt", "", 0), "input.path", "/nonexistent/a.txt");
     expect_failure(text_job("/nonexistent/*", "", 0), "input.path", "/nonexistent/*");
     expect_failure(text_job("", "", 0), "config.value", "data.train");
@@ -249,7 +234,7 @@ static void test_errors(void **state)
 }
 
 /* Labels cover the classes; two samples of a class are more alike than two of different classes. */
-static void test_synthetic_features(void **state)
+TEST(test_synthetic_features)
 {
     struct pst_graph *graph = make_graph("resnet", "image = 8\nclasses = 4\nwidth = 8\nstages = 1\n"
                                                    "blocks = 1\n");
@@ -262,7 +247,6 @@ static void test_synthetic_features(void **state)
     double same = 0, other = 0;
     int n_same = 0, n_other = 0, counts[4] = {0};
 
-    (void)state;
     memset(&job, 0, sizeof job);
     job.data.kind = 1;
     job.data.seed = 11;
@@ -301,7 +285,7 @@ static void test_synthetic_features(void **state)
 }
 
 /* Tokens in range, and most follow from the one before by one rule. */
-static void test_synthetic_tokens(void **state)
+TEST(test_synthetic_tokens)
 {
     struct pst_graph *graph = make_gpt();
     struct pst_job job;
@@ -310,7 +294,6 @@ static void test_synthetic_tokens(void **state)
     int32_t x[100][CONTEXT], targets[100][CONTEXT];
     int followed = 0;
 
-    (void)state;
     memset(&job, 0, sizeof job);
     job.data.kind = 1;
     assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
@@ -331,14 +314,4 @@ static void test_synthetic_tokens(void **state)
     pst_graph_destroy(graph);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows),          cmocka_unit_test(test_function_of_index),
-        cmocka_unit_test(test_held_out),         cmocka_unit_test(test_files),
-        cmocka_unit_test(test_errors),           cmocka_unit_test(test_synthetic_features),
-        cmocka_unit_test(test_synthetic_tokens),
-    };
-
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_GROUP(make_folder, remove_folder)

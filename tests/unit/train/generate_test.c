@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "train/generate.h"
 
 /* Logits ln 1, ln 2, ln 5: probabilities 1/8, 2/8, 5/8. */
-static void test_draw(void **state)
+TEST(test_draw)
 {
     const float logits[3] = {0.0f, logf(2.0f), logf(5.0f)};
 
-    (void)state;
     assert_int_equal(pst_draw_class(logits, 3, 1.0, 0.0), 0);
     assert_int_equal(pst_draw_class(logits, 3, 1.0, 0.124), 0);
     assert_int_equal(pst_draw_class(logits, 3, 1.0, 0.126), 1);
@@ -24,11 +18,10 @@ static void test_draw(void **state)
 }
 
 /* At half the temperature probabilities are squared: 1/30, 4/30, 25/30. At 0 the best is taken. */
-static void test_temperature(void **state)
+TEST(test_temperature)
 {
     const float logits[3] = {0.0f, logf(2.0f), logf(5.0f)};
 
-    (void)state;
     assert_int_equal(pst_draw_class(logits, 3, 0.5, 0.033), 0);
     assert_int_equal(pst_draw_class(logits, 3, 0.5, 0.034), 1);
     assert_int_equal(pst_draw_class(logits, 3, 0.5, 0.166), 1);
@@ -37,21 +30,9 @@ static void test_temperature(void **state)
 }
 
 /* Large logits do not overflow. */
-static void test_large(void **state)
+TEST(test_large)
 {
     const float logits[2] = {5000.0f, 4000.0f};
 
-    (void)state;
     assert_int_equal(pst_draw_class(logits, 2, 1.0, 0.999), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_draw),
-        cmocka_unit_test(test_temperature),
-        cmocka_unit_test(test_large),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

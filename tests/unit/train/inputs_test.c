@@ -26,9 +26,7 @@ static struct samples read_samples(const struct pst_graph *graph)
     memset(&job, 0, sizeof job);
     job.data.kind = 1; /* synthetic */
     job.data.seed = 5;
-    if (pst_data_create(&job, graph, &samples.data, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_data_create(&job, graph, &samples.data, &err), &err);
     samples.shape = pst_data_shape(samples.data);
     for (uint32_t i = 0; i < samples.shape->n_inputs; i++) {
         samples.buffers[i] = malloc(N * samples.shape->inputs[i].bytes);
@@ -46,7 +44,7 @@ static void finish_samples(struct samples *samples)
 }
 
 /* The text behind the masks is the walk 5 t + 7 in seven of eight places. */
-static void hidden_tokens(void **state)
+TEST(hidden_tokens)
 {
     enum { T = 20, V = 97 };
     struct pst_graph *graph =
@@ -55,7 +53,6 @@ static void hidden_tokens(void **state)
     const int32_t *tokens = samples.buffers[0], *targets = samples.buffers[2];
     uint32_t hidden = 0, masked = 0, same = 0, follows = 0;
 
-    (void)state;
     for (uint32_t i = 0; i < N; i++) {
         uint32_t here = 0;
 
@@ -87,7 +84,7 @@ static void hidden_tokens(void **state)
 }
 
 /* Each dense input has its own pattern per class; a table's tokens lean to the class's eight. */
-static void many_inputs(void **state)
+TEST(many_inputs)
 {
     struct pst_graph *graph =
         make_model("dlrm", "dense=2 sparse=2 features=6 entries=64 bag_size=4 classes=3", PST_F32);
@@ -96,7 +93,6 @@ static void many_inputs(void **state)
     double means[2][3][6] = {{{0}}}, apart = 0;
     uint32_t counts[3] = {0}, own[2] = {0}, equal = 0;
 
-    (void)state;
     assert_int_equal(samples.shape->n_inputs, 5);
     assert_int_equal(samples.shape->classes, 3);
     assert_int_equal(samples.shape->vocabs[1], 64);
@@ -136,7 +132,7 @@ static void many_inputs(void **state)
 }
 
 /* Sixteen levels, each a noisy number; features tell the level. */
-static void numbers(void **state)
+TEST(numbers)
 {
     struct pst_graph *graph = make_model("candle-uno", "drugs=1 rnaseq=5", PST_F32);
     struct samples samples = read_samples(graph);
@@ -145,7 +141,6 @@ static void numbers(void **state)
     double sum[16] = {0};
     uint32_t counts[16] = {0};
 
-    (void)state;
     assert_int_equal(samples.shape->classes, 0);
     assert_int_equal(samples.shape->rows, 1);
     for (uint32_t i = 0; i < N; i++) {
@@ -166,13 +161,12 @@ static void numbers(void **state)
 }
 
 /* Whole batches and single samples are the same. */
-static void samples_stand_alone(void **state)
+TEST(samples_stand_alone)
 {
     struct pst_graph *graph = make_model("dlrm", "", PST_F32);
     struct samples samples = read_samples(graph);
     void *one[PST_MAX_INPUTS];
 
-    (void)state;
     for (uint32_t i = 0; i < samples.shape->n_inputs; i++) {
         one[i] = malloc(samples.shape->inputs[i].bytes);
     }
@@ -185,16 +179,4 @@ static void samples_stand_alone(void **state)
     }
     finish_samples(&samples);
     pst_graph_destroy(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hidden_tokens),
-        cmocka_unit_test(many_inputs),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(samples_stand_alone),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "train/permute.h"
 
 /* Every value is hit exactly once, for sizes around powers of two and of four. */
-static void test_bijection(void **state)
+TEST(test_bijection)
 {
     static const uint64_t sizes[] = {1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 1000, 4096, 4097};
 
-    (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         uint64_t n = sizes[s];
         unsigned char *seen = calloc(n, 1);
@@ -33,12 +25,11 @@ static void test_bijection(void **state)
 }
 
 /* Seeds and epochs give different orders; the same ones the same. */
-static void test_keys(void **state)
+TEST(test_keys)
 {
     uint32_t moved_by_epoch = 0, moved_by_seed = 0, in_place = 0;
     const uint64_t n = 1000;
 
-    (void)state;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t to = pst_permute(1, 0, n, i);
 
@@ -55,12 +46,11 @@ static void test_keys(void **state)
 }
 
 /* No trend left: neighbours end up as far apart as two random values, n / 3 on average. */
-static void test_spread(void **state)
+TEST(test_spread)
 {
     const uint64_t n = 10000;
     double sum = 0;
 
-    (void)state;
     for (uint64_t i = 0; i + 1 < n; i++) {
         double a = (double)pst_permute(5, 0, n, i), b = (double)pst_permute(5, 0, n, i + 1);
 
@@ -68,15 +58,4 @@ static void test_spread(void **state)
     }
     sum /= (double)(n - 1) * (double)n;
     assert_true(sum > 1.0 / 3 - 0.02 && sum < 1.0 / 3 + 0.02);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bijection),
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_spread),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

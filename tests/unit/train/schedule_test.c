@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "train/schedule.h"
 
@@ -13,11 +8,10 @@ static void near(double found, double expected)
     assert_true(found > expected - 1e-12 && found < expected + 1e-12);
 }
 
-static void test_constant(void **state)
+TEST(test_constant)
 {
     struct pst_job_train train = {.steps = 10, .lr = 0.5, .min_lr = 0.1, .schedule = 0};
 
-    (void)state;
     near(pst_learning_rate(&train, 0), 0.5);
     near(pst_learning_rate(&train, 9), 0.5);
     train.warmup = 4;
@@ -29,11 +23,10 @@ static void test_constant(void **state)
 
 /* Warm-up of 2 over 7 steps: the cosine runs over steps 2 ... 6, its middle is step 4, its first
    quarter step 3: (1 + cos 45 degrees) / 2 = 0.8535... of the way up. */
-static void test_cosine(void **state)
+TEST(test_cosine)
 {
     struct pst_job_train train = {.steps = 7, .lr = 1.0, .min_lr = 0.2, .schedule = 1, .warmup = 2};
 
-    (void)state;
     near(pst_learning_rate(&train, 0), 0.5);
     near(pst_learning_rate(&train, 1), 1.0);
     near(pst_learning_rate(&train, 2), 1.0);
@@ -43,25 +36,13 @@ static void test_cosine(void **state)
 }
 
 /* Warm-up as long as the run, a run of one step: nothing divides by zero. */
-static void test_short(void **state)
+TEST(test_short)
 {
     struct pst_job_train train = {.steps = 3, .lr = 3.0, .schedule = 1, .warmup = 3};
 
-    (void)state;
     near(pst_learning_rate(&train, 0), 1.0);
     near(pst_learning_rate(&train, 2), 3.0);
     train.steps = 1;
     train.warmup = 0;
     near(pst_learning_rate(&train, 0), 3.0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_constant),
-        cmocka_unit_test(test_cosine),
-        cmocka_unit_test(test_short),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,11 +142,10 @@ static void all_together(struct ranked *self)
     free_parts(parts[1]);
 }
 
-static void test_order(void **state)
+TEST(test_order)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     for (uint32_t n = 1; n <= 4; n++) {
         run(n, 30ull * SECOND, all_together, ranks);
         expect_none_failed(ranks, n);
@@ -175,11 +174,10 @@ static void groups(struct ranked *self)
     free_parts(parts);
 }
 
-static void test_groups(void **state)
+TEST(test_groups)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     run(4, 30ull * SECOND, groups, ranks);
     expect_none_failed(ranks, 4);
 }
@@ -204,11 +202,10 @@ static void one_is_busy(struct ranked *self)
     free_parts(parts);
 }
 
-static void test_busy(void **state)
+TEST(test_busy)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     run(3, 30ull * SECOND, one_is_busy, ranks);
     expect_none_failed(ranks, 3);
 }
@@ -226,11 +223,10 @@ static void disagree(struct ranked *self)
     self->status = self->ops->wait(self->transport, self->rank, request, &self->err);
 }
 
-static void test_disagreement(void **state)
+TEST(test_disagreement)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     run(2, 30ull * SECOND, disagree, ranks);
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(ranks[i].failures, 0);
@@ -257,11 +253,10 @@ static void alone(struct ranked *self)
     CHECK(self, self->ops->wait(self->transport, 0, request, &self->err) == PST_ERR_BUG);
 }
 
-static void test_stall(void **state)
+TEST(test_stall)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     run(2, SECOND / 5, alone, ranks);
     assert_int_equal(ranks[0].failures, 0);
     assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
@@ -285,17 +280,16 @@ static void aborted(struct ranked *self)
     }
 }
 
-static void test_abort(void **state)
+TEST(test_abort)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     run(2, 30ull * SECOND, aborted, ranks);
     assert_int_equal(ranks[0].failures, 0);
     assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
 }
 
-static void test_misuse(void **state)
+TEST(test_misuse)
 {
     static const uint32_t others[] = {0, 1}, nobody[] = {0, 9}, self[] = {2};
     const struct pst_transport_ops *ops = load_threads();
@@ -305,7 +299,6 @@ static void test_misuse(void **state)
     const struct pst_reduce_part part = {&data, 1};
     pst_request request, second;
 
-    (void)state;
     assert_int_equal(open_with(3, 1, SECOND, &transport), PST_OK);
     assert_int_equal(ops->all_reduce(transport, 2, others, 2, &part, 1, &request), PST_ERR_BUG);
     assert_int_equal(ops->all_reduce(transport, 0, nobody, 2, &part, 1, &request), PST_ERR_BUG);
@@ -316,16 +309,4 @@ static void test_misuse(void **state)
     assert_int_equal(ops->all_reduce(transport, 2, self, 1, &part, 1, &request), PST_OK);
     assert_int_equal(ops->wait(transport, 2, request, &err), PST_OK);
     ops->close(transport);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),  cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_busy),   cmocka_unit_test(test_disagreement),
-        cmocka_unit_test(test_stall),  cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_misuse),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

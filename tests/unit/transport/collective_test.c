@@ -27,11 +27,10 @@ static void sums(struct ranked *self)
     }
 }
 
-static void test_sum(void **state)
+TEST(test_sum)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     for (uint32_t n = 1; n <= MAX_RANKS; n += n < 3 ? 1 : 5) {
         run_ranks(n, 30ull * SECOND, 1, NULL, sums, ranks);
         for (uint32_t i = 0; i < n; i++) {
@@ -99,11 +98,10 @@ static void groups(struct ranked *self)
     }
 }
 
-static void test_reduce_order(void **state)
+TEST(test_reduce_order)
 {
     struct ranked ranks[4];
 
-    (void)state;
     run_ranks(4, 30ull * SECOND, 1, NULL, groups, ranks);
     for (uint32_t i = 0; i < 4; i++) {
         if (ranks[i].failures > 0) {
@@ -124,11 +122,10 @@ static void tiny(struct ranked *self)
     CHECK(self, result[0] == 6.0f && result[1] == 60.0f);
 }
 
-static void test_reduce_tiny(void **state)
+TEST(test_reduce_tiny)
 {
     struct ranked ranks[4];
 
-    (void)state;
     run_ranks(4, SECOND, 1, NULL, tiny, ranks);
     for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(ranks[i].failures, 0);
@@ -145,11 +142,10 @@ static void disagreeing(struct ranked *self)
                                      result, 3 + self->rank, &self->err);
 }
 
-static void test_sizes_must_agree(void **state)
+TEST(test_sizes_must_agree)
 {
     struct ranked ranks[2];
 
-    (void)state;
     run_ranks(2, SECOND, 1, NULL, disagreeing, ranks);
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(ranks[i].status, PST_ERR_BUG);
@@ -167,28 +163,14 @@ static void one_stays_away(struct ranked *self)
     }
 }
 
-static void test_stall_says_who(void **state)
+TEST(test_stall_says_who)
 {
     struct ranked ranks[3];
 
-    (void)state;
     run_ranks(3, 50000000, 1, NULL, one_stays_away, ranks);
     assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
     assert_string_equal(ranks[0].err.kind, "run.stalled");
     assert_string_equal(ranks[0].err.message,
                         "run stalled: rank 0 has waited 0.05 s for rank 1 in a sum of 3 ranks");
     assert_int_equal(ranks[2].status, PST_ERR_CANCELLED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sum),
-        cmocka_unit_test(test_reduce_order),
-        cmocka_unit_test(test_reduce_tiny),
-        cmocka_unit_test(test_sizes_must_agree),
-        cmocka_unit_test(test_stall_says_who),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

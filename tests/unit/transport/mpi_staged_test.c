@@ -73,7 +73,6 @@ static pst_status pin(struct pst_device *device, uint64_t bytes, void **ret_base
 
 static struct pst_transport_needs tell_needs(void *context, uint32_t rank)
 {
-    (void)context;
     EXPECT(rank == me);
     return needs;
 }

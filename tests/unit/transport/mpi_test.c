@@ -236,7 +236,6 @@ static void test_alone(void **state)
     struct pst_error err = {0};
     uint32_t rank, n;
 
-    (void)state;
     assert_non_null(module);
     *(void **)&function = dlsym(module, PST_TRANSPORT_MODULE_SYMBOL);
     assert_int_equal(function()->open(&config, &none, &err), PST_ERR_CONFIG);

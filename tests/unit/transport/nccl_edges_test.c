@@ -16,7 +16,6 @@ static const struct fake_faults none = {.polls = 2, .vanished = -1, .failing = -
 
 static int with_edges(void **state)
 {
-    (void)state;
     nccl_edges = true;
     return 0;
 }
@@ -56,11 +55,10 @@ static void crossing(struct ranked *self)
     }
 }
 
-static void crosses(void **state)
+TEST_WITH(crosses, with_edges, nccl_as_usual)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     load_nccl();
     nccl_edges = false; /* one queue never gets through */
     run_nccl(2, SHORT_NS, none, NULL, crossing, ranks);
@@ -104,11 +102,10 @@ static void roundabout(struct ranked *self)
     }
 }
 
-static void nobody_stands_behind(void **state)
+TEST_WITH(nobody_stands_behind, with_edges, nccl_as_usual)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     load_nccl();
     nccl_edges = false;
     run_nccl(3, SHORT_NS, none, NULL, roundabout, ranks);
@@ -145,11 +142,10 @@ static void run_ahead(struct ranked *self)
     }
 }
 
-static void a_small_ring(void **state)
+TEST_WITH(a_small_ring, with_edges, nccl_as_usual)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     nccl_requests = 2;
     run_nccl(2, STALL_NS, none, NULL, run_ahead, ranks);
     expect_ok(ranks, 2);
@@ -178,11 +174,10 @@ static void early(struct ranked *self)
     CHECK(self, self->rank == 1 || self->status != PST_OK || in[0] == 5);
 }
 
-static void only_what_is_asked_for(void **state)
+TEST_WITH(only_what_is_asked_for, with_edges, nccl_as_usual)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     run_nccl(2, SHORT_NS, none, NULL, early, ranks);
     expect_ok(ranks, 2);
     run_nccl(2, SHORT_NS, none, NULL, nccl_waits_for_ever, ranks);
@@ -204,11 +199,10 @@ static void left_open(struct ranked *self)
 
 /* In the one queue the watch ends it; the one in the lane of an edge it lets be. Whoever is told
    that nothing is under way may close the device. */
-static void what_is_left_open(void **state)
+TEST_WITH(what_is_left_open, with_edges, nccl_as_usual)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     load_nccl();
     nccl_edges = false;
     run_nccl(2, SHORT_NS, none, NULL, left_open, ranks);
@@ -246,11 +240,10 @@ static void everybody(struct ranked *self)
     }
 }
 
-static void rooms(void **state)
+TEST_WITH(rooms, with_edges, nccl_as_usual)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     load_nccl();
     nccl_fake->processors = 32; /* a quarter for 8 edges, one block each */
     run_nccl(5, STALL_NS, none, NULL, everybody, ranks);
@@ -273,7 +266,6 @@ static void rooms(void **state)
 /* A pipeline: each rank with those beside it. The last one has to do with nobody. */
 static uint32_t beside(void *context, uint32_t rank, uint32_t other)
 {
-    (void)context;
     return rank == 3 || other == 3                  ? 0
            : rank + 1 == other || other + 1 == rank ? PST_MEETS_TRANSFER
                                                     : 0;
@@ -301,11 +293,10 @@ static void pass_on(struct ranked *self)
 
 /* Ranks with two edges, with four and with none, on GPUs that differ: both ends of an edge ask for
    the same (else the double ends the process), and the smallest GPU has room. */
-static void ends_agree(void **state)
+TEST_WITH(ends_agree, with_edges, nccl_as_usual)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     load_nccl();
     nccl_meet = beside;
     nccl_fake->processors = 48;
@@ -343,27 +334,10 @@ static void refused(uint32_t n_ranks, const char *words)
     assert_non_null(strstr(err.message, words));
 }
 
-static void refusals(void **state)
+TEST_WITH(refusals, with_edges, nccl_as_usual)
 {
-    (void)state;
     refused(14, "device 0 has 26 edges to and from others; with run.p2p = \"edge\" it can have 24");
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
     refused(2, "NCCL_LAUNCH_ORDER_IMPLICIT=1");
     unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(crosses, with_edges, nccl_as_usual),
-        cmocka_unit_test_setup_teardown(nobody_stands_behind, with_edges, nccl_as_usual),
-        cmocka_unit_test_setup_teardown(a_small_ring, with_edges, nccl_as_usual),
-        cmocka_unit_test_setup_teardown(only_what_is_asked_for, with_edges, nccl_as_usual),
-        cmocka_unit_test_setup_teardown(what_is_left_open, with_edges, nccl_as_usual),
-        cmocka_unit_test_setup_teardown(rooms, with_edges, nccl_as_usual),
-        cmocka_unit_test_setup_teardown(ends_agree, with_edges, nccl_as_usual),
-        cmocka_unit_test_setup_teardown(refusals, with_edges, nccl_as_usual),
-    };
-
-    return cmocka_run_group_tests_name("nccl, edges", tests, NULL, NULL);
 }

@@ -76,12 +76,11 @@ static void each_call_fails(bool edges)
 }
 
 /* All of it or nothing, on all ranks; and nothing of it is left. */
-static void memory_that_is_known(void **state)
+TEST_WITH(memory_that_is_known, NULL, nccl_as_usual)
 {
     struct fake_faults faults = none;
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     load_nccl();
     nccl_regions = true;
     for (uint32_t edges = 0; edges < 2; edges++) {
@@ -107,25 +106,12 @@ static void memory_that_is_known(void **state)
     assert_int_equal(atomic_load(&nccl_fake->n_registrations), 2 * 4);
 }
 
-static void calls_of_one_queue(void **state)
+TEST_WITH(calls_of_one_queue, NULL, nccl_as_usual)
 {
-    (void)state;
     each_call_fails(false);
 }
 
-static void calls_of_edges(void **state)
+TEST_WITH(calls_of_edges, NULL, nccl_as_usual)
 {
-    (void)state;
     each_call_fails(true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(memory_that_is_known, nccl_as_usual),
-        cmocka_unit_test_teardown(calls_of_one_queue, nccl_as_usual),
-        cmocka_unit_test_teardown(calls_of_edges, nccl_as_usual),
-    };
-
-    return cmocka_run_group_tests_name("nccl, failures", tests, NULL, NULL);
 }

@@ -61,8 +61,6 @@ extern char __data_start, _end;
 
 static inline void *nccl_region_of(void *context, uint32_t rank, uint64_t *ret_bytes)
 {
-    (void)context;
-    (void)rank;
     *ret_bytes = (uint64_t)(&_end - &__data_start);
     return &__data_start;
 }
@@ -74,7 +72,6 @@ static inline void nccl_note(const char *text)
 
 static inline void nccl_doing(void *context, uint32_t rank, char *ret_text, size_t size)
 {
-    (void)context;
     snprintf(ret_text, size, "instruction %u, F of stage %u", 10 + rank, rank);
 }
 
@@ -228,9 +225,7 @@ static inline void run_nccl(uint32_t n, uint64_t stall_ns, struct fake_faults fa
     struct pst_error err = {0};
 
     load_nccl();
-    if (try_nccl(n, stall_ns, faults, data, body, ranks, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(try_nccl(n, stall_ns, faults, data, body, ranks, &err), &err);
 }
 
 /* --- what ranks do -----------------------------------------------------------------------------
@@ -325,7 +320,6 @@ static inline void nccl_waits_for_ever(struct ranked *self)
 /* After a test that set any of the above. */
 static inline int nccl_as_usual(void **state)
 {
-    (void)state;
     nccl_edges = false;
     nccl_regions = false;
     nccl_requests = 64;

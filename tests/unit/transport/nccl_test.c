@@ -50,7 +50,6 @@ static void transfers(void **state)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     for (uint32_t n = 2; n <= 5; n++) {
         run_nccl(n, STALL_NS, none, NULL, exchange, ranks);
         expect_ok(ranks, n);
@@ -85,7 +84,6 @@ static void ahead(void **state)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     run_nccl(2, STALL_NS, none, NULL, run_ahead, ranks);
     expect_ok(ranks, 2);
 }
@@ -186,7 +184,6 @@ static void sums(void **state)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     run_nccl(3, STALL_NS, none, NULL, replicas, ranks);
     expect_ok(ranks, 3);
     run_nccl(4, STALL_NS, none, NULL, tied, ranks);
@@ -235,7 +232,6 @@ static void a_stall(void **state)
     struct ranked ranks[MAX_RANKS];
     const struct ranked *told;
 
-    (void)state;
     run_nccl(3, UINT64_C(500000000), none, NULL, absent, ranks);
     told = with_kind(ranks, 3, "run.stalled");
     print_message("%s\n", told->err.message);
@@ -254,7 +250,6 @@ static void a_vanished_peer(void **state)
     const struct fake_faults faults = {.polls = 1, .vanished = 2, .failing = -1};
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     run_nccl(3, UINT64_C(500000000), faults, NULL, chain, ranks);
     assert_non_null(with_kind(ranks, 3, "run.stalled"));
     for (uint32_t i = 0; i < 3; i++) {
@@ -286,7 +281,6 @@ static void both_lanes(void **state)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     run_nccl(2, UINT64_C(500000000), none, NULL, waits_twice, ranks);
     assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
     assert_string_equal(ranks[0].err.kind, "run.stalled");
@@ -307,7 +301,6 @@ static void an_error(void **state)
     struct ranked ranks[MAX_RANKS];
     const struct ranked *told;
 
-    (void)state;
     run_nccl(2, STALL_NS, at_once, NULL, chain, ranks);
     told = with_kind(ranks, 2, "run.device");
     assert_non_null(strstr(told->err.message, "meeting the other ranks: NCCL: remote process"));
@@ -350,7 +343,6 @@ static void a_broken_gpu(void **state)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     run_nccl(2, STALL_NS, none, NULL, breaks_down, ranks);
     assert_string_equal(ranks[0].err.kind, "run.device");
     assert_non_null(strstr(ranks[0].err.message, "rank 0, in a transfer or sum: an error"));
@@ -371,7 +363,6 @@ static void kernels_that_spin(void **state)
     struct fake_faults faults = none;
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     run_nccl(2, STALL_NS, faults, NULL, posts_and_fails, ranks);
     assert_true(nccl_let_go[1]);
     faults.hang = true;
@@ -393,7 +384,6 @@ static void an_abort(void **state)
 {
     struct ranked ranks[MAX_RANKS];
 
-    (void)state;
     run_nccl(4, STALL_NS, none, NULL, gives_up, ranks);
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(ranks[i].status, PST_ERR_CANCELLED);
@@ -409,7 +399,6 @@ static void without_memory(void **state)
     struct pst_transport *transport = NULL;
     struct pst_error err = {0};
 
-    (void)state;
     assert_int_equal(ops->open(&config, &transport, &err), PST_ERR_CONFIG);
     assert_non_null(strstr(err.message, "run.device = \"cuda\""));
 }

@@ -39,11 +39,10 @@ static void crossed(struct ranked *self)
     }
 }
 
-static void test_tags_match(void **state)
+TEST(test_tags_match)
 {
     struct ranked ranks[2];
 
-    (void)state;
     run_ranks(2, SECOND, 1, NULL, crossed, ranks);
     assert_int_equal(ranks[0].failures + ranks[1].failures, 0);
 }
@@ -73,11 +72,10 @@ static void same_tag(struct ranked *self)
     }
 }
 
-static void test_late_and_early(void **state)
+TEST(test_late_and_early)
 {
     struct ranked ranks[2];
 
-    (void)state;
     for (uint32_t late = 0; late < 2; late++) {
         run_ranks(2, SECOND, 1, &late, same_tag, ranks);
         assert_int_equal(ranks[0].failures + ranks[1].failures, 0);
@@ -130,12 +128,11 @@ static void storm(struct ranked *self)
     }
 }
 
-static void test_storm(void **state)
+TEST(test_storm)
 {
     struct ranked ranks[MAX_RANKS];
     uint64_t seed = (uint64_t)time(NULL);
 
-    (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
     run_ranks(MAX_RANKS, 30ull * SECOND, seed, NULL, storm, ranks);
     for (uint32_t i = 0; i < MAX_RANKS; i++) {
@@ -159,11 +156,10 @@ static void lonely(struct ranked *self)
     }
 }
 
-static void test_stall_says_who(void **state)
+TEST(test_stall_says_who)
 {
     struct ranked ranks[2];
 
-    (void)state;
     run_ranks(2, 50000000, 1, NULL, lonely, ranks);
     assert_int_equal(ranks[1].status, PST_ERR_CANCELLED);
     assert_string_equal(ranks[1].err.kind, "run.stalled");
@@ -186,11 +182,10 @@ static void sizes(struct ranked *self)
     self->status = self->ops->wait(self->transport, self->rank, request, &self->err);
 }
 
-static void test_sizes_must_agree(void **state)
+TEST(test_sizes_must_agree)
 {
     struct ranked ranks[2];
 
-    (void)state;
     run_ranks(2, SECOND, 1, NULL, sizes, ranks);
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(ranks[i].status, PST_ERR_BUG);
@@ -219,11 +214,10 @@ static void leaving(struct ranked *self)
     }
 }
 
-static void test_abort_wakes_everybody(void **state)
+TEST(test_abort_wakes_everybody)
 {
     struct ranked ranks[4];
 
-    (void)state;
     run_ranks(4, 60ull * SECOND, 1, NULL, leaving, ranks);
     for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(ranks[i].failures, 0);
@@ -232,7 +226,7 @@ static void test_abort_wakes_everybody(void **state)
     }
 }
 
-static void test_table_is_bounded(void **state)
+TEST(test_table_is_bounded)
 {
     const struct pst_transport_ops *ops = load_threads();
     struct pst_transport_config config = {.n_ranks = 2, .max_requests = 3, .stall_ns = SECOND};
@@ -240,7 +234,6 @@ static void test_table_is_bounded(void **state)
     pst_request request;
     char byte = 0;
 
-    (void)state;
     assert_int_equal(ops->open(&config, &transport, NULL), PST_OK);
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(ops->send(transport, 0, 1, i, &byte, 1, &request), PST_OK);
@@ -252,19 +245,4 @@ static void test_table_is_bounded(void **state)
     config.stall_ns = 0;
     assert_int_equal(ops->open(&config, &transport, NULL), PST_ERR_BUG);
     ops->close(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tags_match),
-        cmocka_unit_test(test_late_and_early),
-        cmocka_unit_test(test_storm),
-        cmocka_unit_test(test_stall_says_who),
-        cmocka_unit_test(test_sizes_must_agree),
-        cmocka_unit_test(test_abort_wakes_everybody),
-        cmocka_unit_test(test_table_is_bounded),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,13 +8,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+#include "test.h"
 
 #include "exec/transport.h"
 
@@ -47,9 +41,7 @@ static inline struct pst_transport *open_threads(const struct pst_transport_ops 
     struct pst_transport *transport = NULL;
     struct pst_error err = {0};
 
-    if (ops->open(&config, &transport, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(ops->open(&config, &transport, &err), &err);
     return transport;
 }
 

@@ -40,13 +40,12 @@ static void *collective(void *argument)
     return NULL;
 }
 
-static void the_last_member_starts_it(void **state)
+TEST(the_last_member_starts_it)
 {
     struct member members[RANKS];
     pthread_t threads[RANKS];
     struct world world;
 
-    (void)state;
     open_world(&world, 0, true, 30000000000u);
     for (uint32_t i = 0; i < RANKS; i++) {
         world.clocks[i] = 100 * (i + 1);
@@ -75,7 +74,7 @@ static pst_request sum_at(struct world *world, uint64_t at, uint32_t rank, const
 
 /* A sum starts when the last member has come and the one before it has ended on all of them; posts
    put no clock forward. */
-static void sums_are_a_queue(void **state)
+TEST(sums_are_a_queue)
 {
     static const uint32_t near[] = {1, 0}, other[] = {2, 1};
     float data[2][100] = {{0}};
@@ -83,7 +82,6 @@ static void sums_are_a_queue(void **state)
     struct world world;
     pst_request first[2], second[2], third[2];
 
-    (void)state;
     for (uint32_t node_size = 0; node_size <= 2; node_size += 2) {
         uint64_t more = node_size > 0 ? 50000 : 0;
 
@@ -111,13 +109,4 @@ static void sums_are_a_queue(void **state)
         assert_true(data[1][99] == (node_size > 0 ? 2 : 12));
         world.ops->close(world.transport);
     }
-}
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_member_starts_it),
-        cmocka_unit_test(sums_are_a_queue),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,9 +38,6 @@ static inline void advance(struct pst_device *device, uint64_t ns)
 static inline struct pst_transfer_time transfer(void *context, uint32_t from, uint32_t to,
                                                 uint64_t tag, uint64_t bytes)
 {
-    (void)context;
-    (void)from;
-    (void)to;
     return (struct pst_transfer_time){bytes + (tag < 100 ? LATENCY : 0), tag >= 100};
 }
 
@@ -116,9 +113,7 @@ static inline void expect_times(struct world *world, uint32_t rank, pst_request 
     struct pst_error err = {0};
     uint64_t began, ended, before = world->clocks[rank];
 
-    if (world->ops->wait(world->transport, rank, request, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(world->ops->wait(world->transport, rank, request, &err), &err);
     world->ops->span(world->transport, rank, &began, &ended);
     if (began != start || ended != end) {
         fail_msg("rank %u: from %llu to %llu, not from %llu to %llu", rank,

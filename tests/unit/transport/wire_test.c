@@ -4,12 +4,11 @@
  */
 #include "unit/transport/wire_rig.h"
 
-static void one_link_moves_one_at_a_time(void **state)
+TEST(one_link_moves_one_at_a_time)
 {
     struct world world;
     pst_request sends[3], recvs[3];
 
-    (void)state;
     open_world(&world, 0, true, 1000000000);
     for (uint32_t i = 0; i < 3; i++) {
         sends[i] = send_at(&world, 10 * i, 0, 1, i, 1000);
@@ -22,12 +21,11 @@ static void one_link_moves_one_at_a_time(void **state)
     world.ops->close(world.transport);
 }
 
-static void directions_are_apart(void **state)
+TEST(directions_are_apart)
 {
     struct world world;
     pst_request there[2], back[2];
 
-    (void)state;
     open_world(&world, 0, true, 1000000000);
     there[0] = send_at(&world, 50, 0, 1, 1, 1000);
     back[0] = send_at(&world, 60, 1, 0, 2, 500);
@@ -41,12 +39,11 @@ static void directions_are_apart(void **state)
 }
 
 /* It starts when the later end has come; the wait of an end that came late goes on no further. */
-static void a_late_end(void **state)
+TEST(a_late_end)
 {
     struct world world;
     pst_request send, recv;
 
-    (void)state;
     open_world(&world, 0, true, 1000000000);
     recv = recv_at(&world, 0, 1, 0, 1, 0);
     send = send_at(&world, 5000, 0, 1, 1, 0);
@@ -58,12 +55,11 @@ static void a_late_end(void **state)
 
 /* Rank 0 sends to 1, then to 2: different links, so they overlap; but the second does not overtake
    the first, which waits for rank 1. */
-static void queues_start_in_order(void **state)
+TEST(queues_start_in_order)
 {
     struct world world;
     pst_request sends[3], recvs[3];
 
-    (void)state;
     open_world(&world, 0, true, 1000000000);
     sends[0] = send_at(&world, 0, 0, 1, 1, 1000);
     sends[1] = send_at(&world, 0, 0, 2, 2, 1000);
@@ -81,12 +77,11 @@ static void queues_start_in_order(void **state)
 }
 
 /* Two pieces are one message: one latency, and the queue goes on when the message has started. */
-static void pieces_of_a_message(void **state)
+TEST(pieces_of_a_message)
 {
     struct world world;
     pst_request sends[3], recvs[3];
 
-    (void)state;
     open_world(&world, 0, true, 1000000000);
     sends[0] = send_at(&world, 0, 0, 1, 1, 1000);
     sends[1] = send_at(&world, 0, 0, 1, 101, 2000);
@@ -105,12 +100,11 @@ static void pieces_of_a_message(void **state)
 
 /* Ranks 0, 1 | 2, 3: what leaves a node shares its way out, whoever sends it; the way back and the
    links inside are free. */
-static void nodes_share_their_ways(void **state)
+TEST(nodes_share_their_ways)
 {
     struct world world;
     pst_request a[2], b[2], c[2], d[2];
 
-    (void)state;
     open_world(&world, 2, true, 1000000000);
     a[0] = send_at(&world, 0, 0, 2, 1, 1000);
     a[1] = recv_at(&world, 0, 2, 0, 1, 1000);
@@ -133,13 +127,12 @@ static void nodes_share_their_ways(void **state)
 
 /* On a shared link the older request goes first, though it comes to be known later: rank 0 posts
    behind rank 1, but stands at an earlier time. */
-static void shared_links_serve_in_time_order(void **state)
+TEST(shared_links_serve_in_time_order)
 {
     const uint64_t length = 10000000, base = pst_now_ns() + 30000000;
     struct world world;
     pst_request late[2], early[2];
 
-    (void)state;
     open_world(&world, 2, true, 10000000000u);
     late[0] = send_at(&world, base + 5000, 1, 3, 1, length);
     late[1] = recv_at(&world, base, 3, 1, 1, length);
@@ -156,13 +149,12 @@ static void shared_links_serve_in_time_order(void **state)
 }
 
 /* At equal times the lower sender goes first. */
-static void ties_on_shared_links(void **state)
+TEST(ties_on_shared_links)
 {
     const uint64_t length = 10000000, base = pst_now_ns() + 30000000;
     struct world world;
     pst_request high, low;
 
-    (void)state;
     open_world(&world, 2, true, 10000000000u);
     high = send_at(&world, base, 1, 2, 1, length);
     recv_at(&world, base, 2, 1, 1, length);
@@ -174,14 +166,13 @@ static void ties_on_shared_links(void **state)
 }
 
 /* A request for a shared link that is taken back does not hold up what comes behind it. */
-static void requests_are_taken_back(void **state)
+TEST(requests_are_taken_back)
 {
     const uint64_t far_off = pst_now_ns() + 3600u * UINT64_C(1000000000);
     struct world world;
     struct pst_error err = {0};
     pst_request lost, send, recv;
 
-    (void)state;
     open_world(&world, 2, true, 20000000);
     lost = send_at(&world, far_off, 0, 2, 1, 10);
     recv_at(&world, far_off, 2, 0, 1, 10);
@@ -195,13 +186,12 @@ static void requests_are_taken_back(void **state)
 }
 
 /* Bytes go along unless the ends are hollow. */
-static void bytes_move(void **state)
+TEST(bytes_move)
 {
     struct world world;
     int from = 41, to = 0;
     pst_request send, recv;
 
-    (void)state;
     for (uint32_t hollow = 0; hollow < 2; hollow++) {
         open_world(&world, 0, hollow != 0, 1000000000);
         to = 0;
@@ -215,13 +205,12 @@ static void bytes_move(void **state)
 }
 
 /* Ends that do not belong together are a fault of the plan, and both are told. */
-static void misfits(void **state)
+TEST(misfits)
 {
     struct world world;
     struct pst_error err = {0};
     pst_request send, recv;
 
-    (void)state;
     open_world(&world, 0, true, 1000000000);
     send = send_at(&world, 0, 0, 1, 1, 10);
     recv = recv_at(&world, 0, 1, 0, 2, 10);
@@ -238,13 +227,12 @@ static void misfits(void **state)
 }
 
 /* What nobody answers is taken back, and does not meet a later post. */
-static void stalls_and_aborts(void **state)
+TEST(stalls_and_aborts)
 {
     struct world world;
     struct pst_error err = {0};
     pst_request lost, send, recv;
 
-    (void)state;
     open_world(&world, 0, true, 20000000);
     lost = send_at(&world, 0, 0, 1, 1, 10);
     assert_int_equal(world.ops->wait(world.transport, 0, lost, &err), PST_ERR_CANCELLED);
@@ -260,24 +248,4 @@ static void stalls_and_aborts(void **state)
     assert_int_equal(world.ops->send(world.transport, 0, 1, 1, scratch, 1, &send),
                      PST_ERR_CANCELLED);
     world.ops->close(world.transport);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_link_moves_one_at_a_time),
-        cmocka_unit_test(directions_are_apart),
-        cmocka_unit_test(a_late_end),
-        cmocka_unit_test(queues_start_in_order),
-        cmocka_unit_test(pieces_of_a_message),
-        cmocka_unit_test(nodes_share_their_ways),
-        cmocka_unit_test(shared_links_serve_in_time_order),
-        cmocka_unit_test(ties_on_shared_links),
-        cmocka_unit_test(requests_are_taken_back),
-        cmocka_unit_test(bytes_move),
-        cmocka_unit_test(misfits),
-        cmocka_unit_test(stalls_and_aborts),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
