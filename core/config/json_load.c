@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/util.h"
 
 struct scan {
@@ -211,8 +212,10 @@ pst_status pst_json_parse(const char *path, const char *text, size_t length, jso
     if (*ret_root != NULL) {
         return PST_OK;
     }
-    return json_error_code(&error) == json_error_out_of_memory ? pst_fail_nomem(err)
-                                                               : fail_syntax(&scan, &error);
+    if (json_error_code(&error) == json_error_out_of_memory) {
+        pst_out_of_memory();
+    }
+    return fail_syntax(&scan, &error);
 }
 
 pst_status pst_json_load(const char *path, size_t max_bytes, json_t **ret_root,
