@@ -137,7 +137,7 @@ static void expect_fault(const struct step *steps, size_t n, const char *fault)
                                  .stages = &stage};
     struct pst_emission emission;
 
-    assert_int_equal(pst_emission_init(&emission, &in), PST_OK);
+    pst_emission_init(&emission, &in);
     for (size_t i = 0; i < n && emission.fault[0] == '\0'; i++) {
         if (steps[i].part != 0) {
             emission.out.part(&emission.out, steps[i].part);
