@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "partition_rig.h"
-#include "planner/solo_partition.h"
+#include "planner/problem_partition.h"
 
 /* The problem of *c with options (a JSON object or NULL). pst_problem_destroy it. */
 static inline struct pst_problem *ask_problem(const struct rig_case *c, const char *options)
@@ -42,7 +42,7 @@ static inline pst_status ask_rig(const struct rig_case *c, const char *id, const
     pst_status st;
 
     memset(err, 0, sizeof *err);
-    st = pst_partition_solo_run(&job, NULL, cancelled, result, err);
+    st = pst_problem_partition(&job, NULL, cancelled, result, err);
     pst_problem_destroy(problem);
     return st;
 }

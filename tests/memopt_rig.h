@@ -124,7 +124,7 @@ static inline struct pst_stage_value value_of(const struct stage *s, const uint8
     struct pst_evaluator evaluator = {0};
     struct pst_stage_value value = {.size = sizeof value};
 
-    assert_true(pst_evaluate(&evaluator, &s->view, actions, &value));
+    pst_evaluate(&evaluator, &s->view, actions, &value);
     pst_evaluator_finish(&evaluator);
     return value;
 }
@@ -375,10 +375,10 @@ static inline pst_status rig_evaluate(const struct pst_host *host,
                                       struct pst_stage_value *ret_value)
 {
     struct pst_evaluator evaluator = {0};
-    bool ok = pst_evaluate(&evaluator, view, actions, ret_value);
 
+    pst_evaluate(&evaluator, view, actions, ret_value);
     pst_evaluator_finish(&evaluator);
-    return ok ? PST_OK : PST_ERR_NOMEM;
+    return PST_OK;
 }
 
 static inline pst_status rig_evaluate_replays(const struct pst_host *host,
@@ -386,7 +386,8 @@ static inline pst_status rig_evaluate_replays(const struct pst_host *host,
                                               const struct pst_replay *replays, uint32_t n_replays,
                                               struct pst_stage_value *ret_value)
 {
-    return pst_evaluate_replays(view, replays, n_replays, ret_value, NULL) ? PST_OK : PST_ERR_NOMEM;
+    pst_evaluate_replays(view, replays, n_replays, ret_value, NULL);
+    return PST_OK;
 }
 
 /* options: lines of the table; destroy it. */
@@ -461,8 +462,7 @@ static inline struct memopt_answer ask(struct pst_instance *instance, struct sta
     assert_int_equal(answer.price.fits, answer.price.peak_bytes <= s->view.capacity_bytes);
     if (answer.n_replays > 0) {
         answer.value.size = sizeof answer.value;
-        assert_true(
-            pst_evaluate_replays(&s->view, answer.replays, answer.n_replays, &answer.value, NULL));
+        pst_evaluate_replays(&s->view, answer.replays, answer.n_replays, &answer.value, NULL);
         assert_true(answer.value.legal);
         assert_true(answer.value.period_ns <= answer.price.period_ns);
         assert_true(answer.value.peak_bytes <= answer.price.peak_bytes);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "planner/solo_partition.h"
+#include "planner/problem_partition.h"
 
 #define SOLO_NODES 512
 #define SOLO_SIZES 8
@@ -97,7 +97,7 @@ static inline pst_status solo_ask(struct solo *s, const char *id, const char *op
         assert_non_null(s->problem.options);
     }
     memset(ret_err, 0, sizeof *ret_err);
-    st = pst_partition_solo_run(&job, NULL, NULL, ret_result, ret_err);
+    st = pst_problem_partition(&job, NULL, NULL, ret_result, ret_err);
     if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
         fail_msg("%s: %s", ret_err->kind, ret_err->message);
     }

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "graph/problem.h"
-#include "planner/solo_partition.h"
+#include "planner/problem_partition.h"
 
 static double now_s(void)
 {
@@ -71,7 +71,7 @@ static void plan(uint32_t n, uint32_t devices, double memory, const char *memopt
     struct pst_partition_result result;
     struct pst_error err = {0};
     double start = now_s();
-    pst_status st = pst_partition_solo_run(&job, NULL, NULL, &result, &err);
+    pst_status st = pst_problem_partition(&job, NULL, NULL, &result, &err);
     double seconds = now_s() - start;
 
     printf("  %5.1f GiB  %-10s %-24s ", memory / 1073741824, memopt, options);

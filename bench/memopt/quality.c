@@ -28,7 +28,8 @@ static pst_status evaluate(const struct pst_host *host, const struct pst_stage_v
                            const uint8_t *actions, struct pst_stage_value *ret_value)
 {
     (void)host;
-    return pst_evaluate(&evaluator, view, actions, ret_value) ? PST_OK : PST_ERR_NOMEM;
+    pst_evaluate(&evaluator, view, actions, ret_value);
+    return PST_OK;
 }
 
 /* `least` operators, or up to 8 more, from somewhere in a transformer, with 2 to 8 in flight, 30 to
@@ -74,9 +75,8 @@ static void make_stage(struct stage *s, uint32_t number, uint32_t least, bool li
         }
         s->nodes[v].n_producers = n_producers - s->nodes[v].first_producer;
     }
-    if (pst_evaluate(&evaluator, &s->view, NULL, &value)) {
-        s->view.capacity_bytes = value.peak_bytes / 100 * (30 + q.v[0] % 51);
-    }
+    pst_evaluate(&evaluator, &s->view, NULL, &value);
+    s->view.capacity_bytes = value.peak_bytes / 100 * (30 + q.v[0] % 51);
 }
 
 /* Period of the plan; 0: nothing fits; UINT64_MAX: not found out. */
@@ -115,8 +115,8 @@ static struct answer ask(struct pst_instance *instance, const struct stage *s)
     }
     answer.price_s = now_s() - start;
     start = now_s();
-    if (price.fits && f->plan(instance->self, &s->view, &out) == PST_OK &&
-        pst_evaluate(&evaluator, &s->view, actions, &value)) {
+    if (price.fits && f->plan(instance->self, &s->view, &out) == PST_OK) {
+        pst_evaluate(&evaluator, &s->view, actions, &value);
         answer.priced_ns = price.period_ns;
         answer.planned_ns = value.period_ns;
     }

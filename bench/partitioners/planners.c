@@ -19,7 +19,7 @@
 
 #include "graph/problem.h"
 #include "partition_rig.h"
-#include "planner/solo_partition.h"
+#include "planner/problem_partition.h"
 
 static const struct {
     const char *name, *id, *options;
@@ -80,7 +80,7 @@ static void ask(const char *path, int planner)
     job.problem = problem;
     for (int run = 0; run < RUNS; run++) {
         stop_at = now_s() + limit_s;
-        st = pst_partition_solo_run(&job, NULL, too_late, &result, &err);
+        st = pst_problem_partition(&job, NULL, too_late, &result, &err);
         if (st != PST_OK) {
             break;
         }

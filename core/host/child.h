@@ -61,7 +61,8 @@ bool pst_worker_stopped_or_late(void);
 struct pst_worker_service {
     const char *word;
     /* Reads the question, calls pst_worker_started, writes the answer. */
-    pst_status (*serve)(struct pst_wire *question, struct pst_wire *answer, struct pst_error *err);
+    pst_status (*serve)(const struct pst_worker_service *self, struct pst_wire *question,
+                        struct pst_wire *answer, struct pst_error *err);
 };
 /* Where the job begins with that word: answers it and leaves. */
 void pst_worker_serve(const struct pst_worker_service *service, const char *job, size_t length);

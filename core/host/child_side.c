@@ -296,7 +296,7 @@ void pst_worker_serve(const struct pst_worker_service *service, const char *job,
     if (question.failed) {
         return;
     }
-    st = service->serve(&question, &answer, &err);
+    st = service->serve(service, &question, &answer, &err);
     if (st == PST_OK) {
         st = pst_wire_end(&answer, &bytes, &n, &err);
     }

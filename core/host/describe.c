@@ -168,13 +168,15 @@ pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const 
     return st;
 }
 
-static pst_status serve(struct pst_wire *question, struct pst_wire *answer, struct pst_error *err)
+static pst_status serve(const struct pst_worker_service *self, struct pst_wire *question,
+                        struct pst_wire *answer, struct pst_error *err)
 {
     const struct pst_plugin *plugin = NULL;
     struct question asked = {.path = NULL};
     struct pst_plugin copy;
     pst_status st;
 
+    (void)self;
     pass_question(question, &asked);
     if (!pst_wire_is_read(question) || asked.path == NULL) {
         return pst_fail(err, PST_ERR_BUG, "internal", "half a job");

@@ -187,16 +187,3 @@ void pst_wire_text(struct pst_wire *w, const char **text)
     w->at += n;
     w->left -= (size_t)n;
 }
-
-pst_status pst_wire_refuse(const char *kind, const char *id, const char *path,
-                           struct pst_error *err)
-{
-    pst_fail(err, PST_ERR_BUG, "plugin.contract",
-             "%s \"%s\": what came back from its process is no answer to what was asked", kind,
-             id != NULL ? id : path);
-    pst_error_hint(err, "report it to its author");
-    if (err != NULL) {
-        err->exit_code = 3;
-    }
-    return PST_ERR_BUG;
-}

@@ -52,9 +52,4 @@ const void *pst_wire_array(struct pst_wire *w, const void *items, size_t n, size
 void pst_wire_uints(struct pst_wire *w, const uint32_t **items, uint32_t *n);
 void pst_wire_text(struct pst_wire *w, const char **text); /* may be NULL */
 
-/* plugin.contract, exit code 3: what the plugin's process sent back is no answer to what was asked.
-   Its id, or its file where that is NULL. */
-pst_status pst_wire_refuse(const char *kind, const char *id, const char *path,
-                           struct pst_error *err);
-
 #endif

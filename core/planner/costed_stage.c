@@ -2,10 +2,7 @@
 #include "planner/costed_stage.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* --- layers and kinds --------------------------------------------------------------------------*/
 
 /* Length of the beginning of a name that its layer shares: up to its first number. */
 static size_t layer_length(const char *name)
@@ -23,7 +20,7 @@ static bool same_layer(const char *a, const char *b)
 }
 
 /* The last part of a name, without a number at its end. */
-static void add_kind(const char *name, char *ret_word)
+static const char *kind_of(const char *name, struct pst_arena *arena)
 {
     const char *dot = strrchr(name, '.'), *from = dot != NULL && dot[1] != '\0' ? dot + 1 : name;
     size_t n = strlen(from);
@@ -31,71 +28,33 @@ static void add_kind(const char *name, char *ret_word)
     while (n > 1 && strchr("0123456789_", from[n - 1]) != NULL) {
         n--;
     }
-    memcpy(ret_word, from, n);
-    ret_word[n] = '\0';
+    return pst_arena_strndup(arena, from, n);
 }
 
-static pst_status name_nodes(struct pst_costed_stage *stage, struct pst_error *err)
+void pst_costed_stage_init(struct pst_costed_stage *stage, const struct pst_problem *problem,
+                           struct pst_arena *arena)
 {
-    const struct pst_costed *graph = stage->problem->graph;
-    size_t used = 0, length = 1;
+    const struct pst_costed *graph = problem->graph;
+    uint32_t n = graph->n_nodes;
 
-    for (uint32_t i = 0; i < graph->n_nodes; i++) {
-        length += strlen(graph->nodes[i].name) + 1;
-    }
-    stage->words = malloc(length);
-    if (stage->words == NULL) {
-        return pst_fail_nomem(err);
-    }
-    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+    *stage = (struct pst_costed_stage){
+        .problem = problem,
+        .nodes = pst_arena_array(arena, n, sizeof *stage->nodes),
+        .producers = pst_arena_array(arena, graph->n_edges, sizeof *stage->producers),
+        .position = pst_arena_array(arena, n, sizeof *stage->position),
+        .stamps = pst_arena_array(arena, n, sizeof *stage->stamps),
+        .read = pst_arena_array(arena, n, sizeof *stage->read),
+        .layers = pst_arena_array(arena, n, sizeof *stage->layers),
+        .kinds = pst_arena_array(arena, n, sizeof *stage->kinds),
+    };
+    for (uint32_t i = 0; i < n; i++) {
         const struct pst_costed_node *node = &graph->nodes[i];
+        bool named = node->op != NULL && strcmp(node->op, "op") != 0;
 
         stage->layers[i] =
             i == 0 ? 0 : stage->layers[i - 1] + !same_layer(graph->nodes[i - 1].name, node->name);
-        stage->kinds[i] = node->op;
-        if (node->op == NULL || strcmp(node->op, "op") == 0) {
-            stage->kinds[i] = stage->words + used;
-            add_kind(node->name, stage->words + used);
-            used += strlen(stage->words + used) + 1;
-        }
+        stage->kinds[i] = named ? node->op : kind_of(node->name, arena);
     }
-    return PST_OK;
-}
-
-/* --- room --------------------------------------------------------------------------------------*/
-
-pst_status pst_costed_stage_init(struct pst_costed_stage *stage, const struct pst_problem *problem,
-                                 struct pst_error *err)
-{
-    size_t n = (size_t)problem->graph->n_nodes + 1, n_edges = (size_t)problem->graph->n_edges + 1;
-
-    memset(stage, 0, sizeof *stage);
-    stage->problem = problem;
-    stage->nodes = calloc(n, sizeof *stage->nodes);
-    stage->producers = calloc(n_edges, sizeof *stage->producers);
-    stage->position = calloc(n, sizeof *stage->position);
-    stage->stamps = calloc(n, sizeof *stage->stamps);
-    stage->read = calloc(n, sizeof *stage->read);
-    stage->layers = calloc(n, sizeof *stage->layers);
-    stage->kinds = calloc(n, sizeof *stage->kinds);
-    return stage->nodes != NULL && stage->producers != NULL && stage->position != NULL &&
-                   stage->stamps != NULL && stage->read != NULL && stage->layers != NULL &&
-                   stage->kinds != NULL
-               ? name_nodes(stage, err)
-               : pst_fail_nomem(err);
-}
-
-void pst_costed_stage_finish(struct pst_costed_stage *stage)
-{
-    free(stage->nodes);
-    free(stage->producers);
-    free(stage->position);
-    free(stage->stamps);
-    free(stage->read);
-    free(stage->layers);
-    free(stage->kinds);
-    free(stage->words);
-    memset(stage, 0, sizeof *stage);
 }
 
 static uint64_t up(double number)

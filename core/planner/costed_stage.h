@@ -16,17 +16,15 @@ struct pst_costed_stage {
     uint32_t *producers;          /* [n_edges] */
     uint32_t *position;           /* [n_nodes] in the stage */
     uint32_t *layers;             /* [n_nodes] by the beginnings of names */
-    char *words;                  /* behind `kinds` */
     const char **kinds;           /* [n_nodes] op; where the file names none, from the name */
     uint32_t *stamps;             /* [n_nodes] the view that has the node, or reads it */
     double *read;                 /* [n_nodes] bytes of a sample that the view reads of it */
     uint32_t stamp;
 };
 
-/* `problem` is kept. PST_ERR_NOMEM; finish in any case. */
-pst_status pst_costed_stage_init(struct pst_costed_stage *stage, const struct pst_problem *problem,
-                                 struct pst_error *err);
-void pst_costed_stage_finish(struct pst_costed_stage *stage);
+/* Of `problem`, which is kept, in `arena`. */
+void pst_costed_stage_init(struct pst_costed_stage *stage, const struct pst_problem *problem,
+                           struct pst_arena *arena);
 
 /*
  * The stage with these nodes (ascending) for one micro-batch of so many samples on one device, one

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/util.h"
 #include "host/call.h"
 #include "planner/optimizer.h"
@@ -112,18 +113,12 @@ static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t p
     struct pst_pass **list;
     uint32_t *n;
 
-    if (e->fault[0] != '\0' || e->no_memory) {
-        return e->no_memory ? PST_ERR_NOMEM : PST_ERR_BUG;
-    }
-    if (check(e, device, pass, stage, microbatch) != PST_OK) {
+    if (e->fault[0] != '\0' || check(e, device, pass, stage, microbatch) != PST_OK) {
         return PST_ERR_BUG;
     }
     list = &e->parts[e->part][device];
     n = &e->n_parts[e->part][device];
-    if (!pst_grow(list, &e->room[e->part][device], *n, sizeof **list)) {
-        e->no_memory = true;
-        return PST_ERR_NOMEM;
-    }
+    pst_grow(list, &e->room[e->part][device], *n, sizeof **list);
     (*list)[(*n)++] = (struct pst_pass){(uint8_t)pass, stage, microbatch};
     e->split |= pass == PST_PASS_B;
     e->any = true;
@@ -157,7 +152,7 @@ static pst_status begin_part(struct pst_schedule_out *out, uint32_t part)
     return PST_OK;
 }
 
-pst_status pst_emission_init(struct pst_emission *emission, const struct pst_schedule_in *in)
+void pst_emission_init(struct pst_emission *emission, const struct pst_schedule_in *in)
 {
     uint32_t s;
 
@@ -172,27 +167,16 @@ pst_status pst_emission_init(struct pst_emission *emission, const struct pst_sch
     emission->in = in;
     emission->part = PST_BODY;
     for (uint32_t p = 0; p < PST_PARTS; p++) {
-        emission->parts[p] = calloc(in->n_devices + 1, sizeof **emission->parts);
-        emission->n_parts[p] = calloc(in->n_devices + 1, sizeof **emission->n_parts);
-        emission->room[p] = calloc(in->n_devices + 1, sizeof **emission->room);
-        if (emission->parts[p] == NULL || emission->n_parts[p] == NULL ||
-            emission->room[p] == NULL) {
-            return PST_ERR_NOMEM;
-        }
+        emission->parts[p] = pst_alloc(in->n_devices, sizeof **emission->parts);
+        emission->n_parts[p] = pst_alloc(in->n_devices, sizeof **emission->n_parts);
+        emission->room[p] = pst_alloc(in->n_devices, sizeof **emission->room);
     }
     emission->passes = emission->parts[PST_BODY];
     emission->n_passes = emission->n_parts[PST_BODY];
-    emission->done = calloc(in->n_stages + 1, sizeof *emission->done);
-    if (emission->done == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    emission->done = pst_alloc(in->n_stages, sizeof *emission->done);
     for (s = 0; s < in->n_stages; s++) {
-        emission->done[s] = calloc(pst_schedule_stage_at(in, s)->n_microbatches + 1, 1);
-        if (emission->done[s] == NULL) {
-            return PST_ERR_NOMEM;
-        }
+        emission->done[s] = pst_alloc(pst_schedule_stage_at(in, s)->n_microbatches, 1);
     }
-    return PST_OK;
 }
 
 /* An answer that goes to its end must be of the kind that is wanted, and whole; else says why. */
@@ -213,18 +197,13 @@ pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *
                             const struct pst_schedule_in *in, const bool *asynchronous,
                             struct pst_error *pending, struct pst_error *err)
 {
-    pst_status st = pst_emission_init(emission, in);
+    pst_status st;
 
-    if (st != PST_OK) {
-        return pst_fail_nomem(err);
-    }
+    pst_emission_init(emission, in);
     memset(&scheduler->claim, 0, sizeof scheduler->claim);
     st = pst_call_schedule(scheduler, in, &emission->out);
-    if (emission->fault[0] == '\0' && st == PST_OK && !emission->no_memory) {
+    if (emission->fault[0] == '\0' && st == PST_OK) {
         check_end(emission, asynchronous);
-    }
-    if (emission->no_memory) {
-        return pst_fail_nomem(err);
     }
     if (emission->fault[0] != '\0') {
         return pst_planner_illegal(err, scheduler, "%s", emission->fault);
@@ -332,21 +311,19 @@ static bool parts_complete(struct pst_emission *e)
     size_t n = 0;
     bool complete = true;
 
-    stream.base = calloc(e->in->n_stages + (size_t)1, sizeof *stream.base);
-    for (uint32_t s = 0; stream.base != NULL && s < e->in->n_stages; s++) {
+    stream.base = pst_alloc(e->in->n_stages, sizeof *stream.base);
+    for (uint32_t s = 0; s < e->in->n_stages; s++) {
         stream.base[s] = n;
         n += 3 * (size_t)pst_schedule_stage_at(e->in, s)->n_microbatches;
     }
-    stream.done = malloc(n + 1);
-    e->no_memory |= stream.base == NULL || stream.done == NULL;
-    for (stream.n_batches = 1; complete && !e->no_memory && stream.n_batches <= 3;
-         stream.n_batches += 2) {
+    stream.done = pst_alloc(n, 1);
+    for (stream.n_batches = 1; complete && stream.n_batches <= 3; stream.n_batches += 2) {
         memset(stream.done, 0, n);
         complete = run(&stream);
     }
     free(stream.base);
     free(stream.done);
-    return complete && !e->no_memory;
+    return complete;
 }
 
 bool pst_emission_complete(struct pst_emission *emission)
@@ -444,16 +421,13 @@ static void count_device(const struct pst_emission *e, uint32_t device, uint32_t
     }
 }
 
-pst_status pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held,
-                                      uint32_t *ret_late)
+void pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held,
+                                uint32_t *ret_late)
 {
     uint32_t n = emission->in->n_stages;
-    uint32_t *now = calloc((size_t)2 * n + 1, sizeof *now);
+    uint32_t *now = pst_alloc((size_t)2 * n, sizeof *now);
     uint32_t d;
 
-    if (now == NULL) {
-        return PST_ERR_NOMEM;
-    }
     memset(ret_held, 0, n * sizeof *ret_held);
     if (ret_late != NULL) {
         memset(ret_late, 0, n * sizeof *ret_late);
@@ -462,56 +436,43 @@ pst_status pst_emission_count_at_peak(const struct pst_emission *emission, uint3
         count_device(emission, d, now, now + n, ret_held, ret_late);
     }
     free(now);
-    return PST_OK;
 }
 
 /* --- orders ---*/
 
 /* One part's lists. */
-static pst_status copy_part(struct pst_arena *arena, uint32_t n_devices,
-                            struct pst_pass *const *passes, const uint32_t *n_passes,
-                            struct pst_pass ***ret_passes, uint32_t **ret_n)
+static void copy_part(struct pst_orders *orders, const struct pst_emission *emission, uint32_t part)
 {
-    struct pst_pass **lists = pst_arena_array(arena, n_devices, sizeof *lists);
-    uint32_t *n = pst_arena_array(arena, n_devices, sizeof *n);
+    struct pst_arena *arena = &orders->arena;
+    struct pst_pass **lists = pst_arena_array(arena, orders->n_devices, sizeof *lists);
+    uint32_t *n = pst_arena_array(arena, orders->n_devices, sizeof *n);
 
-    if (lists == NULL || n == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    for (uint32_t d = 0; d < n_devices; d++) {
-        n[d] = n_passes[d];
+    for (uint32_t d = 0; d < orders->n_devices; d++) {
+        n[d] = emission->n_parts[part][d];
         lists[d] = pst_arena_array(arena, n[d], sizeof **lists);
-        if (lists[d] == NULL) {
-            return PST_ERR_NOMEM;
-        }
         if (n[d] > 0) {
-            memcpy(lists[d], passes[d], n[d] * sizeof **lists);
+            memcpy(lists[d], emission->parts[part][d], n[d] * sizeof **lists);
         }
     }
-    *ret_passes = lists;
-    *ret_n = n;
-    return PST_OK;
+    orders->passes[part] = lists;
+    orders->n_passes[part] = n;
 }
 
-pst_status pst_orders_take(const struct pst_emission *emission, const struct pst_claimed *claim,
-                           struct pst_orders *ret_orders, struct pst_error *err)
+struct pst_orders pst_orders_take(const struct pst_emission *emission,
+                                  const struct pst_claimed *claim)
 {
-    struct pst_orders *orders = ret_orders;
+    struct pst_orders orders = {.n_devices = emission->in->n_devices,
+                                .split = emission->split,
+                                .claimed = claim->size != 0,
+                                .claim = *claim,
+                                .asynchronous = emission->asynchronous};
 
-    orders->n_devices = emission->in->n_devices;
-    orders->split = emission->split;
-    orders->claimed = claim->size != 0;
-    orders->claim = *claim;
-    orders->asynchronous = emission->asynchronous;
     for (uint32_t part = 0; part < PST_PARTS; part++) {
-        if ((emission->asynchronous || part == PST_BODY) &&
-            copy_part(&orders->arena, orders->n_devices, emission->parts[part],
-                      emission->n_parts[part], &orders->passes[part],
-                      &orders->n_passes[part]) != PST_OK) {
-            return pst_fail_nomem(err);
+        if (emission->asynchronous || part == PST_BODY) {
+            copy_part(&orders, emission, part);
         }
     }
-    return PST_OK;
+    return orders;
 }
 
 void pst_orders_finish(struct pst_orders *orders)

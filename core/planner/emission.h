@@ -29,11 +29,10 @@ struct pst_emission {
     uint8_t **done;  /* synchronous: [stage][microbatch] bit per pass */
     bool any, split; /* there is a pass; a B or W */
     char fault[256]; /* the first rule that was broken, or "" */
-    bool no_memory;
 };
 
-/* `in` must outlive it. Call finish in any case. PST_ERR_NOMEM without memory. */
-pst_status pst_emission_init(struct pst_emission *emission, const struct pst_schedule_in *in);
+/* `in` must outlive it. */
+void pst_emission_init(struct pst_emission *emission, const struct pst_schedule_in *in);
 void pst_emission_finish(struct pst_emission *emission);
 
 /*
@@ -46,8 +45,7 @@ pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *
                             const struct pst_schedule_in *in, const bool *asynchronous,
                             struct pst_error *pending, struct pst_error *err);
 
-/* Has every micro-batch of every stage run forward and backward? Else says so in fault, or sets
-   no_memory. */
+/* Has every micro-batch of every stage run forward and backward? Else says so in fault. */
 bool pst_emission_complete(struct pst_emission *emission);
 
 /* The most micro-batches that each stage holds at any time, from F to W or BW; of an asynchronous
@@ -56,8 +54,8 @@ void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held)
 
 /* What each stage holds when its device holds most bytes, by saved_bytes of the stages, and how
    many of these are between B and W (ret_late, or NULL); the first such moment. */
-pst_status pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held,
-                                      uint32_t *ret_late);
+void pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held,
+                                uint32_t *ret_late);
 
 /* The lists of a complete emission, and what the scheduler said of them. */
 struct pst_orders {
@@ -71,9 +69,8 @@ struct pst_orders {
     struct pst_claimed claim;
 };
 
-/* PST_ERR_NOMEM: finish it. */
-pst_status pst_orders_take(const struct pst_emission *emission, const struct pst_claimed *claim,
-                           struct pst_orders *ret_orders, struct pst_error *err);
+struct pst_orders pst_orders_take(const struct pst_emission *emission,
+                                  const struct pst_claimed *claim);
 void pst_orders_finish(struct pst_orders *orders);
 
 #endif

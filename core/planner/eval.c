@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/saturate.h"
 
 /* One evaluation. */
@@ -27,28 +28,22 @@ void pst_evaluator_finish(struct pst_evaluator *evaluator)
     memset(evaluator, 0, sizeof *evaluator);
 }
 
-static bool reserve(struct pst_evaluator *e, uint32_t n)
+static void reserve(struct pst_evaluator *e, uint32_t n)
 {
     size_t room = 2 * (size_t)n + 16;
 
     if (n <= e->room && e->room > 0) {
-        return true;
+        return;
     }
     pst_evaluator_finish(e);
-    e->last = malloc(room * sizeof *e->last);
-    e->kept = malloc((room + 1) * sizeof *e->kept);
-    e->dropped = malloc((room + 1) * sizeof *e->dropped);
-    e->expire = malloc((room + 1) * sizeof *e->expire);
-    e->later = malloc((room + 1) * sizeof *e->later);
-    e->same = malloc(room * sizeof *e->same);
-    e->also = malloc(room * sizeof *e->also);
-    if (e->last == NULL || e->kept == NULL || e->dropped == NULL || e->expire == NULL ||
-        e->later == NULL || e->same == NULL || e->also == NULL) {
-        pst_evaluator_finish(e);
-        return false;
-    }
+    e->last = pst_alloc(room, sizeof *e->last);
+    e->kept = pst_alloc(room + 1, sizeof *e->kept);
+    e->dropped = pst_alloc(room + 1, sizeof *e->dropped);
+    e->expire = pst_alloc(room + 1, sizeof *e->expire);
+    e->later = pst_alloc(room + 1, sizeof *e->later);
+    e->same = pst_alloc(room, sizeof *e->same);
+    e->also = pst_alloc(room, sizeof *e->also);
     e->room = (uint32_t)room;
-    return true;
 }
 
 static uint32_t action_of(const struct work *w, uint32_t i)
@@ -330,15 +325,13 @@ static void fill_value(const struct work *w, struct pst_stage_value *value)
     }
 }
 
-bool pst_evaluate(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
+void pst_evaluate(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
                   const uint8_t *actions, struct pst_stage_value *ret_value)
 {
     struct work w = {evaluator, view, actions, view->n_nodes, 0};
     struct pst_stage_value value = {.size = ret_value->size, .legal = 1, .node = PST_NONE};
 
-    if (!reserve(evaluator, view->n_nodes)) {
-        return false;
-    }
+    reserve(evaluator, view->n_nodes);
     if (check(&w, &value)) {
         prepare(&w);
         visit_forward(&w);
@@ -348,5 +341,4 @@ bool pst_evaluate(struct pst_evaluator *evaluator, const struct pst_stage_view *
         fill_value(&w, &value);
     }
     *ret_value = value;
-    return true;
 }

@@ -47,8 +47,8 @@ void pst_evaluator_finish(struct pst_evaluator *evaluator);
 /* Time of the host link for these bytes of a micro-batch, out and back, rounded up. */
 uint64_t pst_eval_link_ns(const struct pst_stage_view *view, uint64_t bytes);
 
-/* actions: one per node, NULL for those of the view. False: out of memory. */
-bool pst_evaluate(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
+/* actions: one per node, NULL for those of the view. */
+void pst_evaluate(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
                   const uint8_t *actions, struct pst_stage_value *ret_value);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/saturate.h"
 #include "plan/sequence.h"
 
@@ -20,10 +21,7 @@ const char *pst_replay_list_take(struct pst_replay_list *list, const struct pst_
     if (fault != NULL || n_replays == 0) {
         return fault;
     }
-    list->at = calloc(n_replays, sizeof *list->at);
-    if (list->at == NULL) {
-        return "no memory for its replays";
-    }
+    list->at = pst_alloc(n_replays, sizeof *list->at);
     memcpy(list->at, replays, n_replays * sizeof *list->at);
     list->n = n_replays;
     return NULL;
@@ -35,11 +33,14 @@ void pst_replay_list_finish(struct pst_replay_list *list)
     *list = (struct pst_replay_list){.n = 0};
 }
 
-bool pst_evaluate_list(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
+void pst_evaluate_list(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
                        const struct pst_replay_list *list, struct pst_stage_value *ret_value)
 {
-    return list->n > 0 ? pst_evaluate_replays(view, list->at, list->n, ret_value, NULL)
-                       : pst_evaluate(evaluator, view, NULL, ret_value);
+    if (list->n > 0) {
+        pst_evaluate_replays(view, list->at, list->n, ret_value, NULL);
+    } else {
+        pst_evaluate(evaluator, view, NULL, ret_value);
+    }
 }
 
 /* --- evaluation --------------------------------------------------------------------------------*/
@@ -128,7 +129,7 @@ static void push(struct work *w, uint8_t kind, uint32_t node, uint32_t before)
         .kind = kind, .node = node, .before = before, .aux_until = PST_NONE, .out_until = PST_NONE};
 }
 
-static bool list_events(struct work *w, struct pst_arena *arena, const struct pst_replay *replays,
+static void list_events(struct work *w, struct pst_arena *arena, const struct pst_replay *replays,
                         uint32_t n_replays)
 {
     size_t most = 2 * (size_t)w->n + 1;
@@ -141,9 +142,6 @@ static bool list_events(struct work *w, struct pst_arena *arena, const struct ps
     w->expire = pst_arena_array(arena, most, sizeof *w->expire);
     w->aux_last = pst_arena_array(arena, (size_t)w->n + 1, sizeof *w->aux_last);
     w->out_last = pst_arena_array(arena, (size_t)w->n + 1, sizeof *w->out_last);
-    if (w->events == NULL || w->expire == NULL || w->aux_last == NULL || w->out_last == NULL) {
-        return false;
-    }
     for (uint32_t v = 0; v < w->n; v++) {
         push(w, FORWARD, v, v);
     }
@@ -157,7 +155,6 @@ static bool list_events(struct work *w, struct pst_arena *arena, const struct ps
         }
         push(w, BACKWARD, v, v);
     }
-    return true;
 }
 
 /* --- lives, from the end -----------------------------------------------------------------------*/
@@ -318,7 +315,7 @@ static void fill_value(const struct work *w, const struct pst_memory_sums *sums,
 }
 
 /* events, left NULL: not wanted. */
-static bool evaluate(const struct pst_stage_view *view, const struct pst_replay *replays,
+static void evaluate(const struct pst_stage_view *view, const struct pst_replay *replays,
                      uint32_t n_replays, struct pst_arena *arena, struct pst_memory_event *events,
                      uint32_t *ret_n_events, uint64_t *left, struct pst_memory_sums *ret_sums,
                      struct pst_stage_value *value)
@@ -326,9 +323,7 @@ static bool evaluate(const struct pst_stage_view *view, const struct pst_replay 
     struct work w = {.view = view, .n = view->n_nodes, .left = left};
     bool sane;
 
-    if (!list_events(&w, arena, replays, n_replays)) {
-        return false;
-    }
+    list_events(&w, arena, replays, n_replays);
     find_lives(&w);
     sane = is_sane(&w);
     *ret_n_events = 0;
@@ -356,10 +351,9 @@ static bool evaluate(const struct pst_stage_view *view, const struct pst_replay 
     for (uint32_t i = 0; i < *ret_n_events; i++) {
         events[i].bytes += ret_sums->static_bytes + ret_sums->parked_bytes + view->input_bytes;
     }
-    return true;
 }
 
-bool pst_evaluate_replays(const struct pst_stage_view *view, const struct pst_replay *replays,
+void pst_evaluate_replays(const struct pst_stage_view *view, const struct pst_replay *replays,
                           uint32_t n_replays, struct pst_stage_value *ret_value,
                           uint64_t *ret_kept_bytes)
 {
@@ -367,26 +361,21 @@ bool pst_evaluate_replays(const struct pst_stage_view *view, const struct pst_re
     struct pst_memory_sums sums = {0};
     struct pst_arena arena = {0};
     uint32_t n_events;
-    bool ok = true;
 
     if (check(view, replays, n_replays, &value)) {
-        ok = evaluate(view, replays, n_replays, &arena, NULL, &n_events, NULL, &sums, &value);
+        evaluate(view, replays, n_replays, &arena, NULL, &n_events, NULL, &sums, &value);
     }
     pst_arena_finish(&arena);
-    if (ok) {
-        *ret_value = value;
-    }
-    if (ok && ret_kept_bytes != NULL) {
+    *ret_value = value;
+    if (ret_kept_bytes != NULL) {
         *ret_kept_bytes = sums.kept_bytes;
     }
-    return ok;
 }
 
-pst_status pst_replays_events(const struct pst_stage_view *view, const struct pst_replay *replays,
-                              uint32_t n_replays, struct pst_arena *arena,
-                              struct pst_memory_event **ret_events, uint32_t *ret_n_events,
-                              struct pst_memory_sums *ret_sums, uint64_t **ret_left,
-                              struct pst_error *err)
+void pst_replays_events(const struct pst_stage_view *view, const struct pst_replay *replays,
+                        uint32_t n_replays, struct pst_arena *arena,
+                        struct pst_memory_event **ret_events, uint32_t *ret_n_events,
+                        struct pst_memory_sums *ret_sums, uint64_t **ret_left)
 {
     struct pst_stage_value value = {.size = sizeof value};
     size_t most = 2 * (size_t)view->n_nodes + 1;
@@ -397,11 +386,7 @@ pst_status pst_replays_events(const struct pst_stage_view *view, const struct ps
         most += replays[i].last - replays[i].first + 1;
     }
     events = pst_arena_array(arena, most, sizeof *events);
-    if (events == NULL || left == NULL ||
-        !evaluate(view, replays, n_replays, arena, events, ret_n_events, left, ret_sums, &value)) {
-        return pst_fail_nomem(err);
-    }
+    evaluate(view, replays, n_replays, arena, events, ret_n_events, left, ret_sums, &value);
     *ret_events = events;
     *ret_left = left;
-    return PST_OK;
 }

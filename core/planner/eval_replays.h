@@ -31,27 +31,25 @@ struct pst_replay_list {
     struct pst_replay *at;
 };
 
-/* A copy. NULL, or what is wrong: a rule of struct pst_replay is broken, it is the second list, or
-   there is no memory. */
+/* A copy. NULL, or what is wrong: a rule of struct pst_replay is broken, or it is the second
+   list. */
 const char *pst_replay_list_take(struct pst_replay_list *list, const struct pst_replay *replays,
                                  uint32_t n_replays, uint32_t n_nodes);
 void pst_replay_list_finish(struct pst_replay_list *list);
 
-/* ret_kept_bytes, or NULL: what a forward leaves for later, but for offloaded nodes. False: out of
-   memory. */
-bool pst_evaluate_replays(const struct pst_stage_view *view, const struct pst_replay *replays,
+/* ret_kept_bytes, or NULL: what a forward leaves for later, but for offloaded nodes. */
+void pst_evaluate_replays(const struct pst_stage_view *view, const struct pst_replay *replays,
                           uint32_t n_replays, struct pst_stage_value *ret_value,
                           uint64_t *ret_kept_bytes);
-/* The view with its actions, or with the list if that has any. False: out of memory. */
-bool pst_evaluate_list(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
+/* The view with its actions, or with the list if that has any. */
+void pst_evaluate_list(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
                        const struct pst_replay_list *list, struct pst_stage_value *ret_value);
 
 /* pst_memory_events of such a stage; the list is legal. *ret_left in `arena`: [n_nodes] what a
    forward leaves of each node for later. */
-pst_status pst_replays_events(const struct pst_stage_view *view, const struct pst_replay *replays,
-                              uint32_t n_replays, struct pst_arena *arena,
-                              struct pst_memory_event **ret_events, uint32_t *ret_n_events,
-                              struct pst_memory_sums *ret_sums, uint64_t **ret_left,
-                              struct pst_error *err);
+void pst_replays_events(const struct pst_stage_view *view, const struct pst_replay *replays,
+                        uint32_t n_replays, struct pst_arena *arena,
+                        struct pst_memory_event **ret_events, uint32_t *ret_n_events,
+                        struct pst_memory_sums *ret_sums, uint64_t **ret_left);
 
 #endif

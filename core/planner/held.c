@@ -7,14 +7,15 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "host/call.h"
 #include "planner/emission.h"
 #include "planner/solo.h"
 #include "planner/state.h"
 
 /* A chain with unit costs: F, B and W take 1, transfers nothing; every micro-batch is one byte. */
-static pst_status unit_chain(const struct pst_scheduler_use *use, const struct pst_place *place,
-                             struct pst_solo *ret_chain, struct pst_error *err)
+static struct pst_solo unit_chain(const struct pst_scheduler_use *use,
+                                  const struct pst_place *place)
 {
     static const struct pst_solo_costs costs = {.forward_ns = 1,
                                                 .backward_input_ns = 1,
@@ -24,39 +25,31 @@ static pst_status unit_chain(const struct pst_scheduler_use *use, const struct p
                                                 .limit_bytes = UINT64_MAX};
     bool fixed = use->topology->n_stages != 0;
     uint32_t n = place->n_stages, n_devices = place->n_devices, s;
-    uint32_t *device_of = calloc(n, sizeof *device_of);
-    pst_status st;
+    uint32_t *device_of = pst_alloc(n, sizeof *device_of);
+    struct pst_solo chain;
 
-    if (device_of == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (s = 0; s < n; s++) {
         device_of[s] = fixed && s < use->n_places ? use->device_of[s] : s;
         n_devices = !fixed && n > n_devices ? n : n_devices;
     }
-    st = pst_solo_line(n_devices, n, device_of, place->n_microbatches, &costs, ret_chain, err);
-    for (s = 0; st == PST_OK && s < n; s++) {
-        ret_chain->stages[s].microbatch_size = place->microbatch_size;
-        ret_chain->stages[s].k = place->k;
+    chain = pst_solo_line(n_devices, n, device_of, place->n_microbatches, &costs);
+    for (s = 0; s < n; s++) {
+        chain.stages[s].microbatch_size = place->microbatch_size;
+        chain.stages[s].k = place->k;
     }
     free(device_of);
-    return st;
+    return chain;
 }
 
 pst_status pst_scheduler_count(const struct pst_scheduler_use *use, const struct pst_place *place,
                                struct pst_scheduler_count *count, struct pst_error *err)
 {
-    struct pst_solo chain = {.stages = NULL};
-    struct pst_emission emission = {.in = NULL};
-    pst_status st = unit_chain(use, place, &chain, err);
+    struct pst_solo chain = unit_chain(use, place);
+    struct pst_emission emission;
+    pst_status st = pst_emission_ask(&emission, use->scheduler, &chain.in, NULL, NULL, err);
 
     if (st == PST_OK) {
-        st = pst_emission_ask(&emission, use->scheduler, &chain.in, NULL, NULL, err);
-    }
-    if (st == PST_OK && pst_emission_count_at_peak(&emission, count->held, count->late) != PST_OK) {
-        st = pst_fail_nomem(err);
-    }
-    if (st == PST_OK) {
+        pst_emission_count_at_peak(&emission, count->held, count->late);
         count->split = emission.split && !emission.asynchronous;
         count->asynchronous = emission.asynchronous;
     }
@@ -121,9 +114,8 @@ static pst_status ask(const struct pst_scheduler_use *use, const struct pst_plac
 static pst_status count_once(const struct pst_scheduler_use *use, const struct pst_place *place,
                              struct pst_held *held, struct pst_error *err)
 {
-    struct pst_scheduler_count count = {.held = calloc(place->n_stages, sizeof *count.held)};
-    pst_status st =
-        count.held == NULL ? pst_fail_nomem(err) : pst_scheduler_count(use, place, &count, err);
+    struct pst_scheduler_count count = {.held = pst_alloc(place->n_stages, sizeof *count.held)};
+    pst_status st = pst_scheduler_count(use, place, &count, err);
 
     if (st == PST_OK) {
         *held = pst_scheduler_counted(&count, place->stage);

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "planner/state.h"
 
 static struct pst_scheduler_use use_of(const struct pst_planner *planner)
@@ -34,9 +35,6 @@ static pst_status fill_table(struct pst_planner *planner, struct pst_count_table
         pst_arena_array(&planner->arena, table->n_stages, sizeof *table->count.held);
     table->count.late =
         pst_arena_array(&planner->arena, table->n_stages, sizeof *table->count.late);
-    if (table->count.held == NULL || table->count.late == NULL) {
-        return pst_fail_nomem(err);
-    }
     table->status = pst_scheduler_count(&use, &place, &table->count, &why);
     if (table->status == PST_ERR_NOMEM || table->status == PST_ERR_CANCELLED) {
         *err = why;
@@ -44,9 +42,6 @@ static pst_status fill_table(struct pst_planner *planner, struct pst_count_table
     }
     if (table->status != PST_OK) {
         table->why = pst_arena_array(&planner->arena, 1, sizeof *table->why);
-        if (table->why == NULL) {
-            return pst_fail_nomem(err);
-        }
         *table->why = why;
     }
     return PST_OK;
@@ -66,9 +61,6 @@ pst_status pst_planner_count(struct pst_planner *planner, uint32_t n_stages,
     }
     if (table == NULL) {
         table = pst_arena_array(&planner->arena, 1, sizeof *table);
-        if (table == NULL) {
-            return pst_fail_nomem(err);
-        }
         table->n_stages = n_stages;
         table->n_microbatches = n_microbatches;
         table->microbatch_size = microbatch_size;
@@ -123,13 +115,10 @@ pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place 
 pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
                             struct pst_error *err)
 {
-    struct pst_successor *successors = calloc(plan->n_stages + 1, sizeof *successors);
+    struct pst_successor *successors = pst_alloc(plan->n_stages, sizeof *successors);
     uint32_t s, e;
     pst_status st = PST_OK;
 
-    if (successors == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (s = plan->n_stages; st == PST_OK && s-- > 0;) {
         struct pst_plan_stage *stage = &plan->stages[s];
         struct pst_held held = {.size = sizeof held};

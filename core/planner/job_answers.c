@@ -109,9 +109,7 @@ static pst_status bound(void *self, const struct pst_stage_question *question,
     struct pst_stage_view view;
     pst_status st;
 
-    if (pst_view_question(planner, question, &view) == NULL) {
-        return pst_fail_nomem(err);
-    }
+    pst_view_question(planner, question, &view);
     st = pst_view_split(planner, question->microbatch_size / question->n_ranks,
                         planner->batch / question->microbatch_size, &view, err);
     return st == PST_OK ? pst_optimizer_bound(&optimizer, &view, ret_period_ns, err) : st;
@@ -153,9 +151,6 @@ pst_status pst_planner_figures(struct pst_planner *planner, struct pst_error *er
     double *edges = pst_arena_array(&planner->arena, view->n_edges, sizeof *edges);
     struct pst_figures figures;
 
-    if (saved == NULL || edges == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < view->n_nodes; i++) {
         saved[i] = (double)pst_graph_node(view, i)->saved_bytes / planner->degree;
     }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -58,14 +60,11 @@ static struct pst_memo_entry *find_slot(const struct pst_memo *memo, struct pst_
     return &memo->entries[i];
 }
 
-static bool grow(struct pst_memo *memo)
+static void grow(struct pst_memo *memo)
 {
     struct pst_memo larger = {.size = memo->size == 0 ? 256 : 2 * memo->size, .used = memo->used};
 
-    larger.entries = calloc(larger.size, sizeof *larger.entries);
-    if (larger.entries == NULL) {
-        return false;
-    }
+    larger.entries = pst_alloc(larger.size, sizeof *larger.entries);
     for (size_t i = 0; i < memo->size; i++) {
         if (memo->entries[i].used) {
             *find_slot(&larger, memo->entries[i].key) = memo->entries[i];
@@ -73,13 +72,12 @@ static bool grow(struct pst_memo *memo)
     }
     free(memo->entries);
     *memo = larger;
-    return true;
 }
 
 struct pst_memo_entry *pst_memo_find(struct pst_memo *memo, struct pst_memo_key key)
 {
-    if (2 * (memo->used + 1) > memo->size && !grow(memo)) {
-        return NULL;
+    if (2 * (memo->used + 1) > memo->size) {
+        grow(memo);
     }
     return find_slot(memo, key);
 }

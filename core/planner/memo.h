@@ -32,7 +32,7 @@ void pst_memo_finish(struct pst_memo *memo);
 struct pst_memo_key pst_memo_key_place(const struct pst_place *place);
 struct pst_memo_key pst_memo_key_question(const struct pst_stage_question *question);
 
-/* The entry for a key, new (used == false) or answered already; NULL: out of memory. The caller who
+/* The entry for a key, new (used == false) or answered already. The caller who
    answers a new one keeps it, before the next is looked for. */
 struct pst_memo_entry *pst_memo_find(struct pst_memo *memo, struct pst_memo_key key);
 void pst_memo_keep(struct pst_memo *memo, struct pst_memo_entry *entry, struct pst_memo_key key);

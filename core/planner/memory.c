@@ -11,23 +11,6 @@
 #include "host/caps.h"
 #include "planner/optimizer.h"
 
-/* The rule that an answer breaks, and where. */
-static pst_status refuse(const struct pst_planner *planner, const struct pst_instance *instance,
-                         const struct pst_stage_view *view, const struct pst_action_answer *answer,
-                         struct pst_error *err)
-{
-    const struct pst_stage_node *node =
-        answer->position < view->n_nodes ? pst_stage_node_at(view, answer->position) : NULL;
-
-    if (answer->position == PST_NONE) {
-        return pst_planner_illegal(err, instance, "stage %u, its replays: %s", view->stage,
-                                   answer->fault);
-    }
-    return pst_planner_illegal(
-        err, instance, "stage %u, position %u (\"%s\"): %s", view->stage, answer->position,
-        node != NULL ? planner->graph->ops[node->node].name : "?", answer->fault);
-}
-
 /* Do the optimizer and the executor know what it decided? */
 static pst_status check_words(const struct pst_instance *instance,
                               const struct pst_action_answer *answer, struct pst_error *err)
@@ -63,7 +46,7 @@ static pst_status decide(struct pst_planner *planner, uint32_t i, const struct p
 
     if (answer.fault != NULL) {
         memset(&planner->pending, 0, sizeof planner->pending);
-        return refuse(planner, planner->memopt[i], view, &answer, err);
+        return pst_optimizer_refuse(planner->memopt[i], planner->view, view, &answer, err);
     }
     st = pst_planner_blame(planner, planner->memopt[i], st, "plan", err);
     if (st == PST_OK) {
@@ -111,9 +94,6 @@ static pst_status charge_view(struct pst_planner *planner,
     uint32_t n_microbatches = planner->batch / question->microbatch_size;
 
     *ret_nodes = pst_view_question(planner, question, view);
-    if (*ret_nodes == NULL) {
-        return pst_fail_nomem(err);
-    }
     correct(planner, view);
     pst_view_transfers(planner, samples, n_microbatches, view);
     return pst_view_split(planner, samples, n_microbatches, view, err);
@@ -167,77 +147,44 @@ pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan 
     return st;
 }
 
-/* The finished actions of a stage must be legal, and no worse than what was promised. */
-static pst_status verify(struct pst_planner *planner, const struct pst_stage_view *view,
-                         const struct pst_stage_price *promised, struct pst_error *err)
-{
-    struct pst_instance *last = planner->memopt[planner->n_memopt - 1];
-    struct pst_stage_value value = {.size = sizeof value};
-
-    if (!pst_evaluate_list(&planner->evaluator, view, &planner->replays, &value)) {
-        return pst_fail_nomem(err);
-    }
-    if (!value.legal) {
-        return pst_planner_illegal(
-            err, last, "stage %u, node \"%s\": %s", view->stage,
-            value.node < view->n_nodes
-                ? planner->graph->ops[pst_stage_node_at(view, value.node)->node].name
-                : "?",
-            value.rule);
-    }
-    if (promised->fits &&
-        (value.peak_bytes > promised->peak_bytes || value.period_ns > promised->period_ns)) {
-        pst_fail(err, PST_ERR_BUG, "plugin.contract",
-                 "memopt \"%s\" broke its contract: for stage %u price() promised %llu ns and %llu "
-                 "bytes, its plan takes %llu ns and %llu bytes",
-                 last->plugin->id, view->stage, (unsigned long long)promised->period_ns,
-                 (unsigned long long)promised->peak_bytes, (unsigned long long)value.period_ns,
-                 (unsigned long long)value.peak_bytes);
-        if (err != NULL) {
-            err->exit_code = 3;
-        }
-        return PST_ERR_BUG;
-    }
-    return PST_OK;
-}
-
 /* Listed replays into the plan, and the actions that follow from them. */
-static bool settle_replays(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
+static void settle_replays(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
                            uint8_t *actions)
 {
     struct pst_plan_stage *stage = &plan->stages[s];
     const struct pst_replay_list *list = &planner->replays;
     struct pst_replay *replays = pst_arena_array(&plan->arena, list->n, sizeof *replays);
 
-    if (replays == NULL) {
-        return false;
-    }
-    if (list->n > 0) {
-        memcpy(replays, list->at, list->n * sizeof *replays);
-    }
     stage->n_replays = list->n;
     stage->replays = replays;
-    return list->n == 0 || pst_sequence_actions(stage, planner->graph, actions);
+    if (list->n > 0) {
+        memcpy(replays, list->at, list->n * sizeof *replays);
+        pst_sequence_actions(stage, planner->graph, actions);
+    }
 }
 
 /* The actions into the plan; what the evaluator makes of them into `estimated` and off `left`. */
 static pst_status settle(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
-                         const struct pst_stage_view *view, uint64_t *left, struct pst_error *err)
+                         const struct pst_stage_view *view, const struct pst_stage_price *promised,
+                         uint64_t *left, struct pst_error *err)
 {
     struct pst_stage_value value = {.size = sizeof value};
     uint8_t *actions = pst_arena_array(&plan->arena, view->n_nodes, 1);
 
-    if (actions == NULL ||
-        !pst_evaluate_list(&planner->evaluator, view, &planner->replays, &value)) {
-        return pst_fail_nomem(err);
+    pst_evaluate_list(&planner->evaluator, view, &planner->replays, &value);
+    if (planner->n_memopt > 0) {
+        pst_status st = pst_optimizer_verify(planner->memopt[planner->n_memopt - 1]->plugin->id,
+                                             planner->view, view, promised, &value, err);
+
+        if (st != PST_OK) {
+            return st;
+        }
     }
     for (uint32_t i = 0; i < view->n_nodes; i++) {
         actions[i] = (uint8_t)pst_stage_node_at(view, i)->action;
     }
     plan->stages[s].actions = actions;
-    if (!settle_replays(planner, plan, s, actions)) {
-        return pst_fail_nomem(err);
-    }
+    settle_replays(planner, plan, s, actions);
     planner->estimated[s] = value.peak_bytes;
     if (*left != UINT64_MAX) {
         *left = value.peak_bytes < *left ? *left - value.peak_bytes : 0;
@@ -280,10 +227,7 @@ static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan,
             st = decide(planner, i, &view, nodes, err);
         }
     }
-    if (st == PST_OK && planner->n_memopt > 0) {
-        st = verify(planner, &view, &promised, err);
-    }
-    return st == PST_OK ? settle(planner, plan, s, &view, left, err) : st;
+    return st == PST_OK ? settle(planner, plan, s, &view, &promised, left, err) : st;
 }
 
 pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *plan,
@@ -294,10 +238,6 @@ pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *pla
     uint64_t *share = pst_arena_array(&arena, plan->n_stages, sizeof *share);
     pst_status st = PST_OK;
 
-    if (left == NULL || share == NULL) {
-        pst_arena_finish(&arena);
-        return pst_fail_nomem(err);
-    }
     for (uint32_t r = 0; r < planner->n_ranks; r++) {
         left[r] = planner->capacity_bytes;
     }

@@ -144,10 +144,9 @@ static void sum_up(const struct ledger *l, struct pst_memory_sums *sums)
     sums->link_ns = pst_eval_link_ns(view, sums->offloaded_bytes);
 }
 
-pst_status pst_memory_events(const struct pst_stage_view *view, const uint8_t *actions,
-                             struct pst_arena *arena, struct pst_memory_event **ret_events,
-                             uint32_t *ret_n_events, struct pst_memory_sums *ret_sums,
-                             struct pst_error *err)
+void pst_memory_events(const struct pst_stage_view *view, const uint8_t *actions,
+                       struct pst_arena *arena, struct pst_memory_event **ret_events,
+                       uint32_t *ret_n_events, struct pst_memory_sums *ret_sums)
 {
     uint32_t n = view->n_nodes;
     struct ledger l = {
@@ -160,9 +159,6 @@ pst_status pst_memory_events(const struct pst_stage_view *view, const uint8_t *a
         .events = pst_arena_array(arena, 3 * (size_t)n + 1, sizeof *l.events),
     };
 
-    if (l.last == NULL || l.held == NULL || l.next == NULL || l.head == NULL || l.events == NULL) {
-        return pst_fail_nomem(err);
-    }
     find_readers(&l);
     sum_up(&l, ret_sums);
     l.base = ret_sums->static_bytes + ret_sums->parked_bytes + view->input_bytes;
@@ -179,5 +175,4 @@ pst_status pst_memory_events(const struct pst_stage_view *view, const uint8_t *a
     }
     *ret_events = l.events;
     *ret_n_events = l.n;
-    return PST_OK;
 }

@@ -28,10 +28,9 @@ struct pst_memory_sums {
 };
 
 /* In order of time; actions are legal, one per node. Sizes far below 2^64. *ret_events in
-   `arena`. PST_ERR_NOMEM. */
-pst_status pst_memory_events(const struct pst_stage_view *view, const uint8_t *actions,
-                             struct pst_arena *arena, struct pst_memory_event **ret_events,
-                             uint32_t *ret_n_events, struct pst_memory_sums *ret_sums,
-                             struct pst_error *err);
+   `arena`. */
+void pst_memory_events(const struct pst_stage_view *view, const uint8_t *actions,
+                       struct pst_arena *arena, struct pst_memory_event **ret_events,
+                       uint32_t *ret_n_events, struct pst_memory_sums *ret_sums);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "host/call.h"
 #include "host/caps.h"
+#include "planner/state.h"
 
 pst_status pst_instance_blame(struct pst_instance *instance, struct pst_error *pending,
                               pst_status status, const char *function, struct pst_error *err)
@@ -28,22 +29,24 @@ pst_status pst_instance_blame(struct pst_instance *instance, struct pst_error *p
     return status;
 }
 
-static pst_status keep_all(const struct pst_optimizer *o, const struct pst_stage_view *view,
-                           struct pst_stage_value *ret_value, struct pst_error *err)
+static struct pst_stage_value keep_all(const struct pst_optimizer *o,
+                                       const struct pst_stage_view *view)
 {
-    *ret_value = (struct pst_stage_value){.size = sizeof *ret_value};
-    return pst_evaluate(o->evaluator, view, NULL, ret_value) ? PST_OK : pst_fail_nomem(err);
+    struct pst_stage_value value = {.size = sizeof value};
+
+    pst_evaluate(o->evaluator, view, NULL, &value);
+    return value;
 }
 
 pst_status pst_optimizer_price(const struct pst_optimizer *o, const struct pst_stage_view *view,
                                struct pst_stage_price *ret_price, struct pst_error *err)
 {
     struct pst_stage_price price = {.size = sizeof price};
-    struct pst_stage_value value;
-    pst_status st;
+    pst_status st = PST_OK;
 
     if (o->instance == NULL) {
-        st = keep_all(o, view, &value, err);
+        const struct pst_stage_value value = keep_all(o, view);
+
         price.fits = value.peak_bytes <= view->capacity_bytes;
         price.period_ns = value.period_ns;
         price.peak_bytes = value.peak_bytes;
@@ -63,18 +66,14 @@ pst_status pst_optimizer_bound(const struct pst_optimizer *o, const struct pst_s
 {
     const struct pst_memopt *f =
         o->instance == NULL ? NULL : o->instance->plugin->get_interface(PST_MEMOPT);
-    struct pst_stage_value value;
-    pst_status st;
 
     if (f != NULL && PST_CAN(f, bound)) {
-        st = pst_call_bound(o->instance, view, ret_period_ns);
+        pst_status st = pst_call_bound(o->instance, view, ret_period_ns);
+
         return st == PST_OK ? st : pst_instance_fail(o->instance, st, "bound", err);
     }
-    st = keep_all(o, view, &value, err);
-    if (st == PST_OK) {
-        *ret_period_ns = value.period_ns;
-    }
-    return st;
+    *ret_period_ns = keep_all(o, view).period_ns;
+    return PST_OK;
 }
 
 struct collection {
@@ -160,4 +159,52 @@ pst_status pst_optimizer_plan(const struct pst_optimizer *o, const struct pst_st
     st = pst_call_plan(o->instance, view, &c.out);
     *ret_answer = c.answer;
     return st;
+}
+
+static const char *name_of(const struct pst_graph_view *graph, const struct pst_stage_view *view,
+                           uint32_t position)
+{
+    return position < view->n_nodes
+               ? pst_graph_node(graph, pst_stage_node_at(view, position)->node)->name
+               : "?";
+}
+
+pst_status pst_optimizer_refuse(const struct pst_instance *memopt,
+                                const struct pst_graph_view *graph,
+                                const struct pst_stage_view *view,
+                                const struct pst_action_answer *answer, struct pst_error *err)
+{
+    if (answer->position == PST_NONE) {
+        return pst_planner_illegal(err, memopt, "stage %u, its replays: %s", view->stage,
+                                   answer->fault);
+    }
+    return pst_planner_illegal(err, memopt, "stage %u, position %u (\"%s\"): %s", view->stage,
+                               answer->position, name_of(graph, view, answer->position),
+                               answer->fault);
+}
+
+pst_status pst_optimizer_verify(const char *id, const struct pst_graph_view *graph,
+                                const struct pst_stage_view *view,
+                                const struct pst_stage_price *promised,
+                                const struct pst_stage_value *value, struct pst_error *err)
+{
+    if (!value->legal) {
+        pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                 "memopt \"%s\" made an illegal plan: stage %u, node \"%s\": %s", id, view->stage,
+                 name_of(graph, view, value->node), value->rule);
+    } else if (promised->fits && (value->peak_bytes > promised->peak_bytes ||
+                                  value->period_ns > promised->period_ns)) {
+        pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                 "memopt \"%s\" broke its contract: for stage %u price() promised %llu ns and %llu "
+                 "bytes, its plan takes %llu ns and %llu bytes",
+                 id, view->stage, (unsigned long long)promised->period_ns,
+                 (unsigned long long)promised->peak_bytes, (unsigned long long)value->period_ns,
+                 (unsigned long long)value->peak_bytes);
+    } else {
+        return PST_OK;
+    }
+    if (err != NULL) {
+        err->exit_code = 3;
+    }
+    return PST_ERR_BUG;
 }

@@ -61,4 +61,18 @@ pst_status pst_optimizer_plan(const struct pst_optimizer *optimizer,
                               struct pst_replay_list *replays,
                               struct pst_action_answer *ret_answer);
 
+/* The rule that the answer broke, as an error: plan.illegal, exit code 3. `graph` names nodes. */
+pst_status pst_optimizer_refuse(const struct pst_instance *memopt,
+                                const struct pst_graph_view *graph,
+                                const struct pst_stage_view *view,
+                                const struct pst_action_answer *answer, struct pst_error *err);
+
+/* A finished stage, as the evaluator values it: it must be legal, and no worse than what price()
+   promised where that said that it fits. Errors: plan.illegal, plugin.contract, both exit code 3,
+   naming the optimizer. */
+pst_status pst_optimizer_verify(const char *id, const struct pst_graph_view *graph,
+                                const struct pst_stage_view *view,
+                                const struct pst_stage_price *promised,
+                                const struct pst_stage_value *value, struct pst_error *err);
+
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "plan/order_eval.h"
 #include "host/caps.h"
 #include "host/claim.h"
@@ -69,9 +70,7 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     }
     nodes = pst_view_build(planner, stage->nodes, stage->n_nodes, samples, stage->weight_versions,
                            &view);
-    if (nodes == NULL || replayed == NULL || !pst_plan_replayed(stage, planner->graph, replayed)) {
-        return pst_fail_nomem(err);
-    }
+    pst_plan_replayed(stage, planner->graph, replayed);
     pst_cost_ops(planner->cost, stage->nodes, stage->n_nodes, samples, &times);
     *row = (struct pst_schedule_stage){
         .device = device,
@@ -136,38 +135,29 @@ static void fill_links(const struct pst_planner *planner, const struct pst_plan 
 }
 
 /* Logical devices, and the rank that stands for each. */
-static pst_status find_devices(struct question *q, struct pst_planner *planner,
-                               const struct pst_plan *plan, uint32_t *ret_n, struct pst_error *err)
+static uint32_t find_devices(struct question *q, struct pst_planner *planner,
+                             const struct pst_plan *plan)
 {
+    uint32_t n;
+
     q->device_of = pst_arena_array(&q->solo.arena, plan->n_devices, sizeof *q->device_of);
     planner->first_rank =
         pst_arena_array(&planner->arena, plan->n_devices, sizeof *planner->first_rank);
-    if (q->device_of == NULL || planner->first_rank == NULL) {
-        return pst_fail_nomem(err);
-    }
-    *ret_n = pst_plan_logical(plan, q->device_of);
+    n = pst_plan_logical(plan, q->device_of);
     for (uint32_t r = plan->n_devices; r-- > 0;) {
         planner->first_rank[q->device_of[r]] = r;
     }
-    return PST_OK;
+    return n;
 }
 
 static pst_status question_init(struct question *q, struct pst_planner *planner,
                                 const struct pst_plan *plan, bool limited, struct pst_error *err)
 {
-    uint32_t s, d, n_devices = 0;
-    pst_status st = find_devices(q, planner, plan, &n_devices, err);
+    uint32_t s, d, n_devices = find_devices(q, planner, plan);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK) {
-        st = pst_solo_alloc(&q->solo, n_devices, plan->n_stages, plan->n_edges, err);
-    }
-    if (st != PST_OK) {
-        return st;
-    }
+    pst_solo_alloc(&q->solo, n_devices, plan->n_stages, plan->n_edges);
     q->work_bytes = pst_arena_array(&q->solo.arena, n_devices, sizeof *q->work_bytes);
-    if (q->work_bytes == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (d = 0; limited && d < n_devices; d++) {
         q->solo.activation_bytes[d] = planner->capacity_bytes;
     }
@@ -189,16 +179,12 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
 }
 
 /* From logical devices to ranks: each runs the list of its logical device. */
-static pst_status spread(const struct question *q, const struct pst_plan *plan,
-                         struct pst_orders *orders, struct pst_error *err)
+static void spread(const struct question *q, const struct pst_plan *plan, struct pst_orders *orders)
 {
     for (uint32_t part = 0; part < PST_PARTS; part++) {
         struct pst_pass **passes = pst_arena_array(&orders->arena, plan->n_devices, sizeof *passes);
         uint32_t *n = pst_arena_array(&orders->arena, plan->n_devices, sizeof *n);
 
-        if (passes == NULL || n == NULL) {
-            return pst_fail_nomem(err);
-        }
         for (uint32_t r = 0; orders->passes[part] != NULL && r < plan->n_devices; r++) {
             passes[r] = orders->passes[part][q->device_of[r]];
             n[r] = orders->n_passes[part][q->device_of[r]];
@@ -207,47 +193,35 @@ static pst_status spread(const struct question *q, const struct pst_plan *plan,
         orders->n_passes[part] = n;
     }
     orders->n_devices = plan->n_devices;
-    return PST_OK;
 }
 
 /* What the lists hold, into the plan. */
-static pst_status count_held(const struct pst_emission *emission, struct pst_plan *plan,
-                             struct pst_error *err)
+static void count_held(const struct pst_emission *emission, struct pst_plan *plan)
 {
-    uint32_t *held = calloc((size_t)plan->n_stages + 1, sizeof *held);
+    uint32_t *held = pst_alloc(plan->n_stages, sizeof *held);
 
-    if (held == NULL) {
-        return pst_fail_nomem(err);
-    }
     pst_emission_count(emission, held);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         plan->stages[s].in_flight = held[s];
     }
     free(held);
-    return PST_OK;
 }
 
 /* Warns where the scheduler says other times than an evaluation of its answer. An order that cannot
    be satisfied is for the lowering to explain. */
-static pst_status check_claim(const struct pst_instance *scheduler,
-                              const struct pst_schedule_in *in, const struct pst_orders *orders,
-                              struct pst_error *err)
+static void check_claim(const struct pst_instance *scheduler, const struct pst_schedule_in *in,
+                        const struct pst_orders *orders)
 {
     struct pst_order_eval eval;
     struct pst_error unused;
-    pst_status st = PST_OK;
 
-    if (scheduler->claim.size == 0) {
-        return PST_OK;
-    }
-    st = pst_order_evaluate(in, (const struct pst_pass *const *)orders->passes[PST_BODY],
-                            orders->n_passes[PST_BODY], &eval, &unused);
-    if (st == PST_OK) {
+    if (scheduler->claim.size != 0 &&
+        pst_order_evaluate(in, (const struct pst_pass *const *)orders->passes[PST_BODY],
+                           orders->n_passes[PST_BODY], &eval, &unused) == PST_OK) {
         pst_claim_check(scheduler->plugin->id, &scheduler->claim, eval.makespan_ns, eval.span_ns,
                         1e3);
         pst_order_eval_finish(&eval);
     }
-    return st == PST_ERR_NOMEM ? pst_fail_nomem(err) : PST_OK;
 }
 
 static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool limited,
@@ -255,7 +229,6 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
 {
     struct question q = {.device_of = NULL};
     struct pst_emission emission = {.in = NULL};
-    struct pst_orders orders = {.arena = {NULL, 0, 0}};
     pst_status st = question_init(&q, planner, plan, limited, err);
 
     if (st == PST_OK) {
@@ -266,22 +239,13 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
         st = pst_caps_require(planner->scheduler->plugin, "split-backward", "B and W passes", err);
     }
     if (st == PST_OK) {
-        st = pst_orders_take(&emission, &planner->scheduler->claim, &orders, err);
+        *ret_orders = pst_orders_take(&emission, &planner->scheduler->claim);
+        count_held(&emission, plan);
+        if (!emission.asynchronous) {
+            check_claim(planner->scheduler, &q.solo.in, ret_orders);
+        }
+        spread(&q, plan, ret_orders);
     }
-    if (st == PST_OK) {
-        st = count_held(&emission, plan, err);
-    }
-    if (st == PST_OK && !emission.asynchronous) {
-        st = check_claim(planner->scheduler, &q.solo.in, &orders, err);
-    }
-    if (st == PST_OK) {
-        st = spread(&q, plan, &orders, err);
-    }
-    if (st == PST_OK) {
-        *ret_orders = orders;
-        orders.arena = (struct pst_arena){NULL, 0, 0};
-    }
-    pst_orders_finish(&orders);
     pst_emission_finish(&emission);
     pst_solo_finish(&q.solo);
     return st;

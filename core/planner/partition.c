@@ -2,6 +2,7 @@
  *
  * Asking the partitioner, and checking its answer stage by stage as it comes.
  */
+#include "base/memory.h"
 #include "host/call.h"
 #include "planner/stage_rules.h"
 #include "planner/state.h"
@@ -134,9 +135,6 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
     uint32_t i;
     pst_status st;
 
-    if (devices == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (i = 0; i < planner->n_places; i++) {
         devices[i] = (struct pst_cluster_device){
             .memory_bytes = in.capacity_bytes,
@@ -144,10 +142,7 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
             .speed = 1.0,
         };
     }
-    if (!pst_stage_rules_init(&answer->rules, &in)) {
-        pst_arena_finish(&arena);
-        return pst_fail_nomem(err);
-    }
+    pst_stage_rules_init(&answer->rules, &in);
     planner->asked = &in;
     st = pst_call_partition(planner->partitioner, &in, &answer->out);
     planner->asked = NULL;
@@ -167,9 +162,9 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
         .out = {.size = sizeof answer.out, .impl = &answer, .stage = add_stage},
         .planner = planner,
         .plan = plan,
-        .ranks = calloc(planner->degree, sizeof *answer.ranks),
+        .ranks = pst_alloc(planner->degree, sizeof *answer.ranks),
     };
-    pst_status st = answer.ranks == NULL ? pst_fail_nomem(err) : ask(planner, &answer, err);
+    pst_status st = ask(planner, &answer, err);
 
     if (st == PST_OK) {
         st = check_whole(&answer, err);
@@ -189,14 +184,12 @@ pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_sta
         .out = {.size = sizeof answer.out, .impl = &answer},
         .planner = planner,
         .plan = plan,
-        .ranks = calloc(planner->degree, sizeof *answer.ranks),
+        .ranks = pst_alloc(planner->degree, sizeof *answer.ranks),
     };
     const char *at = (const char *)stages;
     pst_status st = PST_OK;
 
-    if (answer.ranks == NULL || !pst_stage_rules_init(&answer.rules, planner->asked)) {
-        st = pst_fail_nomem(err);
-    }
+    pst_stage_rules_init(&answer.rules, planner->asked);
     for (uint32_t s = 0; st == PST_OK && s < n_stages; s++, at += stages->size) {
         st = add_stage(&answer.out, (const struct pst_stage_decl *)(const void *)at);
         if (st != PST_OK) {

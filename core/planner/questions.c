@@ -113,9 +113,6 @@ pst_status pst_questions_held(struct pst_questions *q, const struct pst_place *p
     if (!q->strategies->forgets) {
         entry = pst_memo_find(&q->memo, key);
     }
-    if (entry == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (!entry->used) {
         st = q->strategies->held(q->strategist, place, &entry->answer.held, err);
         if (st == PST_OK && entry != &own) {
@@ -223,9 +220,6 @@ static pst_status find_price(struct pst_questions *q, const struct pst_stage_que
     if (!q->strategies->forgets) {
         entry = pst_memo_find(&q->memo, key);
     }
-    if (entry == NULL) {
-        return pst_fail_nomem(q->pending);
-    }
     if (!entry->used) {
         st = q->strategies->price(q->strategist, question, &entry->answer.price, q->pending);
         if (st == PST_OK && entry != &own) {
@@ -319,8 +313,8 @@ static pst_status evaluate(const struct pst_host *host, const struct pst_stage_v
     if (!PST_HAS(ret_value, extra_ns)) {
         return wrong(host, "eval.evaluate: ret_value->size is not set");
     }
-    return pst_evaluate(q->evaluator, view, actions, ret_value) ? PST_OK
-                                                                : pst_fail_nomem(q->pending);
+    pst_evaluate(q->evaluator, view, actions, ret_value);
+    return PST_OK;
 }
 
 static pst_status evaluate_replays(const struct pst_host *host, const struct pst_stage_view *view,
@@ -330,9 +324,8 @@ static pst_status evaluate_replays(const struct pst_host *host, const struct pst
     if (!PST_HAS(ret_value, extra_ns)) {
         return wrong(host, "eval.evaluate_replays: ret_value->size is not set");
     }
-    return pst_evaluate_replays(view, replays, n_replays, ret_value, NULL)
-               ? PST_OK
-               : pst_fail_nomem(questions_of(host)->pending);
+    pst_evaluate_replays(view, replays, n_replays, ret_value, NULL);
+    return PST_OK;
 }
 
 static uint64_t random_bits(const struct pst_host *host, uint64_t stream, uint64_t counter)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/util.h"
 #include "planner/state.h"
 #include "planner/topology.h"
@@ -34,18 +35,13 @@ pst_status pst_solo_shape(struct pst_instance *scheduler, bool *ret_fixed,
     return PST_OK;
 }
 
-pst_status pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages,
-                          uint32_t n_links, struct pst_error *err)
+void pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages, uint32_t n_links)
 {
     solo->stages = pst_arena_array(&solo->arena, n_stages, sizeof *solo->stages);
     solo->links = pst_arena_array(&solo->arena, n_links, sizeof *solo->links);
     solo->out_links = pst_arena_array(&solo->arena, n_links, sizeof *solo->out_links);
     solo->activation_bytes =
         pst_arena_array(&solo->arena, n_devices, sizeof *solo->activation_bytes);
-    if (solo->stages == NULL || solo->links == NULL || solo->out_links == NULL ||
-        solo->activation_bytes == NULL) {
-        return pst_fail_nomem(err);
-    }
     memset(solo->activation_bytes, 0xFF, n_devices * sizeof *solo->activation_bytes);
     solo->topology = (struct pst_topology){
         .size = sizeof solo->topology,
@@ -65,7 +61,6 @@ pst_status pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_
         .out_links = solo->out_links,
         .activation_bytes = solo->activation_bytes,
     };
-    return PST_OK;
 }
 
 static int by_to(const void *a_, const void *b_)
@@ -107,18 +102,13 @@ void pst_solo_connect(struct pst_solo *solo)
     }
 }
 
-pst_status pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
-                         uint32_t n_microbatches, const struct pst_solo_costs *costs,
-                         struct pst_solo *ret_solo, struct pst_error *err)
+struct pst_solo pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                              uint32_t n_microbatches, const struct pst_solo_costs *costs)
 {
     struct pst_solo solo = {.stages = NULL};
-    pst_status st = pst_solo_alloc(&solo, n_devices, n_stages, n_stages - 1, err);
     uint32_t s;
 
-    if (st != PST_OK) {
-        pst_arena_finish(&solo.arena);
-        return st;
-    }
+    pst_solo_alloc(&solo, n_devices, n_stages, n_stages - 1);
     for (s = 0; s < n_stages; s++) {
         solo.stages[s] = (struct pst_schedule_stage){
             .device = device_of[s],
@@ -144,38 +134,28 @@ pst_status pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *
     }
     solo.in.barrier = costs->barrier;
     pst_solo_connect(&solo);
-    *ret_solo = solo;
-    return PST_OK;
+    return solo;
 }
 
-/* Stages of each device; free() it. NULL: out of memory. */
+/* Stages of each device; free() it. */
 static uint32_t *count_stages(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of)
 {
-    uint32_t *counts = calloc(n_devices, sizeof *counts);
+    uint32_t *counts = pst_alloc(n_devices, sizeof *counts);
 
-    for (uint32_t s = 0; counts != NULL && s < n_stages; s++) {
+    for (uint32_t s = 0; s < n_stages; s++) {
         counts[device_of[s]]++;
     }
     return counts;
 }
 
-/* Every device's costs are those of its share: each of its stages takes a part. */
-pst_status pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
-                           uint32_t n_microbatches, const struct pst_solo_costs *costs,
-                           struct pst_solo *ret_solo, struct pst_error *err)
+struct pst_solo pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                                uint32_t n_microbatches, const struct pst_solo_costs *costs)
 {
+    struct pst_solo solo = pst_solo_line(n_devices, n_stages, device_of, n_microbatches, costs);
     uint32_t *counts = count_stages(n_devices, n_stages, device_of);
-    struct pst_solo *solo = ret_solo;
-    pst_status st = counts == NULL ? pst_fail_nomem(err)
-                                   : pst_solo_line(n_devices, n_stages, device_of, n_microbatches,
-                                                   costs, solo, err);
 
-    if (st != PST_OK) {
-        free(counts);
-        return st;
-    }
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
-        struct pst_schedule_stage *stage = &solo->stages[s];
+    for (uint32_t s = 0; s < n_stages; s++) {
+        struct pst_schedule_stage *stage = &solo.stages[s];
         uint32_t n = counts[stage->device];
 
         stage->forward_ns /= n;
@@ -185,7 +165,7 @@ pst_status pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t
         stage->saved_weight_bytes /= n;
     }
     free(counts);
-    return PST_OK;
+    return solo;
 }
 
 pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
@@ -237,10 +217,7 @@ pst_status pst_solo_place(struct pst_instance *scheduler, uint32_t n_devices,
         return st;
     }
     *ret_n_stages = ret_topology->n_stages != 0 ? ret_topology->n_stages : n_devices;
-    device_of = calloc(*ret_n_stages, sizeof *device_of);
-    if (device_of == NULL) {
-        return pst_fail_nomem(err);
-    }
+    device_of = pst_alloc(*ret_n_stages, sizeof *device_of);
     st = pst_scheduler_devices(scheduler, ret_topology, n_devices, *ret_n_stages, device_of, err);
     if (st != PST_OK) {
         free(device_of);
@@ -255,20 +232,17 @@ pst_status pst_solo_parts_of(uint32_t n_devices, uint32_t n_stages, const uint32
 {
     uint32_t *counts = count_stages(n_devices, n_stages, device_of), d;
     uint64_t parts = 1;
-    pst_status st = counts == NULL ? pst_fail_nomem(err) : PST_OK;
 
-    for (d = 0; st == PST_OK && d < n_devices && parts <= MAX_PARTS; d++) {
+    for (d = 0; d < n_devices && parts <= MAX_PARTS; d++) {
         parts = counts[d] == 0 ? parts : parts / pst_gcd(parts, counts[d]) * counts[d];
     }
-    if (st == PST_OK && parts > MAX_PARTS) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "config.limit",
-                      "the devices' numbers of stages differ too much to divide costs evenly");
-    }
-    if (st == PST_OK) {
-        *ret_parts = parts;
-    }
     free(counts);
-    return st;
+    if (parts > MAX_PARTS) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "config.limit",
+                        "the devices' numbers of stages differ too much to divide costs evenly");
+    }
+    *ret_parts = parts;
+    return PST_OK;
 }
 
 pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
@@ -276,7 +250,6 @@ pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
                           struct pst_solo *ret_solo, struct pst_error *err)
 {
     struct pst_topology topology;
-    struct pst_solo solo = {.stages = NULL};
     uint32_t *device_of = NULL, n_stages = 0;
     pst_status st = pst_solo_check_shape(scheduler, n_devices, n_microbatches, err);
 
@@ -287,31 +260,22 @@ pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
         st = pst_solo_check_microbatches(scheduler, &topology, n_microbatches, err);
     }
     if (st == PST_OK) {
-        st = pst_solo_shares(n_devices, n_stages, device_of, n_microbatches, costs, &solo, err);
+        *ret_solo = pst_solo_shares(n_devices, n_stages, device_of, n_microbatches, costs);
+        ret_solo->topology = topology;
     }
     free(device_of);
-    if (st == PST_OK) {
-        solo.topology = topology;
-        *ret_solo = solo;
-    }
     return st;
 }
 
 pst_status pst_solo_schedule(struct pst_instance *scheduler, const struct pst_schedule_in *in,
                              struct pst_orders *ret_answer, struct pst_error *err)
 {
-    struct pst_orders answer = {.n_devices = 0};
-    struct pst_emission emission = {.in = NULL};
+    struct pst_emission emission;
     pst_status st = pst_emission_ask(&emission, scheduler, in, NULL, NULL, err);
 
     if (st == PST_OK) {
-        st = pst_orders_take(&emission, &scheduler->claim, &answer, err);
+        *ret_answer = pst_orders_take(&emission, &scheduler->claim);
     }
-    if (st == PST_OK) {
-        *ret_answer = answer;
-        memset(&answer, 0, sizeof answer);
-    }
-    pst_orders_finish(&answer);
     pst_emission_finish(&emission);
     return st;
 }
@@ -320,4 +284,91 @@ void pst_solo_finish(struct pst_solo *solo)
 {
     pst_arena_finish(&solo->arena);
     memset(solo, 0, sizeof *solo);
+}
+
+/* --- batches in a row, as one order ------------------------------------------------------------*/
+
+/* The same question with as many micro-batches as all batches have. */
+static pst_status repeat_question(const struct pst_schedule_in *in, uint32_t n_batches,
+                                  struct pst_solo_stream *stream, struct pst_error *err)
+{
+    struct pst_schedule_stage *stages =
+        pst_arena_array(&stream->arena, in->n_stages, sizeof *stages);
+
+    for (uint32_t s = 0; s < in->n_stages; s++) {
+        stages[s] = *pst_schedule_stage_at(in, s);
+        if ((uint64_t)stages[s].n_microbatches * n_batches >= PST_NONE) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.limit",
+                            "%u batches of %u micro-batches are too many", n_batches,
+                            stages[s].n_microbatches);
+        }
+        stages[s].n_microbatches *= n_batches;
+    }
+    stream->in = *in;
+    stream->in.stages = stages;
+    stream->in.stage_size = sizeof *stages;
+    return PST_OK;
+}
+
+static void append(const struct pst_orders *answer, const struct pst_schedule_in *in, uint32_t part,
+                   uint32_t device, uint32_t batch, struct pst_solo_stream *stream)
+{
+    struct pst_pass *to = stream->passes[device] + stream->n_passes[device];
+    uint32_t n = answer->n_passes[part] == NULL ? 0 : answer->n_passes[part][device];
+
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = answer->passes[part][device][i];
+        to[i].microbatch += batch * pst_schedule_stage_at(in, to[i].stage)->n_microbatches;
+    }
+    stream->n_passes[device] += n;
+}
+
+static pst_status repeat_device(const struct pst_orders *answer, const struct pst_schedule_in *in,
+                                uint32_t n_batches, uint32_t device, struct pst_solo_stream *stream,
+                                struct pst_error *err)
+{
+    uint64_t n[PST_PARTS], all;
+    uint32_t n_body = answer->asynchronous ? n_batches - 1 : n_batches, t;
+
+    for (uint32_t part = PST_FILL; part <= PST_DRAIN; part++) {
+        n[part] = answer->n_passes[part] == NULL ? 0 : answer->n_passes[part][device];
+    }
+    all = n[PST_FILL] + n[PST_BODY] * n_body + n[PST_DRAIN];
+    if (all >= PST_NONE) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.limit", "%u batches have too many passes",
+                        n_batches);
+    }
+    stream->passes[device] = pst_arena_array(&stream->arena, (size_t)all, sizeof **stream->passes);
+    append(answer, in, PST_FILL, device, 0, stream);
+    for (t = 0; t < n_body; t++) {
+        append(answer, in, PST_BODY, device, t, stream);
+    }
+    append(answer, in, PST_DRAIN, device, n_batches - 1, stream);
+    return PST_OK;
+}
+
+pst_status pst_solo_unroll(const struct pst_orders *answer, const struct pst_schedule_in *in,
+                           uint32_t n_batches, struct pst_solo_stream *ret_stream,
+                           struct pst_error *err)
+{
+    struct pst_solo_stream stream = {.passes = NULL};
+    pst_status st = repeat_question(in, n_batches, &stream, err);
+
+    stream.passes = pst_arena_array(&stream.arena, in->n_devices, sizeof *stream.passes);
+    stream.n_passes = pst_arena_array(&stream.arena, in->n_devices, sizeof *stream.n_passes);
+    for (uint32_t d = 0; st == PST_OK && d < in->n_devices; d++) {
+        st = repeat_device(answer, in, n_batches, d, &stream, err);
+    }
+    if (st != PST_OK) {
+        pst_solo_stream_finish(&stream);
+        return st;
+    }
+    *ret_stream = stream;
+    return PST_OK;
+}
+
+void pst_solo_stream_finish(struct pst_solo_stream *stream)
+{
+    pst_arena_finish(&stream->arena);
+    memset(stream, 0, sizeof *stream);
 }

@@ -43,18 +43,15 @@ pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
                           struct pst_solo *ret_solo, struct pst_error *err);
 
 /* A chain of n_stages stages, stage s on device_of[s]; the costs are those of every stage. */
-pst_status pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
-                         uint32_t n_microbatches, const struct pst_solo_costs *costs,
-                         struct pst_solo *ret_solo, struct pst_error *err);
+struct pst_solo pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                              uint32_t n_microbatches, const struct pst_solo_costs *costs);
 
 /* The same, but the costs are those of every device's share: each of its stages takes a part. */
-pst_status pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
-                           uint32_t n_microbatches, const struct pst_solo_costs *costs,
-                           struct pst_solo *ret_solo, struct pst_error *err);
+struct pst_solo pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                                uint32_t n_microbatches, const struct pst_solo_costs *costs);
 
-/* Empty tables, no limit on memory, into an all-zero solo; finish in any case. */
-pst_status pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages,
-                          uint32_t n_links, struct pst_error *err);
+/* Empty tables, no limit on memory, into an all-zero solo. */
+void pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages, uint32_t n_links);
 
 /* Asks for topology and devices of a chain; free() *ret_device_of. */
 pst_status pst_solo_place(struct pst_instance *scheduler, uint32_t n_devices,
@@ -101,7 +98,7 @@ struct pst_solo_stream {
     uint32_t *n_passes;
 };
 
-/* n_batches >= 1. config.limit where there are more passes than 32 bits count; PST_ERR_NOMEM. */
+/* n_batches >= 1. config.limit where there are more passes than 32 bits count; */
 pst_status pst_solo_unroll(const struct pst_orders *answer, const struct pst_schedule_in *in,
                            uint32_t n_batches, struct pst_solo_stream *ret_stream,
                            struct pst_error *err);

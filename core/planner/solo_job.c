@@ -5,9 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "host/host_log.h"
 #include "planner/state.h"
 #include "planner/topology.h"
+
+/* What an instance has beside the job: the scheduler's word. Of n_microbatches a chain has. */
+struct placement {
+    struct pst_topology topology;
+    uint32_t n_devices, n_microbatches, n_stages;
+    const uint32_t *device_of; /* [n_stages] */
+};
 
 static bool ask_cancelled(void *impl)
 {
@@ -110,24 +118,6 @@ static pst_status scale_costs(const struct pst_solo_job *job, uint32_t n_devices
     return PST_OK;
 }
 
-/* Stages and links as the job has them, on as many devices. */
-static pst_status copy_problem(const struct pst_solo_job *job, struct pst_solo *solo,
-                               struct pst_error *err)
-{
-    const struct pst_solo *problem = job->problem;
-    const struct pst_schedule_in *in = &problem->in;
-    pst_status st = pst_solo_alloc(solo, in->n_devices, in->n_stages, in->n_links, err);
-
-    if (st == PST_OK) {
-        memcpy(solo->stages, problem->stages, in->n_stages * sizeof *solo->stages);
-        memcpy(solo->links, problem->links, in->n_links * sizeof *solo->links);
-        memcpy(solo->activation_bytes, problem->activation_bytes,
-               in->n_devices * sizeof *solo->activation_bytes);
-        solo->in.barrier = job->barrier;
-    }
-    return st;
-}
-
 /* With every stage on its device. */
 static void connect_problem(struct pst_solo *solo)
 {
@@ -143,8 +133,7 @@ static void connect_problem(struct pst_solo *solo)
 
 /* Stages without a device go where the scheduler wants them; the others must be there. */
 static pst_status place_problem(const struct pst_solo *problem, struct pst_instance *scheduler,
-                                struct pst_solo_placement *at, uint32_t *device_of,
-                                struct pst_error *err)
+                                struct placement *at, uint32_t *device_of, struct pst_error *err)
 {
     uint32_t n = problem->in.n_stages, n_devices = problem->in.n_devices, s;
     bool fixed;
@@ -176,7 +165,7 @@ static pst_status place_problem(const struct pst_solo *problem, struct pst_insta
     return st;
 }
 
-static pst_status restate_chain(const struct pst_solo_job *job, const struct pst_solo_placement *at,
+static pst_status restate_chain(const struct pst_solo_job *job, const struct placement *at,
                                 uint64_t *ret_scale, struct pst_solo *ret_solo,
                                 struct pst_error *err)
 {
@@ -188,36 +177,46 @@ static pst_status restate_chain(const struct pst_solo_job *job, const struct pst
         st = scale_costs(job, at->n_devices, at->n_microbatches, parts, &costs, err);
     }
     if (st == PST_OK) {
-        st = pst_solo_shares(at->n_devices, at->n_stages, at->device_of, at->n_microbatches, &costs,
-                             ret_solo, err);
-    }
-    *ret_scale = st == PST_OK ? PST_SOLO_SCALE * parts : 1;
-    return st;
-}
-
-static pst_status restate_problem(const struct pst_solo_job *job,
-                                  const struct pst_solo_placement *at, uint32_t times,
-                                  struct pst_solo *ret_solo, struct pst_error *err)
-{
-    pst_status st = copy_problem(job, ret_solo, err);
-
-    for (uint32_t s = 0; st == PST_OK && s < at->n_stages; s++) {
-        ret_solo->stages[s].device = at->device_of[s];
-        ret_solo->stages[s].n_microbatches *= times;
-    }
-    if (st == PST_OK) {
-        connect_problem(ret_solo);
+        *ret_solo =
+            pst_solo_shares(at->n_devices, at->n_stages, at->device_of, at->n_microbatches, &costs);
+        *ret_scale = PST_SOLO_SCALE * parts;
     }
     return st;
 }
 
-pst_status pst_solo_job_restate(const struct pst_solo_job *job, const struct pst_solo_placement *at,
-                                uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
-                                struct pst_error *err)
+/* Stages and links as the job has them. */
+static void restate_problem(const struct pst_solo_job *job, const struct placement *at,
+                            uint32_t times, struct pst_solo *solo)
 {
-    pst_status st = job->problem != NULL ? restate_problem(job, at, times, ret_solo, err)
-                                         : restate_chain(job, at, ret_scale, ret_solo, err);
+    const struct pst_solo *problem = job->problem;
+    const struct pst_schedule_in *in = &problem->in;
 
+    pst_solo_alloc(solo, in->n_devices, in->n_stages, in->n_links);
+    memcpy(solo->stages, problem->stages, in->n_stages * sizeof *solo->stages);
+    memcpy(solo->links, problem->links, in->n_links * sizeof *solo->links);
+    memcpy(solo->activation_bytes, problem->activation_bytes,
+           in->n_devices * sizeof *solo->activation_bytes);
+    solo->in.barrier = job->barrier;
+    for (uint32_t s = 0; s < at->n_stages; s++) {
+        solo->stages[s].device = at->device_of[s];
+        solo->stages[s].n_microbatches *= times;
+    }
+    connect_problem(solo);
+}
+
+/* The instance of a placement that is sound, without the scheduler. */
+static pst_status restate(const struct pst_solo_job *job, const struct placement *at,
+                          uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
+                          struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    *ret_scale = 1;
+    if (job->problem != NULL) {
+        restate_problem(job, at, times, ret_solo);
+    } else {
+        st = restate_chain(job, at, ret_scale, ret_solo, err);
+    }
     ret_solo->topology = at->topology;
     return st;
 }
@@ -227,23 +226,22 @@ static pst_status state(const struct pst_solo_job *job, struct pst_instance *sch
                         uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
                         struct pst_error *err)
 {
-    struct pst_solo_placement at = {.n_devices = job->n_devices,
-                                    .n_microbatches = job->n_microbatches * times};
+    struct placement at = {.n_devices = job->n_devices,
+                           .n_microbatches = job->n_microbatches * times};
     uint32_t *device_of = NULL;
     pst_status st;
 
     if (job->problem != NULL) {
         at.n_devices = job->problem->in.n_devices;
         at.n_stages = job->problem->in.n_stages;
-        device_of = calloc(at.n_stages, sizeof *device_of);
-        st = device_of == NULL ? pst_fail_nomem(err)
-                               : place_problem(job->problem, scheduler, &at, device_of, err);
+        device_of = pst_alloc(at.n_stages, sizeof *device_of);
+        st = place_problem(job->problem, scheduler, &at, device_of, err);
     } else {
         st = pst_solo_place(scheduler, at.n_devices, &at.topology, &at.n_stages, &device_of, err);
     }
     at.device_of = device_of;
     if (st == PST_OK) {
-        st = pst_solo_job_restate(job, &at, times, ret_scale, ret_solo, err);
+        st = restate(job, &at, times, ret_scale, ret_solo, err);
     }
     if (st == PST_OK && job->problem == NULL) {
         st = pst_solo_check_shape(scheduler, at.n_devices, at.n_microbatches, err);
@@ -266,51 +264,49 @@ static pst_status answer(const struct pst_solo_job *job, struct pst_instance *sc
         return pst_fail(err, PST_ERR_CONFIG, "config.limit", "%u micro-batches are too many",
                         job->n_microbatches);
     }
-    *ret_scale = 1;
     st = state(job, scheduler, times, ret_scale, ret_solo, err);
     return st == PST_OK ? pst_solo_schedule(scheduler, &ret_solo->in, ret_answer, err) : st;
 }
 
-pst_status pst_solo_job_run(const struct pst_solo_job *job_, bool (*cancelled)(void),
-                            struct pst_solo_result *ret_result, struct pst_error *err)
+static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_result,
+                      struct pst_error *err)
 {
     const struct pst_host_context context = {.impl = &cancelled, .cancelled = ask_cancelled};
-    struct pst_solo_result result = {.scale = 1};
+    struct pst_solo_job job = *(const struct pst_solo_job *)job_;
+    struct pst_solo_result *result = ret_result;
     struct pst_instance *scheduler = NULL;
-    struct pst_solo_job job = *job_;
     struct pst_error unused;
     uint64_t scale;
     pst_status st;
 
     pst_host_log_begin();
     st = open_scheduler(&job, &context, &scheduler, err);
-
     if (st == PST_OK && job.problem == NULL) {
         st = complete(&job, scheduler, err);
     }
     if (st == PST_OK) {
-        st = answer(&job, scheduler, 1, &result.scale, &result.solo, &result.answer, err);
+        st = answer(&job, scheduler, 1, &result->scale, &result->solo, &result->answer, err);
     }
     if (st == PST_OK && job.again) {
         /* Its own reasons not to are no failure of what was asked for. */
         pst_status again =
-            answer(&job, scheduler, 2, &scale, &result.twice, &result.twice_answer, &unused);
+            answer(&job, scheduler, 2, &scale, &result->twice, &result->twice_answer, &unused);
 
-        result.has_twice = again == PST_OK;
+        result->has_twice = again == PST_OK;
         st = again == PST_ERR_NOMEM ? pst_fail_nomem(err) : PST_OK;
     }
     if (st == PST_OK) {
-        snprintf(result.id, sizeof result.id, "%s", scheduler->plugin->id);
-        snprintf(result.version, sizeof result.version, "%s", scheduler->plugin->version);
+        snprintf(result->id, sizeof result->id, "%s", scheduler->plugin->id);
+        snprintf(result->version, sizeof result->version, "%s", scheduler->plugin->version);
     }
     pst_instance_destroy(scheduler);
     pst_host_log_end();
-    if (st != PST_OK) {
-        pst_solo_result_finish(&result);
-        return st;
-    }
-    *ret_result = result;
-    return PST_OK;
+    return st;
+}
+
+static void finish(void *result)
+{
+    pst_solo_result_finish(result);
 }
 
 void pst_solo_result_finish(struct pst_solo_result *result)
@@ -322,13 +318,228 @@ void pst_solo_result_finish(struct pst_solo_result *result)
     memset(result, 0, sizeof *result);
 }
 
-pst_status pst_solo_ask_apart(const struct pst_solo_limits *limits, struct pst_wire *question,
-                              char **ret_reply, size_t *ret_length, struct pst_error *err)
-{
-    struct pst_worker_task task = {.time_limit_ns = limits->time_ns,
-                                   .memory_limit_bytes = limits->memory_bytes,
-                                   .cancelled = limits->cancelled,
-                                   .time_limit_name = "--time-limit"};
+/* --- on the way to another process: what comes back is where stages are, and passes. The instance
+   is stated again from the job, and the passes are taken in by the rules for a scheduler's own.
+   ---*/
 
-    return pst_worker_ask(&task, question, ret_reply, ret_length, err);
+static void pass_problem(struct pst_wire *w, struct pst_solo *solo)
+{
+    uint32_t n_devices = solo->in.n_devices, n_stages = solo->in.n_stages;
+    uint32_t n_links = solo->in.n_links;
+
+    pst_wire_count(w, &n_devices, sizeof *solo->activation_bytes);
+    pst_wire_count(w, &n_stages, sizeof *solo->stages);
+    pst_wire_count(w, &n_links, sizeof *solo->links);
+    if (w->reads && !w->failed) {
+        pst_solo_alloc(solo, n_devices, n_stages, n_links);
+    }
+    if (!w->failed) {
+        pst_wire_bytes(w, solo->stages, n_stages * sizeof *solo->stages);
+        pst_wire_bytes(w, solo->links, n_links * sizeof *solo->links);
+        pst_wire_bytes(w, solo->activation_bytes, n_devices * sizeof *solo->activation_bytes);
+    }
+}
+
+static void pass_job(struct pst_wire *w, void *job_)
+{
+    struct pst_solo_job *job = job_;
+    bool has_problem = job->problem != NULL;
+
+    pst_wire_text(w, &job->id);
+    pst_wire_text(w, &job->path);
+    pst_wire_text(w, &job->options);
+    pst_wire_uint(w, &job->n_devices);
+    pst_wire_uint(w, &job->n_microbatches);
+    pst_wire_flag(w, &job->barrier);
+    pst_wire_flag(w, &job->again);
+    pst_wire_bytes(w, &job->costs, sizeof job->costs);
+    pst_wire_flag(w, &has_problem);
+    if (has_problem) {
+        struct pst_solo *problem = pst_arena_alloc(w->arena, sizeof *problem, 0);
+
+        if (!w->reads) {
+            *problem = *job->problem;
+        }
+        pass_problem(w, problem);
+        job->problem = problem;
+    }
+}
+
+/* --- answers -----------------------------------------------------------------------------------*/
+
+static void pass_head(struct pst_wire *w, struct pst_solo_result *result)
+{
+    pst_wire_name(w, result->id, sizeof result->id);
+    pst_wire_name(w, result->version, sizeof result->version);
+    pst_wire_flag(w, &result->has_twice);
+}
+
+static void pass_placement(struct pst_wire *w, struct placement *at)
+{
+    pst_wire_count(w, &at->n_devices, PST_PARTS * sizeof(uint64_t)); /* of numbers of passes */
+    pst_wire_uint(w, &at->n_microbatches);
+    pst_wire_uint(w, &at->topology.n_stages);
+    pst_wire_uint(w, &at->topology.version_rule);
+    pst_wire_uint(w, &at->topology.min_microbatches);
+    pst_wire_uint(w, &at->topology.microbatch_multiple);
+    pst_wire_uints(w, &at->device_of, &at->n_stages);
+}
+
+static void put_answer(struct pst_wire *w, const struct pst_solo *solo,
+                       const struct pst_orders *answer)
+{
+    uint32_t *device_of = pst_alloc(solo->in.n_stages, sizeof *device_of);
+    struct placement at = {.topology = solo->topology,
+                           .n_devices = solo->in.n_devices,
+                           .n_microbatches = solo->stages[0].n_microbatches,
+                           .n_stages = solo->in.n_stages,
+                           .device_of = device_of};
+    bool asynchronous = answer->asynchronous;
+    struct pst_claimed claim = answer->claim;
+
+    for (uint32_t s = 0; s < at.n_stages; s++) {
+        device_of[s] = solo->stages[s].device;
+    }
+    pass_placement(w, &at);
+    free(device_of);
+    pst_wire_flag(w, &asynchronous);
+    pst_wire_bytes(w, &claim, sizeof claim);
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        for (uint32_t d = 0; d < answer->n_devices; d++) {
+            uint32_t n = answer->n_passes[part] == NULL ? 0 : answer->n_passes[part][d];
+
+            pst_wire_count(w, &n, sizeof ***answer->passes);
+            pst_wire_array(w, n == 0 ? NULL : answer->passes[part][d], n, sizeof ***answer->passes);
+        }
+    }
+}
+
+/* Devices, stages and micro-batches of the job, as far as it says. */
+static bool placement_is_sound(const struct pst_solo_job *job, uint32_t times,
+                               const struct placement *at)
+{
+    const struct pst_topology *t = &at->topology;
+    const struct pst_solo *problem = job->problem;
+    uint32_t n_devices = problem != NULL ? problem->in.n_devices : job->n_devices;
+    uint32_t n_stages = problem != NULL    ? problem->in.n_stages
+                        : t->n_stages != 0 ? t->n_stages
+                                           : at->n_devices;
+    bool sound = (n_devices == 0 || at->n_devices == n_devices) && at->n_stages == n_stages &&
+                 n_stages > 0 && (t->n_stages == 0 || t->n_stages == n_stages) &&
+                 at->n_microbatches > 0 && pst_rule_is_known(t->version_rule) &&
+                 (problem != NULL || job->n_microbatches == 0 ||
+                  at->n_microbatches == job->n_microbatches * times);
+
+    for (uint32_t s = 0; sound && s < n_stages; s++) {
+        uint32_t stated = problem != NULL ? problem->stages[s].device : PST_NONE;
+
+        sound =
+            at->device_of[s] < at->n_devices && (stated == PST_NONE || stated == at->device_of[s]);
+    }
+    return sound;
+}
+
+/* The instance, which has room for no more passes than there are bytes. */
+static void take_instance(struct pst_wire *r, const struct pst_solo_job *job, uint32_t times,
+                          uint64_t *scale, struct pst_solo *solo)
+{
+    struct placement at = {.topology = {.size = sizeof at.topology}};
+    uint64_t n = 0;
+
+    pass_placement(r, &at);
+    r->failed = r->failed || !placement_is_sound(job, times, &at);
+    for (uint32_t s = 0; !r->failed && s < at.n_stages; s++) { /* each has passes that follow */
+        n += job->problem != NULL ? job->problem->stages[s].n_microbatches : at.n_microbatches;
+    }
+    r->failed = r->failed || n > r->left || restate(job, &at, times, scale, solo, NULL) != PST_OK;
+}
+
+static void emit_part(struct pst_wire *r, uint32_t part, bool asynchronous,
+                      struct pst_emission *emission)
+{
+    struct pst_schedule_out *out = &emission->out;
+
+    if (asynchronous) {
+        out->part(out, PST_PART_FILL + part);
+    }
+    for (uint32_t d = 0; !r->failed && d < emission->in->n_devices; d++) {
+        uint32_t n = 0;
+
+        pst_wire_count(r, &n, sizeof(struct pst_pass));
+        r->failed |= n > 0 && part != PST_BODY && !asynchronous;
+        for (uint32_t i = 0; !r->failed && i < n; i++) {
+            struct pst_pass pass;
+
+            pst_wire_bytes(r, &pass, sizeof pass);
+            r->failed |= out->emit(out, d, pass.op, pass.stage, pass.microbatch) != PST_OK;
+        }
+    }
+}
+
+static void take_answer(struct pst_wire *r, const struct pst_solo_job *job, uint32_t times,
+                        uint64_t *scale, struct pst_solo *solo, struct pst_orders *answer)
+{
+    struct pst_emission emission;
+    struct pst_claimed claim;
+    bool asynchronous = false;
+
+    take_instance(r, job, times, scale, solo);
+    if (r->failed) {
+        return;
+    }
+    pst_wire_flag(r, &asynchronous);
+    pst_wire_bytes(r, &claim, sizeof claim);
+    pst_emission_init(&emission, &solo->in);
+    for (uint32_t part = 0; !r->failed && part < PST_PARTS; part++) {
+        emit_part(r, part, asynchronous, &emission);
+    }
+    r->failed = r->failed || !pst_emission_complete(&emission);
+    if (!r->failed) {
+        *answer = pst_orders_take(&emission, &claim);
+    }
+    pst_emission_finish(&emission);
+}
+
+static pst_status pass_answer(struct pst_wire *w, const void *job_, void *result_,
+                              struct pst_error *err)
+{
+    const struct pst_solo_job *job = job_;
+    struct pst_solo_result *result = result_;
+
+    (void)err;
+    pass_head(w, result);
+    if (!w->reads) {
+        put_answer(w, &result->solo, &result->answer);
+        if (result->has_twice) {
+            put_answer(w, &result->twice, &result->twice_answer);
+        }
+        return PST_OK;
+    }
+    w->failed |= result->has_twice && !job->again;
+    take_answer(w, job, 1, &result->scale, &result->solo, &result->answer);
+    if (!w->failed && result->has_twice) {
+        uint64_t scale;
+
+        take_answer(w, job, 2, &scale, &result->twice, &result->twice_answer);
+    }
+    return PST_OK;
+}
+
+const struct pst_apart_kind pst_solo_kind = {
+    .service = {"pst-solo", pst_apart_serve},
+    .plugin = "scheduler",
+    .job_size = sizeof(struct pst_solo_job),
+    .answer_size = sizeof(struct pst_solo_result),
+    .pass_job = pass_job,
+    .ask = ask,
+    .pass_answer = pass_answer,
+    .finish = finish,
+};
+
+pst_status pst_solo_job_run(const struct pst_solo_job *job, const struct pst_worker_task *limits,
+                            bool (*cancelled)(void), struct pst_solo_result *ret_result,
+                            struct pst_error *err)
+{
+    return pst_apart_ask(&pst_solo_kind, job, job->id != NULL ? job->id : job->path, limits,
+                         cancelled, ret_result, err);
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 static bool refuse(struct pst_stage_rules *rules, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -19,7 +21,7 @@ static bool refuse(struct pst_stage_rules *rules, const char *format, ...)
     return false;
 }
 
-bool pst_stage_rules_init(struct pst_stage_rules *rules, const struct pst_partition_in *in)
+void pst_stage_rules_init(struct pst_stage_rules *rules, const struct pst_partition_in *in)
 {
     memset(rules, 0, sizeof *rules);
     rules->graph = in->graph;
@@ -29,14 +31,10 @@ bool pst_stage_rules_init(struct pst_stage_rules *rules, const struct pst_partit
     rules->n_degrees = in->n_degrees;
     rules->n_ranks = in->n_devices;
     rules->batch = in->batch;
-    rules->owner = malloc(((size_t)in->graph->n_nodes + 1) * sizeof *rules->owner);
-    rules->holder = malloc(((size_t)in->n_devices + 1) * sizeof *rules->holder);
-    if (rules->owner == NULL || rules->holder == NULL) {
-        return false;
-    }
+    rules->owner = pst_alloc(in->graph->n_nodes, sizeof *rules->owner);
+    rules->holder = pst_alloc(in->n_devices, sizeof *rules->holder);
     memset(rules->owner, 0xFF, in->graph->n_nodes * sizeof *rules->owner);
     memset(rules->holder, 0xFF, in->n_devices * sizeof *rules->holder);
-    return true;
 }
 
 void pst_stage_rules_finish(struct pst_stage_rules *rules)

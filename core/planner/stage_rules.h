@@ -22,8 +22,7 @@ struct pst_stage_rules {
     char fault[512];  /* the first violation, in words */
 };
 
-/* False: no memory. Finish in any case. */
-bool pst_stage_rules_init(struct pst_stage_rules *rules, const struct pst_partition_in *in);
+void pst_stage_rules_init(struct pst_stage_rules *rules, const struct pst_partition_in *in);
 void pst_stage_rules_finish(struct pst_stage_rules *rules);
 
 /* Takes the next stage; false: it breaks a rule, and fault says which. */

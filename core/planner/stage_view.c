@@ -95,14 +95,8 @@ static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint3
         }
     }
     table = pst_arena_array(&planner->arena, 1, sizeof *table);
-    if (table == NULL) {
-        return NULL;
-    }
     table->samples = samples;
     table->ops = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *table->ops);
-    if (table->ops == NULL) {
-        return NULL;
-    }
     for (v = 0; v < planner->graph->n_ops; v++) {
         cost_op(planner, v, samples, &table->ops[v]);
     }
@@ -113,7 +107,7 @@ static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint3
 
 /* Work bytes of the planning nodes, at the job's micro-batch size. Of a sample on a logical device
    each rank has its part. */
-static pst_status fill_work_bytes(struct pst_planner *planner, struct pst_error *err)
+static void fill_work_bytes(struct pst_planner *planner)
 {
     uint32_t share = planner->degree;
     const struct pst_size_table *table = sizes_for(planner, planner->microbatch / share);
@@ -124,9 +118,6 @@ static pst_status fill_work_bytes(struct pst_planner *planner, struct pst_error 
 
     nodes = pst_arena_array(&planner->arena, view->n_nodes, sizeof *nodes);
     edges = pst_arena_array(&planner->arena, view->n_edges, sizeof *edges);
-    if (table == NULL || nodes == NULL || edges == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (v = 0; v < view->n_nodes; v++) {
         nodes[v] = *pst_graph_node(view, v);
         nodes[v].saved_bytes = (nodes[v].saved_bytes + share - 1) / share;
@@ -142,7 +133,6 @@ static pst_status fill_work_bytes(struct pst_planner *planner, struct pst_error 
     view->node_size = sizeof *nodes;
     view->edges = edges;
     view->edge_size = sizeof *edges;
-    return PST_OK;
 }
 
 /* Does some backward pass of operator `to` read the first result of `from`? */
@@ -186,19 +176,14 @@ pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err)
     scratch->late_bytes =
         pst_arena_array(arena, (size_t)graph->n_ops + 1, sizeof *scratch->late_bytes);
     scratch->keeps_result = pst_arena_array(arena, made->n_edges, sizeof *scratch->keeps_result);
-    if (planner->view == NULL || scratch->nodes == NULL || scratch->producers == NULL ||
-        scratch->position == NULL || scratch->op_stamp == NULL || scratch->tensor_stamp == NULL ||
-        scratch->param_stamp == NULL || scratch->actions == NULL || scratch->keeps_result == NULL ||
-        scratch->late_stamp == NULL || scratch->late_bytes == NULL) {
-        return pst_fail_nomem(err);
-    }
     *planner->view = *made;
     for (e = 0; e < made->n_edges; e++) {
         const struct pst_edge *edge = pst_graph_edge(made, e);
 
         scratch->keeps_result[e] = keeps_result(graph, edge->from, edge->to);
     }
-    return fill_work_bytes(planner, err);
+    fill_work_bytes(planner);
+    return PST_OK;
 }
 
 /* Weights, gradients, optimizer state and the like of one operator's parameters. */
@@ -312,9 +297,6 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
     const struct pst_size_table *table = sizes_for(planner, samples);
     uint32_t i, n_producers = 0;
 
-    if (table == NULL) {
-        return NULL;
-    }
     scratch->stamp++;
     for (i = 0; i < n_nodes; i++) {
         scratch->op_stamp[nodes[i]] = scratch->stamp;
@@ -356,8 +338,6 @@ struct pst_stage_node *pst_view_question(struct pst_planner *planner,
                                                   question->microbatch_size / question->n_ranks,
                                                   question->weight_versions, ret_view);
 
-    if (nodes != NULL) {
-        pst_view_state(question, ret_view);
-    }
+    pst_view_state(question, ret_view);
     return nodes;
 }

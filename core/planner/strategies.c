@@ -164,15 +164,13 @@ static pst_status place_stages(struct pst_planner *planner, struct pst_error *er
         planner->topology.n_stages != 0 ? planner->topology.n_stages : planner->n_devices;
     planner->device_of =
         pst_arena_array(&planner->arena, planner->n_places, sizeof *planner->device_of);
-    return planner->device_of == NULL
-               ? pst_fail_nomem(err)
-               : pst_scheduler_devices(planner->scheduler, &planner->topology, planner->n_devices,
-                                       planner->n_places, planner->device_of, err);
+    return pst_scheduler_devices(planner->scheduler, &planner->topology, planner->n_devices,
+                                 planner->n_places, planner->device_of, err);
 }
 
 /* Every divisor of the batch where both strategies know stages of different sizes, else the one
    size of the job; as far as replicas can share them. */
-static pst_status offer_sizes(struct pst_planner *planner, struct pst_error *err)
+static void offer_sizes(struct pst_planner *planner)
 {
     static const char word[] = "per-stage-microbatch";
     bool several = pst_caps_has(planner->partitioner->plugin->provides, word) &&
@@ -184,9 +182,6 @@ static pst_status offer_sizes(struct pst_planner *planner, struct pst_error *err
         n += planner->batch % b == 0;
     }
     planner->candidates = pst_arena_array(&planner->arena, n, sizeof *planner->candidates);
-    if (planner->candidates == NULL) {
-        return pst_fail_nomem(err);
-    }
     planner->candidates[0] = planner->microbatch;
     planner->n_candidates = 1;
     for (b = 1; several && b <= planner->batch; b++) {
@@ -194,7 +189,6 @@ static pst_status offer_sizes(struct pst_planner *planner, struct pst_error *err
             planner->candidates[planner->n_candidates++] = b;
         }
     }
-    return PST_OK;
 }
 
 /* Stages that share a device are chunks, which the scheduler must provide. */
@@ -237,9 +231,7 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
         st = pst_planner_microbatches(planner, err);
     }
     if (st == PST_OK) {
-        st = offer_sizes(planner, err);
-    }
-    if (st == PST_OK) {
+        offer_sizes(planner);
         st = place_stages(planner, err);
     }
     return st == PST_OK ? check_chunks(planner, err) : st;

@@ -13,8 +13,8 @@
 #include "host/plugin_host.h"
 #include "host/shipped.h"
 #include "planner/solo_job.h"
-#include "planner/solo_memopt.h"
-#include "planner/solo_partition.h"
+#include "planner/problem_memopt.h"
+#include "planner/problem_partition.h"
 
 #define WORD "pst-plan"
 
@@ -272,7 +272,8 @@ static pst_status plan_here(const struct pst_session *session, struct pst_wire *
     return st;
 }
 
-static pst_status serve(struct pst_wire *asked, struct pst_wire *answer, struct pst_error *err)
+static pst_status serve(const struct pst_worker_service *self, struct pst_wire *asked,
+                        struct pst_wire *answer, struct pst_error *err)
 {
     struct question question = {NULL, NULL, 0};
     struct pst_session *session = NULL;
@@ -280,6 +281,7 @@ static pst_status serve(struct pst_wire *asked, struct pst_wire *answer, struct 
     struct pst_job job;
     pst_status st;
 
+    (void)self;
     pass_question(asked, &question);
     st = pst_wire_is_read(asked) ? pst_config_from_json(question.config, &config, err)
                                  : pst_fail(err, PST_ERR_BUG, "internal", "half a job");
@@ -310,8 +312,8 @@ static const struct pst_worker_service plan_service = {WORD, serve};
 bool pst_isolate_child(int argc, char **argv)
 {
     static const struct pst_worker_service *const services[] = {
-        &plan_service, &pst_describe_service, &pst_solo_service, &pst_partition_service,
-        &pst_memopt_service};
+        &plan_service, &pst_describe_service, &pst_solo_kind.service, &pst_partition_kind.service,
+        &pst_memopt_kind.service};
     struct pst_error err = {0};
     size_t length;
     char *job;

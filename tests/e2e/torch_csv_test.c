@@ -44,7 +44,7 @@ static void ask(const char *path, const char *id, uint32_t n_devices, uint32_t n
     struct pst_error err = {0};
     char name[64];
 
-    if (pst_solo_job_run(&job, NULL, &result, &err) != PST_OK) {
+    if (pst_solo_job_run(&job, NULL, NULL, &result, &err) != PST_OK) {
         print_message("%s on %u devices: left out: %s\n", id, n_devices, err.message);
     } else if (result.answer.asynchronous) {
         print_message("%s: left out: asynchronous\n", id);

@@ -5,8 +5,8 @@
 #include "graph/problem.h"
 
 #include "fuzz.h"
-#include "planner/solo_memopt.h"
-#include "planner/solo_partition.h"
+#include "planner/problem_memopt.h"
+#include "planner/problem_partition.h"
 
 /* What asks in time that grows with the file. */
 static bool is_small(const struct pst_problem *problem)
@@ -29,10 +29,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct pst_memopt_result kept;
 
         if (!problem->no_devices &&
-            fuzz_judge(pst_partition_solo_run(&partition, NULL, NULL, &stages, &err), &err)) {
+            fuzz_judge(pst_problem_partition(&partition, NULL, NULL, &stages, &err), &err)) {
             pst_partition_result_finish(&stages);
         }
-        if (fuzz_judge(pst_memopt_solo_run(&memopt, NULL, NULL, &kept, &err), &err)) {
+        if (fuzz_judge(pst_problem_memopt(&memopt, NULL, NULL, &kept, &err), &err)) {
             pst_memopt_result_finish(&kept);
         }
     }

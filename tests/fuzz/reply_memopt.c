@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "planner/solo_memopt.h"
+#include "planner/problem_memopt.h"
 #include "reports/memopt_report.h"
 
 static const struct {
@@ -36,14 +36,21 @@ void fuzz_begin(void)
     }
     for (uint32_t i = 0; i < N; i++) {
         const struct pst_problem_job job = job_of(i);
+        struct pst_wire w = {.reads = false};
+        struct pst_memopt_result answer;
         struct pst_error err = {0};
         char *bytes = NULL;
         size_t n = 0;
 
-        if (pst_memopt_solo_answer(&job, NULL, &bytes, &n, &err) != PST_OK) {
+        if (pst_apart_ask(&pst_memopt_kind, &job, job.id, NULL, NULL, &answer, &err) != PST_OK) {
+            fuzz_fail("%s: %s", job.id, err.message);
+        }
+        pst_apart_put(&pst_memopt_kind, &job, &answer, &w);
+        if (pst_wire_end(&w, &bytes, &n, &err) != PST_OK) {
             fuzz_fail("%s: %s", job.id, err.message);
         }
         fuzz_keep_behind(i, bytes, n);
+        pst_memopt_result_finish(&answer);
         free(bytes);
     }
 }
@@ -53,13 +60,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct pst_problem_job job = job_of(size == 0 ? 0 : data[0] % N);
     struct pst_memopt_result result;
     struct pst_error err = {0};
+    pst_status st;
 
-    if (size > 0 &&
-        fuzz_judge(pst_memopt_solo_adopt(&job, (const char *)data + 1, size - 1, &result, &err),
-                   &err)) {
-        pst_memopt_report_print(&result, false, nowhere, &err);
-        free(pst_memopt_report_json(&result));
+    if (size == 0) {
+        return 0;
+    }
+    st = pst_apart_take(&pst_memopt_kind, &job, job.id, (const char *)data + 1, size - 1, &result,
+                        &err);
+    if (st == PST_OK) {
+        st = pst_memopt_judge(&result, &err);
+        if (fuzz_judge(st, &err)) {
+            pst_memopt_report_print(&result, false, nowhere, &err);
+            free(pst_memopt_report_json(&result));
+        }
         pst_memopt_result_finish(&result);
+    } else {
+        fuzz_judge(st, &err);
     }
     return 0;
 }

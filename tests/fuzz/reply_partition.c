@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "planner/solo_partition_state.h"
+#include "planner/problem_partition.h"
 #include "reports/partition_report.h"
 
 static const struct {
@@ -30,21 +30,22 @@ static struct pst_problem_job job_of(uint32_t i)
 static void keep(uint32_t i)
 {
     const struct pst_problem_job job = job_of(i);
-    struct pst_partition_answer answer;
+    struct pst_partition_result answer;
     struct pst_wire w = {.reads = false};
     struct pst_error err = {0};
     char *bytes = NULL;
     size_t n = 0;
 
-    if (!fuzz_judge(pst_partition_ask(&job, NULL, &answer, &err), &err)) {
+    if (!fuzz_judge(pst_apart_ask(&pst_partition_kind, &job, job.id, NULL, NULL, &answer, &err),
+                    &err)) {
         fuzz_fail("%s: %s", job.id, err.message);
     }
-    pst_partition_answer_put(&w, &answer);
+    pst_apart_put(&pst_partition_kind, &job, &answer, &w);
     if (!fuzz_judge(pst_wire_end(&w, &bytes, &n, &err), &err)) {
         fuzz_fail("%s: %s", job.id, err.message);
     }
     fuzz_keep_behind(i, bytes, n);
-    pst_partition_answer_finish(&answer);
+    pst_partition_result_finish(&answer);
     free(bytes);
 }
 
@@ -62,7 +63,6 @@ void fuzz_begin(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct pst_problem_job job = job_of(size == 0 ? 0 : data[0] % N);
-    struct pst_partition_answer answer = {.n_stages = 0};
     struct pst_partition_result result;
     struct pst_error err = {0};
     pst_status st;
@@ -70,15 +70,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) {
         return 0;
     }
-    st = pst_partition_answer_take((const char *)data + 1, size - 1, &job, &answer, &err);
+    st = pst_apart_take(&pst_partition_kind, &job, job.id, (const char *)data + 1, size - 1,
+                        &result, &err);
     if (st == PST_OK) {
-        st = pst_partition_judge(&job, &answer, &result, &err);
-    }
-    if (fuzz_judge(st, &err)) {
-        pst_partition_report_print(job.problem, &result, false, nowhere);
-        free(pst_partition_report_json(job.problem, &result));
+        st = pst_partition_judge(job.problem, &result, &err);
+        if (fuzz_judge(st, &err)) {
+            pst_partition_report_print(job.problem, &result, false, nowhere);
+            free(pst_partition_report_json(job.problem, &result));
+        }
         pst_partition_result_finish(&result);
+    } else {
+        fuzz_judge(st, &err);
     }
-    pst_partition_answer_finish(&answer);
     return 0;
 }

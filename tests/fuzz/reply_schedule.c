@@ -50,10 +50,10 @@ void fuzz_begin(void)
         size_t n = 0;
 
         jobs[i].costs = pst_cli_unit_costs();
-        if (pst_solo_job_run(&jobs[i], NULL, &result, &err) != PST_OK) {
+        if (pst_solo_job_run(&jobs[i], NULL, NULL, &result, &err) != PST_OK) {
             fuzz_fail("%s: %s", jobs[i].id, err.message);
         }
-        pst_solo_result_put(&w, &result);
+        pst_apart_put(&pst_solo_kind, &jobs[i], &result, &w);
         if (pst_wire_end(&w, &bytes, &n, &err) != PST_OK) {
             fuzz_fail("%s: %s", jobs[i].id, err.message);
         }
@@ -89,9 +89,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct pst_solo_result result;
     struct pst_error err = {0};
 
-    if (size > 0 &&
-        fuzz_judge(pst_solo_result_take((const char *)data + 1, size - 1, job, &result, &err),
-                   &err)) {
+    if (size > 0 && fuzz_judge(pst_apart_take(&pst_solo_kind, job, job->id, (const char *)data + 1,
+                                              size - 1, &result, &err),
+                               &err)) {
         tell(&result);
         pst_solo_result_finish(&result);
     }

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const struct pst_solo_job job = {.id = "gpipe", .problem = &problem.solo};
         struct pst_solo_result result;
 
-        if (fuzz_judge(pst_solo_job_run(&job, NULL, &result, &err), &err)) {
+        if (fuzz_judge(pst_solo_job_run(&job, NULL, NULL, &result, &err), &err)) {
             pst_solo_result_finish(&result);
         }
     }

@@ -8,8 +8,8 @@
 
 #include "job_expect.h"
 #include "planner/solo_job.h"
-#include "planner/solo_memopt.h"
-#include "planner/solo_partition.h"
+#include "planner/problem_memopt.h"
+#include "planner/problem_partition.h"
 #include "support.h"
 
 /* Where a lie can be told. */
@@ -122,7 +122,7 @@ static pst_status run_schedule(const struct row *row, struct pst_error *ret_err)
     pst_status st;
 
     snprintf(options, sizeof options, "lie=%s", row->lie);
-    st = pst_solo_job_run(&job, NULL, &result, ret_err);
+    st = pst_solo_job_run(&job, NULL, NULL, &result, ret_err);
     pst_solo_result_finish(&result);
     return st;
 }
@@ -177,7 +177,7 @@ static pst_status run_partition(const struct row *row, bool planned, struct pst_
                  row->kind);
     }
     job.problem = problem = read_problem(keys);
-    st = pst_partition_solo_run(&job, NULL, NULL, &result, ret_err);
+    st = pst_problem_partition(&job, NULL, NULL, &result, ret_err);
     if (st == PST_OK) {
         pst_partition_result_finish(&result);
     }
@@ -194,8 +194,8 @@ static pst_status run_memopt(const struct row *row, struct pst_error *ret_err)
 
     snprintf(keys, sizeof keys, "\"in_flight\": 2, \"options\": {\"lie\": \"%s\"}", row->lie);
     problem = read_problem(keys);
-    st = pst_memopt_solo_run(&(struct pst_problem_job){.id = "extreme", .problem = problem}, NULL,
-                             NULL, &result, ret_err);
+    st = pst_problem_memopt(&(struct pst_problem_job){.id = "extreme", .problem = problem}, NULL,
+                            NULL, &result, ret_err);
     if (st == PST_OK) {
         pst_memopt_result_finish(&result);
     }

@@ -23,7 +23,7 @@ static pst_status ask(const struct rig_case *c, const char *options, const char 
         problem->planned = true;
         problem->scheduler = scheduler;
     }
-    st = pst_partition_solo_run(&job, NULL, NULL, result, err);
+    st = pst_problem_partition(&job, NULL, NULL, result, err);
     pst_problem_destroy(problem);
     return st;
 }

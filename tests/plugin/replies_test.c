@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "commands/solo.h"
-#include "planner/solo_memopt.h"
-#include "planner/solo_partition_state.h"
+#include "planner/problem_memopt.h"
+#include "planner/problem_partition.h"
 
 static void expect_refused(pst_status st, const char *name, const char *what,
                            const struct pst_error *err)
@@ -42,42 +42,50 @@ static struct pst_problem *read_problem(const char *name)
 
 /* --- partitioners ------------------------------------------------------------------------------*/
 
-static struct pst_partition_answer asked(const struct pst_problem_job *job)
+static struct pst_partition_result asked(const struct pst_problem_job *job)
 {
-    struct pst_partition_answer answer;
+    struct pst_partition_result answer;
     struct pst_error err = {0};
 
-    if (pst_partition_ask(job, NULL, &answer, &err) != PST_OK) {
+    if (pst_apart_ask(&pst_partition_kind, job, job->id, NULL, NULL, &answer, &err) != PST_OK) {
         fail_msg("%s", err.message);
     }
     return answer;
 }
 
-static pst_status sent(const struct pst_problem_job *job, const struct pst_partition_answer *answer,
-                       size_t cut, size_t more, struct pst_error *err)
+/* What is read of an answer that was sent, `cut` bytes shorter and `more` longer. */
+static pst_status taken(const struct pst_apart_kind *kind, const void *job, const char *name,
+                        const void *answer, size_t cut, size_t more, void *back,
+                        struct pst_error *err)
 {
-    struct pst_partition_answer back = {.n_stages = 0};
-    struct pst_partition_result result;
+    char sent[sizeof(struct pst_partition_result) + sizeof(struct pst_solo_result)];
     struct pst_wire w = {.reads = false};
     char *bytes, *copy;
     size_t n;
     pst_status st;
 
-    pst_partition_answer_put(&w, answer);
+    memcpy(sent, answer, kind->answer_size);
+    pst_apart_put(kind, job, sent, &w);
     assert_int_equal(pst_wire_end(&w, &bytes, &n, err), PST_OK);
     assert_true(cut <= n);
     copy = calloc(1, n - cut + more + 1);
     memcpy(copy, bytes, n - cut);
-    st = pst_partition_answer_take(copy, n - cut + more, job, &back, err);
-    if (st == PST_OK) {
-        st = pst_partition_judge(job, &back, &result, err);
-    }
-    if (st == PST_OK) {
-        pst_partition_result_finish(&result);
-    }
-    pst_partition_answer_finish(&back);
+    st = pst_apart_take(kind, job, name, copy, n - cut + more, back, err);
     free(copy);
     free(bytes);
+    return st;
+}
+
+static pst_status sent(const struct pst_problem_job *job, const struct pst_partition_result *answer,
+                       size_t cut, size_t more, struct pst_error *err)
+{
+    struct pst_partition_result back;
+    pst_status st = taken(&pst_partition_kind, job, job->id, answer, cut, more, &back, err);
+
+    if (st == PST_OK) {
+        st = pst_partition_judge(job->problem, &back, err);
+        pst_partition_result_finish(&back);
+    }
     return st;
 }
 
@@ -95,7 +103,7 @@ static const char *const partitions[] = {"none",
                                          NULL};
 
 /* The answer of a scheduler with places of its own, with one lie. */
-static void forge_partition(struct pst_partition_answer *answer, uint32_t lie, uint32_t *device_of)
+static void forge_partition(struct pst_partition_result *answer, uint32_t lie, uint32_t *device_of)
 {
     memcpy(device_of, answer->places.device_of, answer->places.n_places * sizeof *device_of);
     answer->places.device_of = device_of;
@@ -143,7 +151,7 @@ static void partitions_are_held_against_the_problem(void **state)
 
     (void)state;
     for (uint32_t lie = 0; partitions[lie] != NULL; lie++) {
-        struct pst_partition_answer answer = asked(&job);
+        struct pst_partition_result answer = asked(&job);
         struct pst_error err = {0};
         pst_status st;
 
@@ -159,7 +167,7 @@ static void partitions_are_held_against_the_problem(void **state)
         } else {
             expect_refused(st, "\"uniform\"", partitions[lie], &err);
         }
-        pst_partition_answer_finish(&answer);
+        pst_partition_result_finish(&answer);
     }
     pst_problem_destroy(problem);
 }
@@ -169,7 +177,7 @@ static void places_are_the_problems(void **state)
 {
     struct pst_problem *problem = read_problem("configs/problems/two-branches.json");
     const struct pst_problem_job job = {.id = "graphpipe", .problem = problem};
-    struct pst_partition_answer answer = asked(&job);
+    struct pst_partition_result answer = asked(&job);
     const uint32_t device_of[] = {0, 1, 2, 3, 4};
     struct pst_error err = {0};
     uint32_t ranks[] = {70000};
@@ -186,7 +194,7 @@ static void places_are_the_problems(void **state)
     assert_int_equal(sent(&job, &answer, 0, 0, &err), PST_ERR_BUG);
     assert_string_equal(err.kind, "plan.illegal");
     assert_non_null(strstr(err.message, "rank 70000"));
-    pst_partition_answer_finish(&answer);
+    pst_partition_result_finish(&answer);
     pst_problem_destroy(problem);
 }
 
@@ -195,7 +203,7 @@ static void samples_in_flight_do_not_wrap(void **state)
 {
     struct pst_problem *problem = read_problem("tests/fuzz/corpus/problem/planned.json");
     const struct pst_problem_job job = {.id = "uniform", .problem = problem};
-    struct pst_partition_answer answer = asked(&job);
+    struct pst_partition_result answer = asked(&job);
     struct pst_error err = {0};
 
     (void)state;
@@ -206,7 +214,7 @@ static void samples_in_flight_do_not_wrap(void **state)
     assert_int_equal(sent(&job, &answer, 0, 0, &err), PST_ERR_BUG);
     assert_string_equal(err.kind, "plan.illegal");
     assert_non_null(strstr(err.message, "holds 4294967298 samples"));
-    pst_partition_answer_finish(&answer);
+    pst_partition_result_finish(&answer);
     pst_problem_destroy(problem);
 }
 
@@ -217,17 +225,8 @@ static pst_status schedule_sent(const struct pst_solo_job *job,
                                 struct pst_error *err)
 {
     struct pst_solo_result back;
-    struct pst_wire w = {.reads = false};
-    char *bytes, *copy;
-    size_t n;
-    pst_status st;
+    pst_status st = taken(&pst_solo_kind, job, job->id, result, cut, more, &back, err);
 
-    pst_solo_result_put(&w, result);
-    assert_int_equal(pst_wire_end(&w, &bytes, &n, err), PST_OK);
-    assert_true(cut <= n);
-    copy = calloc(1, n - cut + more + 1);
-    memcpy(copy, bytes, n - cut);
-    st = pst_solo_result_take(copy, n - cut + more, job, &back, err);
     if (st == PST_OK) {
         assert_int_equal(back.scale, result->scale);
         assert_int_equal(back.solo.in.n_stages, result->solo.in.n_stages);
@@ -237,8 +236,6 @@ static pst_status schedule_sent(const struct pst_solo_job *job,
         }
         pst_solo_result_finish(&back);
     }
-    free(copy);
-    free(bytes);
     return st;
 }
 
@@ -308,7 +305,7 @@ static void schedules_are_held_against_the_job(void **state)
         struct pst_error err = {0};
         pst_status st;
 
-        assert_int_equal(pst_solo_job_run(&job_twice, NULL, &result, &err), PST_OK);
+        assert_int_equal(pst_solo_job_run(&job_twice, NULL, NULL, &result, &err), PST_OK);
         assert_int_equal(schedule_sent(&job_twice, &result, 0, 0, &err), PST_OK);
         forged = result;
         forged.has_twice = false;
@@ -333,6 +330,19 @@ static void schedules_are_held_against_the_job(void **state)
 /* Where things are: a first word, id, version, seconds, then numbers of 8 bytes, then actions. */
 enum { ID = 9, SECONDS = ID + 64 + 32, FITS = SECONDS + 8, ACTIONS = FITS + 3 * 8 };
 
+static pst_status adopted(const struct pst_problem_job *job, const char *bytes, size_t n,
+                          struct pst_error *err)
+{
+    struct pst_memopt_result result;
+    pst_status st = pst_apart_take(&pst_memopt_kind, job, job->path, bytes, n, &result, err);
+
+    if (st == PST_OK) {
+        st = pst_memopt_judge(&result, err);
+        pst_memopt_result_finish(&result);
+    }
+    return st;
+}
+
 static void memory_plans_are_held_against_the_stage(void **state)
 {
     static const struct {
@@ -348,27 +358,29 @@ static void memory_plans_are_held_against_the_stage(void **state)
     struct pst_problem *problem = read_problem("configs/problems/four-layers.json");
     const struct pst_problem_job job = {.path = "/x/memopt-dawnpiper.so", .problem = problem};
     const struct pst_problem_job home = {.id = "dawnpiper", .problem = problem};
+    struct pst_wire w = {.reads = false};
     struct pst_memopt_result result;
     struct pst_error err = {0};
     char *bytes, *copy;
     size_t n;
 
     (void)state;
-    assert_int_equal(pst_memopt_solo_answer(&home, NULL, &bytes, &n, &err), PST_OK);
-    copy = calloc(1, n + 1);
-    assert_int_equal(pst_memopt_solo_adopt(&job, bytes, n, &result, &err), PST_OK);
+    assert_int_equal(pst_apart_ask(&pst_memopt_kind, &home, home.id, NULL, NULL, &result, &err),
+                     PST_OK);
+    pst_apart_put(&pst_memopt_kind, &home, &result, &w);
+    assert_int_equal(pst_wire_end(&w, &bytes, &n, &err), PST_OK);
     pst_memopt_result_finish(&result);
+    copy = calloc(1, n + 1);
+    assert_int_equal(adopted(&job, bytes, n, &err), PST_OK);
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         memcpy(copy, bytes, n);
         copy[lies[i].at] = (char)lies[i].byte;
-        expect_refused(pst_memopt_solo_adopt(&job, copy, n, &result, &err), job.path, lies[i].what,
-                       &err);
+        expect_refused(adopted(&job, copy, n, &err), job.path, lies[i].what, &err);
     }
     memcpy(copy, bytes, n);
     for (size_t length = 0; length <= n + 1; length++) {
         if (length != n) {
-            expect_refused(pst_memopt_solo_adopt(&job, copy, length, &result, &err), job.path,
-                           "another length", &err);
+            expect_refused(adopted(&job, copy, length, &err), job.path, "another length", &err);
         }
     }
     free(copy);

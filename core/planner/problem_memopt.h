@@ -3,13 +3,13 @@
  * A memory optimizer on its own: the graph of a problem file as one stage, and what becomes of each
  * node's saved bytes, checked and evaluated. For `penstock memopt` and for tests.
  */
-#ifndef PST_PLANNER_SOLO_MEMOPT_H
-#define PST_PLANNER_SOLO_MEMOPT_H
+#ifndef PST_PLANNER_PROBLEM_MEMOPT_H
+#define PST_PLANNER_PROBLEM_MEMOPT_H
 
 #include "planner/costed_stage.h"
 #include "planner/eval_replays.h"
 #include "planner/memory_events.h"
-#include "planner/solo_job.h"
+#include "planner/problem_job.h"
 
 struct pst_memopt_result {
     struct pst_arena arena;
@@ -17,6 +17,7 @@ struct pst_memopt_result {
     struct pst_stage_view view;
     char id[64], version[32];
     double search_seconds;
+    struct pst_stage_price price; /* as the optimizer promised */
     uint8_t *actions; /* [view.n_nodes] PST_ACTION_*; of a node that a replay names: RECOMPUTE */
     struct pst_replay_list replays; /* where the optimizer listed any */
     struct pst_stage_value value;
@@ -34,26 +35,21 @@ struct pst_memopt_result {
  * `cancelled` may be NULL as well. The result is finished by pst_memopt_result_finish and refers to
  * the problem.
  */
-pst_status pst_memopt_solo_run(const struct pst_problem_job *job,
-                               const struct pst_solo_limits *limits, bool (*cancelled)(void),
-                               struct pst_memopt_result *ret_result, struct pst_error *err);
+pst_status pst_problem_memopt(const struct pst_problem_job *job,
+                              const struct pst_worker_task *limits, bool (*cancelled)(void),
+                              struct pst_memopt_result *ret_result, struct pst_error *err);
 /*
  * After that ended in *err, a PST_ERR_INFEASIBLE: asks again with the capacity that it
- * says would do, and takes that back where it does not. limits: as of pst_partition_solo_advise.
- * Returns err->status; PST_ERR_CANCELLED.
+ * says would do, and takes that back where it does not. Returns err->status; PST_ERR_CANCELLED.
  */
-pst_status pst_memopt_solo_confirm(const struct pst_problem_job *job,
-                                   const struct pst_solo_limits *limits, bool (*cancelled)(void),
-                                   struct pst_error *err);
-/* What that process sends back; free() *ret_bytes. */
-pst_status pst_memopt_solo_answer(const struct pst_problem_job *job, bool (*cancelled)(void),
-                                  char **ret_bytes, size_t *ret_length, struct pst_error *err);
-/* A result from it. plugin.contract, exit code 3, where the bytes are no answer to that job. */
-pst_status pst_memopt_solo_adopt(const struct pst_problem_job *job, const char *bytes,
-                                 size_t length, struct pst_memopt_result *ret_result,
-                                 struct pst_error *err);
-void pst_memopt_result_finish(struct pst_memopt_result *result);
+pst_status pst_problem_memopt_confirm(const struct pst_problem_job *job,
+                                      const struct pst_worker_task *limits, bool (*cancelled)(void),
+                                      struct pst_error *err);
 
-extern const struct pst_worker_service pst_memopt_service; /* of that process */
+/* The question before anybody judges the answer, and that. */
+extern const struct pst_apart_kind pst_memopt_kind;
+pst_status pst_memopt_judge(struct pst_memopt_result *answer, struct pst_error *err);
+
+void pst_memopt_result_finish(struct pst_memopt_result *result);
 
 #endif

@@ -7,31 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "host/caps.h"
 #include "planner/emission.h"
-#include "planner/solo_partition_state.h"
+#include "planner/problem_state.h"
 
 #define ATTEMPTS 4
 
 struct arrangement {
-    struct pst_questions *questions;
-    struct pst_partition_planned *planned;
+    struct pst_problem_host *host;
     const struct pst_problem *problem;
-    struct pst_partition_answer *answer;
-    struct pst_partition_edge *edges;
-    uint32_t n_edges, n_devices;      /* logical devices */
-    uint32_t *versions, *counted;     /* [n_stages] */
-    uint64_t *left;                   /* [n_devices] bytes */
-    uint64_t *room;                   /* [n_devices] bytes for activations */
-    struct pst_partition_line *lines; /* [n_stages] */
-    struct pst_partition_run run;
+    struct pst_partition_result *answer;
+    uint32_t *versions, *counted; /* [n_stages] */
+    uint64_t *left;               /* [n_devices] bytes */
+    uint64_t *room;               /* [n_devices] bytes for activations */
+    struct pst_problem_run run;   /* on logical devices */
 };
 
 /* --- what was answered must be something that the scheduler takes ------------------------------*/
 
 static pst_status check_sizes(const struct arrangement *a, struct pst_error *err)
 {
-    const struct pst_partition_answer *answer = a->answer;
+    const struct pst_partition_result *answer = a->answer;
     pst_status st = PST_OK;
 
     for (uint32_t s = 0; st == PST_OK && s < answer->n_stages; s++) {
@@ -43,73 +40,45 @@ static pst_status check_sizes(const struct arrangement *a, struct pst_error *err
                             "%u, and %u does not",
                             a->problem->mini_batch, b);
         }
-        st = pst_solo_check_microbatches(a->planned->scheduler, &a->planned->topology,
+        st = pst_solo_check_microbatches(a->host->scheduler, &a->host->topology,
                                          a->problem->mini_batch / b, err);
         if (st == PST_OK && b != answer->stages[0].microbatch_size) {
-            st = pst_caps_require(a->planned->scheduler->plugin, "per-stage-microbatch",
+            st = pst_caps_require(a->host->scheduler->plugin, "per-stage-microbatch",
                                   "stages with micro-batches of different sizes", err);
         }
     }
     return st;
 }
 
-static pst_status init(struct arrangement *a, const uint32_t *owner, struct pst_error *err)
-{
-    const struct pst_problem *problem = a->problem;
-    size_t n = (size_t)a->answer->n_stages + 1, n_devices;
-
-    a->n_devices = pst_partition_planned_devices(a->planned, a->answer->n_stages);
-    n_devices = (size_t)a->n_devices + 1;
-    a->versions = calloc(n, sizeof *a->versions);
-    a->counted = calloc(n, sizeof *a->counted);
-    a->left = calloc(n_devices, sizeof *a->left);
-    a->room = calloc(n_devices, sizeof *a->room);
-    a->lines = calloc(n, sizeof *a->lines);
-    if (a->versions == NULL || a->counted == NULL || a->left == NULL || a->room == NULL ||
-        a->lines == NULL) {
-        return pst_fail_nomem(err);
-    }
-    return pst_partition_connect(problem->graph, owner, &a->edges, &a->n_edges, err);
-}
-
-static void finish(struct arrangement *a)
-{
-    free(a->edges);
-    free(a->versions);
-    free(a->counted);
-    free(a->left);
-    free(a->room);
-    free(a->lines);
-}
-
 /* --- in flight ---------------------------------------------------------------------------------*/
 
 static pst_status hold(struct arrangement *a, struct pst_error *err)
 {
-    struct pst_successor *next = calloc((size_t)a->n_edges + 1, sizeof *next);
-    uint32_t e = a->n_edges;
-    pst_status st = next == NULL ? pst_fail_nomem(err) : PST_OK;
+    const struct pst_problem_run *run = &a->run;
+    struct pst_successor *next = pst_alloc(run->n_edges, sizeof *next);
+    uint32_t e = run->n_edges;
+    pst_status st = PST_OK;
 
-    for (uint32_t s = a->answer->n_stages; st == PST_OK && s-- > 0;) {
-        struct pst_partition_decl *stage = &a->answer->stages[s];
+    for (uint32_t s = run->n_stages; st == PST_OK && s-- > 0;) {
+        struct pst_partition_stage *stage = &a->answer->stages[s];
         struct pst_held held = {.size = sizeof held};
         struct pst_place place = {.size = sizeof place,
                                   .stage = s,
-                                  .n_stages = a->answer->n_stages,
-                                  .n_devices = a->n_devices,
+                                  .n_stages = run->n_stages,
+                                  .n_devices = run->n_devices,
                                   .n_microbatches = a->problem->mini_batch / stage->microbatch_size,
                                   .microbatch_size = stage->microbatch_size,
                                   .k = stage->k,
                                   .successor_size = sizeof *next,
                                   .successors = next};
 
-        for (; e > 0 && a->edges[e - 1].from == s; e--) {
-            const struct pst_partition_decl *to = &a->answer->stages[a->edges[e - 1].to];
+        for (; e > 0 && run->edges[e - 1].from == s; e--) {
+            const struct pst_partition_stage *to = &run->stages[run->edges[e - 1].to];
 
             next[place.n_successors++] =
                 (struct pst_successor){to->microbatch_size, to->k, to->in_flight};
         }
-        st = pst_questions_held(a->questions, &place, &held, err);
+        st = pst_questions_held(&a->host->questions, &place, &held, err);
         stage->in_flight = held.microbatches > a->counted[s] ? held.microbatches : a->counted[s];
         a->versions[s] = held.weight_versions;
     }
@@ -119,40 +88,34 @@ static pst_status hold(struct arrangement *a, struct pst_error *err)
 
 /* --- memory ------------------------------------------------------------------------------------*/
 
-static uint32_t device_of(const struct arrangement *a, uint32_t s)
-{
-    const uint32_t *device_of = a->planned->places.device_of;
-
-    return device_of == NULL ? s : device_of[a->answer->stages[s].ranks[0]];
-}
-
 /* Nanoseconds of the passes as they are, and what the memory optimizer adds, which B pays. */
-static void fill_times(const struct arrangement *a, uint32_t s, uint64_t period_ns,
-                       struct pst_partition_line *line)
+static void fill_times(const struct arrangement *a, struct pst_partition_stage *stage,
+                       uint64_t period_ns)
 {
-    const struct pst_partition_decl *stage = &a->answer->stages[s];
     double weights = 0, extra = (double)period_ns;
 
+    memset(stage->pass_ns, 0, sizeof stage->pass_ns);
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        const struct pst_stage_node *node = &a->planned->stage.nodes[i]; /* of the last view */
+        const struct pst_stage_node *node = &a->host->stage.nodes[i]; /* of the last view */
         double ns[3];
 
         pst_costed_node_ns(a->problem->graph, stage->nodes[i],
                            stage->microbatch_size / stage->n_ranks, ns);
         for (uint32_t pass = 0; pass < 3; pass++) {
-            line->ns[pass] += ns[pass];
+            stage->pass_ns[pass] += ns[pass];
         }
         extra -= (double)(node->forward_ns + node->backward_ns);
         weights += a->problem->graph->nodes[stage->nodes[i]].param_bytes;
     }
-    line->ns[1] += extra > 0 ? extra : 0;
-    line->reduce_ns = pst_rcm_allreduce_ns(a->problem, weights, stage->n_ranks);
+    stage->pass_ns[1] += extra > 0 ? extra : 0;
+    stage->compute_ns = stage->pass_ns[0] + stage->pass_ns[1] + stage->pass_ns[2];
+    stage->reduce_ns = pst_rcm_allreduce_ns(a->problem, weights, stage->n_ranks);
 }
 
 /* What is left for activations where weights and the largest workspace are taken off. */
 static void take_room(const struct arrangement *a, uint32_t s, uint64_t *room)
 {
-    const struct pst_partition_decl *stage = &a->answer->stages[s];
+    const struct pst_partition_stage *stage = &a->answer->stages[s];
     double bytes = 0, work = 0;
 
     if (*room == UINT64_MAX) {
@@ -173,8 +136,8 @@ static void take_room(const struct arrangement *a, uint32_t s, uint64_t *room)
 
 static pst_status decide_stage(struct arrangement *a, uint32_t s, struct pst_error *err)
 {
-    struct pst_partition_decl *stage = &a->answer->stages[s];
-    uint32_t d = device_of(a, s);
+    struct pst_partition_stage *stage = &a->answer->stages[s];
+    uint32_t d = stage->device;
     const struct pst_stage_question question = {.size = sizeof question,
                                                 .nodes = stage->nodes,
                                                 .n_nodes = stage->n_nodes,
@@ -185,25 +148,18 @@ static pst_status decide_stage(struct arrangement *a, uint32_t s, struct pst_err
                                                 .in_flight = stage->in_flight,
                                                 .weight_versions = a->versions[s],
                                                 .capacity_bytes = a->left[d]};
-    struct pst_partition_line *line = &a->lines[s];
     struct pst_stage_value value;
     uint64_t kept = 0;
-    pst_status st = pst_partition_planned_decide(a->planned, &question, &value, &kept, err);
+    pst_status st = pst_problem_decide(a->host, &question, &value, &kept, err);
 
     if (st != PST_OK) {
         return st;
     }
-    *line = (struct pst_partition_line){.device = d,
-                                        .microbatch_size = stage->microbatch_size,
-                                        .k = stage->k,
-                                        .n_ranks = stage->n_ranks,
-                                        .in_flight = stage->in_flight,
-                                        .kept_bytes = kept > 0 ? kept : 1};
-    fill_times(a, s, value.period_ns, line);
+    stage->kept_bytes = kept > 0 ? kept : 1;
+    fill_times(a, stage, value.period_ns);
     take_room(a, s, &a->room[d]);
     a->left[d] -= a->left[d] == UINT64_MAX ? 0 : value.peak_bytes;
     stage->memory_bytes = (double)value.peak_bytes;
-    stage->compute_ns = line->ns[0] + line->ns[1] + line->ns[2];
     return PST_OK;
 }
 
@@ -212,10 +168,10 @@ static pst_status decide(struct arrangement *a, struct pst_error *err)
     double memory = a->problem->memory_bytes;
     pst_status st = PST_OK;
 
-    for (uint32_t d = 0; d < a->n_devices; d++) {
+    for (uint32_t d = 0; d < a->run.n_devices; d++) {
         a->left[d] = a->room[d] = memory < 1.8e19 ? (uint64_t)memory : UINT64_MAX;
     }
-    for (uint32_t s = 0; st == PST_OK && s < a->answer->n_stages; s++) {
+    for (uint32_t s = 0; st == PST_OK && s < a->run.n_stages; s++) {
         st = decide_stage(a, s, err);
     }
     return st;
@@ -227,17 +183,17 @@ static pst_status decide(struct arrangement *a, struct pst_error *err)
 static pst_status time_stream(struct arrangement *a, const struct pst_emission *emission,
                               const struct pst_solo *fine, double scale, struct pst_error *err)
 {
-    struct pst_orders order = {.n_devices = 0};
+    struct pst_orders order = pst_orders_take(emission, &a->host->scheduler->claim);
     double ns[2] = {0, 0};
-    pst_status st = pst_orders_take(emission, &a->planned->scheduler->claim, &order, err);
+    pst_status st = PST_OK;
 
     for (uint32_t i = 0; st == PST_OK && i < 2; i++) {
         struct pst_solo_stream stream;
 
         st = pst_solo_unroll(&order, &fine->in, 4 + i, &stream, err);
         if (st == PST_OK) {
-            st = pst_partition_run_time(&a->run, &stream.in, scale, stream.passes, stream.n_passes,
-                                        &ns[i], err);
+            st = pst_problem_run_time(&a->run, &stream.in, scale, stream.passes, stream.n_passes,
+                                      &ns[i], err);
             pst_solo_stream_finish(&stream);
         }
     }
@@ -249,19 +205,18 @@ static pst_status time_stream(struct arrangement *a, const struct pst_emission *
 static pst_status time_order(struct arrangement *a, const struct pst_emission *emission,
                              struct pst_error *err)
 {
-    double scale = pst_partition_run_scale(&a->run, 5);
+    double scale = pst_problem_run_scale(&a->run, 5);
     struct pst_solo fine = {.stages = NULL};
-    pst_status st = pst_partition_run_state(&a->run, scale, &fine, err);
+    pst_status st;
 
-    if (st == PST_OK && emission->asynchronous) {
-        st = time_stream(a, emission, &fine, scale, err);
-    } else if (st == PST_OK) {
-        st = pst_partition_run_time(&a->run, &fine.in, scale, emission->passes, emission->n_passes,
+    pst_problem_run_state(&a->run, scale, &fine);
+    st = emission->asynchronous
+             ? time_stream(a, emission, &fine, scale, err)
+             : pst_problem_run_time(&a->run, &fine.in, scale, emission->passes, emission->n_passes,
                                     &a->answer->step_ns, err);
-    }
     pst_solo_finish(&fine);
     if (st != PST_OK && err != NULL && strcmp(err->kind, "plan.illegal") == 0) {
-        pst_error_prefix(err, "scheduler \"%s\"", a->planned->scheduler->plugin->id);
+        pst_error_prefix(err, "scheduler \"%s\"", a->host->scheduler->plugin->id);
         err->exit_code = 3;
     }
     return st;
@@ -270,21 +225,20 @@ static pst_status time_order(struct arrangement *a, const struct pst_emission *e
 /* *ret_again: it holds more than was promised, which is noted. */
 static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error *err)
 {
-    uint32_t *held = calloc((size_t)a->answer->n_stages + 1, sizeof *held);
-    struct pst_emission emission = {.in = NULL};
+    uint32_t n = a->run.n_stages;
+    uint32_t *held = pst_alloc(n, sizeof *held);
     struct pst_solo question = {.stages = NULL};
-    pst_status st =
-        held == NULL ? pst_fail_nomem(err) : pst_partition_run_state(&a->run, 1.0, &question, err);
+    struct pst_emission emission;
+    pst_status st;
 
+    pst_problem_run_state(&a->run, 1.0, &question);
+    memcpy(question.activation_bytes, a->room, a->run.n_devices * sizeof *a->room);
+    st = pst_emission_ask(&emission, a->host->scheduler, &question.in, NULL, NULL, err);
     *ret_again = false;
     if (st == PST_OK) {
-        memcpy(question.activation_bytes, a->room, a->n_devices * sizeof *a->room);
-        st = pst_emission_ask(&emission, a->planned->scheduler, &question.in, NULL, NULL, err);
+        pst_emission_count_at_peak(&emission, held, NULL);
     }
-    if (st == PST_OK && pst_emission_count_at_peak(&emission, held, NULL) != PST_OK) {
-        st = pst_fail_nomem(err);
-    }
-    for (uint32_t s = 0; st == PST_OK && s < a->answer->n_stages; s++) {
+    for (uint32_t s = 0; st == PST_OK && s < n; s++) {
         if (held[s] > a->answer->stages[s].in_flight) {
             a->counted[s] = held[s];
             *ret_again = true;
@@ -306,31 +260,40 @@ static pst_status attempt(struct arrangement *a, bool *ret_again, struct pst_err
     if (st == PST_OK) {
         st = decide(a, err);
     }
-    if (st != PST_OK) {
-        return st;
-    }
-    a->run = (struct pst_partition_run){.problem = a->problem,
-                                        .n_devices = a->n_devices,
-                                        .n_stages = a->answer->n_stages,
-                                        .n_edges = a->n_edges,
-                                        .lines = a->lines,
-                                        .edges = a->edges};
-    return order(a, ret_again, err);
+    return st == PST_OK ? order(a, ret_again, err) : st;
 }
 
-pst_status pst_partition_arrange(struct pst_partition_host *host,
-                                 struct pst_partition_answer *answer, const uint32_t *owner,
-                                 struct pst_error *err)
+/* On logical devices, with room for what is found out. */
+static void begin(struct arrangement *a, struct pst_arena *arena)
 {
-    struct arrangement a = {.questions = &host->questions,
-                            .planned = host->planned,
-                            .problem = host->problem,
-                            .answer = answer};
+    struct pst_partition_result *answer = a->answer;
+    const uint32_t *device_of = a->host->places.device_of;
+    uint32_t n = answer->n_stages, n_devices = pst_problem_devices(a->host, n);
+
+    a->versions = pst_arena_array(arena, n, sizeof *a->versions);
+    a->counted = pst_arena_array(arena, n, sizeof *a->counted);
+    a->left = pst_arena_array(arena, n_devices, sizeof *a->left);
+    a->room = pst_arena_array(arena, n_devices, sizeof *a->room);
+    for (uint32_t s = 0; s < n; s++) {
+        struct pst_partition_stage *stage = &answer->stages[s];
+
+        stage->device = device_of == NULL ? s : device_of[stage->ranks[0]];
+    }
+    a->run = (struct pst_problem_run){
+        .problem = a->problem, .n_devices = n_devices, .n_stages = n, .stages = answer->stages};
+    a->run.edges = pst_problem_connect(a->problem->graph, answer, arena, &a->run.n_edges);
+}
+
+pst_status pst_problem_arrange(struct pst_problem_host *host, struct pst_partition_result *answer,
+                               struct pst_error *err)
+{
+    struct arrangement a = {.host = host, .problem = host->problem, .answer = answer};
+    struct pst_arena arena = {0};
     bool again = true;
     pst_status st = check_sizes(&a, err);
 
     if (st == PST_OK) {
-        st = init(&a, owner, err);
+        begin(&a, &arena);
     }
     for (uint32_t i = 0; st == PST_OK && again && i < ATTEMPTS; i++) {
         st = attempt(&a, &again, err);
@@ -339,8 +302,8 @@ pst_status pst_partition_arrange(struct pst_partition_host *host,
         st = pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
                       "scheduler \"%s\" holds more micro-batches than it says, however many it is "
                       "given",
-                      host->planned->scheduler->plugin->id);
+                      host->scheduler->plugin->id);
     }
-    finish(&a);
+    pst_arena_finish(&arena);
     return st;
 }

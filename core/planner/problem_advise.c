@@ -8,14 +8,14 @@
 
 #include "base/util.h"
 #include "planner/smallest.h"
-#include "planner/solo_partition_state.h"
+#include "planner/problem_partition.h"
 
 #define MOST_NS   10000000000u /* that looking for the least may take */
 #define MAX_SHOWN 16           /* stages */
 
 struct advice {
     const struct pst_problem_job *job;
-    const struct pst_solo_limits *limits;
+    const struct pst_worker_task *limits;
     bool (*cancelled)(void);
     uint64_t deadline_ns;
     uint64_t least; /* that a result takes */
@@ -38,15 +38,16 @@ static pst_status ask(const struct advice *a, uint64_t memory, uint64_t deadline
 {
     struct pst_problem problem = *a->job->problem;
     const struct pst_problem_job job = {a->job->id, a->job->path, &problem, deadline_ns};
-    struct pst_solo_limits limits = a->limits == NULL ? (struct pst_solo_limits){0} : *a->limits;
+    struct pst_worker_task limits = a->limits == NULL ? (struct pst_worker_task){0} : *a->limits;
     uint64_t now = pst_now_ns();
 
     problem.memory_bytes = memory == 0 ? INFINITY : (double)memory;
-    if (deadline_ns != 0 && (limits.time_ns == 0 || deadline_ns < now + limits.time_ns)) {
-        limits.time_ns = deadline_ns > now ? deadline_ns - now : 1;
+    if (deadline_ns != 0 &&
+        (limits.time_limit_ns == 0 || deadline_ns < now + limits.time_limit_ns)) {
+        limits.time_limit_ns = deadline_ns > now ? deadline_ns - now : 1;
     }
-    return pst_partition_solo_run(&job, a->limits == NULL ? NULL : &limits, a->cancelled,
-                                  ret_result, err);
+    return pst_problem_partition(&job, a->limits == NULL ? NULL : &limits, a->cancelled, ret_result,
+                                 err);
 }
 
 static uint64_t keep(struct advice *a, struct pst_partition_result *result)
@@ -95,9 +96,11 @@ static pst_status stop(struct pst_error *err)
     return pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
 }
 
-pst_status pst_partition_solo_advise(const struct pst_problem_job *job,
-                                     const struct pst_solo_limits *limits, bool (*cancelled)(void),
-                                     struct pst_partition_result *ret_result, struct pst_error *err)
+pst_status pst_problem_partition_advise(const struct pst_problem_job *job,
+                                        const struct pst_worker_task *limits,
+                                        bool (*cancelled)(void),
+                                        struct pst_partition_result *ret_result,
+                                        struct pst_error *err)
 {
     const struct pst_problem *problem = job->problem;
     struct advice a = {.job = job, .limits = limits, .cancelled = cancelled, .least = UINT64_MAX};

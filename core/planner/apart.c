@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "planner/apart.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void pst_apart_put(const struct pst_apart_kind *kind, const void *job, void *answer,
+                   struct pst_wire *w)
+{
+    pst_wire_word(w, kind->service.word);
+    (void)kind->pass_answer(w, job, answer, NULL);
+}
+
+static pst_status refuse(const struct pst_apart_kind *kind, const char *name, struct pst_error *err)
+{
+    pst_fail(err, PST_ERR_BUG, "plugin.contract",
+             "%s \"%s\": what came back from its process is no answer to what was asked",
+             kind->plugin, name);
+    pst_error_hint(err, "report it to its author");
+    if (err != NULL) {
+        err->exit_code = 3;
+    }
+    return PST_ERR_BUG;
+}
+
+pst_status pst_apart_take(const struct pst_apart_kind *kind, const void *job, const char *name,
+                          const char *bytes, size_t length, void *ret_answer, struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    struct pst_wire r = pst_wire_read(bytes, length, &arena);
+    pst_status st;
+
+    memset(ret_answer, 0, kind->answer_size);
+    pst_wire_word(&r, kind->service.word);
+    st = kind->pass_answer(&r, job, ret_answer, err);
+    if (st == PST_OK && !pst_wire_is_read(&r)) {
+        st = refuse(kind, name, err);
+    }
+    if (st != PST_OK) {
+        kind->finish(ret_answer);
+    }
+    pst_arena_finish(&arena);
+    return st;
+}
+
+static pst_status ask_apart(const struct pst_apart_kind *kind, const void *job, const char *name,
+                            const struct pst_worker_task *limits, void *ret_answer,
+                            struct pst_error *err)
+{
+    struct pst_worker_task task = *limits;
+    struct pst_arena arena = {0};
+    struct pst_wire question = {.reads = false, .arena = &arena};
+    void *sent = pst_arena_alloc(&arena, kind->job_size, 0);
+    char *reply = NULL;
+    size_t length = 0;
+    pst_status st;
+
+    memcpy(sent, job, kind->job_size);
+    pst_wire_word(&question, kind->service.word);
+    kind->pass_job(&question, sent);
+    st = pst_worker_ask(&task, &question, &reply, &length, err);
+    if (st == PST_OK) {
+        st = pst_apart_take(kind, job, name, reply, length, ret_answer, err);
+    }
+    free(reply);
+    pst_arena_finish(&arena);
+    return st;
+}
+
+pst_status pst_apart_ask(const struct pst_apart_kind *kind, const void *job, const char *name,
+                         const struct pst_worker_task *limits, bool (*cancelled)(void),
+                         void *ret_answer, struct pst_error *err)
+{
+    pst_status st;
+
+    if (limits != NULL) {
+        return ask_apart(kind, job, name, limits, ret_answer, err);
+    }
+    memset(ret_answer, 0, kind->answer_size);
+    st = kind->ask(job, cancelled, ret_answer, err);
+    if (st != PST_OK) {
+        kind->finish(ret_answer);
+    }
+    return st;
+}
+
+pst_status pst_apart_serve(const struct pst_worker_service *service, struct pst_wire *question,
+                           struct pst_wire *answer, struct pst_error *err)
+{
+    const struct pst_apart_kind *kind = (const void *)service;
+    void *job = pst_arena_alloc(question->arena, kind->job_size, 0);
+    void *found = pst_arena_alloc(question->arena, kind->answer_size, 0);
+    pst_status st;
+
+    kind->pass_job(question, job);
+    if (!pst_wire_is_read(question)) {
+        return pst_fail(err, PST_ERR_BUG, "internal", "half a question");
+    }
+    pst_worker_started();
+    st = kind->ask(job, pst_worker_stopped_or_late, found, err);
+    if (st == PST_OK) {
+        pst_apart_put(kind, job, found, answer);
+    }
+    return st;
+}

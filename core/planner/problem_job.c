@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "planner/problem_job.h"
+
+#include <stdlib.h>
+
+/* JSON by its text, which is freed; returns what was read. */
+static json_t *pass_json(struct pst_wire *w, char *text)
+{
+    const char *sent = text;
+
+    pst_wire_text(w, &sent);
+    free(text);
+    return w->reads && sent != NULL ? json_loads(sent, 0, NULL) : NULL;
+}
+
+static void pass_options(struct pst_wire *w, json_t **options)
+{
+    bool sends = !w->reads && *options != NULL;
+    json_t *read = pass_json(w, sends ? json_dumps(*options, JSON_COMPACT) : NULL);
+
+    *options = w->reads ? read : *options;
+}
+
+static void pass_graph(struct pst_wire *w, struct pst_costed **graph)
+{
+    size_t length;
+    json_t *read = pass_json(w, w->reads ? NULL : pst_costed_write(*graph, &length));
+
+    if (w->reads) {
+        *graph = NULL;
+        w->failed |= read == NULL || pst_costed_parse(read, "", "", graph, NULL) != PST_OK;
+    }
+    json_decref(read);
+}
+
+/* Its numbers as they are; what its pointers lead to, behind them. */
+void pst_problem_job_pass(struct pst_wire *w, void *job_)
+{
+    struct pst_problem_job *job = job_;
+    struct pst_problem *problem = pst_arena_alloc(w->arena, sizeof *problem, 0);
+
+    pst_wire_text(w, &job->id);
+    pst_wire_text(w, &job->path);
+    if (!w->reads) {
+        *problem = *job->problem;
+    }
+    pst_wire_bytes(w, problem, sizeof *problem);
+    if (w->reads) {
+        problem->arena = (struct pst_arena){NULL, 0, 0};
+        problem->path = NULL;
+    }
+    pst_wire_uints(w, &problem->micro_batches, &problem->n_micro_batches);
+    pst_wire_uints(w, &problem->degrees, &problem->n_degrees);
+    pst_wire_text(w, &problem->scheduler);
+    pst_wire_text(w, &problem->memopt);
+    pass_options(w, &problem->options);
+    pass_options(w, &problem->scheduler_options);
+    pass_options(w, &problem->memopt_options);
+    pass_graph(w, &problem->graph);
+    job->problem = problem;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a partition is worth by the reference cost model, or by what the strategies made of it.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/number.h"
+#include "base/util.h"
+#include "planner/problem_state.h"
+
+struct judge {
+    const struct pst_problem *problem;
+    struct pst_partition_result *result;
+    struct pst_rcm rcm;
+    const struct pst_problem_edge *edges; /* by (from, to) */
+    uint32_t n_edges;
+};
+
+static struct pst_successor successor(const struct pst_partition_stage *to)
+{
+    return (struct pst_successor){to->microbatch_size, to->k, to->in_flight};
+}
+
+/* Successors, depth and what is held, from the last stage to the first. In a row the next stage is
+   the one successor, whatever it reads. */
+static pst_status hold(struct judge *j, struct pst_error *err)
+{
+    struct pst_partition_result *result = j->result;
+    uint32_t *list = pst_arena_array(&result->arena, j->n_edges, sizeof *list);
+    struct pst_successor *next =
+        pst_arena_array(&result->arena, (size_t)j->n_edges + 1, sizeof *next);
+    bool in_row = pst_remarks_flag(result->remarks, result->n_remarks, "in_row");
+    uint32_t e = j->n_edges;
+    uint64_t samples;
+    char fault[64];
+
+    for (uint32_t s = result->n_stages; s-- > 0;) {
+        struct pst_partition_stage *stage = &result->stages[s];
+        struct pst_place place = {.size = sizeof place,
+                                  .stage = s,
+                                  .n_stages = result->n_stages,
+                                  .n_devices = j->problem->n_devices,
+                                  .n_microbatches =
+                                      (j->problem->mini_batch - 1) / stage->microbatch_size + 1,
+                                  .microbatch_size = stage->microbatch_size,
+                                  .k = stage->k,
+                                  .successor_size = sizeof *next,
+                                  .successors = next};
+
+        stage->depth = 1;
+        for (; e > 0 && j->edges[e - 1].from == s; e--) {
+            const struct pst_partition_stage *to = &result->stages[j->edges[e - 1].to];
+
+            list[e - 1] = j->edges[e - 1].to;
+            next[place.n_successors++] = successor(to);
+            stage->depth = to->depth + 1 > stage->depth ? to->depth + 1 : stage->depth;
+        }
+        stage->n_successors = place.n_successors;
+        stage->successors = list + e;
+        if (in_row) {
+            place.n_successors = s + 1 < result->n_stages;
+            next[0] = place.n_successors > 0 ? successor(stage + 1) : next[0];
+        }
+        samples = result->planned ? (uint64_t)stage->in_flight * stage->microbatch_size
+                                  : pst_rcm_in_flight(&place);
+        if (samples > UINT32_MAX) {
+            snprintf(fault, sizeof fault, "stage %u holds %llu samples", s,
+                     (unsigned long long)samples);
+            return pst_partition_illegal(result->id, fault, err);
+        }
+        stage->in_flight_samples = (uint32_t)samples;
+        stage->in_flight = stage->in_flight_samples / stage->microbatch_size;
+    }
+    return PST_OK;
+}
+
+/* By the communication model; a strategy's own time of a pass takes the place of compute. */
+static double total_of(const struct pst_problem *problem, const struct pst_partition_stage *stage)
+{
+    double compute = stage->compute_per_sample_ns, reduce = stage->sync_per_sample_ns;
+
+    switch (problem->comm_model) {
+    case PST_COMM_SUM:
+        return compute + stage->p2p_per_sample_ns + reduce;
+    case PST_COMM_MAX:
+        return fmax(compute, fmax(stage->p2p_per_sample_ns, reduce));
+    default:
+        return compute + reduce;
+    }
+}
+
+/* Where a partitioner counts otherwise it says what each stage holds: its word takes the place. */
+static void take_own_bytes(struct pst_partition_result *result)
+{
+    const struct pst_partition_remark *own =
+        pst_remarks_find(result->remarks, result->n_remarks, "stage_bytes", PST_REMARK_TEXT);
+    const char *text = own == NULL ? "" : own->text;
+    double bytes;
+    uint32_t n = 0;
+
+    for (bool more = own != NULL; more; n++) {
+        if (!pst_number_parse(text, &text, &bytes) || bytes < 0) {
+            return;
+        }
+        more = *text++ == ',';
+    }
+    if (own == NULL || n != result->n_stages || text[-1] != '\0') {
+        return;
+    }
+    text = own->text;
+    for (uint32_t s = 0; s < n && pst_number_parse(text, &text, &bytes); s++, text++) {
+        result->stages[s].memory_bytes = bytes;
+    }
+}
+
+static void price(struct judge *j)
+{
+    struct pst_partition_result *result = j->result;
+
+    for (uint32_t s = 0; s < result->n_stages; s++) {
+        struct pst_partition_stage *stage = &result->stages[s];
+        const struct pst_rcm_stage asked = {.nodes = stage->nodes,
+                                            .n_nodes = stage->n_nodes,
+                                            .n_ranks = stage->n_ranks,
+                                            .microbatch_size = stage->microbatch_size};
+        struct pst_rcm_cost cost;
+
+        pst_rcm_cost(&j->rcm, &asked, &cost);
+        stage->p2p_per_sample_ns = cost.transfer_ns;
+        stage->sync_per_sample_ns = cost.reduce_ns;
+        if (result->planned) {
+            stage->compute_per_sample_ns = stage->compute_ns / stage->microbatch_size;
+        } else {
+            memcpy(stage->pass_ns, cost.pass_ns, sizeof stage->pass_ns);
+            stage->compute_ns = cost.pass_ns[0] + cost.pass_ns[1] + cost.pass_ns[2];
+            stage->compute_per_sample_ns = cost.compute_ns;
+            stage->memory_bytes =
+                pst_rcm_memory(j->problem, &cost, stage->n_ranks, stage->in_flight_samples, 1);
+        }
+        stage->total_per_sample_ns = total_of(j->problem, stage);
+    }
+    if (!result->planned) {
+        take_own_bytes(result);
+    }
+}
+
+/* Places become devices, and what comes together on each is added up: one stage, or several that
+   share it. */
+static void add_up(struct judge *j)
+{
+    struct pst_partition_result *result = j->result;
+    const uint32_t *device_of = result->places.device_of;
+    struct {
+        double ns, bytes;
+        bool used;
+    } *sums = pst_alloc(j->problem->n_devices, sizeof *sums);
+
+    for (uint32_t s = 0; s < result->n_stages; s++) {
+        struct pst_partition_stage *stage = &result->stages[s];
+        uint32_t *devices = pst_arena_array(&result->arena, stage->n_ranks, sizeof *devices);
+
+        for (uint32_t i = 0; i < stage->n_ranks; i++) {
+            uint32_t d = device_of == NULL ? stage->ranks[i] : device_of[stage->ranks[i]];
+
+            devices[i] = d;
+            result->n_devices += sums[d].used ? 0 : 1;
+            sums[d].used = true;
+            sums[d].ns += stage->total_per_sample_ns;
+            sums[d].bytes += stage->memory_bytes;
+            result->bottleneck_ns = fmax(result->bottleneck_ns, sums[d].ns);
+            result->peak_bytes = fmax(result->peak_bytes, sums[d].bytes);
+        }
+        stage->ranks = devices;
+    }
+    free(sums);
+}
+
+/* One stage a device, in kFkB order. */
+static pst_status simulate(struct judge *j, struct pst_error *err)
+{
+    struct pst_partition_result *result = j->result;
+    const struct pst_problem_run run = {.problem = j->problem,
+                                        .n_devices = result->n_stages,
+                                        .n_stages = result->n_stages,
+                                        .n_edges = j->n_edges,
+                                        .stages = result->stages,
+                                        .edges = j->edges};
+    struct pst_solo solo = {.stages = NULL};
+    struct pst_pass **passes;
+    uint32_t *n_passes;
+    double scale;
+    pst_status st;
+
+    for (uint32_t s = 0; s < result->n_stages; s++) {
+        struct pst_partition_stage *stage = &result->stages[s];
+
+        stage->device = s;
+        stage->reduce_ns = stage->sync_per_sample_ns * j->problem->mini_batch;
+    }
+    scale = pst_problem_run_scale(&run, 1);
+    pst_problem_run_state(&run, scale, &solo);
+    pst_problem_run_order(&run, &solo, &passes, &n_passes);
+    st = pst_problem_run_time(&run, &solo.in, scale, passes, n_passes, &result->step_ns, err);
+    pst_solo_finish(&solo);
+    return st;
+}
+
+static char *bytes_text(char text[32], double bytes)
+{
+    return pst_format_bytes(text, bytes < 1.8e19 ? (uint64_t)bytes : UINT64_MAX);
+}
+
+/* The stage that goes furthest beyond what a device has. A stage has its devices alone. */
+static pst_status check_memory(const struct judge *j, struct pst_error *err)
+{
+    struct pst_partition_result *result = j->result;
+    const struct pst_partition_stage *worst = &result->stages[0];
+    const struct pst_graph_view *graph = &j->problem->graph->view;
+    const struct pst_partition_remark *own = pst_remarks_find(
+        result->remarks, result->n_remarks, "worst_stage_bytes", PST_REMARK_NUMBER);
+    char needed[32], capacity[32];
+
+    for (uint32_t s = 1; s < result->n_stages; s++) {
+        const struct pst_partition_stage *stage = &result->stages[s];
+
+        worst = stage->memory_bytes > worst->memory_bytes ? stage : worst;
+    }
+    result->least_bytes = worst->memory_bytes;
+    if (own != NULL) { /* by a memory model of its own */
+        result->least_bytes = fmin(result->least_bytes, own->number);
+    }
+    if (pst_rcm_fits(j->problem->memory_bytes, result->least_bytes)) {
+        return PST_OK;
+    }
+    return pst_fail(
+        err, PST_ERR_INFEASIBLE, "plan.infeasible",
+        "partitioner \"%s\": stage %u (\"%s\" to \"%s\") holds %u samples and takes %s, more "
+        "than the %s of a device",
+        result->id, (uint32_t)(worst - result->stages),
+        pst_graph_node(graph, worst->nodes[0])->name,
+        pst_graph_node(graph, worst->nodes[worst->n_nodes - 1])->name, worst->in_flight_samples,
+        bytes_text(needed, worst->memory_bytes), bytes_text(capacity, j->problem->memory_bytes));
+}
+
+pst_status pst_partition_judge(const struct pst_problem *problem,
+                               struct pst_partition_result *answer, struct pst_error *err)
+{
+    struct judge j = {.problem = problem, .result = answer};
+    pst_status st;
+
+    pst_rcm_init(&j.rcm, problem);
+    j.edges = pst_problem_connect(problem->graph, answer, &answer->arena, &j.n_edges);
+    st = hold(&j, err);
+    if (st == PST_OK) {
+        price(&j);
+        add_up(&j);
+    }
+    if (st == PST_OK && answer->planned) { /* memory was seen to */
+        answer->least_bytes = answer->peak_bytes;
+    } else if (st == PST_OK) {
+        st = check_memory(&j, err);
+        st = st == PST_OK ? simulate(&j, err) : st;
+    }
+    pst_rcm_finish(&j.rcm);
+    return st;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "planner/problem_memopt.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/saturate.h"
+#include "base/util.h"
+#include "planner/optimizer.h"
+#include "planner/problem_state.h"
+#include "planner/smallest.h"
+#include "planner/state.h"
+
+#define MOST_BYTES (1ull << 62) /* sums stay exact below */
+
+/* --- the question ------------------------------------------------------------------------------*/
+
+static uint64_t up(double number)
+{
+    return number >= 9e18 ? (uint64_t)9e18 : (uint64_t)ceil(number);
+}
+
+/* The whole graph as one stage. */
+static void state(const struct pst_problem *problem, struct pst_memopt_result *result)
+{
+    uint32_t n = problem->graph->n_nodes;
+    uint32_t *nodes = pst_alloc(n, sizeof *nodes);
+
+    for (uint32_t v = 0; v < n; v++) {
+        nodes[v] = v;
+    }
+    pst_costed_stage_init(&result->stage, problem, &result->arena);
+    pst_costed_stage_build(&result->stage, nodes, n, problem->stage_samples, 1, &result->view);
+    result->view.in_flight = problem->in_flight;
+    result->view.static_bytes = up(problem->static_bytes);
+    result->view.input_bytes = up(problem->input_bytes);
+    result->view.capacity_bytes =
+        problem->memory_bytes < 1.8e19 ? (uint64_t)floor(problem->memory_bytes) : UINT64_MAX;
+    result->actions = pst_arena_array(&result->arena, n, 1);
+    result->value.size = sizeof result->value;
+    free(nodes);
+}
+
+/* --- the answer --------------------------------------------------------------------------------*/
+
+static pst_status ask_plan(const struct pst_optimizer *memopt, struct pst_memopt_result *answer,
+                           struct pst_error *err)
+{
+    static const struct pst_action_rules rules = {
+        .most = PST_ACTION_OFFLOAD,
+        .no_node = "it decided about a node that does not exist",
+        .no_action = "it set an action that one stage cannot have"};
+    struct pst_action_answer said;
+    pst_status st =
+        pst_optimizer_plan(memopt, &answer->view, &rules, answer->actions, &answer->replays, &said);
+
+    if (said.fault != NULL) {
+        return pst_optimizer_refuse(memopt->instance, &answer->stage.problem->graph->view,
+                                    &answer->view, &said, err);
+    }
+    if (st == PST_ERR_INFEASIBLE) {
+        return pst_planner_illegal(err, memopt->instance,
+                                   "price() said that the stage fits, plan() not");
+    }
+    return st == PST_OK ? st : pst_instance_fail(memopt->instance, st, "plan", err);
+}
+
+static pst_status ask_instance(struct pst_instance *instance, struct pst_memopt_result *answer,
+                               struct pst_error *err)
+{
+    const struct pst_optimizer memopt = {.instance = instance};
+    uint64_t begin_ns = pst_now_ns();
+    pst_status st;
+
+    snprintf(answer->id, sizeof answer->id, "%s", instance->plugin->id);
+    snprintf(answer->version, sizeof answer->version, "%s", instance->plugin->version);
+    st = pst_optimizer_price(&memopt, &answer->view, &answer->price, err);
+    if (st == PST_OK && answer->price.fits) {
+        st = ask_plan(&memopt, answer, err);
+    }
+    answer->search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
+    return st;
+}
+
+static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answer,
+                      struct pst_error *err)
+{
+    const struct pst_problem_job *job = job_;
+    const struct pst_plugin *plugin = NULL;
+    struct pst_instance *memopt = NULL;
+    struct pst_problem_host host;
+    pst_status st;
+
+    pst_problem_host_init(&host, job->problem, cancelled);
+    st = pst_plugin_find("memopt", job->id, job->path, &plugin, err);
+    if (st == PST_OK) {
+        st = pst_problem_create(&host, plugin, job->problem->options, "options", &memopt, err);
+    }
+    if (st == PST_OK) {
+        state(job->problem, ret_answer);
+        st = ask_instance(memopt, ret_answer, err);
+    }
+    pst_instance_destroy(memopt);
+    pst_problem_host_finish(&host);
+    return st;
+}
+
+static void finish(void *answer)
+{
+    pst_memopt_result_finish(answer);
+}
+
+void pst_memopt_result_finish(struct pst_memopt_result *result)
+{
+    pst_replay_list_finish(&result->replays);
+    pst_arena_finish(&result->arena);
+    memset(result, 0, sizeof *result);
+}
+
+/* One action a node where the stage fits, else none. Nobody's word is taken for the rules. */
+static pst_status pass_answer(struct pst_wire *w, const void *job, void *answer_,
+                              struct pst_error *err)
+{
+    struct pst_memopt_result *answer = answer_;
+    struct pst_replay_list *list = &answer->replays;
+    const struct pst_replay *replays;
+    uint32_t n_replays = list->n, n;
+
+    (void)err;
+    if (w->reads) {
+        state(((const struct pst_problem_job *)job)->problem, answer);
+    }
+    pst_wire_name(w, answer->id, sizeof answer->id);
+    pst_wire_name(w, answer->version, sizeof answer->version);
+    pst_wire_amount(w, &answer->search_seconds, PST_WIRE_SECONDS);
+    pst_wire_uint(w, &answer->price.fits);
+    pst_wire_number(w, &answer->price.period_ns);
+    pst_wire_number(w, &answer->price.peak_bytes);
+    n = answer->price.fits ? answer->view.n_nodes : 0;
+    pst_wire_bytes(w, answer->actions, n);
+    for (uint32_t i = 0; i < n; i++) {
+        w->failed |= answer->actions[i] > PST_ACTION_OFFLOAD;
+    }
+    pst_wire_count(w, &n_replays, sizeof *list->at);
+    replays = pst_wire_array(w, list->at, n_replays, sizeof *list->at);
+    if (w->reads && !w->failed) {
+        w->failed = pst_replay_list_take(list, replays, n_replays, answer->view.n_nodes) != NULL;
+    }
+    return PST_OK;
+}
+
+const struct pst_apart_kind pst_memopt_kind = {
+    .service = {"pst-memo", pst_apart_serve},
+    .plugin = "memopt",
+    .job_size = sizeof(struct pst_problem_job),
+    .answer_size = sizeof(struct pst_memopt_result),
+    .pass_job = pst_problem_job_pass,
+    .ask = ask,
+    .pass_answer = pass_answer,
+    .finish = finish,
+};
+
+/* --- what it is worth --------------------------------------------------------------------------*/
+
+static pst_status refuse(const struct pst_memopt_result *answer, struct pst_error *err)
+{
+    const struct pst_stage_view *view = &answer->view;
+    uint64_t least = answer->price.peak_bytes, floor_bytes;
+    char misses[32], has[32], alone[128] = "";
+
+    floor_bytes = pst_sat_add(view->static_bytes, pst_sat_mul(view->in_flight, view->input_bytes));
+    pst_format_bytes(has, view->capacity_bytes);
+    if (least == UINT64_MAX) {
+        pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                 "memopt \"%s\" finds no plan that fits memory_bytes, %s, and names no capacity "
+                 "that would do; fewer micro-batches in flight need less",
+                 answer->id, has);
+    } else if (least <= view->capacity_bytes) {
+        pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                 "memopt \"%s\" finds no plan that fits memory_bytes, %s", answer->id, has);
+    } else {
+        pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                 "memopt \"%s\" finds no plan that fits memory_bytes, %s: it misses %s", answer->id,
+                 has, pst_format_bytes(misses, least - view->capacity_bytes));
+    }
+    if (floor_bytes > view->capacity_bytes) {
+        snprintf(alone, sizeof alone,
+                 "static bytes and the inputs of %u micro-batches take %s by themselves",
+                 view->in_flight, pst_format_bytes(has, floor_bytes));
+    }
+    if (least != UINT64_MAX && least > view->capacity_bytes) {
+        pst_smallest_say(err, "memory_bytes", least, alone);
+    } else {
+        pst_error_hint(err, "%s", alone);
+    }
+    return PST_ERR_INFEASIBLE;
+}
+
+/* The answer's plan, by the evaluator: its replays if it listed any, else its actions. */
+static pst_status evaluate(struct pst_memopt_result *result, struct pst_error *err)
+{
+    const struct pst_replay_list *list = &result->replays;
+    struct pst_evaluator evaluator = {0};
+
+    if (list->n > 0) {
+        for (uint32_t v = 0; v < result->view.n_nodes; v++) {
+            result->stage.nodes[v].action = result->actions[v];
+        }
+        pst_evaluate_replays(&result->view, list->at, list->n, &result->value, NULL);
+    } else {
+        pst_evaluate(&evaluator, &result->view, result->actions, &result->value);
+    }
+    pst_evaluator_finish(&evaluator);
+    if (result->value.legal && result->value.peak_bytes >= MOST_BYTES) {
+        return pst_fail(err, PST_ERR_CONFIG, "input.limit",
+                        "in_flight: %u micro-batches of this stage take 2^62 bytes or more, which "
+                        "cannot be counted",
+                        result->view.in_flight);
+    }
+    return pst_optimizer_verify(result->id, &result->stage.problem->graph->view, &result->view,
+                                &result->price, &result->value, err);
+}
+
+/* Moment by moment; replays as actions of the nodes that they name. */
+static void find_events(struct pst_memopt_result *result)
+{
+    const struct pst_replay_list *list = &result->replays;
+
+    if (list->n == 0) {
+        pst_memory_events(&result->view, result->actions, &result->arena, &result->events,
+                          &result->n_events, &result->sums);
+        return;
+    }
+    for (uint32_t i = 0; i < list->n; i++) {
+        for (uint32_t v = list->at[i].first; v <= list->at[i].last; v++) {
+            const struct pst_stage_node *node = pst_stage_node_at(&result->view, v);
+            bool stays = (node->flags & PST_NODE_NO_RECOMPUTE) != 0;
+
+            result->actions[v] = node->action == PST_ACTION_KEEP && !stays ? PST_ACTION_RECOMPUTE
+                                                                           : result->actions[v];
+        }
+    }
+    pst_replays_events(&result->view, list->at, list->n, &result->arena, &result->events,
+                       &result->n_events, &result->sums, &result->left);
+}
+
+pst_status pst_memopt_judge(struct pst_memopt_result *answer, struct pst_error *err)
+{
+    pst_status st = answer->price.fits ? evaluate(answer, err) : refuse(answer, err);
+
+    if (st == PST_OK) {
+        find_events(answer);
+    }
+    return st;
+}
+
+pst_status pst_problem_memopt(const struct pst_problem_job *job,
+                              const struct pst_worker_task *limits, bool (*cancelled)(void),
+                              struct pst_memopt_result *ret_result, struct pst_error *err)
+{
+    pst_status st = pst_apart_ask(&pst_memopt_kind, job, pst_problem_job_name(job), limits,
+                                  cancelled, ret_result, err);
+
+    if (st == PST_OK) {
+        st = pst_memopt_judge(ret_result, err);
+        if (st != PST_OK) {
+            pst_memopt_result_finish(ret_result);
+        }
+    }
+    return st;
+}
+
+pst_status pst_problem_memopt_confirm(const struct pst_problem_job *job,
+                                      const struct pst_worker_task *limits, bool (*cancelled)(void),
+                                      struct pst_error *err)
+{
+    struct pst_problem problem = *job->problem;
+    const struct pst_problem_job asked = {.id = job->id, .path = job->path, .problem = &problem};
+    struct pst_memopt_result result;
+    struct pst_error why;
+    pst_status st;
+
+    if (err->enough_bytes == 0) {
+        return err->status;
+    }
+    problem.memory_bytes = (double)err->enough_bytes;
+    st = pst_problem_memopt(&asked, limits, cancelled, &result, &why);
+    if (st == PST_OK) {
+        pst_memopt_result_finish(&result);
+    } else if (st == PST_ERR_CANCELLED) {
+        *err = why;
+    } else {
+        pst_error_hint(err, "it names a capacity that it cannot do with");
+        err->enough_bytes = 0;
+    }
+    return err->status;
+}

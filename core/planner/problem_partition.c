@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The question that a problem states, put to a partitioner; its answer, held against the rules as
+ * it comes, here or from another process.
+ */
+#include "planner/problem_partition.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/util.h"
+#include "host/call.h"
+#include "planner/optimizer.h"
+#include "planner/problem_state.h"
+#include "planner/stage_rules.h"
+
+struct collection {
+    struct pst_partition_out out;
+    struct pst_partition_result *answer;
+    const struct pst_remarks *remarks;
+    struct pst_stage_rules rules;
+};
+
+/* --- the question ------------------------------------------------------------------------------*/
+
+static uint64_t whole_bytes(double bytes)
+{
+    return bytes < 1.8e19 ? (uint64_t)floor(bytes) : UINT64_MAX;
+}
+
+/* Its arrays live in `arena`. config.value where no allowed degree is small enough. */
+static pst_status state(const struct pst_problem *problem,
+                        const struct pst_partition_places *places, struct pst_arena *arena,
+                        struct pst_partition_in *ret_in, struct pst_error *err)
+{
+    uint32_t n = places->n_places, n_degrees = 0;
+    struct pst_cluster_device *devices = pst_arena_array(arena, n, sizeof *devices);
+    struct pst_cluster_view *cluster = pst_arena_array(arena, 1, sizeof *cluster);
+    uint64_t capacity = whole_bytes(problem->memory_bytes / places->shared);
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t device = places->device_of == NULL ? i : places->device_of[i];
+
+        devices[i] = (struct pst_cluster_device){
+            .memory_bytes = capacity,
+            .node = problem->node_size > 0 ? device / problem->node_size : 0,
+            .speed = 1.0,
+        };
+    }
+    while (n_degrees < problem->n_degrees && problem->degrees[n_degrees] <= n &&
+           (places->n_stages == 0 || problem->degrees[n_degrees] == 1)) {
+        n_degrees++; /* stages that share devices have no replicas */
+    }
+    if (n_degrees == 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "degrees: the least is %u replicas of a stage, and there are %u devices",
+                        problem->degrees[0], problem->n_devices);
+    }
+    *cluster = (struct pst_cluster_view){.size = sizeof *cluster,
+                                         .n_devices = n,
+                                         .device_size = sizeof *devices,
+                                         .devices = devices};
+    *ret_in = (struct pst_partition_in){
+        .size = sizeof *ret_in,
+        .graph = &problem->graph->view,
+        .cluster = cluster,
+        .batch = problem->mini_batch,
+        .micro_batches = problem->micro_batches,
+        .degrees = problem->degrees,
+        .n_micro_batches = problem->n_micro_batches,
+        .n_degrees = n_degrees,
+        .n_stages = places->n_stages,
+        .n_devices = n,
+        .capacity_bytes = capacity,
+    };
+    return PST_OK;
+}
+
+/* --- the plugin --------------------------------------------------------------------------------*/
+
+static bool has_parameter(const struct pst_plugin *plugin, const char *key)
+{
+    for (uint32_t i = 0; i < plugin->n_params; i++) {
+        if (strcmp(pst_plugin_param(plugin, i)->key, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A parameter that has the name of a key of the problem is as the problem says, unless `options`
+   says otherwise. */
+static pst_status create_partitioner(const struct pst_problem_host *host,
+                                     const struct pst_plugin *plugin,
+                                     struct pst_instance **ret_instance, struct pst_error *err)
+{
+    static const char key[] = "swap_bandwidth";
+    const struct pst_problem *problem = host->problem;
+    json_t *options = problem->options == NULL ? json_object() : json_copy(problem->options);
+    pst_status st;
+
+    if (problem->swap_bandwidth > 0 && has_parameter(plugin, key) &&
+        json_object_get(options, key) == NULL) {
+        json_object_set_new(options, key, json_integer((json_int_t)problem->swap_bandwidth));
+    }
+    st = pst_problem_create(host, plugin, options, "options", ret_instance, err);
+    json_decref(options);
+    return st;
+}
+
+/* --- the answer --------------------------------------------------------------------------------*/
+
+static uint32_t *copy(struct pst_arena *arena, const uint32_t *from, uint32_t n)
+{
+    return memcpy(pst_arena_array(arena, n, sizeof *from), from, n * sizeof *from);
+}
+
+static void begin_rules(const struct pst_problem *problem, const struct pst_partition_in *in,
+                        struct pst_stage_rules *rules)
+{
+    pst_stage_rules_init(rules, in);
+    rules->multiples_of = problem->planned ? 0 : problem->mini_batch;
+}
+
+static pst_status add_stage(struct pst_partition_out *out, const struct pst_stage_decl *decl)
+{
+    struct collection *c = out->impl;
+    struct pst_arena *arena = &c->answer->arena;
+
+    c->rules.own_width = pst_remarks_flag(c->remarks->items, c->remarks->n, "own_width");
+    if (!pst_stage_rules_add(&c->rules, decl)) {
+        return PST_ERR_BUG;
+    }
+    c->answer->stages[c->answer->n_stages++] = (struct pst_partition_stage){
+        .n_nodes = decl->n_nodes,
+        .n_ranks = decl->n_ranks,
+        .microbatch_size = decl->microbatch_size,
+        .k = decl->k,
+        .nodes = copy(arena, decl->nodes, decl->n_nodes),
+        .ranks = copy(arena, decl->ranks, decl->n_ranks),
+    };
+    return PST_OK;
+}
+
+pst_status pst_partition_illegal(const char *id, const char *fault, struct pst_error *err)
+{
+    pst_fail(err, PST_ERR_BUG, "plan.illegal", "partitioner \"%s\" made an illegal plan: %s", id,
+             fault);
+    if (err != NULL) {
+        err->exit_code = 3;
+    }
+    return PST_ERR_BUG;
+}
+
+static pst_status check_number(const struct pst_problem_host *host,
+                               const struct pst_partition_result *answer, struct pst_error *err)
+{
+    char fault[128];
+
+    if (answer->places.n_stages == 0 || answer->places.n_stages == answer->n_stages) {
+        return PST_OK;
+    }
+    snprintf(fault, sizeof fault, "it has %u stages, but scheduler \"%s\" wants %u",
+             answer->n_stages, host->scheduler->plugin->id, answer->places.n_stages);
+    return pst_partition_illegal(answer->id, fault, err);
+}
+
+static pst_status collect(struct pst_problem_host *host, struct pst_instance *partitioner,
+                          const struct pst_partition_in *in, struct pst_partition_result *answer,
+                          struct pst_error *err)
+{
+    struct collection c = {.answer = answer, .remarks = &partitioner->remarks};
+    uint64_t begin_ns = pst_now_ns();
+    pst_status st;
+
+    c.out = (struct pst_partition_out){.size = sizeof c.out, .impl = &c, .stage = add_stage};
+    begin_rules(host->problem, in, &c.rules);
+    answer->stages = pst_arena_array(&answer->arena, in->n_devices, sizeof *answer->stages);
+    st = pst_call_partition(partitioner, in, &c.out);
+    answer->search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
+    if (c.rules.fault[0] != '\0' || (st == PST_OK && !pst_stage_rules_end(&c.rules))) {
+        st = pst_partition_illegal(partitioner->plugin->id, c.rules.fault, err);
+    } else if (st != PST_OK) {
+        st = pst_instance_blame(partitioner, &host->pending, st, "partition", err);
+    } else {
+        st = check_number(host, answer, err);
+    }
+    pst_stage_rules_finish(&c.rules);
+    return st == PST_OK && host->problem->planned ? pst_problem_arrange(host, answer, err) : st;
+}
+
+/* With an instance at hand. */
+static pst_status run(struct pst_problem_host *host, struct pst_instance *partitioner,
+                      struct pst_partition_result *answer, struct pst_error *err)
+{
+    const struct pst_partition_places *places = &host->places;
+    struct pst_partition_in in;
+    pst_status st = state(host->problem, places, &host->arena, &in, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    snprintf(answer->id, sizeof answer->id, "%s", partitioner->plugin->id);
+    snprintf(answer->version, sizeof answer->version, "%s", partitioner->plugin->version);
+    answer->planned = host->problem->planned;
+    answer->places = *places;
+    if (places->device_of != NULL) {
+        answer->places.device_of = copy(&answer->arena, places->device_of, places->n_places);
+    }
+    st = collect(host, partitioner, &in, answer, err);
+    answer->n_remarks = partitioner->remarks.n;
+    pst_remarks_copy(&partitioner->remarks, &answer->arena, &answer->remarks);
+    return st;
+}
+
+static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answer,
+                      struct pst_error *err)
+{
+    const struct pst_problem_job *job = job_;
+    struct pst_instance *partitioner = NULL;
+    const struct pst_plugin *plugin = NULL;
+    struct pst_problem_host host;
+    pst_status st;
+
+    pst_problem_host_init(&host, job->problem, cancelled);
+    host.deadline_ns = job->deadline_ns;
+    st = pst_plugin_find("partitioner", job->id, job->path, &plugin, err);
+    if (st == PST_OK && job->problem->planned) {
+        st = pst_problem_open(&host, plugin, err);
+    }
+    if (st == PST_OK) {
+        st = create_partitioner(&host, plugin, &partitioner, err);
+    }
+    if (st == PST_OK) {
+        st = run(&host, partitioner, ret_answer, err);
+    }
+    pst_instance_destroy(partitioner);
+    pst_problem_host_finish(&host);
+    return st;
+}
+
+static void finish(void *answer)
+{
+    pst_partition_result_finish(answer);
+}
+
+void pst_partition_result_finish(struct pst_partition_result *result)
+{
+    pst_arena_finish(&result->arena);
+    memset(result, 0, sizeof *result);
+}
+
+/* --- from another process ----------------------------------------------------------------------*/
+
+pst_status pst_partition_check(const struct pst_problem *problem,
+                               const struct pst_partition_result *answer, struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    struct pst_stage_rules rules;
+    struct pst_partition_in in;
+    pst_status st = state(problem, &answer->places, &arena, &in, err);
+
+    if (st != PST_OK) {
+        pst_arena_finish(&arena);
+        return st;
+    }
+    begin_rules(problem, &in, &rules);
+    rules.own_width = pst_remarks_flag(answer->remarks, answer->n_remarks, "own_width");
+    for (uint32_t s = 0; s < answer->n_stages; s++) {
+        const struct pst_partition_stage *from = &answer->stages[s];
+        const struct pst_stage_decl decl = {.size = sizeof decl,
+                                            .nodes = from->nodes,
+                                            .n_nodes = from->n_nodes,
+                                            .ranks = from->ranks,
+                                            .n_ranks = from->n_ranks,
+                                            .microbatch_size = from->microbatch_size,
+                                            .k = from->k};
+
+        pst_stage_rules_add(&rules, &decl);
+    }
+    st = pst_stage_rules_end(&rules) ? PST_OK : pst_partition_illegal(answer->id, rules.fault, err);
+    pst_stage_rules_finish(&rules);
+    pst_arena_finish(&arena);
+    return st;
+}
+
+/* Those that the scheduler of a planned problem wants, or a place a device. */
+static void take_places(struct pst_wire *r, const struct pst_problem *problem, uint32_t n,
+                        const uint32_t *device_of, struct pst_partition_places *places)
+{
+    uint32_t most = problem->n_devices;
+    uint32_t *shared = pst_arena_array(r->arena, (size_t)most, sizeof *shared);
+
+    *places = (struct pst_partition_places){.n_places = n == 0 ? most : n,
+                                            .n_stages = n,
+                                            .shared = 1,
+                                            .device_of = n == 0 ? NULL : device_of};
+    r->failed |= n > 0 && !problem->planned;
+    for (uint32_t i = 0; !r->failed && i < n; i++) {
+        uint32_t d = device_of[i], now = d < most ? ++shared[d] : 0;
+
+        places->shared = now > places->shared ? now : places->shared;
+        r->failed = d >= most;
+    }
+}
+
+static void pass_stages(struct pst_wire *w, struct pst_partition_result *answer)
+{
+    pst_wire_count(w, &answer->n_stages, 2 * sizeof(uint64_t));
+    if (w->reads) {
+        answer->stages = pst_arena_array(w->arena, answer->n_stages, sizeof *answer->stages);
+        w->failed |= answer->n_stages == 0 ||
+                     (answer->places.n_stages != 0 && answer->n_stages != answer->places.n_stages);
+    }
+    for (uint32_t s = 0; !w->failed && s < answer->n_stages; s++) {
+        struct pst_partition_stage *stage = &answer->stages[s];
+
+        pst_wire_uints(w, &stage->nodes, &stage->n_nodes);
+        pst_wire_uints(w, &stage->ranks, &stage->n_ranks);
+        pst_wire_uint(w, &stage->microbatch_size);
+        pst_wire_uint(w, &stage->k);
+        pst_wire_uint(w, &stage->in_flight);
+        pst_wire_amount(w, &stage->compute_ns, PST_WIRE_COUNT);
+        pst_wire_amount(w, &stage->memory_bytes, PST_WIRE_COUNT);
+        w->failed |= w->reads && answer->planned && stage->in_flight == 0;
+    }
+}
+
+static pst_status pass_answer(struct pst_wire *w, const void *job, void *answer_,
+                              struct pst_error *err)
+{
+    const struct pst_problem *problem = ((const struct pst_problem_job *)job)->problem;
+    struct pst_partition_result *answer = answer_;
+    const uint32_t *device_of = answer->places.device_of;
+    uint32_t n = device_of == NULL ? 0 : answer->places.n_places;
+
+    if (w->reads) {
+        w->arena = &answer->arena;
+        answer->planned = problem->planned;
+    }
+    pst_wire_name(w, answer->id, sizeof answer->id);
+    pst_wire_name(w, answer->version, sizeof answer->version);
+    pst_wire_amount(w, &answer->search_seconds, PST_WIRE_SECONDS);
+    pst_wire_amount(w, &answer->step_ns, DBL_MAX);
+    pst_wire_uints(w, &device_of, &n);
+    if (w->reads && !w->failed) {
+        take_places(w, problem, n, device_of, &answer->places);
+    }
+    pass_stages(w, answer);
+    pst_remarks_pass(w, &answer->remarks, &answer->n_remarks);
+    return w->reads && pst_wire_is_read(w) ? pst_partition_check(problem, answer, err) : PST_OK;
+}
+
+const struct pst_apart_kind pst_partition_kind = {
+    .service = {"pst-part", pst_apart_serve},
+    .plugin = "partitioner",
+    .job_size = sizeof(struct pst_problem_job),
+    .answer_size = sizeof(struct pst_partition_result),
+    .pass_job = pst_problem_job_pass,
+    .ask = ask,
+    .pass_answer = pass_answer,
+    .finish = finish,
+};
+
+/* --- both --------------------------------------------------------------------------------------*/
+
+/* Least bytes of a device that has this node alone, one micro-batch in flight. */
+static double alone_bytes(struct pst_rcm *rcm, uint32_t node)
+{
+    const struct pst_problem *problem = rcm->problem;
+    double least = INFINITY;
+
+    for (uint32_t i = 0; i < problem->n_micro_batches; i++) {
+        for (uint32_t k = 0; k < problem->n_degrees; k++) {
+            uint32_t size = problem->micro_batches[i], d = problem->degrees[k];
+            const struct pst_rcm_stage stage = {&node, 1, d, size};
+            struct pst_rcm_cost cost;
+
+            if (size % d == 0) {
+                pst_rcm_cost(rcm, &stage, &cost);
+                least = fmin(least, pst_rcm_memory(problem, &cost, d, size, 1));
+            }
+        }
+    }
+    return least;
+}
+
+/* Whatever a partitioner says: is there a node that no device can hold, and does it say so? */
+static pst_status explain(const struct pst_problem *problem, pst_status st, struct pst_error *err)
+{
+    struct pst_rcm rcm;
+    uint32_t worst = PST_NONE;
+    double most = 0;
+    char name[160];
+    size_t used;
+
+    if (st != PST_ERR_INFEASIBLE || err == NULL) {
+        return st;
+    }
+    pst_rcm_init(&rcm, problem);
+    for (uint32_t v = 0; v < problem->graph->n_nodes; v++) {
+        const struct pst_costed_node *node = &problem->graph->nodes[v];
+        double bytes = node->n_configs > 0 ? 0 : alone_bytes(&rcm, v);
+
+        if (bytes > most && isfinite(bytes) && !pst_rcm_fits(problem->memory_bytes, bytes)) {
+            worst = v;
+            most = bytes;
+        }
+    }
+    pst_rcm_finish(&rcm);
+    if (worst != PST_NONE) {
+        snprintf(name, sizeof name, "node \"%.140s\" alone", problem->graph->nodes[worst].name);
+        used = strlen(err->message);
+        if (strstr(err->message, name) == NULL) {
+            snprintf(err->message + used, sizeof err->message - used,
+                     "; %s is charged %.0f bytes, a device has %.0f", name, ceil(most),
+                     problem->memory_bytes);
+        }
+    }
+    return st;
+}
+
+pst_status pst_problem_partition(const struct pst_problem_job *job,
+                                 const struct pst_worker_task *limits, bool (*cancelled)(void),
+                                 struct pst_partition_result *ret_result, struct pst_error *err)
+{
+    pst_status st = pst_apart_ask(&pst_partition_kind, job, pst_problem_job_name(job), limits,
+                                  cancelled, ret_result, err);
+
+    if (st == PST_OK) {
+        st = pst_partition_judge(job->problem, ret_result, err);
+        if (st != PST_OK) {
+            pst_partition_result_finish(ret_result);
+        }
+    }
+    return explain(job->problem, st, err);
+}

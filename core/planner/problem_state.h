@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the planning of problem files: who answers plugins' questions, the reference cost
+ * model or a scheduler and a memory optimizer; and who judges a partition.
+ */
+#ifndef PST_PLANNER_PROBLEM_STATE_H
+#define PST_PLANNER_PROBLEM_STATE_H
+
+#include "graph/rcm.h"
+#include "planner/costed_stage.h"
+#include "planner/eval.h"
+#include "planner/problem_partition.h"
+#include "planner/questions.h"
+#include "planner/solo.h"
+
+/* plan.illegal, exit code 3, in the words of rules that were broken. */
+pst_status pst_partition_illegal(const char *id, const char *fault, struct pst_error *err);
+
+/* What the host's functions work on. */
+struct pst_problem_host {
+    const struct pst_problem *problem;
+    bool (*cancelled)(void);
+    uint64_t deadline_ns; /* 0: none */
+    struct pst_arena arena;
+    struct pst_host_context context; /* of plugins that are asked */
+    struct pst_questions questions;
+    struct pst_region figures; /* as a partitioner gets them */
+    struct pst_rcm rcm;
+    struct pst_evaluator evaluator;
+    struct pst_error pending; /* what a question failed with */
+    struct pst_partition_places places;
+    /* Of a problem with cost = "planned". */
+    struct pst_instance *scheduler, *memopt; /* memopt NULL: everything is kept */
+    struct pst_topology topology;
+    struct pst_costed_stage stage;
+};
+
+/* problem_answers.c: the reference cost model answers. `host` is kept; finish it in any case. */
+void pst_problem_host_init(struct pst_problem_host *host, const struct pst_problem *problem,
+                           bool (*cancelled)(void));
+void pst_problem_host_finish(struct pst_problem_host *host);
+
+/* problem_strategies.c: an instance with parameters from an object (or NULL), `what` it stands
+   under in the problem. */
+pst_status pst_problem_create(const struct pst_problem_host *host, const struct pst_plugin *plugin,
+                              const json_t *options, const char *what,
+                              struct pst_instance **ret_instance, struct pst_error *err);
+/* From here on the problem's strategies answer. Errors: of finding, matching, creating. */
+pst_status pst_problem_open(struct pst_problem_host *host, const struct pst_plugin *partitioner,
+                            struct pst_error *err);
+/* Logical devices under so many stages: with replicas one a stage. */
+uint32_t pst_problem_devices(const struct pst_problem_host *host, uint32_t n_stages);
+/* What the memory optimizer makes of a stage in the end: its actions, held against the rules and
+   its own price. *ret_kept_bytes: of one micro-batch, input included. plan.infeasible. */
+pst_status pst_problem_decide(struct pst_problem_host *host,
+                              const struct pst_stage_question *question,
+                              struct pst_stage_value *ret_value, uint64_t *ret_kept_bytes,
+                              struct pst_error *err);
+
+/* problem_arrange.c: has the strategies plan the answer's stages; fills its figures. */
+pst_status pst_problem_arrange(struct pst_problem_host *host, struct pst_partition_result *answer,
+                               struct pst_error *err);
+
+/* A stage graph as edges by (from, to); bytes of a sample, one direction. */
+struct pst_problem_edge {
+    uint32_t from, to;
+    double bytes;
+};
+
+/* problem_step.c: one edge for every two stages of which one feeds the other; bytes of all node
+   edges between them. */
+struct pst_problem_edge *pst_problem_connect(const struct pst_costed *graph,
+                                             const struct pst_partition_result *answer,
+                                             struct pst_arena *arena, uint32_t *ret_n_edges);
+
+/*
+ * problem_step.c: stages as a question to schedulers, and the time that an order takes.
+ */
+struct pst_problem_run {
+    const struct pst_problem *problem;
+    uint32_t n_devices, n_stages, n_edges;
+    const struct pst_partition_stage *stages;
+    const struct pst_problem_edge *edges;
+};
+
+/* Times are multiplied and rounded. Finish the question; it was all zero. */
+void pst_problem_run_state(const struct pst_problem_run *run, double scale, struct pst_solo *solo);
+/* kFkB; lists in solo's arena. */
+void pst_problem_run_order(const struct pst_problem_run *run, struct pst_solo *solo,
+                           struct pst_pass ***ret_passes, uint32_t **ret_n_passes);
+/* Nanoseconds of `in`, stated at that scale, in this order, the all-reduces at its end included.
+   plan.illegal where the order cannot be kept. */
+pst_status pst_problem_run_time(const struct pst_problem_run *run, const struct pst_schedule_in *in,
+                                double scale, struct pst_pass *const *passes,
+                                const uint32_t *n_passes, double *ret_ns, struct pst_error *err);
+/* The finest scale at which n_steps steps are counted exactly in 62 bits. */
+double pst_problem_run_scale(const struct pst_problem_run *run, uint32_t n_steps);
+
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A scheduler and a memory optimizer that answer for a costed graph, where a problem says
+ * cost = "planned".
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/util.h"
+#include "host/caps.h"
+#include "planner/eval_replays.h"
+#include "planner/held.h"
+#include "planner/optimizer.h"
+#include "planner/problem_state.h"
+#include "planner/topology.h"
+
+/* --- opening them ------------------------------------------------------------------------------*/
+
+/* A name, or a file where it has a slash. */
+static pst_status find(const char *kind, const char *name, const struct pst_plugin **ret_plugin,
+                       struct pst_error *err)
+{
+    bool is_file = strchr(name, '/') != NULL;
+    pst_status st =
+        pst_plugin_find(kind, is_file ? NULL : name, is_file ? name : NULL, ret_plugin, err);
+
+    if (st != PST_OK) {
+        pst_error_prefix(err, "\"%s\"", kind);
+    }
+    return st;
+}
+
+static pst_status read_options(const json_t *options, const char *what,
+                               struct pst_config **ret_config, struct pst_error *err)
+{
+    static const char *const taken[] = {"use", "path"};
+    char *text;
+    pst_status st;
+
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        if (json_object_get(options, taken[i]) != NULL) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.key",
+                            "%s: \"%s\" is no parameter; it is said elsewhere which plugin", what,
+                            taken[i]);
+        }
+    }
+    text = options == NULL ? pst_strdup("{}") : json_dumps(options, JSON_COMPACT);
+    st = pst_config_from_json(text, ret_config, err);
+    free(text);
+    return st;
+}
+
+pst_status pst_problem_create(const struct pst_problem_host *host, const struct pst_plugin *plugin,
+                              const json_t *options, const char *what,
+                              struct pst_instance **ret_instance, struct pst_error *err)
+{
+    struct pst_config *config = NULL;
+    pst_status st = read_options(options, what, &config, err);
+
+    if (st == PST_OK) {
+        st = pst_instance_create(plugin, config->root, &host->context, ret_instance, err);
+    }
+    pst_config_destroy(config);
+    return st;
+}
+
+static pst_status open_strategies(struct pst_problem_host *host,
+                                  const struct pst_plugin *partitioner, struct pst_error *err)
+{
+    const struct pst_problem *problem = host->problem;
+    const char *name = problem->scheduler != NULL ? problem->scheduler : PENSTOCK_DEFAULT_SCHEDULER;
+    const struct pst_plugin *plugins[3] = {partitioner, NULL, NULL};
+    pst_status st = find("scheduler", name, &plugins[1], err);
+
+    if (st == PST_OK && problem->memopt != NULL) {
+        st = find("memopt", problem->memopt, &plugins[2], err);
+    }
+    if (st == PST_OK) {
+        st = pst_caps_match(plugins, problem->memopt != NULL ? 3 : 2, err);
+    }
+    if (st == PST_OK) {
+        st = pst_problem_create(host, plugins[1], problem->scheduler_options, "scheduler_options",
+                                &host->scheduler, err);
+    }
+    if (st == PST_OK && plugins[2] != NULL) {
+        st = pst_problem_create(host, plugins[2], problem->memopt_options, "memopt_options",
+                                &host->memopt, err);
+    }
+    return st;
+}
+
+/* One place a device, or as many as the scheduler wants. */
+static pst_status find_places(struct pst_problem_host *host, struct pst_error *err)
+{
+    uint32_t n_devices = host->problem->n_devices, n = host->topology.n_stages;
+    struct pst_partition_places *places = &host->places;
+    uint32_t *shared = pst_arena_array(&host->arena, n_devices, sizeof *shared), *device_of;
+    pst_status st;
+
+    places->n_stages = n;
+    places->n_places = n == 0 ? n_devices : n;
+    device_of = pst_arena_array(&host->arena, places->n_places, sizeof *device_of);
+    st = pst_scheduler_devices(host->scheduler, &host->topology, n_devices, places->n_places,
+                               device_of, err);
+    for (uint32_t i = 0; st == PST_OK && i < places->n_places; i++) {
+        uint32_t now = ++shared[device_of[i]];
+
+        places->shared = now > places->shared ? now : places->shared;
+    }
+    places->device_of = n == 0 ? NULL : device_of;
+    return st;
+}
+
+uint32_t pst_problem_devices(const struct pst_problem_host *host, uint32_t n_stages)
+{
+    const struct pst_problem *problem = host->problem;
+    bool replicates = problem->degrees[problem->n_degrees - 1] > 1;
+
+    return replicates && host->topology.n_stages == 0 ? n_stages : problem->n_devices;
+}
+
+/* --- what a partitioner asks of them -----------------------------------------------------------*/
+
+static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology,
+                           struct pst_error *err)
+{
+    return pst_scheduler_topology(((struct pst_problem_host *)self)->scheduler, n_devices,
+                                  ret_topology, err);
+}
+
+/* Whatever place->n_devices says. */
+static pst_status held(void *self, const struct pst_place *place, struct pst_held *ret_held,
+                       struct pst_error *err)
+{
+    struct pst_problem_host *host = self;
+    struct pst_place asked = *place;
+    const struct pst_scheduler_use use = {.scheduler = host->scheduler,
+                                          .topology = &host->topology,
+                                          .device_of = host->places.device_of,
+                                          .n_places = host->places.n_places};
+
+    asked.size = sizeof asked;
+    asked.n_devices = pst_problem_devices(host, place->n_stages);
+    return pst_scheduler_held(&use, &asked, ret_held, err);
+}
+
+static struct pst_optimizer optimizer_of(struct pst_problem_host *host)
+{
+    return (struct pst_optimizer){.instance = host->memopt, .evaluator = &host->evaluator};
+}
+
+static struct pst_stage_node *build_view(struct pst_problem_host *host,
+                                         const struct pst_stage_question *q,
+                                         struct pst_stage_view *ret_view)
+{
+    struct pst_stage_node *nodes =
+        pst_costed_stage_build(&host->stage, q->nodes, q->n_nodes, q->microbatch_size / q->n_ranks,
+                               q->weight_versions, ret_view);
+
+    pst_view_state(q, ret_view);
+    return nodes;
+}
+
+static pst_status price(void *self, const struct pst_stage_question *question,
+                        struct pst_stage_price *ret_price, struct pst_error *err)
+{
+    const struct pst_optimizer optimizer = optimizer_of(self);
+    struct pst_stage_view view;
+
+    build_view(self, question, &view);
+    return pst_optimizer_price(&optimizer, &view, ret_price, err);
+}
+
+static pst_status bound(void *self, const struct pst_stage_question *question,
+                        uint64_t *ret_period_ns, struct pst_error *err)
+{
+    const struct pst_optimizer optimizer = optimizer_of(self);
+    struct pst_stage_view view;
+
+    build_view(self, question, &view);
+    return pst_optimizer_bound(&optimizer, &view, ret_period_ns, err);
+}
+
+pst_status pst_problem_open(struct pst_problem_host *host, const struct pst_plugin *partitioner,
+                            struct pst_error *err)
+{
+    static const struct pst_strategist strategies = {topology, held, price, bound, false};
+    uint32_t n_devices = host->problem->n_devices;
+    pst_status st;
+
+    host->questions.strategies = &strategies;
+    pst_costed_stage_init(&host->stage, host->problem, &host->arena);
+    st = open_strategies(host, partitioner, err);
+    if (st == PST_OK) {
+        st = pst_scheduler_topology(host->scheduler, n_devices, &host->topology, err);
+    }
+    return st == PST_OK ? find_places(host, err) : st;
+}
+
+/* --- the end of it -----------------------------------------------------------------------------*/
+
+/* Sets the actions of the nodes of the view, and takes replays. */
+static pst_status run_plan(struct pst_problem_host *host, const struct pst_stage_view *view,
+                           struct pst_stage_node *nodes, struct pst_replay_list *replays,
+                           struct pst_error *err)
+{
+    static const struct pst_action_rules rules = {.most = PST_ACTION_PEER,
+                                                  .no_node = "there is no such node",
+                                                  .no_action = "there is no such action"};
+    const struct pst_optimizer optimizer = optimizer_of(host);
+    uint8_t *actions = pst_alloc(view->n_nodes, 1);
+    struct pst_action_answer said;
+    pst_status st = pst_optimizer_plan(&optimizer, view, &rules, actions, replays, &said);
+
+    for (uint32_t i = 0; i < view->n_nodes; i++) {
+        nodes[i].action = actions[i];
+    }
+    free(actions);
+    if (said.fault != NULL) {
+        return pst_optimizer_refuse(host->memopt, &host->problem->graph->view, view, &said, err);
+    }
+    return st == PST_OK ? st : pst_instance_fail(host->memopt, st, "plan", err);
+}
+
+static uint64_t kept_bytes(const struct pst_stage_view *view, const struct pst_replay_list *replays)
+{
+    struct pst_stage_value value = {.size = sizeof value};
+    uint64_t bytes = view->input_bytes, kept;
+
+    if (replays->n > 0) {
+        pst_evaluate_replays(view, replays->at, replays->n, &value, &kept);
+        return bytes + kept;
+    }
+    for (uint32_t i = 0; i < view->n_nodes; i++) {
+        const struct pst_stage_node *node = pst_stage_node_at(view, i);
+
+        bytes += node->action == PST_ACTION_KEEP ? node->saved_bytes : 0;
+    }
+    return bytes;
+}
+
+static pst_status too_large(const struct pst_problem_host *host, const struct pst_stage_question *q,
+                            uint64_t bytes, struct pst_error *err)
+{
+    const struct pst_graph_view *graph = &host->problem->graph->view;
+    char needed[32], capacity[32];
+
+    return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                    "stage %u (\"%s\" to \"%s\") with %u micro-batches of %u samples in flight "
+                    "takes %s, more than the %s that are left on its device",
+                    q->stage, pst_graph_node(graph, q->nodes[0])->name,
+                    pst_graph_node(graph, q->nodes[q->n_nodes - 1])->name, q->in_flight,
+                    q->microbatch_size, pst_format_bytes(needed, bytes),
+                    pst_format_bytes(capacity, q->capacity_bytes));
+}
+
+pst_status pst_problem_decide(struct pst_problem_host *host,
+                              const struct pst_stage_question *question,
+                              struct pst_stage_value *ret_value, uint64_t *ret_kept_bytes,
+                              struct pst_error *err)
+{
+    const struct pst_optimizer optimizer = optimizer_of(host);
+    struct pst_stage_value value = {.size = sizeof value};
+    struct pst_replay_list replays = {.n = 0};
+    struct pst_stage_price promised;
+    struct pst_stage_view view;
+    struct pst_stage_node *nodes = build_view(host, question, &view);
+    pst_status st = pst_optimizer_price(&optimizer, &view, &promised, err);
+
+    if (st == PST_OK && !promised.fits) {
+        st = too_large(host, question, promised.peak_bytes, err);
+    }
+    if (st == PST_OK && host->memopt != NULL) {
+        st = run_plan(host, &view, nodes, &replays, err);
+    }
+    if (st == PST_OK) {
+        pst_evaluate_list(&host->evaluator, &view, &replays, &value);
+        st = host->memopt == NULL
+                 ? st
+                 : pst_optimizer_verify(host->memopt->plugin->id, &host->problem->graph->view,
+                                        &view, &promised, &value, err);
+    }
+    if (st == PST_OK) {
+        *ret_value = value;
+        *ret_kept_bytes = kept_bytes(&view, &replays);
+    }
+    pst_replay_list_finish(&replays);
+    return st;
+}
