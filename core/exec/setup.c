@@ -2,7 +2,7 @@
  *
  * What a rank does before its first step, on its own thread: device, arena, lists, first values.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #include <stdlib.h>
 
