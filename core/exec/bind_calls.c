@@ -4,8 +4,7 @@
  */
 #include "exec/state.h"
 
-/* --- kernels -----------------------------------------------------------------------------------
- */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 /* One per operator, pass and number of samples, whatever stage or list asks. */
 static pst_status get_kernel(struct exec_rank *rank, uint32_t op, uint32_t pass, uint32_t samples,
@@ -48,8 +47,7 @@ void exec_kernels_destroy(struct exec_rank *rank)
     }
 }
 
-/* --- calls -------------------------------------------------------------------------------------
- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 static pst_status bind_kernel(struct exec_rank *rank, struct exec_list *list, uint64_t *end,
                               const struct pst_program_call *from, struct exec_call *to,

@@ -225,15 +225,6 @@ static void allocate(struct pst_exec *exec)
 
 /* Is there room for all arenas together, before devices are opened? One that comes last on a device
    that several ranks share would else find out alone. */
-uint64_t exec_arena_bytes(const struct pst_exec *exec, uint32_t rank)
-{
-    const struct pst_exec_config *config = &exec->config;
-    const uint64_t train = config->programs[rank]->arena_bytes;
-    const uint64_t eval = config->eval_plan != NULL ? config->eval_programs[rank]->arena_bytes : 0;
-
-    return train > eval ? train : eval;
-}
-
 static pst_status check_room(struct pst_exec *exec, struct pst_error *err)
 {
     struct pst_device_config *device = &exec->config.device_config;

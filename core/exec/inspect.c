@@ -87,8 +87,7 @@ void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint
     }
 }
 
-/* --- memory and parameters ---------------------------------------------------------------------
- */
+/* --- memory and parameters -------------------------------------------------------------------- */
 
 #define WORD 4u
 

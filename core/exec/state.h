@@ -70,7 +70,7 @@ pst_status exec_share_eval(struct pst_exec *exec, uint64_t t, double *ret_loss, 
 /* What a rank is at, for a message (transport/transport.h). */
 void exec_doing(void *context, uint32_t rank, char *ret_text, size_t size);
 
-/* What the arena of a rank takes. */
+/* setup.c: what the arena of a rank takes. */
 uint64_t exec_arena_bytes(const struct pst_exec *exec, uint32_t rank);
 
 /* sums.c: the stage that makes the losses; NULL: none does. */

@@ -6,8 +6,7 @@
  */
 #include "exec/state.h"
 
-/* --- devices with a clock ----------------------------------------------------------------------
- */
+/* --- devices with a clock --------------------------------------------------------------------- */
 
 /* A message is all the tensors of an edge: one latency, however many pieces. */
 static struct pst_transfer_time transfer(void *context, uint32_t from, uint32_t to, uint64_t tag,
@@ -74,8 +73,7 @@ void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes)
     }
 }
 
-/* --- what is open at once ----------------------------------------------------------------------
- */
+/* --- what is open at once --------------------------------------------------------------------- */
 
 /* So that a transport which copies through the host has room for it before the first step. Of an
    asynchronous plan what one part leaves open is added to what any other has open itself. */
@@ -217,8 +215,7 @@ static struct pst_transport_needs needs_of(void *context, uint32_t index)
     return needs;
 }
 
-/* --- devices that stand apart ------------------------------------------------------------------
- */
+/* --- devices that stand apart ----------------------------------------------------------------- */
 
 static void *region(void *context, uint32_t rank, uint64_t *ret_bytes)
 {
@@ -238,8 +235,7 @@ struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
     };
 }
 
-/* --- ranks and what they have posted -----------------------------------------------------------
- */
+/* --- ranks and what they have posted ---------------------------------------------------------- */
 
 static bool shares_stage(const struct pst_plan *plan, uint32_t rank, uint32_t other)
 {
