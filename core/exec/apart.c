@@ -6,7 +6,7 @@
  * now and then, so that a rank that fails or a device that stands still ends it. The thread is a
  * bounded number of passes ahead, so that the limit on stalls is one on a few of them.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #include <string.h>
 
@@ -17,26 +17,6 @@
 static bool is_apart(const struct exec_rank *rank)
 {
     return (rank->exec->config.device->flags & PST_DEVICE_APART) != 0;
-}
-
-/* --- for the transport ------------------------------------------------------------------------ */
-
-static void *region(void *context, uint32_t rank, uint64_t *ret_bytes)
-{
-    const struct pst_exec *exec = context;
-
-    *ret_bytes = exec->ranks[rank].arena_bytes;
-    return exec->ranks[rank].base;
-}
-
-struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
-{
-    return (struct pst_transport_memory){
-        .context = exec,
-        .region = region,
-        .timed = exec->config.recorder != NULL,
-        .needs = exec_needs,
-    };
 }
 
 pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err)

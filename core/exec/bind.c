@@ -4,7 +4,7 @@
  * edges, and of all waits only those for transfers and sums: everything else of this thread has
  * ended, and for copies calls wait.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #include <string.h>
 

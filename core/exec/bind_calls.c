@@ -2,7 +2,52 @@
  *
  * Calls of a program with every pointer in place. Operand order: plan/program.h.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
+
+/* --- kernels ---------------------------------------------------------------------------------- */
+
+/* One per operator, pass and number of samples, whatever stage or list asks. */
+static pst_status get_kernel(struct exec_rank *rank, uint32_t op, uint32_t pass, uint32_t samples,
+                             const struct pst_kernel **ret_kernel, struct pst_error *err)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    struct exec_kernel *entry = rank->kernels[op];
+    pst_status status;
+
+    while (entry != NULL && (entry->pass != pass || entry->samples != samples)) {
+        entry = entry->next;
+    }
+    if (entry == NULL) {
+        entry = pst_arena_alloc(&rank->memory, sizeof *entry, 0);
+        entry->pass = pass;
+        entry->samples = samples;
+        status = config->device->compile(rank->device, config->graph, op, pass, samples,
+                                         &entry->kernel, err);
+        if (status != PST_OK) {
+            pst_error_prefix(err, "operator %s, %u samples", config->graph->ops[op].name, samples);
+            return status;
+        }
+        entry->next = rank->kernels[op];
+        rank->kernels[op] = entry;
+    }
+    *ret_kernel = entry->kernel;
+    return PST_OK;
+}
+
+void exec_kernels_destroy(struct exec_rank *rank)
+{
+    if (rank->kernels == NULL) {
+        return;
+    }
+    for (uint32_t op = 0; op < rank->exec->config.graph->n_ops; op++) {
+        for (struct exec_kernel *entry = rank->kernels[op]; entry != NULL; entry = entry->next) {
+            entry->kernel->destroy(entry->kernel);
+        }
+        rank->kernels[op] = NULL;
+    }
+}
+
+/* --- calls ------------------------------------------------------------------------------------ */
 
 static pst_status bind_kernel(struct exec_rank *rank, struct exec_list *list, uint64_t *end,
                               const struct pst_program_call *from, struct exec_call *to,
@@ -20,7 +65,7 @@ static pst_status bind_kernel(struct exec_rank *rank, struct exec_list *list, ui
     for (uint32_t i = 0; i < at.count; i++) {
         o[i] = exec_value(rank, program, operands[i]);
     }
-    status = exec_kernel_get(rank, from->op, from->pass, from->samples, &to->kernel.kernel, err);
+    status = get_kernel(rank, from->op, from->pass, from->samples, &to->kernel.kernel, err);
     if (status != PST_OK) {
         return status;
     }

@@ -2,7 +2,7 @@
  *
  * Setting up what copies: the host arena, allocated once, rows with their pointers, queues.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 /* --- rows ------------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
  * is known by the host buffer that it moved last and the way it went, so what an earlier section
  * posted is found like what this one has.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 void exec_copies_enter(struct exec_rank *rank)
 {

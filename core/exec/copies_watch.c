@@ -5,7 +5,7 @@
  * what that may touch is in host memory.
  */
 #define XXH_INLINE_ALL
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #include <time.h>
 #include <xxhash.h>

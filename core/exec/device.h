@@ -263,6 +263,12 @@ struct pst_device_ops {
     uint64_t (*reached)(struct pst_device *device);
 };
 
+/* Its kernels run on the cores of this machine, and its arena is of this machine's memory. */
+static inline bool pst_device_is_host(const struct pst_device_ops *ops)
+{
+    return (ops->flags & (PST_DEVICE_APART | PST_DEVICE_HOLLOW)) == 0;
+}
+
 /* The module's one export. */
 typedef const struct pst_device_ops *pst_device_module_fn(void);
 #define PST_DEVICE_MODULE_SYMBOL "pst_device_module"

@@ -2,7 +2,7 @@
  *
  * Creating and destroying an executor, and handing a task to all of its ranks.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -223,6 +223,28 @@ static void allocate(struct pst_exec *exec)
     exec_handoff_init(&exec->handoff, exec->n_local);
 }
 
+/* Is there room for all arenas together, before devices are opened? One that comes last on a device
+   that several ranks share would else find out alone. */
+static pst_status check_room(struct pst_exec *exec, struct pst_error *err)
+{
+    struct pst_device_config *device = &exec->config.device_config;
+    uint64_t *bytes;
+    pst_status status;
+
+    device->first_rank = exec->first_local;
+    device->n_ranks = exec->n_local;
+    if (exec->config.device->fits == NULL) {
+        return PST_OK;
+    }
+    bytes = pst_alloc(exec->n_local, sizeof *bytes);
+    for (uint32_t i = 0; i < exec->n_local; i++) {
+        bytes[i] = exec_arena_bytes(exec, exec->first_local + i);
+    }
+    status = exec->config.device->fits(device, bytes, err);
+    free(bytes);
+    return status;
+}
+
 static void note(const char *text)
 {
     pst_log(PST_LOG_DEBUG, "transport", "%s", text);
@@ -275,7 +297,7 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
     exec->epoch = 1;
     exec->has_norm = list_has_norm(config->programs[0]);
     allocate(exec);
-    status = exec_check_room(exec, err);
+    status = check_room(exec, err);
     if (status == PST_OK) {
         status = open_transport(exec, err);
     }

@@ -5,7 +5,7 @@
  * capture, so there are about as many as a stage has slots for micro-batches in flight. The first
  * run of each is call by call, which warms its kernels up; the second is captured.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #include <string.h>
 

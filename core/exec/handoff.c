@@ -3,7 +3,7 @@
  * Handing tasks to the rank threads. Ranks look for the next one for a moment before they sleep,
  * for steps follow each other closely; the caller sleeps at once and leaves its core to them.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #include <sched.h>
 

@@ -1,8 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looking into a rank between steps: parameters, gradients, how far its arena was used.
+ * Looking into a rank between steps: parameters, gradients, how far its arena was used; what an
+ * evaluation leaves, which is the kept tensor of the last micro-batch, as f32.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
+
+#include <string.h>
+
+#define CHUNK 1024
+
+pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, struct pst_error *err)
+{
+    const struct pst_graph *graph = rank->exec->config.graph;
+    const struct pst_program *program = list->program;
+
+    list->output = pst_arena_array(&rank->memory, program->n_sections, sizeof *list->output);
+    for (uint32_t s = 0; s < program->n_sections; s++) {
+        const struct pst_value *kept;
+
+        if (program->sections[s].kept_output == PST_NONE) {
+            continue;
+        }
+        if (program->sections[s].kept_output >= program->n_values) {
+            return pst_fail(err, PST_ERR_BUG, "plan.illegal", "rank %u keeps no such buffer",
+                            rank->index);
+        }
+        kept = &program->values[program->sections[s].kept_output];
+        list->output_dtype = graph->tensors[kept->what].dtype;
+        if (list->output_dtype != PST_F32 && list->output_dtype != PST_BF16) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                            "tensor %s: its type cannot be read as f32",
+                            graph->tensors[kept->what].name);
+        }
+        list->output[s] = rank->base + kept->offset;
+    }
+    return PST_OK;
+}
+
+/* Of a micro-batch on several replicas each has its own rows. */
+void exec_output_range(const struct pst_exec *exec, uint32_t rank, uint32_t section,
+                       uint64_t *ret_first, uint64_t *ret_elems)
+{
+    const struct pst_exec_config *config = &exec->config;
+    const struct pst_program *program = config->eval_programs[rank];
+    uint32_t kept = program->sections[section].kept_output, replica;
+
+    *ret_first = *ret_elems = 0;
+    if (kept < program->n_values) {
+        const struct pst_value *value = &program->values[kept];
+
+        replica = pst_plan_replica(&config->eval_plan->stages[value->stage], rank);
+        *ret_elems = value->bytes / pst_dtype_bytes(config->graph->tensors[value->what].dtype);
+        *ret_first = replica == PST_NONE ? 0 : replica * *ret_elems;
+    }
+}
+
+void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint32_t section,
+                      float *values, uint64_t n_values)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+    uint16_t halves[CHUNK];
+    uint64_t first, elems;
+
+    exec_output_range(rank->exec, rank->index, section, &first, &elems);
+    if (first >= n_values) {
+        return;
+    }
+    values += first;
+    n_values -= first;
+    n_values = n_values < elems ? n_values : elems;
+
+    if (list->output_dtype == PST_F32) {
+        device->download(rank->device, values, list->output[section], n_values * sizeof *values);
+        return;
+    }
+    for (uint64_t at = 0; at < n_values; at += CHUNK) {
+        uint64_t n = n_values - at < CHUNK ? n_values - at : CHUNK;
+
+        device->download(rank->device, halves, (const uint16_t *)list->output[section] + at,
+                         n * sizeof *halves);
+        for (uint64_t i = 0; i < n; i++) {
+            uint32_t bits = (uint32_t)halves[i] << 16;
+
+            memcpy(&values[at + i], &bits, sizeof bits);
+        }
+    }
+}
+
+/* --- memory and parameters -------------------------------------------------------------------- */
 
 #define WORD 4u
 

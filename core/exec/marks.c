@@ -4,7 +4,7 @@
  * stalls end, and times between two. The latter come from a ring made beforehand and are read when
  * the rank waits for its device anyway, at the latest when their place is needed again.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 #include "exec/record_impl.h"
 
 #include <stdio.h>

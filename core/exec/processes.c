@@ -4,7 +4,7 @@
  * go through the transport as ever; here are results. Every process adds up all shares itself, in
  * the order of the ranks, so all of them come to the bits that one process would have come to.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * The calls that look at an executor while no step is in flight: evaluation, peaks, parameters.
  */
 #include "base/memory.h"
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #include <stdlib.h>
 #include <string.h>

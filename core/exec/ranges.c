@@ -3,7 +3,7 @@
  * Names of instructions for tools that watch a device (NVTX), those of traces. They are made once:
  * while nobody watches a range is a call that does nothing.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
  * The thread of a rank: takes tasks until it is told to leave. The first rank that fails is kept
  * and pulls the others out of whatever they wait for.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 static void report(struct exec_rank *rank)
 {

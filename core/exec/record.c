@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "exec/internal.h"
+#include "exec/state.h"
 #include "exec/record_impl.h"
 
 uint32_t record_longest_section(const struct pst_program *program)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "exec/internal.h"
+#include "exec/state.h"
 #include "exec/record_impl.h"
 
 /* A visit as numbers: t, section, first instruction, how many; then start, end, stall of each. */

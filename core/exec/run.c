@@ -3,7 +3,8 @@
  * The step loop. Passes run here and now; transfers are posted and waited for by whoever needs
  * them.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
+#include "exec/record_impl.h"
 
 #include "base/fault.h"
 

@@ -2,7 +2,7 @@
  *
  * What a rank does before its first step, on its own thread: device, arena, lists, first values.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #include <stdlib.h>
 
@@ -13,6 +13,15 @@
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+uint64_t exec_arena_bytes(const struct pst_exec *exec, uint32_t rank)
+{
+    const struct pst_exec_config *config = &exec->config;
+    const uint64_t train = config->programs[rank]->arena_bytes;
+    const uint64_t eval = config->eval_plan != NULL ? config->eval_programs[rank]->arena_bytes : 0;
+
+    return train > eval ? train : eval;
 }
 
 static pst_status open_device(struct exec_rank *rank, struct pst_error *err)

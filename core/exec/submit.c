@@ -3,7 +3,7 @@
  * Handing steps out and taking their results in. Where the lists have no NORM, loss and norm are
  * put together here from what each rank found: the same sums in the same order, so the same bits.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #include "base/util.h"
 

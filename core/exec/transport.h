@@ -27,8 +27,8 @@ struct pst_transfer_time {
  * free; it occupies the link for its time and no rank's thread. Two ranks of one node have a
  * link of their own; others share the way out of one node and the way into the other, first come,
  * first served, at equal times the lower sender. A collective starts when the last member has come.
- * All of it is counted on the clocks of the ranks' devices: a post counts from its rank's clock, and
- * a wait puts that forward to the end. Buffers of hollow devices are neither read nor written.
+ * All of it is counted on the clocks of the ranks' devices: a post counts from its rank's clock,
+ * and a wait puts that forward to the end. Buffers of hollow devices are neither read nor written.
  */
 struct pst_transport_times {
     void *context;
@@ -156,7 +156,7 @@ struct pst_transport_ops {
     bool (*detach)(struct pst_transport *transport, uint32_t rank);
     /* Post; neither blocks nor allocates. The buffer belongs to the transport until wait returns. A
        transport that is not ordered may copy what a device's memory holds, which the rank's device
-       ends at once; it allocates (PST_ERR_NOMEM) where memory->needs has not told of that much. */
+       ends at once; it allocates where memory->needs has not told of that much. */
     pst_status (*send)(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
                        const void *data, uint64_t bytes, pst_request *ret_request);
     pst_status (*recv)(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,

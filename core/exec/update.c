@@ -3,7 +3,7 @@
  * The end of a training step: loss, global norm, clipping, update. The order of every sum follows
  * from the model alone, so all ranks and all plans come to the same bits.
  */
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #include <math.h>
 #include <string.h>

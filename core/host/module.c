@@ -11,12 +11,18 @@
 
 #define MAX_IDS 32
 
-const struct pst_module_known pst_modules_known[] = {
-    {"device", "cuda", "NVIDIA GPUs"},
-    {"transport", "mpi", "devices on several machines; it takes libopenmpi-dev and openmpi-bin"},
-    {"transport", "nccl", "links between NVIDIA GPUs; it takes CUDA and libnccl-dev"},
-    {NULL, NULL, NULL},
-};
+static const struct pst_module_known none;
+static const struct pst_module_known *told = &none;
+
+void pst_modules_tell(const struct pst_module_known *known)
+{
+    told = known;
+}
+
+const struct pst_module_known *pst_modules_told(void)
+{
+    return told;
+}
 
 static bool is_id(const char *text)
 {
@@ -25,12 +31,32 @@ static bool is_id(const char *text)
 
 static const struct pst_module_known *find_known(const char *kind, const char *id)
 {
-    for (const struct pst_module_known *k = pst_modules_known; k->kind != NULL; k++) {
+    for (const struct pst_module_known *k = told; k->kind != NULL; k++) {
         if (strcmp(k->kind, kind) == 0 && strcmp(k->id, id) == 0) {
             return k;
         }
     }
     return NULL;
+}
+
+bool pst_module_has(const char *kind, const char *id, uint32_t trait)
+{
+    const struct pst_module_known *known = find_known(kind, id);
+
+    return known != NULL && (known->traits & trait) != 0;
+}
+
+const char *pst_module_between(const char *device)
+{
+    const char *id = "";
+
+    for (const struct pst_module_known *k = told; k->kind != NULL; k++) {
+        if ((k->traits & PST_MODULE_PROCESSES) != 0 &&
+            (k->device != NULL ? strcmp(k->device, device) == 0 : id[0] == '\0')) {
+            id = k->id;
+        }
+    }
+    return id;
 }
 
 /* The modules of a kind that lie next to the binary, sorted; at most `max`. False: no memory. */
@@ -73,7 +99,7 @@ static pst_status fail_absent(struct pst_arena *arena, const char *kind, const c
     if (!list_modules(arena, kind, ids, MAX_IDS, &n)) {
         return pst_fail_nomem(err);
     }
-    if (known != NULL) {
+    if (known != NULL && known->serves != NULL) {
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                       "this build has no %s \"%s\", which serves %s", kind, id, known->serves);
     } else {

@@ -63,11 +63,32 @@ pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
 pst_status pst_plugin_locate(struct pst_arena *arena, const char *kind, const char *id,
                              const char *path, const char **ret_file, struct pst_error *err);
 
-/* Modules that a build may lack and that a user may ask for all the same; ended by a NULL kind. */
-struct pst_module_known {
-    const char *kind, *id, *serves;
+/* What is true of a module whether or not this build has it. */
+enum pst_module_trait {
+    PST_MODULE_USUAL = 1u << 0,     /* what is meant where nothing is said; every build has it */
+    PST_MODULE_SHARES = 1u << 1,    /* a transport that copies within a device that ranks share */
+    PST_MODULE_PROCESSES = 1u << 2, /* a transport between processes */
+    /* A transport whose transfers wait for each other on the device, in the order of a stream: in
+       one queue, unless each edge has one. A rank has a device for itself, and no kernel is loaded
+       beside them. */
+    PST_MODULE_IN_STREAMS = 1u << 3
 };
-extern const struct pst_module_known pst_modules_known[];
+
+/* A module that a user may ask for. */
+struct pst_module_known {
+    const char *kind, *id;
+    const char *serves; /* why one wants it; NULL: every build has it */
+    const char *device; /* of a transport: that it is for alone; NULL: for all */
+    uint32_t traits;
+};
+
+/* The program's, ended by a NULL kind; it outlives all. Core knows none before. */
+void pst_modules_tell(const struct pst_module_known *known);
+const struct pst_module_known *pst_modules_told(void);
+/* Whether a module is known to have a trait. */
+bool pst_module_has(const char *kind, const char *id, uint32_t trait);
+/* The id of the transport between processes for a device, or "". */
+const char *pst_module_between(const char *device);
 
 /* A core module: device-<id>.so or transport-<id>.so from the folder next to the binary only.
    machine.missing (exit 4) where this build lacks it or it cannot be loaded, with the linker's

@@ -5,16 +5,17 @@
 #include <string.h>
 
 #include "config/report.h"
+#include "host/plugin_host.h"
 #include "train/session.h"
 
 struct gpu {
     char name[32];
 };
 
-/* Only NCCL asks, and only devices of a machine have names. */
+/* Only devices of a machine have names. */
 static bool wants_one_each(const struct pst_session *session)
 {
-    return strcmp(session->job->run.transport, "nccl") == 0 &&
+    return pst_module_has("transport", session->job->run.transport, PST_MODULE_IN_STREAMS) &&
            session->device_ops->identity != NULL;
 }
 
@@ -60,9 +61,10 @@ pst_status pst_session_check_gpus(const struct pst_session *session, struct pst_
     }
     if (rank < n) { /* as many as that have one each */
         pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                 "transport nccl wants a GPU for each rank, and ranks %u and %u would both have "
+                 "transport %s wants a GPU for each rank, and ranks %u and %u would both have "
                  "GPU %s; take run.transport = \"threads\" with run.share = %u, or %u device%s",
-                 other, rank, gpus[rank].name, (n + rank - 1) / rank, rank, rank == 1 ? "" : "s");
+                 session->job->run.transport, other, rank, gpus[rank].name, (n + rank - 1) / rank,
+                 rank, rank == 1 ? "" : "s");
         pst_config_place(session->job->config, "run", "transport", err);
     }
     free(gpus);
@@ -106,10 +108,11 @@ pst_status pst_team_check_gpus(const struct pst_team *team, const struct pst_ses
         gpus == NULL ? pst_fail_nomem(err) : team->ops->exchange(&mine, gpus, sizeof mine, err);
     if (status == PST_OK && find_meeting(team, gpus, &rank, &other)) {
         status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                          "transport nccl wants a GPU for each rank, and ranks %u and %u (host %s) "
+                          "transport %s wants a GPU for each rank, and ranks %u and %u (host %s) "
                           "would both have GPU %s; start as many processes on a host as it has "
                           "GPUs, or take run.transport = \"mpi\"",
-                          other, rank, team->ops->host(rank), gpus[rank].name);
+                          session->job->run.transport, other, rank, team->ops->host(rank),
+                          gpus[rank].name);
         pst_config_place(session->job->config, "run", "transport", err);
     }
     free(gpus);

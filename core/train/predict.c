@@ -6,8 +6,6 @@
  */
 #include "train/session.h"
 
-#include <string.h>
-
 #include "base/util.h"
 #include "sim/sim.h"
 
@@ -40,7 +38,7 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     session->predicted_ns = plan->step_ns;
     session->threads = 0;
     session->cores = 0;
-    if (st != PST_OK || strcmp(session->device_ops->id, "cpu") != 0) {
+    if (st != PST_OK || !pst_device_is_host(session->device_ops)) {
         return st;
     }
     session->threads = plan->n_devices * session->device_config.threads;

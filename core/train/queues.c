@@ -10,10 +10,11 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "host/plugin_host.h"
 
 static bool waits_in_a_queue(const struct pst_session *session)
 {
-    return strcmp(session->job->run.transport, "nccl") == 0;
+    return pst_module_has("transport", session->job->run.transport, PST_MODULE_IN_STREAMS);
 }
 
 bool pst_session_edges(const struct pst_session *session)

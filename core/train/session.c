@@ -155,13 +155,13 @@ const char *pst_session_sharing(const struct pst_session *session, char *text, s
 static pst_status share_device(struct pst_session *session, struct pst_error *err)
 {
     const struct pst_job_run *run = &session->job->run;
-    const bool threads = strcmp(run->transport, "threads") == 0;
+    const bool shares = pst_module_has("transport", run->transport, PST_MODULE_SHARES);
 
     session->device_config.share = (uint32_t)run->share;
     if (session->device_ops->fits == NULL) {
         return PST_OK; /* nothing to share */
     }
-    if (run->share > 1 && !threads) {
+    if (run->share > 1 && !shares) {
         pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                  "transport %s cannot have %u ranks on one GPU; take run.transport = \"threads\"",
                  run->transport, session->device_config.share);
@@ -229,7 +229,7 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
     if (st != PST_OK) {
         return st;
     }
-    if (strcmp(run->transport, "nccl") == 0) {
+    if (pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
         pst_load_kernels_early();
     }
     st = pst_module_load("device", run->device, PST_DEVICE_MODULE_SYMBOL, &function, err);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "config/report.h"
+#include "host/plugin_host.h"
 #include "train/emulate.h"
 #include "train/session.h"
 #include "base/launched.h"
@@ -132,7 +133,7 @@ static pst_status compare(const struct pst_team *team, const struct pst_job *job
 
 static void hint_launch(const struct pst_job *job, uint64_t n, struct pst_error *err)
 {
-    bool usual = strcmp(job->run.device, "cpu") == 0;
+    const bool usual = pst_module_has("device", job->run.device, PST_MODULE_USUAL);
 
     pst_error_hint(err, "mpirun -n %llu penstock train %s%s%s --set run.transport=%s",
                    (unsigned long long)n, job->config->path,
@@ -173,8 +174,7 @@ static void warn_alone(const struct pst_job *job)
                 "%s processes were started, and with run.transport = \"%s\" each trains the whole "
                 "model for itself and writes the same files; run.transport = \"%s\" makes them one "
                 "run",
-                pst_launched_size(), job->run.transport,
-                strcmp(job->run.device, "cuda") == 0 ? "nccl" : "mpi");
+                pst_launched_size(), job->run.transport, pst_module_between(job->run.device));
     }
 }
 

@@ -2,7 +2,7 @@
  *
  * Who may include whom: strategies only <penstock/...> and their own folder; models graph and their
  * own folder; in core and in the program a folder only those before it, the program after core;
- * modules base, graph and what exec is to them. And none of them names a strategy.
+ * modules base, graph and what exec is to them. None of them names a strategy, nor core a module.
  */
 #include "test.h"
 
@@ -32,6 +32,8 @@ static const char *const for_modules[] = {"base/",
 
 static char *strategies[64]; /* "\"gpipe\"" */
 static size_t n_strategies;
+static char *modules[16];
+static size_t n_modules;
 static unsigned n_files, n_faults;
 
 static size_t layer_of(const char *name, size_t n)
@@ -72,6 +74,14 @@ static bool may_use(const char *below_root, const char *header)
     return used >= N_LAYERS;
 }
 
+/* What a user need not say is said in the config's rows. */
+static bool is_core(const char *path)
+{
+    const char *below = path + strlen(PENSTOCK_SOURCE_DIR);
+
+    return strncmp(below, "/core/", 6) == 0 && strcmp(below, "/core/config/job_rows.c") != 0;
+}
+
 /* `below_root`: path below core/, plugins/ or tools/penstock/, or NULL for a strategy. */
 static void check_line(const char *path, const char *below_root, unsigned number, const char *line)
 {
@@ -90,6 +100,11 @@ static void check_line(const char *path, const char *below_root, unsigned number
     }
     for (size_t i = 0; i < n_strategies; i++) {
         if (strstr(line, strategies[i]) != NULL && strstr(line, "/*") == NULL) {
+            complain(path, number, line);
+        }
+    }
+    for (size_t i = 0; i < n_modules; i++) {
+        if (is_core(path) && strstr(line, modules[i]) != NULL && strstr(line, "/*") == NULL) {
             complain(path, number, line);
         }
     }
@@ -135,17 +150,34 @@ static int visit(const char *path, const struct stat *info, int kind, struct FTW
     return 0;
 }
 
+static char *quoted(const char *id)
+{
+    char *word = malloc(strlen(id) + 3);
+
+    assert_non_null(word);
+    sprintf(word, "\"%s\"", id);
+    return word;
+}
+
 static int collect(const char *path, const struct stat *info, int kind, struct FTW *ftw)
 {
     const char *id = strrchr(path, '/') + 1;
 
     /* "offload" is an action and a capability first, and a memory optimizer's name as well. */
     if (kind == FTW_D && ftw->level == 1 && n_strategies < 64 && strcmp(id, "offload") != 0) {
-        char *word = malloc(strlen(id) + 3);
+        strategies[n_strategies++] = quoted(id);
+    }
+    return 0;
+}
 
-        assert_non_null(word);
-        sprintf(word, "\"%s\"", id);
-        strategies[n_strategies++] = word;
+static int collect_module(const char *path, const struct stat *info, int kind, struct FTW *ftw)
+{
+    const char *id = strrchr(path, '/') + 1;
+
+    (void)info;
+    /* "emulated" is a field of --json as well. */
+    if (kind == FTW_D && ftw->level == 1 && n_modules < 16 && strcmp(id, "emulated") != 0) {
+        modules[n_modules++] = quoted(id);
     }
     return 0;
 }
@@ -161,6 +193,10 @@ TEST(test_layers)
         assert_int_equal(nftw(path, visit, 8, FTW_PHYS), 0);
     }
     assert_true(n_strategies >= 6);
+    assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/plugins/device", collect_module, 8, FTW_PHYS), 0);
+    assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/plugins/transport", collect_module, 8, FTW_PHYS),
+                     0);
+    assert_int_equal(n_modules, 5);
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
         snprintf(path, sizeof path, "%s%s", PENSTOCK_SOURCE_DIR, roots[i]);
         path[strlen(path) - 1] = '\0';
@@ -169,6 +205,9 @@ TEST(test_layers)
     assert_true(n_files > 100);
     for (size_t i = 0; i < n_strategies; i++) {
         free(strategies[i]);
+    }
+    for (size_t i = 0; i < n_modules; i++) {
+        free(modules[i]);
     }
     assert_int_equal(n_faults, 0);
 }

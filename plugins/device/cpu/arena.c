@@ -6,15 +6,14 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 pst_status pst_cpu_arena_add(struct pst_device *device, uint64_t bytes, void **ret_base,
                              struct pst_error *err)
 {
-    struct pst_cpu_arena *arena = calloc(1, sizeof *arena);
+    struct pst_cpu_arena *arena = pst_alloc(1, sizeof *arena);
     pst_status status;
 
-    if (arena == NULL) {
-        return pst_fail_nomem(err);
-    }
     status = pst_guarded_init(&arena->block, bytes, err);
     if (status != PST_OK) {
         free(arena);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "reference/reference.h"
 
 static const struct pst_cpu_family *const families[PST_OP_KINDS] = {
@@ -107,10 +108,7 @@ pst_status pst_cpu_compile(struct pst_device *device, const struct pst_graph *gr
     if (family == NULL) {
         return pst_reference_kernel(graph, op, pass, samples, ret_kernel, err);
     }
-    kernel = calloc(1, family->kernel_bytes);
-    if (kernel == NULL) {
-        return pst_fail_nomem(err);
-    }
+    kernel = pst_alloc(1, family->kernel_bytes);
     kernel->request = request;
     kernel->family = family;
     kernel->base.run = family->run[pass];

@@ -121,7 +121,7 @@ void pst_cpu_arenas_finish(struct pst_device *device);
 
 /* --- queues.c --------------------------------------------------------------------------------- */
 
-bool pst_cpu_queues_init(struct pst_device *device);
+void pst_cpu_queues_init(struct pst_device *device);
 /* Ends all that queues were asked for. */
 void pst_cpu_queues_finish(struct pst_device *device);
 pst_status pst_cpu_queue_open(struct pst_device *device, uint32_t queue, uint64_t most,

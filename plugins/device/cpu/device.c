@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 static pst_status probe(char *ret_why, size_t why_size)
 {
     (void)ret_why;
@@ -89,11 +91,8 @@ static pst_status open_device(const struct pst_device_config *config,
     if (status != PST_OK) {
         return status;
     }
-    device = calloc(1, sizeof *device);
-    if (device == NULL || !pst_cpu_queues_init(device)) {
-        free(device);
-        return pst_fail_nomem(err);
-    }
+    device = pst_alloc(1, sizeof *device);
+    pst_cpu_queues_init(device);
     device->threads = config->threads;
     device->reference = config->kernels != NULL && strcmp(config->kernels, "reference") == 0;
     device->simd = pst_simd_select();

@@ -11,6 +11,8 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "base/memory.h"
+
 #define SECOND UINT64_C(1000000000)
 
 struct pst_mark {
@@ -109,22 +111,16 @@ static void *work_off(void *argument)
 
 /* --- their life ------------------------------------------------------------------------------- */
 
-bool pst_cpu_queues_init(struct pst_device *device)
+void pst_cpu_queues_init(struct pst_device *device)
 {
     pthread_condattr_t attributes;
-    bool ok;
 
-    if (pthread_condattr_init(&attributes) != 0) {
-        return false;
+    if (pthread_mutex_init(&device->mutex, NULL) != 0 || pthread_condattr_init(&attributes) != 0 ||
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) != 0 ||
+        pthread_cond_init(&device->changed, &attributes) != 0) {
+        pst_out_of_memory();
     }
-    ok = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-         pthread_cond_init(&device->changed, &attributes) == 0;
     pthread_condattr_destroy(&attributes);
-    if (ok && pthread_mutex_init(&device->mutex, NULL) != 0) {
-        pthread_cond_destroy(&device->changed);
-        ok = false;
-    }
-    return ok;
 }
 
 void pst_cpu_queues_finish(struct pst_device *device)
@@ -157,18 +153,12 @@ void pst_cpu_queues_finish(struct pst_device *device)
 pst_status pst_cpu_queue_open(struct pst_device *device, uint32_t index, uint64_t most,
                               struct pst_error *err)
 {
-    struct pst_cpu_queue *queue = calloc(1, sizeof *queue);
+    struct pst_cpu_queue *queue = pst_alloc(1, sizeof *queue);
 
     device->queues[index] = queue;
-    if (queue == NULL) {
-        return pst_fail_nomem(err);
-    }
     queue->device = device;
     queue->n_ring = most + 1;
-    queue->ring = calloc(queue->n_ring, sizeof *queue->ring);
-    if (queue->ring == NULL) {
-        return pst_fail_nomem(err);
-    }
+    queue->ring = pst_alloc(queue->n_ring, sizeof *queue->ring);
     queue->started = pthread_create(&queue->thread, NULL, work_off, queue) == 0;
     return queue->started ? PST_OK
                           : pst_fail(err, PST_ERR_NOMEM, "machine.threads",
@@ -178,12 +168,10 @@ pst_status pst_cpu_queue_open(struct pst_device *device, uint32_t index, uint64_
 pst_status pst_cpu_mark_create(struct pst_device *device, bool timed, struct pst_mark **ret_mark,
                                struct pst_error *err)
 {
-    struct pst_mark *mark = calloc(1, sizeof *mark);
+    struct pst_mark *mark = pst_alloc(1, sizeof *mark);
 
     (void)timed;
-    if (mark == NULL) {
-        return pst_fail_nomem(err);
-    }
+    (void)err;
     mark->device = device;
     mark->next = device->marks;
     device->marks = mark;

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "graph/distance.h"
 
 enum { SCORES = 0, VALUES = 1, DPROBS = 1, DV = 2, DQ = 3, DK = 4, N_PRODUCTS = 5 };
@@ -123,12 +124,9 @@ static pst_status init_buckets(const struct pst_cuda_request *r, const struct ps
                                struct attention_state *state, struct pst_error *err)
 {
     const uint64_t n = a->rows + a->keys - 1;
-    int32_t *host = malloc(n * sizeof *host);
+    int32_t *host = pst_alloc(n, sizeof *host);
     cudaError_t error;
 
-    if (host == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint64_t i = 0; i < n; i++) {
         host[i] = (int32_t)pst_distance_bucket((int64_t)i - (int64_t)(a->rows - 1), a->n_buckets,
                                                r->op->max_distance, r->op->causal);
@@ -149,14 +147,11 @@ static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
 {
     const struct pst_cuda_request *r = &k->request;
     const struct pst_cuda_heads a = pst_cuda_heads(r);
-    struct attention_state *state = calloc(1, sizeof *state);
+    struct attention_state *state = pst_alloc(1, sizeof *state);
     const uint32_t n = r->pass == PST_KERNEL_F ? VALUES + 1 : N_PRODUCTS;
     pst_status status = PST_OK;
 
     k->state = state;
-    if (state == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (r->pass == PST_KERNEL_W) {
         return PST_OK;
     }

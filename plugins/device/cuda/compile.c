@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 static const struct pst_cuda_family *const families[PST_OP_KINDS] = {
     [PST_OP_EMBEDDING] = &pst_cuda_embedding_family,
     [PST_OP_LINEAR] = &pst_cuda_linear_family,
@@ -167,10 +169,7 @@ pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *g
                         "device cuda has no kernel for pass %c of operator %s",
                         "FBW?"[pass > PST_KERNEL_W ? 3 : pass], request.op->name);
     }
-    kernel = calloc(1, sizeof *kernel);
-    if (kernel == NULL) {
-        return pst_fail_nomem(err);
-    }
+    kernel = pst_alloc(1, sizeof *kernel);
     kernel->request = request;
     kernel->family = family;
     kernel->base.run = run;

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 struct conv {
     struct pst_window w;
     uint64_t samples, in, out; /* channels */
@@ -67,14 +69,11 @@ static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
     const struct conv c = conv_of(r);
     const uint32_t size = pst_dtype_bytes(r->dtype);
     struct pst_cuda_product_shape p = {.bf16 = pst_cuda_bf16(r)};
-    struct pst_cuda_product *product = calloc(1, sizeof *product);
+    struct pst_cuda_product *product = pst_alloc(1, sizeof *product);
     /* Samples begin where those before them end. */
     const uint32_t align_y = pst_cuda_alignment(c.rows * c.out * size);
 
     k->state = product;
-    if (product == NULL) {
-        return pst_fail_nomem(err);
-    }
     p.align = c.direct ? 256 : align_y;
     switch (r->pass) {
     case PST_KERNEL_F: /* y[rows,out] = col[rows,taps] p0 */

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 /* Names and years change, capability does not: own kernels are built for Hopper and newer. */
 #define LEAST_MAJOR 9
 
@@ -142,10 +144,7 @@ static pst_status open_device(const struct pst_device_config *config,
     if (probe(why, sizeof why) != PST_OK) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "device cuda: %s", why);
     }
-    device = calloc(1, sizeof *device);
-    if (device == NULL) {
-        return pst_fail_nomem(err);
-    }
+    device = pst_alloc(1, sizeof *device);
     device->tf32 = config->tf32;
     atomic_flag_clear(&device->failing);
     status = pst_cuda_place(config, device, err);

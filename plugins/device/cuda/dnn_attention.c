@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "attention.h"
 #include "dnn.h"
 
@@ -131,12 +132,9 @@ static uint64_t workspace(const struct pst_cuda_request *r)
 
 static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
 {
-    struct fused *f = malloc(sizeof *f);
+    struct fused *f = pst_alloc(1, sizeof *f);
 
     k->state = f;
-    if (f == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (!fuse(&k->request, f)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "device.kernel",
                         "device cuda, %s: cuDNN does it no more", k->request.op->name);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 struct entry {
     struct entry *next;
     struct pst_dnn_plan *plan; /* NULL: none */
@@ -37,10 +39,9 @@ pst_status pst_cuda_dnn_create(const char *kernels, void (*note)(const char *tex
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "device cuda: no kernels \"%s\"; there are auto, simple, unordered", word);
     }
-    dnn = calloc(1, sizeof *dnn);
-    if (dnn == NULL || pthread_mutex_init(&dnn->lock, NULL) != 0) {
-        free(dnn);
-        return pst_fail_nomem(err);
+    dnn = pst_alloc(1, sizeof *dnn);
+    if (pthread_mutex_init(&dnn->lock, NULL) != 0) {
+        pst_out_of_memory();
     }
     dnn->simple = simple;
     dnn->ordered = !unordered;
@@ -104,15 +105,11 @@ static void open_library(struct pst_device *device)
     }
 }
 
-/* A new entry; NULL: out of memory. */
 static struct entry *plan_of(struct pst_device *device, const struct pst_dnn_graph *graph)
 {
     struct pst_cuda_dnn *dnn = device->dnn;
-    struct entry *entry = calloc(1, sizeof *entry);
+    struct entry *entry = pst_alloc(1, sizeof *entry);
 
-    if (entry == NULL) {
-        return NULL;
-    }
     memcpy(&entry->graph, graph, sizeof entry->graph);
     if (!dnn->opened) {
         open_library(device);
@@ -150,7 +147,7 @@ struct pst_dnn_plan *pst_cuda_dnn_propose(struct pst_device *device,
         entry = plan_of(device, graph);
         cudaSetDevice(before);
     }
-    plan = entry == NULL ? NULL : entry->plan;
+    plan = entry->plan;
     pthread_mutex_unlock(&dnn->lock);
     return plan;
 }
@@ -171,7 +168,7 @@ pst_status pst_cuda_dnn_compile(struct pst_device *device, struct pst_dnn_plan *
     if (entry->broken == NULL && !pst_dnn_plan_compile(plan, why, sizeof why)) {
         note_refusal(dnn, &entry->graph, "cannot compile", why,
                      " if the plan has room enough for that");
-        entry->broken = strdup(why);
+        entry->broken = pst_strdup(why);
         status = PST_ERR_UNSUPPORTED;
     }
     if (entry->broken != NULL || status != PST_OK) {

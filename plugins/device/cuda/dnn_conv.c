@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "dnn.h"
 
 struct conv {
@@ -82,12 +83,9 @@ static uint64_t workspace(const struct pst_cuda_request *r)
 
 static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
 {
-    struct conv *c = malloc(sizeof *c);
+    struct conv *c = pst_alloc(1, sizeof *c);
 
     k->state = c;
-    if (c == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (!plan_of(&k->request, c)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "device.kernel",
                         "device cuda, %s: cuDNN does it no more", k->request.op->name);

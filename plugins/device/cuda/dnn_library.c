@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
 #define FILE_NAME  "libcudnn.so." TEXT(CUDNN_MAJOR)
@@ -94,12 +96,8 @@ static void present(struct pst_dnn *dnn, cudaStream_t stream, char *why, size_t 
 struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, uint32_t sms,
                              char *ret_why, size_t why_size)
 {
-    struct pst_dnn *dnn = calloc(1, sizeof *dnn);
+    struct pst_dnn *dnn = pst_alloc(1, sizeof *dnn);
 
-    if (dnn == NULL) {
-        snprintf(ret_why, why_size, "no cuDNN: out of memory");
-        return NULL;
-    }
     dnn->sms = sms;
     if (load(&dnn->call, &dnn->library, ret_why, why_size)) {
         if (properties == NULL) {

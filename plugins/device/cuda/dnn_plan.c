@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "dnn_library.h"
 
 enum { MOST_CONFIGS = 24 }; /* that are asked for in each mode */
@@ -151,13 +152,9 @@ static bool propose(struct pst_dnn_plan *p, cudnnBackendDescriptor_t graph,
 struct pst_dnn_plan *pst_dnn_plan_create(struct pst_dnn *dnn, const struct pst_dnn_graph *graph,
                                          char *ret_why, size_t why_size)
 {
-    struct pst_dnn_plan *p = calloc(1, sizeof *p);
+    struct pst_dnn_plan *p = pst_alloc(1, sizeof *p);
     cudnnBackendDescriptor_t described;
 
-    if (p == NULL) {
-        snprintf(ret_why, why_size, "out of memory");
-        return NULL;
-    }
     p->maker.dnn = dnn;
     memcpy(&p->graph, graph, sizeof p->graph);
     snprintf(ret_why, why_size, "cuDNN proposes no kernel");

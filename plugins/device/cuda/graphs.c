@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 struct pst_replay {
     cudaGraphExec_t graph;
     uint32_t reads; /* PST_CUDA_SAMPLE and so on */
@@ -105,12 +107,12 @@ static cudaError_t instantiate(const struct pst_device *device, cudaGraph_t grap
 pst_status pst_cuda_capture_end(struct pst_device *device, struct pst_replay **ret_replay,
                                 struct pst_error *err)
 {
-    struct pst_replay *replay = calloc(1, sizeof *replay);
+    struct pst_replay *replay = pst_alloc(1, sizeof *replay);
     cudaGraph_t graph = NULL;
 
     /* A capture that was refused on the way has to be ended, too, and says less about why. */
     pst_cuda_note(device, "ending a capture", cudaStreamEndCapture(device->compute, &graph));
-    if (!device->refused && replay != NULL) {
+    if (!device->refused) {
         pst_cuda_note(device, "making a graph", instantiate(device, graph, &replay->graph));
         replay->reads = device->captured;
     }
@@ -118,9 +120,6 @@ pst_status pst_cuda_capture_end(struct pst_device *device, struct pst_replay **r
         cudaGraphDestroy(graph);
     }
     capturing = NULL;
-    if (replay == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (device->refused) {
         cudaGetLastError(); /* it is the capture's, not the device's */
         free(replay);

@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 struct linear {
     struct pst_cuda_product plain, fused; /* fused: may not be ready */
     bool bias_bf16;                       /* fused takes the bias rounded */
@@ -153,13 +155,10 @@ static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
     const struct pst_cuda_request *r = &k->request;
     const struct linear_shape s = shape_of(r);
     struct pst_cuda_product_shape p = product_of(r, &s);
-    struct linear *linear = calloc(1, sizeof *linear);
+    struct linear *linear = pst_alloc(1, sizeof *linear);
     pst_status status;
 
     k->state = linear;
-    if (linear == NULL) {
-        return pst_fail_nomem(err);
-    }
     status = pst_cuda_product_init(r->device, &p, &linear->plain, err);
     if (status == PST_OK && epilogue_of(r, &s) != PST_CUDA_PLAIN) {
         status = init_fused(r, &s, linear, p, err);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 static _Thread_local const struct pst_device *entered;
 
 void pst_cuda_enter(struct pst_device *device)
@@ -32,15 +34,11 @@ void pst_cuda_return(struct pst_device *device)
 pst_status pst_cuda_arena(struct pst_device *device, uint64_t bytes, void **ret_base,
                           struct pst_error *err)
 {
-    void **grown = realloc(device->arenas, (device->n_arenas + 1) * sizeof *grown);
     cudaError_t error;
     void *base = NULL;
     char doing[64];
 
-    if (grown == NULL) {
-        return pst_fail_nomem(err);
-    }
-    device->arenas = grown;
+    device->arenas = pst_resize(device->arenas, device->n_arenas + 1, sizeof *device->arenas);
     error = cudaMalloc(&base, bytes);
     if (error != cudaSuccess) {
         snprintf(doing, sizeof doing, "the plan's %llu bytes on GPU %d", (unsigned long long)bytes,

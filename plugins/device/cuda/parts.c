@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 /* What compute capability 9 and newer want, should the driver not say. */
 #define LEAST_SMS 8u
 
@@ -133,10 +135,7 @@ static pst_status fill(struct split *split, char *ret_why, size_t why_size, stru
         return fail(&split->driver, "asking for multiprocessors", result, err);
     }
     split->sms = all.sm.smCount;
-    groups = calloc(split->share, sizeof *groups);
-    if (groups == NULL) {
-        return pst_fail_nomem(err);
-    }
+    groups = pst_alloc(split->share, sizeof *groups);
     status = divide(split, groups, &all, err);
     for (uint32_t i = 0; status == PST_OK && i < split->share; i++) {
         split->parts[i].split = split;
@@ -150,12 +149,9 @@ static pst_status fill(struct split *split, char *ret_why, size_t why_size, stru
 static pst_status make_split(int ordinal, uint32_t share, struct split **ret_split, char *ret_why,
                              size_t why_size, struct pst_error *err)
 {
-    struct split *split = calloc(1, sizeof *split + share * sizeof split->parts[0]);
+    struct split *split = pst_alloc(1, sizeof *split + share * sizeof split->parts[0]);
     pst_status status;
 
-    if (split == NULL) {
-        return pst_fail_nomem(err);
-    }
     split->ordinal = ordinal;
     split->share = share;
     status = pst_cuda_driver_find(&split->driver, ret_why, why_size)

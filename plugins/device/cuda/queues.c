@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/memory.h"
 #include "base/relax.h"
 
 /* A float of milliseconds between events is good to a microsecond up to here. */
@@ -113,14 +114,10 @@ void pst_cuda_queues_close(struct pst_device *device)
 pst_status pst_cuda_pinned(struct pst_device *device, uint64_t bytes, void **ret_base,
                            struct pst_error *err)
 {
-    void **grown = realloc(device->pinned, (device->n_pinned + 1) * sizeof *grown);
     void *base = NULL;
     cudaError_t error;
 
-    if (grown == NULL) {
-        return pst_fail_nomem(err);
-    }
-    device->pinned = grown;
+    device->pinned = pst_resize(device->pinned, device->n_pinned + 1, sizeof *device->pinned);
     error = cudaHostAlloc(&base, bytes > 0 ? bytes : 1, cudaHostAllocPortable);
     if (error != cudaSuccess) {
         return pst_cuda_fail_pinned(device, bytes, error, err);
@@ -134,15 +131,10 @@ pst_status pst_cuda_pinned(struct pst_device *device, uint64_t bytes, void **ret
 pst_status pst_cuda_mark_create(struct pst_device *device, bool timed, struct pst_mark **ret_mark,
                                 struct pst_error *err)
 {
-    struct pst_mark **grown = realloc(device->marks, (device->n_marks + 1) * sizeof *grown);
-    struct pst_mark *mark = malloc(sizeof *mark);
+    struct pst_mark *mark = pst_alloc(1, sizeof *mark);
     cudaError_t error;
 
-    device->marks = grown != NULL ? grown : device->marks;
-    if (grown == NULL || mark == NULL) {
-        free(mark);
-        return pst_fail_nomem(err);
-    }
+    device->marks = pst_resize(device->marks, device->n_marks + 1, sizeof *device->marks);
     error =
         cudaEventCreateWithFlags(&mark->event, timed ? cudaEventDefault : cudaEventDisableTiming);
     if (error != cudaSuccess) {

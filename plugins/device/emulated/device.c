@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "base/memory.h"
+
 static pst_status probe(char *ret_why, size_t why_size)
 {
     (void)ret_why;
@@ -24,11 +26,9 @@ static void describe(char *ret_text, size_t text_size)
 static pst_status open_device(const struct pst_device_config *config,
                               struct pst_device **ret_device, struct pst_error *err)
 {
-    struct pst_device *device = calloc(1, sizeof *device);
+    struct pst_device *device = pst_alloc(1, sizeof *device);
 
-    if (device == NULL) {
-        return pst_fail_nomem(err);
-    }
+    (void)err;
     device->times = config->times;
     *ret_device = device;
     return PST_OK;

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 struct kernel {
     struct pst_kernel base; /* first */
     struct pst_device *device;
@@ -81,10 +83,7 @@ pst_status pst_emulated_compile(struct pst_device *device, const struct pst_grap
     if (device->times == NULL) {
         return pst_fail(err, PST_ERR_BUG, "internal", "device emulated: opened without times");
     }
-    kernel = calloc(1, sizeof *kernel);
-    if (kernel == NULL) {
-        return pst_fail_nomem(err);
-    }
+    kernel = pst_alloc(1, sizeof *kernel);
     kernel->base.run = run;
     kernel->base.destroy = destroy;
     kernel->device = device;

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 struct pst_mark {
     struct pst_mark *next;
     uint64_t ns;
@@ -15,12 +17,10 @@ struct pst_mark {
 pst_status pst_emulated_mark_create(struct pst_device *device, bool timed,
                                     struct pst_mark **ret_mark, struct pst_error *err)
 {
-    struct pst_mark *mark = calloc(1, sizeof *mark);
+    struct pst_mark *mark = pst_alloc(1, sizeof *mark);
 
     (void)timed;
-    if (mark == NULL) {
-        return pst_fail_nomem(err);
-    }
+    (void)err;
     mark->next = device->marks;
     device->marks = mark;
     *ret_mark = mark;

@@ -143,10 +143,7 @@ pst_status mpi_all_reduce(struct pst_transport *transport, uint32_t rank, const 
     for (uint32_t p = 0; p < n_parts; p++) {
         sum->elems += parts[p].elems;
     }
-    if (mpi_stage_parts(transport, sum) != PST_OK) {
-        give_back(transport, sum);
-        return PST_ERR_NOMEM;
-    }
+    mpi_stage_parts(transport, sum);
     post(world, sum);
     *ret_request = transport->max_requests + (pst_request)(sum - transport->sums);
     return PST_OK;
@@ -236,9 +233,6 @@ pst_status mpi_reduce(struct pst_transport *transport, uint32_t rank, const uint
     sum->n_parts = 0;
     sum->elems = elems;
     sum->size = sizeof(float);
-    if (mpi_stage_sources(transport, sum, n_src) != PST_OK) {
-        give_back(transport, sum);
-        return pst_fail_nomem(err);
-    }
+    mpi_stage_sources(transport, sum, n_src);
     return run(transport, sum, err);
 }

@@ -14,6 +14,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/memory.h"
+
 #define SPIN_NS    50000u
 #define NAP_NS     20000u
 #define LONGEST_NS 1000000u
@@ -118,28 +120,21 @@ static bool init(struct world *world)
     return true;
 }
 
-static bool allocate(struct world *world)
+static void allocate(struct world *world)
 {
     size_t n = world->n_ranks;
 
-    world->hosts = calloc(n, sizeof *world->hosts);
-    world->beats = calloc(n, sizeof *world->beats);
-    world->heard_ns = calloc(n, sizeof *world->heard_ns);
-    world->peers = calloc(n, sizeof *world->peers);
-    world->beats_out = calloc(n, sizeof *world->beats_out);
-    world->beat_sends = calloc(n, sizeof(MPI_Request));
-    world->abort_sends = calloc(n, sizeof(MPI_Request));
-    world->job.requests = calloc(2 * n, sizeof(MPI_Request));
-    world->job.present = calloc(n, sizeof(bool));
-    world->staging.heads = calloc(n, MPI_HEAD);
-    world->gone = calloc(n, sizeof *world->gone);
-    if (world->hosts == NULL || world->beats == NULL || world->heard_ns == NULL ||
-        world->peers == NULL || world->beat_sends == NULL || world->beats_out == NULL ||
-        world->abort_sends == NULL || world->job.requests == NULL || world->job.present == NULL ||
-        world->staging.heads == NULL || world->gone == NULL) {
-        snprintf(world->why, sizeof world->why, "out of memory");
-        return false;
-    }
+    world->hosts = pst_alloc(n, sizeof *world->hosts);
+    world->beats = pst_alloc(n, sizeof *world->beats);
+    world->heard_ns = pst_alloc(n, sizeof *world->heard_ns);
+    world->peers = pst_alloc(n, sizeof *world->peers);
+    world->beats_out = pst_alloc(n, sizeof *world->beats_out);
+    world->beat_sends = pst_alloc(n, sizeof(MPI_Request));
+    world->abort_sends = pst_alloc(n, sizeof(MPI_Request));
+    world->job.requests = pst_alloc(2 * n, sizeof(MPI_Request));
+    world->job.present = pst_alloc(n, sizeof(bool));
+    world->staging.heads = pst_alloc(n, MPI_HEAD);
+    world->gone = pst_alloc(n, sizeof *world->gone);
     for (size_t i = 0; i < n; i++) {
         world->peers[i].header_request = MPI_REQUEST_NULL;
         world->beat_sends[i] = world->abort_sends[i] = MPI_REQUEST_NULL;
@@ -148,7 +143,6 @@ static bool allocate(struct world *world)
         world->heard_ns[i] = mpi_now_ns();
         atomic_init(&world->gone[i].fd, -1);
     }
-    return true;
 }
 
 /* Sleeps until it is rung for, at most so long. */
@@ -246,7 +240,11 @@ void *mpi_communicator(void *argument)
     bool ok;
 
     prctl(PR_SET_TIMERSLACK, 1000ul);
-    ok = init(world) && allocate(world) && mpi_watch_begin(world);
+    ok = init(world);
+    if (ok) {
+        allocate(world);
+        ok = mpi_watch_begin(world);
+    }
     pthread_mutex_lock(&world->mutex);
     world->ready = ok;
     world->failed = !ok;

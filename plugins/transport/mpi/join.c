@@ -8,12 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/launched.h"
 #include "transport/mpi/module.h"
 
 #define SECOND   UINT64_C(1000000000)
 #define JOIN_NS  (10 * SECOND) /* at least: starting processes takes its time */
-#define YIELD_NS (2 * SECOND) /* for a host that knows more of who is missing */
+#define YIELD_NS (2 * SECOND)  /* for a host that knows more of who is missing */
 
 bool mpi_hangs;
 
@@ -42,12 +43,9 @@ void mpi_world_destroy(struct world *world)
 
 static struct world *create(uint64_t stall_ns)
 {
-    struct world *world = calloc(1, sizeof *world);
+    struct world *world = pst_alloc(1, sizeof *world);
     pthread_condattr_t attr;
 
-    if (world == NULL) {
-        return NULL;
-    }
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&world->mutex, NULL);
@@ -115,13 +113,10 @@ struct introduction {
 static pst_status introduce(struct world *world, struct pst_error *err)
 {
     struct introduction own = {.host = ""};
-    struct introduction *all = calloc(world->n_ranks, sizeof *all);
+    struct introduction *all = pst_alloc(world->n_ranks, sizeof *all);
     struct timespec real;
     pst_status status;
 
-    if (all == NULL) {
-        return pst_fail_nomem(err);
-    }
     gethostname(own.host, sizeof own.host - 1);
     mpi_self(&own.self);
     clock_gettime(CLOCK_REALTIME, &real);
@@ -163,9 +158,6 @@ pst_status mpi_join(const char *transport, uint64_t stall_ns, uint32_t *ret_rank
                         transport);
     }
     world = create(stall_ns);
-    if (world == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (pthread_create(&world->thread, NULL, mpi_communicator, world) != 0) {
         mpi_world_destroy(world);
         return pst_fail(err, PST_ERR_NOMEM, "machine.threads", "cannot start a thread");

@@ -354,10 +354,10 @@ enum outcome mpi_await(struct world *world, const atomic_uint *word, uint64_t st
    as far as it is known what there will be. The first two of each are for a post, the last for a
    wait that ended well. */
 pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
-pst_status mpi_stage_transfer(struct pst_transport *transport, struct request *request);
+void mpi_stage_transfer(struct pst_transport *transport, struct request *request);
 void mpi_unstage_transfer(struct pst_transport *transport, const struct request *request);
-pst_status mpi_stage_parts(struct pst_transport *transport, struct sum *sum);
-pst_status mpi_stage_sources(struct pst_transport *transport, struct sum *sum, uint32_t n_src);
+void mpi_stage_parts(struct pst_transport *transport, struct sum *sum);
+void mpi_stage_sources(struct pst_transport *transport, struct sum *sum, uint32_t n_src);
 void mpi_unstage_sum(struct pst_transport *transport, const struct sum *sum);
 /* Those that are pinned, for the device is about to be closed; all others. */
 void mpi_stages_forget(struct pst_transport *transport);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 #define CLOSE_NS UINT64_C(5000000000)
 
 static pst_status mpi_probe(char *ret_why, size_t why_size)
@@ -73,16 +75,13 @@ static void mpi_close(struct pst_transport *transport)
     free(transport);
 }
 
-static bool allocate(struct pst_transport *transport, uint32_t n_ranks)
+static void allocate(struct pst_transport *transport, uint32_t n_ranks)
 {
     uint32_t n_sums = transport->max_reductions + 1;
 
-    transport->requests = calloc(transport->max_requests, sizeof *transport->requests);
-    transport->sums = calloc(n_sums, sizeof *transport->sums);
-    transport->all = calloc(n_ranks, sizeof *transport->all);
-    if (transport->requests == NULL || transport->sums == NULL || transport->all == NULL) {
-        return false;
-    }
+    transport->requests = pst_alloc(transport->max_requests, sizeof *transport->requests);
+    transport->sums = pst_alloc(n_sums, sizeof *transport->sums);
+    transport->all = pst_alloc(n_ranks, sizeof *transport->all);
     for (uint32_t i = transport->max_requests; i-- > 0;) {
         transport->requests[i].next = transport->free;
         transport->free = &transport->requests[i];
@@ -94,7 +93,6 @@ static bool allocate(struct pst_transport *transport, uint32_t n_ranks)
     for (uint32_t i = 0; i < n_ranks; i++) {
         transport->all[i] = i;
     }
-    return true;
 }
 
 static pst_status check(const struct pst_transport_config *config, struct pst_error *err)
@@ -135,10 +133,7 @@ static pst_status mpi_open(const struct pst_transport_config *config,
     if (status != PST_OK) {
         return status;
     }
-    transport = calloc(1, sizeof *transport);
-    if (transport == NULL) {
-        return pst_fail_nomem(err);
-    }
+    transport = pst_alloc(1, sizeof *transport);
     transport->max_requests = config->max_requests > 0 ? config->max_requests : 1;
     transport->max_reductions = config->max_reductions;
     transport->stall_ns = config->stall_ns;
@@ -151,13 +146,11 @@ static pst_status mpi_open(const struct pst_transport_config *config,
     if (transport->apart) {
         transport->memory = *config->memory;
     }
-    active = calloc(transport->max_requests, sizeof(struct request *));
-    all = calloc(world->n_ranks, 1);
-    if (active == NULL || all == NULL || !allocate(transport, world->n_ranks)) {
-        status = pst_fail_nomem(err);
-    } else { /* what the last transport left open on either side is gone */
-        status = mpi_processes.exchange(&none, all, 1, err);
-    }
+    active = pst_alloc(transport->max_requests, sizeof(struct request *));
+    all = pst_alloc(world->n_ranks, 1);
+    allocate(transport, world->n_ranks);
+    /* What the last transport left open on either side is gone. */
+    status = mpi_processes.exchange(&none, all, 1, err);
     free(all);
     if (status != PST_OK) {
         free(active);

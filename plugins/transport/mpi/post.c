@@ -67,11 +67,7 @@ static pst_status post(struct pst_transport *transport, uint32_t rank, uint32_t 
     request->has_header = false;
     request->moved = 0;
     request->header_request = request->data_request = MPI_REQUEST_NULL;
-    if (mpi_stage_transfer(transport, request) != PST_OK) {
-        request->next = transport->free;
-        transport->free = request;
-        return PST_ERR_NOMEM;
-    }
+    mpi_stage_transfer(transport, request);
     request->posted_ns = mpi_now_ns();
     atomic_store_explicit(&request->state, STATE_POSTED, memory_order_relaxed);
     *ret_request = (pst_request)(request - transport->requests);

@@ -5,24 +5,18 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/saturate.h"
 #include "transport/mpi/module.h"
 
 #define ALIGN 64u
 
-static bool make_room(struct stage *stage, uint64_t bytes)
+static void make_room(struct stage *stage, uint64_t bytes)
 {
-    char *grown;
-
-    if (bytes <= stage->room) {
-        return true;
+    if (bytes > stage->room) {
+        *stage = (struct stage){.bytes = pst_resize(stage->pinned ? NULL : stage->bytes, bytes, 1),
+                                .room = bytes};
     }
-    grown = realloc(stage->pinned ? NULL : stage->bytes, bytes);
-    if (grown == NULL) {
-        return false;
-    }
-    *stage = (struct stage){.bytes = grown, .room = bytes};
-    return true;
 }
 
 /* --- before the first post ---------------------------------------------------------------------
@@ -84,10 +78,8 @@ pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst
     }
     for (uint32_t i = 0; i < needs.sums && needs.sum_bytes > 0; i++) {
         transport->sums[i].stage = take(&at, needs.sum_bytes);
-        if (!make_room(&transport->sums[i].stage_table,
-                       needs.sum_buffers * sizeof(struct pst_reduce_part))) {
-            return pst_fail_nomem(err);
-        }
+        make_room(&transport->sums[i].stage_table,
+                  needs.sum_buffers * sizeof(struct pst_reduce_part));
     }
     return PST_OK;
 }
@@ -128,20 +120,17 @@ static void upload(const struct pst_transport *transport, void *to, const void *
 /* --- transfers ---------------------------------------------------------------------------------
  */
 
-pst_status mpi_stage_transfer(struct pst_transport *transport, struct request *request)
+void mpi_stage_transfer(struct pst_transport *transport, struct request *request)
 {
     if (!transport->apart) {
-        return PST_OK;
+        return;
     }
-    if (!make_room(&request->stage, request->bytes)) {
-        return PST_ERR_NOMEM;
-    }
+    make_room(&request->stage, request->bytes);
     request->far = request->data;
     request->data = request->stage.bytes;
     if (request->is_send) {
         download(transport, request->data, request->far, request->bytes);
     }
-    return PST_OK;
 }
 
 void mpi_unstage_transfer(struct pst_transport *transport, const struct request *request)
@@ -154,7 +143,7 @@ void mpi_unstage_transfer(struct pst_transport *transport, const struct request 
 /* --- sums --------------------------------------------------------------------------------------
  */
 
-pst_status mpi_stage_parts(struct pst_transport *transport, struct sum *sum)
+void mpi_stage_parts(struct pst_transport *transport, struct sum *sum)
 {
     struct pst_reduce_part *near;
     float *at;
@@ -162,12 +151,10 @@ pst_status mpi_stage_parts(struct pst_transport *transport, struct sum *sum)
     sum->far_result = NULL;
     sum->far_parts = NULL;
     if (!transport->apart) {
-        return PST_OK;
+        return;
     }
-    if (!make_room(&sum->stage, sum->elems * sizeof *at) ||
-        !make_room(&sum->stage_table, sum->n_parts * sizeof *near)) {
-        return PST_ERR_NOMEM;
-    }
+    make_room(&sum->stage, sum->elems * sizeof *at);
+    make_room(&sum->stage_table, sum->n_parts * sizeof *near);
     near = (struct pst_reduce_part *)(void *)sum->stage_table.bytes;
     at = (float *)(void *)sum->stage.bytes;
     for (uint32_t p = 0; p < sum->n_parts; p++) {
@@ -177,25 +164,21 @@ pst_status mpi_stage_parts(struct pst_transport *transport, struct sum *sum)
     }
     sum->far_parts = sum->parts;
     sum->parts = near;
-    return PST_OK;
 }
 
 /* Sources, and behind them the result. */
-pst_status mpi_stage_sources(struct pst_transport *transport, struct sum *sum, uint32_t n_src)
+void mpi_stage_sources(struct pst_transport *transport, struct sum *sum, uint32_t n_src)
 {
     const float **near;
     float *at;
-    uint64_t bytes;
 
     sum->far_parts = NULL;
     sum->far_result = NULL;
     if (!transport->apart) {
-        return PST_OK;
+        return;
     }
-    if (__builtin_mul_overflow(sum->elems * sizeof *at, (uint64_t)n_src + 1, &bytes) ||
-        !make_room(&sum->stage, bytes) || !make_room(&sum->stage_table, n_src * sizeof *near + 1)) {
-        return PST_ERR_NOMEM;
-    }
+    make_room(&sum->stage, pst_sat_mul(sum->elems * sizeof *at, n_src + UINT64_C(1)));
+    make_room(&sum->stage_table, n_src * sizeof *near + 1);
     near = (const float **)(void *)sum->stage_table.bytes;
     at = (float *)(void *)sum->stage.bytes;
     for (uint32_t s = 0; s < n_src; s++, at += sum->elems) {
@@ -205,7 +188,6 @@ pst_status mpi_stage_sources(struct pst_transport *transport, struct sum *sum, u
     sum->sources = near;
     sum->far_result = sum->result;
     sum->result = at;
-    return PST_OK;
 }
 
 void mpi_unstage_sum(struct pst_transport *transport, const struct sum *sum)

@@ -43,6 +43,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 #define MOST_CTAS 4u
 
 bool nccl_meets(const struct pst_transport *transport, uint32_t index, uint32_t other,
@@ -57,36 +59,33 @@ bool nccl_meets(const struct pst_transport *transport, uint32_t index, uint32_t 
 /* --- which there are ---------------------------------------------------------------------------
  */
 
-/* Calls add for each, in the order of all. False: it said so. */
-static bool each_edge(struct pst_transport *transport,
-                      bool (*add)(struct pst_transport *transport, struct edge edge))
+/* Calls add for each, in the order of all. */
+static void each_edge(struct pst_transport *transport,
+                      void (*add)(struct pst_transport *transport, struct edge edge))
 {
     uint32_t n = transport->config.n_ranks;
 
     for (uint32_t odd = 0; odd < 2; odd++) {
         for (uint32_t a = odd; a < n; a += 2) {
             for (uint32_t b = a + 1; b < n; b++) {
-                if (nccl_meets(transport, a, b, PST_MEETS_TRANSFER) &&
-                    (!add(transport, (struct edge){a, b}) ||
-                     !add(transport, (struct edge){b, a}))) {
-                    return false;
+                if (nccl_meets(transport, a, b, PST_MEETS_TRANSFER)) {
+                    add(transport, (struct edge){a, b});
+                    add(transport, (struct edge){b, a});
                 }
             }
         }
     }
-    return true;
 }
 
-static bool count(struct pst_transport *transport, struct edge edge)
+static void count(struct pst_transport *transport, struct edge edge)
 {
     (void)edge;
-    return ++transport->n_edges < UINT32_MAX - LANE_TRANSFERS - 1;
+    transport->n_edges++;
 }
 
-static bool keep(struct pst_transport *transport, struct edge edge)
+static void keep(struct pst_transport *transport, struct edge edge)
 {
     transport->edges[transport->n_edges++] = edge;
-    return true;
 }
 
 static pst_status check_edges(struct pst_transport *transport, struct pst_error *err)
@@ -125,13 +124,8 @@ pst_status nccl_edges_find(struct pst_transport *transport, struct pst_error *er
     if (!transport->config.edges) {
         return PST_OK;
     }
-    if (!each_edge(transport, count)) {
-        return pst_fail_nomem(err);
-    }
-    transport->edges = calloc((size_t)transport->n_edges + 1, sizeof *transport->edges);
-    if (transport->edges == NULL) {
-        return pst_fail_nomem(err);
-    }
+    each_edge(transport, count);
+    transport->edges = pst_alloc((size_t)transport->n_edges + 1, sizeof *transport->edges);
     transport->n_edges = 0;
     each_edge(transport, keep);
     transport->n_ids = LANE_TRANSFERS + transport->n_edges;
@@ -146,14 +140,13 @@ static bool is_end(const struct edge *edge, uint32_t index)
     return edge->from == index || edge->to == index;
 }
 
-static bool init_lane(struct lane *lane, uint32_t n_tickets)
+static void init_lane(struct lane *lane, uint32_t n_tickets)
 {
     lane->n_tickets = n_tickets;
-    lane->tickets = calloc(n_tickets, sizeof *lane->tickets);
-    return lane->tickets != NULL;
+    lane->tickets = pst_alloc(n_tickets, sizeof *lane->tickets);
 }
 
-bool nccl_lanes_init(const struct pst_transport *transport, uint32_t index, struct rank *rank)
+void nccl_lanes_init(const struct pst_transport *transport, uint32_t index, struct rank *rank)
 {
     const struct pst_transport_config *config = &transport->config;
     uint32_t n = LANE_TRANSFERS + (transport->edges == NULL);
@@ -162,19 +155,14 @@ bool nccl_lanes_init(const struct pst_transport *transport, uint32_t index, stru
     for (uint32_t e = 0; e < transport->n_edges; e++) {
         n += is_end(&transport->edges[e], index);
     }
-    rank->lanes = calloc(n, sizeof *rank->lanes);
-    if (rank->lanes == NULL) {
-        return false;
-    }
+    rank->lanes = pst_alloc(n, sizeof *rank->lanes);
     rank->n_lanes = LANE_TRANSFERS;
     rank->lanes[LANE_SUMS] = whole;
-    if (!init_lane(&rank->lanes[LANE_SUMS], 2 * config->max_reductions + 8)) {
-        return false;
-    }
+    init_lane(&rank->lanes[LANE_SUMS], 2 * config->max_reductions + 8);
     if (transport->edges == NULL) {
         rank->lanes[rank->n_lanes] = whole;
         rank->lanes[rank->n_lanes].id = LANE_TRANSFERS;
-        return init_lane(&rank->lanes[rank->n_lanes++], 2 * config->max_requests + 8);
+        init_lane(&rank->lanes[rank->n_lanes++], 2 * config->max_requests + 8);
     }
     for (uint32_t e = 0; e < transport->n_edges; e++) {
         struct edge edge = transport->edges[e];
@@ -184,11 +172,8 @@ bool nccl_lanes_init(const struct pst_transport *transport, uint32_t index, stru
         }
         rank->lanes[rank->n_lanes] =
             (struct lane){.id = LANE_TRANSFERS + e, .n = 2, .me = edge.to == index, .edge = edge};
-        if (!init_lane(&rank->lanes[rank->n_lanes++], config->max_requests + 8)) {
-            return false;
-        }
+        init_lane(&rank->lanes[rank->n_lanes++], config->max_requests + 8);
     }
-    return true;
 }
 
 void nccl_lanes_finish(struct rank *rank)
@@ -251,19 +236,13 @@ static pst_status tell_processors(struct pst_transport *transport, uint32_t inde
 pst_status nccl_edges_room(struct pst_transport *transport, uint32_t index)
 {
     const uint32_t n = transport->config.n_ranks;
-    struct pst_error why = {0};
     double *all, least;
     pst_status status;
 
     if (transport->n_edges == 0) {
         return PST_OK;
     }
-    all = calloc(n, sizeof *all);
-    if (all == NULL) {
-        pst_fail_nomem(&why);
-        nccl_fail(transport, index, &why);
-        return PST_ERR_CANCELLED;
-    }
+    all = pst_alloc(n, sizeof *all);
     status = tell_processors(transport, index, all);
     least = all[0];
     for (uint32_t r = 1; r < n; r++) {

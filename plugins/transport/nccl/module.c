@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "exec/kernels_early.h"
+#include "base/memory.h"
 #include "base/launched.h"
 
 #ifndef NCCL_CONTROL_FOLDER
@@ -85,16 +86,14 @@ static pst_status nccl_probe(char *ret_why, size_t why_size)
 /* --- opening -----------------------------------------------------------------------------------
  */
 
-static bool init_rank(const struct pst_transport *transport, uint32_t index, struct rank *rank)
+static void init_rank(const struct pst_transport *transport, uint32_t index, struct rank *rank)
 {
     const struct pst_transport_config *config = &transport->config;
     uint32_t n = config->max_requests + config->max_reductions;
 
-    rank->requests = calloc(n, sizeof *rank->requests);
-    rank->group = calloc(config->max_requests, sizeof *rank->group);
-    if (rank->requests == NULL || rank->group == NULL || !nccl_lanes_init(transport, index, rank)) {
-        return false;
-    }
+    rank->requests = pst_alloc(n, sizeof *rank->requests);
+    rank->group = pst_alloc(config->max_requests, sizeof *rank->group);
+    nccl_lanes_init(transport, index, rank);
     rank->free_transfers = rank->free_sums = NCCL_NOBODY;
     for (uint32_t i = n; i-- > 0;) {
         uint32_t *list = i < config->max_requests ? &rank->free_transfers : &rank->free_sums;
@@ -103,20 +102,18 @@ static bool init_rank(const struct pst_transport *transport, uint32_t index, str
         *list = i;
     }
     rank->waits_for = NCCL_NOBODY;
-    return pthread_mutex_init(&rank->mutex, NULL) == 0;
+    pthread_mutex_init(&rank->mutex, NULL);
 }
 
 static void destroy(struct pst_transport *transport)
 {
-    for (uint32_t r = 0; transport->ranks != NULL && r < transport->n_local; r++) {
+    for (uint32_t r = 0; r < transport->n_ready; r++) {
         struct rank *rank = &transport->ranks[r];
 
         free(rank->requests);
         free(rank->group);
         nccl_lanes_finish(rank);
-        if (r < transport->n_ready) {
-            pthread_mutex_destroy(&rank->mutex);
-        }
+        pthread_mutex_destroy(&rank->mutex);
     }
     if (transport->control != NULL) {
         transport->control_ops->close(transport->control);
@@ -140,12 +137,9 @@ static void nccl_close(struct pst_transport *transport)
 
 static struct pst_transport *create(const struct pst_transport_config *config)
 {
-    struct pst_transport *transport = calloc(1, sizeof *transport);
+    struct pst_transport *transport = pst_alloc(1, sizeof *transport);
     pthread_condattr_t attr;
 
-    if (transport == NULL) {
-        return NULL;
-    }
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&transport->mutex, NULL);
@@ -186,8 +180,7 @@ static pst_status meet(struct pst_transport *transport, struct pst_error *err)
     transport->first = processes != NULL ? processes->rank() : 0;
     transport->n_local = processes != NULL ? 1 : transport->config.n_ranks;
     if (status == PST_OK) {
-        transport->ids = calloc(transport->n_ids, sizeof *transport->ids);
-        status = transport->ids == NULL ? pst_fail_nomem(err) : PST_OK;
+        transport->ids = pst_alloc(transport->n_ids, sizeof *transport->ids);
     }
     if (status == PST_OK && transport->first == 0) {
         status = make_ids(transport, err);
@@ -212,15 +205,10 @@ static pst_status open_parts(struct pst_transport *transport, struct pst_error *
     if (status != PST_OK) {
         return status;
     }
-    transport->ranks = calloc(transport->n_local, sizeof *transport->ranks);
-    for (uint32_t r = 0; transport->ranks != NULL && r < transport->n_local; r++) {
-        if (!init_rank(transport, transport->first + r, &transport->ranks[r])) {
-            break;
-        }
-        transport->n_ready++;
-    }
-    if (transport->n_ready < transport->n_local) {
-        return pst_fail_nomem(err);
+    transport->ranks = pst_alloc(transport->n_local, sizeof *transport->ranks);
+    for (; transport->n_ready < transport->n_local; transport->n_ready++) {
+        init_rank(transport, transport->first + transport->n_ready,
+                  &transport->ranks[transport->n_ready]);
     }
     return nccl_watch_start(transport)
                ? PST_OK
@@ -244,9 +232,6 @@ static pst_status nccl_open(const struct pst_transport_config *config,
                         (unsigned long long)config->stall_ns);
     }
     transport = create(config);
-    if (transport == NULL) {
-        return pst_fail_nomem(err);
-    }
     status = open_parts(transport, err);
     if (status != PST_OK) {
         nccl_close(transport);

@@ -164,8 +164,8 @@ static inline bool nccl_knows(const struct lane *lane)
 /* edges.c. Before there are ranks: which edges there are, and how many ids are wanted.
    PST_ERR_CONFIG: a rank has too many, or NCCL is told to put them in one order again. */
 pst_status nccl_edges_find(struct pst_transport *transport, struct pst_error *err);
-/* The lanes of a rank, without communicators. False: no memory. */
-bool nccl_lanes_init(const struct pst_transport *transport, uint32_t index, struct rank *rank);
+/* The lanes of a rank, without communicators. */
+void nccl_lanes_init(const struct pst_transport *transport, uint32_t index, struct rank *rank);
 void nccl_lanes_finish(struct rank *rank);
 /* Where its transfers with a peer go; NCCL_NOBODY: nowhere. */
 uint32_t nccl_lane_of(const struct rank *rank, uint32_t peer, bool is_send);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "transport/threads/threads.h"
 
 enum { RECV = 0, SEND = 1 };
@@ -21,30 +22,27 @@ static uint64_t max_ns(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-bool threads_wire_init(struct pst_transport *transport)
+void threads_wire_init(struct pst_transport *transport)
 {
     struct wire *wire = &transport->wire;
     size_t n = transport->n_ranks;
 
     if (pthread_mutex_init(&wire->mutex, NULL) != 0) {
-        return false;
+        pst_out_of_memory();
     }
-    wire->ready = true;
-    wire->ranks = calloc(n, sizeof *wire->ranks);
-    wire->link_free = calloc(n * n, sizeof *wire->link_free);
-    wire->node_out = calloc(n, sizeof *wire->node_out);
-    wire->node_in = calloc(n, sizeof *wire->node_in);
-    wire->worklist = calloc(n, sizeof *wire->worklist);
-    wire->asking = calloc(n, sizeof *wire->asking);
-    return wire->asking != NULL && wire->ranks != NULL && wire->link_free != NULL &&
-           wire->node_out != NULL && wire->node_in != NULL && wire->worklist != NULL;
+    wire->ranks = pst_alloc(n, sizeof *wire->ranks);
+    wire->link_free = pst_alloc(n * n, sizeof *wire->link_free);
+    wire->node_out = pst_alloc(n, sizeof *wire->node_out);
+    wire->node_in = pst_alloc(n, sizeof *wire->node_in);
+    wire->worklist = pst_alloc(n, sizeof *wire->worklist);
+    wire->asking = pst_alloc(n, sizeof *wire->asking);
 }
 
 void threads_wire_finish(struct pst_transport *transport)
 {
     struct wire *wire = &transport->wire;
 
-    if (wire->ready) {
+    if (transport->timed) {
         pthread_mutex_destroy(&wire->mutex);
     }
     free(wire->ranks);

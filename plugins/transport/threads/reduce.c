@@ -10,23 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "transport/threads/reduce.h"
 
-bool threads_reduce_init(struct pst_transport *transport)
+void threads_reduce_init(struct pst_transport *transport)
 {
     size_t n_ranks = transport->n_ranks, each = transport->max_reductions;
-    struct reduce *reduce = calloc(1, sizeof *reduce);
+    struct reduce *reduce = pst_alloc(1, sizeof *reduce);
 
     transport->reduce = reduce;
-    if (reduce == NULL || pthread_mutex_init(&reduce->mutex, NULL) != 0) {
-        return false;
+    if (pthread_mutex_init(&reduce->mutex, NULL) != 0) {
+        pst_out_of_memory();
     }
-    reduce->ready = true;
-    reduce->ranks = calloc(n_ranks, sizeof *reduce->ranks);
-    reduce->meetings = calloc(n_ranks * each + 1, sizeof *reduce->meetings);
-    if (reduce->ranks == NULL || reduce->meetings == NULL) {
-        return false;
-    }
+    reduce->ranks = pst_alloc(n_ranks, sizeof *reduce->ranks);
+    reduce->meetings = pst_alloc(n_ranks * each + 1, sizeof *reduce->meetings);
     for (size_t i = n_ranks * each; i-- > 0;) {
         reduce->meetings[i].next = reduce->free;
         reduce->free = &reduce->meetings[i];
@@ -34,32 +31,23 @@ bool threads_reduce_init(struct pst_transport *transport)
     for (size_t r = 0; r < n_ranks; r++) {
         struct reduce_rank *rank = &reduce->ranks[r];
 
-        rank->posts = calloc(each + 1, sizeof *rank->posts);
-        if (rank->posts == NULL) {
-            return false;
-        }
+        rank->posts = pst_alloc(each + 1, sizeof *rank->posts);
         for (size_t i = each; i-- > 0;) {
             rank->posts[i].rank = (uint32_t)r;
             rank->posts[i].next = rank->free;
             rank->free = &rank->posts[i];
         }
     }
-    return true;
 }
 
 void threads_reduce_finish(struct pst_transport *transport)
 {
     struct reduce *reduce = transport->reduce;
 
-    if (reduce == NULL) {
-        return;
-    }
-    for (uint32_t r = 0; reduce->ranks != NULL && r < transport->n_ranks; r++) {
+    for (uint32_t r = 0; r < transport->n_ranks; r++) {
         free(reduce->ranks[r].posts);
     }
-    if (reduce->ready) {
-        pthread_mutex_destroy(&reduce->mutex);
-    }
+    pthread_mutex_destroy(&reduce->mutex);
     free(reduce->ranks);
     free(reduce->meetings);
     free(reduce);
@@ -165,8 +153,7 @@ static bool begin(struct pst_transport *transport, uint32_t rank)
         state = BAD;
     } else {
         time_sum(transport, meeting);
-        for (uint32_t i = 0; i < first->n_parts && !transport->hollow && !transport->apart;
-             i++) {
+        for (uint32_t i = 0; i < first->n_parts && !transport->hollow && !transport->apart; i++) {
             meeting->n_pieces += pieces_of(&first->parts[i]);
         }
         if (transport->apart) {

@@ -42,7 +42,6 @@ struct reduce_rank {
 
 struct reduce {
     pthread_mutex_t mutex;
-    bool ready;
     struct reduce_rank *ranks;
     struct meeting *meetings, *free;
 };

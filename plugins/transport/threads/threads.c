@@ -7,6 +7,9 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
 
 #define SPIN_NS 500000u /* well beyond what it takes to fall asleep and be woken */
 
@@ -25,54 +28,42 @@ static uint32_t count_cores(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
-/* aligned_alloc of zeroed elements; sizes of padded structs are multiples of 64. */
+/* Zeroed, on lines of cache of its own; sizes of padded structs are multiples of 64. */
 static void *zeroed(size_t count, size_t size)
 {
-    size_t bytes;
-    void *memory;
+    const size_t bytes = (count * size + 63) & ~(size_t)63;
+    void *memory = aligned_alloc(64, bytes);
 
-    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 64) {
-        return NULL;
+    if (memory == NULL) {
+        pst_out_of_memory();
     }
-    bytes = (bytes + 63) & ~(size_t)63;
-    memory = aligned_alloc(64, bytes);
-    if (memory != NULL) {
-        __builtin_memset(memory, 0, bytes);
-    }
-    return memory;
+    return memset(memory, 0, bytes);
 }
 
-static bool init_rank(struct pst_transport *transport, uint32_t index)
+static void init_mutex(pthread_mutex_t *mutex)
+{
+    if (pthread_mutex_init(mutex, NULL) != 0) {
+        pst_out_of_memory();
+    }
+}
+
+static void init_rank(struct pst_transport *transport, uint32_t index)
 {
     struct rank *rank = &transport->ranks[index];
     pthread_condattr_t attr;
-    bool ok;
 
-    rank->requests = calloc(transport->max_requests, sizeof *rank->requests);
-    if (rank->requests == NULL) {
-        return false;
-    }
+    rank->requests = pst_alloc(transport->max_requests, sizeof *rank->requests);
     for (uint32_t i = transport->max_requests; i > 0; i--) {
         rank->requests[i - 1].next = rank->free;
         rank->free = &rank->requests[i - 1];
     }
-    if (pthread_condattr_init(&attr) != 0) {
-        goto fail;
+    init_mutex(&rank->mutex);
+    if (pthread_condattr_init(&attr) != 0 ||
+        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) != 0 ||
+        pthread_cond_init(&rank->wake, &attr) != 0) {
+        pst_out_of_memory();
     }
-    ok = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
-         pthread_cond_init(&rank->wake, &attr) == 0;
     pthread_condattr_destroy(&attr);
-    if (!ok) {
-        goto fail;
-    }
-    if (pthread_mutex_init(&rank->mutex, NULL) != 0) {
-        pthread_cond_destroy(&rank->wake);
-        goto fail;
-    }
-    return true;
-fail:
-    free(rank->requests);
-    return false;
 }
 
 static void threads_close(struct pst_transport *transport)
@@ -80,10 +71,10 @@ static void threads_close(struct pst_transport *transport)
     if (transport == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < transport->n_pairs_ready; i++) {
+    for (uint32_t i = 0; i < transport->n_ranks * transport->n_ranks; i++) {
         pthread_mutex_destroy(&transport->pairs[i].mutex);
     }
-    for (uint32_t i = 0; i < transport->n_ready; i++) {
+    for (uint32_t i = 0; i < transport->n_ranks; i++) {
         pthread_mutex_destroy(&transport->ranks[i].mutex);
         pthread_cond_destroy(&transport->ranks[i].wake);
         free(transport->ranks[i].requests);
@@ -98,7 +89,7 @@ static void threads_close(struct pst_transport *transport)
     free(transport);
 }
 
-static bool init_members(struct pst_transport *transport)
+static void init_members(struct pst_transport *transport)
 {
     uint32_t n = transport->n_ranks;
     size_t n_pairs = (size_t)n * n;
@@ -106,25 +97,14 @@ static bool init_members(struct pst_transport *transport)
     transport->ranks = zeroed(n, sizeof *transport->ranks);
     transport->pairs = zeroed(n_pairs, sizeof *transport->pairs);
     transport->counts = zeroed(n_pairs, sizeof *transport->counts);
-    transport->all = calloc(n, sizeof *transport->all);
-    if (transport->ranks == NULL || transport->pairs == NULL || transport->counts == NULL ||
-        transport->all == NULL) {
-        return false;
-    }
+    transport->all = pst_alloc(n, sizeof *transport->all);
     for (uint32_t i = 0; i < n; i++) {
         transport->all[i] = i;
-        if (!init_rank(transport, i)) {
-            return false;
-        }
-        transport->n_ready++;
+        init_rank(transport, i);
     }
     for (size_t i = 0; i < n_pairs; i++) {
-        if (pthread_mutex_init(&transport->pairs[i].mutex, NULL) != 0) {
-            return false;
-        }
-        transport->n_pairs_ready++;
+        init_mutex(&transport->pairs[i].mutex);
     }
-    return true;
 }
 
 static pst_status threads_open(const struct pst_transport_config *config,
@@ -141,14 +121,8 @@ static pst_status threads_open(const struct pst_transport_config *config,
                         "transport threads: %u ranks with a stall limit of %llu ns",
                         config->n_ranks, (unsigned long long)config->stall_ns);
     }
-    transport = calloc(1, sizeof *transport);
-    if (transport == NULL) {
-        return pst_fail_nomem(err);
-    }
-    if (pthread_mutex_init(&transport->abort_mutex, NULL) != 0) {
-        free(transport);
-        return pst_fail_nomem(err);
-    }
+    transport = pst_alloc(1, sizeof *transport);
+    init_mutex(&transport->abort_mutex);
     transport->n_ranks = config->n_ranks;
     transport->max_requests = config->max_requests > 0 ? config->max_requests : 1;
     transport->max_reductions = config->max_reductions;
@@ -165,10 +139,10 @@ static pst_status threads_open(const struct pst_transport_config *config,
     if (transport->apart) {
         transport->memory = *config->memory;
     }
-    if (!init_members(transport) || !threads_reduce_init(transport) ||
-        (transport->timed && !threads_wire_init(transport))) {
-        threads_close(transport);
-        return pst_fail_nomem(err);
+    init_members(transport);
+    threads_reduce_init(transport);
+    if (transport->timed) {
+        threads_wire_init(transport);
     }
     *ret_transport = transport;
     return PST_OK;

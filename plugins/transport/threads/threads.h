@@ -84,7 +84,6 @@ struct wire_rank {
 
 struct wire {
     pthread_mutex_t mutex; /* of all below */
-    bool ready;
     struct wire_rank *ranks;
     uint64_t *link_free;          /* [from * n_ranks + to] */
     uint64_t *node_out, *node_in; /* [node] */
@@ -111,8 +110,6 @@ struct pst_transport {
     struct pst_device *const *devices;
     struct wire wire;
     struct reduce *reduce;
-    uint32_t n_ready; /* ranks and pairs whose locks exist, for close */
-    uint32_t n_pairs_ready;
     pthread_mutex_t abort_mutex;
     atomic_bool aborted;
     uint32_t abort_rank; /* these two are written once, before `aborted` */
@@ -180,7 +177,7 @@ void threads_order_transfer(const struct pst_transport *transport, struct reques
                             struct request *recv, uint32_t from, uint32_t to);
 
 /* links.c: takes the place of matching by tag where links have times. */
-bool threads_wire_init(struct pst_transport *transport);
+void threads_wire_init(struct pst_transport *transport);
 void threads_wire_finish(struct pst_transport *transport);
 void threads_wire_post(struct pst_transport *transport, uint32_t rank, struct request *request);
 /* Serves what is due on shared links; when the next is, UINT64_MAX: nothing asks. */
@@ -204,7 +201,7 @@ pst_status threads_reduce_attach(struct pst_transport *transport, uint32_t rank,
                                  struct pst_error *err);
 
 /* reduce.c; request ids of sums count from 0 here */
-bool threads_reduce_init(struct pst_transport *transport);
+void threads_reduce_init(struct pst_transport *transport);
 void threads_reduce_finish(struct pst_transport *transport);
 pst_status threads_all_reduce(struct pst_transport *transport, uint32_t rank,
                               const uint32_t *members, uint32_t n_members,

@@ -13,7 +13,7 @@ static const struct pst_transport_ops *keeping(void);
 #include "unit/exec/real.h"
 #undef load_threads
 
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #define MODULE PENSTOCK_PLUGIN_DIR "/tests/device-apart.so"
 

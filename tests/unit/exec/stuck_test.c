@@ -5,7 +5,7 @@
  */
 #include "unit/exec/real.h"
 
-#include "exec/internal.h"
+#include "exec/state.h"
 
 #define MODULE PENSTOCK_PLUGIN_DIR "/tests/device-apart.so"
 

@@ -10,6 +10,7 @@
 
 #include "base/util.h"
 #include "commands/commands.h"
+#include "commands/modules.h"
 #include "commands/print_error.h"
 #include "plan/plan.h"
 #include "host/child.h"
@@ -161,6 +162,7 @@ int pst_cli_run(int argc, char **argv)
 
     wants_json = json;
     pst_on_out_of_memory(end_without_memory);
+    pst_tell_modules();
     if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 && !pst_isolate_child(argc, argv)) {
         return fail_command(argv[1], false); /* nobody's business but the planner's */
     }

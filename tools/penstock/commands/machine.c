@@ -266,8 +266,8 @@ static void examine_environment(struct pst_machine *machine)
 /* Modules that one may have heard of and that are not here, or cannot be used. */
 static void examine_missing(struct pst_machine *machine)
 {
-    for (const struct pst_module_known *known = pst_modules_known; known->kind != NULL; known++) {
-        bool found = false;
+    for (const struct pst_module_known *known = pst_modules_told(); known->kind != NULL; known++) {
+        bool found = known->serves == NULL;
 
         for (uint32_t i = 0; i < machine->n_modules; i++) {
             found = found || (strcmp(machine->modules[i].kind, known->kind) == 0 &&

@@ -44,7 +44,7 @@ pst_status pst_session_check_host(const struct pst_session *session, struct pst_
                         pst_format_bytes(need, offloaded), pst_format_bytes(have, limit));
     }
     needed = offloaded;
-    if (strcmp(session->device_ops->id, "cpu") != 0) {
+    if (!pst_device_is_host(session->device_ops)) {
         return PST_OK;
     }
     for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {

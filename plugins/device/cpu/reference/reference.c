@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "kernel.h"
 
 static const struct pst_reference_family *const families[PST_OP_KINDS] = {
@@ -84,11 +85,8 @@ pst_status pst_reference_kernel(const struct pst_graph *graph, uint32_t op, uint
                                 uint32_t samples, struct pst_kernel **ret_kernel,
                                 struct pst_error *err)
 {
-    struct pst_reference *reference = calloc(1, sizeof *reference);
+    struct pst_reference *reference = pst_alloc(1, sizeof *reference);
 
-    if (reference == NULL) {
-        return pst_fail_nomem(err);
-    }
     reference->graph = graph;
     reference->op = &graph->ops[op];
     reference->pass = pass;

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A rank: it owns its device, its arena and everything in struct exec_rank. On its thread, but
+ * where another one is named.
+ */
+#ifndef PST_EXEC_RANK_H
+#define PST_EXEC_RANK_H
+
+#include <pthread.h>
+
+#include "exec/apart.h"
+#include "exec/copies.h"
+#include "exec/graphs.h"
+#include "exec/list.h"
+#include "exec/marks.h"
+
+struct exec_task;
+struct exec_update;
+
+struct exec_param {
+    uint32_t parameter, stage, dtype;
+    bool owner, decay;
+    uint64_t elems;
+    float *weights; /* master; f32 and several versions: that of versions[0] */
+    uint32_t n_versions;
+    void **versions; /* that passes read, in turn (plan/program.h); f32: masters */
+    float *grads[2]; /* summed over all users, of even and odd batches */
+    float *slots[2];
+};
+
+/* What a rank knows of a step. */
+struct exec_result {
+    double *table; /* per parameter: square sum of the gradient; then the sum of the losses or,
+                      where replicas have them, the loss of each sample. Sums over all ranks where
+                      the lists hold NORM, else this rank's share */
+    double norm;
+    bool finite; /* as NORM says; without it: true, the shares tell */
+    bool done;   /* the rank ran the list to its end */
+};
+
+struct exec_rank {
+    struct pst_exec *exec;
+    uint32_t index;
+    pthread_t thread;
+    bool started;
+    atomic_uint at;          /* instruction in work, counted from 1; 0: none */
+    atomic_bool evaluates;   /* it is one of the evaluation's list */
+    struct pst_arena memory; /* of everything below */
+    struct pst_device *device;
+    char *base; /* the device arena */
+    uint64_t arena_bytes;
+    uint64_t handed_bytes;        /* end of the highest workspace that a kernel got so far */
+    struct exec_kernel **kernels; /* per operator */
+    struct exec_list train, eval;
+    struct exec_copies copies;
+    struct exec_apart apart;
+    struct exec_times times;
+    struct pst_mark *last; /* for exec_settle(); NULL: nothing is in queues then */
+    struct exec_graphs graphs;
+    uint32_t n_params;
+    struct exec_param *params;
+    double *squares;   /* per parameter of the rank; pinned on a device that stands apart, */
+    float *losses;     /* and this, too: per sample of two batches, even and odd */
+    uint32_t n_losses; /* of one of them */
+    struct exec_result results[PST_EXEC_IN_FLIGHT];
+    struct exec_result *result; /* of the step in work */
+    float grad_scale;
+    uint64_t n_skipped; /* steps whose NORM was not finite: all ranks count alike */
+    uint64_t halted;    /* steps of this epoch are passed over; 0: none */
+    /* results of the last task */
+    uint64_t peak;
+    pst_status status;
+    struct pst_error error;
+};
+
+/* rank.c: body of a rank thread; argument is its struct exec_rank. */
+void *exec_rank_main(void *argument);
+
+/* setup.c: device, arena, lists, first values. On the rank's thread. */
+pst_status exec_setup(struct exec_rank *rank, struct pst_error *err);
+void exec_teardown(struct exec_rank *rank);
+
+/* The buffer of a value, NULL for PST_NONE. */
+static inline void *exec_value(const struct exec_rank *rank, const struct pst_program *program,
+                               uint32_t value)
+{
+    return value == PST_NONE ? NULL : rank->base + program->values[value].offset;
+}
+
+/* run.c: walks a section once; flags go to every kernel. */
+pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t section,
+                    const struct exec_task *task, uint32_t flags, struct pst_error *err);
+
+pst_status exec_run_call(struct exec_rank *rank, struct exec_call *call,
+                         const struct exec_task *task, uint32_t flags, struct pst_error *err);
+
+/* sums.c: posts the sum behind REDUCE. */
+pst_status exec_post_reduce(struct exec_rank *rank, struct exec_instr *instr,
+                            struct pst_error *err);
+/* Gives all replicas the running statistics of the first; all ranks call it, with nothing under
+   way. */
+pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err);
+
+/* transports.c: the rank has nothing to do before this task. */
+void exec_clock_begin(struct exec_rank *rank, const struct exec_task *task);
+/* Behind a pass or update. */
+void exec_clock_finish(struct exec_rank *rank);
+void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes);
+/* The transfers that were posted last are a group, and complete. */
+pst_status exec_flush(struct exec_rank *rank, struct pst_error *err);
+/* Of an ordered transport, behind a join: whether what it moved is what came. */
+pst_status exec_check(struct exec_rank *rank, struct pst_error *err);
+/* The transport lets go of what is the rank's device's. False: the device cannot be closed. */
+bool exec_detach(struct exec_rank *rank);
+/* What a post that failed is told as: "cannot post `what` `whose`". */
+pst_status exec_fail_post(const struct exec_rank *rank, pst_status status, const char *what,
+                          uint32_t whose, struct pst_error *err);
+
+/* update.c: begin and end of a step; NORM; STEP of a stage. */
+void exec_begin_step(struct exec_rank *rank, const struct exec_task *task);
+void exec_end_step(struct exec_rank *rank, const struct exec_task *task);
+pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struct pst_error *err);
+pst_status exec_step_stage(struct exec_rank *rank, const struct exec_instr *instr,
+                           const struct exec_task *task, struct pst_error *err);
+/* Asks the device for it, parameter by parameter. */
+void exec_update_params(const struct exec_update *update);
+/* What a parameter's update is made with, with weight decay where that applies. */
+struct pst_update exec_own_update(const struct exec_update *update, bool decay);
+
+/* inspect.c: finds the kept tensor of an evaluation; copies it out as f32. */
+pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, struct pst_error *err);
+void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint32_t section,
+                      float *values, uint64_t n_values);
+uint64_t exec_scan_peak(struct exec_rank *rank);
+void exec_copy_parameter(struct exec_rank *rank, const struct exec_task *task);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An executor. The creating thread reads the result of a step once all ranks are through with it,
+ * and everything else only when no task is under way.
+ */
+#ifndef PST_EXEC_STATE_H
+#define PST_EXEC_STATE_H
+
+#include "exec/handoff.h"
+#include "exec/rank.h"
+
+/* A step that was submitted and not yet collected. */
+struct exec_flight {
+    uint32_t generation; /* of the task that ends it, or so far of the last that belongs to it */
+    bool closed;         /* the former */
+    uint64_t submitted_ns;
+    struct pst_batch batch;
+    struct pst_update update;
+};
+
+struct pst_exec {
+    struct pst_exec_config config;
+    uint32_t n_ranks, first_local, n_local;
+    struct exec_rank *ranks;     /* of others than the local ones only the index is known */
+    struct pst_device **devices; /* of the ranks of this process, by rank */
+    struct pst_transport *transport;
+    double *shared; /* of a step: tables of all processes (processes.c); NULL: one has all ranks */
+    int signal;     /* that told any of them to stop */
+    uint64_t stall_ns;
+    struct exec_handoff handoff;
+    atomic_uint failed;              /* 1 + the rank that failed first, 0: none */
+    bool has_norm;                   /* the training lists do */
+    uint32_t n_sums;                 /* in a table: parameters, losses */
+    uint32_t n_updates, n_in_update; /* of a stage in a step; samples of one */
+    double *table;                   /* n_sums: sums over all ranks */
+    struct exec_flight flights[PST_EXEC_IN_FLIGHT];
+    uint64_t n_submitted, n_collected; /* steps */
+    bool open;          /* asynchronous: the part that closes the last one is not handed out yet */
+    uint64_t epoch;     /* from 1 */
+    uint64_t n_steps;   /* that ended */
+    uint64_t ended_ns;  /* when the last collected step did */
+    pst_status stopped; /* PST_OK, or why the creating thread ended the run */
+    struct pst_error why;
+    bool told;                  /* the caller knows that the run has ended */
+    atomic_bool stuck;          /* a device of this process stands still: nothing is freed */
+    struct pst_exec *next_left; /* of those that were left so */
+};
+
+/* exec.c: what ended the run, of ranks the one that failed first; PST_OK: nothing has. */
+pst_status exec_failure(struct pst_exec *exec, struct pst_error *err);
+/* Runs a task on all ranks while nothing else is under way. */
+pst_status exec_run_all(struct pst_exec *exec, const struct exec_task *task, struct pst_error *err);
+
+/* processes.c: are there ranks in other processes? */
+static inline bool exec_is_shared(const struct pst_exec *exec)
+{
+    return exec->n_local < exec->n_ranks;
+}
+/* all[r * bytes] := what rank r brings; collective. One process is one rank. */
+pst_status exec_exchange(const struct pst_exec *exec, const void *mine, void *all, uint64_t bytes,
+                         struct pst_error *err);
+/* Tables of a step, and whether to stop. On failure the run has ended. */
+pst_status exec_share_step(struct pst_exec *exec, uint32_t slot, uint64_t *ret_ended_ns,
+                           struct pst_error *err);
+/* The table of a step of any rank. */
+const double *exec_table_of(const struct pst_exec *exec, uint32_t rank, uint32_t slot);
+/* Of an evaluation that has ended: the loss over all processes and, unless NULL, the output. */
+pst_status exec_share_eval(struct pst_exec *exec, uint64_t t, double *ret_loss, float *output,
+                           uint64_t n_values, struct pst_error *err);
+/* What a rank is at, for a message (transport/transport.h). */
+void exec_doing(void *context, uint32_t rank, char *ret_text, size_t size);
+
+/* setup.c: what the arena of a rank takes. */
+uint64_t exec_arena_bytes(const struct pst_exec *exec, uint32_t rank);
+
+/* sums.c: the stage that makes the losses; NULL: none does. */
+const struct pst_plan_stage *exec_loss_stage(const struct pst_plan *plan,
+                                             const struct pst_graph *graph);
+/* Of an evaluation that has ended, in sample order. */
+double exec_eval_loss(const struct pst_exec *exec, uint64_t t);
+
+/* transports.c: what a transport asks of devices with a clock, and of those that stand apart. */
+struct pst_transport_times exec_clock_times(struct pst_exec *exec);
+struct pst_transport_memory exec_apart_memory(struct pst_exec *exec);
+/* What two ranks have to do with each other (exec/transport.h). */
+uint32_t exec_meets(void *context, uint32_t rank, uint32_t other);
+
+/* update.c: what a table of a step says: the sum of the losses, in sample order. */
+double exec_loss_of(const struct pst_exec *exec, const double *table);
+/* The norm of a table of square sums. */
+double exec_norm_of(const double *table, uint32_t n_params);
+
+/* rank.c: of a list without parts, the section that reads the weights after t steps. */
+uint32_t exec_newest_section(const struct pst_exec *exec, const struct pst_program *program,
+                             uint64_t t);
+
+/* inspect.c: which elements of the kept tensor a rank has; none: where it is elsewhere. */
+void exec_output_range(const struct pst_exec *exec, uint32_t rank, uint32_t section,
+                       uint64_t *ret_first, uint64_t *ret_elems);
+
+#endif

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the executor tells and asks a transport beside transfers and sums: which ranks have to do
+ * with each other, the links of devices with a clock, where buffers of devices are and how many are
+ * open at once; that a group of transfers is complete, and whether all went well.
+ */
+#include "exec/state.h"
+
+/* --- devices with a clock --------------------------------------------------------------------- */
+
+/* A message is all the tensors of an edge: one latency, however many pieces. */
+static struct pst_transfer_time transfer(void *context, uint32_t from, uint32_t to, uint64_t tag,
+                                         uint64_t bytes)
+{
+    const struct pst_exec *exec = context;
+    const struct pst_exec_links *links = exec->config.links;
+    struct pst_transfer_time time = {.ns = links->transfer_ns(links->context, bytes, from, to),
+                                     .follows = exec_tag_part(tag) > 0};
+
+    if (time.follows) {
+        time.ns -= links->transfer_ns(links->context, 0, from, to);
+    }
+    return time;
+}
+
+static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks,
+                              uint32_t n_ranks)
+{
+    const struct pst_exec *exec = context;
+    const struct pst_exec_links *links = exec->config.links;
+
+    return links->collective_ns(links->context, bytes, ranks, n_ranks);
+}
+
+static uint32_t node(void *context, uint32_t rank)
+{
+    const struct pst_exec *exec = context;
+    const struct pst_exec_links *links = exec->config.links;
+
+    return links->node(links->context, rank);
+}
+
+struct pst_transport_times exec_clock_times(struct pst_exec *exec)
+{
+    return (struct pst_transport_times){
+        .context = exec,
+        .transfer = transfer,
+        .collective_ns = collective_ns,
+        .node = node,
+    };
+}
+
+void exec_clock_begin(struct exec_rank *rank, const struct exec_task *task)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+
+    if (device->advance != NULL && (task->command == EXEC_STEP || task->command == EXEC_EVAL)) {
+        device->advance(rank->device, task->posted_ns);
+    }
+}
+
+void exec_clock_finish(struct exec_rank *rank)
+{
+    if (rank->exec->config.device->finish != NULL) {
+        rank->exec->config.device->finish(rank->device);
+    }
+}
+
+void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes)
+{
+    if (rank->exec->config.device->touch != NULL) {
+        rank->exec->config.device->touch(rank->device, data, bytes);
+    }
+}
+
+/* --- what is open at once --------------------------------------------------------------------- */
+
+/* So that a transport which copies through the host has room for it before the first step. Of an
+   asynchronous plan what one part leaves open is added to what any other has open itself. */
+struct open {
+    uint32_t transfers, sums;
+};
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static void widen(uint64_t *most, uint64_t bytes)
+{
+    *most = bytes > *most ? bytes : *most;
+}
+
+/* Sizes, of all instructions. */
+static void measure(const struct exec_list *list, struct pst_transport_needs *needs)
+{
+    for (uint32_t i = 0; i < list->program->n_parts; i++) {
+        widen(&needs->transfer_bytes, list->parts[i].bytes);
+    }
+    for (uint32_t i = 0; i < list->program->n_instrs; i++) {
+        const struct exec_reduce *reduce = list->instrs[i].reduce;
+        const struct exec_tie *tie = list->instrs[i].tie;
+        uint64_t elems = 0;
+
+        for (uint32_t p = 0; reduce != NULL && p < reduce->n_parts; p++) {
+            elems += reduce->parts[p].elems;
+        }
+        widen(&needs->sum_bytes, elems * sizeof(float));
+        needs->sum_buffers = larger(needs->sum_buffers, reduce != NULL ? reduce->n_parts : 0);
+        if (tie != NULL) {
+            widen(&needs->sum_bytes, (tie->n_src + UINT64_C(1)) * tie->elems * sizeof(float));
+            needs->sum_buffers = larger(needs->sum_buffers, tie->n_src);
+        }
+    }
+}
+
+static void end(struct exec_instr *instr, struct open *open)
+{
+    if (instr->pending) {
+        instr->pending = false;
+        *(instr->reduce != NULL ? &open->sums : &open->transfers) -=
+            instr->reduce != NULL ? 1 : instr->n_parts;
+    }
+}
+
+static void begin(struct exec_instr *instr, struct open *open)
+{
+    if (instr->op == PST_I_SEND || instr->op == PST_I_RECV) {
+        open->transfers += instr->n_parts;
+        instr->pending = true;
+    } else if (instr->reduce != NULL) {
+        open->sums++;
+        instr->pending = true;
+    }
+}
+
+/* As the step loop posts and waits; what is pending is as it was when this returns. */
+static void walk(struct exec_list *list, const struct pst_program_section *section,
+                 struct open *most, struct open *left)
+{
+    const uint32_t first = section->first_instr, n = section->n_instrs;
+    struct open open = {0, 0};
+
+    for (uint32_t i = first; i < first + n; i++) {
+        struct exec_instr *instr = &list->instrs[i];
+        const bool sums = instr->op == PST_I_TIE || instr->op == PST_I_NORM;
+
+        for (uint32_t w = 0; w < instr->n_waits; w++) {
+            end(&list->instrs[instr->waits[w]], &open);
+        }
+        for (uint32_t s = first; sums && s < i; s++) {
+            if (list->instrs[s].reduce != NULL) {
+                end(&list->instrs[s], &open);
+            }
+        }
+        begin(instr, &open);
+        most->transfers = larger(most->transfers, open.transfers);
+        most->sums = larger(most->sums, open.sums + (instr->tie != NULL));
+    }
+    left->transfers = larger(left->transfers, open.transfers);
+    left->sums = larger(left->sums, open.sums);
+    for (uint32_t i = first; i < first + n; i++) {
+        end(&list->instrs[i], &open);
+    }
+}
+
+static void count(struct exec_list *list, struct pst_transport_needs *needs)
+{
+    struct open most = {0, 0}, left = {0, 0};
+
+    if (list->program == NULL) {
+        return;
+    }
+    measure(list, needs);
+    for (uint32_t s = 0; s < list->program->n_sections; s++) {
+        walk(list, &list->program->sections[s], &most, &left);
+    }
+    if (!list->plan->asynchronous) {
+        left = (struct open){0, 0};
+    }
+    needs->transfers = larger(needs->transfers, most.transfers + left.transfers);
+    needs->sums = larger(needs->sums, most.sums + left.sums);
+}
+
+/* Running statistics go to other replicas one after the other. */
+static void count_state(const struct exec_rank *rank, struct pst_transport_needs *needs)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    const struct pst_program *program = config->programs[rank->index];
+
+    for (uint32_t s = 0; s < config->plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &config->plan->stages[s];
+        const bool here = stage->n_ranks > 1 && pst_plan_replica(stage, rank->index) != PST_NONE;
+
+        for (uint32_t n = 0; here && n < stage->n_nodes; n++) {
+            for (uint32_t i = 0; i < config->graph->ops[stage->nodes[n]].n_state; i++) {
+                const uint32_t value = program->state_values[2 * (size_t)stage->nodes[n] + i];
+
+                widen(&needs->transfer_bytes, program->values[value].bytes);
+                needs->transfers = larger(needs->transfers, 1);
+            }
+        }
+    }
+}
+
+static struct pst_transport_needs needs_of(void *context, uint32_t index)
+{
+    struct pst_exec *exec = context;
+    struct exec_rank *rank = &exec->ranks[index];
+    struct pst_transport_needs needs = {0};
+
+    count(&rank->train, &needs);
+    count(&rank->eval, &needs);
+    count_state(rank, &needs);
+    return needs;
+}
+
+/* --- devices that stand apart ----------------------------------------------------------------- */
+
+static void *region(void *context, uint32_t rank, uint64_t *ret_bytes)
+{
+    const struct pst_exec *exec = context;
+
+    *ret_bytes = exec->ranks[rank].arena_bytes;
+    return exec->ranks[rank].base;
+}
+
+struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
+{
+    return (struct pst_transport_memory){
+        .context = exec,
+        .region = region,
+        .timed = exec->config.recorder != NULL,
+        .needs = needs_of,
+    };
+}
+
+/* --- ranks and what they have posted ---------------------------------------------------------- */
+
+static bool shares_stage(const struct pst_plan *plan, uint32_t rank, uint32_t other)
+{
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        if (pst_plan_replica(&plan->stages[s], rank) != PST_NONE &&
+            pst_plan_replica(&plan->stages[s], other) != PST_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_member(const struct pst_plan *plan, const struct pst_plan_tie *tie, uint32_t rank)
+{
+    for (uint32_t s = 0; s < tie->n_stages; s++) {
+        if (pst_plan_replica(&plan->stages[tie->stages[s]], rank) != PST_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool moves(const struct pst_program *program, uint32_t other)
+{
+    for (uint32_t i = 0; i < program->n_instrs; i++) {
+        const struct pst_instr *instr = &program->instrs[i];
+
+        if ((instr->op == PST_I_SEND || instr->op == PST_I_RECV) && instr->peer == other) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Replicas share running statistics by transfers, and gradients by sums. */
+uint32_t exec_meets(void *context, uint32_t rank, uint32_t other)
+{
+    const struct pst_exec *exec = context;
+    const struct pst_exec_config *config = &exec->config;
+    const struct pst_plan *plan = config->plan;
+    bool replicas = rank != other && shares_stage(plan, rank, other), tied = false;
+    bool transfers = moves(config->programs[rank], other) ||
+                     (config->eval_plan != NULL && (moves(config->eval_programs[rank], other) ||
+                                                    shares_stage(config->eval_plan, rank, other)));
+
+    for (uint32_t t = 0; t < plan->n_ties && !tied; t++) {
+        tied = is_member(plan, &plan->ties[t], rank) && is_member(plan, &plan->ties[t], other);
+    }
+    return (transfers || replicas ? PST_MEETS_TRANSFER : 0u) |
+           (replicas || tied ? PST_MEETS_SUM : 0u);
+}
+
+pst_status exec_flush(struct exec_rank *rank, struct pst_error *err)
+{
+    const struct pst_transport_ops *transport = rank->exec->config.transport;
+
+    return transport->flush != NULL ? transport->flush(rank->exec->transport, rank->index, err)
+                                    : PST_OK;
+}
+
+pst_status exec_check(struct exec_rank *rank, struct pst_error *err)
+{
+    const struct pst_transport_ops *transport = rank->exec->config.transport;
+
+    return transport->ordered && transport->check != NULL
+               ? transport->check(rank->exec->transport, rank->index, err)
+               : PST_OK;
+}
+
+bool exec_detach(struct exec_rank *rank)
+{
+    const struct pst_transport_ops *transport = rank->exec->config.transport;
+
+    return transport->detach == NULL ||
+           (rank->exec->config.device->flags & PST_DEVICE_APART) == 0 ||
+           transport->detach(rank->exec->transport, rank->index);
+}
+
+pst_status exec_fail_post(const struct exec_rank *rank, pst_status status, const char *what,
+                          uint32_t whose, struct pst_error *err)
+{
+    if (status == PST_ERR_CANCELLED) {
+        return pst_fail(err, status, "run.aborted", "rank %u: another rank stopped the run",
+                        rank->index);
+    }
+    return pst_fail(err, status, "transport.request", "rank %u cannot post %s %u", rank->index,
+                    what, whose);
+}
