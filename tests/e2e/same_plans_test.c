@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same question has the same answer to the byte: in another process, where memory lies
- * elsewhere and held something else, on another number of processors, from several threads at once.
+ * The same question has the same answer to the byte, from several threads at once.
+ * same_answers_test.txt asks in other processes.
  */
 #include "test.h"
 
 #include <pthread.h>
-#include <sched.h>
 
-#include "support.h"
-
-#include "commands.h"
 #include "plugin/job_rig.h"
 
 #define MODEL                                                                                      \
@@ -38,9 +34,6 @@ static void write_job(char text[2048], size_t i)
                    "[[memopt]]\nuse = \"%s\"\n",
              jobs[i].memory, jobs[i].partitioner, jobs[i].scheduler, jobs[i].memopt);
 }
-
-/* --- from several threads ----------------------------------------------------------------------
- */
 
 /* The plan file; NULL: there is no plan. free() it. */
 static char *plan_of(size_t i)
@@ -103,132 +96,3 @@ TEST(test_threads_side_by_side)
         free(alone[i]);
     }
 }
-
-/* --- in other processes ------------------------------------------------------------------------
- */
-
-/* Addresses differ from process to process by themselves. Here memory also begins as another byte
-   and the environment, so the stack, has another size; and there is one processor alone. */
-static void go_elsewhere(bool elsewhere)
-{
-    static cpu_set_t all;
-    cpu_set_t one = all;
-    char filler[4097];
-
-    if (!elsewhere) {
-        if (CPU_COUNT(&all) > 0) {
-            assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
-        }
-        assert_int_equal(unsetenv("MALLOC_PERTURB_"), 0);
-        assert_int_equal(unsetenv("PENSTOCK_TEST_FILLER"), 0);
-        return;
-    }
-    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
-    CPU_ZERO(&one);
-    for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++) {
-        if (CPU_ISSET(cpu, &all)) {
-            CPU_SET(cpu, &one);
-        }
-    }
-    memset(filler, 'x', sizeof filler - 1);
-    filler[sizeof filler - 1] = '\0';
-    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    assert_int_equal(setenv("MALLOC_PERTURB_", "165", 1), 0);
-    assert_int_equal(setenv("PENSTOCK_TEST_FILLER", filler, 1), 0);
-}
-
-TEST(test_plans_of_processes)
-{
-    for (size_t i = 0; i < JOBS; i++) {
-        char toml[2048], *texts[2];
-
-        write_job(toml, i);
-        for (int turn = 0; turn < 2; turn++) {
-            const char *path = support_path("plan.json");
-            struct outcome o;
-
-            go_elsewhere(turn == 1);
-            o = penstock("plan", support_write("job.toml", toml), "-o", path);
-            go_elsewhere(false);
-            expect_code(&o, 0);
-            outcome_finish(&o);
-            texts[turn] = support_read(path);
-        }
-        assert_string_equal(texts[0], texts[1]);
-        free(texts[0]);
-        free(texts[1]);
-    }
-}
-
-/* An answer without how it was searched for, which is of the moment; free() it. */
-static char *answer_of(const char *const *args, bool elsewhere)
-{
-    static const char *const moments[] = {"search_seconds", "probes", "states", "sizes"};
-    struct outcome o;
-    json_t *root;
-    char *text;
-
-    go_elsewhere(elsewhere);
-    o = support_run(args);
-    go_elsewhere(false);
-    root = only_line(&o);
-    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
-        (void)json_object_del(root, moments[i]);
-    }
-    text = json_dumps(root, 0);
-    assert_non_null(text);
-    json_decref(root);
-    outcome_finish(&o);
-    return text;
-}
-
-/* A search that has threads of its own, for three sizes of micro-batch, and how many is an option
-   of it. */
-TEST(test_threads_of_a_search)
-{
-    static const char *const options[] = {"threads=1", "threads=2", "threads=3", "threads=0"};
-    char *first = NULL;
-
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        const char *const args[] = {"partition",
-                                    "graphpipe",
-                                    "--json",
-                                    "--problem",
-                                    PENSTOCK_SOURCE_DIR "/configs/problems/two-branches.json",
-                                    "--options",
-                                    options[i],
-                                    NULL};
-        char *text = answer_of(args, i == 3);
-
-        expect_text(text, "\"feasible\": true");
-        first = first == NULL ? text : first;
-        assert_string_equal(text, first);
-        if (text != first) {
-            free(text);
-        }
-    }
-    free(first);
-}
-
-/* Everything that a memory optimizer says, but for the time that it took. */
-TEST(test_stages_of_processes)
-{
-    static const char *const names[] = {"none",  "full",  "selective", "sqrt",  "rotor",  "offload",
-                                        "vpipe", "exact", "dawnpiper", "bpipe", "adapipe"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *const args[] = {"memopt",
-                                    names[i],
-                                    "--json",
-                                    "--problem",
-                                    PENSTOCK_SOURCE_DIR "/configs/problems/four-layers.json",
-                                    NULL};
-        char *here = answer_of(args, false), *there = answer_of(args, true);
-
-        assert_string_equal(here, there);
-        free(here);
-        free(there);
-    }
-}
-
-TEST_GROUP(support_begin, support_end)

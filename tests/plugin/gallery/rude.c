@@ -64,7 +64,6 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 {
     struct rude *self;
 
-    (void)config;
 #if defined(RUDE_CREATE_CRASHES)
     *(volatile int *)((uintptr_t)host->abi_major << 4) = 1;
 #elif defined(RUDE_CREATE_FAILS)
@@ -100,14 +99,11 @@ static void destroy(void *self)
 #ifdef RUDE_DESTROY_NULL
     ((struct rude *)self)->n_calls = 0;
 #else
-    (void)self;
 #endif
 }
 
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
-    (void)self;
-    (void)n_devices;
     ret_topology->n_stages = 0;
     ret_topology->version_rule = PST_VERSION_SYNC;
     ret_topology->min_microbatches = 1;
@@ -194,7 +190,6 @@ static void leave(void)
 /* What it does in schedule() before it answers; a status other than OK is its answer. */
 static pst_status misbehave(struct rude *self, const struct pst_schedule_in *in)
 {
-    (void)in;
     self->n_calls++;
     leave();
 #if defined(RUDE_EXITS)
@@ -235,32 +230,22 @@ static uint32_t turn(struct rude *self, const struct pst_schedule_in *in, uint32
 #if defined(RUDE_BY_TIME)
     struct timespec now;
 
-    (void)self;
-    (void)in;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_nsec / 1000 % 2 != 0 ? j : m - 1 - j;
 #elif defined(RUDE_BY_PROCESS)
-    (void)self;
     return ((uint32_t)getpid() * 2654435761u >> (in->n_stages + m) % 24) % 2 != 0 ? j : m - 1 - j;
 #elif defined(RUDE_REMEMBERS)
-    (void)in;
     return self->n_calls % 2 != 0 ? j : m - 1 - j;
 #elif defined(RUDE_SHARES)
     static uint32_t calls_of_all;
 
-    (void)self;
-    (void)in;
     calls_of_all += j == 0;
     return calls_of_all % 3 != 0 ? j : m - 1 - j;
 #elif defined(RUDE_OWN_SIZEOF)
     const struct pst_schedule_stage *stages = in->stages;
 
-    (void)self;
     return in->n_stages > 1 && stages[1].forward_ns % 2 != 0 ? j : m - 1 - j;
 #else
-    (void)self;
-    (void)in;
-    (void)m;
     return j;
 #endif
 }

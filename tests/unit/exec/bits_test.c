@@ -88,42 +88,36 @@ static void check_model(const char *model, const char *settings, uint32_t dtype)
     free(first.parameters);
 }
 
-static void test_mlp(void **state)
+TEST(test_mlp)
 {
-    (void)state;
     check_model("mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_F32);
 }
 
-static void test_mlp_bf16(void **state)
+TEST(test_mlp_bf16)
 {
-    (void)state;
     check_model("mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_BF16);
 }
 
 /* Tied embedding and head on different ranks, dropout. */
-static void test_gpt(void **state)
+TEST(test_gpt)
 {
-    (void)state;
     check_model("gpt", "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2", PST_F32);
 }
 
-static void test_gpt_bf16(void **state)
+TEST(test_gpt_bf16)
 {
-    (void)state;
     check_model("gpt", "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2", PST_BF16);
 }
 
 /* Branches: tensors with several consumers, edges that skip stages. */
-static void test_mmt(void **state)
+TEST(test_mmt)
 {
-    (void)state;
     check_model("mmt", "layers=1 dim=16 heads=2 context=8 vocab=7", PST_F32);
 }
 
 /* Running statistics, residuals. */
-static void test_resnet(void **state)
+TEST(test_resnet)
 {
-    (void)state;
     check_model("resnet", "image=8 width=4 stages=2 blocks=1 classes=7", PST_F32);
 }
 
@@ -136,9 +130,8 @@ static void test_resnet(void **state)
 #define AMOEBA "filters=8 classes=7"
 
 /* Data that goes into several stages, tied parameters, numbers as targets. */
-static void test_zoo(void **state)
+TEST(test_zoo)
 {
-    (void)state;
     check_model("bert", BERT " dropout=0.2", PST_F32);
     check_model("dlrm", DLRM " bag=concat", PST_F32);
     check_model("dlrm", DLRM " bag=sum", PST_BF16);
@@ -177,9 +170,8 @@ static void check_slope(const char *model, const char *settings)
     check_slope_at(model, settings, 1e-3f);
 }
 
-static void test_slope(void **state)
+TEST(test_slope)
 {
-    (void)state;
     check_slope("mlp", "inputs=12 hidden=16 layers=2 classes=7 act=gelu");
     check_slope("gpt", "layers=2 dim=16 heads=2 context=8 vocab=7");
     check_slope("mmt", "layers=1 dim=16 heads=2 context=8 vocab=7");
@@ -192,14 +184,13 @@ static void test_slope(void **state)
     check_slope_at("amoebanet", AMOEBA " image=64", 1e-6f); /* steep: a norm of some 40 */
 }
 
-static void test_learns(void **state)
+TEST(test_learns)
 {
     struct pst_update update = {
         .optimizer = PST_ADAM, .lr = 0.02f, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f};
     struct real real;
     double first = 0, last = 0;
 
-    (void)state;
     real_create(&real, "mlp", "inputs=12 hidden=32 layers=2 classes=7", PST_F32, &layouts[2],
                 4 * SIZE, 2, 0);
     real_data(&real, CLASSES);
@@ -212,17 +203,4 @@ static void test_learns(void **state)
     assert_true(last < 0.1 * first);
     assert_true(fabs(real_eval(&real) - last) < 0.1);
     real_destroy(&real);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mlp),    cmocka_unit_test(test_mlp_bf16),
-        cmocka_unit_test(test_gpt),    cmocka_unit_test(test_gpt_bf16),
-        cmocka_unit_test(test_mmt),    cmocka_unit_test(test_resnet),
-        cmocka_unit_test(test_zoo),    cmocka_unit_test(test_slope),
-        cmocka_unit_test(test_learns),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

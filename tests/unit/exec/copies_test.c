@@ -92,7 +92,7 @@ static void compare(const char *model, const char *settings, const struct job *j
     free(expected.parameters);
 }
 
-static void the_same_bits(void **state)
+TEST(the_same_bits)
 {
     static const struct pst_exec_copy_config checked = {.check = true};
     static const struct pst_exec_copy_config shared = {.check = true, .shared_link = true};
@@ -113,7 +113,6 @@ static void the_same_bits(void **state)
          {.seed = 8, .copies = &unchecked}},
     };
 
-    (void)state;
     compare("gpt", GPT, jobs, sizeof jobs / sizeof *jobs);
     compare("mmt", "", jobs, 2);
 }
@@ -138,7 +137,7 @@ static pst_status try_step(struct real *real, struct pst_error *err)
     return pst_exec_step(real->exec, &batch, &update, &result, err);
 }
 
-static void a_changed_bit(void **state)
+TEST(a_changed_bit)
 {
     atomic_uint left = 3;
     struct pst_exec_copy_config copies = {.check = true, .hook = spoil, .context = &left};
@@ -146,7 +145,6 @@ static void a_changed_bit(void **state)
     struct pst_error err = {0};
     struct real real;
 
-    (void)state;
     offloading = (struct offloading){.seed = 2, .copies = &copies};
     real_create(&real, "gpt", GPT, PST_F32, &layout, BATCH, 2, 1.0);
     real_data(&real, 5);
@@ -168,27 +166,17 @@ static void a_changed_bit(void **state)
 }
 
 /* One byte a second. */
-static void a_dead_link(void **state)
+TEST(a_dead_link)
 {
     struct pst_exec_copy_config copies = {.bytes_per_s = 1};
     const struct layout layout = {.n_stages = 2, .ranks = {0, 1}, .order = ORDER_1F1B};
     struct pst_error err = {0};
     struct real real;
 
-    (void)state;
     offloading = (struct offloading){.seed = 2, .copies = &copies, .stall_ns = 200000000};
     real_create(&real, "gpt", GPT, PST_F32, &layout, BATCH, 2, 1.0);
     real_data(&real, 5);
     assert_int_equal(try_step(&real, &err), PST_ERR_CANCELLED);
     assert_string_equal(err.kind, "run.stalled");
     real_destroy(&real);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits),
-                                       cmocka_unit_test(a_changed_bit),
-                                       cmocka_unit_test(a_dead_link)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

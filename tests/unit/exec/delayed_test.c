@@ -94,11 +94,10 @@ static void check(const struct scene *scene)
 }
 
 /* Every depth and number of micro-batches, fewer than stages too. */
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
     static const uint32_t counts[] = {1, 2, 3, 4, 8};
 
-    (void)state;
     for (uint32_t d = 1; d <= 4; d++) {
         for (uint32_t i = 0; i < 5; i++) {
             for (uint32_t clip = 0; clip < 2; clip++) {
@@ -115,22 +114,19 @@ static void test_shapes(void **state)
     }
 }
 
-static void test_optimizers(void **state)
+TEST(test_optimizers)
 {
-    (void)state;
     check_optimizers(check, mlp, 2);
 }
 
-static void test_drains(void **state)
+TEST(test_drains)
 {
-    (void)state;
     check_drains(check, mlp, 3);
 }
 
 /* A step that is not finite makes no update on any stage, whichever version the next ones read. */
-static void test_skip(void **state)
+TEST(test_skip)
 {
-    (void)state;
     for (uint32_t i = 0; i < 16; i++) {
         check(&(struct scene){.model = "mlp",
                               .settings = mlp,
@@ -145,9 +141,8 @@ static void test_skip(void **state)
 }
 
 /* Tied embedding and head on the first and the last stage, dropout, replays. */
-static void test_gpt(void **state)
+TEST(test_gpt)
 {
-    (void)state;
     for (uint32_t i = 0; i < 8; i++) {
         check(&(struct scene){.model = "gpt",
                               .settings = gpt,
@@ -161,16 +156,14 @@ static void test_gpt(void **state)
     }
 }
 
-static void test_bf16(void **state)
+TEST(test_bf16)
 {
-    (void)state;
     check_bf16(check, mlp, gpt, 2);
 }
 
 /* Running statistics; branches whose edges skip stages. */
-static void test_other_models(void **state)
+TEST(test_other_models)
 {
-    (void)state;
     for (uint32_t i = 0; i < 4; i++) {
         check(&(struct scene){.model = i & 1 ? "mmt" : "resnet",
                               .settings = i & 1 ? mmt : resnet,
@@ -186,11 +179,10 @@ static void test_other_models(void **state)
 
 /* Batches 0 and 1 both read the first weights. So plain training has the same loss at batch 0; at
    batch 1 it reads other weights already. */
-static void test_is_delayed(void **state)
+TEST(test_is_delayed)
 {
     struct reference delayed, plain;
 
-    (void)state;
     reference_init(&delayed, "mlp", mlp, PST_F32, 4 * SIZE, 0, 0);
     reference_init(&plain, "mlp", mlp, PST_F32, 4 * SIZE, 0, 0);
     real_data(&delayed.real, CLASSES);
@@ -205,16 +197,4 @@ static void test_is_delayed(void **state)
     }
     reference_finish(&delayed);
     reference_finish(&plain);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),       cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_drains),       cmocka_unit_test(test_skip),
-        cmocka_unit_test(test_gpt),          cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_other_models), cmocka_unit_test(test_is_delayed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

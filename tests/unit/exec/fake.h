@@ -116,7 +116,6 @@ static pst_status fake_open(const struct pst_device_config *config, struct pst_d
 {
     struct pst_device *device = calloc(1, sizeof *device);
 
-    (void)err;
     device->index = config->index;
     atomic_fetch_add(&fake.n_open, 1);
     *ret_device = device;
@@ -145,7 +144,6 @@ static void mine(struct pst_device *device)
 static pst_status fake_arena(struct pst_device *device, uint64_t bytes, void **ret_base,
                              struct pst_error *err)
 {
-    (void)err;
     mine(device);
     device->arena = aligned_alloc(256, (bytes + 255) / 256 * 256);
     memset(device->arena, 0xFF, bytes);
@@ -212,7 +210,6 @@ static void fake_accumulate(struct pst_device *device, float *dst, const float *
 static void fake_sum(struct pst_device *device, void *dst, const void *a, const void *b,
                      uint64_t elems, uint32_t dtype)
 {
-    (void)dtype;
     mine(device);
     for (uint64_t i = 0; i < elems; i++) {
         ((float *)dst)[i] = ((const float *)a)[i] + ((const float *)b)[i];

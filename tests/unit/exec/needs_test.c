@@ -201,22 +201,18 @@ static void check_all(const char *model, const char *settings)
     }
 }
 
-static void test_gpt(void **state)
+TEST(test_gpt)
 {
-    (void)state;
     check_all("gpt", "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2");
 }
 
-static void test_resnet(void **state)
+TEST(test_resnet)
 {
-    (void)state;
     check_all("resnet", "image=8 width=4 stages=2 blocks=1 classes=7");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpt), cmocka_unit_test(test_resnet)};
-
     setenv("PENSTOCK_TEST_DEVICE", MODULE, 1);
-    return cmocka_run_group_tests_name("needs", tests, NULL, NULL);
+    return run_own_tests(NULL, NULL);
 }

@@ -22,7 +22,6 @@ static struct samples data[STEPS];
 
 static int reset(void **state)
 {
-    (void)state;
     memset(&fake, 0, sizeof fake);
     for (uint32_t i = 0; i < STEPS; i++) {
         for (uint32_t k = 0; k < 4; k++) {
@@ -49,9 +48,7 @@ static struct pst_exec *make_exec(struct toy *toy, bool norm, double clip, bool 
     if (!norm) {
         toy_drop_norm(toy);
     }
-    if (pst_exec_create(&config, &exec, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_exec_create(&config, &exec, &err), &err);
     return exec;
 }
 
@@ -69,9 +66,7 @@ static void must_submit(struct pst_exec *exec, uint32_t step)
 {
     struct pst_error err = {0};
 
-    if (submit(exec, step, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(submit(exec, step, &err), &err);
 }
 
 static struct pst_step_result must_collect(struct pst_exec *exec)
@@ -79,9 +74,7 @@ static struct pst_step_result must_collect(struct pst_exec *exec)
     struct pst_step_result result = {0};
     struct pst_error err = {0};
 
-    if (pst_exec_collect(exec, &result, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_exec_collect(exec, &result, &err), &err);
     return result;
 }
 
@@ -140,9 +133,8 @@ static void compare(bool tied)
     }
 }
 
-static void test_same_bits(void **state)
+TEST_WITH(test_same_bits, reset, NULL)
 {
-    (void)state;
     compare(false);
     compare(true);
     fake.slow_us = 300;
@@ -150,9 +142,8 @@ static void test_same_bits(void **state)
 }
 
 /* The update of rank 1 waits until rank 0 has begun the second step. */
-static void test_runs_ahead(void **state)
+TEST_WITH(test_runs_ahead, reset, NULL)
 {
-    (void)state;
     for (uint32_t norm = 0; norm < 2; norm++) {
         static struct toy toy;
         struct pst_exec *exec;
@@ -170,7 +161,7 @@ static void test_runs_ahead(void **state)
     }
 }
 
-static void test_limits(void **state)
+TEST_WITH(test_limits, reset, NULL)
 {
     static struct toy toy;
     struct pst_step_result result;
@@ -178,7 +169,6 @@ static void test_limits(void **state)
     struct pst_exec *exec;
     float value;
 
-    (void)state;
     toy_init(&toy, false);
     exec = make_exec(&toy, false, 0, false);
     assert_int_equal(pst_exec_collect(exec, &result, &err), PST_ERR_BUG);
@@ -194,7 +184,7 @@ static void test_limits(void **state)
 }
 
 /* Both stages see it; the one nearer to the loss is named. */
-static void test_non_finite_gradient(void **state)
+TEST_WITH(test_non_finite_gradient, reset, NULL)
 {
     static struct toy toy;
     struct pst_step_result result;
@@ -202,7 +192,6 @@ static void test_non_finite_gradient(void **state)
     struct pst_exec *exec;
     float value;
 
-    (void)state;
     toy_init(&toy, false);
     exec = make_exec(&toy, false, 0, false);
     /* The loss is about 1e38, its slope 5e18; that times 1e25 is more than a float holds. */
@@ -222,14 +211,13 @@ static void test_non_finite_gradient(void **state)
 }
 
 /* A loss that is not finite is named, not what follows from it. */
-static void test_non_finite_loss(void **state)
+TEST_WITH(test_non_finite_loss, reset, NULL)
 {
     static struct toy toy;
     struct pst_step_result result;
     struct pst_error err = {0};
     struct pst_exec *exec;
 
-    (void)state;
     toy_init(&toy, false);
     exec = make_exec(&toy, false, 0, false);
     data[1].t[3] = NAN;
@@ -243,7 +231,7 @@ static void test_non_finite_loss(void **state)
 }
 
 /* With NORM nobody updates, the steps behind are passed over, and the run can go on. */
-static void test_passed_over(void **state)
+TEST_WITH(test_passed_over, reset, NULL)
 {
     static struct toy toy;
     struct pst_step_result result;
@@ -251,7 +239,6 @@ static void test_passed_over(void **state)
     struct pst_exec *exec;
     double loss;
 
-    (void)state;
     loss = train(false, true, 1).results[1].loss;
     toy_init(&toy, false);
     exec = make_exec(&toy, true, 0, false);
@@ -272,13 +259,12 @@ static void test_passed_over(void **state)
     destroy(exec);
 }
 
-static void test_skip(void **state)
+TEST_WITH(test_skip, reset, NULL)
 {
     static struct toy toy;
     struct pst_exec *exec;
     double loss;
 
-    (void)state;
     loss = train(false, true, 1).results[1].loss;
     toy_init(&toy, false);
     exec = make_exec(&toy, true, 0, true);
@@ -292,14 +278,13 @@ static void test_skip(void **state)
     destroy(exec);
 }
 
-static void test_needs_norm(void **state)
+TEST_WITH(test_needs_norm, reset, NULL)
 {
     static struct toy toy;
     struct pst_exec_config config;
     struct pst_exec *exec = NULL;
     struct pst_error err = {0};
 
-    (void)state;
     toy_init(&toy, false);
     toy_drop_norm(&toy);
     config = (struct pst_exec_config){.graph = &toy.graph,
@@ -313,20 +298,4 @@ static void test_needs_norm(void **state)
     config.skip_non_finite = true;
     assert_int_equal(pst_exec_create(&config, &exec, &err), PST_ERR_BUG);
     assert_null(exec);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_same_bits, reset),
-        cmocka_unit_test_setup(test_runs_ahead, reset),
-        cmocka_unit_test_setup(test_limits, reset),
-        cmocka_unit_test_setup(test_non_finite_gradient, reset),
-        cmocka_unit_test_setup(test_non_finite_loss, reset),
-        cmocka_unit_test_setup(test_passed_over, reset),
-        cmocka_unit_test_setup(test_skip, reset),
-        cmocka_unit_test_setup(test_needs_norm, reset),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -243,14 +243,13 @@ static void check(const char *model, const char *settings, uint32_t dtype, enum 
     real_destroy(&real);
 }
 
-static void test_replays(void **state)
+TEST(test_replays)
 {
     static const char gpt[] = "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2 tied=false";
     static const char resnet[] = "image=8 width=4 stages=2 blocks=1 classes=7";
     static const enum order orders[] = {ORDER_GPIPE, ORDER_1F1B, ORDER_SPLIT, ORDER_2BW,
                                         ORDER_STASHED};
 
-    (void)state;
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         check("gpt", gpt, PST_F32, orders[i]);
         check("resnet", resnet, PST_F32, orders[i]);
@@ -260,7 +259,6 @@ static void test_replays(void **state)
 
 static int begin(void **state)
 {
-    (void)state;
     watch.forwards = malloc(MOST_FORWARDS * sizeof *watch.forwards);
     real_watch = put_before;
     return watch.forwards == NULL ? -1 : 0;
@@ -268,14 +266,8 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     free(watch.forwards);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_replays)};
-
-    return cmocka_run_group_tests(tests, begin, end);
-}
+TEST_GROUP(begin, end)

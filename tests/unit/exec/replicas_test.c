@@ -128,48 +128,42 @@ static void check_model(const char *model, const char *settings, uint32_t dtype,
     }
 }
 
-static void test_mlp(void **state)
+TEST(test_mlp)
 {
-    (void)state;
     check_model("mlp", mlp, PST_F32, 0);
 }
 
 /* Tied embedding and head, dropout. */
-static void test_gpt(void **state)
+TEST(test_gpt)
 {
-    (void)state;
     check_model("gpt", gpt, PST_F32, 0.5);
 }
 
 /* Batch norm over the samples of a replica. */
-static void test_resnet(void **state)
+TEST(test_resnet)
 {
-    (void)state;
     check_model("resnet", resnet, PST_F32, 0);
 }
 
-static void test_mmt(void **state)
+TEST(test_mmt)
 {
-    (void)state;
     check_model("mmt", mmt, PST_F32, 0.5);
 }
 
-static void test_bf16(void **state)
+TEST(test_bf16)
 {
-    (void)state;
     check("gpt", gpt, PST_BF16, &alike[2], 0.5, true);
     check("mlp", mlp, PST_BF16, &alike[7], 0, false);
 }
 
 /* The delayed rule, with and without a norm of the whole model. */
-static void test_delayed(void **state)
+TEST(test_delayed)
 {
     static const struct layout layouts[] = {{1, {0}, ORDER_2BW, false, {2}},
                                             {2, {0}, ORDER_2BW, false, {2, 2}},
                                             {3, {0}, ORDER_2BW, true, {2, 2, 2}},
                                             {2, {0}, ORDER_2BW, false, {4, 4}}};
 
-    (void)state;
     if (real_has_one_queue()) {
         skip();
     }
@@ -182,11 +176,10 @@ static void test_delayed(void **state)
 }
 
 /* Evaluation uses the running statistics of the first replicas, whatever the cut. */
-static void test_statistics(void **state)
+TEST(test_statistics)
 {
     double first = 0;
 
-    (void)state;
     for (uint32_t n = 1; n <= 4; n++) {
         const struct layout layout = {n, {0}, ORDER_GPIPE, false, {2, 2, 2, 2}};
         struct real real;
@@ -204,16 +197,4 @@ static void test_statistics(void **state)
         assert_true(loss == first);
         real_destroy(&real);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mlp),        cmocka_unit_test(test_gpt),
-        cmocka_unit_test(test_resnet),     cmocka_unit_test(test_mmt),
-        cmocka_unit_test(test_bf16),       cmocka_unit_test(test_delayed),
-        cmocka_unit_test(test_statistics),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -193,9 +193,8 @@ static void check(const struct scene *scene)
 }
 
 /* Every depth, and numbers of micro-batches that its versions divide or do not. */
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
-    (void)state;
     for (uint32_t d = 1; d <= 5; d++) {
         for (uint32_t m = d; m < d + 4; m++) {
             check(&(struct scene){.model = "mlp",
@@ -209,23 +208,20 @@ static void test_shapes(void **state)
     }
 }
 
-static void test_optimizers(void **state)
+TEST(test_optimizers)
 {
-    (void)state;
     check_optimizers(check, mlp, 1);
 }
 
 /* A drain leaves the versions where they are: fill reads old ones again. */
-static void test_drains(void **state)
+TEST(test_drains)
 {
-    (void)state;
     check_drains(check, mlp, 5);
 }
 
 /* Dropout and replays, which read what forward read; running statistics. */
-static void test_models(void **state)
+TEST(test_models)
 {
-    (void)state;
     for (uint32_t i = 0; i < 8; i++) {
         check(&(struct scene){.model = i & 1 ? "resnet" : "gpt",
                               .settings = i & 1 ? resnet : gpt,
@@ -238,16 +234,14 @@ static void test_models(void **state)
     }
 }
 
-static void test_bf16(void **state)
+TEST(test_bf16)
 {
-    (void)state;
     check_bf16(check, mlp, gpt, 1);
 }
 
 /* Gradients are summed over the replicas after every micro-batch. */
-static void test_replicas(void **state)
+TEST(test_replicas)
 {
-    (void)state;
     for (uint32_t i = 0; i < 4; i++) {
         check(&(struct scene){.model = i & 1 ? "gpt" : "mlp",
                               .settings = i & 1 ? gpt : mlp,
@@ -259,15 +253,4 @@ static void test_replicas(void **state)
                               .recompute = (i & 2) != 0,
                               .width = 2});
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_drains), cmocka_unit_test(test_models),
-        cmocka_unit_test(test_bf16),   cmocka_unit_test(test_replicas),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,9 +39,7 @@ static struct pst_exec *make_exec(const struct pst_exec_config *config)
     struct pst_exec *exec = NULL;
     struct pst_error err = {0};
 
-    if (pst_exec_create(config, &exec, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_exec_create(config, &exec, &err), &err);
     return exec;
 }
 
@@ -52,9 +50,7 @@ static struct pst_step_result must_step(struct pst_exec *exec, const float *x, c
     struct pst_step_result result = {0};
     struct pst_error err = {0};
 
-    if (pst_exec_step(exec, &batch, update, &result, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_exec_step(exec, &batch, update, &result, &err), &err);
     return result;
 }
 
@@ -76,12 +72,11 @@ static void destroy(struct pst_exec *exec)
 
 static int reset(void **state)
 {
-    (void)state;
     memset(&fake, 0, sizeof fake);
     return 0;
 }
 
-static void test_one_step(void **state)
+TEST_WITH(test_one_step, reset, NULL)
 {
     static struct toy toy;
     struct pst_exec_config config;
@@ -89,7 +84,6 @@ static void test_one_step(void **state)
     struct pst_step_result result;
     float grad;
 
-    (void)state;
     toy_init(&toy, false);
     config = make_config(&toy);
     exec = make_exec(&config);
@@ -112,14 +106,13 @@ static void test_one_step(void **state)
     destroy(exec);
 }
 
-static void test_clip(void **state)
+TEST_WITH(test_clip, reset, NULL)
 {
     static struct toy toy;
     struct pst_exec_config config;
     struct pst_exec *exec;
     float expected = 1.0f - 0.5f * ((float)(0.5 / sqrt(12.5)) * -2.5f);
 
-    (void)state;
     toy_init(&toy, false);
     config = make_config(&toy);
     config.clip = 0.5;
@@ -136,7 +129,7 @@ static void test_clip(void **state)
 }
 
 /* Both operators use w0: its gradient is the sum of both, -5, on both ranks, counted once. */
-static void test_tied(void **state)
+TEST_WITH(test_tied, reset, NULL)
 {
     static struct toy toy;
     struct pst_exec_config config;
@@ -144,7 +137,6 @@ static void test_tied(void **state)
     struct pst_step_result result;
     float grad;
 
-    (void)state;
     toy_init(&toy, true);
     config = make_config(&toy);
     exec = make_exec(&config);
@@ -160,14 +152,13 @@ static void test_tied(void **state)
     destroy(exec);
 }
 
-static void test_weight_decay(void **state)
+TEST_WITH(test_weight_decay, reset, NULL)
 {
     static struct toy toy;
     struct pst_exec_config config;
     struct pst_exec *exec;
     struct pst_update update = plain;
 
-    (void)state;
     toy_init(&toy, false); /* w1 alone decays */
     config = make_config(&toy);
     exec = make_exec(&config);
@@ -184,14 +175,13 @@ static void test_weight_decay(void **state)
 }
 
 /* Slow senders and fresh data in every step: who does not wait computes with old numbers. */
-static void test_waits(void **state)
+TEST_WITH(test_waits, reset, NULL)
 {
     static struct toy toy;
     struct pst_exec_config config;
     struct pst_exec *exec;
     struct pst_update still = plain;
 
-    (void)state;
     toy_init(&toy, false);
     config = make_config(&toy);
     exec = make_exec(&config);
@@ -209,7 +199,7 @@ static void test_waits(void **state)
     destroy(exec);
 }
 
-static void test_eval(void **state)
+TEST_WITH(test_eval, reset, NULL)
 {
     static struct toy toy;
     struct pst_exec_config config;
@@ -219,7 +209,6 @@ static void test_eval(void **state)
     float output[3] = {0};
     double loss;
 
-    (void)state;
     toy_init(&toy, false);
     config = make_config(&toy);
     exec = make_exec(&config);
@@ -233,7 +222,7 @@ static void test_eval(void **state)
     destroy(exec);
 }
 
-static void test_non_finite(void **state)
+TEST_WITH(test_non_finite, reset, NULL)
 {
     static struct toy toy;
     const float bad_t[4] = {2, 0, 3, NAN}, big_x[4] = {0, 0, 0, 1e30f}, big_t[4] = {0, 0, 0, 0};
@@ -244,7 +233,6 @@ static void test_non_finite(void **state)
     struct pst_error err = {0};
     struct pst_exec *exec;
 
-    (void)state;
     toy_init(&toy, false);
     config = make_config(&toy);
     exec = make_exec(&config);
@@ -268,14 +256,13 @@ static void test_non_finite(void **state)
     destroy(exec);
 }
 
-static void test_peaks(void **state)
+TEST_WITH(test_peaks, reset, NULL)
 {
     static struct toy toy;
     struct pst_exec_config config;
     struct pst_exec *exec;
     uint64_t peaks[2];
 
-    (void)state;
     toy_init(&toy, false);
     config = make_config(&toy);
     exec = make_exec(&config);
@@ -290,7 +277,7 @@ static void test_peaks(void **state)
 }
 
 /* A kernel need not fill its workspace; what it gets is used all the same. */
-static void test_peak_with_workspace(void **state)
+TEST_WITH(test_peak_with_workspace, reset, NULL)
 {
     static struct toy toy;
     struct pst_exec_config config;
@@ -299,7 +286,6 @@ static void test_peak_with_workspace(void **state)
     struct pst_exec *exec;
     uint64_t peaks[2];
 
-    (void)state;
     toy_init(&toy, false);
     assert_int_equal(call->kind, PST_C_KERNEL);
     list->operands[call->first_operand + pst_operands_of(&toy.ops[0]).workspace] =
@@ -314,7 +300,7 @@ static void test_peak_with_workspace(void **state)
 }
 
 /* The highest buffer ends in -infinity, whose last byte is that of memory never written. */
-static void test_peak_with_infinity(void **state)
+TEST_WITH(test_peak_with_infinity, reset, NULL)
 {
     static struct toy toy;
     const float endless[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
@@ -322,7 +308,6 @@ static void test_peak_with_infinity(void **state)
     struct pst_exec *exec;
     uint64_t peaks[2];
 
-    (void)state;
     toy_init(&toy, false);
     config = make_config(&toy);
     config.skip_non_finite = true;
@@ -334,7 +319,7 @@ static void test_peak_with_infinity(void **state)
     destroy(exec);
 }
 
-static void test_stall(void **state)
+TEST_WITH(test_stall, reset, NULL)
 {
     static struct toy toy;
     struct pst_exec_config config;
@@ -345,7 +330,6 @@ static void test_stall(void **state)
     uint64_t peaks[2];
     float value;
 
-    (void)state;
     toy_init(&toy, false);
     config = make_config(&toy);
     config.stall_ns = 50000000;
@@ -361,14 +345,13 @@ static void test_stall(void **state)
     destroy(exec);
 }
 
-static void test_create_fails(void **state)
+TEST_WITH(test_create_fails, reset, NULL)
 {
     static struct toy toy;
     struct pst_exec_config config;
     struct pst_exec *exec = NULL;
     struct pst_error err = {0};
 
-    (void)state;
     toy_init(&toy, false);
     config = make_config(&toy);
     fake.fail_compile = 2;
@@ -390,24 +373,4 @@ static void test_create_fails(void **state)
     assert_int_equal(pst_exec_create(&config, &exec, &err), PST_ERR_BUG);
     assert_string_equal(err.kind, "plan.illegal");
     destroy(exec);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_one_step, reset),
-        cmocka_unit_test_setup(test_clip, reset),
-        cmocka_unit_test_setup(test_tied, reset),
-        cmocka_unit_test_setup(test_weight_decay, reset),
-        cmocka_unit_test_setup(test_waits, reset),
-        cmocka_unit_test_setup(test_eval, reset),
-        cmocka_unit_test_setup(test_non_finite, reset),
-        cmocka_unit_test_setup(test_peaks, reset),
-        cmocka_unit_test_setup(test_peak_with_workspace, reset),
-        cmocka_unit_test_setup(test_peak_with_infinity, reset),
-        cmocka_unit_test_setup(test_stall, reset),
-        cmocka_unit_test_setup(test_create_fails, reset),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,6 @@ static pst_status noting_arena(struct pst_device *device, uint64_t bytes, void *
 
 static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
 {
-    (void)context;
     return cpu->workspace(asked, asked_graph, op, pass, samples);
 }
 
@@ -66,9 +65,7 @@ static struct pst_exec *make_exec(struct rig *rig, double clip)
     struct pst_error err = {0};
     struct pst_exec *exec = NULL;
 
-    if (pst_exec_create(&config, &exec, &err) != PST_OK) {
-        fail_msg("%s\n%s", err.message, err.details);
-    }
+    assert_ok(pst_exec_create(&config, &exec, &err), &err);
     return exec;
 }
 
@@ -78,9 +75,7 @@ static struct pst_step_result step(struct pst_exec *exec, const struct pst_batch
     struct pst_step_result result = {0};
     struct pst_error err = {0};
 
-    if (pst_exec_step(exec, batch, update, &result, &err) != PST_OK) {
-        fail_msg("%s\n%s", err.message, err.details);
-    }
+    assert_ok(pst_exec_step(exec, batch, update, &result, &err), &err);
     return result;
 }
 
@@ -167,7 +162,7 @@ static void check_gradients(const struct rig *rig, struct pst_exec *exec, const 
     }
 }
 
-static void test_gpt(void **state)
+TEST(test_gpt)
 {
     /*
      * As tests/unit/device/reference_gpt_test.c has it: two standard deviations of the roundings of
@@ -180,7 +175,6 @@ static void test_gpt(void **state)
     struct pst_batch batch = {.inputs = {NULL}};
     double expected = 0;
 
-    (void)state;
     assert_non_null(root);
     batch.inputs[0] = integers(root, "tokens");
     batch.inputs[1] = integers(root, "targets");
@@ -363,9 +357,8 @@ static void check_optimizer(uint32_t optimizer, double clip)
     rig_close(&rig);
 }
 
-static void test_optimizers(void **state)
+TEST(test_optimizers)
 {
-    (void)state;
     for (uint32_t optimizer = PST_SGD; optimizer <= PST_ADAMW; optimizer++) {
         check_optimizer(optimizer, 0);
         check_optimizer(optimizer, 0.3);
@@ -379,7 +372,6 @@ static int begin(void **state)
     pst_device_module_fn *function = NULL;
     struct pst_error err = {0};
 
-    (void)state;
     if (module == NULL) {
         return -1;
     }
@@ -394,17 +386,8 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     cpu->close(asked);
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt),
-        cmocka_unit_test(test_optimizers),
-    };
-
-    return cmocka_run_group_tests(tests, begin, end);
-}
+TEST_GROUP(begin, end)

@@ -74,32 +74,14 @@ static inline uint32_t waiter_of(const struct mutant *m, struct place p, uint32_
     return PST_NONE;
 }
 
-static inline const char *without(struct mutant *m, bool (*fits)(const struct pst_instr *))
+static inline const char *without(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, fits, &p)) {
-        return NULL;
-    }
     free((void *)mu_take_out(m, p).waits);
     return "PASS6";
 }
 
-static inline const char *no_fetch(struct mutant *m)
+static inline const char *twice(struct mutant *m, struct place p)
 {
-    return without(m, is_in);
-}
-
-static inline const char *no_offload(struct mutant *m)
-{
-    return without(m, is_out);
-}
-
-static inline const char *twice(struct mutant *m)
-{
-    struct place p;
-    if (!mu_draw(m, is_copy, &p)) {
-        return NULL;
-    }
     struct pst_instr twin = *mu_at(m, p);
     twin.waits = mu_copy(twin.waits, twin.n_waits * sizeof(uint32_t), 0);
     p.i++;
@@ -108,12 +90,8 @@ static inline const char *twice(struct mutant *m)
 }
 
 /* FETCH stands where its OFFLOAD stood, which comes right behind. */
-static inline const char *too_early(struct mutant *m)
+static inline const char *too_early(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, is_in, &p)) {
-        return NULL;
-    }
     uint32_t out = out_of(m, p);
     drop_wait(mu_at(m, p), out);
     while (mu_at(m, p)->n_waits > 0) {
@@ -123,33 +101,21 @@ static inline const char *too_early(struct mutant *m)
     return "PASS6";
 }
 
-static inline const char *in_before_out_ends(struct mutant *m)
+static inline const char *in_before_out_ends(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, is_in, &p)) {
-        return NULL;
-    }
     drop_wait(mu_at(m, p), out_of(m, p));
     return "PASS6";
 }
 
-static inline const char *reader_does_not_wait(struct mutant *m)
+static inline const char *reader_does_not_wait(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, is_in, &p)) {
-        return NULL;
-    }
     drop_wait(&m->lists[p.part][p.d][waiter_of(m, p, p.i + 1, p.i)], p.i);
     return "PASS6";
 }
 
 /* Another pass waits for it first. */
-static inline const char *other_reader(struct mutant *m)
+static inline const char *other_reader(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, is_in, &p)) {
-        return NULL;
-    }
     uint32_t reader = waiter_of(m, p, p.i + 1, p.i), next = reader + 1;
     while (next < m->n[p.part][p.d] && !mu_is_pass(&m->lists[p.part][p.d][next])) {
         next++;
@@ -167,23 +133,15 @@ static inline const char *other_reader(struct mutant *m)
     return "PASS6";
 }
 
-static inline const char *out_before_forward(struct mutant *m)
+static inline const char *out_before_forward(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, is_out, &p)) {
-        return NULL;
-    }
     drop_wait(mu_at(m, p), mu_at(m, p)->waits[0]);
     return "PASS6";
 }
 
 /* OFFLOAD behind a later pass. */
-static inline const char *behind_another(struct mutant *m)
+static inline const char *behind_another(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, is_out, &p)) {
-        return NULL;
-    }
     uint32_t to = p.i + 1;
     while (to < m->n[p.part][p.d] && !mu_is_pass(&m->lists[p.part][p.d][to])) {
         to++;
@@ -191,12 +149,8 @@ static inline const char *behind_another(struct mutant *m)
     return to == m->n[p.part][p.d] ? NULL : mu_relocate(m, p, to) ? "PASS6" : "FORM1";
 }
 
-static inline const char *kept(struct mutant *m)
+static inline const char *kept(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, is_copy, &p)) {
-        return NULL;
-    }
     struct pst_plan_stage *stage = &m->stages[mu_at(m, p)->stage];
     m->actions = mu_copy(stage->actions, stage->n_nodes, 0);
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
@@ -208,23 +162,15 @@ static inline const char *kept(struct mutant *m)
     return "PASS6";
 }
 
-static inline const char *other_node(struct mutant *m)
+static inline const char *other_node(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, is_copy, &p)) {
-        return NULL;
-    }
     struct pst_instr *copy = mu_at(m, p);
     copy->node += rig_draw(m->rig, 2) == 0 ? 1 : m->rig->graph->n_ops;
     return copy->node < m->rig->graph->n_ops ? "PASS6" : "FORM1";
 }
 
-static inline const char *other_microbatch(struct mutant *m)
+static inline const char *other_microbatch(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, is_copy, &p)) {
-        return NULL;
-    }
     struct pst_instr *copy = mu_at(m, p);
     copy->microbatch++;
     return copy->microbatch < m->stages[copy->stage].n_microbatches ? "PASS6" : "FORM1";
@@ -235,31 +181,30 @@ static inline bool waits_not_for_copies(const struct pst_instr *instr)
     return instr->op > PST_I_R && !is_copy(instr);
 }
 
-static inline const char *transfer_waits_for_copy(struct mutant *m)
+static inline const char *transfer_waits_for_copy(struct mutant *m, struct place p)
 {
-    struct place p, q;
-    if (!mu_draw(m, is_copy, &p) || !mu_draw(m, waits_not_for_copies, &q) || q.d != p.d ||
-        q.i < p.i) {
+    struct place q;
+    if (!mu_draw(m, waits_not_for_copies, &q) || q.d != p.d || q.i < p.i) {
         return NULL;
     }
     add_wait(mu_at(m, q), p.i);
     return "FORM1";
 }
 
-static inline const char *copy_waits_for_transfer(struct mutant *m)
+static inline const char *copy_waits_for_transfer(struct mutant *m, struct place p)
 {
-    struct place p, q;
-    if (!mu_draw(m, is_copy, &p) || !mu_draw(m, mu_is_transfer, &q) || q.d != p.d || q.i > p.i) {
+    struct place q;
+    if (!mu_draw(m, mu_is_transfer, &q) || q.d != p.d || q.i > p.i) {
         return NULL;
     }
     add_wait(mu_at(m, p), q.i);
     return "FORM1";
 }
 
-static inline const char *behind_no_pass(struct mutant *m)
+static inline const char *behind_no_pass(struct mutant *m, struct place p)
 {
-    struct place p, q;
-    if (!mu_draw(m, is_copy, &p) || !mu_draw(m, waits_not_for_copies, &q) || q.d != p.d) {
+    struct place q;
+    if (!mu_draw(m, waits_not_for_copies, &q) || q.d != p.d) {
         return NULL;
     }
     struct pst_instr twin = *mu_at(m, p);
@@ -271,21 +216,21 @@ static inline const char *behind_no_pass(struct mutant *m)
 }
 
 static const struct mutation list_mutations[] = {
-    {"no FETCH", no_fetch},
-    {"no OFFLOAD", no_offload},
-    {"twice", twice},
-    {"FETCH too early", too_early},
-    {"FETCH alone", in_before_out_ends},
-    {"reader goes on", reader_does_not_wait},
-    {"other reader", other_reader},
-    {"OFFLOAD alone", out_before_forward},
-    {"behind another", behind_another},
-    {"kept", kept},
-    {"other node", other_node},
-    {"other micro-batch", other_microbatch},
-    {"waits for a copy", transfer_waits_for_copy},
-    {"copy waits", copy_waits_for_transfer},
-    {"behind no pass", behind_no_pass},
+    {"no FETCH", .fits = is_in, .at = without},
+    {"no OFFLOAD", .fits = is_out, .at = without},
+    {"twice", .fits = is_copy, .at = twice},
+    {"FETCH too early", .fits = is_in, .at = too_early},
+    {"FETCH alone", .fits = is_in, .at = in_before_out_ends},
+    {"reader goes on", .fits = is_in, .at = reader_does_not_wait},
+    {"other reader", .fits = is_in, .at = other_reader},
+    {"OFFLOAD alone", .fits = is_out, .at = out_before_forward},
+    {"behind another", .fits = is_out, .at = behind_another},
+    {"kept", .fits = is_copy, .at = kept},
+    {"other node", .fits = is_copy, .at = other_node},
+    {"other micro-batch", .fits = is_copy, .at = other_microbatch},
+    {"waits for a copy", .fits = is_copy, .at = transfer_waits_for_copy},
+    {"copy waits", .fits = is_copy, .at = copy_waits_for_transfer},
+    {"behind no pass", .fits = is_copy, .at = behind_no_pass},
 };
 
 #endif

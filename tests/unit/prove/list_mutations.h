@@ -25,10 +25,8 @@ static inline const char *mu_count_rules(const struct pst_instr *instr)
                                                                   : "COMM3";
 }
 
-static inline const char *mu_drop(struct mutant *m)
+static inline const char *mu_drop(struct mutant *m, struct place p)
 {
-    struct place p;
-    mu_draw(m, mu_is_any, &p);
     struct pst_instr out = *mu_at(m, p);
     if ((out.op == PST_I_REDUCE || out.op == PST_I_STEP) && !mu_has_params(m, out.stage)) {
         return NULL;
@@ -38,10 +36,8 @@ static inline const char *mu_drop(struct mutant *m)
     return mu_count_rules(&out);
 }
 
-static inline const char *mu_duplicate(struct mutant *m)
+static inline const char *mu_duplicate(struct mutant *m, struct place p)
 {
-    struct place p;
-    mu_draw(m, mu_is_any, &p);
     struct pst_instr twin = *mu_at(m, p);
     twin.waits = mu_copy(twin.waits, twin.n_waits * sizeof(uint32_t), 0);
     p.i++;
@@ -49,10 +45,8 @@ static inline const char *mu_duplicate(struct mutant *m)
     return mu_count_rules(&twin);
 }
 
-static inline const char *mu_swap_neighbours(struct mutant *m)
+static inline const char *mu_swap_neighbours(struct mutant *m, struct place p)
 {
-    struct place p;
-    mu_draw(m, mu_is_any, &p);
     if (p.i + 1 == m->n[p.part][p.d]) {
         return NULL;
     }
@@ -61,10 +55,8 @@ static inline const char *mu_swap_neighbours(struct mutant *m)
 }
 
 /* Far enough that most such plans are illegal. */
-static inline const char *mu_move(struct mutant *m)
+static inline const char *mu_move(struct mutant *m, struct place p)
 {
-    struct place p;
-    mu_draw(m, mu_is_any, &p);
     m->open = mu_relocate(m, p, rig_draw(m->rig, m->n[p.part][p.d]));
     return m->open ? mu_order_rules(m) : "FORM1";
 }
@@ -88,12 +80,8 @@ static inline const char *mu_swap_devices(struct mutant *m)
     return "PASS1 FORM1 COMM1";
 }
 
-static inline const char *mu_remove_wait(struct mutant *m)
+static inline const char *mu_remove_wait(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, mu_has_waits, &p)) {
-        return NULL;
-    }
     struct pst_instr *instr = mu_at(m, p);
     uint32_t at = rig_draw(m->rig, instr->n_waits), *waits = (uint32_t *)instr->waits;
     memmove(&waits[at], &waits[at + 1], (instr->n_waits - at - 1) * sizeof *waits);
@@ -103,10 +91,9 @@ static inline const char *mu_remove_wait(struct mutant *m)
 }
 
 /* A wait moves to the instruction behind. */
-static inline const char *mu_late_wait(struct mutant *m)
+static inline const char *mu_late_wait(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, mu_has_waits, &p) || p.i + 1 == m->n[p.part][p.d]) {
+    if (p.i + 1 == m->n[p.part][p.d]) {
         return NULL;
     }
     struct pst_instr *instr = mu_at(m, p), *next = instr + 1;
@@ -129,35 +116,23 @@ static inline const char *mu_late_wait(struct mutant *m)
     return m->made.asynchronous ? mu_order_rules(m) : "PASS3 PASS4";
 }
 
-static inline const char *mu_retarget(struct mutant *m)
+static inline const char *mu_retarget(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, mu_is_transfer, &p)) {
-        return NULL;
-    }
     struct pst_instr *instr = mu_at(m, p);
     instr->peer = (instr->peer + 1) % m->made.n_devices;
     return instr->peer == p.d ? "FORM1" : "COMM1";
 }
 
-static inline const char *mu_wrong_samples(struct mutant *m)
+static inline const char *mu_wrong_samples(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, mu_is_transfer, &p)) {
-        return NULL;
-    }
     struct pst_instr *instr = mu_at(m, p);
     *(rig_draw(m->rig, 2) == 0 ? &instr->n_samples : &instr->first_sample) +=
         rig_draw(m->rig, 2) == 0 ? 1u : UINT32_MAX;
     return "COMM1 FORM1";
 }
 
-static inline const char *mu_wrong_payload(struct mutant *m)
+static inline const char *mu_wrong_payload(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, mu_is_transfer, &p)) {
-        return NULL;
-    }
     mu_at(m, p)->payload ^= 1;
     return "COMM1";
 }
@@ -173,39 +148,31 @@ static inline const char *mu_wrong_edge(struct mutant *m)
     return "COMM1";
 }
 
-static inline const char *mu_wrong_microbatch(struct mutant *m)
+static inline const char *mu_wrong_microbatch(struct mutant *m, struct place p)
 {
-    struct place p;
-    mu_draw(m, mu_is_pass, &p);
     struct pst_instr *instr = mu_at(m, p);
     uint32_t n = m->stages[instr->stage].n_microbatches * (m->made.asynchronous ? 2 : 1);
     instr->microbatch++;
     return instr->microbatch < n ? "PASS1" : "FORM1";
 }
 
-static inline const char *mu_wrong_stage(struct mutant *m)
+static inline const char *mu_wrong_stage(struct mutant *m, struct place p)
 {
-    struct place p;
-    mu_draw(m, mu_is_pass, &p);
     struct pst_instr *instr = mu_at(m, p);
     instr->stage = (instr->stage + 1) % m->made.n_stages;
     uint32_t n = m->stages[instr->stage].n_microbatches * (m->made.asynchronous ? 2 : 1);
     return m->made.n_stages == 1 ? NULL : instr->microbatch < n ? "PASS1" : "FORM1";
 }
 
-static inline const char *mu_wrong_pass(struct mutant *m)
+static inline const char *mu_wrong_pass(struct mutant *m, struct place p)
 {
-    struct place p;
-    mu_draw(m, mu_is_pass, &p);
     struct pst_instr *instr = mu_at(m, p);
     instr->op = instr->op == PST_I_F ? PST_I_BW : PST_I_F;
     return "PASS1";
 }
 
-static inline const char *mu_to_other_device(struct mutant *m)
+static inline const char *mu_to_other_device(struct mutant *m, struct place p)
 {
-    struct place p;
-    mu_draw(m, mu_is_pass, &p);
     if (m->made.n_devices == 1) {
         return NULL;
     }
@@ -217,10 +184,8 @@ static inline const char *mu_to_other_device(struct mutant *m)
     return "PASS1";
 }
 
-static inline const char *mu_reserved_field(struct mutant *m)
+static inline const char *mu_reserved_field(struct mutant *m, struct place p)
 {
-    struct place p;
-    mu_draw(m, mu_is_any, &p);
     struct pst_instr *instr = mu_at(m, p);
     switch (rig_draw(m->rig, 4)) {
     case 0:
@@ -240,10 +205,8 @@ static inline const char *mu_reserved_field(struct mutant *m)
 }
 
 /* Before everything else of its list. */
-static inline const char *mu_step_too_early(struct mutant *m)
+static inline const char *mu_step_too_early(struct mutant *m, struct place p)
 {
-    struct place p;
-    mu_draw(m, mu_is_step, &p);
     struct pst_instr out = mu_take_out(m, p);
     out.n_waits = 0;
     p.i = 0;
@@ -253,23 +216,23 @@ static inline const char *mu_step_too_early(struct mutant *m)
 }
 
 static const struct mutation list_mutations[] = {
-    {"drop", mu_drop},
-    {"duplicate", mu_duplicate},
-    {"swap_neighbours", mu_swap_neighbours},
-    {"move", mu_move},
-    {"swap_devices", mu_swap_devices},
-    {"remove_wait", mu_remove_wait},
-    {"late_wait", mu_late_wait},
-    {"retarget", mu_retarget},
-    {"wrong_samples", mu_wrong_samples},
-    {"wrong_payload", mu_wrong_payload},
-    {"wrong_edge", mu_wrong_edge},
-    {"wrong_microbatch", mu_wrong_microbatch},
-    {"wrong_stage", mu_wrong_stage},
-    {"wrong_pass", mu_wrong_pass},
-    {"to_other_device", mu_to_other_device},
-    {"reserved_field", mu_reserved_field},
-    {"step_too_early", mu_step_too_early},
+    {"drop", .fits = mu_is_any, .at = mu_drop},
+    {"duplicate", .fits = mu_is_any, .at = mu_duplicate},
+    {"swap_neighbours", .fits = mu_is_any, .at = mu_swap_neighbours},
+    {"move", .fits = mu_is_any, .at = mu_move},
+    {"swap_devices", .apply = mu_swap_devices},
+    {"remove_wait", .fits = mu_has_waits, .at = mu_remove_wait},
+    {"late_wait", .fits = mu_has_waits, .at = mu_late_wait},
+    {"retarget", .fits = mu_is_transfer, .at = mu_retarget},
+    {"wrong_samples", .fits = mu_is_transfer, .at = mu_wrong_samples},
+    {"wrong_payload", .fits = mu_is_transfer, .at = mu_wrong_payload},
+    {"wrong_edge", .apply = mu_wrong_edge},
+    {"wrong_microbatch", .fits = mu_is_pass, .at = mu_wrong_microbatch},
+    {"wrong_stage", .fits = mu_is_pass, .at = mu_wrong_stage},
+    {"wrong_pass", .fits = mu_is_pass, .at = mu_wrong_pass},
+    {"to_other_device", .fits = mu_is_pass, .at = mu_to_other_device},
+    {"reserved_field", .fits = mu_is_any, .at = mu_reserved_field},
+    {"step_too_early", .fits = mu_is_step, .at = mu_step_too_early},
 };
 #define N_LIST_MUTATIONS (sizeof list_mutations / sizeof list_mutations[0])
 

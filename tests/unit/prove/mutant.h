@@ -25,10 +25,17 @@ struct mutant {
     bool open;         /* an oracle decides whether it is legal */
 };
 
-/* Changes something and names the rules that may catch it; NULL: nothing to change here. */
+struct place {
+    uint32_t part, d, i;
+};
+
+/* Changes something, anywhere or at an instruction that fits, and names the rules that may catch
+   it; NULL: nothing to change here. */
 struct mutation {
     const char *name;
     const char *(*apply)(struct mutant *);
+    bool (*fits)(const struct pst_instr *);
+    const char *(*at)(struct mutant *, struct place);
 };
 
 static inline void *mu_copy(const void *from, size_t bytes, size_t spare)
@@ -101,10 +108,6 @@ static inline void mu_end(struct mutant *m)
 }
 
 /* --- places ---------------------------------------------------------------------------------- */
-
-struct place {
-    uint32_t part, d, i;
-};
 
 static inline struct pst_instr *mu_at(struct mutant *m, struct place p)
 {
@@ -308,7 +311,10 @@ static inline uint32_t mu_mutate(struct rig *rig, const struct mutation *mutatio
 {
     struct mutant m;
     mu_begin(&m, rig, turn);
-    const char *rules = mutation->apply(&m);
+    struct place p;
+    const char *rules = mutation->apply != NULL           ? mutation->apply(&m)
+                        : mu_draw(&m, mutation->fits, &p) ? mutation->at(&m, p)
+                                                          : NULL;
     mu_show(&m);
     if (rules != NULL) {
         mu_judge(&m, mutation, rules, plan, counts);

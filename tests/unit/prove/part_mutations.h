@@ -7,10 +7,8 @@
 
 #include "unit/prove/list_mutations.h"
 
-static inline const char *mu_to_other_part(struct mutant *m)
+static inline const char *mu_to_other_part(struct mutant *m, struct place p)
 {
-    struct place p;
-    mu_draw(m, mu_is_any, &p);
     struct pst_instr out = mu_take_out(m, p);
     out.n_waits = 0;
     p.part = (p.part + 1 + rig_draw(m->rig, 2)) % PST_PARTS;
@@ -25,30 +23,22 @@ static inline const char *mu_to_other_part(struct mutant *m)
 }
 
 /* Another batch's micro-batch of the same number. */
-static inline const char *mu_wrong_batch(struct mutant *m)
+static inline const char *mu_wrong_batch(struct mutant *m, struct place p)
 {
-    struct place p;
-    mu_draw(m, mu_is_pass, &p);
     uint32_t n = m->stages[mu_at(m, p)->stage].n_microbatches;
     mu_at(m, p)->microbatch = (mu_at(m, p)->microbatch + n) % (2 * n);
     return "PASS1";
 }
 
-static inline const char *mu_samples_of_other_batch(struct mutant *m)
+static inline const char *mu_samples_of_other_batch(struct mutant *m, struct place p)
 {
-    struct place p;
-    if (!mu_draw(m, mu_is_transfer, &p)) {
-        return NULL;
-    }
     mu_at(m, p)->first_sample = (mu_at(m, p)->first_sample + m->made.batch) % (2 * m->made.batch);
     return "COMM1 FORM1";
 }
 
 /* All numbers of one part of one device belong to the batch after. */
-static inline const char *mu_shift_part(struct mutant *m)
+static inline const char *mu_shift_part(struct mutant *m, struct place p)
 {
-    struct place p;
-    mu_draw(m, mu_is_pass, &p);
     for (p.i = 0; p.i < m->n[p.part][p.d]; p.i++) {
         if (mu_is_pass(mu_at(m, p))) {
             mu_at(m, p)->microbatch += m->stages[mu_at(m, p)->stage].n_microbatches;
@@ -84,14 +74,14 @@ static inline const char *mu_lost_mode(struct mutant *m)
 }
 
 static const struct mutation part_mutations[] = {
-    {"to_other_part", mu_to_other_part},
-    {"wrong_batch", mu_wrong_batch},
-    {"samples_of_other", mu_samples_of_other_batch},
-    {"shift_part", mu_shift_part},
-    {"other_accumulators", mu_other_accumulators},
-    {"wrong_drains", mu_wrong_drains},
-    {"wrong_rule", mu_wrong_rule},
-    {"lost_mode", mu_lost_mode},
+    {"to_other_part", .fits = mu_is_any, .at = mu_to_other_part},
+    {"wrong_batch", .fits = mu_is_pass, .at = mu_wrong_batch},
+    {"samples_of_other", .fits = mu_is_transfer, .at = mu_samples_of_other_batch},
+    {"shift_part", .fits = mu_is_pass, .at = mu_shift_part},
+    {"other_accumulators", .apply = mu_other_accumulators},
+    {"wrong_drains", .apply = mu_wrong_drains},
+    {"wrong_rule", .apply = mu_wrong_rule},
+    {"lost_mode", .apply = mu_lost_mode},
 };
 #define N_PART_MUTATIONS (sizeof part_mutations / sizeof part_mutations[0])
 

@@ -2,17 +2,9 @@
  *
  * [compare]: what it lists becomes configs; what it does not list stays; what is wrong is named.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 #include "tune/combine.h"
-
-#include <cmocka.h>
 
 #define BASE                                                                                       \
     "[model]\nuse = 'gpt'\n[train]\nbatch = 24\nmicrobatch = 4\nlr = 0.25\n"                       \
@@ -71,13 +63,12 @@ static void expect_at(const json_t *config, const char *path, const char *should
     free(is);
 }
 
-static void test_without_lists(void **state)
+TEST(test_without_lists)
 {
     struct pst_error err;
     struct rig rig;
     json_t *config;
 
-    (void)state;
     assert_int_equal(read(&rig, "", &err), PST_OK);
     assert_int_equal(rig.set.n, 1);
     assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_SCHEDULER),
@@ -94,14 +85,13 @@ static void test_without_lists(void **state)
 }
 
 /* The last list goes round fastest, and every pair of values is met once. */
-static void test_product(void **state)
+TEST(test_product)
 {
     static const char *const partitioners[] = {"uniform", "greedy"};
     static const char *const sizes[] = {"1", "2", "3"};
     struct pst_error err;
     struct rig rig;
 
-    (void)state;
     assert_int_equal(
         read(&rig, "[compare]\nmicrobatches = [1, 2, 3]\npartitioners = ['uniform', 'greedy']\n",
              &err),
@@ -123,13 +113,12 @@ static void test_product(void **state)
 }
 
 /* A bare name of the config's own strategy keeps its parameters, another has none. */
-static void test_parameters(void **state)
+TEST(test_parameters)
 {
     struct pst_error err;
     struct rig rig;
     json_t *config;
 
-    (void)state;
     assert_int_equal(
         read(
             &rig,
@@ -159,7 +148,7 @@ static void test_parameters(void **state)
 }
 
 /* Strategies of a method go round together, with every number of devices. */
-static void test_methods(void **state)
+TEST(test_methods)
 {
     static const struct {
         const char *method, *partitioner, *scheduler, *memopt, *devices;
@@ -172,7 +161,6 @@ static void test_methods(void **state)
     struct pst_error err;
     struct rig rig;
 
-    (void)state;
     assert_int_equal(read(&rig,
                           "[compare]\ndevices = [2, 3]\n"
                           "methods = [{ name = 'old', partitioner = 'uniform', "
@@ -195,12 +183,11 @@ static void test_methods(void **state)
     finish(&rig);
 }
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
     struct pst_error err;
     struct rig rig;
 
-    (void)state;
     assert_int_equal(read(&rig, "[compare]\ndevices = [1, 2]\n", &err), PST_OK);
     assert_int_equal(pst_combinations_all_sizes(&rig.set, 24, &err), PST_OK);
     assert_int_equal(rig.set.n, 8); /* 1, 2, 4, 8 divide 24 */
@@ -214,7 +201,7 @@ static void test_sizes(void **state)
     finish(&rig);
 }
 
-static void test_faults(void **state)
+TEST(test_faults)
 {
     static const struct {
         const char *compare, *kind, *words;
@@ -232,7 +219,6 @@ static void test_faults(void **state)
         {"methods = [{ name = 'a' }]\nmemopts = ['none']", "config.value", "\"methods\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct pst_error err;
         struct rig rig;
@@ -248,13 +234,12 @@ static void test_faults(void **state)
     }
 }
 
-static void test_too_many(void **state)
+TEST(test_too_many)
 {
     char text[8192] = "[compare]\n";
     struct pst_error err;
     struct rig rig;
 
-    (void)state;
     for (int list = 0; list < 2; list++) {
         strcat(text, list == 0 ? "devices = [1" : "microbatches = [1");
         for (int i = 2; i <= 320; i++) {
@@ -268,16 +253,4 @@ static void test_too_many(void **state)
     assert_int_equal(pst_combinations_read(&rig.job, &rig.set, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.limit");
     finish(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_without_lists), cmocka_unit_test(test_product),
-        cmocka_unit_test(test_parameters),    cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_methods),       cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_too_many),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,9 @@
  *
  * Searches for the largest size, on sets of sizes that are given.
  */
-#include <string.h>
+#include "test.h"
 
 #include "tune/largest.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
 #define LIMIT 4096
 
@@ -49,9 +44,8 @@ static struct world world_of(uint32_t n)
 }
 
 /* Where what fits ends once, that end is found, and no more than the promised sizes are tried. */
-static void test_finds_the_end(void **state)
+TEST(test_finds_the_end)
 {
-    (void)state;
     for (uint32_t n = 0; n <= 300; n++) {
         struct world world = world_of(n);
         bool bounded = false;
@@ -66,9 +60,8 @@ static void test_finds_the_end(void **state)
     }
 }
 
-static void test_stops_at_the_limit(void **state)
+TEST(test_stops_at_the_limit)
 {
-    (void)state;
     for (uint32_t limit = 1; limit <= 70; limit++) {
         struct world world = world_of(LIMIT);
         bool bounded = true;
@@ -79,12 +72,11 @@ static void test_stops_at_the_limit(void **state)
 }
 
 /* Nothing above a smallest size that does not do. */
-static void test_gives_up_at_one(void **state)
+TEST(test_gives_up_at_one)
 {
     struct world world = world_of(0);
     bool bounded = true;
 
-    (void)state;
     world.fits[2] = true;
     assert_int_equal(search(&world, LIMIT, &bounded), 0);
     assert_false(bounded);
@@ -92,64 +84,48 @@ static void test_gives_up_at_one(void **state)
 }
 
 /* 16 is refused and 15 the last before, but 17 to 29 fit: 15 x 2^(5/6) is 26. */
-static void test_looks_beyond_a_gap(void **state)
+TEST(test_looks_beyond_a_gap)
 {
     struct world world = world_of(29);
     bool bounded = false;
 
-    (void)state;
     world.fits[16] = false;
     assert_int_equal(search(&world, LIMIT, &bounded), 29);
     assert_true(bounded);
 }
 
 /* What fits beyond reaches past twice the size: it doubles on. */
-static void test_doubles_on_behind_a_gap(void **state)
+TEST(test_doubles_on_behind_a_gap)
 {
     struct world world = world_of(100);
     bool bounded = false;
 
-    (void)state;
     memset(world.fits + 8, false, 5); /* 8 to 12 */
     assert_int_equal(search(&world, LIMIT, &bounded), 100);
     assert_true(bounded);
 }
 
 /* Several gaps, each narrower than a factor of 2^(1/6) beyond what is found before. */
-static void test_goes_from_gap_to_gap(void **state)
+TEST(test_goes_from_gap_to_gap)
 {
     struct world world = world_of(64);
     bool bounded = false;
 
-    (void)state;
     memset(world.fits + 31, false, 2);
     memset(world.fits + 46, false, 3);
     assert_int_equal(search(&world, LIMIT, &bounded), 64);
     assert_true(bounded);
 }
 
-static void test_passes_errors_on(void **state)
+TEST(test_passes_errors_on)
 {
     struct world world = world_of(20);
     const struct pst_largest largest = {LIMIT, try_size, &world};
     uint32_t size = 77;
     bool bounded = true;
 
-    (void)state;
     world.fails_at = 24;
     assert_int_equal(pst_largest_search(&largest, &size, &bounded), PST_ERR_CANCELLED);
     assert_int_equal(size, 77);
     assert_int_equal(world.n_tried, 7); /* 1 2 4 8 16 32 24 */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finds_the_end),           cmocka_unit_test(test_stops_at_the_limit),
-        cmocka_unit_test(test_gives_up_at_one),         cmocka_unit_test(test_looks_beyond_a_gap),
-        cmocka_unit_test(test_doubles_on_behind_a_gap), cmocka_unit_test(test_goes_from_gap_to_gap),
-        cmocka_unit_test(test_passes_errors_on),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
