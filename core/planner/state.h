@@ -45,7 +45,6 @@ struct pst_view_scratch {
     uint32_t *tensor_stamp; /* [n_tensors] the view that counted it as input */
     uint32_t *param_stamp;  /* [n_params] the view that counted its weights */
     uint32_t stamp;
-    uint8_t *actions;     /* [n_ops] */
     uint32_t *late_stamp; /* [n_tensors] the view whose late W was charged for it */
     uint32_t late_round;
     uint64_t *late_bytes; /* [n_ops + 1] by position: what W reads of it; the last: of the input */
