@@ -51,17 +51,12 @@ static pst_status price_options(struct pst_planner *planner, const struct pst_pl
 /* Least sum of periods over all divisions of the grains; of equals the one with fewer of them for
    the stages that come first, which get what is not kept for others anyway. Where nothing fits
    everyone is left with its least. */
-static pst_status choose(const struct sharer *sharers, uint32_t n, uint64_t *share,
-                         struct pst_error *err)
+static void choose(const struct sharer *sharers, uint32_t n, uint64_t *share)
 {
     struct pst_arena arena = {0};
     uint64_t(*best)[GRAINS + 1] = pst_arena_array(&arena, n + 1, sizeof *best);
     uint8_t(*taken)[GRAINS + 1] = pst_arena_array(&arena, n + 1, sizeof *taken);
 
-    if (best == NULL || taken == NULL) {
-        pst_arena_finish(&arena);
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = n; i-- > 0;) { /* of stages i.. with `left` grains; best[n] is zero */
         const struct sharer *sharer = &sharers[i];
 
@@ -85,7 +80,6 @@ static pst_status choose(const struct sharer *sharers, uint32_t n, uint64_t *sha
         left -= g;
     }
     pst_arena_finish(&arena);
-    return PST_OK;
 }
 
 /* Does memory cost none of them time, as where all goes to the host beside the computation? */
@@ -166,7 +160,10 @@ static pst_status divide(struct pst_planner *planner, const struct pst_plan *pla
         by_lifespan(plan, sharers, n, capacity - least, share);
         return PST_OK;
     }
-    return st == PST_OK ? choose(sharers, n, share, err) : st;
+    if (st == PST_OK) {
+        choose(sharers, n, share);
+    }
+    return st;
 }
 
 pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan *plan,
@@ -176,9 +173,6 @@ pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan
     struct sharer *sharers = pst_arena_array(&arena, plan->n_stages, sizeof *sharers);
     pst_status st = PST_OK;
 
-    if (sharers == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         ret_share[s] = 0;
     }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "planner/eval.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/saturate.h"
 
 /* One evaluation. */
@@ -18,13 +16,7 @@ struct work {
 
 void pst_evaluator_finish(struct pst_evaluator *evaluator)
 {
-    free(evaluator->last);
-    free(evaluator->kept);
-    free(evaluator->dropped);
-    free(evaluator->expire);
-    free(evaluator->later);
-    free(evaluator->same);
-    free(evaluator->also);
+    pst_arena_finish(&evaluator->arena);
     memset(evaluator, 0, sizeof *evaluator);
 }
 
@@ -36,13 +28,13 @@ static void reserve(struct pst_evaluator *e, uint32_t n)
         return;
     }
     pst_evaluator_finish(e);
-    e->last = pst_alloc(room, sizeof *e->last);
-    e->kept = pst_alloc(room + 1, sizeof *e->kept);
-    e->dropped = pst_alloc(room + 1, sizeof *e->dropped);
-    e->expire = pst_alloc(room + 1, sizeof *e->expire);
-    e->later = pst_alloc(room + 1, sizeof *e->later);
-    e->same = pst_alloc(room, sizeof *e->same);
-    e->also = pst_alloc(room, sizeof *e->also);
+    e->last = pst_arena_array(&e->arena, room, sizeof *e->last);
+    e->kept = pst_arena_array(&e->arena, room + 1, sizeof *e->kept);
+    e->dropped = pst_arena_array(&e->arena, room + 1, sizeof *e->dropped);
+    e->expire = pst_arena_array(&e->arena, room + 1, sizeof *e->expire);
+    e->later = pst_arena_array(&e->arena, room + 1, sizeof *e->later);
+    e->same = pst_arena_array(&e->arena, room, sizeof *e->same);
+    e->also = pst_arena_array(&e->arena, room, sizeof *e->also);
     e->room = (uint32_t)room;
 }
 

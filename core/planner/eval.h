@@ -28,10 +28,12 @@
 
 #include <penstock/ext/eval.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 
 /* Scratch space that grows with the largest stage evaluated. All zero is valid. */
 struct pst_evaluator {
+    struct pst_arena arena;
     uint32_t room;
     uint32_t *last;    /* [room] lc: largest in-stage consumer */
     uint64_t *kept;    /* [room + 1] bytes of K and O before a position */

@@ -117,7 +117,7 @@ static pst_status take_move(struct pst_global_out *out, const struct pst_global_
 }
 
 /* The answer into the plan. */
-static pst_status settle(const struct ask *ask, struct pst_error *err)
+static void settle(const struct ask *ask)
 {
     struct pst_plan *plan = ask->plan;
 
@@ -128,9 +128,6 @@ static pst_status settle(const struct ask *ask, struct pst_error *err)
         uint8_t *actions = pst_arena_array(&plan->arena, stage->n_nodes, 1);
         uint32_t n = 0;
 
-        if (guests == NULL || actions == NULL) {
-            return pst_fail_nomem(err);
-        }
         for (uint32_t j = 0; j < stage->n_microbatches; j++) {
             if (ask->keeper[s][j] != PST_NONE) {
                 guests[n++] =
@@ -142,28 +139,21 @@ static pst_status settle(const struct ask *ask, struct pst_error *err)
         stage->guests = guests;
         stage->n_guests = n;
     }
-    return PST_OK;
 }
 
 /* What earlier optimizers have decided. */
-static bool start_answer(struct ask *ask, struct pst_arena *arena)
+static void start_answer(struct ask *ask, struct pst_arena *arena)
 {
     const struct pst_plan *plan = ask->plan;
 
     ask->keeper = pst_arena_array(arena, plan->n_stages, sizeof(uint32_t *));
     ask->actions = pst_arena_array(arena, plan->n_stages, sizeof(uint8_t *));
     ask->chosen = pst_arena_array(arena, plan->n_stages, sizeof *ask->chosen);
-    if (ask->keeper == NULL || ask->actions == NULL || ask->chosen == NULL) {
-        return false;
-    }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 
         ask->keeper[s] = pst_arena_array(arena, stage->n_microbatches, sizeof(uint32_t));
         ask->actions[s] = pst_arena_array(arena, stage->n_nodes, 1);
-        if (ask->keeper[s] == NULL || ask->actions[s] == NULL) {
-            return false;
-        }
         memcpy(ask->actions[s], stage->actions, stage->n_nodes);
         memset(ask->keeper[s], 0xFF, stage->n_microbatches * sizeof(uint32_t));
         for (uint32_t i = 0; i < stage->n_guests; i++) {
@@ -172,7 +162,6 @@ static bool start_answer(struct ask *ask, struct pst_arena *arena)
         }
         ask->chosen[s] = stage->n_guests > 0;
     }
-    return true;
 }
 
 /* --- the run ----------------------------------------------------------------------------------
@@ -188,7 +177,10 @@ static pst_status call(struct ask *ask, struct pst_error *err)
         st = planner->pending.status;
     }
     st = pst_planner_blame(planner, ask->instance, st, "plan", err);
-    return st == PST_OK ? settle(ask, err) : st;
+    if (st == PST_OK) {
+        settle(ask);
+    }
+    return st;
 }
 
 /* Devices whose buffers take more than they have are told of less; false: there is none, or nothing
@@ -218,17 +210,13 @@ static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_pl
     struct pst_arena arena = {0};
     struct pst_global_question question = {0};
     uint64_t *arena_bytes = pst_arena_array(&arena, plan->n_devices, sizeof *arena_bytes);
-    pst_status st =
-        arena_bytes != NULL
-            ? pst_planner_blame_scheduler(
-                  planner, pst_global_question_init(&question, planner, plan, orders, &arena, err),
-                  err)
-            : pst_fail_nomem(err);
+    pst_status st = pst_planner_blame_scheduler(
+        planner, pst_global_question_init(&question, planner, plan, orders, &arena, err), err);
     bool again = st == PST_OK, moved = false;
     struct ask before = {.plan = plan, .question = &question};
 
-    if (st == PST_OK && !start_answer(&before, &arena)) {
-        st = pst_fail_nomem(err);
+    if (st == PST_OK) {
+        start_answer(&before, &arena);
     }
     for (uint32_t round = 0; st == PST_OK && again && round < MAX_ROUNDS; round++) {
         struct ask ask = {.planner = planner,
@@ -238,11 +226,11 @@ static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_pl
         struct pst_error why = {.status = PST_OK};
 
         ask.out = (struct pst_global_out){.size = sizeof ask.out, .impl = &ask, .move = take_move};
-        st = round > 0 ? settle(&before, err) : PST_OK;
-        if (st == PST_OK && !start_answer(&ask, &arena)) {
-            st = pst_fail_nomem(err);
+        if (round > 0) {
+            settle(&before);
         }
-        st = st == PST_OK ? call(&ask, &why) : st;
+        start_answer(&ask, &arena);
+        st = call(&ask, &why);
         if (st != PST_OK && why.status != PST_OK && err != NULL) {
             *err = why;
         }

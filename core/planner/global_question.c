@@ -6,21 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "planner/global.h"
 
 /* --- bytes over the passes --------------------------------------------------------------------
  */
 
 /* The most that lives from the end of a pass to the end of the next one. */
-static pst_status read_live(const struct pst_program *program, uint64_t *ret_live, uint32_t n,
-                            struct pst_error *err)
+static void read_live(const struct pst_program *program, uint64_t *ret_live, uint32_t n)
 {
-    uint64_t *rise = calloc((size_t)program->n_ticks + 1, sizeof *rise), live = 0;
+    uint64_t *rise = pst_alloc((size_t)program->n_ticks + 1, sizeof *rise), live = 0;
     uint32_t pass = 0;
 
-    if (rise == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t v = 0; v < program->n_values; v++) { /* differences wrap around and cancel out */
         const struct pst_value *value = &program->values[v];
 
@@ -41,22 +38,18 @@ static pst_status read_live(const struct pst_program *program, uint64_t *ret_liv
         pass += program->instrs[i].op < PST_I_SEND;
     }
     free(rise);
-    return PST_OK;
 }
 
 pst_status pst_global_measure(const struct pst_planner *planner, struct pst_plan *plan,
                               const struct pst_orders *orders, uint64_t *const *ret_live,
                               uint64_t *ret_arena_bytes, struct pst_error *err)
 {
-    struct pst_program **programs = calloc((size_t)plan->n_devices + 1, sizeof(void *));
+    struct pst_program **programs = pst_alloc(plan->n_devices, sizeof(void *));
     const uint32_t *n_passes = orders->n_passes[PST_BODY];
-    pst_status st = programs != NULL ? PST_OK : pst_fail_nomem(err);
+    pst_status st = pst_plan_lower(plan, planner->graph, planner->cost,
+                                   (const struct pst_pass *const *)orders->passes[PST_BODY],
+                                   n_passes, true, err);
 
-    if (st == PST_OK) {
-        st = pst_plan_lower(plan, planner->graph, planner->cost,
-                            (const struct pst_pass *const *)orders->passes[PST_BODY], n_passes,
-                            true, err);
-    }
     if (st == PST_OK) {
         st = pst_programs_create(plan, planner->graph, planner->cost, programs, err);
     }
@@ -65,10 +58,10 @@ pst_status pst_global_measure(const struct pst_planner *planner, struct pst_plan
             ret_arena_bytes[r] = programs[r]->arena_bytes;
         }
         if (ret_live != NULL) {
-            st = read_live(programs[r], ret_live[r], n_passes[r], err);
+            read_live(programs[r], ret_live[r], n_passes[r]);
         }
     }
-    for (uint32_t r = 0; programs != NULL && r < plan->n_devices; r++) {
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
         pst_program_destroy(programs[r]);
     }
     free(programs);
@@ -78,7 +71,7 @@ pst_status pst_global_measure(const struct pst_planner *planner, struct pst_plan
 /* --- devices ----------------------------------------------------------------------------------
  */
 
-static bool make_devices(struct pst_global_question *q, const struct pst_planner *planner,
+static void make_devices(struct pst_global_question *q, const struct pst_planner *planner,
                          const struct pst_plan *plan, const struct pst_orders *orders,
                          struct pst_arena *arena)
 {
@@ -88,9 +81,6 @@ static bool make_devices(struct pst_global_question *q, const struct pst_planner
     q->device_of = pst_arena_array(arena, plan->n_devices, sizeof *q->device_of);
     q->first_rank = pst_arena_array(arena, plan->n_devices, sizeof *q->first_rank);
     q->devices = pst_arena_array(arena, plan->n_devices, sizeof *q->devices);
-    if (q->device_of == NULL || q->first_rank == NULL || q->devices == NULL) {
-        return false;
-    }
     q->in.n_devices = n = pst_plan_logical(plan, q->device_of);
     for (uint32_t r = plan->n_devices; r-- > 0;) {
         q->first_rank[q->device_of[r]] = r;
@@ -106,17 +96,16 @@ static bool make_devices(struct pst_global_question *q, const struct pst_planner
         at += q->devices[d].n_passes;
     }
     q->in.n_passes = at;
-    return true;
 }
 
-static bool make_links(struct pst_global_question *q, const struct pst_planner *planner,
+static void make_links(struct pst_global_question *q, const struct pst_planner *planner,
                        struct pst_arena *arena)
 {
     const struct pst_cluster *cluster = planner->cluster;
     uint32_t n = q->in.n_devices;
 
     q->links = pst_arena_array(arena, (size_t)n * n, sizeof *q->links);
-    for (uint32_t i = 0; q->links != NULL && i < n * n; i++) {
+    for (uint32_t i = 0; i < n * n; i++) {
         bool far = pst_cost_node(planner->cost, q->first_rank[i / n]) !=
                    pst_cost_node(planner->cost, q->first_rank[i % n]);
 
@@ -124,7 +113,6 @@ static bool make_links(struct pst_global_question *q, const struct pst_planner *
             far ? (struct pst_global_link){cluster->node_link_bandwidth, cluster->node_link_latency}
                 : (struct pst_global_link){cluster->link_bandwidth, cluster->link_latency};
     }
-    return q->links != NULL;
 }
 
 /* Times and bytes of every pass. */
@@ -138,15 +126,8 @@ static pst_status make_passes(struct pst_global_question *q, const struct pst_pl
     q->passes = pst_arena_array(arena, q->in.n_passes, sizeof *q->passes);
     for (uint32_t k = 0; k < 3; k++) {
         rows[k] = pst_arena_array(arena, plan->n_devices, sizeof(uint64_t *));
-        for (uint32_t r = 0; rows[k] != NULL && r < plan->n_devices; r++) {
+        for (uint32_t r = 0; r < plan->n_devices; r++) {
             rows[k][r] = pst_arena_array(arena, orders->n_passes[PST_BODY][r], sizeof(uint64_t));
-            rows[k] = rows[k][r] == NULL ? NULL : rows[k];
-            if (rows[k] == NULL) {
-                break;
-            }
-        }
-        if (rows[k] == NULL || q->passes == NULL) {
-            return pst_fail_nomem(err);
         }
     }
     st = pst_plan_pass_times(plan, planner->graph, planner->cost,
@@ -184,24 +165,17 @@ static struct pst_stage_view *copy_view(struct pst_planner *planner, const struc
     const struct pst_plan_stage *stage = &plan->stages[s];
     struct pst_stage_view *view = pst_arena_array(arena, 1, sizeof *view);
     struct pst_stage_node *built =
-        view == NULL ? NULL
-                     : pst_view_build(planner, stage->nodes, stage->n_nodes,
-                                      pst_plan_samples(stage), stage->weight_versions, view);
+        pst_view_build(planner, stage->nodes, stage->n_nodes, pst_plan_samples(stage),
+                       stage->weight_versions, view);
     struct pst_stage_node *nodes = pst_arena_array(arena, stage->n_nodes, sizeof *nodes);
     uint32_t n_producers = 0, *producers;
 
-    if (built == NULL || nodes == NULL) {
-        return NULL;
-    }
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         nodes[i] = built[i];
         nodes[i].action = stage->actions[i];
         n_producers += built[i].n_producers;
     }
     producers = pst_arena_array(arena, n_producers, sizeof *producers);
-    if (producers == NULL) {
-        return NULL;
-    }
     if (n_producers > 0) {
         memcpy(producers, view->producers, n_producers * sizeof *producers);
     }
@@ -224,9 +198,7 @@ static uint64_t *find_bytes(const struct pst_planner *planner, const struct pst_
     bool *saved = pst_arena_array(arena, graph->n_tensors, sizeof *saved);
     uint32_t wanted = stage->n_guests > 0 ? PST_ACTION_PEER : PST_ACTION_KEEP;
 
-    if (bytes == NULL || saved == NULL || !pst_plan_saved(stage, graph, saved)) {
-        return NULL;
-    }
+    pst_plan_saved(stage, graph, saved);
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         const struct pst_op *op = &graph->ops[stage->nodes[i]];
         const struct pst_stage_node *node = pst_stage_node_at(view, i);
@@ -243,36 +215,28 @@ static uint64_t *find_bytes(const struct pst_planner *planner, const struct pst_
     return bytes;
 }
 
-static bool make_stages(struct pst_global_question *q, struct pst_planner *planner,
+static void make_stages(struct pst_global_question *q, struct pst_planner *planner,
                         const struct pst_plan *plan, struct pst_arena *arena)
 {
     q->stages = pst_arena_array(arena, plan->n_stages, sizeof *q->stages);
     q->at = pst_arena_array(arena, plan->n_stages, sizeof(uint32_t *));
-    if (q->stages == NULL || q->at == NULL) {
-        return false;
-    }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
         struct pst_stage_view *view = copy_view(planner, plan, s, arena);
-        uint64_t *bytes = view == NULL ? NULL : find_bytes(planner, stage, view, arena);
-        uint32_t *keepers;
+        uint32_t *keepers = pst_arena_array(arena, stage->n_microbatches, sizeof *keepers);
 
         q->at[s] = pst_arena_array(arena, 2 * (size_t)stage->n_microbatches, sizeof **q->at);
-        keepers = pst_arena_array(arena, stage->n_microbatches, sizeof *keepers);
-        if (bytes == NULL || q->at[s] == NULL || keepers == NULL) {
-            return false;
-        }
         memset(keepers, 0xFF, stage->n_microbatches * sizeof *keepers);
         for (uint32_t i = 0; i < stage->n_guests; i++) {
             keepers[stage->guests[i].microbatch] = q->device_of[stage->guests[i].rank];
         }
-        q->stages[s] = (struct pst_global_stage){.device = q->device_of[stage->ranks[0]],
-                                                 .n_microbatches = stage->n_microbatches,
-                                                 .view = view,
-                                                 .keepers = keepers,
-                                                 .move_bytes = bytes};
+        q->stages[s] =
+            (struct pst_global_stage){.device = q->device_of[stage->ranks[0]],
+                                      .n_microbatches = stage->n_microbatches,
+                                      .view = view,
+                                      .keepers = keepers,
+                                      .move_bytes = find_bytes(planner, stage, view, arena)};
     }
-    return true;
 }
 
 /* The pass of a device that runs at that time: the first one that ends later; none: how many. */
@@ -349,10 +313,9 @@ pst_status pst_global_question_init(struct pst_global_question *q, struct pst_pl
 {
     pst_status st;
 
-    if (!make_devices(q, planner, plan, orders, arena) || !make_links(q, planner, arena) ||
-        !make_stages(q, planner, plan, arena)) {
-        return pst_fail_nomem(err);
-    }
+    make_devices(q, planner, plan, orders, arena);
+    make_links(q, planner, arena);
+    make_stages(q, planner, plan, arena);
     st = make_passes(q, planner, plan, orders, arena, err);
     if (st == PST_OK) {
         find_places(q);

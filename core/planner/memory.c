@@ -8,54 +8,24 @@
 #include <string.h>
 
 #include "plan/sequence.h"
-#include "host/caps.h"
 #include "planner/optimizer.h"
 
-/* Do the optimizer and the executor know what it decided? */
-static pst_status check_words(const struct pst_instance *instance,
-                              const struct pst_action_answer *answer, struct pst_error *err)
+static struct pst_optimizer optimizer_of(struct pst_planner *planner, uint32_t i)
 {
-    static const char *const words[] = {NULL, "recompute", "offload", "peer"};
-    pst_status st = PST_OK;
-
-    for (uint32_t action = PST_ACTION_KEEP + 1; st == PST_OK && action <= PST_ACTION_PEER;
-         action++) {
-        if ((answer->set >> action & 1) != 0) {
-            st = pst_caps_require(instance->plugin, words[action], words[action], err);
-        }
-    }
-    return st == PST_OK && answer->listed
-               ? pst_caps_require(instance->plugin, "nested", "replays within replays", err)
-               : st;
+    return (struct pst_optimizer){.instance = i < planner->n_memopt ? planner->memopt[i] : NULL,
+                                  .evaluator = &planner->evaluator,
+                                  .pending = &planner->pending};
 }
 
 /* Runs plan() of optimizer i; its decisions become those of the view. */
 static pst_status decide(struct pst_planner *planner, uint32_t i, const struct pst_stage_view *view,
                          struct pst_stage_node *nodes, struct pst_error *err)
 {
-    static const struct pst_action_rules rules = {.most = PST_ACTION_PEER,
-                                                  .no_node = "there is no such node",
-                                                  .no_action = "there is no such action",
-                                                  .runs = true};
-    const struct pst_optimizer optimizer = {.instance = planner->memopt[i]};
+    const struct pst_optimizer optimizer = optimizer_of(planner, i);
     bool last = i + 1 == planner->n_memopt;
-    uint8_t *actions = planner->scratch.actions;
-    struct pst_action_answer answer;
-    pst_status st = pst_optimizer_plan(&optimizer, view, &rules, actions,
-                                       last ? &planner->replays : NULL, &answer);
 
-    if (answer.fault != NULL) {
-        memset(&planner->pending, 0, sizeof planner->pending);
-        return pst_optimizer_refuse(planner->memopt[i], planner->view, view, &answer, err);
-    }
-    st = pst_planner_blame(planner, planner->memopt[i], st, "plan", err);
-    if (st == PST_OK) {
-        st = check_words(planner->memopt[i], &answer, err);
-    }
-    for (uint32_t v = 0; st == PST_OK && v < view->n_nodes; v++) {
-        nodes[v].action = actions[v];
-    }
-    return st;
+    return pst_optimizer_decide(&optimizer, planner->view, view, nodes,
+                                last ? &planner->replays : NULL, err);
 }
 
 /* Charges a stage for what earlier attempts found the evaluator to be wrong by. */
@@ -76,10 +46,8 @@ static void correct(const struct pst_planner *planner, struct pst_stage_view *vi
 static pst_status price_view(struct pst_planner *planner, const struct pst_stage_view *view,
                              struct pst_stage_price *ret_price, struct pst_error *err)
 {
-    const struct pst_optimizer last = {
-        .instance = planner->n_memopt == 0 ? NULL : planner->memopt[planner->n_memopt - 1],
-        .evaluator = &planner->evaluator,
-        .pending = &planner->pending};
+    const struct pst_optimizer last =
+        optimizer_of(planner, planner->n_memopt == 0 ? 0 : planner->n_memopt - 1);
 
     return pst_optimizer_price(&last, view, ret_price, err);
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "planner/optimizer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "host/call.h"
 #include "host/caps.h"
 #include "planner/state.h"
@@ -181,6 +183,50 @@ pst_status pst_optimizer_refuse(const struct pst_instance *memopt,
     return pst_planner_illegal(err, memopt, "stage %u, position %u (\"%s\"): %s", view->stage,
                                answer->position, name_of(graph, view, answer->position),
                                answer->fault);
+}
+
+/* Do the optimizer and the executor know what it decided? */
+static pst_status check_words(const struct pst_instance *instance,
+                              const struct pst_action_answer *answer, struct pst_error *err)
+{
+    static const char *const words[] = {NULL, "recompute", "offload", "peer"};
+    pst_status st = PST_OK;
+
+    for (uint32_t action = PST_ACTION_KEEP + 1; st == PST_OK && action <= PST_ACTION_PEER;
+         action++) {
+        if ((answer->set >> action & 1) != 0) {
+            st = pst_caps_require(instance->plugin, words[action], words[action], err);
+        }
+    }
+    return st == PST_OK && answer->listed
+               ? pst_caps_require(instance->plugin, "nested", "replays within replays", err)
+               : st;
+}
+
+pst_status pst_optimizer_decide(const struct pst_optimizer *o, const struct pst_graph_view *graph,
+                                const struct pst_stage_view *view, struct pst_stage_node *nodes,
+                                struct pst_replay_list *replays, struct pst_error *err)
+{
+    static const struct pst_action_rules rules = {.most = PST_ACTION_PEER,
+                                                  .no_node = "there is no such node",
+                                                  .no_action = "there is no such action",
+                                                  .runs = true};
+    uint8_t *actions = pst_alloc(view->n_nodes, 1);
+    struct pst_action_answer answer;
+    pst_status st = pst_optimizer_plan(o, view, &rules, actions, replays, &answer);
+
+    if (answer.fault != NULL) {
+        memset(o->pending, 0, sizeof *o->pending);
+        st = pst_optimizer_refuse(o->instance, graph, view, &answer, err);
+    } else {
+        st = pst_instance_blame(o->instance, o->pending, st, "plan", err);
+        st = st == PST_OK ? check_words(o->instance, &answer, err) : st;
+    }
+    for (uint32_t v = 0; st == PST_OK && v < view->n_nodes; v++) {
+        nodes[v].action = actions[v];
+    }
+    free(actions);
+    return st;
 }
 
 pst_status pst_optimizer_verify(const char *id, const struct pst_graph_view *graph,

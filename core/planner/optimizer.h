@@ -67,6 +67,13 @@ pst_status pst_optimizer_refuse(const struct pst_instance *memopt,
                                 const struct pst_stage_view *view,
                                 const struct pst_action_answer *answer, struct pst_error *err);
 
+/* plan(), which may do all that the executor can; its decisions become those of the view, whose
+   nodes these are. `pending` is there. Errors: as the plugin fails; plan.illegal. */
+pst_status pst_optimizer_decide(const struct pst_optimizer *optimizer,
+                                const struct pst_graph_view *graph,
+                                const struct pst_stage_view *view, struct pst_stage_node *nodes,
+                                struct pst_replay_list *replays, struct pst_error *err);
+
 /* A finished stage, as the evaluator values it: it must be legal, and no worse than what price()
    promised where that said that it fits. Errors: plan.illegal, plugin.contract, both exit code 3,
    naming the optimizer. */

@@ -271,29 +271,3 @@ pst_status pst_problem_memopt(const struct pst_problem_job *job,
     }
     return st;
 }
-
-pst_status pst_problem_memopt_confirm(const struct pst_problem_job *job,
-                                      const struct pst_worker_task *limits, bool (*cancelled)(void),
-                                      struct pst_error *err)
-{
-    struct pst_problem problem = *job->problem;
-    const struct pst_problem_job asked = {.id = job->id, .path = job->path, .problem = &problem};
-    struct pst_memopt_result result;
-    struct pst_error why;
-    pst_status st;
-
-    if (err->enough_bytes == 0) {
-        return err->status;
-    }
-    problem.memory_bytes = (double)err->enough_bytes;
-    st = pst_problem_memopt(&asked, limits, cancelled, &result, &why);
-    if (st == PST_OK) {
-        pst_memopt_result_finish(&result);
-    } else if (st == PST_ERR_CANCELLED) {
-        *err = why;
-    } else {
-        pst_error_hint(err, "it names a capacity that it cannot do with");
-        err->enough_bytes = 0;
-    }
-    return err->status;
-}

@@ -38,13 +38,6 @@ struct pst_memopt_result {
 pst_status pst_problem_memopt(const struct pst_problem_job *job,
                               const struct pst_worker_task *limits, bool (*cancelled)(void),
                               struct pst_memopt_result *ret_result, struct pst_error *err);
-/*
- * After that ended in *err, a PST_ERR_INFEASIBLE: asks again with the capacity that it
- * says would do, and takes that back where it does not. Returns err->status; PST_ERR_CANCELLED.
- */
-pst_status pst_problem_memopt_confirm(const struct pst_problem_job *job,
-                                      const struct pst_worker_task *limits, bool (*cancelled)(void),
-                                      struct pst_error *err);
 
 /* The question before anybody judges the answer, and that. */
 extern const struct pst_apart_kind pst_memopt_kind;

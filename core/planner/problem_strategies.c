@@ -138,7 +138,9 @@ static pst_status held(void *self, const struct pst_place *place, struct pst_hel
     const struct pst_scheduler_use use = {.scheduler = host->scheduler,
                                           .topology = &host->topology,
                                           .device_of = host->places.device_of,
-                                          .n_places = host->places.n_places};
+                                          .n_places = host->places.n_places,
+                                          .counts = &host->counts,
+                                          .arena = &host->arena};
 
     asked.size = sizeof asked;
     asked.n_devices = pst_problem_devices(host, place->n_stages);
@@ -147,7 +149,8 @@ static pst_status held(void *self, const struct pst_place *place, struct pst_hel
 
 static struct pst_optimizer optimizer_of(struct pst_problem_host *host)
 {
-    return (struct pst_optimizer){.instance = host->memopt, .evaluator = &host->evaluator};
+    return (struct pst_optimizer){
+        .instance = host->memopt, .evaluator = &host->evaluator, .pending = &host->pending};
 }
 
 static struct pst_stage_node *build_view(struct pst_problem_host *host,
@@ -200,29 +203,6 @@ pst_status pst_problem_open(struct pst_problem_host *host, const struct pst_plug
 
 /* --- the end of it -----------------------------------------------------------------------------*/
 
-/* Sets the actions of the nodes of the view, and takes replays. */
-static pst_status run_plan(struct pst_problem_host *host, const struct pst_stage_view *view,
-                           struct pst_stage_node *nodes, struct pst_replay_list *replays,
-                           struct pst_error *err)
-{
-    static const struct pst_action_rules rules = {.most = PST_ACTION_PEER,
-                                                  .no_node = "there is no such node",
-                                                  .no_action = "there is no such action"};
-    const struct pst_optimizer optimizer = optimizer_of(host);
-    uint8_t *actions = pst_alloc(view->n_nodes, 1);
-    struct pst_action_answer said;
-    pst_status st = pst_optimizer_plan(&optimizer, view, &rules, actions, replays, &said);
-
-    for (uint32_t i = 0; i < view->n_nodes; i++) {
-        nodes[i].action = actions[i];
-    }
-    free(actions);
-    if (said.fault != NULL) {
-        return pst_optimizer_refuse(host->memopt, &host->problem->graph->view, view, &said, err);
-    }
-    return st == PST_OK ? st : pst_instance_fail(host->memopt, st, "plan", err);
-}
-
 static uint64_t kept_bytes(const struct pst_stage_view *view, const struct pst_replay_list *replays)
 {
     struct pst_stage_value value = {.size = sizeof value};
@@ -272,7 +252,8 @@ pst_status pst_problem_decide(struct pst_problem_host *host,
         st = too_large(host, question, promised.peak_bytes, err);
     }
     if (st == PST_OK && host->memopt != NULL) {
-        st = run_plan(host, &view, nodes, &replays, err);
+        st = pst_optimizer_decide(&optimizer, &host->problem->graph->view, &view, nodes, &replays,
+                                  err);
     }
     if (st == PST_OK) {
         pst_evaluate_list(&host->evaluator, &view, &replays, &value);

@@ -171,7 +171,6 @@ pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err)
     scratch->op_stamp = pst_arena_array(arena, graph->n_ops, sizeof *scratch->op_stamp);
     scratch->tensor_stamp = pst_arena_array(arena, graph->n_tensors, sizeof *scratch->tensor_stamp);
     scratch->param_stamp = pst_arena_array(arena, graph->n_params, sizeof *scratch->param_stamp);
-    scratch->actions = pst_arena_array(arena, graph->n_ops, 1);
     scratch->late_stamp = pst_arena_array(arena, graph->n_tensors, sizeof *scratch->late_stamp);
     scratch->late_bytes =
         pst_arena_array(arena, (size_t)graph->n_ops + 1, sizeof *scratch->late_bytes);

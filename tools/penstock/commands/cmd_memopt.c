@@ -17,6 +17,33 @@
 #include "train/isolate.h"
 #include "train/stop.h"
 
+/* After a refusal with *err that says how much would do: asks again with that, and takes it back
+   where it does not. Returns err->status; PST_ERR_CANCELLED. */
+static pst_status confirm(const struct pst_problem_job *job, const struct pst_worker_task *limits,
+                          struct pst_error *err)
+{
+    struct pst_problem problem = *job->problem;
+    const struct pst_problem_job asked = {.id = job->id, .path = job->path, .problem = &problem};
+    struct pst_memopt_result result;
+    struct pst_error why;
+    pst_status st;
+
+    if (err->enough_bytes == 0) {
+        return err->status;
+    }
+    problem.memory_bytes = (double)err->enough_bytes;
+    st = pst_problem_memopt(&asked, limits, pst_stop_requested, &result, &why);
+    if (st == PST_OK) {
+        pst_memopt_result_finish(&result);
+    } else if (st == PST_ERR_CANCELLED) {
+        *err = why;
+    } else {
+        pst_error_hint(err, "it names a capacity that it cannot do with");
+        err->enough_bytes = 0;
+    }
+    return err->status;
+}
+
 static pst_status ask(const struct pst_cli_problem_request *request,
                       struct pst_memopt_result *ret_result, struct pst_error *err)
 {
@@ -31,7 +58,7 @@ static pst_status ask(const struct pst_cli_problem_request *request,
             pst_problem_memopt(&job, foreign ? &limits : NULL, pst_stop_requested, ret_result, err);
     }
     if (st == PST_ERR_INFEASIBLE) {
-        st = pst_problem_memopt_confirm(&job, foreign ? &limits : NULL, pst_stop_requested, err);
+        st = confirm(&job, foreign ? &limits : NULL, err);
     }
     return pst_cli_problem_blame(request, st, err);
 }
