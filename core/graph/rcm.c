@@ -6,13 +6,13 @@
 
 #include <penstock/ext/profile.h>
 
-pst_status pst_rcm_init(struct pst_rcm *rcm, const struct pst_problem *problem,
-                        struct pst_error *err)
+#include "base/memory.h"
+
+void pst_rcm_init(struct pst_rcm *rcm, const struct pst_problem *problem)
 {
     memset(rcm, 0, sizeof *rcm);
     rcm->problem = problem;
-    rcm->stamps = calloc((size_t)problem->graph->n_nodes + 1, sizeof *rcm->stamps);
-    return rcm->stamps == NULL ? pst_fail_nomem(err) : PST_OK;
+    rcm->stamps = pst_alloc((size_t)problem->graph->n_nodes + 1, sizeof *rcm->stamps);
 }
 
 void pst_rcm_finish(struct pst_rcm *rcm)

@@ -38,8 +38,7 @@ struct pst_rcm {
 };
 
 /* `problem` is kept. PST_ERR_NOMEM. */
-pst_status pst_rcm_init(struct pst_rcm *rcm, const struct pst_problem *problem,
-                        struct pst_error *err);
+void pst_rcm_init(struct pst_rcm *rcm, const struct pst_problem *problem);
 void pst_rcm_finish(struct pst_rcm *rcm);
 
 /* Takes time in proportion to the nodes and their edges. */

@@ -224,9 +224,10 @@ static uint64_t *find_bytes(const struct pst_planner *planner, const struct pst_
     bool *saved = pst_arena_array(arena, graph->n_tensors, sizeof *saved);
     uint32_t wanted = stage->n_guests > 0 ? PST_ACTION_PEER : PST_ACTION_KEEP;
 
-    if (bytes == NULL || saved == NULL || !pst_plan_saved(stage, graph, saved)) {
+    if (bytes == NULL || saved == NULL) {
         return NULL;
     }
+    pst_plan_saved(stage, graph, saved);
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         const struct pst_op *op = &graph->ops[stage->nodes[i]];
         const struct pst_stage_node *node = pst_stage_node_at(view, i);

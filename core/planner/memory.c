@@ -217,7 +217,10 @@ static bool settle_replays(struct pst_planner *planner, struct pst_plan *plan, u
     }
     stage->n_replays = list->n;
     stage->replays = replays;
-    return list->n == 0 || pst_sequence_actions(stage, planner->graph, actions);
+    if (list->n > 0) {
+        pst_sequence_actions(stage, planner->graph, actions);
+    }
+    return true;
 }
 
 /* The actions into the plan; what the evaluator makes of them into `estimated` and off `left`. */

@@ -69,9 +69,10 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     }
     nodes = pst_view_build(planner, stage->nodes, stage->n_nodes, samples, stage->weight_versions,
                            &view);
-    if (nodes == NULL || replayed == NULL || !pst_plan_replayed(stage, planner->graph, replayed)) {
+    if (nodes == NULL || replayed == NULL) {
         return pst_fail_nomem(err);
     }
+    pst_plan_replayed(stage, planner->graph, replayed);
     pst_cost_ops(planner->cost, stage->nodes, stage->n_nodes, samples, &times);
     *row = (struct pst_schedule_stage){
         .device = device,

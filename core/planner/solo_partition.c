@@ -38,9 +38,10 @@ static pst_status explain(const struct pst_problem *problem, pst_status st, stru
     char name[160];
     size_t used;
 
-    if (st != PST_ERR_INFEASIBLE || err == NULL || pst_rcm_init(&rcm, problem, NULL) != PST_OK) {
+    if (st != PST_ERR_INFEASIBLE || err == NULL) {
         return st;
     }
+    pst_rcm_init(&rcm, problem);
     for (uint32_t v = 0; v < problem->graph->n_nodes; v++) {
         const struct pst_costed_node *node = &problem->graph->nodes[v];
         double bytes = node->n_configs > 0 ? 0 : alone_bytes(&rcm, v);

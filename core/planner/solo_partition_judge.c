@@ -399,7 +399,7 @@ static pst_status judge(struct judge *j, struct pst_error *err)
     pst_status st = check_rules(j, err);
 
     if (st == PST_OK) {
-        st = pst_rcm_init(&j->rcm, j->problem, err);
+        pst_rcm_init(&j->rcm, j->problem);
     }
     if (st == PST_OK) {
         st = copy_stages(j, err);

@@ -187,7 +187,11 @@ pst_status pst_partition_host_init(struct pst_partition_host *host,
     }; /* a problem file states no seed */
     pst_questions_context(&host->questions, ret_context);
     pst_host_log_begin();
-    return lend_figures(host) ? pst_rcm_init(&host->rcm, problem, err) : pst_fail_nomem(err);
+    if (!lend_figures(host)) {
+        return pst_fail_nomem(err);
+    }
+    pst_rcm_init(&host->rcm, problem);
+    return PST_OK;
 }
 
 void pst_partition_host_plan(struct pst_partition_host *host, struct pst_partition_planned *planned)

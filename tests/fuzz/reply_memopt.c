@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0 &&
         fuzz_judge(pst_memopt_solo_adopt(&job, (const char *)data + 1, size - 1, &result, &err),
                    &err)) {
-        pst_memopt_report_print(&result, false, nowhere, &err);
+        pst_memopt_report_print(&result, false, nowhere);
         free(pst_memopt_report_json(&result));
         pst_memopt_result_finish(&result);
     }

@@ -71,7 +71,7 @@ static struct pst_rcm_cost cost_of(const struct pst_problem *problem, const uint
     struct pst_rcm_cost cost;
     struct pst_rcm rcm;
 
-    assert_int_equal(pst_rcm_init(&rcm, problem, NULL), PST_OK);
+    pst_rcm_init(&rcm, problem);
     pst_rcm_cost(&rcm, &stage, &cost);
     pst_rcm_finish(&rcm);
     return cost;
@@ -147,7 +147,7 @@ static void one_after_the_other(void **state)
     struct pst_rcm rcm;
 
     (void)state;
-    assert_int_equal(pst_rcm_init(&rcm, &problem, NULL), PST_OK);
+    pst_rcm_init(&rcm, &problem);
     rcm.stamp = UINT32_MAX - 2; /* the numbers of questions wrap on the way */
     for (uint32_t i = 0; i < 8; i++) {
         pst_rcm_cost(&rcm, &stages[i % 2], &cost);
