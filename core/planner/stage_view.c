@@ -159,8 +159,9 @@ pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err)
     struct pst_arena *arena = &planner->arena;
     struct pst_graph_view *made = NULL;
     uint32_t e;
-    pst_status st = pst_graph_make_view(planner->graph, planner->microbatch, &made, err);
+    pst_status st = PST_OK;
 
+    pst_graph_make_view(planner->graph, planner->microbatch, &made);
     if (st != PST_OK) {
         return st;
     }

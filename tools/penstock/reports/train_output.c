@@ -21,9 +21,9 @@ static void write_line(struct pst_train_output *output, struct pst_json *json)
 {
     char *text = pst_json_take(json);
 
-    errno = text == NULL ? ENOMEM : errno;
     if (!output->broken &&
-        (text == NULL || fprintf(output->out, "%s\n", text) < 0 || fflush(output->out) != 0)) {
+        (fprintf(output->out, "%s
+", text) < 0 || fflush(output->out) != 0)) {
         keep_error(output);
     }
     free(text);
@@ -243,8 +243,6 @@ pst_status pst_train_output_end(struct pst_train_output *output, pst_status st,
     if (output->write_errno == 0 || (st != PST_OK && strcmp(err->kind, "run.stopped") != 0)) {
         return st;
     }
-    return output->write_errno == ENOMEM
-               ? pst_fail_nomem(err)
-               : pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
-                          strerror(output->write_errno));
+    return pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
+                    strerror(output->write_errno));
 }
