@@ -397,13 +397,10 @@ static struct pst_plan_stage *add_stage(struct file *f, const struct pst_plan_st
         pst_codec_fail(c, "input.limit", NULL, "%u micro-batches; at most %u", plan->batch / size,
                        MOST_MICROBATCHES);
     }
-    if (pst_codec_is_sound(c)) {
-        c->in->status = pst_plan_add_stage(plan, read->nodes, read->n_nodes, read->ranks,
-                                           read->n_ranks, size, read->k, c->in->err);
-    }
     if (!pst_codec_is_sound(c)) {
         return NULL;
     }
+    pst_plan_add_stage(plan, read->nodes, read->n_nodes, read->ranks, read->n_ranks, size, read->k);
     stage = &plan->stages[plan->n_stages - 1];
     stage->in_flight = read->in_flight;
     stage->weight_versions = read->weight_versions;
@@ -643,9 +640,7 @@ static void create(struct file *f, json_t *root)
                        n_stages, MOST_DEVICES, MOST_STAGES);
     }
     if (pst_codec_is_sound(c)) {
-        c->in->status = pst_plan_create(f->names.graph, batch, (uint32_t)n, &f->plan, c->in->err);
-    }
-    if (pst_codec_is_sound(c)) {
+        pst_plan_create(f->names.graph, batch, (uint32_t)n, &f->plan);
         c->arena = &f->plan->arena;
         f->names.ops = sort_names(c->arena, f->names.graph, f->names.graph->n_ops, op_name);
         f->names.params =

@@ -214,9 +214,7 @@ pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *
         st = pst_planner_place(&planner, err);
     }
     if (st == PST_OK) {
-        st = pst_views_init(&planner, err);
-    }
-    if (st == PST_OK) {
+        pst_views_init(&planner);
         st = pst_planner_figures(&planner, err);
     }
     if (st == PST_OK) {

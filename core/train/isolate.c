@@ -125,14 +125,13 @@ static void put_answer(const struct pst_planned *planned, const struct pst_graph
     pst_remarks_pass(w, &sent.remarks, &sent.n_remarks);
 }
 
-pst_status pst_isolate_answer(const struct pst_planned *planned, const struct pst_graph *graph,
-                              char **ret_bytes, size_t *ret_length, struct pst_error *err)
+void pst_isolate_answer(const struct pst_planned *planned, const struct pst_graph *graph,
+                        char **ret_bytes, size_t *ret_length)
 {
     struct pst_wire w = {.reads = false};
-    put_answer(planned, graph, &w);
 
+    put_answer(planned, graph, &w);
     pst_wire_end(&w, ret_bytes, ret_length);
-    return PST_OK;
 }
 
 static pst_status take_remarks(struct pst_planned *planned, const char *bytes, size_t length,

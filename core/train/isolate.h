@@ -25,8 +25,8 @@ uint64_t pst_isolate_default_memory(void);
 
 /* What that process sends back: the plan's text, a NUL, what the partitioner remarked. free() it.
  */
-pst_status pst_isolate_answer(const struct pst_planned *planned, const struct pst_graph *graph,
-                              char **ret_bytes, size_t *ret_length, struct pst_error *err);
+void pst_isolate_answer(const struct pst_planned *planned, const struct pst_graph *graph,
+                        char **ret_bytes, size_t *ret_length);
 /* The session's plan from it: proven, with its programs. plugin.contract or plan.illegal, exit code
    3, where it is none for this session. A NUL stands behind the bytes. */
 pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, size_t length,

@@ -21,9 +21,7 @@ static void write_line(struct pst_train_output *output, struct pst_json *json)
 {
     char *text = pst_json_take(json);
 
-    if (!output->broken &&
-        (fprintf(output->out, "%s
-", text) < 0 || fflush(output->out) != 0)) {
+    if (!output->broken && (fprintf(output->out, "%s\n", text) < 0 || fflush(output->out) != 0)) {
         keep_error(output);
     }
     free(text);
