@@ -67,6 +67,17 @@ static inline void schedule_run_free(struct schedule_run *run)
     memset(run, 0, sizeof *run);
 }
 
+/* Of the device that holds most. */
+static inline uint64_t most_held(const struct schedule_run *run)
+{
+    uint64_t most = 0;
+
+    for (uint32_t d = 0; d < run->solo.in.n_devices; d++) {
+        most = run->peaks[d] > most ? run->peaks[d] : most;
+    }
+    return most;
+}
+
 /* For `change`: links as given, in any order, in place of the chain's; free on one device. */
 static inline void schedule_connect(struct pst_solo *solo, const struct pst_schedule_link *links,
                                     uint32_t n_links)

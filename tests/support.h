@@ -30,11 +30,12 @@ struct outcome {
     char *out, *err; /* NUL-terminated; outcome_finish frees them */
 };
 
-static char support_folder[] = "/tmp/penstock-test-XXXXXX";
+static char support_folder[32];
 
-/* Group set-up and tear-down. */
+/* Set-up and tear-down, of a group or of each test. */
 static inline int support_begin(void **state)
 {
+    strcpy(support_folder, "/tmp/penstock-test-XXXXXX");
     return mkdtemp(support_folder) == NULL ? -1 : 0;
 }
 

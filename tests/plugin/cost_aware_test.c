@@ -7,16 +7,6 @@
 
 #include "base/philox.h"
 
-static uint64_t most(const uint64_t *values, uint32_t n)
-{
-    uint64_t max = 0;
-
-    for (uint32_t i = 0; i < n; i++) {
-        max = values[i] > max ? values[i] : max;
-    }
-    return max;
-}
-
 struct profile {
     uint32_t h, heads, p, m;
     uint32_t f, b, w, c;             /* microseconds */
@@ -117,7 +107,7 @@ TEST(test_least_memory_of_the_shortest)
         struct schedule_run s = SCHEDULE("zb-auto", .p = p, .m = 3 * p);
 
         assert_int_equal(r.makespan, 9 * p + p - 1);
-        assert_int_equal(most(r.peaks, p), p);
+        assert_int_equal(most_held(&r), p);
         assert_int_equal(s.span, 9 * p);
         schedule_run_free(&r);
         schedule_run_free(&s);
@@ -135,7 +125,7 @@ TEST(test_few_microbatches)
                                                      .w = w, .barrier = true);
 
                     assert_int_equal(r.makespan, (m + p - 1) * (3 + b) + w);
-                    assert_true(most(r.peaks, p) <= m);
+                    assert_true(most_held(&r) <= m);
                     schedule_run_free(&r);
                 }
             }
@@ -155,7 +145,7 @@ TEST(test_room_beyond_2p)
         struct schedule_run s = limited(4, 11, 7, 2, 3, cap, "span");
 
         assert_true(r.span <= s.span && r.span <= last);
-        assert_true(most(r.peaks, 4) <= cap);
+        assert_true(most_held(&r) <= cap);
         last = r.span;
         schedule_run_free(&r);
         schedule_run_free(&s);
@@ -168,7 +158,7 @@ TEST(test_no_room_for_zb_auto)
     struct schedule_run r = SCHEDULE("zb-auto", .p = 3, .m = 4, .unit = 100, .cap = 1);
     struct schedule_run s, t;
 
-    assert_int_equal(most(r.peaks, 3), 1);
+    assert_int_equal(most_held(&r), 1);
     schedule_run_free(&r);
     s = SCHEDULE("zb-auto", .p = 3, .m = 4, .options = "memory_limit=0.5", .may_fail = true);
     assert_int_equal(s.status, PST_ERR_INFEASIBLE);
@@ -201,7 +191,7 @@ TEST(test_v_zb_at_unit_costs)
             } else if (m == 1) {
                 assert_int_equal(r.makespan, 4 * p + 1);
             }
-            assert_int_equal(most(r.peaks, p), m < p ? 2 * m : 2 * p);
+            assert_int_equal(most_held(&r), m < p ? 2 * m : 2 * p);
             schedule_run_free(&r);
         }
     }
@@ -222,7 +212,7 @@ TEST(test_v_zb_at_other_costs)
         print_message("p %u (%u,%u,%u): bubble %llu, published %u\n", rows[i].p, rows[i].f,
                       rows[i].b, rows[i].w, (unsigned long long)(r.span - r.work), rows[i].bubble);
         assert_true(r.span - r.work <= rows[i].bubble);
-        assert_true(most(r.peaks, rows[i].p) <= 2 * rows[i].p);
+        assert_true(most_held(&r) <= 2 * rows[i].p);
         schedule_run_free(&r);
     }
 }
@@ -251,7 +241,7 @@ TEST(test_no_room_for_v_zb)
     schedule_run_free(&r);
     /* A limit that all of the step fits in is none. */
     r = SCHEDULE("v-zb", .p = 4, .m = 2, .options = "memory_limit=2");
-    assert_int_equal(most(r.peaks, 4), 4);
+    assert_int_equal(most_held(&r), 4);
     schedule_run_free(&r);
 }
 
@@ -310,7 +300,7 @@ TEST(test_larger_cap_is_no_worse)
                     uint64_t cost = strcmp(rows[i].objective, "span") == 0 ? r.span : r.makespan;
 
                     assert_true(cost <= last);
-                    assert_true(most(r.peaks, p) <= k);
+                    assert_true(most_held(&r) <= k);
                     last = cost;
                 } else {
                     assert_int_equal(rows[i].chunks, 2); /* zb-auto has an order for any limit */

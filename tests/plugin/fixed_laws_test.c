@@ -188,16 +188,6 @@ TEST(test_laws_of_any_size)
     }
 }
 
-static uint64_t most_held(const struct schedule_run *run)
-{
-    uint64_t most = 0;
-
-    for (uint32_t d = 0; d < run->solo.in.n_devices; d++) {
-        most = run->peaks[d] > most ? run->peaks[d] : most;
-    }
-    return most;
-}
-
 TEST(test_unit_costs_on_a_v)
 {
     for (uint32_t p = 2; p <= 11; p++) {

@@ -465,16 +465,6 @@ TEST(more_room_is_never_worse)
     }
 }
 
-static uint64_t most_held(const struct schedule_run *run)
-{
-    uint64_t most = 0;
-
-    for (uint32_t d = 0; d < run->solo.in.n_devices; d++) {
-        most = most > run->peaks[d] ? most : run->peaks[d];
-    }
-    return most;
-}
-
 /* At equal costs and the same work: half and a third of the memory, in whole micro-batches of a
    device, no more time; without a bubble at the same memory. 1f1b holds 2p chunks. */
 TEST(v_shapes_against_1f1b)

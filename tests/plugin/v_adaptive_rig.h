@@ -7,23 +7,13 @@
 
 #include "schedule_rig.h"
 
-static inline uint64_t highest(const struct schedule_run *run, uint32_t p)
-{
-    uint64_t most = 0;
-
-    for (uint32_t d = 0; d < p; d++) {
-        most = most > run->peaks[d] ? most : run->peaks[d];
-    }
-    return most;
-}
-
 /* Cost under the objective that `barrier` implies; checks what every answer owes. */
 static inline uint64_t cost(const struct schedule_case *c)
 {
     struct schedule_run run = schedule_run(c);
     uint64_t figure = c->barrier ? run.makespan : run.span;
 
-    assert_true(c->cap == 0 || highest(&run, c->p) <= c->cap);
+    assert_true(c->cap == 0 || most_held(&run) <= c->cap);
     assert_true(run.makespan >= run.bounds.makespan_ns / (c->unit > 0 ? c->unit : 1));
     assert_true(run.span >= run.bounds.span_ns / (c->unit > 0 ? c->unit : 1));
     assert_true(run.answer.claimed);

@@ -83,7 +83,7 @@ TEST(optimal_where_that_is_proven)
             if (best.answer.claim.lower_bound_ns == least) {
                 n_proven++;
                 if ((barrier ? run.makespan : run.span) != least ||
-                    run.answer.claim.lower_bound_ns > least || highest(&run, p) > k) {
+                    run.answer.claim.lower_bound_ns > least || most_held(&run) > k) {
                     fail_msg("seed %lu p %u m %u cap %lu: %lu, optimum %lu", (unsigned long)seed, p,
                              m, (unsigned long)k,
                              (unsigned long)(barrier ? run.makespan : run.span),
@@ -149,7 +149,7 @@ TEST(robust_choice_repeats_under_the_cap)
     struct schedule_run one = schedule_run(&c), two = schedule_run(&c);
 
     assert_string_equal(one.csv, two.csv);
-    assert_true(highest(&one, c.p) <= c.cap);
+    assert_true(most_held(&one) <= c.cap);
     assert_int_equal(one.answer.claim.span_ns, one.span_ns);
     schedule_run_free(&one);
     schedule_run_free(&two);

@@ -104,7 +104,7 @@ TEST(memory_limit_counts_micro_batches)
 {
     struct schedule_run run = SCHEDULE("v-adaptive", .p = 4, .m = 8, .options = "memory_limit=2.5");
 
-    assert_int_equal(highest(&run, 4), 5);
+    assert_int_equal(most_held(&run), 5);
     assert_int_equal(run.span, 56);
     schedule_run_free(&run);
 }

@@ -5,23 +5,13 @@
  */
 #include "schedule_rig.h"
 
-static uint64_t most(const uint64_t *values, uint32_t n)
-{
-    uint64_t max = 0;
-
-    for (uint32_t i = 0; i < n; i++) {
-        max = values[i] > max ? values[i] : max;
-    }
-    return max;
-}
-
 static void check_law(const char *id, uint32_t p, uint32_t m, uint64_t bubble, uint64_t peak)
 {
     struct schedule_run r = SCHEDULE(id, .p = p, .m = m);
 
     assert_int_equal(r.makespan, 6 * m + bubble);
     assert_true(r.span == r.makespan || p == 2);
-    assert_int_equal(most(r.peaks, p), peak);
+    assert_int_equal(most_held(&r), peak);
     for (uint32_t d = 1; d < p; d++) {
         assert_in_range(r.peaks[d], 1, peak);
     }
@@ -60,7 +50,7 @@ TEST(test_few_microbatches)
             struct schedule_run r = SCHEDULE(rows[i].id, .p = 4, .m = m);
 
             assert_int_equal(r.makespan, 6 * m + rows[i].bubbles[m - 1]);
-            assert_int_equal(most(r.peaks, 4), rows[i].peaks[m - 1]);
+            assert_int_equal(most_held(&r), rows[i].peaks[m - 1]);
             schedule_run_free(&r);
         }
     }
@@ -114,7 +104,7 @@ TEST(test_improved_is_no_worse)
                 /* On two devices v-min gives up speed for the last chunk of memory. */
                 assert_true(s.makespan <= r.makespan || (i == 0 && p == 2));
                 assert_true(s.makespan >= s.bounds.makespan_ns);
-                assert_true(most(s.peaks, p) <= cap);
+                assert_true(most_held(&s) <= cap);
                 schedule_run_free(&r);
                 schedule_run_free(&s);
             }
@@ -144,7 +134,7 @@ TEST(test_improved)
             print_message("%s p %u m %u\n", rows[i].id, rows[i].p, rows[i].m);
         }
         assert_true(r.makespan <= rows[i].makespan);
-        assert_true(most(r.peaks, rows[i].p) <= rows[i].peak);
+        assert_true(most_held(&r) <= rows[i].peak);
         schedule_run_free(&r);
     }
 }

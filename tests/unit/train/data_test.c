@@ -1,67 +1,18 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples of texts and of made-up data: windows, splits, patterns of files, what is refused.
+ */
 #include "test.h"
-#include <unistd.h>
 
-#include "graph/builder.h"
 #include "train/data.h"
+#include "unit/graph/model_support.h"
+#include "support.h"
 
 #define CONTEXT 8
 
-static struct pst_graph *make_graph(const char *model, const char *toml)
-{
-    const struct pst_model_builder *builder = pst_model_builder_find(model);
-    static const char *const others[] = {"use", NULL};
-    struct pst_arena arena = {0};
-    struct pst_config *config = NULL;
-    struct pst_graph *graph = NULL;
-    struct pst_error err = {0};
-    void *params;
-
-    assert_non_null(builder);
-    assert_int_equal(pst_config_parse(toml, strlen(toml), "test", &config, &err), PST_OK);
-    params = pst_arena_alloc(&arena, builder->config_size, 0);
-    assert_int_equal(pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
-                                     config->root, "[model]", others, &arena, params, &err),
-                     PST_OK);
-    assert_int_equal(builder->build(params, PST_F32, &graph, &err), PST_OK);
-    pst_arena_finish(&arena);
-    pst_config_destroy(config);
-    return graph;
-}
-
 static struct pst_graph *make_gpt(void)
 {
-    return make_graph("gpt", "layers = 1\ndim = 8\nheads = 1\ncontext = 8\nvocab = 256\n");
-}
-
-static char folder[] = "/tmp/penstock-data-XXXXXX";
-
-static int make_folder(void **state)
-{
-    return mkdtemp(folder) == NULL ? -1 : 0;
-}
-
-static int remove_folder(void **state)
-{
-    char command[128];
-
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-static const char *write_text(const char *name, const char *text)
-{
-    static char paths[8][64];
-    static int next;
-    char *path = paths[next++ % 8];
-    FILE *file;
-
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-    return path;
+    return make_model("gpt", "layers=1 dim=8 heads=1 context=8 vocab=256", PST_F32);
 }
 
 /* Position i holds a value that tells i (0 ... 249): windows can be recognised. */
@@ -73,7 +24,7 @@ static const char *write_ramp(const char *name, int n)
         text[i] = (char)(i + 1);
     }
     text[n] = '\0';
-    return write_text(name, text);
+    return support_write(name, text);
 }
 
 static struct pst_job text_job(const char *train, const char *valid, double fraction)
@@ -181,12 +132,13 @@ TEST(test_files)
     struct pst_error err = {0};
     int32_t x[CONTEXT], targets[CONTEXT];
 
-    write_text("m-b", "bbbbbbbbbb");
-    write_text("m-a", "aaaaaaaaaa");
-    write_text("m-empty", "");
-    snprintf(link_path, sizeof link_path, "%s/m-link", folder);
+    support_write("m-b", "bbbbbbbbbb");
+    support_write("m-a", "aaaaaaaaaa");
+    support_write("m-empty", "");
+    snprintf(link_path, sizeof link_path, "%s/m-link", support_folder);
     assert_int_equal(symlink("m-a", link_path), 0);
-    snprintf(patterns, sizeof patterns, "%s/nothing-*:%s/m-*:%s/m-b", folder, folder, folder);
+    snprintf(patterns, sizeof patterns, "%s/nothing-*:%s/m-*:%s/m-b", support_folder,
+             support_folder, support_folder);
     /* All of it held out but one window: 20 bytes, held 11, in order and not shuffled. */
     job = text_job(patterns, "", 0.55);
     assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
@@ -222,12 +174,12 @@ TEST(test_errors)
     expect_failure(text_job("/nonexistent/*", "", 0), "input.path", "/nonexistent/*");
     expect_failure(text_job("", "", 0), "config.value", "data.train");
     expect_failure(text_job("/tmp", "", 0), "input.path", "regular");
-    expect_failure(text_job(write_text("empty", ""), "", 0), "input.syntax", "empty");
-    expect_failure(text_job(write_text("short", "12345678"), "", 0), "config.value", "9");
-    expect_failure(text_job(write_text("split", "1234567890123456"), "", 0.5), "config.value",
+    expect_failure(text_job(support_write("empty", ""), "", 0), "input.syntax", "empty");
+    expect_failure(text_job(support_write("short", "12345678"), "", 0), "config.value", "9");
+    expect_failure(text_job(support_write("split", "1234567890123456"), "", 0.5), "config.value",
                    "held out");
-    snprintf(pattern, sizeof pattern, "%s/void-*", folder);
-    write_text("void-1", "");
+    snprintf(pattern, sizeof pattern, "%s/void-*", support_folder);
+    support_write("void-1", "");
     expect_failure(text_job(pattern, "", 0), "input.syntax", "no text");
     expect_failure(text_job(write_ramp("good", 100), "/nonexistent/v", 0), "input.path",
                    "data.valid");
@@ -236,8 +188,8 @@ TEST(test_errors)
 /* Labels cover the classes; two samples of a class are more alike than two of different classes. */
 TEST(test_synthetic_features)
 {
-    struct pst_graph *graph = make_graph("resnet", "image = 8\nclasses = 4\nwidth = 8\nstages = 1\n"
-                                                   "blocks = 1\n");
+    struct pst_graph *graph =
+        make_model("resnet", "image=8 classes=4 width=8 stages=1 blocks=1", PST_F32);
     struct pst_job job;
     struct pst_data *data = NULL;
     struct pst_error err = {0};
@@ -314,4 +266,4 @@ TEST(test_synthetic_tokens)
     pst_graph_destroy(graph);
 }
 
-TEST_GROUP(make_folder, remove_folder)
+TEST_GROUP(support_begin, support_end)
