@@ -71,6 +71,19 @@ double pst_rcm_allreduce_ns(const struct pst_problem *problem, double bytes, uin
                : 0;
 }
 
+double pst_rcm_total(const struct pst_problem *problem, double compute_ns, double transfer_ns,
+                     double reduce_ns)
+{
+    switch (problem->comm_model) {
+    case PST_COMM_SUM:
+        return compute_ns + transfer_ns + reduce_ns;
+    case PST_COMM_MAX:
+        return max(compute_ns, max(transfer_ns, reduce_ns));
+    default:
+        return compute_ns + reduce_ns;
+    }
+}
+
 void pst_rcm_cost(struct pst_rcm *rcm, const struct pst_rcm_stage *stage,
                   struct pst_rcm_cost *ret_cost)
 {
@@ -101,16 +114,7 @@ void pst_rcm_cost(struct pst_rcm *rcm, const struct pst_rcm_stage *stage,
     cost.transfer_ns = 2.0 * pst_rcm_transfer_ns(problem, bytes) / stage->n_ranks;
     cost.reduce_ns = pst_rcm_allreduce_ns(problem, cost.weight_bytes, stage->n_ranks) /
                      (double)problem->mini_batch;
-    switch (problem->comm_model) {
-    case PST_COMM_SUM:
-        cost.total_ns = cost.compute_ns + cost.transfer_ns + cost.reduce_ns;
-        break;
-    case PST_COMM_MAX:
-        cost.total_ns = max(cost.compute_ns, max(cost.transfer_ns, cost.reduce_ns));
-        break;
-    default:
-        cost.total_ns = cost.compute_ns + cost.reduce_ns;
-    }
+    cost.total_ns = pst_rcm_total(problem, cost.compute_ns, cost.transfer_ns, cost.reduce_ns);
     *ret_cost = cost;
 }
 

@@ -41,6 +41,9 @@ struct pst_rcm {
 void pst_rcm_init(struct pst_rcm *rcm, const struct pst_problem *problem);
 void pst_rcm_finish(struct pst_rcm *rcm);
 
+/* Of a sample, by the problem's communication model. */
+double pst_rcm_total(const struct pst_problem *problem, double compute_ns, double transfer_ns,
+                     double reduce_ns);
 /* Takes time in proportion to the nodes and their edges. */
 void pst_rcm_cost(struct pst_rcm *rcm, const struct pst_rcm_stage *stage,
                   struct pst_rcm_cost *ret_cost);

@@ -250,12 +250,11 @@ pst_status pst_worker_ask(struct pst_worker_task *task, struct pst_wire *questio
                           char **ret_answer, size_t *ret_length, struct pst_error *err)
 {
     char *job = NULL;
-    pst_status st = pst_wire_end(question, &job, &task->job_length, err);
+    pst_status st;
 
-    if (st == PST_OK) {
-        task->job = job;
-        st = pst_worker_run(task, ret_answer, ret_length, err);
-    }
+    pst_wire_end(question, &job, &task->job_length);
+    task->job = job;
+    st = pst_worker_run(task, ret_answer, ret_length, err);
     free(job);
     return st;
 }

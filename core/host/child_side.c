@@ -298,7 +298,7 @@ void pst_worker_serve(const struct pst_worker_service *service, const char *job,
     }
     st = service->serve(service, &question, &answer, &err);
     if (st == PST_OK) {
-        st = pst_wire_end(&answer, &bytes, &n, &err);
+        pst_wire_end(&answer, &bytes, &n);
     }
     pst_worker_answer(st == PST_OK ? bytes : NULL, n, &err);
 }

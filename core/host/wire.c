@@ -4,21 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 struct pst_wire pst_wire_read(const char *bytes, size_t length, struct pst_arena *arena)
 {
     return (struct pst_wire){.reads = true, .at = bytes, .left = length, .arena = arena};
 }
 
-pst_status pst_wire_end(struct pst_wire *w, char **ret_bytes, size_t *ret_length,
-                        struct pst_error *err)
+void pst_wire_end(struct pst_wire *w, char **ret_bytes, size_t *ret_length)
 {
-    if (w->failed) {
-        free(w->bytes);
-        return pst_fail_nomem(err);
-    }
     *ret_bytes = w->bytes;
     *ret_length = w->n;
-    return PST_OK;
 }
 
 bool pst_wire_is_read(const struct pst_wire *w)
@@ -29,22 +25,12 @@ bool pst_wire_is_read(const struct pst_wire *w)
 static void put(struct pst_wire *w, const void *from, size_t n)
 {
     size_t room = w->room > 0 ? w->room : 4096;
-    char *grown;
 
-    if (w->failed || n > SIZE_MAX / 4 || w->n > SIZE_MAX / 4) {
-        w->failed = true;
-        return;
-    }
     while (room < w->n + n + 1) {
         room *= 2;
     }
     if (room != w->room) {
-        grown = realloc(w->bytes, room);
-        if (grown == NULL) {
-            w->failed = true;
-            return;
-        }
-        w->bytes = grown;
+        w->bytes = pst_resize(w->bytes, room, 1);
         w->room = room;
     }
     if (n > 0) {
@@ -155,7 +141,6 @@ const void *pst_wire_array(struct pst_wire *w, const void *items, size_t n, size
         return items;
     }
     copy = w->failed ? NULL : pst_arena_array(w->arena, n, size);
-    w->failed |= copy == NULL;
     if (copy != NULL) {
         take(w, copy, n * size);
     }
@@ -183,7 +168,6 @@ void pst_wire_text(struct pst_wire *w, const char **text)
         return;
     }
     *text = pst_arena_strndup(w->arena, w->at, (size_t)n);
-    w->failed = *text == NULL;
     w->at += n;
     w->left -= (size_t)n;
 }

@@ -20,7 +20,7 @@
 /* All zero: an empty one that writes. pst_wire_read makes one that reads. */
 struct pst_wire {
     bool reads;
-    bool failed; /* no memory; there was less than promised, or something else */
+    bool failed; /* what was read is less than promised, or something else */
     char *bytes; /* written */
     size_t n, room;
     const char *at; /* to be read */
@@ -29,10 +29,8 @@ struct pst_wire {
 };
 
 struct pst_wire pst_wire_read(const char *bytes, size_t length, struct pst_arena *arena);
-/* The end of a wire that writes: free() *ret_bytes, which has a NUL behind it. PST_ERR_NOMEM if any
-   write failed. */
-pst_status pst_wire_end(struct pst_wire *w, char **ret_bytes, size_t *ret_length,
-                        struct pst_error *err);
+/* The end of a wire that something was written to: free() *ret_bytes, which has a NUL behind it. */
+void pst_wire_end(struct pst_wire *w, char **ret_bytes, size_t *ret_length);
 /* Has everything been read, and was it sound? */
 bool pst_wire_is_read(const struct pst_wire *w);
 

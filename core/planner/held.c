@@ -41,8 +41,8 @@ static struct pst_solo unit_chain(const struct pst_scheduler_use *use,
     return chain;
 }
 
-pst_status pst_scheduler_count(const struct pst_scheduler_use *use, const struct pst_place *place,
-                               struct pst_scheduler_count *count, struct pst_error *err)
+static pst_status count_chain(const struct pst_scheduler_use *use, const struct pst_place *place,
+                              struct pst_scheduler_count *count, struct pst_error *err)
 {
     struct pst_solo chain = unit_chain(use, place);
     struct pst_emission emission;
@@ -58,20 +58,49 @@ pst_status pst_scheduler_count(const struct pst_scheduler_use *use, const struct
     return st;
 }
 
-struct pst_held pst_scheduler_counted(const struct pst_scheduler_count *count, uint32_t stage)
+static pst_status repeat(const struct pst_error *why, pst_status st, struct pst_error *err)
 {
-    return (struct pst_held){
-        .size = sizeof(struct pst_held),
-        .microbatches = count->held[stage] > 0 ? count->held[stage] : 1,
-        .weight_versions = count->asynchronous ? 2 : 1,
-    };
+    if (err != NULL) {
+        *err = *why;
+    }
+    return st;
 }
 
-bool pst_scheduler_tells(const struct pst_scheduler_use *use)
+/* A search that takes its time is not repeated because its answer was no. */
+pst_status pst_scheduler_count(const struct pst_scheduler_use *use, const struct pst_place *place,
+                               const struct pst_scheduler_count **ret_count, struct pst_error *err)
 {
-    const struct pst_scheduler *f = use->scheduler->plugin->get_interface(PST_SCHEDULER);
+    struct pst_scheduler_count *count = *use->counts;
+    struct pst_error why = {.status = PST_OK};
 
-    return PST_CAN(f, in_flight);
+    while (count != NULL &&
+           (count->n_stages != place->n_stages || count->n_microbatches != place->n_microbatches ||
+            count->microbatch_size != place->microbatch_size || count->k != place->k)) {
+        count = count->next;
+    }
+    if (count == NULL) {
+        count = pst_arena_array(use->arena, 1, sizeof *count);
+        *count = (struct pst_scheduler_count){
+            .next = *use->counts,
+            .n_stages = place->n_stages,
+            .n_microbatches = place->n_microbatches,
+            .microbatch_size = place->microbatch_size,
+            .k = place->k,
+            .held = pst_arena_array(use->arena, place->n_stages, sizeof *count->held),
+            .late = pst_arena_array(use->arena, place->n_stages, sizeof *count->late),
+        };
+        count->status = count_chain(use, place, count, &why);
+        if (count->status == PST_ERR_NOMEM || count->status == PST_ERR_CANCELLED) {
+            return repeat(&why, count->status, err);
+        }
+        if (count->status != PST_OK) {
+            count->why = pst_arena_array(use->arena, 1, sizeof *count->why);
+            *count->why = why;
+        }
+        *use->counts = count;
+    }
+    *ret_count = count;
+    return PST_OK;
 }
 
 /* A part of an asynchronous schedule runs passes of two batches. */
@@ -111,25 +140,29 @@ static pst_status ask(const struct pst_scheduler_use *use, const struct pst_plac
     return PST_OK;
 }
 
-static pst_status count_once(const struct pst_scheduler_use *use, const struct pst_place *place,
-                             struct pst_held *held, struct pst_error *err)
+static pst_status look_up(const struct pst_scheduler_use *use, const struct pst_place *place,
+                          struct pst_held *held, struct pst_error *err)
 {
-    struct pst_scheduler_count count = {.held = pst_alloc(place->n_stages, sizeof *count.held)};
+    const struct pst_scheduler_count *count = NULL;
     pst_status st = pst_scheduler_count(use, place, &count, err);
 
-    if (st == PST_OK) {
-        *held = pst_scheduler_counted(&count, place->stage);
+    if (st == PST_OK && count->status != PST_OK) {
+        return repeat(count->why, count->status, err);
     }
-    free(count.held);
+    if (st == PST_OK) {
+        held->microbatches = count->held[place->stage] > 0 ? count->held[place->stage] : 1;
+        held->weight_versions = count->asynchronous ? 2 : 1;
+    }
     return st;
 }
 
 pst_status pst_scheduler_held(const struct pst_scheduler_use *use, const struct pst_place *place,
                               struct pst_held *ret_held, struct pst_error *err)
 {
+    const struct pst_scheduler *f = use->scheduler->plugin->get_interface(PST_SCHEDULER);
     struct pst_held held = {.size = sizeof held, .microbatches = 0, .weight_versions = 1};
     pst_status st =
-        pst_scheduler_tells(use) ? ask(use, place, &held, err) : count_once(use, place, &held, err);
+        PST_CAN(f, in_flight) ? ask(use, place, &held, err) : look_up(use, place, &held, err);
 
     if (st != PST_OK) {
         return st;

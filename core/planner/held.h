@@ -7,11 +7,25 @@
 
 #include "host/plugin_host.h"
 
+/* What the scheduler's order of a chain of unit costs holds where its devices hold most. */
+struct pst_scheduler_count {
+    struct pst_scheduler_count *next;
+    uint32_t n_stages, n_microbatches, microbatch_size, k; /* of the chain */
+    pst_status status;                                     /* of asking for it */
+    struct pst_error *why; /* unless PST_OK; then there is no count */
+    uint32_t *held;        /* [n_stages] micro-batches at the peak of the stage's device */
+    uint32_t *late;        /* [n_stages] those of them that wait for W alone */
+    bool split;            /* there are passes B and W; of an asynchronous order false */
+    bool asynchronous;
+};
+
 struct pst_scheduler_use {
     struct pst_instance *scheduler;
     const struct pst_topology *topology;
     const uint32_t *device_of; /* [n_places]; counts where topology->n_stages > 0 */
     uint32_t n_places;
+    struct pst_scheduler_count **counts; /* so far, each chain once */
+    struct pst_arena *arena;             /* where they live */
 };
 
 /* Its own word, or without in_flight() a count on a chain of unit costs; at most all micro-batches,
@@ -20,22 +34,9 @@ struct pst_scheduler_use {
 pst_status pst_scheduler_held(const struct pst_scheduler_use *use, const struct pst_place *place,
                               struct pst_held *ret_held, struct pst_error *err);
 
-/* Does it have a word of its own, or is it counted? */
-bool pst_scheduler_tells(const struct pst_scheduler_use *use);
-
-/* What an order holds where its devices hold most. */
-struct pst_scheduler_count {
-    uint32_t *held; /* [n_stages] micro-batches at the peak of the stage's device */
-    uint32_t *late; /* [n_stages] those of them that wait for W alone; or NULL */
-    bool split;     /* there are passes B and W; of an asynchronous order false */
-    bool asynchronous;
-};
-
-/* Counts on the chain of unit costs, for all of place->n_stages stages at once; place->stage does
-   not matter. The arrays of `count` are the caller's. */
+/* Counts for all of place->n_stages stages at once; place->stage does not matter. Errors:
+   PST_ERR_NOMEM, PST_ERR_CANCELLED; others are the count's status. */
 pst_status pst_scheduler_count(const struct pst_scheduler_use *use, const struct pst_place *place,
-                               struct pst_scheduler_count *count, struct pst_error *err);
-/* What pst_scheduler_held says of a stage, from such a count. */
-struct pst_held pst_scheduler_counted(const struct pst_scheduler_count *count, uint32_t stage);
+                               const struct pst_scheduler_count **ret_count, struct pst_error *err);
 
 #endif

@@ -77,17 +77,23 @@ static pst_status split_order(struct pst_planner *planner, uint32_t n_stages,
                               uint32_t n_microbatches, const struct pst_scheduler_count **ret_count,
                               struct pst_error *err)
 {
-    const struct pst_count_table *table = NULL;
+    const struct pst_scheduler_use use = pst_planner_use(planner);
+    const struct pst_place place = {.size = sizeof place,
+                                    .n_stages = n_stages,
+                                    .n_devices = pst_planner_logical(planner, n_stages),
+                                    .n_microbatches = n_microbatches,
+                                    .microbatch_size = planner->batch / n_microbatches,
+                                    .k = 1};
+    const struct pst_scheduler_count *count = NULL;
     pst_status st;
 
     *ret_count = NULL;
     if (!pst_caps_has(planner->scheduler->plugin->provides, "split-backward")) {
         return PST_OK;
     }
-    st = pst_planner_count(planner, n_stages, n_microbatches, planner->batch / n_microbatches, 1,
-                           &table, err);
-    if (st == PST_OK && table->status == PST_OK && table->count.split) {
-        *ret_count = &table->count;
+    st = pst_scheduler_count(&use, &place, &count, err);
+    if (st == PST_OK && count->status == PST_OK && count->split) {
+        *ret_count = count;
     }
     return st;
 }

@@ -78,21 +78,6 @@ static pst_status hold(struct judge *j, struct pst_error *err)
     return PST_OK;
 }
 
-/* By the communication model; a strategy's own time of a pass takes the place of compute. */
-static double total_of(const struct pst_problem *problem, const struct pst_partition_stage *stage)
-{
-    double compute = stage->compute_per_sample_ns, reduce = stage->sync_per_sample_ns;
-
-    switch (problem->comm_model) {
-    case PST_COMM_SUM:
-        return compute + stage->p2p_per_sample_ns + reduce;
-    case PST_COMM_MAX:
-        return fmax(compute, fmax(stage->p2p_per_sample_ns, reduce));
-    default:
-        return compute + reduce;
-    }
-}
-
 /* Where a partitioner counts otherwise it says what each stage holds: its word takes the place. */
 static void take_own_bytes(struct pst_partition_result *result)
 {
@@ -141,7 +126,8 @@ static void price(struct judge *j)
             stage->memory_bytes =
                 pst_rcm_memory(j->problem, &cost, stage->n_ranks, stage->in_flight_samples, 1);
         }
-        stage->total_per_sample_ns = total_of(j->problem, stage);
+        stage->total_per_sample_ns = pst_rcm_total(j->problem, stage->compute_per_sample_ns,
+                                                   cost.transfer_ns, cost.reduce_ns);
     }
     if (!result->planned) {
         take_own_bytes(result);

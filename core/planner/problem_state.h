@@ -9,6 +9,7 @@
 #include "graph/rcm.h"
 #include "planner/costed_stage.h"
 #include "planner/eval.h"
+#include "planner/held.h"
 #include "planner/problem_partition.h"
 #include "planner/questions.h"
 #include "planner/solo.h"
@@ -32,6 +33,7 @@ struct pst_problem_host {
     /* Of a problem with cost = "planned". */
     struct pst_instance *scheduler, *memopt; /* memopt NULL: everything is kept */
     struct pst_topology topology;
+    struct pst_scheduler_count *counts; /* held.h */
     struct pst_costed_stage stage;
 };
 

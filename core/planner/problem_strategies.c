@@ -138,7 +138,9 @@ static pst_status held(void *self, const struct pst_place *place, struct pst_hel
     const struct pst_scheduler_use use = {.scheduler = host->scheduler,
                                           .topology = &host->topology,
                                           .device_of = host->places.device_of,
-                                          .n_places = host->places.n_places};
+                                          .n_places = host->places.n_places,
+                                          .counts = &host->counts,
+                                          .arena = &host->arena};
 
     asked.size = sizeof asked;
     asked.n_devices = pst_problem_devices(host, place->n_stages);

@@ -50,15 +50,6 @@ struct pst_view_scratch {
     uint64_t *late_bytes; /* [n_ops + 1] by position: what W reads of it; the last: of the input */
 };
 
-/* What the scheduler's order of a chain of unit costs holds; counted once for each such chain. */
-struct pst_count_table {
-    uint32_t n_stages, n_microbatches, microbatch_size, k;
-    pst_status status;     /* of asking for it */
-    struct pst_error *why; /* unless PST_OK; then there is no count */
-    struct pst_scheduler_count count;
-    struct pst_count_table *next;
-};
-
 struct pst_planner {
     const struct pst_job *job;
     struct pst_graph *graph;
@@ -104,7 +95,7 @@ struct pst_planner {
     uint32_t *counted; /* [n_ops] in-flight counts of earlier attempts by stage, at least so many */
 
     struct pst_size_table *sizes;
-    struct pst_count_table *counts;
+    struct pst_scheduler_count *counts;
     struct pst_view_scratch scratch;
     struct pst_evaluator evaluator;
     struct pst_replay_list replays; /* that the last memory optimizer listed for a stage */
@@ -219,11 +210,8 @@ static inline uint32_t pst_planner_logical(const struct pst_planner *planner, ui
     return planner->chooses && planner->replicates ? n_stages : planner->n_devices;
 }
 
-/* inflight.c: the scheduler's order of such a chain. *ret_table stays as long as the planner; its
-   status is that of the scheduler. Errors: PST_ERR_NOMEM, PST_ERR_CANCELLED. */
-pst_status pst_planner_count(struct pst_planner *planner, uint32_t n_stages,
-                             uint32_t n_microbatches, uint32_t microbatch_size, uint32_t k,
-                             const struct pst_count_table **ret_table, struct pst_error *err);
+/* inflight.c: how the planner asks held.h. */
+struct pst_scheduler_use pst_planner_use(struct pst_planner *planner);
 /* What the scheduler says a stage holds; without its word, counted on a unit chain. */
 pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place *place,
                             struct pst_held *ret_held, struct pst_error *err);

@@ -139,7 +139,10 @@ pst_status pst_isolate_answer(const struct pst_planned *planned, const struct ps
     struct pst_wire w = {.reads = false};
     pst_status st = put_answer(planned, graph, &w, err);
 
-    return st == PST_OK ? pst_wire_end(&w, ret_bytes, ret_length, err) : st;
+    if (st == PST_OK) {
+        pst_wire_end(&w, ret_bytes, ret_length);
+    }
+    return st;
 }
 
 static pst_status take_remarks(struct pst_planned *planned, const char *bytes, size_t length,
@@ -227,7 +230,6 @@ static pst_status search_apart(struct pst_session *session, bool (*cancelled)(vo
 
     pst_wire_word(&w, WORD);
     pass_question(&w, &question);
-    w.failed |= config == NULL || places == NULL;
     free(config);
     free(places);
     st = pst_worker_ask(&task, &w, &answer, &length, err);
