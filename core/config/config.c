@@ -49,7 +49,7 @@ void pst_config_place(const struct pst_config *config, const char *section, cons
     err->column = node->column;
 }
 
-/* `path` as seen from the folder of `file`. NULL when there is no memory. */
+/* `path` as seen from the folder of `file`. */
 static const char *relative_to(struct pst_arena *arena, const char *file, const char *path)
 {
     const char *slash = strrchr(file, '/');
@@ -93,15 +93,13 @@ static pst_status include_one(struct pst_config_reader *reader, const struct pst
                             err);
     }
     path = relative_to(reader->arena, node->file, node->value.string);
-    if (path == NULL) {
-        return pst_fail_nomem(err);
-    }
     st = load_file(reader, path, &root, err);
     if (st != PST_OK) {
         pst_error_detail(err, "included from %s:%u:%u\n", node->file, node->line, node->column);
         return st;
     }
-    return pst_tree_merge(reader->arena, base, root) ? PST_OK : pst_fail_nomem(err);
+    pst_tree_merge(reader->arena, base, root);
+    return PST_OK;
 }
 
 static void remove_child(struct pst_config_node *table, const struct pst_config_node *child)
@@ -127,9 +125,6 @@ static pst_status apply_includes(struct pst_config_reader *reader, struct pst_co
         return PST_OK;
     }
     base = pst_tree_node(reader->arena, PST_CONFIG_TABLE, NULL);
-    if (base == NULL) {
-        return pst_fail_nomem(err);
-    }
     base->file = own->file;
     base->line = own->line;
     base->column = own->column;
@@ -147,9 +142,7 @@ static pst_status apply_includes(struct pst_config_reader *reader, struct pst_co
         }
     }
     remove_child(own, include);
-    if (!pst_tree_merge(reader->arena, base, own)) {
-        return pst_fail_nomem(err);
-    }
+    pst_tree_merge(reader->arena, base, own);
     *root = base;
     return PST_OK;
 }
@@ -212,19 +205,12 @@ static pst_status load_file(struct pst_config_reader *reader, const char *path,
 
 static struct pst_config *create(struct pst_config_reader *reader, const char *path)
 {
-    struct pst_config *config = calloc(1, sizeof *config);
+    struct pst_config *config = pst_alloc(1, sizeof *config);
 
-    if (config == NULL) {
-        return NULL;
-    }
     memset(reader, 0, sizeof *reader);
     reader->config = config;
     reader->arena = &config->arena;
     config->path = pst_arena_strdup(&config->arena, path);
-    if (config->path == NULL) {
-        pst_config_destroy(config);
-        return NULL;
-    }
     return config;
 }
 
@@ -251,9 +237,6 @@ pst_status pst_config_load(const char *path, const char *const *sets, uint32_t n
     struct pst_config *config = create(&reader, path);
     pst_status st;
 
-    if (config == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (path[0] == '\0') {
         pst_config_destroy(config);
         return pst_fail(err, PST_ERR_CONFIG, "config.file", "the name of the config file is empty");
@@ -271,9 +254,6 @@ pst_status pst_config_parse(const char *text, size_t length, const char *name,
     pst_status st;
 
     config = create(&reader, name);
-    if (config == NULL) {
-        return pst_fail_nomem(err);
-    }
     st = pst_tree_from_toml(&reader, text, length, config->path, 0, &config->root, err);
     include = st == PST_OK ? pst_tree_find(config->root, "include") : NULL;
     if (include != NULL) {
@@ -288,44 +268,28 @@ pst_status pst_config_from_sets(const char *const *sets, uint32_t n_sets,
 {
     struct pst_config_reader reader;
     struct pst_config *config = create(&reader, "--set");
-    pst_status st = PST_OK;
 
-    if (config != NULL) {
-        config->root = pst_tree_node(&config->arena, PST_CONFIG_TABLE, NULL);
-    }
-    if (config == NULL || config->root == NULL) {
-        pst_config_destroy(config);
-        return pst_fail_nomem(err);
-    }
-    return hand_over(&reader, st, sets, n_sets, ret_config, err);
+    config->root = pst_tree_node(&config->arena, PST_CONFIG_TABLE, NULL);
+    return hand_over(&reader, PST_OK, sets, n_sets, ret_config, err);
 }
 
-pst_status pst_config_resolve(struct pst_config *config, struct pst_config_node *table,
-                              const char *key, struct pst_error *err)
+void pst_config_resolve(struct pst_config *config, struct pst_config_node *table, const char *key)
 {
     struct pst_config_node *node = pst_config_get(table, key);
     char *copy, *save = NULL, *joined = NULL;
 
     if (node == NULL || node->kind != PST_CONFIG_STRING || node->resolved) {
-        return PST_OK;
+        return;
     }
     copy = pst_arena_strdup(&config->arena, node->value.string);
-    if (copy == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (char *at = strtok_r(copy, ":", &save); at != NULL; at = strtok_r(NULL, ":", &save)) {
         const char *path = relative_to(&config->arena, node->file, at);
 
-        joined = path == NULL     ? NULL
-                 : joined == NULL ? pst_arena_strdup(&config->arena, path)
-                                  : pst_arena_printf(&config->arena, "%s:%s", joined, path);
-        if (joined == NULL) {
-            return pst_fail_nomem(err);
-        }
+        joined = joined == NULL ? pst_arena_strdup(&config->arena, path)
+                                : pst_arena_printf(&config->arena, "%s:%s", joined, path);
     }
     if (joined != NULL) {
         node->value.string = joined;
     }
     node->resolved = true;
-    return PST_OK;
 }

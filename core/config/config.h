@@ -81,8 +81,7 @@ void pst_config_place(const struct pst_config *config, const char *section, cons
 
 /* Makes the string at that key, a path or several separated by ':', relative to the current folder
    instead of to the file that names it. Nothing happens where it is absent or no string. */
-pst_status pst_config_resolve(struct pst_config *config, struct pst_config_node *table,
-                              const char *key, struct pst_error *err);
+void pst_config_resolve(struct pst_config *config, struct pst_config_node *table, const char *key);
 
 /*
  * Fills *ret_struct from `table` (NULL: only defaults) by the rows: type, range, default, required.

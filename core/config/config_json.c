@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "config/tree.h"
 
@@ -80,24 +81,20 @@ static pst_status read_children(struct pst_config_reader *reader, json_t *value,
         json_object_foreach(value, key, item)
         {
             st = read_node(reader, item, key, depth + 1, &child, err);
-            if (st == PST_OK && !pst_tree_append(reader->arena, node, child)) {
-                st = pst_fail_nomem(err);
-            }
             if (st != PST_OK) {
                 return st;
             }
+            pst_tree_append(reader->arena, node, child);
         }
         return PST_OK;
     }
     json_array_foreach(value, i, item)
     {
         st = read_node(reader, item, NULL, depth + 1, &child, err);
-        if (st == PST_OK && !pst_tree_append(reader->arena, node, child)) {
-            st = pst_fail_nomem(err);
-        }
         if (st != PST_OK) {
             return st;
         }
+        pst_tree_append(reader->arena, node, child);
     }
     return PST_OK;
 }
@@ -108,9 +105,6 @@ static pst_status read_node(struct pst_config_reader *reader, json_t *value, con
 {
     struct pst_config_node *node = pst_tree_node(reader->arena, PST_CONFIG_TABLE, key);
 
-    if (node == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (depth > PST_CONFIG_MAX_NESTING || ++reader->n_values > PST_CONFIG_MAX_VALUES) {
         return pst_fail(err, PST_ERR_CONFIG, "config.limit",
                         "config as JSON: nested more than 32 deep, or more than 10000 values");
@@ -126,7 +120,7 @@ static pst_status read_node(struct pst_config_reader *reader, json_t *value, con
     case JSON_STRING:
         node->kind = PST_CONFIG_STRING;
         node->value.string = pst_arena_strdup(reader->arena, json_string_value(value));
-        return node->value.string == NULL ? pst_fail_nomem(err) : PST_OK;
+        return PST_OK;
     case JSON_INTEGER:
         node->kind = PST_CONFIG_INT;
         node->value.integer = json_integer_value(value);
@@ -149,21 +143,19 @@ static pst_status read_node(struct pst_config_reader *reader, json_t *value, con
 pst_status pst_config_from_json(const char *text, struct pst_config **ret_config,
                                 struct pst_error *err)
 {
-    struct pst_config *config = calloc(1, sizeof *config);
+    struct pst_config *config = pst_alloc(1, sizeof *config);
     struct pst_config_reader reader = {.config = config};
     json_error_t fault;
     json_t *root;
     pst_status st;
 
-    if (config == NULL) {
-        return pst_fail_nomem(err);
-    }
     reader.arena = &config->arena;
     config->path = "";
     root = json_loads(text, JSON_REJECT_DUPLICATES, &fault);
     if (root == NULL && json_error_code(&fault) == json_error_out_of_memory) {
-        st = pst_fail_nomem(err);
-    } else if (!json_is_object(root)) {
+        pst_out_of_memory();
+    }
+    if (!json_is_object(root)) {
         st = pst_fail(err, PST_ERR_CONFIG, "config.syntax", "config as JSON: %s",
                       root == NULL ? fault.text : "not an object");
     } else {

@@ -42,7 +42,7 @@ struct reader {
     json_t *rows;
     size_t next;
     const char *last; /* the file of the node before: most nodes share one */
-    bool no_memory, broken;
+    bool broken;
 };
 
 static const char *copy_file(struct reader *reader, const char *file)
@@ -51,7 +51,6 @@ static const char *copy_file(struct reader *reader, const char *file)
         return file == NULL ? NULL : reader->last;
     }
     reader->last = pst_arena_strdup(reader->arena, file);
-    reader->no_memory = reader->no_memory || reader->last == NULL;
     return reader->last;
 }
 
@@ -83,13 +82,9 @@ pst_status pst_config_places_from_json(struct pst_config *config, const char *js
     read_place(&reader, config->root);
     if (path != NULL) {
         config->path = pst_arena_strdup(&config->arena, path);
-        reader.no_memory = reader.no_memory || config->path == NULL;
     }
     reader.broken = reader.broken || reader.next != json_array_size(reader.rows);
     json_decref(reader.rows);
-    if (reader.no_memory) {
-        return pst_fail_nomem(err);
-    }
     return reader.broken ? pst_fail(err, PST_ERR_CONFIG, "config.syntax",
                                     "the places do not belong to this config")
                          : PST_OK;

@@ -176,12 +176,10 @@ static pst_status read_all(struct pst_config *config, struct pst_job *job,
     struct pst_config_node *profile = pst_config_get(config->root, "profile");
     pst_status st;
 
-    if ((st = pst_config_resolve(config, data, "train", err)) != PST_OK ||
-        (st = pst_config_resolve(config, data, "valid", err)) != PST_OK ||
-        (st = pst_config_resolve(config, run, "plan", err)) != PST_OK ||
-        (st = pst_config_resolve(config, profile, "file", err)) != PST_OK) {
-        return st;
-    }
+    pst_config_resolve(config, data, "train");
+    pst_config_resolve(config, data, "valid");
+    pst_config_resolve(config, run, "plan");
+    pst_config_resolve(config, profile, "file");
     for (uint32_t i = 0; i < pst_job_n_sections; i++) {
         st = fill_section(&pst_job_sections[i], NULL, job, report, err);
         if (st != PST_OK) {

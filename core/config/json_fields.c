@@ -236,10 +236,6 @@ uint32_t *pst_fields_counts(struct pst_fields *fields, const json_t *object, con
         return NULL;
     }
     counts = pst_arena_array(arena, n, sizeof *counts);
-    if (counts == NULL) {
-        fields->status = fields->status == PST_OK ? pst_fail_nomem(fields->err) : fields->status;
-        return NULL;
-    }
     for (size_t i = 0; i < n; i++) {
         counts[i] = count_of(fields, json_is_array(value) ? json_array_get(value, i) : value, key,
                              least, most);

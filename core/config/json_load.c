@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/util.h"
 
 struct scan {
@@ -214,8 +215,9 @@ pst_status pst_json_load(const char *path, size_t max_bytes, json_t **ret_root,
     if (st == PST_OK) {
         root = json_loadb(text + skip, length - skip, JSON_REJECT_DUPLICATES, &error);
         if (root == NULL && json_error_code(&error) == json_error_out_of_memory) {
-            st = pst_fail_nomem(err);
-        } else if (root == NULL) {
+            pst_out_of_memory();
+        }
+        if (root == NULL) {
             st = fail_syntax(&scan, &error);
         }
     }

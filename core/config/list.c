@@ -40,9 +40,6 @@ pst_status pst_config_from_list(const char *list, struct pst_config **ret_config
     uint32_t n = 0;
     pst_status st = PST_OK;
 
-    if (at == NULL) {
-        return pst_fail_nomem(err);
-    }
     while (st == PST_OK && *at != '\0') {
         char *end = part_end(at);
         bool last = *end == '\0';

@@ -71,23 +71,18 @@ static void report_unknown(const struct pst_param *rows, uint32_t n_rows, size_t
     }
 }
 
-static bool store(const struct pst_value *value, const struct pst_param *row,
+static void store(const struct pst_value *value, const struct pst_param *row,
                   struct pst_arena *arena, void *to)
 {
     struct pst_value copy = *value;
 
     if (row->type == PST_PARAM_STRING || row->type == PST_PARAM_PATH) {
         copy.as.string = pst_arena_strdup(arena, value->as.string);
-        if (copy.as.string == NULL) {
-            return false;
-        }
     }
     pst_value_store(&copy, (char *)to + row->offset);
-    return true;
 }
 
-/* False when there is no memory. */
-static bool fill_defaults(const struct pst_param *rows, uint32_t n_rows, size_t row_size,
+static void fill_defaults(const struct pst_param *rows, uint32_t n_rows, size_t row_size,
                           struct pst_arena *arena, void *to)
 {
     for (uint32_t i = 0; i < n_rows; i++) {
@@ -100,15 +95,12 @@ static bool fill_defaults(const struct pst_param *rows, uint32_t n_rows, size_t 
         }
         ok = pst_value_parse(row->type, row->range, row->initial, &value);
         PST_ASSERT(ok);
-        if (!store(&value, row, arena, to)) {
-            return false;
-        }
+        store(&value, row, arena, to);
     }
-    return true;
 }
 
-/* False when there is no memory; a wrong value goes to the report. */
-static bool fill_one(const struct pst_param *row, struct pst_config_node *node, const char *section,
+/* A wrong value goes to the report. */
+static void fill_one(const struct pst_param *row, struct pst_config_node *node, const char *section,
                      struct pst_arena *arena, void *to, struct pst_report *report)
 {
     struct pst_value value;
@@ -117,9 +109,9 @@ static bool fill_one(const struct pst_param *row, struct pst_config_node *node, 
     node->used = true;
     if (!pst_value_read(row, node, &value, why) || !pst_value_in_range(row, &value, why)) {
         pst_report_value(report, "config.value", node, "\"%s\" in %s %s", row->key, section, why);
-        return true;
+        return;
     }
-    return store(&value, row, arena, to);
+    store(&value, row, arena, to);
 }
 
 static void report_missing(const struct pst_param *rows, uint32_t n_rows, size_t row_size,
@@ -147,17 +139,15 @@ pst_status pst_params_fill(const struct pst_param *rows, uint32_t n_rows, size_t
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", table->file, table->line,
                            table->column, "%s must be a table", section);
     }
-    if (!fill_defaults(rows, n_rows, row_size, arena, ret_struct)) {
-        return pst_fail_nomem(err);
-    }
+    fill_defaults(rows, n_rows, row_size, arena, ret_struct);
     for (uint32_t i = 0; table != NULL && i < table->n_children; i++) {
         struct pst_config_node *node = table->children[i];
         const struct pst_param *row = find_row(rows, n_rows, row_size, node->key);
 
         if (row == NULL && !listed(others, node->key)) {
             report_unknown(rows, n_rows, row_size, others, node, section, &report);
-        } else if (row != NULL && !fill_one(row, node, section, arena, ret_struct, &report)) {
-            return pst_fail_nomem(err);
+        } else if (row != NULL) {
+            fill_one(row, node, section, arena, ret_struct, &report);
         }
     }
     report_missing(rows, n_rows, row_size, table, section, &report);

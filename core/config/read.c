@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "config/report.h"
 #include "config/toml.h"
 
@@ -32,14 +33,13 @@ static int by_position(const void *a, const void *b)
     return (x->key_column > y->key_column) - (x->key_column < y->key_column);
 }
 
-static bool close_node(struct build *build)
+static void close_node(struct build *build)
 {
     struct pst_config_node *node = build->open[--build->n_open];
 
     if (node->kind == PST_CONFIG_TABLE && node->n_children > 1) {
         qsort(node->children, node->n_children, sizeof *node->children, by_position);
     }
-    return true;
 }
 
 /* Stops the visit; `at_key`: the position is the key's. */
@@ -85,7 +85,7 @@ static bool check_event(struct build *build, const struct pst_toml_event *event)
     return true;
 }
 
-static bool set_value(struct pst_config_node *node, const struct pst_toml_event *event,
+static void set_value(struct pst_config_node *node, const struct pst_toml_event *event,
                       struct pst_arena *arena)
 {
     switch (event->kind) {
@@ -93,25 +93,24 @@ static bool set_value(struct pst_config_node *node, const struct pst_toml_event 
         node->kind = PST_CONFIG_STRING;
         node->value.string = pst_arena_strndup(arena, event->string == NULL ? "" : event->string,
                                                event->string_length);
-        return node->value.string != NULL;
+        break;
     case PST_TOML_INT:
         node->kind = PST_CONFIG_INT;
         node->value.integer = event->integer;
-        return true;
+        break;
     case PST_TOML_FLOAT:
         node->kind = PST_CONFIG_FLOAT;
         node->value.number = event->number;
-        return true;
+        break;
     case PST_TOML_BOOL:
         node->kind = PST_CONFIG_BOOL;
         node->value.boolean = event->boolean;
-        return true;
+        break;
     case PST_TOML_ARRAY:
         node->kind = PST_CONFIG_ARRAY;
-        return true;
+        break;
     default:
         node->kind = PST_CONFIG_TABLE;
-        return true;
     }
 }
 
@@ -122,18 +121,17 @@ static bool visit(void *self, const struct pst_toml_event *event)
     struct pst_config_node *node;
 
     if (event->kind == PST_TOML_END) {
-        return close_node(build);
+        close_node(build);
+        return true;
     }
     if (!check_event(build, event)) {
         return false;
     }
     node = pst_tree_node(arena, 0, NULL);
-    if (node == NULL || !set_value(node, event, arena) ||
-        (event->key != NULL &&
-         (node->key = pst_arena_strndup(arena, event->key, event->key_length)) == NULL) ||
-        (build->n_open > 0 && !pst_tree_append(arena, build->open[build->n_open - 1], node))) {
-        build->st = pst_fail_nomem(build->err);
-        return false;
+    set_value(node, event, arena);
+    node->key = pst_arena_strndup(arena, event->key, event->key_length);
+    if (build->n_open > 0) {
+        pst_tree_append(arena, build->open[build->n_open - 1], node);
     }
     node->file = build->name;
     node->line = event->line;
@@ -182,7 +180,7 @@ pst_status pst_tree_from_toml(struct pst_config_reader *reader, const char *text
     case PST_TOML_STOPPED:
         return build.st;
     case PST_TOML_NO_MEMORY:
-        return pst_fail_nomem(err);
+        pst_out_of_memory();
     default:
         *ret_root = build.root;
         return PST_OK;

@@ -69,9 +69,7 @@ static pst_status split_key(struct override *set, const char *end, struct pst_er
         set->columns[set->n_parts] = column_of(set, start);
         set->parts[set->n_parts] =
             pst_arena_strndup(set->reader->arena, start, (size_t)(at - start));
-        if (set->parts[set->n_parts++] == NULL) {
-            return pst_fail_nomem(err);
-        }
+        set->n_parts++;
         if (at == end) {
             return PST_OK;
         }
@@ -138,9 +136,6 @@ static pst_status parse_value(struct override *set, struct pst_config_node **ret
     uint32_t column = column_of(set, set->value);
     pst_status st;
 
-    if (text == NULL) {
-        return pst_fail_nomem(err);
-    }
     st =
         pst_tree_from_toml(set->reader, text, strlen(text), "--set", set->n_parts - 1, &root, &why);
     if (st == PST_OK) {
@@ -158,9 +153,7 @@ static pst_status parse_value(struct override *set, struct pst_config_node **ret
         return st;
     }
     node = pst_tree_node(arena, PST_CONFIG_STRING, NULL);
-    if (node == NULL || (node->value.string = pst_arena_strdup(arena, set->value)) == NULL) {
-        return pst_fail_nomem(err);
-    }
+    node->value.string = pst_arena_strdup(arena, set->value);
     node->file = "--set";
     node->line = set->line;
     node->column = column;
@@ -188,11 +181,9 @@ static struct pst_config_node *make_container(struct override *set, uint32_t kin
 {
     struct pst_config_node *node = pst_tree_node(set->reader->arena, kind, key);
 
-    if (node != NULL) {
-        node->file = "--set";
-        node->line = node->key_line = set->line;
-        node->column = node->key_column = set->columns[i];
-    }
+    node->file = "--set";
+    node->line = node->key_line = set->line;
+    node->column = node->key_column = set->columns[i];
     return node;
 }
 
@@ -203,7 +194,7 @@ static uint32_t kind_of_missing(const struct override *set, uint32_t i)
 }
 
 /* Puts `value` at part i of parent: replaces, or appends. */
-static bool put_value(struct override *set, struct pst_config_node *parent, uint32_t i,
+static void put_value(struct override *set, struct pst_config_node *parent, uint32_t i,
                       struct pst_config_node *old, struct pst_config_node *value)
 {
     value->key = parent->kind == PST_CONFIG_TABLE ? set->parts[i] : NULL;
@@ -211,9 +202,9 @@ static bool put_value(struct override *set, struct pst_config_node *parent, uint
     value->key_column = set->columns[i];
     if (old != NULL) {
         *old = *value;
-        return true;
+    } else {
+        pst_tree_append(set->reader->arena, parent, value);
     }
-    return pst_tree_append(set->reader->arena, parent, value);
 }
 
 /* A key applied to an array of tables: only its first element stays, and takes the key. */
@@ -265,14 +256,13 @@ static pst_status apply(struct override *set, struct pst_config_node *value, str
             return st;
         }
         if (i + 1 == set->n_parts) {
-            return put_value(set, node, i, child, value) ? PST_OK : pst_fail_nomem(err);
+            put_value(set, node, i, child, value);
+            return PST_OK;
         }
         if (child == NULL) {
             child = make_container(set, kind_of_missing(set, i), i,
                                    node->kind == PST_CONFIG_TABLE ? set->parts[i] : NULL);
-            if (child == NULL || !pst_tree_append(set->reader->arena, node, child)) {
-                return pst_fail_nomem(err);
-            }
+            pst_tree_append(set->reader->arena, node, child);
         }
         node = child;
     }

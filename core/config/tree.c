@@ -7,21 +7,15 @@ struct pst_config_node *pst_tree_node(struct pst_arena *arena, uint32_t kind, co
 {
     struct pst_config_node *node = pst_arena_alloc(arena, sizeof *node, 0);
 
-    if (node == NULL) {
-        return NULL;
-    }
     node->kind = kind;
     node->file = "";
     if (key != NULL) {
         node->key = pst_arena_strdup(arena, key);
-        if (node->key == NULL) {
-            return NULL;
-        }
     }
     return node;
 }
 
-bool pst_tree_append(struct pst_arena *arena, struct pst_config_node *parent,
+void pst_tree_append(struct pst_arena *arena, struct pst_config_node *parent,
                      struct pst_config_node *child)
 {
     uint32_t n = parent->n_children;
@@ -30,17 +24,12 @@ bool pst_tree_append(struct pst_arena *arena, struct pst_config_node *parent,
     if (n == 0 || (n >= 4 && (n & (n - 1)) == 0)) {
         struct pst_config_node **grown =
             pst_arena_array(arena, n == 0 ? 4 : (size_t)n * 2, sizeof *grown);
-
-        if (grown == NULL) {
-            return false;
-        }
         if (n > 0) {
             memcpy(grown, parent->children, n * sizeof *grown);
         }
         parent->children = grown;
     }
     parent->children[parent->n_children++] = child;
-    return true;
 }
 
 struct pst_config_node *pst_tree_find(const struct pst_config_node *table, const char *key)
@@ -53,7 +42,7 @@ struct pst_config_node *pst_tree_find(const struct pst_config_node *table, const
     return NULL;
 }
 
-bool pst_tree_merge(struct pst_arena *arena, struct pst_config_node *table,
+void pst_tree_merge(struct pst_arena *arena, struct pst_config_node *table,
                     struct pst_config_node *over)
 {
     for (uint32_t i = 0; i < over->n_children; i++) {
@@ -61,13 +50,9 @@ bool pst_tree_merge(struct pst_arena *arena, struct pst_config_node *table,
         struct pst_config_node *old = pst_tree_find(table, mine->key);
 
         if (old == NULL) {
-            if (!pst_tree_append(arena, table, mine)) {
-                return false;
-            }
+            pst_tree_append(arena, table, mine);
         } else if (old->kind == PST_CONFIG_TABLE && mine->kind == PST_CONFIG_TABLE) {
-            if (!pst_tree_merge(arena, old, mine)) {
-                return false;
-            }
+            pst_tree_merge(arena, old, mine);
             old->file = mine->file;
             old->line = mine->line;
             old->column = mine->column;
@@ -77,5 +62,4 @@ bool pst_tree_merge(struct pst_arena *arena, struct pst_config_node *table,
             *old = *mine;
         }
     }
-    return true;
 }

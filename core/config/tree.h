@@ -28,19 +28,19 @@ struct pst_config_reader {
     uint32_t n_open;
 };
 
-/* A node of that kind with a copy of key (may be NULL); NULL when there is no memory. */
+/* A node of that kind with a copy of key (may be NULL). */
 struct pst_config_node *pst_tree_node(struct pst_arena *arena, uint32_t kind, const char *key);
 
-/* Appends child to a table or array. False when there is no memory. */
-bool pst_tree_append(struct pst_arena *arena, struct pst_config_node *parent,
+/* Appends child to a table or array. */
+void pst_tree_append(struct pst_arena *arena, struct pst_config_node *parent,
                      struct pst_config_node *child);
 
 /* The member with that key, not marked used; or NULL. */
 struct pst_config_node *pst_tree_find(const struct pst_config_node *table, const char *key);
 
 /* Members of `over` win over those of `table`: tables merge, everything else is replaced. `over`
-   must not be used afterwards. False when there is no memory. */
-bool pst_tree_merge(struct pst_arena *arena, struct pst_config_node *table,
+   must not be used afterwards. */
+void pst_tree_merge(struct pst_arena *arena, struct pst_config_node *table,
                     struct pst_config_node *over);
 
 /* Checks the limits that must hold before the text is parsed: size, lines, dotted keys, brackets.

@@ -34,7 +34,7 @@ static pst_status read_choice(const struct pst_job *job, struct pst_config_node 
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", path->file, path->line,
                            path->column, "\"path\" in [%s] names no file", kind);
     }
-    st = pst_config_resolve(job->config, table, "path", err);
+    pst_config_resolve(job->config, table, "path");
     ret_choice->id = use->value.string;
     ret_choice->path = path != NULL ? path->value.string : NULL;
     return st;

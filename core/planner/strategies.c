@@ -25,11 +25,8 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
     for (uint32_t i = 0; i < plugin->n_params; i++) {
         const struct pst_param *row = pst_plugin_param(plugin, i);
 
-        st = row->type != PST_PARAM_PATH
-                 ? PST_OK
-                 : pst_config_resolve(planner->job->config, table, row->key, err);
-        if (st != PST_OK) {
-            return st;
+        if (row->type == PST_PARAM_PATH) {
+            pst_config_resolve(planner->job->config, table, row->key);
         }
     }
     pst_questions_context(&planner->questions, &context);

@@ -38,11 +38,9 @@ pst_status pst_isolate_is_foreign(const struct pst_job *job, struct pst_config_n
         (path != NULL && path->kind != PST_CONFIG_STRING)) {
         return PST_OK; /* an error that opens nothing */
     }
-    st = pst_config_resolve(job->config, table, "path", err);
-    if (st == PST_OK) {
-        st = pst_plugin_locate(&arena, kind, use->value.string,
-                               path == NULL ? NULL : path->value.string, &file, err);
-    }
+    pst_config_resolve(job->config, table, "path");
+    st = pst_plugin_locate(&arena, kind, use->value.string,
+                           path == NULL ? NULL : path->value.string, &file, err);
     if (st == PST_OK && file != NULL) {
         struct pst_shipped shipped;
 

@@ -245,11 +245,11 @@ static void paths_become_relative_to_here(void **state)
     config = load_ok("main.toml");
     data = pst_config_get(config->root, "data");
     for (int i = 0; i < 2; i++) { /* the second time changes nothing */
-        assert_int_equal(pst_config_resolve(config, data, "train", &err), PST_OK);
-        assert_int_equal(pst_config_resolve(config, data, "none", &err), PST_OK);
-        assert_int_equal(pst_config_resolve(config, data, "empty", &err), PST_OK);
-        assert_int_equal(pst_config_resolve(config, data, "absent", &err), PST_OK);
-        assert_int_equal(pst_config_resolve(config, NULL, "absent", &err), PST_OK);
+        pst_config_resolve(config, data, "train");
+        pst_config_resolve(config, data, "none");
+        pst_config_resolve(config, data, "empty");
+        pst_config_resolve(config, data, "absent");
+        pst_config_resolve(config, NULL, "absent");
     }
     snprintf(expected, sizeof expected, "%s/a/*.txt:/abs/b:%s/c", folder, folder);
     assert_string_equal(pst_config_get(data, "train")->value.string, expected);
@@ -261,7 +261,7 @@ static void paths_become_relative_to_here(void **state)
         free(json);
     }
     data = pst_config_get(again->root, "data");
-    assert_int_equal(pst_config_resolve(again, data, "train", &err), PST_OK);
+    pst_config_resolve(again, data, "train");
     assert_string_equal(pst_config_get(data, "train")->value.string, expected);
     pst_config_destroy(again);
     pst_config_destroy(config);
