@@ -16,7 +16,6 @@ static pst_status read_choice(const struct pst_job *job, struct pst_config_node 
 {
     struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
     struct pst_config_node *path = table == NULL ? NULL : pst_config_get(table, "path");
-    pst_status st;
 
     if (use == NULL) {
         return pst_fail_at(
@@ -37,7 +36,7 @@ static pst_status read_choice(const struct pst_job *job, struct pst_config_node 
     pst_config_resolve(job->config, table, "path");
     ret_choice->id = use->value.string;
     ret_choice->path = path != NULL ? path->value.string : NULL;
-    return st;
+    return PST_OK;
 }
 
 pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *table,
