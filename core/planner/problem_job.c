@@ -3,6 +3,18 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
+char *pst_problem_text(const json_t *options)
+{
+    char *text = json_dumps(options, JSON_COMPACT);
+
+    if (text == NULL) {
+        pst_out_of_memory();
+    }
+    return text;
+}
+
 /* JSON by its text, which is freed; returns what was read. */
 static json_t *pass_json(struct pst_wire *w, char *text)
 {
@@ -16,7 +28,7 @@ static json_t *pass_json(struct pst_wire *w, char *text)
 static void pass_options(struct pst_wire *w, json_t **options)
 {
     bool sends = !w->reads && *options != NULL;
-    json_t *read = pass_json(w, sends ? json_dumps(*options, JSON_COMPACT) : NULL);
+    json_t *read = pass_json(w, sends ? pst_problem_text(*options) : NULL);
 
     *options = w->reads ? read : *options;
 }

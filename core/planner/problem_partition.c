@@ -103,9 +103,12 @@ static pst_status create_partitioner(const struct pst_problem_host *host,
     json_t *options = problem->options == NULL ? json_object() : json_copy(problem->options);
     pst_status st;
 
-    if (problem->swap_bandwidth > 0 && has_parameter(plugin, key) &&
-        json_object_get(options, key) == NULL) {
-        json_object_set_new(options, key, json_integer((json_int_t)problem->swap_bandwidth));
+    if (options == NULL ||
+        (problem->swap_bandwidth > 0 && has_parameter(plugin, key) &&
+         json_object_get(options, key) == NULL &&
+         json_object_set_new(options, key, json_integer((json_int_t)problem->swap_bandwidth)) !=
+             0)) {
+        pst_out_of_memory();
     }
     st = pst_problem_create(host, plugin, options, "options", ret_instance, err);
     json_decref(options);

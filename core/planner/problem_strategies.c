@@ -45,7 +45,7 @@ static pst_status read_options(const json_t *options, const char *what,
                             taken[i]);
         }
     }
-    text = options == NULL ? pst_strdup("{}") : json_dumps(options, JSON_COMPACT);
+    text = options == NULL ? pst_strdup("{}") : pst_problem_text(options);
     st = pst_config_from_json(text, ret_config, err);
     free(text);
     return st;
