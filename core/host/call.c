@@ -10,15 +10,12 @@ struct call {
     const void *question;
 };
 
-static pst_status begin(struct call *call, struct pst_instance *instance, enum pst_plugin_call name,
-                        pst_lend_copy *copy, const void *question)
+static void begin(struct call *call, struct pst_instance *instance, enum pst_plugin_call name,
+                  pst_lend_copy *copy, const void *question)
 {
     *call = (struct call){.instance = instance};
-    if (!pst_lend(copy, question, &call->region, &call->question)) {
-        return pst_fail_nomem(&instance->failure);
-    }
+    pst_lend(copy, question, &call->region, &call->question);
     pst_breadcrumb_enter(instance->crumb, name);
-    return PST_OK;
 }
 
 static pst_status written(struct pst_instance *instance)
@@ -39,9 +36,9 @@ pst_status pst_call_in_flight(struct pst_instance *scheduler, const struct pst_p
 {
     const struct pst_scheduler *f = scheduler->plugin->get_interface(PST_SCHEDULER);
     struct call call;
-    pst_status st = begin(&call, scheduler, PST_CRUMB_IN_FLIGHT, pst_lend_place, place);
 
-    return st == PST_OK ? end(&call, f->in_flight(scheduler->self, call.question, ret_held)) : st;
+    begin(&call, scheduler, PST_CRUMB_IN_FLIGHT, pst_lend_place, place);
+    return end(&call, f->in_flight(scheduler->self, call.question, ret_held));
 }
 
 pst_status pst_call_schedule(struct pst_instance *scheduler, const struct pst_schedule_in *in,
@@ -49,9 +46,9 @@ pst_status pst_call_schedule(struct pst_instance *scheduler, const struct pst_sc
 {
     const struct pst_scheduler *f = scheduler->plugin->get_interface(PST_SCHEDULER);
     struct call call;
-    pst_status st = begin(&call, scheduler, PST_CRUMB_SCHEDULE, pst_lend_schedule, in);
 
-    return st == PST_OK ? end(&call, f->schedule(scheduler->self, call.question, out)) : st;
+    begin(&call, scheduler, PST_CRUMB_SCHEDULE, pst_lend_schedule, in);
+    return end(&call, f->schedule(scheduler->self, call.question, out));
 }
 
 pst_status pst_call_partition(struct pst_instance *partitioner, const struct pst_partition_in *in,
@@ -60,9 +57,10 @@ pst_status pst_call_partition(struct pst_instance *partitioner, const struct pst
     const struct pst_partitioner *f = partitioner->plugin->get_interface(PST_PARTITIONER);
     struct call call;
     const struct pst_region *figures = partitioner->context.figures;
-    pst_status st = begin(&call, partitioner, PST_CRUMB_PARTITION, pst_lend_partition, in);
+    pst_status st;
 
-    st = st == PST_OK ? end(&call, f->partition(partitioner->self, call.question, out)) : st;
+    begin(&call, partitioner, PST_CRUMB_PARTITION, pst_lend_partition, in);
+    st = end(&call, f->partition(partitioner->self, call.question, out));
     return figures == NULL || pst_region_intact(figures) ? st : written(partitioner);
 }
 
@@ -71,9 +69,9 @@ pst_status pst_call_bound(struct pst_instance *memopt, const struct pst_stage_vi
 {
     const struct pst_memopt *f = memopt->plugin->get_interface(PST_MEMOPT);
     struct call call;
-    pst_status st = begin(&call, memopt, PST_CRUMB_BOUND, pst_lend_stage_view, view);
 
-    return st == PST_OK ? end(&call, f->bound(memopt->self, call.question, ret_period_ns)) : st;
+    begin(&call, memopt, PST_CRUMB_BOUND, pst_lend_stage_view, view);
+    return end(&call, f->bound(memopt->self, call.question, ret_period_ns));
 }
 
 pst_status pst_call_price(struct pst_instance *memopt, const struct pst_stage_view *view,
@@ -81,9 +79,9 @@ pst_status pst_call_price(struct pst_instance *memopt, const struct pst_stage_vi
 {
     const struct pst_memopt *f = memopt->plugin->get_interface(PST_MEMOPT);
     struct call call;
-    pst_status st = begin(&call, memopt, PST_CRUMB_PRICE, pst_lend_stage_view, view);
 
-    return st == PST_OK ? end(&call, f->price(memopt->self, call.question, ret_price)) : st;
+    begin(&call, memopt, PST_CRUMB_PRICE, pst_lend_stage_view, view);
+    return end(&call, f->price(memopt->self, call.question, ret_price));
 }
 
 pst_status pst_call_plan(struct pst_instance *memopt, const struct pst_stage_view *view,
@@ -91,9 +89,9 @@ pst_status pst_call_plan(struct pst_instance *memopt, const struct pst_stage_vie
 {
     const struct pst_memopt *f = memopt->plugin->get_interface(PST_MEMOPT);
     struct call call;
-    pst_status st = begin(&call, memopt, PST_CRUMB_PLAN, pst_lend_stage_view, view);
 
-    return st == PST_OK ? end(&call, f->plan(memopt->self, call.question, out)) : st;
+    begin(&call, memopt, PST_CRUMB_PLAN, pst_lend_stage_view, view);
+    return end(&call, f->plan(memopt->self, call.question, out));
 }
 
 pst_status pst_call_global(struct pst_instance *memopt, const struct pst_global_in *in,
@@ -101,7 +99,7 @@ pst_status pst_call_global(struct pst_instance *memopt, const struct pst_global_
 {
     const struct pst_memopt_global *f = memopt->plugin->get_interface(PST_MEMOPT_GLOBAL);
     struct call call;
-    pst_status st = begin(&call, memopt, PST_CRUMB_PLAN, pst_lend_global, in);
 
-    return st == PST_OK ? end(&call, f->plan(memopt->self, call.question, out)) : st;
+    begin(&call, memopt, PST_CRUMB_PLAN, pst_lend_global, in);
+    return end(&call, f->plan(memopt->self, call.question, out));
 }

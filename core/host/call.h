@@ -2,8 +2,7 @@
  *
  * Private to the planner: calls into a plugin that is asked something. Each leaves a breadcrumb and
  * lends the plugin a copy of the question (lend.h). They return what the plugin did, or PST_ERR_BUG
- * where it wrote into its question, or PST_ERR_NOMEM where there is none for the copy;
- * pst_instance_fail knows why.
+ * where it wrote into its question; pst_instance_fail knows why.
  */
 #ifndef PST_HOST_CALL_H
 #define PST_HOST_CALL_H

@@ -180,7 +180,7 @@ static void watch(struct run *run)
 {
     while (!has_ended(run)) {
         keep_time(run);
-        if (run->reader.no_memory || run->reader.broken) {
+        if (run->reader.broken) {
             kill(-run->process.pid, SIGKILL);
         }
         exchange(run);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "host/child_run.h"
 
@@ -100,30 +101,22 @@ static void take_message(struct pst_worker_reader *reader)
 }
 
 /* Room for n more bytes of the body and a NUL. */
-static bool make_room(struct pst_worker_reader *reader, size_t n)
+static void make_room(struct pst_worker_reader *reader, size_t n)
 {
     size_t room = reader->room > 0 ? reader->room : 16384;
-    char *body;
 
     while (room < reader->got + n + 1) {
         room *= 2;
     }
-    if (room == reader->room) {
-        return true;
+    if (room > reader->room) {
+        reader->body = pst_resize(reader->body, room, 1);
+        reader->room = room;
     }
-    body = realloc(reader->body, room);
-    if (body == NULL) {
-        reader->no_memory = true;
-        return false;
-    }
-    reader->body = body;
-    reader->room = room;
-    return true;
 }
 
 void pst_worker_reader_take(struct pst_worker_reader *reader, const char *bytes, size_t n)
 {
-    while (n > 0 && !reader->broken && !reader->no_memory) {
+    while (n > 0 && !reader->broken) {
         size_t k = sizeof reader->head - reader->head_got;
 
         if (k > 0) {
@@ -141,9 +134,7 @@ void pst_worker_reader_take(struct pst_worker_reader *reader, const char *bytes,
             }
         }
         k = reader->head.length - reader->got < n ? (size_t)(reader->head.length - reader->got) : n;
-        if (!make_room(reader, k)) {
-            return;
-        }
+        make_room(reader, k);
         memcpy(reader->body + reader->got, bytes, k);
         reader->got += k;
         reader->body[reader->got] = '\0';

@@ -76,7 +76,8 @@ static pst_status fail_crash(const struct pst_worker_end *end,
     const char *kind = "plugin.crash", *subject = blame->subject, *where = blame->place;
 
     if (reader->broken) {
-        fail(err, blame, PST_ERR_BUG, "plugin.contract", "%s garbled the planner's answer", subject);
+        fail(err, blame, PST_ERR_BUG, "plugin.contract", "%s garbled the planner's answer",
+             subject);
     } else if (end->code != CLD_EXITED) {
         const char *name = sigabbrev_np(end->status);
 
@@ -114,9 +115,6 @@ pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst
 
     if (left && reader->plan != NULL) {
         return PST_OK;
-    }
-    if (reader->no_memory) {
-        return pst_fail_nomem(err);
     }
     if (reader->broken) {
         pst_breadcrumb_read_plugin(page, reader->plugin, &blame);

@@ -52,7 +52,7 @@ struct pst_worker_reader {
     size_t head_got;
     char *body; /* grows as bytes come, whatever the head promises */
     size_t got, room;
-    bool started, broken, no_memory;
+    bool started, broken;
     uint32_t plugin; /* that is called */
     char *plan;      /* the answer: one of the two */
     size_t plan_length;

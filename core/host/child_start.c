@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "host/child_run.h"
 
 extern char **environ;
@@ -88,10 +89,7 @@ static char **child_environment(void)
     while (environ != NULL && environ[n] != NULL) {
         n++;
     }
-    copy = malloc((n + 2) * sizeof *copy);
-    if (copy == NULL) {
-        return NULL;
-    }
+    copy = pst_alloc(n + 2, sizeof *copy);
     for (size_t i = 0; i < n; i++) {
         if (strncmp(environ[i], "LD_BIND_NOW=", 12) != 0) {
             copy[k++] = environ[i];
@@ -140,9 +138,6 @@ static int spawn(const struct ends *ends, pid_t *ret_pid)
     posix_spawnattr_t attributes;
     int code;
 
-    if (environment == NULL) {
-        return ENOMEM;
-    }
     snprintf(parent, sizeof parent, "%ld", (long)getpid());
     code = posix_spawn_file_actions_init(&actions);
     if (code != 0) {

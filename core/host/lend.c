@@ -189,10 +189,8 @@ bool pst_lend_figures(const struct pst_figures *figures, uint32_t n_nodes, uint3
     const size_t saved = n_nodes * sizeof(double), edges = n_edges * sizeof(double);
     struct pst_figures *copy;
 
-    if (!pst_region_init(region, pst_region_share(sizeof *copy) + pst_region_share(saved) +
-                                     pst_region_share(edges))) {
-        return false;
-    }
+    pst_region_init(region, pst_region_share(sizeof *copy) + pst_region_share(saved) +
+                                pst_region_share(edges));
     copy = pst_region_alloc(region, sizeof *copy);
     *copy = *figures;
     copy->saved_bytes = memcpy(pst_region_alloc(region, saved), figures->saved_bytes, saved);
@@ -201,18 +199,15 @@ bool pst_lend_figures(const struct pst_figures *figures, uint32_t n_nodes, uint3
     return true;
 }
 
-bool pst_lend(pst_lend_copy *copy, const void *question, struct pst_region *region,
+void pst_lend(pst_lend_copy *copy, const void *question, struct pst_region *region,
               const void **ret_copy)
 {
     struct pst_lending lending = {.region = NULL};
 
     copy(&lending, question);
-    if (!pst_region_init(region, lending.room)) {
-        return false;
-    }
+    pst_region_init(region, lending.room);
     lending.region = region;
     copy(&lending, question);
     pst_region_seal(region);
     *ret_copy = region->bytes;
-    return true;
 }

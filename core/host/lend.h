@@ -21,12 +21,12 @@ pst_lend_copy pst_lend_place, pst_lend_schedule;   /* struct pst_place, pst_sche
 pst_lend_copy pst_lend_partition, pst_lend_global; /* struct pst_partition_in, pst_global_in */
 pst_lend_copy pst_lend_stage_view;                 /* struct pst_stage_view */
 
-/* *ret_copy is for the plugin, and stays until the region is finished. False: out of memory. */
-bool pst_lend(pst_lend_copy *copy, const void *question, struct pst_region *region,
+/* *ret_copy is for the plugin, and stays until the region is finished. */
+void pst_lend(pst_lend_copy *copy, const void *question, struct pst_region *region,
               const void **ret_copy);
 
 /* The figures of a graph of so many nodes and edges, as a partitioner gets them: the first thing in
-   the region. False: out of memory. */
+   the region. Always true. */
 bool pst_lend_figures(const struct pst_figures *figures, uint32_t n_nodes, uint32_t n_edges,
                       struct pst_region *region);
 

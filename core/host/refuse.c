@@ -402,10 +402,8 @@ pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
     }
     name = strrchr(s.path, '/') + 1;
     if (!pst_search_split(&arena, name, &file_kind, &file_id)) {
-        st = file_kind != NULL
-                 ? pst_fail_nomem(err)
-                 : refuse(err, "plugin.descriptor", s.path,
-                          "a plugin's file is named <kind>-<id>.so, such as scheduler-1f1b.so");
+        st = refuse(err, "plugin.descriptor", s.path,
+                    "a plugin's file is named <kind>-<id>.so, such as scheduler-1f1b.so");
         goto out;
     }
     if ((kind != NULL && strcmp(kind, file_kind) != 0) ||

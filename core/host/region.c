@@ -4,18 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 size_t pst_region_share(size_t bytes)
 {
     return (bytes + 31) / 16 * 16;
 }
 
-bool pst_region_init(struct pst_region *region, size_t room)
+void pst_region_init(struct pst_region *region, size_t room)
 {
     region->room = room;
     region->used = 0;
-    region->bytes = calloc(2, room);
-    region->copy = region->bytes != NULL ? region->bytes + room : NULL;
-    return region->bytes != NULL;
+    region->bytes = pst_alloc(2, room);
+    region->copy = region->bytes + room;
 }
 
 void pst_region_finish(struct pst_region *region)

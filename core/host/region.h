@@ -17,8 +17,7 @@ struct pst_region {
 /* Bytes of a region that an allocation takes. */
 size_t pst_region_share(size_t bytes);
 
-/* False: out of memory. Finish in any case. */
-bool pst_region_init(struct pst_region *region, size_t room);
+void pst_region_init(struct pst_region *region, size_t room);
 void pst_region_finish(struct pst_region *region);
 /* Filled with a pattern: what a plugin reads beyond its elements is no friendly zero. NULL: there
    is no room left. */

@@ -49,25 +49,16 @@ static pst_status scan(struct pst_plugin_list *list, uint32_t folder, struct gro
         const char *kind, *id = NULL;
         struct pst_plugin_file *file;
 
-        if (entry->d_type == DT_DIR ||
-            (!pst_search_split(&list->arena, entry->d_name, &kind, &id) && kind == NULL)) {
+        if (entry->d_type == DT_DIR || !pst_search_split(&list->arena, entry->d_name, &kind, &id)) {
             continue;
         }
-        if (id == NULL ||
-            !pst_grow(&growing->files, &growing->capacity, list->n_files, sizeof *file)) {
-            st = pst_fail_nomem(err);
-            break;
-        }
+        pst_grow(&growing->files, &growing->capacity, list->n_files, sizeof *file);
         file = &growing->files[list->n_files];
         memset(file, 0, sizeof *file);
         file->kind = kind;
         file->id = id;
         file->refusal.line = folder; /* until sorted */
         file->path = pst_arena_printf(&list->arena, "%s/%s", list->folders[folder], entry->d_name);
-        if (file->path == NULL) {
-            st = pst_fail_nomem(err);
-            break;
-        }
         list->n_files++;
     }
     closedir(dir);
@@ -94,15 +85,12 @@ static void mark_shadowed(struct pst_plugin_list *list)
 
 pst_status pst_plugin_list_create(struct pst_plugin_list **ret_list, struct pst_error *err)
 {
-    struct pst_plugin_list *list = calloc(1, sizeof *list);
+    struct pst_plugin_list *list = pst_alloc(1, sizeof *list);
     struct growing growing = {NULL, 0};
     uint32_t i;
-    pst_status st;
+    pst_status st = PST_OK;
 
-    if (list == NULL) {
-        return pst_fail_nomem(err);
-    }
-    st = pst_search_folders(&list->arena, &list->folders, &list->n_folders, err);
+    pst_search_folders(&list->arena, &list->folders, &list->n_folders);
     for (i = 0; st == PST_OK && i < list->n_folders; i++) {
         st = scan(list, i, &growing, err);
     }
@@ -144,14 +132,11 @@ void pst_plugin_list_destroy(struct pst_plugin_list *list)
 static pst_status not_found(const struct pst_plugin_list *list, const char *kind, const char *id,
                             struct pst_error *err)
 {
-    const char **names = calloc(list->n_files + 1, sizeof *names);
+    const char **names = pst_alloc(list->n_files + 1, sizeof *names);
     const char *nearest;
     uint32_t i, n = 0;
     pst_status st;
 
-    if (names == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (i = 0; i < list->n_files; i++) {
         if (strcmp(list->files[i].kind, kind) == 0) {
             names[n++] = list->files[i].id;
@@ -216,9 +201,8 @@ pst_status pst_plugin_locate(struct pst_arena *arena, const char *kind, const ch
     pst_status st;
 
     if (path != NULL) {
-        file = pst_arena_strdup(arena, path);
-        *ret_file = file;
-        return file != NULL ? PST_OK : pst_fail_nomem(err);
+        *ret_file = pst_arena_strdup(arena, path);
+        return PST_OK;
     }
     st = pst_plugin_list_create(&list, err);
     if (st != PST_OK) {
@@ -227,7 +211,7 @@ pst_status pst_plugin_locate(struct pst_arena *arena, const char *kind, const ch
     i = find_in(list, kind, id);
     if (i < list->n_files) {
         file = pst_arena_strdup(arena, list->files[i].path);
-        st = file != NULL ? PST_OK : pst_fail_nomem(err);
+        st = PST_OK;
     }
     pst_plugin_list_destroy(list);
     if (st == PST_OK) {

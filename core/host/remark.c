@@ -32,7 +32,7 @@ bool pst_remarks_flag(const struct pst_partition_remark *items, uint32_t n, cons
 }
 
 /* The key's place; NULL: it is refused, for which a line in the log does, as nothing depends on a
-   remark, or there is no memory, of which pst_remarks_copy tells. */
+   remark. */
 static struct pst_partition_remark *place_of(struct pst_instance *instance, const char *key)
 {
     struct pst_remarks *remarks = &instance->remarks;
@@ -53,10 +53,6 @@ static struct pst_partition_remark *place_of(struct pst_instance *instance, cons
     }
     remark = &remarks->items[remarks->n];
     remark->key = pst_arena_strdup(&instance->arena, key);
-    if (remark->key == NULL) {
-        remarks->no_memory = true;
-        return NULL;
-    }
     remarks->n++;
     return remark;
 }
@@ -82,7 +78,6 @@ static void say_text(const struct pst_host *host, const char *key, const char *v
         remark->type = PST_REMARK_TEXT;
         remark->number = 0;
         remark->text = copy;
-        instance->remarks.no_memory |= copy == NULL;
     }
 }
 
@@ -109,16 +104,10 @@ bool pst_remarks_copy(const struct pst_remarks *remarks, struct pst_arena *arena
 {
     struct pst_partition_remark *items = pst_arena_array(arena, remarks->n, sizeof *items);
 
-    if (items == NULL || remarks->no_memory) {
-        return false;
-    }
     for (uint32_t i = 0; i < remarks->n; i++) {
         items[i] = remarks->items[i];
         items[i].key = pst_arena_strdup(arena, items[i].key);
         items[i].text = pst_arena_strdup(arena, items[i].text);
-        if (items[i].key == NULL || (remarks->items[i].text != NULL && items[i].text == NULL)) {
-            return false;
-        }
     }
     *ret_items = items;
     return true;

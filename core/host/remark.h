@@ -25,7 +25,6 @@ struct pst_partition_remark {
 /* All zero: nothing said. Keys are unique, in the order in which they first came. */
 struct pst_remarks {
     uint32_t n;
-    bool no_memory; /* for one of them */
     struct pst_partition_remark items[PST_REMARKS_MAX];
 };
 
@@ -39,7 +38,7 @@ bool pst_remarks_flag(const struct pst_partition_remark *items, uint32_t n, cons
 
 /* Is it a word of a-z, 0-9 and _ of at most 63 characters? */
 bool pst_remark_key_is_sound(const char *key);
-/* A copy in `arena`. False: no memory. */
+/* A copy in `arena`. Always true. */
 bool pst_remarks_copy(const struct pst_remarks *remarks, struct pst_arena *arena,
                       struct pst_partition_remark **ret_items);
 

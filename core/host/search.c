@@ -91,18 +91,11 @@ const char *pst_search_home(struct pst_arena *arena)
     slash = strrchr(exe, '/');
     *slash = '\0';
     folder = pst_arena_printf(arena, "%s/plugins", exe);
-    if (folder == NULL) {
-        return NULL;
-    }
     if (holds_shared_objects(folder)) {
         return folder;
     }
     for (i = 0; i < sizeof installed / sizeof installed[0]; i++) {
         const char *pattern = pst_arena_printf(arena, "%s/%s", exe, installed[i]);
-
-        if (pattern == NULL) {
-            return NULL;
-        }
         folder = first_match(arena, pattern);
         if (folder != NULL) {
             return folder;
@@ -111,8 +104,7 @@ const char *pst_search_home(struct pst_arena *arena)
     return PENSTOCK_INSTALL_PLUGIN_DIR;
 }
 
-pst_status pst_search_folders(struct pst_arena *arena, const char ***ret_folders,
-                              uint32_t *ret_n_folders, struct pst_error *err)
+void pst_search_folders(struct pst_arena *arena, const char ***ret_folders, uint32_t *ret_n_folders)
 {
     const char *path = has_raised_rights() ? NULL : getenv("PENSTOCK_PLUGIN_PATH");
     const char *c, **folders;
@@ -123,17 +115,11 @@ pst_status pst_search_folders(struct pst_arena *arena, const char ***ret_folders
         room += *c == ':';
     }
     folders = pst_arena_array(arena, room, sizeof *folders);
-    if (folders == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (c = path; c != NULL && *c != '\0';) {
         size_t length = strcspn(c, ":");
 
         if (*c == '/') {
-            folders[n] = pst_arena_strndup(arena, c, length);
-            if (folders[n++] == NULL) {
-                return pst_fail_nomem(err);
-            }
+            folders[n++] = pst_arena_strndup(arena, c, length);
         } else if (length > 0) {
             pst_log(PST_LOG_WARN, "plugin",
                     "PENSTOCK_PLUGIN_PATH: \"%.*s\" is not an absolute path and is left out",
@@ -141,13 +127,9 @@ pst_status pst_search_folders(struct pst_arena *arena, const char ***ret_folders
         }
         c += length + (c[length] == ':');
     }
-    folders[n] = pst_search_home(arena);
-    if (folders[n++] == NULL) {
-        return pst_fail_nomem(err);
-    }
+    folders[n++] = pst_search_home(arena);
     *ret_folders = folders;
     *ret_n_folders = n;
-    return PST_OK;
 }
 
 bool pst_search_split(struct pst_arena *arena, const char *file_name, const char **ret_kind,
@@ -175,7 +157,7 @@ bool pst_search_split(struct pst_arena *arena, const char *file_name, const char
         }
         *ret_kind = kinds[i];
         *ret_id = pst_arena_strndup(arena, file_name + k + 1, n - k - 4);
-        return *ret_id != NULL;
+        return true;
     }
     return false;
 }

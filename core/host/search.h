@@ -8,16 +8,14 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-/* The folder of the binary's own plugins and modules: the build's or the installation's; absolute.
-   NULL: out of memory. */
+/* The folder of the binary's own plugins and modules: the build's or the installation's; absolute. */
 const char *pst_search_home(struct pst_arena *arena);
 
 /* All folders in search order, absolute; PENSTOCK_PLUGIN_PATH is not read with raised rights. */
-pst_status pst_search_folders(struct pst_arena *arena, const char ***ret_folders,
-                              uint32_t *ret_n_folders, struct pst_error *err);
+void pst_search_folders(struct pst_arena *arena, const char ***ret_folders,
+                        uint32_t *ret_n_folders);
 
-/* "scheduler-zb-h1.so" -> "scheduler", "zb-h1". False if it is no name of a plugin, or, with the
-   kind all the same, there is no memory. */
+/* "scheduler-zb-h1.so" -> "scheduler", "zb-h1". False if it is no name of a plugin. */
 bool pst_search_split(struct pst_arena *arena, const char *file_name, const char **ret_kind,
                       const char **ret_id);
 

@@ -87,16 +87,10 @@ pst_status pst_search_secure(struct pst_arena *arena, const char *path, const ch
     char *full;
     pst_status st;
 
-    if (given == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (realpath(given, folder) == NULL) {
         return fail_absent(path, err);
     }
     full = pst_arena_printf(arena, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, name);
-    if (full == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (lstat(full, &info) != 0) {
         return fail_absent(full, err);
     }
