@@ -14,8 +14,8 @@
 #define BRIEF_ROUNDS 2   /* for advice */
 #define MARGIN       100 /* part of the memory that a stage which fails again must spare */
 
-static pst_status build_programs(struct pst_planner *planner, struct pst_planned *planned,
-                                 struct pst_error *err)
+pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_planned *planned,
+                               struct pst_error *err)
 {
     struct pst_plan *plan = planned->plan;
     uint32_t r;
@@ -117,7 +117,7 @@ pst_status pst_attempts_make(struct attempts *a, bool same_cuts, struct pst_plan
         st = pst_planner_complete(planner, planned->plan, err);
     }
     if (st == PST_OK) {
-        st = build_programs(planner, planned, err);
+        st = pst_planned_lay_out(planner, planned, err);
     }
     if (st == PST_OK && !keep_remarks(planner, planned)) {
         st = pst_fail_nomem(err);

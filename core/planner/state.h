@@ -251,6 +251,10 @@ pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan
 pst_status pst_planner_attempts(struct pst_planner *planner, struct pst_planned *ret_best,
                                 struct pst_error *err);
 
+/* The programs of a plan that is complete, and what they take. */
+pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_planned *planned,
+                               struct pst_error *err);
+
 /* planner.c: a plan without stages; in-flight counts, actions, passes and lists of one with stages.
  */
 pst_status pst_planner_empty(const struct pst_planner *planner, struct pst_plan **ret_plan,
