@@ -8,7 +8,6 @@
 #include "base/saturate.h"
 #include "base/util.h"
 #include "planner/optimizer.h"
-#include "planner/smallest.h"
 #include "planner/solo_partition_state.h"
 #include "planner/state.h"
 
@@ -184,7 +183,7 @@ static pst_status refuse(const struct answer *answer, const struct pst_stage_vie
                  view->in_flight, pst_format_bytes(has, floor_bytes));
     }
     if (least != UINT64_MAX && least > view->capacity_bytes) {
-        pst_smallest_say(err, "memory_bytes", least, alone);
+        pst_error_enough(err, "memory_bytes", least, alone);
     } else {
         pst_error_hint(err, "%s", alone);
     }

@@ -47,18 +47,6 @@ pst_status pst_partition_solo_run(const struct pst_problem_job *job,
                                   const struct pst_solo_limits *limits, bool (*cancelled)(void),
                                   struct pst_partition_result *ret_result, struct pst_error *err);
 
-/*
- * After either of them was refused with *err: if memory is what is missing, adds to
- * err->hint how much of it would do, and to err->details what the stages take then, found by asking
- * again with other amounts. limits: those of the process that is asked; NULL: this one. Returns
- * err->status; PST_ERR_CANCELLED, when the user stops it; or PST_OK and a result, where the
- * partitioner found one that fits by being given another amount.
- */
-pst_status pst_partition_solo_advise(const struct pst_problem_job *job,
-                                     const struct pst_solo_limits *limits, bool (*cancelled)(void),
-                                     struct pst_partition_result *ret_result,
-                                     struct pst_error *err);
-
 extern const struct pst_worker_service pst_partition_service; /* of that process */
 
 void pst_partition_result_finish(struct pst_partition_result *result);

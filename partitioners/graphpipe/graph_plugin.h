@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of the plugins of this search, graphpipe and dag: parameters, which differ in the default
- * of refine, and the description.
+ * The end of the plugins of this search, graphpipe and stage-graph: parameters, which differ in the
+ * default of refine, and the description.
  */
 #ifndef GRAPHPIPE_GRAPH_PLUGIN_H
 #define GRAPHPIPE_GRAPH_PLUGIN_H

@@ -2,7 +2,7 @@
  *
  * Models whose logits are larger than all else. A cut behind the head looks cheap as long as nobody
  * counts what lies in the buffers of its transfer; then no cut seems right. What vpipe, which cuts
- * between layers alone, plans, dawnpiper plans as well.
+ * between layers alone, plans, tideline plans as well.
  */
 #include "job_rig.h"
 
@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 #define VPIPE "[partitioner]\nuse = \"vpipe\"\n[[memopt]]\nuse = \"vpipe\"\n"
-#define DAWN  "[partitioner]\nuse = \"dawnpiper\"\n[[memopt]]\nuse = \"dawnpiper\"\n"
+#define TIDE  "[partitioner]\nuse = \"tideline\"\n[[memopt]]\nuse = \"two-ended\"\n"
 
 static bool fits(const char *scheduler, uint64_t memory, const char *strategies)
 {
@@ -35,7 +35,8 @@ static bool fits(const char *scheduler, uint64_t memory, const char *strategies)
         fail_msg("%s", rig.err.message);
     }
     rig.job.advice = PST_ADVICE_NONE;
-    st = pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err);
+    st = pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, NULL, &planned,
+                         &rig.err);
     pst_planned_finish(&planned);
     job_rig_finish(&rig);
     return st == PST_OK;
@@ -46,7 +47,7 @@ static void check(const char *scheduler, uint64_t memory)
 {
     assert_false(fits(scheduler, memory - memory / 50, VPIPE));
     assert_true(fits(scheduler, memory, VPIPE));
-    assert_true(fits(scheduler, memory, DAWN));
+    assert_true(fits(scheduler, memory, TIDE));
 }
 
 static void test_synchronous(void **state)

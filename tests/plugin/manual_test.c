@@ -30,7 +30,7 @@ static pst_status plan(const char *stages, const char *scheduler, uint32_t devic
         fail_msg("%s", rig->err.message);
     }
     memset(planned, 0, sizeof *planned);
-    return pst_planner_run(&rig->job, rig->graph, &rig->cluster, &rig->cost, NULL, planned,
+    return pst_planner_run(&rig->job, rig->graph, &rig->cluster, &rig->cost, NULL, NULL, planned,
                            &rig->err);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages of four nodes worked out by hand, to dawnpiper and to every method of exact.
+ * Stages of four nodes worked out by hand, to two-ended and to every method of exact.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ struct solver {
 };
 
 static const struct solver solvers[] = {
-    {"dawnpiper", PLAIN, true},
+    {"two-ended", PLAIN, true},
     {"exact", "method = \"enumerate\"", true},
     {"exact", "method = \"branch\"", true},
     {"exact", "method = \"chain\"\nallow = \"recompute\"", false},
@@ -142,7 +142,7 @@ static void test_slow_link(void **state)
     s.view.link_bytes_per_s = 250000000;
     expect_rows(&s, true, true, ROWS(rows));
     s.view.capacity_bytes = 50;
-    answer = ask_once("dawnpiper", PLAIN, &s);
+    answer = ask_once("two-ended", PLAIN, &s);
     assert_string_equal(answer.plan, "RKSS");
     assert_int_equal(answer.value.peak_bytes, 50);
 }
@@ -173,7 +173,7 @@ static void test_ends(void **state)
     (void)state;
     mixed_nodes(&s, 4);
     s.view.link_bytes_per_s = 1000000000;
-    answer = ask_once("dawnpiper", "", &s);
+    answer = ask_once("two-ended", "", &s);
     assert_string_equal(answer.plan, "KKKK");
     assert_int_equal(answer.value.extra_ns, 0);
     s.view.capacity_bytes = 10 + 4 * 2 - 1;
@@ -196,24 +196,24 @@ static void test_limits(void **state)
     mixed_nodes(&s, 4);
     s.view.link_bytes_per_s = 1000000000;
     s.view.capacity_bytes = 58;
-    answer = ask_once("dawnpiper", PLAIN, &s);
+    answer = ask_once("two-ended", PLAIN, &s);
     assert_string_equal(answer.plan, "SSSS");
-    answer = ask_once("dawnpiper", PLAIN "allow = \"recompute\"", &s);
+    answer = ask_once("two-ended", PLAIN "allow = \"recompute\"", &s);
     assert_null(strchr(answer.plan, 'S'));
-    answer = ask_once("dawnpiper", "link_target = 1.0\nslot_filter = false", &s); /* 64 KiB */
+    answer = ask_once("two-ended", "link_target = 1.0\nslot_filter = false", &s); /* 64 KiB */
     assert_null(strchr(answer.plan, 'S'));
     s.view.host_capacity_bytes = 4 * 20;
-    answer = ask_once("dawnpiper", PLAIN, &s);
+    answer = ask_once("two-ended", PLAIN, &s);
     assert_string_equal(answer.plan, "SSSS");
     s.view.host_capacity_bytes = 4 * 20 - 1;
-    answer = ask_once("dawnpiper", PLAIN, &s);
+    answer = ask_once("two-ended", PLAIN, &s);
     assert_string_not_equal(answer.plan, "SSSS");
     assert_true(answer.price.fits);
     s.view.host_capacity_bytes = 0;
     /* The backward of node 1 takes 12: with its reader's 2 and a trip of 4 that is half a period.
      */
     answer =
-        ask_once("dawnpiper", "slot_filter = true\nlink_target = 0.49\nmin_swap_bytes = 0", &s);
+        ask_once("two-ended", "slot_filter = true\nlink_target = 0.49\nmin_swap_bytes = 0", &s);
     assert_int_not_equal(answer.plan[1], 'S');
 }
 
@@ -287,7 +287,7 @@ static void test_four_stages(void **state)
         struct pipeline *p = calloc(1, sizeof *p);
 
         assert_non_null(p);
-        p->instance = open_memopt("dawnpiper", PLAIN);
+        p->instance = open_memopt("two-ended", PLAIN);
         p->capacity = capacity[i % 8];
         p->offload = i / 8 % 2 == 1;
         p->stashing = i / 16 == 1;

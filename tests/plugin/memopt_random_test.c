@@ -97,7 +97,7 @@ static void test_kept_where_it_fits(void **state)
         {"offload", ""}, {"offload", "min_swap_bytes = 0\nslot_filter = false"},
         {"vpipe", ""},   {"vpipe", "min_swap_bytes = 0"},
         {"exact", ""},   {"exact", "method = \"branch\""},
-        {"bpipe", ""},   {"dawnpiper", "min_swap_bytes = 0\nslot_filter = false"},
+        {"bpipe", ""},   {"two-ended", "min_swap_bytes = 0\nslot_filter = false"},
         {"adapipe", ""}, {"dawnpiper", "policy = \"capuchin\"\nmin_swap_bytes = 0"},
     };
     const uint64_t seed = 4713;
@@ -138,7 +138,7 @@ static void test_enough(void **state)
         const char *id, *options;
     } rows[] = {{"sqrt", ""},    {"selective", "classes = \"*\"\nauto = true"},
                 {"offload", ""}, {"vpipe", ""},
-                {"adapipe", ""}, {"dawnpiper", ""},
+                {"adapipe", ""}, {"two-ended", ""},
                 {"rotor", ""}};
     const uint64_t seed = 4712;
     uint64_t counter = 0;

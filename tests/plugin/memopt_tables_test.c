@@ -2,7 +2,7 @@
  *
  * Tables worked out by hand: what each cut of a pipeline of two stages costs, segments of every
  * length, how much of a transformer's bytes a host link hides, and what is left of its largest
- * stage. Plans are dawnpiper's and exact's where they are not named.
+ * stage. Plans are two-ended's and exact's where they are not named.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ struct cut {
 static void expect_cuts(const struct pipeline *p, uint64_t capacity, const struct cut *cuts,
                         uint32_t n)
 {
-    static const char *const solvers[][2] = {{"exact", ""}, {"dawnpiper", PLAIN}};
+    static const char *const solvers[][2] = {{"exact", ""}, {"two-ended", PLAIN}};
 
     for (uint32_t i = 0; i < 2 * n; i++) {
         const struct cut *cut = &cuts[i / 2];

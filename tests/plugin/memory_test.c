@@ -86,9 +86,9 @@ static void test_every_allocation_fails(void **state)
     (void)state;
     assert_int_equal(job_rig_init(&rig, toml), PST_OK);
     /* Once in peace: plugins are loaded for good, and the graph makes its view. */
-    assert_int_equal(
-        pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err),
-        PST_OK);
+    assert_int_equal(pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, NULL,
+                                     &planned, &rig.err),
+                     PST_OK);
     pst_planned_finish(&planned);
     do {
         memset(&planned, 0, sizeof planned);
@@ -96,8 +96,8 @@ static void test_every_allocation_fails(void **state)
         n_live = 0;
         fail_at = ++n;
         counting = true;
-        st =
-            pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err);
+        st = pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, NULL, &planned,
+                             &rig.err);
         pst_planned_finish(&planned);
         counting = false;
         n_refused += st != PST_OK;

@@ -35,8 +35,8 @@ static uint64_t step_ns(uint64_t memory)
         fail_msg("%s", rig.err.message);
     }
     rig.job.advice = PST_ADVICE_NONE;
-    if (pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err) !=
-        PST_OK) {
+    if (pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, NULL, &planned,
+                        &rig.err) != PST_OK) {
         fail_msg("%s", rig.err.message);
     }
     assert_int_equal(pst_predict_step(planned.plan, rig.graph, &rig.cost, false, &ns, &rig.err),

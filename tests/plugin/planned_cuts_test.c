@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dawnpiper, vpipe and pipedream-2bw on costed graphs that a scheduler and a memory optimizer
+ * tideline, vpipe and pipedream-2bw on costed graphs that a scheduler and a memory optimizer
  * judge: peaks and periods worked out by hand.
  */
 #include <setjmp.h>
@@ -67,9 +67,9 @@ static void test_everything_kept(void **state)
     (void)state;
     for (size_t i = 0; i < 4; i++) {
         six_nodes(table[i].capacity);
-        expect("dawnpiper", NULL, table[i].us, table[i].cut);
-        expect("dawnpiper", "{\"search\":\"binary\"}", table[i].us, table[i].cut);
-        expect("dawnpiper", "{\"search\":\"threshold\"}", table[i].us, table[i].cut);
+        expect("tideline", NULL, table[i].us, table[i].cut);
+        expect("tideline", "{\"search\":\"binary\"}", table[i].us, table[i].cut);
+        expect("tideline", "{\"search\":\"threshold\"}", table[i].us, table[i].cut);
         expect("vpipe", NULL, table[i].us, table[i].cut);
         /* Stages take 9 and 9 or 6 and 12: m slots and one to fill, of 8 samples. */
         expect("pipedream-2bw", NULL, table[i].us * 9 / 8, table[i].cut);
@@ -82,10 +82,10 @@ static void test_stages_recomputed(void **state)
     (void)state;
     six_nodes(14); /* 6 + 2 + 6 and 6 + 1 + 6: 9 + 3 */
     s.problem.memopt = "full";
-    expect("dawnpiper", NULL, 12, 3);
+    expect("tideline", NULL, 12, 3);
     expect("vpipe", NULL, 12, 3);
     s.problem.memory_bytes = 13; /* c = 2: 4 + 2 + 4, but 8 + 1 + 8 */
-    expect("dawnpiper", NULL, 0, 0);
+    expect("tideline", NULL, 0, 0);
 }
 
 /* Four blocks of 2 GB, 1 GB a sample, messages of 0.1 GB: the first stage of 2BW holds two versions

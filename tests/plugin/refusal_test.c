@@ -433,7 +433,7 @@ int main(int argc, char **argv)
     };
 
     if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0) {
-        return pst_isolate_child(argc, argv);
+        return pst_isolate_child(argc, argv, NULL);
     }
     pst_worker_offer();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include "host/child.h"
 #include "reports/table.h"
 #include "train/isolate.h"
+#include "tune/advise.h"
 
 const struct pst_command pst_commands[] = {
     {"train", "CONFIG", "Plans if need be, then trains",
@@ -134,7 +135,8 @@ int pst_cli_run(int argc, char **argv)
     bool json = pst_options_want_json(argc, argv);
     struct pst_error err = {0};
 
-    if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 && !pst_isolate_child(argc, argv)) {
+    if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 &&
+        !pst_isolate_child(argc, argv, pst_tune_plan)) {
         return fail_command(argv[1], false); /* nobody's business but the planner's */
     }
     pst_worker_offer();
@@ -170,6 +172,7 @@ pst_status pst_cli_job_open(const char *path, const struct pst_cli *cli,
     st = pst_config_load(path, cli->sets, cli->n_sets, &ret_job->config, err);
     if (st == PST_OK) {
         st = pst_job_read(ret_job->config, &ret_job->job, err);
+        ret_job->job.planner = pst_tune_plan;
         ret_job->has_job = st == PST_OK;
     }
     if (st != PST_OK) {
@@ -191,6 +194,7 @@ pst_status pst_cli_job_embedded(const char *file, struct pst_cli_job *ret_job,
     }
     if (st == PST_OK) {
         st = pst_job_read(ret_job->config, &ret_job->job, err);
+        ret_job->job.planner = pst_tune_plan;
         ret_job->has_job = st == PST_OK;
     }
     free(text);

@@ -10,6 +10,7 @@
 
 #include "base/saturate.h"
 #include "planner/attempts.h"
+#include "tune/advise.h"
 
 #define TRIES  4   /* at a plan that fits into a given amount */
 #define ROUNDS 5   /* cuts, layouts, cuts once more */
@@ -18,7 +19,7 @@
 #define COARSE 32  /* of a job that takes long, in a single round */
 
 struct tightest {
-    struct attempts *a;
+    struct pst_attempts *a;
     uint64_t need; /* of a plan with all the memory it wants, then of the best one */
     uint64_t seen; /* digest of the cuts that were planned on last */
     int64_t *bias; /* [n_ops] by stage: what the layout of the best plan shows */
@@ -64,7 +65,7 @@ static void learn_held(struct pst_planner *planner, const struct pst_plan *plan)
 /* In the next round stages are charged what the last layout took. Partitioners give the stages of a
    device equal parts of it, but the best parts are not equal: what a stage took more than others is
    let off it, so that cuts that fit into less are better for the device. */
-static void learn(struct attempts *a, const struct pst_plan *plan)
+static void learn(struct pst_attempts *a, const struct pst_plan *plan)
 {
     struct pst_planner *planner = a->planner;
 
@@ -117,7 +118,8 @@ static pst_status take_least(struct tightest *t, struct pst_error *err)
 }
 
 /* Cuts for so much memory; those before stay where there are none. */
-static pst_status cut(struct attempts *a, uint64_t memory, bool *ret_found, struct pst_error *err)
+static pst_status cut(struct pst_attempts *a, uint64_t memory, bool *ret_found,
+                      struct pst_error *err)
 {
     struct pst_error why = {.status = PST_OK};
     pst_status st;
@@ -157,6 +159,11 @@ static pst_status round_of(struct tightest *t, bool few, struct pst_error *err)
 
 /* --- there is more than that -------------------------------------------------------------------*/
 
+static uint64_t step_of(const struct pst_planner *planner, const struct pst_planned *planned)
+{
+    return pst_step_of(planner->clock, planned, planner->graph, planner->cost);
+}
+
 /* For `fit` bytes, on the best cuts or on new ones, until a plan fits; the faster one is kept. */
 static pst_status quicken(struct tightest *t, bool same_cuts, uint64_t fit, struct pst_error *err)
 {
@@ -175,7 +182,7 @@ static pst_status quicken(struct tightest *t, bool same_cuts, uint64_t fit, stru
             planner->bias[s] += pst_attempts_excess(planner, planned.plan, s);
         }
         if (st == PST_OK && need <= fit &&
-            pst_attempts_step(planner, &planned) < pst_attempts_step(planner, t->a->best)) {
+            step_of(planner, &planned) < step_of(planner, t->a->best)) {
             struct pst_planned spare = *t->a->best;
 
             *t->a->best = planned;
@@ -252,8 +259,9 @@ static pst_status run_rounds(struct tightest *t, uint32_t n_rounds, bool few, st
     return st;
 }
 
-pst_status pst_attempts_tightest(struct attempts *a, bool few, uint64_t fit, struct pst_error *err)
+pst_status pst_tightest_attempts(struct pst_attempts *a, void *context, struct pst_error *err)
 {
+    const struct pst_tightest *wanted = context;
     struct tightest t = {.a = a};
     struct pst_planner *planner = a->planner;
     bool shares = pst_planner_sharers(planner) > 1;
@@ -265,13 +273,15 @@ pst_status pst_attempts_tightest(struct attempts *a, bool few, uint64_t fit, str
     }
     planner->tight = true;
     st = take_all(&t, err);
-    st = st == PST_OK ? run_rounds(&t, few ? 1 : ROUNDS, few, err) : st;
-    for (int32_t way = 1; st == PST_OK && shares && !few && way >= -1; way -= 2) {
+    st = st == PST_OK ? run_rounds(&t, wanted->few ? 1 : ROUNDS, wanted->few, err) : st;
+    for (int32_t way = 1; st == PST_OK && shares && !wanted->few && way >= -1; way -= 2) {
         tilt(&t, way);
-        st = run_rounds(&t, ROUNDS / 2, few, err);
+        st = run_rounds(&t, ROUNDS / 2, false, err);
     }
     if (st == PST_ERR_INFEASIBLE && a->best->plan != NULL) {
         st = PST_OK;
     }
-    return st == PST_OK && t.need < fit && planner->clock != NULL ? use_up(&t, fit, err) : st;
+    return st == PST_OK && t.need < wanted->fit_bytes && planner->clock != NULL
+               ? use_up(&t, wanted->fit_bytes, err)
+               : st;
 }

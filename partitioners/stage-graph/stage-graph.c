@@ -7,5 +7,6 @@
 
 static const struct pst_param params[] = {GRAPHPIPE_PARAMS("auto")};
 
-GRAPHPIPE_PLUGIN("dag", "1.0", .summary = "Stages as a graph of any shape, for the shortest step.",
+GRAPHPIPE_PLUGIN("stage-graph", "1.0",
+                 .summary = "Stages as a graph of any shape, for the shortest step.",
                  .reference = "none")
