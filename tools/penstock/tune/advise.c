@@ -24,8 +24,8 @@
 #define PROBES         6 /* halvings of the interval in which the least memory lies */
 #define MAX_CANDIDATES 8
 #define MAX_SHOWN      16       /* stages */
-#define PLANS          8        /* as many as without a limit is what advice may take */
-#define LEAST_WORK     1600000u /* of a small job, so that the search ends by itself */
+#define PLANS          6        /* as many as without a limit is what advice may take */
+#define LEAST_WORK     2400000u /* of a small job, so that the search ends by itself */
 
 /* What a device has for plans, as all memory here; 0: any amount. */
 static uint64_t limit_of(const struct pst_search *search)

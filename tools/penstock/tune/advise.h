@@ -25,7 +25,7 @@ struct pst_advice {
 bool pst_advice_is_over(const struct pst_advice *advice);
 
 /* probe.c: a plan with that much memory, 0: any amount, or search->worth_bytes where that is more.
-   brief: fewer attempts, and of schedulers that search for long an order in haste. */
+   brief: fewer attempts, no trials, and of schedulers that search for long an order in haste. */
 bool pst_probe(const struct pst_search *search, uint64_t memory, bool brief,
                struct pst_planned *ret_planned);
 /* How many plans a search for the least memory may make; 0: this job is too large for one. */
@@ -43,9 +43,10 @@ uint64_t pst_least_memory(const struct pst_advice *advice, uint64_t need,
 /* haste.c: the job's scheduler as it is when its order matters little, where it says how. */
 void pst_hasten(struct pst_arena *arena, struct pst_job *job);
 
-/* tightest.c: the plan that takes least, whatever there is; where that is less than `fit_bytes`,
-   and there is a clock, a faster one that takes no more if such is found. */
+/* tightest.c: the plan that takes least, whatever there is; where that is less than `fit_bytes`, a
+   faster one that takes no more if such is found. Ends with what there is where the advice ends. */
 struct pst_tightest {
+    const struct pst_advice *advice;
     bool few; /* the job takes long to plan */
     uint64_t fit_bytes;
 };

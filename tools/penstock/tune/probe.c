@@ -71,6 +71,7 @@ static uint64_t need(void *context, uint64_t memory, uint64_t worth)
     struct pst_search asked = probes->advice->search;
 
     asked.worth_bytes = worth;
+    asked.clock = NULL; /* as above; who plans with what is found comes here, too */
     return probe(probes, &asked, memory);
 }
 
@@ -78,8 +79,9 @@ static uint64_t need(void *context, uint64_t memory, uint64_t worth)
 static uint64_t need_of_tightest(struct probes *probes, bool few)
 {
     struct pst_search asked = probes->advice->search;
-    struct pst_tightest wanted = {few, pst_cluster_capacity(asked.cluster)};
+    struct pst_tightest wanted = {probes->advice, few, pst_cluster_capacity(asked.cluster)};
 
+    asked.clock = NULL;
     asked.attempts = pst_tightest_attempts;
     asked.context = &wanted;
     return probe(probes, &asked, 0);

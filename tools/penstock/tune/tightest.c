@@ -20,10 +20,16 @@
 
 struct tightest {
     struct pst_attempts *a;
+    const struct pst_advice *advice;
     uint64_t need; /* of a plan with all the memory it wants, then of the best one */
     uint64_t seen; /* digest of the cuts that were planned on last */
     int64_t *bias; /* [n_ops] by stage: what the layout of the best plan shows */
 };
+
+static bool is_over(const struct tightest *t)
+{
+    return *t->advice->search.work + t->a->planner->work >= t->advice->most;
+}
 
 static uint64_t digest_of(const struct pst_plan *cuts)
 {
@@ -146,7 +152,7 @@ static pst_status round_of(struct tightest *t, bool few, struct pst_error *err)
     if (st == PST_OK && !found) {
         return take_least(t, err); /* on those made for all the memory there may be */
     }
-    while (st == PST_OK && high - low > high / (few ? COARSE : FINE) + 1) {
+    while (st == PST_OK && !is_over(t) && high - low > high / (few ? COARSE : FINE) + 1) {
         uint64_t middle = low + (high - low) / 2;
 
         st = found && !few ? take_least(t, err) : PST_OK;
@@ -159,9 +165,11 @@ static pst_status round_of(struct tightest *t, bool few, struct pst_error *err)
 
 /* --- there is more than that -------------------------------------------------------------------*/
 
-static uint64_t step_of(const struct pst_planner *planner, const struct pst_planned *planned)
+static uint64_t step_of(const struct tightest *t, const struct pst_planned *planned)
 {
-    return pst_step_of(planner->clock, planned, planner->graph, planner->cost);
+    const struct pst_search *search = &t->advice->search;
+
+    return pst_step_of(search->clock, planned, search->graph, search->cost);
 }
 
 /* For `fit` bytes, on the best cuts or on new ones, until a plan fits; the faster one is kept. */
@@ -181,8 +189,7 @@ static pst_status quicken(struct tightest *t, bool same_cuts, uint64_t fit, stru
         for (uint32_t s = 0; st == PST_OK && s < planned.plan->n_stages; s++) {
             planner->bias[s] += pst_attempts_excess(planner, planned.plan, s);
         }
-        if (st == PST_OK && need <= fit &&
-            step_of(planner, &planned) < step_of(planner, t->a->best)) {
+        if (st == PST_OK && need <= fit && step_of(t, &planned) < step_of(t, t->a->best)) {
             struct pst_planned spare = *t->a->best;
 
             *t->a->best = planned;
@@ -251,7 +258,7 @@ static pst_status run_rounds(struct tightest *t, uint32_t n_rounds, bool few, st
     struct pst_planner *planner = t->a->planner;
     pst_status st = PST_OK;
 
-    for (uint32_t n = 0; st == PST_OK && n < n_rounds; n++) {
+    for (uint32_t n = 0; st == PST_OK && n < n_rounds && !is_over(t); n++) {
         t->seen = 0;
         st = round_of(t, few, err);
         memcpy(planner->bias, t->a->cut_bias, planner->graph->n_ops * sizeof *planner->bias);
@@ -262,7 +269,7 @@ static pst_status run_rounds(struct tightest *t, uint32_t n_rounds, bool few, st
 pst_status pst_tightest_attempts(struct pst_attempts *a, void *context, struct pst_error *err)
 {
     const struct pst_tightest *wanted = context;
-    struct tightest t = {.a = a};
+    struct tightest t = {.a = a, .advice = wanted->advice};
     struct pst_planner *planner = a->planner;
     bool shares = pst_planner_sharers(planner) > 1;
     pst_status st;
@@ -281,7 +288,7 @@ pst_status pst_tightest_attempts(struct pst_attempts *a, void *context, struct p
     if (st == PST_ERR_INFEASIBLE && a->best->plan != NULL) {
         st = PST_OK;
     }
-    return st == PST_OK && t.need < wanted->fit_bytes && planner->clock != NULL
+    return st == PST_OK && t.need < wanted->fit_bytes && wanted->advice->search.clock != NULL
                ? use_up(&t, wanted->fit_bytes, err)
                : st;
 }
