@@ -11,7 +11,7 @@ where this tests itself, nothing is shared, and lines say "share": null.
 
 schedules: GPT, four stages: 1f1b, zb-h1, v-half, v-zb.
 graph: the multi-branch transformer: pipedream's and chain-dp's chains under 1f1b (SPP) against
-graphpipe under per-stage (GPP)."""
+stage-graph under per-stage (GPP)."""
 import argparse
 import pathlib
 import statistics
@@ -29,7 +29,7 @@ TINY_GPT = GPT | {"dim": 32, "heads": 2, "context": 16, "vocab": 64}
 TINY_MMT = MMT | {"branches": 2, "layers": 2, "dim": 32, "heads": 2, "context": 16}
 PIPELINES = {"pipedream (SPP)": ({"use": "pipedream"}, "1f1b"),
              "chain-dp (SPP)": ({"use": "chain-dp"}, "1f1b"),
-             "graphpipe (GPP)": ({"use": "graphpipe"}, "per-stage")}
+             "stage-graph (GPP)": ({"use": "stage-graph"}, "per-stage")}
 
 
 class Bench:
@@ -93,7 +93,7 @@ class Bench:
                                   self.tables(model, batch, b, partitioner, scheduler))
                  for label, (partitioner, scheduler) in PIPELINES.items()}
         chains = [t for label, t in times.items() if t is not None and "SPP" in label]
-        graph = times["graphpipe (GPP)"]
+        graph = times["stage-graph (GPP)"]
         if chains and graph:
             common.emit(bench="share", kind="graph", case="GPP over the best SPP",
                         ratio=min(chains) / graph)

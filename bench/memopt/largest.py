@@ -11,7 +11,7 @@ max-batch), samples per second there and at the largest one that vPipe trains, r
 to PipeDream's cuts, and their geometric means. A cell is a model with a mode, a number of devices
 and their memory; --modes, --devices and --memory list what is crossed, and --set is all of it:
 7 models, PipeDream's weight stashing, flushed 1F1B and 2BW, 8 and 4 devices of 11, 16, 40 and 80
-GiB. --speeds asks less: the largest batch of vPipe alone, and the speed of DawnPiper there; with --at
+GiB. --speeds asks less: the largest batch of vPipe alone, and the speed of tideline there; with --at
 both methods at that batch. What was asked is kept in FOLDER, method by method, and not asked again, so a run that was
 ended goes on where it was; it is asked again where its config has changed, or where it was not
 answered within a smaller --limit. FOLDER belongs to one build: nothing in it tells builds apart. A
@@ -30,11 +30,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 MODELS = ["bert-large", "bert-48", "gpt2-medium", "gpt2-xl", "t5-large", "amoebanet-18-208",
           "amoebanet-36-544"]
 TIED = ["gpt2-medium", "gpt2-xl"]
-PUBLISHED = ('partitioner = { use = "dawnpiper", interval = "paper" }, '
-             'memopt = { use = "dawnpiper", policy = "capuchin" }')
 METHODS = {
-    "DawnPiper": "",
-    "DawnPiper as published": PUBLISHED,
+    "tideline": "",
+    "DawnPiper": 'partitioner = "dawnpiper", memopt = "dawnpiper"',
     "vPipe": 'partitioner = "vpipe", memopt = "vpipe"',
     "PipeDream": 'partitioner = "pipedream", memopt = "none"',
     "GPipe": 'partitioner = "uniform", scheduler = "gpipe", memopt = "full"',
@@ -73,7 +71,8 @@ class Cell:
              'host_bandwidth = "%s"' % self.host if self.host else "",
              "link_directions = 2" if self.shared else "",
              '[scheduler]\nuse = "%s"' % MODES[self.mode],
-             "[compare]\nmethods = [\n  %s,\n]\n" % ",\n  ".join(rows)])
+             "[compare]\nmicrobatches = [%d]\nmethods = [\n  %s,\n]\n" %
+             (microbatch, ",\n  ".join(rows))])
 
 
 def run(args, command):
@@ -148,34 +147,34 @@ def measure(args, cell):
     common = rows["vPipe"][0]
     rows["vPipe"][2] = rows["vPipe"][1]
     if common:
-        ours = ["DawnPiper", "DawnPiper as published"]
-        compared = ask(args, cell, "at-%d" % common, ["compare"], ours, common)
+        ours = ["tideline", "DawnPiper"]
+        compared = ask(args, cell, "at-%d" % common, ["tune"], ours, common)
         for record in compared["records"] or []:
             rows[record["method"]][2] = record.get("samples_per_second", 0)
     return rows, seconds
 
 
 def speeds(args, cell):
-    """A batch, samples/s of vPipe and of DawnPiper there; None and the reason where the model has
+    """A batch, samples/s of vPipe and of tideline there; None and the reason where the model has
     no such mode."""
     if args.at:
-        answer = ask(args, cell, "both-at-%d" % args.at, ["compare"], ["vPipe", "DawnPiper"],
+        answer = ask(args, cell, "both-at-%d" % args.at, ["tune"], ["vPipe", "tideline"],
                      args.at)
         found = {r["method"]: r.get("samples_per_second", 0) for r in answer["records"] or []}
-        return (args.at, found.get("vPipe", 0), found.get("DawnPiper", 0)), None
+        return (args.at, found.get("vPipe", 0), found.get("tideline", 0)), None
     answer = ask(args, cell, "vPipe", ["tune", "--objective", "max-batch"], ["vPipe"])
     best = answer["records"][0] if answer["records"] else {"max_microbatch": None}
     if best.get("at_max", {}).get("state") == "incompatible":
         return None, best["at_max"]["error"]["message"]
     size, ours = best["max_microbatch"], 0
     if size:
-        compared = ask(args, cell, "speed-at-%d" % size, ["compare"], ["DawnPiper"], size)
+        compared = ask(args, cell, "speed-at-%d" % size, ["tune"], ["tideline"], size)
         ours = max([r.get("samples_per_second", 0) for r in compared["records"] or []] + [0])
     return (size, best.get("at_max", {}).get("samples_per_second", 0), ours), None
 
 
 def print_speeds(args, cells):
-    print("| cell | %s: samples/s | DawnPiper there | speed over vPipe |" %
+    print("| cell | %s: samples/s | tideline there | speed over vPipe |" %
           ("vPipe" if args.at else "vPipe's largest"))
     print("| --- | --- | --- | --- |")
     done = []
@@ -214,14 +213,14 @@ def over(a, b):
 
 
 def ratios(rows):
-    ours = rows["DawnPiper"]
-    return ([over(ours[0], rows[m][0]) for m in ("vPipe", "PipeDream", "DawnPiper as published")] +
-            [over(ours[2], rows[m][2]) for m in ("vPipe", "DawnPiper as published")])
+    ours = rows["tideline"]
+    return ([over(ours[0], rows[m][0]) for m in ("vPipe", "PipeDream", "DawnPiper")] +
+            [over(ours[2], rows[m][2]) for m in ("vPipe", "DawnPiper")])
 
 
 def print_ratios(done):
-    print("\n| cell | batch over vPipe | over PipeDream | over as published | speed over vPipe | "
-          "over as published |\n| --- | --- | --- | --- | --- | --- |")
+    print("\n| cell | batch over vPipe | over PipeDream | over DawnPiper | speed over vPipe | "
+          "over DawnPiper |\n| --- | --- | --- | --- | --- | --- |")
     table = [ratios(rows) for _, rows in done]
     for (name, _), line in zip(done, table):
         print("| %s | %s |" % (name, " | ".join("%.2f" % r if r else "–" for r in line)))
@@ -234,9 +233,9 @@ def print_ratios(done):
 def only_we(done):
     """Cells that have no ratio because the other method trains not even one sample."""
     for other in ("vPipe", "PipeDream"):
-        names = [name for name, rows in done if rows["DawnPiper"][0] and rows[other][0] == 0]
+        names = [name for name, rows in done if rows["tideline"][0] and rows[other][0] == 0]
         if names:
-            print("\nNot one sample fits with %s, some do with DawnPiper: %s." %
+            print("\nNot one sample fits with %s, some do with tideline: %s." %
                   (other, ", ".join(names)))
 
 

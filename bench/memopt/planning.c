@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Partitions of made-up transformers by the partitioner dawnpiper with memory optimizers behind it,
+ * Partitions of made-up transformers by the partitioner tideline with memory optimizers behind it,
  * 300 operators on 8 devices and 1000 on 16: seconds of planning (processor time), questions asked,
  * bottleneck; then stages against their proven optimum.
  *
@@ -67,7 +67,7 @@ static void plan(uint32_t n, uint32_t devices, double memory, const char *memopt
                  const char *options)
 {
     struct pst_problem *problem = read_problem(n, devices, memory, memopt, options);
-    const struct pst_problem_job job = {.id = "dawnpiper", .problem = problem};
+    const struct pst_problem_job job = {.id = "tideline", .problem = problem};
     struct pst_partition_result result;
     struct pst_error err = {0};
     double start = now_s();
@@ -90,8 +90,8 @@ static void plan_all(uint32_t n, uint32_t devices, const double *gib, uint32_t n
     static const struct {
         const char *memopt, *options;
     } rows[] = {
-        {"dawnpiper", ""},
-        {"dawnpiper", "\"allow\":\"recompute\""},
+        {"two-ended", ""},
+        {"two-ended", "\"allow\":\"recompute\""},
         {"dawnpiper", "\"policy\":\"capuchin\""},
         {"adapipe", ""},
         {"full", "\"unit\":\"layer\""},

@@ -176,10 +176,10 @@ void measure_quality(uint32_t least)
         const char *name, *id, *options;
         bool link;
     } rows[] = {
-        {"dawnpiper, replay", "dawnpiper", FULL_LINK, false},
+        {"two-ended, replay", "two-ended", FULL_LINK, false},
         {"capuchin, replay", "dawnpiper", FULL_LINK "policy = \"capuchin\"", false},
         {"adapipe, replay", "adapipe", "", false},
-        {"dawnpiper, replay and offload", "dawnpiper", FULL_LINK, true},
+        {"two-ended, replay and offload", "two-ended", FULL_LINK, true},
         {"capuchin, replay and offload", "dawnpiper", FULL_LINK "policy = \"capuchin\"", true},
     };
 

@@ -17,11 +17,9 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CONFIG = os.path.join(ROOT, "configs/largest.toml")
-FAITHFUL = ('partitioner = { use = "dawnpiper", interval = "paper" }, '
-            'memopt = { use = "dawnpiper", policy = "capuchin" }')
 METHODS = {
+    "tideline": 'partitioner = "tideline", memopt = "two-ended"',
     "DawnPiper": 'partitioner = "dawnpiper", memopt = "dawnpiper"',
-    "DawnPiper as published": FAITHFUL,
     "vPipe": 'partitioner = "vpipe", memopt = "vpipe"',
     "PipeDream": 'partitioner = "pipedream", memopt = "none"',
     "GPipe": 'partitioner = "uniform", scheduler = "gpipe", memopt = "full"',

@@ -10,7 +10,7 @@ Every plan is a real one: memory as it is allocated, transfers over the links of
 configs/clusters/summit-v100.toml, step time simulated. Both sides try every micro-batch size that
 is a power of two and at least 1/256 of the mini-batch, and for the best three of them the
 scheduler's `eager` as well; what does not fit is no candidate. Sequential: pipedream (both
-objectives), piper where it does not refuse, chain-dp and graphpipe's own chains, all with 1f1b; graph: graphpipe with refine and per-stage.
+objectives), piper where it does not refuse, chain-dp and stage-graph's own chains, all with 1f1b; graph: stage-graph with per-stage.
 
 PART: models, ablation, branches, sequential, memory. --memory: GiB of a device.
 Mini-batches grow with the devices: 16 samples for each (mmt), 64 (dlrm), 256 (candle-uno).
@@ -35,10 +35,10 @@ SEQUENTIAL = {"pipedream": {"use": "pipedream"},
               "pipedream, reference": {"use": "pipedream", "objective": "reference"},
               "piper": {"use": "piper"},
               "chain-dp": {"use": "chain-dp"},
-              "chains": {"use": "graphpipe", "force_chain": True}}
+              "chains": {"use": "stage-graph", "force_chain": True}}
 MOST = 256  # micro-batches of a step: with more of them launches take most of the time
 PAPERS = ("pipedream", "pipedream, reference", "piper")
-GRAPH = {"graph": {"use": "graphpipe", "refine": True}}
+GRAPH = {"graph": {"use": "stage-graph"}}
 
 
 def toml(value):
@@ -62,7 +62,7 @@ class Bench:
 
     def config(self, model, devices, batch, b, partitioner, scheduler, memory):
         partitioner = dict(partitioner)
-        if partitioner["use"] in ("graphpipe", "chain-dp"):
+        if partitioner["use"] in ("stage-graph", "chain-dp"):
             partitioner["microbatch"] = str(b)
         tables = {"model": model, "data": {"kind": "synthetic"},
                   "train": {"batch": batch, "microbatch": b, "optimizer": "sgd", "clip": 0.0,

@@ -20,7 +20,7 @@ import tempfile
 # profile, devices
 CASES = [("vgg16", 4), ("resnet50", 8), ("resnet101", 16), ("densenet121", 8), ("gnmt", 8),
          ("gnmt_large", 16), ("inception_v3", 4)]
-PARTITIONERS = [("graphpipe", {"refine": False}), ("graphpipe", {}), ("chain-dp", {}),
+PARTITIONERS = [("graphpipe", {}), ("stage-graph", {}), ("chain-dp", {}),
                 ("pipedream", {"objective": "reference"}),
                 ("pipedream", {"objective": "reference", "states": "antichain"}),
                 ("piper", {}), ("greedy", {})]

@@ -104,3 +104,12 @@ void pst_assert_failed(const char *condition, const char *file, int line)
     fflush(NULL);
     _Exit(PST_EXIT_BUG);
 }
+
+void pst_error_enough(struct pst_error *err, const char *key, uint64_t bytes, const char *rest)
+{
+    pst_error_hint(err, "%s = %llu would do%s%s", key, (unsigned long long)bytes,
+                   rest[0] == '\0' ? "" : "; ", rest);
+    if (err != NULL) {
+        err->enough_bytes = bytes;
+    }
+}

@@ -83,8 +83,27 @@ struct pst_job_plugins {
 enum {
     PST_ADVICE_ALL = 0,
     PST_ADVICE_MEMORY, /* the least memory that would do, or nothing if that takes too long */
-    PST_ADVICE_NONE
+    PST_ADVICE_NONE,
+    PST_ADVICE_FASTER /* none; but of what fits, plans of a shorter step */
 };
+
+struct pst_job;
+struct pst_graph;
+struct pst_cluster;
+struct pst_cost_model;
+struct pst_plan;
+struct pst_planned;
+
+/* Nanoseconds of a step of a lowered plan in the long run; quick: about. */
+typedef pst_status pst_planner_clock(const struct pst_plan *plan, const struct pst_graph *graph,
+                                     const struct pst_cost_model *cost, bool quick,
+                                     uint64_t *ret_ns, struct pst_error *err);
+/* From a job to a plan: pst_planner_run, or what a program puts around it. */
+typedef pst_status pst_job_planner(const struct pst_job *job, struct pst_graph *graph,
+                                   const struct pst_cluster *cluster,
+                                   const struct pst_cost_model *cost, pst_planner_clock *clock,
+                                   bool (*cancelled)(void), struct pst_planned *ret_planned,
+                                   struct pst_error *err);
 
 struct pst_job {
     struct pst_config *config; /* borrowed */
@@ -97,8 +116,9 @@ struct pst_job {
     struct pst_config_node *model, *cluster, *partitioner, *scheduler; /* tables; may be NULL */
     struct pst_config_node *memopt[8];                                 /* in order */
     uint32_t n_memopt;
-    uint32_t advice; /* PST_ADVICE_*: what is searched for where nothing fits; ALL unless a caller
-                        sets it */
+    pst_job_planner *planner; /* NULL: pst_planner_run */
+    uint32_t advice;          /* PST_ADVICE_*: what `planner` adds where nothing fits; ALL unless a
+                                 caller sets it */
     struct pst_arena arena;
 };
 

@@ -122,7 +122,6 @@ struct pst_instance {
     struct pst_error failure; /* what host->fail recorded */
     struct pst_claimed claim; /* what a scheduler said of its answer; size 0: nothing */
     struct pst_remarks remarks;
-    const char *way; /* behind its name in plans: what the host set on its own account; or "" */
     void *config, *self;
 };
 

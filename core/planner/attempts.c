@@ -14,8 +14,8 @@
 #define BRIEF_ROUNDS 2   /* for advice */
 #define MARGIN       100 /* part of the memory that a stage which fails again must spare */
 
-static pst_status build_programs(struct pst_planner *planner, struct pst_planned *planned,
-                                 struct pst_error *err)
+pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_planned *planned,
+                               struct pst_error *err)
 {
     struct pst_plan *plan = planned->plan;
     uint32_t r;
@@ -36,8 +36,7 @@ static pst_status build_programs(struct pst_planner *planner, struct pst_planned
 
 static const char *named(struct pst_arena *arena, const struct pst_instance *instance)
 {
-    return pst_arena_printf(arena, "%s %s%s", instance->plugin->id, instance->plugin->version,
-                            instance->way);
+    return pst_arena_printf(arena, "%s %s", instance->plugin->id, instance->plugin->version);
 }
 
 static pst_status sign(const struct pst_planner *planner, struct pst_plan *plan,
@@ -89,7 +88,7 @@ static bool keep_remarks(const struct pst_planner *planner, struct pst_planned *
     return pst_remarks_copy(remarks, &planned->plan->arena, &planned->remarks);
 }
 
-pst_status pst_attempts_keep_cuts(struct attempts *a, const struct pst_plan *plan,
+pst_status pst_attempts_keep_cuts(struct pst_attempts *a, const struct pst_plan *plan,
                                   struct pst_error *err)
 {
     pst_plan_destroy(a->cuts);
@@ -99,7 +98,7 @@ pst_status pst_attempts_keep_cuts(struct attempts *a, const struct pst_plan *pla
     return st == PST_OK ? copy_stages(a->planner, plan, a->cuts, err) : st;
 }
 
-pst_status pst_attempts_make(struct attempts *a, bool same_cuts, struct pst_planned *planned,
+pst_status pst_attempts_make(struct pst_attempts *a, bool same_cuts, struct pst_planned *planned,
                              struct pst_error *err)
 {
     struct pst_planner *planner = a->planner;
@@ -117,7 +116,7 @@ pst_status pst_attempts_make(struct attempts *a, bool same_cuts, struct pst_plan
         st = pst_planner_complete(planner, planned->plan, err);
     }
     if (st == PST_OK) {
-        st = build_programs(planner, planned, err);
+        st = pst_planned_lay_out(planner, planned, err);
     }
     if (st == PST_OK && !keep_remarks(planner, planned)) {
         st = pst_fail_nomem(err);
@@ -125,7 +124,7 @@ pst_status pst_attempts_make(struct attempts *a, bool same_cuts, struct pst_plan
     return st == PST_OK ? sign(planner, planned->plan, err) : st;
 }
 
-pst_status pst_attempts_cut(struct attempts *a, struct pst_error *err)
+pst_status pst_attempts_cut(struct pst_attempts *a, struct pst_error *err)
 {
     struct pst_plan *plan = NULL;
     pst_status st = pst_planner_empty(a->planner, &plan, err);
@@ -173,7 +172,7 @@ int64_t pst_attempts_excess(const struct pst_planner *planner, const struct pst_
 /* What the next attempt must know: how many micro-batches stages held in fact, and what each device
    took beyond the estimates, shared by its stages. Plans that differ in cuts and actions are not
    wrong by the same bytes, so what has failed twice gets some room beside. */
-static void learn(struct attempts *a, const struct pst_planned *planned)
+static void learn(struct pst_attempts *a, const struct pst_planned *planned)
 {
     struct pst_planner *planner = a->planner;
     const struct pst_plan *plan = planned->plan;
@@ -196,7 +195,7 @@ static void learn(struct attempts *a, const struct pst_planned *planned)
     planner->capacity_bytes = plan->capacity_bytes;
 }
 
-static void keep_better(struct attempts *a, struct pst_planned *planned)
+static void keep_better(struct pst_attempts *a, struct pst_planned *planned)
 {
     if (a->best->plan == NULL || a->need < pst_planned_need(a->best)) {
         pst_planned_finish(a->best);
@@ -206,7 +205,7 @@ static void keep_better(struct attempts *a, struct pst_planned *planned)
     }
 }
 
-static pst_status attempt(struct attempts *a, bool same_cuts, struct pst_error *err)
+static pst_status attempt(struct pst_attempts *a, bool same_cuts, struct pst_error *err)
 {
     struct pst_planned planned = {.plan = NULL};
     size_t n = same_cuts ? 0 : a->planner->graph->n_ops;
@@ -232,7 +231,7 @@ static pst_status attempt(struct attempts *a, bool same_cuts, struct pst_error *
 
 /* On the cuts that there are. What a device takes beyond the estimate changes with the actions, so
    that need not shrink each time. */
-static pst_status settle(struct attempts *a, struct pst_error *err)
+static pst_status settle(struct pst_attempts *a, struct pst_error *err)
 {
     uint32_t n_rounds = a->planner->brief ? BRIEF_ROUNDS : MAX_ROUNDS;
 
@@ -256,7 +255,7 @@ static pst_status settle(struct attempts *a, struct pst_error *err)
     return PST_OK;
 }
 
-pst_status pst_attempts_round(struct attempts *a, struct pst_error *err)
+pst_status pst_attempts_round(struct pst_attempts *a, struct pst_error *err)
 {
     pst_status st = attempt(a, false, err);
 
@@ -270,7 +269,7 @@ pst_status pst_attempts_round(struct attempts *a, struct pst_error *err)
  * little dearer than the layout turns out: one attempt with an eighth more shows that, or at least
  * what takes the space.
  */
-static bool relax(struct attempts *a, pst_status st)
+static bool relax(struct pst_attempts *a, pst_status st)
 {
     struct pst_planner *planner = a->planner;
     uint64_t more = planner->capacity_bytes / 8;
@@ -293,7 +292,7 @@ static bool relax(struct attempts *a, pst_status st)
 /* Nothing fits by the model, which may be dearer than the layout of the very plans that take least:
    one attempt with these, on the last cuts. Without any it is the partitioner that says no, and
    would again. */
-static pst_status try_least(struct attempts *a, struct pst_error *err)
+static pst_status try_least(struct pst_attempts *a, struct pst_error *err)
 {
     struct pst_error why = {.status = PST_OK};
     pst_status st;
@@ -311,7 +310,7 @@ static pst_status try_least(struct attempts *a, struct pst_error *err)
     return PST_OK;
 }
 
-static pst_status find(struct attempts *a, struct pst_error *err)
+static pst_status find(struct pst_attempts *a, struct pst_error *err)
 {
     uint64_t last_need = 0;
     pst_status st = PST_OK;
@@ -356,14 +355,14 @@ static pst_status find(struct attempts *a, struct pst_error *err)
     return st == PST_ERR_INFEASIBLE && a->best->plan != NULL ? PST_OK : st;
 }
 
-static bool found(const struct attempts *a)
+bool pst_attempts_found(const struct pst_attempts *a)
 {
     return a->best->plan != NULL && pst_planned_need(a->best) <= a->limit;
 }
 
 /* What waits for W is charged by a bound. Where it is too high, the layout of plans that are not
    charged for it may do. */
-static pst_status find_uncharged(struct attempts *a, struct pst_error *err)
+static pst_status find_uncharged(struct pst_attempts *a, struct pst_error *err)
 {
     struct pst_planner *planner = a->planner;
     size_t n = planner->graph->n_ops;
@@ -387,38 +386,22 @@ static pst_status find_uncharged(struct attempts *a, struct pst_error *err)
     return PST_OK;
 }
 
-pst_status pst_planner_attempts(struct pst_planner *planner, struct pst_planned *ret_best,
-                                struct pst_error *err)
+pst_status pst_attempts_find(struct pst_attempts *a, struct pst_error *err)
 {
-    struct attempts a = {.planner = planner, .best = ret_best, .limit = planner->capacity_bytes};
-    pst_status st;
+    pst_status st = find(a, err);
 
-    a.cut_bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *a.cut_bias);
-    if (a.cut_bias == NULL) {
-        return pst_fail_nomem(err);
-    }
-    if (planner->tightest) {
-        st = pst_attempts_tightest(&a, planner->few, planner->fit_bytes, err);
-        pst_plan_destroy(a.cuts);
-        return st;
-    }
-    st = find(&a, err);
-    if ((st == PST_OK || st == PST_ERR_INFEASIBLE) && planner->charged && !found(&a)) {
-        bool none = a.best->plan == NULL;
-        pst_status tried = find_uncharged(&a, err);
+    if ((st == PST_OK || st == PST_ERR_INFEASIBLE) && a->planner->charged &&
+        !pst_attempts_found(a)) {
+        bool none = a->best->plan == NULL;
+        pst_status tried = find_uncharged(a, err);
 
         if (tried != PST_OK) {
             st = tried;
-        } else if (found(&a)) {
+        } else if (pst_attempts_found(a)) {
             st = PST_OK;
-        } else if (none && a.best->plan != NULL) {
-            pst_planned_finish(a.best);
+        } else if (none && a->best->plan != NULL) {
+            pst_planned_finish(a->best);
         }
     }
-    if (st == PST_OK && found(&a) && planner->n_memopt > 0 && planner->clock != NULL &&
-        !planner->brief && a.need == pst_planned_need(a.best)) {
-        st = pst_attempts_recut(&a, err);
-    }
-    pst_plan_destroy(a.cuts);
     return st;
 }

@@ -120,7 +120,7 @@ static bool cancelled(const void *self)
     const struct pst_planner *planner = self;
 
     return (planner->cancelled != NULL && planner->cancelled()) ||
-           pst_planner_is_late(planner->deadline_ns, planner->work_end_ns);
+           pst_search_is_late(planner->deadline_ns);
 }
 
 void pst_planner_answers(struct pst_planner *planner)

@@ -167,6 +167,7 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
     };
     pst_status st = ask(planner, &answer, err);
 
+    planner->work += 2 * (uint64_t)planner->graph->n_ops * planner->graph->n_ops; /* a search */
     if (st == PST_OK) {
         st = check_whole(&answer, err);
     }

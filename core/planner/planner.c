@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "planner/advise.h"
+#include "planner/attempts.h"
 #include "host/host_log.h"
-#include "planner/smallest.h"
 #include "planner/state.h"
 
 #define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
+#define PASS_WORK          2 /* a forward and a backward pass, as operators */
 
 static uint32_t slots_of(uint32_t optimizer)
 {
@@ -35,13 +35,7 @@ static pst_status init(struct pst_planner *planner, const struct pst_search *sea
     planner->cancelled = search->cancelled;
     planner->clock = search->clock;
     planner->deadline_ns = search->deadline_ns;
-    planner->work_end_ns = search->work_end_ns;
     planner->brief = search->brief;
-    planner->tightest = search->tightest;
-    planner->few = search->few;
-    planner->fit_bytes = search->fit_bytes;
-    planner->rival = search->rival;
-    planner->bar_ns = search->bar_ns == 0 ? UINT64_MAX : search->bar_ns;
     planner->n_ranks = (uint32_t)cluster->devices;
     planner->batch = (uint32_t)job->train.batch;
     planner->microbatch = (uint32_t)job->train.microbatch;
@@ -147,6 +141,9 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
     struct pst_orders orders = {.arena = {NULL, 0, 0}};
     pst_status st = pst_planner_chosen(planner, plan, err);
 
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        planner->work += PASS_WORK * (planner->batch / plan->stages[s].microbatch_size);
+    }
     if (st == PST_OK) {
         st = pst_planner_hold(planner, plan, err);
     }
@@ -198,7 +195,25 @@ static pst_status explain_stop(const struct pst_planner *planner, pst_status st,
                              pst_now_ns(), err);
 }
 
-pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *ret_planned,
+/* Looks for a plan, in the way that the search says. */
+static pst_status look(struct pst_planner *planner, const struct pst_search *search,
+                       struct pst_planned *ret_best, struct pst_error *err)
+{
+    struct pst_attempts a = {
+        .planner = planner, .best = ret_best, .limit = planner->capacity_bytes};
+    pst_status st;
+
+    a.cut_bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *a.cut_bias);
+    if (a.cut_bias == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = search->attempts == NULL ? pst_attempts_find(&a, err)
+                                  : search->attempts(&a, search->context, err);
+    pst_plan_destroy(a.cuts);
+    return st;
+}
+
+pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *ret_planned,
                            uint64_t *ret_need, struct pst_error *err)
 {
     struct pst_planner planner;
@@ -218,7 +233,7 @@ pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *
         st = pst_planner_figures(&planner, err);
     }
     if (st == PST_OK) {
-        st = pst_planner_attempts(&planner, &planned, err);
+        st = look(&planner, search, &planned, err);
     }
     *ret_need = st == PST_OK ? pst_planned_need(&planned) : 0;
     if (*ret_need > limit && *ret_need > search->worth_bytes) {
@@ -233,6 +248,9 @@ pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *
         st = pst_planner_least(&planner, planned.plan, search->least_bytes, err);
     }
     st = explain_stop(&planner, st, err);
+    if (search->work != NULL) {
+        *search->work += planner.work;
+    }
     finish(&planner);
     if (st != PST_OK) {
         pst_planned_finish(&planned);
@@ -242,55 +260,55 @@ pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *
     return PST_OK;
 }
 
-pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
-                           const struct pst_cluster *cluster, const struct pst_cost_model *cost,
-                           bool (*cancelled)(void), struct pst_planned *ret_planned,
-                           struct pst_error *err)
+bool pst_search_is_late(uint64_t deadline_ns)
 {
-    return pst_planner_run_timed(job, graph, cluster, cost, NULL, cancelled, ret_planned, err);
+    return deadline_ns != UINT64_MAX && pst_now_ns() >= deadline_ns;
 }
 
-pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *graph,
-                                 const struct pst_cluster *cluster,
-                                 const struct pst_cost_model *cost, pst_planner_clock *clock,
-                                 bool (*cancelled)(void), struct pst_planned *ret_planned,
-                                 struct pst_error *err)
+void pst_search_begin(const struct pst_job *job, struct pst_graph *graph,
+                      const struct pst_cluster *cluster, const struct pst_cost_model *cost,
+                      pst_planner_clock *clock, bool (*cancelled)(void),
+                      struct pst_search *ret_search)
 {
-    struct pst_planned planned = {.plan = NULL};
-    struct pst_error unused;
-    uint64_t begin_ns = pst_now_ns(), time_limit = job->plugins.time_limit, found = 0;
-    const struct pst_search search = {
+    uint64_t begin_ns = pst_now_ns(), time_limit = job->plugins.time_limit;
+
+    *ret_search = (struct pst_search){
         .job = job,
         .graph = graph,
         .cluster = cluster,
         .cost = cost,
         .cancelled = cancelled,
         .clock = clock,
+        .begin_ns = begin_ns,
         .deadline_ns = time_limit == 0 || time_limit > UINT64_MAX - begin_ns
                            ? UINT64_MAX
                            : begin_ns + time_limit,
     };
-    pst_status st;
-
-    err = err == NULL ? &unused : err;
     pst_breadcrumb_begin();
     pst_host_log_begin();
-    st = pst_planner_try(&search, &planned, &found, err);
-    if (st == PST_OK) {
-        pst_planner_lighten(&search, &planned);
-    }
-    if (st == PST_OK || pst_smallest_may_help(st)) {
-        bool is_plan = st == PST_OK;
-        pst_status stopped = pst_planner_rival(&search, &is_plan, &planned, err);
+}
 
-        st = is_plan ? PST_OK : stopped != PST_OK ? stopped : st;
-    }
-    if (pst_smallest_may_help(st) && job->advice != PST_ADVICE_NONE) {
-        st = pst_planner_advise(&search, found, &planned, err);
-    }
+void pst_search_end(const struct pst_search *search, struct pst_planned *planned)
+{
     pst_host_log_end();
+    planned->search_seconds = (double)(pst_now_ns() - search->begin_ns) / 1e9;
+}
+
+pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
+                           const struct pst_cluster *cluster, const struct pst_cost_model *cost,
+                           pst_planner_clock *clock, bool (*cancelled)(void),
+                           struct pst_planned *ret_planned, struct pst_error *err)
+{
+    struct pst_planned planned = {.plan = NULL};
+    struct pst_error unused;
+    struct pst_search search;
+    uint64_t unused_need;
+    pst_status st;
+
+    pst_search_begin(job, graph, cluster, cost, clock, cancelled, &search);
+    st = pst_search_plan(&search, &planned, &unused_need, err == NULL ? &unused : err);
+    pst_search_end(&search, &planned);
     if (st == PST_OK) {
-        planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
         *ret_planned = planned;
     }
     return st;

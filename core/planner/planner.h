@@ -22,27 +22,55 @@ struct pst_planned {
     struct pst_partition_remark *remarks;
 };
 
-/* Nanoseconds of a step of a lowered plan in the long run; quick: about. */
-typedef pst_status pst_planner_clock(const struct pst_plan *plan, const struct pst_graph *graph,
-                                     const struct pst_cost_model *cost, bool quick,
-                                     uint64_t *ret_ns, struct pst_error *err);
-
 /*
- * config.* 2; plugin.* 2 or 3; plan.mismatch 2; plan.infeasible 1 (details: a table of what takes
- * the space, and what would make it fit); plan.illegal 3 naming the plugin whose answer it is.
- * `cancelled` may be NULL.
+ * By the plugins that the job names, and nothing else. config.* 2; plugin.* 2 or 3; plan.mismatch
+ * 2; plan.infeasible 1 (details: a table of what takes the space); plan.illegal 3 naming the plugin
+ * whose answer it is. clock: of a caller who can simulate; then partitioners get pst.trial/1. It
+ * and `cancelled` may be NULL.
  */
-pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
-                           const struct pst_cluster *cluster, const struct pst_cost_model *cost,
-                           bool (*cancelled)(void), struct pst_planned *ret_planned,
-                           struct pst_error *err);
-/* The same for a caller who can simulate: partitioners get pst.trial/1, and plans are the better
-   for it. clock: NULL as above. */
-pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *graph,
-                                 const struct pst_cluster *cluster,
-                                 const struct pst_cost_model *cost, pst_planner_clock *clock,
-                                 bool (*cancelled)(void), struct pst_planned *ret_planned,
-                                 struct pst_error *err);
+pst_job_planner pst_planner_run;
 void pst_planned_finish(struct pst_planned *planned);
+/* What the largest device takes. */
+uint64_t pst_planned_need(const struct pst_planned *planned);
+
+struct pst_attempts;
+/* How one planning run looks for a plan, with its strategies at hand (attempts.h). */
+typedef pst_status pst_attempts_fn(struct pst_attempts *attempts, void *context,
+                                   struct pst_error *err);
+
+/* One planning run, for callers who make many. */
+struct pst_search {
+    const struct pst_job *job;
+    struct pst_graph *graph;
+    const struct pst_cluster *cluster;
+    const struct pst_cost_model *cost;
+    bool (*cancelled)(void);  /* may be NULL */
+    pst_planner_clock *clock; /* may be NULL */
+    uint64_t begin_ns;
+    uint64_t deadline_ns; /* UINT64_MAX: none */
+    uint64_t *work;       /* adds up what is planned, about: operators that strategies are asked
+                             about, passes that are lowered; NULL: not wanted */
+    bool brief;           /* fewer attempts: what they do not find is not said to be enough */
+    pst_attempts_fn *attempts; /* NULL: pst_attempts_find */
+    void *context;             /* of that */
+    uint64_t *least_bytes;     /* [operators of the graph] room for a figure per stage of the plan
+                                  found: what its memory optimizers could do with; NULL: not wanted */
+    uint64_t worth_bytes; /* of a plan made for less memory: one that takes no more than this is
+                             an answer, too; 0: what does not fit is none */
+};
+
+/* Planning begins: its time limit runs, and messages of plugins are collected until the end. */
+void pst_search_begin(const struct pst_job *job, struct pst_graph *graph,
+                      const struct pst_cluster *cluster, const struct pst_cost_model *cost,
+                      pst_planner_clock *clock, bool (*cancelled)(void),
+                      struct pst_search *ret_search);
+/* planned: what was found; may be empty. */
+void pst_search_end(const struct pst_search *search, struct pst_planned *planned);
+/* Errors as of pst_planner_run. *ret_need, written in any case: what the best plan takes, also if
+   that is too much; 0: there was no plan. */
+pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *ret_planned,
+                           uint64_t *ret_need, struct pst_error *err);
+/* Has the time passed? */
+bool pst_search_is_late(uint64_t deadline_ns);
 
 #endif

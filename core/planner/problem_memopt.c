@@ -10,7 +10,6 @@
 #include "base/util.h"
 #include "planner/optimizer.h"
 #include "planner/problem_state.h"
-#include "planner/smallest.h"
 #include "planner/state.h"
 
 #define MOST_BYTES (1ull << 62) /* sums stay exact below */
@@ -191,7 +190,7 @@ static pst_status refuse(const struct pst_memopt_result *answer, struct pst_erro
                  view->in_flight, pst_format_bytes(has, floor_bytes));
     }
     if (least != UINT64_MAX && least > view->capacity_bytes) {
-        pst_smallest_say(err, "memory_bytes", least, alone);
+        pst_error_enough(err, "memory_bytes", least, alone);
     } else {
         pst_error_hint(err, "%s", alone);
     }

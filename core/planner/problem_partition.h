@@ -65,19 +65,6 @@ pst_status pst_problem_partition(const struct pst_problem_job *job,
                                  const struct pst_worker_task *limits, bool (*cancelled)(void),
                                  struct pst_partition_result *ret_result, struct pst_error *err);
 
-/*
- * After that was refused with *err: if memory is what is missing, adds to
- * err->hint how much of it would do, and to err->details what the stages take then, found by asking
- * again with other amounts. limits: those of the process that is asked; NULL: this one. Returns
- * err->status; PST_ERR_CANCELLED, when the user stops it; or PST_OK and a result, where the
- * partitioner found one that fits by being given another amount.
- */
-pst_status pst_problem_partition_advise(const struct pst_problem_job *job,
-                                        const struct pst_worker_task *limits,
-                                        bool (*cancelled)(void),
-                                        struct pst_partition_result *ret_result,
-                                        struct pst_error *err);
-
 /* The question before anybody judges the answer. */
 extern const struct pst_apart_kind pst_partition_kind;
 

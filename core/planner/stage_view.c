@@ -292,6 +292,7 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
     const struct pst_size_table *table = sizes_for(planner, samples);
     uint32_t i, n_producers = 0;
 
+    planner->work += n_nodes + (uint64_t)n_nodes * n_nodes / 16; /* searches are worse than linear */
     scratch->stamp++;
     for (i = 0; i < n_nodes; i++) {
         scratch->op_stamp[nodes[i]] = scratch->stamp;

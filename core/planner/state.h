@@ -60,12 +60,8 @@ struct pst_planner {
     bool tight;           /* memory did not suffice with what only saves time */
     bool exceeded;        /* layouts have taken more than estimates said */
     bool brief;           /* fewer rounds */
-    bool tightest, few;   /* the plan that takes least is wanted; few: with fewer rounds */
-    uint64_t fit_bytes;   /* then: one that takes more, but no more than this, if it is faster */
-    bool rival;           /* strategies go the way of their rivals */
     uint64_t deadline_ns; /* UINT64_MAX: none */
-    uint64_t work_end_ns; /* the same as time that this thread has worked; 0: none */
-    uint64_t bar_ns;      /* a plan whose step is clearly longer is not worth refining */
+    uint64_t work;        /* struct pst_search */
     struct pst_arena arena;
 
     struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
@@ -105,19 +101,11 @@ struct pst_planner {
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
 };
 
-/* probe.c: time that this thread has worked, so that no other one changes an answer; are these ends
- * there? */
-uint64_t pst_planner_worked_ns(void);
-bool pst_planner_is_late(uint64_t deadline_ns, uint64_t work_end_ns);
 /* choice.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the job
    has none. Errors: config.key, config.value, and those of pst_plugin_find, with the place. */
 pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *table,
                           const char *kind, const struct pst_plugin **ret_plugin,
                           struct pst_error *err);
-/* rival.c: " (KEY = VALUE)" where the table has the plugin's rival, else "". NULL: out of memory.
- */
-const char *pst_rival_way(struct pst_arena *arena, const struct pst_plugin *plugin,
-                          struct pst_config_node *table);
 /* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway.
  */
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
@@ -233,10 +221,9 @@ pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
 pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan,
                               const struct pst_orders *orders, struct pst_error *err);
 
-/* attempts.c: plans until one fits; *ret_best, zeroed before: that one, or the one that needs
-   least. PST_ERR_INFEASIBLE: there is none at all. */
-pst_status pst_planner_attempts(struct pst_planner *planner, struct pst_planned *ret_best,
-                                struct pst_error *err);
+/* attempts.c: the programs of a plan that is complete, and what they take. */
+pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_planned *planned,
+                               struct pst_error *err);
 
 /* planner.c: a plan without stages; in-flight counts, actions, passes and lists of one with stages.
  */
@@ -249,7 +236,6 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
 extern const struct pst_trial pst_planner_trial;
 
 /* fit.c */
-uint64_t pst_planned_need(const struct pst_planned *planned);
 /* What takes the space, as details: every device, then the one that needs most by kinds of data. */
 void pst_planned_table(const struct pst_planned *planned, const struct pst_graph *graph,
                        struct pst_error *err);

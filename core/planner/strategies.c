@@ -35,8 +35,7 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
         return st;
     }
     *ret_instance = instance;
-    instance->way = planner->rival ? pst_rival_way(&instance->arena, plugin, table) : "";
-    return instance->way != NULL ? PST_OK : pst_fail_nomem(err);
+    return PST_OK;
 }
 
 /*

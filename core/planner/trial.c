@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NEAR_OF 8 /* part of the memory by which estimates may be wrong */
+
 /* What the other strategies' answers leave in the planner. */
 struct kept {
     struct pst_topology topology;
@@ -58,6 +60,26 @@ static uint64_t peak_of(const struct pst_planner *planner, const struct pst_plan
     return most;
 }
 
+/* Estimates may be a little low, so near the limit the layout decides. */
+static bool is_near(uint64_t peak_bytes, uint64_t capacity_bytes)
+{
+    return peak_bytes <= capacity_bytes && peak_bytes > capacity_bytes / NEAR_OF * (NEAR_OF - 1);
+}
+
+static pst_status lay_out(const struct pst_planner *planner, struct pst_plan *plan,
+                          uint64_t *ret_bytes, struct pst_error *err)
+{
+    struct pst_planned planned = {.plan = plan};
+    pst_status st = pst_planned_lay_out(planner, &planned, err);
+
+    *ret_bytes = st == PST_OK ? pst_planned_need(&planned) : 0;
+    for (uint32_t r = 0; planned.programs != NULL && r < plan->n_devices; r++) {
+        pst_program_destroy(planned.programs[r]);
+    }
+    free(planned.programs);
+    return st;
+}
+
 static pst_status try(struct pst_planner *planner, const struct pst_stage_decl *stages,
                       uint32_t n_stages, struct pst_trial_value *value, struct pst_error *err)
 {
@@ -75,6 +97,11 @@ static pst_status try(struct pst_planner *planner, const struct pst_stage_decl *
         }
         if (st == PST_OK) {
             value->peak_bytes = peak_of(planner, plan);
+        }
+        if (st == PST_OK && is_near(value->peak_bytes, planner->capacity_bytes)) {
+            st = lay_out(planner, plan, &value->peak_bytes, err);
+        }
+        if (st == PST_OK) {
             value->fits = value->peak_bytes <= planner->capacity_bytes;
         }
         if (st == PST_ERR_INFEASIBLE || st == PST_ERR_CONFIG || st == PST_ERR_UNSUPPORTED) {

@@ -198,6 +198,16 @@ pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, si
     return PST_OK;
 }
 
+static pst_status search(const struct pst_session *session, bool (*cancelled)(void),
+                         struct pst_planned *ret_planned, struct pst_error *err)
+{
+    pst_job_planner *planner =
+        session->job->planner == NULL ? pst_planner_run : session->job->planner;
+
+    return planner(session->job, session->graph, &session->cluster, &session->cost,
+                   pst_predict_step, cancelled, ret_planned, err);
+}
+
 static pst_status search_apart(struct pst_session *session, bool (*cancelled)(void),
                                struct pst_error *err)
 {
@@ -241,20 +251,18 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
     pst_log(PST_LOG_INFO, "plan", "strategies run in %s",
             apart ? "a process of their own" : "this process");
     return apart ? search_apart(session, cancelled, err)
-                 : pst_planner_run_timed(session->job, session->graph, &session->cluster,
-                                         &session->cost, pst_predict_step, cancelled,
-                                         &session->planned, err);
+                 : search(session, cancelled, &session->planned, err);
 }
 
 /* --- the process itself ------------------------------------------------------------------------*/
+
+static pst_job_planner *planner_of_child;
 
 static pst_status plan_here(const struct pst_session *session, struct pst_wire *answer,
                             struct pst_error *err)
 {
     struct pst_planned planned = {.plan = NULL};
-    pst_status st =
-        pst_planner_run_timed(session->job, session->graph, &session->cluster, &session->cost,
-                              pst_predict_step, pst_worker_stopped, &planned, err);
+    pst_status st = search(session, pst_worker_stopped, &planned, err);
 
     if (st == PST_OK) {
         planned.plan->isolated = true;
@@ -287,6 +295,7 @@ static pst_status serve(const struct pst_worker_service *self, struct pst_wire *
     st = pst_job_read(config, &job, err);
     if (st == PST_OK) {
         job.advice = question.advice;
+        job.planner = planner_of_child;
         st = pst_session_create_for_planning(&job, &session, err);
         if (st == PST_OK) {
             pst_worker_started();
@@ -301,7 +310,7 @@ static pst_status serve(const struct pst_worker_service *self, struct pst_wire *
 
 static const struct pst_worker_service plan_service = {WORD, serve};
 
-bool pst_isolate_child(int argc, char **argv)
+bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner)
 {
     static const struct pst_worker_service *const services[] = {
         &plan_service, &pst_describe_service, &pst_solo_kind.service, &pst_partition_kind.service,
@@ -313,6 +322,7 @@ bool pst_isolate_child(int argc, char **argv)
     if (!pst_worker_begin(argc, argv, &job, &length)) {
         return false;
     }
+    planner_of_child = planner;
     for (size_t i = 0; i < sizeof services / sizeof *services; i++) {
         pst_worker_serve(services[i], job, length);
     }

@@ -32,8 +32,8 @@ void pst_isolate_answer(const struct pst_planned *planned, const struct pst_grap
 pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, size_t length,
                              struct pst_error *err);
 
-/* The process itself: argv[1] is PST_WORKER_FLAG. Returns false where pst_worker_run did not start
-   it; otherwise it does not return. */
-bool pst_isolate_child(int argc, char **argv);
+/* The process itself: argv[1] is PST_WORKER_FLAG, planner that of the jobs. Returns false where
+   pst_worker_run did not start it; otherwise it does not return. */
+bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner);
 
 #endif

@@ -10,7 +10,6 @@
 
 #include "base/saturate.h"
 #include "base/util.h"
-#include "planner/smallest.h"
 #include "train/isolate.h"
 
 static pst_status make_programs(const struct pst_session *session, const struct pst_plan *plan,
@@ -204,7 +203,7 @@ static pst_status fits(const struct pst_session *session, struct pst_error *err)
              most > session->planned.programs[worst]->arena_bytes ? ", in evaluation," : "", worst,
              pst_session_capacity_text(session, have, sizeof have));
     if (session->given) {
-        pst_smallest_say(err, "cluster.memory", pst_sat_add(most, session->cluster.reserve),
+        pst_error_enough(err, "cluster.memory", pst_sat_add(most, session->cluster.reserve),
                          others);
     } else { /* with more memory there may be another plan */
         pst_error_hint(err, "raise cluster.memory, %s", others);

@@ -156,8 +156,8 @@ static pst_status solve(const struct chain_dp *self, const struct pst_partition_
     return st;
 }
 
-pst_status chain_answer(const struct chain *chain, const uint32_t *cuts,
-                        struct pst_partition_out *out)
+static pst_status chain_answer(const struct chain *chain, const uint32_t *cuts,
+                               struct pst_partition_out *out)
 {
     uint32_t s;
     pst_status st = PST_OK;

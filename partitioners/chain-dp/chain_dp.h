@@ -52,10 +52,6 @@ struct chain_answer {
 /* PST_ERR_INFEASIBLE: explained to the host already. cuts is the caller's. */
 pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer);
 
-/* Gives the stages of `cuts` to the host, one device each. */
-pst_status chain_answer(const struct chain *chain, const uint32_t *cuts,
-                        struct pst_partition_out *out);
-
 /* Moves the borders as long as the host, where it can simulate, says that the step gets shorter.
    Bounded by counts of passes and nodes, so that answers repeat. PST_ERR_CANCELLED, PST_ERR_NOMEM.
  */

@@ -10,16 +10,12 @@
 #include <penstock/penstock.h>
 
 #define PART_CHAIN_PLUGIN(config_type, plugin_id, plugin_version, ...)                             \
-    PART_CHAIN_PLUGIN_WITH(chains_alone, config_type, plugin_id, plugin_version, __VA_ARGS__)
-
-/* The same with capability words of its own, an array that ends with NULL. */
-#define PART_CHAIN_PLUGIN_WITH(words, config_type, plugin_id, plugin_version, ...)                 \
     PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)                 \
     static const char *const chains_alone[] = {"chain", NULL};                                     \
     static const struct pst_plugin plugin = {                                                      \
         PST_PLUGIN_HEAD("partitioner", plugin_id, plugin_version),                                 \
         .license = "Apache-2.0",                                                                   \
-        .provides = words,                                                                         \
+        .provides = chains_alone,                                                                  \
         .needs = chains_alone,                                                                     \
         PST_PLUGIN_PARAMS(params, config_type),                                                    \
         PST_PLUGIN_FUNCTIONS,                                                                      \

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to dawnpiper: one search for one micro-batch size. Times are whole nanoseconds.
+ * Private to dawnpiper and tideline: one search for one micro-batch size, and the end of the
+ * plugin. Times are whole nanoseconds.
  */
 #ifndef DAWNPIPER_H
 #define DAWNPIPER_H
 
 #include "answer.h"
+#include "chain_plugin.h"
 #include "ranges.h"
 
 enum { INTERVAL_PAPER = 0, INTERVAL_PIVOT3 = 1 };
@@ -15,8 +17,41 @@ struct config {
     uint32_t interval, search;
     int64_t margin, max_boundary_tensors;
     double volume_factor;
-    bool shared_link;
+    bool shared_link, steps;
 };
+
+/* Rows of both plugins, which differ in these defaults. */
+#define DAWNPIPER_PARAMS(interval_default, margin_default, search_default)                         \
+    PST_PARAM(struct config, interval, PST_PARAM_ENUM, interval_default, "paper|pivot3",           \
+              "Candidate cuts lie between the compute-balanced and the memory-balanced one; "      \
+              "pivot3: and the one that balances memory no optimizer removes."),                   \
+        PST_PARAM(struct config, margin, PST_PARAM_INT, margin_default, "0..1000000",              \
+                  "Nodes by which that interval is wider on both sides."),                         \
+        PST_PARAM(struct config, volume_factor, PST_PARAM_FLOAT, "0", "0..1e9",                    \
+                  "Leaves out cuts of more than this times the bytes of the cheapest; 0: none."),  \
+        PST_PARAM(struct config, max_boundary_tensors, PST_PARAM_INT, "0", "0..1000000",           \
+                  "Most tensors that may cross a cut; 0: any number."),                            \
+        PST_PARAM(struct config, search, PST_PARAM_ENUM, search_default,                           \
+                  "auto|binary|exact|threshold",                                                   \
+                  "Halving; all cuts; all cuts by bisection where prices are monotone; auto: all " \
+                  "cuts up to 64 nodes, halving beyond."),                                         \
+        PST_PARAM(struct config, shared_link, PST_PARAM_BOOL, "false", NULL,                       \
+                  "Activations and gradients of a cut share one direction's bandwidth.")
+
+/* `params` stands before it; then fields: summary, reference. */
+#define DAWNPIPER_PLUGIN(plugin_id, plugin_version, ...)                                           \
+    PST_INSTANCE(self, struct config)                                                              \
+    static pst_status partition(void *self_, const struct pst_partition_in *in,                    \
+                                struct pst_partition_out *out)                                     \
+    {                                                                                              \
+        const struct self *self = self_;                                                           \
+                                                                                                   \
+        return pipe_partition(self->host, self->config, in, out);                                  \
+    }                                                                                              \
+    PART_CHAIN_PLUGIN(struct config, plugin_id, plugin_version, __VA_ARGS__)
+
+pst_status pipe_partition(const struct pst_host *host, const struct config *config,
+                          const struct pst_partition_in *in, struct pst_partition_out *out);
 
 #define NS_NEVER UINT64_MAX       /* does not fit */
 #define NS_ABOVE (UINT64_MAX - 1) /* not below the limit; whether it fits is not known */
@@ -86,5 +121,8 @@ pst_status pipe_threshold(struct pipe *pipe, struct found *found, bool *ret_prov
 /* Looks for any plan that fits, `wide` positions at a time, 1..REACH_WIDE. Leaves *found alone
    where it sees none. */
 pst_status pipe_reach(struct pipe *pipe, uint32_t wide, struct found *found);
+
+/* Moves cuts as long as the host, where it can simulate, says that the step gets shorter. */
+pst_status pipe_shorten(struct pipe *pipe, uint32_t *cuts);
 
 #endif

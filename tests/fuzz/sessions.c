@@ -73,8 +73,8 @@ void fuzz_session_close(struct pst_session *session)
 pst_status fuzz_session_search(struct pst_session *session, struct pst_planned *ret_planned,
                                struct pst_error *err)
 {
-    return pst_planner_run_timed(session->job, session->graph, &session->cluster, &session->cost,
-                                 pst_predict_step, NULL, ret_planned, err);
+    return pst_planner_run(session->job, session->graph, &session->cluster, &session->cost,
+                           pst_predict_step, NULL, ret_planned, err);
 }
 
 void fuzz_session_reset(struct pst_session *session)

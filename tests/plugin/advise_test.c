@@ -4,7 +4,7 @@
  * the shortest step.
  */
 #include "job_rig.h"
-#include "planner/advise.h"
+#include "tune/advise.h"
 #include "sim/sim.h"
 #include "train/session.h"
 
@@ -39,8 +39,8 @@ static uint64_t step_with(const char *memopt, uint64_t memory, bool brief, uint6
              (unsigned long long)memory, scheduler, memopt);
     assert_int_equal(job_rig_init(&rig, toml), PST_OK);
     rig.job.advice = brief ? PST_ADVICE_NONE : PST_ADVICE_ALL;
-    st = pst_planner_run_timed(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
-                               &planned, &rig.err);
+    st = pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
+                       &planned, &rig.err);
     if (st == PST_OK) {
         *ret_need = 0;
         for (uint32_t d = 0; d < planned.plan->n_devices; d++) {
@@ -63,7 +63,7 @@ static uint64_t step_with(const char *memopt, uint64_t memory, bool brief, uint6
 
 static void test_fastest(void **state)
 {
-    static const char *const others[] = {"adapipe", "dawnpiper", "full"};
+    static const char *const others[] = {"adapipe", "two-ended", "full"};
     char hint[1024] = "", id[64] = "", unused[1024];
     uint64_t need = 0, named, memory;
     uint32_t slower = 0;
@@ -93,7 +93,7 @@ static void test_fastest(void **state)
    when it is asked itself, but for how finely memory is halved. */
 static void test_least(void **state)
 {
-    static const char *const others[] = {"adapipe", "dawnpiper", "full", "rotor"};
+    static const char *const others[] = {"adapipe", "two-ended", "full", "rotor"};
     char hint[1024] = "", own[1024];
     unsigned long long named = 0, least = ~0ull;
     uint64_t need = 0, memory;
@@ -158,7 +158,7 @@ static void test_haste(void **state)
                  rows[i].scheduler);
         assert_int_equal(job_rig_init(&rig, toml), PST_OK);
         before = rig.job.scheduler;
-        pst_planner_hasten(&arena, &rig.job);
+        pst_hasten(&arena, &rig.job);
         node = pst_config_get(rig.job.scheduler, rows[i].key);
         if (rows[i].value < 0) {
             assert_null(node);

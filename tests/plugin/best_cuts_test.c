@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Simulated steps of what chain-dp cuts, beside those of every cut into as many stages: short
- * chains, links of any speed, schedulers that put W apart. And of graphpipe's plans beside
+ * chains, links of any speed, schedulers that put W apart. And of stage-graph's plans beside
  * everybody's.
  */
 #include "job_rig.h"
@@ -64,8 +64,8 @@ static uint64_t step_of(const struct question *q, const char *partitioner, struc
     st = job_rig_init(rig, toml);
     if (st == PST_OK) {
         rig->job.advice = PST_ADVICE_NONE;
-        st = pst_planner_run_timed(&rig->job, rig->graph, &rig->cluster, &rig->cost,
-                                   pst_predict_step, NULL, &planned, &rig->err);
+        st = pst_planner_run(&rig->job, rig->graph, &rig->cluster, &rig->cost, pst_predict_step,
+                             NULL, &planned, &rig->err);
     }
     if (st == PST_OK) {
         st = pst_predict_step(planned.plan, rig->graph, &rig->cost, false, &ns, &rig->err);
@@ -139,12 +139,12 @@ TEST(test_every_cut)
 }
 
 /* Branches in a row, one on each device, as a planner of layers cuts them: nobody's plan is to have
-   a shorter step than graphpipe's, and none with a stage on each device than chain-dp's. */
+   a shorter step than stage-graph's, and none with a stage on each device than chain-dp's. */
 TEST(test_branches)
 {
     static const char *const links[] = {"1e7", "1e8", "1e9", "8e9"};
-    static const char *const others[] = {"vpipe", "dawnpiper", "greedy",    "uniform",
-                                         "piper", "dapple",    "pipedream", "chain-dp"};
+    static const char *const others[] = {"vpipe", "tideline", "greedy",    "uniform",
+                                         "piper", "dapple",   "pipedream", "chain-dp"};
 
     for (uint32_t i = 0; i < 4; i++) {
         struct question q = {.devices = 4};
@@ -157,7 +157,7 @@ TEST(test_branches)
                  "[train]\nbatch = 16\nmicrobatch = 4\n[cluster]\ndevices = 4\nflops = 80e9\n"
                  "link_bandwidth = %s\n[scheduler]\nuse = \"1f1b\"\n[[memopt]]\nuse = \"none\"\n",
                  links[i]);
-        graph_ns = step_of(&q, "use = \"graphpipe\"\n", &rig);
+        graph_ns = step_of(&q, "use = \"stage-graph\"\n", &rig);
         job_rig_finish(&rig);
         chain_ns = step_of(&q, "use = \"chain-dp\"\n", &rig);
         job_rig_finish(&rig);
@@ -169,7 +169,7 @@ TEST(test_branches)
             ns = step_of(&q, text, &rig);
             job_rig_finish(&rig);
             if (graph_ns > ns) {
-                fail_msg("links of %s: graphpipe %llu ns, %s %llu", links[i],
+                fail_msg("links of %s: stage-graph %llu ns, %s %llu", links[i],
                          (unsigned long long)graph_ns, others[k], (unsigned long long)ns);
             }
             if (k < 4 /* with a stage on each device */ && chain_ns > ns) {

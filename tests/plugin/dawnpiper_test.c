@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dawnpiper with an exact memory optimizer behind it: worked examples of two and four stages, and
+ * tideline with an exact memory optimizer behind it: worked examples of two and four stages, and
  * random chains against every cut.
  */
 #include "plugin_rig.h"
@@ -36,7 +36,7 @@ static uint64_t ask(const char *options)
 {
     struct pst_remarks remarks;
     struct pst_error err;
-    pst_status st = t_ask(&t, "dawnpiper", options, &remarks, &err);
+    pst_status st = t_ask(&t, "tideline", options, &remarks, &err);
 
     if (st == PST_ERR_INFEASIBLE) {
         assert_non_null(strstr(err.message, "fit"));
@@ -368,6 +368,6 @@ TEST(test_large)
         struct pst_remarks remarks;
         struct pst_error err;
 
-        assert_int_equal(t_ask(&t, "dawnpiper", "", &remarks, &err), PST_ERR_CANCELLED);
+        assert_int_equal(t_ask(&t, "tideline", "", &remarks, &err), PST_ERR_CANCELLED);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graphpipe in jobs: where the links between nodes are shared, no sequential planner's plan has a
+ * stage-graph in jobs: where the links between nodes are shared, no sequential planner's plan has a
  * shorter step, by the simulation that everybody is judged by; and twice the same job gives the
  * same plan.
  */
@@ -45,8 +45,8 @@ static uint64_t step_of(const struct question *q, const char *partitioner, const
 
     assert_true(n > 0 && (size_t)n < sizeof toml);
     if (job_rig_init(&rig, toml) != PST_OK ||
-        pst_planner_run_timed(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
-                              &planned, &rig.err) != PST_OK ||
+        pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
+                        &planned, &rig.err) != PST_OK ||
         pst_predict_step(planned.plan, rig.graph, &rig.cost, false, &step_ns, &rig.err) != PST_OK) {
         fail_msg("%s: %s", partitioner, rig.err.message);
     }
@@ -61,7 +61,7 @@ static uint64_t step_of(const struct question *q, const char *partitioner, const
 static void compare(const struct question *q)
 {
     static const char *const planners[] = {
-        "[partitioner]\nuse = \"graphpipe\"\nforce_chain = true\n",
+        "[partitioner]\nuse = \"stage-graph\"\nforce_chain = true\n",
         "[partitioner]\nuse = \"chain-dp\"\n",
         "[partitioner]\nuse = \"pipedream\"\n",
         "[partitioner]\nuse = \"pipedream\"\nobjective = \"reference\"\n",
@@ -71,9 +71,9 @@ static void compare(const struct question *q)
     };
     static const char *const schedulers[] = {"[scheduler]\nuse = \"1f1b\"\n",
                                              "[scheduler]\nuse = \"1f1b\"\neager = true\n"};
-    uint64_t graph = step_of(q, "[partitioner]\nuse = \"graphpipe\"\n",
+    uint64_t graph = step_of(q, "[partitioner]\nuse = \"stage-graph\"\n",
                              "[scheduler]\nuse = \"per-stage\"\n", NULL);
-    uint64_t eager = step_of(q, "[partitioner]\nuse = \"graphpipe\"\n",
+    uint64_t eager = step_of(q, "[partitioner]\nuse = \"stage-graph\"\n",
                              "[scheduler]\nuse = \"per-stage\"\neager = true\n", NULL);
 
     graph = eager < graph ? eager : graph;
@@ -108,7 +108,7 @@ TEST(test_candle)
 TEST(test_it_repeats)
 {
     const struct question q = {CANDLE, 8, 512, 64, "[1, 2, 4, 8]"};
-    static const char graph[] = "[partitioner]\nuse = \"graphpipe\"\n",
+    static const char graph[] = "[partitioner]\nuse = \"stage-graph\"\n",
                       per_stage[] = "[scheduler]\nuse = \"per-stage\"\n";
     char *one, *two;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graphpipe as a plugin, on problem files, judged by the host: worked examples, options, messages,
+ * stage-graph as a plugin, and what graphpipe shares of it, on problem files, judged by the host: worked examples, options, messages,
  * planning with the scheduler that runs branches side by side and with one that does not.
  */
 #include <math.h>
@@ -15,7 +15,7 @@ static pst_status ask(const struct rig_case *c, const char *options, const char 
                       struct pst_partition_result *result, struct pst_error *err)
 {
     struct pst_problem *problem = ask_problem(c, options);
-    const struct pst_problem_job job = {.id = "graphpipe", .problem = problem};
+    const struct pst_problem_job job = {.id = "stage-graph", .problem = problem};
     pst_status st;
 
     memset(err, 0, sizeof *err);

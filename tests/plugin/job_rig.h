@@ -80,7 +80,7 @@ static inline pst_status job_rig_plan(struct job_rig *rig, const char *toml,
     pst_status st = job_rig_init(rig, toml);
 
     return st == PST_OK ? pst_planner_run(&rig->job, rig->graph, &rig->cluster, &rig->cost, NULL,
-                                          ret_planned, &rig->err)
+                                          NULL, ret_planned, &rig->err)
                         : st;
 }
 

@@ -2,14 +2,14 @@
  *
  * Models whose logits are larger than all else. A cut behind the head looks cheap as long as nobody
  * counts what lies in the buffers of its transfer; then no cut seems right. What vpipe, which cuts
- * between layers alone, plans, dawnpiper plans as well.
+ * between layers alone, plans, tideline plans as well.
  */
 #include "job_rig.h"
 
 #include "test.h"
 
 #define VPIPE "[partitioner]\nuse = \"vpipe\"\n[[memopt]]\nuse = \"vpipe\"\n"
-#define DAWN  "[partitioner]\nuse = \"dawnpiper\"\n[[memopt]]\nuse = \"dawnpiper\"\n"
+#define TIDE  "[partitioner]\nuse = \"tideline\"\n[[memopt]]\nuse = \"two-ended\"\n"
 
 static bool fits(const char *scheduler, uint64_t memory, const char *strategies)
 {
@@ -26,7 +26,8 @@ static bool fits(const char *scheduler, uint64_t memory, const char *strategies)
              (unsigned long long)memory, scheduler, strategies);
     assert_ok(job_rig_init(&rig, toml), &rig.err);
     rig.job.advice = PST_ADVICE_NONE;
-    st = pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err);
+    st = pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, NULL, &planned,
+                         &rig.err);
     pst_planned_finish(&planned);
     job_rig_finish(&rig);
     return st == PST_OK;
@@ -37,7 +38,7 @@ static void check(const char *scheduler, uint64_t memory)
 {
     assert_false(fits(scheduler, memory - memory / 50, VPIPE));
     assert_true(fits(scheduler, memory, VPIPE));
-    assert_true(fits(scheduler, memory, DAWN));
+    assert_true(fits(scheduler, memory, TIDE));
 }
 
 TEST(test_synchronous)

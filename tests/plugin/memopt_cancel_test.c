@@ -28,7 +28,7 @@ static const struct optimizer {
     {"vpipe", "", NODES, 2},
     /* a knapsack asks at every node, and there are two of them at least */
     {"adapipe", "quanta = 65536", NODES, 2 * NODES},
-    {"dawnpiper", "", NODES, 2 * NODES},
+    {"two-ended", "", NODES, 2 * NODES},
     {"dawnpiper", "policy = \"capuchin\"", NODES, 2},
     {"exact", "", 10, 2},
     /* C has a row for every range of layers */

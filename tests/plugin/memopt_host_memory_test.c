@@ -18,8 +18,8 @@ static const struct {
 } rows[] = {
     {"exact", "", true, 1},
     {"exact", "method = \"branch\"", true, 1},
-    {"dawnpiper", PLAIN "host_memory = 1.0\n", true, 1.05},
-    {"dawnpiper", PLAIN "host_memory = 0.5\n", false, 0},
+    {"two-ended", PLAIN "host_memory = 1.0\n", true, 1.05},
+    {"two-ended", PLAIN "host_memory = 0.5\n", false, 0},
     {"dawnpiper", PLAIN "host_memory = 1.0\npolicy = \"capuchin\"\n", false, 0},
     {"offload", PLAIN "min_windows = 0\nwhen = \"always\"\n", false, 0},
     {"vpipe", "min_swap_bytes = 0\n", false, 0},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What holds for the best plan of any stage: more memory, faster links and fewer micro-batches do
- * no harm, units do not matter, bounds bound. For exact, and for dawnpiper where it is exact.
+ * no harm, units do not matter, bounds bound. For exact, and for two-ended where it is exact.
  */
 #include "test.h"
 
@@ -18,7 +18,7 @@ static int open_solvers(void **state)
 {
     print_message("seed %llu\n", (unsigned long long)seed);
     solvers[0] = open_memopt("exact", "");
-    solvers[1] = open_memopt("dawnpiper", PLAIN);
+    solvers[1] = open_memopt("two-ended", PLAIN);
     return 0;
 }
 
@@ -266,13 +266,13 @@ TEST(test_bounds)
 TEST(test_bounds_of_odd_stages)
 {
     static const char *const ids[] = {"none",  "full",  "selective", "sqrt",  "rotor",  "offload",
-                                      "vpipe", "exact", "dawnpiper", "bpipe", "adapipe"};
+                                      "vpipe", "exact", "two-ended", "bpipe", "adapipe"};
     static const uint64_t speeds[] = {0, 1, 1000000000, UINT64_C(1) << 60};
     uint32_t n_bounds = 0, n_tight = 0;
 
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         struct pst_instance *instance =
-            open_memopt(ids[i], strcmp(ids[i], "dawnpiper") == 0 ? PLAIN : "");
+            open_memopt(ids[i], strcmp(ids[i], "two-ended") == 0 ? PLAIN : "");
         const struct pst_memopt *f = instance->plugin->get_interface(PST_MEMOPT);
 
         for (uint32_t round = 0; round < 150 && f->bound != NULL; round++) {

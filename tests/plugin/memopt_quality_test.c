@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exact against enumeration, and dawnpiper and adapipe against exact, on random stages with little
+ * exact against enumeration, and two-ended and adapipe against exact, on random stages with little
  * memory.
  */
 #include "test.h"
@@ -129,7 +129,7 @@ static void report(const char *who, const struct tally *t)
 static void policies(bool link, uint32_t rounds, uint32_t low, uint32_t high)
 {
     struct pst_instance *exact = open_memopt("exact", "");
-    struct pst_instance *two = open_memopt("dawnpiper", PLAIN);
+    struct pst_instance *two = open_memopt("two-ended", PLAIN);
     struct pst_instance *capuchin = open_memopt("dawnpiper", PLAIN "policy = \"capuchin\"");
     struct tally of_two = {0}, of_capuchin = {0};
 

@@ -122,7 +122,7 @@ TEST(test_kept_where_it_fits)
         {"offload", ""}, {"offload", "min_swap_bytes = 0\nslot_filter = false"},
         {"vpipe", ""},   {"vpipe", "min_swap_bytes = 0"},
         {"exact", ""},   {"exact", "method = \"branch\""},
-        {"bpipe", ""},   {"dawnpiper", "min_swap_bytes = 0\nslot_filter = false"},
+        {"bpipe", ""},   {"two-ended", "min_swap_bytes = 0\nslot_filter = false"},
         {"adapipe", ""}, {"dawnpiper", "policy = \"capuchin\"\nmin_swap_bytes = 0"},
     };
     const uint64_t seed = 4713;
@@ -162,7 +162,7 @@ TEST(test_enough)
         const char *id, *options;
     } rows[] = {{"sqrt", ""},    {"selective", "classes = \"*\"\nauto = true"},
                 {"offload", ""}, {"vpipe", ""},
-                {"adapipe", ""}, {"dawnpiper", ""},
+                {"adapipe", ""}, {"two-ended", ""},
                 {"rotor", ""}};
     const uint64_t seed = 4712;
     uint64_t counter = 0;

@@ -89,7 +89,7 @@ static int run(struct job_rig *rig, uint64_t n)
 
     fail_at = n;
     counting = true;
-    st = pst_planner_run(&rig->job, rig->graph, &rig->cluster, &rig->cost, NULL, &planned,
+    st = pst_planner_run(&rig->job, rig->graph, &rig->cluster, &rig->cost, NULL, NULL, &planned,
                          &rig->err);
     pst_planned_finish(&planned);
     counting = false;
@@ -132,9 +132,9 @@ static void test_every_allocation_fails(void **state)
     (void)state;
     assert_int_equal(job_rig_init(&rig, toml), PST_OK);
     /* Once in peace: plugins are loaded for good, and the graph makes its view. */
-    assert_int_equal(
-        pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err),
-        PST_OK);
+    assert_int_equal(pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, NULL,
+                                     &planned, &rig.err),
+                     PST_OK);
     pst_planned_finish(&planned);
     while (code != NOTHING_FAILED && n < 100000) {
         code = run_apart(&rig, ++n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pipedream-2bw, vpipe and dawnpiper in jobs: plans that the checker accepts, the same twice,
+ * pipedream-2bw, vpipe and tideline in jobs: plans that the checker accepts, the same twice,
  * within memory; and where chain-dp finds a plan that fits, so does the other exact one.
  */
 #include "job_rig.h"
@@ -12,7 +12,7 @@ static const char *const models[] = {
     "[model]\nuse = \"resnet\"\ndepth = \"custom\"\nimage = 8\nstages = 2\nblocks = 2\nwidth = 8\n",
     "[model]\nuse = \"mmt\"\nbranches = 3\nlayers = 1\ndim = 16\nheads = 2\ncontext = 6\n",
 };
-static const char *const ids[] = {"pipedream-2bw", "vpipe", "dawnpiper"};
+static const char *const ids[] = {"pipedream-2bw", "vpipe", "tideline"};
 static const char *const schedulers[] = {
     "[scheduler]\nuse = \"1f1b\"\n", "[scheduler]\nuse = \"gpipe\"\n",
     "[scheduler]\nuse = \"2bw\"\n", "[scheduler]\nuse = \"zb-h1\"\n"};
@@ -122,7 +122,7 @@ TEST(test_replicas)
     }
 }
 
-/* With less and less memory: what is planned is within it, and dawnpiper, whose search is exact on
+/* With less and less memory: what is planned is within it, and tideline, whose search is exact on
    these graphs, says no exactly where chain-dp does. */
 TEST(test_less_memory)
 {
@@ -144,7 +144,7 @@ TEST(test_less_memory)
                     fits[p] = plan(toml, &arena) != 0;
                 }
                 if (fits[2] != fits[3]) {
-                    fail_msg("model %zu, memopt %zu, %llu bytes: dawnpiper %d, chain-dp %d", m, o,
+                    fail_msg("model %zu, memopt %zu, %llu bytes: tideline %d, chain-dp %d", m, o,
                              (unsigned long long)memory, fits[2], fits[3]);
                 }
                 assert_true(fits[3] || !fits[0]); /* pipedream-2bw: d = 3 and the same prices */

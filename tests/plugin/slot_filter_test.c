@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dawnpiper and offload with their margins: what they offload has time for its trips, leaves its
+ * two-ended and offload with their margins: what they offload has time for its trips, leaves its
  * place on the device within the period, replays counted, and leaves the link a part of its time.
  * Against every plan that obeys.
  */
@@ -205,9 +205,9 @@ static void against_every_plan(const char *id, const char *options, const char *
     pst_instance_destroy(instance);
 }
 
-TEST(test_dawnpiper)
+TEST(test_two_ended)
 {
-    against_every_plan("dawnpiper", NO_SIZE, "KRS", 0);
+    against_every_plan("two-ended", NO_SIZE, "KRS", 0);
 }
 
 /* Obeys the same rules in Capuchin's order; what it finds is as it may be. */
@@ -244,7 +244,7 @@ TEST(test_capuchin)
 TEST(test_both_policies)
 {
     const uint64_t seed = 20261125;
-    struct pst_instance *both = open_memopt("dawnpiper", NO_SIZE);
+    struct pst_instance *both = open_memopt("two-ended", NO_SIZE);
     struct pst_instance *one = open_memopt("dawnpiper", NO_SIZE "policy = \"capuchin\"\n");
     const struct pst_memopt *f = one->plugin->get_interface(PST_MEMOPT);
     uint64_t counter = 0;

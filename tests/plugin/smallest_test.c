@@ -7,6 +7,7 @@
 #include "job_rig.h"
 #include "sim/sim.h"
 #include "train/session.h"
+#include "tune/advise.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,8 +44,8 @@ static uint64_t need_of(const struct strategies *use, uint64_t memory, bool alon
              use->partitioner, use->scheduler, use->memopt);
     assert_int_equal(job_rig_init(&rig, toml), PST_OK);
     rig.job.advice = alone ? PST_ADVICE_NONE : PST_ADVICE_ALL;
-    st = pst_planner_run_timed(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
-                               &planned, &rig.err);
+    st = pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
+                       &planned, &rig.err);
     *ret_enough = st == PST_OK ? 0 : job_rig_enough(&rig.err);
     if (st == PST_OK) {
         for (uint32_t d = 0; d < planned.plan->n_devices; d++) {
@@ -67,7 +68,7 @@ static uint64_t need_of(const struct strategies *use, uint64_t memory, bool alon
 static void test_named(void **state)
 {
     static const struct strategies rows[] = {
-        {"uniform", "v-min", "dawnpiper", 2},
+        {"uniform", "v-min", "two-ended", 2},
         {"uniform", "zb-auto", "offload", 4},
         {"uniform", "1f1b", "bpipe", 4},
     };

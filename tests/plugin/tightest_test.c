@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * No feasible job missed: where vPipe's strategies find a plan DawnPiper's do, too, and no slower
+ * No feasible job missed: where vPipe's strategies find a plan tideline's do, too, and no slower
  * one; and a partitioner that looks for cuts needs no more memory than equal numbers of operators.
  * What a partitioner was told to fit does: no memory optimizer refuses its cuts before a layout has
  * shown anything about the estimates.
@@ -8,6 +8,7 @@
 #include "job_rig.h"
 #include "sim/sim.h"
 #include "train/session.h"
+#include "tune/advise.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,8 +55,8 @@ static struct answer plan(const struct question *q, const char *partitioner, con
              memopt);
     assert_int_equal(job_rig_init(&rig, toml), PST_OK);
     rig.job.advice = brief ? PST_ADVICE_NONE : PST_ADVICE_ALL;
-    st = pst_planner_run_timed(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
-                               &planned, &rig.err);
+    st = pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
+                       &planned, &rig.err);
     if (st == PST_OK) {
         for (uint32_t d = 0; d < planned.plan->n_devices; d++) {
             assert_true(planned.plan->devices[d].arena_bytes <= memory);
@@ -81,7 +82,7 @@ static void test_vpipe(void **state)
     (void)state;
     assert_true(enough > 1000);
     theirs = plan(&chain, "vpipe", "vpipe", enough, false).step_ns;
-    ours = plan(&chain, "dawnpiper", "dawnpiper", enough, false).step_ns;
+    ours = plan(&chain, "tideline", "two-ended", enough, false).step_ns;
     print_message("%llu bytes: %llu ns, vpipe %llu ns\n", (unsigned long long)enough,
                   (unsigned long long)ours, (unsigned long long)theirs);
     assert_true(theirs > 0);
@@ -91,8 +92,8 @@ static void test_vpipe(void **state)
 /* The stages of a device have unequal parts of it. */
 static void test_uniform(void **state)
 {
-    uint64_t theirs = plan(&shared, "uniform", "dawnpiper", 1000, false).enough;
-    uint64_t ours = plan(&shared, "dawnpiper", "dawnpiper", 1000, false).enough;
+    uint64_t theirs = plan(&shared, "uniform", "two-ended", 1000, false).enough;
+    uint64_t ours = plan(&shared, "tideline", "two-ended", 1000, false).enough;
 
     (void)state;
     print_message("%llu bytes, uniform %llu\n", (unsigned long long)ours,
@@ -107,7 +108,7 @@ static void test_told(void **state)
 
     (void)state;
     for (uint64_t memory = 9000000; memory > 4000000; memory -= 500000) {
-        struct answer answer = plan(&chain, "dawnpiper", "dawnpiper", memory, true);
+        struct answer answer = plan(&chain, "tideline", "two-ended", memory, true);
 
         fitted += answer.step_ns > 0;
         refused += answer.step_ns == 0;

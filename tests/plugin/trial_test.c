@@ -22,8 +22,8 @@ static pst_status plan(struct job_rig *rig, const char *toml, pst_planner_clock 
 {
     pst_status st = job_rig_init(rig, toml);
 
-    return st == PST_OK ? pst_planner_run_timed(&rig->job, rig->graph, &rig->cluster, &rig->cost,
-                                                clock, NULL, ret_planned, &rig->err)
+    return st == PST_OK ? pst_planner_run(&rig->job, rig->graph, &rig->cluster, &rig->cost, clock,
+                                          NULL, ret_planned, &rig->err)
                         : st;
 }
 

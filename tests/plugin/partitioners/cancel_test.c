@@ -28,7 +28,7 @@ static const struct planner {
     {"greedy", "{}", NULL, 0, 500, 3000, false},
     {"chain-dp", "{}", NULL, 0, 300, 3000, false},
     {"chain-dp", "{\"order\": \"best\"}", NULL, 3, 3, 60, false},
-    {"graphpipe", "{}", NULL, 3, 30, 90, false},
+    {"stage-graph", "{}", NULL, 3, 30, 90, false},
     {"graphpipe", "{\"refine\": true, \"refine_steps\": 1000}",
      "{\"refine\": true, \"refine_steps\": 200000}", 3, 30, 30, false},
     {"graphpipe", "{\"refine\": true, \"refine_steps\": 1000, \"threads\": 1}",
@@ -43,7 +43,7 @@ static const struct planner {
     {"dapple", "{\"beam\": 0}", NULL, 0, 60, 400, false},
     {"pipedream-2bw", "{}", NULL, 0, 100, 600, false},
     {"vpipe", "{}", NULL, 0, 50, 200, true},
-    {"dawnpiper", "{}", NULL, 0, 50, 200, false},
+    {"tideline", "{}", NULL, 0, 50, 200, false},
 };
 
 static void make_graph(struct rig_graph *g, const struct planner *planner, uint32_t n)

@@ -31,7 +31,7 @@ static const struct planner {
     {"chain-dp", "{}", NULL, DEVICES | MEMORY | LINKS | NOTHING},
     {"chain-dp", "{\"order\": \"best\"}", NULL, DEVICES | MEMORY | LINKS | ORDER | NOTHING},
     {"graphpipe", "{\"refine\": false}", NULL, AMPLE | DEVICES | LINKS},
-    {"graphpipe", "{}", NULL, DEVICES | MEMORY | LINKS | ORDER | NOTHING},
+    {"stage-graph", "{}", NULL, DEVICES | MEMORY | LINKS | ORDER | NOTHING},
     {"pipedream", "{\"use_fewer_machines\": true}", "bottleneck_us_per_sample",
      AMPLE | DEVICES | LINKS | NOTHING},
     {"pipedream", "{\"use_fewer_machines\": true, \"states\": \"downsets\"}",

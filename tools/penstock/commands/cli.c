@@ -16,6 +16,7 @@
 #include "host/child.h"
 #include "train/isolate.h"
 #include "train/team.h"
+#include "tune/advise.h"
 
 const struct pst_command pst_commands[] = {
     {"train", "CONFIG", "Plans if need be, then trains",
@@ -162,7 +163,8 @@ int pst_cli_run(int argc, char **argv)
     wants_json = json;
     pst_on_out_of_memory(end_without_memory);
     pst_tell_modules();
-    if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 && !pst_isolate_child(argc, argv)) {
+    if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 &&
+        !pst_isolate_child(argc, argv, pst_tune_plan)) {
         return fail_command(argv[1], false); /* nobody's business but the planner's */
     }
     pst_worker_offer();
@@ -198,6 +200,7 @@ pst_status pst_cli_job_open(const char *path, const struct pst_cli *cli,
     st = pst_config_load(path, cli->sets, cli->n_sets, &ret_job->config, err);
     if (st == PST_OK) {
         st = pst_job_read(ret_job->config, &ret_job->job, err);
+        ret_job->job.planner = pst_tune_plan;
         ret_job->has_job = st == PST_OK;
     }
     if (st != PST_OK) {
@@ -219,6 +222,7 @@ pst_status pst_cli_job_embedded(const char *file, struct pst_cli_job *ret_job,
     }
     if (st == PST_OK) {
         st = pst_job_read(ret_job->config, &ret_job->job, err);
+        ret_job->job.planner = pst_tune_plan;
         ret_job->has_job = st == PST_OK;
     }
     free(text);

@@ -101,7 +101,7 @@ static pst_status tune_throughput(const struct pst_cli *cli, struct pst_cli_sets
 {
     struct pst_compare_result result = {.run = false};
     struct pst_cli_trials trials = {
-        .options = {.keep_plan = request->file != NULL},
+        .options = {.keep_plan = request->file != NULL, .faster = true},
         .each = keep_fastest,
         .context = request,
         .last_resort = true,

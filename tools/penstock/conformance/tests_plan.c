@@ -132,7 +132,7 @@ static bool plan(struct trial *trial, const struct pst_subject *subject, struct 
     st = prepare(trial, ret_err);
     if (st == PST_OK) {
         pst_verdict_call("a plan with other strategies");
-        st = pst_planner_run(&trial->job, trial->graph, &trial->cluster, &trial->cost, NULL,
+        st = pst_planner_run(&trial->job, trial->graph, &trial->cluster, &trial->cost, NULL, NULL,
                              &planned, ret_err);
         pst_verdict_call(NULL);
     }

@@ -8,6 +8,7 @@
 #include "train/emulate.h"
 #include "train/session.h"
 #include "train/train.h"
+#include "tune/advise.h"
 
 #define ADVISED   8            /* trials of a command, each some dozens of plans of a small job */
 #define ADVICE_NS 20000000000u /* for all of them */
@@ -118,7 +119,10 @@ static pst_status try_job(struct pst_job *job, const struct pst_trial_options *o
         return pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
                         "a device stands still since an earlier run of this process");
     }
-    job->advice = options->advice_ns > 0 ? PST_ADVICE_MEMORY : PST_ADVICE_NONE;
+    job->planner = pst_tune_plan;
+    job->advice = options->advice_ns > 0 ? PST_ADVICE_MEMORY
+                  : options->faster      ? PST_ADVICE_FASTER
+                                         : PST_ADVICE_NONE;
     if (options->advice_ns > 0 &&
         (job->plugins.time_limit == 0 || options->advice_ns < job->plugins.time_limit)) {
         job->plugins.time_limit = options->advice_ns;

@@ -36,6 +36,7 @@ struct pst_trial {
 struct pst_trial_options {
     uint32_t run_steps; /* 0: it is not run */
     bool keep_plan;
+    bool faster;        /* of what fits, look for plans of a shorter step */
     uint64_t advice_ns; /* planning takes no longer, and where nothing fits `why` has the hint with
                            how much memory would do; 0: no such limit, no such hint */
     bool (*cancelled)(void);

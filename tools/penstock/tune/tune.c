@@ -38,12 +38,13 @@ const struct pst_error *pst_tuned_misdeed(const struct pst_tuned *tuned)
     return NULL;
 }
 
-static pst_status try_size(const struct search *search, uint32_t microbatch,
+/* faster: whether it fits is known; how fast it can be is not. */
+static pst_status try_size(const struct search *search, uint32_t microbatch, bool faster,
                            struct pst_trial *ret_trial)
 {
     const struct pst_tune_options *options = search->options;
-    struct pst_trial_options trial = {.keep_plan = options->keep_plan,
-                                      .cancelled = options->cancelled};
+    struct pst_trial_options trial = {
+        .keep_plan = options->keep_plan, .faster = faster, .cancelled = options->cancelled};
     char *config = pst_combination_config(search->set, search->combination, microbatch,
                                           microbatch * options->n_microbatches);
     pst_status st;
@@ -54,7 +55,6 @@ static pst_status try_size(const struct search *search, uint32_t microbatch,
     if (options->progress != NULL) {
         options->progress(options->context, microbatch);
     }
-    search->tuned->n_trials++;
     st = pst_trial_run(config, &trial, ret_trial, search->err);
     free(config);
     return st;
@@ -66,11 +66,12 @@ static pst_status step(void *context, uint32_t microbatch, bool *ret_fits)
     struct search *search = context;
     struct pst_tuned *tuned = search->tuned;
     struct pst_trial trial;
-    pst_status st = try_size(search, microbatch, &trial);
+    pst_status st = try_size(search, microbatch, false, &trial);
 
     if (st != PST_OK) {
         return st;
     }
+    tuned->n_trials++;
     *ret_fits = trial.state == PST_TRIAL_DONE;
     if (*ret_fits || tuned->n_trials == 1) {
         pst_trial_finish(&tuned->best);
@@ -101,6 +102,26 @@ static pst_status search_all(struct search *search)
     return st;
 }
 
+/* The plan at the largest size once more, now for the shortest step. */
+static pst_status quicken(struct search *search)
+{
+    struct pst_tuned *tuned = search->tuned;
+    struct pst_trial faster;
+    pst_status st;
+
+    if (tuned->microbatch == 0) {
+        return PST_OK;
+    }
+    st = try_size(search, tuned->microbatch, true, &faster);
+    if (st == PST_OK && faster.state == PST_TRIAL_DONE) {
+        pst_trial_finish(&tuned->best);
+        tuned->best = faster;
+    } else if (st == PST_OK) {
+        pst_trial_finish(&faster);
+    }
+    return st;
+}
+
 pst_status pst_tune_max_batch(const struct pst_combinations *set, uint32_t i,
                               const struct pst_tune_options *options, struct pst_tuned *ret_tuned,
                               struct pst_error *err)
@@ -109,6 +130,7 @@ pst_status pst_tune_max_batch(const struct pst_combinations *set, uint32_t i,
     struct search search = {set, i, options, &tuned, err, 0};
     pst_status st = search_all(&search);
 
+    st = st == PST_OK ? quicken(&search) : st;
     if (st != PST_OK) {
         pst_tuned_finish(&tuned);
         return st;
@@ -123,7 +145,7 @@ pst_status pst_tune_at(const struct pst_combinations *set, uint32_t i, uint32_t 
 {
     const struct search search = {set, i, options, tuned, err, 0};
 
-    return try_size(&search, microbatch, &tuned->common);
+    return try_size(&search, microbatch, true, &tuned->common);
 }
 
 pst_status pst_tune_advise(const struct pst_combinations *set, uint32_t i,

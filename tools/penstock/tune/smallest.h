@@ -5,8 +5,8 @@
  * are tried depend on what is planned alone, not on what memory there is. Whatever of it is enough,
  * all above is, too: the plan that was found for less serves there.
  */
-#ifndef PST_PLANNER_SMALLEST_H
-#define PST_PLANNER_SMALLEST_H
+#ifndef PST_TUNE_SMALLEST_H
+#define PST_TUNE_SMALLEST_H
 
 #include "base/error.h"
 
@@ -41,8 +41,5 @@ uint32_t pst_smallest_plans(uint64_t work);
  * the next time: then it is the least amount that was planned for and was enough by itself.
  */
 uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need);
-
-/* "KEY = BYTES would do; REST" as the hint of a refusal, and err->enough_bytes. */
-void pst_smallest_say(struct pst_error *err, const char *key, uint64_t bytes, const char *rest);
 
 #endif

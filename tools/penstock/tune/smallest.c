@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "planner/smallest.h"
+#include "tune/smallest.h"
 
 #define SMALL_WORK 4000
 #define MAX_WORK   20000
@@ -90,13 +90,4 @@ uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need)
         }
     }
     return s.best > search->capacity && search->stopped(search->context) ? s.proven : s.best;
-}
-
-void pst_smallest_say(struct pst_error *err, const char *key, uint64_t bytes, const char *rest)
-{
-    pst_error_hint(err, "%s = %llu would do%s%s", key, (unsigned long long)bytes,
-                   rest[0] == '\0' ? "" : "; ", rest);
-    if (err != NULL) {
-        err->enough_bytes = bytes;
-    }
 }

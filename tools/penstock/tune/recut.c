@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cuts made once more when the layout of a plan that fits has shown how dear the estimates were.
+ * Cuts made once more when the layout of a plan that fits has shown how dear the estimates were:
+ * they are on the safe side, of offloaded bytes for one, or leave out what buffers take. The plan
+ * of the shorter step is kept.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "planner/attempts.h"
+#include "tune/advise.h"
 
 #define MOST_ROUNDS 2
 #define CLEARLY     50 /* part of the memory by which estimates of the cuts must be wrong */
@@ -21,7 +24,7 @@ static bool decides(const struct pst_plan_stage *stage)
 }
 
 /* Were the cuts made for clearly other memory than some stage has in fact? */
-static bool is_worth_it(const struct attempts *a)
+static bool is_worth_it(const struct pst_attempts *a)
 {
     const struct pst_planner *planner = a->planner;
     const struct pst_plan *plan = a->best->plan;
@@ -37,15 +40,9 @@ static bool is_worth_it(const struct attempts *a)
     return false;
 }
 
-uint64_t pst_attempts_step(const struct pst_planner *planner, const struct pst_planned *planned)
+static uint64_t step_of(const struct pst_attempts *a)
 {
-    struct pst_error unused;
-    uint64_t ns = UINT64_MAX;
-
-    return planner->clock(planned->plan, planner->graph, planner->cost, false, &ns, &unused) ==
-                   PST_OK
-               ? ns
-               : UINT64_MAX;
+    return pst_step_of(a->planner->clock, a->best, a->planner->graph, a->planner->cost);
 }
 
 /* Charges every stage what its layout took, no more and no less. */
@@ -57,7 +54,7 @@ static void relearn(struct pst_planner *planner, const struct pst_plan *plan)
 }
 
 /* One round; *step_ns: of the best plan; *ret_better: it is a new one. */
-static pst_status try_again(struct attempts *a, uint64_t *step_ns, bool *ret_better,
+static pst_status try_again(struct pst_attempts *a, uint64_t *step_ns, bool *ret_better,
                             struct pst_error *err)
 {
     struct pst_planned before = *a->best;
@@ -70,7 +67,7 @@ static pst_status try_again(struct attempts *a, uint64_t *step_ns, bool *ret_bet
     st = pst_attempts_round(a, &why);
     *ret_better = false;
     if (st == PST_OK && pst_planned_need(a->best) <= a->limit) {
-        uint64_t ns = pst_attempts_step(a->planner, a->best);
+        uint64_t ns = step_of(a);
 
         *ret_better = ns < *step_ns;
         *step_ns = *ret_better ? ns : *step_ns;
@@ -92,13 +89,13 @@ static pst_status try_again(struct attempts *a, uint64_t *step_ns, bool *ret_bet
     return st;
 }
 
-pst_status pst_attempts_recut(struct attempts *a, struct pst_error *err)
+static pst_status recut(struct pst_attempts *a, uint64_t bar_ns, struct pst_error *err)
 {
     struct pst_planner *planner = a->planner;
     size_t size = planner->graph->n_ops * sizeof *planner->bias;
     int64_t *bias = malloc(size + 1);
-    uint64_t step_ns = pst_attempts_step(planner, a->best);
-    bool better = step_ns / 8 * 7 <= planner->bar_ns;
+    uint64_t step_ns = step_of(a);
+    bool better = step_ns / 8 * 7 <= bar_ns;
     pst_status st = PST_OK;
 
     if (bias == NULL) {
@@ -114,5 +111,17 @@ pst_status pst_attempts_recut(struct attempts *a, struct pst_error *err)
     }
     memcpy(planner->bias, bias, size);
     free(bias);
+    return st;
+}
+
+pst_status pst_recut_attempts(struct pst_attempts *a, void *bar_ns, struct pst_error *err)
+{
+    pst_status st = pst_attempts_find(a, err);
+
+    /* Only of the plan that was made last is it known what its layout shows. */
+    if (st == PST_OK && pst_attempts_found(a) && a->planner->n_memopt > 0 &&
+        a->planner->clock != NULL && a->need == pst_planned_need(a->best)) {
+        st = recut(a, bar_ns == NULL ? UINT64_MAX : *(const uint64_t *)bar_ns, err);
+    }
     return st;
 }

@@ -2,7 +2,7 @@
  *
  * The search for the least memory, on tables in the place of plans.
  */
-#include "planner/smallest.h"
+#include "tune/smallest.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,10 +77,10 @@ static void said(void **state)
     struct pst_error err = {.status = PST_ERR_INFEASIBLE};
 
     (void)state;
-    pst_smallest_say(&err, "cluster.memory", 131072, "more devices");
+    pst_error_enough(&err, "cluster.memory", 131072, "more devices");
     assert_string_equal(err.hint, "cluster.memory = 131072 would do; more devices");
     assert_true(err.enough_bytes == 131072);
-    pst_smallest_say(NULL, "cluster.memory", 1, "");
+    pst_error_enough(NULL, "cluster.memory", 1, "");
 }
 
 int main(void)

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "planner/smallest.h"
-#include "planner/problem_partition.h"
+#include "tune/smallest.h"
+#include "tune/partition_advise.h"
 
 #define MOST_NS   10000000000u /* that looking for the least may take */
 #define MAX_SHOWN 16           /* stages */
@@ -87,7 +87,7 @@ static void say(const struct advice *a, uint64_t enough, struct pst_error *err)
         }
         pst_error_detail(err, "%s\n", best->n_stages > MAX_SHOWN ? ", ..." : "");
     }
-    pst_smallest_say(err, "memory_bytes", enough,
+    pst_error_enough(err, "memory_bytes", enough,
                      "more devices or smaller micro_batches need less on each");
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/saturate.h"
 #include "planner/attempts.h"
+#include "tune/advise.h"
 
 #define TRIES  4   /* at a plan that fits into a given amount */
 #define ROUNDS 5   /* cuts, layouts, cuts once more */
@@ -18,11 +19,17 @@
 #define COARSE 32  /* of a job that takes long, in a single round */
 
 struct tightest {
-    struct attempts *a;
+    struct pst_attempts *a;
+    const struct pst_advice *advice;
     uint64_t need; /* of a plan with all the memory it wants, then of the best one */
     uint64_t seen; /* digest of the cuts that were planned on last */
     int64_t *bias; /* [n_ops] by stage: what the layout of the best plan shows */
 };
+
+static bool is_over(const struct tightest *t)
+{
+    return *t->advice->search.work + t->a->planner->work >= t->advice->most;
+}
 
 static uint64_t digest_of(const struct pst_plan *cuts)
 {
@@ -64,7 +71,7 @@ static void learn_held(struct pst_planner *planner, const struct pst_plan *plan)
 /* In the next round stages are charged what the last layout took. Partitioners give the stages of a
    device equal parts of it, but the best parts are not equal: what a stage took more than others is
    let off it, so that cuts that fit into less are better for the device. */
-static void learn(struct attempts *a, const struct pst_plan *plan)
+static void learn(struct pst_attempts *a, const struct pst_plan *plan)
 {
     struct pst_planner *planner = a->planner;
 
@@ -117,7 +124,8 @@ static pst_status take_least(struct tightest *t, struct pst_error *err)
 }
 
 /* Cuts for so much memory; those before stay where there are none. */
-static pst_status cut(struct attempts *a, uint64_t memory, bool *ret_found, struct pst_error *err)
+static pst_status cut(struct pst_attempts *a, uint64_t memory, bool *ret_found,
+                      struct pst_error *err)
 {
     struct pst_error why = {.status = PST_OK};
     pst_status st;
@@ -144,7 +152,7 @@ static pst_status round_of(struct tightest *t, bool few, struct pst_error *err)
     if (st == PST_OK && !found) {
         return take_least(t, err); /* on those made for all the memory there may be */
     }
-    while (st == PST_OK && high - low > high / (few ? COARSE : FINE) + 1) {
+    while (st == PST_OK && !is_over(t) && high - low > high / (few ? COARSE : FINE) + 1) {
         uint64_t middle = low + (high - low) / 2;
 
         st = found && !few ? take_least(t, err) : PST_OK;
@@ -156,6 +164,13 @@ static pst_status round_of(struct tightest *t, bool few, struct pst_error *err)
 }
 
 /* --- there is more than that -------------------------------------------------------------------*/
+
+static uint64_t step_of(const struct tightest *t, const struct pst_planned *planned)
+{
+    const struct pst_search *search = &t->advice->search;
+
+    return pst_step_of(search->clock, planned, search->graph, search->cost);
+}
 
 /* For `fit` bytes, on the best cuts or on new ones, until a plan fits; the faster one is kept. */
 static pst_status quicken(struct tightest *t, bool same_cuts, uint64_t fit, struct pst_error *err)
@@ -174,8 +189,7 @@ static pst_status quicken(struct tightest *t, bool same_cuts, uint64_t fit, stru
         for (uint32_t s = 0; st == PST_OK && s < planned.plan->n_stages; s++) {
             planner->bias[s] += pst_attempts_excess(planner, planned.plan, s);
         }
-        if (st == PST_OK && need <= fit &&
-            pst_attempts_step(planner, &planned) < pst_attempts_step(planner, t->a->best)) {
+        if (st == PST_OK && need <= fit && step_of(t, &planned) < step_of(t, t->a->best)) {
             struct pst_planned spare = *t->a->best;
 
             *t->a->best = planned;
@@ -244,7 +258,7 @@ static pst_status run_rounds(struct tightest *t, uint32_t n_rounds, bool few, st
     struct pst_planner *planner = t->a->planner;
     pst_status st = PST_OK;
 
-    for (uint32_t n = 0; st == PST_OK && n < n_rounds; n++) {
+    for (uint32_t n = 0; st == PST_OK && n < n_rounds && !is_over(t); n++) {
         t->seen = 0;
         st = round_of(t, few, err);
         memcpy(planner->bias, t->a->cut_bias, planner->graph->n_ops * sizeof *planner->bias);
@@ -252,9 +266,10 @@ static pst_status run_rounds(struct tightest *t, uint32_t n_rounds, bool few, st
     return st;
 }
 
-pst_status pst_attempts_tightest(struct attempts *a, bool few, uint64_t fit, struct pst_error *err)
+pst_status pst_tightest_attempts(struct pst_attempts *a, void *context, struct pst_error *err)
 {
-    struct tightest t = {.a = a};
+    const struct pst_tightest *wanted = context;
+    struct tightest t = {.a = a, .advice = wanted->advice};
     struct pst_planner *planner = a->planner;
     bool shares = pst_planner_sharers(planner) > 1;
     pst_status st;
@@ -265,13 +280,15 @@ pst_status pst_attempts_tightest(struct attempts *a, bool few, uint64_t fit, str
     }
     planner->tight = true;
     st = take_all(&t, err);
-    st = st == PST_OK ? run_rounds(&t, few ? 1 : ROUNDS, few, err) : st;
-    for (int32_t way = 1; st == PST_OK && shares && !few && way >= -1; way -= 2) {
+    st = st == PST_OK ? run_rounds(&t, wanted->few ? 1 : ROUNDS, wanted->few, err) : st;
+    for (int32_t way = 1; st == PST_OK && shares && !wanted->few && way >= -1; way -= 2) {
         tilt(&t, way);
-        st = run_rounds(&t, ROUNDS / 2, few, err);
+        st = run_rounds(&t, ROUNDS / 2, false, err);
     }
     if (st == PST_ERR_INFEASIBLE && a->best->plan != NULL) {
         st = PST_OK;
     }
-    return st == PST_OK && t.need < fit && planner->clock != NULL ? use_up(&t, fit, err) : st;
+    return st == PST_OK && t.need < wanted->fit_bytes && wanted->advice->search.clock != NULL
+               ? use_up(&t, wanted->fit_bytes, err)
+               : st;
 }

@@ -5,7 +5,7 @@
  * that what is said is true. How often depends on the job alone; where each plan may take long also
  * on how long they do.
  */
-#include "planner/advise.h"
+#include "tune/advise.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -18,13 +18,14 @@
 #include "host/caps.h"
 #include "host/search.h"
 #include "host/shipped.h"
-#include "planner/smallest.h"
+#include "tune/smallest.h"
 #include "planner/state.h"
 
 #define PROBES         6 /* halvings of the interval in which the least memory lies */
-#define MAX_CANDIDATES 4
-#define MAX_SHOWN      16 /* stages */
-#define SLOW_NS        5000000000u
+#define MAX_CANDIDATES 8
+#define MAX_SHOWN      16       /* stages */
+#define PLANS          6        /* as many as without a limit is what advice may take */
+#define LEAST_WORK     2400000u /* of a small job, so that the search ends by itself */
 
 /* What a device has for plans, as all memory here; 0: any amount. */
 static uint64_t limit_of(const struct pst_search *search)
@@ -37,7 +38,7 @@ static uint64_t limit_of(const struct pst_search *search)
 static bool works(const struct pst_search *search, uint64_t memory, bool brief)
 {
     struct pst_planned planned = {.plan = NULL};
-    bool ok = pst_planner_probe(search, memory, brief, &planned);
+    bool ok = pst_probe(search, memory, brief, &planned);
 
     if (ok) {
         pst_planned_finish(&planned);
@@ -61,15 +62,18 @@ static uint64_t some_memory(const struct pst_search *search, uint64_t found, uin
 }
 
 /* About the least memory that is enough: more than `low`, which is not; 0: none was found. */
-static uint64_t least_memory(const struct pst_search *search, uint64_t low, uint64_t need)
+static uint64_t least_memory(const struct pst_advice *advice, uint64_t low, uint64_t need)
 {
+    const struct pst_search *search = &advice->search;
     const uint64_t tries[] = {need, pst_sat_add(need, need / 8), pst_sat_mul(2, need)};
     uint64_t high = 0;
 
     for (uint32_t i = 0; i < 3 && high == 0; i++) {
         high = works(search, tries[i], true) ? tries[i] : 0;
     }
-    for (uint32_t i = 0; i < PROBES && high > low + 1 && pst_planner_probes(search) > 0; i++) {
+    for (uint32_t i = 0;
+         i < PROBES && high > low + 1 && pst_probes(search) > 0 && !pst_advice_is_over(advice);
+         i++) {
         uint64_t middle = low + (high - low) / 2;
 
         if (works(search, middle, true)) {
@@ -87,7 +91,7 @@ static uint64_t need_of(const struct pst_search *search, uint64_t memory)
     struct pst_planned planned = {.plan = NULL};
     uint64_t need = UINT64_MAX;
 
-    if (pst_planner_probe(search, memory, true, &planned)) {
+    if (pst_probe(search, memory, true, &planned)) {
         need = pst_planned_need(&planned);
         pst_planned_finish(&planned);
     }
@@ -143,7 +147,7 @@ static bool fits_now(const struct pst_search *search, struct outcome *ret_outcom
     struct pst_planned planned = {.plan = NULL};
     struct pst_error unused;
 
-    if (!pst_planner_probe(search, limit, true, &planned)) {
+    if (!pst_probe(search, limit, true, &planned)) {
         return false;
     }
     *ret_outcome = (struct outcome){limit, UINT64_MAX};
@@ -158,12 +162,12 @@ static bool fits_now(const struct pst_search *search, struct outcome *ret_outcom
 /* A job with this memory optimizer in the place of its own. */
 struct changed {
     struct pst_job job;
-    struct pst_search search;
+    struct pst_advice advice;
     struct pst_config *config;
 };
 
 /* False: it is none to recommend. Else finish by pst_config_destroy(config). */
-static bool change(const struct pst_search *search, const char *id, const char *path,
+static bool change(const struct pst_advice *advice, const char *id, const char *path,
                    struct changed *changed)
 {
     const struct pst_plugin *plugin = NULL;
@@ -177,28 +181,28 @@ static bool change(const struct pst_search *search, const char *id, const char *
     if (changed->config == NULL) {
         return false;
     }
-    changed->job = *search->job;
+    changed->job = *advice->search.job;
     changed->job.memopt[0] = changed->config->root;
     changed->job.n_memopt = 1;
-    changed->search = *search;
-    changed->search.job = &changed->job;
+    changed->advice = *advice;
+    changed->advice.search.job = &changed->job;
     return true;
 }
 
 /* What the strategies need with it; need UINT64_MAX: more than `enough`, or it is none. */
-static struct outcome need_with(const struct pst_search *search, const char *id, const char *path,
+static struct outcome need_with(const struct pst_advice *advice, const char *id, const char *path,
                                 uint64_t enough)
 {
     struct outcome outcome = {UINT64_MAX, UINT64_MAX};
-    uint64_t limit = limit_of(search), need;
+    uint64_t limit = limit_of(&advice->search), need;
     struct changed changed;
 
-    if (!change(search, id, path, &changed)) {
+    if (!change(advice, id, path, &changed)) {
         return outcome;
     }
-    if (!fits_now(&changed.search, &outcome) && enough > limit) {
-        need = need_of(&changed.search, enough == UINT64_MAX ? 0 : enough);
-        need = need < enough ? least_memory(&changed.search, limit, need) : UINT64_MAX;
+    if (!fits_now(&changed.advice.search, &outcome) && enough > limit) {
+        need = need_of(&changed.advice.search, enough == UINT64_MAX ? 0 : enough);
+        need = need < enough ? least_memory(&changed.advice, limit, need) : UINT64_MAX;
         outcome.need = need == 0 || need >= enough ? UINT64_MAX : need;
     }
     pst_config_destroy(changed.config);
@@ -206,14 +210,14 @@ static struct outcome need_with(const struct pst_search *search, const char *id,
 }
 
 /* All this was tried in brief: is it true of the whole search, too? */
-static bool confirms(const struct pst_search *search, const char *id, const char *path,
+static bool confirms(const struct pst_advice *advice, const char *id, const char *path,
                      uint64_t memory)
 {
     struct changed changed;
-    bool ok = change(search, id, path, &changed);
+    bool ok = change(advice, id, path, &changed);
 
     if (ok) {
-        ok = works(&changed.search, memory, false);
+        ok = works(&changed.advice.search, memory, false);
         pst_config_destroy(changed.config);
     }
     return ok;
@@ -221,7 +225,7 @@ static bool confirms(const struct pst_search *search, const char *id, const char
 
 /* The program's own memory optimizer with which the least memory is enough, of several the one of
    the shortest step; UINT64_MAX: none helps. */
-static uint64_t best_memopt(const struct pst_search *search, uint64_t enough, char ret_id[64])
+static uint64_t best_memopt(const struct pst_advice *advice, uint64_t enough, char ret_id[64])
 {
     struct pst_arena arena = {0};
     const char *home = pst_search_home(&arena), *kind, *id, *best_path = NULL;
@@ -234,17 +238,18 @@ static uint64_t best_memopt(const struct pst_search *search, uint64_t enough, ch
         pst_arena_finish(&arena);
         return UINT64_MAX;
     }
-    for (size_t i = 0; i < found.gl_pathc && tried < MAX_CANDIDATES; i++) {
+    for (size_t i = 0; i < found.gl_pathc && tried < MAX_CANDIDATES && !pst_advice_is_over(advice);
+         i++) {
         const char *path = found.gl_pathv[i];
         struct pst_shipped shipped = {.is = false};
         struct outcome outcome;
 
         if (!pst_search_split(&arena, strrchr(path, '/') + 1, &kind, &id) ||
-            is_used(search->job, id) || pst_shipped_find(path, &shipped, NULL) != PST_OK ||
+            is_used(advice->search.job, id) || pst_shipped_find(path, &shipped, NULL) != PST_OK ||
             !shipped.is) {
             continue;
         }
-        outcome = need_with(search, id, path, enough < best.need ? enough : best.need);
+        outcome = need_with(advice, id, path, enough < best.need ? enough : best.need);
         tried += outcome.need != UINT64_MAX;
         if (is_better(&outcome, &best)) {
             best = outcome;
@@ -252,7 +257,7 @@ static uint64_t best_memopt(const struct pst_search *search, uint64_t enough, ch
             snprintf(ret_id, 64, "%s", id);
         }
     }
-    if (best_path != NULL && !confirms(search, ret_id, best_path, best.need)) {
+    if (best_path != NULL && !confirms(advice, ret_id, best_path, best.need)) {
         best.need = UINT64_MAX;
     }
     globfree(&found);
@@ -277,12 +282,13 @@ static void say_least(const struct pst_plan *plan, const uint64_t *least, struct
     pst_error_detail(err, "%s\n", plan->n_stages > MAX_SHOWN ? ", ..." : "");
 }
 
-static void say(const struct pst_search *search, uint64_t enough, struct pst_error *err)
+static void say(const struct pst_advice *advice, uint64_t enough, struct pst_error *err)
 {
+    const struct pst_search *search = &advice->search;
     uint64_t limit = limit_of(search), worth = enough == 0 ? UINT64_MAX : enough - enough / 16;
     const uint64_t reserve = search->cluster->reserve;
     char id[64] = "", rest[224] = "";
-    uint64_t with = search->few ? UINT64_MAX : best_memopt(search, worth, id);
+    uint64_t with = advice->few ? UINT64_MAX : best_memopt(advice, worth, id);
 
     if (with == limit) {
         snprintf(rest, sizeof rest, "memopt.use = \"%s\" would do with what there is; ", id);
@@ -293,7 +299,7 @@ static void say(const struct pst_search *search, uint64_t enough, struct pst_err
     snprintf(rest + strlen(rest), sizeof rest - strlen(rest),
              "more devices or a smaller train.microbatch need less on each");
     if (enough != 0) {
-        pst_smallest_say(err, "cluster.memory", pst_sat_add(enough, reserve), rest);
+        pst_error_enough(err, "cluster.memory", pst_sat_add(enough, reserve), rest);
     } else {
         pst_error_hint(err, "%s", rest);
     }
@@ -309,11 +315,13 @@ static bool is_slow(const struct pst_job *job)
 }
 
 /* With a plan at hand that takes more than there is; enough: an amount that would do, 0: none. */
-static void explain(const struct pst_search *search, uint64_t enough,
+static void explain(const struct pst_advice *advice, uint64_t enough,
                     const struct pst_planned *planned, const uint64_t *least, struct pst_error *err)
 {
+    const struct pst_search *search = &advice->search;
+
     if (search->job->advice == PST_ADVICE_MEMORY) {
-        pst_smallest_say(err, "cluster.memory", pst_sat_add(enough, search->cluster->reserve), "");
+        pst_error_enough(err, "cluster.memory", pst_sat_add(enough, search->cluster->reserve), "");
         return;
     }
     if (err->details[0] == '\0') {
@@ -321,40 +329,42 @@ static void explain(const struct pst_search *search, uint64_t enough,
         pst_planned_table(planned, search->graph, err);
     }
     say_least(planned->plan, least, err);
-    say(search, enough, err);
+    say(advice, enough, err);
 }
 
-/* Plans that take long: the least memory that is found with so much work. */
-static void limit_work(struct pst_search *search)
+/* By the job alone, whatever memory there is: else what is said to be enough would not be found
+   again. unlimited: what the plan takes that is not short of anything. */
+static void limit_work(struct pst_advice *advice, uint64_t unlimited)
 {
-    search->few = is_slow(search->job);
-    search->work_end_ns = search->few ? pst_planner_worked_ns() + SLOW_NS : 0;
+    const uint64_t most = pst_sat_mul(PLANS, unlimited);
+
+    advice->few = is_slow(advice->search.job);
+    advice->most = advice->work + (most > LEAST_WORK ? most : LEAST_WORK);
 }
 
-pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
-                              struct pst_planned *ret_planned, struct pst_error *err)
+pst_status pst_advise(struct pst_advice *advice, uint64_t found, struct pst_planned *ret_planned,
+                      struct pst_error *err)
 {
+    const struct pst_search *search = &advice->search;
     struct pst_planned planned = {.plan = NULL}, smaller = {.plan = NULL};
     struct pst_search asked = *search;
-    uint64_t limit = limit_of(search), need, enough;
+    uint64_t limit = limit_of(search), before = advice->work, need, enough;
     uint64_t *least = calloc((size_t)search->graph->n_ops + 1, sizeof *least);
     pst_status st = err->status;
 
     asked.least_bytes = least;
     if (least == NULL || limit == 0 ||
-        (search->job->advice == PST_ADVICE_MEMORY &&
-         pst_planner_probes(&asked) < PST_SMALLEST_MOST) ||
-        !pst_planner_probe(&asked, 0, true, &planned)) {
+        (search->job->advice == PST_ADVICE_MEMORY && pst_probes(&asked) < PST_SMALLEST_MOST) ||
+        !pst_probe(&asked, 0, true, &planned)) {
         free(least);
         return st; /* memory is not what is missing, or the job too large */
     }
     asked.least_bytes = NULL;
-    limit_work(&asked);
+    limit_work(advice, advice->work - before);
     enough = need = pst_planned_need(&planned);
     if (need > limit) {
-        enough = pst_planner_smallest(&asked, need, &smaller);
-    } else if (pst_planner_probe(&asked, 0, false, &smaller) &&
-               pst_planned_need(&smaller) > limit) {
+        enough = pst_least_memory(advice, need, &smaller);
+    } else if (pst_probe(&asked, 0, false, &smaller) && pst_planned_need(&smaller) > limit) {
         pst_planned_finish(&smaller); /* the brief one fits */
     }
     if (smaller.plan != NULL || need <= limit) {
@@ -365,8 +375,8 @@ pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
     } else if (search->cancelled != NULL && search->cancelled()) {
         st = pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
     } else {
-        enough = pst_planner_probes(&asked) > 0 ? enough : some_memory(&asked, found, need);
-        explain(&asked, enough, &planned, least, err);
+        enough = pst_probes(&asked) > 0 ? enough : some_memory(&asked, found, need);
+        explain(advice, enough, &planned, least, err);
     }
     if (ret_planned->plan != planned.plan) {
         pst_planned_finish(&planned);

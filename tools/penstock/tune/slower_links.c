@@ -7,8 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "planner/advise.h"
-#include "planner/state.h"
+#include "tune/advise.h"
 
 /* Part of a stage's time that its copies may take before the period says too little. */
 #define FULL_PART 3
@@ -40,35 +39,30 @@ static bool is_busy(const struct pst_search *search, const struct pst_plan *plan
     return busy;
 }
 
-uint64_t pst_planner_step(const struct pst_search *search, const struct pst_planned *planned)
+static uint64_t step_of(const struct pst_search *search, const struct pst_planned *planned)
 {
-    struct pst_error unused;
-    uint64_t ns = UINT64_MAX;
-
-    return search->clock != NULL && search->clock(planned->plan, search->graph, search->cost, false,
-                                                  &ns, &unused) == PST_OK
-               ? ns
-               : UINT64_MAX;
+    return pst_step_of(search->clock, planned, search->graph, search->cost);
 }
 
-void pst_planner_lighten(const struct pst_search *search, struct pst_planned *planned)
+void pst_try_slower_links(const struct pst_search *search, struct pst_planned *planned)
 {
     struct pst_cluster cluster = *search->cluster;
     struct pst_search slower = *search;
     struct pst_planned other = {.plan = NULL};
     struct pst_error unused;
-    uint64_t unused_need;
+    uint64_t unused_need, bar_ns;
 
     if (search->clock == NULL || !is_busy(search, planned->plan)) {
         return;
     }
     cluster.host_bandwidth = cluster.host_bandwidth / FULL_OF * FULL_PART;
     slower.cluster = &cluster;
-    slower.bar_ns = pst_planner_step(search, planned);
-    if (pst_planner_try(&slower, &other, &unused_need, &unused) != PST_OK) {
+    bar_ns = step_of(search, planned);
+    slower.context = &bar_ns;
+    if (pst_search_plan(&slower, &other, &unused_need, &unused) != PST_OK) {
         return;
     }
-    if (pst_planner_step(search, &other) < pst_planner_step(search, planned)) {
+    if (step_of(search, &other) < step_of(search, planned)) {
         pst_planned_finish(planned);
         *planned = other;
     } else {

@@ -4,7 +4,7 @@
  * the costs of a pipeline stage: a replayed node frees its copies of all micro-batches in flight,
  * an offloaded one those that have no staging slot; free time counts the micro-batches between.
  */
-#include "dawnpiper.h"
+#include "tensors.h"
 
 #include <stdlib.h>
 

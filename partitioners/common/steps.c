@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "steps.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Of all trials together, tenths of a second: a pass is lowered and simulated in about a
+   microsecond, what an operator keeps and sends takes some. */
+#define WORK_MAX UINT64_C(200000)
+
+enum { WORK_OF_NODE = 4 };
+
+bool part_steps_init(struct part_steps *steps)
+{
+    steps->trial = steps->host->get_extension(steps->host, PST_TRIAL);
+    steps->work = 2 * (uint64_t)steps->n_stages * (steps->batch / steps->size) +
+                  WORK_OF_NODE * (uint64_t)steps->n;
+    steps->left = steps->most == 0 ? WORK_MAX : steps->most * steps->work;
+    return steps->trial != NULL;
+}
+
+static struct pst_stage_decl *decide(const struct part_steps *steps, const uint32_t *cuts,
+                                     uint32_t *ranks)
+{
+    struct pst_stage_decl *stages = calloc(steps->n_stages, sizeof *stages);
+
+    for (uint32_t s = 0; stages != NULL && s < steps->n_stages; s++) {
+        ranks[s] = s;
+        stages[s] = (struct pst_stage_decl){.size = sizeof *stages,
+                                            .nodes = steps->nodes + cuts[s],
+                                            .n_nodes = cuts[s + 1] - cuts[s],
+                                            .ranks = &ranks[s],
+                                            .n_ranks = 1,
+                                            .microbatch_size = steps->size,
+                                            .k = 1};
+    }
+    return stages;
+}
+
+pst_status part_steps_value(struct part_steps *steps, const uint32_t *cuts, double *ret_ns)
+{
+    struct pst_trial_value value = {.size = sizeof value};
+    struct pst_stage_decl *stages;
+    uint32_t *ranks;
+    pst_status st;
+
+    *ret_ns = INFINITY;
+    if (steps->work > steps->left) {
+        return PST_OK;
+    }
+    if (steps->host->cancelled(steps->host)) {
+        return PST_ERR_CANCELLED;
+    }
+    steps->left -= steps->work;
+    ranks = calloc(steps->n_stages, sizeof *ranks);
+    stages = ranks == NULL ? NULL : decide(steps, cuts, ranks);
+    st = stages == NULL ? PST_ERR_NOMEM
+                        : steps->trial->step(steps->host, stages, steps->n_stages, &value);
+    if (st == PST_OK && value.fits != 0) {
+        *ret_ns = (double)value.step_ns;
+    }
+    free(stages);
+    free(ranks);
+    return st;
+}
+
+static pst_status guess(void *steps_, const uint32_t *cuts, double *ret_ns)
+{
+    const struct part_steps *steps = steps_;
+
+    return steps->guess(steps->impl, cuts, ret_ns);
+}
+
+static pst_status value(void *steps, const uint32_t *cuts, double *ret_ns)
+{
+    return part_steps_value(steps, cuts, ret_ns);
+}
+
+pst_status part_steps_move(struct part_steps *steps, uint32_t *cuts, double *step_ns)
+{
+    const struct part_borders borders = {
+        .n = steps->n, .n_stages = steps->n_stages, .impl = steps, .guess = guess, .step = value};
+
+    return part_borders_move(&borders, cuts, step_ns);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The searches for one micro-batch size, one after the other: each bounds the next.
+ */
+#include <stdlib.h>
+
+#include "dawnpiper.h"
+
+#define EXACT_NODES 64 /* up to here the exact search costs nothing worth saving */
+
+/* Where nothing fits, halving would ask for thousands of prices before it knew. */
+static pst_status look_for_any(struct pipe *pipe, bool *ret_any)
+{
+    struct found any = {.ns = NS_NEVER};
+    pst_status st;
+
+    any.cuts = calloc((size_t)pipe->n_stages + 1, sizeof *any.cuts);
+    st = any.cuts == NULL ? PST_ERR_NOMEM : pipe_reach(pipe, 1, &any);
+    if (st == PST_OK && any.ns == NS_NEVER) {
+        st = pipe_reach(pipe, REACH_WIDE, &any);
+    }
+    *ret_any = any.ns != NS_NEVER;
+    free(any.cuts);
+    return st;
+}
+
+/* Halving first: its answer bounds the others. It may miss what fits, if prices are not monotone
+   and intervals wide; then the others look for anything. */
+static pst_status search_cuts(struct pipe *pipe, struct found *found, bool *ret_proven)
+{
+    uint32_t search = pipe->config->search;
+    pst_status st = pipe_binary(pipe, found);
+    bool small;
+
+    if (st == PST_OK && (search == SEARCH_AUTO || search == SEARCH_THRESHOLD)) {
+        st = pipe_threshold(pipe, found, ret_proven);
+    }
+    if (st == PST_OK && found->ns == NS_NEVER) {
+        st = pipe_reach(pipe, REACH_WIDE, found);
+    }
+    small = pipe->n <= EXACT_NODES && (search == SEARCH_AUTO || found->ns == NS_NEVER);
+    if (st == PST_OK && !*ret_proven &&
+        (search == SEARCH_EXACT || search == SEARCH_THRESHOLD || small)) {
+        st = pipe_exact(pipe, found);
+        *ret_proven = st == PST_OK;
+    }
+    return st;
+}
+
+static pst_status run_search(struct pipe *pipe, struct found *found, bool *ret_proven)
+{
+    bool any = true;
+    pst_status st = PST_OK;
+
+    *ret_proven = false;
+    if (pipe->n > EXACT_NODES && pipe->config->search == SEARCH_AUTO) {
+        st = look_for_any(pipe, &any);
+    }
+    return st == PST_OK && any ? search_cuts(pipe, found, ret_proven) : st;
+}
+
+static pst_status score_of(struct pipe *pipe, const struct found *found, double *ret_score)
+{
+    double sum = 0;
+    uint32_t s;
+
+    for (s = 0; s < pipe->n_stages; s++) {
+        uint64_t ns;
+        pst_status st = pipe_price(pipe, s, found->cuts[s], found->cuts[s + 1], &ns);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        sum += (double)ns;
+    }
+    *ret_score = part_chain_score(pipe->problem, pipe->size, (double)found->ns, sum);
+    return PST_OK;
+}
+
+static pst_status explain(struct pipe *pipe, uint32_t *cuts)
+{
+    pst_status st = part_balance(pipe->time_ns, pipe->n, pipe->n_stages, cuts);
+
+    return st == PST_OK ? part_asker_explain(&pipe->asker, cuts) : st;
+}
+
+static void remark(const struct pipe *pipe, const struct found *found, bool proven)
+{
+    const struct part_problem *problem = pipe->problem;
+
+    part_remark_number(problem, "bottleneck_us_per_sample", (double)found->ns / pipe->size / 1000);
+    part_remark_number(problem, "prices", (double)pipe->asker.prices.used);
+    part_remark_number(problem, "groups", (double)pipe->n_groups);
+    part_remark_flag(problem, "proven", proven);
+}
+
+static pst_status try_size(void *config_, const struct part_ranges *ranges, uint32_t n_stages,
+                           uint32_t size, double best, double *ret_score, uint32_t *ret_cuts)
+{
+    const struct config *config = config_;
+    struct pipe pipe;
+    struct found found = {.ns = NS_NEVER, .cuts = ret_cuts};
+    bool proven = false;
+    pst_status st = pipe_init(&pipe, ranges->problem, config, ranges, n_stages, size);
+
+    if (st == PST_OK) {
+        st = run_search(&pipe, &found, &proven);
+    }
+    if (st == PST_OK) {
+        st = found.ns == NS_NEVER ? explain(&pipe, ret_cuts) : score_of(&pipe, &found, ret_score);
+    }
+    if (st == PST_OK && config->steps && *ret_score < best) {
+        st = pipe_shorten(&pipe, ret_cuts);
+    }
+    if (st == PST_OK && *ret_score < best) {
+        remark(&pipe, &found, proven);
+    }
+    pipe_finish(&pipe);
+    return st;
+}
+
+pst_status pipe_partition(const struct pst_host *host, const struct config *config,
+                          const struct pst_partition_in *in, struct pst_partition_out *out)
+{
+    struct config asked = *config;
+
+    return part_chain_run(host, in, try_size, &asked, out);
+}

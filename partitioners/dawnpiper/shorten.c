@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The step of a job decides among cuts: bottlenecks say nothing of how a pipeline fills and drains.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dawnpiper.h"
+#include "steps.h"
+
+enum { TRIALS = 8 };
+
+static pst_status guess(void *pipe_, const uint32_t *cuts, double *ret_ns)
+{
+    struct pipe *pipe = pipe_;
+    uint64_t sum_ns = 0, most_ns = 0;
+
+    *ret_ns = INFINITY;
+    for (uint32_t s = 0; s < pipe->n_stages; s++) {
+        uint64_t ns, comm_ns = s == 0 ? 0 : pipe_comm(pipe, s - 1, cuts[s]);
+        pst_status st = pipe_price(pipe, s, cuts[s], cuts[s + 1], &ns);
+
+        if (st != PST_OK || ns == NS_NEVER) {
+            return st;
+        }
+        sum_ns += ns + 2 * comm_ns;
+        most_ns = ns > most_ns ? ns : most_ns;
+        most_ns = comm_ns > most_ns ? comm_ns : most_ns;
+    }
+    *ret_ns = (double)sum_ns + (double)(pipe->problem->batch / pipe->size - 1) * (double)most_ns;
+    return PST_OK;
+}
+
+pst_status pipe_shorten(struct pipe *pipe, uint32_t *cuts)
+{
+    struct part_steps steps = {.host = pipe->problem->host,
+                               .n = pipe->n,
+                               .n_stages = pipe->n_stages,
+                               .batch = pipe->problem->batch,
+                               .size = pipe->size,
+                               .most = TRIALS,
+                               .nodes = pipe->asker.nodes,
+                               .impl = pipe,
+                               .guess = guess};
+    double step_ns;
+    pst_status st;
+
+    if (!part_steps_init(&steps)) {
+        return PST_OK;
+    }
+    st = part_steps_value(&steps, cuts, &step_ns);
+    return st != PST_OK || isinf(step_ns) ? st : part_steps_move(&steps, cuts, &step_ns);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a program adds to planning: plans of a shorter step than the named plugins come to on their
+ * own account, and what to tell a user whose job does not fit. All of it plans again (struct
+ * pst_search), so what is said is true.
+ */
+#ifndef PST_TUNE_ADVISE_H
+#define PST_TUNE_ADVISE_H
+
+#include "planner/planner.h"
+
+/* pst_planner_run, and what job->advice says. A refusal gets in err->details a table of what takes
+   the space, and in err->hint how much would be enough, and which memory optimizer helps. */
+pst_job_planner pst_tune_plan;
+
+/* --- after a refusal ---------------------------------------------------------------------------*/
+
+struct pst_advice {
+    struct pst_search search; /* of the refusal; adds to `work` */
+    bool few;                 /* a plan may take long: the one that takes least is sought in a
+                                 single round */
+    uint64_t work, most;      /* done; where looking ends, with what has been found */
+};
+
+bool pst_advice_is_over(const struct pst_advice *advice);
+
+/* probe.c: a plan with that much memory, 0: any amount, or search->worth_bytes where that is more.
+   brief: fewer attempts, no trials, and of schedulers that search for long an order in haste. */
+bool pst_probe(const struct pst_search *search, uint64_t memory, bool brief,
+               struct pst_planned *ret_planned);
+/* How many plans a search for the least memory may make; 0: this job is too large for one. */
+uint32_t pst_probes(const struct pst_search *search);
+/*
+ * The least bytes per device with which a plan was found; need: what the plan without a limit
+ * takes. The amounts of memory that are tried depend on the job alone, and the search ends early
+ * with a plan that fits into what there is: then *ret_planned, zeroed before, has it. Otherwise
+ * planning with as much as is returned finds a plan, and where probes suffice with one byte less
+ * none. Once the advice is over it finds one at once with as much.
+ */
+uint64_t pst_least_memory(const struct pst_advice *advice, uint64_t need,
+                          struct pst_planned *ret_planned);
+
+/* haste.c: the job's scheduler as it is when its order matters little, where it says how. */
+void pst_hasten(struct pst_arena *arena, struct pst_job *job);
+
+/* tightest.c: the plan that takes least, whatever there is; where that is less than `fit_bytes`, a
+   faster one that takes no more if such is found. Ends with what there is where the advice ends. */
+struct pst_tightest {
+    const struct pst_advice *advice;
+    bool few; /* the job takes long to plan */
+    uint64_t fit_bytes;
+};
+pst_attempts_fn pst_tightest_attempts; /* context: struct pst_tightest */
+
+/*
+ * After a search that was refused with *err, with `found` as its *ret_need: if memory is what is
+ * missing, adds to err->details and err->hint. Returns err->status; PST_ERR_CANCELLED, when the
+ * user stops it; or PST_OK and a plan, where planning with another amount found one that fits after
+ * all.
+ */
+pst_status pst_advise(struct pst_advice *advice, uint64_t found, struct pst_planned *ret_planned,
+                      struct pst_error *err);
+
+/* --- of a plan that fits -----------------------------------------------------------------------*/
+
+/* Time of a plan's step; UINT64_MAX: there is no clock, or it does not say. */
+uint64_t pst_step_of(pst_planner_clock *clock, const struct pst_planned *planned,
+                     const struct pst_graph *graph, const struct pst_cost_model *cost);
+
+/* recut.c: pst_attempts_find, then new cuts where estimates were wrong. context: the step in ns of
+   a plan that is there: one that is clearly longer is not refined; NULL: none is. */
+pst_attempts_fn pst_recut_attempts;
+
+/* slower_links.c: of a plan whose copies to host memory take most of its stages' time: plans again,
+   as though the links were slower, and keeps the plan of the shorter step. Failure leaves the plan
+   as it is. */
+void pst_try_slower_links(const struct pst_search *search, struct pst_planned *planned);
+
+#endif

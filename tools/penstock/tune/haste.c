@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A scheduler that searches for long says with the capability word "haste=KEY:VALUE" what spares it
+ * the search, for plans that only tell how much memory a job takes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tune/advise.h"
+#include "planner/state.h"
+
+#define HASTE "haste="
+
+/* KEY and VALUE of the word; NULL, and *ret_value too: the plugin has none. Out of
+   memory: KEY alone is NULL. */
+static const char *way_of(struct pst_arena *arena, const struct pst_plugin *plugin,
+                          const char **ret_value)
+{
+    const size_t n = strlen(HASTE);
+    const char *const *word = plugin->provides;
+    const char *colon;
+
+    while (*word != NULL && strncmp(*word, HASTE, n) != 0) {
+        word++;
+    }
+    colon = *word == NULL ? NULL : strchr(*word, ':');
+    *ret_value = colon == NULL ? NULL : colon + 1;
+    return colon == NULL
+               ? NULL
+               : pst_arena_printf(arena, "%.*s", (int)(colon - *word) - (int)n, *word + n);
+}
+
+/* Numbers are numbers, all else is words. False: out of memory. */
+static bool set_value(struct pst_arena *arena, const char *text, struct pst_config_node *node)
+{
+    if (text[strspn(text, "0123456789")] == '\0') {
+        node->kind = PST_CONFIG_INT;
+        node->value.integer = strtoll(text, NULL, 10);
+        return true;
+    }
+    node->kind = PST_CONFIG_STRING;
+    node->value.string = pst_arena_strdup(arena, text);
+    return node->value.string != NULL;
+}
+
+/* The table with KEY = VALUE added; itself where the plugin has no such word or the table has KEY.
+   NULL: out of memory. */
+static struct pst_config_node *with_way(struct pst_arena *arena, struct pst_config_node *table,
+                                        const struct pst_plugin *plugin)
+{
+    struct pst_config_node *changed, *value;
+    const char *key, *way;
+
+    key = way_of(arena, plugin, &way);
+    if (way == NULL) {
+        return table;
+    }
+    changed = pst_arena_array(arena, 1, sizeof *changed);
+    value = pst_arena_array(arena, 1, sizeof *value);
+    if (key == NULL || changed == NULL || value == NULL) {
+        return NULL;
+    }
+    if (pst_config_get(table, key) != NULL) {
+        return table;
+    }
+    *changed = *table;
+    changed->children =
+        pst_arena_array(arena, (size_t)table->n_children + 1, sizeof(struct pst_config_node *));
+    value->key = key;
+    value->file = table->file;
+    value->line = table->line;
+    value->column = table->column;
+    if (changed->children == NULL || !set_value(arena, way, value)) {
+        return NULL;
+    }
+    memcpy(changed->children, table->children, table->n_children * sizeof *table->children);
+    changed->children[changed->n_children++] = value;
+    return changed;
+}
+
+void pst_hasten(struct pst_arena *arena, struct pst_job *job)
+{
+    const struct pst_plugin *plugin;
+    struct pst_config_node *changed;
+
+    if (pst_job_plugin(job, job->scheduler, "scheduler", &plugin, NULL) == PST_OK) {
+        changed = with_way(arena, job->scheduler, plugin);
+        job->scheduler = changed == NULL ? job->scheduler : changed;
+    }
+}
