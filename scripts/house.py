@@ -10,9 +10,11 @@ core, from the symbols of the objects of a build: a set of files each of which r
 import argparse
 import collections
 import pathlib
+import signal
 import subprocess
 import sys
 
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads the first lines only is served
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CODE = {".c", ".h", ".cpp", ".cu", ".cuh", ".inc", ".py", ".sh", ".cmake"}
 CASES = {".txt"}  # test cases as text

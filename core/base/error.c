@@ -98,29 +98,6 @@ void pst_error_prefix(struct pst_error *err, const char *format, ...)
     snprintf(err->message + used, sizeof err->message - used, ": %s", old);
 }
 
-int pst_error_exit_code(const struct pst_error *err)
-{
-    if (err->exit_code != 0) {
-        return err->exit_code;
-    }
-    switch (err->status) {
-    case PST_OK:
-        return 0;
-    case PST_ERR_CONFIG:
-    case PST_ERR_IO:
-        return 2;
-    case PST_ERR_UNSUPPORTED:
-        return strncmp(err->kind, "machine.", 8) == 0 ? 4 : 2;
-    case PST_ERR_INFEASIBLE:
-        return 1;
-    case PST_ERR_NOMEM:
-    case PST_ERR_DEVICE:
-        return 4;
-    default:
-        return strncmp(err->kind, "run.", 4) == 0 ? 1 : PST_EXIT_BUG;
-    }
-}
-
 void pst_assert_failed(const char *condition, const char *file, int line)
 {
     fprintf(stderr, "penstock: internal error at %s:%d: %s\n", file, line, condition);

@@ -223,9 +223,7 @@ static pst_status add_visit(const struct sweep *sweep, uint32_t rank,
         span.bytes = moved_bytes(sweep->recorder, program, visit->first_instr + i);
         pst_span_describe(sweep->recorder->plan, &program->instrs[visit->first_instr + i],
                           (uint32_t)visit->t, &span);
-        if (pst_timeline_add(sweep->timeline, &span) != PST_OK) {
-            return PST_ERR_NOMEM;
-        }
+        pst_timeline_add(sweep->timeline, &span);
     }
     return PST_OK;
 }
@@ -249,8 +247,8 @@ static pst_status fill(const struct sweep *sweep, struct pst_error *err)
         return pst_fail_nomem(err);
     }
     pst_timeline_finish_build(sweep->timeline);
-    return pst_timeline_describe(sweep->timeline, sweep->recorder->plan, "run",
-                                 sweep->recorder->n_steps, err);
+    pst_timeline_describe(sweep->timeline, sweep->recorder->plan, "run", sweep->recorder->n_steps);
+    return PST_OK;
 }
 
 pst_status pst_recorder_timeline(const struct pst_recorder *recorder, double scale,
@@ -262,10 +260,8 @@ pst_status pst_recorder_timeline(const struct pst_recorder *recorder, double sca
     if (sweep.begin_ns == UINT64_MAX) {
         return pst_fail(err, PST_ERR_BUG, "internal", "no step was recorded");
     }
-    status = pst_timeline_create(recorder->plan->n_devices, &sweep.timeline, err);
-    if (status == PST_OK) {
-        status = fill(&sweep, err);
-    }
+    pst_timeline_create(recorder->plan->n_devices, &sweep.timeline);
+    status = fill(&sweep, err);
     if (status != PST_OK) {
         pst_timeline_destroy(sweep.timeline);
         return status;

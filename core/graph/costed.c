@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "config/json_fields.h"
 #include "graph/costed_impl.h"
 
@@ -87,7 +88,7 @@ static void check_names(struct pst_fields *fields, const struct pst_costed *draf
 {
     struct pst_costed_names names;
 
-    fields->status = pst_costed_names_init(&names, draft->nodes, draft->n_nodes, fields->err);
+    pst_costed_names_init(&names, draft->nodes, draft->n_nodes);
     for (uint32_t i = 0; fields->status == PST_OK && i < draft->n_nodes; i++) {
         size_t mark = strlen(fields->where);
         uint32_t other;
@@ -156,14 +157,11 @@ static int by_samples(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool copy_times(struct pst_arena *arena, const struct pst_costed_node *from,
+static void copy_times(struct pst_arena *arena, const struct pst_costed_node *from,
                        struct pst_costed_node *node)
 {
     struct pst_costed_times *times = pst_arena_array(arena, from->n_times, sizeof *times);
 
-    if (times == NULL) {
-        return false;
-    }
     memcpy(times, from->times, from->n_times * sizeof *times);
     qsort(times, from->n_times, sizeof *times, by_samples);
     for (uint32_t t = 0; t < from->n_times; t++) {
@@ -172,30 +170,22 @@ static bool copy_times(struct pst_arena *arena, const struct pst_costed_node *fr
         }
     }
     node->times = times;
-    return true;
 }
 
-static bool copy_configs(struct pst_arena *arena, const struct pst_costed_node *from,
+static void copy_configs(struct pst_arena *arena, const struct pst_costed_node *from,
                          struct pst_costed_node *node)
 {
     struct pst_costed_config *configs = pst_arena_array(arena, from->n_configs, sizeof *configs);
 
-    if (configs == NULL) {
-        return false;
-    }
     for (uint32_t c = 0; c < from->n_configs; c++) {
         configs[c] = from->configs[c];
         configs[c].name = pst_arena_strdup(arena, text_or(configs[c].name, "config"));
         pst_costed_us(configs[c].ns + 0.0, &configs[c].ns);
-        if (configs[c].name == NULL) {
-            return false;
-        }
     }
     node->configs = configs;
-    return true;
 }
 
-static bool copy_node(struct pst_arena *arena, const struct pst_costed_node *from,
+static void copy_node(struct pst_arena *arena, const struct pst_costed_node *from,
                       struct pst_costed_node *node)
 {
     *node = *from;
@@ -207,9 +197,12 @@ static bool copy_node(struct pst_arena *arena, const struct pst_costed_node *fro
     pst_costed_us(from->n_times > 0 ? 0.0 : from->fixed_ns + 0.0, &node->fixed_ns);
     node->times = NULL;
     node->configs = NULL;
-    return node->name != NULL && node->op != NULL &&
-           (from->n_times == 0 || copy_times(arena, from, node)) &&
-           (from->n_configs == 0 || copy_configs(arena, from, node));
+    if (from->n_times > 0) {
+        copy_times(arena, from, node);
+    }
+    if (from->n_configs > 0) {
+        copy_configs(arena, from, node);
+    }
 }
 
 /* Sizes of a table are known to be ascending now; each may stand once, and a degree is no 0. */
@@ -241,7 +234,6 @@ static void copy_all(struct pst_fields *fields, const struct pst_costed *draft,
                      const uint32_t *order, struct pst_costed *graph)
 {
     struct pst_arena *arena = &graph->arena;
-    bool ok;
 
     graph->batch = draft->batch;
     graph->update_bytes_per_s = draft->update_bytes_per_s;
@@ -249,16 +241,9 @@ static void copy_all(struct pst_fields *fields, const struct pst_costed *draft,
     graph->notes = pst_arena_strdup(arena, draft->notes);
     graph->n_nodes = draft->n_nodes;
     graph->nodes = pst_arena_array(arena, draft->n_nodes, sizeof *graph->nodes);
-    ok = graph->name != NULL && (draft->notes == NULL || graph->notes != NULL) &&
-         graph->nodes != NULL;
-    for (uint32_t i = 0; ok && i < draft->n_nodes; i++) {
-        ok = copy_node(arena, &draft->nodes[order[i]], &graph->nodes[i]);
-        if (ok) {
-            check_rows(fields, &graph->nodes[i]);
-        }
-    }
-    if (!ok) {
-        fields->status = pst_fail_nomem(fields->err);
+    for (uint32_t i = 0; i < draft->n_nodes; i++) {
+        copy_node(arena, &draft->nodes[order[i]], &graph->nodes[i]);
+        check_rows(fields, &graph->nodes[i]);
     }
 }
 
@@ -266,13 +251,10 @@ static void copy_all(struct pst_fields *fields, const struct pst_costed *draft,
 static pst_status assemble(struct pst_fields *fields, const struct pst_costed *draft,
                            struct pst_costed *graph)
 {
-    uint32_t *order = calloc(2 * (size_t)draft->n_nodes, sizeof *order);
-    uint32_t *position = order == NULL ? NULL : order + draft->n_nodes;
+    uint32_t *order = pst_alloc(2 * (size_t)draft->n_nodes, sizeof *order);
+    uint32_t *position = order + draft->n_nodes;
     pst_status st;
 
-    if (order == NULL) {
-        return pst_fail_nomem(fields->err);
-    }
     st = pst_costed_sort(draft, fields->path, order, fields->err);
     if (st == PST_OK) {
         for (uint32_t i = 0; i < draft->n_nodes; i++) {
@@ -285,7 +267,7 @@ static pst_status assemble(struct pst_fields *fields, const struct pst_costed *d
         st = pst_costed_merge_edges(draft, position, graph, fields->err);
     }
     if (st == PST_OK) {
-        st = pst_costed_make_view(graph, fields->err);
+        pst_costed_make_view(graph);
     }
     free(order);
     return st;
@@ -315,10 +297,7 @@ pst_status pst_costed_build(const struct pst_costed *draft, const char *path, co
     if (fields.status != PST_OK) {
         return fields.status;
     }
-    graph = calloc(1, sizeof *graph);
-    if (graph == NULL) {
-        return pst_fail_nomem(err);
-    }
+    graph = pst_alloc(1, sizeof *graph);
     st = assemble(&fields, draft, graph);
     if (st != PST_OK) {
         pst_costed_destroy(graph);

@@ -25,9 +25,8 @@ struct pst_costed_names {
 };
 
 /* For n nodes; empty. */
-pst_status pst_costed_names_init(struct pst_costed_names *names,
-                                 const struct pst_costed_node *nodes, uint32_t n,
-                                 struct pst_error *err);
+void pst_costed_names_init(struct pst_costed_names *names, const struct pst_costed_node *nodes,
+                           uint32_t n);
 void pst_costed_names_finish(struct pst_costed_names *names);
 /* PST_NONE, or the node that has this name already. */
 uint32_t pst_costed_names_add(struct pst_costed_names *names, uint32_t node);
@@ -46,7 +45,7 @@ pst_status pst_costed_merge_edges(const struct pst_costed *draft, const uint32_t
                                   struct pst_costed *graph, struct pst_error *err);
 
 /* graph->view, saved_bytes, edge_bytes from the rest. */
-pst_status pst_costed_make_view(struct pst_costed *graph, struct pst_error *err);
+void pst_costed_make_view(struct pst_costed *graph);
 
 uint64_t pst_costed_digest(const struct pst_costed *graph);
 

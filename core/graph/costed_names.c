@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/memory.h"
 #include "graph/costed_impl.h"
 
 #include <stdlib.h>
@@ -7,9 +8,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-pst_status pst_costed_names_init(struct pst_costed_names *names,
-                                 const struct pst_costed_node *nodes, uint32_t n,
-                                 struct pst_error *err)
+void pst_costed_names_init(struct pst_costed_names *names, const struct pst_costed_node *nodes,
+                           uint32_t n)
 {
     uint32_t n_slots = 16;
 
@@ -18,8 +18,7 @@ pst_status pst_costed_names_init(struct pst_costed_names *names,
     }
     names->nodes = nodes;
     names->n_slots = n_slots;
-    names->slots = calloc(n_slots, sizeof *names->slots);
-    return names->slots == NULL ? pst_fail_nomem(err) : PST_OK;
+    names->slots = pst_alloc(n_slots, sizeof *names->slots);
 }
 
 void pst_costed_names_finish(struct pst_costed_names *names)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "config/config.h"
 #include "config/json_fields.h"
 #include "graph/costed_impl.h"
@@ -44,18 +45,13 @@ static void *room(struct pst_fields *fields, struct pst_arena *arena, const json
                   const char *key, size_t most, size_t size)
 {
     size_t n = json_array_size(list);
-    void *items;
 
     if (n > most) {
         pst_fields_fail(fields, "input.limit", key, "has %zu elements; at most %zu are read", n,
                         most);
         return NULL;
     }
-    items = pst_arena_array(arena, n + 1, size);
-    if (items == NULL && fields->status == PST_OK) {
-        fields->status = pst_fail_nomem(fields->err);
-    }
-    return items;
+    return pst_arena_array(arena, n + 1, size);
 }
 
 static void read_times(struct pst_fields *fields, struct pst_arena *arena, const json_t *object,
@@ -183,12 +179,8 @@ static void read_nodes(struct pst_fields *fields, const json_t *root, struct pst
 static void fail_end(struct pst_fields *fields, const struct pst_costed *draft, const char *key,
                      const char *name)
 {
-    const char **names = calloc(draft->n_nodes + (size_t)1, sizeof *names), *nearest;
+    const char **names = pst_alloc(draft->n_nodes + (size_t)1, sizeof *names), *nearest;
 
-    if (names == NULL) {
-        fields->status = pst_fail_nomem(fields->err);
-        return;
-    }
     for (uint32_t i = 0; i < draft->n_nodes; i++) {
         names[i] = draft->nodes[i].name;
     }
@@ -278,7 +270,7 @@ static void read_root(struct pst_fields *fields, const json_t *root, struct pst_
         read_nodes(fields, root, draft);
     }
     if (fields->status == PST_OK) {
-        fields->status = pst_costed_names_init(&names, draft->nodes, draft->n_nodes, fields->err);
+        pst_costed_names_init(&names, draft->nodes, draft->n_nodes);
     }
     add_names(fields, draft, &names);
     if (fields->status == PST_OK) {

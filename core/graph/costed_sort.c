@@ -3,6 +3,7 @@
  * Topological order by Kahn's algorithm (CACM 5(11), 1962), where a heap takes the node that stands
  * first in the file, so that a file in topological order keeps it.
  */
+#include "base/memory.h"
 #include "graph/costed_impl.h"
 
 #include <stdio.h>
@@ -134,12 +135,9 @@ pst_status pst_costed_sort(const struct pst_costed *draft, const char *path, uin
 {
     struct sort sort = {.draft = draft};
     size_t n = draft->n_nodes;
-    uint32_t *rows = calloc(3 * n + draft->n_edges, sizeof *rows);
+    uint32_t *rows = pst_alloc(3 * n + draft->n_edges, sizeof *rows);
     pst_status st;
 
-    if (rows == NULL) {
-        return pst_fail_nomem(err);
-    }
     sort.first = rows;
     sort.n_in = rows + n;
     sort.heap = rows + 2 * n;
@@ -168,15 +166,11 @@ static void sort_by(const struct pst_costed_edge *in, uint32_t n, size_t end, ui
 pst_status pst_costed_merge_edges(const struct pst_costed *draft, const uint32_t *position,
                                   struct pst_costed *graph, struct pst_error *err)
 {
-    uint32_t n = draft->n_edges, *count = calloc(draft->n_nodes + (size_t)1, sizeof *count);
+    uint32_t n = draft->n_edges, *count = pst_alloc(draft->n_nodes + (size_t)1, sizeof *count);
     struct pst_costed_edge *edges = pst_arena_array(&graph->arena, n, sizeof *edges);
-    struct pst_costed_edge *other = calloc(n + (size_t)1, sizeof *other);
+    struct pst_costed_edge *other = pst_alloc(n + (size_t)1, sizeof *other);
     pst_status st = PST_OK;
 
-    if (count == NULL || edges == NULL || other == NULL) {
-        st = pst_fail_nomem(err);
-        goto out;
-    }
     for (uint32_t i = 0; i < n; i++) {
         edges[i] = (struct pst_costed_edge){.from = position[draft->edges[i].from],
                                             .to = position[draft->edges[i].to],
@@ -199,7 +193,6 @@ pst_status pst_costed_merge_edges(const struct pst_costed *draft, const uint32_t
             edges[graph->n_edges++] = edges[i];
         }
     }
-out:
     free(count);
     free(other);
     return st;

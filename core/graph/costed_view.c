@@ -65,7 +65,7 @@ static void fill_edges(const struct pst_costed *graph, struct pst_node *nodes,
     }
 }
 
-pst_status pst_costed_make_view(struct pst_costed *graph, struct pst_error *err)
+void pst_costed_make_view(struct pst_costed *graph)
 {
     struct pst_arena *arena = &graph->arena;
     struct pst_node *nodes = pst_arena_array(arena, graph->n_nodes, sizeof *nodes);
@@ -75,10 +75,6 @@ pst_status pst_costed_make_view(struct pst_costed *graph, struct pst_error *err)
 
     graph->saved_bytes = pst_arena_array(arena, graph->n_nodes, sizeof *graph->saved_bytes);
     graph->edge_bytes = pst_arena_array(arena, graph->n_edges, sizeof *graph->edge_bytes);
-    if (nodes == NULL || edges == NULL || in_edges == NULL || out_edges == NULL ||
-        graph->saved_bytes == NULL || graph->edge_bytes == NULL) {
-        return pst_fail_nomem(err);
-    }
     fill_nodes(graph, nodes, graph->saved_bytes);
     fill_edges(graph, nodes, edges, graph->edge_bytes, in_edges, out_edges);
     graph->view = (struct pst_graph_view){
@@ -93,7 +89,6 @@ pst_status pst_costed_make_view(struct pst_costed *graph, struct pst_error *err)
         .in_edges = in_edges,
         .out_edges = out_edges,
     };
-    return PST_OK;
 }
 
 static void put(XXH3_state_t *state, uint64_t value)

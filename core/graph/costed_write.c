@@ -118,8 +118,6 @@ char *pst_costed_write(const struct pst_costed *graph, size_t *ret_length)
     pst_json_end(&json, '}');
     pst_json_newline(&json);
     text = pst_json_take(&json);
-    if (text != NULL) {
-        *ret_length = strlen(text);
-    }
+    *ret_length = strlen(text);
     return text;
 }

@@ -65,8 +65,7 @@ const char *pst_output_suffix(const struct pst_op *op, uint32_t output);
 
 /* Merges operators in place; the merged ones get kind PST_OP_KINDS. `keep` are tensors that must
    stay as they are: loss and logits. */
-pst_status pst_graph_fuse(struct pst_graph_builder *builder, const uint32_t *keep, uint32_t n_keep,
-                          struct pst_error *err);
+void pst_graph_fuse(struct pst_graph_builder *builder, const uint32_t *keep, uint32_t n_keep);
 
 /* XXH3 over names, operators, tensors, parameters. */
 uint64_t pst_graph_digest(const struct pst_graph *graph);

@@ -3,6 +3,7 @@
  * From the draft to the frozen graph: closes the gaps that fusion left, numbers tensors (inputs
  * first, then outputs in operator order), links consumers and users, checks the whole.
  */
+#include "base/memory.h"
 #include "graph/draft.h"
 
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static pst_status check_ends(const struct pst_graph_builder *builder, uint32_t l
 }
 
 /* Fills map (new index of each tensor) and the graph's tensors. */
-static bool move_tensors(const struct pst_graph_builder *builder, struct pst_graph *graph,
+static void move_tensors(const struct pst_graph_builder *builder, struct pst_graph *graph,
                          uint32_t *map)
 {
     struct pst_arena *arena = &graph->arena;
@@ -64,12 +65,8 @@ static bool move_tensors(const struct pst_graph_builder *builder, struct pst_gra
             to->name = k == 0
                            ? op->name
                            : pst_arena_printf(arena, "%s.%s", op->name, pst_output_suffix(op, k));
-            if (to->name == NULL) {
-                return false;
-            }
         }
     }
-    return true;
 }
 
 static void renumber(struct pst_graph *graph, const uint32_t *map)
@@ -87,7 +84,7 @@ static void renumber(struct pst_graph *graph, const uint32_t *map)
 }
 
 /* Consumers of tensors and users of parameters: count, make room, fill in operator order. */
-static bool link_uses(struct pst_graph *graph)
+static void link_uses(struct pst_graph *graph)
 {
     struct pst_arena *arena = &graph->arena;
 
@@ -120,9 +117,6 @@ static bool link_uses(struct pst_graph *graph)
 
             tensor->consumers = pst_arena_array(arena, tensor->n_consumers, sizeof(uint32_t));
             tensor->n_consumers = 0;
-            if (tensor->consumers == NULL) {
-                return false;
-            }
         }
         for (uint32_t i = 0; pass == 0 && i < graph->n_params; i++) {
             struct pst_parameter *param = &graph->params[i];
@@ -130,12 +124,8 @@ static bool link_uses(struct pst_graph *graph)
             param->users = pst_arena_array(arena, param->n_users, sizeof(uint32_t));
             param->user_slots = pst_arena_array(arena, param->n_users, sizeof(uint32_t));
             param->n_users = 0;
-            if (param->users == NULL || param->user_slots == NULL) {
-                return false;
-            }
         }
     }
-    return true;
 }
 
 static void mark_gradients(struct pst_graph *graph)
@@ -175,12 +165,9 @@ static pst_status check_unique(const char **names, uint32_t n, const char *what,
 static pst_status check_names(struct pst_graph *graph, struct pst_error *err)
 {
     uint32_t most = graph->n_ops > graph->n_params ? graph->n_ops : graph->n_params;
-    const char **names = calloc((size_t)most + 1, sizeof *names);
+    const char **names = pst_alloc((size_t)most + 1, sizeof *names);
     pst_status status;
 
-    if (names == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < graph->n_ops; i++) {
         names[i] = graph->ops[i].name;
     }
@@ -219,7 +206,7 @@ static pst_status check_graph(struct pst_graph *graph, struct pst_error *err)
 }
 
 /* Everything into the graph's arrays, which the builder's arena holds. */
-static bool assemble(const struct pst_graph_builder *builder, struct pst_graph *graph,
+static void assemble(const struct pst_graph_builder *builder, struct pst_graph *graph,
                      uint32_t loss, uint32_t logits)
 {
     struct pst_arena *arena = &graph->arena;
@@ -228,9 +215,6 @@ static bool assemble(const struct pst_graph_builder *builder, struct pst_graph *
     graph->name = builder->name;
     graph->ops = pst_arena_array(arena, builder->n_ops, sizeof *graph->ops);
     graph->tensors = pst_arena_array(arena, builder->n_tensors, sizeof *graph->tensors);
-    if (map == NULL || graph->ops == NULL || graph->tensors == NULL) {
-        return false;
-    }
     for (uint32_t i = 0; i < builder->n_ops; i++) {
         if (builder->ops[i].kind != PST_OP_KINDS) {
             graph->ops[graph->n_ops++] = builder->ops[i];
@@ -238,13 +222,11 @@ static bool assemble(const struct pst_graph_builder *builder, struct pst_graph *
     }
     graph->params = builder->params;
     graph->n_params = builder->n_params;
-    if (!move_tensors(builder, graph, map)) {
-        return false;
-    }
+    move_tensors(builder, graph, map);
     renumber(graph, map);
     graph->loss = map[loss];
     graph->logits = logits == PST_NONE ? PST_NONE : map[logits];
-    return link_uses(graph);
+    link_uses(graph);
 }
 
 pst_status pst_graph_finish(struct pst_graph_builder *builder, uint32_t loss, uint32_t logits,
@@ -257,20 +239,11 @@ pst_status pst_graph_finish(struct pst_graph_builder *builder, uint32_t loss, ui
     if (status != PST_OK) {
         return status;
     }
-    status = pst_graph_fuse(builder, keep, 2, err);
-    if (status != PST_OK) {
-        return status;
-    }
-    graph = calloc(1, sizeof *graph);
-    if (graph == NULL) {
-        return pst_fail_nomem(err);
-    }
+    pst_graph_fuse(builder, keep, 2);
+    graph = pst_alloc(1, sizeof *graph);
     graph->arena = builder->arena;
     memset(&builder->arena, 0, sizeof builder->arena);
-    if (!assemble(builder, graph, loss, logits)) {
-        status = pst_fail_nomem(err);
-        goto out;
-    }
+    assemble(builder, graph, loss, logits);
     status = check_graph(graph, err);
     if (status != PST_OK) {
         goto out;

@@ -6,6 +6,7 @@
  *   add(x, dropout(z))    ->  add with p, which keeps the dropout's random stream
  * A pair merges only where the first result has that one reader and is not asked for by name.
  */
+#include "base/memory.h"
 #include "graph/draft.h"
 
 #include <stdlib.h>
@@ -58,15 +59,11 @@ static void fuse_dropout(const struct fusion *fusion, struct pst_op *add)
     dropout->kind = PST_OP_KINDS;
 }
 
-pst_status pst_graph_fuse(struct pst_graph_builder *builder, const uint32_t *keep, uint32_t n_keep,
-                          struct pst_error *err)
+void pst_graph_fuse(struct pst_graph_builder *builder, const uint32_t *keep, uint32_t n_keep)
 {
     struct fusion fusion = {.builder = builder};
 
-    fusion.uses = calloc((size_t)builder->n_tensors + 1, sizeof *fusion.uses);
-    if (fusion.uses == NULL) {
-        return pst_fail_nomem(err);
-    }
+    fusion.uses = pst_alloc((size_t)builder->n_tensors + 1, sizeof *fusion.uses);
     for (uint32_t i = 0; i < builder->n_ops; i++) {
         for (uint32_t k = 0; k < builder->ops[i].n_in; k++) {
             fusion.uses[builder->ops[i].in[k]]++;
@@ -85,5 +82,4 @@ pst_status pst_graph_fuse(struct pst_graph_builder *builder, const uint32_t *kee
         }
     }
     free(fusion.uses);
-    return PST_OK;
 }

@@ -3,6 +3,7 @@
  * Building a graph step by step. A failure is kept and silences all later calls, so that builders
  * need not look at every result.
  */
+#include "base/memory.h"
 #include "graph/draft.h"
 
 #include <stdlib.h>
@@ -47,16 +48,9 @@ pst_status pst_graph_builder_create(const char *name, uint32_t dtype,
         return pst_fail(err, PST_ERR_UNSUPPORTED, "model.dtype",
                         "a model cannot have element type %u; f32, bf16 and f64 exist", dtype);
     }
-    builder = calloc(1, sizeof *builder);
-    if (builder == NULL) {
-        return pst_fail_nomem(err);
-    }
+    builder = pst_alloc(1, sizeof *builder);
     builder->dtype = dtype;
     builder->name = pst_arena_strdup(&builder->arena, name);
-    if (builder->name == NULL) {
-        pst_graph_builder_destroy(builder);
-        return pst_fail_nomem(err);
-    }
     *ret_builder = builder;
     return PST_OK;
 }
@@ -79,13 +73,7 @@ uint32_t pst_graph_dtype(const struct pst_graph_builder *builder)
     return builder->dtype;
 }
 
-static uint32_t out_of_memory(struct pst_graph_builder *builder)
-{
-    builder->status = pst_fail_nomem(&builder->error);
-    return PST_NONE;
-}
-
-/* Room for one element more; the array may move. NULL when there is no memory. */
+/* Room for one element more; the array may move. */
 static void *room(struct pst_arena *arena, void *items, size_t *capacity, uint32_t count,
                   size_t element_size)
 {
@@ -96,9 +84,6 @@ static void *room(struct pst_arena *arena, void *items, size_t *capacity, uint32
         return items;
     }
     copy = pst_arena_array(arena, more, element_size);
-    if (copy == NULL) {
-        return NULL;
-    }
     if (count != 0) {
         memcpy(copy, items, count * element_size);
     }
@@ -108,14 +93,8 @@ static void *room(struct pst_arena *arena, void *items, size_t *capacity, uint32
 
 static struct pst_tensor *add_tensor(struct pst_graph_builder *builder)
 {
-    void *tensors = room(&builder->arena, builder->tensors, &builder->tensors_capacity,
-                         builder->n_tensors, sizeof *builder->tensors);
-
-    if (tensors == NULL) {
-        out_of_memory(builder);
-        return NULL;
-    }
-    builder->tensors = tensors;
+    builder->tensors = room(&builder->arena, builder->tensors, &builder->tensors_capacity,
+                            builder->n_tensors, sizeof *builder->tensors);
     return &builder->tensors[builder->n_tensors++];
 }
 
@@ -169,9 +148,6 @@ uint32_t pst_graph_input(struct pst_graph_builder *builder, const char *name, ui
     }
     memset(tensor, 0, sizeof *tensor);
     tensor->name = pst_arena_strdup(&builder->arena, name);
-    if (tensor->name == NULL) {
-        return out_of_memory(builder);
-    }
     tensor->role = PST_ROLE_INPUT;
     tensor->field = field;
     tensor->dtype = dtype;
@@ -191,23 +167,15 @@ uint32_t pst_graph_param(struct pst_graph_builder *builder, const char *name, ui
 {
     struct pst_parameter *param;
     uint64_t elems;
-    void *params;
 
     if (!check_shape(builder, "parameter", name, rank, dims, &elems)) {
         return PST_NONE;
     }
-    params = room(&builder->arena, builder->params, &builder->params_capacity, builder->n_params,
-                  sizeof *builder->params);
-    if (params == NULL) {
-        return out_of_memory(builder);
-    }
-    builder->params = params;
+    builder->params = room(&builder->arena, builder->params, &builder->params_capacity,
+                           builder->n_params, sizeof *builder->params);
     param = &builder->params[builder->n_params];
     memset(param, 0, sizeof *param);
     param->name = pst_arena_strdup(&builder->arena, name);
-    if (param->name == NULL) {
-        return out_of_memory(builder);
-    }
     param->rank = rank;
     if (rank != 0) {
         memcpy(param->dims, dims, rank * sizeof *dims);
@@ -254,7 +222,7 @@ static pst_status check_operands(const struct pst_graph_builder *builder, const 
 }
 
 /* Copies what the caller gave into the arena. Absent optional parameters are made explicit. */
-static bool copy_op(struct pst_graph_builder *builder, const struct pst_op *op,
+static void copy_op(struct pst_graph_builder *builder, const struct pst_op *op,
                     const struct pst_shapes *shapes, struct pst_op *ret_op)
 {
     struct pst_arena *arena = &builder->arena;
@@ -265,9 +233,6 @@ static bool copy_op(struct pst_graph_builder *builder, const struct pst_op *op,
     uint64_t *state = pst_arena_array(arena, 2, sizeof *state);
     char *name = pst_arena_strdup(arena, op->name);
 
-    if (in == NULL || out == NULL || param == NULL || state == NULL || name == NULL) {
-        return false;
-    }
     memcpy(in, op->in, op->n_in * sizeof *in);
     for (uint32_t i = 0; i < n_param; i++) {
         param[i] = i < op->n_param ? op->param[i] : PST_NONE;
@@ -284,7 +249,6 @@ static bool copy_op(struct pst_graph_builder *builder, const struct pst_op *op,
     ret_op->n_state = shapes->n_state;
     ret_op->n_out = shapes->n_out;
     ret_op->salt = op->p > 0.0f ? builder->n_ops : 0;
-    return true;
 }
 
 static bool add_outputs(struct pst_graph_builder *builder, struct pst_op *op,
@@ -296,9 +260,6 @@ static bool add_outputs(struct pst_graph_builder *builder, struct pst_op *op,
         const struct pst_shape *shape = &shapes->out[i];
         struct pst_tensor *tensor = add_tensor(builder);
 
-        if (tensor == NULL) {
-            return false;
-        }
         memset(tensor, 0, sizeof *tensor);
         tensor->role = shape->role;
         tensor->dtype = shape->dtype;
@@ -325,7 +286,6 @@ uint32_t pst_graph_add(struct pst_graph_builder *builder, const struct pst_op *o
 {
     struct pst_shapes shapes;
     struct pst_op copy;
-    void *ops;
 
     if (builder->status != PST_OK) {
         return PST_NONE;
@@ -337,12 +297,9 @@ uint32_t pst_graph_add(struct pst_graph_builder *builder, const struct pst_op *o
     if (builder->status != PST_OK) {
         return PST_NONE;
     }
-    ops = room(&builder->arena, builder->ops, &builder->ops_capacity, builder->n_ops,
-               sizeof *builder->ops);
-    if (ops == NULL || !copy_op(builder, op, &shapes, &copy)) {
-        return out_of_memory(builder);
-    }
-    builder->ops = ops;
+    builder->ops = room(&builder->arena, builder->ops, &builder->ops_capacity, builder->n_ops,
+                        sizeof *builder->ops);
+    copy_op(builder, op, &shapes, &copy);
     if (!add_outputs(builder, &copy, &shapes)) {
         return PST_NONE;
     }

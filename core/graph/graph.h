@@ -234,8 +234,7 @@ void pst_op_work(const struct pst_graph *graph, uint32_t op, uint32_t pass, uint
  * in full. param_bytes are those of the f32 master weights, a tied parameter's at every user. Work
  * bytes are left 0 for the profile to fill. Owned by the graph's arena; not thread-safe.
  */
-pst_status pst_graph_make_view(struct pst_graph *graph, uint32_t batch,
-                               struct pst_graph_view **ret_view, struct pst_error *err);
+void pst_graph_make_view(struct pst_graph *graph, uint32_t batch, struct pst_graph_view **ret_view);
 
 /* Elements of all parameters together; a tied one counts once. */
 uint64_t pst_graph_parameters(const struct pst_graph *graph);

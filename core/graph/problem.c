@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "config/json_fields.h"
 #include "graph/costed_impl.h"
 
@@ -50,7 +51,6 @@ static const char *const keys[] = {"format",
 static char *beside(struct pst_fields *fields, const char *name)
 {
     const char *slash = strrchr(fields->path, '/');
-    char *path = NULL;
 
     for (const char *part = name; part != NULL; part = strchr(part, '/')) {
         part += *part == '/';
@@ -63,12 +63,10 @@ static char *beside(struct pst_fields *fields, const char *name)
     if (name[0] == '/') {
         pst_fields_fail(fields, "config.value", "graph_file",
                         "\"%.300s\" must be relative to the problem's folder", name);
-    } else if (asprintf(&path, "%.*s%s", slash == NULL ? 0 : (int)(slash - fields->path + 1),
-                        fields->path, name) < 0) {
-        fields->status = pst_fail_nomem(fields->err);
-        path = NULL;
+        return NULL;
     }
-    return path;
+    return pst_printf("%.*s%s", slash == NULL ? 0 : (int)(slash - fields->path + 1), fields->path,
+                      name);
 }
 
 static void read_graph(struct pst_fields *fields, const json_t *root, struct pst_problem *problem)
@@ -102,10 +100,6 @@ static void default_sizes(struct pst_fields *fields, struct pst_problem *problem
     uint32_t *sizes = pst_arena_array(&problem->arena, 32, sizeof *sizes);
     uint32_t n = 0;
 
-    if (sizes == NULL) {
-        fields->status = pst_fail_nomem(fields->err);
-        return;
-    }
     for (uint32_t b = 1; n < 31 && problem->mini_batch % b == 0; b *= 2) {
         if (problem->mini_batch / b <= MAX_MICRO_BATCHES) {
             sizes[n++] = b;
@@ -210,13 +204,7 @@ static void read_devices(struct pst_fields *fields, const json_t *root, struct p
 static const char *copy_string(struct pst_fields *fields, const json_t *root, const char *key,
                                struct pst_arena *arena)
 {
-    const char *text = pst_fields_string(fields, root, key, NULL);
-    const char *copy = pst_arena_strdup(arena, text);
-
-    if (text != NULL && copy == NULL && fields->status == PST_OK) {
-        fields->status = pst_fail_nomem(fields->err);
-    }
-    return copy;
+    return pst_arena_strdup(arena, pst_fields_string(fields, root, key, NULL));
 }
 
 /* Which cost model, and what only one of them reads. */
@@ -268,9 +256,6 @@ static void read_root(struct pst_fields *fields, const json_t *root, struct pst_
     }
     pst_fields_known(fields, root, keys, COUNT(keys));
     problem->path = pst_arena_strdup(&problem->arena, fields->path);
-    if (problem->path == NULL) {
-        fields->status = pst_fail_nomem(fields->err);
-    }
     read_devices(fields, root, problem);
     read_cost(fields, root, problem);
     read_graph(fields, root, problem);
@@ -284,12 +269,9 @@ pst_status pst_problem_read(const char *path, struct pst_problem **ret_problem,
                             struct pst_error *err)
 {
     struct pst_fields fields = {.path = path, .err = err, .status = PST_OK};
-    struct pst_problem *problem = calloc(1, sizeof *problem);
+    struct pst_problem *problem = pst_alloc(1, sizeof *problem);
     json_t *root = NULL;
 
-    if (problem == NULL) {
-        return pst_fail_nomem(err);
-    }
     fields.status = pst_json_load(path, PST_COSTED_FILE_BYTES, &root, err);
     if (fields.status == PST_OK) {
         read_root(&fields, root, problem);

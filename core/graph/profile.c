@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 struct named {
     const char *name;
     uint32_t node;
@@ -69,14 +71,10 @@ pst_status pst_profile_bind(const struct pst_costed *profile, const struct pst_g
                             struct pst_arena *arena, const uint32_t **ret_nodes,
                             struct pst_error *err)
 {
-    struct named *names = malloc((profile->n_nodes + 1) * sizeof *names);
+    struct named *names = pst_alloc(profile->n_nodes + 1, sizeof *names);
     uint32_t *nodes = pst_arena_array(arena, graph->n_ops + 1, sizeof *nodes);
     pst_status st;
 
-    if (names == NULL || nodes == NULL) {
-        free(names);
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < profile->n_nodes; i++) {
         names[i] = (struct named){profile->nodes[i].name, i};
     }

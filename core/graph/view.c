@@ -148,8 +148,7 @@ static void index_edges(const struct pst_edge *edges, uint32_t n_edges, struct p
     }
 }
 
-pst_status pst_graph_make_view(struct pst_graph *graph, uint32_t batch,
-                               struct pst_graph_view **ret_view, struct pst_error *err)
+void pst_graph_make_view(struct pst_graph *graph, uint32_t batch, struct pst_graph_view **ret_view)
 {
     struct pst_arena *arena = &graph->arena;
     uint32_t n_edges = fill_edges(graph, NULL);
@@ -159,9 +158,6 @@ pst_status pst_graph_make_view(struct pst_graph *graph, uint32_t batch,
     uint32_t *in_edges = pst_arena_array(arena, n_edges, sizeof *in_edges);
     uint32_t *out_edges = pst_arena_array(arena, n_edges, sizeof *out_edges);
 
-    if (view == NULL || nodes == NULL || edges == NULL || in_edges == NULL || out_edges == NULL) {
-        return pst_fail_nomem(err);
-    }
     fill_nodes(graph, nodes);
     fill_edges(graph, edges);
     index_edges(edges, n_edges, nodes, graph->n_ops, in_edges, out_edges);
@@ -176,5 +172,4 @@ pst_status pst_graph_make_view(struct pst_graph *graph, uint32_t batch,
     view->in_edges = in_edges;
     view->out_edges = out_edges;
     *ret_view = view;
-    return PST_OK;
 }

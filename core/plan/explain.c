@@ -30,13 +30,10 @@ static const char *const kind_names[PST_V_KINDS] = {
 /* The first tick at which the live sum is largest. */
 static uint32_t peak_tick(const struct pst_program *program)
 {
-    uint64_t *rise = calloc((size_t)program->n_ticks + 1, sizeof *rise);
+    uint64_t *rise = pst_alloc((size_t)program->n_ticks + 1, sizeof *rise);
     uint64_t live = 0;
     uint32_t at = 0;
 
-    if (rise == NULL) {
-        return 0;
-    }
     for (uint32_t i = 0; i < program->n_values; i++) {
         if (program->values[i].kind != PST_V_HOST) {
             rise[program->values[i].first] += program->values[i].bytes;

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "plan/plan.h"
 
 const struct pst_plan_guest *pst_plan_guest_of(const struct pst_plan_stage *stage,
@@ -42,20 +43,19 @@ uint32_t pst_plan_guest_rank(const struct pst_plan *plan, const struct pst_plan_
     return PST_NONE;
 }
 
-bool pst_plan_guest_tensors(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+void pst_plan_guest_tensors(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                             struct pst_arena *arena, uint32_t **ret_tensors, uint32_t *ret_n)
 {
-    bool *saved = calloc((size_t)graph->n_tensors + 1, sizeof *saved);
-    bool ok = saved != NULL && pst_plan_saved(stage, graph, saved);
+    bool *saved = pst_alloc((size_t)graph->n_tensors + 1, sizeof *saved);
     uint32_t *tensors = NULL, n = 0;
 
-    for (int pass = 0; ok && pass < 2; pass++) { /* how many, then which */
+    pst_plan_saved(stage, graph, saved);
+    for (int pass = 0; pass < 2; pass++) { /* how many, then which */
         if (pass == 1) {
             tensors = pst_arena_array(arena, (size_t)n + 1, sizeof *tensors);
-            ok = tensors != NULL;
             n = 0;
         }
-        for (uint32_t i = 0; ok && i < stage->n_nodes; i++) {
+        for (uint32_t i = 0; i < stage->n_nodes; i++) {
             const struct pst_op *op = &graph->ops[stage->nodes[i]];
 
             for (uint32_t k = 0; stage->actions[i] == PST_ACTION_PEER && k < op->n_out; k++) {
@@ -67,11 +67,8 @@ bool pst_plan_guest_tensors(const struct pst_plan_stage *stage, const struct pst
         }
     }
     free(saved);
-    if (ok) {
-        *ret_tensors = tensors;
-        *ret_n = n;
-    }
-    return ok;
+    *ret_tensors = tensors;
+    *ret_n = n;
 }
 
 uint64_t pst_plan_guest_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,

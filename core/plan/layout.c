@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "plan/occupancy.h"
 #include "plan/program_build.h"
 
@@ -66,41 +67,35 @@ static uint32_t number_times(const struct item *items, uint32_t n, uint32_t n_ti
     return count;
 }
 
-/* Gives all items their begins, most urgent first. False: out of memory. */
-static bool place(struct item *items, uint32_t n, uint32_t n_ticks, uint64_t origin)
+/* Gives all items their begins, most urgent first. */
+static void place(struct item *items, uint32_t n, uint32_t n_ticks, uint64_t origin)
 {
-    uint32_t *times = calloc((size_t)n_ticks + 1, sizeof *times);
+    uint32_t *times = pst_alloc((size_t)n_ticks + 1, sizeof *times);
     struct pst_occupancy occupancy = {0};
-    uint32_t n_times = times != NULL ? number_times(items, n, n_ticks, times) : 0;
-    bool ok = times != NULL && pst_occupancy_init(&occupancy, n_times);
+    uint32_t n_times = number_times(items, n, n_ticks, times);
 
-    if (ok) {
-        qsort(items, n, sizeof *items, by_weight);
-    }
-    for (uint32_t i = 0; i < n && ok; i++) {
+    pst_occupancy_init(&occupancy, n_times);
+    qsort(items, n, sizeof *items, by_weight);
+    for (uint32_t i = 0; i < n; i++) {
         uint32_t first = times[items[i].first], last = times[items[i].last];
 
         items[i].begin = origin;
         if (items[i].size > 0) {
             items[i].begin = pst_occupancy_best_gap(&occupancy, first, last, items[i].size, origin);
-            ok = pst_occupancy_add(&occupancy, first, last, items[i].begin,
-                                   items[i].begin + items[i].size);
+            pst_occupancy_add(&occupancy, first, last, items[i].begin,
+                              items[i].begin + items[i].size);
         }
     }
     pst_occupancy_finish(&occupancy);
     free(times);
-    return ok;
 }
 
 /* Largest sum of bytes alive at one tick, the first of several. */
-static pst_status find_peak(struct pst_program *program, uint32_t *ret_tick, struct pst_error *err)
+static void find_peak(struct pst_program *program, uint32_t *ret_tick)
 {
-    uint64_t *rise = calloc((size_t)program->n_ticks + 1, sizeof *rise);
+    uint64_t *rise = pst_alloc((size_t)program->n_ticks + 1, sizeof *rise);
     uint64_t live = 0;
 
-    if (rise == NULL) {
-        return pst_fail_nomem(err);
-    }
     /* Differences wrap around and cancel out. */
     for (uint32_t i = 0; i < program->n_values; i++) {
         if (program->values[i].kind != PST_V_HOST) {
@@ -117,7 +112,6 @@ static pst_status find_peak(struct pst_program *program, uint32_t *ret_tick, str
         }
     }
     free(rise);
-    return PST_OK;
 }
 
 static struct item make_item(const struct pst_value *value, uint32_t i)
@@ -164,20 +158,19 @@ static uint32_t collect_host(const struct pst_program *program, struct item *ite
     return n;
 }
 
-/* Places n items from `origin` on; *ret_end: the end of the highest. False: out of memory. */
-static bool settle(const struct pst_program *program, struct item *items, uint32_t n,
-                   uint64_t origin, uint64_t *ret_end)
+/* Places n items from `origin` on; the end of the highest. */
+static uint64_t settle(const struct pst_program *program, struct item *items, uint32_t n,
+                       uint64_t origin)
 {
-    if (!place(items, n, program->n_ticks, origin)) {
-        return false;
-    }
-    *ret_end = 0;
+    uint64_t highest = 0;
+
+    place(items, n, program->n_ticks, origin);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t end = items[i].begin + program->values[items[i].value].bytes;
 
-        *ret_end = end > *ret_end ? end : *ret_end;
+        highest = end > highest ? end : highest;
     }
-    return true;
+    return highest;
 }
 
 static void keep(struct pst_program *program, const struct item *items, uint32_t n)
@@ -210,50 +203,37 @@ static void reorder(struct item *items, uint32_t n, uint32_t round, uint32_t pea
 }
 
 /* Until the arena ends within the limit, or as low as it can; the best of several orders. */
-static bool settle_arena(struct pst_program *program, struct item *items, uint32_t n,
+static void settle_arena(struct pst_program *program, struct item *items, uint32_t n,
                          uint32_t peak_tick, uint64_t limit)
 {
-    uint64_t origin = program->static_bytes, end, best;
+    uint64_t origin = program->static_bytes, best = settle(program, items, n, origin);
 
-    if (!settle(program, items, n, origin, &best)) {
-        return false;
-    }
     keep(program, items, n);
     for (uint32_t round = 0; round < MOST_ORDERS && best > limit && program->peak_bytes <= limit;
          round++) {
+        uint64_t end;
+
         reorder(items, n, round, peak_tick, limit);
-        if (!settle(program, items, n, origin, &end)) {
-            return false;
-        }
+        end = settle(program, items, n, origin);
         if (end < best) {
             best = end;
             keep(program, items, n);
         }
     }
     program->arena_bytes = best > program->arena_bytes ? best : program->arena_bytes;
-    return true;
 }
 
-pst_status pst_layout_program(struct pst_program *program, uint64_t limit, struct pst_error *err)
+void pst_layout_program(struct pst_program *program, uint64_t limit)
 {
-    struct item *items = malloc(((size_t)program->n_values + 1) * sizeof *items);
-    uint32_t peak_tick = 0;
-    pst_status st = items == NULL ? pst_fail_nomem(err) : find_peak(program, &peak_tick, err);
+    struct item *items = pst_alloc((size_t)program->n_values + 1, sizeof *items);
+    uint32_t peak_tick = 0, n;
 
-    program->arena_bytes = program->host_bytes = 0;
-    if (st == PST_OK) {
-        uint32_t n = place_static(program, items);
-
-        st = settle_arena(program, items, n, peak_tick, limit) ? PST_OK : pst_fail_nomem(err);
-    }
-    if (st == PST_OK) {
-        uint32_t n = collect_host(program, items);
-
-        st = settle(program, items, n, 0, &program->host_bytes) ? PST_OK : pst_fail_nomem(err);
-        if (st == PST_OK) {
-            keep(program, items, n);
-        }
-    }
+    find_peak(program, &peak_tick);
+    program->arena_bytes = 0;
+    n = place_static(program, items);
+    settle_arena(program, items, n, peak_tick, limit);
+    n = collect_host(program, items);
+    program->host_bytes = settle(program, items, n, 0);
+    keep(program, items, n);
     free(items);
-    return st;
 }

@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "plan/lower.h"
 #include "plan/pass_calls.h"
 
@@ -68,9 +69,6 @@ static pst_status check_supported(struct pst_lowering *low, struct pst_error *er
 
     low->home = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->home);
     low->replica = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->replica);
-    if (low->home == NULL || low->replica == NULL) {
-        return pst_fail_nomem(err);
-    }
     memset(low->home, 0xFF, plan->n_devices * sizeof *low->home);
     for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
         st = check_samples(plan, s, err);
@@ -98,7 +96,7 @@ static pst_status check_supported(struct pst_lowering *low, struct pst_error *er
 /* --- times --------------------------------------------------------------------------------------
  */
 
-static pst_status index_edges(struct pst_lowering *low, struct pst_error *err)
+static void index_edges(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
     uint32_t n = 0;
@@ -107,10 +105,6 @@ static pst_status index_edges(struct pst_lowering *low, struct pst_error *err)
     low->out_first = pst_arena_array(&low->arena, plan->n_stages + 2, sizeof *low->out_first);
     low->in_edges = pst_arena_array(&low->arena, plan->n_edges, sizeof *low->in_edges);
     low->edge_grad = pst_arena_array(&low->arena, plan->n_edges, sizeof *low->edge_grad);
-    if (low->in_first == NULL || low->out_first == NULL || low->in_edges == NULL ||
-        low->edge_grad == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         const struct pst_plan_edge *edge = &plan->edges[e];
 
@@ -129,21 +123,16 @@ static pst_status index_edges(struct pst_lowering *low, struct pst_error *err)
         n++;
     }
     PST_ASSERT(n == plan->n_edges);
-    return PST_OK;
 }
 
-static pst_status time_stages(struct pst_lowering *low, struct pst_error *err)
+static void time_stages(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
 
     low->pass_ns = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->pass_ns);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        if (low->pass_ns == NULL ||
-            !pst_plan_pass_ns(&plan->stages[s], low->graph, low->cost, true, low->pass_ns[s])) {
-            return pst_fail_nomem(err);
-        }
+        pst_plan_pass_ns(&plan->stages[s], low->graph, low->cost, true, low->pass_ns[s]);
     }
-    return PST_OK;
 }
 
 /* Notes where a pass stands in the list of its first rank; refuses what cannot be tabulated. */
@@ -203,25 +192,16 @@ static pst_status index_passes(struct pst_lowering *low, struct pst_error *err)
 
     low->base = pst_arena_array(&low->arena, plan->n_stages + 1, sizeof *low->base);
     low->end_ns = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->end_ns);
-    if (low->base == NULL || low->end_ns == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         low->base[s] = (uint32_t)rows;
         rows += plan->stages[s].n_microbatches;
     }
     for (uint32_t op = PST_PASS_F; op <= PST_PASS_R; op++) {
         low->at[op] = pst_arena_array(&low->arena, rows, sizeof **low->at);
-        if (low->at[op] == NULL) {
-            return pst_fail_nomem(err);
-        }
         memset(low->at[op], 0xFF, rows * sizeof **low->at);
     }
     for (uint32_t r = 0; r < plan->n_devices && st == PST_OK; r++) {
         low->end_ns[r] = pst_arena_array(&low->arena, low->n_passes[r], sizeof **low->end_ns);
-        if (low->end_ns[r] == NULL) {
-            return pst_fail_nomem(err);
-        }
         if (low->home[r] != PST_NONE && low->replica[r] > 0) {
             st = compare_replica(low, r, err);
             continue;
@@ -330,9 +310,6 @@ static pst_status evaluate(struct pst_lowering *low, struct pst_error *err)
     uint64_t *clock = pst_arena_array(&low->arena, n, sizeof *clock);
     bool advanced = true, finished = false;
 
-    if (done == NULL || clock == NULL) {
-        return pst_fail_nomem(err);
-    }
     while (advanced && !finished) {
         advanced = false;
         finished = true;
@@ -379,10 +356,10 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
     pst_status st = check_supported(low, err);
 
     if (st == PST_OK) {
-        st = index_edges(low, err);
+        index_edges(low);
     }
     if (st == PST_OK) {
-        st = time_stages(low, err);
+        time_stages(low);
     }
     if (st == PST_OK) {
         st = index_passes(low, err);
@@ -442,7 +419,7 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
         parts.passes[PST_BODY] = orders;
         parts.n_passes[PST_BODY] = n_passes;
         parts.n_passes[PST_FILL] = parts.n_passes[PST_DRAIN] = none;
-        st = none != NULL ? pst_lowering_write(&parts, err) : pst_fail_nomem(err);
+        st = pst_lowering_write(&parts, err);
     }
     pst_arena_finish(&low.arena);
     return st;
@@ -452,8 +429,7 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
  */
 
 /* A pass is due when the last of its samples is: stages of one rank may differ in size. */
-static pst_status twin_orders(const struct pst_plan *twin, struct pst_pass **orders,
-                              uint32_t *n_passes, struct pst_error *err)
+static void twin_orders(const struct pst_plan *twin, struct pst_pass **orders, uint32_t *n_passes)
 {
     for (uint32_t r = 0; r < twin->n_devices; r++) {
         size_t n = 0;
@@ -462,10 +438,7 @@ static pst_status twin_orders(const struct pst_plan *twin, struct pst_pass **ord
             n += pst_plan_replica(&twin->stages[s], r) != PST_NONE ? twin->stages[s].n_microbatches
                                                                    : 0;
         }
-        orders[r] = calloc(n + 1, sizeof **orders);
-        if (orders[r] == NULL) {
-            return pst_fail_nomem(err);
-        }
+        orders[r] = pst_alloc(n + 1, sizeof **orders);
         for (uint32_t due = 1; due <= twin->batch && n_passes[r] < n; due++) {
             for (uint32_t s = 0; s < twin->n_stages; s++) {
                 const struct pst_plan_stage *stage = &twin->stages[s];
@@ -477,7 +450,6 @@ static pst_status twin_orders(const struct pst_plan *twin, struct pst_pass **ord
             }
         }
     }
-    return PST_OK;
 }
 
 pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -485,20 +457,16 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
                                  struct pst_plan **ret_plan, struct pst_error *err)
 {
     struct pst_plan *twin = NULL;
-    struct pst_pass **orders = calloc(plan->n_devices + 1, sizeof *orders);
-    uint32_t *n_passes = calloc(plan->n_devices + 1, sizeof *n_passes);
+    struct pst_pass **orders = pst_alloc(plan->n_devices + 1, sizeof *orders);
+    uint32_t *n_passes = pst_alloc(plan->n_devices + 1, sizeof *n_passes);
     pst_status st = PST_OK;
 
-    if (orders == NULL || n_passes == NULL) {
-        st = pst_fail_nomem(err);
-        goto out;
-    }
-    st = pst_plan_create(graph, batch, plan->n_devices, &twin, err);
+    pst_plan_create(graph, batch, plan->n_devices, &twin);
     for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 
-        st = pst_plan_add_stage(twin, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
-                                stage->microbatch_size, stage->k, err);
+        pst_plan_add_stage(twin, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
+                           stage->microbatch_size, stage->k);
         if (st == PST_OK) {
             twin->stages[s].weight_versions = stage->weight_versions;
         }
@@ -517,7 +485,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     twin->deferred_step = plan->deferred_step;
     st = pst_plan_connect(twin, graph, err);
     if (st == PST_OK) {
-        st = twin_orders(twin, orders, n_passes, err);
+        twin_orders(twin, orders, n_passes);
     }
     if (st == PST_OK) {
         st = pst_plan_lower(twin, graph, cost, (const struct pst_pass *const *)orders, n_passes,
@@ -529,7 +497,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     }
 out:
     pst_plan_destroy(twin);
-    for (uint32_t r = 0; orders != NULL && r < plan->n_devices; r++) {
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
         free(orders[r]);
     }
     free(orders);

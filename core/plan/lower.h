@@ -115,7 +115,6 @@ struct pst_ends {
     struct pst_end *rows;
     size_t room;
     uint32_t n;
-    bool no_memory;
 };
 
 /* lower_transfers.c: the ends of transfers of one list, in rows that are used again. */
@@ -148,9 +147,8 @@ struct pst_copies {
 
 /* lower_copies.c: the copies of one list, none in forward-only plans; tables and rows come from
    `arena`. */
-pst_status pst_lowering_copies(const struct pst_parts *parts, uint32_t rank, enum pst_part part,
-                               struct pst_arena *arena, struct pst_copies *ret_copies,
-                               struct pst_error *err);
+void pst_lowering_copies(const struct pst_parts *parts, uint32_t rank, enum pst_part part,
+                         struct pst_arena *arena, struct pst_copies *ret_copies);
 
 /* lower_list.c: writes all lists of every rank. */
 pst_status pst_lowering_write(const struct pst_parts *parts, struct pst_error *err);

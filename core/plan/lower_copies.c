@@ -55,22 +55,18 @@ static int by_place(const void *a, const void *b)
     return x->node > y->node ? -1 : x->node < y->node; /* read by one call: as B goes */
 }
 
-static pst_status find_moved(const struct pst_lowering *low, uint32_t s, struct pst_arena *arena,
-                             struct moved *moved, struct pst_error *err)
+static void find_moved(const struct pst_lowering *low, uint32_t s, struct pst_arena *arena,
+                       struct moved *moved)
 {
     const struct pst_plan_stage *stage = &low->plan->stages[s];
 
     if (!pst_plan_stage_has(stage, PST_ACTION_OFFLOAD)) {
-        return PST_OK;
+        return;
     }
     moved->bytes = pst_arena_array(arena, stage->n_nodes, sizeof *moved->bytes);
     moved->call = pst_arena_array(arena, PST_I_BW + 1, sizeof *moved->call);
-    if (moved->bytes == NULL || moved->call == NULL ||
-        !pst_plan_offload_bytes(stage, low->graph, moved->bytes) ||
-        !pst_pass_calls_init(stage, low->graph, arena, moved->call)) {
-        return pst_fail_nomem(err);
-    }
-    return PST_OK;
+    pst_plan_offload_bytes(stage, low->graph, moved->bytes);
+    pst_pass_calls_init(stage, low->graph, arena, moved->call);
 }
 
 /* Whether this backward pass is the one of its micro-batch that first reads what a node left. */
@@ -317,36 +313,27 @@ static void add_all(const struct pst_lowering *low, const struct order *order,
     }
 }
 
-static pst_status copies_of(const struct pst_lowering *low, uint32_t rank,
-                            const struct order *order, struct pst_arena *arena,
-                            struct pst_copies *ret_copies, struct pst_error *err)
+static void copies_of(const struct pst_lowering *low, uint32_t rank, const struct order *order,
+                      struct pst_arena *arena, struct pst_copies *ret_copies)
 {
     uint32_t n_stages = low->plan->n_stages;
     struct moved *moved = pst_arena_array(arena, n_stages, sizeof *moved);
     uint32_t *next = pst_arena_array(arena, n_stages, sizeof *next);
     struct pst_copies copies = {0};
     size_t room;
-    pst_status st = moved != NULL && next != NULL ? PST_OK : pst_fail_nomem(err);
 
-    for (uint32_t s = 0; s < n_stages && st == PST_OK; s++) {
+    for (uint32_t s = 0; s < n_stages; s++) {
         if (pst_lowering_holds(low, rank, s)) {
-            st = find_moved(low, s, arena, &moved[s], err);
+            find_moved(low, s, arena, &moved[s]);
         }
-    }
-    if (st != PST_OK) {
-        return st;
     }
     room = most_copies(low, order, moved);
     memset(next, 0xFF, n_stages * sizeof *next);
     copies.rows = pst_arena_array(arena, room, sizeof *copies.rows);
     copies.places = pst_arena_array(arena, room, sizeof(struct pst_copy *));
-    if (copies.rows == NULL || copies.places == NULL) {
-        return pst_fail_nomem(err);
-    }
     add_all(low, order, moved, next, &copies);
     place_copies(low, order, moved, &copies);
     *ret_copies = copies;
-    return PST_OK;
 }
 
 /* --- parts -------------------------------------------------------------------------------------
@@ -375,20 +362,17 @@ static void find_seam(const struct pst_parts *parts, uint32_t rank,
 }
 
 /* Positions of the passes; a part reaches into the batch after the one that it closes. */
-static bool index_order(const struct pst_plan *plan, struct pst_arena *arena, struct order *order)
+static void index_order(const struct pst_plan *plan, struct pst_arena *arena, struct order *order)
 {
     uint32_t rows = 0;
 
     order->base = pst_arena_array(arena, plan->n_stages, sizeof *order->base);
-    for (uint32_t s = 0; order->base != NULL && s < plan->n_stages; s++) {
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
         order->base[s] = rows;
         rows += 2 * plan->stages[s].n_microbatches;
     }
     for (uint32_t op = 0; op <= PST_PASS_R; op++) {
         order->at[op] = pst_arena_array(arena, rows, sizeof *order->at[op]);
-        if (order->base == NULL || order->at[op] == NULL) {
-            return false;
-        }
         memset(order->at[op], 0xFF, rows * sizeof *order->at[op]);
     }
     for (uint32_t i = 0; i < order->n; i++) {
@@ -396,7 +380,6 @@ static bool index_order(const struct pst_plan *plan, struct pst_arena *arena, st
 
         order->at[pass->op][order->base[pass->stage] + pass->microbatch] = i;
     }
-    return true;
 }
 
 static bool offloads(const struct pst_parts *parts, uint32_t rank)
@@ -410,9 +393,8 @@ static bool offloads(const struct pst_parts *parts, uint32_t rank)
     return any;
 }
 
-pst_status pst_lowering_copies(const struct pst_parts *parts, uint32_t rank, enum pst_part part,
-                               struct pst_arena *arena, struct pst_copies *ret_copies,
-                               struct pst_error *err)
+void pst_lowering_copies(const struct pst_parts *parts, uint32_t rank, enum pst_part part,
+                         struct pst_arena *arena, struct pst_copies *ret_copies)
 {
     const struct pst_plan *plan = parts->plan;
     struct order order = {.passes = parts->passes[part][rank],
@@ -423,11 +405,9 @@ pst_status pst_lowering_copies(const struct pst_parts *parts, uint32_t rank, enu
 
     *ret_copies = (struct pst_copies){0};
     if (!parts->low->training || !offloads(parts, rank)) {
-        return PST_OK;
+        return;
     }
-    if (!index_order(plan, arena, &order)) {
-        return pst_fail_nomem(err);
-    }
+    index_order(plan, arena, &order);
     find_seam(parts, rank, &last, &first);
     if (first != NULL) {
         behind = *first;
@@ -435,5 +415,5 @@ pst_status pst_lowering_copies(const struct pst_parts *parts, uint32_t rank, enu
         order.before = part != PST_FILL ? last : NULL;
         order.behind = part != PST_DRAIN ? &behind : NULL;
     }
-    return copies_of(parts->low, rank, &order, arena, ret_copies, err);
+    copies_of(parts->low, rank, &order, arena, ret_copies);
 }

@@ -22,7 +22,6 @@ struct writer {
     size_t room, pair_room;
     struct pst_wait_pair *pairs;
     uint32_t n, n_pairs;
-    bool no_memory;
     struct pst_ends ends;
     struct pst_copies copies;
     uint32_t n_copied;          /* of those, written */
@@ -34,10 +33,7 @@ struct writer {
 
 static struct pst_instr *append(struct writer *w, uint8_t op, uint32_t stage)
 {
-    if (!pst_grow(&w->instrs, &w->room, w->n, sizeof *w->instrs)) {
-        w->no_memory = true;
-        return NULL;
-    }
+    pst_grow(&w->instrs, &w->room, w->n, sizeof *w->instrs);
     w->instrs[w->n] = (struct pst_instr){.op = op, .stage = stage};
     return &w->instrs[w->n++];
 }
@@ -48,10 +44,7 @@ static void wait_for(struct writer *w, uint32_t instr, uint32_t wait)
     if (instr == PST_NONE || wait == PST_NONE) {
         return;
     }
-    if (!pst_grow(&w->pairs, &w->pair_room, w->n_pairs, sizeof *w->pairs)) {
-        w->no_memory = true;
-        return;
-    }
+    pst_grow(&w->pairs, &w->pair_room, w->n_pairs, sizeof *w->pairs);
     w->pairs[w->n_pairs++] = (struct pst_wait_pair){instr, wait};
 }
 
@@ -248,7 +241,7 @@ static void write_list(struct writer *w)
     uint32_t next = 0;
 
     append_copies(w, PST_NONE);
-    for (uint32_t p = 0; p <= w->n_passes && !w->no_memory; p++) {
+    for (uint32_t p = 0; p <= w->n_passes; p++) {
         bool closing = p > 0 && closes[p - 1];
 
         for (; next < w->ends.n && w->ends.rows[next].gap == p; next++) {
@@ -331,14 +324,11 @@ static int compare_pairs(const void *a, const void *b)
 }
 
 /* Sorts the pairs, drops doubles, and gives each instruction its waits. */
-static pst_status join_waits(struct writer *w, struct pst_error *err)
+static void join_waits(struct writer *w)
 {
     uint32_t *waits = pst_arena_array(&w->parts->plan->arena, w->n_pairs, sizeof *waits);
     uint32_t kept = 0;
 
-    if (waits == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (w->n_pairs > 0) {
         qsort(w->pairs, w->n_pairs, sizeof *w->pairs, compare_pairs);
     }
@@ -356,21 +346,17 @@ static pst_status join_waits(struct writer *w, struct pst_error *err)
         waits[kept++] = pair->wait;
         instr->n_waits++;
     }
-    return PST_OK;
 }
 
 /* --- all lists ---------------------------------------------------------------------------------
  */
 
-static pst_status keep_list(struct writer *w, struct pst_error *err)
+static void keep_list(struct writer *w)
 {
     struct pst_plan *plan = w->parts->plan;
     struct pst_plan_device *device = &plan->devices[w->rank];
     struct pst_instr *list = pst_arena_array(&plan->arena, w->n, sizeof *list);
 
-    if (list == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (w->n > 0) {
         memcpy(list, w->instrs, w->n * sizeof *list);
     }
@@ -384,14 +370,14 @@ static pst_status keep_list(struct writer *w, struct pst_error *err)
         device->drain = list;
         device->n_drain = w->n;
     }
-    return PST_OK;
 }
 
 static pst_status write_part(struct writer *w, enum pst_part part, struct pst_arena *arena,
                              struct pst_error *err)
 {
     const struct pst_parts *parts = w->parts;
-    pst_status st = pst_lowering_copies(parts, w->rank, part, arena, &w->copies, err);
+    pst_status st = PST_OK;
+    pst_lowering_copies(parts, w->rank, part, arena, &w->copies);
 
     if (st == PST_OK) {
         st = pst_lowering_ends(parts, w->rank, part, &w->ends, err);
@@ -409,8 +395,9 @@ static pst_status write_part(struct writer *w, enum pst_part part, struct pst_ar
     write_list(w);
     wait_for_ends(w);
     wait_for_copies(w);
-    st = w->no_memory ? pst_fail_nomem(err) : join_waits(w, err);
-    return st == PST_OK ? keep_list(w, err) : st;
+    join_waits(w);
+    keep_list(w);
+    return PST_OK;
 }
 
 /*
@@ -454,15 +441,10 @@ static pst_status prepare(struct writer *w, struct pst_arena *arena, struct pst_
 
         most = n > most ? n : most;
         w->closes[part] = pst_arena_array(arena, n, sizeof *w->closes[part]);
-        w->no_memory |= w->closes[part] == NULL;
     }
     w->pass_at = pst_arena_array(arena, most, sizeof *w->pass_at);
     w->reduced = pst_arena_array(arena, plan->n_stages, sizeof *w->reduced);
     w->tied = pst_arena_array(arena, plan->n_ties, sizeof *w->tied);
-    if (w->no_memory || counts == NULL || w->pass_at == NULL || w->reduced == NULL ||
-        w->tied == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (!find_closing(w, counts)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "device %u: the last backward of a batch must come at the same place in "

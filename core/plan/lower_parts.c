@@ -93,9 +93,6 @@ static pst_status make_view(struct cutter *c, struct pst_error *err)
     c->view = *plan;
     c->view.batch *= TIMED_BATCHES;
     c->view.stages = pst_arena_array(arena, plan->n_stages, sizeof *plan->stages);
-    if (orders == NULL || n_passes == NULL || c->view.stages == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         c->view.stages[s] = plan->stages[s];
         c->view.stages[s].n_microbatches *= TIMED_BATCHES;
@@ -105,9 +102,6 @@ static pst_status make_view(struct cutter *c, struct pst_error *err)
                    (TIMED_BATCHES - 1) * (size_t)c->n_passes[PST_BODY][r];
 
         orders[r] = pst_arena_array(arena, n, sizeof **orders);
-        if (orders[r] == NULL) {
-            return pst_fail_nomem(err);
-        }
         n_passes[r] = copy_all(c, r, orders[r]);
     }
     c->low.plan = &c->view;
@@ -229,9 +223,6 @@ static pst_status cut_rank(struct cutter *c, uint32_t rank, uint32_t cut, struct
                                                   : n[part] - cut;
         c->cut[part][rank] =
             pst_arena_array(&c->low.arena, c->n_cut[part][rank], sizeof(struct pst_pass));
-        if (c->cut[part][rank] == NULL) {
-            return pst_fail_nomem(err);
-        }
     }
     for (uint32_t i = 0; i < n[PST_FILL]; i++) {
         c->cut[PST_FILL][rank][i] = c->passes[PST_FILL][rank][i];
@@ -259,9 +250,6 @@ static pst_status emit(struct cutter *c, const uint32_t *cuts, bool bare, struct
     for (uint32_t part = 0; part < PST_PARTS; part++) {
         c->cut[part] = pst_arena_array(&c->low.arena, n, sizeof **c->cut);
         c->n_cut[part] = pst_arena_array(&c->low.arena, n, sizeof **c->n_cut);
-        if (c->cut[part] == NULL || c->n_cut[part] == NULL) {
-            return pst_fail_nomem(err);
-        }
     }
     for (uint32_t r = 0; st == PST_OK && r < n; r++) {
         st = cut_rank(c, r, cuts[r], err);
@@ -394,26 +382,18 @@ static bool meet(struct rank *ranks, uint32_t r)
 
 /* Of each rank of an unrolled plan: how many passes it ends if it halts before pass number
    io_passes[rank]. */
-static pst_status halt_at(const struct pst_plan *unrolled, uint32_t *io_passes,
-                          struct pst_error *err)
+static void halt_at(const struct pst_plan *unrolled, uint32_t *io_passes)
 {
     struct pst_arena arena = {0};
     struct rank *ranks = pst_arena_array(&arena, unrolled->n_devices, sizeof *ranks);
-    bool moved = ranks != NULL;
+    bool moved = true;
 
-    for (uint32_t r = 0; ranks != NULL && r < unrolled->n_devices; r++) {
+    for (uint32_t r = 0; r < unrolled->n_devices; r++) {
         const struct pst_plan_device *device = &unrolled->devices[r];
 
         ranks[r].list = device->body;
         ranks[r].halt = end_of_pass(device, io_passes[r]);
         ranks[r].done = pst_arena_array(&arena, device->n_instrs, sizeof *ranks[r].done);
-        if (ranks[r].done == NULL) {
-            ranks = NULL;
-        }
-    }
-    if (ranks == NULL) {
-        pst_arena_finish(&arena);
-        return pst_fail_nomem(err);
     }
     while (moved) {
         moved = false;
@@ -431,7 +411,6 @@ static pst_status halt_at(const struct pst_plan *unrolled, uint32_t *io_passes,
         }
     }
     pst_arena_finish(&arena);
-    return PST_OK;
 }
 
 /* --- the cuts -----------------------------------------------------------------------------------
@@ -441,21 +420,20 @@ static pst_status halt_at(const struct pst_plan *unrolled, uint32_t *io_passes,
  * Takes cuts back to where the ranks can all get before any of them goes on. *ret_reached false:
  * some do not get to the end of the batch. `passes` is room for one number a rank.
  */
-static pst_status reach(const struct cutter *c, const struct pst_plan *unrolled, uint32_t *passes,
-                        uint32_t *io_cuts, bool *ret_reached, struct pst_error *err)
+static void reach(const struct cutter *c, const struct pst_plan *unrolled, uint32_t *passes,
+                  uint32_t *io_cuts, bool *ret_reached)
 {
     uint32_t n = c->plan->n_devices;
     bool again = true;
-    pst_status st = PST_OK;
 
     align_replicas(c->plan, io_cuts);
-    while (again && st == PST_OK) {
+    while (again) {
         *ret_reached = true;
         for (uint32_t r = 0; r < n; r++) {
             passes[r] = passes_before(c, r) + io_cuts[r];
         }
-        st = halt_at(unrolled, passes, err);
-        for (uint32_t r = 0; st == PST_OK && r < n; r++) {
+        halt_at(unrolled, passes);
+        for (uint32_t r = 0; r < n; r++) {
             uint32_t before = passes_before(c, r);
 
             *ret_reached &= passes[r] >= before;
@@ -463,17 +441,16 @@ static pst_status reach(const struct cutter *c, const struct pst_plan *unrolled,
         }
         again = *ret_reached && align_replicas(c->plan, io_cuts);
     }
-    return st;
 }
 
 /* Whether the lists run to their end where nobody has to meet. */
 static pst_status run_through(const struct cutter *c, const struct pst_plan *unrolled,
                               uint32_t *passes, struct pst_error *err)
 {
-    pst_status st;
+    pst_status st = PST_OK;
 
     memcpy(passes, c->low.n_passes, c->plan->n_devices * sizeof *passes);
-    st = halt_at(unrolled, passes, err);
+    halt_at(unrolled, passes);
     for (uint32_t r = 0; st == PST_OK && r < c->plan->n_devices; r++) {
         st = passes[r] < c->low.n_passes[r] ? refuse_skips(err) : PST_OK;
     }
@@ -495,9 +472,6 @@ static pst_status find_cuts(struct cutter *c, uint32_t *cuts, struct pst_error *
     struct pst_plan *unrolled = NULL;
     pst_status st;
 
-    if (passes == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (!skips_stages(c->plan) && !pst_lowering_replicates(c->plan)) {
         for (uint32_t r = 0; deferred && r < n; r++) {
             cuts[r] = place_step(c, r, times[0]);
@@ -515,7 +489,7 @@ static pst_status find_cuts(struct cutter *c, uint32_t *cuts, struct pst_error *
         for (uint32_t r = 0; r < n; r++) {
             cuts[r] = place_step(c, r, times[i]);
         }
-        st = reach(c, unrolled, passes, cuts, &reached, err);
+        reach(c, unrolled, passes, cuts, &reached);
     }
     pst_plan_destroy(unrolled);
     return st == PST_OK && !reached ? refuse_skips(err) : st;
@@ -551,7 +525,7 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
             plan->version_rule == PST_VERSION_SYNC ? PST_VERSION_DELAYED : plan->version_rule;
         plan->deferred_step = needs_others(plan);
         cuts = pst_arena_array(&c.low.arena, plan->n_devices, sizeof *cuts);
-        st = cuts == NULL ? pst_fail_nomem(err) : find_cuts(&c, cuts, err);
+        st = find_cuts(&c, cuts, err);
     }
     if (st == PST_OK) {
         st = emit(&c, cuts, false, err);

@@ -37,10 +37,7 @@ static struct pst_end *add_end(struct finder *f, bool send, uint8_t payload, uin
 {
     struct pst_ends *ends = f->ends;
 
-    if (!pst_grow(&ends->rows, &ends->room, ends->n, sizeof *ends->rows)) {
-        ends->no_memory = true;
-        return NULL;
-    }
+    pst_grow(&ends->rows, &ends->room, ends->n, sizeof *ends->rows);
     ends->rows[ends->n] = (struct pst_end){.send = send,
                                            .payload = payload,
                                            .edge = edge,
@@ -183,17 +180,12 @@ pst_status pst_lowering_guests_possible(struct pst_lowering *low, struct pst_err
     pst_status st = PST_OK;
 
     low->guest_bytes = pst_arena_array(&low->arena, low->plan->n_stages, sizeof *low->guest_bytes);
-    if (low->guest_bytes == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t s = 0; s < low->plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &low->plan->stages[s];
         uint32_t *tensors, n;
 
         if (stage->n_guests > 0) {
-            if (!pst_plan_guest_tensors(stage, low->graph, &low->arena, &tensors, &n)) {
-                return pst_fail_nomem(err);
-            }
+            pst_plan_guest_tensors(stage, low->graph, &low->arena, &tensors, &n);
             low->guest_bytes[s] = pst_plan_guest_bytes(stage, low->graph, tensors, n);
         }
         for (uint32_t i = 0; st == PST_OK && low->training && i < stage->n_guests; i++) {
@@ -430,9 +422,6 @@ static pst_status find_by_time(struct finder *f, struct pst_error *err)
         time_ends(f, p, first);
     }
     add_guests(f);
-    if (f->ends->no_memory) {
-        return pst_fail_nomem(err);
-    }
     if (f->ends->n > 0) {
         qsort(f->ends->rows, f->ends->n, sizeof *f->ends->rows, compare_ends);
     }
@@ -480,8 +469,7 @@ static bool posts_ahead(const struct pst_parts *parts, uint32_t rank)
            pst_pass_same(&parts->passes[PST_BODY][rank][0], &parts->passes[PST_DRAIN][rank][0]);
 }
 
-static pst_status find_in_order(struct finder *f, const struct pst_parts *parts, enum pst_part part,
-                                struct pst_error *err)
+static void find_in_order(struct finder *f, const struct pst_parts *parts, enum pst_part part)
 {
     const struct pst_pass *body = parts->passes[PST_BODY][f->rank];
     bool ahead = posts_ahead(parts, f->rank);
@@ -499,7 +487,6 @@ static pst_status find_in_order(struct finder *f, const struct pst_parts *parts,
             put_ends(f, add_ends(f, &body[0], false, part == PST_BODY), p, PST_NONE);
         }
     }
-    return f->ends->no_memory ? pst_fail_nomem(err) : PST_OK;
 }
 
 pst_status pst_lowering_ends(const struct pst_parts *parts, uint32_t rank, enum pst_part part,
@@ -513,5 +500,9 @@ pst_status pst_lowering_ends(const struct pst_parts *parts, uint32_t rank, enum 
                        .ends = io_ends};
 
     io_ends->n = 0;
-    return parts->plan->asynchronous ? find_in_order(&f, parts, part, err) : find_by_time(&f, err);
+    if (parts->plan->asynchronous) {
+        find_in_order(&f, parts, part);
+        return PST_OK;
+    }
+    return find_by_time(&f, err);
 }

@@ -4,17 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 #define MOST_LISTS 256 /* of one query: four a level, at most 33 levels */
 
-bool pst_occupancy_init(struct pst_occupancy *occupancy, uint32_t n_times)
+void pst_occupancy_init(struct pst_occupancy *occupancy, uint32_t n_times)
 {
     memset(occupancy, 0, sizeof *occupancy);
     occupancy->n_leaves = 1;
     while (occupancy->n_leaves < n_times && occupancy->n_leaves < 1u << 30) {
         occupancy->n_leaves *= 2;
     }
-    occupancy->nodes = calloc(2 * (size_t)occupancy->n_leaves, sizeof *occupancy->nodes);
-    return occupancy->n_leaves >= n_times && occupancy->nodes != NULL;
+    if (occupancy->n_leaves < n_times) {
+        pst_out_of_memory();
+    }
+    occupancy->nodes = pst_alloc(2 * (size_t)occupancy->n_leaves, sizeof *occupancy->nodes);
 }
 
 static void spans_finish(struct pst_spans *spans)
@@ -57,41 +61,34 @@ static uint32_t first_from(const struct pst_spans *spans, uint64_t address)
     return low;
 }
 
-/* For one more; *ret_at: where they are. */
-static bool make_room(struct pst_spans *spans, struct pst_span **ret_at)
+/* For one more; where they are. */
+static struct pst_span *make_room(struct pst_spans *spans)
 {
     uint32_t room = spans->room == 0 ? 4 : 2 * spans->room;
-    struct pst_span *at;
 
     if (spans->n == 0 && spans->room == 0) {
-        *ret_at = &spans->one;
-        return true;
+        return &spans->one;
     }
     if (spans->n >= spans->room) {
-        at = room > spans->room ? realloc(spans->room == 0 ? NULL : spans->at, room * sizeof *at)
-                                : NULL;
-        if (at == NULL) {
-            return false;
-        }
+        struct pst_span *at = pst_resize(spans->room == 0 ? NULL : spans->at, room, sizeof *at);
+
         if (spans->room == 0) {
             at[0] = spans->one;
         }
         spans->at = at;
         spans->room = room;
     }
-    *ret_at = spans->at;
-    return true;
+    return spans->at;
 }
 
-/* *ret_new: some of it was free before. */
-static bool unite(struct pst_spans *spans, struct pst_span span, bool *ret_new)
+/* Whether some of it was free before. */
+static bool unite(struct pst_spans *spans, struct pst_span span)
 {
     struct pst_span *at = spans->room > 0 ? spans->at : &spans->one;
     uint32_t from = first_from(spans, span.begin), until = from;
 
-    *ret_new = from == spans->n || at[from].begin > span.begin || at[from].end < span.end;
-    if (!*ret_new) {
-        return true;
+    if (from < spans->n && at[from].begin <= span.begin && at[from].end >= span.end) {
+        return false;
     }
     while (until < spans->n && at[until].begin <= span.end) {
         span.begin = at[until].begin < span.begin ? at[until].begin : span.begin;
@@ -99,9 +96,7 @@ static bool unite(struct pst_spans *spans, struct pst_span span, bool *ret_new)
         until++;
     }
     if (until == from) {
-        if (!make_room(spans, &at)) {
-            return false;
-        }
+        at = make_room(spans);
         memmove(&at[from + 1], &at[from], (spans->n - from) * sizeof *at);
         spans->n++;
     } else if (until > from + 1) {
@@ -113,33 +108,28 @@ static bool unite(struct pst_spans *spans, struct pst_span span, bool *ret_new)
 }
 
 /* Whatever `any` of a node has, that of its parent has, too: upwards until nothing is new. */
-static bool mark(struct pst_occupancy *occupancy, uint32_t node, struct pst_span span)
+static void mark(struct pst_occupancy *occupancy, uint32_t node, struct pst_span span)
 {
-    bool is_new, ok = unite(&occupancy->nodes[node].whole, span, &is_new);
-
-    for (is_new = true; node >= 1 && ok && is_new; node /= 2) {
-        ok = unite(&occupancy->nodes[node].any, span, &is_new);
+    unite(&occupancy->nodes[node].whole, span);
+    while (node >= 1 && unite(&occupancy->nodes[node].any, span)) {
+        node /= 2;
     }
-    return ok;
 }
 
 /* The nodes that make up [left, right) of the leaves, from below. */
-bool pst_occupancy_add(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
+void pst_occupancy_add(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
                        uint64_t begin, uint64_t end)
 {
     const struct pst_span span = {begin, end};
     uint32_t left = first + occupancy->n_leaves, right = last + occupancy->n_leaves + 1;
-    bool ok = true;
-
-    for (; left < right && ok; left /= 2, right /= 2) {
+    for (; left < right; left /= 2, right /= 2) {
         if (left & 1) {
-            ok = mark(occupancy, left++, span);
+            mark(occupancy, left++, span);
         }
-        if (ok && (right & 1) != 0) {
-            ok = mark(occupancy, --right, span);
+        if (right & 1) {
+            mark(occupancy, --right, span);
         }
     }
-    return ok;
 }
 
 /* What is left of a list: from `at` up to `end`. */

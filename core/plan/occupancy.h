@@ -32,12 +32,12 @@ struct pst_occupancy {
     struct pst_occupancy_node *nodes;
 };
 
-/* Times 0 ... n - 1. False: out of memory; finish it all the same. */
-bool pst_occupancy_init(struct pst_occupancy *occupancy, uint32_t n_times);
+/* Times 0 ... n - 1. */
+void pst_occupancy_init(struct pst_occupancy *occupancy, uint32_t n_times);
 void pst_occupancy_finish(struct pst_occupancy *occupancy);
 
-/* Addresses [begin, end) are taken at times first ... last. False: out of memory. */
-bool pst_occupancy_add(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
+/* Addresses [begin, end) are taken at times first ... last. */
+void pst_occupancy_add(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
                        uint64_t begin, uint64_t end);
 
 /* The smallest gap of at least `size` from `origin` on that is free at times first ... last, the

@@ -302,18 +302,16 @@ static void find_bounds(struct bounds *b, struct pst_order_bounds *r)
 bool pst_order_bounds(const struct pst_schedule_in *in, struct pst_order_bounds *ret_bounds)
 {
     struct bounds b = {.in = in};
-    bool has_memory;
 
     memset(ret_bounds, 0, sizeof *ret_bounds);
     b.reach = pst_arena_array(&b.arena, in->n_stages, sizeof *b.reach);
     b.devices = pst_arena_array(&b.arena, in->n_devices, sizeof *b.devices);
     b.by_ratio = pst_arena_array(&b.arena, in->n_stages, sizeof *b.by_ratio);
-    has_memory = b.reach != NULL && b.devices != NULL && b.by_ratio != NULL;
-    if (has_memory && in->n_stages > 0) {
+    if (in->n_stages > 0) {
         find_reach(&b);
         find_work(&b);
         find_bounds(&b, ret_bounds);
     }
     pst_arena_finish(&b.arena);
-    return has_memory;
+    return true;
 }

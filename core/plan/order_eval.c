@@ -77,9 +77,6 @@ static pst_status work_init(struct work *w, struct pst_error *err)
     w->first_node = pst_arena_array(&w->arena, (size_t)in->n_devices + 1, sizeof *w->first_node);
     w->fronts = pst_arena_array(&w->arena, in->n_devices, sizeof *w->fronts);
     w->awake = pst_arena_array(&w->arena, in->n_devices, sizeof *w->awake);
-    if (w->first_slot == NULL || w->first_node == NULL || w->fronts == NULL || w->awake == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (s = 0; s < in->n_stages; s++) {
         w->first_slot[s] = w->n_slots;
         w->n_slots += (uint64_t)stage_of(w, s)->n_microbatches * KINDS;
@@ -97,9 +94,6 @@ static pst_status work_init(struct work *w, struct pst_error *err)
     w->sleeper = pst_arena_array(&w->arena, w->n_slots, sizeof *w->sleeper);
     w->done_ns = pst_arena_array(&w->arena, w->n_slots, sizeof *w->done_ns);
     w->before = pst_arena_array(&w->arena, n_nodes, sizeof *w->before);
-    if (w->node_of == NULL || w->sleeper == NULL || w->done_ns == NULL || w->before == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (slot = 0; slot < w->n_slots; slot++) {
         w->node_of[slot] = PST_NONE;
         w->sleeper[slot] = PST_NONE;
@@ -393,8 +387,7 @@ static void note_times(const struct work *w, struct pst_order_eval *eval, uint32
 }
 
 /* From the pass that ends last back to the one that starts at 0. */
-static pst_status note_critical(const struct work *w, struct pst_order_eval *eval, uint32_t last,
-                                struct pst_error *err)
+static void note_critical(const struct work *w, struct pst_order_eval *eval, uint32_t last)
 {
     uint32_t n = 0, node, i;
 
@@ -402,9 +395,6 @@ static pst_status note_critical(const struct work *w, struct pst_order_eval *eva
         n++;
     }
     eval->critical = pst_arena_array(&eval->arena, n, sizeof *eval->critical);
-    if (eval->critical == NULL) {
-        return pst_fail_nomem(err);
-    }
     eval->n_critical = n;
     for (node = last, i = n; node != PST_NONE; node = w->before[node]) {
         uint32_t d = device_of(w, node);
@@ -413,7 +403,6 @@ static pst_status note_critical(const struct work *w, struct pst_order_eval *eva
         eval->critical[i][0] = d;
         eval->critical[i][1] = node - w->first_node[d];
     }
-    return PST_OK;
 }
 
 static uint64_t peak_of(const struct work *w, uint32_t device)
@@ -432,8 +421,7 @@ static uint64_t peak_of(const struct work *w, uint32_t device)
     return peak;
 }
 
-static pst_status eval_init(const struct work *w, struct pst_order_eval *eval,
-                            struct pst_error *err)
+static void eval_init(const struct work *w, struct pst_order_eval *eval)
 {
     uint32_t n = w->in->n_devices;
 
@@ -443,18 +431,10 @@ static pst_status eval_init(const struct work *w, struct pst_order_eval *eval,
     eval->end_ns = pst_arena_array(&eval->arena, n, sizeof *eval->end_ns);
     eval->busy_ns = pst_arena_array(&eval->arena, n, sizeof *eval->busy_ns);
     eval->peak_bytes = pst_arena_array(&eval->arena, n, sizeof *eval->peak_bytes);
-    if (eval->start_ns == NULL || eval->end_ns == NULL || eval->busy_ns == NULL ||
-        eval->peak_bytes == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t d = 0; d < n; d++) {
         eval->start_ns[d] = pst_arena_array(&eval->arena, w->n_passes[d], sizeof **eval->start_ns);
         eval->end_ns[d] = pst_arena_array(&eval->arena, w->n_passes[d], sizeof **eval->end_ns);
-        if (eval->start_ns[d] == NULL || eval->end_ns[d] == NULL) {
-            return pst_fail_nomem(err);
-        }
     }
-    return PST_OK;
 }
 
 static bool is_stuck(const struct work *w)
@@ -480,7 +460,7 @@ pst_status pst_order_evaluate(const struct pst_schedule_in *in,
         st = place_passes(&w, err);
     }
     if (st == PST_OK) {
-        st = eval_init(&w, &eval, err);
+        eval_init(&w, &eval);
     }
     if (st == PST_OK) {
         run_all(&w, &eval);
@@ -491,7 +471,7 @@ pst_status pst_order_evaluate(const struct pst_schedule_in *in,
             eval.peak_bytes[d] = peak_of(&w, d);
         }
         note_times(&w, &eval, &last);
-        st = note_critical(&w, &eval, last, err);
+        note_critical(&w, &eval, last);
     }
     pst_arena_finish(&w.arena);
     if (st != PST_OK) {

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/saturate.h"
 #include "plan/sequence.h"
 
@@ -61,7 +62,7 @@ static void add_replays(const struct shape *shape, struct pst_pass_calls *pass, 
     }
 }
 
-static bool add_pass(const struct shape *shape, struct pst_arena *arena, uint32_t op,
+static void add_pass(const struct shape *shape, struct pst_arena *arena, uint32_t op,
                      struct pst_pass_calls *pass)
 {
     uint32_t n = shape->stage->n_nodes;
@@ -72,9 +73,6 @@ static bool add_pass(const struct shape *shape, struct pst_arena *arena, uint32_
     pass->calls = pst_arena_array(arena, 2 * (size_t)n + shape->replays.n + 1, sizeof *pass->calls);
     pass->first_read = pst_arena_array(arena, (size_t)n + 1, sizeof *pass->first_read);
     pass->behind = pst_arena_array(arena, (size_t)n + 1, sizeof *pass->behind);
-    if (pass->calls == NULL || pass->first_read == NULL || pass->behind == NULL) {
-        return false;
-    }
     for (uint32_t i = 0; i < n; i++) {
         pass->first_read[i] = PST_NONE;
     }
@@ -95,41 +93,35 @@ static bool add_pass(const struct shape *shape, struct pst_arena *arena, uint32_
         }
         pass->behind[node] = pass->n_calls;
     }
-    return true;
 }
 
-bool pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+void pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                          struct pst_arena *arena, struct pst_pass_calls ret_passes[PST_I_BW + 1])
 {
     const uint32_t ops[] = {PST_I_F, PST_I_B, PST_I_W, PST_I_BW};
     struct shape shape = {.stage = stage, .graph = graph};
-    bool ok;
 
     shape.grad = pst_arena_array(arena, (size_t)stage->n_nodes + 1, sizeof *shape.grad);
-    ok = shape.grad != NULL && pst_plan_replays(stage, graph, arena, &shape.replays);
-    if (!ok) {
-        return false;
-    }
+    pst_plan_replays(stage, graph, arena, &shape.replays);
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         pst_op_grad_info(graph, stage->nodes[i], &shape.grad[i]);
     }
-    for (uint32_t i = 0; i < sizeof ops / sizeof *ops && ok; i++) {
-        ok = add_pass(&shape, arena, ops[i], &ret_passes[ops[i]]);
+    for (uint32_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        add_pass(&shape, arena, ops[i], &ret_passes[ops[i]]);
     }
-    return ok;
 }
 
 /* --- times -------------------------------------------------------------------------------------*/
 
 /* F of the operators that run again. */
-static bool time_replays(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+static void time_replays(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                          const struct pst_cost_model *cost, uint64_t *ret_ns)
 {
-    uint32_t *replayed = calloc((size_t)stage->n_nodes + 1, sizeof *replayed);
-    bool ok = replayed != NULL && pst_plan_replayed(stage, graph, replayed);
+    uint32_t *replayed = pst_alloc((size_t)stage->n_nodes + 1, sizeof *replayed);
 
+    pst_plan_replayed(stage, graph, replayed);
     *ret_ns = 0;
-    for (uint32_t i = 0; ok && i < stage->n_nodes; i++) {
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
         struct pst_times times;
 
         if (replayed[i] > 0) {
@@ -141,23 +133,19 @@ static bool time_replays(const struct pst_plan_stage *stage, const struct pst_gr
         }
     }
     free(replayed);
-    return ok;
 }
 
-bool pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+void pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                       const struct pst_cost_model *cost, bool inside, uint64_t *ret_ns)
 {
     struct pst_times times;
     uint64_t replay;
 
-    if (!time_replays(stage, graph, cost, &replay)) {
-        return false;
-    }
+    time_replays(stage, graph, cost, &replay);
     pst_cost_ops(cost, stage->nodes, stage->n_nodes, pst_plan_samples(stage), &times);
     ret_ns[PST_I_F] = times.forward_ns;
     ret_ns[PST_I_B] = pst_sat_add_ns(times.backward_input_ns, inside ? replay : 0);
     ret_ns[PST_I_W] = times.backward_weight_ns;
     ret_ns[PST_I_BW] = pst_sat_add_ns(ret_ns[PST_I_B], times.backward_weight_ns);
     ret_ns[PST_I_R] = replay;
-    return true;
 }

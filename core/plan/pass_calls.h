@@ -25,13 +25,13 @@ struct pst_pass_calls {
 };
 
 /* What a stage's passes F, B, W and BW call, by PST_I_*. In R all its replays make one block that
-   programs do not divide, so there is none. Arrays come from the arena. False: out of memory. */
-bool pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+   programs do not divide, so there is none. Arrays come from the arena. */
+void pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                          struct pst_arena *arena, struct pst_pass_calls ret_passes[PST_I_BW + 1]);
 
 /* How long the passes of a micro-batch take on one rank of the stage, by PST_I_*; R: the replays
-   alone, which are in B and BW if `inside`. ret_ns: [PST_I_R + 1]. False: out of memory. */
-bool pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+   alone, which are in B and BW if `inside`. ret_ns: [PST_I_R + 1]. */
+void pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                       const struct pst_cost_model *cost, bool inside, uint64_t *ret_ns);
 
 #endif

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 static const char *const instr_names[PST_I_COUNT] = {
     [PST_I_F] = "F",         [PST_I_B] = "B",
     [PST_I_W] = "W",         [PST_I_BW] = "BW",
@@ -42,14 +44,11 @@ uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op)
     return low < stage->n_nodes && stage->nodes[low] == op ? low : PST_NONE;
 }
 
-pst_status pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,
-                           struct pst_plan **ret_plan, struct pst_error *err)
+void pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,
+                     struct pst_plan **ret_plan)
 {
-    struct pst_plan *plan = calloc(1, sizeof *plan);
+    struct pst_plan *plan = pst_alloc(1, sizeof *plan);
 
-    if (plan == NULL) {
-        return pst_fail_nomem(err);
-    }
     plan->batch = batch;
     plan->step_batch = batch;
     plan->version_rule = PST_VERSION_SYNC;
@@ -58,12 +57,7 @@ pst_status pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32
     plan->capacity_bytes = UINT64_MAX;
     plan->graph_digest = graph->digest;
     plan->devices = pst_arena_array(&plan->arena, n_devices, sizeof *plan->devices);
-    if (plan->devices == NULL) {
-        pst_plan_destroy(plan);
-        return pst_fail_nomem(err);
-    }
     *ret_plan = plan;
-    return PST_OK;
 }
 
 void pst_plan_destroy(struct pst_plan *plan)
@@ -78,15 +72,15 @@ static uint32_t *copy_u32(struct pst_arena *arena, const uint32_t *values, uint3
 {
     uint32_t *copy = pst_arena_array(arena, n, sizeof *copy);
 
-    if (copy != NULL && n > 0) {
+    if (n > 0) {
         memcpy(copy, values, n * sizeof *copy);
     }
     return copy;
 }
 
-pst_status pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n_nodes,
-                              const uint32_t *ranks, uint32_t n_ranks, uint32_t microbatch_size,
-                              uint32_t k, struct pst_error *err)
+void pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n_nodes,
+                        const uint32_t *ranks, uint32_t n_ranks, uint32_t microbatch_size,
+                        uint32_t k)
 {
     struct pst_plan_stage *stage;
 
@@ -94,10 +88,6 @@ pst_status pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint
     if ((plan->n_stages & (plan->n_stages - 1)) == 0) {
         uint32_t room = plan->n_stages == 0 ? 1 : 2 * plan->n_stages;
         struct pst_plan_stage *grown = pst_arena_array(&plan->arena, room, sizeof *grown);
-
-        if (grown == NULL) {
-            return pst_fail_nomem(err);
-        }
         if (plan->n_stages > 0) {
             memcpy(grown, plan->stages, plan->n_stages * sizeof *grown);
         }
@@ -114,11 +104,7 @@ pst_status pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint
     stage->k = k;
     stage->n_microbatches = microbatch_size == 0 ? 0 : plan->batch / microbatch_size;
     stage->weight_versions = 1;
-    if (stage->nodes == NULL || stage->actions == NULL || stage->ranks == NULL) {
-        return pst_fail_nomem(err);
-    }
     plan->n_stages++;
-    return PST_OK;
 }
 
 /* --- edges and ties ----------------------------------------------------------------------------
@@ -170,8 +156,8 @@ static uint32_t find_crossings(const struct pst_graph *graph, const uint32_t *st
     return n;
 }
 
-static pst_status make_edges(struct pst_plan *plan, const struct pst_graph *graph,
-                             struct crossing *crossings, uint32_t n, struct pst_error *err)
+static void make_edges(struct pst_plan *plan, const struct pst_graph *graph,
+                       struct crossing *crossings, uint32_t n)
 {
     uint32_t *tensors = pst_arena_array(&plan->arena, n, sizeof *tensors);
     uint32_t n_edges = 0;
@@ -180,9 +166,6 @@ static pst_status make_edges(struct pst_plan *plan, const struct pst_graph *grap
         qsort(crossings, n, sizeof *crossings, compare_crossings);
     }
     plan->edges = pst_arena_array(&plan->arena, n, sizeof *plan->edges);
-    if (tensors == NULL || plan->edges == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < n; i++) {
         struct pst_plan_edge *edge = n_edges > 0 ? &plan->edges[n_edges - 1] : NULL;
 
@@ -197,11 +180,10 @@ static pst_status make_edges(struct pst_plan *plan, const struct pst_graph *grap
         edge->bytes_per_sample += graph->tensors[tensors[i]].bytes;
     }
     plan->n_edges = n_edges;
-    return PST_OK;
 }
 
-static pst_status make_ties(struct pst_plan *plan, const struct pst_graph *graph,
-                            const uint32_t *stage_of, struct pst_error *err)
+static void make_ties(struct pst_plan *plan, const struct pst_graph *graph,
+                      const uint32_t *stage_of)
 {
     uint32_t n = 0;
 
@@ -209,9 +191,6 @@ static pst_status make_ties(struct pst_plan *plan, const struct pst_graph *graph
         n += graph->params[p].n_users > 1;
     }
     plan->ties = pst_arena_array(&plan->arena, n, sizeof *plan->ties);
-    if (plan->ties == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t p = 0; p < graph->n_params; p++) {
         const struct pst_parameter *parameter = &graph->params[p];
         uint32_t *stages;
@@ -221,9 +200,6 @@ static pst_status make_ties(struct pst_plan *plan, const struct pst_graph *graph
             continue;
         }
         stages = pst_arena_array(&plan->arena, parameter->n_users, sizeof *stages);
-        if (stages == NULL) {
-            return pst_fail_nomem(err);
-        }
         for (uint32_t u = 0; u < parameter->n_users; u++) {
             uint32_t stage = stage_of[parameter->users[u]], at = count;
 
@@ -239,13 +215,12 @@ static pst_status make_ties(struct pst_plan *plan, const struct pst_graph *graph
         }
         plan->ties[plan->n_ties++] = (struct pst_plan_tie){p, count, stages};
     }
-    return PST_OK;
 }
 
 pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph,
                             struct pst_error *err)
 {
-    uint32_t *stage_of = malloc((graph->n_ops + 1) * sizeof *stage_of);
+    uint32_t *stage_of = pst_alloc(graph->n_ops + 1, sizeof *stage_of);
     struct crossing *crossings = NULL;
     size_t uses = 1;
     pst_status st = PST_OK;
@@ -253,11 +228,7 @@ pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph
     for (uint32_t t = 0; t < graph->n_tensors; t++) {
         uses += graph->tensors[t].n_consumers;
     }
-    crossings = malloc(uses * sizeof *crossings);
-    if (stage_of == NULL || crossings == NULL) {
-        st = pst_fail_nomem(err);
-        goto out;
-    }
+    crossings = pst_alloc(uses, sizeof *crossings);
     memset(stage_of, 0xFF, (graph->n_ops + 1) * sizeof *stage_of);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
@@ -275,9 +246,9 @@ pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph
             goto out;
         }
     }
-    st = make_edges(plan, graph, crossings, find_crossings(graph, stage_of, crossings), err);
+    make_edges(plan, graph, crossings, find_crossings(graph, stage_of, crossings));
     if (st == PST_OK) {
-        st = make_ties(plan, graph, stage_of, err);
+        make_ties(plan, graph, stage_of);
     }
 out:
     free(crossings);

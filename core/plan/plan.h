@@ -210,14 +210,14 @@ struct pst_plan {
 };
 
 /* An empty plan for n ranks. */
-pst_status pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,
-                           struct pst_plan **ret_plan, struct pst_error *err);
+void pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,
+                     struct pst_plan **ret_plan);
 void pst_plan_destroy(struct pst_plan *plan);
 
 /* Appends a stage; arrays are copied; actions all keep. Stages come in topological order. */
-pst_status pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n_nodes,
-                              const uint32_t *ranks, uint32_t n_ranks, uint32_t microbatch_size,
-                              uint32_t k, struct pst_error *err);
+void pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n_nodes,
+                        const uint32_t *ranks, uint32_t n_ranks, uint32_t microbatch_size,
+                        uint32_t k);
 
 /* Position of an operator in the stage; PST_NONE: it is elsewhere. */
 uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op);
@@ -361,19 +361,17 @@ uint64_t pst_plan_gradient_bytes(const struct pst_plan *plan, const struct pst_g
 /* How often each operator of a stage runs again in its backward passes: of those with
    PST_ACTION_RECOMPUTE the ones whose results a backward pass of the stage reads, or one behind
    them that runs again; with replays of its own (sequence.h) as often as those say and something
-   reads what comes of it. ret_times: n_nodes. False: out of memory. */
-bool pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+   reads what comes of it. ret_times: n_nodes. */
+void pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                        uint32_t *ret_times);
 
-/* Which tensors the backward passes of a stage read, replays included. ret_saved: n_tensors. False:
-   out of memory. */
-bool pst_plan_saved(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+/* Which tensors the backward passes of a stage read, replays included. ret_saved: n_tensors. */
+void pst_plan_saved(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                     bool *ret_saved);
 
 /* What OFFLOAD and FETCH of each operator of a stage move on each rank of it: its results that are
-   saved; 0 where its action is not PST_ACTION_OFFLOAD or nothing is. ret_bytes: n_nodes. False: out
-   of memory. */
-bool pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+   saved; 0 where its action is not PST_ACTION_OFFLOAD or nothing is. ret_bytes: n_nodes. */
+void pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                             uint64_t *ret_bytes);
 
 /* guests.c: the guest that a micro-batch of the stage is; NULL: none. */
@@ -384,9 +382,8 @@ const struct pst_plan_guest *pst_plan_guest_of(const struct pst_plan_stage *stag
 uint32_t pst_plan_guest_rank(const struct pst_plan *plan, const struct pst_plan_stage *stage,
                              const struct pst_plan_guest *guest, uint32_t replica);
 /* What a guest of the stage consists of: the results of its operators with PST_ACTION_PEER that a
-   backward pass reads, in the order of its nodes. ret_tensors comes from the arena. False: out of
-   memory. */
-bool pst_plan_guest_tensors(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+   backward pass reads, in the order of its nodes. ret_tensors comes from the arena. */
+void pst_plan_guest_tensors(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                             struct pst_arena *arena, uint32_t **ret_tensors, uint32_t *ret_n);
 /* When it leaves, for lowering: its F ends at leave_ns, the pass beside which it runs at until_ns.
    If the pass that the other device runs at leave_ns ends, at other_ns, so early that there is time

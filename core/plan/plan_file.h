@@ -64,7 +64,7 @@ uint32_t *pst_plan_u32_array(struct pst_plan_reader *reader, json_t *array);
 void pst_plan_known_keys(struct pst_plan_reader *reader, json_t *object, const char *const *keys);
 
 /* Names to indices. PST_NONE and a failure where there is none. */
-bool pst_plan_index_names(struct pst_plan_reader *reader);
+void pst_plan_index_names(struct pst_plan_reader *reader);
 uint32_t pst_plan_find_op(struct pst_plan_reader *reader, const char *name);
 /* The result of the operator of that name, which is the tensor's name too. */
 uint32_t pst_plan_find_result(struct pst_plan_reader *reader, const char *name);

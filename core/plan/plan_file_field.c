@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "plan/plan_file.h"
 
 size_t pst_plan_enter(struct pst_plan_reader *reader, const char *key)
@@ -187,10 +188,6 @@ uint32_t *pst_plan_u32_array(struct pst_plan_reader *reader, json_t *array)
 {
     size_t n = json_array_size(array);
     uint32_t *values = pst_arena_array(&reader->plan->arena, n, sizeof *values);
-    if (values == NULL) {
-        reader->status = pst_fail_nomem(reader->err);
-        return NULL;
-    }
     for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
         values[i] = pst_plan_u32_at(reader, array, i);
     }
@@ -231,12 +228,8 @@ static int compare_names(const void *a, const void *b)
 static uint32_t *sort_names(struct pst_plan_reader *reader, uint32_t n,
                             const char *(*name_at)(const struct pst_graph *, uint32_t))
 {
-    struct named *names = malloc(((size_t)n + 1) * sizeof *names);
+    struct named *names = pst_alloc((size_t)n + 1, sizeof *names);
     uint32_t *order = pst_arena_array(&reader->plan->arena, (size_t)n + 1, sizeof *order);
-    if (names == NULL || order == NULL) {
-        free(names);
-        return NULL;
-    }
     for (uint32_t i = 0; i < n; i++) {
         names[i] = (struct named){name_at(reader->graph, i), i};
     }
@@ -258,15 +251,10 @@ static const char *param_name(const struct pst_graph *graph, uint32_t i)
     return graph->params[i].name;
 }
 
-bool pst_plan_index_names(struct pst_plan_reader *reader)
+void pst_plan_index_names(struct pst_plan_reader *reader)
 {
     reader->op_order = sort_names(reader, reader->graph->n_ops, op_name);
     reader->param_order = sort_names(reader, reader->graph->n_params, param_name);
-    if (reader->op_order == NULL || reader->param_order == NULL) {
-        reader->status = pst_fail_nomem(reader->err);
-        return false;
-    }
-    return true;
 }
 
 static uint32_t find_named(struct pst_plan_reader *reader, const uint32_t *order, uint32_t n,

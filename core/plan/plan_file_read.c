@@ -65,11 +65,7 @@ pst_status pst_plan_read_config(const char *path, char **ret_config_json, struct
         goto out;
     }
     json_decref(config);
-    copy = strndup(text + begin, end - begin);
-    if (copy == NULL) {
-        status = pst_fail_nomem(err);
-        goto out;
-    }
+    copy = pst_strndup(text + begin, end - begin);
     *ret_config_json = copy;
 out:
     free(text);
@@ -165,12 +161,7 @@ static const char *copy_id(struct pst_plan_reader *reader, json_t *object, const
     if (json_is_null(json_object_get(object, key))) {
         return NULL;
     }
-    const char *text = pst_plan_string(reader, object, key);
-    const char *copy = pst_arena_strdup(&reader->plan->arena, text);
-    if (text != NULL && copy == NULL) {
-        reader->status = pst_fail_nomem(reader->err);
-    }
-    return copy;
+    return pst_arena_strdup(&reader->plan->arena, pst_plan_string(reader, object, key));
 }
 
 static void read_provenance(struct pst_plan_reader *reader, json_t *root, const char *config,
@@ -189,9 +180,6 @@ static void read_provenance(struct pst_plan_reader *reader, json_t *root, const 
     json_t *value = json_object_get(object, "config");
     if (json_is_object(value) && config_length > 0 && config[0] == '{') {
         plan->config_json = pst_arena_strndup(&plan->arena, config, config_length);
-        if (plan->config_json == NULL) {
-            reader->status = pst_fail_nomem(reader->err);
-        }
     } else if (!json_is_null(value)) {
         pst_plan_fail(reader, NULL, "config: expected an object or null");
     }
@@ -305,7 +293,6 @@ static void read_sequence(struct pst_plan_reader *reader, json_t *object,
         pst_plan_fail(reader, NULL, "%zu replays, more than the stage has operators", n);
     } else if (reader->status == PST_OK) {
         replays = pst_arena_array(&reader->plan->arena, n, sizeof *replays);
-        reader->status = replays == NULL ? pst_fail_nomem(reader->err) : PST_OK;
     }
     for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
         size_t inner = pst_plan_enter_index(reader, i);
@@ -336,10 +323,7 @@ static uint32_t *read_nodes(struct pst_plan_reader *reader, json_t *object, uint
         pst_plan_fail(reader, NULL, "%zu operators, the model has %u", n, reader->graph->n_ops);
     }
     if (reader->status == PST_OK) {
-        nodes = malloc((n + 1) * sizeof *nodes);
-        if (nodes == NULL) {
-            reader->status = pst_fail_nomem(reader->err);
-        }
+        nodes = pst_alloc(n + 1, sizeof *nodes);
     }
     for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
         const char *name = json_string_value(json_array_get(names, i));
@@ -370,7 +354,6 @@ static void read_guests(struct pst_plan_reader *reader, json_t *object,
     }
     if (reader->status == PST_OK) {
         guests = pst_arena_array(&reader->plan->arena, n, sizeof *guests);
-        reader->status = guests == NULL ? pst_fail_nomem(reader->err) : PST_OK;
     }
     for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
         json_t *row = json_array_get(rows, i);
@@ -405,17 +388,10 @@ static void add_stage(struct pst_plan_reader *reader, json_t *object, const uint
     if (reader->status != PST_OK) {
         return;
     }
-    reader->status = pst_plan_add_stage(plan, nodes, n_nodes, ranks, n_ranks, size, k, reader->err);
-    if (reader->status != PST_OK) {
-        return;
-    }
+    pst_plan_add_stage(plan, nodes, n_nodes, ranks, n_ranks, size, k);
     struct pst_plan_stage *stage = &plan->stages[plan->n_stages - 1];
     struct positions positions = {stage->nodes, n_nodes};
     uint8_t *actions = pst_arena_array(&plan->arena, n_nodes, 1);
-    if (actions == NULL) {
-        reader->status = pst_fail_nomem(reader->err);
-        return;
-    }
     stage->in_flight = in_flight;
     stage->weight_versions = weight_versions;
     stage->actions = actions;
@@ -487,10 +463,6 @@ static void read_edge(struct pst_plan_reader *reader, json_t *object, size_t ind
     json_t *names = pst_plan_array(reader, object, "tensors");
     size_t n = json_array_size(names);
     uint32_t *tensors = pst_arena_array(&reader->plan->arena, n, sizeof *tensors);
-    if (tensors == NULL) {
-        reader->status = pst_fail_nomem(reader->err);
-        return;
-    }
     for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
         const char *name = json_string_value(json_array_get(names, i));
         if (name == NULL) {
@@ -528,10 +500,6 @@ static void read_edges(struct pst_plan_reader *reader, json_t *root)
     }
     plan->edges = pst_arena_array(&plan->arena, json_array_size(edges), sizeof *plan->edges);
     plan->ties = pst_arena_array(&plan->arena, json_array_size(ties), sizeof *plan->ties);
-    if (plan->edges == NULL || plan->ties == NULL) {
-        reader->status = pst_fail_nomem(reader->err);
-        return;
-    }
     size_t mark = pst_plan_enter(reader, "edges");
     for (size_t e = 0; e < json_array_size(edges) && reader->status == PST_OK; e++) {
         size_t inner = pst_plan_enter_index(reader, e);
@@ -667,10 +635,6 @@ static const struct pst_instr *read_list(struct pst_plan_reader *reader, json_t 
         return NULL;
     }
     struct pst_instr *list = pst_arena_array(&reader->plan->arena, n, sizeof *list);
-    if (list == NULL) {
-        reader->status = pst_fail_nomem(reader->err);
-        return NULL;
-    }
     for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
         size_t mark = pst_plan_enter_index(reader, i);
         read_instr(reader, json_array_get(rows, i), &list[i]);
@@ -747,8 +711,7 @@ static void create(struct pst_plan_reader *reader, json_t *root)
         pst_plan_fail(reader, "input.limit", "%zu devices, %zu stages; at most %u and %u", n,
                       n_stages, PST_PLAN_FILE_DEVICES, PST_PLAN_FILE_STAGES);
     } else {
-        reader->status =
-            pst_plan_create(reader->graph, batch, (uint32_t)n, &reader->plan, reader->err);
+        pst_plan_create(reader->graph, batch, (uint32_t)n, &reader->plan);
     }
 }
 
@@ -770,7 +733,8 @@ pst_status pst_plan_parse(const char *name, const char *text, size_t length,
     if (reader.status == PST_OK) {
         create(&reader, root);
     }
-    if (reader.status == PST_OK && pst_plan_index_names(&reader)) {
+    if (reader.status == PST_OK) {
+        pst_plan_index_names(&reader);
         read_mode(&reader, root);
         read_provenance(&reader, root, text + begin, end - begin);
         read_stages(&reader, root);

@@ -267,9 +267,6 @@ pst_status pst_plan_write(const struct pst_plan *plan, const struct pst_graph *g
                           const char *path, struct pst_error *err)
 {
     char *text = pst_plan_to_json(plan, graph);
-    if (text == NULL) {
-        return pst_fail_nomem(err);
-    }
     pst_status status = pst_file_write(path, text, strlen(text), err);
     free(text);
     return status;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/parallel.h"
 #include "plan/program_build.h"
 
@@ -33,7 +34,7 @@ static pst_status build_program(const struct pst_plan *plan, const struct pst_gr
                                 uint32_t keep_output, struct pst_program **ret_program,
                                 struct pst_error *err)
 {
-    struct pst_program *program = calloc(1, sizeof *program);
+    struct pst_program *program = pst_alloc(1, sizeof *program);
     struct pst_builder b = {.plan = plan,
                             .graph = graph,
                             .cost = cost,
@@ -44,16 +45,11 @@ static pst_status build_program(const struct pst_plan *plan, const struct pst_gr
                             .newest = !plan->asynchronous};
     pst_status st;
 
-    if (program == NULL) {
-        return pst_fail_nomem(err);
-    }
     program->rank = rank;
-    st = pst_build_begin(&b, err);
+    pst_build_begin(&b);
+    st = pst_build_phases(&b, keep_output, err);
     if (st == PST_OK) {
-        st = pst_build_phases(&b, keep_output, err);
-    }
-    if (st == PST_OK) {
-        st = pst_build_copies(&b, err);
+        pst_build_copies(&b);
     }
     if (st == PST_OK) {
         extend_lives(&b);
@@ -76,11 +72,7 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
     pst_status st = build_program(plan, graph, cost, rank, keep_output, &program, err);
 
     if (st == PST_OK) {
-        st = pst_layout_program(program, plan->capacity_bytes, err);
-        if (st != PST_OK) {
-            pst_program_destroy(program);
-            return st;
-        }
+        pst_layout_program(program, plan->capacity_bytes);
         *ret_program = program;
     }
     return st;
@@ -89,16 +81,13 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
 struct layouts {
     struct pst_program **programs;
     uint64_t limit;
-    atomic_bool failed;
 };
 
 static void lay_out(void *layouts_, uint32_t i)
 {
     struct layouts *layouts = layouts_;
 
-    if (pst_layout_program(layouts->programs[i], layouts->limit, NULL) != PST_OK) {
-        atomic_store(&layouts->failed, true);
-    }
+    pst_layout_program(layouts->programs[i], layouts->limit);
 }
 
 pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -114,11 +103,10 @@ pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_gra
         n_values += st == PST_OK ? ret_programs[r]->n_values : 0;
     }
     for (uint32_t r = 0; st == PST_OK && n_values < WORTH_THREADS && r < plan->n_devices; r++) {
-        st = pst_layout_program(ret_programs[r], plan->capacity_bytes, err);
+        pst_layout_program(ret_programs[r], plan->capacity_bytes);
     }
     if (st == PST_OK && n_values >= WORTH_THREADS) {
         pst_parallel(plan->n_devices, lay_out, &layouts);
-        st = layouts.failed ? pst_fail_nomem(err) : PST_OK;
     }
     return st;
 }

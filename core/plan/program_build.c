@@ -20,13 +20,11 @@ uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, ui
     if (shared != PST_NONE) {
         return shared;
     }
-    if (b->failed ||
-        !pst_grow(&program->values, &b->room_values, program->n_values, sizeof *program->values) ||
-        !pst_build_record(b, kind, program->n_values)) {
-        b->no_memory |= !b->failed;
-        b->failed = true;
+    if (b->failed) {
         return PST_NONE;
     }
+    pst_grow(&program->values, &b->room_values, program->n_values, sizeof *program->values);
+    pst_build_record(b, kind, program->n_values);
     value = &program->values[program->n_values];
     memset(value, 0, sizeof *value);
     value->kind = kind;
@@ -54,23 +52,18 @@ struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uin
     struct pst_program *program = b->program;
     struct pst_program_call *call;
 
-    if (b->failed ||
-        !pst_grow(&program->calls, &b->room_calls, program->n_calls, sizeof *program->calls)) {
-        b->no_memory |= !b->failed;
-        b->failed = true;
+    if (b->failed) {
         return NULL;
     }
+    pst_grow(&program->calls, &b->room_calls, program->n_calls, sizeof *program->calls);
     call = &program->calls[program->n_calls];
     memset(call, 0, sizeof *call);
     call->kind = kind;
     call->op = op;
     call->first_operand = program->n_operands;
     for (uint32_t i = 0; i < n; i++) {
-        if (!pst_grow(&program->operands, &b->room_operands, program->n_operands,
-                      sizeof *program->operands)) {
-            b->failed = b->no_memory = true;
-            return NULL;
-        }
+        pst_grow(&program->operands, &b->room_operands, program->n_operands,
+                 sizeof *program->operands);
         program->operands[program->n_operands++] = PST_NONE;
     }
     program->n_calls++;
@@ -177,7 +170,7 @@ void pst_build_reset(struct pst_builder *b)
     }
 }
 
-static pst_status make_micros(struct pst_builder *b, uint32_t s, struct pst_error *err)
+static void make_micros(struct pst_builder *b, uint32_t s)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_stage_build *build = &b->stages[s];
@@ -193,9 +186,6 @@ static pst_status make_micros(struct pst_builder *b, uint32_t s, struct pst_erro
     build->micros = pst_arena_array(&b->arena, build->n_micros, sizeof *build->micros);
     build->summable = pst_arena_array(&b->arena, build->n_micros, sizeof *build->summable);
     at = pst_arena_array(&b->arena, n * build->n_micros, sizeof *at);
-    if (build->micros == NULL || build->summable == NULL || at == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t j = 0; j < build->n_micros; j++, at += n) {
         struct pst_micro *micro = &build->micros[j];
 
@@ -208,48 +198,38 @@ static pst_status make_micros(struct pst_builder *b, uint32_t s, struct pst_erro
         micro->out_copy = micro->scratch + build->n_uses;
         micro->in_copy = micro->out_copy + stage->n_nodes;
     }
-    return PST_OK;
 }
 
 /* What the copies of a stage need to know, if it has any. */
-static pst_status prepare_copies(struct pst_builder *b, uint32_t s, struct pst_error *err)
+static void prepare_copies(struct pst_builder *b, uint32_t s)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_stage_build *build = &b->stages[s];
 
     if (!pst_plan_stage_has(stage, PST_ACTION_OFFLOAD)) {
-        return PST_OK;
+        return;
     }
     build->saved = pst_arena_array(&b->arena, b->graph->n_tensors, sizeof *build->saved);
     build->calls = pst_arena_array(&b->arena, PST_I_BW + 1, sizeof *build->calls);
-    if (build->saved == NULL || build->calls == NULL ||
-        !pst_plan_saved(stage, b->graph, build->saved) ||
-        !pst_pass_calls_init(stage, b->graph, &b->arena, build->calls)) {
-        return pst_fail_nomem(err);
-    }
-    return PST_OK;
+    pst_plan_saved(stage, b->graph, build->saved);
+    pst_pass_calls_init(stage, b->graph, &b->arena, build->calls);
 }
 
-static pst_status make_stage(struct pst_builder *b, uint32_t s, struct pst_error *err)
+static void make_stage(struct pst_builder *b, uint32_t s)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_stage_build *build = &b->stages[s];
 
     build->grad = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->grad);
     build->use_base = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->use_base);
-    if (build->grad == NULL || build->use_base == NULL ||
-        !pst_plan_replays(stage, b->graph, &b->arena, &build->replays)) {
-        return pst_fail_nomem(err);
-    }
+    pst_plan_replays(stage, b->graph, &b->arena, &build->replays);
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         pst_op_grad_info(b->graph, stage->nodes[i], &build->grad[i]);
         build->use_base[i] = build->n_uses;
         build->n_uses += b->graph->ops[stage->nodes[i]].n_param;
     }
-    if (prepare_copies(b, s, err) != PST_OK) {
-        return PST_ERR_NOMEM;
-    }
-    return make_micros(b, s, err);
+    prepare_copies(b, s);
+    make_micros(b, s);
 }
 
 /* --- set-up ------------------------------------------------------------------------------------
@@ -276,19 +256,15 @@ static void find_separate(struct pst_builder *b)
     }
 }
 
-pst_status pst_build_tables(struct pst_builder *b, struct pst_error *err)
+void pst_build_tables(struct pst_builder *b)
 {
     const struct pst_graph *graph = b->graph;
     const struct pst_plan *plan = b->plan;
-    pst_status st = PST_OK;
 
     b->stage_of = pst_arena_array(&b->arena, graph->n_ops, sizeof *b->stage_of);
     b->node_of = pst_arena_array(&b->arena, graph->n_ops, sizeof *b->node_of);
     b->separate = pst_arena_array(&b->arena, graph->n_tensors, sizeof *b->separate);
     b->stages = pst_arena_array(&b->arena, plan->n_stages, sizeof *b->stages);
-    if (b->stage_of == NULL || b->node_of == NULL || b->separate == NULL || b->stages == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         b->stages[s].replica = pst_plan_replica(&plan->stages[s], b->rank);
         b->stages[s].local = b->stages[s].replica != PST_NONE;
@@ -298,10 +274,9 @@ pst_status pst_build_tables(struct pst_builder *b, struct pst_error *err)
         }
     }
     find_separate(b);
-    for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
         if (b->stages[s].local) {
-            st = make_stage(b, s, err);
+            make_stage(b, s);
         }
     }
-    return st;
 }

@@ -69,8 +69,7 @@ struct pst_builder {
     struct pst_classes *classes;     /* asynchronous plans: values that live across parts */
     const struct pst_instr *instr;   /* that is being built */
     uint32_t n_created[PST_V_KINDS]; /* values that it has made so far */
-    bool failed;                     /* a buffer is missing, or memory: everything after is void */
-    bool no_memory;                  /* the latter */
+    bool failed;                     /* a buffer is missing: everything after is void */
     uint32_t *stage_of;              /* [operator] */
     uint32_t *node_of;               /* [operator] position in its stage */
     struct pst_stage_build *stages;
@@ -111,27 +110,25 @@ static inline uint32_t pst_build_batch(const struct pst_builder *b, uint32_t sta
     return b->phase + microbatch / b->stages[stage].n_batch;
 }
 
-/* A new buffer that lives from now on; PST_NONE and b->failed when there is no memory. */
+/* A new buffer that lives from now on; PST_NONE where b->failed. */
 uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch,
                          uint32_t what, uint32_t slot, uint64_t bytes);
 /* It is read or written now. */
 void pst_build_use(struct pst_builder *b, uint32_t value);
-/* A call with n operands, all PST_NONE; NULL and b->failed when there is no memory. */
+/* A call with n operands, all PST_NONE; NULL where b->failed. */
 struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uint32_t op,
                                         uint32_t n);
 
 bool pst_build_is_local(const struct pst_builder *b, uint32_t stage);
 
 /* program_static.c */
-pst_status pst_build_static(struct pst_builder *b, struct pst_error *err);
+void pst_build_static(struct pst_builder *b);
 
 /* program_build.c: tables of all stages. */
-pst_status pst_build_tables(struct pst_builder *b, struct pst_error *err);
+void pst_build_tables(struct pst_builder *b);
 
 /* program_sections.c: tables and what is static; a section from the lists of a plan. */
-pst_status pst_build_begin(struct pst_builder *b, struct pst_error *err);
-pst_status pst_build_section(struct pst_builder *b, struct pst_program_section *section,
-                             struct pst_error *err);
+void pst_build_begin(struct pst_builder *b);
 
 /* program_phases.c: all sections; program_sections.c: those of n phases of the plan's parts.
    keep_output: a tensor, or PST_NONE. */
@@ -139,9 +136,9 @@ pst_status pst_build_phases(struct pst_builder *b, uint32_t keep_output, struct 
 pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, uint32_t keep_output,
                               struct pst_error *err);
 /* program_classes.c: the buffer of a value that lives across parts; PST_NONE: a new one is to be
-   made, and recorded. False: out of memory. */
+   made, and recorded. */
 uint32_t pst_build_shared(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch);
-bool pst_build_record(struct pst_builder *b, uint8_t kind, uint32_t value);
+void pst_build_record(struct pst_builder *b, uint8_t kind, uint32_t value);
 
 /* program_build.c: forgets what the micro-batches of all stages have. */
 void pst_build_reset(struct pst_builder *b);
@@ -153,39 +150,24 @@ void pst_build_set(struct pst_builder *b, const struct pst_program_call *call, u
                    uint32_t value);
 void pst_build_set_params(struct pst_builder *b, const struct pst_program_call *call,
                           const struct pst_op *op, uint64_t mask);
-/* A kernel call with workspace and state set; NULL and b->failed when there is no memory. */
+/* A kernel call with workspace and state set; NULL where b->failed. */
 struct pst_program_call *pst_build_kernel(struct pst_builder *b, uint32_t stage,
                                           uint32_t microbatch, uint32_t node, uint8_t pass);
-/* The value of a tensor that a micro-batch of the stage reads. */
-uint32_t pst_build_activation(const struct pst_builder *b, uint32_t stage, uint32_t microbatch,
-                              uint32_t tensor);
-void pst_build_forward_node(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
-                            uint32_t node, bool replay);
-pst_status pst_build_forward(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
-                             struct pst_error *err);
+void pst_build_forward(struct pst_builder *b, uint32_t stage, uint32_t microbatch);
 
 /* B, or BW where with_weights. */
 pst_status pst_build_backward(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
                               bool with_weights, struct pst_error *err);
 
-/* W of one node; adding a micro-batch's gradients once it is their turn; W. */
-void pst_build_weights_node(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
-                            uint32_t node);
-void pst_build_add_node(struct pst_builder *b, uint32_t stage, uint32_t microbatch, uint32_t node);
-void pst_build_sum_in_turn(struct pst_builder *b, uint32_t stage, uint32_t microbatch);
-pst_status pst_build_weights(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
-                             struct pst_error *err);
+void pst_build_weights(struct pst_builder *b, uint32_t stage, uint32_t microbatch);
 
-/* program_transfers.c: tables; the pieces of EVICT and LOAD; backward passes of a micro-batch read
+/* program_transfers.c: tables; backward passes of a micro-batch read
    what has come back of it. */
-pst_status pst_build_guest_tables(struct pst_builder *b, struct pst_error *err);
-void pst_build_guest(struct pst_builder *b, const struct pst_instr *instr);
+void pst_build_guest_tables(struct pst_builder *b);
 void pst_build_returned(struct pst_builder *b, uint32_t stage, uint32_t microbatch);
 
-/* A piece of the transfer that is being built; the value is used now. */
-void pst_build_part(struct pst_builder *b, uint32_t value, uint64_t begin, uint64_t bytes);
 void pst_build_transfer(struct pst_builder *b, const struct pst_instr *instr);
-pst_status pst_build_edges(struct pst_builder *b, struct pst_error *err);
+void pst_build_edges(struct pst_builder *b);
 /* Uses of a tensor inside a stage. */
 uint32_t pst_build_uses_in(const struct pst_builder *b, uint32_t tensor, uint32_t stage);
 
@@ -194,10 +176,10 @@ uint32_t pst_build_uses_in(const struct pst_builder *b, uint32_t tensor, uint32_
    are built, which sets the ticks anew. */
 void pst_build_copy(struct pst_builder *b, const struct pst_instr *instr);
 void pst_build_fetched(struct pst_builder *b, uint32_t stage, uint32_t microbatch, bool forget);
-pst_status pst_build_copies(struct pst_builder *b, struct pst_error *err);
+void pst_build_copies(struct pst_builder *b);
 
 /* layout.c: offsets of all values, peak and arena bytes. limit: of the device, UINT64_MAX: none;
    more effort is made where gaps between buffers are what makes an arena exceed it. */
-pst_status pst_layout_program(struct pst_program *program, uint64_t limit, struct pst_error *err);
+void pst_layout_program(struct pst_program *program, uint64_t limit);
 
 #endif

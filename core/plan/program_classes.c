@@ -82,39 +82,31 @@ static uint32_t add(struct pst_classes *classes, const struct pst_class *name)
 {
     uint32_t bucket = bucket_of(name);
 
-    if (!pst_grow(&classes->rows, &classes->room, classes->n, sizeof *classes->rows)) {
-        return PST_NONE;
-    }
+    pst_grow(&classes->rows, &classes->room, classes->n, sizeof *classes->rows);
     classes->rows[classes->n] = *name;
     classes->rows[classes->n].next = classes->buckets[bucket];
     classes->buckets[bucket] = classes->n;
     return classes->n++;
 }
 
-bool pst_build_record(struct pst_builder *b, uint8_t kind, uint32_t value)
+void pst_build_record(struct pst_builder *b, uint8_t kind, uint32_t value)
 {
     struct pst_classes *classes = b->classes;
     uint32_t at = PST_NONE;
 
     if (classes == NULL || !classes->recording) {
-        return true;
+        return;
     }
     if (may_last(b, kind)) {
         struct pst_class name = name_of(b, kind);
 
         at = find(classes, &name);
         at = at == PST_NONE ? add(classes, &name) : at;
-        if (at == PST_NONE) {
-            return false;
-        }
     }
     PST_ASSERT(value == classes->n_of_value);
-    if (!pst_grow(&classes->class_of_value, &classes->room_of_value, classes->n_of_value,
-                  sizeof *classes->class_of_value)) {
-        return false;
-    }
+    pst_grow(&classes->class_of_value, &classes->room_of_value, classes->n_of_value,
+             sizeof *classes->class_of_value);
     classes->class_of_value[classes->n_of_value++] = at;
-    return true;
 }
 
 void pst_classes_finish(struct pst_classes *classes)

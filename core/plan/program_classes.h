@@ -35,13 +35,6 @@ struct pst_classes {
     uint32_t buckets[PST_CLASS_BUCKETS];
 };
 
-/* Lives of all classes of the builder's rank. */
-pst_status pst_classes_record(const struct pst_builder *b, struct pst_classes *classes,
-                              struct pst_error *err);
-/* Sets the periods; returns the number of phases with the fewest bytes: a multiple of `step`, which
-   is even, and at most `most`. */
-uint32_t pst_classes_choose(const struct pst_builder *b, struct pst_classes *classes, uint32_t step,
-                            uint32_t most);
 void pst_classes_finish(struct pst_classes *classes);
 
 #endif

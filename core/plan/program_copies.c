@@ -20,12 +20,11 @@ static struct pst_program_copy *add_copy(struct pst_builder *b, const struct pst
     struct pst_program *program = b->program;
     struct pst_program_copy *copy;
 
-    if (b->failed || value == PST_NONE || host == PST_NONE ||
-        !pst_grow(&program->copies, &b->room_copies, program->n_copies, sizeof *program->copies)) {
-        b->no_memory |= !b->failed && value != PST_NONE && host != PST_NONE;
+    if (b->failed || value == PST_NONE || host == PST_NONE) {
         b->failed = true;
         return NULL;
     }
+    pst_grow(&program->copies, &b->room_copies, program->n_copies, sizeof *program->copies);
     copy = &program->copies[program->n_copies++];
     *copy = (struct pst_program_copy){.instr = (uint32_t)(instr - program->instrs),
                                       .out = instr->op == PST_I_OFFLOAD,
@@ -177,29 +176,24 @@ static uint32_t staying_call(const struct finisher *f, uint32_t at, const struct
     return kernel_call(f->program, at, n);
 }
 
-static bool add_stays_of(struct finisher *f, uint32_t at, uint32_t copy)
+static void add_stays_of(struct finisher *f, uint32_t at, uint32_t copy)
 {
     const struct pst_program_instr *list = &f->program->lists[copy];
 
     for (uint32_t c = 0; c < list->n_copies; c++) {
-        if (!pst_grow(&f->stays, &f->room, f->n_stays, sizeof *f->stays)) {
-            return false;
-        }
+        pst_grow(&f->stays, &f->room, f->n_stays, sizeof *f->stays);
         f->stays[f->n_stays++] =
             (struct stay){staying_call(f, at, &f->program->instrs[copy]), list->first_copy + c};
     }
-    return true;
 }
 
-static bool add_stays(struct finisher *f, uint32_t at, uint32_t first)
+static void add_stays(struct finisher *f, uint32_t at, uint32_t first)
 {
     const struct pst_instr *pass = &f->program->instrs[at];
-    bool ok = true;
 
-    for (uint32_t w = 0; w < pass->n_waits && f->program->lists[at].n_calls > 0 && ok; w++) {
-        ok = add_stays_of(f, at, first + pass->waits[w]);
+    for (uint32_t w = 0; w < pass->n_waits && f->program->lists[at].n_calls > 0; w++) {
+        add_stays_of(f, at, first + pass->waits[w]);
     }
-    return ok;
 }
 
 static int by_call(const void *a, const void *b)
@@ -228,46 +222,40 @@ static void mark_open(const struct finisher *f, const struct pst_program_section
     }
 }
 
-static bool add_open_stays(struct finisher *f, const struct pst_program_section *fill,
+static void add_open_stays(struct finisher *f, const struct pst_program_section *fill,
                            const bool *open, uint32_t at)
 {
-    bool ok = true;
 
-    for (uint32_t i = 0; i < fill->n_instrs && ok && f->program->lists[at].n_calls > 0; i++) {
+    for (uint32_t i = 0; i < fill->n_instrs && f->program->lists[at].n_calls > 0; i++) {
         uint32_t copy = fill->first_instr + i;
 
         if (open[i] && f->program->instrs[copy].stage == f->program->instrs[at].stage) {
-            ok = add_stays_of(f, at, copy);
+            add_stays_of(f, at, copy);
         }
     }
-    return ok;
 }
 
 /* Stays of body or drain for what an earlier part left. */
-static bool find_open_stays(struct finisher *f, const struct pst_program_section *section)
+static void find_open_stays(struct finisher *f, const struct pst_program_section *section)
 {
     const struct pst_program_section *fill = section - section->part;
-    bool *open = calloc((size_t)fill->n_instrs + 1, sizeof *open);
-    bool *met = calloc((size_t)f->b->plan->n_stages + 1, sizeof *met);
-    bool ok = open != NULL && met != NULL;
+    bool *open = pst_alloc((size_t)fill->n_instrs + 1, sizeof *open);
+    bool *met = pst_alloc((size_t)f->b->plan->n_stages + 1, sizeof *met);
 
-    if (ok) {
-        mark_open(f, fill, open);
-    }
-    for (uint32_t i = 0; i < section->n_instrs && ok; i++) {
+    mark_open(f, fill, open);
+    for (uint32_t i = 0; i < section->n_instrs; i++) {
         const struct pst_instr *instr = &f->program->instrs[section->first_instr + i];
 
         if (instr->op == PST_I_F && !met[instr->stage]) {
             met[instr->stage] = true;
-            ok = add_open_stays(f, fill, open, section->first_instr + i);
+            add_open_stays(f, fill, open, section->first_instr + i);
         }
     }
     free(open);
     free(met);
-    return ok;
 }
 
-static bool find_stays(struct finisher *f)
+static void find_stays(struct finisher *f)
 {
     struct pst_program *program = f->program;
 
@@ -277,19 +265,19 @@ static bool find_stays(struct finisher *f)
         for (uint32_t i = 0; i < section->n_instrs; i++) {
             uint32_t at = section->first_instr + i;
 
-            if (program->instrs[at].op < PST_I_SEND && !add_stays(f, at, section->first_instr)) {
-                return false;
+            if (program->instrs[at].op < PST_I_SEND) {
+                add_stays(f, at, section->first_instr);
             }
         }
-        if (f->b->plan->asynchronous && section->part != PST_FILL && !find_open_stays(f, section)) {
-            return false;
+        if (f->b->plan->asynchronous && section->part != PST_FILL) {
+            find_open_stays(f, section);
         }
     }
     if (f->n_stays > 0) {
         qsort(f->stays, f->n_stays, sizeof *f->stays, by_call);
     }
     program->copy_waits = pst_arena_array(&program->arena, f->n_stays, sizeof *program->copy_waits);
-    for (size_t i = 0; program->copy_waits != NULL && i < f->n_stays; i++) {
+    for (size_t i = 0; i < f->n_stays; i++) {
         struct pst_program_call *call = &program->calls[f->stays[i].call];
 
         call->first_copy_wait = call->n_copy_waits == 0 ? (uint32_t)i : call->first_copy_wait;
@@ -297,7 +285,6 @@ static bool find_stays(struct finisher *f)
         program->copy_waits[i] = f->stays[i].copy;
     }
     program->n_copy_waits = (uint32_t)f->n_stays;
-    return program->copy_waits != NULL;
 }
 
 /* Where rows of `at` may begin in the pass `pass` behind which it stands, if they wait for it. */
@@ -348,12 +335,12 @@ static void find_starts(struct finisher *f)
  */
 
 /* Calls that stay for copies do so in a tick of their own, which all behind them move on by. */
-static bool move_ticks(struct finisher *f)
+static void move_ticks(struct finisher *f)
 {
     struct pst_program *program = f->program;
-    uint32_t *moved = malloc(((size_t)f->b->tick + 1) * sizeof *moved), now = 0, old = 0;
+    uint32_t *moved = pst_alloc((size_t)f->b->tick + 1, sizeof *moved), now = 0, old = 0;
 
-    for (uint32_t i = 0; moved != NULL && i < program->n_instrs; i++) {
+    for (uint32_t i = 0; i < program->n_instrs; i++) {
         struct pst_program_instr *list = &program->lists[i];
 
         list->first_tick = now;
@@ -367,7 +354,7 @@ static bool move_ticks(struct finisher *f)
         }
         list->n_ticks = now - list->first_tick;
     }
-    for (uint32_t v = 0; moved != NULL && v < program->n_values; v++) {
+    for (uint32_t v = 0; v < program->n_values; v++) {
         struct pst_value *value = &program->values[v];
 
         if (!value->is_static) {
@@ -375,7 +362,7 @@ static bool move_ticks(struct finisher *f)
             value->last = moved[value->last];
         }
     }
-    for (uint32_t s = 0; moved != NULL && s < program->n_sections; s++) {
+    for (uint32_t s = 0; s < program->n_sections; s++) {
         struct pst_program_section *section = &program->sections[s];
 
         section->first_tick =
@@ -383,7 +370,6 @@ static bool move_ticks(struct finisher *f)
     }
     f->b->tick = now;
     free(moved);
-    return moved != NULL;
 }
 
 /* The first tick behind the section of an instruction; what a part leaves open is in buffers that
@@ -454,22 +440,19 @@ static void set_lives(struct finisher *f)
     }
 }
 
-pst_status pst_build_copies(struct pst_builder *b, struct pst_error *err)
+void pst_build_copies(struct pst_builder *b)
 {
     struct finisher f = {.b = b, .program = b->program};
-    bool ok;
 
     if (b->program->n_copies == 0) {
-        return PST_OK;
+        return;
     }
     f.call_tick = pst_arena_array(&b->arena, b->program->n_calls, sizeof *f.call_tick);
     f.known = pst_arena_array(&b->arena, b->program->n_copies, sizeof *f.known);
-    ok = f.call_tick != NULL && f.known != NULL && find_stays(&f) && move_ticks(&f);
-    if (ok) {
-        find_starts(&f);
-        find_known(&f);
-        set_lives(&f);
-    }
+    find_stays(&f);
+    move_ticks(&f);
+    find_starts(&f);
+    find_known(&f);
+    set_lives(&f);
     free(f.stays);
-    return ok ? PST_OK : pst_fail_nomem(err);
 }

@@ -16,7 +16,8 @@
 /* --- forward -----------------------------------------------------------------------------------
  */
 
-uint32_t pst_build_activation(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t tensor)
+/* The value of a tensor that a micro-batch of the stage reads. */
+static uint32_t activation_of(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t tensor)
 {
     const struct pst_tensor *t = &b->graph->tensors[tensor];
     uint32_t maker = t->producer == PST_NONE ? s : b->stage_of[t->producer];
@@ -30,8 +31,7 @@ uint32_t pst_build_activation(const struct pst_builder *b, uint32_t s, uint32_t 
     return *act;
 }
 
-void pst_build_forward_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
-                            bool replay)
+static void forward_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node, bool replay)
 {
     const struct pst_op *op = pst_build_op(b, s, node);
     struct pst_operands at = pst_operands_of(op);
@@ -42,7 +42,7 @@ void pst_build_forward_node(struct pst_builder *b, uint32_t s, uint32_t j, uint3
     }
     call->replay = replay;
     for (uint32_t i = 0; i < op->n_in; i++) {
-        pst_build_set(b, call, at.x + i, pst_build_activation(b, s, j, op->in[i]));
+        pst_build_set(b, call, at.x + i, activation_of(b, s, j, op->in[i]));
     }
     pst_build_set_params(b, call, op, UINT64_MAX);
     for (uint32_t i = 0; i < op->n_out; i++) {
@@ -86,7 +86,7 @@ static void load_inputs(struct pst_builder *b, uint32_t s, uint32_t j)
     }
 }
 
-pst_status pst_build_forward(struct pst_builder *b, uint32_t s, uint32_t j, struct pst_error *err)
+void pst_build_forward(struct pst_builder *b, uint32_t s, uint32_t j)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
 
@@ -94,7 +94,7 @@ pst_status pst_build_forward(struct pst_builder *b, uint32_t s, uint32_t j, stru
     for (uint32_t node = 0; node < stage->n_nodes && !b->failed; node++) {
         const struct pst_op *op = pst_build_op(b, s, node);
 
-        pst_build_forward_node(b, s, j, node, false);
+        forward_node(b, s, j, node, false);
         if (op->out[0] == b->graph->loss && !b->failed) {
             struct pst_program_call *call = pst_build_call(b, PST_C_LOSS, op->out[0], 3);
 
@@ -106,7 +106,6 @@ pst_status pst_build_forward(struct pst_builder *b, uint32_t s, uint32_t j, stru
             }
         }
     }
-    return b->no_memory ? pst_fail_nomem(err) : PST_OK;
 }
 
 /* --- backward for weights -----------------------------------------------------------------------
@@ -122,7 +121,32 @@ static uint32_t accumulator(const struct pst_builder *b, uint32_t s, uint32_t j,
     return b->grad_value[((size_t)parity * b->graph->n_ops + v) * PST_MAX_PARAMS + slot];
 }
 
-void pst_build_weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node)
+/* Adds what one node left, where it waits for that. */
+static void add_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node)
+{
+    const struct pst_op *op = pst_build_op(b, s, node);
+    struct pst_micro *micro = &b->stages[s].micros[j];
+
+    for (uint32_t i = 0; i < op->n_param && !b->failed; i++) {
+        uint32_t *scratch = &micro->scratch[b->stages[s].use_base[node] + i];
+        struct pst_program_call *call;
+
+        if (*scratch == PST_NONE ||
+            (call = pst_build_call(b, PST_C_ACCUMULATE, op->param[i], 3)) == NULL) {
+            continue;
+        }
+        call->elems = b->graph->params[op->param[i]].elems;
+        call->samples = pst_build_samples(b, s);
+        call->first_sample = pst_build_first_sample(b, s, j);
+        pst_build_set(b, call, 0, accumulator(b, s, j, node, i));
+        pst_build_set(b, call, 1, *scratch);
+        *scratch = PST_NONE;
+        b->tick++;
+    }
+}
+
+/* W of one node. */
+static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node)
 {
     const struct pst_op *op = pst_build_op(b, s, node);
     const struct pst_op_grad *grad = &b->stages[s].grad[node];
@@ -136,7 +160,7 @@ void pst_build_weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint3
     }
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (grad->w_reads_x >> i & 1) {
-            pst_build_set(b, call, at.x + i, pst_build_activation(b, s, j, op->in[i]));
+            pst_build_set(b, call, at.x + i, activation_of(b, s, j, op->in[i]));
         }
     }
     pst_build_set_params(b, call, op, grad->w_reads_p);
@@ -168,55 +192,31 @@ void pst_build_weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint3
     b->tick++;
     if (!first && j == b->stages[s].next_sum) {
         /* Its turn already: add at once, so that the scratch buffer is short-lived. */
-        pst_build_add_node(b, s, j, node);
-    }
-}
-
-void pst_build_add_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node)
-{
-    const struct pst_op *op = pst_build_op(b, s, node);
-    struct pst_micro *micro = &b->stages[s].micros[j];
-
-    for (uint32_t i = 0; i < op->n_param && !b->failed; i++) {
-        uint32_t *scratch = &micro->scratch[b->stages[s].use_base[node] + i];
-        struct pst_program_call *call;
-
-        if (*scratch == PST_NONE ||
-            (call = pst_build_call(b, PST_C_ACCUMULATE, op->param[i], 3)) == NULL) {
-            continue;
-        }
-        call->elems = b->graph->params[op->param[i]].elems;
-        call->samples = pst_build_samples(b, s);
-        call->first_sample = pst_build_first_sample(b, s, j);
-        pst_build_set(b, call, 0, accumulator(b, s, j, node, i));
-        pst_build_set(b, call, 1, *scratch);
-        *scratch = PST_NONE;
-        b->tick++;
+        add_node(b, s, j, node);
     }
 }
 
 /* Micro-batch j of the stage is complete: it and whatever waited for it are added. */
-void pst_build_sum_in_turn(struct pst_builder *b, uint32_t s, uint32_t j)
+static void sum_in_turn(struct pst_builder *b, uint32_t s, uint32_t j)
 {
     struct pst_stage_build *build = &b->stages[s];
 
     build->summable[j] = true;
     while (build->next_sum < build->n_micros && build->summable[build->next_sum] && !b->failed) {
         for (uint32_t node = b->plan->stages[s].n_nodes; node-- > 0;) {
-            pst_build_add_node(b, s, build->next_sum, node);
+            add_node(b, s, build->next_sum, node);
         }
         build->next_sum++;
     }
 }
 
-pst_status pst_build_weights(struct pst_builder *b, uint32_t s, uint32_t j, struct pst_error *err)
+void pst_build_weights(struct pst_builder *b, uint32_t s, uint32_t j)
 {
     pst_build_fetched(b, s, j, false);
     for (uint32_t node = b->plan->stages[s].n_nodes; node-- > 0 && !b->failed;) {
-        pst_build_weights_node(b, s, j, node);
+        weights_node(b, s, j, node);
     }
-    pst_build_sum_in_turn(b, s, j);
-    return b->no_memory ? pst_fail_nomem(err) : PST_OK;
+    sum_in_turn(b, s, j);
 }
 
 /* --- backward for inputs ------------------------------------------------------------------------
@@ -398,7 +398,7 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
     first = call->first_operand;
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (grad->b_reads_x >> i & 1) {
-            pst_build_set(b, call, at.x + i, pst_build_activation(b, s, j, op->in[i]));
+            pst_build_set(b, call, at.x + i, activation_of(b, s, j, op->in[i]));
         }
     }
     pst_build_set_params(b, call, op, grad->b_reads_p);
@@ -451,7 +451,7 @@ static void replay(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
     const struct pst_replays *replays = &b->stages[s].replays;
 
     for (; *next < replays->n && replays->calls[*next].before == node && !b->failed; (*next)++) {
-        pst_build_forward_node(b, s, j, replays->calls[*next].node, true);
+        forward_node(b, s, j, replays->calls[*next].node, true);
     }
 }
 
@@ -500,11 +500,11 @@ pst_status pst_build_backward(struct pst_builder *b, uint32_t s, uint32_t j, boo
             }
         }
         if (with_weights && !b->failed) {
-            pst_build_weights_node(b, s, j, node);
+            weights_node(b, s, j, node);
         }
     }
     if (with_weights && !b->failed) {
-        pst_build_sum_in_turn(b, s, j);
+        sum_in_turn(b, s, j);
     }
-    return b->no_memory ? pst_fail_nomem(err) : PST_OK;
+    return PST_OK;
 }

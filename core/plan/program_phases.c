@@ -24,7 +24,7 @@
 /* --- lives -------------------------------------------------------------------------------------
  */
 
-static bool make_lives(struct pst_classes *classes, const struct pst_builder *r)
+static void make_lives(struct pst_classes *classes, const struct pst_builder *r)
 {
     for (uint32_t c = 0; c < classes->n; c++) {
         classes->rows[c].first = NULL;
@@ -41,9 +41,6 @@ static bool make_lives(struct pst_classes *classes, const struct pst_builder *r)
         if (class->first == NULL) {
             class->first = pst_arena_array(&classes->arena, n, sizeof *class->first);
             class->last = pst_arena_array(&classes->arena, n, sizeof *class->last);
-            if (class->first == NULL || class->last == NULL) {
-                return false;
-            }
             memset(class->first, 0xFF, n * sizeof *class->first);
             class->stage = value->stage;
             class->what = value->what;
@@ -53,7 +50,6 @@ static bool make_lives(struct pst_classes *classes, const struct pst_builder *r)
         class->first[j] = value->first;
         class->last[j] = value->last;
     }
-    return true;
 }
 
 /* First ticks of the parts of an unrolled list, and the end. */
@@ -101,18 +97,23 @@ static void find_shared(struct pst_classes *classes, const struct pst_builder *r
 /* Builds the unrolled list, as far as lives are concerned. */
 static pst_status build_unrolled(struct pst_builder *r, struct pst_error *err)
 {
-    pst_status st = pst_build_begin(r, err);
+    pst_status st = PST_OK;
+    pst_build_begin(r);
 
     if (st == PST_OK) {
         st = pst_build_sections(r, 1, PST_NONE, err);
     }
-    return st == PST_OK ? pst_build_copies(r, err) : st;
+    if (st == PST_OK) {
+        pst_build_copies(r);
+    }
+    return st;
 }
 
-pst_status pst_classes_record(const struct pst_builder *b, struct pst_classes *classes,
-                              struct pst_error *err)
+/* Lives of all classes of the builder's rank. */
+static pst_status record(const struct pst_builder *b, struct pst_classes *classes,
+                         struct pst_error *err)
 {
-    struct pst_program *program = calloc(1, sizeof *program);
+    struct pst_program *program = pst_alloc(1, sizeof *program);
     struct pst_builder r = {.graph = b->graph,
                             .cost = b->cost,
                             .program = program,
@@ -125,18 +126,15 @@ pst_status pst_classes_record(const struct pst_builder *b, struct pst_classes *c
     pst_status st;
 
     memset(classes->buckets, 0xFF, sizeof classes->buckets);
-    st = program == NULL ? pst_fail_nomem(err)
-                         : pst_plan_unroll(b->plan, BATCHES, 0, &unrolled, err);
+    st = pst_plan_unroll(b->plan, BATCHES, 0, &unrolled, err);
     if (st == PST_OK) {
         classes->recording = true;
         r.plan = unrolled;
         st = build_unrolled(&r, err);
         classes->recording = false;
     }
-    if (st == PST_OK && !make_lives(classes, &r)) {
-        st = pst_fail_nomem(err);
-    }
     if (st == PST_OK) {
+        make_lives(classes, &r);
         find_borders(&r, &b->plan->devices[b->rank], borders);
         find_shared(classes, &r, borders);
     }
@@ -197,8 +195,10 @@ static uint64_t set_periods(const struct pst_builder *b, struct pst_classes *cla
     return bytes;
 }
 
-uint32_t pst_classes_choose(const struct pst_builder *b, struct pst_classes *classes, uint32_t step,
-                            uint32_t most)
+/* Sets the periods; returns the number of phases with the fewest bytes: a multiple of `step`, which
+   is even, and at most `most`. */
+static uint32_t choose_phases(const struct pst_builder *b, struct pst_classes *classes,
+                              uint32_t step, uint32_t most)
 {
     uint64_t fewest = UINT64_MAX;
     uint32_t best = step;
@@ -219,7 +219,7 @@ uint32_t pst_classes_choose(const struct pst_builder *b, struct pst_classes *cla
  */
 
 /* One buffer for each turn of each class that lives across parts. */
-static pst_status make_shared(struct pst_builder *b, struct pst_error *err)
+static void make_shared(struct pst_builder *b)
 {
     struct pst_classes *classes = b->classes;
 
@@ -238,7 +238,6 @@ static pst_status make_shared(struct pst_builder *b, struct pst_error *err)
         }
     }
     b->classes = classes;
-    return b->failed ? pst_fail_nomem(err) : PST_OK;
 }
 
 /* After so many phases, a multiple of `turn`, every version of the weights is in the slot where the
@@ -261,12 +260,12 @@ static pst_status build_parts(struct pst_builder *b, struct pst_error *err)
 {
     struct pst_classes classes = {0};
     uint32_t n_phases = 0, turn = turn_of_phases(b, 2); /* gradients take turns, too */
-    pst_status st = pst_classes_record(b, &classes, err);
+    pst_status st = record(b, &classes, err);
 
     if (st == PST_OK) {
-        n_phases = pst_classes_choose(b, &classes, turn, turn > MOST_PHASES ? turn : MOST_PHASES);
+        n_phases = choose_phases(b, &classes, turn, turn > MOST_PHASES ? turn : MOST_PHASES);
         b->classes = &classes;
-        st = make_shared(b, err);
+        make_shared(b);
     }
     if (st == PST_OK) {
         st = pst_build_sections(b, n_phases, PST_NONE, err);

@@ -10,21 +10,14 @@
 #include "base/util.h"
 #include "plan/program_build.h"
 
-pst_status pst_build_begin(struct pst_builder *b, struct pst_error *err)
+void pst_build_begin(struct pst_builder *b)
 {
-    pst_status st = pst_build_tables(b, err);
+    pst_build_tables(b);
 
-    if (st == PST_OK) {
-        st = pst_build_guest_tables(b, err);
-    }
-    if (st == PST_OK) {
-        st = pst_build_edges(b, err);
-    }
-    if (st == PST_OK) {
-        pst_build_reset(b);
-        st = pst_build_static(b, err);
-    }
-    return st;
+    pst_build_guest_tables(b);
+    pst_build_edges(b);
+    pst_build_reset(b);
+    pst_build_static(b);
 }
 
 /* --- the list ----------------------------------------------------------------------------------
@@ -53,17 +46,13 @@ static void end_transfers(struct pst_builder *b, const struct pst_instr *instr)
 }
 
 /* Transfers that nothing waits for are complete only when the section has ended. */
-static pst_status end_unjoined(struct pst_builder *b, const struct pst_program_section *section,
-                               struct pst_error *err)
+static void end_unjoined(struct pst_builder *b, const struct pst_program_section *section)
 {
     struct pst_program *program = b->program;
     const struct pst_instr *instrs = program->instrs + section->first_instr;
     const struct pst_program_instr *lists = program->lists + section->first_instr;
-    bool *joined = calloc((size_t)section->n_instrs + 1, sizeof *joined);
+    bool *joined = pst_alloc((size_t)section->n_instrs + 1, sizeof *joined);
 
-    if (joined == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < section->n_instrs; i++) {
         for (uint32_t w = 0; w < instrs[i].n_waits; w++) {
             joined[instrs[i].waits[w]] = true;
@@ -78,7 +67,6 @@ static pst_status end_unjoined(struct pst_builder *b, const struct pst_program_s
         }
     }
     free(joined);
-    return PST_OK;
 }
 
 static pst_status build_instr(struct pst_builder *b, const struct pst_instr *instr,
@@ -96,7 +84,7 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     end_transfers(b, instr);
     switch (instr->op) {
     case PST_I_F:
-        st = pst_build_forward(b, instr->stage, instr->microbatch, err);
+        pst_build_forward(b, instr->stage, instr->microbatch);
         break;
     case PST_I_B:
         st = pst_build_backward(b, instr->stage, instr->microbatch, false, err);
@@ -105,7 +93,7 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
         st = pst_build_backward(b, instr->stage, instr->microbatch, true, err);
         break;
     case PST_I_W:
-        st = pst_build_weights(b, instr->stage, instr->microbatch, err);
+        pst_build_weights(b, instr->stage, instr->microbatch);
         break;
     case PST_I_SEND:
     case PST_I_RECV:
@@ -118,9 +106,7 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     default:
         break;
     }
-    if (st == PST_OK && b->no_memory) {
-        st = pst_fail_nomem(err);
-    } else if (st == PST_OK && b->failed) {
+    if (st == PST_OK && b->failed) {
         st = pst_fail(
             err, PST_ERR_BUG, "plan.illegal",
             "PASS3: device %u, %s of stage or edge %u reads a buffer that nothing has made",
@@ -136,8 +122,8 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     return st;
 }
 
-pst_status pst_build_section(struct pst_builder *b, struct pst_program_section *section,
-                             struct pst_error *err)
+static pst_status build_section(struct pst_builder *b, struct pst_program_section *section,
+                                struct pst_error *err)
 {
     struct pst_program *program = b->program;
     uint32_t end = section->first_instr + section->n_instrs;
@@ -150,7 +136,10 @@ pst_status pst_build_section(struct pst_builder *b, struct pst_program_section *
     for (uint32_t i = section->first_instr; i < end && st == PST_OK; i++) {
         st = build_instr(b, &program->instrs[i], &program->lists[i], err);
     }
-    return st == PST_OK ? end_unjoined(b, section, err) : st;
+    if (st == PST_OK) {
+        end_unjoined(b, section);
+    }
+    return st;
 }
 
 /* Values of all micro-batches between two parts. */
@@ -174,34 +163,28 @@ static size_t all_size(const struct pst_stage_build *build)
     return (size_t)build->n_all * build->n_micros;
 }
 
-static pst_status make_state(struct pst_builder *b, struct state *state, struct pst_error *err)
+static void make_state(struct pst_builder *b, struct state *state)
 {
     const struct pst_plan *plan = b->plan;
-    bool ok;
 
     state->all = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->all);
     state->received = pst_arena_array(&b->arena, plan->n_edges, sizeof *state->received);
     state->next_sum = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->next_sum);
     state->summable = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->summable);
-    ok = state->all != NULL && state->received != NULL && state->next_sum != NULL &&
-         state->summable != NULL;
-    for (uint32_t s = 0; ok && s < plan->n_stages; s++) {
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_stage_build *build = &b->stages[s];
 
         if (build->local) {
             state->all[s] = pst_arena_array(&b->arena, all_size(build), sizeof **state->all);
             state->summable[s] = pst_arena_array(&b->arena, build->n_micros, sizeof(bool));
-            ok = state->all[s] != NULL && state->summable[s] != NULL;
         }
     }
-    for (uint32_t e = 0; ok && e < plan->n_edges; e++) {
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
         if (b->stages[plan->edges[e].from].local) {
             state->received[e] =
                 pst_arena_array(&b->arena, received_size(b, e), sizeof **state->received);
-            ok = state->received[e] != NULL;
         }
     }
-    return ok ? PST_OK : pst_fail_nomem(err);
 }
 
 /* Buffers of the section that ends are gone; shared ones stay. */
@@ -279,9 +262,6 @@ static pst_status make_sections(struct pst_builder *b, uint32_t n_phases, struct
     program->lists = pst_arena_array(&program->arena, n_instrs, sizeof *program->lists);
     program->sections =
         pst_arena_array(&program->arena, (size_t)n_phases * n_parts, sizeof *program->sections);
-    if (instrs == NULL || program->lists == NULL || program->sections == NULL) {
-        return pst_fail_nomem(err);
-    }
     program->instrs = single ? device->body : instrs;
     program->n_phases = n_phases;
     for (uint32_t i = 0; i < n_phases * n_parts; i++) {
@@ -325,8 +305,11 @@ static pst_status build_sections(struct pst_builder *b, uint32_t keep_output, st
 {
     bool parts = b->plan->asynchronous;
     struct state state = {0};
-    pst_status st = parts ? make_state(b, &state, err) : PST_OK;
+    pst_status st = PST_OK;
 
+    if (parts) {
+        make_state(b, &state);
+    }
     for (uint32_t i = 0; i < b->program->n_sections && st == PST_OK; i++) {
         struct pst_program_section *section = &b->program->sections[i];
 
@@ -335,7 +318,7 @@ static pst_status build_sections(struct pst_builder *b, uint32_t keep_output, st
         } else {
             restore_state(b, &state);
         }
-        st = pst_build_section(b, section, err);
+        st = build_section(b, section, err);
         if (section->part == PST_FILL) {
             save_state(b, &state);
         }

@@ -35,7 +35,7 @@ static uint32_t first_local_stage(const struct pst_builder *b,
     return lowest;
 }
 
-static bool add_accumulators(struct pst_builder *b, uint32_t index, uint32_t stage,
+static void add_accumulators(struct pst_builder *b, uint32_t index, uint32_t stage,
                              struct pst_program_param *row)
 {
     const struct pst_parameter *parameter = &b->graph->params[index];
@@ -44,9 +44,6 @@ static bool add_accumulators(struct pst_builder *b, uint32_t index, uint32_t sta
     uint32_t *users = pst_arena_array(&b->program->arena, parameter->n_users, sizeof *users);
     uint32_t n = 0;
 
-    if (grads == NULL || users == NULL) {
-        return false;
-    }
     for (uint32_t parity = 0; parity < (b->plan->deferred_step ? 2 : 1); parity++) {
         row->n_grads = 0;
         for (uint32_t u = 0; u < parameter->n_users; u++) {
@@ -66,11 +63,10 @@ static bool add_accumulators(struct pst_builder *b, uint32_t index, uint32_t sta
     }
     row->grads = grads;
     row->grad_users = users;
-    return true;
 }
 
 /* Weights, and copies of them in working precision: as many as passes read versions. */
-static bool add_weights(struct pst_builder *b, uint32_t index, uint32_t stage,
+static void add_weights(struct pst_builder *b, uint32_t index, uint32_t stage,
                         struct pst_program_param *row)
 {
     const struct pst_parameter *parameter = &b->graph->params[index];
@@ -83,22 +79,21 @@ static bool add_weights(struct pst_builder *b, uint32_t index, uint32_t stage,
     row->working = f32 ? row->weight : add_static(b, PST_V_WORKING, stage, index, 0, working_bytes);
     row->n_versions = n;
     row->versions = versions;
-    for (uint32_t v = 0; versions != NULL && v < n; v++) {
+    for (uint32_t v = 0; v < n; v++) {
         versions[v] = v == 0 ? row->working
                              : add_static(b, f32 ? PST_V_WEIGHT : PST_V_WORKING, stage, index, v,
                                           working_bytes);
     }
-    return versions != NULL;
 }
 
-static bool add_parameter(struct pst_builder *b, uint32_t index)
+static void add_parameter(struct pst_builder *b, uint32_t index)
 {
     const struct pst_parameter *parameter = &b->graph->params[index];
     uint32_t stage = first_local_stage(b, parameter);
     struct pst_program_param *row;
 
     if (stage == PST_NONE) {
-        return true;
+        return;
     }
     b->param_row[index] = b->program->n_params;
     row = &b->program->params[b->program->n_params++];
@@ -106,9 +101,8 @@ static bool add_parameter(struct pst_builder *b, uint32_t index)
     row->stage = stage;
     row->owner = b->stages[b->stage_of[parameter->users[0]]].local &&
                  b->stages[b->stage_of[parameter->users[0]]].replica == 0;
-    if (!add_weights(b, index, stage, row) || !add_accumulators(b, index, stage, row)) {
-        return false;
-    }
+    add_weights(b, index, stage, row);
+    add_accumulators(b, index, stage, row);
     row->tie = parameter->n_users > 1
                    ? add_static(b, PST_V_TIE, stage, index, 0, parameter->elems * 4)
                    : PST_NONE;
@@ -118,10 +112,9 @@ static bool add_parameter(struct pst_builder *b, uint32_t index)
                 ? add_static(b, PST_V_OPTIMIZER, stage, index, i, parameter->elems * 4)
                 : PST_NONE;
     }
-    return !b->failed;
 }
 
-pst_status pst_build_static(struct pst_builder *b, struct pst_error *err)
+void pst_build_static(struct pst_builder *b)
 {
     const struct pst_graph *graph = b->graph;
     struct pst_program *program = b->program;
@@ -132,17 +125,11 @@ pst_status pst_build_static(struct pst_builder *b, struct pst_error *err)
     b->param_row = pst_arena_array(&b->arena, graph->n_params, sizeof *b->param_row);
     b->grad_value = pst_arena_array(&b->arena, (size_t)graph->n_ops * 2 * PST_MAX_PARAMS,
                                     sizeof *b->grad_value);
-    if (program->params == NULL || program->state_values == NULL || b->param_row == NULL ||
-        b->grad_value == NULL) {
-        return pst_fail_nomem(err);
-    }
     memset(b->param_row, 0xFF, graph->n_params * sizeof *b->param_row);
     memset(b->grad_value, 0xFF, (size_t)graph->n_ops * 2 * PST_MAX_PARAMS * sizeof *b->grad_value);
     memset(program->state_values, 0xFF, 2 * (size_t)graph->n_ops * sizeof *program->state_values);
     for (uint32_t p = 0; p < graph->n_params; p++) {
-        if (!add_parameter(b, p)) {
-            return pst_fail_nomem(err);
-        }
+        add_parameter(b, p);
     }
     for (uint32_t v = 0; v < graph->n_ops; v++) {
         for (uint32_t i = 0; b->stages[b->stage_of[v]].local && i < graph->ops[v].n_state; i++) {
@@ -150,5 +137,4 @@ pst_status pst_build_static(struct pst_builder *b, struct pst_error *err)
                 add_static(b, PST_V_STATE, b->stage_of[v], v, i, graph->ops[v].state_elems[i] * 4);
         }
     }
-    return b->no_memory ? pst_fail_nomem(err) : PST_OK;
 }

@@ -15,12 +15,9 @@
 /* --- guests -------------------------------------------------------------------------------------
  */
 
-pst_status pst_build_guest_tables(struct pst_builder *b, struct pst_error *err)
+void pst_build_guest_tables(struct pst_builder *b)
 {
     b->guests = pst_arena_array(&b->arena, (size_t)b->plan->n_stages + 1, sizeof *b->guests);
-    if (b->guests == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t s = 0; s < b->plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &b->plan->stages[s];
         struct pst_build_guests *guests = &b->guests[s];
@@ -30,14 +27,9 @@ pst_status pst_build_guest_tables(struct pst_builder *b, struct pst_error *err)
         }
         guests->values =
             pst_arena_array(&b->arena, (size_t)stage->n_microbatches + 1, sizeof *guests->values);
-        if (guests->values == NULL ||
-            !pst_plan_guest_tensors(stage, b->graph, &b->arena, &guests->tensors,
-                                    &guests->n_tensors)) {
-            return pst_fail_nomem(err);
-        }
+        pst_plan_guest_tensors(stage, b->graph, &b->arena, &guests->tensors, &guests->n_tensors);
         memset(guests->values, 0xFF, stage->n_microbatches * sizeof *guests->values);
     }
-    return PST_OK;
 }
 
 /* A buffer for each tensor, one behind the other. */
@@ -54,7 +46,21 @@ static void make_values(struct pst_builder *b, uint32_t s, uint32_t j, uint8_t k
     }
 }
 
-void pst_build_guest(struct pst_builder *b, const struct pst_instr *instr)
+/* A piece of the transfer that is being built; the value is used now. */
+static void build_part(struct pst_builder *b, uint32_t value, uint64_t begin, uint64_t bytes)
+{
+    struct pst_program *program = b->program;
+
+    if (value == PST_NONE) {
+        b->failed = true;
+        return;
+    }
+    pst_grow(&program->parts, &b->room_parts, program->n_parts, sizeof *program->parts);
+    program->parts[program->n_parts++] = (struct pst_transfer_part){value, begin, bytes};
+    pst_build_use(b, value);
+}
+
+static void build_guest(struct pst_builder *b, const struct pst_instr *instr)
 {
     uint32_t s = instr->stage, j = instr->first_sample / b->plan->stages[s].microbatch_size;
     const struct pst_build_guests *guests = &b->guests[s];
@@ -74,7 +80,7 @@ void pst_build_guest(struct pst_builder *b, const struct pst_instr *instr)
                          : guests->values[j] == PST_NONE ? PST_NONE
                                                          : guests->values[j] + i;
 
-        pst_build_part(b, value, 0, value == PST_NONE ? 0 : b->program->values[value].bytes);
+        build_part(b, value, 0, value == PST_NONE ? 0 : b->program->values[value].bytes);
     }
 }
 
@@ -102,15 +108,12 @@ uint32_t pst_build_uses_in(const struct pst_builder *b, uint32_t tensor, uint32_
     return n;
 }
 
-pst_status pst_build_edges(struct pst_builder *b, struct pst_error *err)
+void pst_build_edges(struct pst_builder *b)
 {
     const struct pst_plan *plan = b->plan;
 
     b->received = pst_arena_array(&b->arena, plan->n_edges, sizeof *b->received);
     b->edge_items = pst_arena_array(&b->arena, plan->n_edges, sizeof *b->edge_items);
-    if (b->received == NULL || b->edge_items == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         const struct pst_plan_edge *edge = &plan->edges[e];
         size_t n;
@@ -127,25 +130,7 @@ pst_status pst_build_edges(struct pst_builder *b, struct pst_error *err)
         }
         n = (size_t)b->stages[edge->from].n_micros * b->edge_items[e];
         b->received[e] = pst_arena_array(&b->arena, n, sizeof **b->received);
-        if (b->received[e] == NULL) {
-            return pst_fail_nomem(err);
-        }
     }
-    return PST_OK;
-}
-
-void pst_build_part(struct pst_builder *b, uint32_t value, uint64_t begin, uint64_t bytes)
-{
-    struct pst_program *program = b->program;
-
-    if (value == PST_NONE ||
-        !pst_grow(&program->parts, &b->room_parts, program->n_parts, sizeof *program->parts)) {
-        b->no_memory |= !b->failed && value != PST_NONE;
-        b->failed = true;
-        return;
-    }
-    program->parts[program->n_parts++] = (struct pst_transfer_part){value, begin, bytes};
-    pst_build_use(b, value);
 }
 
 /* The sender's buffer or the receiver's slot, made when its first rows are awaited. */
@@ -160,7 +145,7 @@ static void add_piece(struct pst_builder *b, const struct pst_instr *instr, uint
         *slot = pst_build_value(b, PST_V_RECV, stage, microbatch, tensor, item,
                                 row * pst_build_samples(b, stage));
     }
-    pst_build_part(b, *slot, (instr->first_sample - first) * row, instr->n_samples * row);
+    build_part(b, *slot, (instr->first_sample - first) * row, instr->n_samples * row);
 }
 
 static void transfer_gradient(struct pst_builder *b, const struct pst_instr *instr)
@@ -200,7 +185,7 @@ void pst_build_transfer(struct pst_builder *b, const struct pst_instr *instr)
     const struct pst_plan_edge *edge;
 
     if (pst_instr_moves_guest(instr)) {
-        pst_build_guest(b, instr);
+        build_guest(b, instr);
         return;
     }
     edge = &b->plan->edges[instr->stage];

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 /* --- rules of the list alone -------------------------------------------------------------------*/
 
 const char *pst_sequence_fault(const struct pst_replay *replays, uint32_t n_replays,
@@ -117,29 +119,25 @@ static void walk(struct walk *w)
     }
 }
 
-static bool walk_init(struct walk *w, const struct pst_plan_stage *stage,
+static void walk_init(struct walk *w, const struct pst_plan_stage *stage,
                       const struct pst_graph *graph)
 {
     *w = (struct walk){.stage = stage, .graph = graph};
-    w->wanted = calloc((size_t)graph->n_tensors + 1, sizeof *w->wanted);
-    return w->wanted != NULL;
+    w->wanted = pst_alloc((size_t)graph->n_tensors + 1, sizeof *w->wanted);
 }
 
 /* Of a stage with a list. reads: [tensor], false before; ret_times: [node]. */
-static bool list_reads(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+static void list_reads(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                        bool *reads, uint32_t *ret_times)
 {
     struct walk w;
-    bool ok = walk_init(&w, stage, graph);
 
-    if (ok) {
-        memset(ret_times, 0, stage->n_nodes * sizeof *ret_times);
-        w.ever = reads;
-        w.times = ret_times;
-        walk(&w);
-    }
+    walk_init(&w, stage, graph);
+    memset(ret_times, 0, stage->n_nodes * sizeof *ret_times);
+    w.ever = reads;
+    w.times = ret_times;
+    walk(&w);
     free(w.wanted);
-    return ok;
 }
 
 /* --- what is read ------------------------------------------------------------------------------*/
@@ -189,47 +187,42 @@ static void mark(const struct pst_plan_stage *stage, const struct pst_graph *gra
 }
 
 /* Both ways at once; reads all false before. */
-static bool find_reads(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+static void find_reads(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                        bool *reads, uint32_t *ret_times)
 {
     if (stage->n_replays > 0) {
-        return list_reads(stage, graph, reads, ret_times);
+        list_reads(stage, graph, reads, ret_times);
+        return;
     }
     mark(stage, graph, reads, ret_times);
-    return true;
 }
 
-bool pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+void pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                        uint32_t *ret_times)
 {
-    bool *reads = calloc(graph->n_tensors + 1, sizeof *reads);
-    bool ok = reads != NULL && find_reads(stage, graph, reads, ret_times);
+    bool *reads = pst_alloc(graph->n_tensors + 1, sizeof *reads);
 
+    find_reads(stage, graph, reads, ret_times);
     free(reads);
-    return ok;
 }
 
-bool pst_plan_saved(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+void pst_plan_saved(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                     bool *ret_saved)
 {
-    uint32_t *times = calloc((size_t)stage->n_nodes + 1, sizeof *times);
-    bool ok = times != NULL;
+    uint32_t *times = pst_alloc((size_t)stage->n_nodes + 1, sizeof *times);
 
-    if (ok) {
-        memset(ret_saved, 0, graph->n_tensors * sizeof *ret_saved);
-        ok = find_reads(stage, graph, ret_saved, times);
-    }
+    memset(ret_saved, 0, graph->n_tensors * sizeof *ret_saved);
+    find_reads(stage, graph, ret_saved, times);
     free(times);
-    return ok;
 }
 
-bool pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+void pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                             uint64_t *ret_bytes)
 {
-    bool *saved = calloc(graph->n_tensors + 1, sizeof *saved);
-    bool ok = saved != NULL && pst_plan_saved(stage, graph, saved);
+    bool *saved = pst_alloc(graph->n_tensors + 1, sizeof *saved);
+    pst_plan_saved(stage, graph, saved);
 
-    for (uint32_t i = 0; ok && i < stage->n_nodes; i++) {
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
         const struct pst_op *op = &graph->ops[stage->nodes[i]];
 
         ret_bytes[i] = 0;
@@ -242,7 +235,6 @@ bool pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst
         }
     }
     free(saved);
-    return ok;
 }
 
 /* --- runs --------------------------------------------------------------------------------------*/
@@ -318,8 +310,9 @@ static bool listed(const struct pst_plan_stage *stage, const struct pst_graph *g
                    struct pst_arena *arena, struct pst_replays *ret_replays)
 {
     struct walk w;
-    bool ok = walk_init(&w, stage, graph);
+    bool ok = true;
 
+    walk_init(&w, stage, graph);
     if (ok) {
         walk(&w);
         ret_replays->n = w.n;
@@ -343,7 +336,7 @@ static bool listed(const struct pst_plan_stage *stage, const struct pst_graph *g
 
 /* Runs, each right before the first backward that needs one of its results, or the first later run
    that does: of those that run at the same place the earliest comes first. */
-static bool in_runs(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+static void in_runs(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                     struct pst_arena *arena, struct pst_replays *ret_replays)
 {
     size_t n = (size_t)stage->n_nodes + 1;
@@ -352,9 +345,7 @@ static bool in_runs(const struct pst_plan_stage *stage, const struct pst_graph *
     struct run *runs = pst_arena_array(arena, n, sizeof *runs);
     uint32_t n_runs;
 
-    if (calls == NULL || times == NULL || runs == NULL || !pst_plan_replayed(stage, graph, times)) {
-        return false;
-    }
+    pst_plan_replayed(stage, graph, times);
     n_runs = find_runs(stage, graph, times, runs);
     *ret_replays = (struct pst_replays){.calls = calls};
     for (uint32_t node = stage->n_nodes; n_runs > 0 && node-- > 0;) {
@@ -366,28 +357,30 @@ static bool in_runs(const struct pst_plan_stage *stage, const struct pst_graph *
             }
         }
     }
-    return true;
 }
 
-bool pst_plan_replays(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+void pst_plan_replays(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                       struct pst_arena *arena, struct pst_replays *ret_replays)
 {
-    return (stage->n_replays > 0 ? listed : in_runs)(stage, graph, arena, ret_replays);
+    if (stage->n_replays > 0) {
+        listed(stage, graph, arena, ret_replays);
+    } else {
+        in_runs(stage, graph, arena, ret_replays);
+    }
 }
 
 /* --- list and actions --------------------------------------------------------------------------*/
 
 /* Nodes that a replay names, before a forward pass leaves anything. */
-static bool find_named(const struct pst_plan_stage *stage, bool **ret_named)
+static void find_named(const struct pst_plan_stage *stage, bool **ret_named)
 {
-    bool *named = calloc((size_t)stage->n_nodes + 1, sizeof *named);
+    bool *named = pst_alloc((size_t)stage->n_nodes + 1, sizeof *named);
 
-    for (uint32_t i = 0; named != NULL && i < stage->n_replays; i++) {
+    for (uint32_t i = 0; i < stage->n_replays; i++) {
         memset(named + stage->replays[i].first, true,
                stage->replays[i].last - stage->replays[i].first + 1);
     }
     *ret_named = named;
-    return named != NULL;
 }
 
 static bool is_read(const struct walk *w, uint32_t node)
@@ -401,18 +394,17 @@ static bool is_read(const struct walk *w, uint32_t node)
     return read;
 }
 
-bool pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+void pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                         uint32_t *ret_node, const char **ret_what)
 {
     struct walk w = {0};
     bool *named = NULL;
-    bool ok = walk_init(&w, stage, graph) && find_named(stage, &named);
 
+    walk_init(&w, stage, graph);
+    find_named(stage, &named);
     *ret_node = PST_NONE;
-    if (ok) {
-        walk(&w);
-    }
-    for (uint32_t i = 0; ok && i < stage->n_nodes && *ret_node == PST_NONE; i++) {
+    walk(&w);
+    for (uint32_t i = 0; i < stage->n_nodes && *ret_node == PST_NONE; i++) {
         uint32_t action = stage->actions[i];
 
         *ret_what = action != PST_ACTION_RECOMPUTE ? NULL
@@ -423,25 +415,22 @@ bool pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_gra
     }
     free(w.wanted);
     free(named);
-    return ok;
 }
 
-bool pst_sequence_actions(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+void pst_sequence_actions(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                           uint8_t *actions)
 {
     struct walk w = {0};
     bool *named = NULL;
-    bool ok = walk_init(&w, stage, graph) && find_named(stage, &named);
 
-    if (ok) {
-        walk(&w);
-    }
-    for (uint32_t i = 0; ok && i < stage->n_nodes; i++) {
+    walk_init(&w, stage, graph);
+    find_named(stage, &named);
+    walk(&w);
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
         if (named[i] && actions[i] == PST_ACTION_KEEP && !is_read(&w, i)) {
             actions[i] = PST_ACTION_RECOMPUTE;
         }
     }
     free(w.wanted);
     free(named);
-    return ok;
 }

@@ -26,8 +26,8 @@ struct pst_replays {
     struct pst_replay_call *calls; /* in the order of a backward pass */
 };
 
-/* Of a stage with or without a list of its own; a list has no fault. False: out of memory. */
-bool pst_plan_replays(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+/* Of a stage with or without a list of its own; a list has no fault. */
+void pst_plan_replays(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                       struct pst_arena *arena, struct pst_replays *ret_replays);
 
 /* The rule of struct pst_replay that a list for n nodes breaks, and the replay that does; NULL:
@@ -38,14 +38,14 @@ const char *pst_sequence_fault(const struct pst_replay *replays, uint32_t n_repl
 /*
  * What does not go together in a stage with a list that has no fault: a recomputed operator that no
  * replay names, or whose result is read before it is replayed. Offloaded ones do not run again.
- * *ret_node: its position; PST_NONE: nothing. *ret_what: in words. False: out of memory.
+ * *ret_node: its position; PST_NONE: nothing. *ret_what: in words.
  */
-bool pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+void pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                         uint32_t *ret_node, const char **ret_what);
 
 /* The actions that follow from the list: RECOMPUTE where nothing of an operator is read before its
-   first replay. actions: n_nodes, KEEP or OFFLOAD before. False: out of memory. */
-bool pst_sequence_actions(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+   first replay. actions: n_nodes, KEEP or OFFLOAD before. */
+void pst_sequence_actions(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                           uint8_t *actions);
 
 #endif

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "plan/plan.h"
 
 /* What parts leave open, first in, first out. */
@@ -131,7 +132,7 @@ static void park(const struct writer *w, uint32_t i)
 }
 
 /* Waits of an instruction: what is open for it, then those that it has, moved. */
-static bool write_waits(struct writer *w, const struct pst_instr *from, struct pst_instr *instr)
+static void write_waits(struct writer *w, const struct pst_instr *from, struct pst_instr *instr)
 {
     struct bucket *bucket = w->empty_first ? w->buckets : bucket_of_reader(w, from);
     uint32_t n_buckets = w->empty_first ? 2 * w->plan->n_stages + 1 : bucket != NULL ? 1 : 0;
@@ -148,12 +149,9 @@ static bool write_waits(struct writer *w, const struct pst_instr *from, struct p
     instr->n_waits = n;
     instr->waits = NULL;
     if (n == 0) {
-        return true;
+        return;
     }
     waits = pst_arena_array(w->arena, n, sizeof *waits);
-    if (waits == NULL) {
-        return false;
-    }
     for (uint32_t i = 0; i < n_buckets; i++) {
         kept += empty(w, &bucket[i], waits + kept);
     }
@@ -165,7 +163,6 @@ static bool write_waits(struct writer *w, const struct pst_instr *from, struct p
         w->waited[w->begin + from->waits[i]] |= from->op != PST_I_FETCH;
     }
     instr->waits = waits;
-    return true;
 }
 
 /* What the part leaves for later ones to wait for. */
@@ -188,7 +185,7 @@ static void collect_open(struct writer *w)
 }
 
 /* A part that closes batch `batch`. */
-static bool write_part(struct writer *w, const struct pst_instr *list, uint32_t n, uint32_t batch)
+static void write_part(struct writer *w, const struct pst_instr *list, uint32_t n, uint32_t batch)
 {
     uint32_t n_apart = pst_plan_apart(list, n);
 
@@ -204,38 +201,33 @@ static bool write_part(struct writer *w, const struct pst_instr *list, uint32_t 
                    instr->op == PST_I_FETCH) {
             instr->microbatch += batch * w->plan->stages[instr->stage].n_microbatches;
         }
-        if (!write_waits(w, &list[i], instr)) {
-            return false;
-        }
+        write_waits(w, &list[i], instr);
         if (instr->op == PST_I_OFFLOAD) {
             park(w, w->n);
         }
     }
     collect_open(w);
-    return true;
 }
 
-static bool write_parts(struct writer *w, const struct pst_plan_device *device, uint32_t n_batches,
+static void write_parts(struct writer *w, const struct pst_plan_device *device, uint32_t n_batches,
                         uint32_t drain_every)
 {
-    bool ok = true;
 
-    for (uint32_t t = 0; ok && t < n_batches; t++) {
+    for (uint32_t t = 0; t < n_batches; t++) {
         if (begins_stretch(t, drain_every)) {
             w->empty_first = t > 0; /* a drain ends with all that it has begun */
-            ok = write_part(w, device->fill, device->n_fill, t);
+            write_part(w, device->fill, device->n_fill, t);
         }
         if (t + 1 == n_batches || begins_stretch(t + 1, drain_every)) {
-            ok = ok && write_part(w, device->drain, device->n_drain, t);
+            write_part(w, device->drain, device->n_drain, t);
         } else {
-            ok = ok && write_part(w, device->body, device->n_instrs, t);
+            write_part(w, device->body, device->n_instrs, t);
         }
     }
-    return ok;
 }
 
 /* Room for what is in host memory, where the lists move anything. */
-static bool make_parked(struct writer *w, const struct pst_plan_device *device, size_t room,
+static void make_parked(struct writer *w, const struct pst_plan_device *device, size_t room,
                         struct pst_arena *scratch)
 {
     uint64_t n = 0;
@@ -250,48 +242,43 @@ static bool make_parked(struct writer *w, const struct pst_plan_device *device, 
         }
     }
     if (!any) {
-        return true;
+        return;
     }
     w->first_parked = pst_arena_array(scratch, w->plan->n_stages, sizeof *w->first_parked);
     w->next_parked = pst_arena_array(scratch, room, sizeof *w->next_parked);
-    for (uint32_t s = 0; w->first_parked != NULL && s < w->plan->n_stages; s++) {
+    for (uint32_t s = 0; s < w->plan->n_stages; s++) {
         w->first_parked[s] = (uint32_t)n;
         n += 2 * (uint64_t)w->plan->stages[s].n_microbatches;
     }
-    w->parked = n <= UINT32_MAX ? pst_arena_array(scratch, n, sizeof *w->parked) : NULL;
-    if (w->first_parked == NULL || w->next_parked == NULL || w->parked == NULL) {
-        return false;
+    if (n > UINT32_MAX) {
+        pst_out_of_memory();
     }
+    w->parked = pst_arena_array(scratch, n, sizeof *w->parked);
     memset(w->parked, 0xFF, n * sizeof *w->parked);
-    return true;
 }
 
-static pst_status write_rank(struct pst_plan *unrolled, const struct pst_plan *plan, uint32_t rank,
-                             uint32_t n_batches, uint32_t drain_every, struct pst_error *err)
+static void write_rank(struct pst_plan *unrolled, const struct pst_plan *plan, uint32_t rank,
+                       uint32_t n_batches, uint32_t drain_every)
 {
     const struct pst_plan_device *device = &plan->devices[rank];
     size_t room = total_length(device, n_batches, drain_every);
     size_t n_buckets = 2 * (size_t)plan->n_stages + 1;
     struct pst_arena scratch = {0};
     struct writer w = {.arena = &unrolled->arena, .plan = plan};
-    bool ok;
 
     w.instrs = pst_arena_array(&unrolled->arena, room, sizeof *w.instrs);
     w.waited = pst_arena_array(&scratch, room, sizeof *w.waited);
     w.next = pst_arena_array(&scratch, room, sizeof *w.next);
     w.buckets = pst_arena_array(&scratch, n_buckets, sizeof *w.buckets);
-    if (w.buckets != NULL) {
-        memset(w.buckets, 0xFF, n_buckets * sizeof *w.buckets);
-    }
-    ok = w.instrs != NULL && w.waited != NULL && w.next != NULL && w.buckets != NULL &&
-         make_parked(&w, device, room, &scratch) && write_parts(&w, device, n_batches, drain_every);
+    memset(w.buckets, 0xFF, n_buckets * sizeof *w.buckets);
+    make_parked(&w, device, room, &scratch);
+    write_parts(&w, device, n_batches, drain_every);
     unrolled->devices[rank].body = w.instrs;
     unrolled->devices[rank].n_instrs = w.n;
     unrolled->devices[rank].peak_bytes = device->peak_bytes;
     unrolled->devices[rank].arena_bytes = device->arena_bytes;
     unrolled->devices[rank].host_bytes = device->host_bytes;
     pst_arena_finish(&scratch);
-    return ok ? PST_OK : pst_fail_nomem(err);
 }
 
 /* Numbers of the unrolled plan are 32 bits wide. */
@@ -305,19 +292,14 @@ static bool fits(const struct pst_plan *plan, uint32_t n_batches, uint32_t drain
     return ((uint64_t)n_batches + 1) * plan->batch <= INT_MAX;
 }
 
-static pst_status write_stages(struct pst_plan *unrolled, const struct pst_plan *plan,
-                               uint32_t n_batches, struct pst_error *err)
+static void write_stages(struct pst_plan *unrolled, const struct pst_plan *plan, uint32_t n_batches)
 {
     unrolled->stages = pst_arena_array(&unrolled->arena, plan->n_stages, sizeof *plan->stages);
-    if (unrolled->stages == NULL) {
-        return pst_fail_nomem(err);
-    }
     unrolled->n_stages = plan->n_stages;
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         unrolled->stages[s] = plan->stages[s];
         unrolled->stages[s].n_microbatches *= n_batches;
     }
-    return PST_OK;
 }
 
 pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint32_t drain_every,
@@ -325,7 +307,6 @@ pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint
 {
     const struct pst_graph named = {.digest = plan->graph_digest};
     struct pst_plan *unrolled = NULL;
-    pst_status st;
 
     PST_ASSERT(plan->asynchronous && n_batches > 0);
     if (!fits(plan, n_batches, drain_every)) {
@@ -333,16 +314,10 @@ pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint
                         "%u batches of %u samples are too much for one list", n_batches,
                         plan->batch);
     }
-    st = pst_plan_create(&named, plan->batch * n_batches, plan->n_devices, &unrolled, err);
-    if (st == PST_OK) {
-        st = write_stages(unrolled, plan, n_batches, err);
-    }
-    for (uint32_t d = 0; st == PST_OK && d < plan->n_devices; d++) {
-        st = write_rank(unrolled, plan, d, n_batches, drain_every, err);
-    }
-    if (st != PST_OK) {
-        pst_plan_destroy(unrolled);
-        return st;
+    pst_plan_create(&named, plan->batch * n_batches, plan->n_devices, &unrolled);
+    write_stages(unrolled, plan, n_batches);
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        write_rank(unrolled, plan, d, n_batches, drain_every);
     }
     unrolled->step_batch = plan->step_batch;
     unrolled->version_rule = plan->version_rule;

@@ -74,8 +74,8 @@ static pst_status copy_stages(const struct pst_planner *planner, const struct ps
     for (uint32_t s = 0; st == PST_OK && s < from->n_stages; s++) {
         const struct pst_plan_stage *stage = &from->stages[s];
 
-        st = pst_plan_add_stage(plan, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
-                                stage->microbatch_size, stage->k, err);
+        pst_plan_add_stage(plan, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
+                           stage->microbatch_size, stage->k);
     }
     return st == PST_OK ? pst_plan_connect(plan, planner->graph, err) : st;
 }

@@ -25,9 +25,7 @@ static bool is_busy(const struct pst_search *search, const struct pst_plan *plan
         const struct pst_plan_stage *stage = &plan->stages[s];
         uint64_t moved = 0, pass_ns = 0;
 
-        if (!pst_plan_offload_bytes(stage, search->graph, bytes)) {
-            break;
-        }
+        pst_plan_offload_bytes(stage, search->graph, bytes);
         for (uint32_t i = 0; i < stage->n_nodes; i++) {
             struct pst_times times;
 

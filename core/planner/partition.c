@@ -33,8 +33,9 @@ static pst_status place_stage(struct answer *a, const struct pst_stage_decl *dec
         }
         ranks = a->ranks;
     }
-    return pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, ranks, n, decl->microbatch_size,
-                              decl->k, &a->planner->pending);
+    pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, ranks, n, decl->microbatch_size,
+                       decl->k);
+    return PST_OK;
 }
 
 static pst_status add_stage(struct pst_partition_out *out, const struct pst_stage_decl *decl)

@@ -152,18 +152,15 @@ static bool keeps_result(const struct pst_graph *graph, uint32_t from, uint32_t 
     return false;
 }
 
-pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err)
+void pst_views_init(struct pst_planner *planner)
 {
     const struct pst_graph *graph = planner->graph;
     struct pst_view_scratch *scratch = &planner->scratch;
     struct pst_arena *arena = &planner->arena;
     struct pst_graph_view *made = NULL;
     uint32_t e;
-    pst_status st = pst_graph_make_view(planner->graph, planner->microbatch, &made, err);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    pst_graph_make_view(planner->graph, planner->microbatch, &made);
     planner->view = pst_arena_array(arena, 1, sizeof *planner->view);
     scratch->nodes = pst_arena_array(arena, graph->n_ops, sizeof *scratch->nodes);
     scratch->producers = pst_arena_array(arena, made->n_edges, sizeof *scratch->producers);
@@ -182,7 +179,6 @@ pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err)
         scratch->keeps_result[e] = keeps_result(graph, edge->from, edge->to);
     }
     fill_work_bytes(planner);
-    return PST_OK;
 }
 
 /* Weights, gradients, optimizer state and the like of one operator's parameters. */

@@ -159,7 +159,7 @@ pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_sta
                                uint32_t n_stages, struct pst_plan *plan, struct pst_error *err);
 
 /* stage_view.c. A view stays valid until the next one is built. */
-pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err);
+void pst_views_init(struct pst_planner *planner);
 struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_t *nodes,
                                       uint32_t n_nodes, uint32_t samples, uint32_t versions,
                                       struct pst_stage_view *ret_view);

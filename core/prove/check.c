@@ -11,24 +11,22 @@
 /* PASS, COMM, WVER and LIVE rules on the lists of check->plan, then those of buffers. */
 static bool check_lists(struct pst_check *check, bool legal)
 {
-    if (legal && check->status == PST_OK) {
+    if (legal) {
         legal = pst_check_passes(check);
-        if (check->status == PST_OK && check->passes != NULL) {
+        if (check->passes != NULL) {
             pst_check_waits(check);
         }
-        if (check->status == PST_OK && check->passes != NULL) {
+        if (check->passes != NULL) {
             legal &= pst_check_copies(check);
             legal &= pst_check_transfers(check);
             legal &= pst_check_reductions(check);
         }
     }
-    if (check->status == PST_OK) {
-        legal &= pst_check_live(check);
-    }
-    if (check->status == PST_OK && check->maker != NULL && check->report->n_violations == 0) {
+    legal &= pst_check_live(check);
+    if (check->maker != NULL && check->report->n_violations == 0) {
         check->made = check->maker->make(check->maker->context, &check->programs, check->err);
     }
-    if (check->status == PST_OK && legal && check->programs != NULL) {
+    if (legal && check->programs != NULL) {
         uint32_t before = check->report->n_violations;
         pst_check_memory(check, check->programs);
         legal = check->report->n_violations == before;
@@ -44,23 +42,21 @@ static bool check_unrolled(struct pst_check *check, uint32_t n_batches, bool leg
     struct pst_plan *unrolled = NULL;
     pst_status status = pst_plan_unroll(plan, n_batches, 0, &unrolled, &err);
     if (status != PST_OK) {
-        if (status == PST_ERR_NOMEM) {
-            check->status = status;
-        } else {
-            pst_check_add(check, "FORM1", PST_NONE, PST_NONE, "%s", err.message);
-        }
+        pst_check_add(check, "FORM1", PST_NONE, PST_NONE, "%s", err.message);
         return false;
     }
     check->source = plan;
     check->plan = unrolled;
     check->n_batches = n_batches;
     check->passes = NULL;
-    legal = pst_check_lists(check) && check_lists(check, legal);
+    pst_check_lists(check);
+    legal = check_lists(check, legal);
     check->plan = plan;
     check->source = NULL;
     check->n_batches = 1;
     pst_plan_destroy(unrolled);
-    return legal && pst_check_lists(check);
+    pst_check_lists(check);
+    return legal;
 }
 
 static void check_asynchronous(struct pst_check *check, bool legal)
@@ -70,14 +66,14 @@ static void check_asynchronous(struct pst_check *check, bool legal)
     /* Long enough for every version to be read and overwritten; then the shortest run, in which no
        body stands between fill and drain. */
     legal &= check_unrolled(check, versions + 2, legal);
-    if (legal && check->status == PST_OK) {
+    if (legal) {
         check_unrolled(check, 1, legal);
     }
 }
 
 static void run_rules(struct pst_check *check)
 {
-    if (!pst_check_form(check) || check->status != PST_OK) {
+    if (!pst_check_form(check)) {
         return;
     }
     bool legal = pst_check_partition(check);
@@ -112,9 +108,6 @@ static pst_status check_all(struct pst_check *check)
     memset(report, 0, sizeof *report);
     run_rules(check);
     pst_arena_finish(&check->arena);
-    if (check->status != PST_OK) {
-        return pst_fail_nomem(err);
-    }
     if (check->made != PST_OK) {
         return check->made;
     }

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "prove/internal.h"
 
 struct copy {
@@ -137,11 +138,10 @@ static void check_list(struct pst_check *check, uint32_t rank)
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         n += pst_check_is_copy(device->body[i].op);
     }
-    struct copy *copies = n > 0 ? malloc(n * sizeof *copies) : NULL;
-    if (copies == NULL) {
-        check->status = n > 0 ? PST_ERR_NOMEM : check->status;
+    if (n == 0) {
         return;
     }
+    struct copy *copies = pst_alloc(n, sizeof *copies);
     n = 0;
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         const struct pst_instr *instr = &device->body[i];
@@ -166,7 +166,7 @@ static void check_list(struct pst_check *check, uint32_t rank)
 bool pst_check_copies(struct pst_check *check)
 {
     uint32_t before = check->report->n_violations;
-    for (uint32_t d = 0; d < check->plan->n_devices && check->status == PST_OK; d++) {
+    for (uint32_t d = 0; d < check->plan->n_devices; d++) {
         check_list(check, d);
     }
     return check->report->n_violations == before;

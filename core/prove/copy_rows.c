@@ -97,14 +97,11 @@ static void find_known(struct pst_walk *walk)
     }
 }
 
-bool pst_walk_copies(struct pst_walk *walk)
+void pst_walk_copies(struct pst_walk *walk)
 {
     const struct pst_program *program = walk->program;
     walk->copies =
         pst_check_array(walk->check, (uint64_t)program->n_copies + 1, sizeof *walk->copies);
-    if (walk->copies == NULL) {
-        return false;
-    }
     for (uint32_t c = 0; c < program->n_copies; c++) {
         const struct pst_program_copy *copy = &program->copies[c];
         uint32_t pass = pass_before(program, copy->instr), begins = walk->first_tick[pass];
@@ -117,7 +114,6 @@ bool pst_walk_copies(struct pst_walk *walk)
         walk->copies[c] = (struct pst_walk_copy){.begins = begins, .known = program->n_ticks};
     }
     find_known(walk);
-    return true;
 }
 
 /* Both buffers are those of one result of the operator. */

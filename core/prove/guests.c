@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-bool pst_check_guest_table(struct pst_check *check)
+void pst_check_guest_table(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
     check->guest_base = pst_check_array(check, (uint64_t)plan->n_stages + 1, sizeof(uint64_t));
@@ -17,26 +17,18 @@ bool pst_check_guest_table(struct pst_check *check)
         pst_check_array(check, (uint64_t)plan->n_stages + 1, sizeof *check->guest_tensors);
     check->n_guest_tensors =
         pst_check_array(check, (uint64_t)plan->n_stages + 1, sizeof *check->n_guest_tensors);
-    if (check->status != PST_OK) {
-        return false;
-    }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
-        if (stage->n_guests > 0 &&
-            !pst_plan_guest_tensors(stage, check->graph, &check->arena, &check->guest_tensors[s],
-                                    &check->n_guest_tensors[s])) {
-            check->status = PST_ERR_NOMEM;
-            return false;
+        if (stage->n_guests > 0) {
+            pst_plan_guest_tensors(stage, check->graph, &check->arena, &check->guest_tensors[s],
+                                   &check->n_guest_tensors[s]);
         }
         check->guest_base[s + 1] =
             check->guest_base[s] + (uint64_t)stage->n_guests * stage->n_ranks;
     }
     uint64_t n = check->guest_base[plan->n_stages];
     check->guests = pst_check_array(check, n + 1, sizeof *check->guests);
-    if (check->guests != NULL) {
-        memset(check->guests, 0xFF, n * sizeof *check->guests);
-    }
-    return check->guests != NULL;
+    memset(check->guests, 0xFF, n * sizeof *check->guests);
 }
 
 static struct pst_check_guest *row_of(const struct pst_check *check,

@@ -43,7 +43,6 @@ struct pst_check {
     struct pst_error *err;                     /* for it */
     const struct pst_plan *source; /* asynchronous: the plan whose lists `plan` has unrolled */
     uint32_t n_batches;            /* of the lists that are looked at; synchronous: 1 */
-    pst_status status;             /* PST_ERR_NOMEM: a table could not be made; rules stop */
 
     uint64_t *gradients;   /* [tensor] all contributions to its gradient, as a number */
     uint32_t *stage_of;    /* [operator] */
@@ -67,11 +66,11 @@ struct pst_check {
 /* Adds a violation; device and instr are PST_NONE where they do not apply. */
 void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, uint32_t instr,
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* From the check's arena; NULL and status NOMEM when there is none. Zeroed. */
+/* From the check's arena. Zeroed. */
 void *pst_check_array(struct pst_check *check, uint64_t count, size_t size);
 
 /* First entries of the lists of check->plan in flat arrays; false without memory. */
-bool pst_check_lists(struct pst_check *check);
+void pst_check_lists(struct pst_check *check);
 
 /* check->place for the stages of one rank; leave undoes it. */
 void pst_check_enter(struct pst_check *check, uint32_t rank);
@@ -137,7 +136,7 @@ bool pst_check_drains(struct pst_check *check);    /* PASS5 */
 bool pst_check_transfers(struct pst_check *check); /* PASS3 COMM1 COMM2; PASS7 */
 /* guests.c, for transfers.c: the table; where EVICT or LOAD goes in it, NULL with a violation; the
    rules. */
-bool pst_check_guest_table(struct pst_check *check);
+void pst_check_guest_table(struct pst_check *check);
 struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uint32_t rank,
                                                     uint32_t at, const struct pst_instr *instr);
 void pst_check_guests(struct pst_check *check);     /* PASS7 COMM1 COMM2 */

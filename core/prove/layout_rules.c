@@ -88,15 +88,12 @@ static uint32_t collect_bounds(const struct pst_program *program, bool host, uin
     return n;
 }
 
-static bool make_cover(struct pst_check *check, const struct pst_program *program, bool host,
+static void make_cover(struct pst_check *check, const struct pst_program *program, bool host,
                        struct cover *cover)
 {
     uint64_t room = 2 * (uint64_t)program->n_values + 2;
     uint64_t *recent = pst_check_array(check, RECENT, sizeof *recent);
     cover->bounds = pst_check_array(check, room, sizeof(uint64_t));
-    if (cover->bounds == NULL || recent == NULL) {
-        return false;
-    }
     uint32_t n = collect_bounds(program, host, recent, cover->bounds);
     qsort(cover->bounds, n, sizeof(uint64_t), compare_u64);
     uint32_t kept = 0;
@@ -113,7 +110,6 @@ static bool make_cover(struct pst_check *check, const struct pst_program *progra
     cover->whole = pst_check_array(check, 2 * (uint64_t)cover->size, sizeof(uint32_t));
     cover->any = pst_check_array(check, 2 * (uint64_t)cover->size, sizeof(bool));
     cover->of = pst_check_array(check, program->n_values, sizeof *cover->of);
-    return cover->whole != NULL && cover->any != NULL && cover->of != NULL;
 }
 
 static uint32_t bound_index(const struct cover *cover, uint64_t bound)
@@ -192,9 +188,6 @@ static uint32_t *by_tick(struct pst_check *check, const struct pst_program *prog
 {
     uint32_t *start = pst_check_array(check, (uint64_t)program->n_ticks + 2, sizeof *start);
     uint32_t *order = pst_check_array(check, (uint64_t)program->n_values + 1, sizeof *order);
-    if (start == NULL || order == NULL) {
-        return NULL;
-    }
     for (uint32_t v = 0; v < program->n_values; v++) {
         const struct pst_value *value = &program->values[v];
         start[(first ? value->first : value->last) + 2] += belongs(value, host);
@@ -239,9 +232,7 @@ static uint64_t sweep(struct pst_check *check, const struct pst_program *program
     uint32_t *starting = by_tick(check, program, host, true, &start);
     uint32_t *ending = by_tick(check, program, host, false, &until);
     uint64_t live = 0, peak = 0;
-    if (starting == NULL || ending == NULL || !make_cover(check, program, host, &cover)) {
-        return 0;
-    }
+    make_cover(check, program, host, &cover);
     for (uint32_t t = 0; t < program->n_ticks; t++) {
         for (uint32_t i = start[t]; i < start[t + 1]; i++) {
             const struct pst_value *value = &program->values[starting[i]];
@@ -331,7 +322,7 @@ static void check_stated(struct pst_check *check, const struct pst_program *prog
 void pst_check_overlaps(struct pst_check *check, const struct pst_program *program)
 {
     sweep(check, program, false);
-    if (program->n_copies > 0 && check->status == PST_OK) {
+    if (program->n_copies > 0) {
         sweep(check, program, true);
     }
 }
@@ -340,10 +331,8 @@ void pst_check_layout(struct pst_check *check, const struct pst_program *program
 {
     check_values(check, program);
     uint64_t peak = sweep(check, program, false);
-    if (program->n_copies > 0 && check->status == PST_OK) {
+    if (program->n_copies > 0) {
         sweep(check, program, true);
     }
-    if (check->status == PST_OK) {
-        check_stated(check, program, peak);
-    }
+    check_stated(check, program, peak);
 }

@@ -55,7 +55,7 @@ struct pst_live {
 };
 
 /* Tables that do not change between runs. False: no memory. */
-bool pst_live_prepare(struct pst_live *live, struct pst_check *check);
+void pst_live_prepare(struct pst_live *live, struct pst_check *check);
 /* Runs from the start; whether everything ended. */
 bool pst_live_run(struct pst_live *live, uint32_t capacity, bool ordered);
 /* LIVE4: what every blocked queue waits for, and the cycle. */

@@ -19,9 +19,6 @@ static uint64_t *deal_receives(struct pst_live *live)
     struct pst_check *check = live->check;
     uint32_t n_ranks = live->plan->n_devices;
     uint64_t *first = pst_check_array(check, (uint64_t)n_ranks + 2, sizeof *first);
-    if (first == NULL) {
-        return NULL;
-    }
     for (uint32_t d = 0; d < n_ranks; d++) {
         const struct pst_live_rank *rank = &live->ranks[d];
         for (uint32_t i = 0; i < rank->n; i++) {
@@ -32,9 +29,6 @@ static uint64_t *deal_receives(struct pst_live *live)
         }
     }
     live->recvs = pst_check_array(check, (uint64_t)live->n_recvs + 1, sizeof *live->recvs);
-    if (live->recvs == NULL) {
-        return NULL;
-    }
     for (uint32_t d = 0; d < n_ranks; d++) {
         first[d + 2] += first[d + 1];
     }
@@ -58,13 +52,10 @@ static struct peer *peer_of(struct peer *peers, uint32_t rank, uint32_t from, ui
 }
 
 /* The k-th SEND of a channel goes with its k-th RECV. */
-static bool pair_ends(struct pst_live *live)
+static void pair_ends(struct pst_live *live)
 {
     uint64_t *first = deal_receives(live);
     struct peer *peers = pst_check_array(live->check, live->plan->n_devices, sizeof *peers);
-    if (first == NULL || peers == NULL) {
-        return false;
-    }
     for (uint32_t from = 0; from < live->plan->n_devices; from++) {
         struct pst_live_rank *sender = &live->ranks[from];
         for (uint32_t row = (uint32_t)first[from]; row < first[from + 1]; row++) {
@@ -87,10 +78,9 @@ static bool pair_ends(struct pst_live *live)
             }
         }
     }
-    return true;
 }
 
-static bool make_ranks(struct pst_live *live)
+static void make_ranks(struct pst_live *live)
 {
     struct pst_check *check = live->check;
     uint64_t total = check->list_base[live->plan->n_devices];
@@ -102,9 +92,6 @@ static bool make_ranks(struct pst_live *live)
     uint32_t *row = pst_check_array(check, total + 1, sizeof *row);
     live->ranks = pst_check_array(check, live->plan->n_devices, sizeof *live->ranks);
     live->worklist = pst_check_array(check, live->plan->n_devices, sizeof(uint32_t));
-    if (check->status != PST_OK) {
-        return false;
-    }
     for (uint32_t d = 0; d < live->plan->n_devices; d++) {
         live->ranks[d].list = live->plan->devices[d].body;
         live->ranks[d].n = live->plan->devices[d].n_instrs;
@@ -119,20 +106,16 @@ static bool make_ranks(struct pst_live *live)
             live->ranks[d].peer[i] = live->ranks[d].list[i].peer;
         }
     }
-    return true;
 }
 
 /* How many ranks meet in each reduction. */
-static bool count_members(struct pst_live *live)
+static void count_members(struct pst_live *live)
 {
     const struct pst_plan *plan = live->plan;
     uint64_t n = (uint64_t)plan->n_stages + plan->n_ties + 1;
     live->arrived = pst_check_array(live->check, n, sizeof(uint32_t));
     live->n_members = pst_check_array(live->check, n, sizeof(uint32_t));
     uint32_t *seen = pst_check_array(live->check, plan->n_devices, sizeof *seen);
-    if (live->check->status != PST_OK) {
-        return false;
-    }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         live->n_members[s] = plan->stages[s].n_ranks;
     }
@@ -146,13 +129,14 @@ static bool count_members(struct pst_live *live)
         }
     }
     live->n_members[n - 1] = plan->n_devices;
-    return true;
 }
 
-bool pst_live_prepare(struct pst_live *live, struct pst_check *check)
+void pst_live_prepare(struct pst_live *live, struct pst_check *check)
 {
     live->check = check;
     live->plan = check->plan;
     live->async_reductions = check->limits->async_reductions;
-    return make_ranks(live) && count_members(live) && pair_ends(live);
+    make_ranks(live);
+    count_members(live);
+    pair_ends(live);
 }

@@ -150,15 +150,13 @@ static bool check_shape(struct pst_check *check, const struct pst_program *progr
 /* MEM2, NUM1 and the overlaps of MEM3 for the batches that are unrolled. */
 static void check_unrolled(struct pst_check *check, const struct pst_program *program)
 {
-    for (uint32_t phase = 0; phase < program->n_phases && check->status == PST_OK; phase++) {
+    for (uint32_t phase = 0; phase < program->n_phases; phase++) {
         struct pst_arena kept = check->arena;
         struct pst_program unrolled;
         check->arena = (struct pst_arena){NULL, 0, 0};
         if (pst_check_unroll_program(check, program, phase, &unrolled)) {
             pst_check_operands(check, &unrolled, phase);
-            if (check->status == PST_OK) {
-                pst_check_overlaps(check, &unrolled);
-            }
+            pst_check_overlaps(check, &unrolled);
             free(unrolled.values);
         }
         pst_arena_finish(&check->arena);
@@ -173,12 +171,11 @@ static void check_unrolled_pieces(struct pst_check *check,
     uint32_t n = check->plan->n_devices, made = 0;
     struct pst_program *unrolled = pst_check_array(check, n, sizeof *unrolled);
     const struct pst_program **rows = pst_check_array(check, n, sizeof *rows);
-    while (check->status == PST_OK && made < n &&
-           pst_check_unroll_program(check, programs[made], 0, &unrolled[made])) {
+    while (made < n && pst_check_unroll_program(check, programs[made], 0, &unrolled[made])) {
         rows[made] = &unrolled[made];
         made++;
     }
-    if (made == n && check->status == PST_OK) {
+    if (made == n) {
         pst_check_pieces(check, rows);
     }
     for (uint32_t d = 0; d < made; d++) {
@@ -191,7 +188,7 @@ void pst_check_memory(struct pst_check *check, const struct pst_program *const *
     uint32_t before = check->report->n_violations;
     bool shaped = true;
     pst_check_gradients(check);
-    for (uint32_t d = 0; d < check->plan->n_devices && check->status == PST_OK; d++) {
+    for (uint32_t d = 0; d < check->plan->n_devices; d++) {
         if (!check_shape(check, programs[d], d)) {
             shaped = false;
             continue;
@@ -202,11 +199,9 @@ void pst_check_memory(struct pst_check *check, const struct pst_program *const *
         } else {
             pst_check_operands(check, programs[d], 0);
         }
-        if (check->status == PST_OK) {
-            pst_check_layout(check, programs[d]);
-        }
+        pst_check_layout(check, programs[d]);
     }
-    if (!shaped || check->status != PST_OK) {
+    if (!shaped) {
         return;
     }
     if (check->source == NULL) {

@@ -13,9 +13,6 @@ static bool check_cover(struct pst_check *check)
     const struct pst_plan *plan = check->plan;
     uint32_t before = check->report->n_violations;
     check->stage_of = pst_check_array(check, (uint64_t)check->graph->n_ops + 1, sizeof(uint32_t));
-    if (check->stage_of == NULL) {
-        return false;
-    }
     memset(check->stage_of, 0xFF, check->graph->n_ops * sizeof(uint32_t));
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         for (uint32_t n = 0; n < plan->stages[s].n_nodes; n++) {
@@ -72,13 +69,10 @@ static uint64_t find_crossings(struct pst_check *check, uint32_t *seen, struct c
 }
 
 /* Stable counting sort by one of the two stages. */
-static bool sort_crossings(struct pst_check *check, const struct crossing *in, uint64_t n,
+static void sort_crossings(struct pst_check *check, const struct crossing *in, uint64_t n,
                            bool by_from, struct crossing *ret_out)
 {
     uint64_t *first = pst_check_array(check, (uint64_t)check->plan->n_stages + 1, sizeof(uint64_t));
-    if (first == NULL) {
-        return false;
-    }
     for (uint64_t i = 0; i < n; i++) {
         first[(by_from ? in[i].from : in[i].to) + 1]++;
     }
@@ -88,7 +82,6 @@ static bool sort_crossings(struct pst_check *check, const struct crossing *in, u
     for (uint64_t i = 0; i < n; i++) {
         ret_out[first[by_from ? in[i].from : in[i].to]++] = in[i];
     }
-    return true;
 }
 
 /* PART2: the plan's edges are the crossings, in order, with their bytes. */
@@ -135,17 +128,12 @@ static bool check_edges(struct pst_check *check)
     uint32_t *seen = pst_check_array(check, check->plan->n_stages, sizeof *seen);
     struct crossing *crossings = pst_check_array(check, uses + 1, sizeof *crossings);
     struct crossing *sorted = pst_check_array(check, uses + 1, sizeof *sorted);
-    if (seen == NULL || crossings == NULL || sorted == NULL) {
-        return false;
-    }
     uint64_t n = find_crossings(check, seen, crossings);
     if (check->report->n_violations != before) {
         return false;
     }
-    if (!sort_crossings(check, crossings, n, false, sorted) ||
-        !sort_crossings(check, sorted, n, true, crossings)) {
-        return false;
-    }
+    sort_crossings(check, crossings, n, false, sorted);
+    sort_crossings(check, sorted, n, true, crossings);
     compare_edges(check, crossings, n);
     return check->report->n_violations == before;
 }
@@ -159,9 +147,6 @@ static bool check_devices(struct pst_check *check)
     uint32_t *seen = pst_check_array(check, plan->n_devices, sizeof *seen);
     uint32_t *first = pst_check_array(check, (uint64_t)plan->n_devices + 2, sizeof *first);
     check->place = pst_check_array(check, plan->n_stages, sizeof(uint32_t));
-    if (seen == NULL || first == NULL || check->place == NULL) {
-        return false;
-    }
     memset(check->place, 0xFF, plan->n_stages * sizeof(uint32_t));
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
@@ -181,7 +166,7 @@ static bool check_devices(struct pst_check *check)
     }
     check->rank_stages = pst_check_array(check, total + 1, sizeof(uint32_t));
     check->rank_replicas = pst_check_array(check, total + 1, sizeof(uint32_t));
-    if (check->rank_stages == NULL || check->rank_replicas == NULL || total >= UINT32_MAX) {
+    if (total >= UINT32_MAX) {
         return false;
     }
     for (uint32_t d = 0; d < plan->n_devices; d++) {
@@ -245,9 +230,6 @@ static bool check_ties(struct pst_check *check)
     uint32_t before = check->report->n_violations;
     uint32_t *n_ties = pst_check_array(check, check->graph->n_params, sizeof *n_ties);
     uint32_t *seen = pst_check_array(check, plan->n_stages, sizeof *seen);
-    if (n_ties == NULL || seen == NULL) {
-        return false;
-    }
     for (uint32_t t = 0; t < plan->n_ties; t++) {
         n_ties[plan->ties[t].parameter]++;
         if (!tie_matches(check, &plan->ties[t], seen)) {
@@ -304,9 +286,6 @@ static bool check_local_sizes(struct pst_check *check)
     const struct pst_plan *plan = check->plan;
     uint32_t before = check->report->n_violations;
     uint32_t *seen = pst_check_array(check, plan->n_devices, sizeof *seen);
-    if (seen == NULL) {
-        return false;
-    }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         const struct pst_plan_stage *from = &plan->stages[plan->edges[e].from];
         const struct pst_plan_stage *to = &plan->stages[plan->edges[e].to];
@@ -333,10 +312,10 @@ bool pst_check_partition(struct pst_check *check)
     bool legal = check_devices(check);
     legal = legal && check_groups(check);
     legal &= check_samples(check);
-    if (check->status == PST_OK && check_cover(check)) {
+    if (check_cover(check)) {
         legal &= check_edges(check);
-        legal &= check->status == PST_OK && check_ties(check);
-        legal &= check->status == PST_OK && check_local_sizes(check);
+        legal &= check_ties(check);
+        legal &= check_local_sizes(check);
     } else {
         legal = false;
     }

@@ -233,7 +233,7 @@ static void reset(const struct pst_check *check, uint32_t rank, struct ending *e
 }
 
 /* Ties by member stage. */
-static bool index_ties(struct pst_check *check, struct ending *ending)
+static void index_ties(struct pst_check *check, struct ending *ending)
 {
     const struct pst_plan *plan = check->plan;
     uint32_t *first = pst_check_array(check, (uint64_t)plan->n_stages + 2, sizeof *first);
@@ -242,9 +242,6 @@ static bool index_ties(struct pst_check *check, struct ending *ending)
         total += plan->ties[t].n_stages;
     }
     uint32_t *ties = pst_check_array(check, total + 1, sizeof *ties);
-    if (first == NULL || ties == NULL) {
-        return false;
-    }
     for (uint32_t t = 0; t < plan->n_ties; t++) {
         for (uint32_t s = 0; s < plan->ties[t].n_stages; s++) {
             first[plan->ties[t].stages[s] + 2]++;
@@ -260,10 +257,9 @@ static bool index_ties(struct pst_check *check, struct ending *ending)
     }
     ending->tie_first = first;
     ending->stage_ties = ties;
-    return true;
 }
 
-static bool make_tables(struct pst_check *check, struct ending *ending)
+static void make_tables(struct pst_check *check, struct ending *ending)
 {
     const struct pst_plan *plan = check->plan;
     uint64_t stages = plan->n_stages, ties = (uint64_t)plan->n_ties + 1;
@@ -282,12 +278,9 @@ static bool make_tables(struct pst_check *check, struct ending *ending)
         .member = pst_check_array(check, ties, sizeof(uint32_t)),
         .has_params = pst_check_array(check, stages, sizeof(bool)),
     };
-    if (check->status != PST_OK || !index_ties(check, ending)) {
-        return false;
-    }
+    index_ties(check, ending);
     find_params(check, ending->has_params);
     memset(ending->tie, 0xFF, ties * n * sizeof(uint32_t));
-    return true;
 }
 
 /* Forward-only lists have nothing to reduce. */
@@ -307,9 +300,7 @@ bool pst_check_reductions(struct pst_check *check)
 {
     uint32_t before = check->report->n_violations;
     struct ending ending;
-    if (!make_tables(check, &ending)) {
-        return false;
-    }
+    make_tables(check, &ending);
     for (uint32_t d = 0; d < check->plan->n_devices; d++) {
         if (check->limits->forward_only) {
             check_nothing(check, d);

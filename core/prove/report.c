@@ -43,23 +43,16 @@ void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, u
 void *pst_check_array(struct pst_check *check, uint64_t count, size_t size)
 {
     void *array = pst_arena_array(&check->arena, count, size);
-    if (array == NULL) {
-        check->status = PST_ERR_NOMEM;
-    }
     return array;
 }
 
-bool pst_check_lists(struct pst_check *check)
+void pst_check_lists(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
     check->list_base = pst_check_array(check, (uint64_t)plan->n_devices + 1, sizeof(uint64_t));
-    if (check->list_base == NULL) {
-        return false;
-    }
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         check->list_base[d + 1] = check->list_base[d] + plan->devices[d].n_instrs;
     }
-    return true;
 }
 
 void pst_check_enter(struct pst_check *check, uint32_t rank)

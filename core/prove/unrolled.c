@@ -37,11 +37,8 @@ struct unroller {
 
 static uint32_t add_value(struct unroller *u, uint32_t v, const struct pst_value *value)
 {
-    if (!pst_grow(&u->to->values, &u->room, u->to->n_values, sizeof *u->to->values) ||
-        !pst_grow(&u->before, &u->room_before, u->n_before, sizeof *u->before)) {
-        u->check->status = PST_ERR_NOMEM;
-        return PST_NONE;
-    }
+    pst_grow(&u->to->values, &u->room, u->to->n_values, sizeof *u->to->values);
+    pst_grow(&u->before, &u->room_before, u->n_before, sizeof *u->before);
     u->to->values[u->to->n_values] = *value;
     u->before[u->n_before++] = u->head[v];
     u->head[v] = u->to->n_values;
@@ -100,7 +97,7 @@ static uint32_t turn_value(struct unroller *u, uint32_t v, uint32_t sample)
 static uint32_t use(struct unroller *u, uint32_t v, uint32_t sample)
 {
     uint32_t copy;
-    if (v == PST_NONE || u->fault != NULL || u->check->status != PST_OK) {
+    if (v == PST_NONE || u->fault != NULL) {
         return PST_NONE;
     }
     if (u->from->values[v].is_static) {
@@ -253,27 +250,21 @@ static void widen(struct pst_value *value, uint32_t first, uint32_t last)
 }
 
 /* Alive while a copy may run. */
-static bool hold_copies(struct unroller *u)
+static void hold_copies(struct unroller *u)
 {
     struct pst_program *to = u->to;
     struct pst_walk walk = {.check = u->check, .program = to};
     walk.first_tick = pst_check_array(u->check, (uint64_t)to->n_instrs + 1, sizeof(uint32_t));
-    if (walk.first_tick == NULL) {
-        return false;
-    }
     for (uint32_t i = 0; i < to->n_instrs; i++) {
         walk.first_tick[i] = to->lists[i].first_tick;
     }
-    if (!pst_walk_copies(&walk)) {
-        return false;
-    }
+    pst_walk_copies(&walk);
     for (uint32_t c = 0; c < to->n_copies; c++) {
         uint32_t begins = walk.copies[c].begins, known = walk.copies[c].known;
         known = known < to->n_ticks ? known : to->n_ticks - 1;
         widen(&to->values[to->copies[c].value], begins, known);
         widen(&to->values[to->copies[c].host], begins, known);
     }
-    return true;
 }
 
 /* The row of from->lists that instruction i of the unrolled list is. */
@@ -293,7 +284,7 @@ static const struct pst_program_instr *enter(struct unroller *u, uint32_t i)
     return &u->from->lists[section->first_instr + origin.instr];
 }
 
-static bool make_tables(struct unroller *u)
+static void make_tables(struct unroller *u)
 {
     struct pst_check *check = u->check;
     const struct pst_program *from = u->from;
@@ -324,16 +315,12 @@ static bool make_tables(struct unroller *u)
             memset(u->row_of[i], 0xFF, from->n_values * sizeof *u->row_of[i]);
         }
     }
-    if (check->status != PST_OK) {
-        return false;
-    }
     memset(u->head, 0xFF, ((size_t)from->n_values + 1) * sizeof *u->head);
-    for (uint32_t v = 0; v < from->n_values && check->status == PST_OK; v++) {
+    for (uint32_t v = 0; v < from->n_values; v++) {
         if (from->values[v].is_static) {
             add_value(u, v, &from->values[v]);
         }
     }
-    return check->status == PST_OK;
 }
 
 bool pst_check_unroll_program(struct pst_check *check, const struct pst_program *program,
@@ -348,10 +335,11 @@ bool pst_check_unroll_program(struct pst_check *check, const struct pst_program 
                              .n_phases = 1,
                              .static_bytes = program->static_bytes};
     struct unroller u = {.check = check, .from = program, .to = &to, .phase = phase};
-    bool ok = make_tables(&u);
+    bool ok = true;
+    make_tables(&u);
     for (uint32_t i = 0; ok && i < to.n_instrs; i++) {
         copy_instr(&u, i, enter(&u, i));
-        ok = u.fault == NULL && check->status == PST_OK;
+        ok = u.fault == NULL;
         if (u.fault != NULL) {
             pst_check_add(check, "MEM2", to.rank, i, "phase %u: it uses %s", phase, u.fault);
         }
@@ -364,7 +352,9 @@ bool pst_check_unroll_program(struct pst_check *check, const struct pst_program 
     }
     if (ok) {
         hold_all(&u);
-        ok = to.n_copies == 0 || hold_copies(&u);
+        if (to.n_copies > 0) {
+            hold_copies(&u);
+        }
     }
     free(u.before);
     if (!ok) {

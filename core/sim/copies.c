@@ -14,7 +14,7 @@ static uint64_t max_ns(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-bool pst_sim_copies_init(struct pst_sim *sim, uint32_t rank)
+void pst_sim_copies_init(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
     size_t most = 0;
@@ -30,12 +30,11 @@ bool pst_sim_copies_init(struct pst_sim *sim, uint32_t rank)
         }
     }
     if (!any) {
-        return true;
+        return;
     }
     state->stall = pst_arena_array(&sim->arena, state->n + 1u, sizeof *state->stall);
     state->call_end = pst_arena_array(&sim->arena, most + 1, sizeof *state->call_end);
     state->until = pst_arena_array(&sim->arena, most + 1, sizeof *state->until);
-    return state->stall != NULL && state->call_end != NULL && state->until != NULL;
 }
 
 static bool is_copy(const struct pst_instr *instr)

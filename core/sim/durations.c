@@ -66,7 +66,7 @@ uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_byt
 }
 
 /* placed: the lists hold R passes of the stage, so that B does not replay. */
-static bool stage_times(const struct pst_sim_durations *durations,
+static void stage_times(const struct pst_sim_durations *durations,
                         const struct pst_plan_stage *stage, bool placed,
                         struct pst_sim_stage *ret_stage)
 {
@@ -74,7 +74,7 @@ static bool stage_times(const struct pst_sim_durations *durations,
 
     ns[PST_I_STEP] = pst_sim_update_ns(durations->cost, ret_stage->update_bytes,
                                        durations->plan->optimizer_slots);
-    return pst_plan_pass_ns(stage, durations->graph, durations->cost, !placed, ns);
+    pst_plan_pass_ns(stage, durations->graph, durations->cost, !placed, ns);
 }
 
 static void mark_placed(const struct pst_instr *list, uint32_t n, bool *placed)
@@ -107,34 +107,29 @@ static void edge_bytes(const struct pst_graph *graph, const struct pst_plan_edge
 }
 
 /* What a guest of each stage is worth. */
-static bool guest_bytes(struct pst_sim_durations *durations, struct pst_arena *arena)
+static void guest_bytes(struct pst_sim_durations *durations, struct pst_arena *arena)
 {
     const struct pst_plan *plan = durations->plan;
     durations->guests = pst_arena_array(arena, plan->n_stages + 1u, sizeof *durations->guests);
-    bool ok = durations->guests != NULL;
-    for (uint32_t s = 0; ok && s < plan->n_stages; s++) {
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
         uint32_t *tensors, n;
         if (plan->stages[s].n_guests > 0) {
-            ok = pst_plan_guest_tensors(&plan->stages[s], durations->graph, arena, &tensors, &n);
+            pst_plan_guest_tensors(&plan->stages[s], durations->graph, arena, &tensors, &n);
             durations->guests[s].bytes =
-                ok ? pst_plan_guest_bytes(&plan->stages[s], durations->graph, tensors, n) : 0;
+                pst_plan_guest_bytes(&plan->stages[s], durations->graph, tensors, n);
         }
     }
-    return ok;
 }
 
 /* --- inside the passes of stages that offload
  * ---------------------------------------------------*/
 
 /* placed: passes R replay, so that B does not. */
-static bool time_calls(const struct pst_sim_durations *durations, struct pst_arena *arena,
+static void time_calls(const struct pst_sim_durations *durations, struct pst_arena *arena,
                        const struct pst_plan_stage *stage, bool placed,
                        const struct pst_pass_calls *pass, uint64_t **ret_ns)
 {
     uint64_t *ns = pst_arena_array(arena, (size_t)pass->n_calls + 1, sizeof *ns);
-    if (ns == NULL) {
-        return false;
-    }
     for (uint32_t c = 0; c < pass->n_calls; c++) {
         const struct pst_pass_call *call = &pass->calls[c];
         struct pst_times times;
@@ -147,36 +142,30 @@ static bool time_calls(const struct pst_sim_durations *durations, struct pst_are
                                   : times.backward_weight_ns;
     }
     *ret_ns = ns;
-    return true;
 }
 
-static bool offload_init(const struct pst_sim_durations *durations, struct pst_arena *arena,
+static void offload_init(const struct pst_sim_durations *durations, struct pst_arena *arena,
                          uint32_t s, bool placed, struct pst_sim_offload **ret_offload)
 {
     const uint32_t ops[] = {PST_I_F, PST_I_B, PST_I_W, PST_I_BW};
     const struct pst_plan_stage *stage = &durations->plan->stages[s];
     if (!pst_plan_stage_has(stage, PST_ACTION_OFFLOAD)) {
-        return true;
+        return;
     }
     struct pst_sim_offload *offload = pst_arena_array(arena, 1, sizeof *offload);
-    bool ok =
-        offload != NULL && pst_pass_calls_init(stage, durations->graph, arena, offload->passes);
-    if (ok) {
-        offload->bytes = pst_arena_array(arena, stage->n_nodes, sizeof *offload->bytes);
-        ok = offload->bytes != NULL &&
-             pst_plan_offload_bytes(stage, durations->graph, offload->bytes);
-    }
-    for (uint32_t i = 0; ok && i < sizeof ops / sizeof *ops; i++) {
-        ok = time_calls(durations, arena, stage, placed, &offload->passes[ops[i]],
-                        &offload->call_ns[ops[i]]);
+    pst_pass_calls_init(stage, durations->graph, arena, offload->passes);
+    offload->bytes = pst_arena_array(arena, stage->n_nodes, sizeof *offload->bytes);
+    pst_plan_offload_bytes(stage, durations->graph, offload->bytes);
+    for (uint32_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        time_calls(durations, arena, stage, placed, &offload->passes[ops[i]],
+                   &offload->call_ns[ops[i]]);
     }
     *ret_offload = offload;
-    return ok;
 }
 
 /* --- all ---------------------------------------------------------------------------------------*/
 
-bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_arena *arena,
+void pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_arena *arena,
                             const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost)
 {
@@ -188,9 +177,6 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
         pst_arena_array(arena, 2 * (size_t)plan->n_edges + 1, sizeof *durations->edges);
     uint32_t *seen = pst_arena_array(arena, graph->n_params + 1u, sizeof *seen);
     bool *placed = pst_arena_array(arena, plan->n_stages + 1u, sizeof *placed);
-    if (durations->stages == NULL || durations->edges == NULL || seen == NULL || placed == NULL) {
-        return false;
-    }
     find_placed_replays(plan, placed);
     durations->norm_bytes = pst_plan_norm_values(plan, graph) * sizeof(double);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
@@ -198,15 +184,13 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
         stage->param_bytes = stage_param_bytes(graph, &plan->stages[s], s + 1, seen);
         stage->gradient_bytes = pst_plan_gradient_bytes(plan, graph, s);
         stage->update_bytes = stage->param_bytes - updated_elsewhere(plan, graph, s);
-        if (!stage_times(durations, &plan->stages[s], placed[s], stage) ||
-            !offload_init(durations, arena, s, placed[s], &stage->offload)) {
-            return false;
-        }
+        stage_times(durations, &plan->stages[s], placed[s], stage);
+        offload_init(durations, arena, s, placed[s], &stage->offload);
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         edge_bytes(graph, &plan->edges[e], &durations->edges[2 * e]);
     }
-    return guest_bytes(durations, arena);
+    guest_bytes(durations, arena);
 }
 
 static uint64_t copy_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr)

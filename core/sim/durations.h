@@ -44,7 +44,7 @@ struct pst_sim_durations {
 };
 
 /* Arrays come from the arena. False: out of memory. */
-bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_arena *arena,
+void pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_arena *arena,
                             const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost);
 

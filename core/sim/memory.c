@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "sim/state.h"
 
 struct known_cost {
@@ -21,20 +22,13 @@ struct pst_sim_memory {
     struct known_cost *known; /* per operator */
 };
 
-pst_status pst_sim_memory_create(const struct pst_graph *graph, const struct pst_cost_model *cost,
-                                 struct pst_sim_memory **ret_memory, struct pst_error *err)
+void pst_sim_memory_create(const struct pst_graph *graph, const struct pst_cost_model *cost,
+                           struct pst_sim_memory **ret_memory)
 {
-    struct pst_sim_memory *memory = calloc(1, sizeof *memory);
-    if (memory != NULL) {
-        memory->cost = cost;
-        memory->known = calloc(graph->n_ops + 1u, sizeof *memory->known);
-    }
-    if (memory == NULL || memory->known == NULL) {
-        pst_sim_memory_destroy(memory);
-        return pst_fail_nomem(err);
-    }
+    struct pst_sim_memory *memory = pst_alloc(1, sizeof *memory);
+    memory->cost = cost;
+    memory->known = pst_alloc(graph->n_ops + 1u, sizeof *memory->known);
     *ret_memory = memory;
-    return PST_OK;
 }
 
 void pst_sim_memory_destroy(struct pst_sim_memory *memory)
@@ -93,7 +87,6 @@ struct curve {
     uint64_t live[PST_MEM_KINDS], most[PST_MEM_KINDS];
     uint64_t ns, most_sum;
     bool any;
-    pst_status status;
 };
 
 static void emit(struct curve *curve, uint64_t ns, const uint64_t *bytes)
@@ -101,10 +94,10 @@ static void emit(struct curve *curve, uint64_t ns, const uint64_t *bytes)
     const struct pst_timeline_rank *row = &curve->timeline->ranks[curve->rank];
     bool same = row->n_points > 0 &&
                 memcmp(row->points[row->n_points - 1].bytes, bytes, sizeof curve->live) == 0;
-    if (!same && curve->status == PST_OK) {
+    if (!same) {
         uint64_t last = row->n_points > 0 ? row->points[row->n_points - 1].ns : 0;
         ns = ns > last ? ns : last; /* a run of no time behind one whose end was shown for 1 ns */
-        curve->status = pst_timeline_memory(curve->timeline, curve->rank, ns, bytes);
+        pst_timeline_memory(curve->timeline, curve->rank, ns, bytes);
     }
 }
 
@@ -273,22 +266,16 @@ static void walk(struct pst_sim_memory *memory, const struct pst_sim_record *rec
     at_time(curve, run->latest, curve->leave[at == PST_NONE ? 0 : at]);
 }
 
-pst_status pst_sim_memory_add(const struct pst_sim_record *record, const struct pst_sim_rank *run,
-                              uint32_t rank, struct pst_error *err)
+void pst_sim_memory_add(const struct pst_sim_record *record, const struct pst_sim_rank *run,
+                        uint32_t rank)
 {
     const struct pst_program *program = record->programs[rank];
     struct curve curve = {.timeline = record->timeline, .rank = rank};
-    curve.rise = calloc((size_t)program->n_ticks + 1, sizeof *curve.rise);
-    curve.leave = calloc((size_t)program->n_sections + 1, sizeof *curve.leave);
-    if (curve.rise == NULL || curve.leave == NULL) {
-        free(curve.rise);
-        free(curve.leave);
-        return pst_fail_nomem(err);
-    }
+    curve.rise = pst_alloc((size_t)program->n_ticks + 1, sizeof *curve.rise);
+    curve.leave = pst_alloc((size_t)program->n_sections + 1, sizeof *curve.leave);
     sum_up(program, &curve);
     walk(record->memory, record, program, run, rank, &curve);
     close_point(&curve, UINT64_MAX);
     free(curve.rise);
     free(curve.leave);
-    return curve.status == PST_OK ? PST_OK : pst_fail_nomem(err);
 }

@@ -16,14 +16,13 @@ static const struct pst_schedule_stage *stage_at(const struct draft *draft, uint
 }
 
 /* On its way from the end of a pass: a row on the sender, one on the receiver. */
-static pst_status add_transfer(const struct draft *draft, const struct pst_span *pass, uint32_t to,
-                               uint64_t latency_ns)
+static void add_transfer(const struct draft *draft, const struct pst_span *pass, uint32_t to,
+                         uint64_t latency_ns)
 {
     struct pst_span span = *pass;
-    pst_status st;
 
     if (latency_ns == 0 || stage_at(draft, to)->device == pass->rank) {
-        return PST_OK;
+        return;
     }
     span.start_ns = pass->end_ns;
     span.end_ns = pass->end_ns + latency_ns;
@@ -35,38 +34,33 @@ static pst_status add_transfer(const struct draft *draft, const struct pst_span 
     span.op = PST_I_SEND;
     span.lane = PST_LANE_SEND;
     span.peer = stage_at(draft, to)->device;
-    st = pst_timeline_add(draft->timeline, &span);
-    if (st == PST_OK) {
-        span.op = PST_I_RECV;
-        span.lane = PST_LANE_RECV;
-        span.peer = span.rank;
-        span.rank = stage_at(draft, to)->device;
-        st = pst_timeline_add(draft->timeline, &span);
-    }
-    return st;
+    pst_timeline_add(draft->timeline, &span);
+    span.op = PST_I_RECV;
+    span.lane = PST_LANE_RECV;
+    span.peer = span.rank;
+    span.rank = stage_at(draft, to)->device;
+    pst_timeline_add(draft->timeline, &span);
 }
 
-static pst_status add_transfers(const struct draft *draft, const struct pst_span *pass)
+static void add_transfers(const struct draft *draft, const struct pst_span *pass)
 {
     const struct pst_schedule_in *in = draft->drawing->in;
     const struct pst_schedule_stage *stage = stage_at(draft, pass->stage);
     bool forward = pass->op == PST_I_F;
     uint32_t n = forward ? stage->n_succ : stage->n_pred;
-    pst_status st = PST_OK;
 
     if (!forward && pass->op != PST_I_B && pass->op != PST_I_BW) {
-        return PST_OK;
+        return;
     }
-    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         const struct pst_schedule_link *link = pst_schedule_link_at(
             in, forward ? in->out_links[stage->first_succ + i] : stage->first_pred + i);
 
-        st = add_transfer(draft, pass, forward ? link->to : link->from, link->transfer_ns);
+        add_transfer(draft, pass, forward ? link->to : link->from, link->transfer_ns);
     }
-    return st;
 }
 
-static pst_status add_pass(const struct draft *draft, uint32_t device, uint32_t i, uint64_t *held)
+static void add_pass(const struct draft *draft, uint32_t device, uint32_t i, uint64_t *held)
 {
     const struct pst_order_drawing *drawing = draft->drawing;
     const struct pst_pass *pass = &drawing->passes[device][i];
@@ -86,60 +80,50 @@ static pst_status add_pass(const struct draft *draft, uint32_t device, uint32_t 
         .op = pass->op,
         .lane = PST_LANE_COMPUTE,
     };
-    pst_status st = pst_timeline_add(draft->timeline, &span);
+    pst_timeline_add(draft->timeline, &span);
 
     pst_order_held(stage, pass->op, &more, &less);
-    if (st == PST_OK && more > 0) {
+    if (more > 0) {
         bytes[PST_MEM_ACTIVATIONS] = *held += more;
-        st = pst_timeline_memory(draft->timeline, device, span.start_ns, bytes);
+        pst_timeline_memory(draft->timeline, device, span.start_ns, bytes);
     }
-    if (st == PST_OK && less > 0) {
+    if (less > 0) {
         bytes[PST_MEM_ACTIVATIONS] = *held -= less;
-        st = pst_timeline_memory(draft->timeline, device, span.end_ns, bytes);
+        pst_timeline_memory(draft->timeline, device, span.end_ns, bytes);
     }
-    return st == PST_OK ? add_transfers(draft, &span) : st;
+    add_transfers(draft, &span);
 }
 
-static pst_status add_device(struct draft *draft, uint32_t device)
+static void add_device(struct draft *draft, uint32_t device)
 {
     const uint64_t nothing[PST_MEM_KINDS] = {0};
     struct pst_timeline_rank *rank = &draft->timeline->ranks[device];
     uint64_t held = 0;
-    pst_status st = pst_timeline_memory(draft->timeline, device, 0, nothing);
+    pst_timeline_memory(draft->timeline, device, 0, nothing);
 
     snprintf(rank->name, sizeof rank->name, "device %u", device);
     rank->capacity_bytes = draft->drawing->in->activation_bytes[device];
-    for (uint32_t r = 0; st == PST_OK && r < draft->drawing->n_repeats; r++) {
+    for (uint32_t r = 0; r < draft->drawing->n_repeats; r++) {
         draft->repeat = r;
         draft->shift_ns = r * draft->drawing->period_ns;
-        for (uint32_t i = 0; st == PST_OK && i < draft->drawing->n_passes[device]; i++) {
-            st = add_pass(draft, device, i, &held);
+        for (uint32_t i = 0; i < draft->drawing->n_passes[device]; i++) {
+            add_pass(draft, device, i, &held);
         }
     }
-    return st;
 }
 
-pst_status pst_order_timeline(const struct pst_order_drawing *drawing,
-                              struct pst_timeline **ret_timeline, struct pst_error *err)
+void pst_order_timeline(const struct pst_order_drawing *drawing, struct pst_timeline **ret_timeline)
 {
     struct draft draft = {.drawing = drawing};
-    pst_status st = pst_timeline_create(drawing->in->n_devices, &draft.timeline, err);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    pst_timeline_create(drawing->in->n_devices, &draft.timeline);
     draft.timeline->title = pst_arena_strdup(&draft.timeline->arena, drawing->title);
     draft.timeline->kind = "evaluation";
     draft.timeline->ns_per_unit = drawing->ns_per_unit;
     draft.timeline->bytes_per_unit = drawing->bytes_per_unit;
-    for (uint32_t d = 0; st == PST_OK && d < drawing->in->n_devices; d++) {
-        st = add_device(&draft, d);
-    }
-    if (st != PST_OK || draft.timeline->title == NULL) {
-        pst_timeline_destroy(draft.timeline);
-        return pst_fail_nomem(err);
+    for (uint32_t d = 0; d < drawing->in->n_devices; d++) {
+        add_device(&draft, d);
     }
     pst_timeline_finish_build(draft.timeline);
     *ret_timeline = draft.timeline;
-    return PST_OK;
 }

@@ -20,8 +20,7 @@ struct pst_order_drawing {
     double ns_per_unit, bytes_per_unit;
 };
 
-/* PST_ERR_NOMEM. */
-pst_status pst_order_timeline(const struct pst_order_drawing *drawing,
-                              struct pst_timeline **ret_timeline, struct pst_error *err);
+void pst_order_timeline(const struct pst_order_drawing *drawing,
+                        struct pst_timeline **ret_timeline);
 
 #endif

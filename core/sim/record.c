@@ -42,15 +42,14 @@ static struct pst_span make_span(const struct pst_sim_record *record, const stru
     return span;
 }
 
-pst_status pst_sim_record_run(void *context, const struct pst_sim *sim, uint32_t rank)
+void pst_sim_record_run(void *context, const struct pst_sim *sim, uint32_t rank)
 {
     const struct pst_sim_record *record = context;
     for (uint32_t i = 0; i < sim->ranks[rank].n; i++) {
         struct pst_span span = make_span(record, sim, rank, i);
-        if (pst_timeline_add(record->timeline, &span) != PST_OK) {
-            return pst_fail_nomem(sim->err);
-        }
+        pst_timeline_add(record->timeline, &span);
     }
-    return record->programs == NULL ? PST_OK
-                                    : pst_sim_memory_add(record, &sim->ranks[rank], rank, sim->err);
+    if (record->programs != NULL) {
+        pst_sim_memory_add(record, &sim->ranks[rank], rank);
+    }
 }

@@ -256,9 +256,9 @@ static bool leave(struct pst_sim *sim, uint32_t rank)
     }
     state->now = max_ns(state->now, state->latest);
     if (sim->sink != NULL) {
-        sim->status = sim->sink(sim->context, sim, rank);
+        sim->sink(sim->context, sim, rank);
     }
-    if (state->number + 1 == sim->n_runs || sim->status != PST_OK) {
+    if (state->number + 1 == sim->n_runs) {
         state->ended = true;
         return false;
     }

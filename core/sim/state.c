@@ -19,7 +19,7 @@ static int queue_of(uint32_t op)
     }
 }
 
-static bool init_rank(struct pst_sim *sim, uint32_t rank)
+static void init_rank(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
     uint32_t n = sim->plan->devices[rank].n_instrs, count[QUEUE_COUNT + 1] = {0};
@@ -31,9 +31,6 @@ static bool init_rank(struct pst_sim *sim, uint32_t rank)
     }
     for (uint32_t q = 0; q < QUEUE_COUNT; q++) {
         state->queued[q] = pst_arena_array(&sim->arena, count[q] + 1u, sizeof(uint32_t));
-        if (state->queued[q] == NULL) {
-            return false;
-        }
         count[q] = 0;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -45,7 +42,6 @@ static bool init_rank(struct pst_sim *sim, uint32_t rank)
     state->posted = pst_arena_array(&sim->arena, n + 1u, sizeof(uint64_t));
     state->start = pst_arena_array(&sim->arena, n + 1u, sizeof(uint64_t));
     state->end = pst_arena_array(&sim->arena, n + 1u, sizeof(uint64_t));
-    return state->posted != NULL && state->start != NULL && state->end != NULL;
 }
 
 static int compare_links(const void *a, const void *b)
@@ -55,7 +51,7 @@ static int compare_links(const void *a, const void *b)
 }
 
 /* seen[to] == rank + 1: that link is listed already. */
-static bool init_links(struct pst_sim *sim, uint32_t rank, uint32_t *seen)
+static void init_links(struct pst_sim *sim, uint32_t rank, uint32_t *seen)
 {
     const struct pst_sim_rank *state = &sim->ranks[rank];
     uint32_t n = 0;
@@ -66,9 +62,6 @@ static bool init_links(struct pst_sim *sim, uint32_t rank, uint32_t *seen)
         }
     }
     struct pst_sim_link *links = pst_arena_array(&sim->arena, n + 1u, sizeof *links);
-    if (links == NULL) {
-        return false;
-    }
     n = 0;
     for (uint32_t i = 0; i < state->n; i++) {
         if (state->list[i].op == PST_I_SEND && seen[state->list[i].peer] == rank + 1) {
@@ -79,7 +72,6 @@ static bool init_links(struct pst_sim *sim, uint32_t rank, uint32_t *seen)
     qsort(links, n, sizeof *links, compare_links);
     sim->links[rank] = links;
     sim->n_links[rank] = n;
-    return true;
 }
 
 /* Counts the different ranks that hold the stages of a tie; seen[rank] == mark: counted. */
@@ -117,21 +109,19 @@ static void init_collectives(struct pst_sim *sim, uint32_t *seen)
     norm->far = plan->n_devices > 0 && pst_cost_node(sim->durations.cost, plan->n_devices - 1) > 0;
 }
 
-static bool init_nodes(struct pst_sim *sim)
+static void init_nodes(struct pst_sim *sim)
 {
     uint32_t n = sim->plan->n_devices;
     if (n == 0 || pst_cost_node(sim->durations.cost, n - 1) == 0) {
-        return true;
+        return;
     }
     sim->node_out = pst_arena_array(&sim->arena, n, sizeof *sim->node_out);
     sim->node_in = pst_arena_array(&sim->arena, n, sizeof *sim->node_in);
     sim->requests = pst_arena_array(&sim->arena, n, sizeof *sim->requests);
-    return sim->node_out != NULL && sim->node_in != NULL && sim->requests != NULL;
 }
 
-pst_status pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan,
-                        const struct pst_graph *graph, const struct pst_cost_model *cost,
-                        uint32_t n_runs, struct pst_error *err)
+void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct pst_graph *graph,
+                  const struct pst_cost_model *cost, uint32_t n_runs, struct pst_error *err)
 {
     size_t n = plan->n_devices;
     struct pst_arena *arena = &sim->arena;
@@ -147,17 +137,12 @@ pst_status pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan,
         pst_arena_array(arena, (size_t)plan->n_stages + plan->n_ties + 1, sizeof *sim->collectives);
     uint32_t *link_seen = pst_arena_array(arena, n, sizeof *link_seen);
     uint32_t *tie_seen = pst_arena_array(arena, n, sizeof *tie_seen);
-    if (sim->ranks == NULL || sim->begins == NULL || sim->worklist == NULL ||
-        sim->n_links == NULL || sim->links == NULL || sim->collectives == NULL ||
-        link_seen == NULL || tie_seen == NULL ||
-        !pst_sim_durations_init(&sim->durations, arena, plan, graph, cost) || !init_nodes(sim)) {
-        return pst_fail_nomem(err);
-    }
+    pst_sim_durations_init(&sim->durations, arena, plan, graph, cost);
+    init_nodes(sim);
     for (uint32_t d = 0; d < n; d++) {
-        if (!init_rank(sim, d) || !pst_sim_copies_init(sim, d) || !init_links(sim, d, link_seen)) {
-            return pst_fail_nomem(err);
-        }
+        init_rank(sim, d);
+        pst_sim_copies_init(sim, d);
+        init_links(sim, d, link_seen);
     }
     init_collectives(sim, tie_seen);
-    return PST_OK;
 }

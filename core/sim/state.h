@@ -71,14 +71,13 @@ struct pst_sim {
     pst_status status;
     struct pst_error *err;
     /* Told of every run of a rank's list, in order, once all of it has ended. May be NULL. */
-    pst_status (*sink)(void *context, const struct pst_sim *sim, uint32_t rank);
+    void (*sink)(void *context, const struct pst_sim *sim, uint32_t rank);
     void *context;
 };
 
 /* Everything at its start; what was allocated goes with sim->arena, also after a failure. */
-pst_status pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan,
-                        const struct pst_graph *graph, const struct pst_cost_model *cost,
-                        uint32_t n_runs, struct pst_error *err);
+void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct pst_graph *graph,
+                  const struct pst_cost_model *cost, uint32_t n_runs, struct pst_error *err);
 
 /* sim.c: runs to the end. */
 pst_status pst_sim_finish_all(struct pst_sim *sim);
@@ -94,7 +93,7 @@ static inline void pst_sim_finish(struct pst_sim_rank *state, uint32_t at, uint6
 }
 
 /* copies.c: arrays of a rank that copies. False: out of memory. */
-bool pst_sim_copies_init(struct pst_sim *sim, uint32_t rank);
+void pst_sim_copies_init(struct pst_sim *sim, uint32_t rank);
 /* Before which call of a pass its wait number w is heeded; PST_NONE: before the pass. */
 uint32_t pst_sim_waits_at(const struct pst_sim *sim, const struct pst_sim_rank *state,
                           const struct pst_instr *instr, uint32_t wait);
@@ -125,13 +124,13 @@ struct pst_sim_record {
     const struct pst_program *const *programs;
     struct pst_sim_memory *memory;
 };
-pst_status pst_sim_record_run(void *context, const struct pst_sim *sim, uint32_t rank);
+void pst_sim_record_run(void *context, const struct pst_sim *sim, uint32_t rank);
 
 /* memory.c: the curve of one run of a list. Remembers what operators cost; destroy accepts NULL. */
-pst_status pst_sim_memory_create(const struct pst_graph *graph, const struct pst_cost_model *cost,
-                                 struct pst_sim_memory **ret_memory, struct pst_error *err);
+void pst_sim_memory_create(const struct pst_graph *graph, const struct pst_cost_model *cost,
+                           struct pst_sim_memory **ret_memory);
 void pst_sim_memory_destroy(struct pst_sim_memory *memory);
-pst_status pst_sim_memory_add(const struct pst_sim_record *record, const struct pst_sim_rank *run,
-                              uint32_t rank, struct pst_error *err);
+void pst_sim_memory_add(const struct pst_sim_record *record, const struct pst_sim_rank *run,
+                        uint32_t rank);
 
 #endif

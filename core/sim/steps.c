@@ -32,7 +32,7 @@ struct steps {
     uint64_t *begins; /* [boundary * n_devices + rank] when a rank came to the end of a step */
     uint32_t n_boundaries;
     uint64_t total_ns, span_ns;
-    pst_status (*sink)(void *context, const struct pst_sim *sim, uint32_t rank);
+    void (*sink)(void *context, const struct pst_sim *sim, uint32_t rank);
     void *context;
 };
 
@@ -73,7 +73,7 @@ static void note_parts(struct steps *steps, const struct pst_sim_rank *run, uint
     }
 }
 
-static pst_status note(void *context, const struct pst_sim *sim, uint32_t rank)
+static void note(void *context, const struct pst_sim *sim, uint32_t rank)
 {
     struct steps *steps = context;
     const struct pst_sim_rank *run = &sim->ranks[rank];
@@ -84,7 +84,9 @@ static pst_status note(void *context, const struct pst_sim *sim, uint32_t rank)
     if (steps->plan->asynchronous) {
         note_parts(steps, run, rank);
     }
-    return steps->sink == NULL ? PST_OK : steps->sink(steps->context, sim, rank);
+    if (steps->sink != NULL) {
+        steps->sink(steps->context, sim, rank);
+    }
 }
 
 static void steps_finish(struct steps *steps)
@@ -109,8 +111,8 @@ static pst_status steps_run(struct steps *steps, const struct pst_plan *plan,
         status = pst_plan_unroll(plan, n_steps, drain_every, &steps->unrolled, err);
     }
     if (status == PST_OK) {
-        status = pst_sim_init(sim, steps->unrolled != NULL ? steps->unrolled : plan, graph, cost,
-                              steps->unrolled != NULL ? 1 : n_steps, err);
+        pst_sim_init(sim, steps->unrolled != NULL ? steps->unrolled : plan, graph, cost,
+                     steps->unrolled != NULL ? 1 : n_steps, err);
     }
     if (status == PST_OK) {
         steps->begins = sim->begins;
@@ -118,7 +120,7 @@ static pst_status steps_run(struct steps *steps, const struct pst_plan *plan,
     if (status == PST_OK && plan->asynchronous) {
         steps->begins =
             pst_arena_array(&sim->arena, (size_t)plan->n_devices * n_steps, sizeof *steps->begins);
-        status = steps->begins == NULL ? pst_fail_nomem(err) : PST_OK;
+        status = PST_OK;
     }
     return status == PST_OK ? pst_sim_finish_all(sim) : status;
 }
@@ -299,16 +301,12 @@ pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph 
         .plan = plan, .n_steps = n_steps > 0 ? n_steps : 1, .programs = programs};
     struct steps steps = {.sink = pst_sim_record_run, .context = &record};
     struct pst_sim_result result = {0};
-    pst_status status = pst_timeline_create(plan->n_devices, &record.timeline, err);
-    if (status == PST_OK) {
-        status = pst_sim_memory_create(graph, cost, &record.memory, err);
-    }
-    if (status == PST_OK) {
-        status = run(&steps, plan, graph, cost, n_steps, true, &result, err);
-    }
+    pst_timeline_create(plan->n_devices, &record.timeline);
+    pst_sim_memory_create(graph, cost, &record.memory);
+    pst_status status = run(&steps, plan, graph, cost, n_steps, true, &result, err);
     if (status == PST_OK) {
         pst_timeline_finish_build(record.timeline);
-        status = pst_timeline_describe(record.timeline, plan, "simulation", result.n_steps, err);
+        pst_timeline_describe(record.timeline, plan, "simulation", result.n_steps);
     }
     pst_sim_memory_destroy(record.memory);
     if (status != PST_OK) {
@@ -326,7 +324,7 @@ struct arrays {
     uint64_t *const *start, *const *end;
 };
 
-static pst_status copy_out(void *context, const struct pst_sim *sim, uint32_t rank)
+static void copy_out(void *context, const struct pst_sim *sim, uint32_t rank)
 {
     const struct arrays *arrays = context;
     const struct pst_sim_rank *run = &sim->ranks[rank];
@@ -337,7 +335,6 @@ static pst_status copy_out(void *context, const struct pst_sim *sim, uint32_t ra
     if (arrays->end != NULL && arrays->end[rank] != NULL && bytes > 0) {
         memcpy(arrays->end[rank], run->end, bytes);
     }
-    return PST_OK;
 }
 
 pst_status pst_sim_run(const struct pst_plan *plan, const struct pst_graph *graph,

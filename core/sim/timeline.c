@@ -7,19 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-pst_status pst_timeline_create(uint32_t n_ranks, struct pst_timeline **ret_timeline,
-                               struct pst_error *err)
-{
-    struct pst_timeline *timeline = calloc(1, sizeof *timeline);
+#include "base/memory.h"
 
-    if (timeline == NULL) {
-        return pst_fail_nomem(err);
-    }
+void pst_timeline_create(uint32_t n_ranks, struct pst_timeline **ret_timeline)
+{
+    struct pst_timeline *timeline = pst_alloc(1, sizeof *timeline);
+
     timeline->ranks = pst_arena_array(&timeline->arena, n_ranks, sizeof *timeline->ranks);
-    if (timeline->ranks == NULL) {
-        pst_timeline_destroy(timeline);
-        return pst_fail_nomem(err);
-    }
     for (uint32_t r = 0; r < n_ranks; r++) {
         timeline->ranks[r].capacity_bytes = UINT64_MAX;
     }
@@ -27,7 +21,6 @@ pst_status pst_timeline_create(uint32_t n_ranks, struct pst_timeline **ret_timel
     timeline->title = "";
     timeline->kind = "";
     *ret_timeline = timeline;
-    return PST_OK;
 }
 
 void pst_timeline_destroy(struct pst_timeline *timeline)
@@ -38,19 +31,19 @@ void pst_timeline_destroy(struct pst_timeline *timeline)
     }
 }
 
-/* A copy of `count` elements with room for `room`; NULL when there is no memory. */
+/* A copy of `count` elements with room for `room`. */
 static void *regrow(struct pst_arena *arena, const void *items, size_t count, size_t room,
                     size_t size)
 {
     void *grown = pst_arena_array(arena, room, size);
 
-    if (grown != NULL && count > 0) {
+    if (count > 0) {
         memcpy(grown, items, count * size);
     }
     return grown;
 }
 
-pst_status pst_timeline_add(struct pst_timeline *timeline, const struct pst_span *span)
+void pst_timeline_add(struct pst_timeline *timeline, const struct pst_span *span)
 {
     PST_ASSERT(span->rank < timeline->n_ranks && span->lane < PST_LANES &&
                span->start_ns <= span->end_ns);
@@ -59,21 +52,17 @@ pst_status pst_timeline_add(struct pst_timeline *timeline, const struct pst_span
         struct pst_span *grown;
 
         if (room < timeline->room) {
-            return PST_ERR_NOMEM;
+            pst_out_of_memory();
         }
         grown = regrow(&timeline->arena, timeline->spans, timeline->n_spans, room, sizeof *grown);
-        if (grown == NULL) {
-            return PST_ERR_NOMEM;
-        }
         timeline->spans = grown;
         timeline->room = room;
     }
     timeline->spans[timeline->n_spans++] = *span;
-    return PST_OK;
 }
 
-pst_status pst_timeline_memory(struct pst_timeline *timeline, uint32_t rank, uint64_t ns,
-                               const uint64_t bytes[PST_MEM_KINDS])
+void pst_timeline_memory(struct pst_timeline *timeline, uint32_t rank, uint64_t ns,
+                         const uint64_t bytes[PST_MEM_KINDS])
 {
     struct pst_timeline_rank *row;
     uint32_t n;
@@ -84,25 +73,21 @@ pst_status pst_timeline_memory(struct pst_timeline *timeline, uint32_t rank, uin
     PST_ASSERT(n == 0 || row->points[n - 1].ns <= ns);
     if (n > 0 && row->points[n - 1].ns == ns) {
         memcpy(row->points[n - 1].bytes, bytes, sizeof row->points[0].bytes);
-        return PST_OK;
+        return;
     }
     if (n == 0 || (n >= 64 && (n & (n - 1)) == 0)) { /* full: room is 64, then powers of two */
         uint32_t room = n == 0 ? 64 : n * 2;
         struct pst_memory_point *grown;
 
         if (room < n) {
-            return PST_ERR_NOMEM;
+            pst_out_of_memory();
         }
         grown = regrow(&timeline->arena, row->points, n, room, sizeof *grown);
-        if (grown == NULL) {
-            return PST_ERR_NOMEM;
-        }
         row->points = grown;
     }
     row->points[n].ns = ns;
     memcpy(row->points[n].bytes, bytes, sizeof row->points[0].bytes);
     row->n_points++;
-    return PST_OK;
 }
 
 static int order(uint64_t a, uint64_t b)

@@ -83,14 +83,13 @@ struct pst_timeline {
     uint64_t begin_ns, end_ns; /* of the first and last span */
 };
 
-pst_status pst_timeline_create(uint32_t n_ranks, struct pst_timeline **ret_timeline,
-                               struct pst_error *err);
+void pst_timeline_create(uint32_t n_ranks, struct pst_timeline **ret_timeline);
 void pst_timeline_destroy(struct pst_timeline *timeline);
-/* Copies. PST_ERR_NOMEM. */
-pst_status pst_timeline_add(struct pst_timeline *timeline, const struct pst_span *span);
+/* Copies. */
+void pst_timeline_add(struct pst_timeline *timeline, const struct pst_span *span);
 /* Points of one rank come in order of time; equal times replace. */
-pst_status pst_timeline_memory(struct pst_timeline *timeline, uint32_t rank, uint64_t ns,
-                               const uint64_t bytes[PST_MEM_KINDS]);
+void pst_timeline_memory(struct pst_timeline *timeline, uint32_t rank, uint64_t ns,
+                         const uint64_t bytes[PST_MEM_KINDS]);
 void pst_timeline_finish_build(struct pst_timeline *timeline);
 
 /* Fills all of a span but times, bytes, rank and instr from an instruction of a list whose
@@ -98,8 +97,8 @@ void pst_timeline_finish_build(struct pst_timeline *timeline);
 void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t batch,
                        struct pst_span *span);
 /* Title, kind, names and capacities of the ranks, from the plan. */
-pst_status pst_timeline_describe(struct pst_timeline *timeline, const struct pst_plan *plan,
-                                 const char *kind, uint32_t n_steps, struct pst_error *err);
+void pst_timeline_describe(struct pst_timeline *timeline, const struct pst_plan *plan,
+                           const char *kind, uint32_t n_steps);
 
 /* The row of an instruction. */
 uint8_t pst_lane_of(uint8_t op);

@@ -90,8 +90,8 @@ static const char *title(struct pst_arena *arena, const struct pst_plan *plan)
                             scheduler[0] != '\0' ? ", " : "", plan->n_devices, n);
 }
 
-pst_status pst_timeline_describe(struct pst_timeline *timeline, const struct pst_plan *plan,
-                                 const char *kind, uint32_t n_steps, struct pst_error *err)
+void pst_timeline_describe(struct pst_timeline *timeline, const struct pst_plan *plan,
+                           const char *kind, uint32_t n_steps)
 {
     timeline->kind = kind;
     timeline->title = title(&timeline->arena, plan);
@@ -102,5 +102,4 @@ pst_status pst_timeline_describe(struct pst_timeline *timeline, const struct pst
         name_rank(plan, d, row->name, sizeof row->name);
         row->capacity_bytes = plan->capacity_bytes;
     }
-    return timeline->title == NULL ? pst_fail_nomem(err) : PST_OK;
 }

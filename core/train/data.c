@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 #define UNLIMITED UINT64_MAX
 
 /* The smallest embedding table that reads x: token values must stay below its rows. */
@@ -118,12 +120,9 @@ static pst_status check_sample(const struct pst_job *job, const struct pst_graph
 pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *graph,
                            struct pst_data **ret_data, struct pst_error *err)
 {
-    struct pst_data *data = calloc(1, sizeof *data);
+    struct pst_data *data = pst_alloc(1, sizeof *data);
     pst_status st;
 
-    if (data == NULL) {
-        return pst_fail_nomem(err);
-    }
     data->kind = job->data.kind;
     data->seed = (uint64_t)job->data.seed;
     st = pst_sample_shape_of(graph, &data->shape, err);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/philox.h"
 #include "train/stop.h"
 
@@ -43,16 +44,15 @@ struct writer {
     uint64_t length;
 };
 
-static bool allocate(struct writer *w, uint64_t prompt_length)
+static void allocate(struct writer *w, uint64_t prompt_length)
 {
     const struct pst_generate *g = w->g;
     const struct pst_tensor *logits = &g->graph->tensors[g->graph->logits];
 
-    w->x = calloc(g->samples * g->shape->x->elems, sizeof *w->x);
-    w->targets = calloc(g->samples * g->shape->rows, sizeof *w->targets);
-    w->logits = calloc(g->samples * logits->elems, sizeof *w->logits);
-    w->bytes = malloc(prompt_length + g->length);
-    return w->x != NULL && w->targets != NULL && w->logits != NULL && w->bytes != NULL;
+    w->x = pst_alloc(g->samples * g->shape->x->elems, sizeof *w->x);
+    w->targets = pst_alloc(g->samples * g->shape->rows, sizeof *w->targets);
+    w->logits = pst_alloc(g->samples * logits->elems, sizeof *w->logits);
+    w->bytes = pst_alloc(prompt_length + g->length, 1);
 }
 
 /* Appends one byte, drawn from what follows the last `context` bytes. */
@@ -83,10 +83,10 @@ static pst_status extend(struct writer *w, uint64_t count, struct pst_error *err
 
 static char *to_text(const struct writer *w)
 {
-    char *text = malloc(3 * w->length + 1);
+    char *text = pst_alloc(3 * w->length + 1, 1);
     size_t n = 0;
 
-    for (uint64_t i = 0; text != NULL && i < w->length; i++) {
+    for (uint64_t i = 0; i < w->length; i++) {
         if (w->bytes[i] == 0) {
             memcpy(text + n, "\xEF\xBF\xBD", 3);
             n += 3;
@@ -94,9 +94,7 @@ static char *to_text(const struct writer *w)
             text[n++] = (char)w->bytes[i];
         }
     }
-    if (text != NULL) {
-        text[n] = '\0';
-    }
+    text[n] = '\0';
     return text;
 }
 
@@ -107,27 +105,20 @@ pst_status pst_generate_text(const struct pst_generate *generate, char **ret_tex
         generate->prompt == NULL || generate->prompt[0] == '\0' ? "\n" : generate->prompt;
     struct writer w = {.g = generate};
     pst_status st = PST_OK;
-    char *text = NULL;
 
-    if (!allocate(&w, strlen(prompt))) {
-        st = pst_fail_nomem(err);
-    } else {
-        w.length = strlen(prompt);
-        memcpy(w.bytes, prompt, w.length);
-    }
+    w.length = strlen(prompt);
+    allocate(&w, w.length);
+    memcpy(w.bytes, prompt, w.length);
     for (uint64_t i = 0; st == PST_OK && i < generate->length && pst_exec_told(generate->exec) == 0;
          i++) {
         st = extend(&w, i, err);
     }
-    if (st == PST_OK && (text = to_text(&w)) == NULL) {
-        st = pst_fail_nomem(err);
+    if (st == PST_OK) {
+        *ret_text = to_text(&w);
     }
     free(w.x);
     free(w.targets);
     free(w.logits);
     free(w.bytes);
-    if (st == PST_OK) {
-        *ret_text = text;
-    }
     return st;
 }

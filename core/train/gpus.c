@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "config/report.h"
 #include "train/session.h"
 
@@ -44,10 +45,7 @@ pst_status pst_session_check_gpus(const struct pst_session *session, struct pst_
     if (!wants_one_each(session) || session->transport_ops->processes != NULL) {
         return PST_OK;
     }
-    gpus = calloc(n, sizeof *gpus);
-    if (gpus == NULL) {
-        return pst_fail_nomem(err);
-    }
+    gpus = pst_alloc(n, sizeof *gpus);
     for (; rank < n; rank++) {
         gpus[rank] = gpu_of(session, rank, n);
         other = 0;
@@ -101,9 +99,8 @@ pst_status pst_team_check_gpus(const struct pst_team *team, const struct pst_ses
         return PST_OK;
     }
     mine = gpu_of(session, team->rank, 1);
-    gpus = calloc(team->n, sizeof *gpus);
-    status =
-        gpus == NULL ? pst_fail_nomem(err) : team->ops->exchange(&mine, gpus, sizeof mine, err);
+    gpus = pst_alloc(team->n, sizeof *gpus);
+    status = team->ops->exchange(&mine, gpus, sizeof mine, err);
     if (status == PST_OK && find_meeting(team, gpus, &rank, &other)) {
         status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                           "transport nccl wants a GPU for each rank, and ranks %u and %u (host %s) "

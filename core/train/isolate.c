@@ -99,13 +99,12 @@ static bool belongs(const struct pst_session *session, const struct pst_plan *pl
            plan->optimizer_slots == pst_session_optimizer_slots(session->job);
 }
 
-static pst_status sign(struct pst_session *session, struct pst_error *err)
+static void sign(struct pst_session *session)
 {
     struct pst_planned *planned = &session->planned;
     char *json = pst_config_to_json(session->job->config);
 
-    planned->plan->config_json =
-        json == NULL ? NULL : pst_arena_strdup(&planned->plan->arena, json);
+    planned->plan->config_json = pst_arena_strdup(&planned->plan->arena, json);
     free(json);
     planned->plan->isolated = true;
     for (uint32_t r = 0; r < planned->plan->n_devices; r++) {
@@ -113,34 +112,29 @@ static pst_status sign(struct pst_session *session, struct pst_error *err)
         planned->plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
         planned->plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
     }
-    return planned->plan->config_json != NULL ? PST_OK : pst_fail_nomem(err);
 }
 
-static pst_status put_answer(const struct pst_planned *planned, const struct pst_graph *graph,
-                             struct pst_wire *w, struct pst_error *err)
+static void put_answer(const struct pst_planned *planned, const struct pst_graph *graph,
+                       struct pst_wire *w)
 {
     struct pst_planned sent = *planned;
     char *text = pst_plan_to_json(planned->plan, graph);
 
-    if (text == NULL) {
-        return pst_fail_nomem(err);
-    }
     pst_wire_bytes(w, text, strlen(text) + 1);
     free(text);
     pst_remarks_pass(w, &sent.remarks, &sent.n_remarks);
-    return PST_OK;
 }
 
 pst_status pst_isolate_answer(const struct pst_planned *planned, const struct pst_graph *graph,
                               char **ret_bytes, size_t *ret_length, struct pst_error *err)
 {
     struct pst_wire w = {.reads = false};
-    pst_status st = put_answer(planned, graph, &w, err);
 
-    if (st == PST_OK) {
-        pst_wire_end(&w, ret_bytes, ret_length);
-    }
-    return st;
+    (void)err;
+    put_answer(planned, graph, &w);
+
+    pst_wire_end(&w, ret_bytes, ret_length);
+    return PST_OK;
 }
 
 static pst_status take_remarks(struct pst_planned *planned, const char *bytes, size_t length,
@@ -184,13 +178,10 @@ pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, si
                              struct pst_error *err)
 {
     size_t n = strnlen(answer, length); /* of the text */
-    struct pst_check_report *report = calloc(1, sizeof *report);
+    struct pst_check_report *report = pst_alloc(1, sizeof *report);
     struct pst_error unused;
     pst_status st;
 
-    if (report == NULL) {
-        return pst_fail_nomem(err);
-    }
     err = err == NULL ? &unused : err;
     st = pst_plan_parse("", answer, n, session->graph, &session->planned.plan, err);
     if (st == PST_OK && !belongs(session, session->planned.plan)) {
@@ -203,9 +194,11 @@ pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, si
         st = take_remarks(&session->planned, answer + n + 1, n < length ? length - n - 1 : 0, err);
     }
     free(report);
-    return st == PST_OK          ? sign(session, err)
-           : st == PST_ERR_NOMEM ? st
-                                 : blame(session->job, st, err);
+    if (st != PST_OK) {
+        return blame(session->job, st, err);
+    }
+    sign(session);
+    return PST_OK;
 }
 
 static pst_status search_apart(struct pst_session *session, bool (*cancelled)(void),
@@ -268,7 +261,7 @@ static pst_status plan_here(const struct pst_session *session, struct pst_wire *
 
     if (st == PST_OK) {
         planned.plan->isolated = true;
-        st = put_answer(&planned, session->graph, answer, err);
+        put_answer(&planned, session->graph, answer);
         pst_planned_finish(&planned);
     }
     return st;

@@ -30,9 +30,8 @@ static void write_line(struct pst_train_output *output, struct pst_json *json)
 {
     char *text = pst_json_take(json);
 
-    errno = text == NULL ? ENOMEM : errno;
-    if (!output->broken && (text == NULL || fprintf(output->options->out, "%s\n", text) < 0 ||
-                            fflush(output->options->out) != 0)) {
+    if (!output->broken &&
+        (fprintf(output->options->out, "%s\n", text) < 0 || fflush(output->options->out) != 0)) {
         keep_error(output);
     }
     free(text);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 
 static bool waits_in_a_queue(const struct pst_session *session)
 {
@@ -42,8 +43,8 @@ static bool breaks_live2(const struct pst_check_report *report)
 
 /* As pst_session_choose_queues(); true: the lists run to their end in the one queue, and break no
    other rule. */
-static pst_status choose(struct pst_session *session, const struct pst_plan *plan,
-                         bool forward_only, bool *ret_runs, struct pst_error *err)
+static void choose(struct pst_session *session, const struct pst_plan *plan, bool forward_only,
+                   bool *ret_runs)
 {
     struct pst_check_limits limits = pst_session_limits(session);
     struct pst_check_report *report;
@@ -52,12 +53,9 @@ static pst_status choose(struct pst_session *session, const struct pst_plan *pla
 
     *ret_runs = false;
     if (!limits.ordered || session->job->run.p2p != PST_RUN_P2P_AUTO) {
-        return PST_OK;
+        return;
     }
-    report = calloc(1, sizeof *report);
-    if (report == NULL) {
-        return pst_fail_nomem(err);
-    }
+    report = pst_alloc(1, sizeof *report);
     limits.forward_only = forward_only;
     if (plan->asynchronous) { /* a part may leave transfers open in front of those of the next */
         session->edges = true;
@@ -66,23 +64,19 @@ static pst_status choose(struct pst_session *session, const struct pst_plan *pla
     }
     session->edges = session->edges || breaks_live2(report);
     free(report);
-    if (st == PST_ERR_NOMEM) {
-        return pst_fail_nomem(err);
-    }
     *ret_runs = st == PST_OK;
     if (session->edges) {
         pst_log(PST_LOG_INFO, "plan",
                 "one queue of transfers is too few for the lists: each edge has one");
     }
-    return PST_OK;
 }
 
-pst_status pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
-                                     bool forward_only, struct pst_error *err)
+void pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
+                               bool forward_only)
 {
     bool runs;
 
-    return choose(session, plan, forward_only, &runs, err);
+    choose(session, plan, forward_only, &runs);
 }
 
 static pst_status refuse_asynchronous(const struct pst_session *session, struct pst_error *err)
@@ -103,12 +97,16 @@ pst_status pst_session_fits_queues(struct pst_session *session, const struct pst
 {
     const bool judged = session->judged && plan == session->planned.plan;
     bool runs = judged;
-    pst_status st = judged ? PST_OK : choose(session, plan, forward_only, &runs, err);
-    struct pst_check_limits limits = pst_session_limits(session);
+    struct pst_check_limits limits;
     struct pst_check_report *report;
+    pst_status st;
 
-    if (st != PST_OK || !waits_in_a_queue(session)) {
-        return st;
+    if (!judged) {
+        choose(session, plan, forward_only, &runs);
+    }
+    limits = pst_session_limits(session);
+    if (!waits_in_a_queue(session)) {
+        return PST_OK;
     }
     if (limits.ordered && plan->asynchronous) {
         return refuse_asynchronous(session, err);
@@ -116,10 +114,7 @@ pst_status pst_session_fits_queues(struct pst_session *session, const struct pst
     if (runs) {
         return PST_OK;
     }
-    report = calloc(1, sizeof *report);
-    if (report == NULL) {
-        return pst_fail_nomem(err);
-    }
+    report = pst_alloc(1, sizeof *report);
     limits.forward_only = forward_only;
     st = pst_plan_check(plan, session->graph, &limits, NULL, report, err);
     if (report->n_violations > 0) {

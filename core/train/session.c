@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "exec/exec.h"
 #include "graph/builder.h"
 #include "host/plugin_host.h"
@@ -63,8 +64,9 @@ static void blame_model(const struct pst_job *job, struct pst_error *err)
     }
 }
 
-pst_status pst_session_build_graph(const struct pst_job *job, struct pst_graph **ret_graph,
-                                   struct pst_error *err)
+/* The graph that [model] describes; pst_graph_destroy it. */
+static pst_status build_graph(const struct pst_job *job, struct pst_graph **ret_graph,
+                              struct pst_error *err)
 {
     static const char *const others[] = {"use", NULL};
     struct pst_config_node *use = job->model == NULL ? NULL : pst_config_get(job->model, "use");
@@ -87,10 +89,8 @@ pst_status pst_session_build_graph(const struct pst_job *job, struct pst_graph *
         return PST_ERR_CONFIG;
     }
     config = pst_arena_alloc(&arena, builder->config_size == 0 ? 1 : builder->config_size, 0);
-    st = config == NULL
-             ? pst_fail_nomem(err)
-             : pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
-                               job->model, "[model]", others, &arena, config, err);
+    st = pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param), job->model,
+                         "[model]", others, &arena, config, err);
     if (st == PST_OK) {
         st = builder->build(config, job->run.dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32, ret_graph,
                             err);
@@ -340,13 +340,10 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
                          bool with_transport, struct pst_session **ret_session,
                          struct pst_error *err)
 {
-    struct pst_session *session = calloc(1, sizeof *session);
+    struct pst_session *session = pst_alloc(1, sizeof *session);
     struct pst_arena arena = {0};
     pst_status st;
 
-    if (session == NULL) {
-        return pst_fail_nomem(err);
-    }
     session->job = job;
     if (team != NULL) { /* each of its processes asks the device that it has */
         session->team = *team;
@@ -362,7 +359,7 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
         }
     }
     if (st == PST_OK) {
-        st = pst_session_build_graph(job, &session->graph, err);
+        st = build_graph(job, &session->graph, err);
     }
     if (st == PST_OK) {
         st = load_profile(session, err);

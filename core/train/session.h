@@ -48,10 +48,6 @@ pst_status pst_session_create_for_planning(const struct pst_job *job,
                                            struct pst_session **ret_session, struct pst_error *err);
 void pst_session_destroy(struct pst_session *session);
 
-/* The graph that [model] describes; pst_graph_destroy it. */
-pst_status pst_session_build_graph(const struct pst_job *job, struct pst_graph **ret_graph,
-                                   struct pst_error *err);
-
 /*
  * A plan for the job. plan_file NULL or "": searches. Otherwise reads the file, which must be for
  * this model, batch and optimizer, and checks it: plan.illegal, exit 2. Then simulates, and refuses
@@ -97,8 +93,8 @@ struct pst_check_limits pst_session_limits(const struct pst_session *session);
 bool pst_session_edges(const struct pst_session *session);
 /* With transport nccl and run.p2p = "auto": edges have, from now on, where one queue is not proven
    to do for these lists. Equal on all processes. */
-pst_status pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
-                                     bool forward_only, struct pst_error *err);
+void pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
+                               bool forward_only);
 /* The same, and refuses lists that the queues cannot run: plan.illegal, plan.mismatch; exit 2. */
 pst_status pst_session_fits_queues(struct pst_session *session, const struct pst_plan *plan,
                                    bool forward_only, struct pst_error *err);

@@ -17,12 +17,9 @@ static pst_status make_programs(const struct pst_session *session, const struct 
                                 uint32_t keep_output, struct pst_program ***ret_programs,
                                 struct pst_error *err)
 {
-    struct pst_program **programs = calloc(plan->n_devices, sizeof(struct pst_program *));
+    struct pst_program **programs = pst_alloc(plan->n_devices, sizeof(struct pst_program *));
     pst_status st = PST_OK;
 
-    if (programs == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t rank = 0; rank < plan->n_devices && st == PST_OK; rank++) {
         st = pst_program_create(plan, session->graph, &session->cost, rank, keep_output,
                                 &programs[rank], err);
@@ -60,7 +57,8 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_check_repor
 {
     const struct pst_check_maker maker = {.make = make_planned, .context = session};
     struct pst_check_limits limits;
-    pst_status st = pst_session_choose_queues(session, session->planned.plan, false, err);
+    pst_status st = PST_OK;
+    pst_session_choose_queues(session, session->planned.plan, false);
 
     limits = pst_session_limits(session);
     if (st == PST_OK) {
@@ -131,10 +129,7 @@ static pst_status use_file(struct pst_session *session, const char *plan_file,
     if (st != PST_OK) {
         return st;
     }
-    report = calloc(1, sizeof *report);
-    if (report == NULL) {
-        return pst_fail_nomem(err);
-    }
+    report = pst_alloc(1, sizeof *report);
     st = pst_session_judge(session, report, err);
     if (report->n_violations > 0 && err != NULL) {
         err->exit_code = 2;
@@ -238,10 +233,9 @@ pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
 
 pst_status pst_session_adopt(struct pst_session *session, const char *text, struct pst_error *err)
 {
-    struct pst_check_report *report = calloc(1, sizeof *report);
-    pst_status st = report == NULL ? pst_fail_nomem(err)
-                                   : pst_plan_parse("the plan of rank 0", text, strlen(text),
-                                                    session->graph, &session->planned.plan, err);
+    struct pst_check_report *report = pst_alloc(1, sizeof *report);
+    pst_status st = pst_plan_parse("the plan of rank 0", text, strlen(text), session->graph,
+                                   &session->planned.plan, err);
 
     if (st == PST_OK) {
         st = pst_session_judge(session, report, err);

@@ -85,14 +85,10 @@ static pst_status compare_configs(const struct pst_team *team, const char *text,
     if (other == 0) {
         return PST_OK;
     }
-    mine = calloc(room, 1);
-    texts = calloc(room, team->n);
-    if (mine == NULL || texts == NULL) {
-        st = pst_fail_nomem(err);
-    } else {
-        memcpy(mine, text, strlen(text));
-        st = team->ops->exchange(mine, texts, room, err);
-    }
+    mine = pst_alloc(room, 1);
+    texts = pst_alloc(room, team->n);
+    memcpy(mine, text, strlen(text));
+    st = team->ops->exchange(mine, texts, room, err);
     if (st == PST_OK) {
         st = fail_config(team, other, texts, room, err);
     }
@@ -106,15 +102,13 @@ static pst_status compare(const struct pst_team *team, const struct pst_job *job
                           struct pst_error *err)
 {
     struct identity own = {.version = PENSTOCK_VERSION};
-    struct identity *all = calloc(team->n, sizeof *all);
+    struct identity *all = pst_alloc(team->n, sizeof *all);
     char *text = pst_config_to_json(job->config);
-    pst_status st = all == NULL || text == NULL ? pst_fail_nomem(err) : PST_OK;
+    pst_status st;
 
-    if (st == PST_OK) {
-        own.length = strlen(text);
-        own.config = XXH3_64bits(text, own.length);
-        st = team->ops->exchange(&own, all, sizeof own, err);
-    }
+    own.length = strlen(text);
+    own.config = XXH3_64bits(text, own.length);
+    st = team->ops->exchange(&own, all, sizeof own, err);
     for (uint32_t r = 1; r < team->n && st == PST_OK; r++) {
         if (strncmp(all[r].version, all[0].version, sizeof all[r].version) != 0) {
             st = pst_fail(err, PST_ERR_CONFIG, "config.value",
@@ -188,11 +182,8 @@ struct pst_team_verdict {
    that ends for lack of memory ends as any other. */
 static pst_status reserve(struct pst_team *team, struct pst_error *err)
 {
-    team->verdicts = calloc(team->n + 1, sizeof *team->verdicts);
-    team->present = calloc(team->n, sizeof *team->present);
-    if (team->verdicts == NULL || team->present == NULL) {
-        return pst_fail_nomem(err);
-    }
+    team->verdicts = pst_alloc(team->n + 1, sizeof *team->verdicts);
+    team->present = pst_alloc(team->n, sizeof *team->present);
     return team->ops->exchange(&team->verdicts[team->n], team->verdicts, sizeof *team->verdicts,
                                err);
 }
@@ -258,8 +249,7 @@ static pst_status share_text(const struct pst_team *team, char **text, struct ps
     pst_status st = team->ops->broadcast(&length, sizeof length, err);
 
     if (st == PST_OK && *text == NULL) {
-        *text = calloc(length + 1, 1);
-        st = *text == NULL ? pst_fail_nomem(err) : PST_OK;
+        *text = pst_alloc(length + 1, 1);
     }
     return st == PST_OK ? team->ops->broadcast(*text, length, err) : st;
 }
@@ -277,9 +267,6 @@ pst_status pst_team_plan(const struct pst_team *team, struct pst_session *sessio
     if (first) {
         st = check_count(team, session->job, session->planned.plan->n_devices, err);
         text = st == PST_OK ? pst_plan_to_json(session->planned.plan, session->graph) : NULL;
-        if (st == PST_OK && text == NULL) {
-            st = pst_fail_nomem(err);
-        }
     }
     if (st == PST_OK) {
         st = share_text(team, &text, err);
@@ -300,8 +287,8 @@ pst_status pst_team_compare(const struct pst_team *team, uint64_t digest, const 
     if (team->ops == NULL) {
         return PST_OK;
     }
-    all = calloc(team->n, sizeof *all);
-    st = all == NULL ? pst_fail_nomem(err) : team->ops->exchange(&digest, all, sizeof digest, err);
+    all = pst_alloc(team->n, sizeof *all);
+    st = team->ops->exchange(&digest, all, sizeof digest, err);
     for (uint32_t r = 1; r < team->n && st == PST_OK; r++) {
         if (all[r] != all[0]) {
             st = pst_fail(err, PST_ERR_CONFIG, "config.value",

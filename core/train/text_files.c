@@ -59,11 +59,7 @@ static pst_status append(struct gathered *g, const char *path)
         return fail(g, PST_ERR_CONFIG, "input.limit", path,
                     " brings the text above 1 GiB, the most that is held in memory");
     }
-    grown = realloc(g->text, g->length + length + 1);
-    if (grown == NULL) {
-        free(bytes);
-        return pst_fail_nomem(g->err);
-    }
+    grown = pst_resize(g->text, g->length + length + 1, 1);
     memcpy(grown + g->length, bytes, length);
     g->text = grown;
     g->length += length;
@@ -91,9 +87,7 @@ static pst_status take(struct gathered *g, const char *path, bool named)
     if (already_seen(g, &info)) {
         return PST_OK;
     }
-    if (!pst_grow(&g->seen, &g->seen_capacity, g->n_seen, sizeof *g->seen)) {
-        return pst_fail_nomem(g->err);
-    }
+    pst_grow(&g->seen, &g->seen_capacity, g->n_seen, sizeof *g->seen);
     g->seen[g->n_seen].device = info.st_dev;
     g->seen[g->n_seen].inode = info.st_ino;
     g->n_seen++;
@@ -106,7 +100,7 @@ static pst_status expand(struct gathered *g, const char *pattern, int flags, glo
     int rc = glob(pattern, flags, NULL, found);
 
     if (rc == GLOB_NOSPACE) {
-        return pst_fail_nomem(g->err);
+        pst_out_of_memory();
     }
     if (rc != 0 && strpbrk(pattern, "*?[") == NULL) {
         return fail(g, PST_ERR_IO, "input.path", pattern, ": there is no such file");
@@ -134,9 +128,9 @@ static bool is_named(const char *patterns, const char *path)
 
 static pst_status expand_all(struct gathered *g, const char *patterns, glob_t *found)
 {
-    char *copy = strdup(patterns), *rest = copy, *pattern;
+    char *copy = pst_strdup(patterns), *rest = copy, *pattern;
     int flags = GLOB_NOSORT;
-    pst_status st = copy == NULL ? pst_fail_nomem(g->err) : PST_OK;
+    pst_status st = PST_OK;
 
     while (st == PST_OK && (pattern = strsep(&rest, ":")) != NULL) {
         if (pattern[0] != '\0') {

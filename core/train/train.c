@@ -75,19 +75,14 @@ static bool generates(const struct run *run)
     return run->data != NULL && run->job->train.sample > 0;
 }
 
-static pst_status allocate(struct run *run, struct pst_error *err)
+static void allocate(struct run *run)
 {
-    bool ok;
-
-    run->step_ns = calloc((size_t)run->job->train.steps, sizeof *run->step_ns);
-    ok = run->step_ns != NULL;
+    run->step_ns = pst_alloc(run->job->train.steps, sizeof *run->step_ns);
     for (uint32_t i = 0; i < BUFFERS; i++) {
         for (uint32_t k = 0; k < run->shape.n_inputs; k++) {
-            run->samples[i].inputs[k] = calloc(run->batch, run->shape.inputs[k].bytes);
-            ok = ok && run->samples[i].inputs[k] != NULL;
+            run->samples[i].inputs[k] = pst_alloc(run->batch, run->shape.inputs[k].bytes);
         }
     }
-    return ok ? PST_OK : pst_fail_nomem(err);
 }
 
 /* A device that stands apart has a link of its own. */
@@ -151,7 +146,7 @@ static pst_status prepare(struct run *run, struct pst_error *err)
         run->peak_bytes = peak > run->peak_bytes ? peak : run->peak_bytes;
     }
     if (st == PST_OK) {
-        st = allocate(run, err);
+        allocate(run);
     }
     if (st == PST_OK) {
         st = pst_session_check_host(run->session, err);
@@ -364,7 +359,7 @@ static pst_status count_copies(const struct run *run, uint64_t *bytes, uint64_t 
 static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *err)
 {
     uint32_t n = run->session->planned.plan->n_devices;
-    uint64_t *measured = calloc(4 * (size_t)n, sizeof *measured);
+    uint64_t *measured = pst_alloc(4 * (size_t)n, sizeof *measured);
     uint64_t *predicted = measured + n, *copied = predicted + n, *stalled = copied + n;
     bool copies = false;
     pst_status st;
@@ -384,9 +379,6 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         .signal = pst_stop_signal(),
     };
 
-    if (measured == NULL) {
-        return pst_fail_nomem(err);
-    }
     st = count_copies(run, copied, stalled, &copies, err);
     st = st == PST_OK ? pst_exec_measured_peaks(run->exec, measured, err) : st;
     if (st != PST_OK) {
@@ -459,9 +451,7 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     if (st == PST_OK) {
         st = trace(&run, err);
     }
-    if (st == PST_OK && run.output.write_errno == ENOMEM) {
-        st = pst_fail_nomem(err);
-    } else if (st == PST_OK && run.output.write_errno != 0) {
+    if (st == PST_OK && run.output.write_errno != 0) {
         st = pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
                       strerror(run.output.write_errno));
     }

@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     if (fuzz_judge(pst_session_plan(session, fuzz_file(data + 1, size - 1), NULL, &err), &err)) {
-        pst_plan_report_print(session, NULL, false, nowhere, &err);
+        pst_plan_report_print(session, NULL, false, nowhere);
         free(pst_plan_report_json(session, NULL));
     }
     fuzz_session_reset(session);

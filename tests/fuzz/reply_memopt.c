@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (st == PST_OK) {
         st = pst_memopt_judge(&result, &err);
         if (fuzz_judge(st, &err)) {
-            pst_memopt_report_print(&result, false, nowhere, &err);
+            pst_memopt_report_print(&result, false, nowhere);
             free(pst_memopt_report_json(&result));
         }
         pst_memopt_result_finish(&result);

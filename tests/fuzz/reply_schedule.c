@@ -71,7 +71,7 @@ static void tell(const struct pst_solo_result *result)
     char *csv = NULL;
 
     if (fuzz_judge(pst_schedule_figures_init(result, 2, &units, &figures, &err), &err)) {
-        pst_schedule_report_print(&figures, &page, nowhere, &err);
+        pst_schedule_report_print(&figures, &page, nowhere);
         free(pst_schedule_report_json(&figures, false));
         pst_schedule_figures_finish(&figures);
     }

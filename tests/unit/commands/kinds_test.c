@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every kind of error that the sources name stands in docs/commands.md, which promises that kinds
- * do not change.
+ * The table of kinds, the kinds that the sources name and those in docs/commands.md, which promises
+ * that they do not change: the same words with the same exit codes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,44 +12,71 @@
 
 #include <ftw.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* The first words of kinds. Those of bugs ("model.build", "transport.size") reach a user as
-   "internal". */
-static const char *const families[] = {"config.",  "input.",  "plugin.", "plan.",
-                                       "machine.", "output.", "run."};
+#include "base/kinds.h"
 
-static char docs[1 << 16];
+#define LETTERS "abcdefghijklmnopqrstuvwxyz.-"
+
 static unsigned n_found, n_faults;
 
-static const char *family_of(const char *text)
+static bool has_row(const char *kind)
 {
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        if (strncmp(text, families[i], strlen(families[i])) == 0) {
-            return families[i];
+    for (size_t i = 0; i < pst_n_kinds; i++) {
+        if (pst_kinds[i].kind != NULL && strcmp(pst_kinds[i].kind, kind) == 0) {
+            return true;
         }
     }
-    return NULL;
+    return false;
+}
+
+/* "config." where some kind begins so. */
+static bool is_family(const char *text)
+{
+    size_t n = strcspn(text, ".") + 1;
+
+    for (size_t i = 0; i < pst_n_kinds; i++) {
+        if (pst_kinds[i].kind != NULL && strncmp(pst_kinds[i].kind, text, n) == 0 &&
+            strncmp(text, "data.", 5) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does a failure with a status take it as its kind? */
+static bool is_argument(const char *text, const char *quote)
+{
+    while (quote > text && strchr(" \n", quote[-1]) != NULL) {
+        quote--;
+    }
+    if (quote == text || *--quote != ',') {
+        return false;
+    }
+    while (quote > text && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZ_", quote[-1]) != NULL) {
+        quote--;
+    }
+    return strncmp(quote, "PST_ERR_", 8) == 0;
 }
 
 /* "config.key" with its quotes; neither a sentence nor the name of a header. */
-static void look_at(const char *path, const char *quote)
+static void look_at(const char *path, const char *text, const char *quote)
 {
-    size_t n = strspn(quote + 1, "abcdefghijklmnopqrstuvwxyz.-");
-    char kind[64], cell[80];
+    size_t n = strspn(quote + 1, LETTERS);
+    char kind[64];
 
-    if (quote[1 + n] != '"' || n >= sizeof kind - 1 || family_of(quote + 1) == NULL ||
-        strncmp(quote + n - 1, ".h", 2) == 0) {
+    if (quote[1 + n] != '"' || n == 0 || n >= sizeof kind || strncmp(quote + n - 1, ".h", 2) == 0) {
         return;
     }
     snprintf(kind, sizeof kind, "%.*s", (int)n, quote + 1);
-    if (strchr(kind, '.')[1] == '\0') {
-        return; /* a family alone */
+    if (!is_argument(text, quote) &&
+        (strchr(kind, '.') == NULL || strchr(kind, '.')[1] == '\0' || !is_family(kind))) {
+        return;
     }
     n_found++;
-    snprintf(cell, sizeof cell, "`%s`", kind);
-    if (strcmp(kind, "run.cancelled") != 0 && strstr(docs, cell) == NULL) {
-        fprintf(stderr, "%s: %s is not in docs/commands.md\n", path, cell);
+    if (!has_row(kind)) {
+        fprintf(stderr, "%s: %s is no row of core/base/kinds.c\n", path, kind);
         n_faults++;
     }
 }
@@ -63,7 +90,7 @@ static int visit(const char *path, const struct stat *info, int type, struct FTW
 
     (void)info;
     (void)where;
-    if (type != FTW_F || end == NULL || strcmp(end, ".c") != 0) {
+    if (type != FTW_F || end == NULL || (strcmp(end, ".c") != 0 && strcmp(end, ".cu") != 0)) {
         return 0;
     }
     file = fopen(path, "rb");
@@ -72,28 +99,106 @@ static int visit(const char *path, const struct stat *info, int type, struct FTW
     fclose(file);
     text[n] = '\0';
     for (const char *at = text; (at = strchr(at, '"')) != NULL; at++) {
-        look_at(path, at);
+        look_at(path, text, at);
     }
     return 0;
 }
 
-static void test_kinds(void **state)
+static void test_sources(void **state)
 {
+    (void)state;
+    assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/core", visit, 16, FTW_PHYS), 0);
+    assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/tools/penstock", visit, 16, FTW_PHYS), 0);
+    assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/plugins/device", visit, 16, FTW_PHYS), 0);
+    assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/plugins/transport", visit, 16, FTW_PHYS), 0);
+    assert_true(n_found > 400);
+    assert_int_equal(n_faults, 0);
+}
+
+/* The row of docs that names the kind, or NULL; its end is at the end of the line. */
+static const char *find_line(const char *docs, const char *kind)
+{
+    static char line[2048];
+    char cell[80];
+    const char *table = strstr(docs, "| kind | when | code |"), *at, *begin;
+
+    assert_non_null(table);
+    snprintf(cell, sizeof cell, "`%s`", kind);
+    for (at = table; (at = strstr(at, cell)) != NULL; at++) {
+        for (begin = at; begin[-1] != '\n'; begin--) {
+        }
+        if (begin[0] == '|' && memchr(begin + 1, '|', (size_t)(at - begin - 1)) == NULL) {
+            snprintf(line, sizeof line, "%.*s", (int)strcspn(begin, "\n"), begin);
+            return line;
+        }
+    }
+    return NULL;
+}
+
+/* Bugs reach a user as "internal", and a search that is stopped as "run.stopped". */
+static bool is_told(const struct pst_kind *row)
+{
+    return row->kind != NULL && strcmp(row->kind, "run.cancelled") != 0 &&
+           (row->exit_code != PST_EXIT_BUG || strcmp(row->kind, "internal") == 0);
+}
+
+/* Is the code in the last column, or "(in that case: 4)" in another? */
+static bool says(const char *line, int exit_code)
+{
+    const char *cell = strrchr(line, '|');
+    char code[16];
+
+    snprintf(code, sizeof code, ": %d)", exit_code);
+    if (strstr(line, code) != NULL) {
+        return true;
+    }
+    while (cell > line && cell[-1] != '|') {
+        cell--;
+    }
+    for (; *cell != '\0'; cell++) {
+        if (*cell >= '0' && *cell <= '9') {
+            char *end;
+
+            if (strtol(cell, &end, 10) == exit_code) {
+                return true;
+            }
+            cell = end - 1;
+        }
+    }
+    return false;
+}
+
+static void test_docs(void **state)
+{
+    static char docs[1 << 17];
     FILE *file = fopen(PENSTOCK_SOURCE_DIR "/docs/commands.md", "rb");
 
     (void)state;
     assert_non_null(file);
     assert_true(fread(docs, 1, sizeof docs - 1, file) > 1000);
     fclose(file);
-    assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/core", visit, 16, FTW_PHYS), 0);
-    assert_true(n_found > 100);
-    assert_int_equal(n_faults, 0);
+    for (size_t i = 0; i < pst_n_kinds; i++) {
+        const struct pst_kind *row = &pst_kinds[i];
+        const char *line = row->kind == NULL ? NULL : find_line(docs, row->kind);
+
+        if (!is_told(row)) {
+            continue;
+        }
+        if (line == NULL) {
+            fail_msg("%s is not in docs/commands.md", row->kind);
+        }
+        if (strcmp(row->kind, "run.stopped") != 0 && !says(line, row->exit_code)) {
+            fail_msg("%s has another exit code in docs/commands.md than %d", row->kind,
+                     row->exit_code);
+        }
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_docs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -273,7 +273,7 @@ static void add(struct pst_timeline *timeline, uint8_t op, uint32_t rank, uint64
     if (op == PST_I_OFFLOAD || op == PST_I_FETCH || op == PST_I_F) {
         span.microbatch = first_sample / 2;
     }
-    assert_int_equal(pst_timeline_add(timeline, &span), PST_OK);
+    pst_timeline_add(timeline, &span);
 }
 
 /* Transfers that overlap go to rows of their own; the same samples in two steps are two arrows;
@@ -287,7 +287,7 @@ static void overlapping_transfers(void **state)
     size_t n, i;
 
     (void)state;
-    assert_int_equal(pst_timeline_create(2, &timeline, NULL), PST_OK);
+    pst_timeline_create(2, &timeline);
     for (uint32_t step = 0; step < 2; step++) {
         uint64_t t = 1000 * step;
 
@@ -446,8 +446,8 @@ static void later_steps(void **state)
     size_t k;
 
     (void)state;
-    assert_int_equal(pst_timeline_create(2, &run, NULL), PST_OK);
-    assert_int_equal(pst_timeline_create(2, &predicted, NULL), PST_OK);
+    pst_timeline_create(2, &run);
+    pst_timeline_create(2, &predicted);
     for (uint32_t step = 0; step < 3; step++) {
         for (uint32_t rank = 0; rank < 2; rank++) {
             add(run, PST_I_F, rank, 100 * step + 10, 100 * step + 90, 0, 4000 + step);

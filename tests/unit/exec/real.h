@@ -212,7 +212,7 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
         real->n_ranks = end > real->n_ranks ? end : real->n_ranks;
     }
     assert_true(real->n_ranks <= MOST_RANKS);
-    MUST(pst_plan_create(real->graph, real->batch, real->n_ranks, &real->plan, &err));
+    pst_plan_create(real->graph, real->batch, real->n_ranks, &real->plan);
     for (uint32_t v = 0; v < n; v++) {
         nodes[v] = v;
     }
@@ -222,8 +222,8 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
         for (uint32_t r = 0; r < width_of(layout, s); r++) {
             ranks[r] = first_rank(layout, s) + r;
         }
-        MUST(pst_plan_add_stage(real->plan, nodes + begin, end - begin, ranks, width_of(layout, s),
-                                SIZE * width_of(layout, s), 1, &err));
+        pst_plan_add_stage(real->plan, nodes + begin, end - begin, ranks, width_of(layout, s),
+                           SIZE * width_of(layout, s), 1);
         if (layout->recompute) {
             memset((uint8_t *)(uintptr_t)real->plan->stages[s].actions, PST_ACTION_RECOMPUTE,
                    end - begin);

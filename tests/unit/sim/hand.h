@@ -56,9 +56,9 @@ static inline void open_two_stages(struct rig *rig, uint32_t n_ranks)
     const uint32_t rank[] = {0, 1}, nodes[] = {0, 1, 2, 3};
     open_hand(rig, "inputs=4 hidden=250 layers=2 classes=3");
     assert_int_equal(rig->graph->n_ops, 4);
-    assert_int_equal(pst_plan_create(rig->graph, 4, n_ranks, &rig->plan, &err), PST_OK);
-    assert_int_equal(pst_plan_add_stage(rig->plan, nodes, 1, &rank[0], 1, 2, 1, &err), PST_OK);
-    assert_int_equal(pst_plan_add_stage(rig->plan, nodes + 1, 3, &rank[1], 1, 2, 1, &err), PST_OK);
+    pst_plan_create(rig->graph, 4, n_ranks, &rig->plan);
+    pst_plan_add_stage(rig->plan, nodes, 1, &rank[0], 1, 2, 1);
+    pst_plan_add_stage(rig->plan, nodes + 1, 3, &rank[1], 1, 2, 1);
     assert_int_equal(pst_plan_connect(rig->plan, rig->graph, &err), PST_OK);
 }
 

@@ -13,7 +13,6 @@
 #include "commands/print_error.h"
 #include "plan/plan.h"
 #include "host/child.h"
-#include "reports/table.h"
 #include "train/isolate.h"
 #include "train/team.h"
 
@@ -287,9 +286,6 @@ pst_status pst_cli_flush(struct pst_error *err)
     int why = errno; /* of a write before, if one failed: flushing has nothing left to say then */
     bool failed = ferror(stdout) != 0;
 
-    if (pst_table_one_failed()) {
-        return pst_fail_nomem(err);
-    }
     if (fflush(stdout) != 0) {
         failed = true;
         why = errno;

@@ -121,8 +121,8 @@ int pst_cmd_check(const struct pst_command *command, int argc, char **argv)
         st = pst_session_create_for_planning(&job.job, &session, &err);
     }
     if (st == PST_OK) {
-        report = calloc(1, sizeof *report);
-        st = report == NULL ? pst_fail_nomem(&err) : check(&cli, session, report, &code, &err);
+        report = pst_alloc(1, sizeof *report);
+        st = check(&cli, session, report, &code, &err);
     }
     free(report);
     pst_session_destroy(session);

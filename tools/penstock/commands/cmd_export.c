@@ -74,9 +74,6 @@ static pst_status write_trace(const struct pst_session *session, const struct re
     pst_status st;
 
     (void)outcome;
-    if (text == NULL) {
-        return pst_fail_nomem(err);
-    }
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)XXH3_64bits(text, strlen(text)));
     free(text);
     st = simulate(session, &timeline, err);

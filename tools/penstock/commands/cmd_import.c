@@ -78,7 +78,7 @@ static pst_status find_reader(struct request *request, struct pst_error *err)
                         "that does has the capability %s",
                         request->format, word);
     }
-    return request->plugin == NULL ? pst_fail_nomem(err) : PST_OK;
+    return PST_OK;
 }
 
 /* JSON escapes are those of a TOML string. */
@@ -91,7 +91,7 @@ static const char *quote(struct pst_arena *arena, const char *text)
     pst_json_init(&json);
     pst_json_string(&json, NULL, text);
     quoted = pst_json_take(&json);
-    copy = quoted == NULL ? NULL : pst_arena_strdup(arena, quoted);
+    copy = pst_arena_strdup(arena, quoted);
     free(quoted);
     return copy;
 }
@@ -100,7 +100,6 @@ static const char *quote(struct pst_arena *arena, const char *text)
 static pst_status find_file(struct request *request, struct pst_error *err)
 {
     char *path = realpath(request->file, NULL);
-    pst_status st = PST_OK;
 
     if (path == NULL) {
         return pst_fail_at(err, PST_ERR_IO, "input.path", request->file, 0, 0,
@@ -108,11 +107,8 @@ static pst_status find_file(struct request *request, struct pst_error *err)
     }
     request->path = pst_arena_strdup(&request->arena, path);
     request->quoted = quote(&request->arena, path);
-    if (request->path == NULL || request->quoted == NULL) {
-        st = pst_fail_nomem(err);
-    }
     free(path);
-    return st;
+    return PST_OK;
 }
 
 static char *answer_json(const struct request *request, const struct pst_schedule_figures *figures)
@@ -158,7 +154,7 @@ static pst_status tell(const struct pst_cli *cli, const struct request *request,
     if (st == PST_OK && cli->json) {
         st = pst_cli_print_json(answer_json(request, &figures), err);
     } else if (st == PST_OK) {
-        st = pst_schedule_report_print(&figures, &page, stdout, err);
+        pst_schedule_report_print(&figures, &page, stdout);
     }
     if (st == PST_OK && !cli->json && request->output != NULL) {
         printf("\n%s: the same order, passes alone, in today's letters\n", request->output);
@@ -176,9 +172,6 @@ static pst_status show(const struct pst_cli *cli, struct request *request, struc
     struct pst_solo_result result = {.scale = 1};
     pst_status st;
 
-    if (job.options == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (cli->n_sets > 0) {
         return pst_fail(err, PST_ERR_CONFIG, "usage",
                         "import: --set changes a config, and there is no --config");
@@ -201,11 +194,8 @@ static pst_status plan(struct pst_cli *cli, struct request *request, struct pst_
     if (cli->n_sets == PST_CLI_SETS) {
         return pst_fail(err, PST_ERR_CONFIG, "usage", "import: too many --set");
     }
-    cli->sets[cli->n_sets] = pst_arena_printf(&request->arena, "scheduler={use=\"%s\", file=%s}",
-                                              request->id, request->quoted);
-    if (cli->sets[cli->n_sets++] == NULL) {
-        return pst_fail_nomem(err);
-    }
+    cli->sets[cli->n_sets++] = pst_arena_printf(&request->arena, "scheduler={use=\"%s\", file=%s}",
+                                                request->id, request->quoted);
     st = pst_cli_job_open(request->config, cli, &job, err);
     if (st == PST_OK) {
         st = pst_session_create_for_planning(&job.job, &session, err);

@@ -76,10 +76,8 @@ static pst_status draw(const struct pst_cli_outputs *outputs,
     if (!wanted) {
         return PST_OK;
     }
-    st = pst_memopt_timeline(result, &timeline, err);
-    if (st == PST_OK) {
-        st = pst_cli_write_outputs(outputs, timeline, err);
-    }
+    pst_memopt_timeline(result, &timeline);
+    st = pst_cli_write_outputs(outputs, timeline, err);
     pst_timeline_destroy(timeline);
     return st;
 }
@@ -125,7 +123,7 @@ int pst_cmd_memopt(const struct pst_command *command, int argc, char **argv)
     if (st == PST_OK && cli.json) {
         st = pst_cli_print_json(pst_memopt_report_json(&result), &err);
     } else if (st == PST_OK) {
-        st = pst_memopt_report_print(&result, cli.color, stdout, &err);
+        pst_memopt_report_print(&result, cli.color, stdout);
     }
     if (st == PST_ERR_INFEASIBLE && cli.json) {
         code = pst_cli_problem_no(&request, "memopt", "fits", &err);

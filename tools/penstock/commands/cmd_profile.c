@@ -118,7 +118,7 @@ static pst_status write_graph(const struct pst_profiled *profile, const char *fi
 {
     size_t length = 0;
     char *text = pst_costed_write(profile->graph, &length);
-    pst_status st = text == NULL ? pst_fail_nomem(err) : pst_file_write(file, text, length, err);
+    pst_status st = pst_file_write(file, text, length, err);
 
     free(text);
     return st;
@@ -137,7 +137,7 @@ static pst_status write_cluster(const struct pst_session *session,
         return st;
     }
     text = pst_described_toml(&described, session, profile);
-    st = text == NULL ? pst_fail_nomem(err) : pst_file_write(file, text, strlen(text), err);
+    st = pst_file_write(file, text, strlen(text), err);
     free(text);
     return st;
 }

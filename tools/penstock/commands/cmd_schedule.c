@@ -44,7 +44,7 @@ static pst_status tell(const struct pst_schedule_request *request,
     if (st == PST_OK && cli->json) {
         st = pst_cli_print_json(pst_schedule_report_json(&figures, page.in_samples), err);
     } else if (st == PST_OK) {
-        st = pst_schedule_report_print(&figures, &page, stdout, err);
+        pst_schedule_report_print(&figures, &page, stdout);
     }
     pst_schedule_figures_finish(&figures);
     return st;

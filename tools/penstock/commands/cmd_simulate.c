@@ -60,8 +60,8 @@ static pst_status answer(const struct pst_session *session, const struct request
     } else if (st == PST_OK) {
         pst_sim_report_print(session, timeline, &result, cli->color, stdout);
         putchar('\n');
-        st = pst_report_timeline(stdout, timeline, pst_terminal_width(), cli->color,
-                                 pst_terminal_utf8(), err);
+        pst_report_timeline(stdout, timeline, pst_terminal_width(), cli->color,
+                            pst_terminal_utf8());
     }
     pst_timeline_destroy(timeline);
     return st;

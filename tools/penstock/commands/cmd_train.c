@@ -59,7 +59,7 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
         return pst_stop_fail(err);
     }
     if (st == PST_OK && first && !cli->json && cli->verbosity >= 0) {
-        st = pst_plan_report_print(session, NULL, cli->color, stdout, err);
+        pst_plan_report_print(session, NULL, cli->color, stdout);
         fputc('\n', stdout);
         st = st == PST_OK ? pst_cli_flush(err) : st;
     }

@@ -267,8 +267,11 @@ static pst_status tune_max_batch(const struct pst_cli *cli, struct pst_cli_sets 
         st = write_best(request, err);
     }
     if (st == PST_OK) {
-        st = cli->json ? pst_cli_print_json(pst_tune_report_json(&result), err)
-                       : pst_tune_report_print(&result, cli->color, stdout, err);
+        if (cli->json) {
+            st = pst_cli_print_json(pst_tune_report_json(&result), err);
+        } else {
+            pst_tune_report_print(&result, cli->color, stdout);
+        }
     }
     *ret_code = tune_code(&result);
     for (uint32_t i = 0; i < result.n; i++) {

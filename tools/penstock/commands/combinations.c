@@ -225,8 +225,11 @@ void pst_cli_trials_finish(struct pst_compare_result *result)
 pst_status pst_cli_answer_trials(const struct pst_cli *cli, const struct pst_compare_result *result,
                                  struct pst_error *err)
 {
-    return cli->json ? pst_cli_print_json(pst_compare_report_json(result), err)
-                     : pst_compare_report_print(result, cli->color, stdout, err);
+    if (cli->json) {
+        return pst_cli_print_json(pst_compare_report_json(result), err);
+    }
+    pst_compare_report_print(result, cli->color, stdout);
+    return PST_OK;
 }
 
 int pst_cli_trials_code(const struct pst_compare_result *result)

@@ -137,8 +137,7 @@ pst_status pst_import_profile(const struct pst_cli *cli, const struct pst_import
     }
     if (st == PST_OK && request->output != NULL) {
         text = pst_costed_write(graph, &length);
-        st =
-            text == NULL ? pst_fail_nomem(err) : pst_file_write(request->output, text, length, err);
+        st = pst_file_write(request->output, text, length, err);
     }
     if (st == PST_OK && cli->json) {
         st = pst_cli_print_json(answer_json(request, graph, &summary, options.drop_inputs), err);

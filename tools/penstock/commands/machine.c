@@ -202,31 +202,27 @@ static void examine_module(struct pst_machine *machine, const char *file, const 
 }
 
 /* Modules lie where the plugins of the build or install lie: the last folder of the search. */
-static pst_status examine_modules(struct pst_machine *machine, const char *kind,
-                                  struct pst_error *err)
+static void examine_modules(struct pst_machine *machine, const char *kind)
 {
     const char *folder = machine->n_folders == 0 ? "." : machine->folders[machine->n_folders - 1];
     char *pattern = pst_arena_printf(&machine->arena, "%s/%s-*.so", folder, kind);
     glob_t found;
     int rc;
 
-    if (pattern == NULL) {
-        return pst_fail_nomem(err);
-    }
     rc = glob(pattern, 0, NULL, &found);
+    if (rc == GLOB_NOSPACE) {
+        pst_out_of_memory();
+    }
     if (rc != 0) {
-        return rc == GLOB_NOSPACE ? pst_fail_nomem(err) : PST_OK;
+        return;
     }
     for (size_t i = 0; i < found.gl_pathc && machine->n_modules < 32; i++) {
         const char *id = strrchr(found.gl_pathv[i], '/') + 1 + strlen(kind) + 1;
-        char *copy = pst_arena_strndup(&machine->arena, id, strlen(id) - 3);
 
-        if (copy != NULL) {
-            examine_module(machine, found.gl_pathv[i], kind, copy);
-        }
+        examine_module(machine, found.gl_pathv[i], kind,
+                       pst_arena_strndup(&machine->arena, id, strlen(id) - 3));
     }
     globfree(&found);
-    return PST_OK;
 }
 
 static pst_status examine_folders(struct pst_machine *machine, struct pst_error *err)
@@ -235,17 +231,14 @@ static pst_status examine_folders(struct pst_machine *machine, struct pst_error 
     pst_status st = pst_plugin_list_create(&list, err);
 
     for (uint32_t i = 0; st == PST_OK && i < list->n_folders && machine->n_folders < 32; i++) {
-        machine->folders[machine->n_folders] = pst_arena_strdup(&machine->arena, list->folders[i]);
-        if (machine->folders[machine->n_folders++] == NULL) {
-            st = pst_fail_nomem(err);
-        }
+        machine->folders[machine->n_folders++] =
+            pst_arena_strdup(&machine->arena, list->folders[i]);
     }
     pst_plugin_list_destroy(list);
     if (st == PST_OK) {
         machine->trusted_list = /* the program's own folder is last */
             pst_arena_printf(&machine->arena, "%s/" PST_SHIPPED_LIST,
                              machine->folders[machine->n_folders - 1]);
-        st = machine->trusted_list == NULL ? pst_fail_nomem(err) : PST_OK;
         machine->planner_bytes = pst_isolate_default_memory();
     }
     return st;
@@ -300,12 +293,8 @@ pst_status pst_machine_examine(struct pst_machine *ret_machine, struct pst_error
     examine_environment(machine);
     st = examine_folders(machine, err);
     if (st == PST_OK) {
-        st = examine_modules(machine, "device", err);
-    }
-    if (st == PST_OK) {
-        st = examine_modules(machine, "transport", err);
-    }
-    if (st == PST_OK) {
+        examine_modules(machine, "device");
+        examine_modules(machine, "transport");
         examine_missing(machine);
     }
     return st;

@@ -54,5 +54,6 @@ pst_status pst_cli_answer_plan(const struct pst_cli *cli, const struct pst_sessi
     if (cli->json) {
         return pst_cli_print_json(pst_plan_report_json(session, file), err);
     }
-    return pst_plan_report_print(session, file, cli->color, stdout, err);
+    pst_plan_report_print(session, file, cli->color, stdout);
+    return PST_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/memory.h"
 #include "conformance/conformance.h"
 #include "commands/commands.h"
 #include "commands/plugins_kit.h"
@@ -98,9 +99,9 @@ pst_status pst_plugins_check(const struct pst_cli *cli, const struct pst_plugins
     }
     if (st == PST_OK) {
         question.time_limit_s = (uint32_t)limit_s;
-        report = calloc(1, sizeof *report);
+        report = pst_alloc(1, sizeof *report);
         pst_stop_install();
-        st = report == NULL ? pst_fail_nomem(err) : pst_conformance_run(&question, report, err);
+        st = pst_conformance_run(&question, report, err);
         st = st == PST_ERR_CANCELLED ? pst_stop_fail(err) : st;
     }
     if (st == PST_OK) {

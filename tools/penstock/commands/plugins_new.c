@@ -74,18 +74,13 @@ static pst_status locate(struct project *project, struct pst_error *err)
                                                    (int)(lib - home), home);
         project->package = pst_arena_printf(arena, "%s/../cmake/penstock", home);
     }
-    project->templates =
-        templates == NULL ? NULL : pst_arena_printf(arena, "%s/%s", templates, project->kind);
+    project->templates = pst_arena_printf(arena, "%s/%s", templates, project->kind);
     project->files[0] = "CMakeLists.txt";
     project->files[1] = pst_arena_printf(arena, "%s.c", project->kind);
     /* A C name does not begin with a digit. */
     name = pst_arena_printf(arena, "%s%s",
                             project->id[0] >= '0' && project->id[0] <= '9' ? "plugin_" : "",
                             project->id);
-    if (project->package == NULL || project->templates == NULL || project->files[1] == NULL ||
-        name == NULL) {
-        return pst_fail_nomem(err);
-    }
     project->c_name = name;
     for (; *name != '\0'; name++) {
         *name = *name == '-' ? '_' : *name;
@@ -101,7 +96,7 @@ static char *rename_all(const struct project *project, const char *text, size_t 
     FILE *file = open_memstream(&out, ret_length);
 
     if (file == NULL) {
-        return NULL;
+        pst_out_of_memory();
     }
     while (*text != '\0') {
         if (strncmp(text, hyphen, sizeof hyphen - 1) == 0) {
@@ -115,8 +110,7 @@ static char *rename_all(const struct project *project, const char *text, size_t 
         }
     }
     if (fclose(file) != 0) {
-        free(out);
-        return NULL;
+        pst_out_of_memory();
     }
     return out;
 }
@@ -136,9 +130,6 @@ static pst_status copy_file(const struct project *project, const char *name, str
     }
     renamed = rename_all(project, text, &length);
     free(text);
-    if (renamed == NULL) {
-        return pst_fail_nomem(err);
-    }
     st = pst_file_write(to, renamed, length, err);
     free(renamed);
     return st;

@@ -27,13 +27,13 @@ static pst_status add_options(struct pst_cli_problem_request *request, struct ps
         return st;
     }
     text = pst_config_to_json(config);
-    given = text == NULL ? NULL : json_loads(text, 0, NULL);
+    given = json_loads(text, 0, NULL);
     if (problem->options == NULL) {
         problem->options = json_object();
     }
     if (given == NULL || problem->options == NULL ||
         json_object_update(problem->options, given) != 0) {
-        st = pst_fail_nomem(err);
+        pst_out_of_memory();
     }
     json_decref(given);
     free(text);
@@ -98,11 +98,7 @@ int pst_cli_problem_no(const struct pst_cli_problem_request *request, const char
     pst_error_add_json(&json, err);
     pst_json_end(&json, '}');
     text = pst_json_take(&json);
-    if (text == NULL) {
-        printf("{\"%s\":false}\n", answer);
-    } else {
-        printf("%s\n", text);
-    }
+    printf("%s\n", text);
     free(text);
     code = pst_cli_end(PST_OK, true, &none);
     return code == 0 ? pst_error_exit_code(err) : code;

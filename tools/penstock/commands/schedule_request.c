@@ -63,7 +63,7 @@ static pst_status read_cost(const char *text, struct pst_solo_costs *costs, stru
 {
     struct pst_arena arena = {0};
     char *part, *rest = pst_arena_strdup(&arena, text == NULL ? "" : text);
-    pst_status st = rest == NULL ? pst_fail_nomem(err) : PST_OK;
+    pst_status st = PST_OK;
 
     while (st == PST_OK && *rest != '\0') {
         char *comma = strchr(rest, ',');

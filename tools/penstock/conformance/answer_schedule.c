@@ -274,9 +274,6 @@ static struct pst_schedule_in lengthen(struct order *order, const struct pst_sch
     char *stages = pst_arena_alloc(arena, (size_t)in->n_stages * in->stage_size, 16);
     uint32_t n_rows = 0, s;
 
-    if (stages == NULL) {
-        pst_verdict_skip("the checker ran out of memory");
-    }
     memcpy(stages, in->stages, (size_t)in->n_stages * in->stage_size);
     longer.stages = (const void *)stages;
     for (s = 0; s < in->n_stages; s++) {
@@ -287,9 +284,6 @@ static struct pst_schedule_in lengthen(struct order *order, const struct pst_sch
         n_rows += stage->n_microbatches;
     }
     order->seen = pst_arena_array(arena, n_rows, 1);
-    if (order->seen == NULL) {
-        pst_verdict_skip("the checker ran out of memory");
-    }
     return longer;
 }
 
@@ -338,19 +332,12 @@ static void judge_parts(struct order *order)
     struct order row = *order;
 
     row.passes = pst_arena_array(&arena, order->n * BATCHES, sizeof *row.passes);
-    if (row.passes == NULL) {
-        pst_verdict_skip("the checker ran out of memory");
-    }
     judge_batches(order, 1, &arena, &row);
     if (order->answer->broken[0] == '\0') {
         judge_batches(order, BATCHES, &arena, &row);
     }
     if (order->answer->broken[0] == '\0') {
-        struct pst_order_pass *passes = realloc(order->passes, (row.n + 1) * sizeof *order->passes);
-
-        if (passes == NULL) {
-            pst_verdict_skip("the checker ran out of memory");
-        }
+        struct pst_order_pass *passes = pst_resize(order->passes, row.n + 1, sizeof *order->passes);
         memcpy(passes, row.passes, row.n * sizeof *passes);
         order->passes = passes;
         order->n = row.n;
@@ -430,9 +417,6 @@ void pst_ask_scheduler(struct pst_rig *rig, const struct pst_case *question_,
     sizes = pst_arena_array(&arena, n_stages, sizeof *sizes);
     order.base = pst_arena_array(&arena, n_stages, sizeof *order.base);
     order.seen = pst_arena_array(&arena, (size_t)n_stages * batch, 1);
-    if (devices == NULL || sizes == NULL || order.base == NULL || order.seen == NULL) {
-        pst_verdict_skip("the checker ran out of memory");
-    }
     if (ask_devices(rig, scheduler, &topology, question->n_devices, n_stages, answer, devices)) {
         for (s = 0; s < n_stages; s++) {
             sizes[s] = several && question->seed % 2 == 0

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "conformance/tests.h"
 #include "conformance/verdict.h"
 #include "host/plugin_host.h"
@@ -127,6 +128,11 @@ static const struct pst_conformance_test *find_test(const char *name)
     return NULL;
 }
 
+static void skip_without_memory(void)
+{
+    pst_verdict_skip("the checker ran out of memory");
+}
+
 int pst_conformance_child(int argc, char **argv)
 {
     const struct pst_conformance_test *test = argc >= 6 ? find_test(argv[3]) : NULL;
@@ -137,6 +143,7 @@ int pst_conformance_child(int argc, char **argv)
         fputs("penstock: this mode belongs to \"penstock plugins check\"\n", stderr);
         return 2;
     }
+    pst_on_out_of_memory(skip_without_memory);
     limit_self();
     step_behind();
     move_home(argv[5]);

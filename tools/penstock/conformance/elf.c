@@ -34,18 +34,14 @@ static const elf_section *section_at(const struct file *file, const elf_header *
     return (const elf_section *)(const void *)(file->bytes + offset);
 }
 
-static pst_status collect(const struct file *file, const elf_section *table,
-                          const elf_section *names, struct pst_arena *arena,
-                          struct pst_elf_symbols *ret_symbols)
+static void collect(const struct file *file, const elf_section *table, const elf_section *names,
+                    struct pst_arena *arena, struct pst_elf_symbols *ret_symbols)
 {
     const elf_symbol *symbols = (const elf_symbol *)(const void *)(file->bytes + table->sh_offset);
     uint64_t n = table->sh_size / sizeof *symbols, i;
 
     ret_symbols->exports = pst_arena_array(arena, n, sizeof *ret_symbols->exports);
     ret_symbols->imports = pst_arena_array(arena, n, sizeof *ret_symbols->imports);
-    if (ret_symbols->exports == NULL || ret_symbols->imports == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 1; i < n; i++) {
         const elf_symbol *symbol = &symbols[i];
         const char *name = file->bytes + names->sh_offset + symbol->st_name;
@@ -55,16 +51,12 @@ static pst_status collect(const struct file *file, const elf_section *table,
             continue;
         }
         name = pst_arena_strdup(arena, name);
-        if (name == NULL) {
-            return PST_ERR_NOMEM;
-        }
         if (symbol->st_shndx == SHN_UNDEF) {
             ret_symbols->imports[ret_symbols->n_imports++] = name;
         } else if ((symbol->st_other & 3) == STV_DEFAULT && symbol->st_shndx != SHN_ABS) {
             ret_symbols->exports[ret_symbols->n_exports++] = name;
         }
     }
-    return PST_OK;
 }
 
 static pst_status read_symbols(const struct file *file, struct pst_arena *arena,
@@ -90,7 +82,8 @@ static pst_status read_symbols(const struct file *file, struct pst_arena *arena,
             names->sh_offset > file->n || names->sh_size > file->n - names->sh_offset) {
             return PST_ERR_IO;
         }
-        return collect(file, table, names, arena, ret_symbols);
+        collect(file, table, names, arena, ret_symbols);
+        return PST_OK;
     }
     return PST_ERR_IO;
 }
@@ -107,9 +100,6 @@ pst_status pst_elf_read(const char *path, struct pst_arena *arena,
     }
     st = read_symbols(&file, arena, &symbols);
     free(file.bytes);
-    if (st == PST_ERR_NOMEM) {
-        return pst_fail_nomem(err);
-    }
     if (st != PST_OK) {
         return pst_fail(err, st, "plugin.load", "%s: no table of dynamic symbols could be read",
                         path);

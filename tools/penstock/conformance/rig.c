@@ -82,10 +82,9 @@ static void fill_config(struct pst_rig *rig)
 
     rig->config =
         pst_arena_alloc(&rig->arena, plugin->config_size != 0 ? plugin->config_size : 1, 0);
-    st = rig->config == NULL ? pst_fail_nomem(&err)
-                             : pst_params_fill(plugin->params, plugin->n_params, plugin->param_size,
-                                               rig->subject->parameters, plugin->kind, others,
-                                               &rig->arena, rig->config, &err);
+    st = pst_params_fill(plugin->params, plugin->n_params, plugin->param_size,
+                         rig->subject->parameters, plugin->kind, others, &rig->arena, rig->config,
+                         &err);
     if (st != PST_OK) {
         pst_verdict_refuse("%s (--set key=value gives a parameter)", err.message);
     }

@@ -30,16 +30,14 @@ static char **make_environment(void)
     while (environ[n] != NULL) {
         n++;
     }
-    words = malloc((n + 2) * sizeof *words);
-    for (size_t i = 0; words != NULL && i < n; i++) {
+    words = pst_alloc(n + 2, sizeof *words);
+    for (size_t i = 0; i < n; i++) {
         if (strncmp(environ[i], name, strlen(name)) != 0) {
             words[used++] = environ[i];
         }
     }
-    if (words != NULL) {
-        words[used++] = exact;
-        words[used] = NULL;
-    }
+    words[used++] = exact;
+    words[used] = NULL;
     return words;
 }
 
@@ -52,7 +50,7 @@ static int start(char *const *argv, int page, int output, pid_t *ret_pid)
     sigset_t signals;
     int error;
 
-    error = words == NULL ? ENOMEM : posix_spawn_file_actions_init(&actions);
+    error = posix_spawn_file_actions_init(&actions);
     if (error != 0) {
         free(words);
         return error;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "conformance/tests.h"
 #include "conformance/verdict.h"
 #include "graph/builder.h"
@@ -76,9 +77,6 @@ static pst_status build_model(struct trial *trial, struct pst_error *err)
                         use->value.string);
     }
     config = pst_arena_alloc(&trial->job.arena, builder->config_size, 0);
-    if (config == NULL) {
-        return pst_fail_nomem(err);
-    }
     st = pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
                          trial->job.model, "[model]", others, &trial->job.arena, config, err);
     return st == PST_OK ? builder->build(config, PST_F32, &trial->graph, err) : st;
@@ -195,13 +193,13 @@ void pst_test_plan(struct pst_subject *subject)
 {
     static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
     const struct pst_plugin_file *files[2][COMPANIONS], *pair[2];
-    struct trial *trial = malloc(sizeof *trial);
+    struct trial *trial = pst_alloc(1, sizeof *trial);
     struct pst_plugin_list *list = NULL;
     struct pst_error err = {0}, first = {0};
     uint32_t n[2] = {0, 0}, n_kinds = 0, n_plans = 0, a, b;
     size_t job;
 
-    if (trial == NULL || pst_plugin_list_create(&list, &err) != PST_OK) {
+    if (pst_plugin_list_create(&list, &err) != PST_OK) {
         pst_verdict_skip("the checker ran out of memory");
     }
     pst_log_set_level(PST_LOG_ERROR);

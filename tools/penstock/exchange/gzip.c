@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <zlib.h>
 
+#include "base/memory.h"
+
 #define GZIP_WINDOW (15 + 16)  /* the largest window; + 16: with a gzip header */
 #define PIECE       (1u << 30) /* zlib counts in unsigned int */
 
@@ -26,8 +28,7 @@ static bool deflate_all(z_stream *stream, const unsigned char *bytes, size_t len
     return result == Z_STREAM_END;
 }
 
-pst_status pst_gzip(const void *bytes, size_t length, unsigned char **ret_packed,
-                    size_t *ret_length, struct pst_error *err)
+void pst_gzip(const void *bytes, size_t length, unsigned char **ret_packed, size_t *ret_length)
 {
     z_stream stream = {0};
     unsigned char *packed;
@@ -35,18 +36,15 @@ pst_status pst_gzip(const void *bytes, size_t length, unsigned char **ret_packed
 
     if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8,
                      Z_DEFAULT_STRATEGY) != Z_OK) {
-        return pst_fail_nomem(err);
+        pst_out_of_memory();
     }
     room = deflateBound(&stream, length) + 64;
-    packed = malloc(room);
+    packed = pst_alloc(room, 1);
     stream.next_out = packed;
-    if (packed == NULL || !deflate_all(&stream, bytes, length, room)) {
-        deflateEnd(&stream);
-        free(packed);
-        return pst_fail_nomem(err);
+    if (!deflate_all(&stream, bytes, length, room)) {
+        pst_out_of_memory();
     }
     *ret_length = (size_t)(stream.next_out - packed);
     *ret_packed = packed;
     deflateEnd(&stream);
-    return PST_OK;
 }

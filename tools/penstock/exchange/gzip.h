@@ -11,7 +11,6 @@
 #include "base/error.h"
 
 /* free() *ret_packed. PST_ERR_NOMEM. */
-pst_status pst_gzip(const void *bytes, size_t length, unsigned char **ret_packed,
-                    size_t *ret_length, struct pst_error *err);
+void pst_gzip(const void *bytes, size_t length, unsigned char **ret_packed, size_t *ret_length);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "exchange/pipedream_impl.h"
 
 struct work {
@@ -38,8 +39,9 @@ static pst_status resolve(struct work *w)
 {
     const struct pst_pipedream_file *file = w->file;
     struct pst_costed_names names;
-    pst_status st = pst_costed_names_init(&names, file->nodes, (uint32_t)file->n_nodes, w->err);
+    pst_status st = PST_OK;
 
+    pst_costed_names_init(&names, file->nodes, (uint32_t)file->n_nodes);
     for (uint32_t i = 0; st == PST_OK && i < file->n_nodes; i++) {
         if (pst_costed_names_add(&names, i) != PST_NONE) {
             st = fail_at_line(w, file->node_lines[i], "graph.duplicate",
@@ -145,9 +147,8 @@ static uint32_t only_consumer(const struct work *w, uint32_t first, uint32_t nod
 static pst_status collapse(struct work *w)
 {
     struct pst_costed *draft = &w->draft;
-    uint32_t *first = calloc(draft->n_nodes + (size_t)1, sizeof *first);
-    pst_status st = first == NULL ? pst_fail_nomem(w->err)
-                                  : pst_costed_sort(draft, w->file->path, w->order, w->err);
+    uint32_t *first = pst_alloc(draft->n_nodes + (size_t)1, sizeof *first);
+    pst_status st = pst_costed_sort(draft, w->file->path, w->order, w->err);
 
     for (uint32_t e = draft->n_edges; st == PST_OK && e-- > 0;) {
         first[draft->edges[e].from] = e;
@@ -204,7 +205,7 @@ static void compact(struct work *w)
     draft->n_nodes = n;
 }
 
-static pst_status describe(struct work *w, struct pst_arena *arena)
+static void describe(struct work *w, struct pst_arena *arena)
 {
     const char *slash = strrchr(w->file->path, '/'),
                *base = slash == NULL ? w->file->path : slash + 1;
@@ -222,7 +223,6 @@ static pst_status describe(struct work *w, struct pst_arena *arena)
         base, w->options->batch, inputs,
         s->n_collapsed == 0 ? ""
                             : " Nodes without time and parameters are part of their one consumer.");
-    return w->draft.name == NULL || w->draft.notes == NULL ? pst_fail_nomem(w->err) : PST_OK;
 }
 
 static pst_status build(struct work *w, struct pst_costed **ret_graph)
@@ -236,7 +236,7 @@ static pst_status build(struct work *w, struct pst_costed **ret_graph)
     }
     if (st == PST_OK) {
         compact(w);
-        st = describe(w, &arena);
+        describe(w, &arena);
     }
     if (st == PST_OK) {
         st = pst_costed_build(&w->draft, w->file->path, "", ret_graph, w->err);
@@ -261,11 +261,9 @@ pst_status pst_pipedream_read(const char *path, const struct pst_pipedream_optio
         w.draft.nodes = file.nodes;
         w.draft.n_nodes = (uint32_t)file.n_nodes;
         w.draft.n_edges = (uint32_t)file.n_edges;
-        w.draft.edges = calloc(file.n_edges + 1, sizeof *w.draft.edges);
-        w.order = calloc(3 * file.n_nodes, sizeof *w.order);
-        w.cap = calloc(file.n_nodes, sizeof *w.cap);
-        st = w.draft.edges == NULL || w.order == NULL || w.cap == NULL ? pst_fail_nomem(err)
-                                                                       : PST_OK;
+        w.draft.edges = pst_alloc(file.n_edges + 1, sizeof *w.draft.edges);
+        w.order = pst_alloc(3 * file.n_nodes, sizeof *w.order);
+        w.cap = pst_alloc(file.n_nodes, sizeof *w.cap);
     }
     if (st == PST_OK) {
         w.into = w.order + file.n_nodes;

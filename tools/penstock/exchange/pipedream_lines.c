@@ -106,13 +106,6 @@ static pst_status read_metrics(struct lines *l, const char *text, double values[
     return PST_OK;
 }
 
-static bool make_room(struct pst_pipedream_file *file)
-{
-    return pst_grow(&file->nodes, &file->node_room, file->n_nodes, sizeof *file->nodes) &&
-           pst_grow(&file->node_lines, &file->node_line_room, file->n_nodes,
-                    sizeof *file->node_lines);
-}
-
 /* Half of the backward pass of a node with parameters is theirs. */
 static pst_status add_node(struct lines *l, const char *name, const char *description,
                            const double values[N_METRICS])
@@ -124,9 +117,8 @@ static pst_status add_node(struct lines *l, const char *name, const char *descri
     if (file->n_nodes >= PST_COSTED_NODES) {
         return fail_line(l, "input.limit", "more than %u nodes", PST_COSTED_NODES);
     }
-    if (!make_room(file)) {
-        return pst_fail_nomem(l->err);
-    }
+    pst_grow(&file->nodes, &file->node_room, file->n_nodes, sizeof *file->nodes);
+    pst_grow(&file->node_lines, &file->node_line_room, file->n_nodes, sizeof *file->node_lines);
     file->node_lines[file->n_nodes] = l->line;
     node = &file->nodes[file->n_nodes++];
     *node = (struct pst_costed_node){
@@ -137,7 +129,7 @@ static pst_status add_node(struct lines *l, const char *name, const char *descri
         .saved_bytes = values[ACTIVATION],
         .output_bytes = values[ACTIVATION],
     };
-    return node->name == NULL || node->op == NULL ? pst_fail_nomem(l->err) : PST_OK;
+    return PST_OK;
 }
 
 static pst_status read_node(struct lines *l, char *text)
@@ -188,15 +180,13 @@ static pst_status read_edge(struct lines *l, char *text)
     if (file->n_edges >= PST_COSTED_EDGES) {
         return fail_line(l, "input.limit", "more than %u edges", PST_COSTED_EDGES);
     }
-    if (!pst_grow(&file->edges, &file->edge_room, file->n_edges, sizeof *file->edges)) {
-        return pst_fail_nomem(l->err);
-    }
+    pst_grow(&file->edges, &file->edge_room, file->n_edges, sizeof *file->edges);
     *to = '\0';
     edge = &file->edges[file->n_edges++];
     edge->from = pst_arena_strdup(&file->arena, text);
     edge->to = pst_arena_strdup(&file->arena, to + strlen(DASHES));
     edge->line = l->line;
-    return edge->from == NULL || edge->to == NULL ? pst_fail_nomem(l->err) : PST_OK;
+    return PST_OK;
 }
 
 static pst_status read_line(struct lines *l, char *text, size_t length)

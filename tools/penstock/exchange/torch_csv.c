@@ -28,7 +28,6 @@ struct writer {
     uint32_t *at;        /* next pass of each rank */
     uint8_t *done;       /* [stage][microbatch]: bits FORWARD, BACKWARD, SENT, WAITED */
     uint32_t *n_weights; /* weight gradients of each stage that are made */
-    bool failed;         /* no memory */
 };
 
 enum { FORWARD = 1, BACKWARD = 2, SENT_F = 4, SENT_B = 8, WAITED_F = 16 };
@@ -48,12 +47,7 @@ static void put(struct writer *writer, uint32_t rank, const char *format, ...)
     va_end(args);
     if (row->capacity - row->length < sizeof cell + 2) {
         size_t capacity = row->capacity * 2 + 512;
-        char *text = realloc(row->text, capacity);
-
-        if (text == NULL) {
-            writer->failed = true;
-            return;
-        }
+        char *text = pst_resize(row->text, capacity, 1);
         row->text = text;
         row->capacity = capacity;
     }
@@ -195,7 +189,7 @@ static char *join(const struct writer *writer)
     for (uint32_t r = 0; r < writer->order->n_ranks; r++) {
         length += writer->rows[r].length + 1;
     }
-    text = malloc(length);
+    text = pst_alloc(length, 1);
     for (uint32_t r = 0; r < writer->order->n_ranks && text != NULL; r++) {
         const struct row *row = &writer->rows[r];
 
@@ -205,16 +199,13 @@ static char *join(const struct writer *writer)
         at += row->length;
         text[at++] = '\n';
     }
-    if (text != NULL) {
-        text[at] = '\0';
-    }
+    text[at] = '\0';
     return text;
 }
 
 static pst_status write_rows(struct writer *writer, char **ret_text, struct pst_error *err)
 {
     pst_status st = walk(writer, err);
-    char *text;
 
     for (uint32_t r = 0; r < writer->order->n_ranks && writer->flavour == PST_TORCH_WAITS; r++) {
         put_last_waits(writer, r);
@@ -222,11 +213,7 @@ static pst_status write_rows(struct writer *writer, char **ret_text, struct pst_
     if (st != PST_OK) {
         return st;
     }
-    text = writer->failed ? NULL : join(writer);
-    if (text == NULL) {
-        return pst_fail_nomem(err);
-    }
-    *ret_text = text;
+    *ret_text = join(writer);
     return PST_OK;
 }
 
@@ -236,16 +223,11 @@ pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_fla
     struct writer writer = {.order = order, .flavour = flavour};
     pst_status st;
 
-    writer.rows = calloc((size_t)order->n_ranks + 1, sizeof *writer.rows);
-    writer.at = calloc((size_t)order->n_ranks + 1, sizeof *writer.at);
-    writer.n_weights = calloc((size_t)order->n_stages + 1, sizeof *writer.n_weights);
-    writer.done = calloc((size_t)order->n_stages + 1, (size_t)order->n_microbatches + 1);
-    if (writer.rows == NULL || writer.at == NULL || writer.n_weights == NULL ||
-        writer.done == NULL) {
-        st = pst_fail_nomem(err);
-    } else {
-        st = write_rows(&writer, ret_text, err);
-    }
+    writer.rows = pst_alloc((size_t)order->n_ranks + 1, sizeof *writer.rows);
+    writer.at = pst_alloc((size_t)order->n_ranks + 1, sizeof *writer.at);
+    writer.n_weights = pst_alloc((size_t)order->n_stages + 1, sizeof *writer.n_weights);
+    writer.done = pst_alloc((size_t)order->n_stages + 1, (size_t)order->n_microbatches + 1);
+    st = write_rows(&writer, ret_text, err);
     for (uint32_t r = 0; r < order->n_ranks && writer.rows != NULL; r++) {
         free(writer.rows[r].text);
     }

@@ -51,7 +51,7 @@ static uint32_t count_dropped(const struct pst_plan *plan)
     return n;
 }
 
-static bool collect(const struct pst_plan *plan, struct pst_arena *arena,
+static void collect(const struct pst_plan *plan, struct pst_arena *arena,
                     struct pst_torch_order *order)
 {
     uint32_t *n_passes = pst_arena_array(arena, plan->n_devices, sizeof *n_passes);
@@ -59,19 +59,12 @@ static bool collect(const struct pst_plan *plan, struct pst_arena *arena,
     const struct pst_pass **lists =
         pst_arena_array(arena, plan->n_devices, sizeof(struct pst_pass *));
 
-    if (n_passes == NULL || rank_of == NULL || lists == NULL) {
-        return false;
-    }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         rank_of[s] = plan->stages[s].ranks[0];
     }
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         const struct pst_plan_device *device = &plan->devices[r];
         struct pst_pass *passes = pst_arena_array(arena, device->n_instrs, sizeof *passes);
-
-        if (passes == NULL) {
-            return false;
-        }
         for (uint32_t i = 0; i < device->n_instrs; i++) {
             const struct pst_instr *instr = &device->body[i];
 
@@ -84,7 +77,6 @@ static bool collect(const struct pst_plan *plan, struct pst_arena *arena,
     }
     *order = (struct pst_torch_order){
         plan->n_devices, plan->n_stages, plan->stages[0].n_microbatches, rank_of, lists, n_passes};
-    return true;
 }
 
 static uint32_t count_replays(const struct pst_torch_order *order)
@@ -106,8 +98,8 @@ pst_status pst_torch_csv_of_plan(const struct pst_plan *plan, enum pst_torch_fla
     struct pst_arena arena = {0};
     pst_status st = check(plan, err);
 
-    if (st == PST_OK && !collect(plan, &arena, &order)) {
-        st = pst_fail_nomem(err);
+    if (st == PST_OK) {
+        collect(plan, &arena, &order);
     }
     if (st == PST_OK) {
         st = pst_torch_csv(&order, flavour, ret_text, err);
@@ -140,8 +132,7 @@ static pst_status check_answer(const struct pst_solo *solo, const struct pst_ord
     return solo->in.n_links + 1 == n ? PST_OK : refuse(err, "stages that are no chain");
 }
 
-pst_status pst_torch_csv_of_answer(const struct pst_solo *solo,
-                                   const struct pst_orders *answer,
+pst_status pst_torch_csv_of_answer(const struct pst_solo *solo, const struct pst_orders *answer,
                                    enum pst_torch_flavour flavour, char **ret_text,
                                    struct pst_error *err)
 {
@@ -157,9 +148,6 @@ pst_status pst_torch_csv_of_answer(const struct pst_solo *solo,
                                           .n_passes = answer->n_passes[BODY]};
     pst_status st = check_answer(solo, answer, err);
 
-    if (st == PST_OK && rank_of == NULL) {
-        st = pst_fail_nomem(err);
-    }
     for (uint32_t s = 0; s < solo->in.n_stages && st == PST_OK; s++) {
         rank_of[s] = solo->stages[s].device;
     }

@@ -15,15 +15,11 @@ static void put_timeline(struct pst_json *json, const struct pst_timeline *timel
     struct pst_trace trace = {
         .json = json, .timeline = timeline, .pid_base = pid_base, .prefix = prefix};
 
-    if (!pst_trace_assign_rows(&trace) || !pst_trace_pair(&trace)) {
-        json->failed = true;
-    }
+    pst_trace_assign_rows(&trace);
+    pst_trace_pair(&trace);
     for (uint32_t r = 0; r < timeline->n_ranks && !json->failed; r++) {
-        if (pst_trace_find_gaps(&trace, r)) {
-            pst_trace_put_rank(&trace, r);
-        } else {
-            json->failed = true;
-        }
+        pst_trace_find_gaps(&trace, r);
+        pst_trace_put_rank(&trace, r);
     }
     if (pid_base == 0 && !json->failed) {
         pst_trace_put_steps(&trace);
@@ -89,19 +85,14 @@ pst_status pst_trace_write(const struct pst_timeline *timeline, const char *path
 {
     char *text = pst_trace_to_json(timeline, meta);
     unsigned char *packed = NULL;
-    size_t length = text == NULL ? 0 : strlen(text), n_packed = 0;
+    size_t length = strlen(text), n_packed = 0;
     pst_status st;
 
-    if (text == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (!ends_with(path, ".gz")) {
         st = pst_file_write(path, text, length, err);
     } else {
-        st = pst_gzip(text, length, &packed, &n_packed, err);
-        if (st == PST_OK) {
-            st = pst_file_write(path, packed, n_packed, err);
-        }
+        pst_gzip(text, length, &packed, &n_packed);
+        st = pst_file_write(path, packed, n_packed, err);
     }
     free(packed);
     free(text);

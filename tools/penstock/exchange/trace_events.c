@@ -269,10 +269,6 @@ void pst_trace_put_steps(struct pst_trace *trace)
     }
     n = low <= high ? (size_t)high - low + 1 : 0; /* runs are shown from a later step on */
     first = pst_arena_array(&trace->arena, n + 1, sizeof *first);
-    if (first == NULL) {
-        trace->json->failed = true;
-        return;
-    }
     memset(first, 255, (n + 1) * sizeof *first);
     for (uint32_t i = 0; i < timeline->n_spans; i++) {
         const struct pst_span *span = &timeline->spans[i];

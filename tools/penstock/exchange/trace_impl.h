@@ -35,9 +35,9 @@ void pst_trace_name(const struct pst_span *span, char *text, size_t room);
 const char *pst_trace_category(const struct pst_span *span);
 
 /* trace_rows.c; false: no memory */
-bool pst_trace_assign_rows(struct pst_trace *trace);
-bool pst_trace_pair(struct pst_trace *trace);
-bool pst_trace_find_gaps(struct pst_trace *trace, uint32_t rank);
+void pst_trace_assign_rows(struct pst_trace *trace);
+void pst_trace_pair(struct pst_trace *trace);
+void pst_trace_find_gaps(struct pst_trace *trace, uint32_t rank);
 /* Part of the span during which its rank computes nothing. */
 uint64_t pst_trace_exposed(const struct pst_trace *trace, const struct pst_span *span);
 

@@ -5,21 +5,19 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "exchange/trace_impl.h"
 
 #define ROWS 64 /* of one lane; what is more goes to the last */
 
 /* First row of the lane that is free. */
-bool pst_trace_assign_rows(struct pst_trace *trace)
+void pst_trace_assign_rows(struct pst_trace *trace)
 {
     const struct pst_timeline *timeline = trace->timeline;
     uint64_t free_at[ROWS];
     uint32_t n_rows = 0;
 
     trace->tid = pst_arena_array(&trace->arena, (size_t)timeline->n_spans + 1, sizeof *trace->tid);
-    if (trace->tid == NULL) {
-        return false;
-    }
     for (uint32_t i = 0; i < timeline->n_spans; i++) {
         const struct pst_span *span = &timeline->spans[i];
         uint32_t row = 0;
@@ -35,7 +33,6 @@ bool pst_trace_assign_rows(struct pst_trace *trace)
         free_at[row] = span->end_ns;
         trace->tid[i] = span->lane + row * TRACE_OVERFLOW;
     }
-    return true;
 }
 
 /* A transfer, seen from either end. */
@@ -79,18 +76,14 @@ static bool same_key(const struct end *a, const struct end *b)
            a->key[3] == b->key[3];
 }
 
-bool pst_trace_pair(struct pst_trace *trace)
+void pst_trace_pair(struct pst_trace *trace)
 {
     const struct pst_timeline *timeline = trace->timeline;
     size_t room = (size_t)timeline->n_spans + 1;
-    struct end *ends = malloc(room * sizeof *ends);
+    struct end *ends = pst_alloc(room, sizeof *ends);
     uint32_t n = 0;
 
     trace->peer = pst_arena_array(&trace->arena, room, sizeof *trace->peer);
-    if (ends == NULL || trace->peer == NULL) {
-        free(ends);
-        return false;
-    }
     for (uint32_t i = 0; i < timeline->n_spans; i++) {
         trace->peer[i] = PST_NONE;
         if (timeline->spans[i].op == PST_I_SEND || timeline->spans[i].op == PST_I_RECV) {
@@ -110,7 +103,6 @@ bool pst_trace_pair(struct pst_trace *trace)
         }
     }
     free(ends);
-    return true;
 }
 
 /* The next pass or update of a rank in order of time: two sorted lists side by side. */
@@ -199,7 +191,7 @@ static void find_causes(struct pst_trace *trace, uint32_t rank)
     }
 }
 
-bool pst_trace_find_gaps(struct pst_trace *trace, uint32_t rank)
+void pst_trace_find_gaps(struct pst_trace *trace, uint32_t rank)
 {
     const struct pst_timeline *timeline = trace->timeline;
     struct walk walk = walk_begin(timeline, rank);
@@ -213,9 +205,6 @@ bool pst_trace_find_gaps(struct pst_trace *trace, uint32_t rank)
             most = timeline->ranks[r].n_spans > most ? timeline->ranks[r].n_spans : most;
         }
         trace->gaps = pst_arena_array(&trace->arena, (size_t)most + 1, sizeof *trace->gaps);
-        if (trace->gaps == NULL) {
-            return false;
-        }
     }
     trace->n_gaps = 0;
     while ((i = walk_next(&walk)) != PST_NONE) {
@@ -224,7 +213,6 @@ bool pst_trace_find_gaps(struct pst_trace *trace, uint32_t rank)
     }
     add_gap(trace, now, timeline->end_ns, PST_NONE);
     find_causes(trace, rank);
-    return true;
 }
 
 uint64_t pst_trace_exposed(const struct pst_trace *trace, const struct pst_span *span)

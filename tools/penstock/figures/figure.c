@@ -28,24 +28,20 @@ static pst_status settle_options(struct pst_figure_options *options, struct pst_
     return PST_OK;
 }
 
-static pst_status draw(void *context, cairo_t *cr, struct pst_error *err)
+static void draw(void *context, cairo_t *cr)
 {
     struct pst_figure_page *page = context;
-    pst_status st;
 
     page->cr = cr;
     pst_figure_draw_head(page, true);
     pst_figure_draw_rows(page);
-    st = pst_figure_draw_boxes(page, err);
-    if (st == PST_OK && page->dense) {
-        st = pst_figure_draw_dense(page, err);
+    pst_figure_draw_boxes(page);
+    if (page->dense) {
+        pst_figure_draw_dense(page);
     }
-    if (st == PST_OK) {
-        st = pst_figure_draw_memory(page, err);
-    }
+    pst_figure_draw_memory(page);
     pst_figure_draw_time_axis(page, page->memory_bottom);
     page->cr = NULL;
-    return st;
 }
 
 static pst_status lay_out(void *context, cairo_t *cr, struct pst_error *err)

@@ -32,7 +32,7 @@ static bool is_drawn(const struct pst_figure_page *page, const struct pst_span *
 }
 
 /* Counting sort. */
-static pst_status sort_by_color(struct boxes *boxes, struct pst_error *err)
+static void sort_by_color(struct boxes *boxes)
 {
     struct pst_figure_page *page = boxes->page;
     const struct pst_timeline *timeline = page->timeline;
@@ -42,9 +42,6 @@ static pst_status sort_by_color(struct boxes *boxes, struct pst_error *err)
     boxes->order = pst_arena_array(&page->arena, (size_t)timeline->n_spans + 1, sizeof *next);
     boxes->first = pst_arena_array(&page->arena, (size_t)boxes->n_colors + 1, sizeof *next);
     next = pst_arena_array(&page->arena, (size_t)boxes->n_colors + 1, sizeof *next);
-    if (boxes->order == NULL || boxes->first == NULL || next == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < timeline->n_spans; i++) {
         boxes->first[pst_figure_color_index(page, &timeline->spans[i]) + 1]++;
     }
@@ -55,7 +52,6 @@ static pst_status sort_by_color(struct boxes *boxes, struct pst_error *err)
     for (uint32_t i = 0; i < timeline->n_spans; i++) {
         boxes->order[next[pst_figure_color_index(page, &timeline->spans[i])]++] = i;
     }
-    return PST_OK;
 }
 
 static void place_lanes(struct boxes *boxes)
@@ -144,15 +140,12 @@ static void draw_number(const struct boxes *boxes, const struct pst_span *span, 
         page->rows_top + span->rank * page->pitch + page->row_h / 2, ALIGN_CENTER, text);
 }
 
-pst_status pst_figure_draw_boxes(struct pst_figure_page *page, struct pst_error *err)
+void pst_figure_draw_boxes(struct pst_figure_page *page)
 {
     struct boxes boxes = {.page = page};
-    pst_status st = sort_by_color(&boxes, err);
     double size;
 
-    if (st != PST_OK) {
-        return st;
-    }
+    sort_by_color(&boxes);
     place_lanes(&boxes);
     pst_figure_font(page->cr, 100, false);
     boxes.digit_width = pst_figure_text_width(page->cr, "0") / 100;
@@ -176,5 +169,4 @@ pst_status pst_figure_draw_boxes(struct pst_figure_page *page, struct pst_error 
             }
         }
     }
-    return PST_OK;
 }

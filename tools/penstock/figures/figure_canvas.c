@@ -16,7 +16,6 @@
 struct sink {
     unsigned char *bytes;
     size_t length, capacity;
-    bool failed;
 };
 
 static cairo_status_t take(void *closure, const unsigned char *data, unsigned int length)
@@ -24,15 +23,8 @@ static cairo_status_t take(void *closure, const unsigned char *data, unsigned in
     struct sink *sink = closure;
 
     if (length > sink->capacity - sink->length) {
-        size_t capacity = (sink->length + length) * 2;
-        unsigned char *grown = sink->failed ? NULL : realloc(sink->bytes, capacity);
-
-        if (grown == NULL) {
-            sink->failed = true; /* cairo may forget it */
-            return CAIRO_STATUS_WRITE_ERROR;
-        }
-        sink->bytes = grown;
-        sink->capacity = capacity;
+        sink->capacity = (sink->length + length) * 2;
+        sink->bytes = pst_resize(sink->bytes, sink->capacity, 1);
     }
     memcpy(sink->bytes + sink->length, data, length);
     sink->length += length;
@@ -58,8 +50,8 @@ static cairo_surface_t *create_surface(enum pst_figure_format format, double wid
 
 static pst_status fail_cairo(cairo_status_t status, struct pst_error *err)
 {
-    if (status == CAIRO_STATUS_NO_MEMORY || status == CAIRO_STATUS_WRITE_ERROR) {
-        return pst_fail_nomem(err);
+    if (status == CAIRO_STATUS_NO_MEMORY) {
+        pst_out_of_memory();
     }
     return pst_fail(err, PST_ERR_CONFIG, "config.value", "the figure cannot be drawn: %s",
                     cairo_status_to_string(status));
@@ -71,14 +63,13 @@ static pst_status paint(const struct pst_canvas *canvas, enum pst_figure_format 
     cairo_surface_t *surface = create_surface(format, canvas->width, canvas->height, sink);
     cairo_t *cr = cairo_create(surface);
     cairo_status_t status;
-    pst_status st;
 
     if (format == PST_FIGURE_PNG) {
         cairo_scale(cr, PNG_SCALE, PNG_SCALE);
     }
     cairo_set_source_rgb(cr, 1, 1, 1);
     cairo_paint(cr);
-    st = canvas->draw(canvas->context, cr, err);
+    canvas->draw(canvas->context, cr);
     cairo_show_page(cr);
     status = cairo_status(cr);
     cairo_destroy(cr);
@@ -88,8 +79,7 @@ static pst_status paint(const struct pst_canvas *canvas, enum pst_figure_format 
     cairo_surface_finish(surface);
     status = status == CAIRO_STATUS_SUCCESS ? cairo_surface_status(surface) : status;
     cairo_surface_destroy(surface);
-    status = sink->failed ? CAIRO_STATUS_WRITE_ERROR : status;
-    return st == PST_OK && status != CAIRO_STATUS_SUCCESS ? fail_cairo(status, err) : st;
+    return status == CAIRO_STATUS_SUCCESS ? PST_OK : fail_cairo(status, err);
 }
 
 /* Cairo numbers the surfaces of a process, and writes the number: id="surface12". */

@@ -147,7 +147,7 @@ static void draw_rank(struct dense *dense, uint32_t r)
 }
 
 /* Averages are over about six passes. */
-pst_status pst_figure_draw_dense(struct pst_figure_page *page, struct pst_error *err)
+void pst_figure_draw_dense(struct pst_figure_page *page)
 {
     double plot = page->right - page->left;
     struct dense dense = {.page = page, .n_colors = FIGURE_KINDS * page->n_chunks};
@@ -160,11 +160,7 @@ pst_status pst_figure_draw_dense(struct pst_figure_page *page, struct pst_error 
     dense.floors = pst_arena_array(&page->arena, dense.n_columns, sizeof *dense.floors);
     dense.sums = pst_arena_array(&page->arena, (size_t)dense.n_columns + 1, sizeof *dense.sums);
     dense.plain = pst_arena_array(&page->arena, dense.n_columns, sizeof *dense.plain);
-    if (dense.share == NULL || dense.floors == NULL || dense.sums == NULL || dense.plain == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t r = 0; r < page->timeline->n_ranks; r++) {
         draw_rank(&dense, r);
     }
-    return PST_OK;
 }

@@ -56,7 +56,7 @@ struct pst_figure_page {
 /* figure_canvas.c; for other figures, too */
 struct pst_canvas {
     double width, height;
-    pst_status (*draw)(void *context, cairo_t *cr, struct pst_error *err);
+    void (*draw)(void *context, cairo_t *cr);
     void *context;
 };
 pst_status pst_canvas_render(const struct pst_canvas *canvas, enum pst_figure_format format,
@@ -112,9 +112,9 @@ double pst_figure_draw_head(struct pst_figure_page *page, bool draw);
 /* figure_rows.c, figure_boxes.c, figure_memory.c, figure_memory_lines.c */
 void pst_figure_draw_rows(struct pst_figure_page *page);
 uint64_t pst_figure_busy_ns(const struct pst_timeline *timeline, uint32_t rank); /* passes, STEP */
-pst_status pst_figure_draw_boxes(struct pst_figure_page *page, struct pst_error *err);
-pst_status pst_figure_draw_memory(struct pst_figure_page *page, struct pst_error *err);
-pst_status pst_figure_draw_dense(struct pst_figure_page *page, struct pst_error *err);
+void pst_figure_draw_boxes(struct pst_figure_page *page);
+void pst_figure_draw_memory(struct pst_figure_page *page);
+void pst_figure_draw_dense(struct pst_figure_page *page);
 bool pst_figure_memory_known(const struct pst_timeline *timeline);
 double pst_figure_memory_height(const struct pst_timeline *timeline);
 

@@ -16,7 +16,7 @@ static double clamp(double value, double low, double high)
 }
 
 /* The stages of each rank in ascending order are its chunks 0, 1, ... */
-static pst_status number_chunks(struct pst_figure_page *page, struct pst_error *err)
+static void number_chunks(struct pst_figure_page *page)
 {
     const struct pst_timeline *timeline = page->timeline;
     uint32_t n = timeline->n_stages, *owner, *stages;
@@ -25,9 +25,6 @@ static pst_status number_chunks(struct pst_figure_page *page, struct pst_error *
     page->chunk_of = pst_arena_array(&page->arena, (size_t)n + 1, sizeof *page->chunk_of);
     owner = pst_arena_array(&page->arena, (size_t)n + 1, sizeof *owner);
     stages = pst_arena_array(&page->arena, (size_t)n + 1, sizeof *stages);
-    if (page->chunk_of == NULL || owner == NULL || stages == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         const struct pst_timeline_rank *rank = &timeline->ranks[r];
         uint32_t n_here = 0;
@@ -50,7 +47,6 @@ static pst_status number_chunks(struct pst_figure_page *page, struct pst_error *
         }
         page->n_chunks = n_here > page->n_chunks ? n_here : page->n_chunks;
     }
-    return PST_OK;
 }
 
 /* Copies come operator by operator; what follows without a gap is one piece to the eye. */
@@ -104,16 +100,12 @@ static int compare_times(const void *a, const void *b)
 }
 
 /* Durations of all passes in ascending order. */
-static pst_status sort_passes(struct pst_figure_page *page, uint64_t **ret_times, uint32_t *ret_n,
-                              struct pst_error *err)
+static void sort_passes(struct pst_figure_page *page, uint64_t **ret_times, uint32_t *ret_n)
 {
     const struct pst_timeline *timeline = page->timeline;
     uint64_t *times = pst_arena_array(&page->arena, (size_t)timeline->n_spans + 1, sizeof *times);
     uint32_t n = 0;
 
-    if (times == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < timeline->n_spans; i++) {
         if (timeline->spans[i].lane == PST_LANE_COMPUTE) {
             times[n++] = timeline->spans[i].end_ns - timeline->spans[i].start_ns;
@@ -122,7 +114,6 @@ static pst_status sort_passes(struct pst_figure_page *page, uint64_t **ret_times
     qsort(times, n, sizeof *times, compare_times);
     *ret_times = times;
     *ret_n = n;
-    return PST_OK;
 }
 
 /* Wider than usual where that gives the numbers of most passes room. */
@@ -257,14 +248,9 @@ pst_status pst_figure_layout(struct pst_figure_page *page, struct pst_error *err
 {
     uint64_t *times = NULL;
     uint32_t n = 0;
-    pst_status st = number_chunks(page, err);
+    number_chunks(page);
 
-    if (st == PST_OK) {
-        st = sort_passes(page, &times, &n, err);
-    }
-    if (st != PST_OK) {
-        return st;
-    }
+    sort_passes(page, &times, &n);
     choose_times(page);
     if (page->options.width_pt == 0) {
         choose_width(page, times, n);

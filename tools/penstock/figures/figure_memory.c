@@ -82,9 +82,6 @@ struct pst_figure_column *pst_figure_columns(struct pst_figure_page *page, uint3
         (uint32_t)((page->right - page->left) / pst_figure_column_width(page->timeline)) + 1;
     struct pst_figure_column *columns = pst_arena_array(&page->arena, n, sizeof *columns);
 
-    if (columns == NULL) {
-        return NULL;
-    }
     for (uint32_t c = 0; c < n; c++) {
         columns[c].point = PST_NONE;
     }
@@ -275,17 +272,20 @@ static void draw_heading(const struct pst_figure_page *page, const struct pst_fi
     put_heading(&h, scale, strips);
 }
 
-pst_status pst_figure_draw_memory(struct pst_figure_page *page, struct pst_error *err)
+void pst_figure_draw_memory(struct pst_figure_page *page)
 {
     uint32_t strips = strips_of(page->timeline);
     double high = page->memory_bottom - page->memory_top;
     struct pst_figure_scale scale;
 
     if (!(high > 0)) {
-        return PST_OK;
+        return;
     }
     choose_scale(page, strips == 0 ? high : high / strips, &scale);
     draw_heading(page, &scale, strips > 0);
-    return strips > 0 ? pst_figure_draw_strips(page, &scale, err)
-                      : pst_figure_draw_lines(page, &scale, err);
+    if (strips > 0) {
+        pst_figure_draw_strips(page, &scale);
+    } else {
+        pst_figure_draw_lines(page, &scale);
+    }
 }

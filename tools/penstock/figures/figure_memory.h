@@ -22,9 +22,7 @@ bool pst_figure_memory_occurs(const struct pst_timeline *timeline, uint32_t kind
 /* figure_memory_curves.c */
 /* Where the value of a peak at y = `point` stands: above it, but not across the capacity's line. */
 double pst_figure_label_y(double point, double capacity, double top, double font);
-pst_status pst_figure_draw_strips(struct pst_figure_page *page,
-                                  const struct pst_figure_scale *scale, struct pst_error *err);
-pst_status pst_figure_draw_lines(struct pst_figure_page *page, const struct pst_figure_scale *scale,
-                                 struct pst_error *err);
+void pst_figure_draw_strips(struct pst_figure_page *page, const struct pst_figure_scale *scale);
+void pst_figure_draw_lines(struct pst_figure_page *page, const struct pst_figure_scale *scale);
 
 #endif

@@ -102,8 +102,7 @@ static void draw_line(const struct panel *panel, const struct pst_figure_column 
     }
 }
 
-pst_status pst_figure_draw_lines(struct pst_figure_page *page, const struct pst_figure_scale *scale,
-                                 struct pst_error *err)
+void pst_figure_draw_lines(struct pst_figure_page *page, const struct pst_figure_scale *scale)
 {
     const struct pst_timeline *timeline = page->timeline;
     struct panel panel = {page, scale, page->memory_top, page->memory_bottom};
@@ -114,10 +113,6 @@ pst_status pst_figure_draw_lines(struct pst_figure_page *page, const struct pst_
     for (uint32_t back = 0; back < timeline->n_ranks; back++) {
         uint32_t r = timeline->n_ranks - 1 - back, n; /* the fullest is often the first: on top */
         struct pst_figure_column *columns = pst_figure_columns(page, r, &n);
-
-        if (columns == NULL) {
-            return pst_fail_nomem(err);
-        }
         pst_figure_source(page->cr, pst_figure_rank_color(r, timeline->n_ranks));
         cairo_set_line_width(page->cr, timeline->n_ranks > 16 ? 0.5 : 1.1);
         cairo_set_line_join(page->cr, CAIRO_LINE_JOIN_BEVEL);
@@ -128,7 +123,6 @@ pst_status pst_figure_draw_lines(struct pst_figure_page *page, const struct pst_
         }
     }
     mark_peak(&panel, top_rank, top_column, true);
-    return PST_OK;
 }
 
 /* The area of one kind on top of those below it. */
@@ -163,18 +157,15 @@ static void draw_kind(const struct panel *panel, const struct pst_memory_point *
     cairo_fill(cr);
 }
 
-static pst_status draw_strip(const struct panel *panel, uint32_t rank, struct pst_error *err)
+static void draw_strip(const struct panel *panel, uint32_t rank)
 {
     struct pst_figure_page *page = panel->page;
     const struct pst_timeline_rank *row = &page->timeline->ranks[rank];
     uint32_t n;
     struct pst_figure_column *columns = pst_figure_columns(page, rank, &n);
-    double *floors = columns == NULL ? NULL : pst_arena_array(&page->arena, n, sizeof *floors);
+    double *floors = pst_arena_array(&page->arena, n, sizeof *floors);
     char text[64];
 
-    if (floors == NULL) {
-        return pst_fail_nomem(err);
-    }
     pst_figure_draw_grid(page, panel->top, panel->bottom);
     for (uint32_t k = 0; k < PST_MEM_KINDS; k++) {
         if (pst_figure_memory_occurs(page->timeline, k)) {
@@ -188,21 +179,17 @@ static pst_status draw_strip(const struct panel *panel, uint32_t rank, struct ps
     pst_figure_short_name(page->timeline, rank, text, sizeof text);
     pst_figure_source(page->cr, (struct pst_color){0.15, 0.15, 0.15});
     pst_figure_text(page->cr, page->right + 4, (panel->top + panel->bottom) / 2, ALIGN_LEFT, text);
-    return PST_OK;
 }
 
-pst_status pst_figure_draw_strips(struct pst_figure_page *page,
-                                  const struct pst_figure_scale *scale, struct pst_error *err)
+void pst_figure_draw_strips(struct pst_figure_page *page, const struct pst_figure_scale *scale)
 {
     uint32_t n = page->timeline->n_ranks;
     double high = (page->memory_bottom - page->memory_top) / n;
-    pst_status st = PST_OK;
 
-    for (uint32_t r = 0; r < n && st == PST_OK; r++) {
+    for (uint32_t r = 0; r < n; r++) {
         double top = page->memory_top + r * high;
         struct panel panel = {page, scale, top, top + high - (r + 1 < n ? 6 : 0)};
 
-        st = draw_strip(&panel, r, err);
+        draw_strip(&panel, r);
     }
-    return st;
 }

@@ -8,33 +8,28 @@
 
 /* Static bytes and what is parked for other micro-batches are in every event, so one kind is all.
  */
-static pst_status add_point(struct pst_timeline *timeline, uint64_t ns, uint64_t bytes,
-                            struct pst_error *err)
+static void add_point(struct pst_timeline *timeline, uint64_t ns, uint64_t bytes)
 {
     uint64_t kinds[PST_MEM_KINDS] = {0};
-    pst_status st;
 
     kinds[PST_MEM_ACTIVATIONS] = bytes;
-    st = pst_timeline_memory(timeline, 0, ns, kinds);
-    return st == PST_OK ? PST_OK : pst_fail_nomem(err);
+    pst_timeline_memory(timeline, 0, ns, kinds);
 }
 
-static pst_status add_events(const struct pst_memopt_result *result, struct pst_timeline *timeline,
-                             struct pst_error *err)
+static void add_events(const struct pst_memopt_result *result, struct pst_timeline *timeline)
 {
     static const uint32_t ops[] = {[PST_MEMORY_FORWARD] = PST_I_F,
                                    [PST_MEMORY_REPLAY] = PST_I_R,
                                    [PST_MEMORY_BACKWARD] = PST_I_BW};
     uint64_t now = 0, start = 0;
-    pst_status st = PST_OK;
 
-    for (uint32_t i = 0; i < result->n_events && st == PST_OK; i++) {
+    for (uint32_t i = 0; i < result->n_events; i++) {
         const struct pst_memory_event *event = &result->events[i];
         bool ends = i + 1 == result->n_events || result->events[i + 1].pass != event->pass;
 
-        st = add_point(timeline, now, event->bytes, err);
+        add_point(timeline, now, event->bytes);
         now += event->ns;
-        if (st == PST_OK && ends) {
+        if (ends) {
             const struct pst_span span = {
                 .start_ns = start,
                 .end_ns = now,
@@ -46,15 +41,13 @@ static pst_status add_events(const struct pst_memopt_result *result, struct pst_
                 .lane = PST_LANE_COMPUTE,
             };
 
-            st = pst_timeline_add(timeline, &span);
+            pst_timeline_add(timeline, &span);
             start = now;
         }
     }
-    return st == PST_OK ? PST_OK : pst_fail_nomem(err);
 }
 
-static pst_status describe(const struct pst_memopt_result *result, struct pst_timeline *timeline,
-                           struct pst_error *err)
+static void describe(const struct pst_memopt_result *result, struct pst_timeline *timeline)
 {
     struct pst_timeline_rank *rank = &timeline->ranks[0];
     char period[32], more[32], peak[32];
@@ -70,26 +63,15 @@ static pst_status describe(const struct pst_memopt_result *result, struct pst_ti
     timeline->n_stages = timeline->n_steps = 1;
     snprintf(rank->name, sizeof rank->name, "stage");
     rank->capacity_bytes = result->view.capacity_bytes;
-    return timeline->title != NULL && timeline->summary != NULL ? PST_OK : pst_fail_nomem(err);
 }
 
-pst_status pst_memopt_timeline(const struct pst_memopt_result *result,
-                               struct pst_timeline **ret_timeline, struct pst_error *err)
+void pst_memopt_timeline(const struct pst_memopt_result *result, struct pst_timeline **ret_timeline)
 {
     struct pst_timeline *timeline = NULL;
-    pst_status st = pst_timeline_create(1, &timeline, err);
 
-    if (st == PST_OK) {
-        st = describe(result, timeline, err);
-    }
-    if (st == PST_OK) {
-        st = add_events(result, timeline, err);
-    }
-    if (st != PST_OK) {
-        pst_timeline_destroy(timeline);
-        return st;
-    }
+    pst_timeline_create(1, &timeline);
+    describe(result, timeline);
+    add_events(result, timeline);
     pst_timeline_finish_build(timeline);
     *ret_timeline = timeline;
-    return PST_OK;
 }

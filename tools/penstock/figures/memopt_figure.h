@@ -9,8 +9,8 @@
 #include "planner/problem_memopt.h"
 #include "sim/timeline.h"
 
-/* In *ret_timeline, of the caller, who destroys it. PST_ERR_NOMEM. */
-pst_status pst_memopt_timeline(const struct pst_memopt_result *result,
-                               struct pst_timeline **ret_timeline, struct pst_error *err);
+/* In *ret_timeline, of the caller, who destroys it. */
+void pst_memopt_timeline(const struct pst_memopt_result *result,
+                         struct pst_timeline **ret_timeline);
 
 #endif

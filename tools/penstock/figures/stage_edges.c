@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "figures/stage_impl.h"
 
 #define ARROW  5.0
@@ -134,14 +135,10 @@ static double gap_below(const struct pst_stage_layout *l, uint32_t line)
     return bottom + 11;
 }
 
-pst_status pst_stage_draw_edges(const struct pst_stage_layout *layout, cairo_t *cr,
-                                struct pst_error *err)
+void pst_stage_draw_edges(const struct pst_stage_layout *layout, cairo_t *cr)
 {
-    struct pst_stage_link *turns = calloc(layout->n_turns + (size_t)1, sizeof *turns);
+    struct pst_stage_link *turns = pst_alloc(layout->n_turns + (size_t)1, sizeof *turns);
 
-    if (turns == NULL) {
-        return pst_fail_nomem(err);
-    }
     pst_figure_source(cr, grey);
     cairo_set_line_width(cr, 0.9);
     for (uint32_t layer = 0; layer + 1 < layout->n_layers; layer++) {
@@ -164,5 +161,4 @@ pst_status pst_stage_draw_edges(const struct pst_stage_layout *layout, cairo_t *
         }
     }
     free(turns);
-    return PST_OK;
 }

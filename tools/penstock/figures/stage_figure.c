@@ -242,18 +242,15 @@ static void draw_head(const struct page *page, cairo_t *cr)
     draw_legend(page, cr, x, y + 31);
 }
 
-static pst_status draw(void *context, cairo_t *cr, struct pst_error *err)
+static void draw(void *context, cairo_t *cr)
 {
     const struct page *page = context;
-    pst_status st = pst_stage_draw_edges(&page->layout, cr, err);
 
-    if (st == PST_OK) {
-        draw_head(page, cr);
-        for (uint32_t s = 0; s < page->graph->n_stages; s++) {
-            draw_box(page, cr, s);
-        }
+    pst_stage_draw_edges(&page->layout, cr);
+    draw_head(page, cr);
+    for (uint32_t s = 0; s < page->graph->n_stages; s++) {
+        draw_box(page, cr, s);
     }
-    return st;
 }
 
 pst_status pst_stage_figure_render(const struct pst_stage_graph *graph,

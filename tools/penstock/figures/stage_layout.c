@@ -190,7 +190,7 @@ pst_status pst_stage_lay_out(const struct pst_stage_graph *graph, struct pst_are
     struct pst_stage_layout l = {.n_layers = 0};
     struct pst_stage_link *links;
     uint32_t *layer = pst_arena_array(arena, graph->n_stages, sizeof *layer);
-    pst_status st = layer == NULL ? pst_fail_nomem(err) : make_layers(graph, layer, &l, err);
+    pst_status st = make_layers(graph, layer, &l, err);
 
     if (st != PST_OK) {
         return st;
@@ -202,15 +202,8 @@ pst_status pst_stage_lay_out(const struct pst_stage_graph *graph, struct pst_are
     l.first = pst_arena_array(arena, l.n_layers + (size_t)1, sizeof *l.first);
     l.first_link = pst_arena_array(arena, l.n_layers + (size_t)1, sizeof *l.first_link);
     l.line_top = pst_arena_array(arena, l.n_layers + (size_t)1, sizeof *l.line_top);
-    if (l.slots == NULL || l.links == NULL || links == NULL || l.order == NULL || l.first == NULL ||
-        l.first_link == NULL || l.line_top == NULL) {
-        return pst_fail_nomem(err);
-    }
     make_slots(graph, layer, &l, links);
-    st = pst_stage_order(&l, err);
-    if (st != PST_OK) {
-        return st;
-    }
+    pst_stage_order(&l);
     choose_columns(&l);
     l.top = MARGIN;
     if (l.width > MAX_POINTS || l.height > MAX_POINTS) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "figures/stage_impl.h"
 
 #define SWEEPS   12
@@ -191,22 +192,15 @@ static void place_slots(struct pst_stage_layout *l, double *y, struct means *mea
     }
 }
 
-pst_status pst_stage_order(struct pst_stage_layout *layout, struct pst_error *err)
+void pst_stage_order(struct pst_stage_layout *layout)
 {
     size_t n = layout->n_slots;
-    double *numbers = calloc(3 * n, sizeof *numbers);
-    uint32_t *counts = calloc(3 * n, sizeof *counts);
+    double *numbers = pst_alloc(3 * n, sizeof *numbers);
+    uint32_t *counts = pst_alloc(3 * n, sizeof *counts);
     struct means means = {.sum = numbers, .count = counts};
-    pst_status st = PST_OK;
 
-    if (numbers == NULL || counts == NULL) {
-        st = pst_fail_nomem(err);
-        goto out;
-    }
     order_slots(layout, numbers + n, &means, counts + n);
     place_slots(layout, numbers + n, &means, numbers + 2 * n, counts + 2 * n);
-out:
     free(numbers);
     free(counts);
-    return st;
 }

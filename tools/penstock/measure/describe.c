@@ -79,10 +79,9 @@ static pst_status describe_memory(const struct pst_session *session,
 {
     const struct pst_device_ops *ops = session->device_ops;
     struct pst_device *device = NULL;
-    void *base = NULL, *host = calloc(1, COPY_BYTES);
+    void *base = NULL, *host = pst_alloc(1, COPY_BYTES);
     double sum_ns = 0, copy_ns = 0;
-    pst_status st =
-        host == NULL ? pst_fail_nomem(err) : ops->open(&session->device_config, &device, err);
+    pst_status st = ops->open(&session->device_config, &device, err);
 
     if (st == PST_OK) {
         ops->enter(device);

@@ -99,16 +99,13 @@ bool pst_measure_alike(const struct pst_graph *graph, uint32_t a, uint32_t b)
 }
 
 /* Classes, and the first few operators of each. */
-static bool select_ops(struct measuring *m)
+static void select_ops(struct measuring *m)
 {
     const struct pst_graph *graph = m->config->graph;
     uint32_t *classes = pst_arena_array(&m->arena, graph->n_ops, sizeof *classes);
     uint32_t *members = pst_arena_array(&m->arena, graph->n_ops, sizeof *members);
     uint32_t n_classes = 0;
 
-    if (classes == NULL || members == NULL) {
-        return false;
-    }
     for (uint32_t o = 0; o < graph->n_ops; o++) {
         uint32_t c = 0;
 
@@ -123,7 +120,6 @@ static bool select_ops(struct measuring *m)
             m->selected[m->n_selected++] = o;
         }
     }
-    return true;
 }
 
 /* Those that are asked for, and more where these take too little time to say much. */
@@ -136,15 +132,13 @@ static uint32_t most_rounds(const struct measuring *m)
                                                                 : (uint32_t)most;
 }
 
-static pst_status measuring_init(struct measuring *m, struct pst_error *err)
+static void measuring_init(struct measuring *m)
 {
     const struct pst_graph *graph = m->config->graph;
 
     m->first = pst_arena_array(&m->arena, graph->n_ops, sizeof *m->first);
     m->selected = pst_arena_array(&m->arena, graph->n_ops, sizeof *m->selected);
-    if (m->first == NULL || m->selected == NULL || !select_ops(m)) {
-        return pst_fail_nomem(err);
-    }
+    select_ops(m);
     m->most_rounds = most_rounds(m);
     m->times = pst_arena_array(&m->arena, (size_t)m->n_selected * N_SERIES,
                                m->most_rounds * sizeof *m->times);
@@ -153,9 +147,6 @@ static pst_status measuring_init(struct measuring *m, struct pst_error *err)
         pst_arena_array(&m->arena, (size_t)PST_MEASURE_TWINS * m->most_rounds, sizeof *m->sorted);
     m->step_times = pst_arena_array(&m->arena, m->most_rounds, sizeof *m->step_times);
     m->all = (uint64_t)m->n_selected * (m->config->warmups + m->config->rounds);
-    return m->times == NULL || m->n_rounds == NULL || m->sorted == NULL || m->step_times == NULL
-               ? pst_fail_nomem(err)
-               : PST_OK;
 }
 
 /* --- rounds -----------------------------------------------------------------------------------*/
@@ -324,9 +315,7 @@ static pst_status next_group(const struct measuring *m, uint32_t offset, uint32_
 
     *ret_bytes = 0;
     while (offset + n < m->n_selected) {
-        if (!measure_group_bytes(m->config, m->device, m->selected + offset, n + 1, &bytes)) {
-            return pst_fail_nomem(err);
-        }
+        measure_group_bytes(m->config, m->device, m->selected + offset, n + 1, &bytes);
         if (n > 0 && bytes > m->config->memory_bytes) {
             break;
         }
@@ -435,7 +424,8 @@ pst_status pst_measure_ops(const struct pst_measure_config *config,
 {
     struct measuring m = {.config = config};
     uint32_t offset = 0;
-    pst_status st = measuring_init(&m, err);
+    pst_status st = PST_OK;
+    measuring_init(&m);
 
     while (st == PST_OK && offset < m.n_selected) {
         st = measure_next(&m, &offset, err);

@@ -57,12 +57,12 @@ uint64_t measure_z_bytes(const struct pst_measure_config *config, const struct p
 
 /* Places for the operands of ops[0..n), workspace included, in arrays of `arena`. false: out of
    memory. */
-bool measure_lay_out(const struct pst_measure_config *config, struct pst_device *device,
+void measure_lay_out(const struct pst_measure_config *config, struct pst_device *device,
                      const uint32_t *ops, uint32_t n, struct pst_arena *arena,
                      struct measure_layout *ret_layout);
 
 /* Bytes that the operands of ops[0..n) take together, workspace included. false: out of memory. */
-bool measure_group_bytes(const struct pst_measure_config *config, struct pst_device *device,
+void measure_group_bytes(const struct pst_measure_config *config, struct pst_device *device,
                          const uint32_t *ops, uint32_t n, uint64_t *ret_bytes);
 
 /* Two places in what the device is asked for (measure_places.c). */

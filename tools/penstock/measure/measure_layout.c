@@ -63,7 +63,7 @@ uint32_t measure_state_arrays(const struct pst_measure_config *config, uint32_t 
 
 /* --- what stays ------------------------------------------------------------------------------- */
 
-static bool layout_init(const struct pst_graph *graph, uint32_t n, struct pst_arena *arena,
+static void layout_init(const struct pst_graph *graph, uint32_t n, struct pst_arena *arena,
                         struct measure_layout *layout)
 {
     size_t counts[] = {graph->n_tensors,
@@ -81,12 +81,8 @@ static bool layout_init(const struct pst_graph *graph, uint32_t n, struct pst_ar
     memset(layout, 0, sizeof *layout);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         *arrays[i] = pst_arena_array(arena, counts[i] + 1, sizeof(uint64_t));
-        if (*arrays[i] == NULL) {
-            return false;
-        }
         memset(*arrays[i], 0xFF, (counts[i] + 1) * sizeof(uint64_t));
     }
-    return true;
 }
 
 static void place_tensor(struct placing *p, uint32_t index, uint32_t tensor)
@@ -230,7 +226,7 @@ static void place_gradients(struct placing *p, uint32_t index)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
-static bool placing_init(struct placing *p, uint32_t n, struct pst_arena *arena)
+static void placing_init(struct placing *p, uint32_t n, struct pst_arena *arena)
 {
     const struct pst_graph *graph = p->config->graph;
 
@@ -238,7 +234,6 @@ static bool placing_init(struct placing *p, uint32_t n, struct pst_arena *arena)
     p->passes = pst_arena_array(arena, graph->n_tensors + 1u, sizeof *p->passes);
     p->blocks =
         pst_arena_array(arena, (size_t)graph->n_tensors + 2 * (size_t)n + 1, sizeof *p->blocks);
-    return p->lowest != NULL && p->passes != NULL && p->blocks != NULL;
 }
 
 /* Blocks count from where all else ends. */
@@ -256,16 +251,15 @@ static void shift(const struct placing *p, uint32_t n)
     }
 }
 
-bool measure_lay_out(const struct pst_measure_config *config, struct pst_device *device,
+void measure_lay_out(const struct pst_measure_config *config, struct pst_device *device,
                      const uint32_t *ops, uint32_t n, struct pst_arena *arena,
                      struct measure_layout *ret_layout)
 {
     struct placing p = {.config = config, .ops = ops, .layout = ret_layout};
     uint64_t workspace = 0;
 
-    if (!layout_init(config->graph, n, arena, ret_layout) || !placing_init(&p, n, arena)) {
-        return false;
-    }
+    layout_init(config->graph, n, arena, ret_layout);
+    placing_init(&p, n, arena);
     for (uint32_t i = 0; i < n; i++) {
         place_values(&p, i);
         for (uint32_t pass = 0; pass < 3 && device != NULL; pass++) {
@@ -280,17 +274,15 @@ bool measure_lay_out(const struct pst_measure_config *config, struct pst_device 
     }
     shift(&p, n);
     ret_layout->workspace = take(&ret_layout->bytes, workspace);
-    return true;
 }
 
-bool measure_group_bytes(const struct pst_measure_config *config, struct pst_device *device,
+void measure_group_bytes(const struct pst_measure_config *config, struct pst_device *device,
                          const uint32_t *ops, uint32_t n, uint64_t *ret_bytes)
 {
     struct pst_arena arena = {0};
     struct measure_layout layout;
-    bool done = measure_lay_out(config, device, ops, n, &arena, &layout);
+    measure_lay_out(config, device, ops, n, &arena, &layout);
 
-    *ret_bytes = done ? layout.bytes : 0;
+    *ret_bytes = layout.bytes;
     pst_arena_finish(&arena);
-    return done;
 }

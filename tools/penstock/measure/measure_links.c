@@ -148,10 +148,9 @@ pst_status pst_measure_link(const struct pst_transport_ops *transport, uint32_t 
     struct pst_measured_link link;
     struct pst_transport *opened = NULL;
     struct end ends[2];
-    unsigned char *data = calloc(2, most);
-    double *ns = calloc((size_t)2 * rounds, sizeof *ns);
-    pst_status st =
-        data == NULL || ns == NULL ? pst_fail_nomem(err) : transport->open(&config, &opened, err);
+    unsigned char *data = pst_alloc(2, most);
+    double *ns = pst_alloc((size_t)2 * rounds, sizeof *ns);
+    pst_status st = transport->open(&config, &opened, err);
 
     if (st == PST_OK) {
         for (uint32_t i = 0; i < 2; i++) {

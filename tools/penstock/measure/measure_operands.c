@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/philox.h"
 
 #define CHUNK_BYTES 65536u
@@ -73,16 +74,12 @@ static uint64_t index_limit(const struct pst_graph *graph, uint32_t tensor)
     return limit;
 }
 
-static pst_status fill_all(const struct pst_measure_config *config, struct pst_device *device,
-                           const struct measure_layout *layout, unsigned char *base,
-                           struct pst_error *err)
+static void fill_all(const struct pst_measure_config *config, struct pst_device *device,
+                     const struct measure_layout *layout, unsigned char *base)
 {
     const struct pst_graph *graph = config->graph;
-    void *chunk = malloc(CHUNK_BYTES);
+    void *chunk = pst_alloc(CHUNK_BYTES, 1);
 
-    if (chunk == NULL) {
-        return pst_fail_nomem(err);
-    }
     config->device->zero(device, base, layout->bytes);
     for (uint32_t t = 0; t < graph->n_tensors; t++) {
         const struct pst_tensor *tensor = &graph->tensors[t];
@@ -106,7 +103,6 @@ static pst_status fill_all(const struct pst_measure_config *config, struct pst_d
         }
     }
     free(chunk);
-    return PST_OK;
 }
 
 /* --- calls ------------------------------------------------------------------------------------*/
@@ -189,9 +185,6 @@ static pst_status bind_op(const struct pst_measure_config *config, struct pst_de
 
     m->pointers = pst_arena_array(&group->memory, 3 * n, sizeof *m->pointers);
     m->accumulate = pst_arena_array(&group->memory, op->n_param + 1u, sizeof *m->accumulate);
-    if (m->pointers == NULL || m->accumulate == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < op->n_param; i++) {
         m->accumulate[i] =
             op->param[i] == PST_NONE ? NULL : (float *)(void *)(base + layout->sum[op->param[i]]);
@@ -213,16 +206,16 @@ static pst_status bind_op(const struct pst_measure_config *config, struct pst_de
 }
 
 /* What the update of each parameter of the group works on. */
-static bool bind_steps(const struct pst_measure_config *config, const struct measure_layout *layout,
+static void bind_steps(const struct pst_measure_config *config, const struct measure_layout *layout,
                        unsigned char *base, struct measure_group *group)
 {
     const struct pst_graph *graph = config->graph;
 
     if (config->update == NULL) {
-        return true;
+        return;
     }
     group->steps = pst_arena_array(&group->memory, graph->n_params + 1u, sizeof *group->steps);
-    for (uint32_t p = 0; group->steps != NULL && p < graph->n_params; p++) {
+    for (uint32_t p = 0; p < graph->n_params; p++) {
         const struct pst_parameter *param = &graph->params[p];
         struct measure_step *step = &group->steps[group->n_steps];
         uint64_t at = layout->state[p], size = measure_round_up(param->elems * sizeof(float));
@@ -244,7 +237,6 @@ static bool bind_steps(const struct pst_measure_config *config, const struct mea
         }
         group->n_steps++;
     }
-    return group->steps != NULL;
 }
 
 pst_status measure_group_init(const struct pst_measure_config *config, struct pst_device *device,
@@ -256,20 +248,20 @@ pst_status measure_group_init(const struct pst_measure_config *config, struct ps
 
     memset(ret_group, 0, sizeof *ret_group);
     ret_group->ops = pst_arena_array(&ret_group->memory, n, sizeof *ret_group->ops);
-    if (ret_group->ops == NULL ||
-        !measure_lay_out(config, device, ops, n, &ret_group->memory, &layout)) {
-        return pst_fail_nomem(err);
-    }
+    measure_lay_out(config, device, ops, n, &ret_group->memory, &layout);
     ret_group->n_ops = n;
     for (uint32_t i = 0; i < n && st == PST_OK; i++) {
         ret_group->ops[i].op = ops[i];
         pst_op_grad_info(config->graph, ops[i], &ret_group->ops[i].grad);
         st = bind_op(config, device, &layout, base, i, ret_group, err);
     }
-    if (st == PST_OK && !bind_steps(config, &layout, base, ret_group)) {
-        return pst_fail_nomem(err);
+    if (st == PST_OK) {
+        bind_steps(config, &layout, base, ret_group);
     }
-    return st == PST_OK ? fill_all(config, device, &layout, base, err) : st;
+    if (st == PST_OK) {
+        fill_all(config, device, &layout, base);
+    }
+    return st;
 }
 
 void measure_group_finish(struct measure_group *group)

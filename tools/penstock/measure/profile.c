@@ -103,9 +103,7 @@ static pst_status measure(const struct pst_session *session,
         profile->sizes[i] = request->sizes[i];
         profile->measured[i] =
             pst_arena_array(&profile->arena, session->graph->n_ops, sizeof **profile->measured);
-        st = profile->measured[i] == NULL
-                 ? pst_fail_nomem(err)
-                 : measure_size(session, request, i, profile->measured[i], &profile->update, err);
+        st = measure_size(session, request, i, profile->measured[i], &profile->update, err);
     }
     return st;
 }
@@ -118,32 +116,24 @@ static double workspace(const struct pst_session *session, uint32_t op, uint32_t
     return (double)pst_cost_workspace(&session->cost, op, pass, samples);
 }
 
-static bool add_times(const struct pst_profiled *profile, struct pst_arena *arena, uint32_t op,
+static void add_times(const struct pst_profiled *profile, struct pst_arena *arena, uint32_t op,
                       struct pst_costed_node *node)
 {
     struct pst_costed_times *times = pst_arena_array(arena, profile->n_sizes, sizeof *times);
 
-    if (times == NULL) {
-        return false;
-    }
     for (uint32_t i = 0; i < profile->n_sizes; i++) {
         times[i].samples = profile->sizes[i];
         memcpy(times[i].ns, profile->measured[i][op].ns, sizeof times[i].ns);
     }
     node->times = times;
     node->n_times = profile->n_sizes;
-    return true;
 }
 
-static pst_status add_nodes(const struct pst_session *session, const struct pst_profiled *profile,
-                            const struct pst_graph_view *view, struct pst_costed *draft,
-                            struct pst_error *err)
+static void add_nodes(const struct pst_session *session, const struct pst_profiled *profile,
+                      const struct pst_graph_view *view, struct pst_costed *draft)
 {
     draft->n_nodes = view->n_nodes;
     draft->nodes = pst_arena_array(&draft->arena, view->n_nodes, sizeof *draft->nodes);
-    if (draft->nodes == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t v = 0; v < view->n_nodes; v++) {
         const struct pst_node *from = pst_graph_node(view, v);
         struct pst_costed_node *node = &draft->nodes[v];
@@ -159,28 +149,20 @@ static pst_status add_nodes(const struct pst_session *session, const struct pst_
         if (weight > node->backward_workspace_bytes) {
             node->backward_workspace_bytes = weight;
         }
-        if (!add_times(profile, &draft->arena, v, node)) {
-            return pst_fail_nomem(err);
-        }
+        add_times(profile, &draft->arena, v, node);
     }
-    return PST_OK;
 }
 
-static pst_status add_edges(const struct pst_graph_view *view, struct pst_costed *draft,
-                            struct pst_error *err)
+static void add_edges(const struct pst_graph_view *view, struct pst_costed *draft)
 {
     draft->n_edges = view->n_edges;
     draft->edges = pst_arena_array(&draft->arena, view->n_edges + 1, sizeof *draft->edges);
-    if (draft->edges == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t e = 0; e < view->n_edges; e++) {
         const struct pst_edge *edge = pst_graph_edge(view, e);
 
         draft->edges[e] = (struct pst_costed_edge){
             edge->from, edge->to, (double)edge->bytes * (edge->batched ? draft->batch : 1)};
     }
-    return PST_OK;
 }
 
 static const char *about_device(const struct pst_session *session,
@@ -222,21 +204,19 @@ static pst_status make_graph(const struct pst_session *session,
     struct pst_costed draft = {.name = session->graph->name,
                                .batch = profile->sizes[profile->n_sizes - 1]};
     struct pst_graph_view *view;
-    pst_status st = pst_graph_make_view(session->graph, draft.batch, &view, err);
+    pst_status st = PST_OK;
 
+    pst_graph_make_view(session->graph, draft.batch, &view);
     draft.notes = is_hollow(session) ? about_description(session, &draft.arena)
                                      : about_device(session, request, &draft.arena);
-    if (st == PST_OK && draft.notes == NULL) {
-        st = pst_fail_nomem(err);
-    }
     if (st == PST_OK) {
-        st = add_nodes(session, profile, view, &draft, err);
+        add_nodes(session, profile, view, &draft);
     }
     if (profile->update.ns > 0) {
         draft.update_bytes_per_s = (double)profile->update.bytes / profile->update.ns * 1e9;
     }
     if (st == PST_OK) {
-        st = add_edges(view, &draft, err);
+        add_edges(view, &draft);
     }
     if (st == PST_OK) {
         st = pst_costed_create(&draft, &profile->graph, err);

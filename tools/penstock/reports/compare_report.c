@@ -62,10 +62,10 @@ static int by_speed(const void *a, const void *b)
    how many. */
 static uint32_t order_results(const struct pst_compare_result *result, uint32_t *ret_order)
 {
-    struct rank *ranks = calloc((size_t)result->n + 1, sizeof *ranks);
+    struct rank *ranks = pst_alloc((size_t)result->n + 1, sizeof *ranks);
     uint32_t n = 0;
 
-    for (uint32_t i = 0; ranks != NULL && i < result->n; i++) {
+    for (uint32_t i = 0; i < result->n; i++) {
         if (result->records[i].trial.state == PST_TRIAL_DONE) {
             ranks[n++] = (struct rank){pst_trial_samples_per_second(&result->records[i].trial), i};
         }
@@ -214,14 +214,10 @@ static void print_others(const struct pst_compare_result *result, enum pst_trial
     pst_table_finish(&table);
 }
 
-pst_status pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out,
-                                    struct pst_error *err)
+void pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out)
 {
-    uint32_t *order = calloc((size_t)result->n + 1, sizeof *order), n, n_open = 0;
+    uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order), n, n_open = 0;
 
-    if (order == NULL) {
-        return pst_fail_nomem(err);
-    }
     n = order_results(result, order);
     for (uint32_t i = 0; i < result->n; i++) {
         n_open += result->records[i].trial.state == PST_TRIAL_OPEN;
@@ -237,7 +233,6 @@ pst_status pst_compare_report_print(const struct pst_compare_result *result, boo
         fprintf(out, "\nnot tried: %u\n", n_open);
     }
     free(order);
-    return PST_OK;
 }
 
 /* --- for tools ---------------------------------------------------------------------------------*/
@@ -304,13 +299,10 @@ void pst_compare_json_order(struct pst_json *json, const uint32_t *order, uint32
 
 char *pst_compare_report_json(const struct pst_compare_result *result)
 {
-    uint32_t *order = calloc((size_t)result->n + 1, sizeof *order);
+    uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
     struct pst_json json;
     uint32_t n;
 
-    if (order == NULL) {
-        return NULL;
-    }
     n = order_results(result, order);
     pst_json_init(&json);
     pst_json_object(&json, NULL);

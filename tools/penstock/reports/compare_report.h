@@ -27,8 +27,7 @@ struct pst_compare_result {
 };
 
 /* Out of memory: PST_ERR_NOMEM. */
-pst_status pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out,
-                                    struct pst_error *err);
+void pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out);
 /* free() it; NULL: out of memory. */
 char *pst_compare_report_json(const struct pst_compare_result *result);
 /* One line a combination, in the order asked for, behind a line of titles. free() it. */

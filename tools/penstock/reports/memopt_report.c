@@ -228,21 +228,16 @@ static void print_sums(const struct pst_memopt_result *result, FILE *out)
             result->view.in_flight, result->view.in_flight == 1 ? "" : "es");
 }
 
-pst_status pst_memopt_report_print(const struct pst_memopt_result *result, bool color, FILE *out,
-                                   struct pst_error *err)
+void pst_memopt_report_print(const struct pst_memopt_result *result, bool color, FILE *out)
 {
-    uint32_t *times = calloc((size_t)result->view.n_nodes + 1, sizeof *times);
+    uint32_t *times = pst_alloc((size_t)result->view.n_nodes + 1, sizeof *times);
 
-    if (times == NULL) {
-        return pst_fail_nomem(err);
-    }
     count_replays(result, times);
     print_nodes(result, times, color, out);
     print_replays(result, out);
     print_sums(result, out);
     pst_memory_chart_print(result->events, result->n_events, result->view.capacity_bytes, out);
     free(times);
-    return PST_OK;
 }
 
 /* --- for tools ---------------------------------------------------------------------------------*/

@@ -28,10 +28,9 @@ static const char *memory_actions(const struct pst_stage_report *stage,
                              pst_format_ns(time, stage->recompute_ns));
     }
     if (stage->n_offloaded > 0 && used < size) {
-        used +=
-            (size_t)snprintf(text + used, size - used, ", offload %u: %s, link %s",
-                             stage->n_offloaded, pst_format_bytes(bytes, stage->offloaded_bytes),
-                             pst_format_ns(time, stage->link_ns));
+        used += (size_t)snprintf(
+            text + used, size - used, ", offload %u: %s, link %s", stage->n_offloaded,
+            pst_format_bytes(bytes, stage->offloaded_bytes), pst_format_ns(time, stage->link_ns));
     }
     if (plan->n_guests > 0 && used < size) {
         used += (size_t)snprintf(
@@ -182,18 +181,14 @@ static void print_prediction(const struct pst_session *session, FILE *out)
     fputc('\n', out);
 }
 
-pst_status pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
-                                 FILE *out, struct pst_error *err)
+void pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
+                           FILE *out)
 {
     const struct pst_plan *plan = session->planned.plan;
     struct pst_stage_report *stages = NULL;
     const char *sharing;
     char count[32], text[256];
-    pst_status st = pst_plan_report_stages(session, &stages, err);
-
-    if (st != PST_OK) {
-        return st;
-    }
+    pst_plan_report_stages(session, &stages);
     fprintf(out, "%s: %s parameters, %u operators, %u stages on %u devices, batch %u\n",
             session->graph->name,
             pst_format_count(count, (double)pst_graph_parameters(session->graph)),
@@ -221,7 +216,6 @@ pst_status pst_plan_report_print(const struct pst_session *session, const char *
         fprintf(out, "written to      %s\n", file);
     }
     free(stages);
-    return PST_OK;
 }
 
 static void add_stage(struct pst_json *json, const struct pst_session *session,
@@ -284,9 +278,7 @@ char *pst_plan_report_json(const struct pst_session *session, const char *file)
     struct pst_stage_report *stages = NULL;
     struct pst_json json;
 
-    if (pst_plan_report_stages(session, &stages, NULL) != PST_OK) {
-        return NULL;
-    }
+    pst_plan_report_stages(session, &stages);
     pst_json_init(&json);
     pst_json_object(&json, NULL);
     pst_json_string(&json, "model", session->graph->name);

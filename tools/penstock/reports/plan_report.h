@@ -30,12 +30,12 @@ struct pst_stage_report {
 };
 
 /* The figures of every stage (n_stages of them) on its first rank; free() them. */
-pst_status pst_plan_report_stages(const struct pst_session *session,
-                                  struct pst_stage_report **ret_stages, struct pst_error *err);
+void pst_plan_report_stages(const struct pst_session *session,
+                            struct pst_stage_report **ret_stages);
 
 /* Table and summary. file: where the plan was written, or NULL. */
-pst_status pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
-                                 FILE *out, struct pst_error *err);
+void pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
+                           FILE *out);
 
 /* One JSON object; free() it; NULL when there is no memory. */
 char *pst_plan_report_json(const struct pst_session *session, const char *file);

@@ -3,15 +3,13 @@
 
 #include <stdlib.h>
 
-/* The first tick at which the live bytes of a program are at their peak. */
-static pst_status peak_tick(const struct pst_program *program, uint32_t *ret_tick,
-                            struct pst_error *err)
-{
-    int64_t *change = calloc((size_t)program->n_ticks + 1, sizeof *change), live = 0, most = -1;
+#include "base/memory.h"
 
-    if (change == NULL) {
-        return pst_fail_nomem(err);
-    }
+/* The first tick at which the live bytes of a program are at their peak. */
+static void peak_tick(const struct pst_program *program, uint32_t *ret_tick)
+{
+    int64_t *change = pst_alloc((size_t)program->n_ticks + 1, sizeof *change), live = 0, most = -1;
+
     for (uint32_t i = 0; i < program->n_values; i++) {
         const struct pst_value *value = &program->values[i];
 
@@ -28,7 +26,6 @@ static pst_status peak_tick(const struct pst_program *program, uint32_t *ret_tic
         }
     }
     free(change);
-    return PST_OK;
 }
 
 /* What a device keeps for others is shown with the first stage on it. */
@@ -44,8 +41,7 @@ static void add_guests(const struct pst_plan *plan, uint32_t rank, uint64_t byte
     }
 }
 
-static pst_status add_memory(const struct pst_session *session, struct pst_stage_report *stages,
-                             struct pst_error *err)
+static void add_memory(const struct pst_session *session, struct pst_stage_report *stages)
 {
     const struct pst_plan *plan = session->planned.plan;
 
@@ -53,11 +49,8 @@ static pst_status add_memory(const struct pst_session *session, struct pst_stage
         const struct pst_program *program = session->planned.programs[rank];
         uint64_t guest_bytes = 0;
         uint32_t tick = 0;
-        pst_status st = peak_tick(program, &tick, err);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        peak_tick(program, &tick);
         for (uint32_t i = 0; i < program->n_values; i++) {
             const struct pst_value *value = &program->values[i];
             struct pst_stage_report *stage = &stages[value->stage];
@@ -76,7 +69,6 @@ static pst_status add_memory(const struct pst_session *session, struct pst_stage
         }
         add_guests(plan, rank, guest_bytes, stages);
     }
-    return PST_OK;
 }
 
 /* Parameters that operators of the stage use, each once. */
@@ -148,15 +140,12 @@ static uint64_t saved_bytes(const struct pst_graph *graph, const struct pst_plan
 }
 
 /* By action: how many operators, bytes, what it costs. False: out of memory. */
-static bool add_actions(const struct pst_session *session, const struct pst_plan_stage *stage,
+static void add_actions(const struct pst_session *session, const struct pst_plan_stage *stage,
                         struct pst_stage_report *report)
 {
-    uint32_t *times_again = calloc((size_t)stage->n_nodes + 1, sizeof *times_again);
+    uint32_t *times_again = pst_alloc((size_t)stage->n_nodes + 1, sizeof *times_again);
 
-    if (times_again == NULL || !pst_plan_replayed(stage, session->graph, times_again)) {
-        free(times_again);
-        return false;
-    }
+    pst_plan_replayed(stage, session->graph, times_again);
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         uint64_t bytes = saved_bytes(session->graph, stage, stage->nodes[i]);
         struct pst_times times;
@@ -185,11 +174,10 @@ static bool add_actions(const struct pst_session *session, const struct pst_plan
     report->link_ns = pst_cost_host_ns(&session->cost, report->offloaded_bytes) *
                       (uint64_t)session->cluster.link_directions;
     free(times_again);
-    return true;
 }
 
 /* False: out of memory. */
-static bool describe(const struct pst_session *session, uint32_t id,
+static void describe(const struct pst_session *session, uint32_t id,
                      struct pst_stage_report *ret_stage)
 {
     const struct pst_plan_stage *stage = &session->planned.plan->stages[id];
@@ -204,7 +192,7 @@ static bool describe(const struct pst_session *session, uint32_t id,
     ret_stage->forward_ns = times.forward_ns;
     ret_stage->backward_ns = times.backward_input_ns + times.backward_weight_ns;
     ret_stage->parameters = count_parameters(session, id);
-    return add_actions(session, stage, ret_stage);
+    add_actions(session, stage, ret_stage);
 }
 
 /* Of a step, on the stage's first rank; replays not counted. */
@@ -261,15 +249,11 @@ static void set_limit(const struct pst_session *session, const double *shares,
     }
 }
 
-static pst_status add_limits(const struct pst_session *session, struct pst_stage_report *stages,
-                             struct pst_error *err)
+static void add_limits(const struct pst_session *session, struct pst_stage_report *stages)
 {
     const struct pst_plan *plan = session->planned.plan;
-    double *shares = calloc((size_t)plan->n_devices + 1, sizeof *shares), most = 0;
+    double *shares = pst_alloc((size_t)plan->n_devices + 1, sizeof *shares), most = 0;
 
-    if (shares == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < plan->n_stages; i++) {
         double *share = &shares[plan->stages[i].ranks[0]];
 
@@ -283,32 +267,17 @@ static pst_status add_limits(const struct pst_session *session, struct pst_stage
         set_limit(session, shares, stages, i);
     }
     free(shares);
-    return PST_OK;
 }
 
-pst_status pst_plan_report_stages(const struct pst_session *session,
-                                  struct pst_stage_report **ret_stages, struct pst_error *err)
+void pst_plan_report_stages(const struct pst_session *session, struct pst_stage_report **ret_stages)
 {
     uint32_t n = session->planned.plan->n_stages;
-    struct pst_stage_report *stages = calloc(n, sizeof *stages);
-    pst_status st = PST_OK;
+    struct pst_stage_report *stages = pst_alloc(n, sizeof *stages);
 
-    if (stages == NULL) {
-        return pst_fail_nomem(err);
+    for (uint32_t i = 0; i < n; i++) {
+        describe(session, i, &stages[i]);
     }
-    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
-        st = describe(session, i, &stages[i]) ? PST_OK : pst_fail_nomem(err);
-    }
-    if (st == PST_OK) {
-        st = add_memory(session, stages, err);
-    }
-    if (st == PST_OK) {
-        st = add_limits(session, stages, err);
-    }
-    if (st != PST_OK) {
-        free(stages);
-        return st;
-    }
+    add_memory(session, stages);
+    add_limits(session, stages);
     *ret_stages = stages;
-    return PST_OK;
 }

@@ -44,15 +44,12 @@ static pst_status find_period(struct pst_schedule_figures *f, uint32_t n_batches
 }
 
 /* The most micro-batches of each stage between F and W, on any device's way through its list. */
-static pst_status find_held(struct pst_schedule_figures *f, struct pst_error *err)
+static void find_held(struct pst_schedule_figures *f)
 {
     const struct pst_schedule_in *in = &f->stream.in;
     uint32_t *now = pst_arena_array(&f->eval.arena, in->n_stages, sizeof *now);
 
     f->held = pst_arena_array(&f->eval.arena, in->n_stages, sizeof *f->held);
-    if (now == NULL || f->held == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t d = 0; d < in->n_devices; d++) {
         for (uint32_t i = 0; i < f->stream.n_passes[d]; i++) {
             const struct pst_pass *pass = &f->stream.passes[d][i];
@@ -63,7 +60,6 @@ static pst_status find_held(struct pst_schedule_figures *f, struct pst_error *er
             now[s] -= pass->op == PST_PASS_W || pass->op == PST_PASS_BW;
         }
     }
-    return PST_OK;
 }
 
 /* Repeats add up. */
@@ -77,9 +73,6 @@ static pst_status find_totals(struct pst_schedule_figures *f, struct pst_error *
                         "%u steps take longer than can be told", f->n_repeats);
     }
     f->busy_ns = pst_arena_array(&f->eval.arena, eval->n_devices, sizeof *f->busy_ns);
-    if (f->busy_ns == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t d = 0; d < eval->n_devices; d++) {
         f->busy_ns[d] = eval->busy_ns[d] * f->n_repeats;
     }
@@ -92,7 +85,7 @@ static pst_status find_totals(struct pst_schedule_figures *f, struct pst_error *
     return PST_OK;
 }
 
-static pst_status draw(struct pst_schedule_figures *f, const char *title, struct pst_error *err)
+static void draw(struct pst_schedule_figures *f, const char *title)
 {
     const struct pst_order_drawing drawing = {
         .in = &f->stream.in,
@@ -107,7 +100,7 @@ static pst_status draw(struct pst_schedule_figures *f, const char *title, struct
         .bytes_per_unit = f->bytes_per_unit,
     };
 
-    return pst_order_timeline(&drawing, &f->timeline, err);
+    pst_order_timeline(&drawing, &f->timeline);
 }
 
 pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint32_t n_steps,
@@ -142,13 +135,13 @@ pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint3
         st = find_totals(&f, err);
     }
     if (st == PST_OK) {
-        st = find_held(&f, err);
+        find_held(&f);
     }
     if (st == PST_OK) {
         st = find_period(&f, n_batches, err);
     }
     if (st == PST_OK) {
-        st = draw(&f, units->title, err);
+        draw(&f, units->title);
     }
     if (st != PST_OK) {
         pst_schedule_figures_finish(&f);

@@ -165,9 +165,8 @@ static void print_summary(const struct pst_schedule_figures *f, FILE *out)
     }
 }
 
-pst_status pst_schedule_report_print(const struct pst_schedule_figures *figures,
-                                     const struct pst_schedule_page *page, FILE *out,
-                                     struct pst_error *err)
+void pst_schedule_report_print(const struct pst_schedule_figures *figures,
+                               const struct pst_schedule_page *page, FILE *out)
 {
     fprintf(out, "%s%s%s\n\n", page->color ? "\033[1m" : "", figures->timeline->title,
             page->color ? "\033[0m" : "");
@@ -180,5 +179,5 @@ pst_status pst_schedule_report_print(const struct pst_schedule_figures *figures,
     fputc('\n', out);
     print_summary(figures, out);
     fputc('\n', out);
-    return pst_report_timeline(out, figures->timeline, page->width, page->color, page->utf8, err);
+    pst_report_timeline(out, figures->timeline, page->width, page->color, page->utf8);
 }

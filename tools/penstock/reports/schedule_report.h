@@ -16,9 +16,8 @@ struct pst_schedule_page {
 };
 
 /* Summary, peaks, timeline. PST_ERR_NOMEM. */
-pst_status pst_schedule_report_print(const struct pst_schedule_figures *figures,
-                                     const struct pst_schedule_page *page, FILE *out,
-                                     struct pst_error *err);
+void pst_schedule_report_print(const struct pst_schedule_figures *figures,
+                               const struct pst_schedule_page *page, FILE *out);
 
 /* One JSON object; free() it; NULL when there is no memory. docs/commands.md names the fields. */
 char *pst_schedule_report_json(const struct pst_schedule_figures *figures, bool in_samples);

@@ -2,20 +2,12 @@
 #include "reports/table.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/util.h"
-
-static atomic_bool one_failed;
-
-bool pst_table_one_failed(void)
-{
-    return atomic_load(&one_failed);
-}
 
 void pst_table_init(struct pst_table *table)
 {
@@ -41,19 +33,13 @@ void pst_table_cell(struct pst_table *table, const char *format, ...)
 {
     char text[1024];
     va_list args;
-    char *copy;
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     pst_text_make_plain(text);
-    copy = pst_arena_strdup(&table->arena, text);
-    if (copy == NULL ||
-        !pst_grow(&table->cells, &table->capacity, table->n_cells, sizeof *table->cells)) {
-        table->failed = true;
-        return;
-    }
-    table->cells[table->n_cells++] = copy;
+    pst_grow(&table->cells, &table->capacity, table->n_cells, sizeof *table->cells);
+    table->cells[table->n_cells++] = pst_arena_strdup(&table->arena, text);
 }
 
 /* Characters, not bytes: continuation bytes of UTF-8 take no room. */
@@ -91,10 +77,6 @@ void pst_table_print(const struct pst_table *table, FILE *out, const char *inden
     size_t n_rows = (table->n_cells + table->n_columns - 1) / table->n_columns;
     int width[PST_TABLE_COLUMNS];
 
-    if (table->failed) {
-        atomic_store(&one_failed, true);
-        return;
-    }
     for (uint32_t c = 0; c < table->n_columns; c++) {
         width[c] = width_of(table->titles[c]);
         for (size_t r = 0; r < n_rows; r++) {

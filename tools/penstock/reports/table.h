@@ -20,7 +20,6 @@ struct pst_table {
     bool right[PST_TABLE_COLUMNS]; /* numbers */
     const char **cells;
     size_t capacity, n_cells;
-    bool failed; /* out of memory: nothing is printed */
 };
 
 void pst_table_init(struct pst_table *table);
@@ -33,8 +32,5 @@ void pst_table_cell(struct pst_table *table, const char *format, ...)
 
 /* Titles in bold if told so. A row that was not filled up is completed by empty cells. */
 void pst_table_print(const struct pst_table *table, FILE *out, const char *indent, bool color);
-
-/* Whether one could not be printed for lack of memory: asked once, where an answer ends. */
-bool pst_table_one_failed(void);
 
 #endif

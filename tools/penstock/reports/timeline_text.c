@@ -246,11 +246,10 @@ static void print_legend(const struct picture *p)
     fputc('\n', p->out);
 }
 
-pst_status pst_report_timeline(FILE *out, const struct pst_timeline *timeline, uint32_t width,
-                               bool colour, bool utf8, struct pst_error *err)
+void pst_report_timeline(FILE *out, const struct pst_timeline *timeline, uint32_t width,
+                         bool colour, bool utf8)
 {
     struct picture p = {.out = out, .timeline = timeline, .colour = colour, .utf8 = utf8};
-    pst_status st = PST_OK;
 
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         uint32_t n = (uint32_t)strlen(timeline->ranks[r].name);
@@ -260,11 +259,9 @@ pst_status pst_report_timeline(FILE *out, const struct pst_timeline *timeline, u
     }
     p.width = width < MIN_WIDTH ? MIN_WIDTH : width;
     p.columns = p.width - p.label - 1;
-    p.cells = calloc(p.columns, sizeof *p.cells);
-    p.chunk_of = calloc((size_t)timeline->n_stages + 1, sizeof *p.chunk_of);
-    if (p.cells == NULL || p.chunk_of == NULL) {
-        st = pst_fail_nomem(err);
-    } else if (timeline->end_ns > timeline->begin_ns) {
+    p.cells = pst_alloc(p.columns, sizeof *p.cells);
+    p.chunk_of = pst_alloc((size_t)timeline->n_stages + 1, sizeof *p.chunk_of);
+    if (timeline->end_ns > timeline->begin_ns) {
         find_chunks(&p);
         find_scale(&p);
         for (uint32_t r = 0; r < timeline->n_ranks; r++) {
@@ -275,5 +272,4 @@ pst_status pst_report_timeline(FILE *out, const struct pst_timeline *timeline, u
     }
     free(p.cells);
     free(p.chunk_of);
-    return st;
 }

@@ -14,7 +14,7 @@
  * than 48. Where all times are multiples of one that is wide enough, the picture is exact; else it
  * is scaled. utf8: may use characters beyond ASCII. PST_ERR_NOMEM.
  */
-pst_status pst_report_timeline(FILE *out, const struct pst_timeline *timeline, uint32_t width,
-                               bool colour, bool utf8, struct pst_error *err);
+void pst_report_timeline(FILE *out, const struct pst_timeline *timeline, uint32_t width,
+                         bool colour, bool utf8);
 
 #endif

@@ -30,10 +30,10 @@ static int by_batch(const void *a, const void *b)
    Returns how many can train anything. */
 static uint32_t order_results(const struct pst_tune_result *result, uint32_t *ret_order)
 {
-    struct rank *ranks = calloc((size_t)result->n + 1, sizeof *ranks);
+    struct rank *ranks = pst_alloc((size_t)result->n + 1, sizeof *ranks);
     uint32_t n = 0;
 
-    for (uint32_t i = 0; ranks != NULL && i < result->n; i++) {
+    for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_tuned *tuned = &result->records[i].tuned;
 
         if (result->records[i].tried && tuned->microbatch > 0) {
@@ -144,14 +144,10 @@ static void print_why(const struct pst_tune_result *result, const char *title,
     pst_table_finish(&table);
 }
 
-pst_status pst_tune_report_print(const struct pst_tune_result *result, bool color, FILE *out,
-                                 struct pst_error *err)
+void pst_tune_report_print(const struct pst_tune_result *result, bool color, FILE *out)
 {
-    uint32_t *order = calloc((size_t)result->n + 1, sizeof *order), n;
+    uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order), n;
 
-    if (order == NULL) {
-        return pst_fail_nomem(err);
-    }
     n = order_results(result, order);
     fprintf(out, "largest batch of %u combination%s\n", result->n, result->n == 1 ? "" : "s");
     if (n > 0) {
@@ -174,7 +170,6 @@ pst_status pst_tune_report_print(const struct pst_tune_result *result, bool colo
         }
     }
     free(order);
-    return PST_OK;
 }
 
 /* --- for tools ---------------------------------------------------------------------------------*/
@@ -215,13 +210,10 @@ static void add_record(struct pst_json *json, const struct pst_tune_record *reco
 
 char *pst_tune_report_json(const struct pst_tune_result *result)
 {
-    uint32_t *order = calloc((size_t)result->n + 1, sizeof *order);
+    uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
     struct pst_json json;
     uint32_t n;
 
-    if (order == NULL) {
-        return NULL;
-    }
     n = order_results(result, order);
     pst_json_init(&json);
     pst_json_object(&json, NULL);

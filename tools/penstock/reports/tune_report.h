@@ -21,8 +21,7 @@ struct pst_tune_result {
     uint32_t common; /* size that all that can do anything can do; 0: there is none */
 };
 
-pst_status pst_tune_report_print(const struct pst_tune_result *result, bool color, FILE *out,
-                                 struct pst_error *err);
+void pst_tune_report_print(const struct pst_tune_result *result, bool color, FILE *out);
 /* free() it; NULL: out of memory. */
 char *pst_tune_report_json(const struct pst_tune_result *result);
 
