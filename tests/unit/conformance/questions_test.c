@@ -21,8 +21,8 @@ TEST(test_questions)
 
         pst_region_init(&a, 1 << 20);
         pst_region_init(&b, 1 << 20);
-        pst_graph_problem_make(&question, &a, &first);
-        pst_graph_problem_make(&question, &b, &again);
+        assert_true(pst_graph_problem_make(&question, &a, &first));
+        assert_true(pst_graph_problem_make(&question, &b, &again));
         assert_int_equal(first.view->n_nodes, 20);
         assert_int_equal(first.view->n_edges, again.view->n_edges);
         for (uint32_t i = 0; i < first.view->n_edges; i++) {
