@@ -37,9 +37,20 @@ void pst_out_of_memory(void)
     _exit(EXIT_MEMORY);
 }
 
+/* At least 1: who asks for nothing gets something to free. */
+static size_t product(size_t count, size_t size)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > PTRDIFF_MAX) {
+        pst_out_of_memory();
+    }
+    return bytes > 0 ? bytes : 1;
+}
+
 void *pst_alloc(size_t count, size_t size)
 {
-    void *memory = count == 0 || size == 0 ? calloc(1, 1) : calloc(count, size);
+    void *memory = calloc(product(count, size), 1);
 
     if (memory == NULL) {
         pst_out_of_memory();
@@ -49,13 +60,8 @@ void *pst_alloc(size_t count, size_t size)
 
 void *pst_resize(void *old, size_t count, size_t size)
 {
-    size_t bytes;
-    void *memory;
+    void *memory = realloc(old, product(count, size));
 
-    if (__builtin_mul_overflow(count, size, &bytes) || bytes > PTRDIFF_MAX) {
-        pst_out_of_memory();
-    }
-    memory = realloc(old, bytes > 0 ? bytes : 1);
     if (memory == NULL) {
         pst_out_of_memory();
     }

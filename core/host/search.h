@@ -8,7 +8,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-/* The folder of the binary's own plugins and modules: the build's or the installation's; absolute. */
+/* The folder of the binary's own plugins and modules: the build's or the installation's; absolute.
+ */
 const char *pst_search_home(struct pst_arena *arena);
 
 /* All folders in search order, absolute; PENSTOCK_PLUGIN_PATH is not read with raised rights. */
