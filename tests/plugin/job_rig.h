@@ -11,6 +11,7 @@
 
 #include "graph/builder.h"
 #include "planner/planner.h"
+#include "tune/advise.h"
 
 struct job_rig {
     struct pst_config *config;
@@ -73,14 +74,14 @@ static inline void job_rig_finish(struct job_rig *rig)
     memset(rig, 0, sizeof *rig);
 }
 
-/* From text to plan; rig->err says why not. */
+/* From text to plan, as the program does it; rig->err says why not. */
 static inline pst_status job_rig_plan(struct job_rig *rig, const char *toml,
                                       struct pst_planned *ret_planned)
 {
     pst_status st = job_rig_init(rig, toml);
 
-    return st == PST_OK ? pst_planner_run(&rig->job, rig->graph, &rig->cluster, &rig->cost, NULL,
-                                          NULL, ret_planned, &rig->err)
+    return st == PST_OK ? pst_tune_plan(&rig->job, rig->graph, &rig->cluster, &rig->cost, NULL,
+                                        NULL, ret_planned, &rig->err)
                         : st;
 }
 

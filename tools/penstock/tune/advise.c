@@ -2,8 +2,7 @@
  *
  * After a search that found nothing within the memory: what takes the space, and what would do. All
  * of it is found by planning again, with more memory or with a memory optimizer that recomputes, so
- * that what is said is true. How often depends on the job alone; where each plan may take long also
- * on how long they do.
+ * that what is said is true. How often depends on the job alone: by counts, not by time.
  */
 #include "tune/advise.h"
 
