@@ -183,7 +183,7 @@ void pst_lend_global(struct pst_lending *lending, const void *question)
     }
 }
 
-bool pst_lend_figures(const struct pst_figures *figures, uint32_t n_nodes, uint32_t n_edges,
+void pst_lend_figures(const struct pst_figures *figures, uint32_t n_nodes, uint32_t n_edges,
                       struct pst_region *region)
 {
     const size_t saved = n_nodes * sizeof(double), edges = n_edges * sizeof(double);
@@ -196,7 +196,6 @@ bool pst_lend_figures(const struct pst_figures *figures, uint32_t n_nodes, uint3
     copy->saved_bytes = memcpy(pst_region_alloc(region, saved), figures->saved_bytes, saved);
     copy->edge_bytes = memcpy(pst_region_alloc(region, edges), figures->edge_bytes, edges);
     pst_region_seal(region);
-    return true;
 }
 
 void pst_lend(pst_lend_copy *copy, const void *question, struct pst_region *region,

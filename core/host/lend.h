@@ -26,8 +26,8 @@ void pst_lend(pst_lend_copy *copy, const void *question, struct pst_region *regi
               const void **ret_copy);
 
 /* The figures of a graph of so many nodes and edges, as a partitioner gets them: the first thing in
-   the region. Always true. */
-bool pst_lend_figures(const struct pst_figures *figures, uint32_t n_nodes, uint32_t n_edges,
+   the region. */
+void pst_lend_figures(const struct pst_figures *figures, uint32_t n_nodes, uint32_t n_edges,
                       struct pst_region *region);
 
 #endif

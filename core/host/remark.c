@@ -99,7 +99,7 @@ const struct pst_remark pst_remark_functions = {
     .flag = say_flag,
 };
 
-bool pst_remarks_copy(const struct pst_remarks *remarks, struct pst_arena *arena,
+void pst_remarks_copy(const struct pst_remarks *remarks, struct pst_arena *arena,
                       struct pst_partition_remark **ret_items)
 {
     struct pst_partition_remark *items = pst_arena_array(arena, remarks->n, sizeof *items);
@@ -110,7 +110,6 @@ bool pst_remarks_copy(const struct pst_remarks *remarks, struct pst_arena *arena
         items[i].text = pst_arena_strdup(arena, items[i].text);
     }
     *ret_items = items;
-    return true;
 }
 
 void pst_remarks_pass(struct pst_wire *w, struct pst_partition_remark **items, uint32_t *n)

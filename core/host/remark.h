@@ -38,8 +38,8 @@ bool pst_remarks_flag(const struct pst_partition_remark *items, uint32_t n, cons
 
 /* Is it a word of a-z, 0-9 and _ of at most 63 characters? */
 bool pst_remark_key_is_sound(const char *key);
-/* A copy in `arena`. Always true. */
-bool pst_remarks_copy(const struct pst_remarks *remarks, struct pst_arena *arena,
+/* A copy in `arena`. */
+void pst_remarks_copy(const struct pst_remarks *remarks, struct pst_arena *arena,
                       struct pst_partition_remark **ret_items);
 
 /* From one process to another. What is read is in the wire's arena: keys sound, types known; none

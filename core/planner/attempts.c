@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "planner/attempts.h"
 
 #define MAX_ATTEMPTS 4   /* at cuts */
@@ -21,10 +22,7 @@ pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_pla
     uint32_t r;
     pst_status st;
 
-    planned->programs = calloc(plan->n_devices + 1, sizeof(struct pst_program *));
-    if (planned->programs == NULL) {
-        return pst_fail_nomem(err);
-    }
+    planned->programs = pst_alloc(plan->n_devices, sizeof(struct pst_program *));
     st = pst_programs_create(plan, planner->graph, planner->cost, planned->programs, err);
     for (r = 0; st == PST_OK && r < plan->n_devices; r++) {
         plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
@@ -39,30 +37,21 @@ static const char *named(struct pst_arena *arena, const struct pst_instance *ins
     return pst_arena_printf(arena, "%s %s", instance->plugin->id, instance->plugin->version);
 }
 
-static pst_status sign(const struct pst_planner *planner, struct pst_plan *plan,
-                       struct pst_error *err)
+static void sign(const struct pst_planner *planner, struct pst_plan *plan)
 {
     char *json = pst_config_to_json(planner->job->config);
-    const char *memopt = "";
     uint32_t i;
 
-    plan->config_json = json == NULL ? NULL : pst_arena_strdup(&plan->arena, json);
+    plan->config_json = pst_arena_strdup(&plan->arena, json);
     free(json);
     plan->graph_digest = planner->graph->digest;
     plan->partitioner = named(&plan->arena, planner->partitioner);
     plan->scheduler = named(&plan->arena, planner->scheduler);
-    for (i = 0; memopt != NULL && i < planner->n_memopt; i++) {
-        const char *name = named(&plan->arena, planner->memopt[i]);
-
-        memopt = name == NULL
-                     ? NULL
-                     : pst_arena_printf(&plan->arena, "%s%s%s", memopt, i > 0 ? ", " : "", name);
+    plan->memopt = "";
+    for (i = 0; i < planner->n_memopt; i++) {
+        plan->memopt = pst_arena_printf(&plan->arena, "%s%s%s", plan->memopt, i > 0 ? ", " : "",
+                                        named(&plan->arena, planner->memopt[i]));
     }
-    plan->memopt = memopt;
-    return plan->config_json != NULL && plan->partitioner != NULL && plan->scheduler != NULL &&
-                   plan->memopt != NULL
-               ? PST_OK
-               : pst_fail_nomem(err);
 }
 
 static pst_status copy_stages(const struct pst_planner *planner, const struct pst_plan *from,
@@ -80,12 +69,12 @@ static pst_status copy_stages(const struct pst_planner *planner, const struct ps
 }
 
 /* Of the partitioner's last answer. */
-static bool keep_remarks(const struct pst_planner *planner, struct pst_planned *planned)
+static void keep_remarks(const struct pst_planner *planner, struct pst_planned *planned)
 {
     const struct pst_remarks *remarks = &planner->partitioner->remarks;
 
     planned->n_remarks = remarks->n;
-    return pst_remarks_copy(remarks, &planned->plan->arena, &planned->remarks);
+    pst_remarks_copy(remarks, &planned->plan->arena, &planned->remarks);
 }
 
 pst_status pst_attempts_keep_cuts(struct pst_attempts *a, const struct pst_plan *plan,
@@ -118,10 +107,11 @@ pst_status pst_attempts_make(struct pst_attempts *a, bool same_cuts, struct pst_
     if (st == PST_OK) {
         st = pst_planned_lay_out(planner, planned, err);
     }
-    if (st == PST_OK && !keep_remarks(planner, planned)) {
-        st = pst_fail_nomem(err);
+    if (st == PST_OK) {
+        keep_remarks(planner, planned);
+        sign(planner, planned->plan);
     }
-    return st == PST_OK ? sign(planner, planned->plan, err) : st;
+    return st;
 }
 
 pst_status pst_attempts_cut(struct pst_attempts *a, struct pst_error *err)

@@ -143,7 +143,7 @@ void pst_planner_answers(struct pst_planner *planner)
 }
 
 /* All ranks may take part in a reduction, so the links of nodes count where there are several. */
-pst_status pst_planner_figures(struct pst_planner *planner, struct pst_error *err)
+void pst_planner_figures(struct pst_planner *planner)
 {
     const struct pst_cluster *cluster = planner->cluster;
     const struct pst_graph_view *view = planner->view;
@@ -168,7 +168,5 @@ pst_status pst_planner_figures(struct pst_planner *planner, struct pst_error *er
         .saved_bytes = saved,
         .edge_bytes = edges,
     };
-    return pst_lend_figures(&figures, view->n_nodes, view->n_edges, &planner->figures)
-               ? PST_OK
-               : pst_fail_nomem(err);
+    pst_lend_figures(&figures, view->n_nodes, view->n_edges, &planner->figures);
 }

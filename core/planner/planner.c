@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/util.h"
 #include "planner/attempts.h"
 #include "host/host_log.h"
@@ -20,8 +21,7 @@ static uint32_t slots_of(uint32_t optimizer)
     return optimizer == 0 ? 0 : optimizer == 1 ? 1 : 2; /* sgd, momentum, adam and adamw */
 }
 
-static pst_status init(struct pst_planner *planner, const struct pst_search *search,
-                       struct pst_error *err)
+static void init(struct pst_planner *planner, const struct pst_search *search)
 {
     const struct pst_cluster *cluster = search->cluster;
     const struct pst_graph *graph = search->graph;
@@ -46,9 +46,6 @@ static pst_status init(struct pst_planner *planner, const struct pst_search *sea
     planner->counted = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->counted);
     planner->estimated = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->estimated);
     planner->bias = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->bias);
-    return planner->counted != NULL && planner->estimated != NULL && planner->bias != NULL
-               ? PST_OK
-               : pst_fail_nomem(err);
 }
 
 static void finish(struct pst_planner *planner)
@@ -167,12 +164,9 @@ static pst_status check(const struct pst_planner *planner, const struct pst_plan
                         struct pst_error *err)
 {
     const struct pst_check_limits limits = {.channel_capacity = 0, .ordered = false};
-    struct pst_check_report *report = malloc(sizeof *report);
+    struct pst_check_report *report = pst_alloc(1, sizeof *report);
     pst_status st;
 
-    if (report == NULL) {
-        return pst_fail_nomem(err);
-    }
     st = pst_plan_check(planned->plan, planner->graph, &limits,
                         (const struct pst_program *const *)planned->programs, report, err);
     free(report);
@@ -204,9 +198,6 @@ static pst_status look(struct pst_planner *planner, const struct pst_search *sea
     pst_status st;
 
     a.cut_bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *a.cut_bias);
-    if (a.cut_bias == NULL) {
-        return pst_fail_nomem(err);
-    }
     st = search->attempts == NULL ? pst_attempts_find(&a, err)
                                   : search->attempts(&a, search->context, err);
     pst_plan_destroy(a.cuts);
@@ -219,20 +210,17 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
     struct pst_planner planner;
     struct pst_planned planned = {.plan = NULL};
     uint64_t limit;
-    pst_status st = init(&planner, search, err);
+    pst_status st;
 
+    init(&planner, search);
     limit = planner.capacity_bytes;
-    if (st == PST_OK) {
-        st = pst_planner_load(&planner, err);
-    }
+    st = pst_planner_load(&planner, err);
     if (st == PST_OK) {
         st = pst_planner_place(&planner, err);
     }
     if (st == PST_OK) {
         pst_views_init(&planner);
-        st = pst_planner_figures(&planner, err);
-    }
-    if (st == PST_OK) {
+        pst_planner_figures(&planner);
         st = look(&planner, search, &planned, err);
     }
     *ret_need = st == PST_OK ? pst_planned_need(&planned) : 0;

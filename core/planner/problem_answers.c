@@ -161,9 +161,7 @@ static void lend_figures(struct pst_problem_host *host)
                                         .saved_bytes = graph->saved_bytes,
                                         .edge_bytes = graph->edge_bytes};
 
-    if (!pst_lend_figures(&figures, graph->n_nodes, graph->n_edges, &host->figures)) {
-        pst_out_of_memory();
-    }
+    pst_lend_figures(&figures, graph->n_nodes, graph->n_edges, &host->figures);
 }
 
 void pst_problem_host_init(struct pst_problem_host *host, const struct pst_problem *problem,

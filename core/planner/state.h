@@ -210,7 +210,7 @@ pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
 /* job_answers.c: the planner as the one who answers; the figures of pst.profile/1, which need the
    view. */
 void pst_planner_answers(struct pst_planner *planner);
-pst_status pst_planner_figures(struct pst_planner *planner, struct pst_error *err);
+void pst_planner_figures(struct pst_planner *planner);
 
 /* order.c: passes of every rank, as the scheduler orders them; in_flight as counted. */
 pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,

@@ -3,6 +3,7 @@
  * pst.trial/1 of a planning run: stages that a partitioner thinks of go the way of an answer, up to
  * the lists, and the caller of the planner times these. The run itself is as before afterwards.
  */
+#include "base/memory.h"
 #include "planner/state.h"
 
 #include <stdlib.h>
@@ -17,28 +18,21 @@ struct kept {
     uint64_t *estimated; /* [n_ops] */
 };
 
-static pst_status keep(const struct pst_planner *planner, struct kept *kept, struct pst_error *err)
+static void keep(const struct pst_planner *planner, struct kept *kept)
 {
     size_t n = planner->graph->n_ops;
 
     kept->topology = planner->topology;
     kept->first_rank = planner->first_rank;
-    kept->estimated = calloc(n + 1, sizeof *kept->estimated);
-    if (kept->estimated == NULL) {
-        return pst_fail_nomem(err);
-    }
+    kept->estimated = pst_alloc(n, sizeof *kept->estimated);
     memcpy(kept->estimated, planner->estimated, n * sizeof *kept->estimated);
-    return PST_OK;
 }
 
 static void restore(struct pst_planner *planner, struct kept *kept)
 {
     planner->topology = kept->topology;
     planner->first_rank = kept->first_rank;
-    if (kept->estimated != NULL) {
-        memcpy(planner->estimated, kept->estimated,
-               planner->graph->n_ops * sizeof *kept->estimated);
-    }
+    memcpy(planner->estimated, kept->estimated, planner->graph->n_ops * sizeof *kept->estimated);
     free(kept->estimated);
 }
 
@@ -130,11 +124,9 @@ static pst_status step(const struct pst_host *host, const struct pst_stage_decl 
         return (host->fail)(host, PST_ERR_BUG, "trial.step was called outside of partition()");
     }
     value.quick = ret_value->quick;
-    st = keep(planner, &kept, &err);
-    if (st == PST_OK) {
-        st = try(planner, stages, n_stages, &value, &err);
-        restore(planner, &kept);
-    }
+    keep(planner, &kept);
+    st = try(planner, stages, n_stages, &value, &err);
+    restore(planner, &kept);
     memset(&planner->pending, 0, sizeof planner->pending);
     if (st != PST_OK) {
         planner->pending = err;
