@@ -7,7 +7,7 @@
 Answers are exit codes, standard output under --json, plan files and loss bits: of every config and problem in
 configs/ with every command that takes it, of every strategy with every other on small models, with much memory and with
 little, of every scheduler on its own. Times that a clock measured are left out, and paths of this checkout. A few minutes on two
-cores; --only TEXT takes the cases whose names hold TEXT, --jobs N runs so many at once.
+cores; --only TEXT takes the cases whose names hold TEXT, --skip TEXT leaves such cases out, --jobs N runs so many at once.
 """
 
 import argparse
@@ -160,6 +160,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "dev")
     parser.add_argument("--only", default="")
+    parser.add_argument("--skip", default="\0")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     given = parser.parse_args()
     penstock = given.build.resolve() / "penstock"
@@ -168,7 +169,7 @@ def main():
     given.folder.mkdir(parents=True, exist_ok=True)
     ids = plugins(penstock)
     cases = [case for cases in (cases_of_configs(), cases_of_problems(ids), cases_of_losses(ids),
-                                cases_of_strategies(ids)) for case in cases if given.only in case[0]]
+                                cases_of_strategies(ids)) for case in cases if given.only in case[0] and given.skip not in case[0]]
     differ = 0
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
         answers = pool.map(lambda case: answer(penstock, case[1]), cases)
