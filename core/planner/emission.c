@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/util.h"
 #include "host/call.h"
-#include "planner/optimizer.h"
 #include "planner/state.h"
 
 static const char *const names[] = {"?", "F", "B", "W", "BW", "R"};

@@ -9,28 +9,6 @@
 #include "host/caps.h"
 #include "planner/state.h"
 
-pst_status pst_instance_blame(struct pst_instance *instance, struct pst_error *pending,
-                              pst_status status, const char *function, struct pst_error *err)
-{
-    struct pst_error met = {.status = PST_OK};
-
-    if (pending != NULL) {
-        met = *pending;
-        memset(pending, 0, sizeof *pending);
-    }
-    if (status == PST_OK) {
-        return PST_OK; /* a plugin may live with an answer that failed */
-    }
-    if (met.status != status) {
-        return pst_instance_fail(instance, status, function, err);
-    }
-    memset(&instance->failure, 0, sizeof instance->failure);
-    if (err != NULL) {
-        *err = met;
-    }
-    return status;
-}
-
 static struct pst_stage_value keep_all(const struct pst_optimizer *o,
                                        const struct pst_stage_view *view)
 {

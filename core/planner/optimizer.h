@@ -6,6 +6,7 @@
 #define PST_PLANNER_OPTIMIZER_H
 
 #include "host/plugin_host.h"
+#include "planner/blame.h"
 #include "planner/eval_replays.h"
 
 struct pst_optimizer {
@@ -23,11 +24,6 @@ static inline void pst_view_state(const struct pst_stage_question *question,
     view->in_flight = question->in_flight;
     view->capacity_bytes = question->capacity_bytes;
 }
-
-/* What a call into `instance` came to: an error that one of the host's answers to it met goes
-   first, from *pending, which is cleared; NULL: there is none. */
-pst_status pst_instance_blame(struct pst_instance *instance, struct pst_error *pending,
-                              pst_status status, const char *function, struct pst_error *err);
 
 /* Errors: of the plugin; plugin.contract for a price that cannot be. */
 pst_status pst_optimizer_price(const struct pst_optimizer *optimizer,

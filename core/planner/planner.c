@@ -13,8 +13,7 @@
 #include "host/host_log.h"
 #include "planner/state.h"
 
-#define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
-#define PASS_WORK          2 /* a forward and a backward pass, as operators */
+#define PASS_WORK 2 /* a forward and a backward pass, as operators */
 
 static uint32_t slots_of(uint32_t optimizer)
 {
@@ -74,23 +73,6 @@ void pst_planned_finish(struct pst_planned *planned)
     free(planned->programs);
     pst_plan_destroy(planned->plan);
     memset(planned, 0, sizeof *planned);
-}
-
-/* An illegal plan is blamed on the scheduler: stages and actions were checked as they came. */
-pst_status pst_planner_blame_scheduler(const struct pst_planner *planner, pst_status st,
-                                       struct pst_error *err)
-{
-    if (st != PST_OK && err != NULL && strcmp(err->kind, "plan.illegal") == 0) {
-        pst_error_prefix(err, "scheduler \"%s\" made an illegal plan",
-                         planner->scheduler->plugin->id);
-        err->exit_code = 3;
-    }
-    return st;
-}
-
-bool pst_planner_barrier(const struct pst_job *job)
-{
-    return job->train.clip > 0 || job->train.on_non_finite == ON_NON_FINITE_SKIP;
 }
 
 static pst_status lower(const struct pst_planner *planner, struct pst_plan *plan,
@@ -246,11 +228,6 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
     }
     *ret_planned = planned;
     return PST_OK;
-}
-
-bool pst_search_is_late(uint64_t deadline_ns)
-{
-    return deadline_ns != UINT64_MAX && pst_now_ns() >= deadline_ns;
 }
 
 void pst_search_begin(const struct pst_job *job, struct pst_graph *graph,

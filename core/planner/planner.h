@@ -12,6 +12,7 @@
 #include "plan/plan.h"
 #include "plan/program.h"
 #include "host/remark.h"
+#include "base/util.h"
 
 struct pst_planned {
     struct pst_plan *plan;
@@ -71,6 +72,9 @@ void pst_search_end(const struct pst_search *search, struct pst_planned *planned
 pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *ret_planned,
                            uint64_t *ret_need, struct pst_error *err);
 /* Has the time passed? */
-bool pst_search_is_late(uint64_t deadline_ns);
+static inline bool pst_search_is_late(uint64_t deadline_ns)
+{
+    return deadline_ns != UINT64_MAX && pst_now_ns() >= deadline_ns;
+}
 
 #endif

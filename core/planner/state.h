@@ -9,6 +9,7 @@
 #include <penstock/ext/profile.h>
 #include <penstock/ext/trial.h>
 
+#include "planner/blame.h"
 #include "planner/emission.h"
 #include "planner/eval_replays.h"
 #include "planner/held.h"
@@ -121,26 +122,22 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
 /* Does the optimizer step need something of all devices: the norm of all gradients, or a common
    verdict that they are finite? */
 bool pst_planner_barrier(const struct pst_job *job);
-/* What a call into `instance` came to: an error that a callback met inside goes first. */
+/* blame.c: what a call into `instance` came to: an error that a callback met inside goes first. */
 pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *instance,
                              pst_status status, const char *function, struct pst_error *err);
-/* A plan that breaks a rule: plan.illegal, exit code 3, naming the plugin. Returns PST_ERR_BUG. */
-pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance *instance,
-                               const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-/* planner.c: an illegal plan whose stages and actions were checked as they came. Returns st. */
+/* An illegal plan whose stages and actions were checked as they came. Returns st. */
 pst_status pst_planner_blame_scheduler(const struct pst_planner *planner, pst_status st,
                                        struct pst_error *err);
 
-/* partition.c: fills the plan's stages and derives its edges. */
-pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
-                                 struct pst_error *err);
-/* Host memory that one stage may fill: equal parts of run.host_memory for all devices, and for all
-   stages of one. UINT64_MAX: no limit. */
+/* topology.c: host memory that one stage may fill: equal parts of run.host_memory for all devices,
+   and for all stages of one. UINT64_MAX: no limit. */
 uint64_t pst_planner_host_share(const struct pst_planner *planner);
 
 /* Most stages that share a device, as far as the scheduler places them. */
 uint32_t pst_planner_sharers(const struct pst_planner *planner);
+/* partition.c: fills the plan's stages and derives its edges. */
+pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
+                                 struct pst_error *err);
 /* The same as pst_planner_partition with stages that the partitioner, in the middle of its search,
  * asks about. */
 pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,

@@ -6,13 +6,14 @@
 
 #include "planner/state.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "host/caps.h"
 #include "planner/optimizer.h"
 #include "planner/topology.h"
+
+#define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
 
 static pst_status instantiate(struct pst_planner *planner, const struct pst_plugin *plugin,
                               struct pst_config_node *table, struct pst_instance **ret_instance,
@@ -76,6 +77,11 @@ static pst_status find_turns(const struct pst_plugin *const *memopts, uint32_t n
     return PST_OK;
 }
 
+bool pst_planner_barrier(const struct pst_job *job)
+{
+    return job->train.clip > 0 || job->train.on_non_finite == ON_NON_FINITE_SKIP;
+}
+
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_job *job = planner->job;
@@ -109,29 +115,6 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
         st = instantiate(planner, plugin, job->memopt[turns[i]], &planner->memopt[i], err);
     }
     return st;
-}
-
-pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *instance,
-                             pst_status status, const char *function, struct pst_error *err)
-{
-    return pst_instance_blame(instance, &planner->pending, status, function, err);
-}
-
-pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance *instance,
-                               const char *format, ...)
-{
-    char text[768];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    pst_fail(err, PST_ERR_BUG, "plan.illegal", "%s \"%s\" made an illegal plan: %s",
-             instance->plugin->kind, instance->plugin->id, text);
-    if (err != NULL) {
-        err->exit_code = 3;
-    }
-    return PST_ERR_BUG;
 }
 
 pst_status pst_planner_microbatches(const struct pst_planner *planner, struct pst_error *err)

@@ -89,3 +89,29 @@ pst_status pst_scheduler_devices(struct pst_instance *scheduler,
     }
     return PST_OK;
 }
+
+uint32_t pst_planner_sharers(const struct pst_planner *planner)
+{
+    uint32_t s, t, most = 1;
+
+    for (s = 0; s < planner->n_places; s++) {
+        uint32_t n = 0;
+
+        for (t = 0; t < planner->n_places; t++) {
+            n += planner->device_of[t] == planner->device_of[s];
+        }
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+uint64_t pst_planner_host_share(const struct pst_planner *planner)
+{
+    uint64_t bytes = planner->job->run.host_memory;
+
+    if (bytes == 0) {
+        return UINT64_MAX;
+    }
+    bytes /= (uint64_t)planner->cluster->devices * pst_planner_sharers(planner);
+    return bytes > 0 ? bytes : 1; /* 0 would be no limit */
+}

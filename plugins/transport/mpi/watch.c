@@ -279,13 +279,28 @@ static void describe(const struct world *world, uint32_t rank, uint64_t now, cha
     }
 }
 
+/* A transfer with it is under way, which this rank will wait for if it does not yet. */
+static bool needs(const struct world *world, uint32_t rank)
+{
+    bool any = world->peers[rank].expected != NULL;
+
+    for (uint32_t i = 0; i < world->n_active; i++) {
+        any = any || world->active[i]->peer == rank;
+    }
+    return any;
+}
+
 bool mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size)
 {
     uint64_t now = mpi_now_ns();
+    struct beat *own = &world->beats[world->rank];
     char culprit[384], waiting[192];
 
     pthread_mutex_lock(&world->mutex);
-    world->beats[world->rank] = own_beat(world, now);
+    *own = own_beat(world, now);
+    if (own->waits_for == MPI_NO_RANK && needs(world, rank)) {
+        own->waits_for = rank;
+    }
     describe(world, rank, now, culprit, sizeof culprit);
     list_waiting(world, rank, now, waiting, sizeof waiting);
     pthread_mutex_unlock(&world->mutex);

@@ -58,8 +58,12 @@ static void print_json(const struct pst_error *err)
     fflush(stdout);
 }
 
+/* In one piece: processes of a run may fail at the same time. */
 static void print_text(const struct pst_error *err, int code)
 {
+    static char room[16 << 10];
+
+    setvbuf(stderr, room, _IOFBF, sizeof room);
     fputs(code == PST_EXIT_BUG ? "penstock: internal error, please report it: " : "penstock: ",
           stderr);
     if (err->file[0] != '\0') {
@@ -85,6 +89,8 @@ static void print_text(const struct pst_error *err, int code)
         pst_text_print(stderr, err->details);
         fputs(err->details[strlen(err->details) - 1] == '\n' ? "" : "\n", stderr);
     }
+    fflush(stderr);
+    setvbuf(stderr, NULL, _IONBF, 0);
 }
 
 int pst_print_error(const struct pst_error *err, bool json)

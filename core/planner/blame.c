@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whose fault it is that there is no plan: what calls into plugins came to, and answers that break
+ * a rule.
+ */
+#include "planner/blame.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/call.h"
+#include "planner/state.h"
+
+pst_status pst_instance_blame(struct pst_instance *instance, struct pst_error *pending,
+                              pst_status status, const char *function, struct pst_error *err)
+{
+    struct pst_error met = {.status = PST_OK};
+
+    if (pending != NULL) {
+        met = *pending;
+        memset(pending, 0, sizeof *pending);
+    }
+    if (status == PST_OK) {
+        return PST_OK; /* a plugin may live with an answer that failed */
+    }
+    if (met.status != status) {
+        return pst_instance_fail(instance, status, function, err);
+    }
+    memset(&instance->failure, 0, sizeof instance->failure);
+    if (err != NULL) {
+        *err = met;
+    }
+    return status;
+}
+
+pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *instance,
+                             pst_status status, const char *function, struct pst_error *err)
+{
+    return pst_instance_blame(instance, &planner->pending, status, function, err);
+}
+
+pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance *instance,
+                               const char *format, ...)
+{
+    char text[768];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pst_fail(err, PST_ERR_BUG, "plan.illegal", "%s \"%s\" made an illegal plan: %s",
+             instance->plugin->kind, instance->plugin->id, text);
+    if (err != NULL) {
+        err->exit_code = 3;
+    }
+    return PST_ERR_BUG;
+}
+
+pst_status pst_planner_blame_scheduler(const struct pst_planner *planner, pst_status st,
+                                       struct pst_error *err)
+{
+    if (st != PST_OK && err != NULL && strcmp(err->kind, "plan.illegal") == 0) {
+        pst_error_prefix(err, "scheduler \"%s\" made an illegal plan",
+                         planner->scheduler->plugin->id);
+        err->exit_code = 3;
+    }
+    return st;
+}

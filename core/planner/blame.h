@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the planner: whose fault it is that there is no plan.
+ */
+#ifndef PST_PLANNER_BLAME_H
+#define PST_PLANNER_BLAME_H
+
+#include "host/plugin_host.h"
+
+/* What a call into `instance` came to: an error that one of the host's answers to it met goes
+   first, from *pending, which is cleared; NULL: there is none. */
+pst_status pst_instance_blame(struct pst_instance *instance, struct pst_error *pending,
+                              pst_status status, const char *function, struct pst_error *err);
+/* A plan that breaks a rule: plan.illegal, exit code 3, naming the plugin. Returns PST_ERR_BUG. */
+pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance *instance,
+                               const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif
