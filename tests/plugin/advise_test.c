@@ -8,15 +8,7 @@
 #include "sim/sim.h"
 #include "train/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
 static const char *scheduler = "1f1b";
 
@@ -61,7 +53,7 @@ static uint64_t step_with(const char *memopt, uint64_t memory, bool brief, uint6
     return step_ns;
 }
 
-static void test_fastest(void **state)
+TEST(test_fastest)
 {
     static const char *const others[] = {"adapipe", "two-ended", "full"};
     char hint[1024] = "", id[64] = "", unused[1024];
@@ -69,7 +61,6 @@ static void test_fastest(void **state)
     uint32_t slower = 0;
     const char *at;
 
-    (void)state;
     assert_true(step_with("none", 0, true, &need, unused) > 0);
     memory = need / 10 * 8;
     assert_int_equal(step_with("none", memory, false, &need, hint), 0);
@@ -91,7 +82,7 @@ static void test_fastest(void **state)
 
 /* Where none would do with what there is, the one that needs least: no more than any of them says
    when it is asked itself, but for how finely memory is halved. */
-static void test_least(void **state)
+TEST(test_least)
 {
     static const char *const others[] = {"adapipe", "two-ended", "full", "rotor"};
     char hint[1024] = "", own[1024];
@@ -99,7 +90,6 @@ static void test_least(void **state)
     uint64_t need = 0, memory;
     const char *at;
 
-    (void)state;
     assert_true(step_with("rotor", 0, true, &need, own) > 0);
     memory = need / 10 * 3;
     assert_int_equal(step_with("none", memory, false, &need, hint), 0);
@@ -117,12 +107,11 @@ static void test_least(void **state)
 
 /* A scheduler that searches is not asked about other memory optimizers; what is said to be enough
    memory is. */
-static void test_searching_scheduler(void **state)
+TEST(test_searching_scheduler)
 {
     char hint[1024] = "";
     uint64_t bytes, need;
 
-    (void)state;
     scheduler = "v-adaptive";
     assert_int_equal(step_with("none", 1u << 20, false, &bytes, hint), 0);
     scheduler = "1f1b";
@@ -134,7 +123,7 @@ static void test_searching_scheduler(void **state)
 }
 
 /* Which does not search then, unless the config says how much. */
-static void test_haste(void **state)
+TEST(test_haste)
 {
     static const struct {
         const char *scheduler, *key;
@@ -146,7 +135,6 @@ static void test_haste(void **state)
         {"use = \"1f1b\"", "exact", -1},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct pst_arena arena = {0};
         struct job_rig rig;
@@ -171,16 +159,4 @@ static void test_haste(void **state)
         pst_arena_finish(&arena);
         job_rig_finish(&rig);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fastest),
-        cmocka_unit_test(test_least),
-        cmocka_unit_test(test_searching_scheduler),
-        cmocka_unit_test(test_haste),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,10 +122,9 @@ TEST(test_named_is_run)
                  MODEL TRAIN TWO ONE_F_ONE_B, rows[i].option);
         assert_int_equal(job_rig_init(&rig, toml), PST_OK);
         rig.job.advice = PST_ADVICE_FASTER;
-        if (pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, clock_stages, NULL,
-                          &planned, &rig.err) != PST_OK) {
-            fail_msg("%s", rig.err.message);
-        }
+        assert_ok(pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, clock_stages, NULL,
+                                &planned, &rig.err),
+                  &rig.err);
         assert_int_equal(planned.plan->n_stages, rows[i].n_stages);
         assert_string_equal(planned.plan->partitioner, "doubter 0");
         assert_string_equal(planned.plan->scheduler, "1f1b 1.0");

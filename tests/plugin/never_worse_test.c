@@ -54,9 +54,7 @@ static struct answer plan(const struct question *q, const char *strategies, uint
              q->layers, q->width, 4 * q->devices * q->microbatch, q->microbatch, q->devices,
              (unsigned long long)q->memory, (unsigned long long)q->link, strategies);
     st = job_rig_init(&rig, toml);
-    if (st != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(st, &rig.err);
     rig.job.advice = advice;
     st = pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
                        &planned, &rig.err);

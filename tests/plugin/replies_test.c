@@ -4,14 +4,7 @@
  * where it is read, and the plugin is named.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "commands/solo.h"
 #include "planner/problem_memopt.h"
@@ -34,9 +27,7 @@ static struct pst_problem *read_problem(const char *name)
     char path[512];
 
     snprintf(path, sizeof path, PENSTOCK_SOURCE_DIR "/%s", name);
-    if (pst_problem_read(path, &problem, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_problem_read(path, &problem, &err), &err);
     return problem;
 }
 
@@ -47,9 +38,7 @@ static struct pst_partition_result asked(const struct pst_problem_job *job)
     struct pst_partition_result answer;
     struct pst_error err = {0};
 
-    if (pst_apart_ask(&pst_partition_kind, job, job->id, NULL, NULL, &answer, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_apart_ask(&pst_partition_kind, job, job->id, NULL, NULL, &answer, &err), &err);
     return answer;
 }
 
@@ -143,13 +132,12 @@ static void forge_partition(struct pst_partition_result *answer, uint32_t lie, u
     }
 }
 
-static void partitions_are_held_against_the_problem(void **state)
+TEST(partitions_are_held_against_the_problem)
 {
     struct pst_problem *problem = read_problem("tests/fuzz/corpus/problem/planned.json");
     const struct pst_problem_job job = {.id = "uniform", .problem = problem};
     uint32_t device_of[16];
 
-    (void)state;
     for (uint32_t lie = 0; partitions[lie] != NULL; lie++) {
         struct pst_partition_result answer = asked(&job);
         struct pst_error err = {0};
@@ -173,7 +161,7 @@ static void partitions_are_held_against_the_problem(void **state)
 }
 
 /* Who has no scheduler has a place a device, and no more can be said. */
-static void places_are_the_problems(void **state)
+TEST(places_are_the_problems)
 {
     struct pst_problem *problem = read_problem("configs/problems/two-branches.json");
     const struct pst_problem_job job = {.id = "graphpipe", .problem = problem};
@@ -182,7 +170,6 @@ static void places_are_the_problems(void **state)
     struct pst_error err = {0};
     uint32_t ranks[] = {70000};
 
-    (void)state;
     assert_int_equal(sent(&job, &answer, 0, 0, &err), PST_OK);
     answer.places.device_of = device_of;
     answer.places.n_places = 5;
@@ -199,14 +186,13 @@ static void places_are_the_problems(void **state)
 }
 
 /* What a stage holds is counted in 32 bits, in samples. */
-static void samples_in_flight_do_not_wrap(void **state)
+TEST(samples_in_flight_do_not_wrap)
 {
     struct pst_problem *problem = read_problem("tests/fuzz/corpus/problem/planned.json");
     const struct pst_problem_job job = {.id = "uniform", .problem = problem};
     struct pst_partition_result answer = asked(&job);
     struct pst_error err = {0};
 
-    (void)state;
     for (uint32_t s = 0; s < answer.n_stages; s++) {
         answer.stages[s].microbatch_size = 2;
         answer.stages[s].in_flight = (1u << 31) + 1; /* 2 samples where it wraps */
@@ -292,13 +278,12 @@ static void forge_schedule(struct pst_solo_result *result, uint32_t lie)
     }
 }
 
-static void schedules_are_held_against_the_job(void **state)
+TEST(schedules_are_held_against_the_job)
 {
     const struct pst_solo_job job = {
         .id = "gpipe", .n_devices = 2, .n_microbatches = 4, .costs = pst_cli_unit_costs()};
     struct pst_solo_job job_twice = job;
 
-    (void)state;
     job_twice.again = true;
     for (uint32_t lie = 0; schedules[lie] != NULL; lie++) {
         struct pst_solo_result result, forged;
@@ -343,7 +328,7 @@ static pst_status adopted(const struct pst_problem_job *job, const char *bytes, 
     return st;
 }
 
-static void memory_plans_are_held_against_the_stage(void **state)
+TEST(memory_plans_are_held_against_the_stage)
 {
     static const struct {
         const char *what;
@@ -364,7 +349,6 @@ static void memory_plans_are_held_against_the_stage(void **state)
     char *bytes, *copy;
     size_t n;
 
-    (void)state;
     assert_int_equal(pst_apart_ask(&pst_memopt_kind, &home, home.id, NULL, NULL, &result, &err),
                      PST_OK);
     pst_apart_put(&pst_memopt_kind, &home, &result, &w);
@@ -386,17 +370,4 @@ static void memory_plans_are_held_against_the_stage(void **state)
     free(copy);
     free(bytes);
     pst_problem_destroy(problem);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(partitions_are_held_against_the_problem),
-        cmocka_unit_test(places_are_the_problems),
-        cmocka_unit_test(samples_in_flight_do_not_wrap),
-        cmocka_unit_test(schedules_are_held_against_the_job),
-        cmocka_unit_test(memory_plans_are_held_against_the_stage),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

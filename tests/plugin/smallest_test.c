@@ -9,14 +9,7 @@
 #include "train/session.h"
 #include "tune/advise.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "test.h"
 
 struct strategies {
     const char *partitioner, *scheduler, *memopt;
@@ -65,7 +58,7 @@ static uint64_t need_of(const struct strategies *use, uint64_t memory, bool alon
     return need;
 }
 
-static void test_named(void **state)
+TEST(test_named)
 {
     static const struct strategies rows[] = {
         {"uniform", "v-min", "two-ended", 2},
@@ -73,7 +66,6 @@ static void test_named(void **state)
         {"uniform", "1f1b", "bpipe", 4},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint64_t all = need_of(&rows[i], 0, true, &(uint64_t){0}), enough, less, unused;
 
@@ -90,7 +82,7 @@ static void test_named(void **state)
 }
 
 /* The strategies find nothing in these amounts, and something in less. */
-static void test_above(void **state)
+TEST(test_above)
 {
     static const struct {
         struct strategies use;
@@ -102,7 +94,6 @@ static void test_above(void **state)
     };
     uint32_t n_filled = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         for (uint32_t k = 0, filled = 0; k < rows[i].n && filled == 0; k++) {
             uint64_t memory = rows[i].below + k * rows[i].step, unused;
@@ -115,14 +106,4 @@ static void test_above(void **state)
     }
     print_message("%u amounts filled from below\n", n_filled);
     assert_true(n_filled > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_named),
-        cmocka_unit_test(test_above),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,14 +10,7 @@
 #include "train/session.h"
 #include "tune/advise.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "test.h"
 
 struct question {
     uint32_t dim, vocab, context, devices, microbatch, batch;
@@ -75,11 +68,10 @@ static struct answer plan(const struct question *q, const char *partitioner, con
 }
 
 /* Stages of equal counts hold unequal numbers of micro-batches that wait for W. */
-static void test_vpipe(void **state)
+TEST(test_vpipe)
 {
     uint64_t enough = plan(&chain, "vpipe", "vpipe", 1000, false).enough, theirs, ours;
 
-    (void)state;
     assert_true(enough > 1000);
     theirs = plan(&chain, "vpipe", "vpipe", enough, false).step_ns;
     ours = plan(&chain, "tideline", "two-ended", enough, false).step_ns;
@@ -90,23 +82,21 @@ static void test_vpipe(void **state)
 }
 
 /* The stages of a device have unequal parts of it. */
-static void test_uniform(void **state)
+TEST(test_uniform)
 {
     uint64_t theirs = plan(&shared, "uniform", "two-ended", 1000, false).enough;
     uint64_t ours = plan(&shared, "tideline", "two-ended", 1000, false).enough;
 
-    (void)state;
     print_message("%llu bytes, uniform %llu\n", (unsigned long long)ours,
                   (unsigned long long)theirs);
     assert_true(ours > 1000 && ours <= theirs);
 }
 
 /* From what is plenty down to too little. */
-static void test_told(void **state)
+TEST(test_told)
 {
     uint32_t fitted = 0, refused = 0;
 
-    (void)state;
     for (uint64_t memory = 9000000; memory > 4000000; memory -= 500000) {
         struct answer answer = plan(&chain, "tideline", "two-ended", memory, true);
 
@@ -117,15 +107,4 @@ static void test_told(void **state)
         }
     }
     assert_true(fitted > 0 && refused > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_told),
-        cmocka_unit_test(test_vpipe),
-        cmocka_unit_test(test_uniform),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
