@@ -69,7 +69,7 @@ static bool count_looks(void)
 TEST(test_a_no_is_a_no)
 {
     struct pst_planned planned = {.plan = NULL};
-    struct job_rig rig;
+    FINISHED_BY(job_rig_finish) struct job_rig rig;
 
     assert_int_equal(job_rig_init(&rig, MODEL TRAIN TWO
                                   "memory = \"1 MiB\"\n[partitioner]\nuse = \"asker\"\nway = "
@@ -82,7 +82,6 @@ TEST(test_a_no_is_a_no)
                      PST_ERR_INFEASIBLE);
     assert_contains(rig.err.message, "is not to my liking");
     assert_int_equal(n_looks, 2 + 1); /* the host itself looks once, at the end */
-    job_rig_finish(&rig);
 }
 
 /* Few stages are fast ones. */
@@ -115,7 +114,7 @@ TEST(test_named_is_run)
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct pst_planned planned = {.plan = NULL};
-        struct job_rig rig;
+        FINISHED_BY(job_rig_finish) struct job_rig rig;
         char toml[1024];
 
         snprintf(toml, sizeof toml, "%s[partitioner]\nuse = \"doubter\"\n%s",
@@ -129,7 +128,6 @@ TEST(test_named_is_run)
         assert_string_equal(planned.plan->partitioner, "doubter 0");
         assert_string_equal(planned.plan->scheduler, "1f1b 1.0");
         pst_planned_finish(&planned);
-        job_rig_finish(&rig);
     }
 }
 

@@ -119,7 +119,7 @@ TEST(test_every_cut)
         uint64_t least = UINT64_MAX;
         uint32_t cuts[8] = {0};
         struct question q;
-        struct job_rig rig;
+        FINISHED_BY(job_rig_finish) struct job_rig rig;
         double ratio;
 
         draw(&q, round);
@@ -132,7 +132,6 @@ TEST(test_every_cut)
         }
         sum += ratio;
         worst = ratio > worst ? ratio : worst;
-        job_rig_finish(&rig);
     }
     print_message("worst %.4f, mean %.4f\n", worst, sum / ROUNDS);
     assert_true(sum / ROUNDS < 1.01);

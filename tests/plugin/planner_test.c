@@ -11,7 +11,7 @@
 TEST(test_a_plan)
 {
     struct pst_planned planned;
-    struct job_rig rig;
+    FINISHED_BY(job_rig_finish) struct job_rig rig;
 
     assert_ok(job_rig_plan(&rig,
                            MODEL TRAIN TWO CHAIN_DP ONE_F_ONE_B "[[memopt]]\nuse = \"none\"\n",
@@ -34,7 +34,6 @@ TEST(test_a_plan)
         assert_true(planned.plan->devices[r].arena_bytes == planned.programs[r]->arena_bytes);
     }
     pst_planned_finish(&planned);
-    job_rig_finish(&rig);
 }
 
 static uint64_t need_with(const char *toml)

@@ -139,7 +139,7 @@ TEST(partitions_are_held_against_the_problem)
     uint32_t device_of[16];
 
     for (uint32_t lie = 0; partitions[lie] != NULL; lie++) {
-        struct pst_partition_result answer = asked(&job);
+        FINISHED_BY(pst_partition_result_finish) struct pst_partition_result answer = asked(&job);
         struct pst_error err = {0};
         pst_status st;
 
@@ -155,7 +155,6 @@ TEST(partitions_are_held_against_the_problem)
         } else {
             expect_refused(st, "\"uniform\"", partitions[lie], &err);
         }
-        pst_partition_result_finish(&answer);
     }
     pst_problem_destroy(problem);
 }

@@ -111,7 +111,7 @@ TEST(mixed_sizes)
     } cases[] = {{{1, 2, 4}, {1, 2, 1}, {10, 8, 4}, 210}, {{4, 4, 4}, {1, 1, 1}, {12, 8, 4}, 216}};
 
     for (size_t i = 0; i < 2; i++) {
-        struct pst_partition_result result;
+        FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
         struct world w;
 
         begin(&w, 3, 64);
@@ -127,7 +127,6 @@ TEST(mixed_sizes)
         }
         near(result.bottleneck_ns, 3000);
         near(result.step_ns, cases[i].step_us * 1000);
-        pst_partition_result_finish(&result);
     }
 }
 
@@ -135,7 +134,7 @@ TEST(mixed_sizes)
 TEST(branches_cost_their_depth)
 {
     for (uint32_t n_chains = 1; n_chains <= 3; n_chains++) {
-        struct pst_partition_result result;
+        FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
         struct world w;
         uint32_t join = 2 * n_chains;
 
@@ -154,14 +153,13 @@ TEST(branches_cost_their_depth)
         assert_int_equal(result.stages[0].successors[0], 1);
         assert_int_equal(result.stages[join].n_successors, 0);
         assert_int_equal(result.stages[0].in_flight_samples, 6);
-        pst_partition_result_finish(&result);
     }
 }
 
 /* Two replicas halve the time; their gradients are summed at the end of the step. */
 TEST(replicas)
 {
-    struct pst_partition_result result;
+    FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
     struct world w;
 
     begin(&w, 2, 16);
@@ -179,14 +177,13 @@ TEST(replicas)
     /* Eight micro-batches of 6 us behind each other on two stages, then the all-reduce: 9 x 6 + 8.
      */
     near(result.step_ns, 62000);
-    pst_partition_result_finish(&result);
 }
 
 /* Transfers take no time under "none", and delay under the others: F, 4 us, F, BW, 4 us, BW. */
 TEST(transfers)
 {
     for (uint32_t model = PST_COMM_NONE; model <= PST_COMM_MAX; model++) {
-        struct pst_partition_result result;
+        FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
         struct world w;
 
         begin(&w, 2, 1);
@@ -198,7 +195,6 @@ TEST(transfers)
         near(result.bottleneck_ns, model == PST_COMM_NONE  ? 3000
                                    : model == PST_COMM_SUM ? 3000 + 8000
                                                            : 8000);
-        pst_partition_result_finish(&result);
     }
 }
 
@@ -206,7 +202,7 @@ TEST(transfers)
 TEST(parallel_edges)
 {
     static const uint32_t both[] = {0, 1};
-    struct pst_partition_result result;
+    FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
     struct world w;
 
     begin(&w, 3, 4);
@@ -221,12 +217,11 @@ TEST(parallel_edges)
     assert_int_equal(result.stages[0].n_successors, 1);
     near(result.stages[0].p2p_per_sample_ns, 6);
     near(result.stages[1].p2p_per_sample_ns, 6);
-    pst_partition_result_finish(&result);
 }
 
 TEST(nothing_takes_time)
 {
-    struct pst_partition_result result;
+    FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
     struct world w;
 
     begin(&w, 2, 4);
@@ -235,7 +230,6 @@ TEST(nothing_takes_time)
     memset(w.nodes[1].ns, 0, sizeof w.nodes[1].ns);
     result = judged(&w);
     assert_true(result.step_ns == 0 && result.bottleneck_ns == 0);
-    pst_partition_result_finish(&result);
 }
 
 TEST(memory_decides)

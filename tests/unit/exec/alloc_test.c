@@ -186,7 +186,7 @@ TEST(test_offload)
     static const struct layout layout = {3, {0, 1, 2}, ORDER_1F1B, false, {0}};
     const struct pst_exec_copy_config copies = {.check = true, .bytes_per_s = 1000000000};
     struct pst_update update = {.optimizer = PST_SGD, .lr = 0.01f, .step = 1};
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
     unsigned before, after;
 
     if (!COUNTING) {
@@ -204,7 +204,6 @@ TEST(test_offload)
     }
     after = n_allocations;
     assert_int_equal(after - before, 0);
-    real_destroy(&real);
 }
 
 TEST(test_model)
@@ -216,7 +215,7 @@ TEST(test_model)
                                 .beta2 = 0.99f,
                                 .eps = 1e-8f,
                                 .step = 1};
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
     unsigned before, after;
 
     if (!COUNTING) {
@@ -234,5 +233,4 @@ TEST(test_model)
     real_eval(&real);
     after = n_allocations;
     assert_int_equal(after - before, 0);
-    real_destroy(&real);
 }

@@ -87,7 +87,7 @@ TEST(test_breaks)
     struct pst_step_result result;
     struct pst_batch batch = {0};
     struct pst_error err = {0};
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
     char expected[128];
     pst_status status;
 
@@ -104,7 +104,6 @@ TEST(test_breaks)
     assert_string_equal(err.kind, "run.device");
     assert_non_null(strstr(err.message, expected));
     assert_int_equal(pst_exec_step(real.exec, &batch, &update, &result, &err), PST_ERR_UNSUPPORTED);
-    real_destroy(&real);
 }
 
 /* The tests on this device see a dependency that is missing: where no queue follows a mark, what
@@ -198,7 +197,7 @@ TEST(test_times)
 {
     const struct layout layout = {3, {0, 1, 2}, ORDER_1F1B, false, {0}};
     struct pst_timeline *timeline;
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
     uint32_t n_transfers = 0;
 
     real_create(&real, "mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_F32, &layout, 4 * SIZE,
@@ -230,7 +229,6 @@ TEST(test_times)
     }
     assert_int_equal(n_transfers, STEPS * 2 * 4);
     pst_timeline_destroy(timeline);
-    real_destroy(&real);
 }
 
 /* A pass that waits for a copy stands still, and how long is told as where threads copy. Of the
@@ -243,7 +241,7 @@ TEST(test_stalls)
     struct pst_exec_copies copied = {{0}, {0}, 0};
     struct pst_timeline *timeline;
     uint64_t stall_ns = 0;
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
 
     offloading = (struct offloading){.seed = 6, .copies = &copies};
     real_create(&real, "gpt", GPT, PST_F32, &layout, 4 * SIZE, 2, 0.5);
@@ -263,7 +261,6 @@ TEST(test_stalls)
     assert_true(copied.bytes[1] > 0 && stall_ns >= 2000000 && stall_ns <= copied.stall_ns);
     offloading = (struct offloading){.seed = 0};
     pst_timeline_destroy(timeline);
-    real_destroy(&real);
 }
 
 /* One that would copy with the processor is refused before anything is opened. */
@@ -274,7 +271,7 @@ TEST(test_transport)
     struct pst_exec_config config = {0};
     struct pst_exec *exec = NULL;
     struct pst_error err = {0};
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
 
     real_create(&real, "mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_F32, &layout, 4 * SIZE,
                 0, 0);
@@ -289,7 +286,6 @@ TEST(test_transport)
     assert_int_equal(pst_exec_create(&config, &exec, &err), PST_ERR_UNSUPPORTED);
     assert_string_equal(err.kind, "machine.missing");
     assert_non_null(strstr(err.message, "cannot reach the memory of device apart"));
-    real_destroy(&real);
 }
 
 int main(void)

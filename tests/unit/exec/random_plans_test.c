@@ -411,7 +411,7 @@ static void check_subject(const struct subject *subject, uint64_t seed, uint32_t
     struct pst_error err = {0};
     uint32_t dtype = seed % 3 == 2 ? PST_BF16 : PST_F32;
     double clip = seed % 2 == 0 ? 0.5 : 0;
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     struct result first;
 
     rig_open(&rig, "mlp", "layers=1", seed);
@@ -440,7 +440,6 @@ static void check_subject(const struct subject *subject, uint64_t seed, uint32_t
     }
     finish(&first);
     device_ops->close(asked);
-    rig_close(&rig);
 }
 
 TEST(test_random_plans)

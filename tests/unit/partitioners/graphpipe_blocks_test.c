@@ -123,8 +123,8 @@ TEST(test_edges_of_trees)
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t draws = seed;
         uint32_t n = (uint32_t)rig_draw(&draws, 10, 300);
-        struct rig_graph g;
-        struct part_problem p;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
         struct gp_tree tree;
         uint32_t *seen;
 
@@ -141,8 +141,6 @@ TEST(test_edges_of_trees)
         }
         free(seen);
         gp_tree_finish(&tree);
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
 }
 
@@ -189,8 +187,8 @@ TEST(test_success)
 
     for (uint64_t seed = 1; seed <= 600; seed++) {
         uint64_t draws = seed;
-        struct rig_graph g;
-        struct part_problem p;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
         struct gp_tree tree;
         bool expected;
 
@@ -207,8 +205,6 @@ TEST(test_success)
             assert_true(tree.n_kernel >= 2);
         }
         gp_tree_finish(&tree);
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
     assert_in_range(n_yes, 50, 550);
 }
@@ -241,7 +237,7 @@ TEST(test_other_graphs)
 
     for (uint64_t seed = 0; seed < 90; seed++) {
         uint64_t draws = seed;
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct part_problem p;
         uint32_t seen[256], number[256];
 
@@ -273,15 +269,14 @@ TEST(test_other_graphs)
             gp_tree_finish(&tree);
             part_problem_finish(&p);
         }
-        rig_graph_finish(&g);
     }
 }
 
 /* 1e5 operators in a row, side by side, and nested to the depth that is followed. */
 TEST(test_large)
 {
-    struct rig_graph g;
-    struct part_problem p;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
+    FINISHED_BY(part_problem_finish) struct part_problem p;
     struct gp_tree tree;
     uint32_t lens[50];
 
@@ -309,6 +304,4 @@ TEST(test_large)
     assert_true(tree.reduced);
     assert_int_equal(tree.n_blocks, 0);
     gp_tree_finish(&tree);
-    part_problem_finish(&p);
-    rig_graph_finish(&g);
 }

@@ -119,8 +119,8 @@ TEST(test_every_choice)
         uint64_t draws = seed;
         struct gp_options options = rig_options();
         struct gp_answer answer;
-        struct part_problem p;
-        struct rig_graph g;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         double expected, t;
 
@@ -151,8 +151,6 @@ TEST(test_every_choice)
             fail_msg("seed %llu: %.12g is not %.12g", (unsigned long long)seed, t, expected);
         }
         gp_answer_finish(&answer);
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
     assert_true(n_mixed > 0);
 }

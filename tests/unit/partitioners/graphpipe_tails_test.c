@@ -26,9 +26,9 @@ static void make(struct rig_graph *g)
 
 TEST(test_groups)
 {
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    struct part_problem p;
+    FINISHED_BY(part_problem_finish) struct part_problem p;
     struct gp_tails tails;
 
     make(&g);
@@ -44,15 +44,13 @@ TEST(test_groups)
     }
     assert_true(tails.of[0].tree.series_parallel);
     gp_tails_finish(&tails);
-    part_problem_finish(&p);
-    rig_graph_finish(&g);
 }
 
 /* Two devices per branch: 20 us, but one has to do the tail as well. */
 TEST(test_plan)
 {
     struct gp_options options = rig_options();
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     make(&g);
@@ -62,7 +60,6 @@ TEST(test_plan)
     assert_true(rig_solve(&c, &options, NULL) > 30); /* a device for the tail alone */
     options.refine = true;
     rig_close(rig_solve(&c, &options, NULL), 23);
-    rig_graph_finish(&g);
 }
 
 /* A plan that is executed is chosen by its step: with the same T, or one a little larger, two
@@ -70,9 +67,9 @@ TEST(test_plan)
 TEST(test_short_path)
 {
     struct gp_options options = rig_options();
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    struct part_problem p;
+    FINISHED_BY(part_problem_finish) struct part_problem p;
     struct gp_answer by_time, by_step;
 
     make(&g);
@@ -91,8 +88,6 @@ TEST(test_short_path)
     assert_int_equal(by_step.value.depth, 3); /* two stages, then that of the join */
     gp_answer_finish(&by_time);
     gp_answer_finish(&by_step);
-    part_problem_finish(&p);
-    rig_graph_finish(&g);
 }
 
 /* Rows before forks and between joins and forks, in any graph: plans are legal, T is that of the
@@ -104,9 +99,9 @@ TEST(test_random)
 
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < 60; i++) {
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        struct part_problem p;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
         struct gp_tails tails;
         struct gp_watch watch;
 
@@ -143,7 +138,5 @@ TEST(test_random)
             gp_result_finish(&r);
         }
         gp_tails_finish(&tails);
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
 }

@@ -107,7 +107,7 @@ TEST(test_examples)
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
         const struct example *x = &examples[i];
         struct part_refine_stats stats;
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
 
         rig_graph_init(&g, x->n);
@@ -120,7 +120,6 @@ TEST(test_examples)
         c.devices = x->devices;
         close_to(solve(&c, &stats), x->expected);
         assert_true(stats.optimal);
-        rig_graph_finish(&g);
     }
 }
 
@@ -128,7 +127,7 @@ TEST(test_examples)
 TEST(test_branches_save_memory)
 {
     struct part_refine_stats stats;
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     c = rig_two_branches(&g, 0);
@@ -148,7 +147,6 @@ TEST(test_branches_save_memory)
     c.b = 8;
     close_to(solve(&c, &stats), INFINITY);
     assert_true(stats.optimal);
-    rig_graph_finish(&g);
 }
 
 /* Four branches of five ops: side by side six micro-batches are held, in a row 21. */
@@ -156,7 +154,7 @@ TEST(test_depths_count)
 {
     static const uint32_t lens[] = {5, 5, 5, 5};
     struct part_refine_stats stats;
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     rig_branches(&g, 4, lens, 0, 1, false);
@@ -174,7 +172,6 @@ TEST(test_depths_count)
     c.devices = 10;
     c.memory = 24;
     assert_true(solve(&c, &stats) <= 18 * (1 + 1e-9));
-    rig_graph_finish(&g);
 }
 
 /* --- random graphs -----------------------------------------------------------------------------*/
@@ -199,7 +196,7 @@ TEST(test_against_every_partition)
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 576; round++) {
         struct part_refine_stats stats;
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         double expected, got;
 
@@ -213,7 +210,6 @@ TEST(test_against_every_partition)
         assert_true(stats.optimal);
         feasible += !isinf(got);
         infeasible += isinf(got);
-        rig_graph_finish(&g);
     }
     print_message("%u feasible, %u not\n", feasible, infeasible);
     assert_true(feasible > 200 && infeasible > 30);
@@ -232,9 +228,9 @@ TEST(test_larger_graphs)
     for (int round = 0; round < 72; round++) {
         const struct part_refine_limits few = {.orders = 10};
         struct part_refine_stats stats;
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        struct part_problem p;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
         struct part_costs costs;
         struct part_plan plan = {NULL, 0};
         uint32_t order[128];
@@ -266,8 +262,6 @@ TEST(test_larger_graphs)
         }
         part_plan_finish(&plan);
         part_costs_finish(&costs);
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
     print_message("%u plans, T over the bound %.4f on average\n", n_found, sum / n_found);
     assert_true(n_found > 40);
@@ -283,9 +277,9 @@ TEST(test_refinement)
     for (int round = 0; round < 60; round++) {
         const struct part_refine_limits few = {.orders = 2, .steps = 200000};
         struct part_refine_stats stats;
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        struct part_problem p;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
         struct part_costs costs;
         struct part_plan plan;
         uint32_t stage_of[80];
@@ -308,8 +302,6 @@ TEST(test_refinement)
         better += after.bottleneck < before.bottleneck;
         part_plan_finish(&plan);
         part_costs_finish(&costs);
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
     assert_true(better > 30);
 }

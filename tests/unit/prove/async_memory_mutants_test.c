@@ -28,7 +28,7 @@ static void mutate(struct rig *rig, const char *name)
 static void check_model(const char *model, const char *settings, uint32_t dtype, uint32_t n_plans)
 {
     const char *seed = getenv("PENSTOCK_SEED");
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     rig_open(&rig, model, settings, seed != NULL ? strtoull(seed, NULL, 10) : 71);
     pst_graph_destroy(rig.graph);
     rig.graph = make_model(model, settings, dtype);
@@ -51,7 +51,6 @@ static void check_model(const char *model, const char *settings, uint32_t dtype,
         }
         rig_drop_plan(&rig);
     }
-    rig_close(&rig);
 }
 
 TEST(mlp)

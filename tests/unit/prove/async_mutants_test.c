@@ -27,7 +27,7 @@ static void mutate(struct rig *rig, const char *name)
 static void check_model(const char *model, const char *settings, uint32_t n_plans)
 {
     const char *seed = getenv("PENSTOCK_SEED");
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     rig_open(&rig, model, settings, seed != NULL ? strtoull(seed, NULL, 10) : 97);
     print_message("%s: seed %llu\n", model, (unsigned long long)rig.seed);
     for (uint32_t i = 0; i < n_plans; i++) {
@@ -45,7 +45,6 @@ static void check_model(const char *model, const char *settings, uint32_t n_plan
         }
         rig_drop_plan(&rig);
     }
-    rig_close(&rig);
 }
 
 TEST(mlp)

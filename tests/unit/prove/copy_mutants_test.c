@@ -14,7 +14,7 @@ static uint32_t list_counts[N_LISTS][MU_VERDICTS], program_counts[N_PROGRAMS][2]
 static void check_model(const char *model, const char *settings, uint32_t n_plans)
 {
     const char *seed = getenv("PENSTOCK_SEED");
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     rig_open(&rig, model, settings, seed != NULL ? strtoull(seed, NULL, 10) : 29);
     print_message("%s: seed %llu\n", model, (unsigned long long)rig.seed);
     for (uint32_t i = 0; i < n_plans; i++) {
@@ -33,7 +33,6 @@ static void check_model(const char *model, const char *settings, uint32_t n_plan
         }
         rig_drop_plan(&rig);
     }
-    rig_close(&rig);
 }
 
 TEST(mlp)
@@ -58,12 +57,11 @@ TEST(other_mode)
     static struct pst_check_report report;
     struct pst_error err = {0};
     struct rig_shape shape = {.devices = 1, .chunks = 1, .batch = 4, .microbatch = 1};
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     rig_open(&rig, "mlp", "inputs=4 hidden=4 layers=6 classes=3", 5);
     shape.offload = true;
     rig_plan(&rig, &shape);
     rig.limits.forward_only = true;
     assert_int_equal(rig_check(&rig, false, &report, &err), PST_ERR_BUG);
     assert_true(me_says(&report, "a copy in a plan for evaluation"));
-    rig_close(&rig);
 }

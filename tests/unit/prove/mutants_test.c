@@ -13,7 +13,7 @@ static uint32_t list_counts[N_LIST_MUTATIONS][MU_VERDICTS],
 static void check_model(const char *model, const char *settings, uint32_t n_plans)
 {
     const char *seed = getenv("PENSTOCK_SEED");
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     rig_open(&rig, model, settings, seed != NULL ? strtoull(seed, NULL, 10) : 97);
     print_message("%s: seed %llu\n", model, (unsigned long long)rig.seed);
     for (uint32_t i = 0; i < n_plans; i++) {
@@ -31,7 +31,6 @@ static void check_model(const char *model, const char *settings, uint32_t n_plan
         }
         rig_drop_plan(&rig);
     }
-    rig_close(&rig);
 }
 
 TEST(mlp)
