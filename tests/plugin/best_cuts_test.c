@@ -114,7 +114,6 @@ TEST(test_every_cut)
     enum { ROUNDS = 24 };
     double worst = 1, sum = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         uint64_t least = UINT64_MAX;
         uint32_t cuts[8] = {0};

@@ -269,7 +269,6 @@ TEST(test_against_all_orders)
     };
     uint64_t random = 11;
 
-    print_message("seed %lu\n", (unsigned long)random);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
             struct graph graph;

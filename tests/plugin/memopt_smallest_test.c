@@ -129,7 +129,6 @@ TEST(test_random)
     const uint64_t seed = 20261122;
     uint64_t counter = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t round = 0; round < 150; round++) {
         struct stage s;
         char name[32];

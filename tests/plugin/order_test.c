@@ -70,7 +70,6 @@ TEST(test_times_and_peaks)
                                       "looped-bfs", "zbv",  "dualpipev", "1f1b-v"};
     uint64_t counter = 0;
 
-    print_message("seed 3\n");
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         for (uint32_t p = 1; p <= 6; p++) {
             OWN_RUN run = SCHEDULE(ids[i], .p = p, .m = 2 * p + (p % 2) * p, .change = disorder,

@@ -178,7 +178,6 @@ TEST(test_random_graphs)
 {
     uint64_t random = 20261121;
 
-    print_message("seed %lu\n", (unsigned long)random);
     for (uint32_t round = 0; round < 300; round++) {
         struct shape shape = {.samples = 32};
         OWN_RUN plain, refined;

@@ -183,7 +183,6 @@ TEST(test_every_configuration)
     uint32_t feasible = 0, n_kinds[3] = {0};
 
     state_ = 20210;
-    print_message("seed %llu\n", (unsigned long long)state_);
     for (int round = 0; round < 1200; round++) {
         struct pst_partition_result result;
         struct chain p;
@@ -216,7 +215,6 @@ TEST(test_laws)
     static struct solo s;
 
     state_ = 31;
-    print_message("seed %llu\n", (unsigned long long)state_);
     for (int round = 0; round < 150; round++) {
         struct pst_partition_result result;
         struct chain p;

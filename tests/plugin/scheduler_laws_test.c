@@ -411,7 +411,6 @@ TEST(random_instances)
 {
     const uint64_t first = 7000;
 
-    print_message("seeds from %lu\n", (unsigned long)first);
     for (uint32_t i = 0; i < n_variants; i++) {
         uint32_t answered = 0;
 

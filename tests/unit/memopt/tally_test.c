@@ -54,7 +54,6 @@ TEST(test_tally)
     struct mem_costs costs = {0};
     struct mem_tally tally = {0};
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t round = 0; round < 600; round++) {
         struct stage s;
 

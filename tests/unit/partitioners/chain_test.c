@@ -238,11 +238,9 @@ static void random_case(struct rig_graph *g, struct rig_case *c, int round, uint
 
 TEST(test_against_every_cut)
 {
-    const uint64_t seed = 2025;
-    uint64_t rng = seed;
+    uint64_t rng = 2025;
     uint32_t feasible = 0, infeasible = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 2160; round++) {
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;

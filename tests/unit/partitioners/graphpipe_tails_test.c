@@ -97,7 +97,6 @@ TEST(test_random)
     uint64_t seed = 20260, random = seed;
     struct gp_options options = rig_options();
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < 60; i++) {
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;

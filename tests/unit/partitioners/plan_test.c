@@ -12,8 +12,7 @@
 
 TEST(test_orders)
 {
-    const uint64_t seed = 3;
-    uint64_t rng = seed;
+    uint64_t rng = 3;
 
     for (int round = 0; round < 50; round++) {
         FINISHED_BY(rig_graph_finish) struct rig_graph g;

@@ -189,11 +189,9 @@ static void random_case(struct rig_graph *g, struct rig_case *c, uint32_t n, int
 
 TEST(test_against_every_partition)
 {
-    const uint64_t seed = 77;
-    uint64_t rng = seed;
+    uint64_t rng = 77;
     uint32_t feasible = 0, infeasible = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 576; round++) {
         struct part_refine_stats stats;
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
@@ -219,12 +217,10 @@ TEST(test_against_every_partition)
    of any one order. */
 TEST(test_larger_graphs)
 {
-    const uint64_t seed = 5;
-    uint64_t rng = seed;
+    uint64_t rng = 5;
     double sum = 0;
     uint32_t n_found = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 72; round++) {
         const struct part_refine_limits few = {.orders = 10};
         struct part_refine_stats stats;
@@ -270,8 +266,7 @@ TEST(test_larger_graphs)
 /* A bad plan gets better and stays legal, in depths of the stage graph too. */
 TEST(test_refinement)
 {
-    const uint64_t seed = 31;
-    uint64_t rng = seed;
+    uint64_t rng = 31;
     uint32_t better = 0;
 
     for (int round = 0; round < 60; round++) {

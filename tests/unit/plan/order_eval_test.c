@@ -194,7 +194,6 @@ TEST(test_random_orders)
     struct rng rng = {4711, 0};
     static struct lists lists;
 
-    print_message("seed %llu\n", (unsigned long long)rng.seed);
     for (int round = 0; round < 300; round++) {
         struct pst_order_bounds bounds;
         struct pst_order_eval eval;
@@ -228,7 +227,6 @@ TEST(test_broken_orders)
     static struct lists lists;
     uint32_t n_stuck = 0;
 
-    print_message("seed %llu\n", (unsigned long long)rng.seed);
     for (int round = 0; round < 300; round++) {
         struct pst_order_eval eval;
         struct pst_error err = {0};
