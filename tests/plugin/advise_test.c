@@ -3,12 +3,7 @@
  * Advice to who can tell how long a step takes: of the memory optimizers that would do, the one of
  * the shortest step.
  */
-#include "job_rig.h"
-#include "tune/advise.h"
-#include "sim/sim.h"
-#include "train/session.h"
-
-#include "test.h"
+#include "job_answer.h"
 
 static const char *scheduler = "1f1b";
 
@@ -17,11 +12,8 @@ static const char *scheduler = "1f1b";
 static uint64_t step_with(const char *memopt, uint64_t memory, bool brief, uint64_t *ret_need,
                           char hint[1024])
 {
-    struct pst_planned planned = {.plan = NULL};
-    struct job_rig rig;
+    struct job_answer answer;
     char toml[1024];
-    uint64_t step_ns = 0;
-    pst_status st;
 
     snprintf(toml, sizeof toml,
              "[model]\nuse = \"gpt\"\nlayers = 4\ndim = 64\nheads = 4\nvocab = 256\n"
@@ -29,28 +21,12 @@ static uint64_t step_with(const char *memopt, uint64_t memory, bool brief, uint6
              "[cluster]\ndevices = 2\nmemory = %llu\n[partitioner]\nuse = \"uniform\"\n"
              "[scheduler]\nuse = \"%s\"\n[[memopt]]\nuse = \"%s\"\n",
              (unsigned long long)memory, scheduler, memopt);
-    assert_int_equal(job_rig_init(&rig, toml), PST_OK);
-    rig.job.advice = brief ? PST_ADVICE_NONE : PST_ADVICE_ALL;
-    st = pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
-                       &planned, &rig.err);
-    if (st == PST_OK) {
-        *ret_need = 0;
-        for (uint32_t d = 0; d < planned.plan->n_devices; d++) {
-            uint64_t bytes = planned.plan->devices[d].arena_bytes;
-
-            *ret_need = bytes > *ret_need ? bytes : *ret_need;
-        }
-        assert_int_equal(
-            pst_predict_step(planned.plan, rig.graph, &rig.cost, false, &step_ns, &rig.err),
-            PST_OK);
-        pst_planned_finish(&planned);
-    } else {
-        assert_int_equal(st, PST_ERR_INFEASIBLE);
-        *ret_need = job_rig_enough(&rig.err);
-        snprintf(hint, 1024, "%s", rig.err.hint);
+    answer = job_answer(toml, brief ? PST_ADVICE_NONE : PST_ADVICE_ALL);
+    *ret_need = answer.fits ? answer.need : answer.enough;
+    if (!answer.fits) {
+        snprintf(hint, 1024, "%s", answer.err.hint);
     }
-    job_rig_finish(&rig);
-    return step_ns;
+    return answer.step_ns;
 }
 
 TEST(test_fastest)

@@ -36,21 +36,13 @@ static void apply(struct pst_solo *solo, void *context)
         stage->saved_weight_bytes = 0;
     }
     if (shape->n_links > 0) {
-        struct pst_schedule_link *links =
-            pst_arena_array(&solo->arena, shape->n_links, sizeof *links);
+        struct pst_schedule_link links[16] = {{0}};
 
-        assert_non_null(links);
         for (uint32_t i = 0; i < shape->n_links; i++) {
-            links[i] =
-                (struct pst_schedule_link){.from = shape->links[i][0], .to = shape->links[i][1]};
+            links[i].from = shape->links[i][0];
+            links[i].to = shape->links[i][1];
         }
-        solo->out_links = pst_arena_array(&solo->arena, shape->n_links, sizeof(uint32_t));
-        assert_non_null(solo->out_links);
-        solo->links = links;
-        solo->in.links = links;
-        solo->in.n_links = shape->n_links;
-        solo->in.out_links = solo->out_links;
-        pst_solo_connect(solo);
+        schedule_connect(solo, links, shape->n_links);
     }
 }
 

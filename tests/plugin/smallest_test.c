@@ -4,12 +4,7 @@
  * with one byte less there is none and the refusal says the same. Amounts above it are enough, too,
  * also where the strategies find nothing in that amount: a plan for less memory serves.
  */
-#include "job_rig.h"
-#include "sim/sim.h"
-#include "train/session.h"
-#include "tune/advise.h"
-
-#include "test.h"
+#include "job_answer.h"
 
 struct strategies {
     const char *partitioner, *scheduler, *memopt;
@@ -21,11 +16,8 @@ struct strategies {
 static uint64_t need_of(const struct strategies *use, uint64_t memory, bool alone,
                         uint64_t *ret_enough)
 {
-    struct pst_planned planned = {.plan = NULL};
-    struct job_rig rig;
+    struct job_answer answer;
     char toml[1024];
-    uint64_t need = 0;
-    pst_status st;
 
     snprintf(toml, sizeof toml,
              "[model]\nuse = \"gpt\"\nlayers = %u\ndim = 64\nheads = 4\nvocab = 256\n"
@@ -35,27 +27,12 @@ static uint64_t need_of(const struct strategies *use, uint64_t memory, bool alon
              "[partitioner]\nuse = \"%s\"\n[scheduler]\nuse = \"%s\"\n[[memopt]]\nuse = \"%s\"\n",
              2 * use->devices, 4 * use->devices, use->devices, (unsigned long long)memory,
              use->partitioner, use->scheduler, use->memopt);
-    assert_int_equal(job_rig_init(&rig, toml), PST_OK);
-    rig.job.advice = alone ? PST_ADVICE_NONE : PST_ADVICE_ALL;
-    st = pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
-                       &planned, &rig.err);
-    *ret_enough = st == PST_OK ? 0 : job_rig_enough(&rig.err);
-    if (st == PST_OK) {
-        for (uint32_t d = 0; d < planned.plan->n_devices; d++) {
-            uint64_t bytes = planned.plan->devices[d].arena_bytes;
-
-            need = bytes > need ? bytes : need;
-        }
-        assert_true(planned.plan->capacity_bytes >= need);
-        assert_true(memory == 0 || planned.plan->capacity_bytes == memory);
-        pst_planned_finish(&planned);
-    } else {
-        /* One amount, or two: that of a stage is not that of a device. */
-        assert_int_equal(st, PST_ERR_INFEASIBLE);
-        assert_null(strstr(rig.err.message, "would do is"));
-    }
-    job_rig_finish(&rig);
-    return need;
+    answer = job_answer(toml, alone ? PST_ADVICE_NONE : PST_ADVICE_ALL);
+    *ret_enough = answer.enough;
+    assert_true(!answer.fits || memory == 0 || answer.capacity == memory);
+    /* One amount, or two: that of a stage is not that of a device. */
+    assert_null(strstr(answer.err.message, "would do is"));
+    return answer.need;
 }
 
 TEST(test_named)

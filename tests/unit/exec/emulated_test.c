@@ -4,8 +4,6 @@
  * hand; what the recorder keeps of it; how far up the arenas were used.
  */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "exec/record.h"
