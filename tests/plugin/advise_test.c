@@ -112,7 +112,7 @@ TEST(test_haste)
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct pst_arena arena = {0};
+        FINISHED_BY(pst_arena_finish) struct pst_arena arena = {0};
         FINISHED_BY(job_rig_finish) struct job_rig rig;
         char toml[256];
         const struct pst_config_node *before, *node;
@@ -132,6 +132,5 @@ TEST(test_haste)
             assert_int_equal(node->kind, PST_CONFIG_INT);
             assert_int_equal(node->value.integer, rows[i].value);
         }
-        pst_arena_finish(&arena);
     }
 }

@@ -344,7 +344,7 @@ static void mixture_ask(const struct schedule_case *c, uint64_t *ret_each, uint6
     struct mixture real = *(const struct mixture *)c->context, even = {real.seed, true};
     struct schedule_case question = *c;
     OWN_RUN each, one;
-    struct pst_order_eval eval;
+    FINISHED_BY(pst_order_eval_finish) struct pst_order_eval eval;
     struct pst_error err = {0};
 
     question.context = &real;
@@ -359,7 +359,6 @@ static void mixture_ask(const struct schedule_case *c, uint64_t *ret_each, uint6
     *ret_each = c->barrier ? each.makespan_ns : each.span_ns;
     *ret_one = c->barrier ? eval.makespan_ns : eval.span_ns;
     *ret_bounds = each.bounds;
-    pst_order_eval_finish(&eval);
 }
 
 /* Never below the bounds, never worse than with one cost for all; prints the mean gain. */

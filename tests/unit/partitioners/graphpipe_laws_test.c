@@ -118,7 +118,7 @@ TEST(test_names)
         struct gp_options options = rig_options();
         FINISHED_BY(rig_graph_finish) struct rig_graph g, other;
         struct rig_case c = draw_case(&g, &draws, 6, 30);
-        struct gp_answer answer;
+        FINISHED_BY(gp_answer_finish) struct gp_answer answer;
         double t;
 
         options.grouping = GP_ANY; /* the order of branches is a matter of names */
@@ -128,7 +128,6 @@ TEST(test_names)
         if (strcmp(answer.source, "family") == 0) { /* else of no block fits: orders have names */
             rig_close(rig_solve(&c, &options, NULL), t);
         }
-        gp_answer_finish(&answer);
     }
 }
 
@@ -324,7 +323,7 @@ TEST(test_no_degree)
     static const uint32_t three[] = {3};
     static const uint32_t sizes[] = {1, 2, 6};
     struct gp_options options = rig_options();
-    struct gp_answer answer;
+    FINISHED_BY(gp_answer_finish) struct gp_answer answer;
     FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
@@ -342,7 +341,6 @@ TEST(test_no_degree)
     c.n_sizes = 3;
     rig_close(rig_solve(&c, &options, &answer), 4); /* two stages of 3 devices */
     assert_int_equal(answer.b, 6);
-    gp_answer_finish(&answer);
 }
 
 /* Of a budget that is too small there is still a plan, and a gap that is true. */
@@ -407,11 +405,10 @@ TEST(test_cancel)
     p.host = &host;
     for (stop_after = 0; stop_after < 3; stop_after++) {
         struct gp_options options = rig_options();
-        struct gp_answer answer;
+        FINISHED_BY(gp_answer_finish) struct gp_answer answer;
 
         asked = 0;
         assert_int_equal(gp_solve(&p, &options, &answer), PST_ERR_CANCELLED);
-        gp_answer_finish(&answer);
     }
     p.host = NULL;
 }

@@ -70,7 +70,7 @@ TEST(test_short_path)
     FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
     FINISHED_BY(part_problem_finish) struct part_problem p;
-    struct gp_answer by_time, by_step;
+    FINISHED_BY(gp_answer_finish) struct gp_answer by_time, by_step;
 
     make(&g);
     c = rig_case_of(&g);
@@ -86,8 +86,6 @@ TEST(test_short_path)
     rig_close(by_time.value.bottleneck_ns, 23000);
     assert_true(by_step.value.step_ns <= by_time.value.step_ns);
     assert_int_equal(by_step.value.depth, 3); /* two stages, then that of the join */
-    gp_answer_finish(&by_time);
-    gp_answer_finish(&by_step);
 }
 
 /* Rows before forks and between joins and forks, in any graph: plans are legal, T is that of the
@@ -115,7 +113,7 @@ TEST(test_random)
         gp_watch_start(&watch, &p, 0);
         assert_int_equal(gp_tails_init(&tails, &p, GP_SP_FLEXIBLE), PST_OK);
         for (uint32_t k = 0; k < tails.n; k++) {
-            struct gp_result r;
+            FINISHED_BY(gp_result_finish) struct gp_result r;
             struct rig_worth worth;
             uint32_t stage_of[64], d[64];
             double coarse_ns;
@@ -134,7 +132,6 @@ TEST(test_random)
             assert_true(worth.legal);
             rig_close(worth.bottleneck, coarse_ns / 1000);
             rig_close(worth.bottleneck, r.value.bottleneck_ns / 1000);
-            gp_result_finish(&r);
         }
         gp_tails_finish(&tails);
     }

@@ -170,7 +170,7 @@ TEST(test_cycles_are_not_legal)
     FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
     FINISHED_BY(part_problem_finish) struct part_problem p;
-    struct part_plan plan;
+    FINISHED_BY(part_plan_finish) struct part_plan plan;
     struct part_value value;
 
     rig_graph_init(&g, 4); /* 0 -> 1 and 2 -> 3: both stages convex, and yet a cycle */
@@ -187,7 +187,6 @@ TEST(test_cycles_are_not_legal)
     assert_int_equal(part_plan_init(&plan, &p, (const uint32_t[]){0, 0, 1, 1}, 2, 1), PST_OK);
     assert_int_equal(part_plan_value(&plan, &p, false, &value), PST_OK);
     assert_false(value.legal);
-    part_plan_finish(&plan);
 }
 
 /* --- ranks -------------------------------------------------------------------------------------*/
@@ -216,7 +215,7 @@ TEST(test_ranks)
     FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
     FINISHED_BY(part_problem_finish) struct part_problem p;
-    struct part_plan plan;
+    FINISHED_BY(part_plan_finish) struct part_plan plan;
     struct taken taken = {.n = 0};
     struct pst_partition_out out = {sizeof out, &taken, take};
     uint32_t stage_of[] = {0, 1, 2, 3, 4, 5};
@@ -252,5 +251,4 @@ TEST(test_ranks)
                         taken.first_rank[t] >= taken.first_rank[s] + taken.n_ranks[s]);
         }
     }
-    part_plan_finish(&plan);
 }

@@ -227,8 +227,8 @@ TEST(test_larger_graphs)
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         FINISHED_BY(part_problem_finish) struct part_problem p;
-        struct part_costs costs;
-        struct part_plan plan = {NULL, 0};
+        FINISHED_BY(part_costs_finish) struct part_costs costs;
+        FINISHED_BY(part_plan_finish) struct part_plan plan = {NULL, 0};
         uint32_t order[128];
         bool found;
 
@@ -246,7 +246,7 @@ TEST(test_larger_graphs)
         }
         for (uint32_t kind = 0; kind < 4; kind++) {
             struct part_chain_limits limits = {.below = INT64_MAX, .memory = true};
-            struct part_plan chain = {NULL, 0};
+            FINISHED_BY(part_plan_finish) struct part_plan chain = {NULL, 0};
             bool chain_found;
             int64_t ticks;
 
@@ -254,10 +254,7 @@ TEST(test_larger_graphs)
             assert_int_equal(
                 part_chain_solve(&p, &costs, order, &limits, &chain_found, &ticks, &chain), PST_OK);
             assert_true(!chain_found || (found && stats.ticks <= ticks));
-            part_plan_finish(&chain);
         }
-        part_plan_finish(&plan);
-        part_costs_finish(&costs);
     }
     print_message("%u plans, T over the bound %.4f on average\n", n_found, sum / n_found);
     assert_true(n_found > 40);
@@ -275,8 +272,8 @@ TEST(test_refinement)
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         FINISHED_BY(part_problem_finish) struct part_problem p;
-        struct part_costs costs;
-        struct part_plan plan;
+        FINISHED_BY(part_costs_finish) struct part_costs costs;
+        FINISHED_BY(part_plan_finish) struct part_plan plan;
         uint32_t stage_of[80];
         struct rig_worth before, after;
 
@@ -295,8 +292,6 @@ TEST(test_refinement)
         assert_true(after.legal && after.fits);
         assert_true(after.bottleneck <= before.bottleneck * (1 + 1e-12));
         better += after.bottleneck < before.bottleneck;
-        part_plan_finish(&plan);
-        part_costs_finish(&costs);
     }
     assert_true(better > 30);
 }
