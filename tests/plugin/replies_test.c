@@ -31,6 +31,9 @@ static struct pst_problem *read_problem(const char *name)
     return problem;
 }
 
+/* Where `lie` is what the answer is wrong in. */
+#define IS(what) (strcmp(lie, what) == 0)
+
 /* --- partitioners ------------------------------------------------------------------------------*/
 
 static struct pst_partition_result asked(const struct pst_problem_job *job)
@@ -92,43 +95,22 @@ static const char *const partitions[] = {"none",
                                          NULL};
 
 /* The answer of a scheduler with places of its own, with one lie. */
-static void forge_partition(struct pst_partition_result *answer, uint32_t lie, uint32_t *device_of)
+static void forge_partition(struct pst_partition_result *answer, const char *lie,
+                            uint32_t *device_of)
 {
     memcpy(device_of, answer->places.device_of, answer->places.n_places * sizeof *device_of);
+    device_of[1] = IS("a device that there is not") ? 4000000000u : device_of[1];
     answer->places.device_of = device_of;
-    switch (lie) {
-    case 1:
-        device_of[1] = 4000000000u;
-        break;
-    case 2:
-        answer->places.n_places--;
-        break;
-    case 3:
-        answer->n_stages = 0;
-        break;
-    case 4:
-        answer->stages[0].in_flight = 0;
-        break;
-    case 5:
-        answer->stages[0].compute_ns = -1;
-        break;
-    case 6:
-        answer->stages[1].memory_bytes = NAN;
-        break;
-    case 7:
-        answer->step_ns = INFINITY;
-        break;
-    case 8:
-        answer->search_seconds = 1e300;
-        break;
-    case 9:
-        answer->n_stages--;
-        break;
-    case 10:
+    answer->places.n_places -= IS("a place too few");
+    answer->n_stages = IS("no stages") ? 0 : answer->n_stages - IS("a stage too many");
+    answer->stages[0].in_flight = IS("no in flight") ? 0 : answer->stages[0].in_flight;
+    answer->stages[0].compute_ns = IS("a negative time") ? -1 : answer->stages[0].compute_ns;
+    answer->stages[1].memory_bytes =
+        IS("memory that is NaN") ? NAN : answer->stages[1].memory_bytes;
+    answer->step_ns = IS("a step without end") ? INFINITY : answer->step_ns;
+    answer->search_seconds = IS("a long search") ? 1e300 : answer->search_seconds;
+    if (IS("an id without an end")) {
         memset(answer->id, 'x', sizeof answer->id);
-        break;
-    default:
-        break;
     }
 }
 
@@ -144,7 +126,7 @@ TEST(partitions_are_held_against_the_problem)
         pst_status st;
 
         assert_true(answer.places.n_places <= 16);
-        forge_partition(&answer, lie, device_of);
+        forge_partition(&answer, partitions[lie], device_of);
         st = sent(&job, &answer, 0, 0, &err);
         if (lie == 0) {
             assert_int_equal(st, PST_OK);
@@ -237,44 +219,22 @@ static const char *const schedules[] = {"none",
                                         "twice what was asked once",
                                         NULL};
 
-static void forge_schedule(struct pst_solo_result *result, uint32_t lie)
+static void forge_schedule(struct pst_solo_result *result, const char *lie)
 {
+    struct pst_solo *solo = &result->solo;
     struct pst_pass *passes = result->answer.passes[1][0];
 
-    switch (lie) {
-    case 1:
-        result->solo.stages[1].device = 70000;
-        break;
-    case 2:
-        result->solo.stages[0].n_microbatches = 5;
-        break;
-    case 3:
-        result->solo.in.n_devices = 1;
-        break;
-    case 4:
-        result->solo.topology.version_rule = 77;
-        break;
-    case 5:
-        result->solo.in.n_stages = 0;
-        break;
-    case 6:
-        passes[1] = passes[0];
-        break;
-    case 7:
-        result->answer.n_passes[1][0]--;
-        break;
-    case 8:
-        passes[0].stage = 1u << 31;
-        break;
-    case 9:
-        passes[0].stage = 1;
-        break;
-    case 10:
-        result->has_twice = true;
-        break;
-    default:
-        break;
-    }
+    solo->stages[1].device = IS("a device that there is not") ? 70000 : solo->stages[1].device;
+    solo->stages[0].n_microbatches = IS("other micro-batches") ? 5 : solo->stages[0].n_microbatches;
+    solo->in.n_devices = IS("another number of devices") ? 1 : solo->in.n_devices;
+    solo->topology.version_rule = IS("an unknown version rule") ? 77 : solo->topology.version_rule;
+    solo->in.n_stages = IS("no stages") ? 0 : solo->in.n_stages;
+    passes[1] = IS("a pass twice") ? passes[0] : passes[1];
+    result->answer.n_passes[1][0] -= IS("a pass too few");
+    passes[0].stage = IS("a stage that there is not")  ? 1u << 31
+                      : IS("a pass on another device") ? 1
+                                                       : passes[0].stage;
+    result->has_twice = result->has_twice || IS("twice what was asked once");
 }
 
 TEST(schedules_are_held_against_the_job)
@@ -293,7 +253,7 @@ TEST(schedules_are_held_against_the_job)
         assert_int_equal(schedule_sent(&job_twice, &result, 0, 0, &err), PST_OK);
         forged = result;
         forged.has_twice = false;
-        forge_schedule(&forged, lie);
+        forge_schedule(&forged, schedules[lie]);
         st = schedule_sent(&job, &forged, 0, 0, &err);
         if (lie == 0) {
             assert_int_equal(st, PST_OK);
