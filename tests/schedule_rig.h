@@ -2,10 +2,9 @@
  *
  * One scheduler, one chain of equal chunks, in one line:
  *
- *     struct schedule_run r = SCHEDULE("zb-h1", .p = 3, .m = 4);
+ *     OWN_RUN r = SCHEDULE("zb-h1", .p = 3, .m = 4);
  *     assert_int_equal(r.makespan, 14);
  *     assert_string_equal(r.picture, "FFF..BWFBWBWBW\n...");
- *     schedule_run_free(&r);
  *
  * Costs count in units, memory in passes held (chunks of a micro-batch). Include this before or
  * instead of cmocka.h.
@@ -66,6 +65,9 @@ static inline void schedule_run_free(struct schedule_run *run)
     pst_instance_destroy(run->instance);
     memset(run, 0, sizeof *run);
 }
+
+/* A local one. */
+#define OWN_RUN FINISHED_BY(schedule_run_free) struct schedule_run
 
 /* Of the device that holds most. */
 static inline uint64_t most_held(const struct schedule_run *run)

@@ -46,6 +46,9 @@ int run_own_tests(CMFixtureFunction begin, CMFixtureFunction end);
         set_test_group(begin, end);                                                                \
     }
 
+/* Before a local's type: at the end of its block, the function is called with its address. */
+#define FINISHED_BY(function) __attribute__((cleanup(function)))
+
 /* What was asked for was done; else the fault is shown. */
 #define assert_ok(status, err)                                                                     \
     do {                                                                                           \

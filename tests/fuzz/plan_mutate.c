@@ -34,7 +34,6 @@ void fuzz_begin(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint32_t counts[MU_VERDICTS] = {0};
     struct choice choice;
     struct rig_shape shape;
     struct rig rig;
@@ -51,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     k = choice.mutation % (N_LIST_MUTATIONS + N_PLAN_MUTATIONS);
     mu_mutate(&rig,
               k < N_LIST_MUTATIONS ? &list_mutations[k] : &plan_mutations[k - N_LIST_MUTATIONS],
-              choice.turn, "the plan", counts);
+              choice.turn, "the plan");
     rig_drop_plan(&rig);
     rig_close(&rig);
     return 0;

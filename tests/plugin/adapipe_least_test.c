@@ -113,7 +113,6 @@ TEST(test_what_is_named_is_enough)
     uint32_t refused = 0;
 
     assert_non_null(w);
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t round = 0; round < 120; round++) {
         struct pst_stage_price all, price, again;
 

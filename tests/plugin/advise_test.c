@@ -3,20 +3,7 @@
  * Advice to who can tell how long a step takes: of the memory optimizers that would do, the one of
  * the shortest step.
  */
-#include "job_rig.h"
-#include "tune/advise.h"
-#include "sim/sim.h"
-#include "train/session.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
+#include "job_answer.h"
 
 static const char *scheduler = "1f1b";
 
@@ -25,11 +12,8 @@ static const char *scheduler = "1f1b";
 static uint64_t step_with(const char *memopt, uint64_t memory, bool brief, uint64_t *ret_need,
                           char hint[1024])
 {
-    struct pst_planned planned = {.plan = NULL};
-    struct job_rig rig;
+    struct job_answer answer;
     char toml[1024];
-    uint64_t step_ns = 0;
-    pst_status st;
 
     snprintf(toml, sizeof toml,
              "[model]\nuse = \"gpt\"\nlayers = 4\ndim = 64\nheads = 4\nvocab = 256\n"
@@ -37,31 +21,15 @@ static uint64_t step_with(const char *memopt, uint64_t memory, bool brief, uint6
              "[cluster]\ndevices = 2\nmemory = %llu\n[partitioner]\nuse = \"uniform\"\n"
              "[scheduler]\nuse = \"%s\"\n[[memopt]]\nuse = \"%s\"\n",
              (unsigned long long)memory, scheduler, memopt);
-    assert_int_equal(job_rig_init(&rig, toml), PST_OK);
-    rig.job.advice = brief ? PST_ADVICE_NONE : PST_ADVICE_ALL;
-    st = pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
-                       &planned, &rig.err);
-    if (st == PST_OK) {
-        *ret_need = 0;
-        for (uint32_t d = 0; d < planned.plan->n_devices; d++) {
-            uint64_t bytes = planned.plan->devices[d].arena_bytes;
-
-            *ret_need = bytes > *ret_need ? bytes : *ret_need;
-        }
-        assert_int_equal(
-            pst_predict_step(planned.plan, rig.graph, &rig.cost, false, &step_ns, &rig.err),
-            PST_OK);
-        pst_planned_finish(&planned);
-    } else {
-        assert_int_equal(st, PST_ERR_INFEASIBLE);
-        *ret_need = job_rig_enough(&rig.err);
-        snprintf(hint, 1024, "%s", rig.err.hint);
+    answer = job_answer(toml, brief ? PST_ADVICE_NONE : PST_ADVICE_ALL);
+    *ret_need = answer.fits ? answer.need : answer.enough;
+    if (!answer.fits) {
+        snprintf(hint, 1024, "%s", answer.err.hint);
     }
-    job_rig_finish(&rig);
-    return step_ns;
+    return answer.step_ns;
 }
 
-static void test_fastest(void **state)
+TEST(test_fastest)
 {
     static const char *const others[] = {"adapipe", "two-ended", "full"};
     char hint[1024] = "", id[64] = "", unused[1024];
@@ -69,7 +37,6 @@ static void test_fastest(void **state)
     uint32_t slower = 0;
     const char *at;
 
-    (void)state;
     assert_true(step_with("none", 0, true, &need, unused) > 0);
     memory = need / 10 * 8;
     assert_int_equal(step_with("none", memory, false, &need, hint), 0);
@@ -91,7 +58,7 @@ static void test_fastest(void **state)
 
 /* Where none would do with what there is, the one that needs least: no more than any of them says
    when it is asked itself, but for how finely memory is halved. */
-static void test_least(void **state)
+TEST(test_least)
 {
     static const char *const others[] = {"adapipe", "two-ended", "full", "rotor"};
     char hint[1024] = "", own[1024];
@@ -99,7 +66,6 @@ static void test_least(void **state)
     uint64_t need = 0, memory;
     const char *at;
 
-    (void)state;
     assert_true(step_with("rotor", 0, true, &need, own) > 0);
     memory = need / 10 * 3;
     assert_int_equal(step_with("none", memory, false, &need, hint), 0);
@@ -117,12 +83,11 @@ static void test_least(void **state)
 
 /* A scheduler that searches is not asked about other memory optimizers; what is said to be enough
    memory is. */
-static void test_searching_scheduler(void **state)
+TEST(test_searching_scheduler)
 {
     char hint[1024] = "";
     uint64_t bytes, need;
 
-    (void)state;
     scheduler = "v-adaptive";
     assert_int_equal(step_with("none", 1u << 20, false, &bytes, hint), 0);
     scheduler = "1f1b";
@@ -134,7 +99,7 @@ static void test_searching_scheduler(void **state)
 }
 
 /* Which does not search then, unless the config says how much. */
-static void test_haste(void **state)
+TEST(test_haste)
 {
     static const struct {
         const char *scheduler, *key;
@@ -146,10 +111,9 @@ static void test_haste(void **state)
         {"use = \"1f1b\"", "exact", -1},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct pst_arena arena = {0};
-        struct job_rig rig;
+        FINISHED_BY(pst_arena_finish) struct pst_arena arena = {0};
+        FINISHED_BY(job_rig_finish) struct job_rig rig;
         char toml[256];
         const struct pst_config_node *before, *node;
 
@@ -168,19 +132,5 @@ static void test_haste(void **state)
             assert_int_equal(node->kind, PST_CONFIG_INT);
             assert_int_equal(node->value.integer, rows[i].value);
         }
-        pst_arena_finish(&arena);
-        job_rig_finish(&rig);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fastest),
-        cmocka_unit_test(test_least),
-        cmocka_unit_test(test_searching_scheduler),
-        cmocka_unit_test(test_haste),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static bool count_looks(void)
 TEST(test_a_no_is_a_no)
 {
     struct pst_planned planned = {.plan = NULL};
-    struct job_rig rig;
+    FINISHED_BY(job_rig_finish) struct job_rig rig;
 
     assert_int_equal(job_rig_init(&rig, MODEL TRAIN TWO
                                   "memory = \"1 MiB\"\n[partitioner]\nuse = \"asker\"\nway = "
@@ -82,7 +82,6 @@ TEST(test_a_no_is_a_no)
                      PST_ERR_INFEASIBLE);
     assert_contains(rig.err.message, "is not to my liking");
     assert_int_equal(n_looks, 2 + 1); /* the host itself looks once, at the end */
-    job_rig_finish(&rig);
 }
 
 /* Few stages are fast ones. */
@@ -115,22 +114,20 @@ TEST(test_named_is_run)
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct pst_planned planned = {.plan = NULL};
-        struct job_rig rig;
+        FINISHED_BY(job_rig_finish) struct job_rig rig;
         char toml[1024];
 
         snprintf(toml, sizeof toml, "%s[partitioner]\nuse = \"doubter\"\n%s",
                  MODEL TRAIN TWO ONE_F_ONE_B, rows[i].option);
         assert_int_equal(job_rig_init(&rig, toml), PST_OK);
         rig.job.advice = PST_ADVICE_FASTER;
-        if (pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, clock_stages, NULL,
-                          &planned, &rig.err) != PST_OK) {
-            fail_msg("%s", rig.err.message);
-        }
+        assert_ok(pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, clock_stages, NULL,
+                                &planned, &rig.err),
+                  &rig.err);
         assert_int_equal(planned.plan->n_stages, rows[i].n_stages);
         assert_string_equal(planned.plan->partitioner, "doubter 0");
         assert_string_equal(planned.plan->scheduler, "1f1b 1.0");
         pst_planned_finish(&planned);
-        job_rig_finish(&rig);
     }
 }
 

@@ -60,14 +60,12 @@ TEST(test_published_rates)
 {
     for (size_t i = 0; i < sizeof profiles / sizeof profiles[0]; i++) {
         const struct profile *profile = &profiles[i];
-        struct schedule_run one = profiled(profile, profile->p, "span");
-        struct schedule_run two = profiled(profile, 2 * profile->p, "span");
+        OWN_RUN one = profiled(profile, profile->p, "span");
+        OWN_RUN two = profiled(profile, 2 * profile->p, "span");
 
         assert_int_equal(rate(one.span, one.work), profile->zb1);
         assert_int_equal(rate(two.span, two.work), profile->zb2);
         assert_int_equal(rate(two.makespan, two.work), profile->zb2_makespan);
-        schedule_run_free(&one);
-        schedule_run_free(&two);
     }
 }
 
@@ -77,16 +75,13 @@ TEST(test_barrier)
 {
     for (size_t i = 0; i < 9; i++) {
         const struct profile *profile = &profiles[i];
-        struct schedule_run span = profiled(profile, 2 * profile->p, "span");
-        struct schedule_run one = profiled(profile, profile->p, "makespan");
-        struct schedule_run two = profiled(profile, 2 * profile->p, "makespan");
+        OWN_RUN span = profiled(profile, 2 * profile->p, "span");
+        OWN_RUN one = profiled(profile, profile->p, "makespan");
+        OWN_RUN two = profiled(profile, 2 * profile->p, "makespan");
 
         assert_true(two.makespan <= span.makespan);
         assert_true(two.makespan <= one.makespan);
         assert_true(two.makespan >= two.bounds.makespan_ns);
-        schedule_run_free(&span);
-        schedule_run_free(&one);
-        schedule_run_free(&two);
     }
 }
 
@@ -103,14 +98,12 @@ static struct schedule_run limited(uint32_t p, uint32_t m, uint64_t f, uint64_t 
 TEST(test_least_memory_of_the_shortest)
 {
     for (uint32_t p = 2; p <= 8; p++) {
-        struct schedule_run r = SCHEDULE("zb-auto", .p = p, .m = 3 * p, .barrier = true);
-        struct schedule_run s = SCHEDULE("zb-auto", .p = p, .m = 3 * p);
+        OWN_RUN r = SCHEDULE("zb-auto", .p = p, .m = 3 * p, .barrier = true);
+        OWN_RUN s = SCHEDULE("zb-auto", .p = p, .m = 3 * p);
 
         assert_int_equal(r.makespan, 9 * p + p - 1);
         assert_int_equal(most_held(&r), p);
         assert_int_equal(s.span, 9 * p);
-        schedule_run_free(&r);
-        schedule_run_free(&s);
     }
 }
 
@@ -121,12 +114,11 @@ TEST(test_few_microbatches)
         for (uint32_t m = 1; m <= p; m++) {
             for (uint32_t b = 1; b <= 4; b++) {
                 for (uint32_t w = 1; w <= b && w <= 3; w++) {
-                    struct schedule_run r = SCHEDULE("zb-auto", .p = p, .m = m, .f = 3, .b = b,
-                                                     .w = w, .barrier = true);
+                    OWN_RUN r = SCHEDULE("zb-auto", .p = p, .m = m, .f = 3, .b = b, .w = w,
+                                         .barrier = true);
 
                     assert_int_equal(r.makespan, (m + p - 1) * (3 + b) + w);
                     assert_true(most_held(&r) <= m);
-                    schedule_run_free(&r);
                 }
             }
         }
@@ -140,15 +132,13 @@ TEST(test_room_beyond_2p)
     uint64_t last = UINT64_MAX;
 
     for (uint32_t cap = 8; cap <= 12; cap++) {
-        struct schedule_run r = SCHEDULE("zb-auto", .p = 4, .m = 11, .f = 7, .b = 2, .w = 3,
-                                         .cap = cap, .options = "objective=span");
-        struct schedule_run s = limited(4, 11, 7, 2, 3, cap, "span");
+        OWN_RUN r = SCHEDULE("zb-auto", .p = 4, .m = 11, .f = 7, .b = 2, .w = 3, .cap = cap,
+                             .options = "objective=span");
+        OWN_RUN s = limited(4, 11, 7, 2, 3, cap, "span");
 
         assert_true(r.span <= s.span && r.span <= last);
         assert_true(most_held(&r) <= cap);
         last = r.span;
-        schedule_run_free(&r);
-        schedule_run_free(&s);
     }
     assert_int_equal(last, 11 * (7 + 2 + 3));
 }
@@ -156,7 +146,7 @@ TEST(test_room_beyond_2p)
 TEST(test_no_room_for_zb_auto)
 {
     struct schedule_run r = SCHEDULE("zb-auto", .p = 3, .m = 4, .unit = 100, .cap = 1);
-    struct schedule_run s, t;
+    OWN_RUN s, t;
 
     assert_int_equal(most_held(&r), 1);
     schedule_run_free(&r);
@@ -169,7 +159,6 @@ TEST(test_no_room_for_zb_auto)
     assert_int_equal(t.status, PST_ERR_INFEASIBLE);
     assert_non_null(strstr(t.error.message, "device 0 has room for 1 bytes"));
     assert_non_null(strstr(t.error.message, "at least 201216 there"));
-    schedule_run_free(&t);
 }
 
 /* --- v-zb --------------------------------------------------------------------------------------*/
@@ -181,7 +170,7 @@ TEST(test_v_zb_at_unit_costs)
 
         for (uint32_t i = 0; i < 8; i++) {
             uint32_t m = sizes[i];
-            struct schedule_run r = SCHEDULE("v-zb", .p = p, .m = m);
+            OWN_RUN r = SCHEDULE("v-zb", .p = p, .m = m);
 
             if (m >= 2 * p - 1) {
                 assert_int_equal(r.span, 6 * m);
@@ -192,7 +181,6 @@ TEST(test_v_zb_at_unit_costs)
                 assert_int_equal(r.makespan, 4 * p + 1);
             }
             assert_int_equal(most_held(&r), m < p ? 2 * m : 2 * p);
-            schedule_run_free(&r);
         }
     }
 }
@@ -206,14 +194,13 @@ TEST(test_v_zb_at_other_costs)
                 {4, 1, 2, 1, 5},  {4, 10, 10, 6, 20}, {6, 10, 10, 6, 34}};
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct schedule_run r = SCHEDULE("v-zb", .p = rows[i].p, .m = 16, .f = rows[i].f,
-                                         .b = rows[i].b, .w = rows[i].w);
+        OWN_RUN r = SCHEDULE("v-zb", .p = rows[i].p, .m = 16, .f = rows[i].f, .b = rows[i].b,
+                             .w = rows[i].w);
 
         print_message("p %u (%u,%u,%u): bubble %llu, published %u\n", rows[i].p, rows[i].f,
                       rows[i].b, rows[i].w, (unsigned long long)(r.span - r.work), rows[i].bubble);
         assert_true(r.span - r.work <= rows[i].bubble);
         assert_true(most_held(&r) <= 2 * rows[i].p);
-        schedule_run_free(&r);
     }
 }
 
@@ -222,19 +209,16 @@ TEST(test_no_repeated_bubble)
 {
     for (uint32_t code = 0; code < 64; code++) {
         uint64_t f = code / 16 + 1, b = code / 4 % 4 + 1, w = code % 4 + 1;
-        struct schedule_run r = SCHEDULE("v-zb", .p = 4, .m = 16, .f = f, .b = b, .w = w);
-        struct schedule_run s = SCHEDULE("v-zb", .p = 4, .m = 48, .f = f, .b = b, .w = w);
+        OWN_RUN r = SCHEDULE("v-zb", .p = 4, .m = 16, .f = f, .b = b, .w = w);
+        OWN_RUN s = SCHEDULE("v-zb", .p = 4, .m = 48, .f = f, .b = b, .w = w);
 
         assert_true(s.span - s.work <= r.span - r.work + f + b + w);
-        schedule_run_free(&r);
-        schedule_run_free(&s);
     }
 }
 
 TEST(test_no_room_for_v_zb)
 {
-    struct schedule_run r =
-        SCHEDULE("v-zb", .p = 4, .m = 8, .cap = 1, .unit = 10, .may_fail = true);
+    OWN_RUN r = SCHEDULE("v-zb", .p = 4, .m = 8, .cap = 1, .unit = 10, .may_fail = true);
 
     assert_int_equal(r.status, PST_ERR_INFEASIBLE);
     assert_non_null(strstr(r.error.message, "device 0 has room for 10 bytes"));
@@ -242,7 +226,6 @@ TEST(test_no_room_for_v_zb)
     /* A limit that all of the step fits in is none. */
     r = SCHEDULE("v-zb", .p = 4, .m = 2, .options = "memory_limit=2");
     assert_int_equal(most_held(&r), 4);
-    schedule_run_free(&r);
 }
 
 static void uneven_memory(struct pst_solo *solo, void *context)
@@ -261,12 +244,11 @@ static void uneven_memory(struct pst_solo *solo, void *context)
 TEST(test_uneven_memory)
 {
     for (uint64_t seed = 1; seed <= 200; seed++) {
-        struct schedule_run r = SCHEDULE(
-            "v-zb", .p = 1 + seed % 7, .m = 1 + seed % 19, .f = 3, .b = 1 + seed % 4,
-            .w = 1 + seed % 3, .change = uneven_memory, .context = &seed, .barrier = seed % 2 == 0);
+        OWN_RUN r = SCHEDULE("v-zb", .p = 1 + seed % 7, .m = 1 + seed % 19, .f = 3,
+                             .b = 1 + seed % 4, .w = 1 + seed % 3, .change = uneven_memory,
+                             .context = &seed, .barrier = seed % 2 == 0);
 
         assert_true(r.span >= r.work);
-        schedule_run_free(&r);
     }
 }
 
@@ -290,7 +272,7 @@ TEST(test_larger_cap_is_no_worse)
 
             for (uint32_t k = rows[i].chunks; k <= 2 * p + 2; k++) {
                 char options[80];
-                struct schedule_run r;
+                OWN_RUN r;
 
                 snprintf(options, sizeof options, "memory_limit=%g,objective=%s",
                          (double)k / rows[i].chunks, rows[i].objective);
@@ -308,7 +290,6 @@ TEST(test_larger_cap_is_no_worse)
                     assert_non_null(strstr(r.error.message, "the smallest that works is"));
                     assert_true(last == UINT64_MAX); /* what is enough stays enough */
                 }
-                schedule_run_free(&r);
             }
             assert_true(last < UINT64_MAX);
         }
@@ -362,8 +343,8 @@ static void mixture_ask(const struct schedule_case *c, uint64_t *ret_each, uint6
 {
     struct mixture real = *(const struct mixture *)c->context, even = {real.seed, true};
     struct schedule_case question = *c;
-    struct schedule_run each, one;
-    struct pst_order_eval eval;
+    OWN_RUN each, one;
+    FINISHED_BY(pst_order_eval_finish) struct pst_order_eval eval;
     struct pst_error err = {0};
 
     question.context = &real;
@@ -378,9 +359,6 @@ static void mixture_ask(const struct schedule_case *c, uint64_t *ret_each, uint6
     *ret_each = c->barrier ? each.makespan_ns : each.span_ns;
     *ret_one = c->barrier ? eval.makespan_ns : eval.span_ns;
     *ret_bounds = each.bounds;
-    pst_order_eval_finish(&eval);
-    schedule_run_free(&each);
-    schedule_run_free(&one);
 }
 
 /* Never below the bounds, never worse than with one cost for all; prints the mean gain. */

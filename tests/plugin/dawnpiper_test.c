@@ -245,7 +245,6 @@ TEST(test_interval)
     uint32_t feasible = 0, wide = 0, narrow = 0;
 
     seed = 20255;
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 1500; round++) {
         uint32_t cuts[17];
         uint64_t best;
@@ -274,7 +273,6 @@ TEST(test_searches)
     double ratio = 0, worst = 1;
 
     seed = 4242;
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 500; round++) {
         uint32_t cuts[17];
         uint64_t best, binary, paper;

@@ -199,7 +199,7 @@ TEST(test_unit_costs_on_a_v)
                            : p % 3 == 1 ? 5 * p - 5
                            : p == 2     ? 4
                                         : 5 * p - 7;
-            struct schedule_run run = SCHEDULE("zbv", .p = p, .m = m - 1);
+            OWN_RUN run = SCHEDULE("zbv", .p = p, .m = m - 1);
 
             assert_int_equal(run.span, 6 * (m - 1));
             assert_int_equal(run.makespan, 6 * (m - 1) + p - 1);
@@ -216,7 +216,6 @@ TEST(test_unit_costs_on_a_v)
             assert_int_equal(most_held(&run), p % 3 == 0   ? 4 * p / 3 + 2
                                               : p % 3 == 1 ? (4 * p + 2) / 3
                                                            : (4 * p + 4) / 3);
-            schedule_run_free(&run);
         }
     }
 }
@@ -225,11 +224,10 @@ TEST(test_unit_costs_on_a_v)
 TEST(test_deep_v)
 {
     for (uint32_t p = 12; p <= 24; p += 3) {
-        struct schedule_run run = SCHEDULE("1f1b-v", .p = p, .m = 2 * p);
+        OWN_RUN run = SCHEDULE("1f1b-v", .p = p, .m = 2 * p);
 
         assert_true(run.span <= 12 * p + 5 * p - 9);
         assert_int_equal(most_held(&run), 4 * p / 3 + 2);
-        schedule_run_free(&run);
     }
 }
 
@@ -238,13 +236,12 @@ TEST(test_groups)
 {
     for (uint32_t p = 2; p <= 9; p++) {
         for (uint32_t times = 1; times <= 3; times++) {
-            struct schedule_run run = SCHEDULE("group-interleaved", .p = p, .m = times * p);
+            OWN_RUN run = SCHEDULE("group-interleaved", .p = p, .m = times * p);
 
             assert_int_equal(run.makespan, 6 * times * p + 2 * (p - 1));
             for (uint32_t d = 0; d < p; d++) {
                 assert_int_equal(run.peaks[d], 2 * p - d);
             }
-            schedule_run_free(&run);
         }
     }
 }
@@ -261,14 +258,12 @@ TEST(test_latency)
         uint32_t p = cases[i].p;
 
         for (uint32_t m = 2 * p; m <= 4 * p; m += p) {
-            struct schedule_run free_links =
+            OWN_RUN free_links =
                 SCHEDULE(cases[i].id, .p = p, .m = m, .f = 100, .b = 100, .w = 100);
-            struct schedule_run links =
+            OWN_RUN links =
                 SCHEDULE(cases[i].id, .p = p, .m = m, .c = 1, .f = 100, .b = 100, .w = 100);
 
             assert_int_equal(links.makespan - free_links.makespan, cases[i].more);
-            schedule_run_free(&free_links);
-            schedule_run_free(&links);
         }
     }
 }
@@ -336,15 +331,11 @@ TEST(test_any_numbers)
 TEST(test_costs_do_not_matter)
 {
     for (size_t i = 0; i < COUNT(kinds); i++) {
-        struct schedule_run one =
-            SCHEDULE(kinds[i].id, .options = kinds[i].options, .p = 3, .m = 6);
-        struct schedule_run other =
-            SCHEDULE(kinds[i].id, .options = kinds[i].options, .p = 3, .m = 6, .f = 7, .b = 2,
-                     .w = 9, .c = 3, .barrier = true);
+        OWN_RUN one = SCHEDULE(kinds[i].id, .options = kinds[i].options, .p = 3, .m = 6);
+        OWN_RUN other = SCHEDULE(kinds[i].id, .options = kinds[i].options, .p = 3, .m = 6, .f = 7,
+                                 .b = 2, .w = 9, .c = 3, .barrier = true);
 
         assert_string_equal(one.csv, other.csv);
-        schedule_run_free(&one);
-        schedule_run_free(&other);
     }
 }
 
@@ -448,7 +439,7 @@ static uint64_t fnv1a(const char *text)
  */
 TEST(test_orders_of_pytorch)
 {
-    struct schedule_run run = SCHEDULE("dualpipev", .p = 4, .m = 10);
+    OWN_RUN run = SCHEDULE("dualpipev", .p = 4, .m = 10);
 
     assert_true(fnv1a(run.csv) == 0x3a0852bc29d7806du);
     schedule_run_free(&run);
@@ -457,7 +448,6 @@ TEST(test_orders_of_pytorch)
     schedule_run_free(&run);
     run = SCHEDULE("interleaved-zb", .p = 2, .m = 6);
     assert_true(fnv1a(run.csv) != 0x85e0f211e4d84b65u);
-    schedule_run_free(&run);
 }
 
 /* With one chunk the interleaved orders are those of one stage per device. */
@@ -473,14 +463,10 @@ TEST(test_one_chunk)
     for (size_t i = 0; i < COUNT(pairs); i++) {
         for (uint32_t p = 1; p <= 5; p++) {
             for (uint32_t m = p; m <= 11; m++) {
-                struct schedule_run a =
-                    SCHEDULE(pairs[i][0], .options = pairs[i][1], .p = p, .m = m);
-                struct schedule_run b =
-                    SCHEDULE(pairs[i][2], .options = pairs[i][3], .p = p, .m = m);
+                OWN_RUN a = SCHEDULE(pairs[i][0], .options = pairs[i][1], .p = p, .m = m);
+                OWN_RUN b = SCHEDULE(pairs[i][2], .options = pairs[i][3], .p = p, .m = m);
 
                 assert_string_equal(a.csv, b.csv);
-                schedule_run_free(&a);
-                schedule_run_free(&b);
             }
         }
     }

@@ -227,8 +227,8 @@ static void apply(struct pst_solo *solo, void *context)
 
 static void check(const struct variant *v, struct graph *graph, uint32_t round)
 {
-    struct schedule_run run = SCHEDULE(v->id, .options = v->options, .p = graph->n_devices,
-                                       .m = graph->m, .change = apply, .context = graph);
+    OWN_RUN run = SCHEDULE(v->id, .options = v->options, .p = graph->n_devices, .m = graph->m,
+                           .change = apply, .context = graph);
     const struct pst_claimed *claim = &run.answer.claim;
     uint64_t cost = v->span ? run.span_ns : run.makespan_ns;
     uint64_t least = least_of_all(graph, v->span, cost);
@@ -250,7 +250,6 @@ static void check(const struct variant *v, struct graph *graph, uint32_t round)
                  v->options, round, (unsigned long)cost, (unsigned long)claim->lower_bound_ns,
                  (unsigned long)least);
     }
-    schedule_run_free(&run);
 }
 
 TEST(test_against_all_orders)
@@ -270,7 +269,6 @@ TEST(test_against_all_orders)
     };
     uint64_t random = 11;
 
-    print_message("seed %lu\n", (unsigned long)random);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
             struct graph graph;

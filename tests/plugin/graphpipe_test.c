@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stage-graph as a plugin, and what graphpipe shares of it, on problem files, judged by the host: worked examples, options, messages,
- * planning with the scheduler that runs branches side by side and with one that does not.
+ * stage-graph as a plugin, and what graphpipe shares of it, on problem files, judged by the host:
+ * worked examples, options, messages, planning with the scheduler that runs branches side by side
+ * and with one that does not.
  */
 #include <math.h>
 #include "test.h"
@@ -101,7 +102,7 @@ TEST(test_examples)
                                        {1, 5}, {2, 5}, {3, 5}, {4, 5}};
     static const uint32_t nested[][2] = {{0, 1}, {1, 2}, {1, 3}, {2, 4},
                                          {3, 4}, {4, 6}, {0, 5}, {5, 6}};
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     graph(&g, 6, forked, 6, TAU(1, 4, 2, 1, 1, 1));
@@ -138,7 +139,6 @@ TEST(test_examples)
     c.devices = 3;
     CLOSE(bottleneck(&c, NULL), 3);
     CLOSE(bottleneck(&c, "{\"force_chain\": true}"), 4);
-    rig_graph_finish(&g);
 }
 
 /* Two towers and a light join, on more devices than there is work for: of plans with the least T
@@ -148,9 +148,9 @@ TEST(test_examples)
 TEST(test_towers)
 {
     static const uint32_t edges[][2] = {{0, 2}, {1, 2}};
-    struct pst_partition_result result;
+    FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
     struct pst_error err;
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     graph(&g, 3, edges, 2, TAU(6, 8, 1));
@@ -163,8 +163,6 @@ TEST(test_towers)
     assert_int_equal(ask(&c, NULL, NULL, &result, &err), PST_OK);
     CLOSE(result.bottleneck_ns, 8000);
     CLOSE(result.step_ns, 8 * 8 * 1000);
-    pst_partition_result_finish(&result);
-    rig_graph_finish(&g);
 }
 
 /* What is asked of it without options: of small problems the optimum of all partitions, and none is
@@ -172,14 +170,12 @@ TEST(test_towers)
 TEST(test_small_ones)
 {
     static const char *const kinds[] = {"branches", "nested", "layered", "random"};
-    const uint64_t seed = 1601;
-    uint64_t rng = seed;
+    uint64_t rng = 1601;
     uint32_t n_fit = 0, n_none = 0, n_beyond = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 216; round++) {
         uint32_t n = (uint32_t)rig_draw(&rng, 3, 7), lens[3];
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         double best, is, family;
 
@@ -210,7 +206,6 @@ TEST(test_small_ones)
         n_fit += !isinf(best);
         n_none += isinf(best);
         n_beyond += family > best * (1 + 1e-9);
-        rig_graph_finish(&g);
     }
     print_message("%u fit, %u do not, %u are beyond the family\n", n_fit, n_none, n_beyond);
     assert_true(n_fit > 108 && n_none > 5 && n_beyond > 10);
@@ -233,7 +228,7 @@ TEST(test_sizes)
 {
     struct pst_partition_result result;
     struct pst_error err;
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     c = rig_two_branches(&g, 8);
@@ -261,14 +256,13 @@ TEST(test_sizes)
     expect_refusal(&c, "{\"k\": \"1,,2\"}", PST_ERR_CONFIG, "k");
     expect_refusal(&c, "{\"degrees\": \"2\"}", PST_ERR_CONFIG, "2");
     CLOSE(bottleneck(&c, "{\"per_stage\": true, \"k\": \"1, 2\"}"), 8);
-    rig_graph_finish(&g);
 }
 
 /* No rule reduces this graph, and what rewriting leaves has no even cut; orders find it: 8 + 7 and
    4 + 2 + 8 + 1. Choosing a size for each stage must not lose that. */
 TEST(test_per_stage_no_worse)
 {
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     graph(&g, 6, other, 7, TAU(8, 7, 4, 2, 8, 1));
@@ -280,12 +274,11 @@ TEST(test_per_stage_no_worse)
         CLOSE(bottleneck(&c, "{\"refine\": \"false\"}"), 15);
         CLOSE(bottleneck(&c, "{\"refine\": \"false\", \"per_stage\": true}"), 15);
     }
-    rig_graph_finish(&g);
 }
 
 TEST(test_refusals)
 {
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     graph(&g, 6, other, 7, TAU(1, 1, 1, 1, 3, 1));
@@ -296,14 +289,13 @@ TEST(test_refusals)
     c.memory = 999;
     c.multiplier = 2;
     expect_refusal(&c, NULL, PST_ERR_INFEASIBLE, "2000 bytes");
-    rig_graph_finish(&g);
 }
 
 /* Replicas by option: one chain of two operators on four devices. */
 TEST(test_degrees)
 {
     static const uint32_t degrees[] = {1, 2, 4};
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     rig_chain(&g, 2);
@@ -322,16 +314,15 @@ TEST(test_degrees)
     CLOSE(bottleneck(&c, "{\"degrees\": \"1, 2\"}"), 8);
     c.batch = 40;
     CLOSE(bottleneck(&c, NULL), 7);
-    rig_graph_finish(&g);
 }
 
 /* With a scheduler of graphs the first stages hold 3 micro-batches; with 1F1B the very first 5,
    and where that is too much a chain of fewer stages is planned. */
 TEST(test_planned)
 {
-    struct pst_partition_result result;
+    FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
     struct pst_error err;
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     c = rig_two_branches(&g, 0);
@@ -345,6 +336,4 @@ TEST(test_planned)
     for (uint32_t s = 0; s < result.n_stages; s++) {
         assert_true(result.stages[s].memory_bytes <= 8);
     }
-    pst_partition_result_finish(&result);
-    rig_graph_finish(&g);
 }

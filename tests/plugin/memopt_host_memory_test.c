@@ -45,7 +45,6 @@ TEST(test_random_stages)
     uint32_t used[ROWS] = {0}, decided = 0;
     uint64_t counter = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (size_t i = 0; i < ROWS; i++) {
         instances[i] = open_memopt(rows[i].id, rows[i].options);
     }

@@ -16,7 +16,6 @@ static struct pst_instance *solvers[2];
 
 static int open_solvers(void **state)
 {
-    print_message("seed %llu\n", (unsigned long long)seed);
     solvers[0] = open_memopt("exact", "");
     solvers[1] = open_memopt("two-ended", PLAIN);
     return 0;

@@ -56,7 +56,6 @@ TEST(test_exact)
     uint32_t infeasible = 0;
 
     seed = 39;
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t round = 0; round < 240; round++) {
         struct optimum best;
         struct stage s;

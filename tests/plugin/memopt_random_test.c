@@ -35,7 +35,6 @@ TEST(test_random_stages)
     uint32_t fit[4] = {0}, possible = 0;
     struct pst_instance *instances[4];
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < 4; i++) {
         instances[i] = open_memopt(rows[i].id, rows[i].options);
     }
@@ -88,7 +87,6 @@ TEST(test_offload_against_enumeration)
     uint64_t counter = 0;
     uint32_t fitting = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 400; round++) {
         struct memopt_answer answer;
         struct optimum best;
@@ -128,7 +126,6 @@ TEST(test_kept_where_it_fits)
     const uint64_t seed = 4713;
     uint64_t counter = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct pst_instance *instance = open_memopt(rows[i].id, rows[i].options);
 
@@ -167,7 +164,6 @@ TEST(test_enough)
     const uint64_t seed = 4712;
     uint64_t counter = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct pst_instance *instance = open_memopt(rows[i].id, rows[i].options);
         uint32_t n_refused = 0;

@@ -5,12 +5,7 @@
  */
 #include "planner/eval.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "memopt_rig.h"
 
@@ -99,12 +94,11 @@ static void sweep_all(struct stage *s, const char *name)
     sweep_rows(s, name, true);
 }
 
-static void test_examples(void **state)
+TEST(test_examples)
 {
     static const uint32_t mixed[4][3] = {{1, 2, 8}, {6, 12, 4}, {1, 2, 6}, {4, 8, 2}};
     struct stage s;
 
-    (void)state;
     for (uint32_t k = 1; k <= 4; k++) {
         stage_init(&s, k, 0, 1);
         for (uint32_t v = 0; v < 4; v++) {
@@ -130,13 +124,11 @@ static void test_examples(void **state)
 
 /* Random chains and graphs of up to six nodes, without a link on every other; the first ones for
    everybody. */
-static void test_random(void **state)
+TEST(test_random)
 {
     const uint64_t seed = 20261122;
     uint64_t counter = 0;
 
-    (void)state;
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t round = 0; round < 150; round++) {
         struct stage s;
         char name[32];
@@ -150,14 +142,4 @@ static void test_random(void **state)
         snprintf(name, sizeof name, "round %u", round);
         sweep_rows(&s, name, round < 24);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_random),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

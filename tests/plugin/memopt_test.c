@@ -140,7 +140,6 @@ TEST(test_random_stages)
     const uint64_t seed = 31;
     uint64_t counter = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 300; round++) {
         struct stage s;
         struct pst_philox r = pst_philox(seed, 0, counter++);

@@ -5,12 +5,7 @@
  */
 #include "job_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -121,7 +116,7 @@ static int run_apart(struct job_rig *rig, uint64_t n)
 }
 #endif
 
-static void test_every_allocation_fails(void **state)
+TEST(test_every_allocation_fails)
 {
 #if COUNTING
     struct job_rig rig;
@@ -129,7 +124,6 @@ static void test_every_allocation_fails(void **state)
     unsigned n = 0, n_ended = 0, n_errors = 0;
     int code = HAS_PLAN;
 
-    (void)state;
     assert_int_equal(job_rig_init(&rig, toml), PST_OK);
     /* Once in peace: plugins are loaded for good, and the graph makes its view. */
     assert_int_equal(pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, NULL,
@@ -152,11 +146,4 @@ static void test_every_allocation_fails(void **state)
     (void)state;
     skip();
 #endif
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_allocation_fails)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,7 @@
  * transformers with little memory, searched as tune does: whatever fits there fits with them, and
  * the step is no longer.
  */
-#include "job_rig.h"
-#include "sim/sim.h"
-#include "train/session.h"
-#include "tune/advise.h"
-
-#include "test.h"
+#include "job_answer.h"
 
 #include "base/philox.h"
 
@@ -33,18 +28,9 @@ struct question {
     uint64_t memory, link; /* memory 0: no limit */
 };
 
-struct answer {
-    bool fits;
-    uint64_t need, step_ns; /* need: of the device that takes most */
-};
-
-static struct answer plan(const struct question *q, const char *strategies, uint32_t advice)
+static struct job_answer plan(const struct question *q, const char *strategies, uint32_t advice)
 {
-    struct pst_planned planned = {.plan = NULL};
-    struct answer answer = {.fits = false};
-    struct job_rig rig;
     char toml[2048];
-    pst_status st;
 
     snprintf(toml, sizeof toml,
              "[model]\nuse = \"gpt\"\nlayers = %u\ndim = %u\nheads = 4\nvocab = 512\n"
@@ -53,29 +39,7 @@ static struct answer plan(const struct question *q, const char *strategies, uint
              "[scheduler]\nuse = \"1f1b\"\n%s",
              q->layers, q->width, 4 * q->devices * q->microbatch, q->microbatch, q->devices,
              (unsigned long long)q->memory, (unsigned long long)q->link, strategies);
-    st = job_rig_init(&rig, toml);
-    if (st != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
-    rig.job.advice = advice;
-    st = pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
-                       &planned, &rig.err);
-    if (st == PST_OK) {
-        answer.fits = true;
-        for (uint32_t d = 0; d < planned.plan->n_devices; d++) {
-            uint64_t bytes = planned.plan->devices[d].arena_bytes;
-
-            answer.need = bytes > answer.need ? bytes : answer.need;
-        }
-        assert_int_equal(
-            pst_predict_step(planned.plan, rig.graph, &rig.cost, false, &answer.step_ns, &rig.err),
-            PST_OK);
-        pst_planned_finish(&planned);
-    } else if (st != PST_ERR_INFEASIBLE) {
-        fail_msg("%s", rig.err.message);
-    }
-    job_rig_finish(&rig);
-    return answer;
+    return job_answer(toml, advice);
 }
 
 struct counts {
@@ -90,7 +54,7 @@ static void check_round(uint32_t round, struct counts *counts)
                          .devices = between(2, 4),
                          .microbatch = between(1, 4),
                          .link = (uint64_t)between(1, 400) * 50000000};
-    struct answer whole = plan(&q, OURS, PST_ADVICE_NONE), faithful, ours;
+    struct job_answer whole = plan(&q, OURS, PST_ADVICE_NONE), faithful, ours;
 
     q.memory = whole.need / 100 * between(45, 95);
     faithful = plan(&q, FAITHFUL, PST_ADVICE_FASTER);
@@ -138,7 +102,7 @@ TEST(test_once_more)
                              .devices = between(3, 4),
                              .microbatch = between(2, 4),
                              .link = (uint64_t)between(40, 400) * 50000000};
-        struct answer once, again;
+        struct job_answer once, again;
 
         q.memory = plan(&q, IDLE, PST_ADVICE_NONE).need / 100 * between(40, 80);
         once = plan(&q, IDLE, PST_ADVICE_NONE);

@@ -10,20 +10,19 @@ TEST(test_cut_off)
 {
     for (uint32_t nodes = 0; nodes < 3000; nodes += 97) {
         char options[64];
-        struct schedule_run run;
+        OWN_RUN run;
 
         snprintf(options, sizeof options, "placement=vshape,max_nodes=%u", nodes);
         run = SCHEDULE("optimal", .options = options, .p = 3, .m = 4, .cap = 4);
         assert_true(run.makespan >= 29);
         assert_true(run.answer.claim.lower_bound_ns <= 29);
-        schedule_run_free(&run);
     }
 }
 
 TEST(test_large_instances_are_answered)
 {
-    struct schedule_run run = SCHEDULE("optimal", .options = "placement=vshape,max_nodes=1000",
-                                       .p = 16, .m = 64, .cap = 32);
+    OWN_RUN run = SCHEDULE("optimal", .options = "placement=vshape,max_nodes=1000", .p = 16,
+                           .m = 64, .cap = 32);
 
     assert_true(run.makespan >= run.answer.claim.lower_bound_ns);
     assert_true(run.answer.claim.lower_bound_ns >= 6 * 64 + 15);
@@ -33,15 +32,13 @@ TEST(test_large_instances_are_answered)
                    .w = 123, .c = 57);
     assert_true(run.makespan >= run.answer.claim.lower_bound_ns);
     assert_true(run.answer.claim.lower_bound_ns >= 64 * (337 + 571 + 123) + 31 * (337 + 57));
-    schedule_run_free(&run);
 }
 
 TEST(test_too_little_memory)
 {
-    struct schedule_run run = SCHEDULE("optimal", .options = "placement=vshape", .p = 3, .m = 4,
-                                       .cap = 1, .may_fail = true);
+    OWN_RUN run = SCHEDULE("optimal", .options = "placement=vshape", .p = 3, .m = 4, .cap = 1,
+                           .may_fail = true);
 
     assert_int_equal(run.status, PST_ERR_INFEASIBLE);
     assert_non_null(strstr(run.error.message, "needs 2, which is the least that works"));
-    schedule_run_free(&run);
 }

@@ -26,10 +26,9 @@ static uint64_t step_ns(uint64_t memory)
              (unsigned long long)memory);
     assert_ok(job_rig_init(&rig, toml), &rig.err);
     rig.job.advice = PST_ADVICE_NONE;
-    if (pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, NULL, &planned,
-                        &rig.err) != PST_OK) {
-        fail_msg("%s", rig.err.message);
-    }
+    assert_ok(pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, NULL, &planned,
+                              &rig.err),
+              &rig.err);
     assert_int_equal(pst_predict_step(planned.plan, rig.graph, &rig.cost, false, &ns, &rig.err),
                      PST_OK);
     pst_planned_finish(&planned);

@@ -70,14 +70,12 @@ TEST(test_times_and_peaks)
                                       "looped-bfs", "zbv",  "dualpipev", "1f1b-v"};
     uint64_t counter = 0;
 
-    print_message("seed 3\n");
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         for (uint32_t p = 1; p <= 6; p++) {
-            struct schedule_run run = SCHEDULE(ids[i], .p = p, .m = 2 * p + (p % 2) * p,
-                                               .change = disorder, .context = &counter);
+            OWN_RUN run = SCHEDULE(ids[i], .p = p, .m = 2 * p + (p % 2) * p, .change = disorder,
+                                   .context = &counter);
 
             compare(&run);
-            schedule_run_free(&run);
         }
     }
 }
@@ -102,7 +100,7 @@ static pst_status evaluate(const struct order *order)
 
 TEST(test_orders_that_cannot_run)
 {
-    struct schedule_run run = SCHEDULE("1f1b", .p = 2, .m = 3);
+    OWN_RUN run = SCHEDULE("1f1b", .p = 2, .m = 3);
     struct order order;
     struct order_op *ops;
 
@@ -123,12 +121,11 @@ TEST(test_orders_that_cannot_run)
     assert_int_equal(evaluate(&order), PST_ERR_BUG);
     order_finish(&order);
     order_finish(&order); /* nothing is left to be freed */
-    schedule_run_free(&run);
 }
 
 TEST(test_huge_times)
 {
-    struct schedule_run run = SCHEDULE("1f1b", .p = 2, .m = 3);
+    OWN_RUN run = SCHEDULE("1f1b", .p = 2, .m = 3);
     struct order order;
     struct order_times times;
 
@@ -139,7 +136,6 @@ TEST(test_huge_times)
     assert_true(order_peak_bytes(&order, 0) >= UINT64_MAX / 2);
     order_times_finish(&times);
     order_finish(&order);
-    schedule_run_free(&run);
 }
 
 /* Passes as they reach the host: "F0.0" or "F1.0+BW0.0". */
@@ -172,7 +168,7 @@ static pst_status tell_pair(struct pst_schedule_out *out, uint32_t device, uint3
 
 TEST(test_emission)
 {
-    struct schedule_run run = SCHEDULE("1f1b", .p = 2, .m = 1);
+    OWN_RUN run = SCHEDULE("1f1b", .p = 2, .m = 1);
     struct told told = {""};
     struct pst_schedule_out out = {
         .size = sizeof out, .impl = &told, .emit = tell, .pair = tell_pair};
@@ -190,5 +186,4 @@ TEST(test_emission)
     assert_int_equal(order_emit(&order, &out), PST_ERR_BUG);
     assert_string_equal(told.text, "0:W0.9 ");
     order_finish(&order);
-    schedule_run_free(&run);
 }

@@ -163,7 +163,6 @@ TEST(test_chain_dp_against_every_cut)
     uint64_t counter = 0;
     uint32_t infeasible = 0, feasible = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 3000; round++) {
         static struct world w;
         struct best best = {UINT64_MAX, UINT64_MAX, {0}};

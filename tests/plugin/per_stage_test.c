@@ -36,21 +36,13 @@ static void apply(struct pst_solo *solo, void *context)
         stage->saved_weight_bytes = 0;
     }
     if (shape->n_links > 0) {
-        struct pst_schedule_link *links =
-            pst_arena_array(&solo->arena, shape->n_links, sizeof *links);
+        struct pst_schedule_link links[16] = {{0}};
 
-        assert_non_null(links);
         for (uint32_t i = 0; i < shape->n_links; i++) {
-            links[i] =
-                (struct pst_schedule_link){.from = shape->links[i][0], .to = shape->links[i][1]};
+            links[i].from = shape->links[i][0];
+            links[i].to = shape->links[i][1];
         }
-        solo->out_links = pst_arena_array(&solo->arena, shape->n_links, sizeof(uint32_t));
-        assert_non_null(solo->out_links);
-        solo->links = links;
-        solo->in.links = links;
-        solo->in.n_links = shape->n_links;
-        solo->in.out_links = solo->out_links;
-        pst_solo_connect(solo);
+        schedule_connect(solo, links, shape->n_links);
     }
 }
 
@@ -66,7 +58,7 @@ static struct schedule_run run_shape(const struct shape *shape, const char *opti
 static void expect(const struct shape *shape, const char *options, uint64_t makespan,
                    const uint32_t *held)
 {
-    struct schedule_run run = run_shape(shape, options);
+    OWN_RUN run = run_shape(shape, options);
 
     if (makespan != 0) {
         assert_int_equal(run.makespan, makespan);
@@ -74,7 +66,6 @@ static void expect(const struct shape *shape, const char *options, uint64_t make
     for (uint32_t s = 0; s < shape->n; s++) {
         assert_int_equal(run.eval.peak_bytes[s], held[s]);
     }
-    schedule_run_free(&run);
 }
 
 TEST(test_chains)
@@ -123,13 +114,10 @@ TEST(test_same_as_1f1b)
             static const char *const options[] = {NULL, "split=true", "eager=true"};
 
             for (size_t i = 0; i < 3; i++) {
-                struct schedule_run a =
-                    SCHEDULE("per-stage", .options = options[i], .p = p, .m = m);
-                struct schedule_run b = SCHEDULE("1f1b", .options = options[i], .p = p, .m = m);
+                OWN_RUN a = SCHEDULE("per-stage", .options = options[i], .p = p, .m = m);
+                OWN_RUN b = SCHEDULE("1f1b", .options = options[i], .p = p, .m = m);
 
                 assert_string_equal(a.csv, b.csv);
-                schedule_run_free(&a);
-                schedule_run_free(&b);
             }
         }
     }
@@ -137,12 +125,11 @@ TEST(test_same_as_1f1b)
 
 TEST(test_groups)
 {
-    struct schedule_run run = SCHEDULE("per-stage", .options = "k=2", .p = 2, .m = 4);
+    OWN_RUN run = SCHEDULE("per-stage", .options = "k=2", .p = 2, .m = 4);
 
     /* the last stage holds one group, the first one group more */
     assert_string_equal(run.csv, "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n"
                                  "1F0,1F1,1B0,1B1,1F2,1F3,1B2,1B3\n");
-    schedule_run_free(&run);
 }
 
 /* Twice the samples cost the work of the samples that were added: no stage ever waits once the
@@ -163,12 +150,11 @@ TEST(test_no_stall)
             shape.forward = ratios[code % 4][0];
             shape.backward = ratios[code % 4][1];
             for (uint32_t i = 0; i < 2; i++) {
-                struct schedule_run run;
+                OWN_RUN run;
 
                 shape.samples = i == 0 ? 128 : 256;
                 run = run_shape(&shape, NULL);
                 total[i] = run.makespan;
-                schedule_run_free(&run);
             }
             if (total[1] - total[0] != 128 * (uint64_t)(shape.forward + shape.backward)) {
                 fail_msg("b = %u, %u, %u, %u: %lu more for 128 samples", shape.b[0], shape.b[1],
@@ -184,10 +170,9 @@ TEST(test_random_graphs)
 {
     uint64_t random = 20261121;
 
-    print_message("seed %lu\n", (unsigned long)random);
     for (uint32_t round = 0; round < 300; round++) {
         struct shape shape = {.samples = 32};
-        struct schedule_run plain, refined;
+        OWN_RUN plain, refined;
 
         shape.n = 2 + (uint32_t)(pst_random(&random) % (MAX_STAGES - 1));
         for (uint32_t s = 0; s < shape.n; s++) {
@@ -207,7 +192,5 @@ TEST(test_random_graphs)
         plain = run_shape(&shape, NULL);
         refined = run_shape(&shape, "refine=true");
         assert_true(refined.makespan <= plain.makespan);
-        schedule_run_free(&plain);
-        schedule_run_free(&refined);
     }
 }

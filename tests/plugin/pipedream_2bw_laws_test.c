@@ -183,7 +183,6 @@ TEST(test_every_configuration)
     uint32_t feasible = 0, n_kinds[3] = {0};
 
     state_ = 20210;
-    print_message("seed %llu\n", (unsigned long long)state_);
     for (int round = 0; round < 1200; round++) {
         struct pst_partition_result result;
         struct chain p;
@@ -216,7 +215,6 @@ TEST(test_laws)
     static struct solo s;
 
     state_ = 31;
-    print_message("seed %llu\n", (unsigned long long)state_);
     for (int round = 0; round < 150; round++) {
         struct pst_partition_result result;
         struct chain p;
@@ -290,7 +288,7 @@ TEST(test_large)
         us[i][0] = us[i][1] = 10 + many[i];
     }
     for (int idle = 0; idle < 2; idle++) {
-        struct pst_partition_result result;
+        FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
         struct pst_error err;
 
         solo_init(&s, 512);
@@ -306,6 +304,5 @@ TEST(test_large)
         print_message("512 devices%s: %.0f configurations in %.6f s\n", idle ? ", some idle" : "",
                       solo_number(&result, "configurations"), result.search_seconds);
         assert_true(solo_number(&result, "configurations") >= (idle ? 1000 : 200));
-        pst_partition_result_finish(&result);
     }
 }

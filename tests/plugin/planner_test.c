@@ -11,7 +11,7 @@
 TEST(test_a_plan)
 {
     struct pst_planned planned;
-    struct job_rig rig;
+    FINISHED_BY(job_rig_finish) struct job_rig rig;
 
     assert_ok(job_rig_plan(&rig,
                            MODEL TRAIN TWO CHAIN_DP ONE_F_ONE_B "[[memopt]]\nuse = \"none\"\n",
@@ -34,7 +34,6 @@ TEST(test_a_plan)
         assert_true(planned.plan->devices[r].arena_bytes == planned.programs[r]->arena_bytes);
     }
     pst_planned_finish(&planned);
-    job_rig_finish(&rig);
 }
 
 static uint64_t need_with(const char *toml)
@@ -55,38 +54,38 @@ static uint64_t need_with(const char *toml)
     return need;
 }
 
+/* The job with so much memory. */
+static const char *limited(const char *job, uint64_t memory)
+{
+    static char toml[1200];
+
+    snprintf(toml, sizeof toml, "%smemory = %llu\n", job, (unsigned long long)memory);
+    return toml;
+}
+
 #define GPT                                                                                        \
     "[model]\nuse = \"gpt\"\nlayers = 4\ndim = 32\nheads = 2\ncontext = 32\nvocab = 64\n"          \
     "[data]\nkind = \"synthetic\"\n[train]\nbatch = 16\nmicrobatch = 2\n"
 
 TEST(test_capacity)
 {
-    const char *strategies = "[partitioner]\nuse = \"uniform\"\n[scheduler]\nuse = \"gpipe\"\n";
-    char toml[1024];
+    static const char job[] = GPT "[partitioner]\nuse = \"uniform\"\n[scheduler]\nuse = \"gpipe\"\n"
+                                  "[cluster]\ndevices = 3\n";
+    uint64_t all = need_with(job), need;
     struct pst_error err;
-    uint64_t need;
+    char words[64];
 
-    snprintf(toml, sizeof toml, "%s%s%s", GPT, strategies, "[cluster]\ndevices = 3\n");
-    need = need_with(toml);
-    snprintf(toml, sizeof toml, "%s%s[cluster]\ndevices = 3\nmemory = %llu\n", GPT, strategies,
-             (unsigned long long)need);
-    assert_true(need_with(toml) == need);
+    assert_true(need_with(limited(job, all)) == all);
     /* One byte less, and buffers that only save time are given up. */
-    snprintf(toml, sizeof toml, "%s%s[cluster]\ndevices = 3\nmemory = %llu\n", GPT, strategies,
-             (unsigned long long)need - 1);
-    assert_true(need_with(toml) < need);
-    need = need_with(toml);
+    need = need_with(limited(job, all - 1));
+    assert_true(need < all);
     /* Exactly that much is enough; one byte less is refused, and the answer names the number. */
-    snprintf(toml, sizeof toml, "%s%s[cluster]\ndevices = 3\nmemory = %llu\n", GPT, strategies,
-             (unsigned long long)need);
-    assert_true(need_with(toml) == need);
-    snprintf(toml, sizeof toml, "%s%s[cluster]\ndevices = 3\nmemory = %llu\n", GPT, strategies,
-             (unsigned long long)need - 1);
-    assert_int_equal(try(toml, &err), PST_ERR_INFEASIBLE);
+    assert_true(need_with(limited(job, need)) == need);
+    assert_int_equal(try(limited(job, need - 1), &err), PST_ERR_INFEASIBLE);
     assert_string_equal(err.kind, "plan.infeasible");
     assert_int_equal(pst_error_exit_code(&err), 1);
-    snprintf(toml, sizeof toml, "(%llu bytes) on device ", (unsigned long long)need);
-    assert_contains(err.message, toml);
+    snprintf(words, sizeof words, "(%llu bytes) on device ", (unsigned long long)need);
+    assert_contains(err.message, words);
     assert_contains(err.message, ", 1 B more than its ");
     assert_contains(err.details, "activations");
     assert_contains(err.details, "stage 2");
@@ -114,14 +113,12 @@ TEST(test_advice)
             const char *at;
             char id[64] = "";
 
-            snprintf(toml, sizeof toml, "%smemory = %llu\n", job, memory);
-            assert_int_equal(try(toml, &err), PST_ERR_INFEASIBLE);
+            assert_int_equal(try(limited(job, memory), &err), PST_ERR_INFEASIBLE);
             assert_contains(err.details, "optimizer state");
             assert_contains(err.details, "device 2: ");
             enough = job_rig_enough(&err);
             assert_true(enough > memory && enough <= need);
-            snprintf(toml, sizeof toml, "%smemory = %llu\n", job, enough);
-            assert_true(need_with(toml) <= enough);
+            assert_true(need_with(limited(job, enough)) <= enough);
             at = strstr(err.hint, "memopt.use = \"");
             assert_non_null(at);
             assert_int_equal(sscanf(at, "memopt.use = \"%63[^\"]", id), 1);
@@ -143,12 +140,11 @@ TEST(test_advice)
 /* What has nothing to do with memory gets no advice about memory. */
 TEST(test_no_advice)
 {
-    char toml[1024];
     struct pst_error err;
 
-    snprintf(toml, sizeof toml, "%s%s%s[cluster]\ndevices = 500\nmemory = 10000\n", GPT, CHAIN_DP,
-             ONE_F_ONE_B);
-    assert_int_equal(try(toml, &err), PST_ERR_INFEASIBLE);
+    assert_int_equal(
+        try(GPT CHAIN_DP ONE_F_ONE_B "[cluster]\ndevices = 500\nmemory = 10000\n", &err),
+        PST_ERR_INFEASIBLE);
     assert_contains(err.message, "500 stages");
     assert_string_equal(err.hint, "");
     assert_string_equal(err.details, "");
@@ -158,26 +154,14 @@ TEST(test_no_advice)
  */
 TEST(test_less_and_less_memory)
 {
-    static const char *const dp = CHAIN_DP ONE_F_ONE_B;
-    char toml[1024];
-    uint64_t free_need, tight, full;
+    static const char job[] = GPT CHAIN_DP ONE_F_ONE_B "[cluster]\ndevices = 3\n";
+    static const char full[] = GPT CHAIN_DP ONE_F_ONE_B
+        "[[memopt]]\nuse = \"full\"\nunit = \"layer\"\n[cluster]\ndevices = 3\n";
+    uint64_t need = need_with(job), tight = need - need / 16, less = need / 2 + need / 6;
     struct pst_error err;
 
-    snprintf(toml, sizeof toml, "%s%s[cluster]\ndevices = 3\n", GPT, dp);
-    free_need = need_with(toml);
-    tight = free_need - free_need / 16;
-    snprintf(toml, sizeof toml, "%s%s[cluster]\ndevices = 3\nmemory = %llu\n", GPT, dp,
-             (unsigned long long)tight);
-    assert_true(need_with(toml) <= tight);
-
-    full = free_need / 2 + free_need / 6;
-    snprintf(toml, sizeof toml, "%s%s[cluster]\ndevices = 3\nmemory = %llu\n", GPT, dp,
-             (unsigned long long)full);
-    assert_int_equal(try(toml, &err), PST_ERR_INFEASIBLE);
+    assert_true(need_with(limited(job, tight)) <= tight);
+    assert_int_equal(try(limited(job, less), &err), PST_ERR_INFEASIBLE);
     assert_int_equal(pst_error_exit_code(&err), 1);
-    snprintf(toml, sizeof toml,
-             "%s%s[[memopt]]\nuse = \"full\"\nunit = \"layer\"\n[cluster]\ndevices = 3\nmemory = "
-             "%llu\n",
-             GPT, dp, (unsigned long long)full);
-    assert_true(need_with(toml) <= full);
+    assert_true(need_with(limited(full, less)) <= less);
 }

@@ -36,13 +36,12 @@ static double remark(const struct pst_partition_result *result, const char *key)
 /* The optimum on random chains without transfers is greedy's; chain-dp agrees; uniform is above. */
 TEST(test_baselines)
 {
-    const uint64_t seed = 12;
-    uint64_t rng = seed;
+    uint64_t rng = 12;
 
     for (int round = 0; round < 40; round++) {
-        struct pst_partition_result a, b, u, cost;
+        FINISHED_BY(pst_partition_result_finish) struct pst_partition_result a, b, u, cost;
         struct pst_error err = {0};
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
 
         rig_chain(&g, (uint32_t)rig_draw(&rng, 1, 40));
@@ -57,11 +56,6 @@ TEST(test_baselines)
         assert_true(u.bottleneck_ns >= b.bottleneck_ns * (1 - 1e-9));
         assert_true(cost.bottleneck_ns >= b.bottleneck_ns * (1 - 1e-9));
         assert_true(remark(&b, "lower_bound_us_per_sample") * 1000 <= b.bottleneck_ns * (1 + 1e-9));
-        pst_partition_result_finish(&a);
-        pst_partition_result_finish(&b);
-        pst_partition_result_finish(&u);
-        pst_partition_result_finish(&cost);
-        rig_graph_finish(&g);
     }
 }
 
@@ -134,14 +128,12 @@ static void expect_close(int round, const char *what, double is, double expected
    by side, stages would hold less. */
 TEST(test_rows)
 {
-    const uint64_t seed = 1616;
-    uint64_t rng = seed;
+    uint64_t rng = 1616;
     uint32_t n_fit = 0, n_none = 0, n_less = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 144; round++) {
         uint32_t order[8], lens[3], k = (uint32_t)rig_draw(&rng, 2, 3);
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         double best, graph;
 
@@ -167,7 +159,6 @@ TEST(test_rows)
         n_fit += !isinf(best);
         n_none += isinf(best);
         n_less += graph < best * (1 - 1e-9);
-        rig_graph_finish(&g);
     }
     print_message("%u fit, %u do not, %u would be faster as a graph\n", n_fit, n_none, n_less);
     assert_true(n_fit > 60 && n_less > 5);
@@ -177,13 +168,11 @@ TEST(test_rows)
 TEST(test_wide_rows)
 {
     static const uint32_t lens[] = {3, 3, 3, 3, 3, 3, 3, 3, 3, 3};
-    const uint64_t seed = 1617;
-    uint64_t rng = seed;
+    uint64_t rng = 1617;
     uint32_t n_better = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 12; round++) {
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         double one, best;
 
@@ -198,7 +187,6 @@ TEST(test_wide_rows)
         best = row_us(&c, "{\"order\": \"best\"}");
         assert_true(!isinf(best) && best <= one * (1 + 1e-9));
         n_better += best < one * (1 - 1e-9);
-        rig_graph_finish(&g);
     }
     print_message("%u of 12 better than the model's order\n", n_better);
     assert_true(n_better > 6);
@@ -208,7 +196,7 @@ TEST(test_stops)
 {
     static const char *const orders[] = {"{}", "{\"order\": \"best\"}"};
     struct pst_partition_result result;
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     rig_chain(&g, 50);
@@ -224,5 +212,4 @@ TEST(test_stops)
         assert_int_equal(ask(&c, "chain-dp", orders[i], &result, &err), PST_ERR_CANCELLED);
     }
     stop = false;
-    rig_graph_finish(&g);
 }

@@ -4,14 +4,7 @@
  * where it is read, and the plugin is named.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "commands/solo.h"
 #include "planner/problem_memopt.h"
@@ -34,11 +27,12 @@ static struct pst_problem *read_problem(const char *name)
     char path[512];
 
     snprintf(path, sizeof path, PENSTOCK_SOURCE_DIR "/%s", name);
-    if (pst_problem_read(path, &problem, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_problem_read(path, &problem, &err), &err);
     return problem;
 }
+
+/* Where `lie` is what the answer is wrong in. */
+#define IS(what) (strcmp(lie, what) == 0)
 
 /* --- partitioners ------------------------------------------------------------------------------*/
 
@@ -47,9 +41,7 @@ static struct pst_partition_result asked(const struct pst_problem_job *job)
     struct pst_partition_result answer;
     struct pst_error err = {0};
 
-    if (pst_apart_ask(&pst_partition_kind, job, job->id, NULL, NULL, &answer, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_apart_ask(&pst_partition_kind, job, job->id, NULL, NULL, &answer, &err), &err);
     return answer;
 }
 
@@ -103,60 +95,38 @@ static const char *const partitions[] = {"none",
                                          NULL};
 
 /* The answer of a scheduler with places of its own, with one lie. */
-static void forge_partition(struct pst_partition_result *answer, uint32_t lie, uint32_t *device_of)
+static void forge_partition(struct pst_partition_result *answer, const char *lie,
+                            uint32_t *device_of)
 {
     memcpy(device_of, answer->places.device_of, answer->places.n_places * sizeof *device_of);
+    device_of[1] = IS("a device that there is not") ? 4000000000u : device_of[1];
     answer->places.device_of = device_of;
-    switch (lie) {
-    case 1:
-        device_of[1] = 4000000000u;
-        break;
-    case 2:
-        answer->places.n_places--;
-        break;
-    case 3:
-        answer->n_stages = 0;
-        break;
-    case 4:
-        answer->stages[0].in_flight = 0;
-        break;
-    case 5:
-        answer->stages[0].compute_ns = -1;
-        break;
-    case 6:
-        answer->stages[1].memory_bytes = NAN;
-        break;
-    case 7:
-        answer->step_ns = INFINITY;
-        break;
-    case 8:
-        answer->search_seconds = 1e300;
-        break;
-    case 9:
-        answer->n_stages--;
-        break;
-    case 10:
+    answer->places.n_places -= IS("a place too few");
+    answer->n_stages = IS("no stages") ? 0 : answer->n_stages - IS("a stage too many");
+    answer->stages[0].in_flight = IS("no in flight") ? 0 : answer->stages[0].in_flight;
+    answer->stages[0].compute_ns = IS("a negative time") ? -1 : answer->stages[0].compute_ns;
+    answer->stages[1].memory_bytes =
+        IS("memory that is NaN") ? NAN : answer->stages[1].memory_bytes;
+    answer->step_ns = IS("a step without end") ? INFINITY : answer->step_ns;
+    answer->search_seconds = IS("a long search") ? 1e300 : answer->search_seconds;
+    if (IS("an id without an end")) {
         memset(answer->id, 'x', sizeof answer->id);
-        break;
-    default:
-        break;
     }
 }
 
-static void partitions_are_held_against_the_problem(void **state)
+TEST(partitions_are_held_against_the_problem)
 {
     struct pst_problem *problem = read_problem("tests/fuzz/corpus/problem/planned.json");
     const struct pst_problem_job job = {.id = "uniform", .problem = problem};
     uint32_t device_of[16];
 
-    (void)state;
     for (uint32_t lie = 0; partitions[lie] != NULL; lie++) {
-        struct pst_partition_result answer = asked(&job);
+        FINISHED_BY(pst_partition_result_finish) struct pst_partition_result answer = asked(&job);
         struct pst_error err = {0};
         pst_status st;
 
         assert_true(answer.places.n_places <= 16);
-        forge_partition(&answer, lie, device_of);
+        forge_partition(&answer, partitions[lie], device_of);
         st = sent(&job, &answer, 0, 0, &err);
         if (lie == 0) {
             assert_int_equal(st, PST_OK);
@@ -167,13 +137,12 @@ static void partitions_are_held_against_the_problem(void **state)
         } else {
             expect_refused(st, "\"uniform\"", partitions[lie], &err);
         }
-        pst_partition_result_finish(&answer);
     }
     pst_problem_destroy(problem);
 }
 
 /* Who has no scheduler has a place a device, and no more can be said. */
-static void places_are_the_problems(void **state)
+TEST(places_are_the_problems)
 {
     struct pst_problem *problem = read_problem("configs/problems/two-branches.json");
     const struct pst_problem_job job = {.id = "graphpipe", .problem = problem};
@@ -182,7 +151,6 @@ static void places_are_the_problems(void **state)
     struct pst_error err = {0};
     uint32_t ranks[] = {70000};
 
-    (void)state;
     assert_int_equal(sent(&job, &answer, 0, 0, &err), PST_OK);
     answer.places.device_of = device_of;
     answer.places.n_places = 5;
@@ -199,14 +167,13 @@ static void places_are_the_problems(void **state)
 }
 
 /* What a stage holds is counted in 32 bits, in samples. */
-static void samples_in_flight_do_not_wrap(void **state)
+TEST(samples_in_flight_do_not_wrap)
 {
     struct pst_problem *problem = read_problem("tests/fuzz/corpus/problem/planned.json");
     const struct pst_problem_job job = {.id = "uniform", .problem = problem};
     struct pst_partition_result answer = asked(&job);
     struct pst_error err = {0};
 
-    (void)state;
     for (uint32_t s = 0; s < answer.n_stages; s++) {
         answer.stages[s].microbatch_size = 2;
         answer.stages[s].in_flight = (1u << 31) + 1; /* 2 samples where it wraps */
@@ -252,53 +219,30 @@ static const char *const schedules[] = {"none",
                                         "twice what was asked once",
                                         NULL};
 
-static void forge_schedule(struct pst_solo_result *result, uint32_t lie)
+static void forge_schedule(struct pst_solo_result *result, const char *lie)
 {
+    struct pst_solo *solo = &result->solo;
     struct pst_pass *passes = result->answer.passes[1][0];
 
-    switch (lie) {
-    case 1:
-        result->solo.stages[1].device = 70000;
-        break;
-    case 2:
-        result->solo.stages[0].n_microbatches = 5;
-        break;
-    case 3:
-        result->solo.in.n_devices = 1;
-        break;
-    case 4:
-        result->solo.topology.version_rule = 77;
-        break;
-    case 5:
-        result->solo.in.n_stages = 0;
-        break;
-    case 6:
-        passes[1] = passes[0];
-        break;
-    case 7:
-        result->answer.n_passes[1][0]--;
-        break;
-    case 8:
-        passes[0].stage = 1u << 31;
-        break;
-    case 9:
-        passes[0].stage = 1;
-        break;
-    case 10:
-        result->has_twice = true;
-        break;
-    default:
-        break;
-    }
+    solo->stages[1].device = IS("a device that there is not") ? 70000 : solo->stages[1].device;
+    solo->stages[0].n_microbatches = IS("other micro-batches") ? 5 : solo->stages[0].n_microbatches;
+    solo->in.n_devices = IS("another number of devices") ? 1 : solo->in.n_devices;
+    solo->topology.version_rule = IS("an unknown version rule") ? 77 : solo->topology.version_rule;
+    solo->in.n_stages = IS("no stages") ? 0 : solo->in.n_stages;
+    passes[1] = IS("a pass twice") ? passes[0] : passes[1];
+    result->answer.n_passes[1][0] -= IS("a pass too few");
+    passes[0].stage = IS("a stage that there is not")  ? 1u << 31
+                      : IS("a pass on another device") ? 1
+                                                       : passes[0].stage;
+    result->has_twice = result->has_twice || IS("twice what was asked once");
 }
 
-static void schedules_are_held_against_the_job(void **state)
+TEST(schedules_are_held_against_the_job)
 {
     const struct pst_solo_job job = {
         .id = "gpipe", .n_devices = 2, .n_microbatches = 4, .costs = pst_cli_unit_costs()};
     struct pst_solo_job job_twice = job;
 
-    (void)state;
     job_twice.again = true;
     for (uint32_t lie = 0; schedules[lie] != NULL; lie++) {
         struct pst_solo_result result, forged;
@@ -309,7 +253,7 @@ static void schedules_are_held_against_the_job(void **state)
         assert_int_equal(schedule_sent(&job_twice, &result, 0, 0, &err), PST_OK);
         forged = result;
         forged.has_twice = false;
-        forge_schedule(&forged, lie);
+        forge_schedule(&forged, schedules[lie]);
         st = schedule_sent(&job, &forged, 0, 0, &err);
         if (lie == 0) {
             assert_int_equal(st, PST_OK);
@@ -343,7 +287,7 @@ static pst_status adopted(const struct pst_problem_job *job, const char *bytes, 
     return st;
 }
 
-static void memory_plans_are_held_against_the_stage(void **state)
+TEST(memory_plans_are_held_against_the_stage)
 {
     static const struct {
         const char *what;
@@ -364,7 +308,6 @@ static void memory_plans_are_held_against_the_stage(void **state)
     char *bytes, *copy;
     size_t n;
 
-    (void)state;
     assert_int_equal(pst_apart_ask(&pst_memopt_kind, &home, home.id, NULL, NULL, &result, &err),
                      PST_OK);
     pst_apart_put(&pst_memopt_kind, &home, &result, &w);
@@ -386,17 +329,4 @@ static void memory_plans_are_held_against_the_stage(void **state)
     free(copy);
     free(bytes);
     pst_problem_destroy(problem);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(partitions_are_held_against_the_problem),
-        cmocka_unit_test(places_are_the_problems),
-        cmocka_unit_test(samples_in_flight_do_not_wrap),
-        cmocka_unit_test(schedules_are_held_against_the_job),
-        cmocka_unit_test(memory_plans_are_held_against_the_stage),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

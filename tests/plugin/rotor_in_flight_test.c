@@ -171,7 +171,6 @@ TEST(test_random)
     struct pst_instance *rotor = open_memopt("rotor", "");
     uint64_t counter = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 300; round++) {
         int all = 0, most = 0;
         char name[32];

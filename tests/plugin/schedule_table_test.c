@@ -190,10 +190,9 @@ TEST(test_pictures)
     };
 
     for (size_t i = 0; i < sizeof pictures / sizeof pictures[0]; i++) {
-        struct schedule_run r = SCHEDULE(pictures[i].id, .p = pictures[i].p, .m = pictures[i].m);
+        OWN_RUN r = SCHEDULE(pictures[i].id, .p = pictures[i].p, .m = pictures[i].m);
 
         assert_string_equal(r.picture, pictures[i].picture);
-        schedule_run_free(&r);
     }
 }
 
@@ -232,11 +231,10 @@ TEST(test_orders)
     };
 
     for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
-        struct schedule_run r = SCHEDULE(orders[i].id, .options = orders[i].options,
-                                         .p = orders[i].p, .m = orders[i].m);
+        OWN_RUN r = SCHEDULE(orders[i].id, .options = orders[i].options, .p = orders[i].p,
+                             .m = orders[i].m);
 
         assert_string_equal(r.csv, orders[i].csv);
-        schedule_run_free(&r);
     }
 }
 

@@ -323,7 +323,7 @@ static void check_csv(const struct schedule_run *run, uint32_t p, uint32_t m, st
 {
     char path[] = "/tmp/penstock-laws-XXXXXX", options[64];
     struct variant csv = {.id = "csv", .options = options};
-    struct schedule_run back;
+    OWN_RUN back;
     int fd = mkstemp(path);
 
     assert_true(fd >= 0);
@@ -335,7 +335,6 @@ static void check_csv(const struct schedule_run *run, uint32_t p, uint32_t m, st
     assert_ok(back.status, &back.error);
     assert_string_equal(back.csv, run->csv);
     assert_int_equal(back.makespan_ns, run->makespan_ns);
-    schedule_run_free(&back);
 }
 
 static bool check_instance(const struct variant *v, uint64_t seed, uint32_t p, uint32_t m)
@@ -412,7 +411,6 @@ TEST(random_instances)
 {
     const uint64_t first = 7000;
 
-    print_message("seeds from %lu\n", (unsigned long)first);
     for (uint32_t i = 0; i < n_variants; i++) {
         uint32_t answered = 0;
 
@@ -439,7 +437,7 @@ TEST(more_room_is_never_worse)
 
             m = strcmp(v->id, "optimal") == 0 && m > 4 ? 4 : m;
             for (x.cap = 1; x.cap <= 2 * (uint64_t)p + 2; x.cap++) {
-                struct schedule_run run = ask(v, p, m, barrier, &x);
+                OWN_RUN run = ask(v, p, m, barrier, &x);
                 const struct pst_claimed *claim = &run.answer.claim;
                 bool span = run.answer.claimed ? claim->minimised == 2 : !barrier;
                 uint64_t cost = span ? run.span_ns : run.makespan_ns;
@@ -459,7 +457,6 @@ TEST(more_room_is_never_worse)
                     check_refusal(v, &run);
                     assert_true(before == UINT64_MAX);
                 }
-                schedule_run_free(&run);
             }
         }
     }
@@ -471,19 +468,15 @@ TEST(v_shapes_against_1f1b)
 {
     for (uint32_t p = 2; p <= 16; p++) {
         uint32_t m = 2 * p + p % 3;
-        struct schedule_run one = SCHEDULE("1f1b", .p = p, .m = m, .f = 2, .b = 2, .w = 2);
-        struct schedule_run half = SCHEDULE("v-half", .p = p, .m = m);
-        struct schedule_run third = SCHEDULE("v-min", .p = p, .m = m);
-        struct schedule_run zero = SCHEDULE("v-zb", .p = p, .m = m);
+        OWN_RUN one = SCHEDULE("1f1b", .p = p, .m = m, .f = 2, .b = 2, .w = 2);
+        OWN_RUN half = SCHEDULE("v-half", .p = p, .m = m);
+        OWN_RUN third = SCHEDULE("v-min", .p = p, .m = m);
+        OWN_RUN zero = SCHEDULE("v-zb", .p = p, .m = m);
 
         assert_int_equal(most_held(&one), p);
         assert_true(most_held(&half) <= 2 * ((p + 2) / 2) && half.span <= one.span);
         assert_true(most_held(&third) <= 2 * ((p + 4) / 3) && third.span <= one.span);
         assert_true(most_held(&zero) <= 2 * p && zero.span == zero.work);
-        schedule_run_free(&one);
-        schedule_run_free(&half);
-        schedule_run_free(&third);
-        schedule_run_free(&zero);
     }
 }
 

@@ -100,7 +100,7 @@ TEST(test_replicas)
     for (size_t i = 0; i < 3; i++) {
         for (size_t k = 0; k < 3; k++) { /* 1f1b, gpipe, 2bw */
             struct pst_planned planned = {.plan = NULL};
-            struct job_rig rig;
+            FINISHED_BY(job_rig_finish) struct job_rig rig;
             char toml[1024];
 
             snprintf(toml, sizeof toml,
@@ -117,7 +117,6 @@ TEST(test_replicas)
                 assert_int_equal(planned.plan->stages[s].microbatch_size, 4);
             }
             pst_planned_finish(&planned);
-            job_rig_finish(&rig);
         }
     }
 }

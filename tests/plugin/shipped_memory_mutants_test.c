@@ -9,18 +9,16 @@
 #include "unit/prove/memory_mutations.h"
 #include "unit/prove/turn_mutations.h"
 
-static uint32_t memory_counts[N_MEMORY_MUTATIONS][2], buffer_counts[N_BUFFER_MUTATIONS][2],
-    turn_counts[N_TURN_MUTATIONS][2];
 static uint32_t counts_of_one[2], n_found; /* of the scheduler */
 static bool found[N_MEMORY_MUTATIONS + N_BUFFER_MUTATIONS + N_TURN_MUTATIONS];
 
-static void mutate(struct rig *rig, const struct memory_mutation *mutation, const char *name,
-                   uint32_t *counts, bool *ret_found)
+static void mutate(struct rig *rig, struct memory_mutation *mutation, const char *name,
+                   bool *ret_found)
 {
     static uint32_t n_calls;
-    uint32_t before[2] = {counts[0], counts[1]};
+    const uint32_t *counts = mutation->counts, before[2] = {counts[0], counts[1]};
     for (uint32_t d = n_calls++ % 2; d < rig->plan->n_devices; d += 2) {
-        me_mutate(rig, d, mutation, name, counts);
+        me_mutate(rig, d, mutation, name);
     }
     counts_of_one[0] += counts[0] - before[0];
     counts_of_one[1] += counts[1] - before[1];
@@ -32,13 +30,13 @@ static void mutate_plan(struct rig *rig, const char *name)
 {
     bool *at = found;
     for (size_t k = 0; k < N_MEMORY_MUTATIONS; k++) {
-        mutate(rig, &memory_mutations[k], name, memory_counts[k], at++);
+        mutate(rig, &memory_mutations[k], name, at++);
     }
     for (size_t k = 0; k < N_BUFFER_MUTATIONS; k++) {
-        mutate(rig, &buffer_mutations[k], name, buffer_counts[k], at++);
+        mutate(rig, &buffer_mutations[k], name, at++);
     }
     for (size_t k = 0; k < N_TURN_MUTATIONS && rig->plan->asynchronous; k++) {
-        mutate(rig, &turn_mutations[k], name, turn_counts[k], at++);
+        mutate(rig, &turn_mutations[k], name, at++);
     }
 }
 
@@ -61,7 +59,7 @@ TEST(every_scheduler)
 
 TEST(every_mutation)
 {
-    me_print(memory_mutations, N_MEMORY_MUTATIONS, memory_counts);
-    me_print(buffer_mutations, N_BUFFER_MUTATIONS, buffer_counts);
-    me_print(turn_mutations, N_TURN_MUTATIONS, turn_counts);
+    me_print(memory_mutations, N_MEMORY_MUTATIONS);
+    me_print(buffer_mutations, N_BUFFER_MUTATIONS);
+    me_print(turn_mutations, N_TURN_MUTATIONS);
 }

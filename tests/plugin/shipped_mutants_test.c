@@ -14,20 +14,18 @@
 #define MOST_PLACES 80
 #endif
 
-static uint32_t list_counts[N_LIST_MUTATIONS][MU_VERDICTS],
-    part_counts[N_PART_MUTATIONS][MU_VERDICTS], plan_counts[N_PLAN_MUTATIONS][MU_VERDICTS];
 static uint32_t counts_of_one[MU_VERDICTS]; /* of the scheduler */
 static uint32_t n_found;                    /* mutations that were found in some plan of it */
 static bool found[N_LIST_MUTATIONS + N_PART_MUTATIONS + N_PLAN_MUTATIONS];
 
 /* Places as far apart as the number allows, so that it is the same ones each time. */
-static void mutate(struct rig *rig, const struct mutation *mutation, const char *name,
-                   uint32_t *counts, bool *ret_found)
+static void mutate(struct rig *rig, struct mutation *mutation, const char *name, bool *ret_found)
 {
+    const uint32_t *counts = mutation->counts;
     uint32_t before[MU_VERDICTS], n = 1, step = 1;
     memcpy(before, counts, sizeof before);
     for (uint32_t turn = 0; turn < n; turn += step) {
-        n = mu_mutate(rig, mutation, turn, name, counts);
+        n = mu_mutate(rig, mutation, turn, name);
         step = (n + MOST_PLACES - 1) / MOST_PLACES;
         step = step > 0 ? step : 1;
     }
@@ -50,13 +48,13 @@ static void mutate_plan(struct rig *rig, const char *name)
         fail_msg("%s: the checker accepts it, the oracle does not", name);
     }
     for (size_t k = 0; k < N_LIST_MUTATIONS; k++) {
-        mutate(rig, &list_mutations[k], name, list_counts[k], at++);
+        mutate(rig, &list_mutations[k], name, at++);
     }
     for (size_t k = 0; k < N_PLAN_MUTATIONS; k++) {
-        mutate(rig, &plan_mutations[k], name, plan_counts[k], at++);
+        mutate(rig, &plan_mutations[k], name, at++);
     }
     for (size_t k = 0; k < N_PART_MUTATIONS && rig->plan->asynchronous; k++) {
-        mutate(rig, &part_mutations[k], name, part_counts[k], at++);
+        mutate(rig, &part_mutations[k], name, at++);
     }
 }
 
@@ -81,7 +79,7 @@ TEST(every_scheduler)
 
 TEST(every_mutation)
 {
-    mu_print(list_mutations, N_LIST_MUTATIONS, list_counts);
-    mu_print(plan_mutations, N_PLAN_MUTATIONS, plan_counts);
-    mu_print(part_mutations, N_PART_MUTATIONS, part_counts);
+    mu_print(list_mutations, N_LIST_MUTATIONS);
+    mu_print(plan_mutations, N_PLAN_MUTATIONS);
+    mu_print(part_mutations, N_PART_MUTATIONS);
 }

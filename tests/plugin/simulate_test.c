@@ -235,7 +235,7 @@ static void strip_norm(struct chain *chain)
  */
 static void expect_units(const char *id, uint64_t barrier, uint64_t free_running)
 {
-    struct schedule_run run = SCHEDULE(id, .p = P, .m = M);
+    OWN_RUN run = SCHEDULE(id, .p = P, .m = M);
     struct pst_sim_result result;
     struct pst_error err = {0};
     struct chain chain;
@@ -250,7 +250,6 @@ static void expect_units(const char *id, uint64_t barrier, uint64_t free_running
                     free_running * (K + 1) * 1000 + 1000 * K);
     assert_in_range(result.period_ns, result.work_ns, result.span_ns);
     close_chain(&chain);
-    schedule_run_free(&run);
 }
 
 TEST(periods)
@@ -309,7 +308,7 @@ static void expect_batches(const struct pst_timeline *timeline, uint32_t steps)
 TEST(asynchronous)
 {
     const uint32_t steps = 3;
-    struct schedule_run run = SCHEDULE("2bw", .p = P, .m = M);
+    OWN_RUN run = SCHEDULE("2bw", .p = P, .m = M);
     struct pst_timeline *timeline = NULL;
     struct pst_sim_result result;
     struct pst_error err = {0};
@@ -328,7 +327,6 @@ TEST(asynchronous)
     }
     pst_timeline_destroy(timeline);
     close_chain(&chain);
-    schedule_run_free(&run);
 }
 
 /*
@@ -338,7 +336,7 @@ TEST(asynchronous)
 TEST(drains)
 {
     static const uint32_t every[] = {1, 2, 3, 8, 31, 40, 1000};
-    struct schedule_run run = SCHEDULE("2bw", .p = P, .m = M);
+    OWN_RUN run = SCHEDULE("2bw", .p = P, .m = M);
     struct pst_timeline *timeline = NULL;
     struct pst_sim_result result;
     struct pst_error err = {0};
@@ -359,7 +357,6 @@ TEST(drains)
         assert_in_range(result.total_ns, units * K * 1000, units * (K + 1) * 1000 + n * 1000 * K);
     }
     close_chain(&chain);
-    schedule_run_free(&run);
 }
 
 /* --- memory ------------------------------------------------------------------------------------

@@ -171,7 +171,6 @@ static void against_every_plan(const char *id, const char *options, const char *
     uint64_t counter = 0;
     uint32_t n_fit = 0, n_offload = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 300; round++) {
         struct memopt_answer answer;
         uint64_t keep, least;
@@ -218,7 +217,6 @@ TEST(test_capuchin)
     uint64_t counter = 0;
     uint32_t n_both = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 1000; round++) {
         struct memopt_answer answer;
         struct stage s;
@@ -250,7 +248,6 @@ TEST(test_both_policies)
     uint64_t counter = 0;
     uint32_t n_fit = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 2500; round++) {
         struct pst_stage_price price = {.size = sizeof price}, other = {.size = sizeof other};
         struct stage s;

@@ -4,19 +4,7 @@
  * with one byte less there is none and the refusal says the same. Amounts above it are enough, too,
  * also where the strategies find nothing in that amount: a plan for less memory serves.
  */
-#include "job_rig.h"
-#include "sim/sim.h"
-#include "train/session.h"
-#include "tune/advise.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "job_answer.h"
 
 struct strategies {
     const char *partitioner, *scheduler, *memopt;
@@ -28,11 +16,8 @@ struct strategies {
 static uint64_t need_of(const struct strategies *use, uint64_t memory, bool alone,
                         uint64_t *ret_enough)
 {
-    struct pst_planned planned = {.plan = NULL};
-    struct job_rig rig;
+    struct job_answer answer;
     char toml[1024];
-    uint64_t need = 0;
-    pst_status st;
 
     snprintf(toml, sizeof toml,
              "[model]\nuse = \"gpt\"\nlayers = %u\ndim = 64\nheads = 4\nvocab = 256\n"
@@ -42,30 +27,15 @@ static uint64_t need_of(const struct strategies *use, uint64_t memory, bool alon
              "[partitioner]\nuse = \"%s\"\n[scheduler]\nuse = \"%s\"\n[[memopt]]\nuse = \"%s\"\n",
              2 * use->devices, 4 * use->devices, use->devices, (unsigned long long)memory,
              use->partitioner, use->scheduler, use->memopt);
-    assert_int_equal(job_rig_init(&rig, toml), PST_OK);
-    rig.job.advice = alone ? PST_ADVICE_NONE : PST_ADVICE_ALL;
-    st = pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
-                       &planned, &rig.err);
-    *ret_enough = st == PST_OK ? 0 : job_rig_enough(&rig.err);
-    if (st == PST_OK) {
-        for (uint32_t d = 0; d < planned.plan->n_devices; d++) {
-            uint64_t bytes = planned.plan->devices[d].arena_bytes;
-
-            need = bytes > need ? bytes : need;
-        }
-        assert_true(planned.plan->capacity_bytes >= need);
-        assert_true(memory == 0 || planned.plan->capacity_bytes == memory);
-        pst_planned_finish(&planned);
-    } else {
-        /* One amount, or two: that of a stage is not that of a device. */
-        assert_int_equal(st, PST_ERR_INFEASIBLE);
-        assert_null(strstr(rig.err.message, "would do is"));
-    }
-    job_rig_finish(&rig);
-    return need;
+    answer = job_answer(toml, alone ? PST_ADVICE_NONE : PST_ADVICE_ALL);
+    *ret_enough = answer.enough;
+    assert_true(!answer.fits || memory == 0 || answer.capacity == memory);
+    /* One amount, or two: that of a stage is not that of a device. */
+    assert_null(strstr(answer.err.message, "would do is"));
+    return answer.need;
 }
 
-static void test_named(void **state)
+TEST(test_named)
 {
     static const struct strategies rows[] = {
         {"uniform", "v-min", "two-ended", 2},
@@ -73,7 +43,6 @@ static void test_named(void **state)
         {"uniform", "1f1b", "bpipe", 4},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint64_t all = need_of(&rows[i], 0, true, &(uint64_t){0}), enough, less, unused;
 
@@ -90,7 +59,7 @@ static void test_named(void **state)
 }
 
 /* The strategies find nothing in these amounts, and something in less. */
-static void test_above(void **state)
+TEST(test_above)
 {
     static const struct {
         struct strategies use;
@@ -102,7 +71,6 @@ static void test_above(void **state)
     };
     uint32_t n_filled = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         for (uint32_t k = 0, filled = 0; k < rows[i].n && filled == 0; k++) {
             uint64_t memory = rows[i].below + k * rows[i].step, unused;
@@ -115,14 +83,4 @@ static void test_above(void **state)
     }
     print_message("%u amounts filled from below\n", n_filled);
     assert_true(n_filled > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_named),
-        cmocka_unit_test(test_above),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,14 +6,7 @@
 #include "planner/problem_partition.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #define MOST 16
 
@@ -76,9 +69,7 @@ static pst_status judge(struct world *w, struct pst_partition_result *result, st
     struct pst_error why = {0};
     pst_status st;
 
-    if (pst_costed_create(&w->draft, &w->problem.graph, &why) != PST_OK) {
-        fail_msg("%s", why.message);
-    }
+    assert_ok(pst_costed_create(&w->draft, &w->problem.graph, &why), &why);
     for (uint32_t s = 0; s < w->answer.n_stages; s++) {
         w->stages[s].ranks = &w->ranks[w->n_ranks];
         w->n_ranks += w->stages[s].n_ranks;
@@ -100,9 +91,7 @@ static struct pst_partition_result judged(struct world *w)
     struct pst_partition_result result;
     struct pst_error err = {0};
 
-    if (judge(w, &result, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(judge(w, &result, &err), &err);
     return result;
 }
 
@@ -114,16 +103,15 @@ static void near(double is, double should)
 }
 
 /* The example of GraphPipe's figure with numbers: F 1, B 2 a sample; 64 samples. */
-static void mixed_sizes(void **state)
+TEST(mixed_sizes)
 {
     static const struct {
         uint32_t b[3], k[3], held[3];
         double step_us;
     } cases[] = {{{1, 2, 4}, {1, 2, 1}, {10, 8, 4}, 210}, {{4, 4, 4}, {1, 1, 1}, {12, 8, 4}, 216}};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
-        struct pst_partition_result result;
+        FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
         struct world w;
 
         begin(&w, 3, 64);
@@ -139,16 +127,14 @@ static void mixed_sizes(void **state)
         }
         near(result.bottleneck_ns, 3000);
         near(result.step_ns, cases[i].step_us * 1000);
-        pst_partition_result_finish(&result);
     }
 }
 
 /* k equal chains merged by a join: (micro-batches + depth - 1) x b x T, however many there are. */
-static void branches_cost_their_depth(void **state)
+TEST(branches_cost_their_depth)
 {
-    (void)state;
     for (uint32_t n_chains = 1; n_chains <= 3; n_chains++) {
-        struct pst_partition_result result;
+        FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
         struct world w;
         uint32_t join = 2 * n_chains;
 
@@ -167,17 +153,15 @@ static void branches_cost_their_depth(void **state)
         assert_int_equal(result.stages[0].successors[0], 1);
         assert_int_equal(result.stages[join].n_successors, 0);
         assert_int_equal(result.stages[0].in_flight_samples, 6);
-        pst_partition_result_finish(&result);
     }
 }
 
 /* Two replicas halve the time; their gradients are summed at the end of the step. */
-static void replicas(void **state)
+TEST(replicas)
 {
-    struct pst_partition_result result;
+    FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
     struct world w;
 
-    (void)state;
     begin(&w, 2, 16);
     chain(&w, 0);
     w.nodes[0].ns[0] = w.nodes[0].ns[1] = 3000;
@@ -193,15 +177,13 @@ static void replicas(void **state)
     /* Eight micro-batches of 6 us behind each other on two stages, then the all-reduce: 9 x 6 + 8.
      */
     near(result.step_ns, 62000);
-    pst_partition_result_finish(&result);
 }
 
 /* Transfers take no time under "none", and delay under the others: F, 4 us, F, BW, 4 us, BW. */
-static void transfers(void **state)
+TEST(transfers)
 {
-    (void)state;
     for (uint32_t model = PST_COMM_NONE; model <= PST_COMM_MAX; model++) {
-        struct pst_partition_result result;
+        FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
         struct world w;
 
         begin(&w, 2, 1);
@@ -213,18 +195,16 @@ static void transfers(void **state)
         near(result.bottleneck_ns, model == PST_COMM_NONE  ? 3000
                                    : model == PST_COMM_SUM ? 3000 + 8000
                                                            : 8000);
-        pst_partition_result_finish(&result);
     }
 }
 
 /* Two edges between the same stages are one successor, and both count as transfers. */
-static void parallel_edges(void **state)
+TEST(parallel_edges)
 {
     static const uint32_t both[] = {0, 1};
-    struct pst_partition_result result;
+    FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
     struct world w;
 
-    (void)state;
     begin(&w, 3, 4);
     edge(&w, 0, 2, 1);
     edge(&w, 1, 2, 2);
@@ -237,31 +217,27 @@ static void parallel_edges(void **state)
     assert_int_equal(result.stages[0].n_successors, 1);
     near(result.stages[0].p2p_per_sample_ns, 6);
     near(result.stages[1].p2p_per_sample_ns, 6);
-    pst_partition_result_finish(&result);
 }
 
-static void nothing_takes_time(void **state)
+TEST(nothing_takes_time)
 {
-    struct pst_partition_result result;
+    FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
     struct world w;
 
-    (void)state;
     begin(&w, 2, 4);
     chain(&w, 0);
     memset(w.nodes[0].ns, 0, sizeof w.nodes[0].ns);
     memset(w.nodes[1].ns, 0, sizeof w.nodes[1].ns);
     result = judged(&w);
     assert_true(result.step_ns == 0 && result.bottleneck_ns == 0);
-    pst_partition_result_finish(&result);
 }
 
-static void memory_decides(void **state)
+TEST(memory_decides)
 {
     struct pst_partition_result result;
     struct pst_error err = {0};
     struct world w;
 
-    (void)state;
     for (uint32_t bytes = 24; bytes >= 23; bytes--) {
         begin(&w, 3, 16);
         chain(&w, 0);
@@ -282,13 +258,12 @@ static void memory_decides(void **state)
     }
 }
 
-static void rules(void **state)
+TEST(rules)
 {
     static const uint32_t wrong[] = {0, 2};
     struct pst_partition_result result;
     struct world w;
 
-    (void)state;
     for (uint32_t rule = 0; rule < 8; rule++) {
         static const char *const words[] = {
             "convex",          "is in no stage", "in stage 0 and", "has a stage already",
@@ -331,16 +306,4 @@ static void rules(void **state)
             fail_msg("rule %u: %s", rule, err.message);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mixed_sizes),    cmocka_unit_test(branches_cost_their_depth),
-        cmocka_unit_test(replicas),       cmocka_unit_test(transfers),
-        cmocka_unit_test(parallel_edges), cmocka_unit_test(nothing_takes_time),
-        cmocka_unit_test(memory_decides), cmocka_unit_test(rules),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

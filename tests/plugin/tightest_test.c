@@ -5,19 +5,7 @@
  * What a partitioner was told to fit does: no memory optimizer refuses its cuts before a layout has
  * shown anything about the estimates.
  */
-#include "job_rig.h"
-#include "sim/sim.h"
-#include "train/session.h"
-#include "tune/advise.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
+#include "job_answer.h"
 
 struct question {
     uint32_t dim, vocab, context, devices, microbatch, batch;
@@ -29,20 +17,10 @@ struct question {
 static const struct question chain = {128, 512, 32, 5, 3, 15, 1000000000, "adamw", "zb-h1"};
 static const struct question shared = {64, 256, 32, 5, 2, 10, 50000000, "sgd", "interleaved"};
 
-struct answer {
-    uint64_t step_ns;  /* 0: nothing fits */
-    uint64_t enough;   /* that the refusal names */
-    bool by_optimizer; /* it is a memory optimizer that refuses */
-};
-
-static struct answer plan(const struct question *q, const char *partitioner, const char *memopt,
-                          uint64_t memory, bool brief)
+static struct job_answer plan(const struct question *q, const char *partitioner, const char *memopt,
+                              uint64_t memory, bool brief)
 {
-    struct pst_planned planned = {.plan = NULL};
-    struct job_rig rig;
     char toml[1024];
-    struct answer answer = {0};
-    pst_status st;
 
     snprintf(toml, sizeof toml,
              "[model]\nuse = \"gpt\"\nlayers = 4\ndim = %u\nheads = 4\nvocab = %u\ncontext = %u\n"
@@ -53,33 +31,14 @@ static struct answer plan(const struct question *q, const char *partitioner, con
              q->dim, q->vocab, q->context, q->batch, q->microbatch, q->optimizer, q->devices,
              (unsigned long long)q->link, (unsigned long long)memory, partitioner, q->scheduler,
              memopt);
-    assert_int_equal(job_rig_init(&rig, toml), PST_OK);
-    rig.job.advice = brief ? PST_ADVICE_NONE : PST_ADVICE_ALL;
-    st = pst_tune_plan(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
-                       &planned, &rig.err);
-    if (st == PST_OK) {
-        for (uint32_t d = 0; d < planned.plan->n_devices; d++) {
-            assert_true(planned.plan->devices[d].arena_bytes <= memory);
-        }
-        assert_int_equal(
-            pst_predict_step(planned.plan, rig.graph, &rig.cost, false, &answer.step_ns, &rig.err),
-            PST_OK);
-        pst_planned_finish(&planned);
-    } else {
-        assert_int_equal(st, PST_ERR_INFEASIBLE);
-        answer.enough = job_rig_enough(&rig.err);
-        answer.by_optimizer = strncmp(rig.err.message, "memopt", 6) == 0;
-    }
-    job_rig_finish(&rig);
-    return answer;
+    return job_answer(toml, brief ? PST_ADVICE_NONE : PST_ADVICE_ALL);
 }
 
 /* Stages of equal counts hold unequal numbers of micro-batches that wait for W. */
-static void test_vpipe(void **state)
+TEST(test_vpipe)
 {
     uint64_t enough = plan(&chain, "vpipe", "vpipe", 1000, false).enough, theirs, ours;
 
-    (void)state;
     assert_true(enough > 1000);
     theirs = plan(&chain, "vpipe", "vpipe", enough, false).step_ns;
     ours = plan(&chain, "tideline", "two-ended", enough, false).step_ns;
@@ -90,42 +49,29 @@ static void test_vpipe(void **state)
 }
 
 /* The stages of a device have unequal parts of it. */
-static void test_uniform(void **state)
+TEST(test_uniform)
 {
     uint64_t theirs = plan(&shared, "uniform", "two-ended", 1000, false).enough;
     uint64_t ours = plan(&shared, "tideline", "two-ended", 1000, false).enough;
 
-    (void)state;
     print_message("%llu bytes, uniform %llu\n", (unsigned long long)ours,
                   (unsigned long long)theirs);
     assert_true(ours > 1000 && ours <= theirs);
 }
 
 /* From what is plenty down to too little. */
-static void test_told(void **state)
+TEST(test_told)
 {
     uint32_t fitted = 0, refused = 0;
 
-    (void)state;
     for (uint64_t memory = 9000000; memory > 4000000; memory -= 500000) {
-        struct answer answer = plan(&chain, "tideline", "two-ended", memory, true);
+        struct job_answer answer = plan(&chain, "tideline", "two-ended", memory, true);
 
-        fitted += answer.step_ns > 0;
-        refused += answer.step_ns == 0;
-        if (answer.by_optimizer) {
+        fitted += answer.fits;
+        refused += !answer.fits;
+        if (strncmp(answer.err.message, "memopt", 6) == 0) {
             fail_msg("%llu bytes: cuts that were said to fit do not", (unsigned long long)memory);
         }
     }
     assert_true(fitted > 0 && refused > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_told),
-        cmocka_unit_test(test_vpipe),
-        cmocka_unit_test(test_uniform),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

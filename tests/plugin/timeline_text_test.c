@@ -54,7 +54,7 @@ TEST(test_never_too_wide)
 
     for (uint32_t i = 0; i < 4; i++) {
         for (uint32_t m = 4; m <= 64; m *= 4) {
-            struct schedule_run run = SCHEDULE(ids[i], .p = 4, .m = m, .c = i);
+            OWN_RUN run = SCHEDULE(ids[i], .p = 4, .m = m, .c = i);
 
             for (uint32_t width = 10; width < 300; width += 17) {
                 char *plain = print(&run, width, false, false);
@@ -76,7 +76,6 @@ TEST(test_never_too_wide)
                 free(colour);
                 free(utf8);
             }
-            schedule_run_free(&run);
         }
     }
 }
@@ -87,7 +86,7 @@ TEST(test_exact)
     static const char *const ids[] = {"gpipe", "1f1b", "zb-h1", "zb-h2", "v-half", "v-min", "v-zb"};
 
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-        struct schedule_run run = SCHEDULE(ids[i], .p = 4, .m = 8, .unit = 1000);
+        OWN_RUN run = SCHEDULE(ids[i], .p = 4, .m = 8, .unit = 1000);
         uint32_t width = (uint32_t)run.makespan;
         char *text = print(&run, 9 + width, false, false);
         const char *line = text;
@@ -102,14 +101,13 @@ TEST(test_exact)
         }
         assert_null(strstr(text, "scaled"));
         free(text);
-        schedule_run_free(&run);
     }
 }
 
 /* Three quarters of the row are one pass, and the idle quarter is where it is. */
 TEST(test_scaled)
 {
-    struct schedule_run run = SCHEDULE("gpipe", .p = 1, .m = 1, .f = 30001, .b = 5000, .w = 5003);
+    OWN_RUN run = SCHEDULE("gpipe", .p = 1, .m = 1, .f = 30001, .b = 5000, .w = 5003);
     char *text = print(&run, 49, false, false);
     uint32_t n_f = 0, n_x = 0;
 
@@ -122,5 +120,4 @@ TEST(test_scaled)
     assert_non_null(strstr(text, "scaled"));
     assert_non_null(strstr(text, "40004"));
     free(text);
-    schedule_run_free(&run);
 }

@@ -40,7 +40,7 @@ TEST(test_it_comes_true)
 {
     struct pst_planned planned = {.plan = NULL}, without = {.plan = NULL};
     struct pst_sim_result result;
-    struct job_rig rig, other;
+    FINISHED_BY(job_rig_finish) struct job_rig rig, other;
     char *text, *same;
 
     assert_ok(plan(&rig, JOB CLUSTER TESTER, pst_predict_step, &planned), &rig.err);
@@ -63,25 +63,22 @@ TEST(test_it_comes_true)
     free(same);
     pst_planned_finish(&planned);
     pst_planned_finish(&without);
-    job_rig_finish(&rig);
-    job_rig_finish(&other);
 }
 
 /* More than a device has: an answer to the question, though no plan. */
 TEST(test_too_large)
 {
     struct pst_planned planned = {.plan = NULL};
-    struct job_rig rig;
+    FINISHED_BY(job_rig_finish) struct job_rig rig;
 
     assert_int_equal(plan(&rig, JOB SMALL TESTER, pst_predict_step, &planned), PST_ERR_INFEASIBLE);
     assert_string_equal(rig.err.kind, "plan.infeasible");
-    job_rig_finish(&rig);
 }
 
 static void expect_blame(const char *toml, const char *kind, const char *words)
 {
     struct pst_planned planned = {.plan = NULL};
-    struct job_rig rig;
+    FINISHED_BY(job_rig_finish) struct job_rig rig;
 
     assert_int_equal(plan(&rig, toml, pst_predict_step, &planned), PST_ERR_BUG);
     assert_string_equal(rig.err.kind, kind);
@@ -89,7 +86,6 @@ static void expect_blame(const char *toml, const char *kind, const char *words)
         strstr(rig.err.message, words) == NULL) {
         fail_msg("\"%s\" lacks \"%s\"", rig.err.message, words);
     }
-    job_rig_finish(&rig);
 }
 
 TEST(test_no_plan)

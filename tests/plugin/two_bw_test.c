@@ -50,8 +50,8 @@ TEST(test_every_size)
         for (uint32_t m = 1; m <= 12; m++) {
             for (uint32_t t = 1; t <= 5; t += 1 + (m > 4)) {
                 uint64_t f = 1 + (p + m) % 3, b = 1 + m % 3, w = 1 + t % 2;
-                struct schedule_run run = SCHEDULE("2bw", .options = "relaxed_m=true", .p = p,
-                                                   .m = m, .f = f, .b = b, .w = w, .batches = t);
+                OWN_RUN run = SCHEDULE("2bw", .options = "relaxed_m=true", .p = p, .m = m, .f = f,
+                                       .b = b, .w = w, .batches = t);
 
                 assert_true(run.answer.asynchronous);
                 expect_stream(&run, p, t * m, m);
@@ -62,7 +62,6 @@ TEST(test_every_size)
                 if (m + 1 >= p) {
                     assert_int_equal(run.makespan, (t * m + p - 1) * (f + b + w));
                 }
-                schedule_run_free(&run);
             }
         }
     }
@@ -75,26 +74,24 @@ TEST(test_published)
                                        {4, 2, 4, 48}, {6, 5, 4, 75}, {6, 3, 4, 99}};
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct schedule_run run = SCHEDULE("2bw", .options = "relaxed_m=true", .p = rows[i][0],
-                                           .m = rows[i][1], .batches = rows[i][2]);
+        OWN_RUN run = SCHEDULE("2bw", .options = "relaxed_m=true", .p = rows[i][0], .m = rows[i][1],
+                               .batches = rows[i][2]);
 
         assert_int_equal(run.makespan, rows[i][3]);
-        schedule_run_free(&run);
     }
 }
 
 TEST(test_too_few)
 {
-    struct schedule_run run = SCHEDULE("2bw", .p = 4, .m = 3, .may_fail = true);
+    OWN_RUN run = SCHEDULE("2bw", .p = 4, .m = 3, .may_fail = true);
 
     assert_int_equal(run.status, PST_ERR_INFEASIBLE);
     assert_non_null(strstr(run.error.message, "needs at least 4 micro-batches, not 3"));
-    schedule_run_free(&run);
 }
 
 TEST(test_in_flight)
 {
-    struct schedule_run run = SCHEDULE("2bw", .p = 4, .m = 4);
+    OWN_RUN run = SCHEDULE("2bw", .p = 4, .m = 4);
     const struct pst_scheduler *f = run.instance->plugin->get_interface(PST_SCHEDULER);
 
     for (uint32_t s = 0; s < 4; s++) {
@@ -111,5 +108,4 @@ TEST(test_in_flight)
         assert_int_equal(held.weight_versions, 2);
         assert_int_equal(held.microbatches, s == 3 ? 1 : s == 2 ? 2 : 3);
     }
-    schedule_run_free(&run);
 }

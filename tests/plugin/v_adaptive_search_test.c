@@ -74,7 +74,7 @@ TEST(optimal_where_that_is_proven)
                                       .barrier = barrier,
                                       .change = draw,
                                       .context = &costs};
-            struct schedule_run best = schedule_run(&c), run;
+            OWN_RUN best = schedule_run(&c), run;
             uint64_t least = barrier ? best.makespan : best.span;
 
             c.id = "v-adaptive";
@@ -90,8 +90,6 @@ TEST(optimal_where_that_is_proven)
                              (unsigned long)least);
                 }
             }
-            schedule_run_free(&best);
-            schedule_run_free(&run);
         }
     }
     print_message("%u of %u instances proven\n", n_proven, n);
@@ -122,7 +120,7 @@ TEST(without_a_cap_all_memory_is_searched)
                                   .barrier = true,
                                   .change = draw_long,
                                   .context = &costs};
-        struct schedule_run best = schedule_run(&c);
+        OWN_RUN best = schedule_run(&c);
 
         assert_int_equal(best.answer.claim.lower_bound_ns, best.makespan_ns);
         c.id = "v-adaptive";
@@ -131,7 +129,6 @@ TEST(without_a_cap_all_memory_is_searched)
             fail_msg("seed %lu: %lu, optimum %lu", (unsigned long)seed, (unsigned long)cost(&c),
                      (unsigned long)best.makespan);
         }
-        schedule_run_free(&best);
     }
 }
 
@@ -146,13 +143,11 @@ TEST(robust_choice_repeats_under_the_cap)
                                     .b = 110,
                                     .w = 60,
                                     .cap = 4};
-    struct schedule_run one = schedule_run(&c), two = schedule_run(&c);
+    OWN_RUN one = schedule_run(&c), two = schedule_run(&c);
 
     assert_string_equal(one.csv, two.csv);
     assert_true(most_held(&one) <= c.cap);
     assert_int_equal(one.answer.claim.span_ns, one.span_ns);
-    schedule_run_free(&one);
-    schedule_run_free(&two);
 }
 
 /* Building blocks published for p mod 3 = 2 idle 4p - 5 passes at this memory, and for two devices

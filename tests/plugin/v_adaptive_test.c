@@ -41,11 +41,9 @@ TEST(the_same_question_gives_the_same_order)
 {
     const struct schedule_case c = {
         .id = "v-adaptive", .p = 3, .m = 12, .f = 5, .b = 6, .w = 4, .c = 1, .cap = 4};
-    struct schedule_run a = schedule_run(&c), b = schedule_run(&c);
+    OWN_RUN a = schedule_run(&c), b = schedule_run(&c);
 
     assert_string_equal(a.csv, b.csv);
-    schedule_run_free(&a);
-    schedule_run_free(&b);
 }
 
 /* Stage s costs more towards the end and holds more at the start; W frees little; rooms differ. */
@@ -75,8 +73,8 @@ TEST(uneven_stages_stay_under_their_caps)
     uint64_t before = UINT64_MAX;
 
     for (uint64_t room = 3000; room <= 18000; room += 1500) {
-        struct schedule_run run = SCHEDULE("v-adaptive", .p = 4, .m = 6, .c = 1, .change = uneven,
-                                           .context = &room, .options = "effort=0");
+        OWN_RUN run = SCHEDULE("v-adaptive", .p = 4, .m = 6, .c = 1, .change = uneven,
+                               .context = &room, .options = "effort=0");
 
         for (uint32_t d = 0; d < 4; d++) {
             assert_true(run.eval.peak_bytes[d] <= run.solo.activation_bytes[d]);
@@ -84,40 +82,34 @@ TEST(uneven_stages_stay_under_their_caps)
         assert_true(run.span_ns >= run.bounds.span_ns);
         assert_true(room % 6000 != 3000 || run.span_ns <= before);
         before = room % 6000 == 3000 ? run.span_ns : before;
-        schedule_run_free(&run);
     }
 }
 
 TEST(too_little_memory_is_refused_with_what_would_do)
 {
-    struct schedule_run run =
-        SCHEDULE("v-adaptive", .p = 3, .m = 4, .cap = 1, .unit = 100, .may_fail = true);
+    OWN_RUN run = SCHEDULE("v-adaptive", .p = 3, .m = 4, .cap = 1, .unit = 100, .may_fail = true);
 
     assert_int_equal(run.status, PST_ERR_INFEASIBLE);
     assert_non_null(strstr(run.error.message, "200 bytes"));
     assert_non_null(strstr(run.error.message, "memory_limit 1"));
-    schedule_run_free(&run);
 }
 
 /* memory_limit counts micro-batches of both chunks: 2.5 are five chunks. */
 TEST(memory_limit_counts_micro_batches)
 {
-    struct schedule_run run = SCHEDULE("v-adaptive", .p = 4, .m = 8, .options = "memory_limit=2.5");
+    OWN_RUN run = SCHEDULE("v-adaptive", .p = 4, .m = 8, .options = "memory_limit=2.5");
 
     assert_int_equal(most_held(&run), 5);
     assert_int_equal(run.span, 56);
-    schedule_run_free(&run);
 }
 
 TEST(the_objective_can_be_set)
 {
-    struct schedule_run span = SCHEDULE("v-adaptive", .p = 6, .m = 12, .cap = 12, .barrier = true,
-                                        .options = "objective=span");
-    struct schedule_run makespan =
+    OWN_RUN span = SCHEDULE("v-adaptive", .p = 6, .m = 12, .cap = 12, .barrier = true,
+                            .options = "objective=span");
+    OWN_RUN makespan =
         SCHEDULE("v-adaptive", .p = 6, .m = 12, .cap = 12, .options = "objective=makespan");
 
     assert_int_equal(span.span, 72);
     assert_int_equal(makespan.makespan, 77);
-    schedule_run_free(&span);
-    schedule_run_free(&makespan);
 }

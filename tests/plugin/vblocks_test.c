@@ -7,7 +7,7 @@
 
 static void check_law(const char *id, uint32_t p, uint32_t m, uint64_t bubble, uint64_t peak)
 {
-    struct schedule_run r = SCHEDULE(id, .p = p, .m = m);
+    OWN_RUN r = SCHEDULE(id, .p = p, .m = m);
 
     assert_int_equal(r.makespan, 6 * m + bubble);
     assert_true(r.span == r.makespan || p == 2);
@@ -15,7 +15,6 @@ static void check_law(const char *id, uint32_t p, uint32_t m, uint64_t bubble, u
     for (uint32_t d = 1; d < p; d++) {
         assert_in_range(r.peaks[d], 1, peak);
     }
-    schedule_run_free(&r);
 }
 
 TEST(test_laws)
@@ -47,11 +46,10 @@ TEST(test_few_microbatches)
 
     for (uint32_t i = 0; i < 2; i++) {
         for (uint32_t m = 1; m <= 6; m++) {
-            struct schedule_run r = SCHEDULE(rows[i].id, .p = 4, .m = m);
+            OWN_RUN r = SCHEDULE(rows[i].id, .p = 4, .m = m);
 
             assert_int_equal(r.makespan, 6 * m + rows[i].bubbles[m - 1]);
             assert_int_equal(most_held(&r), rows[i].peaks[m - 1]);
-            schedule_run_free(&r);
         }
     }
 }
@@ -71,16 +69,14 @@ TEST(test_steady_period)
             uint64_t work = 2 * (uint64_t)(f + b + w), want;
 
             for (uint32_t half = 0; half < 2; half++) {
-                struct schedule_run r =
+                OWN_RUN r =
                     SCHEDULE(half ? "v-half" : "v-min", .p = p, .m = m, .f = f, .b = b, .w = w);
-                struct schedule_run s =
+                OWN_RUN s =
                     SCHEDULE(half ? "v-half" : "v-min", .p = p, .m = n, .f = f, .b = b, .w = w);
 
                 want = half ? work + later(2 * f - 2 * b - w, 2 * b - 2 * f - w)
                             : later((int64_t)work, later(6 * f, 6 * b));
                 assert_int_equal(s.span - r.span, want * (n - m));
-                schedule_run_free(&r);
-                schedule_run_free(&s);
             }
         }
     }
@@ -97,16 +93,13 @@ TEST(test_improved_is_no_worse)
             uint64_t cap = i == 0 ? 2 * ((p + 4) / 3) : 2 * ((p + 2) / 2);
 
             for (uint32_t m = 1; m <= 2 * p + 2; m++) {
-                struct schedule_run r = SCHEDULE(ids[i], .p = p, .m = m);
-                struct schedule_run s =
-                    SCHEDULE(ids[i], .p = p, .m = m, .options = "variant=improved");
+                OWN_RUN r = SCHEDULE(ids[i], .p = p, .m = m);
+                OWN_RUN s = SCHEDULE(ids[i], .p = p, .m = m, .options = "variant=improved");
 
                 /* On two devices v-min gives up speed for the last chunk of memory. */
                 assert_true(s.makespan <= r.makespan || (i == 0 && p == 2));
                 assert_true(s.makespan >= s.bounds.makespan_ns);
                 assert_true(most_held(&s) <= cap);
-                schedule_run_free(&r);
-                schedule_run_free(&s);
             }
         }
     }
@@ -127,7 +120,7 @@ TEST(test_improved)
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct schedule_run r =
+        OWN_RUN r =
             SCHEDULE(rows[i].id, .p = rows[i].p, .m = rows[i].m, .options = "variant=improved");
 
         if (r.makespan != rows[i].makespan) {
@@ -135,6 +128,5 @@ TEST(test_improved)
         }
         assert_true(r.makespan <= rows[i].makespan);
         assert_true(most_held(&r) <= rows[i].peak);
-        schedule_run_free(&r);
     }
 }

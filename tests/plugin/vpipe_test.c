@@ -54,7 +54,6 @@ TEST(test_against_every_choice)
     const uint64_t seed = 20221;
     uint32_t feasible = 0, optimal = 0, stuck = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     draw_state = seed;
     for (int round = 0; round < 400; round++) {
         static struct solo s;

@@ -204,12 +204,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return st == PST_OK ? out->stage(out, &stage) : st;
 }
 
-static const struct pst_partitioner functions = {.size = sizeof functions, .partition = partition};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &functions : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 GALLERY_PLUGIN("partitioner", "asker", "1.5", "Asks.", PST_PLUGIN_PARAMS(params, struct config),
                "chain")

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include <penstock/memopt_global.h>
-#include <penstock/penstock.h>
+
+#include "gallery.h"
 
 struct config {
     uint32_t lie;
@@ -79,9 +80,9 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
 static const struct pst_partitioner functions = {.size = sizeof functions, .partition = partition};
 
 #ifdef LIAR_RIVAL
-static const char *const words[] = {"chain", "rival=lie:" LIAR_RIVAL, NULL};
+#define WORDS "chain", "rival=lie:" LIAR_RIVAL
 #else
-static const char *const words[] = {"chain", NULL};
+#define WORDS "chain"
 #endif
 #define INTERFACE PST_PARTITIONER
 
@@ -222,7 +223,7 @@ static const struct pst_scheduler functions = {.size = sizeof functions,
                                                .in_flight = in_flight,
 #endif
                                                .schedule = schedule};
-static const char *const words[] = {"chain", "chunks", NULL};
+#define WORDS     "chain", "chunks"
 #define INTERFACE PST_SCHEDULER
 
 #else
@@ -262,9 +263,9 @@ static pst_status plan(void *self_, const struct pst_stage_view *view, struct ps
 
 static const struct pst_memopt functions = {.size = sizeof functions, .price = price, .plan = plan};
 #ifdef LIAR_NESTED
-static const char *const words[] = {"chain", "recompute", "nested", NULL};
+#define WORDS "chain", "recompute", "nested"
 #else
-static const char *const words[] = {"chain", "recompute", "peer", NULL};
+#define WORDS "chain", "recompute", "peer"
 #endif
 #ifdef LIAR_GLOBAL
 static pst_status plan_all(void *self, const struct pst_global_in *in, struct pst_global_out *out)
@@ -292,25 +293,5 @@ static const void *get_interface(const char *id)
     return strcmp(id, INTERFACE) == 0 ? &functions : NULL;
 }
 
-static const char *const no_words[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = KIND,
-    .id = LIAR_ID,
-    .version = "0",
-    .summary = "Gives wrong answers on request.",
-    .reference = "none",
-    .license = "Apache-2.0",
-    .provides = words,
-    .needs = no_words,
-    .params = params,
-    .n_params = 1,
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+GALLERY_PLUGIN(KIND, LIAR_ID, "0", "Gives wrong answers on request.",
+               PST_PLUGIN_PARAMS(params, struct config), WORDS)

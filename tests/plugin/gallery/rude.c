@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <penstock/penstock.h>
+#include "gallery.h"
 
 struct rude {
     const struct pst_host *host;
@@ -98,7 +98,6 @@ static void destroy(void *self)
 {
 #ifdef RUDE_DESTROY_NULL
     ((struct rude *)self)->n_calls = 0;
-#else
 #endif
 }
 
@@ -296,34 +295,6 @@ static const void *get_interface(const char *id)
 #endif
 }
 
-#ifdef RUDE_WORD
-static const char *const words[] = {"chain", "split-backwards", NULL};
-#else
-static const char *const words[] = {"chain", "dag", NULL};
-#endif
-static const char *const none[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "scheduler",
-    .id = RUDE_ID,
-    .version = "0",
-    .summary = "Behaves badly.",
-    .reference = "none",
-    .license = "Apache-2.0",
-    .provides = words,
-    .needs = none,
-    .params = NULL,
-    .n_params = 0,
-    .param_size = sizeof(struct pst_param),
-    .config_size = 0,
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
-};
-
 #if defined(RUDE_EXPORTS)
 PST_EXPORT int rude_helper(void);
 PST_EXPORT int rude_helper(void)
@@ -332,4 +303,10 @@ PST_EXPORT int rude_helper(void)
 }
 #endif
 
-PST_PLUGIN(plugin)
+#ifdef RUDE_WORD
+#define WORD "split-backwards"
+#else
+#define WORD "dag"
+#endif
+
+GALLERY_PLUGIN("scheduler", RUDE_ID, "0", "Behaves badly.", PST_PLUGIN_NO_PARAMS, "chain", WORD)

@@ -43,9 +43,7 @@ static pst_status create(const struct pst_host *host, const void *config, void *
     return PST_OK;
 }
 
-static void destroy(void *self)
-{
-}
+PST_DESTROY_NOTHING
 
 static pst_status ask(const struct tester *self, const struct pst_stage_decl stages[2])
 {
@@ -106,15 +104,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return st;
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 GALLERY_PLUGIN("partitioner", "tester", "0", "Has its answer simulated first.",
                PST_PLUGIN_PARAMS(params, struct config), "chain")

@@ -209,16 +209,7 @@ static pst_status schedule(void *self, const struct pst_schedule_in *in,
     return st;
 }
 
-static const struct pst_scheduler scheduler = {
-    .size = sizeof scheduler,
-    .topology = topology,
-    .schedule = schedule,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
-}
+PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .schedule = schedule)
 
 struct config {
     int64_t depth;
@@ -242,24 +233,14 @@ static const char *const nothing[] = {NULL};
 #endif
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "scheduler",
-    .id = BAD_ID,
-    .version = "0",
+    PST_PLUGIN_HEAD("scheduler", BAD_ID, "0"),
     .summary = SUMMARY,
     .reference = "none",
     .license = "Apache-2.0",
     .provides = words,
     .needs = nothing,
-    .params = params,
-    .n_params = 1,
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 #ifdef DOES_CRASH_ENTRY

@@ -123,7 +123,7 @@ TEST(test_units)
     for (unsigned round = 0; round < 40; round++) {
         uint64_t rng = seed * 1000003 + round;
         double first[N_PLANNERS];
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
 
         ask_draw_graph(&g, 12, &rng);
@@ -153,7 +153,6 @@ TEST(test_units)
         for (int i = 0; i < N_PLANNERS; i++) {
             expect_same(ask(&c, &planners[i]), 3 * first[i], &planners[i], "bytes by 7", round);
         }
-        rig_graph_finish(&g);
     }
     assert_true(n_fit > 40 * N_PLANNERS / 2);
 }
@@ -315,7 +314,7 @@ TEST(test_other_words)
 
     for (unsigned round = 0; round < 40; round++) {
         uint64_t rng = seed * 1000003 + round;
-        struct rig_graph g, other, longer;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g, other, longer;
         struct rig_case c;
 
         ask_draw_graph(&g, 8, &rng);
@@ -343,8 +342,6 @@ TEST(test_other_words)
         if (g.n_edges > 0) {
             rig_graph_finish(&longer);
         }
-        rig_graph_finish(&other);
-        rig_graph_finish(&g);
     }
     assert_true(n_orders > 10);
 }

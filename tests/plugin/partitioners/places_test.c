@@ -88,7 +88,7 @@ TEST(test_some_places)
 
     for (unsigned round = 0; round < 8; round++) {
         uint64_t rng = seed + round;
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
 
         rig_layered(&g, 240, 4, 3, 3, &rng);
@@ -113,7 +113,6 @@ TEST(test_some_places)
             worse += some / all;
             n++;
         }
-        rig_graph_finish(&g);
     }
     print_message("%.4f of all places in the mean\n", worse / n);
     assert_true(worse / n < 1.05);

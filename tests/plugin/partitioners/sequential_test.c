@@ -105,7 +105,7 @@ TEST(test_never_behind)
     for (unsigned round = 0; round < 120; round++) {
         uint64_t rng = seed * 1000003 + round;
         struct pst_partition_result graph;
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         struct pst_error err;
         char where[64];
@@ -122,7 +122,6 @@ TEST(test_never_behind)
         if (st == PST_OK) {
             pst_partition_result_finish(&graph);
         }
-        rig_graph_finish(&g);
     }
     print_message("%u compared, graphpipe ahead in %u; %u of enlarged micro-batches\n",
                   tally.compared, tally.ahead, tally.enlarged);

@@ -75,7 +75,7 @@ void *aligned_alloc(size_t align, size_t bytes)
 }
 #endif
 
-static void test_no_allocation(void **state)
+TEST(test_no_allocation)
 {
     static struct toy toy;
     const float x[4] = {1, 2, 3, 4}, t[4] = {2, 0, 3, 6};
@@ -88,7 +88,6 @@ static void test_no_allocation(void **state)
     unsigned before, after;
     double loss;
 
-    (void)state;
     if (!COUNTING) {
         skip();
     }
@@ -120,40 +119,30 @@ static void test_no_allocation(void **state)
 /* Emulated devices, links with times, and a recorder that wraps around. */
 static uint64_t some_ns(void *context, uint32_t op, uint32_t pass, uint32_t samples)
 {
-    (void)context;
     return (uint64_t)(op + pass + samples) * 10000;
 }
 
 static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
 {
-    (void)context;
-    (void)elems;
     return n_slots + (first ? 1000 : 0);
 }
 
 static uint64_t link_ns(void *context, uint64_t bytes, uint32_t from, uint32_t to)
 {
-    (void)context;
-    (void)from;
-    (void)to;
     return bytes;
 }
 
 static uint64_t ring_ns(void *context, uint64_t bytes, const uint32_t *ranks, uint32_t n_ranks)
 {
-    (void)context;
-    (void)ranks;
     return bytes * n_ranks;
 }
 
 static uint32_t no_node(void *context, uint32_t rank)
 {
-    (void)context;
-    (void)rank;
     return 0;
 }
 
-static void test_emulated(void **state)
+TEST(test_emulated)
 {
     static struct toy toy;
     const float x[4] = {1, 2, 3, 4}, t[4] = {2, 0, 3, 6};
@@ -174,7 +163,6 @@ static void test_emulated(void **state)
     pst_status status = PST_OK;
     unsigned before, after;
 
-    (void)state;
     if (!COUNTING) {
         skip();
     }
@@ -193,15 +181,14 @@ static void test_emulated(void **state)
 }
 
 /* Copies beside passes, slowed down and looked at. */
-static void test_offload(void **state)
+TEST(test_offload)
 {
     static const struct layout layout = {3, {0, 1, 2}, ORDER_1F1B, false, {0}};
     const struct pst_exec_copy_config copies = {.check = true, .bytes_per_s = 1000000000};
     struct pst_update update = {.optimizer = PST_SGD, .lr = 0.01f, .step = 1};
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
     unsigned before, after;
 
-    (void)state;
     if (!COUNTING) {
         skip();
     }
@@ -217,10 +204,9 @@ static void test_offload(void **state)
     }
     after = n_allocations;
     assert_int_equal(after - before, 0);
-    real_destroy(&real);
 }
 
-static void test_model(void **state)
+TEST(test_model)
 {
     static const struct layout layout = {3, {0, 1, 0}, ORDER_GPIPE, true, {0}};
     struct pst_update update = {.optimizer = PST_ADAMW,
@@ -229,10 +215,9 @@ static void test_model(void **state)
                                 .beta2 = 0.99f,
                                 .eps = 1e-8f,
                                 .step = 1};
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
     unsigned before, after;
 
-    (void)state;
     if (!COUNTING) {
         skip();
     }
@@ -248,14 +233,4 @@ static void test_model(void **state)
     real_eval(&real);
     after = n_allocations;
     assert_int_equal(after - before, 0);
-    real_destroy(&real);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_emulated),
-        cmocka_unit_test(test_model), cmocka_unit_test(test_offload)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,27 +72,25 @@ static void same_bits(const char *model, const char *settings)
     }
 }
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
-    (void)state;
     same_bits("mlp", "inputs=12 hidden=16 layers=4 classes=7");
     same_bits("gpt", GPT);
     same_bits("resnet", "image=8 width=4 stages=2 blocks=1 classes=7");
 }
 
 /* The step fails, says at what, and so does whatever comes after. */
-static void test_breaks(void **state)
+TEST(test_breaks)
 {
     const struct layout layout = {2, {0, 1}, ORDER_1F1B, false, {0}};
     struct pst_update update = adamw;
     struct pst_step_result result;
     struct pst_batch batch = {0};
     struct pst_error err = {0};
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
     char expected[128];
     pst_status status;
 
-    (void)state;
     real_create(&real, "gpt", GPT, PST_F32, &layout, 4 * SIZE, 2, 0.5);
     real_data(&real, CLASSES);
     memcpy(batch.inputs, real.inputs, sizeof real.inputs);
@@ -106,12 +104,11 @@ static void test_breaks(void **state)
     assert_string_equal(err.kind, "run.device");
     assert_non_null(strstr(err.message, expected));
     assert_int_equal(pst_exec_step(real.exec, &batch, &update, &result, &err), PST_ERR_UNSUPPORTED);
-    real_destroy(&real);
 }
 
 /* The tests on this device see a dependency that is missing: where no queue follows a mark, what
    comes from other ranks is not there yet. */
-static void test_deaf(void **state)
+TEST(test_deaf)
 {
     const struct layout layout = {2, {0, 1}, ORDER_1F1B, false, {0}};
     struct pst_update update = adamw;
@@ -121,7 +118,6 @@ static void test_deaf(void **state)
     struct real real;
     pst_status status;
 
-    (void)state;
 #ifdef __SANITIZE_THREAD__
     skip(); /* what it provokes is a race */
 #endif
@@ -197,14 +193,13 @@ static const struct pst_span *find_pass(const struct pst_timeline *timeline, uin
 
 /* What is recorded are times of the device: no pass begins before what it reads is there, though
    the host asks for all of them long before that. */
-static void test_times(void **state)
+TEST(test_times)
 {
     const struct layout layout = {3, {0, 1, 2}, ORDER_1F1B, false, {0}};
     struct pst_timeline *timeline;
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
     uint32_t n_transfers = 0;
 
-    (void)state;
     real_create(&real, "mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_F32, &layout, 4 * SIZE,
                 2, 0.5);
     real_data(&real, CLASSES);
@@ -234,22 +229,20 @@ static void test_times(void **state)
     }
     assert_int_equal(n_transfers, STEPS * 2 * 4);
     pst_timeline_destroy(timeline);
-    real_destroy(&real);
 }
 
 /* A pass that waits for a copy stands still, and how long is told as where threads copy. Of the
    copies from host memory, each of which takes SLOW_NS of the double and more, kernels of a
    microsecond hide nearly nothing. */
-static void test_stalls(void **state)
+TEST(test_stalls)
 {
     static const struct pst_exec_copy_config copies = {0};
     const struct layout layout = {1, {0}, ORDER_GPIPE, false, {0}};
     struct pst_exec_copies copied = {{0}, {0}, 0};
     struct pst_timeline *timeline;
     uint64_t stall_ns = 0;
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
 
-    (void)state;
     offloading = (struct offloading){.seed = 6, .copies = &copies};
     real_create(&real, "gpt", GPT, PST_F32, &layout, 4 * SIZE, 2, 0.5);
     real_data(&real, CLASSES);
@@ -268,20 +261,18 @@ static void test_stalls(void **state)
     assert_true(copied.bytes[1] > 0 && stall_ns >= 2000000 && stall_ns <= copied.stall_ns);
     offloading = (struct offloading){.seed = 0};
     pst_timeline_destroy(timeline);
-    real_destroy(&real);
 }
 
 /* One that would copy with the processor is refused before anything is opened. */
-static void test_transport(void **state)
+TEST(test_transport)
 {
     const struct layout layout = {2, {0, 1}, ORDER_1F1B, false, {0}};
     struct pst_transport_ops blind = *load_threads();
     struct pst_exec_config config = {0};
     struct pst_exec *exec = NULL;
     struct pst_error err = {0};
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
 
-    (void)state;
     real_create(&real, "mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_F32, &layout, 4 * SIZE,
                 0, 0);
     blind.takes_memory = false;
@@ -295,17 +286,10 @@ static void test_transport(void **state)
     assert_int_equal(pst_exec_create(&config, &exec, &err), PST_ERR_UNSUPPORTED);
     assert_string_equal(err.kind, "machine.missing");
     assert_non_null(strstr(err.message, "cannot reach the memory of device apart"));
-    real_destroy(&real);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),      cmocka_unit_test(test_breaks),
-        cmocka_unit_test(test_transport), cmocka_unit_test(test_deaf),
-        cmocka_unit_test(test_times),     cmocka_unit_test(test_stalls),
-    };
-
     setenv("PENSTOCK_TEST_DEVICE", MODULE, 1);
-    return cmocka_run_group_tests_name("apart", tests, NULL, NULL);
+    return run_own_tests(NULL, NULL);
 }

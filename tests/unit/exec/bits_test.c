@@ -151,7 +151,7 @@ static void check_slope_at(const char *model, const char *settings, float rate)
 {
     struct pst_update update = {.optimizer = PST_SGD, .lr = rate, .step = 1};
     struct pst_step_result before, after;
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
     double slope;
 
     real_create(&real, model, settings, PST_F32, &layouts[2], 4 * SIZE, 0, 0);
@@ -162,7 +162,6 @@ static void check_slope_at(const char *model, const char *settings, float rate)
     if (fabs(slope - 1) > 0.03) {
         fail_msg("%s: the loss fell by %.4f of what the gradient says", model, slope);
     }
-    real_destroy(&real);
 }
 
 static void check_slope(const char *model, const char *settings)
@@ -188,7 +187,7 @@ TEST(test_learns)
 {
     struct pst_update update = {
         .optimizer = PST_ADAM, .lr = 0.02f, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f};
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
     double first = 0, last = 0;
 
     real_create(&real, "mlp", "inputs=12 hidden=32 layers=2 classes=7", PST_F32, &layouts[2],
@@ -202,5 +201,4 @@ TEST(test_learns)
     assert_true(first > 1.0); /* about ln 7 */
     assert_true(last < 0.1 * first);
     assert_true(fabs(real_eval(&real) - last) < 0.1);
-    real_destroy(&real);
 }

@@ -39,14 +39,11 @@ static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32
 
 static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks, uint32_t n)
 {
-    (void)ranks;
     return pst_cost_ring_ns(context, bytes, n, false);
 }
 
 static uint32_t node(void *context, uint32_t rank)
 {
-    (void)context;
-    (void)rank;
     return 0;
 }
 
@@ -233,7 +230,7 @@ static uint64_t rehearsal(const struct layout *layout, uint64_t seed, uint64_t b
     return stall;
 }
 
-static void as_simulated(void **state)
+TEST(as_simulated)
 {
     static const struct layout layouts[] = {
         {.n_stages = 1, .ranks = {0}, .order = ORDER_GPIPE},
@@ -246,7 +243,6 @@ static void as_simulated(void **state)
     };
     uint64_t fast = 0, slow = 0;
 
-    (void)state;
     for (uint32_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         for (int64_t directions = 1; directions <= 2; directions++) {
             print_message("layout %u, %s\n", i, directions == 2 ? "one link" : "two links");
@@ -257,11 +253,4 @@ static void as_simulated(void **state)
     print_message("passes stood still for %" PRIu64 " ns, on slow links for %" PRIu64 " ns\n", fast,
                   slow);
     assert_true(slow > fast && slow > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_simulated)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,7 +143,7 @@ TEST(a_changed_bit)
     struct pst_exec_copy_config copies = {.check = true, .hook = spoil, .context = &left};
     const struct layout layout = {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_1F1B};
     struct pst_error err = {0};
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
 
     offloading = (struct offloading){.seed = 2, .copies = &copies};
     real_create(&real, "gpt", GPT, PST_F32, &layout, BATCH, 2, 1.0);
@@ -162,7 +162,6 @@ TEST(a_changed_bit)
     real_create(&real, "gpt", GPT, PST_F32, &layout, BATCH, 2, 1.0);
     real_data(&real, 5);
     assert_int_equal(try_step(&real, &err), PST_OK);
-    real_destroy(&real);
 }
 
 /* One byte a second. */
@@ -171,12 +170,11 @@ TEST(a_dead_link)
     struct pst_exec_copy_config copies = {.bytes_per_s = 1};
     const struct layout layout = {.n_stages = 2, .ranks = {0, 1}, .order = ORDER_1F1B};
     struct pst_error err = {0};
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
 
     offloading = (struct offloading){.seed = 2, .copies = &copies, .stall_ns = 200000000};
     real_create(&real, "gpt", GPT, PST_F32, &layout, BATCH, 2, 1.0);
     real_data(&real, 5);
     assert_int_equal(try_step(&real, &err), PST_ERR_CANCELLED);
     assert_string_equal(err.kind, "run.stalled");
-    real_destroy(&real);
 }

@@ -68,17 +68,15 @@ static struct pst_exec *run(uint32_t whose, uint32_t n_ranks)
     return exec;
 }
 
-static void test_lets_go(void **state)
+TEST(test_lets_go)
 {
-    (void)state;
     run(NOBODY, 3);
     assert_int_equal(atomic_load(&n_closed), 1);
     assert_false(pst_exec_is_stuck());
 }
 
-static void test_keeps(void **state)
+TEST(test_keeps)
 {
-    (void)state;
     for (uint32_t rank = 0; rank < 3; rank++) {
         const struct pst_exec *exec = run(rank, 3);
 
@@ -92,12 +90,10 @@ static void test_keeps(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lets_go),
-                                       cmocka_unit_test(test_keeps)};
     int failed;
 
     setenv("PENSTOCK_TEST_DEVICE", MODULE, 1);
-    failed = cmocka_run_group_tests_name("detach", tests, NULL, NULL);
+    failed = run_own_tests(NULL, NULL);
     fflush(NULL);
     _exit(failed); /* as programs do with such a device */
 }

@@ -4,8 +4,6 @@
  * hand; what the recorder keeps of it; how far up the arenas were used.
  */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "exec/record.h"
@@ -20,35 +18,27 @@ static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t sa
 {
     static const uint32_t us[] = {2000, 3000, 1000};
 
-    (void)context;
-    (void)op;
     return samples == 2 ? us[pass] * US : 0;
 }
 
 static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
 {
-    (void)context;
     return elems == 1 && n_slots == 0 && first ? 100 * US : 0;
 }
 
 static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32_t to)
 {
-    (void)context;
     return bytes == 8 && from != to ? 500 * US : 0;
 }
 
 static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks,
                               uint32_t n_ranks)
 {
-    (void)context;
-    (void)ranks;
     return bytes == 3 * sizeof(double) && n_ranks == 2 ? 250 * US : 0;
 }
 
 static uint32_t node(void *context, uint32_t rank)
 {
-    (void)context;
-    (void)rank;
     return 0;
 }
 
@@ -103,8 +93,7 @@ static void start(struct bench *bench, uint32_t n_recorded)
     toy->plan.edges = &bench->edge;
     toy->plan.n_edges = 1;
     if (n_recorded > 0) {
-        bench->recorder =
-            pst_recorder_create(&toy->graph, &toy->plan, toy->programs, n_recorded);
+        bench->recorder = pst_recorder_create(&toy->graph, &toy->plan, toy->programs, n_recorded);
     }
     config.recorder = bench->recorder;
     assert_int_equal(pst_exec_create(&config, &bench->exec, NULL), PST_OK);
@@ -157,13 +146,12 @@ static const struct pst_span *find(const struct pst_timeline *timeline, uint32_t
 
 /* Three of five steps are kept. Times are exact, whatever else this machine does meanwhile, but for
    where a step begins: not before it is handed out. */
-static void as_worked_out(void **state)
+TEST(as_worked_out)
 {
     const uint32_t n = sizeof expected / sizeof expected[0];
     struct bench bench;
     struct pst_timeline *timeline = NULL;
 
-    (void)state;
     start(&bench, 3);
     run_steps(&bench, 5);
     assert_int_equal(pst_recorder_timeline(bench.recorder, 10, &timeline, NULL), PST_OK);
@@ -194,12 +182,11 @@ static void as_worked_out(void **state)
 
 /* A run is never faster than its devices, and its arenas are used to the end of the highest value
    that something reads or writes. */
-static void time_and_memory(void **state)
+TEST(time_and_memory)
 {
     struct bench bench;
     uint64_t begin, peaks[2];
 
-    (void)state;
     start(&bench, 0);
     begin = pst_now_ns();
     run_steps(&bench, 4);
@@ -211,13 +198,12 @@ static void time_and_memory(void **state)
 }
 
 /* Fewer steps than there is room for; none at all is a mistake of the caller. */
-static void short_runs(void **state)
+TEST(short_runs)
 {
     struct bench bench;
     struct pst_timeline *timeline = NULL;
     struct pst_error err = {0};
 
-    (void)state;
     start(&bench, 1000);
     assert_int_equal(pst_recorder_timeline(bench.recorder, 1, &timeline, &err), PST_ERR_BUG);
     run_steps(&bench, 1);
@@ -226,15 +212,4 @@ static void short_runs(void **state)
     assert_int_equal(timeline->end_ns, STEP_US * US);
     pst_timeline_destroy(timeline);
     stop(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_worked_out),
-        cmocka_unit_test(time_and_memory),
-        cmocka_unit_test(short_runs),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

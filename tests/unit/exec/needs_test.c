@@ -174,7 +174,7 @@ static void check(const char *model, const char *settings, const struct layout *
 {
     struct pst_step_result results[STEPS];
     struct batches batches;
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
 
     real_create(&real, model, settings, PST_F32, layout, 8 * SIZE, 2, 0.5);
     real_data(&real, CLASSES);
@@ -184,7 +184,6 @@ static void check(const char *model, const char *settings, const struct layout *
     assert_true(isfinite(real_eval(&real)));
     compare(real.n_ranks, layout->order != ORDER_2BW, model);
     free_batches(&batches);
-    real_destroy(&real);
 }
 
 static const struct layout layouts[] = {

@@ -48,7 +48,6 @@ static const struct pst_graph *asked_graph;
 
 static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
 {
-    (void)context;
     return device_ops->workspace(asked, asked_graph, op, pass, samples);
 }
 
@@ -114,9 +113,7 @@ static struct pst_graph *make_fan(uint32_t dtype)
 
         loss = pst_graph_add(builder, &op);
     }
-    if (pst_graph_finish(builder, loss, sum, &graph, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(pst_graph_finish(builder, loss, sum, &graph, &err), &err);
     pst_graph_builder_destroy(builder);
     return graph;
 }
@@ -267,9 +264,7 @@ static void check_legal(struct rig *rig)
     struct pst_error err = {0};
     uint64_t first = 0, second = 0;
 
-    if (rig_check(rig, true, report, &err) != PST_OK) {
-        fail_msg("%s\n%s", err.message, err.details);
-    }
+    assert_ok(rig_check(rig, true, report, &err), &err);
     free(report);
     assert_int_equal(pst_sim_run(rig->plan, rig->graph, &rig->cost, NULL, NULL, &first, &err),
                      PST_OK);
@@ -339,17 +334,13 @@ static struct result run(struct rig *rig, uint32_t dtype, uint32_t classes, doub
     make_eval(rig, batch, &eval);
     config.eval_plan = eval.plan;
     config.eval_programs = (const struct pst_program *const *)eval.programs;
-    if (pst_exec_create(&config, &exec, &err) != PST_OK) {
-        fail_msg("%s\n%s", err.message, err.details);
-    }
+    assert_ok(pst_exec_create(&config, &exec, &err), &err);
     for (uint32_t i = 0; i < STEPS; i++) {
         struct pst_step_result step;
 
         update.step = i + 1;
         data.first_sample = i * batch;
-        if (pst_exec_step(exec, &data, &update, &step, &err) != PST_OK) {
-            fail_msg("%s\n%s", err.message, err.details);
-        }
+        assert_ok(pst_exec_step(exec, &data, &update, &step, &err), &err);
         result.losses[i] = step.loss;
         result.norms[i] = step.grad_norm;
     }
@@ -420,7 +411,7 @@ static void check_subject(const struct subject *subject, uint64_t seed, uint32_t
     struct pst_error err = {0};
     uint32_t dtype = seed % 3 == 2 ? PST_BF16 : PST_F32;
     double clip = seed % 2 == 0 ? 0.5 : 0;
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     struct result first;
 
     rig_open(&rig, "mlp", "layers=1", seed);
@@ -449,16 +440,14 @@ static void check_subject(const struct subject *subject, uint64_t seed, uint32_t
     }
     finish(&first);
     device_ops->close(asked);
-    rig_close(&rig);
 }
 
-static void test_random_plans(void **state)
+TEST(test_random_plans)
 {
     const char *seed_text = getenv("PENSTOCK_SEED"), *rounds_text = getenv("PENSTOCK_ROUNDS");
     uint64_t seed = seed_text == NULL ? 1 : strtoull(seed_text, NULL, 10);
     uint32_t rounds = rounds_text == NULL ? ROUNDS : (uint32_t)strtoul(rounds_text, NULL, 10);
 
-    (void)state;
     for (uint32_t i = 0; i < SUBJECTS; i++) {
         check_subject(&subjects[i], seed + i, rounds);
     }
@@ -468,7 +457,6 @@ static void test_random_plans(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_plans)};
     const char *other = getenv("PENSTOCK_TEST_DEVICE"); /* file of another module */
     void *module =
         dlopen(other != NULL ? other : PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
@@ -479,5 +467,5 @@ int main(void)
     }
     device_ops = function == NULL ? NULL : function();
     transport_ops = load_threads();
-    return device_ops == NULL ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+    return device_ops == NULL ? 1 : run_own_tests(NULL, NULL);
 }

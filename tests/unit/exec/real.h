@@ -7,7 +7,6 @@
 #define PST_TEST_EXEC_REAL_H
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/philox.h"

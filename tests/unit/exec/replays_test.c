@@ -213,7 +213,7 @@ static void check(const char *model, const char *settings, uint32_t dtype, enum 
     struct layout layout = {2, {0, 1}, order, true, {0}};
     struct pst_step_result results[STEPS];
     struct batches batches;
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
     uint32_t made;
 
     watch.n_forwards = watch.n_replays = watch.n_compiled = 0;
@@ -240,7 +240,6 @@ static void check(const char *model, const char *settings, uint32_t dtype, enum 
                   watch.n_forwards);
     assert_true(watch.n_replays >= watch.n_forwards / 3);
     free_batches(&batches);
-    real_destroy(&real);
 }
 
 TEST(test_replays)

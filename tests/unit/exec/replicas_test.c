@@ -79,7 +79,7 @@ static void check(const char *model, const char *settings, uint32_t dtype,
                   const struct layout *layout, double clip, bool look)
 {
     struct reference ref;
-    struct real real;
+    FINISHED_BY(real_destroy) struct real real;
     uint32_t *replicas;
 
     print_message("%s: %u stages of %u, %u, %u, ... replicas\n", model, layout->n_stages,
@@ -109,7 +109,6 @@ static void check(const char *model, const char *settings, uint32_t dtype,
     check_peaks(&real);
     free(replicas);
     reference_finish(&ref);
-    real_destroy(&real);
 }
 
 static const struct layout alike[] = {
@@ -182,7 +181,7 @@ TEST(test_statistics)
 
     for (uint32_t n = 1; n <= 4; n++) {
         const struct layout layout = {n, {0}, ORDER_GPIPE, false, {2, 2, 2, 2}};
-        struct real real;
+        FINISHED_BY(real_destroy) struct real real;
         double loss;
 
         real_create(&real, "resnet", resnet, PST_F32, &layout, BATCH, 2, 0);
@@ -195,6 +194,5 @@ TEST(test_statistics)
         loss = real_eval(&real);
         first = n == 1 ? loss : first;
         assert_true(loss == first);
-        real_destroy(&real);
     }
 }

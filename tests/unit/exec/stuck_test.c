@@ -46,60 +46,48 @@ static void stands(const struct layout *layout, const struct pst_exec_copy_confi
 }
 
 /* One that ends is closed, so that nothing is said of it; only then others. */
-static void one_that_ends(void **state)
+TEST(one_that_ends)
 {
     const struct layout layout = {2, {0, 1}, ORDER_1F1B, false, {0}};
     struct real real;
 
-    (void)state;
     real_create(&real, "mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_F32, &layout, 4 * SIZE,
                 0, 0);
     real_destroy(&real);
     assert_false(pst_exec_is_stuck());
 }
 
-static void alone(void **state)
+TEST(alone)
 {
-    (void)state;
     stands(&(struct layout){1, {0}, ORDER_GPIPE, false, {0}}, NULL);
 }
 
 /* The queues of the others wait for it. */
-static void among_others(void **state)
+TEST(among_others)
 {
-    (void)state;
     stands(&(struct layout){3, {0, 1, 2}, ORDER_1F1B, false, {0}}, NULL);
 }
 
-static void with_queues_that_copy(void **state)
+TEST(with_queues_that_copy)
 {
     static const struct pst_exec_copy_config copies = {0};
 
-    (void)state;
     stands(&(struct layout){2, {0, 1}, ORDER_1F1B, false, {0}}, &copies);
 }
 
-static void with_copies_that_are_looked_at(void **state)
+TEST(with_copies_that_are_looked_at)
 {
     static const struct pst_exec_copy_config copies = {.check = true};
 
-    (void)state;
     stands(&(struct layout){2, {0, 1}, ORDER_1F1B, false, {0}}, &copies);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_ends),
-        cmocka_unit_test(alone),
-        cmocka_unit_test(among_others),
-        cmocka_unit_test(with_queues_that_copy),
-        cmocka_unit_test(with_copies_that_are_looked_at),
-    };
     int failed;
 
     setenv("PENSTOCK_TEST_DEVICE", MODULE, 1);
-    failed = cmocka_run_group_tests_name("stuck", tests, NULL, NULL);
+    failed = run_own_tests(NULL, NULL);
     fflush(NULL);
     _exit(failed); /* as programs do with such a device */
 }

@@ -190,7 +190,7 @@ TEST(test_gpt)
                                   .split = i % 3 == 1};
         struct pst_update update = {.optimizer = PST_SGD, .lr = 0, .step = 1};
         struct pst_exec *exec;
-        struct rig rig;
+        FINISHED_BY(rig_close) struct rig rig;
         double loss;
 
         open_model(&rig, "gpt", "layers=2 heads=2 dim=8 vocab=17 context=6", 40 + i);
@@ -203,7 +203,6 @@ TEST(test_gpt)
         }
         check_gradients(&rig, exec, root, bound);
         pst_exec_destroy(exec);
-        rig_close(&rig);
     }
     free((void *)(uintptr_t)batch.inputs[0]);
     free((void *)(uintptr_t)batch.inputs[1]);
@@ -308,7 +307,7 @@ static void check_optimizer(uint32_t optimizer, double clip)
     int32_t tokens[36], targets[36];
     struct weights all;
     struct pst_exec *exec;
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     uint32_t n_clipped = 0;
     uint64_t n;
 
@@ -354,7 +353,6 @@ static void check_optimizer(uint32_t optimizer, double clip)
     free(all.found);
     free(all.grad);
     pst_exec_destroy(exec);
-    rig_close(&rig);
 }
 
 TEST(test_optimizers)

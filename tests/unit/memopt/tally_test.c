@@ -48,13 +48,12 @@ static void change_at_random(struct stage *s, struct mem_tally *t, uint64_t seed
 TEST(test_tally)
 {
     const uint64_t seed = 4711;
-    struct pst_arena arena = {0};
+    FINISHED_BY(pst_arena_finish) struct pst_arena arena = {0};
     struct pst_host host = make_host(&arena);
     const struct mem_rules rules = plain_rules(true);
     struct mem_costs costs = {0};
     struct mem_tally tally = {0};
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (uint32_t round = 0; round < 600; round++) {
         struct stage s;
 
@@ -76,7 +75,6 @@ TEST(test_tally)
         compare(&s, &tally);
         change_at_random(&s, &tally, seed, 60);
     }
-    pst_arena_finish(&arena);
 }
 
 /* A cap between what everything dropped and everything kept needs. */
@@ -96,7 +94,7 @@ static void tighten(struct stage *s, uint64_t seed)
 TEST(test_bound)
 {
     const uint64_t seed = 1857;
-    struct pst_arena arena = {0};
+    FINISHED_BY(pst_arena_finish) struct pst_arena arena = {0};
     struct pst_host host = make_host(&arena);
     struct mem_costs costs = {0};
     double recovered = 0;
@@ -134,13 +132,12 @@ TEST(test_bound)
                   "nothing fits it refuses %u\n",
                   (unsigned long long)seed, 100 * recovered / n, n, infeasible, refused);
     assert_true(n > 100 && recovered / n > 0.3);
-    pst_arena_finish(&arena);
 }
 
 /* Sums that do not fit are noticed before anything is added up. */
 TEST(test_absurd)
 {
-    struct pst_arena arena = {0};
+    FINISHED_BY(pst_arena_finish) struct pst_arena arena = {0};
     struct pst_host host = make_host(&arena);
     const struct mem_rules rules = plain_rules(true);
     struct mem_costs costs = {0};
@@ -157,7 +154,6 @@ TEST(test_absurd)
     s.view.in_flight = UINT32_MAX;
     assert_int_equal(mem_costs_load(&costs, &host, &s.view, &rules), PST_OK);
     assert_true(costs.absurd);
-    pst_arena_finish(&arena);
 }
 
 int main(void)

@@ -85,7 +85,7 @@ TEST(test_plain_chains)
     static const double even[] = {3, 3, 3, 3, 3, 3}, uneven[] = {1, 4, 2, 3, 5};
     static const double heavy[] = {4, 4, 16, 4, 4};
     static const uint32_t degrees[] = {1, 2};
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     cost_chain(&g, 6, even);
@@ -104,7 +104,6 @@ TEST(test_plain_chains)
     c.degrees = degrees;
     c.n_degrees = 2;
     close_to(solve(&c, PART_ORDER_INDEX, NULL, NULL), 8);
-    rig_graph_finish(&g);
 }
 
 TEST(test_transfers)
@@ -118,7 +117,7 @@ TEST(test_transfers)
                  {PST_COMM_MAX, 1, 18},
                  {PST_COMM_MAX, 4, 12}};
     static const double tau[] = {6, 6, 6, 6}, bytes[] = {2, 9, 2};
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
 
     cost_chain(&g, 4, tau);
     for (int i = 0; i < 3; i++) {
@@ -132,13 +131,12 @@ TEST(test_transfers)
         c.p2p = cases[i].rate;
         close_to(solve(&c, PART_ORDER_INDEX, NULL, NULL), cases[i].expected);
     }
-    rig_graph_finish(&g);
 }
 
 TEST(test_memory_of_1f1b)
 {
     static const double tau[] = {6, 6, 6, 6};
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     cost_chain(&g, 4, tau);
@@ -155,13 +153,12 @@ TEST(test_memory_of_1f1b)
     close_to(solve(&c, PART_ORDER_INDEX, NULL, NULL), 12);
     c.memory = 7; /* a node alone needs 8 */
     close_to(solve(&c, PART_ORDER_INDEX, NULL, NULL), INFINITY);
-    rig_graph_finish(&g);
 }
 
 /* Two branches 0-1 and 2-3 into 4; sequential columns of the two examples with branches. */
 TEST(test_branches)
 {
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     c = rig_two_branches(&g, 0);
@@ -182,7 +179,6 @@ TEST(test_branches)
     close_to(solve(&c, PART_ORDER_INDEX, NULL, NULL), 24);
     c.b = 8;
     close_to(solve(&c, PART_ORDER_INDEX, NULL, NULL), INFINITY);
-    rig_graph_finish(&g);
 }
 
 /* Fork 0, branches 1-2 and 3-4, join 5: parts of both branches in a stage are best. */
@@ -194,7 +190,7 @@ TEST(test_fork_and_join)
     static const double expected[] = {5, 9};
 
     for (int i = 0; i < 2; i++) {
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
 
         rig_branches(&g, 2, lens, 1, 1, false);
@@ -202,7 +198,6 @@ TEST(test_fork_and_join)
         c = rig_case_of(&g);
         c.devices = devices[i];
         close_to(solve(&c, PART_ORDER_INDEX, NULL, NULL), expected[i]);
-        rig_graph_finish(&g);
     }
 }
 
@@ -210,7 +205,7 @@ TEST(test_all_reduce)
 {
     static const double tau[] = {12, 12};
     static const uint32_t degrees[] = {1, 2, 4};
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     cost_chain(&g, 2, tau);
@@ -225,7 +220,6 @@ TEST(test_all_reduce)
     close_to(solve(&c, PART_ORDER_INDEX, NULL, NULL), 10);
     c.batch = 40;
     close_to(solve(&c, PART_ORDER_INDEX, NULL, NULL), 7);
-    rig_graph_finish(&g);
 }
 
 /* --- every cut ---------------------------------------------------------------------------------*/
@@ -244,13 +238,11 @@ static void random_case(struct rig_graph *g, struct rig_case *c, int round, uint
 
 TEST(test_against_every_cut)
 {
-    const uint64_t seed = 2025;
-    uint64_t rng = seed;
+    uint64_t rng = 2025;
     uint32_t feasible = 0, infeasible = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 2160; round++) {
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         uint64_t keys[16];
         double expected, got;
@@ -266,7 +258,6 @@ TEST(test_against_every_cut)
         }
         feasible += !isinf(got);
         infeasible += isinf(got);
-        rig_graph_finish(&g);
     }
     print_message("%u feasible, %u not\n", feasible, infeasible);
     assert_true(feasible > 1000 && infeasible > 100);

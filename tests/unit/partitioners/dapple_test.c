@@ -352,12 +352,11 @@ TEST(test_seven_operators)
     x.q.machines = dapple_machines_of(5, 0);
     x.q.capacity = INFINITY;
     for (size_t i = 0; i < 2; i++) {
-        struct dapple_answer answer;
+        FINISHED_BY(dapple_answer_finish) struct dapple_answer answer;
 
         x.q.beam = beams[i];
         assert_int_equal(dapple_solve(&x.q, &answer), PST_OK);
         assert_true(answer.latency == best);
-        dapple_answer_finish(&answer);
     }
 }
 
@@ -370,7 +369,7 @@ TEST(test_search)
         const uint16_t none[8] = {0};
         struct instance x;
         struct trail trail = {.n = 0};
-        struct dapple_answer answer;
+        FINISHED_BY(dapple_answer_finish) struct dapple_answer answer;
         double expected;
 
         draw(&x, round, &seed);
@@ -407,7 +406,6 @@ TEST(test_search)
             fail_msg("seed 9, round %d: %.12g by default, by trying all %.12g", round,
                      answer.latency, expected);
         }
-        dapple_answer_finish(&answer);
     }
     assert_true(answers > 1200);
 }

@@ -123,9 +123,9 @@ TEST(test_edges_of_trees)
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t draws = seed;
         uint32_t n = (uint32_t)rig_draw(&draws, 10, 300);
-        struct rig_graph g;
-        struct part_problem p;
-        struct gp_tree tree;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
+        FINISHED_BY(gp_tree_finish) struct gp_tree tree;
         uint32_t *seen;
 
         rig_nested(&g, n, 5, 6, 50, &draws);
@@ -140,9 +140,6 @@ TEST(test_edges_of_trees)
             assert_int_equal(seen[e], 1);
         }
         free(seen);
-        gp_tree_finish(&tree);
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
 }
 
@@ -189,9 +186,9 @@ TEST(test_success)
 
     for (uint64_t seed = 1; seed <= 600; seed++) {
         uint64_t draws = seed;
-        struct rig_graph g;
-        struct part_problem p;
-        struct gp_tree tree;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
+        FINISHED_BY(gp_tree_finish) struct gp_tree tree;
         bool expected;
 
         rig_random(&g, (uint32_t)rig_draw(&draws, 2, 8), (uint32_t)rig_draw(&draws, 5, 40), &draws);
@@ -206,9 +203,6 @@ TEST(test_success)
             assert_int_equal(tree.n_blocks, 0);
             assert_true(tree.n_kernel >= 2);
         }
-        gp_tree_finish(&tree);
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
     assert_in_range(n_yes, 50, 550);
 }
@@ -241,7 +235,7 @@ TEST(test_other_graphs)
 
     for (uint64_t seed = 0; seed < 90; seed++) {
         uint64_t draws = seed;
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct part_problem p;
         uint32_t seen[256], number[256];
 
@@ -254,7 +248,7 @@ TEST(test_other_graphs)
         }
         rig_costs(&g, RIG_UNIFORM, &draws);
         for (uint32_t r = 0; r < 3; r++) {
-            struct gp_tree tree = tree_of(&g, rules[r], &p);
+            FINISHED_BY(gp_tree_finish) struct gp_tree tree = tree_of(&g, rules[r], &p);
             uint32_t next = 0;
 
             assert_true(seed >= 3 || !tree.series_parallel);
@@ -270,19 +264,17 @@ TEST(test_other_graphs)
             for (uint32_t e = 0; e < p.n_edges; e++) {
                 assert_true(number[p.from[e]] < number[p.to[e]]);
             }
-            gp_tree_finish(&tree);
             part_problem_finish(&p);
         }
-        rig_graph_finish(&g);
     }
 }
 
 /* 1e5 operators in a row, side by side, and nested to the depth that is followed. */
 TEST(test_large)
 {
-    struct rig_graph g;
-    struct part_problem p;
-    struct gp_tree tree;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
+    FINISHED_BY(part_problem_finish) struct part_problem p;
+    FINISHED_BY(gp_tree_finish) struct gp_tree tree;
     uint32_t lens[50];
 
     rig_chain(&g, 100000);
@@ -308,7 +300,4 @@ TEST(test_large)
     tree = tree_of(&g, GP_SP_REQUIRE, &p);
     assert_true(tree.reduced);
     assert_int_equal(tree.n_blocks, 0);
-    gp_tree_finish(&tree);
-    part_problem_finish(&p);
-    rig_graph_finish(&g);
 }

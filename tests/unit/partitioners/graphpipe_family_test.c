@@ -91,7 +91,7 @@ static void build(struct rig_graph *g, uint32_t n, const uint32_t (*edges)[2], u
 /* Two branches 0 -> 1, 2 -> 3, join 4: a graph saves memory, and a larger micro-batch then pays. */
 TEST(test_two_branches)
 {
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     c = rig_two_branches(&g, 0);
@@ -112,7 +112,6 @@ TEST(test_two_branches)
     close_to(solve(&c, GP_CONTIGUOUS), 8);
     c.b = 8;
     close_to(solve(&c, GP_CONTIGUOUS), INFINITY);
-    rig_graph_finish(&g);
 }
 
 TEST(test_worked_examples)
@@ -123,7 +122,7 @@ TEST(test_worked_examples)
                                        {1, 5}, {2, 5}, {3, 5}, {4, 5}};
     static const uint32_t nested[][2] = {{0, 1}, {1, 2}, {1, 3}, {2, 4},
                                          {3, 4}, {4, 6}, {0, 5}, {5, 6}};
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     build(&g, 3, join, 2, TAU(6, 4, 2));
@@ -153,13 +152,12 @@ TEST(test_worked_examples)
     c = rig_case_of(&g);
     c.devices = 4;
     close_to(solve(&c, GP_CONTIGUOUS), 8);
-    rig_graph_finish(&g);
 }
 
 TEST(test_chains)
 {
     static const uint32_t degrees[] = {1, 2};
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     rig_chain(&g, 6);
@@ -191,7 +189,6 @@ TEST(test_chains)
     close_to(solve(&c, GP_CONTIGUOUS), 6);
     c.memory = 24;
     close_to(solve(&c, GP_CONTIGUOUS), 12);
-    rig_graph_finish(&g);
 }
 
 /* A random problem on a series-parallel graph, by the bits of `kind`. */
@@ -199,7 +196,7 @@ static void one_case(uint64_t seed, bool any)
 {
     static const uint32_t degrees[] = {1, 2};
     uint64_t state = seed;
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
     double got, expected;
     uint32_t kind = (uint32_t)rig_draw(&state, 0, 15), n = (uint32_t)rig_draw(&state, 2, 8);
@@ -237,7 +234,6 @@ static void one_case(uint64_t seed, bool any)
         fail_msg("seed %llu: %.12g is not %.12g (kind %u, n %u, devices %u)",
                  (unsigned long long)seed, got, expected, kind, n, c.devices);
     }
-    rig_graph_finish(&g);
 }
 
 TEST(test_family)

@@ -118,9 +118,9 @@ TEST(test_every_choice)
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t draws = seed;
         struct gp_options options = rig_options();
-        struct gp_answer answer;
-        struct part_problem p;
-        struct rig_graph g;
+        FINISHED_BY(gp_answer_finish) struct gp_answer answer;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         double expected, t;
 
@@ -150,9 +150,6 @@ TEST(test_every_choice)
         if (isinf(t) != isinf(expected) || (!isinf(t) && fabs(t - expected) > 1e-9 * expected)) {
             fail_msg("seed %llu: %.12g is not %.12g", (unsigned long long)seed, t, expected);
         }
-        gp_answer_finish(&answer);
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
     assert_true(n_mixed > 0);
 }

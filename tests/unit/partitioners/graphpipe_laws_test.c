@@ -43,7 +43,7 @@ TEST(test_more_is_better)
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t draws = seed;
         struct gp_options options = rig_options();
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c = draw_case(&g, &draws, 6, 30), more = c;
         double t = rig_solve(&c, &options, NULL);
 
@@ -60,7 +60,6 @@ TEST(test_more_is_better)
         more.batch /= 2; /* all-reduces weigh more per sample then */
         more.allreduce *= 2;
         assert_true(rig_solve(&more, &options, NULL) <= t * (1 + 1e-12));
-        rig_graph_finish(&g);
     }
 }
 
@@ -70,7 +69,7 @@ TEST(test_units)
     for (uint64_t seed = 101; seed <= 140; seed++) {
         uint64_t draws = seed;
         struct gp_options options = rig_options();
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c = draw_case(&g, &draws, 6, 30);
         double t = rig_solve(&c, &options, NULL);
 
@@ -80,7 +79,6 @@ TEST(test_units)
         c.p2p /= 1000;
         c.allreduce /= 1000;
         rig_close(rig_solve(&c, &options, NULL), t * 1000);
-        rig_graph_finish(&g);
     }
 }
 
@@ -118,9 +116,9 @@ TEST(test_names)
     for (uint64_t seed = 201; seed <= 240; seed++) {
         uint64_t draws = seed;
         struct gp_options options = rig_options();
-        struct rig_graph g, other;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g, other;
         struct rig_case c = draw_case(&g, &draws, 6, 30);
-        struct gp_answer answer;
+        FINISHED_BY(gp_answer_finish) struct gp_answer answer;
         double t;
 
         options.grouping = GP_ANY; /* the order of branches is a matter of names */
@@ -130,9 +128,6 @@ TEST(test_names)
         if (strcmp(answer.source, "family") == 0) { /* else of no block fits: orders have names */
             rig_close(rig_solve(&c, &options, NULL), t);
         }
-        gp_answer_finish(&answer);
-        rig_graph_finish(&g);
-        rig_graph_finish(&other);
     }
 }
 
@@ -189,7 +184,7 @@ TEST(test_refined)
     for (uint64_t seed = 1; seed <= 200; seed++) {
         uint64_t draws = seed;
         struct gp_options options = rig_options();
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         double t, expected;
 
@@ -213,7 +208,6 @@ TEST(test_refined)
         if (isinf(t) != isinf(expected) || (!isinf(t) && fabs(t - expected) > 1e-9 * expected)) {
             fail_msg("seed %llu: %.12g is not %.12g", (unsigned long long)seed, t, expected);
         }
-        rig_graph_finish(&g);
     }
 }
 
@@ -224,7 +218,7 @@ TEST(test_other_graphs)
     for (uint64_t seed = 301; seed <= 330; seed++) {
         uint64_t draws = seed;
         struct gp_options options = rig_options(), chain = rig_options();
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         double t;
 
@@ -246,7 +240,6 @@ TEST(test_other_graphs)
         }
         options.refine = true;
         assert_true(rig_solve(&c, &options, NULL) <= t * (1 + 1e-12));
-        rig_graph_finish(&g);
     }
 }
 
@@ -254,7 +247,7 @@ TEST(test_corners)
 {
     struct gp_options options = rig_options();
     struct gp_answer answer;
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     rig_chain(&g, 1); /* one operator, more devices than operators */
@@ -285,7 +278,6 @@ TEST(test_corners)
     c = rig_case_of(&g);
     c.devices = 2;
     rig_close(rig_solve(&c, &options, NULL), 0);
-    rig_graph_finish(&g);
 }
 
 /* A long chain is solved as an order, one with a detour of no cost by blocks: the same T. */
@@ -296,7 +288,7 @@ TEST(test_long_chain)
 
     for (uint32_t comm = 0; comm < 3; comm++) {
         uint64_t draws = 77;
-        struct rig_graph g, h;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g, h;
         struct rig_case c;
         double t;
 
@@ -322,8 +314,6 @@ TEST(test_long_chain)
         gp_answer_finish(&answer);
         c.graph = &h;
         rig_close(rig_solve(&c, &options, NULL), t);
-        rig_graph_finish(&g);
-        rig_graph_finish(&h);
     }
 }
 
@@ -333,8 +323,8 @@ TEST(test_no_degree)
     static const uint32_t three[] = {3};
     static const uint32_t sizes[] = {1, 2, 6};
     struct gp_options options = rig_options();
-    struct gp_answer answer;
-    struct rig_graph g;
+    FINISHED_BY(gp_answer_finish) struct gp_answer answer;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     rig_chain(&g, 4);
@@ -351,8 +341,6 @@ TEST(test_no_degree)
     c.n_sizes = 3;
     rig_close(rig_solve(&c, &options, &answer), 4); /* two stages of 3 devices */
     assert_int_equal(answer.b, 6);
-    gp_answer_finish(&answer);
-    rig_graph_finish(&g);
 }
 
 /* Of a budget that is too small there is still a plan, and a gap that is true. */
@@ -360,7 +348,7 @@ TEST(test_budget)
 {
     struct gp_options options = rig_options(), small = rig_options();
     struct gp_answer answer;
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
     double t;
 
@@ -390,7 +378,6 @@ TEST(test_budget)
     options.exact = false;
     options.tolerance = 0.1;
     assert_true(rig_solve(&c, &options, NULL) <= t * 1.1001);
-    rig_graph_finish(&g);
 }
 
 static uint32_t asked, stop_after;
@@ -403,9 +390,9 @@ static bool cancelled(const struct pst_host *host)
 TEST(test_cancel)
 {
     static const struct pst_host host = {.cancelled = cancelled};
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    struct part_problem p;
+    FINISHED_BY(part_problem_finish) struct part_problem p;
 
     rig_mmt(&g, 4, 8);
     c = rig_case_of(&g);
@@ -418,13 +405,10 @@ TEST(test_cancel)
     p.host = &host;
     for (stop_after = 0; stop_after < 3; stop_after++) {
         struct gp_options options = rig_options();
-        struct gp_answer answer;
+        FINISHED_BY(gp_answer_finish) struct gp_answer answer;
 
         asked = 0;
         assert_int_equal(gp_solve(&p, &options, &answer), PST_ERR_CANCELLED);
-        gp_answer_finish(&answer);
     }
     p.host = NULL;
-    part_problem_finish(&p);
-    rig_graph_finish(&g);
 }

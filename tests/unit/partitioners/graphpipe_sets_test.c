@@ -88,8 +88,8 @@ TEST(test_optimum)
 
     for (uint32_t round = 0; round < 24; round++, seed++) {
         struct gp_options options = rig_options();
-        struct gp_answer answer;
-        struct rig_graph g;
+        FINISHED_BY(gp_answer_finish) struct gp_answer answer;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         uint64_t draws = seed;
         double should;
@@ -118,8 +118,6 @@ TEST(test_optimum)
         }
         /* proven: no plan is below */
         assert_true(answer.lower_ns >= answer.value.bottleneck_ns * (1 - 1e-9));
-        gp_answer_finish(&answer);
-        rig_graph_finish(&g);
     }
 }
 
@@ -130,7 +128,7 @@ TEST(test_memory)
 
     for (uint64_t seed = 7; seed < 15; seed++) {
         struct gp_options options = rig_options();
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         uint64_t draws = seed;
         double with, without;
@@ -151,7 +149,6 @@ TEST(test_memory)
         list_masks(&g);
         rig_close(without, best_of_all(&c));
         assert_true(with >= without * (1 - 1e-9)); /* INFINITY where nothing fits */
-        rig_graph_finish(&g);
     }
 }
 
@@ -160,7 +157,7 @@ TEST(test_too_many)
 {
     const uint32_t lens[] = {9, 9, 9, 9, 9}; /* 10^5 sets and more */
     struct gp_options options = rig_options();
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
     uint64_t draws = 3;
     double T;
@@ -175,5 +172,4 @@ TEST(test_too_many)
     T = rig_solve(&c, &options, NULL);
     options.refine = false;
     assert_true(T <= rig_solve(&c, &options, NULL));
-    rig_graph_finish(&g);
 }

@@ -26,9 +26,9 @@ static void make(struct rig_graph *g)
 
 TEST(test_groups)
 {
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    struct part_problem p;
+    FINISHED_BY(part_problem_finish) struct part_problem p;
     struct gp_tails tails;
 
     make(&g);
@@ -44,15 +44,13 @@ TEST(test_groups)
     }
     assert_true(tails.of[0].tree.series_parallel);
     gp_tails_finish(&tails);
-    part_problem_finish(&p);
-    rig_graph_finish(&g);
 }
 
 /* Two devices per branch: 20 us, but one has to do the tail as well. */
 TEST(test_plan)
 {
     struct gp_options options = rig_options();
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     make(&g);
@@ -62,7 +60,6 @@ TEST(test_plan)
     assert_true(rig_solve(&c, &options, NULL) > 30); /* a device for the tail alone */
     options.refine = true;
     rig_close(rig_solve(&c, &options, NULL), 23);
-    rig_graph_finish(&g);
 }
 
 /* A plan that is executed is chosen by its step: with the same T, or one a little larger, two
@@ -70,10 +67,10 @@ TEST(test_plan)
 TEST(test_short_path)
 {
     struct gp_options options = rig_options();
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    struct part_problem p;
-    struct gp_answer by_time, by_step;
+    FINISHED_BY(part_problem_finish) struct part_problem p;
+    FINISHED_BY(gp_answer_finish) struct gp_answer by_time, by_step;
 
     make(&g);
     c = rig_case_of(&g);
@@ -89,10 +86,6 @@ TEST(test_short_path)
     rig_close(by_time.value.bottleneck_ns, 23000);
     assert_true(by_step.value.step_ns <= by_time.value.step_ns);
     assert_int_equal(by_step.value.depth, 3); /* two stages, then that of the join */
-    gp_answer_finish(&by_time);
-    gp_answer_finish(&by_step);
-    part_problem_finish(&p);
-    rig_graph_finish(&g);
 }
 
 /* Rows before forks and between joins and forks, in any graph: plans are legal, T is that of the
@@ -102,11 +95,10 @@ TEST(test_random)
     uint64_t seed = 20260, random = seed;
     struct gp_options options = rig_options();
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < 60; i++) {
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        struct part_problem p;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
         struct gp_tails tails;
         struct gp_watch watch;
 
@@ -121,7 +113,7 @@ TEST(test_random)
         gp_watch_start(&watch, &p, 0);
         assert_int_equal(gp_tails_init(&tails, &p, GP_SP_FLEXIBLE), PST_OK);
         for (uint32_t k = 0; k < tails.n; k++) {
-            struct gp_result r;
+            FINISHED_BY(gp_result_finish) struct gp_result r;
             struct rig_worth worth;
             uint32_t stage_of[64], d[64];
             double coarse_ns;
@@ -140,10 +132,7 @@ TEST(test_random)
             assert_true(worth.legal);
             rig_close(worth.bottleneck, coarse_ns / 1000);
             rig_close(worth.bottleneck, r.value.bottleneck_ns / 1000);
-            gp_result_finish(&r);
         }
         gp_tails_finish(&tails);
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
 }

@@ -124,9 +124,9 @@ TEST(test_one_order)
     int answers = 0;
 
     for (int round = 0; round < 200; round++) {
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        struct part_problem p;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
         uint32_t order[16];
         double found;
 
@@ -136,8 +136,6 @@ TEST(test_one_order)
         found = solve(&c, &p, order);
         equal(found, rig_best_cut(&c, order), round);
         answers += !isinf(found);
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
     assert_true(answers > 100);
 }
@@ -147,9 +145,9 @@ TEST(test_all_sets)
     uint64_t seed = 4;
 
     for (int round = 0; round < 120; round++) {
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        struct part_problem p;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
         uint32_t order[16];
         double found;
 
@@ -160,7 +158,5 @@ TEST(test_all_sets)
         if (isinf(c.memory)) {
             equal(found, rig_best_partition(&c), round);
         }
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
 }

@@ -159,12 +159,11 @@ static double solve(struct instance *x, uint32_t *ret_stages)
     value = answer.bottleneck;
     /* Knowing the value, or one near it, changes nothing. */
     for (int tries = 0; tries < 2; tries++) {
-        struct pd_answer again;
+        FINISHED_BY(pd_answer_finish) struct pd_answer again;
 
         q->bound = tries == 0 ? value : value * 1.1;
         assert_int_equal(pd_levels_solve(q, &again), PST_OK);
         assert_true(again.bottleneck == value);
-        pd_answer_finish(&again);
     }
     *ret_stages = answer.n_stages;
     for (uint32_t s = 0, at = 0, used = 0; s < answer.n_stages; s++) {
@@ -323,7 +322,7 @@ TEST(test_stops)
     static uint32_t order[N];
     static double zero[N + 1];
     const uint32_t degrees[] = {1};
-    struct part_downsets sets;
+    FINISHED_BY(part_downsets_finish) struct part_downsets sets;
     struct pd_answer answer;
     struct pd_question q = {
         .time = zero,
@@ -345,5 +344,4 @@ TEST(test_stops)
     assert_int_equal(part_downsets_linear(N, order, &sets), PST_OK);
     q.sets = &sets;
     assert_int_equal(pd_levels_solve(&q, &answer), PST_ERR_CANCELLED);
-    part_downsets_finish(&sets);
 }

@@ -202,7 +202,7 @@ TEST(test_search)
 
     for (int round = 0; round < 400; round++) {
         struct instance x;
-        struct piper_answer answer;
+        FINISHED_BY(piper_answer_finish) struct piper_answer answer;
         double found, expected;
 
         draw(&x, round, &seed);
@@ -216,7 +216,6 @@ TEST(test_search)
         for (uint32_t s = 0; s < answer.n_stages; s++) {
             tensor += answer.stages[s].tensor > 1;
         }
-        piper_answer_finish(&answer);
     }
     assert_true(answers > 250 && limited > 150 && tensor > 30);
 }
@@ -235,7 +234,7 @@ TEST(test_worked_example)
             .first = {0, 2, 4},
             .ways = {{1, 6, 0, 4, 2}, {1, 8, 0, 1, 3}, {1, 6, 0, 4, 2}, {1, 8, 0, 1, 3}},
         };
-        struct piper_answer answer;
+        FINISHED_BY(piper_answer_finish) struct piper_answer answer;
 
         mask_chain(&x.g, 2);
         x.q.degrees = degrees;
@@ -244,7 +243,6 @@ TEST(test_worked_example)
         x.q.n_units = 4;
         x.q.capacity = cases[i].memory;
         assert_true(solve(&x, &answer) == cases[i].expected);
-        piper_answer_finish(&answer);
     }
 }
 

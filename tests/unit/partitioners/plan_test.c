@@ -12,13 +12,12 @@
 
 TEST(test_orders)
 {
-    const uint64_t seed = 3;
-    uint64_t rng = seed;
+    uint64_t rng = 3;
 
     for (int round = 0; round < 50; round++) {
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        struct part_problem p;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
         uint32_t order[64], place[64];
         uint64_t keys[64];
 
@@ -41,8 +40,6 @@ TEST(test_orders)
                 assert_true(place[g.from[e]] < place[g.to[e]]);
             }
         }
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
 }
 
@@ -52,9 +49,9 @@ TEST(test_depth_first)
     static const uint32_t edges[][2] = {{0, 1}, {0, 2}, {1, 3}, {2, 4},
                                         {3, 5}, {4, 6}, {5, 7}, {6, 7}};
     static const uint32_t expected[] = {0, 1, 3, 5, 2, 4, 6, 7};
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    struct part_problem p;
+    FINISHED_BY(part_problem_finish) struct part_problem p;
     uint32_t order[8];
 
     rig_graph_init(&g, 8);
@@ -66,8 +63,6 @@ TEST(test_depth_first)
     rig_problem(&c, &p);
     assert_int_equal(part_order(&p, PART_ORDER_DFS, NULL, order), PST_OK);
     assert_memory_equal(order, expected, sizeof expected);
-    part_problem_finish(&p);
-    rig_graph_finish(&g);
 }
 
 /* One op a stage, of the sizes and k given; the stage graph is the graph. */
@@ -172,10 +167,10 @@ TEST(test_steps)
 TEST(test_cycles_are_not_legal)
 {
     static const uint32_t stage_of[] = {0, 1, 1, 0};
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    struct part_problem p;
-    struct part_plan plan;
+    FINISHED_BY(part_problem_finish) struct part_problem p;
+    FINISHED_BY(part_plan_finish) struct part_plan plan;
     struct part_value value;
 
     rig_graph_init(&g, 4); /* 0 -> 1 and 2 -> 3: both stages convex, and yet a cycle */
@@ -192,9 +187,6 @@ TEST(test_cycles_are_not_legal)
     assert_int_equal(part_plan_init(&plan, &p, (const uint32_t[]){0, 0, 1, 1}, 2, 1), PST_OK);
     assert_int_equal(part_plan_value(&plan, &p, false, &value), PST_OK);
     assert_false(value.legal);
-    part_plan_finish(&plan);
-    part_problem_finish(&p);
-    rig_graph_finish(&g);
 }
 
 /* --- ranks -------------------------------------------------------------------------------------*/
@@ -220,10 +212,10 @@ TEST(test_ranks)
 {
     static const uint32_t lens[] = {2, 2}, all[] = {1, 2, 4};
     static const uint32_t branch_ranks[] = {0, 1, 2, 3, 4, 5};
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    struct part_problem p;
-    struct part_plan plan;
+    FINISHED_BY(part_problem_finish) struct part_problem p;
+    FINISHED_BY(part_plan_finish) struct part_plan plan;
     struct taken taken = {.n = 0};
     struct pst_partition_out out = {sizeof out, &taken, take};
     uint32_t stage_of[] = {0, 1, 2, 3, 4, 5};
@@ -259,7 +251,4 @@ TEST(test_ranks)
                         taken.first_rank[t] >= taken.first_rank[s] + taken.n_ranks[s]);
         }
     }
-    part_plan_finish(&plan);
-    part_problem_finish(&p);
-    rig_graph_finish(&g);
 }

@@ -107,7 +107,7 @@ TEST(test_examples)
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
         const struct example *x = &examples[i];
         struct part_refine_stats stats;
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
 
         rig_graph_init(&g, x->n);
@@ -120,7 +120,6 @@ TEST(test_examples)
         c.devices = x->devices;
         close_to(solve(&c, &stats), x->expected);
         assert_true(stats.optimal);
-        rig_graph_finish(&g);
     }
 }
 
@@ -128,7 +127,7 @@ TEST(test_examples)
 TEST(test_branches_save_memory)
 {
     struct part_refine_stats stats;
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     c = rig_two_branches(&g, 0);
@@ -148,7 +147,6 @@ TEST(test_branches_save_memory)
     c.b = 8;
     close_to(solve(&c, &stats), INFINITY);
     assert_true(stats.optimal);
-    rig_graph_finish(&g);
 }
 
 /* Four branches of five ops: side by side six micro-batches are held, in a row 21. */
@@ -156,7 +154,7 @@ TEST(test_depths_count)
 {
     static const uint32_t lens[] = {5, 5, 5, 5};
     struct part_refine_stats stats;
-    struct rig_graph g;
+    FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
     rig_branches(&g, 4, lens, 0, 1, false);
@@ -174,7 +172,6 @@ TEST(test_depths_count)
     c.devices = 10;
     c.memory = 24;
     assert_true(solve(&c, &stats) <= 18 * (1 + 1e-9));
-    rig_graph_finish(&g);
 }
 
 /* --- random graphs -----------------------------------------------------------------------------*/
@@ -192,14 +189,12 @@ static void random_case(struct rig_graph *g, struct rig_case *c, uint32_t n, int
 
 TEST(test_against_every_partition)
 {
-    const uint64_t seed = 77;
-    uint64_t rng = seed;
+    uint64_t rng = 77;
     uint32_t feasible = 0, infeasible = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 576; round++) {
         struct part_refine_stats stats;
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         double expected, got;
 
@@ -213,7 +208,6 @@ TEST(test_against_every_partition)
         assert_true(stats.optimal);
         feasible += !isinf(got);
         infeasible += isinf(got);
-        rig_graph_finish(&g);
     }
     print_message("%u feasible, %u not\n", feasible, infeasible);
     assert_true(feasible > 200 && infeasible > 30);
@@ -223,20 +217,18 @@ TEST(test_against_every_partition)
    of any one order. */
 TEST(test_larger_graphs)
 {
-    const uint64_t seed = 5;
-    uint64_t rng = seed;
+    uint64_t rng = 5;
     double sum = 0;
     uint32_t n_found = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 72; round++) {
         const struct part_refine_limits few = {.orders = 10};
         struct part_refine_stats stats;
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        struct part_problem p;
-        struct part_costs costs;
-        struct part_plan plan = {NULL, 0};
+        FINISHED_BY(part_problem_finish) struct part_problem p;
+        FINISHED_BY(part_costs_finish) struct part_costs costs;
+        FINISHED_BY(part_plan_finish) struct part_plan plan = {NULL, 0};
         uint32_t order[128];
         bool found;
 
@@ -254,7 +246,7 @@ TEST(test_larger_graphs)
         }
         for (uint32_t kind = 0; kind < 4; kind++) {
             struct part_chain_limits limits = {.below = INT64_MAX, .memory = true};
-            struct part_plan chain = {NULL, 0};
+            FINISHED_BY(part_plan_finish) struct part_plan chain = {NULL, 0};
             bool chain_found;
             int64_t ticks;
 
@@ -262,12 +254,7 @@ TEST(test_larger_graphs)
             assert_int_equal(
                 part_chain_solve(&p, &costs, order, &limits, &chain_found, &ticks, &chain), PST_OK);
             assert_true(!chain_found || (found && stats.ticks <= ticks));
-            part_plan_finish(&chain);
         }
-        part_plan_finish(&plan);
-        part_costs_finish(&costs);
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
     print_message("%u plans, T over the bound %.4f on average\n", n_found, sum / n_found);
     assert_true(n_found > 40);
@@ -276,18 +263,17 @@ TEST(test_larger_graphs)
 /* A bad plan gets better and stays legal, in depths of the stage graph too. */
 TEST(test_refinement)
 {
-    const uint64_t seed = 31;
-    uint64_t rng = seed;
+    uint64_t rng = 31;
     uint32_t better = 0;
 
     for (int round = 0; round < 60; round++) {
         const struct part_refine_limits few = {.orders = 2, .steps = 200000};
         struct part_refine_stats stats;
-        struct rig_graph g;
+        FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        struct part_problem p;
-        struct part_costs costs;
-        struct part_plan plan;
+        FINISHED_BY(part_problem_finish) struct part_problem p;
+        FINISHED_BY(part_costs_finish) struct part_costs costs;
+        FINISHED_BY(part_plan_finish) struct part_plan plan;
         uint32_t stage_of[80];
         struct rig_worth before, after;
 
@@ -306,10 +292,6 @@ TEST(test_refinement)
         assert_true(after.legal && after.fits);
         assert_true(after.bottleneck <= before.bottleneck * (1 + 1e-12));
         better += after.bottleneck < before.bottleneck;
-        part_plan_finish(&plan);
-        part_costs_finish(&costs);
-        part_problem_finish(&p);
-        rig_graph_finish(&g);
     }
     assert_true(better > 30);
 }

@@ -218,7 +218,7 @@ TEST(test_any_order)
 {
     uint32_t n_copies = 0;
     for (uint32_t seed = 1; seed <= 60; seed++) {
-        struct rig rig;
+        FINISHED_BY(rig_close) struct rig rig;
         rig_open(&rig, models[seed % MODELS][0], models[seed % MODELS][1], 700 + seed);
         struct rig_shape shape = offloading(&rig);
         rig_plan(&rig, &shape);
@@ -229,7 +229,6 @@ TEST(test_any_order)
                 run_program(&rig, rig.programs[d], 2 - mood % 2, mood);
             }
         }
-        rig_close(&rig);
     }
     print_message("%u copies\n", n_copies);
     assert_true(n_copies > 1000);
@@ -241,14 +240,13 @@ TEST(test_legal)
     static struct pst_check_report report;
     for (uint32_t seed = 1; seed <= 60; seed++) {
         struct pst_error err = {0};
-        struct rig rig;
+        FINISHED_BY(rig_close) struct rig rig;
         rig_open(&rig, models[seed % MODELS][0], models[seed % MODELS][1], 900 + seed);
         struct rig_shape shape = offloading(&rig);
         rig_plan(&rig, &shape);
         if (rig_check(&rig, true, &report, &err) != PST_OK) {
             fail_msg("seed %u: %s\n%s", 900 + seed, err.message, err.details);
         }
-        rig_close(&rig);
     }
 }
 
@@ -259,7 +257,7 @@ TEST(test_file)
     for (uint32_t seed = 1; seed <= 12; seed++) {
         struct pst_error err = {0};
         struct pst_plan *read = NULL, *made;
-        struct rig rig;
+        FINISHED_BY(rig_close) struct rig rig;
         rig_open(&rig, models[seed % MODELS][0], models[seed % MODELS][1], 1100 + seed);
         struct rig_shape shape = offloading(&rig);
         rig_plan(&rig, &shape);
@@ -283,7 +281,6 @@ TEST(test_file)
         pst_plan_destroy(read);
         free(text);
         free(again);
-        rig_close(&rig);
     }
 }
 
@@ -345,7 +342,7 @@ TEST(test_peaks)
     for (uint32_t i = 0; i < 24; i++) {
         uint32_t p = 2 + i % 4, step = 1 + i / 4 % 2, model = i < 8 ? 0 : i < 16 ? 1 : 3;
         uint64_t kept[RIG_MAX];
-        struct rig rig;
+        FINISHED_BY(rig_close) struct rig rig;
         rig_open(&rig, models[model][0], models[model][1], i);
         plan_in_turn(&rig, p, 0);
         for (uint32_t d = 0; d < p; d++) {
@@ -369,7 +366,6 @@ TEST(test_peaks)
                 assert_true(program->host_bytes >= k * moved);
             }
         }
-        rig_close(&rig);
     }
     print_message("%u of %u peaks are those of the formula to the byte\n", n_exact, n_all);
     assert_true(n_exact * 5 > n_all * 4);
@@ -379,7 +375,7 @@ TEST(test_peaks)
  */
 TEST(test_all_of_it)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     uint64_t kept, moved;
     rig_open(&rig, "gpt", "layers=4 dim=32 heads=2 context=16 vocab=11 dropout=0.1", 1);
     plan_in_turn(&rig, 4, 0);
@@ -389,5 +385,4 @@ TEST(test_all_of_it)
     moved = offloaded_bytes(&rig, 0);
     assert_true(moved > 0);
     assert_int_equal(rig.programs[0]->peak_bytes, kept - 2 * moved);
-    rig_close(&rig);
 }

@@ -52,7 +52,7 @@ TEST(test_legal)
     uint32_t n = 0;
     for (uint32_t seed = 5000; seed < 5400; seed++) {
         struct pst_error err = {0};
-        struct rig rig;
+        FINISHED_BY(rig_close) struct rig rig;
         draw_plan(&rig, seed);
         if (rig_check(&rig, true, &report, &err) != PST_OK) {
             fail_msg("seed %u: %s\n%s", seed, err.message, err.details);
@@ -63,7 +63,6 @@ TEST(test_legal)
             assert_int_equal(count_moves(rig.plan, op, PST_PAYLOAD_LOAD), guests);
         }
         n += guests;
-        rig_close(&rig);
     }
     print_message("%u guests\n", n);
     assert_true(n > 300);
@@ -76,7 +75,7 @@ TEST(test_file)
     for (uint32_t seed = 5400; seed < 5460; seed++) {
         struct pst_error err = {0};
         struct pst_plan *read = NULL, *made;
-        struct rig rig;
+        FINISHED_BY(rig_close) struct rig rig;
         draw_plan(&rig, seed);
         made = rig.plan;
         made->graph_digest = rig.graph->digest;
@@ -97,7 +96,6 @@ TEST(test_file)
         pst_plan_destroy(read);
         free(text);
         free(again);
-        rig_close(&rig);
     }
     assert_true(n > 20);
 }
@@ -208,7 +206,7 @@ TEST(test_broken)
     for (uint32_t seed = 5500; seed < 5500 + 40 * BREAKS; seed++) {
         struct pst_error err = {0};
         uint32_t kind = seed % BREAKS;
-        struct rig rig;
+        FINISHED_BY(rig_close) struct rig rig;
         draw_plan(&rig, seed);
         if (break_plan(&rig, kind)) {
             if (rig_check(&rig, true, &report, &err) == PST_OK ||
@@ -218,7 +216,6 @@ TEST(test_broken)
             }
             found[kind]++;
         }
-        rig_close(&rig);
     }
     for (uint32_t kind = 0; kind < BREAKS; kind++) {
         assert_true(found[kind] > 1);
@@ -265,7 +262,7 @@ TEST(test_four_become_three)
     static const uint32_t away[] = {1, 3, 5, 6};
     static struct pst_check_report report;
     struct pst_error err = {0};
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     uint64_t before;
     rig_open(&rig, "mlp", "inputs=32 hidden=32 layers=8 classes=32", 1);
     plan_in_turn(&rig, 4, 8, NULL, 0);
@@ -275,7 +272,6 @@ TEST(test_four_become_three)
     assert_true(moved_bytes(&rig) > 0);
     assert_int_equal(rig.programs[0]->peak_bytes, before - moved_bytes(&rig));
     assert_ok(rig_check(&rig, true, &report, &err), &err);
-    rig_close(&rig);
 }
 
 /* No passes between forward and backward: refused, with the reason. */
@@ -288,7 +284,7 @@ TEST(test_no_time)
     const uint32_t n_passes[2] = {2, 2};
     const struct pst_plan_guest guest = {0, 1};
     struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 2, .microbatch = 2};
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     rig_open(&rig, models[0][0], models[0][1], 3);
     rig_cut(&rig, &shape);
     rig.plan->stages[0].guests = &guest;
@@ -297,5 +293,4 @@ TEST(test_no_time)
                      PST_ERR_UNSUPPORTED);
     assert_string_equal(err.kind, "plan.mismatch");
     assert_non_null(strstr(err.message, "no time to be a guest"));
-    rig_close(&rig);
 }

@@ -194,11 +194,10 @@ TEST(test_random_orders)
     struct rng rng = {4711, 0};
     static struct lists lists;
 
-    print_message("seed %llu\n", (unsigned long long)rng.seed);
     for (int round = 0; round < 300; round++) {
         struct pst_order_bounds bounds;
-        struct pst_order_eval eval;
-        struct pst_solo solo;
+        FINISHED_BY(pst_order_eval_finish) struct pst_order_eval eval;
+        FINISHED_BY(pst_solo_finish) struct pst_solo solo;
         struct pst_error err;
 
         random_problem(&rng, &solo);
@@ -216,8 +215,6 @@ TEST(test_random_orders)
         pst_order_bounds(&solo.in, &bounds);
         assert_true(bounds.makespan_ns <= eval.makespan_ns);
         assert_true(bounds.span_ns <= eval.span_ns);
-        pst_order_eval_finish(&eval);
-        pst_solo_finish(&solo);
     }
 }
 
@@ -228,11 +225,10 @@ TEST(test_broken_orders)
     static struct lists lists;
     uint32_t n_stuck = 0;
 
-    print_message("seed %llu\n", (unsigned long long)rng.seed);
     for (int round = 0; round < 300; round++) {
         struct pst_order_eval eval;
         struct pst_error err = {0};
-        struct pst_solo solo;
+        FINISHED_BY(pst_solo_finish) struct pst_solo solo;
         int64_t expected;
 
         random_problem(&rng, &solo);
@@ -256,7 +252,6 @@ TEST(test_broken_orders)
             assert_string_equal(err.kind, "plan.illegal");
             assert_true(strlen(err.details) > 20);
         }
-        pst_solo_finish(&solo);
     }
     assert_in_range(n_stuck, 50, 299);
 }
@@ -267,7 +262,7 @@ TEST(test_the_circle_is_told)
     static struct lists lists;
     struct pst_order_eval eval;
     struct pst_error err = {0};
-    struct pst_solo solo;
+    FINISHED_BY(pst_solo_finish) struct pst_solo solo;
 
     memset(&lists, 0, sizeof lists);
     chain(2, 2, 1, 1, 1, 0, false, &solo);
@@ -297,16 +292,15 @@ TEST(test_the_circle_is_told)
     add(&lists, 0, PST_PASS_F, 1, 0);
     assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_ERR_BUG);
     assert_non_null(strstr(err.message, "does not belong there"));
-    pst_solo_finish(&solo);
 }
 
 /* Peaks by what B gives back: of 5, W alone needs 2. */
 TEST(test_peaks)
 {
     static struct lists lists;
-    struct pst_order_eval eval;
+    FINISHED_BY(pst_order_eval_finish) struct pst_order_eval eval;
     struct pst_error err;
-    struct pst_solo solo;
+    FINISHED_BY(pst_solo_finish) struct pst_solo solo;
 
     memset(&lists, 0, sizeof lists);
     chain(1, 3, 1, 1, 1, 0, false, &solo);
@@ -325,6 +319,4 @@ TEST(test_peaks)
     assert_int_equal(eval.makespan_ns, 9);
     assert_int_equal(eval.n_transfers, 0);
     assert_int_equal(eval.n_critical, 8);
-    pst_order_eval_finish(&eval);
-    pst_solo_finish(&solo);
 }

@@ -169,7 +169,7 @@ static void check_model(const char *id, const char *settings)
         print_message("%s seed %u\n", id, (unsigned)seed);
         make_plan(&s, seed, seed % 2 == 0);
         for (uint32_t d = 0; d < STAGES; d++) {
-            struct pst_arena arena = {0};
+            FINISHED_BY(pst_arena_finish) struct pst_arena arena = {0};
             struct pst_pass_calls passes[PST_I_BW + 1];
 
             pst_pass_calls_init(&s.plan->stages[d], s.graph, &arena, passes);
@@ -180,7 +180,6 @@ static void check_model(const char *id, const char *settings)
                     check_pass(&s, d, i, &passes[op], op == PST_I_F);
                 }
             }
-            pst_arena_finish(&arena);
         }
         drop_plan(&s);
     }

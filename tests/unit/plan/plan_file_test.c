@@ -65,7 +65,7 @@ static char *with(const char *text, const char *old, const char *new)
 
 TEST(round_trip)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     static struct pst_check_report report;
     open_rig(&rig, 7);
     for (uint32_t i = 0; i < 40; i++) {
@@ -100,12 +100,11 @@ TEST(round_trip)
         free(first);
         free(second);
     }
-    rig_close(&rig);
 }
 
 TEST(config_alone)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     struct pst_error err = {0};
     char *config = NULL;
     open_rig(&rig, 8);
@@ -130,12 +129,11 @@ TEST(config_alone)
     free(bad);
     free(text);
     assert_int_equal(pst_plan_read_config("/nonexistent/plan.json", &config, &err), PST_ERR_IO);
-    rig_close(&rig);
 }
 
 TEST(truncation)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     struct pst_error err;
     struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 2, .microbatch = 2};
     open_rig(&rig, 9);
@@ -155,7 +153,6 @@ TEST(truncation)
         assert_true(err.message[0] != '\0');
     }
     free(text);
-    rig_close(&rig);
 }
 
 struct damage {
@@ -200,7 +197,7 @@ static const struct damage damages[] = {
 
 TEST(refusals)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     struct pst_error err;
     struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 4, .microbatch = 2};
     open_rig(&rig, 10);
@@ -231,7 +228,6 @@ TEST(refusals)
     assert_int_equal(pst_plan_read(file, rig.graph, &plan, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "input.syntax");
     free(text);
-    rig_close(&rig);
 }
 
 /* Every digit and bracket of a file changed in turn: refused or read, never worse. */
@@ -271,7 +267,7 @@ TEST(damage_everywhere)
 
 TEST(limits)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     struct pst_error err;
     open_rig(&rig, 12);
     char deep[80] = "";
@@ -297,7 +293,6 @@ TEST(limits)
     assert_int_equal(read_text(&rig, "]", &err), PST_ERR_CONFIG);
     assert_int_equal(read_text(&rig, "{\"a\":\"\\", &err), PST_ERR_CONFIG);
     assert_int_equal(read_text(&rig, "[]", &err), PST_ERR_CONFIG);
-    rig_close(&rig);
 }
 
 static int open_folder(void **state)

@@ -186,7 +186,7 @@ TEST(random_lists)
         struct pst_check_report report;
         struct pst_error err = {0};
         struct rig_shape shape;
-        struct rig rig;
+        FINISHED_BY(rig_close) struct rig rig;
 
         rig_open(&rig, seed % 2 == 0 ? "gpt" : "mmt",
                  seed % 2 == 0 ? "layers=2 dim=8 heads=2 context=4 vocab=7"
@@ -226,7 +226,6 @@ TEST(random_lists)
                 n_again += counted > 1;
             }
         }
-        rig_close(&rig);
     }
     assert_true(n_again > 100);
 }
@@ -265,7 +264,7 @@ TEST(plan_file)
     static const struct pst_replay list[] = {{2, 0, 2}, {1, 0, 1}};
     struct pst_plan *plan = NULL;
     struct pst_error err = {0};
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     char sequence[512], bad[512], *text, *again;
     const char *names[4];
 
@@ -312,7 +311,6 @@ TEST(plan_file)
         free(again);
     }
     free(text);
-    rig_close(&rig);
 }
 
 /* --- rules -------------------------------------------------------------------------------------*/
@@ -334,7 +332,7 @@ TEST(rules)
     static const struct pst_replay behind[] = {{1, 0, 2}}, ascends[] = {{0, 0, 0}, {2, 0, 0}};
     struct pst_check_report report;
     struct pst_error err = {0};
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     uint8_t *actions;
 
     open_chain(&rig);
@@ -356,5 +354,4 @@ TEST(rules)
     actions[0] = PST_ACTION_KEEP;
     actions[1] = PST_ACTION_RECOMPUTE; /* the backward of 2 reads it, which comes first */
     expect_violation(&rig, "PASS8", "read before a replay makes it");
-    rig_close(&rig);
 }

@@ -18,7 +18,6 @@ TEST(test_ledger_agrees_on_random_plans)
     uint64_t counter = 0;
     uint32_t legal = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 20000; round++) {
         struct stage s;
         char plan[MAX_NODES + 1] = {0};
@@ -57,7 +56,6 @@ TEST(test_events_have_the_peak)
     uint64_t counter = 0;
     uint32_t legal = 0;
 
-    print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 5000; round++) {
         struct stage s;
         char plan[MAX_NODES + 1] = {0};

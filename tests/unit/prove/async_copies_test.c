@@ -68,7 +68,7 @@ TEST(lists)
     uint32_t n_heads = 0;
     for (uint32_t seed = 1; seed <= 12; seed++) {
         struct pst_instr *copy, kept;
-        struct rig rig;
+        FINISHED_BY(rig_close) struct rig rig;
         uint32_t d, at;
         open_plan(&rig, seed, seed % 2 == 0);
         if ((copy = find(&rig, PST_DRAIN, PST_I_FETCH, &d, &at)) != NULL) {
@@ -90,7 +90,6 @@ TEST(lists)
             expect(&rig, "PASS6", "does not wait for the pass");
             *copy = kept;
         }
-        rig_close(&rig);
     }
     assert_true(n_heads > 0);
 }
@@ -102,7 +101,7 @@ TEST(heads)
     for (uint32_t i = 0; i < 2; i++) {
         enum pst_part part = i == 0 ? PST_BODY : PST_FILL;
         struct pst_instr *list, kept;
-        struct rig rig;
+        FINISHED_BY(rig_close) struct rig rig;
         uint32_t n;
         open_plan(&rig, 3, false);
         list = list_of(&rig, 1, part, &n);
@@ -111,7 +110,6 @@ TEST(heads)
             (struct pst_instr){.op = ops[i], .stage = 1, .node = rig.plan->stages[1].nodes[0]};
         expect(&rig, "FORM1", "a copy must stand directly behind a pass or another copy");
         list[0] = kept;
-        rig_close(&rig);
     }
 }
 
@@ -173,7 +171,7 @@ TEST(programs)
 {
     uint32_t n_waits = 0, n_turns = 0;
     for (uint32_t seed = 1; seed <= 12; seed++) {
-        struct rig rig;
+        FINISHED_BY(rig_close) struct rig rig;
         open_plan(&rig, seed, seed % 2 == 0);
         for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
             struct pst_program *program = rig.programs[d];
@@ -201,7 +199,6 @@ TEST(programs)
                 n_turns++;
             }
         }
-        rig_close(&rig);
     }
     print_message("%u open waits that nothing stands in for, %u turns\n", n_waits, n_turns);
     assert_true(n_waits > 0 && n_turns > 0);

@@ -8,74 +8,43 @@
 #include "unit/prove/memory_mutations.h"
 #include "unit/prove/turn_mutations.h"
 
-static uint32_t memory_counts[N_MEMORY_MUTATIONS][2], buffer_counts[N_BUFFER_MUTATIONS][2],
-    turn_counts[N_TURN_MUTATIONS][2];
-
-static void mutate(struct rig *rig, const char *name)
+static void check(struct rig *rig, uint32_t i, const char *name)
 {
-    uint32_t n = rig->plan->n_devices;
-    for (size_t k = 0; k < N_MEMORY_MUTATIONS; k++) {
-        me_mutate(rig, rig_draw(rig, n), &memory_mutations[k], name, memory_counts[k]);
+    struct async_shape shape = async_draw_shape(rig, i);
+    shape.recompute = rig_draw(rig, 2) == 0;
+    if (async_plan(rig, &shape)) {
+        rig->plan->optimizer_slots = rig_draw(rig, 3);
+        rig_programs(rig);
+        me_mutate_all(rig, memory_mutations, N_MEMORY_MUTATIONS, name);
+        me_mutate_all(rig, buffer_mutations, N_BUFFER_MUTATIONS, name);
+        me_mutate_all(rig, turn_mutations, N_TURN_MUTATIONS, name);
     }
-    for (size_t k = 0; k < N_BUFFER_MUTATIONS; k++) {
-        me_mutate(rig, rig_draw(rig, n), &buffer_mutations[k], name, buffer_counts[k]);
-    }
-    for (size_t k = 0; k < N_TURN_MUTATIONS; k++) {
-        me_mutate(rig, rig_draw(rig, n), &turn_mutations[k], name, turn_counts[k]);
-    }
-}
-
-static void check_model(const char *model, const char *settings, uint32_t dtype, uint32_t n_plans)
-{
-    const char *seed = getenv("PENSTOCK_SEED");
-    struct rig rig;
-    rig_open(&rig, model, settings, seed != NULL ? strtoull(seed, NULL, 10) : 71);
-    pst_graph_destroy(rig.graph);
-    rig.graph = make_model(model, settings, dtype);
-    rig.cost.graph = rig.graph;
-    print_message("%s: seed %llu\n", model, (unsigned long long)rig.seed);
-    for (uint32_t i = 0; i < n_plans; i++) {
-        struct async_shape shape = {.p = 2 + rig_draw(&rig, 3),
-                                    .m = 1 + rig_draw(&rig, 5),
-                                    .size = 1 + rig_draw(&rig, 2),
-                                    .barrier = rig_draw(&rig, 2) == 0,
-                                    .recompute = rig_draw(&rig, 2) == 0};
-        shape.replicas = i % 4 == 3;
-        shape.size *= shape.replicas ? 3 : 1;
-        char name[32];
-        snprintf(name, sizeof name, "plan %u", i);
-        if (async_plan(&rig, &shape)) {
-            rig.plan->optimizer_slots = rig_draw(&rig, 3);
-            rig_programs(&rig);
-            mutate(&rig, name);
-        }
-        rig_drop_plan(&rig);
-    }
-    rig_close(&rig);
 }
 
 TEST(mlp)
 {
-    check_model("mlp", "inputs=4 hidden=4 layers=6 classes=3", PST_F32, 30);
+    rig_each("mlp", "inputs=4 hidden=4 layers=6 classes=3", PST_F32, 71, 30, check);
 }
 
 TEST(half)
 {
-    check_model("mlp", "inputs=4 hidden=4 layers=6 classes=3", PST_BF16, 15);
+    rig_each("mlp", "inputs=4 hidden=4 layers=6 classes=3", PST_BF16, 71, 15, check);
 }
 
 TEST(gpt)
 {
-    check_model("gpt", "layers=1 dim=4 heads=1 context=2 vocab=5", PST_F32, 20);
+    rig_each("gpt", "layers=1 dim=4 heads=1 context=2 vocab=5", PST_F32, 71, 20, check);
 }
 
 TEST(every_mutation)
 {
-    me_print(turn_mutations, N_TURN_MUTATIONS, turn_counts);
+    me_print(turn_mutations, N_TURN_MUTATIONS);
     for (size_t k = 0; k < N_MEMORY_MUTATIONS; k++) {
-        print_message("  %-18s %5u caught\n", memory_mutations[k].name, memory_counts[k][0]);
+        print_message("  %-18s %5u caught\n", memory_mutations[k].name,
+                      memory_mutations[k].counts[0]);
     }
     for (size_t k = 0; k < N_BUFFER_MUTATIONS; k++) {
-        print_message("  %-18s %5u caught\n", buffer_mutations[k].name, buffer_counts[k][0]);
+        print_message("  %-18s %5u caught\n", buffer_mutations[k].name,
+                      buffer_mutations[k].counts[0]);
     }
 }

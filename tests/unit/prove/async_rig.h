@@ -77,6 +77,17 @@ static inline pst_status async_lower(struct rig *rig, const struct async_orders 
     return pst_plan_lower_parts(rig->plan, rig->graph, &rig->cost, passes, n, err);
 }
 
+static inline struct async_shape async_draw_shape(struct rig *rig, uint32_t i)
+{
+    struct async_shape shape = {.p = 2 + rig_draw(rig, 3),
+                                .m = 1 + rig_draw(rig, 5),
+                                .size = 1 + rig_draw(rig, 2),
+                                .barrier = rig_draw(rig, 2) == 0};
+    shape.replicas = i % 4 == 3;
+    shape.size *= shape.replicas ? 3 : 1;
+    return shape;
+}
+
 /* False: refused because of rows that skip stages where the pipeline is never full, or all devices
  * meet. */
 static inline bool async_plan(struct rig *rig, const struct async_shape *shape)

@@ -267,19 +267,10 @@ static inline const char *me_wrong_statistics(struct scene *scene)
     return NULL;
 }
 
-static const struct memory_mutation buffer_mutations[] = {
-    {"lose_contribution", me_lose_contribution},
-    {"lose_addend", me_lose_addend},
-    {"wrong_gradient", me_wrong_gradient},
-    {"wrong_user", me_wrong_user},
-    {"wrong_rows", me_wrong_rows},
-    {"shift_rows", me_shift_rows},
-    {"swap_pieces", me_swap_pieces},
-    {"lose_piece", me_lose_piece},
-    {"wrong_place", me_wrong_place},
-    {"wrong_accumulator", me_wrong_accumulator},
-    {"wrong_owner", me_wrong_owner},
-    {"wrong_statistics", me_wrong_statistics},
+static struct memory_mutation buffer_mutations[] = {
+    ME(lose_contribution), ME(lose_addend),       ME(wrong_gradient), ME(wrong_user),
+    ME(wrong_rows),        ME(shift_rows),        ME(swap_pieces),    ME(lose_piece),
+    ME(wrong_place),       ME(wrong_accumulator), ME(wrong_owner),    ME(wrong_statistics),
 };
 #define N_BUFFER_MUTATIONS (sizeof buffer_mutations / sizeof buffer_mutations[0])
 

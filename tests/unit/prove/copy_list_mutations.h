@@ -215,7 +215,7 @@ static inline const char *behind_no_pass(struct mutant *m, struct place p)
     return "FORM1";
 }
 
-static const struct mutation list_mutations[] = {
+static struct mutation list_mutations[] = {
     {"no FETCH", .fits = is_in, .at = without},
     {"no OFFLOAD", .fits = is_out, .at = without},
     {"twice", .fits = is_copy, .at = twice},

@@ -224,22 +224,22 @@ static inline const char *no_such_row(struct scene *scene)
     return "MEM2";
 }
 
-static const struct memory_mutation program_mutations[] = {
-    {"source dies", source_dies},
-    {"room too late", room_too_late},
-    {"host dies", host_dies},
-    {"stays too short", stays_too_short},
-    {"begins too early", begins_too_early},
-    {"after nothing", comes_after_nothing},
-    {"other buffer", other_buffer},
-    {"other bytes", other_bytes},
-    {"host slot taken", host_slot_taken},
-    {"slot taken", device_slot_taken},
-    {"host bytes", host_bytes},
-    {"stated host bytes", stated_host_bytes},
-    {"a byte too many", byte_too_many},
-    {"reads another", reads_the_wrong_one},
-    {"no such row", no_such_row},
+static struct memory_mutation program_mutations[] = {
+    {"source dies", .apply = source_dies},
+    {"room too late", .apply = room_too_late},
+    {"host dies", .apply = host_dies},
+    {"stays too short", .apply = stays_too_short},
+    {"begins too early", .apply = begins_too_early},
+    {"after nothing", .apply = comes_after_nothing},
+    {"other buffer", .apply = other_buffer},
+    {"other bytes", .apply = other_bytes},
+    {"host slot taken", .apply = host_slot_taken},
+    {"slot taken", .apply = device_slot_taken},
+    {"host bytes", .apply = host_bytes},
+    {"stated host bytes", .apply = stated_host_bytes},
+    {"a byte too many", .apply = byte_too_many},
+    {"reads another", .apply = reads_the_wrong_one},
+    {"no such row", .apply = no_such_row},
 };
 
 #endif

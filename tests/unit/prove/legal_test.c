@@ -37,7 +37,7 @@ static void check_twin(struct rig *rig, uint32_t batch)
 
 static void check_model(const char *model, const char *settings, uint32_t n_plans)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     rig_open(&rig, model, settings, 20240611);
     print_message("%s: seed %llu\n", model, (unsigned long long)rig.seed);
     for (uint32_t i = 0; i < n_plans; i++) {
@@ -49,7 +49,6 @@ static void check_model(const char *model, const char *settings, uint32_t n_plan
         }
         rig_drop_plan(&rig);
     }
-    rig_close(&rig);
 }
 
 TEST(mlp)
@@ -78,7 +77,7 @@ TEST(resnet)
  */
 TEST(late_weights)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     struct pst_error err = {0};
     const uint32_t rank = 0;
     const struct pst_pass order[] = {
@@ -104,5 +103,4 @@ TEST(late_weights)
     rig_programs(&rig);
     expect_legal(&rig, "late weights", 0);
     free(nodes);
-    rig_close(&rig);
 }

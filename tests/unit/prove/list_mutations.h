@@ -215,24 +215,24 @@ static inline const char *mu_step_too_early(struct mutant *m, struct place p)
     return m->made.asynchronous ? mu_order_rules(m) : "WVER1";
 }
 
-static const struct mutation list_mutations[] = {
-    {"drop", .fits = mu_is_any, .at = mu_drop},
-    {"duplicate", .fits = mu_is_any, .at = mu_duplicate},
-    {"swap_neighbours", .fits = mu_is_any, .at = mu_swap_neighbours},
-    {"move", .fits = mu_is_any, .at = mu_move},
-    {"swap_devices", .apply = mu_swap_devices},
-    {"remove_wait", .fits = mu_has_waits, .at = mu_remove_wait},
-    {"late_wait", .fits = mu_has_waits, .at = mu_late_wait},
-    {"retarget", .fits = mu_is_transfer, .at = mu_retarget},
-    {"wrong_samples", .fits = mu_is_transfer, .at = mu_wrong_samples},
-    {"wrong_payload", .fits = mu_is_transfer, .at = mu_wrong_payload},
-    {"wrong_edge", .apply = mu_wrong_edge},
-    {"wrong_microbatch", .fits = mu_is_pass, .at = mu_wrong_microbatch},
-    {"wrong_stage", .fits = mu_is_pass, .at = mu_wrong_stage},
-    {"wrong_pass", .fits = mu_is_pass, .at = mu_wrong_pass},
-    {"to_other_device", .fits = mu_is_pass, .at = mu_to_other_device},
-    {"reserved_field", .fits = mu_is_any, .at = mu_reserved_field},
-    {"step_too_early", .fits = mu_is_step, .at = mu_step_too_early},
+static struct mutation list_mutations[] = {
+    MU_AT(drop, mu_is_any),
+    MU_AT(duplicate, mu_is_any),
+    MU_AT(swap_neighbours, mu_is_any),
+    MU_AT(move, mu_is_any),
+    MU(swap_devices),
+    MU_AT(remove_wait, mu_has_waits),
+    MU_AT(late_wait, mu_has_waits),
+    MU_AT(retarget, mu_is_transfer),
+    MU_AT(wrong_samples, mu_is_transfer),
+    MU_AT(wrong_payload, mu_is_transfer),
+    MU(wrong_edge),
+    MU_AT(wrong_microbatch, mu_is_pass),
+    MU_AT(wrong_stage, mu_is_pass),
+    MU_AT(wrong_pass, mu_is_pass),
+    MU_AT(to_other_device, mu_is_pass),
+    MU_AT(reserved_field, mu_is_any),
+    MU_AT(step_too_early, mu_is_step),
 };
 #define N_LIST_MUTATIONS (sizeof list_mutations / sizeof list_mutations[0])
 

@@ -22,7 +22,14 @@ struct scene {
 struct memory_mutation {
     const char *name;
     const char *(*apply)(struct scene *);
+    uint32_t counts[2]; /* caught, still legal */
 };
+
+/* One that is named as its function me_*. */
+#define ME(what)                                                                                   \
+    {                                                                                              \
+        .name = #what, .apply = me_##what                                                          \
+    }
 
 static inline bool me_is_asynchronous(const struct scene *scene)
 {
@@ -145,9 +152,9 @@ static inline bool me_found_one_of(const struct pst_check_report *report, const 
     return false;
 }
 
-/* One mutant of the program of rank d; counts: [0] caught, [1] still legal. */
-static inline void me_mutate(struct rig *rig, uint32_t d, const struct memory_mutation *mutation,
-                             const char *plan, uint32_t counts[2])
+/* One mutant of the program of rank d. */
+static inline void me_mutate(struct rig *rig, uint32_t d, struct memory_mutation *mutation,
+                             const char *plan)
 {
     static struct pst_check_report report;
     struct pst_error err = {0};
@@ -163,7 +170,7 @@ static inline void me_mutate(struct rig *rig, uint32_t d, const struct memory_mu
     }
     bool accepted = rig_check(rig, true, &report, &err) == PST_OK;
     bool legal = scene.open && me_harmless(&scene);
-    counts[legal]++;
+    mutation->counts[legal]++;
     if (legal != accepted ||
         (!accepted && (!me_found_one_of(&report, rules) || !me_says(&report, scene.text)))) {
         fail_msg("seed %llu, %s, device %u, %s: %s, expected %s\n%s", (unsigned long long)rig->seed,
@@ -177,13 +184,21 @@ static inline void me_mutate(struct rig *rig, uint32_t d, const struct memory_mu
     rig_program(rig, d);
 }
 
-static inline void me_print(const struct memory_mutation *mutations, size_t n,
-                            uint32_t (*counts)[2])
+/* Each of a rank that is drawn. */
+static inline void me_mutate_all(struct rig *rig, struct memory_mutation *mutations, size_t n,
+                                 const char *plan)
 {
     for (size_t k = 0; k < n; k++) {
-        print_message("  %-18s %5u caught, %5u still legal\n", mutations[k].name, counts[k][0],
-                      counts[k][1]);
-        assert_true(counts[k][0] > 0);
+        me_mutate(rig, rig_draw(rig, rig->plan->n_devices), &mutations[k], plan);
+    }
+}
+
+static inline void me_print(const struct memory_mutation *mutations, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        print_message("  %-18s %5u caught, %5u still legal\n", mutations[k].name,
+                      mutations[k].counts[0], mutations[k].counts[1]);
+        assert_true(mutations[k].counts[0] > 0);
     }
 }
 

@@ -6,54 +6,37 @@
 #include "unit/prove/buffer_mutations.h"
 #include "unit/prove/memory_mutations.h"
 
-static uint32_t memory_counts[N_MEMORY_MUTATIONS][2], buffer_counts[N_BUFFER_MUTATIONS][2];
-
-static void check_model(const char *model, const char *settings, uint32_t n_plans)
+static void check(struct rig *rig, uint32_t i, const char *name)
 {
-    const char *seed = getenv("PENSTOCK_SEED");
-    struct rig rig;
-    rig_open(&rig, model, settings, seed != NULL ? strtoull(seed, NULL, 10) : 53);
-    print_message("%s: seed %llu\n", model, (unsigned long long)rig.seed);
-    for (uint32_t i = 0; i < n_plans; i++) {
-        struct rig_shape shape = rig_draw_shape(&rig);
-        char name[32];
-        rig_plan(&rig, &shape);
-        snprintf(name, sizeof name, "plan %u", i);
-        for (size_t k = 0; k < N_MEMORY_MUTATIONS; k++) {
-            me_mutate(&rig, rig_draw(&rig, rig.plan->n_devices), &memory_mutations[k], name,
-                      memory_counts[k]);
-        }
-        for (size_t k = 0; k < N_BUFFER_MUTATIONS; k++) {
-            me_mutate(&rig, rig_draw(&rig, rig.plan->n_devices), &buffer_mutations[k], name,
-                      buffer_counts[k]);
-        }
-        rig_drop_plan(&rig);
-    }
-    rig_close(&rig);
+    struct rig_shape shape = rig_draw_shape(rig);
+    rig_plan(rig, &shape);
+    me_mutate_all(rig, memory_mutations, N_MEMORY_MUTATIONS, name);
+    me_mutate_all(rig, buffer_mutations, N_BUFFER_MUTATIONS, name);
 }
 
 TEST(mlp)
 {
-    check_model("mlp", "inputs=4 hidden=4 layers=6 classes=3", 200);
+    rig_each("mlp", "inputs=4 hidden=4 layers=6 classes=3", PST_F32, 53, 200, check);
 }
 
 TEST(gpt)
 {
-    check_model("gpt", "layers=2 dim=8 heads=2 context=4 vocab=7 dropout=0.1", 150);
+    rig_each("gpt", "layers=2 dim=8 heads=2 context=4 vocab=7 dropout=0.1", PST_F32, 53, 150,
+             check);
 }
 
 TEST(mmt)
 {
-    check_model("mmt", "", 10);
+    rig_each("mmt", "", PST_F32, 53, 10, check);
 }
 
 TEST(resnet)
 {
-    check_model("resnet", "", 8);
+    rig_each("resnet", "", PST_F32, 53, 8, check);
 }
 
 TEST(every_mutation)
 {
-    me_print(memory_mutations, N_MEMORY_MUTATIONS, memory_counts);
-    me_print(buffer_mutations, N_BUFFER_MUTATIONS, buffer_counts);
+    me_print(memory_mutations, N_MEMORY_MUTATIONS);
+    me_print(buffer_mutations, N_BUFFER_MUTATIONS);
 }

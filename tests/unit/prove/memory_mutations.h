@@ -257,15 +257,11 @@ static inline const char *me_write_to_sent(struct scene *scene)
     return NULL;
 }
 
-static const struct memory_mutation memory_mutations[] = {
-    {"die_early", me_die_early},       {"live_late", me_live_late},
-    {"overlap", me_overlap},           {"misalign", me_misalign},
-    {"too_small", me_too_small},       {"static_dies", me_static_dies},
-    {"wrong_peak", me_wrong_peak},     {"shrink_capacity", me_shrink_capacity},
-    {"lose_operand", me_lose_operand}, {"wrong_operand", me_wrong_operand},
-    {"reorder_sums", me_reorder_sums}, {"lose_sum", me_lose_sum},
-    {"wrong_piece", me_wrong_piece},   {"wrong_samples", me_wrong_samples},
-    {"forget_send", me_forget_send},   {"write_to_sent", me_write_to_sent},
+static struct memory_mutation memory_mutations[] = {
+    ME(die_early),    ME(live_late),     ME(overlap),      ME(misalign),
+    ME(too_small),    ME(static_dies),   ME(wrong_peak),   ME(shrink_capacity),
+    ME(lose_operand), ME(wrong_operand), ME(reorder_sums), ME(lose_sum),
+    ME(wrong_piece),  ME(wrong_samples), ME(forget_send),  ME(write_to_sent),
 };
 #define N_MEMORY_MUTATIONS (sizeof memory_mutations / sizeof memory_mutations[0])
 

@@ -29,6 +29,9 @@ struct place {
     uint32_t part, d, i;
 };
 
+/* Caught; still legal and accepted; refused for the order of a queue alone. */
+enum { MU_CAUGHT, MU_LEGAL, MU_ORDER, MU_VERDICTS };
+
 /* Changes something, anywhere or at an instruction that fits, and names the rules that may catch
    it; NULL: nothing to change here. */
 struct mutation {
@@ -36,7 +39,18 @@ struct mutation {
     const char *(*apply)(struct mutant *);
     bool (*fits)(const struct pst_instr *);
     const char *(*at)(struct mutant *, struct place);
+    uint32_t counts[MU_VERDICTS];
 };
+
+/* Those that are named as their functions mu_*. */
+#define MU(what)                                                                                   \
+    {                                                                                              \
+        .name = #what, .apply = mu_##what                                                          \
+    }
+#define MU_AT(what, where)                                                                         \
+    {                                                                                              \
+        .name = #what, .fits = where, .at = mu_##what                                              \
+    }
 
 static inline void *mu_copy(const void *from, size_t bytes, size_t spare)
 {
@@ -286,17 +300,14 @@ static inline bool mu_oracle(const struct pst_plan *plan, const struct pst_graph
     return plan->asynchronous ? async_oracle(plan, graph) : oracle_legal(plan, graph);
 }
 
-/* Caught; still legal and accepted; refused for the order of a queue alone. */
-enum { MU_CAUGHT, MU_LEGAL, MU_ORDER, MU_VERDICTS };
-
-static inline void mu_judge(struct mutant *m, const struct mutation *mutation, const char *rules,
-                            const char *plan, uint32_t *counts)
+static inline void mu_judge(struct mutant *m, struct mutation *mutation, const char *rules,
+                            const char *plan)
 {
     static struct pst_check_report report;
     struct pst_error err = {0};
     bool accepted = rig_check(m->rig, false, &report, &err) == PST_OK;
     bool legal = m->open && mu_oracle(m->rig->plan, m->rig->graph);
-    counts[!legal ? MU_CAUGHT : accepted ? MU_LEGAL : MU_ORDER]++;
+    mutation->counts[!legal ? MU_CAUGHT : accepted ? MU_LEGAL : MU_ORDER]++;
     if (legal ? !accepted && !mu_only_order(&report)
               : accepted || !mu_found_one_of(&report, rules)) {
         fail_msg("seed %llu, %s, %s at %u: %s, expected %s\n%s", (unsigned long long)m->rig->seed,
@@ -306,8 +317,8 @@ static inline void mu_judge(struct mutant *m, const struct mutation *mutation, c
 }
 
 /* One mutant at a place that is drawn, or at the turn-th; how many places there are. */
-static inline uint32_t mu_mutate(struct rig *rig, const struct mutation *mutation, uint32_t turn,
-                                 const char *plan, uint32_t *counts)
+static inline uint32_t mu_mutate(struct rig *rig, struct mutation *mutation, uint32_t turn,
+                                 const char *plan)
 {
     struct mutant m;
     mu_begin(&m, rig, turn);
@@ -317,20 +328,28 @@ static inline uint32_t mu_mutate(struct rig *rig, const struct mutation *mutatio
                                                           : NULL;
     mu_show(&m);
     if (rules != NULL) {
-        mu_judge(&m, mutation, rules, plan, counts);
+        mu_judge(&m, mutation, rules, plan);
     }
     mu_end(&m);
     return m.n_places;
 }
 
-static inline void mu_print(const struct mutation *mutations, size_t n,
-                            uint32_t (*counts)[MU_VERDICTS])
+static inline void mu_mutate_all(struct rig *rig, struct mutation *mutations, size_t n,
+                                 const char *plan)
 {
     for (size_t k = 0; k < n; k++) {
+        mu_mutate(rig, &mutations[k], PST_NONE, plan);
+    }
+}
+
+static inline void mu_print(const struct mutation *mutations, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        const uint32_t *counts = mutations[k].counts;
+
         print_message("  %-18s %5u caught, %5u for the order of a queue, %5u still legal\n",
-                      mutations[k].name, counts[k][MU_CAUGHT], counts[k][MU_ORDER],
-                      counts[k][MU_LEGAL]);
-        assert_true(counts[k][MU_CAUGHT] > 0);
+                      mutations[k].name, counts[MU_CAUGHT], counts[MU_ORDER], counts[MU_LEGAL]);
+        assert_true(counts[MU_CAUGHT] > 0);
     }
 }
 

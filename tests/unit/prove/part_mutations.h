@@ -73,15 +73,15 @@ static inline const char *mu_lost_mode(struct mutant *m)
     return "FORM1 WVER1";
 }
 
-static const struct mutation part_mutations[] = {
-    {"to_other_part", .fits = mu_is_any, .at = mu_to_other_part},
-    {"wrong_batch", .fits = mu_is_pass, .at = mu_wrong_batch},
+static struct mutation part_mutations[] = {
+    MU_AT(to_other_part, mu_is_any),
+    MU_AT(wrong_batch, mu_is_pass),
     {"samples_of_other", .fits = mu_is_transfer, .at = mu_samples_of_other_batch},
-    {"shift_part", .fits = mu_is_pass, .at = mu_shift_part},
-    {"other_accumulators", .apply = mu_other_accumulators},
-    {"wrong_drains", .apply = mu_wrong_drains},
-    {"wrong_rule", .apply = mu_wrong_rule},
-    {"lost_mode", .apply = mu_lost_mode},
+    MU_AT(shift_part, mu_is_pass),
+    MU(other_accumulators),
+    MU(wrong_drains),
+    MU(wrong_rule),
+    MU(lost_mode),
 };
 #define N_PART_MUTATIONS (sizeof part_mutations / sizeof part_mutations[0])
 

@@ -245,25 +245,12 @@ static inline const char *mu_foreign_mode(struct mutant *m)
     return "FORM1";
 }
 
-static const struct mutation plan_mutations[] = {
-    {"stage_elsewhere", .apply = mu_stage_elsewhere},
-    {"no_device", .apply = mu_no_device},
-    {"one_replica_twice", .apply = mu_one_replica_twice},
-    {"uneven_replicas", .apply = mu_uneven_replicas},
-    {"swap_replicas", .apply = mu_swap_replicas},
-    {"lose_replica", .apply = mu_lose_replica},
-    {"break_tie", .apply = mu_break_tie},
-    {"lose_node", .apply = mu_lose_node},
-    {"move_node", .apply = mu_move_node},
-    {"swap_stages", .apply = mu_swap_stages},
-    {"wrong_size", .apply = mu_wrong_size},
-    {"unlike_neighbours", .apply = mu_unlike_neighbours},
-    {"wrong_edge_bytes", .apply = mu_wrong_edge_bytes},
-    {"wrong_digest", .apply = mu_wrong_digest},
-    {"wrong_action", .apply = mu_wrong_action},
-    {"other_barrier", .apply = mu_other_barrier},
-    {"wrong_versions", .apply = mu_wrong_versions},
-    {"foreign_mode", .apply = mu_foreign_mode},
+static struct mutation plan_mutations[] = {
+    MU(stage_elsewhere),  MU(no_device),    MU(one_replica_twice), MU(uneven_replicas),
+    MU(swap_replicas),    MU(lose_replica), MU(break_tie),         MU(lose_node),
+    MU(move_node),        MU(swap_stages),  MU(wrong_size),        MU(unlike_neighbours),
+    MU(wrong_edge_bytes), MU(wrong_digest), MU(wrong_action),      MU(other_barrier),
+    MU(wrong_versions),   MU(foreign_mode),
 };
 #define N_PLAN_MUTATIONS (sizeof plan_mutations / sizeof plan_mutations[0])
 

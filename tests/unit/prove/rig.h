@@ -82,6 +82,28 @@ static inline void rig_close(struct rig *rig)
     pst_graph_destroy(rig->graph);
 }
 
+/* Random plans of a model: `check` makes and checks each. PENSTOCK_SEED: another seed. */
+static inline void rig_each(const char *model, const char *settings, uint32_t dtype, uint64_t seed,
+                            uint32_t n_plans,
+                            void (*check)(struct rig *rig, uint32_t i, const char *name))
+{
+    const char *other = getenv("PENSTOCK_SEED");
+    FINISHED_BY(rig_close) struct rig rig;
+    rig_open(&rig, model, settings, other != NULL ? strtoull(other, NULL, 10) : seed);
+    if (dtype != PST_F32) {
+        pst_graph_destroy(rig.graph);
+        rig.graph = make_model(model, settings, dtype);
+        rig.cost.graph = rig.graph;
+    }
+    print_message("%s: seed %llu\n", model, (unsigned long long)rig.seed);
+    for (uint32_t i = 0; i < n_plans; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "plan %u", i);
+        check(&rig, i, name);
+        rig_drop_plan(&rig);
+    }
+}
+
 /* --- a random order ------------------------------------------------------------------------- */
 
 struct rig_order {

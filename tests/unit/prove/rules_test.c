@@ -54,7 +54,7 @@ static bool text_has(const char *rule, const char *text)
 /* The steady state of 1F1B with sends that block: both neighbours send, neither receives. */
 TEST(both_send_first)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     const uint32_t zero = 0;
     open_pair(&rig);
     const struct pst_instr a[] = {
@@ -92,12 +92,11 @@ TEST(both_send_first)
     set_list(&rig, 1, b_group, 2);
     rig_check(&rig, false, &report, &err);
     assert_false(rig_has_rule(&report, "LIVE1") || rig_has_rule(&report, "LIVE2"));
-    rig_close(&rig);
 }
 
 TEST(never_sent)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     const uint32_t zero = 0;
     open_pair(&rig);
     const struct pst_instr b[] = {move(PST_I_RECV, PST_PAYLOAD_ACT, 0, 2, 0),
@@ -114,13 +113,12 @@ TEST(never_sent)
     rig_check(&rig, false, &report, &err);
     assert_true(text_has("COMM1", "no SEND of edge 0"));
     assert_true(text_has("PASS1", "stage 1, micro-batch 1: no F"));
-    rig_close(&rig);
 }
 
 /* Two ranks meet for a tie and for a reduction in different order: neither ends. */
 TEST(reductions_cross)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 4, .microbatch = 2};
     const uint32_t both[] = {0, 1};
     rig_open(&rig, "gpt", "layers=1 dim=4 heads=1 context=2 vocab=3", 3);
@@ -140,13 +138,12 @@ TEST(reductions_cross)
     set_list(&rig, 1, tie_first, 2);
     rig_check(&rig, false, &report, &err);
     assert_false(rig_has_rule(&report, "LIVE1"));
-    rig_close(&rig);
 }
 
 /* R: at most one, of a stage that recomputes, between F and B. */
 TEST(placed_recompute)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     struct rig_shape shape = {.devices = 1, .chunks = 1, .batch = 2, .microbatch = 2};
     const uint32_t norm = 5;
     rig_open(&rig, "mlp", "inputs=4 hidden=4 layers=2 classes=3", 3);
@@ -172,7 +169,6 @@ TEST(placed_recompute)
     list[1] = list[2];
     rig_check(&rig, false, &report, &err);
     assert_true(text_has("PASS1", "twice") && text_has("PASS1", "no B"));
-    rig_close(&rig);
 }
 
 /*
@@ -181,7 +177,7 @@ TEST(placed_recompute)
  */
 TEST(replicas_regroup)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     const uint32_t both[] = {0, 1}, last = 2;
     uint32_t nodes[4] = {0, 1, 2, 3};
     rig_open(&rig, "mlp", "inputs=4 hidden=4 layers=2 classes=3", 3);
@@ -243,13 +239,12 @@ TEST(replicas_regroup)
     lists[1][8].op = PST_I_NORM; /* one replica leaves the reduction out */
     rig_check(&rig, false, &report, &err);
     assert_true(text_has("PASS4", "no REDUCE") && rig_has_rule(&report, "LIVE1"));
-    rig_close(&rig);
 }
 
 /* A hundred are kept, all are counted. */
 TEST(many_violations)
 {
-    struct rig rig;
+    FINISHED_BY(rig_close) struct rig rig;
     struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 64, .microbatch = 1};
     rig_open(&rig, "mlp", "inputs=4 hidden=4 layers=2 classes=3", 3);
     rig_cut(&rig, &shape);
@@ -264,5 +259,4 @@ TEST(many_violations)
     assert_string_equal(err.kind, "plan.illegal");
     assert_true(strlen(err.details) > 1000);
     free(list);
-    rig_close(&rig);
 }

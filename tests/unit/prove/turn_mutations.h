@@ -275,13 +275,10 @@ static inline const char *me_other_phase(struct scene *scene)
     return "MEM2 MEM3"; /* it may live longer than its place is free */
 }
 
-static const struct memory_mutation turn_mutations[] = {
-    {"wrong_version", me_wrong_version},     {"one_version", me_one_version},
-    {"swap_versions", me_swap_versions},     {"wrong_parity", me_wrong_parity},
-    {"one_accumulator", me_one_accumulator}, {"wrong_turn", me_wrong_turn},
-    {"share_place", me_share_place},         {"one_turn", me_one_turn},
-    {"longer_period", me_longer_period},     {"turn_dies", me_turn_dies},
-    {"wrong_phases", me_wrong_phases},       {"other_phase", me_other_phase},
+static struct memory_mutation turn_mutations[] = {
+    ME(wrong_version),   ME(one_version), ME(swap_versions), ME(wrong_parity),
+    ME(one_accumulator), ME(wrong_turn),  ME(share_place),   ME(one_turn),
+    ME(longer_period),   ME(turn_dies),   ME(wrong_phases),  ME(other_phase),
 };
 #define N_TURN_MUTATIONS (sizeof turn_mutations / sizeof turn_mutations[0])
 
