@@ -38,6 +38,18 @@ static pst_status fill(const char *toml, struct filled *ret, struct pst_arena *a
     return st;
 }
 
+/* The same with other rows, from the whole of a text. */
+static pst_status fill_with(const struct pst_param *params, uint32_t n, const char *toml,
+                            struct filled *ret, struct pst_arena *arena, struct pst_error *err)
+{
+    struct pst_config *config = parse_ok(toml);
+    pst_status st =
+        pst_params_fill(params, n, sizeof *params, config->root, "[t]", NULL, arena, ret, err);
+
+    pst_config_destroy(config);
+    return st;
+}
+
 TEST(defaults)
 {
     struct pst_arena arena = {0};
@@ -45,8 +57,8 @@ TEST(defaults)
     struct pst_error err;
 
     memset(&got, 0xA5, sizeof got);
-    assert_int_equal(
-        pst_params_fill(rows, N_ROWS, sizeof *rows, NULL, "[t]", NULL, &arena, &got, &err), PST_OK);
+    assert_ok(pst_params_fill(rows, N_ROWS, sizeof *rows, NULL, "[t]", NULL, &arena, &got, &err),
+              &err);
     assert_true(got.flag);
     assert_true(got.count == -3);
     assert_true(got.ratio == 1e-3);
@@ -64,11 +76,11 @@ TEST(values)
     struct filled got;
     struct pst_error err;
 
-    assert_int_equal(fill("[t]\nuse = 'x'\npath = 5\nflag = false\ncount = 64\nratio = 1\n"
-                          "name = 'x'\nmode = 'long-one'\nmemory = 2048\ndelay = 0.25\n"
-                          "speed = 8e9\n",
-                          &got, &arena, &err),
-                     PST_OK);
+    assert_ok(fill("[t]\nuse = 'x'\npath = 5\nflag = false\ncount = 64\nratio = 1\n"
+                   "name = 'x'\nmode = 'long-one'\nmemory = 2048\ndelay = 0.25\n"
+                   "speed = 8e9\n",
+                   &got, &arena, &err),
+              &err);
     assert_false(got.flag);
     assert_true(got.count == 64);
     assert_true(got.ratio == 1.0);
@@ -77,15 +89,15 @@ TEST(values)
     assert_true(got.memory == 2048);
     assert_true(got.delay == 250000000);
     assert_true(got.speed == 8000000000);
-    assert_int_equal(
+    assert_ok(
         fill("[t]\nmemory = '2 GiB'\ndelay = '1 s'\nspeed = '1 Gbit/s'\n", &got, &arena, &err),
-        PST_OK);
+        &err);
     assert_true(got.memory == 2ull << 30);
     assert_true(got.delay == 1000000000);
     assert_true(got.speed == 125000000);
-    assert_int_equal(fill("[t]\ndelay = 1\n", &got, &arena, &err), PST_OK);
+    assert_ok(fill("[t]\ndelay = 1\n", &got, &arena, &err), &err);
     assert_true(got.delay == 1000000000);
-    assert_int_equal(fill("[t]\nname = [4, -1, 20]\n", &got, &arena, &err), PST_OK);
+    assert_ok(fill("[t]\nname = [4, -1, 20]\n", &got, &arena, &err), &err);
     assert_string_equal(got.name, "4,-1,20");
     pst_arena_finish(&arena);
 }
@@ -99,17 +111,13 @@ TEST(booleans_are_words_where_they_are_named)
     static const uint32_t words[] = {0, 1, 2, 1};
 
     for (uint32_t i = 0; i < 4; i++) {
-        struct pst_config *config = parse_ok(texts[i]);
         struct pst_arena arena = {0};
         struct filled got;
         struct pst_error err = {0};
 
-        assert_int_equal(
-            pst_params_fill(&row, 1, sizeof row, config->root, "[t]", NULL, &arena, &got, &err),
-            PST_OK);
+        assert_ok(fill_with(&row, 1, texts[i], &got, &arena, &err), &err);
         assert_int_equal(got.mode, words[i]);
         pst_arena_finish(&arena);
-        pst_config_destroy(config);
     }
 }
 
@@ -125,19 +133,16 @@ TEST(strings_with_a_range_take_numbers)
                  {"name = 9\n", NULL},       {"name = 4.5\n", NULL}};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct pst_config *config = parse_ok(cases[i].toml);
         struct pst_arena arena = {0};
         struct filled got;
         struct pst_error err = {0};
-        pst_status st =
-            pst_params_fill(&row, 1, sizeof row, config->root, "[t]", NULL, &arena, &got, &err);
+        pst_status st = fill_with(&row, 1, cases[i].toml, &got, &arena, &err);
 
         assert_int_equal(st, cases[i].expected == NULL ? PST_ERR_CONFIG : PST_OK);
         if (st == PST_OK) {
             assert_string_equal(got.name, cases[i].expected);
         }
         pst_arena_finish(&arena);
-        pst_config_destroy(config);
     }
 }
 
@@ -147,18 +152,14 @@ TEST(numbers_as_text_and_per_cent)
     static const struct pst_param two[] = {
         PST_PARAM(struct filled, name, PST_PARAM_STRING, "0", NULL, "d"),
         PST_PARAM(struct filled, ratio, PST_PARAM_FLOAT, "0.5", "0..1", "d")};
-    struct pst_config *config = parse_ok("name = 0.25\nratio = '75%'\n");
     struct pst_arena arena = {0};
     struct filled got;
     struct pst_error err = {0};
 
-    assert_int_equal(
-        pst_params_fill(two, 2, sizeof two[0], config->root, "[t]", NULL, &arena, &got, &err),
-        PST_OK);
+    assert_ok(fill_with(two, 2, "name = 0.25\nratio = '75%'\n", &got, &arena, &err), &err);
     assert_string_equal(got.name, "0.25");
     assert_true(got.ratio == 0.75);
     pst_arena_finish(&arena);
-    pst_config_destroy(config);
 }
 
 TEST(wrong_values)
@@ -313,11 +314,10 @@ TEST(rows_may_be_longer)
     struct filled got = {0};
     struct pst_error err;
 
-    assert_int_equal(pst_params_verify(&longer[0].row, 2, sizeof *longer, sizeof got, &err),
-                     PST_OK);
-    assert_int_equal(
+    assert_ok(pst_params_verify(&longer[0].row, 2, sizeof *longer, sizeof got, &err), &err);
+    assert_ok(
         pst_params_fill(&longer[0].row, 2, sizeof *longer, NULL, "[t]", NULL, &arena, &got, &err),
-        PST_OK);
+        &err);
     assert_true(got.count == -3 && got.ratio == 1e-3);
     pst_arena_finish(&arena);
 }
@@ -326,9 +326,8 @@ TEST(sound_rows)
 {
     struct pst_error err;
 
-    assert_int_equal(pst_params_verify(rows, N_ROWS, sizeof *rows, sizeof(struct filled), &err),
-                     PST_OK);
-    assert_int_equal(pst_params_verify(NULL, 0, 0, 0, &err), PST_OK);
+    assert_ok(pst_params_verify(rows, N_ROWS, sizeof *rows, sizeof(struct filled), &err), &err);
+    assert_ok(pst_params_verify(NULL, 0, 0, 0, &err), &err);
 }
 
 static void expect_unsound(struct pst_param row, const char *message)
