@@ -209,8 +209,3 @@ TEST_WITH(a_kernel_breaks, reset, NULL)
     nothing_is_left("a kernel that broke");
     pst_graph_destroy(graph);
 }
-
-int main(void)
-{
-    return load() ? run_own_tests(NULL, NULL) : 1;
-}

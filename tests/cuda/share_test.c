@@ -223,8 +223,3 @@ TEST_WITH(ranks_find_room, reset, NULL)
     host->left_bytes = 46 * gib;
     MUST(ops->fits(&config, bytes, &err));
 }
-
-int main(void)
-{
-    return load() ? run_own_tests(NULL, NULL) : 1;
-}

@@ -5,9 +5,7 @@
  */
 #include "measure/measure.h"
 
-#include "test.h"
-
-#include <dlfcn.h>
+#include "module.h"
 
 #include "base/util.h"
 #include "config/config.h"
@@ -18,14 +16,8 @@ static const struct pst_device_ops *device;
 
 static int load(void **state)
 {
-    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
-    pst_device_module_fn *entry = NULL;
-
-    if (module != NULL) {
-        *(void **)&entry = dlsym(module, PST_DEVICE_MODULE_SYMBOL);
-    }
-    device = entry == NULL ? NULL : entry();
-    return device == NULL ? -1 : 0;
+    device = load_device_module(PENSTOCK_PLUGIN_DIR "/device-cpu.so");
+    return 0;
 }
 
 /* A model with its parameters at their defaults but for those that are named. */
@@ -39,9 +31,9 @@ static struct pst_graph *build(const char *id, const char *key, int64_t value)
 
     assert_non_null(builder);
     config = pst_arena_alloc(&arena, builder->config_size, 0);
-    assert_int_equal(pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
-                                     NULL, "[model]", NULL, &arena, config, &err),
-                     PST_OK);
+    assert_ok(pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param), NULL,
+                              "[model]", NULL, &arena, config, &err),
+              &err);
     for (uint32_t i = 0; i < builder->n_params; i++) {
         if (strcmp(builder->params[i].key, key) == 0) {
             memcpy((char *)config + builder->params[i].offset, &value, sizeof value);
@@ -301,7 +293,7 @@ TEST(test_updates_are_measured_once_a_step)
     config.microbatches = 3;
     config.rounds = 7;
     updated_elems = 0;
-    assert_int_equal(pst_measure_ops(&config, measured, &result, &err), PST_OK);
+    assert_ok(pst_measure_ops(&config, measured, &result, &err), &err);
     assert_int_equal(updated_elems, 3 * elems);
     assert_int_equal(result.bytes, elems * sizeof(float));
     assert_true(result.ns >= (double)graph->n_params * ADDING_NS);

@@ -3,7 +3,6 @@
  * Sums over replicas on the `threads` transport: the order of the members and nothing else decides
  * about bits; posts return at once; groups and queues; disagreement, stalls, aborts.
  */
-#include <string.h>
 
 #include "unit/transport/support.h"
 
@@ -304,9 +303,9 @@ TEST(test_misuse)
     assert_int_equal(ops->all_reduce(transport, 0, nobody, 2, &part, 1, &request), PST_ERR_BUG);
     assert_int_equal(ops->all_reduce(transport, 2, self, 1, &part, 1, &request), PST_OK);
     assert_int_equal(ops->all_reduce(transport, 2, self, 1, &part, 1, &second), PST_ERR_BUG);
-    assert_int_equal(ops->wait(transport, 2, request, &err), PST_OK);
+    assert_ok(ops->wait(transport, 2, request, &err), &err);
     assert_true(data == 3);
     assert_int_equal(ops->all_reduce(transport, 2, self, 1, &part, 1, &request), PST_OK);
-    assert_int_equal(ops->wait(transport, 2, request, &err), PST_OK);
+    assert_ok(ops->wait(transport, 2, request, &err), &err);
     ops->close(transport);
 }

@@ -5,8 +5,7 @@
  */
 #include "unit/transport/mpi_ranks.h"
 
-/* --- sums --------------------------------------------------------------------------------------
- */
+/* --- sums --- */
 
 /* Numbers of very different size, so that every order of a sum has a result of its own. */
 static float number(uint32_t round, uint32_t rank, uint32_t part, uint64_t i)
@@ -194,11 +193,4 @@ RANKS_TEST(test_misfit, "misfit", 2)
 
 static const struct rank_case cases[] = {{"healthy", healthy}, {"misfit", misfit}, {NULL, NULL}};
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_two),
-    cmocka_unit_test(test_three),
-    cmocka_unit_test(test_eight),
-    cmocka_unit_test(test_misfit),
-};
-
-RANKS_MAIN(cases, tests)
+RANKS_MAIN(cases)

@@ -4,7 +4,6 @@
  */
 #include "unit/transport/support.h"
 
-#include <stdio.h>
 #include <time.h>
 
 #define SECOND 1000000000u

@@ -6,27 +6,11 @@
 #ifndef PST_TEST_TRANSPORT_SUPPORT_H
 #define PST_TEST_TRANSPORT_SUPPORT_H
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include "test.h"
 
-#include "exec/transport.h"
+#include "module.h"
 
 #define MAX_RANKS 8
-
-static inline const struct pst_transport_ops *load_transport(const char *file)
-{
-    void *module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    pst_transport_module_fn *function;
-
-    if (module == NULL) {
-        fail_msg("%s", dlerror());
-        return NULL;
-    }
-    *(void **)&function = dlsym(module, PST_TRANSPORT_MODULE_SYMBOL);
-    assert_non_null(function);
-    return function();
-}
 
 static inline const struct pst_transport_ops *load_threads(void)
 {

@@ -10,8 +10,6 @@
 
 #include "unit/transport/support.h"
 
-#include <stdio.h>
-
 enum { LATENCY = 100, RANKS = 4, REQUESTS = 16 };
 
 struct world {
@@ -61,10 +59,8 @@ static inline void open_world(struct world *world, uint32_t node_size, bool holl
                               uint64_t stall_ns)
 {
     static struct pst_device_ops device = {.now = now, .advance = advance};
-    struct pst_transport_times times = {.context = world,
-                                        .transfer = transfer,
-                                        .collective_ns = collective_ns,
-                                        .node = node};
+    struct pst_transport_times times = {
+        .context = world, .transfer = transfer, .collective_ns = collective_ns, .node = node};
     struct pst_transport_config config = {.n_ranks = RANKS,
                                           .max_requests = REQUESTS,
                                           .max_reductions = 2,
