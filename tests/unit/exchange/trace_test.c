@@ -413,11 +413,11 @@ TEST(files)
     char *expected = pst_trace_to_json(timeline, NULL), *found, command[512];
     struct pst_error err = {0};
 
-    assert_int_equal(pst_trace_write(timeline, plain, NULL, &err), PST_OK);
+    assert_ok(pst_trace_write(timeline, plain, NULL, &err), &err);
     found = support_read(plain);
     assert_string_equal(found, expected);
     free(found);
-    assert_int_equal(pst_trace_write(timeline, packed, NULL, &err), PST_OK);
+    assert_ok(pst_trace_write(timeline, packed, NULL, &err), &err);
     snprintf(command, sizeof command, "gzip -dc '%s' | cmp -s - '%s'", packed, plain);
     assert_int_equal(system(command), 0);
     assert_int_equal(pst_trace_write(timeline, "/nonexistent/t.json", NULL, &err), PST_ERR_IO);

@@ -49,7 +49,7 @@ TEST(two_stages)
     };
     set_list(&rig, 0, first, 4);
     set_list(&rig, 1, second, 4);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    assert_ok(run(&rig, &t, &err), &err);
     EXPECT(t, 0, 0, 0, 1000);
     EXPECT(t, 0, 1, 1000, 5000); /* the list goes on at once */
     EXPECT(t, 0, 2, 1000, 2000);
@@ -65,7 +65,7 @@ TEST(two_stages)
     memcpy(slow, first, sizeof slow);
     slow[2] = after(slow[2], w + 1, 1);
     set_list(&rig, 0, slow, 4);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    assert_ok(run(&rig, &t, &err), &err);
     EXPECT(t, 0, 2, 5000, 6000);
     EXPECT(t, 0, 3, 6000, 10000);
     EXPECT(t, 1, 3, 10000, 13000);
@@ -79,7 +79,7 @@ TEST(two_stages)
     };
     set_list(&rig, 0, first, 4);
     set_list(&rig, 1, late, 4);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    assert_ok(run(&rig, &t, &err), &err);
     EXPECT(t, 1, 1, 5000, 8000);
     EXPECT(t, 0, 3, 8000, 12000);
     EXPECT(t, 1, 3, 12000, 15000);
@@ -114,7 +114,7 @@ TEST(replays_and_updates)
     open_hand(&rig, "inputs=4 hidden=8 layers=2 classes=3 act=relu");
     pst_plan_create(rig.graph, 2, 1, &rig.plan);
     pst_plan_add_stage(rig.plan, nodes, 4, &rank, 1, 1, 1);
-    assert_int_equal(pst_plan_connect(rig.plan, rig.graph, &err), PST_OK);
+    assert_ok(pst_plan_connect(rig.plan, rig.graph, &err), &err);
     uint8_t *actions = (uint8_t *)rig.plan->stages[0].actions;
     actions[0] = actions[1] = PST_ACTION_RECOMPUTE;
     rig.plan->optimizer_slots = 2;
@@ -133,7 +133,7 @@ TEST(replays_and_updates)
         {.op = PST_I_NORM},  after((struct pst_instr){.op = PST_I_STEP}, &norm, 1),
     };
     set_list(&rig, 0, list, 6);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    assert_ok(run(&rig, &t, &err), &err);
     EXPECT(t, 0, 0, 0, 4000);
     EXPECT(t, 0, 1, 4000, 4000 + b + 2000);
     EXPECT(t, 0, 2, 6000 + b, 6000 + b + w);
@@ -145,7 +145,7 @@ TEST(replays_and_updates)
     rig.cluster.memory_bandwidth = 1000000000;
     const struct pst_instr step[] = {{.op = PST_I_STEP}};
     set_list(&rig, 0, step, 1);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    assert_ok(run(&rig, &t, &err), &err);
     EXPECT(t, 0, 0, 0, 139 * 4 * 6 + 1000);
 
     /* an R of its own takes the replay out of BW */
@@ -153,7 +153,7 @@ TEST(replays_and_updates)
     const struct pst_instr placed[] = {pass(PST_I_F, 0, 0), pass(PST_I_R, 0, 0),
                                        pass(PST_I_BW, 0, 0)};
     set_list(&rig, 0, placed, 3);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    assert_ok(run(&rig, &t, &err), &err);
     EXPECT(t, 0, 1, 4000, 6000);
     EXPECT(t, 0, 2, 6000, 6000 + b + w);
     rig_close(&rig);
@@ -197,7 +197,7 @@ TEST(tied_parameters_are_updated_once)
         pst_plan_create(rig.graph, 1, 1 + apart, &rig.plan);
         pst_plan_add_stage(rig.plan, nodes, n - 2, &ranks[0], 1, 1, 1);
         pst_plan_add_stage(rig.plan, &nodes[n - 2], 2, &ranks[1], 1, 1, 1);
-        assert_int_equal(pst_plan_connect(rig.plan, rig.graph, &err), PST_OK);
+        assert_ok(pst_plan_connect(rig.plan, rig.graph, &err), &err);
         assert_int_equal(rig.plan->n_ties, 1);
         rig.plan->optimizer_slots = 2;
         for (uint32_t stage = 0; stage < 2; stage++) {
@@ -206,7 +206,7 @@ TEST(tied_parameters_are_updated_once)
             if (apart != 0) {
                 set_list(&rig, 1 - stage, NULL, 0);
             }
-            assert_int_equal(run(&rig, &t, &err), PST_OK);
+            assert_ok(run(&rig, &t, &err), &err);
             ns[apart][stage] = t.ends[ranks[stage]][0];
         }
         rig_close(&rig);
@@ -229,7 +229,7 @@ TEST(norm_is_a_meeting)
     for (uint32_t s = 0; s < 3; s++) {
         pst_plan_add_stage(rig.plan, &nodes[s], s == 2 ? 2 : 1, &ranks[s], 1, 1, 1);
     }
-    assert_int_equal(pst_plan_connect(rig.plan, rig.graph, &err), PST_OK);
+    assert_ok(pst_plan_connect(rig.plan, rig.graph, &err), &err);
     const struct pst_instr norm = {.op = PST_I_NORM};
     const struct pst_instr a[] = {norm, after((struct pst_instr){.op = PST_I_STEP}, &zero, 1)};
     const struct pst_instr b[] = {pass(PST_I_F, 1, 0), norm, pass(PST_I_F, 1, 1),
@@ -238,7 +238,7 @@ TEST(norm_is_a_meeting)
     set_list(&rig, 0, a, 2);
     set_list(&rig, 1, b, 4);
     set_list(&rig, 2, c, 2);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    assert_ok(run(&rig, &t, &err), &err);
     /* 4 steps of 2 us; 2 * 2 / 3 of 56 bytes is 74.67, 75 ns at 1 byte/ns */
     EXPECT(t, 0, 0, 2000, 10075);
     EXPECT(t, 1, 1, 2000, 10075);
@@ -263,10 +263,8 @@ TEST(random_plans)
             start[d] = calloc(rig.plan->devices[d].n_instrs + 1, sizeof **start);
             end[d] = calloc(rig.plan->devices[d].n_instrs + 1, sizeof **end);
         }
-        assert_int_equal(pst_sim_run(rig.plan, rig.graph, &rig.cost, start, end, &makespan, &err),
-                         PST_OK);
-        assert_int_equal(pst_sim_run(rig.plan, rig.graph, &rig.cost, NULL, NULL, &again, &err),
-                         PST_OK);
+        assert_ok(pst_sim_run(rig.plan, rig.graph, &rig.cost, start, end, &makespan, &err), &err);
+        assert_ok(pst_sim_run(rig.plan, rig.graph, &rig.cost, NULL, NULL, &again, &err), &err);
         assert_int_equal(makespan, again);
         for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
             uint64_t last = 0;

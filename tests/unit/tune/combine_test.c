@@ -24,8 +24,8 @@ static pst_status read(struct rig *rig, const char *compare, struct pst_error *e
     memset(rig, 0, sizeof *rig);
     memset(err, 0, sizeof *err);
     snprintf(text, sizeof text, "%s%s", BASE, compare);
-    assert_int_equal(pst_config_parse(text, strlen(text), "test.toml", &rig->config, err), PST_OK);
-    assert_int_equal(pst_job_read(rig->config, &rig->job, err), PST_OK);
+    assert_ok(pst_config_parse(text, strlen(text), "test.toml", &rig->config, err), err);
+    assert_ok(pst_job_read(rig->config, &rig->job, err), err);
     return pst_combinations_read(&rig->job, &rig->set, err);
 }
 
@@ -69,7 +69,7 @@ TEST(test_without_lists)
     struct rig rig;
     json_t *config;
 
-    assert_int_equal(read(&rig, "", &err), PST_OK);
+    assert_ok(read(&rig, "", &err), &err);
     assert_int_equal(rig.set.n, 1);
     assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_SCHEDULER),
                         "interleaved chunks=3");
@@ -92,10 +92,10 @@ TEST(test_product)
     struct pst_error err;
     struct rig rig;
 
-    assert_int_equal(
-        read(&rig, "[compare]\nmicrobatches = [1, 2, 3]\npartitioners = ['uniform', 'greedy']\n",
-             &err),
-        PST_OK);
+    assert_ok(read(&rig,
+                   "[compare]\nmicrobatches = [1, 2, 3]\npartitioners = ['uniform', 'greedy']\n",
+                   &err),
+              &err);
     assert_int_equal(rig.set.n, 6);
     for (uint32_t i = 0; i < 6; i++) {
         json_t *config = config_of(&rig, i, 0, 0);
@@ -188,15 +188,15 @@ TEST(test_sizes)
     struct pst_error err;
     struct rig rig;
 
-    assert_int_equal(read(&rig, "[compare]\ndevices = [1, 2]\n", &err), PST_OK);
-    assert_int_equal(pst_combinations_all_sizes(&rig.set, 24, &err), PST_OK);
+    assert_ok(read(&rig, "[compare]\ndevices = [1, 2]\n", &err), &err);
+    assert_ok(pst_combinations_all_sizes(&rig.set, 24, &err), &err);
     assert_int_equal(rig.set.n, 8); /* 1, 2, 4, 8 divide 24 */
     assert_string_equal(pst_combination_label(&rig.set, 3, PST_AXIS_MICROBATCH), "8");
     pst_combinations_one_size(&rig.set);
     assert_int_equal(rig.set.n, 2);
     finish(&rig);
-    assert_int_equal(read(&rig, "[compare]\nmicrobatches = [3]\n", &err), PST_OK);
-    assert_int_equal(pst_combinations_all_sizes(&rig.set, 24, &err), PST_OK);
+    assert_ok(read(&rig, "[compare]\nmicrobatches = [3]\n", &err), &err);
+    assert_ok(pst_combinations_all_sizes(&rig.set, 24, &err), &err);
     assert_int_equal(rig.set.n, 1);
     finish(&rig);
 }
@@ -248,8 +248,8 @@ TEST(test_too_many)
         strcat(text, "]\n");
     }
     memset(&rig, 0, sizeof rig);
-    assert_int_equal(pst_config_parse(text, strlen(text), "test.toml", &rig.config, &err), PST_OK);
-    assert_int_equal(pst_job_read(rig.config, &rig.job, &err), PST_OK);
+    assert_ok(pst_config_parse(text, strlen(text), "test.toml", &rig.config, &err), &err);
+    assert_ok(pst_job_read(rig.config, &rig.job, &err), &err);
     assert_int_equal(pst_combinations_read(&rig.job, &rig.set, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.limit");
     finish(&rig);
