@@ -33,34 +33,6 @@ static pst_status open_with(uint32_t n, uint32_t max_reductions, uint64_t stall_
     return load_threads()->open(&config, ret, &err);
 }
 
-/* run_ranks with room for sums. */
-static void run(uint32_t n, uint64_t stall_ns, void (*body)(struct ranked *), struct ranked *ranks)
-{
-    pthread_t threads[MAX_RANKS];
-    struct pst_transport *transport = NULL;
-
-    assert_int_equal(open_with(n, 2, stall_ns, &transport), PST_OK);
-    memset(ranks, 0, n * sizeof *ranks);
-    for (uint32_t i = 0; i < n; i++) {
-        ranks[i] = (struct ranked){
-            .ops = load_threads(), .transport = transport, .rank = i, .n_ranks = n, .body = body};
-        assert_int_equal(pthread_create(&threads[i], NULL, ranked_main, &ranks[i]), 0);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    load_threads()->close(transport);
-}
-
-static void expect_none_failed(const struct ranked *ranks, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (ranks[i].failures != 0) {
-            fail_msg("rank %u: %u failures, %s", i, ranks[i].failures, ranks[i].err.message);
-        }
-    }
-}
-
 /* Posts the sum of a round, and checks it once it is waited for. */
 static pst_request post(struct ranked *self, const uint32_t *members, uint32_t n, uint32_t round,
                         struct pst_reduce_part *parts)
@@ -143,14 +115,12 @@ static void all_together(struct ranked *self)
 
 TEST(test_order)
 {
-    struct ranked ranks[MAX_RANKS];
-
     for (uint32_t n = 1; n <= 4; n++) {
-        run(n, 30ull * SECOND, all_together, ranks);
-        expect_none_failed(ranks, n);
+        run_ranks(n, 30ull * SECOND, all_together);
+        expect_none_failed(n);
     }
-    run(7, 30ull * SECOND, all_together, ranks);
-    expect_none_failed(ranks, 7);
+    run_ranks(7, 30ull * SECOND, all_together);
+    expect_none_failed(7);
 }
 
 /* Two groups that share nobody, next to transfers and blocking reductions of all. */
@@ -175,10 +145,8 @@ static void groups(struct ranked *self)
 
 TEST(test_groups)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run(4, 30ull * SECOND, groups, ranks);
-    expect_none_failed(ranks, 4);
+    run_ranks(4, 30ull * SECOND, groups);
+    expect_none_failed(4);
 }
 
 /* A member that never waits while the others need the sum holds up nobody. */
@@ -203,10 +171,8 @@ static void one_is_busy(struct ranked *self)
 
 TEST(test_busy)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run(3, 30ull * SECOND, one_is_busy, ranks);
-    expect_none_failed(ranks, 3);
+    run_ranks(3, 30ull * SECOND, one_is_busy);
+    expect_none_failed(3);
 }
 
 /* Sizes differ: all are told. */
@@ -224,13 +190,11 @@ static void disagree(struct ranked *self)
 
 TEST(test_disagreement)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run(2, 30ull * SECOND, disagree, ranks);
+    run_ranks(2, 30ull * SECOND, disagree);
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(ranks[i].failures, 0);
-        assert_int_equal(ranks[i].status, PST_ERR_BUG);
-        assert_string_equal(ranks[i].err.kind, "transport.size");
+        assert_int_equal(ran[i].failures, 0);
+        assert_int_equal(ran[i].status, PST_ERR_BUG);
+        assert_string_equal(ran[i].err.kind, "transport.size");
     }
 }
 
@@ -254,11 +218,9 @@ static void alone(struct ranked *self)
 
 TEST(test_stall)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run(2, SECOND / 5, alone, ranks);
-    assert_int_equal(ranks[0].failures, 0);
-    assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
+    run_ranks(2, SECOND / 5, alone);
+    assert_int_equal(ran[0].failures, 0);
+    assert_int_equal(ran[0].status, PST_ERR_CANCELLED);
 }
 
 static void aborted(struct ranked *self)
@@ -281,11 +243,9 @@ static void aborted(struct ranked *self)
 
 TEST(test_abort)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run(2, 30ull * SECOND, aborted, ranks);
-    assert_int_equal(ranks[0].failures, 0);
-    assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
+    run_ranks(2, 30ull * SECOND, aborted);
+    assert_int_equal(ran[0].failures, 0);
+    assert_int_equal(ran[0].status, PST_ERR_CANCELLED);
 }
 
 TEST(test_misuse)

@@ -29,13 +29,9 @@ static void sums(struct ranked *self)
 
 TEST(test_sum)
 {
-    struct ranked ranks[MAX_RANKS];
-
     for (uint32_t n = 1; n <= MAX_RANKS; n += n < 3 ? 1 : 5) {
-        run_ranks(n, 30ull * SECOND, 1, NULL, sums, ranks);
-        for (uint32_t i = 0; i < n; i++) {
-            assert_int_equal(ranks[i].failures, 0);
-        }
+        run_ranks(n, 30ull * SECOND, sums);
+        expect_none_failed(n);
     }
 }
 
@@ -100,14 +96,8 @@ static void groups(struct ranked *self)
 
 TEST(test_reduce_order)
 {
-    struct ranked ranks[4];
-
-    run_ranks(4, 30ull * SECOND, 1, NULL, groups, ranks);
-    for (uint32_t i = 0; i < 4; i++) {
-        if (ranks[i].failures > 0) {
-            fail_msg("rank %u: %u failures, %s", i, ranks[i].failures, ranks[i].err.message);
-        }
-    }
+    run_ranks(4, 30ull * SECOND, groups);
+    expect_none_failed(4);
 }
 
 /* Fewer elements than members: some shares are empty. */
@@ -124,12 +114,8 @@ static void tiny(struct ranked *self)
 
 TEST(test_reduce_tiny)
 {
-    struct ranked ranks[4];
-
-    run_ranks(4, SECOND, 1, NULL, tiny, ranks);
-    for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(ranks[i].failures, 0);
-    }
+    run_ranks(4, SECOND, tiny);
+    expect_none_failed(4);
 }
 
 static void disagreeing(struct ranked *self)
@@ -144,13 +130,11 @@ static void disagreeing(struct ranked *self)
 
 TEST(test_sizes_must_agree)
 {
-    struct ranked ranks[2];
-
-    run_ranks(2, SECOND, 1, NULL, disagreeing, ranks);
+    run_ranks(2, SECOND, disagreeing);
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(ranks[i].status, PST_ERR_BUG);
-        assert_string_equal(ranks[i].err.message, "reduction: rank 0 has 3 elements in 2 terms, "
-                                                  "rank 1 has 4 in 2");
+        assert_int_equal(ran[i].status, PST_ERR_BUG);
+        assert_string_equal(ran[i].err.message, "reduction: rank 0 has 3 elements in 2 terms, "
+                                                "rank 1 has 4 in 2");
     }
 }
 
@@ -165,12 +149,10 @@ static void one_stays_away(struct ranked *self)
 
 TEST(test_stall_says_who)
 {
-    struct ranked ranks[3];
-
-    run_ranks(3, 50000000, 1, NULL, one_stays_away, ranks);
-    assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
-    assert_string_equal(ranks[0].err.kind, "run.stalled");
-    assert_string_equal(ranks[0].err.message,
+    run_ranks(3, 50000000, one_stays_away);
+    assert_int_equal(ran[0].status, PST_ERR_CANCELLED);
+    assert_string_equal(ran[0].err.kind, "run.stalled");
+    assert_string_equal(ran[0].err.message,
                         "run stalled: rank 0 has waited 0.05 s for rank 1 in a sum of 3 ranks");
-    assert_int_equal(ranks[2].status, PST_ERR_CANCELLED);
+    assert_int_equal(ran[2].status, PST_ERR_CANCELLED);
 }

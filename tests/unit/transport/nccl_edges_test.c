@@ -270,8 +270,8 @@ TEST_WITH(ends_agree, with_edges, nccl_as_usual)
     nccl_fake->processors_of_odd = 15; /* of rank 1, which has four */
     run_nccl(4, STALL_NS, no_faults, pass_on);
     for (uint32_t r = 0; r < 4; r++) {
-        assert_non_null(strstr(ranks[r].err.message, "device 1 has 4 edges to and from others; "));
-        assert_non_null(strstr(ranks[r].err.message, "the smallest GPU has 15 multiprocessors"));
+        assert_non_null(strstr(ran[r].err.message, "device 1 has 4 edges to and from others; "));
+        assert_non_null(strstr(ran[r].err.message, "the smallest GPU has 15 multiprocessors"));
     }
 }
 

@@ -47,18 +47,18 @@ static void each_call_fails(bool edges)
         bool failed = status != PST_OK;
 
         for (uint32_t r = 0; r < 2 && status == PST_OK; r++) {
-            failed = failed || ranks[r].status != PST_OK;
-            if (ranks[r].failures > 0) {
-                fail_msg("call %u, rank %u: %s; the other: %s", call, r, ranks[r].err.message,
-                         ranks[1 - r].err.message);
+            failed = failed || ran[r].status != PST_OK;
+            if (ran[r].failures > 0) {
+                fail_msg("call %u, rank %u: %s; the other: %s", call, r, ran[r].err.message,
+                         ran[1 - r].err.message);
             }
-            assert_true(ranks[r].status == PST_OK || ranks[r].err.message[0] != '\0');
+            assert_true(ran[r].status == PST_OK || ran[r].err.message[0] != '\0');
         }
         n_failed += failed;
         if (atomic_load(&nccl_fake->n_calls) < call) {
             if (failed) {
-                fail_msg("no call failed, and yet: %s%s%s", err.message, ranks[0].err.message,
-                         ranks[1].err.message);
+                fail_msg("no call failed, and yet: %s%s%s", err.message, ran[0].err.message,
+                         ran[1].err.message);
             }
             break;
         }

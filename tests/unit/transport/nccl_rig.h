@@ -19,7 +19,6 @@
 static const struct fake_faults no_faults = {.polls = 3, .vanished = -1, .failing = -1};
 
 static struct fake_nccl *nccl_fake;
-static struct ranked ranks[MAX_RANKS]; /* of what ran last */
 static cudaStream_t nccl_streams[MAX_RANKS];
 static bool nccl_let_go[MAX_RANKS]; /* what detach said */
 static bool nccl_edges;             /* config.edges of what is run */
@@ -155,7 +154,7 @@ static inline void *nccl_rank_main(void *argument)
     return NULL;
 }
 
-/* Runs body on n ranks; what they recorded is in ranks[]. Whatever open says. */
+/* Runs body on n ranks; what they recorded is in ran[]. Whatever open says. */
 static inline pst_status try_nccl(uint32_t n, uint64_t stall_ns, struct fake_faults faults,
                                   void (*body)(struct ranked *), struct pst_error *err)
 {
@@ -189,9 +188,9 @@ static inline pst_status try_nccl(uint32_t n, uint64_t stall_ns, struct fake_fau
     nccl_fake->most_blocks = nccl_fake->most_reserved = 0;
     status = ops->open(&config, &transport, err);
     for (uint32_t i = 0; i < n && status == PST_OK; i++) {
-        ranks[i] = (struct ranked){
+        ran[i] = (struct ranked){
             .ops = ops, .transport = transport, .rank = i, .n_ranks = n, .body = body};
-        assert_int_equal(pthread_create(&threads[i], NULL, nccl_rank_main, &ranks[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, nccl_rank_main, &ran[i]), 0);
     }
     for (uint32_t i = 0; i < n && status == PST_OK; i++) {
         pthread_join(threads[i], NULL);
@@ -225,8 +224,8 @@ static inline void run_nccl(uint32_t n, uint64_t stall_ns, struct fake_faults fa
 static inline void expect_ok(uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        assert_ok(ranks[i].status, &ranks[i].err);
-        assert_int_equal(ranks[i].failures, 0);
+        assert_ok(ran[i].status, &ran[i].err);
+        assert_int_equal(ran[i].failures, 0);
     }
 }
 
@@ -289,8 +288,8 @@ static inline void check(struct ranked *self)
 static inline const struct ranked *with_kind(uint32_t n, const char *kind)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (ranks[i].status != PST_OK && strcmp(ranks[i].err.kind, kind) == 0) {
-            return &ranks[i];
+        if (ran[i].status != PST_OK && strcmp(ran[i].err.kind, kind) == 0) {
+            return &ran[i];
         }
     }
     fail_msg("no rank says %s", kind);

@@ -217,7 +217,7 @@ TEST(a_stall)
     assert_non_null(strstr(told->err.message, "waiting for it: device"));
     assert_non_null(strstr(told->err.message, " has waited 0.4 s for device "));
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(ranks[i].status, PST_ERR_CANCELLED);
+        assert_int_equal(ran[i].status, PST_ERR_CANCELLED);
     }
 }
 
@@ -228,7 +228,7 @@ TEST(a_vanished_peer)
     run_nccl(3, SHORT_NS, faults, chain);
     with_kind(3, "run.stalled");
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(ranks[i].status, PST_ERR_CANCELLED);
+        assert_int_equal(ran[i].status, PST_ERR_CANCELLED);
     }
 }
 
@@ -255,8 +255,8 @@ static void waits_twice(struct ranked *self)
 TEST(both_lanes)
 {
     run_nccl(2, SHORT_NS, no_faults, waits_twice);
-    assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
-    assert_string_equal(ranks[0].err.kind, "run.stalled");
+    assert_int_equal(ran[0].status, PST_ERR_CANCELLED);
+    assert_string_equal(ran[0].err.kind, "run.stalled");
 }
 
 static void breaks_later(struct ranked *self)
@@ -312,8 +312,8 @@ static void breaks_down(struct ranked *self)
 TEST(one_queue_a_broken_gpu)
 {
     run_nccl(2, STALL_NS, no_faults, breaks_down);
-    assert_string_equal(ranks[0].err.kind, "run.device");
-    assert_non_null(strstr(ranks[0].err.message, "rank 0, in a transfer or sum: an error"));
+    assert_string_equal(ran[0].err.kind, "run.device");
+    assert_non_null(strstr(ran[0].err.message, "rank 0, in a transfer or sum: an error"));
     assert_true(nccl_let_go[0] && nccl_let_go[1]);
 }
 
@@ -350,9 +350,9 @@ TEST(an_abort)
 {
     run_nccl(4, STALL_NS, no_faults, gives_up);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(ranks[i].status, PST_ERR_CANCELLED);
-        assert_string_equal(ranks[i].err.kind, "run.aborted");
-        assert_non_null(strstr(ranks[i].err.message, "rank 3 stopped the run: no memory left"));
+        assert_int_equal(ran[i].status, PST_ERR_CANCELLED);
+        assert_string_equal(ran[i].err.kind, "run.aborted");
+        assert_non_null(strstr(ran[i].err.message, "rank 3 stopped the run: no memory left"));
     }
 }
 
