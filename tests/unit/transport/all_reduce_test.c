@@ -4,24 +4,11 @@
  * about bits; posts return at once; groups and queues; disagreement, stalls, aborts.
  */
 
-#include "unit/transport/support.h"
+#include "unit/transport/sums.h"
 
 #define SECOND 1000000000u
 
-enum { PARTS = 4, ROUNDS = 12 };
-
-/* The largest is several pieces of work; one is empty. */
-static const uint64_t sizes[PARTS] = {1, 0, 3 * 64 * 1024 + 5, 1000};
-
-/* What a rank brings to element i of a part: numbers of very different size, so that every order of
-   a sum has a result of its own. */
-static float number(uint32_t round, uint32_t rank, uint32_t part, uint64_t i)
-{
-    uint64_t seed = round * 7919u + rank * 104729u + part * 1299709u + i;
-    uint64_t bits = next_random(&seed);
-
-    return (float)((double)(bits >> 40) / 16777216.0 - 0.5) * (float)(1 << (bits & 15));
-}
+enum { ROUNDS = 12 };
 
 static pst_status open_with(uint32_t n, uint32_t max_reductions, uint64_t stall_ns,
                             struct pst_transport **ret)
@@ -39,47 +26,16 @@ static pst_request post(struct ranked *self, const uint32_t *members, uint32_t n
 {
     pst_request request = 0;
 
-    for (uint32_t p = 0; p < PARTS; p++) {
-        parts[p].elems = sizes[p];
-        for (uint64_t i = 0; i < sizes[p]; i++) {
-            parts[p].data[i] = number(round, self->rank, p, i);
-        }
-    }
+    fill_parts(parts, self->rank, round);
     CHECK(self, self->ops->all_reduce(self->transport, self->rank, members, n, parts, PARTS,
                                       &request) == PST_OK);
     return request;
 }
 
 static void expect_sum(struct ranked *self, const uint32_t *members, uint32_t n, uint32_t round,
-                       const struct pst_reduce_part *parts)
+                       struct pst_reduce_part *parts)
 {
-    uint32_t wrong = 0;
-
-    for (uint32_t p = 0; p < PARTS; p++) {
-        for (uint64_t i = 0; i < sizes[p]; i++) {
-            float sum = number(round, members[0], p, i);
-
-            for (uint32_t m = 1; m < n; m++) {
-                sum += number(round, members[m], p, i);
-            }
-            wrong += memcmp(&sum, &parts[p].data[i], sizeof sum) != 0;
-        }
-    }
-    CHECK(self, wrong == 0);
-}
-
-static void make_parts(struct pst_reduce_part *parts)
-{
-    for (uint32_t p = 0; p < PARTS; p++) {
-        parts[p].data = malloc((sizes[p] + 1) * sizeof(float));
-    }
-}
-
-static void free_parts(struct pst_reduce_part *parts)
-{
-    for (uint32_t p = 0; p < PARTS; p++) {
-        free(parts[p].data);
-    }
+    CHECK(self, wrong_in_parts(parts, members, n, round) == 0);
 }
 
 /* All ranks, in an order that is not theirs; ranks wait early or late by turns. */
@@ -91,8 +47,6 @@ static void all_together(struct ranked *self)
     for (uint32_t i = 0; i < self->n_ranks; i++) {
         members[i] = (5 * i + 3) % self->n_ranks; /* 5 is no divisor of 1 to 4, 6 to 8 */
     }
-    make_parts(parts[0]);
-    make_parts(parts[1]);
     for (uint32_t round = 0; round < ROUNDS; round += 2) {
         pst_request first = post(self, members, self->n_ranks, round, parts[0]);
         pst_request second;
@@ -109,8 +63,6 @@ static void all_together(struct ranked *self)
         CHECK(self, self->ops->wait(self->transport, self->rank, second, &self->err) == PST_OK);
         expect_sum(self, members, self->n_ranks, round + 1, parts[1]);
     }
-    free_parts(parts[0]);
-    free_parts(parts[1]);
 }
 
 TEST(test_order)
@@ -130,7 +82,6 @@ static void groups(struct ranked *self)
     const uint32_t *own = members[self->rank % 2];
     struct pst_reduce_part parts[PARTS];
 
-    make_parts(parts);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         double value = self->rank == round % 4 ? round : 0;
         pst_request request = post(self, own, 2, round, parts);
@@ -140,7 +91,6 @@ static void groups(struct ranked *self)
         CHECK(self, self->ops->wait(self->transport, self->rank, request, &self->err) == PST_OK);
         expect_sum(self, own, 2, round, parts);
     }
-    free_parts(parts);
 }
 
 TEST(test_groups)
@@ -156,7 +106,6 @@ static void one_is_busy(struct ranked *self)
     struct pst_reduce_part parts[PARTS];
     pst_request request;
 
-    make_parts(parts);
     request = post(self, members, 3, 0, parts);
     if (self->rank == 2) { /* comes back only once the others have it */
         CHECK(self, self->ops->barrier(self->transport, 2, &self->err) == PST_OK);
@@ -166,7 +115,6 @@ static void one_is_busy(struct ranked *self)
     if (self->rank != 2) {
         CHECK(self, self->ops->barrier(self->transport, self->rank, &self->err) == PST_OK);
     }
-    free_parts(parts);
 }
 
 TEST(test_busy)

@@ -2,7 +2,7 @@
  *
  * Collectives of the `threads` transport: values, order of sums, groups side by side, disagreement.
  */
-#include "unit/transport/support.h"
+#include "unit/transport/sums.h"
 
 #define SECOND 1000000000u
 
@@ -37,15 +37,6 @@ TEST(test_sum)
 
 enum { ELEMS = 2 * 1024 + 37 };
 
-/* Source k of the whole sum, as every rank can work it out by itself. */
-static float source(uint32_t group, uint32_t member, uint32_t k, uint32_t i)
-{
-    uint64_t seed = group * 7919u + member * 104729u + k * 1299709u + i;
-    uint64_t bits = next_random(&seed);
-
-    return (float)((double)(bits >> 40) / 16777216.0 - 0.5) * (float)(1 << (bits & 15));
-}
-
 /* One reduction in the group: two sources of member 0, one of each other, in a mixed order. */
 static void reduce_in_group(struct ranked *self, uint32_t group, const uint32_t *members,
                             uint32_t n_members)
@@ -60,20 +51,20 @@ static void reduce_in_group(struct ranked *self, uint32_t group, const uint32_t 
         me = members[m - 1] == self->rank ? m - 1 : me;
     }
     for (uint32_t i = 0; i < ELEMS; i++) {
-        first[i] = source(group, me, 0, i);
-        second[i] = source(group, me, 1, i);
+        first[i] = number(group, me, 0, i);
+        second[i] = number(group, me, 1, i);
     }
     CHECK(self, self->ops->reduce(self->transport, self->rank, members, n_members, src,
                                   me == 0 ? 2 : 1, (const uint32_t(*)[2])order, n_order, result,
                                   ELEMS, &self->err) == PST_OK);
     for (uint32_t i = 0; i < ELEMS; i++) {
-        float sum = source(group, order[0][0], order[0][1], i);
+        float sum = number(group, order[0][0], order[0][1], i);
 
         for (uint32_t k = 1; k < n_order; k++) {
-            sum += source(group, order[k][0], order[k][1], i);
+            sum += number(group, order[k][0], order[k][1], i);
         }
         CHECK(self, memcmp(&sum, &result[i], sizeof sum) == 0);
-        CHECK(self, first[i] == source(group, me, 0, i)); /* sources stay as they were */
+        CHECK(self, first[i] == number(group, me, 0, i)); /* sources stay as they were */
     }
 }
 
