@@ -31,8 +31,7 @@ const struct pst_device_ops *apart_cpu;
 static pthread_mutex_t arenas_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct arena arenas[MOST_ARENAS];
 
-/* --- addresses ---------------------------------------------------------------------------------
- */
+/* --- addresses --- */
 
 static char *find(const void *far)
 {
@@ -105,8 +104,7 @@ static void forget_arenas(const struct pst_device *device)
     pthread_mutex_unlock(&arenas_mutex);
 }
 
-/* --- errors ------------------------------------------------------------------------------------
- */
+/* --- errors --- */
 
 static pst_status sync_device(struct pst_device *device, struct pst_error *err)
 {
@@ -122,8 +120,7 @@ static pst_status sync_device(struct pst_device *device, struct pst_error *err)
     return status;
 }
 
-/* --- kernels -----------------------------------------------------------------------------------
- */
+/* --- kernels --- */
 
 struct kernel {
     struct pst_kernel base; /* first */
@@ -243,8 +240,7 @@ static uint64_t workspace(struct pst_device *device, const struct pst_graph *gra
     return apart_cpu->workspace(device->cpu, graph, op, pass, samples);
 }
 
-/* --- copies ------------------------------------------------------------------------------------
- */
+/* --- copies --- */
 
 static void move(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
 {
@@ -267,8 +263,7 @@ static void download(struct pst_device *device, void *dst, const void *src, uint
     move(device, dst, apart_near(src), bytes);
 }
 
-/* --- the device --------------------------------------------------------------------------------
- */
+/* --- the device --- */
 
 static pst_status probe(char *ret_why, size_t why_size)
 {

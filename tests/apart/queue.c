@@ -301,7 +301,6 @@ bool apart_wait(struct pst_device *device, struct pst_mark *mark, uint64_t ns)
     const uint64_t end = now_ns() + ns;
     bool passed;
 
-    (void)device;
     for (;;) {
         pthread_mutex_lock(&mark->mutex);
         passed = mark->n_passed == mark->n_set;
@@ -348,7 +347,6 @@ void apart_move(struct pst_device *device, uint32_t queue, void *dst, const void
 
 static void call_now(struct pst_device *device, struct work *work)
 {
-    (void)device;
     work->call_host(work->dst);
 }
 

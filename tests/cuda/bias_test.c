@@ -39,6 +39,7 @@ static struct pst_device *open_with(const char *kernels, bool tf32)
 
 static int open_all(void **state)
 {
+    cuda_on_host_open(&rig_ops, &host);
     device = open_with("auto", false);
     simple = open_with("simple", false);
     rounding = open_with("auto", true);
@@ -181,8 +182,7 @@ TEST(only_one_is_wanted)
     }
 }
 
-/* --- failures ----------------------------------------------------------------------------------
- */
+/* --- failures --- */
 
 static pst_status compile(struct pst_device *on, const struct rig *rig,
                           struct pst_kernel **ret_kernel, struct pst_error *err)
@@ -242,10 +242,10 @@ TEST(every_description_fails)
     int n;
 
     rig_init(&rig, &cases[3], PST_BF16, 1);
-    assert_int_equal(compile(device, &rig, &kernel, &err), PST_OK); /* allocates for norms, too */
+    assert_ok(compile(device, &rig, &kernel, &err), &err); /* allocates for norms, too */
     kernel->destroy(kernel);
     atomic_store(&host->calls, 0);
-    assert_int_equal(compile(device, &rig, &kernel, &err), PST_OK);
+    assert_ok(compile(device, &rig, &kernel, &err), &err);
     n = atomic_load(&host->calls);
     assert_true(n > 15);
     kernel->destroy(kernel);
@@ -268,8 +268,8 @@ static pst_status run_failing(const struct rig *rig, int fail_at, int *ret_calls
     void *base, *o[5];
     pst_status status;
 
-    assert_int_equal(rig_ops->arena(on, 1 << 20, &base, err), PST_OK);
-    assert_int_equal(compile(on, rig, &kernel, err), PST_OK);
+    assert_ok(rig_ops->arena(on, 1 << 20, &base, err), err);
+    assert_ok(compile(on, rig, &kernel, err), err);
     assert_true(kernel->workspace_bytes <= 1 << 19);
     rig_ops->zero(on, base, 1 << 20);
     for (uint32_t i = 0; i < 5; i++) {
@@ -298,7 +298,7 @@ TEST(every_launch_fails)
     int n, calls;
 
     rig_init(&rig, &cases[3], PST_BF16, 1);
-    assert_int_equal(run_failing(&rig, 0, &n, &err), PST_OK);
+    assert_ok(run_failing(&rig, 0, &n, &err), &err);
     assert_int_equal(n, 2); /* where the sums go; the product */
     for (int i = 1; i <= n; i++) {
         memset(&err, 0, sizeof err);
@@ -309,12 +309,4 @@ TEST(every_launch_fails)
     rig_finish(&rig);
 }
 
-static bool load(void)
-{
-    return cuda_on_host_open(&rig_ops, &host);
-}
-
-int main(void)
-{
-    return load() ? run_own_tests(open_all, close_all) : 1;
-}
+TEST_GROUP(open_all, close_all)

@@ -77,7 +77,7 @@ TEST_WITH(every_call_fails, reset, NULL)
     int n, calls;
 
     host->n_gpus = 2;
-    MUST(set_up(graph, &n, &err));
+    assert_ok(set_up(graph, &n, &err), &err);
     assert_true(n > 20);
     nothing_is_left("a run");
     for (int i = 1; i <= n; i++) {
@@ -96,7 +96,7 @@ TEST_WITH(every_call_fails, reset, NULL)
     host->fail_at = 0;
     other = open_rank(2, 0, 4); /* the GPU is split */
     atomic_store(&host->calls, 0);
-    MUST(set_up(graph, &n, &err));
+    assert_ok(set_up(graph, &n, &err), &err);
     for (int i = 1; i <= n; i++) {
         atomic_store(&host->calls, 0);
         host->fail_at = i;
@@ -130,8 +130,8 @@ TEST_WITH(out_of_memory, reset, NULL)
     host->fail_again = false;
     assert_null(strstr(err.message, "left"));
     /* It is no failure of the device. */
-    MUST(ops->sync(device, &err));
-    MUST(ops->arena(device, 4096, &base, &err));
+    assert_ok(ops->sync(device, &err), &err);
+    assert_ok(ops->arena(device, 4096, &base, &err), &err);
     ops->close(device);
     nothing_is_left("running out of memory");
 }
@@ -178,9 +178,9 @@ TEST_WITH(a_kernel_breaks, reset, NULL)
     void *operands[3];
 
     ops->enter(device);
-    MUST(ops->arena(device, 1 << 16, (void **)&base, &err));
-    MUST(ops->mark_create(device, false, &mark, &err));
-    MUST(ops->compile(device, graph, 0, PST_KERNEL_F, 2, &kernel, &err));
+    assert_ok(ops->arena(device, 1 << 16, (void **)&base, &err), &err);
+    assert_ok(ops->mark_create(device, false, &mark, &err), &err);
+    assert_ok(ops->compile(device, graph, 0, PST_KERNEL_F, 2, &kernel, &err), &err);
     assert_int_equal(host->product_sms, 64);
     ops->zero(device, base, 1 << 16);
     for (size_t i = 0; i < 3; i++) {
@@ -191,7 +191,7 @@ TEST_WITH(a_kernel_breaks, reset, NULL)
                                            .y = (void *const[]){operands[2], operands[2]},
                                            .workspace = base + 32768,
                                            .flags = PST_CALL_TRAINING});
-    MUST(ops->sync(device, &err));
+    assert_ok(ops->sync(device, &err), &err);
     host->break_after = atomic_load(&host->launches);
     ops->accumulate(device, (float *)base, (float *)base + 64, 8); /* one launch more */
     ops->mark(device, PST_QUEUE_COMPUTE, mark);
@@ -208,9 +208,4 @@ TEST_WITH(a_kernel_breaks, reset, NULL)
     ops->close(device);
     nothing_is_left("a kernel that broke");
     pst_graph_destroy(graph);
-}
-
-int main(void)
-{
-    return load() ? run_own_tests(NULL, NULL) : 1;
 }

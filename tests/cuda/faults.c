@@ -54,8 +54,7 @@ static cudaError_t count(cudaError_t error, atomic_int *made)
     return error;
 }
 
-/* --- the machine -------------------------------------------------------------------------------
- */
+/* --- the machine --- */
 
 static _Thread_local int chosen;
 
@@ -135,8 +134,7 @@ const char *__wrap_cudaGetErrorName(cudaError_t error)
                                                 : "an error of a test";
 }
 
-/* --- what is made ------------------------------------------------------------------------------
- */
+/* --- what is made --- */
 
 cudaError_t __real_cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority);
 cudaError_t __real_cudaStreamDestroy(cudaStream_t stream);
@@ -252,8 +250,7 @@ cublasStatus_t __wrap_cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* --- what waits --------------------------------------------------------------------------------
- */
+/* --- what waits --- */
 
 cudaError_t __real_cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t __real_cudaGetLastError(void);
@@ -325,8 +322,7 @@ cudaError_t __wrap_cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream
     return faulty() ? cudaErrorUnknown : __real_cudaMemsetAsync(to, value, bytes, stream);
 }
 
-/* --- captures and graphs -----------------------------------------------------------------------
- */
+/* --- captures and graphs --- */
 
 cudaError_t __real_cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
 cudaError_t __real_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);

@@ -5,6 +5,8 @@
  */
 #include "unit/exec/real.h"
 
+#include "module.h"
+
 #include <math.h>
 
 enum { STEPS = 4, CLASSES = 7 };
@@ -21,12 +23,9 @@ struct graphs {
 static struct graphs counted(void)
 {
     void (*count)(unsigned *, unsigned *) = NULL;
-    void *module = dlopen(MODULE, RTLD_NOW | RTLD_LOCAL);
     struct graphs graphs = {0, 0};
 
-    assert_non_null(module);
-    *(void **)&count = dlsym(module, "on_host_graphs");
-    assert_non_null(count);
+    *(void **)&count = module_symbol(MODULE, "on_host_graphs");
     count(&graphs.made, &graphs.launched);
     return graphs;
 }

@@ -13,13 +13,6 @@
 static const struct pst_device_ops *ops;
 static struct cuda_on_host *host;
 
-#define MUST(call)                                                                                 \
-    do {                                                                                           \
-        if ((call) != PST_OK) {                                                                    \
-            fail_msg("%s", err.message);                                                           \
-        }                                                                                          \
-    } while (0)
-
 static inline int reset(void **state)
 {
     host->n_gpus = 1;
@@ -76,7 +69,7 @@ static inline struct pst_device *open_rank(uint32_t share, uint32_t rank, uint32
     struct pst_device *device = NULL;
     struct pst_error err = {0};
 
-    MUST(ops->open(&config, &device, &err));
+    assert_ok(ops->open(&config, &device, &err), &err);
     return device;
 }
 
@@ -90,9 +83,12 @@ static inline void refuses(pst_status status, const struct pst_error *err, const
 }
 
 /* Fills the two above. */
-static inline bool load(void)
+static inline int load(void **state)
 {
-    return cuda_on_host_open(&ops, &host);
+    cuda_on_host_open(&ops, &host);
+    return 0;
 }
+
+TEST_GROUP(load, NULL)
 
 #endif

@@ -17,8 +17,7 @@ int fake_device(void);
 /* Where on the host an address is that a call names. */
 void *fake_reach(const void *address);
 
-/* --- what ranks share --------------------------------------------------------------------------
- */
+/* --- what ranks share --- */
 
 enum { FAKE_RANKS = 16, FAKE_RING = 16384 };
 
@@ -85,8 +84,7 @@ void fake_let_aborts_go(void);
 /* Ends the process. */
 void fake_misuse(const char *what);
 
-/* --- what a test sets --------------------------------------------------------------------------
- */
+/* --- what a test sets --- */
 
 /* Processes find them in PENSTOCK_FAKE_NCCL="polls vanished failing". */
 struct fake_faults {

@@ -68,8 +68,7 @@ static void count(unsigned *what, unsigned more)
     pthread_mutex_unlock(&mutex);
 }
 
-/* --- communicators -----------------------------------------------------------------------------
- */
+/* --- communicators --- */
 
 /* A communicator is for one thread at a time. */
 static void enter(struct fake_comm *comm)
@@ -298,8 +297,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     return ncclSuccess;
 }
 
-/* --- groups ------------------------------------------------------------------------------------
- */
+/* --- groups --- */
 
 static struct fake_channel *channel_of(const struct fake_comm *comm, const struct op *op)
 {

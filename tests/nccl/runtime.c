@@ -199,8 +199,7 @@ void fake_stream_ask(cudaStream_t stream, void (*work)(void *argument), void *ar
     pthread_mutex_unlock(&mutex);
 }
 
-/* --- streams -----------------------------------------------------------------------------------
- */
+/* --- streams --- */
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *ret_stream, unsigned flags, int priority)
 {
@@ -246,8 +245,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     return cudaSuccess;
 }
 
-/* --- events ------------------------------------------------------------------------------------
- */
+/* --- events --- */
 
 struct moment {
     struct fake_event *event;
@@ -349,8 +347,7 @@ cudaError_t cudaGetLastError(void)
     return error;
 }
 
-/* --- the rest ----------------------------------------------------------------------------------
- */
+/* --- the rest --- */
 
 struct piece {
     void *to;

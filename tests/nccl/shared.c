@@ -188,8 +188,7 @@ void fake_shared_wait(struct fake_shared *shared)
     fake_shared_lock(shared);
 }
 
-/* --- messages ----------------------------------------------------------------------------------
- */
+/* --- messages --- */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {

@@ -33,7 +33,7 @@ static void expect_content(const char *path, const char *content, size_t n)
     size_t length = 0;
     char *text = NULL;
 
-    assert_int_equal(pst_file_read(path, 1 << 20, "input.path", &text, &length, &err), PST_OK);
+    assert_ok(pst_file_read(path, 1 << 20, "input.path", &text, &length, &err), &err);
     assert_int_equal(length, n);
     assert_memory_equal(text, content, n);
     assert_int_equal(text[n], '\0');
@@ -61,9 +61,9 @@ TEST_WITH(what_is_written_is_read, support_begin, support_end)
     static const char content[] = "with\0nul and \xFF";
     struct pst_error err;
 
-    assert_int_equal(pst_file_write(support_path("a"), content, sizeof content, &err), PST_OK);
+    assert_ok(pst_file_write(support_path("a"), content, sizeof content, &err), &err);
     expect_content(support_path("a"), content, sizeof content);
-    assert_int_equal(pst_file_write(support_path("a"), "", 0, &err), PST_OK);
+    assert_ok(pst_file_write(support_path("a"), "", 0, &err), &err);
     expect_content(support_path("a"), "", 0);
     assert_int_equal(count_entries(), 1);
 }
@@ -74,7 +74,7 @@ TEST_WITH(mode_follows_the_umask, support_begin, support_end)
     struct pst_error err;
     struct stat info;
 
-    assert_int_equal(pst_file_write(support_path("m"), "x", 1, &err), PST_OK);
+    assert_ok(pst_file_write(support_path("m"), "x", 1, &err), &err);
     umask(old);
     assert_int_equal(stat(support_path("m"), &info), 0);
     assert_int_equal(info.st_mode & 0777, 0640);
@@ -98,7 +98,7 @@ TEST_WITH(size_is_limited, support_begin, support_end)
 {
     struct pst_error err;
 
-    assert_int_equal(pst_file_write(support_path("five"), "12345", 5, &err), PST_OK);
+    assert_ok(pst_file_write(support_path("five"), "12345", 5, &err), &err);
     expect_refusal(support_path("five"), 4, "config.file", "config.limit",
                    "the file is larger than 4 B");
     expect_refusal(support_path("five"), 4, "input.path", "input.limit",
@@ -109,11 +109,10 @@ TEST_WITH(size_is_limited, support_begin, support_end)
         size_t length = 0;
         char *text = NULL;
 
-        assert_int_equal(pst_file_read(support_path("five"), 5, "x", &text, &length, &err), PST_OK);
+        assert_ok(pst_file_read(support_path("five"), 5, "x", &text, &length, &err), &err);
         assert_int_equal(length, 5);
         free(text);
-        assert_int_equal(pst_file_read("/proc/self/status", 1 << 20, "x", &text, &length, &err),
-                         PST_OK);
+        assert_ok(pst_file_read("/proc/self/status", 1 << 20, "x", &text, &length, &err), &err);
         assert_true(length > 100 && strlen(text) == length);
         free(text);
     }
@@ -128,7 +127,7 @@ TEST_WITH(failed_write_leaves_the_old_file, support_begin, support_end)
     int entries;
     pst_status st;
 
-    assert_int_equal(pst_file_write(support_path("keep"), "old", 3, &err), PST_OK);
+    assert_ok(pst_file_write(support_path("keep"), "old", 3, &err), &err);
     entries = count_entries();
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small.rlim_max = old.rlim_max;
@@ -158,7 +157,7 @@ TEST_WITH(impossible_targets, support_begin, support_end)
     assert_true(S_ISCHR(info.st_mode));
     assert_int_equal(pst_file_write_check(support_path("no/such"), &err), PST_ERR_IO);
     assert_int_equal(pst_file_write_check("/dev/null", &err), PST_ERR_IO);
-    assert_int_equal(pst_file_write_check(support_path("new"), &err), PST_OK);
+    assert_ok(pst_file_write_check(support_path("new"), &err), &err);
     assert_int_not_equal(access(support_path("new"), F_OK), 0);
     assert_int_equal(pst_file_write(support_path("none/"), "x", 1, &err), PST_ERR_IO);
     assert_int_equal(pst_file_write("", "x", 1, &err), PST_ERR_IO);
@@ -173,9 +172,9 @@ TEST_WITH(link_is_replaced_not_followed, support_begin, support_end)
     struct pst_error err;
     struct stat info;
 
-    assert_int_equal(pst_file_write(support_path("target"), "precious", 8, &err), PST_OK);
+    assert_ok(pst_file_write(support_path("target"), "precious", 8, &err), &err);
     assert_int_equal(symlink(support_path("target"), support_path("link")), 0);
-    assert_int_equal(pst_file_write(support_path("link"), "new", 3, &err), PST_OK);
+    assert_ok(pst_file_write(support_path("link"), "new", 3, &err), &err);
     assert_int_equal(lstat(support_path("link"), &info), 0);
     assert_true(S_ISREG(info.st_mode));
     expect_content(support_path("target"), "precious", 8);
@@ -228,8 +227,7 @@ TEST_WITH(writers_do_not_mix, support_begin, support_end)
         pthread_join(threads[i], &failed);
         assert_null(failed);
     }
-    assert_int_equal(pst_file_read(support_path("shared"), 1 << 20, "x", &text, &length, &err),
-                     PST_OK);
+    assert_ok(pst_file_read(support_path("shared"), 1 << 20, "x", &text, &length, &err), &err);
     assert_int_equal(length, 5000);
     assert_memory_equal(text, text[0] == 'a' ? a : b, 5000);
     free(text);

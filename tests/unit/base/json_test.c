@@ -9,34 +9,36 @@
 
 #include "base/json.h"
 
-static void expect(struct pst_json *json, const char *text)
+static struct pst_json json;
+
+static int begin(void **state)
 {
-    char *got = pst_json_take(json);
+    pst_json_init(&json);
+    return 0;
+}
+
+static void expect(const char *text)
+{
+    char *got = pst_json_take(&json);
 
     assert_non_null(got);
     assert_string_equal(got, text);
     free(got);
 }
 
-TEST(empty_containers)
+TEST_WITH(empty_containers, begin, NULL)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
     pst_json_object(&json, NULL);
     pst_json_array(&json, "a");
     pst_json_end(&json, ']');
     pst_json_object(&json, "o");
     pst_json_end(&json, '}');
     pst_json_end(&json, '}');
-    expect(&json, "{\"a\":[],\"o\":{}}");
+    expect("{\"a\":[],\"o\":{}}");
 }
 
-TEST(commas_and_nesting)
+TEST_WITH(commas_and_nesting, begin, NULL)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
     pst_json_array(&json, NULL);
     pst_json_int(&json, NULL, 1);
     pst_json_array(&json, NULL);
@@ -52,20 +54,17 @@ TEST(commas_and_nesting)
     pst_json_newline(&json);
     pst_json_int(&json, NULL, 4);
     pst_json_end(&json, ']');
-    expect(&json, "[1,[2,3],{\"t\":true,\"f\":false,\"n\":null,\"r\":[0]}\n,4]");
+    expect("[1,[2,3],{\"t\":true,\"f\":false,\"n\":null,\"r\":[0]}\n,4]");
 }
 
-TEST(integers_to_their_ends)
+TEST_WITH(integers_to_their_ends, begin, NULL)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
     pst_json_array(&json, NULL);
     pst_json_int(&json, NULL, INT64_MIN);
     pst_json_int(&json, NULL, INT64_MAX);
     pst_json_uint(&json, NULL, UINT64_MAX);
     pst_json_end(&json, ']');
-    expect(&json, "[-9223372036854775808,9223372036854775807,18446744073709551615]");
+    expect("[-9223372036854775808,9223372036854775807,18446744073709551615]");
 }
 
 TEST(numbers_are_short)
@@ -83,11 +82,9 @@ TEST(numbers_are_short)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct pst_json json;
-
         pst_json_init(&json);
         pst_json_number(&json, NULL, cases[i].value);
-        expect(&json, cases[i].text);
+        expect(cases[i].text);
     }
 }
 
@@ -97,7 +94,6 @@ TEST(numbers_come_back_exactly)
 
     printf("seed %llx\n", (unsigned long long)seed);
     for (int i = 0; i < 20000; i++) {
-        struct pst_json json;
         double value;
         json_t *read;
         char *text;
@@ -122,15 +118,12 @@ TEST(numbers_come_back_exactly)
     }
 }
 
-TEST(escapes)
+TEST_WITH(escapes, begin, NULL)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
     pst_json_object(&json, NULL);
     pst_json_string(&json, "a\"b", "\\ / \b\f\n\r\t \x01\x1f\x7f");
     pst_json_end(&json, '}');
-    expect(&json, "{\"a\\\"b\":\"\\\\ / \\b\\f\\n\\r\\t \\u0001\\u001f\\u007f\"}");
+    expect("{\"a\\\"b\":\"\\\\ / \\b\\f\\n\\r\\t \\u0001\\u001f\\u007f\"}");
 }
 
 /* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF, no lone or missing parts. */
@@ -152,11 +145,9 @@ TEST(broken_utf8_is_replaced)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct pst_json json;
-
         pst_json_init(&json);
         pst_json_string(&json, NULL, cases[i].in);
-        expect(&json, cases[i].out);
+        expect(cases[i].out);
     }
 }
 
@@ -164,7 +155,6 @@ TEST(every_string_is_read_back)
 {
     char text[128];
     size_t n = 0;
-    struct pst_json json;
     json_t *read;
     char *written;
 
@@ -184,11 +174,8 @@ TEST(every_string_is_read_back)
     free(written);
 }
 
-TEST(too_deep_fails_for_good)
+TEST_WITH(too_deep_fails_for_good, begin, NULL)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
     for (int i = 0; i < 100; i++) {
         pst_json_array(&json, NULL);
     }
@@ -200,11 +187,8 @@ TEST(too_deep_fails_for_good)
     assert_null(json.text);
 }
 
-TEST(unfinished_gives_nothing)
+TEST_WITH(unfinished_gives_nothing, begin, NULL)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
     pst_json_object(&json, NULL);
     pst_json_int(&json, "a", 1);
     assert_null(pst_json_take(&json));
@@ -213,7 +197,6 @@ TEST(unfinished_gives_nothing)
 
 TEST(grows_past_any_block)
 {
-    struct pst_json json;
     char *text;
     json_t *read;
 

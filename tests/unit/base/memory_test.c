@@ -2,16 +2,9 @@
  *
  * What cannot be had ends the program, once, with its handler; all else is there.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,12 +70,11 @@ static void arena_too_much(void)
     pst_arena_alloc(&arena, most, 0);
 }
 
-static void what_is_not_there_ends_the_program(void **state)
+TEST(what_is_not_there_ends_the_program)
 {
     void (*const acts[])(void) = {alloc_product, resize_product, grow_count,
                                   grow_product,  arena_product,  arena_too_much};
 
-    (void)state;
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
         assert_int_equal(exit_code_of(acts[i]), 4);
     }
@@ -133,11 +125,10 @@ static void on_many_threads(void)
     pthread_join(threads[0], NULL);
 }
 
-static void the_handler_runs_once(void **state)
+TEST(the_handler_runs_once)
 {
     char told[16];
 
-    (void)state;
     assert_int_equal(exit_code_of(with_a_handler), 7);
     assert_int_equal(exit_code_of(with_a_hungry_handler), 4);
     assert_int_equal(pipe(pipe_of_handler), 0);
@@ -147,13 +138,12 @@ static void the_handler_runs_once(void **state)
     close(pipe_of_handler[1]);
 }
 
-static void memory_is_zeroed_and_grows(void **state)
+TEST(memory_is_zeroed_and_grows)
 {
     unsigned char *bytes = pst_alloc(3, 5);
     uint32_t *items = NULL;
     size_t capacity = 0, n = 0;
 
-    (void)state;
     for (size_t i = 0; i < 15; i++) {
         assert_int_equal(bytes[i], 0);
     }
@@ -173,12 +163,11 @@ static void memory_is_zeroed_and_grows(void **state)
     free(items);
 }
 
-static void texts_are_copies(void **state)
+TEST(texts_are_copies)
 {
     char *all = pst_strdup("abc"), *part = pst_strndup("abcdef", 3), *ends = pst_strndup("ab", 9);
     char *text = pst_printf("%0*d", 100000, 7);
 
-    (void)state;
     assert_string_equal(all, "abc");
     assert_string_equal(part, "abc");
     assert_string_equal(ends, "ab");
@@ -190,16 +179,4 @@ static void texts_are_copies(void **state)
     free(part);
     free(ends);
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_not_there_ends_the_program),
-        cmocka_unit_test(the_handler_runs_once),
-        cmocka_unit_test(memory_is_zeroed_and_grows),
-        cmocka_unit_test(texts_are_copies),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,10 +15,9 @@ static void square(void *context, uint32_t i)
 TEST(test_each_once)
 {
     static uint64_t values[N];
-    uint32_t i;
 
     pst_parallel(N, square, values);
-    for (i = 0; i < N; i++) {
+    for (uint32_t i = 0; i < N; i++) {
         assert_int_equal(values[i], (uint64_t)i * i + 1);
     }
 }

@@ -3,17 +3,9 @@
  * The table of kinds, the kinds that the sources name and those in docs/commands.md, which promises
  * that they do not change: the same words with the same exit codes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include <ftw.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/kinds.h"
 
@@ -88,8 +80,6 @@ static int visit(const char *path, const struct stat *info, int type, struct FTW
     FILE *file;
     size_t n;
 
-    (void)info;
-    (void)where;
     if (type != FTW_F || end == NULL || (strcmp(end, ".c") != 0 && strcmp(end, ".cu") != 0)) {
         return 0;
     }
@@ -104,9 +94,8 @@ static int visit(const char *path, const struct stat *info, int type, struct FTW
     return 0;
 }
 
-static void test_sources(void **state)
+TEST(test_sources)
 {
-    (void)state;
     assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/core", visit, 16, FTW_PHYS), 0);
     assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/tools/penstock", visit, 16, FTW_PHYS), 0);
     assert_int_equal(nftw(PENSTOCK_SOURCE_DIR "/plugins/device", visit, 16, FTW_PHYS), 0);
@@ -168,12 +157,11 @@ static bool says(const char *line, int exit_code)
     return false;
 }
 
-static void test_docs(void **state)
+TEST(test_docs)
 {
     static char docs[1 << 17];
     FILE *file = fopen(PENSTOCK_SOURCE_DIR "/docs/commands.md", "rb");
 
-    (void)state;
     assert_non_null(file);
     assert_true(fread(docs, 1, sizeof docs - 1, file) > 1000);
     fclose(file);
@@ -192,14 +180,4 @@ static void test_docs(void **state)
                      row->exit_code);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sources),
-        cmocka_unit_test(test_docs),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

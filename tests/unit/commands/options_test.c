@@ -97,7 +97,7 @@ TEST(test_errors)
 TEST(test_arguments)
 {
     assert_int_equal(parse("cook a b"), PST_OK);
-    assert_int_equal(pst_options_arguments(&command, &cli, 1, 2, &err), PST_OK);
+    assert_ok(pst_options_arguments(&command, &cli, 1, 2, &err), &err);
     assert_int_equal(pst_options_arguments(&command, &cli, 3, 3, &err), PST_ERR_CONFIG);
     assert_non_null(strstr(err.message, "DISH"));
     assert_int_equal(pst_options_arguments(&command, &cli, 0, 1, &err), PST_ERR_CONFIG);

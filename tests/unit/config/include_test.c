@@ -15,28 +15,80 @@ static struct pst_config *load_ok(const char *name)
     return config;
 }
 
-static void refuse(const char *name, const char *kind, const char *file, uint32_t line,
-                   uint32_t column, const char *message, const char *details)
-{
-    struct pst_config *config = NULL;
-    struct pst_error err;
+struct text_file {
+    const char *name, *text;
+};
 
-    assert_int_equal(pst_config_load(in_folder(name), NULL, 0, &config, &err), PST_ERR_CONFIG);
-    expect_fault(&err, kind, in_folder(file), line, column, message);
-    assert_string_equal(err.details, details);
-    assert_null(config);
+static void write_texts(const struct text_file *files, size_t n)
+{
+    for (size_t i = 0; i < n && files[i].name != NULL; i++) {
+        write_text(files[i].name, files[i].text);
+    }
 }
 
-TEST_WITH(own_keys_win, make_folder, remove_folder)
+static void expect_loaded(const char *name, const char *json)
+{
+    struct pst_config *config = load_ok(name);
+
+    expect_json(config, json);
+    pst_config_destroy(config);
+}
+
+TEST_WITH(files_are_merged, make_folder, remove_folder)
+{
+    static const struct {
+        struct text_file files[4]; /* the last one includes the others */
+        const char *json;
+    } cases[] = {
+        /* Own keys win, arrays are replaced, kinds may change. */
+        {{{"base.toml", "[train]\nsteps = 1\nlr = 0.5\n[cluster]\ndevices = 2\n"},
+          {"main.toml", "include = \"base.toml\"\n[train]\nbatch = 8\nsteps = 7\n"}},
+         "{\"train\":{\"steps\":7,\"lr\":0.5,\"batch\":8},\"cluster\":{\"devices\":2}}"},
+        {{{"base.toml", "a = [1, 2, 3]\n[[memopt]]\nuse = \"x\"\n[[memopt]]\nuse = \"y\"\n"},
+          {"main.toml", "include = \"base.toml\"\na = [4]\n[[memopt]]\nuse = \"z\"\n"}},
+         "{\"a\":[4],\"memopt\":[{\"use\":\"z\"}]}"},
+        {{{"base.toml", "a = 1\n[b]\nc = 1\n"},
+          {"main.toml", "include = \"base.toml\"\nb = 2\n[a]\nx = 1\n"}},
+         "{\"a\":{\"x\":1},\"b\":2}"},
+        /* Paths start at the file that includes. */
+        {{{"sub/deep/c.toml", "c = 1\n"},
+          {"sub/b.toml", "include = \"deep/c.toml\"\nb = 1\n"},
+          {"top.toml", "top = 1\n"},
+          {"sub/a.toml", "include = [\"b.toml\", \"../top.toml\"]\na = 1\n"}},
+         "{\"c\":1,\"b\":1,\"top\":1,\"a\":1}"},
+        /* Later ones win over earlier ones. */
+        {{{"x.toml", "a = 1\nx = 1\n"},
+          {"y.toml", "a = 2\ny = 1\n"},
+          {"main.toml", "include = [\"x.toml\", \"y.toml\"]\n"}},
+         "{\"a\":2,\"x\":1,\"y\":1}"},
+        /* The same file twice is no cycle. */
+        {{{"x.toml", "a = 1\n"},
+          {"y.toml", "include = \"x.toml\"\n"},
+          {"main.toml", "include = [\"x.toml\", \"y.toml\"]\n"}},
+         "{\"a\":1}"},
+    };
+
+    mkdir(in_folder("sub"), 0700);
+    mkdir(in_folder("sub/deep"), 0700);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t last = 3;
+
+        write_texts(cases[i].files, 4);
+        while (cases[i].files[last].name == NULL) {
+            last--;
+        }
+        expect_loaded(cases[i].files[last].name, cases[i].json);
+    }
+}
+
+TEST_WITH(values_come_from_their_file, make_folder, remove_folder)
 {
     struct pst_config *config;
     struct pst_config_node *train;
 
-    write_text("base.toml", "[train]\nsteps = 1\nlr = 0.5\n[cluster]\ndevices = 2\n");
+    write_text("base.toml", "[train]\nsteps = 1\nlr = 0.5\n");
     write_text("main.toml", "include = \"base.toml\"\n[train]\nbatch = 8\nsteps = 7\n");
     config = load_ok("main.toml");
-    expect_json(config, "{\"train\":{\"steps\":7,\"lr\":0.5,\"batch\":8},"
-                        "\"cluster\":{\"devices\":2}}");
     train = pst_config_get(config->root, "train");
     assert_string_equal(pst_config_get(train, "steps")->file, in_folder("main.toml"));
     assert_int_equal(pst_config_get(train, "steps")->line, 4);
@@ -45,100 +97,21 @@ TEST_WITH(own_keys_win, make_folder, remove_folder)
     pst_config_destroy(config);
 }
 
-TEST_WITH(arrays_are_replaced, make_folder, remove_folder)
-{
-    struct pst_config *config;
-
-    write_text("base.toml", "a = [1, 2, 3]\n[[memopt]]\nuse = \"x\"\n[[memopt]]\nuse = \"y\"\n");
-    write_text("main.toml", "include = \"base.toml\"\na = [4]\n[[memopt]]\nuse = \"z\"\n");
-    config = load_ok("main.toml");
-    expect_json(config, "{\"a\":[4],\"memopt\":[{\"use\":\"z\"}]}");
-    pst_config_destroy(config);
-}
-
-TEST_WITH(kinds_may_change, make_folder, remove_folder)
-{
-    struct pst_config *config;
-
-    write_text("base.toml", "a = 1\n[b]\nc = 1\n");
-    write_text("main.toml", "include = \"base.toml\"\nb = 2\n[a]\nx = 1\n");
-    config = load_ok("main.toml");
-    expect_json(config, "{\"a\":{\"x\":1},\"b\":2}");
-    pst_config_destroy(config);
-}
-
-TEST_WITH(paths_start_at_the_including_file, make_folder, remove_folder)
-{
-    struct pst_config *config;
-
-    mkdir(in_folder("sub"), 0700);
-    mkdir(in_folder("sub/deep"), 0700);
-    write_text("sub/deep/c.toml", "c = 1\n");
-    write_text("sub/b.toml", "include = \"deep/c.toml\"\nb = 1\n");
-    write_text("top.toml", "top = 1\n");
-    write_text("sub/a.toml", "include = [\"b.toml\", \"../top.toml\"]\na = 1\n");
-    config = load_ok("sub/a.toml");
-    expect_json(config, "{\"c\":1,\"b\":1,\"top\":1,\"a\":1}");
-    pst_config_destroy(config);
-}
-
-TEST_WITH(later_includes_win, make_folder, remove_folder)
-{
-    struct pst_config *config;
-
-    write_text("x.toml", "a = 1\nx = 1\n");
-    write_text("y.toml", "a = 2\ny = 1\n");
-    write_text("main.toml", "include = [\"x.toml\", \"y.toml\"]\n");
-    config = load_ok("main.toml");
-    expect_json(config, "{\"a\":2,\"x\":1,\"y\":1}");
-    pst_config_destroy(config);
-}
-
 TEST_WITH(absolute_path, make_folder, remove_folder)
 {
     char text[256];
-    struct pst_config *config;
 
     write_text("x.toml", "a = 1\n");
     snprintf(text, sizeof text, "include = '%s'\n", in_folder("x.toml"));
     write_text("main.toml", text);
-    config = load_ok("main.toml");
-    expect_json(config, "{\"a\":1}");
-    pst_config_destroy(config);
-}
-
-TEST_WITH(same_file_twice_is_no_cycle, make_folder, remove_folder)
-{
-    struct pst_config *config;
-
-    write_text("x.toml", "a = 1\n");
-    write_text("y.toml", "include = \"x.toml\"\n");
-    write_text("main.toml", "include = [\"x.toml\", \"y.toml\"]\n");
-    config = load_ok("main.toml");
-    expect_json(config, "{\"a\":1}");
-    pst_config_destroy(config);
-}
-
-TEST_WITH(cycles, make_folder, remove_folder)
-{
-    char details[512];
-
-    write_text("self.toml", "include = \"self.toml\"\n");
-    snprintf(details, sizeof details, "included from %s:1:11\n", in_folder("self.toml"));
-    refuse("self.toml", "config.value", "self.toml", 0, 0, "the file includes itself", details);
-
-    write_text("a.toml", "include = \"b.toml\"\n");
-    write_text("b.toml", "\n include = [\"c.toml\"]\n");
-    assert_int_equal(symlink("a.toml", in_folder("c.toml")), 0); /* by another name */
-    snprintf(details, sizeof details, "included from %s:2:13\nincluded from %s:1:11\n",
-             in_folder("b.toml"), in_folder("a.toml"));
-    refuse("a.toml", "config.value", "c.toml", 0, 0, "the file includes itself", details);
+    expect_loaded("main.toml", "{\"a\":1}");
 }
 
 TEST_WITH(depth, make_folder, remove_folder)
 {
     char name[32], text[64];
-    struct pst_config *config;
+    struct pst_config *config = NULL;
+    struct pst_error err;
 
     for (int i = 0; i < 9; i++) {
         snprintf(name, sizeof name, "%d.toml", i);
@@ -146,17 +119,10 @@ TEST_WITH(depth, make_folder, remove_folder)
         write_text(name, text);
     }
     write_text("9.toml", "a = 1\n");
-    config = load_ok("1.toml"); /* 2 to 9: eight deep */
-    expect_json(config, "{\"a\":1}");
-    pst_config_destroy(config);
-    {
-        struct pst_error err;
-
-        assert_int_equal(pst_config_load(in_folder("0.toml"), NULL, 0, &config, &err),
-                         PST_ERR_CONFIG);
-        expect_fault(&err, "config.limit", in_folder("8.toml"), 1, 11,
-                     "cannot include \"9.toml\": more than 8 files deep");
-    }
+    expect_loaded("1.toml", "{\"a\":1}"); /* 2 to 9: eight deep */
+    assert_int_equal(pst_config_load(in_folder("0.toml"), NULL, 0, &config, &err), PST_ERR_CONFIG);
+    expect_fault(&err, "config.limit", in_folder("8.toml"), 1, 11,
+                 "cannot include \"9.toml\": more than 8 files deep");
 }
 
 TEST_WITH(number_of_files, make_folder, remove_folder)
@@ -180,45 +146,72 @@ TEST_WITH(number_of_files, make_folder, remove_folder)
     assert_string_equal(err.message, "more than 64 files included");
 }
 
-TEST_WITH(what_cannot_be_included, make_folder, remove_folder)
+/* Names of files of the test as they are below its folder. */
+static void leave_out_folder(char *text)
 {
-    char details[512];
+    const char *prefix = in_folder("");
 
-    write_text("none.toml", "x = 1\ninclude = \"gone.toml\"\n");
-    snprintf(details, sizeof details, "included from %s:2:11\n", in_folder("none.toml"));
-    refuse("none.toml", "config.file", "gone.toml", 0, 0,
-           "cannot open the file: No such file or directory", details);
-
-    write_text("number.toml", "include = 5\n");
-    refuse("number.toml", "config.value", "number.toml", 1, 11,
-           "\"include\" must be the path of a file, or an array", "");
-    write_text("mixed.toml", "include = [\"number.toml\", 5]\n");
-    refuse("mixed.toml", "config.value", "number.toml", 1, 11,
-           "\"include\" must be the path of a file, or an array",
-           (snprintf(details, sizeof details, "included from %s:1:12\n", in_folder("mixed.toml")),
-            details));
-    write_text("empty.toml", "include = \"\"\n");
-    refuse("empty.toml", "config.value", "empty.toml", 1, 11,
-           "\"include\" must be the path of a file, or an array", "");
-
-    write_text("bad.toml", "a = \n");
-    write_text("main.toml", "include = \"bad.toml\"\n");
-    snprintf(details, sizeof details, "included from %s:1:11\n", in_folder("main.toml"));
-    refuse("main.toml", "config.syntax", "bad.toml", 1, 5,
-           "Error while parsing key-value pair: expected value, saw '\\n'", details);
-
-    assert_int_equal(mkfifo(in_folder("fifo"), 0600), 0);
-    write_text("fifo.toml", "include = \"fifo\"\n");
-    snprintf(details, sizeof details, "included from %s:1:11\n", in_folder("fifo.toml"));
-    refuse("fifo.toml", "config.file", "fifo", 0, 0, "a FIFO, not a regular file", details);
+    for (char *at = strstr(text, prefix); at != NULL; at = strstr(at, prefix)) {
+        memmove(at, at + strlen(prefix), strlen(at + strlen(prefix)) + 1);
+    }
 }
 
-TEST_WITH(no_such_config, make_folder, remove_folder)
+#define FORM "\"include\" must be the path of a file, or an array\n"
+
+TEST_WITH(what_is_refused, make_folder, remove_folder)
 {
-    refuse("none.toml", "config.file", "none.toml", 0, 0,
-           "cannot open the file: No such file or directory", "");
+    static const struct text_file files[] = {
+        {"self.toml", "include = \"self.toml\"\n"},
+        {"a.toml", "include = \"b.toml\"\n"},
+        {"b.toml", "\n include = [\"c.toml\"]\n"},
+        {"missing.toml", "x = 1\ninclude = \"gone.toml\"\n"},
+        {"number.toml", "include = 5\n"},
+        {"mixed.toml", "include = [\"number.toml\", 5]\n"},
+        {"empty.toml", "include = \"\"\n"},
+        {"bad.toml", "a = \n"},
+        {"main.toml", "include = \"bad.toml\"\n"},
+        {"fifo.toml", "include = \"fifo\"\n"},
+    };
+    static const struct {
+        const char *name, *fault;
+    } cases[] = {
+        {"self.toml", "config.value self.toml:0:0: the file includes itself\n"
+                      "included from self.toml:1:11\n"},
+        {"a.toml", "config.value c.toml:0:0: the file includes itself\n"
+                   "included from b.toml:2:13\nincluded from a.toml:1:11\n"},
+        {"missing.toml", "config.file gone.toml:0:0: cannot open the file: No such file or "
+                         "directory\nincluded from missing.toml:2:11\n"},
+        {"number.toml", "config.value number.toml:1:11: " FORM},
+        {"mixed.toml", "config.value number.toml:1:11: " FORM "included from mixed.toml:1:12\n"},
+        {"empty.toml", "config.value empty.toml:1:11: " FORM},
+        {"main.toml", "config.syntax bad.toml:1:5: Error while parsing key-value pair: expected "
+                      "value, saw '\\n'\nincluded from main.toml:1:11\n"},
+        {"fifo.toml", "config.file fifo:0:0: a FIFO, not a regular file\n"
+                      "included from fifo.toml:1:11\n"},
+        {"none.toml",
+         "config.file none.toml:0:0: cannot open the file: No such file or directory\n"},
+        {"dir.toml", "config.file dir.toml:0:0: a folder, not a regular file\n"},
+    };
+
+    write_texts(files, sizeof files / sizeof *files);
+    assert_int_equal(symlink("a.toml", in_folder("c.toml")), 0); /* by another name */
+    assert_int_equal(mkfifo(in_folder("fifo"), 0600), 0);
     mkdir(in_folder("dir.toml"), 0700);
-    refuse("dir.toml", "config.file", "dir.toml", 0, 0, "a folder, not a regular file", "");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pst_config *config = NULL;
+        struct pst_error err;
+        char fault[10000];
+
+        assert_int_equal(pst_config_load(in_folder(cases[i].name), NULL, 0, &config, &err),
+                         PST_ERR_CONFIG);
+        snprintf(fault, sizeof fault, "%s %s:%u:%u: %s\n%s", err.kind, err.file, err.line,
+                 err.column, err.message, err.details);
+        leave_out_folder(fault);
+        assert_string_equal(fault, cases[i].fault);
+        assert_int_equal(err.status, PST_ERR_CONFIG);
+        assert_int_equal(pst_error_exit_code(&err), 2);
+        assert_null(config);
+    }
 }
 
 TEST_WITH(paths_become_relative_to_here, make_folder, remove_folder)
@@ -244,7 +237,7 @@ TEST_WITH(paths_become_relative_to_here, make_folder, remove_folder)
     {
         char *json = pst_config_to_json(config);
 
-        assert_int_equal(pst_config_from_json(json, &again, &err), PST_OK);
+        assert_ok(pst_config_from_json(json, &again, &err), &err);
         free(json);
     }
     data = pst_config_get(again->root, "data");

@@ -203,9 +203,9 @@ TEST_WITH(paths_are_resolved_once, make_folder, remove_folder)
     struct pst_error err;
 
     write_text("main.toml", "[data]\ntrain = 'a.txt'\nvalid = '/b.txt'\n");
-    assert_int_equal(pst_config_load(in_folder("main.toml"), sets, 1, &config, &err), PST_OK);
+    assert_ok(pst_config_load(in_folder("main.toml"), sets, 1, &config, &err), &err);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(pst_job_read(config, &job, &err), PST_OK);
+        assert_ok(pst_job_read(config, &job, &err), &err);
         assert_string_equal(job.data.train, in_folder("a.txt"));
         assert_string_equal(job.data.valid, "/b.txt");
         assert_string_equal(job.run.plan, "p.json"); /* typed here: relative to here */
@@ -230,10 +230,9 @@ TEST(rows_are_sound)
             fail_msg("[%s] %s", section->name, err.message);
         }
     }
-    assert_int_equal(pst_params_verify(pst_cluster_params, pst_cluster_n_params,
-                                       sizeof *pst_cluster_params, sizeof(struct pst_cluster),
-                                       &err),
-                     PST_OK);
+    assert_ok(pst_params_verify(pst_cluster_params, pst_cluster_n_params,
+                                sizeof *pst_cluster_params, sizeof(struct pst_cluster), &err),
+              &err);
 }
 
 TEST(cluster_defaults)
@@ -242,10 +241,9 @@ TEST(cluster_defaults)
     struct pst_cluster cluster;
     struct pst_error err;
 
-    assert_int_equal(pst_params_fill(pst_cluster_params, pst_cluster_n_params,
-                                     sizeof *pst_cluster_params, NULL, "[cluster]", NULL, &arena,
-                                     &cluster, &err),
-                     PST_OK);
+    assert_ok(pst_params_fill(pst_cluster_params, pst_cluster_n_params, sizeof *pst_cluster_params,
+                              NULL, "[cluster]", NULL, &arena, &cluster, &err),
+              &err);
     assert_true(cluster.devices == 1 && cluster.memory == 0);
     assert_true(cluster.flops == 150e9 && cluster.bf16_flops == 300e9);
     assert_true(cluster.memory_bandwidth == 12000000000u && cluster.launch_overhead == 2000);

@@ -26,27 +26,43 @@ static const struct pst_param rows[] = {
 };
 #define N_ROWS ((uint32_t)(sizeof rows / sizeof *rows))
 
-static pst_status fill(const char *toml, struct filled *ret, struct pst_arena *arena,
-                       struct pst_error *err)
+static struct pst_arena arena;
+static struct filled got;
+static struct pst_error err;
+
+static int drop(void **state)
+{
+    pst_arena_finish(&arena);
+    return 0;
+}
+
+static pst_status fill(const char *toml)
 {
     static const char *const others[] = {"use", "path", NULL};
     struct pst_config *config = parse_ok(toml);
     pst_status st = pst_params_fill(rows, N_ROWS, sizeof *rows, pst_config_get(config->root, "t"),
-                                    "[t]", others, arena, ret, err);
+                                    "[t]", others, &arena, &got, &err);
 
     pst_config_destroy(config); /* strings must not need it */
     return st;
 }
 
-TEST(defaults)
+/* The same with other rows, from the whole of a text. */
+static pst_status fill_with(const struct pst_param *params, uint32_t n, const char *toml)
 {
-    struct pst_arena arena = {0};
-    struct filled got;
-    struct pst_error err;
+    struct pst_config *config = parse_ok(toml);
+    pst_status st =
+        pst_params_fill(params, n, sizeof *params, config->root, "[t]", NULL, &arena, &got, &err);
 
+    pst_config_destroy(config);
+    return st;
+}
+
+TEST_WITH(defaults, NULL, drop)
+{
     memset(&got, 0xA5, sizeof got);
-    assert_int_equal(
-        pst_params_fill(rows, N_ROWS, sizeof *rows, NULL, "[t]", NULL, &arena, &got, &err), PST_OK);
+    assert_ok(pst_params_fill(rows, N_ROWS, sizeof *rows, NULL, "[t]", NULL, &arena, &got, &err),
+              &err);
     assert_true(got.flag);
     assert_true(got.count == -3);
     assert_true(got.ratio == 1e-3);
@@ -55,20 +71,14 @@ TEST(defaults)
     assert_true(got.memory == 16u << 20);
     assert_true(got.delay == 5000);
     assert_true(got.speed == 900000000);
-    pst_arena_finish(&arena);
 }
 
-TEST(values)
+TEST_WITH(values, NULL, drop)
 {
-    struct pst_arena arena = {0};
-    struct filled got;
-    struct pst_error err;
-
-    assert_int_equal(fill("[t]\nuse = 'x'\npath = 5\nflag = false\ncount = 64\nratio = 1\n"
-                          "name = 'x'\nmode = 'long-one'\nmemory = 2048\ndelay = 0.25\n"
-                          "speed = 8e9\n",
-                          &got, &arena, &err),
-                     PST_OK);
+    assert_ok(fill("[t]\nuse = 'x'\npath = 5\nflag = false\ncount = 64\nratio = 1\n"
+                   "name = 'x'\nmode = 'long-one'\nmemory = 2048\ndelay = 0.25\n"
+                   "speed = 8e9\n"),
+              &err);
     assert_false(got.flag);
     assert_true(got.count == 64);
     assert_true(got.ratio == 1.0);
@@ -77,20 +87,17 @@ TEST(values)
     assert_true(got.memory == 2048);
     assert_true(got.delay == 250000000);
     assert_true(got.speed == 8000000000);
-    assert_int_equal(
-        fill("[t]\nmemory = '2 GiB'\ndelay = '1 s'\nspeed = '1 Gbit/s'\n", &got, &arena, &err),
-        PST_OK);
+    assert_ok(fill("[t]\nmemory = '2 GiB'\ndelay = '1 s'\nspeed = '1 Gbit/s'\n"), &err);
     assert_true(got.memory == 2ull << 30);
     assert_true(got.delay == 1000000000);
     assert_true(got.speed == 125000000);
-    assert_int_equal(fill("[t]\ndelay = 1\n", &got, &arena, &err), PST_OK);
+    assert_ok(fill("[t]\ndelay = 1\n"), &err);
     assert_true(got.delay == 1000000000);
-    assert_int_equal(fill("[t]\nname = [4, -1, 20]\n", &got, &arena, &err), PST_OK);
+    assert_ok(fill("[t]\nname = [4, -1, 20]\n"), &err);
     assert_string_equal(got.name, "4,-1,20");
-    pst_arena_finish(&arena);
 }
 
-TEST(booleans_are_words_where_they_are_named)
+TEST_WITH(booleans_are_words_where_they_are_named, NULL, drop)
 {
     static const struct pst_param row =
         PST_PARAM(struct filled, mode, PST_PARAM_ENUM, "auto", "auto|true|false", "d");
@@ -99,22 +106,14 @@ TEST(booleans_are_words_where_they_are_named)
     static const uint32_t words[] = {0, 1, 2, 1};
 
     for (uint32_t i = 0; i < 4; i++) {
-        struct pst_config *config = parse_ok(texts[i]);
-        struct pst_arena arena = {0};
-        struct filled got;
-        struct pst_error err = {0};
 
-        assert_int_equal(
-            pst_params_fill(&row, 1, sizeof row, config->root, "[t]", NULL, &arena, &got, &err),
-            PST_OK);
+        assert_ok(fill_with(&row, 1, texts[i]), &err);
         assert_int_equal(got.mode, words[i]);
-        pst_arena_finish(&arena);
-        pst_config_destroy(config);
     }
 }
 
 /* A word, or a number in the range: kept as text. */
-TEST(strings_with_a_range_take_numbers)
+TEST_WITH(strings_with_a_range_take_numbers, NULL, drop)
 {
     static const struct pst_param row =
         PST_PARAM(struct filled, name, PST_PARAM_STRING, "auto", "1..8", "d");
@@ -125,43 +124,28 @@ TEST(strings_with_a_range_take_numbers)
                  {"name = 9\n", NULL},       {"name = 4.5\n", NULL}};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct pst_config *config = parse_ok(cases[i].toml);
-        struct pst_arena arena = {0};
-        struct filled got;
-        struct pst_error err = {0};
-        pst_status st =
-            pst_params_fill(&row, 1, sizeof row, config->root, "[t]", NULL, &arena, &got, &err);
+        pst_status st = fill_with(&row, 1, cases[i].toml);
 
         assert_int_equal(st, cases[i].expected == NULL ? PST_ERR_CONFIG : PST_OK);
         if (st == PST_OK) {
             assert_string_equal(got.name, cases[i].expected);
         }
-        pst_arena_finish(&arena);
-        pst_config_destroy(config);
     }
 }
 
 /* A default that is a number: numbers are taken as text. Parts of a hundred are numbers. */
-TEST(numbers_as_text_and_per_cent)
+TEST_WITH(numbers_as_text_and_per_cent, NULL, drop)
 {
     static const struct pst_param two[] = {
         PST_PARAM(struct filled, name, PST_PARAM_STRING, "0", NULL, "d"),
         PST_PARAM(struct filled, ratio, PST_PARAM_FLOAT, "0.5", "0..1", "d")};
-    struct pst_config *config = parse_ok("name = 0.25\nratio = '75%'\n");
-    struct pst_arena arena = {0};
-    struct filled got;
-    struct pst_error err = {0};
 
-    assert_int_equal(
-        pst_params_fill(two, 2, sizeof two[0], config->root, "[t]", NULL, &arena, &got, &err),
-        PST_OK);
+    assert_ok(fill_with(two, 2, "name = 0.25\nratio = '75%'\n"), &err);
     assert_string_equal(got.name, "0.25");
     assert_true(got.ratio == 0.75);
-    pst_arena_finish(&arena);
-    pst_config_destroy(config);
 }
 
-TEST(wrong_values)
+TEST_WITH(wrong_values, NULL, drop)
 {
     static const struct {
         const char *value; /* "key = " stands in front; the value begins in column 7 or so */
@@ -207,9 +191,6 @@ TEST(wrong_values)
         {"speed = '5 MB'", "\"speed\" in [t] must be bytes per second, or a string such as "
                            "\"900 MB/s\", not \"5 MB\""},
     };
-    struct pst_arena arena = {0};
-    struct filled got;
-    struct pst_error err;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *equals = strchr(cases[i].value, '=');
@@ -217,44 +198,34 @@ TEST(wrong_values)
         char toml[200];
 
         snprintf(toml, sizeof toml, "[t]\n%s\n", cases[i].value);
-        assert_int_equal(fill(toml, &got, &arena, &err), PST_ERR_CONFIG);
+        assert_int_equal(fill(toml), PST_ERR_CONFIG);
         expect_fault(&err, "config.value", "t.toml", 2,
                      dotted ? 1 : (uint32_t)(equals - cases[i].value) + 3, cases[i].message);
         assert_string_equal(err.details, "");
     }
-    pst_arena_finish(&arena);
 }
 
-TEST(unknown_keys)
+TEST_WITH(unknown_keys, NULL, drop)
 {
-    struct pst_arena arena = {0};
-    struct filled got;
-    struct pst_error err;
-
-    assert_int_equal(fill("[t]\n  cuont = 1\n", &got, &arena, &err), PST_ERR_CONFIG);
+    assert_int_equal(fill("[t]\n  cuont = 1\n"), PST_ERR_CONFIG);
     expect_fault(&err, "config.key", "t.toml", 2, 3,
                  "unknown key \"cuont\" in [t]; did you mean \"count\"?");
-    assert_int_equal(fill("[t]\nuze = 1\n", &got, &arena, &err), PST_ERR_CONFIG);
+    assert_int_equal(fill("[t]\nuze = 1\n"), PST_ERR_CONFIG);
     assert_string_equal(err.message, "unknown key \"uze\" in [t]; did you mean \"use\"?");
-    assert_int_equal(fill("[t]\nelephant = 1\n", &got, &arena, &err), PST_ERR_CONFIG);
+    assert_int_equal(fill("[t]\nelephant = 1\n"), PST_ERR_CONFIG);
     assert_string_equal(err.message, "unknown key \"elephant\" in [t]");
     assert_string_equal(
         err.hint, "[t] takes flag, count, ratio, name, mode, memory, delay, speed, use, path");
-    assert_int_equal(fill("[t]\n\"a\\nb\" = 1\n", &got, &arena, &err), PST_ERR_CONFIG);
+    assert_int_equal(fill("[t]\n\"a\\nb\" = 1\n"), PST_ERR_CONFIG);
     assert_string_equal(err.message, "unknown key \"a?b\" in [t]");
-    pst_arena_finish(&arena);
 }
 
-TEST(all_faults_at_once)
+TEST_WITH(all_faults_at_once, NULL, drop)
 {
-    struct pst_arena arena = {0};
-    struct filled got;
-    struct pst_error err;
     char many[1000] = "[t]\n";
     int n = 0;
 
-    assert_int_equal(fill("[t]\nratio = 2\nflog = 1\ncount = 'x'\n", &got, &arena, &err),
-                     PST_ERR_CONFIG);
+    assert_int_equal(fill("[t]\nratio = 2\nflog = 1\ncount = 'x'\n"), PST_ERR_CONFIG);
     expect_fault(&err, "config.value", "t.toml", 2, 9,
                  "\"ratio\" in [t] must be between 0 and 1, not 2");
     assert_string_equal(err.details,
@@ -263,24 +234,20 @@ TEST(all_faults_at_once)
     for (int i = 0; i < 20; i++) {
         snprintf(many + strlen(many), sizeof many - strlen(many), "key_%d = 1\n", i + 100);
     }
-    assert_int_equal(fill(many, &got, &arena, &err), PST_ERR_CONFIG);
+    assert_int_equal(fill(many), PST_ERR_CONFIG);
     for (const char *at = err.details; (at = strchr(at, '\n')) != NULL; at++) {
         n++;
     }
     assert_int_equal(n, 11); /* ten more faults and a last line */
     assert_non_null(strstr(err.details, "\nand 9 more\n"));
-    pst_arena_finish(&arena);
 }
 
-TEST(required_keys)
+TEST_WITH(required_keys, NULL, drop)
 {
     static const struct pst_param needy[] = {
         PST_PARAM(struct filled, count, PST_PARAM_INT, NULL, NULL, "Number of things."),
     };
     struct pst_config *config = parse_ok("x = 1\n\n[t]\n");
-    struct pst_arena arena = {0};
-    struct filled got;
-    struct pst_error err;
 
     assert_int_equal(pst_params_fill(needy, 1, sizeof *needy, pst_config_get(config->root, "t"),
                                      "[t]", NULL, &arena, &got, &err),
@@ -299,42 +266,32 @@ TEST(required_keys)
         pst_params_fill(needy, 1, sizeof *needy, NULL, "[t]", NULL, &arena, &got, NULL),
         PST_ERR_CONFIG);
     pst_config_destroy(config);
-    pst_arena_finish(&arena);
 }
 
 /* A plugin of a later version has longer rows. */
-TEST(rows_may_be_longer)
+TEST_WITH(rows_may_be_longer, NULL, drop)
 {
     struct {
         struct pst_param row;
         uint64_t future;
     } longer[] = {{rows[1], 1}, {rows[2], 2}};
-    struct pst_arena arena = {0};
-    struct filled got = {0};
-    struct pst_error err;
 
-    assert_int_equal(pst_params_verify(&longer[0].row, 2, sizeof *longer, sizeof got, &err),
-                     PST_OK);
-    assert_int_equal(
+    memset(&got, 0, sizeof got);
+    assert_ok(pst_params_verify(&longer[0].row, 2, sizeof *longer, sizeof got, &err), &err);
+    assert_ok(
         pst_params_fill(&longer[0].row, 2, sizeof *longer, NULL, "[t]", NULL, &arena, &got, &err),
-        PST_OK);
+        &err);
     assert_true(got.count == -3 && got.ratio == 1e-3);
-    pst_arena_finish(&arena);
 }
 
 TEST(sound_rows)
 {
-    struct pst_error err;
-
-    assert_int_equal(pst_params_verify(rows, N_ROWS, sizeof *rows, sizeof(struct filled), &err),
-                     PST_OK);
-    assert_int_equal(pst_params_verify(NULL, 0, 0, 0, &err), PST_OK);
+    assert_ok(pst_params_verify(rows, N_ROWS, sizeof *rows, sizeof(struct filled), &err), &err);
+    assert_ok(pst_params_verify(NULL, 0, 0, 0, &err), &err);
 }
 
 static void expect_unsound(struct pst_param row, const char *message)
 {
-    struct pst_error err;
-
     assert_int_equal(pst_params_verify(&row, 1, sizeof row, sizeof(struct filled), &err),
                      PST_ERR_BUG);
     assert_string_equal(err.kind, "plugin.descriptor");
@@ -387,7 +344,6 @@ TEST(unsound_rows)
 TEST(unsound_tables)
 {
     struct pst_param two[2] = {rows[1], rows[1]};
-    struct pst_error err;
 
     assert_int_equal(pst_params_verify(two, 2, sizeof *two, sizeof(struct filled), &err),
                      PST_ERR_BUG);
@@ -430,11 +386,11 @@ TEST(nearest_words)
     char huge[1000];
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *got = pst_nearest(cases[i].word, words, sizeof words / sizeof *words);
+        const char *found = pst_nearest(cases[i].word, words, sizeof words / sizeof *words);
 
-        if ((got == NULL) != (cases[i].nearest == NULL) ||
-            (got != NULL && strcmp(got, cases[i].nearest) != 0)) {
-            fail_msg("%s: %s", cases[i].word, got == NULL ? "none" : got);
+        if ((found == NULL) != (cases[i].nearest == NULL) ||
+            (found != NULL && strcmp(found, cases[i].nearest) != 0)) {
+            fail_msg("%s: %s", cases[i].word, found == NULL ? "none" : found);
         }
     }
     memset(huge, 'a', sizeof huge - 1);

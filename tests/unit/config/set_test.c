@@ -103,7 +103,7 @@ TEST_WITH(overrides_have_a_place, make_folder, remove_folder)
     struct pst_config_node *node;
     struct pst_error err;
 
-    assert_int_equal(load("", sets, 3, &config, &err), PST_OK);
+    assert_ok(load("", sets, 3, &config, &err), &err);
     node = pst_config_get(pst_config_get(config->root, "train"), "steps");
     assert_string_equal(node->file, "--set");
     assert_int_equal(node->line, 2);
@@ -153,7 +153,7 @@ TEST_WITH(limits_hold_here_too, make_folder, remove_folder)
         strcat(text, i == 0 ? "a" : ".a");
     }
     strcat(text, "=1");
-    assert_int_equal(load("", &set, 1, &config, &err), PST_OK);
+    assert_ok(load("", &set, 1, &config, &err), &err);
     pst_config_destroy(config);
     strcpy(text + strlen(text) - 2, ".a=1");
     assert_int_equal(load("", &set, 1, &config, &err), PST_ERR_CONFIG);

@@ -178,15 +178,20 @@ static char *repeat(const char *prefix, const char *unit, size_t n, const char *
     return text;
 }
 
-TEST(limit_of_lines)
+/* What is at the limit is read, what is above it is refused; both are freed. */
+static void expect_limit(char *at, char *above, uint32_t line, uint32_t column, const char *message)
 {
-    char *at = repeat("a = 1\n# ", "x", 4094, "\nb = 2\n");
-    char *above = repeat("a = 1\n# ", "x", 4095, "\nb = 2\n");
-
     pst_config_destroy(parse_ok(at));
-    refuse(above, "config.limit", 2, 1, "a line of 4097 bytes; at most 4096, break it up");
+    refuse(above, "config.limit", line, column, message);
     free(at);
     free(above);
+}
+
+TEST(limit_of_lines)
+{
+    expect_limit(repeat("a = 1\n# ", "x", 4094, "\nb = 2\n"),
+                 repeat("a = 1\n# ", "x", 4095, "\nb = 2\n"), 2, 1,
+                 "a line of 4097 bytes; at most 4096, break it up");
 }
 
 TEST_WITH(limit_of_files, make_folder, remove_folder)
@@ -283,24 +288,15 @@ TEST(accented_letters_behind_white_space)
 
 TEST(limit_of_strings)
 {
-    char *at = repeat("a = '''\n", "xxxxxxxxxxxxxxx\n", 4096, "'''\n");
-    char *above = repeat("a = '''\n", "xxxxxxxxxxxxxxx\n", 4096, "x'''\n");
-
-    pst_config_destroy(parse_ok(at));
-    refuse(above, "config.limit", 1, 5, "a string of more than 64 KiB");
-    free(at);
-    free(above);
+    expect_limit(repeat("a = '''\n", "xxxxxxxxxxxxxxx\n", 4096, "'''\n"),
+                 repeat("a = '''\n", "xxxxxxxxxxxxxxx\n", 4096, "x'''\n"), 1, 5,
+                 "a string of more than 64 KiB");
 }
 
 TEST(limit_of_keys)
 {
-    char *at = repeat("a = [\n", "1,\n", 9999, "]\n");
-    char *above = repeat("a = [\n", "1,\n", 10000, "]\n");
-
-    pst_config_destroy(parse_ok(at));
-    refuse(above, "config.limit", 10001, 1, "more than 10000 keys and array elements");
-    free(at);
-    free(above);
+    expect_limit(repeat("a = [\n", "1,\n", 9999, "]\n"), repeat("a = [\n", "1,\n", 10000, "]\n"),
+                 10001, 1, "more than 10000 keys and array elements");
 }
 
 TEST(json_round_trip)
@@ -315,7 +311,7 @@ TEST(json_round_trip)
     struct pst_error err;
 
     expect_json(config, json);
-    assert_int_equal(pst_config_from_json(json, &again, &err), PST_OK);
+    assert_ok(pst_config_from_json(json, &again, &err), &err);
     expect_json(again, json);
     assert_int_equal(pst_config_get(again->root, "f")->kind, PST_CONFIG_FLOAT);
     pst_config_destroy(again);

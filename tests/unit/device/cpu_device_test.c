@@ -112,7 +112,7 @@ TEST(config_is_checked)
     assert_non_null(strstr(err.message, "fast"));
     assert_null(device);
     config.kernels = NULL; /* auto */
-    assert_int_equal(rig_ops->open(&config, &device, &err), PST_OK);
+    assert_ok(rig_ops->open(&config, &device, &err), &err);
     rig_ops->close(device);
     rig_ops->close(NULL);
 }
@@ -127,8 +127,8 @@ TEST(dtypes_are_told)
 
     rig_ops->describe(text, sizeof text);
     capable = strstr(text, "bf16") != NULL;
-    assert_int_equal(rig_ops->supports(fast, PST_F32, &err), PST_OK);
-    assert_int_equal(rig_ops->supports(plain, PST_BF16, &err), PST_OK);
+    assert_ok(rig_ops->supports(fast, PST_F32, &err), &err);
+    assert_ok(rig_ops->supports(plain, PST_BF16, &err), &err);
     assert_int_equal(rig_ops->supports(fast, PST_BF16, &err),
                      capable ? PST_OK : PST_ERR_UNSUPPORTED);
     if (!capable) {

@@ -6,13 +6,11 @@
 #ifndef TESTS_CPU_RIG_H
 #define TESTS_CPU_RIG_H
 
-#include "test.h"
+#include "module.h"
 
-#include <dlfcn.h>
 #include <math.h>
 
 #include "base/philox.h"
-#include "exec/device.h"
 #include "far_rig.h"
 #include "operator_case.h"
 
@@ -31,16 +29,8 @@ static const struct pst_device_ops *rig_ops;
 
 static inline int rig_load(void **state)
 {
-    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
-    pst_device_module_fn *entry = NULL;
-
-    if (module == NULL) {
-        print_error("%s\n", dlerror());
-        return -1;
-    }
-    *(void **)&entry = dlsym(module, PST_DEVICE_MODULE_SYMBOL);
-    rig_ops = entry == NULL ? NULL : entry();
-    return rig_ops == NULL ? -1 : 0;
+    rig_ops = load_device_module(PENSTOCK_PLUGIN_DIR "/device-cpu.so");
+    return 0;
 }
 
 /* Opened and entered. ThreadSanitizer does not see how OpenMP's workers wait for each other: one

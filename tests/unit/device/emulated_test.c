@@ -3,15 +3,14 @@
  * The emulated device as such: its clock, its arena without memory, how far up it says it was used,
  * what it refuses.
  */
-#include <dlfcn.h>
-#include "test.h"
+#include "module.h"
+
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/util.h"
-#include "exec/device.h"
 
 #define MS 1000000u
 
@@ -45,16 +44,8 @@ static const struct pst_device_times times = {&kernel_time, kernel_ns, update_ns
 
 static int load(void **state)
 {
-    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-emulated.so", RTLD_NOW | RTLD_LOCAL);
-    pst_device_module_fn *function;
-
-    if (module == NULL) {
-        print_error("%s\n", dlerror());
-        return -1;
-    }
-    *(void **)&function = dlsym(module, PST_DEVICE_MODULE_SYMBOL);
-    ops = function != NULL ? function() : NULL;
-    return ops != NULL ? 0 : -1;
+    ops = load_device_module(PENSTOCK_PLUGIN_DIR "/device-emulated.so");
+    return 0;
 }
 
 static struct pst_device *open_timed(void)
@@ -278,9 +269,9 @@ TEST(what_it_refuses)
     ops->describe(text, sizeof text);
     assert_non_null(strstr(text, "[cluster]"));
     assert_true((ops->flags & PST_DEVICE_HOLLOW) != 0);
-    assert_int_equal(ops->open(&untimed, &device, &err), PST_OK);
-    assert_int_equal(ops->supports(device, PST_F32, &err), PST_OK);
-    assert_int_equal(ops->supports(device, PST_BF16, &err), PST_OK);
+    assert_ok(ops->open(&untimed, &device, &err), &err);
+    assert_ok(ops->supports(device, PST_F32, &err), &err);
+    assert_ok(ops->supports(device, PST_BF16, &err), &err);
     assert_int_equal(ops->supports(device, PST_I32, &err), PST_ERR_UNSUPPORTED);
     assert_int_equal(ops->workspace(device, &graph, 0, PST_KERNEL_B, 4), 0);
     assert_int_equal(ops->compile(device, &graph, 0, PST_KERNEL_F, 1, &kernel, &err), PST_ERR_BUG);

@@ -2,8 +2,6 @@
 #include "reference_fixture.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 json_t *fixture_load(const char *name)
 {
@@ -36,10 +34,8 @@ uint64_t fixture_integer(const json_t *object, const char *key)
 
 void fixture_numbers(const json_t *array, double *ret_values, uint64_t n)
 {
-    uint64_t i;
-
     assert_int_equal(json_array_size(array), n);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         ret_values[i] = json_number_value(json_array_get(array, i));
     }
 }
@@ -49,12 +45,11 @@ void fixture_compare(const char *what, const json_t *array, const double *values
 {
     double *expected = calloc(n + 1, sizeof *expected);
     double allowed;
-    uint64_t i;
 
     assert_non_null(expected);
     fixture_numbers(array, expected, n);
     allowed = bound * rig_largest(expected, n);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (!(fabs(values[i] - expected[i]) <= allowed)) {
             fail_msg("%s[%llu]: %.9g, recorded %.9g, bound %.3g", what, (unsigned long long)i,
                      values[i], expected[i], allowed);

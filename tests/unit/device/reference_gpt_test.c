@@ -7,9 +7,6 @@
 #include "reference_fixture.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "device/cpu/reference/reference.h"
 #include "graph/builder.h"
@@ -38,13 +35,12 @@ static void add_gradient(struct network *net, uint32_t tensor, void *more)
 {
     const uint32_t dtype = net->graph->tensors[tensor].dtype;
     void *sum = net->gradients[tensor];
-    uint64_t i;
 
     if (sum == NULL) {
         net->gradients[tensor] = more;
         return;
     }
-    for (i = 0; i < elems_of(net, tensor); i++) {
+    for (uint64_t i = 0; i < elems_of(net, tensor); i++) {
         rig_put(sum, i, dtype, rig_get(sum, i, dtype) + rig_get(more, i, dtype));
     }
     free(more);
@@ -75,16 +71,15 @@ static struct pst_call call_of(const struct network *net, const struct pst_op *o
                                struct operands *o)
 {
     struct pst_call call = {.x = o->x, .p = o->p, .y = o->y, .dx = o->dx, .add = o->add, .z = o->z};
-    uint32_t i;
 
     memset(o, 0, sizeof *o);
-    for (i = 0; i < op->n_in; i++) {
+    for (uint32_t i = 0; i < op->n_in; i++) {
         o->x[i] = net->values[op->in[i]];
     }
-    for (i = 0; i < op->n_out; i++) {
+    for (uint32_t i = 0; i < op->n_out; i++) {
         o->y[i] = net->values[op->out[i]];
     }
-    for (i = 0; i < op->n_param; i++) {
+    for (uint32_t i = 0; i < op->n_param; i++) {
         o->p[i] = op->param[i] == PST_NONE ? NULL : net->weights[op->param[i]];
     }
     call.dy = net->gradients[op->out[0]];
@@ -96,9 +91,8 @@ static void run_b(struct network *net, uint32_t index, const struct pst_op_grad 
                   struct operands *o, struct pst_call *call)
 {
     const struct pst_op *op = &net->graph->ops[index];
-    uint32_t i;
 
-    for (i = 0; i < op->n_in; i++) {
+    for (uint32_t i = 0; i < op->n_in; i++) {
         if ((grad->b_dx >> i & 1) == 0) {
             continue;
         }
@@ -111,7 +105,7 @@ static void run_b(struct network *net, uint32_t index, const struct pst_op_grad 
     if (grad->has_b) {
         run_kernel(net, index, PST_KERNEL_B, call);
     }
-    for (i = 0; i < op->n_in; i++) {
+    for (uint32_t i = 0; i < op->n_in; i++) {
         if ((grad->b_alias >> i & 1) != 0) {
             const uint64_t n = elems_of(net, op->in[i]);
             const uint32_t dtype = net->graph->tensors[op->in[i]].dtype;
@@ -129,17 +123,15 @@ static void run_w(struct network *net, uint32_t index, struct operands *o, struc
 {
     const struct pst_op *op = &net->graph->ops[index];
     const uint32_t dtype = net->dtype == PST_F64 ? PST_F64 : PST_F32;
-    uint64_t e;
-    uint32_t i;
 
-    for (i = 0; i < op->n_param; i++) {
+    for (uint32_t i = 0; i < op->n_param; i++) {
         if (op->param[i] != PST_NONE) {
             o->dp[i] = rig_array(net->graph->params[op->param[i]].elems, dtype);
         }
     }
     run_kernel(net, index, PST_KERNEL_W, call);
-    for (i = 0; i < op->n_param; i++) {
-        for (e = 0; o->dp[i] != NULL && e < net->graph->params[op->param[i]].elems; e++) {
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        for (uint64_t e = 0; o->dp[i] != NULL && e < net->graph->params[op->param[i]].elems; e++) {
             net->dweights[op->param[i]][e] += rig_get(o->dp[i], e, dtype);
         }
         free(o->dp[i]);
@@ -151,10 +143,9 @@ static void run_backward(struct network *net, uint32_t index)
     struct pst_op_grad grad;
     struct operands o;
     struct pst_call call = call_of(net, &net->graph->ops[index], &o);
-    uint32_t i;
 
     pst_op_grad_info(net->graph, index, &grad);
-    for (i = 0; i < grad.n_z; i++) {
+    for (uint32_t i = 0; i < grad.n_z; i++) {
         o.z[i] =
             rig_array(grad.z_elems[i] * (grad.z_batched[i] ? net->samples : 1), grad.z_dtype[i]);
     }
@@ -162,7 +153,7 @@ static void run_backward(struct network *net, uint32_t index)
     if (grad.has_w) {
         run_w(net, index, &o, &call);
     }
-    for (i = 0; i < grad.n_z; i++) {
+    for (uint32_t i = 0; i < grad.n_z; i++) {
         free(o.z[i]);
     }
 }
@@ -190,14 +181,13 @@ static struct pst_graph *build(const json_t *root, uint32_t dtype)
     uint64_t config[32] = {0};
     struct pst_graph *graph = NULL;
     struct pst_error err = {0};
-    uint32_t i;
 
     assert_non_null(builder);
     assert_true(builder->config_size <= sizeof config);
-    for (i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    for (uint32_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         configure(builder, config, keys[i], fixture_integer(root, keys[i]));
     }
-    for (i = 0; i < builder->n_params; i++) {
+    for (uint32_t i = 0; i < builder->n_params; i++) {
         if (strcmp(builder->params[i].key, "tied") == 0) {
             *((bool *)config + builder->params[i].offset) = true;
         }
@@ -210,9 +200,8 @@ static struct pst_graph *build(const json_t *root, uint32_t dtype)
 static const json_t *recorded(const json_t *root, const char *name)
 {
     const json_t *params = fixture_get(root, "params");
-    size_t i;
 
-    for (i = 0; i < json_array_size(params); i++) {
+    for (size_t i = 0; i < json_array_size(params); i++) {
         const json_t *param = json_array_get(params, i);
 
         if (strcmp(json_string_value(fixture_get(param, "name")), name) == 0) {
@@ -226,11 +215,10 @@ static const json_t *recorded(const json_t *root, const char *name)
 static void fill(void *array, const json_t *numbers, uint64_t n, uint32_t dtype)
 {
     double *values = malloc((n + 1) * sizeof *values);
-    uint64_t i;
 
     assert_non_null(values);
     fixture_numbers(numbers, values, n);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         rig_put(array, i, dtype, rig_rounded(values[i], PST_F32)); /* nine digits name an f32 */
     }
     free(values);
@@ -239,7 +227,6 @@ static void fill(void *array, const json_t *numbers, uint64_t n, uint32_t dtype)
 static void init(struct network *net, const json_t *root, uint32_t dtype)
 {
     struct pst_graph *graph = build(root, dtype);
-    uint32_t i;
 
     net->graph = graph;
     net->dtype = dtype;
@@ -250,7 +237,7 @@ static void init(struct network *net, const json_t *root, uint32_t dtype)
     net->dweights = calloc(graph->n_params, sizeof(double *));
     assert_true(net->values != NULL && net->gradients != NULL);
     assert_true(net->weights != NULL && net->dweights != NULL);
-    for (i = 0; i < graph->n_tensors; i++) {
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
         const struct pst_tensor *t = &graph->tensors[i];
 
         net->values[i] = rig_array(elems_of(net, i), t->dtype);
@@ -261,7 +248,7 @@ static void init(struct network *net, const json_t *root, uint32_t dtype)
         }
     }
     assert_int_equal(graph->n_params, json_array_size(fixture_get(root, "params")));
-    for (i = 0; i < graph->n_params; i++) {
+    for (uint32_t i = 0; i < graph->n_params; i++) {
         const struct pst_parameter *p = &graph->params[i];
 
         net->weights[i] = rig_array(p->elems, p->dtype);
@@ -273,13 +260,11 @@ static void init(struct network *net, const json_t *root, uint32_t dtype)
 
 static void finish(struct network *net)
 {
-    uint32_t i;
-
-    for (i = 0; i < net->graph->n_tensors; i++) {
+    for (uint32_t i = 0; i < net->graph->n_tensors; i++) {
         free(net->values[i]);
         free(net->gradients[i]);
     }
-    for (i = 0; i < net->graph->n_params; i++) {
+    for (uint32_t i = 0; i < net->graph->n_params; i++) {
         free(net->weights[i]);
         free(net->dweights[i]);
     }
@@ -295,10 +280,9 @@ static void compare_tensor(const struct network *net, uint32_t tensor, const jso
 {
     const uint64_t n = elems_of(net, tensor);
     double *values = malloc(n * sizeof *values);
-    uint64_t i;
 
     assert_non_null(values);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         values[i] = rig_get(net->values[tensor], i, net->graph->tensors[tensor].dtype);
     }
     fixture_compare(what, expected, values, n, bound);
@@ -308,10 +292,9 @@ static void compare_tensor(const struct network *net, uint32_t tensor, const jso
 static void check(const json_t *root, uint32_t dtype, double bound)
 {
     struct network net;
-    uint32_t i;
 
     init(&net, root, dtype);
-    for (i = 0; i < net.graph->n_ops; i++) {
+    for (uint32_t i = 0; i < net.graph->n_ops; i++) {
         struct operands o;
         struct pst_call call = call_of(&net, &net.graph->ops[i], &o);
 
@@ -319,10 +302,10 @@ static void check(const json_t *root, uint32_t dtype, double bound)
     }
     compare_tensor(&net, net.graph->logits, fixture_get(root, "logits"), "logits", bound);
     compare_tensor(&net, net.graph->loss, fixture_get(root, "losses"), "losses", bound);
-    for (i = net.graph->n_ops; i-- > 0;) {
+    for (uint32_t i = net.graph->n_ops; i-- > 0;) {
         run_backward(&net, i);
     }
-    for (i = 0; i < net.graph->n_params; i++) {
+    for (uint32_t i = 0; i < net.graph->n_params; i++) {
         const struct pst_parameter *p = &net.graph->params[i];
 
         fixture_compare(p->name, fixture_get(recorded(root, p->name), "gradient"), net.dweights[i],

@@ -11,7 +11,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
 
 #define SEED 20240611
 
@@ -19,10 +18,9 @@
 static double functional(struct rig *rig, double *ret_magnitude)
 {
     double sum = 0, magnitude = 0;
-    uint64_t i;
 
     rig_forward(rig);
-    for (i = 0; i < rig->n_y[0]; i++) {
+    for (uint64_t i = 0; i < rig->n_y[0]; i++) {
         const double weight = pst_op_is_loss(rig->op->kind) ? (double)rig->scale : rig->dy[i];
 
         sum += weight * rig->y[0][i];
@@ -41,9 +39,8 @@ static struct difference differentiate(struct rig *rig, double *variable)
     const double base = *variable, h = 1e-4;
     struct difference result;
     double slope[2], magnitude = 0;
-    uint32_t i;
 
-    for (i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < 2; i++) {
         const double step = i == 0 ? h : 2 * h;
         double above;
 
@@ -68,10 +65,10 @@ static void check(struct rig *rig, const char *what, uint32_t slot, double *vari
                   const double *gradient, uint64_t n)
 {
     const double largest = rig_largest(gradient, n);
-    uint64_t i, n_refused = 0;
+    uint64_t n_refused = 0;
 
     assert_true(largest > 1e-3);
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const struct difference difference = differentiate(rig, &variables[i]);
 
         if (!agrees(gradient[i], difference)) {
@@ -92,21 +89,20 @@ static void test_gradient(void **state)
 {
     const struct rig_case *test = *state;
     struct rig rig;
-    uint32_t i;
 
     rig_init(&rig, test, PST_F64);
     rig_fill(&rig, SEED);
     rig.scale = 0.375f;
     rig_run(&rig);
     assert_true(rig.grad.has_w || rig.p[0] == NULL);
-    for (i = 0; i < rig.op->n_in; i++) {
+    for (uint32_t i = 0; i < rig.op->n_in; i++) {
         if (((rig.grad.b_dx | rig.grad.b_alias) >> i & 1) != 0) {
             check(&rig, "x", i, rig.x[i], rig.dx[i], rig.n_x[i]);
         } else {
             assert_int_equal(rig.graph->tensors[rig.op->in[i]].role, PST_ROLE_INPUT);
         }
     }
-    for (i = 0; i < RIG_PARAMS && rig.p[i] != NULL; i++) {
+    for (uint32_t i = 0; i < RIG_PARAMS && rig.p[i] != NULL; i++) {
         check(&rig, "p", i, rig.p[i], rig.dp[i], rig.n_p[i]);
     }
     rig_finish(&rig);

@@ -2,9 +2,6 @@
 #include "reference_rig.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/philox.h"
 #include "exec/bf16.h"
@@ -28,8 +25,6 @@ static uint64_t elems_of(const struct rig *rig, uint32_t tensor)
 
 void rig_init(struct rig *rig, const struct rig_case *test, uint32_t dtype)
 {
-    uint32_t i;
-
     memset(rig, 0, sizeof *rig);
     rig->graph = rig_graph(test, dtype);
     rig->dtype = dtype;
@@ -39,44 +34,42 @@ void rig_init(struct rig *rig, const struct rig_case *test, uint32_t dtype)
     rig->index = rig_index(rig->graph);
     rig->op = &rig->graph->ops[rig->index];
     pst_op_grad_info(rig->graph, rig->index, &rig->grad);
-    for (i = 0; i < rig->op->n_in; i++) {
+    for (uint32_t i = 0; i < rig->op->n_in; i++) {
         rig->n_x[i] = elems_of(rig, rig->op->in[i]);
         rig->x[i] = doubles(rig->n_x[i]);
         rig->dx[i] = doubles(rig->n_x[i]);
     }
-    for (i = 0; i < rig->op->n_param; i++) {
+    for (uint32_t i = 0; i < rig->op->n_param; i++) {
         if (rig->op->param[i] != PST_NONE) {
             rig->n_p[i] = rig->graph->params[rig->op->param[i]].elems;
             rig->p[i] = doubles(rig->n_p[i]);
             rig->dp[i] = doubles(rig->n_p[i]);
         }
     }
-    for (i = 0; i < rig->op->n_out; i++) {
+    for (uint32_t i = 0; i < rig->op->n_out; i++) {
         rig->n_y[i] = elems_of(rig, rig->op->out[i]);
         rig->y[i] = doubles(rig->n_y[i]);
     }
     rig->dy = doubles(rig->n_y[0]);
     rig->n_state = rig->op->n_state == 0 ? 0 : rig->op->state_elems[0];
-    for (i = 0; i < rig->op->n_state; i++) {
+    for (uint32_t i = 0; i < rig->op->n_state; i++) {
         rig->state[i] = doubles(rig->n_state);
     }
 }
 
 void rig_finish(struct rig *rig)
 {
-    uint32_t i;
-
-    for (i = 0; i < RIG_INPUTS; i++) {
+    for (uint32_t i = 0; i < RIG_INPUTS; i++) {
         free(rig->x[i]);
         free(rig->dx[i]);
         free(rig->add[i]);
     }
-    for (i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < 2; i++) {
         free(rig->p[i]);
         free(rig->dp[i]);
         free(rig->state[i]);
     }
-    for (i = 0; i < RIG_OUTPUTS; i++) {
+    for (uint32_t i = 0; i < RIG_OUTPUTS; i++) {
         free(rig->y[i]);
     }
     free(rig->dy);
@@ -85,9 +78,7 @@ void rig_finish(struct rig *rig)
 
 void rig_random(double *values, uint64_t n, uint64_t seed, uint64_t stream)
 {
-    uint64_t i;
-
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         values[i] = 2 * (double)pst_uniform(pst_philox(seed, stream, i).v[0]) - 1;
     }
 }
@@ -96,14 +87,14 @@ void rig_random(double *values, uint64_t n, uint64_t seed, uint64_t stream)
 static void random_integers(struct rig *rig, uint32_t input, uint64_t seed)
 {
     const struct pst_tensor *logits = &rig->graph->tensors[rig->op->in[0]];
-    uint64_t n, i;
+    uint64_t n;
 
     if (rig->op->kind == PST_OP_EMBEDDING) {
         n = rig->graph->params[rig->op->param[0]].dims[0];
     } else {
         n = logits->dims[logits->rank - 1] + 1;
     }
-    for (i = 0; i < rig->n_x[input]; i++) {
+    for (uint64_t i = 0; i < rig->n_x[input]; i++) {
         rig->x[input][i] = (double)(pst_philox(seed, 100 + input, i).v[0] % n);
         rig->x[input][i] -= rig->op->kind == PST_OP_EMBEDDING ? 0 : 1;
     }
@@ -111,23 +102,20 @@ static void random_integers(struct rig *rig, uint32_t input, uint64_t seed)
 
 void rig_fill(struct rig *rig, uint64_t seed)
 {
-    uint64_t e;
-    uint32_t i;
-
-    for (i = 0; i < rig->op->n_in; i++) {
+    for (uint32_t i = 0; i < rig->op->n_in; i++) {
         if (rig->graph->tensors[rig->op->in[i]].dtype == PST_I32) {
             random_integers(rig, i, seed);
         } else {
             rig_random(rig->x[i], rig->n_x[i], seed, i);
         }
     }
-    for (i = 0; i < RIG_PARAMS; i++) {
+    for (uint32_t i = 0; i < RIG_PARAMS; i++) {
         rig_random(rig->p[i], rig->n_p[i], seed, 10 + i);
     }
     rig_random(rig->dy, rig->n_y[0], seed, 20);
-    for (i = 0; i < rig->op->n_state; i++) {
+    for (uint32_t i = 0; i < rig->op->n_state; i++) {
         rig_random(rig->state[i], rig->n_state, seed, 30 + i);
-        for (e = 0; i == 1 && e < rig->n_state; e++) {
+        for (uint64_t e = 0; i == 1 && e < rig->n_state; e++) {
             rig->state[i][e] += 1.5; /* a variance */
         }
     }
@@ -148,25 +136,21 @@ double rig_rounded(double value, uint32_t dtype)
 
 static void round_all(double *values, uint64_t n, uint32_t dtype)
 {
-    uint64_t i;
-
-    for (i = 0; values != NULL && i < n; i++) {
+    for (uint64_t i = 0; values != NULL && i < n; i++) {
         values[i] = rig_rounded(values[i], dtype);
     }
 }
 
 void rig_round(struct rig *rig, uint32_t dtype)
 {
-    uint32_t i;
-
-    for (i = 0; i < rig->op->n_in; i++) {
+    for (uint32_t i = 0; i < rig->op->n_in; i++) {
         round_all(rig->x[i], rig->n_x[i], dtype);
         round_all(rig->add[i], rig->n_x[i], dtype);
     }
-    for (i = 0; i < RIG_PARAMS; i++) {
+    for (uint32_t i = 0; i < RIG_PARAMS; i++) {
         round_all(rig->p[i], rig->n_p[i], dtype); /* f32 holds that, too */
     }
-    for (i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < 2; i++) {
         round_all(rig->state[i], rig->n_state, PST_F32);
     }
     round_all(rig->dy, rig->n_y[0], dtype);
@@ -175,9 +159,8 @@ void rig_round(struct rig *rig, uint32_t dtype)
 double rig_largest(const double *values, uint64_t n)
 {
     double largest = 0;
-    uint64_t i;
 
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         largest = fabs(values[i]) > largest || isnan(values[i]) ? fabs(values[i]) : largest;
     }
     return largest;

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_rig.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "exec/bf16.h"
 #include "device/cpu/reference/reference.h"
 
@@ -59,9 +56,8 @@ void *rig_array(uint64_t n, uint32_t dtype)
 static void *typed(const double *values, uint64_t n, uint32_t dtype)
 {
     void *array = rig_array(n, dtype);
-    uint64_t i;
 
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         rig_put(array, i, dtype, values[i]);
     }
     return array;
@@ -69,9 +65,7 @@ static void *typed(const double *values, uint64_t n, uint32_t dtype)
 
 static void read_back(double *values, const void *array, uint64_t n, uint32_t dtype)
 {
-    uint64_t i;
-
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         values[i] = rig_get(array, i, dtype);
     }
 }
@@ -100,10 +94,9 @@ static uint32_t dtype_param(const struct rig *rig, uint32_t i)
 static void make_buffers(const struct rig *rig, struct buffers *b)
 {
     const struct pst_op_grad *grad = &rig->grad;
-    uint32_t i;
 
     memset(b, 0, sizeof *b);
-    for (i = 0; i < rig->op->n_in; i++) {
+    for (uint32_t i = 0; i < rig->op->n_in; i++) {
         b->x[i] = typed(rig->x[i], rig->n_x[i], dtype_in(rig, i));
         if ((grad->b_dx >> i & 1) != 0) {
             b->dx[i] = rig_array(rig->n_x[i], dtype_in(rig, i));
@@ -116,41 +109,39 @@ static void make_buffers(const struct rig *rig, struct buffers *b)
             b->dx[i] = b->add[i];
         }
     }
-    for (i = 0; i < RIG_PARAMS && rig->p[i] != NULL; i++) {
+    for (uint32_t i = 0; i < RIG_PARAMS && rig->p[i] != NULL; i++) {
         b->p[i] = typed(rig->p[i], rig->n_p[i], dtype_param(rig, i));
         b->dp[i] = rig_array(rig->n_p[i], dtype_real(rig));
     }
-    for (i = 0; i < rig->op->n_out; i++) {
+    for (uint32_t i = 0; i < rig->op->n_out; i++) {
         b->y[i] = rig_array(rig->n_y[i], dtype_out(rig, i));
     }
     b->dy = typed(rig->dy, rig->n_y[0], dtype_out(rig, 0));
-    for (i = 0; i < grad->n_z; i++) {
+    for (uint32_t i = 0; i < grad->n_z; i++) {
         b->z[i] =
             rig_array(grad->z_elems[i] * (grad->z_batched[i] ? rig->samples : 1), grad->z_dtype[i]);
     }
-    for (i = 0; i < rig->op->n_state; i++) {
+    for (uint32_t i = 0; i < rig->op->n_state; i++) {
         b->state[i] = typed(rig->state[i], rig->n_state, dtype_real(rig));
     }
 }
 
 static void free_buffers(struct buffers *b)
 {
-    uint32_t i;
-
-    for (i = 0; i < RIG_INPUTS; i++) {
+    for (uint32_t i = 0; i < RIG_INPUTS; i++) {
         free(b->x[i]);
         if (b->add[i] != b->dx[i]) {
             free(b->add[i]);
         }
         free(b->dx[i]);
     }
-    for (i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < 2; i++) {
         free(b->p[i]);
         free(b->dp[i]);
         free(b->z[i]);
         free(b->state[i]);
     }
-    for (i = 0; i < RIG_OUTPUTS; i++) {
+    for (uint32_t i = 0; i < RIG_OUTPUTS; i++) {
         free(b->y[i]);
     }
     free(b->dy);
@@ -159,9 +150,7 @@ static void free_buffers(struct buffers *b)
 /* Operands of `all` that the mask names. */
 static void pick(void *const *all, uint64_t mask, uint32_t n, void **ret_some)
 {
-    uint32_t i;
-
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         ret_some[i] = (mask >> i & 1) != 0 ? all[i] : NULL;
     }
 }
@@ -203,12 +192,10 @@ static void run_pass(const struct rig *rig, struct buffers *b, uint32_t pass)
 
 static void read_forward(struct rig *rig, const struct buffers *b)
 {
-    uint32_t i;
-
-    for (i = 0; i < rig->op->n_out; i++) {
+    for (uint32_t i = 0; i < rig->op->n_out; i++) {
         read_back(rig->y[i], b->y[i], rig->n_y[i], dtype_out(rig, i));
     }
-    for (i = 0; i < rig->op->n_state; i++) {
+    for (uint32_t i = 0; i < rig->op->n_state; i++) {
         read_back(rig->state[i], b->state[i], rig->n_state, dtype_real(rig));
     }
 }
@@ -226,7 +213,6 @@ void rig_forward(struct rig *rig)
 void rig_run(struct rig *rig)
 {
     struct buffers b;
-    uint32_t i;
 
     make_buffers(rig, &b);
     run_pass(rig, &b, PST_KERNEL_F);
@@ -237,14 +223,14 @@ void rig_run(struct rig *rig)
         run_pass(rig, &b, PST_KERNEL_W);
     }
     read_forward(rig, &b);
-    for (i = 0; i < rig->op->n_in; i++) {
+    for (uint32_t i = 0; i < rig->op->n_in; i++) {
         if ((rig->grad.b_dx >> i & 1) != 0) {
             read_back(rig->dx[i], b.dx[i], rig->n_x[i], dtype_in(rig, i));
         } else if ((rig->grad.b_alias >> i & 1) != 0) {
             read_back(rig->dx[i], b.dy, rig->n_x[i], dtype_in(rig, i));
         }
     }
-    for (i = 0; i < RIG_PARAMS && rig->p[i] != NULL; i++) {
+    for (uint32_t i = 0; i < RIG_PARAMS && rig->p[i] != NULL; i++) {
         read_back(rig->dp[i], b.dp[i], rig->n_p[i], dtype_real(rig));
     }
     free_buffers(&b);

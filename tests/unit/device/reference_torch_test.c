@@ -6,8 +6,6 @@
 #include "reference_fixture.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /*
  * Relative to the largest value of a tensor. f64: half a unit of the ninth digit that is recorded,
@@ -34,17 +32,16 @@ static struct pst_op read_op(const json_t *json)
     const json_t *attributes = fixture_get(json, "attributes");
     const char *act = json_string_value(json_object_get(attributes, "act"));
     struct pst_op op = {.kind = kind_of(json)};
-    uint32_t i;
 
     op.transposed = json_is_true(json_object_get(attributes, "transposed"));
     op.causal = json_is_true(json_object_get(attributes, "causal"));
     op.heads = (uint32_t)json_integer_value(json_object_get(attributes, "heads"));
     op.eps = (float)json_number_value(json_object_get(attributes, "eps"));
     op.momentum = (float)json_number_value(json_object_get(attributes, "momentum"));
-    for (i = 0; act != NULL && i < 3; i++) {
+    for (uint32_t i = 0; act != NULL && i < 3; i++) {
         op.act = strcmp(act, acts[i]) == 0 ? i : op.act;
     }
-    for (i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < 2; i++) {
         const json_t *kernel = json_object_get(attributes, "kernel");
         const json_t *stride = json_object_get(attributes, "stride");
         const json_t *pad = json_object_get(attributes, "pad");
@@ -92,19 +89,18 @@ static struct rig_case read_case(const json_t *json)
 static void read_operands(struct rig *rig, const json_t *json)
 {
     const json_t *state = json_object_get(json, "state_before");
-    uint32_t i;
 
-    for (i = 0; i < rig->op->n_in; i++) {
+    for (uint32_t i = 0; i < rig->op->n_in; i++) {
         const json_t *x = json_array_get(fixture_get(json, "x"), i);
 
         fixture_numbers(fixture_get(x, "values"), rig->x[i], rig->n_x[i]);
     }
-    for (i = 0; i < RIG_PARAMS && rig->p[i] != NULL; i++) {
+    for (uint32_t i = 0; i < RIG_PARAMS && rig->p[i] != NULL; i++) {
         const json_t *p = json_array_get(fixture_get(json, "p"), i);
 
         fixture_numbers(fixture_get(p, "values"), rig->p[i], rig->n_p[i]);
     }
-    for (i = 0; i < rig->op->n_state; i++) {
+    for (uint32_t i = 0; i < rig->op->n_state; i++) {
         fixture_numbers(json_array_get(state, i), rig->state[i], rig->n_state);
     }
     if (rig->op->kind == PST_OP_CROSS_ENTROPY) {
@@ -120,21 +116,20 @@ static void compare_results(const struct rig *rig, const json_t *json)
     const double bound = rig->op->kind == PST_OP_CROSS_ENTROPY && rig->dtype == PST_F64
                              ? 1.0 / 16777216
                              : bounds[rig->dtype];
-    uint32_t i;
 
     fixture_compare("y", fixture_get(json, "y"), rig->y[0], rig->n_y[0], bound);
-    for (i = 0; i < rig->op->n_in; i++) {
+    for (uint32_t i = 0; i < rig->op->n_in; i++) {
         const json_t *dx = json_array_get(fixture_get(json, "dx"), i);
 
         if (!json_is_null(dx)) {
             fixture_compare("dx", dx, rig->dx[i], rig->n_x[i], bound);
         }
     }
-    for (i = 0; i < RIG_PARAMS && rig->p[i] != NULL; i++) {
+    for (uint32_t i = 0; i < RIG_PARAMS && rig->p[i] != NULL; i++) {
         fixture_compare("dp", json_array_get(fixture_get(json, "dp"), i), rig->dp[i], rig->n_p[i],
                         bound);
     }
-    for (i = 0; i < rig->op->n_state; i++) {
+    for (uint32_t i = 0; i < rig->op->n_state; i++) {
         fixture_compare("state", json_array_get(fixture_get(json, "state_after"), i), rig->state[i],
                         rig->n_state, bound);
     }
@@ -146,14 +141,13 @@ static void test_file(void **state)
     json_t *root = fixture_load(*state);
     const json_t *cases = fixture_get(root, "cases");
     size_t n = json_array_size(cases), c;
-    uint32_t i;
 
     assert_true(n > 0);
     for (c = 0; c < n; c++) {
         const json_t *json = json_array_get(cases, c);
         const struct rig_case test = read_case(json);
 
-        for (i = 0; i < 2; i++) {
+        for (uint32_t i = 0; i < 2; i++) {
             struct rig rig;
 
             print_message("  %s, %s\n", test.name, dtypes[i] == PST_F32 ? "f32" : "f64");

@@ -7,9 +7,6 @@
 #include "reference_rig.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SEED 77
 
@@ -25,9 +22,8 @@ static void compare(const char *what, uint32_t slot, const double *values, const
                     uint64_t n, uint32_t dtype)
 {
     const double bound = bounds[dtype] * rig_largest(exact, n);
-    uint64_t i;
 
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (!(fabs(values[i] - exact[i]) <= bound)) {
             fail_msg("%s%u[%llu], dtype %u: %.9g, exactly %.9g, bound %.3g (seed %d)", what, slot,
                      (unsigned long long)i, dtype, values[i], exact[i], bound, SEED);
@@ -37,18 +33,16 @@ static void compare(const char *what, uint32_t slot, const double *values, const
 
 static void compare_all(const struct rig *rig, const struct rig *exact)
 {
-    uint32_t i;
-
-    for (i = 0; i < rig->op->n_out; i++) {
+    for (uint32_t i = 0; i < rig->op->n_out; i++) {
         compare("y", i, rig->y[i], exact->y[i], rig->n_y[i], rig->dtype);
     }
-    for (i = 0; i < rig->op->n_in; i++) {
+    for (uint32_t i = 0; i < rig->op->n_in; i++) {
         compare("dx", i, rig->dx[i], exact->dx[i], rig->n_x[i], rig->dtype);
     }
-    for (i = 0; i < RIG_PARAMS; i++) {
+    for (uint32_t i = 0; i < RIG_PARAMS; i++) {
         compare("dp", i, rig->dp[i], exact->dp[i], rig->n_p[i], rig->dtype);
     }
-    for (i = 0; i < rig->op->n_state; i++) {
+    for (uint32_t i = 0; i < rig->op->n_state; i++) {
         compare("state", i, rig->state[i], exact->state[i], rig->n_state, rig->dtype);
     }
 }
@@ -75,18 +69,16 @@ static void check_precision(const struct rig_case *test, uint32_t dtype)
 static void check_addends(const struct rig_case *test, uint32_t dtype)
 {
     struct rig plain, added;
-    uint32_t i, in_place;
-    uint64_t e;
 
     rig_init(&plain, test, dtype);
     rig_fill(&plain, SEED);
     rig_round(&plain, dtype);
     rig_run(&plain);
-    for (in_place = 0; in_place < 2; in_place++) {
+    for (uint32_t in_place = 0; in_place < 2; in_place++) {
         rig_init(&added, test, dtype);
         rig_fill(&added, SEED);
         added.add_in_place = in_place != 0;
-        for (i = 0; i < added.op->n_in; i++) {
+        for (uint32_t i = 0; i < added.op->n_in; i++) {
             if ((added.grad.b_dx >> i & 1) != 0) {
                 added.add[i] = calloc(added.n_x[i], sizeof(double));
                 assert_non_null(added.add[i]);
@@ -95,8 +87,8 @@ static void check_addends(const struct rig_case *test, uint32_t dtype)
         }
         rig_round(&added, dtype);
         rig_run(&added);
-        for (i = 0; i < added.op->n_in; i++) {
-            for (e = 0; added.add[i] != NULL && e < added.n_x[i]; e++) {
+        for (uint32_t i = 0; i < added.op->n_in; i++) {
+            for (uint64_t e = 0; added.add[i] != NULL && e < added.n_x[i]; e++) {
                 const double sum = rig_rounded(plain.dx[i][e] + added.add[i][e], PST_F32);
                 const double expected =
                     dtype == PST_F64 ? plain.dx[i][e] + added.add[i][e] : rig_rounded(sum, dtype);
@@ -126,26 +118,25 @@ static void check_batch(const struct rig_case *test, uint32_t dtype)
 {
     struct rig all, one;
     struct rig_case single = *test;
-    uint32_t sample, i;
 
     single.samples = 1;
     rig_init(&all, test, dtype);
     rig_fill(&all, SEED);
     all.first_sample = 1000;
     rig_run(&all);
-    for (sample = 0; sample < test->samples; sample++) {
+    for (uint32_t sample = 0; sample < test->samples; sample++) {
         rig_init(&one, &single, dtype);
         rig_fill(&one, SEED); /* parameters */
         one.first_sample = 1000 + sample;
-        for (i = 0; i < one.op->n_in; i++) {
+        for (uint32_t i = 0; i < one.op->n_in; i++) {
             take(one.x[i], all.x[i], all.n_x[i], all.samples, sample);
         }
         take(one.dy, all.dy, all.n_y[0], all.samples, sample);
         rig_run(&one);
-        for (i = 0; i < one.op->n_out; i++) {
+        for (uint32_t i = 0; i < one.op->n_out; i++) {
             assert_part(one.y[i], all.y[i], all.n_y[i], all.samples, sample);
         }
-        for (i = 0; i < one.op->n_in; i++) {
+        for (uint32_t i = 0; i < one.op->n_in; i++) {
             assert_part(one.dx[i], all.dx[i], all.n_x[i], all.samples, sample);
         }
         rig_finish(&one);
@@ -157,9 +148,8 @@ static void test_types(void **state)
 {
     static const uint32_t dtypes[] = {PST_F32, PST_BF16, PST_F64};
     const struct rig_case *test = *state;
-    uint32_t i;
 
-    for (i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < 3; i++) {
         if (dtypes[i] != PST_F64) {
             check_precision(test, dtypes[i]);
         }

@@ -6,7 +6,6 @@
 #include "reference_rig.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/philox.h"
 #include "exec/bf16.h"
@@ -21,9 +20,7 @@ static void set(double *values, const double *source, uint64_t n)
 
 static void assert_values(const double *values, const double *expected, uint64_t n, double bound)
 {
-    uint64_t i;
-
-    for (i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (!(fabs(values[i] - expected[i]) <= bound)) {
             fail_msg("[%llu]: %.9g, expected %.9g", (unsigned long long)i, values[i], expected[i]);
         }
@@ -49,15 +46,14 @@ TEST(test_bf16)
         {0x7F800001, 0x7FC0}, /* NaN whose upper half alone would be infinity */
         {0xFFFFFFFF, 0xFFFF}, /* NaN that would carry into the sign */
     };
-    size_t i;
 
-    for (i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         float value;
 
         memcpy(&value, &pairs[i].f32, sizeof value);
         assert_int_equal(pst_bf16_round(value), pairs[i].bf16);
     }
-    for (i = 0; i < 65536; i++) { /* what bf16 holds comes back, NaN as some NaN */
+    for (size_t i = 0; i < 65536; i++) { /* what bf16 holds comes back, NaN as some NaN */
         const float value = pst_bf16_load((uint16_t)i);
 
         assert_true(isnan(value) ? isnan(pst_bf16_load(pst_bf16_round(value)))
@@ -69,10 +65,10 @@ TEST(test_bf16)
 static void check_mask(struct rig *rig, double p)
 {
     const uint64_t n = rig->n_y[0] / rig->samples;
-    uint64_t i, n_kept = 0;
+    uint64_t n_kept = 0;
     double expected_kept;
 
-    for (i = 0; i < rig->n_y[0]; i++) {
+    for (uint64_t i = 0; i < rig->n_y[0]; i++) {
         const uint64_t sample = rig->first_sample + i / n, e = i % n;
         const uint64_t stream = (sample << 20) | rig->op->salt;
         const uint32_t word = pst_philox(rig->seed, stream, e / 4).v[e % 4];
@@ -91,9 +87,8 @@ TEST(test_dropout)
 {
     const struct rig_case test =
         OPERATOR("dropout", 3, "30x11", "", .kind = PST_OP_DROPOUT, .p = 0.5f);
-    uint32_t d;
 
-    for (d = 0; d < 3; d++) { /* p = 1/2: scaling is exact in every type */
+    for (uint32_t d = 0; d < 3; d++) { /* p = 1/2: scaling is exact in every type */
         struct rig rig;
 
         rig_init(&rig, &test, dtypes[d]);
@@ -123,9 +118,8 @@ TEST(test_statistics)
                                 -4 * running_rstd};
     const double tracked[] = {0.75 * 8 + 0.25 * 2.5, 0.75 * 2 + 0.25 * 5 / 3};
     struct rig rig;
-    uint32_t flags;
 
-    for (flags = 0; flags < 4; flags++) {
+    for (uint32_t flags = 0; flags < 4; flags++) {
         const bool training = (flags & PST_CALL_TRAINING) != 0;
         const bool tracks = training && (flags & PST_CALL_REPLAY) == 0;
 
@@ -153,9 +147,8 @@ TEST(test_ignored_targets)
     const double dx[24] = {0.0625, 0.0625, -0.1875, 0.0625, 0,      0,
                            0,      0,      -0.1875, 0.0625, 0.0625, 0.0625};
     struct rig rig;
-    uint32_t d;
 
-    for (d = 0; d < 3; d++) {
+    for (uint32_t d = 0; d < 3; d++) {
         rig_init(&rig, &test, dtypes[d]);
         set(rig.x[1], targets, 6);
         rig.scale = 0.5f;
@@ -179,16 +172,15 @@ TEST(test_tokens)
     const double dy[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
     const double dtable[] = {256, 512, 0, 0, 65, 130}; /* token 2 comes twice, 1 never */
     struct rig rig;
-    uint32_t d, i;
 
-    for (d = 0; d < 3; d++) {
+    for (uint32_t d = 0; d < 3; d++) {
         rig_init(&rig, &test, dtypes[d]);
         set(rig.x[0], tokens, 5);
         set(rig.p[0], table, 6);
         set(rig.dy, dy, 10);
         rig_run(&rig);
         assert_values(rig.y[0], (double[]){5, 6}, 2, 0);
-        for (i = 2; i < 6; i++) { /* 3 and -1 are no tokens */
+        for (uint32_t i = 2; i < 6; i++) { /* 3 and -1 are no tokens */
             assert_true(isnan(rig.y[0][i]));
         }
         assert_values(&rig.y[0][6], (double[]){5, 6, 1, 2}, 4, 0);
@@ -206,14 +198,13 @@ TEST(test_attention)
     const double x[] = {0, 1, 2, 0, -3, 4, 0, 7, 6, 0, 2, 4};
     const double y[] = {2, 3, 4, 4};
     struct rig rig;
-    uint32_t d, i;
 
-    for (d = 0; d < 3; d++) {
+    for (uint32_t d = 0; d < 3; d++) {
         rig_init(&rig, &test, dtypes[d]);
         set(rig.x[0], x, 12);
         rig_forward(&rig);
         assert_values(rig.y[0], y, 4, 1e-6);
-        for (i = 0; i < 4; i++) {
+        for (uint32_t i = 0; i < 4; i++) {
             assert_true(fabs(rig.y[1][i] - log(i + 1.0)) < 2e-7);
         }
         rig_finish(&rig);
@@ -228,9 +219,8 @@ TEST(test_maximum)
     const double x[] = {-5, -2, -2, -9, -1, (double)NAN};
     const double dy[] = {1, 2, 4}, dx[] = {0, 3, 0, 0, 0, 4};
     struct rig rig;
-    uint32_t d;
 
-    for (d = 0; d < 3; d++) {
+    for (uint32_t d = 0; d < 3; d++) {
         rig_init(&rig, &test, dtypes[d]);
         set(rig.x[0], x, 6);
         set(rig.dy, dy, 3);

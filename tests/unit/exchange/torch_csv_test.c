@@ -119,7 +119,7 @@ TEST(circle)
     assert_int_equal(write_order(2, 2, 1, line, rows, PST_TORCH_COMMS, &text, &err), PST_ERR_BUG);
     assert_string_equal(err.kind, "plan.illegal");
     assert_null(text);
-    assert_int_equal(write_order(2, 2, 1, line, rows, PST_TORCH_COMPUTE, &text, &err), PST_OK);
+    assert_ok(write_order(2, 2, 1, line, rows, PST_TORCH_COMPUTE, &text, &err), &err);
     free(text);
 }
 
@@ -176,8 +176,7 @@ TEST(of_a_plan)
 
     make_hand(&hand);
     hand.actions[1] = PST_ACTION_RECOMPUTE; /* of both stages */
-    assert_int_equal(pst_torch_csv_of_plan(&hand.plan, PST_TORCH_COMMS, &text, &n_dropped, &err),
-                     PST_OK);
+    assert_ok(pst_torch_csv_of_plan(&hand.plan, PST_TORCH_COMMS, &text, &n_dropped, &err), &err);
     assert_string_equal(text, "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n");
     assert_int_equal(n_dropped, 3); /* and the R */
     free(text);

@@ -42,21 +42,6 @@ static const char *text_of(const json_t *event, const char *key)
     return text == NULL ? "" : text;
 }
 
-static json_t *load(const struct pst_timeline *timeline, const struct pst_trace_meta *meta)
-{
-    char *text = pst_trace_to_json(timeline, meta);
-    json_error_t error;
-    json_t *root;
-
-    assert_non_null(text);
-    root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-    if (root == NULL) {
-        fail_msg("line %d: %s", error.line, error.text);
-    }
-    free(text);
-    return root;
-}
-
 static int compare_slices(const void *left, const void *right)
 {
     const struct slice *a = left, *b = right;
@@ -70,6 +55,13 @@ static int compare_slices(const void *left, const void *right)
     }
     return 0;
 }
+
+/* A trace that was read back; its X events are sorted. */
+struct trace {
+    json_t *root, *events;
+    struct slice *slices;
+    size_t n;
+};
 
 /* All X events sorted; fails where two of a row overlap. */
 static struct slice *disjoint_slices(const json_t *events, size_t *ret_n)
@@ -99,13 +91,39 @@ static struct slice *disjoint_slices(const json_t *events, size_t *ret_n)
     return slices;
 }
 
-static bool encloses(const struct slice *slices, size_t n, const json_t *event)
+static struct trace open_trace(const struct pst_timeline *timeline,
+                               const struct pst_trace_meta *meta)
+{
+    char *text = pst_trace_to_json(timeline, meta);
+    struct trace trace;
+    json_error_t error;
+
+    assert_non_null(text);
+    trace.root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    if (trace.root == NULL) {
+        fail_msg("line %d: %s", error.line, error.text);
+    }
+    trace.events = json_object_get(trace.root, "traceEvents");
+    trace.slices = disjoint_slices(trace.events, &trace.n);
+    free(text);
+    return trace;
+}
+
+static void close_trace(struct trace *trace)
+{
+    free(trace->slices);
+    json_decref(trace->root);
+}
+
+static bool encloses(const struct trace *trace, const json_t *event)
 {
     long long at = ns_of(event, "ts");
 
-    for (size_t i = 0; i < n; i++) {
-        if (slices[i].pid == integer(event, "pid") && slices[i].tid == integer(event, "tid") &&
-            slices[i].start <= at && at < slices[i].end) {
+    for (size_t i = 0; i < trace->n; i++) {
+        const struct slice *slice = &trace->slices[i];
+
+        if (slice->pid == integer(event, "pid") && slice->tid == integer(event, "tid") &&
+            slice->start <= at && at < slice->end) {
             return true;
         }
     }
@@ -113,21 +131,21 @@ static bool encloses(const struct slice *slices, size_t n, const json_t *event)
 }
 
 /* Every start has one end, later, on another rank; both inside a slice. Returns how many. */
-static size_t expect_flows(const json_t *events, const struct slice *slices, size_t n)
+static size_t expect_flows(const struct trace *trace)
 {
     json_t *starts = json_object(), *event;
     size_t n_starts = 0, n_ends = 0, i;
 
-    json_array_foreach(events, i, event)
+    json_array_foreach(trace->events, i, event)
     {
         if (strcmp(text_of(event, "ph"), "s") == 0) {
             assert_null(json_object_get(starts, text_of(event, "id")));
             json_object_set(starts, text_of(event, "id"), event);
-            assert_true(encloses(slices, n, event));
+            assert_true(encloses(trace, event));
             n_starts++;
         }
     }
-    json_array_foreach(events, i, event)
+    json_array_foreach(trace->events, i, event)
     {
         if (strcmp(text_of(event, "ph"), "f") == 0) {
             const json_t *start = json_object_get(starts, text_of(event, "id"));
@@ -136,7 +154,7 @@ static size_t expect_flows(const json_t *events, const struct slice *slices, siz
             assert_string_equal(text_of(event, "bp"), "e");
             assert_true(ns_of(event, "ts") >= ns_of(start, "ts"));
             assert_true(integer(event, "pid") != integer(start, "pid"));
-            assert_true(encloses(slices, n, event));
+            assert_true(encloses(trace, event));
             assert_int_equal(json_object_del(starts, text_of(event, "id")), 0);
             n_ends++;
         }
@@ -146,12 +164,13 @@ static size_t expect_flows(const json_t *events, const struct slice *slices, siz
     return n_ends;
 }
 
-static const json_t *find(const json_t *events, const char *phase, const char *name, long long pid)
+static const json_t *find(const struct trace *trace, const char *phase, const char *name,
+                          long long pid)
 {
     size_t i;
     json_t *event;
 
-    json_array_foreach(events, i, event)
+    json_array_foreach(trace->events, i, event)
     {
         if (strcmp(text_of(event, "ph"), phase) == 0 && strcmp(text_of(event, "name"), name) == 0 &&
             integer(event, "pid") == pid) {
@@ -162,55 +181,46 @@ static const json_t *find(const json_t *events, const char *phase, const char *n
     return NULL;
 }
 
+#define ARROW(from, to) from "\xE2\x86\x92" to
+
 static const uint64_t costs[3] = {1000, 1100, 900};
 
 TEST(events_of_1f1b)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 3, 4, costs, 100);
-    json_t *root = load(timeline, NULL), *events = json_object_get(root, "traceEvents");
+    struct trace trace = open_trace(timeline, NULL);
     const json_t *event;
-    struct slice *slices;
-    size_t n;
 
-    slices = disjoint_slices(events, &n);
-    assert_int_equal(expect_flows(events, slices, n), 2 * 4 * 2); /* links x micro-batches x both */
+    assert_int_equal(expect_flows(&trace), 2 * 4 * 2); /* links x micro-batches x both */
 
-    event = find(events, "X", "0F2", 0);
+    event = find(&trace, "X", "0F2", 0);
     assert_string_equal(text_of(event, "cat"), "F");
     assert_int_equal(ns_of(event, "ts"), 2000);
     assert_int_equal(ns_of(event, "dur"), 1000);
     assert_int_equal(integer(json_object_get(event, "args"), "stage"), 0);
     assert_int_equal(integer(json_object_get(event, "args"), "microbatch"), 2);
     /* the first backward of the last rank: behind two transfers and three forwards */
-    event = find(events, "X", "2B0", 2);
+    event = find(&trace, "X", "2B0", 2);
     assert_string_equal(text_of(event, "cat"), "BW");
     assert_int_equal(ns_of(event, "ts"), 3200);
     assert_int_equal(ns_of(event, "dur"), 2000);
-    event = find(events, "X",
-                 "SEND_F 0\xE2\x86\x92"
-                 "1 mb0",
-                 0);
+    event = find(&trace, "X", ARROW("SEND_F 0", "1 mb0"), 0);
     assert_string_equal(text_of(event, "cat"), "comm");
     assert_int_equal(ns_of(event, "ts"), 1000);
     assert_int_equal(integer(event, "tid"), 1);
     assert_int_equal(integer(json_object_get(event, "args"), "bytes"), 4096);
     assert_int_equal(integer(json_object_get(event, "args"), "peer"), 1);
     assert_int_equal(ns_of(json_object_get(event, "args"), "exposed_us"), 0); /* 0F1 runs */
-    event = find(events, "X",
-                 "RECV_F 0\xE2\x86\x92"
-                 "1 mb0",
-                 1);
+    event = find(&trace, "X", ARROW("RECV_F 0", "1 mb0"), 1);
     assert_int_equal(ns_of(json_object_get(event, "args"), "exposed_us"), 100);
     /* rank 1 waits from the beginning on for it */
-    event = find(events, "X", "wait", 1);
+    event = find(&trace, "X", "wait", 1);
     assert_int_equal(ns_of(event, "ts"), 0);
     assert_int_equal(ns_of(event, "dur"), 1100);
-    assert_string_equal(text_of(json_object_get(event, "args"), "for"), "RECV_F 0\xE2\x86\x92"
-                                                                        "1 mb0");
-    event = find(events, "M", "process_name", 2);
+    assert_string_equal(text_of(json_object_get(event, "args"), "for"), ARROW("RECV_F 0", "1 mb0"));
+    event = find(&trace, "M", "process_name", 2);
     assert_string_equal(text_of(json_object_get(event, "args"), "name"), "rank 2 (stage 2)");
-    free(slices);
-    json_decref(root);
+    close_trace(&trace);
     pst_timeline_destroy(timeline);
 }
 
@@ -218,12 +228,12 @@ TEST(events_of_1f1b)
 TEST(letters)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_V, 2, 3, costs, 0);
-    json_t *root = load(timeline, NULL), *events = json_object_get(root, "traceEvents");
+    struct trace trace = open_trace(timeline, NULL);
 
-    assert_string_equal(text_of(find(events, "X", "3I1", 0), "cat"), "B");
-    assert_string_equal(text_of(find(events, "X", "3W1", 0), "cat"), "W");
-    assert_string_equal(text_of(find(events, "X", "1F2", 1), "cat"), "F");
-    json_decref(root);
+    assert_string_equal(text_of(find(&trace, "X", "3I1", 0), "cat"), "B");
+    assert_string_equal(text_of(find(&trace, "X", "3W1", 0), "cat"), "W");
+    assert_string_equal(text_of(find(&trace, "X", "1F2", 1), "cat"), "F");
+    close_trace(&trace);
     pst_timeline_destroy(timeline);
 }
 
@@ -231,20 +241,17 @@ TEST(letters)
 TEST(waits_fill_the_row)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_LOOPED, 4, 5, costs, 250);
-    json_t *root = load(timeline, NULL), *events = json_object_get(root, "traceEvents");
+    struct trace trace = open_trace(timeline, NULL);
     long long sums[4] = {0};
-    struct slice *slices;
-    size_t n;
 
-    slices = disjoint_slices(events, &n);
-    for (size_t i = 0; i < n; i++) {
-        sums[slices[i].pid] += slices[i].tid == 0 ? slices[i].end - slices[i].start : 0;
+    for (size_t i = 0; i < trace.n; i++) {
+        sums[trace.slices[i].pid] +=
+            trace.slices[i].tid == 0 ? trace.slices[i].end - trace.slices[i].start : 0;
     }
     for (int r = 0; r < 4; r++) {
         assert_int_equal(sums[r], timeline->end_ns);
     }
-    free(slices);
-    json_decref(root);
+    close_trace(&trace);
     pst_timeline_destroy(timeline);
 }
 
@@ -275,10 +282,10 @@ static void add(struct pst_timeline *timeline, uint8_t op, uint32_t rank, uint64
 TEST(overlapping_transfers)
 {
     struct pst_timeline *timeline = NULL;
-    json_t *root, *events, *event;
-    struct slice *slices;
+    struct trace trace;
+    json_t *event;
     uint32_t n_stalled = 0;
-    size_t n, i;
+    size_t i;
 
     pst_timeline_create(2, &timeline);
     for (uint32_t step = 0; step < 2; step++) {
@@ -296,22 +303,15 @@ TEST(overlapping_transfers)
         add(timeline, PST_I_FETCH, 1, t + 40, t + 45, 0, step);
     }
     pst_timeline_finish_build(timeline);
-    root = load(timeline, NULL);
-    events = json_object_get(root, "traceEvents");
-    slices = disjoint_slices(events, &n);
-    assert_int_equal(expect_flows(events, slices, n), 6);
-    assert_int_equal(integer(find(events, "X",
-                                  "SEND_F 0\xE2\x86\x92"
-                                  "1 mb1",
-                                  0),
-                             "tid"),
-                     101);
-    assert_int_equal(ns_of(find(events, "X", "wait", 0), "ts"), 100); /* not at 10 */
-    assert_string_equal(text_of(find(events, "X", "STEP 0", 0), "cat"), "opt");
-    assert_string_equal(text_of(find(events, "X", "OFFLOAD 0 mb0", 1), "cat"), "copy");
-    assert_int_equal(integer(find(events, "X", "FETCH 0 mb0", 1), "tid"), 4);
-    assert_int_equal(ns_of(find(events, "i", "step 1", 0), "ts"), 1000);
-    json_array_foreach(events, i, event)
+    trace = open_trace(timeline, NULL);
+    assert_int_equal(expect_flows(&trace), 6);
+    assert_int_equal(integer(find(&trace, "X", ARROW("SEND_F 0", "1 mb1"), 0), "tid"), 101);
+    assert_int_equal(ns_of(find(&trace, "X", "wait", 0), "ts"), 100); /* not at 10 */
+    assert_string_equal(text_of(find(&trace, "X", "STEP 0", 0), "cat"), "opt");
+    assert_string_equal(text_of(find(&trace, "X", "OFFLOAD 0 mb0", 1), "cat"), "copy");
+    assert_int_equal(integer(find(&trace, "X", "FETCH 0 mb0", 1), "tid"), 4);
+    assert_int_equal(ns_of(find(&trace, "i", "step 1", 0), "ts"), 1000);
+    json_array_foreach(trace.events, i, event)
     {
         const json_t *args = json_object_get(event, "args");
 
@@ -319,31 +319,31 @@ TEST(overlapping_transfers)
                      ns_of(args, "stall_us") == 4;
     }
     assert_int_equal(n_stalled, 2);
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < trace.n; i++) {
         bool named = false;
         size_t k;
 
-        json_array_foreach(events, k, event)
+        json_array_foreach(trace.events, k, event)
         {
             named |= strcmp(text_of(event, "name"), "thread_name") == 0 &&
-                     integer(event, "pid") == slices[i].pid &&
-                     integer(event, "tid") == slices[i].tid;
+                     integer(event, "pid") == trace.slices[i].pid &&
+                     integer(event, "tid") == trace.slices[i].tid;
         }
         assert_true(named);
     }
-    free(slices);
-    json_decref(root);
+    close_trace(&trace);
     pst_timeline_destroy(timeline);
 }
 
 TEST(counters)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 3, costs, 0);
-    json_t *root = load(timeline, NULL), *events = json_object_get(root, "traceEvents"), *event;
+    struct trace trace = open_trace(timeline, NULL);
+    json_t *event;
     long long most[2] = {0};
     size_t i;
 
-    json_array_foreach(events, i, event)
+    json_array_foreach(trace.events, i, event)
     {
         if (strcmp(text_of(event, "ph"), "C") == 0) {
             const json_t *args = json_object_get(event, "args");
@@ -360,7 +360,7 @@ TEST(counters)
     }
     assert_int_equal(most[0], timeline->ranks[0].peak_bytes);
     assert_int_equal(most[1], timeline->ranks[1].peak_bytes);
-    json_decref(root);
+    close_trace(&trace);
     pst_timeline_destroy(timeline);
 }
 
@@ -371,10 +371,8 @@ TEST(other_data_and_overlay)
     const struct pst_trace_clock clocks[] = {{0, 0}, {-1.5, 0.25}};
     const struct pst_trace_meta meta = {"run-1", "0123456789abcdef", clocks, predicted,
                                         "two ranks a GPU"};
-    json_t *root = load(run, &meta), *other = json_object_get(root, "otherData");
-    const json_t *events = json_object_get(root, "traceEvents");
-    struct slice *slices;
-    size_t n;
+    struct trace trace = open_trace(run, &meta);
+    json_t *other = json_object_get(trace.root, "otherData");
 
     run->kind = "run";
     assert_string_equal(text_of(other, "run_id"), "run-1");
@@ -383,12 +381,10 @@ TEST(other_data_and_overlay)
     assert_int_equal(json_array_size(json_object_get(json_object_get(other, "clock"), "per_rank")),
                      2);
     assert_string_equal(
-        text_of(json_object_get(find(events, "M", "process_name", 100001), "args"), "name"),
+        text_of(json_object_get(find(&trace, "M", "process_name", 100001), "args"), "name"),
         "predicted rank 1 (stage 1)");
-    slices = disjoint_slices(events, &n);
-    expect_flows(events, slices, n);
-    free(slices);
-    json_decref(root);
+    expect_flows(&trace);
+    close_trace(&trace);
     pst_timeline_destroy(run);
     pst_timeline_destroy(predicted);
 }
@@ -397,12 +393,12 @@ TEST(other_data_and_overlay)
 TEST(own_units)
 {
     struct pst_timeline *timeline = rig_timeline(RIG_1F1B, 2, 2, costs, 0);
-    json_t *root;
+    struct trace trace;
 
     timeline->ns_per_unit = 500;
-    root = load(timeline, NULL);
-    assert_int_equal(ns_of(find(json_object_get(root, "traceEvents"), "X", "0F1", 0), "ts"), 2000);
-    json_decref(root);
+    trace = open_trace(timeline, NULL);
+    assert_int_equal(ns_of(find(&trace, "X", "0F1", 0), "ts"), 2000);
+    close_trace(&trace);
     pst_timeline_destroy(timeline);
 }
 
@@ -413,11 +409,11 @@ TEST(files)
     char *expected = pst_trace_to_json(timeline, NULL), *found, command[512];
     struct pst_error err = {0};
 
-    assert_int_equal(pst_trace_write(timeline, plain, NULL, &err), PST_OK);
+    assert_ok(pst_trace_write(timeline, plain, NULL, &err), &err);
     found = support_read(plain);
     assert_string_equal(found, expected);
     free(found);
-    assert_int_equal(pst_trace_write(timeline, packed, NULL, &err), PST_OK);
+    assert_ok(pst_trace_write(timeline, packed, NULL, &err), &err);
     snprintf(command, sizeof command, "gzip -dc '%s' | cmp -s - '%s'", packed, plain);
     assert_int_equal(system(command), 0);
     assert_int_equal(pst_trace_write(timeline, "/nonexistent/t.json", NULL, &err), PST_ERR_IO);
@@ -431,7 +427,8 @@ TEST(later_steps)
 {
     struct pst_timeline *run = NULL, *predicted = NULL;
     struct pst_trace_meta meta = {0};
-    json_t *root, *events, *event;
+    struct trace trace;
+    json_t *event;
     size_t k;
 
     pst_timeline_create(2, &run);
@@ -446,11 +443,10 @@ TEST(later_steps)
     pst_timeline_finish_build(predicted);
     run->n_steps = predicted->n_steps = 3;
     meta.predicted = predicted;
-    root = load(run, &meta);
-    events = json_object_get(root, "traceEvents");
-    assert_int_equal(ns_of(find(events, "i", "step 4000", 0), "ts"), 10);
-    assert_int_equal(ns_of(find(events, "i", "step 4002", 0), "ts"), 210);
-    json_array_foreach(events, k, event)
+    trace = open_trace(run, &meta);
+    assert_int_equal(ns_of(find(&trace, "i", "step 4000", 0), "ts"), 10);
+    assert_int_equal(ns_of(find(&trace, "i", "step 4002", 0), "ts"), 210);
+    json_array_foreach(trace.events, k, event)
     {
         if (strcmp(text_of(event, "name"), "process_sort_index") == 0) {
             long long pid = integer(event, "pid"), rank = pid % 100000;
@@ -459,7 +455,7 @@ TEST(later_steps)
                              2 * rank + (pid >= 100000)); /* run, predicted, run, predicted */
         }
     }
-    json_decref(root);
+    close_trace(&trace);
     pst_timeline_destroy(run);
     pst_timeline_destroy(predicted);
 }

@@ -184,7 +184,7 @@ TEST(written_whole_or_not_at_all)
     size_t length;
     char *expected = render(timeline, PST_FIGURE_SVG, NULL, &length), *found;
 
-    assert_int_equal(pst_figure_write(timeline, path, PST_FIGURE_SVG, NULL, &err), PST_OK);
+    assert_ok(pst_figure_write(timeline, path, PST_FIGURE_SVG, NULL, &err), &err);
     found = support_read(path);
     assert_string_equal(found, expected);
     assert_int_equal(

@@ -207,8 +207,8 @@ TEST(figures_are_the_same_each_time)
         struct pst_error err = {0};
 
         graph.limit_bytes = f == PST_FIGURE_PNG ? INFINITY : 4e9;
-        assert_int_equal(pst_stage_figure_render(&graph, f, &once, &n, &err), PST_OK);
-        assert_int_equal(pst_stage_figure_render(&graph, f, &again, &n_again, &err), PST_OK);
+        assert_ok(pst_stage_figure_render(&graph, f, &once, &n, &err), &err);
+        assert_ok(pst_stage_figure_render(&graph, f, &again, &n_again, &err), &err);
         assert_memory_equal(once, begin[f], strlen(begin[f]));
         assert_int_equal(n, n_again);
         assert_memory_equal(once, again, n);

@@ -200,7 +200,7 @@ TEST(drafts_are_checked)
     draft.batch = 0;
     assert_int_equal(pst_costed_create(&draft, &graph, &err), PST_ERR_CONFIG);
     draft.batch = 1;
-    assert_int_equal(pst_costed_create(&draft, &graph, &err), PST_OK);
+    assert_ok(pst_costed_create(&draft, &graph, &err), &err);
     pst_costed_destroy(graph);
 }
 

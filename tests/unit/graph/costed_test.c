@@ -226,7 +226,7 @@ TEST(writing_round_trips)
         /* Node i * 7 mod N is the i-th of a hidden order. */
         edges[i] = (struct pst_costed_edge){u * 7 % N, v * 7 % N, next_number(&seed)};
     }
-    assert_int_equal(pst_costed_create(&draft, &graph, &err), PST_OK);
+    assert_ok(pst_costed_create(&draft, &graph, &err), &err);
     text = pst_costed_write(graph, &length);
     assert_non_null(text);
     assert_int_equal(strlen(text), length);
@@ -269,7 +269,7 @@ TEST(large_graphs_are_sorted)
         nodes[i].name = names[i];
         edges[i] = (struct pst_costed_edge){i + 1, i, 1};
     }
-    assert_int_equal(pst_costed_create(&draft, &graph, &err), PST_OK);
+    assert_ok(pst_costed_create(&draft, &graph, &err), &err);
     assert_string_equal(graph->nodes[0].name, "99999");
     assert_string_equal(graph->nodes[N - 1].name, "0");
     assert_int_equal(graph->view.n_edges, N - 1);

@@ -12,8 +12,7 @@ static struct pst_graph *make(uint32_t dtype)
 {
     struct pst_graph *graph = NULL;
     struct pst_error err;
-    assert_int_equal(try_model("mlp", "inputs=4 hidden=8 layers=1 classes=3", dtype, &graph, &err),
-                     PST_OK);
+    assert_ok(try_model("mlp", "inputs=4 hidden=8 layers=1 classes=3", dtype, &graph, &err), &err);
     return graph;
 }
 

@@ -22,51 +22,40 @@ static uint64_t gpt_formula(uint64_t layers, uint64_t h, uint64_t vocab, uint64_
     return 12 * layers * h * h + 13 * layers * h + 2 * h + vocab * h + context * h;
 }
 
-/* Sizes of PipeDream-2BW, in the tens of millions to which they are known. */
-TEST(gpts_of_2bw)
+/* Sizes of the papers, as exactly as they are known. */
+TEST(gpts)
 {
     static const struct {
-        uint64_t layers, dim, heads, tens_of_millions;
-    } sizes[] = {{24, 1024, 16, 35},
-                 {24, 2048, 16, 131},
-                 {32, 2304, 32, 216},
-                 {32, 3072, 32, 378},
-                 {2240, 1024, 16, 2830}};
+        unsigned layers, dim, heads, context, vocab;
+        uint64_t size, unit;
+    } sizes[] = {
+        /* PipeDream-2BW */
+        {24, 1024, 16, 512, 50257, 35, 10000000},
+        {24, 2048, 16, 512, 50257, 131, 10000000},
+        {32, 2304, 32, 512, 50257, 216, 10000000},
+        {32, 3072, 32, 512, 50257, 378, 10000000},
+        {2240, 1024, 16, 512, 50257, 283, 100000000},
+        /* zero bubbles, and controllable memory */
+        {22, 2304, 24, 1024, 32000, 15, 100000000},
+        {30, 4096, 32, 1024, 32000, 62, 100000000},
+        {46, 5120, 40, 1024, 32000, 146, 100000000},
+        {62, 6144, 48, 1024, 32000, 283, 100000000},
+        {30, 5120, 40, 1024, 32000, 96, 100000000},
+        {46, 6144, 48, 1024, 32000, 210, 100000000},
+        {62, 7168, 64, 1024, 32000, 385, 100000000},
+        {78, 10240, 80, 1024, 32000, 985, 100000000},
+    };
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char settings[160];
         uint64_t n;
 
-        snprintf(settings, sizeof settings, "layers=%u dim=%u heads=%u context=512 vocab=50257",
-                 (unsigned)sizes[i].layers, (unsigned)sizes[i].dim, (unsigned)sizes[i].heads);
+        snprintf(settings, sizeof settings, "layers=%u dim=%u heads=%u context=%u vocab=%u",
+                 sizes[i].layers, sizes[i].dim, sizes[i].heads, sizes[i].context, sizes[i].vocab);
         n = parameters_of("gpt", settings);
-        assert_int_equal(n, gpt_formula(sizes[i].layers, sizes[i].dim, 50257, 512));
-        if (sizes[i].layers == 2240) {
-            assert_int_equal((n + 50000000) / 100000000, 283);
-        } else {
-            assert_int_equal((n + 5000000) / 10000000, sizes[i].tens_of_millions);
-        }
-    }
-}
-
-/* Sizes of the papers on zero bubbles and on controllable memory, in hundreds of millions. */
-TEST(gpts_of_zero_bubble)
-{
-    static const struct {
-        unsigned layers, dim, heads, hundreds_of_millions;
-    } sizes[] = {{22, 2304, 24, 15},  {30, 4096, 32, 62},  {46, 5120, 40, 146},
-                 {62, 6144, 48, 283}, {30, 5120, 40, 96},  {46, 6144, 48, 210},
-                 {62, 7168, 64, 385}, {78, 10240, 80, 985}};
-
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        char settings[160];
-        uint64_t n;
-
-        snprintf(settings, sizeof settings, "layers=%u dim=%u heads=%u context=1024 vocab=32000",
-                 sizes[i].layers, sizes[i].dim, sizes[i].heads);
-        n = parameters_of("gpt", settings);
-        assert_int_equal(n, gpt_formula(sizes[i].layers, sizes[i].dim, 32000, 1024));
-        assert_int_equal((n + 50000000) / 100000000, sizes[i].hundreds_of_millions);
+        assert_int_equal(
+            n, gpt_formula(sizes[i].layers, sizes[i].dim, sizes[i].vocab, sizes[i].context));
+        assert_int_equal((n + sizes[i].unit / 2) / sizes[i].unit, sizes[i].size);
     }
 }
 

@@ -69,9 +69,9 @@ TEST(test_matching)
     assert_string_equal(err.message, "partitioner \"p\" needs places-recompute, which neither the "
                                      "other strategies of this job nor the executor provide");
     scheduler.provides = graph;
-    assert_int_equal(pst_caps_match(plugins, 2, &err), PST_OK);
+    assert_ok(pst_caps_match(plugins, 2, &err), &err);
     scheduler.needs = replicas;
-    assert_int_equal(pst_caps_match(plugins, 2, &err), PST_OK);
+    assert_ok(pst_caps_match(plugins, 2, &err), &err);
     partitioner.provides = nothing;
     assert_int_equal(pst_caps_match(plugins, 2, &err), PST_ERR_UNSUPPORTED);
     /* What a memory optimizer takes orders nothing. */
@@ -93,7 +93,7 @@ TEST(test_answers)
         .kind = "scheduler", .id = "s", .provides = words, .needs = words};
     struct pst_error err;
 
-    assert_int_equal(pst_caps_require(&plugin, "split-backward", "B and W", &err), PST_OK);
+    assert_ok(pst_caps_require(&plugin, "split-backward", "B and W", &err), &err);
     assert_int_equal(pst_caps_require(&plugin, "places-recompute", "nodes elsewhere", &err),
                      PST_ERR_UNSUPPORTED);
     assert_string_equal(err.kind, "plan.mismatch");

@@ -5,9 +5,8 @@
  */
 #include "measure/measure_links.h"
 
-#include "test.h"
+#include "module.h"
 
-#include <dlfcn.h>
 #include <math.h>
 
 static void make(struct pst_link_sample *samples, double latency_ns, double bytes_per_s)
@@ -43,15 +42,12 @@ TEST(test_latency_is_never_negative)
 
 TEST(test_threads_can_be_measured)
 {
-    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/transport-threads.so", RTLD_NOW | RTLD_LOCAL);
-    pst_transport_module_fn *entry = NULL;
+    const struct pst_transport_ops *threads =
+        load_transport(PENSTOCK_PLUGIN_DIR "/transport-threads.so");
     struct pst_measured_link link;
     struct pst_error err = {0};
 
-    assert_non_null(module);
-    *(void **)&entry = dlsym(module, PST_TRANSPORT_MODULE_SYMBOL);
-    assert_non_null(entry);
-    assert_ok(pst_measure_link(entry(), 3, &link, &err), &err);
+    assert_ok(pst_measure_link(threads, 3, &link, &err), &err);
     for (uint32_t i = 0; i < PST_LINK_SIZES; i++) {
         assert_true(link.samples[i].ns > 0);
     }

@@ -5,53 +5,18 @@
  */
 #include "measure/measure.h"
 
-#include "test.h"
-
-#include <dlfcn.h>
+#include "module.h"
+#include "unit/graph/model_support.h"
 
 #include "base/util.h"
-#include "config/config.h"
 #include "measure/measure_impl.h"
-#include "graph/builder.h"
 
 static const struct pst_device_ops *device;
 
 static int load(void **state)
 {
-    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
-    pst_device_module_fn *entry = NULL;
-
-    if (module != NULL) {
-        *(void **)&entry = dlsym(module, PST_DEVICE_MODULE_SYMBOL);
-    }
-    device = entry == NULL ? NULL : entry();
-    return device == NULL ? -1 : 0;
-}
-
-/* A model with its parameters at their defaults but for those that are named. */
-static struct pst_graph *build(const char *id, const char *key, int64_t value)
-{
-    const struct pst_model_builder *builder = pst_model_builder_find(id);
-    struct pst_arena arena = {0};
-    struct pst_graph *graph = NULL;
-    struct pst_error err = {0};
-    void *config;
-
-    assert_non_null(builder);
-    config = pst_arena_alloc(&arena, builder->config_size, 0);
-    assert_int_equal(pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
-                                     NULL, "[model]", NULL, &arena, config, &err),
-                     PST_OK);
-    for (uint32_t i = 0; i < builder->n_params; i++) {
-        if (strcmp(builder->params[i].key, key) == 0) {
-            memcpy((char *)config + builder->params[i].offset, &value, sizeof value);
-        }
-    }
-    if (builder->build(config, PST_F32, &graph, &err) != PST_OK) {
-        fail_msg("%s: %s", id, err.message);
-    }
-    pst_arena_finish(&arena);
-    return graph;
+    device = load_device_module(PENSTOCK_PLUGIN_DIR "/device-cpu.so");
+    return 0;
 }
 
 static struct pst_measure_config config_of(const struct pst_graph *graph, uint32_t samples)
@@ -82,10 +47,10 @@ static struct pst_measured *measure(const struct pst_measure_config *config)
 TEST(test_every_pass_of_every_model_has_a_time)
 {
     static const char *const models[][2] = {
-        {"mlp", "layers"}, {"gpt", "layers"}, {"resnet", ""}, {"mmt", "layers"}};
+        {"mlp", "layers=2"}, {"gpt", "layers=2"}, {"resnet", ""}, {"mmt", "layers=2"}};
 
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        struct pst_graph *graph = build(models[i][0], models[i][1], 2);
+        struct pst_graph *graph = make_model(models[i][0], models[i][1], PST_F32);
         struct pst_measure_config config = config_of(graph, 2);
         struct pst_measured *measured = measure(&config);
 
@@ -105,7 +70,7 @@ TEST(test_every_pass_of_every_model_has_a_time)
 
 TEST(test_operators_that_are_alike_share_a_time)
 {
-    struct pst_graph *graph = build("gpt", "layers", 6);
+    struct pst_graph *graph = make_model("gpt", "layers=6", PST_F32);
     struct pst_measure_config config = config_of(graph, 1);
     struct pst_measured *measured = measure(&config);
     uint32_t pairs = 0;
@@ -137,7 +102,7 @@ static void count_groups(void *context, uint64_t done, uint64_t all)
 /* One operator at a time gives times to all of them, too. */
 TEST(test_small_memory_makes_groups)
 {
-    struct pst_graph *graph = build("mlp", "layers", 4);
+    struct pst_graph *graph = make_model("mlp", "layers=4", PST_F32);
     struct pst_measure_config config = config_of(graph, 4);
     uint64_t seen[2] = {0, 0}, largest = 0;
     struct pst_measured *measured;
@@ -171,7 +136,7 @@ TEST(test_small_memory_makes_groups)
 
 TEST(test_too_little_memory_names_the_operator)
 {
-    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_graph *graph = make_model("mlp", "layers=2", PST_F32);
     struct pst_measure_config config = config_of(graph, 4);
     struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
     struct pst_measured_update update;
@@ -192,7 +157,7 @@ static bool stop(void)
 
 TEST(test_it_can_be_stopped)
 {
-    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_graph *graph = make_model("mlp", "layers=2", PST_F32);
     struct pst_measure_config config = config_of(graph, 4);
     struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
     struct pst_measured_update update;
@@ -207,7 +172,7 @@ TEST(test_it_can_be_stopped)
 /* Three rounds are asked for; where they take too little there are up to fifty times as many. */
 TEST(test_short_rounds_are_repeated)
 {
-    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_graph *graph = make_model("mlp", "layers=2", PST_F32);
     struct pst_measure_config config = config_of(graph, 1);
     uint64_t seen[2] = {0, 0};
     struct pst_measured *measured;
@@ -236,7 +201,7 @@ static void add_slowly(struct pst_device *opened, float *dst, const float *src, 
 /* Of four micro-batches three add their gradient to what is there. */
 TEST(test_all_but_the_first_gradient_are_added)
 {
-    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_graph *graph = make_model("mlp", "layers=2", PST_F32);
     struct pst_measure_config config = config_of(graph, 1);
     struct pst_device_ops slow = *device;
     struct pst_measured *measured;
@@ -283,7 +248,7 @@ TEST(test_updates_are_measured_once_a_step)
                                       .eps = 1e-8f,
                                       .step = 1,
                                       .grad_scale = 1};
-    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_graph *graph = make_model("mlp", "layers=2", PST_F32);
     struct pst_measure_config config = config_of(graph, 1);
     struct pst_device_ops slow = *device;
     struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
@@ -301,7 +266,7 @@ TEST(test_updates_are_measured_once_a_step)
     config.microbatches = 3;
     config.rounds = 7;
     updated_elems = 0;
-    assert_int_equal(pst_measure_ops(&config, measured, &result, &err), PST_OK);
+    assert_ok(pst_measure_ops(&config, measured, &result, &err), &err);
     assert_int_equal(updated_elems, 3 * elems);
     assert_int_equal(result.bytes, elems * sizeof(float));
     assert_true(result.ns >= (double)graph->n_params * ADDING_NS);
@@ -378,7 +343,7 @@ TEST(test_gradients_that_pass_by_lie_apart)
     static const char *const models[] = {"mlp", "gpt", "resnet", "mmt", "bert", "t5"};
 
     for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
-        struct pst_graph *graph = build(models[k], "layers", 2);
+        struct pst_graph *graph = make_model(models[k], k == 2 ? "" : "layers=2", PST_F32);
         struct pst_measure_config config = config_of(graph, 1);
         struct pst_arena arena = {0};
         struct measure_layout layout;

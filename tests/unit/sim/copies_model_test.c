@@ -8,7 +8,6 @@
  * link: directions x bytes / bandwidth.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "plan/pass_calls.h"
 #include "sim/sim.h"
@@ -322,7 +321,7 @@ static void open_stage(struct stage *s, uint64_t seed, bool replays)
     }
     pst_plan_create(s->rig.graph, MICROS * SAMPLES, 1, &s->rig.plan);
     pst_plan_add_stage(s->rig.plan, nodes, s->n, &rank, 1, SAMPLES, 1);
-    assert_int_equal(pst_plan_connect(s->rig.plan, s->rig.graph, &err), PST_OK);
+    assert_ok(pst_plan_connect(s->rig.plan, s->rig.graph, &err), &err);
     draw_actions(s, replays);
     pst_pass_calls_init(&s->rig.plan->stages[0], s->rig.graph, &s->arena, s->passes);
     time_calls(s, PST_I_F);

@@ -10,31 +10,33 @@
 
 enum { ROWS = 12 };
 
-struct times {
+static struct times {
     uint64_t start[ROWS], end[ROWS];
-};
+} t;
+
+static struct rig rig;
 
 static struct pst_instr copy(uint8_t op, uint32_t microbatch, uint32_t node)
 {
     return (struct pst_instr){.op = op, .stage = 1, .microbatch = microbatch, .node = node};
 }
 
-static void open_stage(struct rig *rig)
+static void open_stage(void)
 {
-    open_two_stages(rig, 2);
-    ((uint8_t *)rig->plan->stages[1].actions)[0] = PST_ACTION_OFFLOAD;
-    rig->cluster.host_bandwidth = 500000000;
-    rig->cluster.link_directions = 1;
-    set_list(rig, 0, NULL, 0);
-    set_list(rig, 1, NULL, 0);
+    open_two_stages(&rig, 2);
+    ((uint8_t *)rig.plan->stages[1].actions)[0] = PST_ACTION_OFFLOAD;
+    rig.cluster.host_bandwidth = 500000000;
+    rig.cluster.link_directions = 1;
+    set_list(&rig, 0, NULL, 0);
+    set_list(&rig, 1, NULL, 0);
 }
 
-static void run(struct rig *rig, struct times *t)
+static void run(void)
 {
-    uint64_t *start[] = {NULL, t->start}, *end[] = {NULL, t->end}, makespan;
+    uint64_t *start[] = {NULL, t.start}, *end[] = {NULL, t.end}, makespan;
     struct pst_error err = {0};
-    memset(t, 0, sizeof *t);
-    assert_ok(pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &makespan, &err), &err);
+    memset(&t, 0, sizeof t);
+    assert_ok(pst_sim_run(rig.plan, rig.graph, &rig.cost, start, end, &makespan, &err), &err);
 }
 
 #define EXPECT(instr, from, to)                                                                    \
@@ -46,21 +48,19 @@ static void run(struct rig *rig, struct times *t)
 /* A copy that stands behind no pass is posted where it stands; the list goes on at once. */
 TEST(queues)
 {
-    struct rig rig;
-    struct times t;
     const uint32_t two = 2, last = 1;
-    open_stage(&rig);
+    open_stage();
     const struct pst_instr out = copy(PST_I_OFFLOAD, 0, 1), in = copy(PST_I_FETCH, 0, 1);
     const struct pst_instr list[] = {out, in, pass(PST_I_F, 0, 0),
                                      after(pass(PST_I_F, 0, 1), &two, 1)};
     set_list(&rig, 1, list, 4);
-    run(&rig, &t);
+    run();
     EXPECT(0, 0, 4000);
     EXPECT(1, 0, 4000);
     EXPECT(2, 0, 1000);
     EXPECT(3, 1000, 2000);
     rig.cluster.link_directions = 2;
-    run(&rig, &t);
+    run();
     EXPECT(0, 0, 4000);
     EXPECT(1, 4000, 8000);
 
@@ -69,7 +69,7 @@ TEST(queues)
                                      after(out, &two, 1)};
     set_list(&rig, 1, line, 4);
     rig.cluster.link_directions = 1;
-    run(&rig, &t);
+    run();
     EXPECT(0, 0, 4000);
     EXPECT(1, 4000, 8000);
     EXPECT(2, 8000, 9000);
@@ -77,7 +77,7 @@ TEST(queues)
 
     /* what the plan keeps moves nothing */
     ((uint8_t *)rig.plan->stages[1].actions)[0] = PST_ACTION_KEEP;
-    run(&rig, &t);
+    run();
     EXPECT(3, 1000, 1000);
     rig_close(&rig);
 }
@@ -86,9 +86,7 @@ TEST(queues)
 TEST(inside_passes)
 {
     const uint32_t zero = 0, one = 1, two = 2, four = 4;
-    struct rig rig;
-    struct times t;
-    open_stage(&rig);
+    open_stage();
     const struct pst_instr list[] = {
         pass(PST_I_F, 1, 0),
         after(copy(PST_I_OFFLOAD, 0, 1), &zero, 1),
@@ -98,7 +96,7 @@ TEST(inside_passes)
         after(pass(PST_I_BW, 1, 0), &four, 1),
     };
     set_list(&rig, 1, list, 6);
-    run(&rig, &t);
+    run();
     EXPECT(0, 0, 3000);
     EXPECT(1, 1000, 5000);  /* from the end of F1 on */
     EXPECT(2, 3000, 8000);  /* F1 may write again at 5000 */
@@ -108,7 +106,7 @@ TEST(inside_passes)
 
     /* one link: back comes behind the second way out */
     rig.cluster.link_directions = 2;
-    run(&rig, &t);
+    run();
     EXPECT(4, 10000, 14000);
     EXPECT(5, 8000, 17000); /* W2 stands still for 4 us */
     rig_close(&rig);
@@ -119,9 +117,7 @@ TEST(inside_passes)
 TEST(places_one_by_one)
 {
     const uint32_t zero = 0, three = 3, five_two[] = {2, 5}, five_one[] = {1, 5};
-    struct rig rig;
-    struct times t;
-    open_stage(&rig);
+    open_stage();
     ((uint8_t *)rig.plan->stages[1].actions)[1] = PST_ACTION_OFFLOAD;
     const struct pst_instr list[] = {
         pass(PST_I_F, 1, 0),
@@ -134,7 +130,7 @@ TEST(places_one_by_one)
         after(copy(PST_I_FETCH, 0, 1), five_one, 2),
     };
     set_list(&rig, 1, list, 8);
-    run(&rig, &t);
+    run();
     EXPECT(1, 1000, 5000);
     EXPECT(2, 5000, 5048);
     EXPECT(5, 5000, 10000);
@@ -152,7 +148,7 @@ TEST(places_one_by_one)
                                       copy(PST_I_FETCH, 0, 2),
                                       after(copy(PST_I_FETCH, 0, 2), &four, 1)};
     set_list(&rig, 1, other, 7);
-    run(&rig, &t);
+    run();
     EXPECT(4, 4000, 5000);
     EXPECT(5, 4000, 4048);
     EXPECT(6, 5000, 5048);
@@ -166,8 +162,7 @@ TEST(usage)
     struct pst_timeline *timeline;
     struct pst_sim_result result;
     struct pst_error err = {0};
-    struct rig rig;
-    open_stage(&rig);
+    open_stage();
     rig.cluster.link_directions = 2;
     const struct pst_instr list[] = {
         pass(PST_I_F, 1, 0),
@@ -178,9 +173,8 @@ TEST(usage)
         after(pass(PST_I_BW, 1, 0), &four, 1),
     };
     set_list(&rig, 1, list, 6);
-    assert_int_equal(
-        pst_sim_timeline(rig.plan, rig.graph, &rig.cost, 1, NULL, &timeline, &result, &err),
-        PST_OK);
+    assert_ok(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, 1, NULL, &timeline, &result, &err),
+              &err);
     struct pst_usage use = pst_timeline_usage(timeline, 1);
     assert_int_equal(use.stall_ns, 2000 + 4000);
     assert_int_equal(use.busy_ns, 11000);
@@ -205,8 +199,7 @@ TEST(refusals)
     const uint32_t one = 1, far = 99;
     uint64_t makespan;
     struct pst_error err = {0};
-    struct rig rig;
-    open_stage(&rig);
+    open_stage();
     const struct pst_instr early[] = {after(pass(PST_I_F, 1, 0), &one, 1),
                                       copy(PST_I_OFFLOAD, 0, 1)};
     const struct pst_instr wild[] = {pass(PST_I_F, 1, 0),

@@ -7,20 +7,22 @@
 
 #define RANKS 6
 
-struct times {
+static struct times {
     uint64_t start[RANKS][4], end[RANKS][4];
-};
+} t;
 
-static void run(struct rig *rig, struct times *t)
+static struct rig rig;
+
+static void run(void)
 {
     uint64_t *start[RANKS], *end[RANKS], makespan;
     struct pst_error err = {0};
-    memset(t, 0, sizeof *t);
+    memset(&t, 0, sizeof t);
     for (uint32_t d = 0; d < RANKS; d++) {
-        start[d] = t->start[d];
-        end[d] = t->end[d];
+        start[d] = t.start[d];
+        end[d] = t.end[d];
     }
-    assert_ok(pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &makespan, &err), &err);
+    assert_ok(pst_sim_run(rig.plan, rig.graph, &rig.cost, start, end, &makespan, &err), &err);
 }
 
 #define EXPECT(rank, instr, from, to)                                                              \
@@ -40,23 +42,21 @@ static struct pst_instr recv_from(uint32_t peer)
 }
 
 /* Nodes {0, 1}, {2, 3}, {4, 5}. */
-static void open_nodes(struct rig *rig)
+static void open_nodes(void)
 {
-    open_two_stages(rig, RANKS);
-    rig->cluster.node_size = 2;
-    rig->cluster.node_link_bandwidth = 1000000000;
-    rig->cluster.node_link_latency = 3000;
+    open_two_stages(&rig, RANKS);
+    rig.cluster.node_size = 2;
+    rig.cluster.node_link_bandwidth = 1000000000;
+    rig.cluster.node_link_latency = 3000;
     for (uint32_t d = 0; d < RANKS; d++) {
-        set_list(rig, d, NULL, 0);
+        set_list(&rig, d, NULL, 0);
     }
 }
 
 /* Both ranks of node 0 send to node 1. */
 TEST(the_way_out)
 {
-    struct rig rig;
-    struct times t;
-    open_nodes(&rig);
+    open_nodes();
     const struct pst_instr f = pass(PST_I_F, 0, 0), f1 = pass(PST_I_F, 0, 1);
     const struct pst_instr at_once[] = {send_to(2)}, later[] = {f, send_to(3)};
     const struct pst_instr latest[] = {f, f1, send_to(2)};
@@ -65,27 +65,27 @@ TEST(the_way_out)
     set_list(&rig, 1, later, 2);
     set_list(&rig, 2, from0, 1);
     set_list(&rig, 3, from1, 1);
-    run(&rig, &t);
+    run();
     EXPECT(0, 0, 0, 5000);
     EXPECT(1, 1, 5000, 10000); /* asked for at 1000 */
     EXPECT(3, 0, 5000, 10000);
 
     /* who asks first is served first: rank 1 at 1000, rank 0 at 2000 */
     set_list(&rig, 0, latest, 3);
-    run(&rig, &t);
+    run();
     EXPECT(1, 1, 1000, 6000);
     EXPECT(0, 2, 6000, 11000);
 
     /* at the same time the lower rank: both at 1000 */
     const struct pst_instr same[] = {f, send_to(2)};
     set_list(&rig, 0, same, 2);
-    run(&rig, &t);
+    run();
     EXPECT(0, 1, 1000, 6000);
     EXPECT(1, 1, 6000, 11000);
 
     /* and nobody waits where all is one node */
     rig.cluster.node_size = 0;
-    run(&rig, &t);
+    run();
     EXPECT(0, 1, 1000, 5000);
     EXPECT(1, 1, 1000, 5000);
     rig_close(&rig);
@@ -94,9 +94,7 @@ TEST(the_way_out)
 /* Ranks 0 of node 0 and 2 of node 1 send to node 2; rank 4 sends back; rank 0 to its neighbour. */
 TEST(the_way_in)
 {
-    struct rig rig;
-    struct times t;
-    open_nodes(&rig);
+    open_nodes();
     const struct pst_instr a[] = {send_to(4), send_to(1), recv_from(4)}, b[] = {recv_from(0)};
     const struct pst_instr c[] = {send_to(5)};
     const struct pst_instr d[] = {recv_from(0), send_to(0)}, e[] = {recv_from(2)};
@@ -105,7 +103,7 @@ TEST(the_way_in)
     set_list(&rig, 2, c, 1);
     set_list(&rig, 4, d, 2);
     set_list(&rig, 5, e, 1);
-    run(&rig, &t);
+    run();
     EXPECT(0, 0, 0, 5000);
     EXPECT(2, 0, 5000, 10000); /* another node, the same way in */
     EXPECT(0, 1, 0, 4000);     /* a link of its own: 2 + 2 us */
@@ -117,9 +115,7 @@ TEST(the_way_in)
 /* What waits for a way stays at the head of its queue; the next of that queue starts behind it. */
 TEST(heads_stay)
 {
-    struct rig rig;
-    struct times t;
-    open_nodes(&rig);
+    open_nodes();
     const struct pst_instr b[] = {send_to(2), send_to(0)};
     const struct pst_instr from0[] = {recv_from(0)}, from1[] = {recv_from(1)};
     const struct pst_instr both[] = {send_to(4), recv_from(1)};
@@ -127,7 +123,7 @@ TEST(heads_stay)
     set_list(&rig, 1, b, 2);
     set_list(&rig, 2, from1, 1);
     set_list(&rig, 4, from0, 1);
-    run(&rig, &t);
+    run();
     EXPECT(0, 0, 0, 5000);
     EXPECT(1, 0, 5000, 10000);
     EXPECT(1, 1, 5000, 9000); /* inside the node, but not before the one ahead has started */
@@ -137,14 +133,12 @@ TEST(heads_stay)
 /* A ring over more ranks than a node has goes over the links of nodes. */
 TEST(norm_between_nodes)
 {
-    struct rig rig;
-    struct times t;
-    open_nodes(&rig);
+    open_nodes();
     const struct pst_instr norm[] = {{.op = PST_I_NORM}};
     for (uint32_t d = 0; d < RANKS; d++) {
         set_list(&rig, d, norm, 1);
     }
-    run(&rig, &t);
+    run();
     /* 10 steps of 3 us; 2 * 5 / 6 of 56 bytes is 93.3, 94 ns at 1 byte/ns */
     EXPECT(3, 0, 0, 30094);
     rig_close(&rig);
@@ -155,20 +149,18 @@ TEST(sums_over_replicas)
 {
     static const uint32_t near[] = {3, 2}, far[] = {1, 2};
     const struct pst_instr reduce[] = {{.op = PST_I_REDUCE}};
-    struct rig rig;
-    struct times t;
-    open_nodes(&rig);
+    open_nodes();
     rig.plan->stages[0].n_ranks = 2;
     rig.plan->stages[0].ranks = near;
     set_list(&rig, 2, reduce, 1);
     set_list(&rig, 3, reduce, 1);
-    run(&rig, &t);
+    run();
     EXPECT(2, 0, 0, 2 * 2000 + 5000);
     EXPECT(3, 0, 0, 2 * 2000 + 5000);
     rig.plan->stages[0].ranks = far;
     set_list(&rig, 1, reduce, 1);
     set_list(&rig, 3, NULL, 0);
-    run(&rig, &t);
+    run();
     EXPECT(1, 0, 0, 2 * 3000 + 5000);
     EXPECT(2, 0, 0, 2 * 3000 + 5000);
     rig_close(&rig);

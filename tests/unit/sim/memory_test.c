@@ -95,10 +95,10 @@ TEST(random_plans)
         if (i % 4 == 0) { /* all in no time: whatever is alive for no time at all still shows */
             rig.cost.cluster = &no_time;
         }
-        assert_int_equal(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, n_steps,
-                                          (const struct pst_program *const *)rig.programs,
-                                          &timeline, &result, &err),
-                         PST_OK);
+        assert_ok(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, n_steps,
+                                   (const struct pst_program *const *)rig.programs, &timeline,
+                                   &result, &err),
+                  &err);
         rig.cost.cluster = &rig.cluster;
         for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
             if (i % 4 == 0) {
@@ -174,10 +174,10 @@ TEST(asynchronous_plans)
         for (uint32_t n = 1; n <= 5; n++) {
             struct pst_timeline *timeline = NULL;
             struct pst_sim_result result;
-            assert_int_equal(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, n,
-                                              (const struct pst_program *const *)rig.programs,
-                                              &timeline, &result, &err),
-                             PST_OK);
+            assert_ok(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, n,
+                                       (const struct pst_program *const *)rig.programs, &timeline,
+                                       &result, &err),
+                      &err);
             for (uint32_t d = 0; d < shape.p; d++) {
                 const struct pst_timeline_rank *row = &timeline->ranks[d];
                 assert_int_equal(row->peak_bytes,

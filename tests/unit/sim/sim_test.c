@@ -6,32 +6,32 @@
 
 #include "hand.h"
 
-struct timeline {
+static struct timeline {
     uint64_t starts[4][16], ends[4][16], makespan;
-};
+} t;
 
-static pst_status run(struct rig *rig, struct timeline *t, struct pst_error *err)
+static struct rig rig;
+static struct pst_error err;
+
+static pst_status run(void)
 {
     uint64_t *start[4], *end[4];
     for (uint32_t d = 0; d < 4; d++) {
-        start[d] = t->starts[d];
-        end[d] = t->ends[d];
+        start[d] = t.starts[d];
+        end[d] = t.ends[d];
     }
-    return pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &t->makespan, err);
+    return pst_sim_run(rig.plan, rig.graph, &rig.cost, start, end, &t.makespan, &err);
 }
 
-#define EXPECT(t, rank, instr, from, to)                                                           \
+#define EXPECT(rank, instr, from, to)                                                              \
     do {                                                                                           \
-        assert_int_equal((t).starts[rank][instr], from);                                           \
-        assert_int_equal((t).ends[rank][instr], to);                                               \
+        assert_int_equal(t.starts[rank][instr], from);                                             \
+        assert_int_equal(t.ends[rank][instr], to);                                                 \
     } while (0)
 
 /* A transfer of 2 samples takes 2 + 2 us. */
 TEST(two_stages)
 {
-    struct rig rig;
-    struct timeline t;
-    struct pst_error err = {0};
     open_two_stages(&rig, 2);
 
     const uint32_t w[] = {0, 1, 2, 3};
@@ -49,15 +49,15 @@ TEST(two_stages)
     };
     set_list(&rig, 0, first, 4);
     set_list(&rig, 1, second, 4);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
-    EXPECT(t, 0, 0, 0, 1000);
-    EXPECT(t, 0, 1, 1000, 5000); /* the list goes on at once */
-    EXPECT(t, 0, 2, 1000, 2000);
-    EXPECT(t, 0, 3, 5000, 9000); /* posted at 2000; the link is taken until 5000 */
-    EXPECT(t, 1, 0, 1000, 5000);
-    EXPECT(t, 1, 1, 5000, 9000);
-    EXPECT(t, 1, 2, 5000, 8000);
-    EXPECT(t, 1, 3, 9000, 12000);
+    assert_ok(run(), &err);
+    EXPECT(0, 0, 0, 1000);
+    EXPECT(0, 1, 1000, 5000); /* the list goes on at once */
+    EXPECT(0, 2, 1000, 2000);
+    EXPECT(0, 3, 5000, 9000); /* posted at 2000; the link is taken until 5000 */
+    EXPECT(1, 0, 1000, 5000);
+    EXPECT(1, 1, 5000, 9000);
+    EXPECT(1, 2, 5000, 8000);
+    EXPECT(1, 3, 9000, 12000);
     assert_int_equal(t.makespan, 12000);
 
     /* the second pass waits for the first send: its buffer */
@@ -65,10 +65,10 @@ TEST(two_stages)
     memcpy(slow, first, sizeof slow);
     slow[2] = after(slow[2], w + 1, 1);
     set_list(&rig, 0, slow, 4);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
-    EXPECT(t, 0, 2, 5000, 6000);
-    EXPECT(t, 0, 3, 6000, 10000);
-    EXPECT(t, 1, 3, 10000, 13000);
+    assert_ok(run(), &err);
+    EXPECT(0, 2, 5000, 6000);
+    EXPECT(0, 3, 6000, 10000);
+    EXPECT(1, 3, 10000, 13000);
 
     /* a receive that is posted late: the transfer waits for it */
     const struct pst_instr late[] = {
@@ -79,23 +79,23 @@ TEST(two_stages)
     };
     set_list(&rig, 0, first, 4);
     set_list(&rig, 1, late, 4);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
-    EXPECT(t, 1, 1, 5000, 8000);
-    EXPECT(t, 0, 3, 8000, 12000);
-    EXPECT(t, 1, 3, 12000, 15000);
+    assert_ok(run(), &err);
+    EXPECT(1, 1, 5000, 8000);
+    EXPECT(0, 3, 8000, 12000);
+    EXPECT(1, 3, 12000, 15000);
 
     /* what is sent is not what is expected */
     struct pst_instr wrong[4];
     memcpy(wrong, second, sizeof wrong);
     wrong[1].first_sample = 1;
     set_list(&rig, 1, wrong, 4);
-    assert_int_equal(run(&rig, &t, &err), PST_ERR_BUG);
+    assert_int_equal(run(), PST_ERR_BUG);
     assert_string_equal(err.kind, "plan.illegal");
 
     /* nobody sends the second */
     set_list(&rig, 0, first, 2);
     set_list(&rig, 1, second, 4);
-    assert_int_equal(run(&rig, &t, &err), PST_ERR_BUG);
+    assert_int_equal(run(), PST_ERR_BUG);
     assert_non_null(strstr(err.message, "rank 1 stays at instruction 1 (RECV)"));
     rig_close(&rig);
 }
@@ -107,14 +107,11 @@ TEST(two_stages)
  */
 TEST(replays_and_updates)
 {
-    struct rig rig;
-    struct timeline t;
-    struct pst_error err = {0};
     const uint32_t rank = 0, nodes[] = {0, 1, 2, 3}, norm = 4;
     open_hand(&rig, "inputs=4 hidden=8 layers=2 classes=3 act=relu");
     pst_plan_create(rig.graph, 2, 1, &rig.plan);
     pst_plan_add_stage(rig.plan, nodes, 4, &rank, 1, 1, 1);
-    assert_int_equal(pst_plan_connect(rig.plan, rig.graph, &err), PST_OK);
+    assert_ok(pst_plan_connect(rig.plan, rig.graph, &err), &err);
     uint8_t *actions = (uint8_t *)rig.plan->stages[0].actions;
     actions[0] = actions[1] = PST_ACTION_RECOMPUTE;
     rig.plan->optimizer_slots = 2;
@@ -133,29 +130,29 @@ TEST(replays_and_updates)
         {.op = PST_I_NORM},  after((struct pst_instr){.op = PST_I_STEP}, &norm, 1),
     };
     set_list(&rig, 0, list, 6);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
-    EXPECT(t, 0, 0, 0, 4000);
-    EXPECT(t, 0, 1, 4000, 4000 + b + 2000);
-    EXPECT(t, 0, 2, 6000 + b, 6000 + b + w);
-    EXPECT(t, 0, 3, 6000 + b + w, 6000 + b + w); /* alone: nothing to reduce */
-    EXPECT(t, 0, 5, 6000 + b + w, 6000 + b + w + 1000);
+    assert_ok(run(), &err);
+    EXPECT(0, 0, 0, 4000);
+    EXPECT(0, 1, 4000, 4000 + b + 2000);
+    EXPECT(0, 2, 6000 + b, 6000 + b + w);
+    EXPECT(0, 3, 6000 + b + w, 6000 + b + w); /* alone: nothing to reduce */
+    EXPECT(0, 5, 6000 + b + w, 6000 + b + w + 1000);
 
     /* parameters: 4*8+8, 8*8+8, 8*3+3 = 139 f32; weight twice, two moments twice: 6 passes, 1
      * byte/ns */
     rig.cluster.memory_bandwidth = 1000000000;
     const struct pst_instr step[] = {{.op = PST_I_STEP}};
     set_list(&rig, 0, step, 1);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
-    EXPECT(t, 0, 0, 0, 139 * 4 * 6 + 1000);
+    assert_ok(run(), &err);
+    EXPECT(0, 0, 0, 139 * 4 * 6 + 1000);
 
     /* an R of its own takes the replay out of BW */
     rig.cluster.memory_bandwidth = 0;
     const struct pst_instr placed[] = {pass(PST_I_F, 0, 0), pass(PST_I_R, 0, 0),
                                        pass(PST_I_BW, 0, 0)};
     set_list(&rig, 0, placed, 3);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
-    EXPECT(t, 0, 1, 4000, 6000);
-    EXPECT(t, 0, 2, 6000, 6000 + b + w);
+    assert_ok(run(), &err);
+    EXPECT(0, 1, 4000, 6000);
+    EXPECT(0, 2, 6000, 6000 + b + w);
     rig_close(&rig);
 }
 
@@ -182,9 +179,6 @@ TEST(tied_parameters_are_updated_once)
     const struct pst_instr low[] = {{.op = PST_I_STEP}}, high[] = {{.op = PST_I_STEP, .stage = 1}};
     uint64_t ns[2][2];
     for (uint32_t apart = 0; apart < 2; apart++) {
-        struct rig rig;
-        struct timeline t;
-        struct pst_error err = {0};
         uint32_t nodes[64], ranks[] = {0, apart};
         rig_open(&rig, "gpt", "layers=1 dim=8 heads=2 context=4 vocab=11", 1);
         rig.cluster = (struct pst_cluster){
@@ -197,7 +191,7 @@ TEST(tied_parameters_are_updated_once)
         pst_plan_create(rig.graph, 1, 1 + apart, &rig.plan);
         pst_plan_add_stage(rig.plan, nodes, n - 2, &ranks[0], 1, 1, 1);
         pst_plan_add_stage(rig.plan, &nodes[n - 2], 2, &ranks[1], 1, 1, 1);
-        assert_int_equal(pst_plan_connect(rig.plan, rig.graph, &err), PST_OK);
+        assert_ok(pst_plan_connect(rig.plan, rig.graph, &err), &err);
         assert_int_equal(rig.plan->n_ties, 1);
         rig.plan->optimizer_slots = 2;
         for (uint32_t stage = 0; stage < 2; stage++) {
@@ -206,7 +200,7 @@ TEST(tied_parameters_are_updated_once)
             if (apart != 0) {
                 set_list(&rig, 1 - stage, NULL, 0);
             }
-            assert_int_equal(run(&rig, &t, &err), PST_OK);
+            assert_ok(run(), &err);
             ns[apart][stage] = t.ends[ranks[stage]][0];
         }
         rig_close(&rig);
@@ -220,16 +214,13 @@ TEST(tied_parameters_are_updated_once)
    (a sum for each of the 6 parameters, and the loss). */
 TEST(norm_is_a_meeting)
 {
-    struct rig rig;
-    struct timeline t;
-    struct pst_error err = {0};
     const uint32_t ranks[] = {0, 1, 2}, nodes[] = {0, 1, 2, 3}, zero = 0, one = 1;
     open_hand(&rig, "inputs=4 hidden=8 layers=2 classes=3");
     pst_plan_create(rig.graph, 2, 3, &rig.plan);
     for (uint32_t s = 0; s < 3; s++) {
         pst_plan_add_stage(rig.plan, &nodes[s], s == 2 ? 2 : 1, &ranks[s], 1, 1, 1);
     }
-    assert_int_equal(pst_plan_connect(rig.plan, rig.graph, &err), PST_OK);
+    assert_ok(pst_plan_connect(rig.plan, rig.graph, &err), &err);
     const struct pst_instr norm = {.op = PST_I_NORM};
     const struct pst_instr a[] = {norm, after((struct pst_instr){.op = PST_I_STEP}, &zero, 1)};
     const struct pst_instr b[] = {pass(PST_I_F, 1, 0), norm, pass(PST_I_F, 1, 1),
@@ -238,22 +229,20 @@ TEST(norm_is_a_meeting)
     set_list(&rig, 0, a, 2);
     set_list(&rig, 1, b, 4);
     set_list(&rig, 2, c, 2);
-    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    assert_ok(run(), &err);
     /* 4 steps of 2 us; 2 * 2 / 3 of 56 bytes is 74.67, 75 ns at 1 byte/ns */
-    EXPECT(t, 0, 0, 2000, 10075);
-    EXPECT(t, 1, 1, 2000, 10075);
-    EXPECT(t, 2, 1, 2000, 10075);
-    EXPECT(t, 0, 1, 10075, 11075);
-    EXPECT(t, 1, 2, 1000, 2000); /* the list went on beside it */
-    EXPECT(t, 1, 3, 10075, 11075);
+    EXPECT(0, 0, 2000, 10075);
+    EXPECT(1, 1, 2000, 10075);
+    EXPECT(2, 1, 2000, 10075);
+    EXPECT(0, 1, 10075, 11075);
+    EXPECT(1, 2, 1000, 2000); /* the list went on beside it */
+    EXPECT(1, 3, 10075, 11075);
     rig_close(&rig);
 }
 
 /* Legal plans end; no device is busier than the makespan; the same input gives the same times. */
 TEST(random_plans)
 {
-    struct rig rig;
-    struct pst_error err = {0};
     rig_open(&rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 77);
     for (uint32_t i = 0; i < 60; i++) {
         struct rig_shape shape = rig_draw_shape(&rig);
@@ -263,10 +252,8 @@ TEST(random_plans)
             start[d] = calloc(rig.plan->devices[d].n_instrs + 1, sizeof **start);
             end[d] = calloc(rig.plan->devices[d].n_instrs + 1, sizeof **end);
         }
-        assert_int_equal(pst_sim_run(rig.plan, rig.graph, &rig.cost, start, end, &makespan, &err),
-                         PST_OK);
-        assert_int_equal(pst_sim_run(rig.plan, rig.graph, &rig.cost, NULL, NULL, &again, &err),
-                         PST_OK);
+        assert_ok(pst_sim_run(rig.plan, rig.graph, &rig.cost, start, end, &makespan, &err), &err);
+        assert_ok(pst_sim_run(rig.plan, rig.graph, &rig.cost, NULL, NULL, &again, &err), &err);
         assert_int_equal(makespan, again);
         for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
             uint64_t last = 0;

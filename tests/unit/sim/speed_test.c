@@ -62,8 +62,8 @@ static void measure(struct rig *rig, uint64_t *ret_check, uint64_t *ret_sim)
         uint64_t start = now_ns();
         assert_ok(rig_check(rig, false, &report, &err), &err);
         uint64_t middle = now_ns();
-        assert_int_equal(
-            pst_sim_run(rig->plan, rig->graph, &rig->cost, NULL, NULL, &makespan, &err), PST_OK);
+        assert_ok(pst_sim_run(rig->plan, rig->graph, &rig->cost, NULL, NULL, &makespan, &err),
+                  &err);
         uint64_t end = now_ns();
         *ret_check = middle - start < *ret_check ? middle - start : *ret_check;
         *ret_sim = end - middle < *ret_sim ? end - middle : *ret_sim;

@@ -50,7 +50,7 @@ TEST(test_windows)
     int32_t x[CONTEXT], targets[CONTEXT];
     int first_offset = -1, offsets_differ = 0;
 
-    assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
+    assert_ok(pst_data_create(&job, graph, &data, &err), &err);
     assert_int_equal(pst_data_samples(data, PST_SPLIT_TRAIN), 11);
     assert_int_equal(pst_data_samples(data, PST_SPLIT_VALID), 0);
     for (uint64_t epoch = 0; epoch < 20; epoch++) {
@@ -86,7 +86,7 @@ TEST(test_function_of_index)
     struct pst_error err = {0};
     int32_t x[40][CONTEXT], targets[40][CONTEXT], one_x[CONTEXT], one_targets[CONTEXT];
 
-    assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
+    assert_ok(pst_data_create(&job, graph, &data, &err), &err);
     pst_data_read(data, PST_SPLIT_TRAIN, 5, 40, (void *[]){x, &targets[0][0]});
     for (uint64_t i = 40; i-- > 0;) {
         pst_data_read(data, PST_SPLIT_TRAIN, 5 + i, 1, (void *[]){one_x, one_targets});
@@ -107,7 +107,7 @@ TEST(test_held_out)
     struct pst_error err = {0};
     int32_t x[CONTEXT], targets[CONTEXT];
 
-    assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
+    assert_ok(pst_data_create(&job, graph, &data, &err), &err);
     assert_int_equal(pst_data_samples(data, PST_SPLIT_VALID), 4);
     for (uint64_t i = 0; i < 4; i++) {
         pst_data_read(data, PST_SPLIT_VALID, i, 1, (void *[]){x, targets});
@@ -141,7 +141,7 @@ TEST(test_files)
              support_folder, support_folder);
     /* All of it held out but one window: 20 bytes, held 11, in order and not shuffled. */
     job = text_job(patterns, "", 0.55);
-    assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
+    assert_ok(pst_data_create(&job, graph, &data, &err), &err);
     pst_data_read(data, PST_SPLIT_VALID, 0, 1, (void *[]){x, targets});
     assert_int_equal(x[0], 'a');
     assert_int_equal(x[1], 'b');
@@ -202,7 +202,7 @@ TEST(test_synthetic_features)
     memset(&job, 0, sizeof job);
     job.data.kind = 1;
     job.data.seed = 11;
-    assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
+    assert_ok(pst_data_create(&job, graph, &data, &err), &err);
     pst_data_read(data, PST_SPLIT_TRAIN, 1000, N, (void *[]){x, labels});
     pst_data_read(data, PST_SPLIT_TRAIN, 1007, 1, (void *[]){again, &label});
     assert_memory_equal(again, x[7], sizeof again);
@@ -248,7 +248,7 @@ TEST(test_synthetic_tokens)
 
     memset(&job, 0, sizeof job);
     job.data.kind = 1;
-    assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
+    assert_ok(pst_data_create(&job, graph, &data, &err), &err);
     pst_data_read(data, PST_SPLIT_TRAIN, 0, 100, (void *[]){x, &targets[0][0]});
     for (int i = 0; i < 100; i++) {
         for (int t = 0; t < CONTEXT; t++) {

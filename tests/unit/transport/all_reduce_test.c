@@ -3,26 +3,12 @@
  * Sums over replicas on the `threads` transport: the order of the members and nothing else decides
  * about bits; posts return at once; groups and queues; disagreement, stalls, aborts.
  */
-#include <string.h>
 
-#include "unit/transport/support.h"
+#include "unit/transport/sums.h"
 
 #define SECOND 1000000000u
 
-enum { PARTS = 4, ROUNDS = 12 };
-
-/* The largest is several pieces of work; one is empty. */
-static const uint64_t sizes[PARTS] = {1, 0, 3 * 64 * 1024 + 5, 1000};
-
-/* What a rank brings to element i of a part: numbers of very different size, so that every order of
-   a sum has a result of its own. */
-static float number(uint32_t round, uint32_t rank, uint32_t part, uint64_t i)
-{
-    uint64_t seed = round * 7919u + rank * 104729u + part * 1299709u + i;
-    uint64_t bits = next_random(&seed);
-
-    return (float)((double)(bits >> 40) / 16777216.0 - 0.5) * (float)(1 << (bits & 15));
-}
+enum { ROUNDS = 12 };
 
 static pst_status open_with(uint32_t n, uint32_t max_reductions, uint64_t stall_ns,
                             struct pst_transport **ret)
@@ -34,81 +20,22 @@ static pst_status open_with(uint32_t n, uint32_t max_reductions, uint64_t stall_
     return load_threads()->open(&config, ret, &err);
 }
 
-/* run_ranks with room for sums. */
-static void run(uint32_t n, uint64_t stall_ns, void (*body)(struct ranked *), struct ranked *ranks)
-{
-    pthread_t threads[MAX_RANKS];
-    struct pst_transport *transport = NULL;
-
-    assert_int_equal(open_with(n, 2, stall_ns, &transport), PST_OK);
-    memset(ranks, 0, n * sizeof *ranks);
-    for (uint32_t i = 0; i < n; i++) {
-        ranks[i] = (struct ranked){
-            .ops = load_threads(), .transport = transport, .rank = i, .n_ranks = n, .body = body};
-        assert_int_equal(pthread_create(&threads[i], NULL, ranked_main, &ranks[i]), 0);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    load_threads()->close(transport);
-}
-
-static void expect_none_failed(const struct ranked *ranks, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (ranks[i].failures != 0) {
-            fail_msg("rank %u: %u failures, %s", i, ranks[i].failures, ranks[i].err.message);
-        }
-    }
-}
-
 /* Posts the sum of a round, and checks it once it is waited for. */
 static pst_request post(struct ranked *self, const uint32_t *members, uint32_t n, uint32_t round,
                         struct pst_reduce_part *parts)
 {
     pst_request request = 0;
 
-    for (uint32_t p = 0; p < PARTS; p++) {
-        parts[p].elems = sizes[p];
-        for (uint64_t i = 0; i < sizes[p]; i++) {
-            parts[p].data[i] = number(round, self->rank, p, i);
-        }
-    }
+    fill_parts(parts, self->rank, round);
     CHECK(self, self->ops->all_reduce(self->transport, self->rank, members, n, parts, PARTS,
                                       &request) == PST_OK);
     return request;
 }
 
 static void expect_sum(struct ranked *self, const uint32_t *members, uint32_t n, uint32_t round,
-                       const struct pst_reduce_part *parts)
+                       struct pst_reduce_part *parts)
 {
-    uint32_t wrong = 0;
-
-    for (uint32_t p = 0; p < PARTS; p++) {
-        for (uint64_t i = 0; i < sizes[p]; i++) {
-            float sum = number(round, members[0], p, i);
-
-            for (uint32_t m = 1; m < n; m++) {
-                sum += number(round, members[m], p, i);
-            }
-            wrong += memcmp(&sum, &parts[p].data[i], sizeof sum) != 0;
-        }
-    }
-    CHECK(self, wrong == 0);
-}
-
-static void make_parts(struct pst_reduce_part *parts)
-{
-    for (uint32_t p = 0; p < PARTS; p++) {
-        parts[p].data = malloc((sizes[p] + 1) * sizeof(float));
-    }
-}
-
-static void free_parts(struct pst_reduce_part *parts)
-{
-    for (uint32_t p = 0; p < PARTS; p++) {
-        free(parts[p].data);
-    }
+    CHECK(self, wrong_in_parts(parts, members, n, round) == 0);
 }
 
 /* All ranks, in an order that is not theirs; ranks wait early or late by turns. */
@@ -120,8 +47,6 @@ static void all_together(struct ranked *self)
     for (uint32_t i = 0; i < self->n_ranks; i++) {
         members[i] = (5 * i + 3) % self->n_ranks; /* 5 is no divisor of 1 to 4, 6 to 8 */
     }
-    make_parts(parts[0]);
-    make_parts(parts[1]);
     for (uint32_t round = 0; round < ROUNDS; round += 2) {
         pst_request first = post(self, members, self->n_ranks, round, parts[0]);
         pst_request second;
@@ -138,20 +63,16 @@ static void all_together(struct ranked *self)
         CHECK(self, self->ops->wait(self->transport, self->rank, second, &self->err) == PST_OK);
         expect_sum(self, members, self->n_ranks, round + 1, parts[1]);
     }
-    free_parts(parts[0]);
-    free_parts(parts[1]);
 }
 
 TEST(test_order)
 {
-    struct ranked ranks[MAX_RANKS];
-
     for (uint32_t n = 1; n <= 4; n++) {
-        run(n, 30ull * SECOND, all_together, ranks);
-        expect_none_failed(ranks, n);
+        run_ranks(n, 30ull * SECOND, all_together);
+        expect_none_failed(n);
     }
-    run(7, 30ull * SECOND, all_together, ranks);
-    expect_none_failed(ranks, 7);
+    run_ranks(7, 30ull * SECOND, all_together);
+    expect_none_failed(7);
 }
 
 /* Two groups that share nobody, next to transfers and blocking reductions of all. */
@@ -161,7 +82,6 @@ static void groups(struct ranked *self)
     const uint32_t *own = members[self->rank % 2];
     struct pst_reduce_part parts[PARTS];
 
-    make_parts(parts);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         double value = self->rank == round % 4 ? round : 0;
         pst_request request = post(self, own, 2, round, parts);
@@ -171,15 +91,12 @@ static void groups(struct ranked *self)
         CHECK(self, self->ops->wait(self->transport, self->rank, request, &self->err) == PST_OK);
         expect_sum(self, own, 2, round, parts);
     }
-    free_parts(parts);
 }
 
 TEST(test_groups)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run(4, 30ull * SECOND, groups, ranks);
-    expect_none_failed(ranks, 4);
+    run_ranks(4, 30ull * SECOND, groups);
+    expect_none_failed(4);
 }
 
 /* A member that never waits while the others need the sum holds up nobody. */
@@ -189,7 +106,6 @@ static void one_is_busy(struct ranked *self)
     struct pst_reduce_part parts[PARTS];
     pst_request request;
 
-    make_parts(parts);
     request = post(self, members, 3, 0, parts);
     if (self->rank == 2) { /* comes back only once the others have it */
         CHECK(self, self->ops->barrier(self->transport, 2, &self->err) == PST_OK);
@@ -199,15 +115,12 @@ static void one_is_busy(struct ranked *self)
     if (self->rank != 2) {
         CHECK(self, self->ops->barrier(self->transport, self->rank, &self->err) == PST_OK);
     }
-    free_parts(parts);
 }
 
 TEST(test_busy)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run(3, 30ull * SECOND, one_is_busy, ranks);
-    expect_none_failed(ranks, 3);
+    run_ranks(3, 30ull * SECOND, one_is_busy);
+    expect_none_failed(3);
 }
 
 /* Sizes differ: all are told. */
@@ -225,13 +138,11 @@ static void disagree(struct ranked *self)
 
 TEST(test_disagreement)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run(2, 30ull * SECOND, disagree, ranks);
+    run_ranks(2, 30ull * SECOND, disagree);
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(ranks[i].failures, 0);
-        assert_int_equal(ranks[i].status, PST_ERR_BUG);
-        assert_string_equal(ranks[i].err.kind, "transport.size");
+        assert_int_equal(ran[i].failures, 0);
+        assert_int_equal(ran[i].status, PST_ERR_BUG);
+        assert_string_equal(ran[i].err.kind, "transport.size");
     }
 }
 
@@ -255,11 +166,9 @@ static void alone(struct ranked *self)
 
 TEST(test_stall)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run(2, SECOND / 5, alone, ranks);
-    assert_int_equal(ranks[0].failures, 0);
-    assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
+    run_ranks(2, SECOND / 5, alone);
+    assert_int_equal(ran[0].failures, 0);
+    assert_int_equal(ran[0].status, PST_ERR_CANCELLED);
 }
 
 static void aborted(struct ranked *self)
@@ -282,11 +191,9 @@ static void aborted(struct ranked *self)
 
 TEST(test_abort)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run(2, 30ull * SECOND, aborted, ranks);
-    assert_int_equal(ranks[0].failures, 0);
-    assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
+    run_ranks(2, 30ull * SECOND, aborted);
+    assert_int_equal(ran[0].failures, 0);
+    assert_int_equal(ran[0].status, PST_ERR_CANCELLED);
 }
 
 TEST(test_misuse)
@@ -304,9 +211,9 @@ TEST(test_misuse)
     assert_int_equal(ops->all_reduce(transport, 0, nobody, 2, &part, 1, &request), PST_ERR_BUG);
     assert_int_equal(ops->all_reduce(transport, 2, self, 1, &part, 1, &request), PST_OK);
     assert_int_equal(ops->all_reduce(transport, 2, self, 1, &part, 1, &second), PST_ERR_BUG);
-    assert_int_equal(ops->wait(transport, 2, request, &err), PST_OK);
+    assert_ok(ops->wait(transport, 2, request, &err), &err);
     assert_true(data == 3);
     assert_int_equal(ops->all_reduce(transport, 2, self, 1, &part, 1, &request), PST_OK);
-    assert_int_equal(ops->wait(transport, 2, request, &err), PST_OK);
+    assert_ok(ops->wait(transport, 2, request, &err), &err);
     ops->close(transport);
 }

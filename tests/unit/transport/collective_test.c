@@ -2,7 +2,7 @@
  *
  * Collectives of the `threads` transport: values, order of sums, groups side by side, disagreement.
  */
-#include "unit/transport/support.h"
+#include "unit/transport/sums.h"
 
 #define SECOND 1000000000u
 
@@ -29,26 +29,13 @@ static void sums(struct ranked *self)
 
 TEST(test_sum)
 {
-    struct ranked ranks[MAX_RANKS];
-
     for (uint32_t n = 1; n <= MAX_RANKS; n += n < 3 ? 1 : 5) {
-        run_ranks(n, 30ull * SECOND, 1, NULL, sums, ranks);
-        for (uint32_t i = 0; i < n; i++) {
-            assert_int_equal(ranks[i].failures, 0);
-        }
+        run_ranks(n, 30ull * SECOND, sums);
+        expect_none_failed(n);
     }
 }
 
 enum { ELEMS = 2 * 1024 + 37 };
-
-/* Source k of the whole sum, as every rank can work it out by itself. */
-static float source(uint32_t group, uint32_t member, uint32_t k, uint32_t i)
-{
-    uint64_t seed = group * 7919u + member * 104729u + k * 1299709u + i;
-    uint64_t bits = next_random(&seed);
-
-    return (float)((double)(bits >> 40) / 16777216.0 - 0.5) * (float)(1 << (bits & 15));
-}
 
 /* One reduction in the group: two sources of member 0, one of each other, in a mixed order. */
 static void reduce_in_group(struct ranked *self, uint32_t group, const uint32_t *members,
@@ -64,20 +51,20 @@ static void reduce_in_group(struct ranked *self, uint32_t group, const uint32_t 
         me = members[m - 1] == self->rank ? m - 1 : me;
     }
     for (uint32_t i = 0; i < ELEMS; i++) {
-        first[i] = source(group, me, 0, i);
-        second[i] = source(group, me, 1, i);
+        first[i] = number(group, me, 0, i);
+        second[i] = number(group, me, 1, i);
     }
     CHECK(self, self->ops->reduce(self->transport, self->rank, members, n_members, src,
                                   me == 0 ? 2 : 1, (const uint32_t(*)[2])order, n_order, result,
                                   ELEMS, &self->err) == PST_OK);
     for (uint32_t i = 0; i < ELEMS; i++) {
-        float sum = source(group, order[0][0], order[0][1], i);
+        float sum = number(group, order[0][0], order[0][1], i);
 
         for (uint32_t k = 1; k < n_order; k++) {
-            sum += source(group, order[k][0], order[k][1], i);
+            sum += number(group, order[k][0], order[k][1], i);
         }
         CHECK(self, memcmp(&sum, &result[i], sizeof sum) == 0);
-        CHECK(self, first[i] == source(group, me, 0, i)); /* sources stay as they were */
+        CHECK(self, first[i] == number(group, me, 0, i)); /* sources stay as they were */
     }
 }
 
@@ -100,14 +87,8 @@ static void groups(struct ranked *self)
 
 TEST(test_reduce_order)
 {
-    struct ranked ranks[4];
-
-    run_ranks(4, 30ull * SECOND, 1, NULL, groups, ranks);
-    for (uint32_t i = 0; i < 4; i++) {
-        if (ranks[i].failures > 0) {
-            fail_msg("rank %u: %u failures, %s", i, ranks[i].failures, ranks[i].err.message);
-        }
-    }
+    run_ranks(4, 30ull * SECOND, groups);
+    expect_none_failed(4);
 }
 
 /* Fewer elements than members: some shares are empty. */
@@ -124,12 +105,8 @@ static void tiny(struct ranked *self)
 
 TEST(test_reduce_tiny)
 {
-    struct ranked ranks[4];
-
-    run_ranks(4, SECOND, 1, NULL, tiny, ranks);
-    for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(ranks[i].failures, 0);
-    }
+    run_ranks(4, SECOND, tiny);
+    expect_none_failed(4);
 }
 
 static void disagreeing(struct ranked *self)
@@ -144,13 +121,11 @@ static void disagreeing(struct ranked *self)
 
 TEST(test_sizes_must_agree)
 {
-    struct ranked ranks[2];
-
-    run_ranks(2, SECOND, 1, NULL, disagreeing, ranks);
+    run_ranks(2, SECOND, disagreeing);
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(ranks[i].status, PST_ERR_BUG);
-        assert_string_equal(ranks[i].err.message, "reduction: rank 0 has 3 elements in 2 terms, "
-                                                  "rank 1 has 4 in 2");
+        assert_int_equal(ran[i].status, PST_ERR_BUG);
+        assert_string_equal(ran[i].err.message, "reduction: rank 0 has 3 elements in 2 terms, "
+                                                "rank 1 has 4 in 2");
     }
 }
 
@@ -165,12 +140,10 @@ static void one_stays_away(struct ranked *self)
 
 TEST(test_stall_says_who)
 {
-    struct ranked ranks[3];
-
-    run_ranks(3, 50000000, 1, NULL, one_stays_away, ranks);
-    assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
-    assert_string_equal(ranks[0].err.kind, "run.stalled");
-    assert_string_equal(ranks[0].err.message,
+    run_ranks(3, 50000000, one_stays_away);
+    assert_int_equal(ran[0].status, PST_ERR_CANCELLED);
+    assert_string_equal(ran[0].err.kind, "run.stalled");
+    assert_string_equal(ran[0].err.message,
                         "run stalled: rank 0 has waited 0.05 s for rank 1 in a sum of 3 ranks");
-    assert_int_equal(ranks[2].status, PST_ERR_CANCELLED);
+    assert_int_equal(ran[2].status, PST_ERR_CANCELLED);
 }

@@ -8,7 +8,6 @@
 
 #include "unit/transport/support.h"
 
-#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -63,8 +62,7 @@ struct rank_case {
     void (*body)(void);
 };
 
-/* --- a rank, and the program -------------------------------------------------------------------
- */
+/* --- a rank, and the program --- */
 
 static inline int rank_main(const char *name, const struct rank_case *cases)
 {
@@ -73,15 +71,7 @@ static inline int rank_main(const char *name, const struct rank_case *cases)
     bool present[MAX_RANKS], complete;
     struct pst_error err = {0};
 
-    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/transport-mpi.so", RTLD_NOW | RTLD_LOCAL);
-    pst_transport_module_fn *function;
-
-    if (module == NULL) {
-        fprintf(stderr, "%s\n", dlerror());
-        return 1;
-    }
-    *(void **)&function = dlsym(module, PST_TRANSPORT_MODULE_SYMBOL);
-    ops = function();
+    ops = load_transport(PENSTOCK_PLUGIN_DIR "/transport-mpi.so");
     if (ops->processes->join("mpi", stall_ns, &me, &n_ranks, &err) != PST_OK) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
@@ -114,21 +104,20 @@ static inline void run_case(const char *name, uint32_t n)
 
 /* A test that starts a case as n ranks. */
 #define RANKS_TEST(test, name, n)                                                                  \
-    static void test(void **state)                                                                 \
+    TEST(test)                                                                                     \
     {                                                                                              \
-        (void)state;                                                                               \
         run_case(name, n);                                                                         \
     }
 
 /* Under the launcher: the case; otherwise the tests, where there is MPI. */
-#define RANKS_MAIN(cases, tests)                                                                   \
+#define RANKS_MAIN(cases)                                                                          \
     int main(int argc, char **argv)                                                                \
     {                                                                                              \
         if (argc > 1) {                                                                            \
             return rank_main(argv[1], cases);                                                      \
         }                                                                                          \
         assert_true(readlink("/proc/self/exe", own_path, sizeof own_path - 1) > 0);                \
-        return mpi_rig_is_here() ? cmocka_run_group_tests(tests, NULL, NULL) : MPI_RIG_SKIP;       \
+        return mpi_rig_is_here() ? run_own_tests(NULL, NULL) : MPI_RIG_SKIP;                       \
     }
 
 #endif

@@ -60,7 +60,8 @@ static void download(struct pst_device *device, void *dst, const void *src, uint
 static pst_status pin(struct pst_device *device, uint64_t bytes, void **ret_base,
                       struct pst_error *err)
 {
-    EXPECT(device->rank == me && pthread_equal(pthread_self(), owner) && pinned == NULL && bytes > 0);
+    EXPECT(device->rank == me && pthread_equal(pthread_self(), owner) && pinned == NULL &&
+           bytes > 0);
     if (out_of_memory) {
         return pst_fail(err, PST_ERR_NOMEM, "machine.memory", "nothing can be pinned");
     }
@@ -292,8 +293,4 @@ RANKS_TEST(test_sums, "sums", 3)
 RANKS_TEST(test_ends_early, "ends_early", 2)
 RANKS_TEST(test_nothing_pinned, "nothing_pinned", 2)
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_transfers), cmocka_unit_test(test_sums),
-    cmocka_unit_test(test_ends_early), cmocka_unit_test(test_nothing_pinned)};
-
-RANKS_MAIN(cases, tests)
+RANKS_MAIN(cases)

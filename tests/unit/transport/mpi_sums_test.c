@@ -5,17 +5,9 @@
  */
 #include "unit/transport/mpi_ranks.h"
 
-/* --- sums --------------------------------------------------------------------------------------
- */
+#include "unit/transport/sums.h"
 
-/* Numbers of very different size, so that every order of a sum has a result of its own. */
-static float number(uint32_t round, uint32_t rank, uint32_t part, uint64_t i)
-{
-    uint64_t seed = round * 7919u + rank * 104729u + part * 1299709u + i;
-    uint64_t bits = next_random(&seed);
-
-    return (float)((double)(bits >> 40) / 16777216.0 - 0.5) * (float)(1 << (bits & 15));
-}
+/* --- sums --- */
 
 static void sums_of(uint32_t n)
 {
@@ -93,39 +85,6 @@ static void reductions(void)
     reduce_of(1200007);
 }
 
-enum { PARTS = 4 };
-static const uint64_t part_sizes[PARTS] = {1, 0, 200005, 1000};
-
-static void fill_parts(struct pst_reduce_part *parts, uint32_t round)
-{
-    for (uint32_t p = 0; p < PARTS; p++) {
-        parts[p].elems = part_sizes[p];
-        parts[p].data = malloc((part_sizes[p] + 1) * sizeof(float));
-        for (uint64_t i = 0; i < part_sizes[p]; i++) {
-            parts[p].data[i] = number(round, me, p, i);
-        }
-    }
-}
-
-static void check_parts(struct pst_reduce_part *parts, const uint32_t *members, uint32_t n,
-                        uint32_t round)
-{
-    uint32_t wrong = 0;
-
-    for (uint32_t p = 0; p < PARTS; p++) {
-        for (uint64_t i = 0; i < part_sizes[p]; i++) {
-            float sum = number(round, members[0], p, i);
-
-            for (uint32_t m = 1; m < n; m++) {
-                sum += number(round, members[m], p, i);
-            }
-            wrong += memcmp(&sum, &parts[p].data[i], sizeof sum) != 0;
-        }
-        free(parts[p].data);
-    }
-    EXPECT(wrong == 0);
-}
-
 /* A message round the ring. */
 static void pass_on(uint32_t round)
 {
@@ -151,18 +110,18 @@ static void replicas(void)
         all[i] = (5 * i + 3) % n_ranks; /* 5 is no divisor of what it is run with */
     }
     for (uint32_t round = 0; round < 6; round++) {
-        fill_parts(parts[0], 2 * round);
+        fill_parts(parts[0], me, 2 * round);
         EXPECT(ops->all_reduce(transport, me, all, n_ranks, parts[0], PARTS, &first) == PST_OK);
         if (paired) {
-            fill_parts(parts[1], 2 * round + 1);
+            fill_parts(parts[1], me, 2 * round + 1);
             EXPECT(ops->all_reduce(transport, me, pair, 2, parts[1], PARTS, &second) == PST_OK);
         }
         pass_on(round);
         EXPECT(ops->wait(transport, me, first, NULL) == PST_OK);
-        check_parts(parts[0], all, n_ranks, 2 * round);
+        EXPECT(wrong_in_parts(parts[0], all, n_ranks, 2 * round) == 0);
         if (paired) {
             EXPECT(ops->wait(transport, me, second, NULL) == PST_OK);
-            check_parts(parts[1], pair, 2, 2 * round + 1);
+            EXPECT(wrong_in_parts(parts[1], pair, 2, 2 * round + 1) == 0);
         }
     }
 }
@@ -194,11 +153,4 @@ RANKS_TEST(test_misfit, "misfit", 2)
 
 static const struct rank_case cases[] = {{"healthy", healthy}, {"misfit", misfit}, {NULL, NULL}};
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_two),
-    cmocka_unit_test(test_three),
-    cmocka_unit_test(test_eight),
-    cmocka_unit_test(test_misfit),
-};
-
-RANKS_MAIN(cases, tests)
+RANKS_MAIN(cases)

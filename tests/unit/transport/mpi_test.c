@@ -5,8 +5,7 @@
  */
 #include "unit/transport/mpi_ranks.h"
 
-/* --- transfers ---------------------------------------------------------------------------------
- */
+/* --- transfers --- */
 
 static uint8_t byte_of(uint32_t from, uint32_t to, uint64_t tag, uint64_t i)
 {
@@ -121,8 +120,7 @@ static void storm(void)
     EXPECT(wrong == 0);
 }
 
-/* --- all processes -----------------------------------------------------------------------------
- */
+/* --- all processes --- */
 
 static void exchanges(void)
 {
@@ -164,8 +162,7 @@ static void healthy(void)
     }
 }
 
-/* --- what goes wrong ---------------------------------------------------------------------------
- */
+/* --- what goes wrong --- */
 
 /* Rank 1 expects another size: it is told so, and tells. */
 static void misfit(void)
@@ -218,8 +215,7 @@ static void stall(void)
     }
 }
 
-/* --- the program -------------------------------------------------------------------------------
- */
+/* --- the program --- */
 
 RANKS_TEST(test_one, "healthy", 2)
 RANKS_TEST(test_eight, "healthy", 8)
@@ -227,28 +223,20 @@ RANKS_TEST(test_misfit, "misfit", 2)
 RANKS_TEST(test_stall, "stall", 3)
 
 /* Without a launcher, and before join. */
-static void test_alone(void **state)
+TEST(test_alone)
 {
-    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/transport-mpi.so", RTLD_NOW | RTLD_LOCAL);
+    const struct pst_transport_ops *alone = load_transport(PENSTOCK_PLUGIN_DIR "/transport-mpi.so");
     struct pst_transport_config config = {.n_ranks = 1, .stall_ns = SECOND};
     struct pst_transport *none = NULL;
-    pst_transport_module_fn *function;
     struct pst_error err = {0};
     uint32_t rank, n;
 
-    assert_non_null(module);
-    *(void **)&function = dlsym(module, PST_TRANSPORT_MODULE_SYMBOL);
-    assert_int_equal(function()->open(&config, &none, &err), PST_ERR_CONFIG);
-    assert_int_equal(function()->processes->join("mpi", SECOND, &rank, &n, &err), PST_ERR_CONFIG);
+    assert_int_equal(alone->open(&config, &none, &err), PST_ERR_CONFIG);
+    assert_int_equal(alone->processes->join("mpi", SECOND, &rank, &n, &err), PST_ERR_CONFIG);
     assert_non_null(strstr(err.message, "not started by an MPI launcher"));
 }
 
 static const struct rank_case cases[] = {
     {"healthy", healthy}, {"misfit", misfit}, {"stall", stall}, {NULL, NULL}};
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_alone),  cmocka_unit_test(test_one),   cmocka_unit_test(test_eight),
-    cmocka_unit_test(test_misfit), cmocka_unit_test(test_stall),
-};
-
-RANKS_MAIN(cases, tests)
+RANKS_MAIN(cases)

@@ -3,16 +3,9 @@
  * The nccl transport with a communicator for each edge: what one queue never gets through, what is
  * no stall, how much of a GPU lanes take, what is refused.
  */
-#include "unit/transport/support.h"
-
 #include "unit/transport/nccl_rig.h"
 
-#define STALL_NS UINT64_C(20000000000)
-#define SHORT_NS UINT64_C(400000000)
-
 enum { ELEMS = 33, STEPS = 12 };
-
-static const struct fake_faults none = {.polls = 2, .vanished = -1, .failing = -1};
 
 static int with_edges(void **state)
 {
@@ -20,15 +13,7 @@ static int with_edges(void **state)
     return 0;
 }
 
-static void flush(struct ranked *self)
-{
-    if (self->status == PST_OK) {
-        self->status = self->ops->flush(self->transport, self->rank, &self->err);
-    }
-}
-
-/* --- what takes a queue for each ---------------------------------------------------------------
- */
+/* --- what takes a queue for each --- */
 
 /* Two ranks send before they receive, each time in a group of its own. */
 static void crossing(struct ranked *self)
@@ -57,15 +42,12 @@ static void crossing(struct ranked *self)
 
 TEST_WITH(crosses, with_edges, nccl_as_usual)
 {
-    struct ranked ranks[MAX_RANKS];
-
     load_nccl();
     nccl_edges = false; /* one queue never gets through */
-    run_nccl(2, SHORT_NS, none, NULL, crossing, ranks);
-    assert_non_null(with_kind(ranks, 2, "run.stalled"));
+    run_nccl(2, SHORT_NS, no_faults, crossing);
+    with_kind(2, "run.stalled");
     nccl_edges = true;
-    run_nccl(2, STALL_NS, none, NULL, crossing, ranks);
-    expect_ok(ranks, 2);
+    run_well(2, crossing);
 }
 
 /* Rank 0 sends to 1, which comes only once it has heard of 2, to which 0 sends next. */
@@ -104,15 +86,12 @@ static void roundabout(struct ranked *self)
 
 TEST_WITH(nobody_stands_behind, with_edges, nccl_as_usual)
 {
-    struct ranked ranks[MAX_RANKS];
-
     load_nccl();
     nccl_edges = false;
-    run_nccl(3, SHORT_NS, none, NULL, roundabout, ranks);
-    assert_non_null(with_kind(ranks, 3, "run.stalled"));
+    run_nccl(3, SHORT_NS, no_faults, roundabout);
+    with_kind(3, "run.stalled");
     nccl_edges = true;
-    run_nccl(3, STALL_NS, none, NULL, roundabout, ranks);
-    expect_ok(ranks, 3);
+    run_well(3, roundabout);
 }
 
 /* Far more transfers than a lane has places for, none waited for before the next two are posted. */
@@ -144,15 +123,11 @@ static void run_ahead(struct ranked *self)
 
 TEST_WITH(a_small_ring, with_edges, nccl_as_usual)
 {
-    struct ranked ranks[MAX_RANKS];
-
     nccl_requests = 2;
-    run_nccl(2, STALL_NS, none, NULL, run_ahead, ranks);
-    expect_ok(ranks, 2);
+    run_well(2, run_ahead);
 }
 
-/* --- stalls ------------------------------------------------------------------------------------
- */
+/* --- stalls --- */
 
 /* A receive is posted long before its send, and nothing waits for it meanwhile. */
 static void early(struct ranked *self)
@@ -176,13 +151,11 @@ static void early(struct ranked *self)
 
 TEST_WITH(only_what_is_asked_for, with_edges, nccl_as_usual)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run_nccl(2, SHORT_NS, none, NULL, early, ranks);
-    expect_ok(ranks, 2);
-    run_nccl(2, SHORT_NS, none, NULL, nccl_waits_for_ever, ranks);
+    run_nccl(2, SHORT_NS, no_faults, early);
+    expect_ok(2);
+    run_nccl(2, SHORT_NS, no_faults, nccl_waits_for_ever);
     assert_non_null(
-        strstr(with_kind(ranks, 2, "run.stalled")->err.message, "has waited 0.4 s for device 1"));
+        strstr(with_kind(2, "run.stalled")->err.message, "has waited 0.4 s for device 1"));
 }
 
 /* A receive that nobody waits for, and that has no send. */
@@ -201,19 +174,16 @@ static void left_open(struct ranked *self)
    that nothing is under way may close the device. */
 TEST_WITH(what_is_left_open, with_edges, nccl_as_usual)
 {
-    struct ranked ranks[MAX_RANKS];
-
     load_nccl();
     nccl_edges = false;
-    run_nccl(2, SHORT_NS, none, NULL, left_open, ranks);
+    run_nccl(2, SHORT_NS, no_faults, left_open);
     assert_true(nccl_let_go[0] && nccl_let_go[1]);
     nccl_edges = true;
-    run_nccl(2, SHORT_NS, none, NULL, left_open, ranks);
+    run_nccl(2, SHORT_NS, no_faults, left_open);
     assert_true(!nccl_let_go[0] && nccl_let_go[1]);
 }
 
-/* --- how much of a GPU -------------------------------------------------------------------------
- */
+/* --- how much of a GPU --- */
 
 /* Everybody with everybody, all under way at once. */
 static void everybody(struct ranked *self)
@@ -242,24 +212,19 @@ static void everybody(struct ranked *self)
 
 TEST_WITH(rooms, with_edges, nccl_as_usual)
 {
-    struct ranked ranks[MAX_RANKS];
-
     load_nccl();
     nccl_fake->processors = 32; /* a quarter for 8 edges, one block each */
-    run_nccl(5, STALL_NS, none, NULL, everybody, ranks);
-    expect_ok(ranks, 5);
+    run_well(5, everybody);
     assert_in_range(nccl_fake->most_blocks, 1, 16);
     nccl_fake->processors = 31;
-    run_nccl(5, STALL_NS, none, NULL, everybody, ranks);
-    assert_non_null(strstr(with_kind(ranks, 5, "machine.missing")->err.message,
-                           "has 8 edges to and from others"));
+    run_nccl(5, STALL_NS, no_faults, everybody);
+    assert_non_null(
+        strstr(with_kind(5, "machine.missing")->err.message, "has 8 edges to and from others"));
     nccl_fake->processors = 132;
-    run_nccl(5, STALL_NS, none, NULL, everybody, ranks);
-    expect_ok(ranks, 5);
+    run_well(5, everybody);
     assert_in_range(nccl_fake->most_blocks, 1, 66);
     nccl_fake->processors = 100; /* a quarter has no power of two, nor has its eighth */
-    run_nccl(5, STALL_NS, none, NULL, everybody, ranks);
-    expect_ok(ranks, 5);
+    run_well(5, everybody);
     assert_in_range(nccl_fake->most_reserved, 1, 50);
 }
 
@@ -291,31 +256,26 @@ static void pass_on(struct ranked *self)
     CHECK(self, self->rank == 3 || self->status != PST_OK || data[self->rank][1] == 4);
 }
 
-/* Ranks with two edges, with four and with none, on GPUs that differ: both ends of an edge ask for
-   the same (else the double ends the process), and the smallest GPU has room. */
+/* Ranks with two edges, with four and with none, on GPUs that differ: both ends of an edge ask
+   for the same (else the double ends the process), and the smallest GPU has room. */
 TEST_WITH(ends_agree, with_edges, nccl_as_usual)
 {
-    struct ranked ranks[MAX_RANKS];
-
     load_nccl();
     nccl_meet = beside;
     nccl_fake->processors = 48;
-    run_nccl(4, STALL_NS, none, NULL, pass_on, ranks);
-    expect_ok(ranks, 4);
+    run_well(4, pass_on);
     nccl_fake->processors_of_odd = 132;
-    run_nccl(4, STALL_NS, none, NULL, pass_on, ranks);
-    expect_ok(ranks, 4);
+    run_well(4, pass_on);
     assert_in_range(nccl_fake->most_reserved, 1, 24);
     nccl_fake->processors_of_odd = 15; /* of rank 1, which has four */
-    run_nccl(4, STALL_NS, none, NULL, pass_on, ranks);
+    run_nccl(4, STALL_NS, no_faults, pass_on);
     for (uint32_t r = 0; r < 4; r++) {
-        assert_non_null(strstr(ranks[r].err.message, "device 1 has 4 edges to and from others; "));
-        assert_non_null(strstr(ranks[r].err.message, "the smallest GPU has 15 multiprocessors"));
+        assert_non_null(strstr(ran[r].err.message, "device 1 has 4 edges to and from others; "));
+        assert_non_null(strstr(ran[r].err.message, "the smallest GPU has 15 multiprocessors"));
     }
 }
 
-/* --- what is refused ---------------------------------------------------------------------------
- */
+/* --- what is refused --- */
 
 static void refused(uint32_t n_ranks, const char *words)
 {

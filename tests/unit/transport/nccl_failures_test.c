@@ -3,16 +3,9 @@
  * The nccl transport with one lane for transfers and with one for each edge: every call that can
  * fail fails in turn and nothing is left behind; what is registered with NCCL.
  */
-#include "unit/transport/support.h"
-
 #include "unit/transport/nccl_rig.h"
 
-#define STALL_NS UINT64_C(20000000000)
-#define SHORT_NS UINT64_C(400000000)
-
 enum { ELEMS = 33 };
-
-static const struct fake_faults none = {.polls = 2, .vanished = -1, .failing = -1};
 
 /* One of each that a run does. */
 static void a_run(struct ranked *self)
@@ -41,7 +34,6 @@ static void a_run(struct ranked *self)
 
 static void each_call_fails(bool edges)
 {
-    struct ranked ranks[MAX_RANKS];
     uint32_t n_failed = 0;
 
     nccl_edges = edges;
@@ -51,22 +43,22 @@ static void each_call_fails(bool edges)
         const struct fake_faults faults = {
             .polls = 1, .vanished = -1, .failing = -1, .fails = call};
         struct pst_error err = {0};
-        pst_status status = try_nccl(2, STALL_NS, faults, NULL, a_run, ranks, &err);
+        pst_status status = try_nccl(2, STALL_NS, faults, a_run, &err);
         bool failed = status != PST_OK;
 
         for (uint32_t r = 0; r < 2 && status == PST_OK; r++) {
-            failed = failed || ranks[r].status != PST_OK;
-            if (ranks[r].failures > 0) {
-                fail_msg("call %u, rank %u: %s; the other: %s", call, r, ranks[r].err.message,
-                         ranks[1 - r].err.message);
+            failed = failed || ran[r].status != PST_OK;
+            if (ran[r].failures > 0) {
+                fail_msg("call %u, rank %u: %s; the other: %s", call, r, ran[r].err.message,
+                         ran[1 - r].err.message);
             }
-            assert_true(ranks[r].status == PST_OK || ranks[r].err.message[0] != '\0');
+            assert_true(ran[r].status == PST_OK || ran[r].err.message[0] != '\0');
         }
         n_failed += failed;
         if (atomic_load(&nccl_fake->n_calls) < call) {
             if (failed) {
-                fail_msg("no call failed, and yet: %s%s%s", err.message, ranks[0].err.message,
-                         ranks[1].err.message);
+                fail_msg("no call failed, and yet: %s%s%s", err.message, ran[0].err.message,
+                         ran[1].err.message);
             }
             break;
         }
@@ -78,31 +70,29 @@ static void each_call_fails(bool edges)
 /* All of it or nothing, on all ranks; and nothing of it is left. */
 TEST_WITH(memory_that_is_known, NULL, nccl_as_usual)
 {
-    struct fake_faults faults = none;
-    struct ranked ranks[MAX_RANKS];
-
+    struct fake_faults faults = no_faults;
     load_nccl();
     nccl_regions = true;
     for (uint32_t edges = 0; edges < 2; edges++) {
         nccl_edges = edges == 1;
         faults.unknown = 0;
-        run_nccl(2, STALL_NS, faults, NULL, a_run, ranks);
-        expect_ok(ranks, 2);
+        run_nccl(2, STALL_NS, faults, a_run);
+        expect_ok(2);
         /* of each rank: with one lane or two for transfers, and with that for sums, which has
            memory of its own besides */
         assert_int_equal(atomic_load(&nccl_fake->n_registrations), 2 * (edges + 1 + 2));
         assert_int_equal(atomic_load(&nccl_n_notes), 2);
         assert_non_null(strstr(nccl_notes[0], "bytes are registered with NCCL"));
         faults.unknown = 1 + 1;
-        run_nccl(2, STALL_NS, faults, NULL, a_run, ranks);
-        expect_ok(ranks, 2);
+        run_nccl(2, STALL_NS, faults, a_run);
+        expect_ok(2);
         assert_int_equal(atomic_load(&nccl_fake->n_registrations), edges + 1 + 2);
         assert_int_equal(atomic_load(&nccl_n_notes), 2);
         assert_non_null(strstr(nccl_notes[0], "is not registered with NCCL: 1 ranks cannot"));
     }
     /* a run that ends before its time */
-    run_nccl(2, SHORT_NS, none, NULL, nccl_waits_for_ever, ranks);
-    with_kind(ranks, 2, "run.stalled");
+    run_nccl(2, SHORT_NS, no_faults, nccl_waits_for_ever);
+    with_kind(2, "run.stalled");
     assert_int_equal(atomic_load(&nccl_fake->n_registrations), 2 * 4);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Ranks of the nccl transport over its double (tests/nccl): each with a compute stream that works
- * by itself, so that nothing is in order that was not put there. Include support.h before.
+ * by itself, so that nothing is in order that was not put there.
  */
 #ifndef PST_TEST_TRANSPORT_NCCL_RIG_H
 #define PST_TEST_TRANSPORT_NCCL_RIG_H
@@ -9,8 +9,14 @@
 #include <stdio.h>
 
 #include "nccl/fake.h"
+#include "unit/transport/support.h"
 
 #define NCCL_MODULE PENSTOCK_PLUGIN_DIR "/tests/transport-nccl-on-host.so"
+
+#define STALL_NS UINT64_C(20000000000)
+#define SHORT_NS UINT64_C(400000000)
+
+static const struct fake_faults no_faults = {.polls = 3, .vanished = -1, .failing = -1};
 
 static struct fake_nccl *nccl_fake;
 static cudaStream_t nccl_streams[MAX_RANKS];
@@ -26,21 +32,13 @@ static atomic_uint nccl_n_notes;
 
 static inline const struct pst_transport_ops *load_nccl(void)
 {
-    void *module = dlopen(NCCL_MODULE, RTLD_NOW | RTLD_LOCAL);
-    pst_transport_module_fn *function;
+    const struct pst_transport_ops *ops = load_transport(NCCL_MODULE);
     char why[256] = "";
 
-    if (module == NULL) {
-        fail_msg("%s", dlerror());
-        return NULL;
-    }
-    *(void **)&function = dlsym(module, PST_TRANSPORT_MODULE_SYMBOL);
-    nccl_fake = dlsym(module, "fake_nccl");
-    assert_non_null(function);
-    assert_non_null(nccl_fake);
-    assert_int_equal(function()->probe(why, sizeof why), PST_OK);
+    nccl_fake = module_symbol(NCCL_MODULE, "fake_nccl");
+    assert_int_equal(ops->probe(why, sizeof why), PST_OK);
     assert_non_null(getenv("CUDA_MODULE_LOADING")); /* no kernel is loaded beside one that spins */
-    return function();
+    return ops;
 }
 
 /* Devices are where their stream is. */
@@ -156,10 +154,9 @@ static inline void *nccl_rank_main(void *argument)
     return NULL;
 }
 
-/* Runs body on n ranks; what they recorded is in ranks[]. Whatever open says. */
+/* Runs body on n ranks; what they recorded is in ran[]. Whatever open says. */
 static inline pst_status try_nccl(uint32_t n, uint64_t stall_ns, struct fake_faults faults,
-                                  void *data, void (*body)(struct ranked *), struct ranked *ranks,
-                                  struct pst_error *err)
+                                  void (*body)(struct ranked *), struct pst_error *err)
 {
     const struct pst_transport_ops *ops = load_nccl();
     const struct pst_transport_memory memory = {.region = nccl_regions ? nccl_region_of : NULL};
@@ -191,13 +188,9 @@ static inline pst_status try_nccl(uint32_t n, uint64_t stall_ns, struct fake_fau
     nccl_fake->most_blocks = nccl_fake->most_reserved = 0;
     status = ops->open(&config, &transport, err);
     for (uint32_t i = 0; i < n && status == PST_OK; i++) {
-        ranks[i] = (struct ranked){.ops = ops,
-                                   .transport = transport,
-                                   .rank = i,
-                                   .n_ranks = n,
-                                   .data = data,
-                                   .body = body};
-        assert_int_equal(pthread_create(&threads[i], NULL, nccl_rank_main, &ranks[i]), 0);
+        ran[i] = (struct ranked){
+            .ops = ops, .transport = transport, .rank = i, .n_ranks = n, .body = body};
+        assert_int_equal(pthread_create(&threads[i], NULL, nccl_rank_main, &ran[i]), 0);
     }
     for (uint32_t i = 0; i < n && status == PST_OK; i++) {
         pthread_join(threads[i], NULL);
@@ -219,17 +212,30 @@ static inline pst_status try_nccl(uint32_t n, uint64_t stall_ns, struct fake_fau
     return status;
 }
 
-static inline void run_nccl(uint32_t n, uint64_t stall_ns, struct fake_faults faults, void *data,
-                            void (*body)(struct ranked *), struct ranked *ranks)
+static inline void run_nccl(uint32_t n, uint64_t stall_ns, struct fake_faults faults,
+                            void (*body)(struct ranked *))
 {
     struct pst_error err = {0};
 
     load_nccl();
-    assert_ok(try_nccl(n, stall_ns, faults, data, body, ranks, &err), &err);
+    assert_ok(try_nccl(n, stall_ns, faults, body, &err), &err);
 }
 
-/* --- what ranks do -----------------------------------------------------------------------------
- */
+static inline void expect_ok(uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        assert_ok(ran[i].status, &ran[i].err);
+        assert_int_equal(ran[i].failures, 0);
+    }
+}
+
+static inline void run_well(uint32_t n, void (*body)(struct ranked *))
+{
+    run_nccl(n, STALL_NS, no_faults, body);
+    expect_ok(n);
+}
+
+/* --- what ranks do --- */
 
 /* A post that comes too late says no more than that. */
 static inline void posted(struct ranked *self, pst_status status)
@@ -254,6 +260,13 @@ static inline void recv(struct ranked *self, uint32_t from, float *data, uint64_
                                  ret_request));
 }
 
+static inline void flush(struct ranked *self)
+{
+    if (self->status == PST_OK) {
+        self->status = self->ops->flush(self->transport, self->rank, &self->err);
+    }
+}
+
 static inline bool wait_for(struct ranked *self, pst_request request)
 {
     if (self->status == PST_OK) {
@@ -271,22 +284,12 @@ static inline void check(struct ranked *self)
     }
 }
 
-static inline void expect_ok(const struct ranked *ranks, uint32_t n)
+/* The first of n ranks whose failure is of that kind, which somebody's is. */
+static inline const struct ranked *with_kind(uint32_t n, const char *kind)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (ranks[i].status != PST_OK) {
-            fail_msg("rank %u: %s", i, ranks[i].err.message);
-        }
-        assert_int_equal(ranks[i].failures, 0);
-    }
-}
-
-static inline const struct ranked *with_kind(const struct ranked *ranks, uint32_t n,
-                                             const char *kind)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (ranks[i].status != PST_OK && strcmp(ranks[i].err.kind, kind) == 0) {
-            return &ranks[i];
+        if (ran[i].status != PST_OK && strcmp(ran[i].err.kind, kind) == 0) {
+            return &ran[i];
         }
     }
     fail_msg("no rank says %s", kind);

@@ -3,16 +3,9 @@
  * The nccl transport over its double: transfers and sums take their place in the order of the
  * compute streams, sums have one order, and whatever hangs or breaks ends the run with its reason.
  */
-#include "unit/transport/support.h"
-
 #include "unit/transport/nccl_rig.h"
 
-#define STALL_NS UINT64_C(20000000000)
-
-static const struct fake_faults none = {.polls = 3, .vanished = -1, .failing = -1};
-
-/* --- transfers ---------------------------------------------------------------------------------
- */
+/* --- transfers --- */
 
 enum { STEPS = 40, ELEMS = 33 };
 
@@ -32,7 +25,7 @@ static void exchange(struct ranked *self)
         send(self, back ? before : next, out, ELEMS, &sent);
         recv(self, back ? next : before, in, ELEMS, &received);
         if (step % 3 == 0) { /* or the first wait does */
-            CHECK(self, self->ops->flush(self->transport, self->rank, &self->err) == PST_OK);
+            flush(self);
         }
         if (wait_for(self, received) && wait_for(self, sent)) {
             nccl_join(self->rank);
@@ -46,13 +39,10 @@ static void exchange(struct ranked *self)
     check(self);
 }
 
-static void transfers(void **state)
+TEST(transfers)
 {
-    struct ranked ranks[MAX_RANKS];
-
     for (uint32_t n = 2; n <= 5; n++) {
-        run_nccl(n, STALL_NS, none, NULL, exchange, ranks);
-        expect_ok(ranks, n);
+        run_well(n, exchange);
     }
 }
 
@@ -70,7 +60,7 @@ static void run_ahead(struct ranked *self)
         } else {
             recv(self, 0, in[step], ELEMS, &request);
         }
-        CHECK(self, self->ops->flush(self->transport, self->rank, &self->err) == PST_OK);
+        flush(self);
         CHECK(self, wait_for(self, request));
     }
     check(self);
@@ -80,16 +70,12 @@ static void run_ahead(struct ranked *self)
     }
 }
 
-static void ahead(void **state)
+TEST(ahead)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run_nccl(2, STALL_NS, none, NULL, run_ahead, ranks);
-    expect_ok(ranks, 2);
+    run_well(2, run_ahead);
 }
 
-/* --- sums --------------------------------------------------------------------------------------
- */
+/* --- sums --- */
 
 enum { PARTS = 4, MOST = 3000 };
 
@@ -180,20 +166,14 @@ static void on_the_host(struct ranked *self)
     }
 }
 
-static void sums(void **state)
+TEST(sums)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run_nccl(3, STALL_NS, none, NULL, replicas, ranks);
-    expect_ok(ranks, 3);
-    run_nccl(4, STALL_NS, none, NULL, tied, ranks);
-    expect_ok(ranks, 4);
-    run_nccl(4, STALL_NS, none, NULL, on_the_host, ranks);
-    expect_ok(ranks, 4);
+    run_well(3, replicas);
+    run_well(4, tied);
+    run_well(4, on_the_host);
 }
 
-/* --- faults ------------------------------------------------------------------------------------
- */
+/* --- faults --- */
 
 /* One step of a chain: 0 gets from 1, 1 from 2. */
 static void chain(struct ranked *self)
@@ -221,39 +201,34 @@ static void absent(struct ranked *self)
         return;
     }
     while (self->ops->check(self->transport, self->rank, NULL) == PST_OK) {
-        const struct timespec moment = {0, 1000000};
-
-        nanosleep(&moment, NULL);
+        nccl_rest(1);
     }
 }
 
-static void a_stall(void **state)
+TEST(a_stall)
 {
-    struct ranked ranks[MAX_RANKS];
     const struct ranked *told;
 
-    run_nccl(3, UINT64_C(500000000), none, NULL, absent, ranks);
-    told = with_kind(ranks, 3, "run.stalled");
+    run_nccl(3, SHORT_NS, no_faults, absent);
+    told = with_kind(3, "run.stalled");
     print_message("%s\n", told->err.message);
     assert_int_equal(pst_error_exit_code(&told->err), 1);
     assert_non_null(strstr(told->err.message, "run stalled: device 2 is in instruction 12, F of"));
     assert_non_null(strstr(told->err.message, "waiting for it: device"));
-    assert_non_null(strstr(told->err.message, " has waited 0.5 s for device "));
+    assert_non_null(strstr(told->err.message, " has waited 0.4 s for device "));
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(ranks[i].status, PST_ERR_CANCELLED);
+        assert_int_equal(ran[i].status, PST_ERR_CANCELLED);
     }
 }
 
 /* Its kernels never begin: nothing but the others' watch finds out. */
-static void a_vanished_peer(void **state)
+TEST(a_vanished_peer)
 {
     const struct fake_faults faults = {.polls = 1, .vanished = 2, .failing = -1};
-    struct ranked ranks[MAX_RANKS];
-
-    run_nccl(3, UINT64_C(500000000), faults, NULL, chain, ranks);
-    assert_non_null(with_kind(ranks, 3, "run.stalled"));
+    run_nccl(3, SHORT_NS, faults, chain);
+    with_kind(3, "run.stalled");
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(ranks[i].status, PST_ERR_CANCELLED);
+        assert_int_equal(ran[i].status, PST_ERR_CANCELLED);
     }
 }
 
@@ -277,13 +252,11 @@ static void waits_twice(struct ranked *self)
 }
 
 /* Ending one communicator waits for the kernel of the other on the same GPU. */
-static void both_lanes(void **state)
+TEST(both_lanes)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run_nccl(2, UINT64_C(500000000), none, NULL, waits_twice, ranks);
-    assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
-    assert_string_equal(ranks[0].err.kind, "run.stalled");
+    run_nccl(2, SHORT_NS, no_faults, waits_twice);
+    assert_int_equal(ran[0].status, PST_ERR_CANCELLED);
+    assert_string_equal(ran[0].err.kind, "run.stalled");
 }
 
 static void breaks_later(struct ranked *self)
@@ -295,20 +268,19 @@ static void breaks_later(struct ranked *self)
     absent(self);
 }
 
-static void an_error(void **state)
+TEST(an_error)
 {
     const struct fake_faults at_once = {.polls = 1, .vanished = -1, .failing = 0};
-    struct ranked ranks[MAX_RANKS];
     const struct ranked *told;
 
-    run_nccl(2, STALL_NS, at_once, NULL, chain, ranks);
-    told = with_kind(ranks, 2, "run.device");
+    run_nccl(2, STALL_NS, at_once, chain);
+    told = with_kind(2, "run.device");
     assert_non_null(strstr(told->err.message, "meeting the other ranks: NCCL: remote process"));
-    run_nccl(3, STALL_NS, none, NULL, breaks_later, ranks);
-    told = with_kind(ranks, 3, "run.device");
+    run_nccl(3, STALL_NS, no_faults, breaks_later);
+    told = with_kind(3, "run.device");
     assert_int_equal(told->rank, 1);
     assert_int_equal(pst_error_exit_code(&told->err), 1);
-    told = with_kind(ranks, 3, "run.aborted");
+    told = with_kind(3, "run.aborted");
     assert_non_null(strstr(told->err.message, "rank 1 stopped the run: rank 1, "));
 }
 
@@ -327,25 +299,21 @@ static void posts(struct ranked *self)
 /* A GPU that breaks is not one that is late. */
 static void breaks_down(struct ranked *self)
 {
-    const struct timespec moment = {0, 1000000};
-
     posts(self);
     if (self->rank == 0) {
         atomic_store(&nccl_fake->broken, true);
     }
     while (self->rank == 0 && self->status == PST_OK) {
-        nanosleep(&moment, NULL);
+        nccl_rest(1);
         self->status = self->ops->check(self->transport, 0, &self->err);
     }
 }
 
-static void a_broken_gpu(void **state)
+TEST(one_queue_a_broken_gpu)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run_nccl(2, STALL_NS, none, NULL, breaks_down, ranks);
-    assert_string_equal(ranks[0].err.kind, "run.device");
-    assert_non_null(strstr(ranks[0].err.message, "rank 0, in a transfer or sum: an error"));
+    run_nccl(2, STALL_NS, no_faults, breaks_down);
+    assert_string_equal(ran[0].err.kind, "run.device");
+    assert_non_null(strstr(ran[0].err.message, "rank 0, in a transfer or sum: an error"));
     assert_true(nccl_let_go[0] && nccl_let_go[1]);
 }
 
@@ -358,15 +326,13 @@ static void posts_and_fails(struct ranked *self)
 }
 
 /* Kernels that spin: devices are told whether they can be closed. */
-static void kernels_that_spin(void **state)
+TEST(one_queue_kernels_that_spin)
 {
-    struct fake_faults faults = none;
-    struct ranked ranks[MAX_RANKS];
-
-    run_nccl(2, STALL_NS, faults, NULL, posts_and_fails, ranks);
+    struct fake_faults faults = no_faults;
+    run_nccl(2, STALL_NS, faults, posts_and_fails);
     assert_true(nccl_let_go[1]);
     faults.hang = true;
-    run_nccl(2, STALL_NS, faults, NULL, posts_and_fails, ranks);
+    run_nccl(2, STALL_NS, faults, posts_and_fails);
     assert_false(nccl_let_go[1]);
 }
 
@@ -380,19 +346,17 @@ static void gives_up(struct ranked *self)
     self->status = pst_fail(&self->err, PST_ERR_NOMEM, "machine.memory", "no memory left");
 }
 
-static void an_abort(void **state)
+TEST(an_abort)
 {
-    struct ranked ranks[MAX_RANKS];
-
-    run_nccl(4, STALL_NS, none, NULL, gives_up, ranks);
+    run_nccl(4, STALL_NS, no_faults, gives_up);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(ranks[i].status, PST_ERR_CANCELLED);
-        assert_string_equal(ranks[i].err.kind, "run.aborted");
-        assert_non_null(strstr(ranks[i].err.message, "rank 3 stopped the run: no memory left"));
+        assert_int_equal(ran[i].status, PST_ERR_CANCELLED);
+        assert_string_equal(ran[i].err.kind, "run.aborted");
+        assert_non_null(strstr(ran[i].err.message, "rank 3 stopped the run: no memory left"));
     }
 }
 
-static void without_memory(void **state)
+TEST(one_queue_without_memory)
 {
     const struct pst_transport_ops *ops = load_nccl();
     struct pst_transport_config config = {.n_ranks = 2, .max_requests = 4, .stall_ns = STALL_NS};
@@ -405,26 +369,9 @@ static void without_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(transfers),
-        cmocka_unit_test(ahead),
-        cmocka_unit_test(sums),
-        cmocka_unit_test(a_stall),
-        cmocka_unit_test(a_vanished_peer),
-        cmocka_unit_test(an_error),
-        cmocka_unit_test(a_broken_gpu),
-        cmocka_unit_test(kernels_that_spin),
-        cmocka_unit_test(both_lanes),
-        cmocka_unit_test(an_abort),
-        cmocka_unit_test(without_memory),
-    };
-    const struct CMUnitTest edges[] = {
-        cmocka_unit_test(transfers),  cmocka_unit_test(ahead),           cmocka_unit_test(sums),
-        cmocka_unit_test(a_stall),    cmocka_unit_test(a_vanished_peer), cmocka_unit_test(an_error),
-        cmocka_unit_test(both_lanes), cmocka_unit_test(an_abort),
-    };
-    int failed = cmocka_run_group_tests_name("nccl over its double", tests, NULL, NULL);
+    int failed = run_own_tests(NULL, NULL);
 
     nccl_edges = true;
-    return failed + cmocka_run_group_tests_name("nccl, with edges", edges, NULL, NULL);
+    cmocka_set_skip_filter("one_queue_*");
+    return failed + run_own_tests(NULL, NULL);
 }

@@ -4,7 +4,6 @@
  */
 #include "unit/transport/support.h"
 
-#include <stdio.h>
 #include <time.h>
 
 #define SECOND 1000000000u
@@ -41,16 +40,15 @@ static void crossed(struct ranked *self)
 
 TEST(test_tags_match)
 {
-    struct ranked ranks[2];
-
-    run_ranks(2, SECOND, 1, NULL, crossed, ranks);
-    assert_int_equal(ranks[0].failures + ranks[1].failures, 0);
+    run_ranks(2, SECOND, crossed);
+    expect_none_failed(2);
 }
+
+static uint32_t late; /* the rank that is */
 
 /* Equal tags keep the order of posting, whichever side is late. */
 static void same_tag(struct ranked *self)
 {
-    uint32_t late = *(const uint32_t *)self->data;
     int values[3] = {0, 0, 0};
     pst_request requests[3];
 
@@ -74,16 +72,16 @@ static void same_tag(struct ranked *self)
 
 TEST(test_late_and_early)
 {
-    struct ranked ranks[2];
-
-    for (uint32_t late = 0; late < 2; late++) {
-        run_ranks(2, SECOND, 1, &late, same_tag, ranks);
-        assert_int_equal(ranks[0].failures + ranks[1].failures, 0);
+    for (late = 0; late < 2; late++) {
+        run_ranks(2, SECOND, same_tag);
+        expect_none_failed(2);
     }
 }
 
 /* Every ordered pair exchanges messages in rounds; each rank posts its part in a random order. */
 enum { ROUNDS = 60, PER_PEER = 2, LENGTH = 96 };
+
+static uint64_t storm_seed;
 
 static uint32_t word_of(uint32_t from, uint32_t to, uint32_t message, uint32_t round, uint32_t i)
 {
@@ -96,10 +94,11 @@ static void storm(struct ranked *self)
     static _Thread_local uint32_t buffers[MOST][LENGTH];
     uint32_t order[MOST], count = self->n_ranks * PER_PEER * 2;
     pst_request requests[MOST];
+    uint64_t seed = storm_seed + self->rank;
 
     for (uint32_t round = 0; round < ROUNDS; round++) {
         for (uint32_t i = 0; i < count; i++) {
-            uint32_t j = (uint32_t)(next_random(&self->seed) % (i + 1));
+            uint32_t j = (uint32_t)(next_random(&seed) % (i + 1));
 
             order[i] = order[j];
             order[j] = i;
@@ -130,16 +129,10 @@ static void storm(struct ranked *self)
 
 TEST(test_storm)
 {
-    struct ranked ranks[MAX_RANKS];
-    uint64_t seed = (uint64_t)time(NULL);
-
-    print_message("seed %llu\n", (unsigned long long)seed);
-    run_ranks(MAX_RANKS, 30ull * SECOND, seed, NULL, storm, ranks);
-    for (uint32_t i = 0; i < MAX_RANKS; i++) {
-        if (ranks[i].failures > 0) {
-            fail_msg("rank %u: %u failures, %s", i, ranks[i].failures, ranks[i].err.message);
-        }
-    }
+    storm_seed = (uint64_t)time(NULL);
+    print_message("seed %llu\n", (unsigned long long)storm_seed);
+    run_ranks(MAX_RANKS, 30ull * SECOND, storm);
+    expect_none_failed(MAX_RANKS);
 }
 
 static void lonely(struct ranked *self)
@@ -158,15 +151,13 @@ static void lonely(struct ranked *self)
 
 TEST(test_stall_says_who)
 {
-    struct ranked ranks[2];
-
-    run_ranks(2, 50000000, 1, NULL, lonely, ranks);
-    assert_int_equal(ranks[1].status, PST_ERR_CANCELLED);
-    assert_string_equal(ranks[1].err.kind, "run.stalled");
-    assert_string_equal(ranks[1].err.message, "run stalled: rank 1 has waited 0.05 s for rank 0 to "
-                                              "send 4 bytes (tag 0x2a)");
-    assert_int_equal(pst_error_exit_code(&ranks[1].err), 1);
-    assert_int_equal(ranks[1].failures, 0);
+    run_ranks(2, 50000000, lonely);
+    assert_int_equal(ran[1].status, PST_ERR_CANCELLED);
+    assert_string_equal(ran[1].err.kind, "run.stalled");
+    assert_string_equal(ran[1].err.message, "run stalled: rank 1 has waited 0.05 s for rank 0 to "
+                                            "send 4 bytes (tag 0x2a)");
+    assert_int_equal(pst_error_exit_code(&ran[1].err), 1);
+    assert_int_equal(ran[1].failures, 0);
 }
 
 static void sizes(struct ranked *self)
@@ -184,12 +175,10 @@ static void sizes(struct ranked *self)
 
 TEST(test_sizes_must_agree)
 {
-    struct ranked ranks[2];
-
-    run_ranks(2, SECOND, 1, NULL, sizes, ranks);
+    run_ranks(2, SECOND, sizes);
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(ranks[i].status, PST_ERR_BUG);
-        assert_string_equal(ranks[i].err.message,
+        assert_int_equal(ran[i].status, PST_ERR_BUG);
+        assert_string_equal(ran[i].err.message,
                             "rank 0 sends 16 bytes, but rank 1 expects 12 (tag 0x9)");
     }
 }
@@ -216,13 +205,11 @@ static void leaving(struct ranked *self)
 
 TEST(test_abort_wakes_everybody)
 {
-    struct ranked ranks[4];
-
-    run_ranks(4, 60ull * SECOND, 1, NULL, leaving, ranks);
+    run_ranks(4, 60ull * SECOND, leaving);
     for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(ranks[i].failures, 0);
-        assert_int_equal(ranks[i].status, PST_ERR_CANCELLED);
-        assert_string_equal(ranks[i].err.message, "rank 0 stopped the run: disk is full");
+        assert_int_equal(ran[i].failures, 0);
+        assert_int_equal(ran[i].status, PST_ERR_CANCELLED);
+        assert_string_equal(ran[i].err.message, "rank 0 stopped the run: disk is full");
     }
 }
 

@@ -6,27 +6,11 @@
 #ifndef PST_TEST_TRANSPORT_SUPPORT_H
 #define PST_TEST_TRANSPORT_SUPPORT_H
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include "test.h"
 
-#include "exec/transport.h"
+#include "module.h"
 
 #define MAX_RANKS 8
-
-static inline const struct pst_transport_ops *load_transport(const char *file)
-{
-    void *module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    pst_transport_module_fn *function;
-
-    if (module == NULL) {
-        fail_msg("%s", dlerror());
-        return NULL;
-    }
-    *(void **)&function = dlsym(module, PST_TRANSPORT_MODULE_SYMBOL);
-    assert_non_null(function);
-    return function();
-}
 
 static inline const struct pst_transport_ops *load_threads(void)
 {
@@ -37,7 +21,7 @@ static inline struct pst_transport *open_threads(const struct pst_transport_ops 
                                                  uint32_t n_ranks, uint64_t stall_ns)
 {
     struct pst_transport_config config = {
-        .n_ranks = n_ranks, .max_requests = 64, .stall_ns = stall_ns};
+        .n_ranks = n_ranks, .max_requests = 64, .max_reductions = 2, .stall_ns = stall_ns};
     struct pst_transport *transport = NULL;
     struct pst_error err = {0};
 
@@ -50,13 +34,13 @@ struct ranked {
     const struct pst_transport_ops *ops;
     struct pst_transport *transport;
     uint32_t rank, n_ranks;
-    uint64_t seed;
     uint32_t failures;
     pst_status status;
     struct pst_error err;
-    void *data;
     void (*body)(struct ranked *self);
 };
+
+static struct ranked ran[MAX_RANKS]; /* the ranks of what ran last */
 
 #define CHECK(self, condition) ((self)->failures += (condition) ? 0u : 1u)
 
@@ -68,29 +52,31 @@ static inline void *ranked_main(void *argument)
     return NULL;
 }
 
-/* Runs body on n ranks of one transport, ranks[] holds what they recorded; closes the transport. */
-static inline void run_ranks(uint32_t n, uint64_t stall_ns, uint64_t seed, void *data,
-                             void (*body)(struct ranked *), struct ranked *ranks)
+/* Runs body on n ranks of one transport, ran[] holds what they recorded; closes the transport. */
+static inline void run_ranks(uint32_t n, uint64_t stall_ns, void (*body)(struct ranked *))
 {
     const struct pst_transport_ops *ops = load_threads();
     struct pst_transport *transport = open_threads(ops, n, stall_ns);
     pthread_t threads[MAX_RANKS];
 
-    memset(ranks, 0, n * sizeof *ranks);
     for (uint32_t i = 0; i < n; i++) {
-        ranks[i].ops = ops;
-        ranks[i].transport = transport;
-        ranks[i].rank = i;
-        ranks[i].n_ranks = n;
-        ranks[i].seed = seed + i;
-        ranks[i].data = data;
-        ranks[i].body = body;
-        assert_int_equal(pthread_create(&threads[i], NULL, ranked_main, &ranks[i]), 0);
+        ran[i] = (struct ranked){
+            .ops = ops, .transport = transport, .rank = i, .n_ranks = n, .body = body};
+        assert_int_equal(pthread_create(&threads[i], NULL, ranked_main, &ran[i]), 0);
     }
     for (uint32_t i = 0; i < n; i++) {
         pthread_join(threads[i], NULL);
     }
     ops->close(transport);
+}
+
+static inline void expect_none_failed(uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (ran[i].failures != 0) {
+            fail_msg("rank %u: %u failures, %s", i, ran[i].failures, ran[i].err.message);
+        }
+    }
 }
 
 static inline uint64_t next_random(uint64_t *state)

@@ -6,15 +6,13 @@
 #include "unit/transport/wire_rig.h"
 
 struct member {
-    struct world *world;
     uint32_t rank, failures;
 };
 
 static void *collective(void *argument)
 {
     struct member *self = argument;
-    struct world *world = self->world;
-    const struct pst_transport_ops *ops = world->ops;
+    const struct pst_transport_ops *ops = world.ops;
     static const uint32_t pair[2] = {1, 3}, order[2][2] = {{0, 0}, {1, 0}};
     double values[3] = {self->rank, 1, 2};
     float source[4] = {1, 2, 3, 4}, result[4] = {-1, -1, -1, -1};
@@ -22,21 +20,21 @@ static void *collective(void *argument)
     uint64_t start, end;
 
     /* the last to come is rank 3 at 400 */
-    CHECK(self, ops->sum(world->transport, self->rank, values, 3, NULL) == PST_OK);
+    CHECK(self, ops->sum(world.transport, self->rank, values, 3, NULL) == PST_OK);
     CHECK(self, values[0] == 0 + 1 + 2 + 3 && values[1] == RANKS && values[2] == 2 * RANKS);
-    ops->span(world->transport, self->rank, &start, &end);
+    ops->span(world.transport, self->rank, &start, &end);
     CHECK(self, start == 400 && end == 400 + 4000 + 24);
-    CHECK(self, world->clocks[self->rank] == end);
+    CHECK(self, world.clocks[self->rank] == end);
     if (self->rank % 2 == 1) {
-        world->clocks[self->rank] += 10 * self->rank;
-        CHECK(self, ops->reduce(world->transport, self->rank, pair, 2, sources, 1, order, 2, result,
+        world.clocks[self->rank] += 10 * self->rank;
+        CHECK(self, ops->reduce(world.transport, self->rank, pair, 2, sources, 1, order, 2, result,
                                 4, NULL) == PST_OK);
-        ops->span(world->transport, self->rank, &start, &end);
+        ops->span(world.transport, self->rank, &start, &end);
         CHECK(self, start == 4424 + 30 && end == 4454 + 2000 + 16);
         CHECK(self, result[0] == -1 && result[3] == -1); /* hollow */
     }
-    CHECK(self, ops->barrier(world->transport, self->rank, NULL) == PST_OK);
-    CHECK(self, world->clocks[self->rank] == 6470 + 4000);
+    CHECK(self, ops->barrier(world.transport, self->rank, NULL) == PST_OK);
+    CHECK(self, world.clocks[self->rank] == 6470 + 4000);
     return NULL;
 }
 
@@ -44,12 +42,11 @@ TEST(the_last_member_starts_it)
 {
     struct member members[RANKS];
     pthread_t threads[RANKS];
-    struct world world;
 
-    open_world(&world, 0, true, 30000000000u);
+    open_world(0, true, 30000000000u);
     for (uint32_t i = 0; i < RANKS; i++) {
         world.clocks[i] = 100 * (i + 1);
-        members[i] = (struct member){.world = &world, .rank = i};
+        members[i] = (struct member){.rank = i};
     }
     for (uint32_t i = 0; i < RANKS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, collective, &members[i]), 0);
@@ -61,13 +58,13 @@ TEST(the_last_member_starts_it)
     world.ops->close(world.transport);
 }
 
-static pst_request sum_at(struct world *world, uint64_t at, uint32_t rank, const uint32_t *members,
+static pst_request sum_at(uint64_t at, uint32_t rank, const uint32_t *members,
                           const struct pst_reduce_part *part)
 {
     pst_request request;
 
-    world->clocks[rank] = at;
-    assert_int_equal(world->ops->all_reduce(world->transport, rank, members, 2, part, 1, &request),
+    world.clocks[rank] = at;
+    assert_int_equal(world.ops->all_reduce(world.transport, rank, members, 2, part, 1, &request),
                      PST_OK);
     return request;
 }
@@ -79,31 +76,30 @@ TEST(sums_are_a_queue)
     static const uint32_t near[] = {1, 0}, other[] = {2, 1};
     float data[2][100] = {{0}};
     const struct pst_reduce_part part[2] = {{data[0], 100}, {data[1], 100}};
-    struct world world;
     pst_request first[2], second[2], third[2];
 
     for (uint32_t node_size = 0; node_size <= 2; node_size += 2) {
         uint64_t more = node_size > 0 ? 50000 : 0;
 
-        open_world(&world, node_size, node_size > 0, 1000000000);
+        open_world(node_size, node_size > 0, 1000000000);
         for (uint32_t i = 0; i < 100; i++) {
             data[0][i] = 1;
             data[1][i] = 2;
         }
-        first[0] = sum_at(&world, 10, 0, near, &part[0]);
-        second[0] = sum_at(&world, 20, 0, near, &part[0]);
-        first[1] = sum_at(&world, 50, 1, near, &part[1]);
-        second[1] = sum_at(&world, 60, 1, near, &part[1]);
+        first[0] = sum_at(10, 0, near, &part[0]);
+        second[0] = sum_at(20, 0, near, &part[0]);
+        first[1] = sum_at(50, 1, near, &part[1]);
+        second[1] = sum_at(60, 1, near, &part[1]);
         assert_int_equal(world.clocks[1], 60);
-        expect_times(&world, 0, first[0], 50, 2450);
-        expect_times(&world, 1, first[1], 50, 2450);
-        expect_times(&world, 0, second[0], 2450, 4850);
+        expect_times(0, first[0], 50, 2450);
+        expect_times(1, first[1], 50, 2450);
+        expect_times(0, second[0], 2450, 4850);
         /* posted early, behind a sum that rank 2 knows nothing of */
-        third[0] = sum_at(&world, 3000, 2, other, &part[0]);
-        third[1] = sum_at(&world, 3000, 1, other, &part[1]);
-        expect_times(&world, 1, second[1], 2450, 4850);
-        expect_times(&world, 2, third[0], 4850, 7250 + more);
-        expect_times(&world, 1, third[1], 4850, 7250 + more);
+        third[0] = sum_at(3000, 2, other, &part[0]);
+        third[1] = sum_at(3000, 1, other, &part[1]);
+        expect_times(1, second[1], 2450, 4850);
+        expect_times(2, third[0], 4850, 7250 + more);
+        expect_times(1, third[1], 4850, 7250 + more);
         /* 1 + 2, 3 + 3, 6 + 6; nothing where buffers are hollow */
         assert_true(data[0][99] == (node_size > 0 ? 1 : 12));
         assert_true(data[1][99] == (node_size > 0 ? 2 : 12));

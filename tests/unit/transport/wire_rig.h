@@ -10,8 +10,6 @@
 
 #include "unit/transport/support.h"
 
-#include <stdio.h>
-
 enum { LATENCY = 100, RANKS = 4, REQUESTS = 16 };
 
 struct world {
@@ -21,6 +19,8 @@ struct world {
     struct pst_device *devices[RANKS]; /* each is its clock */
     uint32_t node_size;                /* 0: one node */
 };
+
+static struct world world;
 
 static inline uint64_t now(struct pst_device *device)
 {
@@ -44,83 +44,78 @@ static inline struct pst_transfer_time transfer(void *context, uint32_t from, ui
 static inline uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks,
                                      uint32_t n_ranks)
 {
-    bool far =
-        n_ranks == 2 && ranks[0] / 2 != ranks[1] / 2 && ((struct world *)context)->node_size > 0;
+    bool far = n_ranks == 2 && ranks[0] / 2 != ranks[1] / 2 && world.node_size > 0;
 
     return 1000 * n_ranks + bytes + (far ? 50000 : 0);
 }
 
 static inline uint32_t node(void *context, uint32_t rank)
 {
-    uint32_t size = ((struct world *)context)->node_size;
+    uint32_t size = world.node_size;
 
     return size > 0 ? rank / size : 0;
 }
 
-static inline void open_world(struct world *world, uint32_t node_size, bool hollow,
-                              uint64_t stall_ns)
+static inline void open_world(uint32_t node_size, bool hollow, uint64_t stall_ns)
 {
     static struct pst_device_ops device = {.now = now, .advance = advance};
-    struct pst_transport_times times = {.context = world,
-                                        .transfer = transfer,
-                                        .collective_ns = collective_ns,
-                                        .node = node};
+    struct pst_transport_times times = {
+        .transfer = transfer, .collective_ns = collective_ns, .node = node};
     struct pst_transport_config config = {.n_ranks = RANKS,
                                           .max_requests = REQUESTS,
                                           .max_reductions = 2,
                                           .stall_ns = stall_ns,
                                           .device = &device,
-                                          .devices = world->devices,
+                                          .devices = world.devices,
                                           .times = &times};
 
-    *world = (struct world){.ops = load_threads(), .node_size = node_size};
+    world = (struct world){.ops = load_threads(), .node_size = node_size};
     for (uint32_t r = 0; r < RANKS; r++) {
-        world->devices[r] = (struct pst_device *)(void *)&world->clocks[r];
+        world.devices[r] = (struct pst_device *)(void *)&world.clocks[r];
     }
     device.flags = hollow ? PST_DEVICE_HOLLOW : 0;
-    assert_int_equal(world->ops->open(&config, &world->transport, NULL), PST_OK);
+    assert_int_equal(world.ops->open(&config, &world.transport, NULL), PST_OK);
 }
 
 static char scratch[1 << 16];
 
-static inline pst_request send_at(struct world *world, uint64_t at, uint32_t from, uint32_t to,
-                                  uint64_t tag, uint64_t bytes)
+static inline pst_request send_at(uint64_t at, uint32_t from, uint32_t to, uint64_t tag,
+                                  uint64_t bytes)
 {
     pst_request request;
 
-    world->clocks[from] = at;
-    assert_int_equal(world->ops->send(world->transport, from, to, tag, scratch, bytes, &request),
+    world.clocks[from] = at;
+    assert_int_equal(world.ops->send(world.transport, from, to, tag, scratch, bytes, &request),
                      PST_OK);
     return request;
 }
 
-static inline pst_request recv_at(struct world *world, uint64_t at, uint32_t to, uint32_t from,
-                                  uint64_t tag, uint64_t bytes)
+static inline pst_request recv_at(uint64_t at, uint32_t to, uint32_t from, uint64_t tag,
+                                  uint64_t bytes)
 {
     pst_request request;
 
-    world->clocks[to] = at;
-    assert_int_equal(world->ops->recv(world->transport, to, from, tag, scratch + sizeof scratch / 2,
-                                      bytes, &request),
+    world.clocks[to] = at;
+    assert_int_equal(world.ops->recv(world.transport, to, from, tag, scratch + sizeof scratch / 2,
+                                     bytes, &request),
                      PST_OK);
     return request;
 }
 
 /* The transfer had the link in this time, and whoever waited for it is there or later. */
-static inline void expect_times(struct world *world, uint32_t rank, pst_request request,
-                                uint64_t start, uint64_t end)
+static inline void expect_times(uint32_t rank, pst_request request, uint64_t start, uint64_t end)
 {
     struct pst_error err = {0};
-    uint64_t began, ended, before = world->clocks[rank];
+    uint64_t began, ended, before = world.clocks[rank];
 
-    assert_ok(world->ops->wait(world->transport, rank, request, &err), &err);
-    world->ops->span(world->transport, rank, &began, &ended);
+    assert_ok(world.ops->wait(world.transport, rank, request, &err), &err);
+    world.ops->span(world.transport, rank, &began, &ended);
     if (began != start || ended != end) {
         fail_msg("rank %u: from %llu to %llu, not from %llu to %llu", rank,
                  (unsigned long long)began, (unsigned long long)ended, (unsigned long long)start,
                  (unsigned long long)end);
     }
-    assert_int_equal(world->clocks[rank], end > before ? end : before);
+    assert_int_equal(world.clocks[rank], end > before ? end : before);
 }
 
 #endif

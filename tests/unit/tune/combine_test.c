@@ -11,34 +11,41 @@
     "[cluster]\ndevices = 4\n[partitioner]\nuse = 'greedy'\n"                                      \
     "[scheduler]\nuse = 'interleaved'\nchunks = 3\n[[memopt]]\nuse = 'full'\nunit = 'layer'\n"
 
-struct rig {
+static struct rig {
     struct pst_config *config;
     struct pst_job job;
     struct pst_combinations set;
-};
+} rig;
 
-static pst_status read(struct rig *rig, const char *compare, struct pst_error *err)
+static struct pst_error err;
+
+static pst_status read_whole(const char *text)
+{
+    memset(&rig, 0, sizeof rig);
+    memset(&err, 0, sizeof err);
+    assert_ok(pst_config_parse(text, strlen(text), "test.toml", &rig.config, &err), &err);
+    assert_ok(pst_job_read(rig.config, &rig.job, &err), &err);
+    return pst_combinations_read(&rig.job, &rig.set, &err);
+}
+
+static pst_status read(const char *compare)
 {
     char text[2048];
 
-    memset(rig, 0, sizeof *rig);
-    memset(err, 0, sizeof *err);
     snprintf(text, sizeof text, "%s%s", BASE, compare);
-    assert_int_equal(pst_config_parse(text, strlen(text), "test.toml", &rig->config, err), PST_OK);
-    assert_int_equal(pst_job_read(rig->config, &rig->job, err), PST_OK);
-    return pst_combinations_read(&rig->job, &rig->set, err);
+    return read_whole(text);
 }
 
-static void finish(struct rig *rig)
+static void finish(void)
 {
-    pst_combinations_finish(&rig->set);
-    pst_job_finish(&rig->job);
-    pst_config_destroy(rig->config);
+    pst_combinations_finish(&rig.set);
+    pst_job_finish(&rig.job);
+    pst_config_destroy(rig.config);
 }
 
-static json_t *config_of(const struct rig *rig, uint32_t i, uint32_t microbatch, uint32_t batch)
+static json_t *config_of(uint32_t i, uint32_t microbatch, uint32_t batch)
 {
-    char *text = pst_combination_config(&rig->set, i, microbatch, batch);
+    char *text = pst_combination_config(&rig.set, i, microbatch, batch);
     json_t *config;
 
     assert_non_null(text);
@@ -65,23 +72,21 @@ static void expect_at(const json_t *config, const char *path, const char *should
 
 TEST(test_without_lists)
 {
-    struct pst_error err;
-    struct rig rig;
     json_t *config;
 
-    assert_int_equal(read(&rig, "", &err), PST_OK);
+    assert_ok(read(""), &err);
     assert_int_equal(rig.set.n, 1);
     assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_SCHEDULER),
                         "interleaved chunks=3");
     assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_MEMOPT), "full unit=layer");
     assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_DEVICES), "4");
     assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_MICROBATCH), "4");
-    config = config_of(&rig, 0, 0, 0);
+    config = config_of(0, 0, 0);
     expect_at(config, "train.lr", "0.25");
     expect_at(config, "scheduler.chunks", "3");
     expect_at(config, "train.microbatch", "4");
     json_decref(config);
-    finish(&rig);
+    finish();
 }
 
 /* The last list goes round fastest, and every pair of values is met once. */
@@ -89,16 +94,12 @@ TEST(test_product)
 {
     static const char *const partitioners[] = {"uniform", "greedy"};
     static const char *const sizes[] = {"1", "2", "3"};
-    struct pst_error err;
-    struct rig rig;
 
-    assert_int_equal(
-        read(&rig, "[compare]\nmicrobatches = [1, 2, 3]\npartitioners = ['uniform', 'greedy']\n",
-             &err),
-        PST_OK);
+    assert_ok(read("[compare]\nmicrobatches = [1, 2, 3]\npartitioners = ['uniform', 'greedy']\n"),
+              &err);
     assert_int_equal(rig.set.n, 6);
     for (uint32_t i = 0; i < 6; i++) {
-        json_t *config = config_of(&rig, i, 0, 0);
+        json_t *config = config_of(i, 0, 0);
         char quoted[32];
 
         snprintf(quoted, sizeof quoted, "\"%s\"", partitioners[i / 3]);
@@ -109,42 +110,38 @@ TEST(test_product)
         expect_at(config, "compare", "nothing");
         json_decref(config);
     }
-    finish(&rig);
+    finish();
 }
 
 /* A bare name of the config's own strategy keeps its parameters, another has none. */
 TEST(test_parameters)
 {
-    struct pst_error err;
-    struct rig rig;
     json_t *config;
 
-    assert_int_equal(
+    assert_ok(
         read(
-            &rig,
             "[compare]\nschedulers = ['interleaved', '1f1b', { use = 'interleaved', chunks = 2 }]\n"
-            "memopts = ['none', 'full', ['full', { use = 'none' }]]\ndevices = [2]\n",
-            &err),
-        PST_OK);
+            "memopts = ['none', 'full', ['full', { use = 'none' }]]\ndevices = [2]\n"),
+        &err);
     assert_int_equal(rig.set.n, 9);
-    config = config_of(&rig, 0, 0, 0);
+    config = config_of(0, 0, 0);
     expect_at(config, "scheduler.chunks", "3");
     expect_at(config, "memopt", "[{\"use\":\"none\"}]");
     expect_at(config, "cluster.devices", "2");
     json_decref(config);
-    config = config_of(&rig, 4, 7, 35);
+    config = config_of(4, 7, 35);
     expect_at(config, "scheduler", "{\"use\":\"1f1b\"}");
     expect_at(config, "memopt.0.unit", "\"layer\"");
     expect_at(config, "train.microbatch", "7");
     expect_at(config, "train.batch", "35");
     json_decref(config);
-    config = config_of(&rig, 8, 0, 0);
+    config = config_of(8, 0, 0);
     expect_at(config, "scheduler.chunks", "2");
     expect_at(config, "memopt.1", "{\"use\":\"none\"}");
     assert_string_equal(pst_combination_label(&rig.set, 8, PST_AXIS_MEMOPT),
                         "full unit=layer + none");
     json_decref(config);
-    finish(&rig);
+    finish();
 }
 
 /* Strategies of a method go round together, with every number of devices. */
@@ -158,18 +155,14 @@ TEST(test_methods)
         {"new", "\"greedy\"", "\"interleaved\"", "\"none\"", "2"},
         {"new", "\"greedy\"", "\"interleaved\"", "\"none\"", "3"},
     };
-    struct pst_error err;
-    struct rig rig;
 
-    assert_int_equal(read(&rig,
-                          "[compare]\ndevices = [2, 3]\n"
-                          "methods = [{ name = 'old', partitioner = 'uniform', "
-                          "scheduler = 'gpipe' }, { name = 'new', memopt = ['none'] }]\n",
-                          &err),
-                     PST_OK);
+    assert_ok(read("[compare]\ndevices = [2, 3]\n"
+                   "methods = [{ name = 'old', partitioner = 'uniform', "
+                   "scheduler = 'gpipe' }, { name = 'new', memopt = ['none'] }]\n"),
+              &err);
     assert_int_equal(rig.set.n, 4);
     for (uint32_t i = 0; i < 4; i++) {
-        json_t *config = config_of(&rig, i, 0, 0);
+        json_t *config = config_of(i, 0, 0);
 
         assert_string_equal(pst_combination_method(&rig.set, i), should[i].method);
         expect_at(config, "partitioner.use", should[i].partitioner);
@@ -180,25 +173,22 @@ TEST(test_methods)
     }
     assert_string_equal(pst_combination_label(&rig.set, 2, PST_AXIS_SCHEDULER),
                         "interleaved chunks=3");
-    finish(&rig);
+    finish();
 }
 
 TEST(test_sizes)
 {
-    struct pst_error err;
-    struct rig rig;
-
-    assert_int_equal(read(&rig, "[compare]\ndevices = [1, 2]\n", &err), PST_OK);
-    assert_int_equal(pst_combinations_all_sizes(&rig.set, 24, &err), PST_OK);
+    assert_ok(read("[compare]\ndevices = [1, 2]\n"), &err);
+    assert_ok(pst_combinations_all_sizes(&rig.set, 24, &err), &err);
     assert_int_equal(rig.set.n, 8); /* 1, 2, 4, 8 divide 24 */
     assert_string_equal(pst_combination_label(&rig.set, 3, PST_AXIS_MICROBATCH), "8");
     pst_combinations_one_size(&rig.set);
     assert_int_equal(rig.set.n, 2);
-    finish(&rig);
-    assert_int_equal(read(&rig, "[compare]\nmicrobatches = [3]\n", &err), PST_OK);
-    assert_int_equal(pst_combinations_all_sizes(&rig.set, 24, &err), PST_OK);
+    finish();
+    assert_ok(read("[compare]\nmicrobatches = [3]\n"), &err);
+    assert_ok(pst_combinations_all_sizes(&rig.set, 24, &err), &err);
     assert_int_equal(rig.set.n, 1);
-    finish(&rig);
+    finish();
 }
 
 TEST(test_faults)
@@ -220,25 +210,21 @@ TEST(test_faults)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct pst_error err;
-        struct rig rig;
         char text[128];
 
         snprintf(text, sizeof text, "[compare]\n%s\n", cases[i].compare);
-        assert_int_equal(read(&rig, text, &err), PST_ERR_CONFIG);
+        assert_int_equal(read(text), PST_ERR_CONFIG);
         assert_string_equal(err.kind, cases[i].kind);
         assert_non_null(strstr(err.message, cases[i].words));
         assert_string_equal(err.file, "test.toml");
         assert_true(err.line > 0);
-        finish(&rig);
+        finish();
     }
 }
 
 TEST(test_too_many)
 {
     char text[8192] = "[compare]\n";
-    struct pst_error err;
-    struct rig rig;
 
     for (int list = 0; list < 2; list++) {
         strcat(text, list == 0 ? "devices = [1" : "microbatches = [1");
@@ -247,10 +233,7 @@ TEST(test_too_many)
         }
         strcat(text, "]\n");
     }
-    memset(&rig, 0, sizeof rig);
-    assert_int_equal(pst_config_parse(text, strlen(text), "test.toml", &rig.config, &err), PST_OK);
-    assert_int_equal(pst_job_read(rig.config, &rig.job, &err), PST_OK);
-    assert_int_equal(pst_combinations_read(&rig.job, &rig.set, &err), PST_ERR_CONFIG);
+    assert_int_equal(read_whole(text), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.limit");
-    finish(&rig);
+    finish();
 }

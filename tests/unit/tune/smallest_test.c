@@ -4,14 +4,7 @@
  */
 #include "tune/smallest.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
+#include "test.h"
 
 #define ALL 10000 /* what a plan without a limit takes */
 
@@ -25,7 +18,6 @@ static uint64_t need(void *context, uint64_t memory, uint64_t worth)
 {
     struct table *t = context;
 
-    (void)worth;
     t->n_left -= t->n_left > 0;
     if (memory < t->least || (memory >= t->refused_from && memory < t->refused_to)) {
         return UINT64_MAX;
@@ -46,20 +38,18 @@ static uint64_t find(struct table *t)
     return pst_smallest_find(&search, ALL);
 }
 
-static void to_the_end(void **state)
+TEST(to_the_end)
 {
     struct table t = {.least = 3000, .n_left = UINT32_MAX};
 
-    (void)state;
     assert_int_equal(find(&t), 3000);
 }
 
 /* However early it is stopped: what is named is enough by itself, or what all comes to. */
-static void stopped_early(void **state)
+TEST(stopped_early)
 {
     uint32_t less = 0;
 
-    (void)state;
     for (uint32_t n = 1; n < PST_SMALLEST_MOST; n++) {
         /* The plan for 5000 takes 4500, with which nothing is found. */
         struct table t = {.least = 3000, .refused_from = 4400, .refused_to = 4900, .n_left = n};
@@ -72,24 +62,12 @@ static void stopped_early(void **state)
 }
 
 /* One function says the hint and sets the field. */
-static void said(void **state)
+TEST(said)
 {
     struct pst_error err = {.status = PST_ERR_INFEASIBLE};
 
-    (void)state;
     pst_error_enough(&err, "cluster.memory", 131072, "more devices");
     assert_string_equal(err.hint, "cluster.memory = 131072 would do; more devices");
     assert_true(err.enough_bytes == 131072);
     pst_error_enough(NULL, "cluster.memory", 1, "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(to_the_end),
-        cmocka_unit_test(stopped_early),
-        cmocka_unit_test(said),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
