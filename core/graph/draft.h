@@ -30,13 +30,6 @@ struct pst_graph_builder {
     struct pst_error error;
 };
 
-/* How many operands a kind takes. */
-struct pst_op_arity {
-    const char *name;
-    uint32_t min_in, max_in, n_param, required_params; /* the last is a mask */
-};
-const struct pst_op_arity *pst_op_arity(uint32_t kind);
-
 /* One output as shape inference finds it. */
 struct pst_shape {
     uint32_t role, dtype, rank;

@@ -9,7 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct pst_op_arity arities[PST_OP_KINDS] = {
+/* How many operands a kind takes. */
+struct arity {
+    const char *name;
+    uint32_t min_in, max_in, n_param, required_params; /* the last is a mask */
+};
+
+static const struct arity arities[PST_OP_KINDS] = {
     [PST_OP_EMBEDDING] = {"embedding", 1, 1, 2, 1},
     [PST_OP_LINEAR] = {"linear", 1, 1, 2, 1},
     [PST_OP_LAYERNORM] = {"layernorm", 1, 1, 2, 3},
@@ -29,7 +35,7 @@ static const struct pst_op_arity arities[PST_OP_KINDS] = {
     [PST_OP_SHIFT2D] = {"shift2d", 1, 1, 0, 0},
 };
 
-const struct pst_op_arity *pst_op_arity(uint32_t kind)
+static const struct arity *arity_of(uint32_t kind)
 {
     return kind < PST_OP_KINDS ? &arities[kind] : NULL;
 }
@@ -191,7 +197,7 @@ uint32_t pst_graph_param(struct pst_graph_builder *builder, const char *name, ui
 static pst_status check_operands(const struct pst_graph_builder *builder, const struct pst_op *op,
                                  struct pst_error *err)
 {
-    const struct pst_op_arity *arity = pst_op_arity(op->kind);
+    const struct arity *arity = arity_of(op->kind);
 
     if (arity == NULL || op->name == NULL || builder->n_ops >= PST_MAX_OPS) {
         return pst_fail(err, PST_ERR_BUG, "model.build", "%s: no such kind of operator (%u)",
@@ -226,7 +232,7 @@ static void copy_op(struct pst_graph_builder *builder, const struct pst_op *op,
                     const struct pst_shapes *shapes, struct pst_op *ret_op)
 {
     struct pst_arena *arena = &builder->arena;
-    uint32_t n_param = pst_op_arity(op->kind)->n_param;
+    uint32_t n_param = arity_of(op->kind)->n_param;
     uint32_t *in = pst_arena_array(arena, op->n_in, sizeof *in);
     uint32_t *out = pst_arena_array(arena, PST_MAX_OUT, sizeof *out);
     uint32_t *param = pst_arena_array(arena, PST_MAX_PARAM, sizeof *param);

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/log.h"
 #include "base/util.h"
 #include "host/child_run.h"
@@ -57,12 +58,9 @@ static pst_status make_job(struct run *run, struct pst_error *err)
     }
     head.length = sizeof job + task->job_length;
     run->job_length = sizeof head + (size_t)head.length;
-    run->job = malloc(run->job_length);
-    run->output = calloc(1, sizeof *run->output);
-    run->chunk = malloc(CHUNK_BYTES);
-    if (run->job == NULL || run->output == NULL || run->chunk == NULL) {
-        return pst_fail_nomem(err);
-    }
+    run->job = pst_alloc(run->job_length, 1);
+    run->output = pst_alloc(1, sizeof *run->output);
+    run->chunk = pst_alloc(CHUNK_BYTES, 1);
     run->output->plugin = PST_NONE;
     memcpy(run->job, &head, sizeof head);
     memcpy(run->job + sizeof head, &job, sizeof job);
@@ -210,8 +208,8 @@ static void finish(struct run *run)
     free(run->job);
 }
 
-pst_status pst_worker_run(const struct pst_worker_task *task, char **ret_plan, size_t *ret_length,
-                          struct pst_error *err)
+static pst_status run_worker(const struct pst_worker_task *task, char **ret_plan,
+                             size_t *ret_length, struct pst_error *err)
 {
     struct run run = {.task = task,
                       .process = {.job_fd = -1, .answer_fd = -1, .output_fd = -1},
@@ -254,7 +252,7 @@ pst_status pst_worker_ask(struct pst_worker_task *task, struct pst_wire *questio
 
     pst_wire_end(question, &job, &task->job_length);
     task->job = job;
-    st = pst_worker_run(task, ret_answer, ret_length, err);
+    st = run_worker(task, ret_answer, ret_length, err);
     free(job);
     return st;
 }

@@ -4,7 +4,7 @@
  * returns or eats all memory ends that process and nothing else. This is the machinery, which knows
  * nothing of what the job text says: start, limits, messages, time, and who is to blame.
  *
- *     parent: pst_worker_run ── job text ──►  child: pst_worker_begin, pst_worker_started,
+ *     parent: pst_worker_ask ── job text ──►  child: pst_worker_begin, pst_worker_started,
  *                           ◄── plan text or error, log records ──   pst_worker_answer
  *
  * A child never outlives its parent, and dies with everything that it started.
@@ -32,23 +32,20 @@ struct pst_worker_task {
 void pst_worker_offer(void);
 
 /*
- * Runs the task to its end; free() *ret_plan, which has a NUL behind it, and which nobody checked.
+ * Runs the task to its end, with a question that begins with a service's word; finishes that wire.
+ * free() *ret_answer, which has a NUL behind it, and which nobody checked.
  * Errors: the child's own, with every field; plugin.crash, plugin.timeout, plugin.memory (exit 3)
  * naming the plugin and the function that ran, with what it printed last; run.cancelled;
  * machine.missing (4) where no process can be started.
  * At the time limit the child's own deadline should end the search; 2 s later it gets SIGTERM, 3 s
  * after that SIGKILL.
  */
-pst_status pst_worker_run(const struct pst_worker_task *task, char **ret_plan, size_t *ret_length,
-                          struct pst_error *err);
-
-/* pst_worker_run with a question that begins with a service's word; finishes that wire. */
 pst_status pst_worker_ask(struct pst_worker_task *task, struct pst_wire *question,
                           char **ret_answer, size_t *ret_length, struct pst_error *err);
 
 /*
  * The child's side. Sets every limit, then reads the job; free() *ret_job, which has a NUL behind
- * it. False where this process was not started by pst_worker_run.
+ * it. False where this process was not started by pst_worker_ask.
  */
 bool pst_worker_begin(int argc, char **argv, char **ret_job, size_t *ret_length);
 /* Before the first plugin is opened: time counts from here, log records show from here. */

@@ -98,9 +98,6 @@ static pst_status read_plugin(struct pst_arena *arena, const char *bytes, size_t
     struct pst_wire w = pst_wire_read(bytes, length, arena);
     struct pst_plugin *p = pst_arena_array(arena, 1, sizeof *p);
 
-    if (p == NULL) {
-        return pst_fail_nomem(err);
-    }
     p->size = sizeof *p;
     pass_plugin(&w, p);
     if (!pst_wire_is_read(&w)) {
@@ -156,12 +153,11 @@ pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const 
                                struct pst_shipped *ret_shipped, struct pst_error *err)
 {
     struct pst_shipped shipped;
-    pst_status st = pst_shipped_find(path, &shipped, err);
+    pst_status st;
 
-    if (st == PST_OK) {
-        st = shipped.is ? pst_plugin_open(path, kind, id, ret_plugin, err)
-                        : ask(arena, path, kind, id, ret_plugin, err);
-    }
+    pst_shipped_find(path, &shipped);
+    st = shipped.is ? pst_plugin_open(path, kind, id, ret_plugin, err)
+                    : ask(arena, path, kind, id, ret_plugin, err);
     if (ret_shipped != NULL) {
         *ret_shipped = shipped;
     }

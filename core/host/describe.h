@@ -14,7 +14,7 @@
 /*
  * kind and id may be NULL. The description may be read and nothing else: its functions may be NULL.
  * It lives as long as the arena. ret_shipped may be NULL. Errors: those of pst_plugin_open, and
- * those of pst_worker_run.
+ * those of pst_worker_ask.
  */
 pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const char *kind,
                                const char *id, const struct pst_plugin **ret_plugin,

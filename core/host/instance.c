@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/saturate.h"
 #include "base/text.h"
 #include "host/host_log.h"
@@ -114,9 +115,6 @@ static pst_status fill_config(struct pst_instance *instance, struct pst_config_n
         pst_arena_alloc(&instance->arena, plugin->config_size != 0 ? plugin->config_size : 1, 0);
     section = pst_arena_printf(&instance->arena, repeats ? "[[%s]] (%s)" : "[%s] (%s)",
                                plugin->kind, plugin->id);
-    if (instance->config == NULL || section == NULL) {
-        return pst_fail_nomem(err);
-    }
     st = pst_params_fill(plugin->params, plugin->n_params, plugin->param_size, table, section,
                          others, &instance->arena, instance->config, err);
     if (st != PST_OK) {
@@ -128,12 +126,9 @@ static pst_status fill_config(struct pst_instance *instance, struct pst_config_n
 pst_status pst_instance_check(const struct pst_plugin *plugin, struct pst_config_node *table,
                               struct pst_error *err)
 {
-    struct pst_instance *instance = calloc(1, sizeof *instance);
+    struct pst_instance *instance = pst_alloc(1, sizeof *instance);
     pst_status st;
 
-    if (instance == NULL) {
-        return pst_fail_nomem(err);
-    }
     instance->plugin = plugin;
     st = fill_config(instance, table, err);
     pst_arena_finish(&instance->arena);
@@ -145,12 +140,9 @@ pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_confi
                                const struct pst_host_context *context,
                                struct pst_instance **ret_instance, struct pst_error *err)
 {
-    struct pst_instance *instance = calloc(1, sizeof *instance);
+    struct pst_instance *instance = pst_alloc(1, sizeof *instance);
     pst_status st;
 
-    if (instance == NULL) {
-        return pst_fail_nomem(err);
-    }
     instance->plugin = plugin;
     instance->crumb = pst_breadcrumb_find(plugin->kind, plugin->id);
     instance->context = *context;

@@ -60,31 +60,23 @@ const char *pst_module_between(const char *device)
 }
 
 /* The modules of a kind that lie next to the binary, sorted; at most `max`. False: no memory. */
-static bool list_modules(struct pst_arena *arena, const char *kind, const char **ret_ids,
+static void list_modules(struct pst_arena *arena, const char *kind, const char **ret_ids,
                          uint32_t max, uint32_t *ret_n)
 {
-    const char *home = pst_search_home(arena);
-    char *pattern = home == NULL ? NULL : pst_arena_printf(arena, "%s/%s-*.so", home, kind);
+    char *pattern = pst_arena_printf(arena, "%s/%s-*.so", pst_search_home(arena), kind);
     glob_t found;
-    int code;
+    int code = glob(pattern, 0, NULL, &found);
 
     *ret_n = 0;
-    if (pattern == NULL) {
-        return false;
+    if (code == GLOB_NOSPACE) {
+        pst_out_of_memory();
     }
-    code = glob(pattern, 0, NULL, &found);
     for (size_t i = 0; code == 0 && i < found.gl_pathc && *ret_n < max; i++) {
         const char *id = strrchr(found.gl_pathv[i], '/') + 1 + strlen(kind) + 1;
 
-        ret_ids[*ret_n] = pst_arena_strndup(arena, id, strlen(id) - 3);
-        if (ret_ids[*ret_n] == NULL) {
-            code = GLOB_NOSPACE;
-        } else {
-            (*ret_n)++;
-        }
+        ret_ids[(*ret_n)++] = pst_arena_strndup(arena, id, strlen(id) - 3);
     }
     globfree(&found);
-    return code != GLOB_NOSPACE;
 }
 
 /* There is no such file: a word that means something elsewhere, or none at all. */
@@ -96,9 +88,7 @@ static pst_status fail_absent(struct pst_arena *arena, const char *kind, const c
     uint32_t n;
     pst_status st;
 
-    if (!list_modules(arena, kind, ids, MAX_IDS, &n)) {
-        return pst_fail_nomem(err);
-    }
+    list_modules(arena, kind, ids, MAX_IDS, &n);
     if (known != NULL && known->serves != NULL) {
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                       "this build has no %s \"%s\", which serves %s", kind, id, known->serves);
@@ -122,14 +112,14 @@ pst_status pst_module_check(const char *kind, const char *id, struct pst_error *
     struct pst_arena arena = {0};
     const char *ids[MAX_IDS + 8];
     uint32_t n;
-    bool listed = list_modules(&arena, kind, ids, MAX_IDS, &n);
     bool found = find_known(kind, id) != NULL;
     pst_status st;
 
+    list_modules(&arena, kind, ids, MAX_IDS, &n);
     for (uint32_t i = 0; i < n && !found; i++) {
         found = strcmp(ids[i], id) == 0;
     }
-    st = found ? PST_OK : !listed ? pst_fail_nomem(err) : fail_absent(&arena, kind, id, err);
+    st = found ? PST_OK : fail_absent(&arena, kind, id, err);
     pst_arena_finish(&arena);
     return st;
 }
@@ -150,7 +140,6 @@ pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
                            void **ret_function, struct pst_error *err)
 {
     struct pst_arena arena = {0};
-    const char *home = pst_search_home(&arena);
     struct pst_error why;
     char reason[512];
     char *path;
@@ -158,12 +147,11 @@ pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
     void *handle, *function;
     pst_status st;
 
-    path =
-        home != NULL && is_id(id) ? pst_arena_printf(&arena, "%s/%s-%s.so", home, kind, id) : NULL;
-    if (path == NULL) {
-        st = home == NULL || is_id(id) ? pst_fail_nomem(err) : fail_absent(&arena, kind, id, err);
+    if (!is_id(id)) {
+        st = fail_absent(&arena, kind, id, err);
         goto out;
     }
+    path = pst_arena_printf(&arena, "%s/%s-%s.so", pst_search_home(&arena), kind, id);
     st = pst_search_secure(&arena, path, &canonical, &why);
     if (st != PST_OK && strcmp(why.kind, "plugin.not-found") == 0) {
         st = fail_absent(&arena, kind, id, err);

@@ -98,8 +98,7 @@ static bool is_intact(const char *file, const char *wanted, struct pst_shipped *
     return read;
 }
 
-pst_status pst_shipped_find(const char *file, struct pst_shipped *ret_shipped,
-                            struct pst_error *err)
+void pst_shipped_find(const char *file, struct pst_shipped *ret_shipped)
 {
     char real_file[PATH_MAX], folder[PATH_MAX], digest[PST_DIGEST_TEXT];
     struct pst_arena arena = {0};
@@ -107,10 +106,6 @@ pst_status pst_shipped_find(const char *file, struct pst_shipped *ret_shipped,
     char *slash;
 
     memset(ret_shipped, 0, sizeof *ret_shipped);
-    if (home == NULL) {
-        pst_arena_finish(&arena);
-        return pst_fail_nomem(err);
-    }
     if (realpath(file, real_file) == NULL) {
         ret_shipped->is = true;
     } else {
@@ -124,5 +119,4 @@ pst_status pst_shipped_find(const char *file, struct pst_shipped *ret_shipped,
         }
     }
     pst_arena_finish(&arena);
-    return PST_OK;
 }

@@ -16,8 +16,7 @@ struct pst_shipped {
     char why_not[PST_SHIPPED_WHY]; /* "is not ...", or "" */
 };
 
-/* What cannot be found counts as the program's own: opening it will tell. PST_ERR_NOMEM. */
-pst_status pst_shipped_find(const char *file, struct pst_shipped *ret_shipped,
-                            struct pst_error *err);
+/* What cannot be found counts as the program's own: opening it will tell. */
+void pst_shipped_find(const char *file, struct pst_shipped *ret_shipped);
 
 #endif

@@ -24,7 +24,7 @@ struct pst_apart_kind {
 };
 
 /* name: the plugin's id, or its file. limits: those of the process; NULL: in this one, where
-   `cancelled` may be NULL as well. Errors: as ask() and pst_worker_run; plugin.contract, exit code
+   `cancelled` may be NULL as well. Errors: as ask() and pst_worker_ask; plugin.contract, exit code
    3, where what came back is no answer to that job. */
 pst_status pst_apart_ask(const struct pst_apart_kind *kind, const void *job, const char *name,
                          const struct pst_worker_task *limits, bool (*cancelled)(void),

@@ -41,7 +41,9 @@ static const uint8_t excluded[] = {
     [PST_PASS_BW] = 1u << PST_PASS_B | 1u << PST_PASS_W | 1u << PST_PASS_BW,
 };
 
-const char *pst_pass_follow(uint8_t *done, uint32_t pass)
+/* The rule of passes: F before B before W, or F before BW, each once. Notes the pass in the bits of
+   its micro-batch on its stage; or says how it comes. */
+static const char *follow(uint8_t *done, uint32_t pass)
 {
     if ((*done & excluded[pass]) != 0) {
         return "twice";
@@ -99,7 +101,7 @@ static pst_status check(struct pst_emission *e, uint32_t device, uint32_t pass, 
         return refuse(e, "%s of micro-batch %u on stage %u, which has %u", names[pass], microbatch,
                       stage, s->n_microbatches);
     }
-    what = pst_pass_follow(&e->done[stage][microbatch], pass);
+    what = follow(&e->done[stage][microbatch], pass);
     return what == NULL ? PST_OK
                         : refuse(e, "%s of micro-batch %u on stage %u comes %s", names[pass],
                                  microbatch, stage, what);
@@ -261,7 +263,7 @@ static bool take(struct stream *stream, uint32_t part, uint32_t batch, uint32_t 
                part_names[part], device, names[pass->op], pass->microbatch, pass->stage);
         return false;
     }
-    what = pst_pass_follow(&stream->done[stream->base[pass->stage] + number], pass->op);
+    what = follow(&stream->done[stream->base[pass->stage] + number], pass->op);
     if (what != NULL) {
         refuse(stream->emission, "%s of micro-batch %u on stage %u comes %s: in %s, after %s",
                names[pass->op], pass->microbatch, pass->stage, what, part_names[part],

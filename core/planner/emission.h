@@ -12,10 +12,6 @@
 #include "plan/plan.h"
 #include "host/plugin_host.h"
 
-/* The rule of passes: F before B before W, or F before BW, each once. Notes the pass in the bits of
-   its micro-batch on its stage; or says how it comes: "twice", "before its F", "before its B". */
-const char *pst_pass_follow(uint8_t *done, uint32_t pass);
-
 struct pst_emission {
     struct pst_schedule_out out;
     const struct pst_schedule_in *in;

@@ -31,7 +31,7 @@ struct pst_memopt_result {
  * Opens the memory optimizer, states the stage, takes its plan, evaluates it. Errors: of opening
  * and of options; plan.infeasible with the least memory that it can do with; plan.illegal or
  * plugin.contract, exit code 3, for a plan that breaks a rule or takes more than price() said.
- * limits: those of a process of its own, by the rules of pst_worker_run; NULL: in this one, where
+ * limits: those of a process of its own, by the rules of pst_worker_ask; NULL: in this one, where
  * `cancelled` may be NULL as well. The result is finished by pst_memopt_result_finish and refers to
  * the problem.
  */

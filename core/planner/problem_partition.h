@@ -58,7 +58,7 @@ struct pst_partition_result {
  * graph acyclic, ranks taken once, sizes offered, degrees allowed), judges it. Errors: of opening
  * and of options; plan.infeasible in the plugin's words, or where a stage of the answer does not
  * fit a device; plan.illegal, exit code 3, for an answer that breaks a rule. limits: those of a
- * process of its own, by the rules of pst_worker_run; NULL: in this one, where `cancelled` may be
+ * process of its own, by the rules of pst_worker_ask; NULL: in this one, where `cancelled` may be
  * NULL as well.
  */
 pst_status pst_problem_partition(const struct pst_problem_job *job,

@@ -36,7 +36,7 @@ struct pst_solo_result {
 };
 
 /* Errors: of opening and creating the plugin; of pst_solo_chain and pst_solo_schedule; usage where
-   a number is missing. limits: those of a process of its own, by the rules of pst_worker_run; NULL:
+   a number is missing. limits: those of a process of its own, by the rules of pst_worker_ask; NULL:
    in this one, where `cancelled` may be NULL as well. */
 pst_status pst_solo_job_run(const struct pst_solo_job *job, const struct pst_worker_task *limits,
                             bool (*cancelled)(void), struct pst_solo_result *ret_result,

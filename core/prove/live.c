@@ -273,7 +273,8 @@ static void rewind_all(struct pst_live *live)
     live->n_done = 0;
 }
 
-bool pst_live_run(struct pst_live *live, uint32_t capacity, bool ordered)
+/* Runs from the start; whether everything ended. */
+static bool live_run(struct pst_live *live, uint32_t capacity, bool ordered)
 {
     live->capacity = capacity;
     live->ordered = ordered;
@@ -295,13 +296,13 @@ bool pst_live_run(struct pst_live *live, uint32_t capacity, bool ordered)
 static uint32_t smallest_capacity(struct pst_live *live, uint32_t too_small)
 {
     uint32_t low = too_small, high = too_small + 1;
-    while (!pst_live_run(live, high, false)) {
+    while (!live_run(live, high, false)) {
         low = high;
         high = high > UINT32_MAX / 2 ? UINT32_MAX : 2 * high;
     }
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (pst_live_run(live, middle, false)) {
+        if (live_run(live, middle, false)) {
             high = middle;
         } else {
             low = middle;
@@ -314,8 +315,8 @@ static void explain(struct pst_live *live, const struct pst_check_limits *limits
 {
     struct pst_check *check = live->check;
     uint64_t total = check->list_base[live->plan->n_devices], done = live->n_done;
-    if (pst_live_run(live, UINT32_MAX, false)) {
-        if (limits->ordered && pst_live_run(live, limits->channel_capacity, false)) {
+    if (live_run(live, UINT32_MAX, false)) {
+        if (limits->ordered && live_run(live, limits->channel_capacity, false)) {
             pst_check_add(check, "LIVE2", PST_NONE, PST_NONE,
                           "the lists stop after %llu of %llu instructions; they need a transport "
                           "whose sends and receives are separate queues",
@@ -341,12 +342,12 @@ bool pst_check_live(struct pst_check *check)
     struct pst_live live = {0};
     const struct pst_check_limits *limits = check->limits;
     pst_live_prepare(&live, check);
-    if (pst_live_run(&live, limits->channel_capacity, limits->ordered)) {
+    if (live_run(&live, limits->channel_capacity, limits->ordered)) {
         return true;
     }
     explain(&live, limits);
     /* once more, to stand where it stops under the transport's own limits */
-    pst_live_run(&live, limits->channel_capacity, limits->ordered);
+    live_run(&live, limits->channel_capacity, limits->ordered);
     pst_live_report(&live);
     return false;
 }

@@ -54,10 +54,8 @@ struct pst_live {
     uint64_t n_done;
 };
 
-/* Tables that do not change between runs. False: no memory. */
+/* Tables that do not change between runs. */
 void pst_live_prepare(struct pst_live *live, struct pst_check *check);
-/* Runs from the start; whether everything ended. */
-bool pst_live_run(struct pst_live *live, uint32_t capacity, bool ordered);
 /* LIVE4: what every blocked queue waits for, and the cycle. */
 void pst_live_report(struct pst_live *live);
 

@@ -44,8 +44,8 @@ pst_status pst_isolate_is_foreign(const struct pst_job *job, struct pst_config_n
     if (st == PST_OK && file != NULL) {
         struct pst_shipped shipped;
 
-        st = pst_shipped_find(file, &shipped, err);
-        if (st == PST_OK && !shipped.is) {
+        pst_shipped_find(file, &shipped);
+        if (!shipped.is) {
             pst_log(PST_LOG_INFO, "plan", "%s \"%s\" (%s) %s", kind, use->value.string, file,
                     shipped.why_not);
             *ret_foreign = true;

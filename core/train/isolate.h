@@ -10,7 +10,7 @@
 
 /*
  * Searches the session's plan, by the rules of plugins.isolate. Errors: those of pst_planner_run,
- * the same in both places; and those of pst_worker_run.
+ * the same in both places; and those of pst_worker_ask.
  */
 pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(void),
                               struct pst_error *err);
@@ -33,7 +33,7 @@ pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, si
                              struct pst_error *err);
 
 /* The process itself: argv[1] is PST_WORKER_FLAG, planner that of the jobs. Returns false where
-   pst_worker_run did not start it; otherwise it does not return. */
+   pst_worker_ask did not start it; otherwise it does not return. */
 bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner);
 
 #endif

@@ -32,20 +32,19 @@ struct request {
 };
 
 /* Takes the first scheduler that has the word: penstock's own, or the others. */
-static pst_status find_among(struct request *request, struct pst_plugin_list *list,
-                             const char *word, bool own, struct pst_error *err)
+static void find_among(struct request *request, struct pst_plugin_list *list, const char *word,
+                       bool own)
 {
     struct pst_shipped shipped;
-    pst_status st = PST_OK;
 
-    for (uint32_t i = 0; st == PST_OK && i < list->n_files && request->id == NULL; i++) {
+    for (uint32_t i = 0; i < list->n_files && request->id == NULL; i++) {
         struct pst_plugin_file *file = &list->files[i];
 
         if (file->shadowed_by != NULL || strcmp(file->kind, "scheduler") != 0) {
             continue;
         }
-        st = pst_shipped_find(file->path, &shipped, err);
-        if (st != PST_OK || shipped.is != own) {
+        pst_shipped_find(file->path, &shipped);
+        if (shipped.is != own) {
             continue;
         }
         pst_plugin_file_describe(list, file);
@@ -54,7 +53,6 @@ static pst_status find_among(struct request *request, struct pst_plugin_list *li
             request->plugin = pst_arena_strdup(&request->arena, file->path);
         }
     }
-    return st;
 }
 
 /* The others are opened only if they must. */
@@ -66,7 +64,7 @@ static pst_status find_reader(struct request *request, struct pst_error *err)
 
     snprintf(word, sizeof word, "import=%s", request->format);
     for (int own = 1; st == PST_OK && own >= 0 && request->id == NULL; own--) {
-        st = find_among(request, list, word, own == 1, err);
+        find_among(request, list, word, own == 1);
     }
     pst_plugin_list_destroy(list);
     if (st != PST_OK) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/util.h"
 #include "commands/combinations.h"
 #include "reports/tune_report.h"
@@ -250,10 +251,7 @@ static pst_status tune_max_batch(const struct pst_cli *cli, struct pst_cli_sets 
         pst_combinations_one_size(&sets->sets[s].combinations);
         result.n += sets->sets[s].combinations.n;
     }
-    result.records = calloc(result.n, sizeof *result.records);
-    if (result.records == NULL) {
-        return pst_fail_nomem(err);
-    }
+    result.records = pst_alloc(result.n, sizeof *result.records);
     st = tune_all(cli, sets, request, 0, &result, err);
     if (st == PST_OK && !pst_stop_requested() && common_size(&result) == 0) {
         st = advise_all(sets, request, &result, err);

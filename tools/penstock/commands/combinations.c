@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "commands/terminal.h"
 #include "train/session.h"
 #include "train/stop.h"
@@ -57,8 +58,8 @@ static pst_status check_base(const struct pst_cli_set *set, struct pst_error *er
 pst_status pst_cli_sets_open(const struct pst_cli *cli, struct pst_cli_sets *ret_sets,
                              struct pst_error *err)
 {
-    struct pst_cli_sets sets = {.sets = calloc(cli->n_arguments, sizeof *sets.sets)};
-    pst_status st = sets.sets == NULL ? pst_fail_nomem(err) : PST_OK;
+    struct pst_cli_sets sets = {.sets = pst_alloc(cli->n_arguments, sizeof *sets.sets)};
+    pst_status st = PST_OK;
 
     while (st == PST_OK && sets.n < cli->n_arguments) {
         struct pst_cli_set *set = &sets.sets[sets.n];
@@ -185,10 +186,7 @@ pst_status pst_cli_try_all(const struct pst_cli *cli, const struct pst_cli_sets 
     pst_status st = PST_OK;
     uint32_t at = 0;
 
-    result->records = calloc(sets->n_combinations, sizeof *result->records);
-    if (result->records == NULL) {
-        return pst_fail_nomem(err);
-    }
+    result->records = pst_alloc(sets->n_combinations, sizeof *result->records);
     result->n = sets->n_combinations;
     result->n_configs = sets->n;
     for (uint32_t s = 0; s < sets->n; s++) {

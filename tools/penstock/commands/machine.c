@@ -173,13 +173,14 @@ static void examine_module(struct pst_machine *machine, const char *file, const 
 {
     struct pst_machine_module *module = &machine->modules[machine->n_modules++];
     bool is_device = strcmp(kind, "device") == 0;
-    struct pst_shipped shipped = {.is = false};
+    struct pst_shipped shipped;
     struct pst_error err = {0};
     void *function = NULL;
 
     module->kind = kind;
     module->id = id;
-    if (pst_shipped_find(file, &shipped, &err) != PST_OK || !shipped.is) {
+    pst_shipped_find(file, &shipped);
+    if (!shipped.is) {
         module->text = pst_arena_printf(&machine->arena, "not opened: it %s", shipped.why_not);
     } else if (pst_module_load(kind, id,
                                is_device ? PST_DEVICE_MODULE_SYMBOL : PST_TRANSPORT_MODULE_SYMBOL,

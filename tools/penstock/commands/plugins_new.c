@@ -54,15 +54,12 @@ static pst_status check_words(struct project *project, struct pst_error *err)
 }
 
 /* The templates beside the plugins of this binary, built or installed. */
-static pst_status locate(struct project *project, struct pst_error *err)
+static void locate(struct project *project)
 {
     struct pst_arena *arena = &project->arena;
     const char *home = pst_search_home(arena), *templates;
     char *name;
 
-    if (home == NULL) {
-        return pst_fail_nomem(err);
-    }
     if (strcmp(home, PENSTOCK_BUILD_PLUGIN_DIR) == 0) {
         templates = PENSTOCK_BUILD_TEMPLATE_DIR;
         project->package = pst_arena_printf(arena, "%s/../cmake", home);
@@ -85,7 +82,6 @@ static pst_status locate(struct project *project, struct pst_error *err)
     for (; *name != '\0'; name++) {
         *name = *name == '-' ? '_' : *name;
     }
-    return PST_OK;
 }
 
 /* Both placeholders have the same length, so one pass finds either. */
@@ -192,9 +188,7 @@ pst_status pst_plugins_new(const struct pst_cli *cli, struct pst_error *err)
 
     project.folder = cli->n_arguments > 3 ? cli->arguments[3] : project.id;
     if (st == PST_OK) {
-        st = locate(&project, err);
-    }
-    if (st == PST_OK) {
+        locate(&project);
         st = make_folder(&project, err);
     }
     for (size_t i = 0; st == PST_OK && i < N_FILES; i++) {

@@ -21,7 +21,7 @@ pst_status pst_cli_is_foreign(const char *kind, const char *id, const char *path
     pst_status st = pst_plugin_locate(&arena, kind, id, path, &file, err);
 
     if (st == PST_OK && file != NULL) {
-        st = pst_shipped_find(file, &shipped, err);
+        pst_shipped_find(file, &shipped);
     }
     if (!shipped.is) {
         pst_log(PST_LOG_INFO, "plugin", "%s (%s) %s", kind, file, shipped.why_not);

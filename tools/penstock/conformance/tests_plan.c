@@ -160,8 +160,11 @@ static uint32_t find_companions(const struct pst_plugin_list *list, const char *
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < list->n_files && n < COMPANIONS; i++) {
-        if (strcmp(list->files[i].kind, kind) == 0 &&
-            pst_shipped_find(list->files[i].path, &shipped, NULL) == PST_OK && shipped.is) {
+        if (strcmp(list->files[i].kind, kind) != 0) {
+            continue;
+        }
+        pst_shipped_find(list->files[i].path, &shipped);
+        if (shipped.is) {
             ret_files[n++] = &list->files[i];
         }
     }

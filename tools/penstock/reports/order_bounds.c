@@ -299,7 +299,7 @@ static void find_bounds(struct bounds *b, struct pst_order_bounds *r)
     r->makespan_ns = larger(larger(r->makespan_ns, r->vshape_ns), r->span_ns);
 }
 
-bool pst_order_bounds(const struct pst_schedule_in *in, struct pst_order_bounds *ret_bounds)
+void pst_order_bounds(const struct pst_schedule_in *in, struct pst_order_bounds *ret_bounds)
 {
     struct bounds b = {.in = in};
 
@@ -313,5 +313,4 @@ bool pst_order_bounds(const struct pst_schedule_in *in, struct pst_order_bounds 
         find_bounds(&b, ret_bounds);
     }
     pst_arena_finish(&b.arena);
-    return true;
 }

@@ -24,7 +24,6 @@ struct pst_order_bounds {
     uint64_t makespan_ns, span_ns; /* the largest that applies */
 };
 
-/* Without memory for the search all are 0, which is a bound as well. */
-bool pst_order_bounds(const struct pst_schedule_in *in, struct pst_order_bounds *ret_bounds);
+void pst_order_bounds(const struct pst_schedule_in *in, struct pst_order_bounds *ret_bounds);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/json.h"
 #include "base/saturate.h"
 #include "base/util.h"
@@ -227,25 +228,28 @@ static bool confirms(const struct pst_advice *advice, const char *id, const char
 static uint64_t best_memopt(const struct pst_advice *advice, uint64_t enough, char ret_id[64])
 {
     struct pst_arena arena = {0};
-    const char *home = pst_search_home(&arena), *kind, *id, *best_path = NULL;
-    char *pattern = home == NULL ? NULL : pst_arena_printf(&arena, "%s/memopt-*.so", home);
+    const char *kind, *id, *best_path = NULL;
+    char *pattern = pst_arena_printf(&arena, "%s/memopt-*.so", pst_search_home(&arena));
     struct outcome best = {UINT64_MAX, UINT64_MAX};
     uint32_t tried = 0;
     glob_t found;
 
-    if (pattern == NULL || glob(pattern, 0, NULL, &found) != 0) {
+    if (glob(pattern, 0, NULL, &found) != 0) {
         pst_arena_finish(&arena);
         return UINT64_MAX;
     }
     for (size_t i = 0; i < found.gl_pathc && tried < MAX_CANDIDATES && !pst_advice_is_over(advice);
          i++) {
         const char *path = found.gl_pathv[i];
-        struct pst_shipped shipped = {.is = false};
+        struct pst_shipped shipped;
         struct outcome outcome;
 
         if (!pst_search_split(&arena, strrchr(path, '/') + 1, &kind, &id) ||
-            is_used(advice->search.job, id) || pst_shipped_find(path, &shipped, NULL) != PST_OK ||
-            !shipped.is) {
+            is_used(advice->search.job, id)) {
+            continue;
+        }
+        pst_shipped_find(path, &shipped);
+        if (!shipped.is) {
             continue;
         }
         outcome = need_with(advice, id, path, enough < best.need ? enough : best.need);
@@ -348,11 +352,11 @@ pst_status pst_advise(struct pst_advice *advice, uint64_t found, struct pst_plan
     struct pst_planned planned = {.plan = NULL}, smaller = {.plan = NULL};
     struct pst_search asked = *search;
     uint64_t limit = limit_of(search), before = advice->work, need, enough;
-    uint64_t *least = calloc((size_t)search->graph->n_ops + 1, sizeof *least);
+    uint64_t *least = pst_alloc(search->graph->n_ops, sizeof *least);
     pst_status st = err->status;
 
     asked.least_bytes = least;
-    if (least == NULL || limit == 0 ||
+    if (limit == 0 ||
         (search->job->advice == PST_ADVICE_MEMORY && pst_probes(&asked) < PST_SMALLEST_MOST) ||
         !pst_probe(&asked, 0, true, &planned)) {
         free(least);

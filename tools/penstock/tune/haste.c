@@ -11,8 +11,7 @@
 
 #define HASTE "haste="
 
-/* KEY and VALUE of the word; NULL, and *ret_value too: the plugin has none. Out of
-   memory: KEY alone is NULL. */
+/* KEY and VALUE of the word; NULL, and *ret_value too: the plugin has none. */
 static const char *way_of(struct pst_arena *arena, const struct pst_plugin *plugin,
                           const char **ret_value)
 {
@@ -30,39 +29,31 @@ static const char *way_of(struct pst_arena *arena, const struct pst_plugin *plug
                : pst_arena_printf(arena, "%.*s", (int)(colon - *word) - (int)n, *word + n);
 }
 
-/* Numbers are numbers, all else is words. False: out of memory. */
-static bool set_value(struct pst_arena *arena, const char *text, struct pst_config_node *node)
+/* Numbers are numbers, all else is words. */
+static void set_value(struct pst_arena *arena, const char *text, struct pst_config_node *node)
 {
     if (text[strspn(text, "0123456789")] == '\0') {
         node->kind = PST_CONFIG_INT;
         node->value.integer = strtoll(text, NULL, 10);
-        return true;
+    } else {
+        node->kind = PST_CONFIG_STRING;
+        node->value.string = pst_arena_strdup(arena, text);
     }
-    node->kind = PST_CONFIG_STRING;
-    node->value.string = pst_arena_strdup(arena, text);
-    return node->value.string != NULL;
 }
 
 /* The table with KEY = VALUE added; itself where the plugin has no such word or the table has KEY.
-   NULL: out of memory. */
+ */
 static struct pst_config_node *with_way(struct pst_arena *arena, struct pst_config_node *table,
                                         const struct pst_plugin *plugin)
 {
     struct pst_config_node *changed, *value;
-    const char *key, *way;
+    const char *way, *key = way_of(arena, plugin, &way);
 
-    key = way_of(arena, plugin, &way);
-    if (way == NULL) {
+    if (key == NULL || pst_config_get(table, key) != NULL) {
         return table;
     }
     changed = pst_arena_array(arena, 1, sizeof *changed);
     value = pst_arena_array(arena, 1, sizeof *value);
-    if (key == NULL || changed == NULL || value == NULL) {
-        return NULL;
-    }
-    if (pst_config_get(table, key) != NULL) {
-        return table;
-    }
     *changed = *table;
     changed->children =
         pst_arena_array(arena, (size_t)table->n_children + 1, sizeof(struct pst_config_node *));
@@ -70,9 +61,7 @@ static struct pst_config_node *with_way(struct pst_arena *arena, struct pst_conf
     value->file = table->file;
     value->line = table->line;
     value->column = table->column;
-    if (changed->children == NULL || !set_value(arena, way, value)) {
-        return NULL;
-    }
+    set_value(arena, way, value);
     memcpy(changed->children, table->children, table->n_children * sizeof *table->children);
     changed->children[changed->n_children++] = value;
     return changed;
@@ -81,10 +70,8 @@ static struct pst_config_node *with_way(struct pst_arena *arena, struct pst_conf
 void pst_hasten(struct pst_arena *arena, struct pst_job *job)
 {
     const struct pst_plugin *plugin;
-    struct pst_config_node *changed;
 
     if (pst_job_plugin(job, job->scheduler, "scheduler", &plugin, NULL) == PST_OK) {
-        changed = with_way(arena, job->scheduler, plugin);
-        job->scheduler = changed == NULL ? job->scheduler : changed;
+        job->scheduler = with_way(arena, job->scheduler, plugin);
     }
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "planner/attempts.h"
 #include "tune/advise.h"
 
@@ -93,14 +94,11 @@ static pst_status recut(struct pst_attempts *a, uint64_t bar_ns, struct pst_erro
 {
     struct pst_planner *planner = a->planner;
     size_t size = planner->graph->n_ops * sizeof *planner->bias;
-    int64_t *bias = malloc(size + 1);
+    int64_t *bias = pst_alloc(planner->graph->n_ops, sizeof *bias);
     uint64_t step_ns = step_of(a);
     bool better = step_ns / 8 * 7 <= bar_ns;
     pst_status st = PST_OK;
 
-    if (bias == NULL) {
-        return pst_fail_nomem(err);
-    }
     memcpy(bias, planner->bias, size);
     planner->capacity_bytes = a->limit;
     for (uint32_t n = 0; st == PST_OK && n < MOST_ROUNDS && better && is_worth_it(a); n++) {

@@ -7,20 +7,20 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "tune/advise.h"
 
 /* Part of a stage's time that its copies may take before the period says too little. */
 #define FULL_PART 3
 #define FULL_OF   4
 
-/* Do the copies of some stage take longer than that? False where memory runs out as well: then
-   there is no second opinion. */
+/* Do the copies of some stage take longer than that? */
 static bool is_busy(const struct pst_search *search, const struct pst_plan *plan)
 {
-    uint64_t *bytes = calloc((size_t)search->graph->n_ops + 1, sizeof *bytes);
+    uint64_t *bytes = pst_alloc(search->graph->n_ops, sizeof *bytes);
     bool busy = false;
 
-    for (uint32_t s = 0; s < plan->n_stages && bytes != NULL && !busy; s++) {
+    for (uint32_t s = 0; s < plan->n_stages && !busy; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
         uint64_t moved = 0, pass_ns = 0;
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/util.h"
 #include "train/emulate.h"
 #include "train/session.h"
@@ -98,11 +99,8 @@ static pst_status take_plan(const struct pst_session *session, bool keep, struct
     trial->capacity_bytes = plan->capacity_bytes;
     trial->search_seconds = session->planned.search_seconds;
     trial->predicted_ns = session->predicted_ns;
-    trial->arena_bytes = calloc(plan->n_devices, sizeof *trial->arena_bytes);
+    trial->arena_bytes = pst_alloc(plan->n_devices, sizeof *trial->arena_bytes);
     trial->plan = keep ? pst_plan_to_json(plan, session->graph) : NULL;
-    if (trial->arena_bytes == NULL || (keep && trial->plan == NULL)) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         trial->arena_bytes[d] = plan->devices[d].arena_bytes;
     }
