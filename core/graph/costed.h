@@ -62,7 +62,7 @@ struct pst_costed {
  * those of pst_json_load (config/json_fields.h); input.syntax: another format or version;
  * input.limit; config.key, config.value naming the place ("nodes[3].forward_us"); graph.empty;
  * graph.edge (unknown end, self-loop); graph.duplicate (a name stands twice); graph.cycle (names
- * the nodes of one); PST_ERR_NOMEM.
+ * the nodes of one).
  *
  * What may be left out: name ("graph"), batch (1), edges; of a node all but its name (op: "op";
  * times and bytes: 0; backward_workspace_bytes: workspace_bytes; of a config param_bytes: those of
@@ -79,7 +79,7 @@ void pst_costed_destroy(struct pst_costed *graph);
 pst_status pst_costed_create(const struct pst_costed *draft, struct pst_costed **ret_graph,
                              struct pst_error *err);
 
-/* As a penstock-graph file: reading it gives the same digest. NULL: out of memory. free() it. */
+/* As a penstock-graph file: reading it gives the same digest. free() it. */
 char *pst_costed_write(const struct pst_costed *graph, size_t *ret_length);
 
 /* Nanoseconds of F, B, W. From a table: between its sizes on the line, beyond the largest by the

@@ -37,7 +37,7 @@ struct pst_problem {
 
 /* Errors (PST_ERR_CONFIG): those of pst_costed_parse; config.key with the nearest key,
    config.value: a count of 0, a size that does not divide the mini-batch, a bandwidth of 0 or
-   below; PST_ERR_NOMEM. graph_file is relative to the problem's folder and stays inside it.
+   below. graph_file is relative to the problem's folder and stays inside it.
    What is no error here: no_devices. "scheduler" and "memopt" with their options
    want "cost": "planned". */
 pst_status pst_problem_read(const char *path, struct pst_problem **ret_problem,

@@ -12,7 +12,7 @@
 /*
  * The node of each operator, [n_ops] in `arena`. Nodes and operators have to be the same, by name,
  * kind, parameters and bytes of the result per sample; else config.value, naming the first that is
- * not: a profile of another model, or of other hyper-parameters. PST_ERR_NOMEM.
+ * not: a profile of another model, or of other hyper-parameters.
  */
 pst_status pst_profile_bind(const struct pst_costed *profile, const struct pst_graph *graph,
                             struct pst_arena *arena, const uint32_t **ret_nodes,

@@ -45,7 +45,7 @@ static inline void pst_order_held(const struct pst_schedule_stage *stage, uint8_
  * Stages of different micro-batch sizes: a pass needs every pass of its neighbours that shares
  * samples with it. Takes time in proportion to passes and what they need. PST_ERR_BUG plan.illegal
  * where a pass is out of place or twice, or the order cannot be satisfied: details hold the cycle.
- * PST_ERR_NOMEM. finish in case of PST_OK.
+ * finish in case of PST_OK.
  */
 pst_status pst_order_evaluate(const struct pst_schedule_in *in,
                               const struct pst_pass *const *passes, const uint32_t *n_passes,

@@ -9,7 +9,7 @@
 
 /*
  * The program of check->source, which is of good form, for the batches that check->plan has
- * unrolled, the first of them in this phase. False: a violation was added, or there is no memory.
+ * unrolled, the first of them in this phase. False: a violation was added.
  * free() its values; everything else is in the arena of the check.
  */
 bool pst_check_unroll_program(struct pst_check *check, const struct pst_program *program,

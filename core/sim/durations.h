@@ -43,7 +43,7 @@ struct pst_sim_durations {
     uint64_t norm_bytes;
 };
 
-/* Arrays come from the arena. False: out of memory. */
+/* Arrays come from the arena. */
 void pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_arena *arena,
                             const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost);

@@ -92,7 +92,7 @@ static inline void pst_sim_finish(struct pst_sim_rank *state, uint32_t at, uint6
     state->n_done++;
 }
 
-/* copies.c: arrays of a rank that copies. False: out of memory. */
+/* copies.c: arrays of a rank that copies. */
 void pst_sim_copies_init(struct pst_sim *sim, uint32_t rank);
 /* Before which call of a pass its wait number w is heeded; PST_NONE: before the pass. */
 uint32_t pst_sim_waits_at(const struct pst_sim *sim, const struct pst_sim_rank *state,

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-/* free() *ret_packed. PST_ERR_NOMEM. */
+/* free() *ret_packed. */
 void pst_gzip(const void *bytes, size_t length, unsigned char **ret_packed, size_t *ret_length);
 
 #endif

@@ -32,7 +32,7 @@ struct pst_pipedream_summary {
  * parameters is that of their gradients; every output is kept for the backward pass, once; a node
  * without time and parameters but with one consumer is part of it, outputs included. Errors
  * (PST_ERR_CONFIG): those of pst_file_read with input.path; input.limit, input.syntax with the
- * line; graph.* as pst_costed_read; PST_ERR_NOMEM.
+ * line; graph.* as pst_costed_read.
  */
 pst_status pst_pipedream_read(const char *path, const struct pst_pipedream_options *options,
                               struct pst_costed **ret_graph,

@@ -31,7 +31,7 @@ struct pst_trace_meta {
 pst_status pst_trace_write(const struct pst_timeline *timeline, const char *path,
                            const struct pst_trace_meta *meta, struct pst_error *err);
 
-/* The text that it writes; free() it. NULL: no memory. */
+/* The text that it writes; free() it. */
 char *pst_trace_to_json(const struct pst_timeline *timeline, const struct pst_trace_meta *meta);
 
 #endif

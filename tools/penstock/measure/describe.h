@@ -20,7 +20,7 @@ struct pst_described {
 pst_status pst_describe(const struct pst_session *session, const struct pst_profiled *profile,
                         struct pst_described *ret_described, struct pst_error *err);
 
-/* As a TOML file with this number of devices; free() it. NULL: out of memory. */
+/* As a TOML file with this number of devices; free() it. */
 char *pst_described_toml(const struct pst_described *described, const struct pst_session *session,
                          const struct pst_profiled *profile);
 

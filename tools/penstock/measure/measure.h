@@ -49,7 +49,7 @@ struct pst_measured_update {
 /*
  * Opens the device on the calling thread. ret_measured: [n_ops]. *ret_update: zero without
  * config->update. Errors: of open and compile;
- * machine.memory where operands of one operator find no room; PST_ERR_CANCELLED; PST_ERR_NOMEM.
+ * machine.memory where operands of one operator find no room; PST_ERR_CANCELLED.
  */
 pst_status pst_measure_ops(const struct pst_measure_config *config,
                            struct pst_measured *ret_measured,

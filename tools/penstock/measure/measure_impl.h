@@ -61,7 +61,7 @@ void measure_lay_out(const struct pst_measure_config *config, struct pst_device 
                      const uint32_t *ops, uint32_t n, struct pst_arena *arena,
                      struct measure_layout *ret_layout);
 
-/* Bytes that the operands of ops[0..n) take together, workspace included. false: out of memory. */
+/* Bytes that the operands of ops[0..n) take together, workspace included. */
 void measure_group_bytes(const struct pst_measure_config *config, struct pst_device *device,
                          const uint32_t *ops, uint32_t n, uint64_t *ret_bytes);
 

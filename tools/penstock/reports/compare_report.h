@@ -26,9 +26,8 @@ struct pst_compare_result {
     bool run; /* rather than simulated alone */
 };
 
-/* Out of memory: PST_ERR_NOMEM. */
 void pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out);
-/* free() it; NULL: out of memory. */
+/* free() it. */
 char *pst_compare_report_json(const struct pst_compare_result *result);
 /* One line a combination, in the order asked for, behind a line of titles. free() it. */
 char *pst_compare_report_csv(const struct pst_compare_result *result);

@@ -13,7 +13,7 @@
 void pst_partition_report_print(const struct pst_problem *problem,
                                 const struct pst_partition_result *result, bool color, FILE *out);
 
-/* One JSON object; free() it; NULL when there is no memory. docs/commands.md names the fields. */
+/* One JSON object; free() it. docs/commands.md names the fields. */
 char *pst_partition_report_json(const struct pst_problem *problem,
                                 const struct pst_partition_result *result);
 

@@ -37,7 +37,7 @@ void pst_plan_report_stages(const struct pst_session *session,
 void pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
                            FILE *out);
 
-/* One JSON object; free() it; NULL when there is no memory. */
+/* One JSON object; free() it. */
 char *pst_plan_report_json(const struct pst_session *session, const char *file);
 
 #endif

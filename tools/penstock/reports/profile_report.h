@@ -14,7 +14,7 @@
 void pst_profile_report_print(const struct pst_session *session, const struct pst_profiled *profile,
                               const char *file, bool color, FILE *out);
 
-/* One JSON object; free() it; NULL when there is no memory. */
+/* One JSON object; free() it. */
 char *pst_profile_report_json(const struct pst_session *session, const struct pst_profiled *profile,
                               const char *file);
 

@@ -41,7 +41,7 @@ pst_status pst_schedule_evaluate(const struct pst_solo *solo, const struct pst_o
                                  struct pst_order_eval *ret_eval, struct pst_error *err);
 
 /* `result` must outlive it. Warns where the scheduler claims other figures than these. Errors:
-   plan.illegal, exit code 3, where the order cannot be satisfied; config.limit; PST_ERR_NOMEM. */
+   plan.illegal, exit code 3, where the order cannot be satisfied; config.limit. */
 pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint32_t n_steps,
                                      const struct pst_schedule_units *units,
                                      struct pst_schedule_figures *ret_figures,

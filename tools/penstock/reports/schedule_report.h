@@ -15,11 +15,11 @@ struct pst_schedule_page {
     bool in_samples; /* micro-batches have sizes: tell in-flight samples */
 };
 
-/* Summary, peaks, timeline. PST_ERR_NOMEM. */
+/* Summary, peaks, timeline. */
 void pst_schedule_report_print(const struct pst_schedule_figures *figures,
                                const struct pst_schedule_page *page, FILE *out);
 
-/* One JSON object; free() it; NULL when there is no memory. docs/commands.md names the fields. */
+/* One JSON object; free() it. docs/commands.md names the fields. */
 char *pst_schedule_report_json(const struct pst_schedule_figures *figures, bool in_samples);
 
 #endif

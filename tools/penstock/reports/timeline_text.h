@@ -12,7 +12,7 @@
 /*
  * Prints the passes of every rank, an axis and a legend; `width` columns at most, but never less
  * than 48. Where all times are multiples of one that is wide enough, the picture is exact; else it
- * is scaled. utf8: may use characters beyond ASCII. PST_ERR_NOMEM.
+ * is scaled. utf8: may use characters beyond ASCII.
  */
 void pst_report_timeline(FILE *out, const struct pst_timeline *timeline, uint32_t width,
                          bool colour, bool utf8);

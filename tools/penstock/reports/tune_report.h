@@ -22,7 +22,7 @@ struct pst_tune_result {
 };
 
 void pst_tune_report_print(const struct pst_tune_result *result, bool color, FILE *out);
-/* free() it; NULL: out of memory. */
+/* free() it. */
 char *pst_tune_report_json(const struct pst_tune_result *result);
 
 #endif

@@ -46,7 +46,7 @@ struct pst_trial_options {
  * Tries a config, in the JSON form of pst_config_to_json. Returns PST_OK for every outcome; errors:
  * PST_ERR_CANCELLED after options->cancelled, run.stalled (a device that stands still is not to be
  * had again), plugin.not-found and config.key (a name that is wrong is no outcome), and
- * PST_ERR_NOMEM of this program itself. Finish *ret_trial after PST_OK.
+ * PST_ERR_NOMEM of a library that this program calls. Finish *ret_trial after PST_OK.
  */
 pst_status pst_trial_run(const char *config_json, const struct pst_trial_options *options,
                          struct pst_trial *ret_trial, struct pst_error *err);
