@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the ranks of one unique id share, in POSIX shared memory, so that ranks may be threads or
- * processes. A process that is killed leaves the others able to go on: the mutex is robust, and
- * whoever waits sleeps on a word that it looks at again before long.
+ * processes. A process that is killed or stopped leaves the others able to go on, as GPUs do: the
+ * lock passes from a thread that stands still to the one that waits for it, and whoever waits sleeps
+ * on a word that it looks at again before long.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,7 @@ enum { MOST = 512, PATIENCE_MS = 20000, LOOK_NS = 20000000 };
 
 struct block {
     atomic_uint ready, changes;
-    pthread_mutex_t mutex;
+    atomic_int holder; /* thread; 0: none */
     struct fake_shared shared;
 };
 
@@ -47,18 +48,6 @@ void fake_misuse(const char *what)
 static struct block *block_of(struct fake_shared *shared)
 {
     return (struct block *)(void *)((char *)shared - offsetof(struct block, shared));
-}
-
-static void init(struct block *block)
-{
-    pthread_mutexattr_t attr;
-
-    pthread_mutexattr_init(&attr);
-    pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&block->mutex, &attr);
-    pthread_mutexattr_destroy(&attr);
-    atomic_store(&block->ready, 1);
 }
 
 /* Whoever comes first makes it; the others wait until it is whole. */
@@ -86,7 +75,7 @@ static struct block *map(const char *name)
         fake_misuse("shared memory cannot be mapped");
     }
     if (first) {
-        init(block);
+        atomic_store(&block->ready, 1); /* memory that is new is zero */
     }
     for (unsigned i = 0; atomic_load(&block->ready) == 0; i++) {
         if (i == PATIENCE_MS) {
@@ -155,18 +144,47 @@ void fake_shared_put(struct fake_shared *shared)
     pthread_mutex_unlock(&mutex);
 }
 
+/* The thread will not go on by itself: dead, or stopped by a signal. */
+static bool stands_still(int thread)
+{
+    char name[32], text[256] = "";
+    FILE *file;
+    const char *state;
+
+    snprintf(name, sizeof name, "/proc/%d/stat", thread);
+    file = fopen(name, "re");
+    if (file == NULL) {
+        return true;
+    }
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    state = strrchr(text, ')');
+    return state == NULL || strchr("TtZX", state[2]) != NULL;
+}
+
+/* Whoever stands still is robbed of it: every state of what it guards is a good one. */
 void fake_shared_lock(struct fake_shared *shared)
 {
-    pthread_mutex_t *own = &block_of(shared)->mutex;
+    const struct timespec moment = {0, LOOK_NS};
+    atomic_int *holder = &block_of(shared)->holder;
+    int self = (int)syscall(SYS_gettid), found = 0;
 
-    if (pthread_mutex_lock(own) == EOWNERDEAD) { /* of which every state is a good one */
-        pthread_mutex_consistent(own);
+    while (!atomic_compare_exchange_strong(holder, &found, self)) {
+        if (syscall(SYS_futex, holder, FUTEX_WAIT, found, &moment, NULL, 0) == 0 ||
+            errno != ETIMEDOUT || !stands_still(found)) {
+            found = 0;
+        }
     }
 }
 
 void fake_shared_unlock(struct fake_shared *shared)
 {
-    pthread_mutex_unlock(&block_of(shared)->mutex);
+    atomic_int *holder = &block_of(shared)->holder;
+    int self = (int)syscall(SYS_gettid);
+
+    if (atomic_compare_exchange_strong(holder, &self, 0)) {
+        syscall(SYS_futex, holder, FUTEX_WAKE, 1, NULL, NULL, 0);
+    }
 }
 
 void fake_shared_tell(struct fake_shared *shared)
