@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "planner/memory_events.h"
+#include "planner/eval.h"
 
 /* Events in order of time, each as wide as the time that it takes; the y-axis begins at 0, a row of
    dashes is the capacity, where it is on the chart (UINT64_MAX: none). */
