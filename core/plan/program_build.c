@@ -149,54 +149,33 @@ void pst_build_set_params(struct pst_builder *b, const struct pst_program_call *
 /* --- tables of a stage --------------------------------------------------------------------------
  */
 
-void pst_build_reset(struct pst_builder *b)
-{
-    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
-        struct pst_stage_build *build = &b->stages[s];
-
-        for (uint32_t j = 0; build->local && j < build->n_micros; j++) {
-            memset(build->micros[j].all, 0xFF, build->n_all * sizeof(uint32_t));
-            build->summable[j] = false;
-        }
-        build->next_sum = 0;
-    }
-    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
-        uint32_t from = b->plan->edges[e].from;
-
-        if (b->stages[from].local) {
-            memset(b->received[e], 0xFF,
-                   (size_t)b->stages[from].n_micros * b->edge_items[e] * sizeof(uint32_t));
-        }
-    }
-}
-
 static void make_micros(struct pst_builder *b, uint32_t s)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_stage_build *build = &b->stages[s];
     size_t n = (size_t)2 * b->graph->n_tensors + b->n_separate +
-               (size_t)stage->n_nodes * (3 + PST_MAX_SCRATCH) + build->n_uses;
-    uint32_t *at;
+               (size_t)stage->n_nodes * (1 + PST_MAX_SCRATCH) + build->n_uses;
+    uint32_t *at, *rows;
 
     build->n_batch = b->batch / stage->microbatch_size;
     build->n_unit = pst_rule_unit(b->plan->version_rule, build->n_batch);
     build->n_micros = build->n_batch * b->n_batches;
-    build->n_all = (uint32_t)n;
-    build->n_values = (uint32_t)(n - 2 * (size_t)stage->n_nodes);
     build->micros = pst_arena_array(&b->arena, build->n_micros, sizeof *build->micros);
-    build->summable = pst_arena_array(&b->arena, build->n_micros, sizeof *build->summable);
-    at = pst_arena_array(&b->arena, n * build->n_micros, sizeof *at);
-    for (uint32_t j = 0; j < build->n_micros; j++, at += n) {
+    build->next_sum = pst_build_made(b, PST_MADE_COUNTS, 1);
+    build->summable = pst_build_made(b, PST_MADE_COUNTS, build->n_micros);
+    at = pst_build_made(b, PST_MADE_VALUES, n * build->n_micros);
+    rows = pst_build_made(b, PST_MADE_ROWS, (size_t)2 * stage->n_nodes * build->n_micros);
+    for (uint32_t j = 0; j < build->n_micros; j++, at += n, rows += 2 * stage->n_nodes) {
         struct pst_micro *micro = &build->micros[j];
 
-        micro->all = micro->act = at;
+        micro->act = at;
         micro->dact = micro->act + b->graph->n_tensors;
         micro->contrib = micro->dact + b->graph->n_tensors;
         micro->dy = micro->contrib + b->n_separate;
         micro->z = micro->dy + stage->n_nodes;
         micro->scratch = micro->z + (size_t)stage->n_nodes * PST_MAX_SCRATCH;
-        micro->out_copy = micro->scratch + build->n_uses;
-        micro->in_copy = micro->out_copy + stage->n_nodes;
+        micro->out_copy = rows;
+        micro->in_copy = rows + stage->n_nodes;
     }
 }
 

@@ -14,7 +14,6 @@
 
 /* What one micro-batch of a stage has at the moment; value indices or PST_NONE. */
 struct pst_micro {
-    uint32_t *all;     /* everything below, one behind the other */
     uint32_t *act;     /* [tensor] */
     uint32_t *dact;    /* [tensor] gradient summed so far */
     uint32_t *contrib; /* [separate use] gradients kept apart, see pst_builder.separate */
@@ -30,16 +29,14 @@ struct pst_stage_build {
     uint32_t n_batch;  /* micro-batches of one batch; at least 1 */
     uint32_t n_unit;   /* from one update of the weights to the next */
     uint32_t n_micros; /* that the list may name: those of pst_builder.n_batches batches */
-    uint32_t n_all;    /* entries of one micro-batch */
-    uint32_t n_values; /* of these, values; rows of copies behind them */
     struct pst_micro *micros;
     struct pst_op_grad *grad; /* [node] */
     struct pst_replays replays;
     uint32_t *use_base; /* [node] first parameter use */
     uint32_t n_uses;
-    uint32_t next_sum; /* micro-batch whose gradients are added next */
-    bool *summable;    /* [micro-batch] its W has run */
-    bool *saved;       /* [tensor] read backward; NULL: nothing of the stage is offloaded */
+    uint32_t *next_sum; /* one: the micro-batch whose gradients are added next */
+    uint32_t *summable; /* [micro-batch] 1: its W has run */
+    bool *saved;        /* [tensor] read backward; NULL: nothing of the stage is offloaded */
     struct pst_pass_calls *calls; /* [pass] of a stage that offloads, else NULL */
 };
 
@@ -49,6 +46,17 @@ struct pst_build_guests {
     uint32_t *tensors; /* of each of them */
     uint32_t *values;  /* [microbatch] the first of its values on this rank, n_tensors in a row, or
                           PST_NONE; NULL: the stage has no guests */
+};
+
+/* What micro-batches have made so far, as tables of numbers: values and rows, of which there are
+   none at the beginning of a list (PST_NONE), and counts (0). */
+enum pst_made_kind { PST_MADE_VALUES, PST_MADE_ROWS, PST_MADE_COUNTS };
+struct pst_made {
+    struct pst_made *next;
+    enum pst_made_kind kind;
+    size_t n;
+    uint32_t *at;
+    uint32_t *left; /* as fill left them; NULL: no fill yet */
 };
 
 struct pst_classes;
@@ -73,6 +81,7 @@ struct pst_builder {
     uint32_t *stage_of;              /* [operator] */
     uint32_t *node_of;               /* [operator] position in its stage */
     struct pst_stage_build *stages;
+    struct pst_made *made;
     /*
      * [tensor] Gradients of a tensor with three or more uses in several stages are kept apart and
      * added by its producer in one order, so that no cut changes the sum: first row of its uses in
@@ -140,8 +149,8 @@ pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, uint32_t
 uint32_t pst_build_shared(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch);
 void pst_build_record(struct pst_builder *b, uint8_t kind, uint32_t value);
 
-/* program_build.c: forgets what the micro-batches of all stages have. */
-void pst_build_reset(struct pst_builder *b);
+/* program_sections.c: room for n such numbers. */
+uint32_t *pst_build_made(struct pst_builder *b, enum pst_made_kind kind, size_t n);
 
 /* program_build.c */
 uint64_t pst_build_bytes(const struct pst_tensor *tensor, uint32_t samples);

@@ -190,7 +190,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
         pst_build_set(b, call, at.dp + i, value);
     }
     b->tick++;
-    if (!first && j == b->stages[s].next_sum) {
+    if (!first && j == *b->stages[s].next_sum) {
         /* Its turn already: add at once, so that the scratch buffer is short-lived. */
         add_node(b, s, j, node);
     }
@@ -201,12 +201,12 @@ static void sum_in_turn(struct pst_builder *b, uint32_t s, uint32_t j)
 {
     struct pst_stage_build *build = &b->stages[s];
 
-    build->summable[j] = true;
-    while (build->next_sum < build->n_micros && build->summable[build->next_sum] && !b->failed) {
+    build->summable[j] = 1;
+    while (*build->next_sum < build->n_micros && build->summable[*build->next_sum] && !b->failed) {
         for (uint32_t node = b->plan->stages[s].n_nodes; node-- > 0;) {
-            add_node(b, s, build->next_sum, node);
+            add_node(b, s, *build->next_sum, node);
         }
-        build->next_sum++;
+        ++*build->next_sum;
     }
 }
 

@@ -129,7 +129,7 @@ void pst_build_edges(struct pst_builder *b)
             continue;
         }
         n = (size_t)b->stages[edge->from].n_micros * b->edge_items[e];
-        b->received[e] = pst_arena_array(&b->arena, n, sizeof **b->received);
+        b->received[e] = pst_build_made(b, PST_MADE_VALUES, n);
     }
 }
 
