@@ -20,9 +20,6 @@ uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, ui
     if (shared != PST_NONE) {
         return shared;
     }
-    if (b->failed) {
-        return PST_NONE;
-    }
     pst_grow(&program->values, &b->room_values, program->n_values, sizeof *program->values);
     pst_build_record(b, kind, program->n_values);
     value = &program->values[program->n_values];
@@ -46,27 +43,26 @@ void pst_build_use(struct pst_builder *b, uint32_t value)
     }
 }
 
-struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uint32_t op,
-                                        uint32_t n)
+struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uint32_t stage,
+                                        uint32_t microbatch, uint32_t op, uint32_t n)
 {
     struct pst_program *program = b->program;
     struct pst_program_call *call;
 
-    if (b->failed) {
-        return NULL;
-    }
     pst_grow(&program->calls, &b->room_calls, program->n_calls, sizeof *program->calls);
-    call = &program->calls[program->n_calls];
-    memset(call, 0, sizeof *call);
-    call->kind = kind;
-    call->op = op;
-    call->first_operand = program->n_operands;
+    call = &program->calls[program->n_calls++];
+    *call = (struct pst_program_call){
+        .kind = kind,
+        .op = op,
+        .samples = pst_build_samples(b, stage),
+        .first_sample = pst_build_first_sample(b, stage, microbatch),
+        .first_operand = program->n_operands,
+    };
     for (uint32_t i = 0; i < n; i++) {
         pst_grow(&program->operands, &b->room_operands, program->n_operands,
                  sizeof *program->operands);
         program->operands[program->n_operands++] = PST_NONE;
     }
-    program->n_calls++;
     return call;
 }
 
@@ -98,16 +94,11 @@ struct pst_program_call *pst_build_kernel(struct pst_builder *b, uint32_t s, uin
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     const struct pst_op *op = pst_build_op(b, s, node);
     struct pst_operands at = pst_operands_of(op);
-    struct pst_program_call *call = pst_build_call(b, PST_C_KERNEL, stage->nodes[node], at.count);
-    uint64_t workspace;
+    struct pst_program_call *call =
+        pst_build_call(b, PST_C_KERNEL, s, j, stage->nodes[node], at.count);
+    uint64_t workspace = pst_cost_workspace(b->cost, stage->nodes[node], pass, call->samples);
 
-    if (call == NULL) {
-        return NULL;
-    }
     call->pass = pass;
-    call->samples = pst_build_samples(b, s);
-    call->first_sample = pst_build_first_sample(b, s, j);
-    workspace = pst_cost_workspace(b->cost, stage->nodes[node], pass, call->samples);
     if (workspace > 0) {
         pst_build_set(
             b, call, at.workspace,
@@ -117,33 +108,6 @@ struct pst_program_call *pst_build_kernel(struct pst_builder *b, uint32_t s, uin
         pst_build_set(b, call, at.state + i, b->program->state_values[2 * stage->nodes[node] + i]);
     }
     return call;
-}
-
-/* The version that a call reads, as a number modulo those that there are: of its update, the one
-   that this will overwrite. */
-static uint32_t version_of(const struct pst_builder *b, const struct pst_program_call *call,
-                           uint32_t stage)
-{
-    const struct pst_stage_build *build = &b->stages[stage];
-    uint32_t j = call->first_sample / b->plan->stages[stage].microbatch_size;
-
-    return b->newest ? b->phase
-                     : b->phase * (build->n_batch / build->n_unit) + j / build->n_unit + 1;
-}
-
-void pst_build_set_params(struct pst_builder *b, const struct pst_program_call *call,
-                          const struct pst_op *op, uint64_t mask)
-{
-    struct pst_operands at = pst_operands_of(op);
-
-    for (uint32_t i = 0; i < op->n_param; i++) {
-        if (op->param[i] != PST_NONE && (mask >> i & 1)) {
-            const struct pst_program_param *row = &b->program->params[b->param_row[op->param[i]]];
-
-            pst_build_set(b, call, at.p + i,
-                          row->versions[version_of(b, call, row->stage) % row->n_versions]);
-        }
-    }
 }
 
 /* --- tables of a stage --------------------------------------------------------------------------

@@ -59,6 +59,16 @@ struct pst_made {
     uint32_t *left; /* as fill left them; NULL: no fill yet */
 };
 
+/* The gradients that cross an edge for a micro-batch: one of a tensor, or one of each use of it on
+   the far side where these are kept apart. */
+struct pst_edge_items {
+    uint32_t n;
+    struct {
+        uint32_t tensor, use; /* PST_NONE: the sum over its uses */
+    } * at;
+    uint32_t *received; /* [microbatch of from][item] values */
+};
+
 struct pst_classes;
 
 struct pst_builder {
@@ -90,8 +100,7 @@ struct pst_builder {
     uint32_t *separate;
     uint32_t n_separate;
     struct pst_build_guests *guests; /* [stage] */
-    uint32_t **received;             /* [edge] gradient values, [microbatch of from][item] */
-    uint32_t *edge_items;            /* [edge] gradient items */
+    struct pst_edge_items *items;    /* [edge] gradients that cross it */
     uint32_t *grad_value; /* [parity of the batch][operator][slot of PST_MAX_PARAMS] accumulators */
     uint32_t *param_row;  /* [parameter] row in program->params, or PST_NONE */
     /* growing arrays that become the program's */
@@ -119,14 +128,15 @@ static inline uint32_t pst_build_batch(const struct pst_builder *b, uint32_t sta
     return b->phase + microbatch / b->stages[stage].n_batch;
 }
 
-/* A new buffer that lives from now on; PST_NONE where b->failed. */
+/* A new buffer that lives from now on. */
 uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch,
                          uint32_t what, uint32_t slot, uint64_t bytes);
 /* It is read or written now. */
 void pst_build_use(struct pst_builder *b, uint32_t value);
-/* A call with n operands, all PST_NONE; NULL where b->failed. */
-struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uint32_t op,
-                                        uint32_t n);
+/* A call for a micro-batch of a stage, in a tick of its own, with n operands, all PST_NONE. Good
+   until the next one. */
+struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uint32_t stage,
+                                        uint32_t microbatch, uint32_t op, uint32_t n);
 
 bool pst_build_is_local(const struct pst_builder *b, uint32_t stage);
 
@@ -157,9 +167,7 @@ uint64_t pst_build_bytes(const struct pst_tensor *tensor, uint32_t samples);
 const struct pst_op *pst_build_op(const struct pst_builder *b, uint32_t stage, uint32_t node);
 void pst_build_set(struct pst_builder *b, const struct pst_program_call *call, uint32_t operand,
                    uint32_t value);
-void pst_build_set_params(struct pst_builder *b, const struct pst_program_call *call,
-                          const struct pst_op *op, uint64_t mask);
-/* A kernel call with workspace and state set; NULL where b->failed. */
+/* A kernel call with workspace and state set. */
 struct pst_program_call *pst_build_kernel(struct pst_builder *b, uint32_t stage,
                                           uint32_t microbatch, uint32_t node, uint8_t pass);
 void pst_build_forward(struct pst_builder *b, uint32_t stage, uint32_t microbatch);
@@ -177,8 +185,6 @@ void pst_build_returned(struct pst_builder *b, uint32_t stage, uint32_t microbat
 
 void pst_build_transfer(struct pst_builder *b, const struct pst_instr *instr);
 void pst_build_edges(struct pst_builder *b);
-/* Uses of a tensor inside a stage. */
-uint32_t pst_build_uses_in(const struct pst_builder *b, uint32_t tensor, uint32_t stage);
 
 /* program_copies.c: rows of OFFLOAD or FETCH; backward passes of a micro-batch read what has been
    fetched of it, and of what is not back yet nothing where `forget`; waits and lives once all lists
