@@ -11,8 +11,7 @@
 #include "planner/attempts.h"
 
 #define MAX_ATTEMPTS 4   /* at cuts */
-#define MAX_ROUNDS   6   /* on the same cuts */
-#define BRIEF_ROUNDS 2   /* for advice */
+#define MAX_ROUNDS   2   /* on the same cuts */
 #define MARGIN       100 /* part of the memory that a stage which fails again must spare */
 
 pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_planned *planned,
@@ -144,15 +143,14 @@ static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage)
     return most;
 }
 
-int64_t pst_attempts_excess(const struct pst_planner *planner, const struct pst_plan *plan,
-                            uint32_t stage)
+int64_t pst_attempts_excess(const struct pst_plan *plan, uint32_t stage)
 {
     uint32_t rank = plan->stages[stage].ranks[0], n = 0;
     int64_t excess = (int64_t)arena_of(plan, stage);
 
     for (uint32_t t = 0; t < plan->n_stages; t++) {
         if (plan->stages[t].ranks[0] == rank) {
-            excess -= (int64_t)planner->estimated[t];
+            excess -= (int64_t)plan->stages[t].estimated_bytes;
             n++;
         }
     }
@@ -170,7 +168,7 @@ static void learn(struct pst_attempts *a, const struct pst_planned *planned)
 
     planner->exceeded = true;
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        int64_t excess = pst_attempts_excess(planner, plan, s);
+        int64_t excess = pst_attempts_excess(plan, s);
 
         if (excess > 0 || !again) {     /* later attempts become more careful, never less */
             planner->bias[s] += excess; /* estimates held the bias so far */
@@ -223,9 +221,7 @@ static pst_status attempt(struct pst_attempts *a, bool same_cuts, struct pst_err
    that need not shrink each time. */
 static pst_status settle(struct pst_attempts *a, struct pst_error *err)
 {
-    uint32_t n_rounds = a->planner->brief ? BRIEF_ROUNDS : MAX_ROUNDS;
-
-    for (uint32_t round = 0; round < n_rounds && a->need > a->limit; round++) {
+    for (uint32_t round = 0; round < MAX_ROUNDS && a->need > a->limit; round++) {
         struct pst_error why = {.status = PST_OK};
         uint64_t before = a->need;
         pst_status st = attempt(a, true, &why);

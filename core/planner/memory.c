@@ -131,7 +131,7 @@ static void settle_replays(struct pst_planner *planner, struct pst_plan *plan, u
     }
 }
 
-/* The actions into the plan; what the evaluator makes of them into `estimated` and off `left`. */
+/* The actions into the plan; what the evaluator makes of them there, too, and off `left`. */
 static pst_status settle(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
                          const struct pst_stage_view *view, const struct pst_stage_price *promised,
                          uint64_t *left, struct pst_error *err)
@@ -153,7 +153,7 @@ static pst_status settle(struct pst_planner *planner, struct pst_plan *plan, uin
     }
     plan->stages[s].actions = actions;
     settle_replays(planner, plan, s, actions);
-    planner->estimated[s] = value.peak_bytes;
+    plan->stages[s].estimated_bytes = value.peak_bytes;
     if (*left != UINT64_MAX) {
         *left = value.peak_bytes < *left ? *left - value.peak_bytes : 0;
     }

@@ -60,7 +60,6 @@ struct pst_planner {
     pst_planner_clock *clock;
     bool tight;           /* memory did not suffice with what only saves time */
     bool exceeded;        /* layouts have taken more than estimates said */
-    bool brief;           /* fewer rounds */
     uint64_t deadline_ns; /* UINT64_MAX: none */
     uint64_t work;        /* struct pst_search */
     struct pst_arena arena;
@@ -87,8 +86,7 @@ struct pst_planner {
     bool undivided;          /* a stage may ask for all of a device that it shares */
     bool least;              /* stages take as little as their optimizers can, whatever there is */
     bool charged, uncharged; /* stages are charged for late W; shall not be */
-    uint64_t *estimated; /* [n_ops] by stage: peak of the last plan as the evaluator charges it */
-    int64_t *bias; /* [n_ops] by stage: what its layout took beyond that; charged from then on */
+    int64_t *bias; /* [n_ops] by stage: what its layout took beyond the estimate; charged since */
     uint32_t *counted; /* [n_ops] in-flight counts of earlier attempts by stage, at least so many */
 
     struct pst_size_table *sizes;

@@ -11,33 +11,8 @@
 
 #define NEAR_OF 8 /* part of the memory by which estimates may be wrong */
 
-/* What the other strategies' answers leave in the planner. */
-struct kept {
-    struct pst_topology topology;
-    uint32_t *first_rank;
-    uint64_t *estimated; /* [n_ops] */
-};
-
-static void keep(const struct pst_planner *planner, struct kept *kept)
-{
-    size_t n = planner->graph->n_ops;
-
-    kept->topology = planner->topology;
-    kept->first_rank = planner->first_rank;
-    kept->estimated = pst_alloc(n, sizeof *kept->estimated);
-    memcpy(kept->estimated, planner->estimated, n * sizeof *kept->estimated);
-}
-
-static void restore(struct pst_planner *planner, struct kept *kept)
-{
-    planner->topology = kept->topology;
-    planner->first_rank = kept->first_rank;
-    memcpy(planner->estimated, kept->estimated, planner->graph->n_ops * sizeof *kept->estimated);
-    free(kept->estimated);
-}
-
 /* Of the device whose stages take most together. */
-static uint64_t peak_of(const struct pst_planner *planner, const struct pst_plan *plan)
+static uint64_t peak_of(const struct pst_plan *plan)
 {
     uint64_t most = 0;
 
@@ -46,7 +21,7 @@ static uint64_t peak_of(const struct pst_planner *planner, const struct pst_plan
 
         for (uint32_t t = 0; t < plan->n_stages; t++) {
             if (plan->stages[t].ranks[0] == plan->stages[s].ranks[0]) {
-                bytes += planner->estimated[t];
+                bytes += plan->stages[t].estimated_bytes;
             }
         }
         most = bytes > most ? bytes : most;
@@ -90,7 +65,7 @@ static pst_status try(struct pst_planner *planner, const struct pst_stage_decl *
                                 &value->step_ns, err);
         }
         if (st == PST_OK) {
-            value->peak_bytes = peak_of(planner, plan);
+            value->peak_bytes = peak_of(plan);
         }
         if (st == PST_OK && is_near(value->peak_bytes, planner->capacity_bytes)) {
             st = lay_out(planner, plan, &value->peak_bytes, err);
@@ -113,7 +88,8 @@ static pst_status step(const struct pst_host *host, const struct pst_stage_decl 
     struct pst_planner *planner = pst_questions_coster(host);
     struct pst_trial_value value = {.size = sizeof value};
     struct pst_error err = {.status = PST_OK};
-    struct kept kept = {.estimated = NULL};
+    const struct pst_topology topology = planner->topology; /* what trying changes */
+    uint32_t *first_rank = planner->first_rank;
     pst_status st;
 
     if (!PST_HAS(ret_value, peak_bytes) || n_stages == 0 || !PST_HAS(stages, k)) {
@@ -124,9 +100,9 @@ static pst_status step(const struct pst_host *host, const struct pst_stage_decl 
         return (host->fail)(host, PST_ERR_BUG, "trial.step was called outside of partition()");
     }
     value.quick = ret_value->quick;
-    keep(planner, &kept);
     st = try(planner, stages, n_stages, &value, &err);
-    restore(planner, &kept);
+    planner->topology = topology;
+    planner->first_rank = first_rank;
     memset(&planner->pending, 0, sizeof planner->pending);
     if (st != PST_OK) {
         planner->pending = err;
