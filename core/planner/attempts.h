@@ -13,7 +13,6 @@ struct pst_attempts {
     struct pst_planned *best; /* fits, or needs least */
     uint64_t limit, need;     /* need: of the last plan */
     uint32_t n_learned;
-    bool relaxed;          /* planned for an eighth more than there is */
     struct pst_plan *cuts; /* stages alone; of the last answer of the partitioner */
     int64_t *cut_bias;     /* [n_ops] what it was charged by stage, room of the caller */
 };
