@@ -5,7 +5,6 @@
  * depends on the operator alone is tabulated per number of samples. It counts what programs lay
  * out: keep it in step with core/plan/program_static.c.
  */
-#include "planner/optimizer.h"
 #include "planner/state.h"
 
 #include <string.h>
@@ -292,7 +291,8 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
     const struct pst_size_table *table = sizes_for(planner, samples);
     uint32_t i, n_producers = 0;
 
-    planner->work += n_nodes + (uint64_t)n_nodes * n_nodes / 16; /* searches are worse than linear */
+    planner->work +=
+        n_nodes + (uint64_t)n_nodes * n_nodes / 16; /* searches are worse than linear */
     scratch->stamp++;
     for (i = 0; i < n_nodes; i++) {
         scratch->op_stamp[nodes[i]] = scratch->stamp;
@@ -324,16 +324,4 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
         ret_view->input_bytes += op_input_bytes(planner, op, samples);
     }
     return scratch->nodes;
-}
-
-struct pst_stage_node *pst_view_question(struct pst_planner *planner,
-                                         const struct pst_stage_question *question,
-                                         struct pst_stage_view *ret_view)
-{
-    struct pst_stage_node *nodes = pst_view_build(planner, question->nodes, question->n_nodes,
-                                                  question->microbatch_size / question->n_ranks,
-                                                  question->weight_versions, ret_view);
-
-    pst_view_state(question, ret_view);
-    return nodes;
 }

@@ -147,29 +147,23 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
                                       uint32_t n_nodes, uint32_t samples, uint32_t versions,
                                       struct pst_stage_view *ret_view);
 
-/* The view of the stage that is asked about. */
-struct pst_stage_node *pst_view_question(struct pst_planner *planner,
-                                         const struct pst_stage_question *question,
-                                         struct pst_stage_view *ret_view);
-
 uint64_t pst_view_tensor_bytes(const struct pst_tensor *tensor, uint64_t samples);
 
-/* late.c: what W reads of a micro-batch of the view that was built last, each tensor once:
-   activations, gradients and what B computes for it. Held until W, whatever the actions. */
+/* charges.c: the view of the stage that is asked about, charged for all that is known to come
+   beside it; its nodes may be given actions. */
+pst_status pst_view_charge(struct pst_planner *planner, const struct pst_stage_question *question,
+                           struct pst_stage_node **ret_nodes, struct pst_stage_view *ret_view,
+                           struct pst_error *err);
+/* Charges the view that was built last, whose stage and in_flight are set, for the next input and
+   for what was sent last. */
+void pst_view_transfers(const struct pst_planner *planner, uint32_t samples,
+                        uint32_t n_microbatches, struct pst_stage_view *view);
+/* What W reads of a micro-batch of the view that was built last, each tensor once: activations,
+   gradients and what B computes for it. */
 uint64_t pst_view_late_bytes(struct pst_planner *planner, uint32_t n_nodes, uint32_t samples);
 /* Does the scheduler cut backward passes in two, on a chain of so many stages? */
 pst_status pst_planner_splits(struct pst_planner *planner, uint32_t n_stages,
                               uint32_t n_microbatches, bool *ret_splits, struct pst_error *err);
-/* Charges the view that was built last, whose stage, n_stages and in_flight are set, for backward
-   passes in two parts. Micro-batches that wait for W alone leave in_flight, and what they hold is
-   static; while B runs, what W reads of the nodes behind is part of the work. */
-pst_status pst_view_split(struct pst_planner *planner, uint32_t samples, uint32_t n_microbatches,
-                          struct pst_stage_view *view, struct pst_error *err);
-
-/* transfer_bytes.c: charges the view that was built last, whose stage and in_flight are set, for
-   what lies in buffers of its transfers: the next input, and what was sent last. */
-void pst_view_transfers(const struct pst_planner *planner, uint32_t samples,
-                        uint32_t n_microbatches, struct pst_stage_view *view);
 
 /* memory.c: price by the list of memory optimizers; actions of all stages of a plan. */
 /* Of each stage of a finished plan: the bytes that the memory optimizers could do with, if they had
