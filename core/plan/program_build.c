@@ -66,11 +66,6 @@ struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uin
     return call;
 }
 
-bool pst_build_is_local(const struct pst_builder *b, uint32_t stage)
-{
-    return pst_plan_replica(&b->plan->stages[stage], b->rank) != PST_NONE;
-}
-
 uint64_t pst_build_bytes(const struct pst_tensor *tensor, uint32_t samples)
 {
     return tensor->bytes * (tensor->batched ? samples : 1);

@@ -138,8 +138,6 @@ void pst_build_use(struct pst_builder *b, uint32_t value);
 struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uint32_t stage,
                                         uint32_t microbatch, uint32_t op, uint32_t n);
 
-bool pst_build_is_local(const struct pst_builder *b, uint32_t stage);
-
 /* program_static.c */
 void pst_build_static(struct pst_builder *b);
 

@@ -109,6 +109,7 @@ static pst_status bound(void *self, const struct pst_stage_question *question,
     struct pst_stage_node *nodes;
     struct pst_stage_view view;
     pst_status st = pst_view_charge(planner, question, &nodes, &view, err);
+
     return st == PST_OK ? pst_optimizer_bound(&optimizer, &view, ret_period_ns, err) : st;
 }
 

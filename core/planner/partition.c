@@ -130,8 +130,10 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
     return st;
 }
 
-pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
-                                 struct pst_error *err)
+/* Stages that a partitioner gives, or that it supposes while it is asked: the rules are those of
+   the question. stages NULL: it is asked now. */
+static pst_status take(struct pst_planner *planner, const struct pst_stage_decl *stages,
+                       uint32_t n_stages, struct pst_plan *plan, struct pst_error *err)
 {
     struct answer answer = {
         .out = {.size = sizeof answer.out, .impl = &answer, .stage = add_stage},
@@ -139,33 +141,15 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
         .plan = plan,
         .ranks = pst_alloc(planner->degree, sizeof *answer.ranks),
     };
-    pst_status st = ask(planner, &answer, err);
-
-    planner->work += 2 * (uint64_t)planner->graph->n_ops * planner->graph->n_ops; /* a search */
-    if (st == PST_OK) {
-        st = check_whole(&answer, err);
-    }
-    if (st == PST_OK) {
-        st = pst_plan_connect(plan, planner->graph, err);
-    }
-    pst_stage_rules_finish(&answer.rules);
-    free(answer.ranks);
-    return st;
-}
-
-pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
-                               uint32_t n_stages, struct pst_plan *plan, struct pst_error *err)
-{
-    struct answer answer = {
-        .out = {.size = sizeof answer.out, .impl = &answer},
-        .planner = planner,
-        .plan = plan,
-        .ranks = pst_alloc(planner->degree, sizeof *answer.ranks),
-    };
     const char *at = (const char *)stages;
     pst_status st = PST_OK;
 
-    pst_stage_rules_init(&answer.rules, planner->asked);
+    if (stages == NULL) {
+        st = ask(planner, &answer, err);
+        planner->work += 2 * (uint64_t)planner->graph->n_ops * planner->graph->n_ops; /* a search */
+    } else {
+        pst_stage_rules_init(&answer.rules, planner->asked);
+    }
     for (uint32_t s = 0; st == PST_OK && s < n_stages; s++, at += stages->size) {
         st = add_stage(&answer.out, (const struct pst_stage_decl *)(const void *)at);
         if (st != PST_OK) {
@@ -181,4 +165,16 @@ pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_sta
     pst_stage_rules_finish(&answer.rules);
     free(answer.ranks);
     return st;
+}
+
+pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
+                                 struct pst_error *err)
+{
+    return take(planner, NULL, 0, plan, err);
+}
+
+pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
+                               uint32_t n_stages, struct pst_plan *plan, struct pst_error *err)
+{
+    return take(planner, stages, n_stages, plan, err);
 }
