@@ -19,20 +19,10 @@
 
 #define PST_MAX_MEMOPT 8
 
-/* What operators cost for one number of samples. */
-struct pst_op_cost {
-    uint64_t forward_ns, backward_ns;
-    uint64_t own_saved_bytes; /* results that its own backward reads */
-    uint64_t outputs_bytes;   /* all results */
-    uint64_t output_bytes;    /* the first result, which other operators read */
-    bool reads_output;        /* its own backward reads that */
-    uint64_t forward_workspace_bytes;
-    uint64_t backward_work_bytes; /* workspace, and gradients that live during the call */
-};
-
+/* Operators as stages have them, but for their place there, for one number of samples. */
 struct pst_size_table {
     uint32_t samples;
-    struct pst_op_cost *ops; /* [n_ops] */
+    struct pst_stage_node *nodes; /* [n_ops] */
     struct pst_size_table *next;
 };
 
