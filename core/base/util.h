@@ -17,6 +17,23 @@ uint64_t pst_now_ns(void);
 /* The greatest common divisor; of 0 and a number that number. */
 uint64_t pst_gcd(uint64_t a, uint64_t b);
 
+/* Place of the first of n ascending numbers that is not below `number`; n: all are. */
+static inline uint32_t pst_first_from(const uint32_t *numbers, uint32_t n, uint32_t number)
+{
+    uint32_t low = 0, high = n;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (numbers[middle] < number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 /* Cores that this process may use; at least 1. */
 uint32_t pst_usable_cores(void);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/util.h"
 
 static const char *const instr_names[PST_I_COUNT] = {
     [PST_I_F] = "F",         [PST_I_B] = "B",
@@ -30,18 +30,9 @@ const char *pst_payload_name(uint32_t payload)
 
 uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op)
 {
-    uint32_t low = 0, high = stage->n_nodes;
+    uint32_t at = pst_first_from(stage->nodes, stage->n_nodes, op);
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (stage->nodes[middle] < op) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < stage->n_nodes && stage->nodes[low] == op ? low : PST_NONE;
+    return at < stage->n_nodes && stage->nodes[at] == op ? at : PST_NONE;
 }
 
 void pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,

@@ -37,14 +37,12 @@ static void find_params(const struct pst_check *check, bool *has_params)
 static void note(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at, uint32_t n,
                  uint32_t *row, uint32_t *count)
 {
-    char text[64];
     if (*count == n) {
-        pst_check_describe(&check->plan->devices[rank].body[at], text);
         if (check->n_batches == 1) {
-            pst_check_add(check, rule, rank, at, "%s is there twice, first at %u", text, row[0]);
+            pst_check_instr(check, rule, rank, at, " is there twice, first at %u", row[0]);
         } else {
-            pst_check_add(check, rule, rank, at, "%s is there once too often in %u batches", text,
-                          check->n_batches);
+            pst_check_instr(check, rule, rank, at, " is there once too often in %u batches",
+                            check->n_batches);
         }
         return;
     }
@@ -66,15 +64,13 @@ static void read_list(struct pst_check *check, uint32_t rank, struct ending *end
 {
     const struct pst_plan_device *device = &check->plan->devices[rank];
     uint32_t n = ending->n;
-    char text[64];
     ending->n_norm = 0;
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         const struct pst_instr *instr = &device->body[i];
         uint32_t s = instr->stage;
         bool of_stage = instr->op == PST_I_REDUCE || instr->op == PST_I_STEP;
         if (of_stage && check->place[s] == PST_NONE) {
-            pst_check_add(check, "PASS4", rank, i, "%s: the stage does not sit on this device",
-                          pst_check_describe(instr, text));
+            pst_check_instr(check, "PASS4", rank, i, ": the stage does not sit on this device");
         } else if (instr->op == PST_I_REDUCE) {
             note(check, "PASS4", rank, i, n, &ending->reduce[(uint64_t)s * n],
                  &ending->n_reduce[s]);
@@ -101,10 +97,8 @@ static void read_list(struct pst_check *check, uint32_t rank, struct ending *end
 /* The NORM of a batch must see it. */
 static void check_seen(struct pst_check *check, uint32_t rank, uint32_t at, uint32_t norm)
 {
-    char text[64];
     if (norm != PST_NONE && at != PST_NONE && at > norm) {
-        pst_check_add(check, "COMM3", rank, at, "%s after NORM at %u, which must see it",
-                      pst_check_describe(&check->plan->devices[rank].body[at], text), norm);
+        pst_check_instr(check, "COMM3", rank, at, " after NORM at %u, which must see it", norm);
     }
 }
 
@@ -287,18 +281,15 @@ static void make_tables(struct pst_check *check, struct ending *ending)
 static void check_nothing(struct pst_check *check, uint32_t rank)
 {
     const struct pst_plan_device *device = &check->plan->devices[rank];
-    char text[64];
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         if (pst_check_is_reduction(device->body[i].op) || device->body[i].op == PST_I_STEP) {
-            pst_check_add(check, "PASS4", rank, i, "%s in a forward-only plan",
-                          pst_check_describe(&device->body[i], text));
+            pst_check_instr(check, "PASS4", rank, i, " in a forward-only plan");
         }
     }
 }
 
-bool pst_check_reductions(struct pst_check *check)
+void pst_check_reductions(struct pst_check *check)
 {
-    uint32_t before = check->report->n_violations;
     struct ending ending;
     make_tables(check, &ending);
     for (uint32_t d = 0; d < check->plan->n_devices; d++) {
@@ -319,5 +310,4 @@ bool pst_check_reductions(struct pst_check *check)
         reset(check, d, &ending);
         pst_check_leave(check, d);
     }
-    return check->report->n_violations == before;
 }
