@@ -34,6 +34,20 @@ static inline uint32_t pst_first_from(const uint32_t *numbers, uint32_t n, uint3
     return low;
 }
 
+/* For qsort: how the first two keys that differ compare; 0: none do. */
+static inline int pst_compare_keys(const uint64_t (*keys)[2], size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (keys[i][0] != keys[i][1]) {
+            return keys[i][0] < keys[i][1] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+#define PST_COMPARE_KEYS(...)                                                                      \
+    pst_compare_keys((const uint64_t[][2]){__VA_ARGS__},                                           \
+                     sizeof((const uint64_t[][2]){__VA_ARGS__}) / sizeof(uint64_t[2]))
+
 /* Cores that this process may use; at least 1. */
 uint32_t pst_usable_cores(void);
 

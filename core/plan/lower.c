@@ -5,9 +5,8 @@
  * Every pass is timed with the cost model, each as early as its order allows, which also shows that
  * the order is complete and can be satisfied.
  */
-#include <stdlib.h>
 #include <string.h>
-#include "base/memory.h"
+
 #include "plan/lower.h"
 #include "plan/pass_calls.h"
 
@@ -99,7 +98,6 @@ static pst_status check_supported(struct pst_lowering *low, struct pst_error *er
 static void index_edges(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
-    uint32_t n = 0;
 
     low->in_first = pst_arena_array(&low->arena, plan->n_stages + 2, sizeof *low->in_first);
     low->out_first = pst_arena_array(&low->arena, plan->n_stages + 2, sizeof *low->out_first);
@@ -120,9 +118,7 @@ static void index_edges(struct pst_lowering *low)
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         low->in_edges[low->in_first[plan->edges[e].to + 1]++] = e;
-        n++;
     }
-    PST_ASSERT(n == plan->n_edges);
 }
 
 static void time_stages(struct pst_lowering *low)
@@ -355,18 +351,13 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
 {
     pst_status st = check_supported(low, err);
 
-    if (st == PST_OK) {
-        index_edges(low);
+    if (st != PST_OK) {
+        return st;
     }
-    if (st == PST_OK) {
-        time_stages(low);
-    }
-    if (st == PST_OK) {
-        st = index_passes(low, err);
-    }
-    if (st == PST_OK) {
-        st = check_complete(low, err);
-    }
+    index_edges(low);
+    time_stages(low);
+    st = index_passes(low, err);
+    st = st == PST_OK ? check_complete(low, err) : st;
     return st == PST_OK ? evaluate(low, err) : st;
 }
 
@@ -429,7 +420,8 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
  */
 
 /* A pass is due when the last of its samples is: stages of one rank may differ in size. */
-static void twin_orders(const struct pst_plan *twin, struct pst_pass **orders, uint32_t *n_passes)
+static void twin_orders(const struct pst_plan *twin, struct pst_arena *arena,
+                        struct pst_pass **orders, uint32_t *n_passes)
 {
     for (uint32_t r = 0; r < twin->n_devices; r++) {
         size_t n = 0;
@@ -438,7 +430,7 @@ static void twin_orders(const struct pst_plan *twin, struct pst_pass **orders, u
             n += pst_plan_replica(&twin->stages[s], r) != PST_NONE ? twin->stages[s].n_microbatches
                                                                    : 0;
         }
-        orders[r] = pst_alloc(n + 1, sizeof **orders);
+        orders[r] = pst_arena_array(arena, n, sizeof **orders);
         for (uint32_t due = 1; due <= twin->batch && n_passes[r] < n; due++) {
             for (uint32_t s = 0; s < twin->n_stages; s++) {
                 const struct pst_plan_stage *stage = &twin->stages[s];
@@ -457,27 +449,24 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
                                  struct pst_plan **ret_plan, struct pst_error *err)
 {
     struct pst_plan *twin = NULL;
-    struct pst_pass **orders = pst_alloc(plan->n_devices + 1, sizeof *orders);
-    uint32_t *n_passes = pst_alloc(plan->n_devices + 1, sizeof *n_passes);
-    pst_status st = PST_OK;
+    struct pst_arena arena = {0};
+    struct pst_pass **orders = pst_arena_array(&arena, plan->n_devices, sizeof *orders);
+    uint32_t *n_passes = pst_arena_array(&arena, plan->n_devices, sizeof *n_passes);
+    pst_status st;
 
     pst_plan_create(graph, batch, plan->n_devices, &twin);
-    for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 
         pst_plan_add_stage(twin, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
                            stage->microbatch_size, stage->k);
-        if (st == PST_OK) {
-            twin->stages[s].weight_versions = stage->weight_versions;
-        }
-        if (st == PST_OK && batch % stage->microbatch_size != 0) {
+        twin->stages[s].weight_versions = stage->weight_versions;
+        if (batch % stage->microbatch_size != 0) {
             st = pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "evaluation batch %u is not divisible by micro-batch size %u", batch,
                           stage->microbatch_size);
+            goto out;
         }
-    }
-    if (st != PST_OK) {
-        goto out;
     }
     twin->capacity_bytes = plan->capacity_bytes;
     twin->optimizer_slots = plan->optimizer_slots;
@@ -485,9 +474,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     twin->deferred_step = plan->deferred_step;
     st = pst_plan_connect(twin, graph, err);
     if (st == PST_OK) {
-        twin_orders(twin, orders, n_passes);
-    }
-    if (st == PST_OK) {
+        twin_orders(twin, &arena, orders, n_passes);
         st = pst_plan_lower(twin, graph, cost, (const struct pst_pass *const *)orders, n_passes,
                             false, err);
     }
@@ -497,10 +484,6 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     }
 out:
     pst_plan_destroy(twin);
-    for (uint32_t r = 0; r < plan->n_devices; r++) {
-        free(orders[r]);
-    }
-    free(orders);
-    free(n_passes);
+    pst_arena_finish(&arena);
     return st;
 }

@@ -109,13 +109,7 @@ static int compare_crossings(const void *a, const void *b)
 {
     const struct crossing *x = a, *y = b;
 
-    if (x->from != y->from) {
-        return x->from < y->from ? -1 : 1;
-    }
-    if (x->to != y->to) {
-        return x->to < y->to ? -1 : 1;
-    }
-    return x->tensor < y->tensor ? -1 : x->tensor > y->tensor;
+    return PST_COMPARE_KEYS({x->from, y->from}, {x->to, y->to}, {x->tensor, y->tensor});
 }
 
 /* Every (producing stage, reading stage, tensor), once. */
@@ -238,9 +232,7 @@ pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph
         }
     }
     make_edges(plan, graph, crossings, find_crossings(graph, stage_of, crossings));
-    if (st == PST_OK) {
-        make_ties(plan, graph, stage_of);
-    }
+    make_ties(plan, graph, stage_of);
 out:
     free(crossings);
     free(stage_of);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/util.h"
 
 /* --- rules of the list alone -------------------------------------------------------------------*/
 
@@ -154,10 +154,7 @@ static int compare_runs(const void *a, const void *b)
 {
     const struct pst_replay *x = a, *y = b;
 
-    if (x->before != y->before) {
-        return x->before > y->before ? -1 : 1;
-    }
-    return x->first < y->first ? -1 : x->first > y->first;
+    return PST_COMPARE_KEYS({y->before, x->before}, {x->first, y->first});
 }
 
 /* The list of a stage without one: maximal blocks of consecutive recomputed operators, each right

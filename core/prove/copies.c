@@ -16,16 +16,8 @@ struct copy {
 static int by_name(const void *a, const void *b)
 {
     const struct copy *x = a, *y = b;
-    if (x->stage != y->stage) {
-        return x->stage < y->stage ? -1 : 1;
-    }
-    if (x->microbatch != y->microbatch) {
-        return x->microbatch < y->microbatch ? -1 : 1;
-    }
-    if (x->node != y->node) {
-        return x->node < y->node ? -1 : 1;
-    }
-    return x->at < y->at ? -1 : x->at > y->at;
+    return PST_COMPARE_KEYS({x->stage, y->stage}, {x->microbatch, y->microbatch},
+                            {x->node, y->node}, {x->at, y->at});
 }
 
 static bool offloads(const struct pst_plan_stage *stage, uint32_t node)

@@ -117,7 +117,6 @@ static void init_nodes(struct pst_sim *sim)
     }
     sim->node_out = pst_arena_array(&sim->arena, n, sizeof *sim->node_out);
     sim->node_in = pst_arena_array(&sim->arena, n, sizeof *sim->node_in);
-    sim->requests = pst_arena_array(&sim->arena, n, sizeof *sim->requests);
 }
 
 void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct pst_graph *graph,
