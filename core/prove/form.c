@@ -2,8 +2,6 @@
  *
  * FORM1, FORM2: counts and indices in range, nothing unknown, for the graph that it names.
  */
-#include <string.h>
-
 #include "prove/internal.h"
 #include "plan/sequence.h"
 
@@ -103,7 +101,7 @@ static void check_guests(struct pst_check *check, uint32_t s)
                       "stage %u: guests on other devices, which only synchronous training has", s);
         return;
     }
-    bool away = memchr(stage->actions, PST_ACTION_PEER, stage->n_nodes) != NULL;
+    bool away = pst_plan_stage_has(stage, PST_ACTION_PEER);
     if (away != (stage->n_guests > 0)) {
         pst_check_add(check, "FORM1", PST_NONE, PST_NONE, "stage %u: %s; both or neither are legal",
                       s,

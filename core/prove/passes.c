@@ -36,31 +36,14 @@ static bool make_rows(struct pst_check *check)
 /* Notes where the pass stands; false where one stands already. */
 static bool note_pass(struct pst_pass_row *row, uint32_t op, uint32_t at)
 {
-    uint32_t *places[2] = {NULL, NULL};
-    switch (op) {
-    case PST_I_F:
-        places[0] = &row->f;
-        break;
-    case PST_I_W:
-        places[0] = &row->w;
-        break;
-    case PST_I_R:
-        places[0] = &row->r;
-        break;
-    case PST_I_B:
-        places[0] = &row->b;
-        break;
-    default:
-        places[0] = &row->b;
-        places[1] = &row->w;
-        break;
-    }
-    bool first = *places[0] == PST_NONE && (places[1] == NULL || *places[1] == PST_NONE);
-    for (int i = 0; i < 2; i++) {
-        if (places[i] != NULL && *places[i] == PST_NONE) {
-            *places[i] = at;
-        }
-    }
+    uint32_t *place = op == PST_I_F   ? &row->f
+                      : op == PST_I_W ? &row->w
+                      : op == PST_I_R ? &row->r
+                                      : &row->b;
+    uint32_t *other = op == PST_I_BW ? &row->w : place;
+    bool first = *place == PST_NONE && *other == PST_NONE;
+    *place = *place == PST_NONE ? at : *place;
+    *other = *other == PST_NONE ? at : *other;
     return first;
 }
 
@@ -161,16 +144,6 @@ static void read_list(struct pst_check *check, uint32_t rank, struct reading *re
     }
 }
 
-static bool has_recompute(const struct pst_plan_stage *stage)
-{
-    for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        if (stage->actions[n] == PST_ACTION_RECOMPUTE) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* A list of replays and the actions go together; R is for stages without a list. */
 static void check_sequence(struct pst_check *check, uint32_t s)
 {
@@ -249,7 +222,8 @@ void pst_check_passes(struct pst_check *check)
         pst_check_leave(check, d);
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        bool recomputes = has_recompute(&plan->stages[s]) && plan->stages[s].n_replays == 0;
+        bool recomputes = plan->stages[s].n_replays == 0 &&
+                          pst_plan_stage_has(&plan->stages[s], PST_ACTION_RECOMPUTE);
         check_sequence(check, s);
         for (uint32_t mb = 0; mb < plan->stages[s].n_microbatches; mb++) {
             for (uint32_t r = 0; r < plan->stages[s].n_ranks; r++) {

@@ -125,15 +125,8 @@ static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank,
 }
 
 /* All counts 0 again, in time linear in the list. */
-static void forget(const struct pst_check *check, const struct pst_plan_device *device,
-                   uint32_t *sends, uint32_t *recvs)
+static void forget(const struct pst_plan_device *device, uint32_t *sends, uint32_t *recvs)
 {
-    uint32_t n = check->plan->n_devices;
-    if (n <= device->n_instrs) {
-        memset(sends, 0, n * sizeof *sends);
-        memset(recvs, 0, n * sizeof *recvs);
-        return;
-    }
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         if (device->body[i].op == PST_I_SEND || device->body[i].op == PST_I_RECV) {
             sends[device->body[i].peer] = recvs[device->body[i].peer] = 0;
@@ -164,7 +157,7 @@ static void read_list(struct pst_check *check, uint32_t rank, uint32_t *sends, u
         *place = i;
         *(send ? &transfer->send_seq : &transfer->recv_seq) = sequence;
     }
-    forget(check, device, sends, recvs);
+    forget(device, sends, recvs);
 }
 
 /* One direction of an overlap: from the pass that makes the rows to the pass that reads them. */

@@ -59,15 +59,41 @@ static bool same_transfer(const struct pst_instr *a, const struct pst_instr *b)
            a->n_samples == b->n_samples;
 }
 
+static bool is_far(const struct pst_sim *sim, uint32_t from, uint32_t to)
+{
+    return sim->node_out != NULL &&
+           pst_cost_node(sim->durations.cost, from) != pst_cost_node(sim->durations.cost, to);
+}
+
+/*
+ * The times from which on the link that a SEND goes by is free. Two ranks of one node have a link
+ * of their own in each direction; who asks first is known from the lists. All transfers between
+ * nodes share the way out of the sender's node and the way into the receiver's; there requests are
+ * served in the order of their times.
+ */
+static void find_link(struct pst_sim *sim, uint32_t from, uint32_t to, uint32_t send,
+                      uint64_t *ret_free[2])
+{
+    struct pst_sim_rank *sender = &sim->ranks[from];
+    if (is_far(sim, from, to)) {
+        ret_free[0] = &sim->node_out[pst_cost_node(sim->durations.cost, from)];
+        ret_free[1] = &sim->node_in[pst_cost_node(sim->durations.cost, to)];
+    } else {
+        ret_free[0] = ret_free[1] = &sender->link_free[sender->link[send]];
+    }
+}
+
 /* The transfer at the heads of both queues has the link as soon as that is free. */
 static void move(struct pst_sim *sim, uint32_t from, uint32_t to, uint64_t ready)
 {
     struct pst_sim_rank *sender = &sim->ranks[from], *receiver = &sim->ranks[to];
     uint32_t send = queue_head(sender, QUEUE_SEND), recv = queue_head(receiver, QUEUE_RECV);
-    uint64_t start = pst_later(ready, pst_sim_link_free(sim, from, to));
+    uint64_t *link[2];
+    find_link(sim, from, to, send, link);
+    uint64_t start = pst_later(ready, pst_later(*link[0], *link[1]));
     uint64_t end = pst_sat_add_ns(start, pst_sim_transfer_ns(&sim->durations, &sender->list[send],
-                                                             from, pst_sim_is_far(sim, from, to)));
-    pst_sim_take_link(sim, from, to, end);
+                                                             from, is_far(sim, from, to)));
+    *link[0] = *link[1] = end;
     sender->last_start[QUEUE_SEND] = receiver->last_start[QUEUE_RECV] = start;
     pst_sim_finish(sender, send, start, end);
     pst_sim_finish(receiver, recv, start, end);
@@ -97,7 +123,7 @@ static bool match_heads(struct pst_sim *sim, uint32_t from, uint32_t to)
     uint64_t ready = pst_later(sender->posted[send], receiver->posted[recv]);
     ready = pst_later(ready,
                       pst_later(sender->last_start[QUEUE_SEND], receiver->last_start[QUEUE_RECV]));
-    if (pst_sim_is_far(sim, from, to)) {
+    if (is_far(sim, from, to)) {
         sender->requested = true;
         sender->requested_ns = ready;
         sim->n_requests++;

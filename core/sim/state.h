@@ -31,6 +31,8 @@ struct pst_sim_rank {
     uint64_t latest;                                   /* last end so far */
     /* Of all runs: */
     uint64_t last_start[QUEUE_COUNT]; /* of transfers; of reductions: the last end */
+    uint32_t *link;                   /* per SEND: which of the rank's links in its node */
+    uint64_t *link_free;              /* of each */
     uint64_t host_free[2];            /* link to host memory: out, in */
     uint32_t behind;    /* the pass behind which nothing but copies was posted; PST_NONE: none */
     uint64_t *call_end; /* of each of its calls, where its stage offloads */
@@ -48,11 +50,6 @@ struct pst_sim_collective {
     bool far; /* its ranks are not all in one node */
 };
 
-struct pst_sim_link {
-    uint32_t peer;
-    uint64_t free_ns;
-};
-
 struct pst_sim {
     const struct pst_plan *plan;
     struct pst_arena arena;
@@ -63,10 +60,8 @@ struct pst_sim {
     struct pst_sim_collective *collectives; /* REDUCE of each stage, TIE of each tie, NORM */
     uint32_t *worklist;                     /* a ring of n_devices ranks */
     uint32_t first, n_queued;
-    uint32_t *n_links;
-    struct pst_sim_link **links; /* of each rank: those that it sends on, by peer, ascending */
-    uint64_t *node_out, *node_in;
-    uint32_t n_requests; /* ranks whose next transfer waits for a shared link */
+    uint64_t *node_out, *node_in; /* of each node: when its link is free; NULL: there is one node */
+    uint32_t n_requests;          /* ranks whose next transfer waits for a shared link */
     pst_status status;
     struct pst_error *err;
     /* Told of every run of a rank's list, in order, once all of it has ended. May be NULL. */
@@ -100,17 +95,6 @@ uint32_t pst_sim_waits_at(const struct pst_sim *sim, const struct pst_sim_rank *
 uint64_t pst_sim_run_pass(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at);
 /* Times a copy; false where something that it waits for is not known yet. */
 bool pst_sim_copy(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at);
-
-/* links.c: shared links. */
-static inline bool pst_sim_is_far(const struct pst_sim *sim, uint32_t from, uint32_t to)
-{
-    return sim->node_out != NULL &&
-           pst_cost_node(sim->durations.cost, from) != pst_cost_node(sim->durations.cost, to);
-}
-
-/* The time from which the link from one rank to the other is free; raised by pst_sim_take_link. */
-uint64_t pst_sim_link_free(const struct pst_sim *sim, uint32_t from, uint32_t to);
-void pst_sim_take_link(struct pst_sim *sim, uint32_t from, uint32_t to, uint64_t until);
 
 /* What an operator costs, from when it was asked for last. */
 struct pst_sim_known {
