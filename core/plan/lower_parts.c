@@ -261,16 +261,6 @@ static pst_status emit(struct cutter *c, const uint32_t *cuts, bool bare, struct
     return st == PST_OK ? pst_lowering_write(&parts, err) : st;
 }
 
-static bool skips_stages(const struct pst_plan *plan)
-{
-    for (uint32_t e = 0; e < plan->n_edges; e++) {
-        if (plan->edges[e].to - plan->edges[e].from > 1) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static pst_status refuse_skips(struct pst_error *err)
 {
     return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
@@ -458,10 +448,10 @@ static pst_status run_through(const struct cutter *c, const struct pst_plan *unr
 }
 
 /*
- * In a chain every cut by time can be reached: what the passes before it send is received by passes
+ * In a chain every cut by time is reached: what the passes before it send is received by passes
  * before it. Rows that skip stages are received later, and replicas are not cut by their own times
- * alone, so there the lists are tried, halting at the cut by time, and if that is too early for
- * some rank, as late as can be.
+ * alone. So the lists are tried, halting at the cut by time, and if that is too early for some
+ * rank, as late as can be.
  */
 static pst_status find_cuts(struct cutter *c, uint32_t *cuts, struct pst_error *err)
 {
@@ -472,12 +462,6 @@ static pst_status find_cuts(struct cutter *c, uint32_t *cuts, struct pst_error *
     struct pst_plan *unrolled = NULL;
     pst_status st;
 
-    if (!skips_stages(c->plan) && !pst_lowering_replicates(c->plan)) {
-        for (uint32_t r = 0; deferred && r < n; r++) {
-            cuts[r] = place_step(c, r, times[0]);
-        }
-        return PST_OK;
-    }
     st = emit(c, cuts, true, err);
     if (st == PST_OK) {
         st = pst_plan_unroll(c->plan, TIMED_BATCHES, 0, &unrolled, err);

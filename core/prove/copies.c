@@ -51,7 +51,7 @@ static void check_out(struct pst_check *check, uint32_t rank, const struct pst_i
 {
     const struct pst_instr *copy = &list[at];
     uint32_t pass = pass_before(list, at);
-    if (check->place[copy->stage] == PST_NONE) {
+    if (pst_check_place(check, rank, copy->stage) == PST_NONE) {
         pst_check_instr(check, "PASS6", rank, at, ": the stage does not sit on this device");
     } else if (!offloads(&check->plan->stages[copy->stage], copy->node)) {
         pst_check_instr(check, "PASS6", rank, at,
@@ -116,7 +116,6 @@ static void check_list(struct pst_check *check, uint32_t rank)
         }
     }
     qsort(copies, n, sizeof *copies, by_name);
-    pst_check_enter(check, rank);
     for (uint32_t i = 0, end; i < n; i = end) {
         for (end = i + 1;
              end < n && copies[end].stage == copies[i].stage &&
@@ -125,7 +124,6 @@ static void check_list(struct pst_check *check, uint32_t rank)
         }
         check_group(check, rank, &copies[i], end - i);
     }
-    pst_check_leave(check, rank);
     free(copies);
 }
 

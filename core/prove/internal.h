@@ -49,9 +49,7 @@ struct pst_check {
     uint64_t *list_base;   /* [rank] first entry of its list in flat arrays; [n_devices] = total */
     uint32_t *rank_first;  /* [rank] rows of rank_stages; [n_devices] = total */
     uint32_t *rank_stages; /* stages of each rank, ascending */
-    uint32_t *rank_replicas; /* which replica of that stage the rank is */
-    uint32_t *place;         /* [stage] replica on the entered rank, else PST_NONE */
-    uint64_t *pass_base;     /* [stage] first row of passes; [n_stages] = total */
+    uint64_t *pass_base;   /* [stage] first row of passes; [n_stages] = total */
     struct pst_pass_row *passes;
     uint32_t *known;     /* [flat] first instruction that waits for this one; PST_NONE: none */
     uint64_t *edge_base; /* [edge] first of its transfers, activations before gradients */
@@ -75,9 +73,11 @@ void *pst_check_array(struct pst_check *check, uint64_t count, size_t size);
 /* First entries of the lists of check->plan in flat arrays. */
 void pst_check_lists(struct pst_check *check);
 
-/* check->place for the stages of one rank; leave undoes it. */
-void pst_check_enter(struct pst_check *check, uint32_t rank);
-void pst_check_leave(struct pst_check *check, uint32_t rank);
+/* Which replica of the stage a rank is; PST_NONE: the stage is not there. */
+static inline uint32_t pst_check_place(const struct pst_check *check, uint32_t rank, uint32_t stage)
+{
+    return pst_plan_replica(&check->plan->stages[stage], rank);
+}
 
 static inline bool pst_check_is_pass(uint32_t op)
 {

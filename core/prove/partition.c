@@ -142,8 +142,6 @@ static void check_devices(struct pst_check *check)
     uint64_t total = 0;
     uint32_t *seen = pst_check_array(check, plan->n_devices, sizeof *seen);
     uint32_t *first = pst_check_array(check, (uint64_t)plan->n_devices + 2, sizeof *first);
-    check->place = pst_check_array(check, plan->n_stages, sizeof(uint32_t));
-    memset(check->place, 0xFF, plan->n_stages * sizeof(uint32_t));
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
         if (stage->n_ranks == 0) {
@@ -161,7 +159,6 @@ static void check_devices(struct pst_check *check)
         }
     }
     check->rank_stages = pst_check_array(check, total + 1, sizeof(uint32_t));
-    check->rank_replicas = pst_check_array(check, total + 1, sizeof(uint32_t));
     if (total >= UINT32_MAX) {
         pst_check_add(check, "PART3", PST_NONE, PST_NONE, "too many replicas: %llu",
                       (unsigned long long)total);
@@ -173,9 +170,7 @@ static void check_devices(struct pst_check *check)
     check->rank_first = first; /* first[d + 1] moves up to the end of row d below */
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         for (uint32_t r = 0; r < plan->stages[s].n_ranks; r++) {
-            uint32_t row = first[plan->stages[s].ranks[r] + 1]++;
-            check->rank_stages[row] = s;
-            check->rank_replicas[row] = r;
+            check->rank_stages[first[plan->stages[s].ranks[r] + 1]++] = s;
         }
     }
 }

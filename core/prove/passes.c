@@ -114,14 +114,14 @@ static void read_list(struct pst_check *check, uint32_t rank, struct reading *re
     const struct pst_plan_device *device = &check->plan->devices[rank];
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         const struct pst_instr *instr = &device->body[i];
-        if (instr->op == PST_I_STEP && check->place[instr->stage] != PST_NONE) {
+        if (instr->op == PST_I_STEP && pst_check_place(check, rank, instr->stage) != PST_NONE) {
             reading->n_steps[instr->stage]++;
             reading->last_step[instr->stage] = i;
         }
         if (!pst_check_is_pass(instr->op)) {
             continue;
         }
-        uint32_t replica = check->place[instr->stage];
+        uint32_t replica = pst_check_place(check, rank, instr->stage);
         if (replica == PST_NONE) {
             pst_check_instr(check, "PASS1", rank, i, ": the stage does not sit on this device");
             continue;
@@ -217,9 +217,7 @@ void pst_check_passes(struct pst_check *check)
         return;
     }
     for (uint32_t d = 0; d < plan->n_devices; d++) {
-        pst_check_enter(check, d);
         read_list(check, d, &reading);
-        pst_check_leave(check, d);
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         bool recomputes = plan->stages[s].n_replays == 0 &&

@@ -73,20 +73,6 @@ void pst_check_lists(struct pst_check *check)
     }
 }
 
-void pst_check_enter(struct pst_check *check, uint32_t rank)
-{
-    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
-        check->place[check->rank_stages[i]] = check->rank_replicas[i];
-    }
-}
-
-void pst_check_leave(struct pst_check *check, uint32_t rank)
-{
-    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
-        check->place[check->rank_stages[i]] = PST_NONE;
-    }
-}
-
 char *pst_check_describe(const struct pst_instr *instr, char *text)
 {
     const char *name = pst_instr_name(instr->op);
