@@ -37,7 +37,7 @@ static bool updates_early(const struct pst_plan *plan, uint32_t part, const stru
            (part == PST_FILL || pass->microbatch >= plan->stages[pass->stage].n_microbatches);
 }
 
-static pst_status check_passes(const struct cutter *c, struct pst_error *err)
+static pst_status check_updates(const struct cutter *c, struct pst_error *err)
 {
     const struct pst_plan *plan = c->plan;
 
@@ -46,14 +46,10 @@ static pst_status check_passes(const struct cutter *c, struct pst_error *err)
             for (uint32_t i = 0; i < c->n_passes[part][r]; i++) {
                 const struct pst_pass *pass = &c->passes[part][r][i];
 
-                if (pass->stage >= plan->n_stages ||
-                    pass->microbatch / 2 >= plan->stages[pass->stage].n_microbatches ||
-                    updates_early(plan, part, pass)) {
+                if (updates_early(plan, part, pass)) {
                     return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                                     "PASS1: device %u, part %u, pass %u: stage %u, micro-batch %u; "
-                                    "a part reaches into the next batch and no further, and makes "
-                                    "updates of the batch that it closes alone",
-
+                                    "a part makes updates of the batch that it closes alone",
                                     r, part, i, pass->stage, pass->microbatch);
                 }
             }
@@ -491,18 +487,10 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
     memcpy(c.passes, passes, sizeof c.passes);
     memcpy(c.n_passes, n_passes, sizeof c.n_passes);
     st = pst_lowering_no_guests(plan, err);
-    if (st == PST_OK) {
-        st = check_stashed(plan, graph, err);
-    }
-    if (st == PST_OK) {
-        st = check_passes(&c, err);
-    }
-    if (st == PST_OK) {
-        st = make_view(&c, err);
-    }
-    if (st == PST_OK) {
-        st = pst_lowering_prepare(&c.low, err);
-    }
+    st = st == PST_OK ? check_stashed(plan, graph, err) : st;
+    st = st == PST_OK ? check_updates(&c, err) : st;
+    st = st == PST_OK ? make_view(&c, err) : st;
+    st = st == PST_OK ? pst_lowering_prepare(&c.low, err) : st;
     if (st == PST_OK) {
         plan->asynchronous = true;
         plan->version_rule =
@@ -511,9 +499,7 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
         cuts = pst_arena_array(&c.low.arena, plan->n_devices, sizeof *cuts);
         st = find_cuts(&c, cuts, err);
     }
-    if (st == PST_OK) {
-        st = emit(&c, cuts, false, err);
-    }
+    st = st == PST_OK ? emit(&c, cuts, false, err) : st;
     pst_arena_finish(&c.low.arena);
     return st;
 }
