@@ -241,7 +241,7 @@ struct pst_pass {
  * From the order of passes on each rank to full lists: adds SEND, RECV, REDUCE, TIE, NORM, STEP and
  * all waits, by one global order of transfers (docs/plan.md, "lowering"). The ranks of a logical
  * device have the same order.
- * PST_ERR_BUG kind plan.illegal: the order cannot be satisfied; details hold the cycle.
+ * PST_ERR_BUG kind plan.illegal: the order cannot be satisfied; details hold who waits.
  * With training = false (forward passes only) there is no reduction and no step.
  */
 pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,

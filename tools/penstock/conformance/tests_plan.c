@@ -79,7 +79,7 @@ static pst_status build_model(struct trial *trial, struct pst_error *err)
     config = pst_arena_alloc(&trial->job.arena, builder->config_size, 0);
     st = pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
                          trial->job.model, "[model]", others, &trial->job.arena, config, err);
-    return st == PST_OK ? builder->build(config, PST_F32, &trial->graph, err) : st;
+    return st == PST_OK ? pst_model_build(builder, config, PST_F32, &trial->graph, err) : st;
 }
 
 static pst_status prepare(struct trial *trial, struct pst_error *err)
