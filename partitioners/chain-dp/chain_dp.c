@@ -54,12 +54,12 @@ PST_DESTROY_NOTHING
 
 static void chain_finish(struct chain *chain)
 {
-    free(chain->nodes);
-    free(chain->prefix_ns);
-    free(chain->in_flight);
-    free(chain->versions);
-    free(chain->stamps);
-    free(chain->memo);
+    part_free(chain->nodes);
+    part_free(chain->prefix_ns);
+    part_free(chain->in_flight);
+    part_free(chain->versions);
+    part_free(chain->stamps);
+    part_free(chain->memo);
     memset(chain, 0, sizeof *chain);
 }
 
@@ -114,15 +114,11 @@ static pst_status chain_init(struct chain *chain, const struct chain_dp *self,
     chain->n = n;
     chain->n_stages = n_stages;
     chain->microbatch_size = microbatch_size;
-    chain->nodes = calloc(n, sizeof *chain->nodes);
-    chain->prefix_ns = calloc((size_t)n + 1, sizeof *chain->prefix_ns);
-    chain->in_flight = calloc(n_stages, sizeof *chain->in_flight);
-    chain->versions = calloc(n_stages, sizeof *chain->versions);
-    chain->stamps = calloc(n, sizeof *chain->stamps);
-    if (chain->nodes == NULL || chain->prefix_ns == NULL || chain->in_flight == NULL ||
-        chain->versions == NULL || chain->stamps == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    chain->nodes = part_alloc(n, sizeof *chain->nodes);
+    chain->prefix_ns = part_alloc((size_t)n + 1, sizeof *chain->prefix_ns);
+    chain->in_flight = part_alloc(n_stages, sizeof *chain->in_flight);
+    chain->versions = part_alloc(n_stages, sizeof *chain->versions);
+    chain->stamps = part_alloc(n, sizeof *chain->stamps);
     for (v = 0; v < n; v++) {
         struct pst_times times;
         pst_status st;
@@ -187,7 +183,7 @@ static pst_status plan(const struct chain_dp *self, const struct pst_partition_i
     uint32_t *cuts[2] = {NULL, NULL};
     struct chain chain = {.microbatch_size = 0}, tried = {.microbatch_size = 0};
     uint64_t best_ns = UINT64_MAX;
-    pst_status st = PST_ERR_NOMEM, failed = PST_OK;
+    pst_status st = PST_OK, failed = PST_OK;
 
     if (n_stages > n) {
         return pst_failf(self->host, PST_ERR_INFEASIBLE,
@@ -195,11 +191,8 @@ static pst_status plan(const struct chain_dp *self, const struct pst_partition_i
                          "devices, fewer stages on each, or a deeper model",
                          n_stages, n);
     }
-    cuts[0] = calloc((size_t)n_stages + 1, sizeof *cuts[0]);
-    cuts[1] = calloc((size_t)n_stages + 1, sizeof *cuts[1]);
-    if (cuts[0] == NULL || cuts[1] == NULL) {
-        goto out;
-    }
+    cuts[0] = part_alloc((size_t)n_stages + 1, sizeof *cuts[0]);
+    cuts[1] = part_alloc((size_t)n_stages + 1, sizeof *cuts[1]);
     for (i = 0; i < in->n_micro_batches; i++) {
         uint64_t step_ns = 0;
 
@@ -233,8 +226,8 @@ static pst_status plan(const struct chain_dp *self, const struct pst_partition_i
 out:
     chain_finish(&chain);
     chain_finish(&tried);
-    free(cuts[0]);
-    free(cuts[1]);
+    part_free(cuts[0]);
+    part_free(cuts[1]);
     return st;
 }
 

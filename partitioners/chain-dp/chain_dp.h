@@ -8,6 +8,8 @@
 #include <penstock/ext/profile.h>
 #include <penstock/penstock.h>
 
+#include "call.h"
+
 enum { COMM_NONE = 0, COMM_SUM = 1, COMM_MAX = 2 };
 
 /* What a range of nodes costs as one particular stage. */

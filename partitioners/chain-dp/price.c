@@ -140,24 +140,20 @@ static struct memo_entry *slot_of(struct memo_entry *memo, size_t size, uint64_t
     return &memo[i];
 }
 
-static pst_status memo_grow(struct chain *chain)
+static void memo_grow(struct chain *chain)
 {
     size_t size = chain->memo_size == 0 ? 1024 : 2 * chain->memo_size;
-    struct memo_entry *memo = calloc(size, sizeof *memo);
+    struct memo_entry *memo = part_alloc(size, sizeof *memo);
     size_t i;
 
-    if (memo == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < chain->memo_size; i++) {
         if (chain->memo[i].key != 0) {
             *slot_of(memo, size, chain->memo[i].key) = chain->memo[i];
         }
     }
-    free(chain->memo);
+    part_free(chain->memo);
     chain->memo = memo;
     chain->memo_size = size;
-    return PST_OK;
 }
 
 pst_status chain_price(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
@@ -168,10 +164,8 @@ pst_status chain_price(struct chain *chain, uint32_t stage, uint32_t first, uint
     pst_status st;
 
     if (2 * chain->memo_used >= chain->memo_size) {
-        st = memo_grow(chain);
-        if (st != PST_OK) {
-            return st;
-        }
+        memo_grow(chain);
+        st = PST_OK;
     }
     entry = slot_of(chain->memo, chain->memo_size, key);
     if (entry->key == 0) {

@@ -132,12 +132,9 @@ static pst_status sweep(struct sweep *s, uint32_t only_size, struct pst_partitio
     uint32_t i, first = UINT32_MAX;
     pst_status st = PST_OK;
 
-    s->order = calloc((size_t)p->n + 1, sizeof *s->order);
-    if (s->order == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    s->order = part_alloc((size_t)p->n + 1, sizeof *s->order);
     if (s->kind != ORDER_BEST) {
-        st = part_order(p, s->kind, NULL, s->order);
+        part_order(p, s->kind, NULL, s->order);
     }
     for (i = 0; st == PST_OK && i < p->n_sizes; i++) {
         if (only_size == 0 || p->sizes[i] == only_size) {
@@ -167,7 +164,7 @@ pst_status chain_by_reference(const struct pst_host *host, const struct pst_part
         st = sweep(&s, size, out);
     }
     part_plan_finish(&s.plan);
-    free(s.order);
+    part_free(s.order);
     part_problem_finish(&s.problem);
     return st;
 }

@@ -334,16 +334,12 @@ pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)
     size_t n_cells = (size_t)(chain->n_stages + 1) * (chain->n + 1);
     struct search search = {.chain = chain};
     uint32_t i, stages;
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = PST_OK;
 
-    search.parent = malloc(n_cells * sizeof *search.parent);
-    search.best = malloc(n_cells * sizeof *search.best);
-    search.least = malloc((chain->n_stages + 1) * sizeof *search.least);
-    search.reached = malloc(((size_t)chain->n + 1) * sizeof *search.reached);
-    if (search.reached == NULL || search.parent == NULL || search.best == NULL ||
-        search.least == NULL) {
-        goto out;
-    }
+    search.parent = part_alloc(n_cells, sizeof *search.parent);
+    search.best = part_alloc(n_cells, sizeof *search.best);
+    search.least = part_alloc(chain->n_stages + 1, sizeof *search.least);
+    search.reached = part_alloc((size_t)chain->n + 1, sizeof *search.reached);
     st = least_limit(&search, &ret_answer->bottleneck_ns, &stages);
     if (st == PST_OK && stages < chain->n_stages) {
         st = explain(&search, stages);
@@ -358,10 +354,9 @@ pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)
         st = chain_price(chain, i, ret_answer->cuts[i], ret_answer->cuts[i + 1], &price);
         ret_answer->sum_ns += price.cost_ns;
     }
-out:
-    free(search.parent);
-    free(search.reached);
-    free(search.best);
-    free(search.least);
+    part_free(search.parent);
+    part_free(search.reached);
+    part_free(search.best);
+    part_free(search.least);
     return st;
 }

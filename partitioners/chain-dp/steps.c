@@ -69,9 +69,9 @@ static pst_status search_as(struct chain *chain, uint32_t as, uint32_t *ret_cuts
 /* What moving borders makes of that cut takes the place of `cuts` if it is shorter. */
 static pst_status try_as(struct part_steps *steps, uint32_t as, uint32_t *cuts, double *step_ns)
 {
-    uint32_t *others = calloc((size_t)steps->n_stages + 1, sizeof *others);
+    uint32_t *others = part_alloc((size_t)steps->n_stages + 1, sizeof *others);
     double other_ns;
-    pst_status st = others == NULL ? PST_ERR_NOMEM : search_as(steps->impl, as, others);
+    pst_status st = search_as(steps->impl, as, others);
 
     if (st == PST_OK) {
         st = part_steps_value(steps, others, &other_ns);
@@ -83,7 +83,7 @@ static pst_status try_as(struct part_steps *steps, uint32_t as, uint32_t *cuts, 
         *step_ns = other_ns;
         memcpy(cuts, others, ((size_t)steps->n_stages + 1) * sizeof *cuts);
     }
-    free(others);
+    part_free(others);
     return st;
 }
 

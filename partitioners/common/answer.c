@@ -21,15 +21,10 @@ struct placing {
 static pst_status walk(struct placing *p)
 {
     const struct stage_graph *g = p->graph;
-    uint32_t *waits = calloc((size_t)g->n + 1, sizeof *waits);
-    uint32_t *stack = calloc((size_t)g->n + 1, sizeof *stack);
+    uint32_t *waits = part_alloc((size_t)g->n + 1, sizeof *waits);
+    uint32_t *stack = part_alloc((size_t)g->n + 1, sizeof *stack);
     uint32_t at, i, n = 0, done = 0;
 
-    if (waits == NULL || stack == NULL) {
-        free(waits);
-        free(stack);
-        return PST_ERR_NOMEM;
-    }
     for (at = g->n; at-- > 0;) {
         uint32_t s = g->order[at];
 
@@ -48,8 +43,8 @@ static pst_status walk(struct placing *p)
             }
         }
     }
-    free(waits);
-    free(stack);
+    part_free(waits);
+    part_free(stack);
     return PST_OK;
 }
 
@@ -151,9 +146,9 @@ pst_status part_stage_answer(const struct part_stage *stage, const uint32_t *ran
 
 static pst_status emit(const struct placing *p, struct pst_partition_out *out)
 {
-    uint32_t *ranks = calloc((size_t)p->n_ranks + 1, sizeof *ranks);
+    uint32_t *ranks = part_alloc((size_t)p->n_ranks + 1, sizeof *ranks);
     uint32_t at, i;
-    pst_status st = ranks == NULL ? PST_ERR_NOMEM : PST_OK;
+    pst_status st = PST_OK;
 
     for (at = 0; st == PST_OK && at < p->graph->n; at++) {
         uint32_t s = p->graph->order[at];
@@ -164,43 +159,39 @@ static pst_status emit(const struct placing *p, struct pst_partition_out *out)
         }
         st = part_stage_answer(stage, ranks, out);
     }
-    free(ranks);
+    part_free(ranks);
     return st;
 }
 
-static pst_status placing_init(struct placing *p, const struct part_problem *problem)
+static void placing_init(struct placing *p, const struct part_problem *problem)
 {
     p->n_ranks = problem->n_devices;
     p->node_size = problem->figures.node_size;
     p->in_order = problem->in != NULL && problem->in->n_stages != 0;
-    p->walk = calloc((size_t)p->plan->n_stages + 1, sizeof *p->walk);
-    p->first_rank = calloc((size_t)p->plan->n_stages + 1, sizeof *p->first_rank);
-    p->used = calloc((size_t)problem->n_devices + 1, sizeof *p->used);
-    return p->walk == NULL || p->first_rank == NULL || p->used == NULL ? PST_ERR_NOMEM : PST_OK;
+    p->walk = part_alloc((size_t)p->plan->n_stages + 1, sizeof *p->walk);
+    p->first_rank = part_alloc((size_t)p->plan->n_stages + 1, sizeof *p->first_rank);
+    p->used = part_alloc((size_t)problem->n_devices + 1, sizeof *p->used);
 }
 
 static void placing_finish(struct placing *p)
 {
-    free(p->walk);
-    free(p->first_rank);
-    free(p->used);
+    part_free(p->walk);
+    part_free(p->first_rank);
+    part_free(p->used);
 }
 
-pst_status stage_graph_place(const struct stage_graph *graph, const struct part_plan *plan,
-                             const struct part_problem *problem, uint32_t *first_rank)
+void stage_graph_place(const struct stage_graph *graph, const struct part_plan *plan,
+                       const struct part_problem *problem, uint32_t *first_rank)
 {
     struct placing p = {.graph = graph, .plan = plan};
     uint32_t s;
-    pst_status st = placing_init(&p, problem);
 
-    if (st == PST_OK) {
-        st = place(&p);
-    }
-    for (s = 0; st == PST_OK && s < graph->n; s++) {
+    placing_init(&p, problem);
+    place(&p);
+    for (s = 0; s < graph->n; s++) {
         first_rank[s] = p.first_rank[s];
     }
     placing_finish(&p);
-    return st;
 }
 
 pst_status part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
@@ -208,16 +199,17 @@ pst_status part_plan_answer(const struct part_plan *plan, const struct part_prob
 {
     struct stage_graph g;
     struct placing p = {.graph = &g, .plan = plan};
-    pst_status st = stage_graph_init(&g, plan, problem);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK && !g.legal) {
+    stage_graph_init(&g, plan, problem);
+    if (!g.legal) {
         st = PST_ERR_BUG;
     }
     if (st == PST_OK) {
-        st = placing_init(&p, problem);
+        placing_init(&p, problem);
     }
     if (st == PST_OK) {
-        st = place(&p);
+        place(&p);
     }
     if (st == PST_OK) {
         st = emit(&p, out);

@@ -20,11 +20,11 @@ struct part_plan {
 };
 
 /* stage_of[v] < n_stages. Stages without nodes are dropped. d = 1, k = 1 everywhere. */
-pst_status part_plan_init(struct part_plan *plan, const struct part_problem *problem,
-                          const uint32_t *stage_of, uint32_t n_stages, uint32_t b);
+void part_plan_init(struct part_plan *plan, const struct part_problem *problem,
+                    const uint32_t *stage_of, uint32_t n_stages, uint32_t b);
 void part_plan_finish(struct part_plan *plan);
 /* A deep copy. PST_ERR_NOMEM. */
-pst_status part_plan_copy(const struct part_plan *plan, struct part_plan *ret_copy);
+void part_plan_copy(const struct part_plan *plan, struct part_plan *ret_copy);
 
 /* A step that nobody looked at. */
 #define PART_STEP_UNKNOWN (-1.0)

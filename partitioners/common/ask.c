@@ -123,16 +123,16 @@ pst_status stage_graph_ask(struct stage_graph *g, const struct part_plan *plan,
         .plan = plan,
         .problem = p,
         .ask = p->host->get_extension(p->host, PST_ASK),
-        .place_of = calloc(g->n, sizeof *a.place_of),
-        .held = calloc(g->n, sizeof *a.held),
-        .successors = calloc(g->n, sizeof *a.successors),
+        .place_of = part_alloc(g->n, sizeof *a.place_of),
+        .held = part_alloc(g->n, sizeof *a.held),
+        .successors = part_alloc(g->n, sizeof *a.successors),
     };
     uint32_t s;
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = PST_OK;
 
     if (a.ask == NULL) {
         st = pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_ASK);
-    } else if (a.place_of != NULL && a.held != NULL && a.successors != NULL) {
+    } else {
         st = ask_all(&a, value);
     }
     for (s = 0; st == PST_OK && s < g->n; s++) {
@@ -140,8 +140,8 @@ pst_status stage_graph_ask(struct stage_graph *g, const struct part_plan *plan,
 
         g->in_flight[s] = samples < p->batch ? samples : p->batch;
     }
-    free(a.place_of);
-    free(a.held);
-    free(a.successors);
+    part_free(a.place_of);
+    part_free(a.held);
+    part_free(a.successors);
     return st;
 }

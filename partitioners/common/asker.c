@@ -59,9 +59,7 @@ static pst_status ask_price(struct part_asker *asker, uint32_t stage, uint32_t f
     };
 
     *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
-    if (part_cancelled(asker->problem)) {
-        return PST_ERR_CANCELLED;
-    }
+    part_poll(asker->problem);
     return asker->ask->price(asker->problem->host, &question, ret_price);
 }
 
@@ -128,14 +126,10 @@ pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages
     if (asker->ask == NULL) {
         return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_ASK);
     }
-    asker->nodes = calloc(problem->n, sizeof *asker->nodes);
-    asker->in_flight = calloc(n_stages, sizeof *asker->in_flight);
-    asker->versions = calloc(n_stages, sizeof *asker->versions);
-    asker->class_of = calloc(n_stages, sizeof *asker->class_of);
-    if (asker->nodes == NULL || asker->in_flight == NULL || asker->versions == NULL ||
-        asker->class_of == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    asker->nodes = part_alloc(problem->n, sizeof *asker->nodes);
+    asker->in_flight = part_alloc(n_stages, sizeof *asker->in_flight);
+    asker->versions = part_alloc(n_stages, sizeof *asker->versions);
+    asker->class_of = part_alloc(n_stages, sizeof *asker->class_of);
     for (v = 0; v < problem->n; v++) {
         asker->nodes[v] = v;
     }
@@ -145,10 +139,10 @@ pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages
 
 void part_asker_finish(struct part_asker *asker)
 {
-    free(asker->nodes);
-    free(asker->in_flight);
-    free(asker->versions);
-    free(asker->class_of);
+    part_free(asker->nodes);
+    part_free(asker->in_flight);
+    part_free(asker->versions);
+    part_free(asker->class_of);
     part_map_finish(&asker->prices);
     memset(asker, 0, sizeof *asker);
 }
@@ -172,9 +166,6 @@ pst_status part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t f
         return st;
     }
     made = part_map_put(&asker->prices, key);
-    if (made == NULL) {
-        return PST_ERR_NOMEM;
-    }
     *made = *ret_price;
     return PST_OK;
 }

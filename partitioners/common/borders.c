@@ -57,11 +57,8 @@ static pst_status add(struct moves *m, const uint32_t *from, struct move move)
     }
     if (m->n == m->room) {
         uint32_t room = m->room == 0 ? 64 : 2 * m->room;
-        struct move *list = realloc(m->list, room * sizeof *list);
+        struct move *list = part_resize(m->list, room, sizeof *list);
 
-        if (list == NULL) {
-            return PST_ERR_NOMEM;
-        }
         m->list = list;
         m->room = room;
     }
@@ -144,15 +141,16 @@ static pst_status round_of(struct moves *m, uint32_t *cuts, double *step_ns, boo
 
 pst_status part_borders_move(const struct part_borders *borders, uint32_t *cuts, double *step_ns)
 {
-    struct moves m = {.b = borders, .cuts = calloc((size_t)borders->n_stages + 1, sizeof *m.cuts)};
+    struct moves m = {.b = borders,
+                      .cuts = part_alloc((size_t)borders->n_stages + 1, sizeof *m.cuts)};
     bool better = true;
     uint32_t round;
-    pst_status st = m.cuts == NULL ? PST_ERR_NOMEM : PST_OK;
+    pst_status st = PST_OK;
 
     for (round = 0; st == PST_OK && better && round < ROUNDS; round++) {
         st = round_of(&m, cuts, step_ns, &better);
     }
-    free(m.cuts);
-    free(m.list);
+    part_free(m.cuts);
+    part_free(m.list);
     return st;
 }

@@ -25,9 +25,7 @@ static pst_status try_at(struct search *s, int64_t ticks, bool *ret_found)
 {
     pst_status st;
 
-    if (part_cancelled(s->line.problem)) {
-        return PST_ERR_CANCELLED;
-    }
+    part_poll(s->line.problem);
     s->stats->probes++;
     st = s->probe.run(&s->probe, ticks, ret_found, &s->tried);
     if (st == PST_OK && *ret_found) {
@@ -68,11 +66,10 @@ static pst_status bisect(struct search *s)
     return st;
 }
 
-static pst_status with(struct search *s, pst_status st)
+static pst_status with(struct search *s)
 {
-    if (st == PST_OK) {
-        st = bisect(s);
-    }
+    pst_status st = bisect(s);
+
     if (s->probe.finish != NULL) {
         (s->probe.finish)(&s->probe);
     }
@@ -100,7 +97,12 @@ static pst_status solve(struct search *s)
         inexact = true; /* depths are said and transfers are not free: a sweep cannot */
         st = PST_OK;
     } else {
-        st = with(s, l->layered ? front_init(&s->probe, &inexact) : sweep_init(&s->probe));
+        if (l->layered) {
+            front_init(&s->probe, &inexact);
+        } else {
+            sweep_init(&s->probe);
+        }
+        st = with(s);
     }
     s->stats->exact = l->cross == NULL || (l->straight && !inexact);
     if (st != PST_OK || s->stats->exact || s->high <= s->low) {
@@ -108,23 +110,22 @@ static pst_status solve(struct search *s)
         return st;
     }
     if (scan_steps(l, s->high - 1) * SCAN_PROBES <= s->scan_steps) {
-        st = with(s, scan_init(&s->probe));
+        scan_init(&s->probe);
+        st = with(s);
         s->stats->exact = st == PST_OK;
     }
     return st;
 }
 
-static pst_status to_plan(const struct search *s, struct part_plan *plan)
+static void to_plan(const struct search *s, struct part_plan *plan)
 {
     const struct line *l = &s->line;
     uint32_t i;
-    pst_status st =
-        part_plan_cut(plan, l->problem, l->order, s->best.first, s->best.n, l->costs->b);
 
-    for (i = 0; st == PST_OK && i < s->best.n; i++) {
+    part_plan_cut(plan, l->problem, l->order, s->best.first, s->best.n, l->costs->b);
+    for (i = 0; i < s->best.n; i++) {
         plan->stages[i].d = l->costs->degrees[s->best.k[i]];
     }
-    return st;
 }
 
 pst_status part_chain_solve(const struct part_problem *p, const struct part_costs *c,
@@ -134,28 +135,22 @@ pst_status part_chain_solve(const struct part_problem *p, const struct part_cost
     struct part_chain_stats own = {false, 0, 0};
     struct search s = {.stats = limits->stats != NULL ? limits->stats : &own};
     struct part_plan plan = {NULL, 0};
-    pst_status st;
+    pst_status st = PST_OK;
 
     *ret_found = false;
     s.stats->exact = true;
     if (c->n_degrees == 0 || p->n == 0 || p->n_devices == 0) {
         return PST_OK;
     }
-    st = line_init(&s.line, p, c, order, limits);
-    if (st == PST_OK) {
-        st = cuts_init(&s.best, s.line.max_stages);
-    }
-    if (st == PST_OK) {
-        st = cuts_init(&s.tried, s.line.max_stages);
-    }
-    if (st == PST_OK) {
-        s.scan_steps = limits->scan_steps > 0 ? limits->scan_steps : SCAN_STEPS_MAX;
-        s.low = own_bound(&s.line);
-        s.high = limits->below < s.line.cap + 1 ? limits->below : s.line.cap + 1;
-        st = solve(&s);
-    }
+    line_init(&s.line, p, c, order, limits);
+    cuts_init(&s.best, s.line.max_stages);
+    cuts_init(&s.tried, s.line.max_stages);
+    s.scan_steps = limits->scan_steps > 0 ? limits->scan_steps : SCAN_STEPS_MAX;
+    s.low = own_bound(&s.line);
+    s.high = limits->below < s.line.cap + 1 ? limits->below : s.line.cap + 1;
+    st = solve(&s);
     if (st == PST_OK && s.found) {
-        st = to_plan(&s, &plan);
+        to_plan(&s, &plan);
     }
     if (st == PST_OK && s.found) {
         *ret_found = true;

@@ -17,14 +17,13 @@ enum {
 };
 
 /* ret_order[n]: nodes in that order. keys: [n] for PART_ORDER_KEYS, else NULL. PST_ERR_NOMEM. */
-pst_status part_order(const struct part_problem *problem, uint32_t kind, const uint64_t *keys,
-                      uint32_t *ret_order);
+void part_order(const struct part_problem *problem, uint32_t kind, const uint64_t *keys,
+                uint32_t *ret_order);
 
 /* Stage s is nodes first[s] up to first[s + 1] of the order; first[n_stages] = n. d = k = 1. Empty
    stages are dropped. PST_ERR_NOMEM. */
-pst_status part_plan_cut(struct part_plan *plan, const struct part_problem *problem,
-                         const uint32_t *order, const uint32_t *first, uint32_t n_stages,
-                         uint32_t b);
+void part_plan_cut(struct part_plan *plan, const struct part_problem *problem,
+                   const uint32_t *order, const uint32_t *first, uint32_t n_stages, uint32_t b);
 
 /* What a solver did. */
 struct part_chain_stats {

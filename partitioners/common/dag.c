@@ -61,9 +61,9 @@ static pst_status cut(struct dag *d)
 static pst_status cut_by_depths(struct dag *d)
 {
     struct part_chain_limits limits = {.below = INT64_MAX, .scan_steps = 2e7, .stats = &d->chain};
-    uint32_t *depths = calloc((size_t)d->problem->n + 1, sizeof *depths), round;
+    uint32_t *depths = part_alloc((size_t)d->problem->n + 1, sizeof *depths), round;
     bool found = true, fits = false;
-    pst_status st = depths == NULL ? PST_ERR_NOMEM : PST_OK;
+    pst_status st = PST_OK;
 
     for (round = 0; st == PST_OK && found && !fits && round < 6; round++) {
         struct part_plan plan = {NULL, 0};
@@ -76,7 +76,7 @@ static pst_status cut_by_depths(struct dag *d)
             st = part_plan_rank(&plan, d->problem, &value);
         }
         if (st == PST_OK && found) {
-            st = stage_graph_init(&g, &plan, d->problem);
+            stage_graph_init(&g, &plan, d->problem);
         }
         if (st == PST_OK && found) {
             fits = value.legal && value.fits;
@@ -88,7 +88,7 @@ static pst_status cut_by_depths(struct dag *d)
         limits.memory = true;
         limits.depths = depths;
     }
-    free(depths);
+    part_free(depths);
     return st;
 }
 
@@ -97,29 +97,26 @@ static pst_status expand(struct dag *d, const struct part_problem *coarse,
                          const struct part_plan *groups)
 {
     const struct part_problem *p = d->problem;
-    uint32_t *stage_of_group = calloc((size_t)coarse->n + 1, sizeof *stage_of_group);
-    uint32_t *stage_of = calloc((size_t)p->n + 1, sizeof *stage_of);
+    uint32_t *stage_of_group = part_alloc((size_t)coarse->n + 1, sizeof *stage_of_group);
+    uint32_t *stage_of = part_alloc((size_t)p->n + 1, sizeof *stage_of);
     struct part_plan plan = {NULL, 0};
     uint32_t s, i;
-    pst_status st = PST_ERR_NOMEM;
 
-    if (stage_of_group != NULL && stage_of != NULL) {
-        for (s = 0; s < groups->n_stages; s++) {
-            for (i = 0; i < groups->stages[s].n_nodes; i++) {
-                stage_of_group[groups->stages[s].nodes[i]] = s;
-            }
+    for (s = 0; s < groups->n_stages; s++) {
+        for (i = 0; i < groups->stages[s].n_nodes; i++) {
+            stage_of_group[groups->stages[s].nodes[i]] = s;
         }
-        for (i = 0; i < p->n; i++) {
-            stage_of[i] = stage_of_group[d->group_of[i]];
-        }
-        st = part_plan_init(&plan, p, stage_of, groups->n_stages, d->costs->b);
     }
-    for (s = 0; st == PST_OK && s < plan.n_stages; s++) {
+    for (i = 0; i < p->n; i++) {
+        stage_of[i] = stage_of_group[d->group_of[i]];
+    }
+    part_plan_init(&plan, p, stage_of, groups->n_stages, d->costs->b);
+    for (s = 0; s < plan.n_stages; s++) {
         plan.stages[s].d = groups->stages[s].d;
     }
-    free(stage_of_group);
-    free(stage_of);
-    return st == PST_OK ? offer(d, &plan) : st;
+    part_free(stage_of_group);
+    part_free(stage_of);
+    return offer(d, &plan);
 }
 
 /* As many as can be scanned: 40 probes of windows of two stages' work, by stages under a memory
@@ -143,17 +140,12 @@ static pst_status cut_groups(struct dag *d)
     uint32_t *order = NULL;
     int64_t ticks;
     bool found = false;
-    pst_status st =
-        coarse_init(d->problem, d->costs, d->order, count_groups(d), d->group_of, &coarse);
+    pst_status st = PST_OK;
 
-    if (st != PST_OK) {
-        return st;
-    }
-    order = calloc((size_t)coarse.n + 1, sizeof *order);
-    st = order == NULL ? PST_ERR_NOMEM : part_order(&coarse, PART_ORDER_INDEX, NULL, order);
-    if (st == PST_OK) {
-        st = part_costs_init(&coarse, d->costs->b, &costs);
-    }
+    coarse_init(d->problem, d->costs, d->order, count_groups(d), d->group_of, &coarse);
+    order = part_alloc((size_t)coarse.n + 1, sizeof *order);
+    part_order(&coarse, PART_ORDER_INDEX, NULL, order);
+    st = part_costs_init(&coarse, d->costs->b, &costs);
     if (st == PST_OK) {
         st = part_chain_solve(&coarse, &costs, order, &limits, &found, &ticks, &plan);
         d->orders++;
@@ -161,7 +153,7 @@ static pst_status cut_groups(struct dag *d)
     if (st == PST_OK && found) {
         st = expand(d, &coarse, &plan);
     }
-    free(order);
+    part_free(order);
     part_plan_finish(&plan);
     part_costs_finish(&costs);
     part_problem_finish(&coarse);
@@ -188,10 +180,8 @@ static pst_status cut_orders(struct dag *d)
     pst_status st = PST_OK;
 
     for (kind = PART_ORDER_INDEX; st == PST_OK && kind <= last; kind++) {
-        st = part_order(d->problem, kind, NULL, d->order);
-        if (st == PST_OK) {
-            st = cut(d);
-        }
+        part_order(d->problem, kind, NULL, d->order);
+        st = cut(d);
         if (st == PST_OK && last != PART_ORDER_INDEX && !d->problem->in_row &&
             d->problem->capacity_bytes < (double)UINT64_MAX) {
             exact = d->chain.exact;
@@ -247,13 +237,13 @@ static pst_status solve(struct dag *d, const struct part_refine_limits *limits,
     if (st == PST_OK && d->problem->in_row) {
         st = all_rows(d, limits, stats);
         if (st == PST_OK && stats->optimal) {
-            return st;
+            return PST_OK;
         }
     }
     if (st == PST_OK && !d->found && small) {
-        st = small_best(d->problem, d->costs, INT64_MAX, &found, &plan);
-        stats->optimal = st == PST_OK && !found;
-        if (st == PST_OK && found) {
+        small_best(d->problem, d->costs, INT64_MAX, &found, &plan);
+        stats->optimal = !found;
+        if (found) {
             st = offer(d, &plan);
         }
     }
@@ -270,17 +260,17 @@ pst_status part_dag_solve(const struct part_problem *p, const struct part_costs 
     struct dag d = {
         .problem = p,
         .costs = c,
-        .order = calloc((size_t)p->n + 1, sizeof *d.order),
-        .group_of = calloc((size_t)p->n + 1, sizeof *d.group_of),
+        .order = part_alloc((size_t)p->n + 1, sizeof *d.order),
+        .group_of = part_alloc((size_t)p->n + 1, sizeof *d.group_of),
     };
     struct part_refine_stats stats = {.bound = part_lower_bound(p, c)};
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = PST_OK;
 
     *ret_found = false;
     if (c->n_degrees == 0 || p->n == 0) {
         st = PST_OK;
         stats.optimal = true;
-    } else if (d.order != NULL && d.group_of != NULL) {
+    } else {
         st = solve(&d, limits, &stats);
     }
     stats.orders += d.orders;
@@ -294,7 +284,7 @@ pst_status part_dag_solve(const struct part_problem *p, const struct part_costs 
     if (ret_stats != NULL) {
         *ret_stats = stats;
     }
-    free(d.order);
-    free(d.group_of);
+    part_free(d.order);
+    part_free(d.group_of);
     return st;
 }

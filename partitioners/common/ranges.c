@@ -6,12 +6,12 @@
 
 void part_ranges_finish(struct part_ranges *ranges)
 {
-    free(ranges->weight);
-    free(ranges->saved);
-    free(ranges->cut_bytes);
-    free(ranges->cut_tensors);
-    free(ranges->message);
-    free(ranges->last);
+    part_free(ranges->weight);
+    part_free(ranges->saved);
+    part_free(ranges->cut_bytes);
+    part_free(ranges->cut_tensors);
+    part_free(ranges->message);
+    part_free(ranges->last);
     memset(ranges, 0, sizeof *ranges);
 }
 
@@ -55,7 +55,7 @@ static void sweep_cuts(struct part_ranges *r)
     }
 }
 
-pst_status part_ranges_init(const struct part_problem *problem, struct part_ranges *ret_ranges)
+void part_ranges_init(const struct part_problem *problem, struct part_ranges *ret_ranges)
 {
     struct part_ranges *r = ret_ranges;
     uint32_t n = problem->n, v;
@@ -63,23 +63,18 @@ pst_status part_ranges_init(const struct part_problem *problem, struct part_rang
     memset(r, 0, sizeof *r);
     r->problem = problem;
     r->n = n;
-    r->weight = calloc((size_t)n + 1, sizeof *r->weight);
-    r->saved = calloc((size_t)n + 1, sizeof *r->saved);
-    r->cut_bytes = calloc((size_t)n + 2, sizeof *r->cut_bytes);
-    r->cut_tensors = calloc((size_t)n + 2, sizeof *r->cut_tensors);
-    r->message = calloc((size_t)n + 1, sizeof *r->message);
-    r->last = calloc((size_t)n + 1, sizeof *r->last);
-    if (r->weight == NULL || r->saved == NULL || r->cut_bytes == NULL || r->cut_tensors == NULL ||
-        r->message == NULL || r->last == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    r->weight = part_alloc((size_t)n + 1, sizeof *r->weight);
+    r->saved = part_alloc((size_t)n + 1, sizeof *r->saved);
+    r->cut_bytes = part_alloc((size_t)n + 2, sizeof *r->cut_bytes);
+    r->cut_tensors = part_alloc((size_t)n + 2, sizeof *r->cut_tensors);
+    r->message = part_alloc((size_t)n + 1, sizeof *r->message);
+    r->last = part_alloc((size_t)n + 1, sizeof *r->last);
     set_messages(r);
     for (v = 0; v < n; v++) {
         r->weight[v + 1] = r->weight[v] + problem->weight_bytes[v];
         r->saved[v + 1] = r->saved[v] + problem->saved_bytes[v];
     }
     sweep_cuts(r);
-    return PST_OK;
 }
 
 /* Times of a size that the problem has no row for. */
@@ -141,12 +136,12 @@ pst_status part_chain_answer(const struct part_problem *problem,
                              const struct part_chain_shape *shape, const uint32_t *cuts,
                              struct pst_partition_out *out)
 {
-    uint32_t *nodes = calloc(problem->n, sizeof *nodes);
-    uint32_t *ranks = calloc(shape->replicas, sizeof *ranks);
+    uint32_t *nodes = part_alloc(problem->n, sizeof *nodes);
+    uint32_t *ranks = part_alloc(shape->replicas, sizeof *ranks);
     uint32_t s, i;
-    pst_status st = nodes == NULL || ranks == NULL ? PST_ERR_NOMEM : PST_OK;
+    pst_status st = PST_OK;
 
-    for (i = 0; st == PST_OK && i < problem->n; i++) {
+    for (i = 0; i < problem->n; i++) {
         nodes[i] = i;
     }
     for (s = 0; st == PST_OK && s < shape->n_stages; s++) {
@@ -165,24 +160,23 @@ pst_status part_chain_answer(const struct part_problem *problem,
         }
         st = out->stage(out, &stage);
     }
-    free(nodes);
-    free(ranks);
+    part_free(nodes);
+    part_free(ranks);
     return st;
 }
 
 /* --- spans -------------------------------------------------------------------------------------*/
 
-pst_status part_span_init(const struct part_ranges *ranges, struct part_span *ret_span)
+void part_span_init(const struct part_ranges *ranges, struct part_span *ret_span)
 {
     memset(ret_span, 0, sizeof *ret_span);
     ret_span->ranges = ranges;
-    ret_span->stamps = calloc((size_t)ranges->n + 1, sizeof *ret_span->stamps);
-    return ret_span->stamps == NULL ? PST_ERR_NOMEM : PST_OK;
+    ret_span->stamps = part_alloc((size_t)ranges->n + 1, sizeof *ret_span->stamps);
 }
 
 void part_span_finish(struct part_span *span)
 {
-    free(span->stamps);
+    part_free(span->stamps);
     span->stamps = NULL;
 }
 

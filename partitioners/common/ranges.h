@@ -22,7 +22,7 @@ struct part_ranges {
 };
 
 /* PST_ERR_NOMEM. Finish in any case. */
-pst_status part_ranges_init(const struct part_problem *problem, struct part_ranges *ret_ranges);
+void part_ranges_init(const struct part_problem *problem, struct part_ranges *ret_ranges);
 void part_ranges_finish(struct part_ranges *ranges);
 
 /* ret_sum_ns[n + 1]: nanoseconds of F + B + W of all nodes before a position, for `samples` on one
@@ -32,7 +32,7 @@ pst_status part_ranges_times(const struct part_problem *problem, uint32_t sample
 
 /* ret_cuts[n_stages + 1]: the cut into that many stages, none empty, of the least longest stage by
    sum_ns[n + 1]; among those the most even (least sum of squares), then the earliest cuts. */
-pst_status part_balance(const double *sum_ns, uint32_t n, uint32_t n_stages, uint32_t *ret_cuts);
+void part_balance(const double *sum_ns, uint32_t n, uint32_t n_stages, uint32_t *ret_cuts);
 
 /*
  * Gives a chain to the host: stage s has nodes cuts[s] .. cuts[s + 1] - 1 and `replicas` ranks,
@@ -73,7 +73,7 @@ struct part_span {
     uint32_t stamp;
 };
 
-pst_status part_span_init(const struct part_ranges *ranges, struct part_span *ret_span);
+void part_span_init(const struct part_ranges *ranges, struct part_span *ret_span);
 void part_span_finish(struct part_span *span);
 void part_span_begin(struct part_span *span, uint32_t end); /* the empty range at `end` */
 void part_span_grow(struct part_span *span);                /* takes in node first - 1 */

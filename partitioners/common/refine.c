@@ -37,13 +37,10 @@ static void spend(uint64_t *steps, uint64_t cost)
 pst_status plan_ticks(const struct part_problem *p, const struct part_costs *c,
                       const struct part_plan *plan, int64_t *ret_ticks)
 {
-    uint32_t *stage_of = calloc((size_t)p->n + 1, sizeof *stage_of);
+    uint32_t *stage_of = part_alloc((size_t)p->n + 1, sizeof *stage_of);
     int64_t most = 0;
     uint32_t s, i, j, k;
 
-    if (stage_of == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (s = 0; s < plan->n_stages; s++) {
         for (i = 0; i < plan->stages[s].n_nodes; i++) {
             stage_of[plan->stages[s].nodes[i]] = s;
@@ -56,7 +53,7 @@ pst_status plan_ticks(const struct part_problem *p, const struct part_costs *c,
         for (k = 0; k < c->n_degrees && c->degrees[k] != stage->d; k++) {
         }
         if (k == c->n_degrees || stage->b != c->b) {
-            free(stage_of);
+            part_free(stage_of);
             return PST_ERR_BUG;
         }
         for (i = 0; i < stage->n_nodes; i++) {
@@ -76,7 +73,7 @@ pst_status plan_ticks(const struct part_problem *p, const struct part_costs *c,
         ticks = part_tps(c, comp, p2p, sync);
         most = ticks > most ? ticks : most;
     }
-    free(stage_of);
+    part_free(stage_of);
     *ret_ticks = most;
     return PST_OK;
 }
@@ -143,11 +140,9 @@ static pst_status cut(struct refining *r, bool *ret_better)
         r->problem->capacity_bytes >= (double)UINT64_MAX) {
         return st;
     }
-    st = stage_graph_init(&g, r->plan, r->problem);
-    if (st == PST_OK) {
-        stage_graph_depths(&g, r->problem, r->depths);
-        st = cut_by(r, r->depths, ret_better);
-    }
+    stage_graph_init(&g, r->plan, r->problem);
+    stage_graph_depths(&g, r->problem, r->depths);
+    st = cut_by(r, r->depths, ret_better);
     stage_graph_finish(&g);
     return st;
 }
@@ -165,13 +160,12 @@ static pst_status move(struct refining *r)
             r->place[r->plan->stages[s].nodes[i]] = s;
         }
     }
-    st = part_plan_init(&copy, r->problem, r->place, r->plan->n_stages, r->costs->b);
-    for (s = 0; st == PST_OK && s < copy.n_stages; s++) {
+    part_plan_init(&copy, r->problem, r->place, r->plan->n_stages, r->costs->b);
+    st = PST_OK;
+    for (s = 0; s < copy.n_stages; s++) {
         copy.stages[s].d = r->plan->stages[s].d;
     }
-    if (st == PST_OK) {
-        st = moves_run(r->problem, r->costs, &copy, &r->steps, &r->stats.moves);
-    }
+    st = moves_run(r->problem, r->costs, &copy, &r->steps, &r->stats.moves);
     if (st == PST_OK && r->stats.moves > before) {
         return offer(r, &copy, &better);
     }
@@ -209,7 +203,7 @@ static pst_status settle(struct refining *r)
 }
 
 /* An order around that of the plan: each node's place moves by up to `width` places. */
-static pst_status shaken_order(struct refining *r, uint64_t width)
+static void shaken_order(struct refining *r, uint64_t width)
 {
     uint32_t i;
 
@@ -218,7 +212,7 @@ static pst_status shaken_order(struct refining *r, uint64_t width)
         r->keys[r->order[i]] = ((uint64_t)i + next_random(&r->seed) % (width + 1)) << 20 |
                                (next_random(&r->seed) & 0xfffff);
     }
-    return part_order(r->problem, PART_ORDER_KEYS, r->keys, r->order);
+    part_order(r->problem, PART_ORDER_KEYS, r->keys, r->order);
 }
 
 /* From small shakes to orders that have nothing of the plan; in large graphs, where such are of no
@@ -238,10 +232,8 @@ static pst_status shake(struct refining *r)
             break;
         }
 
-        st = shaken_order(r, (uint64_t)reach * percent[i % 5] / 100 + 1);
-        if (st == PST_OK) {
-            st = cut(r, &better);
-        }
+        shaken_order(r, (uint64_t)reach * percent[i % 5] / 100 + 1);
+        st = cut(r, &better);
         if (st == PST_OK && better) {
             st = settle(r);
         }
@@ -254,9 +246,10 @@ static pst_status look_at_all(struct refining *r)
 {
     struct part_plan plan = {NULL, 0};
     bool found, better;
-    pst_status st = small_best(r->problem, r->costs, r->ticks, &found, &plan);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK && found) {
+    small_best(r->problem, r->costs, r->ticks, &found, &plan);
+    if (found) {
         st = offer(r, &plan, &better);
     }
     if (st == PST_OK) {
@@ -270,16 +263,11 @@ static pst_status sort_plan(struct refining *r)
 {
     const struct part_problem *p = r->problem;
     struct part_plan *plan = r->plan;
-    struct part_stage *sorted = calloc((size_t)plan->n_stages + 1, sizeof *sorted);
-    uint32_t *waits = calloc((size_t)plan->n_stages + 1, sizeof *waits);
+    struct part_stage *sorted = part_alloc((size_t)plan->n_stages + 1, sizeof *sorted);
+    uint32_t *waits = part_alloc((size_t)plan->n_stages + 1, sizeof *waits);
     uint32_t s, i, v, e, done = 0;
     bool again = true;
 
-    if (sorted == NULL || waits == NULL) {
-        free(sorted);
-        free(waits);
-        return PST_ERR_NOMEM;
-    }
     for (s = 0; s < plan->n_stages; s++) {
         for (i = 0; i < plan->stages[s].n_nodes; i++) {
             r->place[plan->stages[s].nodes[i]] = s;
@@ -308,8 +296,8 @@ static pst_status sort_plan(struct refining *r)
     if (done == plan->n_stages) {
         memcpy(plan->stages, sorted, done * sizeof *sorted);
     }
-    free(sorted);
-    free(waits);
+    part_free(sorted);
+    part_free(waits);
     return done == plan->n_stages ? PST_OK : PST_ERR_BUG;
 }
 
@@ -359,16 +347,14 @@ pst_status part_refine(const struct part_problem *p, const struct part_costs *c,
         .seed = limits != NULL && limits->seed != 0 ? limits->seed : SEED_DEFAULT,
         .n_random = random_orders(p, limits),
         .moves_only = limits != NULL && limits->moves_only,
-        .order = calloc((size_t)p->n + 1, sizeof *r.order),
-        .place = calloc((size_t)p->n + 1, sizeof *r.place),
-        .depths = calloc((size_t)p->n + 1, sizeof *r.depths),
-        .keys = calloc((size_t)p->n + 1, sizeof *r.keys),
+        .order = part_alloc((size_t)p->n + 1, sizeof *r.order),
+        .place = part_alloc((size_t)p->n + 1, sizeof *r.place),
+        .depths = part_alloc((size_t)p->n + 1, sizeof *r.depths),
+        .keys = part_alloc((size_t)p->n + 1, sizeof *r.keys),
     };
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = PST_OK;
 
-    if (r.order != NULL && r.place != NULL && r.keys != NULL && r.depths != NULL) {
-        st = refine(&r);
-    }
+    st = refine(&r);
     r.stats.ticks = r.ticks;
     r.stats.bound = r.bound;
     r.stats.optimal = st == PST_OK && r.ticks <= r.bound;
@@ -376,9 +362,9 @@ pst_status part_refine(const struct part_problem *p, const struct part_costs *c,
     if (ret_stats != NULL) {
         *ret_stats = r.stats;
     }
-    free(r.order);
-    free(r.place);
-    free(r.depths);
-    free(r.keys);
+    part_free(r.order);
+    part_free(r.place);
+    part_free(r.depths);
+    part_free(r.keys);
     return st;
 }

@@ -80,13 +80,6 @@ uint32_t part_sequence_size(const struct part_problem *p, uint32_t b, const uint
 
 /* --- links -------------------------------------------------------------------------------------*/
 
-pst_status part_sequence_failed(const struct part_problem *p, pst_status status)
-{
-    return status == PST_ERR_NOMEM && p->host != NULL
-               ? pst_failf(p->host, PST_ERR_NOMEM, "out of memory for the search")
-               : status;
-}
-
 /* Bytes per nanosecond at large sizes; 0: free. */
 static double rate_between(const struct part_problem *p, const struct pst_cost *cost, uint32_t to)
 {

@@ -15,9 +15,6 @@ struct part_stop part_sequence_stop(const struct part_problem *problem);
 /* The edges of a problem as they are; lives as long as the problem. */
 struct part_dag part_sequence_dag(const struct part_problem *problem);
 
-/* Tells the host of PST_ERR_NOMEM; other failures pass. */
-pst_status part_sequence_failed(const struct part_problem *problem, pst_status status);
-
 /*
  * Nanoseconds of all passes for `samples` samples on one device, by node; not in part_problem for
  * sizes that no candidate and degree give. What the host fails with.

@@ -12,29 +12,24 @@
 
 enum { MOST_SETS = 8192 };
 
-static pst_status plan_of(const struct part_problem *p, uint32_t b,
-                          const struct part_downsets *sets, const struct part_sets_answer *answer,
-                          struct part_plan *ret_plan)
+static void plan_of(const struct part_problem *p, uint32_t b, const struct part_downsets *sets,
+                    const struct part_sets_answer *answer, struct part_plan *ret_plan)
 {
-    uint32_t *stage_of = calloc((size_t)p->n + 1, sizeof *stage_of);
-    uint32_t *nodes = calloc((size_t)p->n + 1, sizeof *nodes), s, i, n;
-    pst_status st = stage_of == NULL || nodes == NULL ? PST_ERR_NOMEM : PST_OK;
+    uint32_t *stage_of = part_alloc((size_t)p->n + 1, sizeof *stage_of);
+    uint32_t *nodes = part_alloc((size_t)p->n + 1, sizeof *nodes), s, i, n;
 
-    for (s = 0; st == PST_OK && s < answer->n_stages; s++) {
+    for (s = 0; s < answer->n_stages; s++) {
         n = part_downsets_between(sets, answer->stages[s].from, answer->stages[s].to, nodes);
         for (i = 0; i < n; i++) {
             stage_of[nodes[i]] = s;
         }
     }
-    if (st == PST_OK) {
-        st = part_plan_init(ret_plan, p, stage_of, answer->n_stages, b);
-    }
-    for (s = 0; st == PST_OK && s < ret_plan->n_stages; s++) {
+    part_plan_init(ret_plan, p, stage_of, answer->n_stages, b);
+    for (s = 0; s < ret_plan->n_stages; s++) {
         ret_plan->stages[s].d = answer->stages[stage_of[ret_plan->stages[s].nodes[0]]].degree;
     }
-    free(stage_of);
-    free(nodes);
-    return st;
+    part_free(stage_of);
+    part_free(nodes);
 }
 
 static pst_status solve(const struct part_problem *p, const struct part_costs *costs,
@@ -43,7 +38,7 @@ static pst_status solve(const struct part_problem *p, const struct part_costs *c
 {
     const struct part_dag dag = part_sequence_dag(p);
     uint32_t n = p->n > p->n_edges ? p->n : p->n_edges, i;
-    uint32_t *same = calloc((size_t)n + 1, sizeof *same);
+    uint32_t *same = part_alloc((size_t)n + 1, sizeof *same);
     double most = below_ns / costs->ns_per_tick * (1 - 1e-12);
     struct part_sets_question question = {
         .problem = p,
@@ -58,20 +53,19 @@ static pst_status solve(const struct part_problem *p, const struct part_costs *c
         .stop = stop,
     };
     struct part_sets_answer answer = {0};
-    pst_status st = same == NULL ? PST_ERR_NOMEM : PST_OK;
+    pst_status st = PST_OK;
 
-    for (i = 0; st == PST_OK && i < n; i++) {
+    for (i = 0; i < n; i++) {
         same[i] = i;
     }
-    if (st == PST_OK) {
-        st = part_sets_solve(&question, &answer);
-    }
+    st = part_sets_solve(&question, &answer);
     *ret_found = st == PST_OK && answer.n_stages > 0;
     if (*ret_found) {
-        st = plan_of(p, costs->b, sets, &answer, ret_plan);
+        plan_of(p, costs->b, sets, &answer, ret_plan);
+        st = PST_OK;
     }
     part_sets_answer_finish(&answer);
-    free(same);
+    part_free(same);
     return st;
 }
 

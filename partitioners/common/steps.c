@@ -22,9 +22,9 @@ bool part_steps_init(struct part_steps *steps)
 static struct pst_stage_decl *decide(const struct part_steps *steps, const uint32_t *cuts,
                                      uint32_t *ranks)
 {
-    struct pst_stage_decl *stages = calloc(steps->n_stages, sizeof *stages);
+    struct pst_stage_decl *stages = part_alloc(steps->n_stages, sizeof *stages);
 
-    for (uint32_t s = 0; stages != NULL && s < steps->n_stages; s++) {
+    for (uint32_t s = 0; s < steps->n_stages; s++) {
         ranks[s] = s;
         stages[s] = (struct pst_stage_decl){.size = sizeof *stages,
                                             .nodes = steps->nodes + cuts[s],
@@ -52,15 +52,14 @@ pst_status part_steps_value(struct part_steps *steps, const uint32_t *cuts, doub
         return PST_ERR_CANCELLED;
     }
     steps->left -= steps->work;
-    ranks = calloc(steps->n_stages, sizeof *ranks);
-    stages = ranks == NULL ? NULL : decide(steps, cuts, ranks);
-    st = stages == NULL ? PST_ERR_NOMEM
-                        : steps->trial->step(steps->host, stages, steps->n_stages, &value);
+    ranks = part_alloc(steps->n_stages, sizeof *ranks);
+    stages = decide(steps, cuts, ranks);
+    st = steps->trial->step(steps->host, stages, steps->n_stages, &value);
     if (st == PST_OK && value.fits != 0) {
         *ret_ns = (double)value.step_ns;
     }
-    free(stages);
-    free(ranks);
+    part_free(stages);
+    part_free(ranks);
     return st;
 }
 

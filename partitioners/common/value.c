@@ -61,15 +61,16 @@ static pst_status value_of(const struct part_plan *plan, const struct part_probl
 {
     struct part_value value = {.step_ns = with_step ? INFINITY : PART_STEP_UNKNOWN};
     struct stage_graph g;
-    pst_status st = stage_graph_init(&g, plan, p);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK && g.legal) {
+    stage_graph_init(&g, plan, p);
+    if (g.legal) {
         judge(&g, plan, p, &value);
         if (ask && p->host != NULL && p->figures.reference == 0) {
             st = stage_graph_ask(&g, plan, p, &value);
         }
         if (st == PST_OK && with_step) {
-            st = stage_graph_step(&g, plan, p, &value.step_ns);
+            stage_graph_step(&g, plan, p, &value.step_ns);
         }
     }
     stage_graph_finish(&g);

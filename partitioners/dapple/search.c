@@ -48,8 +48,8 @@ struct search {
 
 void dapple_answer_finish(struct dapple_answer *answer)
 {
-    free(answer->stages);
-    free(answer->ranks);
+    part_free(answer->stages);
+    part_free(answer->ranks);
     memset(answer, 0, sizeof *answer);
 }
 
@@ -69,13 +69,14 @@ static double allreduce(const struct dapple_question *q, double bytes, uint32_t 
     return rate > 0 ? 2.0 * (d - 1) / d * bytes / rate : 0;
 }
 
+/* Has the last pass looked long enough? */
 static bool stopped(struct search *s)
 {
-    const struct part_stop *stop = s->q->stop;
-
     s->enough = s->q->beam > 0 && s->best.stages != NULL && s->only == ALL && s->polls > MOST;
-    return s->enough || ((++s->polls & 0x3FF) == 0 && stop != NULL && stop->cancelled != NULL &&
-                         stop->cancelled(stop->context));
+    if (!s->enough && (++s->polls & 0x3FF) == 0) {
+        part_stop_poll(s->q->stop);
+    }
+    return s->enough;
 }
 
 /* --- stages and transfers ----------------------------------------------------------------------*/
@@ -133,7 +134,6 @@ static uint64_t number_of(const struct search *s, uint32_t position, uint32_t se
     return (uint64_t)seat * (s->q->n + 1) + position + 1;
 }
 
-/* UINT32_MAX: no memory. */
 static uint32_t state_of(struct search *s, uint32_t position, uint32_t seat)
 {
     uint64_t number = number_of(s, position, seat);
@@ -142,10 +142,8 @@ static uint32_t state_of(struct search *s, uint32_t position, uint32_t seat)
     if (at != NULL) {
         return *at;
     }
-    if (!part_grow(&s->states, sizeof *s->states, s->n_states + 1, &s->room_states) ||
-        (at = part_map_put(&s->known, number)) == NULL) {
-        return UINT32_MAX;
-    }
+    part_grow(&s->states, sizeof *s->states, s->n_states + 1, &s->room_states);
+    at = part_map_put(&s->known, number);
     *at = (uint32_t)s->n_states;
     s->states[s->n_states] = (struct state){
         position, seat, s->first_state[position], INFINITY, INFINITY, INFINITY, 0, 0};
@@ -178,9 +176,6 @@ static pst_status reach_from(struct search *s, uint32_t from, uint32_t seat_)
             continue;
         }
         found = state_of(s, to, seat_);
-        if (found == UINT32_MAX) {
-            return PST_ERR_NOMEM;
-        }
         state = &s->states[found];
         state->slowest = fmin(state->slowest, slowest);
         state->passes = fmin(state->passes, before.passes + own(&link) + own(&stage));
@@ -200,16 +195,14 @@ static pst_status reach(struct search *s)
     s->n_states = 0;
     part_map_clear(&s->known);
     memset(s->first_state, 0, ((size_t)s->q->n + 1) * sizeof *s->first_state);
-    if (state_of(s, 0, DAPPLE_NO_SEAT) == UINT32_MAX) {
-        return PST_ERR_NOMEM;
-    }
+    state_of(s, 0, DAPPLE_NO_SEAT);
     s->states[0].slowest = s->states[0].passes = s->states[0].forward = 0;
     for (position = 0; position < s->q->n; position++) {
         for (at = s->first_state[position]; st == PST_OK && at != 0; at = s->states[at - 1].chain) {
             uint32_t seat = s->states[at - 1].seat;
 
             if (!dapple_seats_list(&s->seats, seat)) {
-                return PST_ERR_NOMEM;
+                part_end(PST_ERR_NOMEM);
             }
             for (i = 0; st == PST_OK && i < s->seats.seats[seat].n; i++) {
                 uint32_t next = s->seats.next[s->seats.seats[seat].first + i];
@@ -244,7 +237,7 @@ static pst_status offer(struct search *s, const struct state *at, struct dapple_
 {
     way->value = least_latency(s, at, &way->tail);
     if (way->value < s->limit && !dapple_front_add(&s->scratch, way, limited(s))) {
-        return PST_ERR_NOMEM;
+        part_end(PST_ERR_NOMEM);
     }
     return stopped(s) ? PST_ERR_CANCELLED : PST_OK;
 }
@@ -253,9 +246,7 @@ static pst_status offer(struct search *s, const struct state *at, struct dapple_
 static bool put_down(struct search *s, struct dapple_front *list)
 {
     dapple_front_narrow(&s->scratch, s->beam, limited(s));
-    if (!part_grow(&list->ways, sizeof *list->ways, list->n + s->scratch.n + 1, &list->room)) {
-        return false;
-    }
+    part_grow(&list->ways, sizeof *list->ways, list->n + s->scratch.n + 1, &list->room);
     if (s->scratch.n > 0) {
         memcpy(list->ways + list->n, s->scratch.ways, s->scratch.n * sizeof *list->ways);
     }
@@ -317,9 +308,7 @@ static pst_status begin_in(struct search *s, const struct state *at, uint32_t se
     if (seat >= s->room_starts) {
         size_t before = s->room_starts;
 
-        if (!part_grow(&s->starts, sizeof *s->starts, s->seats.n_seats, &s->room_starts)) {
-            return PST_ERR_NOMEM;
-        }
+        part_grow(&s->starts, sizeof *s->starts, s->seats.n_seats, &s->room_starts);
         memset(s->starts + before, 0xFF, (s->room_starts - before) * sizeof *s->starts);
     }
     start = &s->starts[seat];
@@ -404,7 +393,7 @@ static pst_status come_back(struct search *s)
 /* --- the answer --------------------------------------------------------------------------------*/
 
 /* Keeps the best way from the beginning on, where there is one. */
-static pst_status keep(struct search *s)
+static void keep(struct search *s)
 {
     const struct dapple_machines *machines = &s->q->machines;
     const struct dapple_way *way, *best = NULL;
@@ -421,14 +410,10 @@ static pst_status keep(struct search *s)
     }
     if (best == NULL) {
         s->best.states = s->n_states;
-        return PST_OK;
+        return;
     }
-    answer.stages = calloc(best->n_stages, sizeof *answer.stages);
-    answer.ranks = calloc(machines->n_devices, sizeof *answer.ranks);
-    if (answer.stages == NULL || answer.ranks == NULL) {
-        dapple_answer_finish(&answer);
-        return PST_ERR_NOMEM;
-    }
+    answer.stages = part_alloc(best->n_stages, sizeof *answer.stages);
+    answer.ranks = part_alloc(machines->n_devices, sizeof *answer.ranks);
     answer.latency = best->value;
     for (way = best;; way = &s->ways.ways[way->next]) {
         uint32_t degree =
@@ -446,7 +431,6 @@ static pst_status keep(struct search *s)
     dapple_answer_finish(&s->best);
     s->best = answer;
     s->limit = answer.latency * (1 - DAPPLE_SAME);
-    return PST_OK;
 }
 
 static pst_status pass(struct search *s, uint32_t only, uint32_t beam, uint32_t stride)
@@ -460,7 +444,11 @@ static pst_status pass(struct search *s, uint32_t only, uint32_t beam, uint32_t 
     if (st == PST_OK) {
         st = come_back(s);
     }
-    return st == PST_OK ? keep(s) : st;
+    if (st == PST_OK) {
+        keep(s);
+        return PST_OK;
+    }
+    return st;
 }
 
 /* All degrees, up to the beam that was asked for or as wide as the problem is small. 0 is no beam:
@@ -506,12 +494,9 @@ static bool prepare(struct search *s, const struct dapple_question *q)
     s->q = q;
     s->limit = s->best.latency = INFINITY;
     s->known.value_size = sizeof(uint32_t);
-    s->first_state = calloc((size_t)q->n + 1, sizeof *s->first_state);
-    s->rest = calloc((size_t)q->n + 1, sizeof *s->rest);
-    if (!dapple_seats_init(&s->seats, &q->machines, q->degrees, q->n_degrees) ||
-        s->first_state == NULL || s->rest == NULL) {
-        return false;
-    }
+    s->first_state = part_alloc((size_t)q->n + 1, sizeof *s->first_state);
+    s->rest = part_alloc((size_t)q->n + 1, sizeof *s->rest);
+    dapple_seats_init(&s->seats, &q->machines, q->degrees, q->n_degrees);
     for (i = 0; i <= q->n; i++) {
         s->rest[i] = INFINITY;
         for (k = 0; k < q->n_degrees; k++) {
@@ -526,20 +511,19 @@ static bool prepare(struct search *s, const struct dapple_question *q)
 pst_status dapple_solve(const struct dapple_question *q, struct dapple_answer *ret_answer)
 {
     struct search s;
-    pst_status st = prepare(&s, q) ? PST_OK : PST_ERR_NOMEM;
+    pst_status st;
 
-    if (st == PST_OK) {
-        st = try_passes(&s);
-    }
+    prepare(&s, q);
+    st = try_passes(&s);
     dapple_seats_finish(&s.seats);
-    free(s.states);
+    part_free(s.states);
     part_map_finish(&s.known);
-    free(s.first_state);
-    free(s.starts);
-    free(s.scratch.ways);
-    free(s.ways.ways);
-    free(s.starting.ways);
-    free(s.rest);
+    part_free(s.first_state);
+    part_free(s.starts);
+    part_free(s.scratch.ways);
+    part_free(s.ways.ways);
+    part_free(s.starting.ways);
+    part_free(s.rest);
     if (st != PST_OK) {
         dapple_answer_finish(&s.best);
         return st;

@@ -221,9 +221,7 @@ static pst_status solve_group(struct pipe *pipe, struct group *g)
     pst_status st;
 
     pipe->n_groups++;
-    if (part_cancelled(pipe->problem)) {
-        return PST_ERR_CANCELLED;
-    }
+    part_poll(pipe->problem);
     if (!pipe_pivots(pipe, g->i, g->j, g->a, g->b, &p)) {
         return PST_OK;
     }
@@ -245,16 +243,12 @@ static pst_status solve_group(struct pipe *pipe, struct group *g)
     return st == PST_OK ? extend(pipe, g, of) : st;
 }
 
-static pst_status remember(struct pipe *pipe, const struct group *g, uint64_t *ret_ns)
+static void remember(struct pipe *pipe, const struct group *g, uint64_t *ret_ns)
 {
     struct solved *solved = part_map_put(&pipe->memo, key_of(pipe, g->i, g->j, g->a, g->b));
 
-    if (solved == NULL) {
-        return PST_ERR_NOMEM;
-    }
     *ret_ns = g->best != NS_NEVER ? g->best : g->fits || g->unknown ? NS_ABOVE : NS_NEVER;
     *solved = (struct solved){.ns = *ret_ns, .limit = g->limit, .cut = g->cut};
-    return PST_OK;
 }
 
 /* Recursion is as deep as halving the stages takes. */
@@ -275,7 +269,11 @@ static pst_status solve(struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, u
     }
     g.best = NS_NEVER;
     st = solve_group(pipe, &g);
-    return st == PST_OK ? remember(pipe, &g, ret_ns) : st;
+    if (st == PST_OK) {
+        remember(pipe, &g, ret_ns);
+        return PST_OK;
+    }
+    return st;
 }
 
 static void read_cuts(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b,

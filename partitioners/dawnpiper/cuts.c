@@ -14,13 +14,13 @@ static pst_status look_for_any(struct pipe *pipe, bool *ret_any)
     struct found any = {.ns = NS_NEVER};
     pst_status st;
 
-    any.cuts = calloc((size_t)pipe->n_stages + 1, sizeof *any.cuts);
-    st = any.cuts == NULL ? PST_ERR_NOMEM : pipe_reach(pipe, 1, &any);
+    any.cuts = part_alloc((size_t)pipe->n_stages + 1, sizeof *any.cuts);
+    st = pipe_reach(pipe, 1, &any);
     if (st == PST_OK && any.ns == NS_NEVER) {
         st = pipe_reach(pipe, REACH_WIDE, &any);
     }
     *ret_any = any.ns != NS_NEVER;
-    free(any.cuts);
+    part_free(any.cuts);
     return st;
 }
 
@@ -79,9 +79,9 @@ static pst_status score_of(struct pipe *pipe, const struct found *found, double 
 
 static pst_status explain(struct pipe *pipe, uint32_t *cuts)
 {
-    pst_status st = part_balance(pipe->time_ns, pipe->n, pipe->n_stages, cuts);
 
-    return st == PST_OK ? part_asker_explain(&pipe->asker, cuts) : st;
+    part_balance(pipe->time_ns, pipe->n, pipe->n_stages, cuts);
+    return part_asker_explain(&pipe->asker, cuts);
 }
 
 static void remark(const struct pipe *pipe, const struct found *found, bool proven)

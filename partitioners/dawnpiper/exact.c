@@ -101,15 +101,13 @@ static pst_status fill(struct pipe *pipe, uint64_t *before, uint64_t *after, uin
 pst_status pipe_exact(struct pipe *pipe, struct found *found)
 {
     size_t n = (size_t)pipe->n + 1;
-    uint64_t *before = calloc(n, sizeof *before), *after = calloc(n, sizeof *after);
-    uint32_t *parent = calloc(n * pipe->n_stages, sizeof *parent);
+    uint64_t *before = part_alloc(n, sizeof *before), *after = part_alloc(n, sizeof *after);
+    uint32_t *parent = part_alloc(n * pipe->n_stages, sizeof *parent);
     uint64_t ns = NS_NEVER;
     uint32_t stage, b = pipe->n;
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = PST_OK;
 
-    if (before != NULL && after != NULL && parent != NULL) {
-        st = fill(pipe, before, after, parent, found->ns, &ns);
-    }
+    st = fill(pipe, before, after, parent, found->ns, &ns);
     if (st == PST_OK && ns < found->ns) {
         found->ns = ns;
         found->cuts[pipe->n_stages] = b;
@@ -118,9 +116,9 @@ pst_status pipe_exact(struct pipe *pipe, struct found *found)
             found->cuts[stage] = b;
         }
     }
-    free(before);
-    free(after);
-    free(parent);
+    part_free(before);
+    part_free(after);
+    part_free(parent);
     return st;
 }
 
@@ -138,7 +136,7 @@ struct record {
     bool broken;
 };
 
-static pst_status note(struct record *record, const struct asked *asked)
+static void note(struct record *record, const struct asked *asked)
 {
     size_t i;
 
@@ -149,7 +147,7 @@ static pst_status note(struct record *record, const struct asked *asked)
             continue;
         }
         if (other->a == asked->a && other->b == asked->b) {
-            return PST_OK;
+            return;
         }
         record->broken = record->broken ||
                          (other->a <= asked->a && asked->b <= other->b && asked->ns > other->ns) ||
@@ -157,16 +155,12 @@ static pst_status note(struct record *record, const struct asked *asked)
     }
     if (record->n == record->room) {
         size_t room = 2 * record->room + 64;
-        struct asked *items = realloc(record->items, room * sizeof *items);
+        struct asked *items = part_resize(record->items, room, sizeof *items);
 
-        if (items == NULL) {
-            return PST_ERR_NOMEM;
-        }
         record->items = items;
         record->room = room;
     }
     record->items[record->n++] = *asked;
-    return PST_OK;
 }
 
 static pst_status ask(struct pipe *pipe, struct record *record, uint32_t stage, uint32_t a,
@@ -176,7 +170,11 @@ static pst_status ask(struct pipe *pipe, struct record *record, uint32_t stage, 
     pst_status st = pipe_price(pipe, stage, a, b, &asked.ns);
 
     *ret_ns = asked.ns;
-    return st == PST_OK ? note(record, &asked) : st;
+    if (st == PST_OK) {
+        note(record, &asked);
+        return PST_OK;
+    }
+    return st;
 }
 
 /* The last position up to which a stage from a on can go below the limit; a: none. */
@@ -242,9 +240,9 @@ static pst_status probe(struct pipe *pipe, struct record *record, uint64_t limit
 pst_status pipe_threshold(struct pipe *pipe, struct found *found, bool *ret_proven)
 {
     struct record record = {0};
-    uint32_t *cuts = calloc((size_t)pipe->n_stages + 1, sizeof *cuts);
+    uint32_t *cuts = part_alloc((size_t)pipe->n_stages + 1, sizeof *cuts);
     uint64_t low = pipe_compute(pipe, 0, pipe->n) / pipe->n_stages, ns = NS_NEVER;
-    pst_status st = cuts == NULL ? PST_ERR_NOMEM : PST_OK;
+    pst_status st = PST_OK;
 
     /* Nothing is below `low`; what is below found->ns is looked for. */
     while (st == PST_OK && low < found->ns && !record.broken) {
@@ -261,7 +259,7 @@ pst_status pipe_threshold(struct pipe *pipe, struct found *found, bool *ret_prov
         }
     }
     *ret_proven = !record.broken;
-    free(record.items);
-    free(cuts);
+    part_free(record.items);
+    part_free(cuts);
     return st;
 }

@@ -15,21 +15,15 @@ static uint32_t n_levels(uint32_t n)
     return levels;
 }
 
-static pst_status tabulate_saved(struct pipe *pipe)
+static void tabulate_saved(struct pipe *pipe)
 {
     uint32_t n = pipe->n, levels = n_levels(n), level, v;
 
-    pipe->most_saved = calloc(levels, sizeof *pipe->most_saved);
-    if (pipe->most_saved == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    pipe->most_saved = part_alloc(levels, sizeof *pipe->most_saved);
     for (level = 0; level < levels; level++) {
-        double *row = calloc(n, sizeof *row);
+        double *row = part_alloc(n, sizeof *row);
 
         pipe->most_saved[level] = row;
-        if (row == NULL) {
-            return PST_ERR_NOMEM;
-        }
         for (v = 0; v + (1u << level) <= n; v++) {
             const double *half = level == 0 ? NULL : pipe->most_saved[level - 1];
 
@@ -37,7 +31,6 @@ static pst_status tabulate_saved(struct pipe *pipe)
                                 : fmax(half[v], half[v + (1u << (level - 1))]);
         }
     }
-    return PST_OK;
 }
 
 static double most_saved(const struct pipe *pipe, uint32_t a, uint32_t b)
@@ -79,20 +72,16 @@ pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
     pipe->n_stages = n_stages;
     pipe->size = size;
     pipe->memo.value_size = sizeof(struct solved);
-    pipe->time_ns = calloc((size_t)pipe->n + 1, sizeof *pipe->time_ns);
-    pipe->sum_ns = calloc((size_t)pipe->n + 1, sizeof *pipe->sum_ns);
-    pipe->sum_held = calloc((size_t)n_stages + 1, sizeof *pipe->sum_held);
-    pipe->sum_copies = calloc((size_t)n_stages + 1, sizeof *pipe->sum_copies);
-    if (pipe->time_ns == NULL || pipe->sum_ns == NULL || pipe->sum_held == NULL ||
-        pipe->sum_copies == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    pipe->time_ns = part_alloc((size_t)pipe->n + 1, sizeof *pipe->time_ns);
+    pipe->sum_ns = part_alloc((size_t)pipe->n + 1, sizeof *pipe->sum_ns);
+    pipe->sum_held = part_alloc((size_t)n_stages + 1, sizeof *pipe->sum_held);
+    pipe->sum_copies = part_alloc((size_t)n_stages + 1, sizeof *pipe->sum_copies);
     if (pipe->cost == NULL) {
         return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_COST);
     }
     st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
     if (st == PST_OK) {
-        st = tabulate_saved(pipe);
+        tabulate_saved(pipe);
     }
     if (st == PST_OK) {
         st = set_times(pipe);
@@ -110,13 +99,13 @@ void pipe_finish(struct pipe *pipe)
     uint32_t level, levels = n_levels(pipe->n);
 
     for (level = 0; pipe->most_saved != NULL && level < levels; level++) {
-        free(pipe->most_saved[level]);
+        part_free(pipe->most_saved[level]);
     }
-    free(pipe->most_saved);
-    free(pipe->time_ns);
-    free(pipe->sum_ns);
-    free(pipe->sum_held);
-    free(pipe->sum_copies);
+    part_free(pipe->most_saved);
+    part_free(pipe->time_ns);
+    part_free(pipe->sum_ns);
+    part_free(pipe->sum_held);
+    part_free(pipe->sum_copies);
     part_map_finish(&pipe->memo);
     part_asker_finish(&pipe->asker);
 }

@@ -120,12 +120,10 @@ static pst_status finish(struct pipe *pipe, const struct front *fronts, struct f
 
 pst_status pipe_reach(struct pipe *pipe, uint32_t wide, struct found *found)
 {
-    struct front *fronts = calloc(pipe->n_stages, sizeof *fronts);
-    pst_status st = fronts == NULL ? PST_ERR_NOMEM : PST_OK;
+    struct front *fronts = part_alloc(pipe->n_stages, sizeof *fronts);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK) {
-        fronts[0].n = 1;
-    }
+    fronts[0].n = 1;
     for (uint32_t s = 0; st == PST_OK && s + 1 < pipe->n_stages; s++) {
         st = part_cancelled(pipe->problem) ? PST_ERR_CANCELLED
                                            : step(pipe, s, &fronts[s], wide, &fronts[s + 1]);
@@ -133,6 +131,6 @@ pst_status pipe_reach(struct pipe *pipe, uint32_t wide, struct found *found)
     if (st == PST_OK) {
         st = finish(pipe, fronts, found);
     }
-    free(fronts);
+    part_free(fronts);
     return st;
 }

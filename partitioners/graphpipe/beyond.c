@@ -51,19 +51,15 @@ static pst_status keep(const struct beyond *b, struct gp_try *t, struct gp_resul
     if (!r->found) {
         return PST_OK;
     }
-    st = gp_candidates_add(b->candidates, b->p, &r->plan);
-    if (st == PST_OK) {
-        st = gp_result_step(b->p, r);
-    }
+    gp_candidates_add(b->candidates, b->p, &r->plan);
+    st = gp_result_step(b->p, r);
     if (st != PST_OK || (t->fast.found && !is_shorter(b->p, &r->value, &t->fast.value))) {
         return st;
     }
-    st = part_plan_copy(&r->plan, &plan);
-    if (st == PST_OK) {
-        part_plan_finish(&t->fast.plan);
-        t->fast = (struct gp_result){.found = true, .plan = plan, .value = r->value};
-    }
-    return st;
+    part_plan_copy(&r->plan, &plan);
+    part_plan_finish(&t->fast.plan);
+    t->fast = (struct gp_result){.found = true, .plan = plan, .value = r->value};
+    return PST_OK;
 }
 
 /* Takes the plan if it is better. */
@@ -132,11 +128,10 @@ static pst_status even_out(const struct beyond *b, const struct part_costs *cost
     const struct part_refine_limits limits = {.steps = b->steps / 4 + 1, .moves_only = true};
     struct part_refine_stats stats = {0};
     struct gp_result r = {.found = true};
-    pst_status st = part_plan_copy(plan, &r.plan);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK) {
-        st = part_refine(b->p, costs, &limits, &r.plan, &stats);
-    }
+    part_plan_copy(plan, &r.plan);
+    st = part_refine(b->p, costs, &limits, &r.plan, &stats);
     if (st == PST_OK) {
         st = part_plan_rank(&r.plan, b->p, &r.value);
     }
@@ -271,7 +266,6 @@ static pst_status all_sizes(const struct beyond *b, struct gp_answer *answer)
         struct gp_try *t = &answer->table.tries[i];
 
         if (gp_watch_stop(b->watch)) {
-            st = b->watch->is_cancelled ? PST_ERR_CANCELLED : PST_OK;
             break;
         }
         if (is_worth_it(t, best_ns)) {

@@ -45,32 +45,28 @@ static void offer(struct climb *c)
     if (c->status != PST_OK) {
         return;
     }
-    c->status = part_plan_init(&plan, c->p, c->next.stage_of, c->next.n + 1, b);
-    for (s = 0; c->status == PST_OK && s < plan.n_stages; s++) {
+    part_plan_init(&plan, c->p, c->next.stage_of, c->next.n + 1, b);
+    for (s = 0; s < plan.n_stages; s++) {
         plan.stages[s].d = c->next.degree[c->next.stage_of[plan.stages[s].nodes[0]]];
         plan.stages[s].k = c->plan->stages[0].k;
     }
-    if (c->status == PST_OK && c->t->chain && !gp_is_chain(&plan)) {
+    if (c->t->chain && !gp_is_chain(&plan)) {
         part_plan_finish(&plan);
         return;
     }
-    if (c->status == PST_OK) {
-        c->status = part_plan_value(&plan, c->p, true, &value);
-    }
+    c->status = part_plan_value(&plan, c->p, true, &value);
     if (c->status == PST_OK && value.legal && value.fits && value.step_ns < INFINITY) {
         if (c->n == c->room) {
             uint32_t room = c->room == 0 ? 64 : 2 * c->room;
-            struct neighbour *list = realloc(c->list, room * sizeof *list);
+            struct neighbour *list = part_resize(c->list, room, sizeof *list);
 
-            c->status = list == NULL ? PST_ERR_NOMEM : PST_OK;
-            c->list = list == NULL ? c->list : list;
-            c->room = list == NULL ? c->room : room;
+            c->status = PST_OK;
+            c->list = list;
+            c->room = room;
         }
-        if (c->status == PST_OK) {
-            c->list[c->n] = (struct neighbour){plan, value.step_ns, c->n};
-            c->n++;
-            return;
-        }
+        c->list[c->n] = (struct neighbour){plan, value.step_ns, c->n};
+        c->n++;
+        return;
     }
     part_plan_finish(&plan);
 }
@@ -193,12 +189,8 @@ static void all_neighbours(struct climb *c)
 {
     const struct part_problem *p = c->p;
     uint32_t n = c->now.n, s, t, e;
-    bool *linked = calloc((size_t)n * n + 1, sizeof *linked);
+    bool *linked = part_alloc((size_t)n * n + 1, sizeof *linked);
 
-    if (linked == NULL) {
-        c->status = PST_ERR_NOMEM;
-        return;
-    }
     for (e = 0; e < p->n_edges; e++) {
         linked[(size_t)c->now.stage_of[p->from[e]] * n + c->now.stage_of[p->to[e]]] = true;
     }
@@ -213,7 +205,7 @@ static void all_neighbours(struct climb *c)
         split(c, s);
         redegree(c, s);
     }
-    free(linked);
+    part_free(linked);
     if (c->n > 0) {
         qsort(c->list, c->n, sizeof *c->list, by_guess);
     }
@@ -249,8 +241,9 @@ static pst_status start(struct climb *c)
 static pst_status step(struct climb *c, struct part_plan *plan, double *step_ns, bool *ret_better)
 {
     uint32_t i;
-    pst_status st = start(c);
+    pst_status st = PST_OK;
 
+    start(c);
     *ret_better = false;
     for (i = 0; st == PST_OK && i < c->n && i < LOOKS && !*ret_better; i++) {
         double ns;
@@ -302,21 +295,17 @@ pst_status gp_climb(struct gp_trials *trials, struct part_plan *plan, double *st
     bool better = is_uniform(plan);
     pst_status st = PST_OK;
 
-    c.now.stage_of = calloc((size_t)p->n + 1, sizeof *c.now.stage_of);
-    c.next.stage_of = calloc((size_t)p->n + 1, sizeof *c.next.stage_of);
-    c.now.degree = calloc((size_t)p->n + 2, sizeof *c.now.degree);
-    c.next.degree = calloc((size_t)p->n + 2, sizeof *c.next.degree);
-    if (c.now.stage_of == NULL || c.next.stage_of == NULL || c.now.degree == NULL ||
-        c.next.degree == NULL) {
-        st = PST_ERR_NOMEM;
-    }
+    c.now.stage_of = part_alloc((size_t)p->n + 1, sizeof *c.now.stage_of);
+    c.next.stage_of = part_alloc((size_t)p->n + 1, sizeof *c.next.stage_of);
+    c.now.degree = part_alloc((size_t)p->n + 2, sizeof *c.now.degree);
+    c.next.degree = part_alloc((size_t)p->n + 2, sizeof *c.next.degree);
     for (round = 0; st == PST_OK && better && round < ROUNDS; round++) {
         st = step(&c, plan, step_ns, &better);
     }
-    free(c.list);
-    free(c.now.stage_of);
-    free(c.next.stage_of);
-    free(c.now.degree);
-    free(c.next.degree);
+    part_free(c.list);
+    part_free(c.now.stage_of);
+    part_free(c.next.stage_of);
+    part_free(c.now.degree);
+    part_free(c.next.degree);
     return st;
 }

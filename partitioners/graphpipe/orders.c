@@ -48,14 +48,14 @@ pst_status gp_search_chain(const struct part_problem *problem, uint32_t b, doubl
     struct part_chain_stats stats = {0};
     struct part_chain_limits limits = {
         .below = INT64_MAX, .memory = problem->capacity_bytes < 1e300, .stats = &stats};
-    uint32_t *order = malloc(((size_t)problem->n + 1) * sizeof *order);
+    uint32_t *order = part_alloc((size_t)problem->n + 1, sizeof *order);
     struct part_costs costs = {0};
     int64_t ticks;
-    pst_status st = order == NULL ? PST_ERR_NOMEM : part_costs_init(problem, b, &costs);
+    pst_status st = part_costs_init(problem, b, &costs);
 
     *ret_result = (struct gp_result){0};
     if (st == PST_OK) {
-        st = part_order(problem, PART_ORDER_INDEX, NULL, order);
+        part_order(problem, PART_ORDER_INDEX, NULL, order);
     }
     if (st == PST_OK && costs.n_degrees > 0) {
         double most = below_ns / costs.ns_per_tick * (1 - 1e-12);
@@ -76,7 +76,7 @@ pst_status gp_search_chain(const struct part_problem *problem, uint32_t b, doubl
     ret_result->proven = stats.exact;
     *ret_exact = stats.exact;
     part_costs_finish(&costs);
-    free(order);
+    part_free(order);
     if (st != PST_OK || !stats.exact) {
         gp_result_finish(ret_result);
     }
@@ -104,9 +104,9 @@ pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_
 {
     static const uint32_t kinds[] = {PART_ORDER_INDEX, PART_ORDER_DFS, PART_ORDER_BFS,
                                      PART_ORDER_LONGEST};
-    uint32_t *order = malloc(((size_t)problem->n + 1) * sizeof *order), k;
+    uint32_t *order = part_alloc((size_t)problem->n + 1, sizeof *order), k;
     struct part_costs costs = {0};
-    pst_status st = order == NULL ? PST_ERR_NOMEM : part_costs_init(problem, b, &costs);
+    pst_status st = part_costs_init(problem, b, &costs);
 
     if (st == PST_OK && result->lower_ns == 0) {
         result->lower_ns = (double)part_lower_bound(problem, &costs) * costs.ns_per_tick;
@@ -115,16 +115,13 @@ pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_
         n_orders = 0;
     }
     for (k = 0; st == PST_OK && k < n_orders && k < sizeof kinds / sizeof kinds[0]; k++) {
-        if (gp_watch_stop(watch) && (watch->is_cancelled || k > 0)) {
-            st = watch->is_cancelled ? PST_ERR_CANCELLED : PST_OK;
+        if (gp_watch_stop(watch) && k > 0) {
             break; /* out of time, one order is still cut: better than no plan */
         }
-        st = part_order(problem, kinds[k], NULL, order);
-        if (st == PST_OK) {
-            st = cut(problem, &costs, order, result);
-        }
+        part_order(problem, kinds[k], NULL, order);
+        st = cut(problem, &costs, order, result);
     }
     part_costs_finish(&costs);
-    free(order);
+    part_free(order);
     return st;
 }

@@ -167,8 +167,8 @@ static pst_status emit_row(struct plan *p, uint32_t at, const struct gp_sides *s
     uint32_t s = ends->start.own, t = ends->end.own;
     bool other = sides->sorted != NULL && sides->sorted[level];
     const uint32_t *order = other ? sides->other_order : sides->order;
-    uint32_t *kids = malloc((size_t)block->n_kids * sizeof *kids);
-    pst_status st = kids == NULL ? PST_ERR_NOMEM : PST_OK;
+    uint32_t *kids = part_alloc((size_t)block->n_kids, sizeof *kids);
+    pst_status st = PST_OK;
 
     while (st == PST_OK && from < block->n_kids) {
         const struct gp_share *share = (other ? sides->other : sides->share) +
@@ -186,7 +186,7 @@ static pst_status emit_row(struct plan *p, uint32_t at, const struct gp_sides *s
         s -= share->s;
         t -= share->t;
     }
-    free(kids);
+    part_free(kids);
     return st;
 }
 
@@ -220,19 +220,15 @@ static pst_status emit_any(struct plan *p, uint32_t at, const struct gp_sides *s
 {
     const struct gp_block *block = &p->tree->blocks[at];
     const struct gp_class *c = &p->probe->costs->classes[p->probe->costs->class_of_block[at]];
-    uint32_t *kids = malloc((size_t)block->n_kids * sizeof *kids);
-    uint32_t *used = calloc(block->n_kids, sizeof *used);
+    uint32_t *kids = part_alloc((size_t)block->n_kids, sizeof *kids);
+    uint32_t *used = part_alloc(block->n_kids, sizeof *used);
     uint32_t s = ends->start.own, t = ends->end.own, state = 0;
     struct gp_kinds kinds;
     bool small;
-    pst_status st = gp_kinds_of(p->probe, c, &kinds, &small);
+    pst_status st = PST_OK;
 
-    if (kids == NULL || used == NULL) {
-        st = PST_ERR_NOMEM;
-    }
-    if (st == PST_OK) {
-        state = kinds.n_states - 1;
-    }
+    gp_kinds_of(p->probe, c, &kinds, &small);
+    state = kinds.n_states - 1;
     while (st == PST_OK && state > 0) {
         const struct gp_share *share =
             sides->share + ((size_t)state * 4 + s * 2 + t) * p->probe->levels->n + level;
@@ -248,8 +244,8 @@ static pst_status emit_any(struct plan *p, uint32_t at, const struct gp_sides *s
         s -= share->s;
         t -= share->t;
     }
-    free(kids);
-    free(used);
+    part_free(kids);
+    part_free(used);
     return st;
 }
 
@@ -262,7 +258,6 @@ static pst_status emit_gap(struct plan *p, uint32_t at, const struct ends *ends,
     uint32_t i = here->i, kid = p->tree->kids[block->first_kid + i];
     struct ends inner = *ends;
     const struct gp_sides *sides;
-    pst_status st;
 
     inner.start = *start;
     if (i > 0) {
@@ -277,10 +272,7 @@ static pst_status emit_gap(struct plan *p, uint32_t at, const struct ends *ends,
                                     .op = here->pick.own ? costs->class_of_op[op] : 0,
                                     .level = here->pick.level};
     }
-    st = gp_sides_of(p->probe, costs->class_of_block[kid], &inner.start, &inner.end, &sides);
-    if (st != PST_OK) {
-        return st;
-    }
+    gp_sides_of(p->probe, costs->class_of_block[kid], &inner.start, &inner.end, &sides);
     return sides->order == NULL ? emit_any(p, kid, sides, &inner, here->level)
                                 : emit_row(p, kid, sides, &inner, here->level);
 }
@@ -314,12 +306,9 @@ static pst_status emit_series(struct plan *p, uint32_t at, const struct ends *en
     const struct gp_costs *costs = p->probe->costs;
     const struct gp_head *head;
     struct here here;
-    pst_status st =
-        gp_head_of(p->probe, costs->class_of_block[at], &ends->start, &ends->end, whole, &head);
+    pst_status st = PST_OK;
 
-    if (st != PST_OK) {
-        return st;
-    }
+    gp_head_of(p->probe, costs->class_of_block[at], &ends->start, &ends->end, whole, &head);
     here = (struct here){0, level, ends->start.own, head->pick[level]};
     do {
         struct gp_start start = ends->start;
@@ -342,21 +331,19 @@ static pst_status emit_series(struct plan *p, uint32_t at, const struct ends *en
     return st;
 }
 
-static pst_status finish_plan(const struct plan *p, struct part_plan *ret_plan)
+static void finish_plan(const struct plan *p, struct part_plan *ret_plan)
 {
     const struct gp_levels *levels = p->probe->levels;
     uint32_t s;
-    pst_status st =
-        part_plan_init(ret_plan, p->probe->problem, p->stage_of, p->n_stages, levels->groups[0].b);
 
-    for (s = 0; st == PST_OK && s < p->n_stages; s++) {
+    part_plan_init(ret_plan, p->probe->problem, p->stage_of, p->n_stages, levels->groups[0].b);
+    for (s = 0; s < p->n_stages; s++) {
         const struct gp_group *group = &levels->groups[levels->group[p->stages[s].level]];
 
         ret_plan->stages[s].d = p->stages[s].d;
         ret_plan->stages[s].b = group->b;
         ret_plan->stages[s].k = group->k;
     }
-    return st;
 }
 
 pst_status gp_probe_plan(struct gp_probe *probe, struct part_plan *ret_plan, int64_t *ret_ticks)
@@ -366,29 +353,25 @@ pst_status gp_probe_plan(struct gp_probe *probe, struct part_plan *ret_plan, int
     struct ends ends = {.start = {.is_virtual = 1}, .s = GP_NONE, .t = GP_NONE};
     const struct gp_head *head;
     uint32_t n = probe->problem->n, x = 0;
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = PST_OK;
 
-    p.stage_of = malloc((size_t)n * sizeof *p.stage_of);
-    p.stages = malloc((size_t)n * sizeof *p.stages);
-    p.scratch = calloc((size_t)7 * probe->costs->n_lanes + 1, sizeof *p.scratch);
-    if (p.stage_of != NULL && p.stages != NULL && p.scratch != NULL) {
-        st = gp_head_of(probe, probe->costs->class_of_block[tree->n_blocks - 1], &ends.start,
-                        &ends.end, true, &head);
+    p.stage_of = part_alloc((size_t)n, sizeof *p.stage_of);
+    p.stages = part_alloc((size_t)n, sizeof *p.stages);
+    p.scratch = part_alloc((size_t)7 * probe->costs->n_lanes + 1, sizeof *p.scratch);
+    gp_head_of(probe, probe->costs->class_of_block[tree->n_blocks - 1], &ends.start, &ends.end,
+               true, &head);
+    while (x + 1 < probe->levels->n && head->value[x] > probe->problem->n_devices) {
+        x++;
     }
+    st = emit_series(&p, tree->n_blocks - 1, &ends, true, x);
     if (st == PST_OK) {
-        while (x + 1 < probe->levels->n && head->value[x] > probe->problem->n_devices) {
-            x++;
-        }
-        st = emit_series(&p, tree->n_blocks - 1, &ends, true, x);
-    }
-    if (st == PST_OK) {
-        st = finish_plan(&p, ret_plan);
+        finish_plan(&p, ret_plan);
     }
     if (st == PST_OK) {
         *ret_ticks = p.ticks;
     }
-    free(p.stage_of);
-    free(p.stages);
-    free(p.scratch);
+    part_free(p.stage_of);
+    part_free(p.stages);
+    part_free(p.scratch);
     return st;
 }

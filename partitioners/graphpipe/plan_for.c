@@ -76,13 +76,10 @@ static void remark(const struct part_problem *p, const struct gp_answer *a)
 static pst_status fill_up(const struct part_problem *p, struct gp_answer *a)
 {
     uint32_t wanted = p->in != NULL ? p->in->n_stages : 0, s, i;
-    uint32_t *room = calloc((size_t)p->n + p->n_devices + 1, sizeof *room);
+    uint32_t *room = part_alloc((size_t)p->n + p->n_devices + 1, sizeof *room);
     struct part_plan plan = {0};
     pst_status st = PST_OK;
 
-    if (room == NULL) {
-        return PST_ERR_NOMEM;
-    }
     if (wanted > a->plan.n_stages) {
         for (s = 0; s < a->plan.n_stages; s++) {
             room[p->n + s] = a->plan.stages[s].d;
@@ -97,7 +94,7 @@ static pst_status fill_up(const struct part_problem *p, struct gp_answer *a)
             a->plan = plan;
         }
     }
-    free(room);
+    part_free(room);
     return st;
 }
 

@@ -36,12 +36,11 @@ bool gp_watch_stop(void *watch_)
 {
     struct gp_watch *watch = watch_;
 
-    if (part_cancelled(watch->problem)) {
-        watch->is_cancelled = true;
-    } else if (watch->until_s > 0 && now_s() > watch->until_s) {
+    part_poll(watch->problem);
+    if (watch->until_s > 0 && now_s() > watch->until_s) {
         watch->has_expired = true;
     }
-    return watch->is_cancelled || watch->has_expired;
+    return watch->has_expired;
 }
 
 void gp_result_finish(struct gp_result *result)
@@ -58,6 +57,7 @@ pst_status gp_result_step(const struct part_problem *p, struct gp_result *r)
 }
 
 struct hunt {
+    const struct gp_options *options;
     struct gp_probe probe;
     struct gp_levels levels;
     struct gp_costs costs;
@@ -104,8 +104,10 @@ static pst_status hunt_init(struct hunt *h, const struct part_problem *problem,
                                     options->n_ks, problem->batch);
     } else {
         h->relaxed = !is_ample(problem, b) && count_depths(problem, b) > 1;
-        st = gp_levels_init_depths(&h->levels, b, problem->batch, 1);
-        if (st == PST_OK && !h->relaxed) { /* stands for all depths */
+        gp_levels_init_depths(&h->levels, b, problem->batch, 1);
+        st = PST_OK;
+        if (!h->relaxed) {
+            /* stands for all depths */
             h->levels.in_flight[0] = (uint64_t)b * count_depths(problem, b);
         }
     }
@@ -113,7 +115,7 @@ static pst_status hunt_init(struct hunt *h, const struct part_problem *problem,
         st = gp_costs_init(&h->costs, problem, tree, &h->levels);
     }
     if (st == PST_OK) {
-        st = gp_probe_init(&h->probe, &h->costs, &h->levels, options->grouping);
+        gp_probe_init(&h->probe, &h->costs, &h->levels, options->grouping);
     }
     h->probe.stop = gp_watch_stop;
     h->probe.stop_context = watch;
@@ -160,12 +162,10 @@ static pst_status keep(struct hunt *h)
 /* One probe; moves low or high. */
 static pst_status try(struct hunt *h, int64_t limit, bool *ret_found)
 {
-    pst_status st = gp_probe_run(&h->probe, limit, ret_found);
+    pst_status st = PST_OK;
 
+    gp_probe_run(&h->probe, limit, ret_found);
     h->probes++;
-    if (st != PST_OK) {
-        return st;
-    }
     if (!*ret_found) {
         h->low = h->probe.next - 1 > limit ? h->probe.next - 1 : limit;
         return PST_OK;
@@ -221,18 +221,14 @@ static pst_status descend(struct hunt *h, const struct gp_options *options)
     return st;
 }
 
-static pst_status set_depths(struct hunt *h, uint32_t n)
+static void set_depths(struct hunt *h, uint32_t n)
 {
     struct gp_group group = h->levels.groups[0];
-    pst_status st;
 
     gp_levels_finish(&h->levels);
-    st = gp_levels_init_depths(&h->levels, group.b, h->costs.problem->batch, n);
-    if (st == PST_OK) {
-        h->levels.groups[0].first_lane = group.first_lane;
-        h->levels.groups[0].n_lanes = group.n_lanes;
-    }
-    return st;
+    gp_levels_init_depths(&h->levels, group.b, h->costs.problem->batch, n);
+    h->levels.groups[0].first_lane = group.first_lane;
+    h->levels.groups[0].n_lanes = group.n_lanes;
 }
 
 /*
@@ -247,12 +243,10 @@ static pst_status finish(struct hunt *h)
     pst_status st = PST_OK;
 
     if (h->levels.simple && h->levels.n < depths && (uint64_t)p->n * depths <= MOST_CELLS) {
-        st = set_depths(h, depths);
+        set_depths(h, depths);
     }
-    if (st == PST_OK) {
-        st = gp_probe_run(&h->probe, h->high, &found);
-    }
-    return st == PST_OK && found ? keep(h) : st;
+    gp_probe_run(&h->probe, h->high, &found);
+    return found ? keep(h) : st;
 }
 
 static pst_status search(struct hunt *h, const struct gp_options *options, bool *ret_found)
@@ -281,29 +275,24 @@ static pst_status search_relaxed(struct hunt *h, const struct gp_options *option
     }
     least = h->high;
     h->high = high;
-    st = set_depths(h, count_depths(h->costs.problem, h->levels.groups[0].b));
-    if (st == PST_OK) {
-        st = try(h, least, ret_found);
-    }
+    set_depths(h, count_depths(h->costs.problem, h->levels.groups[0].b));
+    st = try(h, least, ret_found);
     if (st == PST_OK && !*ret_found) {
         return search(h, options, ret_found);
     }
     return st == PST_OK ? descend(h, options) : st;
 }
 
-static pst_status run(struct hunt *h, const struct gp_options *options)
+static pst_status hunt_run(void *hunt)
 {
+    struct hunt *h = hunt;
     bool found;
-    pst_status st = h->relaxed ? search_relaxed(h, options, &found) : search(h, options, &found);
+    pst_status st =
+        h->relaxed ? search_relaxed(h, h->options, &found) : search(h, h->options, &found);
 
-    h->result->proven = st == PST_OK && h->low + 1 >= h->high;
-    if (st == PST_OK && found) {
+    h->result->proven = h->low + 1 >= h->high;
+    if (found) {
         st = finish(h);
-    }
-    if ((st == PST_OK || st == PST_ERR_CANCELLED) && h->result->found) {
-        pst_status judged = part_plan_rank(&h->result->plan, h->costs.problem, &h->result->value);
-
-        st = judged != PST_OK ? judged : st;
     }
     return st;
 }
@@ -329,7 +318,7 @@ pst_status gp_search_size(const struct part_problem *problem, const struct gp_tr
                           const struct gp_options *options, uint32_t b, double below_ns,
                           struct gp_watch *watch, struct gp_result *ret_result)
 {
-    struct hunt h = {.result = ret_result};
+    struct hunt h = {.result = ret_result, .options = options};
     bool exact;
     pst_status st;
 
@@ -347,14 +336,17 @@ pst_status gp_search_size(const struct part_problem *problem, const struct gp_tr
         h.low = h.costs.lower_bound - 1;
         h.high = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
         ret_result->lower_ns = (double)h.costs.lower_bound * h.costs.ns_per_tick;
-        st = run(&h, options);
+        /* Ends itself when time or states are spent. */
+        if (part_call_join(part_call_now(), hunt_run, &h) != PST_OK) {
+            part_poll(problem);
+            watch->has_expired = true;
+        }
+        if (ret_result->found) {
+            st = part_plan_rank(&ret_result->plan, problem, &ret_result->value);
+        }
         ret_result->bound_ns = (double)(h.low + 1) * h.costs.ns_per_tick;
         ret_result->probes = h.probes;
         ret_result->states = h.probe.n_states;
-    }
-    if (st == PST_ERR_CANCELLED && !watch->is_cancelled) {
-        watch->has_expired = true;
-        st = PST_OK; /* the best so far */
     }
     hunt_finish(&h);
     if (st != PST_OK) {

@@ -9,10 +9,10 @@
 /* Work of operators, as a weight on paths. */
 static int64_t *work_of(const struct part_problem *p)
 {
-    int64_t *work = calloc((size_t)p->n + 1, sizeof *work);
+    int64_t *work = part_alloc((size_t)p->n + 1, sizeof *work);
     uint32_t v;
 
-    for (v = 0; work != NULL && v < p->n; v++) {
+    for (v = 0; v < p->n; v++) {
         double ns = p->n_samples > 0 ? p->forward_ns[v] + p->backward_ns[v] : 0;
 
         work[v] = ns < 1e12 ? llround(ns * 1000) : INT64_C(1000000000000000);
@@ -165,39 +165,38 @@ static void take(struct gp_answer *answer, struct choice chosen)
 }
 
 /* All sizes, nothing known about any. */
-static pst_status empty_table(const struct part_problem *p, struct gp_table *table)
+static void empty_table(const struct part_problem *p, struct gp_table *table)
 {
     uint32_t i;
 
-    table->tries = calloc(p->n_sizes, sizeof *table->tries);
-    if (table->tries == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    table->tries = part_alloc(p->n_sizes, sizeof *table->tries);
     table->n = p->n_sizes;
     for (i = 0; i < p->n_sizes; i++) {
         table->tries[i].b = p->sizes[i];
     }
-    return PST_OK;
 }
 
 static pst_status solve_blocks(const struct part_problem *p, const struct gp_options *options,
                                const struct gp_tree *tree, struct gp_watch *watch,
                                struct gp_answer *answer)
 {
-    pst_status st = tree->n_blocks == 0 /* nested too deeply */
-                        ? empty_table(p, &answer->table)
-                        : gp_sweep(p, tree, options, watch, &answer->table);
 
+    if (tree->n_blocks == 0 /* nested too deeply */) {
+        empty_table(p, &answer->table);
+    } else {
+        gp_sweep(p, tree, options, watch, &answer->table);
+    }
     answer->series_parallel = tree->series_parallel;
-    return st == PST_OK ? add_orders(p, tree, watch, answer) : st;
+    return add_orders(p, tree, watch, answer);
 }
 
 static pst_status solve_chain(const struct part_problem *p, struct gp_watch *watch,
                               struct gp_answer *answer)
 {
     uint32_t i;
-    pst_status st = empty_table(p, &answer->table);
+    pst_status st = PST_OK;
 
+    empty_table(p, &answer->table);
     answer->source = "chain";
     for (i = 0; st == PST_OK && i < answer->table.n; i++) {
         st = gp_orders(p, p->sizes[i], 1, watch, &answer->table.tries[i].result);
@@ -211,11 +210,8 @@ pst_status gp_tree_of(const struct part_problem *p, uint32_t rule, struct gp_tre
     pst_status st;
 
     memset(ret_tree, 0, sizeof *ret_tree);
-    if (work == NULL) {
-        return PST_ERR_NOMEM;
-    }
     st = gp_tree_init(ret_tree, p, work, rule);
-    free(work);
+    part_free(work);
     return st;
 }
 

@@ -42,9 +42,8 @@ struct gp_answer {
 
 /* Searches every size; only those that beat smaller ones have plans. *threads* at once; the result
    does not depend on how many. */
-pst_status gp_sweep(const struct part_problem *problem, const struct gp_tree *tree,
-                    const struct gp_options *options, struct gp_watch *watch,
-                    struct gp_table *ret_table);
+void gp_sweep(const struct part_problem *problem, const struct gp_tree *tree,
+              const struct gp_options *options, struct gp_watch *watch, struct gp_table *ret_table);
 void gp_table_finish(struct gp_table *table);
 
 /* Cuts of the first few kinds of topological orders (by index first), where better than the

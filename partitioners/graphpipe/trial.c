@@ -47,13 +47,11 @@ static pst_status simulate(struct gp_trials *t, const struct part_plan *plan, do
 {
     struct pst_trial_value value = {.size = sizeof value, .quick = !t->exact};
     struct notes notes = {.out = {.size = sizeof notes.out, .impl = &notes, .stage = note}};
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = PST_OK;
 
-    notes.stages = calloc((size_t)plan->n_stages + 1, sizeof *notes.stages);
-    notes.ranks = calloc((size_t)t->problem->n_devices + 1, sizeof *notes.ranks);
-    if (notes.stages != NULL && notes.ranks != NULL) {
-        st = part_plan_answer(plan, t->problem, &notes.out);
-    }
+    notes.stages = part_alloc((size_t)plan->n_stages + 1, sizeof *notes.stages);
+    notes.ranks = part_alloc((size_t)t->problem->n_devices + 1, sizeof *notes.ranks);
+    st = part_plan_answer(plan, t->problem, &notes.out);
     if (st == PST_OK) {
         st = t->trial->step(t->problem->host, notes.stages, notes.n, &value);
     }
@@ -61,8 +59,8 @@ static pst_status simulate(struct gp_trials *t, const struct part_plan *plan, do
         *ret_step_ns = value.fits != 0 ? (double)value.step_ns : INFINITY;
         t->n++;
     }
-    free(notes.stages);
-    free(notes.ranks);
+    part_free(notes.stages);
+    part_free(notes.ranks);
     return st;
 }
 
@@ -78,9 +76,7 @@ pst_status gp_trials_step(struct gp_trials *t, const struct part_plan *plan, dou
         passes += 2 * (uint64_t)plan->stages[s].d * (t->problem->batch / plan->stages[s].b);
         n_ranks += plan->stages[s].d;
     }
-    if (part_cancelled(t->problem)) {
-        return PST_ERR_CANCELLED;
-    }
+    part_poll(t->problem);
     if (passes > t->left || n_ranks > t->problem->n_devices) {
         return PST_OK;
     }
@@ -146,7 +142,7 @@ static pst_status compare(struct gp_trials *t, const struct part_plan *plan, str
     t->exact = exact;
     if (st == PST_OK && step_ns < *best_ns) {
         part_plan_finish(best);
-        st = part_plan_copy(plan, best);
+        part_plan_copy(plan, best);
         *best_ns = step_ns;
     }
     return st;
@@ -157,9 +153,10 @@ static pst_status climb_from(struct gp_trials *t, const struct part_plan *start,
 {
     struct part_plan plan = {0};
     double before_ns = step_ns;
-    pst_status st = part_plan_copy(start, &plan);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK && t->chain) {
+    part_plan_copy(start, &plan);
+    if (t->chain) {
         st = gp_move_borders(t, &plan, &step_ns);
     }
     if (st == PST_OK) {
@@ -218,11 +215,10 @@ pst_status gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a
     if (t.trial == NULL || p->in->n_stages != 0) {
         return PST_OK;
     }
-    st = gp_candidates_add(c, p, &a->plan);
-    if (st == PST_OK) {
-        ranked = calloc(c->n, sizeof *ranked);
-        st = ranked == NULL ? PST_ERR_NOMEM : rank(&t, c, ranked);
-    }
+    gp_candidates_add(c, p, &a->plan);
+    st = PST_OK;
+    ranked = part_alloc(c->n, sizeof *ranked);
+    st = rank(&t, c, ranked);
     if (st == PST_OK) {
         st = climb(&t, c, ranked, &best, &best_ns);
     }
@@ -231,7 +227,7 @@ pst_status gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a
         st = take(&t, a, &best, best_ns);
     }
     part_plan_finish(&best);
-    free(ranked);
+    part_free(ranked);
     a->tried = t.n;
     return st;
 }

@@ -8,27 +8,20 @@
 
 #include "twobw.h"
 
-static pst_status make_room(struct twobw *search, uint32_t d)
+static void make_room(struct twobw *search, uint32_t d)
 {
     size_t n = search->ranges.n;
     uint32_t *parent;
 
     if (search->best == NULL) {
-        search->best = calloc(2 * (n + 1), sizeof *search->best);
-        if (search->best == NULL) {
-            return PST_ERR_NOMEM;
-        }
+        search->best = part_alloc(2 * (n + 1), sizeof *search->best);
     }
     if (d <= search->room) {
-        return PST_OK;
+        return;
     }
-    parent = realloc(search->parent, (d + 1) * (n + 1) * sizeof *parent);
-    if (parent == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    parent = part_resize(search->parent, (d + 1) * (n + 1), sizeof *parent);
     search->parent = parent;
     search->room = d;
-    return PST_OK;
 }
 
 /* before[i]: least cost of stages 0..stage-1 that end at i. */
@@ -46,8 +39,8 @@ static pst_status relax(struct twobw *search, const struct candidate *c, bool ad
         struct twobw_cost of = {0};
         pst_status st;
 
-        if ((++search->polls & 0xFFF) == 0 && part_cancelled(search->problem)) {
-            return PST_ERR_CANCELLED;
+        if ((++search->polls & 0xFFF) == 0) {
+            part_poll(search->problem);
         }
         twobw_grow(search);
         so_far = before[search->span.first];
@@ -93,11 +86,9 @@ pst_status twobw_solve(struct twobw *search, const struct candidate *c, bool add
 {
     uint32_t n = search->ranges.n, stage, end;
     double *before, *after;
-    pst_status st = make_room(search, c->d);
+    pst_status st = PST_OK;
 
-    if (st != PST_OK) {
-        return st;
-    }
+    make_room(search, c->d);
     search->bound_ns = search->fastest > 0 ? (double)c->w * c->b / (search->fastest * (1 - 1e-8))
                                            : (double)INFINITY;
     before = search->best;
@@ -121,9 +112,7 @@ pst_status twobw_solve(struct twobw *search, const struct candidate *c, bool add
                 return st;
             }
         }
-        if (part_cancelled(search->problem)) {
-            return PST_ERR_CANCELLED;
-        }
+        part_poll(search->problem);
         before = after;
         after = spare;
     }
@@ -209,15 +198,12 @@ void twobw_stage_bytes(struct twobw *search, const struct candidate *c, const ui
 }
 
 /* Largest all-reduce and largest memory of the cut that was found. */
-static pst_status sum_up(struct twobw *search, struct candidate *c, const uint32_t *cuts, double ns)
+static void sum_up(struct twobw *search, struct candidate *c, const uint32_t *cuts, double ns)
 {
     const struct part_ranges *ranges = &search->ranges;
-    double *bytes = calloc((size_t)c->d + 1, sizeof *bytes), ring = 0;
+    double *bytes = part_alloc((size_t)c->d + 1, sizeof *bytes), ring = 0;
     uint32_t s;
 
-    if (bytes == NULL) {
-        return PST_ERR_NOMEM;
-    }
     twobw_stage_bytes(search, c, cuts, bytes);
     c->bytes = 0;
     for (s = 0; s < c->d; s++) {
@@ -226,30 +212,27 @@ static pst_status sum_up(struct twobw *search, struct candidate *c, const uint32
         c->bytes = fmax(c->bytes, bytes[s]);
         ring = fmax(ring, twobw_ring_ns(search, c->w, c->d, s, weight));
     }
-    free(bytes);
+    part_free(bytes);
     c->t_ns = c->pipeline ? twobw_period(c, ns, ring) : ns;
-    return PST_OK;
 }
 
 pst_status twobw_cut(struct twobw *search, struct candidate *c, uint32_t *ret_cuts, bool *ret_found)
 {
-    uint32_t *cuts = calloc((size_t)c->d + 1, sizeof *cuts);
+    uint32_t *cuts = part_alloc((size_t)c->d + 1, sizeof *cuts);
     double ns = INFINITY;
     uint32_t s;
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = PST_OK;
 
-    if (cuts == NULL) {
-        return st;
-    }
     st = twobw_solve(search, c, !c->pipeline, cost_of, NULL, &ns);
     *ret_found = st == PST_OK && !isinf(ns);
     if (*ret_found) {
         twobw_cuts(search, c->d, cuts);
-        st = sum_up(search, c, cuts, ns);
+        sum_up(search, c, cuts, ns);
+        st = PST_OK;
     }
     for (s = 0; *ret_found && ret_cuts != NULL && s <= c->d; s++) {
         ret_cuts[s] = cuts[s];
     }
-    free(cuts);
+    part_free(cuts);
     return st;
 }

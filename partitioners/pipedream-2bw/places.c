@@ -30,15 +30,13 @@ void twobw_grow(struct twobw *search)
 static pst_status choose(struct twobw *search, const struct part_dag *dag)
 {
     const struct part_problem *p = search->problem;
-    int64_t *work = calloc((size_t)p->n + 1, sizeof *work);
-    uint32_t *order = calloc((size_t)p->n + 1, sizeof *order), v;
+    int64_t *work = part_alloc((size_t)p->n + 1, sizeof *work);
+    uint32_t *order = part_alloc((size_t)p->n + 1, sizeof *order), v;
     double total;
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = PST_OK;
 
-    search->place = calloc((size_t)p->n + 1, sizeof *search->place);
-    if (work != NULL && order != NULL && search->place != NULL) {
-        st = part_ranges_times(p, p->sizes[p->n_sizes - 1], search->sum_ns, NULL);
-    }
+    search->place = part_alloc((size_t)p->n + 1, sizeof *search->place);
+    st = part_ranges_times(p, p->sizes[p->n_sizes - 1], search->sum_ns, NULL);
     total = search->sum_ns[p->n];
     for (v = 0; st == PST_OK && v < p->n; v++) {
         double ns = search->sum_ns[v + 1] - search->sum_ns[v];
@@ -47,11 +45,11 @@ static pst_status choose(struct twobw *search, const struct part_dag *dag)
         work[v] = total > 0 ? llround(ns / total * 0x1p50) : 1;
     }
     if (st == PST_OK) {
-        st = part_runs(dag, p->edge_bytes, work, order, (uint32_t)search->config->places,
-                       search->place, &search->n_places);
+        part_runs(dag, p->edge_bytes, work, order, (uint32_t)search->config->places, search->place,
+                  &search->n_places);
     }
-    free(work);
-    free(order);
+    part_free(work);
+    part_free(order);
     return st;
 }
 
@@ -60,11 +58,8 @@ static pst_status tell(struct twobw *search)
 {
     uint32_t end, first;
     size_t width = (size_t)search->n_places + 1;
-    double *crossing = calloc(width * width, 2 * sizeof *crossing);
+    double *crossing = part_alloc(width * width, 2 * sizeof *crossing);
 
-    if (crossing == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (end = 1; end <= search->n_places; end++) {
         part_span_begin(&search->span, search->place[end]);
         for (first = end; first-- > 0;) {
@@ -75,7 +70,7 @@ static pst_status tell(struct twobw *search)
             crossing[pair(search, first, end) + 1] = search->span.out_bytes;
         }
         if (part_cancelled(search->problem)) {
-            free(crossing);
+            part_free(crossing);
             return PST_ERR_CANCELLED;
         }
     }

@@ -104,14 +104,12 @@ pst_status twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t
 {
     const struct pst_host *host = search->problem->host;
     struct asked asked = {.cost = host->get_extension(host, PST_COST)};
-    uint32_t *cuts = calloc((size_t)c->d + 1, sizeof *cuts);
+    uint32_t *cuts = part_alloc((size_t)c->d + 1, sizeof *cuts);
     double ns = INFINITY;
     uint32_t s;
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = PST_OK;
 
-    if (cuts != NULL) {
-        st = part_asker_init(search->problem, c->d, c->b * c->w, c->w, &asked.asker);
-    }
+    st = part_asker_init(search->problem, c->d, c->b * c->w, c->w, &asked.asker);
     if (st == PST_OK && asked.cost == NULL) {
         st = pst_failf(host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_COST);
     }
@@ -127,6 +125,6 @@ pst_status twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t
         ret_cuts[s] = cuts[s];
     }
     part_asker_finish(&asked.asker);
-    free(cuts);
+    part_free(cuts);
     return st;
 }

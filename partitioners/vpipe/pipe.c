@@ -35,23 +35,20 @@ static pst_status set_blocks(struct vpipe *pipe, const struct part_ranges *range
     uint32_t i;
     pst_status st;
 
-    b->first = calloc(n, sizeof *b->first);
-    b->ns = calloc(n, sizeof *b->ns);
-    b->f_ns = calloc(n, sizeof *b->f_ns);
-    b->saved = calloc(n, sizeof *b->saved);
-    b->weight = calloc(n, sizeof *b->weight);
-    pipe->by_price = calloc(n, sizeof *pipe->by_price);
-    pipe->action = calloc(2 * n, sizeof *pipe->action);
-    if (b->first == NULL || b->ns == NULL || b->f_ns == NULL || b->saved == NULL ||
-        b->weight == NULL || pipe->by_price == NULL || pipe->action == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    b->first = part_alloc(n, sizeof *b->first);
+    b->ns = part_alloc(n, sizeof *b->ns);
+    b->f_ns = part_alloc(n, sizeof *b->f_ns);
+    b->saved = part_alloc(n, sizeof *b->saved);
+    b->weight = part_alloc(n, sizeof *b->weight);
+    pipe->by_price = part_alloc(n, sizeof *pipe->by_price);
+    pipe->action = part_alloc(2 * n, sizeof *pipe->action);
     st = part_ranges_times(pipe->problem, pipe->size, b->ns, b->f_ns);
     if (st != PST_OK) {
         return st;
     }
     set_first(pipe);
-    for (i = 0; i <= b->n; i++) { /* first[i] >= i: what is read is not yet written over */
+    for (i = 0; i <= b->n; i++) {
+        /* first[i] >= i: what is read is not yet written over */
         b->ns[i] = b->ns[b->first[i]];
         b->f_ns[i] = b->f_ns[b->first[i]];
         b->saved[i] = ranges->saved[b->first[i]] * pipe->size;
@@ -83,13 +80,13 @@ void vpipe_finish(struct vpipe *pipe)
 {
     struct blocks *b = &pipe->blocks;
 
-    free(b->first);
-    free(b->ns);
-    free(b->f_ns);
-    free(b->saved);
-    free(b->weight);
-    free(pipe->by_price);
-    free(pipe->action);
+    part_free(b->first);
+    part_free(b->ns);
+    part_free(b->f_ns);
+    part_free(b->saved);
+    part_free(b->weight);
+    part_free(pipe->by_price);
+    part_free(pipe->action);
     part_map_finish(&pipe->costs);
     part_asker_finish(&pipe->asker);
 }
@@ -154,14 +151,9 @@ pst_status vpipe_cost(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32
         *ret_cost = *known;
         return PST_OK;
     }
-    if (part_cancelled(pipe->problem)) {
-        return PST_ERR_CANCELLED;
-    }
+    part_poll(pipe->problem);
     vpipe_inner(pipe, stage, first, end, ret_cost);
     made = part_map_put(&pipe->costs, key);
-    if (made == NULL) {
-        return PST_ERR_NOMEM;
-    }
     *made = *ret_cost;
     return PST_OK;
 }

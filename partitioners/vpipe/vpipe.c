@@ -69,19 +69,16 @@ static pst_status remark(struct vpipe *pipe, const uint32_t *cuts, const struct 
 {
     const struct part_problem *problem = pipe->problem;
     char blocks[2048] = "", ratios[2048] = "", swapped[2048] = "";
-    double *bytes = calloc((size_t)pipe->n_stages + 1, sizeof *bytes), sum = 0, worst = 0;
+    double *bytes = part_alloc((size_t)pipe->n_stages + 1, sizeof *bytes), sum = 0, worst = 0;
     bool own = pipe->config->versions != VERSIONS_ONE; /* does it hold what the host cannot know? */
     uint32_t s;
 
-    if (bytes == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (s = 0; s < pipe->n_stages; s++) {
         struct stage_cost cost;
         pst_status st = vpipe_cost(pipe, s, cuts[s], cuts[s + 1], &cost);
 
         if (st != PST_OK) {
-            free(bytes);
+            part_free(bytes);
             return st;
         }
         append(blocks, sizeof blocks, "%.0f", cuts[s + 1] - cuts[s]);
@@ -95,7 +92,8 @@ static pst_status remark(struct vpipe *pipe, const uint32_t *cuts, const struct 
     part_remark_number(problem, "bottleneck_us_per_sample", worth->longest / pipe->size / 1000);
     part_remark_text(problem, "blocks", blocks);
     part_remark_number(problem, "moves", pipe->n_moves);
-    if (problem->figures.reference != 0) { /* in a job the memory optimizer decides that */
+    if (problem->figures.reference != 0) {
+        /* in a job the memory optimizer decides that */
         if (own) {
             part_remark_stage_bytes(problem, bytes, pipe->n_stages);
         } else {
@@ -105,7 +103,7 @@ static pst_status remark(struct vpipe *pipe, const uint32_t *cuts, const struct 
         part_remark_text(problem, "swapped_bytes_per_stage", swapped);
         part_remark_number(problem, "swapped_bytes", sum);
     }
-    free(bytes);
+    part_free(bytes);
     return PST_OK;
 }
 
