@@ -121,13 +121,9 @@ static pst_status chain_init(struct chain *chain, const struct chain_dp *self,
     chain->stamps = part_alloc(n, sizeof *chain->stamps);
     for (v = 0; v < n; v++) {
         struct pst_times times;
-        pst_status st;
 
         chain->nodes[v] = v;
-        st = self->cost->compute(self->host, &v, 1, microbatch_size, &times);
-        if (st != PST_OK) {
-            return st;
-        }
+        part_check(self->cost->compute(self->host, &v, 1, microbatch_size, &times));
         chain->prefix_ns[v + 1] = chain->prefix_ns[v] + times.forward_ns + times.backward_input_ns +
                                   times.backward_weight_ns;
     }
@@ -152,13 +148,12 @@ static pst_status solve(const struct chain_dp *self, const struct pst_partition_
     return st;
 }
 
-static pst_status chain_answer(const struct chain *chain, const uint32_t *cuts,
-                               struct pst_partition_out *out)
+static void chain_answer(const struct chain *chain, const uint32_t *cuts,
+                         struct pst_partition_out *out)
 {
     uint32_t s;
-    pst_status st = PST_OK;
 
-    for (s = 0; st == PST_OK && s < chain->n_stages; s++) {
+    for (s = 0; s < chain->n_stages; s++) {
         struct pst_stage_decl stage = {
             .size = sizeof stage,
             .nodes = chain->nodes + cuts[s],
@@ -169,9 +164,8 @@ static pst_status chain_answer(const struct chain *chain, const uint32_t *cuts,
             .k = 1,
         };
 
-        st = out->stage(out, &stage);
+        part_check(out->stage(out, &stage));
     }
-    return st;
 }
 
 /* Priced by the job's scheduler and memory optimizer. */
@@ -221,7 +215,7 @@ static pst_status plan(const struct chain_dp *self, const struct pst_partition_i
     }
     st = chain.microbatch_size == 0 ? failed : chain_shorten(&chain, cuts[0]);
     if (st == PST_OK && chain.microbatch_size != 0) {
-        st = chain_answer(&chain, cuts[0], out);
+        chain_answer(&chain, cuts[0], out);
     }
 out:
     chain_finish(&chain);

@@ -128,8 +128,8 @@ static pst_status place(struct placing *p)
     return PST_OK;
 }
 
-pst_status part_stage_answer(const struct part_stage *stage, const uint32_t *ranks,
-                             struct pst_partition_out *out)
+void part_stage_answer(const struct part_stage *stage, const uint32_t *ranks,
+                       struct pst_partition_out *out)
 {
     struct pst_stage_decl decl = {
         .size = sizeof decl,
@@ -141,26 +141,24 @@ pst_status part_stage_answer(const struct part_stage *stage, const uint32_t *ran
         .k = stage->k,
     };
 
-    return out->stage(out, &decl);
+    part_check(out->stage(out, &decl));
 }
 
-static pst_status emit(const struct placing *p, struct pst_partition_out *out)
+static void emit(const struct placing *p, struct pst_partition_out *out)
 {
     uint32_t *ranks = part_alloc((size_t)p->n_ranks + 1, sizeof *ranks);
     uint32_t at, i;
-    pst_status st = PST_OK;
 
-    for (at = 0; st == PST_OK && at < p->graph->n; at++) {
+    for (at = 0; at < p->graph->n; at++) {
         uint32_t s = p->graph->order[at];
         const struct part_stage *stage = &p->plan->stages[s];
 
         for (i = 0; i < stage->d; i++) {
             ranks[i] = p->first_rank[s] + i;
         }
-        st = part_stage_answer(stage, ranks, out);
+        part_stage_answer(stage, ranks, out);
     }
     part_free(ranks);
-    return st;
 }
 
 static void placing_init(struct placing *p, const struct part_problem *problem)
@@ -194,27 +192,19 @@ void stage_graph_place(const struct stage_graph *graph, const struct part_plan *
     placing_finish(&p);
 }
 
-pst_status part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
-                            struct pst_partition_out *out)
+void part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
+                      struct pst_partition_out *out)
 {
     struct stage_graph g;
     struct placing p = {.graph = &g, .plan = plan};
-    pst_status st = PST_OK;
 
     stage_graph_init(&g, plan, problem);
     if (!g.legal) {
-        st = PST_ERR_BUG;
+        part_end(PST_ERR_BUG);
     }
-    if (st == PST_OK) {
-        placing_init(&p, problem);
-    }
-    if (st == PST_OK) {
-        place(&p);
-    }
-    if (st == PST_OK) {
-        st = emit(&p, out);
-    }
+    placing_init(&p, problem);
+    place(&p);
+    emit(&p, out);
     stage_graph_finish(&g);
     placing_finish(&p);
-    return st;
 }

@@ -25,6 +25,14 @@ void *part_try_alloc(size_t count, size_t size);
 /* The call gives this status. Outside of one (in tests) the program ends. */
 void part_end(pst_status status) __attribute__((noreturn));
 
+/* Ends the call where a function of the host failed. */
+static inline void part_check(pst_status status)
+{
+    if (status != PST_OK) {
+        part_end(status);
+    }
+}
+
 /* What `run` gives, or what part_end was told. */
 pst_status part_call(pst_status (*run)(void *context), void *context);
 

@@ -55,9 +55,9 @@ struct part_chain_limits {
  * stats->exact tells. *ret_found: false where nothing fits (or is below). ret_plan is set only
  * then; finish it. PST_ERR_CANCELLED, PST_ERR_NOMEM. 1e5 nodes on 1024 devices: about a second.
  */
-pst_status part_chain_solve(const struct part_problem *problem, const struct part_costs *costs,
-                            const uint32_t *order, const struct part_chain_limits *limits,
-                            bool *ret_found, int64_t *ret_ticks, struct part_plan *ret_plan);
+void part_chain_solve(const struct part_problem *problem, const struct part_costs *costs,
+                      const uint32_t *order, const struct part_chain_limits *limits,
+                      bool *ret_found, int64_t *ret_ticks, struct part_plan *ret_plan);
 
 /* A bound that no partition of this problem at this size goes below, in ticks: work over devices,
    heaviest node at its best degree, packing of nodes heavier than half. */

@@ -69,7 +69,7 @@ struct probe {
     const struct line *line;
     struct part_chain_stats *stats;
     void *scratch;
-    pst_status (*run)(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts);
+    void (*run)(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts);
     void (*finish)(struct probe *probe);
 };
 

@@ -86,12 +86,11 @@ static void fill(const struct part_problem *p, struct part_costs *c, uint32_t k)
     }
 }
 
-pst_status part_costs_init(const struct part_problem *p, uint32_t b, struct part_costs *ret_costs)
+void part_costs_init(const struct part_problem *p, uint32_t b, struct part_costs *ret_costs)
 {
     struct part_costs c = {.b = b, .comm_model = p->figures.comm_model};
     double most = 0;
     uint32_t k;
-    pst_status st = PST_OK;
 
     c.degrees = part_alloc(p->n_degrees + 1, sizeof *c.degrees);
     c.comp = part_alloc(p->n_degrees + 1, sizeof *c.comp);
@@ -105,23 +104,16 @@ pst_status part_costs_init(const struct part_problem *p, uint32_t b, struct part
         }
         row = part_samples_row(p, b / d);
         if (row == UINT32_MAX) {
-            st = PST_ERR_BUG; /* b is none of the problem's sizes */
-            goto out;
+            part_end(PST_ERR_BUG); /* b is none of the problem's sizes */
         }
         c.degrees[c.n_degrees++] = d;
         most = fmax(most, total_ns(p, row, b, d));
     }
     c.ns_per_tick = choose_tick(most, p->n_devices);
-    for (k = 0; st == PST_OK && k < c.n_degrees; k++) {
+    for (k = 0; k < c.n_degrees; k++) {
         fill(p, &c, k);
     }
-out:
-    if (st != PST_OK) {
-        part_costs_finish(&c);
-        return st;
-    }
     *ret_costs = c;
-    return PST_OK;
 }
 
 void part_costs_finish(struct part_costs *c)

@@ -279,7 +279,7 @@ static uint32_t arrived(const struct line *l, const struct front *f, bool *ret_a
     return NONE;
 }
 
-static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
+static void run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
 {
     const struct line *l = probe->line;
     struct front *f = probe->scratch;
@@ -303,7 +303,6 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
     if (*ret_found) {
         read_cuts(l, f, last, cuts);
     }
-    return PST_OK;
 }
 
 static void find_most(const struct line *l, struct front *f)

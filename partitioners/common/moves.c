@@ -375,8 +375,8 @@ static void finish(struct local *l)
     part_free(l->linked);
 }
 
-pst_status moves_run(const struct part_problem *p, const struct part_costs *c,
-                     struct part_plan *plan, uint64_t *steps, uint64_t *moves)
+void moves_run(const struct part_problem *p, const struct part_costs *c, struct part_plan *plan,
+               uint64_t *steps, uint64_t *moves)
 {
     size_t n = (size_t)p->n + 1, n_stages = plan->n_stages;
     bool limited = p->capacity_bytes < (double)UINT64_MAX;
@@ -393,18 +393,14 @@ pst_status moves_run(const struct part_problem *p, const struct part_costs *c,
         .steps = steps,
     };
     uint64_t before = *moves;
-    pst_status st = PST_OK;
 
     if (!load_plan(&l, plan)) {
-        st = PST_ERR_BUG;
+        part_end(PST_ERR_BUG);
     }
-    if (st == PST_OK) {
-        run(&l, moves);
-        if (*moves > before) {
-            save_plan(&l, plan);
-        }
+    run(&l, moves);
+    if (*moves > before) {
+        save_plan(&l, plan);
     }
     finish(&l);
     part_poll(p);
-    return st;
 }

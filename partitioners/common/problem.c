@@ -198,48 +198,42 @@ static void read_bytes(struct part_problem *p, const struct pst_graph_view *grap
     }
 }
 
-static pst_status read_times(struct part_problem *p, const struct pst_profile *profile)
+static void read_times(struct part_problem *p, const struct pst_profile *profile)
 {
     const struct pst_cost *cost = p->host->get_extension(p->host, PST_COST);
     uint32_t i, v;
 
     if (profile == NULL && cost == NULL) {
-        return pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s and %s", PST_PROFILE,
-                         PST_COST);
+        part_end(pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s and %s", PST_PROFILE,
+                           PST_COST));
     }
     for (i = 0; i < p->n_samples; i++) {
         for (v = 0; v < p->n; v++) {
             struct pst_times times = {0, 0, 0};
             double ns[3] = {0, 0, 0};
-            pst_status st;
 
             if (profile != NULL) {
-                st = profile->node_ns(p->host, v, p->samples[i], ns);
+                part_check(profile->node_ns(p->host, v, p->samples[i], ns));
             } else {
-                st = cost->compute(p->host, &v, 1, p->samples[i], &times);
+                part_check(cost->compute(p->host, &v, 1, p->samples[i], &times));
                 ns[0] = (double)times.forward_ns;
                 ns[1] = (double)times.backward_input_ns;
                 ns[2] = (double)times.backward_weight_ns;
             }
-            if (st != PST_OK) {
-                return st;
-            }
             p->forward_ns[(size_t)i * p->n + v] = ns[0];
             p->backward_ns[(size_t)i * p->n + v] = ns[1] + ns[2];
-            if (((v + 1) % 1024 == 0 || v + 1 == p->n)) {
+            if ((v + 1) % 1024 == 0 || v + 1 == p->n) {
                 part_poll(p);
             }
         }
     }
-    return PST_OK;
 }
 
-pst_status part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
-                             struct part_problem *ret_problem)
+void part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
+                       struct part_problem *ret_problem)
 {
     const struct pst_profile *profile = host->get_extension(host, PST_PROFILE);
     struct part_problem p = {.host = host, .in = in};
-    pst_status st;
 
     if (profile != NULL) {
         p.figures = *profile->figures(host);
@@ -253,27 +247,15 @@ pst_status part_problem_read(const struct pst_host *host, const struct pst_parti
     p.weight_multiplier = p.figures.weight_multiplier;
     p.capacity_bytes = in->capacity_bytes == UINT64_MAX ? INFINITY : (double)in->capacity_bytes;
     copy_lists(&p, in);
-    st = PST_OK;
     if (p.n_degrees == 0) {
-        st = pst_failf(host, PST_ERR_INFEASIBLE,
-                       "no allowed degree is at most %u, the number of devices", p.n_devices);
+        part_end(pst_failf(host, PST_ERR_INFEASIBLE,
+                           "no allowed degree is at most %u, the number of devices", p.n_devices));
     }
-    if (st == PST_OK) {
-        part_problem_init(&p);
-    }
-    if (st == PST_OK) {
-        read_bytes(&p, in->graph);
-        part_problem_index(&p);
-    }
-    if (st == PST_OK) {
-        st = read_times(&p, profile);
-    }
-    if (st != PST_OK) {
-        part_problem_finish(&p);
-        return st;
-    }
+    part_problem_init(&p);
+    read_bytes(&p, in->graph);
+    part_problem_index(&p);
+    read_times(&p, profile);
     *ret_problem = p;
-    return PST_OK;
 }
 
 /* --- sizes that replicas ask for ---------------------------------------------------------------*/
@@ -328,11 +310,10 @@ static void add_sizes(struct part_problem *p)
     p->n_sizes = sort_unique(p->sizes, p->n_sizes);
 }
 
-pst_status part_problem_enlarge(struct part_problem *p)
+void part_problem_enlarge(struct part_problem *p)
 {
     const struct pst_profile *profile = p->host->get_extension(p->host, PST_PROFILE);
     uint32_t before = p->n_sizes;
-    pst_status st = PST_OK;
 
     if (p->figures.reference != 0) {
         add_sizes(p);
@@ -344,9 +325,8 @@ pst_status part_problem_enlarge(struct part_problem *p)
         p->samples = NULL;
         p->forward_ns = p->backward_ns = NULL;
         make_times(p);
-        st = read_times(p, profile);
+        read_times(p, profile);
     }
-    return st;
 }
 
 /* --- small questions ---------------------------------------------------------------------------*/

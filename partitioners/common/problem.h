@@ -39,8 +39,8 @@ struct part_problem {
 };
 
 /* Reads everything through `in` and pst.profile/1. host->fail has been told of any failure. */
-pst_status part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
-                             struct part_problem *ret_problem);
+void part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
+                       struct part_problem *ret_problem);
 void part_problem_finish(struct part_problem *problem);
 
 /*
@@ -49,7 +49,7 @@ void part_problem_finish(struct part_problem *problem);
  * whole micro-batches that they take in turn the least common multiples with degrees, of a
  * micro-batch on each the products. Times are read anew. Errors as of part_problem_read.
  */
-pst_status part_problem_enlarge(struct part_problem *problem);
+void part_problem_enlarge(struct part_problem *problem);
 
 /*
  * By hand: n_devices, batch, sizes, degrees, n, n_edges and figures (PST_COMM_*, bandwidths) of
@@ -96,8 +96,7 @@ struct part_costs {
     uint32_t comm_model; /* PST_COMM_* */
 };
 
-pst_status part_costs_init(const struct part_problem *problem, uint32_t b,
-                           struct part_costs *ret_costs);
+void part_costs_init(const struct part_problem *problem, uint32_t b, struct part_costs *ret_costs);
 void part_costs_finish(struct part_costs *costs);
 
 /* Ticks per sample of a stage with these sums: by the comm model. */

@@ -78,24 +78,22 @@ void part_ranges_init(const struct part_problem *problem, struct part_ranges *re
 }
 
 /* Times of a size that the problem has no row for. */
-static pst_status ask_ns(const struct part_problem *problem, uint32_t v, uint32_t samples,
-                         double ret_ns[2])
+static void ask_ns(const struct part_problem *problem, uint32_t v, uint32_t samples,
+                   double ret_ns[2])
 {
     const struct pst_profile *profile = problem->host->get_extension(problem->host, PST_PROFILE);
     double ns[3];
-    pst_status st;
 
     if (profile == NULL) {
-        return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_PROFILE);
+        part_end(pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_PROFILE));
     }
-    st = profile->node_ns(problem->host, v, samples, ns);
+    part_check(profile->node_ns(problem->host, v, samples, ns));
     ret_ns[0] = ns[0];
     ret_ns[1] = ns[1] + ns[2];
-    return st;
 }
 
-pst_status part_ranges_times(const struct part_problem *problem, uint32_t samples,
-                             double *ret_sum_ns, double *ret_forward_ns)
+void part_ranges_times(const struct part_problem *problem, uint32_t samples, double *ret_sum_ns,
+                       double *ret_forward_ns)
 {
     uint32_t v, row = part_samples_row(problem, samples);
 
@@ -110,18 +108,14 @@ pst_status part_ranges_times(const struct part_problem *problem, uint32_t sample
             ns[0] = problem->forward_ns[(size_t)row * problem->n + v];
             ns[1] = problem->backward_ns[(size_t)row * problem->n + v];
         } else {
-            pst_status st = ask_ns(problem, v, samples, ns);
 
-            if (st != PST_OK) {
-                return st;
-            }
+            ask_ns(problem, v, samples, ns);
         }
         ret_sum_ns[v + 1] = ret_sum_ns[v] + (ns[0] + ns[1]);
         if (ret_forward_ns != NULL) {
             ret_forward_ns[v + 1] = ret_forward_ns[v] + ns[0];
         }
     }
-    return PST_OK;
 }
 
 /* --- answers -----------------------------------------------------------------------------------*/
@@ -132,19 +126,17 @@ uint32_t part_chain_rank(const struct part_chain_shape *shape, uint32_t stage, u
                                  : stage * shape->replicas + replica;
 }
 
-pst_status part_chain_answer(const struct part_problem *problem,
-                             const struct part_chain_shape *shape, const uint32_t *cuts,
-                             struct pst_partition_out *out)
+void part_chain_answer(const struct part_problem *problem, const struct part_chain_shape *shape,
+                       const uint32_t *cuts, struct pst_partition_out *out)
 {
     uint32_t *nodes = part_alloc(problem->n, sizeof *nodes);
     uint32_t *ranks = part_alloc(shape->replicas, sizeof *ranks);
     uint32_t s, i;
-    pst_status st = PST_OK;
 
     for (i = 0; i < problem->n; i++) {
         nodes[i] = i;
     }
-    for (s = 0; st == PST_OK && s < shape->n_stages; s++) {
+    for (s = 0; s < shape->n_stages; s++) {
         struct pst_stage_decl stage = {
             .size = sizeof stage,
             .nodes = nodes + cuts[s],
@@ -158,11 +150,10 @@ pst_status part_chain_answer(const struct part_problem *problem,
         for (i = 0; i < shape->replicas; i++) {
             ranks[i] = part_chain_rank(shape, s, i);
         }
-        st = out->stage(out, &stage);
+        part_check(out->stage(out, &stage));
     }
     part_free(nodes);
     part_free(ranks);
-    return st;
 }
 
 /* --- spans -------------------------------------------------------------------------------------*/

@@ -139,7 +139,7 @@ static void read_cuts(const struct line *l, const struct scan *s, uint32_t layer
     cuts->first[cuts->n] = l->n;
 }
 
-static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
+static void run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
 {
     const struct line *l = probe->line;
     struct scan *s = probe->scratch;
@@ -165,10 +165,9 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
         if (mine[0] <= l->max_devices) {
             *ret_found = true;
             read_cuts(l, s, layer, cuts);
-            return PST_OK;
+            return;
         }
     }
-    return PST_OK;
 }
 
 void scan_init(struct probe *probe)

@@ -19,8 +19,7 @@ struct part_dag part_sequence_dag(const struct part_problem *problem);
  * Nanoseconds of all passes for `samples` samples on one device, by node; not in part_problem for
  * sizes that no candidate and degree give. What the host fails with.
  */
-pst_status part_sequence_times(const struct part_problem *problem, uint32_t samples,
-                               double *ret_ns);
+void part_sequence_times(const struct part_problem *problem, uint32_t samples, double *ret_ns);
 
 /*
  * The micro-batch size of a plan that was found with whole micro-batches of b samples taken in turn

@@ -165,7 +165,7 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
                                     p->in->n_stages, &other.plan);
         }
         if (st == PST_OK && size != 0 && must_judge(p, searcher)) {
-            st = part_plan_value(&other.plan, p, p->figures.reference == 0, &other.value);
+            part_plan_value(&other.plan, p, p->figures.reference == 0, &other.value);
         }
         other.bottleneck_ns = found.bottleneck_ns;
         other.extra = found.extra;
@@ -212,11 +212,9 @@ pst_status part_sequence_partition(const struct pst_host *host, const struct pst
 {
     struct part_problem problem;
     struct part_best best = {0};
-    pst_status st = part_problem_read(host, in, &problem);
+    pst_status st = PST_OK;
 
-    if (st != PST_OK) {
-        return st;
-    }
+    part_problem_read(host, in, &problem);
     st = searcher->init(searcher, &problem);
     if (st == PST_OK) {
         st = search(&problem, searcher, &best);

@@ -32,9 +32,10 @@ static void plan_of(const struct part_problem *p, uint32_t b, const struct part_
     part_free(nodes);
 }
 
-static pst_status solve(const struct part_problem *p, const struct part_costs *costs,
-                        const struct part_downsets *sets, const struct part_stop *stop,
-                        double below_ns, struct part_plan *ret_plan, bool *ret_found)
+/* false: tables too large. */
+static bool solve(const struct part_problem *p, const struct part_costs *costs,
+                  const struct part_downsets *sets, const struct part_stop *stop, double below_ns,
+                  struct part_plan *ret_plan, bool *ret_found)
 {
     const struct part_dag dag = part_sequence_dag(p);
     uint32_t n = p->n > p->n_edges ? p->n : p->n_edges, i;
@@ -53,25 +54,23 @@ static pst_status solve(const struct part_problem *p, const struct part_costs *c
         .stop = stop,
     };
     struct part_sets_answer answer = {0};
-    pst_status st = PST_OK;
+    bool solved;
 
     for (i = 0; i < n; i++) {
         same[i] = i;
     }
-    st = part_sets_solve(&question, &answer);
-    *ret_found = st == PST_OK && answer.n_stages > 0;
+    solved = part_sets_solve(&question, &answer) == PST_OK;
+    *ret_found = solved && answer.n_stages > 0;
     if (*ret_found) {
         plan_of(p, costs->b, sets, &answer, ret_plan);
-        st = PST_OK;
     }
     part_sets_answer_finish(&answer);
     part_free(same);
-    return st;
+    return solved;
 }
 
-pst_status part_set_plan(const struct part_problem *p, const struct part_costs *costs,
-                         uint64_t steps, double below_ns, struct part_plan *ret_plan,
-                         bool *ret_found, bool *ret_complete)
+void part_set_plan(const struct part_problem *p, const struct part_costs *costs, uint64_t steps,
+                   double below_ns, struct part_plan *ret_plan, bool *ret_found, bool *ret_complete)
 {
     const struct part_dag dag = part_sequence_dag(p);
     const struct part_stop stop = part_sequence_stop(p);
@@ -79,24 +78,14 @@ pst_status part_set_plan(const struct part_problem *p, const struct part_costs *
     double most = sqrt(24.0 * (double)steps / costs->n_degrees);
     uint64_t count;
     bool exact;
-    pst_status st;
 
     *ret_found = *ret_complete = false;
-    if (most < 2 || p->n > MOST_SETS) {
-        return PST_OK;
+    if (most < 2 || p->n > MOST_SETS ||
+        part_downsets_all(&dag, most < MOST_SETS ? (uint32_t)most : MOST_SETS, &stop, &sets, &count,
+                          &exact) != PST_OK) {
+        return; /* too many */
     }
-    st = part_downsets_all(&dag, most < MOST_SETS ? (uint32_t)most : MOST_SETS, &stop, &sets,
-                           &count, &exact);
-    if (st == PST_ERR_INFEASIBLE) {
-        return PST_OK; /* too many */
-    }
-    if (st == PST_OK) {
-        st = solve(p, costs, &sets, &stop, below_ns, ret_plan, ret_found);
-        *ret_complete = st == PST_OK && (p->in_row || p->capacity_bytes >= 1e300);
-        part_downsets_finish(&sets);
-    }
-    if (st == PST_ERR_NOMEM && !*ret_found) {
-        st = PST_OK; /* tables too large: the rest of the search goes without */
-    }
-    return st;
+    *ret_complete = solve(p, costs, &sets, &stop, below_ns, ret_plan, ret_found) &&
+                    (p->in_row || p->capacity_bytes >= 1e300);
+    part_downsets_finish(&sets);
 }

@@ -344,19 +344,19 @@ static bool first_stage(struct nest *f, uint32_t i, uint32_t u, uint32_t s, uint
     return false;
 }
 
-static pst_status unroll(struct nest *f, struct part_sets_answer *answer)
+static void unroll(struct nest *f, struct part_sets_answer *answer)
 {
     uint32_t i = 0, u = f->n_devices, s = f->n_stages, j, k;
     int64_t value = cell(f, 0, u)[s];
 
     if (value == INT64_MAX) {
-        return PST_OK;
+        return;
     }
     answer->stages = part_alloc((size_t)f->n_devices + 1, sizeof *answer->stages);
     answer->ticks = value;
     while (i + 1 < f->n_sets) {
         if (!first_stage(f, i, u, s, &j, &k)) {
-            return PST_ERR_BUG;
+            part_end(PST_ERR_BUG);
         }
         answer->stages[answer->n_stages++] =
             (struct part_sets_stage){.from = i, .to = j, .degree = f->q->costs->degrees[k]};
@@ -368,7 +368,6 @@ static pst_status unroll(struct nest *f, struct part_sets_answer *answer)
         }
         i = j;
     }
-    return PST_OK;
 }
 
 void part_sets_answer_finish(struct part_sets_answer *answer)
@@ -388,7 +387,7 @@ pst_status part_sets_solve(const struct part_sets_question *question,
         search(&f);
     }
     if (st == PST_OK) {
-        st = unroll(&f, &answer);
+        unroll(&f, &answer);
     }
     finish(&f);
     if (st != PST_OK) {

@@ -31,7 +31,6 @@ struct small {
     struct leaf best, now;
     bool found;
     uint64_t looked;
-    pst_status status;
 };
 
 static double bytes_at(const struct small *s, uint32_t stage, uint32_t k, uint32_t depth)
@@ -181,11 +180,8 @@ static void grow(struct small *s, uint32_t v, uint32_t n_stages)
     const struct part_problem *p = s->problem;
     uint32_t stage, k;
 
-    if (s->looked++ % 1024 == 0 && part_cancelled(p)) {
-        s->status = PST_ERR_CANCELLED;
-    }
-    if (s->status != PST_OK) {
-        return;
+    if (s->looked++ % 1024 == 0) {
+        part_poll(p);
     }
     if (v == p->n) {
         judge(s, n_stages);
@@ -224,8 +220,8 @@ static void to_plan(const struct small *s, struct part_plan *plan)
     }
 }
 
-pst_status small_best(const struct part_problem *p, const struct part_costs *c, int64_t most,
-                      bool *ret_found, struct part_plan *ret_plan)
+void small_best(const struct part_problem *p, const struct part_costs *c, int64_t most,
+                bool *ret_found, struct part_plan *ret_plan)
 {
     size_t width = (size_t)c->n_degrees + 1;
     int64_t *rows = part_alloc(3 * SMALL_NODES * width, sizeof *rows);
@@ -239,11 +235,10 @@ pst_status small_best(const struct part_problem *p, const struct part_costs *c, 
     }
     s.p2p = part_alloc(SMALL_NODES * width, sizeof *s.p2p);
     grow(&s, 0, 0);
-    if (s.status == PST_OK && s.found) {
+    if (s.found) {
         to_plan(&s, ret_plan);
         *ret_found = true;
     }
     part_free(s.p2p);
     part_free(rows);
-    return s.status;
 }

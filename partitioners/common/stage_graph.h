@@ -61,7 +61,7 @@ void stage_graph_delays(const struct stage_graph *graph, const struct part_plan 
 
 /* fits, worst, worst_bytes, peak_bytes and bottleneck_ns by pst.ask/1; in_flight becomes what the
    scheduler says. */
-pst_status stage_graph_ask(struct stage_graph *graph, const struct part_plan *plan,
-                           const struct part_problem *problem, struct part_value *value);
+void stage_graph_ask(struct stage_graph *graph, const struct part_plan *plan,
+                     const struct part_problem *problem, struct part_value *value);
 
 #endif

@@ -249,7 +249,7 @@ static void reset(const struct line *l, struct sweep *s)
     }
 }
 
-static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
+static void run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
 {
     const struct line *l = probe->line;
     struct sweep *s = probe->scratch;
@@ -265,7 +265,7 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
             free_transfers(l, s, j, ticks);
             if (s->devices[j] > l->max_devices) {
                 probe->stats->states += j;
-                return PST_OK;
+                return;
             }
         } else if (l->sync == NULL) {
             added_transfers(l, s, j, ticks);
@@ -279,13 +279,12 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
     probe->stats->states += (j < l->n ? j : l->n) + s->looks;
     s->looks = 0;
     if (j <= l->n) {
-        return PST_OK;
+        return;
     }
     if (s->devices[l->n] <= l->max_devices) {
         *ret_found = true;
         read_cuts(l, s, cuts);
     }
-    return PST_OK;
 }
 
 static void fill_blocks(const struct line *l, struct sweep *s)

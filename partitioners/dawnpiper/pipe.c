@@ -41,19 +41,18 @@ static double most_saved(const struct pipe *pipe, uint32_t a, uint32_t b)
     return fmax(row[a], row[b - (1u << level)]);
 }
 
-static pst_status set_times(struct pipe *pipe)
+static void set_times(struct pipe *pipe)
 {
     uint32_t v;
-    pst_status st = part_ranges_times(pipe->problem, pipe->size, pipe->time_ns, NULL);
 
-    for (v = 0; st == PST_OK && v < pipe->n; v++) {
+    part_ranges_times(pipe->problem, pipe->size, pipe->time_ns, NULL);
+    for (v = 0; v < pipe->n; v++) {
         double ns = pipe->time_ns[v + 1] - pipe->time_ns[v];
 
         /* What is no whole number may be rounded by the host, pass by pass. */
         ns = ns == floor(ns) ? ns : floor(ns - 1.5);
         pipe->sum_ns[v + 1] = pipe->sum_ns[v] + (ns > 0 ? (uint64_t)ns : 0);
     }
-    return st;
 }
 
 pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
@@ -84,7 +83,7 @@ pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
         tabulate_saved(pipe);
     }
     if (st == PST_OK) {
-        st = set_times(pipe);
+        set_times(pipe);
     }
     for (s = 0; st == PST_OK && s < n_stages; s++) {
         pipe->sum_held[s + 1] = pipe->sum_held[s] + pipe->asker.in_flight[s];
@@ -126,15 +125,12 @@ uint64_t pipe_comm(const struct pipe *pipe, uint32_t boundary, uint32_t c)
     return pipe->config->shared_link ? 2 * ns : ns;
 }
 
-pst_status pipe_price(struct pipe *pipe, uint32_t stage, uint32_t a, uint32_t b, uint64_t *ret_ns)
+void pipe_price(struct pipe *pipe, uint32_t stage, uint32_t a, uint32_t b, uint64_t *ret_ns)
 {
     struct pst_stage_price price;
-    pst_status st = part_asker_price(&pipe->asker, stage, a, b, &price);
 
-    if (st == PST_OK) {
-        *ret_ns = price.fits != 0 ? price.period_ns : NS_NEVER;
-    }
-    return st;
+    part_asker_price(&pipe->asker, stage, a, b, &price);
+    *ret_ns = price.fits != 0 ? price.period_ns : NS_NEVER;
 }
 
 /* --- pivots ------------------------------------------------------------------------------------*/

@@ -168,21 +168,20 @@ static void insert(struct gp_graph *graph, uint32_t from, uint32_t to, uint32_t 
     graph->slots[slot] = arc + 1;
 }
 
-pst_status gp_graph_arc(struct gp_build *build, struct gp_graph *graph, uint32_t from, uint32_t to,
-                        uint32_t block)
+void gp_graph_arc(struct gp_build *build, struct gp_graph *graph, uint32_t from, uint32_t to,
+                  uint32_t block)
 {
     uint32_t beside = gp_graph_find(graph, from, to);
 
     if (beside != GP_NONE) {
         gp_build_pair(build, GP_PARALLEL, graph->arcs[beside].block, GP_NONE, block,
                       &graph->arcs[beside].block);
-        return PST_OK;
+        return;
     }
     if (graph->n_arcs == graph->room_arcs) {
-        return PST_ERR_BUG;
+        part_end(PST_ERR_BUG);
     }
     insert(graph, from, to, block);
-    return PST_OK;
 }
 
 void gp_graph_drop(struct gp_graph *graph, uint32_t arc)
@@ -230,19 +229,17 @@ void gp_graph_order(const struct gp_graph *graph, uint32_t *ret_order, uint32_t 
 }
 
 /* One operator between two arcs: they become one. Puts ends that may be next on the list. */
-static pst_status contract(struct gp_build *build, struct gp_graph *graph, uint32_t place)
+static void contract(struct gp_build *build, struct gp_graph *graph, uint32_t place)
 {
     uint32_t in = graph->first_in[place], out = graph->first_out[place], block;
     uint32_t from = graph->arcs[in].from, to = graph->arcs[out].to;
-    pst_status st = PST_OK;
 
     gp_build_pair(build, GP_SERIES, graph->arcs[in].block, graph->ops[place],
                   graph->arcs[out].block, &block);
     gp_graph_drop(graph, in);
     gp_graph_drop(graph, out);
-    st = gp_graph_arc(build, graph, from, to, block);
+    gp_graph_arc(build, graph, from, to, block);
     /* gone arcs fill room that the new one needs: at most one for each operator */
-    return st;
 }
 
 static bool is_link(const struct gp_graph *graph, uint32_t place)
@@ -250,18 +247,17 @@ static bool is_link(const struct gp_graph *graph, uint32_t place)
     return place >= GP_INNER && graph->n_in[place] == 1 && graph->n_out[place] == 1;
 }
 
-pst_status gp_graph_reduce(struct gp_build *build, struct gp_graph *graph, bool *ret_done)
+void gp_graph_reduce(struct gp_build *build, struct gp_graph *graph, bool *ret_done)
 {
     uint32_t *list = part_alloc((size_t)graph->n * 3 + 1, sizeof *list);
     uint32_t n = 0, place;
-    pst_status st = PST_OK;
 
     for (place = graph->n; place-- > GP_INNER;) {
         if (is_link(graph, place)) {
             list[n++] = place;
         }
     }
-    while (st == PST_OK && n > 0) {
+    while (n > 0) {
         uint32_t ends[2];
 
         place = list[--n];
@@ -270,7 +266,7 @@ pst_status gp_graph_reduce(struct gp_build *build, struct gp_graph *graph, bool 
         }
         ends[0] = graph->arcs[graph->first_in[place]].from;
         ends[1] = graph->arcs[graph->first_out[place]].to;
-        st = contract(build, graph, place);
+        contract(build, graph, place);
         for (place = 0; place < 2; place++) {
             if (is_link(graph, ends[place])) {
                 list[n++] = ends[place];
@@ -278,7 +274,6 @@ pst_status gp_graph_reduce(struct gp_build *build, struct gp_graph *graph, bool 
         }
     }
     part_free(list);
-    *ret_done = st == PST_OK && graph->n_out[GP_SOURCE] == 1 && graph->n_in[GP_SINK] == 1 &&
+    *ret_done = graph->n_out[GP_SOURCE] == 1 && graph->n_in[GP_SINK] == 1 &&
                 graph->arcs[graph->first_out[GP_SOURCE]].to == GP_SINK;
-    return st;
 }

@@ -130,9 +130,10 @@ static pst_status add_least(const struct singles *s)
     struct part_plan plan = {0};
     int64_t ticks;
     bool found;
-    pst_status st = part_chain_solve(s->p, s->costs, s->order, &limits, &found, &ticks, &plan);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK && found) {
+    part_chain_solve(s->p, s->costs, s->order, &limits, &found, &ticks, &plan);
+    if (found) {
         gp_candidates_add(s->candidates, s->p, &plan);
         st = add_filled(s, &plan);
     }

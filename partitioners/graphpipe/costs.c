@@ -36,21 +36,16 @@ static void add_lanes(struct gp_costs *costs, const struct part_costs *c, double
 }
 
 /* Costs of every size at one tick, the coarsest, so that all totals stay in range. */
-static pst_status make_lanes(struct gp_costs *costs, struct gp_levels *levels,
-                             struct part_costs *all)
+static void make_lanes(struct gp_costs *costs, struct gp_levels *levels, struct part_costs *all)
 {
     uint32_t g, h;
     size_t room = 0;
-    pst_status st = PST_OK;
 
     costs->ns_per_tick = 0;
-    for (g = 0; st == PST_OK && g < levels->n_groups; g++) {
-        st = part_costs_init(costs->problem, levels->groups[g].b, &all[g]);
+    for (g = 0; g < levels->n_groups; g++) {
+        part_costs_init(costs->problem, levels->groups[g].b, &all[g]);
         room += all[g].n_degrees;
         costs->ns_per_tick = fmax(costs->ns_per_tick, all[g].ns_per_tick);
-    }
-    if (st != PST_OK) {
-        return st;
     }
     costs->lower_bound = INT64_MAX;
     for (g = 0; g < levels->n_groups; g++) {
@@ -75,7 +70,6 @@ static pst_status make_lanes(struct gp_costs *costs, struct gp_levels *levels,
         levels->groups[g].n_lanes = all[g].n_degrees;
         add_lanes(costs, &all[g], all[g].ns_per_tick / costs->ns_per_tick);
     }
-    return PST_OK;
 }
 
 static void notice(struct gp_costs *costs)
@@ -93,31 +87,22 @@ static void notice(struct gp_costs *costs)
     }
 }
 
-pst_status gp_costs_init(struct gp_costs *costs, const struct part_problem *problem,
-                         const struct gp_tree *tree, struct gp_levels *levels)
+void gp_costs_init(struct gp_costs *costs, const struct part_problem *problem,
+                   const struct gp_tree *tree, struct gp_levels *levels)
 {
     struct part_costs *all = part_alloc(levels->n_groups, sizeof *all);
     uint32_t g;
-    pst_status st = PST_OK;
 
     *costs = (struct gp_costs){.problem = problem, .tree = tree};
     costs->pool = part_alloc(1, sizeof(struct gp_pool));
-    st = make_lanes(costs, levels, all);
+    make_lanes(costs, levels, all);
     for (g = 0; g < levels->n_groups; g++) {
         part_costs_finish(&all[g]);
     }
     part_free(all);
-    if (st == PST_OK) {
-        notice(costs);
-        gp_classes_of_ops(costs);
-    }
-    if (st == PST_OK) {
-        gp_classes_of_blocks(costs);
-    }
-    if (st != PST_OK) {
-        gp_costs_finish(costs);
-    }
-    return st;
+    notice(costs);
+    gp_classes_of_ops(costs);
+    gp_classes_of_blocks(costs);
 }
 
 void gp_costs_finish(struct gp_costs *costs)

@@ -36,7 +36,7 @@ struct flatten {
     uint32_t n_real;
 };
 
-static pst_status flatten(struct flatten *f, uint32_t node, uint32_t *ret_block);
+static void flatten(struct flatten *f, uint32_t node, uint32_t *ret_block);
 
 static void add_block(struct flatten *f, const struct gp_block *block, uint32_t *ret_block)
 {
@@ -118,34 +118,28 @@ static void add_kids(struct flatten *f, struct gp_block *block, const struct lis
     }
 }
 
-static pst_status flatten_series(struct flatten *f, uint32_t node, uint32_t *ret_block)
+static void flatten_series(struct flatten *f, uint32_t node, uint32_t *ret_block)
 {
     struct gp_block block = {.kind = GP_SERIES, .key = GP_NONE};
     struct list kids = {0}, ops = {0};
-    pst_status st = PST_OK;
     uint32_t i;
 
     unfold(f, node, GP_SERIES, &kids, &ops);
-    for (i = 0; st == PST_OK && i < kids.n; i++) {
-        st = flatten(f, kids.items[i], &kids.items[i]);
+    for (i = 0; i < kids.n; i++) {
+        flatten(f, kids.items[i], &kids.items[i]);
     }
     block.first_op = f->ops.n;
     block.n_ops = ops.n;
-    for (i = 0; st == PST_OK && i < ops.n; i++) {
+    for (i = 0; i < ops.n; i++) {
         if (ops.items[i] < f->n_real && ops.items[i] < block.key) {
             block.key = ops.items[i];
         }
         push(&f->ops, ops.items[i]);
     }
-    if (st == PST_OK) {
-        add_kids(f, &block, &kids);
-    }
-    if (st == PST_OK) {
-        add_block(f, &block, ret_block);
-    }
+    add_kids(f, &block, &kids);
+    add_block(f, &block, ret_block);
     part_free(kids.items);
     part_free(ops.items);
-    return st;
 }
 
 struct keyed {
@@ -174,70 +168,65 @@ static void sort_kids(const struct flatten *f, struct list *kids)
     part_free(sorted);
 }
 
-static pst_status flatten_parallel(struct flatten *f, uint32_t node, uint32_t *ret_block)
+static void flatten_parallel(struct flatten *f, uint32_t node, uint32_t *ret_block)
 {
     struct gp_block block = {.kind = GP_PARALLEL, .key = GP_NONE};
     struct list nodes = {0}, kids = {0};
-    pst_status st = PST_OK;
     uint32_t i, n_bare = 0, kid;
 
     unfold(f, node, GP_PARALLEL, &nodes, NULL);
-    for (i = 0; st == PST_OK && i < nodes.n; i++) {
+    for (i = 0; i < nodes.n; i++) {
         if (f->build->nodes[nodes.items[i]].kind == GP_EDGE) {
             n_bare++;
             continue;
         }
-        st = flatten(f, nodes.items[i], &kid);
-        if (st == PST_OK) {
-            push(&kids, kid);
-        }
+        flatten(f, nodes.items[i], &kid);
+        push(&kids, kid);
     }
-    if (st == PST_OK && n_bare > 0) {
+    if (n_bare > 0) {
         flatten_edges(f, &nodes, &kid);
         push(&kids, kid);
     }
-    if (st == PST_OK && kids.n == 1) {
+    if (kids.n == 1) {
         *ret_block = kids.items[0];
-    } else if (st == PST_OK) {
+    } else {
         sort_kids(f, &kids);
         add_kids(f, &block, &kids);
         add_block(f, &block, ret_block);
     }
     part_free(nodes.items);
     part_free(kids.items);
-    return st;
 }
 
-static pst_status flatten(struct flatten *f, uint32_t node, uint32_t *ret_block)
+static void flatten(struct flatten *f, uint32_t node, uint32_t *ret_block)
 {
     struct list alone = {1, 1, &node};
 
     switch (f->build->nodes[node].kind) {
     case GP_SERIES:
         flatten_series(f, node, ret_block);
-        return PST_OK;
+        return;
     case GP_PARALLEL:
         flatten_parallel(f, node, ret_block);
-        return PST_OK;
+        return;
     default:
         flatten_edges(f, &alone, ret_block);
-        return PST_OK;
+        return;
     }
 }
 
-pst_status gp_tree_flatten(struct gp_build *build, uint32_t root, struct gp_tree *tree)
+void gp_tree_flatten(struct gp_build *build, uint32_t root, struct gp_tree *tree)
 {
     struct flatten f = {.build = build, .tree = tree, .n_real = build->problem->n};
     struct gp_block top = {.kind = GP_SERIES, .key = GP_NONE};
     uint32_t block = GP_NONE;
-    pst_status st = PST_OK;
 
     tree->depth = build->nodes[root].depth;
     if (tree->depth > MOST_NESTING) {
-        return PST_OK;
+        return;
     }
-    st = flatten(&f, root, &block);
-    if (st == PST_OK && tree->blocks[block].kind != GP_SERIES) {
+    flatten(&f, root, &block);
+    if (tree->blocks[block].kind != GP_SERIES) {
         struct list kids = {1, 1, &block};
 
         add_kids(&f, &top, &kids);
@@ -249,7 +238,6 @@ pst_status gp_tree_flatten(struct gp_build *build, uint32_t root, struct gp_tree
     tree->n_ops = f.ops.n;
     tree->n_kids = f.kids.n;
     tree->n_edges = f.edges.n;
-    return st;
 }
 
 static void write_block(const struct gp_tree *tree, const struct part_problem *problem, FILE *out,

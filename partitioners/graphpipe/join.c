@@ -118,51 +118,45 @@ static void layer_of(struct gp_build *build, const struct gp_graph *graph, uint3
 }
 
 /* A virtual operator between the predecessors and the successors of a complete join. */
-static pst_status put_between(struct gp_build *build, struct gp_graph *graph, uint32_t place)
+static void put_between(struct gp_build *build, struct gp_graph *graph, uint32_t place)
 {
     struct layer upper = {0}, lower = {0};
     uint32_t op, middle, i, to = graph->arcs[graph->first_out[place]].to;
-    pst_status st = PST_OK;
 
     layer_of(build, graph, to, true, &upper);
     layer_of(build, graph, place, false, &lower);
     gp_build_virtual(build, &op);
     if (graph->n == graph->room) {
-        st = PST_ERR_BUG;
+        part_end(PST_ERR_BUG);
     }
-    if (st == PST_OK) {
-        middle = gp_graph_place(graph, op);
-        for (i = 0; i < upper.n; i++) {
-            while (graph->first_out[upper.places[i]] != GP_NONE) {
-                gp_graph_drop(graph, graph->first_out[upper.places[i]]);
-            }
+    middle = gp_graph_place(graph, op);
+    for (i = 0; i < upper.n; i++) {
+        while (graph->first_out[upper.places[i]] != GP_NONE) {
+            gp_graph_drop(graph, graph->first_out[upper.places[i]]);
         }
-        for (i = 0; st == PST_OK && i < upper.n; i++) {
-            st = gp_graph_arc(build, graph, upper.places[i], middle, upper.blocks[i]);
-        }
-        for (i = 0; st == PST_OK && i < lower.n; i++) {
-            st = gp_graph_arc(build, graph, middle, lower.places[i], lower.blocks[i]);
-        }
+    }
+    for (i = 0; i < upper.n; i++) {
+        gp_graph_arc(build, graph, upper.places[i], middle, upper.blocks[i]);
+    }
+    for (i = 0; i < lower.n; i++) {
+        gp_graph_arc(build, graph, middle, lower.places[i], lower.blocks[i]);
     }
     part_free(upper.places);
     part_free(upper.blocks);
     part_free(lower.places);
     part_free(lower.blocks);
-    return st;
 }
 
-static pst_status join_all(struct gp_build *build, struct gp_graph *graph, bool *changed)
+static void join_all(struct gp_build *build, struct gp_graph *graph, bool *changed)
 {
     uint32_t place, n = graph->n;
-    pst_status st = PST_OK;
 
-    for (place = 0; st == PST_OK && place < n; place++) {
+    for (place = 0; place < n; place++) {
         if (is_complete(build, graph, place)) {
-            st = put_between(build, graph, place);
+            put_between(build, graph, place);
             *changed = true;
         }
     }
-    return st;
 }
 
 /* Moves the bytes of an implied edge to another one that leaves the same operator. */
@@ -234,15 +228,14 @@ static void drop_all_implied(struct gp_build *build, struct gp_graph *graph, boo
     part_free(order);
 }
 
-pst_status gp_graph_join(struct gp_build *build, struct gp_graph *graph, bool *ret_changed)
+void gp_graph_join(struct gp_build *build, struct gp_graph *graph, bool *ret_changed)
 {
     bool changed = false;
-    pst_status st = join_all(build, graph, &changed);
 
-    if (st == PST_OK && !changed && graph->n <= MOST_PLACES) {
+    join_all(build, graph, &changed);
+    if (!changed && graph->n <= MOST_PLACES) {
         drop_all_implied(build, graph, &changed);
     }
     build->joined = build->joined || changed;
     *ret_changed = changed;
-    return st;
 }

@@ -82,8 +82,8 @@ static void relate(struct gp_levels *levels, uint32_t batch)
     }
 }
 
-pst_status gp_levels_init_general(struct gp_levels *levels, const uint32_t *sizes, uint32_t n_sizes,
-                                  const uint32_t *ks, uint32_t n_ks, uint32_t batch)
+void gp_levels_init_general(struct gp_levels *levels, const uint32_t *sizes, uint32_t n_sizes,
+                            const uint32_t *ks, uint32_t n_ks, uint32_t batch)
 {
     uint32_t s, k, n_groups = 0, at = 0, g = 0;
     uint64_t n = 0, i;
@@ -98,7 +98,7 @@ pst_status gp_levels_init_general(struct gp_levels *levels, const uint32_t *size
     }
     memset(levels, 0, sizeof *levels);
     if (n == 0 || n > MOST_LEVELS) {
-        return PST_ERR_UNSUPPORTED;
+        part_end(PST_ERR_UNSUPPORTED);
     }
     allocate(levels, (uint32_t)n, n_groups);
     for (s = 0; s < n_sizes; s++) {
@@ -118,7 +118,6 @@ pst_status gp_levels_init_general(struct gp_levels *levels, const uint32_t *size
         }
     }
     relate(levels, batch);
-    return PST_OK;
 }
 
 void gp_levels_finish(struct gp_levels *levels)

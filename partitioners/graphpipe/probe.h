@@ -104,7 +104,7 @@ void gp_probe_finish(struct gp_probe *probe);
 void gp_probe_run(struct gp_probe *probe, int64_t limit, bool *ret_found);
 
 /* The plan of the last run that found one, of the least level of the first stages, and its T. */
-pst_status gp_probe_plan(struct gp_probe *probe, struct part_plan *ret_plan, int64_t *ret_ticks);
+void gp_probe_plan(struct gp_probe *probe, struct part_plan *ret_plan, int64_t *ret_ticks);
 
 /* ---- parts of the dynamic program ---- */
 

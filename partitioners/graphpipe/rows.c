@@ -35,33 +35,29 @@ static void plan_of(const struct rows *rows, const uint32_t *cuts, struct part_p
     }
 }
 
-static pst_status guess(void *rows_, const uint32_t *cuts, double *ret_ns)
+static void guess(void *rows_, const uint32_t *cuts, double *ret_ns)
 {
     const struct rows *rows = rows_;
     struct part_plan plan = {0};
     struct part_value value = {.legal = false};
-    pst_status st = PST_OK;
 
     plan_of(rows, cuts, &plan);
-    st = part_plan_value(&plan, rows->t->problem, true, &value);
-    *ret_ns = st == PST_OK && value.legal && value.fits ? value.step_ns : INFINITY;
+    part_plan_value(&plan, rows->t->problem, true, &value);
+    *ret_ns = value.legal && value.fits ? value.step_ns : INFINITY;
     part_plan_finish(&plan);
-    return st;
 }
 
-static pst_status step(void *rows_, const uint32_t *cuts, double *ret_ns)
+static void step(void *rows_, const uint32_t *cuts, double *ret_ns)
 {
     const struct rows *rows = rows_;
     struct part_plan plan = {0};
-    pst_status st = PST_OK;
 
     plan_of(rows, cuts, &plan);
-    st = gp_trials_step(rows->t, &plan, ret_ns);
+    gp_trials_step(rows->t, &plan, ret_ns);
     part_plan_finish(&plan);
-    return st;
 }
 
-pst_status gp_move_borders(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
+void gp_move_borders(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
 {
     const struct part_problem *p = trials->problem;
     struct rows rows = {
@@ -70,7 +66,6 @@ pst_status gp_move_borders(struct gp_trials *trials, struct part_plan *plan, dou
         .n = p->n, .n_stages = plan->n_stages, .impl = &rows, .guess = guess, .step = step};
     uint32_t *cuts = part_alloc((size_t)plan->n_stages + 1, sizeof *cuts), s, v;
     struct part_plan moved = {0};
-    pst_status st = PST_OK;
 
     for (v = 0; v < p->n; v++) {
         rows.order[v] = v;
@@ -80,15 +75,10 @@ pst_status gp_move_borders(struct gp_trials *trials, struct part_plan *plan, dou
         cuts[s] = plan->stages[s].nodes[0];
     }
     cuts[s] = p->n;
-    st = part_borders_move(&borders, cuts, step_ns);
-    if (st == PST_OK) {
-        plan_of(&rows, cuts, &moved);
-    }
-    if (st == PST_OK) {
-        part_plan_finish(plan);
-        *plan = moved;
-    }
+    part_borders_move(&borders, cuts, step_ns);
+    plan_of(&rows, cuts, &moved);
+    part_plan_finish(plan);
+    *plan = moved;
     part_free(rows.order);
     part_free(cuts);
-    return st;
 }

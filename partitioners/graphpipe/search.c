@@ -49,11 +49,12 @@ void gp_result_finish(struct gp_result *result)
     memset(result, 0, sizeof *result);
 }
 
-pst_status gp_result_step(const struct part_problem *p, struct gp_result *r)
+void gp_result_step(const struct part_problem *p, struct gp_result *r)
 {
-    return !r->found || r->value.step_ns != PART_STEP_UNKNOWN
-               ? PST_OK
-               : part_plan_value(&r->plan, p, false, &r->value);
+    if (!r->found || r->value.step_ns != PART_STEP_UNKNOWN) {
+        return;
+    }
+    part_plan_value(&r->plan, p, false, &r->value);
 }
 
 struct hunt {
@@ -93,34 +94,26 @@ static bool is_ample(const struct part_problem *p, uint32_t b)
     return part_fits(p, part_memory(p, weight, saved, workspace, 1, in_flight));
 }
 
-static pst_status hunt_init(struct hunt *h, const struct part_problem *problem,
-                            const struct gp_tree *tree, const struct gp_options *options,
-                            uint32_t b, struct gp_watch *watch)
+static void hunt_init(struct hunt *h, const struct part_problem *problem,
+                      const struct gp_tree *tree, const struct gp_options *options, uint32_t b,
+                      struct gp_watch *watch)
 {
-    pst_status st;
-
     if (b == 0) {
-        st = gp_levels_init_general(&h->levels, problem->sizes, problem->n_sizes, options->ks,
-                                    options->n_ks, problem->batch);
+        gp_levels_init_general(&h->levels, problem->sizes, problem->n_sizes, options->ks,
+                               options->n_ks, problem->batch);
     } else {
         h->relaxed = !is_ample(problem, b) && count_depths(problem, b) > 1;
         gp_levels_init_depths(&h->levels, b, problem->batch, 1);
-        st = PST_OK;
         if (!h->relaxed) {
             /* stands for all depths */
             h->levels.in_flight[0] = (uint64_t)b * count_depths(problem, b);
         }
     }
-    if (st == PST_OK) {
-        st = gp_costs_init(&h->costs, problem, tree, &h->levels);
-    }
-    if (st == PST_OK) {
-        gp_probe_init(&h->probe, &h->costs, &h->levels, options->grouping);
-    }
+    gp_costs_init(&h->costs, problem, tree, &h->levels);
+    gp_probe_init(&h->probe, &h->costs, &h->levels, options->grouping);
     h->probe.stop = gp_watch_stop;
     h->probe.stop_context = watch;
     h->probe.max_states = options->max_states > 0 ? options->max_states : UINT64_MAX;
-    return st;
 }
 
 static void hunt_finish(struct hunt *h)
@@ -132,19 +125,15 @@ static void hunt_finish(struct hunt *h)
 
 /* Keeps the plan of the probe at hand if it is better in truth. For graphs that the two rules
    reduce the search sees the truth; else bytes of edges across synchronisations may be off. */
-static pst_status keep(struct hunt *h)
+static void keep(struct hunt *h)
 {
     struct part_plan plan = {0};
     struct part_value value = {0};
-    pst_status st = gp_probe_plan(&h->probe, &plan, &h->found);
     bool judged = !h->costs.tree->reduced, better;
 
-    if (st == PST_OK && judged) {
-        st = part_plan_rank(&plan, h->costs.problem, &value);
-    }
-    if (st != PST_OK) {
-        part_plan_finish(&plan);
-        return st;
+    gp_probe_plan(&h->probe, &plan, &h->found);
+    if (judged) {
+        part_plan_rank(&plan, h->costs.problem, &value);
     }
     better = !judged || (value.legal && value.fits &&
                          (!h->result->found || part_value_better(&value, &h->result->value)));
@@ -156,55 +145,48 @@ static pst_status keep(struct hunt *h)
     } else {
         part_plan_finish(&plan);
     }
-    return PST_OK;
 }
 
 /* One probe; moves low or high. */
-static pst_status try(struct hunt *h, int64_t limit, bool *ret_found)
+static void try(struct hunt *h, int64_t limit, bool *ret_found)
 {
-    pst_status st = PST_OK;
-
     gp_probe_run(&h->probe, limit, ret_found);
     h->probes++;
     if (!*ret_found) {
         h->low = h->probe.next - 1 > limit ? h->probe.next - 1 : limit;
-        return PST_OK;
+        return;
     }
-    st = keep(h);
+    keep(h);
     h->high = h->found;
-    return st;
 }
 
 /* From the lower bound up in growing steps until there is a plan. */
-static pst_status climb(struct hunt *h, bool *ret_found)
+static void climb(struct hunt *h, bool *ret_found)
 {
     int64_t limit = h->low + 1, step = h->low / 64 + 1;
     uint32_t misses = 0;
-    pst_status st = PST_OK;
 
     *ret_found = false;
-    while (st == PST_OK && !*ret_found && h->low + 1 < h->high) {
+    while (!*ret_found && h->low + 1 < h->high) {
         if (limit >= h->high) {
             limit = h->high - 1;
         }
         if (h->probe.limited && ++misses == 3) {
             limit = h->high - 1; /* it may be memory that says no */
         }
-        st = try(h, limit, ret_found);
+        try(h, limit, ret_found);
         limit = h->low > limit ? h->low : limit;
         limit = limit > INT64_MAX / 2 - step ? INT64_MAX - 1 : limit + step;
         step = step > INT64_MAX / 4 ? step : 2 * step;
     }
-    return st;
 }
 
-static pst_status descend(struct hunt *h, const struct gp_options *options)
+static void descend(struct hunt *h, const struct gp_options *options)
 {
     uint32_t certificates = 0;
-    pst_status st = PST_OK;
     bool found;
 
-    while (st == PST_OK && h->low + 1 < h->high) {
+    while (h->low + 1 < h->high) {
         int64_t gap = h->high - h->low, limit;
 
         if (!options->exact && (double)gap <= options->tolerance * (double)h->high) {
@@ -216,9 +198,8 @@ static pst_status descend(struct hunt *h, const struct gp_options *options)
         } else {
             limit = h->low + gap / 2;
         }
-        st = try(h, limit, &found);
+        try(h, limit, &found);
     }
-    return st;
 }
 
 static void set_depths(struct hunt *h, uint32_t n)
@@ -235,25 +216,27 @@ static void set_depths(struct hunt *h, uint32_t n)
  * The plan of the least T, whichever way the search went: by one more probe. Where memory did not
  * tell depths apart it does so now, since of plans with the same T a flat one holds less.
  */
-static pst_status finish(struct hunt *h)
+static void finish(struct hunt *h)
 {
     const struct part_problem *p = h->costs.problem;
     uint32_t depths = count_depths(p, h->levels.groups[0].b);
     bool found;
-    pst_status st = PST_OK;
 
     if (h->levels.simple && h->levels.n < depths && (uint64_t)p->n * depths <= MOST_CELLS) {
         set_depths(h, depths);
     }
     gp_probe_run(&h->probe, h->high, &found);
-    return found ? keep(h) : st;
+    if (found) {
+        keep(h);
+    }
 }
 
-static pst_status search(struct hunt *h, const struct gp_options *options, bool *ret_found)
+static void search(struct hunt *h, const struct gp_options *options, bool *ret_found)
 {
-    pst_status st = climb(h, ret_found);
-
-    return st == PST_OK && *ret_found ? descend(h, options) : st;
+    climb(h, ret_found);
+    if (*ret_found) {
+        descend(h, options);
+    }
 }
 
 /*
@@ -261,40 +244,44 @@ static pst_status search(struct hunt *h, const struct gp_options *options, bool 
  * fraction of the time, and no plan is below the least T then. Mostly there is one of that T whose
  * true depths fit as well.
  */
-static pst_status search_relaxed(struct hunt *h, const struct gp_options *options, bool *ret_found)
+static void search_relaxed(struct hunt *h, const struct gp_options *options, bool *ret_found)
 {
     int64_t high = h->high, least;
     bool possible;
-    pst_status st = search(h, options, &possible);
 
+    search(h, options, &possible);
     *ret_found = false;
     part_plan_finish(&h->result->plan);
     h->result->found = false;
-    if (st != PST_OK || !possible) {
-        return st;
+    if (!possible) {
+        return;
     }
     least = h->high;
     h->high = high;
     set_depths(h, count_depths(h->costs.problem, h->levels.groups[0].b));
-    st = try(h, least, ret_found);
-    if (st == PST_OK && !*ret_found) {
-        return search(h, options, ret_found);
+    try(h, least, ret_found);
+    if (!*ret_found) {
+        search(h, options, ret_found);
+        return;
     }
-    return st == PST_OK ? descend(h, options) : st;
+    descend(h, options);
 }
 
 static pst_status hunt_run(void *hunt)
 {
     struct hunt *h = hunt;
     bool found;
-    pst_status st =
-        h->relaxed ? search_relaxed(h, h->options, &found) : search(h, h->options, &found);
 
+    if (h->relaxed) {
+        search_relaxed(h, h->options, &found);
+    } else {
+        search(h, h->options, &found);
+    }
     h->result->proven = h->low + 1 >= h->high;
     if (found) {
-        st = finish(h);
+        finish(h);
     }
-    return st;
+    return PST_OK;
 }
 
 /* One long row of operators, no branch anywhere. */
@@ -314,43 +301,40 @@ static bool is_long_chain(const struct gp_tree *tree)
     return true;
 }
 
-pst_status gp_search_size(const struct part_problem *problem, const struct gp_tree *tree,
-                          const struct gp_options *options, uint32_t b, double below_ns,
-                          struct gp_watch *watch, struct gp_result *ret_result)
+void gp_search_size(const struct part_problem *problem, const struct gp_tree *tree,
+                    const struct gp_options *options, uint32_t b, double below_ns,
+                    struct gp_watch *watch, struct gp_result *ret_result)
 {
     struct hunt h = {.result = ret_result, .options = options};
+    double most;
     bool exact;
     pst_status st;
 
     memset(ret_result, 0, sizeof *ret_result);
     if (b != 0 && is_long_chain(tree)) {
-        st = gp_search_chain(problem, b, below_ns, ret_result, &exact);
-        if (st != PST_OK || exact) {
-            return st;
+        gp_search_chain(problem, b, below_ns, ret_result, &exact);
+        if (exact) {
+            return;
         }
     }
-    st = hunt_init(&h, problem, tree, options, b, watch);
-    if (st == PST_OK) {
-        double most = below_ns / h.costs.ns_per_tick * (1 - 1e-12);
-
-        h.low = h.costs.lower_bound - 1;
-        h.high = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
-        ret_result->lower_ns = (double)h.costs.lower_bound * h.costs.ns_per_tick;
-        /* Ends itself when time or states are spent. */
-        if (part_call_join(part_call_now(), hunt_run, &h) != PST_OK) {
-            part_poll(problem);
-            watch->has_expired = true;
-        }
-        if (ret_result->found) {
-            st = part_plan_rank(&ret_result->plan, problem, &ret_result->value);
-        }
-        ret_result->bound_ns = (double)(h.low + 1) * h.costs.ns_per_tick;
-        ret_result->probes = h.probes;
-        ret_result->states = h.probe.n_states;
+    hunt_init(&h, problem, tree, options, b, watch);
+    most = below_ns / h.costs.ns_per_tick * (1 - 1e-12);
+    h.low = h.costs.lower_bound - 1;
+    h.high = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
+    ret_result->lower_ns = (double)h.costs.lower_bound * h.costs.ns_per_tick;
+    /* Ends itself when time or states are spent; what it found until then stands. */
+    st = part_call_join(part_call_now(), hunt_run, &h);
+    if (st == PST_ERR_CANCELLED) {
+        part_poll(problem);
+        watch->has_expired = true;
+    } else {
+        part_check(st);
     }
+    if (ret_result->found) {
+        part_plan_rank(&ret_result->plan, problem, &ret_result->value);
+    }
+    ret_result->bound_ns = (double)(h.low + 1) * h.costs.ns_per_tick;
+    ret_result->probes = h.probes;
+    ret_result->states = h.probe.n_states;
     hunt_finish(&h);
-    if (st != PST_OK) {
-        gp_result_finish(ret_result);
-    }
-    return st;
 }

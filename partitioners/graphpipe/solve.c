@@ -124,31 +124,29 @@ static uint32_t collect(struct cut *c, uint32_t first, bool whole)
     return n_arcs;
 }
 
-static pst_status move_arcs(struct gp_build *build, struct cut *c, struct gp_graph *part)
+static void move_arcs(struct gp_build *build, struct cut *c, struct gp_graph *part)
 {
     struct gp_graph *g = c->graph;
     uint32_t i, pass;
-    pst_status st = PST_OK;
 
     for (i = 0; i < c->n; i++) {
         c->place_in[c->list[i]] = gp_graph_place(part, g->ops[c->list[i]]);
     }
-    for (i = 0; st == PST_OK && i < c->n; i++) {
-        for (pass = 0; st == PST_OK && pass < 2; pass++) {
+    for (i = 0; i < c->n; i++) {
+        for (pass = 0; pass < 2; pass++) {
             uint32_t arc = pass == 0 ? g->first_in[c->list[i]] : g->first_out[c->list[i]];
 
-            while (st == PST_OK && arc != GP_NONE) {
+            while (arc != GP_NONE) {
                 const struct gp_arc a = g->arcs[arc];
                 uint32_t from = a.from == c->from ? GP_SOURCE : c->place_in[a.from];
                 uint32_t to = a.to == c->to ? GP_SINK : c->place_in[a.to];
 
                 gp_graph_drop(g, arc);
-                st = gp_graph_arc(build, part, from, to, a.block);
+                gp_graph_arc(build, part, from, to, a.block);
                 arc = pass == 0 ? a.next_in : a.next_out;
             }
         }
     }
-    return st;
 }
 
 /* One part between `from` and `to`, solved, as one arc. */
@@ -159,12 +157,14 @@ static pst_status solve_part(struct gp_build *build, struct cut *c, uint32_t fir
     pst_status st;
 
     gp_graph_init(&part, c->graph->ops[c->from], c->graph->ops[c->to], c->n, n_arcs);
-    st = move_arcs(build, c, &part);
-    if (st == PST_OK) {
-        st = gp_graph_solve(build, &part, &block);
-    }
+    move_arcs(build, c, &part);
+    st = gp_graph_solve(build, &part, &block);
     gp_graph_finish(&part);
-    return st == PST_OK ? gp_graph_arc(build, c->graph, c->from, c->to, block) : st;
+    if (st == PST_OK) {
+        gp_graph_arc(build, c->graph, c->from, c->to, block);
+        return PST_OK;
+    }
+    return st;
 }
 
 static pst_status solve_region(struct gp_build *build, struct gp_graph *graph, struct frame *f,
@@ -292,13 +292,14 @@ pst_status gp_graph_solve(struct gp_build *build, struct gp_graph *graph, uint32
 {
     for (;;) {
         bool done, changed = false;
-        pst_status st = part_cancelled(build->problem) ? PST_ERR_CANCELLED
-                                                       : gp_graph_reduce(build, graph, &done);
+        pst_status st = PST_OK;
 
-        if (st == PST_OK && !done) {
-            st = gp_graph_join(build, graph, &changed);
+        part_poll(build->problem);
+        gp_graph_reduce(build, graph, &done);
+        if (!done) {
+            gp_graph_join(build, graph, &changed);
         }
-        if (st == PST_OK && !done && !changed) {
+        if (!done && !changed) {
             st = solve_regions(build, graph, &changed);
         }
         if (st == PST_OK && !done && !changed) {

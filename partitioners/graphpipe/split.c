@@ -196,27 +196,22 @@ static uint32_t place_of(const struct halves *h, uint32_t place)
 }
 
 /* An arc across the cut: a bare edge on both sides; a block goes up. */
-static pst_status cross(struct gp_build *build, struct halves *h, const struct gp_arc *arc)
+static void cross(struct gp_build *build, struct halves *h, const struct gp_arc *arc)
 {
     uint32_t bare, upper = arc->block, lower = arc->block;
-    pst_status st = PST_OK;
 
     if (build->nodes[arc->block].kind != GP_EDGE) {
         gp_build_edge(build, GP_NONE, &bare);
         lower = bare;
     }
-    st = gp_graph_arc(build, &h->part[0], place_of(h, arc->from), GP_SINK, upper);
-    if (st == PST_OK) {
-        st = gp_graph_arc(build, &h->part[1], GP_SOURCE, place_of(h, arc->to), lower);
-    }
-    return st;
+    gp_graph_arc(build, &h->part[0], place_of(h, arc->from), GP_SINK, upper);
+    gp_graph_arc(build, &h->part[1], GP_SOURCE, place_of(h, arc->to), lower);
 }
 
-static pst_status distribute(struct gp_build *build, const struct split *s, struct halves *h)
+static void distribute(struct gp_build *build, const struct split *s, struct halves *h)
 {
     const struct gp_graph *g = s->graph;
     uint32_t i, arc;
-    pst_status st = PST_OK;
 
     for (i = 0; i < s->n; i++) {
         if (s->order[i] >= GP_INNER) {
@@ -224,18 +219,19 @@ static pst_status distribute(struct gp_build *build, const struct split *s, stru
                 gp_graph_place(&h->part[s->lower[s->order[i]]], g->ops[s->order[i]]);
         }
     }
-    for (i = 0; st == PST_OK && i < s->n; i++) {
-        for (arc = g->first_out[s->order[i]]; st == PST_OK && arc != GP_NONE;
-             arc = g->arcs[arc].next_out) {
+    for (i = 0; i < s->n; i++) {
+        for (arc = g->first_out[s->order[i]]; arc != GP_NONE; arc = g->arcs[arc].next_out) {
             const struct gp_arc *a = &g->arcs[arc];
             bool from = is_lower(s, a->from), to = is_lower(s, a->to);
 
-            st = from == to ? gp_graph_arc(build, &h->part[from], place_of(h, a->from),
-                                           place_of(h, a->to), a->block)
-                            : cross(build, h, a);
+            if (from == to) {
+                gp_graph_arc(build, &h->part[from], place_of(h, a->from), place_of(h, a->to),
+                             a->block);
+            } else {
+                cross(build, h, a);
+            }
         }
     }
-    return st;
 }
 
 /* Layers go on being cut until each is alone, also where the part would reduce. */
@@ -269,7 +265,7 @@ static pst_status solve_halves(struct gp_build *build, const struct split *s, ui
     gp_build_virtual(build, &middle);
     gp_graph_init(&h.part[0], g->ops[GP_SOURCE], middle, g->n, g->n_arcs);
     gp_graph_init(&h.part[1], middle, g->ops[GP_SINK], g->n, g->n_arcs);
-    st = distribute(build, s, &h);
+    distribute(build, s, &h);
     for (i = 0; st == PST_OK && i < 2; i++) {
         st = solve_half(build, &h.part[i], &blocks[i]);
         gp_graph_finish(&h.part[i]); /* before the other half takes room */

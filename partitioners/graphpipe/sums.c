@@ -116,6 +116,5 @@ void gp_class_sums(struct gp_costs *costs, struct gp_class *c)
     }
     if (costs->links) {
         cut_bytes(costs, c);
-        return;
     }
 }

@@ -62,7 +62,6 @@ static pst_status work(void *sweep_)
         struct gp_try *mine = NULL;
         double below = INFINITY;
         uint32_t at;
-        pst_status st = PST_OK;
 
         pthread_mutex_lock(&s->lock);
         at = s->next;
@@ -76,14 +75,10 @@ static pst_status work(void *sweep_)
             return PST_OK;
         }
         if (mine->b == 0 || has_degree(s->problem, mine->b)) {
-            st = gp_search_size(s->problem, s->tree, s->options, mine->b, below, s->watch, &result);
+            gp_search_size(s->problem, s->tree, s->options, mine->b, below, s->watch, &result);
         }
         pthread_mutex_lock(&s->lock);
-        if (st != PST_OK) {
-            s->status = st;
-        } else {
-            mine->result = result;
-        }
+        mine->result = result;
         s->done[at] = true;
         pthread_mutex_unlock(&s->lock);
     }

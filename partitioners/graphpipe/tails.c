@@ -194,27 +194,22 @@ static void expand(const struct part_problem *p, const struct gp_tail_problem *t
     part_free(of_group);
 }
 
-pst_status gp_tails_plan(const struct part_problem *p, const struct gp_tail_problem *t,
-                         const struct gp_options *options, uint32_t b, double below_ns,
-                         struct gp_watch *watch, struct gp_result *ret_result)
+void gp_tails_plan(const struct part_problem *p, const struct gp_tail_problem *t,
+                   const struct gp_options *options, uint32_t b, double below_ns,
+                   struct gp_watch *watch, struct gp_result *ret_result)
 {
     struct part_plan plan = {0};
-    pst_status st;
 
     memset(ret_result, 0, sizeof *ret_result);
     if (t->tree.n_blocks == 0) {
-        return PST_OK;
+        return;
     }
-    st = gp_search_size(&t->problem, &t->tree, options, b, below_ns, watch, ret_result);
-    if (st != PST_OK || !ret_result->found) {
-        return st;
+    gp_search_size(&t->problem, &t->tree, options, b, below_ns, watch, ret_result);
+    if (!ret_result->found) {
+        return;
     }
     expand(p, t, &ret_result->plan, &plan);
     part_plan_finish(&ret_result->plan);
     ret_result->plan = plan;
-    st = part_plan_value(&plan, p, false, &ret_result->value);
-    if (st != PST_OK) {
-        gp_result_finish(ret_result);
-    }
-    return st;
+    part_plan_value(&plan, p, false, &ret_result->value);
 }

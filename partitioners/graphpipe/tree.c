@@ -7,37 +7,33 @@
 
 #include "build.h"
 
-static pst_status put_edges(struct gp_build *build, struct gp_graph *graph)
+static void put_edges(struct gp_build *build, struct gp_graph *graph)
 {
     const struct part_problem *p = build->problem;
     uint32_t e, block, links;
-    pst_status st = PST_OK;
 
-    for (e = 0; st == PST_OK && e < p->n_edges; e++) {
+    for (e = 0; e < p->n_edges; e++) {
         links = GP_NONE;
         gp_build_link(build, e, &links);
         gp_build_edge(build, links, &block);
-        st = gp_graph_arc(build, graph, GP_INNER + p->from[e], GP_INNER + p->to[e], block);
+        gp_graph_arc(build, graph, GP_INNER + p->from[e], GP_INNER + p->to[e], block);
     }
-    return st;
 }
 
-static pst_status put_ends(struct gp_build *build, struct gp_graph *graph)
+static void put_ends(struct gp_build *build, struct gp_graph *graph)
 {
     uint32_t place, block;
-    pst_status st = PST_OK;
 
-    for (place = GP_INNER; st == PST_OK && place < GP_INNER + build->problem->n; place++) {
+    for (place = GP_INNER; place < GP_INNER + build->problem->n; place++) {
         if (graph->n_in[place] == 0) {
             gp_build_edge(build, GP_NONE, &block);
-            st = gp_graph_arc(build, graph, GP_SOURCE, place, block);
+            gp_graph_arc(build, graph, GP_SOURCE, place, block);
         }
-        if (st == PST_OK && graph->n_out[place] == 0) {
+        if (graph->n_out[place] == 0) {
             gp_build_edge(build, GP_NONE, &block);
-            st = gp_graph_arc(build, graph, place, GP_SINK, block);
+            gp_graph_arc(build, graph, place, GP_SINK, block);
         }
     }
-    return st;
 }
 
 static pst_status solve(struct gp_build *build, struct gp_graph *graph, struct gp_tree *tree)
@@ -48,13 +44,10 @@ static pst_status solve(struct gp_build *build, struct gp_graph *graph, struct g
     for (place = 0; place < build->problem->n; place++) {
         gp_graph_place(graph, place);
     }
-    st = put_edges(build, graph);
-    if (st == PST_OK) {
-        st = put_ends(build, graph);
-    }
-    if (st == PST_OK) {
-        st = gp_graph_solve(build, graph, &root);
-    }
+    put_edges(build, graph);
+    st = PST_OK;
+    put_ends(build, graph);
+    st = gp_graph_solve(build, graph, &root);
     if (st == PST_OK) {
         gp_tree_flatten(build, root, tree);
     }

@@ -55,11 +55,10 @@ pst_status twobw_ask_topology(struct twobw *search, uint32_t n_devices)
     return st;
 }
 
-pst_status twobw_init(const struct part_problem *problem, const struct config *config,
-                      struct twobw *ret_search)
+void twobw_init(const struct part_problem *problem, const struct config *config,
+                struct twobw *ret_search)
 {
     struct twobw *search = ret_search;
-    pst_status st = PST_OK;
 
     memset(search, 0, sizeof *search);
     search->problem = problem;
@@ -73,8 +72,7 @@ pst_status twobw_init(const struct part_problem *problem, const struct config *c
     part_ranges_init(problem, &search->ranges);
     part_span_init(&search->ranges, &search->span);
     search->equal = config->even && problem->figures.reference != 0 && is_equal(problem);
-    st = twobw_choose_places(search);
-    return st;
+    twobw_choose_places(search);
 }
 
 void twobw_finish(struct twobw *search)

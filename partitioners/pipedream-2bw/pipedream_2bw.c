@@ -52,10 +52,12 @@ static pst_status find_cuts(struct twobw *search, struct candidate *c, uint32_t 
         }
         return PST_OK;
     }
-    st = twobw_times(search, c->b);
-    if (st == PST_OK) {
-        st = planned ? twobw_cut_planned(search, c, ret_cuts, &found)
-                     : twobw_cut(search, c, ret_cuts, &found);
+    twobw_times(search, c->b);
+    st = PST_OK;
+    if (planned) {
+        st = twobw_cut_planned(search, c, ret_cuts, &found);
+    } else {
+        twobw_cut(search, c, ret_cuts, &found);
     }
     return st;
 }
@@ -137,15 +139,11 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     struct candidate best = {0};
     uint32_t *cuts = NULL;
     bool any = false;
-    pst_status st = part_problem_read(self->host, in, &problem);
+    pst_status st = PST_OK;
 
-    if (st != PST_OK) {
-        return st;
-    }
-    st = twobw_init(&problem, self->config, &search);
-    if (st == PST_OK) {
-        st = twobw_search(&search, &any, &best);
-    }
+    part_problem_read(self->host, in, &problem);
+    twobw_init(&problem, self->config, &search);
+    st = twobw_search(&search, &any, &best);
     if (st == PST_OK && !any) {
         st = refuse(&search);
     }
@@ -163,7 +161,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         }
         name_nodes(&search, best.d, cuts);
         remark(&search, &best);
-        st = part_chain_answer(&problem, &shape, cuts, out);
+        part_chain_answer(&problem, &shape, cuts, out);
     }
     part_free(cuts);
     twobw_finish(&search);

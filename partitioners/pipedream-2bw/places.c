@@ -27,34 +27,30 @@ void twobw_grow(struct twobw *search)
     span->out_bytes = search->crossing[pair(search, span->first, span->end) + 1];
 }
 
-static pst_status choose(struct twobw *search, const struct part_dag *dag)
+static void choose(struct twobw *search, const struct part_dag *dag)
 {
     const struct part_problem *p = search->problem;
     int64_t *work = part_alloc((size_t)p->n + 1, sizeof *work);
     uint32_t *order = part_alloc((size_t)p->n + 1, sizeof *order), v;
     double total;
-    pst_status st = PST_OK;
 
     search->place = part_alloc((size_t)p->n + 1, sizeof *search->place);
-    st = part_ranges_times(p, p->sizes[p->n_sizes - 1], search->sum_ns, NULL);
+    part_ranges_times(p, p->sizes[p->n_sizes - 1], search->sum_ns, NULL);
     total = search->sum_ns[p->n];
-    for (v = 0; st == PST_OK && v < p->n; v++) {
+    for (v = 0; v < p->n; v++) {
         double ns = search->sum_ns[v + 1] - search->sum_ns[v];
 
         order[v] = v;
         work[v] = total > 0 ? llround(ns / total * 0x1p50) : 1;
     }
-    if (st == PST_OK) {
-        part_runs(dag, p->edge_bytes, work, order, (uint32_t)search->config->places, search->place,
-                  &search->n_places);
-    }
+    part_runs(dag, p->edge_bytes, work, order, (uint32_t)search->config->places, search->place,
+              &search->n_places);
     part_free(work);
     part_free(order);
-    return st;
 }
 
 /* Bytes of everything between two places. */
-static pst_status tell(struct twobw *search)
+static void tell(struct twobw *search)
 {
     uint32_t end, first;
     size_t width = (size_t)search->n_places + 1;
@@ -71,11 +67,10 @@ static pst_status tell(struct twobw *search)
         }
         if (part_cancelled(search->problem)) {
             part_free(crossing);
-            return PST_ERR_CANCELLED;
+            part_end(PST_ERR_CANCELLED);
         }
     }
     search->crossing = crossing;
-    return PST_OK;
 }
 
 void twobw_sample(const struct twobw *search, double *sums)
@@ -87,24 +82,18 @@ void twobw_sample(const struct twobw *search, double *sums)
     }
 }
 
-pst_status twobw_choose_places(struct twobw *search)
+void twobw_choose_places(struct twobw *search)
 {
     const struct part_problem *p = search->problem;
     const struct part_dag dag = {p->n,         p->n_edges,  p->from,    p->to,
                                  p->first_out, p->first_in, p->in_edges};
-    pst_status st;
 
     if (p->figures.reference == 0 || search->equal || p->n <= search->config->places) {
-        return PST_OK;
+        return;
     }
-    st = choose(search, &dag);
-    if (st == PST_OK) {
-        st = tell(search);
-    }
-    if (st == PST_OK) {
-        twobw_sample(search, search->ranges.weight);
-        twobw_sample(search, search->ranges.saved);
-        search->ranges.n = search->n_places;
-    }
-    return st;
+    choose(search, &dag);
+    tell(search);
+    twobw_sample(search, search->ranges.weight);
+    twobw_sample(search, search->ranges.saved);
+    search->ranges.n = search->n_places;
 }

@@ -291,13 +291,12 @@ static bool last_stage(const struct solver *s, const struct rows *rows, uint32_t
 }
 
 /* Appends the stages between two sets, on all machines of a level, each `times` over. */
-static pst_status unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t last,
-                         uint32_t times, struct pd_answer *answer)
+static void unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t last, uint32_t times,
+                   struct pd_answer *answer)
 {
     struct rows rows = {0};
     struct pd_answer parts = {0};
     uint32_t j = last, u = s->q->levels[level].machines, k;
-    pst_status st = PST_OK;
 
     rows_init(&rows, s, level, first);
     if (level + 1 == s->q->n_levels) {
@@ -311,7 +310,7 @@ static pst_status unroll(struct solver *s, uint32_t level, uint32_t first, uint3
             goto out;
         }
     }
-    while (st == PST_OK && j != first) {
+    while (j != first) {
         double *a = rows.a + (size_t)j * ((size_t)rows.machines + 1);
         uint32_t from, degree;
 
@@ -319,18 +318,18 @@ static pst_status unroll(struct solver *s, uint32_t level, uint32_t first, uint3
             u--;
         }
         if (!last_stage(s, &rows, j, u, &from, &degree)) {
-            st = PST_ERR_BUG;
+            part_end(PST_ERR_BUG);
         } else {
             pd_answer_add(&parts, from, j, degree);
             j = from;
             u -= degree;
         }
     }
-    for (k = parts.n_stages; st == PST_OK && k-- > 0;) {
+    for (k = parts.n_stages; k-- > 0;) {
         const struct pd_stage *part = &parts.stages[k];
 
         if (level > 0) {
-            st = unroll(s, level - 1, part->from, part->to, times * part->degree, answer);
+            unroll(s, level - 1, part->from, part->to, times * part->degree, answer);
         } else {
             pd_answer_add(answer, part->from, part->to, times * part->degree);
         }
@@ -338,7 +337,6 @@ static pst_status unroll(struct solver *s, uint32_t level, uint32_t first, uint3
 out:
     pd_answer_finish(&parts);
     part_free(rows.a);
-    return st;
 }
 
 /* What all machines of the first level do between any two sets. */
@@ -363,7 +361,6 @@ pst_status pd_levels_solve(const struct pd_question *q, struct pd_answer *ret_an
 {
     struct solver s = {.q = q};
     struct pd_answer answer = {.bottleneck = INFINITY};
-    pst_status st = PST_OK;
 
     if (q->n_levels > 1 && q->sets->n_sets > PD_MOST_SETS_IN_LEVELS) {
         return PST_ERR_UNSUPPORTED;
@@ -372,15 +369,11 @@ pst_status pd_levels_solve(const struct pd_question *q, struct pd_answer *ret_an
         fill_below(&s);
     }
     list_active(&s);
-    st = unroll(&s, q->n_levels - 1, 0, q->sets->n_sets - 1, 1, &answer);
+    unroll(&s, q->n_levels - 1, 0, q->sets->n_sets - 1, 1, &answer);
     part_free(s.below);
     part_free(s.active);
     part_free(s.least);
     part_free(s.most);
-    if (st != PST_OK) {
-        pd_answer_finish(&answer);
-        return st;
-    }
     *ret_answer = answer;
     return PST_OK;
 }

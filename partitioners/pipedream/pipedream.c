@@ -115,7 +115,8 @@ static pst_status answer(void *self, const struct part_best *best, struct pst_pa
     if (run->config->objective != PD_REFERENCE) {
         part_remark_number(p, "bottleneck_us_per_sample", best->bottleneck_ns / 1000);
     }
-    return part_plan_answer(&best->plan, p, out);
+    part_plan_answer(&best->plan, p, out);
+    return PST_OK;
 }
 
 static pst_status partition(void *self_, const struct pst_partition_in *in,

@@ -19,54 +19,46 @@ static uint32_t most_places(const struct pd_run *run)
 }
 
 /* Work of the dag's nodes in parts of all of it; nodes alike where none takes time. */
-static pst_status weigh(const struct pd_run *run, int64_t *ret_work)
+static void weigh(const struct pd_run *run, int64_t *ret_work)
 {
     const struct part_problem *p = run->problem;
     const struct pd_graph *g = &run->graph;
     double *ns = part_alloc((size_t)p->n + 1, sizeof *ns), total = 0;
     uint32_t v;
-    pst_status st = part_sequence_times(p, p->sizes[p->n_sizes - 1], ns);
 
-    for (v = 0; st == PST_OK && v < g->dag.n; v++) {
+    part_sequence_times(p, p->sizes[p->n_sizes - 1], ns);
+    for (v = 0; v < g->dag.n; v++) {
         total += ns[g->node[v]];
     }
-    for (v = 0; st == PST_OK && v < g->dag.n; v++) {
+    for (v = 0; v < g->dag.n; v++) {
         ret_work[v] = total > 0 ? llround(ns[g->node[v]] / total * 0x1p50) : 1;
     }
     part_free(ns);
-    return st;
 }
 
 /* Prefixes of the order that end at a place worth looking at, if not all can be. */
-static pst_status list_places(struct pd_run *run, const uint32_t *order)
+static void list_places(struct pd_run *run, const uint32_t *order)
 {
     const struct part_dag *dag = &run->graph.dag;
     uint32_t *first = part_alloc((size_t)dag->n + 1, sizeof *first), n_runs, e;
     int64_t *work = part_alloc((size_t)dag->n + 1, sizeof *work);
     double *bytes = part_alloc((size_t)dag->n_edges + 1, sizeof *bytes);
-    pst_status st = PST_OK;
 
-    st = weigh(run, work);
-    for (e = 0; st == PST_OK && e < dag->n_edges; e++) {
+    weigh(run, work);
+    for (e = 0; e < dag->n_edges; e++) {
         bytes[e] = run->problem->edge_bytes[run->graph.edge[e]];
     }
-    if (st == PST_OK) {
-        part_runs(dag, bytes, work, order, most_places(run), first, &n_runs);
-    }
-    if (st == PST_OK) {
-        part_downsets_runs(order, n_runs, first, &run->sets);
-    }
+    part_runs(dag, bytes, work, order, most_places(run), first, &n_runs);
+    part_downsets_runs(order, n_runs, first, &run->sets);
     part_free(first);
     part_free(work);
     part_free(bytes);
-    return st;
 }
 
-static pst_status list_linear(struct pd_run *run)
+static void list_linear(struct pd_run *run)
 {
     const struct part_problem *p = run->problem;
     uint32_t *order = part_alloc((size_t)p->n + 1, sizeof *order), v, n = 0;
-    pst_status st = PST_OK;
 
     part_order(p, run->config->order == 0 ? PART_ORDER_INDEX : PART_ORDER_DFS, NULL, order);
     for (v = 0; v < p->n; v++) {
@@ -75,12 +67,11 @@ static pst_status list_linear(struct pd_run *run)
         }
     }
     if (n > most_places(run)) {
-        st = list_places(run, order);
+        list_places(run, order);
     } else {
         part_downsets_linear(n, order, &run->sets);
     }
     part_free(order);
-    return st;
 }
 
 /* The empty set is no state. */
@@ -93,7 +84,8 @@ static pst_status list_states(struct pd_run *run)
     pst_status st;
 
     if (run->config->states == PD_LINEAR) {
-        return list_linear(run);
+        list_linear(run);
+        return PST_OK;
     }
     for (v = 0; v < dag->n; v++) {
         n_sources += dag->first_in[v] == dag->first_in[v + 1];
@@ -233,26 +225,23 @@ static void set_levels(const struct pd_run *run, struct pd_question *q)
 }
 
 /* Arrays of one unit of work: a micro-batch of b samples on one machine. */
-static pst_status fill_unit(const struct pd_run *run, uint32_t b, double *time, double *saved,
-                            double *out)
+static void fill_unit(const struct pd_run *run, uint32_t b, double *time, double *saved,
+                      double *out)
 {
     const struct pd_graph *g = &run->graph;
     double *ns = part_alloc((size_t)run->problem->n + 1, sizeof *ns);
     uint32_t v, k;
-    pst_status st = part_sequence_times(run->problem, b, ns);
 
-    for (v = 0; st == PST_OK && v < g->dag.n; v++) {
+    part_sequence_times(run->problem, b, ns);
+    for (v = 0; v < g->dag.n; v++) {
         ns[v] = ns[g->node[v]]; /* node[v] >= v */
     }
-    if (st == PST_OK) {
-        part_downsets_sum(&run->sets, ns, time);
-        for (k = 0; k < run->sets.n_sets; k++) {
-            saved[k] = run->saved[k] * b;
-            out[k] = run->out[k] * b;
-        }
+    part_downsets_sum(&run->sets, ns, time);
+    for (k = 0; k < run->sets.n_sets; k++) {
+        saved[k] = run->saved[k] * b;
+        out[k] = run->out[k] * b;
     }
     part_free(ns);
-    return st;
 }
 
 /* The best that one order can do: a bound of what all sets can. */
@@ -274,15 +263,13 @@ static pst_status bound_by_order(const struct pd_run *run, const struct pd_quest
     }
     part_downsets_linear(n, order, &linear.sets);
     sum_states(&linear);
-    st = fill_unit(&linear, b, room, room + n + 1, room + 2 * ((size_t)n + 1));
-    if (st == PST_OK) {
-        q.sets = &linear.sets;
-        q.time = room;
-        q.weight = linear.weight;
-        q.saved = room + n + 1;
-        q.out = room + 2 * ((size_t)n + 1);
-        st = pd_levels_solve(&q, &answer);
-    }
+    fill_unit(&linear, b, room, room + n + 1, room + 2 * ((size_t)n + 1));
+    q.sets = &linear.sets;
+    q.time = room;
+    q.weight = linear.weight;
+    q.saved = room + n + 1;
+    q.out = room + 2 * ((size_t)n + 1);
+    st = pd_levels_solve(&q, &answer);
     *ret_bound = st == PST_OK ? answer.bottleneck : (double)INFINITY;
     pd_answer_finish(&answer);
     part_downsets_finish(&linear.sets);
@@ -318,9 +305,9 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
     };
     pst_status st = PST_OK;
 
-    st = fill_unit(run, limits->b, room, room + n, room + 2 * (size_t)n);
+    fill_unit(run, limits->b, room, room + n, room + 2 * (size_t)n);
     set_levels(run, &q);
-    if (st == PST_OK && run->all_sets && run->config->prune) {
+    if (run->all_sets && run->config->prune) {
         st = bound_by_order(run, &q, limits->b, &q.bound);
     }
     if (st == PST_OK) {
@@ -353,12 +340,10 @@ static pst_status solve_fair(const struct pd_run *run, const struct part_limits 
         .capacity = limits->capacity,
         .stop = &run->stop,
     };
-    pst_status st = part_costs_init(run->problem, limits->b, &costs);
+    pst_status st = PST_OK;
     uint32_t all;
 
-    if (st != PST_OK) {
-        return st;
-    }
+    part_costs_init(run->problem, limits->b, &costs);
     all = costs.n_degrees;
     if (run->n_wanted != 0 && all > 1) {
         costs.n_degrees = 1; /* the least; part_sequence_plan takes care of the number */

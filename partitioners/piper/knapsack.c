@@ -281,12 +281,11 @@ static void improve(struct knapsack *k, bool *ret_exact)
     }
 }
 
-pst_status knapsack_solve(uint32_t n, const uint32_t *first, const struct knapsack_option *options,
-                          double budget, double *ret_time, uint32_t *ret_choice, bool *ret_exact)
+void knapsack_solve(uint32_t n, const uint32_t *first, const struct knapsack_option *options,
+                    double budget, double *ret_time, uint32_t *ret_choice, bool *ret_exact)
 {
     struct knapsack k = {.n = n, .first = first, .options = options, .budget = budget};
     uint32_t i;
-    pst_status st = PST_OK;
 
     *ret_exact = true;
     *ret_time = INFINITY;
@@ -295,7 +294,6 @@ pst_status knapsack_solve(uint32_t n, const uint32_t *first, const struct knapsa
     k.cheapest = part_alloc((size_t)n + 1, sizeof *k.cheapest);
     k.layers = part_alloc((size_t)n + 1, sizeof *k.layers);
     k.n_points = part_alloc((size_t)n + 1, sizeof *k.n_points);
-    st = PST_OK;
     choose_all(&k, false);
     if (!fits(&k)) {
         goto out;
@@ -322,5 +320,4 @@ out:
     part_free(k.cheapest);
     part_free(k.layers);
     part_free(k.n_points);
-    return st;
 }

@@ -136,30 +136,25 @@ static void add_own(const struct run *run, uint32_t b, uint32_t v, struct ways *
                                             p->weight_bytes[v], kept, weights + saved - kept};
 }
 
-static pst_status add_stated(const struct run *run, uint32_t b, uint32_t v, struct ways *ways,
-                             uint32_t *n)
+static void add_stated(const struct run *run, uint32_t b, uint32_t v, struct ways *ways,
+                       uint32_t *n)
 {
     uint32_t i, count = n_stated(run, v);
 
     for (i = 0; i < count; i++) {
         struct pst_node_config c = {.size = sizeof c};
-        pst_status st = run->profile->config(run->problem->host, v, i, &c);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        part_check(run->profile->config(run->problem->host, v, i, &c));
         ways->rows[(*n)++] = (struct piper_way){c.tensor_degree, c.ns_per_sample * b, c.param_bytes,
                                                 c.in_flight_bytes * b, c.fixed_bytes};
     }
-    return PST_OK;
 }
 
-static pst_status ways_init(struct ways *ways, const struct run *run, uint32_t b)
+static void ways_init(struct ways *ways, const struct run *run, uint32_t b)
 {
     const struct part_problem *p = run->problem;
     size_t room = 2 * (size_t)p->n + 1;
     uint32_t v, e, n = 0;
-    pst_status st;
 
     memset(ways, 0, sizeof *ways);
     for (v = 0; v < p->n; v++) {
@@ -169,11 +164,11 @@ static pst_status ways_init(struct ways *ways, const struct run *run, uint32_t b
     ways->rows = part_alloc(room, sizeof *ways->rows);
     ways->edge_bytes = part_alloc((size_t)p->n_edges + 1, sizeof *ways->edge_bytes);
     ways->ns = part_alloc((size_t)p->n + 1, sizeof *ways->ns);
-    st = part_sequence_times(p, b, ways->ns);
-    for (v = 0; st == PST_OK && v < p->n; v++) {
+    part_sequence_times(p, b, ways->ns);
+    for (v = 0; v < p->n; v++) {
         ways->first[v] = n;
         if (n_stated(run, v) > 0) {
-            st = add_stated(run, b, v, ways, &n);
+            add_stated(run, b, v, ways, &n);
         } else {
             add_own(run, b, v, ways, &n);
         }
@@ -182,7 +177,6 @@ static pst_status ways_init(struct ways *ways, const struct run *run, uint32_t b
     for (e = 0; e < p->n_edges; e++) {
         ways->edge_bytes[e] = p->edge_bytes[e] * b;
     }
-    return st;
 }
 
 /* --- one size ----------------------------------------------------------------------------------*/
@@ -266,8 +260,9 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         .capacity = limits->capacity,
         .stop = &run->stop,
     };
-    pst_status st = ways_init(&ways, run, limits->b);
+    pst_status st = PST_OK;
 
+    ways_init(&ways, run, limits->b);
     part_sequence_links(p, 0, 0, &links);
     q.first_way = ways.first;
     q.ways = ways.rows;
@@ -281,9 +276,7 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
             degrees[q.n_degrees++] = d;
         }
     }
-    if (st == PST_OK) {
-        st = piper_solve(&q, &answer);
-    }
+    st = piper_solve(&q, &answer);
     if (st == PST_ERR_UNSUPPORTED) {
         st = pst_failf(p->host, PST_ERR_INFEASIBLE,
                        "%u states on %u devices make too large a table; use pipedream, or fewer "
@@ -316,7 +309,8 @@ static pst_status answer(void *self, const struct part_best *best, struct pst_pa
         part_remark_text(p, "tensor_degrees", said->tensors);
         part_remark_flag(p, "executable", false);
     }
-    return part_plan_answer(&best->plan, p, out);
+    part_plan_answer(&best->plan, p, out);
+    return PST_OK;
 }
 
 static pst_status partition(void *self_, const struct pst_partition_in *in,

@@ -142,8 +142,8 @@ static void fill(struct search *s)
 
 /* The first stage of the best of (i, k, t): of equals the one with most nodes, the least degrees.
  */
-static pst_status first_stage(struct search *s, uint32_t i, uint32_t k, uint32_t t,
-                              struct piper_stage *ret_stage)
+static void first_stage(struct search *s, uint32_t i, uint32_t k, uint32_t t,
+                        struct piper_stage *ret_stage)
 {
     double value = cell(s, i, k)[t], time;
     uint32_t j, p;
@@ -166,11 +166,11 @@ static pst_status first_stage(struct search *s, uint32_t i, uint32_t k, uint32_t
             piper_stage_time(&s->costs, pair, i, j, held, &time, NULL, NULL);
             if (time <= value) {
                 *ret_stage = (struct piper_stage){i, j, pair->tensor, d, held, 0};
-                return PST_OK;
+                return;
             }
         }
     }
-    return PST_ERR_BUG;
+    part_end(PST_ERR_BUG);
 }
 
 /* Ways of a stage's nodes, and its bytes. */
@@ -190,13 +190,12 @@ static void settle(struct search *s, struct piper_stage *stage, struct piper_ans
     }
 }
 
-static pst_status unroll(struct search *s, struct piper_answer *answer)
+static void unroll(struct search *s, struct piper_answer *answer)
 {
     uint32_t i = 0, k = s->n_devices, t = s->most_degrees;
-    pst_status st = PST_OK;
 
     answer->bottleneck = cell(s, 0, k)[t];
-    while (st == PST_OK && !isinf(answer->bottleneck) && i + 1 < s->n_sets) {
+    while (!isinf(answer->bottleneck) && i + 1 < s->n_sets) {
         double value = cell(s, i, k)[t];
         struct piper_stage stage = {0};
         struct piper_stage *grown;
@@ -208,10 +207,7 @@ static pst_status unroll(struct search *s, struct piper_answer *answer)
         while (t > 0 && cell(s, i, k)[t - 1] <= value) {
             t--;
         }
-        st = first_stage(s, i, k, t, &stage);
-        if (st != PST_OK) {
-            return st;
-        }
+        first_stage(s, i, k, t, &stage);
         grown = part_resize(answer->stages, (size_t)answer->n_stages + 1, sizeof *grown);
         answer->stages = grown;
         settle(s, &stage, answer);
@@ -220,7 +216,6 @@ static pst_status unroll(struct search *s, struct piper_answer *answer)
         k -= stage.tensor * stage.degree;
         t -= stage.degree;
     }
-    return st;
 }
 
 pst_status piper_solve(const struct piper_question *q, struct piper_answer *ret_answer)
@@ -228,7 +223,6 @@ pst_status piper_solve(const struct piper_question *q, struct piper_answer *ret_
     struct search s = {.q = q, .n_sets = q->sets->n_sets, .n_devices = q->n_devices};
     struct piper_answer answer = {.bottleneck = INFINITY};
     uint64_t cells;
-    pst_status st = PST_OK;
 
     s.most_degrees = q->n_devices < q->n_units ? q->n_devices : q->n_units;
     cells = (uint64_t)s.n_sets * (s.n_devices + 1);
@@ -241,15 +235,11 @@ pst_status piper_solve(const struct piper_question *q, struct piper_answer *ret_
     s.time = part_alloc((size_t)s.most_degrees + 2, sizeof *s.time);
     answer.way = part_alloc((size_t)q->dag->n + 1, sizeof *answer.way);
     fill(&s);
-    st = unroll(&s, &answer);
+    unroll(&s, &answer);
     answer.exact = s.costs.exact;
     piper_costs_finish(&s.costs);
     part_free(s.best);
     part_free(s.time);
-    if (st != PST_OK) {
-        piper_answer_finish(&answer);
-        return st;
-    }
     *ret_answer = answer;
     return PST_OK;
 }

@@ -28,12 +28,11 @@ static void set_first(struct vpipe *pipe)
     b->first[b->n] = problem->n;
 }
 
-static pst_status set_blocks(struct vpipe *pipe, const struct part_ranges *ranges)
+static void set_blocks(struct vpipe *pipe, const struct part_ranges *ranges)
 {
     struct blocks *b = &pipe->blocks;
     size_t n = (size_t)pipe->problem->n + 1;
     uint32_t i;
-    pst_status st;
 
     b->first = part_alloc(n, sizeof *b->first);
     b->ns = part_alloc(n, sizeof *b->ns);
@@ -42,10 +41,7 @@ static pst_status set_blocks(struct vpipe *pipe, const struct part_ranges *range
     b->weight = part_alloc(n, sizeof *b->weight);
     pipe->by_price = part_alloc(n, sizeof *pipe->by_price);
     pipe->action = part_alloc(2 * n, sizeof *pipe->action);
-    st = part_ranges_times(pipe->problem, pipe->size, b->ns, b->f_ns);
-    if (st != PST_OK) {
-        return st;
-    }
+    part_ranges_times(pipe->problem, pipe->size, b->ns, b->f_ns);
     set_first(pipe);
     for (i = 0; i <= b->n; i++) {
         /* first[i] >= i: what is read is not yet written over */
@@ -54,7 +50,6 @@ static pst_status set_blocks(struct vpipe *pipe, const struct part_ranges *range
         b->saved[i] = ranges->saved[b->first[i]] * pipe->size;
         b->weight[i] = ranges->weight[b->first[i]];
     }
-    return PST_OK;
 }
 
 pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
@@ -69,8 +64,9 @@ pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
     pipe->n_stages = n_stages;
     pipe->size = size;
     pipe->costs.value_size = sizeof(struct stage_cost);
-    st = set_blocks(pipe, ranges);
-    if (st == PST_OK && problem->figures.reference == 0) {
+    set_blocks(pipe, ranges);
+    st = PST_OK;
+    if (problem->figures.reference == 0) {
         st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
     }
     return st;
@@ -113,17 +109,14 @@ uint32_t vpipe_versions(const struct vpipe *pipe, uint32_t stage)
     }
 }
 
-static pst_status ask(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
-                      struct stage_cost *ret_cost)
+static void ask(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
+                struct stage_cost *ret_cost)
 {
     const struct blocks *b = &pipe->blocks;
     double capacity = pipe->problem->capacity_bytes;
     struct pst_stage_price price;
-    pst_status st = part_asker_price(&pipe->asker, stage, b->first[first], b->first[end], &price);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    part_asker_price(&pipe->asker, stage, b->first[first], b->first[end], &price);
     *ret_cost =
         (struct stage_cost){.ns = (double)price.period_ns, .bytes = (double)price.peak_bytes};
     if (price.fits == 0) {
@@ -132,11 +125,10 @@ static pst_status ask(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32
             (double)price.peak_bytes > capacity ? (double)price.peak_bytes - capacity : 1;
         ret_cost->ns = b->ns[end] - b->ns[first];
     }
-    return PST_OK;
 }
 
-pst_status vpipe_cost(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
-                      struct stage_cost *ret_cost)
+void vpipe_cost(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
+                struct stage_cost *ret_cost)
 {
     uint64_t n = (uint64_t)pipe->blocks.n + 1;
     uint64_t key = (stage * n + first) * n + end; /* end >= 1: never 0 */
@@ -144,16 +136,16 @@ pst_status vpipe_cost(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32
     struct stage_cost *made;
 
     if (pipe->problem->figures.reference == 0) {
-        return ask(pipe, stage, first, end, ret_cost);
+        ask(pipe, stage, first, end, ret_cost);
+        return;
     }
     known = part_map_find(&pipe->costs, key);
     if (known != NULL) {
         *ret_cost = *known;
-        return PST_OK;
+        return;
     }
     part_poll(pipe->problem);
     vpipe_inner(pipe, stage, first, end, ret_cost);
     made = part_map_put(&pipe->costs, key);
     *made = *ret_cost;
-    return PST_OK;
 }

@@ -34,11 +34,8 @@ static pst_status refuse(struct vpipe *pipe, const uint32_t *cuts)
 
     for (s = 0; s < pipe->n_stages; s++) {
         struct stage_cost cost;
-        pst_status st = vpipe_cost(pipe, s, cuts[s], cuts[s + 1], &cost);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        vpipe_cost(pipe, s, cuts[s], cuts[s + 1], &cost);
         if (cost.missing > most) {
             most = cost.missing;
             worst = s;
@@ -65,7 +62,7 @@ static void append(char *text, size_t room, const char *format, double value)
 }
 
 /* Says what the answer rests on. */
-static pst_status remark(struct vpipe *pipe, const uint32_t *cuts, const struct worth *worth)
+static void remark(struct vpipe *pipe, const uint32_t *cuts, const struct worth *worth)
 {
     const struct part_problem *problem = pipe->problem;
     char blocks[2048] = "", ratios[2048] = "", swapped[2048] = "";
@@ -75,12 +72,8 @@ static pst_status remark(struct vpipe *pipe, const uint32_t *cuts, const struct 
 
     for (s = 0; s < pipe->n_stages; s++) {
         struct stage_cost cost;
-        pst_status st = vpipe_cost(pipe, s, cuts[s], cuts[s + 1], &cost);
 
-        if (st != PST_OK) {
-            part_free(bytes);
-            return st;
-        }
+        vpipe_cost(pipe, s, cuts[s], cuts[s + 1], &cost);
         append(blocks, sizeof blocks, "%.0f", cuts[s + 1] - cuts[s]);
         append(ratios, sizeof ratios, "%.4g", cost.recompute);
         append(swapped, sizeof swapped, "%.0f", cost.swapped);
@@ -104,7 +97,6 @@ static pst_status remark(struct vpipe *pipe, const uint32_t *cuts, const struct 
         part_remark_number(problem, "swapped_bytes", sum);
     }
     part_free(bytes);
-    return PST_OK;
 }
 
 static pst_status try_size(void *self_, const struct part_ranges *ranges, uint32_t n_stages,
@@ -117,7 +109,7 @@ static pst_status try_size(void *self_, const struct part_ranges *ranges, uint32
     pst_status st = vpipe_init(&pipe, ranges->problem, self->config, ranges, n_stages, size);
 
     if (st == PST_OK) {
-        st = vpipe_search(&pipe, ret_cuts, &worth);
+        vpipe_search(&pipe, ret_cuts, &worth);
     }
     if (st == PST_OK && worth.missing > 0) {
         st = refuse(&pipe, ret_cuts);
@@ -125,7 +117,7 @@ static pst_status try_size(void *self_, const struct part_ranges *ranges, uint32
     if (st == PST_OK) {
         *ret_score = part_chain_score(ranges->problem, size, worth.longest, worth.sum);
         if (*ret_score < best) {
-            st = remark(&pipe, ret_cuts, &worth);
+            remark(&pipe, ret_cuts, &worth);
         }
     }
     for (s = 0; st == PST_OK && s <= n_stages; s++) {
