@@ -71,13 +71,17 @@ static void say_number(const struct pst_host *host, const char *key, double valu
 static void say_text(const struct pst_host *host, const char *key, const char *value)
 {
     struct pst_instance *instance = pst_host_instance(host);
-    struct pst_partition_remark *remark = place_of(instance, key);
-    const char *copy = pst_arena_strdup(&instance->arena, value == NULL ? "" : value);
+    struct pst_partition_remark *remark;
 
+    if (value == NULL) {
+        pst_log(PST_LOG_WARN, instance->plugin->id, "remark without a text is left out");
+        return;
+    }
+    remark = place_of(instance, key);
     if (remark != NULL) {
         remark->type = PST_REMARK_TEXT;
         remark->number = 0;
-        remark->text = copy;
+        remark->text = pst_arena_strdup(&instance->arena, value);
     }
 }
 

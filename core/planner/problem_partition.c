@@ -162,13 +162,16 @@ pst_status pst_partition_illegal(const char *id, const char *fault, struct pst_e
 static pst_status check_number(const struct pst_problem_host *host,
                                const struct pst_partition_result *answer, struct pst_error *err)
 {
-    char fault[128];
+    char fault[128], who[96] = "the question";
 
     if (answer->places.n_stages == 0 || answer->places.n_stages == answer->n_stages) {
         return PST_OK;
     }
-    snprintf(fault, sizeof fault, "it has %u stages, but scheduler \"%s\" wants %u",
-             answer->n_stages, host->scheduler->plugin->id, answer->places.n_stages);
+    if (host->scheduler != NULL) {
+        snprintf(who, sizeof who, "scheduler \"%s\"", host->scheduler->plugin->id);
+    }
+    snprintf(fault, sizeof fault, "it has %u stages, but %s wants %u", answer->n_stages, who,
+             answer->places.n_stages);
     return pst_partition_illegal(answer->id, fault, err);
 }
 
@@ -193,12 +196,11 @@ static pst_status collect(struct pst_problem_host *host, struct pst_instance *pa
         st = check_number(host, answer, err);
     }
     pst_stage_rules_finish(&c.rules);
-    return st == PST_OK && host->problem->planned ? pst_problem_arrange(host, answer, err) : st;
+    return st;
 }
 
-/* With an instance at hand. */
-static pst_status run(struct pst_problem_host *host, struct pst_instance *partitioner,
-                      struct pst_partition_result *answer, struct pst_error *err)
+pst_status pst_partition_ask(struct pst_problem_host *host, struct pst_instance *partitioner,
+                             struct pst_partition_result *answer, struct pst_error *err)
 {
     const struct pst_partition_places *places = &host->places;
     struct pst_partition_in in;
@@ -239,7 +241,10 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
         st = create_partitioner(&host, plugin, &partitioner, err);
     }
     if (st == PST_OK) {
-        st = run(&host, partitioner, ret_answer, err);
+        st = pst_partition_ask(&host, partitioner, ret_answer, err);
+    }
+    if (st == PST_OK && job->problem->planned) {
+        st = pst_problem_arrange(&host, ret_answer, err);
     }
     pst_instance_destroy(partitioner);
     pst_problem_host_finish(&host);

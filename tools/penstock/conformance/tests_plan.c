@@ -131,16 +131,11 @@ static bool plan(struct trial *trial, const struct pst_subject *subject, struct 
     memset(ret_err, 0, sizeof *ret_err);
     st = prepare(trial, ret_err);
     if (st == PST_OK) {
-        pst_verdict_call("a plan with other strategies");
         st = pst_planner_run(&trial->job, trial->graph, &trial->cluster, &trial->cost, NULL, NULL,
                              &planned, ret_err);
-        pst_verdict_call(NULL);
     }
     if (st == PST_OK) {
         text = pst_plan_to_json(planned.plan, trial->graph);
-        if (text == NULL) {
-            pst_verdict_skip("the checker ran out of memory");
-        }
         pst_verdict_digest(text, strlen(text));
         free(text);
         pst_planned_finish(&planned);
