@@ -224,8 +224,5 @@ pst_status pst_blame_timeout(const struct pst_blame *blame, uint64_t limit_ns, c
     if (blame->known) {
         pst_error_hint(err, "raise the limit, or use another %s", blame->plugin.kind);
     }
-    if (err != NULL) {
-        err->exit_code = blame->known ? 3 : 70;
-    }
     return PST_ERR_CANCELLED;
 }

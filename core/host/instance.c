@@ -197,19 +197,18 @@ void pst_instance_destroy(struct pst_instance *instance)
 struct meaning {
     pst_status status;
     const char *kind, *words;
-    int exit_code; /* 0: by status and kind */
 };
 
 static const struct meaning *meaning_of(pst_status status)
 {
     static const struct meaning meanings[] = {
-        {PST_ERR_CONFIG, "config.value", "refuses its parameters", 2},
-        {PST_ERR_INFEASIBLE, "plan.infeasible", "found no answer", 1},
-        {PST_ERR_UNSUPPORTED, "plan.mismatch", "cannot do this", 2},
-        {PST_ERR_CANCELLED, "run.cancelled", "was stopped", 0},
-        {PST_ERR_NOMEM, "plugin.memory", "ran out of memory", 3},
-        {PST_ERR_IO, "input.path", "could not read or write a file", 2},
-        {PST_ERR_DEVICE, "machine.missing", "could not use a device", 4},
+        {PST_ERR_CONFIG, "config.value", "refuses its parameters"},
+        {PST_ERR_INFEASIBLE, "plan.infeasible", "found no answer"},
+        {PST_ERR_UNSUPPORTED, "plan.mismatch", "cannot do this"},
+        {PST_ERR_CANCELLED, "run.cancelled", "was stopped"},
+        {PST_ERR_NOMEM, "plugin.memory", "ran out of memory"},
+        {PST_ERR_IO, "input.path", "could not read or write a file"},
+        {PST_ERR_DEVICE, "machine.missing", "could not use a device"},
     };
     size_t i;
 
@@ -246,9 +245,6 @@ pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, c
         pst_fail(err, PST_ERR_BUG, "plugin.contract",
                  "%s \"%s\" broke its contract: %s() returned the unknown status %d", plugin->kind,
                  plugin->id, function, (int)status);
-    }
-    if (err != NULL) {
-        err->exit_code = meaning != NULL ? meaning->exit_code : 3;
     }
     memset(&instance->failure, 0, sizeof instance->failure);
     return meaning != NULL ? status : PST_ERR_BUG;

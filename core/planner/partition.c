@@ -125,7 +125,7 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
     if (st == PST_OK && answer->refused) {
         st = planner->pending.status; /* it went on as though nothing had happened */
     }
-    st = pst_planner_blame(planner, planner->partitioner, st, "partition", err);
+    st = pst_instance_blame(planner->partitioner, &planner->pending, st, "partition", err);
     pst_arena_finish(&arena);
     return st;
 }

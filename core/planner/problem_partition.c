@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "base/util.h"
 #include "host/call.h"
-#include "planner/optimizer.h"
+#include "planner/blame.h"
 #include "planner/problem_state.h"
 #include "planner/stage_rules.h"
 
@@ -149,30 +149,24 @@ static pst_status add_stage(struct pst_partition_out *out, const struct pst_stag
     return PST_OK;
 }
 
-pst_status pst_partition_illegal(const char *id, const char *fault, struct pst_error *err)
+/* The answer breaks a rule, in its words. */
+static pst_status illegal(const char *id, const char *fault, struct pst_error *err)
 {
-    pst_fail(err, PST_ERR_BUG, "plan.illegal", "partitioner \"%s\" made an illegal plan: %s", id,
-             fault);
-    if (err != NULL) {
-        err->exit_code = 3;
-    }
-    return PST_ERR_BUG;
+    return pst_plan_illegal(err, "partitioner", id, "%s", fault);
 }
 
 static pst_status check_number(const struct pst_problem_host *host,
                                const struct pst_partition_result *answer, struct pst_error *err)
 {
-    char fault[128], who[96] = "the question";
+    uint32_t n = answer->n_stages, wanted = answer->places.n_stages;
 
-    if (answer->places.n_stages == 0 || answer->places.n_stages == answer->n_stages) {
-        return PST_OK;
-    }
-    if (host->scheduler != NULL) {
-        snprintf(who, sizeof who, "scheduler \"%s\"", host->scheduler->plugin->id);
-    }
-    snprintf(fault, sizeof fault, "it has %u stages, but %s wants %u", answer->n_stages, who,
-             answer->places.n_stages);
-    return pst_partition_illegal(answer->id, fault, err);
+    return wanted == 0 || wanted == n ? PST_OK
+           : host->scheduler == NULL
+               ? pst_plan_illegal(err, "partitioner", answer->id,
+                                  "it has %u stages, but %u are wanted", n, wanted)
+               : pst_plan_illegal(err, "partitioner", answer->id,
+                                  "it has %u stages, but scheduler \"%s\" wants %u", n,
+                                  host->scheduler->plugin->id, wanted);
 }
 
 static pst_status collect(struct pst_problem_host *host, struct pst_instance *partitioner,
@@ -189,7 +183,7 @@ static pst_status collect(struct pst_problem_host *host, struct pst_instance *pa
     st = pst_call_partition(partitioner, in, &c.out);
     answer->search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
     if (c.rules.fault[0] != '\0' || (st == PST_OK && !pst_stage_rules_end(&c.rules))) {
-        st = pst_partition_illegal(partitioner->plugin->id, c.rules.fault, err);
+        st = illegal(partitioner->plugin->id, c.rules.fault, err);
     } else if (st != PST_OK) {
         st = pst_instance_blame(partitioner, &host->pending, st, "partition", err);
     } else {
@@ -290,7 +284,7 @@ pst_status pst_partition_check(const struct pst_problem *problem,
 
         pst_stage_rules_add(&rules, &decl);
     }
-    st = pst_stage_rules_end(&rules) ? PST_OK : pst_partition_illegal(answer->id, rules.fault, err);
+    st = pst_stage_rules_end(&rules) ? PST_OK : illegal(answer->id, rules.fault, err);
     pst_stage_rules_finish(&rules);
     pst_arena_finish(&arena);
     return st;

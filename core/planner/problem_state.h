@@ -14,9 +14,6 @@
 #include "planner/questions.h"
 #include "planner/solo.h"
 
-/* plan.illegal, exit code 3, in the words of rules that were broken. */
-pst_status pst_partition_illegal(const char *id, const char *fault, struct pst_error *err);
-
 /* What the host's functions work on. */
 struct pst_problem_host {
     const struct pst_problem *problem;

@@ -241,7 +241,6 @@ pst_status pst_problem_decide(struct pst_problem_host *host,
                               struct pst_error *err)
 {
     const struct pst_optimizer optimizer = optimizer_of(host);
-    struct pst_stage_value value = {.size = sizeof value};
     struct pst_replay_list replays = {.n = 0};
     struct pst_stage_price promised;
     struct pst_stage_view view;
@@ -251,19 +250,12 @@ pst_status pst_problem_decide(struct pst_problem_host *host,
     if (st == PST_OK && !promised.fits) {
         st = too_large(host, question, promised.peak_bytes, err);
     }
-    if (st == PST_OK && host->memopt != NULL) {
-        st = pst_optimizer_decide(&optimizer, &host->problem->graph->view, &view, nodes, &replays,
-                                  err);
+    if (st == PST_OK) {
+        *ret_value = (struct pst_stage_value){.size = sizeof *ret_value};
+        st = pst_optimizer_settle(&optimizer, &host->problem->graph->view, &view, nodes, &promised,
+                                  &replays, ret_value, err);
     }
     if (st == PST_OK) {
-        pst_evaluate_list(&host->evaluator, &view, &replays, &value);
-        st = host->memopt == NULL
-                 ? st
-                 : pst_optimizer_verify(host->memopt->plugin->id, &host->problem->graph->view,
-                                        &view, &promised, &value, err);
-    }
-    if (st == PST_OK) {
-        *ret_value = value;
         *ret_kept_bytes = kept_bytes(&view, &replays);
     }
     pst_replay_list_finish(&replays);

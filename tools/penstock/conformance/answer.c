@@ -113,7 +113,7 @@ static pst_status ask_plan(struct pst_rig *rig, const struct pst_optimizer *memo
     const struct pst_graph_view *graph = &rig->problem.graph->view;
     struct pst_stage_value value = {.size = sizeof value};
     struct pst_replay_list replays = {.n = 0};
-    pst_status st = pst_optimizer_decide(memopt, graph, view, nodes, &replays, err);
+    pst_status st = pst_optimizer_settle(memopt, graph, view, nodes, price, &replays, &value, err);
 
     if (st == PST_ERR_INFEASIBLE && price->fits) {
         pst_answer_break(answer, "price() says that the stage fits, but plan() refuses it: %s",
@@ -125,10 +125,6 @@ static pst_status ask_plan(struct pst_rig *rig, const struct pst_optimizer *memo
     for (uint32_t i = 0; i < replays.n; i++) {
         pst_answer_record(answer, (uint64_t)replays.at[i].before << 32 | replays.at[i].first);
         pst_answer_record(answer, replays.at[i].last);
-    }
-    if (st == PST_OK) {
-        pst_evaluate_list(memopt->evaluator, view, &replays, &value);
-        st = pst_optimizer_verify(memopt->instance->plugin->id, graph, view, price, &value, err);
     }
     pst_replay_list_finish(&replays);
     return st;
