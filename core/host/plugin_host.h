@@ -59,9 +59,10 @@ pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
 pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
                            const struct pst_plugin **ret_plugin, struct pst_error *err);
 
-/* The file that find would open, without opening it: as written, or NULL if there is none. */
-pst_status pst_plugin_locate(struct pst_arena *arena, const char *kind, const char *id,
-                             const char *path, const char **ret_file, struct pst_error *err);
+/* Does the file that find would open come from elsewhere than the program itself? Then it sets
+ *ret_foreign, and logs why. Opens nothing; a file that there is not is left to find. */
+pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *path,
+                                 bool *ret_foreign, struct pst_error *err);
 
 /* What is true of a module whether or not this build has it. */
 enum pst_module_trait {

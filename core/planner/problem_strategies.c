@@ -31,24 +31,18 @@ static pst_status find(const char *kind, const char *name, const struct pst_plug
     return st;
 }
 
-static pst_status read_options(const json_t *options, const char *what,
-                               struct pst_config **ret_config, struct pst_error *err)
+pst_status pst_solo_check_options(struct pst_config *config, const char *what, const char *who,
+                                  struct pst_error *err)
 {
     static const char *const taken[] = {"use", "path"};
-    char *text;
-    pst_status st;
 
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
-        if (json_object_get(options, taken[i]) != NULL) {
-            return pst_fail(err, PST_ERR_CONFIG, "config.key",
-                            "%s: \"%s\" is no parameter; it is said elsewhere which plugin", what,
-                            taken[i]);
+        if (pst_config_get(config->root, taken[i]) != NULL) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.key", "%s: \"%s\" is no parameter; %s",
+                            what, taken[i], who);
         }
     }
-    text = options == NULL ? pst_strdup("{}") : pst_problem_text(options);
-    st = pst_config_from_json(text, ret_config, err);
-    free(text);
-    return st;
+    return PST_OK;
 }
 
 pst_status pst_problem_create(const struct pst_problem_host *host, const struct pst_plugin *plugin,
@@ -56,8 +50,13 @@ pst_status pst_problem_create(const struct pst_problem_host *host, const struct 
                               struct pst_instance **ret_instance, struct pst_error *err)
 {
     struct pst_config *config = NULL;
-    pst_status st = read_options(options, what, &config, err);
+    char *text = options == NULL ? pst_strdup("{}") : pst_problem_text(options);
+    pst_status st = pst_config_from_json(text, &config, err);
 
+    free(text);
+    if (st == PST_OK) {
+        st = pst_solo_check_options(config, what, "it is said elsewhere which plugin", err);
+    }
     if (st == PST_OK) {
         st = pst_instance_create(plugin, config->root, &host->context, ret_instance, err);
     }
