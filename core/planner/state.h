@@ -110,12 +110,6 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
 /* Does the optimizer step need something of all devices: the norm of all gradients, or a common
    verdict that they are finite? */
 bool pst_planner_barrier(const struct pst_job *job);
-/* blame.c: what a call into `instance` came to: an error that a callback met inside goes first. */
-pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *instance,
-                             pst_status status, const char *function, struct pst_error *err);
-/* An illegal plan whose stages and actions were checked as they came. Returns st. */
-pst_status pst_planner_blame_scheduler(const struct pst_planner *planner, pst_status st,
-                                       struct pst_error *err);
 
 /* topology.c: host memory that one stage may fill: equal parts of run.host_memory for all devices,
    and for all stages of one. UINT64_MAX: no limit. */

@@ -9,10 +9,6 @@
 #include "planner/solo_job.h"
 #include "reports/schedule_report.h"
 
-/* Does a plugin come from elsewhere than the program itself? id or path may be NULL. */
-pst_status pst_cli_is_foreign(const char *kind, const char *id, const char *path, bool *ret_foreign,
-                              struct pst_error *err);
-
 /* Of the process apart that a plugin from elsewhere is asked in; 0: any time. */
 struct pst_worker_task pst_cli_limits(uint64_t time_ns);
 
