@@ -19,7 +19,9 @@ INLINE vf sgd_step(const struct pst_update_factors *update, vf w, vf g)
 
 static void step_sgd(const struct pst_update_factors *update, float *w, const float *g, uint64_t n)
 {
-    PST_EACH_VECTOR(n, put(w, at, left, sgd_step(update, get(w, at, left), get(g, at, left))));
+    const struct pst_update_factors factors = *update; /* in registers */
+
+    PST_EACH_VECTOR(n, put(w, at, left, sgd_step(&factors, get(w, at, left), get(g, at, left))));
 }
 
 INLINE void momentum_step(const struct pst_update_factors *update, float *w, const float *g,
@@ -36,7 +38,9 @@ INLINE void momentum_step(const struct pst_update_factors *update, float *w, con
 static void step_momentum(const struct pst_update_factors *update, float *w, const float *g,
                           float *s, uint64_t n)
 {
-    PST_EACH_VECTOR(n, momentum_step(update, w, g, s, at, left));
+    const struct pst_update_factors factors = *update; /* in registers */
+
+    PST_EACH_VECTOR(n, momentum_step(&factors, w, g, s, at, left));
 }
 
 INLINE void adam_step(const struct pst_update_factors *update, float *w, const float *g, float *m,
@@ -56,7 +60,9 @@ INLINE void adam_step(const struct pst_update_factors *update, float *w, const f
 static void step_adam(const struct pst_update_factors *update, float *w, const float *g, float *m,
                       float *v, uint64_t n)
 {
-    PST_EACH_VECTOR(n, adam_step(update, w, g, m, v, at, left));
+    const struct pst_update_factors factors = *update; /* in registers */
+
+    PST_EACH_VECTOR(n, adam_step(&factors, w, g, m, v, at, left));
 }
 
 /* 128 elements in 16 lanes, each lane in ascending order. */
