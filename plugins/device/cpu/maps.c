@@ -10,19 +10,19 @@
 #include "base/philox.h"
 
 struct map {
-    const struct pst_cpu_request *request;
+    const struct pst_op_request *request;
     const struct pst_call *call;
     uint64_t elems, n_tiles; /* of a sample */
     const void *x, *base;    /* what is dropped or mapped; what is added, or NULL */
     void *y;
 };
 
-static bool serves(const struct pst_cpu_request *request)
+static bool serves(const struct pst_op_request *request)
 {
     return request->op->p >= 0 && request->op->p < 1;
 }
 
-static uint64_t workspace(const struct pst_cpu_request *request)
+static uint64_t workspace(const struct pst_op_request *request)
 {
     return pst_tile_floats(request, 3, PST_TILE) * sizeof(float);
 }
@@ -31,7 +31,7 @@ static struct map map_of(const struct pst_kernel *kernel, const struct pst_call 
 {
     struct map map = {.request = &pst_cpu_kernel_of(kernel)->request, .call = call};
 
-    map.elems = pst_cpu_out(map.request)->elems;
+    map.elems = request_out(map.request)->elems;
     map.n_tiles = map.elems / PST_TILE + (map.elems % PST_TILE != 0);
     return map;
 }
@@ -98,7 +98,7 @@ static void dropout_backward(const struct pst_kernel *kernel, const struct pst_c
     struct map map = map_of(kernel, call);
 
     map.x = call->dy;
-    map.y = pst_cpu_operand(call->dx, map.request->op->kind == PST_OP_ADD ? 1 : 0);
+    map.y = request_operand(call->dx, map.request->op->kind == PST_OP_ADD ? 1 : 0);
     if (map.y != NULL) {
         pst_cpu_parallel(map.request->device, map.request->samples * map.n_tiles, dropout_tiles,
                          &map);
@@ -107,7 +107,7 @@ static void dropout_backward(const struct pst_kernel *kernel, const struct pst_c
 
 /* --- activation ------------------------------------------------------------------------------- */
 
-static bool act_serves(const struct pst_cpu_request *request)
+static bool act_serves(const struct pst_op_request *request)
 {
     return request->op->act == PST_ACT_RELU || request->op->act == PST_ACT_GELU;
 }
@@ -156,7 +156,7 @@ static void act_backward(const struct pst_kernel *kernel, const struct pst_call 
 
     map.x = map.request->op->act == PST_ACT_RELU ? call->y[0] : call->x[0];
     map.base = call->dy;
-    map.y = pst_cpu_operand(call->dx, 0);
+    map.y = request_operand(call->dx, 0);
     if (map.y != NULL) {
         pst_cpu_parallel(map.request->device, map.request->samples * map.n_tiles, act_tiles, &map);
     }
