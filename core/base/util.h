@@ -9,16 +9,11 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/memory.h"
-
-/* Monotonic nanoseconds. */
-uint64_t pst_now_ns(void);
 
 /* The greatest common divisor; of 0 and a number that number. */
 uint64_t pst_gcd(uint64_t a, uint64_t b);
-
-/* Cores that this process may use; at least 1. */
-uint32_t pst_usable_cores(void);
 
 /* Whole file as bytes with a NUL behind; free() it. PST_ERR_IO with `kind` ("config.file",
    "input.path") when it cannot be read or is not a regular file; when it is larger than max_bytes,

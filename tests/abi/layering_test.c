@@ -13,8 +13,8 @@ static const char *const layers[] = {"base",        "config",    "graph",   "pla
                                      "sim",         "host",      "planner", "exec",    "train",
                                      "device",      "transport", "measure", "tune",    "exchange",
                                      "conformance", "reports",   "figures", "commands"};
-static const char *const roots[] = {"/core/", "/models/", "/plugins/device/",
-                                    "/plugins/transport/", "/tools/penstock/"};
+static const char *const roots[] = {"/core/", "/models/", "/plugins/device/", "/plugins/transport/",
+                                    "/tools/penstock/"};
 enum { MODELS = 1 }; /* among them */
 /* What exec is to a module: interfaces, and arithmetic that all devices share. */
 static const char *const for_modules[] = {"base/",
@@ -25,6 +25,7 @@ static const char *const for_modules[] = {"base/",
                                           "exec/transport.h",
                                           "exec/bf16.h",
                                           "exec/optimizer.h",
+                                          "exec/request.h",
                                           "exec/window.h",
                                           "exec/activation.inc",
                                           "exec/kernels_early.h"};

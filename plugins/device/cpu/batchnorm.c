@@ -291,20 +291,9 @@ static void backward(const struct pst_kernel *kernel, const struct pst_call *cal
     pst_cpu_parallel(batch.request->device, batch.n_rows, gradient_rows, &batch);
 }
 
-static void weights(const struct pst_kernel *kernel, const struct pst_call *call)
-{
-    const uint64_t n = batch_of(&pst_cpu_kernel_of(kernel)->request).n;
-
-    for (uint32_t i = 0; i < 2; i++) {
-        if (call->dp[i] != NULL) {
-            memcpy(call->dp[i], call->z[i], n * sizeof(float));
-        }
-    }
-}
-
 const struct pst_cpu_family pst_cpu_batchnorm = {
     .kernel_bytes = sizeof(struct pst_cpu_kernel),
     .serves = serves,
     .workspace = workspace,
-    .run = {forward, backward, weights},
+    .run = {forward, backward, pst_cpu_copy_scratch},
 };

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "reference/reference.h"
@@ -116,4 +117,17 @@ uint64_t pst_cpu_workspace(struct pst_device *device, const struct pst_graph *gr
         return pst_reference_workspace(graph, op, pass, samples);
     }
     return family->workspace == NULL ? 0 : family->workspace(&request);
+}
+
+void pst_cpu_copy_scratch(const struct pst_kernel *kernel, const struct pst_call *call)
+{
+    const struct pst_op_request *request = &pst_cpu_kernel_of(kernel)->request;
+
+    for (uint32_t i = 0; i < request->op->n_param; i++) {
+        float *dp = request_dp(request, call, i);
+
+        if (dp != NULL) {
+            memcpy(dp, call->z[i], request_parameter(request, i)->elems * sizeof *dp);
+        }
+    }
 }

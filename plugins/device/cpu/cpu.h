@@ -71,6 +71,9 @@ pst_status pst_cpu_compile(struct pst_device *device, const struct pst_graph *gr
 uint64_t pst_cpu_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                            uint32_t pass, uint32_t samples);
 
+/* The W of families whose B finds the parameters' gradients on its way. */
+void pst_cpu_copy_scratch(const struct pst_kernel *kernel, const struct pst_call *call);
+
 /* --- arena.c ---------------------------------------------------------------------------------- */
 
 pst_status pst_cpu_arena_add(struct pst_device *device, uint64_t bytes, void **ret_base,

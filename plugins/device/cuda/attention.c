@@ -257,22 +257,9 @@ static void backward(const struct pst_cuda_kernel *k, const struct pst_call *cal
     }
 }
 
-static void weights(const struct pst_cuda_kernel *k, const struct pst_call *call)
-{
-    const struct pst_op_request *r = &k->request;
-    float *dp = request_dp(r, call, 0);
-
-    if (dp != NULL) {
-        pst_cuda_note(r->device, r->op->name,
-                      cudaMemcpyAsync(dp, call->z[0],
-                                      r->graph->params[r->op->param[0]].elems * sizeof *dp,
-                                      cudaMemcpyDeviceToDevice, r->device->compute));
-    }
-}
-
 const struct pst_cuda_family pst_cuda_attention_family = {
     .workspace = workspace,
     .init = init,
     .finish = finish,
-    .run = {forward, backward, weights},
+    .run = {forward, backward, pst_cuda_copy_scratch},
 };

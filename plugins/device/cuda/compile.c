@@ -174,3 +174,19 @@ uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *g
 
     return workspace_of(family_of(&request), &request);
 }
+
+void pst_cuda_copy_scratch(const struct pst_cuda_kernel *kernel, const struct pst_call *call)
+{
+    const struct pst_op_request *r = &kernel->request;
+
+    for (uint32_t i = 0; i < r->op->n_param; i++) {
+        float *dp = request_dp(r, call, i);
+
+        if (dp != NULL) {
+            pst_cuda_note(r->device, r->op->name,
+                          cudaMemcpyAsync(dp, call->z[i],
+                                          request_parameter(r, i)->elems * sizeof *dp,
+                                          cudaMemcpyDeviceToDevice, r->device->compute));
+        }
+    }
+}

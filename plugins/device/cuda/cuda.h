@@ -159,6 +159,8 @@ pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *g
                             struct pst_error *err);
 uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                             uint32_t pass, uint32_t samples);
+/* The W of families whose B finds the parameters' gradients on its way. */
+pst_cuda_run pst_cuda_copy_scratch;
 
 /* --- memory.c: arenas, copies ------------------------------------------------------------------
  */

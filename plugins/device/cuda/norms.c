@@ -49,30 +49,13 @@ static void norm_b(const struct pst_cuda_kernel *k, const struct pst_call *call)
     }
 }
 
-static void norm_w(const struct pst_cuda_kernel *k, const struct pst_call *call)
-{
-    const struct pst_op_request *r = &k->request;
-    const uint32_t n_z = is_rms(r) ? 1 : 2;
-
-    for (uint32_t i = 0; i < n_z; i++) {
-        float *dp = request_dp(r, call, i);
-
-        if (dp != NULL) {
-            pst_cuda_note(r->device, r->op->name,
-                          cudaMemcpyAsync(dp, call->z[i],
-                                          request_columns(request_in(r, 0)) * sizeof *dp,
-                                          cudaMemcpyDeviceToDevice, r->device->compute));
-        }
-    }
-}
-
 const struct pst_cuda_family pst_cuda_layernorm_family = {
     .workspace = norm_workspace,
-    .run = {norm_f, norm_b, norm_w},
+    .run = {norm_f, norm_b, pst_cuda_copy_scratch},
 };
 const struct pst_cuda_family pst_cuda_rmsnorm_family = {
     .workspace = norm_workspace,
-    .run = {norm_f, norm_b, norm_w},
+    .run = {norm_f, norm_b, pst_cuda_copy_scratch},
 };
 
 /* --- batch norm --------------------------------------------------------------------------------
@@ -123,5 +106,5 @@ static void batchnorm_b(const struct pst_cuda_kernel *k, const struct pst_call *
 
 const struct pst_cuda_family pst_cuda_batchnorm_family = {
     .workspace = batchnorm_workspace,
-    .run = {batchnorm_f, batchnorm_b, norm_w},
+    .run = {batchnorm_f, batchnorm_b, pst_cuda_copy_scratch},
 };

@@ -107,9 +107,8 @@ static struct aborts *create(void)
 
 void nccl_abort_all(struct pst_transport *transport)
 {
-    uint64_t end_ns = nccl_now_ns() + NCCL_ABORT_NS;
-    struct timespec until = {.tv_sec = (time_t)(end_ns / 1000000000u),
-                             .tv_nsec = (long)(end_ns % 1000000000u)};
+    uint64_t end_ns = pst_now_ns() + NCCL_ABORT_NS;
+    struct timespec until = pst_timespec(end_ns);
     struct aborts *aborts = create();
 
     if (aborts == NULL) {
@@ -128,7 +127,7 @@ void nccl_abort_all(struct pst_transport *transport)
             }
         }
     }
-    while (aborts->n_left > 0 && nccl_now_ns() < end_ns) {
+    while (aborts->n_left > 0 && pst_now_ns() < end_ns) {
         pthread_cond_timedwait(&aborts->over, &aborts->mutex, &until);
     }
     transport->spins = transport->spins || aborts->n_left > 0;
@@ -139,13 +138,13 @@ bool nccl_let_go(struct pst_transport *transport, uint32_t rank)
 {
     const struct timespec moment = {0, LOOK_NS};
     const bool idle = nccl_deregister(transport, rank);
-    const uint64_t end_ns = nccl_now_ns() + 2 * NCCL_ABORT_NS;
+    const uint64_t end_ns = pst_now_ns() + 2 * NCCL_ABORT_NS;
 
     if (!atomic_load(&transport->failed)) {
         return idle; /* no: a transfer that nobody has asked for waits for its peer */
     }
     while (!atomic_load(&transport->through)) {
-        if (nccl_now_ns() > end_ns) {
+        if (pst_now_ns() > end_ns) {
             return false; /* the watch itself hangs */
         }
         nanosleep(&moment, NULL);

@@ -45,7 +45,7 @@ extern const struct pst_reference_family pst_reference_embedding, pst_reference_
     pst_reference_layernorm, pst_reference_attention, pst_reference_add, pst_reference_dropout,
     pst_reference_act, pst_reference_cross_entropy, pst_reference_conv2d, pst_reference_batchnorm,
     pst_reference_maxpool2d, pst_reference_avgpool, pst_reference_concat, pst_reference_mse,
-    pst_reference_rmsnorm, pst_reference_avgpool2d, pst_reference_shift2d;
+    pst_reference_avgpool2d, pst_reference_shift2d;
 
 static inline const struct pst_op_request *reference_of(const struct pst_kernel *kernel)
 {

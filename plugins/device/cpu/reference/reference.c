@@ -21,7 +21,7 @@ static const struct pst_reference_family *const families[PST_OP_KINDS] = {
     [PST_OP_AVGPOOL] = &pst_reference_avgpool,
     [PST_OP_CONCAT] = &pst_reference_concat,
     [PST_OP_MSE] = &pst_reference_mse,
-    [PST_OP_RMSNORM] = &pst_reference_rmsnorm,
+    [PST_OP_RMSNORM] = &pst_reference_layernorm,
     [PST_OP_AVGPOOL2D] = &pst_reference_avgpool2d,
     [PST_OP_SHIFT2D] = &pst_reference_shift2d,
 };
