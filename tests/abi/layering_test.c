@@ -78,9 +78,7 @@ static bool may_use(const char *below_root, const char *header)
 /* What a user need not say is said in the config's rows. */
 static bool is_core(const char *path)
 {
-    const char *below = path + strlen(PENSTOCK_SOURCE_DIR);
-
-    return strncmp(below, "/core/", 6) == 0 && strcmp(below, "/core/config/job_rows.c") != 0;
+    return strncmp(path + strlen(PENSTOCK_SOURCE_DIR), "/core/", 6) == 0;
 }
 
 /* `below_root`: path below core/, plugins/ or tools/penstock/, or NULL for a strategy. */

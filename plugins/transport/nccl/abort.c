@@ -9,6 +9,7 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "transport/nccl/module.h"
 
 #ifndef NCCL_ABORT_NS
@@ -60,15 +61,12 @@ static void *abort_one(void *argument)
 /* Under the mutex. */
 static void start(struct aborts *aborts, ncclComm_t comm, int ordinal)
 {
-    struct one *one = malloc(sizeof *one);
+    struct one *one = pst_alloc(1, sizeof *one);
     pthread_t thread;
 
-    if (one == NULL) {
-        return; /* there is no more to be done for it than to leave it */
-    }
     *one = (struct one){aborts, comm, ordinal};
     if (pthread_create(&thread, NULL, abort_one, one) != 0) {
-        free(one);
+        free(one); /* there is no more to be done for it than to leave it */
         return;
     }
     pthread_detach(thread);
@@ -90,12 +88,9 @@ static ncclComm_t take(struct rank *rank, uint32_t lane)
 
 static struct aborts *create(void)
 {
-    struct aborts *aborts = calloc(1, sizeof *aborts);
+    struct aborts *aborts = pst_alloc(1, sizeof *aborts);
     pthread_condattr_t attr;
 
-    if (aborts == NULL) {
-        return NULL;
-    }
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&aborts->mutex, NULL);
@@ -111,10 +106,6 @@ void nccl_abort_all(struct pst_transport *transport)
     struct timespec until = pst_timespec(end_ns);
     struct aborts *aborts = create();
 
-    if (aborts == NULL) {
-        transport->spins = true;
-        return;
-    }
     pthread_mutex_lock(&aborts->mutex);
     for (uint32_t r = 0; r < transport->n_ready; r++) {
         for (uint32_t l = 0; l < transport->ranks[r].n_lanes; l++) {

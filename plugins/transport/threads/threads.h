@@ -188,10 +188,6 @@ pst_status threads_recv(struct pst_transport *transport, uint32_t rank, uint32_t
 pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_request request,
                         struct pst_error *err);
 
-/* On the rank's thread, from threads_attach(). */
-pst_status threads_reduce_attach(struct pst_transport *transport, uint32_t rank,
-                                 struct pst_error *err);
-
 /* reduce.c; request ids of sums count from 0 here */
 void threads_reduce_init(struct pst_transport *transport);
 void threads_reduce_finish(struct pst_transport *transport);
