@@ -12,11 +12,12 @@ struct pst_plugins_options {
     const char *seed, *only, *time_limit;
 };
 
-/* plugins check FILE. ret_code: 3 where a test fails, else 0. */
-pst_status pst_plugins_check(const struct pst_cli *cli, const struct pst_plugins_options *options,
-                             int *ret_code, struct pst_error *err);
+/* plugins check FILE. Exit code 3 where a test fails. */
+pst_status pst_plugins_check(struct pst_cli *cli, const struct pst_plugins_options *options,
+                             struct pst_error *err);
 
 /* plugins new KIND ID [FOLDER] */
-pst_status pst_plugins_new(const struct pst_cli *cli, struct pst_error *err);
+pst_status pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *options,
+                           struct pst_error *err);
 
 #endif

@@ -70,22 +70,12 @@ static void add_file(struct pst_json *json, const struct pst_plugin_file *file)
     pst_json_end(json, '}');
 }
 
-char *pst_plugins_list_json(const struct pst_plugin_list *plugins)
+void pst_plugins_list_json(const struct pst_plugin_list *plugins, struct pst_json *json)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_array(&json, "plugins");
+    pst_json_array(json, "plugins");
     for (uint32_t i = 0; i < plugins->n_files; i++) {
-        add_file(&json, &plugins->files[i]);
+        add_file(json, &plugins->files[i]);
     }
-    pst_json_end(&json, ']');
-    pst_json_array(&json, "folders");
-    for (uint32_t i = 0; i < plugins->n_folders; i++) {
-        pst_json_string(&json, NULL, plugins->folders[i]);
-    }
-    pst_json_end(&json, ']');
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_end(json, ']');
+    pst_json_strings(json, "folders", (const char *const *)plugins->folders, plugins->n_folders);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plugins as tables and as JSON: which there are, and all that one says about itself.
+ * Plugins as tables and as members of a JSON object: which there are, and all that one says about
+ * itself.
  */
 #ifndef PST_COMMANDS_PLUGINS_SHOW_H
 #define PST_COMMANDS_PLUGINS_SHOW_H
 
 #include <stdio.h>
 
+#include "base/json.h"
 #include "host/plugin_host.h"
 
 #define PST_PLUGINS_SHOWN 8
@@ -17,9 +19,9 @@ struct pst_plugins_shown {
 };
 
 void pst_plugins_list_print(const struct pst_plugin_list *plugins, bool color, FILE *out);
-char *pst_plugins_list_json(const struct pst_plugin_list *plugins); /* free() it */
+void pst_plugins_list_json(const struct pst_plugin_list *plugins, struct pst_json *json);
 
 void pst_plugins_info_print(const struct pst_plugins_shown *shown, bool color, FILE *out);
-char *pst_plugins_info_json(const struct pst_plugins_shown *shown); /* free() it */
+void pst_plugins_info_json(const struct pst_plugins_shown *shown, struct pst_json *json);
 
 #endif

@@ -129,7 +129,7 @@ char *pst_described_toml(const struct pst_described *described, const struct pst
     FILE *file = open_memstream(&text, &length);
 
     if (file == NULL) {
-        return NULL;
+        pst_out_of_memory();
     }
     fprintf(file,
             "# Measured with %s.\n# %s.\n# Bring it into a config: include = \"this file\".\n\n"
@@ -150,8 +150,7 @@ char *pst_described_toml(const struct pst_described *described, const struct pst
     ROW(file, "link_latency", described->link.latency_ns / 1e3, "us", "");
     ROW(file, "host_bandwidth", described->host_bandwidth / 1e9, "GB/s", "");
     if (fclose(file) != 0) {
-        free(text);
-        return NULL;
+        pst_out_of_memory();
     }
     return text;
 }

@@ -259,11 +259,7 @@ static void add_outcome(struct pst_json *json, const struct pst_trial *trial)
     pst_json_number(json, "step_us", (double)trial->sim.period_ns / 1e3);
     pst_json_number(json, "samples_per_second", pst_trial_samples_per_second(trial));
     pst_json_number(json, "bubble", pst_sim_bubble(&trial->sim));
-    pst_json_array(json, "memory_bytes");
-    for (uint32_t d = 0; d < trial->n_devices; d++) {
-        pst_json_uint(json, NULL, trial->arena_bytes[d]);
-    }
-    pst_json_end(json, ']');
+    pst_json_bytes(json, "memory_bytes", trial->arena_bytes, trial->n_devices);
     if (trial->capacity_bytes != UINT64_MAX) {
         pst_json_uint(json, "capacity_bytes", trial->capacity_bytes);
     }
@@ -288,36 +284,22 @@ void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial
     }
 }
 
-void pst_compare_json_order(struct pst_json *json, const uint32_t *order, uint32_t n)
-{
-    pst_json_array(json, "order");
-    for (uint32_t i = 0; i < n; i++) {
-        pst_json_uint(json, NULL, order[i]);
-    }
-    pst_json_end(json, ']');
-}
-
-char *pst_compare_report_json(const struct pst_compare_result *result)
+void pst_compare_report_json(const struct pst_compare_result *result, struct pst_json *json)
 {
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
-    struct pst_json json;
     uint32_t n;
 
     n = order_results(result, order);
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_uint(&json, "combinations", result->n);
-    pst_json_bool(&json, "run", result->run);
-    pst_compare_json_order(&json, order, n);
-    pst_json_array(&json, "records");
+    pst_json_uint(json, "combinations", result->n);
+    pst_json_bool(json, "run", result->run);
+    pst_json_uints(json, "order", order, n);
+    pst_json_array(json, "records");
     for (uint32_t i = 0; i < result->n; i++) {
-        pst_json_object(&json, NULL);
-        pst_compare_json_labels(&json, &result->records[i]);
-        pst_compare_json_trial(&json, &result->records[i].trial);
-        pst_json_end(&json, '}');
+        pst_json_object(json, NULL);
+        pst_compare_json_labels(json, &result->records[i]);
+        pst_compare_json_trial(json, &result->records[i].trial);
+        pst_json_end(json, '}');
     }
-    pst_json_end(&json, ']');
-    pst_json_end(&json, '}');
+    pst_json_end(json, ']');
     free(order);
-    return pst_json_take(&json);
 }

@@ -27,8 +27,8 @@ struct pst_compare_result {
 };
 
 void pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out);
-/* free() it. */
-char *pst_compare_report_json(const struct pst_compare_result *result);
+/* Members of the object that is open. */
+void pst_compare_report_json(const struct pst_compare_result *result, struct pst_json *json);
 /* One line a combination, in the order asked for, behind a line of titles. free() it. */
 char *pst_compare_report_csv(const struct pst_compare_result *result);
 
@@ -49,7 +49,6 @@ const char *pst_compare_why(char *text, size_t size, const struct pst_error *why
 char *pst_compare_rate(char text[32], double samples_per_second);
 const char *pst_trial_state_word(enum pst_trial_state state);
 extern const char *const pst_axis_keys[PST_AXES];
-void pst_compare_json_order(struct pst_json *json, const uint32_t *order, uint32_t n);
 void pst_compare_json_labels(struct pst_json *json, const struct pst_compare_record *record);
 void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial);
 

@@ -265,37 +265,32 @@ static void put_replays(struct pst_json *json, const struct pst_memopt_result *r
     pst_json_end(json, ']');
 }
 
-char *pst_memopt_report_json(const struct pst_memopt_result *result)
+void pst_memopt_report_json(const struct pst_memopt_result *result, struct pst_json *json)
 {
     const struct pst_costed_node *nodes = result->stage.problem->graph->nodes;
     const struct pst_memory_sums *sums = &result->sums;
-    struct pst_json json;
 
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "memopt", result->id);
-    pst_json_bool(&json, "fits", true);
-    pst_json_number(&json, "extra_us", (double)result->value.extra_ns / 1000.0);
-    pst_json_uint(&json, "peak_bytes", result->value.peak_bytes);
-    pst_json_array(&json, "actions");
+    pst_json_string(json, "memopt", result->id);
+    pst_json_bool(json, "fits", true);
+    pst_json_number(json, "extra_us", (double)result->value.extra_ns / 1000.0);
+    pst_json_uint(json, "peak_bytes", result->value.peak_bytes);
+    pst_json_array(json, "actions");
     for (uint32_t v = 0; v < result->view.n_nodes; v++) {
-        pst_json_object(&json, NULL);
-        pst_json_string(&json, "tensor", nodes[pst_stage_node_at(&result->view, v)->node].name);
-        pst_json_string(&json, "action", words[result->actions[v]]);
-        pst_json_end(&json, '}');
+        pst_json_object(json, NULL);
+        pst_json_string(json, "tensor", nodes[pst_stage_node_at(&result->view, v)->node].name);
+        pst_json_string(json, "action", words[result->actions[v]]);
+        pst_json_end(json, '}');
     }
-    pst_json_end(&json, ']');
-    put_replays(&json, result);
-    pst_json_number(&json, "period_us", (double)result->value.period_ns / 1000.0);
-    pst_json_number(&json, "recompute_us", (double)sums->replay_ns / 1000.0);
-    pst_json_number(&json, "link_us", (double)sums->link_ns / 1000.0);
-    pst_json_uint(&json, "in_flight", result->view.in_flight);
-    pst_json_uint(&json, "static_bytes", sums->static_bytes);
-    pst_json_uint(&json, "parked_bytes", sums->parked_bytes);
-    pst_json_uint(&json, "active_bytes", sums->active_bytes);
-    pst_json_uint(&json, "recomputed_bytes", sums->dropped_bytes);
-    pst_json_uint(&json, "offloaded_bytes", sums->offloaded_bytes);
-    pst_json_number(&json, "search_seconds", result->search_seconds);
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_end(json, ']');
+    put_replays(json, result);
+    pst_json_number(json, "period_us", (double)result->value.period_ns / 1000.0);
+    pst_json_number(json, "recompute_us", (double)sums->replay_ns / 1000.0);
+    pst_json_number(json, "link_us", (double)sums->link_ns / 1000.0);
+    pst_json_uint(json, "in_flight", result->view.in_flight);
+    pst_json_uint(json, "static_bytes", sums->static_bytes);
+    pst_json_uint(json, "parked_bytes", sums->parked_bytes);
+    pst_json_uint(json, "active_bytes", sums->active_bytes);
+    pst_json_uint(json, "recomputed_bytes", sums->dropped_bytes);
+    pst_json_uint(json, "offloaded_bytes", sums->offloaded_bytes);
+    pst_json_number(json, "search_seconds", result->search_seconds);
 }

@@ -185,15 +185,6 @@ void pst_partition_report_print(const struct pst_problem *problem,
 
 /* --- for tools ---------------------------------------------------------------------------------*/
 
-static void add_list(struct pst_json *json, const char *key, const uint32_t *list, uint32_t n)
-{
-    pst_json_array(json, key);
-    for (uint32_t i = 0; i < n; i++) {
-        pst_json_uint(json, NULL, list[i]);
-    }
-    pst_json_end(json, ']');
-}
-
 static void add_stage(struct pst_json *json, const struct pst_problem *problem,
                       const struct pst_partition_result *result, uint32_t s)
 {
@@ -206,43 +197,38 @@ static void add_stage(struct pst_json *json, const struct pst_problem *problem,
         pst_json_string(json, NULL, problem->graph->nodes[stage->nodes[i]].name);
     }
     pst_json_end(json, ']');
-    add_list(json, "devices", stage->ranks, stage->n_ranks);
+    pst_json_uints(json, "devices", stage->ranks, stage->n_ranks);
     pst_json_uint(json, "microbatch_size", stage->microbatch_size);
     pst_json_uint(json, "k", stage->k);
     pst_json_uint(json, "in_flight_samples", stage->in_flight_samples);
-    add_list(json, "successors", stage->successors, stage->n_successors);
+    pst_json_uints(json, "successors", stage->successors, stage->n_successors);
     pst_json_number(json, "compute_us", stage->compute_ns / 1000.0);
     pst_json_number(json, "memory_bytes", stage->memory_bytes);
     pst_json_end(json, '}');
 }
 
-char *pst_partition_report_json(const struct pst_problem *problem,
-                                const struct pst_partition_result *result)
+void pst_partition_report_json(const struct pst_problem *problem,
+                               const struct pst_partition_result *result, struct pst_json *json)
 {
     const struct pst_partition_remark *own = own_bottleneck(result);
-    struct pst_json json;
 
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "partitioner", result->id);
-    pst_json_bool(&json, "feasible", true);
-    pst_json_array(&json, "stages");
+    pst_json_string(json, "partitioner", result->id);
+    pst_json_bool(json, "feasible", true);
+    pst_json_array(json, "stages");
     for (uint32_t s = 0; s < result->n_stages; s++) {
-        add_stage(&json, problem, result, s);
+        add_stage(json, problem, result, s);
     }
-    pst_json_end(&json, ']');
+    pst_json_end(json, ']');
     if (own != NULL) {
-        pst_json_number(&json, OWN_BOTTLENECK, own->number);
-        pst_json_number(&json, "reference_us_per_sample", result->bottleneck_ns / 1000.0);
+        pst_json_number(json, OWN_BOTTLENECK, own->number);
+        pst_json_number(json, "reference_us_per_sample", result->bottleneck_ns / 1000.0);
     } else {
-        pst_json_number(&json, OWN_BOTTLENECK, result->bottleneck_ns / 1000.0);
+        pst_json_number(json, OWN_BOTTLENECK, result->bottleneck_ns / 1000.0);
     }
-    pst_json_number(&json, "step_us", result->step_ns / 1000.0);
-    pst_json_number(&json, "search_seconds", result->search_seconds);
-    pst_json_uint(&json, "devices_idle", problem->n_devices - result->n_devices);
-    pst_json_uint(&json, "depth", depth_of(result));
-    pst_json_number(&json, "peak_bytes", result->peak_bytes);
-    pst_report_remarks_json(result->remarks, result->n_remarks, is_own_key, &json);
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_number(json, "step_us", result->step_ns / 1000.0);
+    pst_json_number(json, "search_seconds", result->search_seconds);
+    pst_json_uint(json, "devices_idle", problem->n_devices - result->n_devices);
+    pst_json_uint(json, "depth", depth_of(result));
+    pst_json_number(json, "peak_bytes", result->peak_bytes);
+    pst_report_remarks_json(result->remarks, result->n_remarks, is_own_key, json);
 }

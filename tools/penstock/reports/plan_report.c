@@ -225,11 +225,7 @@ static void add_stage(struct pst_json *json, const struct pst_session *session,
 
     pst_json_object(json, NULL);
     pst_json_uint(json, "id", r->stage);
-    pst_json_array(json, "devices");
-    for (uint32_t i = 0; i < stage->n_ranks; i++) {
-        pst_json_uint(json, NULL, stage->ranks[i]);
-    }
-    pst_json_end(json, ']');
+    pst_json_uints(json, "devices", stage->ranks, stage->n_ranks);
     pst_json_uint(json, "operators", r->n_operators);
     pst_json_string(json, "first_operator", session->graph->ops[r->first_operator].name);
     pst_json_string(json, "last_operator", session->graph->ops[r->last_operator].name);
@@ -272,44 +268,40 @@ static void add_devices(struct pst_json *json, const struct pst_plan *plan)
     pst_json_end(json, ']');
 }
 
-char *pst_plan_report_json(const struct pst_session *session, const char *file)
+void pst_plan_report_json(const struct pst_session *session, const char *file,
+                          struct pst_json *json)
 {
     const struct pst_plan *plan = session->planned.plan;
     struct pst_stage_report *stages = NULL;
-    struct pst_json json;
 
     pst_plan_report_stages(session, &stages);
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "model", session->graph->name);
-    pst_json_uint(&json, "parameters", pst_graph_parameters(session->graph));
-    pst_json_string(&json, "partitioner", plan->partitioner);
-    pst_json_string(&json, "scheduler", plan->scheduler);
-    pst_json_string(&json, "memopt", plan->memopt);
-    pst_json_uint(&json, "batch", plan->batch);
-    pst_json_bool(&json, "asynchronous", plan->asynchronous);
-    pst_json_uint(&json, "weight_versions", most_versions(plan));
-    pst_json_uint(&json, "drain_every", plan->drain_every);
-    pst_json_array(&json, "stages");
+    pst_json_string(json, "model", session->graph->name);
+    pst_json_uint(json, "parameters", pst_graph_parameters(session->graph));
+    pst_json_string(json, "partitioner", plan->partitioner);
+    pst_json_string(json, "scheduler", plan->scheduler);
+    pst_json_string(json, "memopt", plan->memopt);
+    pst_json_uint(json, "batch", plan->batch);
+    pst_json_bool(json, "asynchronous", plan->asynchronous);
+    pst_json_uint(json, "weight_versions", most_versions(plan));
+    pst_json_uint(json, "drain_every", plan->drain_every);
+    pst_json_array(json, "stages");
     for (uint32_t i = 0; i < plan->n_stages; i++) {
-        add_stage(&json, session, &stages[i]);
+        add_stage(json, session, &stages[i]);
     }
-    pst_json_end(&json, ']');
-    add_devices(&json, plan);
-    pst_json_number(&json, "step_us", (double)session->predicted_ns / 1e3);
+    pst_json_end(json, ']');
+    add_devices(json, plan);
+    pst_json_number(json, "step_us", (double)session->predicted_ns / 1e3);
     if (session->cores != 0) {
-        pst_json_uint(&json, "threads", session->threads);
-        pst_json_uint(&json, "cores", session->cores);
+        pst_json_uint(json, "threads", session->threads);
+        pst_json_uint(json, "cores", session->cores);
     }
-    pst_json_number(&json, "search_seconds", session->planned.search_seconds);
-    pst_json_bool(&json, "isolated", plan->isolated);
-    pst_json_object(&json, "remarks");
-    pst_report_remarks_json(session->planned.remarks, session->planned.n_remarks, NULL, &json);
-    pst_json_end(&json, '}');
+    pst_json_number(json, "search_seconds", session->planned.search_seconds);
+    pst_json_bool(json, "isolated", plan->isolated);
+    pst_json_object(json, "remarks");
+    pst_report_remarks_json(session->planned.remarks, session->planned.n_remarks, NULL, json);
+    pst_json_end(json, '}');
     if (file != NULL) {
-        pst_json_string(&json, "file", file);
+        pst_json_string(json, "file", file);
     }
-    pst_json_end(&json, '}');
     free(stages);
-    return pst_json_take(&json);
 }

@@ -192,34 +192,28 @@ static void write_op(struct pst_json *json, const struct pst_session *session,
     pst_json_end(json, '}');
 }
 
-char *pst_profile_report_json(const struct pst_session *session, const struct pst_profiled *profile,
-                              const char *file)
+void pst_profile_report_json(const struct pst_session *session, const struct pst_profiled *profile,
+                             const char *file, struct pst_json *json)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "model", session->graph->name);
-    pst_json_string(&json, "device", session->job->run.device);
-    pst_json_string(&json, "notes", profile->graph->notes);
+    pst_json_string(json, "model", session->graph->name);
+    pst_json_string(json, "device", session->job->run.device);
+    pst_json_string(json, "notes", profile->graph->notes);
     if (file != NULL) {
-        pst_json_string(&json, "file", file);
+        pst_json_string(json, "file", file);
     }
-    pst_json_array(&json, "sizes");
+    pst_json_array(json, "sizes");
     for (uint32_t i = 0; i < profile->n_sizes; i++) {
         const struct sums sums = add_up(session, profile, i, PST_OP_KINDS);
 
-        pst_json_object(&json, NULL);
-        pst_json_uint(&json, "samples", profile->sizes[i]);
-        write_sums(&json, &sums);
-        pst_json_end(&json, '}');
+        pst_json_object(json, NULL);
+        pst_json_uint(json, "samples", profile->sizes[i]);
+        write_sums(json, &sums);
+        pst_json_end(json, '}');
     }
-    pst_json_end(&json, ']');
-    pst_json_array(&json, "nodes");
+    pst_json_end(json, ']');
+    pst_json_array(json, "nodes");
     for (uint32_t o = 0; o < profile->n_ops; o++) {
-        write_op(&json, session, profile, o);
+        write_op(json, session, profile, o);
     }
-    pst_json_end(&json, ']');
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_end(json, ']');
 }

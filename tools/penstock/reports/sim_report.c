@@ -180,46 +180,40 @@ static void add_rank(struct pst_json *json, const struct pst_plan *plan,
     pst_json_end(json, '}');
 }
 
-char *pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline *timeline,
-                          const struct pst_sim_result *result)
+void pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline *timeline,
+                         const struct pst_sim_result *result, struct pst_json *json)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_uint(&json, "devices", timeline->n_ranks);
-    pst_json_uint(&json, "steps", result->n_steps);
-    add_us(&json, "step_us", result->period_ns);
-    add_us(&json, "total_us", result->total_ns);
-    add_us(&json, "span_us", result->span_ns);
-    pst_json_number(&json, "bubble", pst_sim_bubble(result));
-    pst_json_array(&json, "ranks");
+    pst_json_uint(json, "devices", timeline->n_ranks);
+    pst_json_uint(json, "steps", result->n_steps);
+    add_us(json, "step_us", result->period_ns);
+    add_us(json, "total_us", result->total_ns);
+    add_us(json, "span_us", result->span_ns);
+    pst_json_number(json, "bubble", pst_sim_bubble(result));
+    pst_json_array(json, "ranks");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        add_rank(&json, plan, timeline, r);
+        add_rank(json, plan, timeline, r);
     }
-    pst_json_end(&json, ']');
-    pst_json_array(&json, "timeline");
+    pst_json_end(json, ']');
+    pst_json_array(json, "timeline");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         const struct pst_timeline_rank *row = &timeline->ranks[r];
 
-        pst_json_array(&json, NULL);
+        pst_json_array(json, NULL);
         for (uint32_t i = row->first; i < row->first + row->n_spans; i++) {
-            add_span(&json, &timeline->spans[i]);
+            add_span(json, &timeline->spans[i]);
         }
-        pst_json_end(&json, ']');
+        pst_json_end(json, ']');
     }
-    pst_json_end(&json, ']');
-    pst_json_array(&json, "memory");
+    pst_json_end(json, ']');
+    pst_json_array(json, "memory");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         const struct pst_timeline_rank *row = &timeline->ranks[r];
 
-        pst_json_array(&json, NULL);
+        pst_json_array(json, NULL);
         for (uint32_t i = 0; i < row->n_points; i++) {
-            add_point(&json, &row->points[i]);
+            add_point(json, &row->points[i]);
         }
-        pst_json_end(&json, ']');
+        pst_json_end(json, ']');
     }
-    pst_json_end(&json, ']');
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_end(json, ']');
 }

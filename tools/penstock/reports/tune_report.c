@@ -208,25 +208,20 @@ static void add_record(struct pst_json *json, const struct pst_tune_record *reco
     pst_json_end(json, '}');
 }
 
-char *pst_tune_report_json(const struct pst_tune_result *result)
+void pst_tune_report_json(const struct pst_tune_result *result, struct pst_json *json)
 {
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
-    struct pst_json json;
     uint32_t n;
 
     n = order_results(result, order);
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "objective", "max-batch");
-    pst_json_uint(&json, "combinations", result->n);
-    pst_json_uint(&json, "common_microbatch", result->common);
-    pst_compare_json_order(&json, order, n);
-    pst_json_array(&json, "records");
+    pst_json_string(json, "objective", "max-batch");
+    pst_json_uint(json, "combinations", result->n);
+    pst_json_uint(json, "common_microbatch", result->common);
+    pst_json_uints(json, "order", order, n);
+    pst_json_array(json, "records");
     for (uint32_t i = 0; i < result->n; i++) {
-        add_record(&json, &result->records[i]);
+        add_record(json, &result->records[i]);
     }
-    pst_json_end(&json, ']');
-    pst_json_end(&json, '}');
+    pst_json_end(json, ']');
     free(order);
-    return pst_json_take(&json);
 }

@@ -5,7 +5,17 @@
 #ifndef PST_TUNE_COMBINE_IMPL_H
 #define PST_TUNE_COMBINE_IMPL_H
 
+#include "base/memory.h"
 #include "tune/combine.h"
+
+/* What jansson made: that it made nothing is for want of memory. */
+static inline void *pst_combine_made(void *value)
+{
+    if (value == NULL) {
+        pst_out_of_memory();
+    }
+    return value;
+}
 
 /* What an axis is called in [compare], and where its values go. */
 struct pst_axis_place {

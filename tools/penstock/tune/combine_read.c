@@ -23,7 +23,7 @@ static pst_status fail(const struct pst_job *job, struct pst_error *err, const c
 
 /* --- labels ------------------------------------------------------------------------------------*/
 
-/* "pipedream", "pipedream objective=paper": the id, then the other keys. NULL: out of memory. */
+/* "pipedream", "pipedream objective=paper": the id, then the other keys. */
 static const char *label_of_table(struct pst_arena *arena, const json_t *table)
 {
     const char *label = json_string_value(json_object_get(table, "use")), *key;
@@ -31,13 +31,11 @@ static const char *label_of_table(struct pst_arena *arena, const json_t *table)
 
     json_object_foreach((json_t *)table, key, value)
     {
-        if (strcmp(key, "use") != 0 && label != NULL) {
-            char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        if (strcmp(key, "use") != 0) {
+            char *text = pst_combine_made(json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT));
 
-            label = text == NULL ? NULL
-                    : json_is_string(value)
-                        ? pst_arena_printf(arena, "%s %s=%s", label, key, json_string_value(value))
-                        : pst_arena_printf(arena, "%s %s=%s", label, key, text);
+            label = pst_arena_printf(arena, "%s %s=%s", label, key,
+                                     json_is_string(value) ? json_string_value(value) : text);
             free(text);
         }
     }
@@ -60,10 +58,7 @@ static const char *label_of(struct pst_arena *arena, const json_t *value)
     {
         const char *one = label_of_table(arena, element);
 
-        label = one == NULL || i == 0 ? one : pst_arena_printf(arena, "%s + %s", label, one);
-        if (label == NULL) {
-            return NULL;
-        }
+        label = i == 0 ? one : pst_arena_printf(arena, "%s + %s", label, one);
     }
     return label != NULL ? label : "-";
 }
@@ -161,15 +156,12 @@ static const char *what_is_wanted(enum pst_axis_kind axis)
 }
 
 /* What the base has, as the one value of an axis that is not listed. */
-static bool own_value(struct pst_combinations *set, const struct pst_job *job,
+static void own_value(struct pst_combinations *set, const struct pst_job *job,
                       enum pst_axis_kind axis)
 {
     const json_t *own = json_object_get(set->base, pst_axis_places[axis].table);
     struct pst_axis_value *value = pst_arena_array(&set->arena, 1, sizeof *value);
 
-    if (value == NULL) {
-        return false;
-    }
     if (axis == PST_AXIS_MICROBATCH) {
         value->label = pst_arena_printf(&set->arena, "%lld", (long long)job->train.microbatch);
     } else if (pst_axis_places[axis].entry != NULL) {
@@ -180,7 +172,6 @@ static bool own_value(struct pst_combinations *set, const struct pst_job *job,
         value->label = own == NULL ? "-" : label_of(&set->arena, own);
     }
     set->axes[axis] = (struct pst_axis){1, value};
-    return value->label != NULL;
 }
 
 static int by_text(const void *a, const void *b)
@@ -191,12 +182,9 @@ static int by_text(const void *a, const void *b)
 static pst_status check_twice(const struct pst_job *job, const char *key,
                               const struct pst_axis *axis, struct pst_error *err)
 {
-    const char **labels = calloc((size_t)axis->n + 1, sizeof *labels), *twice = NULL;
+    const char **labels = pst_alloc((size_t)axis->n + 1, sizeof *labels), *twice = NULL;
     char format[128];
 
-    if (labels == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < axis->n; i++) {
         labels[i] = axis->values[i].label;
     }
@@ -229,9 +217,6 @@ static pst_status read_axis(struct pst_combinations *set, const struct pst_job *
                     pst_axis_places[axis].key);
     }
     into->values = pst_arena_array(&set->arena, (uint32_t)n, sizeof *into->values);
-    if (into->values == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (size_t i = 0; i < n; i++) {
         struct pst_axis_value *value = &into->values[into->n];
 
@@ -242,9 +227,6 @@ static pst_status read_axis(struct pst_combinations *set, const struct pst_job *
         }
         into->n++;
         value->label = label_of(&set->arena, value->value);
-        if (value->label == NULL) {
-            return pst_fail_nomem(err);
-        }
     }
     return check_twice(job, pst_axis_places[axis].key, into, err);
 }
@@ -305,7 +287,7 @@ static pst_status read_part(struct pst_combinations *set, const struct pst_job *
     }
     set->axes[axis].n++;
     ret_value->label = label_of(&set->arena, ret_value->value);
-    return ret_value->label == NULL ? pst_fail_nomem(err) : PST_OK;
+    return PST_OK;
 }
 
 static pst_status read_method(struct pst_combinations *set, const struct pst_job *job,
@@ -340,7 +322,7 @@ static pst_status read_method(struct pst_combinations *set, const struct pst_job
     for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT && st == PST_OK; a++) {
         st = read_part(set, job, a, method, &set->axes[a].values[i], err);
     }
-    return st == PST_OK && set->methods[i] == NULL ? pst_fail_nomem(err) : st;
+    return st;
 }
 
 static pst_status read_methods(struct pst_combinations *set, const struct pst_job *job,
@@ -359,15 +341,9 @@ static pst_status read_methods(struct pst_combinations *set, const struct pst_jo
         return fail_method(job, err);
     }
     set->methods = pst_arena_array(&set->arena, (uint32_t)n, sizeof *set->methods);
-    if (set->methods == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT; a++) {
         set->axes[a].values =
             pst_arena_array(&set->arena, (uint32_t)n, sizeof *set->axes[a].values);
-        if (set->axes[a].values == NULL) {
-            return pst_fail_nomem(err);
-        }
     }
     for (size_t i = 0; i < n && st == PST_OK; i++) {
         st = read_method(set, job, json_array_get(list, i), (uint32_t)i, err);
@@ -391,8 +367,8 @@ static pst_status read_axes(struct pst_combinations *set, const struct pst_job *
 
         if (list != NULL) {
             st = read_axis(set, job, a, list, err);
-        } else if ((!methods || a > PST_AXIS_MEMOPT) && !own_value(set, job, a)) {
-            st = pst_fail_nomem(err);
+        } else if (!methods || a > PST_AXIS_MEMOPT) {
+            own_value(set, job, a);
         }
         n *= pst_combination_factor(set, a);
         if (st == PST_OK && n > PST_COMBINATIONS_MOST) {
@@ -412,9 +388,9 @@ static pst_status read(const struct pst_job *job, struct pst_combinations *set,
     pst_status st;
 
     *set = (struct pst_combinations){.path = job->config->path};
-    set->base = text == NULL ? NULL : json_loads(text, 0, NULL);
+    set->base = pst_combine_made(json_loads(text, 0, NULL));
     free(text);
-    st = set->base == NULL ? pst_fail_nomem(err) : read_axes(set, job, err);
+    st = read_axes(set, job, err);
     if (st != PST_OK) {
         pst_combinations_finish(set);
     }
