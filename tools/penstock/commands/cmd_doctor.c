@@ -15,10 +15,7 @@ static void print_modules(const struct pst_machine *machine, bool color)
 {
     struct pst_table table;
 
-    pst_table_init(&table);
-    pst_table_column(&table, "module", false);
-    pst_table_column(&table, "usable", false);
-    pst_table_column(&table, "what it is, or why not", false);
+    pst_table_init(&table, "module|usable|what it is, or why not");
     for (uint32_t i = 0; i < machine->n_modules; i++) {
         const struct pst_machine_module *m = &machine->modules[i];
 
@@ -26,8 +23,7 @@ static void print_modules(const struct pst_machine *machine, bool color)
         pst_table_cell(&table, "%s", m->usable ? "yes" : "no");
         pst_table_cell(&table, "%s", m->text);
     }
-    pst_table_print(&table, stdout, "", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, stdout, "", color);
 }
 
 static void print_machine(const struct pst_machine *machine, bool color)

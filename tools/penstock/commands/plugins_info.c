@@ -42,17 +42,13 @@ static void print_isolated(FILE *out, const struct pst_plugin_file *file)
 
 static void print_params(const struct pst_plugin *plugin, bool color, FILE *out)
 {
-    static const char *const titles[] = {"parameter", "type", "range", "default", "meaning"};
     struct pst_table table;
 
     if (plugin->n_params == 0) {
         fputs("  no parameters\n", out);
         return;
     }
-    pst_table_init(&table);
-    for (uint32_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
-        pst_table_column(&table, titles[i], false);
-    }
+    pst_table_init(&table, "parameter|type|range|default|meaning");
     for (uint32_t i = 0; i < plugin->n_params; i++) {
         const struct pst_param *p = pst_plugin_param(plugin, i);
 
@@ -63,8 +59,7 @@ static void print_params(const struct pst_plugin *plugin, bool color, FILE *out)
         pst_table_cell(&table, "%s", p->doc);
     }
     fputc('\n', out);
-    pst_table_print(&table, out, "  ", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "  ", color);
 }
 
 void pst_plugins_info_print(const struct pst_plugins_shown *shown, bool color, FILE *out)

@@ -27,18 +27,13 @@ static void add_row(struct pst_table *table, const struct pst_plugin_file *file)
 
 void pst_plugins_list_print(const struct pst_plugin_list *plugins, bool color, FILE *out)
 {
-    static const char *const titles[] = {"kind", "id", "version", "summary", "state", "file"};
     struct pst_table table;
 
-    pst_table_init(&table);
-    for (uint32_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
-        pst_table_column(&table, titles[i], false);
-    }
+    pst_table_init(&table, "kind|id|version|summary|state|file");
     for (uint32_t i = 0; i < plugins->n_files; i++) {
         add_row(&table, &plugins->files[i]);
     }
-    pst_table_print(&table, out, "", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "", color);
     fputs("\nsearched, in this order\n", out);
     for (uint32_t i = 0; i < plugins->n_folders; i++) {
         fprintf(out, "  %s\n", plugins->folders[i]);

@@ -153,7 +153,7 @@ static void print_block(const struct pst_memopt_result *result, const struct blo
         pst_table_cell(table, "%u nodes", b->n);
     }
     pst_table_cell(table, "%s", words[action]);
-    pst_table_cell(table, "%s", pst_format_bytes(text, b->saved));
+    pst_table_bytes(table, b->saved);
     pst_table_cell(table, "%s", action == PST_ACTION_KEEP ? "" : pst_format_bytes(text, b->freed));
     pst_table_cell(table, "%s",
                    action == PST_ACTION_KEEP ? "" : pst_format_ns(text, cost_ns(result, b)));
@@ -167,20 +167,12 @@ static void print_nodes(const struct pst_memopt_result *result, const uint32_t *
     struct pst_table table;
     struct block b;
 
-    pst_table_init(&table);
-    pst_table_column(&table, "operator", false);
-    pst_table_column(&table, "kind", false);
-    pst_table_column(&table, "action", false);
-    pst_table_column(&table, "saved", true);
-    pst_table_column(&table, "frees", true);
-    pst_table_column(&table, "time", true);
-    pst_table_column(&table, "why", false);
+    pst_table_init(&table, "operator|kind|action|>saved|>frees|>time|why");
     for (uint32_t v = 0; v < result->view.n_nodes; v += b.n) {
         b = block_at(result, times, v);
         print_block(result, &b, &table);
     }
-    pst_table_print(&table, out, "  ", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "  ", color);
 }
 
 /* The replays in their order, where they are listed. */

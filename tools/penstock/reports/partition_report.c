@@ -134,24 +134,15 @@ static void print_stage(const struct pst_problem *problem,
 static void print_stages(const struct pst_problem *problem,
                          const struct pst_partition_result *result, bool color, FILE *out)
 {
-    static const struct {
-        const char *title;
-        bool right;
-    } columns[] = {{"stage", true},      {"ops", true},         {"operators", false},
-                   {"devices", false},   {"micro-batch", true}, {"in flight", true},
-                   {"time", true},       {"per sample", true},  {"memory", true},
-                   {"limited by", false}};
     struct pst_table table;
 
-    pst_table_init(&table);
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        pst_table_column(&table, columns[i].title, columns[i].right);
-    }
+    pst_table_init(&table,
+                   ">stage|>ops|operators|devices|>micro-batch|>in flight|>time|>per sample|"
+                   ">memory|limited by");
     for (uint32_t s = 0; s < result->n_stages; s++) {
         print_stage(problem, result, s, &table);
     }
-    pst_table_print(&table, out, "  ", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "  ", color);
 }
 
 void pst_partition_report_print(const struct pst_problem *problem,

@@ -61,38 +61,27 @@ static void add_row(struct pst_table *table, const struct pst_session *session,
                        graph->ops[r->last_operator].name);
     }
     pst_table_cell(table, "%s", pst_format_count(text, (double)r->parameters));
-    pst_table_cell(table, "%s", pst_format_ns(text, r->forward_ns));
-    pst_table_cell(table, "%s", pst_format_ns(text, r->backward_ns));
+    pst_table_ns(table, r->forward_ns);
+    pst_table_ns(table, r->backward_ns);
     pst_table_cell(table, "%u x %u", stage->in_flight, stage->microbatch_size);
     pst_table_cell(table, "%s", memory_actions(r, stage, text, sizeof text));
-    pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes));
-    pst_table_cell(table, "%s", pst_format_bytes(text, r->activation_bytes));
-    pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes + r->activation_bytes));
+    pst_table_bytes(table, r->static_bytes);
+    pst_table_bytes(table, r->activation_bytes);
+    pst_table_bytes(table, r->static_bytes + r->activation_bytes);
     pst_table_cell(table, "%s", r->limited_by);
 }
 
 static void print_stages(const struct pst_session *session, const struct pst_stage_report *stages,
                          bool color, FILE *out)
 {
-    static const struct {
-        const char *title;
-        bool right;
-    } columns[] = {{"stage", true},      {"device", true},      {"ops", true},
-                   {"operators", false}, {"params", true},      {"forward", true},
-                   {"backward", true},   {"held", true},        {"saved", false},
-                   {"static", true},     {"activations", true}, {"total", true},
-                   {"limited by", false}};
     struct pst_table table;
 
-    pst_table_init(&table);
-    for (uint32_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        pst_table_column(&table, columns[i].title, columns[i].right);
-    }
+    pst_table_init(&table, ">stage|>device|>ops|operators|>params|>forward|>backward|>held|saved|"
+                           ">static|>activations|>total|limited by");
     for (uint32_t i = 0; i < session->planned.plan->n_stages; i++) {
         add_row(&table, session, &stages[i]);
     }
-    pst_table_print(&table, out, "", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "", color);
 }
 
 static void print_devices(const struct pst_session *session, FILE *out)

@@ -21,8 +21,6 @@ static double percent(uint64_t part, uint64_t whole)
     return whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
 }
 
-enum { STALL = 5 }; /* a column where something is copied to host memory */
-
 static bool has_copies(const struct pst_timeline *timeline)
 {
     for (uint32_t i = 0; i < timeline->n_spans; i++) {
@@ -42,12 +40,12 @@ static void add_row(struct pst_table *table, const struct pst_plan *plan,
     char text[32];
 
     pst_table_cell(table, "%s", row->name);
-    pst_table_cell(table, "%s", pst_format_ns(text, usage.busy_ns));
+    pst_table_ns(table, usage.busy_ns);
     pst_table_cell(table, "%.1f %%", percent(usage.busy_ns, all));
-    pst_table_cell(table, "%s", pst_format_ns(text, usage.idle_ns));
-    pst_table_cell(table, "%s", pst_format_ns(text, usage.exposed_ns));
+    pst_table_ns(table, usage.idle_ns);
+    pst_table_ns(table, usage.exposed_ns);
     if (copies) {
-        pst_table_cell(table, "%s", pst_format_ns(text, usage.stall_ns));
+        pst_table_ns(table, usage.stall_ns);
     }
     pst_table_cell(table, "%s",
                    row->points == NULL ? "-" : pst_format_bytes(text, row->peak_bytes));
@@ -62,22 +60,16 @@ static void add_row(struct pst_table *table, const struct pst_plan *plan,
 static void print_ranks(const struct pst_plan *plan, const struct pst_timeline *timeline,
                         bool color, FILE *out)
 {
-    static const char *const titles[] = {"device", "busy", "",          "idle",    "exposed",
-                                         "stall",  "peak", "allocated", "capacity"};
     bool copies = has_copies(timeline);
     struct pst_table table;
 
-    pst_table_init(&table);
-    for (uint32_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
-        if (copies || i != STALL) {
-            pst_table_column(&table, titles[i], i > 0);
-        }
-    }
+    pst_table_init(&table, "device|>busy|>|>idle|>exposed");
+    pst_table_columns(&table,
+                      copies ? ">stall|>peak|>allocated|>capacity" : ">peak|>allocated|>capacity");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         add_row(&table, plan, timeline, r, copies);
     }
-    pst_table_print(&table, out, "", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "", color);
 }
 
 void pst_sim_report_print(const struct pst_session *session, const struct pst_timeline *timeline,
