@@ -71,15 +71,8 @@ static pst_status draw(const struct pst_cli_outputs *outputs,
                        const struct pst_memopt_result *result, struct pst_error *err)
 {
     struct pst_timeline *timeline = NULL;
-    bool wanted = false;
     pst_status st;
 
-    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF; f++) {
-        wanted |= outputs->figures[f] != NULL;
-    }
-    if (!wanted) {
-        return PST_OK;
-    }
     pst_memopt_timeline(result, &timeline);
     st = pst_cli_write_outputs(outputs, timeline, err);
     pst_timeline_destroy(timeline);

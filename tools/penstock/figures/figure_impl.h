@@ -111,7 +111,6 @@ double pst_figure_draw_head(struct pst_figure_page *page, bool draw);
 
 /* figure_rows.c, figure_boxes.c, figure_memory.c, figure_memory_lines.c */
 void pst_figure_draw_rows(struct pst_figure_page *page);
-uint64_t pst_figure_busy_ns(const struct pst_timeline *timeline, uint32_t rank); /* passes, STEP */
 void pst_figure_draw_boxes(struct pst_figure_page *page);
 void pst_figure_draw_memory(struct pst_figure_page *page);
 void pst_figure_draw_dense(struct pst_figure_page *page);

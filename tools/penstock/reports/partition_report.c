@@ -118,7 +118,8 @@ static void print_stage(const struct pst_problem *problem,
     } else {
         pst_table_cell(table, "%.40s ... %.40s", first, last);
     }
-    pst_table_cell(table, "%s", pst_report_ranks(stage->ranks, stage->n_ranks, text, sizeof text));
+    pst_table_cell(table, "%s",
+                   pst_report_ranks(stage->ranks, stage->n_ranks, ",", text, sizeof text));
     if (stage->k == 1) {
         pst_table_cell(table, "%u", stage->microbatch_size);
     } else {

@@ -10,8 +10,9 @@
 #include "base/json.h"
 #include "host/remark.h"
 
-/* "0-3", "0,2,5"; what does not fit is cut off. Returns text. */
-const char *pst_report_ranks(const uint32_t *ranks, uint32_t n, char *text, size_t size);
+/* "0-3", "0,2,5" with that between; what does not fit is cut off. Returns text. */
+const char *pst_report_ranks(const uint32_t *ranks, uint32_t n, const char *between, char *text,
+                             size_t size);
 
 /* One line each, "  key: value"; keys that `hides` (or NULL) says yes to are left out. */
 void pst_report_remarks_print(const struct pst_partition_remark *remarks, uint32_t n,

@@ -52,7 +52,8 @@ static void add_row(struct pst_table *table, const struct pst_session *session,
     char text[256];
 
     pst_table_cell(table, "%u", r->stage);
-    pst_table_cell(table, "%s", pst_report_ranks(stage->ranks, stage->n_ranks, text, sizeof text));
+    pst_table_cell(table, "%s",
+                   pst_report_ranks(stage->ranks, stage->n_ranks, ",", text, sizeof text));
     pst_table_cell(table, "%u", r->n_operators);
     if (r->n_operators == 1) {
         pst_table_cell(table, "%s", graph->ops[r->first_operator].name);
