@@ -11,9 +11,9 @@
 
 #include "base/util.h"
 #include "commands/commands.h"
-#include "commands/modules.h"
 #include "commands/print_error.h"
 #include "host/child.h"
+#include "host/plugin_host.h"
 #include "train/isolate.h"
 #include "train/stop.h"
 #include "train/team.h"
@@ -26,6 +26,18 @@ static const struct pst_command *const commands[] = {
 };
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
+
+/* The modules that come with penstock, in this build or in another: core itself names none. */
+static const struct pst_module_known shipped_modules[] = {
+    {"device", "cpu", NULL, NULL, PST_MODULE_USUAL},
+    {"device", "cuda", "NVIDIA GPUs", NULL, 0},
+    {"transport", "threads", NULL, NULL, PST_MODULE_USUAL | PST_MODULE_SHARES},
+    {"transport", "mpi", "devices on several machines; it takes libopenmpi-dev and openmpi-bin",
+     NULL, PST_MODULE_PROCESSES},
+    {"transport", "nccl", "links between NVIDIA GPUs; it takes CUDA and libnccl-dev", "cuda",
+     PST_MODULE_PROCESSES | PST_MODULE_IN_STREAMS},
+    {NULL, NULL, NULL, NULL, 0},
+};
 
 static const struct pst_command *find_command(const char *name)
 {
@@ -139,7 +151,7 @@ int pst_cli_run(int argc, char **argv)
 
     wants_json = json;
     pst_on_out_of_memory(end_without_memory);
-    pst_tell_modules();
+    pst_modules_tell(shipped_modules);
     if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 &&
         !pst_isolate_child(argc, argv, pst_tune_plan)) {
         return fail_command(argv[1], false); /* nobody's business but the planner's */

@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "commands/plugins_kit.h"
-#include "commands/plugins_show.h"
+#include "commands/plugins.h"
 
 static pst_status list(struct pst_cli *cli, const struct pst_plugins_options *options,
                        struct pst_error *err)

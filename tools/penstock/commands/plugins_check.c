@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "conformance/conformance.h"
 #include "commands/commands.h"
-#include "commands/plugins_kit.h"
+#include "commands/plugins.h"
 #include "train/stop.h"
 
 static const char *const words[] = {"", "PASS", "FAIL", "SKIP"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "commands/plugins_show.h"
+#include "commands/plugins.h"
 
 #include "base/json.h"
 #include "reports/table.h"

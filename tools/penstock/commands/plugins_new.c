@@ -9,7 +9,7 @@
 
 #include "base/util.h"
 #include "commands/commands.h"
-#include "commands/plugins_kit.h"
+#include "commands/plugins.h"
 #include "host/search.h"
 
 enum { TEMPLATE_MAX = 1 << 20, N_FILES = 2, ID_MAX = 48 };
