@@ -26,8 +26,4 @@ extern const struct pst_axis_place pst_axis_places[PST_AXES];
 /* How many times an axis multiplies the combinations: strategies of methods go round together. */
 uint32_t pst_combination_factor(const struct pst_combinations *set, enum pst_axis_kind axis);
 
-/* combine_check.c: the strategies of a [compare] that has the right form: plugin.not-found,
-   config.key, config.value at their place. */
-pst_status pst_combinations_check(const struct pst_job *job, struct pst_error *err);
-
 #endif
