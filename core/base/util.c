@@ -22,6 +22,13 @@ uint64_t pst_gcd(uint64_t a, uint64_t b)
     return a;
 }
 
+int pst_by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
 uint32_t pst_usable_cores(void)
 {
     cpu_set_t set;

@@ -17,6 +17,9 @@ uint64_t pst_now_ns(void);
 /* The greatest common divisor; of 0 and a number that number. */
 uint64_t pst_gcd(uint64_t a, uint64_t b);
 
+/* For qsort: uint64_t, the smallest first. */
+int pst_by_number(const void *a, const void *b);
+
 /* Cores that this process may use; at least 1. */
 uint32_t pst_usable_cores(void);
 

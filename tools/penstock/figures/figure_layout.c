@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "figures/figure_impl.h"
 #include "reports/timeline_text.h"
 
@@ -59,13 +60,6 @@ static void see_kinds(struct pst_figure_page *page)
     }
 }
 
-static int compare_times(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
-    return (left > right) - (left < right);
-}
-
 /* Durations of all passes in ascending order. */
 static void sort_passes(struct pst_figure_page *page, uint64_t **ret_times, uint32_t *ret_n)
 {
@@ -78,7 +72,7 @@ static void sort_passes(struct pst_figure_page *page, uint64_t **ret_times, uint
             times[n++] = timeline->spans[i].end_ns - timeline->spans[i].start_ns;
         }
     }
-    qsort(times, n, sizeof *times, compare_times);
+    qsort(times, n, sizeof *times, pst_by_number);
     *ret_times = times;
     *ret_n = n;
 }

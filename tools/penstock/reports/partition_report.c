@@ -91,15 +91,10 @@ static const char *limit_of(const struct pst_problem *problem,
     bool counted = problem->comm_model != PST_COMM_NONE;
     double time =
         result->bottleneck_ns > 0 ? stage->total_per_sample_ns / result->bottleneck_ns : 0;
-    double p2p = counted ? stage->p2p_per_sample_ns : 0;
 
-    if (stage->memory_bytes / problem->memory_bytes > time) {
-        return "memory";
-    }
-    if (p2p > stage->compute_per_sample_ns && p2p >= stage->sync_per_sample_ns) {
-        return "transfers";
-    }
-    return stage->sync_per_sample_ns > stage->compute_per_sample_ns ? "all-reduce" : "compute";
+    return pst_report_limit(stage->memory_bytes / problem->memory_bytes, time,
+                            stage->compute_per_sample_ns, counted ? stage->p2p_per_sample_ns : 0,
+                            stage->sync_per_sample_ns);
 }
 
 static void print_stage(const struct pst_problem *problem,

@@ -24,6 +24,18 @@ const char *pst_report_ranks(const uint32_t *ranks, uint32_t n, const char *betw
     return text;
 }
 
+const char *pst_report_limit(double memory_part, double time_part, double compute, double transfers,
+                             double reduce)
+{
+    if (memory_part > time_part) {
+        return "memory";
+    }
+    if (transfers > compute && transfers >= reduce) {
+        return "transfers";
+    }
+    return reduce > compute ? "all-reduce" : "compute";
+}
+
 void pst_report_remarks_print(const struct pst_partition_remark *remarks, uint32_t n,
                               bool (*hides)(const char *key), FILE *out)
 {

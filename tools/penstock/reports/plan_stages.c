@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/plan_report.h"
+#include "reports/partition_words.h"
 
 #include <stdlib.h>
 
@@ -208,21 +209,15 @@ static void set_limit(const struct pst_session *session, const double *shares,
     const struct pst_plan *plan = session->planned.plan;
     const struct pst_plan_stage *stage = &plan->stages[id];
     struct pst_stage_report *r = &stages[id];
-    double compute = compute_ns(plan, stages, id), transfers = transfers_ns(session, id), memory;
-    double reduce = (double)pst_cost_allreduce_ns(&session->cost, r->parameters * sizeof(float),
-                                                  stage->n_ranks);
-
-    memory =
+    double memory =
         plan->capacity_bytes == UINT64_MAX || plan->capacity_bytes == 0
             ? 0
             : (double)plan->devices[stage->ranks[0]].arena_bytes / (double)plan->capacity_bytes;
-    if (memory > shares[stage->ranks[0]]) {
-        r->limited_by = "memory";
-    } else if (transfers > compute && transfers >= reduce) {
-        r->limited_by = "transfers";
-    } else {
-        r->limited_by = reduce > compute ? "all-reduce" : "compute";
-    }
+
+    r->limited_by = pst_report_limit(
+        memory, shares[stage->ranks[0]], compute_ns(plan, stages, id), transfers_ns(session, id),
+        (double)pst_cost_allreduce_ns(&session->cost, r->parameters * sizeof(float),
+                                      stage->n_ranks));
 }
 
 static void add_limits(const struct pst_session *session, struct pst_stage_report *stages)
