@@ -19,6 +19,13 @@ uint64_t pst_gcd(uint64_t a, uint64_t b)
     return a;
 }
 
+int pst_by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
 /* Three significant digits, rounded to the nearest; unit i is 1 / divisors[i] of the value's. */
 static char *format_scaled(char *text, double value, const char *const *units, double step,
                            uint32_t n_units)

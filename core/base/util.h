@@ -46,6 +46,9 @@ static inline int pst_compare_keys(const uint64_t (*keys)[2], size_t n)
     pst_compare_keys((const uint64_t[][2]){__VA_ARGS__},                                           \
                      sizeof((const uint64_t[][2]){__VA_ARGS__}) / sizeof(uint64_t[2]))
 
+/* For qsort: uint64_t, the smallest first. */
+int pst_by_number(const void *a, const void *b);
+
 /* Whole file as bytes with a NUL behind; free() it. PST_ERR_IO with `kind` ("config.file",
    "input.path") when it cannot be read or is not a regular file; when it is larger than max_bytes,
    the kind's first word with ".limit": "config.limit", "input.limit". */

@@ -6,10 +6,32 @@
 
 #include "base/log.h"
 #include "base/util.h"
+#include "commands/commands.h"
 #include "commands/terminal.h"
 #include "exchange/torch_csv.h"
 #include "train/isolate.h"
 #include "train/stop.h"
+
+pst_status pst_cli_read_solo(const struct pst_cli *cli, const char *who, const char *text,
+                             uint64_t *ret_time_ns, const char **ret_id, const char **ret_path,
+                             struct pst_error *err)
+{
+    const char *name = cli->arguments[0];
+    size_t n = strlen(name);
+    bool is_path = strchr(name, '/') != NULL || (n > 3 && strcmp(name + n - 3, ".so") == 0);
+
+    *ret_id = is_path ? NULL : name;
+    *ret_path = is_path ? name : NULL;
+    *ret_time_ns = (uint64_t)600 * 1000000000u;
+    if (cli->n_sets > 0) {
+        return pst_cli_usage(cli, err,
+                             "there is no config to --set; --options gives %s its parameters", who);
+    }
+    if (text != NULL && !pst_parse_time(text, ret_time_ns)) {
+        return pst_cli_usage(cli, err, "--time-limit is a time such as \"30 s\", not \"%s\"", text);
+    }
+    return PST_OK;
+}
 
 struct pst_worker_task pst_cli_limits(uint64_t time_ns)
 {
@@ -29,7 +51,7 @@ pst_status pst_cli_solo_run(const struct pst_solo_job *job, uint64_t time_ns,
     if (st == PST_OK) {
         st = pst_solo_job_run(job, foreign ? &limits : NULL, pst_stop_requested, ret_result, err);
     }
-    return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
+    return st;
 }
 
 struct pst_schedule_page pst_cli_schedule_page(const struct pst_cli *cli)

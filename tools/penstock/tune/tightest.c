@@ -274,9 +274,6 @@ pst_status pst_tightest_attempts(struct pst_attempts *a, void *context, struct p
     pst_status st;
 
     t.bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *t.bias);
-    if (t.bias == NULL) {
-        return pst_fail_nomem(err);
-    }
     planner->tight = true;
     st = take_all(&t, err);
     st = st == PST_OK ? run_rounds(&t, wanted->few ? 1 : ROUNDS, wanted->few, err) : st;
