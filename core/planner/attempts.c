@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "planner/attempts.h"
 
-#define MAX_ATTEMPTS 4   /* at cuts */
+#define MAX_ATTEMPTS 3   /* at cuts, in one way */
 #define MAX_ROUNDS   2   /* on the same cuts */
 #define MARGIN       100 /* part of the memory that a stage which fails again must spare */
 
@@ -309,23 +309,6 @@ static pst_status go(struct pst_attempts *a, enum way way, struct pst_error *err
     return none ? repeat(a, err) : PST_ERR_INFEASIBLE;
 }
 
-/* err: of the first way, unless another one failed outright. */
-static pst_status find(struct pst_attempts *a, struct pst_error *err)
-{
-    for (enum way way = AS_CHARGED; way < WAYS && !pst_attempts_found(a); way++) {
-        struct pst_error why = {.status = PST_OK};
-        pst_status st = go(a, way, &why);
-
-        if (st != PST_OK && (way == AS_CHARGED || st != PST_ERR_INFEASIBLE)) {
-            *err = why;
-        }
-        if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
-            return st;
-        }
-    }
-    return a->best->plan != NULL ? PST_OK : PST_ERR_INFEASIBLE;
-}
-
 /* What waits for W is charged by a bound. Where it is too high, the layout of plans that are not
    charged for it may do. */
 static void charge_less(struct pst_attempts *a)
@@ -343,26 +326,32 @@ static void charge_less(struct pst_attempts *a)
     a->cuts = NULL;
 }
 
+/* All ways twice. err: of the first, unless another one failed outright. */
 pst_status pst_attempts_find(struct pst_attempts *a, struct pst_error *err)
 {
-    pst_status st = find(a, err);
+    bool none = false;
 
-    if ((st == PST_OK || st == PST_ERR_INFEASIBLE) && a->planner->charged &&
-        !pst_attempts_found(a)) {
+    for (uint32_t n = 0; n < 2 * WAYS && !pst_attempts_found(a); n++) {
         struct pst_error why = {.status = PST_OK};
-        bool none = a->best->plan == NULL;
-        pst_status tried;
+        pst_status st;
 
-        charge_less(a);
-        tried = find(a, &why);
-        if (tried != PST_OK && tried != PST_ERR_INFEASIBLE) {
+        if (n == WAYS && !a->planner->charged) {
+            break;
+        }
+        if (n == WAYS) {
+            none = a->best->plan == NULL;
+            charge_less(a);
+        }
+        st = go(a, n % WAYS, &why);
+        if (st != PST_OK && (n == 0 || st != PST_ERR_INFEASIBLE)) {
             *err = why;
-            return tried;
         }
-        if (none && a->best->plan != NULL && !pst_attempts_found(a)) {
-            pst_planned_finish(a->best);
+        if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
+            return st;
         }
-        st = a->best->plan != NULL ? PST_OK : st;
     }
-    return st;
+    if (none && a->best->plan != NULL && !pst_attempts_found(a)) {
+        pst_planned_finish(a->best);
+    }
+    return a->best->plan != NULL ? PST_OK : PST_ERR_INFEASIBLE;
 }
