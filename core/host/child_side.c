@@ -180,7 +180,6 @@ static bool limit_process(long parent)
     }
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     setrlimit(RLIMIT_CORE, &none);
-    close_range(PST_WORKER_NO_FD, ~0U, 0);
     for (int fd = PST_WORKER_JOB_FD; fd < PST_WORKER_NO_FD; fd++) {
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
