@@ -21,7 +21,7 @@ static int start(char *const *argv, int page, int output, pid_t *ret_pid)
 {
     const struct pst_spawn_move moves[] = {{output, 1}, {output, 2}, {page, PST_VERDICT_FD}};
 
-    return pst_spawn(argv[0], argv, "GLIBC_TUNABLES=glibc.malloc.tcache_count=0", moves, 3,
+    return pst_spawn("/proc/self/exe", argv, "GLIBC_TUNABLES=glibc.malloc.tcache_count=0", moves, 3,
                      PST_VERDICT_FD + 1, ret_pid);
 }
 
