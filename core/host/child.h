@@ -32,7 +32,7 @@ struct pst_worker_task {
 void pst_worker_offer(void);
 
 /*
- * Runs the task to its end, with a question that begins with a service's word; finishes that wire.
+ * Runs the task to its end, with a question that begins with a word of its own; finishes that wire.
  * free() *ret_answer, which has a NUL behind it, and which nobody checked.
  * Errors: the child's own, with every field; plugin.crash, plugin.timeout, plugin.memory (exit 3)
  * naming the plugin and the function that ran, with what it printed last; run.cancelled;
@@ -54,17 +54,8 @@ void pst_worker_started(void);
 bool pst_worker_stopped(void);
 /* Does it, or has the time limit passed? For what has no deadline of its own. */
 bool pst_worker_stopped_or_late(void);
-/* One kind of question: its first word, and what answers it there. */
-struct pst_worker_service {
-    const char *word;
-    /* Reads the question, calls pst_worker_started, writes the answer. */
-    pst_status (*serve)(const struct pst_worker_service *self, struct pst_wire *question,
-                        struct pst_wire *answer, struct pst_error *err);
-};
-/* Where the job begins with that word: answers it and leaves. */
-void pst_worker_serve(const struct pst_worker_service *service, const char *job, size_t length);
-/* Sends the plan, or the error if plan is NULL, and leaves. */
-void pst_worker_answer(const char *plan, size_t length, const struct pst_error *err)
+/* Sends the answer, or the error if it is NULL, and leaves. */
+void pst_worker_answer(struct pst_wire *answer, const struct pst_error *err)
     __attribute__((noreturn));
 
 #endif

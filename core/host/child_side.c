@@ -180,7 +180,6 @@ static bool limit_process(long parent)
     }
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     setrlimit(RLIMIT_CORE, &none);
-    close_range(PST_WORKER_NO_FD, ~0U, 0);
     for (int fd = PST_WORKER_JOB_FD; fd < PST_WORKER_NO_FD; fd++) {
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
@@ -218,7 +217,7 @@ static void answer_no_memory(void)
     struct pst_error err;
 
     pst_fail_nomem(&err);
-    pst_worker_answer(NULL, 0, &err);
+    pst_worker_answer(NULL, &err);
 }
 
 bool pst_worker_begin(int argc, char **argv, char **ret_job, size_t *ret_length)
@@ -271,34 +270,14 @@ bool pst_worker_stopped_or_late(void)
     return pst_worker_stopped() || atomic_load_explicit(&page->late, memory_order_relaxed);
 }
 
-void pst_worker_answer(const char *plan, size_t length, const struct pst_error *err)
+void pst_worker_answer(struct pst_wire *answer, const struct pst_error *err)
 {
     bool sent;
 
     note_memory();
     fflush(stdout);
-    sent = plan != NULL ? send_message(PST_WORKER_PLAN, plan, length)
-                        : send_message(PST_WORKER_ERROR, err, sizeof *err);
+    sent = answer != NULL ? send_message(PST_WORKER_PLAN, answer->bytes, answer->n)
+                          : send_message(PST_WORKER_ERROR, err, sizeof *err);
     /* No destructors: those of the plugins would run outside of every guard. */
     _exit(sent ? 0 : PST_WORKER_UNSENT);
-}
-
-void pst_worker_serve(const struct pst_worker_service *service, const char *job, size_t length)
-{
-    struct pst_arena arena = {0};
-    struct pst_wire question = pst_wire_read(job, length, &arena), answer = {.reads = false};
-    struct pst_error err = {0};
-    char *bytes = NULL;
-    size_t n = 0;
-    pst_status st;
-
-    pst_wire_word(&question, service->word);
-    if (question.failed) {
-        return;
-    }
-    st = service->serve(service, &question, &answer, &err);
-    if (st == PST_OK) {
-        pst_wire_end(&answer, &bytes, &n);
-    }
-    pst_worker_answer(st == PST_OK ? bytes : NULL, n, &err);
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starts the planner's process. Never fork: the caller may have threads and devices open.
+ * Starts the planner's process.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +12,7 @@
 
 #include "base/memory.h"
 #include "host/child_run.h"
-
-extern char **environ;
+#include "host/spawn.h"
 
 /* Numbers in the parent from here on, so that the child's fixed ones can be set in any order. */
 #define HIGH_FD 16
@@ -78,83 +75,25 @@ static bool make_page(int *ret_fd, struct pst_breadcrumb_page **ret_page)
     return true;
 }
 
-/* The environment with LD_BIND_NOW=1: a function that is missing is found when a plugin is loaded,
-   not when it is called. free() it. */
-static char **child_environment(void)
-{
-    static char bind_now[] = "LD_BIND_NOW=1";
-    size_t n = 0, k = 0;
-    char **copy;
-
-    while (environ != NULL && environ[n] != NULL) {
-        n++;
-    }
-    copy = pst_alloc(n + 2, sizeof *copy);
-    for (size_t i = 0; i < n; i++) {
-        if (strncmp(environ[i], "LD_BIND_NOW=", 12) != 0) {
-            copy[k++] = environ[i];
-        }
-    }
-    copy[k++] = bind_now;
-    copy[k] = NULL;
-    return copy;
-}
-
 struct ends {
     int job, answer, output, page; /* of the child, in the parent's numbers */
 };
 
-static int set_up(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes,
-                  const struct ends *ends)
-{
-    const struct {
-        int from, to;
-    } moves[] = {{ends->output, 1},
-                 {ends->output, 2},
-                 {ends->job, PST_WORKER_JOB_FD},
-                 {ends->answer, PST_WORKER_ANSWER_FD},
-                 {ends->page, PST_WORKER_PAGE_FD}};
-    short flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
-    sigset_t none, all;
-    int code = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
-
-    for (size_t i = 0; code == 0 && i < sizeof moves / sizeof *moves; i++) {
-        code = posix_spawn_file_actions_adddup2(actions, moves[i].from, moves[i].to);
-    }
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setflags(attributes, flags);
-    posix_spawnattr_setpgroup(attributes, 0);
-    posix_spawnattr_setsigmask(attributes, &none);
-    posix_spawnattr_setsigdefault(attributes, &all);
-    return code;
-}
-
+/* LD_BIND_NOW: a function that is missing is found when a plugin is loaded, not when it is called.
+ */
 static int spawn(const struct ends *ends, pid_t *ret_pid)
 {
+    const struct pst_spawn_move moves[] = {{ends->output, 1},
+                                           {ends->output, 2},
+                                           {ends->job, PST_WORKER_JOB_FD},
+                                           {ends->answer, PST_WORKER_ANSWER_FD},
+                                           {ends->page, PST_WORKER_PAGE_FD}};
     char name[] = "penstock", flag[] = PST_WORKER_FLAG, parent[24];
-    char *argv[] = {name, flag, parent, NULL}, **environment = child_environment();
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int code;
+    char *argv[] = {name, flag, parent, NULL};
 
     snprintf(parent, sizeof parent, "%ld", (long)getpid());
-    code = posix_spawn_file_actions_init(&actions);
-    if (code != 0) {
-        goto out;
-    }
-    code = posix_spawnattr_init(&attributes);
-    if (code == 0) {
-        code = set_up(&actions, &attributes, ends);
-        if (code == 0) {
-            code = posix_spawn(ret_pid, "/proc/self/exe", &actions, &attributes, argv, environment);
-        }
-        posix_spawnattr_destroy(&attributes);
-    }
-    posix_spawn_file_actions_destroy(&actions);
-out:
-    free(environment);
-    return code;
+    return pst_spawn("/proc/self/exe", argv, "LD_BIND_NOW=1", moves, sizeof moves / sizeof *moves,
+                     PST_WORKER_NO_FD, ret_pid);
 }
 
 pst_status pst_worker_start(struct pst_worker_process *process, struct pst_error *err)

@@ -92,55 +92,75 @@ static void pass_plugin(struct pst_wire *w, struct pst_plugin *p)
     pass_params(w, p);
 }
 
-static pst_status read_plugin(struct pst_arena *arena, const char *bytes, size_t length,
-                              const struct pst_plugin **ret_plugin, struct pst_error *err)
-{
-    struct pst_wire w = pst_wire_read(bytes, length, arena);
-    struct pst_plugin *p = pst_arena_array(arena, 1, sizeof *p);
-
-    p->size = sizeof *p;
-    pass_plugin(&w, p);
-    if (!pst_wire_is_read(&w)) {
-        return pst_fail(err, PST_ERR_BUG, "plugin.crash", "what it said of itself is damaged");
-    }
-    *ret_plugin = p;
-    return PST_OK;
-}
-
-/* --- both sides --------------------------------------------------------------------------------*/
+/* --- in a process apart ------------------------------------------------------------------------*/
 
 struct question {
     const char *path, *kind, *id;
+    struct pst_arena *arena; /* where what is read lives */
 };
 
-static void pass_question(struct pst_wire *w, struct question *question)
+static void pass_question(struct pst_wire *w, void *job)
 {
+    struct question *question = job;
+
     pst_wire_text(w, &question->path);
     pst_wire_text(w, &question->kind);
     pst_wire_text(w, &question->id);
+    w->failed |= question->path == NULL;
 }
+
+static pst_status open_plugin(const void *job, bool (*cancelled)(void), void *ret_plugin,
+                              struct pst_error *err)
+{
+    const struct question *question = job;
+    const struct pst_plugin *plugin = NULL;
+    pst_status st = pst_plugin_open(question->path, question->kind, question->id, &plugin, err);
+
+    (void)cancelled;
+    if (st == PST_OK) {
+        *(struct pst_plugin *)ret_plugin = *plugin;
+    }
+    return st;
+}
+
+static pst_status pass_answer(struct pst_wire *w, const void *job, void *plugin,
+                              struct pst_error *err)
+{
+    (void)err;
+    if (w->reads) {
+        w->arena = ((const struct question *)job)->arena;
+        ((struct pst_plugin *)plugin)->size = sizeof(struct pst_plugin);
+    }
+    pass_plugin(w, plugin);
+    return PST_OK;
+}
+
+static void finish(void *plugin)
+{
+    (void)plugin;
+}
+
+const struct pst_apart_kind pst_describe_kind = {
+    .word = "describe",
+    .plugin = "plugin",
+    .job_size = sizeof(struct question),
+    .answer_size = sizeof(struct pst_plugin),
+    .pass_job = pass_question,
+    .ask = open_plugin,
+    .pass_answer = pass_answer,
+    .finish = finish,
+};
 
 static pst_status ask(struct pst_arena *arena, const char *path, const char *kind, const char *id,
                       const struct pst_plugin **ret_plugin, struct pst_error *err)
 {
-    struct pst_worker_task task = {
+    static const struct pst_worker_task limits = {
         .time_limit_ns = TIME_LIMIT_NS, .memory_limit_bytes = MEMORY_BYTES, .describes = true};
-    struct question asked = {path, kind, id};
-    struct pst_wire question = {.reads = false};
-    char *answer = NULL;
-    size_t length = 0;
-    pst_status st;
+    const struct question question = {path, kind, id, arena};
+    struct pst_plugin *plugin = pst_arena_array(arena, 1, sizeof *plugin);
+    pst_status st = pst_apart_ask(&pst_describe_kind, &question, path, &limits, NULL, plugin, err);
 
-    pst_wire_word(&question, pst_describe_service.word);
-    pass_question(&question, &asked);
-    st = pst_worker_ask(&task, &question, &answer, &length, err);
-    if (st == PST_OK) {
-        st = read_plugin(arena, answer, length, ret_plugin, err);
-        if (st == PST_ERR_BUG) {
-            pst_error_prefix(err, "%s", path);
-        }
-    }
-    free(answer);
+    *ret_plugin = st == PST_OK ? plugin : NULL;
     return st;
 }
 
@@ -159,27 +179,3 @@ pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const 
     }
     return st;
 }
-
-static pst_status serve(const struct pst_worker_service *self, struct pst_wire *question,
-                        struct pst_wire *answer, struct pst_error *err)
-{
-    const struct pst_plugin *plugin = NULL;
-    struct question asked = {.path = NULL};
-    struct pst_plugin copy;
-    pst_status st;
-
-    (void)self;
-    pass_question(question, &asked);
-    if (!pst_wire_is_read(question) || asked.path == NULL) {
-        return pst_fail(err, PST_ERR_BUG, "internal", "half a job");
-    }
-    pst_worker_started();
-    st = pst_plugin_open(asked.path, asked.kind, asked.id, &plugin, err);
-    if (st == PST_OK) {
-        copy = *plugin;
-        pass_plugin(answer, &copy);
-    }
-    return st;
-}
-
-const struct pst_worker_service pst_describe_service = {"describe", serve};

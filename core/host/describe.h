@@ -7,7 +7,7 @@
 #ifndef PST_HOST_DESCRIBE_H
 #define PST_HOST_DESCRIBE_H
 
-#include "host/child.h"
+#include "host/apart.h"
 #include "host/plugin_host.h"
 #include "host/shipped.h"
 
@@ -20,6 +20,6 @@ pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const 
                                const char *id, const struct pst_plugin **ret_plugin,
                                struct pst_shipped *ret_shipped, struct pst_error *err);
 
-extern const struct pst_worker_service pst_describe_service; /* of that process */
+extern const struct pst_apart_kind pst_describe_kind; /* of that process */
 
 #endif

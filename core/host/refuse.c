@@ -53,22 +53,18 @@ static pst_status refuse(struct pst_error *err, const char *kind, const char *pa
 
 static const char *machine_name(unsigned machine)
 {
-    switch (machine) {
-    case EM_X86_64:
-        return "x86-64";
-    case EM_386:
-        return "32-bit x86";
-    case EM_AARCH64:
-        return "aarch64";
-    case EM_ARM:
-        return "arm";
-    case EM_RISCV:
-        return "riscv";
-    case EM_PPC64:
-        return "ppc64";
-    default:
-        return "another machine";
+    static const struct {
+        unsigned machine;
+        const char *name;
+    } names[] = {{EM_X86_64, "x86-64"}, {EM_386, "32-bit x86"}, {EM_AARCH64, "aarch64"},
+                 {EM_ARM, "arm"},       {EM_RISCV, "riscv"},    {EM_PPC64, "ppc64"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].machine == machine) {
+            return names[i].name;
+        }
     }
+    return "another machine";
 }
 
 /* Up to size bytes from there; fewer at the end of the file, -1 with errno where reading fails. */
@@ -112,7 +108,7 @@ static uint64_t needed_bytes(int fd, const Elf64_Ehdr *header)
     return needed;
 }
 
-static pst_status check_elf(const struct subject *s, struct pst_error *err)
+static pst_status check_elf(struct subject *s, struct pst_error *err)
 {
     Elf64_Ehdr header;
     int fd = open(s->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -176,7 +172,7 @@ static pst_status load(struct subject *s, struct pst_error *err)
     return PST_OK;
 }
 
-static pst_status check_abi(const struct subject *s, struct pst_error *err)
+static pst_status check_abi(struct subject *s, struct pst_error *err)
 {
     const struct pst_plugin *p = s->plugin;
 
@@ -209,7 +205,7 @@ static bool is_missing(const char *text)
     return text == NULL || text[0] == '\0';
 }
 
-static pst_status check_names(const struct subject *s, struct pst_error *err)
+static pst_status check_names(struct subject *s, struct pst_error *err)
 {
     const struct pst_plugin *p = s->plugin;
 
@@ -255,7 +251,7 @@ static pst_status check_row_texts(const struct subject *s, struct pst_error *err
     return PST_OK;
 }
 
-static pst_status check_rows(const struct subject *s, struct pst_error *err)
+static pst_status check_rows(struct subject *s, struct pst_error *err)
 {
     const struct pst_plugin *p = s->plugin;
     struct pst_error why;
@@ -288,7 +284,7 @@ static pst_status check_words(const struct subject *s, const char *name, const c
     return PST_OK;
 }
 
-static pst_status check_strings(const struct subject *s, struct pst_error *err)
+static pst_status check_strings(struct subject *s, struct pst_error *err)
 {
     const struct pst_plugin *p = s->plugin;
     const struct {
@@ -343,7 +339,7 @@ static const char *absent_function(const char *kind, const void *interface)
     return !PST_CAN(f, price) ? "price" : !PST_CAN(f, plan) ? "plan" : NULL;
 }
 
-static pst_status check_interface(const struct subject *s, struct pst_error *err)
+static pst_status check_interface(struct subject *s, struct pst_error *err)
 {
     const void *interface;
     const char *absent;
@@ -364,24 +360,14 @@ static pst_status check_interface(const struct subject *s, struct pst_error *err
 
 static pst_status check_all(struct subject *s, struct pst_error *err)
 {
-    pst_status st = check_elf(s, err);
+    static pst_status (*const checks[])(struct subject *, struct pst_error *) = {
+        check_elf, load, check_abi, check_names, check_rows, check_strings, check_interface};
+    pst_status st = PST_OK;
 
-    if (st == PST_OK) {
-        st = load(s, err);
+    for (size_t i = 0; st == PST_OK && i < sizeof checks / sizeof checks[0]; i++) {
+        st = checks[i](s, err);
     }
-    if (st == PST_OK) {
-        st = check_abi(s, err);
-    }
-    if (st == PST_OK) {
-        st = check_names(s, err);
-    }
-    if (st == PST_OK) {
-        st = check_rows(s, err);
-    }
-    if (st == PST_OK) {
-        st = check_strings(s, err);
-    }
-    return st == PST_OK ? check_interface(s, err) : st;
+    return st;
 }
 
 pst_status pst_plugin_open(const char *path, const char *kind, const char *id,

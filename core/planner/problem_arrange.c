@@ -56,29 +56,15 @@ static pst_status check_sizes(const struct arrangement *a, struct pst_error *err
 static pst_status hold(struct arrangement *a, struct pst_error *err)
 {
     const struct pst_problem_run *run = &a->run;
-    struct pst_successor *next = pst_alloc(run->n_edges, sizeof *next);
+    struct pst_successor *next = pst_alloc((size_t)run->n_edges + 1, sizeof *next);
     uint32_t e = run->n_edges;
     pst_status st = PST_OK;
 
     for (uint32_t s = run->n_stages; st == PST_OK && s-- > 0;) {
         struct pst_partition_stage *stage = &a->answer->stages[s];
         struct pst_held held = {.size = sizeof held};
-        struct pst_place place = {.size = sizeof place,
-                                  .stage = s,
-                                  .n_stages = run->n_stages,
-                                  .n_devices = run->n_devices,
-                                  .n_microbatches = a->problem->mini_batch / stage->microbatch_size,
-                                  .microbatch_size = stage->microbatch_size,
-                                  .k = stage->k,
-                                  .successor_size = sizeof *next,
-                                  .successors = next};
+        const struct pst_place place = pst_problem_run_place(run, s, &e, next);
 
-        for (; e > 0 && run->edges[e - 1].from == s; e--) {
-            const struct pst_partition_stage *to = &run->stages[run->edges[e - 1].to];
-
-            next[place.n_successors++] =
-                (struct pst_successor){to->microbatch_size, to->k, to->in_flight};
-        }
         st = pst_questions_held(&a->host->questions, &place, &held, err);
         stage->in_flight = held.microbatches > a->counted[s] ? held.microbatches : a->counted[s];
         a->versions[s] = held.weight_versions;

@@ -6,7 +6,7 @@
 #define PST_PLANNER_PROBLEM_JOB_H
 
 #include "graph/problem.h"
-#include "planner/apart.h"
+#include "host/apart.h"
 
 struct pst_problem_job {
     const char *id;   /* of the plugin */

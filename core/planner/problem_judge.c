@@ -17,53 +17,37 @@ struct judge {
     const struct pst_problem *problem;
     struct pst_partition_result *result;
     struct pst_rcm rcm;
-    const struct pst_problem_edge *edges; /* by (from, to) */
-    uint32_t n_edges;
+    struct pst_problem_run run; /* a device for each stage */
 };
-
-static struct pst_successor successor(const struct pst_partition_stage *to)
-{
-    return (struct pst_successor){to->microbatch_size, to->k, to->in_flight};
-}
 
 /* Successors, depth and what is held, from the last stage to the first. In a row the next stage is
    the one successor, whatever it reads. */
 static pst_status hold(struct judge *j, struct pst_error *err)
 {
     struct pst_partition_result *result = j->result;
-    uint32_t *list = pst_arena_array(&result->arena, j->n_edges, sizeof *list);
-    struct pst_successor *next =
-        pst_arena_array(&result->arena, (size_t)j->n_edges + 1, sizeof *next);
+    const struct pst_problem_edge *edges = j->run.edges;
+    uint32_t e = j->run.n_edges;
+    uint32_t *list = pst_arena_array(&result->arena, e, sizeof *list);
+    struct pst_successor *next = pst_arena_array(&result->arena, (size_t)e + 1, sizeof *next);
     bool in_row = pst_remarks_flag(result->remarks, result->n_remarks, "in_row");
-    uint32_t e = j->n_edges;
-    uint64_t samples;
 
     for (uint32_t s = result->n_stages; s-- > 0;) {
         struct pst_partition_stage *stage = &result->stages[s];
-        struct pst_place place = {.size = sizeof place,
-                                  .stage = s,
-                                  .n_stages = result->n_stages,
-                                  .n_devices = j->problem->n_devices,
-                                  .n_microbatches =
-                                      (j->problem->mini_batch - 1) / stage->microbatch_size + 1,
-                                  .microbatch_size = stage->microbatch_size,
-                                  .k = stage->k,
-                                  .successor_size = sizeof *next,
-                                  .successors = next};
+        struct pst_place place = pst_problem_run_place(&j->run, s, &e, next);
+        uint64_t samples;
 
         stage->depth = 1;
-        for (; e > 0 && j->edges[e - 1].from == s; e--) {
-            const struct pst_partition_stage *to = &result->stages[j->edges[e - 1].to];
-
-            list[e - 1] = j->edges[e - 1].to;
-            next[place.n_successors++] = successor(to);
-            stage->depth = to->depth + 1 > stage->depth ? to->depth + 1 : stage->depth;
-        }
         stage->n_successors = place.n_successors;
         stage->successors = list + e;
+        for (uint32_t i = 0; i < place.n_successors; i++) {
+            uint32_t to = edges[e + i].to, depth = result->stages[to].depth + 1;
+
+            list[e + i] = to;
+            stage->depth = depth > stage->depth ? depth : stage->depth;
+        }
         if (in_row) {
             place.n_successors = s + 1 < result->n_stages;
-            next[0] = place.n_successors > 0 ? successor(stage + 1) : next[0];
+            next[0] = place.n_successors > 0 ? pst_problem_successor(stage + 1) : next[0];
         }
         samples = result->planned ? (uint64_t)stage->in_flight * stage->microbatch_size
                                   : pst_rcm_in_flight(&place);
@@ -168,12 +152,7 @@ static void add_up(struct judge *j)
 static pst_status simulate(struct judge *j, struct pst_error *err)
 {
     struct pst_partition_result *result = j->result;
-    const struct pst_problem_run run = {.problem = j->problem,
-                                        .n_devices = result->n_stages,
-                                        .n_stages = result->n_stages,
-                                        .n_edges = j->n_edges,
-                                        .stages = result->stages,
-                                        .edges = j->edges};
+    const struct pst_problem_run *run = &j->run;
     struct pst_solo solo = {.stages = NULL};
     struct pst_pass **passes;
     uint32_t *n_passes;
@@ -186,10 +165,10 @@ static pst_status simulate(struct judge *j, struct pst_error *err)
         stage->device = s;
         stage->reduce_ns = stage->sync_per_sample_ns * j->problem->mini_batch;
     }
-    scale = pst_problem_run_scale(&run, 1);
-    pst_problem_run_state(&run, scale, &solo);
-    pst_problem_run_order(&run, &solo, &passes, &n_passes);
-    st = pst_problem_run_time(&run, &solo.in, scale, passes, n_passes, &result->step_ns, err);
+    scale = pst_problem_run_scale(run, 1);
+    pst_problem_run_state(run, scale, &solo);
+    pst_problem_run_order(run, &solo, &passes, &n_passes);
+    st = pst_problem_run_time(run, &solo.in, scale, passes, n_passes, &result->step_ns, err);
     pst_solo_finish(&solo);
     return st;
 }
@@ -238,7 +217,11 @@ pst_status pst_partition_judge(const struct pst_problem *problem,
     pst_status st;
 
     pst_rcm_init(&j.rcm, problem);
-    j.edges = pst_problem_connect(problem->graph, answer, &answer->arena, &j.n_edges);
+    j.run = (struct pst_problem_run){.problem = problem,
+                                     .n_devices = answer->n_stages,
+                                     .n_stages = answer->n_stages,
+                                     .stages = answer->stages};
+    j.run.edges = pst_problem_connect(problem->graph, answer, &answer->arena, &j.run.n_edges);
     st = hold(&j, err);
     if (st == PST_OK) {
         price(&j);

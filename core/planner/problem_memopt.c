@@ -146,7 +146,7 @@ static pst_status pass_answer(struct pst_wire *w, const void *job, void *answer_
 }
 
 const struct pst_apart_kind pst_memopt_kind = {
-    .service = {"pst-memo", pst_apart_serve},
+    .word = "pst-memo",
     .plugin = "memopt",
     .job_size = sizeof(struct pst_problem_job),
     .answer_size = sizeof(struct pst_memopt_result),

@@ -313,7 +313,7 @@ static pst_status pass_answer(struct pst_wire *w, const void *job, void *answer_
 }
 
 const struct pst_apart_kind pst_partition_kind = {
-    .service = {"pst-part", pst_apart_serve},
+    .word = "pst-part",
     .plugin = "partitioner",
     .job_size = sizeof(struct pst_problem_job),
     .answer_size = sizeof(struct pst_partition_result),

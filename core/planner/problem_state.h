@@ -87,6 +87,15 @@ struct pst_problem_run {
     const struct pst_problem_edge *edges;
 };
 
+static inline struct pst_successor pst_problem_successor(const struct pst_partition_stage *to)
+{
+    return (struct pst_successor){to->microbatch_size, to->k, to->in_flight};
+}
+
+/* Stage s, with what feeds on it in `next`, which has room for n_edges + 1. Asked from the last
+   stage to the first; *edge: n_edges before, then the first edge of s. */
+struct pst_place pst_problem_run_place(const struct pst_problem_run *run, uint32_t s,
+                                       uint32_t *edge, struct pst_successor *next);
 /* Times are multiplied and rounded. Finish the question; it was all zero. */
 void pst_problem_run_state(const struct pst_problem_run *run, double scale, struct pst_solo *solo);
 /* kFkB; lists in solo's arena. */

@@ -74,6 +74,25 @@ static uint32_t microbatches(const struct pst_problem_run *run, uint32_t s)
     return (run->problem->mini_batch - 1) / size + 1;
 }
 
+struct pst_place pst_problem_run_place(const struct pst_problem_run *run, uint32_t s,
+                                       uint32_t *edge, struct pst_successor *next)
+{
+    struct pst_place place = {.size = sizeof place,
+                              .stage = s,
+                              .n_stages = run->n_stages,
+                              .n_devices = run->n_devices,
+                              .n_microbatches = microbatches(run, s),
+                              .microbatch_size = run->stages[s].microbatch_size,
+                              .k = run->stages[s].k,
+                              .successor_size = sizeof *next,
+                              .successors = next};
+
+    for (; *edge > 0 && run->edges[*edge - 1].from == s; (*edge)--) {
+        next[place.n_successors++] = pst_problem_successor(&run->stages[run->edges[*edge - 1].to]);
+    }
+    return place;
+}
+
 /* No order that leaves no device idle for nothing takes longer than everything in a row. */
 double pst_problem_run_scale(const struct pst_problem_run *run, uint32_t n_steps)
 {

@@ -372,3 +372,15 @@ void pst_solo_stream_finish(struct pst_solo_stream *stream)
     pst_arena_finish(&stream->arena);
     memset(stream, 0, sizeof *stream);
 }
+
+pst_status pst_solo_evaluate(const struct pst_orders *answer, const struct pst_schedule_in *in,
+                             uint32_t n_batches, struct pst_solo_stream *ret_stream,
+                             struct pst_order_eval *ret_eval, struct pst_error *err)
+{
+    pst_status st = pst_solo_unroll(answer, in, n_batches, ret_stream, err);
+
+    return st == PST_OK ? pst_order_evaluate(&ret_stream->in,
+                                             (const struct pst_pass *const *)ret_stream->passes,
+                                             ret_stream->n_passes, ret_eval, err)
+                        : st;
+}

@@ -8,6 +8,7 @@
 
 #include <penstock/ext/claim.h>
 
+#include "plan/order_eval.h"
 #include "plan/plan.h"
 #include "planner/emission.h"
 #include "host/plugin_host.h"
@@ -108,5 +109,10 @@ pst_status pst_solo_unroll(const struct pst_orders *answer, const struct pst_sch
                            uint32_t n_batches, struct pst_solo_stream *ret_stream,
                            struct pst_error *err);
 void pst_solo_stream_finish(struct pst_solo_stream *stream);
+/* The same, and when each pass of them runs. Both are to be finished in any case. Errors: also
+   those of pst_order_evaluate. */
+pst_status pst_solo_evaluate(const struct pst_orders *answer, const struct pst_schedule_in *in,
+                             uint32_t n_batches, struct pst_solo_stream *ret_stream,
+                             struct pst_order_eval *ret_eval, struct pst_error *err);
 
 #endif

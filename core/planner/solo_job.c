@@ -511,7 +511,7 @@ static pst_status pass_answer(struct pst_wire *w, const void *job_, void *result
 }
 
 const struct pst_apart_kind pst_solo_kind = {
-    .service = {"pst-solo", pst_apart_serve},
+    .word = "pst-solo",
     .plugin = "scheduler",
     .job_size = sizeof(struct pst_solo_job),
     .answer_size = sizeof(struct pst_solo_result),

@@ -6,7 +6,7 @@
 #ifndef PST_PLANNER_SOLO_JOB_H
 #define PST_PLANNER_SOLO_JOB_H
 
-#include "planner/apart.h"
+#include "host/apart.h"
 #include "planner/solo.h"
 
 #define PST_SOLO_SCALE 1000000 /* nanoseconds and bytes of a unit of costs before division */

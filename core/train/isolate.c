@@ -256,8 +256,7 @@ static pst_status plan_here(const struct pst_session *session, struct pst_wire *
     return st;
 }
 
-static pst_status serve(const struct pst_worker_service *self, struct pst_wire *asked,
-                        struct pst_wire *answer, struct pst_error *err)
+static pst_status plan_asked(struct pst_wire *asked, struct pst_wire *answer, struct pst_error *err)
 {
     struct question question = {NULL, NULL, 0};
     struct pst_session *session = NULL;
@@ -265,7 +264,6 @@ static pst_status serve(const struct pst_worker_service *self, struct pst_wire *
     struct pst_job job;
     pst_status st;
 
-    (void)self;
     pass_question(asked, &question);
     st = pst_wire_is_read(asked) ? pst_config_from_json(question.config, &config, err)
                                  : pst_fail(err, PST_ERR_BUG, "internal", "half a job");
@@ -292,13 +290,24 @@ static pst_status serve(const struct pst_worker_service *self, struct pst_wire *
     return st;
 }
 
-static const struct pst_worker_service plan_service = {WORD, serve};
+static void serve_plan(const char *job, size_t length)
+{
+    struct pst_arena arena = {0};
+    struct pst_wire asked = pst_wire_read(job, length, &arena), answer = {.reads = false};
+    struct pst_error err = {0};
+    pst_status st;
+
+    pst_wire_word(&asked, WORD);
+    if (!asked.failed) {
+        st = plan_asked(&asked, &answer, &err);
+        pst_worker_answer(st == PST_OK ? &answer : NULL, &err);
+    }
+}
 
 bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner)
 {
-    static const struct pst_worker_service *const services[] = {
-        &plan_service, &pst_describe_service, &pst_solo_kind.service, &pst_partition_kind.service,
-        &pst_memopt_kind.service};
+    static const struct pst_apart_kind *const kinds[] = {&pst_describe_kind, &pst_solo_kind,
+                                                         &pst_partition_kind, &pst_memopt_kind};
     struct pst_error err = {0};
     size_t length;
     char *job;
@@ -307,9 +316,10 @@ bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner)
         return false;
     }
     planner_of_child = planner;
-    for (size_t i = 0; i < sizeof services / sizeof *services; i++) {
-        pst_worker_serve(services[i], job, length);
+    serve_plan(job, length);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        pst_apart_serve(kinds[i], job, length);
     }
     pst_fail(&err, PST_ERR_BUG, "internal", "half a job");
-    pst_worker_answer(NULL, 0, &err);
+    pst_worker_answer(NULL, &err);
 }

@@ -30,7 +30,7 @@ static pst_status note_peak(const struct pst_schedule_request *request,
     struct pst_solo_stream stream = {.passes = NULL};
     struct pst_order_eval eval = {.n_devices = 0};
     pst_status st =
-        pst_schedule_evaluate(&result->solo, &result->answer, n_batches, &stream, &eval, err);
+        pst_solo_evaluate(&result->answer, &result->solo.in, n_batches, &stream, &eval, err);
 
     trial->peak = 0;
     for (d = 0; d < eval.n_devices; d++) {

@@ -3,6 +3,7 @@
  * Schedules: taken in by the planner's own rules, then run to their end. An asynchronous one is
  * judged as the batches in a row that its parts make.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,6 @@
 #include "conformance/answer.h"
 #include "conformance/verdict.h"
 #include "host/caps.h"
-#include "plan/order_eval.h"
 #include "planner/held.h"
 #include "planner/topology.h"
 
@@ -105,22 +105,17 @@ static void judge_batches(struct order *order, const struct pst_orders *orders, 
                           struct pst_solo_stream *ret_stream)
 {
     struct pst_error err = {0};
-    struct pst_order_eval eval;
-    pst_status st = pst_solo_unroll(orders, &order->solo.in, n_batches, ret_stream, &err);
+    struct pst_order_eval eval = {.n_devices = 0};
+    char batches[32] = "";
 
-    if (st == PST_OK) {
-        st = pst_order_evaluate(&ret_stream->in, (const struct pst_pass *const *)ret_stream->passes,
-                                ret_stream->n_passes, &eval, &err);
-    }
-    if (st == PST_OK) {
-        pst_order_eval_finish(&eval);
-    } else if (order->asynchronous) {
-        pst_answer_break(order->answer, "%s (%u batches): %.*s", err.message, n_batches,
+    if (pst_solo_evaluate(orders, &order->solo.in, n_batches, ret_stream, &eval, &err) != PST_OK) {
+        if (order->asynchronous) {
+            snprintf(batches, sizeof batches, " (%u batches)", n_batches);
+        }
+        pst_answer_break(order->answer, "%s%s: %.*s", err.message, batches,
                          (int)strcspn(err.details, "\n"), err.details);
-    } else {
-        pst_answer_break(order->answer, "%s: %.*s", err.message, (int)strcspn(err.details, "\n"),
-                         err.details);
     }
+    pst_order_eval_finish(&eval);
 }
 
 /* One batch has no body; three have two, so that what a body leaves meets a body. `counts`: it is

@@ -21,7 +21,7 @@ enum { TIME_LIMIT_S = 20, ARGUMENTS_MAX = 80 };
 struct run {
     const struct pst_conformance_question *question;
     const char *path;
-    char program[4096], seed[32], folder[64];
+    char seed[32], folder[64];
 };
 
 static int remove_entry(const char *path, const struct stat *unused, int kind, struct FTW *at)
@@ -143,7 +143,7 @@ static pst_status run_child(const struct run *run, const struct pst_conformance_
     if (limit_s == 0) {
         limit_s = TIME_LIMIT_S * (PST_CONFORMANCE_SLOWDOWN > 1 ? 10 : 1);
     }
-    argv[n++] = run->program;
+    argv[n++] = "penstock";
     argv[n++] = PST_CONFORMANCE_CHILD;
     argv[n++] = run->path;
     argv[n++] = test->name;
@@ -239,24 +239,6 @@ static pst_status check_only(const char *only, struct pst_error *err)
     return st;
 }
 
-static pst_status find_program(const struct pst_conformance_question *question, struct run *run,
-                               struct pst_error *err)
-{
-    ssize_t n;
-
-    if (question->program != NULL) {
-        snprintf(run->program, sizeof run->program, "%s", question->program);
-        return PST_OK;
-    }
-    n = readlink("/proc/self/exe", run->program, sizeof run->program - 1);
-    if (n <= 0) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                        "cannot find the program itself: /proc is not mounted");
-    }
-    run->program[n] = '\0';
-    return PST_OK;
-}
-
 pst_status pst_conformance_run(const struct pst_conformance_question *question,
                                struct pst_conformance_report *ret_report, struct pst_error *err)
 {
@@ -268,9 +250,6 @@ pst_status pst_conformance_run(const struct pst_conformance_question *question,
     ret_report->seed = question->seed;
     if (st == PST_OK) {
         st = check_only(question->only, err);
-    }
-    if (st == PST_OK) {
-        st = find_program(question, &run, err);
     }
     if (st != PST_OK) {
         goto out;

@@ -31,7 +31,6 @@ struct pst_conformance_report {
 };
 
 struct pst_conformance_question {
-    const char *program;   /* executable whose main() knows PST_CONFORMANCE_CHILD; NULL: this one */
     const char *path;      /* the plugin */
     const char *only;      /* name of the one test to run, or NULL */
     uint64_t seed;         /* of random graphs */

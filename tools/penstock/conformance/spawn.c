@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,72 +12,17 @@
 #include <unistd.h>
 
 #include "base/util.h"
-
-extern char **environ;
+#include "host/spawn.h"
 
 enum { POLL_MS = 5 };
 
-/* The environment, and malloc without a cache of what was freed, whose blocks count as used; NULL:
-   out of memory. free() it. */
-static char **make_environment(void)
-{
-    static const char name[] = "GLIBC_TUNABLES=";
-    static char exact[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=0";
-    char **words;
-    size_t n = 0, used = 0;
-
-    while (environ[n] != NULL) {
-        n++;
-    }
-    words = pst_alloc(n + 2, sizeof *words);
-    for (size_t i = 0; i < n; i++) {
-        if (strncmp(environ[i], name, strlen(name)) != 0) {
-            words[used++] = environ[i];
-        }
-    }
-    words[used++] = exact;
-    words[used] = NULL;
-    return words;
-}
-
-/* posix_spawn, never fork: the caller may hold threads and devices. */
+/* malloc goes without a cache of what was freed, whose blocks count as used. */
 static int start(char *const *argv, int page, int output, pid_t *ret_pid)
 {
-    char **words = make_environment();
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t signals;
-    int error;
+    const struct pst_spawn_move moves[] = {{output, 1}, {output, 2}, {page, PST_VERDICT_FD}};
 
-    error = posix_spawn_file_actions_init(&actions);
-    if (error != 0) {
-        free(words);
-        return error;
-    }
-    error = posix_spawnattr_init(&attributes);
-    if (error != 0) {
-        posix_spawn_file_actions_destroy(&actions);
-        free(words);
-        return error;
-    }
-    sigemptyset(&signals);
-    posix_spawnattr_setsigmask(&attributes, &signals);
-    sigfillset(&signals);
-    posix_spawnattr_setsigdefault(&attributes, &signals);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
-                                              POSIX_SPAWN_SETSIGMASK);
-    error = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    error = error != 0 ? error : posix_spawn_file_actions_adddup2(&actions, output, 1);
-    error = error != 0 ? error : posix_spawn_file_actions_adddup2(&actions, output, 2);
-    error = error != 0 ? error : posix_spawn_file_actions_adddup2(&actions, page, PST_VERDICT_FD);
-    error =
-        error != 0 ? error : posix_spawn_file_actions_addclosefrom_np(&actions, PST_VERDICT_FD + 1);
-    error = error != 0 ? error : posix_spawn(ret_pid, argv[0], &actions, &attributes, argv, words);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    free(words);
-    return error;
+    return pst_spawn("/proc/self/exe", argv, "GLIBC_TUNABLES=glibc.malloc.tcache_count=0", moves, 3,
+                     PST_VERDICT_FD + 1, ret_pid);
 }
 
 /* Keeps the beginning of what there is to read; the rest is counted. */

@@ -18,7 +18,7 @@ struct pst_child {
     char output[PST_SPAWN_OUTPUT + 1];
 };
 
-/* argv[0] is the program. Errors: PST_ERR_DEVICE, machine.missing, where no process can be had. */
+/* Of this program. Errors: PST_ERR_DEVICE, machine.missing, where no process can be had. */
 pst_status pst_child_run(char *const *argv, uint32_t time_limit_s, bool (*cancelled)(void),
                          struct pst_child *ret_child, struct pst_error *err);
 

@@ -7,19 +7,6 @@
 #include "planner/blame.h"
 #include "reports/order_timeline.h"
 
-pst_status pst_schedule_evaluate(const struct pst_solo *solo, const struct pst_orders *answer,
-                                 uint32_t n_batches, struct pst_solo_stream *ret_stream,
-                                 struct pst_order_eval *ret_eval, struct pst_error *err)
-{
-    pst_status st = pst_solo_unroll(answer, &solo->in, n_batches, ret_stream, err);
-
-    if (st == PST_OK) {
-        st = pst_order_evaluate(&ret_stream->in, (const struct pst_pass *const *)ret_stream->passes,
-                                ret_stream->n_passes, ret_eval, err);
-    }
-    return st;
-}
-
 /* From a second answer with twice the micro-batches. */
 static pst_status find_period(struct pst_schedule_figures *f, uint32_t n_batches,
                               struct pst_error *err)
@@ -31,8 +18,8 @@ static pst_status find_period(struct pst_schedule_figures *f, uint32_t n_batches
     if (!f->result->has_twice) {
         return PST_OK;
     }
-    st = pst_schedule_evaluate(&f->result->twice, &f->result->twice_answer, n_batches, &stream,
-                               &eval, err);
+    st = pst_solo_evaluate(&f->result->twice_answer, &f->result->twice.in, n_batches, &stream,
+                           &eval, err);
     if (st == PST_OK) {
         long double more = (long double)eval.span_ns - (long double)f->eval.span_ns;
 
@@ -119,7 +106,7 @@ pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint3
     };
     uint32_t n_batches = n_steps / f.n_repeats;
     pst_status st =
-        pst_schedule_evaluate(&result->solo, &result->answer, n_batches, &f.stream, &f.eval, err);
+        pst_solo_evaluate(&result->answer, &result->solo.in, n_batches, &f.stream, &f.eval, err);
 
     st = pst_scheduler_blame(result->id, st, err);
     if (st == PST_OK) {

@@ -34,12 +34,6 @@ struct pst_schedule_units {
     const char *title;
 };
 
-/* Several batches of an answer in a row, and when each pass of them runs. Both are to be finished
-   in any case. Errors: of pst_solo_unroll and pst_order_evaluate. */
-pst_status pst_schedule_evaluate(const struct pst_solo *solo, const struct pst_orders *answer,
-                                 uint32_t n_batches, struct pst_solo_stream *ret_stream,
-                                 struct pst_order_eval *ret_eval, struct pst_error *err);
-
 /* `result` must outlive it. Warns where the scheduler claims other figures than these. Errors:
    plan.illegal, exit code 3, where the order cannot be satisfied; config.limit. */
 pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint32_t n_steps,

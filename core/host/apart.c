@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "planner/apart.h"
+#include "host/apart.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 void pst_apart_put(const struct pst_apart_kind *kind, const void *job, void *answer,
                    struct pst_wire *w)
 {
-    pst_wire_word(w, kind->service.word);
+    pst_wire_word(w, kind->word);
     (void)kind->pass_answer(w, job, answer, NULL);
 }
 
@@ -29,7 +29,7 @@ pst_status pst_apart_take(const struct pst_apart_kind *kind, const void *job, co
     pst_status st;
 
     memset(ret_answer, 0, kind->answer_size);
-    pst_wire_word(&r, kind->service.word);
+    pst_wire_word(&r, kind->word);
     st = kind->pass_answer(&r, job, ret_answer, err);
     if (st == PST_OK && !pst_wire_is_read(&r)) {
         st = refuse(kind, name, err);
@@ -54,7 +54,7 @@ static pst_status ask_apart(const struct pst_apart_kind *kind, const void *job, 
     pst_status st;
 
     memcpy(sent, job, kind->job_size);
-    pst_wire_word(&question, kind->service.word);
+    pst_wire_word(&question, kind->word);
     kind->pass_job(&question, sent);
     st = pst_worker_ask(&task, &question, &reply, &length, err);
     if (st == PST_OK) {
@@ -82,10 +82,9 @@ pst_status pst_apart_ask(const struct pst_apart_kind *kind, const void *job, con
     return st;
 }
 
-pst_status pst_apart_serve(const struct pst_worker_service *service, struct pst_wire *question,
-                           struct pst_wire *answer, struct pst_error *err)
+static pst_status answer(const struct pst_apart_kind *kind, struct pst_wire *question,
+                         struct pst_wire *ret_answer, struct pst_error *err)
 {
-    const struct pst_apart_kind *kind = (const void *)service;
     void *job = pst_arena_alloc(question->arena, kind->job_size, 0);
     void *found = pst_arena_alloc(question->arena, kind->answer_size, 0);
     pst_status st;
@@ -97,7 +96,21 @@ pst_status pst_apart_serve(const struct pst_worker_service *service, struct pst_
     pst_worker_started();
     st = kind->ask(job, pst_worker_stopped_or_late, found, err);
     if (st == PST_OK) {
-        pst_apart_put(kind, job, found, answer);
+        pst_apart_put(kind, job, found, ret_answer);
     }
     return st;
+}
+
+void pst_apart_serve(const struct pst_apart_kind *kind, const char *job, size_t length)
+{
+    struct pst_arena arena = {0};
+    struct pst_wire question = pst_wire_read(job, length, &arena), reply = {.reads = false};
+    struct pst_error err = {0};
+    pst_status st;
+
+    pst_wire_word(&question, kind->word);
+    if (!question.failed) {
+        st = answer(kind, &question, &reply, &err);
+        pst_worker_answer(st == PST_OK ? &reply : NULL, &err);
+    }
 }

@@ -3,14 +3,14 @@
  * A question to one plugin that is answered here, or in a process of its own that may crash, hang
  * or leave. What goes over is said once for each kind of question, for both directions (wire.h).
  */
-#ifndef PST_PLANNER_APART_H
-#define PST_PLANNER_APART_H
+#ifndef PST_HOST_APART_H
+#define PST_HOST_APART_H
 
 #include "host/child.h"
 
 struct pst_apart_kind {
-    struct pst_worker_service service; /* the word before questions and answers; pst_apart_serve */
-    const char *plugin;                /* its kind */
+    const char *word;   /* before questions and answers */
+    const char *plugin; /* its kind */
     size_t job_size, answer_size;
     void (*pass_job)(struct pst_wire *w, void *job);
     /* `answer` is all zero before and finished behind, whatever this returns. */
@@ -37,8 +37,7 @@ pst_status pst_apart_take(const struct pst_apart_kind *kind, const void *job, co
                           const char *bytes, size_t length, void *ret_answer,
                           struct pst_error *err);
 
-/* The process: of a service that a kind begins with. */
-pst_status pst_apart_serve(const struct pst_worker_service *service, struct pst_wire *question,
-                           struct pst_wire *answer, struct pst_error *err);
+/* The process: where the job begins with the kind's word, it answers and leaves. */
+void pst_apart_serve(const struct pst_apart_kind *kind, const char *job, size_t length);
 
 #endif
