@@ -9,10 +9,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/memory.h"
-
-/* Monotonic nanoseconds. */
-uint64_t pst_now_ns(void);
 
 /* The greatest common divisor; of 0 and a number that number. */
 uint64_t pst_gcd(uint64_t a, uint64_t b);
@@ -48,8 +46,8 @@ static inline int pst_compare_keys(const uint64_t (*keys)[2], size_t n)
     pst_compare_keys((const uint64_t[][2]){__VA_ARGS__},                                           \
                      sizeof((const uint64_t[][2]){__VA_ARGS__}) / sizeof(uint64_t[2]))
 
-/* Cores that this process may use; at least 1. */
-uint32_t pst_usable_cores(void);
+/* For qsort: uint64_t, the smallest first. */
+int pst_by_number(const void *a, const void *b);
 
 /* Whole file as bytes with a NUL behind; free() it. PST_ERR_IO with `kind` ("config.file",
    "input.path") when it cannot be read or is not a regular file; when it is larger than max_bytes,

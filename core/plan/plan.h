@@ -88,6 +88,7 @@ struct pst_plan_stage {
                                             plans */
     uint32_t n_guests;                   /* of its micro-batches, on other devices */
     const struct pst_plan_guest *guests; /* ascending by micro-batch */
+    uint64_t estimated_bytes; /* its peak as it was charged for while planning; 0: of a file */
 };
 
 /* Samples of a micro-batch on each rank of the stage. */

@@ -12,6 +12,7 @@
 #include "graph/builder.h"
 #include "planner/planner.h"
 #include "tune/advise.h"
+#include "job_defaults.h"
 
 struct job_rig {
     struct pst_config *config;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/json.h"
 #include "base/util.h"
 #include "commands/machine.h"
 #include "reports/table.h"
@@ -16,10 +15,7 @@ static void print_modules(const struct pst_machine *machine, bool color)
 {
     struct pst_table table;
 
-    pst_table_init(&table);
-    pst_table_column(&table, "module", false);
-    pst_table_column(&table, "usable", false);
-    pst_table_column(&table, "what it is, or why not", false);
+    pst_table_init(&table, "module|usable|what it is, or why not");
     for (uint32_t i = 0; i < machine->n_modules; i++) {
         const struct pst_machine_module *m = &machine->modules[i];
 
@@ -27,8 +23,7 @@ static void print_modules(const struct pst_machine *machine, bool color)
         pst_table_cell(&table, "%s", m->usable ? "yes" : "no");
         pst_table_cell(&table, "%s", m->text);
     }
-    pst_table_print(&table, stdout, "", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, stdout, "", color);
 }
 
 static void print_machine(const struct pst_machine *machine, bool color)
@@ -78,68 +73,55 @@ static void add_facts(struct pst_json *json, const char *key, const struct pst_m
     pst_json_end(json, '}');
 }
 
-static char *machine_json(const struct pst_machine *machine)
+static void machine_json(const struct pst_machine *machine, struct pst_json *json)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "version", machine->version);
-    pst_json_string(&json, "compiler", machine->compiler);
-    pst_json_string(&json, "system", machine->system);
-    pst_json_string(&json, "processor", machine->processor);
-    pst_json_uint(&json, "cores", machine->cores);
-    pst_json_uint(&json, "usable_cores", machine->usable_cores);
-    pst_json_uint(&json, "memory_bytes", machine->memory_bytes);
-    pst_json_uint(&json, "available_bytes", machine->available_bytes);
-    pst_json_array(&json, "modules");
+    pst_json_string(json, "version", machine->version);
+    pst_json_string(json, "compiler", machine->compiler);
+    pst_json_string(json, "system", machine->system);
+    pst_json_string(json, "processor", machine->processor);
+    pst_json_uint(json, "cores", machine->cores);
+    pst_json_uint(json, "usable_cores", machine->usable_cores);
+    pst_json_uint(json, "memory_bytes", machine->memory_bytes);
+    pst_json_uint(json, "available_bytes", machine->available_bytes);
+    pst_json_array(json, "modules");
     for (uint32_t i = 0; i < machine->n_modules; i++) {
-        pst_json_object(&json, NULL);
-        pst_json_string(&json, "kind", machine->modules[i].kind);
-        pst_json_string(&json, "id", machine->modules[i].id);
-        pst_json_bool(&json, "usable", machine->modules[i].usable);
-        pst_json_string(&json, "text", machine->modules[i].text);
-        pst_json_end(&json, '}');
+        pst_json_object(json, NULL);
+        pst_json_string(json, "kind", machine->modules[i].kind);
+        pst_json_string(json, "id", machine->modules[i].id);
+        pst_json_bool(json, "usable", machine->modules[i].usable);
+        pst_json_string(json, "text", machine->modules[i].text);
+        pst_json_end(json, '}');
     }
-    pst_json_end(&json, ']');
-    add_facts(&json, "missing", machine->missing, machine->n_missing);
-    add_facts(&json, "libraries", machine->libraries, machine->n_libraries);
-    pst_json_array(&json, "plugin_folders");
-    for (uint32_t i = 0; i < machine->n_folders; i++) {
-        pst_json_string(&json, NULL, machine->folders[i]);
-    }
-    pst_json_end(&json, ']');
-    pst_json_object(&json, "planning");
-    pst_json_string(&json, "isolate", "auto");
-    pst_json_string(&json, "trusted_list", machine->trusted_list);
-    pst_json_uint(&json, "memory_limit_bytes", machine->planner_bytes);
-    pst_json_end(&json, '}');
-    add_facts(&json, "environment", machine->variables, machine->n_variables);
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_end(json, ']');
+    add_facts(json, "missing", machine->missing, machine->n_missing);
+    add_facts(json, "libraries", machine->libraries, machine->n_libraries);
+    pst_json_strings(json, "plugin_folders", machine->folders, machine->n_folders);
+    pst_json_object(json, "planning");
+    pst_json_string(json, "isolate", "auto");
+    pst_json_string(json, "trusted_list", machine->trusted_list);
+    pst_json_uint(json, "memory_limit_bytes", machine->planner_bytes);
+    pst_json_end(json, '}');
+    add_facts(json, "environment", machine->variables, machine->n_variables);
 }
 
-int pst_cmd_doctor(const struct pst_command *command, int argc, char **argv)
+static pst_status doctor(struct pst_cli *cli, void *request, struct pst_error *err)
 {
-    bool json = pst_options_want_json(argc, argv);
     struct pst_machine machine;
-    struct pst_error err = {0};
-    struct pst_cli cli;
-    pst_status st = pst_options_parse(command, NULL, 0, argc, argv, &cli, &err);
+    pst_status st = pst_machine_examine(&machine, err);
 
-    if (st != PST_OK || cli.help) {
-        return pst_cli_end(st, json, &err);
-    }
-    st = pst_options_arguments(command, &cli, 0, 0, &err);
-    if (st != PST_OK) {
-        return pst_cli_end(st, json, &err);
-    }
-    st = pst_machine_examine(&machine, &err);
-    if (st == PST_OK && cli.json) {
-        st = pst_cli_print_json(machine_json(&machine), &err);
+    (void)request;
+    if (st == PST_OK && cli->json) {
+        machine_json(&machine, &cli->answer);
     } else if (st == PST_OK) {
-        print_machine(&machine, cli.color);
+        print_machine(&machine, cli->color);
     }
     pst_machine_finish(&machine);
-    return pst_cli_end(st, cli.json, &err);
+    return st;
 }
+
+const struct pst_command pst_cmd_doctor = {
+    .name = "doctor",
+    .arguments = "",
+    .summary = "Shows what this machine has",
+    .run = doctor,
+};

@@ -5,41 +5,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/number.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "exchange/pipedream_profile.h"
 
-#define MAX_BATCH 1000000000
-
 struct totals {
     double forward_ns, backward_ns, param_bytes, saved_bytes;
 };
 
-static pst_status read_options(const struct pst_import_profile *request,
+static pst_status read_options(const struct pst_cli *cli, const struct pst_import_profile *request,
                                struct pst_pipedream_options *ret_options, struct pst_error *err)
 {
-    int64_t batch = 0;
-
-    if (request->batch == NULL) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "import: --batch is missing: how many samples were profiled at a time; the "
-                        "file does not say");
-    }
-    if (!pst_number_parse_int(request->batch, &batch) || batch < 1 || batch > MAX_BATCH) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "import: --batch must be a number from 1 to %d, not \"%s\"", MAX_BATCH,
-                        request->batch);
+    if (request->batch == 0) {
+        return pst_cli_usage(cli, err,
+                             "--batch is missing: how many samples were profiled at a time; the "
+                             "file does not say");
     }
     if (request->inputs != NULL && strcmp(request->inputs, "keep") != 0 &&
         strcmp(request->inputs, "drop") != 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "import: --inputs must be keep or drop, not \"%s\"", request->inputs);
+        return pst_cli_usage(cli, err, "--inputs must be keep or drop, not \"%s\"",
+                             request->inputs);
     }
     *ret_options = (struct pst_pipedream_options){
-        .batch = (uint32_t)batch,
+        .batch = request->batch,
         .drop_inputs = request->inputs != NULL && strcmp(request->inputs, "drop") == 0,
         .keep_empty = request->keep_empty,
     };
@@ -61,33 +50,29 @@ static struct totals add_up(const struct pst_costed *graph)
     return t;
 }
 
-static char *answer_json(const struct pst_import_profile *request, const struct pst_costed *graph,
-                         const struct pst_pipedream_summary *summary, bool dropped)
+static void answer_json(const struct pst_import_profile *request, const struct pst_costed *graph,
+                        const struct pst_pipedream_summary *summary, bool dropped,
+                        struct pst_json *json)
 {
     struct totals t = add_up(graph);
-    struct pst_json json;
 
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "format", "pipedream-profile");
-    pst_json_string(&json, "input", request->file);
+    pst_json_string(json, "format", "pipedream-profile");
+    pst_json_string(json, "input", request->file);
     if (request->output != NULL) {
-        pst_json_string(&json, "file", request->output);
+        pst_json_string(json, "file", request->output);
     }
-    pst_json_string(&json, "name", graph->name);
-    pst_json_uint(&json, "batch", graph->batch);
-    pst_json_uint(&json, "nodes", graph->n_nodes);
-    pst_json_uint(&json, "edges", graph->n_edges);
-    pst_json_uint(&json, "profile_nodes", summary->n_nodes);
-    pst_json_uint(&json, "profile_edges", summary->n_edges);
-    pst_json_uint(&json, "inputs_dropped", dropped ? summary->n_inputs : 0);
-    pst_json_uint(&json, "collapsed", summary->n_collapsed);
-    pst_json_number(&json, "forward_us", t.forward_ns / 1000);
-    pst_json_number(&json, "backward_us", t.backward_ns / 1000);
-    pst_json_number(&json, "param_bytes", t.param_bytes);
-    pst_json_number(&json, "saved_bytes", t.saved_bytes);
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_string(json, "name", graph->name);
+    pst_json_uint(json, "batch", graph->batch);
+    pst_json_uint(json, "nodes", graph->n_nodes);
+    pst_json_uint(json, "edges", graph->n_edges);
+    pst_json_uint(json, "profile_nodes", summary->n_nodes);
+    pst_json_uint(json, "profile_edges", summary->n_edges);
+    pst_json_uint(json, "inputs_dropped", dropped ? summary->n_inputs : 0);
+    pst_json_uint(json, "collapsed", summary->n_collapsed);
+    pst_json_number(json, "forward_us", t.forward_ns / 1000);
+    pst_json_number(json, "backward_us", t.backward_ns / 1000);
+    pst_json_number(json, "param_bytes", t.param_bytes);
+    pst_json_number(json, "saved_bytes", t.saved_bytes);
 }
 
 static void print_answer(const struct pst_import_profile *request, const struct pst_costed *graph,
@@ -122,7 +107,7 @@ static void print_answer(const struct pst_import_profile *request, const struct 
     }
 }
 
-pst_status pst_import_profile(const struct pst_cli *cli, const struct pst_import_profile *request,
+pst_status pst_import_profile(struct pst_cli *cli, const struct pst_import_profile *request,
                               struct pst_error *err)
 {
     struct pst_pipedream_options options;
@@ -130,7 +115,7 @@ pst_status pst_import_profile(const struct pst_cli *cli, const struct pst_import
     struct pst_costed *graph = NULL;
     size_t length = 0;
     char *text = NULL;
-    pst_status st = read_options(request, &options, err);
+    pst_status st = read_options(cli, request, &options, err);
 
     if (st == PST_OK) {
         st = pst_pipedream_read(request->file, &options, &graph, &summary, err);
@@ -140,7 +125,7 @@ pst_status pst_import_profile(const struct pst_cli *cli, const struct pst_import
         st = pst_file_write(request->output, text, length, err);
     }
     if (st == PST_OK && cli->json) {
-        st = pst_cli_print_json(answer_json(request, graph, &summary, options.drop_inputs), err);
+        answer_json(request, graph, &summary, options.drop_inputs, &cli->answer);
     } else if (st == PST_OK) {
         print_answer(request, graph, &summary, options.drop_inputs);
     }

@@ -7,14 +7,15 @@
 
 #include "commands/options.h"
 
-/* As on the command line; NULL where it says nothing. */
+/* As on the command line; NULL or 0 where it says nothing. */
 struct pst_import_profile {
-    const char *file, *output, *batch, *inputs;
+    const char *file, *output, *inputs;
+    uint32_t batch;
     bool keep_empty;
 };
 
 /* Writes the graph to `output`, unless that is NULL, and tells about it. */
-pst_status pst_import_profile(const struct pst_cli *cli, const struct pst_import_profile *request,
+pst_status pst_import_profile(struct pst_cli *cli, const struct pst_import_profile *request,
                               struct pst_error *err);
 
 #endif

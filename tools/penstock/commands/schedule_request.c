@@ -7,33 +7,15 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "base/util.h"
+#include "commands/commands.h"
 #include "commands/solo.h"
 
 #define MAX_UNITS 1e9
 
-/* A whole number from 1 to `most`. */
-static pst_status read_count(const char *option, const char *text, uint32_t most,
-                             uint32_t *ret_count, struct pst_error *err)
-{
-    int64_t value;
-
-    if (text == NULL) {
-        return PST_OK;
-    }
-    if (!pst_number_parse_int(text, &value) || value < 1 || value > most) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "schedule: %s must be a number from 1 to %u, not \"%s\"", option, most,
-                        text);
-    }
-    *ret_count = (uint32_t)value;
-    return PST_OK;
-}
-
 /* A number of units as millionths, to the nearest; what is not 0 does not become 0. `up`: to the
    next, so that thirds of a limit are room for thirds. */
-static pst_status read_units(const char *option, const char *text, bool up,
-                             uint64_t *ret_millionths, struct pst_error *err)
+static pst_status read_units(const struct pst_cli *cli, const char *option, const char *text,
+                             bool up, uint64_t *ret_millionths, struct pst_error *err)
 {
     long double value, scaled;
     const char *end;
@@ -43,23 +25,23 @@ static pst_status read_units(const char *option, const char *text, bool up,
     }
     if (!pst_number_parse_long(text, &end, &value) || *end != '\0' || value < 0 ||
         value > MAX_UNITS) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "schedule: %s must be a number from 0 to %.0f, not \"%s\"", option,
-                        MAX_UNITS, text);
+        return pst_cli_usage(cli, err, "%s must be a number from 0 to %.0f, not \"%s\"", option,
+                             MAX_UNITS, text);
     }
     scaled = value * PST_SOLO_SCALE;
     *ret_millionths = (uint64_t)llroundl(scaled);
     *ret_millionths += up && scaled - (long double)*ret_millionths > 1e-3L ? 1 : 0;
     if (*ret_millionths == 0 && value > 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "schedule: %s %s is less than a millionth of a unit; choose a smaller unit",
-                        option, text);
+        return pst_cli_usage(cli, err,
+                             "%s %s is less than a millionth of a unit; choose a smaller unit",
+                             option, text);
     }
     return PST_OK;
 }
 
 /* "f=1,b=2.5": those that are not named stay as they are. */
-static pst_status read_cost(const char *text, struct pst_solo_costs *costs, struct pst_error *err)
+static pst_status read_cost(const struct pst_cli *cli, const char *text,
+                            struct pst_solo_costs *costs, struct pst_error *err)
 {
     struct pst_arena arena = {0};
     char *part, *rest = pst_arena_strdup(&arena, text == NULL ? "" : text);
@@ -78,59 +60,56 @@ static pst_status read_cost(const char *text, struct pst_solo_costs *costs, stru
                : strncmp(part, "b=", 2) == 0 ? &costs->backward_input_ns
                : strncmp(part, "w=", 2) == 0 ? &costs->backward_weight_ns
                                              : NULL;
-        st = cost == NULL ? pst_fail(err, PST_ERR_CONFIG, "usage",
-                                     "schedule: --cost is a list such as f=1,b=1,w=1, and \"%s\" "
-                                     "is no part of one",
-                                     part)
-                          : read_units("--cost", part + 2, false, cost, err);
+        st = cost == NULL
+                 ? pst_cli_usage(
+                       cli, err,
+                       "--cost is a list such as f=1,b=1,w=1, and \"%s\" is no part of one", part)
+                 : read_units(cli, "--cost", part + 2, false, cost, err);
     }
     pst_arena_finish(&arena);
     return st;
 }
 
-static pst_status read_chain(struct pst_schedule_request *r, struct pst_error *err)
+static pst_status read_chain(const struct pst_cli *cli, struct pst_schedule_request *r,
+                             struct pst_error *err)
 {
     struct pst_solo_costs *costs = &r->job.costs;
     pst_status st;
 
     *costs = pst_cli_unit_costs();
-    st = read_count("--devices", r->devices, 65536, &r->job.n_devices, err);
+    r->job.n_devices = r->n_devices;
+    r->job.n_microbatches = r->n_microbatches;
+    st = read_cost(cli, r->cost, costs, err);
     if (st == PST_OK) {
-        st = read_count("--microbatches", r->microbatches, 1000000, &r->job.n_microbatches, err);
+        st = read_units(cli, "--comm", r->comm, false, &costs->latency_ns, err);
     }
     if (st == PST_OK) {
-        st = read_cost(r->cost, costs, err);
+        st = read_units(cli, "--memory-limit", r->memory_limit, true, &costs->limit_bytes, err);
     }
     if (st == PST_OK) {
-        st = read_units("--comm", r->comm, false, &costs->latency_ns, err);
-    }
-    if (st == PST_OK) {
-        st = read_units("--memory-limit", r->memory_limit, true, &costs->limit_bytes, err);
-    }
-    if (st == PST_OK) {
-        st = read_units("--aw", r->aw, false, &costs->saved_weight_bytes, err);
+        st = read_units(cli, "--aw", r->aw, false, &costs->saved_weight_bytes, err);
     }
     if (st == PST_OK && costs->saved_weight_bytes > PST_SOLO_SCALE) {
-        st = pst_fail(err, PST_ERR_CONFIG, "usage",
-                      "schedule: --aw is a part of an activation, from 0 to 1, not %s", r->aw);
+        st = pst_cli_usage(cli, err, "--aw is a part of an activation, from 0 to 1, not %s", r->aw);
     }
     return st;
 }
 
-static pst_status read_problem(struct pst_schedule_request *r, struct pst_error *err)
+static pst_status read_problem(const struct pst_cli *cli, struct pst_schedule_request *r,
+                               struct pst_error *err)
 {
     const struct {
-        const char *name, *text;
-    } others[] = {{"--devices", r->devices}, {"--microbatches", r->microbatches},
-                  {"--cost", r->cost},       {"--comm", r->comm},
-                  {"--aw", r->aw},           {"--memory-limit", r->memory_limit}};
+        const char *name;
+        bool given;
+    } others[] = {{"--devices", r->n_devices > 0}, {"--microbatches", r->n_microbatches > 0},
+                  {"--cost", r->cost != NULL},     {"--comm", r->comm != NULL},
+                  {"--aw", r->aw != NULL},         {"--memory-limit", r->memory_limit != NULL}};
     pst_status st;
 
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (others[i].text != NULL) {
-            return pst_fail(err, PST_ERR_CONFIG, "usage",
-                            "schedule: --problem and %s exclude each other: the file says it",
-                            others[i].name);
+        if (others[i].given) {
+            return pst_cli_usage(cli, err, "--problem and %s exclude each other: the file says it",
+                                 others[i].name);
         }
     }
     st = pst_schedule_problem_read(r->problem_file, &r->problem, err);
@@ -145,31 +124,17 @@ static pst_status read_problem(struct pst_schedule_request *r, struct pst_error 
 pst_status pst_schedule_request_read(struct pst_schedule_request *request,
                                      const struct pst_cli *cli, struct pst_error *err)
 {
-    const char *name = cli->arguments[0];
-    size_t n = strlen(name);
-    bool is_path = strchr(name, '/') != NULL || (n > 3 && strcmp(name + n - 3, ".so") == 0);
-    pst_status st = PST_OK;
+    pst_status st =
+        pst_cli_read_solo(cli, "the scheduler", request->time_limit, &request->time_limit_ns,
+                          &request->job.id, &request->job.path, err);
 
-    request->job.id = is_path ? NULL : name;
-    request->job.path = is_path ? name : NULL;
     request->job.options = request->options;
     request->job.barrier = request->barrier;
     request->job.again = true;
-    request->time_limit_ns = (uint64_t)600 * 1000000000u;
-    if (cli->n_sets > 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "schedule: there is no config to --set; --options gives the scheduler its "
-                        "parameters");
-    }
-    if (request->time_limit != NULL &&
-        !pst_parse_time(request->time_limit, &request->time_limit_ns)) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "schedule: --time-limit is a time such as \"30 s\", not \"%s\"",
-                        request->time_limit);
-    }
-    st = read_count("--steps", request->steps, 100000, &request->n_steps, err);
+    request->n_steps = request->n_steps == 0 ? 1 : request->n_steps;
     if (st == PST_OK) {
-        st = request->problem_file != NULL ? read_problem(request, err) : read_chain(request, err);
+        st = request->problem_file != NULL ? read_problem(cli, request, err)
+                                           : read_chain(cli, request, err);
     }
     return st;
 }

@@ -11,15 +11,14 @@
 #include "reports/schedule_figures.h"
 
 struct pst_schedule_request {
-    /* As written; NULL: not given. */
-    const char *devices, *microbatches, *cost, *comm, *aw, *memory_limit, *options, *steps,
-        *problem_file, *time_limit;
+    /* As written; NULL or 0: not given. */
+    uint32_t n_devices, n_microbatches, n_steps;
+    const char *cost, *comm, *aw, *memory_limit, *options, *problem_file, *time_limit;
     struct pst_cli_outputs outputs;
     const char *csv;
     bool barrier;
     /* As read. */
     struct pst_solo_job job;
-    uint32_t n_steps;
     uint64_t time_limit_ns;
     struct pst_schedule_problem problem;
 };

@@ -6,29 +6,31 @@
 
 #include "base/log.h"
 #include "base/util.h"
+#include "commands/commands.h"
 #include "commands/terminal.h"
-#include "host/shipped.h"
 #include "exchange/torch_csv.h"
 #include "train/isolate.h"
 #include "train/stop.h"
 
-pst_status pst_cli_is_foreign(const char *kind, const char *id, const char *path, bool *ret_foreign,
-                              struct pst_error *err)
+pst_status pst_cli_read_solo(const struct pst_cli *cli, const char *who, const char *text,
+                             uint64_t *ret_time_ns, const char **ret_id, const char **ret_path,
+                             struct pst_error *err)
 {
-    struct pst_arena arena = {0};
-    const char *file = NULL;
-    struct pst_shipped shipped = {.is = true};
-    pst_status st = pst_plugin_locate(&arena, kind, id, path, &file, err);
+    const char *name = cli->arguments[0];
+    size_t n = strlen(name);
+    bool is_path = strchr(name, '/') != NULL || (n > 3 && strcmp(name + n - 3, ".so") == 0);
 
-    if (st == PST_OK && file != NULL) {
-        pst_shipped_find(file, &shipped);
+    *ret_id = is_path ? NULL : name;
+    *ret_path = is_path ? name : NULL;
+    *ret_time_ns = (uint64_t)600 * 1000000000u;
+    if (cli->n_sets > 0) {
+        return pst_cli_usage(cli, err,
+                             "there is no config to --set; --options gives %s its parameters", who);
     }
-    if (!shipped.is) {
-        pst_log(PST_LOG_INFO, "plugin", "%s (%s) %s", kind, file, shipped.why_not);
+    if (text != NULL && !pst_parse_time(text, ret_time_ns)) {
+        return pst_cli_usage(cli, err, "--time-limit is a time such as \"30 s\", not \"%s\"", text);
     }
-    *ret_foreign = !shipped.is;
-    pst_arena_finish(&arena);
-    return st;
+    return PST_OK;
 }
 
 struct pst_worker_task pst_cli_limits(uint64_t time_ns)
@@ -43,13 +45,13 @@ pst_status pst_cli_solo_run(const struct pst_solo_job *job, uint64_t time_ns,
                             struct pst_solo_result *ret_result, struct pst_error *err)
 {
     const struct pst_worker_task limits = pst_cli_limits(time_ns);
-    bool foreign;
-    pst_status st = pst_cli_is_foreign("scheduler", job->id, job->path, &foreign, err);
+    bool foreign = false;
+    pst_status st = pst_plugin_is_foreign("scheduler", job->id, job->path, &foreign, err);
 
     if (st == PST_OK) {
         st = pst_solo_job_run(job, foreign ? &limits : NULL, pst_stop_requested, ret_result, err);
     }
-    return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
+    return st;
 }
 
 struct pst_schedule_page pst_cli_schedule_page(const struct pst_cli *cli)

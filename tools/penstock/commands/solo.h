@@ -9,15 +9,17 @@
 #include "planner/solo_job.h"
 #include "reports/schedule_report.h"
 
-/* Does a plugin come from elsewhere than the program itself? id or path may be NULL. */
-pst_status pst_cli_is_foreign(const char *kind, const char *id, const char *path, bool *ret_foreign,
-                              struct pst_error *err);
+/* What asks for a plugin on its own: its name (id) or file (path), how long it may take ("10 min"
+   where text is NULL). `who` ("the scheduler") is for messages. Errors: usage. */
+pst_status pst_cli_read_solo(const struct pst_cli *cli, const char *who, const char *text,
+                             uint64_t *ret_time_ns, const char **ret_id, const char **ret_path,
+                             struct pst_error *err);
 
 /* Of the process apart that a plugin from elsewhere is asked in; 0: any time. */
 struct pst_worker_task pst_cli_limits(uint64_t time_ns);
 
 /* Asks a scheduler; one that is not penstock's own in a process apart, for at most time_ns there
-   (0: no limit). run.stopped after a signal. */
+   (0: no limit). */
 pst_status pst_cli_solo_run(const struct pst_solo_job *job, uint64_t time_ns,
                             struct pst_solo_result *ret_result, struct pst_error *err);
 

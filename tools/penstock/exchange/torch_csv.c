@@ -17,8 +17,10 @@ const char *const pst_torch_flavours[] = {"compute", "comms", "comms-waits", NUL
 
 /* One row while it grows. */
 struct row {
+    FILE *file;
     char *text;
-    size_t length, capacity;
+    size_t length;
+    bool begun;
 };
 
 struct writer {
@@ -38,24 +40,13 @@ static void put(struct writer *writer, uint32_t rank, const char *format, ...)
 static void put(struct writer *writer, uint32_t rank, const char *format, ...)
 {
     struct row *row = &writer->rows[rank];
-    char cell[64];
     va_list args;
-    int n;
 
+    fputs(row->begun ? "," : "", row->file);
+    row->begun = true;
     va_start(args, format);
-    n = vsnprintf(cell, sizeof cell, format, args);
+    vfprintf(row->file, format, args);
     va_end(args);
-    if (row->capacity - row->length < sizeof cell + 2) {
-        size_t capacity = row->capacity * 2 + 512;
-        char *text = pst_resize(row->text, capacity, 1);
-        row->text = text;
-        row->capacity = capacity;
-    }
-    if (row->length > 0) {
-        row->text[row->length++] = ',';
-    }
-    memcpy(row->text + row->length, cell, (size_t)n + 1);
-    row->length += (size_t)n;
 }
 
 static uint8_t *state_of(const struct writer *writer, uint32_t stage, uint32_t microbatch)
@@ -181,57 +172,63 @@ static void put_last_waits(struct writer *writer, uint32_t rank)
     }
 }
 
-static char *join(const struct writer *writer)
+static void rows_begin(struct writer *writer)
+{
+    writer->rows = pst_alloc((size_t)writer->order->n_ranks + 1, sizeof *writer->rows);
+    for (uint32_t r = 0; r < writer->order->n_ranks; r++) {
+        writer->rows[r].file = open_memstream(&writer->rows[r].text, &writer->rows[r].length);
+        if (writer->rows[r].file == NULL) {
+            pst_out_of_memory();
+        }
+    }
+}
+
+/* Ends the rows; one behind the other. */
+static char *rows_end(struct writer *writer)
 {
     size_t length = 1, at = 0;
     char *text;
 
     for (uint32_t r = 0; r < writer->order->n_ranks; r++) {
-        length += writer->rows[r].length + 1;
+        struct row *row = &writer->rows[r];
+
+        fputc('\n', row->file);
+        if (ferror(row->file) != 0 || fclose(row->file) != 0) {
+            pst_out_of_memory();
+        }
+        length += row->length;
     }
     text = pst_alloc(length, 1);
-    for (uint32_t r = 0; r < writer->order->n_ranks && text != NULL; r++) {
-        const struct row *row = &writer->rows[r];
-
-        if (row->length > 0) {
-            memcpy(text + at, row->text, row->length);
-        }
-        at += row->length;
-        text[at++] = '\n';
+    for (uint32_t r = 0; r < writer->order->n_ranks; r++) {
+        memcpy(text + at, writer->rows[r].text, writer->rows[r].length);
+        at += writer->rows[r].length;
+        free(writer->rows[r].text);
     }
-    text[at] = '\0';
+    free(writer->rows);
     return text;
-}
-
-static pst_status write_rows(struct writer *writer, char **ret_text, struct pst_error *err)
-{
-    pst_status st = walk(writer, err);
-
-    for (uint32_t r = 0; r < writer->order->n_ranks && writer->flavour == PST_TORCH_WAITS; r++) {
-        put_last_waits(writer, r);
-    }
-    if (st != PST_OK) {
-        return st;
-    }
-    *ret_text = join(writer);
-    return PST_OK;
 }
 
 pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_flavour flavour,
                          char **ret_text, struct pst_error *err)
 {
     struct writer writer = {.order = order, .flavour = flavour};
+    char *text;
     pst_status st;
 
-    writer.rows = pst_alloc((size_t)order->n_ranks + 1, sizeof *writer.rows);
+    rows_begin(&writer);
     writer.at = pst_alloc((size_t)order->n_ranks + 1, sizeof *writer.at);
     writer.n_weights = pst_alloc((size_t)order->n_stages + 1, sizeof *writer.n_weights);
     writer.done = pst_alloc((size_t)order->n_stages + 1, (size_t)order->n_microbatches + 1);
-    st = write_rows(&writer, ret_text, err);
-    for (uint32_t r = 0; r < order->n_ranks && writer.rows != NULL; r++) {
-        free(writer.rows[r].text);
+    st = walk(&writer, err);
+    for (uint32_t r = 0; r < order->n_ranks && flavour == PST_TORCH_WAITS; r++) {
+        put_last_waits(&writer, r);
     }
-    free(writer.rows);
+    text = rows_end(&writer);
+    if (st == PST_OK) {
+        *ret_text = text;
+    } else {
+        free(text);
+    }
     free(writer.at);
     free(writer.n_weights);
     free(writer.done);

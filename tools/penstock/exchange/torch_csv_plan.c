@@ -100,8 +100,6 @@ pst_status pst_torch_csv_of_plan(const struct pst_plan *plan, enum pst_torch_fla
 
     if (st == PST_OK) {
         collect(plan, &arena, &order);
-    }
-    if (st == PST_OK) {
         st = pst_torch_csv(&order, flavour, ret_text, err);
     }
     if (st == PST_OK) {

@@ -30,10 +30,6 @@ struct pst_trace {
     uint32_t n_gaps;
 };
 
-/* trace_names.c */
-void pst_trace_name(const struct pst_span *span, char *text, size_t room);
-const char *pst_trace_category(const struct pst_span *span);
-
 /* trace_rows.c */
 void pst_trace_assign_rows(struct pst_trace *trace);
 void pst_trace_pair(struct pst_trace *trace);

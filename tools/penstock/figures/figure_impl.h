@@ -111,7 +111,6 @@ double pst_figure_draw_head(struct pst_figure_page *page, bool draw);
 
 /* figure_rows.c, figure_boxes.c, figure_memory.c, figure_memory_lines.c */
 void pst_figure_draw_rows(struct pst_figure_page *page);
-uint64_t pst_figure_busy_ns(const struct pst_timeline *timeline, uint32_t rank); /* passes, STEP */
 void pst_figure_draw_boxes(struct pst_figure_page *page);
 void pst_figure_draw_memory(struct pst_figure_page *page);
 void pst_figure_draw_dense(struct pst_figure_page *page);
@@ -126,5 +125,24 @@ struct pst_figure_column {
 double pst_figure_column_width(const struct pst_timeline *timeline);
 struct pst_figure_column *pst_figure_columns(struct pst_figure_page *page, uint32_t rank,
                                              uint32_t *ret_n);
+
+/* The scale of the memory panel, for both of its forms. */
+struct pst_figure_scale {
+    double most;           /* bytes at the top */
+    double per_unit, tick; /* bytes of the unit; distance of ticks in it */
+    const char *unit;      /* "GiB", or "" for a unit of the user's own */
+    uint64_t capacity;     /* the smallest; UINT64_MAX: none */
+    bool capacity_fits;    /* is it below the top? */
+};
+
+void pst_figure_draw_memory_axis(const struct pst_figure_page *page,
+                                 const struct pst_figure_scale *scale, double top, double bottom);
+bool pst_figure_memory_occurs(const struct pst_timeline *timeline, uint32_t kind);
+
+/* figure_memory_curves.c */
+/* Where the value of a peak at y = `point` stands: above it, but not across the capacity's line. */
+double pst_figure_label_y(double point, double capacity, double top, double font);
+void pst_figure_draw_strips(struct pst_figure_page *page, const struct pst_figure_scale *scale);
+void pst_figure_draw_lines(struct pst_figure_page *page, const struct pst_figure_scale *scale);
 
 #endif

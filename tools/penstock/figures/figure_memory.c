@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "figures/figure_impl.h"
-#include "figures/figure_memory.h"
 
 static const struct pst_color dark = {0.15, 0.15, 0.15};
 

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "figures/figure_memory.h"
+#include "figures/figure_impl.h"
 
 struct panel {
     struct pst_figure_page *page;

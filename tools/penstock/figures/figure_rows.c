@@ -6,21 +6,7 @@
 #include <string.h>
 
 #include "figures/figure_impl.h"
-
-uint64_t pst_figure_busy_ns(const struct pst_timeline *timeline, uint32_t rank)
-{
-    const struct pst_timeline_rank *row = &timeline->ranks[rank];
-    uint64_t busy = 0;
-
-    for (uint32_t i = row->first; i < row->first + row->n_spans; i++) {
-        const struct pst_span *span = &timeline->spans[i];
-
-        if (span->lane == PST_LANE_COMPUTE || span->lane == PST_LANE_OPTIMIZER) {
-            busy += span->end_ns - span->start_ns - span->stall_ns;
-        }
-    }
-    return busy;
-}
+#include "sim/usage.h"
 
 static void draw_labels(struct pst_figure_page *page, uint32_t rank, double y)
 {
@@ -39,7 +25,7 @@ static void draw_labels(struct pst_figure_page *page, uint32_t rank, double y)
     pst_figure_text(page->cr, page->left - 6, y, ALIGN_RIGHT, text);
     if (length > 0) {
         snprintf(text, sizeof text, "%.0f %%",
-                 100.0 * (double)pst_figure_busy_ns(timeline, rank) / (double)length);
+                 100.0 * (double)pst_timeline_usage(timeline, rank).busy_ns / (double)length);
         pst_figure_source(page->cr, (struct pst_color){0.55, 0.55, 0.55});
         pst_figure_text(page->cr, page->options.width_pt - 8, y, ALIGN_RIGHT, text);
     }

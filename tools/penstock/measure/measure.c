@@ -224,13 +224,6 @@ static void tell(const struct measuring *m, uint64_t done)
     }
 }
 
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The mean of sorted values without those at either end. A median would not do: on a machine that
    is fast one moment and slow the next it is the time of one of the two, and what a step takes is a
    sum of many. */
@@ -250,7 +243,7 @@ static void add_update(struct measuring *m, const struct measure_group *group, u
     if (n_steps == 0) {
         return;
     }
-    qsort(m->step_times, n_steps, sizeof *m->step_times, by_size);
+    qsort(m->step_times, n_steps, sizeof *m->step_times, pst_by_number);
     m->update.ns += middle_mean(m->step_times, n_steps);
     for (uint32_t i = 0; i < group->n_steps; i++) {
         m->update.bytes += group->steps[i].elems * sizeof(float);
@@ -395,7 +388,7 @@ static uint32_t gather(const struct measuring *m, uint32_t first, uint32_t serie
             n += m->n_rounds[i];
         }
     }
-    qsort(m->sorted, n, sizeof *m->sorted, by_size);
+    qsort(m->sorted, n, sizeof *m->sorted, pst_by_number);
     return n;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "reports/compare_report.h"
 #include "reports/sim_report.h"
 
@@ -58,10 +59,9 @@ char *pst_compare_report_csv(const struct pst_compare_result *result)
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
-    bool failed;
 
     if (out == NULL) {
-        return NULL;
+        pst_out_of_memory();
     }
     fputs("config,method", out);
     for (uint32_t a = 0; a < PST_AXES; a++) {
@@ -84,10 +84,8 @@ char *pst_compare_report_csv(const struct pst_compare_result *result)
         put_outcome(out, &record->trial);
         fputc('\n', out);
     }
-    failed = ferror(out) != 0;
-    if (fclose(out) != 0 || failed) {
-        free(text);
-        return NULL;
+    if (ferror(out) != 0 || fclose(out) != 0) {
+        pst_out_of_memory();
     }
     return text;
 }

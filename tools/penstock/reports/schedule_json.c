@@ -89,11 +89,7 @@ static void add_devices(struct pst_json *json, const struct pst_schedule_figures
 
 static void add_held(struct pst_json *json, const struct pst_schedule_figures *f, bool in_samples)
 {
-    pst_json_array(json, "in_flight");
-    for (uint32_t s = 0; s < f->stream.in.n_stages; s++) {
-        pst_json_uint(json, NULL, f->held[s]);
-    }
-    pst_json_end(json, ']');
+    pst_json_uints(json, "in_flight", f->held, f->stream.in.n_stages);
     if (!in_samples) {
         return;
     }
@@ -111,10 +107,7 @@ static void add_critical(struct pst_json *json, const struct pst_schedule_figure
 {
     pst_json_array(json, "critical_path");
     for (uint32_t i = 0; i < f->eval.n_critical; i++) {
-        pst_json_array(json, NULL);
-        pst_json_uint(json, NULL, f->eval.critical[i][0]);
-        pst_json_uint(json, NULL, f->eval.critical[i][1]);
-        pst_json_end(json, ']');
+        pst_json_uints(json, NULL, f->eval.critical[i], 2);
     }
     pst_json_end(json, ']');
 }
@@ -148,39 +141,34 @@ static void add_timeline(struct pst_json *json, const struct pst_schedule_figure
     pst_json_end(json, ']');
 }
 
-char *pst_schedule_report_json(const struct pst_schedule_figures *f, bool in_samples)
+void pst_schedule_report_json(const struct pst_schedule_figures *f, bool in_samples,
+                              struct pst_json *json)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "scheduler", f->result->id);
-    pst_json_uint(&json, "devices", f->eval.n_devices);
-    pst_json_uint(&json, "stages", f->stream.in.n_stages);
-    pst_json_uint(&json, "microbatches", f->n_microbatches);
-    add_time(&json, "makespan", f, f->makespan_ns);
-    add_time(&json, "span", f, f->span_ns);
-    add_time(&json, "bubble_makespan", f, f->makespan_ns - f->work_ns);
-    add_time(&json, "bubble_span", f, f->span_ns - f->work_ns);
+    pst_json_string(json, "scheduler", f->result->id);
+    pst_json_uint(json, "devices", f->eval.n_devices);
+    pst_json_uint(json, "stages", f->stream.in.n_stages);
+    pst_json_uint(json, "microbatches", f->n_microbatches);
+    add_time(json, "makespan", f, f->makespan_ns);
+    add_time(json, "span", f, f->span_ns);
+    add_time(json, "bubble_makespan", f, f->makespan_ns - f->work_ns);
+    add_time(json, "bubble_span", f, f->span_ns - f->work_ns);
     if (f->has_period) {
-        pst_json_number(&json, "steady_period", f->steady_period_ns / f->ns_per_unit);
+        pst_json_number(json, "steady_period", f->steady_period_ns / f->ns_per_unit);
     } else {
-        pst_json_string(&json, "steady_period", NULL);
+        pst_json_string(json, "steady_period", NULL);
     }
-    add_time(&json, "lower_bound", f, f->lower_bound_ns);
-    add_peaks(&json, f);
-    pst_json_uint(&json, "steps", f->n_steps);
-    pst_json_bool(&json, "asynchronous", f->result->answer.asynchronous);
-    add_rate(&json, "bubble_rate_makespan", f, f->makespan_ns);
-    add_rate(&json, "bubble_rate_span", f, f->span_ns);
-    add_time(&json, "work", f, f->work_ns);
-    add_time(&json, "lower_bound_span", f, f->span_bound_ns);
-    add_bounds(&json, f);
-    add_devices(&json, f);
-    pst_json_uint(&json, "transfers", f->n_transfers);
-    add_held(&json, f, in_samples);
-    add_critical(&json, f);
-    add_timeline(&json, f);
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    add_time(json, "lower_bound", f, f->lower_bound_ns);
+    add_peaks(json, f);
+    pst_json_uint(json, "steps", f->n_steps);
+    pst_json_bool(json, "asynchronous", f->result->answer.asynchronous);
+    add_rate(json, "bubble_rate_makespan", f, f->makespan_ns);
+    add_rate(json, "bubble_rate_span", f, f->span_ns);
+    add_time(json, "work", f, f->work_ns);
+    add_time(json, "lower_bound_span", f, f->span_bound_ns);
+    add_bounds(json, f);
+    add_devices(json, f);
+    pst_json_uint(json, "transfers", f->n_transfers);
+    add_held(json, f, in_samples);
+    add_critical(json, f);
+    add_timeline(json, f);
 }

@@ -53,17 +53,10 @@ static void print_costs(const struct pst_schedule_figures *f, bool color, FILE *
 {
     struct pst_table table;
 
-    pst_table_init(&table);
-    pst_table_column(&table, "", false);
-    pst_table_column(&table, "time", true);
-    pst_table_column(&table, "bubble", true);
-    pst_table_column(&table, "of time", true);
-    pst_table_column(&table, "lower bound", true);
-    pst_table_column(&table, "gap", true);
+    pst_table_init(&table, "|>time|>bubble|>of time|>lower bound|>gap");
     cost_row(f, &table, "makespan", f->makespan_ns, f->lower_bound_ns);
     cost_row(f, &table, "span", f->span_ns, f->span_bound_ns);
-    pst_table_print(&table, out, "  ", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "  ", color);
 }
 
 static const char *peak_text(const struct pst_schedule_figures *f, uint64_t bytes, char text[32])
@@ -98,13 +91,7 @@ static void print_devices(const struct pst_schedule_figures *f, bool color, FILE
     struct pst_table table;
     char text[32];
 
-    pst_table_init(&table);
-    pst_table_column(&table, "device", true);
-    pst_table_column(&table, "stages", false);
-    pst_table_column(&table, "busy", true);
-    pst_table_column(&table, "of makespan", true);
-    pst_table_column(&table, "peak activation", true);
-    pst_table_column(&table, "limit", true);
+    pst_table_init(&table, ">device|stages|>busy|>of makespan|>peak activation|>limit");
     for (uint32_t d = 0; d < f->eval.n_devices; d++) {
         pst_table_cell(&table, "%u", d);
         print_stages_of(f, d, &table);
@@ -115,20 +102,14 @@ static void print_devices(const struct pst_schedule_figures *f, bool color, FILE
         pst_table_cell(&table, "%s", peak_text(f, f->eval.peak_bytes[d], text));
         pst_table_cell(&table, "%s", peak_text(f, f->stream.in.activation_bytes[d], text));
     }
-    pst_table_print(&table, out, "  ", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "  ", color);
 }
 
 static void print_held(const struct pst_schedule_figures *f, bool color, FILE *out)
 {
     struct pst_table table;
 
-    pst_table_init(&table);
-    pst_table_column(&table, "stage", true);
-    pst_table_column(&table, "device", true);
-    pst_table_column(&table, "micro-batch", true);
-    pst_table_column(&table, "in flight", true);
-    pst_table_column(&table, "samples", true);
+    pst_table_init(&table, ">stage|>device|>micro-batch|>in flight|>samples");
     for (uint32_t s = 0; s < f->stream.in.n_stages; s++) {
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(&f->stream.in, s);
 
@@ -139,8 +120,7 @@ static void print_held(const struct pst_schedule_figures *f, bool color, FILE *o
         pst_table_cell(&table, "%llu", (unsigned long long)f->held[s] * stage->microbatch_size);
     }
     fputc('\n', out);
-    pst_table_print(&table, out, "  ", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "  ", color);
 }
 
 static void print_summary(const struct pst_schedule_figures *f, FILE *out)

@@ -19,32 +19,20 @@ uint32_t pst_combination_factor(const struct pst_combinations *set, enum pst_axi
     return follows ? 1 : set->axes[axis].n;
 }
 
-pst_status pst_combinations_all_sizes(struct pst_combinations *set, uint32_t batch,
-                                      struct pst_error *err)
+void pst_combinations_all_sizes(struct pst_combinations *set, uint32_t batch)
 {
     struct pst_axis *axis = &set->axes[PST_AXIS_MICROBATCH];
-    struct pst_axis_value *values;
 
     if (axis->n > 0 && axis->values[0].value != NULL) {
-        return PST_OK;
-    }
-    values = pst_arena_array(&set->arena, 32, sizeof *values);
-    if (values == NULL) {
-        return pst_fail_nomem(err);
+        return;
     }
     set->n /= axis->n;
-    *axis = (struct pst_axis){0, values};
+    *axis = (struct pst_axis){0, pst_arena_array(&set->arena, 32, sizeof *axis->values)};
     for (uint32_t size = 1; batch % size == 0 && size <= batch; size *= 2) {
-        struct pst_axis_value *value = &values[axis->n++];
-
-        value->value = json_integer(size);
-        value->label = pst_arena_printf(&set->arena, "%u", size);
-        if (value->value == NULL || value->label == NULL) {
-            return pst_fail_nomem(err);
-        }
+        axis->values[axis->n++] = (struct pst_axis_value){pst_arena_printf(&set->arena, "%u", size),
+                                                          pst_combine_made(json_integer(size))};
     }
     set->n *= axis->n;
-    return PST_OK;
 }
 
 void pst_combinations_one_size(struct pst_combinations *set)
@@ -93,49 +81,55 @@ const char *pst_combination_label(const struct pst_combinations *set, uint32_t i
     return set->axes[axis].values[value_at(set, i, axis)].label;
 }
 
+static void set_member(json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set(object, key, value) != 0) {
+        pst_out_of_memory();
+    }
+}
+
 /* Puts a value, which is borrowed, into a table of the config, which is made where it is missing.
  */
-static bool put(json_t *config, const char *table, const char *entry, json_t *value)
+static void put(json_t *config, const char *table, const char *entry, json_t *value)
 {
     json_t *at = json_object_get(config, table);
 
     if (at == NULL) {
-        at = json_object();
-        if (at == NULL || json_object_set_new(config, table, at) != 0) {
-            return false;
-        }
+        at = pst_combine_made(json_object());
+        set_member(config, table, at);
+        json_decref(at);
     }
-    return json_object_set(at, entry, value) == 0;
+    set_member(at, entry, value);
 }
 
-static bool put_number(json_t *config, const char *entry, uint32_t number)
+static void put_number(json_t *config, const char *entry, uint32_t number)
 {
-    json_t *value = number == 0 ? NULL : json_integer(number);
-    bool ok = number == 0 || (value != NULL && put(config, "train", entry, value));
+    if (number != 0) {
+        json_t *value = pst_combine_made(json_integer(number));
 
-    json_decref(value);
-    return ok;
+        put(config, "train", entry, value);
+        json_decref(value);
+    }
 }
 
 char *pst_combination_config(const struct pst_combinations *set, uint32_t i, uint32_t microbatch,
                              uint32_t batch)
 {
-    json_t *config = json_deep_copy(set->base);
-    bool ok = config != NULL;
-    char *text = NULL;
+    json_t *config = pst_combine_made(json_deep_copy(set->base));
+    char *text;
 
-    for (enum pst_axis_kind a = 0; a < PST_AXES && ok; a++) {
+    for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
         json_t *value = set->axes[a].values[value_at(set, i, a)].value;
 
         if (value != NULL && pst_axis_places[a].entry == NULL) {
-            ok = json_object_set(config, pst_axis_places[a].table, value) == 0;
+            set_member(config, pst_axis_places[a].table, value);
         } else if (value != NULL) {
-            ok = put(config, pst_axis_places[a].table, pst_axis_places[a].entry, value);
+            put(config, pst_axis_places[a].table, pst_axis_places[a].entry, value);
         }
     }
-    if (ok && put_number(config, "microbatch", microbatch) && put_number(config, "batch", batch)) {
-        text = json_dumps(config, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    }
+    put_number(config, "microbatch", microbatch);
+    put_number(config, "batch", batch);
+    text = pst_combine_made(json_dumps(config, JSON_COMPACT | JSON_REAL_PRECISION(17)));
     json_decref(config);
     return text;
 }

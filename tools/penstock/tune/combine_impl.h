@@ -5,7 +5,17 @@
 #ifndef PST_TUNE_COMBINE_IMPL_H
 #define PST_TUNE_COMBINE_IMPL_H
 
+#include "base/memory.h"
 #include "tune/combine.h"
+
+/* What jansson made: that it made nothing is for want of memory. */
+static inline void *pst_combine_made(void *value)
+{
+    if (value == NULL) {
+        pst_out_of_memory();
+    }
+    return value;
+}
 
 /* What an axis is called in [compare], and where its values go. */
 struct pst_axis_place {
@@ -15,9 +25,5 @@ extern const struct pst_axis_place pst_axis_places[PST_AXES];
 
 /* How many times an axis multiplies the combinations: strategies of methods go round together. */
 uint32_t pst_combination_factor(const struct pst_combinations *set, enum pst_axis_kind axis);
-
-/* combine_check.c: the strategies of a [compare] that has the right form: plugin.not-found,
-   config.key, config.value at their place. */
-pst_status pst_combinations_check(const struct pst_job *job, struct pst_error *err);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * [compare] as it is written.
+ * [compare] as it is written. What is wrong there whatever the other strategies are (a plugin that
+ * there is not, a parameter that it does not take, a value twice) is said before anything is tried,
+ * and where it stands.
  */
 #include "tune/combine_impl.h"
 
@@ -8,6 +10,8 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "planner/state.h"
+#include "train/isolate.h"
 
 static pst_status fail(const struct pst_job *job, struct pst_error *err, const char *kind,
                        const char *key, const char *format, const char *word)
@@ -23,7 +27,7 @@ static pst_status fail(const struct pst_job *job, struct pst_error *err, const c
 
 /* --- labels ------------------------------------------------------------------------------------*/
 
-/* "pipedream", "pipedream objective=paper": the id, then the other keys. NULL: out of memory. */
+/* "pipedream", "pipedream objective=paper": the id, then the other keys. */
 static const char *label_of_table(struct pst_arena *arena, const json_t *table)
 {
     const char *label = json_string_value(json_object_get(table, "use")), *key;
@@ -31,13 +35,11 @@ static const char *label_of_table(struct pst_arena *arena, const json_t *table)
 
     json_object_foreach((json_t *)table, key, value)
     {
-        if (strcmp(key, "use") != 0 && label != NULL) {
-            char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        if (strcmp(key, "use") != 0) {
+            char *text = pst_combine_made(json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT));
 
-            label = text == NULL ? NULL
-                    : json_is_string(value)
-                        ? pst_arena_printf(arena, "%s %s=%s", label, key, json_string_value(value))
-                        : pst_arena_printf(arena, "%s %s=%s", label, key, text);
+            label = pst_arena_printf(arena, "%s %s=%s", label, key,
+                                     json_is_string(value) ? json_string_value(value) : text);
             free(text);
         }
     }
@@ -60,90 +62,179 @@ static const char *label_of(struct pst_arena *arena, const json_t *value)
     {
         const char *one = label_of_table(arena, element);
 
-        label = one == NULL || i == 0 ? one : pst_arena_printf(arena, "%s + %s", label, one);
-        if (label == NULL) {
-            return NULL;
-        }
+        label = i == 0 ? one : pst_arena_printf(arena, "%s + %s", label, one);
     }
     return label != NULL ? label : "-";
 }
 
 /* --- values ------------------------------------------------------------------------------------*/
 
-/* The base's own table where it has that id, so that a bare name keeps its parameters; else a table
-   with nothing but the id. New. */
-static json_t *table_of_name(const json_t *own, const char *name)
+/* Plugins from elsewhere are not opened here: their parameters are seen to in their process. */
+static pst_status check_table(const struct pst_job *job, struct pst_config_node *table,
+                              const char *kind, struct pst_error *err)
 {
-    const char *use = json_string_value(json_object_get(own, "use"));
+    const struct pst_plugin *plugin;
+    bool foreign = job->plugins.isolate == PST_ISOLATE_ALWAYS;
+    pst_status st = pst_isolate_is_foreign(job, table, kind, &foreign, err);
 
-    if (use != NULL && strcmp(use, name) == 0) {
-        return json_deep_copy(own);
+    if (st != PST_OK || foreign) {
+        return st;
     }
-    return json_pack("{s:s}", "use", name);
+    st = pst_job_plugin(job, table, kind, &plugin, err);
+    return st == PST_OK ? pst_instance_check(plugin, table, err) : st;
 }
 
-/* The base's [[memopt]] with that name, or NULL. */
-static const json_t *own_memopt(const json_t *own, const char *name)
+/* The config's own tables of a strategy, as the children of an array. */
+static struct pst_config_node own_tables(const struct pst_job *job, enum pst_axis_kind axis)
 {
-    const json_t *element;
-    size_t i;
+    struct pst_config_node *const *one =
+        axis == PST_AXIS_PARTITIONER ? &job->partitioner : &job->scheduler;
+    bool several = axis == PST_AXIS_MEMOPT;
 
-    json_array_foreach((json_t *)own, i, element)
-    {
-        const char *use = json_string_value(json_object_get(element, "use"));
+    return (struct pst_config_node){.kind = PST_CONFIG_ARRAY,
+                                    .n_children = several ? job->n_memopt : *one != NULL,
+                                    .children =
+                                        (struct pst_config_node **)(several ? job->memopt : one)};
+}
 
-        if (use != NULL && strcmp(use, name) == 0) {
-            return element;
+/* The id in a table; NULL: it names none. */
+static const char *id_in(struct pst_config_node *table)
+{
+    const struct pst_config_node *use =
+        table->kind == PST_CONFIG_TABLE ? pst_config_get(table, "use") : NULL;
+
+    return use != NULL && use->kind == PST_CONFIG_STRING ? use->value.string : NULL;
+}
+
+/* The config's own table of that id, so that a bare name keeps its parameters; NULL: it has none.
+ */
+static struct pst_config_node *own_table(const struct pst_job *job, enum pst_axis_kind axis,
+                                         const char *id)
+{
+    const struct pst_config_node own = own_tables(job, axis);
+
+    for (uint32_t i = 0; i < own.n_children; i++) {
+        const char *its = id_in(own.children[i]);
+
+        if (its != NULL && strcmp(its, id) == 0) {
+            return own.children[i];
         }
-    }
-    return json_is_object(own) ? own : NULL;
-}
-
-/* A strategy as it is written: a name, or a table with `use`. New, or NULL: neither. */
-static json_t *read_strategy(const json_t *written, const json_t *own)
-{
-    if (json_is_string(written)) {
-        return table_of_name(own, json_string_value(written));
-    }
-    if (json_is_object(written) && json_is_string(json_object_get(written, "use"))) {
-        return json_deep_copy(written);
     }
     return NULL;
 }
 
-/* One or several memory optimizers, always as an array. */
-static json_t *read_memopts(const json_t *written, const json_t *own)
+/* Once it is judged: its paths are no longer relative to the file then. */
+static json_t *json_of(const struct pst_config_node *node)
 {
-    json_t *list = json_array();
-    size_t n = json_is_array(written) ? json_array_size(written) : 1;
+    struct pst_config_node root = *node;
+    const struct pst_config config = {.root = &root};
+    json_t *value;
+    char *text;
 
-    for (size_t i = 0; i < n; i++) {
-        const json_t *one = json_is_array(written) ? json_array_get(written, i) : written;
-        json_t *table = read_strategy(
-            one, json_is_string(one) ? own_memopt(own, json_string_value(one)) : NULL);
-
-        if (table == NULL || json_array_append_new(list, table) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
+    root.key = NULL;
+    text = pst_config_to_json(&config);
+    value = pst_combine_made(json_loads(text, JSON_DECODE_ANY, NULL));
+    free(text);
+    return value;
 }
 
-static json_t *read_value(enum pst_axis_kind axis, const json_t *written, const json_t *own)
+/* A strategy as it is written: a name, or a table with `use`. *ret_value NULL: neither. */
+static pst_status read_strategy(const struct pst_job *job, enum pst_axis_kind axis,
+                                struct pst_config_node *written, json_t **ret_value,
+                                struct pst_error *err)
 {
-    switch (axis) {
-    case PST_AXIS_PARTITIONER:
-    case PST_AXIS_SCHEDULER:
-        return read_strategy(written, own);
-    case PST_AXIS_MEMOPT:
-        return read_memopts(written, own);
-    default:
-        return json_is_integer(written) && json_integer_value(written) >= 1 &&
-                       json_integer_value(written) <= 1048576
-                   ? json_integer(json_integer_value(written))
-                   : NULL;
+    struct pst_config_node use = *written, *children = &use, named = *written, *table = NULL;
+    pst_status st = PST_OK;
+
+    if (written->kind == PST_CONFIG_STRING) {
+        use.key = "use";
+        named.kind = PST_CONFIG_TABLE;
+        named.n_children = 1;
+        named.children = &children;
+        table = own_table(job, axis, written->value.string);
+        table = table != NULL ? table : &named;
+    } else if (id_in(written) != NULL) {
+        table = written;
     }
+    *ret_value = NULL;
+    if (table != NULL) {
+        st = check_table(job, table, pst_axis_places[axis].table, err);
+        *ret_value = st == PST_OK ? json_of(table) : NULL;
+    }
+    return st;
+}
+
+/* One or several memory optimizers, always as an array. */
+static pst_status read_memopts(const struct pst_job *job, struct pst_config_node *written,
+                               json_t **ret_value, struct pst_error *err)
+{
+    bool several = written->kind == PST_CONFIG_ARRAY, good = true;
+    json_t *list = pst_combine_made(json_array());
+    pst_status st = PST_OK;
+
+    for (uint32_t i = 0; st == PST_OK && good && i < (several ? written->n_children : 1); i++) {
+        json_t *table;
+
+        st = read_strategy(job, PST_AXIS_MEMOPT, several ? written->children[i] : written, &table,
+                           err);
+        good = table != NULL;
+        if (good && json_array_append_new(list, table) != 0) {
+            pst_out_of_memory();
+        }
+    }
+    *ret_value = good ? list : NULL;
+    if (!good) {
+        json_decref(list);
+    }
+    return st;
+}
+
+/* *ret_value NULL: it is not what is wanted there. */
+static pst_status read_value(const struct pst_job *job, enum pst_axis_kind axis,
+                             struct pst_config_node *written, json_t **ret_value,
+                             struct pst_error *err)
+{
+    if (axis == PST_AXIS_MEMOPT) {
+        return read_memopts(job, written, ret_value, err);
+    }
+    if (axis < PST_AXIS_MEMOPT) {
+        return read_strategy(job, axis, written, ret_value, err);
+    }
+    *ret_value = written->kind == PST_CONFIG_INT && written->value.integer >= 1 &&
+                         written->value.integer <= 1048576
+                     ? json_of(written)
+                     : NULL;
+    return PST_OK;
+}
+
+/* What the config itself has of a strategy that is not listed. */
+static pst_status check_own(const struct pst_job *job, enum pst_axis_kind axis,
+                            struct pst_error *err)
+{
+    const struct pst_config_node own = own_tables(job, axis);
+    pst_status st = PST_OK;
+
+    for (uint32_t i = 0; i < own.n_children && st == PST_OK; i++) {
+        st = check_table(job, own.children[i], pst_axis_places[axis].table, err);
+    }
+    return st;
+}
+
+/* The same as the one value of an axis. */
+static void own_value(struct pst_combinations *set, const struct pst_job *job,
+                      enum pst_axis_kind axis)
+{
+    const json_t *own = json_object_get(set->base, pst_axis_places[axis].table);
+    struct pst_axis_value *value = pst_arena_array(&set->arena, 1, sizeof *value);
+
+    if (pst_axis_places[axis].entry != NULL) {
+        own = json_object_get(own, pst_axis_places[axis].entry);
+    }
+    value->label = axis == PST_AXIS_MICROBATCH
+                       ? pst_arena_printf(&set->arena, "%lld", (long long)job->train.microbatch)
+                   : own == NULL ? "-"
+                                 : label_of(&set->arena, own);
+    set->axes[axis] = (struct pst_axis){1, value};
 }
 
 static const char *what_is_wanted(enum pst_axis_kind axis)
@@ -160,29 +251,6 @@ static const char *what_is_wanted(enum pst_axis_kind axis)
     }
 }
 
-/* What the base has, as the one value of an axis that is not listed. */
-static bool own_value(struct pst_combinations *set, const struct pst_job *job,
-                      enum pst_axis_kind axis)
-{
-    const json_t *own = json_object_get(set->base, pst_axis_places[axis].table);
-    struct pst_axis_value *value = pst_arena_array(&set->arena, 1, sizeof *value);
-
-    if (value == NULL) {
-        return false;
-    }
-    if (axis == PST_AXIS_MICROBATCH) {
-        value->label = pst_arena_printf(&set->arena, "%lld", (long long)job->train.microbatch);
-    } else if (pst_axis_places[axis].entry != NULL) {
-        const json_t *entry = json_object_get(own, pst_axis_places[axis].entry);
-
-        value->label = entry == NULL ? "-" : label_of(&set->arena, entry);
-    } else {
-        value->label = own == NULL ? "-" : label_of(&set->arena, own);
-    }
-    set->axes[axis] = (struct pst_axis){1, value};
-    return value->label != NULL;
-}
-
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -191,12 +259,9 @@ static int by_text(const void *a, const void *b)
 static pst_status check_twice(const struct pst_job *job, const char *key,
                               const struct pst_axis *axis, struct pst_error *err)
 {
-    const char **labels = calloc((size_t)axis->n + 1, sizeof *labels), *twice = NULL;
+    const char **labels = pst_alloc((size_t)axis->n + 1, sizeof *labels), *twice = NULL;
     char format[128];
 
-    if (labels == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < axis->n; i++) {
         labels[i] = axis->values[i].label;
     }
@@ -213,57 +278,49 @@ static pst_status check_twice(const struct pst_job *job, const char *key,
 }
 
 static pst_status read_axis(struct pst_combinations *set, const struct pst_job *job,
-                            enum pst_axis_kind axis, const json_t *list, struct pst_error *err)
+                            enum pst_axis_kind axis, struct pst_config_node *list,
+                            struct pst_error *err)
 {
-    const json_t *own = json_object_get(set->base, pst_axis_places[axis].table);
+    const char *key = pst_axis_places[axis].key;
     struct pst_axis *into = &set->axes[axis];
-    size_t n = json_array_size(list);
 
-    if (!json_is_array(list)) {
-        return fail(job, err, "config.value", pst_axis_places[axis].key, what_is_wanted(axis),
-                    pst_axis_places[axis].key);
+    if (list->kind != PST_CONFIG_ARRAY) {
+        return fail(job, err, "config.value", key, what_is_wanted(axis), key);
     }
-    if (n == 0) {
-        return fail(job, err, "config.value", pst_axis_places[axis].key,
-                    "\"%s\" in [compare] is empty; leave it out for the config's own",
-                    pst_axis_places[axis].key);
+    if (list->n_children == 0) {
+        return fail(job, err, "config.value", key,
+                    "\"%s\" in [compare] is empty; leave it out for the config's own", key);
     }
-    into->values = pst_arena_array(&set->arena, (uint32_t)n, sizeof *into->values);
-    if (into->values == NULL) {
-        return pst_fail_nomem(err);
-    }
-    for (size_t i = 0; i < n; i++) {
-        struct pst_axis_value *value = &into->values[into->n];
+    into->values = pst_arena_array(&set->arena, list->n_children, sizeof *into->values);
+    for (uint32_t i = 0; i < list->n_children; i++) {
+        struct pst_axis_value *value = &into->values[i];
+        pst_status st = read_value(job, axis, list->children[i], &value->value, err);
 
-        value->value = read_value(axis, json_array_get(list, i), own);
+        if (st != PST_OK) {
+            return st;
+        }
         if (value->value == NULL) {
-            return fail(job, err, "config.value", pst_axis_places[axis].key, what_is_wanted(axis),
-                        pst_axis_places[axis].key);
+            return fail(job, err, "config.value", key, what_is_wanted(axis), key);
         }
         into->n++;
         value->label = label_of(&set->arena, value->value);
-        if (value->label == NULL) {
-            return pst_fail_nomem(err);
-        }
     }
-    return check_twice(job, pst_axis_places[axis].key, into, err);
+    return check_twice(job, key, into, err);
 }
 
-static pst_status check_keys(const struct pst_job *job, const json_t *compare,
+static pst_status check_keys(const struct pst_job *job, const struct pst_config_node *compare,
                              struct pst_error *err)
 {
-    const char *names[PST_AXES + 1] = {[PST_AXES] = "methods"}, *key;
-    json_t *value;
+    const char *names[PST_AXES + 1] = {[PST_AXES] = "methods"};
 
     for (uint32_t a = 0; a < PST_AXES; a++) {
         names[a] = pst_axis_places[a].key;
     }
-    json_object_foreach((json_t *)compare, key, value)
-    {
-        const char *nearest = pst_nearest(key, names, PST_AXES + 1);
-        bool known = nearest != NULL && strcmp(nearest, key) == 0;
+    for (uint32_t i = 0; i < compare->n_children; i++) {
+        const char *key = compare->children[i]->key, *nearest;
 
-        if (!known) {
+        nearest = pst_nearest(key, names, PST_AXES + 1);
+        if (nearest == NULL || strcmp(nearest, key) != 0) {
             fail(job, err, "config.key", key, "unknown key \"%s\" in [compare]", key);
             pst_error_hint(err,
                            nearest != NULL ? "did you mean \"%s\"?"
@@ -288,38 +345,42 @@ static pst_status fail_method(const struct pst_job *job, struct pst_error *err)
         "methods");
 }
 
-/* One value of a method; what it does not say is the base's. */
+/* One value of a method; what it does not say is the config's own. */
 static pst_status read_part(struct pst_combinations *set, const struct pst_job *job,
-                            enum pst_axis_kind axis, const json_t *method,
-                            struct pst_axis_value *ret_value, struct pst_error *err)
+                            enum pst_axis_kind axis, struct pst_config_node *method, uint32_t i,
+                            struct pst_error *err)
 {
-    const json_t *own = json_object_get(set->base, pst_axis_places[axis].table);
-    const json_t *written = json_object_get(method, pst_axis_places[axis].table);
+    struct pst_config_node *written = pst_config_get(method, pst_axis_places[axis].table);
+    struct pst_config_node own = own_tables(job, axis);
+    struct pst_axis_value *value = &set->axes[axis].values[i];
+    pst_status st = PST_OK;
 
-    if (written == NULL) {
-        written = own;
+    if (written == NULL && own.n_children > 0) {
+        written = axis == PST_AXIS_MEMOPT ? &own : own.children[0];
     }
-    ret_value->value = written == NULL ? NULL : read_value(axis, written, own);
-    if (ret_value->value == NULL) {
-        return fail_method(job, err);
+    if (written != NULL) {
+        st = read_value(job, axis, written, &value->value, err);
+    }
+    if (st != PST_OK || value->value == NULL) {
+        return st != PST_OK ? st : fail_method(job, err);
     }
     set->axes[axis].n++;
-    ret_value->label = label_of(&set->arena, ret_value->value);
-    return ret_value->label == NULL ? pst_fail_nomem(err) : PST_OK;
+    value->label = label_of(&set->arena, value->value);
+    return PST_OK;
 }
 
 static pst_status read_method(struct pst_combinations *set, const struct pst_job *job,
-                              const json_t *method, uint32_t i, struct pst_error *err)
+                              struct pst_config_node *method, uint32_t i, struct pst_error *err)
 {
-    const char *name = json_string_value(json_object_get(method, "name")), *key;
+    const struct pst_config_node *name =
+        method->kind == PST_CONFIG_TABLE ? pst_config_get(method, "name") : NULL;
     pst_status st = PST_OK;
-    json_t *value;
 
-    if (name == NULL) {
+    if (name == NULL || name->kind != PST_CONFIG_STRING) {
         return fail_method(job, err);
     }
-    json_object_foreach((json_t *)method, key, value)
-    {
+    for (uint32_t k = 0; k < method->n_children; k++) {
+        const char *key = method->children[k]->key;
         bool known = strcmp(key, "name") == 0;
 
         for (uint32_t a = 0; a <= PST_AXIS_MEMOPT; a++) {
@@ -331,70 +392,62 @@ static pst_status read_method(struct pst_combinations *set, const struct pst_job
         }
     }
     for (uint32_t k = 0; k < i; k++) {
-        if (strcmp(set->methods[k], name) == 0) {
+        if (strcmp(set->methods[k], name->value.string) == 0) {
             return fail(job, err, "config.value", "methods",
-                        "two methods of [compare] have the name \"%s\"", name);
+                        "two methods of [compare] have the name \"%s\"", name->value.string);
         }
     }
-    set->methods[i] = pst_arena_strdup(&set->arena, name);
+    set->methods[i] = pst_arena_strdup(&set->arena, name->value.string);
     for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT && st == PST_OK; a++) {
-        st = read_part(set, job, a, method, &set->axes[a].values[i], err);
-    }
-    return st == PST_OK && set->methods[i] == NULL ? pst_fail_nomem(err) : st;
-}
-
-static pst_status read_methods(struct pst_combinations *set, const struct pst_job *job,
-                               const json_t *compare, struct pst_error *err)
-{
-    const json_t *list = json_object_get(compare, "methods");
-    size_t n = json_array_size(list);
-    pst_status st = PST_OK;
-
-    for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT; a++) {
-        if (json_object_get(compare, pst_axis_places[a].key) != NULL) {
-            return fail_method(job, err);
-        }
-    }
-    if (!json_is_array(list) || n == 0 || n > PST_COMBINATIONS_MOST) {
-        return fail_method(job, err);
-    }
-    set->methods = pst_arena_array(&set->arena, (uint32_t)n, sizeof *set->methods);
-    if (set->methods == NULL) {
-        return pst_fail_nomem(err);
-    }
-    for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT; a++) {
-        set->axes[a].values =
-            pst_arena_array(&set->arena, (uint32_t)n, sizeof *set->axes[a].values);
-        if (set->axes[a].values == NULL) {
-            return pst_fail_nomem(err);
-        }
-    }
-    for (size_t i = 0; i < n && st == PST_OK; i++) {
-        st = read_method(set, job, json_array_get(list, i), (uint32_t)i, err);
+        st = read_part(set, job, a, method, i, err);
     }
     return st;
 }
 
-static pst_status read_axes(struct pst_combinations *set, const struct pst_job *job,
-                            struct pst_error *err)
+static pst_status read_methods(struct pst_combinations *set, const struct pst_job *job,
+                               struct pst_config_node *compare, struct pst_config_node *list,
+                               struct pst_error *err)
 {
-    const json_t *compare = json_object_get(set->base, "compare");
-    bool methods = json_object_get(compare, "methods") != NULL;
-    uint64_t n = 1;
-    pst_status st = check_keys(job, compare, err);
+    uint32_t n = list->n_children;
+    pst_status st = PST_OK;
 
-    if (st == PST_OK && methods) {
-        st = read_methods(set, job, compare, err);
+    if (list->kind != PST_CONFIG_ARRAY || n == 0 || n > PST_COMBINATIONS_MOST) {
+        return fail_method(job, err);
+    }
+    set->methods = pst_arena_array(&set->arena, n, sizeof *set->methods);
+    for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT; a++) {
+        if (pst_config_get(compare, pst_axis_places[a].key) != NULL) {
+            return fail_method(job, err);
+        }
+        set->axes[a].values = pst_arena_array(&set->arena, n, sizeof *set->axes[a].values);
+    }
+    for (uint32_t i = 0; i < n && st == PST_OK; i++) {
+        st = read_method(set, job, list->children[i], i, err);
+    }
+    return st;
+}
+
+/* The lists that there are; compare NULL: none. */
+static pst_status read_lists(struct pst_combinations *set, const struct pst_job *job,
+                             struct pst_config_node *compare, struct pst_error *err)
+{
+    struct pst_config_node *methods = compare == NULL ? NULL : pst_config_get(compare, "methods");
+    pst_status st = compare == NULL ? PST_OK : check_keys(job, compare, err);
+    uint64_t n = 1;
+
+    if (st == PST_OK && methods != NULL) {
+        st = read_methods(set, job, compare, methods, err);
     }
     for (enum pst_axis_kind a = 0; a < PST_AXES && st == PST_OK; a++) {
-        const json_t *list = json_object_get(compare, pst_axis_places[a].key);
+        struct pst_config_node *list =
+            compare == NULL ? NULL : pst_config_get(compare, pst_axis_places[a].key);
 
         if (list != NULL) {
             st = read_axis(set, job, a, list, err);
-        } else if ((!methods || a > PST_AXIS_MEMOPT) && !own_value(set, job, a)) {
-            st = pst_fail_nomem(err);
+        } else if (methods == NULL && a <= PST_AXIS_MEMOPT) {
+            st = check_own(job, a, err);
         }
-        n *= pst_combination_factor(set, a);
+        n *= set->axes[a].n > 0 ? pst_combination_factor(set, a) : 1;
         if (st == PST_OK && n > PST_COMBINATIONS_MOST) {
             st = fail(job, err, "config.limit", pst_axis_places[a].key,
                       "[compare] asks for more than 100000 combinations, counted up to \"%s\"",
@@ -405,37 +458,24 @@ static pst_status read_axes(struct pst_combinations *set, const struct pst_job *
     return st;
 }
 
-static pst_status read(const struct pst_job *job, struct pst_combinations *set,
-                       struct pst_error *err)
-{
-    char *text = pst_config_to_json(job->config);
-    pst_status st;
-
-    *set = (struct pst_combinations){.path = job->config->path};
-    set->base = text == NULL ? NULL : json_loads(text, 0, NULL);
-    free(text);
-    st = set->base == NULL ? pst_fail_nomem(err) : read_axes(set, job, err);
-    if (st != PST_OK) {
-        pst_combinations_finish(set);
-    }
-    return st;
-}
-
 pst_status pst_combinations_read(const struct pst_job *job, struct pst_combinations *ret_set,
                                  struct pst_error *err)
 {
-    struct pst_combinations set;
-    pst_status st = read(job, &set, err); /* has it the right form? */
+    struct pst_combinations set = {.path = job->config->path};
+    pst_status st = read_lists(&set, job, pst_config_get(job->config->root, "compare"), err);
+    char *text;
 
-    if (st == PST_OK) {
-        pst_combinations_finish(&set);
-        st = pst_combinations_check(job, err);
-    }
-    if (st == PST_OK) {
-        st = read(job, &set, err); /* paths are no longer relative to the file now */
-    }
     if (st != PST_OK) {
+        pst_combinations_finish(&set);
         return st;
+    }
+    text = pst_config_to_json(job->config);
+    set.base = pst_combine_made(json_loads(text, 0, NULL));
+    free(text);
+    for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
+        if (set.axes[a].n == 0) {
+            own_value(&set, job, a);
+        }
     }
     json_object_del(set.base, "compare");
     *ret_set = set;
