@@ -231,12 +231,6 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_classifier(m, net.last.width, c->classes, net.last.x, targets);
 }
 
-const struct pst_model_builder pst_model_amoebanet = {
-    .id = "amoebanet",
-    .summary = "AmoebaNet-D: cells of branches for images, which read the two cells before them",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct amoebanet_config),
-    .check = check,
-    .add = add,
-};
+PST_MODEL(amoebanet, "amoebanet",
+          "AmoebaNet-D: cells of branches for images, which read the two cells before them",
+          struct amoebanet_config, check);

@@ -124,12 +124,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, add_head(m, c, x, table), targets);
 }
 
-const struct pst_model_builder pst_model_bert = {
-    .id = "bert",
-    .summary = "BERT: bidirectional Transformer that finds hidden tokens",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct bert_config),
-    .check = check,
-    .add = add,
-};
+PST_MODEL(bert, "bert", "BERT: bidirectional Transformer that finds hidden tokens",
+          struct bert_config, check);

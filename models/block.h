@@ -96,6 +96,16 @@ uint32_t pst_add_pool(struct pst_model *m, const char *name, uint32_t kind, uint
 struct pst_model_ends pst_add_classifier(struct pst_model *m, int64_t width, int64_t classes,
                                          uint32_t x, uint32_t targets);
 
+/* The model of a file: of its params, which fill that config, and of its function add. */
+#define PST_MODEL(name, word, text, config, check_config)                                          \
+    const struct pst_model_builder pst_model_##name = {.id = word,                                 \
+                                                       .summary = text,                            \
+                                                       .params = params,                           \
+                                                       .n_params = sizeof params / sizeof *params, \
+                                                       .config_size = sizeof(config),              \
+                                                       .check = check_config,                      \
+                                                       .add = add}
+
 extern const struct pst_model_builder pst_model_mlp, pst_model_gpt, pst_model_bert, pst_model_t5,
     pst_model_resnet, pst_model_amoebanet, pst_model_mmt, pst_model_dlrm, pst_model_candle;
 

@@ -107,11 +107,6 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_MSE, x, target);
 }
 
-const struct pst_model_builder pst_model_candle = {
-    .id = "candle-uno",
-    .summary = "CANDLE-Uno: encoders of cell and drug features, joined to one number",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct candle_config),
-    .add = add,
-};
+PST_MODEL(candle, "candle-uno",
+          "CANDLE-Uno: encoders of cell and drug features, joined to one number",
+          struct candle_config, NULL);

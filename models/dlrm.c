@@ -107,11 +107,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-const struct pst_model_builder pst_model_dlrm = {
-    .id = "dlrm",
-    .summary = "recommendation model: dense branches beside tables of embeddings",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct dlrm_config),
-    .add = add,
-};
+PST_MODEL(dlrm, "dlrm", "recommendation model: dense branches beside tables of embeddings",
+          struct dlrm_config, NULL);

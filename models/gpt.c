@@ -58,12 +58,4 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-const struct pst_model_builder pst_model_gpt = {
-    .id = "gpt",
-    .summary = "GPT-2: causal Transformer language model",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct gpt_config),
-    .check = check,
-    .add = add,
-};
+PST_MODEL(gpt, "gpt", "GPT-2: causal Transformer language model", struct gpt_config, check);

@@ -43,11 +43,4 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-const struct pst_model_builder pst_model_mlp = {
-    .id = "mlp",
-    .summary = "multi-layer perceptron for classification",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct mlp_config),
-    .add = add,
-};
+PST_MODEL(mlp, "mlp", "multi-layer perceptron for classification", struct mlp_config, NULL);

@@ -118,12 +118,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-const struct pst_model_builder pst_model_mmt = {
-    .id = "mmt",
-    .summary = "multi-branch Transformer: parallel stacks that are joined at the end",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct mmt_config),
-    .check = check,
-    .add = add,
-};
+PST_MODEL(mmt, "mmt", "multi-branch Transformer: parallel stacks that are joined at the end",
+          struct mmt_config, check);

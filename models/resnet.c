@@ -127,11 +127,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_classifier(m, in, c->classes, x, targets);
 }
 
-const struct pst_model_builder pst_model_resnet = {
-    .id = "resnet",
-    .summary = "residual network for images: 18, 34, 50, 101, 152 layers or custom",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct resnet_config),
-    .add = add,
-};
+PST_MODEL(resnet, "resnet", "residual network for images: 18, 34, 50, 101, 152 layers or custom",
+          struct resnet_config, NULL);

@@ -189,12 +189,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-const struct pst_model_builder pst_model_t5 = {
-    .id = "t5",
-    .summary = "T5: encoder and decoder, whose every layer reads the encoder's result",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct t5_config),
-    .check = check,
-    .add = add,
-};
+PST_MODEL(t5, "t5", "T5: encoder and decoder, whose every layer reads the encoder's result",
+          struct t5_config, check);

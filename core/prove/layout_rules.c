@@ -4,7 +4,7 @@
  * together within the capacity. One sweep over the ticks: the live buffers mark the stretches of
  * the arena, between all begins and ends, that they cover.
  */
-#include "prove/sizes.h"
+#include "prove/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
  * MEM3 and NUM1 rank by rank, and COMM1 on the pieces of every transfer. Where lists are unrolled
  * the program is too, beginning with each of its phases.
  */
-#include "prove/unrolled.h"
 #include "prove/walk.h"
 
 #include <stdlib.h>

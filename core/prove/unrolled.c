@@ -5,13 +5,12 @@
  * for each of them, at the same place, alive from its first use to its last: where a later one
  * comes too early, two buffers overlap.
  */
-#include "prove/unrolled.h"
+#include "prove/walk.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
-#include "prove/walk.h"
 
 struct unroller {
     struct pst_check *check;

@@ -29,26 +29,27 @@ static uint64_t call_ns(const struct pst_sim_record *record, const struct pst_pr
 
 static uint8_t kind_of(const struct pst_value *value)
 {
-    switch (value->kind) {
-    case PST_V_WEIGHT:
-    case PST_V_WORKING:
-    case PST_V_STATE:
-        return PST_MEM_PARAMS;
-    case PST_V_GRAD:
-    case PST_V_TIE:
-        return PST_MEM_GRADS;
-    case PST_V_OPTIMIZER:
-        return PST_MEM_OPTIMIZER;
-    case PST_V_RECV:
-    case PST_V_SCRATCH:
-        return PST_MEM_BUFFERS;
-    case PST_V_WORKSPACE:
-        return PST_MEM_WORKSPACE;
-    case PST_V_GUEST:
-        return PST_MEM_GUESTS;
-    default:
-        return PST_MEM_ACTIVATIONS;
-    }
+    static const uint8_t kinds[PST_V_KINDS] = {
+        [PST_V_WEIGHT] = PST_MEM_PARAMS,
+        [PST_V_WORKING] = PST_MEM_PARAMS,
+        [PST_V_STATE] = PST_MEM_PARAMS,
+        [PST_V_GRAD] = PST_MEM_GRADS,
+        [PST_V_TIE] = PST_MEM_GRADS,
+        [PST_V_OPTIMIZER] = PST_MEM_OPTIMIZER,
+        [PST_V_RECV] = PST_MEM_BUFFERS,
+        [PST_V_SCRATCH] = PST_MEM_BUFFERS,
+        [PST_V_WORKSPACE] = PST_MEM_WORKSPACE,
+        [PST_V_GUEST] = PST_MEM_GUESTS,
+        [PST_V_INPUT] = PST_MEM_ACTIVATIONS,
+        [PST_V_ACT] = PST_MEM_ACTIVATIONS,
+        [PST_V_DACT] = PST_MEM_ACTIVATIONS,
+        [PST_V_Z] = PST_MEM_ACTIVATIONS,
+        [PST_V_FETCHED] = PST_MEM_ACTIVATIONS,
+        [PST_V_HOST] = PST_MEM_ACTIVATIONS,
+        [PST_V_RETURNED] = PST_MEM_ACTIVATIONS,
+    };
+
+    return kinds[value->kind];
 }
 
 /* The ticks of one nanosecond make one point: the fullest of them. */

@@ -227,27 +227,16 @@ static bool arrive(struct pst_sim *sim, uint32_t rank)
 
 static void post(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 {
-    const struct pst_instr *instr = &state->list[at];
-    state->posted[at] = state->now;
+    uint32_t queue = pst_sim_queue_of(state->list[at].op);
+    uint64_t start = state->now;
+    state->posted[at] = start;
     state->behind = PST_NONE;
-    switch (instr->op) {
-    case PST_I_SEND:
-        state->n_posted[QUEUE_SEND]++;
-        break;
-    case PST_I_RECV:
-        state->n_posted[QUEUE_RECV]++;
-        break;
-    case PST_I_REDUCE:
-    case PST_I_TIE:
-    case PST_I_NORM:
-        state->n_posted[QUEUE_REDUCE]++;
-        break;
-    default: {
-        uint64_t start = state->now;
-        state->now = pst_sim_run_pass(sim, state, at);
-        pst_sim_finish(state, at, start, state->now);
+    if (queue < QUEUE_COUNT) {
+        state->n_posted[queue]++;
+        return;
     }
-    }
+    state->now = pst_sim_run_pass(sim, state, at);
+    pst_sim_finish(state, at, start, state->now);
 }
 
 /* Begins with the next instruction; false where its time has not come. */

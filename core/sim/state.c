@@ -3,22 +3,6 @@
 
 #include <string.h>
 
-static int queue_of(uint32_t op)
-{
-    switch (op) {
-    case PST_I_SEND:
-        return QUEUE_SEND;
-    case PST_I_RECV:
-        return QUEUE_RECV;
-    case PST_I_REDUCE:
-    case PST_I_TIE:
-    case PST_I_NORM:
-        return QUEUE_REDUCE;
-    default:
-        return QUEUE_COUNT;
-    }
-}
-
 static void init_rank(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
@@ -27,14 +11,14 @@ static void init_rank(struct pst_sim *sim, uint32_t rank)
     state->n = n;
     state->arrived_at = state->behind = PST_NONE;
     for (uint32_t i = 0; i < n; i++) {
-        count[queue_of(state->list[i].op)]++;
+        count[pst_sim_queue_of(state->list[i].op)]++;
     }
     for (uint32_t q = 0; q < QUEUE_COUNT; q++) {
         state->queued[q] = pst_arena_array(&sim->arena, count[q] + 1u, sizeof(uint32_t));
         count[q] = 0;
     }
     for (uint32_t i = 0; i < n; i++) {
-        int queue = queue_of(state->list[i].op);
+        uint32_t queue = pst_sim_queue_of(state->list[i].op);
         if (queue < QUEUE_COUNT) {
             state->queued[queue][count[queue]++] = i;
         }

@@ -16,6 +16,16 @@ static inline uint64_t pst_later(uint64_t a_ns, uint64_t b_ns)
     return a_ns > b_ns ? a_ns : b_ns;
 }
 
+/* QUEUE_COUNT: none. */
+static inline uint32_t pst_sim_queue_of(uint32_t op)
+{
+    bool sum = op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM;
+    return op == PST_I_SEND   ? QUEUE_SEND
+           : op == PST_I_RECV ? QUEUE_RECV
+           : sum              ? QUEUE_REDUCE
+                              : QUEUE_COUNT;
+}
+
 #define PST_SIM_OPEN UINT64_MAX /* an end that is not known yet */
 
 struct pst_sim_rank {

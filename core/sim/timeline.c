@@ -140,28 +140,22 @@ void pst_timeline_finish_build(struct pst_timeline *timeline)
 
 uint8_t pst_lane_of(uint8_t op)
 {
-    switch (op) {
-    case PST_I_SEND:
-        return PST_LANE_SEND;
-    case PST_I_RECV:
-        return PST_LANE_RECV;
-    case PST_I_OFFLOAD:
-        return PST_LANE_D2H;
-    case PST_I_FETCH:
-        return PST_LANE_H2D;
-    case PST_I_REDUCE:
-    case PST_I_TIE:
-    case PST_I_NORM:
-        return PST_LANE_REDUCE;
-    case PST_I_STEP:
-        return PST_LANE_OPTIMIZER;
-    case PST_I_F:
-    case PST_I_B:
-    case PST_I_W:
-    case PST_I_BW:
-    case PST_I_R:
-        return PST_LANE_COMPUTE;
-    default:
-        return PST_LANE_HOST;
-    }
+    static const uint8_t lanes[PST_I_COUNT] = {
+        [0] = PST_LANE_HOST,
+        [PST_I_F] = PST_LANE_COMPUTE,
+        [PST_I_B] = PST_LANE_COMPUTE,
+        [PST_I_W] = PST_LANE_COMPUTE,
+        [PST_I_BW] = PST_LANE_COMPUTE,
+        [PST_I_R] = PST_LANE_COMPUTE,
+        [PST_I_SEND] = PST_LANE_SEND,
+        [PST_I_RECV] = PST_LANE_RECV,
+        [PST_I_OFFLOAD] = PST_LANE_D2H,
+        [PST_I_FETCH] = PST_LANE_H2D,
+        [PST_I_REDUCE] = PST_LANE_REDUCE,
+        [PST_I_TIE] = PST_LANE_REDUCE,
+        [PST_I_NORM] = PST_LANE_REDUCE,
+        [PST_I_STEP] = PST_LANE_OPTIMIZER,
+    };
+
+    return op < PST_I_COUNT ? lanes[op] : PST_LANE_HOST;
 }
