@@ -55,7 +55,7 @@ struct chain_answer {
 pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer);
 
 /* Moves the borders as long as the host, where it can simulate, says that the step gets shorter.
-   Bounded by counts of passes and nodes, so that answers repeat. PST_ERR_CANCELLED, PST_ERR_NOMEM.
+   Bounded by counts of passes and nodes, so that answers repeat.
  */
 pst_status chain_shorten(struct chain *chain, uint32_t *cuts);
 

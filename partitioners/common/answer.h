@@ -23,7 +23,7 @@ struct part_plan {
 void part_plan_init(struct part_plan *plan, const struct part_problem *problem,
                     const uint32_t *stage_of, uint32_t n_stages, uint32_t b);
 void part_plan_finish(struct part_plan *plan);
-/* A deep copy. PST_ERR_NOMEM. */
+/* A deep copy. */
 void part_plan_copy(const struct part_plan *plan, struct part_plan *ret_copy);
 
 /* A step that nobody looked at. */
@@ -46,7 +46,7 @@ struct part_value {
 
 /* In flight by the closed form over the stage graph, capped at B; in planning runs by pst.ask/1 in
    the end (price of every stage; the step with what the scheduler
-   holds in flight), where `ask` is set. PST_ERR_NOMEM; what the host fails with. */
+   holds in flight), where `ask` is set. */
 void part_plan_value(const struct part_plan *plan, const struct part_problem *problem, bool ask,
                      struct part_value *ret_value);
 

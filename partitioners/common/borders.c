@@ -53,13 +53,7 @@ static void add(struct moves *m, const uint32_t *from, struct move move)
     if (isinf(move.guess_ns)) {
         return;
     }
-    if (m->n == m->room) {
-        uint32_t room = m->room == 0 ? 64 : 2 * m->room;
-        struct move *list = part_resize(m->list, room, sizeof *list);
-
-        m->list = list;
-        m->room = room;
-    }
+    PART_MAKE_ROOM(m->list, m->n, m->room);
     m->list[m->n++] = move;
 }
 

@@ -21,7 +21,7 @@ struct part_borders {
 /*
  * cuts takes *step_ns; afterwards no more. Moves one border, or two neighbours together, first
  * where the guess is least, until none of the first few is better. Short rows are moved to every
- * place, long ones by steps that double. PST_ERR_NOMEM; what the functions fail with.
+ * place, long ones by steps that double.
  */
 void part_borders_move(const struct part_borders *borders, uint32_t *cuts, double *step_ns);
 

@@ -18,6 +18,14 @@ void *part_alloc(size_t count, size_t size)
 /* What is new is not zeroed. */
 void *part_resize(void *old, size_t count, size_t size)
     __attribute__((returns_nonnull, warn_unused_result));
+/* Room for array[n], of an array of `room` elements, which grows in large steps. */
+#define PART_MAKE_ROOM(array, n, room)                                                             \
+    do {                                                                                           \
+        if ((n) == (room)) {                                                                       \
+            (room) = 2 * (room) + 16;                                                              \
+            (array) = part_resize((array), (room), sizeof *(array));                               \
+        }                                                                                          \
+    } while (0)
 void part_free(void *memory);
 /* As part_alloc, but NULL where there is none: for tables that a search can do without. */
 void *part_try_alloc(size_t count, size_t size);

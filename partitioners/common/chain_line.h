@@ -57,14 +57,14 @@ struct cuts {
     uint32_t n, *first, *k;
 };
 
-/* Room for max_stages; PST_ERR_NOMEM. */
+/* Room for max_stages. */
 void cuts_init(struct cuts *cuts, uint32_t max_stages);
 void cuts_finish(struct cuts *cuts);
 
 /* True ticks of the slowest stage. */
 int64_t line_bottleneck(const struct line *line, const struct cuts *cuts);
 
-/* Scratch of a solver, and one probe: is there a cut at T? Cancelled: PST_ERR_CANCELLED. */
+/* Scratch of a solver, and one probe: is there a cut at T? */
 struct probe {
     const struct line *line;
     struct part_chain_stats *stats;

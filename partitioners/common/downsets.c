@@ -18,13 +18,12 @@ void part_downsets_finish(struct part_downsets *sets)
     memset(sets, 0, sizeof *sets);
 }
 
-bool downsets_room(struct part_downsets *sets, size_t n_added)
+void downsets_room(struct part_downsets *sets, size_t n_added)
 {
     sets->parent = part_alloc(sets->n_sets, sizeof *sets->parent);
     sets->size = part_alloc(sets->n_sets, sizeof *sets->size);
     sets->first_added = part_alloc((size_t)sets->n_sets + 1, sizeof *sets->first_added);
     sets->added = part_alloc(n_added + 1, sizeof *sets->added);
-    return true;
 }
 
 void part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *first,
@@ -71,21 +70,14 @@ struct walk {
     bool overflow; /* there are more than sets->n_sets */
 };
 
-static bool push_ready(struct walk *w, uint32_t v)
+static void push_ready(struct walk *w, uint32_t v)
 {
-    if (w->n_ready == w->room) {
-        size_t room = w->room * 2 + 64;
-        uint32_t *grown = part_resize(w->ready, room, sizeof *grown);
-
-        w->ready = grown;
-        w->room = room;
-    }
+    PART_MAKE_ROOM(w->ready, w->n_ready, w->room);
     w->ready[w->n_ready++] = v;
-    return true;
 }
 
 /* Candidates of the set with `v`: those of its parent behind `v`, and what `v` made ready. */
-static bool enter(struct walk *w, size_t first, size_t end, uint32_t v)
+static void enter(struct walk *w, size_t first, size_t end, uint32_t v)
 {
     const struct part_dag *dag = w->dag;
     uint32_t e = dag->first_out[v], stop = dag->first_out[v + 1];
@@ -112,7 +104,6 @@ static bool enter(struct walk *w, size_t first, size_t end, uint32_t v)
             push_ready(w, to);
         }
     }
-    return true;
 }
 
 static void leave(struct walk *w, uint32_t v)
@@ -184,7 +175,7 @@ static void walk_all(struct walk *w, struct level *levels)
 }
 
 /* place[k]: where set k goes, smaller sets first, of equal size in the order found. */
-static bool find_places(const struct part_downsets *sets, uint32_t *place)
+static void find_places(const struct part_downsets *sets, uint32_t *place)
 {
     uint32_t *next = part_alloc((size_t)sets->n + 2, sizeof *next), k;
 
@@ -198,7 +189,6 @@ static bool find_places(const struct part_downsets *sets, uint32_t *place)
         place[k] = next[sets->size[k]]++;
     }
     part_free(next);
-    return true;
 }
 
 static void copy_set(struct part_downsets *sets, uint32_t to, const struct part_downsets *old,

@@ -40,10 +40,10 @@ struct part_downsets {
     uint32_t *first_added, *added; /* [n_sets + 1] */
 };
 
-/* The n + 1 prefixes of a topological order. PST_ERR_NOMEM. */
+/* The n + 1 prefixes of a topological order. */
 void part_downsets_linear(uint32_t n, const uint32_t *order, struct part_downsets *ret_sets);
 /* Those that end where a run ends: run r is order[first[r]] .. order[first[r + 1] - 1], and set k
-   the first k runs. PST_ERR_NOMEM. */
+   the first k runs. */
 void part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *first,
                         struct part_downsets *ret_sets);
 
@@ -52,7 +52,7 @@ void part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *
  * is PST_ERR_INFEASIBLE; *ret_exact is false then where counting was given up, and *ret_count is
  * a lower bound. Counting takes products over unconnected parts and splits at the most comparable
  * node, so models of chains and branches are counted at once, however many downsets they have.
- * PST_ERR_NOMEM, PST_ERR_CANCELLED.
+ *
  */
 pst_status part_downsets_all(const struct part_dag *dag, uint32_t max_sets,
                              const struct part_stop *stop, struct part_downsets *ret_sets,

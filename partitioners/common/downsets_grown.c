@@ -33,7 +33,7 @@ static uint64_t hash(const uint64_t *bits, uint32_t n_words)
 }
 
 /* Room for one more set and for its added nodes. */
-static bool room_for(struct growth *g, uint32_t n_added)
+static void room_for(struct growth *g, uint32_t n_added)
 {
     struct part_downsets *sets = g->sets;
     size_t need = (size_t)sets->n_sets + 2, room = g->room;
@@ -52,7 +52,6 @@ static bool room_for(struct growth *g, uint32_t n_added)
         g->room = room;
     }
     part_grow(&sets->added, sizeof *sets->added, added + 1, &g->added_room);
-    return true;
 }
 
 /* Appends parent + what `with` has beyond it, unless the set is there. */

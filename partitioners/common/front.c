@@ -73,13 +73,7 @@ static bool dominates(const struct line *l, const struct front *f, uint32_t a, u
 
 static void add_state(struct front *f, struct state state, uint32_t *ret_index)
 {
-    if (f->n_states == f->room) {
-        uint32_t room = f->room == 0 ? 4096 : 2 * f->room;
-        struct state *states = part_resize(f->states, (size_t)room, sizeof *states);
-
-        f->states = states;
-        f->room = room;
-    }
+    PART_MAKE_ROOM(f->states, f->n_states, f->room);
     f->states[f->n_states] = state;
     *ret_index = f->n_states++;
 }

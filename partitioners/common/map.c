@@ -77,19 +77,17 @@ void part_map_finish(struct part_map *map)
     map->size = map->used = 0;
 }
 
-bool part_grow(void *array, size_t item, size_t need, size_t *room)
+void part_grow(void *array, size_t item, size_t need, size_t *room)
 {
-    void **at = array, *bigger;
+    void **at = array;
     size_t size = *room;
 
     if (need <= size) {
-        return true;
+        return;
     }
     while (size < need) {
         size = size * 2 + 256;
     }
-    bigger = part_resize(*at, size * item, 1);
-    *at = bigger;
+    *at = part_resize(*at, size, item);
     *room = size;
-    return true;
 }

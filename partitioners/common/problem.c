@@ -286,12 +286,7 @@ static void add_size(struct part_problem *p, uint64_t size, uint32_t *room)
             return;
         }
     }
-    if (p->n_sizes == *room) {
-        uint32_t *larger = part_resize(p->sizes, 2 * (size_t)*room, sizeof *larger);
-
-        p->sizes = larger;
-        *room *= 2;
-    }
+    PART_MAKE_ROOM(p->sizes, p->n_sizes, *room);
     p->sizes[p->n_sizes++] = (uint32_t)size;
 }
 

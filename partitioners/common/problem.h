@@ -47,21 +47,21 @@ void part_problem_finish(struct part_problem *problem);
  * For problems that are judged by the reference model, where a multiple of a size that divides the
  * mini-batch is allowed; else does nothing. Adds to the sizes those that replicas make of them: of
  * whole micro-batches that they take in turn the least common multiples with degrees, of a
- * micro-batch on each the products. Times are read anew. Errors as of part_problem_read.
+ * micro-batch on each the products. Times are read anew.
  */
 void part_problem_enlarge(struct part_problem *problem);
 
 /*
  * By hand: n_devices, batch, sizes, degrees, n, n_edges and figures (PST_COMM_*, bandwidths) of
  * *problem are set; the rest of its arrays is made here, zero, to be filled in: costs by the
- * caller, and the edges from `from` and `to`, then sorted by part_problem_index. PST_ERR_NOMEM.
+ * caller, and the edges from `from` and `to`, then sorted by part_problem_index.
  */
 void part_problem_init(struct part_problem *problem);
 /* Sorts the edges (edge_bytes with them) and makes first_out, first_in and in_edges. */
 void part_problem_index(struct part_problem *problem);
 
 /* Groups as nodes, group_of[v] < n_groups, none empty and numbered topologically: costs are sums,
-   workspace is the largest. Not for questions to the host. Finish it. PST_ERR_NOMEM. */
+   workspace is the largest. Not for questions to the host. Finish it. */
 void part_problem_merge(const struct part_problem *problem, const uint32_t *group_of,
                         uint32_t n_groups, struct part_problem *ret_merged);
 

@@ -21,7 +21,7 @@ struct part_ranges {
     uint32_t *last;         /* [n] its last reader; the node itself if there is none */
 };
 
-/* PST_ERR_NOMEM. Finish in any case. */
+/* Finish in any case. */
 void part_ranges_init(const struct part_problem *problem, struct part_ranges *ret_ranges);
 void part_ranges_finish(struct part_ranges *ranges);
 
@@ -97,7 +97,7 @@ pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages
                            uint32_t replicas, struct part_asker *ret_asker);
 void part_asker_finish(struct part_asker *asker);
 
-/* Nodes [first, end), not empty, as that stage. PST_ERR_CANCELLED; what the host fails with. */
+/* Nodes [first, end), not empty, as that stage. */
 void part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
                       struct pst_stage_price *ret_price);
 

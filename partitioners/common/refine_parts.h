@@ -12,7 +12,7 @@ enum { SMALL_NODES = 10 };
 
 /*
  * The best of all partitions. Of T at most `most`; *ret_found: is there one? Equal T: less memory,
- * depth, devices. PST_ERR_CANCELLED, PST_ERR_NOMEM.
+ * depth, devices.
  */
 void small_best(const struct part_problem *problem, const struct part_costs *costs, int64_t most,
                 bool *ret_found, struct part_plan *ret_plan);

@@ -71,21 +71,19 @@ static bool halve_slowest(const struct part_problem *p, uint32_t *stage_of, uint
     return worst != UINT32_MAX;
 }
 
-pst_status part_sequence_plan(const struct part_problem *p, uint32_t *stage_of, uint32_t n_stages,
-                              const uint32_t *degrees, uint32_t b, uint32_t n_wanted,
-                              struct part_plan *ret_plan)
+void part_sequence_plan(const struct part_problem *p, uint32_t *stage_of, uint32_t n_stages,
+                        const uint32_t *degrees, uint32_t b, uint32_t n_wanted,
+                        struct part_plan *ret_plan)
 {
     struct part_plan plan = {0};
     uint32_t s, before = n_stages;
 
     while (n_wanted != 0 && n_stages < n_wanted) {
         if (!halve_slowest(p, stage_of, n_stages)) {
-            return p->host == NULL
-                       ? PST_ERR_INFEASIBLE
-                       : pst_failf(p->host, PST_ERR_INFEASIBLE,
-                                   "%u stages are wanted but the graph has only %u nodes; use "
-                                   "fewer devices, fewer stages on each, or a deeper model",
-                                   n_wanted, p->n);
+            part_end(pst_failf(p->host, PST_ERR_INFEASIBLE,
+                               "%u stages are wanted but the graph has only %u nodes; use fewer "
+                               "devices, fewer stages on each, or a deeper model",
+                               n_wanted, p->n));
         }
         n_stages++;
     }
@@ -94,7 +92,6 @@ pst_status part_sequence_plan(const struct part_problem *p, uint32_t *stage_of, 
         plan.stages[s].d = degrees[stage_of[plan.stages[s].nodes[0]]];
     }
     *ret_plan = plan;
-    return PST_OK;
 }
 
 /* Is there more to ask about a plan than its objective? A simulated step takes longer than some
@@ -161,8 +158,8 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
 
         st = find(p, searcher, limits, &size, &found);
         if (st == PST_OK && size != 0) {
-            st = part_sequence_plan(p, found.stage_of, found.n_stages, found.degrees, size,
-                                    p->in->n_stages, &other.plan);
+            part_sequence_plan(p, found.stage_of, found.n_stages, found.degrees, size,
+                               p->in->n_stages, &other.plan);
         }
         if (st == PST_OK && size != 0 && must_judge(p, searcher)) {
             part_plan_value(&other.plan, p, p->figures.reference == 0, &other.value);

@@ -240,7 +240,7 @@ static void offer(struct search *s, const struct state *at, struct dapple_way *w
 }
 
 /* What was taken up, narrowed, behind what is in the list. */
-static bool put_down(struct search *s, struct dapple_front *list)
+static void put_down(struct search *s, struct dapple_front *list)
 {
     dapple_front_narrow(&s->scratch, s->beam, limited(s));
     part_grow(&list->ways, sizeof *list->ways, list->n + s->scratch.n + 1, &list->room);
@@ -249,7 +249,6 @@ static bool put_down(struct search *s, struct dapple_front *list)
     }
     list->n += s->scratch.n;
     s->scratch.n = 0;
-    return true;
 }
 
 /* A stage up to there, with every way to go on behind it. at: least of all states of the position
@@ -476,7 +475,7 @@ static void try_passes(struct search *s)
     }
 }
 
-static bool prepare(struct search *s, const struct dapple_question *q)
+static void prepare(struct search *s, const struct dapple_question *q)
 {
     uint32_t i, k;
 
@@ -495,7 +494,6 @@ static bool prepare(struct search *s, const struct dapple_question *q)
                                                   q->backward[k][q->n] - q->backward[k][i]));
         }
     }
-    return true;
 }
 
 void dapple_solve(const struct dapple_question *q, struct dapple_answer *ret_answer)

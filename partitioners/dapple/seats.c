@@ -89,7 +89,7 @@ bool dapple_seats_list(struct dapple_seats *s, uint32_t seat)
     return true;
 }
 
-bool dapple_seats_init(struct dapple_seats *s, const struct dapple_machines *machines,
+void dapple_seats_init(struct dapple_seats *s, const struct dapple_machines *machines,
                        const uint32_t *degrees, uint32_t n_degrees)
 {
     memset(s, 0, sizeof *s);
@@ -103,7 +103,6 @@ bool dapple_seats_init(struct dapple_seats *s, const struct dapple_machines *mac
     s->seats[0] = (struct dapple_seat){.left = machines->n_devices};
     memset(s->taken, 0, machines->n_machines * sizeof *s->taken);
     s->n_seats = 1;
-    return true;
 }
 
 void dapple_seats_finish(struct dapple_seats *s)

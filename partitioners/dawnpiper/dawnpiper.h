@@ -79,7 +79,7 @@ struct pipe {
     uint64_t n_groups;             /* groups of stages looked at */
 };
 
-/* PST_ERR_NOMEM and what the host fails with. Finish in any case. */
+/* Finish in any case. */
 pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
                      const struct config *config, const struct part_ranges *ranges,
                      uint32_t n_stages, uint32_t size);

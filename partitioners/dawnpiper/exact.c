@@ -143,13 +143,7 @@ static void note(struct record *record, const struct asked *asked)
                          (other->a <= asked->a && asked->b <= other->b && asked->ns > other->ns) ||
                          (asked->a <= other->a && other->b <= asked->b && other->ns > asked->ns);
     }
-    if (record->n == record->room) {
-        size_t room = 2 * record->room + 64;
-        struct asked *items = part_resize(record->items, room, sizeof *items);
-
-        record->items = items;
-        record->room = room;
-    }
+    PART_MAKE_ROOM(record->items, record->n, record->room);
     record->items[record->n++] = *asked;
 }
 

@@ -191,12 +191,11 @@ static void add_sets(const struct beyond *b, const struct part_costs *costs, str
     }
 }
 
-static pst_status beyond(const struct beyond *b, struct gp_try *t)
+static void beyond(const struct beyond *b, struct gp_try *t)
 {
     bool optimal = false;
     struct part_refine_limits limits = {.steps = b->steps};
     struct part_costs costs = {0};
-    pst_status st = PST_OK;
 
     part_costs_init(b->p, t->b, &costs);
     if (costs.n_degrees > 0) {
@@ -213,17 +212,15 @@ static pst_status beyond(const struct beyond *b, struct gp_try *t)
     }
     keep(b, t, &t->result);
     if (costs.n_degrees > 0) {
-        st = gp_candidates_singles(b->candidates, b->p, &costs);
+        gp_candidates_singles(b->candidates, b->p, &costs);
     }
     part_costs_finish(&costs);
-    return st;
 }
 
-static pst_status all_sizes(const struct beyond *b, struct gp_answer *answer)
+static void all_sizes(const struct beyond *b, struct gp_answer *answer)
 {
     double best_ns = INFINITY, before_ns;
     uint32_t i;
-    pst_status st = PST_OK;
 
     for (i = 0; i < answer->table.n; i++) {
         const struct gp_result *r = &answer->table.tries[i].result;
@@ -231,14 +228,14 @@ static pst_status all_sizes(const struct beyond *b, struct gp_answer *answer)
         best_ns = r->found ? fmin(best_ns, r->value.bottleneck_ns) : best_ns;
     }
     before_ns = best_ns;
-    for (i = 0; st == PST_OK && i < answer->table.n; i++) {
+    for (i = 0; i < answer->table.n; i++) {
         struct gp_try *t = &answer->table.tries[i];
 
         if (gp_watch_stop(b->watch)) {
             break;
         }
         if (is_worth_it(t, best_ns)) {
-            st = beyond(b, t);
+            beyond(b, t);
         }
         if (t->result.found) {
             t->skipped = false;
@@ -248,11 +245,10 @@ static pst_status all_sizes(const struct beyond *b, struct gp_answer *answer)
     if (best_ns < before_ns * (1 - 1e-12)) {
         answer->source = "refined";
     }
-    return st;
 }
 
-pst_status gp_beyond(const struct part_problem *p, const struct gp_options *options, uint32_t rule,
-                     struct gp_watch *watch, struct gp_answer *answer)
+void gp_beyond(const struct part_problem *p, const struct gp_options *options, uint32_t rule,
+               struct gp_watch *watch, struct gp_answer *answer)
 {
     uint64_t steps = options->refine_steps > 0 ? options->refine_steps : STEPS;
     struct beyond b = {.p = p,
@@ -260,11 +256,8 @@ pst_status gp_beyond(const struct part_problem *p, const struct gp_options *opti
                        .watch = watch,
                        .candidates = &answer->candidates,
                        .steps = steps / (answer->table.n > 0 ? answer->table.n : 1) + 1};
-    pst_status st = gp_tails_init(&b.tails, p, rule);
 
-    if (st == PST_OK) {
-        st = all_sizes(&b, answer);
-    }
+    gp_tails_init(&b.tails, p, rule);
+    all_sizes(&b, answer);
     gp_tails_finish(&b.tails);
-    return st;
 }

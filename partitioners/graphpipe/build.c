@@ -9,13 +9,7 @@
 
 static void add_node(struct gp_build *build, const struct gp_node *node, uint32_t *ret_node)
 {
-    if (build->n_nodes == build->room_nodes) {
-        uint32_t room = build->room_nodes == 0 ? 256 : 2 * build->room_nodes;
-        struct gp_node *nodes = part_resize(build->nodes, (size_t)room, sizeof *nodes);
-
-        build->nodes = nodes;
-        build->room_nodes = room;
-    }
+    PART_MAKE_ROOM(build->nodes, build->n_nodes, build->room_nodes);
     build->nodes[build->n_nodes] = *node;
     *ret_node = build->n_nodes++;
 }
@@ -48,13 +42,7 @@ void gp_build_edge(struct gp_build *build, uint32_t links, uint32_t *ret_node)
 
 void gp_build_link(struct gp_build *build, uint32_t edge, uint32_t *links)
 {
-    if (build->n_links == build->room_links) {
-        uint32_t room = build->room_links == 0 ? 256 : 2 * build->room_links;
-        struct gp_link *all = part_resize(build->links, (size_t)room, sizeof *all);
-
-        build->links = all;
-        build->room_links = room;
-    }
+    PART_MAKE_ROOM(build->links, build->n_links, build->room_links);
     build->links[build->n_links] = (struct gp_link){edge, *links};
     *links = build->n_links++;
 }

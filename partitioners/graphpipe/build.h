@@ -53,7 +53,7 @@ struct gp_graph {
     uint32_t n_slots;
 };
 
-/* Building blocks. PST_ERR_NOMEM throughout. */
+/* Building blocks. */
 void gp_build_pair(struct gp_build *build, uint32_t kind, uint32_t a, uint32_t op, uint32_t b,
                    uint32_t *ret_node);
 void gp_build_edge(struct gp_build *build, uint32_t links, uint32_t *ret_node);
@@ -80,9 +80,9 @@ void gp_graph_reduce(struct gp_build *build, struct gp_graph *graph, bool *ret_d
 void gp_graph_join(struct gp_build *build, struct gp_graph *graph, bool *ret_changed);
 /* Reduces, rewriting where that stops: the block of the whole graph. PST_ERR_UNSUPPORTED: the rule
    is GP_SP_REQUIRE; build.kernel is set. */
-pst_status gp_graph_solve(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block);
+void gp_graph_solve(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block);
 /* The inside of a stuck graph in an upper and a lower part with a synchronisation between them. */
-pst_status gp_graph_split(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block);
+void gp_graph_split(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block);
 
 /* Blocks in their final form. */
 void gp_tree_flatten(struct gp_build *build, uint32_t root, struct gp_tree *tree);

@@ -46,13 +46,7 @@ void gp_candidates_add(struct gp_candidates *c, const struct part_problem *p,
             return;
         }
     }
-    if (c->n == c->room) {
-        uint32_t room = c->room == 0 ? 16 : 2 * c->room;
-        struct gp_candidate *list = part_resize(c->list, room, sizeof *list);
-
-        c->list = list;
-        c->room = room;
-    }
+    PART_MAKE_ROOM(c->list, c->n, c->room);
     part_plan_copy(plan, &c->list[c->n].plan);
     c->list[c->n++].digest = digest;
 }
@@ -102,11 +96,10 @@ static void add_even(const struct singles *s)
     add_cut(s);
 }
 
-static pst_status add_filled(const struct singles *s, const struct part_plan *plan)
+static void add_filled(const struct singles *s, const struct part_plan *plan)
 {
     struct part_plan filled = {0};
     uint32_t t, i;
-    pst_status st;
 
     for (t = 0; t < plan->n_stages; t++) {
         s->degrees[t] = 1;
@@ -114,35 +107,30 @@ static pst_status add_filled(const struct singles *s, const struct part_plan *pl
             s->stage_of[plan->stages[t].nodes[i]] = t;
         }
     }
-    st = part_sequence_plan(s->p, s->stage_of, plan->n_stages, s->degrees, s->costs->b, s->n_stages,
-                            &filled);
-    if (st == PST_OK) {
-        gp_candidates_add(s->candidates, s->p, &filled);
-    }
+    part_sequence_plan(s->p, s->stage_of, plan->n_stages, s->degrees, s->costs->b, s->n_stages,
+                       &filled);
+    gp_candidates_add(s->candidates, s->p, &filled);
     part_plan_finish(&filled);
-    return st;
 }
 
-static pst_status add_least(const struct singles *s)
+static void add_least(const struct singles *s)
 {
     struct part_chain_limits limits = {
         .below = INT64_MAX, .memory = true, .max_stages = s->n_stages};
     struct part_plan plan = {0};
     int64_t ticks;
     bool found;
-    pst_status st = PST_OK;
 
     part_chain_solve(s->p, s->costs, s->order, &limits, &found, &ticks, &plan);
     if (found) {
         gp_candidates_add(s->candidates, s->p, &plan);
-        st = add_filled(s, &plan);
+        add_filled(s, &plan);
     }
     part_plan_finish(&plan);
-    return st;
 }
 
-pst_status gp_candidates_singles(struct gp_candidates *candidates, const struct part_problem *p,
-                                 const struct part_costs *costs)
+void gp_candidates_singles(struct gp_candidates *candidates, const struct part_problem *p,
+                           const struct part_costs *costs)
 {
     static const uint32_t kinds[] = {PART_ORDER_INDEX, PART_ORDER_DFS};
     struct part_costs one = *costs;
@@ -153,10 +141,9 @@ pst_status gp_candidates_singles(struct gp_candidates *candidates, const struct 
         .n_stages = p->n_devices < p->n ? p->n_devices : p->n,
     };
     uint32_t i;
-    pst_status st = PST_OK;
 
     if (p->figures.reference != 0 || costs->degrees[0] != 1) {
-        return PST_OK;
+        return;
     }
     one.n_degrees = 1;
     s.order = part_alloc((size_t)p->n + 1, sizeof *s.order);
@@ -164,17 +151,14 @@ pst_status gp_candidates_singles(struct gp_candidates *candidates, const struct 
     s.degrees = part_alloc((size_t)p->n + 1, sizeof *s.degrees);
     s.cuts = part_alloc((size_t)p->n + 2, sizeof *s.cuts);
     s.sum_ns = part_alloc((size_t)p->n + 1, sizeof *s.sum_ns);
-    for (i = 0; st == PST_OK && i < sizeof kinds / sizeof kinds[0]; i++) {
+    for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         part_order(p, kinds[i], NULL, s.order);
-        st = add_least(&s);
-        if (st == PST_OK) {
-            add_even(&s);
-        }
+        add_least(&s);
+        add_even(&s);
     }
     part_free(s.order);
     part_free(s.stage_of);
     part_free(s.degrees);
     part_free(s.cuts);
     part_free(s.sum_ns);
-    return st;
 }

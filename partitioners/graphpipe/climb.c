@@ -52,13 +52,7 @@ static void offer(struct climb *c)
     }
     part_plan_value(&plan, c->p, true, &value);
     if (value.legal && value.fits && value.step_ns < INFINITY) {
-        if (c->n == c->room) {
-            uint32_t room = c->room == 0 ? 64 : 2 * c->room;
-            struct neighbour *list = part_resize(c->list, room, sizeof *list);
-
-            c->list = list;
-            c->room = room;
-        }
+        PART_MAKE_ROOM(c->list, c->n, c->room);
         c->list[c->n] = (struct neighbour){plan, value.step_ns, c->n};
         c->n++;
         return;

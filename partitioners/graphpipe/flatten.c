@@ -18,13 +18,7 @@ struct list {
 
 static void push(struct list *list, uint32_t item)
 {
-    if (list->n == list->room) {
-        uint32_t room = list->room == 0 ? 16 : 2 * list->room;
-        uint32_t *items = part_resize(list->items, (size_t)room, sizeof *items);
-
-        list->items = items;
-        list->room = room;
-    }
+    PART_MAKE_ROOM(list->items, list->n, list->room);
     list->items[list->n++] = item;
 }
 
@@ -42,13 +36,7 @@ static void add_block(struct flatten *f, const struct gp_block *block, uint32_t 
 {
     struct gp_tree *tree = f->tree;
 
-    if (tree->n_blocks == f->room_blocks) {
-        uint32_t room = f->room_blocks == 0 ? 64 : 2 * f->room_blocks;
-        struct gp_block *blocks = part_resize(tree->blocks, (size_t)room, sizeof *blocks);
-
-        tree->blocks = blocks;
-        f->room_blocks = room;
-    }
+    PART_MAKE_ROOM(tree->blocks, tree->n_blocks, f->room_blocks);
     tree->blocks[tree->n_blocks] = *block;
     *ret_block = tree->n_blocks++;
 }

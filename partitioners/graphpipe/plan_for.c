@@ -73,12 +73,11 @@ static void remark(const struct part_problem *p, const struct gp_answer *a)
 }
 
 /* Schedulers with a fixed number of stages: the slowest are halved until there are as many. */
-static pst_status fill_up(const struct part_problem *p, struct gp_answer *a)
+static void fill_up(const struct part_problem *p, struct gp_answer *a)
 {
     uint32_t wanted = p->in != NULL ? p->in->n_stages : 0, s, i;
     uint32_t *room = part_alloc((size_t)p->n + p->n_devices + 1, sizeof *room);
     struct part_plan plan = {0};
-    pst_status st = PST_OK;
 
     if (wanted > a->plan.n_stages) {
         for (s = 0; s < a->plan.n_stages; s++) {
@@ -87,15 +86,12 @@ static pst_status fill_up(const struct part_problem *p, struct gp_answer *a)
                 room[a->plan.stages[s].nodes[i]] = s;
             }
         }
-        st = part_sequence_plan(p, room, a->plan.n_stages, room + p->n, a->plan.stages[0].b, wanted,
-                                &plan);
-        if (st == PST_OK) {
-            part_plan_finish(&a->plan);
-            a->plan = plan;
-        }
+        part_sequence_plan(p, room, a->plan.n_stages, room + p->n, a->plan.stages[0].b, wanted,
+                           &plan);
+        part_plan_finish(&a->plan);
+        a->plan = plan;
     }
     part_free(room);
-    return st;
 }
 
 /* Bytes of one stage by the linear model. */
@@ -131,18 +127,13 @@ static pst_status say_too_large(const struct part_problem *p, const struct gp_an
 }
 
 /* Does the plan hold by the job's own prices? Else less memory to plan with. */
-static pst_status verify(struct part_problem *p, struct gp_answer *a, bool *ret_holds)
+static void verify(struct part_problem *p, struct gp_answer *a, bool *ret_holds)
 {
     double has = (double)p->in->capacity_bytes, linear;
-    pst_status st = fill_up(p, a);
 
+    fill_up(p, a);
     *ret_holds = false;
-    if (st == PST_OK) {
-        part_plan_value(&a->plan, p, true, &a->value);
-    }
-    if (st != PST_OK) {
-        return st;
-    }
+    part_plan_value(&a->plan, p, true, &a->value);
     *ret_holds = a->value.fits;
     if (!a->value.fits) {
         linear = linear_bytes(p, &a->plan, a->value.worst, a->value.worst_bytes);
@@ -152,7 +143,6 @@ static pst_status verify(struct part_problem *p, struct gp_answer *a, bool *ret_
             p->capacity_bytes = 0.5 * linear;
         }
     }
-    return PST_OK;
 }
 
 static pst_status solve_once(struct part_problem *p, const struct gp_options *options,
@@ -169,9 +159,9 @@ static pst_status solve_once(struct part_problem *p, const struct gp_options *op
         gp_trial_best(p, options->force_chain, answer, ret_holds);
     }
     if (!*ret_holds) {
-        st = verify(p, answer, ret_holds);
+        verify(p, answer, ret_holds);
     }
-    return st;
+    return PST_OK;
 }
 
 /* Again and again with less memory, until the plan holds or there is none. Keeps the last plan. */

@@ -99,7 +99,8 @@ void gp_probe_finish(struct gp_probe *probe);
 
 /*
  * *ret_found: there is a plan with T <= limit on the problem's devices. Otherwise there is none
- * below probe->next either. PST_ERR_CANCELLED: stop() said so, or max_states is spent.
+ * below probe->next either. Ends with PST_ERR_CANCELLED where stop() says so or max_states is
+ * spent.
  */
 void gp_probe_run(struct gp_probe *probe, int64_t limit, bool *ret_found);
 
@@ -160,7 +161,7 @@ struct gp_key {
 };
 void gp_memo_find(struct gp_probe *probe, const struct gp_key *key, size_t size, void **ret,
                   bool *ret_new);
-/* Counts a state; PST_ERR_CANCELLED when it is time to stop. */
+/* Counts a state; ends the search when it is time to stop. */
 void gp_probe_tick(struct gp_probe *probe, uint32_t work);
 
 /* parallel blocks, by grouping */

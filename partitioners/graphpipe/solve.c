@@ -150,32 +150,26 @@ static void move_arcs(struct gp_build *build, struct cut *c, struct gp_graph *pa
 }
 
 /* One part between `from` and `to`, solved, as one arc. */
-static pst_status solve_part(struct gp_build *build, struct cut *c, uint32_t first)
+static void solve_part(struct gp_build *build, struct cut *c, uint32_t first)
 {
     struct gp_graph part;
     uint32_t n_arcs = collect(c, first, true), block;
-    pst_status st;
 
     gp_graph_init(&part, c->graph->ops[c->from], c->graph->ops[c->to], c->n, n_arcs);
     move_arcs(build, c, &part);
-    st = gp_graph_solve(build, &part, &block);
+    gp_graph_solve(build, &part, &block);
     gp_graph_finish(&part);
-    if (st == PST_OK) {
-        gp_graph_arc(build, c->graph, c->from, c->to, block);
-        return PST_OK;
-    }
-    return st;
+    gp_graph_arc(build, c->graph, c->from, c->to, block);
 }
 
-static pst_status solve_region(struct gp_build *build, struct gp_graph *graph, struct frame *f,
-                               uint32_t from, uint32_t to)
+static void solve_region(struct gp_build *build, struct gp_graph *graph, struct frame *f,
+                         uint32_t from, uint32_t to)
 {
     struct cut c = {.graph = graph, .from = from, .to = to, .region = f->region};
-    pst_status st = PST_OK;
 
     c.list = part_alloc((size_t)graph->n, sizeof *c.list);
     c.place_in = part_alloc((size_t)graph->n, sizeof *c.place_in);
-    while (st == PST_OK) {
+    while (true) {
         uint32_t arc = graph->first_out[from];
 
         /* to != from's direct arc, which is a branch of its own */
@@ -186,24 +180,22 @@ static pst_status solve_region(struct gp_build *build, struct gp_graph *graph, s
             break;
         }
         c.stamp++;
-        st = solve_part(build, &c, arc);
+        solve_part(build, &c, arc);
     }
     part_free(c.list);
     part_free(c.place_in);
     memset(f->region, 0, (size_t)graph->n * sizeof *f->region);
-    return st;
 }
 
 /* Regions that hold no other one: solved in one sweep. */
-static pst_status solve_regions(struct gp_build *build, struct gp_graph *graph, bool *ret_changed)
+static void solve_regions(struct gp_build *build, struct gp_graph *graph, bool *ret_changed)
 {
     struct frame f;
     uint32_t i, last = 0;
-    pst_status st = PST_OK;
 
     frame_init(&f, graph);
     *ret_changed = false;
-    for (i = f.n; st == PST_OK && i-- > 0;) {
+    for (i = f.n; i-- > 0;) {
         uint32_t post = f.post[i];
         bool mutual = post != i && f.dom[post] == i;
         bool whole = f.order[i] == GP_SOURCE && f.order[post] == GP_SINK;
@@ -215,12 +207,11 @@ static pst_status solve_regions(struct gp_build *build, struct gp_graph *graph, 
         if (last != 0 && post > last) {
             continue;
         }
-        st = solve_region(build, graph, &f, f.order[i], f.order[post]);
+        solve_region(build, graph, &f, f.order[i], f.order[post]);
         last = i;
         *ret_changed = true;
     }
     frame_finish(&f);
-    return st;
 }
 
 /* Places inside that hang together, and whether these are all of them. */
@@ -262,37 +253,35 @@ static void note_kernel(struct gp_build *build, const struct gp_graph *graph)
 }
 
 /* Nothing reduces any more, and no part is smaller than the whole. */
-static pst_status solve_stuck(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block,
-                              bool *ret_done)
+static void solve_stuck(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block,
+                        bool *ret_done)
 {
     struct frame f = {0};
     uint32_t arc;
     bool one;
-    pst_status st = PST_OK;
 
     is_one_piece(graph, &one, &arc);
     *ret_done = false;
     if (!one) {
         f.region = part_alloc(graph->n, sizeof *f.region);
-        st = solve_region(build, graph, &f, GP_SOURCE, GP_SINK);
+        solve_region(build, graph, &f, GP_SOURCE, GP_SINK);
         part_free(f.region);
-        return st;
+        return;
     }
     if (build->n_kernel == 0) {
         note_kernel(build, graph);
     }
     if (build->rule == GP_SP_REQUIRE) {
-        return PST_ERR_UNSUPPORTED;
+        part_end(PST_ERR_UNSUPPORTED);
     }
     *ret_done = true;
-    return gp_graph_split(build, graph, ret_block);
+    gp_graph_split(build, graph, ret_block);
 }
 
-pst_status gp_graph_solve(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block)
+void gp_graph_solve(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block)
 {
     for (;;) {
         bool done, changed = false;
-        pst_status st = PST_OK;
 
         part_poll(build->problem);
         gp_graph_reduce(build, graph, &done);
@@ -300,20 +289,17 @@ pst_status gp_graph_solve(struct gp_build *build, struct gp_graph *graph, uint32
             gp_graph_join(build, graph, &changed);
         }
         if (!done && !changed) {
-            st = solve_regions(build, graph, &changed);
+            solve_regions(build, graph, &changed);
         }
-        if (st == PST_OK && !done && !changed) {
-            st = solve_stuck(build, graph, ret_block, &done);
-            if (st == PST_OK && done) {
-                return PST_OK;
+        if (!done && !changed) {
+            solve_stuck(build, graph, ret_block, &done);
+            if (done) {
+                return;
             }
-        }
-        if (st != PST_OK) {
-            return st;
         }
         if (done) {
             *ret_block = graph->arcs[graph->first_out[GP_SOURCE]].block;
-            return PST_OK;
+            return;
         }
     }
 }

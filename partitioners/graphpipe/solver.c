@@ -193,15 +193,13 @@ static void solve_chain(const struct part_problem *p, struct gp_watch *watch,
     }
 }
 
-pst_status gp_tree_of(const struct part_problem *p, uint32_t rule, struct gp_tree *ret_tree)
+void gp_tree_of(const struct part_problem *p, uint32_t rule, struct gp_tree *ret_tree)
 {
     int64_t *work = work_of(p);
-    pst_status st;
 
     memset(ret_tree, 0, sizeof *ret_tree);
-    st = gp_tree_init(ret_tree, p, work, rule);
+    gp_tree_init(ret_tree, p, work, rule);
     part_free(work);
-    return st;
 }
 
 static uint32_t rule_of(const struct gp_options *options)
@@ -214,11 +212,9 @@ static pst_status solve_graph(const struct part_problem *p, const struct gp_opti
 {
     uint32_t rule = rule_of(options);
     struct gp_tree tree;
-    pst_status st = gp_tree_of(p, rule, &tree);
+    pst_status st = PST_OK;
 
-    if (st != PST_OK) {
-        return st;
-    }
+    gp_tree_of(p, rule, &tree);
     if (rule == GP_SP_REQUIRE && tree.n_kernel > 0) {
         st = refuse(p, &tree);
     } else {
@@ -245,7 +241,7 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
         st = solve_graph(problem, options, &watch, ret_answer);
     }
     if (st == PST_OK && options->refine && !options->force_chain) {
-        st = gp_beyond(problem, options, rule_of(options), &watch, ret_answer);
+        gp_beyond(problem, options, rule_of(options), &watch, ret_answer);
     }
     if (st == PST_OK) {
         choose(problem, options, &ret_answer->table, &chosen);

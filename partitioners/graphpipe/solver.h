@@ -52,7 +52,7 @@ void gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders
                struct gp_watch *watch, struct gp_result *result);
 
 /* Blocks of a problem, by GP_SP_FLEXIBLE .. . */
-pst_status gp_tree_of(const struct part_problem *problem, uint32_t rule, struct gp_tree *ret_tree);
+void gp_tree_of(const struct part_problem *problem, uint32_t rule, struct gp_tree *ret_tree);
 
 enum { GP_TAILS = 2 };
 
@@ -68,9 +68,8 @@ struct gp_tails {
     struct gp_tail_problem of[GP_TAILS]; /* by how much work may become one */
 };
 
-/* *ret_tails needs gp_tails_finish in any case. PST_ERR_NOMEM. */
-pst_status gp_tails_init(struct gp_tails *ret_tails, const struct part_problem *problem,
-                         uint32_t rule);
+/* *ret_tails needs gp_tails_finish in any case. */
+void gp_tails_init(struct gp_tails *ret_tails, const struct part_problem *problem, uint32_t rule);
 void gp_tails_finish(struct gp_tails *tails);
 /* gp_search_size of such a problem; plan and value are those of the whole one. */
 void gp_tails_plan(const struct part_problem *problem, const struct gp_tail_problem *tail,
@@ -78,8 +77,8 @@ void gp_tails_plan(const struct part_problem *problem, const struct gp_tail_prob
                    struct gp_watch *watch, struct gp_result *ret_result);
 
 /* Improves the plans of all sizes by searches that go beyond the family. rule: of gp_tree_of. */
-pst_status gp_beyond(const struct part_problem *problem, const struct gp_options *options,
-                     uint32_t rule, struct gp_watch *watch, struct gp_answer *answer);
+void gp_beyond(const struct part_problem *problem, const struct gp_options *options, uint32_t rule,
+               struct gp_watch *watch, struct gp_answer *answer);
 
 /*
  * The best plan by the options. *ret_answer needs gp_answer_finish in any case. found is false

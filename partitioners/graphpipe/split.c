@@ -235,7 +235,7 @@ static void distribute(struct gp_build *build, const struct split *s, struct hal
 }
 
 /* Layers go on being cut until each is alone, also where the part would reduce. */
-static pst_status solve_half(struct gp_build *build, struct gp_graph *part, uint32_t *ret_block)
+static void solve_half(struct gp_build *build, struct gp_graph *part, uint32_t *ret_block)
 {
     uint32_t *order, n, i;
     bool alone = true;
@@ -252,37 +252,36 @@ static pst_status solve_half(struct gp_build *build, struct gp_graph *part, uint
         }
         part_free(order);
     }
-    return alone ? gp_graph_solve(build, part, ret_block) : gp_graph_split(build, part, ret_block);
+    if (alone) {
+        gp_graph_solve(build, part, ret_block);
+        return;
+    }
+    gp_graph_split(build, part, ret_block);
 }
 
-static pst_status solve_halves(struct gp_build *build, const struct split *s, uint32_t *ret_block)
+static void solve_halves(struct gp_build *build, const struct split *s, uint32_t *ret_block)
 {
     const struct gp_graph *g = s->graph;
     struct halves h = {.place_in = part_alloc((size_t)g->n, sizeof *h.place_in)};
     uint32_t middle, blocks[2], i;
-    pst_status st = PST_OK;
 
     gp_build_virtual(build, &middle);
     gp_graph_init(&h.part[0], g->ops[GP_SOURCE], middle, g->n, g->n_arcs);
     gp_graph_init(&h.part[1], middle, g->ops[GP_SINK], g->n, g->n_arcs);
     distribute(build, s, &h);
-    for (i = 0; st == PST_OK && i < 2; i++) {
-        st = solve_half(build, &h.part[i], &blocks[i]);
+    for (i = 0; i < 2; i++) {
+        solve_half(build, &h.part[i], &blocks[i]);
         gp_graph_finish(&h.part[i]); /* before the other half takes room */
     }
-    if (st == PST_OK) {
-        gp_build_pair(build, GP_SERIES, blocks[0], middle, blocks[1], ret_block);
-    }
+    gp_build_pair(build, GP_SERIES, blocks[0], middle, blocks[1], ret_block);
     gp_graph_finish(&h.part[0]);
     gp_graph_finish(&h.part[1]);
     part_free(h.place_in);
-    return st;
 }
 
-pst_status gp_graph_split(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block)
+void gp_graph_split(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block)
 {
     struct split s;
-    pst_status st = PST_OK;
 
     split_init(&s, build, graph);
     if (build->rule == GP_SP_FLEXIBLE && s.n <= 1000) {
@@ -290,7 +289,6 @@ pst_status gp_graph_split(struct gp_build *build, struct gp_graph *graph, uint32
     } else {
         middle_layer(&s);
     }
-    st = solve_halves(build, &s, ret_block);
+    solve_halves(build, &s, ret_block);
     split_finish(&s);
-    return st;
 }

@@ -139,20 +139,18 @@ static pst_status add(const struct part_problem *p, double share, uint32_t rule,
     }
     part_problem_merge(p, t->group_of, n, &t->problem);
     tails->n++;
-    st = gp_tree_of(&t->problem, rule, &t->tree);
-    return st;
+    gp_tree_of(&t->problem, rule, &t->tree);
+    return PST_OK;
 }
 
-pst_status gp_tails_init(struct gp_tails *tails, const struct part_problem *p, uint32_t rule)
+void gp_tails_init(struct gp_tails *tails, const struct part_problem *p, uint32_t rule)
 {
     uint32_t i;
-    pst_status st = PST_OK;
 
     memset(tails, 0, sizeof *tails);
-    for (i = 0; st == PST_OK && i < sizeof shares / sizeof *shares; i++) {
-        st = add(p, shares[i], rule, tails);
+    for (i = 0; i < sizeof shares / sizeof *shares; i++) {
+        add(p, shares[i], rule, tails);
     }
-    return st;
 }
 
 void gp_tails_finish(struct gp_tails *tails)

@@ -36,41 +36,46 @@ static void put_ends(struct gp_build *build, struct gp_graph *graph)
     }
 }
 
-static pst_status solve(struct gp_build *build, struct gp_graph *graph, struct gp_tree *tree)
-{
-    uint32_t place, root;
-    pst_status st;
+struct solving {
+    struct gp_build *build;
+    struct gp_graph *graph;
+    struct gp_tree *tree;
+};
 
-    for (place = 0; place < build->problem->n; place++) {
-        gp_graph_place(graph, place);
+static pst_status solve(void *solving)
+{
+    const struct solving *s = solving;
+    uint32_t place, root;
+
+    for (place = 0; place < s->build->problem->n; place++) {
+        gp_graph_place(s->graph, place);
     }
-    put_edges(build, graph);
-    st = PST_OK;
-    put_ends(build, graph);
-    st = gp_graph_solve(build, graph, &root);
-    if (st == PST_OK) {
-        gp_tree_flatten(build, root, tree);
-    }
-    return st;
+    put_edges(s->build, s->graph);
+    put_ends(s->build, s->graph);
+    gp_graph_solve(s->build, s->graph, &root);
+    gp_tree_flatten(s->build, root, s->tree);
+    return PST_OK;
 }
 
-pst_status gp_tree_init(struct gp_tree *tree, const struct part_problem *problem,
-                        const int64_t *work, uint32_t rule)
+void gp_tree_init(struct gp_tree *tree, const struct part_problem *problem, const int64_t *work,
+                  uint32_t rule)
 {
     /* virtual operators are numbered after the problem's own; so are both ends */
     struct gp_build build = {
         .problem = problem, .work = work, .rule = rule, .n_ops = problem->n + 2};
     struct gp_graph graph;
+    struct solving solving = {&build, &graph, tree};
     pst_status st;
 
     memset(tree, 0, sizeof *tree);
     gp_graph_init(&graph, problem->n, problem->n + 1, problem->n,
                   problem->n_edges + 2 * problem->n);
-    st = solve(&build, &graph, tree);
+    st = part_call_join(part_call_now(), solve, &solving);
     gp_graph_finish(&graph);
     if (st == PST_ERR_UNSUPPORTED) {
-        gp_tree_finish(tree);
-        st = PST_OK; /* told by n_kernel and no blocks */
+        gp_tree_finish(tree); /* told by n_kernel and no blocks */
+    } else {
+        part_check(st);
     }
     tree->n_virtual = build.n_ops - problem->n - 2;
     tree->reduced = build.n_kernel == 0 && !build.joined;
@@ -79,10 +84,6 @@ pst_status gp_tree_init(struct gp_tree *tree, const struct part_problem *problem
     memcpy(tree->kernel, build.kernel, sizeof tree->kernel);
     part_free(build.nodes);
     part_free(build.links);
-    if (st != PST_OK) {
-        gp_tree_finish(tree);
-    }
-    return st;
 }
 
 void gp_tree_finish(struct gp_tree *tree)

@@ -17,7 +17,7 @@ struct gp_trials {
 };
 
 /* *ret_step_ns: INFINITY where the plan does not fit or the rest of the trials does not suffice for
-   it. PST_ERR_CANCELLED; what the host fails with. */
+   it. */
 void gp_trials_step(struct gp_trials *trials, const struct part_plan *plan, double *ret_step_ns);
 
 /* Better plans around one that takes *step_ns: single operators and runs of them in a neighbouring

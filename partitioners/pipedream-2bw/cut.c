@@ -11,7 +11,6 @@
 static void make_room(struct twobw *search, uint32_t d)
 {
     size_t n = search->ranges.n;
-    uint32_t *parent;
 
     if (search->best == NULL) {
         search->best = part_alloc(2 * (n + 1), sizeof *search->best);
@@ -19,8 +18,7 @@ static void make_room(struct twobw *search, uint32_t d)
     if (d <= search->room) {
         return;
     }
-    parent = part_resize(search->parent, (d + 1) * (n + 1), sizeof *parent);
-    search->parent = parent;
+    search->parent = part_resize(search->parent, (d + 1) * (n + 1), sizeof *search->parent);
     search->room = d;
 }
 

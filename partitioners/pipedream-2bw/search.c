@@ -23,13 +23,7 @@ void twobw_times(struct twobw *search, uint32_t b)
 
 static void keep(struct twobw *search, const struct candidate *c)
 {
-    if (search->n_tried == search->tried_room) {
-        uint32_t room = 2 * search->tried_room + 64;
-        struct candidate *tried = part_resize(search->tried, room, sizeof *tried);
-
-        search->tried = tried;
-        search->tried_room = room;
-    }
+    PART_MAKE_ROOM(search->tried, search->n_tried, search->tried_room);
     search->tried[search->n_tried++] = *c;
     search->fastest = fmax(search->fastest, c->throughput);
 }

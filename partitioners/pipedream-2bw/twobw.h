@@ -60,15 +60,14 @@ struct twobw {
     struct candidate smallest; /* that needs least where none fits; d = 0: none */
 };
 
-/* PST_ERR_NOMEM and what the host fails with. Finish in any case. */
+/* Finish in any case. */
 void twobw_init(const struct part_problem *problem, const struct config *config,
                 struct twobw *ret_search);
 void twobw_finish(struct twobw *search);
 
 /* What the job's scheduler wants of so many logical devices. */
 pst_status twobw_ask_topology(struct twobw *search, uint32_t n_devices);
-/* Where there are more nodes than config->places. After everything else. PST_ERR_NOMEM,
-   PST_ERR_CANCELLED. */
+/* Where there are more nodes than config->places. After everything else. */
 void twobw_choose_places(struct twobw *search);
 /* Sums before nodes become sums before places; nothing happens where all places are. */
 void twobw_sample(const struct twobw *search, double *sums);

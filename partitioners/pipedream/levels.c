@@ -25,14 +25,11 @@ void pd_answer_finish(struct pd_answer *answer)
     memset(answer, 0, sizeof *answer);
 }
 
-bool pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree)
+void pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree)
 {
-    struct pd_stage *grown =
-        part_resize(answer->stages, (size_t)answer->n_stages + 1, sizeof *grown);
-
-    answer->stages = grown;
-    grown[answer->n_stages++] = (struct pd_stage){from, to, degree};
-    return true;
+    answer->stages =
+        part_resize(answer->stages, (size_t)answer->n_stages + 1, sizeof *answer->stages);
+    answer->stages[answer->n_stages++] = (struct pd_stage){from, to, degree};
 }
 
 static void poll(struct solver *s, uint64_t work)
@@ -226,14 +223,13 @@ static void fill(struct solver *s, struct rows *rows, uint32_t last, const uint3
     }
 }
 
-static bool rows_init(struct rows *rows, const struct solver *s, uint32_t level, uint32_t first)
+static void rows_init(struct rows *rows, const struct solver *s, uint32_t level, uint32_t first)
 {
     rows->level = level;
     rows->first = first;
     rows->machines = s->q->levels[level].machines;
     rows->a =
         part_alloc((size_t)s->q->sets->n_sets * ((size_t)rows->machines + 1), sizeof *rows->a);
-    return true;
 }
 
 /* The last stage of the best pipeline from the first set to j on u machines. */

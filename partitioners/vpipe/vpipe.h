@@ -48,7 +48,7 @@ struct vpipe {
     uint32_t n_moves;
 };
 
-/* PST_ERR_NOMEM and what the host fails with. Finish in any case. */
+/* Finish in any case. */
 pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
                       const struct config *config, const struct part_ranges *ranges,
                       uint32_t n_stages, uint32_t size);
