@@ -52,18 +52,8 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .in_flight = in_flight,
               .schedule = schedule)
 
-static const char *const provides[] = {"chain", "async", "weight-versions=2", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "2bw", "1.0"),
+SCHEDULER_PLUGIN(
+    "2bw", "1.0", SCHEDULER_WORDS("chain", "async", "weight-versions=2"),
     .summary = "1F1B that never flushes: two weight versions, gradients one update old.",
     .reference = "Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

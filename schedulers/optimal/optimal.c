@@ -5,7 +5,6 @@
  * per-device memory as they are.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "exact.h"
 
@@ -133,7 +132,8 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
 {
     const struct optimal *self = self_;
-    struct instance inst = {.in = NULL};
+    struct scratch scratch = {0};
+    struct instance inst;
     struct order order = {.lists = NULL};
     uint32_t m;
     pst_status st = order_require_chain(self->host, "optimal", in, chunks_of(self), &m);
@@ -141,7 +141,7 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     if (st != PST_OK) {
         return st;
     }
-    st = instance_init(&inst, in, m, self->config->objective);
+    st = instance_init(&inst, in, m, self->config->objective, &scratch);
     if (st == PST_OK) {
         st = solve(self, &inst, &order);
     }
@@ -149,28 +149,18 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
         st = order_emit(&order, out);
     }
     order_finish(&order);
-    instance_finish(&inst);
+    scratch_free(&scratch);
     return st;
 }
 
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .device_of = device_of,
               .schedule = schedule)
 
-static const char *const provides[] = {
-    "chain",      "split-backward",         "chunks", "placement", "within-memory",
-    "exhaustive", "haste=max_nodes:100000", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "optimal", "1.0"),
+SCHEDULER_PLUGIN(
+    "optimal", "1.0",
+    SCHEDULER_WORDS("chain", "split-backward", "chunks", "placement", "within-memory", "exhaustive",
+                    "haste=max_nodes:100000"),
     .summary = "Exact search on small instances; else the best found and a proven bound.",
     .reference = "Giffler and Thompson, Algorithms for Solving Production-Scheduling Problems, "
                  "Operations Research 8, 1960",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

@@ -42,19 +42,9 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .in_flight = in_flight,
               .schedule = schedule)
 
-static const char *const provides[] = {"chain", "async", "weight-versions", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "pipedream", "1.0"),
+SCHEDULER_PLUGIN(
+    "pipedream", "1.0", SCHEDULER_WORDS("chain", "async", "weight-versions"),
     .summary = "1F1B that never flushes: an update after every micro-batch, weights stashed.",
     .reference = "Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, "
                  "SOSP 2019",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_NO_PARAMS,
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_NO_PARAMS)

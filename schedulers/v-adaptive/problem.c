@@ -4,7 +4,6 @@
  */
 #include "problem.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define NOWHERE UINT64_MAX
@@ -70,27 +69,22 @@ static void list_readers(struct va_problem *q)
     }
 }
 
-static pst_status allocate(struct va_problem *q, uint32_t most_needs)
+static pst_status allocate(struct va_problem *q, uint32_t most_needs, struct scratch *scratch)
 {
-    q->passes = calloc((size_t)q->p * VA_KINDS, sizeof *q->passes);
-    q->needs = calloc((size_t)most_needs + 1, sizeof *q->needs);
-    q->readers = calloc((size_t)most_needs + 1, sizeof *q->readers);
-    q->cap = calloc(q->p, sizeof *q->cap);
-    q->way = calloc((size_t)q->p * VA_KINDS, sizeof *q->way);
-    if (q->passes == NULL || q->needs == NULL || q->readers == NULL || q->cap == NULL ||
-        q->way == NULL) {
-        va_problem_finish(q);
-        return PST_ERR_NOMEM;
-    }
-    return PST_OK;
+    SCRATCH_TAKE(scratch, q->passes, (size_t)q->p * VA_KINDS);
+    SCRATCH_TAKE(scratch, q->needs, (size_t)most_needs + 1);
+    SCRATCH_TAKE(scratch, q->readers, (size_t)most_needs + 1);
+    SCRATCH_TAKE(scratch, q->cap, q->p);
+    SCRATCH_TAKE(scratch, q->way, (size_t)q->p * VA_KINDS);
+    return scratch_status(scratch);
 }
 
 pst_status va_problem_init(struct va_problem *q, uint32_t p, uint32_t m,
-                           const struct va_link *links, uint32_t n_links)
+                           const struct va_link *links, uint32_t n_links, struct scratch *scratch)
 {
     *q = (struct va_problem){.p = p, .m = m, .is_chain = n_links == 2 * p - 1};
     /* two for a link, W's B, and the F of what no link leaves */
-    if (allocate(q, 2 * n_links + 4 * p) != PST_OK) {
+    if (allocate(q, 2 * n_links + 4 * p, scratch) != PST_OK) {
         return PST_ERR_NOMEM;
     }
     for (uint32_t d = 0; d < p; d++) {
@@ -106,24 +100,11 @@ pst_status va_problem_init(struct va_problem *q, uint32_t p, uint32_t m,
     return PST_OK;
 }
 
-void va_problem_finish(struct va_problem *q)
+pst_status va_problem_copy(struct va_problem *q, const struct va_problem *from,
+                           struct scratch *scratch)
 {
-    free(q->passes);
-    free(q->needs);
-    free(q->readers);
-    free(q->cap);
-    free(q->way);
-    *q = (struct va_problem){0};
-}
-
-pst_status va_problem_copy(struct va_problem *q, const struct va_problem *from, uint32_t m)
-{
-    *q = (struct va_problem){.p = from->p,
-                             .m = m,
-                             .goal = from->goal,
-                             .n_needs = from->n_needs,
-                             .is_chain = from->is_chain};
-    if (allocate(q, from->n_needs) != PST_OK) {
+    *q = *from;
+    if (allocate(q, from->n_needs, scratch) != PST_OK) {
         return PST_ERR_NOMEM;
     }
     memcpy(q->passes, from->passes, (size_t)from->p * VA_KINDS * sizeof *q->passes);
@@ -133,62 +114,43 @@ pst_status va_problem_copy(struct va_problem *q, const struct va_problem *from, 
     return PST_OK;
 }
 
-pst_status va_problem_init_unit(struct va_problem *q, uint32_t p, uint32_t m)
+pst_status va_problem_init_unit(struct va_problem *q, uint32_t p, uint32_t m,
+                                struct scratch *scratch)
 {
-    struct va_link *links = calloc(2 * (size_t)p, sizeof *links);
-    pst_status st = PST_ERR_NOMEM;
+    struct va_link *links = scratch_take(scratch, 2 * (size_t)p, sizeof *links);
 
-    *q = (struct va_problem){0};
-    if (links != NULL) {
-        for (uint32_t s = 1; s < 2 * p; s++) {
-            links[s - 1] = (struct va_link){s - 1, s, 0};
-        }
-        st = va_problem_init(q, p, m, links, 2 * p - 1);
+    if (links == NULL) {
+        return PST_ERR_NOMEM;
     }
-    for (uint32_t i = 0; st == PST_OK && i < p * VA_KINDS; i++) {
+    for (uint32_t s = 1; s < 2 * p; s++) {
+        links[s - 1] = (struct va_link){s - 1, s, 0};
+    }
+    if (va_problem_init(q, p, m, links, 2 * p - 1, scratch) != PST_OK) {
+        return PST_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < p * VA_KINDS; i++) {
         uint32_t kind = i % VA_KINDS;
 
         q->passes[i].cost_ns = 1;
         q->passes[i].at_start = kind == VA_F0 || kind == VA_F1 ? 1 : 0;
         q->passes[i].at_end = kind == VA_W0 || kind == VA_W1 ? -1 : 0;
     }
-    free(links);
-    return st;
-}
-
-pst_status va_work_init(struct va_work *work, const struct va_problem *q)
-{
-    size_t n = va_order_length(q);
-
-    *work = (struct va_work){
-        .start = calloc(n, sizeof *work->start),
-        .end = calloc(n, sizeof *work->end),
-        .done = calloc((size_t)q->p * VA_KINDS, sizeof *work->done),
-        .at = calloc(q->p, sizeof *work->at),
-        .clock = calloc(q->p, sizeof *work->clock),
-        .held = calloc(q->p, sizeof *work->held),
-        .peak = calloc(q->p, sizeof *work->peak),
-        .choices = calloc(q->p, sizeof *work->choices),
-    };
-    if (work->start == NULL || work->end == NULL || work->done == NULL || work->at == NULL ||
-        work->clock == NULL || work->held == NULL || work->peak == NULL || work->choices == NULL) {
-        va_work_finish(work);
-        return PST_ERR_NOMEM;
-    }
     return PST_OK;
 }
 
-void va_work_finish(struct va_work *work)
+pst_status va_work_init(struct va_work *work, const struct va_problem *q, struct scratch *scratch)
 {
-    free(work->start);
-    free(work->end);
-    free(work->done);
-    free(work->at);
-    free(work->clock);
-    free(work->held);
-    free(work->peak);
-    free(work->choices);
-    *work = (struct va_work){0};
+    size_t n = va_order_length(q);
+
+    SCRATCH_TAKE(scratch, work->start, n);
+    SCRATCH_TAKE(scratch, work->end, n);
+    SCRATCH_TAKE(scratch, work->done, (size_t)q->p * VA_KINDS);
+    SCRATCH_TAKE(scratch, work->at, q->p);
+    SCRATCH_TAKE(scratch, work->clock, q->p);
+    SCRATCH_TAKE(scratch, work->held, q->p);
+    SCRATCH_TAKE(scratch, work->peak, q->p);
+    SCRATCH_TAKE(scratch, work->choices, q->p);
+    return scratch_status(scratch);
 }
 
 /* Longest way of one micro-batch to the end of each pass, in q->way: from the start of pass `from`,
