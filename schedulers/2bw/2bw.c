@@ -22,10 +22,7 @@ static pst_status topology(void *self_, uint32_t n_devices, struct pst_topology 
 {
     const struct two_bw *self = self_;
 
-    ret_topology->n_stages = 0;
-    ret_topology->version_rule = PST_VERSION_DELAYED;
-    ret_topology->min_microbatches = self->config->relaxed_m ? 1 : n_devices;
-    ret_topology->microbatch_multiple = 1;
+    endless_topology(PST_VERSION_DELAYED, self->config->relaxed_m ? 1 : n_devices, ret_topology);
     return PST_OK;
 }
 
@@ -34,8 +31,7 @@ static pst_status topology(void *self_, uint32_t n_devices, struct pst_topology 
 static pst_status in_flight(void *self, const struct pst_place *place, struct pst_held *ret_held)
 {
     (void)self;
-    ret_held->microbatches =
-        endless_warm_up(place->stage, place->n_stages, place->n_microbatches) + 1;
+    ret_held->microbatches = endless_in_flight(place);
     ret_held->weight_versions = 2;
     return PST_OK;
 }

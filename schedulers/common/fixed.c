@@ -41,16 +41,14 @@ pst_status fixed_topology(void *self_, uint32_t n_devices, struct pst_topology *
 {
     const struct fixed *self = self_;
     uint32_t v = chunks_of(self);
+    pst_status st = order_topology(self_, n_devices, ret_topology);
 
     ret_topology->n_stages = v == 1 ? 0 : v * n_devices;
-    ret_topology->version_rule = PST_VERSION_SYNC;
     ret_topology->min_microbatches = least_of(self, n_devices);
-    ret_topology->microbatch_multiple = 1;
-    return PST_OK;
+    return st;
 }
 
-/* Device of stage s of p devices. */
-static uint32_t place(uint32_t placement, uint32_t p, uint32_t s)
+uint32_t fixed_place(uint32_t placement, uint32_t p, uint32_t s)
 {
     switch (placement) {
     case FIXED_LOOPED:
@@ -67,7 +65,7 @@ uint32_t fixed_device_of(void *self_, uint32_t n_devices, uint32_t n_stages, uin
     const struct fixed *self = self_;
 
     (void)n_stages;
-    return place(self->rules->placement, n_devices, stage);
+    return fixed_place(self->rules->placement, n_devices, stage);
 }
 
 uint32_t fixed_stage(const struct fixed_question *question, uint32_t d, uint32_t chunk)
@@ -86,7 +84,7 @@ static pst_status require_places(const struct fixed_question *question)
 
     for (s = 0; question->v > 1 && s < question->in->n_stages; s++) {
         uint32_t device = pst_schedule_stage_at(question->in, s)->device;
-        uint32_t wanted = place(self->rules->placement, question->p, s);
+        uint32_t wanted = fixed_place(self->rules->placement, question->p, s);
 
         if (device != wanted) {
             return pst_failf(self->host, PST_ERR_UNSUPPORTED,

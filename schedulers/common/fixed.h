@@ -14,6 +14,9 @@
 /* How p devices share p * v stages: stage s on device s; on device s mod p; down and up again. */
 enum { FIXED_SEQUENTIAL = 0, FIXED_LOOPED = 1, FIXED_VSHAPE = 2 };
 
+/* Device of stage s of p devices. */
+uint32_t fixed_place(uint32_t placement, uint32_t p, uint32_t s);
+
 struct fixed_hand;
 struct fixed_question;
 

@@ -7,11 +7,11 @@
 #include <stdio.h>
 
 #include "exact.h"
-
-enum { PLACE_SEQUENTIAL = 0, PLACE_LOOPED = 1, PLACE_V = 2 };
+#include "fixed.h"
 
 struct config {
-    uint32_t placement, objective;
+    uint32_t placement; /* FIXED_* */
+    uint32_t objective;
     int64_t chunks, max_nodes;
 };
 
@@ -31,30 +31,26 @@ static const struct pst_param params[] = {
 
 static uint32_t chunks_of(const struct optimal *self)
 {
-    return self->config->placement == PLACE_SEQUENTIAL ? 1
-           : self->config->placement == PLACE_V        ? 2
+    return self->config->placement == FIXED_SEQUENTIAL ? 1
+           : self->config->placement == FIXED_VSHAPE   ? 2
                                                        : (uint32_t)self->config->chunks;
 }
 
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
     uint32_t chunks = chunks_of(self);
+    pst_status st = order_topology(self, n_devices, ret_topology);
 
     ret_topology->n_stages = chunks > 1 ? chunks * n_devices : 0;
-    ret_topology->version_rule = PST_VERSION_SYNC;
-    ret_topology->min_microbatches = 1;
-    ret_topology->microbatch_multiple = 1;
-    return PST_OK;
+    return st;
 }
 
 static uint32_t device_of(void *self_, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
 {
     const struct optimal *self = self_;
 
-    if (self->config->placement == PLACE_V) {
-        return stage < n_devices ? stage : n_stages - 1 - stage;
-    }
-    return stage % n_devices;
+    (void)n_stages;
+    return fixed_place(self->config->placement, n_devices, stage);
 }
 
 static void claim(const struct optimal *self, uint64_t cost, uint64_t bound)

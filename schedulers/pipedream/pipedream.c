@@ -14,10 +14,7 @@ PST_INSTANCE(pipedream, void)
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
     (void)self;
-    ret_topology->n_stages = 0;
-    ret_topology->version_rule = PST_VERSION_STASHED;
-    ret_topology->min_microbatches = n_devices;
-    ret_topology->microbatch_multiple = 1;
+    endless_topology(PST_VERSION_STASHED, n_devices, ret_topology);
     return PST_OK;
 }
 
@@ -25,8 +22,7 @@ static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *
 static pst_status in_flight(void *self, const struct pst_place *place, struct pst_held *ret_held)
 {
     (void)self;
-    ret_held->microbatches =
-        endless_warm_up(place->stage, place->n_stages, place->n_microbatches) + 1;
+    ret_held->microbatches = endless_in_flight(place);
     ret_held->weight_versions = ret_held->microbatches;
     return PST_OK;
 }

@@ -38,7 +38,7 @@ static bool is_uniform(const struct va_problem *q)
  */
 static uint64_t bound_with_memory(const struct va_problem *q)
 {
-    uint64_t bound = va_bound(q, q->goal), idle, k;
+    uint64_t bound = q->bound, idle, k;
     int64_t cap = INT64_MAX, unit = q->passes[VA_F0].at_start;
 
     if (!is_uniform(q)) {
@@ -225,7 +225,7 @@ static pst_status solve(struct va_pool *pool, const struct va_problem *q,
                         const struct va_options *options, struct va_prover *prover,
                         struct scratch *scratch, uint64_t *ret_proven)
 {
-    uint64_t bound = bound_with_memory(q), proven = va_bound(q, q->goal);
+    uint64_t bound = bound_with_memory(q), proven = q->bound;
     uint64_t steps = prover->usable ? steps_of(q, options) : 0;
     pst_status st = fill(pool, q, options->effort, prover->host, bound, scratch);
 
@@ -289,6 +289,7 @@ static pst_status solve_robust(const struct va_problem *q, const struct va_optio
         for (uint32_t i = 0; i < q->n_needs; i++) {
             fine.needs[i].delay_ns *= PARTS;
         }
+        fine.bound *= PARTS;
         late = (uint64_t)(options->noise * (double)va_mean_cost(&fine));
         st = va_robust_init(&robust, &fine, options->noise, prover->host, scratch);
     }
@@ -313,7 +314,7 @@ pst_status va_solve(const struct va_problem *q, const struct va_options *options
     pst_status st;
 
     if (options->noise > 0.0) {
-        ret_answer->bound = va_bound(q, q->goal);
+        ret_answer->bound = q->bound;
         return solve_robust(q, options, prover, scratch, ret_answer);
     }
     st = solve(&pool, q, options, prover, scratch, &ret_answer->bound);

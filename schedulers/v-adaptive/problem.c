@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The instance: memory, needs, copies, and bounds that hold whatever the order.
+ * The instance: memory, needs, copies.
  */
 #include "problem.h"
 
 #include <string.h>
-
-#define NOWHERE UINT64_MAX
 
 /* Where a stage has its forward; its other kinds follow from its chunk. */
 static uint32_t pass_of(const struct va_problem *q, uint32_t stage, enum va_kind down,
@@ -75,7 +73,6 @@ static pst_status allocate(struct va_problem *q, uint32_t most_needs, struct scr
     SCRATCH_TAKE(scratch, q->needs, (size_t)most_needs + 1);
     SCRATCH_TAKE(scratch, q->readers, (size_t)most_needs + 1);
     SCRATCH_TAKE(scratch, q->cap, q->p);
-    SCRATCH_TAKE(scratch, q->way, (size_t)q->p * VA_KINDS);
     return scratch_status(scratch);
 }
 
@@ -153,90 +150,17 @@ pst_status va_work_init(struct va_work *work, const struct va_problem *q, struct
     return scratch_status(scratch);
 }
 
-/* Longest way of one micro-batch to the end of each pass, in q->way: from the start of pass `from`,
-   NOWHERE behind no such way; or, where that is VA_KINDS * p, from the start of all. */
-static void measure_ways(const struct va_problem *q, uint32_t from)
-{
-    uint32_t n = q->p * VA_KINDS;
-
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t i = va_pass_in_order(q->p, k);
-        const struct va_pass *pass = &q->passes[i];
-        uint64_t start = from == n || from == i ? 0 : NOWHERE;
-
-        for (uint32_t need = 0; need < pass->n_needs; need++) {
-            const struct va_need *x = &q->needs[pass->first_need + need];
-            uint64_t arrival = q->way[x->pass] == NOWHERE ? 0 : q->way[x->pass] + x->delay_ns;
-
-            if (q->way[x->pass] != NOWHERE && (start == NOWHERE || arrival > start)) {
-                start = arrival;
-            }
-        }
-        q->way[i] = start == NOWHERE ? NOWHERE : start + pass->cost_ns;
-    }
-}
-
-/* Longest way from a forward of device d to a weight half of it. */
-static uint64_t longest_round(const struct va_problem *q, uint32_t d)
-{
-    uint64_t most = 0;
-
-    for (uint32_t kind = VA_F0; kind <= VA_F1; kind++) {
-        measure_ways(q, va_pass_index(d, kind));
-        for (uint32_t w = VA_W1; w <= VA_W0; w++) {
-            uint64_t way = q->way[va_pass_index(d, w)];
-
-            most = way != NOWHERE && way > most ? way : most;
-        }
-    }
-    return most;
-}
-
-static uint64_t work_of(const struct va_problem *q, uint32_t d)
-{
-    uint64_t work = 0;
-
-    for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
-        work += q->passes[va_pass_index(d, kind)].cost_ns;
-    }
-    return work;
-}
-
 uint64_t va_period(const struct va_problem *q)
 {
     uint64_t most = 0;
 
     for (uint32_t d = 0; d < q->p; d++) {
-        uint64_t work = work_of(q, d);
+        uint64_t work = 0;
 
+        for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
+            work += q->passes[va_pass_index(d, kind)].cost_ns;
+        }
         most = most > work ? most : work;
     }
     return most;
-}
-
-uint64_t va_bound(const struct va_problem *q, enum va_goal goal)
-{
-    uint64_t bound = 0;
-
-    if (goal == VA_MAKESPAN) {
-        measure_ways(q, q->p * VA_KINDS);
-    }
-    for (uint32_t d = 0; d < q->p; d++) {
-        uint64_t work = work_of(q, d) * q->m, round;
-
-        if (goal == VA_SPAN) {
-            round = longest_round(q, d);
-        } else {
-            const struct va_pass *pass = &q->passes[va_pass_index(d, 0)];
-            const uint64_t *way = &q->way[va_pass_index(d, 0)];
-            uint64_t head0 = way[VA_F0] - pass[VA_F0].cost_ns;
-            uint64_t head1 = way[VA_F1] - pass[VA_F1].cost_ns;
-
-            work += head0 < head1 ? head0 : head1;
-            round = way[VA_W0] > way[VA_W1] ? way[VA_W0] : way[VA_W1];
-        }
-        bound = bound > work ? bound : work;
-        bound = bound > round ? bound : round;
-    }
-    return bound;
 }

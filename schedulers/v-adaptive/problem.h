@@ -46,9 +46,9 @@ struct va_problem {
     struct va_need *needs;  /* [n_needs] by the pass that has them */
     uint32_t *readers;      /* [n_needs] devices with a pass that needs it, by the pass */
     uint32_t n_needs;
-    bool is_chain; /* stage s needs stage s - 1 alone */
-    int64_t *cap;  /* [p] bytes */
-    uint64_t *way; /* [p * VA_KINDS] scratch of va_bound */
+    bool is_chain;  /* stage s needs stage s - 1 alone */
+    int64_t *cap;   /* [p] bytes */
+    uint64_t bound; /* no order costs less, whatever the caps */
 };
 
 /* Compared from the first field on; smaller is better. */
@@ -149,9 +149,5 @@ bool va_evaluate(const struct va_problem *q, const uint8_t *order, struct va_wor
 
 /* Work of the busiest device for one micro-batch. */
 uint64_t va_period(const struct va_problem *q);
-
-/* No order costs less: work of a device behind the shortest way into it, and the longest way of a
-   micro-batch, for the span one that begins and ends on the same device. Independent of memory. */
-uint64_t va_bound(const struct va_problem *q, enum va_goal goal);
 
 #endif

@@ -7,23 +7,21 @@
 enum { MOST_PASSES = 400 }; /* beyond, depth-first search is lost */
 
 pst_status va_prover_init(struct va_prover *prover, const struct pst_schedule_in *in,
-                          const struct va_problem *q, uint64_t unit_ns, const struct pst_host *host,
+                          struct va_problem *q, uint64_t unit_ns, const struct pst_host *host,
                           struct scratch *scratch)
 {
     pst_status st;
 
     *prover = (struct va_prover){.host = host, .unit_ns = unit_ns};
-    if (va_order_length(q) > MOST_PASSES) {
-        return PST_OK;
-    }
     SCRATCH_TAKE(scratch, prover->room, q->p);
     va_work_init(&prover->work, q, scratch);
     st = instance_init(&prover->instance, in, q->m,
                        q->goal == VA_SPAN ? EXACT_SPAN : EXACT_MAKESPAN, scratch);
     if (st == PST_OK) {
+        q->bound = instance_bound(&prover->instance) / unit_ns;
         prover->instance.room = prover->room;
         prover->quantum_ns = exact_quantum(&prover->instance);
-        prover->usable = exact_can_search(&prover->instance);
+        prover->usable = va_order_length(q) <= MOST_PASSES && exact_can_search(&prover->instance);
     }
     return st;
 }

@@ -19,9 +19,10 @@ struct va_prover {
     bool stopped; /* the host asked to end */
 };
 
-/* `q` counts the times of `in` in units of unit_ns; `in` must outlive the prover. PST_ERR_NOMEM. */
+/* `q` counts the times of `in` in units of unit_ns and gets its bound; `in` must outlive the
+   prover. PST_ERR_NOMEM. */
 pst_status va_prover_init(struct va_prover *prover, const struct pst_schedule_in *in,
-                          const struct va_problem *q, uint64_t unit_ns, const struct pst_host *host,
+                          struct va_problem *q, uint64_t unit_ns, const struct pst_host *host,
                           struct scratch *scratch);
 
 /*

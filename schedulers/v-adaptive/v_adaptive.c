@@ -7,7 +7,7 @@
 #include <penstock/ext/claim.h>
 
 #include "ladder.h"
-#include "order.h"
+#include "fixed.h"
 
 struct config {
     double memory_limit, robust;
@@ -37,18 +37,17 @@ static const struct pst_param params[] = {
 
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
-    (void)self;
+    pst_status st = order_topology(self, n_devices, ret_topology);
+
     ret_topology->n_stages = 2 * n_devices;
-    ret_topology->version_rule = PST_VERSION_SYNC;
-    ret_topology->min_microbatches = 1;
-    ret_topology->microbatch_multiple = 1;
-    return PST_OK;
+    return st;
 }
 
 static uint32_t device_of(void *self, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
 {
     (void)self;
-    return stage < n_devices ? stage : n_stages - 1 - stage;
+    (void)n_stages;
+    return fixed_place(FIXED_VSHAPE, n_devices, stage);
 }
 
 static uint32_t pass_of(uint32_t kind)
