@@ -21,86 +21,25 @@
 #define MOST_STAGES       65536u
 #define MOST_MICROBATCHES (1u << 20)
 
-/* Indices of operators and parameters, sorted by name. */
-struct names {
-    const struct pst_graph *graph;
-    uint32_t *ops, *params;
-};
-
 struct file {
     struct pst_codec codec;
-    struct names names;
+    const struct pst_graph *graph;
     struct pst_plan *plan;
     uint64_t n_instrs;
 };
 
-static const char *op_name(const struct pst_graph *graph, uint32_t i)
-{
-    return graph->ops[i].name;
-}
-
-static const char *param_name(const struct pst_graph *graph, uint32_t i)
-{
-    return graph->params[i].name;
-}
-
 /* --- names -------------------------------------------------------------------------------------*/
-
-struct named {
-    const char *name;
-    uint32_t index;
-};
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
-}
-
-static uint32_t *sort_names(struct pst_arena *arena, const struct pst_graph *graph, uint32_t n,
-                            const char *(*name_at)(const struct pst_graph *, uint32_t))
-{
-    struct named *names = pst_arena_array(arena, n, sizeof *names);
-    uint32_t *order = pst_arena_array(arena, n, sizeof *order);
-
-    for (uint32_t i = 0; i < n; i++) {
-        names[i] = (struct named){name_at(graph, i), i};
-    }
-    qsort(names, n, sizeof *names, compare_names);
-    for (uint32_t i = 0; i < n; i++) {
-        order[i] = names[i].index;
-    }
-    return order;
-}
-
-/* Of n in order; PST_NONE: there is none of that name. */
-static uint32_t find_name(const struct names *names, const uint32_t *order, uint32_t n,
-                          const char *(*name_at)(const struct pst_graph *, uint32_t),
-                          const char *name)
-{
-    uint32_t low = 0, high = n;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (strcmp(name_at(names->graph, order[middle]), name) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < n && strcmp(name_at(names->graph, order[low]), name) == 0 ? order[low] : PST_NONE;
-}
 
 static void code_op(struct file *f, const char *key, uint32_t *op)
 {
-    const struct pst_graph *graph = f->names.graph;
-    const char *name = pst_codec_reads(&f->codec) ? NULL : op_name(graph, *op);
+    const struct pst_graph *graph = f->graph;
+    const char *name = pst_codec_reads(&f->codec) ? NULL : graph->ops[*op].name;
 
     pst_codec_string(&f->codec, key, &name);
     if (!pst_codec_reads(&f->codec)) {
         return;
     }
-    *op = name == NULL ? PST_NONE : find_name(&f->names, f->names.ops, graph->n_ops, op_name, name);
+    *op = name == NULL ? PST_NONE : pst_names_find(&graph->op_names, name);
     if (name != NULL && *op == PST_NONE) {
         pst_codec_fail(&f->codec, NULL, key, "the model has no operator \"%.64s\"", name);
     }
@@ -108,16 +47,14 @@ static void code_op(struct file *f, const char *key, uint32_t *op)
 
 static void code_param(struct file *f, const char *key, uint32_t *param)
 {
-    const struct pst_graph *graph = f->names.graph;
-    const char *name = pst_codec_reads(&f->codec) ? NULL : param_name(graph, *param);
+    const struct pst_graph *graph = f->graph;
+    const char *name = pst_codec_reads(&f->codec) ? NULL : graph->params[*param].name;
 
     pst_codec_string(&f->codec, key, &name);
     if (!pst_codec_reads(&f->codec)) {
         return;
     }
-    *param = name == NULL
-                 ? PST_NONE
-                 : find_name(&f->names, f->names.params, graph->n_params, param_name, name);
+    *param = name == NULL ? PST_NONE : pst_names_find(&graph->param_names, name);
     if (name != NULL && *param == PST_NONE) {
         pst_codec_fail(&f->codec, NULL, key, "the model has no parameter \"%.64s\"", name);
     }
@@ -413,9 +350,9 @@ static void code_nodes(struct file *f, struct pst_plan_stage *stage)
     struct pst_codec *c = &f->codec;
     uint32_t *nodes = pst_codec_items(c, "nodes", &stage->nodes, &stage->n_nodes, sizeof *nodes);
 
-    if (stage->n_nodes > f->names.graph->n_ops) {
+    if (stage->n_nodes > f->graph->n_ops) {
         pst_codec_fail(c, NULL, NULL, "%u operators, the model has %u", stage->n_nodes,
-                       f->names.graph->n_ops);
+                       f->graph->n_ops);
     }
     for (uint32_t i = 0; i < stage->n_nodes && pst_codec_is_sound(c); i++) {
         code_op(f, NULL, &nodes[i]);
@@ -472,7 +409,7 @@ static void code_stage(struct file *f, uint32_t s)
 static void code_edge(struct file *f, uint32_t e, struct pst_plan_edge *edge)
 {
     struct pst_codec *c = &f->codec;
-    const struct pst_graph *graph = f->names.graph;
+    const struct pst_graph *graph = f->graph;
     uint32_t *tensors;
 
     pst_codec_newline(c);
@@ -640,11 +577,8 @@ static void create(struct file *f, json_t *root)
                        n_stages, MOST_DEVICES, MOST_STAGES);
     }
     if (pst_codec_is_sound(c)) {
-        pst_plan_create(f->names.graph, batch, (uint32_t)n, &f->plan);
+        pst_plan_create(f->graph, batch, (uint32_t)n, &f->plan);
         c->arena = &f->plan->arena;
-        f->names.ops = sort_names(c->arena, f->names.graph, f->names.graph->n_ops, op_name);
-        f->names.params =
-            sort_names(c->arena, f->names.graph, f->names.graph->n_params, param_name);
     }
 }
 
@@ -684,9 +618,8 @@ char *pst_plan_to_json(const struct pst_plan *plan, const struct pst_graph *grap
 {
     struct pst_json json;
     /* nothing is written to the plan of a codec that writes */
-    struct file f = {.codec = {.out = &json},
-                     .names = {.graph = graph},
-                     .plan = (struct pst_plan *)(uintptr_t)plan};
+    struct file f = {
+        .codec = {.out = &json}, .graph = graph, .plan = (struct pst_plan *)(uintptr_t)plan};
 
     pst_json_init(&json);
     pst_codec_object(&f.codec, NULL);
@@ -702,7 +635,7 @@ pst_status pst_plan_parse(const char *name, const char *text, size_t length,
                           struct pst_error *err)
 {
     struct pst_fields fields = {.path = name, .err = err};
-    struct file f = {.codec = {.in = &fields}, .names = {.graph = graph}};
+    struct file f = {.codec = {.in = &fields}, .graph = graph};
 
     fields.status = pst_json_parse(name, text, length, &f.codec.root, err);
     if (fields.status == PST_OK) {
