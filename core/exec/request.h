@@ -116,12 +116,13 @@ struct pst_heads {
 static inline struct pst_heads request_heads(const struct pst_op_request *request)
 {
     const struct pst_tensor *y = request_out(request);
-    struct pst_heads a = {.packed = request->op->n_in == 1,
-                          .heads = request->op->heads,
-                          .causal = request->op->causal,
-                          .scale = request->op->scale,
-                          .max_distance = request->op->max_distance};
+    struct pst_heads a;
 
+    a.packed = request->op->n_in == 1;
+    a.causal = request->op->causal;
+    a.heads = request->op->heads;
+    a.scale = request->op->scale;
+    a.max_distance = request->op->max_distance;
     a.columns = request_columns(y);
     a.rows = y->elems / a.columns;
     a.keys = a.packed ? a.rows : request_in(request, 1)->dims[0];
@@ -130,9 +131,8 @@ static inline struct pst_heads request_heads(const struct pst_op_request *reques
     a.kv_stride = (a.packed ? 3 : 2) * a.columns;
     a.k_at = a.packed ? a.columns : 0;
     a.v_at = a.k_at + a.columns;
-    if (request_has_param(request, 0)) {
-        a.n_buckets = (uint32_t)request_parameter(request, 0)->dims[0];
-    }
+    a.n_buckets =
+        request_has_param(request, 0) ? (uint32_t)request_parameter(request, 0)->dims[0] : 0;
     return a;
 }
 

@@ -11,6 +11,7 @@
 #include <penstock/model.h>
 
 #include "base/arena.h"
+#include "base/names.h"
 #include "base/error.h"
 
 #define PST_MAX_RANK   8
@@ -148,7 +149,8 @@ struct pst_graph {
     struct pst_arena arena;
     const char *name;
     uint32_t n_ops, n_tensors, n_params;
-    uint32_t n_inputs;  /* the first tensors: data */
+    uint32_t n_inputs; /* the first tensors: data */
+    struct pst_names op_names, param_names;
     struct pst_op *ops; /* topological order */
     struct pst_tensor *tensors;
     struct pst_parameter *params;

@@ -21,17 +21,11 @@
 #define MOST_STAGES       65536u
 #define MOST_MICROBATCHES (1u << 20)
 
-struct named {
-    const char *name;
-    uint32_t index;
-};
-
 /* Operators or parameters of the model, which a file names. */
 struct names {
     const char *what;
     const char *(*name_at)(const struct pst_graph *, uint32_t);
-    uint32_t n;
-    struct named *sorted; /* for one that reads */
+    const struct pst_names *index;
 };
 
 struct file {
@@ -57,45 +51,23 @@ static const char *param_name(const struct pst_graph *graph, uint32_t i)
 static void name_all(struct file *f, const struct pst_graph *graph)
 {
     f->graph = graph;
-    f->ops = (struct names){.what = "operator", .name_at = op_name, .n = graph->n_ops};
-    f->params = (struct names){.what = "parameter", .name_at = param_name, .n = graph->n_params};
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
-}
-
-static void sort_names(struct file *f, struct names *names)
-{
-    names->sorted = pst_arena_array(f->codec.arena, names->n, sizeof *names->sorted);
-    for (uint32_t i = 0; i < names->n; i++) {
-        names->sorted[i] = (struct named){names->name_at(f->graph, i), i};
-    }
-    qsort(names->sorted, names->n, sizeof *names->sorted, compare_names);
+    f->ops = (struct names){"operator", op_name, &graph->op_names};
+    f->params = (struct names){"parameter", param_name, &graph->param_names};
 }
 
 /* *index, by name; PST_NONE where what is read is none. */
 static void code_name(struct file *f, const struct names *names, const char *key, uint32_t *index)
 {
-    const struct named *found = NULL;
-    struct named wanted = {NULL, 0};
+    const char *name = pst_codec_reads(&f->codec) ? NULL : names->name_at(f->graph, *index);
 
-    if (!pst_codec_reads(&f->codec)) {
-        wanted.name = names->name_at(f->graph, *index);
-    }
-    pst_codec_string(&f->codec, key, &wanted.name);
+    pst_codec_string(&f->codec, key, &name);
     if (!pst_codec_reads(&f->codec)) {
         return;
     }
-    if (wanted.name != NULL) {
-        found = bsearch(&wanted, names->sorted, names->n, sizeof wanted, compare_names);
+    *index = name == NULL ? PST_NONE : pst_names_find(names->index, name);
+    if (name != NULL && *index == PST_NONE) {
+        pst_codec_fail(&f->codec, NULL, key, "the model has no %s \"%.64s\"", names->what, name);
     }
-    if (wanted.name != NULL && found == NULL) {
-        pst_codec_fail(&f->codec, NULL, key, "the model has no %s \"%.64s\"", names->what,
-                       wanted.name);
-    }
-    *index = found != NULL ? found->index : PST_NONE;
 }
 
 static void code_op(struct file *f, uint32_t *op)
@@ -609,8 +581,6 @@ static void create(struct file *f, json_t *root)
     if (pst_codec_is_sound(c)) {
         pst_plan_create(f->graph, batch, (uint32_t)n, &f->plan);
         c->arena = &f->plan->arena;
-        sort_names(f, &f->ops);
-        sort_names(f, &f->params);
     }
 }
 

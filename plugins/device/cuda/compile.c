@@ -23,7 +23,7 @@ static const struct pst_cuda_family *const families[PST_OP_KINDS] = {
     [PST_OP_AVGPOOL] = &pst_cuda_avgpool_family,
     [PST_OP_CONCAT] = &pst_cuda_concat_family,
     [PST_OP_MSE] = &pst_cuda_mse_family,
-    [PST_OP_RMSNORM] = &pst_cuda_rmsnorm_family,
+    [PST_OP_RMSNORM] = &pst_cuda_layernorm_family,
     [PST_OP_AVGPOOL2D] = &pst_cuda_avgpool2d_family,
     [PST_OP_SHIFT2D] = &pst_cuda_shift2d_family,
 };
@@ -189,4 +189,9 @@ void pst_cuda_copy_scratch(const struct pst_cuda_kernel *kernel, const struct ps
                                           cudaMemcpyDeviceToDevice, r->device->compute));
         }
     }
+}
+
+cudaStream_t pst_cuda_stream(const struct pst_op_request *request)
+{
+    return request->device->compute;
 }

@@ -13,8 +13,8 @@
 #include <cublasLt.h>
 #include <stdatomic.h>
 
+#include "device/cuda/family.h"
 #include "device/cuda/kernels.h"
-#include "exec/request.h"
 
 /* What a product may use beside its operands; NVIDIA advises this size for Hopper. */
 #ifndef PST_CUDA_PRODUCT_BYTES
@@ -65,43 +65,10 @@ struct pst_device {
     char why[256];
 };
 
-struct pst_cuda_kernel {
-    struct pst_kernel base; /* first */
-    struct pst_op_request request;
-    const struct pst_cuda_family *family;
-    void *state; /* of the family: products, tables */
-};
-
-typedef void pst_cuda_run(const struct pst_cuda_kernel *kernel, const struct pst_call *call);
-
-struct pst_cuda_family {
-    /* Whether it can make this kernel; NULL: it can make all. What it says no to goes the simple
-       way. */
-    bool (*serves)(const struct pst_op_request *request);
-    /* Bytes of workspace; NULL: none. Pure. */
-    uint64_t (*workspace)(const struct pst_op_request *request);
-    /* Optional; finish() also runs after a failed init(), on what that has left. */
-    pst_status (*init)(struct pst_cuda_kernel *kernel, struct pst_error *err);
-    void (*finish)(struct pst_cuda_kernel *kernel);
-    pst_cuda_run *run[3]; /* NULL: nothing to do */
-};
-
-extern const struct pst_cuda_family pst_cuda_embedding_family, pst_cuda_linear_family,
-    pst_cuda_layernorm_family, pst_cuda_attention_family, pst_cuda_add_family,
-    pst_cuda_dropout_family, pst_cuda_act_family, pst_cuda_cross_entropy_family,
-    pst_cuda_conv2d_family, pst_cuda_batchnorm_family, pst_cuda_maxpool2d_family,
-    pst_cuda_avgpool_family, pst_cuda_concat_family, pst_cuda_mse_family, pst_cuda_rmsnorm_family,
-    pst_cuda_avgpool2d_family, pst_cuda_shift2d_family;
-
 /* The part of a buffer that is behind its first n elements of the activations' type. */
 static inline void *pst_cuda_at(const struct pst_op_request *request, const void *data, uint64_t n)
 {
     return (char *)(uintptr_t)data + n * pst_dtype_bytes(request->dtype);
-}
-
-static inline bool pst_cuda_bf16(const struct pst_op_request *request)
-{
-    return request->dtype == PST_BF16;
 }
 
 /* A piece of a workspace, aligned for every use; *used grows. base may be NULL, to measure. */
@@ -137,9 +104,6 @@ pst_status pst_cuda_fail_pinned(const struct pst_device *device, uint64_t bytes,
 /* --- graphs.c: captures, and what may change between their launches ----------------------------
  */
 
-/* Where kernels find it. Asks for it to be written where it is not there yet and nothing is
-   captured. */
-const uint64_t *pst_cuda_first_sample(struct pst_device *device, uint64_t value);
 const struct pst_update_factors *pst_cuda_factors(struct pst_device *device,
                                                   const struct pst_update *update);
 /* Whether this thread captures on the device; then failures are the capture's. */
@@ -159,8 +123,6 @@ pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *g
                             struct pst_error *err);
 uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                             uint32_t pass, uint32_t samples);
-/* The W of families whose B finds the parameters' gradients on its way. */
-pst_cuda_run pst_cuda_copy_scratch;
 
 /* --- memory.c: arenas, copies ------------------------------------------------------------------
  */

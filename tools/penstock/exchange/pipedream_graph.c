@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/names.h"
 #include "exchange/pipedream_impl.h"
 
 struct work {
@@ -38,12 +39,13 @@ static pst_status fail_at_line(const struct work *w, uint32_t line, const char *
 static pst_status resolve(struct work *w)
 {
     const struct pst_pipedream_file *file = w->file;
-    struct pst_costed_names names;
+    struct pst_arena arena = {0};
+    struct pst_names names;
     pst_status st = PST_OK;
 
-    pst_costed_names_init(&names, file->nodes, (uint32_t)file->n_nodes);
+    pst_names_init(&names, &arena, (uint32_t)file->n_nodes);
     for (uint32_t i = 0; st == PST_OK && i < file->n_nodes; i++) {
-        if (pst_costed_names_add(&names, i) != PST_NONE) {
+        if (pst_names_add(&names, file->nodes[i].name, i) != PST_NONE) {
             st = fail_at_line(w, file->node_lines[i], "graph.duplicate",
                               "node \"%.200s\" stands on an earlier line already",
                               file->nodes[i].name);
@@ -53,8 +55,8 @@ static pst_status resolve(struct work *w)
         const struct pst_pipedream_edge *edge = &file->edges[e];
         struct pst_costed_edge *to = &w->draft.edges[e];
 
-        to->from = pst_costed_names_find(&names, edge->from);
-        to->to = pst_costed_names_find(&names, edge->to);
+        to->from = pst_names_find(&names, edge->from);
+        to->to = pst_names_find(&names, edge->to);
         if (to->from == PST_NONE || to->to == PST_NONE) {
             st = fail_at_line(w, edge->line, "graph.edge", "no line is about node \"%.200s\"",
                               to->from == PST_NONE ? edge->from : edge->to);
@@ -63,7 +65,7 @@ static pst_status resolve(struct work *w)
                               edge->from);
         }
     }
-    pst_costed_names_finish(&names);
+    pst_arena_finish(&arena);
     return st;
 }
 

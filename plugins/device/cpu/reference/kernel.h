@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the reference kernels: the kernel object and the table of each operator.
+ * Private to the reference kernels: the kernel object, and what the kernels of all types (*.inc)
+ * ask of shapes.
  */
 #ifndef PST_DEVICE_CPU_REFERENCE_KERNEL_H
 #define PST_DEVICE_CPU_REFERENCE_KERNEL_H
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "base/philox.h"
+#include "graph/distance.h"
 
 struct pst_reference {
     struct pst_kernel base; /* first */
@@ -40,12 +42,6 @@ struct pst_reference_family {
         {name##_f_f32, NULL, name##_w_f32}, {name##_f_bf16, NULL, name##_w_bf16},                  \
             {name##_f_f64, NULL, name##_w_f64},                                                    \
     }
-
-extern const struct pst_reference_family pst_reference_embedding, pst_reference_linear,
-    pst_reference_layernorm, pst_reference_attention, pst_reference_add, pst_reference_dropout,
-    pst_reference_act, pst_reference_cross_entropy, pst_reference_conv2d, pst_reference_batchnorm,
-    pst_reference_maxpool2d, pst_reference_avgpool, pst_reference_concat, pst_reference_mse,
-    pst_reference_avgpool2d, pst_reference_shift2d;
 
 static inline const struct pst_op_request *reference_of(const struct pst_kernel *kernel)
 {
@@ -79,6 +75,164 @@ static inline bool reference_keeps(const struct pst_op_request *request,
     uint32_t word = pst_philox(call->seed, stream, e / 4).v[e % 4];
 
     return word >= (uint32_t)(op->p * 4294967296.0f);
+}
+
+/* --- linear ----------------------------------------------------------------------------------- */
+
+struct linear_shape {
+    uint64_t n_rows, n_in, n_out;
+};
+
+static inline struct linear_shape linear_shape(const struct pst_op_request *request)
+{
+    const struct pst_tensor *x = request_in(request, 0), *y = request_out(request);
+    struct linear_shape shape;
+
+    shape.n_rows = request_rows(request, x);
+    shape.n_in = request_columns(x);
+    shape.n_out = request_columns(y);
+    return shape;
+}
+
+/* One row of sums. */
+static inline uint64_t linear_workspace(const struct pst_op_request *request)
+{
+    const struct linear_shape shape = linear_shape(request);
+
+    switch (request->pass) {
+    case PST_KERNEL_F:
+        return shape.n_out;
+    case PST_KERNEL_B:
+        return shape.n_in;
+    default:
+        return 0;
+    }
+}
+
+/* --- attention -------------------------------------------------------------------------------- */
+
+/* How many keys row i sees. */
+static inline uint64_t attention_keys(const struct pst_heads *shape, uint64_t i)
+{
+    return shape->causal ? i + 1 : shape->keys;
+}
+
+/* Element of p0 that key j of row i is told apart by. */
+static inline uint64_t attention_bucket(const struct pst_heads *shape, uint64_t head, uint64_t i,
+                                        uint64_t j)
+{
+    return pst_distance_bucket((int64_t)j - (int64_t)i, shape->n_buckets, shape->max_distance,
+                               shape->causal) *
+               shape->heads +
+           head;
+}
+
+/* F: probabilities of a row, sums of a row. B: probabilities, their slopes, sums of q, k and v. */
+static inline uint64_t attention_workspace(const struct pst_op_request *request)
+{
+    const struct pst_heads shape = request_heads(request);
+
+    return request->pass == PST_KERNEL_B
+               ? 2 * shape.keys + (shape.rows + 2 * shape.keys) * shape.depth
+               : shape.keys + shape.depth;
+}
+
+/* --- embedding -------------------------------------------------------------------------------- */
+
+struct embedding_shape {
+    uint64_t n_tokens;    /* of the micro-batch */
+    uint64_t n_positions; /* tokens per sample */
+    uint64_t n_entries, n_columns;
+    uint64_t n_summed; /* tokens whose rows make one of the result */
+};
+
+static inline struct embedding_shape embedding_shape(const struct pst_op_request *request)
+{
+    struct embedding_shape shape;
+
+    shape.n_positions = request_in(request, 0)->elems;
+    shape.n_tokens = request->samples * shape.n_positions;
+    shape.n_columns = request->graph->params[request->op->param[0]].dims[1];
+    shape.n_entries = request_parameter(request, 0)->elems / shape.n_columns;
+    shape.n_summed = request->op->bag == PST_BAG_SUM ? shape.n_positions : 1;
+    return shape;
+}
+
+static inline bool embedding_valid(const struct embedding_shape *shape, int32_t token)
+{
+    return token >= 0 && (uint64_t)token < shape->n_entries;
+}
+
+/* --- norms ------------------------------------------------------------------------------------ */
+
+static inline bool norm_is_rms(const struct pst_op_request *request)
+{
+    return request->op->kind == PST_OP_RMSNORM;
+}
+
+/* --- convolution ------------------------------------------------------------------------------ */
+
+/* F: sums of one pixel. B: sums of one sample. */
+static inline uint64_t conv_workspace(const struct pst_op_request *request)
+{
+    switch (request->pass) {
+    case PST_KERNEL_F:
+        return request_columns(request_out(request));
+    case PST_KERNEL_B:
+        return request_in(request, 0)->elems;
+    default:
+        return 0;
+    }
+}
+
+/* --- pooling ---------------------------------------------------------------------------------- */
+
+/* Elements of the window of result pixel i of the micro-batch that are no padding. */
+static inline uint64_t window_counted(const struct window_shape *shape, uint64_t i)
+{
+    const struct pst_window *w = &shape->w;
+
+    return pst_window_inside(w, 0, i / w->out[1] % w->out[0]) *
+           pst_window_inside(w, 1, i % w->out[1]);
+}
+
+/* B: sums of one sample. */
+static inline uint64_t pool_workspace(const struct pst_op_request *request)
+{
+    return request->pass == PST_KERNEL_B ? request_in(request, 0)->elems : 0;
+}
+
+/* --- losses ----------------------------------------------------------------------------------- */
+
+struct loss_shape {
+    uint64_t n_rows, n_classes; /* per sample */
+};
+
+static inline struct loss_shape loss_shape(const struct pst_op_request *request)
+{
+    const struct pst_tensor *logits = request_in(request, 0);
+    struct loss_shape shape;
+
+    shape.n_classes = request_columns(logits);
+    shape.n_rows = logits->elems / shape.n_classes;
+    return shape;
+}
+
+/* Rows of a sample that are not ignored. */
+static inline uint64_t loss_counted(const struct loss_shape *shape, const int32_t *targets)
+{
+    uint64_t counted = 0, r;
+
+    for (r = 0; r < shape->n_rows; r++) {
+        counted += targets[r] >= 0;
+    }
+    return counted;
+}
+
+/* Numbers of a sample. */
+static inline uint64_t mse_elems(const struct pst_op_request *request)
+{
+    return request_in(request, 0)->elems;
 }
 
 #endif

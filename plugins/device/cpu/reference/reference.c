@@ -4,26 +4,26 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "kernel.h"
+#include "instantiate.h"
 
-static const struct pst_reference_family *const families[PST_OP_KINDS] = {
-    [PST_OP_EMBEDDING] = &pst_reference_embedding,
-    [PST_OP_LINEAR] = &pst_reference_linear,
-    [PST_OP_LAYERNORM] = &pst_reference_layernorm,
-    [PST_OP_ATTENTION] = &pst_reference_attention,
-    [PST_OP_ADD] = &pst_reference_add,
-    [PST_OP_DROPOUT] = &pst_reference_dropout,
-    [PST_OP_ACT] = &pst_reference_act,
-    [PST_OP_CROSS_ENTROPY] = &pst_reference_cross_entropy,
-    [PST_OP_CONV2D] = &pst_reference_conv2d,
-    [PST_OP_BATCHNORM] = &pst_reference_batchnorm,
-    [PST_OP_MAXPOOL2D] = &pst_reference_maxpool2d,
-    [PST_OP_AVGPOOL] = &pst_reference_avgpool,
-    [PST_OP_CONCAT] = &pst_reference_concat,
-    [PST_OP_MSE] = &pst_reference_mse,
-    [PST_OP_RMSNORM] = &pst_reference_layernorm,
-    [PST_OP_AVGPOOL2D] = &pst_reference_avgpool2d,
-    [PST_OP_SHIFT2D] = &pst_reference_shift2d,
+static const struct pst_reference_family families[PST_OP_KINDS] = {
+    [PST_OP_EMBEDDING] = {PST_REFERENCE_F_W(embedding), NULL},
+    [PST_OP_LINEAR] = {PST_REFERENCE_F_B_W(linear), linear_workspace},
+    [PST_OP_LAYERNORM] = {PST_REFERENCE_F_B_W(norm), NULL},
+    [PST_OP_ATTENTION] = {PST_REFERENCE_F_B_W(attention), attention_workspace},
+    [PST_OP_ADD] = {PST_REFERENCE_F_B(add), NULL},
+    [PST_OP_DROPOUT] = {PST_REFERENCE_F_B(dropout), NULL},
+    [PST_OP_ACT] = {PST_REFERENCE_F_B(act), NULL},
+    [PST_OP_CROSS_ENTROPY] = {PST_REFERENCE_F_B(cross_entropy), NULL},
+    [PST_OP_CONV2D] = {PST_REFERENCE_F_B_W(conv2d), conv_workspace},
+    [PST_OP_BATCHNORM] = {PST_REFERENCE_F_B_W(batchnorm), NULL},
+    [PST_OP_MAXPOOL2D] = {PST_REFERENCE_F_B(maxpool2d), pool_workspace},
+    [PST_OP_AVGPOOL] = {PST_REFERENCE_F_B(avgpool), NULL},
+    [PST_OP_CONCAT] = {PST_REFERENCE_F_B(concat), NULL},
+    [PST_OP_MSE] = {PST_REFERENCE_F_B(mse), NULL},
+    [PST_OP_RMSNORM] = {PST_REFERENCE_F_B_W(norm), NULL},
+    [PST_OP_AVGPOOL2D] = {PST_REFERENCE_F_B(avgpool2d), pool_workspace},
+    [PST_OP_SHIFT2D] = {PST_REFERENCE_F_B(shift2d), NULL},
 };
 
 /* Matrices have the type of the activations, vectors that of the arithmetic. */
@@ -52,7 +52,7 @@ static pst_reference_run *choose(const struct pst_op_request *request, uint64_t 
     if (op->kind >= PST_OP_KINDS || request->pass > PST_KERNEL_W || !(op->p >= 0 && op->p < 1)) {
         return NULL;
     }
-    family = families[op->kind];
+    family = &families[op->kind];
     if (request->dtype > PST_F64 || !params_match(request)) {
         return NULL;
     }
