@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where everything stands on a figure of stages. Lengths are points. Private to report/stage_*.c.
+ * Where everything stands on a figure of stages. Lengths are points. Private to stage_*.c.
  */
 #ifndef PST_FIGURES_STAGE_IMPL_H
 #define PST_FIGURES_STAGE_IMPL_H

@@ -65,21 +65,6 @@ void measure_lay_out(const struct pst_measure_config *config, struct pst_device 
 void measure_group_bytes(const struct pst_measure_config *config, struct pst_device *device,
                          const uint32_t *ops, uint32_t n, uint64_t *ret_bytes);
 
-/* Two places in what the device is asked for (measure_places.c). */
-struct measure_places {
-    const struct pst_device_ops *ops;
-    struct pst_device *device;
-    struct pst_mark *marks[2]; /* NULL: by the host's clock */
-    uint64_t begin_ns;
-};
-
-/* The device is open. */
-pst_status measure_places_init(struct measure_places *places, const struct pst_device_ops *ops,
-                               struct pst_device *device, struct pst_error *err);
-void measure_begin(struct measure_places *places);
-/* All since the beginning has ended: how long it took. The next lap begins. */
-uint64_t measure_lap(struct measure_places *places);
-
 /* Kernels and operands, these filled with random values; `base` has measure_group_bytes. Finish in
    any case. */
 pst_status measure_group_init(const struct pst_measure_config *config, struct pst_device *device,
