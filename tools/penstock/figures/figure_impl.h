@@ -109,7 +109,7 @@ pst_status pst_figure_layout(struct pst_figure_page *page, struct pst_error *err
 /* figure_head.c; with draw = false only measures. Returns the height. */
 double pst_figure_draw_head(struct pst_figure_page *page, bool draw);
 
-/* figure_rows.c, figure_boxes.c, figure_memory.c */
+/* figure_rows.c, figure_memory.c, figure_dense.c */
 void pst_figure_draw_rows(struct pst_figure_page *page);
 void pst_figure_draw_boxes(struct pst_figure_page *page);
 void pst_figure_draw_memory(struct pst_figure_page *page);

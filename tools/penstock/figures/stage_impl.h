@@ -45,9 +45,6 @@ double pst_stage_x(const struct pst_stage_layout *layout,
                    uint32_t layer); /* left edge of a column */
 double pst_stage_y(const struct pst_stage_layout *layout, uint32_t slot); /* middle, on the page */
 
-/* stage_order.c: slots in an order with few crossings, then their y with few bends. */
-void pst_stage_order(struct pst_stage_layout *layout);
-
 /* stage_edges.c */
 void pst_stage_draw_edges(const struct pst_stage_layout *layout, cairo_t *cr);
 
