@@ -15,21 +15,6 @@
 
 /* --- places ------------------------------------------------------------------------------------*/
 
-#define NOWHERE UINT64_MAX
-
-/* Offsets of everything in the arena, NOWHERE where it is not in the group. Gradients are
-   where a step would have them: what one operator leaves and another reads is gone after that, and
-   the next takes its place while caches still hold it. */
-struct layout {
-    uint64_t *value, *grad; /* [n_tensors] */
-    uint64_t *param, *sum;  /* [n_params] */
-    uint64_t *state;        /* [n_params] f32 weights where the parameter is another type, then
-                               slots of the optimizer */
-    uint64_t *first_z, *first_dp; /* [n_ops of the group], one behind the other from there */
-    uint64_t *first_state;        /* the same */
-    uint64_t workspace, bytes;
-};
-
 /* A place that is taken until the B and W of operator `last` of the group have run, which is the
    one with the lowest index: they run in reverse. */
 struct block {
@@ -40,7 +25,7 @@ struct block {
 struct placing {
     const struct pst_measure_config *config;
     const uint32_t *ops;
-    struct layout *layout;
+    struct measure_layout *layout;
     uint32_t *lowest;     /* [n_tensors] index of the first operator that has to do with it */
     bool *passes;         /* [n_tensors] its gradient is in a block */
     struct block *blocks; /* those that are taken, by begin */
@@ -48,7 +33,7 @@ struct placing {
     uint64_t end; /* of the highest block so far */
 };
 
-static uint64_t round_up(uint64_t bytes)
+uint64_t measure_round_up(uint64_t bytes)
 {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
@@ -57,19 +42,19 @@ static uint64_t take(uint64_t *end, uint64_t bytes)
 {
     uint64_t at = *end;
 
-    *end += round_up(bytes);
+    *end += measure_round_up(bytes);
     return at;
 }
 
-static uint64_t tensor_bytes(const struct pst_measure_config *config, uint32_t tensor)
+uint64_t measure_tensor_bytes(const struct pst_measure_config *config, uint32_t tensor)
 {
     const struct pst_tensor *t = &config->graph->tensors[tensor];
 
     return t->bytes * (t->batched ? config->samples : 1);
 }
 
-static uint64_t z_bytes(const struct pst_measure_config *config, const struct pst_op_grad *grad,
-                        uint32_t i)
+uint64_t measure_z_bytes(const struct pst_measure_config *config, const struct pst_op_grad *grad,
+                         uint32_t i)
 {
     return grad->z_elems[i] * pst_dtype_bytes(grad->z_dtype[i]) *
            (grad->z_batched[i] ? config->samples : 1);
@@ -86,7 +71,7 @@ static uint32_t state_arrays(const struct pst_measure_config *config, uint32_t p
 /* --- what stays ------------------------------------------------------------------------------- */
 
 static void layout_init(const struct pst_graph *graph, uint32_t n, struct pst_arena *arena,
-                        struct layout *layout)
+                        struct measure_layout *layout)
 {
     size_t counts[] = {graph->n_tensors,
                        graph->n_tensors,
@@ -109,10 +94,10 @@ static void layout_init(const struct pst_graph *graph, uint32_t n, struct pst_ar
 
 static void place_tensor(struct placing *p, uint32_t index, uint32_t tensor)
 {
-    struct layout *layout = p->layout;
+    struct measure_layout *layout = p->layout;
 
-    if (layout->value[tensor] == NOWHERE) {
-        layout->value[tensor] = take(&layout->bytes, tensor_bytes(p->config, tensor));
+    if (layout->value[tensor] == MEASURE_NONE) {
+        layout->value[tensor] = take(&layout->bytes, measure_tensor_bytes(p->config, tensor));
         p->lowest[tensor] = index;
     }
 }
@@ -121,7 +106,7 @@ static void place_values(struct placing *p, uint32_t index)
 {
     const struct pst_graph *graph = p->config->graph;
     const struct pst_op *op = &graph->ops[p->ops[index]];
-    struct layout *layout = p->layout;
+    struct measure_layout *layout = p->layout;
 
     for (uint32_t i = 0; i < op->n_in; i++) {
         place_tensor(p, index, op->in[i]);
@@ -132,7 +117,7 @@ static void place_values(struct placing *p, uint32_t index)
     for (uint32_t i = 0; i < op->n_param; i++) {
         uint32_t param = op->param[i];
 
-        if (param != PST_NONE && layout->param[param] == NOWHERE) {
+        if (param != PST_NONE && layout->param[param] == MEASURE_NONE) {
             const struct pst_parameter *from = &graph->params[param];
 
             layout->param[param] = take(&layout->bytes, from->elems * pst_dtype_bytes(from->dtype));
@@ -157,7 +142,7 @@ static uint64_t block_take(struct placing *p, uint64_t bytes, uint32_t last)
     uint64_t at = 0;
     uint32_t i = 0;
 
-    bytes = round_up(bytes);
+    bytes = measure_round_up(bytes);
     while (i < p->n_blocks && p->blocks[i].begin - at < bytes) {
         at = p->blocks[i++].end;
     }
@@ -192,7 +177,8 @@ static void block_keep(struct placing *p, uint64_t at, uint32_t last)
 static void place_gradient(struct placing *p, uint32_t tensor)
 {
     p->passes[tensor] = true;
-    p->layout->grad[tensor] = block_take(p, tensor_bytes(p->config, tensor), p->lowest[tensor]);
+    p->layout->grad[tensor] =
+        block_take(p, measure_tensor_bytes(p->config, tensor), p->lowest[tensor]);
 }
 
 /* The gradients of an operator's inputs: where another consumer has put them, in the place of the
@@ -205,7 +191,7 @@ static void place_input_gradients(struct placing *p, uint32_t index, const struc
 
     for (uint32_t i = 0; i < op->n_in; i++) {
         uint32_t in = op->in[i];
-        bool is_known = grads[in] != NOWHERE;
+        bool is_known = grads[in] != MEASURE_NONE;
 
         if ((grad->b_dx >> i & 1) != 0 && (!is_known || grads[in] == grads[out])) {
             place_gradient(p, in);
@@ -222,22 +208,23 @@ static void place_gradients(struct placing *p, uint32_t index)
 {
     const struct pst_graph *graph = p->config->graph;
     const struct pst_op *op = &graph->ops[p->ops[index]];
-    struct layout *layout = p->layout;
+    struct measure_layout *layout = p->layout;
     uint64_t z = 0, dp = 0;
     struct pst_op_grad grad;
 
     pst_op_grad_info(graph, p->ops[index], &grad);
-    if (layout->grad[op->out[0]] == NOWHERE) {
-        layout->grad[op->out[0]] = take(&layout->bytes, tensor_bytes(p->config, op->out[0]));
+    if (layout->grad[op->out[0]] == MEASURE_NONE) {
+        layout->grad[op->out[0]] =
+            take(&layout->bytes, measure_tensor_bytes(p->config, op->out[0]));
     }
     place_input_gradients(p, index, &grad);
     for (uint32_t i = 0; i < grad.n_z; i++) {
-        z += round_up(z_bytes(p->config, &grad, i));
+        z += measure_round_up(measure_z_bytes(p->config, &grad, i));
     }
     for (uint32_t i = 0; i < op->n_param; i++) {
         dp += op->param[i] == PST_NONE
                   ? 0
-                  : round_up(graph->params[op->param[i]].elems * sizeof(float));
+                  : measure_round_up(graph->params[op->param[i]].elems * sizeof(float));
     }
     layout->first_z[index] = block_take(p, z, index);
     layout->first_dp[index] = block_take(p, dp, index);
@@ -260,7 +247,7 @@ static void placing_init(struct placing *p, uint32_t n, struct pst_arena *arena)
 /* Blocks count from where all else ends. */
 static void shift(const struct placing *p, uint32_t n)
 {
-    struct layout *layout = p->layout;
+    struct measure_layout *layout = p->layout;
     uint64_t base = take(&layout->bytes, p->end);
 
     for (uint32_t t = 0; t < p->config->graph->n_tensors; t++) {
@@ -272,10 +259,9 @@ static void shift(const struct placing *p, uint32_t n)
     }
 }
 
-/* Places for the operands of ops[0..n), workspace included, in arrays of `arena`. */
-static void lay_out(const struct pst_measure_config *config, struct pst_device *device,
-                    const uint32_t *ops, uint32_t n, struct pst_arena *arena,
-                    struct layout *ret_layout)
+void measure_lay_out(const struct pst_measure_config *config, struct pst_device *device,
+                     const uint32_t *ops, uint32_t n, struct pst_arena *arena,
+                     struct measure_layout *ret_layout)
 {
     struct placing p = {.config = config, .ops = ops, .layout = ret_layout};
     uint64_t workspace = 0;
@@ -302,8 +288,8 @@ void measure_group_bytes(const struct pst_measure_config *config, struct pst_dev
                          const uint32_t *ops, uint32_t n, uint64_t *ret_bytes)
 {
     struct pst_arena arena = {0};
-    struct layout layout;
-    lay_out(config, device, ops, n, &arena, &layout);
+    struct measure_layout layout;
+    measure_lay_out(config, device, ops, n, &arena, &layout);
 
     *ret_bytes = layout.bytes;
     pst_arena_finish(&arena);
@@ -374,7 +360,7 @@ static uint64_t index_limit(const struct pst_graph *graph, uint32_t tensor)
 }
 
 static void fill_all(const struct pst_measure_config *config, struct pst_device *device,
-                     const struct layout *layout, unsigned char *base)
+                     const struct measure_layout *layout, unsigned char *base)
 {
     const struct pst_graph *graph = config->graph;
     void *chunk = pst_alloc(CHUNK_BYTES, 1);
@@ -383,19 +369,19 @@ static void fill_all(const struct pst_measure_config *config, struct pst_device 
     for (uint32_t t = 0; t < graph->n_tensors; t++) {
         const struct pst_tensor *tensor = &graph->tensors[t];
 
-        if (layout->value[t] == NOWHERE) {
+        if (layout->value[t] == MEASURE_NONE) {
             continue;
         }
         make_chunk(chunk, tensor->dtype, tensor->dtype == PST_I32 ? index_limit(graph, t) : 0);
-        fill(config, device, base + layout->value[t], tensor_bytes(config, t), chunk);
-        if (layout->grad[t] != NOWHERE) {
-            fill(config, device, base + layout->grad[t], tensor_bytes(config, t), chunk);
+        fill(config, device, base + layout->value[t], measure_tensor_bytes(config, t), chunk);
+        if (layout->grad[t] != MEASURE_NONE) {
+            fill(config, device, base + layout->grad[t], measure_tensor_bytes(config, t), chunk);
         }
     }
     for (uint32_t p = 0; p < graph->n_params; p++) {
         const struct pst_parameter *param = &graph->params[p];
 
-        if (layout->param[p] != NOWHERE) {
+        if (layout->param[p] != MEASURE_NONE) {
             make_chunk(chunk, param->dtype, 0);
             fill(config, device, base + layout->param[p],
                  param->elems * pst_dtype_bytes(param->dtype), chunk);
@@ -408,11 +394,11 @@ static void fill_all(const struct pst_measure_config *config, struct pst_device 
 
 static void *at(unsigned char *base, uint64_t offset, bool wanted)
 {
-    return wanted && offset != NOWHERE ? base + offset : NULL;
+    return wanted && offset != MEASURE_NONE ? base + offset : NULL;
 }
 
 /* Operands of one pass, those alone that it reads or writes. */
-static void bind_pass(const struct pst_measure_config *config, const struct layout *layout,
+static void bind_pass(const struct pst_measure_config *config, const struct measure_layout *layout,
                       unsigned char *base, uint32_t index, uint32_t pass, struct measure_op *m,
                       void **room)
 {
@@ -439,18 +425,19 @@ static void bind_pass(const struct pst_measure_config *config, const struct layo
 
         p[i] = is ? at(base, layout->param[op->param[i]], (reads_p >> i & 1) != 0) : NULL;
         dp[i] = is && pass == 2 ? base + gradient : NULL;
-        gradient += is ? round_up(config->graph->params[op->param[i]].elems * sizeof(float)) : 0;
+        gradient +=
+            is ? measure_round_up(config->graph->params[op->param[i]].elems * sizeof(float)) : 0;
     }
     for (uint32_t i = 0; i < op->n_out; i++) {
         y[i] = at(base, layout->value[op->out[i]], (uses_y >> i & 1) != 0);
     }
     for (uint32_t i = 0; i < g->n_z; i++) {
         zs[i] = at(base, z, pass != 0);
-        z += round_up(z_bytes(config, g, i));
+        z += measure_round_up(measure_z_bytes(config, g, i));
     }
     for (uint32_t i = 0; i < op->n_state; i++) {
         states[i] = base + state;
-        state += round_up(op->state_elems[i] * sizeof(float));
+        state += measure_round_up(op->state_elems[i] * sizeof(float));
     }
     *call = (struct pst_call){
         .x = x,
@@ -472,7 +459,7 @@ static void bind_pass(const struct pst_measure_config *config, const struct layo
 }
 
 static pst_status bind_op(const struct pst_measure_config *config, struct pst_device *device,
-                          const struct layout *layout, unsigned char *base, uint32_t index,
+                          const struct measure_layout *layout, unsigned char *base, uint32_t index,
                           struct measure_group *group, struct pst_error *err)
 {
     struct measure_op *m = &group->ops[index];
@@ -504,7 +491,7 @@ static pst_status bind_op(const struct pst_measure_config *config, struct pst_de
 }
 
 /* What the update of each parameter of the group works on. */
-static void bind_steps(const struct pst_measure_config *config, const struct layout *layout,
+static void bind_steps(const struct pst_measure_config *config, const struct measure_layout *layout,
                        unsigned char *base, struct measure_group *group)
 {
     const struct pst_graph *graph = config->graph;
@@ -516,9 +503,9 @@ static void bind_steps(const struct pst_measure_config *config, const struct lay
     for (uint32_t p = 0; p < graph->n_params; p++) {
         const struct pst_parameter *param = &graph->params[p];
         struct measure_step *step = &group->steps[group->n_steps];
-        uint64_t at = layout->state[p], size = round_up(param->elems * sizeof(float));
+        uint64_t at = layout->state[p], size = measure_round_up(param->elems * sizeof(float));
 
-        if (layout->param[p] == NOWHERE) {
+        if (layout->param[p] == MEASURE_NONE) {
             continue;
         }
         *step = (struct measure_step){.weights = (float *)(void *)(base + layout->param[p]),
@@ -541,12 +528,12 @@ pst_status measure_group_init(const struct pst_measure_config *config, struct ps
                               const uint32_t *ops, uint32_t n, unsigned char *base,
                               struct measure_group *ret_group, struct pst_error *err)
 {
-    struct layout layout;
+    struct measure_layout layout;
     pst_status st = PST_OK;
 
     memset(ret_group, 0, sizeof *ret_group);
     ret_group->ops = pst_arena_array(&ret_group->memory, n, sizeof *ret_group->ops);
-    lay_out(config, device, ops, n, &ret_group->memory, &layout);
+    measure_lay_out(config, device, ops, n, &ret_group->memory, &layout);
     ret_group->n_ops = n;
     for (uint32_t i = 0; i < n && st == PST_OK; i++) {
         ret_group->ops[i].op = ops[i];

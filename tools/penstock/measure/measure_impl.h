@@ -33,6 +33,31 @@ struct measure_group {
     struct measure_step *steps;
 };
 
+#define MEASURE_NONE UINT64_MAX
+
+/* Offsets of everything in the arena, MEASURE_NONE where it is not in the group. Gradients are
+   where a step would have them: what one operator leaves and another reads is gone after that, and
+   the next takes its place while caches still hold it. */
+struct measure_layout {
+    uint64_t *value, *grad; /* [n_tensors] */
+    uint64_t *param, *sum;  /* [n_params] */
+    uint64_t *state;        /* [n_params] f32 weights where the parameter is another type, then
+                               slots of the optimizer */
+    uint64_t *first_z, *first_dp; /* [n_ops of the group], one behind the other from there */
+    uint64_t *first_state;        /* the same */
+    uint64_t workspace, bytes;
+};
+
+uint64_t measure_round_up(uint64_t bytes); /* to the alignment of operands */
+uint64_t measure_tensor_bytes(const struct pst_measure_config *config, uint32_t tensor);
+uint64_t measure_z_bytes(const struct pst_measure_config *config, const struct pst_op_grad *grad,
+                         uint32_t i);
+
+/* Places for the operands of ops[0..n), workspace included, in arrays of `arena`. */
+void measure_lay_out(const struct pst_measure_config *config, struct pst_device *device,
+                     const uint32_t *ops, uint32_t n, struct pst_arena *arena,
+                     struct measure_layout *ret_layout);
+
 /* Bytes that the operands of ops[0..n) take together, workspace included. */
 void measure_group_bytes(const struct pst_measure_config *config, struct pst_device *device,
                          const uint32_t *ops, uint32_t n, uint64_t *ret_bytes);
