@@ -40,9 +40,9 @@ struct machine {
     uint64_t memory_bytes, available_bytes;
     uint64_t planner_bytes;   /* what a process for planning may take */
     const char *trusted_list; /* of plugins that run in this process */
-    uint32_t n_modules, n_libraries, n_folders, n_variables;
+    uint32_t n_modules, n_folders, n_variables;
     struct module_found modules[32];
-    struct fact libraries[8], variables[64];
+    struct fact variables[64];
     uint32_t n_missing;
     struct fact missing[16]; /* what a config cannot say here, and why */
     const char *folders[32];
@@ -317,7 +317,6 @@ static pst_status examine(struct machine *ret_machine, struct pst_error *err)
 
     memset(machine, 0, sizeof *machine);
     examine_system(machine);
-    add_fact(machine->libraries, &machine->n_libraries, "jansson", jansson_version_str());
     examine_environment(machine);
     st = examine_folders(machine, err);
     if (st == PST_OK) {
@@ -361,9 +360,7 @@ static void print_machine(const struct machine *machine, bool color)
         printf("  %-28s %s\n", machine->missing[i].name, machine->missing[i].text);
     }
     fputs("\nlibraries\n", stdout);
-    for (uint32_t i = 0; i < machine->n_libraries; i++) {
-        printf("  %-10s %s\n", machine->libraries[i].name, machine->libraries[i].text);
-    }
+    printf("  %-10s %s\n", "jansson", jansson_version_str());
     fputs("plugin folders, in the order of search\n", stdout);
     for (uint32_t i = 0; i < machine->n_folders; i++) {
         printf("  %s\n", machine->folders[i]);
@@ -410,7 +407,9 @@ static void machine_json(const struct machine *machine, struct pst_json *json)
     }
     pst_json_end(json, ']');
     add_facts(json, "missing", machine->missing, machine->n_missing);
-    add_facts(json, "libraries", machine->libraries, machine->n_libraries);
+    pst_json_object(json, "libraries");
+    pst_json_string(json, "jansson", jansson_version_str());
+    pst_json_end(json, '}');
     pst_json_strings(json, "plugin_folders", machine->folders, machine->n_folders);
     pst_json_object(json, "planning");
     pst_json_string(json, "isolate", "auto");

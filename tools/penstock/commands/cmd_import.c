@@ -388,13 +388,13 @@ static pst_status import(struct pst_cli *cli, void *asked, struct pst_error *err
 
 static const struct pst_option options[] = {
     {"output", 'o', "FILE", "write the schedule or graph there; with --config the plan",
-     offsetof(struct request, profile.output), 0},
-    {"config", 0, "CONFIG", "plan this job with the schedule", offsetof(struct request, config), 0},
-    {"batch", 'b', "N", "a profile's samples", offsetof(struct request, profile.batch), 1000000000},
+     PST_AT(profile.output), 0},
+    {"config", 0, "CONFIG", "plan this job with the schedule", PST_AT(config), 0},
+    {"batch", 'b', "N", "a profile's samples", PST_AT(profile.batch), 1000000000},
     {"inputs", 0, "keep|drop", "a profile's Input nodes: with their time, or not at all",
-     offsetof(struct request, profile.inputs), 0},
-    {"keep-empty", 0, NULL, "keep a profile's nodes that take no time",
-     offsetof(struct request, profile.keep_empty), 0},
+     PST_AT(profile.inputs), 0},
+    {"keep-empty", 0, NULL, "keep a profile's nodes that take no time", PST_AT(profile.keep_empty),
+     0},
 };
 
 const struct pst_command pst_cmd_import = {
@@ -408,10 +408,8 @@ const struct pst_command pst_cmd_import = {
             "it, and "
             "-o\nwrites that. Or FORMAT is pipedream-profile (graph.txt): -o writes it as a "
             "penstock-graph.",
-    .min_words = 2,
-    .max_words = 2,
-    PST_CLI_OPTIONS(options),
-    .request_size = sizeof(struct request),
+    .words = {2, 2},
+    PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
     .run = import,
 };

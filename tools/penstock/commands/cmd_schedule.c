@@ -487,26 +487,24 @@ static pst_status schedule(struct pst_cli *cli, void *asked, struct pst_error *e
     return st;
 }
 
-#define AT(field) offsetof(struct request, field)
-
 static const struct pst_option options[] = {
-    {"devices", 'd', "P", "devices", AT(n_devices), 65536},
-    {"microbatches", 'm', "M", "micro-batches of a step", AT(n_microbatches), 1000000},
-    {"cost", 0, "LIST", "of one device's share of the model: f=1,b=1,w=1", AT(cost), 0},
-    {"comm", 0, "C", "latency between two devices; 0", AT(comm), 0},
-    {"aw", 0, "X", "part of a saved activation that W alone needs; 1", AT(aw), 0},
-    {"memory-limit", 0, "X", "micro-batches of a device's share that it may hold", AT(memory_limit),
-     0},
-    {"options", 'o', "LIST", "parameters of the scheduler: key=value,...", AT(options), 0},
-    {"steps", 'n', "N", "so many steps, or batches of an asynchronous schedule; 1", AT(n_steps),
+    {"devices", 'd', "P", "devices", PST_AT(n_devices), 65536},
+    {"microbatches", 'm', "M", "micro-batches of a step", PST_AT(n_microbatches), 1000000},
+    {"cost", 0, "LIST", "of one device's share of the model: f=1,b=1,w=1", PST_AT(cost), 0},
+    {"comm", 0, "C", "latency between two devices; 0", PST_AT(comm), 0},
+    {"aw", 0, "X", "part of a saved activation that W alone needs; 1", PST_AT(aw), 0},
+    {"memory-limit", 0, "X", "micro-batches of a device's share that it may hold",
+     PST_AT(memory_limit), 0},
+    {"options", 'o', "LIST", "parameters of the scheduler: key=value,...", PST_AT(options), 0},
+    {"steps", 'n', "N", "so many steps, or batches of an asynchronous schedule; 1", PST_AT(n_steps),
      100000},
-    {"barrier", 0, NULL, "tell the scheduler that a step costs its makespan", AT(barrier), 0},
+    {"barrier", 0, NULL, "tell the scheduler that a step costs its makespan", PST_AT(barrier), 0},
     {"problem", 0, "FILE", "stages and links of their own instead of equal shares",
-     AT(problem_file), 0},
-    {"time-limit", 0, "TIME", "for a scheduler that is not penstock's own; 10 min", AT(time_limit),
-     0},
-    PST_CLI_TIMELINE_OPTIONS(struct request, outputs),
-    {"csv" /* the form */, 0, "FILE", "write the order as PyTorch's schedule CSV", AT(csv), 0},
+     PST_AT(problem_file), 0},
+    {"time-limit", 0, "TIME", "for a scheduler that is not penstock's own; 10 min",
+     PST_AT(time_limit), 0},
+    PST_CLI_TIMELINE_OPTIONS(outputs),
+    {"csv" /* the form */, 0, "FILE", "write the order as PyTorch's schedule CSV", PST_AT(csv), 0},
 };
 
 const struct pst_command pst_cmd_schedule = {
@@ -520,10 +518,8 @@ const struct pst_command pst_cmd_schedule = {
         "stages\non a device each costs 1/v of it. A NAME is an id, a FILE a plugin with a slash "
         "in "
         "its path.",
-    .min_words = 1,
-    .max_words = 1,
-    PST_CLI_OPTIONS(options),
-    .request_size = sizeof(struct request),
+    .words = {1, 1},
+    PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
     .run = schedule,
 };

@@ -51,17 +51,13 @@ struct pst_cli_problem_request {
 };
 
 /* Rows of a table of options, for `field` of the request. */
-#define PST_CLI_PROBLEM_OPTIONS(request, field, what, who, one)                                    \
-    {"problem", 'p', "FILE", what, offsetof(request, field.problem_file), 0},                      \
-        {"options",                                                                                \
-         'o',                                                                                      \
-         "LIST",                                                                                   \
-         "parameters of the " who ": key=value,...",                                               \
-         offsetof(request, field.options),                                                         \
-         0},                                                                                       \
-    {                                                                                              \
-        "time-limit", 0, "TIME", "for " one " that is not penstock's own; 10 min",                 \
-            offsetof(request, field.time_limit), 0                                                 \
+#define PST_CLI_PROBLEM_OPTIONS(field, what, who, one)                                              \
+    {"problem", 'p', "FILE", what, PST_AT(field.problem_file), 0},                                  \
+        {"options", 'o', "LIST", "parameters of the " who ": key=value,...", PST_AT(field.options), \
+         0},                                                                                        \
+    {                                                                                               \
+        "time-limit", 0, "TIME", "for " one " that is not penstock's own; 10 min",                  \
+            PST_AT(field.time_limit), 0                                                             \
     }
 
 /* Reads the problem and lets --options take the place of its options. `who` ("the partitioner") is
