@@ -206,12 +206,8 @@ static pst_status fail_row(struct pst_error *err, uint32_t row, const char *key,
 {
     char word[64];
 
-    pst_fail(err, PST_ERR_BUG, "plugin.descriptor", "parameter row %u: \"%s\" %s", row,
-             pst_report_word(word, key == NULL ? "" : key), fault);
-    if (err != NULL) {
-        err->exit_code = 3;
-    }
-    return PST_ERR_BUG;
+    return pst_fail(err, PST_ERR_BUG, "plugin.descriptor", "parameter row %u: \"%s\" %s", row,
+                    pst_report_word(word, key == NULL ? "" : key), fault);
 }
 
 pst_status pst_params_verify(const struct pst_param *rows, uint32_t n_rows, size_t row_size,

@@ -235,6 +235,10 @@ void pst_op_work(const struct pst_graph *graph, uint32_t op, uint32_t pass, uint
  * bytes are left 0 for the profile to fill. Owned by the graph's arena; not thread-safe.
  */
 void pst_graph_make_view(struct pst_graph *graph, uint32_t batch, struct pst_graph_view **ret_view);
+/* The view of nodes whose edges are not yet counted, and of edges by (from, to). */
+struct pst_graph_view pst_graph_view_of(struct pst_arena *arena, struct pst_node *nodes,
+                                        uint32_t n_nodes, const struct pst_edge *edges,
+                                        uint32_t n_edges, uint32_t batch);
 
 /* Elements of all parameters together; a tied one counts once. */
 uint64_t pst_graph_parameters(const struct pst_graph *graph);

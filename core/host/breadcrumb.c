@@ -29,31 +29,31 @@ void pst_breadcrumb_use(struct pst_breadcrumb_page *page, void (*on_switch)(uint
 
 uint32_t pst_breadcrumb_plugin(const char *kind, const char *id, const char *path)
 {
-    uint32_t i, n;
+    struct pst_breadcrumb_page *page = page_of();
+    uint32_t i, n = atomic_load(&page->n_plugins);
 
-    n = atomic_load(&page_of()->n_plugins);
     for (i = 0; i < n && i < PST_BREADCRUMB_PLUGINS; i++) {
-        if (strcmp(page_of()->plugins[i].path, path) == 0) {
+        if (strcmp(page->plugins[i].path, path) == 0) {
             return i;
         }
     }
     if (i == PST_BREADCRUMB_PLUGINS) {
         return PST_NONE;
     }
-    snprintf(page_of()->plugins[i].kind, sizeof page_of()->plugins[i].kind, "%s", kind);
-    snprintf(page_of()->plugins[i].id, sizeof page_of()->plugins[i].id, "%s", id);
-    snprintf(page_of()->plugins[i].path, sizeof page_of()->plugins[i].path, "%s", path);
-    atomic_store(&page_of()->n_plugins, i + 1);
+    snprintf(page->plugins[i].kind, sizeof page->plugins[i].kind, "%s", kind);
+    snprintf(page->plugins[i].id, sizeof page->plugins[i].id, "%s", id);
+    snprintf(page->plugins[i].path, sizeof page->plugins[i].path, "%s", path);
+    atomic_store(&page->n_plugins, i + 1);
     return i;
 }
 
 uint32_t pst_breadcrumb_find(const char *kind, const char *id)
 {
-    uint32_t i, n = atomic_load(&page_of()->n_plugins);
+    const struct pst_breadcrumb_page *page = page_of();
+    uint32_t i, n = atomic_load(&page->n_plugins);
 
     for (i = 0; i < n && i < PST_BREADCRUMB_PLUGINS; i++) {
-        if (strcmp(page_of()->plugins[i].kind, kind) == 0 &&
-            strcmp(page_of()->plugins[i].id, id) == 0) {
+        if (strcmp(page->plugins[i].kind, kind) == 0 && strcmp(page->plugins[i].id, id) == 0) {
             return i;
         }
     }
@@ -62,12 +62,13 @@ uint32_t pst_breadcrumb_find(const char *kind, const char *id)
 
 void pst_breadcrumb_enter(uint32_t plugin, enum pst_plugin_call call)
 {
-    uint32_t depth = atomic_load(&page_of()->depth);
+    struct pst_breadcrumb_page *page = page_of();
+    uint32_t depth = atomic_load(&page->depth);
 
     if (depth < PST_BREADCRUMB_DEPTH) {
-        page_of()->calls[depth] = (struct pst_breadcrumb_call){plugin, call, pst_now_ns()};
+        page->calls[depth] = (struct pst_breadcrumb_call){plugin, call, pst_now_ns()};
     }
-    atomic_store(&page_of()->depth, depth + 1);
+    atomic_store(&page->depth, depth + 1);
     if (depth == 0 && current_switch != NULL && plugin != switched_to) {
         switched_to = plugin;
         current_switch(plugin);
@@ -76,7 +77,8 @@ void pst_breadcrumb_enter(uint32_t plugin, enum pst_plugin_call call)
 
 void pst_breadcrumb_leave(void)
 {
-    uint32_t depth = atomic_load(&page_of()->depth);
+    struct pst_breadcrumb_page *page = page_of();
+    uint32_t depth = atomic_load(&page->depth);
 
     if (depth == 0) {
         return; /* somebody wrote over the page */
@@ -85,25 +87,28 @@ void pst_breadcrumb_leave(void)
         current_return();
     }
     if (depth <= PST_BREADCRUMB_DEPTH) {
-        page_of()->last = page_of()->calls[depth - 1];
-        atomic_store(&page_of()->has_last, true);
+        page->last = page->calls[depth - 1];
+        atomic_store(&page->has_last, true);
     }
-    atomic_store(&page_of()->depth, depth - 1);
+    atomic_store(&page->depth, depth - 1);
 }
 
 void pst_breadcrumb_begin(void)
 {
-    atomic_store(&page_of()->has_told, false);
-    atomic_store(&page_of()->has_last, false);
+    struct pst_breadcrumb_page *page = page_of();
+
+    atomic_store(&page->has_told, false);
+    atomic_store(&page->has_last, false);
 }
 
 void pst_breadcrumb_tell(void)
 {
-    uint32_t depth = atomic_load(&page_of()->depth);
+    struct pst_breadcrumb_page *page = page_of();
+    uint32_t depth = atomic_load(&page->depth);
 
-    if (depth > 0 && depth <= PST_BREADCRUMB_DEPTH && !atomic_load(&page_of()->has_told)) {
-        page_of()->told = page_of()->calls[depth - 1];
-        atomic_store(&page_of()->has_told, true);
+    if (depth > 0 && depth <= PST_BREADCRUMB_DEPTH && !atomic_load(&page->has_told)) {
+        page->told = page->calls[depth - 1];
+        atomic_store(&page->has_told, true);
     }
 }
 
@@ -159,7 +164,7 @@ static void blame_call(const struct pst_breadcrumb_page *page, struct pst_breadc
         [PST_CRUMB_DEVICE_OF] = "in device_of()", [PST_CRUMB_IN_FLIGHT] = "in in_flight()",
         [PST_CRUMB_SCHEDULE] = "in schedule()",   [PST_CRUMB_PARTITION] = "in partition()",
         [PST_CRUMB_BOUND] = "in bound()",         [PST_CRUMB_PRICE] = "in price()",
-        [PST_CRUMB_PLAN] = "in plan()",
+        [PST_CRUMB_PLAN] = "in plan()",           [PST_CRUMB_INTERFACE] = "in get_interface()",
     };
 
     memset(ret_blame, 0, sizeof *ret_blame);
@@ -223,9 +228,6 @@ pst_status pst_blame_timeout(const struct pst_blame *blame, uint64_t limit_ns, c
     }
     if (blame->known) {
         pst_error_hint(err, "raise the limit, or use another %s", blame->plugin.kind);
-    }
-    if (err != NULL) {
-        err->exit_code = blame->known ? 3 : 70;
     }
     return PST_ERR_CANCELLED;
 }

@@ -14,7 +14,7 @@ static void begin(struct call *call, struct pst_instance *instance, enum pst_plu
                   pst_lend_copy *copy, const void *question)
 {
     *call = (struct call){.instance = instance};
-    pst_lend(copy, question, &call->region, &call->question);
+    pst_lend(copy, question, instance->wider, &call->region, &call->question);
     pst_breadcrumb_enter(instance->crumb, name);
 }
 

@@ -133,13 +133,9 @@ pst_status pst_caps_require(const struct pst_plugin *plugin, const char *word, c
                             struct pst_error *err)
 {
     if (!pst_caps_has(plugin->provides, word)) {
-        pst_fail(err, PST_ERR_BUG, "plugin.contract",
-                 "%s \"%s\" made a plan with %s but does not provide %s", plugin->kind, plugin->id,
-                 what, word);
-        if (err != NULL) {
-            err->exit_code = 3;
-        }
-        return PST_ERR_BUG;
+        return pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                        "%s \"%s\" made a plan with %s but does not provide %s", plugin->kind,
+                        plugin->id, what, word);
     }
     if (!pst_caps_executor(word)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",

@@ -29,11 +29,7 @@ static pst_status fail(struct pst_error *err, const struct pst_blame *blame, pst
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    pst_fail(err, st, blame->known ? kind : "internal", "%s", message);
-    if (err != NULL) {
-        err->exit_code = blame->known ? 3 : 70;
-    }
-    return st;
+    return pst_fail(err, st, blame->known ? kind : "internal", "%s", message);
 }
 
 static pst_status fail_timeout(const struct pst_worker_task *task, const struct pst_worker_end *end,

@@ -101,11 +101,7 @@ static pst_status read_plugin(struct pst_arena *arena, const char *bytes, size_t
     p->size = sizeof *p;
     pass_plugin(&w, p);
     if (!pst_wire_is_read(&w)) {
-        pst_fail(err, PST_ERR_BUG, "plugin.crash", "what it said of itself is damaged");
-        if (err != NULL) {
-            err->exit_code = 3;
-        }
-        return PST_ERR_BUG;
+        return pst_fail(err, PST_ERR_BUG, "plugin.crash", "what it said of itself is damaged");
     }
     *ret_plugin = p;
     return PST_OK;

@@ -136,13 +136,10 @@ pst_status pst_instance_check(const struct pst_plugin *plugin, struct pst_config
     return st;
 }
 
-pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_config_node *table,
-                               const struct pst_host_context *context,
-                               struct pst_instance **ret_instance, struct pst_error *err)
+pst_status pst_instance_prepare(struct pst_instance *instance, const struct pst_plugin *plugin,
+                                struct pst_config_node *table,
+                                const struct pst_host_context *context, struct pst_error *err)
 {
-    struct pst_instance *instance = pst_alloc(1, sizeof *instance);
-    pst_status st;
-
     instance->plugin = plugin;
     instance->crumb = pst_breadcrumb_find(plugin->kind, plugin->id);
     instance->context = *context;
@@ -157,7 +154,16 @@ pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_confi
         .cancelled = host_cancelled,
         .get_extension = host_extension,
     };
-    st = fill_config(instance, table, err);
+    return fill_config(instance, table, err);
+}
+
+pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_config_node *table,
+                               const struct pst_host_context *context,
+                               struct pst_instance **ret_instance, struct pst_error *err)
+{
+    struct pst_instance *instance = pst_alloc(1, sizeof *instance);
+    pst_status st = pst_instance_prepare(instance, plugin, table, context, err);
+
     if (st == PST_OK) {
         pst_breadcrumb_enter(instance->crumb, PST_CRUMB_CREATE);
         st = plugin->create(&instance->host, instance->config, &instance->self);
@@ -191,19 +197,18 @@ void pst_instance_destroy(struct pst_instance *instance)
 struct meaning {
     pst_status status;
     const char *kind, *words;
-    int exit_code; /* 0: by status and kind */
 };
 
 static const struct meaning *meaning_of(pst_status status)
 {
     static const struct meaning meanings[] = {
-        {PST_ERR_CONFIG, "config.value", "refuses its parameters", 2},
-        {PST_ERR_INFEASIBLE, "plan.infeasible", "found no answer", 1},
-        {PST_ERR_UNSUPPORTED, "plan.mismatch", "cannot do this", 2},
-        {PST_ERR_CANCELLED, "run.cancelled", "was stopped", 0},
-        {PST_ERR_NOMEM, "plugin.memory", "ran out of memory", 3},
-        {PST_ERR_IO, "input.path", "could not read or write a file", 2},
-        {PST_ERR_DEVICE, "machine.missing", "could not use a device", 4},
+        {PST_ERR_CONFIG, "config.value", "refuses its parameters"},
+        {PST_ERR_INFEASIBLE, "plan.infeasible", "found no answer"},
+        {PST_ERR_UNSUPPORTED, "plan.mismatch", "cannot do this"},
+        {PST_ERR_CANCELLED, "run.cancelled", "was stopped"},
+        {PST_ERR_NOMEM, "plugin.memory", "ran out of memory"},
+        {PST_ERR_IO, "input.path", "could not read or write a file"},
+        {PST_ERR_DEVICE, "machine.missing", "could not use a device"},
     };
     size_t i;
 
@@ -241,9 +246,6 @@ pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, c
                  "%s \"%s\" broke its contract: %s() returned the unknown status %d", plugin->kind,
                  plugin->id, function, (int)status);
     }
-    if (err != NULL) {
-        err->exit_code = meaning != NULL ? meaning->exit_code : 3;
-    }
     memset(&instance->failure, 0, sizeof instance->failure);
     return meaning != NULL ? status : PST_ERR_BUG;
 }
@@ -275,16 +277,18 @@ static uint64_t passes_ns(const struct pst_stage_view *view)
     return ns;
 }
 
-bool pst_price_holds(const struct pst_stage_view *view, const struct pst_stage_price *price,
-                     char *ret_fault, size_t room)
+/* Else why not. */
+static bool price_holds(const struct pst_stage_view *view, const struct pst_stage_price *price,
+                        char *ret_fault, size_t room)
 {
     const uint64_t alone_ns = price->fits != 0 ? passes_ns(view) : 0;
 
     ret_fault[0] = '\0';
-    if (price->fits == 0) {
+    if (price->size != sizeof *price) {
+        snprintf(ret_fault, room, "price() changed the size of ret_price");
+    } else if (price->fits == 0) {
         return true;
-    }
-    if (price->period_ns < alone_ns) {
+    } else if (price->period_ns < alone_ns) {
         snprintf(ret_fault, room, "price() promised %llu ns, but its passes alone take %llu ns",
                  (unsigned long long)price->period_ns, (unsigned long long)alone_ns);
     } else if (price->peak_bytes > view->capacity_bytes) {
@@ -304,14 +308,9 @@ pst_status pst_instance_judge_price(const struct pst_instance *memopt,
 {
     char fault[160];
 
-    if (pst_price_holds(view, price, fault, sizeof fault)) {
-        return PST_OK;
-    }
-    pst_fail(err, PST_ERR_BUG, "plugin.contract",
-             "memopt \"%s\" broke its contract: for stage %u %s", memopt->plugin->id, view->stage,
-             fault);
-    if (err != NULL) {
-        err->exit_code = 3;
-    }
-    return PST_ERR_BUG;
+    return price_holds(view, price, fault, sizeof fault)
+               ? PST_OK
+               : pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                          "memopt \"%s\" broke its contract: for stage %u %s", memopt->plugin->id,
+                          view->stage, fault);
 }

@@ -6,6 +6,7 @@
 struct pst_lending {
     struct pst_region *region; /* NULL: it is only measured */
     size_t room;
+    uint32_t wider; /* bytes that are added to every row */
 };
 
 /* NULL while it is only measured. */
@@ -34,13 +35,31 @@ static void *put_array(struct pst_lending *lending, const void *from, uint32_t n
     return put(lending, from, (size_t)n * size);
 }
 
+/* Rows of *size bytes, which then are as long as the copies. */
+static void *put_rows(struct pst_lending *lending, const void *from, uint64_t n, uint32_t *size)
+{
+    const uint32_t old = *size;
+    char *to;
+
+    *size += lending->wider;
+    if (lending->region == NULL) {
+        lending->room += pst_region_share((size_t)n * *size);
+        return NULL;
+    }
+    to = pst_region_alloc(lending->region, (size_t)n * *size);
+    for (uint64_t i = 0; i < n; i++) {
+        memcpy(to + i * *size, (const char *)from + i * old, old);
+    }
+    return to;
+}
+
 void pst_lend_place(struct pst_lending *lending, const void *question)
 {
     struct pst_place *to = put(lending, question, sizeof *to), place;
 
     place = *(const struct pst_place *)question;
     place.successors =
-        put_array(lending, place.successors, place.n_successors, place.successor_size);
+        put_rows(lending, place.successors, place.n_successors, &place.successor_size);
     if (to != NULL) {
         *to = place;
     }
@@ -51,8 +70,8 @@ void pst_lend_schedule(struct pst_lending *lending, const void *question)
     struct pst_schedule_in *to = put(lending, question, sizeof *to), in;
 
     in = *(const struct pst_schedule_in *)question;
-    in.stages = put_array(lending, in.stages, in.n_stages, in.stage_size);
-    in.links = put_array(lending, in.links, in.n_links, in.link_size);
+    in.stages = put_rows(lending, in.stages, in.n_stages, &in.stage_size);
+    in.links = put_rows(lending, in.links, in.n_links, &in.link_size);
     in.out_links = put_array(lending, in.out_links, in.n_links, sizeof *in.out_links);
     in.activation_bytes =
         put_array(lending, in.activation_bytes, in.n_devices, sizeof *in.activation_bytes);
@@ -65,10 +84,10 @@ static const struct pst_graph_view *put_graph(struct pst_lending *lending,
                                               const struct pst_graph_view *from)
 {
     struct pst_graph_view *to = put(lending, from, sizeof *to), graph = *from;
-    char *nodes = put_array(lending, graph.nodes, graph.n_nodes, graph.node_size);
+    char *nodes = put_rows(lending, graph.nodes, graph.n_nodes, &graph.node_size);
 
     graph.nodes = nodes;
-    graph.edges = put_array(lending, graph.edges, graph.n_edges, graph.edge_size);
+    graph.edges = put_rows(lending, graph.edges, graph.n_edges, &graph.edge_size);
     graph.in_edges = put_array(lending, graph.in_edges, graph.n_edges, sizeof *graph.in_edges);
     graph.out_edges = put_array(lending, graph.out_edges, graph.n_edges, sizeof *graph.out_edges);
     for (uint32_t i = 0; i < from->n_nodes; i++) {
@@ -93,7 +112,7 @@ static const struct pst_cluster_view *put_cluster(struct pst_lending *lending,
 {
     struct pst_cluster_view *to = put(lending, from, sizeof *to), cluster = *from;
 
-    cluster.devices = put_array(lending, cluster.devices, cluster.n_devices, cluster.device_size);
+    cluster.devices = put_rows(lending, cluster.devices, cluster.n_devices, &cluster.device_size);
     if (to != NULL) {
         *to = cluster;
     }
@@ -133,7 +152,7 @@ static const struct pst_stage_view *put_stage_view(struct pst_lending *lending,
                                                    const struct pst_stage_view *from)
 {
     struct pst_stage_view *to = put(lending, from, sizeof *to), view = *from;
-    char *nodes = put_array(lending, view.nodes, view.n_nodes, view.node_size);
+    char *nodes = put_rows(lending, view.nodes, view.n_nodes, &view.node_size);
 
     view.nodes = nodes;
     view.producers =
@@ -160,12 +179,12 @@ void pst_lend_global(struct pst_lending *lending, const void *question)
 {
     const struct pst_global_in *from = question;
     struct pst_global_in *to = put(lending, from, sizeof *to), in = *from;
-    char *stages = put_array(lending, in.stages, in.n_stages, in.stage_size);
+    char *stages = put_rows(lending, in.stages, in.n_stages, &in.stage_size);
 
     in.stages = stages;
-    in.devices = put_array(lending, in.devices, in.n_devices, in.device_size);
-    in.passes = put_array(lending, in.passes, in.n_passes, in.pass_size);
-    in.links = put(lending, in.links, (size_t)in.n_devices * in.n_devices * in.link_size);
+    in.devices = put_rows(lending, in.devices, in.n_devices, &in.device_size);
+    in.passes = put_rows(lending, in.passes, in.n_passes, &in.pass_size);
+    in.links = put_rows(lending, in.links, (uint64_t)in.n_devices * in.n_devices, &in.link_size);
     for (uint32_t s = 0; s < from->n_stages; s++) {
         struct pst_global_stage stage = *pst_global_stage_at(from, s);
 
@@ -198,10 +217,10 @@ void pst_lend_figures(const struct pst_figures *figures, uint32_t n_nodes, uint3
     pst_region_seal(region);
 }
 
-void pst_lend(pst_lend_copy *copy, const void *question, struct pst_region *region,
+void pst_lend(pst_lend_copy *copy, const void *question, uint32_t wider, struct pst_region *region,
               const void **ret_copy)
 {
-    struct pst_lending lending = {.region = NULL};
+    struct pst_lending lending = {.wider = wider};
 
     copy(&lending, question);
     pst_region_init(region, lending.room);

@@ -21,8 +21,9 @@ pst_lend_copy pst_lend_place, pst_lend_schedule;   /* struct pst_place, pst_sche
 pst_lend_copy pst_lend_partition, pst_lend_global; /* struct pst_partition_in, pst_global_in */
 pst_lend_copy pst_lend_stage_view;                 /* struct pst_stage_view */
 
-/* *ret_copy is for the plugin, and stays until the region is finished. */
-void pst_lend(pst_lend_copy *copy, const void *question, struct pst_region *region,
+/* *ret_copy is for the plugin, and stays until the region is finished. Rows whose size the question
+   states are longer by `wider` bytes, as those of a newer host are. */
+void pst_lend(pst_lend_copy *copy, const void *question, uint32_t wider, struct pst_region *region,
               const void **ret_copy);
 
 /* The figures of a graph of so many nodes and edges, as a partitioner gets them: the first thing in

@@ -59,9 +59,10 @@ pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
 pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
                            const struct pst_plugin **ret_plugin, struct pst_error *err);
 
-/* The file that find would open, without opening it: as written, or NULL if there is none. */
-pst_status pst_plugin_locate(struct pst_arena *arena, const char *kind, const char *id,
-                             const char *path, const char **ret_file, struct pst_error *err);
+/* Does the file that find would open come from elsewhere than the program itself? Then it sets
+ *ret_foreign, and logs why. Opens nothing; a file that there is not is left to find. */
+pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *path,
+                                 bool *ret_foreign, struct pst_error *err);
 
 /* What is true of a module whether or not this build has it. */
 enum pst_module_trait {
@@ -82,7 +83,8 @@ struct pst_module_known {
     uint32_t traits;
 };
 
-/* The program's, ended by a NULL kind; it outlives all. Core knows none before. */
+/* The program's, ended by a NULL kind; it outlives all. Core knows none before. The usual ones
+   become the defaults of [run]. */
 void pst_modules_tell(const struct pst_module_known *known);
 const struct pst_module_known *pst_modules_told(void);
 /* Whether a module is known to have a trait. */
@@ -123,6 +125,7 @@ struct pst_instance {
     struct pst_claimed claim; /* what a scheduler said of its answer; size 0: nothing */
     struct pst_remarks remarks;
     void *config, *self;
+    uint32_t wider; /* bytes by which rows of its questions are longer than this header says */
 };
 
 /* `table` is the strategy's TOML table (NULL: defaults); "use" and "path" are skipped. */
@@ -130,15 +133,17 @@ pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_confi
                                const struct pst_host_context *context,
                                struct pst_instance **ret_instance, struct pst_error *err);
 void pst_instance_destroy(struct pst_instance *instance);
+/* The first step of that, into an instance that is all zero: its parameters, and a host table that
+   leads to it. The caller creates it. */
+pst_status pst_instance_prepare(struct pst_instance *instance, const struct pst_plugin *plugin,
+                                struct pst_config_node *table,
+                                const struct pst_host_context *context, struct pst_error *err);
 /* Could it be made of this table, as far as rows say? config.key, config.value at their place. */
 pst_status pst_instance_check(const struct pst_plugin *plugin, struct pst_config_node *table,
                               struct pst_error *err);
 
-/* What <penstock/memopt.h> says of the price of a stage that fits; else why not, in ret_fault.
-   Partitioners may count on it. */
-bool pst_price_holds(const struct pst_stage_view *view, const struct pst_stage_price *price,
-                     char *ret_fault, size_t room);
-/* Where it does not hold: plugin.contract, naming the plugin. */
+/* What <penstock/memopt.h> says of the price of a stage that fits, which partitioners may count on.
+   Where it does not hold: plugin.contract, naming the plugin. */
 pst_status pst_instance_judge_price(const struct pst_instance *memopt,
                                     const struct pst_stage_view *view,
                                     const struct pst_stage_price *price, struct pst_error *err);

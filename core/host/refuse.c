@@ -43,17 +43,12 @@ static pst_status refuse(struct pst_error *err, const char *kind, const char *pa
 {
     char text[768];
     va_list args;
-    pst_status st;
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     pst_text_make_plain(text); /* it may quote the plugin */
-    st = pst_fail(err, PST_ERR_UNSUPPORTED, kind, "%s: %s", path, text);
-    if (err != NULL) {
-        err->exit_code = 3;
-    }
-    return st;
+    return pst_fail(err, PST_ERR_UNSUPPORTED, kind, "%s: %s", path, text);
 }
 
 static const char *machine_name(unsigned machine)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/util.h"
 #include "host/describe.h"
 #include "host/search.h"
@@ -192,30 +193,35 @@ pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
     return st;
 }
 
-pst_status pst_plugin_locate(struct pst_arena *arena, const char *kind, const char *id,
-                             const char *path, const char **ret_file, struct pst_error *err)
+static void note_foreign(const char *kind, const char *file, bool *ret_foreign)
+{
+    struct pst_shipped shipped;
+
+    pst_shipped_find(file, &shipped);
+    if (!shipped.is) {
+        pst_log(PST_LOG_INFO, "plugin", "%s (%s) %s", kind, file, shipped.why_not);
+        *ret_foreign = true;
+    }
+}
+
+pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *path,
+                                 bool *ret_foreign, struct pst_error *err)
 {
     struct pst_plugin_list *list;
-    const char *file = NULL;
     uint32_t i;
     pst_status st;
 
     if (path != NULL) {
-        *ret_file = pst_arena_strdup(arena, path);
+        note_foreign(kind, path, ret_foreign);
         return PST_OK;
     }
     st = pst_plugin_list_create(&list, err);
-    if (st != PST_OK) {
-        return st;
-    }
-    i = find_in(list, kind, id);
-    if (i < list->n_files) {
-        file = pst_arena_strdup(arena, list->files[i].path);
-        st = PST_OK;
-    }
-    pst_plugin_list_destroy(list);
     if (st == PST_OK) {
-        *ret_file = file;
+        i = find_in(list, kind, id);
+        if (i < list->n_files) {
+            note_foreign(kind, list->files[i].path, ret_foreign);
+        }
+        pst_plugin_list_destroy(list);
     }
     return st;
 }

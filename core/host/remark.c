@@ -31,65 +31,53 @@ bool pst_remarks_flag(const struct pst_partition_remark *items, uint32_t n, cons
     return flag != NULL && flag->number != 0;
 }
 
-/* The key's place; NULL: it is refused, for which a line in the log does, as nothing depends on a
-   remark. */
-static struct pst_partition_remark *place_of(struct pst_instance *instance, const char *key)
+/* Nothing depends on a remark: for one that is refused a line in the log does. */
+static void refuse(const struct pst_instance *instance, const char *why)
 {
+    pst_log(PST_LOG_WARN, instance->plugin->id, "remark %s is left out", why);
+}
+
+/* The last word on a key counts. */
+static void say(const struct pst_host *host, const char *key, struct pst_partition_remark remark)
+{
+    struct pst_instance *instance = pst_host_instance(host);
     struct pst_remarks *remarks = &instance->remarks;
-    struct pst_partition_remark *remark;
+    uint32_t i = 0;
 
     if (!pst_remark_key_is_sound(key)) {
-        pst_log(PST_LOG_WARN, instance->plugin->id, "remark without a sound key is left out");
-        return NULL;
+        refuse(instance, "without a sound key");
+        return;
     }
-    for (uint32_t i = 0; i < remarks->n; i++) {
-        if (strcmp(remarks->items[i].key, key) == 0) {
-            return &remarks->items[i];
-        }
+    while (i < remarks->n && strcmp(remarks->items[i].key, key) != 0) {
+        i++;
     }
-    if (remarks->n == PST_REMARKS_MAX) {
+    if (i == PST_REMARKS_MAX) {
         pst_log(PST_LOG_WARN, instance->plugin->id, "remark \"%s\" is one too many", key);
-        return NULL;
+        return;
     }
-    remark = &remarks->items[remarks->n];
-    remark->key = pst_arena_strdup(&instance->arena, key);
-    remarks->n++;
-    return remark;
+    remark.key = i < remarks->n ? remarks->items[i].key : pst_arena_strdup(&instance->arena, key);
+    remark.text = pst_arena_strdup(&instance->arena, remark.text);
+    remarks->n += i == remarks->n;
+    remarks->items[i] = remark;
 }
 
 static void say_number(const struct pst_host *host, const char *key, double value)
 {
-    struct pst_partition_remark *remark = place_of(pst_host_instance(host), key);
-
-    if (remark != NULL) {
-        remark->type = PST_REMARK_NUMBER;
-        remark->number = value;
-        remark->text = NULL;
-    }
+    say(host, key, (struct pst_partition_remark){.type = PST_REMARK_NUMBER, .number = value});
 }
 
 static void say_text(const struct pst_host *host, const char *key, const char *value)
 {
-    struct pst_instance *instance = pst_host_instance(host);
-    struct pst_partition_remark *remark = place_of(instance, key);
-    const char *copy = pst_arena_strdup(&instance->arena, value == NULL ? "" : value);
-
-    if (remark != NULL) {
-        remark->type = PST_REMARK_TEXT;
-        remark->number = 0;
-        remark->text = copy;
+    if (value == NULL) {
+        refuse(pst_host_instance(host), "without a text");
+        return;
     }
+    say(host, key, (struct pst_partition_remark){.type = PST_REMARK_TEXT, .text = value});
 }
 
 static void say_flag(const struct pst_host *host, const char *key, bool value)
 {
-    struct pst_partition_remark *remark = place_of(pst_host_instance(host), key);
-
-    if (remark != NULL) {
-        remark->type = PST_REMARK_FLAG;
-        remark->number = value ? 1 : 0;
-        remark->text = NULL;
-    }
+    say(host, key, (struct pst_partition_remark){.type = PST_REMARK_FLAG, .number = value ? 1 : 0});
 }
 
 const struct pst_remark pst_remark_functions = {

@@ -13,14 +13,12 @@ void pst_apart_put(const struct pst_apart_kind *kind, const void *job, void *ans
 
 static pst_status refuse(const struct pst_apart_kind *kind, const char *name, struct pst_error *err)
 {
-    pst_fail(err, PST_ERR_BUG, "plugin.contract",
-             "%s \"%s\": what came back from its process is no answer to what was asked",
-             kind->plugin, name);
+    pst_status st =
+        pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                 "%s \"%s\": what came back from its process is no answer to what was asked",
+                 kind->plugin, name);
     pst_error_hint(err, "report it to its author");
-    if (err != NULL) {
-        err->exit_code = 3;
-    }
-    return PST_ERR_BUG;
+    return st;
 }
 
 pst_status pst_apart_take(const struct pst_apart_kind *kind, const void *job, const char *name,

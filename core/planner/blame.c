@@ -9,9 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/call.h"
-#include "planner/state.h"
-
 pst_status pst_instance_blame(struct pst_instance *instance, struct pst_error *pending,
                               pst_status status, const char *function, struct pst_error *err)
 {
@@ -34,14 +31,8 @@ pst_status pst_instance_blame(struct pst_instance *instance, struct pst_error *p
     return status;
 }
 
-pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *instance,
-                             pst_status status, const char *function, struct pst_error *err)
-{
-    return pst_instance_blame(instance, &planner->pending, status, function, err);
-}
-
-pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance *instance,
-                               const char *format, ...)
+pst_status pst_plan_illegal(struct pst_error *err, const char *kind, const char *id,
+                            const char *format, ...)
 {
     char text[768];
     va_list args;
@@ -49,20 +40,18 @@ pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    pst_fail(err, PST_ERR_BUG, "plan.illegal", "%s \"%s\" made an illegal plan: %s",
-             instance->plugin->kind, instance->plugin->id, text);
+    pst_fail(err, PST_ERR_BUG, "plan.illegal", "%s \"%s\" made an illegal plan: %s", kind, id,
+             text);
     if (err != NULL) {
         err->exit_code = 3;
     }
     return PST_ERR_BUG;
 }
 
-pst_status pst_planner_blame_scheduler(const struct pst_planner *planner, pst_status st,
-                                       struct pst_error *err)
+pst_status pst_scheduler_blame(const char *id, pst_status st, struct pst_error *err)
 {
     if (st != PST_OK && err != NULL && strcmp(err->kind, "plan.illegal") == 0) {
-        pst_error_prefix(err, "scheduler \"%s\" made an illegal plan",
-                         planner->scheduler->plugin->id);
+        pst_error_prefix(err, "scheduler \"%s\" made an illegal plan", id);
         err->exit_code = 3;
     }
     return st;

@@ -12,7 +12,12 @@
 pst_status pst_instance_blame(struct pst_instance *instance, struct pst_error *pending,
                               pst_status status, const char *function, struct pst_error *err);
 /* A plan that breaks a rule: plan.illegal, exit code 3, naming the plugin. Returns PST_ERR_BUG. */
-pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance *instance,
-                               const char *format, ...) __attribute__((format(printf, 3, 4)));
+pst_status pst_plan_illegal(struct pst_error *err, const char *kind, const char *id,
+                            const char *format, ...) __attribute__((format(printf, 4, 5)));
+#define pst_planner_illegal(err, instance, ...)                                                    \
+    pst_plan_illegal(err, (instance)->plugin->kind, (instance)->plugin->id, __VA_ARGS__)
+/* The same of an order that was checked as it came: an error that is plan.illegal becomes the
+   scheduler's. Returns st. */
+pst_status pst_scheduler_blame(const char *id, pst_status st, struct pst_error *err);
 
 #endif

@@ -176,7 +176,7 @@ static pst_status call(struct ask *ask, struct pst_error *err)
     if (st == PST_OK && ask->refused) {
         st = planner->pending.status;
     }
-    st = pst_planner_blame(planner, ask->instance, st, "plan", err);
+    st = pst_instance_blame(ask->instance, &planner->pending, st, "plan", err);
     if (st == PST_OK) {
         settle(ask);
     }
@@ -210,8 +210,9 @@ static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_pl
     struct pst_arena arena = {0};
     struct pst_global_question question = {0};
     uint64_t *arena_bytes = pst_arena_array(&arena, plan->n_devices, sizeof *arena_bytes);
-    pst_status st = pst_planner_blame_scheduler(
-        planner, pst_global_question_init(&question, planner, plan, orders, &arena, err), err);
+    pst_status st = pst_scheduler_blame(
+        planner->scheduler->plugin->id,
+        pst_global_question_init(&question, planner, plan, orders, &arena, err), err);
     bool again = st == PST_OK, moved = false;
     struct ask before = {.plan = plan, .question = &question};
 

@@ -56,25 +56,30 @@ pst_status pst_optimizer_bound(const struct pst_optimizer *o, const struct pst_s
     return PST_OK;
 }
 
+/* What the answer held, and the first rule that it broke. */
 struct collection {
     struct pst_action_out out;
-    const struct pst_action_rules *rules;
+    const struct pst_optimizer *optimizer;
     const struct pst_stage_view *view;
     uint8_t *actions;
     struct pst_replay_list *replays;
-    struct pst_action_answer answer;
+    uint32_t set; /* a bit for each kind of action */
+    bool listed;  /* replays */
+    const char *fault;
+    uint32_t position; /* of the fault; PST_NONE: of replays */
 };
 
 static const char *fault_of(const struct collection *c, uint32_t position, uint32_t action)
 {
     const struct pst_stage_node *node;
+    bool alone = c->optimizer->alone;
 
     if (position >= c->view->n_nodes) {
-        return c->rules->no_node;
+        return alone ? "it decided about a node that does not exist" : "there is no such node";
     }
     node = pst_stage_node_at(c->view, position);
-    if (action > c->rules->most) {
-        return c->rules->no_action;
+    if (action > (alone ? PST_ACTION_OFFLOAD : PST_ACTION_PEER)) {
+        return alone ? "it set an action that one stage cannot have" : "there is no such action";
     }
     if (node->action != PST_ACTION_KEEP && action != node->action) {
         return "an earlier memory optimizer decided about it";
@@ -85,7 +90,7 @@ static const char *fault_of(const struct collection *c, uint32_t position, uint3
     if (action == PST_ACTION_OFFLOAD && (node->flags & PST_NODE_NO_OFFLOAD) != 0) {
         return "it must not leave the device";
     }
-    if (action == PST_ACTION_OFFLOAD && c->rules->runs && pst_caps_executor("offload") &&
+    if (action == PST_ACTION_OFFLOAD && !alone && pst_caps_executor("offload") &&
         c->view->link_bytes_per_s == 0) {
         return "there is no link to the host";
     }
@@ -95,17 +100,16 @@ static const char *fault_of(const struct collection *c, uint32_t position, uint3
 static pst_status set_action(struct pst_action_out *out, uint32_t position, uint32_t action)
 {
     struct collection *c = out->impl;
-    const char *why = c->answer.fault == NULL ? fault_of(c, position, action) : NULL;
 
-    if (why != NULL) {
-        c->answer.fault = why;
-        c->answer.position = position;
+    if (c->fault == NULL) {
+        c->fault = fault_of(c, position, action);
+        c->position = position;
     }
-    if (c->answer.fault != NULL) {
+    if (c->fault != NULL) {
         return PST_ERR_BUG; /* one violation is enough */
     }
     c->actions[position] = (uint8_t)action;
-    c->answer.set |= 1u << action;
+    c->set |= 1u << action;
     return PST_OK;
 }
 
@@ -114,31 +118,14 @@ static pst_status set_replays(struct pst_action_out *out, const struct pst_repla
 {
     struct collection *c = out->impl;
 
-    if (c->answer.fault == NULL) {
-        c->answer.listed = true;
-        c->answer.position = PST_NONE;
-        c->answer.fault = c->replays == NULL ? "only the last memory optimizer may list them"
-                                             : pst_replay_list_take(c->replays, replays, n_replays,
-                                                                    c->view->n_nodes);
+    if (c->fault == NULL) {
+        c->listed = true;
+        c->position = PST_NONE;
+        c->fault = c->replays == NULL
+                       ? "only the last memory optimizer may list them"
+                       : pst_replay_list_take(c->replays, replays, n_replays, c->view->n_nodes);
     }
-    return c->answer.fault == NULL ? PST_OK : PST_ERR_BUG;
-}
-
-pst_status pst_optimizer_plan(const struct pst_optimizer *o, const struct pst_stage_view *view,
-                              const struct pst_action_rules *rules, uint8_t *actions,
-                              struct pst_replay_list *replays, struct pst_action_answer *ret_answer)
-{
-    struct collection c = {.rules = rules, .view = view, .actions = actions, .replays = replays};
-    pst_status st;
-
-    for (uint32_t v = 0; v < view->n_nodes; v++) {
-        actions[v] = (uint8_t)pst_stage_node_at(view, v)->action;
-    }
-    c.out = (struct pst_action_out){
-        .size = sizeof c.out, .impl = &c, .set = set_action, .sequence = set_replays};
-    st = pst_call_plan(o->instance, view, &c.out);
-    *ret_answer = c.answer;
-    return st;
+    return c->fault == NULL ? PST_OK : PST_ERR_BUG;
 }
 
 static const char *name_of(const struct pst_graph_view *graph, const struct pst_stage_view *view,
@@ -149,35 +136,34 @@ static const char *name_of(const struct pst_graph_view *graph, const struct pst_
                : "?";
 }
 
-pst_status pst_optimizer_refuse(const struct pst_instance *memopt,
-                                const struct pst_graph_view *graph,
-                                const struct pst_stage_view *view,
-                                const struct pst_action_answer *answer, struct pst_error *err)
+static pst_status refuse(const struct collection *c, const struct pst_graph_view *graph,
+                         struct pst_error *err)
 {
-    if (answer->position == PST_NONE) {
-        return pst_planner_illegal(err, memopt, "stage %u, its replays: %s", view->stage,
-                                   answer->fault);
-    }
-    return pst_planner_illegal(err, memopt, "stage %u, position %u (\"%s\"): %s", view->stage,
-                               answer->position, name_of(graph, view, answer->position),
-                               answer->fault);
+    const struct pst_instance *memopt = c->optimizer->instance;
+
+    return c->position == PST_NONE
+               ? pst_planner_illegal(err, memopt, "stage %u, its replays: %s", c->view->stage,
+                                     c->fault)
+               : pst_planner_illegal(err, memopt, "stage %u, position %u (\"%s\"): %s",
+                                     c->view->stage, c->position,
+                                     name_of(graph, c->view, c->position), c->fault);
 }
 
 /* Do the optimizer and the executor know what it decided? */
-static pst_status check_words(const struct pst_instance *instance,
-                              const struct pst_action_answer *answer, struct pst_error *err)
+static pst_status check_words(const struct collection *c, struct pst_error *err)
 {
     static const char *const words[] = {NULL, "recompute", "offload", "peer"};
+    const struct pst_plugin *plugin = c->optimizer->instance->plugin;
     pst_status st = PST_OK;
 
     for (uint32_t action = PST_ACTION_KEEP + 1; st == PST_OK && action <= PST_ACTION_PEER;
          action++) {
-        if ((answer->set >> action & 1) != 0) {
-            st = pst_caps_require(instance->plugin, words[action], words[action], err);
+        if ((c->set >> action & 1) != 0) {
+            st = pst_caps_require(plugin, words[action], words[action], err);
         }
     }
-    return st == PST_OK && answer->listed
-               ? pst_caps_require(instance->plugin, "nested", "replays within replays", err)
+    return st == PST_OK && c->listed
+               ? pst_caps_require(plugin, "nested", "replays within replays", err)
                : st;
 }
 
@@ -185,26 +171,46 @@ pst_status pst_optimizer_decide(const struct pst_optimizer *o, const struct pst_
                                 const struct pst_stage_view *view, struct pst_stage_node *nodes,
                                 struct pst_replay_list *replays, struct pst_error *err)
 {
-    static const struct pst_action_rules rules = {.most = PST_ACTION_PEER,
-                                                  .no_node = "there is no such node",
-                                                  .no_action = "there is no such action",
-                                                  .runs = true};
-    uint8_t *actions = pst_alloc(view->n_nodes, 1);
-    struct pst_action_answer answer;
-    pst_status st = pst_optimizer_plan(o, view, &rules, actions, replays, &answer);
+    struct collection c = {.optimizer = o, .view = view, .replays = replays};
+    pst_status st;
 
-    if (answer.fault != NULL) {
+    c.actions = pst_alloc(view->n_nodes, 1);
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        c.actions[v] = (uint8_t)nodes[v].action;
+    }
+    c.out = (struct pst_action_out){
+        .size = sizeof c.out, .impl = &c, .set = set_action, .sequence = set_replays};
+    st = pst_call_plan(o->instance, view, &c.out);
+    if (c.fault != NULL) {
         memset(o->pending, 0, sizeof *o->pending);
-        st = pst_optimizer_refuse(o->instance, graph, view, &answer, err);
+        st = refuse(&c, graph, err);
     } else {
         st = pst_instance_blame(o->instance, o->pending, st, "plan", err);
-        st = st == PST_OK ? check_words(o->instance, &answer, err) : st;
+        st = st == PST_OK && !o->alone ? check_words(&c, err) : st;
     }
     for (uint32_t v = 0; st == PST_OK && v < view->n_nodes; v++) {
-        nodes[v].action = actions[v];
+        nodes[v].action = c.actions[v];
     }
-    free(actions);
+    free(c.actions);
     return st;
+}
+
+pst_status pst_optimizer_settle(const struct pst_optimizer *o, const struct pst_graph_view *graph,
+                                const struct pst_stage_view *view, struct pst_stage_node *nodes,
+                                const struct pst_stage_price *promised,
+                                struct pst_replay_list *replays, struct pst_stage_value *ret_value,
+                                struct pst_error *err)
+{
+    pst_status st =
+        o->instance == NULL ? PST_OK : pst_optimizer_decide(o, graph, view, nodes, replays, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    pst_evaluate_list(o->evaluator, view, replays, ret_value);
+    return o->instance == NULL ? PST_OK
+                               : pst_optimizer_verify(o->instance->plugin->id, graph, view,
+                                                      promised, ret_value, err);
 }
 
 pst_status pst_optimizer_verify(const char *id, const struct pst_graph_view *graph,
@@ -213,22 +219,18 @@ pst_status pst_optimizer_verify(const char *id, const struct pst_graph_view *gra
                                 const struct pst_stage_value *value, struct pst_error *err)
 {
     if (!value->legal) {
-        pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                 "memopt \"%s\" made an illegal plan: stage %u, node \"%s\": %s", id, view->stage,
-                 name_of(graph, view, value->node), value->rule);
-    } else if (promised->fits && (value->peak_bytes > promised->peak_bytes ||
-                                  value->period_ns > promised->period_ns)) {
-        pst_fail(err, PST_ERR_BUG, "plugin.contract",
-                 "memopt \"%s\" broke its contract: for stage %u price() promised %llu ns and %llu "
-                 "bytes, its plan takes %llu ns and %llu bytes",
-                 id, view->stage, (unsigned long long)promised->period_ns,
-                 (unsigned long long)promised->peak_bytes, (unsigned long long)value->period_ns,
-                 (unsigned long long)value->peak_bytes);
-    } else {
-        return PST_OK;
+        return pst_plan_illegal(err, "memopt", id, "stage %u, node \"%s\": %s", view->stage,
+                                name_of(graph, view, value->node), value->rule);
     }
-    if (err != NULL) {
-        err->exit_code = 3;
+    if (promised->fits &&
+        (value->peak_bytes > promised->peak_bytes || value->period_ns > promised->period_ns)) {
+        return pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                        "memopt \"%s\" broke its contract: for stage %u price() promised %llu ns "
+                        "and %llu bytes, its plan takes %llu ns and %llu bytes",
+                        id, view->stage, (unsigned long long)promised->period_ns,
+                        (unsigned long long)promised->peak_bytes,
+                        (unsigned long long)value->period_ns,
+                        (unsigned long long)value->peak_bytes);
     }
-    return PST_ERR_BUG;
+    return PST_OK;
 }

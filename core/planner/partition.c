@@ -3,24 +3,22 @@
  * Asking the partitioner, and checking its answer stage by stage as it comes.
  */
 #include "base/memory.h"
-#include "host/call.h"
 #include "planner/stage_rules.h"
 #include "planner/state.h"
 
 #include <stdlib.h>
 
 struct answer {
-    struct pst_partition_out out;
+    struct pst_stage_intake intake;
     struct pst_planner *planner;
     struct pst_plan *plan;
-    struct pst_stage_rules rules;
     uint32_t *ranks; /* [degree] of the stage */
-    bool refused;    /* pending says why */
 };
 
 /* The ranks that it named, or all of the logical device that its place is on. */
-static pst_status place_stage(struct answer *a, const struct pst_stage_decl *decl)
+static void take_stage(void *self, const struct pst_stage_decl *decl)
 {
+    struct answer *a = self;
     const struct pst_planner *planner = a->planner;
     const uint32_t *ranks = decl->ranks;
     uint32_t n = decl->n_ranks, first;
@@ -35,42 +33,19 @@ static pst_status place_stage(struct answer *a, const struct pst_stage_decl *dec
     }
     pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, ranks, n, decl->microbatch_size,
                        decl->k);
-    return PST_OK;
 }
 
-static pst_status add_stage(struct pst_partition_out *out, const struct pst_stage_decl *decl)
+static void init(struct answer *a, struct pst_planner *planner, struct pst_plan *plan)
 {
-    struct answer *a = out->impl;
-    struct pst_error *pending = &a->planner->pending;
-    pst_status st = PST_OK;
-
-    if (a->refused) {
-        return pending->status; /* one violation is enough */
-    }
-    if (!pst_stage_rules_add(&a->rules, decl)) {
-        st = pst_planner_illegal(pending, a->planner->partitioner, "%s", a->rules.fault);
-    }
-    if (st == PST_OK) {
-        st = place_stage(a, decl);
-    }
-    a->refused = st != PST_OK;
-    return st;
-}
-
-static pst_status check_whole(struct answer *a, struct pst_error *err)
-{
-    const struct pst_planner *planner = a->planner;
-    uint32_t wanted = planner->topology.n_stages;
-
-    if (!pst_stage_rules_end(&a->rules)) {
-        return pst_planner_illegal(err, planner->partitioner, "%s", a->rules.fault);
-    }
-    if (wanted != 0 && a->plan->n_stages != wanted) {
-        return pst_planner_illegal(err, planner->partitioner,
-                                   "it has %u stages, but scheduler \"%s\" wants %u",
-                                   a->plan->n_stages, planner->scheduler->plugin->id, wanted);
-    }
-    return PST_OK;
+    *a = (struct answer){
+        .intake = {.partitioner = planner->partitioner,
+                   .scheduler = planner->scheduler,
+                   .take = take_stage,
+                   .self = a},
+        .planner = planner,
+        .plan = plan,
+        .ranks = pst_alloc(planner->degree, sizeof *a->ranks),
+    };
 }
 
 /* Capacity of a device for one of the stages that share it. */
@@ -117,15 +92,9 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
             .speed = 1.0,
         };
     }
-    pst_stage_rules_init(&answer->rules, &in);
     planner->asked = &in;
-    st = pst_call_partition(planner->partitioner, &in, &answer->out);
+    st = pst_stage_intake_ask(&answer->intake, &in, &planner->pending, err);
     planner->asked = NULL;
-    answer->rules.sizes = answer->rules.degrees = NULL; /* of this call */
-    if (st == PST_OK && answer->refused) {
-        st = planner->pending.status; /* it went on as though nothing had happened */
-    }
-    st = pst_planner_blame(planner, planner->partitioner, st, "partition", err);
     pst_arena_finish(&arena);
     return st;
 }
@@ -133,52 +102,30 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
 pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
                                  struct pst_error *err)
 {
-    struct answer answer = {
-        .out = {.size = sizeof answer.out, .impl = &answer, .stage = add_stage},
-        .planner = planner,
-        .plan = plan,
-        .ranks = pst_alloc(planner->degree, sizeof *answer.ranks),
-    };
-    pst_status st = ask(planner, &answer, err);
+    struct answer answer;
+    pst_status st;
 
+    init(&answer, planner, plan);
+    st = ask(planner, &answer, err);
     planner->work += 2 * (uint64_t)planner->graph->n_ops * planner->graph->n_ops; /* a search */
-    if (st == PST_OK) {
-        st = check_whole(&answer, err);
-    }
-    if (st == PST_OK) {
-        st = pst_plan_connect(plan, planner->graph, err);
-    }
-    pst_stage_rules_finish(&answer.rules);
     free(answer.ranks);
-    return st;
+    return st == PST_OK ? pst_plan_connect(plan, planner->graph, err) : st;
 }
 
 pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
                                uint32_t n_stages, struct pst_plan *plan, struct pst_error *err)
 {
-    struct answer answer = {
-        .out = {.size = sizeof answer.out, .impl = &answer},
-        .planner = planner,
-        .plan = plan,
-        .ranks = pst_alloc(planner->degree, sizeof *answer.ranks),
-    };
+    struct answer answer;
+    struct pst_partition_out *out = &answer.intake.out;
     const char *at = (const char *)stages;
     pst_status st = PST_OK;
 
-    pst_stage_rules_init(&answer.rules, planner->asked);
+    init(&answer, planner, plan);
+    pst_stage_intake_begin(&answer.intake, planner->asked);
     for (uint32_t s = 0; st == PST_OK && s < n_stages; s++, at += stages->size) {
-        st = add_stage(&answer.out, (const struct pst_stage_decl *)(const void *)at);
-        if (st != PST_OK) {
-            *err = planner->pending;
-        }
+        st = out->stage(out, (const struct pst_stage_decl *)(const void *)at);
     }
-    if (st == PST_OK) {
-        st = check_whole(&answer, err);
-    }
-    if (st == PST_OK) {
-        st = pst_plan_connect(plan, planner->graph, err);
-    }
-    pst_stage_rules_finish(&answer.rules);
+    st = pst_stage_intake_end(&answer.intake, err);
     free(answer.ranks);
-    return st;
+    return st == PST_OK ? pst_plan_connect(plan, planner->graph, err) : st;
 }

@@ -34,7 +34,6 @@ static void init(struct pst_planner *planner, const struct pst_search *search)
     planner->cancelled = search->cancelled;
     planner->clock = search->clock;
     planner->deadline_ns = search->deadline_ns;
-    planner->brief = search->brief;
     planner->n_ranks = (uint32_t)cluster->devices;
     planner->batch = (uint32_t)job->train.batch;
     planner->microbatch = (uint32_t)job->train.microbatch;
@@ -43,7 +42,6 @@ static void init(struct pst_planner *planner, const struct pst_search *search)
     planner->capacity_bytes = pst_cluster_capacity(cluster);
     pst_planner_answers(planner);
     planner->counted = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->counted);
-    planner->estimated = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->estimated);
     planner->bias = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->bias);
 }
 
@@ -136,7 +134,8 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
         st = pst_planner_global(planner, plan, &orders, err);
     }
     if (st == PST_OK) {
-        st = pst_planner_blame_scheduler(planner, lower(planner, plan, &orders, err), err);
+        st = pst_scheduler_blame(planner->scheduler->plugin->id, lower(planner, plan, &orders, err),
+                                 err);
     }
     pst_orders_finish(&orders);
     return st;
@@ -152,7 +151,7 @@ static pst_status check(const struct pst_planner *planner, const struct pst_plan
     st = pst_plan_check(planned->plan, planner->graph, &limits,
                         (const struct pst_program *const *)planned->programs, report, err);
     free(report);
-    return pst_planner_blame_scheduler(planner, st, err);
+    return pst_scheduler_blame(planner->scheduler->plugin->id, st, err);
 }
 
 /* A search that the time limit ended is the plugin's fault, not the user's wish. */

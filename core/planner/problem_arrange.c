@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "host/caps.h"
+#include "planner/blame.h"
 #include "planner/emission.h"
 #include "planner/problem_state.h"
 
@@ -215,11 +216,7 @@ static pst_status time_order(struct arrangement *a, const struct pst_emission *e
              : pst_problem_run_time(&a->run, &fine.in, scale, emission->passes, emission->n_passes,
                                     &a->answer->step_ns, err);
     pst_solo_finish(&fine);
-    if (st != PST_OK && err != NULL && strcmp(err->kind, "plan.illegal") == 0) {
-        pst_error_prefix(err, "scheduler \"%s\"", a->host->scheduler->plugin->id);
-        err->exit_code = 3;
-    }
-    return st;
+    return pst_scheduler_blame(a->host->scheduler->plugin->id, st, err);
 }
 
 /* *ret_again: it holds more than was promised, which is noted. */

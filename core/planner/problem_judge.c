@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/util.h"
+#include "planner/blame.h"
 #include "planner/problem_state.h"
 
 struct judge {
@@ -36,7 +37,6 @@ static pst_status hold(struct judge *j, struct pst_error *err)
     bool in_row = pst_remarks_flag(result->remarks, result->n_remarks, "in_row");
     uint32_t e = j->n_edges;
     uint64_t samples;
-    char fault[64];
 
     for (uint32_t s = result->n_stages; s-- > 0;) {
         struct pst_partition_stage *stage = &result->stages[s];
@@ -68,9 +68,8 @@ static pst_status hold(struct judge *j, struct pst_error *err)
         samples = result->planned ? (uint64_t)stage->in_flight * stage->microbatch_size
                                   : pst_rcm_in_flight(&place);
         if (samples > UINT32_MAX) {
-            snprintf(fault, sizeof fault, "stage %u holds %llu samples", s,
-                     (unsigned long long)samples);
-            return pst_partition_illegal(result->id, fault, err);
+            return pst_plan_illegal(err, "partitioner", result->id, "stage %u holds %llu samples",
+                                    s, (unsigned long long)samples);
         }
         stage->in_flight_samples = (uint32_t)samples;
         stage->in_flight = stage->in_flight_samples / stage->microbatch_size;

@@ -47,29 +47,24 @@ static void state(const struct pst_problem *problem, struct pst_memopt_result *r
 static pst_status ask_plan(const struct pst_optimizer *memopt, struct pst_memopt_result *answer,
                            struct pst_error *err)
 {
-    static const struct pst_action_rules rules = {
-        .most = PST_ACTION_OFFLOAD,
-        .no_node = "it decided about a node that does not exist",
-        .no_action = "it set an action that one stage cannot have"};
-    struct pst_action_answer said;
-    pst_status st =
-        pst_optimizer_plan(memopt, &answer->view, &rules, answer->actions, &answer->replays, &said);
+    struct pst_stage_node *nodes = answer->stage.nodes;
+    pst_status st = pst_optimizer_decide(memopt, &answer->stage.problem->graph->view, &answer->view,
+                                         nodes, &answer->replays, err);
 
-    if (said.fault != NULL) {
-        return pst_optimizer_refuse(memopt->instance, &answer->stage.problem->graph->view,
-                                    &answer->view, &said, err);
+    for (uint32_t v = 0; v < answer->view.n_nodes; v++) {
+        answer->actions[v] = (uint8_t)nodes[v].action;
     }
-    if (st == PST_ERR_INFEASIBLE) {
-        return pst_planner_illegal(err, memopt->instance,
-                                   "price() said that the stage fits, plan() not");
-    }
-    return st == PST_OK ? st : pst_instance_fail(memopt->instance, st, "plan", err);
+    return st == PST_ERR_INFEASIBLE
+               ? pst_planner_illegal(err, memopt->instance,
+                                     "price() said that the stage fits, plan() not")
+               : st;
 }
 
-static pst_status ask_instance(struct pst_instance *instance, struct pst_memopt_result *answer,
-                               struct pst_error *err)
+static pst_status ask_instance(struct pst_problem_host *host, struct pst_instance *instance,
+                               struct pst_memopt_result *answer, struct pst_error *err)
 {
-    const struct pst_optimizer memopt = {.instance = instance};
+    const struct pst_optimizer memopt = {
+        .instance = instance, .pending = &host->pending, .alone = true};
     uint64_t begin_ns = pst_now_ns();
     pst_status st;
 
@@ -99,7 +94,7 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
     }
     if (st == PST_OK) {
         state(job->problem, ret_answer);
-        st = ask_instance(memopt, ret_answer, err);
+        st = ask_instance(&host, memopt, ret_answer, err);
     }
     pst_instance_destroy(memopt);
     pst_problem_host_finish(&host);
@@ -200,17 +195,12 @@ static pst_status refuse(const struct pst_memopt_result *answer, struct pst_erro
 /* The answer's plan, by the evaluator: its replays if it listed any, else its actions. */
 static pst_status evaluate(struct pst_memopt_result *result, struct pst_error *err)
 {
-    const struct pst_replay_list *list = &result->replays;
     struct pst_evaluator evaluator = {0};
 
-    if (list->n > 0) {
-        for (uint32_t v = 0; v < result->view.n_nodes; v++) {
-            result->stage.nodes[v].action = result->actions[v];
-        }
-        pst_evaluate_replays(&result->view, list->at, list->n, &result->value, NULL);
-    } else {
-        pst_evaluate(&evaluator, &result->view, result->actions, &result->value);
+    for (uint32_t v = 0; v < result->view.n_nodes; v++) {
+        result->stage.nodes[v].action = result->actions[v];
     }
+    pst_evaluate_list(&evaluator, &result->view, &result->replays, &result->value);
     pst_evaluator_finish(&evaluator);
     if (result->value.legal && result->value.peak_bytes >= MOST_BYTES) {
         return pst_fail(err, PST_ERR_CONFIG, "input.limit",

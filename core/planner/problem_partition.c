@@ -14,16 +14,9 @@
 #include "base/memory.h"
 #include "base/util.h"
 #include "host/call.h"
-#include "planner/optimizer.h"
+#include "planner/blame.h"
 #include "planner/problem_state.h"
 #include "planner/stage_rules.h"
-
-struct collection {
-    struct pst_partition_out out;
-    struct pst_partition_result *answer;
-    const struct pst_remarks *remarks;
-    struct pst_stage_rules rules;
-};
 
 /* --- the question ------------------------------------------------------------------------------*/
 
@@ -122,23 +115,17 @@ static uint32_t *copy(struct pst_arena *arena, const uint32_t *from, uint32_t n)
     return memcpy(pst_arena_array(arena, n, sizeof *from), from, n * sizeof *from);
 }
 
-static void begin_rules(const struct pst_problem *problem, const struct pst_partition_in *in,
-                        struct pst_stage_rules *rules)
+static uint32_t multiples_of(const struct pst_problem *problem)
 {
-    pst_stage_rules_init(rules, in);
-    rules->multiples_of = problem->planned ? 0 : problem->mini_batch;
+    return problem->planned ? 0 : problem->mini_batch;
 }
 
-static pst_status add_stage(struct pst_partition_out *out, const struct pst_stage_decl *decl)
+static void take_stage(void *self, const struct pst_stage_decl *decl)
 {
-    struct collection *c = out->impl;
-    struct pst_arena *arena = &c->answer->arena;
+    struct pst_partition_result *answer = self;
+    struct pst_arena *arena = &answer->arena;
 
-    c->rules.own_width = pst_remarks_flag(c->remarks->items, c->remarks->n, "own_width");
-    if (!pst_stage_rules_add(&c->rules, decl)) {
-        return PST_ERR_BUG;
-    }
-    c->answer->stages[c->answer->n_stages++] = (struct pst_partition_stage){
+    answer->stages[answer->n_stages++] = (struct pst_partition_stage){
         .n_nodes = decl->n_nodes,
         .n_ranks = decl->n_ranks,
         .microbatch_size = decl->microbatch_size,
@@ -146,62 +133,20 @@ static pst_status add_stage(struct pst_partition_out *out, const struct pst_stag
         .nodes = copy(arena, decl->nodes, decl->n_nodes),
         .ranks = copy(arena, decl->ranks, decl->n_ranks),
     };
-    return PST_OK;
 }
 
-pst_status pst_partition_illegal(const char *id, const char *fault, struct pst_error *err)
-{
-    pst_fail(err, PST_ERR_BUG, "plan.illegal", "partitioner \"%s\" made an illegal plan: %s", id,
-             fault);
-    if (err != NULL) {
-        err->exit_code = 3;
-    }
-    return PST_ERR_BUG;
-}
-
-static pst_status check_number(const struct pst_problem_host *host,
-                               const struct pst_partition_result *answer, struct pst_error *err)
-{
-    char fault[128];
-
-    if (answer->places.n_stages == 0 || answer->places.n_stages == answer->n_stages) {
-        return PST_OK;
-    }
-    snprintf(fault, sizeof fault, "it has %u stages, but scheduler \"%s\" wants %u",
-             answer->n_stages, host->scheduler->plugin->id, answer->places.n_stages);
-    return pst_partition_illegal(answer->id, fault, err);
-}
-
-static pst_status collect(struct pst_problem_host *host, struct pst_instance *partitioner,
-                          const struct pst_partition_in *in, struct pst_partition_result *answer,
-                          struct pst_error *err)
-{
-    struct collection c = {.answer = answer, .remarks = &partitioner->remarks};
-    uint64_t begin_ns = pst_now_ns();
-    pst_status st;
-
-    c.out = (struct pst_partition_out){.size = sizeof c.out, .impl = &c, .stage = add_stage};
-    begin_rules(host->problem, in, &c.rules);
-    answer->stages = pst_arena_array(&answer->arena, in->n_devices, sizeof *answer->stages);
-    st = pst_call_partition(partitioner, in, &c.out);
-    answer->search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
-    if (c.rules.fault[0] != '\0' || (st == PST_OK && !pst_stage_rules_end(&c.rules))) {
-        st = pst_partition_illegal(partitioner->plugin->id, c.rules.fault, err);
-    } else if (st != PST_OK) {
-        st = pst_instance_blame(partitioner, &host->pending, st, "partition", err);
-    } else {
-        st = check_number(host, answer, err);
-    }
-    pst_stage_rules_finish(&c.rules);
-    return st == PST_OK && host->problem->planned ? pst_problem_arrange(host, answer, err) : st;
-}
-
-/* With an instance at hand. */
-static pst_status run(struct pst_problem_host *host, struct pst_instance *partitioner,
-                      struct pst_partition_result *answer, struct pst_error *err)
+pst_status pst_partition_ask(struct pst_problem_host *host, struct pst_instance *partitioner,
+                             struct pst_partition_result *answer, struct pst_error *err)
 {
     const struct pst_partition_places *places = &host->places;
+    struct pst_stage_intake intake = {.partitioner = partitioner,
+                                      .scheduler = host->scheduler,
+                                      .remarks = &partitioner->remarks,
+                                      .multiples_of = multiples_of(host->problem),
+                                      .take = take_stage,
+                                      .self = answer};
     struct pst_partition_in in;
+    uint64_t begin_ns;
     pst_status st = state(host->problem, places, &host->arena, &in, err);
 
     if (st != PST_OK) {
@@ -214,7 +159,10 @@ static pst_status run(struct pst_problem_host *host, struct pst_instance *partit
     if (places->device_of != NULL) {
         answer->places.device_of = copy(&answer->arena, places->device_of, places->n_places);
     }
-    st = collect(host, partitioner, &in, answer, err);
+    answer->stages = pst_arena_array(&answer->arena, in.n_devices, sizeof *answer->stages);
+    begin_ns = pst_now_ns();
+    st = pst_stage_intake_ask(&intake, &in, &host->pending, err);
+    answer->search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
     answer->n_remarks = partitioner->remarks.n;
     pst_remarks_copy(&partitioner->remarks, &answer->arena, &answer->remarks);
     return st;
@@ -239,7 +187,10 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
         st = create_partitioner(&host, plugin, &partitioner, err);
     }
     if (st == PST_OK) {
-        st = run(&host, partitioner, ret_answer, err);
+        st = pst_partition_ask(&host, partitioner, ret_answer, err);
+    }
+    if (st == PST_OK && job->problem->planned) {
+        st = pst_problem_arrange(&host, ret_answer, err);
     }
     pst_instance_destroy(partitioner);
     pst_problem_host_finish(&host);
@@ -271,7 +222,8 @@ pst_status pst_partition_check(const struct pst_problem *problem,
         pst_arena_finish(&arena);
         return st;
     }
-    begin_rules(problem, &in, &rules);
+    pst_stage_rules_init(&rules, &in);
+    rules.multiples_of = multiples_of(problem);
     rules.own_width = pst_remarks_flag(answer->remarks, answer->n_remarks, "own_width");
     for (uint32_t s = 0; s < answer->n_stages; s++) {
         const struct pst_partition_stage *from = &answer->stages[s];
@@ -285,7 +237,9 @@ pst_status pst_partition_check(const struct pst_problem *problem,
 
         pst_stage_rules_add(&rules, &decl);
     }
-    st = pst_stage_rules_end(&rules) ? PST_OK : pst_partition_illegal(answer->id, rules.fault, err);
+    st = pst_stage_rules_end(&rules)
+             ? PST_OK
+             : pst_plan_illegal(err, "partitioner", answer->id, "%s", rules.fault);
     pst_stage_rules_finish(&rules);
     pst_arena_finish(&arena);
     return st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the planning of problem files: who answers plugins' questions, the reference cost
- * model or a scheduler and a memory optimizer; and who judges a partition.
+ * Behind the planning of problem files: who answers plugins' questions, the reference cost model or
+ * a scheduler and a memory optimizer; and who judges a partition.
  */
 #ifndef PST_PLANNER_PROBLEM_STATE_H
 #define PST_PLANNER_PROBLEM_STATE_H
@@ -13,9 +13,6 @@
 #include "planner/problem_partition.h"
 #include "planner/questions.h"
 #include "planner/solo.h"
-
-/* plan.illegal, exit code 3, in the words of rules that were broken. */
-pst_status pst_partition_illegal(const char *id, const char *fault, struct pst_error *err);
 
 /* What the host's functions work on. */
 struct pst_problem_host {
@@ -58,6 +55,11 @@ pst_status pst_problem_decide(struct pst_problem_host *host,
                               const struct pst_stage_question *question,
                               struct pst_stage_value *ret_value, uint64_t *ret_kept_bytes,
                               struct pst_error *err);
+
+/* problem_partition.c: the problem's question, and the answer held against the rules of stages.
+ *answer was all zero. Errors: as the partitioner fails; plan.illegal. */
+pst_status pst_partition_ask(struct pst_problem_host *host, struct pst_instance *partitioner,
+                             struct pst_partition_result *answer, struct pst_error *err);
 
 /* problem_arrange.c: has the strategies plan the answer's stages; fills its figures. */
 pst_status pst_problem_arrange(struct pst_problem_host *host, struct pst_partition_result *answer,

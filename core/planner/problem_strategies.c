@@ -31,24 +31,18 @@ static pst_status find(const char *kind, const char *name, const struct pst_plug
     return st;
 }
 
-static pst_status read_options(const json_t *options, const char *what,
-                               struct pst_config **ret_config, struct pst_error *err)
+pst_status pst_solo_check_options(struct pst_config *config, const char *what, const char *who,
+                                  struct pst_error *err)
 {
     static const char *const taken[] = {"use", "path"};
-    char *text;
-    pst_status st;
 
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
-        if (json_object_get(options, taken[i]) != NULL) {
-            return pst_fail(err, PST_ERR_CONFIG, "config.key",
-                            "%s: \"%s\" is no parameter; it is said elsewhere which plugin", what,
-                            taken[i]);
+        if (pst_config_get(config->root, taken[i]) != NULL) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.key", "%s: \"%s\" is no parameter; %s",
+                            what, taken[i], who);
         }
     }
-    text = options == NULL ? pst_strdup("{}") : pst_problem_text(options);
-    st = pst_config_from_json(text, ret_config, err);
-    free(text);
-    return st;
+    return PST_OK;
 }
 
 pst_status pst_problem_create(const struct pst_problem_host *host, const struct pst_plugin *plugin,
@@ -56,8 +50,13 @@ pst_status pst_problem_create(const struct pst_problem_host *host, const struct 
                               struct pst_instance **ret_instance, struct pst_error *err)
 {
     struct pst_config *config = NULL;
-    pst_status st = read_options(options, what, &config, err);
+    char *text = options == NULL ? pst_strdup("{}") : pst_problem_text(options);
+    pst_status st = pst_config_from_json(text, &config, err);
 
+    free(text);
+    if (st == PST_OK) {
+        st = pst_solo_check_options(config, what, "it is said elsewhere which plugin", err);
+    }
     if (st == PST_OK) {
         st = pst_instance_create(plugin, config->root, &host->context, ret_instance, err);
     }
@@ -241,7 +240,6 @@ pst_status pst_problem_decide(struct pst_problem_host *host,
                               struct pst_error *err)
 {
     const struct pst_optimizer optimizer = optimizer_of(host);
-    struct pst_stage_value value = {.size = sizeof value};
     struct pst_replay_list replays = {.n = 0};
     struct pst_stage_price promised;
     struct pst_stage_view view;
@@ -251,19 +249,12 @@ pst_status pst_problem_decide(struct pst_problem_host *host,
     if (st == PST_OK && !promised.fits) {
         st = too_large(host, question, promised.peak_bytes, err);
     }
-    if (st == PST_OK && host->memopt != NULL) {
-        st = pst_optimizer_decide(&optimizer, &host->problem->graph->view, &view, nodes, &replays,
-                                  err);
+    if (st == PST_OK) {
+        *ret_value = (struct pst_stage_value){.size = sizeof *ret_value};
+        st = pst_optimizer_settle(&optimizer, &host->problem->graph->view, &view, nodes, &promised,
+                                  &replays, ret_value, err);
     }
     if (st == PST_OK) {
-        pst_evaluate_list(&host->evaluator, &view, &replays, &value);
-        st = host->memopt == NULL
-                 ? st
-                 : pst_optimizer_verify(host->memopt->plugin->id, &host->problem->graph->view,
-                                        &view, &promised, &value, err);
-    }
-    if (st == PST_OK) {
-        *ret_value = value;
         *ret_kept_bytes = kept_bytes(&view, &replays);
     }
     pst_replay_list_finish(&replays);

@@ -24,21 +24,6 @@ static bool ask_cancelled(void *impl)
     return *cancelled != NULL && (*cancelled)();
 }
 
-/* Two keys of a config's table are none of the plugin's. */
-static pst_status check_options(struct pst_config *config, struct pst_error *err)
-{
-    static const char *const taken[] = {"use", "path"};
-
-    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
-        if (pst_config_get(config->root, taken[i]) != NULL) {
-            return pst_fail(err, PST_ERR_CONFIG, "config.key",
-                            "--options: \"%s\" is no parameter; NAME says which scheduler",
-                            taken[i]);
-        }
-    }
-    return PST_OK;
-}
-
 static pst_status open_scheduler(const struct pst_solo_job *job,
                                  const struct pst_host_context *context,
                                  struct pst_instance **ret_instance, struct pst_error *err)
@@ -48,7 +33,7 @@ static pst_status open_scheduler(const struct pst_solo_job *job,
     pst_status st = pst_config_from_list(job->options == NULL ? "" : job->options, &config, err);
 
     if (st == PST_OK) {
-        st = check_options(config, err);
+        st = pst_solo_check_options(config, "--options", "NAME says which scheduler", err);
     }
     if (st == PST_OK) {
         st = pst_plugin_find("scheduler", job->id, job->path, &plugin, err);

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "host/call.h"
+#include "planner/blame.h"
 
 static bool refuse(struct pst_stage_rules *rules, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -199,4 +201,69 @@ bool pst_stage_rules_end(struct pst_stage_rules *rules)
         }
     }
     return rules->fault[0] == '\0';
+}
+
+/* --- an answer on its way in -------------------------------------------------------------------*/
+
+static pst_status add_stage(struct pst_partition_out *out, const struct pst_stage_decl *decl)
+{
+    struct pst_stage_intake *intake = out->impl;
+    const struct pst_remarks *remarks = intake->remarks;
+
+    intake->rules.own_width =
+        remarks != NULL && pst_remarks_flag(remarks->items, remarks->n, "own_width");
+    if (!pst_stage_rules_add(&intake->rules, decl)) {
+        return PST_ERR_BUG;
+    }
+    intake->take(intake->self, decl);
+    return PST_OK;
+}
+
+void pst_stage_intake_begin(struct pst_stage_intake *intake, const struct pst_partition_in *in)
+{
+    intake->out =
+        (struct pst_partition_out){.size = sizeof intake->out, .impl = intake, .stage = add_stage};
+    pst_stage_rules_init(&intake->rules, in);
+    intake->rules.multiples_of = intake->multiples_of;
+    intake->n_stages = in->n_stages;
+}
+
+pst_status pst_stage_intake_end(struct pst_stage_intake *intake, struct pst_error *err)
+{
+    struct pst_stage_rules *rules = &intake->rules;
+    const struct pst_instance *partitioner = intake->partitioner, *scheduler = intake->scheduler;
+    uint32_t n = rules->n_stages, wanted = intake->n_stages;
+    pst_status st = PST_OK;
+
+    if (!pst_stage_rules_end(rules)) {
+        st = pst_planner_illegal(err, partitioner, "%s", rules->fault);
+    } else if (wanted != 0 && n != wanted && scheduler == NULL) {
+        st =
+            pst_planner_illegal(err, partitioner, "it has %u stages, but %u are wanted", n, wanted);
+    } else if (wanted != 0 && n != wanted) {
+        st =
+            pst_planner_illegal(err, partitioner, "it has %u stages, but scheduler \"%s\" wants %u",
+                                n, scheduler->plugin->id, wanted);
+    }
+    pst_stage_rules_finish(rules);
+    return st;
+}
+
+pst_status pst_stage_intake_ask(struct pst_stage_intake *intake, const struct pst_partition_in *in,
+                                struct pst_error *pending, struct pst_error *err)
+{
+    pst_status st;
+
+    pst_stage_intake_begin(intake, in);
+    st = pst_call_partition(intake->partitioner, in, &intake->out);
+    if (intake->rules.fault[0] != '\0') { /* whatever it made of that */
+        memset(pending, 0, sizeof *pending);
+        return pst_stage_intake_end(intake, err);
+    }
+    st = pst_instance_blame(intake->partitioner, pending, st, "partition", err);
+    if (st != PST_OK) {
+        pst_stage_rules_finish(&intake->rules);
+        return st;
+    }
+    return pst_stage_intake_end(intake, err);
 }

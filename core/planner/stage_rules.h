@@ -8,6 +8,8 @@
 
 #include <penstock/partitioner.h>
 
+#include "host/plugin_host.h"
+
 struct pst_stage_rules {
     /* What is allowed; fill these before the first stage. */
     const struct pst_graph_view *graph;
@@ -29,5 +31,26 @@ void pst_stage_rules_finish(struct pst_stage_rules *rules);
 bool pst_stage_rules_add(struct pst_stage_rules *rules, const struct pst_stage_decl *decl);
 /* All stages came: is every node in one? */
 bool pst_stage_rules_end(struct pst_stage_rules *rules);
+
+/* A partitioner's answer on its way in. All but `out` and `rules` is the caller's to fill. */
+struct pst_stage_intake {
+    struct pst_partition_out out;
+    struct pst_stage_rules rules;
+    struct pst_instance *partitioner;
+    const struct pst_instance *scheduler; /* who wants a number of stages; NULL: the question */
+    const struct pst_remarks *remarks;    /* that may say own_width; NULL: none may */
+    uint32_t n_stages, multiples_of;      /* wanted, or 0; as in the rules */
+    void (*take)(void *self, const struct pst_stage_decl *stage); /* one that keeps the rules */
+    void *self;
+};
+
+/* Around stages that are given to out.stage. Errors: plan.illegal, naming the partitioner. */
+void pst_stage_intake_begin(struct pst_stage_intake *intake, const struct pst_partition_in *in);
+pst_status pst_stage_intake_end(struct pst_stage_intake *intake, struct pst_error *err);
+
+/* The question, and its answer: both, and errors of the partitioner; pending: as in
+   pst_instance_blame. */
+pst_status pst_stage_intake_ask(struct pst_stage_intake *intake, const struct pst_partition_in *in,
+                                struct pst_error *pending, struct pst_error *err);
 
 #endif

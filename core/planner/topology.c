@@ -6,10 +6,14 @@
 #include "plan/plan.h"
 #include "planner/state.h"
 
-bool pst_topology_holds(const struct pst_topology *topology, char *ret_fault, size_t room)
+/* The rules of <penstock/scheduler.h>: what is wrong with an answer of topology(), or with the
+   device that device_of() gives a stage; then in ret_fault. */
+static bool topology_holds(const struct pst_topology *topology, char *ret_fault, size_t room)
 {
     ret_fault[0] = '\0';
-    if (topology->n_stages > PST_TOPOLOGY_MAX_STAGES) {
+    if (topology->size != sizeof *topology) {
+        snprintf(ret_fault, room, "topology() changed the size of ret_topology");
+    } else if (topology->n_stages > PST_TOPOLOGY_MAX_STAGES) {
         snprintf(ret_fault, room, "topology() wants %u stages; the most is %u", topology->n_stages,
                  PST_TOPOLOGY_MAX_STAGES);
     } else if (!pst_rule_is_known(topology->version_rule)) {
@@ -24,8 +28,8 @@ bool pst_topology_holds(const struct pst_topology *topology, char *ret_fault, si
     return ret_fault[0] == '\0';
 }
 
-bool pst_place_holds(const struct pst_topology *topology, uint32_t n_devices, uint32_t stage,
-                     uint32_t device, char *ret_fault, size_t room)
+static bool place_holds(const struct pst_topology *topology, uint32_t n_devices, uint32_t stage,
+                        uint32_t device, char *ret_fault, size_t room)
 {
     ret_fault[0] = '\0';
     if (device >= n_devices) {
@@ -59,7 +63,7 @@ pst_status pst_scheduler_topology(struct pst_instance *scheduler, uint32_t n_dev
     if (st != PST_OK) {
         return pst_instance_fail(scheduler, st, "topology", err);
     }
-    if (!pst_topology_holds(&topology, fault, sizeof fault)) {
+    if (!topology_holds(&topology, fault, sizeof fault)) {
         return pst_planner_illegal(err, scheduler, "%s", fault);
     }
     topology.size = sizeof topology;
@@ -82,7 +86,7 @@ pst_status pst_scheduler_devices(struct pst_instance *scheduler,
             device = f->device_of(scheduler->self, n_devices, n_stages, s);
             pst_breadcrumb_leave();
         }
-        if (!pst_place_holds(topology, n_devices, s, device, fault, sizeof fault)) {
+        if (!place_holds(topology, n_devices, s, device, fault, sizeof fault)) {
             return pst_planner_illegal(err, scheduler, "%s", fault);
         }
         ret_device_of[s] = device;

@@ -9,12 +9,6 @@
 
 #define PST_TOPOLOGY_MAX_STAGES (1u << 20)
 
-/* The rules of <penstock/scheduler.h>: what is wrong with an answer of topology(), or with the
-   device that device_of() gives a stage; then in ret_fault. */
-bool pst_topology_holds(const struct pst_topology *topology, char *ret_fault, size_t room);
-bool pst_place_holds(const struct pst_topology *topology, uint32_t n_devices, uint32_t stage,
-                     uint32_t device, char *ret_fault, size_t room);
-
 /* topology(). Errors: as it fails; plan.illegal for an answer that breaks a rule. */
 pst_status pst_scheduler_topology(struct pst_instance *scheduler, uint32_t n_devices,
                                   struct pst_topology *ret_topology, struct pst_error *err);

@@ -183,8 +183,9 @@ static void check_unrolled_pieces(struct pst_check *check,
     }
 }
 
-void pst_check_memory(struct pst_check *check, const struct pst_program *const *programs)
+void pst_check_memory(struct pst_check *check)
 {
+    const struct pst_program *const *programs = check->programs;
     uint32_t before = check->report->n_violations;
     bool shaped = true;
     pst_check_gradients(check);

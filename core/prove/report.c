@@ -40,10 +40,28 @@ void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, u
     report->n_violations++;
 }
 
+void pst_check_instr(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at,
+                     const char *format, ...)
+{
+    char instr[64], text[sizeof((struct pst_violation *)NULL)->text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pst_check_add(check, rule, rank, at, "%s%s",
+                  pst_check_describe(&check->plan->devices[rank].body[at], instr), text);
+}
+
+bool pst_check_is_clean(struct pst_check *check, void (*rules)(struct pst_check *check))
+{
+    uint32_t before = check->report->n_violations;
+    rules(check);
+    return check->report->n_violations == before;
+}
+
 void *pst_check_array(struct pst_check *check, uint64_t count, size_t size)
 {
-    void *array = pst_arena_array(&check->arena, count, size);
-    return array;
+    return pst_arena_array(&check->arena, count, size);
 }
 
 void pst_check_lists(struct pst_check *check)
@@ -52,20 +70,6 @@ void pst_check_lists(struct pst_check *check)
     check->list_base = pst_check_array(check, (uint64_t)plan->n_devices + 1, sizeof(uint64_t));
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         check->list_base[d + 1] = check->list_base[d] + plan->devices[d].n_instrs;
-    }
-}
-
-void pst_check_enter(struct pst_check *check, uint32_t rank)
-{
-    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
-        check->place[check->rank_stages[i]] = check->rank_replicas[i];
-    }
-}
-
-void pst_check_leave(struct pst_check *check, uint32_t rank)
-{
-    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
-        check->place[check->rank_stages[i]] = PST_NONE;
     }
 }
 

@@ -71,7 +71,7 @@ void pst_walk_gradient(struct pst_walk *walk, uint32_t v, uint64_t expected, uin
                        const char *what);
 void pst_walk_write(struct pst_walk *walk, uint32_t v, uint64_t bytes, const char *what);
 
-/* Fills walk->copies; false without memory. */
+/* Fills walk->copies. */
 void pst_walk_copies(struct pst_walk *walk);
 /* All rules for the copies of the walk's instruction. */
 void pst_walk_copy(struct pst_walk *walk, const struct pst_instr *instr);

@@ -11,7 +11,6 @@
 #include "host/child.h"
 #include "host/describe.h"
 #include "host/plugin_host.h"
-#include "host/shipped.h"
 #include "planner/solo_job.h"
 #include "planner/problem_memopt.h"
 #include "planner/problem_partition.h"
@@ -30,29 +29,14 @@ pst_status pst_isolate_is_foreign(const struct pst_job *job, struct pst_config_n
 {
     struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
     struct pst_config_node *path = table == NULL ? NULL : pst_config_get(table, "path");
-    struct pst_arena arena = {0};
-    const char *file = NULL;
-    pst_status st;
 
     if (use == NULL || use->kind != PST_CONFIG_STRING ||
         (path != NULL && path->kind != PST_CONFIG_STRING)) {
         return PST_OK; /* an error that opens nothing */
     }
     pst_config_resolve(job->config, table, "path");
-    st = pst_plugin_locate(&arena, kind, use->value.string,
-                           path == NULL ? NULL : path->value.string, &file, err);
-    if (st == PST_OK && file != NULL) {
-        struct pst_shipped shipped;
-
-        pst_shipped_find(file, &shipped);
-        if (!shipped.is) {
-            pst_log(PST_LOG_INFO, "plan", "%s \"%s\" (%s) %s", kind, use->value.string, file,
-                    shipped.why_not);
-            *ret_foreign = true;
-        }
-    }
-    pst_arena_finish(&arena);
-    return st;
+    return pst_plugin_is_foreign(kind, use->value.string, path == NULL ? NULL : path->value.string,
+                                 ret_foreign, err);
 }
 
 /* Does the job plan in a process of its own? Resolves the paths of its plugins on the way. */

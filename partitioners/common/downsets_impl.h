@@ -10,6 +10,6 @@
 /* Arrays for sets->n_sets sets, but for bits; false: no memory. */
 bool downsets_room(struct part_downsets *sets, size_t n_added);
 /* Renumbers: smaller sets first. PST_ERR_NOMEM; finish the sets then. */
-pst_status downsets_sort(struct part_downsets *sets);
+void downsets_sort(struct part_downsets *sets);
 
 #endif

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "call.h"
+
 /* All zero but for value_size: empty. */
 struct part_map {
     size_t value_size; /* bytes of a value */

@@ -14,7 +14,7 @@
  * order[ret_first[r]]
  * .. order[ret_first[r + 1] - 1]; ret_first[dag->n + 1]. PST_ERR_NOMEM.
  */
-pst_status part_runs(const struct part_dag *dag, const double *edge_bytes, const int64_t *work,
-                     const uint32_t *order, uint32_t most, uint32_t *ret_first, uint32_t *ret_n);
+void part_runs(const struct part_dag *dag, const double *edge_bytes, const int64_t *work,
+               const uint32_t *order, uint32_t most, uint32_t *ret_first, uint32_t *ret_n);
 
 #endif

@@ -15,15 +15,11 @@ struct part_stop part_sequence_stop(const struct part_problem *problem);
 /* The edges of a problem as they are; lives as long as the problem. */
 struct part_dag part_sequence_dag(const struct part_problem *problem);
 
-/* Tells the host of PST_ERR_NOMEM; other failures pass. */
-pst_status part_sequence_failed(const struct part_problem *problem, pst_status status);
-
 /*
  * Nanoseconds of all passes for `samples` samples on one device, by node; not in part_problem for
  * sizes that no candidate and degree give. What the host fails with.
  */
-pst_status part_sequence_times(const struct part_problem *problem, uint32_t samples,
-                               double *ret_ns);
+void part_sequence_times(const struct part_problem *problem, uint32_t samples, double *ret_ns);
 
 /*
  * The micro-batch size of a plan that was found with whole micro-batches of b samples taken in turn

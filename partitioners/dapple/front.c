@@ -31,9 +31,7 @@ bool dapple_front_add(struct dapple_front *front, const struct dapple_way *way, 
         }
     }
     front->n = n;
-    if (!part_grow(&front->ways, sizeof *front->ways, n + 1, &front->room)) {
-        return false;
-    }
+    part_grow(&front->ways, sizeof *front->ways, n + 1, &front->room);
     front->ways[front->n++] = *way;
     return true;
 }

@@ -54,7 +54,7 @@ struct dapple_answer {
  * counts, the `beam` most promising of them. A stage holds as many micro-batches as there are
  * stages from it on (1F1B). PST_ERR_NOMEM; PST_ERR_CANCELLED.
  */
-pst_status dapple_solve(const struct dapple_question *question, struct dapple_answer *ret_answer);
+void dapple_solve(const struct dapple_question *question, struct dapple_answer *ret_answer);
 void dapple_answer_finish(struct dapple_answer *answer);
 
 #endif

@@ -76,13 +76,10 @@ static void remark(const struct part_problem *p, const struct gp_answer *a)
 static pst_status fill_up(const struct part_problem *p, struct gp_answer *a)
 {
     uint32_t wanted = p->in != NULL ? p->in->n_stages : 0, s, i;
-    uint32_t *room = calloc((size_t)p->n + p->n_devices + 1, sizeof *room);
+    uint32_t *room = part_alloc((size_t)p->n + p->n_devices + 1, sizeof *room);
     struct part_plan plan = {0};
     pst_status st = PST_OK;
 
-    if (room == NULL) {
-        return PST_ERR_NOMEM;
-    }
     if (wanted > a->plan.n_stages) {
         for (s = 0; s < a->plan.n_stages; s++) {
             room[p->n + s] = a->plan.stages[s].d;
@@ -97,7 +94,7 @@ static pst_status fill_up(const struct part_problem *p, struct gp_answer *a)
             a->plan = plan;
         }
     }
-    free(room);
+    part_free(room);
     return st;
 }
 
@@ -107,10 +104,8 @@ static double linear_bytes(const struct part_problem *p, const struct part_plan 
 {
     struct part_value value;
 
-    if (part_plan_value(plan, p, false, &value) != PST_OK || value.worst != s) {
-        return peak_bytes;
-    }
-    return value.worst_bytes;
+    part_plan_value(plan, p, false, &value);
+    return value.worst == s ? value.worst_bytes : peak_bytes;
 }
 
 static pst_status say_too_large(const struct part_problem *p, const struct gp_answer *a)
@@ -143,7 +138,7 @@ static pst_status verify(struct part_problem *p, struct gp_answer *a, bool *ret_
 
     *ret_holds = false;
     if (st == PST_OK) {
-        st = part_plan_value(&a->plan, p, true, &a->value);
+        part_plan_value(&a->plan, p, true, &a->value);
     }
     if (st != PST_OK) {
         return st;
@@ -171,9 +166,9 @@ static pst_status solve_once(struct part_problem *p, const struct gp_options *op
     }
     *ret_holds = false;
     if (options->refine) {
-        st = gp_trial_best(p, options->force_chain, answer, ret_holds);
+        gp_trial_best(p, options->force_chain, answer, ret_holds);
     }
-    if (st == PST_OK && !*ret_holds) {
+    if (!*ret_holds) {
         st = verify(p, answer, ret_holds);
     }
     return st;
@@ -222,7 +217,7 @@ pst_status gp_plan_for(struct part_problem *problem, const struct gp_options *op
         st = say_too_large(problem, &answer);
     } else if (st == PST_OK) {
         remark(problem, &answer);
-        st = part_plan_answer(&answer.plan, problem, out);
+        part_plan_answer(&answer.plan, problem, out);
     }
     gp_answer_finish(&answer);
     return st;

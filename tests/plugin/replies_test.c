@@ -13,8 +13,8 @@
 static void expect_refused(pst_status st, const char *name, const char *what,
                            const struct pst_error *err)
 {
-    if (st != PST_ERR_BUG || strcmp(err->kind, "plugin.contract") != 0 || err->exit_code != 3 ||
-        strstr(err->message, name) == NULL) {
+    if (st != PST_ERR_BUG || strcmp(err->kind, "plugin.contract") != 0 ||
+        pst_error_exit_code(err) != 3 || strstr(err->message, name) == NULL) {
         fail_msg("%s: status %d, kind %s, exit code %d: %s", what, st, err->kind, err->exit_code,
                  err->message);
     }

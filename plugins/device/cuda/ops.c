@@ -11,12 +11,12 @@
 /* --- embedding ---------------------------------------------------------------------------------
  */
 
-static struct pst_cuda_embedding embedding_shape(const struct pst_cuda_request *r)
+static struct pst_cuda_embedding embedding_shape(const struct pst_op_request *r)
 {
     const struct pst_parameter *table = &r->graph->params[r->op->param[0]];
     struct pst_cuda_embedding shape;
 
-    shape.positions = pst_cuda_in(r, 0)->elems;
+    shape.positions = request_in(r, 0)->elems;
     shape.tokens = r->samples * shape.positions;
     shape.columns = table->dims[1];
     shape.entries = table->elems / shape.columns;
@@ -24,7 +24,7 @@ static struct pst_cuda_embedding embedding_shape(const struct pst_cuda_request *
     return shape;
 }
 
-static uint64_t embedding_workspace(const struct pst_cuda_request *r)
+static uint64_t embedding_workspace(const struct pst_op_request *r)
 {
     const struct pst_cuda_embedding shape = embedding_shape(r);
 
@@ -43,20 +43,20 @@ static pst_status embedding_init(struct pst_cuda_kernel *k, struct pst_error *er
 
 RUN(embedding_f)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct pst_cuda_embedding shape = embedding_shape(r);
 
     pst_cuda_embedding(r->device->compute, pst_cuda_bf16(r), &shape, call->y[0], call->x[0],
-                       call->p[0], pst_cuda_param(r, call, 1));
+                       call->p[0], request_param(r, call, 1));
 }
 
 RUN(embedding_w)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct pst_cuda_embedding shape = embedding_shape(r);
 
-    pst_cuda_embedding_back(r->device->compute, pst_cuda_bf16(r), &shape, pst_cuda_dp(r, call, 0),
-                            pst_cuda_dp(r, call, 1), call->x[0], call->dy, call->workspace);
+    pst_cuda_embedding_back(r->device->compute, pst_cuda_bf16(r), &shape, request_dp(r, call, 0),
+                            request_dp(r, call, 1), call->x[0], call->dy, call->workspace);
 }
 
 const struct pst_cuda_family pst_cuda_embedding_family = {
@@ -68,13 +68,13 @@ const struct pst_cuda_family pst_cuda_embedding_family = {
 /* --- addition, dropout, activation -------------------------------------------------------------
  */
 
-static struct pst_cuda_dropout dropout_of(const struct pst_cuda_request *r,
+static struct pst_cuda_dropout dropout_of(const struct pst_op_request *r,
                                           const struct pst_call *call)
 {
     struct pst_cuda_dropout how;
 
     how.samples = r->samples;
-    how.elems = pst_cuda_out(r)->elems;
+    how.elems = request_out(r)->elems;
     how.seed = call->seed;
     how.salt = r->op->salt;
     how.p = (call->flags & PST_CALL_TRAINING) != 0 ? r->op->p : 0;
@@ -102,7 +102,7 @@ RUN(dropout_f)
 RUN(dropout_b)
 {
     const struct pst_cuda_dropout how = dropout_of(&k->request, call);
-    void *dx = pst_cuda_operand(call->dx, k->request.op->kind == PST_OP_ADD ? 1 : 0);
+    void *dx = request_operand(call->dx, k->request.op->kind == PST_OP_ADD ? 1 : 0);
 
     if (dx != NULL) {
         pst_cuda_dropout(k->request.device->compute, pst_cuda_bf16(&k->request), dx, call->dy, NULL,
@@ -113,18 +113,18 @@ RUN(dropout_b)
 RUN(act_f)
 {
     pst_cuda_act(k->request.device->compute, pst_cuda_bf16(&k->request), call->y[0], call->x[0],
-                 k->request.op->act, k->request.samples * pst_cuda_out(&k->request)->elems);
+                 k->request.op->act, k->request.samples * request_out(&k->request)->elems);
 }
 
 RUN(act_b)
 {
     const uint32_t act = k->request.op->act;
-    void *dx = pst_cuda_operand(call->dx, 0);
+    void *dx = request_operand(call->dx, 0);
 
     if (dx != NULL) {
         pst_cuda_act_back(k->request.device->compute, pst_cuda_bf16(&k->request), dx, call->dy,
                           act == PST_ACT_RELU ? call->y[0] : call->x[0], act,
-                          k->request.samples * pst_cuda_out(&k->request)->elems);
+                          k->request.samples * request_out(&k->request)->elems);
     }
 }
 
@@ -137,15 +137,15 @@ const struct pst_cuda_family pst_cuda_act_family = {.run = {act_f, act_b, NULL}}
 
 static void concat(const struct pst_cuda_kernel *k, const struct pst_call *call, bool back)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const size_t size = pst_dtype_bytes(r->dtype);
-    const size_t pitch = pst_cuda_columns(pst_cuda_out(r)) * size;
-    const uint64_t rows = pst_cuda_rows(r, pst_cuda_out(r));
+    const size_t pitch = request_columns(request_out(r)) * size;
+    const uint64_t rows = request_rows(r, request_out(r));
     size_t offset = 0;
 
     for (uint32_t i = 0; i < r->op->n_in; i++) {
-        const size_t width = pst_cuda_columns(pst_cuda_in(r, i)) * size;
-        void *dx = back ? pst_cuda_operand(call->dx, i) : NULL;
+        const size_t width = request_columns(request_in(r, i)) * size;
+        void *dx = back ? request_operand(call->dx, i) : NULL;
         cudaError_t error = cudaSuccess;
 
         if (!back) {
@@ -175,51 +175,51 @@ const struct pst_cuda_family pst_cuda_concat_family = {.run = {concat_f, concat_
 /* --- losses ------------------------------------------------------------------------------------
  */
 
-static uint64_t loss_rows(const struct pst_cuda_request *r)
+static uint64_t loss_rows(const struct pst_op_request *r)
 {
-    return pst_cuda_in(r, 0)->elems / pst_cuda_columns(pst_cuda_in(r, 0));
+    return request_in(r, 0)->elems / request_columns(request_in(r, 0));
 }
 
 /* F: a loss per row. B: a factor per sample. */
-static uint64_t cross_entropy_workspace(const struct pst_cuda_request *r)
+static uint64_t cross_entropy_workspace(const struct pst_op_request *r)
 {
     return r->samples * (r->pass == PST_KERNEL_F ? loss_rows(r) : 1) * sizeof(float);
 }
 
 RUN(cross_entropy_f)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
 
     pst_cuda_cross_entropy(r->device->compute, pst_cuda_bf16(r), call->y[0], call->y[1], call->x[0],
-                           call->x[1], r->samples, loss_rows(r),
-                           pst_cuda_columns(pst_cuda_in(r, 0)), call->workspace);
+                           call->x[1], r->samples, loss_rows(r), request_columns(request_in(r, 0)),
+                           call->workspace);
 }
 
 RUN(cross_entropy_b)
 {
-    const struct pst_cuda_request *r = &k->request;
-    void *dx = pst_cuda_operand(call->dx, 0);
+    const struct pst_op_request *r = &k->request;
+    void *dx = request_operand(call->dx, 0);
 
     if (dx != NULL) {
         pst_cuda_cross_entropy_back(r->device->compute, pst_cuda_bf16(r), dx, call->x[0],
                                     call->x[1], call->y[1], call->scale, r->samples, loss_rows(r),
-                                    pst_cuda_columns(pst_cuda_in(r, 0)), call->workspace);
+                                    request_columns(request_in(r, 0)), call->workspace);
     }
 }
 
 RUN(mse_f)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
 
     pst_cuda_mse(r->device->compute, pst_cuda_bf16(r), call->y[0], call->x[0], call->x[1],
-                 r->samples, pst_cuda_in(r, 0)->elems);
+                 r->samples, request_in(r, 0)->elems);
 }
 
 RUN(mse_b)
 {
-    const struct pst_cuda_request *r = &k->request;
-    const uint64_t n = pst_cuda_in(r, 0)->elems;
-    void *dx = pst_cuda_operand(call->dx, 0);
+    const struct pst_op_request *r = &k->request;
+    const uint64_t n = request_in(r, 0)->elems;
+    void *dx = request_operand(call->dx, 0);
 
     if (dx != NULL) {
         pst_cuda_mse_back(r->device->compute, pst_cuda_bf16(r), dx, call->x[0], call->x[1],
@@ -236,93 +236,77 @@ const struct pst_cuda_family pst_cuda_mse_family = {.run = {mse_f, mse_b, NULL}}
 /* --- images ------------------------------------------------------------------------------------
  */
 
-struct pst_window pst_cuda_window(const struct pst_cuda_request *request)
-{
-    const struct pst_op *op = request->op;
-    const struct pst_tensor *x = pst_cuda_in(request, 0), *y = pst_cuda_out(request);
-    struct pst_window w;
-
-    for (uint32_t axis = 0; axis < 2; axis++) {
-        w.in[axis] = (uint32_t)x->dims[axis];
-        w.out[axis] = (uint32_t)y->dims[axis];
-        w.kernel[axis] = op->kernel[axis];
-        w.stride[axis] = op->stride[axis];
-        w.pad[axis] = op->pad[axis];
-    }
-    return w;
-}
-
 RUN(maxpool_f)
 {
-    const struct pst_cuda_request *r = &k->request;
-    const struct pst_window w = pst_cuda_window(r);
+    const struct pst_op_request *r = &k->request;
+    const struct pst_window w = request_window(r);
 
     pst_cuda_maxpool(r->device->compute, pst_cuda_bf16(r), &w, r->samples,
-                     pst_cuda_columns(pst_cuda_in(r, 0)), call->y[0], call->y[1], call->x[0]);
+                     request_columns(request_in(r, 0)), call->y[0], call->y[1], call->x[0]);
 }
 
 RUN(maxpool_b)
 {
-    const struct pst_cuda_request *r = &k->request;
-    const struct pst_window w = pst_cuda_window(r);
-    void *dx = pst_cuda_operand(call->dx, 0);
+    const struct pst_op_request *r = &k->request;
+    const struct pst_window w = request_window(r);
+    void *dx = request_operand(call->dx, 0);
 
     if (dx != NULL) {
         pst_cuda_maxpool_back(r->device->compute, pst_cuda_bf16(r), &w, r->samples,
-                              pst_cuda_columns(pst_cuda_in(r, 0)), dx, call->dy, call->y[1]);
+                              request_columns(request_in(r, 0)), dx, call->dy, call->y[1]);
     }
 }
 
 RUN(avgpool2d_f)
 {
-    const struct pst_cuda_request *r = &k->request;
-    const struct pst_window w = pst_cuda_window(r);
+    const struct pst_op_request *r = &k->request;
+    const struct pst_window w = request_window(r);
 
     pst_cuda_avgpool2d(r->device->compute, pst_cuda_bf16(r), &w, r->samples,
-                       pst_cuda_columns(pst_cuda_in(r, 0)), call->y[0], call->x[0]);
+                       request_columns(request_in(r, 0)), call->y[0], call->x[0]);
 }
 
 RUN(avgpool2d_b)
 {
-    const struct pst_cuda_request *r = &k->request;
-    const struct pst_window w = pst_cuda_window(r);
-    void *dx = pst_cuda_operand(call->dx, 0);
+    const struct pst_op_request *r = &k->request;
+    const struct pst_window w = request_window(r);
+    void *dx = request_operand(call->dx, 0);
 
     if (dx != NULL) {
         pst_cuda_avgpool2d_back(r->device->compute, pst_cuda_bf16(r), &w, r->samples,
-                                pst_cuda_columns(pst_cuda_in(r, 0)), dx, call->dy);
+                                request_columns(request_in(r, 0)), dx, call->dy);
     }
 }
 
 RUN(avgpool_f)
 {
-    const struct pst_cuda_request *r = &k->request;
-    const uint64_t n = pst_cuda_columns(pst_cuda_out(r));
+    const struct pst_op_request *r = &k->request;
+    const uint64_t n = request_columns(request_out(r));
 
-    pst_cuda_mean(r->device->compute, pst_cuda_bf16(r), r->samples, pst_cuda_in(r, 0)->elems / n, n,
+    pst_cuda_mean(r->device->compute, pst_cuda_bf16(r), r->samples, request_in(r, 0)->elems / n, n,
                   call->y[0], call->x[0]);
 }
 
 RUN(avgpool_b)
 {
-    const struct pst_cuda_request *r = &k->request;
-    const uint64_t n = pst_cuda_columns(pst_cuda_out(r));
-    void *dx = pst_cuda_operand(call->dx, 0);
+    const struct pst_op_request *r = &k->request;
+    const uint64_t n = request_columns(request_out(r));
+    void *dx = request_operand(call->dx, 0);
 
     if (dx != NULL) {
         pst_cuda_mean_back(r->device->compute, pst_cuda_bf16(r), r->samples,
-                           pst_cuda_in(r, 0)->elems / n, n, dx, call->dy);
+                           request_in(r, 0)->elems / n, n, dx, call->dy);
     }
 }
 
 static void shift(const struct pst_cuda_kernel *k, bool back, void *y, const void *x)
 {
-    const struct pst_cuda_request *r = &k->request;
-    const struct pst_window w = pst_cuda_window(r);
+    const struct pst_op_request *r = &k->request;
+    const struct pst_window w = request_window(r);
 
     if (y != NULL) {
         pst_cuda_shift(r->device->compute, pst_cuda_bf16(r), &w, r->samples,
-                       pst_cuda_columns(pst_cuda_in(r, 0)), back, y, x);
+                       request_columns(request_in(r, 0)), back, y, x);
     }
 }
 
@@ -333,7 +317,7 @@ RUN(shift_f)
 
 RUN(shift_b)
 {
-    shift(k, true, pst_cuda_operand(call->dx, 0), call->dy);
+    shift(k, true, request_operand(call->dx, 0), call->dy);
 }
 
 const struct pst_cuda_family pst_cuda_maxpool2d_family = {.run = {maxpool_f, maxpool_b, NULL}};

@@ -88,11 +88,11 @@ static const struct pst_partitioner functions = {.size = sizeof functions, .part
 
 #elif defined(LIAR_SCHEDULER)
 #define KIND "scheduler"
-#define LIES "none|missing|twice|early|device|deadlock|part|many|mute|async|held|leak"
+#define LIES "none|missing|twice|early|device|deadlock|part|many|mute|async|held|leak|hoard"
 #ifndef CHUNKS
 #define CHUNKS 0 /* stages per device; 0: as many as the partitioner makes */
 #endif
-enum { NONE, MISSING, TWICE, EARLY, DEVICE, DEADLOCK, PART, MANY, MUTE, ASYNC, HELD, LEAK };
+enum { NONE, MISSING, TWICE, EARLY, DEVICE, DEADLOCK, PART, MANY, MUTE, ASYNC, HELD, LEAK, HOARD };
 
 static pst_status topology(void *self_, uint32_t n_devices, struct pst_topology *ret_topology)
 {
@@ -196,7 +196,10 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
             if (lie == EARLY) {
                 st = out->emit(out, stage->device, PST_PASS_BW, s, mb);
             }
-            if (st == PST_OK) {
+            if (lie == HOARD && j == 0 && m > 1) { /* one more than it says */
+                st = out->emit(out, stage->device, PST_PASS_F, s, 1);
+            }
+            if (st == PST_OK && !(lie == HOARD && j == 1)) {
                 st = out->emit(out, lie == DEVICE ? stage->device + 1 : stage->device, PST_PASS_F,
                                s, mb);
             }

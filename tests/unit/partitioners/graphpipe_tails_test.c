@@ -118,14 +118,12 @@ TEST(test_random)
             uint32_t stage_of[64], d[64];
             double coarse_ns;
 
-            assert_int_equal(gp_search_size(&tails.of[k].problem, &tails.of[k].tree, &options, 1,
-                                            INFINITY, &watch, &r),
-                             PST_OK);
+            gp_search_size(&tails.of[k].problem, &tails.of[k].tree, &options, 1, INFINITY, &watch,
+                           &r);
             assert_true(r.found);
             coarse_ns = r.value.bottleneck_ns;
             gp_result_finish(&r);
-            assert_int_equal(gp_tails_plan(&p, &tails.of[k], &options, 1, INFINITY, &watch, &r),
-                             PST_OK);
+            gp_tails_plan(&p, &tails.of[k], &options, 1, INFINITY, &watch, &r);
             assert_true(r.found);
             rig_stages(&r.plan, stage_of, d);
             worth = rig_judge(&c, stage_of, r.plan.n_stages, d, false);

@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include "tune/combine.h"
+#include "job_defaults.h"
 
 #define BASE                                                                                       \
     "[model]\nuse = 'gpt'\n[train]\nbatch = 24\nmicrobatch = 4\nlr = 0.25\n"                       \

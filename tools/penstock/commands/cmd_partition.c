@@ -30,17 +30,16 @@ static pst_status find_foreign(const struct request *request, bool *ret_foreign,
     const struct {
         const char *kind, *name;
     } others[] = {{"scheduler", problem->scheduler}, {"memopt", problem->memopt}};
-    pst_status st =
-        pst_cli_is_foreign("partitioner", request->asked.id, request->asked.path, ret_foreign, err);
+    pst_status st = pst_plugin_is_foreign("partitioner", request->asked.id, request->asked.path,
+                                          ret_foreign, err);
 
     for (size_t i = 0; st == PST_OK && i < sizeof others / sizeof others[0]; i++) {
         const char *name = others[i].name;
-        bool foreign, is_path = name != NULL && strchr(name, '/') != NULL;
+        bool is_path = name != NULL && strchr(name, '/') != NULL;
 
         if (problem->planned && name != NULL) {
-            st = pst_cli_is_foreign(others[i].kind, is_path ? NULL : name, is_path ? name : NULL,
-                                    &foreign, err);
-            *ret_foreign = *ret_foreign || (st == PST_OK && foreign);
+            st = pst_plugin_is_foreign(others[i].kind, is_path ? NULL : name, is_path ? name : NULL,
+                                       ret_foreign, err);
         }
     }
     return st;
@@ -52,7 +51,7 @@ static pst_status ask(const struct request *request, struct pst_partition_result
     const struct pst_problem_job job = {
         .id = request->asked.id, .path = request->asked.path, .problem = request->asked.problem};
     const struct pst_worker_task limits = pst_cli_limits(request->asked.time_limit_ns);
-    bool foreign;
+    bool foreign = false;
     pst_status st = find_foreign(request, &foreign, err);
 
     if (st == PST_OK) {

@@ -37,25 +37,6 @@ pst_status pst_cli_read_solo(const struct pst_cli *cli, const char *who, const c
     return PST_OK;
 }
 
-pst_status pst_cli_is_foreign(const char *kind, const char *id, const char *path, bool *ret_foreign,
-                              struct pst_error *err)
-{
-    struct pst_arena arena = {0};
-    const char *file = NULL;
-    struct pst_shipped shipped = {.is = true};
-    pst_status st = pst_plugin_locate(&arena, kind, id, path, &file, err);
-
-    if (st == PST_OK && file != NULL) {
-        pst_shipped_find(file, &shipped);
-    }
-    if (!shipped.is) {
-        pst_log(PST_LOG_INFO, "plugin", "%s (%s) %s", kind, file, shipped.why_not);
-    }
-    *ret_foreign = !shipped.is;
-    pst_arena_finish(&arena);
-    return st;
-}
-
 struct pst_worker_task pst_cli_limits(uint64_t time_ns)
 {
     return (struct pst_worker_task){.time_limit_ns = time_ns,
@@ -68,8 +49,8 @@ pst_status pst_cli_solo_run(const struct pst_solo_job *job, uint64_t time_ns,
                             struct pst_solo_result *ret_result, struct pst_error *err)
 {
     const struct pst_worker_task limits = pst_cli_limits(time_ns);
-    bool foreign;
-    pst_status st = pst_cli_is_foreign("scheduler", job->id, job->path, &foreign, err);
+    bool foreign = false;
+    pst_status st = pst_plugin_is_foreign("scheduler", job->id, job->path, &foreign, err);
 
     if (st == PST_OK) {
         st = pst_solo_job_run(job, foreign ? &limits : NULL, pst_stop_requested, ret_result, err);

@@ -16,10 +16,6 @@ pst_status pst_cli_read_solo(const struct pst_cli *cli, const char *who, const c
                              uint64_t *ret_time_ns, const char **ret_id, const char **ret_path,
                              struct pst_error *err);
 
-/* Does a plugin come from elsewhere than the program itself? id or path may be NULL. */
-pst_status pst_cli_is_foreign(const char *kind, const char *id, const char *path, bool *ret_foreign,
-                              struct pst_error *err);
-
 /* Of the process apart that a plugin from elsewhere is asked in; 0: any time. */
 struct pst_worker_task pst_cli_limits(uint64_t time_ns);
 

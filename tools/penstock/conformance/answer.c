@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One question to one plugin: asked and held against the rules by the planner, watched by the
+ * checker. Partitions and memory actions are asked for here.
+ */
 #include "conformance/answer.h"
 
 #include <stdarg.h>
@@ -8,8 +12,9 @@
 
 #include "base/util.h"
 #include "conformance/verdict.h"
+#include "planner/optimizer.h"
 
-#define REGION_BYTES ((size_t)4 << 20) /* more than the largest question takes */
+static struct pst_answer *current; /* that is asked for */
 
 void pst_answer_finish(struct pst_answer *answer)
 {
@@ -31,9 +36,7 @@ void pst_answer_break(struct pst_answer *answer, const char *format, ...)
 void pst_answer_record(struct pst_answer *answer, uint64_t value)
 {
     while (answer->room < answer->n_record + sizeof value) {
-        if (!pst_grow(&answer->record, &answer->room, answer->n_record + sizeof value, 1)) {
-            pst_verdict_skip("the checker ran out of memory");
-        }
+        pst_grow(&answer->record, &answer->room, answer->n_record + sizeof value, 1);
     }
     memcpy(answer->record + answer->n_record, &value, sizeof value);
     answer->n_record += sizeof value;
@@ -45,27 +48,143 @@ bool pst_answer_equal(const struct pst_answer *a, const struct pst_answer *b)
            (a->n_record == 0 || memcmp(a->record, b->record, a->n_record) == 0);
 }
 
-void pst_ask_begin(struct pst_answer *answer, const char *function)
+const char *pst_answer_call(void)
 {
-    snprintf(answer->call, sizeof answer->call, "%s", function);
-    pst_traces_take(&answer->before);
-    pst_verdict_call(function);
+    static const char in[] = "in ";
+    struct pst_blame blame;
+
+    pst_breadcrumb_read(NULL, &blame);
+    return blame.where + (strncmp(blame.where, in, strlen(in)) == 0 ? strlen(in) : 0);
 }
 
-/* Is this a status that a plugin may give, and does it explain it? */
-static void judge_status(struct pst_answer *answer, const struct pst_rig *rig)
+void pst_answer_watch(void)
 {
+    struct pst_traces after;
+    const char *left;
+
+    if (current == NULL || current->broken[0] != '\0') {
+        return;
+    }
+    pst_traces_take(&after);
+    left = pst_traces_differ(&current->before, &after, current->folder);
+    if (left != NULL) {
+        pst_answer_break(current, "%s leaves %s behind", pst_answer_call(), left);
+    }
+}
+
+/* --- partitions --------------------------------------------------------------------------------*/
+
+static void record_list(struct pst_answer *answer, const uint32_t *list, uint32_t n)
+{
+    pst_answer_record(answer, n);
+    for (uint32_t i = 0; i < n; i++) {
+        pst_answer_record(answer, list[i]);
+    }
+}
+
+static pst_status ask_partitioner(struct pst_rig *rig, const struct pst_case *question,
+                                  struct pst_answer *answer, struct pst_error *err)
+{
+    struct pst_partition_result result = {.n_stages = 0};
+    pst_status st;
+
+    rig->planner.places.n_stages = question->seed % 2 == 0 ? question->n_devices : 0;
+    st = pst_partition_ask(&rig->planner, &rig->instance, &result, err);
+    for (uint32_t s = 0; s < result.n_stages; s++) {
+        const struct pst_partition_stage *stage = &result.stages[s];
+
+        record_list(answer, stage->nodes, stage->n_nodes);
+        record_list(answer, stage->ranks, stage->n_ranks);
+        pst_answer_record(answer, stage->microbatch_size);
+        pst_answer_record(answer, stage->k);
+    }
+    pst_partition_result_finish(&result);
+    return st;
+}
+
+/* --- memory actions ----------------------------------------------------------------------------*/
+
+/* The plan, as good as its price; its actions become those of the nodes. */
+static pst_status ask_plan(struct pst_rig *rig, const struct pst_optimizer *memopt,
+                           const struct pst_stage_view *view, struct pst_stage_node *nodes,
+                           const struct pst_stage_price *price, struct pst_answer *answer,
+                           struct pst_error *err)
+{
+    const struct pst_graph_view *graph = &rig->problem.graph->view;
+    struct pst_stage_value value = {.size = sizeof value};
+    struct pst_replay_list replays = {.n = 0};
+    pst_status st = pst_optimizer_settle(memopt, graph, view, nodes, price, &replays, &value, err);
+
+    if (st == PST_ERR_INFEASIBLE && price->fits) {
+        pst_answer_break(answer, "price() says that the stage fits, but plan() refuses it: %s",
+                         rig->said);
+    }
+    for (uint32_t i = 0; st == PST_OK && i < view->n_nodes; i++) {
+        pst_answer_record(answer, nodes[i].action);
+    }
+    for (uint32_t i = 0; i < replays.n; i++) {
+        pst_answer_record(answer, (uint64_t)replays.at[i].before << 32 | replays.at[i].first);
+        pst_answer_record(answer, replays.at[i].last);
+    }
+    pst_replay_list_finish(&replays);
+    return st;
+}
+
+static pst_status ask_memopt(struct pst_rig *rig, const struct pst_case *question,
+                             struct pst_answer *answer, struct pst_error *err)
+{
+    const struct pst_memopt *f = rig->instance.plugin->get_interface(PST_MEMOPT);
+    const struct pst_optimizer memopt = {.instance = &rig->instance,
+                                         .evaluator = &rig->planner.evaluator,
+                                         .pending = &rig->planner.pending};
+    struct pst_stage_price price = {.size = sizeof price};
+    struct pst_arena arena = {0};
+    struct pst_stage_view view;
+    struct pst_stage_node *nodes =
+        pst_stage_problem_make(question, question->seed % 3 == 0, &arena, &view);
+    uint64_t bound = 0;
+    pst_status st = PST_OK;
+
+    if (PST_CAN(f, bound)) {
+        st = pst_optimizer_bound(&memopt, &view, &bound, err);
+    }
+    if (st == PST_OK) {
+        st = pst_optimizer_price(&memopt, &view, &price, err);
+    }
+    if (st == PST_OK) {
+        pst_answer_record(answer, bound);
+        pst_answer_record(answer, price.fits);
+        pst_answer_record(answer, price.period_ns);
+        pst_answer_record(answer, price.peak_bytes);
+        st = ask_plan(rig, &memopt, &view, nodes, &price, answer, err);
+    }
+    if (st == PST_OK && price.fits && bound > price.period_ns) {
+        pst_answer_break(answer, "bound() says %llu ns, more than price()'s %llu",
+                         (unsigned long long)bound, (unsigned long long)price.period_ns);
+    }
+    pst_arena_finish(&arena);
+    return st;
+}
+
+/* --- the verdict -------------------------------------------------------------------------------*/
+
+/* Is this a status that a plugin may give, and does it explain it? */
+static void judge_status(struct pst_answer *answer, const struct pst_rig *rig,
+                         const struct pst_error *err)
+{
+    const char *call = pst_answer_call();
+
     switch (answer->status) {
     case PST_OK:
         return;
     case PST_ERR_NOMEM:
         if (!rig->alloc_failed) {
-            pst_answer_break(answer, "%s says that there is no memory, but there is", answer->call);
+            pst_answer_break(answer, "%s says that there is no memory, but there is", call);
         }
         return;
     case PST_ERR_CANCELLED:
         if (!rig->was_cancelled) {
-            pst_answer_break(answer, "%s says that it was cancelled, but it was not", answer->call);
+            pst_answer_break(answer, "%s says that it was cancelled, but it was not", call);
         }
         return;
     case PST_ERR_CONFIG:
@@ -75,41 +194,16 @@ static void judge_status(struct pst_answer *answer, const struct pst_rig *rig)
             pst_answer_break(answer,
                              "%s refuses with status %d and does not say why; call host->fail "
                              "with a message first",
-                             answer->call, (int)answer->status);
+                             call, (int)answer->status);
         }
         return;
     case PST_ERR_BUG:
-        pst_answer_break(answer, "%s reports a bug%s%s", answer->call,
-                         rig->said[0] != '\0' ? ": " : "", rig->said);
+        pst_answer_break(answer, "%s", err->message);
         return;
     default:
-        pst_answer_break(answer, "%s returned the status %d, which is none for a plugin",
-                         answer->call, (int)answer->status);
+        pst_answer_break(answer, "%s returned the status %d, which is none for a plugin", call,
+                         (int)answer->status);
     }
-}
-
-bool pst_ask_end(struct pst_answer *answer, const struct pst_rig *rig,
-                 const struct pst_region *region, pst_status status)
-{
-    struct pst_traces after;
-    const char *left;
-
-    pst_verdict_call(NULL);
-    pst_traces_take(&after);
-    left = pst_traces_differ(&answer->before, &after, rig->subject->folder);
-    answer->status = status;
-    pst_answer_record(answer, (uint64_t)(int64_t)status);
-    if (!pst_region_intact(region)) {
-        pst_answer_break(answer, "%s wrote into its input", answer->call);
-    }
-    if (rig->broken[0] != '\0') {
-        pst_answer_break(answer, "%s: %s", answer->call, rig->broken);
-    }
-    if (left != NULL) {
-        pst_answer_break(answer, "%s leaves %s behind", answer->call, left);
-    }
-    judge_status(answer, rig);
-    return status == PST_OK && answer->broken[0] == '\0';
 }
 
 void pst_ask_plugin(struct pst_rig *rig, const struct pst_case *question,
@@ -117,21 +211,27 @@ void pst_ask_plugin(struct pst_rig *rig, const struct pst_case *question,
 {
     static const struct {
         const char *kind;
-        void (*ask)(struct pst_rig *, const struct pst_case *, struct pst_region *,
-                    struct pst_answer *);
-    } kinds[] = {{"partitioner", pst_ask_partitioner},
-                 {"scheduler", pst_ask_scheduler},
-                 {"memopt", pst_ask_memopt}};
-    struct pst_region region;
+        pst_status (*ask)(struct pst_rig *, const struct pst_case *, struct pst_answer *,
+                          struct pst_error *);
+    } kinds[] = {
+        {"partitioner", ask_partitioner}, {"scheduler", pst_ask_scheduler}, {"memopt", ask_memopt}};
+    struct pst_error err = {.status = PST_OK};
 
     memset(ret_answer, 0, sizeof *ret_answer);
+    ret_answer->folder = rig->subject->folder;
     rig->said[0] = '\0';
-    pst_region_init(&region, REGION_BYTES);
+    pst_rig_state(rig, question);
+    pst_traces_take(&ret_answer->before);
+    current = ret_answer;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].kind, rig->subject->plugin->kind) == 0) {
-            kinds[i].ask(rig, question, &region, ret_answer);
+            ret_answer->status = kinds[i].ask(rig, question, ret_answer, &err);
         }
     }
-    rig->graph = NULL;
-    pst_region_finish(&region);
+    current = NULL;
+    pst_answer_record(ret_answer, (uint64_t)(int64_t)ret_answer->status);
+    judge_status(ret_answer, rig, &err);
+    if (rig->broken[0] != '\0') {
+        pst_answer_break(ret_answer, "%s: %s", pst_answer_call(), rig->broken);
+    }
 }

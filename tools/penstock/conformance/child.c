@@ -14,7 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/memory.h"
+#include "conformance/answer.h"
 #include "conformance/tests.h"
 #include "conformance/verdict.h"
 #include "host/plugin_host.h"
@@ -133,17 +135,29 @@ static void skip_without_memory(void)
     pst_verdict_skip("the checker ran out of memory");
 }
 
+/* The host warns of what it leaves out of an answer. */
+static void fail_by_log(uint32_t level, const char *area, const char *text)
+{
+    (void)area;
+    if (level <= PST_LOG_WARN) {
+        pst_verdict_fail("%s", text);
+    }
+}
+
 int pst_conformance_child(int argc, char **argv)
 {
     const struct pst_conformance_test *test = argc >= 6 ? find_test(argv[3]) : NULL;
+    struct pst_verdict *page = test == NULL ? NULL : pst_verdict_open();
     struct pst_subject subject = {0};
     struct pst_error err = {0};
 
-    if (test == NULL || !pst_verdict_open()) {
+    if (page == NULL) {
         fputs("penstock: this mode belongs to \"penstock plugins check\"\n", stderr);
         return 2;
     }
     pst_on_out_of_memory(skip_without_memory);
+    pst_log_set_sink(fail_by_log);
+    pst_breadcrumb_use(&page->crumbs, NULL, pst_answer_watch);
     limit_self();
     step_behind();
     move_home(argv[5]);
@@ -154,11 +168,9 @@ int pst_conformance_child(int argc, char **argv)
         pst_verdict_skip("cannot use the folder %s", subject.folder);
     }
     if (!test->first) {
-        pst_verdict_call("loading");
         if (pst_plugin_open(subject.path, NULL, NULL, &subject.plugin, &err) != PST_OK) {
             pst_verdict_fail("%s", err.message);
         }
-        pst_verdict_call(NULL);
         read_parameters(argc - 6, argv + 6, &subject);
     }
     test->run(&subject);

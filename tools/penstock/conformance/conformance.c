@@ -40,24 +40,42 @@ static void empty_folder(const char *folder)
     nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Says what killed a child, and in which call. */
-static void explain_end(const struct pst_child *child, uint32_t limit_s, char *text, size_t size)
+/* The call that ran; of another strategy beside the plugin, whose call it was. */
+static void name_call(const struct pst_child *child, const char *path, char *text, size_t size)
 {
-    const char *call = child->verdict.call[0] != '\0' ? child->verdict.call : "the checker";
+    struct pst_blame blame;
+
+    pst_breadcrumb_read(&child->verdict.crumbs, &blame);
+    if (!blame.running) {
+        snprintf(text, size, "in the checker");
+    } else if (strcmp(blame.plugin.path, path) == 0) {
+        snprintf(text, size, "%s", blame.where);
+    } else {
+        snprintf(text, size, "%s of %s \"%s\"", blame.where, blame.plugin.kind, blame.plugin.id);
+    }
+}
+
+/* Says what killed a child, and in which call. */
+static void explain_end(const struct pst_child *child, const char *path, uint32_t limit_s,
+                        char *text, size_t size)
+{
     int status = child->wait_status;
+    char call[128];
+
+    name_call(child, path, call, sizeof call);
 
     if (child->timed_out) {
-        snprintf(text, size, "did not end within %u s, in %s", limit_s, call);
+        snprintf(text, size, "did not end within %u s, %s", limit_s, call);
     } else if (WIFSIGNALED(status) && child->verdict.ended == 0) {
-        snprintf(text, size, "ended the process that started it, by signal %d (%s), in %s",
+        snprintf(text, size, "ended the process that started it, by signal %d (%s), %s",
                  WTERMSIG(status), strsignal(WTERMSIG(status)), call);
     } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) {
-        snprintf(text, size, "writes into a file in %s", call);
+        snprintf(text, size, "writes into a file %s", call);
     } else if (WIFSIGNALED(status)) {
-        snprintf(text, size, "killed by signal %d (%s) in %s", WTERMSIG(status),
+        snprintf(text, size, "killed by signal %d (%s) %s", WTERMSIG(status),
                  strsignal(WTERMSIG(status)), call);
     } else {
-        snprintf(text, size, "the process exited with code %d in %s", WEXITSTATUS(status), call);
+        snprintf(text, size, "the process exited with code %d %s", WEXITSTATUS(status), call);
     }
 }
 
@@ -83,7 +101,7 @@ static void make_line(char *text)
     }
 }
 
-static void judge(const struct pst_child *child, uint32_t limit_s,
+static void judge(const struct pst_child *child, const char *path, uint32_t limit_s,
                   struct pst_conformance_result *result)
 {
     char printed[128];
@@ -95,7 +113,7 @@ static void judge(const struct pst_child *child, uint32_t limit_s,
         WEXITSTATUS(child->wait_status) != 0 || result->outcome == 0 ||
         result->outcome > PST_CONFORMANCE_SKIP) {
         result->outcome = PST_CONFORMANCE_FAIL;
-        explain_end(child, limit_s, result->text, sizeof result->text);
+        explain_end(child, path, limit_s, result->text, sizeof result->text);
     } else {
         snprintf(result->text, sizeof result->text, "%s", child->verdict.text);
         make_line(result->text);
@@ -141,7 +159,7 @@ static pst_status run_child(const struct run *run, const struct pst_conformance_
     } else if (st == PST_OK && child.verdict.outcome == PST_VERDICT_REFUSED) {
         st = pst_fail(err, PST_ERR_CONFIG, "config.value", "%s", child.verdict.text);
     } else if (st == PST_OK) {
-        judge(&child, limit_s, result);
+        judge(&child, run->path, limit_s, result);
         pst_text_make_plain(result->text);
         *ret_digest = child.verdict.digest;
     }

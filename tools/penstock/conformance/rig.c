@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The checker's host: the planner's own, with manners.
+ */
 #include "conformance/rig.h"
 
 #include <stdio.h>
@@ -7,7 +10,7 @@
 #include "conformance/verdict.h"
 #include "host/caps.h"
 
-enum { MEMORY_LIMIT = 1 << 30 };
+enum { MEMORY_LIMIT = 1 << 30, WIDER = 24 };
 
 static struct pst_rig *rig_of(const struct pst_host *host)
 {
@@ -18,6 +21,7 @@ static void *host_alloc(const struct pst_host *host, size_t bytes, size_t align)
 {
     struct pst_rig *rig = rig_of(host);
     const struct pst_manners *manners = &rig->manners;
+    const struct pst_arena *arena = &rig->instance.arena;
 
     if ((align & (align - 1)) != 0 || align > 4096) {
         snprintf(rig->broken, sizeof rig->broken, "host->alloc was asked for an alignment of %zu",
@@ -30,19 +34,24 @@ static void *host_alloc(const struct pst_host *host, size_t bytes, size_t align)
         rig->alloc_failed = true;
         return NULL;
     }
-    if (bytes > MEMORY_LIMIT || rig->arena.total > MEMORY_LIMIT - bytes) {
+    if (bytes > MEMORY_LIMIT || arena->total > MEMORY_LIMIT - bytes) {
         snprintf(rig->broken, sizeof rig->broken,
-                 "it asked for %zu bytes on top of %zu, for a small problem", bytes,
-                 rig->arena.used);
+                 "it asked for %zu bytes on top of %zu, for a small problem", bytes, arena->used);
         return NULL;
     }
-    return pst_arena_alloc(&rig->arena, bytes, align);
+    return rig->instance.host.alloc(host, bytes, align);
 }
 
+/* The planner's functions say through it what is wrong with a question. */
 static pst_status host_fail(const struct pst_host *host, pst_status code, const char *msg)
 {
-    snprintf(rig_of(host)->said, sizeof rig_of(host)->said, "%s", msg != NULL ? msg : "");
-    return code;
+    struct pst_rig *rig = rig_of(host);
+
+    snprintf(rig->said, sizeof rig->said, "%s", msg != NULL ? msg : "");
+    if (code == PST_ERR_BUG) {
+        snprintf(rig->broken, sizeof rig->broken, "%.250s", rig->said);
+    }
+    return (rig->instance.host.fail)(host, code, msg);
 }
 
 static void host_log(const struct pst_host *host, uint32_t level, const char *msg)
@@ -70,80 +79,87 @@ static const void *host_extension(const struct pst_host *host, const char *id)
 {
     const struct pst_rig *rig = rig_of(host);
 
-    return rig->manners.bare ? NULL : pst_rig_extension(rig, id);
+    return rig->manners.bare ? NULL : rig->instance.host.get_extension(host, id);
 }
 
-static void fill_config(struct pst_rig *rig)
+void pst_rig_state(struct pst_rig *rig, const struct pst_case *question)
 {
-    static const char *const others[] = {"use", "path", NULL};
-    const struct pst_plugin *plugin = rig->subject->plugin;
-    struct pst_error err = {0};
-    pst_status st;
+    if (rig->problem.graph != NULL) {
+        pst_problem_host_finish(&rig->planner);
+        pst_graph_problem_finish(&rig->problem);
+    }
+    pst_graph_problem_make(question, pst_subject_provides(rig->subject, "per-stage-microbatch"),
+                           pst_subject_provides(rig->subject, "replicas"), &rig->problem);
+    pst_problem_host_init(&rig->planner, &rig->problem, NULL);
+}
 
-    rig->config =
-        pst_arena_alloc(&rig->arena, plugin->config_size != 0 ? plugin->config_size : 1, 0);
-    st = pst_params_fill(plugin->params, plugin->n_params, plugin->param_size,
-                         rig->subject->parameters, plugin->kind, others, &rig->arena, rig->config,
-                         &err);
-    if (st != PST_OK) {
+/* Its parameters, and a host table that is the planner's but for the manners. */
+static void prepare(struct pst_rig *rig)
+{
+    static const struct pst_case none = {.n_nodes = 1, .n_devices = 1, .n_microbatches = 1};
+    const struct pst_subject *subject = rig->subject;
+    bool newer = rig->manners.newer;
+    struct pst_error err = {0};
+
+    pst_rig_state(rig, &none);
+    if (pst_instance_prepare(&rig->instance, subject->plugin, subject->parameters,
+                             &rig->planner.context, &err) != PST_OK) {
         pst_verdict_refuse("%s (--set key=value gives a parameter)", err.message);
     }
-}
-
-pst_status pst_rig_init(struct pst_rig *rig, const struct pst_subject *subject,
-                        const struct pst_manners *manners)
-{
-    struct pst_host *host = &rig->table.host;
-    pst_status st;
-
-    memset(rig, 0, sizeof *rig);
+    rig->instance.wider = newer ? WIDER : 0;
     memset(rig->table.bytes, 0xA5, sizeof rig->table.bytes);
-    rig->subject = subject;
-    rig->manners = *manners;
-    *host = (struct pst_host){
-        .size = manners->newer ? sizeof rig->table : sizeof *host,
+    rig->table.host = (struct pst_host){
+        .size = newer ? sizeof rig->table : sizeof rig->table.host,
         .abi_major = PST_ABI_MAJOR,
-        .abi_minor = (uint16_t)(PST_ABI_MINOR + manners->newer),
-        .impl = rig,
+        .abi_minor = (uint16_t)(PST_ABI_MINOR + newer),
+        .impl = &rig->instance,
         .alloc = host_alloc,
         .fail = host_fail,
         .log = host_log,
         .cancelled = host_cancelled,
         .get_extension = host_extension,
     };
-    fill_config(rig);
-    pst_verdict_call("create()");
-    st = subject->plugin->create(host, rig->config, &rig->self);
-    pst_verdict_call(NULL);
+}
+
+static void free_all(struct pst_rig *rig)
+{
+    pst_problem_host_finish(&rig->planner);
+    pst_graph_problem_finish(&rig->problem);
+    pst_arena_finish(&rig->instance.arena);
+}
+
+pst_status pst_rig_init(struct pst_rig *rig, const struct pst_subject *subject,
+                        const struct pst_manners *manners)
+{
+    struct pst_instance *instance = &rig->instance;
+    pst_status st;
+
+    memset(rig, 0, sizeof *rig);
+    rig->subject = subject;
+    rig->manners = *manners;
+    prepare(rig);
+    pst_breadcrumb_enter(instance->crumb, PST_CRUMB_CREATE);
+    st = subject->plugin->create(&rig->table.host, instance->config, &instance->self);
+    pst_breadcrumb_leave();
     if (rig->broken[0] != '\0') {
         pst_verdict_fail("create(): %s", rig->broken);
     }
-    if (st != PST_OK && rig->self != NULL) {
+    if (st != PST_OK && instance->self != NULL) {
         pst_verdict_fail("create() failed with status %d and wrote *ret_self all the same",
                          (int)st);
     }
     if (st != PST_OK) {
-        pst_arena_finish(&rig->arena);
+        free_all(rig);
     }
     return st;
 }
 
 void pst_rig_finish(struct pst_rig *rig)
 {
-    pst_verdict_call("destroy()");
-    rig->subject->plugin->destroy(rig->self);
-    pst_verdict_call(NULL);
-    pst_evaluator_finish(&rig->evaluator);
-    pst_arena_finish(&rig->arena);
-}
-
-const void *pst_subject_interface(const struct pst_subject *subject)
-{
-    const struct pst_plugin *plugin = subject->plugin;
-    char id[32];
-
-    snprintf(id, sizeof id, "pst.%s/1", plugin->kind);
-    return plugin->get_interface(id);
+    pst_breadcrumb_enter(rig->instance.crumb, PST_CRUMB_DESTROY);
+    rig->subject->plugin->destroy(rig->instance.self);
+    pst_breadcrumb_leave();
+    free_all(rig);
 }
 
 bool pst_subject_provides(const struct pst_subject *subject, const char *word)

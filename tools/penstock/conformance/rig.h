@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An instance of a plugin behind a host that can be made to misbehave in every way that the
- * contract allows: no memory at the n-th request, a search that is cancelled, extensions that are
- * absent.
+ * An instance of a plugin behind the planner's host, which can be made to misbehave in every way
+ * that the contract allows: no memory at the n-th request, a search that is cancelled, extensions
+ * that are absent. What the plugin asks is answered from the question's graph by the reference cost
+ * model.
  */
 #ifndef PST_CONFORMANCE_RIG_H
 #define PST_CONFORMANCE_RIG_H
 
-#include "base/arena.h"
 #include "conformance/problem.h"
-#include "config/config.h"
-#include "planner/eval.h"
+#include "host/plugin_host.h"
+#include "planner/problem_state.h"
 
 /* What is checked, the same for all tests of a child. */
 struct pst_subject {
@@ -29,20 +29,19 @@ struct pst_manners {
     bool cancels;     /* cancelled() is true from the question number cancel_at on, from 0 */
     uint32_t cancel_at;
     bool bare;  /* no extension */
-    bool newer; /* a host table that is longer than this header knows */
+    bool newer; /* a host table and rows of questions that are longer than this header knows */
 };
 
 struct pst_rig {
+    struct pst_instance instance; /* first: the plugin's host leads to it */
     const struct pst_subject *subject;
     struct pst_manners manners;
     union {
         struct pst_host host;
         unsigned char bytes[sizeof(struct pst_host) + 64];
     } table;
-    struct pst_arena arena;
-    struct pst_evaluator evaluator;
-    const struct pst_graph_problem *graph; /* what pst.cost/1 answers about, or NULL */
-    void *config, *self;
+    struct pst_problem problem;
+    struct pst_problem_host planner;
     uint32_t n_allocs, n_asked;
     bool alloc_failed, was_cancelled;
     char said[512];   /* by host->fail */
@@ -52,14 +51,11 @@ struct pst_rig {
 /* Fills the config and calls create(); returns its status, with self set on PST_OK. */
 pst_status pst_rig_init(struct pst_rig *rig, const struct pst_subject *subject,
                         const struct pst_manners *manners);
+/* What extensions answer about from here on. */
+void pst_rig_state(struct pst_rig *rig, const struct pst_case *question);
 /* Calls destroy() and frees what the host gave. */
 void pst_rig_finish(struct pst_rig *rig);
 
-/* The interface of the plugin's kind. */
-const void *pst_subject_interface(const struct pst_subject *subject);
 bool pst_subject_provides(const struct pst_subject *subject, const char *word);
-
-/* The extensions (rig_extensions.c). */
-const void *pst_rig_extension(const struct pst_rig *rig, const char *id);
 
 #endif

@@ -165,7 +165,6 @@ pst_status pst_child_run(char *const *argv, uint32_t time_limit_s, bool (*cancel
     if (ret_child->verdict.ended != 0) {
         ret_child->wait_status = ret_child->verdict.wait_status;
     }
-    ret_child->verdict.call[sizeof ret_child->verdict.call - 1] = '\0';
     ret_child->verdict.text[sizeof ret_child->verdict.text - 1] = '\0';
 out:
     if (memory != MAP_FAILED) {

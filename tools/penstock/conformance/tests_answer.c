@@ -48,6 +48,20 @@ static void start(struct pst_rig *rig, const struct pst_subject *subject,
     }
 }
 
+/* One question to a new instance. *ret_said (or NULL): what it said of a refusal, room for 512. */
+static void ask_new(const struct pst_subject *subject, const struct pst_manners *manners,
+                    const struct pst_case *question, struct pst_answer *ret_answer, char *ret_said)
+{
+    struct pst_rig rig;
+
+    start(&rig, subject, manners);
+    pst_ask_plugin(&rig, question, ret_answer);
+    if (ret_said != NULL) {
+        snprintf(ret_said, sizeof rig.said, "%s", rig.said);
+    }
+    pst_rig_finish(&rig);
+}
+
 static void refuse_broken(const struct pst_case *question, const struct pst_answer *answer,
                           const struct pst_subject *subject)
 {
@@ -67,17 +81,11 @@ void pst_test_answers(struct pst_subject *subject)
     for (i = 0; i < QUESTIONS; i++) {
         struct pst_case question = pst_case_random(subject->seed, i);
         struct pst_answer answer;
-        struct pst_rig rig;
 
-        start(&rig, subject, &polite);
-        pst_ask_plugin(&rig, &question, &answer);
+        ask_new(subject, &polite, &question, &answer, refusal[0] == '\0' ? refusal : NULL);
         refuse_broken(&question, &answer, subject);
         n_answered += answer.status == PST_OK;
-        if (answer.status != PST_OK && refusal[0] == '\0') {
-            snprintf(refusal, sizeof refusal, "%s", rig.said);
-        }
         pst_answer_finish(&answer);
-        pst_rig_finish(&rig);
     }
     if (n_answered == 0) {
         pst_verdict_fail("it refuses each of %d ordinary questions; the first time it says: %s",
@@ -86,20 +94,20 @@ void pst_test_answers(struct pst_subject *subject)
 }
 
 static const struct pst_case edges[] = {
-    {"one device", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 9, 1, 4, 0, false},
-    {"one node", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 1, 1, 4, 0, false},
-    {"one node on several devices", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 1, 4, 4, 0, false},
-    {"one micro-batch", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 12, 4, 1, 0, false},
-    {"everything once", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 1, 1, 1, 0, false},
-    {"more devices than nodes", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 3, 8, 4, 0, false},
-    {"more devices than nodes", 3, PST_SHAPE_DIAMOND, PST_MEMORY_AMPLE, 3, 8, 4, 0, false},
-    {"as many devices as nodes", 2, PST_SHAPE_RANDOM, PST_MEMORY_AMPLE, 8, 8, 8, 0, false},
-    {"fewer micro-batches than devices", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 16, 8, 2, 0, false},
-    {"no memory", 2, PST_SHAPE_CHAIN, PST_MEMORY_NONE, 12, 4, 4, 0, false},
-    {"no memory", 3, PST_SHAPE_RANDOM, PST_MEMORY_NONE, 12, 4, 4, 0, false},
-    {"huge numbers", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 12, 4, 4, 0, true},
-    {"huge numbers", 3, PST_SHAPE_RANDOM, PST_MEMORY_TIGHT, 12, 4, 4, 0, true},
-    {"many devices", 3, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 64, 32, 64, 0, false},
+    {"one device", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 9, 1, 4, false},
+    {"one node", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 1, 1, 4, false},
+    {"one node on several devices", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 1, 4, 4, false},
+    {"one micro-batch", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 12, 4, 1, false},
+    {"everything once", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 1, 1, 1, false},
+    {"more devices than nodes", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 3, 8, 4, false},
+    {"more devices than nodes", 3, PST_SHAPE_DIAMOND, PST_MEMORY_AMPLE, 3, 8, 4, false},
+    {"as many devices as nodes", 2, PST_SHAPE_RANDOM, PST_MEMORY_AMPLE, 8, 8, 8, false},
+    {"fewer micro-batches than devices", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 16, 8, 2, false},
+    {"no memory", 2, PST_SHAPE_CHAIN, PST_MEMORY_NONE, 12, 4, 4, false},
+    {"no memory", 3, PST_SHAPE_RANDOM, PST_MEMORY_NONE, 12, 4, 4, false},
+    {"huge numbers", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 12, 4, 4, true},
+    {"huge numbers", 3, PST_SHAPE_RANDOM, PST_MEMORY_TIGHT, 12, 4, 4, true},
+    {"many devices", 3, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 64, 32, 64, false},
 };
 
 void pst_test_edges(struct pst_subject *subject)
@@ -108,13 +116,10 @@ void pst_test_edges(struct pst_subject *subject)
 
     for (i = 0; i < sizeof edges / sizeof edges[0]; i++) {
         struct pst_answer answer;
-        struct pst_rig rig;
 
-        start(&rig, subject, &polite);
-        pst_ask_plugin(&rig, &edges[i], &answer);
+        ask_new(subject, &polite, &edges[i], &answer, NULL);
         refuse_broken(&edges[i], &answer, subject);
         pst_answer_finish(&answer);
-        pst_rig_finish(&rig);
     }
 }
 
@@ -143,12 +148,10 @@ void pst_test_repeats(struct pst_subject *subject)
         }
         pst_rig_finish(&rig);
         pst_answer_finish(&again);
-        start(&rig, subject, &polite);
-        pst_ask_plugin(&rig, &question, &again);
+        ask_new(subject, &polite, &question, &again, NULL);
         if (!pst_answer_equal(&first, &again)) {
             fail_different(&question, "from a new instance");
         }
-        pst_rig_finish(&rig);
         pst_verdict_digest(first.record, first.n_record);
         pst_answer_finish(&again);
         pst_answer_finish(&first);
@@ -165,9 +168,7 @@ void pst_test_two_instances(struct pst_subject *subject)
         struct pst_answer alone, beside, different;
         struct pst_rig a, b;
 
-        start(&a, subject, &polite);
-        pst_ask_plugin(&a, &question, &alone);
-        pst_rig_finish(&a);
+        ask_new(subject, &polite, &question, &alone, NULL);
         start(&a, subject, &polite);
         start(&b, subject, &polite);
         pst_ask_plugin(&b, &other, &different);
@@ -198,20 +199,14 @@ void pst_test_newer_host(struct pst_subject *subject)
     for (i = 0; i < FEW; i++) {
         struct pst_case question = pst_case_random(subject->seed, i);
         struct pst_answer now, later;
-        struct pst_rig rig;
 
-        start(&rig, subject, &polite);
-        pst_ask_plugin(&rig, &question, &now);
-        pst_rig_finish(&rig);
-        start(&rig, subject, &newer);
-        question.extra = 24;
-        pst_ask_plugin(&rig, &question, &later);
+        ask_new(subject, &polite, &question, &now, NULL);
+        ask_new(subject, &newer, &question, &later, NULL);
         if (!pst_answer_equal(&now, &later)) {
             pst_verdict_fail("it answers otherwise when the elements of arrays are longer than it "
                              "knows; go through the accessors%s%s",
                              later.broken[0] != '\0' ? ": " : "", later.broken);
         }
-        pst_rig_finish(&rig);
         pst_answer_finish(&later);
         pst_answer_finish(&now);
     }

@@ -39,9 +39,10 @@ void pst_test_lifecycle(struct pst_subject *subject)
     size_t used = 0;
     uint32_t i;
 
-    pst_verdict_call("destroy()");
+    pst_breadcrumb_enter(pst_breadcrumb_find(subject->plugin->kind, subject->plugin->id),
+                         PST_CRUMB_DESTROY);
     subject->plugin->destroy(NULL);
-    pst_verdict_call(NULL);
+    pst_breadcrumb_leave();
     pst_traces_take(&before);
     for (i = 0; i < CYCLES; i++) {
         pst_status st;
@@ -182,7 +183,7 @@ void pst_test_cancel(struct pst_subject *subject)
         }
         if (rig.was_cancelled && elapsed_ms > CANCEL_LIMIT_MS) {
             pst_verdict_fail("%s took %llu ms after cancelled() had said true; the limit is %u ms",
-                             answer.call, (unsigned long long)elapsed_ms, CANCEL_LIMIT_MS);
+                             pst_answer_call(), (unsigned long long)elapsed_ms, CANCEL_LIMIT_MS);
         }
         pst_answer_finish(&answer);
         pst_rig_finish(&rig);

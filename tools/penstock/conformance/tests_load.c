@@ -24,7 +24,6 @@ static void open_plugin(struct pst_subject *subject)
 {
     struct pst_error err = {0};
 
-    pst_verdict_call("loading");
     if (pst_plugin_open(subject->path, NULL, NULL, &subject->plugin, &err) != PST_OK) {
         const char *text = err.message;
         size_t n = strlen(subject->path);
@@ -33,7 +32,6 @@ static void open_plugin(struct pst_subject *subject)
         text += strncmp(text, subject->path, n) == 0 && text[n] == ':' ? n + 2 : 0;
         pst_verdict_fail("%s", text);
     }
-    pst_verdict_call(NULL);
 }
 
 void pst_test_load(struct pst_subject *subject)
@@ -107,8 +105,7 @@ static const char *const words[] = {"chain",          "dag",
                                     "recompute",      "offload",
                                     "peer",           "nested",
                                     "import",         "within-memory",
-                                    "exhaustive",     "rival",
-                                    "haste"};
+                                    "exhaustive",     "haste"};
 
 static void check_words(const char *list, const char *const *given)
 {
@@ -147,16 +144,15 @@ static bool takes(const struct pst_param *row, const char *value)
                                              value[strspn(value, "0123456789")] == '\0';
 }
 
-/* "rival=KEY:VALUE", "haste=KEY:VALUE": a parameter that takes words, and one of them; or a number
-   and one that takes numbers. */
+/* "haste=KEY:VALUE": a parameter that takes words, and one of them; or a number and one that takes
+   numbers. */
 static void check_ways(const struct pst_plugin *plugin)
 {
     for (const char *const *word = plugin->provides; *word != NULL; word++) {
         const char *key = strchr(*word, '='), *colon = strchr(*word, ':');
         bool known = false;
 
-        if (strncmp(*word, "rival", strlen("rival")) != 0 &&
-            strncmp(*word, "haste", strlen("haste")) != 0) {
+        if (strncmp(*word, "haste", strlen("haste")) != 0) {
             continue;
         }
         for (uint32_t i = 0; key != NULL && colon > key && i < plugin->n_params; i++) {
@@ -216,7 +212,7 @@ void pst_test_interfaces(struct pst_subject *subject)
     char id[64];
     size_t i;
 
-    pst_verdict_call("get_interface()");
+    pst_breadcrumb_enter(pst_breadcrumb_find(kind, plugin->id), PST_CRUMB_INTERFACE);
     for (i = 0; i < sizeof strange / sizeof strange[0] + sizeof near / sizeof near[0]; i++) {
         size_t k = i - sizeof near / sizeof near[0];
         const char *asked = id;
@@ -238,5 +234,5 @@ void pst_test_interfaces(struct pst_subject *subject)
         plugin->get_interface(id) != plugin->get_interface(id)) {
         pst_verdict_fail("get_interface(\"%s\") does not give the same table every time", id);
     }
-    pst_verdict_call(NULL);
+    pst_breadcrumb_leave();
 }

@@ -11,10 +11,9 @@
 #include "base/memory.h"
 #include "conformance/tests.h"
 #include "conformance/verdict.h"
-#include "graph/builder.h"
-#include "planner/planner.h"
 #include "host/plugin_host.h"
 #include "host/shipped.h"
+#include "train/session.h"
 
 enum { COMPANIONS = 3, SETS = 64 };
 
@@ -38,9 +37,7 @@ struct trial {
     struct pst_config *config;
     struct pst_job job;
     bool has_job;
-    struct pst_graph *graph;
-    struct pst_cluster cluster;
-    struct pst_cost_model cost;
+    struct pst_session *session;
 };
 
 static void set(struct trial *trial, const char *table, const char *text)
@@ -64,24 +61,6 @@ static void set_strategy(struct trial *trial, const char *kind, const char *id, 
     set(trial, kind, text);
 }
 
-static pst_status build_model(struct trial *trial, struct pst_error *err)
-{
-    static const char *const others[] = {"use", NULL};
-    struct pst_config_node *use = pst_config_get(trial->job.model, "use");
-    const struct pst_model_builder *builder = pst_model_builder_find(use->value.string);
-    pst_status st;
-    void *config;
-
-    if (builder == NULL) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "no model %s",
-                        use->value.string);
-    }
-    config = pst_arena_alloc(&trial->job.arena, builder->config_size, 0);
-    st = pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
-                         trial->job.model, "[model]", others, &trial->job.arena, config, err);
-    return st == PST_OK ? builder->build(config, PST_F32, &trial->graph, err) : st;
-}
-
 static pst_status prepare(struct trial *trial, struct pst_error *err)
 {
     pst_status st = pst_config_from_sets(trial->sets, trial->n_sets, &trial->config, err);
@@ -90,22 +69,12 @@ static pst_status prepare(struct trial *trial, struct pst_error *err)
         st = pst_job_read(trial->config, &trial->job, err);
         trial->has_job = st == PST_OK;
     }
-    if (st == PST_OK) {
-        st = pst_params_fill(pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param),
-                             trial->job.cluster, "[cluster]", NULL, &trial->job.arena,
-                             &trial->cluster, err);
-    }
-    if (st == PST_OK) {
-        st = build_model(trial, err);
-    }
-    trial->cost.graph = trial->graph;
-    trial->cost.cluster = &trial->cluster;
-    return st;
+    return st == PST_OK ? pst_session_create_for_planning(&trial->job, &trial->session, err) : st;
 }
 
 static void finish(struct trial *trial)
 {
-    pst_graph_destroy(trial->graph);
+    pst_session_destroy(trial->session);
     if (trial->has_job) {
         pst_job_finish(&trial->job);
     }
@@ -131,16 +100,13 @@ static bool plan(struct trial *trial, const struct pst_subject *subject, struct 
     memset(ret_err, 0, sizeof *ret_err);
     st = prepare(trial, ret_err);
     if (st == PST_OK) {
-        pst_verdict_call("a plan with other strategies");
-        st = pst_planner_run(&trial->job, trial->graph, &trial->cluster, &trial->cost, NULL, NULL,
-                             &planned, ret_err);
-        pst_verdict_call(NULL);
+        const struct pst_session *session = trial->session;
+
+        st = pst_planner_run(&trial->job, session->graph, &session->cluster, &session->cost, NULL,
+                             NULL, &planned, ret_err);
     }
     if (st == PST_OK) {
-        text = pst_plan_to_json(planned.plan, trial->graph);
-        if (text == NULL) {
-            pst_verdict_skip("the checker ran out of memory");
-        }
+        text = pst_plan_to_json(planned.plan, trial->session->graph);
         pst_verdict_digest(text, strlen(text));
         free(text);
         pst_planned_finish(&planned);

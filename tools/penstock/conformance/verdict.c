@@ -11,21 +11,16 @@
 
 static struct pst_verdict *page; /* of this child process */
 
-bool pst_verdict_open(void)
+struct pst_verdict *pst_verdict_open(void)
 {
     void *memory = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, PST_VERDICT_FD, 0);
 
     if (memory == MAP_FAILED) {
-        return false;
+        return NULL;
     }
     page = memory;
     close(PST_VERDICT_FD);
-    return true;
-}
-
-void pst_verdict_call(const char *function)
-{
-    snprintf(page->call, sizeof page->call, "%s", function != NULL ? function : "");
+    return page;
 }
 
 uint64_t pst_fnv1a(uint64_t digest, const void *bytes, size_t n)

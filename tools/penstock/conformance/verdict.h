@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a child of the plugin checker leaves behind: a page that it shares with its parent. It holds
- * the verdict, and the plugin call in progress, so that whatever ends the child can be blamed on
- * it.
+ * the verdict, and the breadcrumbs of plugin calls, so that whatever ends the child can be blamed
+ * on one.
  */
 #ifndef PST_CONFORMANCE_VERDICT_H
 #define PST_CONFORMANCE_VERDICT_H
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "conformance/conformance.h"
+#include "host/breadcrumb.h"
 
 #define PST_VERDICT_FD 3
 
@@ -22,15 +23,13 @@ struct pst_verdict {
     uint32_t ended;   /* 1: the plugin's process has ended, with wait_status */
     int32_t wait_status;
     uint64_t digest; /* of all answers, where the parent compares two runs; else 0 */
-    char call[64];   /* "schedule()", or "" outside of the plugin */
     char text[1024];
+    struct pst_breadcrumb_page crumbs;
 };
 
-/* Maps the page behind PST_VERDICT_FD. False if there is none. */
-bool pst_verdict_open(void);
+/* Maps the page behind PST_VERDICT_FD; NULL: there is none. */
+struct pst_verdict *pst_verdict_open(void);
 
-/* The plugin call that begins; NULL: it has returned. */
-void pst_verdict_call(const char *function);
 void pst_verdict_digest(const void *bytes, size_t n);
 void pst_verdict_ended(int wait_status);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/claim.h"
+#include "planner/blame.h"
 #include "reports/order_timeline.h"
 
 pst_status pst_schedule_evaluate(const struct pst_solo *solo, const struct pst_orders *answer,
@@ -120,10 +121,7 @@ pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint3
     pst_status st =
         pst_schedule_evaluate(&result->solo, &result->answer, n_batches, &f.stream, &f.eval, err);
 
-    if (st == PST_ERR_BUG && err != NULL) {
-        pst_error_prefix(err, "scheduler \"%s\" made an illegal plan", result->id);
-        err->exit_code = 3;
-    }
+    st = pst_scheduler_blame(result->id, st, err);
     if (st == PST_OK) {
         pst_order_bounds(&f.stream.in, &f.bounds);
         if (result->answer.claimed && !result->answer.asynchronous) {

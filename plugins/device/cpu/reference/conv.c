@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "window.h"
+#include "kernel.h"
 
 /* F: sums of one pixel. B: sums of one sample. */
-static uint64_t conv_workspace(const struct pst_reference *reference)
+static uint64_t conv_workspace(const struct pst_op_request *request)
 {
-    switch (reference->pass) {
+    switch (request->pass) {
     case PST_KERNEL_F:
-        return reference_columns(reference_out(reference));
+        return request_columns(request_out(request));
     case PST_KERNEL_B:
-        return reference_in(reference, 0)->elems;
+        return request_in(request, 0)->elems;
     default:
         return 0;
     }

@@ -8,15 +8,15 @@ struct embedding_shape {
     uint64_t n_summed; /* tokens whose rows make one of the result */
 };
 
-static struct embedding_shape embedding_shape(const struct pst_reference *reference)
+static struct embedding_shape embedding_shape(const struct pst_op_request *request)
 {
     struct embedding_shape shape;
 
-    shape.n_positions = reference_in(reference, 0)->elems;
-    shape.n_tokens = reference->samples * shape.n_positions;
-    shape.n_columns = reference->graph->params[reference->op->param[0]].dims[1];
-    shape.n_entries = reference_param_elems(reference, 0) / shape.n_columns;
-    shape.n_summed = reference->op->bag == PST_BAG_SUM ? shape.n_positions : 1;
+    shape.n_positions = request_in(request, 0)->elems;
+    shape.n_tokens = request->samples * shape.n_positions;
+    shape.n_columns = request->graph->params[request->op->param[0]].dims[1];
+    shape.n_entries = request_parameter(request, 0)->elems / shape.n_columns;
+    shape.n_summed = request->op->bag == PST_BAG_SUM ? shape.n_positions : 1;
     return shape;
 }
 

@@ -5,23 +5,23 @@ struct linear_shape {
     uint64_t n_rows, n_in, n_out;
 };
 
-static struct linear_shape linear_shape(const struct pst_reference *reference)
+static struct linear_shape linear_shape(const struct pst_op_request *request)
 {
-    const struct pst_tensor *x = reference_in(reference, 0), *y = reference_out(reference);
+    const struct pst_tensor *x = request_in(request, 0), *y = request_out(request);
     struct linear_shape shape;
 
-    shape.n_rows = reference_rows(reference, x);
-    shape.n_in = reference_columns(x);
-    shape.n_out = reference_columns(y);
+    shape.n_rows = request_rows(request, x);
+    shape.n_in = request_columns(x);
+    shape.n_out = request_columns(y);
     return shape;
 }
 
 /* One row of sums. */
-static uint64_t linear_workspace(const struct pst_reference *reference)
+static uint64_t linear_workspace(const struct pst_op_request *request)
 {
-    const struct linear_shape shape = linear_shape(reference);
+    const struct linear_shape shape = linear_shape(request);
 
-    switch (reference->pass) {
+    switch (request->pass) {
     case PST_KERNEL_F:
         return shape.n_out;
     case PST_KERNEL_B:

@@ -5,12 +5,12 @@ struct loss_shape {
     uint64_t n_rows, n_classes; /* per sample */
 };
 
-static struct loss_shape loss_shape(const struct pst_reference *reference)
+static struct loss_shape loss_shape(const struct pst_op_request *request)
 {
-    const struct pst_tensor *logits = reference_in(reference, 0);
+    const struct pst_tensor *logits = request_in(request, 0);
     struct loss_shape shape;
 
-    shape.n_classes = reference_columns(logits);
+    shape.n_classes = request_columns(logits);
     shape.n_rows = logits->elems / shape.n_classes;
     return shape;
 }
@@ -27,9 +27,9 @@ static uint64_t loss_counted(const struct loss_shape *shape, const int32_t *targ
 }
 
 /* Numbers of a sample. */
-static uint64_t mse_elems(const struct pst_reference *reference)
+static uint64_t mse_elems(const struct pst_op_request *request)
 {
-    return reference_in(reference, 0)->elems;
+    return request_in(request, 0)->elems;
 }
 
 #define FAMILY "loss.inc"
