@@ -119,9 +119,9 @@ static int run(const struct pst_command *command, int argc, char **argv, bool js
 
     if (st == PST_OK) {
         json = cli.json;
-        st = cli.help ? PST_OK
-                      : pst_options_arguments(command, &cli, command->min_words, command->max_words,
-                                              &err);
+        st = cli.help
+                 ? PST_OK
+                 : pst_options_arguments(command, &cli, command->words[0], command->words[1], &err);
     }
     if (st == PST_OK && !cli.help) {
         pst_json_object(&cli.answer, NULL);

@@ -113,7 +113,6 @@ const struct pst_command pst_cmd_check = {
     .arguments = "PLAN",
     .summary = "Proves a plan file legal",
     .text = "Exit code 1 and one line per violation if it is not.",
-    .min_words = 1,
-    .max_words = 1,
+    .words = {1, 1},
     .run = check,
 };

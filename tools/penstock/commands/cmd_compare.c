@@ -92,14 +92,10 @@ static pst_status compare(struct pst_cli *cli, void *asked, struct pst_error *er
 }
 
 static const struct pst_option options[] = {
-    {"run", 'r', NULL, "run each combination for some steps, too", offsetof(struct request, run),
-     0},
-    {"steps", 'n', "N", "steps of a run; 20 where it is not given",
-     offsetof(struct request, n_steps), STEPS_MOST},
-    {"output", 'o', "FILE", "write the table as comma-separated values",
-     offsetof(struct request, csv), 0},
-    {"plans", 0, "FOLDER", "write the plan of each combination there",
-     offsetof(struct request, plans), 0},
+    {"run", 'r', NULL, "run each combination for some steps, too", PST_AT(run), 0},
+    {"steps", 'n', "N", "steps of a run; 20 where it is not given", PST_AT(n_steps), STEPS_MOST},
+    {"output", 'o', "FILE", "write the table as comma-separated values", PST_AT(csv), 0},
+    {"plans", 0, "FOLDER", "write the plan of each combination there", PST_AT(plans), 0},
 };
 
 const struct pst_command pst_cmd_compare = {
@@ -113,10 +109,8 @@ const struct pst_command pst_cmd_compare = {
             "comes first; what does not fit or go together is listed with its reason. Ctrl-C keeps "
             "what "
             "is\ndone. Exit code 1 if nothing can be compared.",
-    .min_words = 1,
-    .max_words = UINT32_MAX,
-    PST_CLI_OPTIONS(options),
-    .request_size = sizeof(struct request),
+    .words = {1, UINT32_MAX},
+    PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
     .run = compare,
 };

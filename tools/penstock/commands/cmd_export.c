@@ -222,14 +222,13 @@ static pst_status export(struct pst_cli *cli, void *asked, struct pst_error *err
 }
 
 static const struct pst_option options[] = {
-    {"output", 'o', "FILE", "write there", offsetof(struct request, file), 0},
-    {"flavour", 0, "WHAT", "pytorch-csv: compute (default), comms or comms-waits",
-     offsetof(struct request, flavour), 0},
-    {"width", 0, "POINTS", "svg, png, pdf: of the figure", offsetof(struct request, width), 0},
-    {"height", 0, "POINTS", "svg, png, pdf: of the figure", offsetof(struct request, height), 0},
-    {"no-memory", 0, NULL, "svg, png, pdf: the rows alone", offsetof(struct request, no_memory), 0},
-    {"no-title", 0, NULL, "svg, png, pdf: for a caption of your own",
-     offsetof(struct request, no_title), 0},
+    {"output", 'o', "FILE", "write there", PST_AT(file), 0},
+    {"flavour", 0, "WHAT", "pytorch-csv: compute (default), comms or comms-waits", PST_AT(flavour),
+     0},
+    {"width", 0, "POINTS", "svg, png, pdf: of the figure", PST_AT(width), 0},
+    {"height", 0, "POINTS", "svg, png, pdf: of the figure", PST_AT(height), 0},
+    {"no-memory", 0, NULL, "svg, png, pdf: the rows alone", PST_AT(no_memory), 0},
+    {"no-title", 0, NULL, "svg, png, pdf: for a caption of your own", PST_AT(no_title), 0},
 };
 
 const struct pst_command pst_cmd_export = {
@@ -241,10 +240,8 @@ const struct pst_command pst_cmd_export = {
             "Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of a "
             "simulated\n"
             "step). A config is planned first.",
-    .min_words = 2,
-    .max_words = 2,
-    PST_CLI_OPTIONS(options),
-    .request_size = sizeof(struct request),
+    .words = {2, 2},
+    PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
     .run = export,
 };

@@ -9,13 +9,152 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+#include "base/util.h"
 #include "commands/commands.h"
-#include "commands/import_profile.h"
 #include "commands/solo.h"
+#include "exchange/pipedream_profile.h"
 #include "host/caps.h"
 #include "host/describe.h"
 #include "train/session.h"
 #include "train/stop.h"
+
+/* --- profiles: somebody else's measurements as a graph to plan for
+ * --------------------------------*/
+
+/* As on the command line; NULL or 0 where it says nothing. */
+struct profile {
+    const char *file, *output, *inputs;
+    uint32_t batch;
+    bool keep_empty;
+};
+
+struct totals {
+    double forward_ns, backward_ns, param_bytes, saved_bytes;
+};
+
+static pst_status read_options(const struct pst_cli *cli, const struct profile *request,
+                               struct pst_pipedream_options *ret_options, struct pst_error *err)
+{
+    if (request->batch == 0) {
+        return pst_cli_usage(cli, err,
+                             "--batch is missing: how many samples were profiled at a time; the "
+                             "file does not say");
+    }
+    if (request->inputs != NULL && strcmp(request->inputs, "keep") != 0 &&
+        strcmp(request->inputs, "drop") != 0) {
+        return pst_cli_usage(cli, err, "--inputs must be keep or drop, not \"%s\"",
+                             request->inputs);
+    }
+    *ret_options = (struct pst_pipedream_options){
+        .batch = request->batch,
+        .drop_inputs = request->inputs != NULL && strcmp(request->inputs, "drop") == 0,
+        .keep_empty = request->keep_empty,
+    };
+    return PST_OK;
+}
+
+static struct totals add_up(const struct pst_costed *graph)
+{
+    struct totals t = {0, 0, 0, 0};
+
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct pst_costed_node *node = &graph->nodes[i];
+
+        t.forward_ns += node->ns[0];
+        t.backward_ns += node->ns[1] + node->ns[2];
+        t.param_bytes += node->param_bytes;
+        t.saved_bytes += node->saved_bytes;
+    }
+    return t;
+}
+
+static void profile_json(const struct profile *request, const struct pst_costed *graph,
+                         const struct pst_pipedream_summary *summary, bool dropped,
+                         struct pst_json *json)
+{
+    struct totals t = add_up(graph);
+
+    pst_json_string(json, "format", "pipedream-profile");
+    pst_json_string(json, "input", request->file);
+    if (request->output != NULL) {
+        pst_json_string(json, "file", request->output);
+    }
+    pst_json_string(json, "name", graph->name);
+    pst_json_uint(json, "batch", graph->batch);
+    pst_json_uint(json, "nodes", graph->n_nodes);
+    pst_json_uint(json, "edges", graph->n_edges);
+    pst_json_uint(json, "profile_nodes", summary->n_nodes);
+    pst_json_uint(json, "profile_edges", summary->n_edges);
+    pst_json_uint(json, "inputs_dropped", dropped ? summary->n_inputs : 0);
+    pst_json_uint(json, "collapsed", summary->n_collapsed);
+    pst_json_number(json, "forward_us", t.forward_ns / 1000);
+    pst_json_number(json, "backward_us", t.backward_ns / 1000);
+    pst_json_number(json, "param_bytes", t.param_bytes);
+    pst_json_number(json, "saved_bytes", t.saved_bytes);
+}
+
+static void print_profile(const struct profile *request, const struct pst_costed *graph,
+                          const struct pst_pipedream_summary *summary, bool dropped)
+{
+    struct totals t = add_up(graph);
+    char forward[32], backward[32], params[32], saved[32];
+
+    pst_text_print(stdout, graph->name);
+    printf(": %u nodes, %u edges, %u samples\n", graph->n_nodes, graph->n_edges, graph->batch);
+    printf("  forward %s, backward %s\n", pst_format_ns(forward, (uint64_t)t.forward_ns),
+           pst_format_ns(backward, (uint64_t)t.backward_ns));
+    printf("  parameters %s, kept for the backward pass %s\n",
+           pst_format_bytes(params, (uint64_t)t.param_bytes),
+           pst_format_bytes(saved, (uint64_t)t.saved_bytes));
+    printf("  from %u nodes and %u edges", summary->n_nodes, summary->n_edges);
+    if (dropped) {
+        printf("; Input nodes left out: %u", summary->n_inputs);
+    }
+    if (summary->n_collapsed > 0) {
+        printf("; without time and parameters, so part of their consumer: %u",
+               summary->n_collapsed);
+    }
+    if (summary->n_staged > 0) {
+        printf("; stages named by %u of them are not read", summary->n_staged);
+    }
+    printf("\n");
+    if (request->output != NULL) {
+        printf("  written to ");
+        pst_text_print(stdout, request->output);
+        printf("\n");
+    }
+}
+
+/* Writes the graph to `output`, unless that is NULL, and tells about it. */
+static pst_status import_profile(struct pst_cli *cli, const struct profile *request,
+                                 struct pst_error *err)
+{
+    struct pst_pipedream_options options;
+    struct pst_pipedream_summary summary;
+    struct pst_costed *graph = NULL;
+    size_t length = 0;
+    char *text = NULL;
+    pst_status st = read_options(cli, request, &options, err);
+
+    if (st == PST_OK) {
+        st = pst_pipedream_read(request->file, &options, &graph, &summary, err);
+    }
+    if (st == PST_OK && request->output != NULL) {
+        text = pst_costed_write(graph, &length);
+        st = pst_file_write(request->output, text, length, err);
+    }
+    if (st == PST_OK && cli->json) {
+        profile_json(request, graph, &summary, options.drop_inputs, &cli->answer);
+    } else if (st == PST_OK) {
+        print_profile(request, graph, &summary, options.drop_inputs);
+    }
+    free(text);
+    pst_costed_destroy(graph);
+    return st;
+}
+
+/* --- schedules ---------------------------------------------------------------------------------*/
 
 #define TIME_LIMIT_NS ((uint64_t)600 * 1000000000u)
 
@@ -23,7 +162,7 @@ static const char *const formats[] = {"pytorch-csv", "pipedream-profile", NULL};
 
 struct request {
     const char *format, *file, *config;
-    struct pst_import_profile profile; /* its output is a schedule's as well */
+    struct profile profile; /* its output is a schedule's as well */
     struct pst_arena arena;
     const char *path;   /* of the file, absolute */
     const char *quoted; /* the same as a TOML string with its quotes */
@@ -109,8 +248,8 @@ static pst_status find_file(struct request *request, struct pst_error *err)
     return PST_OK;
 }
 
-static void answer_json(const struct request *request, const struct pst_schedule_figures *figures,
-                        struct pst_json *json)
+static void schedule_json(const struct request *request, const struct pst_schedule_figures *figures,
+                          struct pst_json *json)
 {
     pst_json_string(json, "format", request->format);
     pst_json_string(json, "input", request->file);
@@ -144,7 +283,7 @@ static pst_status tell(struct pst_cli *cli, const struct request *request,
         st = pst_cli_write_order(output, result, err);
     }
     if (st == PST_OK && cli->json) {
-        answer_json(request, &figures, &cli->answer);
+        schedule_json(request, &figures, &cli->answer);
     } else if (st == PST_OK) {
         pst_schedule_report_print(&figures, &page, stdout);
         if (output != NULL) {
@@ -203,7 +342,7 @@ static pst_status plan(struct pst_cli *cli, struct request *request, struct pst_
 static pst_status import_schedule(struct pst_cli *cli, struct request *request,
                                   struct pst_error *err)
 {
-    const struct pst_import_profile *profile = &request->profile;
+    const struct profile *profile = &request->profile;
     pst_status st = PST_OK;
 
     if (profile->batch != 0 || profile->inputs != NULL || profile->keep_empty) {
@@ -241,7 +380,7 @@ static pst_status import(struct pst_cli *cli, void *asked, struct pst_error *err
     } else if (request->config != NULL || cli->n_sets > 0) {
         st = pst_cli_usage(cli, err, "a profile becomes a graph file, for which no config is read");
     } else {
-        st = pst_import_profile(cli, &request->profile, err);
+        st = import_profile(cli, &request->profile, err);
     }
     pst_arena_finish(&request->arena);
     return st;
@@ -249,13 +388,13 @@ static pst_status import(struct pst_cli *cli, void *asked, struct pst_error *err
 
 static const struct pst_option options[] = {
     {"output", 'o', "FILE", "write the schedule or graph there; with --config the plan",
-     offsetof(struct request, profile.output), 0},
-    {"config", 0, "CONFIG", "plan this job with the schedule", offsetof(struct request, config), 0},
-    {"batch", 'b', "N", "a profile's samples", offsetof(struct request, profile.batch), 1000000000},
+     PST_AT(profile.output), 0},
+    {"config", 0, "CONFIG", "plan this job with the schedule", PST_AT(config), 0},
+    {"batch", 'b', "N", "a profile's samples", PST_AT(profile.batch), 1000000000},
     {"inputs", 0, "keep|drop", "a profile's Input nodes: with their time, or not at all",
-     offsetof(struct request, profile.inputs), 0},
-    {"keep-empty", 0, NULL, "keep a profile's nodes that take no time",
-     offsetof(struct request, profile.keep_empty), 0},
+     PST_AT(profile.inputs), 0},
+    {"keep-empty", 0, NULL, "keep a profile's nodes that take no time", PST_AT(profile.keep_empty),
+     0},
 };
 
 const struct pst_command pst_cmd_import = {
@@ -269,10 +408,8 @@ const struct pst_command pst_cmd_import = {
             "it, and "
             "-o\nwrites that. Or FORMAT is pipedream-profile (graph.txt): -o writes it as a "
             "penstock-graph.",
-    .min_words = 2,
-    .max_words = 2,
-    PST_CLI_OPTIONS(options),
-    .request_size = sizeof(struct request),
+    .words = {2, 2},
+    PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
     .run = import,
 };

@@ -8,7 +8,7 @@
 
 #include "commands/commands.h"
 #include "commands/outputs.h"
-#include "commands/problem_request.h"
+#include "commands/solo.h"
 #include "planner/problem_memopt.h"
 #include "figures/memopt_figure.h"
 #include "reports/memopt_report.h"
@@ -101,9 +101,9 @@ static pst_status memopt(struct pst_cli *cli, void *asked, struct pst_error *err
 }
 
 static const struct pst_option options[] = {
-    PST_CLI_PROBLEM_OPTIONS(struct request, asked, "costed graph and what its stage has",
-                            "memory optimizer", "an optimizer"),
-    PST_CLI_FIGURE_OPTIONS(struct request, outputs, "", "draw the memory of the stage there"),
+    PST_CLI_PROBLEM_OPTIONS(asked, "costed graph and what its stage has", "memory optimizer",
+                            "an optimizer"),
+    PST_CLI_FIGURE_OPTIONS(outputs, "", "draw the memory of the stage there"),
 };
 
 const struct pst_command pst_cmd_memopt = {
@@ -116,10 +116,8 @@ const struct pst_command pst_cmd_memopt = {
         "or "
         "offloaded, and\nwhat that costs. A NAME is an id, a FILE a plugin with a slash in its "
         "path.",
-    .min_words = 1,
-    .max_words = 1,
-    PST_CLI_OPTIONS(options),
-    .request_size = sizeof(struct request),
+    .words = {1, 1},
+    PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
     .run = memopt,
 };

@@ -7,7 +7,7 @@
 
 #include "commands/commands.h"
 #include "commands/outputs.h"
-#include "commands/problem_request.h"
+#include "commands/solo.h"
 #include "planner/problem_partition.h"
 #include "tune/partition_advise.h"
 #include "tune/smallest.h"
@@ -106,9 +106,9 @@ static pst_status partition(struct pst_cli *cli, void *asked, struct pst_error *
 }
 
 static const struct pst_option options[] = {
-    PST_CLI_PROBLEM_OPTIONS(struct request, asked, "costed graph, devices and what is asked",
-                            "partitioner", "a partitioner"),
-    PST_CLI_FIGURE_OPTIONS(struct request, outputs, "", "draw the stages and their edges there"),
+    PST_CLI_PROBLEM_OPTIONS(asked, "costed graph, devices and what is asked", "partitioner",
+                            "a partitioner"),
+    PST_CLI_FIGURE_OPTIONS(outputs, "", "draw the stages and their edges there"),
 };
 
 const struct pst_command pst_cmd_partition = {
@@ -120,10 +120,8 @@ const struct pst_command pst_cmd_partition = {
             "by\nthe reference cost model: time per sample, memory, a simulated step. A NAME is an "
             "id, a "
             "FILE a\nplugin with a slash in its path.",
-    .min_words = 1,
-    .max_words = 1,
-    PST_CLI_OPTIONS(options),
-    .request_size = sizeof(struct request),
+    .words = {1, 1},
+    PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
     .run = partition,
 };

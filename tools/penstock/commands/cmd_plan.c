@@ -37,9 +37,8 @@ static pst_status plan(struct pst_cli *cli, void *asked, struct pst_error *err)
 }
 
 static const struct pst_option options[] = {
-    {"output", 'o', "FILE", "write the plan there", offsetof(struct request, file), 0},
-    PST_CLI_FIGURE_OPTIONS(struct request, stages, "stages-",
-                           "draw the stages and their edges there"),
+    {"output", 'o', "FILE", "write the plan there", PST_AT(file), 0},
+    PST_CLI_FIGURE_OPTIONS(stages, "stages-", "draw the stages and their edges there"),
 };
 
 const struct pst_command pst_cmd_plan = {
@@ -47,10 +46,8 @@ const struct pst_command pst_cmd_plan = {
     .arguments = "CONFIG",
     .summary = "Searches a plan and says what it costs",
     .text = "Prints stages, memory and the predicted time of a step; -o writes the plan to a file.",
-    .min_words = 1,
-    .max_words = 1,
-    PST_CLI_OPTIONS(options),
-    .request_size = sizeof(struct request),
+    .words = {1, 1},
+    PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
     .run = plan,
 };

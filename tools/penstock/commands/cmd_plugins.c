@@ -164,8 +164,7 @@ const struct pst_command pst_cmd_plugins = {
         "KIND-ID, a FILE a path with a slash in it. check proves that a plugin keeps its contract\n"
         "(--set key=value gives it a parameter); exit code 3 if not. new makes a project to start\n"
         "from: KIND is partitioner, scheduler or memopt.",
-    .max_words = UINT32_MAX, /* as each action says */
-    PST_CLI_OPTIONS(options),
-    .request_size = sizeof(struct pst_plugins_options),
+    .words = {0, UINT32_MAX}, /* as each action says */
+    PST_CLI_OPTIONS(options, struct pst_plugins_options),
     .run = plugins,
 };

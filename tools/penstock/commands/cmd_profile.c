@@ -217,14 +217,13 @@ static pst_status profile(struct pst_cli *cli, void *asked, struct pst_error *er
 }
 
 static const struct pst_option options[] = {
-    {"output", 'o', "FILE", "write the profile, a penstock-graph file",
-     offsetof(struct request, file), 0},
+    {"output", 'o', "FILE", "write the profile, a penstock-graph file", PST_AT(file), 0},
     {"cluster", 'c', "FILE", "measure links and memory, too, and write a [cluster] section",
-     offsetof(struct request, cluster_file), 0},
+     PST_AT(cluster_file), 0},
     {"sizes", 's', "LIST", "samples of micro-batches: 1,2,4,...; powers of two up to the job's",
-     offsetof(struct request, sizes_text), 0},
+     PST_AT(sizes_text), 0},
     {"rounds", 'r', "N", "timed runs of each operator; 20, more or fewer as time allows",
-     offsetof(struct request, rounds), 100000},
+     PST_AT(rounds), 100000},
 };
 
 const struct pst_command pst_cmd_profile = {
@@ -235,10 +234,8 @@ const struct pst_command pst_cmd_profile = {
         "Runs F, B and W of every operator for several sizes of micro-batch, warm-up first, and "
         "prints\nmedians beside what [cluster] describes. With -o the profile is written as a "
         "penstock-graph\nfile; [profile] file = \"...\" in a config plans with it.",
-    .min_words = 1,
-    .max_words = 1,
-    PST_CLI_OPTIONS(options),
-    .request_size = sizeof(struct request),
+    .words = {1, 1},
+    PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
     .run = profile,
 };

@@ -55,9 +55,8 @@ static pst_status simulate(struct pst_cli *cli, void *request, struct pst_error 
 }
 
 static const struct pst_option options[] = {
-    {"steps", 'n', "N", "simulate so many steps; 1 where it is not given",
-     offsetof(struct request, n_steps), 10000},
-    PST_CLI_TIMELINE_OPTIONS(struct request, outputs),
+    {"steps", 'n', "N", "simulate so many steps; 1 where it is not given", PST_AT(n_steps), 10000},
+    PST_CLI_TIMELINE_OPTIONS(outputs),
 };
 
 const struct pst_command pst_cmd_simulate = {
@@ -66,10 +65,8 @@ const struct pst_command pst_cmd_simulate = {
     .summary = "Times a plan without running it",
     .text = "Runs the plan's instruction lists against the cost model of [cluster]: step time, who "
             "waits,\nmemory over time. A config is planned first.",
-    .min_words = 1,
-    .max_words = 1,
-    PST_CLI_OPTIONS(options),
-    .request_size = sizeof(struct request),
+    .words = {1, 1},
+    PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
     .run = simulate,
 };

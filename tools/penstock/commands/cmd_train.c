@@ -141,8 +141,7 @@ static pst_status train(struct pst_cli *cli, void *asked, struct pst_error *err)
 }
 
 static const struct pst_option options[] = {
-    {"plan", 'p', "FILE", "run this plan instead of searching one",
-     offsetof(struct request, plan_file), 0},
+    {"plan", 'p', "FILE", "run this plan instead of searching one", PST_AT(plan_file), 0},
 };
 
 const struct pst_command pst_cmd_train = {
@@ -151,10 +150,8 @@ const struct pst_command pst_cmd_train = {
     .summary = "Plans if need be, then trains",
     .text = "Progress goes to standard error, the result to standard output. A first SIGINT or a "
             "SIGTERM\nends the run after the step in work.",
-    .min_words = 1,
-    .max_words = 1,
-    PST_CLI_OPTIONS(options),
-    .request_size = sizeof(struct request),
+    .words = {1, 1},
+    PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
     .run = train,
 };

@@ -252,11 +252,10 @@ static pst_status tune(struct pst_cli *cli, void *asked, struct pst_error *err)
 }
 
 static const struct pst_option options[] = {
-    {"objective", 0, "NAME", "throughput (the default) or max-batch",
-     offsetof(struct request, objective_text), 0},
-    {"limit", 0, "N", "max-batch: samples of a micro-batch to stop at; 65536",
-     offsetof(struct request, limit), LIMIT_MOST},
-    {"output", 'o', "FILE", "write the best plan", offsetof(struct request, file), 0},
+    {"objective", 0, "NAME", "throughput (the default) or max-batch", PST_AT(objective_text), 0},
+    {"limit", 0, "N", "max-batch: samples of a micro-batch to stop at; 65536", PST_AT(limit),
+     LIMIT_MOST},
+    {"output", 'o', "FILE", "write the best plan", PST_AT(file), 0},
 };
 
 const struct pst_command pst_cmd_tune = {
@@ -270,10 +269,8 @@ const struct pst_command pst_cmd_tune = {
         "have in\nthe devices' memory, by doubling and bisection, with as many micro-batches as "
         "the "
         "config has.\n-o writes the best plan.",
-    .min_words = 1,
-    .max_words = UINT32_MAX,
-    PST_CLI_OPTIONS(options),
-    .request_size = sizeof(struct request),
+    .words = {1, UINT32_MAX},
+    PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,
     .run = tune,
 };

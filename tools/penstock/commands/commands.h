@@ -12,8 +12,9 @@ extern const struct pst_command pst_cmd_train, pst_cmd_plan, pst_cmd_simulate, p
     pst_cmd_tune, pst_cmd_profile, pst_cmd_schedule, pst_cmd_partition, pst_cmd_memopt,
     pst_cmd_export, pst_cmd_import, pst_cmd_check, pst_cmd_plugins, pst_cmd_doctor;
 
-/* Rows of options in a command. */
-#define PST_CLI_OPTIONS(rows) .options = (rows), .n_options = sizeof(rows) / sizeof *(rows)
+/* In a command: its options, rows into that type. */
+#define PST_CLI_OPTIONS(rows, type)                                                                \
+    .options = (rows), .n_options = sizeof(rows) / sizeof *(rows), .request_size = sizeof(type)
 
 /* The config of a command line with its --set applied, the job in it, what was made of that. Close
    it in any case. */

@@ -37,10 +37,13 @@ struct pst_option {
     uint32_t most; /* a whole number from 1 to this; 0: any text */
 };
 
+/* In a row: a field of what each command calls its request. */
+#define PST_AT(field) offsetof(struct request, field)
+
 struct pst_command {
     const char *name, *arguments, *summary;
     const char *text;                 /* a paragraph for --help, or NULL */
-    uint32_t min_words, max_words;    /* of the arguments */
+    uint32_t words[2];                /* of the arguments, from and to */
     const struct pst_option *options; /* its own */
     uint32_t n_options;
     size_t request_size; /* of what run() gets: zeroed, then filled by the options */

@@ -14,23 +14,17 @@ struct pst_cli_outputs {
 };
 
 /* Rows of a table of options, for `field` of the request. */
-#define PST_CLI_FIGURE_OPTIONS(request, field, prefix, doc)                                        \
-    {prefix "svg", 0, "FILE", doc, offsetof(request, field.figures[PST_FIGURE_SVG]), 0},           \
-        {prefix "png",                                                                             \
-         0,                                                                                        \
-         "FILE",                                                                                   \
-         "the same as pixels",                                                                     \
-         offsetof(request, field.figures[PST_FIGURE_PNG]),                                         \
-         0},                                                                                       \
+#define PST_CLI_FIGURE_OPTIONS(field, prefix, doc)                                                 \
+    {prefix "svg", 0, "FILE", doc, PST_AT(field.figures[PST_FIGURE_SVG]), 0},                      \
+        {prefix "png", 0, "FILE", "the same as pixels", PST_AT(field.figures[PST_FIGURE_PNG]), 0}, \
     {                                                                                              \
-        prefix "pdf", 0, "FILE", "the same as a page",                                             \
-            offsetof(request, field.figures[PST_FIGURE_PDF]), 0                                    \
+        prefix "pdf", 0, "FILE", "the same as a page", PST_AT(field.figures[PST_FIGURE_PDF]), 0    \
     }
-#define PST_CLI_TIMELINE_OPTIONS(request, field)                                                   \
-    PST_CLI_FIGURE_OPTIONS(request, field, "", "draw the timeline there"),                         \
+#define PST_CLI_TIMELINE_OPTIONS(field)                                                            \
+    PST_CLI_FIGURE_OPTIONS(field, "", "draw the timeline there"),                                  \
     {                                                                                              \
         "trace", 't', "FILE", "write Chrome trace events there, for Perfetto",                     \
-            offsetof(request, field.trace), 0                                                      \
+            PST_AT(field.trace), 0                                                                 \
     }
 
 /* Errors: output.write; config.value for a timeline that no figure can show. */

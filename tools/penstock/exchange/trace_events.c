@@ -30,60 +30,44 @@ static void name_transfer(const struct pst_span *span, char *text, size_t room)
     }
 }
 
-static void name_of(const struct pst_span *span, char *text, size_t room)
-{
-    static const char letters[] = {
-        [PST_I_F] = 'F', [PST_I_B] = 'I', [PST_I_W] = 'W', [PST_I_BW] = 'B', [PST_I_R] = 'R'};
+/* What slices are called by, and their category. */
+static const struct slice {
+    char letter; /* of a pass */
+    bool stage, microbatch;
+    const char *category;
+} slices[PST_I_COUNT] = {
+    [PST_I_F] = {'F', true, true, "F"},      [PST_I_B] = {'I', true, true, "B"},
+    [PST_I_W] = {'W', true, true, "W"},      [PST_I_BW] = {'B', true, true, "BW"},
+    [PST_I_R] = {'R', true, true, "R"},      [PST_I_SEND] = {0, true, false, "comm"},
+    [PST_I_RECV] = {0, true, false, "comm"}, [PST_I_OFFLOAD] = {0, true, true, "copy"},
+    [PST_I_FETCH] = {0, true, true, "copy"}, [PST_I_REDUCE] = {0, true, false, "comm"},
+    [PST_I_TIE] = {0, false, false, "comm"}, [PST_I_NORM] = {0, false, false, "comm"},
+    [PST_I_STEP] = {0, true, false, "opt"},
+};
 
-    switch (span->op) {
-    case PST_I_F:
-    case PST_I_B:
-    case PST_I_W:
-    case PST_I_BW:
-    case PST_I_R:
-        snprintf(text, room, "%u%c%u", span->stage, letters[span->op], span->microbatch);
-        break;
-    case PST_I_SEND:
-    case PST_I_RECV:
-        name_transfer(span, text, room);
-        break;
-    case PST_I_OFFLOAD:
-    case PST_I_FETCH:
-        snprintf(text, room, "%s %u mb%u", pst_instr_name(span->op), span->stage, span->microbatch);
-        break;
-    case PST_I_REDUCE:
-    case PST_I_STEP:
-        snprintf(text, room, "%s %u", pst_instr_name(span->op), span->stage);
-        break;
-    case PST_I_TIE:
-    case PST_I_NORM:
-        snprintf(text, room, "%s", pst_instr_name(span->op));
-        break;
-    default:
-        snprintf(text, room, "host");
-        break;
-    }
+static const struct slice *slice_of(const struct pst_span *span)
+{
+    static const struct slice host = {0, false, false, "copy"};
+
+    return span->op >= PST_I_F && span->op < PST_I_COUNT ? &slices[span->op] : &host;
 }
 
-static const char *category_of(const struct pst_span *span)
+static void name_of(const struct pst_span *span, char *text, size_t room)
 {
-    switch (span->op) {
-    case PST_I_F:
-    case PST_I_B:
-    case PST_I_W:
-    case PST_I_BW:
-    case PST_I_R:
-        return pst_instr_name(span->op);
-    case PST_I_SEND:
-    case PST_I_RECV:
-    case PST_I_REDUCE:
-    case PST_I_TIE:
-    case PST_I_NORM:
-        return "comm";
-    case PST_I_STEP:
-        return "opt";
-    default:
-        return "copy";
+    const struct slice *slice = slice_of(span);
+    const char *name =
+        span->op < PST_I_F || span->op >= PST_I_COUNT ? "host" : pst_instr_name(span->op);
+
+    if (slice->letter != 0) {
+        snprintf(text, room, "%u%c%u", span->stage, slice->letter, span->microbatch);
+    } else if (span->op == PST_I_SEND || span->op == PST_I_RECV) {
+        name_transfer(span, text, room);
+    } else if (slice->microbatch) {
+        snprintf(text, room, "%s %u mb%u", name, span->stage, span->microbatch);
+    } else if (slice->stage) {
+        snprintf(text, room, "%s %u", name, span->stage);
+    } else {
+        snprintf(text, room, "%s", name);
     }
 }
 
@@ -318,7 +302,7 @@ void pst_trace_put_rank(struct pst_trace *trace, uint32_t rank)
         const struct pst_span *span = &trace->timeline->spans[i];
 
         name_of(span, name, sizeof name);
-        begin_slice(trace, name, category_of(span), rank, trace->tid[i], span->start_ns,
+        begin_slice(trace, name, slice_of(span)->category, rank, trace->tid[i], span->start_ns,
                     span->end_ns);
         put_args(trace, span);
         end_slice(trace);

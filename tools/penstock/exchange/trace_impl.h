@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the trace writer share. Private to report/trace*.c.
+ * What the files of the trace writer share. Private to trace*.c.
  */
 #ifndef PST_EXCHANGE_TRACE_IMPL_H
 #define PST_EXCHANGE_TRACE_IMPL_H
