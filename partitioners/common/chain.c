@@ -82,7 +82,7 @@ static int64_t own_bound(const struct line *l)
 static void solve(struct search *s)
 {
     struct line *l = &s->line;
-    bool inexact = false;
+    bool inexact = false, may_fit = true;
 
     s->probe = (struct probe){.line = l, .stats = s->stats};
     if (l->memory && !l->layered && l->cross != NULL) {
@@ -102,6 +102,11 @@ static void solve(struct search *s)
     }
     if (scan_steps(l, s->high - 1) * SCAN_PROBES <= s->scan_steps) {
         scan_init(&s->probe);
+        if (!s->found) {
+            /* Where nothing fits at any T, one look tells so. */
+            s->probe.run(&s->probe, s->high - 1, &may_fit, &s->tried);
+        }
+        s->low = may_fit ? s->low : s->high;
         with(s);
         s->stats->exact = true;
     }

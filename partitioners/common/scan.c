@@ -83,14 +83,30 @@ static bool within(const struct line *l, const struct scan *s, uint32_t i, uint3
                     l->sync == NULL ? 0 : l->sync[k][j] - l->sync[k][i]) <= ticks;
 }
 
+/* May a stage be [i, j), but for transfers? Then every part of it may. */
+static bool is_possible(const struct line *l, uint32_t i, uint32_t j, uint32_t layer, int64_t ticks)
+{
+    uint32_t k;
+
+    for (k = 0; k < l->n_degrees; k++) {
+        if (line_works(l, i, j, k, ticks) && line_fits(l, i, j, k, layer + 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The best first stage of the suffix from i, with `layer` stages behind it; behind[j]: devices of
-   the suffix from j. */
+   the suffix from j, where there is one: not before `nearest`. */
 static uint32_t best_first(const struct line *l, struct scan *s, uint32_t i, uint32_t layer,
-                           const uint32_t *behind, int64_t ticks)
+                           const uint32_t *behind, uint32_t nearest, int64_t ticks)
 {
     size_t at = (size_t)layer * (l->n + 1) + i;
     uint32_t j, k, best = UINT32_MAX;
 
+    if (nearest > i && !is_possible(l, i, nearest, layer, ticks)) {
+        return best;
+    }
     s->looks++;
     for (k = 0; k < l->n_degrees; k++) {
         s->transfers[k] = 0;
@@ -101,6 +117,9 @@ static uint32_t best_first(const struct line *l, struct scan *s, uint32_t i, uin
         s->looks++;
         if (l->cross != NULL) {
             take_in(l, s, i, j - 1);
+        }
+        if (j < nearest) {
+            continue; /* as possible as all of it, and nothing is behind it */
         }
         for (k = 0; k < l->n_degrees; k++) {
             uint32_t d = l->costs->degrees[k];
@@ -143,23 +162,26 @@ static void run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts
 {
     const struct line *l = probe->line;
     struct scan *s = probe->scratch;
-    uint32_t layer, i;
+    uint32_t layer, i, nearest = l->n;
 
     *ret_found = false;
     for (i = 0; i <= l->n; i++) {
         s->devices[0][i] = i == l->n ? 0 : UINT32_MAX;
     }
-    for (layer = 0; layer < s->n_layers; layer++) {
+    for (layer = 0; layer < s->n_layers && nearest < UINT32_MAX; layer++) {
         const uint32_t *behind = s->devices[layer % 2];
         uint32_t *mine = l->layered ? s->devices[(layer + 1) % 2] : s->devices[0];
+        uint32_t reached = UINT32_MAX;
 
         mine[l->n] = l->layered ? UINT32_MAX : 0;
         for (i = l->n; i-- > 0;) {
-            mine[i] = best_first(l, s, i, layer, behind, ticks);
+            mine[i] = best_first(l, s, i, layer, behind, l->layered ? nearest : i, ticks);
+            reached = mine[i] < UINT32_MAX ? i : reached;
             if (i % 64 == 0) {
                 part_poll(l->problem);
             }
         }
+        nearest = reached;
         probe->stats->states += s->looks;
         s->looks = 0;
         if (mine[0] <= l->max_devices) {
