@@ -181,7 +181,8 @@ static void accept(struct va_search *search, const struct va_cost *cost)
     }
 }
 
-void va_shift(uint8_t *sequence, uint32_t from, uint32_t to)
+/* Moves one pass of a device from one place to another. */
+static void shift(uint8_t *sequence, uint32_t from, uint32_t to)
 {
     uint8_t kind = sequence[from];
 
@@ -218,7 +219,7 @@ static bool move_critical(struct va_search *search)
         return false;
     }
     if (dice >> 20 & 1) {
-        va_shift(sequence, at, other);
+        shift(sequence, at, other);
     } else {
         uint32_t to = at;
 
@@ -226,7 +227,7 @@ static bool move_critical(struct va_search *search)
             dice = (dice & 0xffffffffU) | (dice >> 24) << 22;
             to++;
         }
-        va_shift(sequence, other, to);
+        shift(sequence, other, to);
     }
     return true;
 }
@@ -248,7 +249,7 @@ static bool move_any(struct va_search *search)
         to = from + span < n ? from + span : n - 1;
     }
     memcpy(search->trial, search->current, va_order_length(search->q));
-    va_shift(sequence, from, to);
+    shift(sequence, from, to);
     return memcmp(sequence, &search->current[(size_t)d * n], n) != 0;
 }
 
@@ -296,19 +297,10 @@ static bool try_move(struct va_search *search, uint64_t amplitude, struct va_cos
     return moved && evaluate(search, search->trial, ret_cost);
 }
 
-/* Puts the order that a round begins with into trial: the best one, or one far from it. */
-static void begin_round(struct va_search *search, uint32_t n, uint64_t longest)
-{
-    if (n % 4 == 3 && redispatch(search, longest * (2 + n % 7))) {
-        return;
-    }
-    memcpy(search->trial, search->best, va_order_length(search->q));
-}
-
 /*
  * Threshold accepting in rounds (Dueck and Scheuer, 1990): a worse order is taken while it is worse
- * by less than a threshold that falls to nothing. Rounds begin with the best order or far from it,
- * and become longer.
+ * by less than a threshold that falls to nothing. Rounds begin with the best order and become
+ * longer.
  */
 void va_search_improve(struct va_search *search, uint64_t evaluations, uint64_t bound)
 {
@@ -326,7 +318,7 @@ void va_search_improve(struct va_search *search, uint64_t evaluations, uint64_t 
         uint64_t begin = search->evaluations, top = search->q->p * longest * (1 + n % 3);
 
         width += n % 2 == 1 ? width / 2 : 0;
-        begin_round(search, n, longest);
+        memcpy(search->trial, search->best, va_order_length(search->q));
         if (search->best_cost.first <= bound || !evaluate(search, search->trial, &cost)) {
             return;
         }

@@ -66,9 +66,6 @@ void va_search_walk(struct va_search *search, bool brief);
 /* Takes the order as the one to improve when it is better than the best so far. */
 bool va_search_offer(struct va_search *search, const uint8_t *order);
 
-/* Moves one pass of a device from one place to another. */
-void va_shift(uint8_t *sequence, uint32_t from, uint32_t to);
-
 /* Spends up to `evaluations` from the best order on; ends early at `bound`. */
 void va_search_improve(struct va_search *search, uint64_t evaluations, uint64_t bound);
 

@@ -249,7 +249,7 @@ static pst_status solve(struct va_pool *pool, const struct va_problem *q,
 /* Offers the orders of all rungs of q, whatever bound the last one reaches, with every transfer
    late by so many ns. */
 static pst_status offer_late(struct va_robust *robust, const struct va_problem *q, uint64_t late_ns,
-                             uint32_t effort, struct scratch *scratch)
+                             uint32_t effort, const struct pst_host *host, struct scratch *scratch)
 {
     struct va_problem slow;
     struct va_pool pool = {0};
@@ -259,7 +259,7 @@ static pst_status offer_late(struct va_robust *robust, const struct va_problem *
         slow.needs[i].delay_ns += slow.needs[i].crosses ? late_ns : 0;
     }
     if (st == PST_OK) {
-        st = fill(&pool, &slow, effort, robust->host, 0, scratch);
+        st = fill(&pool, &slow, effort, host, 0, scratch);
     }
     if (st == PST_OK) {
         st = climb_all(&pool, effort);
@@ -291,13 +291,12 @@ static pst_status solve_robust(const struct va_problem *q, const struct va_optio
         }
         fine.bound *= PARTS;
         late = (uint64_t)(options->noise * (double)va_mean_cost(&fine));
-        st = va_robust_init(&robust, &fine, options->noise, prover->host, scratch);
+        st = va_robust_init(&robust, &fine, options->noise, scratch);
     }
     for (uint32_t half = 0; half < 3 && st == PST_OK; half++) {
-        st = offer_late(&robust, &fine, late * half / 2, options->effort, scratch);
+        st = offer_late(&robust, &fine, late * half / 2, options->effort, prover->host, scratch);
     }
     if (st == PST_OK) {
-        va_robust_improve(&robust, evaluations_of(q, options->effort) / 4);
         st = va_work_init(&work, q, scratch);
     }
     if (st == PST_OK) {

@@ -44,19 +44,17 @@ static void disturb(struct va_problem *sample, const struct va_problem *q, doubl
 }
 
 pst_status va_robust_init(struct va_robust *robust, const struct va_problem *q, double noise,
-                          const struct pst_host *host, struct scratch *scratch)
+                          struct scratch *scratch)
 {
+    struct va_random random = {0x726f62757374U};
     pst_status st = va_work_init(&robust->work, q, scratch);
 
-    robust->host = host;
-    robust->random.state = 0x726f62757374U;
     robust->least = UINT64_MAX;
     SCRATCH_TAKE(scratch, robust->best, va_order_length(q));
-    SCRATCH_TAKE(scratch, robust->trial, va_order_length(q));
     for (uint32_t i = 0; i < VA_SAMPLES && st == PST_OK; i++) {
         st = va_problem_copy(&robust->samples[i], q, scratch);
         if (st == PST_OK) {
-            disturb(&robust->samples[i], q, noise, &robust->random);
+            disturb(&robust->samples[i], q, noise, &random);
         }
     }
     return st == PST_OK ? scratch_status(scratch) : st;
@@ -93,43 +91,5 @@ void va_robust_offer(struct va_robust *robust, const uint8_t *order)
     if (found < robust->least) {
         robust->least = found;
         memmove(robust->best, order, va_order_length(&robust->samples[0]));
-    }
-}
-
-/* Moves one pass of a device some places to the left or right. */
-static void disturb_order(struct va_robust *robust)
-{
-    const struct va_problem *q = &robust->samples[0];
-    uint32_t n = (uint32_t)va_sequence_length(q);
-    uint8_t *sequence = &robust->trial[(size_t)va_random_below(&robust->random, q->p) * n];
-    uint32_t left = va_random_below(&robust->random, n - 1);
-    uint32_t right = left + 1;
-
-    while (right + 1 < n && va_random_below(&robust->random, 2) == 0) {
-        right++;
-    }
-    if (va_random_below(&robust->random, 2) == 0) {
-        va_shift(sequence, left, right);
-    } else {
-        va_shift(sequence, right, left);
-    }
-}
-
-void va_robust_improve(struct va_robust *robust, uint64_t moves)
-{
-    size_t n = va_order_length(&robust->samples[0]);
-
-    if (robust->least == UINT64_MAX) {
-        return;
-    }
-    for (uint64_t i = 0; i < moves; i++) {
-        if (robust->host != NULL && i % 16 == 0 && robust->host->cancelled(robust->host)) {
-            return;
-        }
-        memcpy(robust->trial, robust->best, n);
-        disturb_order(robust);
-        if (memcmp(robust->trial, robust->best, n) != 0) {
-            va_robust_offer(robust, robust->trial);
-        }
     }
 }

@@ -11,11 +11,9 @@
 enum { VA_SAMPLES = 31, VA_QUANTILE = 27 }; /* the 28th smallest of 31: about 0.9 */
 
 struct va_robust {
-    const struct pst_host *host;
     struct va_problem samples[VA_SAMPLES];
     struct va_work work;
-    struct va_random random;
-    uint8_t *best, *trial;
+    uint8_t *best;
     uint64_t least; /* quantile of best; UINT64_MAX where there is none */
 };
 
@@ -24,13 +22,10 @@ struct va_robust {
  * each pass and link drawn on its own for each sample, with a fixed seed.
  */
 pst_status va_robust_init(struct va_robust *robust, const struct va_problem *q, double noise,
-                          const struct pst_host *host, struct scratch *scratch);
+                          struct scratch *scratch);
 
 /* Keeps the order when its quantile is the smallest so far and no cap is exceeded. */
 void va_robust_offer(struct va_robust *robust, const uint8_t *order);
-
-/* Moves passes of the best order about while that helps. */
-void va_robust_improve(struct va_robust *robust, uint64_t moves);
 
 /* Mean time of a pass. */
 uint64_t va_mean_cost(const struct va_problem *q);
