@@ -39,12 +39,12 @@ uint32_t pst_names_add(struct pst_names *names, const char *text, uint32_t numbe
         return slot->number;
     }
     *slot = (struct pst_name){text, number};
-    return PST_NO_NAME;
+    return PST_NONE;
 }
 
 uint32_t pst_names_find(const struct pst_names *names, const char *text)
 {
     const struct pst_name *slot = names->n_slots > 0 ? slot_of(names, text) : NULL;
 
-    return slot != NULL && slot->text != NULL ? slot->number : PST_NO_NAME;
+    return slot != NULL && slot->text != NULL ? slot->number : PST_NONE;
 }

@@ -5,6 +5,8 @@
 #ifndef PST_BASE_NAMES_H
 #define PST_BASE_NAMES_H
 
+#include <penstock/abi.h>
+
 #include "base/arena.h"
 
 struct pst_name {
@@ -18,13 +20,11 @@ struct pst_names {
     uint32_t n_slots;
 };
 
-#define PST_NO_NAME UINT32_MAX
-
 /* Empty, with room for n in the arena. */
 void pst_names_init(struct pst_names *names, struct pst_arena *arena, uint32_t n);
-/* PST_NO_NAME, or the number that has this name already. */
+/* PST_NONE, or the number that has this name already. */
 uint32_t pst_names_add(struct pst_names *names, const char *text, uint32_t number);
-/* PST_NO_NAME where there is none. */
+/* PST_NONE where there is none. */
 uint32_t pst_names_find(const struct pst_names *names, const char *text);
 
 #endif

@@ -149,12 +149,12 @@ static pst_status index_names(struct pst_graph *graph, struct pst_error *err)
     pst_names_init(&graph->op_names, &graph->arena, graph->n_ops);
     pst_names_init(&graph->param_names, &graph->arena, graph->n_params);
     for (uint32_t i = 0; i < graph->n_ops; i++) {
-        if (pst_names_add(&graph->op_names, graph->ops[i].name, i) != PST_NO_NAME) {
+        if (pst_names_add(&graph->op_names, graph->ops[i].name, i) != PST_NONE) {
             return BAD("two operators are called %s", graph->ops[i].name);
         }
     }
     for (uint32_t i = 0; i < graph->n_params; i++) {
-        if (pst_names_add(&graph->param_names, graph->params[i].name, i) != PST_NO_NAME) {
+        if (pst_names_add(&graph->param_names, graph->params[i].name, i) != PST_NONE) {
             return BAD("two parameters are called %s", graph->params[i].name);
         }
     }

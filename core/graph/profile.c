@@ -49,9 +49,8 @@ pst_status pst_profile_bind(const struct pst_costed *profile, const struct pst_g
     for (uint32_t o = 0; o < graph->n_ops; o++) {
         const struct pst_op *op = &graph->ops[o];
         const uint32_t node = pst_names_find(&names, op->name);
-        const char *why = node == PST_NO_NAME
-                              ? "is not in it"
-                              : difference(profile, &profile->nodes[node], graph, op);
+        const char *why = node == PST_NONE ? "is not in it"
+                                           : difference(profile, &profile->nodes[node], graph, op);
 
         if (why != NULL) {
             pst_fail(err, PST_ERR_CONFIG, "config.value",
