@@ -8,8 +8,6 @@
  */
 #include "block.h"
 
-#include <stdio.h>
-
 #define DEVIATION 0.02f
 #define EPSILON   1e-12f
 
@@ -35,133 +33,96 @@ static const struct pst_param params[] = {
               "Probability by which embeddings and the results of blocks are dropped in training."),
 };
 
-/* residual + dropout(h), then its norm: "prefix.drop", "prefix.add", "prefix.norm". */
-static uint32_t add_residual(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
-                             uint32_t h, const struct bert_config *c)
+static pst_status check(const void *config, struct pst_error *err)
 {
-    char name[PST_NAME_SIZE];
+    const struct bert_config *c = config;
 
-    h = pst_add_dropout(builder, pst_join_name(name, prefix, "drop"), h, (float)c->dropout);
-    h = pst_add_sum(builder, pst_join_name(name, prefix, "add"), x, h);
-    return pst_add_layernorm_eps(builder, pst_join_name(name, prefix, "norm"), h, (uint64_t)c->dim,
-                                 EPSILON);
+    return pst_check_heads(c->dim, c->heads, err);
 }
 
-static uint32_t add_block(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
+/* residual + dropout(h), then its norm. */
+static uint32_t add_residual(struct pst_model *m, uint32_t x, uint32_t h,
+                             const struct bert_config *c)
+{
+    h = pst_add_dropout(m, "drop", h, c->dropout);
+    h = pst_add_sum(m, "add", x, h);
+    return pst_add_layernorm(m, "norm", h, c->dim, EPSILON);
+}
+
+static uint32_t add_block(struct pst_model *m, uint32_t x, const struct bert_config *c)
+{
+    const struct pst_parts parts = {"attention.qkv", "attention",  "attention.output",
+                                    "intermediate",  "gelu",       "output",
+                                    DEVIATION,       DEVIATION,    DEVIATION,
+                                    DEVIATION,       PST_ACT_GELU, true,
+                                    false,           c->dim,       c->heads};
+    uint32_t h = pst_add_attention_part(m, x, &parts);
+    size_t before = pst_enter(m, "attention");
+
+    x = add_residual(m, x, h, c);
+    pst_leave(m, before);
+    return add_residual(m, x, pst_add_linear_part(m, x, &parts), c);
+}
+
+static uint32_t add_table(struct pst_model *m, const char *name, int64_t rows,
                           const struct bert_config *c)
 {
-    char name[PST_NAME_SIZE], part[PST_NAME_SIZE];
-    uint64_t dim = (uint64_t)c->dim;
-    uint32_t h;
-    struct pst_op attention = {
-        .kind = PST_OP_ATTENTION, .n_in = 1, .in = &h, .heads = (uint32_t)c->heads};
-
-    h = pst_add_linear(builder, pst_join_name(name, prefix, "attention.qkv"), x, dim, 3 * dim,
-                       DEVIATION, true);
-    attention.name = pst_join_name(name, prefix, "attention");
-    h = pst_graph_add(builder, &attention);
-    h = pst_add_linear(builder, pst_join_name(name, prefix, "attention.output"), h, dim, dim,
-                       DEVIATION, true);
-    x = add_residual(builder, pst_join_name(part, prefix, "attention"), x, h, c);
-    h = pst_add_linear(builder, pst_join_name(name, prefix, "intermediate"), x, dim, 4 * dim,
-                       DEVIATION, true);
-    h = pst_add_act(builder, pst_join_name(name, prefix, "gelu"), h, PST_ACT_GELU);
-    h = pst_add_linear(builder, pst_join_name(name, prefix, "output"), h, 4 * dim, dim, DEVIATION,
-                       true);
-    return add_residual(builder, prefix, x, h, c);
+    return pst_add_matrix(m, name, rows, c->dim, PST_INIT_NORMAL, DEVIATION, true);
 }
 
 /* Words and positions, plus segments, normed. */
-static uint32_t add_embeddings(struct pst_graph_builder *builder, const struct bert_config *c,
-                               uint32_t tokens, uint32_t segments, uint32_t *ret_table)
+static uint32_t add_embeddings(struct pst_model *m, const struct bert_config *c, uint32_t tokens,
+                               uint32_t segments, uint32_t *ret_table)
 {
-    uint64_t words[2] = {(uint64_t)c->vocab, (uint64_t)c->dim};
-    uint64_t positions[2] = {(uint64_t)c->context, (uint64_t)c->dim};
-    uint64_t parts[2] = {(uint64_t)c->segments, (uint64_t)c->dim};
+    size_t before = pst_enter(m, "embeddings");
     uint32_t param[2], x, s;
-    struct pst_op op = {.kind = PST_OP_EMBEDDING,
-                        .name = "embeddings.words",
-                        .n_in = 1,
-                        .in = &tokens,
-                        .n_param = 2,
-                        .param = param};
+    struct pst_op op = {
+        .kind = PST_OP_EMBEDDING, .n_in = 1, .in = &tokens, .n_param = 2, .param = param};
 
-    param[0] = pst_graph_param(builder, "embeddings.words.weight", 2, words, PST_INIT_NORMAL,
-                               DEVIATION, true);
-    param[1] = pst_graph_param(builder, "embeddings.positions.weight", 2, positions,
-                               PST_INIT_NORMAL, DEVIATION, true);
-    *ret_table = param[0];
-    x = pst_graph_add(builder, &op);
-    op.name = "embeddings.segments";
+    param[0] = *ret_table = add_table(m, "words.weight", c->vocab, c);
+    param[1] = add_table(m, "positions.weight", c->context, c);
+    x = pst_add_op(m, "words", &op);
     op.in = &segments;
     op.n_param = 1;
-    param[0] = pst_graph_param(builder, "embeddings.segments.weight", 2, parts, PST_INIT_NORMAL,
-                               DEVIATION, true);
-    s = pst_graph_add(builder, &op);
-    x = pst_add_sum(builder, "embeddings.add", x, s);
-    x = pst_add_layernorm_eps(builder, "embeddings.norm", x, (uint64_t)c->dim, EPSILON);
-    return pst_add_dropout(builder, "embeddings.drop", x, (float)c->dropout);
+    param[0] = add_table(m, "segments.weight", c->segments, c);
+    s = pst_add_op(m, "segments", &op);
+    x = pst_add_sum(m, "add", x, s);
+    x = pst_add_layernorm(m, "norm", x, c->dim, EPSILON);
+    x = pst_add_dropout(m, "drop", x, c->dropout);
+    pst_leave(m, before);
+    return x;
 }
 
 /* A layer with GELU and norm, then the table of words with a bias of its own. */
-static uint32_t add_head(struct pst_graph_builder *builder, const struct bert_config *c, uint32_t x,
+static uint32_t add_head(struct pst_model *m, const struct bert_config *c, uint32_t x,
                          uint32_t table)
 {
-    uint64_t dim = (uint64_t)c->dim, vocab = (uint64_t)c->vocab;
-    uint32_t param[2] = {table, PST_NONE};
-    struct pst_op decoder = {.kind = PST_OP_LINEAR,
-                             .name = "head.decoder",
-                             .n_in = 1,
-                             .in = &x,
-                             .n_param = 2,
-                             .param = param,
-                             .transposed = true};
+    uint32_t bias;
 
-    x = pst_add_linear(builder, "head.transform", x, dim, dim, DEVIATION, true);
-    x = pst_add_act(builder, "head.gelu", x, PST_ACT_GELU);
-    x = pst_add_layernorm_eps(builder, "head.norm", x, dim, EPSILON);
-    param[1] = pst_graph_param(builder, "head.decoder.bias", 1, &vocab, PST_INIT_ZERO, 0.0f, false);
-    return pst_graph_add(builder, &decoder);
+    x = pst_add_linear(m, "head.transform", x, c->dim, c->dim, DEVIATION, true);
+    x = pst_add_act(m, "head.gelu", x, PST_ACT_GELU);
+    x = pst_add_layernorm(m, "head.norm", x, c->dim, EPSILON);
+    bias = pst_add_vector(m, "head.decoder.bias", c->vocab, PST_INIT_ZERO, 0.0f);
+    return pst_add_tied_head(m, "head.decoder", x, table, bias);
 }
 
-static pst_status build(const void *config, uint32_t dtype, struct pst_graph **ret_graph,
-                        struct pst_error *err)
+static struct pst_model_ends add(struct pst_model *m, const void *config)
 {
     const struct bert_config *c = config;
-    uint64_t context = (uint64_t)c->context;
-    uint32_t x, segments, targets, table, loss;
-    struct pst_graph_builder *builder = NULL;
-    char name[PST_NAME_SIZE];
-    pst_status status = pst_check_heads(c->dim, c->heads, err);
+    uint32_t x = pst_add_input(m, "tokens", PST_FIELD_X, PST_I32, c->context), table;
+    uint32_t segments = pst_add_input(m, "segments", PST_FIELD_SEGMENT, PST_I32, c->context);
+    uint32_t targets = pst_add_input(m, "targets", PST_FIELD_MASKED, PST_I32, c->context);
 
-    if (status == PST_OK) {
-        status = pst_graph_builder_create("bert", dtype, &builder, err);
-    }
-    if (status != PST_OK) {
-        return status;
-    }
-    x = pst_graph_input(builder, "tokens", PST_FIELD_X, PST_I32, 1, &context);
-    segments = pst_graph_input(builder, "segments", PST_FIELD_SEGMENT, PST_I32, 1, &context);
-    targets = pst_graph_input(builder, "targets", PST_FIELD_MASKED, PST_I32, 1, &context);
-    x = add_embeddings(builder, c, x, segments, &table);
+    x = add_embeddings(m, c, x, segments, &table);
     for (uint32_t i = 0; i < (uint32_t)c->layers; i++) {
-        pst_graph_layer(builder, i + 1);
-        snprintf(name, sizeof name, "encoder.%u", i);
-        x = add_block(builder, name, x, c);
+        pst_graph_layer(m->graph, i + 1);
+        pst_enter(m, "encoder.%u", i);
+        x = add_block(m, x, c);
+        pst_leave(m, 0);
     }
-    pst_graph_layer(builder, (uint32_t)c->layers + 1);
-    x = add_head(builder, c, x, table);
-    loss = pst_add_cross_entropy(builder, x, targets);
-    status = pst_graph_finish(builder, loss, x, ret_graph, err);
-    pst_graph_builder_destroy(builder);
-    return status;
+    pst_graph_layer(m->graph, (uint32_t)c->layers + 1);
+    return pst_add_loss(m, PST_OP_CROSS_ENTROPY, add_head(m, c, x, table), targets);
 }
 
-const struct pst_model_builder pst_model_bert = {
-    .id = "bert",
-    .summary = "BERT: bidirectional Transformer that finds hidden tokens",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct bert_config),
-    .build = build,
-};
+PST_MODEL(bert, "bert", "BERT: bidirectional Transformer that finds hidden tokens",
+          struct bert_config, check);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pieces that the builders share. Each adds operators under a dotted prefix, creates the parameters
- * it needs ("prefix.weight", "prefix.bias") and returns the result; after a failure of the graph
- * builder all of them return PST_NONE.
+ * Pieces that the models share. Each adds operators and the parameters that they need
+ * ("name.weight", "name.bias") and returns the result; after a failure of the graph builder all of
+ * them return PST_NONE. Widths come from configs, whose integers are signed.
  */
 #ifndef PST_MODELS_BLOCK_H
 #define PST_MODELS_BLOCK_H
@@ -11,61 +11,100 @@
 
 #define PST_NAME_SIZE 128
 
-/* "prefix.name", or name alone where prefix is "". text holds PST_NAME_SIZE bytes; returned. */
-char *pst_join_name(char *text, const char *prefix, const char *name);
+/* A model while it is built. */
+struct pst_model {
+    struct pst_graph_builder *graph;
+    char scope[PST_NAME_SIZE]; /* stands with a dot before every name of an operator or parameter;
+                                  a name "" is the scope itself */
+};
+
+/* Names that follow are in this scope within the one that there is; returns what pst_leave takes to
+   end it. */
+size_t pst_enter(struct pst_model *m, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void pst_leave(struct pst_model *m, size_t before);
+
+/* An operator of that name, else as `op` says. */
+uint32_t pst_add_op(struct pst_model *m, const char *name, const struct pst_op *op);
+uint32_t pst_add_vector(struct pst_model *m, const char *name, int64_t n, uint32_t init,
+                        float value);
+uint32_t pst_add_matrix(struct pst_model *m, const char *name, int64_t rows, int64_t columns,
+                        uint32_t init, float value, bool decay);
+/* An input, or the targets, that is a vector; its name has no scope. */
+uint32_t pst_add_input(struct pst_model *m, const char *name, uint32_t field, uint32_t dtype,
+                       int64_t n);
 
 /* config.value unless heads divides dim. */
 pst_status pst_check_heads(int64_t dim, int64_t heads, struct pst_error *err);
 
 /* x [..., in] -> [..., out]; weight normal with `deviation`, bias 0 where wanted. */
-uint32_t pst_add_linear(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
-                        uint64_t in, uint64_t out, float deviation, bool bias);
-uint32_t pst_add_layernorm(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
-                           uint64_t width);
-/* The same with another eps than 1e-5. */
-uint32_t pst_add_layernorm_eps(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
-                               uint64_t width, float eps);
-/* `layers` linear layers without bias, a relu behind each: "prefix.0", "prefix.1", ... */
-uint32_t pst_add_relu_stack(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
-                            uint64_t in, uint64_t width, uint32_t layers);
-uint32_t pst_add_act(struct pst_graph_builder *builder, const char *name, uint32_t x, uint32_t act);
+uint32_t pst_add_linear(struct pst_model *m, const char *name, uint32_t x, int64_t in, int64_t out,
+                        float deviation, bool bias);
+/* To the words of a table that embeds them, too; bias: PST_NONE for none. */
+uint32_t pst_add_tied_head(struct pst_model *m, const char *name, uint32_t x, uint32_t table,
+                           uint32_t bias);
+uint32_t pst_add_layernorm(struct pst_model *m, const char *name, uint32_t x, int64_t width,
+                           float eps);
+/* `layers` linear layers without bias, a relu behind each: "name.0", "name.1", ... */
+uint32_t pst_add_relu_stack(struct pst_model *m, const char *name, uint32_t x, int64_t in,
+                            int64_t width, int64_t layers);
+uint32_t pst_add_act(struct pst_model *m, const char *name, uint32_t x, uint32_t act);
 /* Without effect (and without operator) for p = 0. */
-uint32_t pst_add_dropout(struct pst_graph_builder *builder, const char *name, uint32_t x, float p);
-uint32_t pst_add_sum(struct pst_graph_builder *builder, const char *name, uint32_t a, uint32_t b);
-uint32_t pst_add_cross_entropy(struct pst_graph_builder *builder, uint32_t logits,
-                               uint32_t targets);
-uint32_t pst_add_mse(struct pst_graph_builder *builder, uint32_t x, uint32_t targets);
+uint32_t pst_add_dropout(struct pst_model *m, const char *name, uint32_t x, double p);
+uint32_t pst_add_sum(struct pst_model *m, const char *name, uint32_t a, uint32_t b);
+uint32_t pst_add_concat(struct pst_model *m, const char *name, const uint32_t *in, uint32_t n);
+/* The loss, of that kind. */
+struct pst_model_ends pst_add_loss(struct pst_model *m, uint32_t kind, uint32_t logits,
+                                   uint32_t targets);
 
-/* GPT-2's token and position tables, prefix "" or "branch.0"; tokens [context]. */
-uint32_t pst_add_embedding(struct pst_graph_builder *builder, const char *prefix, uint32_t tokens,
-                           uint64_t vocab, uint64_t context, uint64_t dim, uint32_t *ret_table);
+/* GPT-2's token and position tables; tokens [context]. */
+uint32_t pst_add_embedding(struct pst_model *m, uint32_t tokens, int64_t vocab, int64_t context,
+                           int64_t dim, uint32_t *ret_table);
 
-/* A pre-norm Transformer block as GPT-2 has it; prefix "h.0". */
-struct pst_block_config {
-    uint64_t dim;
-    uint32_t heads,
-        layers; /* layers: of the whole stack, for the residual projections' deviation */
-    bool causal;
-    float dropout;
+/* The two parts of a Transformer block, without norms, dropout and residuals: attention between its
+   projections, and two linear layers around an activation, four times as wide between. */
+struct pst_parts {
+    const char *qkv, *attention, *out, *wide, *act, *narrow; /* names */
+    float qkv_deviation, out_deviation, wide_deviation, narrow_deviation;
+    uint32_t act_kind;
+    bool bias, causal;
+    int64_t dim, heads;
 };
-uint32_t pst_add_block(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
-                       const struct pst_block_config *config);
+uint32_t pst_add_attention_part(struct pst_model *m, uint32_t x, const struct pst_parts *parts);
+uint32_t pst_add_linear_part(struct pst_model *m, uint32_t x, const struct pst_parts *parts);
 
-/* --- images: image_block.c -------------------------------------------------------------------- */
+/* A pre-norm Transformer block as GPT-2 has it; layers: of the whole stack, for the residual
+   projections' deviation. */
+uint32_t pst_add_block(struct pst_model *m, uint32_t x, int64_t dim, int64_t heads, int64_t layers,
+                       bool causal, double dropout);
+
+/* --- images ----------------------------------------------------------------------------------- */
 
 struct pst_window {
     uint32_t kernel[2], stride[2], pad[2]; /* height, width */
 };
 
-/* Convolution "name" without bias, weights by He et al. (ICCV 2015) for what leaves it. */
-uint32_t pst_add_conv(struct pst_graph_builder *builder, const char *name, uint32_t x, uint64_t in,
-                      uint64_t out, const struct pst_window *window);
-uint32_t pst_add_batchnorm(struct pst_graph_builder *builder, const char *name, uint32_t x,
-                           uint64_t channels);
+/* Convolution without bias, weights by He et al. (ICCV 2015) for what leaves it. */
+uint32_t pst_add_conv(struct pst_model *m, const char *name, uint32_t x, int64_t in, int64_t out,
+                      const struct pst_window *window);
+uint32_t pst_add_batchnorm(struct pst_model *m, const char *name, uint32_t x, int64_t channels);
+/* Square; a window of 3 has a border of 1. */
+uint32_t pst_add_pool(struct pst_model *m, const char *name, uint32_t kind, uint32_t x,
+                      uint32_t kernel, uint32_t stride);
 /* Mean over the image "avgpool", linear layer to the classes "fc", initialised as torch.nn.Linear
-   is. */
-uint32_t pst_add_classifier(struct pst_graph_builder *builder, uint64_t width, uint64_t classes,
-                            uint32_t x);
+   is; cross entropy. */
+struct pst_model_ends pst_add_classifier(struct pst_model *m, int64_t width, int64_t classes,
+                                         uint32_t x, uint32_t targets);
+
+/* The model of a file: of its params, which fill that config, and of its function add. */
+#define PST_MODEL(name, word, text, config, check_config)                                          \
+    const struct pst_model_builder pst_model_##name = {.id = word,                                 \
+                                                       .summary = text,                            \
+                                                       .params = params,                           \
+                                                       .n_params = sizeof params / sizeof *params, \
+                                                       .config_size = sizeof(config),              \
+                                                       .check = check_config,                      \
+                                                       .add = add}
 
 extern const struct pst_model_builder pst_model_mlp, pst_model_gpt, pst_model_bert, pst_model_t5,
     pst_model_resnet, pst_model_amoebanet, pst_model_mmt, pst_model_dlrm, pst_model_candle;

@@ -45,93 +45,68 @@ static const struct pst_param params[] = {
 /* What is joined at the end. */
 struct join {
     uint32_t n, results[MOST_RESULTS];
-    uint64_t width;
+    int64_t width;
 };
 
-static uint32_t add_features(struct pst_graph_builder *builder, const char *name, int64_t width)
+static uint32_t add_features(struct pst_model *m, const char *name, int64_t width)
 {
     char text[PST_NAME_SIZE];
-    uint64_t dims[1] = {(uint64_t)width};
 
-    return pst_graph_input(builder, pst_join_name(text, "x", name), PST_FIELD_X,
-                           pst_graph_dtype(builder), 1, dims);
+    snprintf(text, sizeof text, "x.%s", name);
+    return pst_add_input(m, text, PST_FIELD_X, pst_graph_dtype(m->graph), width);
 }
 
-static void add_encoder(struct pst_graph_builder *builder, const struct candle_config *c,
-                        const char *name, int64_t features, struct join *join)
+static void add_encoder(struct pst_model *m, const struct candle_config *c, const char *name,
+                        int64_t features, struct join *join)
 {
-    uint32_t x = add_features(builder, name, features);
+    uint32_t x = add_features(m, name, features);
 
-    pst_graph_layer(builder, join->n);
-    join->results[join->n++] = pst_add_relu_stack(builder, name, x, (uint64_t)features,
-                                                  (uint64_t)c->width, (uint32_t)c->layers);
-    join->width += (uint64_t)c->width;
+    pst_graph_layer(m->graph, join->n);
+    join->results[join->n++] = pst_add_relu_stack(m, name, x, features, c->width, c->layers);
+    join->width += c->width;
 }
 
-static void add_uno(struct pst_graph_builder *builder, const struct candle_config *c,
-                    struct join *join)
+static void add_uno(struct pst_model *m, const struct candle_config *c, struct join *join)
 {
     char name[64];
 
-    join->results[join->n++] = add_features(builder, "dose1", 1);
-    join->results[join->n++] = add_features(builder, "dose2", 1);
+    join->results[join->n++] = add_features(m, "dose1", 1);
+    join->results[join->n++] = add_features(m, "dose2", 1);
     join->width += 2;
-    add_encoder(builder, c, "cell.rnaseq", c->rnaseq, join);
+    add_encoder(m, c, "cell.rnaseq", c->rnaseq, join);
     for (uint32_t i = 1; i <= (uint32_t)c->drugs; i++) {
         snprintf(name, sizeof name, "drug%u.descriptors", i);
-        add_encoder(builder, c, name, c->descriptors, join);
+        add_encoder(m, c, name, c->descriptors, join);
         snprintf(name, sizeof name, "drug%u.fingerprints", i);
-        add_encoder(builder, c, name, c->fingerprints, join);
+        add_encoder(m, c, name, c->fingerprints, join);
     }
 }
 
-static void add_branches(struct pst_graph_builder *builder, const struct candle_config *c,
-                         struct join *join)
+static void add_branches(struct pst_model *m, const struct candle_config *c, struct join *join)
 {
     char name[64];
 
     for (uint32_t i = 0; i < (uint32_t)c->branches; i++) {
         snprintf(name, sizeof name, "branch.%u", i);
-        add_encoder(builder, c, name, c->features, join);
+        add_encoder(m, c, name, c->features, join);
     }
 }
 
-static pst_status build(const void *config, uint32_t dtype, struct pst_graph **ret_graph,
-                        struct pst_error *err)
+static struct pst_model_ends add(struct pst_model *m, const void *config)
 {
     const struct candle_config *c = config;
-    uint64_t width = (uint64_t)c->width, one = 1;
     struct join join = {0};
-    struct pst_op concat = {.kind = PST_OP_CONCAT, .name = "concat", .in = join.results};
-    uint32_t x, target, loss;
-    struct pst_graph_builder *builder = NULL;
-    pst_status status = pst_graph_builder_create("candle-uno", dtype, &builder, err);
+    uint32_t x, target;
 
-    if (status != PST_OK) {
-        return status;
-    }
-    if (c->variant == 0) {
-        add_uno(builder, c, &join);
-    } else {
-        add_branches(builder, c, &join);
-    }
-    target = pst_graph_input(builder, "growth", PST_FIELD_TARGET, dtype, 1, &one);
-    pst_graph_layer(builder, join.n);
-    concat.n_in = join.n;
-    x = pst_graph_add(builder, &concat);
-    x = pst_add_relu_stack(builder, "top", x, join.width, width, (uint32_t)c->top_layers);
-    x = pst_add_linear(builder, "head", x, width, 1, sqrtf(1.0f / (float)width), false);
-    loss = pst_add_mse(builder, x, target);
-    status = pst_graph_finish(builder, loss, x, ret_graph, err);
-    pst_graph_builder_destroy(builder);
-    return status;
+    (c->variant == 0 ? add_uno : add_branches)(m, c, &join);
+    target = pst_add_input(m, "growth", PST_FIELD_TARGET, pst_graph_dtype(m->graph), 1);
+    pst_graph_layer(m->graph, join.n);
+    x = pst_add_concat(m, "concat", join.results, join.n);
+    x = pst_add_relu_stack(m, "top", x, join.width, c->width, c->top_layers);
+    x = pst_add_linear(m, "head", x, c->width, 1, sqrtf(1.0f / (float)c->width), false);
+    return pst_add_loss(m, PST_OP_MSE, x, target);
 }
 
-const struct pst_model_builder pst_model_candle = {
-    .id = "candle-uno",
-    .summary = "CANDLE-Uno: encoders of cell and drug features, joined to one number",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct candle_config),
-    .build = build,
-};
+PST_MODEL(candle, "candle-uno",
+          "CANDLE-Uno: encoders of cell and drug features, joined to one number",
+          struct candle_config, NULL);

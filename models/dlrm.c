@@ -42,95 +42,70 @@ static const struct pst_param params[] = {
     PST_PARAM(struct dlrm_config, classes, PST_PARAM_INT, "2", "1..16777216", "Number of classes."),
 };
 
-static uint32_t add_dense(struct pst_graph_builder *builder, const struct dlrm_config *c,
-                          uint32_t branch)
+static uint32_t add_dense(struct pst_model *m, const struct dlrm_config *c, uint32_t branch)
 {
-    char name[PST_NAME_SIZE];
-    uint64_t features = (uint64_t)c->features;
+    char name[32];
     uint32_t x;
 
     snprintf(name, sizeof name, "x.dense.%u", branch);
-    x = pst_graph_input(builder, name, PST_FIELD_X, pst_graph_dtype(builder), 1, &features);
-    snprintf(name, sizeof name, "dense.%u", branch);
-    return pst_add_relu_stack(builder, name, x, features, (uint64_t)c->width, (uint32_t)c->layers);
+    x = pst_add_input(m, name, PST_FIELD_X, pst_graph_dtype(m->graph), c->features);
+    return pst_add_relu_stack(m, name + 2, x, c->features, c->width, c->layers);
 }
 
-static uint32_t add_sparse(struct pst_graph_builder *builder, const struct dlrm_config *c,
-                           uint32_t branch)
+static uint32_t add_sparse(struct pst_model *m, const struct dlrm_config *c, uint32_t branch)
 {
-    char name[PST_NAME_SIZE];
-    uint64_t size = (uint64_t)c->bag_size;
-    uint64_t dims[2] = {(uint64_t)c->entries, (uint64_t)c->vector};
+    char name[32];
     uint32_t x, table;
-    struct pst_op op = {.kind = PST_OP_EMBEDDING,
-                        .name = name,
-                        .n_in = 1,
-                        .in = &x,
-                        .n_param = 1,
-                        .param = &table,
-                        .bag = c->bag == 0 ? PST_BAG_CONCAT : PST_BAG_SUM};
 
     snprintf(name, sizeof name, "x.sparse.%u", branch);
-    x = pst_graph_input(builder, name, PST_FIELD_X, PST_I32, 1, &size);
-    snprintf(name, sizeof name, "sparse.%u.weight", branch);
-    table = pst_graph_param(builder, name, 2, dims, PST_INIT_UNIFORM,
-                            sqrtf(1.0f / (float)c->entries), false);
-    snprintf(name, sizeof name, "sparse.%u", branch);
-    return pst_graph_add(builder, &op);
+    x = pst_add_input(m, name, PST_FIELD_X, PST_I32, c->bag_size);
+    pst_enter(m, "%s", name + 2);
+    table = pst_add_matrix(m, "weight", c->entries, c->vector, PST_INIT_UNIFORM,
+                           sqrtf(1.0f / (float)c->entries), false);
+    x = pst_add_op(m, "",
+                   &(struct pst_op){.kind = PST_OP_EMBEDDING,
+                                    .n_in = 1,
+                                    .in = &x,
+                                    .n_param = 1,
+                                    .param = &table,
+                                    .bag = c->bag == 0 ? PST_BAG_CONCAT : PST_BAG_SUM});
+    pst_leave(m, 0);
+    return x;
 }
 
 /* Dense and sparse branches in turns, each a layer of its own; returns their number. */
-static uint32_t add_branches(struct pst_graph_builder *builder, const struct dlrm_config *c,
+static uint32_t add_branches(struct pst_model *m, const struct dlrm_config *c,
                              uint32_t *ret_results)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < MOST_BRANCHES; i++) {
-        pst_graph_layer(builder, n);
+        pst_graph_layer(m->graph, n);
         if (i < (uint32_t)c->dense) {
-            ret_results[n++] = add_dense(builder, c, i);
+            ret_results[n++] = add_dense(m, c, i);
         }
-        pst_graph_layer(builder, n);
+        pst_graph_layer(m->graph, n);
         if (i < (uint32_t)c->sparse) {
-            ret_results[n++] = add_sparse(builder, c, i);
+            ret_results[n++] = add_sparse(m, c, i);
         }
     }
     return n;
 }
 
-static pst_status build(const void *config, uint32_t dtype, struct pst_graph **ret_graph,
-                        struct pst_error *err)
+static struct pst_model_ends add(struct pst_model *m, const void *config)
 {
     const struct dlrm_config *c = config;
-    uint64_t row = (uint64_t)c->vector * (c->bag == 0 ? (uint64_t)c->bag_size : 1);
-    uint64_t width = (uint64_t)c->width;
-    uint64_t joined = (uint64_t)c->dense * width + (uint64_t)c->sparse * row;
-    uint32_t results[2 * MOST_BRANCHES], x, targets, loss;
-    struct pst_op concat = {.kind = PST_OP_CONCAT, .name = "concat", .in = results};
-    struct pst_graph_builder *builder = NULL;
-    pst_status status = pst_graph_builder_create("dlrm", dtype, &builder, err);
+    int64_t row = c->vector * (c->bag == 0 ? c->bag_size : 1), width = c->width;
+    int64_t joined = c->dense * width + c->sparse * row;
+    uint32_t results[2 * MOST_BRANCHES], n = add_branches(m, c, results), x, targets;
 
-    if (status != PST_OK) {
-        return status;
-    }
-    concat.n_in = add_branches(builder, c, results);
-    targets = pst_graph_input(builder, "label", PST_FIELD_TARGET, PST_I32, 0, NULL);
-    pst_graph_layer(builder, concat.n_in);
-    x = pst_graph_add(builder, &concat);
-    x = pst_add_relu_stack(builder, "top", x, joined, width, (uint32_t)c->top_layers);
-    x = pst_add_linear(builder, "head", x, width, (uint64_t)c->classes, sqrtf(1.0f / (float)width),
-                       false);
-    loss = pst_add_cross_entropy(builder, x, targets);
-    status = pst_graph_finish(builder, loss, x, ret_graph, err);
-    pst_graph_builder_destroy(builder);
-    return status;
+    targets = pst_graph_input(m->graph, "label", PST_FIELD_TARGET, PST_I32, 0, NULL);
+    pst_graph_layer(m->graph, n);
+    x = pst_add_concat(m, "concat", results, n);
+    x = pst_add_relu_stack(m, "top", x, joined, width, c->top_layers);
+    x = pst_add_linear(m, "head", x, width, c->classes, sqrtf(1.0f / (float)width), false);
+    return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-const struct pst_model_builder pst_model_dlrm = {
-    .id = "dlrm",
-    .summary = "recommendation model: dense branches beside tables of embeddings",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct dlrm_config),
-    .build = build,
-};
+PST_MODEL(dlrm, "dlrm", "recommendation model: dense branches beside tables of embeddings",
+          struct dlrm_config, NULL);

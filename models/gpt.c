@@ -6,8 +6,6 @@
  */
 #include "block.h"
 
-#include <stdio.h>
-
 struct gpt_config {
     int64_t layers, dim, heads, context, vocab;
     double dropout;
@@ -31,69 +29,33 @@ static const struct pst_param params[] = {
               "Use the token table also as weights of the head."),
 };
 
-/* Logits [context, vocab]; the head shares the token table unless told otherwise. */
-static uint32_t add_head(struct pst_graph_builder *builder, const struct gpt_config *c, uint32_t x,
-                         uint32_t table)
-{
-    struct pst_op head = {.kind = PST_OP_LINEAR,
-                          .name = "lm_head",
-                          .n_in = 1,
-                          .in = &x,
-                          .n_param = 1,
-                          .param = &table,
-                          .transposed = true};
-
-    if (!c->tied) {
-        return pst_add_linear(builder, "lm_head", x, (uint64_t)c->dim, (uint64_t)c->vocab, 0.02f,
-                              false);
-    }
-    return pst_graph_add(builder, &head);
-}
-
-static pst_status build(const void *config, uint32_t dtype, struct pst_graph **ret_graph,
-                        struct pst_error *err)
+static pst_status check(const void *config, struct pst_error *err)
 {
     const struct gpt_config *c = config;
-    struct pst_block_config block = {.dim = (uint64_t)c->dim,
-                                     .heads = (uint32_t)c->heads,
-                                     .layers = (uint32_t)c->layers,
-                                     .causal = true,
-                                     .dropout = (float)c->dropout};
-    uint64_t context = (uint64_t)c->context;
-    uint32_t x, targets, table, loss;
-    struct pst_graph_builder *builder = NULL;
-    char name[PST_NAME_SIZE];
-    pst_status status = pst_check_heads(c->dim, c->heads, err);
 
-    if (status == PST_OK) {
-        status = pst_graph_builder_create("gpt", dtype, &builder, err);
-    }
-    if (status != PST_OK) {
-        return status;
-    }
-    x = pst_graph_input(builder, "tokens", PST_FIELD_X, PST_I32, 1, &context);
-    targets = pst_graph_input(builder, "targets", PST_FIELD_TARGET, PST_I32, 1, &context);
-    x = pst_add_embedding(builder, "", x, (uint64_t)c->vocab, context, block.dim, &table);
-    x = pst_add_dropout(builder, "drop", x, block.dropout);
-    for (uint32_t i = 0; i < block.layers; i++) {
-        pst_graph_layer(builder, i + 1);
-        snprintf(name, sizeof name, "h.%u", i);
-        x = pst_add_block(builder, name, x, &block);
-    }
-    pst_graph_layer(builder, block.layers + 1);
-    x = pst_add_layernorm(builder, "ln_f", x, block.dim);
-    x = add_head(builder, c, x, table);
-    loss = pst_add_cross_entropy(builder, x, targets);
-    status = pst_graph_finish(builder, loss, x, ret_graph, err);
-    pst_graph_builder_destroy(builder);
-    return status;
+    return pst_check_heads(c->dim, c->heads, err);
 }
 
-const struct pst_model_builder pst_model_gpt = {
-    .id = "gpt",
-    .summary = "GPT-2: causal Transformer language model",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct gpt_config),
-    .build = build,
-};
+/* Logits [context, vocab]; the head shares the token table unless told otherwise. */
+static struct pst_model_ends add(struct pst_model *m, const void *config)
+{
+    const struct gpt_config *c = config;
+    uint32_t x = pst_add_input(m, "tokens", PST_FIELD_X, PST_I32, c->context), table;
+    uint32_t targets = pst_add_input(m, "targets", PST_FIELD_TARGET, PST_I32, c->context);
+
+    x = pst_add_embedding(m, x, c->vocab, c->context, c->dim, &table);
+    x = pst_add_dropout(m, "drop", x, c->dropout);
+    for (uint32_t i = 0; i < (uint32_t)c->layers; i++) {
+        pst_graph_layer(m->graph, i + 1);
+        pst_enter(m, "h.%u", i);
+        x = pst_add_block(m, x, c->dim, c->heads, c->layers, true, c->dropout);
+        pst_leave(m, 0);
+    }
+    pst_graph_layer(m->graph, (uint32_t)c->layers + 1);
+    x = pst_add_layernorm(m, "ln_f", x, c->dim, 1e-5f);
+    x = c->tied ? pst_add_tied_head(m, "lm_head", x, table, PST_NONE)
+                : pst_add_linear(m, "lm_head", x, c->dim, c->vocab, 0.02f, false);
+    return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
+}
+
+PST_MODEL(gpt, "gpt", "GPT-2: causal Transformer language model", struct gpt_config, check);

@@ -5,7 +5,6 @@
 #include "block.h"
 
 #include <math.h>
-#include <stdio.h>
 
 struct mlp_config {
     int64_t inputs, hidden, layers, classes;
@@ -24,43 +23,24 @@ static const struct pst_param params[] = {
               "Activation function of the hidden layers."),
 };
 
-static pst_status build(const void *config, uint32_t dtype, struct pst_graph **ret_graph,
-                        struct pst_error *err)
+static struct pst_model_ends add(struct pst_model *m, const void *config)
 {
     const struct mlp_config *c = config;
-    uint64_t width = (uint64_t)c->inputs, hidden = (uint64_t)c->hidden;
-    uint32_t x, targets, loss;
-    struct pst_graph_builder *builder = NULL;
-    char name[PST_NAME_SIZE];
-    pst_status status = pst_graph_builder_create("mlp", dtype, &builder, err);
+    int64_t width = c->inputs;
+    uint32_t x = pst_add_input(m, "x", PST_FIELD_X, pst_graph_dtype(m->graph), width);
+    uint32_t targets = pst_graph_input(m->graph, "targets", PST_FIELD_TARGET, PST_I32, 0, NULL);
 
-    if (status != PST_OK) {
-        return status;
-    }
-    x = pst_graph_input(builder, "x", PST_FIELD_X, dtype, 1, &width);
-    targets = pst_graph_input(builder, "targets", PST_FIELD_TARGET, PST_I32, 0, NULL);
     for (uint32_t i = 0; i < (uint32_t)c->layers; i++) {
-        pst_graph_layer(builder, i);
-        snprintf(name, sizeof name, "layers.%u", i);
-        x = pst_add_linear(builder, name, x, width, hidden, sqrtf(2.0f / (float)width), true);
-        snprintf(name, sizeof name, "layers.%u.act", i);
-        x = pst_add_act(builder, name, x, c->act == 0 ? PST_ACT_RELU : PST_ACT_GELU);
-        width = hidden;
+        pst_graph_layer(m->graph, i);
+        pst_enter(m, "layers.%u", i);
+        x = pst_add_linear(m, "", x, width, c->hidden, sqrtf(2.0f / (float)width), true);
+        x = pst_add_act(m, "act", x, c->act == 0 ? PST_ACT_RELU : PST_ACT_GELU);
+        pst_leave(m, 0);
+        width = c->hidden;
     }
-    pst_graph_layer(builder, (uint32_t)c->layers);
-    x = pst_add_linear(builder, "head", x, width, (uint64_t)c->classes, sqrtf(1.0f / (float)width),
-                       true);
-    loss = pst_add_cross_entropy(builder, x, targets);
-    status = pst_graph_finish(builder, loss, x, ret_graph, err);
-    pst_graph_builder_destroy(builder);
-    return status;
+    pst_graph_layer(m->graph, (uint32_t)c->layers);
+    x = pst_add_linear(m, "head", x, width, c->classes, sqrtf(1.0f / (float)width), true);
+    return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-const struct pst_model_builder pst_model_mlp = {
-    .id = "mlp",
-    .summary = "multi-layer perceptron for classification",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct mlp_config),
-    .build = build,
-};
+PST_MODEL(mlp, "mlp", "multi-layer perceptron for classification", struct mlp_config, NULL);

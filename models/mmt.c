@@ -37,124 +37,86 @@ static const struct pst_param params[] = {
 };
 
 /* Attention with its projections and two linear layers, one behind the other. */
-static uint32_t add_bare_block(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
-                               const struct mmt_config *c)
+static uint32_t add_bare_block(struct pst_model *m, uint32_t x, const struct mmt_config *c)
 {
-    uint64_t dim = (uint64_t)c->dim;
-    float deviation = sqrtf(1.0f / (float)dim);
-    char name[PST_NAME_SIZE];
-    uint32_t h;
-    struct pst_op attention = {
-        .kind = PST_OP_ATTENTION, .n_in = 1, .in = &h, .heads = (uint32_t)c->heads};
+    float deviation = sqrtf(1.0f / (float)c->dim);
+    const struct pst_parts parts = {.qkv = "attn.c_attn",
+                                    .attention = "attn",
+                                    .out = "attn.c_proj",
+                                    .wide = "mlp.c_fc",
+                                    .act = "mlp.relu",
+                                    .narrow = "mlp.c_proj",
+                                    .qkv_deviation = deviation,
+                                    .out_deviation = deviation,
+                                    .wide_deviation = sqrtf(2.0f / (float)c->dim),
+                                    .narrow_deviation = sqrtf(1.0f / (4.0f * (float)c->dim)),
+                                    .act_kind = PST_ACT_RELU,
+                                    .dim = c->dim,
+                                    .heads = c->heads};
 
-    h = pst_add_linear(builder, pst_join_name(name, prefix, "attn.c_attn"), x, dim, 3 * dim,
-                       deviation, false);
-    attention.name = pst_join_name(name, prefix, "attn");
-    h = pst_graph_add(builder, &attention);
-    h = pst_add_linear(builder, pst_join_name(name, prefix, "attn.c_proj"), h, dim, dim, deviation,
-                       false);
-    h = pst_add_linear(builder, pst_join_name(name, prefix, "mlp.c_fc"), h, dim, 4 * dim,
-                       sqrtf(2.0f / (float)dim), false);
-    h = pst_add_act(builder, pst_join_name(name, prefix, "mlp.relu"), h, PST_ACT_RELU);
-    return pst_add_linear(builder, pst_join_name(name, prefix, "mlp.c_proj"), h, 4 * dim, dim,
-                          sqrtf(1.0f / (4.0f * (float)dim)), false);
+    return pst_add_linear_part(m, pst_add_attention_part(m, x, &parts), &parts);
 }
 
-static uint32_t add_bare_branch(struct pst_graph_builder *builder, const struct mmt_config *c,
-                                uint32_t branch, uint32_t *layer)
+/* One branch, over the tokens that all have, or over features of its own; *layer is the number of
+   its first layer and becomes that of the next branch. */
+static uint32_t add_branch(struct pst_model *m, const struct mmt_config *c, uint32_t branch,
+                           uint32_t tokens, uint32_t *layer)
 {
     uint64_t dims[2] = {(uint64_t)c->context, (uint64_t)c->dim};
-    char name[PST_NAME_SIZE];
-    uint32_t x;
-
-    snprintf(name, sizeof name, "x.%u", branch);
-    x = pst_graph_input(builder, name, PST_FIELD_X, pst_graph_dtype(builder), 2, dims);
-    for (uint32_t i = 0; i < (uint32_t)c->layers; i++) {
-        pst_graph_layer(builder, (*layer)++);
-        snprintf(name, sizeof name, "branch.%u.h.%u", branch, i);
-        x = add_bare_block(builder, name, x, c);
-    }
-    return x;
-}
-
-/* One branch; *layer is the number of its first layer and becomes that of the next branch. */
-static uint32_t add_branch(struct pst_graph_builder *builder, const struct mmt_config *c,
-                           uint32_t branch, uint32_t tokens, uint32_t *layer)
-{
-    struct pst_block_config block = {.dim = (uint64_t)c->dim,
-                                     .heads = (uint32_t)c->heads,
-                                     .layers = (uint32_t)c->layers,
-                                     .causal = false,
-                                     .dropout = (float)c->dropout};
-    char prefix[32], name[PST_NAME_SIZE];
+    const bool full = c->blocks == 0;
+    char name[32];
     uint32_t table, x;
 
-    snprintf(prefix, sizeof prefix, "branch.%u", branch);
-    pst_graph_layer(builder, (*layer)++);
-    x = pst_add_embedding(builder, prefix, tokens, (uint64_t)c->vocab, (uint64_t)c->context,
-                          block.dim, &table);
-    x = pst_add_dropout(builder, pst_join_name(name, prefix, "drop"), x, block.dropout);
-    for (uint32_t i = 0; i < block.layers; i++) {
-        pst_graph_layer(builder, (*layer)++);
-        snprintf(name, sizeof name, "%s.h.%u", prefix, i);
-        x = pst_add_block(builder, name, x, &block);
+    if (full) {
+        pst_graph_layer(m->graph, (*layer)++);
+        pst_enter(m, "branch.%u", branch);
+        x = pst_add_embedding(m, tokens, c->vocab, c->context, c->dim, &table);
+        x = pst_add_dropout(m, "drop", x, c->dropout);
+    } else {
+        snprintf(name, sizeof name, "x.%u", branch);
+        x = pst_graph_input(m->graph, name, PST_FIELD_X, pst_graph_dtype(m->graph), 2, dims);
+        pst_enter(m, "branch.%u", branch);
     }
+    for (uint32_t i = 0; i < (uint32_t)c->layers; i++) {
+        size_t before = pst_enter(m, "h.%u", i);
+
+        pst_graph_layer(m->graph, (*layer)++);
+        x = full ? pst_add_block(m, x, c->dim, c->heads, c->layers, false, c->dropout)
+                 : add_bare_block(m, x, c);
+        pst_leave(m, before);
+    }
+    pst_leave(m, 0);
     return x;
 }
 
-/* All branches over the same tokens, or each over features of its own; returns the next layer. */
-static uint32_t add_branches(struct pst_graph_builder *builder, const struct mmt_config *c,
-                             uint32_t *ret_results)
-{
-    uint64_t context = (uint64_t)c->context;
-    uint32_t tokens = PST_NONE, layer = 0;
-
-    if (c->blocks == 0) {
-        tokens = pst_graph_input(builder, "tokens", PST_FIELD_X, PST_I32, 1, &context);
-    }
-    for (uint32_t i = 0; i < (uint32_t)c->branches; i++) {
-        ret_results[i] = c->blocks == 0 ? add_branch(builder, c, i, tokens, &layer)
-                                        : add_bare_branch(builder, c, i, &layer);
-    }
-    return layer;
-}
-
-static pst_status build(const void *config, uint32_t dtype, struct pst_graph **ret_graph,
-                        struct pst_error *err)
+static pst_status check(const void *config, struct pst_error *err)
 {
     const struct mmt_config *c = config;
-    uint64_t context = (uint64_t)c->context, dim = (uint64_t)c->dim;
-    uint64_t joined = (uint64_t)c->branches * dim;
-    const bool full = c->blocks == 0;
-    uint32_t results[64], targets, x, loss;
-    struct pst_op concat = {
-        .kind = PST_OP_CONCAT, .name = "concat", .n_in = (uint32_t)c->branches, .in = results};
-    struct pst_graph_builder *builder = NULL;
-    pst_status status = pst_check_heads(c->dim, c->heads, err);
 
-    if (status == PST_OK) {
-        status = pst_graph_builder_create("mmt", dtype, &builder, err);
-    }
-    if (status != PST_OK) {
-        return status;
-    }
-    pst_graph_layer(builder, add_branches(builder, c, results));
-    targets = pst_graph_input(builder, "targets", PST_FIELD_TARGET, PST_I32, 1, &context);
-    x = pst_graph_add(builder, &concat);
-    x = pst_add_linear(builder, "join", x, joined, dim, sqrtf(1.0f / (float)joined), full);
-    x = full ? pst_add_layernorm(builder, "ln_f", x, dim) : x;
-    x = pst_add_linear(builder, "head", x, dim, (uint64_t)c->vocab, 0.02f, false);
-    loss = pst_add_cross_entropy(builder, x, targets);
-    status = pst_graph_finish(builder, loss, x, ret_graph, err);
-    pst_graph_builder_destroy(builder);
-    return status;
+    return pst_check_heads(c->dim, c->heads, err);
 }
 
-const struct pst_model_builder pst_model_mmt = {
-    .id = "mmt",
-    .summary = "multi-branch Transformer: parallel stacks that are joined at the end",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct mmt_config),
-    .build = build,
-};
+static struct pst_model_ends add(struct pst_model *m, const void *config)
+{
+    const struct mmt_config *c = config;
+    int64_t joined = c->branches * c->dim;
+    const bool full = c->blocks == 0;
+    uint32_t results[64], tokens = PST_NONE, targets, x, layer = 0;
+
+    if (full) {
+        tokens = pst_add_input(m, "tokens", PST_FIELD_X, PST_I32, c->context);
+    }
+    for (uint32_t i = 0; i < (uint32_t)c->branches; i++) {
+        results[i] = add_branch(m, c, i, tokens, &layer);
+    }
+    pst_graph_layer(m->graph, layer);
+    targets = pst_add_input(m, "targets", PST_FIELD_TARGET, PST_I32, c->context);
+    x = pst_add_concat(m, "concat", results, (uint32_t)c->branches);
+    x = pst_add_linear(m, "join", x, joined, c->dim, sqrtf(1.0f / (float)joined), full);
+    x = full ? pst_add_layernorm(m, "ln_f", x, c->dim, 1e-5f) : x;
+    x = pst_add_linear(m, "head", x, c->dim, c->vocab, 0.02f, false);
+    return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
+}
+
+PST_MODEL(mmt, "mmt", "multi-branch Transformer: parallel stacks that are joined at the end",
+          struct mmt_config, check);

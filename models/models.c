@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of models, and how one of them becomes a graph.
+ */
 #include "block.h"
 
 #include <string.h>
@@ -15,4 +18,23 @@ const struct pst_model_builder *pst_model_builder_find(const char *id)
         }
     }
     return NULL;
+}
+
+pst_status pst_model_build(const struct pst_model_builder *builder, const void *config,
+                           uint32_t dtype, struct pst_graph **ret_graph, struct pst_error *err)
+{
+    struct pst_model model = {.graph = NULL};
+    struct pst_model_ends ends;
+    pst_status st = builder->check != NULL ? builder->check(config, err) : PST_OK;
+
+    if (st == PST_OK) {
+        st = pst_graph_builder_create(builder->id, dtype, &model.graph, err);
+    }
+    if (st != PST_OK) {
+        return st;
+    }
+    ends = builder->add(&model, config);
+    st = pst_graph_finish(model.graph, ends.loss, ends.logits, ret_graph, err);
+    pst_graph_builder_destroy(model.graph);
+    return st;
 }

@@ -59,128 +59,73 @@ static struct layout make_layout(const struct resnet_config *c)
     return layout;
 }
 
-/* Square, with the padding that keeps the size at stride 1. */
-static uint32_t add_conv(struct pst_graph_builder *builder, const char *name, uint32_t x,
-                         uint64_t in, uint64_t out, uint32_t kernel, uint32_t stride)
+/* Convolution `index` of a block with its norm, and relu where wanted. Square, with the padding
+   that keeps the size at stride 1. */
+static uint32_t add_unit(struct pst_model *m, uint32_t index, uint32_t x, int64_t in, int64_t out,
+                         uint32_t kernel, uint32_t stride, bool relu)
 {
     const struct pst_window window = {{kernel, kernel}, {stride, stride}, {kernel / 2, kernel / 2}};
+    char name[32];
 
-    return pst_add_conv(builder, name, x, in, out, &window);
-}
-
-/* Convolution `index` of a block with its norm, and relu where wanted. */
-static uint32_t add_unit(struct pst_graph_builder *builder, const char *prefix, uint32_t index,
-                         uint32_t x, uint64_t in, uint64_t out, uint32_t kernel, uint32_t stride,
-                         bool relu)
-{
-    char name[PST_NAME_SIZE], part[32];
-
-    snprintf(part, sizeof part, "conv%u", index);
-    x = add_conv(builder, pst_join_name(name, prefix, part), x, in, out, kernel, stride);
-    snprintf(part, sizeof part, "bn%u", index);
-    x = pst_add_batchnorm(builder, pst_join_name(name, prefix, part), x, out);
-    if (relu) {
-        snprintf(part, sizeof part, "relu%u", index);
-        x = pst_add_act(builder, pst_join_name(name, prefix, part), x, PST_ACT_RELU);
-    }
-    return x;
+    snprintf(name, sizeof name, "conv%u", index);
+    x = pst_add_conv(m, name, x, in, out, &window);
+    snprintf(name, sizeof name, "bn%u", index);
+    x = pst_add_batchnorm(m, name, x, out);
+    snprintf(name, sizeof name, "relu%u", index);
+    return relu ? pst_add_act(m, name, x, PST_ACT_RELU) : x;
 }
 
 /* One block from `in` channels to inner * expansion. */
-static uint32_t add_residual(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
-                             uint64_t in, uint64_t inner, uint32_t expansion, uint32_t stride)
+static uint32_t add_residual(struct pst_model *m, uint32_t x, int64_t in, int64_t inner,
+                             uint32_t expansion, uint32_t stride)
 {
-    char name[PST_NAME_SIZE];
-    uint64_t out = inner * expansion;
+    const struct pst_window window = {{1, 1}, {stride, stride}, {0, 0}};
+    int64_t out = inner * expansion;
     uint32_t h, skip = x;
 
     if (expansion == 1) {
-        h = add_unit(builder, prefix, 1, x, in, inner, 3, stride, true);
-        h = add_unit(builder, prefix, 2, h, inner, inner, 3, 1, false);
+        h = add_unit(m, 1, x, in, inner, 3, stride, true);
+        h = add_unit(m, 2, h, inner, inner, 3, 1, false);
     } else {
-        h = add_unit(builder, prefix, 1, x, in, inner, 1, 1, true);
-        h = add_unit(builder, prefix, 2, h, inner, inner, 3, stride, true);
-        h = add_unit(builder, prefix, 3, h, inner, out, 1, 1, false);
+        h = add_unit(m, 1, x, in, inner, 1, 1, true);
+        h = add_unit(m, 2, h, inner, inner, 3, stride, true);
+        h = add_unit(m, 3, h, inner, out, 1, 1, false);
     }
     if (stride != 1 || in != out) {
-        skip =
-            add_conv(builder, pst_join_name(name, prefix, "downsample.0"), x, in, out, 1, stride);
-        skip = pst_add_batchnorm(builder, pst_join_name(name, prefix, "downsample.1"), skip, out);
+        skip = pst_add_conv(m, "downsample.0", x, in, out, &window);
+        skip = pst_add_batchnorm(m, "downsample.1", skip, out);
     }
-    h = pst_add_sum(builder, pst_join_name(name, prefix, "add"), skip, h);
-    return pst_add_act(builder, pst_join_name(name, prefix, "relu"), h, PST_ACT_RELU);
+    h = pst_add_sum(m, "add", skip, h);
+    return pst_add_act(m, "relu", h, PST_ACT_RELU);
 }
 
-static uint32_t add_stem(struct pst_graph_builder *builder, const struct resnet_config *c,
-                         bool large, uint32_t x)
-{
-    struct pst_op pool = {.kind = PST_OP_MAXPOOL2D,
-                          .name = "maxpool",
-                          .n_in = 1,
-                          .in = &x,
-                          .kernel = {3, 3},
-                          .stride = {2, 2},
-                          .pad = {1, 1}};
-
-    x = add_unit(builder, "", 1, x, (uint64_t)c->channels, (uint64_t)c->width, large ? 7 : 3,
-                 large ? 2 : 1, true);
-    return large ? pst_graph_add(builder, &pool) : x;
-}
-
-static uint32_t add_stages(struct pst_graph_builder *builder, const struct resnet_config *c,
-                           const struct layout *layout, uint32_t x, uint64_t *ret_width)
-{
-    uint64_t in = (uint64_t)c->width;
-    uint32_t layer = 1;
-
-    for (uint32_t s = 0; s < layout->n_stages; s++) {
-        uint64_t inner = (uint64_t)c->width << s;
-
-        for (uint32_t b = 0; b < layout->blocks[s]; b++) {
-            char prefix[64];
-
-            pst_graph_layer(builder, layer++);
-            snprintf(prefix, sizeof prefix, "layer%u.%u", s + 1, b);
-            x = add_residual(builder, prefix, x, in, inner, layout->expansion,
-                             s != 0 && b == 0 ? 2 : 1);
-            in = inner * layout->expansion;
-        }
-    }
-    pst_graph_layer(builder, layer);
-    *ret_width = in;
-    return x;
-}
-
-static pst_status build(const void *config, uint32_t dtype, struct pst_graph **ret_graph,
-                        struct pst_error *err)
+static struct pst_model_ends add(struct pst_model *m, const void *config)
 {
     const struct resnet_config *c = config;
-    struct layout layout = make_layout(c);
+    const struct layout layout = make_layout(c);
     uint64_t image[3] = {(uint64_t)c->image, (uint64_t)c->image, (uint64_t)c->channels};
-    uint64_t width = 0;
-    uint32_t x, targets, loss;
-    struct pst_graph_builder *builder = NULL;
-    pst_status status = pst_graph_builder_create("resnet", dtype, &builder, err);
+    const bool large = layout.large_stem;
+    int64_t in = c->width;
+    uint32_t x, targets, layer = 1;
 
-    if (status != PST_OK) {
-        return status;
+    x = pst_graph_input(m->graph, "image", PST_FIELD_X, pst_graph_dtype(m->graph), 3, image);
+    targets = pst_graph_input(m->graph, "label", PST_FIELD_TARGET, PST_I32, 0, NULL);
+    x = add_unit(m, 1, x, c->channels, c->width, large ? 7 : 3, large ? 2 : 1, true);
+    x = large ? pst_add_pool(m, "maxpool", PST_OP_MAXPOOL2D, x, 3, 2) : x;
+    for (uint32_t s = 0; s < layout.n_stages; s++) {
+        int64_t inner = c->width << s;
+
+        for (uint32_t b = 0; b < layout.blocks[s]; b++) {
+            pst_graph_layer(m->graph, layer++);
+            pst_enter(m, "layer%u.%u", s + 1, b);
+            x = add_residual(m, x, in, inner, layout.expansion, s != 0 && b == 0 ? 2 : 1);
+            pst_leave(m, 0);
+            in = inner * layout.expansion;
+        }
     }
-    x = pst_graph_input(builder, "image", PST_FIELD_X, dtype, 3, image);
-    targets = pst_graph_input(builder, "label", PST_FIELD_TARGET, PST_I32, 0, NULL);
-    x = add_stem(builder, c, layout.large_stem, x);
-    x = add_stages(builder, c, &layout, x, &width);
-    x = pst_add_classifier(builder, width, (uint64_t)c->classes, x);
-    loss = pst_add_cross_entropy(builder, x, targets);
-    status = pst_graph_finish(builder, loss, x, ret_graph, err);
-    pst_graph_builder_destroy(builder);
-    return status;
+    pst_graph_layer(m->graph, layer);
+    return pst_add_classifier(m, in, c->classes, x, targets);
 }
 
-const struct pst_model_builder pst_model_resnet = {
-    .id = "resnet",
-    .summary = "residual network for images: 18, 34, 50, 101, 152 layers or custom",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct resnet_config),
-    .build = build,
-};
+PST_MODEL(resnet, "resnet", "residual network for images: 18, 34, 50, 101, 152 layers or custom",
+          struct resnet_config, NULL);

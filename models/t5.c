@@ -14,7 +14,6 @@
 #include "block.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #define EPSILON 1e-6f
 
@@ -48,159 +47,123 @@ static const struct pst_param params[] = {
               "Probability by which embeddings and the results of parts are dropped in training."),
 };
 
-/* One stack while it is being built. */
+static uint32_t add_rmsnorm(struct pst_model *m, uint32_t x, const struct t5_config *c, float gain)
+{
+    uint32_t param = pst_add_vector(m, "norm.weight", c->dim, PST_INIT_CONSTANT, gain);
+
+    return pst_add_op(m, "norm",
+                      &(struct pst_op){.kind = PST_OP_RMSNORM,
+                                       .n_in = 1,
+                                       .in = &x,
+                                       .n_param = 1,
+                                       .param = &param,
+                                       .eps = EPSILON});
+}
+
+/* x + dropout(h) */
+static uint32_t add_residual(struct pst_model *m, const struct t5_config *c, uint32_t x, uint32_t h)
+{
+    return pst_add_sum(m, "add", x, pst_add_dropout(m, "drop", h, c->dropout));
+}
+
+/* What a stack's attention works with. */
 struct stack {
-    struct pst_graph_builder *builder;
-    const struct t5_config *config;
-    const char *name;
     uint32_t bias;   /* parameter: by distance */
     uint32_t memory; /* the encoder's result; PST_NONE in the encoder itself */
 };
 
-static uint64_t inner_of(const struct t5_config *c)
-{
-    return (uint64_t)c->heads * (uint64_t)c->head_dim;
-}
-
-static uint32_t add_rmsnorm(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
-                            const struct t5_config *c, float gain)
-{
-    char name[PST_NAME_SIZE];
-    uint64_t dim = (uint64_t)c->dim;
-    uint32_t param = pst_graph_param(builder, pst_join_name(name, prefix, "weight"), 1, &dim,
-                                     PST_INIT_CONSTANT, gain, false);
-    struct pst_op op = {.kind = PST_OP_RMSNORM,
-                        .name = prefix,
-                        .n_in = 1,
-                        .in = &x,
-                        .n_param = 1,
-                        .param = &param,
-                        .eps = EPSILON};
-
-    return pst_graph_add(builder, &op);
-}
-
-/* x + dropout(h) */
-static uint32_t add_residual(const struct stack *s, const char *prefix, uint32_t x, uint32_t h)
-{
-    char name[PST_NAME_SIZE];
-
-    h = pst_add_dropout(s->builder, pst_join_name(name, prefix, "drop"), h,
-                        (float)s->config->dropout);
-    return pst_add_sum(s->builder, pst_join_name(name, prefix, "add"), x, h);
-}
-
 /* Attention of a stack's tokens to each other, or to the encoder's result. */
-static uint32_t add_attention(const struct stack *s, const char *prefix, uint32_t x, bool cross)
+static uint32_t add_attention(struct pst_model *m, const struct t5_config *c,
+                              const struct stack *stack, uint32_t x, bool cross)
 {
-    const struct t5_config *c = s->config;
-    uint64_t dim = (uint64_t)c->dim, inner = inner_of(c);
-    float deviation = sqrtf(1.0f / (float)dim);
-    char name[PST_NAME_SIZE];
-    uint32_t in[2], h;
+    int64_t inner = c->heads * c->head_dim;
+    float deviation = sqrtf(1.0f / (float)c->dim);
+    uint32_t in[2], h = add_rmsnorm(m, x, c, 1.0f);
     struct pst_op op = {.kind = PST_OP_ATTENTION,
                         .n_in = cross ? 2 : 1,
                         .in = in,
                         .n_param = cross ? 0 : 1,
-                        .param = &s->bias,
+                        .param = &stack->bias,
                         .heads = (uint32_t)c->heads,
-                        .causal = !cross && s->memory != PST_NONE,
+                        .causal = !cross && stack->memory != PST_NONE,
                         .max_distance = cross ? 0 : (uint32_t)c->max_distance};
 
-    h = add_rmsnorm(s->builder, pst_join_name(name, prefix, "norm"), x, c, 1.0f);
     if (cross) {
-        in[0] = pst_add_linear(s->builder, pst_join_name(name, prefix, "q"), h, dim, inner,
-                               deviation, false);
-        in[1] = pst_add_linear(s->builder, pst_join_name(name, prefix, "kv"), s->memory, dim,
-                               2 * inner, deviation, false);
+        in[0] = pst_add_linear(m, "q", h, c->dim, inner, deviation, false);
+        in[1] = pst_add_linear(m, "kv", stack->memory, c->dim, 2 * inner, deviation, false);
     } else {
-        in[0] = pst_add_linear(s->builder, pst_join_name(name, prefix, "qkv"), h, dim, 3 * inner,
-                               deviation, false);
+        in[0] = pst_add_linear(m, "qkv", h, c->dim, 3 * inner, deviation, false);
     }
-    op.name = prefix;
-    h = pst_graph_add(s->builder, &op);
-    h = pst_add_linear(s->builder, pst_join_name(name, prefix, "o"), h, inner, dim,
-                       sqrtf(1.0f / (float)inner), false);
-    return add_residual(s, prefix, x, h);
+    h = pst_add_op(m, "", &op);
+    h = pst_add_linear(m, "o", h, inner, c->dim, sqrtf(1.0f / (float)inner), false);
+    return add_residual(m, c, x, h);
 }
 
-static uint32_t add_feed_forward(const struct stack *s, const char *prefix, uint32_t x)
+static uint32_t add_feed_forward(struct pst_model *m, const struct t5_config *c, uint32_t x)
 {
-    const struct t5_config *c = s->config;
-    uint64_t dim = (uint64_t)c->dim, ff = (uint64_t)c->ff;
-    char name[PST_NAME_SIZE];
-    uint32_t h = add_rmsnorm(s->builder, pst_join_name(name, prefix, "norm"), x, c, 1.0f);
+    uint32_t h = add_rmsnorm(m, x, c, 1.0f);
 
-    h = pst_add_linear(s->builder, pst_join_name(name, prefix, "wi"), h, dim, ff,
-                       sqrtf(1.0f / (float)dim), false);
-    h = pst_add_act(s->builder, pst_join_name(name, prefix, "relu"), h, PST_ACT_RELU);
-    h = pst_add_dropout(s->builder, pst_join_name(name, prefix, "wi.drop"), h, (float)c->dropout);
-    h = pst_add_linear(s->builder, pst_join_name(name, prefix, "wo"), h, ff, dim,
-                       sqrtf(1.0f / (float)ff), false);
-    return add_residual(s, prefix, x, h);
+    h = pst_add_linear(m, "wi", h, c->dim, c->ff, sqrtf(1.0f / (float)c->dim), false);
+    h = pst_add_act(m, "relu", h, PST_ACT_RELU);
+    h = pst_add_dropout(m, "wi.drop", h, c->dropout);
+    h = pst_add_linear(m, "wo", h, c->ff, c->dim, sqrtf(1.0f / (float)c->ff), false);
+    return add_residual(m, c, x, h);
+}
+
+static uint32_t add_block(struct pst_model *m, const struct t5_config *c, const struct stack *stack,
+                          uint32_t x)
+{
+    size_t before = pst_enter(m, "attention");
+
+    x = add_attention(m, c, stack, x, false);
+    pst_leave(m, before);
+    if (stack->memory != PST_NONE) {
+        pst_enter(m, "cross");
+        x = add_attention(m, c, stack, x, true);
+        pst_leave(m, before);
+    }
+    pst_enter(m, "ff");
+    x = add_feed_forward(m, c, x);
+    pst_leave(m, before);
+    return x;
 }
 
 /* Embeddings, blocks and norm of a stack, from layer `layer` on. */
-static uint32_t add_stack(struct stack *s, uint32_t tokens, uint32_t table, uint32_t n_blocks,
+static uint32_t add_stack(struct pst_model *m, const struct t5_config *c, const char *name,
+                          uint32_t tokens, uint32_t table, uint32_t memory, uint32_t n_blocks,
                           uint32_t layer)
 {
-    const struct t5_config *c = s->config;
-    const bool decodes = s->memory != PST_NONE;
-    uint64_t dims[2] = {(uint64_t)c->buckets, (uint64_t)c->heads};
-    char name[PST_NAME_SIZE], block[PST_NAME_SIZE];
+    float small = sqrtf(1.0f / (float)c->dim);
+    size_t before = pst_enter(m, "%s", name);
+    struct stack stack = {.memory = memory};
     uint32_t x;
-    struct pst_op embedding = {
-        .kind = PST_OP_EMBEDDING, .n_in = 1, .in = &tokens, .n_param = 1, .param = &table};
 
-    pst_graph_layer(s->builder, layer);
-    s->bias = pst_graph_param(s->builder, pst_join_name(name, s->name, "distances.weight"), 2, dims,
-                              PST_INIT_NORMAL, sqrtf(1.0f / (float)c->dim), false);
-    embedding.name = pst_join_name(name, s->name, "embedding");
-    x = pst_graph_add(s->builder, &embedding);
-    x = pst_add_dropout(s->builder, pst_join_name(name, s->name, "drop"), x, (float)c->dropout);
+    pst_graph_layer(m->graph, layer);
+    stack.bias =
+        pst_add_matrix(m, "distances.weight", c->buckets, c->heads, PST_INIT_NORMAL, small, false);
+    x = pst_add_op(
+        m, "embedding",
+        &(struct pst_op){
+            .kind = PST_OP_EMBEDDING, .n_in = 1, .in = &tokens, .n_param = 1, .param = &table});
+    x = pst_add_dropout(m, "drop", x, c->dropout);
     for (uint32_t i = 0; i < n_blocks; i++) {
-        pst_graph_layer(s->builder, layer + 1 + i);
-        snprintf(block, sizeof block, "%s.%u.attention", s->name, i);
-        x = add_attention(s, block, x, false);
-        if (decodes) {
-            snprintf(block, sizeof block, "%s.%u.cross", s->name, i);
-            x = add_attention(s, block, x, true);
-        }
-        snprintf(block, sizeof block, "%s.%u.ff", s->name, i);
-        x = add_feed_forward(s, block, x);
+        size_t block = pst_enter(m, "%u", i);
+
+        pst_graph_layer(m->graph, layer + 1 + i);
+        x = add_block(m, c, &stack, x);
+        pst_leave(m, block);
     }
-    pst_graph_layer(s->builder, layer + 1 + n_blocks);
-    x = add_rmsnorm(s->builder, pst_join_name(name, s->name, "norm"), x, c,
-                    decodes ? sqrtf(1.0f / (float)c->dim) : 1.0f);
-    return pst_add_dropout(s->builder, pst_join_name(name, s->name, "norm.drop"), x,
-                           (float)c->dropout);
+    pst_graph_layer(m->graph, layer + 1 + n_blocks);
+    x = add_rmsnorm(m, x, c, memory != PST_NONE ? small : 1.0f);
+    x = pst_add_dropout(m, "norm.drop", x, c->dropout);
+    pst_leave(m, before);
+    return x;
 }
 
-static uint32_t add_model(struct pst_graph_builder *builder, const struct t5_config *c)
+static pst_status check(const void *config, struct pst_error *err)
 {
-    uint64_t context = (uint64_t)c->context, n_targets = (uint64_t)c->targets;
-    uint64_t words[2] = {(uint64_t)c->vocab, (uint64_t)c->dim};
-    struct stack encoder = {.builder = builder, .config = c, .name = "encoder", .memory = PST_NONE};
-    struct stack decoder = {.builder = builder, .config = c, .name = "decoder"};
-    uint32_t tokens, shifted, table, x;
-    struct pst_op head = {.kind = PST_OP_LINEAR,
-                          .name = "head",
-                          .n_in = 1,
-                          .in = &x,
-                          .n_param = 1,
-                          .param = &table,
-                          .transposed = true};
+    const struct t5_config *c = config;
 
-    tokens = pst_graph_input(builder, "tokens", PST_FIELD_X, PST_I32, 1, &context);
-    shifted = pst_graph_input(builder, "decoder.tokens", PST_FIELD_SHIFTED, PST_I32, 1, &n_targets);
-    table = pst_graph_param(builder, "shared.weight", 2, words, PST_INIT_NORMAL, 1.0f, true);
-    decoder.memory = add_stack(&encoder, tokens, table, (uint32_t)c->layers, 0);
-    x = add_stack(&decoder, shifted, table, (uint32_t)c->decoder_layers, (uint32_t)c->layers + 2);
-    return pst_graph_add(builder, &head);
-}
-
-static pst_status check(const struct t5_config *c, struct pst_error *err)
-{
     if ((c->buckets & (c->buckets - 1)) != 0 || c->max_distance <= c->buckets / 2) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "\"buckets\" in [model] is %lld with max_distance = %lld: it must be a "
@@ -210,34 +173,21 @@ static pst_status check(const struct t5_config *c, struct pst_error *err)
     return PST_OK;
 }
 
-static pst_status build(const void *config, uint32_t dtype, struct pst_graph **ret_graph,
-                        struct pst_error *err)
+static struct pst_model_ends add(struct pst_model *m, const void *config)
 {
     const struct t5_config *c = config;
-    uint64_t n_targets = (uint64_t)c->targets;
-    uint32_t x, targets, loss;
-    struct pst_graph_builder *builder = NULL;
-    pst_status status = check(c, err);
+    uint32_t n = (uint32_t)c->layers;
+    uint32_t tokens = pst_add_input(m, "tokens", PST_FIELD_X, PST_I32, c->context);
+    uint32_t shifted = pst_add_input(m, "decoder.tokens", PST_FIELD_SHIFTED, PST_I32, c->targets);
+    uint32_t table =
+        pst_add_matrix(m, "shared.weight", c->vocab, c->dim, PST_INIT_NORMAL, 1.0f, true);
+    uint32_t memory = add_stack(m, c, "encoder", tokens, table, PST_NONE, n, 0), x, targets;
 
-    if (status == PST_OK) {
-        status = pst_graph_builder_create("t5", dtype, &builder, err);
-    }
-    if (status != PST_OK) {
-        return status;
-    }
-    x = add_model(builder, c);
-    targets = pst_graph_input(builder, "targets", PST_FIELD_TARGET, PST_I32, 1, &n_targets);
-    loss = pst_add_cross_entropy(builder, x, targets);
-    status = pst_graph_finish(builder, loss, x, ret_graph, err);
-    pst_graph_builder_destroy(builder);
-    return status;
+    x = add_stack(m, c, "decoder", shifted, table, memory, (uint32_t)c->decoder_layers, n + 2);
+    x = pst_add_tied_head(m, "head", x, table, PST_NONE);
+    targets = pst_add_input(m, "targets", PST_FIELD_TARGET, PST_I32, c->targets);
+    return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-const struct pst_model_builder pst_model_t5 = {
-    .id = "t5",
-    .summary = "T5: encoder and decoder, whose every layer reads the encoder's result",
-    .params = params,
-    .n_params = sizeof params / sizeof *params,
-    .config_size = sizeof(struct t5_config),
-    .build = build,
-};
+PST_MODEL(t5, "t5", "T5: encoder and decoder, whose every layer reads the encoder's result",
+          struct t5_config, check);

@@ -166,7 +166,7 @@ static uint32_t *copy(const uint32_t *list, uint32_t n, uint32_t one, uint32_t *
     uint32_t *made;
 
     *ret_n = list == NULL ? 1 : n;
-    made = need(calloc((size_t)*ret_n + 1, sizeof *made));
+    made = part_alloc((size_t)*ret_n + 1, sizeof *made);
     if (list == NULL) {
         made[0] = one;
     } else {
@@ -202,9 +202,7 @@ void rig_problem(const struct rig_case *c, struct part_problem *p)
         }
     }
     p->n_degrees = most;
-    if (part_problem_init(p) != PST_OK) {
-        need(NULL);
-    }
+    part_problem_init(p);
     for (uint32_t e = 0; e < g->n_edges; e++) {
         p->from[e] = g->from[e];
         p->to[e] = g->to[e];
@@ -221,9 +219,7 @@ void rig_problem(const struct rig_case *c, struct part_problem *p)
             p->backward_ns[(size_t)i * g->n + v] = ns * (1 - g->forward_share);
         }
     }
-    if (part_problem_index(p) != PST_OK) {
-        need(NULL);
-    }
+    part_problem_index(p);
 }
 
 struct rig_case rig_draw_case(struct rig_graph *g, uint32_t most_devices, int round,

@@ -191,6 +191,34 @@ void pst_json_bool(struct pst_json *json, const char *key, bool value)
     pst_json_raw(json, key, value ? "true" : "false");
 }
 
+void pst_json_uints(struct pst_json *json, const char *key, const uint32_t *values, uint32_t n)
+{
+    pst_json_array(json, key);
+    for (uint32_t i = 0; i < n; i++) {
+        pst_json_uint(json, NULL, values[i]);
+    }
+    pst_json_end(json, ']');
+}
+
+void pst_json_bytes(struct pst_json *json, const char *key, const uint64_t *values, uint32_t n)
+{
+    pst_json_array(json, key);
+    for (uint32_t i = 0; i < n; i++) {
+        pst_json_uint(json, NULL, values[i]);
+    }
+    pst_json_end(json, ']');
+}
+
+void pst_json_strings(struct pst_json *json, const char *key, const char *const *values,
+                      uint32_t n)
+{
+    pst_json_array(json, key);
+    for (uint32_t i = 0; i < n; i++) {
+        pst_json_string(json, NULL, values[i]);
+    }
+    pst_json_end(json, ']');
+}
+
 void pst_json_error(struct pst_json *json, const struct pst_error *err)
 {
     int code = pst_error_exit_code(err);

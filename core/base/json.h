@@ -39,6 +39,11 @@ void pst_json_uint(struct pst_json *json, const char *key, uint64_t value);
 void pst_json_number(struct pst_json *json, const char *key, double value); /* not finite: null */
 void pst_json_bool(struct pst_json *json, const char *key, bool value);
 void pst_json_raw(struct pst_json *json, const char *key, const char *text); /* already JSON */
+/* Arrays. */
+void pst_json_uints(struct pst_json *json, const char *key, const uint32_t *values, uint32_t n);
+void pst_json_bytes(struct pst_json *json, const char *key, const uint64_t *values, uint32_t n);
+void pst_json_strings(struct pst_json *json, const char *key, const char *const *values,
+                      uint32_t n);
 /* What every answer tells of an error: code, kind, message, hint, what would do. Inside an object.
  */
 void pst_json_error(struct pst_json *json, const struct pst_error *err);

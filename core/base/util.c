@@ -2,12 +2,9 @@
 #include "base/util.h"
 
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/number.h"
 
@@ -22,21 +19,11 @@ uint64_t pst_gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-uint32_t pst_usable_cores(void)
+int pst_by_number(const void *a, const void *b)
 {
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-    long online = n > 0 ? n : sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-    return online > 0 ? (uint32_t)online : 1;
-}
-
-uint64_t pst_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return (x > y) - (x < y);
 }
 
 /* Three significant digits, rounded to the nearest; unit i is 1 / divisors[i] of the value's. */

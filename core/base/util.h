@@ -9,16 +9,45 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/memory.h"
-
-/* Monotonic nanoseconds. */
-uint64_t pst_now_ns(void);
 
 /* The greatest common divisor; of 0 and a number that number. */
 uint64_t pst_gcd(uint64_t a, uint64_t b);
 
-/* Cores that this process may use; at least 1. */
-uint32_t pst_usable_cores(void);
+/* Place of the first of n ascending numbers that is not below `number`; n: all are. */
+static inline uint32_t pst_first_from(const uint32_t *numbers, uint32_t n, uint32_t number)
+{
+    uint32_t low = 0, high = n;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (numbers[middle] < number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* For qsort: how the first two keys that differ compare; 0: none do. */
+static inline int pst_compare_keys(const uint64_t (*keys)[2], size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (keys[i][0] != keys[i][1]) {
+            return keys[i][0] < keys[i][1] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+#define PST_COMPARE_KEYS(...)                                                                      \
+    pst_compare_keys((const uint64_t[][2]){__VA_ARGS__},                                           \
+                     sizeof((const uint64_t[][2]){__VA_ARGS__}) / sizeof(uint64_t[2]))
+
+/* For qsort: uint64_t, the smallest first. */
+int pst_by_number(const void *a, const void *b);
 
 /* Whole file as bytes with a NUL behind; free() it. PST_ERR_IO with `kind` ("config.file",
    "input.path") when it cannot be read or is not a regular file; when it is larger than max_bytes,

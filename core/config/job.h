@@ -46,8 +46,8 @@ enum pst_run_p2p { PST_RUN_P2P_AUTO = 0, PST_RUN_P2P_ORDERED = 1, PST_RUN_P2P_ED
 enum pst_run_graphs { PST_RUN_GRAPHS_AUTO = 0, PST_RUN_GRAPHS_ON = 1, PST_RUN_GRAPHS_OFF = 2 };
 
 struct pst_job_run {
-    const char *device;    /* "cpu" */
-    const char *transport; /* "threads" */
+    const char *device;    /* id of a module */
+    const char *transport; /* likewise */
     int64_t threads_per_device;
     const char *kernels;     /* auto | onednn | reference */
     int64_t share;           /* ranks on one device that can be shared; 0: as many as must be */
@@ -132,6 +132,10 @@ struct pst_job_section {
 
 extern const struct pst_job_section pst_job_sections[];
 extern const uint32_t pst_job_n_sections;
+
+/* The modules that [run] means where it names none: core knows no ids. They outlive all; before a
+   job is read. */
+void pst_job_tell_defaults(const char *device, const char *transport);
 
 /*
  * Checks the sections (unknown ones too) and relations between values (batch divisible, ...). Paths

@@ -56,9 +56,10 @@ static const struct pst_param train_rows[] = {
         "Asynchronous schedules: steps between drains of the pipeline; 0: one at the end."),
 };
 
-static const struct pst_param run_rows[] = {
-    ROW(run, device, STRING, "cpu", NULL, "Device backend."),
-    ROW(run, transport, STRING, "threads", NULL, "What carries tensors between devices."),
+static struct pst_param run_rows[] = {
+    /* The first two have the defaults that the program tells. */
+    ROW(run, device, STRING, "", NULL, "Device backend."),
+    ROW(run, transport, STRING, "", NULL, "What carries tensors between devices."),
     ROW(run, threads_per_device, INT, "1", "1..1024", "Threads that compute for one device."),
     ROW(run, kernels, STRING, "auto", NULL,
         "Kernels of the backend: auto; cpu: onednn, reference; cuda: simple, unordered."),
@@ -120,3 +121,9 @@ const struct pst_job_section pst_job_sections[] = {
     {"plugins", plugins_rows, COUNT(plugins_rows), offsetof(struct pst_job, plugins)},
 };
 const uint32_t pst_job_n_sections = COUNT(pst_job_sections);
+
+void pst_job_tell_defaults(const char *device, const char *transport)
+{
+    run_rows[0].initial = device;
+    run_rows[1].initial = transport;
+}

@@ -276,10 +276,10 @@ pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struc
 
         for (uint32_t i = 0; i < section->n_instrs && status == PST_OK; i++) {
             status = bind_instr(rank, list, section, section->first_instr + i, err);
+            if (status == PST_OK) {
+                status = exec_bind_calls(rank, list, s, section->first_instr + i, err);
+            }
         }
     }
-    if (status != PST_OK) {
-        return status;
-    }
-    return exec_bind_calls(rank, list, err);
+    return status;
 }

@@ -181,30 +181,16 @@ static pst_status bind_call(struct exec_rank *rank, struct exec_list *list, uint
     return PST_OK;
 }
 
-static pst_status bind_instr_calls(struct exec_rank *rank, struct exec_list *list, uint32_t index,
-                                   uint64_t *end, struct pst_error *err)
+pst_status exec_bind_calls(struct exec_rank *rank, struct exec_list *list, uint32_t section,
+                           uint32_t index, struct pst_error *err)
 {
     const struct pst_program_instr *range = &list->program->lists[index];
     pst_status status = PST_OK;
 
     for (uint32_t i = 0; i < range->n_calls && status == PST_OK; i++) {
-        status = bind_call(rank, list, end, &list->program->calls[range->first_call + i],
+        status = bind_call(rank, list, &list->workspace_end[section],
+                           &list->program->calls[range->first_call + i],
                            &list->calls[range->first_call + i], err);
-    }
-    return status;
-}
-
-pst_status exec_bind_calls(struct exec_rank *rank, struct exec_list *list, struct pst_error *err)
-{
-    pst_status status = PST_OK;
-
-    for (uint32_t s = 0; s < list->program->n_sections; s++) {
-        const struct pst_program_section *section = &list->program->sections[s];
-
-        for (uint32_t i = 0; i < section->n_instrs && status == PST_OK; i++) {
-            status = bind_instr_calls(rank, list, section->first_instr + i, &list->workspace_end[s],
-                                      err);
-        }
     }
     return status;
 }

@@ -25,8 +25,7 @@ static void nap_until(const struct exec_copies *copies, uint64_t ns)
 {
     for (uint64_t now = pst_now_ns(); now < ns && !ends(copies); now = pst_now_ns()) {
         uint64_t end = ns - now > LOOK_NS ? now + LOOK_NS : ns;
-        struct timespec until = {.tv_sec = (time_t)(end / 1000000000u),
-                                 .tv_nsec = (long)(end % 1000000000u)};
+        struct timespec until = pst_timespec(end);
 
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
     }

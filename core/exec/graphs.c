@@ -280,15 +280,9 @@ pst_status exec_graphs_pass(struct exec_rank *rank, struct exec_list *list, uint
 
 /* --- updates ---------------------------------------------------------------------------------- */
 
-/* What an update's addresses and kernels follow from. */
-struct update_key {
-    uint32_t stage, parity, version, optimizer;
-    bool decays;
-};
-
 /* Of the update of a stage; false: it is none for a graph. */
 static bool key_of(const struct exec_rank *rank, const struct exec_update *update,
-                   struct update_key *ret_key)
+                   struct exec_update_key *ret_key)
 {
     const struct pst_device_times *times = rank->exec->config.predicted;
     uint32_t n = 0, n_versions = 1;
@@ -322,25 +316,19 @@ static bool key_of(const struct exec_rank *rank, const struct exec_update *updat
                      (times != NULL && ns < n * (uint64_t)SHORT_NS));
 }
 
-static struct exec_graph *graph_of_update(struct exec_rank *rank, const struct update_key *key)
+static struct exec_graph *graph_of_update(struct exec_rank *rank, const struct exec_update_key *key)
 {
     struct exec_graph *graph;
 
     for (uint32_t g = 0; g < rank->graphs.n; g++) {
         graph = &rank->graphs.graphs[g];
-        if (graph->n_calls == 0 && graph->stage == key->stage && graph->parity == key->parity &&
-            graph->version == key->version && graph->optimizer == key->optimizer &&
-            graph->decays == key->decays) {
+        if (graph->n_calls == 0 && memcmp(&graph->key, key, sizeof *key) == 0) {
             return graph;
         }
     }
     graph = add_graph(&rank->graphs);
     if (graph != NULL) {
-        graph->stage = key->stage;
-        graph->parity = key->parity;
-        graph->version = key->version;
-        graph->optimizer = key->optimizer;
-        graph->decays = key->decays;
+        graph->key = *key;
     }
     return graph;
 }
@@ -356,7 +344,7 @@ pst_status exec_graphs_update(const struct exec_update *update, struct pst_error
     struct pst_update both[2];
     const struct pst_changes changes = {.updates = both, .n_updates = 2};
     struct exec_graph *graph = NULL;
-    struct update_key key;
+    struct exec_update_key key;
 
     if (rank->graphs.graphs != NULL && update->finite && key_of(rank, update, &key)) {
         graph = graph_of_update(rank, &key);

@@ -11,11 +11,15 @@ struct exec_rank;
 struct exec_list;
 struct exec_task;
 
+/* What an update's addresses and kernels follow from. */
+struct exec_update_key {
+    uint32_t stage, parity, version, optimizer, decays;
+};
+
 /* Calls or an update that are asked for at once (graphs.c). */
 struct exec_graph {
-    uint32_t first_call, n_calls;               /* in the training list; n_calls 0: an update, */
-    uint32_t stage, parity, version, optimizer; /* whose key this is, */
-    bool decays;                                /* and this */
+    uint32_t first_call, n_calls; /* in the training list; n_calls 0: an update, */
+    struct exec_update_key key;   /* this one */
     uint32_t sampled; /* of the calls, one that says of which samples; PST_NONE: none does */
     bool has_run, refused;
     struct pst_replay *replay; /* NULL: not captured, or not yet */

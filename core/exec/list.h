@@ -117,8 +117,9 @@ void exec_kernels_destroy(struct exec_rank *rank);
 /* bind.c */
 pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struct pst_plan *plan,
                      const struct pst_program *program, struct pst_error *err);
-/* bind_calls.c: calls of the whole list. */
-pst_status exec_bind_calls(struct exec_rank *rank, struct exec_list *list, struct pst_error *err);
+/* bind_calls.c: the calls of an instruction. */
+pst_status exec_bind_calls(struct exec_rank *rank, struct exec_list *list, uint32_t section,
+                           uint32_t index, struct pst_error *err);
 
 /* sums.c: the sums behind TIE and, of a stage with several replicas, REDUCE. */
 pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, uint32_t tie,

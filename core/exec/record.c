@@ -173,8 +173,7 @@ static uint64_t moved_bytes(const struct pst_recorder *recorder, const struct ps
     return bytes;
 }
 
-static pst_status add_visit(const struct sweep *sweep, uint32_t rank,
-                            const struct exec_visit *visit)
+static void add_visit(const struct sweep *sweep, uint32_t rank, const struct exec_visit *visit)
 {
     const struct pst_program *program = sweep->recorder->programs[rank];
 
@@ -192,47 +191,31 @@ static pst_status add_visit(const struct sweep *sweep, uint32_t rank,
                           (uint32_t)visit->t, &span);
         pst_timeline_add(sweep->timeline, &span);
     }
-    return PST_OK;
 }
 
-static pst_status fill(const struct sweep *sweep, struct pst_error *err)
+static void fill(const struct sweep *sweep)
 {
-    pst_status status = PST_OK;
-
-    for (uint32_t d = 0; d < sweep->recorder->plan->n_devices && status == PST_OK; d++) {
+    for (uint32_t d = 0; d < sweep->recorder->plan->n_devices; d++) {
         const struct exec_visit *visit;
 
-        for (uint32_t v = 0; status == PST_OK; v++) {
-            visit = visit_at(sweep->recorder, d, v);
-            if (visit == NULL) {
-                break;
-            }
-            status = add_visit(sweep, d, visit);
+        for (uint32_t v = 0; (visit = visit_at(sweep->recorder, d, v)) != NULL; v++) {
+            add_visit(sweep, d, visit);
         }
-    }
-    if (status != PST_OK) {
-        return pst_fail_nomem(err);
     }
     pst_timeline_finish_build(sweep->timeline);
     pst_timeline_describe(sweep->timeline, sweep->recorder->plan, "run", sweep->recorder->n_steps);
-    return PST_OK;
 }
 
 pst_status pst_recorder_timeline(const struct pst_recorder *recorder, double scale,
                                  struct pst_timeline **ret_timeline, struct pst_error *err)
 {
     struct sweep sweep = {.recorder = recorder, .begin_ns = first_start(recorder), .scale = scale};
-    pst_status status;
 
     if (sweep.begin_ns == UINT64_MAX) {
         return pst_fail(err, PST_ERR_BUG, "internal", "no step was recorded");
     }
     pst_timeline_create(recorder->plan->n_devices, &sweep.timeline);
-    status = fill(&sweep, err);
-    if (status != PST_OK) {
-        pst_timeline_destroy(sweep.timeline);
-        return status;
-    }
+    fill(&sweep);
     *ret_timeline = sweep.timeline;
     return PST_OK;
 }

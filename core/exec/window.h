@@ -29,6 +29,21 @@ PST_HD bool pst_window_at(const struct pst_window *w, uint32_t axis, uint64_t o,
     return true;
 }
 
+/* Pixel of the image under element `tap` of the window of pixel i of the results, which may be of
+   any sample; false: padding. */
+PST_HD bool pst_window_tap(const struct pst_window *w, uint64_t i, uint64_t tap,
+                           uint64_t *ret_pixel)
+{
+    uint64_t y, x;
+
+    if (!pst_window_at(w, 0, i / w->out[1] % w->out[0], tap / w->kernel[1], &y) ||
+        !pst_window_at(w, 1, i % w->out[1], tap % w->kernel[1], &x)) {
+        return false;
+    }
+    *ret_pixel = y * w->in[1] + x;
+    return true;
+}
+
 /* The windows first ... end - 1 along an axis see input i; first >= end: none does. */
 PST_HD uint64_t pst_window_first(const struct pst_window *w, uint32_t axis, uint64_t i)
 {

@@ -9,14 +9,20 @@
 
 #include "graph/graph.h"
 
+struct pst_model; /* while it is built: models/block.h */
+
+/* The tensors that a model ends in; logits may be PST_NONE. */
+struct pst_model_ends {
+    uint32_t logits, loss;
+};
+
 struct pst_model_builder {
     const char *id, *summary;
     const struct pst_param *params; /* parameters of [model] for this builder */
     uint32_t n_params;
     size_t config_size;
-    /* dtype: PST_F32, PST_BF16 or PST_F64 (tests). */
-    pst_status (*build)(const void *config, uint32_t dtype, struct pst_graph **ret_graph,
-                        struct pst_error *err);
+    pst_status (*check)(const void *config, struct pst_error *err); /* or NULL */
+    struct pst_model_ends (*add)(struct pst_model *model, const void *config);
 };
 
 /* All of them, ended by NULL: mlp, gpt, bert, t5, resnet, amoebanet, mmt, dlrm, candle-uno. */
@@ -24,6 +30,10 @@ extern const struct pst_model_builder *const pst_model_builders[];
 
 /* NULL when there is none of that name. */
 const struct pst_model_builder *pst_model_builder_find(const char *id);
+
+/* dtype: PST_F32, PST_BF16 or PST_F64 (tests). */
+pst_status pst_model_build(const struct pst_model_builder *builder, const void *config,
+                           uint32_t dtype, struct pst_graph **ret_graph, struct pst_error *err);
 
 /* Writes initial values: a function of (seed, parameter's canonical name) alone. f32 [elems]. */
 void pst_parameter_init(const struct pst_parameter *parameter, uint64_t seed, float *ret_values);

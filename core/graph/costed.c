@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/names.h"
 #include "config/json_fields.h"
 #include "graph/costed_impl.h"
 
@@ -86,9 +87,10 @@ static void check_size(struct pst_fields *fields, const struct pst_costed *draft
 
 static void check_names(struct pst_fields *fields, const struct pst_costed *draft)
 {
-    struct pst_costed_names names;
+    struct pst_arena arena = {0};
+    struct pst_names names;
 
-    pst_costed_names_init(&names, draft->nodes, draft->n_nodes);
+    pst_names_init(&names, &arena, draft->n_nodes);
     for (uint32_t i = 0; fields->status == PST_OK && i < draft->n_nodes; i++) {
         size_t mark = strlen(fields->where);
         uint32_t other;
@@ -96,12 +98,12 @@ static void check_names(struct pst_fields *fields, const struct pst_costed *draf
         if (draft->nodes[i].name == NULL || draft->nodes[i].name[0] == '\0') {
             pst_fields_enter(fields, "nodes", i);
             pst_fields_fail(fields, "config.value", "name", "every node needs one");
-        } else if ((other = pst_costed_names_add(&names, i)) != PST_NONE) {
+        } else if ((other = pst_names_add(&names, draft->nodes[i].name, i)) != PST_NONE) {
             pst_costed_fail_twice(fields, i, draft->nodes[i].name, other);
         }
         pst_fields_leave(fields, mark);
     }
-    pst_costed_names_finish(&names);
+    pst_arena_finish(&arena);
 }
 
 static void check_edge(struct pst_fields *fields, const struct pst_costed *draft, size_t i)

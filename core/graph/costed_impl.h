@@ -17,22 +17,6 @@
 #define PST_COSTED_US         1e12                /* eleven days */
 #define PST_COSTED_BYTES      72057594037927936.0 /* 2^56 */
 
-/* Nodes by name; open addressing. */
-struct pst_costed_names {
-    const struct pst_costed_node *nodes;
-    uint32_t *slots; /* node + 1; 0: free */
-    uint32_t n_slots;
-};
-
-/* For n nodes; empty. */
-void pst_costed_names_init(struct pst_costed_names *names, const struct pst_costed_node *nodes,
-                           uint32_t n);
-void pst_costed_names_finish(struct pst_costed_names *names);
-/* PST_NONE, or the node that has this name already. */
-uint32_t pst_costed_names_add(struct pst_costed_names *names, uint32_t node);
-/* PST_NONE where there is none. */
-uint32_t pst_costed_names_find(const struct pst_costed_names *names, const char *name);
-
 /*
  * order[k]: the k-th node in topological order, the first in `nodes` where there is a choice.
  * graph.cycle names the nodes of one cycle.

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/names.h"
 #include "config/config.h"
 #include "config/json_fields.h"
 #include "graph/costed_impl.h"
@@ -192,15 +193,14 @@ static void fail_end(struct pst_fields *fields, const struct pst_costed *draft, 
 }
 
 static uint32_t read_end(struct pst_fields *fields, const struct pst_costed *draft,
-                         const struct pst_costed_names *names, const json_t *object,
-                         const char *key)
+                         const struct pst_names *names, const json_t *object, const char *key)
 {
     const char *name;
     uint32_t node = 0;
 
     if (pst_fields_require(fields, object, key)) {
         name = pst_fields_string(fields, object, key, NULL);
-        node = name == NULL ? 0 : pst_costed_names_find(names, name);
+        node = name == NULL ? 0 : pst_names_find(names, name);
     }
     if (node == PST_NONE && fields->status == PST_OK) {
         fail_end(fields, draft, key, name);
@@ -208,8 +208,8 @@ static uint32_t read_end(struct pst_fields *fields, const struct pst_costed *dra
     return node;
 }
 
-static void read_edges(struct pst_fields *fields, const json_t *root,
-                       const struct pst_costed_names *names, struct pst_costed *draft)
+static void read_edges(struct pst_fields *fields, const json_t *root, const struct pst_names *names,
+                       struct pst_costed *draft)
 {
     static const char *const keys[] = {"from", "to", "bytes"};
     const json_t *list = pst_fields_array(fields, root, "edges");
@@ -236,13 +236,13 @@ static void read_edges(struct pst_fields *fields, const json_t *root,
 
 /* Before edges are read, whose ends would be blamed for what is wrong with the nodes. */
 static void add_names(struct pst_fields *fields, const struct pst_costed *draft,
-                      struct pst_costed_names *names)
+                      struct pst_names *names)
 {
     if (fields->status == PST_OK && draft->n_nodes == 0) {
         pst_costed_fail_empty(fields);
     }
     for (uint32_t i = 0; fields->status == PST_OK && i < draft->n_nodes; i++) {
-        uint32_t other = pst_costed_names_add(names, i);
+        uint32_t other = pst_names_add(names, draft->nodes[i].name, i);
 
         if (other != PST_NONE) {
             pst_costed_fail_twice(fields, i, draft->nodes[i].name, other);
@@ -256,7 +256,7 @@ static void read_root(struct pst_fields *fields, const json_t *root, struct pst_
     static const char *const keys[] = {
         "format", "version", "name", "notes", "batch", "update_bytes_per_s", "nodes", "edges"};
     bool named = fields->where[0] == '\0' || json_object_get(root, "format") != NULL;
-    struct pst_costed_names names = {NULL, NULL, 0};
+    struct pst_names names = {NULL, 0};
 
     if (!named && !json_is_object(root)) {
         pst_fields_fail(fields, "config.value", NULL, "must be an object");
@@ -270,13 +270,12 @@ static void read_root(struct pst_fields *fields, const json_t *root, struct pst_
         read_nodes(fields, root, draft);
     }
     if (fields->status == PST_OK) {
-        pst_costed_names_init(&names, draft->nodes, draft->n_nodes);
+        pst_names_init(&names, &draft->arena, draft->n_nodes);
     }
     add_names(fields, draft, &names);
     if (fields->status == PST_OK) {
         read_edges(fields, root, &names, draft);
     }
-    pst_costed_names_finish(&names);
 }
 
 pst_status pst_costed_parse(const json_t *object, const char *path, const char *where,

@@ -3,6 +3,7 @@
  * What a costed graph is to strategies, and the digest by which it is known.
  */
 #include "graph/costed_impl.h"
+#include "graph/graph.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,33 +36,14 @@ static void fill_nodes(const struct pst_costed *graph, struct pst_node *nodes, d
     }
 }
 
-static void fill_edges(const struct pst_costed *graph, struct pst_node *nodes,
-                       struct pst_edge *edges, double *bytes, uint32_t *in_edges,
-                       uint32_t *out_edges)
+static void fill_edges(const struct pst_costed *graph, struct pst_edge *edges, double *bytes)
 {
-    uint32_t in = 0, out = 0;
-
     for (uint32_t i = 0; i < graph->n_edges; i++) {
         const struct pst_costed_edge *edge = &graph->edges[i];
 
         bytes[i] = edge->bytes / graph->batch;
         edges[i] = (struct pst_edge){
             .from = edge->from, .to = edge->to, .bytes = round_up(bytes[i]), .batched = 1};
-        out_edges[i] = i;
-        nodes[edge->from].n_out++;
-        nodes[edge->to].n_in++;
-    }
-    for (uint32_t i = 0; i < graph->n_nodes; i++) {
-        nodes[i].first_in = in;
-        nodes[i].first_out = out;
-        in += nodes[i].n_in;
-        out += nodes[i].n_out;
-        nodes[i].n_in = 0;
-    }
-    for (uint32_t i = 0; i < graph->n_edges; i++) {
-        struct pst_node *node = &nodes[edges[i].to];
-
-        in_edges[node->first_in + node->n_in++] = i;
     }
 }
 
@@ -70,25 +52,13 @@ void pst_costed_make_view(struct pst_costed *graph)
     struct pst_arena *arena = &graph->arena;
     struct pst_node *nodes = pst_arena_array(arena, graph->n_nodes, sizeof *nodes);
     struct pst_edge *edges = pst_arena_array(arena, graph->n_edges, sizeof *edges);
-    uint32_t *in_edges = pst_arena_array(arena, graph->n_edges, sizeof *in_edges);
-    uint32_t *out_edges = pst_arena_array(arena, graph->n_edges, sizeof *out_edges);
 
     graph->saved_bytes = pst_arena_array(arena, graph->n_nodes, sizeof *graph->saved_bytes);
     graph->edge_bytes = pst_arena_array(arena, graph->n_edges, sizeof *graph->edge_bytes);
     fill_nodes(graph, nodes, graph->saved_bytes);
-    fill_edges(graph, nodes, edges, graph->edge_bytes, in_edges, out_edges);
-    graph->view = (struct pst_graph_view){
-        .size = sizeof graph->view,
-        .n_nodes = graph->n_nodes,
-        .node_size = sizeof *nodes,
-        .n_edges = graph->n_edges,
-        .edge_size = sizeof *edges,
-        .batch = graph->batch,
-        .nodes = nodes,
-        .edges = edges,
-        .in_edges = in_edges,
-        .out_edges = out_edges,
-    };
+    fill_edges(graph, edges, graph->edge_bytes);
+    graph->view =
+        pst_graph_view_of(arena, nodes, graph->n_nodes, edges, graph->n_edges, graph->batch);
 }
 
 static void put(XXH3_state_t *state, uint64_t value)

@@ -144,42 +144,21 @@ static void mark_gradients(struct pst_graph *graph)
     }
 }
 
-static int compare_names(const void *a, const void *b)
+static pst_status index_names(struct pst_graph *graph, struct pst_error *err)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* `names` is sorted; a name that stands twice is an error. */
-static pst_status check_unique(const char **names, uint32_t n, const char *what,
-                               struct pst_error *err)
-{
-    qsort(names, n, sizeof *names, compare_names);
-    for (uint32_t i = 1; i < n; i++) {
-        if (strcmp(names[i - 1], names[i]) == 0) {
-            return BAD("two %s are called %s", what, names[i]);
+    pst_names_init(&graph->op_names, &graph->arena, graph->n_ops);
+    pst_names_init(&graph->param_names, &graph->arena, graph->n_params);
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+        if (pst_names_add(&graph->op_names, graph->ops[i].name, i) != PST_NO_NAME) {
+            return BAD("two operators are called %s", graph->ops[i].name);
+        }
+    }
+    for (uint32_t i = 0; i < graph->n_params; i++) {
+        if (pst_names_add(&graph->param_names, graph->params[i].name, i) != PST_NO_NAME) {
+            return BAD("two parameters are called %s", graph->params[i].name);
         }
     }
     return PST_OK;
-}
-
-static pst_status check_names(struct pst_graph *graph, struct pst_error *err)
-{
-    uint32_t most = graph->n_ops > graph->n_params ? graph->n_ops : graph->n_params;
-    const char **names = pst_alloc((size_t)most + 1, sizeof *names);
-    pst_status status;
-
-    for (uint32_t i = 0; i < graph->n_ops; i++) {
-        names[i] = graph->ops[i].name;
-    }
-    status = check_unique(names, graph->n_ops, "operators", err);
-    if (status == PST_OK) {
-        for (uint32_t i = 0; i < graph->n_params; i++) {
-            names[i] = graph->params[i].name;
-        }
-        status = check_unique(names, graph->n_params, "parameters", err);
-    }
-    free(names);
-    return status;
 }
 
 static pst_status check_graph(struct pst_graph *graph, struct pst_error *err)
@@ -202,7 +181,7 @@ static pst_status check_graph(struct pst_graph *graph, struct pst_error *err)
             return BAD("parameter %s: no operator uses it", graph->params[i].name);
         }
     }
-    return check_names(graph, err);
+    return index_names(graph, err);
 }
 
 /* Everything into the graph's arrays, which the builder's arena holds. */

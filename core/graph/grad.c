@@ -32,18 +32,20 @@ static void grad_linear(const struct pst_graph *graph, const struct pst_op *op,
     }
 }
 
-/* Layer norm and batch norm: B finds the parameters' gradients on its way. */
+/* B finds the parameters' gradients on its way. RMS norm has neither mean nor bias. */
 static void grad_norm(const struct pst_graph *graph, const struct pst_op *op,
                       struct pst_op_grad *info)
 {
+    const bool rms = op->kind == PST_OP_RMSNORM;
+
     info->b_dx = 1;
-    info->b_adds = op->kind == PST_OP_LAYERNORM;
+    info->b_adds = op->kind != PST_OP_BATCHNORM;
     info->b_reads_x = 1;
     info->b_reads_p = 1;
-    info->b_reads_y = 2 | 4 | (op->act == PST_ACT_RELU ? 1 : 0);
+    info->b_reads_y = 2 | (rms ? 0 : 4) | (op->act == PST_ACT_RELU ? 1 : 0);
     info->has_w = true;
-    info->n_z = 2;
-    for (uint32_t i = 0; i < 2; i++) {
+    info->n_z = rms ? 1 : 2;
+    for (uint32_t i = 0; i < info->n_z; i++) {
         info->z_elems[i] = graph->params[op->param[0]].elems;
         info->z_dtype[i] = graph->tensors[op->out[1]].dtype;
     }
@@ -62,18 +64,6 @@ static void grad_attention(const struct pst_graph *graph, const struct pst_op *o
         info->z_elems[0] = graph->params[op->param[0]].elems;
         info->z_dtype[0] = graph->tensors[op->out[1]].dtype;
     }
-}
-
-static void grad_rmsnorm(const struct pst_graph *graph, const struct pst_op *op,
-                         struct pst_op_grad *info)
-{
-    info->b_dx = info->b_adds = 1;
-    info->b_reads_x = info->b_reads_p = 1;
-    info->b_reads_y = 2;
-    info->has_w = true;
-    info->n_z = 1;
-    info->z_elems[0] = graph->params[op->param[0]].elems;
-    info->z_dtype[0] = graph->tensors[op->out[1]].dtype;
 }
 
 static void grad_add(const struct pst_op *op, struct pst_op_grad *info)
@@ -100,13 +90,11 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
         break;
     case PST_OP_LAYERNORM:
     case PST_OP_BATCHNORM:
+    case PST_OP_RMSNORM:
         grad_norm(graph, op, info);
         break;
     case PST_OP_ATTENTION:
         grad_attention(graph, op, info);
-        break;
-    case PST_OP_RMSNORM:
-        grad_rmsnorm(graph, op, info);
         break;
     case PST_OP_ADD:
         grad_add(op, info);

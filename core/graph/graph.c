@@ -149,9 +149,6 @@ uint32_t pst_graph_input(struct pst_graph_builder *builder, const char *name, ui
     }
     builder->n_inputs++;
     tensor = add_tensor(builder);
-    if (tensor == NULL) {
-        return PST_NONE;
-    }
     memset(tensor, 0, sizeof *tensor);
     tensor->name = pst_arena_strdup(&builder->arena, name);
     tensor->role = PST_ROLE_INPUT;

@@ -11,6 +11,7 @@
 #include <penstock/model.h>
 
 #include "base/arena.h"
+#include "base/names.h"
 #include "base/error.h"
 
 #define PST_MAX_RANK   8
@@ -148,7 +149,8 @@ struct pst_graph {
     struct pst_arena arena;
     const char *name;
     uint32_t n_ops, n_tensors, n_params;
-    uint32_t n_inputs;  /* the first tensors: data */
+    uint32_t n_inputs; /* the first tensors: data */
+    struct pst_names op_names, param_names;
     struct pst_op *ops; /* topological order */
     struct pst_tensor *tensors;
     struct pst_parameter *params;
@@ -235,6 +237,10 @@ void pst_op_work(const struct pst_graph *graph, uint32_t op, uint32_t pass, uint
  * bytes are left 0 for the profile to fill. Owned by the graph's arena; not thread-safe.
  */
 void pst_graph_make_view(struct pst_graph *graph, uint32_t batch, struct pst_graph_view **ret_view);
+/* The view of nodes whose edges are not yet counted, and of edges by (from, to). */
+struct pst_graph_view pst_graph_view_of(struct pst_arena *arena, struct pst_node *nodes,
+                                        uint32_t n_nodes, const struct pst_edge *edges,
+                                        uint32_t n_edges, uint32_t batch);
 
 /* Elements of all parameters together; a tied one counts once. */
 uint64_t pst_graph_parameters(const struct pst_graph *graph);

@@ -2,20 +2,9 @@
 #include "graph/profile.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-
-struct named {
-    const char *name;
-    uint32_t node;
-};
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
-}
+#include "base/names.h"
 
 static uint64_t param_bytes(const struct pst_graph *graph, const struct pst_op *op)
 {
@@ -46,43 +35,32 @@ static const char *difference(const struct pst_costed *profile, const struct pst
     return NULL;
 }
 
-static pst_status bind(const struct pst_costed *profile, const struct pst_graph *graph,
-                       const struct named *names, uint32_t *nodes, struct pst_error *err)
-{
-    for (uint32_t o = 0; o < graph->n_ops; o++) {
-        const struct named key = {graph->ops[o].name, 0};
-        const struct named *found = bsearch(&key, names, profile->n_nodes, sizeof *names, by_name);
-        const char *why = found == NULL ? "is not in it"
-                                        : difference(profile, &profile->nodes[found->node], graph,
-                                                     &graph->ops[o]);
-
-        if (why != NULL) {
-            pst_fail(err, PST_ERR_CONFIG, "config.value",
-                     "the profile is not one of this model: operator \"%s\" %s", key.name, why);
-            pst_error_hint(err, "measure this model: penstock profile CONFIG -o FILE");
-            return PST_ERR_CONFIG;
-        }
-        nodes[o] = found->node;
-    }
-    return PST_OK;
-}
-
 pst_status pst_profile_bind(const struct pst_costed *profile, const struct pst_graph *graph,
                             struct pst_arena *arena, const uint32_t **ret_nodes,
                             struct pst_error *err)
 {
-    struct named *names = pst_alloc(profile->n_nodes + 1, sizeof *names);
     uint32_t *nodes = pst_arena_array(arena, graph->n_ops + 1, sizeof *nodes);
-    pst_status st;
+    struct pst_names names;
 
+    pst_names_init(&names, arena, profile->n_nodes);
     for (uint32_t i = 0; i < profile->n_nodes; i++) {
-        names[i] = (struct named){profile->nodes[i].name, i};
+        pst_names_add(&names, profile->nodes[i].name, i);
     }
-    qsort(names, profile->n_nodes, sizeof *names, by_name);
-    st = bind(profile, graph, names, nodes, err);
-    free(names);
-    if (st == PST_OK) {
-        *ret_nodes = nodes;
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        const struct pst_op *op = &graph->ops[o];
+        const uint32_t node = pst_names_find(&names, op->name);
+        const char *why = node == PST_NO_NAME
+                              ? "is not in it"
+                              : difference(profile, &profile->nodes[node], graph, op);
+
+        if (why != NULL) {
+            pst_fail(err, PST_ERR_CONFIG, "config.value",
+                     "the profile is not one of this model: operator \"%s\" %s", op->name, why);
+            pst_error_hint(err, "measure this model: penstock profile CONFIG -o FILE");
+            return PST_ERR_CONFIG;
+        }
+        nodes[o] = node;
     }
-    return st;
+    *ret_nodes = nodes;
+    return PST_OK;
 }

@@ -85,6 +85,7 @@ static pst_status check_norm(const struct pst_rule *c, struct pst_error *err)
     return status;
 }
 
+/* Mean and standard deviation of a row; of RMS norm the latter alone. */
 static pst_status infer_layernorm(const struct pst_rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
@@ -94,8 +95,9 @@ static pst_status infer_layernorm(const struct pst_rule *c, struct pst_error *er
         return status;
     }
     result_like(c);
-    output(c, PST_ROLE_AUX, statistics_dtype(c), x->rank - 1, x->dims);
-    output(c, PST_ROLE_AUX, statistics_dtype(c), x->rank - 1, x->dims);
+    for (uint32_t i = 0; i < (c->op->kind == PST_OP_RMSNORM ? 1u : 2u); i++) {
+        output(c, PST_ROLE_AUX, statistics_dtype(c), x->rank - 1, x->dims);
+    }
     return PST_OK;
 }
 
@@ -248,7 +250,7 @@ pst_status pst_shape_infer(const struct pst_graph_builder *builder, const struct
         [PST_OP_AVGPOOL] = pst_infer_avgpool,
         [PST_OP_CONCAT] = infer_concat,
         [PST_OP_MSE] = infer_mse,
-        [PST_OP_RMSNORM] = pst_infer_rmsnorm,
+        [PST_OP_RMSNORM] = infer_layernorm,
         [PST_OP_AVGPOOL2D] = pst_infer_avgpool2d,
         [PST_OP_SHIFT2D] = pst_infer_shift2d,
     };

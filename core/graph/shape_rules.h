@@ -120,7 +120,7 @@ static inline pst_status check_param_rank(const struct pst_rule *c, uint32_t ran
 typedef pst_status pst_shape_rule(const struct pst_rule *c, struct pst_error *err);
 
 /* shape_sequence.c */
-pst_shape_rule pst_infer_embedding, pst_infer_attention, pst_infer_rmsnorm;
+pst_shape_rule pst_infer_embedding, pst_infer_attention;
 
 /* shape_image.c */
 pst_shape_rule pst_infer_conv2d, pst_infer_maxpool2d, pst_infer_avgpool, pst_infer_avgpool2d,

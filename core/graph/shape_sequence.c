@@ -119,21 +119,3 @@ pst_status pst_infer_attention(const struct pst_rule *c, struct pst_error *err)
     output(c, PST_ROLE_AUX, statistics_dtype(c), 2, lse);
     return status;
 }
-
-pst_status pst_infer_rmsnorm(const struct pst_rule *c, struct pst_error *err)
-{
-    const struct pst_tensor *x = input(c, 0);
-    pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., C]", err);
-
-    if (status == PST_OK) {
-        status = check_param(c, 0, 1, &x->dims[x->rank - 1], err);
-    }
-    if (status == PST_OK && !(c->op->eps > 0.0f)) {
-        return BAD("%s: eps must be greater than 0", c->op->name);
-    }
-    if (status == PST_OK) {
-        result_like(c);
-        output(c, PST_ROLE_AUX, statistics_dtype(c), x->rank - 1, x->dims);
-    }
-    return status;
-}

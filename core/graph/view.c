@@ -123,7 +123,7 @@ static uint32_t fill_edges(const struct pst_graph *graph, struct pst_edge *edges
     return n;
 }
 
-/* Index rows: edges are sorted by `from` already; a counting sort gives those by `to`. */
+/* Edges are sorted by `from` already; a counting sort gives those by `to`. */
 static void index_edges(const struct pst_edge *edges, uint32_t n_edges, struct pst_node *nodes,
                         uint32_t n_nodes, uint32_t *in_edges, uint32_t *out_edges)
 {
@@ -148,6 +148,28 @@ static void index_edges(const struct pst_edge *edges, uint32_t n_edges, struct p
     }
 }
 
+struct pst_graph_view pst_graph_view_of(struct pst_arena *arena, struct pst_node *nodes,
+                                        uint32_t n_nodes, const struct pst_edge *edges,
+                                        uint32_t n_edges, uint32_t batch)
+{
+    uint32_t *in_edges = pst_arena_array(arena, n_edges, sizeof *in_edges);
+    uint32_t *out_edges = pst_arena_array(arena, n_edges, sizeof *out_edges);
+
+    index_edges(edges, n_edges, nodes, n_nodes, in_edges, out_edges);
+    return (struct pst_graph_view){
+        .size = sizeof(struct pst_graph_view),
+        .n_nodes = n_nodes,
+        .node_size = sizeof *nodes,
+        .n_edges = n_edges,
+        .edge_size = sizeof *edges,
+        .batch = batch,
+        .nodes = nodes,
+        .edges = edges,
+        .in_edges = in_edges,
+        .out_edges = out_edges,
+    };
+}
+
 void pst_graph_make_view(struct pst_graph *graph, uint32_t batch, struct pst_graph_view **ret_view)
 {
     struct pst_arena *arena = &graph->arena;
@@ -155,21 +177,9 @@ void pst_graph_make_view(struct pst_graph *graph, uint32_t batch, struct pst_gra
     struct pst_graph_view *view = pst_arena_array(arena, 1, sizeof *view);
     struct pst_node *nodes = pst_arena_array(arena, graph->n_ops, sizeof *nodes);
     struct pst_edge *edges = pst_arena_array(arena, n_edges, sizeof *edges);
-    uint32_t *in_edges = pst_arena_array(arena, n_edges, sizeof *in_edges);
-    uint32_t *out_edges = pst_arena_array(arena, n_edges, sizeof *out_edges);
 
     fill_nodes(graph, nodes);
     fill_edges(graph, edges);
-    index_edges(edges, n_edges, nodes, graph->n_ops, in_edges, out_edges);
-    view->size = sizeof *view;
-    view->n_nodes = graph->n_ops;
-    view->node_size = sizeof *nodes;
-    view->n_edges = n_edges;
-    view->edge_size = sizeof *edges;
-    view->batch = batch;
-    view->nodes = nodes;
-    view->edges = edges;
-    view->in_edges = in_edges;
-    view->out_edges = out_edges;
+    *view = pst_graph_view_of(arena, nodes, graph->n_ops, edges, n_edges, batch);
     *ret_view = view;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "config/job.h"
 #include "host/dl.h"
 #include "host/search.h"
 
@@ -14,9 +15,21 @@
 static const struct pst_module_known none;
 static const struct pst_module_known *told = &none;
 
+/* What is meant where nothing is said. */
+static const char *usual(const char *kind)
+{
+    const struct pst_module_known *k = told;
+
+    while (k->kind != NULL && (strcmp(k->kind, kind) != 0 || (k->traits & PST_MODULE_USUAL) == 0)) {
+        k++;
+    }
+    return k->kind != NULL ? k->id : "";
+}
+
 void pst_modules_tell(const struct pst_module_known *known)
 {
     told = known;
+    pst_job_tell_defaults(usual("device"), usual("transport"));
 }
 
 const struct pst_module_known *pst_modules_told(void)

@@ -83,7 +83,8 @@ struct pst_module_known {
     uint32_t traits;
 };
 
-/* The program's, ended by a NULL kind; it outlives all. Core knows none before. */
+/* The program's, ended by a NULL kind; it outlives all. Core knows none before. The usual ones
+   become the defaults of [run]. */
 void pst_modules_tell(const struct pst_module_known *known);
 const struct pst_module_known *pst_modules_told(void);
 /* Whether a module is known to have a trait. */

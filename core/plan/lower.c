@@ -1,96 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the order of passes on each rank to instruction lists. What lowering takes: samples that can
- * be dealt out, and logical devices, ranks that hold the same stages in the same order of replicas.
- * Every pass is timed with the cost model, each as early as its order allows, which also shows that
- * the order is complete and can be satisfied.
+ * From the order of passes on each rank to instruction lists. Stages and passes have come through
+ * the planner's intake (stage_rules.c, emission.c): samples can be dealt out, ranks that share a
+ * stage share all in the same order of replicas, and every micro-batch passes every stage. Here
+ * every pass is timed with the cost model, each as early as its order allows, which also shows that
+ * the orders of all devices together can be satisfied.
  */
-#include <stdlib.h>
 #include <string.h>
-#include "base/memory.h"
+
 #include "plan/lower.h"
 #include "plan/pass_calls.h"
 
 /* --- what is taken ------------------------------------------------------------------------------
  */
 
-static pst_status check_samples(const struct pst_plan *plan, uint32_t s, struct pst_error *err)
-{
-    const struct pst_plan_stage *stage = &plan->stages[s];
-
-    if (stage->n_ranks == 0 || stage->microbatch_size == 0 ||
-        plan->batch % stage->microbatch_size != 0) {
-        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                        "PART5: stage %u on %u devices has micro-batches of %u samples, batch %u",
-                        s, stage->n_ranks, stage->microbatch_size, plan->batch);
-    }
-    if (stage->microbatch_size % stage->n_ranks != 0) {
-        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                        "PART6: stage %u: micro-batches of %u samples cannot be dealt to %u "
-                        "replicas",
-                        s, stage->microbatch_size, stage->n_ranks);
-    }
-    return PST_OK;
-}
-
 /* Every rank has one home; its stages have the same ranks in the same order. */
-static pst_status settle(struct pst_lowering *low, uint32_t s, struct pst_error *err)
-{
-    const struct pst_plan_stage *stage = &low->plan->stages[s];
-
-    for (uint32_t r = 0; r < stage->n_ranks; r++) {
-        uint32_t rank = stage->ranks[r];
-        const struct pst_plan_stage *home;
-
-        if (rank >= low->plan->n_devices) {
-            return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                            "PART3: stage %u is on device %u, which does not exist", s, rank);
-        }
-        if (low->home[rank] == PST_NONE) {
-            low->home[rank] = s;
-            low->replica[rank] = r;
-        }
-        home = &low->plan->stages[low->home[rank]];
-        if (low->replica[rank] != r || home->n_ranks != stage->n_ranks ||
-            memcmp(home->ranks, stage->ranks, stage->n_ranks * sizeof *stage->ranks) != 0) {
-            return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                            "PART3: stages %u and %u share device %u, but not all their devices in "
-                            "the same order",
-                            low->home[rank], s, rank);
-        }
-    }
-    return PST_OK;
-}
-
-static pst_status check_supported(struct pst_lowering *low, struct pst_error *err)
+static void settle(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
-    pst_status st = PST_OK;
 
     low->home = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->home);
     low->replica = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->replica);
     memset(low->home, 0xFF, plan->n_devices * sizeof *low->home);
-    for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
-        st = check_samples(plan, s, err);
-        st = st == PST_OK ? settle(low, s, err) : st;
-    }
-    for (uint32_t e = 0; e < plan->n_edges && st == PST_OK; e++) {
-        const struct pst_plan_edge *edge = &plan->edges[e];
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
 
-        if (edge->from >= edge->to) {
-            st = pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                          "PART2: stage %u feeds stage %u, which comes before it; stages must be "
-                          "numbered in topological order",
-                          edge->from, edge->to);
-        } else if (pst_lowering_together(low, edge->from, edge->to) &&
-                   plan->stages[edge->from].microbatch_size !=
-                       plan->stages[edge->to].microbatch_size) {
-            st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                          "stages %u and %u share a device but not a micro-batch size", edge->from,
-                          edge->to);
+        PST_ASSERT(plan->batch % stage->microbatch_size == 0 &&
+                   stage->microbatch_size % stage->n_ranks == 0);
+        for (uint32_t r = 0; r < stage->n_ranks; r++) {
+            uint32_t *home = &low->home[stage->ranks[r]];
+
+            *home = *home == PST_NONE ? s : *home;
+            low->replica[stage->ranks[r]] = r;
+            PST_ASSERT(plan->stages[*home].n_ranks == stage->n_ranks &&
+                       plan->stages[*home].ranks[r] == stage->ranks[r]);
         }
     }
-    return st;
+}
+
+static pst_status check_supported(const struct pst_lowering *low, struct pst_error *err)
+{
+    const struct pst_plan *plan = low->plan;
+
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        const struct pst_plan_edge *edge = &plan->edges[e];
+
+        PST_ASSERT(edge->from < edge->to);
+        if (pst_lowering_together(low, edge->from, edge->to) &&
+            plan->stages[edge->from].microbatch_size != plan->stages[edge->to].microbatch_size) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                            "stages %u and %u share a device but not a micro-batch size",
+                            edge->from, edge->to);
+        }
+    }
+    return PST_OK;
 }
 
 /* --- times --------------------------------------------------------------------------------------
@@ -99,7 +62,6 @@ static pst_status check_supported(struct pst_lowering *low, struct pst_error *er
 static void index_edges(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
-    uint32_t n = 0;
 
     low->in_first = pst_arena_array(&low->arena, plan->n_stages + 2, sizeof *low->in_first);
     low->out_first = pst_arena_array(&low->arena, plan->n_stages + 2, sizeof *low->out_first);
@@ -120,9 +82,7 @@ static void index_edges(struct pst_lowering *low)
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         low->in_edges[low->in_first[plan->edges[e].to + 1]++] = e;
-        n++;
     }
-    PST_ASSERT(n == plan->n_edges);
 }
 
 static void time_stages(struct pst_lowering *low)
@@ -135,59 +95,10 @@ static void time_stages(struct pst_lowering *low)
     }
 }
 
-/* Notes where a pass stands in the list of its first rank; refuses what cannot be tabulated. */
-static pst_status index_pass(const struct pst_lowering *low, uint32_t r, uint32_t i,
-                             struct pst_error *err)
-{
-    const struct pst_pass *pass = &low->orders[r][i];
-    uint32_t *at;
-
-    if (pass->op < PST_PASS_F || pass->op > PST_PASS_R || pass->stage >= low->plan->n_stages ||
-        pass->microbatch >= low->plan->stages[pass->stage].n_microbatches ||
-        !pst_lowering_holds(low, r, pass->stage)) {
-        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                        "PASS1: device %u, pass %u: %s of stage %u, micro-batch %u does not "
-                        "belong there",
-                        r, i, pst_instr_name(pass->op), pass->stage, pass->microbatch);
-    }
-    if (pass->op == PST_PASS_R) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                        "the schedule places R; this version replays inside B");
-    }
-    at = &low->at[pass->op][low->base[pass->stage] + pass->microbatch];
-    if (*at != PST_NONE) {
-        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                        "PASS1: device %u, pass %u: second %s of stage %u, micro-batch %u", r, i,
-                        pst_instr_name(pass->op), pass->stage, pass->microbatch);
-    }
-    *at = i;
-    return PST_OK;
-}
-
-/* Replicas run one list: that of the first of them. */
-static pst_status compare_replica(const struct pst_lowering *low, uint32_t r, struct pst_error *err)
-{
-    uint32_t first = low->plan->stages[low->home[r]].ranks[0], i = 0;
-
-    for (; i < low->n_passes[r] && i < low->n_passes[first]; i++) {
-        if (!pst_pass_same(&low->orders[r][i], &low->orders[first][i])) {
-            break;
-        }
-    }
-    if (i < low->n_passes[r] || i < low->n_passes[first]) {
-        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                        "PASS1: devices %u and %u hold the same stages, but their orders differ at "
-                        "pass %u",
-                        first, r, i);
-    }
-    return PST_OK;
-}
-
-/* Where each pass stands in the order of its ranks. */
-static pst_status index_passes(struct pst_lowering *low, struct pst_error *err)
+/* Where each pass stands in the order of its ranks, which is that of the first of them. */
+static void index_passes(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
-    pst_status st = PST_OK;
     size_t rows = 0;
 
     low->base = pst_arena_array(&low->arena, plan->n_stages + 1, sizeof *low->base);
@@ -200,17 +111,18 @@ static pst_status index_passes(struct pst_lowering *low, struct pst_error *err)
         low->at[op] = pst_arena_array(&low->arena, rows, sizeof **low->at);
         memset(low->at[op], 0xFF, rows * sizeof **low->at);
     }
-    for (uint32_t r = 0; r < plan->n_devices && st == PST_OK; r++) {
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
         low->end_ns[r] = pst_arena_array(&low->arena, low->n_passes[r], sizeof **low->end_ns);
-        if (low->home[r] != PST_NONE && low->replica[r] > 0) {
-            st = compare_replica(low, r, err);
-            continue;
-        }
-        for (uint32_t i = 0; i < low->n_passes[r] && st == PST_OK; i++) {
-            st = index_pass(low, r, i, err);
+        for (uint32_t i = 0; i < low->n_passes[r] && low->replica[r] == 0; i++) {
+            const struct pst_pass *pass = &low->orders[r][i];
+            uint32_t row = low->base[pass->stage] + pass->microbatch;
+
+            PST_ASSERT(pass->op < PST_PASS_R && low->at[pass->op][row] == PST_NONE &&
+                       pass->microbatch < plan->stages[pass->stage].n_microbatches &&
+                       pst_lowering_holds(low, r, pass->stage));
+            low->at[pass->op][row] = i;
         }
     }
-    return st;
 }
 
 /*
@@ -331,43 +243,19 @@ static pst_status evaluate(struct pst_lowering *low, struct pst_error *err)
     return finished ? PST_OK : report_stuck(low, done, err);
 }
 
-/* Every micro-batch needs the passes that transfers hang on, or there is nothing to lower. */
-static pst_status check_complete(const struct pst_lowering *low, struct pst_error *err)
-{
-    for (uint32_t s = 0; s < low->plan->n_stages; s++) {
-        for (uint32_t j = 0; j < low->plan->stages[s].n_microbatches; j++) {
-            uint32_t row = low->base[s] + j;
-            bool b = low->at[PST_PASS_B][row] != PST_NONE, w = low->at[PST_PASS_W][row] != PST_NONE;
-            bool bw = low->at[PST_PASS_BW][row] != PST_NONE;
-            bool whole = low->training ? (bw && !b && !w) || (!bw && b && w) : !bw && !b && !w;
-
-            if (low->at[PST_PASS_F][row] == PST_NONE || !whole) {
-                return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                                "PASS1: stage %u, micro-batch %u must pass F once and then %s", s,
-                                j, low->training ? "BW once, or B and W once each" : "nothing");
-            }
-        }
-    }
-    return PST_OK;
-}
-
 pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
 {
-    pst_status st = check_supported(low, err);
+    pst_status st;
 
-    if (st == PST_OK) {
-        index_edges(low);
+    settle(low);
+    st = check_supported(low, err);
+    if (st != PST_OK) {
+        return st;
     }
-    if (st == PST_OK) {
-        time_stages(low);
-    }
-    if (st == PST_OK) {
-        st = index_passes(low, err);
-    }
-    if (st == PST_OK) {
-        st = check_complete(low, err);
-    }
-    return st == PST_OK ? evaluate(low, err) : st;
+    index_edges(low);
+    time_stages(low);
+    index_passes(low);
+    return evaluate(low, err);
 }
 
 /* --- orders -------------------------------------------------------------------------------------
@@ -429,7 +317,8 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
  */
 
 /* A pass is due when the last of its samples is: stages of one rank may differ in size. */
-static void twin_orders(const struct pst_plan *twin, struct pst_pass **orders, uint32_t *n_passes)
+static void twin_orders(const struct pst_plan *twin, struct pst_arena *arena,
+                        struct pst_pass **orders, uint32_t *n_passes)
 {
     for (uint32_t r = 0; r < twin->n_devices; r++) {
         size_t n = 0;
@@ -438,7 +327,7 @@ static void twin_orders(const struct pst_plan *twin, struct pst_pass **orders, u
             n += pst_plan_replica(&twin->stages[s], r) != PST_NONE ? twin->stages[s].n_microbatches
                                                                    : 0;
         }
-        orders[r] = pst_alloc(n + 1, sizeof **orders);
+        orders[r] = pst_arena_array(arena, n, sizeof **orders);
         for (uint32_t due = 1; due <= twin->batch && n_passes[r] < n; due++) {
             for (uint32_t s = 0; s < twin->n_stages; s++) {
                 const struct pst_plan_stage *stage = &twin->stages[s];
@@ -457,27 +346,24 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
                                  struct pst_plan **ret_plan, struct pst_error *err)
 {
     struct pst_plan *twin = NULL;
-    struct pst_pass **orders = pst_alloc(plan->n_devices + 1, sizeof *orders);
-    uint32_t *n_passes = pst_alloc(plan->n_devices + 1, sizeof *n_passes);
-    pst_status st = PST_OK;
+    struct pst_arena arena = {0};
+    struct pst_pass **orders = pst_arena_array(&arena, plan->n_devices, sizeof *orders);
+    uint32_t *n_passes = pst_arena_array(&arena, plan->n_devices, sizeof *n_passes);
+    pst_status st;
 
     pst_plan_create(graph, batch, plan->n_devices, &twin);
-    for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 
         pst_plan_add_stage(twin, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
                            stage->microbatch_size, stage->k);
-        if (st == PST_OK) {
-            twin->stages[s].weight_versions = stage->weight_versions;
-        }
-        if (st == PST_OK && batch % stage->microbatch_size != 0) {
+        twin->stages[s].weight_versions = stage->weight_versions;
+        if (batch % stage->microbatch_size != 0) {
             st = pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "evaluation batch %u is not divisible by micro-batch size %u", batch,
                           stage->microbatch_size);
+            goto out;
         }
-    }
-    if (st != PST_OK) {
-        goto out;
     }
     twin->capacity_bytes = plan->capacity_bytes;
     twin->optimizer_slots = plan->optimizer_slots;
@@ -485,9 +371,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     twin->deferred_step = plan->deferred_step;
     st = pst_plan_connect(twin, graph, err);
     if (st == PST_OK) {
-        twin_orders(twin, orders, n_passes);
-    }
-    if (st == PST_OK) {
+        twin_orders(twin, &arena, orders, n_passes);
         st = pst_plan_lower(twin, graph, cost, (const struct pst_pass *const *)orders, n_passes,
                             false, err);
     }
@@ -497,10 +381,6 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     }
 out:
     pst_plan_destroy(twin);
-    for (uint32_t r = 0; r < plan->n_devices; r++) {
-        free(orders[r]);
-    }
-    free(orders);
-    free(n_passes);
+    pst_arena_finish(&arena);
     return st;
 }

@@ -44,17 +44,6 @@ static inline bool pst_lowering_together(const struct pst_lowering *low, uint32_
     return low->plan->stages[a].ranks[0] == low->plan->stages[b].ranks[0];
 }
 
-/* Whether some rank holds a stage with replicas. */
-static inline bool pst_lowering_replicates(const struct pst_plan *plan)
-{
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        if (plan->stages[s].n_ranks > 1) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Position of the backward that hands on the input gradient: B or BW. */
 static inline uint32_t pst_lowering_backward(const struct pst_lowering *low, uint32_t row)
 {

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "plan/lower.h"
 #include "plan/pass_calls.h"
 
@@ -40,19 +41,9 @@ static int by_place(const void *a, const void *b)
     const struct pst_copy *x = *(const struct pst_copy *const *)a;
     const struct pst_copy *y = *(const struct pst_copy *const *)b;
 
-    if (x->behind != y->behind) {
-        return x->behind + 1 < y->behind + 1 ? -1 : 1; /* none comes first */
-    }
-    if (x->op != y->op) {
-        return x->op < y->op ? -1 : 1;
-    }
-    if (x->waited_by != y->waited_by) {
-        return x->waited_by < y->waited_by ? -1 : 1;
-    }
-    if (x->order != y->order) {
-        return x->order < y->order ? -1 : 1;
-    }
-    return x->node > y->node ? -1 : x->node < y->node; /* read by one call: as B goes */
+    return PST_COMPARE_KEYS({x->behind + 1, y->behind + 1}, /* none comes first */
+                            {x->op, y->op}, {x->waited_by, y->waited_by}, {x->order, y->order},
+                            {y->node, x->node}); /* read by one call: as B goes */
 }
 
 static void find_moved(const struct pst_lowering *low, uint32_t s, struct pst_arena *arena,

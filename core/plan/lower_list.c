@@ -183,9 +183,6 @@ static void append_end(struct writer *w, struct pst_end *end)
 {
     struct pst_instr *instr = append(w, end->send ? PST_I_SEND : PST_I_RECV, end->edge);
 
-    if (instr == NULL) {
-        return;
-    }
     instr->payload = end->payload;
     instr->first_sample = end->first_sample;
     instr->n_samples = end->n_samples;
@@ -203,9 +200,6 @@ static void append_copies(struct writer *w, uint32_t behind)
         struct pst_copy *copy = copies->places[w->n_copied];
         struct pst_instr *instr = append(w, copy->op, copy->stage);
 
-        if (instr == NULL) {
-            return;
-        }
         instr->microbatch = copy->microbatch;
         instr->node = copy->node;
         copy->at = w->n - 1;
@@ -214,13 +208,9 @@ static void append_copies(struct writer *w, uint32_t behind)
 
 static void append_pass(struct writer *w, uint32_t p)
 {
-    struct pst_instr *instr = append(w, w->passes[p].op, w->passes[p].stage);
-
-    if (instr != NULL) {
-        instr->microbatch = w->passes[p].microbatch;
-        w->pass_at[p] = w->n - 1;
-        append_copies(w, p);
-    }
+    append(w, w->passes[p].op, w->passes[p].stage)->microbatch = w->passes[p].microbatch;
+    w->pass_at[p] = w->n - 1;
+    append_copies(w, p);
 }
 
 /*
@@ -317,10 +307,7 @@ static int compare_pairs(const void *a, const void *b)
 {
     const struct pst_wait_pair *x = a, *y = b;
 
-    if (x->instr != y->instr) {
-        return x->instr < y->instr ? -1 : 1;
-    }
-    return x->wait < y->wait ? -1 : x->wait > y->wait;
+    return PST_COMPARE_KEYS({x->instr, y->instr}, {x->wait, y->wait});
 }
 
 /* Sorts the pairs, drops doubles, and gives each instruction its waits. */
@@ -376,15 +363,12 @@ static pst_status write_part(struct writer *w, enum pst_part part, struct pst_ar
                              struct pst_error *err)
 {
     const struct pst_parts *parts = w->parts;
-    pst_status st = PST_OK;
-    pst_lowering_copies(parts, w->rank, part, arena, &w->copies);
+    pst_status st = pst_lowering_ends(parts, w->rank, part, &w->ends, err);
 
-    if (st == PST_OK) {
-        st = pst_lowering_ends(parts, w->rank, part, &w->ends, err);
-    }
     if (st != PST_OK) {
         return st;
     }
+    pst_lowering_copies(parts, w->rank, part, arena, &w->copies);
     w->part = part;
     w->passes = parts->passes[part][w->rank];
     w->n_passes = parts->n_passes[part][w->rank];

@@ -37,7 +37,7 @@ static bool updates_early(const struct pst_plan *plan, uint32_t part, const stru
            (part == PST_FILL || pass->microbatch >= plan->stages[pass->stage].n_microbatches);
 }
 
-static pst_status check_passes(const struct cutter *c, struct pst_error *err)
+static pst_status check_updates(const struct cutter *c, struct pst_error *err)
 {
     const struct pst_plan *plan = c->plan;
 
@@ -46,14 +46,10 @@ static pst_status check_passes(const struct cutter *c, struct pst_error *err)
             for (uint32_t i = 0; i < c->n_passes[part][r]; i++) {
                 const struct pst_pass *pass = &c->passes[part][r][i];
 
-                if (pass->stage >= plan->n_stages ||
-                    pass->microbatch / 2 >= plan->stages[pass->stage].n_microbatches ||
-                    updates_early(plan, part, pass)) {
+                if (updates_early(plan, part, pass)) {
                     return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                                     "PASS1: device %u, part %u, pass %u: stage %u, micro-batch %u; "
-                                    "a part reaches into the next batch and no further, and makes "
-                                    "updates of the batch that it closes alone",
-
+                                    "a part makes updates of the batch that it closes alone",
                                     r, part, i, pass->stage, pass->microbatch);
                 }
             }
@@ -261,16 +257,6 @@ static pst_status emit(struct cutter *c, const uint32_t *cuts, bool bare, struct
     return st == PST_OK ? pst_lowering_write(&parts, err) : st;
 }
 
-static bool skips_stages(const struct pst_plan *plan)
-{
-    for (uint32_t e = 0; e < plan->n_edges; e++) {
-        if (plan->edges[e].to - plan->edges[e].from > 1) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static pst_status refuse_skips(struct pst_error *err)
 {
     return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
@@ -458,10 +444,10 @@ static pst_status run_through(const struct cutter *c, const struct pst_plan *unr
 }
 
 /*
- * In a chain every cut by time can be reached: what the passes before it send is received by passes
+ * In a chain every cut by time is reached: what the passes before it send is received by passes
  * before it. Rows that skip stages are received later, and replicas are not cut by their own times
- * alone, so there the lists are tried, halting at the cut by time, and if that is too early for
- * some rank, as late as can be.
+ * alone. So the lists are tried, halting at the cut by time, and if that is too early for some
+ * rank, as late as can be.
  */
 static pst_status find_cuts(struct cutter *c, uint32_t *cuts, struct pst_error *err)
 {
@@ -472,12 +458,6 @@ static pst_status find_cuts(struct cutter *c, uint32_t *cuts, struct pst_error *
     struct pst_plan *unrolled = NULL;
     pst_status st;
 
-    if (!skips_stages(c->plan) && !pst_lowering_replicates(c->plan)) {
-        for (uint32_t r = 0; deferred && r < n; r++) {
-            cuts[r] = place_step(c, r, times[0]);
-        }
-        return PST_OK;
-    }
     st = emit(c, cuts, true, err);
     if (st == PST_OK) {
         st = pst_plan_unroll(c->plan, TIMED_BATCHES, 0, &unrolled, err);
@@ -507,18 +487,10 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
     memcpy(c.passes, passes, sizeof c.passes);
     memcpy(c.n_passes, n_passes, sizeof c.n_passes);
     st = pst_lowering_no_guests(plan, err);
-    if (st == PST_OK) {
-        st = check_stashed(plan, graph, err);
-    }
-    if (st == PST_OK) {
-        st = check_passes(&c, err);
-    }
-    if (st == PST_OK) {
-        st = make_view(&c, err);
-    }
-    if (st == PST_OK) {
-        st = pst_lowering_prepare(&c.low, err);
-    }
+    st = st == PST_OK ? check_stashed(plan, graph, err) : st;
+    st = st == PST_OK ? check_updates(&c, err) : st;
+    st = st == PST_OK ? make_view(&c, err) : st;
+    st = st == PST_OK ? pst_lowering_prepare(&c.low, err) : st;
     if (st == PST_OK) {
         plan->asynchronous = true;
         plan->version_rule =
@@ -527,9 +499,7 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
         cuts = pst_arena_array(&c.low.arena, plan->n_devices, sizeof *cuts);
         st = find_cuts(&c, cuts, err);
     }
-    if (st == PST_OK) {
-        st = emit(&c, cuts, false, err);
-    }
+    st = st == PST_OK ? emit(&c, cuts, false, err) : st;
     pst_arena_finish(&c.low.arena);
     return st;
 }

@@ -62,9 +62,6 @@ static void add_parts(struct finder *f, const struct pst_pass *pass, uint32_t ed
         struct pst_end *row =
             add_end(f, send, pass->op == PST_PASS_F ? PST_PAYLOAD_ACT : PST_PAYLOAD_GRAD, edge);
 
-        if (row == NULL) {
-            return;
-        }
         row->first_sample = first;
         row->n_samples = next - first;
         row->peer = pst_plan_rank_of(peer, first);
@@ -236,9 +233,6 @@ static void add_guest(struct finder *f, uint32_t s, const struct pst_plan_guest 
         struct pst_end *end =
             add_end(f, leaves == evict, evict ? PST_PAYLOAD_EVICT : PST_PAYLOAD_LOAD, s);
 
-        if (end == NULL) {
-            return;
-        }
         end->first_sample = pst_plan_first_sample(stage, replica, guest->microbatch);
         end->n_samples = pst_plan_samples(stage);
         end->peer = leaves ? other : own;
@@ -331,31 +325,15 @@ static void time_ends(const struct finder *f, uint32_t p, uint32_t i)
     }
 }
 
-/* The one order of all transfers. */
+/* The one order of all transfers. LOAD: behind its EVICT if passes take no time. */
 static int compare_ends(const void *a, const void *b)
 {
     const struct pst_end *x = a, *y = b;
 
-    if (x->time_ns != y->time_ns) {
-        return x->time_ns < y->time_ns ? -1 : 1;
-    }
-    if ((x->payload == PST_PAYLOAD_LOAD) != (y->payload == PST_PAYLOAD_LOAD)) {
-        return x->payload == PST_PAYLOAD_LOAD ? 1
-                                              : -1; /* behind its EVICT if passes take no time */
-    }
-    if (x->from_rank != y->from_rank) {
-        return x->from_rank < y->from_rank ? -1 : 1;
-    }
-    if (x->from_pass != y->from_pass) {
-        return x->from_pass < y->from_pass ? -1 : 1;
-    }
-    if (x->payload != y->payload) {
-        return x->payload < y->payload ? -1 : 1;
-    }
-    if (x->edge != y->edge) {
-        return x->edge < y->edge ? -1 : 1;
-    }
-    return x->first_sample < y->first_sample ? -1 : x->first_sample > y->first_sample;
+    return PST_COMPARE_KEYS(
+        {x->time_ns, y->time_ns}, {x->payload == PST_PAYLOAD_LOAD, y->payload == PST_PAYLOAD_LOAD},
+        {x->from_rank, y->from_rank}, {x->from_pass, y->from_pass}, {x->payload, y->payload},
+        {x->edge, y->edge}, {x->first_sample, y->first_sample});
 }
 
 /* The pass that waits for a SEND, for it may write to the same buffer: the next one alike. Where

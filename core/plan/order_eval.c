@@ -35,6 +35,7 @@ struct work {
     uint64_t *done_ns;    /* [slot]; UINT64_MAX: not yet */
     uint32_t *first_node; /* [n_devices + 1] */
     uint32_t *before;     /* [node] the node whose end let it start, or PST_NONE */
+    uint32_t *device_of;  /* [node] */
     struct front *fronts; /* [n_devices] */
     uint32_t *awake;      /* devices to go on with */
     uint32_t n_awake;
@@ -57,8 +58,6 @@ static const uint8_t kind_of_op[] = {
     [PST_PASS_F] = KIND_F,  [PST_PASS_B] = KIND_B, [PST_PASS_W] = KIND_W,
     [PST_PASS_BW] = KIND_B, [PST_PASS_R] = KIND_R,
 };
-
-static const char *const names[] = {"?", "F", "B", "W", "BW", "R"};
 
 /* Passes of one stage, of successive micro-batches. */
 struct range {
@@ -94,6 +93,7 @@ static pst_status work_init(struct work *w, struct pst_error *err)
     w->sleeper = pst_arena_array(&w->arena, w->n_slots, sizeof *w->sleeper);
     w->done_ns = pst_arena_array(&w->arena, w->n_slots, sizeof *w->done_ns);
     w->before = pst_arena_array(&w->arena, n_nodes, sizeof *w->before);
+    w->device_of = pst_arena_array(&w->arena, n_nodes, sizeof *w->device_of);
     for (slot = 0; slot < w->n_slots; slot++) {
         w->node_of[slot] = PST_NONE;
         w->sleeper[slot] = PST_NONE;
@@ -122,9 +122,10 @@ static pst_status place_passes(struct work *w, struct pst_error *err)
             if (*node != PST_NONE) {
                 return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                                 "%s of micro-batch %u on stage %u comes twice on device %u",
-                                names[pass->op], pass->microbatch, pass->stage, d);
+                                pst_instr_name(pass->op), pass->microbatch, pass->stage, d);
             }
             *node = w->first_node[d] + i;
+            w->device_of[*node] = d;
         }
     }
     return PST_OK;
@@ -289,22 +290,6 @@ static void run_all(struct work *w, struct pst_order_eval *eval)
 
 /* --- orders that cannot be satisfied ----------------------------------------------------------*/
 
-static uint32_t device_of(const struct work *w, uint32_t node)
-{
-    uint32_t low = 0, high = w->in->n_devices; /* first_node[low] <= node < first_node[high] */
-
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (w->first_node[middle] <= node) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 static void name_slot(const struct work *w, uint64_t slot, char *text, size_t size)
 {
     static const char *const kinds[KINDS] = {"F", "B", "W", "R"};
@@ -323,7 +308,7 @@ static uint32_t blocker(const struct work *w, uint32_t device)
 {
     uint32_t node = w->node_of[w->fronts[device].waits_for];
 
-    return node == PST_NONE ? PST_NONE : device_of(w, node);
+    return node == PST_NONE ? PST_NONE : w->device_of[node];
 }
 
 static pst_status fail_stuck(const struct work *w, struct pst_error *err)
@@ -397,7 +382,7 @@ static void note_critical(const struct work *w, struct pst_order_eval *eval, uin
     eval->critical = pst_arena_array(&eval->arena, n, sizeof *eval->critical);
     eval->n_critical = n;
     for (node = last, i = n; node != PST_NONE; node = w->before[node]) {
-        uint32_t d = device_of(w, node);
+        uint32_t d = w->device_of[node];
 
         i--;
         eval->critical[i][0] = d;

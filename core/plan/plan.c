@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/util.h"
 
 static const char *const instr_names[PST_I_COUNT] = {
     [PST_I_F] = "F",         [PST_I_B] = "B",
@@ -30,18 +30,9 @@ const char *pst_payload_name(uint32_t payload)
 
 uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op)
 {
-    uint32_t low = 0, high = stage->n_nodes;
+    uint32_t at = pst_first_from(stage->nodes, stage->n_nodes, op);
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (stage->nodes[middle] < op) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < stage->n_nodes && stage->nodes[low] == op ? low : PST_NONE;
+    return at < stage->n_nodes && stage->nodes[at] == op ? at : PST_NONE;
 }
 
 void pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,
@@ -118,13 +109,7 @@ static int compare_crossings(const void *a, const void *b)
 {
     const struct crossing *x = a, *y = b;
 
-    if (x->from != y->from) {
-        return x->from < y->from ? -1 : 1;
-    }
-    if (x->to != y->to) {
-        return x->to < y->to ? -1 : 1;
-    }
-    return x->tensor < y->tensor ? -1 : x->tensor > y->tensor;
+    return PST_COMPARE_KEYS({x->from, y->from}, {x->to, y->to}, {x->tensor, y->tensor});
 }
 
 /* Every (producing stage, reading stage, tensor), once. */
@@ -247,9 +232,7 @@ pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph
         }
     }
     make_edges(plan, graph, crossings, find_crossings(graph, stage_of, crossings));
-    if (st == PST_OK) {
-        make_ties(plan, graph, stage_of);
-    }
+    make_ties(plan, graph, stage_of);
 out:
     free(crossings);
     free(stage_of);
@@ -278,4 +261,38 @@ uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of)
         ret_device_of[r] = first ? n++ : ret_device_of[ret_device_of[r]];
     }
     return n;
+}
+
+/* --- how much reductions add up ----------------------------------------------------------------
+ */
+
+uint64_t pst_plan_norm_values(const struct pst_plan *plan, const struct pst_graph *graph)
+{
+    uint32_t op = graph->tensors[graph->loss].producer;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        if (stage->n_ranks > 1 && pst_plan_node(stage, op) != PST_NONE) {
+            return (uint64_t)graph->n_params + plan->step_batch;
+        }
+    }
+    return (uint64_t)graph->n_params + 1;
+}
+
+uint64_t pst_plan_gradient_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
+                                 uint32_t stage)
+{
+    const struct pst_plan_stage *s = &plan->stages[stage];
+    uint64_t bytes = 0;
+
+    for (uint32_t n = 0; n < s->n_nodes; n++) {
+        const struct pst_op *op = &graph->ops[s->nodes[n]];
+
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            bytes +=
+                op->param[i] != PST_NONE ? graph->params[op->param[i]].elems * sizeof(float) : 0;
+        }
+    }
+    return bytes;
 }

@@ -88,6 +88,7 @@ struct pst_plan_stage {
                                             plans */
     uint32_t n_guests;                   /* of its micro-batches, on other devices */
     const struct pst_plan_guest *guests; /* ascending by micro-batch */
+    uint64_t estimated_bytes; /* its peak as it was charged for while planning; 0: of a file */
 };
 
 /* Samples of a micro-batch on each rank of the stage. */
@@ -240,7 +241,7 @@ struct pst_pass {
  * From the order of passes on each rank to full lists: adds SEND, RECV, REDUCE, TIE, NORM, STEP and
  * all waits, by one global order of transfers (docs/plan.md, "lowering"). The ranks of a logical
  * device have the same order.
- * PST_ERR_BUG kind plan.illegal: the order cannot be satisfied; details hold the cycle.
+ * PST_ERR_BUG kind plan.illegal: the order cannot be satisfied; details hold who waits.
  * With training = false (forward passes only) there is no reduction and no step.
  */
 pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,

@@ -21,18 +21,22 @@
 #define MOST_STAGES       65536u
 #define MOST_MICROBATCHES (1u << 20)
 
-/* Indices of operators and parameters, sorted by name. */
+/* Operators or parameters of the model, which a file names. */
 struct names {
-    const struct pst_graph *graph;
-    uint32_t *ops, *params;
+    const char *what;
+    const char *(*name_at)(const struct pst_graph *, uint32_t);
+    const struct pst_names *index;
 };
 
 struct file {
     struct pst_codec codec;
-    struct names names;
+    const struct pst_graph *graph;
+    struct names ops, params;
     struct pst_plan *plan;
     uint64_t n_instrs;
 };
+
+/* --- names -------------------------------------------------------------------------------------*/
 
 static const char *op_name(const struct pst_graph *graph, uint32_t i)
 {
@@ -44,83 +48,31 @@ static const char *param_name(const struct pst_graph *graph, uint32_t i)
     return graph->params[i].name;
 }
 
-/* --- names -------------------------------------------------------------------------------------*/
-
-struct named {
-    const char *name;
-    uint32_t index;
-};
-
-static int compare_names(const void *a, const void *b)
+static void name_all(struct file *f, const struct pst_graph *graph)
 {
-    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+    f->graph = graph;
+    f->ops = (struct names){"operator", op_name, &graph->op_names};
+    f->params = (struct names){"parameter", param_name, &graph->param_names};
 }
 
-static uint32_t *sort_names(struct pst_arena *arena, const struct pst_graph *graph, uint32_t n,
-                            const char *(*name_at)(const struct pst_graph *, uint32_t))
+/* *index, by name; PST_NONE where what is read is none. */
+static void code_name(struct file *f, const struct names *names, const char *key, uint32_t *index)
 {
-    struct named *names = pst_arena_array(arena, n, sizeof *names);
-    uint32_t *order = pst_arena_array(arena, n, sizeof *order);
-
-    for (uint32_t i = 0; i < n; i++) {
-        names[i] = (struct named){name_at(graph, i), i};
-    }
-    qsort(names, n, sizeof *names, compare_names);
-    for (uint32_t i = 0; i < n; i++) {
-        order[i] = names[i].index;
-    }
-    return order;
-}
-
-/* Of n in order; PST_NONE: there is none of that name. */
-static uint32_t find_name(const struct names *names, const uint32_t *order, uint32_t n,
-                          const char *(*name_at)(const struct pst_graph *, uint32_t),
-                          const char *name)
-{
-    uint32_t low = 0, high = n;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (strcmp(name_at(names->graph, order[middle]), name) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < n && strcmp(name_at(names->graph, order[low]), name) == 0 ? order[low] : PST_NONE;
-}
-
-static void code_op(struct file *f, const char *key, uint32_t *op)
-{
-    const struct pst_graph *graph = f->names.graph;
-    const char *name = pst_codec_reads(&f->codec) ? NULL : op_name(graph, *op);
+    const char *name = pst_codec_reads(&f->codec) ? NULL : names->name_at(f->graph, *index);
 
     pst_codec_string(&f->codec, key, &name);
     if (!pst_codec_reads(&f->codec)) {
         return;
     }
-    *op = name == NULL ? PST_NONE : find_name(&f->names, f->names.ops, graph->n_ops, op_name, name);
-    if (name != NULL && *op == PST_NONE) {
-        pst_codec_fail(&f->codec, NULL, key, "the model has no operator \"%.64s\"", name);
+    *index = name == NULL ? PST_NONE : pst_names_find(names->index, name);
+    if (name != NULL && *index == PST_NONE) {
+        pst_codec_fail(&f->codec, NULL, key, "the model has no %s \"%.64s\"", names->what, name);
     }
 }
 
-static void code_param(struct file *f, const char *key, uint32_t *param)
+static void code_op(struct file *f, uint32_t *op)
 {
-    const struct pst_graph *graph = f->names.graph;
-    const char *name = pst_codec_reads(&f->codec) ? NULL : param_name(graph, *param);
-
-    pst_codec_string(&f->codec, key, &name);
-    if (!pst_codec_reads(&f->codec)) {
-        return;
-    }
-    *param = name == NULL
-                 ? PST_NONE
-                 : find_name(&f->names, f->names.params, graph->n_params, param_name, name);
-    if (name != NULL && *param == PST_NONE) {
-        pst_codec_fail(&f->codec, NULL, key, "the model has no parameter \"%.64s\"", name);
-    }
+    code_name(f, &f->ops, NULL, op);
 }
 
 /* --- the head ----------------------------------------------------------------------------------*/
@@ -292,11 +244,11 @@ static void code_actions(struct file *f, const char *key, struct pst_plan_stage 
     for (; !pst_codec_reads(c) && at < stage->n_nodes; at++) {
         if (stage->actions[at] == action) {
             op = stage->nodes[at];
-            code_op(f, NULL, &op);
+            code_op(f, &op);
         }
     }
     for (uint32_t i = 0; i < n && pst_codec_is_sound(c); i++) {
-        code_op(f, NULL, &op);
+        code_op(f, &op);
         while (at < stage->n_nodes && stage->nodes[at] != op) {
             at++; /* one walk finds them all */
         }
@@ -340,7 +292,7 @@ static void code_position(struct file *f, const struct pst_plan_stage *stage, ui
 {
     uint32_t op = pst_codec_reads(&f->codec) ? PST_NONE : stage->nodes[*position];
 
-    code_op(f, NULL, &op);
+    code_op(f, &op);
     if (pst_codec_reads(&f->codec)) {
         *position = op != PST_NONE ? pst_plan_node(stage, op) : PST_NONE;
         if (*position == PST_NONE && pst_codec_is_sound(&f->codec)) {
@@ -413,12 +365,12 @@ static void code_nodes(struct file *f, struct pst_plan_stage *stage)
     struct pst_codec *c = &f->codec;
     uint32_t *nodes = pst_codec_items(c, "nodes", &stage->nodes, &stage->n_nodes, sizeof *nodes);
 
-    if (stage->n_nodes > f->names.graph->n_ops) {
+    if (stage->n_nodes > f->graph->n_ops) {
         pst_codec_fail(c, NULL, NULL, "%u operators, the model has %u", stage->n_nodes,
-                       f->names.graph->n_ops);
+                       f->graph->n_ops);
     }
     for (uint32_t i = 0; i < stage->n_nodes && pst_codec_is_sound(c); i++) {
-        code_op(f, NULL, &nodes[i]);
+        code_op(f, &nodes[i]);
     }
     pst_codec_end(c);
 }
@@ -472,7 +424,7 @@ static void code_stage(struct file *f, uint32_t s)
 static void code_edge(struct file *f, uint32_t e, struct pst_plan_edge *edge)
 {
     struct pst_codec *c = &f->codec;
-    const struct pst_graph *graph = f->names.graph;
+    const struct pst_graph *graph = f->graph;
     uint32_t *tensors;
 
     pst_codec_newline(c);
@@ -485,7 +437,7 @@ static void code_edge(struct file *f, uint32_t e, struct pst_plan_edge *edge)
         /* a result has the name of its operator */
         uint32_t op = pst_codec_reads(c) ? PST_NONE : graph->tensors[tensors[t]].producer;
 
-        code_op(f, NULL, &op);
+        code_op(f, &op);
         if (pst_codec_reads(c)) {
             tensors[t] = op != PST_NONE ? graph->ops[op].out[0] : PST_NONE;
         }
@@ -510,7 +462,7 @@ static void code_edges(struct file *f)
     for (uint32_t t = 0; t < plan->n_ties && pst_codec_is_sound(c); t++) {
         pst_codec_newline(c);
         pst_codec_object(c, NULL);
-        code_param(f, "parameter", &plan->ties[t].parameter);
+        code_name(f, &f->params, "parameter", &plan->ties[t].parameter);
         pst_codec_uints(c, "stages", &plan->ties[t].stages, &plan->ties[t].n_stages);
         pst_codec_end(c);
     }
@@ -519,34 +471,19 @@ static void code_edges(struct file *f)
 
 /* --- instruction lists -------------------------------------------------------------------------*/
 
-static void code_op_word(struct pst_codec *c, uint8_t *op)
+/* One of the words for first ... end - 1. */
+static void code_word(struct pst_codec *c, uint8_t *value, uint8_t first, uint8_t end,
+                      const char *(*word_of)(uint32_t), const char *expected)
 {
-    const char *name = pst_codec_reads(c) ? NULL : pst_instr_name(*op);
+    const char *word = pst_codec_reads(c) ? NULL : word_of(*value);
 
-    pst_codec_string(c, NULL, &name);
-    if (pst_codec_reads(c) && name != NULL) {
-        for (*op = 1; *op < PST_I_COUNT && strcmp(pst_instr_name(*op), name) != 0;) {
-            (*op)++;
+    pst_codec_string(c, NULL, &word);
+    if (pst_codec_reads(c) && word != NULL) {
+        for (*value = first; *value < end && strcmp(word_of(*value), word) != 0;) {
+            (*value)++;
         }
-        if (*op == PST_I_COUNT) {
-            pst_codec_fail(c, NULL, NULL, "expected [operation, ...] with a known operation");
-        }
-    }
-}
-
-static void code_payload(struct pst_codec *c, uint8_t *payload)
-{
-    const char *name = pst_codec_reads(c) ? NULL : pst_payload_name(*payload);
-
-    pst_codec_string(c, NULL, &name);
-    if (pst_codec_reads(c) && name != NULL) {
-        for (*payload = 0;
-             *payload < PST_PAYLOAD_COUNT && strcmp(pst_payload_name(*payload), name) != 0;) {
-            (*payload)++;
-        }
-        if (*payload == PST_PAYLOAD_COUNT) {
-            pst_codec_fail(c, NULL, NULL,
-                           "the payload is \"act\", \"grad\", \"evict\" or \"load\"");
+        if (*value == end) {
+            pst_codec_fail(c, NULL, NULL, "%s", expected);
         }
     }
 }
@@ -557,12 +494,14 @@ static void code_instr(struct file *f, struct pst_instr *instr)
 
     pst_codec_newline(c);
     pst_codec_array(c, NULL);
-    code_op_word(c, &instr->op);
+    code_word(c, &instr->op, 1, PST_I_COUNT, pst_instr_name,
+              "expected [operation, ...] with a known operation");
     if (instr->op != PST_I_NORM) {
         pst_codec_uint(c, NULL, &instr->stage);
     }
     if (instr->op == PST_I_SEND || instr->op == PST_I_RECV) {
-        code_payload(c, &instr->payload);
+        code_word(c, &instr->payload, 0, PST_PAYLOAD_COUNT, pst_payload_name,
+                  "the payload is \"act\", \"grad\", \"evict\" or \"load\"");
         pst_codec_uint(c, NULL, &instr->first_sample);
         pst_codec_uint(c, NULL, &instr->n_samples);
         pst_codec_uint(c, NULL, &instr->peer);
@@ -570,7 +509,7 @@ static void code_instr(struct file *f, struct pst_instr *instr)
         pst_codec_uint(c, NULL, &instr->microbatch);
     } else if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
         pst_codec_uint(c, NULL, &instr->microbatch);
-        code_op(f, NULL, &instr->node);
+        code_op(f, &instr->node);
     }
     if (pst_codec_has(c, NULL, instr->n_waits > 0)) {
         pst_codec_object(c, NULL);
@@ -640,11 +579,8 @@ static void create(struct file *f, json_t *root)
                        n_stages, MOST_DEVICES, MOST_STAGES);
     }
     if (pst_codec_is_sound(c)) {
-        pst_plan_create(f->names.graph, batch, (uint32_t)n, &f->plan);
+        pst_plan_create(f->graph, batch, (uint32_t)n, &f->plan);
         c->arena = &f->plan->arena;
-        f->names.ops = sort_names(c->arena, f->names.graph, f->names.graph->n_ops, op_name);
-        f->names.params =
-            sort_names(c->arena, f->names.graph, f->names.graph->n_params, param_name);
     }
 }
 
@@ -684,10 +620,9 @@ char *pst_plan_to_json(const struct pst_plan *plan, const struct pst_graph *grap
 {
     struct pst_json json;
     /* nothing is written to the plan of a codec that writes */
-    struct file f = {.codec = {.out = &json},
-                     .names = {.graph = graph},
-                     .plan = (struct pst_plan *)(uintptr_t)plan};
+    struct file f = {.codec = {.out = &json}, .plan = (struct pst_plan *)(uintptr_t)plan};
 
+    name_all(&f, graph);
     pst_json_init(&json);
     pst_codec_object(&f.codec, NULL);
     code_format(&f);
@@ -702,8 +637,9 @@ pst_status pst_plan_parse(const char *name, const char *text, size_t length,
                           struct pst_error *err)
 {
     struct pst_fields fields = {.path = name, .err = err};
-    struct file f = {.codec = {.in = &fields}, .names = {.graph = graph}};
+    struct file f = {.codec = {.in = &fields}};
 
+    name_all(&f, graph);
     fields.status = pst_json_parse(name, text, length, &f.codec.root, err);
     if (fields.status == PST_OK) {
         pst_codec_object(&f.codec, NULL);

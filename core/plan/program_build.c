@@ -20,9 +20,6 @@ uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, ui
     if (shared != PST_NONE) {
         return shared;
     }
-    if (b->failed) {
-        return PST_NONE;
-    }
     pst_grow(&program->values, &b->room_values, program->n_values, sizeof *program->values);
     pst_build_record(b, kind, program->n_values);
     value = &program->values[program->n_values];
@@ -46,33 +43,27 @@ void pst_build_use(struct pst_builder *b, uint32_t value)
     }
 }
 
-struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uint32_t op,
-                                        uint32_t n)
+struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uint32_t stage,
+                                        uint32_t microbatch, uint32_t op, uint32_t n)
 {
     struct pst_program *program = b->program;
     struct pst_program_call *call;
 
-    if (b->failed) {
-        return NULL;
-    }
     pst_grow(&program->calls, &b->room_calls, program->n_calls, sizeof *program->calls);
-    call = &program->calls[program->n_calls];
-    memset(call, 0, sizeof *call);
-    call->kind = kind;
-    call->op = op;
-    call->first_operand = program->n_operands;
+    call = &program->calls[program->n_calls++];
+    *call = (struct pst_program_call){
+        .kind = kind,
+        .op = op,
+        .samples = pst_build_samples(b, stage),
+        .first_sample = pst_build_first_sample(b, stage, microbatch),
+        .first_operand = program->n_operands,
+    };
     for (uint32_t i = 0; i < n; i++) {
         pst_grow(&program->operands, &b->room_operands, program->n_operands,
                  sizeof *program->operands);
         program->operands[program->n_operands++] = PST_NONE;
     }
-    program->n_calls++;
     return call;
-}
-
-bool pst_build_is_local(const struct pst_builder *b, uint32_t stage)
-{
-    return pst_plan_replica(&b->plan->stages[stage], b->rank) != PST_NONE;
 }
 
 uint64_t pst_build_bytes(const struct pst_tensor *tensor, uint32_t samples)
@@ -98,16 +89,11 @@ struct pst_program_call *pst_build_kernel(struct pst_builder *b, uint32_t s, uin
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     const struct pst_op *op = pst_build_op(b, s, node);
     struct pst_operands at = pst_operands_of(op);
-    struct pst_program_call *call = pst_build_call(b, PST_C_KERNEL, stage->nodes[node], at.count);
-    uint64_t workspace;
+    struct pst_program_call *call =
+        pst_build_call(b, PST_C_KERNEL, s, j, stage->nodes[node], at.count);
+    uint64_t workspace = pst_cost_workspace(b->cost, stage->nodes[node], pass, call->samples);
 
-    if (call == NULL) {
-        return NULL;
-    }
     call->pass = pass;
-    call->samples = pst_build_samples(b, s);
-    call->first_sample = pst_build_first_sample(b, s, j);
-    workspace = pst_cost_workspace(b->cost, stage->nodes[node], pass, call->samples);
     if (workspace > 0) {
         pst_build_set(
             b, call, at.workspace,
@@ -119,84 +105,36 @@ struct pst_program_call *pst_build_kernel(struct pst_builder *b, uint32_t s, uin
     return call;
 }
 
-/* The version that a call reads, as a number modulo those that there are: of its update, the one
-   that this will overwrite. */
-static uint32_t version_of(const struct pst_builder *b, const struct pst_program_call *call,
-                           uint32_t stage)
-{
-    const struct pst_stage_build *build = &b->stages[stage];
-    uint32_t j = call->first_sample / b->plan->stages[stage].microbatch_size;
-
-    return b->newest ? b->phase
-                     : b->phase * (build->n_batch / build->n_unit) + j / build->n_unit + 1;
-}
-
-void pst_build_set_params(struct pst_builder *b, const struct pst_program_call *call,
-                          const struct pst_op *op, uint64_t mask)
-{
-    struct pst_operands at = pst_operands_of(op);
-
-    for (uint32_t i = 0; i < op->n_param; i++) {
-        if (op->param[i] != PST_NONE && (mask >> i & 1)) {
-            const struct pst_program_param *row = &b->program->params[b->param_row[op->param[i]]];
-
-            pst_build_set(b, call, at.p + i,
-                          row->versions[version_of(b, call, row->stage) % row->n_versions]);
-        }
-    }
-}
-
 /* --- tables of a stage --------------------------------------------------------------------------
  */
-
-void pst_build_reset(struct pst_builder *b)
-{
-    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
-        struct pst_stage_build *build = &b->stages[s];
-
-        for (uint32_t j = 0; build->local && j < build->n_micros; j++) {
-            memset(build->micros[j].all, 0xFF, build->n_all * sizeof(uint32_t));
-            build->summable[j] = false;
-        }
-        build->next_sum = 0;
-    }
-    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
-        uint32_t from = b->plan->edges[e].from;
-
-        if (b->stages[from].local) {
-            memset(b->received[e], 0xFF,
-                   (size_t)b->stages[from].n_micros * b->edge_items[e] * sizeof(uint32_t));
-        }
-    }
-}
 
 static void make_micros(struct pst_builder *b, uint32_t s)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_stage_build *build = &b->stages[s];
     size_t n = (size_t)2 * b->graph->n_tensors + b->n_separate +
-               (size_t)stage->n_nodes * (3 + PST_MAX_SCRATCH) + build->n_uses;
-    uint32_t *at;
+               (size_t)stage->n_nodes * (1 + PST_MAX_SCRATCH) + build->n_uses;
+    uint32_t *at, *rows;
 
     build->n_batch = b->batch / stage->microbatch_size;
     build->n_unit = pst_rule_unit(b->plan->version_rule, build->n_batch);
     build->n_micros = build->n_batch * b->n_batches;
-    build->n_all = (uint32_t)n;
-    build->n_values = (uint32_t)(n - 2 * (size_t)stage->n_nodes);
     build->micros = pst_arena_array(&b->arena, build->n_micros, sizeof *build->micros);
-    build->summable = pst_arena_array(&b->arena, build->n_micros, sizeof *build->summable);
-    at = pst_arena_array(&b->arena, n * build->n_micros, sizeof *at);
-    for (uint32_t j = 0; j < build->n_micros; j++, at += n) {
+    build->next_sum = pst_build_made(b, PST_MADE_COUNTS, 1);
+    build->summable = pst_build_made(b, PST_MADE_COUNTS, build->n_micros);
+    at = pst_build_made(b, PST_MADE_VALUES, n * build->n_micros);
+    rows = pst_build_made(b, PST_MADE_ROWS, (size_t)2 * stage->n_nodes * build->n_micros);
+    for (uint32_t j = 0; j < build->n_micros; j++, at += n, rows += 2 * stage->n_nodes) {
         struct pst_micro *micro = &build->micros[j];
 
-        micro->all = micro->act = at;
+        micro->act = at;
         micro->dact = micro->act + b->graph->n_tensors;
         micro->contrib = micro->dact + b->graph->n_tensors;
         micro->dy = micro->contrib + b->n_separate;
         micro->z = micro->dy + stage->n_nodes;
         micro->scratch = micro->z + (size_t)stage->n_nodes * PST_MAX_SCRATCH;
-        micro->out_copy = micro->scratch + build->n_uses;
-        micro->in_copy = micro->out_copy + stage->n_nodes;
+        micro->out_copy = rows;
+        micro->in_copy = rows + stage->n_nodes;
     }
 }
 

@@ -14,7 +14,6 @@
 
 /* What one micro-batch of a stage has at the moment; value indices or PST_NONE. */
 struct pst_micro {
-    uint32_t *all;     /* everything below, one behind the other */
     uint32_t *act;     /* [tensor] */
     uint32_t *dact;    /* [tensor] gradient summed so far */
     uint32_t *contrib; /* [separate use] gradients kept apart, see pst_builder.separate */
@@ -30,16 +29,14 @@ struct pst_stage_build {
     uint32_t n_batch;  /* micro-batches of one batch; at least 1 */
     uint32_t n_unit;   /* from one update of the weights to the next */
     uint32_t n_micros; /* that the list may name: those of pst_builder.n_batches batches */
-    uint32_t n_all;    /* entries of one micro-batch */
-    uint32_t n_values; /* of these, values; rows of copies behind them */
     struct pst_micro *micros;
     struct pst_op_grad *grad; /* [node] */
     struct pst_replays replays;
     uint32_t *use_base; /* [node] first parameter use */
     uint32_t n_uses;
-    uint32_t next_sum; /* micro-batch whose gradients are added next */
-    bool *summable;    /* [micro-batch] its W has run */
-    bool *saved;       /* [tensor] read backward; NULL: nothing of the stage is offloaded */
+    uint32_t *next_sum; /* one: the micro-batch whose gradients are added next */
+    uint32_t *summable; /* [micro-batch] 1: its W has run */
+    bool *saved;        /* [tensor] read backward; NULL: nothing of the stage is offloaded */
     struct pst_pass_calls *calls; /* [pass] of a stage that offloads, else NULL */
 };
 
@@ -49,6 +46,27 @@ struct pst_build_guests {
     uint32_t *tensors; /* of each of them */
     uint32_t *values;  /* [microbatch] the first of its values on this rank, n_tensors in a row, or
                           PST_NONE; NULL: the stage has no guests */
+};
+
+/* What micro-batches have made so far, as tables of numbers: values and rows, of which there are
+   none at the beginning of a list (PST_NONE), and counts (0). */
+enum pst_made_kind { PST_MADE_VALUES, PST_MADE_ROWS, PST_MADE_COUNTS };
+struct pst_made {
+    struct pst_made *next;
+    enum pst_made_kind kind;
+    size_t n;
+    uint32_t *at;
+    uint32_t *left; /* as fill left them; NULL: no fill yet */
+};
+
+/* The gradients that cross an edge for a micro-batch: one of a tensor, or one of each use of it on
+   the far side where these are kept apart. */
+struct pst_edge_items {
+    uint32_t n;
+    struct {
+        uint32_t tensor, use; /* PST_NONE: the sum over its uses */
+    } * at;
+    uint32_t *received; /* [microbatch of from][item] values */
 };
 
 struct pst_classes;
@@ -73,6 +91,7 @@ struct pst_builder {
     uint32_t *stage_of;              /* [operator] */
     uint32_t *node_of;               /* [operator] position in its stage */
     struct pst_stage_build *stages;
+    struct pst_made *made;
     /*
      * [tensor] Gradients of a tensor with three or more uses in several stages are kept apart and
      * added by its producer in one order, so that no cut changes the sum: first row of its uses in
@@ -81,8 +100,7 @@ struct pst_builder {
     uint32_t *separate;
     uint32_t n_separate;
     struct pst_build_guests *guests; /* [stage] */
-    uint32_t **received;             /* [edge] gradient values, [microbatch of from][item] */
-    uint32_t *edge_items;            /* [edge] gradient items */
+    struct pst_edge_items *items;    /* [edge] gradients that cross it */
     uint32_t *grad_value; /* [parity of the batch][operator][slot of PST_MAX_PARAMS] accumulators */
     uint32_t *param_row;  /* [parameter] row in program->params, or PST_NONE */
     /* growing arrays that become the program's */
@@ -110,16 +128,15 @@ static inline uint32_t pst_build_batch(const struct pst_builder *b, uint32_t sta
     return b->phase + microbatch / b->stages[stage].n_batch;
 }
 
-/* A new buffer that lives from now on; PST_NONE where b->failed. */
+/* A new buffer that lives from now on. */
 uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch,
                          uint32_t what, uint32_t slot, uint64_t bytes);
 /* It is read or written now. */
 void pst_build_use(struct pst_builder *b, uint32_t value);
-/* A call with n operands, all PST_NONE; NULL where b->failed. */
-struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uint32_t op,
-                                        uint32_t n);
-
-bool pst_build_is_local(const struct pst_builder *b, uint32_t stage);
+/* A call for a micro-batch of a stage, in a tick of its own, with n operands, all PST_NONE. Good
+   until the next one. */
+struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uint32_t stage,
+                                        uint32_t microbatch, uint32_t op, uint32_t n);
 
 /* program_static.c */
 void pst_build_static(struct pst_builder *b);
@@ -140,17 +157,15 @@ pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, uint32_t
 uint32_t pst_build_shared(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch);
 void pst_build_record(struct pst_builder *b, uint8_t kind, uint32_t value);
 
-/* program_build.c: forgets what the micro-batches of all stages have. */
-void pst_build_reset(struct pst_builder *b);
+/* program_sections.c: room for n such numbers. */
+uint32_t *pst_build_made(struct pst_builder *b, enum pst_made_kind kind, size_t n);
 
 /* program_build.c */
 uint64_t pst_build_bytes(const struct pst_tensor *tensor, uint32_t samples);
 const struct pst_op *pst_build_op(const struct pst_builder *b, uint32_t stage, uint32_t node);
 void pst_build_set(struct pst_builder *b, const struct pst_program_call *call, uint32_t operand,
                    uint32_t value);
-void pst_build_set_params(struct pst_builder *b, const struct pst_program_call *call,
-                          const struct pst_op *op, uint64_t mask);
-/* A kernel call with workspace and state set; NULL where b->failed. */
+/* A kernel call with workspace and state set. */
 struct pst_program_call *pst_build_kernel(struct pst_builder *b, uint32_t stage,
                                           uint32_t microbatch, uint32_t node, uint8_t pass);
 void pst_build_forward(struct pst_builder *b, uint32_t stage, uint32_t microbatch);
@@ -168,8 +183,6 @@ void pst_build_returned(struct pst_builder *b, uint32_t stage, uint32_t microbat
 
 void pst_build_transfer(struct pst_builder *b, const struct pst_instr *instr);
 void pst_build_edges(struct pst_builder *b);
-/* Uses of a tensor inside a stage. */
-uint32_t pst_build_uses_in(const struct pst_builder *b, uint32_t tensor, uint32_t stage);
 
 /* program_copies.c: rows of OFFLOAD or FETCH; backward passes of a micro-batch read what has been
    fetched of it, and of what is not back yet nothing where `forget`; waits and lives once all lists

@@ -31,20 +31,61 @@ static uint32_t activation_of(const struct pst_builder *b, uint32_t s, uint32_t 
     return *act;
 }
 
+/* The version that a call reads, as a number modulo those that there are: of its update, the one
+   that this will overwrite. */
+static uint32_t version_of(const struct pst_builder *b, const struct pst_program_call *call,
+                           uint32_t stage)
+{
+    const struct pst_stage_build *build = &b->stages[stage];
+    uint32_t j = call->first_sample / b->plan->stages[stage].microbatch_size;
+
+    return b->newest ? b->phase
+                     : b->phase * (build->n_batch / build->n_unit) + j / build->n_unit + 1;
+}
+
+static void set_params(struct pst_builder *b, const struct pst_program_call *call,
+                       const struct pst_op *op, uint64_t mask)
+{
+    struct pst_operands at = pst_operands_of(op);
+
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        if (op->param[i] != PST_NONE && (mask >> i & 1)) {
+            const struct pst_program_param *row = &b->program->params[b->param_row[op->param[i]]];
+
+            pst_build_set(b, call, at.p + i,
+                          row->versions[version_of(b, call, row->stage) % row->n_versions]);
+        }
+    }
+}
+
+/* What a kernel reads: some of its inputs, parameters and results. */
+static void set_reads(struct pst_builder *b, const struct pst_program_call *call, uint32_t s,
+                      uint32_t j, uint64_t x, uint64_t p, uint64_t y)
+{
+    const struct pst_op *op = &b->graph->ops[call->op];
+    struct pst_operands at = pst_operands_of(op);
+
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (x >> i & 1) {
+            pst_build_set(b, call, at.x + i, activation_of(b, s, j, op->in[i]));
+        }
+    }
+    set_params(b, call, op, p);
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (y >> i & 1) {
+            pst_build_set(b, call, at.y + i, b->stages[s].micros[j].act[op->out[i]]);
+        }
+    }
+}
+
 static void forward_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node, bool replay)
 {
     const struct pst_op *op = pst_build_op(b, s, node);
     struct pst_operands at = pst_operands_of(op);
     struct pst_program_call *call = pst_build_kernel(b, s, j, node, 0);
 
-    if (call == NULL) {
-        return;
-    }
     call->replay = replay;
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        pst_build_set(b, call, at.x + i, activation_of(b, s, j, op->in[i]));
-    }
-    pst_build_set_params(b, call, op, UINT64_MAX);
+    set_reads(b, call, s, j, UINT64_MAX, UINT64_MAX, 0);
     for (uint32_t i = 0; i < op->n_out; i++) {
         uint32_t value =
             pst_build_value(b, PST_V_ACT, s, j, op->out[i], i,
@@ -72,12 +113,7 @@ static void load_inputs(struct pst_builder *b, uint32_t s, uint32_t j)
             if (tensor->role != PST_ROLE_INPUT || *act != PST_NONE) {
                 continue;
             }
-            call = pst_build_call(b, PST_C_LOAD, op->in[i], 3);
-            if (call == NULL) {
-                return;
-            }
-            call->samples = pst_build_samples(b, s);
-            call->first_sample = pst_build_first_sample(b, s, j);
+            call = pst_build_call(b, PST_C_LOAD, s, j, op->in[i], 3);
             *act = pst_build_value(b, PST_V_INPUT, s, j, op->in[i], 0,
                                    pst_build_bytes(tensor, call->samples));
             pst_build_set(b, call, 0, *act);
@@ -91,19 +127,14 @@ void pst_build_forward(struct pst_builder *b, uint32_t s, uint32_t j)
     const struct pst_plan_stage *stage = &b->plan->stages[s];
 
     load_inputs(b, s, j);
-    for (uint32_t node = 0; node < stage->n_nodes && !b->failed; node++) {
-        const struct pst_op *op = pst_build_op(b, s, node);
+    for (uint32_t node = 0; node < stage->n_nodes; node++) {
+        uint32_t result = pst_build_op(b, s, node)->out[0];
 
         forward_node(b, s, j, node, false);
-        if (op->out[0] == b->graph->loss && !b->failed) {
-            struct pst_program_call *call = pst_build_call(b, PST_C_LOSS, op->out[0], 3);
-
-            if (call != NULL) {
-                call->samples = pst_build_samples(b, s);
-                call->first_sample = pst_build_first_sample(b, s, j);
-                pst_build_set(b, call, 1, b->stages[s].micros[j].act[op->out[0]]);
-                b->tick++;
-            }
+        if (result == b->graph->loss) {
+            pst_build_set(b, pst_build_call(b, PST_C_LOSS, s, j, result, 3), 1,
+                          b->stages[s].micros[j].act[result]);
+            b->tick++;
         }
     }
 }
@@ -127,17 +158,15 @@ static void add_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t nod
     const struct pst_op *op = pst_build_op(b, s, node);
     struct pst_micro *micro = &b->stages[s].micros[j];
 
-    for (uint32_t i = 0; i < op->n_param && !b->failed; i++) {
+    for (uint32_t i = 0; i < op->n_param; i++) {
         uint32_t *scratch = &micro->scratch[b->stages[s].use_base[node] + i];
         struct pst_program_call *call;
 
-        if (*scratch == PST_NONE ||
-            (call = pst_build_call(b, PST_C_ACCUMULATE, op->param[i], 3)) == NULL) {
+        if (*scratch == PST_NONE) {
             continue;
         }
+        call = pst_build_call(b, PST_C_ACCUMULATE, s, j, op->param[i], 3);
         call->elems = b->graph->params[op->param[i]].elems;
-        call->samples = pst_build_samples(b, s);
-        call->first_sample = pst_build_first_sample(b, s, j);
         pst_build_set(b, call, 0, accumulator(b, s, j, node, i));
         pst_build_set(b, call, 1, *scratch);
         *scratch = PST_NONE;
@@ -155,20 +184,11 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
     bool first = j % b->stages[s].n_unit == 0;
     struct pst_program_call *call;
 
-    if (!grad->has_w || (call = pst_build_kernel(b, s, j, node, 2)) == NULL) {
+    if (!grad->has_w) {
         return;
     }
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        if (grad->w_reads_x >> i & 1) {
-            pst_build_set(b, call, at.x + i, activation_of(b, s, j, op->in[i]));
-        }
-    }
-    pst_build_set_params(b, call, op, grad->w_reads_p);
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        if (grad->w_reads_y >> i & 1) {
-            pst_build_set(b, call, at.y + i, micro->act[op->out[i]]);
-        }
-    }
+    call = pst_build_kernel(b, s, j, node, 2);
+    set_reads(b, call, s, j, grad->w_reads_x, grad->w_reads_p, grad->w_reads_y);
     if (grad->w_reads_dy) {
         pst_build_set(b, call, at.dy, micro->dy[node]);
     }
@@ -190,7 +210,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
         pst_build_set(b, call, at.dp + i, value);
     }
     b->tick++;
-    if (!first && j == b->stages[s].next_sum) {
+    if (!first && j == *b->stages[s].next_sum) {
         /* Its turn already: add at once, so that the scratch buffer is short-lived. */
         add_node(b, s, j, node);
     }
@@ -201,19 +221,19 @@ static void sum_in_turn(struct pst_builder *b, uint32_t s, uint32_t j)
 {
     struct pst_stage_build *build = &b->stages[s];
 
-    build->summable[j] = true;
-    while (build->next_sum < build->n_micros && build->summable[build->next_sum] && !b->failed) {
+    build->summable[j] = 1;
+    while (*build->next_sum < build->n_micros && build->summable[*build->next_sum]) {
         for (uint32_t node = b->plan->stages[s].n_nodes; node-- > 0;) {
-            add_node(b, s, build->next_sum, node);
+            add_node(b, s, *build->next_sum, node);
         }
-        build->next_sum++;
+        ++*build->next_sum;
     }
 }
 
 void pst_build_weights(struct pst_builder *b, uint32_t s, uint32_t j)
 {
     pst_build_fetched(b, s, j, false);
-    for (uint32_t node = b->plan->stages[s].n_nodes; node-- > 0 && !b->failed;) {
+    for (uint32_t node = b->plan->stages[s].n_nodes; node-- > 0;) {
         weights_node(b, s, j, node);
     }
     sum_in_turn(b, s, j);
@@ -226,13 +246,8 @@ void pst_build_weights(struct pst_builder *b, uint32_t s, uint32_t j)
 static uint32_t add_sum(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t tensor,
                         uint32_t out, uint32_t a, uint32_t c)
 {
-    struct pst_program_call *call = pst_build_call(b, PST_C_SUM, tensor, 3);
+    struct pst_program_call *call = pst_build_call(b, PST_C_SUM, s, j, tensor, 3);
 
-    if (call == NULL) {
-        return PST_NONE;
-    }
-    call->samples = pst_build_samples(b, s);
-    call->first_sample = pst_build_first_sample(b, s, j);
     if (out == PST_NONE) {
         out = pst_build_value(b, PST_V_DACT, s, j, tensor, 0,
                               pst_build_bytes(&b->graph->tensors[tensor], call->samples));
@@ -244,82 +259,50 @@ static uint32_t add_sum(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t 
     return out;
 }
 
-/* The gradient that stage `to`, on this rank or another, made for a tensor of stage s. */
-static uint32_t foreign_gradient(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t edge,
-                                 uint32_t tensor, uint32_t item)
+/* A gradient that the far side of an edge made for stage s: there where it is on this rank, else
+   received. */
+static uint32_t foreign_gradient(const struct pst_builder *b, uint32_t j, uint32_t edge,
+                                 uint32_t item)
 {
-    uint32_t to = b->plan->edges[edge].to;
+    const struct pst_edge_items *items = &b->items[edge];
+    const struct pst_stage_build *to = &b->stages[b->plan->edges[edge].to];
 
-    if (b->stages[to].local) {
-        return b->stages[to].micros[j].dact[tensor];
-    }
-    (void)s;
-    return b->received[edge][(size_t)j * b->edge_items[edge] + item];
+    return to->local ? to->micros[j].dact[items->at[item].tensor]
+                     : items->received[(size_t)j * items->n + item];
 }
 
 /* Running sums start with what other stages send, from the last stage to the first. */
 static void gather_foreign(struct pst_builder *b, uint32_t s, uint32_t j)
 {
     for (uint32_t e = b->plan->n_edges; e-- > 0;) {
-        const struct pst_plan_edge *edge = &b->plan->edges[e];
-        uint32_t item = 0;
-
-        if (edge->from != s) {
-            continue;
-        }
-        for (uint32_t i = 0; i < edge->n_tensors; i++) {
-            uint32_t tensor = edge->tensors[i], value;
+        for (uint32_t i = 0; b->plan->edges[e].from == s && i < b->items[e].n; i++) {
+            uint32_t tensor = b->items[e].at[i].tensor, value;
             uint32_t *sum = &b->stages[s].micros[j].dact[tensor];
 
-            if (!b->graph->tensors[tensor].needs_grad) {
-                continue;
+            if (b->items[e].at[i].use == PST_NONE) {
+                value = foreign_gradient(b, j, e, i);
+                *sum = *sum == PST_NONE ? value : add_sum(b, s, j, tensor, PST_NONE, *sum, value);
             }
-            if (b->separate[tensor] != PST_NONE) {
-                item += pst_build_uses_in(b, tensor, edge->to);
-                continue;
-            }
-            value = foreign_gradient(b, s, j, e, tensor, item++);
-            *sum = *sum == PST_NONE ? value : add_sum(b, s, j, tensor, PST_NONE, *sum, value);
         }
     }
-}
-
-/* First gradient item of a tensor on an edge. */
-static uint32_t first_item(const struct pst_builder *b, const struct pst_plan_edge *edge,
-                           uint32_t tensor)
-{
-    uint32_t item = 0;
-
-    for (uint32_t i = 0; i < edge->n_tensors && edge->tensors[i] != tensor; i++) {
-        if (b->graph->tensors[edge->tensors[i]].needs_grad) {
-            item += b->separate[edge->tensors[i]] == PST_NONE
-                        ? 1
-                        : pst_build_uses_in(b, edge->tensors[i], edge->to);
-        }
-    }
-    return item;
 }
 
 /* The contribution of one use of a tensor whose gradients are kept apart. */
 static uint32_t separate_part(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t tensor,
                               uint32_t use)
 {
-    const struct pst_tensor *t = &b->graph->tensors[tensor];
-    uint32_t reader = b->stage_of[t->consumers[use]], rank_in_reader = 0;
+    uint32_t reader = b->stage_of[b->graph->tensors[tensor].consumers[use]];
 
     if (b->stages[reader].local) {
         return b->stages[reader].micros[j].contrib[b->separate[tensor] + use];
     }
-    for (uint32_t u = 0; u < use; u++) {
-        rank_in_reader += b->stage_of[t->consumers[u]] == reader;
-    }
     for (uint32_t e = 0; e < b->plan->n_edges; e++) {
         const struct pst_plan_edge *edge = &b->plan->edges[e];
 
-        if (edge->from == s && edge->to == reader) {
-            uint32_t item = first_item(b, edge, tensor) + rank_in_reader;
-
-            return b->received[e][(size_t)j * b->edge_items[e] + item];
+        for (uint32_t i = 0; edge->from == s && edge->to == reader && i < b->items[e].n; i++) {
+            if (b->items[e].at[i].tensor == tensor && b->items[e].at[i].use == use) {
+                return b->items[e].received[(size_t)j * b->items[e].n + i];
+            }
         }
     }
     return PST_NONE;
@@ -390,23 +373,9 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
     struct pst_micro *micro = &b->stages[s].micros[j];
     struct pst_program_call *call = pst_build_kernel(b, s, j, node, 1);
     uint64_t added = 0;
-    uint32_t first;
+    uint32_t first = call->first_operand;
 
-    if (call == NULL) {
-        return;
-    }
-    first = call->first_operand;
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        if (grad->b_reads_x >> i & 1) {
-            pst_build_set(b, call, at.x + i, activation_of(b, s, j, op->in[i]));
-        }
-    }
-    pst_build_set_params(b, call, op, grad->b_reads_p);
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        if (grad->b_reads_y >> i & 1) {
-            pst_build_set(b, call, at.y + i, micro->act[op->out[i]]);
-        }
-    }
+    set_reads(b, call, s, j, grad->b_reads_x, grad->b_reads_p, grad->b_reads_y);
     if (dy != PST_NONE) {
         pst_build_set(b, call, at.dy, dy);
     }
@@ -434,7 +403,7 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
         pst_build_set(b, call, at.z + i, micro->z[node * PST_MAX_SCRATCH + i]);
     }
     b->tick++;
-    for (uint32_t i = 0; i < op->n_in && !b->failed; i++) {
+    for (uint32_t i = 0; i < op->n_in; i++) {
         uint32_t dx = b->program->operands[first + at.dx + i];
 
         if (added >> i & 1) {
@@ -450,7 +419,7 @@ static void replay(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
 {
     const struct pst_replays *replays = &b->stages[s].replays;
 
-    for (; *next < replays->n && replays->calls[*next].before == node && !b->failed; (*next)++) {
+    for (; *next < replays->n && replays->calls[*next].before == node; (*next)++) {
         forward_node(b, s, j, replays->calls[*next].node, true);
     }
 }
@@ -494,16 +463,16 @@ pst_status pst_build_backward(struct pst_builder *b, uint32_t s, uint32_t j, boo
         if (grad->has_b) {
             backward_kernel(b, s, j, node, dy);
         }
-        for (uint32_t i = 0; i < op->n_in && !b->failed; i++) {
+        for (uint32_t i = 0; i < op->n_in; i++) {
             if (grad->b_alias >> i & 1) {
                 contribute(b, s, j, node, i, dy, false);
             }
         }
-        if (with_weights && !b->failed) {
+        if (with_weights) {
             weights_node(b, s, j, node);
         }
     }
-    if (with_weights && !b->failed) {
+    if (with_weights) {
         sum_in_turn(b, s, j);
     }
     return PST_OK;

@@ -13,10 +13,8 @@
 void pst_build_begin(struct pst_builder *b)
 {
     pst_build_tables(b);
-
     pst_build_guest_tables(b);
     pst_build_edges(b);
-    pst_build_reset(b);
     pst_build_static(b);
 }
 
@@ -142,100 +140,49 @@ static pst_status build_section(struct pst_builder *b, struct pst_program_sectio
     return st;
 }
 
-/* Values of all micro-batches between two parts. */
-struct state {
-    uint32_t **all;      /* [stage] every micro-batch's, one behind the other */
-    uint32_t **received; /* [edge] */
-    uint32_t *next_sum;  /* [stage] */
-    bool **summable;     /* [stage] */
-};
-
 /* --- what lives between parts ------------------------------------------------------------------
  */
 
-static size_t received_size(const struct pst_builder *b, uint32_t edge)
+uint32_t *pst_build_made(struct pst_builder *b, enum pst_made_kind kind, size_t n)
 {
-    return (size_t)b->stages[b->plan->edges[edge].from].n_micros * b->edge_items[edge];
+    struct pst_made *made = pst_arena_array(&b->arena, 1, sizeof *made);
+
+    *made = (struct pst_made){.next = b->made,
+                              .kind = kind,
+                              .n = n,
+                              .at = pst_arena_array(&b->arena, n, sizeof *made->at)};
+    b->made = made;
+    return made->at;
 }
 
-static size_t all_size(const struct pst_stage_build *build)
+/* Nothing has been made. */
+static void forget(struct pst_builder *b)
 {
-    return (size_t)build->n_all * build->n_micros;
-}
-
-static void make_state(struct pst_builder *b, struct state *state)
-{
-    const struct pst_plan *plan = b->plan;
-
-    state->all = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->all);
-    state->received = pst_arena_array(&b->arena, plan->n_edges, sizeof *state->received);
-    state->next_sum = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->next_sum);
-    state->summable = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->summable);
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        const struct pst_stage_build *build = &b->stages[s];
-
-        if (build->local) {
-            state->all[s] = pst_arena_array(&b->arena, all_size(build), sizeof **state->all);
-            state->summable[s] = pst_arena_array(&b->arena, build->n_micros, sizeof(bool));
-        }
-    }
-    for (uint32_t e = 0; e < plan->n_edges; e++) {
-        if (b->stages[plan->edges[e].from].local) {
-            state->received[e] =
-                pst_arena_array(&b->arena, received_size(b, e), sizeof **state->received);
-        }
+    for (struct pst_made *made = b->made; made != NULL; made = made->next) {
+        memset(made->at, made->kind == PST_MADE_COUNTS ? 0 : 0xFF, made->n * sizeof *made->at);
     }
 }
 
-/* Buffers of the section that ends are gone; shared ones stay. */
-static void drop_local(const struct pst_builder *b, uint32_t *values, size_t n)
+/* Keeps what fill leaves: buffers of its own are gone with it, shared ones stay. */
+static void leave(struct pst_builder *b)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (values[i] != PST_NONE && b->program->values[values[i]].period == 0) {
-            values[i] = PST_NONE;
+    for (struct pst_made *made = b->made; made != NULL; made = made->next) {
+        if (made->left == NULL) {
+            made->left = pst_arena_array(&b->arena, made->n, sizeof *made->left);
+        }
+        for (size_t i = 0; i < made->n; i++) {
+            bool gone = made->kind == PST_MADE_VALUES && made->at[i] != PST_NONE &&
+                        b->program->values[made->at[i]].period == 0;
+
+            made->left[i] = gone ? PST_NONE : made->at[i];
         }
     }
 }
 
-static void save_state(struct pst_builder *b, struct state *state)
+static void resume(struct pst_builder *b)
 {
-    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
-        const struct pst_stage_build *build = &b->stages[s];
-
-        if (build->local) {
-            memcpy(state->all[s], build->micros[0].all, all_size(build) * sizeof **state->all);
-            for (uint32_t j = 0; j < build->n_micros; j++) {
-                drop_local(b, state->all[s] + (size_t)j * build->n_all, build->n_values);
-            }
-            memcpy(state->summable[s], build->summable, build->n_micros * sizeof(bool));
-            state->next_sum[s] = build->next_sum;
-        }
-    }
-    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
-        if (state->received[e] != NULL) {
-            memcpy(state->received[e], b->received[e],
-                   received_size(b, e) * sizeof **state->received);
-            drop_local(b, state->received[e], received_size(b, e));
-        }
-    }
-}
-
-static void restore_state(struct pst_builder *b, const struct state *state)
-{
-    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
-        struct pst_stage_build *build = &b->stages[s];
-
-        if (build->local) {
-            memcpy(build->micros[0].all, state->all[s], all_size(build) * sizeof **state->all);
-            memcpy(build->summable, state->summable[s], build->n_micros * sizeof(bool));
-            build->next_sum = state->next_sum[s];
-        }
-    }
-    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
-        if (state->received[e] != NULL) {
-            memcpy(b->received[e], state->received[e],
-                   received_size(b, e) * sizeof **state->received);
-        }
+    for (struct pst_made *made = b->made; made != NULL; made = made->next) {
+        memcpy(made->at, made->left, made->n * sizeof *made->at);
     }
 }
 
@@ -303,24 +250,20 @@ static void keep(struct pst_builder *b, struct pst_program_section *section, uin
    the former. */
 static pst_status build_sections(struct pst_builder *b, uint32_t keep_output, struct pst_error *err)
 {
-    bool parts = b->plan->asynchronous;
-    struct state state = {0};
     pst_status st = PST_OK;
 
-    if (parts) {
-        make_state(b, &state);
-    }
     for (uint32_t i = 0; i < b->program->n_sections && st == PST_OK; i++) {
         struct pst_program_section *section = &b->program->sections[i];
+        bool fill = section->part == PST_FILL;
 
-        if (!parts || section->part == PST_FILL) {
-            pst_build_reset(b);
+        if (b->plan->asynchronous && !fill) {
+            resume(b);
         } else {
-            restore_state(b, &state);
+            forget(b);
         }
         st = build_section(b, section, err);
-        if (section->part == PST_FILL) {
-            save_state(b, &state);
+        if (fill) {
+            leave(b);
         }
         if (st == PST_OK && keep_output != PST_NONE) {
             keep(b, section, keep_output);

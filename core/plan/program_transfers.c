@@ -97,39 +97,42 @@ void pst_build_returned(struct pst_builder *b, uint32_t s, uint32_t j)
 /* --- edges --------------------------------------------------------------------------------------
  */
 
-uint32_t pst_build_uses_in(const struct pst_builder *b, uint32_t tensor, uint32_t stage)
+static void list_items(struct pst_builder *b, const struct pst_plan_edge *edge,
+                       struct pst_edge_items *items)
 {
-    const struct pst_tensor *t = &b->graph->tensors[tensor];
-    uint32_t n = 0;
+    size_t most = 0;
 
-    for (uint32_t u = 0; u < t->n_consumers; u++) {
-        n += b->stage_of[t->consumers[u]] == stage;
+    for (uint32_t i = 0; i < edge->n_tensors; i++) {
+        most += b->graph->tensors[edge->tensors[i]].n_consumers;
     }
-    return n;
+    items->at = pst_arena_array(&b->arena, most, sizeof *items->at);
+    for (uint32_t i = 0; i < edge->n_tensors; i++) {
+        uint32_t tensor = edge->tensors[i];
+        const struct pst_tensor *t = &b->graph->tensors[tensor];
+        bool apart = b->separate[tensor] != PST_NONE;
+
+        for (uint32_t u = 0; t->needs_grad && u < (apart ? t->n_consumers : 1); u++) {
+            if (!apart || b->stage_of[t->consumers[u]] == edge->to) {
+                items->at[items->n].tensor = tensor;
+                items->at[items->n++].use = apart ? u : PST_NONE;
+            }
+        }
+    }
 }
 
 void pst_build_edges(struct pst_builder *b)
 {
     const struct pst_plan *plan = b->plan;
 
-    b->received = pst_arena_array(&b->arena, plan->n_edges, sizeof *b->received);
-    b->edge_items = pst_arena_array(&b->arena, plan->n_edges, sizeof *b->edge_items);
+    b->items = pst_arena_array(&b->arena, plan->n_edges, sizeof *b->items);
     for (uint32_t e = 0; e < plan->n_edges; e++) {
-        const struct pst_plan_edge *edge = &plan->edges[e];
-        size_t n;
+        const struct pst_stage_build *from = &b->stages[plan->edges[e].from];
 
-        for (uint32_t i = 0; i < edge->n_tensors; i++) {
-            if (b->graph->tensors[edge->tensors[i]].needs_grad) {
-                b->edge_items[e] += b->separate[edge->tensors[i]] == PST_NONE
-                                        ? 1
-                                        : pst_build_uses_in(b, edge->tensors[i], edge->to);
-            }
+        list_items(b, &plan->edges[e], &b->items[e]);
+        if (from->local) {
+            b->items[e].received =
+                pst_build_made(b, PST_MADE_VALUES, (size_t)from->n_micros * b->items[e].n);
         }
-        if (!pst_build_is_local(b, edge->from)) {
-            continue;
-        }
-        n = (size_t)b->stages[edge->from].n_micros * b->edge_items[e];
-        b->received[e] = pst_arena_array(&b->arena, n, sizeof **b->received);
     }
 }
 
@@ -151,32 +154,19 @@ static void add_piece(struct pst_builder *b, const struct pst_instr *instr, uint
 static void transfer_gradient(struct pst_builder *b, const struct pst_instr *instr)
 {
     const struct pst_plan_edge *edge = &b->plan->edges[instr->stage];
+    const struct pst_edge_items *items = &b->items[instr->stage];
     bool send = instr->op == PST_I_SEND;
     uint32_t stage = send ? edge->to : edge->from;
     uint32_t microbatch = instr->first_sample / b->plan->stages[stage].microbatch_size;
     struct pst_micro *micro = &b->stages[stage].micros[microbatch];
-    uint32_t item = 0;
 
-    for (uint32_t i = 0; i < edge->n_tensors; i++) {
-        uint32_t tensor = edge->tensors[i];
-        const struct pst_tensor *t = &b->graph->tensors[tensor];
+    for (uint32_t i = 0; i < items->n; i++) {
+        uint32_t tensor = items->at[i].tensor, use = items->at[i].use;
+        uint32_t *slot = !send             ? &items->received[(size_t)microbatch * items->n + i]
+                         : use != PST_NONE ? &micro->contrib[b->separate[tensor] + use]
+                                           : &micro->dact[tensor];
 
-        for (uint32_t u = 0; t->needs_grad && u < t->n_consumers; u++) {
-            bool apart = b->separate[tensor] != PST_NONE;
-            uint32_t *slot;
-
-            if ((!apart && u > 0) || (apart && b->stage_of[t->consumers[u]] != edge->to)) {
-                continue;
-            }
-            if (!send) {
-                slot = &b->received[instr->stage]
-                                   [(size_t)microbatch * b->edge_items[instr->stage] + item];
-            } else {
-                slot = apart ? &micro->contrib[b->separate[tensor] + u] : &micro->dact[tensor];
-            }
-            add_piece(b, instr, stage, tensor, item, slot);
-            item++;
-        }
+        add_piece(b, instr, stage, tensor, i, slot);
     }
 }
 

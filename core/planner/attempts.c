@@ -10,9 +10,8 @@
 #include "base/memory.h"
 #include "planner/attempts.h"
 
-#define MAX_ATTEMPTS 4   /* at cuts */
-#define MAX_ROUNDS   6   /* on the same cuts */
-#define BRIEF_ROUNDS 2   /* for advice */
+#define MAX_ATTEMPTS 3   /* at cuts, in one way */
+#define MAX_ROUNDS   2   /* on the same cuts */
 #define MARGIN       100 /* part of the memory that a stage which fails again must spare */
 
 pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_planned *planned,
@@ -144,15 +143,14 @@ static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage)
     return most;
 }
 
-int64_t pst_attempts_excess(const struct pst_planner *planner, const struct pst_plan *plan,
-                            uint32_t stage)
+int64_t pst_attempts_excess(const struct pst_plan *plan, uint32_t stage)
 {
     uint32_t rank = plan->stages[stage].ranks[0], n = 0;
     int64_t excess = (int64_t)arena_of(plan, stage);
 
     for (uint32_t t = 0; t < plan->n_stages; t++) {
         if (plan->stages[t].ranks[0] == rank) {
-            excess -= (int64_t)planner->estimated[t];
+            excess -= (int64_t)plan->stages[t].estimated_bytes;
             n++;
         }
     }
@@ -170,7 +168,7 @@ static void learn(struct pst_attempts *a, const struct pst_planned *planned)
 
     planner->exceeded = true;
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        int64_t excess = pst_attempts_excess(planner, plan, s);
+        int64_t excess = pst_attempts_excess(plan, s);
 
         if (excess > 0 || !again) {     /* later attempts become more careful, never less */
             planner->bias[s] += excess; /* estimates held the bias so far */
@@ -223,23 +221,13 @@ static pst_status attempt(struct pst_attempts *a, bool same_cuts, struct pst_err
    that need not shrink each time. */
 static pst_status settle(struct pst_attempts *a, struct pst_error *err)
 {
-    uint32_t n_rounds = a->planner->brief ? BRIEF_ROUNDS : MAX_ROUNDS;
-
-    for (uint32_t round = 0; round < n_rounds && a->need > a->limit; round++) {
+    for (uint32_t round = 0; round < MAX_ROUNDS && a->need > a->limit; round++) {
         struct pst_error why = {.status = PST_OK};
-        uint64_t before = a->need;
         pst_status st = attempt(a, true, &why);
 
-        if (st == PST_ERR_INFEASIBLE) {
-            a->need = before;
-            return PST_OK;
-        }
         if (st != PST_OK) {
-            *err = why;
-            return st;
-        }
-        if (a->need == before && round > 0) {
-            break; /* nothing is decided by memory */
+            *err = st == PST_ERR_INFEASIBLE ? *err : why;
+            return st == PST_ERR_INFEASIBLE ? PST_OK : st;
         }
     }
     return PST_OK;
@@ -252,112 +240,81 @@ pst_status pst_attempts_round(struct pst_attempts *a, struct pst_error *err)
     return st == PST_OK ? settle(a, err) : st;
 }
 
-/*
- * Nothing fits by the model that strategies are charged by. Where stages share a device, the
- * partitioner gave each an equal part of it: one attempt in which a stage may take the whole, and
- * the division among them is left to the prices of what it answers. Besides, the model may be a
- * little dearer than the layout turns out: one attempt with an eighth more shows that, or at least
- * what takes the space.
- */
-static bool relax(struct pst_attempts *a, pst_status st)
-{
-    struct pst_planner *planner = a->planner;
-    uint64_t more = planner->capacity_bytes / 8;
-
-    if (st != PST_ERR_INFEASIBLE || a->best->plan != NULL) {
-        return false;
-    }
-    if (!planner->undivided && planner->n_memopt > 0 && pst_planner_sharers(planner) > 1) {
-        planner->undivided = true;
-        return true;
-    }
-    if (a->relaxed || planner->capacity_bytes > UINT64_MAX - more) {
-        return false;
-    }
-    planner->capacity_bytes += more;
-    a->relaxed = true;
-    return true;
-}
-
-/* Nothing fits by the model, which may be dearer than the layout of the very plans that take least:
-   one attempt with these, on the last cuts. Without any it is the partitioner that says no, and
-   would again. */
-static pst_status try_least(struct pst_attempts *a, struct pst_error *err)
-{
-    struct pst_error why = {.status = PST_OK};
-    pst_status st;
-
-    if (a->cuts == NULL) {
-        return PST_OK;
-    }
-    a->planner->least = true;
-    st = attempt(a, true, &why);
-    a->planner->least = false;
-    if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
-        *err = why;
-        return st;
-    }
-    return PST_OK;
-}
-
-static pst_status find(struct pst_attempts *a, struct pst_error *err)
-{
-    uint64_t last_need = 0;
-    pst_status st = PST_OK;
-
-    for (uint32_t n = 0; n < MAX_ATTEMPTS; n++) {
-        struct pst_error why = {.status = PST_OK};
-
-        st = attempt(a, false, &why);
-        if (st != PST_OK) {
-            if (n == 0 || st != PST_ERR_INFEASIBLE) {
-                *err = why;
-            }
-            if (relax(a, st)) {
-                continue;
-            }
-            break;
-        }
-        st = settle(a, err);
-        if (st != PST_OK || a->need <= a->limit || a->need == last_need) {
-            break; /* it fits; or the strategies do not heed memory */
-        }
-        last_need = a->need;
-    }
-    if ((st == PST_OK || st == PST_ERR_INFEASIBLE) && a->planner->n_memopt > 0 &&
-        (a->best->plan == NULL || pst_planned_need(a->best) > a->limit)) {
-        bool none = a->best->plan == NULL;
-        pst_status tried = try_least(a, err);
-
-        if (tried == PST_OK && none && a->best->plan != NULL) {
-            tried = settle(a, err); /* now it is known by how much the model is dearer */
-        }
-        if (tried != PST_OK) {
-            return tried;
-        }
-        if (none && a->best->plan != NULL && pst_planned_need(a->best) > a->limit) {
-            pst_planned_finish(a->best); /* the strategies' own words say more */
-        } else if (none && a->best->plan != NULL) {
-            st = PST_OK;
-        }
-    }
-    /* With less memory than there is nothing may be possible: then the best so far counts. */
-    return st == PST_ERR_INFEASIBLE && a->best->plan != NULL ? PST_OK : st;
-}
-
 bool pst_attempts_found(const struct pst_attempts *a)
 {
     return a->best->plan != NULL && pst_planned_need(a->best) <= a->limit;
 }
 
+/* Until a plan fits, or the strategies do not heed memory. */
+static pst_status repeat(struct pst_attempts *a, struct pst_error *err)
+{
+    uint64_t last_need = 0;
+    pst_status st = PST_OK;
+
+    for (uint32_t n = 0; st == PST_OK && n < MAX_ATTEMPTS; n++) {
+        st = pst_attempts_round(a, err);
+        if (a->need <= a->limit || a->need == last_need) {
+            break;
+        }
+        last_need = a->need;
+    }
+    return st;
+}
+
+/* On the last cuts the plan that takes least. If it does not fit, and there was none, what the
+   strategies said of their own accord says more. */
+static pst_status take_least(struct pst_attempts *a, struct pst_error *err)
+{
+    bool none = a->best->plan == NULL;
+    pst_status st;
+
+    a->planner->least = true;
+    st = attempt(a, true, err);
+    a->planner->least = false;
+    if (st == PST_OK && none) {
+        st = settle(a, err); /* now it is known by how much the model is dearer */
+    }
+    if (none && a->best->plan != NULL && !pst_attempts_found(a)) {
+        pst_planned_finish(a->best);
+    }
+    return st;
+}
+
+/*
+ * Ways to a plan, each for when those before it found none that fits. Where stages share a device,
+ * the partitioner gives each an equal part of it: UNDIVIDED lets a stage take the whole, and the
+ * division among them is left to the prices of what it answers. The model that strategies are
+ * charged by may be dearer than the layout turns out: DEARER plans for an eighth more than there
+ * is, which shows that, or at least what takes the space; LEAST tries the plan that takes least.
+ */
+enum way { AS_CHARGED, UNDIVIDED, DEARER, LEAST, WAYS };
+
+static pst_status go(struct pst_attempts *a, enum way way, struct pst_error *err)
+{
+    struct pst_planner *planner = a->planner;
+    bool optimizes = planner->n_memopt > 0, none = a->best->plan == NULL;
+
+    if (way == LEAST) {
+        return optimizes && a->cuts != NULL ? take_least(a, err) : PST_ERR_INFEASIBLE;
+    }
+    if (way == UNDIVIDED) {
+        none = none && optimizes && pst_planner_sharers(planner) > 1;
+        planner->undivided |= none;
+    } else if (way == DEARER) {
+        uint64_t more = planner->capacity_bytes / 8;
+
+        none = none && more <= UINT64_MAX - planner->capacity_bytes;
+        planner->capacity_bytes += none ? more : 0;
+    }
+    return none ? repeat(a, err) : PST_ERR_INFEASIBLE;
+}
+
 /* What waits for W is charged by a bound. Where it is too high, the layout of plans that are not
    charged for it may do. */
-static pst_status find_uncharged(struct pst_attempts *a, struct pst_error *err)
+static void charge_less(struct pst_attempts *a)
 {
     struct pst_planner *planner = a->planner;
     size_t n = planner->graph->n_ops;
-    struct pst_error why = {.status = PST_OK};
-    pst_status st;
 
     memset(planner->bias, 0, n * sizeof *planner->bias);
     memset(planner->counted, 0, n * sizeof *planner->counted);
@@ -365,33 +322,36 @@ static pst_status find_uncharged(struct pst_attempts *a, struct pst_error *err)
     planner->undivided = false;
     planner->uncharged = true;
     a->n_learned = 0;
-    a->relaxed = false;
     pst_plan_destroy(a->cuts);
     a->cuts = NULL;
-    st = find(a, &why);
-    if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
-        *err = why;
-        return st;
-    }
-    return PST_OK;
 }
 
+/* All ways twice. err: of the first, unless another one failed outright. */
 pst_status pst_attempts_find(struct pst_attempts *a, struct pst_error *err)
 {
-    pst_status st = find(a, err);
+    bool none = false;
 
-    if ((st == PST_OK || st == PST_ERR_INFEASIBLE) && a->planner->charged &&
-        !pst_attempts_found(a)) {
-        bool none = a->best->plan == NULL;
-        pst_status tried = find_uncharged(a, err);
+    for (uint32_t n = 0; n < 2 * WAYS && !pst_attempts_found(a); n++) {
+        struct pst_error why = {.status = PST_OK};
+        pst_status st;
 
-        if (tried != PST_OK) {
-            st = tried;
-        } else if (pst_attempts_found(a)) {
-            st = PST_OK;
-        } else if (none && a->best->plan != NULL) {
-            pst_planned_finish(a->best);
+        if (n == WAYS && !a->planner->charged) {
+            break;
+        }
+        if (n == WAYS) {
+            none = a->best->plan == NULL;
+            charge_less(a);
+        }
+        st = go(a, n % WAYS, &why);
+        if (st != PST_OK && (n == 0 || st != PST_ERR_INFEASIBLE)) {
+            *err = why;
+        }
+        if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
+            return st;
         }
     }
-    return st;
+    if (none && a->best->plan != NULL && !pst_attempts_found(a)) {
+        pst_planned_finish(a->best);
+    }
+    return a->best->plan != NULL ? PST_OK : PST_ERR_INFEASIBLE;
 }

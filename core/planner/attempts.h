@@ -13,15 +13,12 @@ struct pst_attempts {
     struct pst_planned *best; /* fits, or needs least */
     uint64_t limit, need;     /* need: of the last plan */
     uint32_t n_learned;
-    bool relaxed;          /* planned for an eighth more than there is */
     struct pst_plan *cuts; /* stages alone; of the last answer of the partitioner */
     int64_t *cut_bias;     /* [n_ops] what it was charged by stage, room of the caller */
 };
 
-/* What its device takes beyond the estimates of its stages: the part of this one of them. Of the
-   plan that was made last. */
-int64_t pst_attempts_excess(const struct pst_planner *planner, const struct pst_plan *plan,
-                            uint32_t stage);
+/* What its device takes beyond the estimates of its stages: the part of this one of them. */
+int64_t pst_attempts_excess(const struct pst_plan *plan, uint32_t stage);
 
 /* One plan, on new cuts or on the last ones, for planner->capacity_bytes. */
 pst_status pst_attempts_make(struct pst_attempts *a, bool same_cuts, struct pst_planned *planned,

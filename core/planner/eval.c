@@ -6,12 +6,14 @@
 #include "base/saturate.h"
 
 /* One evaluation. */
-struct work {
+struct walk {
     struct pst_evaluator *e;
     const struct pst_stage_view *view;
     const uint8_t *actions;
     uint32_t n;
-    uint64_t most; /* largest residency so far */
+    uint64_t live, most;             /* of the active micro-batch, without its input */
+    struct pst_memory_event *events; /* NULL: not wanted */
+    uint32_t n_events;
 };
 
 void pst_evaluator_finish(struct pst_evaluator *evaluator)
@@ -29,31 +31,33 @@ static void reserve(struct pst_evaluator *e, uint32_t n)
     }
     pst_evaluator_finish(e);
     e->last = pst_arena_array(&e->arena, room, sizeof *e->last);
-    e->kept = pst_arena_array(&e->arena, room + 1, sizeof *e->kept);
-    e->dropped = pst_arena_array(&e->arena, room + 1, sizeof *e->dropped);
-    e->expire = pst_arena_array(&e->arena, room + 1, sizeof *e->expire);
-    e->later = pst_arena_array(&e->arena, room + 1, sizeof *e->later);
-    e->same = pst_arena_array(&e->arena, room, sizeof *e->same);
-    e->also = pst_arena_array(&e->arena, room, sizeof *e->also);
+    e->held = pst_arena_array(&e->arena, room, sizeof *e->held);
+    e->next = pst_arena_array(&e->arena, room, sizeof *e->next);
+    e->head = pst_arena_array(&e->arena, room, sizeof *e->head);
     e->room = (uint32_t)room;
 }
 
-static uint32_t action_of(const struct work *w, uint32_t i)
+static const struct pst_stage_node *node_at(const struct walk *w, uint32_t v)
 {
-    return w->actions != NULL ? w->actions[i] : pst_stage_node_at(w->view, i)->action;
+    return pst_stage_node_at(w->view, v);
 }
 
-static bool is_dropped(const struct work *w, uint32_t i)
+static uint32_t action_of(const struct walk *w, uint32_t v)
 {
-    return action_of(w, i) == PST_ACTION_RECOMPUTE;
+    return w->actions != NULL ? w->actions[v] : node_at(w, v)->action;
+}
+
+static bool is_dropped(const struct walk *w, uint32_t v)
+{
+    return action_of(w, v) == PST_ACTION_RECOMPUTE;
 }
 
 /* --- legality ----------------------------------------------------------------------------------*/
 
 /* The rule that node i breaks by itself, or NULL. */
-static const char *node_fault(const struct work *w, uint32_t i)
+static const char *node_fault(const struct walk *w, uint32_t i)
 {
-    const struct pst_stage_node *node = pst_stage_node_at(w->view, i);
+    const struct pst_stage_node *node = node_at(w, i);
     uint32_t action = action_of(w, i);
 
     if (node->action != PST_ACTION_KEEP && action != node->action) {
@@ -71,27 +75,28 @@ static const char *node_fault(const struct work *w, uint32_t i)
     return action > PST_ACTION_OFFLOAD ? "not an action that one stage can decide about" : NULL;
 }
 
-/* Fills last and also, and finds the first node that is illegal; true if all is well. */
-static bool check(struct work *w, struct pst_stage_value *value)
+/* Fills last and held, and finds the first node that is illegal; true if all is well. */
+static bool check(struct walk *w, struct pst_stage_value *value)
 {
-    uint32_t i, j, run = 0;
+    uint32_t run = 0;
 
-    for (i = 0; i < w->n; i++) {
-        const struct pst_stage_node *node = pst_stage_node_at(w->view, i);
+    for (uint32_t i = 0; i < w->n; i++) {
+        const struct pst_stage_node *node = node_at(w, i);
         const char *fault = node_fault(w, i);
         bool dropped = is_dropped(w, i);
 
         w->e->last[i] = i;
-        w->e->also[i] = 0;
+        w->e->held[i] = node->saved_bytes;
         if (!dropped || i == 0 || !is_dropped(w, i - 1)) {
             run = i;
         }
-        for (j = 0; j < node->n_producers; j++) {
+        for (uint32_t j = 0; j < node->n_producers; j++) {
             uint32_t u = w->view->producers[node->first_producer + j];
 
             w->e->last[u] = i; /* ascending: the last one stays */
             if (dropped && !is_dropped(w, u)) {
-                w->e->also[u] = pst_stage_node_result(w->view, u);
+                w->e->held[u] =
+                    pst_sat_add(node_at(w, u)->saved_bytes, pst_stage_node_result(w->view, u));
             } else if (dropped && u < run) {
                 fault = "its replay would read a node of another run that is not there";
             }
@@ -106,182 +111,129 @@ static bool check(struct work *w, struct pst_stage_value *value)
     return true;
 }
 
-/* --- residency of the active micro-batch -------------------------------------------------------*/
+/* --- the active micro-batch, moment by moment --------------------------------------------------*/
 
-static uint64_t larger(uint64_t a, uint64_t b)
+/* Can all that there may be at once be counted? */
+static bool is_countable(const struct walk *w)
 {
-    return a > b ? a : b;
+    uint64_t sum = 0;
+
+    for (uint32_t v = 0; v < w->n; v++) {
+        const struct pst_stage_node *node = node_at(w, v);
+
+        sum = pst_sat_add(sum, w->e->held[v]);
+        sum = pst_sat_add(sum, pst_sat_add(node->forward_work_bytes, node->backward_work_bytes));
+    }
+    return sum < UINT64_MAX;
 }
 
-static void visit(struct work *w, uint64_t bytes)
+static void note(struct walk *w, uint32_t pass, uint32_t v, uint64_t work)
 {
+    const struct pst_stage_node *node = node_at(w, v);
+    uint64_t bytes = w->live + work;
+
     w->most = bytes > w->most ? bytes : w->most;
+    if (w->events != NULL) {
+        w->events[w->n_events++] = (struct pst_memory_event){
+            .pass = pass,
+            .node = v,
+            .bytes = bytes,
+            .ns = pass == PST_MEMORY_BACKWARD ? node->backward_ns : node->forward_ns};
+    }
 }
 
-/* Prefix sums, and what becomes of dropped bytes. */
-static void prepare(struct work *w)
+static void clear(struct walk *w)
 {
-    struct pst_evaluator *e = w->e;
-    uint32_t i;
+    memset(w->e->head, 0xFF, w->n * sizeof *w->e->head);
+}
 
-    e->kept[0] = 0;
-    e->dropped[0] = 0;
-    memset(e->expire, 0, (w->n + 1) * sizeof *e->expire);
-    memset(e->later, 0, (w->n + 1) * sizeof *e->later);
-    memset(e->same, 0, w->n * sizeof *e->same);
-    for (i = 0; i < w->n; i++) {
-        uint64_t a = pst_sat_add(pst_stage_node_at(w->view, i)->saved_bytes, e->also[i]);
-        bool dropped = is_dropped(w, i);
+static void put(struct walk *w, uint32_t list, uint32_t v)
+{
+    w->e->next[v] = w->e->head[list];
+    w->e->head[list] = v;
+}
 
-        e->kept[i + 1] = pst_sat_add(e->kept[i], dropped ? 0 : a);
-        e->dropped[i + 1] = pst_sat_add(e->dropped[i], dropped ? a : 0);
-        if (dropped) {
-            e->expire[e->last[i] + 1] = pst_sat_add(e->expire[e->last[i] + 1], a);
+/* Dropped ones leave behind their last reader. */
+static void run_forward(struct walk *w)
+{
+    clear(w);
+    for (uint32_t v = 0; v < w->n; v++) {
+        if (is_dropped(w, v)) {
+            put(w, w->e->last[v], v);
+        }
+    }
+    for (uint32_t v = 0; v < w->n; v++) {
+        const struct pst_stage_node *node = node_at(w, v);
+        uint64_t result = w->e->held[v] - node->saved_bytes, work = node->forward_work_bytes;
+
+        w->live += w->e->held[v];
+        note(w, PST_MEMORY_FORWARD, v, work > result ? work - result : 0);
+        for (uint32_t u = w->e->head[v]; u != PST_NONE; u = w->e->next[u]) {
+            w->live -= node_at(w, u)->saved_bytes;
         }
     }
 }
 
-static void visit_forward(struct work *w)
+/* Ascending begins, so that of those restored together the later one heads the list. */
+static void find_runs(struct walk *w)
 {
-    uint64_t gone = 0;
-    uint32_t v;
+    uint32_t n = w->n, p = 0;
 
-    for (v = 0; v < w->n; v++) {
-        const struct pst_stage_node *node = pst_stage_node_at(w->view, v);
-        uint64_t before, own; /* own: with what is held of the result, which is work until then */
+    clear(w);
+    while (p < n) {
+        uint32_t end = p, t = p;
 
-        gone = pst_sat_add(gone, w->e->expire[v]);
-        before = pst_sat_add(w->e->kept[v], w->e->dropped[v] - gone);
-        own = larger(node->forward_work_bytes, w->e->also[v]);
-        visit(w, pst_sat_add(before, pst_sat_add(node->saved_bytes, own)));
-    }
-}
-
-/* The node before whose backward the run p..q is restored. */
-static uint32_t restore_at(const struct work *w, uint32_t p, uint32_t q)
-{
-    uint32_t i, t = q;
-
-    for (i = p; i <= q; i++) {
-        t = w->e->last[i] > t ? w->e->last[i] : t;
-    }
-    return t;
-}
-
-/* Position behind the run that begins at p. */
-static uint32_t run_end(const struct work *w, uint32_t p)
-{
-    while (p < w->n && is_dropped(w, p)) {
-        p++;
-    }
-    return p;
-}
-
-/* later[v] := bytes of the runs that lie before v and are restored at or after it. */
-static void sum_later(struct work *w)
-{
-    uint64_t *later = w->e->later;
-    uint32_t p, v;
-
-    for (p = 0; p < w->n; p++) {
-        uint32_t end = run_end(w, p);
-
+        for (; end < n && is_dropped(w, end); end++) {
+            t = w->e->last[end] > t ? w->e->last[end] : t;
+        }
         if (end > p) {
-            uint32_t t = restore_at(w, p, end - 1);
-            uint64_t bytes = w->e->dropped[end] - w->e->dropped[p];
-
-            later[end] += bytes; /* modulo 2^64: the sums come out right */
-            later[t + 1] -= bytes;
-            p = end;
+            put(w, t > end - 1 ? t : end - 1, p);
         }
-    }
-    for (v = 1; v <= w->n; v++) {
-        later[v] += later[v - 1];
+        p = end > p ? end : p + 1;
     }
 }
 
-/* Bytes of restored runs in the backward of v: earlier runs, and the part up to v of its own. */
-static uint64_t restored(const struct work *w, uint32_t v, uint32_t run_begin)
+static void run_backward(struct walk *w)
 {
-    uint64_t own = is_dropped(w, v) ? w->e->dropped[v + 1] - w->e->dropped[run_begin] : 0;
-
-    return pst_sat_add(w->e->later[v], own);
-}
-
-static void visit_backward(struct work *w)
-{
-    uint32_t v, begin = 0;
-
-    for (v = 0; v < w->n; v++) {
-        if (v == 0 || !is_dropped(w, v) || !is_dropped(w, v - 1)) {
-            begin = v;
+    find_runs(w);
+    for (uint32_t v = w->n; v-- > 0;) {
+        for (uint32_t p = w->e->head[v]; p != PST_NONE; p = w->e->next[p]) {
+            for (uint32_t u = p; u < w->n && is_dropped(w, u); u++) {
+                w->live += node_at(w, u)->saved_bytes;
+                note(w, PST_MEMORY_REPLAY, u, node_at(w, u)->forward_work_bytes);
+            }
         }
-        visit(w, pst_sat_add(pst_sat_add(w->e->kept[v + 1], restored(w, v, begin)),
-                             pst_stage_node_at(w->view, v)->backward_work_bytes));
-    }
-}
-
-static uint32_t begin_of_run_at(const struct work *w, uint32_t v)
-{
-    while (v > 0 && is_dropped(w, v) && is_dropped(w, v - 1)) {
-        v--;
-    }
-    return v;
-}
-
-static void visit_replays(struct work *w)
-{
-    const struct pst_evaluator *e = w->e;
-    uint32_t p, u;
-
-    for (p = 0; p < w->n; p++) {
-        uint32_t end = run_end(w, p), t;
-        uint64_t base;
-
-        if (end == p) {
-            continue;
-        }
-        t = restore_at(w, p, end - 1);
-        /* Ascending begins: what is in same[t] was not there yet, this run included. */
-        w->e->same[t] = pst_sat_add(e->same[t], e->dropped[end] - e->dropped[p]);
-        base = restored(w, t, begin_of_run_at(w, t));
-        base = pst_sat_add(base - (e->same[t] < base ? e->same[t] : base), e->kept[t + 1]);
-        for (u = p; u < end; u++) {
-            visit(w, pst_sat_add(pst_sat_add(base, e->dropped[u + 1] - e->dropped[p]),
-                                 pst_stage_node_at(w->view, u)->forward_work_bytes));
-        }
-        p = end;
+        note(w, PST_MEMORY_BACKWARD, v, node_at(w, v)->backward_work_bytes);
+        w->live -= w->e->held[v];
     }
 }
 
 /* --- the sums ----------------------------------------------------------------------------------*/
 
-struct sums {
-    uint64_t kept, offloaded, period_ns, replay_ns;
-};
-
-static struct sums sum_up(const struct work *w)
+static void add(uint64_t *sum, uint64_t more)
 {
-    struct sums s = {0, 0, 0, 0};
-    uint32_t i;
+    *sum = pst_sat_add(*sum, more);
+}
 
-    for (i = 0; i < w->n; i++) {
-        const struct pst_stage_node *node = pst_stage_node_at(w->view, i);
+static void sum_up(const struct walk *w, struct pst_memory_sums *sums)
+{
+    for (uint32_t v = 0; v < w->n; v++) {
+        const struct pst_stage_node *node = node_at(w, v);
 
-        s.period_ns = pst_sat_add(s.period_ns, pst_sat_add(node->forward_ns, node->backward_ns));
-        switch (action_of(w, i)) {
+        add(&sums->total_ns, pst_sat_add(node->forward_ns, node->backward_ns));
+        switch (action_of(w, v)) {
         case PST_ACTION_RECOMPUTE:
-            s.replay_ns = pst_sat_add(s.replay_ns, node->forward_ns);
+            add(&sums->replay_ns, node->forward_ns);
+            add(&sums->dropped_bytes, node->saved_bytes);
             break;
         case PST_ACTION_OFFLOAD:
-            s.offloaded = pst_sat_add(s.offloaded, pst_sat_add(node->saved_bytes, w->e->also[i]));
+            add(&sums->offloaded_bytes, w->e->held[v]);
             break;
         default:
-            s.kept = pst_sat_add(s.kept, pst_sat_add(node->saved_bytes, w->e->also[i]));
+            add(&sums->kept_bytes, w->e->held[v]);
             break;
         }
     }
-    return s;
 }
 
 uint64_t pst_eval_link_ns(const struct pst_stage_view *view, uint64_t bytes)
@@ -296,41 +248,82 @@ uint64_t pst_eval_link_ns(const struct pst_stage_view *view, uint64_t bytes)
     return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
 }
 
-static void fill_value(const struct work *w, struct pst_stage_value *value)
+void pst_memory_settle(const struct pst_stage_view *view, uint64_t most,
+                       struct pst_memory_sums *sums, struct pst_stage_value *value)
 {
-    const struct pst_stage_view *view = w->view;
-    struct sums s = sum_up(w);
     uint64_t k = view->in_flight > 0 ? view->in_flight : 1;
     uint64_t staged = view->staging_copies < k ? view->staging_copies : k;
-    uint64_t busy = pst_sat_add(s.period_ns, s.replay_ns);
-    uint64_t link = pst_eval_link_ns(view, s.offloaded);
-    uint64_t peak = view->static_bytes;
+    uint64_t busy = pst_sat_add(sums->total_ns, sums->replay_ns);
 
-    peak = pst_sat_add(peak, pst_sat_mul(k - 1, pst_sat_add(view->input_bytes, s.kept)));
-    peak = pst_sat_add(peak, pst_sat_mul(staged > 0 ? staged - 1 : 0, s.offloaded));
-    value->peak_bytes = pst_sat_add(peak, pst_sat_add(view->input_bytes, w->most));
-    value->period_ns = busy > link ? busy : link;
-    value->extra_ns = value->period_ns - s.period_ns;
-    if (view->host_capacity_bytes > 0 && pst_sat_mul(k, s.offloaded) > view->host_capacity_bytes) {
+    sums->static_bytes = view->static_bytes;
+    sums->active_bytes = pst_sat_add(view->input_bytes, most);
+    sums->parked_bytes =
+        pst_sat_add(pst_sat_mul(k - 1, pst_sat_add(view->input_bytes, sums->kept_bytes)),
+                    pst_sat_mul(staged > 0 ? staged - 1 : 0, sums->offloaded_bytes));
+    sums->link_ns = pst_eval_link_ns(view, sums->offloaded_bytes);
+    value->peak_bytes =
+        pst_sat_add(pst_sat_add(sums->static_bytes, sums->parked_bytes), sums->active_bytes);
+    value->period_ns = busy > sums->link_ns ? busy : sums->link_ns;
+    value->extra_ns = value->period_ns - sums->total_ns;
+    if (view->host_capacity_bytes > 0 &&
+        pst_sat_mul(k, sums->offloaded_bytes) > view->host_capacity_bytes) {
         value->legal = 0;
         value->rule = "more bytes are offloaded than there is host memory for";
     }
 }
 
+void pst_memory_lift(const struct pst_stage_view *view, const struct pst_memory_sums *sums,
+                     struct pst_memory_event *events, uint32_t n_events)
+{
+    for (uint32_t i = 0; i < n_events; i++) {
+        events[i].bytes += sums->static_bytes + sums->parked_bytes + view->input_bytes;
+    }
+}
+
+static void evaluate(struct walk *w, struct pst_memory_sums *sums, struct pst_stage_value *value)
+{
+    w->n = w->view->n_nodes;
+    reserve(w->e, w->n);
+    if (!check(w, value)) {
+        return;
+    }
+    sum_up(w, sums);
+    if (is_countable(w)) {
+        run_forward(w);
+        run_backward(w);
+    } else {
+        w->most = UINT64_MAX;
+    }
+    pst_memory_settle(w->view, w->most, sums, value);
+}
+
 void pst_evaluate(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
                   const uint8_t *actions, struct pst_stage_value *ret_value)
 {
-    struct work w = {evaluator, view, actions, view->n_nodes, 0};
+    struct walk w = {.e = evaluator, .view = view, .actions = actions};
     struct pst_stage_value value = {.size = ret_value->size, .legal = 1, .node = PST_NONE};
+    struct pst_memory_sums sums = {0};
 
-    reserve(evaluator, view->n_nodes);
-    if (check(&w, &value)) {
-        prepare(&w);
-        visit_forward(&w);
-        sum_later(&w);
-        visit_backward(&w);
-        visit_replays(&w);
-        fill_value(&w, &value);
-    }
+    evaluate(&w, &sums, &value);
     *ret_value = value;
+}
+
+void pst_memory_events(const struct pst_stage_view *view, const uint8_t *actions,
+                       struct pst_arena *arena, struct pst_memory_event **ret_events,
+                       uint32_t *ret_n_events, struct pst_memory_sums *ret_sums)
+{
+    struct pst_evaluator evaluator = {0};
+    struct walk w = {.e = &evaluator,
+                     .view = view,
+                     .actions = actions,
+                     .events =
+                         pst_arena_array(arena, 3 * (size_t)view->n_nodes + 1, sizeof *w.events)};
+    struct pst_stage_value value = {.legal = 1};
+
+    memset(ret_sums, 0, sizeof *ret_sums);
+    evaluate(&w, ret_sums, &value);
+    pst_memory_lift(view, ret_sums, w.events, w.n_events);
+    pst_evaluator_finish(&evaluator);
+    *ret_events = w.events;
+    *ret_n_events = w.n_events;
 }

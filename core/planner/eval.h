@@ -29,28 +29,53 @@
 #include <penstock/ext/eval.h>
 
 #include "base/arena.h"
-#include "base/error.h"
 
 /* Scratch space that grows with the largest stage evaluated. All zero is valid. */
 struct pst_evaluator {
     struct pst_arena arena;
     uint32_t room;
-    uint32_t *last;    /* [room] lc: largest in-stage consumer */
-    uint64_t *kept;    /* [room + 1] bytes of K and O before a position */
-    uint64_t *dropped; /* [room + 1] bytes of R before a position */
-    uint64_t *expire;  /* [room + 1] bytes of R that no node from this position on reads */
-    uint64_t *later;   /* [room + 1] whole earlier runs that are restored at a position */
-    uint64_t *same;    /* [room] bytes of runs with this t, so far */
-    uint64_t *also;    /* [room] results held for replays of others */
+    uint32_t *last; /* [room] largest in-stage consumer */
+    uint64_t *held; /* [room] saved bytes, and the result where a replay of another needs it */
+    uint32_t *next, *head; /* [room] nodes by position: who leaves after it, who returns before */
 };
 
 void pst_evaluator_finish(struct pst_evaluator *evaluator);
 
-/* Time of the host link for these bytes of a micro-batch, out and back, rounded up. */
-uint64_t pst_eval_link_ns(const struct pst_stage_view *view, uint64_t bytes);
+enum { PST_MEMORY_FORWARD, PST_MEMORY_REPLAY, PST_MEMORY_BACKWARD };
+
+struct pst_memory_event {
+    uint32_t pass, node; /* PST_MEMORY_*; position in the view */
+    uint64_t bytes;      /* of the device, all that is parked and static included */
+    uint64_t ns;         /* that it takes */
+};
+
+struct pst_memory_sums {
+    uint64_t static_bytes;
+    uint64_t parked_bytes; /* micro-batches in flight beside the active one, staging copies */
+    uint64_t active_bytes; /* largest of the events: input, saved tensors, workspace */
+    uint64_t kept_bytes, offloaded_bytes, dropped_bytes; /* of one micro-batch */
+    uint64_t total_ns, replay_ns, link_ns; /* a period: computation, replays; of the host link */
+};
 
 /* actions: one per node, NULL for those of the view. */
 void pst_evaluate(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
                   const uint8_t *actions, struct pst_stage_value *ret_value);
+
+/* What the active micro-batch holds, moment by moment, and the sums; actions are legal. *ret_events
+   in `arena`, in order of time. */
+void pst_memory_events(const struct pst_stage_view *view, const uint8_t *actions,
+                       struct pst_arena *arena, struct pst_memory_event **ret_events,
+                       uint32_t *ret_n_events, struct pst_memory_sums *ret_sums);
+
+/* Time of the host link for these bytes of a micro-batch, out and back, rounded up. */
+uint64_t pst_eval_link_ns(const struct pst_stage_view *view, uint64_t bytes);
+
+/* The end of an evaluation: from what a micro-batch keeps, offloads and holds at most (all but its
+   input; UINT64_MAX: too much to count) and the times, all other sums, and peak and period. */
+void pst_memory_settle(const struct pst_stage_view *view, uint64_t most,
+                       struct pst_memory_sums *sums, struct pst_stage_value *value);
+/* Events had only the active micro-batch in view, without its input: the device's bytes. */
+void pst_memory_lift(const struct pst_stage_view *view, const struct pst_memory_sums *sums,
+                     struct pst_memory_event *events, uint32_t n_events);
 
 #endif

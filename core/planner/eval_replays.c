@@ -45,10 +45,8 @@ void pst_evaluate_list(struct pst_evaluator *evaluator, const struct pst_stage_v
 
 /* --- evaluation --------------------------------------------------------------------------------*/
 
-enum { FORWARD, REPLAY, BACKWARD };
-
 struct event {
-    uint8_t kind;
+    uint8_t kind; /* PST_MEMORY_* */
     bool skipped; /* a replay of which nothing is read */
     uint32_t node, before;
     uint32_t aux_until, out_until; /* the last event that reads what this one makes, or PST_NONE */
@@ -62,7 +60,7 @@ struct work {
         *out_last;    /* [n] of the walk back: the last event that reads, not made yet */
     uint64_t *expire; /* [n_events] bytes that die with it */
     uint64_t *left;   /* [n] that a forward leaves for later, or NULL */
-    uint64_t kept, offloaded, replay_ns, total_ns;
+    struct pst_memory_sums sums;
     uint64_t live, most;
 };
 
@@ -143,17 +141,17 @@ static void list_events(struct work *w, struct pst_arena *arena, const struct ps
     w->aux_last = pst_arena_array(arena, (size_t)w->n + 1, sizeof *w->aux_last);
     w->out_last = pst_arena_array(arena, (size_t)w->n + 1, sizeof *w->out_last);
     for (uint32_t v = 0; v < w->n; v++) {
-        push(w, FORWARD, v, v);
+        push(w, PST_MEMORY_FORWARD, v, v);
     }
     for (uint32_t v = w->n; v-- > 0;) {
         for (; next < n_replays && replays[next].before == v; next++) {
             for (uint32_t u = replays[next].first; u <= replays[next].last; u++) {
                 if (may_replay(w, u)) {
-                    push(w, REPLAY, u, v);
+                    push(w, PST_MEMORY_REPLAY, u, v);
                 }
             }
         }
-        push(w, BACKWARD, v, v);
+        push(w, PST_MEMORY_BACKWARD, v, v);
     }
 }
 
@@ -186,7 +184,7 @@ static void find_lives(struct work *w)
         struct event *event = &w->events[e];
         uint32_t v = event->node;
 
-        if (event->kind == BACKWARD) {
+        if (event->kind == PST_MEMORY_BACKWARD) {
             if (aux_of(w, v) > 0) {
                 read_part(w->aux_last, v, e);
             }
@@ -198,8 +196,8 @@ static void find_lives(struct work *w)
         }
         event->aux_until = w->aux_last[v];
         event->out_until = w->out_last[v];
-        event->skipped =
-            event->kind == REPLAY && event->aux_until == PST_NONE && event->out_until == PST_NONE;
+        event->skipped = event->kind == PST_MEMORY_REPLAY && event->aux_until == PST_NONE &&
+                         event->out_until == PST_NONE;
         w->aux_last[v] = w->out_last[v] = PST_NONE;
         if (!event->skipped) {
             read_producers(w, v, e, true);
@@ -223,8 +221,8 @@ static uint64_t make(struct work *w, uint32_t e)
         }
         made += bytes[i];
         w->expire[until[i]] += bytes[i];
-        if (event->kind == FORWARD && until[i] >= w->n) {
-            *(offloaded ? &w->offloaded : &w->kept) += bytes[i];
+        if (event->kind == PST_MEMORY_FORWARD && until[i] >= w->n) {
+            *(offloaded ? &w->sums.offloaded_bytes : &w->sums.kept_bytes) += bytes[i];
             if (w->left != NULL) {
                 w->left[event->node] += bytes[i];
             }
@@ -240,17 +238,18 @@ static uint64_t run(struct work *w, uint32_t e)
     const struct pst_stage_node *node = node_at(w, event->node);
     uint64_t bytes, made;
 
-    if (event->kind == BACKWARD) {
+    if (event->kind == PST_MEMORY_BACKWARD) {
         bytes = w->live + node->backward_work_bytes;
-        w->total_ns = pst_sat_add(w->total_ns, pst_sat_add(node->forward_ns, node->backward_ns));
+        w->sums.total_ns =
+            pst_sat_add(w->sums.total_ns, pst_sat_add(node->forward_ns, node->backward_ns));
     } else {
         made = make(w, e);
         bytes = node->saved_bytes + node->forward_work_bytes;
         bytes = w->live + (made > bytes ? made : bytes);
         w->live += made;
-        if (event->kind == REPLAY) { /* the gradient of what comes next backward waits */
+        if (event->kind == PST_MEMORY_REPLAY) { /* the gradient of what comes next backward waits */
             bytes += output_of(w, event->before);
-            w->replay_ns = pst_sat_add(w->replay_ns, node->forward_ns);
+            w->sums.replay_ns = pst_sat_add(w->sums.replay_ns, node->forward_ns);
         }
     }
     w->live -= w->expire[e];
@@ -275,45 +274,6 @@ static bool is_sane(const struct work *w)
 
 /* --- the sums ----------------------------------------------------------------------------------*/
 
-static void fill_sums(const struct work *w, struct pst_memory_sums *sums)
-{
-    const struct pst_stage_view *view = w->view;
-    uint64_t k = view->in_flight > 0 ? view->in_flight : 1, saved = 0;
-    uint64_t staged = view->staging_copies < k ? view->staging_copies : k;
-
-    for (uint32_t v = 0; v < w->n; v++) {
-        saved = pst_sat_add(saved, node_at(w, v)->saved_bytes);
-    }
-    *sums = (struct pst_memory_sums){.static_bytes = view->static_bytes,
-                                     .active_bytes = pst_sat_add(view->input_bytes, w->most),
-                                     .kept_bytes = w->kept,
-                                     .offloaded_bytes = w->offloaded,
-                                     .total_ns = w->total_ns,
-                                     .replay_ns = w->replay_ns,
-                                     .link_ns = pst_eval_link_ns(view, w->offloaded)};
-    sums->dropped_bytes =
-        saved > pst_sat_add(w->kept, w->offloaded) ? saved - w->kept - w->offloaded : 0;
-    sums->parked_bytes = pst_sat_add(pst_sat_mul(k - 1, pst_sat_add(view->input_bytes, w->kept)),
-                                     pst_sat_mul(staged > 0 ? staged - 1 : 0, w->offloaded));
-}
-
-static void fill_value(const struct work *w, const struct pst_memory_sums *sums,
-                       struct pst_stage_value *value)
-{
-    uint64_t k = w->view->in_flight > 0 ? w->view->in_flight : 1;
-    uint64_t busy = pst_sat_add(sums->total_ns, sums->replay_ns);
-
-    value->peak_bytes =
-        pst_sat_add(pst_sat_add(sums->static_bytes, sums->parked_bytes), sums->active_bytes);
-    value->period_ns = busy > sums->link_ns ? busy : sums->link_ns;
-    value->extra_ns = value->period_ns - sums->total_ns;
-    if (w->view->host_capacity_bytes > 0 &&
-        pst_sat_mul(k, sums->offloaded_bytes) > w->view->host_capacity_bytes) {
-        value->legal = 0;
-        value->rule = "more bytes are offloaded than there is host memory for";
-    }
-}
-
 /* events, left NULL: not wanted. */
 static void evaluate(const struct pst_stage_view *view, const struct pst_replay *replays,
                      uint32_t n_replays, struct pst_arena *arena, struct pst_memory_event *events,
@@ -321,6 +281,7 @@ static void evaluate(const struct pst_stage_view *view, const struct pst_replay 
                      struct pst_stage_value *value)
 {
     struct work w = {.view = view, .n = view->n_nodes, .left = left};
+    uint64_t saved = 0, gone;
     bool sane;
 
     list_events(&w, arena, replays, n_replays);
@@ -330,27 +291,24 @@ static void evaluate(const struct pst_stage_view *view, const struct pst_replay 
     for (uint32_t e = 0; sane && e < w.n_events; e++) {
         const struct event *event = &w.events[e];
         const struct pst_stage_node *node = node_at(&w, event->node);
+        uint64_t bytes = event->skipped ? 0 : run(&w, e);
 
-        if (!event->skipped) {
-            uint64_t bytes = run(&w, e);
-
-            if (events != NULL) {
-                events[(*ret_n_events)++] = (struct pst_memory_event){
-                    .pass = event->kind == FORWARD  ? PST_MEMORY_FORWARD
-                            : event->kind == REPLAY ? PST_MEMORY_REPLAY
-                                                    : PST_MEMORY_BACKWARD,
-                    .node = event->node,
-                    .bytes = bytes,
-                    .ns = event->kind == BACKWARD ? node->backward_ns : node->forward_ns};
-            }
+        if (events != NULL && !event->skipped) {
+            events[(*ret_n_events)++] = (struct pst_memory_event){
+                .pass = event->kind,
+                .node = event->node,
+                .bytes = bytes,
+                .ns = event->kind == PST_MEMORY_BACKWARD ? node->backward_ns : node->forward_ns};
         }
     }
-    w.most = sane ? w.most : UINT64_MAX;
-    fill_sums(&w, ret_sums);
-    fill_value(&w, ret_sums, value);
-    for (uint32_t i = 0; i < *ret_n_events; i++) {
-        events[i].bytes += ret_sums->static_bytes + ret_sums->parked_bytes + view->input_bytes;
+    for (uint32_t v = 0; v < w.n; v++) {
+        saved = pst_sat_add(saved, node_at(&w, v)->saved_bytes);
     }
+    gone = pst_sat_add(w.sums.kept_bytes, w.sums.offloaded_bytes);
+    w.sums.dropped_bytes = saved > gone ? saved - gone : 0;
+    pst_memory_settle(view, sane ? w.most : UINT64_MAX, &w.sums, value);
+    pst_memory_lift(view, &w.sums, events, *ret_n_events);
+    *ret_sums = w.sums;
 }
 
 void pst_evaluate_replays(const struct pst_stage_view *view, const struct pst_replay *replays,

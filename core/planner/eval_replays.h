@@ -23,7 +23,6 @@
 #define PST_PLANNER_EVAL_REPLAYS_H
 
 #include "planner/eval.h"
-#include "planner/memory_events.h"
 
 /* What a memory optimizer handed over by pst_action_out.sequence; all zero: nothing. */
 struct pst_replay_list {

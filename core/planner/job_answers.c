@@ -98,12 +98,10 @@ static pst_status bound(void *self, const struct pst_stage_question *question,
     const struct pst_optimizer optimizer = {.instance =
                                                 planner->n_memopt == 1 ? planner->memopt[0] : NULL,
                                             .evaluator = &planner->evaluator};
+    struct pst_stage_node *nodes;
     struct pst_stage_view view;
-    pst_status st;
+    pst_status st = pst_view_charge(planner, question, &nodes, &view, err);
 
-    pst_view_question(planner, question, &view);
-    st = pst_view_split(planner, question->microbatch_size / question->n_ranks,
-                        planner->batch / question->microbatch_size, &view, err);
     return st == PST_OK ? pst_optimizer_bound(&optimizer, &view, ret_period_ns, err) : st;
 }
 

@@ -28,20 +28,6 @@ static pst_status decide(struct pst_planner *planner, uint32_t i, const struct p
                                 last ? &planner->replays : NULL, err);
 }
 
-/* Charges a stage for what earlier attempts found the evaluator to be wrong by. */
-static void correct(const struct pst_planner *planner, struct pst_stage_view *view)
-{
-    int64_t bias = view->stage < planner->graph->n_ops ? planner->bias[view->stage] : 0;
-
-    if (bias >= 0) {
-        view->static_bytes += (uint64_t)bias;
-    } else if (view->static_bytes > (uint64_t)-bias) {
-        view->static_bytes -= (uint64_t)-bias;
-    } else {
-        view->static_bytes = 0;
-    }
-}
-
 /* Price of a view whose earlier optimizers have decided, by the last one. */
 static pst_status price_view(struct pst_planner *planner, const struct pst_stage_view *view,
                              struct pst_stage_price *ret_price, struct pst_error *err)
@@ -52,27 +38,12 @@ static pst_status price_view(struct pst_planner *planner, const struct pst_stage
     return pst_optimizer_price(&last, view, ret_price, err);
 }
 
-/* The stage as optimizers see it, charged for all that is known to come beside it. */
-static pst_status charge_view(struct pst_planner *planner,
-                              const struct pst_stage_question *question,
-                              struct pst_stage_node **ret_nodes, struct pst_stage_view *view,
-                              struct pst_error *err)
-{
-    uint32_t samples = question->microbatch_size / question->n_ranks;
-    uint32_t n_microbatches = planner->batch / question->microbatch_size;
-
-    *ret_nodes = pst_view_question(planner, question, view);
-    correct(planner, view);
-    pst_view_transfers(planner, samples, n_microbatches, view);
-    return pst_view_split(planner, samples, n_microbatches, view, err);
-}
-
 pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,
                              struct pst_stage_price *ret_price, struct pst_error *err)
 {
     struct pst_stage_node *nodes;
     struct pst_stage_view view;
-    pst_status st = charge_view(planner, question, &nodes, &view, err);
+    pst_status st = pst_view_charge(planner, question, &nodes, &view, err);
 
     for (uint32_t i = 0; st == PST_OK && i + 1 < planner->n_memopt; i++) {
         st = decide(planner, i, &view, nodes, err);
@@ -131,7 +102,7 @@ static void settle_replays(struct pst_planner *planner, struct pst_plan *plan, u
     }
 }
 
-/* The actions into the plan; what the evaluator makes of them into `estimated` and off `left`. */
+/* The actions into the plan; what the evaluator makes of them there, too, and off `left`. */
 static pst_status settle(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
                          const struct pst_stage_view *view, const struct pst_stage_price *promised,
                          uint64_t *left, struct pst_error *err)
@@ -153,7 +124,7 @@ static pst_status settle(struct pst_planner *planner, struct pst_plan *plan, uin
     }
     plan->stages[s].actions = actions;
     settle_replays(planner, plan, s, actions);
-    planner->estimated[s] = value.peak_bytes;
+    plan->stages[s].estimated_bytes = value.peak_bytes;
     if (*left != UINT64_MAX) {
         *left = value.peak_bytes < *left ? *left - value.peak_bytes : 0;
     }
@@ -185,7 +156,7 @@ static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan,
 
     question.capacity_bytes = *left;
     pst_replay_list_finish(&planner->replays);
-    st = charge_view(planner, &question, &nodes, &view, err);
+    st = pst_view_charge(planner, &question, &nodes, &view, err);
     for (uint32_t i = 0; st == PST_OK && i < planner->n_memopt; i++) {
         if (i + 1 == planner->n_memopt) {
             st = planner->least ? least_of_view(planner, &view, err) : PST_OK;

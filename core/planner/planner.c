@@ -34,7 +34,6 @@ static void init(struct pst_planner *planner, const struct pst_search *search)
     planner->cancelled = search->cancelled;
     planner->clock = search->clock;
     planner->deadline_ns = search->deadline_ns;
-    planner->brief = search->brief;
     planner->n_ranks = (uint32_t)cluster->devices;
     planner->batch = (uint32_t)job->train.batch;
     planner->microbatch = (uint32_t)job->train.microbatch;
@@ -43,7 +42,6 @@ static void init(struct pst_planner *planner, const struct pst_search *search)
     planner->capacity_bytes = pst_cluster_capacity(cluster);
     pst_planner_answers(planner);
     planner->counted = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->counted);
-    planner->estimated = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->estimated);
     planner->bias = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->bias);
 }
 

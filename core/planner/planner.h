@@ -51,7 +51,6 @@ struct pst_search {
     uint64_t deadline_ns; /* UINT64_MAX: none */
     uint64_t *work;       /* adds up what is planned, about: operators that strategies are asked
                              about, passes that are lowered; NULL: not wanted */
-    bool brief;           /* fewer attempts: what they do not find is not said to be enough */
     pst_attempts_fn *attempts; /* NULL: pst_attempts_find */
     void *context;             /* of that */
     uint64_t *least_bytes;     /* [operators of the graph] room for a figure per stage of the plan

@@ -8,7 +8,6 @@
 
 #include "planner/costed_stage.h"
 #include "planner/eval_replays.h"
-#include "planner/memory_events.h"
 #include "planner/problem_job.h"
 
 struct pst_memopt_result {

@@ -5,7 +5,6 @@
  * depends on the operator alone is tabulated per number of samples. It counts what programs lay
  * out: keep it in step with core/plan/program_static.c.
  */
-#include "planner/optimizer.h"
 #include "planner/state.h"
 
 #include <string.h>
@@ -57,31 +56,36 @@ static uint64_t backward_bytes(const struct pst_planner *planner, uint32_t v, ui
                            pst_cost_workspace(planner->cost, v, 2, samples) + dp);
 }
 
-static void cost_op(const struct pst_planner *planner, uint32_t v, uint32_t samples,
-                    struct pst_op_cost *ret_cost)
+static void make_node(const struct pst_planner *planner, uint32_t v, uint32_t samples,
+                      struct pst_stage_node *ret_node)
 {
     const struct pst_graph *graph = planner->graph;
+    const struct pst_node *node = pst_graph_node(planner->view, v);
     const struct pst_op *op = &graph->ops[v];
     struct pst_op_grad grad;
     struct pst_times times;
-    uint32_t i;
 
     pst_cost_op(planner->cost, v, samples, &times);
     pst_op_grad_info(graph, v, &grad);
-    ret_cost->forward_ns = times.forward_ns;
-    ret_cost->backward_ns = times.backward_input_ns + times.backward_weight_ns;
-    for (i = 0; i < op->n_out; i++) {
-        uint64_t bytes = pst_view_tensor_bytes(&graph->tensors[op->out[i]], samples);
+    *ret_node = (struct pst_stage_node){
+        .node = v,
+        .layer = node->layer,
+        .op = node->op,
+        .flags = node->flags,
+        .action = PST_ACTION_KEEP,
+        .forward_ns = times.forward_ns,
+        .backward_ns = times.backward_input_ns + times.backward_weight_ns,
+        .forward_work_bytes = pst_cost_workspace(planner->cost, v, 0, samples),
+        .backward_work_bytes = backward_bytes(planner, v, samples),
+        .output_bytes = pst_view_tensor_bytes(&graph->tensors[op->out[0]], samples),
+        .output_saved = (grad.b_reads_y | grad.w_reads_y) & 1,
+    };
+    for (uint32_t i = 0; i < op->n_out; i++) { /* saved where its own backward reads it */
+        bool saved = (grad.b_reads_y | grad.w_reads_y) >> i & 1;
 
-        ret_cost->outputs_bytes += bytes;
-        ret_cost->output_bytes = i == 0 ? bytes : ret_cost->output_bytes;
-        if ((grad.b_reads_y | grad.w_reads_y) >> i & 1) {
-            ret_cost->own_saved_bytes += bytes;
-            ret_cost->reads_output |= i == 0;
-        }
+        *(saved ? &ret_node->saved_bytes : &ret_node->forward_work_bytes) +=
+            pst_view_tensor_bytes(&graph->tensors[op->out[i]], samples);
     }
-    ret_cost->forward_workspace_bytes = pst_cost_workspace(planner->cost, v, 0, samples);
-    ret_cost->backward_work_bytes = backward_bytes(planner, v, samples);
 }
 
 static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint32_t samples)
@@ -96,9 +100,9 @@ static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint3
     }
     table = pst_arena_array(&planner->arena, 1, sizeof *table);
     table->samples = samples;
-    table->ops = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *table->ops);
+    table->nodes = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *table->nodes);
     for (v = 0; v < planner->graph->n_ops; v++) {
-        cost_op(planner, v, samples, &table->ops[v]);
+        make_node(planner, v, samples, &table->nodes[v]);
     }
     table->next = planner->sizes;
     planner->sizes = table;
@@ -109,8 +113,7 @@ static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint3
    each rank has its part. */
 static void fill_work_bytes(struct pst_planner *planner)
 {
-    uint32_t share = planner->degree;
-    const struct pst_size_table *table = sizes_for(planner, planner->microbatch / share);
+    uint32_t share = planner->degree, samples = planner->microbatch / share;
     struct pst_graph_view *view = planner->view;
     struct pst_node *nodes;
     struct pst_edge *edges;
@@ -122,8 +125,8 @@ static void fill_work_bytes(struct pst_planner *planner)
         nodes[v] = *pst_graph_node(view, v);
         nodes[v].saved_bytes = (nodes[v].saved_bytes + share - 1) / share;
         nodes[v].output_bytes = (nodes[v].output_bytes + share - 1) / share;
-        nodes[v].forward_work_bytes = table->ops[v].forward_workspace_bytes;
-        nodes[v].backward_work_bytes = table->ops[v].backward_work_bytes;
+        nodes[v].forward_work_bytes = pst_cost_workspace(planner->cost, v, 0, samples);
+        nodes[v].backward_work_bytes = backward_bytes(planner, v, samples);
     }
     for (e = 0; e < view->n_edges; e++) {
         edges[e] = *pst_graph_edge(view, e);
@@ -236,40 +239,23 @@ static uint64_t op_input_bytes(struct pst_planner *planner, const struct pst_op 
 }
 
 /* A reader in the stage wants the result again: it is saved, and no longer transient. */
-static void keep_result(struct pst_stage_node *producer, const struct pst_op_cost *cost)
+static void keep_result(struct pst_stage_node *producer)
 {
     if (!producer->output_saved) {
-        producer->saved_bytes += cost->output_bytes;
-        producer->forward_work_bytes -= cost->output_bytes;
+        producer->saved_bytes += producer->output_bytes;
+        producer->forward_work_bytes -= producer->output_bytes;
         producer->output_saved = 1;
     }
 }
 
-static void fill_node(struct pst_planner *planner, const struct pst_size_table *table, uint32_t v,
-                      uint32_t *n_producers, struct pst_stage_node *ret_node)
+static void find_producers(struct pst_planner *planner, struct pst_stage_node *to,
+                           uint32_t *n_producers)
 {
     struct pst_view_scratch *scratch = &planner->scratch;
-    const struct pst_node *node = pst_graph_node(planner->view, v);
-    const struct pst_op_cost *cost = &table->ops[v];
-    uint32_t i;
+    const struct pst_node *node = pst_graph_node(planner->view, to->node);
 
-    *ret_node = (struct pst_stage_node){
-        .node = v,
-        .layer = node->layer,
-        .op = node->op,
-        .flags = node->flags,
-        .action = PST_ACTION_KEEP,
-        .forward_ns = cost->forward_ns,
-        .backward_ns = cost->backward_ns,
-        .saved_bytes = cost->own_saved_bytes,
-        .forward_work_bytes =
-            cost->forward_workspace_bytes + cost->outputs_bytes - cost->own_saved_bytes,
-        .backward_work_bytes = cost->backward_work_bytes,
-        .first_producer = *n_producers,
-        .output_bytes = cost->output_bytes,
-        .output_saved = cost->reads_output,
-    };
-    for (i = 0; i < node->n_in; i++) {
+    to->first_producer = *n_producers;
+    for (uint32_t i = 0; i < node->n_in; i++) {
         uint32_t e = planner->view->in_edges[node->first_in + i];
         uint32_t from = pst_graph_edge(planner->view, e)->from;
 
@@ -277,9 +263,9 @@ static void fill_node(struct pst_planner *planner, const struct pst_size_table *
             continue;
         }
         scratch->producers[(*n_producers)++] = scratch->position[from];
-        ret_node->n_producers++;
+        to->n_producers++;
         if (scratch->keeps_result[e]) {
-            keep_result(&scratch->nodes[scratch->position[from]], &table->ops[from]);
+            keep_result(&scratch->nodes[scratch->position[from]]);
         }
     }
 }
@@ -292,7 +278,8 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
     const struct pst_size_table *table = sizes_for(planner, samples);
     uint32_t i, n_producers = 0;
 
-    planner->work += n_nodes + (uint64_t)n_nodes * n_nodes / 16; /* searches are worse than linear */
+    planner->work +=
+        n_nodes + (uint64_t)n_nodes * n_nodes / 16; /* searches are worse than linear */
     scratch->stamp++;
     for (i = 0; i < n_nodes; i++) {
         scratch->op_stamp[nodes[i]] = scratch->stamp;
@@ -319,21 +306,10 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
     for (i = 0; i < n_nodes; i++) {
         const struct pst_op *op = &planner->graph->ops[nodes[i]];
 
-        fill_node(planner, table, nodes[i], &n_producers, &scratch->nodes[i]);
+        scratch->nodes[i] = table->nodes[nodes[i]];
+        find_producers(planner, &scratch->nodes[i], &n_producers);
         ret_view->static_bytes += op_static_bytes(planner, op, versions);
         ret_view->input_bytes += op_input_bytes(planner, op, samples);
     }
     return scratch->nodes;
-}
-
-struct pst_stage_node *pst_view_question(struct pst_planner *planner,
-                                         const struct pst_stage_question *question,
-                                         struct pst_stage_view *ret_view)
-{
-    struct pst_stage_node *nodes = pst_view_build(planner, question->nodes, question->n_nodes,
-                                                  question->microbatch_size / question->n_ranks,
-                                                  question->weight_versions, ret_view);
-
-    pst_view_state(question, ret_view);
-    return nodes;
 }

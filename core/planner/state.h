@@ -19,20 +19,10 @@
 
 #define PST_MAX_MEMOPT 8
 
-/* What operators cost for one number of samples. */
-struct pst_op_cost {
-    uint64_t forward_ns, backward_ns;
-    uint64_t own_saved_bytes; /* results that its own backward reads */
-    uint64_t outputs_bytes;   /* all results */
-    uint64_t output_bytes;    /* the first result, which other operators read */
-    bool reads_output;        /* its own backward reads that */
-    uint64_t forward_workspace_bytes;
-    uint64_t backward_work_bytes; /* workspace, and gradients that live during the call */
-};
-
+/* Operators as stages have them, but for their place there, for one number of samples. */
 struct pst_size_table {
     uint32_t samples;
-    struct pst_op_cost *ops; /* [n_ops] */
+    struct pst_stage_node *nodes; /* [n_ops] */
     struct pst_size_table *next;
 };
 
@@ -60,7 +50,6 @@ struct pst_planner {
     pst_planner_clock *clock;
     bool tight;           /* memory did not suffice with what only saves time */
     bool exceeded;        /* layouts have taken more than estimates said */
-    bool brief;           /* fewer rounds */
     uint64_t deadline_ns; /* UINT64_MAX: none */
     uint64_t work;        /* struct pst_search */
     struct pst_arena arena;
@@ -87,8 +76,7 @@ struct pst_planner {
     bool undivided;          /* a stage may ask for all of a device that it shares */
     bool least;              /* stages take as little as their optimizers can, whatever there is */
     bool charged, uncharged; /* stages are charged for late W; shall not be */
-    uint64_t *estimated; /* [n_ops] by stage: peak of the last plan as the evaluator charges it */
-    int64_t *bias; /* [n_ops] by stage: what its layout took beyond that; charged from then on */
+    int64_t *bias; /* [n_ops] by stage: what its layout took beyond the estimate; charged since */
     uint32_t *counted; /* [n_ops] in-flight counts of earlier attempts by stage, at least so many */
 
     struct pst_size_table *sizes;
@@ -143,29 +131,23 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
                                       uint32_t n_nodes, uint32_t samples, uint32_t versions,
                                       struct pst_stage_view *ret_view);
 
-/* The view of the stage that is asked about. */
-struct pst_stage_node *pst_view_question(struct pst_planner *planner,
-                                         const struct pst_stage_question *question,
-                                         struct pst_stage_view *ret_view);
-
 uint64_t pst_view_tensor_bytes(const struct pst_tensor *tensor, uint64_t samples);
 
-/* late.c: what W reads of a micro-batch of the view that was built last, each tensor once:
-   activations, gradients and what B computes for it. Held until W, whatever the actions. */
+/* charges.c: the view of the stage that is asked about, charged for all that is known to come
+   beside it; its nodes may be given actions. */
+pst_status pst_view_charge(struct pst_planner *planner, const struct pst_stage_question *question,
+                           struct pst_stage_node **ret_nodes, struct pst_stage_view *ret_view,
+                           struct pst_error *err);
+/* Charges the view that was built last, whose stage and in_flight are set, for the next input and
+   for what was sent last. */
+void pst_view_transfers(const struct pst_planner *planner, uint32_t samples,
+                        uint32_t n_microbatches, struct pst_stage_view *view);
+/* What W reads of a micro-batch of the view that was built last, each tensor once: activations,
+   gradients and what B computes for it. */
 uint64_t pst_view_late_bytes(struct pst_planner *planner, uint32_t n_nodes, uint32_t samples);
 /* Does the scheduler cut backward passes in two, on a chain of so many stages? */
 pst_status pst_planner_splits(struct pst_planner *planner, uint32_t n_stages,
                               uint32_t n_microbatches, bool *ret_splits, struct pst_error *err);
-/* Charges the view that was built last, whose stage, n_stages and in_flight are set, for backward
-   passes in two parts. Micro-batches that wait for W alone leave in_flight, and what they hold is
-   static; while B runs, what W reads of the nodes behind is part of the work. */
-pst_status pst_view_split(struct pst_planner *planner, uint32_t samples, uint32_t n_microbatches,
-                          struct pst_stage_view *view, struct pst_error *err);
-
-/* transfer_bytes.c: charges the view that was built last, whose stage and in_flight are set, for
-   what lies in buffers of its transfers: the next input, and what was sent last. */
-void pst_view_transfers(const struct pst_planner *planner, uint32_t samples,
-                        uint32_t n_microbatches, struct pst_stage_view *view);
 
 /* memory.c: price by the list of memory optimizers; actions of all stages of a plan. */
 /* Of each stage of a finished plan: the bytes that the memory optimizers could do with, if they had

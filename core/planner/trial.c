@@ -3,41 +3,14 @@
  * pst.trial/1 of a planning run: stages that a partitioner thinks of go the way of an answer, up to
  * the lists, and the caller of the planner times these. The run itself is as before afterwards.
  */
-#include "base/memory.h"
 #include "planner/state.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define NEAR_OF 8 /* part of the memory by which estimates may be wrong */
 
-/* What the other strategies' answers leave in the planner. */
-struct kept {
-    struct pst_topology topology;
-    uint32_t *first_rank;
-    uint64_t *estimated; /* [n_ops] */
-};
-
-static void keep(const struct pst_planner *planner, struct kept *kept)
-{
-    size_t n = planner->graph->n_ops;
-
-    kept->topology = planner->topology;
-    kept->first_rank = planner->first_rank;
-    kept->estimated = pst_alloc(n, sizeof *kept->estimated);
-    memcpy(kept->estimated, planner->estimated, n * sizeof *kept->estimated);
-}
-
-static void restore(struct pst_planner *planner, struct kept *kept)
-{
-    planner->topology = kept->topology;
-    planner->first_rank = kept->first_rank;
-    memcpy(planner->estimated, kept->estimated, planner->graph->n_ops * sizeof *kept->estimated);
-    free(kept->estimated);
-}
-
 /* Of the device whose stages take most together. */
-static uint64_t peak_of(const struct pst_planner *planner, const struct pst_plan *plan)
+static uint64_t peak_of(const struct pst_plan *plan)
 {
     uint64_t most = 0;
 
@@ -46,7 +19,7 @@ static uint64_t peak_of(const struct pst_planner *planner, const struct pst_plan
 
         for (uint32_t t = 0; t < plan->n_stages; t++) {
             if (plan->stages[t].ranks[0] == plan->stages[s].ranks[0]) {
-                bytes += planner->estimated[t];
+                bytes += plan->stages[t].estimated_bytes;
             }
         }
         most = bytes > most ? bytes : most;
@@ -60,50 +33,33 @@ static bool is_near(uint64_t peak_bytes, uint64_t capacity_bytes)
     return peak_bytes <= capacity_bytes && peak_bytes > capacity_bytes / NEAR_OF * (NEAR_OF - 1);
 }
 
-static pst_status lay_out(const struct pst_planner *planner, struct pst_plan *plan,
-                          uint64_t *ret_bytes, struct pst_error *err)
-{
-    struct pst_planned planned = {.plan = plan};
-    pst_status st = pst_planned_lay_out(planner, &planned, err);
-
-    *ret_bytes = st == PST_OK ? pst_planned_need(&planned) : 0;
-    for (uint32_t r = 0; planned.programs != NULL && r < plan->n_devices; r++) {
-        pst_program_destroy(planned.programs[r]);
-    }
-    free(planned.programs);
-    return st;
-}
-
 static pst_status try(struct pst_planner *planner, const struct pst_stage_decl *stages,
                       uint32_t n_stages, struct pst_trial_value *value, struct pst_error *err)
 {
-    struct pst_plan *plan = NULL;
-    pst_status st = pst_planner_empty(planner, &plan, err);
+    struct pst_planned planned = {.plan = NULL};
+    pst_status st = pst_planner_empty(planner, &planned.plan, err);
 
     if (st == PST_OK) {
-        st = pst_planner_suppose(planner, stages, n_stages, plan, err);
+        st = pst_planner_suppose(planner, stages, n_stages, planned.plan, err);
     }
     if (st == PST_OK) {
-        st = pst_planner_complete(planner, plan, err);
+        st = pst_planner_complete(planner, planned.plan, err);
         if (st == PST_OK) {
-            st = planner->clock(plan, planner->graph, planner->cost, value->quick != 0,
+            st = planner->clock(planned.plan, planner->graph, planner->cost, value->quick != 0,
                                 &value->step_ns, err);
         }
-        if (st == PST_OK) {
-            value->peak_bytes = peak_of(planner, plan);
-        }
+        value->peak_bytes = peak_of(planned.plan);
         if (st == PST_OK && is_near(value->peak_bytes, planner->capacity_bytes)) {
-            st = lay_out(planner, plan, &value->peak_bytes, err);
+            st = pst_planned_lay_out(planner, &planned, err);
+            value->peak_bytes = st == PST_OK ? pst_planned_need(&planned) : 0;
         }
-        if (st == PST_OK) {
-            value->fits = value->peak_bytes <= planner->capacity_bytes;
-        }
+        value->fits = value->peak_bytes <= planner->capacity_bytes;
         if (st == PST_ERR_INFEASIBLE || st == PST_ERR_CONFIG || st == PST_ERR_UNSUPPORTED) {
             *value = (struct pst_trial_value){.size = sizeof *value};
             st = PST_OK; /* not with these stages */
         }
     }
-    pst_plan_destroy(plan);
+    pst_planned_finish(&planned);
     return st;
 }
 
@@ -113,7 +69,8 @@ static pst_status step(const struct pst_host *host, const struct pst_stage_decl 
     struct pst_planner *planner = pst_questions_coster(host);
     struct pst_trial_value value = {.size = sizeof value};
     struct pst_error err = {.status = PST_OK};
-    struct kept kept = {.estimated = NULL};
+    const struct pst_topology topology = planner->topology; /* what trying changes */
+    uint32_t *first_rank = planner->first_rank;
     pst_status st;
 
     if (!PST_HAS(ret_value, peak_bytes) || n_stages == 0 || !PST_HAS(stages, k)) {
@@ -124,9 +81,9 @@ static pst_status step(const struct pst_host *host, const struct pst_stage_decl 
         return (host->fail)(host, PST_ERR_BUG, "trial.step was called outside of partition()");
     }
     value.quick = ret_value->quick;
-    keep(planner, &kept);
     st = try(planner, stages, n_stages, &value, &err);
-    restore(planner, &kept);
+    planner->topology = topology;
+    planner->first_rank = first_rank;
     memset(&planner->pending, 0, sizeof planner->pending);
     if (st != PST_OK) {
         planner->pending = err;

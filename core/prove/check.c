@@ -8,28 +8,29 @@
 #include <stdio.h>
 #include <string.h>
 
+static void check_in_order(struct pst_check *check)
+{
+    pst_check_passes(check);
+    if (check->passes != NULL) {
+        pst_check_waits(check);
+        pst_check_copies(check);
+        pst_check_transfers(check);
+        pst_check_reductions(check);
+    }
+}
+
 /* PASS, COMM, WVER and LIVE rules on the lists of check->plan, then those of buffers. */
 static bool check_lists(struct pst_check *check, bool legal)
 {
     if (legal) {
-        legal = pst_check_passes(check);
-        if (check->passes != NULL) {
-            pst_check_waits(check);
-        }
-        if (check->passes != NULL) {
-            legal &= pst_check_copies(check);
-            legal &= pst_check_transfers(check);
-            legal &= pst_check_reductions(check);
-        }
+        legal = pst_check_is_clean(check, check_in_order);
     }
-    legal &= pst_check_live(check);
+    legal &= pst_check_is_clean(check, pst_check_live);
     if (check->maker != NULL && check->report->n_violations == 0) {
         check->made = check->maker->make(check->maker->context, &check->programs, check->err);
     }
     if (legal && check->programs != NULL) {
-        uint32_t before = check->report->n_violations;
-        pst_check_memory(check, check->programs);
-        legal = check->report->n_violations == before;
+        legal = pst_check_is_clean(check, pst_check_memory);
     }
     return legal;
 }
@@ -62,7 +63,7 @@ static bool check_unrolled(struct pst_check *check, uint32_t n_batches, bool leg
 static void check_asynchronous(struct pst_check *check, bool legal)
 {
     uint32_t versions = 2;
-    legal &= pst_check_drains(check);
+    legal &= pst_check_is_clean(check, pst_check_drains);
     /* Long enough for every version to be read and overwritten; then the shortest run, in which no
        body stands between fill and drain. */
     legal &= check_unrolled(check, versions + 2, legal);
@@ -73,10 +74,10 @@ static void check_asynchronous(struct pst_check *check, bool legal)
 
 static void run_rules(struct pst_check *check)
 {
-    if (!pst_check_form(check)) {
+    if (!pst_check_is_clean(check, pst_check_form)) {
         return;
     }
-    bool legal = pst_check_partition(check);
+    bool legal = pst_check_is_clean(check, pst_check_partition);
     if (check->plan->asynchronous) {
         check_asynchronous(check, legal);
     } else {

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/util.h"
 #include "prove/internal.h"
 
 struct copy {
@@ -16,45 +16,20 @@ struct copy {
 static int by_name(const void *a, const void *b)
 {
     const struct copy *x = a, *y = b;
-    if (x->stage != y->stage) {
-        return x->stage < y->stage ? -1 : 1;
-    }
-    if (x->microbatch != y->microbatch) {
-        return x->microbatch < y->microbatch ? -1 : 1;
-    }
-    if (x->node != y->node) {
-        return x->node < y->node ? -1 : 1;
-    }
-    return x->at < y->at ? -1 : x->at > y->at;
+    return PST_COMPARE_KEYS({x->stage, y->stage}, {x->microbatch, y->microbatch},
+                            {x->node, y->node}, {x->at, y->at});
 }
 
 static bool offloads(const struct pst_plan_stage *stage, uint32_t node)
 {
-    uint32_t low = 0, high = stage->n_nodes;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (stage->nodes[middle] < node) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < stage->n_nodes && stage->nodes[low] == node &&
-           stage->actions[low] == PST_ACTION_OFFLOAD;
+    uint32_t at = pst_plan_node(stage, node);
+    return at != PST_NONE && stage->actions[at] == PST_ACTION_OFFLOAD;
 }
 
 static bool waits_for(const struct pst_instr *instr, uint32_t other)
 {
-    uint32_t low = 0, high = instr->n_waits;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (instr->waits[middle] < other) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < instr->n_waits && instr->waits[low] == other;
+    uint32_t at = pst_first_from(instr->waits, instr->n_waits, other);
+    return at < instr->n_waits && instr->waits[at] == other;
 }
 
 static bool of_same(const struct pst_instr *a, const struct pst_instr *b)
@@ -76,17 +51,15 @@ static void check_out(struct pst_check *check, uint32_t rank, const struct pst_i
 {
     const struct pst_instr *copy = &list[at];
     uint32_t pass = pass_before(list, at);
-    char text[64];
-    pst_check_describe(copy, text);
-    if (check->place[copy->stage] == PST_NONE) {
-        pst_check_add(check, "PASS6", rank, at, "%s: the stage does not sit on this device", text);
+    if (pst_check_place(check, rank, copy->stage) == PST_NONE) {
+        pst_check_instr(check, "PASS6", rank, at, ": the stage does not sit on this device");
     } else if (!offloads(&check->plan->stages[copy->stage], copy->node)) {
-        pst_check_add(check, "PASS6", rank, at, "%s: nothing of that stage that is to be offloaded",
-                      text);
+        pst_check_instr(check, "PASS6", rank, at,
+                        ": nothing of that stage that is to be offloaded");
     } else if (list[pass].op != PST_I_F || !of_same(&list[pass], copy)) {
-        pst_check_add(check, "PASS6", rank, at, "%s does not stand behind its forward pass", text);
+        pst_check_instr(check, "PASS6", rank, at, " does not stand behind its forward pass");
     } else if (!waits_for(copy, pass)) {
-        pst_check_add(check, "PASS6", rank, at, "%s does not wait for the pass at %u", text, pass);
+        pst_check_instr(check, "PASS6", rank, at, " does not wait for the pass at %u", pass);
     }
 }
 
@@ -94,16 +67,13 @@ static void check_in(struct pst_check *check, uint32_t rank, const struct pst_in
                      uint32_t out, uint32_t at)
 {
     uint32_t known = check->known[check->list_base[rank] + at];
-    char text[64];
-    pst_check_describe(&list[at], text);
     if (!waits_for(&list[at], out)) {
-        pst_check_add(check, "PASS6", rank, at, "%s does not wait for its OFFLOAD at %u", text,
-                      out);
+        pst_check_instr(check, "PASS6", rank, at, " does not wait for its OFFLOAD at %u", out);
     }
     if (known == PST_NONE || list[known].op == PST_I_F || !pst_check_is_pass(list[known].op) ||
         !of_same(&list[known], &list[at])) {
-        pst_check_add(check, "PASS6", rank, at,
-                      "%s: no backward pass of the micro-batch waits for it first", text);
+        pst_check_instr(check, "PASS6", rank, at,
+                        ": no backward pass of the micro-batch waits for it first");
     }
 }
 
@@ -112,20 +82,16 @@ static void check_group(struct pst_check *check, uint32_t rank, const struct cop
                         uint32_t n)
 {
     const struct pst_instr *list = check->plan->devices[rank].body;
-    char text[64];
     if (list[copies[0].at].op != PST_I_OFFLOAD) {
-        pst_check_add(check, "PASS6", rank, copies[0].at, "%s comes before its OFFLOAD",
-                      pst_check_describe(&list[copies[0].at], text));
+        pst_check_instr(check, "PASS6", rank, copies[0].at, " comes before its OFFLOAD");
         return;
     }
     check_out(check, rank, list, copies[0].at);
     if (n < 2) {
-        pst_check_add(check, "PASS6", rank, copies[0].at, "%s: no FETCH, expected one",
-                      pst_check_describe(&list[copies[0].at], text));
+        pst_check_instr(check, "PASS6", rank, copies[0].at, ": no FETCH, expected one");
     } else if (list[copies[1].at].op != PST_I_FETCH || n > 2) {
         uint32_t twice = list[copies[1].at].op != PST_I_FETCH ? 1 : 2;
-        pst_check_add(check, "PASS6", rank, copies[twice].at, "%s is there twice, expected once",
-                      pst_check_describe(&list[copies[twice].at], text));
+        pst_check_instr(check, "PASS6", rank, copies[twice].at, " is there twice, expected once");
     } else {
         check_in(check, rank, list, copies[0].at, copies[1].at);
     }
@@ -150,7 +116,6 @@ static void check_list(struct pst_check *check, uint32_t rank)
         }
     }
     qsort(copies, n, sizeof *copies, by_name);
-    pst_check_enter(check, rank);
     for (uint32_t i = 0, end; i < n; i = end) {
         for (end = i + 1;
              end < n && copies[end].stage == copies[i].stage &&
@@ -159,15 +124,12 @@ static void check_list(struct pst_check *check, uint32_t rank)
         }
         check_group(check, rank, &copies[i], end - i);
     }
-    pst_check_leave(check, rank);
     free(copies);
 }
 
-bool pst_check_copies(struct pst_check *check)
+void pst_check_copies(struct pst_check *check)
 {
-    uint32_t before = check->report->n_violations;
     for (uint32_t d = 0; d < check->plan->n_devices; d++) {
         check_list(check, d);
     }
-    return check->report->n_violations == before;
 }

@@ -2,8 +2,6 @@
  *
  * FORM1, FORM2: counts and indices in range, nothing unknown, for the graph that it names.
  */
-#include <string.h>
-
 #include "prove/internal.h"
 #include "plan/sequence.h"
 
@@ -22,24 +20,24 @@ static bool ascending(const uint32_t *values, uint32_t n, uint32_t limit)
     return true;
 }
 
-static bool check_counts(struct pst_check *check)
+static void check_counts(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
     if (plan->n_devices < 1 || plan->n_devices > MAX_DEVICES) {
         pst_check_add(check, "FORM1", PST_NONE, PST_NONE, "%u devices; 1 to %u are possible",
                       plan->n_devices, MAX_DEVICES);
-        return false;
+        return;
     }
     if (plan->n_stages < 1 || plan->n_stages > MAX_STAGES) {
         pst_check_add(check, "FORM1", PST_NONE, PST_NONE, "%u stages; 1 to %u are possible",
                       plan->n_stages, MAX_STAGES);
-        return false;
+        return;
     }
     if (plan->batch < 1 || plan->optimizer_slots > 2) {
         pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
                       "batch %u, %u optimizer slots; at least 1 sample and at most 2 slots",
                       plan->batch, plan->optimizer_slots);
-        return false;
+        return;
     }
     pst_check_lists(check);
     uint64_t n_instrs = check->list_base[plan->n_devices];
@@ -49,9 +47,7 @@ static bool check_counts(struct pst_check *check)
     if (n_instrs > MAX_INSTRS) {
         pst_check_add(check, "FORM1", PST_NONE, PST_NONE, "%llu instructions; %llu are possible",
                       (unsigned long long)n_instrs, MAX_INSTRS);
-        return false;
     }
-    return true;
 }
 
 static void check_stage(struct pst_check *check, uint32_t s)
@@ -105,7 +101,7 @@ static void check_guests(struct pst_check *check, uint32_t s)
                       "stage %u: guests on other devices, which only synchronous training has", s);
         return;
     }
-    bool away = memchr(stage->actions, PST_ACTION_PEER, stage->n_nodes) != NULL;
+    bool away = pst_plan_stage_has(stage, PST_ACTION_PEER);
     if (away != (stage->n_guests > 0)) {
         pst_check_add(check, "FORM1", PST_NONE, PST_NONE, "stage %u: %s; both or neither are legal",
                       s,
@@ -340,18 +336,18 @@ static void check_mode(struct pst_check *check)
     check_slots(check);
 }
 
-bool pst_check_form(struct pst_check *check)
+void pst_check_form(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    if (!check_counts(check)) {
-        return false;
+    if (!pst_check_is_clean(check, check_counts)) {
+        return;
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         check_stage(check, s);
     }
     check_edges_and_ties(check);
     if (check->report->n_violations > 0) {
-        return false;
+        return;
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         check_guests(check, s);
@@ -368,5 +364,4 @@ bool pst_check_form(struct pst_check *check)
                       (unsigned long long)check->graph->digest);
     }
     check_mode(check);
-    return check->report->n_violations == 0;
 }

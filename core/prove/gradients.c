@@ -29,7 +29,7 @@ void pst_check_gradients(struct pst_check *check)
 {
     const struct pst_graph *graph = check->graph;
     check->gradients = pst_check_array(check, (uint64_t)graph->n_tensors + 1, sizeof(uint64_t));
-    for (uint32_t op = graph->n_ops; op-- > 0 && check->gradients != NULL;) {
+    for (uint32_t op = graph->n_ops; op-- > 0;) {
         for (uint32_t i = 0; i < graph->ops[op].n_in; i++) {
             check->gradients[graph->ops[op].in[i]] += of_use(check, op, i);
         }

@@ -49,6 +49,16 @@ static uint32_t replica_of(const struct pst_plan_stage *stage, const struct pst_
     return instr->first_sample % stage->microbatch_size / samples;
 }
 
+struct pst_check_transfer *pst_check_guest_of(const struct pst_check *check,
+                                              const struct pst_instr *instr)
+{
+    const struct pst_plan_stage *stage = &check->plan->stages[instr->stage];
+    const struct pst_plan_guest *guest =
+        pst_plan_guest_of(stage, instr->first_sample / stage->microbatch_size);
+    struct pst_check_guest *row = row_of(check, stage, guest, replica_of(stage, instr));
+    return instr->payload == PST_PAYLOAD_EVICT ? &row->evict : &row->load;
+}
+
 struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uint32_t rank,
                                                     uint32_t at, const struct pst_instr *instr)
 {
@@ -56,12 +66,11 @@ struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uin
     const struct pst_plan_guest *guest =
         pst_plan_guest_of(stage, instr->first_sample / stage->microbatch_size);
     uint32_t replica = replica_of(stage, instr);
-    char text[64];
-    pst_check_describe(instr, text);
     if (guest == NULL || replica == PST_NONE) {
-        pst_check_add(check, "COMM1", rank, at, "%s: %s", text,
-                      guest == NULL ? "that micro-batch is no guest anywhere"
-                                    : "samples that are not those of a micro-batch on one device");
+        pst_check_instr(check, "COMM1", rank, at, ": %s",
+                        guest == NULL
+                            ? "that micro-batch is no guest anywhere"
+                            : "samples that are not those of a micro-batch on one device");
         return NULL;
     }
     bool evict = instr->payload == PST_PAYLOAD_EVICT;
@@ -69,12 +78,11 @@ struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uin
     uint32_t own = stage->ranks[replica];
     uint32_t other = pst_plan_guest_rank(check->plan, stage, guest, replica);
     if (rank != (home ? own : other) || instr->peer != (home ? other : own)) {
-        pst_check_add(check, "COMM1", rank, at, "%s: expected from device %u to %u", text,
-                      evict ? own : other, evict ? other : own);
+        pst_check_instr(check, "COMM1", rank, at, ": expected from device %u to %u",
+                        evict ? own : other, evict ? other : own);
         return NULL;
     }
-    struct pst_check_guest *row = row_of(check, stage, guest, replica);
-    return evict ? &row->evict : &row->load;
+    return pst_check_guest_of(check, instr);
 }
 
 /* Both ends are there, in the same order of their channel. */

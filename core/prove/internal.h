@@ -49,9 +49,7 @@ struct pst_check {
     uint64_t *list_base;   /* [rank] first entry of its list in flat arrays; [n_devices] = total */
     uint32_t *rank_first;  /* [rank] rows of rank_stages; [n_devices] = total */
     uint32_t *rank_stages; /* stages of each rank, ascending */
-    uint32_t *rank_replicas; /* which replica of that stage the rank is */
-    uint32_t *place;         /* [stage] replica on the entered rank, else PST_NONE */
-    uint64_t *pass_base;     /* [stage] first row of passes; [n_stages] = total */
+    uint64_t *pass_base;   /* [stage] first row of passes; [n_stages] = total */
     struct pst_pass_row *passes;
     uint32_t *known;     /* [flat] first instruction that waits for this one; PST_NONE: none */
     uint64_t *edge_base; /* [edge] first of its transfers, activations before gradients */
@@ -66,15 +64,20 @@ struct pst_check {
 /* Adds a violation; device and instr are PST_NONE where they do not apply. */
 void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, uint32_t instr,
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* The same on instruction `at` of a list of check->plan; begins with it in words. */
+void pst_check_instr(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at,
+                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* From the check's arena. Zeroed. */
 void *pst_check_array(struct pst_check *check, uint64_t count, size_t size);
 
-/* First entries of the lists of check->plan in flat arrays; false without memory. */
+/* First entries of the lists of check->plan in flat arrays. */
 void pst_check_lists(struct pst_check *check);
 
-/* check->place for the stages of one rank; leave undoes it. */
-void pst_check_enter(struct pst_check *check, uint32_t rank);
-void pst_check_leave(struct pst_check *check, uint32_t rank);
+/* Which replica of the stage a rank is; PST_NONE: the stage is not there. */
+static inline uint32_t pst_check_place(const struct pst_check *check, uint32_t rank, uint32_t stage)
+{
+    return pst_plan_replica(&check->plan->stages[stage], rank);
+}
 
 static inline bool pst_check_is_pass(uint32_t op)
 {
@@ -126,24 +129,51 @@ static inline uint32_t pst_check_updates(const struct pst_check *check)
                                       : pst_check_per_batch(check, 0) / pst_check_unit(check, 0);
 }
 
-/* The rules, in the order in which they run; each returns whether it found nothing. */
-bool pst_check_form(struct pst_check *check);      /* FORM1 FORM2 WVER3 */
-bool pst_check_partition(struct pst_check *check); /* PART1 PART2 PART3 PART4 PART5 PART6 */
-bool pst_check_passes(struct pst_check *check);    /* PASS1 PASS2 WVER1 WVER2; fills passes */
+/* Bytes of a tensor for some samples; saturates. */
+static inline uint64_t pst_check_tensor_bytes(const struct pst_tensor *tensor, uint64_t samples)
+{
+    uint64_t bytes;
+    if (__builtin_mul_overflow(tensor->bytes, tensor->batched ? samples : 1, &bytes)) {
+        return UINT64_MAX;
+    }
+    return bytes;
+}
+
+/* Ticks of an instruction: one for each call, and one more where it waits for copies. */
+static inline uint32_t pst_check_ticks(const struct pst_program *program, uint32_t instr)
+{
+    const struct pst_program_instr *list = &program->lists[instr];
+    uint32_t ticks = list->n_calls > 0 ? 0 : 1;
+    for (uint32_t c = 0; c < list->n_calls; c++) {
+        ticks += pst_call_ticks(&program->calls[list->first_call + c]);
+    }
+    return ticks;
+}
+
+/* Runs rules; whether they found nothing. */
+bool pst_check_is_clean(struct pst_check *check, void (*rules)(struct pst_check *check));
+
+/* The rules, in the order in which they run. */
+void pst_check_form(struct pst_check *check);      /* FORM1 FORM2 WVER3 */
+void pst_check_partition(struct pst_check *check); /* PART1 PART2 PART3 PART4 PART5 PART6 */
+void pst_check_passes(struct pst_check *check);    /* PASS1 PASS2 WVER1 WVER2; fills passes */
 void pst_check_waits(struct pst_check *check);     /* fills known */
-bool pst_check_copies(struct pst_check *check);    /* PASS6 */
-bool pst_check_drains(struct pst_check *check);    /* PASS5 */
-bool pst_check_transfers(struct pst_check *check); /* PASS3 COMM1 COMM2; PASS7 */
+void pst_check_copies(struct pst_check *check);    /* PASS6 */
+void pst_check_drains(struct pst_check *check);    /* PASS5 */
+void pst_check_transfers(struct pst_check *check); /* PASS3 COMM1 COMM2; PASS7 */
 /* guests.c, for transfers.c: the table; where EVICT or LOAD goes in it, NULL with a violation; the
    rules. */
 void pst_check_guest_table(struct pst_check *check);
 struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uint32_t rank,
                                                     uint32_t at, const struct pst_instr *instr);
+/* The same of one that the rules have passed. */
+struct pst_check_transfer *pst_check_guest_of(const struct pst_check *check,
+                                              const struct pst_instr *instr);
 void pst_check_guests(struct pst_check *check);     /* PASS7 COMM1 COMM2 */
-bool pst_check_reductions(struct pst_check *check); /* PASS4 PART4 COMM3 */
-bool pst_check_live(struct pst_check *check);       /* LIVE1 LIVE2 LIVE4 */
-void pst_check_memory(struct pst_check *check, const struct pst_program *const *programs);
-void pst_check_gradients(struct pst_check *check); /* fills gradients */
+void pst_check_reductions(struct pst_check *check); /* PASS4 PART4 COMM3 */
+void pst_check_live(struct pst_check *check);       /* LIVE1 LIVE2 LIVE4 */
+void pst_check_memory(struct pst_check *check);     /* of check->programs */
+void pst_check_gradients(struct pst_check *check);  /* fills gradients */
 void pst_check_params(struct pst_check *check, const struct pst_program *program); /* MEM2 */
 void pst_check_pieces(struct pst_check *check,
                       const struct pst_program *const *programs); /* COMM1 */

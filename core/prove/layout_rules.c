@@ -2,10 +2,9 @@
  *
  * MEM1, MEM3: buffers are large enough, aligned, apart from each other while they live, and
  * together within the capacity. One sweep over the ticks: the live buffers mark the stretches of
- * the arena that they cover, in a tree over all begins and ends, so that each buffer costs a
- * logarithm.
+ * the arena, between all begins and ends, that they cover.
  */
-#include "prove/sizes.h"
+#include "prove/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,13 +47,11 @@ struct stretches {
     uint32_t begin, end;
 };
 
-/* A tree over the stretches between neighbouring bounds. */
+/* The stretches between neighbouring bounds, a bit for each: does something live there? */
 struct cover {
     uint64_t *bounds; /* ascending, distinct */
-    uint32_t n;       /* stretches */
-    uint32_t size;    /* leaves, a power of two */
-    uint32_t *whole;  /* [node] live values that cover all of it, counted at their topmost nodes */
-    bool *any;        /* [node] something lives in or below it */
+    uint32_t n;       /* bounds */
+    uint64_t *taken;
     struct stretches *of; /* [value] that it lies on, from when it begins to live */
 };
 
@@ -102,13 +99,8 @@ static void make_cover(struct pst_check *check, const struct pst_program *progra
             cover->bounds[kept++] = cover->bounds[i];
         }
     }
-    cover->n = kept > 0 ? kept - 1 : 0;
-    cover->size = 1;
-    while (cover->size < cover->n) {
-        cover->size *= 2;
-    }
-    cover->whole = pst_check_array(check, 2 * (uint64_t)cover->size, sizeof(uint32_t));
-    cover->any = pst_check_array(check, 2 * (uint64_t)cover->size, sizeof(bool));
+    cover->n = kept;
+    cover->taken = pst_check_array(check, (uint64_t)kept / 64 + 1, sizeof *cover->taken);
     cover->of = pst_check_array(check, program->n_values, sizeof *cover->of);
 }
 
@@ -126,60 +118,18 @@ static uint32_t bound_index(const struct cover *cover, uint64_t bound)
     return low;
 }
 
-/* One live value more or less over all of a node; above it as far as that makes a difference. */
-static void count(struct cover *cover, uint32_t node, int by)
+/* Takes the stretches or gives them back; whether one of them was taken. */
+static bool mark(struct cover *cover, struct stretches of, bool take)
 {
-    cover->whole[node] += (uint32_t)by;
-    for (; node >= 1; node /= 2) {
-        bool any = cover->whole[node] > 0 ||
-                   (node < cover->size && (cover->any[2 * node] || cover->any[2 * node + 1]));
-        if (any == cover->any[node]) {
-            return;
-        }
-        cover->any[node] = any;
+    bool was_taken = false;
+    for (uint32_t at = of.begin, next; at < of.end; at = next) {
+        uint64_t *word = &cover->taken[at / 64], bits = UINT64_MAX << at % 64;
+        next = (at / 64 + 1) * 64;
+        bits &= next > of.end ? UINT64_MAX >> (next - of.end) : UINT64_MAX;
+        was_taken |= (*word & bits) != 0;
+        *word = take ? *word | bits : *word & ~bits;
     }
-}
-
-/* Adds a live value over its stretches, or takes it away (by = -1). */
-static void mark(struct cover *cover, struct stretches of, int by)
-{
-    uint32_t left = of.begin + cover->size, right = of.end + cover->size;
-    for (; left < right; left /= 2, right /= 2) {
-        if (left & 1) {
-            count(cover, left++, by);
-        }
-        if (right & 1) {
-            count(cover, --right, by);
-        }
-    }
-}
-
-/* Whether something lives in the stretches: in a node that makes them up, or around one. */
-static bool is_taken(const struct cover *cover, struct stretches of)
-{
-    uint32_t left = of.begin + cover->size, right = of.end + cover->size;
-    if (left >= right) {
-        return false;
-    }
-    for (uint32_t node = left; node >= 1; node /= 2) {
-        if (cover->whole[node] > 0) {
-            return true;
-        }
-    }
-    for (uint32_t node = right - 1; node >= 1; node /= 2) {
-        if (cover->whole[node] > 0) {
-            return true;
-        }
-    }
-    for (; left < right; left /= 2, right /= 2) {
-        if ((left & 1) && cover->any[left++]) {
-            return true;
-        }
-        if ((right & 1) && cover->any[--right]) {
-            return true;
-        }
-    }
-    return false;
+    return was_taken;
 }
 
 /* Values by first and by last tick: a counting sort of indices. */
@@ -239,16 +189,15 @@ static uint64_t sweep(struct pst_check *check, const struct pst_program *program
             struct stretches of = {bound_index(&cover, value->offset),
                                    bound_index(&cover, value->offset + value->bytes)};
             live += value->bytes;
-            if (is_taken(&cover, of) && check->report->n_violations < PST_CHECK_MAX) {
+            if (mark(&cover, of, true) && check->report->n_violations < PST_CHECK_MAX) {
                 report_overlap(check, program, starting[i], t);
             }
-            mark(&cover, of, 1);
             cover.of[starting[i]] = of;
         }
         peak = live > peak ? live : peak;
         for (uint32_t i = until[t]; i < until[t + 1]; i++) {
             live -= program->values[ending[i]].bytes;
-            mark(&cover, cover.of[ending[i]], -1);
+            mark(&cover, cover.of[ending[i]], false);
         }
     }
     return peak;

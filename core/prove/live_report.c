@@ -218,9 +218,6 @@ void pst_live_report(struct pst_live *live)
         pst_check_array(live->check, (uint64_t)plan->n_stages + plan->n_ties + 1, sizeof(uint32_t)),
     };
     uint32_t *walk = pst_check_array(live->check, (uint64_t)plan->n_devices * KINDS, sizeof *walk);
-    if (reporter.missing == NULL) {
-        return;
-    }
     find_cycle(&reporter, walk);
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         for (uint32_t kind = 0; kind < KINDS; kind++) {

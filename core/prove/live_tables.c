@@ -83,27 +83,21 @@ static void pair_ends(struct pst_live *live)
 static void make_ranks(struct pst_live *live)
 {
     struct pst_check *check = live->check;
-    uint64_t total = check->list_base[live->plan->n_devices];
-    uint8_t *ops = pst_check_array(check, total + 1, sizeof *ops);
-    uint8_t *open = pst_check_array(check, total + 1, sizeof *open);
-    uint32_t *peer = pst_check_array(check, total + 1, sizeof *peer);
-    uint32_t *partner = pst_check_array(check, total + 1, sizeof *partner);
-    uint32_t *sequence = pst_check_array(check, total + 1, sizeof *sequence);
-    uint32_t *row = pst_check_array(check, total + 1, sizeof *row);
     live->ranks = pst_check_array(check, live->plan->n_devices, sizeof *live->ranks);
     live->worklist = pst_check_array(check, live->plan->n_devices, sizeof(uint32_t));
     for (uint32_t d = 0; d < live->plan->n_devices; d++) {
-        live->ranks[d].list = live->plan->devices[d].body;
-        live->ranks[d].n = live->plan->devices[d].n_instrs;
-        live->ranks[d].ops = &ops[check->list_base[d]];
-        live->ranks[d].open = &open[check->list_base[d]];
-        live->ranks[d].peer = &peer[check->list_base[d]];
-        live->ranks[d].partner = &partner[check->list_base[d]];
-        live->ranks[d].sequence = &sequence[check->list_base[d]];
-        live->ranks[d].row = &row[check->list_base[d]];
-        for (uint32_t i = 0; i < live->ranks[d].n; i++) {
-            live->ranks[d].ops[i] = live->ranks[d].list[i].op;
-            live->ranks[d].peer[i] = live->ranks[d].list[i].peer;
+        struct pst_live_rank *rank = &live->ranks[d];
+        rank->list = live->plan->devices[d].body;
+        rank->n = live->plan->devices[d].n_instrs;
+        rank->ops = pst_check_array(check, rank->n, sizeof *rank->ops);
+        rank->open = pst_check_array(check, rank->n, sizeof *rank->open);
+        rank->peer = pst_check_array(check, rank->n, sizeof *rank->peer);
+        rank->partner = pst_check_array(check, rank->n, sizeof *rank->partner);
+        rank->sequence = pst_check_array(check, rank->n, sizeof *rank->sequence);
+        rank->row = pst_check_array(check, rank->n, sizeof *rank->row);
+        for (uint32_t i = 0; i < rank->n; i++) {
+            rank->ops[i] = rank->list[i].op;
+            rank->peer[i] = rank->list[i].peer;
         }
     }
 }

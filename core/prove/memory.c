@@ -4,7 +4,6 @@
  * MEM3 and NUM1 rank by rank, and COMM1 on the pieces of every transfer. Where lists are unrolled
  * the program is too, beginning with each of its phases.
  */
-#include "prove/unrolled.h"
 #include "prove/walk.h"
 
 #include <stdlib.h>
@@ -183,8 +182,9 @@ static void check_unrolled_pieces(struct pst_check *check,
     }
 }
 
-void pst_check_memory(struct pst_check *check, const struct pst_program *const *programs)
+void pst_check_memory(struct pst_check *check)
 {
+    const struct pst_program *const *programs = check->programs;
     uint32_t before = check->report->n_violations;
     bool shaped = true;
     pst_check_gradients(check);

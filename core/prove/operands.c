@@ -289,9 +289,6 @@ void pst_check_operands(struct pst_check *check, const struct pst_program *progr
             pst_check_array(check, (uint64_t)program->n_values + 1, sizeof(struct pst_walk_value)),
         .first_tick = pst_check_array(check, (uint64_t)program->n_instrs + 1, sizeof(uint32_t)),
     };
-    if (walk.states == NULL || walk.first_tick == NULL) {
-        return;
-    }
     for (uint32_t i = 0; i < program->n_instrs; i++) {
         walk.first_tick[i + 1] = walk.first_tick[i] + pst_check_ticks(program, i);
     }

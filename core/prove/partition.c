@@ -8,10 +8,9 @@
 #include <string.h>
 
 /* PART1. Fills stage_of. */
-static bool check_cover(struct pst_check *check)
+static void check_cover(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    uint32_t before = check->report->n_violations;
     check->stage_of = pst_check_array(check, (uint64_t)check->graph->n_ops + 1, sizeof(uint32_t));
     memset(check->stage_of, 0xFF, check->graph->n_ops * sizeof(uint32_t));
     for (uint32_t s = 0; s < plan->n_stages; s++) {
@@ -32,7 +31,6 @@ static bool check_cover(struct pst_check *check)
                           check->graph->ops[op].name);
         }
     }
-    return check->report->n_violations == before;
 }
 
 struct crossing {
@@ -118,7 +116,7 @@ static void compare_edges(struct pst_check *check, const struct crossing *crossi
     }
 }
 
-static bool check_edges(struct pst_check *check)
+static void check_edges(struct pst_check *check)
 {
     uint32_t before = check->report->n_violations;
     uint64_t uses = 0;
@@ -130,24 +128,20 @@ static bool check_edges(struct pst_check *check)
     struct crossing *sorted = pst_check_array(check, uses + 1, sizeof *sorted);
     uint64_t n = find_crossings(check, seen, crossings);
     if (check->report->n_violations != before) {
-        return false;
+        return;
     }
     sort_crossings(check, crossings, n, false, sorted);
     sort_crossings(check, sorted, n, true, crossings);
     compare_edges(check, crossings, n);
-    return check->report->n_violations == before;
 }
 
 /* PART3; fills the stages of each rank. */
-static bool check_devices(struct pst_check *check)
+static void check_devices(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    uint32_t before = check->report->n_violations;
     uint64_t total = 0;
     uint32_t *seen = pst_check_array(check, plan->n_devices, sizeof *seen);
     uint32_t *first = pst_check_array(check, (uint64_t)plan->n_devices + 2, sizeof *first);
-    check->place = pst_check_array(check, plan->n_stages, sizeof(uint32_t));
-    memset(check->place, 0xFF, plan->n_stages * sizeof(uint32_t));
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
         if (stage->n_ranks == 0) {
@@ -165,9 +159,10 @@ static bool check_devices(struct pst_check *check)
         }
     }
     check->rank_stages = pst_check_array(check, total + 1, sizeof(uint32_t));
-    check->rank_replicas = pst_check_array(check, total + 1, sizeof(uint32_t));
     if (total >= UINT32_MAX) {
-        return false;
+        pst_check_add(check, "PART3", PST_NONE, PST_NONE, "too many replicas: %llu",
+                      (unsigned long long)total);
+        return;
     }
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         first[d + 2] += first[d + 1];
@@ -175,19 +170,15 @@ static bool check_devices(struct pst_check *check)
     check->rank_first = first; /* first[d + 1] moves up to the end of row d below */
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         for (uint32_t r = 0; r < plan->stages[s].n_ranks; r++) {
-            uint32_t row = first[plan->stages[s].ranks[r] + 1]++;
-            check->rank_stages[row] = s;
-            check->rank_replicas[row] = r;
+            check->rank_stages[first[plan->stages[s].ranks[r] + 1]++] = s;
         }
     }
-    return check->report->n_violations == before;
 }
 
 /* PART3: stages that share a device share all of theirs, replica by replica. */
-static bool check_groups(struct pst_check *check)
+static void check_groups(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    uint32_t before = check->report->n_violations;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         for (uint32_t i = check->rank_first[d] + 1; i < check->rank_first[d + 1]; i++) {
             uint32_t first = check->rank_stages[check->rank_first[d]], s = check->rank_stages[i];
@@ -201,7 +192,6 @@ static bool check_groups(struct pst_check *check)
             }
         }
     }
-    return check->report->n_violations == before;
 }
 
 /* The stages that use the parameter are exactly those of the tie. */
@@ -224,10 +214,9 @@ static bool tie_matches(const struct pst_check *check, const struct pst_plan_tie
 }
 
 /* PART4: one tie for each parameter with several users, over the stages of those users. */
-static bool check_ties(struct pst_check *check)
+static void check_ties(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    uint32_t before = check->report->n_violations;
     uint32_t *n_ties = pst_check_array(check, check->graph->n_params, sizeof *n_ties);
     uint32_t *seen = pst_check_array(check, plan->n_stages, sizeof *seen);
     for (uint32_t t = 0; t < plan->n_ties; t++) {
@@ -247,14 +236,12 @@ static bool check_ties(struct pst_check *check)
                           check->graph->params[p].n_users);
         }
     }
-    return check->report->n_violations == before;
 }
 
 /* PART5, PART6 */
-static bool check_samples(struct pst_check *check)
+static void check_samples(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    uint32_t before = check->report->n_violations;
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
         if ((uint64_t)stage->microbatch_size * stage->n_microbatches != plan->batch) {
@@ -274,17 +261,15 @@ static bool check_samples(struct pst_check *check)
                           stage->weight_versions);
         }
     }
-    return check->report->n_violations == before;
 }
 
 /*
  * PART5: what stays in the memory of a rank is handed over whole, micro-batch by micro-batch.
  * Programs rely on it.
  */
-static bool check_local_sizes(struct pst_check *check)
+static void check_local_sizes(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    uint32_t before = check->report->n_violations;
     uint32_t *seen = pst_check_array(check, plan->n_devices, sizeof *seen);
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         const struct pst_plan_stage *from = &plan->stages[plan->edges[e].from];
@@ -304,20 +289,17 @@ static bool check_local_sizes(struct pst_check *check)
             }
         }
     }
-    return check->report->n_violations == before;
 }
 
-bool pst_check_partition(struct pst_check *check)
+void pst_check_partition(struct pst_check *check)
 {
-    bool legal = check_devices(check);
-    legal = legal && check_groups(check);
-    legal &= check_samples(check);
-    if (check_cover(check)) {
-        legal &= check_edges(check);
-        legal &= check_ties(check);
-        legal &= check_local_sizes(check);
-    } else {
-        legal = false;
+    if (pst_check_is_clean(check, check_devices)) {
+        check_groups(check);
     }
-    return legal;
+    check_samples(check);
+    if (pst_check_is_clean(check, check_cover)) {
+        check_edges(check);
+        check_ties(check);
+        check_local_sizes(check);
+    }
 }

@@ -36,31 +36,14 @@ static bool make_rows(struct pst_check *check)
 /* Notes where the pass stands; false where one stands already. */
 static bool note_pass(struct pst_pass_row *row, uint32_t op, uint32_t at)
 {
-    uint32_t *places[2] = {NULL, NULL};
-    switch (op) {
-    case PST_I_F:
-        places[0] = &row->f;
-        break;
-    case PST_I_W:
-        places[0] = &row->w;
-        break;
-    case PST_I_R:
-        places[0] = &row->r;
-        break;
-    case PST_I_B:
-        places[0] = &row->b;
-        break;
-    default:
-        places[0] = &row->b;
-        places[1] = &row->w;
-        break;
-    }
-    bool first = *places[0] == PST_NONE && (places[1] == NULL || *places[1] == PST_NONE);
-    for (int i = 0; i < 2; i++) {
-        if (places[i] != NULL && *places[i] == PST_NONE) {
-            *places[i] = at;
-        }
-    }
+    uint32_t *place = op == PST_I_F   ? &row->f
+                      : op == PST_I_W ? &row->w
+                      : op == PST_I_R ? &row->r
+                                      : &row->b;
+    uint32_t *other = op == PST_I_BW ? &row->w : place;
+    bool first = *place == PST_NONE && *other == PST_NONE;
+    *place = *place == PST_NONE ? at : *place;
+    *other = *other == PST_NONE ? at : *other;
     return first;
 }
 
@@ -86,12 +69,10 @@ static void check_version(struct pst_check *check, uint32_t rank, uint32_t at,
 {
     const struct pst_instr *instr = &check->plan->devices[rank].body[at];
     uint32_t made = reading->n_steps[instr->stage], last = reading->last_step[instr->stage];
-    char text[64];
     if (check->source == NULL) {
         if (made > 0) {
-            pst_check_add(check, "WVER1", rank, at,
-                          "%s after STEP at %u; all passes of a step read one version",
-                          pst_check_describe(instr, text), last);
+            pst_check_instr(check, "WVER1", rank, at,
+                            " after STEP at %u; all passes of a step read one version", last);
         }
         return;
     }
@@ -99,15 +80,15 @@ static void check_version(struct pst_check *check, uint32_t rank, uint32_t at,
     uint32_t older = pst_plan_slots(check->plan, instr->stage) - 1;
     uint32_t version = update > older ? update - older : 0;
     if (made < version) {
-        pst_check_add(check, "WVER2", rank, at,
-                      "%s of %s %u reads version %u of the weights, but only %u STEP of the "
-                      "stage come before",
-                      pst_check_describe(instr, text), unit_name(check), update, version, made);
+        pst_check_instr(check, "WVER2", rank, at,
+                        " of %s %u reads version %u of the weights, but only %u STEP of the "
+                        "stage come before",
+                        unit_name(check), update, version, made);
     } else if (made > version + older) {
-        pst_check_add(check, "WVER2", rank, at,
-                      "%s of %s %u reads version %u of the weights, which STEP at %u has "
-                      "overwritten",
-                      pst_check_describe(instr, text), unit_name(check), update, version, last);
+        pst_check_instr(check, "WVER2", rank, at,
+                        " of %s %u reads version %u of the weights, which STEP at %u has "
+                        "overwritten",
+                        unit_name(check), update, version, last);
     }
 }
 
@@ -115,7 +96,6 @@ static void check_version(struct pst_check *check, uint32_t rank, uint32_t at,
 static void check_update(struct pst_check *check, uint32_t rank, uint32_t at)
 {
     const struct pst_instr *instr = &check->plan->devices[rank].body[at];
-    char text[64];
     if (check->plan->version_rule != PST_VERSION_STASHED ||
         (instr->op != PST_I_W && instr->op != PST_I_BW)) {
         return;
@@ -123,41 +103,36 @@ static void check_update(struct pst_check *check, uint32_t rank, uint32_t at)
     struct pst_origin origin = pst_plan_origin(check->source, rank, at, check->n_batches, 0);
     uint32_t batch = instr->microbatch / pst_check_per_batch(check, instr->stage);
     if (origin.part == PST_FILL || batch != origin.batch) {
-        pst_check_add(check, "PASS1", rank, at,
-                      "%s: where every micro-batch makes an update, it is made by the part that "
-                      "closes its batch",
-                      pst_check_describe(instr, text));
+        pst_check_instr(check, "PASS1", rank, at,
+                        ": where every micro-batch makes an update, it is made by the part that "
+                        "closes its batch");
     }
 }
 
 static void read_list(struct pst_check *check, uint32_t rank, struct reading *reading)
 {
     const struct pst_plan_device *device = &check->plan->devices[rank];
-    char text[64];
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         const struct pst_instr *instr = &device->body[i];
-        if (instr->op == PST_I_STEP && check->place[instr->stage] != PST_NONE) {
+        if (instr->op == PST_I_STEP && pst_check_place(check, rank, instr->stage) != PST_NONE) {
             reading->n_steps[instr->stage]++;
             reading->last_step[instr->stage] = i;
         }
         if (!pst_check_is_pass(instr->op)) {
             continue;
         }
-        uint32_t replica = check->place[instr->stage];
+        uint32_t replica = pst_check_place(check, rank, instr->stage);
         if (replica == PST_NONE) {
-            pst_check_add(check, "PASS1", rank, i, "%s: the stage does not sit on this device",
-                          pst_check_describe(instr, text));
+            pst_check_instr(check, "PASS1", rank, i, ": the stage does not sit on this device");
             continue;
         }
         if (instr->microbatch >= check->plan->stages[instr->stage].n_microbatches) {
-            pst_check_add(check, "PASS1", rank, i, "%s: of a batch that is never closed",
-                          pst_check_describe(instr, text));
+            pst_check_instr(check, "PASS1", rank, i, ": of a batch that is never closed");
             continue;
         }
         if (!note_pass(pst_check_row(check, instr->stage, instr->microbatch, replica), instr->op,
                        i)) {
-            pst_check_add(check, "PASS1", rank, i, "%s is there twice, expected once",
-                          pst_check_describe(instr, text));
+            pst_check_instr(check, "PASS1", rank, i, " is there twice, expected once");
         }
         check_version(check, rank, i, reading);
         if (check->source != NULL) {
@@ -167,16 +142,6 @@ static void read_list(struct pst_check *check, uint32_t rank, struct reading *re
     for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
         reading->n_steps[check->rank_stages[i]] = 0; /* its other replicas count anew */
     }
-}
-
-static bool has_recompute(const struct pst_plan_stage *stage)
-{
-    for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        if (stage->actions[n] == PST_ACTION_RECOMPUTE) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* A list of replays and the actions go together; R is for stages without a list. */
@@ -243,22 +208,20 @@ static void check_row(struct pst_check *check, uint32_t s, uint32_t mb, uint32_t
     }
 }
 
-bool pst_check_passes(struct pst_check *check)
+void pst_check_passes(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    uint32_t before = check->report->n_violations;
     struct reading reading = {pst_check_array(check, plan->n_stages, sizeof(uint32_t)),
                               pst_check_array(check, plan->n_stages, sizeof(uint32_t))};
     if (!make_rows(check)) {
-        return false;
+        return;
     }
     for (uint32_t d = 0; d < plan->n_devices; d++) {
-        pst_check_enter(check, d);
         read_list(check, d, &reading);
-        pst_check_leave(check, d);
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        bool recomputes = has_recompute(&plan->stages[s]) && plan->stages[s].n_replays == 0;
+        bool recomputes = plan->stages[s].n_replays == 0 &&
+                          pst_plan_stage_has(&plan->stages[s], PST_ACTION_RECOMPUTE);
         check_sequence(check, s);
         for (uint32_t mb = 0; mb < plan->stages[s].n_microbatches; mb++) {
             for (uint32_t r = 0; r < plan->stages[s].n_ranks; r++) {
@@ -266,15 +229,13 @@ bool pst_check_passes(struct pst_check *check)
             }
         }
     }
-    return check->report->n_violations == before;
 }
 
-bool pst_check_drains(struct pst_check *check)
+void pst_check_drains(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    uint32_t before = check->report->n_violations;
     if (plan->config_json == NULL) {
-        return true;
+        return;
     }
     json_t *config = json_loads(plan->config_json, 0, NULL);
     json_t *train = json_object_get(config, "train");
@@ -286,5 +247,4 @@ bool pst_check_drains(struct pst_check *check)
                       plan->drain_every, (long long)wanted);
     }
     json_decref(config);
-    return check->report->n_violations == before;
 }

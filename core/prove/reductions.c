@@ -9,18 +9,18 @@
 
 #include <string.h>
 
+#include "base/util.h"
+
 /* What one list does about the end of each update; rows [stage or tie][update]. */
 struct ending {
-    uint32_t n;                       /* updates */
-    uint32_t *reduce, *step;          /* [stage] instruction, PST_NONE */
-    uint32_t *first_w, *last_w;       /* [stage] first and last pass that adds to its gradients */
-    uint32_t *tie;                    /* [tie] */
-    uint32_t *norm;                   /* [update] */
-    uint32_t *n_reduce, *n_step;      /* [stage] how many there are */
-    uint32_t *n_tie, n_norm;          /* [tie] */
-    uint32_t *member;                 /* [tie] rank + 1 where the entered rank is a member */
-    bool *has_params;                 /* [stage] the same for all lists */
-    uint32_t *tie_first, *stage_ties; /* ties of stage s: rows [tie_first[s], tie_first[s + 1]) */
+    uint32_t n;                  /* updates */
+    uint32_t *reduce, *step;     /* [stage] instruction, PST_NONE */
+    uint32_t *first_w, *last_w;  /* [stage] first and last pass that adds to its gradients */
+    uint32_t *tie;               /* [tie] */
+    uint32_t *norm;              /* [update] */
+    uint32_t *n_reduce, *n_step; /* [stage] how many there are */
+    uint32_t *n_tie, n_norm;     /* [tie] */
+    bool *has_params;            /* [stage] the same for all lists */
 };
 
 static void find_params(const struct pst_check *check, bool *has_params)
@@ -37,14 +37,12 @@ static void find_params(const struct pst_check *check, bool *has_params)
 static void note(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at, uint32_t n,
                  uint32_t *row, uint32_t *count)
 {
-    char text[64];
     if (*count == n) {
-        pst_check_describe(&check->plan->devices[rank].body[at], text);
         if (check->n_batches == 1) {
-            pst_check_add(check, rule, rank, at, "%s is there twice, first at %u", text, row[0]);
+            pst_check_instr(check, rule, rank, at, " is there twice, first at %u", row[0]);
         } else {
-            pst_check_add(check, rule, rank, at, "%s is there once too often in %u batches", text,
-                          check->n_batches);
+            pst_check_instr(check, rule, rank, at, " is there once too often in %u batches",
+                            check->n_batches);
         }
         return;
     }
@@ -66,15 +64,13 @@ static void read_list(struct pst_check *check, uint32_t rank, struct ending *end
 {
     const struct pst_plan_device *device = &check->plan->devices[rank];
     uint32_t n = ending->n;
-    char text[64];
     ending->n_norm = 0;
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         const struct pst_instr *instr = &device->body[i];
         uint32_t s = instr->stage;
         bool of_stage = instr->op == PST_I_REDUCE || instr->op == PST_I_STEP;
-        if (of_stage && check->place[s] == PST_NONE) {
-            pst_check_add(check, "PASS4", rank, i, "%s: the stage does not sit on this device",
-                          pst_check_describe(instr, text));
+        if (of_stage && pst_check_place(check, rank, s) == PST_NONE) {
+            pst_check_instr(check, "PASS4", rank, i, ": the stage does not sit on this device");
         } else if (instr->op == PST_I_REDUCE) {
             note(check, "PASS4", rank, i, n, &ending->reduce[(uint64_t)s * n],
                  &ending->n_reduce[s]);
@@ -101,10 +97,8 @@ static void read_list(struct pst_check *check, uint32_t rank, struct ending *end
 /* The NORM of a batch must see it. */
 static void check_seen(struct pst_check *check, uint32_t rank, uint32_t at, uint32_t norm)
 {
-    char text[64];
     if (norm != PST_NONE && at != PST_NONE && at > norm) {
-        pst_check_add(check, "COMM3", rank, at, "%s after NORM at %u, which must see it",
-                      pst_check_describe(&check->plan->devices[rank].body[at], text), norm);
+        pst_check_instr(check, "COMM3", rank, at, " after NORM at %u, which must see it", norm);
     }
 }
 
@@ -113,6 +107,13 @@ static bool is_known(const struct pst_check *check, uint32_t rank, uint32_t what
 {
     uint32_t known = check->known[check->list_base[rank] + what];
     return what < at && known != PST_NONE && known <= at;
+}
+
+static bool is_member(const struct pst_check *check, uint32_t tie, uint32_t stage)
+{
+    const struct pst_plan_tie *t = &check->plan->ties[tie];
+    uint32_t at = pst_first_from(t->stages, t->n_stages, stage);
+    return at < t->n_stages && t->stages[at] == stage;
 }
 
 static void check_step(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
@@ -131,11 +132,11 @@ static void check_step(struct pst_check *check, uint32_t rank, uint32_t stage, u
         pst_check_add(check, "PASS4", rank, step, "STEP %u does not wait for REDUCE at %u", stage,
                       reduce);
     }
-    for (uint32_t k = ending->tie_first[stage]; k < ending->tie_first[stage + 1]; k++) {
-        uint32_t tie = ending->tie[(uint64_t)ending->stage_ties[k] * ending->n + batch];
-        if (tie != PST_NONE && !is_known(check, rank, tie, step)) {
+    for (uint32_t tie = 0; tie < check->plan->n_ties; tie++) {
+        uint32_t at = ending->tie[(uint64_t)tie * ending->n + batch];
+        if (is_member(check, tie, stage) && at != PST_NONE && !is_known(check, rank, at, step)) {
             pst_check_add(check, "PASS4", rank, step, "STEP %u does not wait for TIE %u at %u",
-                          stage, ending->stage_ties[k], tie);
+                          stage, tie, at);
         }
     }
 }
@@ -183,10 +184,11 @@ static void check_ties(struct pst_check *check, uint32_t rank, uint32_t stage, u
                        const struct ending *ending)
 {
     uint32_t reduce = ending->reduce[(uint64_t)stage * ending->n + batch];
-    for (uint32_t k = ending->tie_first[stage]; k < ending->tie_first[stage + 1]; k++) {
-        uint32_t tie = ending->stage_ties[k];
+    for (uint32_t tie = 0; tie < check->plan->n_ties; tie++) {
         uint32_t at = ending->tie[(uint64_t)tie * ending->n + batch];
-        ending->member[tie] = rank + 1;
+        if (!is_member(check, tie, stage)) {
+            continue;
+        }
         if (at == PST_NONE) {
             pst_check_add(check, "PART4", rank, PST_NONE, "no TIE %u, though stage %u is a member",
                           tie, stage);
@@ -198,15 +200,24 @@ static void check_ties(struct pst_check *check, uint32_t rank, uint32_t stage, u
     }
 }
 
+static bool has_member(const struct pst_check *check, uint32_t rank, uint32_t tie)
+{
+    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
+        if (is_member(check, tie, check->rank_stages[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A TIE on a rank without a member. */
-static void check_strangers(struct pst_check *check, uint32_t rank, const struct ending *ending)
+static void check_strangers(struct pst_check *check, uint32_t rank)
 {
     const struct pst_plan_device *device = &check->plan->devices[rank];
-    for (uint32_t i = 0; check->plan->n_ties > 0 && i < device->n_instrs; i++) {
-        uint32_t tie = device->body[i].stage;
-        if (device->body[i].op == PST_I_TIE && ending->member[tie] != rank + 1) {
+    for (uint32_t i = 0; i < device->n_instrs; i++) {
+        if (device->body[i].op == PST_I_TIE && !has_member(check, rank, device->body[i].stage)) {
             pst_check_add(check, "PART4", rank, i, "TIE %u: no member stage sits on this device",
-                          tie);
+                          device->body[i].stage);
         }
     }
 }
@@ -232,33 +243,6 @@ static void reset(const struct pst_check *check, uint32_t rank, struct ending *e
     memset(ending->norm, 0xFF, n * sizeof(uint32_t));
 }
 
-/* Ties by member stage. */
-static void index_ties(struct pst_check *check, struct ending *ending)
-{
-    const struct pst_plan *plan = check->plan;
-    uint32_t *first = pst_check_array(check, (uint64_t)plan->n_stages + 2, sizeof *first);
-    uint64_t total = 0;
-    for (uint32_t t = 0; t < plan->n_ties; t++) {
-        total += plan->ties[t].n_stages;
-    }
-    uint32_t *ties = pst_check_array(check, total + 1, sizeof *ties);
-    for (uint32_t t = 0; t < plan->n_ties; t++) {
-        for (uint32_t s = 0; s < plan->ties[t].n_stages; s++) {
-            first[plan->ties[t].stages[s] + 2]++;
-        }
-    }
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        first[s + 2] += first[s + 1];
-    }
-    for (uint32_t t = 0; t < plan->n_ties; t++) {
-        for (uint32_t s = 0; s < plan->ties[t].n_stages; s++) {
-            ties[first[plan->ties[t].stages[s] + 1]++] = t;
-        }
-    }
-    ending->tie_first = first;
-    ending->stage_ties = ties;
-}
-
 static void make_tables(struct pst_check *check, struct ending *ending)
 {
     const struct pst_plan *plan = check->plan;
@@ -275,10 +259,8 @@ static void make_tables(struct pst_check *check, struct ending *ending)
         .n_reduce = pst_check_array(check, stages, sizeof(uint32_t)),
         .n_step = pst_check_array(check, stages, sizeof(uint32_t)),
         .n_tie = pst_check_array(check, ties, sizeof(uint32_t)),
-        .member = pst_check_array(check, ties, sizeof(uint32_t)),
         .has_params = pst_check_array(check, stages, sizeof(bool)),
     };
-    index_ties(check, ending);
     find_params(check, ending->has_params);
     memset(ending->tie, 0xFF, ties * n * sizeof(uint32_t));
 }
@@ -287,18 +269,15 @@ static void make_tables(struct pst_check *check, struct ending *ending)
 static void check_nothing(struct pst_check *check, uint32_t rank)
 {
     const struct pst_plan_device *device = &check->plan->devices[rank];
-    char text[64];
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         if (pst_check_is_reduction(device->body[i].op) || device->body[i].op == PST_I_STEP) {
-            pst_check_add(check, "PASS4", rank, i, "%s in a forward-only plan",
-                          pst_check_describe(&device->body[i], text));
+            pst_check_instr(check, "PASS4", rank, i, " in a forward-only plan");
         }
     }
 }
 
-bool pst_check_reductions(struct pst_check *check)
+void pst_check_reductions(struct pst_check *check)
 {
-    uint32_t before = check->report->n_violations;
     struct ending ending;
     make_tables(check, &ending);
     for (uint32_t d = 0; d < check->plan->n_devices; d++) {
@@ -306,7 +285,6 @@ bool pst_check_reductions(struct pst_check *check)
             check_nothing(check, d);
             continue;
         }
-        pst_check_enter(check, d);
         reset(check, d, &ending);
         read_list(check, d, &ending);
         for (uint32_t i = check->rank_first[d]; i < check->rank_first[d + 1]; i++) {
@@ -315,9 +293,7 @@ bool pst_check_reductions(struct pst_check *check)
                 check_ties(check, d, check->rank_stages[i], k, &ending);
             }
         }
-        check_strangers(check, d, &ending);
+        check_strangers(check, d);
         reset(check, d, &ending);
-        pst_check_leave(check, d);
     }
-    return check->report->n_violations == before;
 }

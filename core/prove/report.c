@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What all rules use: violations as they are found, arrays that live as long as the check, the
- * lists of all ranks, instructions in words.
+ * lists of all ranks and what they wait for, instructions in words.
  */
 #include "prove/internal.h"
 
@@ -40,10 +40,28 @@ void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, u
     report->n_violations++;
 }
 
+void pst_check_instr(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at,
+                     const char *format, ...)
+{
+    char instr[64], text[sizeof((struct pst_violation *)NULL)->text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pst_check_add(check, rule, rank, at, "%s%s",
+                  pst_check_describe(&check->plan->devices[rank].body[at], instr), text);
+}
+
+bool pst_check_is_clean(struct pst_check *check, void (*rules)(struct pst_check *check))
+{
+    uint32_t before = check->report->n_violations;
+    rules(check);
+    return check->report->n_violations == before;
+}
+
 void *pst_check_array(struct pst_check *check, uint64_t count, size_t size)
 {
-    void *array = pst_arena_array(&check->arena, count, size);
-    return array;
+    return pst_arena_array(&check->arena, count, size);
 }
 
 void pst_check_lists(struct pst_check *check)
@@ -55,17 +73,25 @@ void pst_check_lists(struct pst_check *check)
     }
 }
 
-void pst_check_enter(struct pst_check *check, uint32_t rank)
+/* When a rank knows that a transfer or reduction has ended: at the first instruction that waits for
+   it, because the list stays there until it has. Nothing is inferred from the order of a queue,
+   because transfers to different peers may overtake each other. */
+void pst_check_waits(struct pst_check *check)
 {
-    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
-        check->place[check->rank_stages[i]] = check->rank_replicas[i];
-    }
-}
-
-void pst_check_leave(struct pst_check *check, uint32_t rank)
-{
-    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
-        check->place[check->rank_stages[i]] = PST_NONE;
+    const struct pst_plan *plan = check->plan;
+    uint64_t total = check->list_base[plan->n_devices];
+    check->known = pst_check_array(check, total + 1, sizeof(uint32_t));
+    memset(check->known, 0xFF, total * sizeof(uint32_t));
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        uint32_t *known = &check->known[check->list_base[d]];
+        for (uint32_t i = 0; i < plan->devices[d].n_instrs; i++) {
+            const struct pst_instr *instr = &plan->devices[d].body[i];
+            for (uint32_t w = 0; w < instr->n_waits; w++) {
+                if (known[instr->waits[w]] == PST_NONE) {
+                    known[instr->waits[w]] = i;
+                }
+            }
+        }
     }
 }
 

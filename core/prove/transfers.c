@@ -90,11 +90,9 @@ static uint64_t transfer_index(const struct pst_check *check, uint32_t e, uint32
 static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank, uint32_t at,
                                          const struct pst_instr *instr)
 {
-    char text[64];
     if (instr->first_sample >= check->plan->batch ||
         instr->n_samples > check->plan->batch - instr->first_sample) {
-        pst_check_add(check, "COMM1", rank, at, "%s: of a batch that is never closed",
-                      pst_check_describe(instr, text));
+        pst_check_instr(check, "COMM1", rank, at, ": of a batch that is never closed");
         return NULL;
     }
     if (pst_instr_moves_guest(instr)) {
@@ -111,32 +109,24 @@ static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank,
         return &check->transfers[transfer_index(check, instr->stage, instr->payload,
                                                 instr->first_sample)];
     }
-    pst_check_describe(instr, text);
     if (!act && !check->edge_grad[instr->stage]) {
-        pst_check_add(check, "COMM1", rank, at, "%s: no gradient flows back on this edge", text);
+        pst_check_instr(check, "COMM1", rank, at, ": no gradient flows back on this edge");
     } else if (!starts || instr->n_samples != overlap.n) {
-        pst_check_add(check, "COMM1", rank, at,
-                      "%s: samples %u+%u; the micro-batches of both ends meet in %u samples%s",
-                      text, instr->first_sample, instr->n_samples, overlap.n,
-                      starts ? "" : " from an earlier one on");
+        pst_check_instr(check, "COMM1", rank, at,
+                        ": samples %u+%u; the micro-batches of both ends meet in %u samples%s",
+                        instr->first_sample, instr->n_samples, overlap.n,
+                        starts ? "" : " from an earlier one on");
     } else {
-        pst_check_add(check, "COMM1", rank, at, "%s: expected device %u to %s device %u%s", text,
-                      self->rank, send ? "send to" : "receive from", peer->rank,
-                      self->rank == peer->rank ? ", where nothing is sent" : "");
+        pst_check_instr(check, "COMM1", rank, at, ": expected device %u to %s device %u%s",
+                        self->rank, send ? "send to" : "receive from", peer->rank,
+                        self->rank == peer->rank ? ", where nothing is sent" : "");
     }
     return NULL;
 }
 
 /* All counts 0 again, in time linear in the list. */
-static void forget(const struct pst_check *check, const struct pst_plan_device *device,
-                   uint32_t *sends, uint32_t *recvs)
+static void forget(const struct pst_plan_device *device, uint32_t *sends, uint32_t *recvs)
 {
-    uint32_t n = check->plan->n_devices;
-    if (n <= device->n_instrs) {
-        memset(sends, 0, n * sizeof *sends);
-        memset(recvs, 0, n * sizeof *recvs);
-        return;
-    }
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         if (device->body[i].op == PST_I_SEND || device->body[i].op == PST_I_RECV) {
             sends[device->body[i].peer] = recvs[device->body[i].peer] = 0;
@@ -148,7 +138,6 @@ static void forget(const struct pst_check *check, const struct pst_plan_device *
 static void read_list(struct pst_check *check, uint32_t rank, uint32_t *sends, uint32_t *recvs)
 {
     const struct pst_plan_device *device = &check->plan->devices[rank];
-    char text[64];
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         const struct pst_instr *instr = &device->body[i];
         if (instr->op != PST_I_SEND && instr->op != PST_I_RECV) {
@@ -162,14 +151,13 @@ static void read_list(struct pst_check *check, uint32_t rank, uint32_t *sends, u
         }
         uint32_t *place = send ? &transfer->send : &transfer->recv;
         if (*place != PST_NONE) {
-            pst_check_add(check, "COMM1", rank, i, "%s is there twice, first at %u",
-                          pst_check_describe(instr, text), *place);
+            pst_check_instr(check, "COMM1", rank, i, " is there twice, first at %u", *place);
             continue;
         }
         *place = i;
         *(send ? &transfer->send_seq : &transfer->recv_seq) = sequence;
     }
-    forget(check, device, sends, recvs);
+    forget(device, sends, recvs);
 }
 
 /* One direction of an overlap: from the pass that makes the rows to the pass that reads them. */
@@ -259,10 +247,9 @@ static void check_edge(struct pst_check *check, uint32_t e)
     }
 }
 
-bool pst_check_transfers(struct pst_check *check)
+void pst_check_transfers(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    uint32_t before = check->report->n_violations;
     uint32_t *sends = pst_check_array(check, plan->n_devices, sizeof *sends);
     uint32_t *recvs = pst_check_array(check, plan->n_devices, sizeof *recvs);
     make_table(check);
@@ -274,7 +261,6 @@ bool pst_check_transfers(struct pst_check *check)
         check_edge(check, e);
     }
     pst_check_guests(check);
-    return check->report->n_violations == before;
 }
 
 /* The transfer of a SEND or RECV that the rules have passed. */
@@ -285,14 +271,7 @@ static const struct pst_check_transfer *transfer_of(const struct pst_check *chec
         return &check->transfers[transfer_index(check, instr->stage, instr->payload,
                                                 instr->first_sample)];
     }
-    const struct pst_plan_stage *stage = &check->plan->stages[instr->stage];
-    const struct pst_plan_guest *guest =
-        pst_plan_guest_of(stage, instr->first_sample / stage->microbatch_size);
-    uint32_t replica = instr->first_sample % stage->microbatch_size / pst_plan_samples(stage);
-    const struct pst_check_guest *row =
-        &check->guests[check->guest_base[instr->stage] +
-                       (uint64_t)(guest - stage->guests) * stage->n_ranks + replica];
-    return instr->payload == PST_PAYLOAD_EVICT ? &row->evict : &row->load;
+    return pst_check_guest_of(check, instr);
 }
 
 /* COMM1 on buffers: both ends of every transfer list the same pieces. The table is filled. */

@@ -5,13 +5,12 @@
  * for each of them, at the same place, alive from its first use to its last: where a later one
  * comes too early, two buffers overlap.
  */
-#include "prove/unrolled.h"
+#include "prove/walk.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
-#include "prove/walk.h"
 
 struct unroller {
     struct pst_check *check;
@@ -311,9 +310,7 @@ static void make_tables(struct unroller *u)
     to->copy_waits = pst_check_array(check, n_waits + 1, sizeof *to->copy_waits);
     for (uint32_t i = 0; i < 2 && n_copies > 0; i++) {
         u->row_of[i] = pst_check_array(check, from->n_values, sizeof *u->row_of[i]);
-        if (u->row_of[i] != NULL) {
-            memset(u->row_of[i], 0xFF, from->n_values * sizeof *u->row_of[i]);
-        }
+        memset(u->row_of[i], 0xFF, from->n_values * sizeof *u->row_of[i]);
     }
     memset(u->head, 0xFF, ((size_t)from->n_values + 1) * sizeof *u->head);
     for (uint32_t v = 0; v < from->n_values; v++) {

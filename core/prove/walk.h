@@ -5,7 +5,7 @@
 #ifndef PST_PROVE_WALK_H
 #define PST_PROVE_WALK_H
 
-#include "prove/sizes.h"
+#include "prove/internal.h"
 
 struct pst_walk_value {
     bool written;        /* all of it, by a call */
@@ -71,12 +71,20 @@ void pst_walk_gradient(struct pst_walk *walk, uint32_t v, uint64_t expected, uin
                        const char *what);
 void pst_walk_write(struct pst_walk *walk, uint32_t v, uint64_t bytes, const char *what);
 
-/* Fills walk->copies; false without memory. */
+/* Fills walk->copies. */
 void pst_walk_copies(struct pst_walk *walk);
 /* All rules for the copies of the walk's instruction. */
 void pst_walk_copy(struct pst_walk *walk, const struct pst_instr *instr);
 /* What is wrong with the tables of copies themselves, or NULL. */
 const char *pst_check_copy_fault(const struct pst_program *program);
+
+/*
+ * The program of check->source, which is of good form, for the batches that check->plan has
+ * unrolled, the first of them in this phase. False: a violation was added.
+ * free() its values; everything else is in the arena of the check.
+ */
+bool pst_check_unroll_program(struct pst_check *check, const struct pst_program *program,
+                              uint32_t phase, struct pst_program *ret_program);
 
 /* All rules for one call of the walk's instruction. */
 void pst_walk_call(struct pst_walk *walk, const struct pst_program_call *call);

@@ -9,11 +9,6 @@
  */
 #include "sim/state.h"
 
-static uint64_t max_ns(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 void pst_sim_copies_init(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
@@ -88,7 +83,7 @@ static bool take_waits(const struct pst_sim *sim, const struct pst_sim_rank *sta
     for (uint32_t w = 0; w < instr->n_waits; w++) {
         uint32_t call = pst_sim_waits_at(sim, state, instr, w);
         if (call != PST_NONE) {
-            state->until[call] = max_ns(state->until[call], state->end[instr->waits[w]]);
+            state->until[call] = pst_later(state->until[call], state->end[instr->waits[w]]);
             any = true;
         }
     }
@@ -143,7 +138,7 @@ bool pst_sim_copy(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
     }
     uint64_t *link = &state->host_free[shared || instr->op == PST_I_OFFLOAD ? 0 : 1];
     uint64_t posted = state->behind != PST_NONE ? state->start[state->behind] : state->now;
-    uint64_t start = max_ns(posted, *link);
+    uint64_t start = pst_later(posted, *link);
     for (uint32_t w = 0; w < instr->n_waits; w++) {
         uint32_t wait = instr->waits[w];
         uint64_t end = wait >= state->n        ? PST_SIM_OPEN
@@ -152,7 +147,7 @@ bool pst_sim_copy(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
         if (end == PST_SIM_OPEN) {
             return false;
         }
-        start = max_ns(start, end);
+        start = pst_later(start, end);
     }
     *link = pst_sat_add_ns(start, pst_sim_copy_ns(&sim->durations, instr));
     state->posted[at] = state->now;

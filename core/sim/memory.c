@@ -12,42 +12,15 @@
 #include "base/memory.h"
 #include "sim/state.h"
 
-struct known_cost {
-    uint32_t samples;
-    struct pst_times times;
-};
-
-struct pst_sim_memory {
-    const struct pst_cost_model *cost;
-    struct known_cost *known; /* per operator */
-};
-
-void pst_sim_memory_create(const struct pst_graph *graph, const struct pst_cost_model *cost,
-                           struct pst_sim_memory **ret_memory)
-{
-    struct pst_sim_memory *memory = pst_alloc(1, sizeof *memory);
-    memory->cost = cost;
-    memory->known = pst_alloc(graph->n_ops + 1u, sizeof *memory->known);
-    *ret_memory = memory;
-}
-
-void pst_sim_memory_destroy(struct pst_sim_memory *memory)
-{
-    if (memory != NULL) {
-        free(memory->known);
-        free(memory);
-    }
-}
-
-static uint64_t call_ns(struct pst_sim_memory *memory, const struct pst_program_call *call)
+static uint64_t call_ns(const struct pst_sim_record *record, const struct pst_program_call *call)
 {
     if (call->kind != PST_C_KERNEL) {
         return 0;
     }
-    struct known_cost *known = &memory->known[call->op];
+    struct pst_sim_known *known = &record->known[call->op];
     if (known->samples != call->samples) {
         known->samples = call->samples;
-        pst_cost_op(memory->cost, call->op, call->samples, &known->times);
+        pst_cost_op(record->cost, call->op, call->samples, &known->times);
     }
     return call->pass == 0   ? known->times.forward_ns
            : call->pass == 1 ? known->times.backward_input_ns
@@ -56,26 +29,27 @@ static uint64_t call_ns(struct pst_sim_memory *memory, const struct pst_program_
 
 static uint8_t kind_of(const struct pst_value *value)
 {
-    switch (value->kind) {
-    case PST_V_WEIGHT:
-    case PST_V_WORKING:
-    case PST_V_STATE:
-        return PST_MEM_PARAMS;
-    case PST_V_GRAD:
-    case PST_V_TIE:
-        return PST_MEM_GRADS;
-    case PST_V_OPTIMIZER:
-        return PST_MEM_OPTIMIZER;
-    case PST_V_RECV:
-    case PST_V_SCRATCH:
-        return PST_MEM_BUFFERS;
-    case PST_V_WORKSPACE:
-        return PST_MEM_WORKSPACE;
-    case PST_V_GUEST:
-        return PST_MEM_GUESTS;
-    default:
-        return PST_MEM_ACTIVATIONS;
-    }
+    static const uint8_t kinds[PST_V_KINDS] = {
+        [PST_V_WEIGHT] = PST_MEM_PARAMS,
+        [PST_V_WORKING] = PST_MEM_PARAMS,
+        [PST_V_STATE] = PST_MEM_PARAMS,
+        [PST_V_GRAD] = PST_MEM_GRADS,
+        [PST_V_TIE] = PST_MEM_GRADS,
+        [PST_V_OPTIMIZER] = PST_MEM_OPTIMIZER,
+        [PST_V_RECV] = PST_MEM_BUFFERS,
+        [PST_V_SCRATCH] = PST_MEM_BUFFERS,
+        [PST_V_WORKSPACE] = PST_MEM_WORKSPACE,
+        [PST_V_GUEST] = PST_MEM_GUESTS,
+        [PST_V_INPUT] = PST_MEM_ACTIVATIONS,
+        [PST_V_ACT] = PST_MEM_ACTIVATIONS,
+        [PST_V_DACT] = PST_MEM_ACTIVATIONS,
+        [PST_V_Z] = PST_MEM_ACTIVATIONS,
+        [PST_V_FETCHED] = PST_MEM_ACTIVATIONS,
+        [PST_V_HOST] = PST_MEM_ACTIVATIONS,
+        [PST_V_RETURNED] = PST_MEM_ACTIVATIONS,
+    };
+
+    return kinds[value->kind];
 }
 
 /* The ticks of one nanosecond make one point: the fullest of them. */
@@ -173,7 +147,7 @@ static uint64_t copies_end(const struct passage *passage, const struct pst_progr
 }
 
 /* Ticks of one instruction; returns the one behind them. */
-static uint32_t walk_instr(struct pst_sim_memory *memory, const struct passage *passage,
+static uint32_t walk_instr(const struct pst_sim_record *record, const struct passage *passage,
                            uint32_t instr, uint32_t tick, struct curve *curve)
 {
     const struct pst_program_instr *list =
@@ -184,7 +158,7 @@ static uint32_t walk_instr(struct pst_sim_memory *memory, const struct passage *
     uint64_t total = 0, before = 0, stalled = 0;
     uint64_t stall = passage->run->stall != NULL ? passage->run->stall[at] : 0;
     for (uint32_t c = 0; c < list->n_calls; c++) {
-        total += call_ns(memory, &calls[c]);
+        total += call_ns(record, &calls[c]);
     }
     if (list->n_calls == 0) {
         at_time(curve, start, curve->rise[tick++]);
@@ -198,7 +172,7 @@ static uint32_t walk_instr(struct pst_sim_memory *memory, const struct passage *
         }
         stalled += until > now ? until - now : 0;
         at_time(curve, until > now ? until : now, curve->rise[tick++]);
-        before += call_ns(memory, &calls[c]);
+        before += call_ns(record, &calls[c]);
     }
     return tick;
 }
@@ -237,9 +211,8 @@ static void sum_up(const struct pst_program *program, struct curve *curve)
     }
 }
 
-static void walk(struct pst_sim_memory *memory, const struct pst_sim_record *record,
-                 const struct pst_program *program, const struct pst_sim_rank *run, uint32_t rank,
-                 struct curve *curve)
+static void walk(const struct pst_sim_record *record, const struct pst_program *program,
+                 const struct pst_sim_rank *run, uint32_t rank, struct curve *curve)
 {
     uint32_t at = PST_NONE, tick = 0; /* section; tick in it */
     uint32_t batch = 0;
@@ -259,7 +232,7 @@ static void walk(struct pst_sim_memory *memory, const struct pst_sim_record *rec
             batch = from.batch;
             tick = program->sections[s].first_tick;
         }
-        tick = walk_instr(memory,
+        tick = walk_instr(record,
                           &(struct passage){program, &program->sections[s], run, i - from.instr},
                           from.instr, tick, curve);
     }
@@ -274,7 +247,7 @@ void pst_sim_memory_add(const struct pst_sim_record *record, const struct pst_si
     curve.rise = pst_alloc((size_t)program->n_ticks + 1, sizeof *curve.rise);
     curve.leave = pst_alloc((size_t)program->n_sections + 1, sizeof *curve.leave);
     sum_up(program, &curve);
-    walk(record->memory, record, program, run, rank, &curve);
+    walk(record, program, run, rank, &curve);
     close_point(&curve, UINT64_MAX);
     free(curve.rise);
     free(curve.leave);

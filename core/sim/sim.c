@@ -16,11 +16,6 @@
 
 #include "sim/state.h"
 
-static uint64_t max_ns(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static void wake(struct pst_sim *sim, uint32_t rank)
 {
     if (!sim->ranks[rank].queued_up) {
@@ -42,7 +37,7 @@ static bool waits_known(const struct pst_sim *sim, const struct pst_sim_rank *st
             return false;
         }
         if (pst_sim_waits_at(sim, state, instr, w) == PST_NONE) {
-            latest = max_ns(latest, end);
+            latest = pst_later(latest, end);
         }
     }
     *earliest = latest;
@@ -64,15 +59,41 @@ static bool same_transfer(const struct pst_instr *a, const struct pst_instr *b)
            a->n_samples == b->n_samples;
 }
 
+static bool is_far(const struct pst_sim *sim, uint32_t from, uint32_t to)
+{
+    return sim->node_out != NULL &&
+           pst_cost_node(sim->durations.cost, from) != pst_cost_node(sim->durations.cost, to);
+}
+
+/*
+ * The times from which on the link that a SEND goes by is free. Two ranks of one node have a link
+ * of their own in each direction; who asks first is known from the lists. All transfers between
+ * nodes share the way out of the sender's node and the way into the receiver's; there requests are
+ * served in the order of their times.
+ */
+static void find_link(struct pst_sim *sim, uint32_t from, uint32_t to, uint32_t send,
+                      uint64_t *ret_free[2])
+{
+    struct pst_sim_rank *sender = &sim->ranks[from];
+    if (is_far(sim, from, to)) {
+        ret_free[0] = &sim->node_out[pst_cost_node(sim->durations.cost, from)];
+        ret_free[1] = &sim->node_in[pst_cost_node(sim->durations.cost, to)];
+    } else {
+        ret_free[0] = ret_free[1] = &sender->link_free[sender->link[send]];
+    }
+}
+
 /* The transfer at the heads of both queues has the link as soon as that is free. */
 static void move(struct pst_sim *sim, uint32_t from, uint32_t to, uint64_t ready)
 {
     struct pst_sim_rank *sender = &sim->ranks[from], *receiver = &sim->ranks[to];
     uint32_t send = queue_head(sender, QUEUE_SEND), recv = queue_head(receiver, QUEUE_RECV);
-    uint64_t start = max_ns(ready, pst_sim_link_free(sim, from, to));
+    uint64_t *link[2];
+    find_link(sim, from, to, send, link);
+    uint64_t start = pst_later(ready, pst_later(*link[0], *link[1]));
     uint64_t end = pst_sat_add_ns(start, pst_sim_transfer_ns(&sim->durations, &sender->list[send],
-                                                             from, pst_sim_is_far(sim, from, to)));
-    pst_sim_take_link(sim, from, to, end);
+                                                             from, is_far(sim, from, to)));
+    *link[0] = *link[1] = end;
     sender->last_start[QUEUE_SEND] = receiver->last_start[QUEUE_RECV] = start;
     pst_sim_finish(sender, send, start, end);
     pst_sim_finish(receiver, recv, start, end);
@@ -99,22 +120,34 @@ static bool match_heads(struct pst_sim *sim, uint32_t from, uint32_t to)
                                from, send, to, recv);
         return false;
     }
-    uint64_t ready = max_ns(sender->posted[send], receiver->posted[recv]);
-    ready = max_ns(ready, max_ns(sender->last_start[QUEUE_SEND], receiver->last_start[QUEUE_RECV]));
-    if (pst_sim_is_far(sim, from, to)) {
+    uint64_t ready = pst_later(sender->posted[send], receiver->posted[recv]);
+    ready = pst_later(ready,
+                      pst_later(sender->last_start[QUEUE_SEND], receiver->last_start[QUEUE_RECV]));
+    if (is_far(sim, from, to)) {
         sender->requested = true;
-        pst_sim_request(sim, &(struct pst_sim_request){ready, from, to});
+        sender->requested_ns = ready;
+        sim->n_requests++;
         return false;
     }
     move(sim, from, to, ready);
     return true;
 }
 
+/* The earliest of those that want a shared link; of several the lowest sending rank. */
 static void serve_request(struct pst_sim *sim)
 {
-    struct pst_sim_request request = pst_sim_next_request(sim);
-    sim->ranks[request.from].requested = false;
-    move(sim, request.from, request.to, request.time_ns);
+    uint32_t from = PST_NONE;
+    for (uint32_t r = 0; r < sim->plan->n_devices; r++) {
+        const struct pst_sim_rank *rank = &sim->ranks[r];
+        if (rank->requested &&
+            (from == PST_NONE || rank->requested_ns < sim->ranks[from].requested_ns)) {
+            from = r;
+        }
+    }
+    struct pst_sim_rank *sender = &sim->ranks[from];
+    sender->requested = false;
+    sim->n_requests--;
+    move(sim, from, sender->list[queue_head(sender, QUEUE_SEND)].peer, sender->requested_ns);
 }
 
 /* --- reductions ------------------------------------------------------------------------------ */
@@ -179,11 +212,11 @@ static bool arrive(struct pst_sim *sim, uint32_t rank)
     if (state->arrived_at != PST_NONE || at == PST_NONE) {
         return false;
     }
-    uint64_t ready = max_ns(state->posted[at], state->last_start[QUEUE_REDUCE]);
+    uint64_t ready = pst_later(state->posted[at], state->last_start[QUEUE_REDUCE]);
     uint32_t id = collective_of(sim->plan, &state->list[at]);
     struct pst_sim_collective *collective = &sim->collectives[id];
     state->arrived_at = id;
-    collective->ready_ns = max_ns(collective->ready_ns, ready);
+    collective->ready_ns = pst_later(collective->ready_ns, ready);
     if (++collective->arrived == collective->n_ranks) {
         complete_collective(sim, &state->list[at], id);
     }
@@ -194,27 +227,16 @@ static bool arrive(struct pst_sim *sim, uint32_t rank)
 
 static void post(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 {
-    const struct pst_instr *instr = &state->list[at];
-    state->posted[at] = state->now;
+    uint32_t queue = pst_sim_queue_of(state->list[at].op);
+    uint64_t start = state->now;
+    state->posted[at] = start;
     state->behind = PST_NONE;
-    switch (instr->op) {
-    case PST_I_SEND:
-        state->n_posted[QUEUE_SEND]++;
-        break;
-    case PST_I_RECV:
-        state->n_posted[QUEUE_RECV]++;
-        break;
-    case PST_I_REDUCE:
-    case PST_I_TIE:
-    case PST_I_NORM:
-        state->n_posted[QUEUE_REDUCE]++;
-        break;
-    default: {
-        uint64_t start = state->now;
-        state->now = pst_sim_run_pass(sim, state, at);
-        pst_sim_finish(state, at, start, state->now);
+    if (queue < QUEUE_COUNT) {
+        state->n_posted[queue]++;
+        return;
     }
-    }
+    state->now = pst_sim_run_pass(sim, state, at);
+    pst_sim_finish(state, at, start, state->now);
 }
 
 /* Begins with the next instruction; false where its time has not come. */
@@ -254,7 +276,7 @@ static bool leave(struct pst_sim *sim, uint32_t rank)
     if (state->ended || state->n_done < state->n) {
         return false;
     }
-    state->now = max_ns(state->now, state->latest);
+    state->now = pst_later(state->now, state->latest);
     if (sim->sink != NULL) {
         sim->sink(sim->context, sim, rank);
     }

@@ -1,23 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/state.h"
 
-#include <stdlib.h>
-
-static int queue_of(uint32_t op)
-{
-    switch (op) {
-    case PST_I_SEND:
-        return QUEUE_SEND;
-    case PST_I_RECV:
-        return QUEUE_RECV;
-    case PST_I_REDUCE:
-    case PST_I_TIE:
-    case PST_I_NORM:
-        return QUEUE_REDUCE;
-    default:
-        return QUEUE_COUNT;
-    }
-}
+#include <string.h>
 
 static void init_rank(struct pst_sim *sim, uint32_t rank)
 {
@@ -27,14 +11,14 @@ static void init_rank(struct pst_sim *sim, uint32_t rank)
     state->n = n;
     state->arrived_at = state->behind = PST_NONE;
     for (uint32_t i = 0; i < n; i++) {
-        count[queue_of(state->list[i].op)]++;
+        count[pst_sim_queue_of(state->list[i].op)]++;
     }
     for (uint32_t q = 0; q < QUEUE_COUNT; q++) {
         state->queued[q] = pst_arena_array(&sim->arena, count[q] + 1u, sizeof(uint32_t));
         count[q] = 0;
     }
     for (uint32_t i = 0; i < n; i++) {
-        int queue = queue_of(state->list[i].op);
+        uint32_t queue = pst_sim_queue_of(state->list[i].op);
         if (queue < QUEUE_COUNT) {
             state->queued[queue][count[queue]++] = i;
         }
@@ -44,34 +28,23 @@ static void init_rank(struct pst_sim *sim, uint32_t rank)
     state->end = pst_arena_array(&sim->arena, n + 1u, sizeof(uint64_t));
 }
 
-static int compare_links(const void *a, const void *b)
+/* at[rank]: PST_NONE; which of the rank's links goes there. */
+static void init_links(struct pst_sim *sim, uint32_t rank, uint32_t *at)
 {
-    uint32_t x = ((const struct pst_sim_link *)a)->peer, y = ((const struct pst_sim_link *)b)->peer;
-    return (x > y) - (x < y);
-}
-
-/* seen[to] == rank + 1: that link is listed already. */
-static void init_links(struct pst_sim *sim, uint32_t rank, uint32_t *seen)
-{
-    const struct pst_sim_rank *state = &sim->ranks[rank];
+    struct pst_sim_rank *state = &sim->ranks[rank];
     uint32_t n = 0;
+    state->link = pst_arena_array(&sim->arena, state->n, sizeof *state->link);
     for (uint32_t i = 0; i < state->n; i++) {
-        if (state->list[i].op == PST_I_SEND && seen[state->list[i].peer] != rank + 1) {
-            seen[state->list[i].peer] = rank + 1;
-            n++;
+        if (state->list[i].op == PST_I_SEND) {
+            uint32_t *link = &at[state->list[i].peer];
+            *link = *link == PST_NONE ? n++ : *link;
+            state->link[i] = *link;
         }
     }
-    struct pst_sim_link *links = pst_arena_array(&sim->arena, n + 1u, sizeof *links);
-    n = 0;
     for (uint32_t i = 0; i < state->n; i++) {
-        if (state->list[i].op == PST_I_SEND && seen[state->list[i].peer] == rank + 1) {
-            seen[state->list[i].peer] = 0;
-            links[n++].peer = state->list[i].peer;
-        }
+        at[state->list[i].peer] = PST_NONE;
     }
-    qsort(links, n, sizeof *links, compare_links);
-    sim->links[rank] = links;
-    sim->n_links[rank] = n;
+    state->link_free = pst_arena_array(&sim->arena, n, sizeof *state->link_free);
 }
 
 /* Counts the different ranks that hold the stages of a tie; seen[rank] == mark: counted. */
@@ -117,7 +90,6 @@ static void init_nodes(struct pst_sim *sim)
     }
     sim->node_out = pst_arena_array(&sim->arena, n, sizeof *sim->node_out);
     sim->node_in = pst_arena_array(&sim->arena, n, sizeof *sim->node_in);
-    sim->requests = pst_arena_array(&sim->arena, n, sizeof *sim->requests);
 }
 
 void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct pst_graph *graph,
@@ -131,18 +103,17 @@ void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct
     sim->ranks = pst_arena_array(arena, n, sizeof *sim->ranks);
     sim->begins = pst_arena_array(arena, n * n_runs, sizeof *sim->begins);
     sim->worklist = pst_arena_array(arena, n, sizeof *sim->worklist);
-    sim->n_links = pst_arena_array(arena, n, sizeof *sim->n_links);
-    sim->links = pst_arena_array(arena, n, sizeof *sim->links);
     sim->collectives =
         pst_arena_array(arena, (size_t)plan->n_stages + plan->n_ties + 1, sizeof *sim->collectives);
-    uint32_t *link_seen = pst_arena_array(arena, n, sizeof *link_seen);
+    uint32_t *link_at = pst_arena_array(arena, n, sizeof *link_at);
     uint32_t *tie_seen = pst_arena_array(arena, n, sizeof *tie_seen);
     pst_sim_durations_init(&sim->durations, arena, plan, graph, cost);
+    memset(link_at, 0xFF, n * sizeof *link_at);
     init_nodes(sim);
     for (uint32_t d = 0; d < n; d++) {
         init_rank(sim, d);
         pst_sim_copies_init(sim, d);
-        init_links(sim, d, link_seen);
+        init_links(sim, d, link_at);
     }
     init_collectives(sim, tie_seen);
 }

@@ -11,6 +11,21 @@
 
 enum pst_sim_queue { QUEUE_SEND = 0, QUEUE_RECV = 1, QUEUE_REDUCE = 2, QUEUE_COUNT };
 
+static inline uint64_t pst_later(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/* QUEUE_COUNT: none. */
+static inline uint32_t pst_sim_queue_of(uint32_t op)
+{
+    bool sum = op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM;
+    return op == PST_I_SEND   ? QUEUE_SEND
+           : op == PST_I_RECV ? QUEUE_RECV
+           : sum              ? QUEUE_REDUCE
+                              : QUEUE_COUNT;
+}
+
 #define PST_SIM_OPEN UINT64_MAX /* an end that is not known yet */
 
 struct pst_sim_rank {
@@ -26,6 +41,8 @@ struct pst_sim_rank {
     uint64_t latest;                                   /* last end so far */
     /* Of all runs: */
     uint64_t last_start[QUEUE_COUNT]; /* of transfers; of reductions: the last end */
+    uint32_t *link;                   /* per SEND: which of the rank's links in its node */
+    uint64_t *link_free;              /* of each */
     uint64_t host_free[2];            /* link to host memory: out, in */
     uint32_t behind;    /* the pass behind which nothing but copies was posted; PST_NONE: none */
     uint64_t *call_end; /* of each of its calls, where its stage offloads */
@@ -33,24 +50,14 @@ struct pst_sim_rank {
     uint64_t now;
     uint32_t arrived_at; /* collective that this rank has come to, PST_NONE: none */
     bool queued_up, ended;
-    bool requested; /* the head of its sends waits for a shared link */
+    bool requested;        /* the head of its sends waits for a shared link, */
+    uint64_t requested_ns; /* from this time on */
 };
 
 struct pst_sim_collective {
     uint64_t ready_ns;
     uint32_t arrived, n_ranks;
     bool far; /* its ranks are not all in one node */
-};
-
-struct pst_sim_link {
-    uint32_t peer;
-    uint64_t free_ns;
-};
-
-/* A transfer that has come to the heads of its queues and wants a link that others want too. */
-struct pst_sim_request {
-    uint64_t time_ns;
-    uint32_t from, to;
 };
 
 struct pst_sim {
@@ -63,11 +70,8 @@ struct pst_sim {
     struct pst_sim_collective *collectives; /* REDUCE of each stage, TIE of each tie, NORM */
     uint32_t *worklist;                     /* a ring of n_devices ranks */
     uint32_t first, n_queued;
-    uint32_t *n_links;
-    struct pst_sim_link **links; /* of each rank: those that it sends on, by peer, ascending */
-    uint64_t *node_out, *node_in;
-    struct pst_sim_request *requests; /* a binary heap */
-    uint32_t n_requests;
+    uint64_t *node_out, *node_in; /* of each node: when its link is free; NULL: there is one node */
+    uint32_t n_requests;          /* ranks whose next transfer waits for a shared link */
     pst_status status;
     struct pst_error *err;
     /* Told of every run of a rank's list, in order, once all of it has ended. May be NULL. */
@@ -102,19 +106,11 @@ uint64_t pst_sim_run_pass(struct pst_sim *sim, struct pst_sim_rank *state, uint3
 /* Times a copy; false where something that it waits for is not known yet. */
 bool pst_sim_copy(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at);
 
-/* links.c: shared links. */
-static inline bool pst_sim_is_far(const struct pst_sim *sim, uint32_t from, uint32_t to)
-{
-    return sim->node_out != NULL &&
-           pst_cost_node(sim->durations.cost, from) != pst_cost_node(sim->durations.cost, to);
-}
-
-/* The time from which the link from one rank to the other is free; raised by pst_sim_take_link. */
-uint64_t pst_sim_link_free(const struct pst_sim *sim, uint32_t from, uint32_t to);
-void pst_sim_take_link(struct pst_sim *sim, uint32_t from, uint32_t to, uint64_t until);
-void pst_sim_request(struct pst_sim *sim, const struct pst_sim_request *request);
-/* The earliest, the lowest sending rank of several. There must be one. */
-struct pst_sim_request pst_sim_next_request(struct pst_sim *sim);
+/* What an operator costs, from when it was asked for last. */
+struct pst_sim_known {
+    uint32_t samples;
+    struct pst_times times;
+};
 
 /* record.c: the sink that fills a timeline. Programs may be NULL. */
 struct pst_sim_record {
@@ -122,14 +118,12 @@ struct pst_sim_record {
     const struct pst_plan *plan; /* asynchronous: not the one that is written out */
     uint32_t n_steps;
     const struct pst_program *const *programs;
-    struct pst_sim_memory *memory;
+    const struct pst_cost_model *cost;
+    struct pst_sim_known *known; /* per operator */
 };
 void pst_sim_record_run(void *context, const struct pst_sim *sim, uint32_t rank);
 
-/* memory.c: the curve of one run of a list. Remembers what operators cost; destroy accepts NULL. */
-void pst_sim_memory_create(const struct pst_graph *graph, const struct pst_cost_model *cost,
-                           struct pst_sim_memory **ret_memory);
-void pst_sim_memory_destroy(struct pst_sim_memory *memory);
+/* memory.c: the curve of one run of a list. */
 void pst_sim_memory_add(const struct pst_sim_record *record, const struct pst_sim_rank *run,
                         uint32_t rank);
 

@@ -6,8 +6,10 @@
  * earlier one, and entered the steps before both alike too, everything repeats.
  * Where the pipeline is drained every so many steps, as many make up what may repeat.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "sim/sim.h"
 #include "sim/state.h"
 
@@ -17,11 +19,6 @@
 #define STRETCH_MOST                                                                               \
     32 /* steps between drains that are simulated; what a drain costs is the same                  \
           in longer stretches */
-
-static uint64_t max_ns(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* A simulation of n steps: of the plan itself, or of an asynchronous one that is written out. */
 struct steps {
@@ -53,7 +50,7 @@ static uint64_t span_of(const struct steps *steps, const struct pst_sim_rank *ru
     for (uint32_t i = 0; i < n; i++) {
         if (is_compute(run->list[i].op)) {
             first = run->start[i] < first ? run->start[i] : first;
-            last = max_ns(last, run->end[i]);
+            last = pst_later(last, run->end[i]);
         }
     }
     return last > first ? last - first : 0;
@@ -77,9 +74,9 @@ static void note(void *context, const struct pst_sim *sim, uint32_t rank)
 {
     struct steps *steps = context;
     const struct pst_sim_rank *run = &sim->ranks[rank];
-    steps->total_ns = max_ns(steps->total_ns, run->latest);
+    steps->total_ns = pst_later(steps->total_ns, run->latest);
     if (run->number == 0) {
-        steps->span_ns = max_ns(steps->span_ns, span_of(steps, run, rank));
+        steps->span_ns = pst_later(steps->span_ns, span_of(steps, run, rank));
     }
     if (steps->plan->asynchronous) {
         note_parts(steps, run, rank);
@@ -110,19 +107,16 @@ static pst_status steps_run(struct steps *steps, const struct pst_plan *plan,
     if (plan->asynchronous) {
         status = pst_plan_unroll(plan, n_steps, drain_every, &steps->unrolled, err);
     }
-    if (status == PST_OK) {
-        pst_sim_init(sim, steps->unrolled != NULL ? steps->unrolled : plan, graph, cost,
-                     steps->unrolled != NULL ? 1 : n_steps, err);
+    if (status != PST_OK) {
+        return status;
     }
-    if (status == PST_OK) {
-        steps->begins = sim->begins;
-    }
-    if (status == PST_OK && plan->asynchronous) {
-        steps->begins =
-            pst_arena_array(&sim->arena, (size_t)plan->n_devices * n_steps, sizeof *steps->begins);
-        status = PST_OK;
-    }
-    return status == PST_OK ? pst_sim_finish_all(sim) : status;
+    pst_sim_init(sim, plan->asynchronous ? steps->unrolled : plan, graph, cost,
+                 plan->asynchronous ? 1 : n_steps, err);
+    steps->begins =
+        plan->asynchronous
+            ? pst_arena_array(&sim->arena, (size_t)plan->n_devices * n_steps, sizeof *steps->begins)
+            : sim->begins;
+    return pst_sim_finish_all(sim);
 }
 
 /* Passes and updates of the busiest rank between two boundaries. */
@@ -138,7 +132,7 @@ static uint64_t work_of(const struct steps *steps)
                     pst_sat_add_ns(ns, pst_sim_compute_ns(&steps->sim.durations, &device->body[i]));
             }
         }
-        most = max_ns(most, ns);
+        most = pst_later(most, ns);
     }
     return most;
 }
@@ -163,7 +157,7 @@ static uint64_t slope(const struct steps *steps, uint32_t i, uint32_t j)
     uint32_t n = steps->plan->n_devices;
     uint64_t most = 0;
     for (uint32_t d = 0; d < n; d++) {
-        most = max_ns(most, steps->begins[(size_t)j * n + d] - steps->begins[(size_t)i * n + d]);
+        most = pst_later(most, steps->begins[(size_t)j * n + d] - steps->begins[(size_t)i * n + d]);
     }
     return (most + (j - i) - 1) / (j - i);
 }
@@ -298,17 +292,17 @@ pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph 
                             struct pst_error *err)
 {
     struct pst_sim_record record = {
-        .plan = plan, .n_steps = n_steps > 0 ? n_steps : 1, .programs = programs};
+        .plan = plan, .n_steps = n_steps > 0 ? n_steps : 1, .programs = programs, .cost = cost};
     struct steps steps = {.sink = pst_sim_record_run, .context = &record};
     struct pst_sim_result result = {0};
     pst_timeline_create(plan->n_devices, &record.timeline);
-    pst_sim_memory_create(graph, cost, &record.memory);
+    record.known = pst_alloc(graph->n_ops + 1u, sizeof *record.known);
     pst_status status = run(&steps, plan, graph, cost, n_steps, true, &result, err);
     if (status == PST_OK) {
         pst_timeline_finish_build(record.timeline);
         pst_timeline_describe(record.timeline, plan, "simulation", result.n_steps);
     }
-    pst_sim_memory_destroy(record.memory);
+    free(record.known);
     if (status != PST_OK) {
         pst_timeline_destroy(record.timeline);
         return status;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Building a timeline: arrays that double inside its arena, one sort at the end.
+ * Building a timeline: arrays that grow, one sort at the end.
  */
 #include "sim/timeline.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/util.h"
 
 void pst_timeline_create(uint32_t n_ranks, struct pst_timeline **ret_timeline)
 {
@@ -26,38 +26,20 @@ void pst_timeline_create(uint32_t n_ranks, struct pst_timeline **ret_timeline)
 void pst_timeline_destroy(struct pst_timeline *timeline)
 {
     if (timeline != NULL) {
+        for (uint32_t r = 0; r < timeline->n_ranks; r++) {
+            free(timeline->ranks[r].points);
+        }
+        free(timeline->spans);
         pst_arena_finish(&timeline->arena);
         free(timeline);
     }
 }
 
-/* A copy of `count` elements with room for `room`. */
-static void *regrow(struct pst_arena *arena, const void *items, size_t count, size_t room,
-                    size_t size)
-{
-    void *grown = pst_arena_array(arena, room, size);
-
-    if (count > 0) {
-        memcpy(grown, items, count * size);
-    }
-    return grown;
-}
-
 void pst_timeline_add(struct pst_timeline *timeline, const struct pst_span *span)
 {
     PST_ASSERT(span->rank < timeline->n_ranks && span->lane < PST_LANES &&
-               span->start_ns <= span->end_ns);
-    if (timeline->n_spans == timeline->room) {
-        uint32_t room = timeline->room == 0 ? 256 : timeline->room * 2;
-        struct pst_span *grown;
-
-        if (room < timeline->room) {
-            pst_out_of_memory();
-        }
-        grown = regrow(&timeline->arena, timeline->spans, timeline->n_spans, room, sizeof *grown);
-        timeline->spans = grown;
-        timeline->room = room;
-    }
+               span->start_ns <= span->end_ns && timeline->n_spans < UINT32_MAX);
+    pst_grow(&timeline->spans, &timeline->room, timeline->n_spans, sizeof *timeline->spans);
     timeline->spans[timeline->n_spans++] = *span;
 }
 
@@ -75,45 +57,22 @@ void pst_timeline_memory(struct pst_timeline *timeline, uint32_t rank, uint64_t 
         memcpy(row->points[n - 1].bytes, bytes, sizeof row->points[0].bytes);
         return;
     }
-    if (n == 0 || (n >= 64 && (n & (n - 1)) == 0)) { /* full: room is 64, then powers of two */
-        uint32_t room = n == 0 ? 64 : n * 2;
-        struct pst_memory_point *grown;
-
-        if (room < n) {
-            pst_out_of_memory();
-        }
-        grown = regrow(&timeline->arena, row->points, n, room, sizeof *grown);
-        row->points = grown;
-    }
+    pst_grow(&row->points, &row->room, n, sizeof *row->points);
     row->points[n].ns = ns;
     memcpy(row->points[n].bytes, bytes, sizeof row->points[0].bytes);
     row->n_points++;
-}
-
-static int order(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
 }
 
 /* What is left equal is equal in all that a reader sees, so the order of adding does not show. */
 static int compare(const void *left, const void *right)
 {
     const struct pst_span *a = left, *b = right;
-    const uint64_t keys[][2] = {
-        {a->rank, b->rank},     {a->lane, b->lane},   {a->start_ns, b->start_ns},
-        {a->end_ns, b->end_ns}, {a->step, b->step},   {a->instr, b->instr},
-        {a->stage, b->stage},   {a->op, b->op},       {a->microbatch, b->microbatch},
-        {a->peer, b->peer},     {a->bytes, b->bytes}, {a->first_sample, b->first_sample},
-    };
 
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        int sign = order(keys[i][0], keys[i][1]);
-
-        if (sign != 0) {
-            return sign;
-        }
-    }
-    return 0;
+    return PST_COMPARE_KEYS({a->rank, b->rank}, {a->lane, b->lane}, {a->start_ns, b->start_ns},
+                            {a->end_ns, b->end_ns}, {a->step, b->step}, {a->instr, b->instr},
+                            {a->stage, b->stage}, {a->op, b->op}, {a->microbatch, b->microbatch},
+                            {a->peer, b->peer}, {a->bytes, b->bytes},
+                            {a->first_sample, b->first_sample});
 }
 
 static bool is_sorted(const struct pst_timeline *timeline)
@@ -181,28 +140,22 @@ void pst_timeline_finish_build(struct pst_timeline *timeline)
 
 uint8_t pst_lane_of(uint8_t op)
 {
-    switch (op) {
-    case PST_I_SEND:
-        return PST_LANE_SEND;
-    case PST_I_RECV:
-        return PST_LANE_RECV;
-    case PST_I_OFFLOAD:
-        return PST_LANE_D2H;
-    case PST_I_FETCH:
-        return PST_LANE_H2D;
-    case PST_I_REDUCE:
-    case PST_I_TIE:
-    case PST_I_NORM:
-        return PST_LANE_REDUCE;
-    case PST_I_STEP:
-        return PST_LANE_OPTIMIZER;
-    case PST_I_F:
-    case PST_I_B:
-    case PST_I_W:
-    case PST_I_BW:
-    case PST_I_R:
-        return PST_LANE_COMPUTE;
-    default:
-        return PST_LANE_HOST;
-    }
+    static const uint8_t lanes[PST_I_COUNT] = {
+        [0] = PST_LANE_HOST,
+        [PST_I_F] = PST_LANE_COMPUTE,
+        [PST_I_B] = PST_LANE_COMPUTE,
+        [PST_I_W] = PST_LANE_COMPUTE,
+        [PST_I_BW] = PST_LANE_COMPUTE,
+        [PST_I_R] = PST_LANE_COMPUTE,
+        [PST_I_SEND] = PST_LANE_SEND,
+        [PST_I_RECV] = PST_LANE_RECV,
+        [PST_I_OFFLOAD] = PST_LANE_D2H,
+        [PST_I_FETCH] = PST_LANE_H2D,
+        [PST_I_REDUCE] = PST_LANE_REDUCE,
+        [PST_I_TIE] = PST_LANE_REDUCE,
+        [PST_I_NORM] = PST_LANE_REDUCE,
+        [PST_I_STEP] = PST_LANE_OPTIMIZER,
+    };
+
+    return op < PST_I_COUNT ? lanes[op] : PST_LANE_HOST;
 }

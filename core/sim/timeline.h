@@ -63,6 +63,7 @@ struct pst_timeline_rank {
     char name[64];           /* "rank 2 (stage 2, 6)" */
     uint32_t first, n_spans; /* rows of spans; filled by finish_build */
     uint32_t n_points;
+    size_t room;
     struct pst_memory_point *points; /* ascending by time; NULL where memory is not known */
     uint64_t peak_bytes;             /* largest sum of a point */
     uint64_t capacity_bytes;         /* UINT64_MAX: no limit */
@@ -79,7 +80,8 @@ struct pst_timeline {
     uint32_t n_ranks, n_stages, n_steps;
     struct pst_timeline_rank *ranks;
     struct pst_span *spans; /* by rank, lane, start, end */
-    uint32_t n_spans, room;
+    uint32_t n_spans;
+    size_t room;
     uint64_t begin_ns, end_ns; /* of the first and last span */
 };
 

@@ -33,14 +33,11 @@ void pst_text_read(const struct pst_data *data, uint32_t split, uint64_t index, 
 void pst_synthetic_read(const struct pst_data *data, uint32_t split, uint64_t index,
                         void *const *inputs);
 
-/*
- * data_derived.c: what follows from tokens and targets that a reader has made. Hides 15 % of the
- * tokens of X where targets are PST_FIELD_MASKED: the token becomes the last of the vocabulary in 8
- * of 10 cases, any token in one, and stays in one (Devlin et al.: "BERT", NAACL 2019, section 3.1);
- * fills segments and shifted targets.
- */
-void pst_derive_inputs(const struct pst_data *data, uint32_t split, uint64_t index,
-                       void *const *inputs);
+/* An error of what the config says there; NULL: nowhere. */
+#define PST_TEXT_FAIL(err, status, kind, where, ...)                                               \
+    pst_fail_at(err, status, kind, (where) == NULL ? NULL : (where)->file,                         \
+                (where) == NULL ? 0 : (where)->line, (where) == NULL ? 0 : (where)->column,        \
+                __VA_ARGS__)
 
 /*
  * All files that the ':'-separated files and globs of `patterns` name, in sorted order, each once

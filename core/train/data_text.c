@@ -23,13 +23,12 @@ static void cut(struct pst_text *text, bool shuffled)
 static pst_status too_short(const char *key, const struct pst_config_node *where, uint64_t length,
                             uint64_t context, const char *patterns, struct pst_error *err)
 {
-    return pst_fail_at(err, PST_ERR_CONFIG, "config.value", where == NULL ? NULL : where->file,
-                       where == NULL ? 0 : where->line, where == NULL ? 0 : where->column,
-                       "%s: %llu bytes of text from \"%s\" are too few: one sample takes %llu "
-                       "(the model's context of %llu and one more); give more text or a smaller "
-                       "context",
-                       key, (unsigned long long)length, patterns, (unsigned long long)context + 1,
-                       (unsigned long long)context);
+    return PST_TEXT_FAIL(err, PST_ERR_CONFIG, "config.value", where,
+                         "%s: %llu bytes of text from \"%s\" are too few: one sample takes %llu "
+                         "(the model's context of %llu and one more); give more text or a smaller "
+                         "context",
+                         key, (unsigned long long)length, patterns, (unsigned long long)context + 1,
+                         (unsigned long long)context);
 }
 
 /* The end of the training text becomes the held-out text: `fraction` of it, at least one window. */

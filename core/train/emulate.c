@@ -15,14 +15,11 @@ bool pst_session_is_hollow(const struct pst_session *session)
 
 uint32_t pst_session_graphs(const struct pst_session *session)
 {
-    switch (session->job->run.graphs) {
-    case PST_RUN_GRAPHS_ON:
-        return PST_GRAPHS_ON;
-    case PST_RUN_GRAPHS_OFF:
-        return PST_GRAPHS_OFF;
-    default:
-        return PST_GRAPHS_AUTO;
-    }
+    static const uint32_t of[] = {[PST_RUN_GRAPHS_AUTO] = PST_GRAPHS_AUTO,
+                                  [PST_RUN_GRAPHS_ON] = PST_GRAPHS_ON,
+                                  [PST_RUN_GRAPHS_OFF] = PST_GRAPHS_OFF};
+
+    return of[session->job->run.graphs];
 }
 
 static uint64_t scaled(const struct pst_emulation *emulation, uint64_t ns)

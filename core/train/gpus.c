@@ -37,48 +37,16 @@ static bool same(const struct gpu *a, const struct gpu *b)
     return a->name[0] != '\0' && strcmp(a->name, b->name) == 0;
 }
 
-pst_status pst_session_check_gpus(const struct pst_session *session, struct pst_error *err)
-{
-    const uint32_t n = (uint32_t)session->cluster.devices;
-    struct gpu *gpus;
-    uint32_t rank = 0, other = 0;
-
-    if (!wants_one_each(session) || session->transport_ops->processes != NULL) {
-        return PST_OK;
-    }
-    gpus = pst_alloc(n, sizeof *gpus);
-    for (; rank < n; rank++) {
-        gpus[rank] = gpu_of(session, rank, n);
-        other = 0;
-        while (other < rank && !same(&gpus[other], &gpus[rank])) {
-            other++;
-        }
-        if (other < rank) {
-            break;
-        }
-    }
-    if (rank < n) { /* as many as that have one each */
-        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                 "transport %s wants a GPU for each rank, and ranks %u and %u would both have "
-                 "GPU %s; take run.transport = \"threads\" with run.share = %u, or %u device%s",
-                 session->job->run.transport, other, rank, gpus[rank].name, (n + rank - 1) / rank,
-                 rank, rank == 1 ? "" : "s");
-        pst_config_place(session->job->config, "run", "transport", err);
-    }
-    free(gpus);
-    return rank < n ? PST_ERR_UNSUPPORTED : PST_OK;
-}
-
 static bool same_host(const struct pst_team *team, uint32_t a, uint32_t b)
 {
-    return strcmp(team->ops->host(a), team->ops->host(b)) == 0;
+    return team->ops == NULL || strcmp(team->ops->host(a), team->ops->host(b)) == 0;
 }
 
-/* The first two ranks of a host that have the same GPU; false: there are none. */
-static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, uint32_t *ret_rank,
-                         uint32_t *ret_other)
+/* The first two of n ranks on one host that have the same GPU; false: there are none. */
+static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, uint32_t n,
+                         uint32_t *ret_rank, uint32_t *ret_other)
 {
-    for (uint32_t rank = 1; rank < team->n; rank++) {
+    for (uint32_t rank = 1; rank < n; rank++) {
         for (uint32_t other = 0; other < rank; other++) {
             if (same(&gpus[other], &gpus[rank]) && same_host(team, other, rank)) {
                 *ret_rank = rank;
@@ -88,6 +56,33 @@ static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, ui
         }
     }
     return false;
+}
+
+pst_status pst_session_check_gpus(const struct pst_session *session, struct pst_error *err)
+{
+    const uint32_t n = (uint32_t)session->cluster.devices;
+    uint32_t rank, other;
+    struct gpu *gpus;
+    pst_status status = PST_OK;
+
+    if (!wants_one_each(session) || session->transport_ops->processes != NULL) {
+        return PST_OK;
+    }
+    gpus = pst_alloc(n, sizeof *gpus);
+    for (rank = 0; rank < n; rank++) {
+        gpus[rank] = gpu_of(session, rank, n);
+    }
+    if (find_meeting(&session->team, gpus, n, &rank, &other)) { /* `rank` ranks have one each */
+        status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                          "transport %s wants a GPU for each rank, and ranks %u and %u would both "
+                          "have GPU %s; take run.transport = \"threads\" with run.share = %u, or "
+                          "%u device%s",
+                          session->job->run.transport, other, rank, gpus[rank].name,
+                          (n + rank - 1) / rank, rank, rank == 1 ? "" : "s");
+        pst_config_place(session->job->config, "run", "transport", err);
+    }
+    free(gpus);
+    return status;
 }
 
 pst_status pst_team_check_gpus(const struct pst_team *team, const struct pst_session *session,
@@ -103,7 +98,7 @@ pst_status pst_team_check_gpus(const struct pst_team *team, const struct pst_ses
     mine = gpu_of(session, team->rank, 1);
     gpus = pst_alloc(team->n, sizeof *gpus);
     status = team->ops->exchange(&mine, gpus, sizeof mine, err);
-    if (status == PST_OK && find_meeting(team, gpus, &rank, &other)) {
+    if (status == PST_OK && find_meeting(team, gpus, team->n, &rank, &other)) {
         status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                           "transport %s wants a GPU for each rank, and ranks %u and %u (host %s) "
                           "would both have GPU %s; start as many processes on a host as it has "

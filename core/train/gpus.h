@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Some transports have one rank on each GPU and say so late, when they are attached. Here it is found
- * out before a plan is searched. Others copy within a GPU and are asked for nothing.
+ * Some transports have one rank on each GPU and say so late, when they are attached. Here it is
+ * found out before a plan is searched. Others copy within a GPU and are asked for nothing.
  */
 #ifndef PST_TRAIN_GPUS_H
 #define PST_TRAIN_GPUS_H

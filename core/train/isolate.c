@@ -159,7 +159,6 @@ pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, si
                              struct pst_error *err)
 {
     size_t n = strnlen(answer, length); /* of the text */
-    struct pst_check_report *report = pst_alloc(1, sizeof *report);
     struct pst_error unused;
     pst_status st;
 
@@ -169,12 +168,11 @@ pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, si
         st = pst_fail(err, PST_ERR_BUG, "plugin.contract", "it is for another job");
     }
     if (st == PST_OK) {
-        st = pst_session_judge(session, report, err);
+        st = pst_session_judge(session, NULL, err);
     }
     if (st == PST_OK) {
         st = take_remarks(&session->planned, answer + n + 1, n < length ? length - n - 1 : 0, err);
     }
-    free(report);
     if (st != PST_OK) {
         return blame(session->job, st, err);
     }

@@ -92,8 +92,8 @@ static pst_status build_graph(const struct pst_job *job, struct pst_graph **ret_
     st = pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param), job->model,
                          "[model]", others, &arena, config, err);
     if (st == PST_OK) {
-        st = builder->build(config, job->run.dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32, ret_graph,
-                            err);
+        st = pst_model_build(builder, config, job->run.dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32,
+                             ret_graph, err);
         if (st != PST_OK) {
             blame_model(job, err);
         }

@@ -83,7 +83,7 @@ pst_status pst_session_read_plan(struct pst_session *session, const char *plan_f
                                  struct pst_error *err);
 
 /* Proves the plan that was read, and makes its programs once the rest holds. PST_ERR_BUG
-   plan.illegal and a report that is not empty: it is illegal. */
+   plan.illegal and a report that is not empty: it is illegal. ret_report may be NULL. */
 pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
                              struct pst_error *err);
 

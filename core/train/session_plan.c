@@ -55,15 +55,15 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_check_repor
                              struct pst_error *err)
 {
     const struct pst_check_maker maker = {.make = make_planned, .context = session};
+    struct pst_check_report *own = ret_report == NULL ? pst_alloc(1, sizeof *own) : NULL;
     struct pst_check_limits limits;
-    pst_status st = PST_OK;
-    pst_session_choose_queues(session, session->planned.plan, false);
+    pst_status st;
 
+    pst_session_choose_queues(session, session->planned.plan, false);
     limits = pst_session_limits(session);
-    if (st == PST_OK) {
-        st =
-            pst_plan_prove(session->planned.plan, session->graph, &limits, &maker, ret_report, err);
-    }
+    st = pst_plan_prove(session->planned.plan, session->graph, &limits, &maker,
+                        own != NULL ? own : ret_report, err);
+    free(own);
     session->judged = st == PST_OK;
     return st;
 }
@@ -232,14 +232,12 @@ pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
 
 pst_status pst_session_adopt(struct pst_session *session, const char *text, struct pst_error *err)
 {
-    struct pst_check_report *report = pst_alloc(1, sizeof *report);
     pst_status st = pst_plan_parse("the plan of rank 0", text, strlen(text), session->graph,
                                    &session->planned.plan, err);
 
     if (st == PST_OK) {
-        st = pst_session_judge(session, report, err);
+        st = pst_session_judge(session, NULL, err);
     }
-    free(report);
     if (st == PST_OK) {
         st = pst_session_predict(session, err);
     }

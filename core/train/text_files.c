@@ -27,11 +27,7 @@ struct gathered {
 static pst_status fail(struct gathered *g, pst_status status, const char *kind, const char *name,
                        const char *why)
 {
-    const struct pst_config_node *where = g->where;
-
-    return pst_fail_at(g->err, status, kind, where == NULL ? NULL : where->file,
-                       where == NULL ? 0 : where->line, where == NULL ? 0 : where->column,
-                       "%s: \"%s\"%s", g->key, name, why);
+    return PST_TEXT_FAIL(g->err, status, kind, g->where, "%s: \"%s\"%s", g->key, name, why);
 }
 
 static bool already_seen(const struct gathered *g, const struct stat *info)
@@ -154,9 +150,8 @@ pst_status pst_text_files_read(const char *patterns, const char *key,
     pst_status st;
 
     if (patterns == NULL || patterns[0] == '\0') {
-        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", where == NULL ? NULL : where->file,
-                           where == NULL ? 0 : where->line, where == NULL ? 0 : where->column,
-                           "%s: names no file; give files or globs, separated by ':'", key);
+        return PST_TEXT_FAIL(err, PST_ERR_CONFIG, "config.value", where,
+                             "%s: names no file; give files or globs, separated by ':'", key);
     }
     st = expand_all(&g, patterns, &found);
     if (st == PST_OK) {

@@ -156,10 +156,10 @@ static pst_status prepare(struct run *run, struct pst_error *err)
         st = pst_session_check_host(run->session, err);
     }
     if (st == PST_OK && run->listener->trace != NULL) {
-        run->recorder = pst_recorder_create(
-            run->session->graph, plan,
-            (const struct pst_program *const *)run->session->planned.programs,
-            (uint32_t)run->job->output.trace_steps);
+        run->recorder =
+            pst_recorder_create(run->session->graph, plan,
+                                (const struct pst_program *const *)run->session->planned.programs,
+                                (uint32_t)run->job->output.trace_steps);
     }
     if (st == PST_OK) {
         pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);

@@ -3,19 +3,14 @@
 
 #include <stdlib.h>
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
+#include "base/util.h"
 
 static uint64_t median(uint64_t *values, uint64_t n)
 {
     if (n == 0) {
         return 0;
     }
-    qsort(values, n, sizeof *values, by_value);
+    qsort(values, n, sizeof *values, pst_by_number);
     return n % 2 == 1 ? values[n / 2] : values[n / 2 - 1] / 2 + values[n / 2] / 2;
 }
 

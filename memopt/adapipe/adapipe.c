@@ -41,12 +41,13 @@ static const struct pst_param params[] = {
 
 static pst_status reserve(struct adapipe *self, uint32_t n)
 {
-    if (n <= self->room) {
-        return PST_OK;
+    bool there = true;
+
+    if (n > self->room) {
+        MEM_TAKE(self->opt.host, self->units, 2 * (size_t)n, &there);
+        self->room = there ? 2 * n : 0;
     }
-    self->units = self->opt.host->alloc(self->opt.host, 2 * (size_t)n * sizeof *self->units, 8);
-    self->room = self->units != NULL ? 2 * n : 0;
-    return self->room != 0 ? PST_OK : PST_ERR_NOMEM;
+    return there ? PST_OK : PST_ERR_NOMEM;
 }
 
 static void make_units(struct adapipe *self, const struct pst_stage_view *view)
@@ -291,13 +292,7 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
     return st == PST_OK && mem_fits(view, &opt->value) ? save_what_fits(self, view) : st;
 }
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    return mem_create(host, config, sizeof(struct adapipe), decide, ret_self);
-}
-
-PST_DESTROY_NOTHING
-PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
+MEM_OPTIMIZER(struct adapipe, decide, false)
 
 MEM_PLUGIN("adapipe", "1.1", MEM_WORDS("chain", "dag", "recompute"), MEM_WORDS("recompute"),
            .summary = "Saves what is dearest to replay, by a knapsack per stage.",

@@ -5,24 +5,13 @@
 
 #include "mem_plugin.h"
 
-static uint64_t divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static uint64_t unit_bytes(const struct unit *units, uint32_t n, uint64_t budget, uint32_t quanta)
 {
     uint64_t common = 0, least = budget / quanta + 1;
     uint32_t i;
 
     for (i = 0; i < n; i++) {
-        common = divisor(common, units[i].bytes);
+        common = mem_divisor(common, units[i].bytes);
     }
     return common > 0 && budget / common <= quanta ? common : least;
 }

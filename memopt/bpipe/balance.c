@@ -1,31 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "balance.h"
+#include "mem_plugin.h"
 
 #include <string.h>
-
-static void *make(const struct pst_host *host, size_t count, size_t size)
-{
-    return host->alloc(host, (count + 1) * size, sizeof(uint64_t));
-}
 
 static bool make_arrays(struct bp_work *work, const struct pst_host *host)
 {
     const struct pst_global_in *in = work->in;
+    bool there = true;
 
-    work->rows = make(host, work->n_rows, sizeof *work->rows);
-    work->first_row = make(host, in->n_stages, sizeof(uint32_t));
-    work->move_bytes = make(host, in->n_stages, sizeof(uint64_t));
-    work->base = make(host, in->n_passes, sizeof(uint64_t));
-    work->held = make(host, in->n_passes, sizeof(uint64_t));
-    work->kept_held = make(host, in->n_passes, sizeof(uint64_t));
-    work->kept_keeper = make(host, work->n_rows, sizeof(uint32_t));
-    work->capacity = make(host, in->n_devices, sizeof(uint64_t));
-    work->order = make(host, in->n_devices, sizeof(uint32_t));
-    work->paired = make(host, in->n_devices, sizeof(bool));
-    return work->rows != NULL && work->first_row != NULL && work->move_bytes != NULL &&
-           work->base != NULL && work->held != NULL && work->kept_held != NULL &&
-           work->kept_keeper != NULL && work->capacity != NULL && work->order != NULL &&
-           work->paired != NULL;
+    MEM_TAKE(host, work->rows, work->n_rows, &there);
+    MEM_TAKE(host, work->first_row, in->n_stages + 1, &there);
+    MEM_TAKE(host, work->move_bytes, in->n_stages, &there);
+    MEM_TAKE(host, work->base, in->n_passes, &there);
+    MEM_TAKE(host, work->held, in->n_passes, &there);
+    MEM_TAKE(host, work->kept_held, in->n_passes, &there);
+    MEM_TAKE(host, work->kept_keeper, work->n_rows, &there);
+    MEM_TAKE(host, work->capacity, in->n_devices, &there);
+    MEM_TAKE(host, work->order, in->n_devices, &there);
+    MEM_TAKE(host, work->paired, in->n_devices, &there);
+    return there;
 }
 
 /* Passes into rows, bytes into base. */

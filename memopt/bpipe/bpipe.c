@@ -15,11 +15,6 @@ struct config {
     uint32_t when;
 };
 
-struct bpipe {
-    struct mem_opt opt; /* stage by stage everything is kept */
-    const struct config *config;
-};
-
 static const struct pst_param params[] = {
     PST_PARAM(struct config, when, PST_PARAM_ENUM, "needed", "needed|always",
               "Move micro-batches until every device fits, or until pairs of devices hold as equal "
@@ -27,7 +22,7 @@ static const struct pst_param params[] = {
 };
 
 /* How much memory would do is for the host to say, which knows what layouts take. */
-static pst_status refuse(const struct bpipe *self, struct bp_work *work)
+static pst_status refuse(const struct mem_opt *opt, struct bp_work *work)
 {
     uint32_t worst = 0;
     uint64_t most = 0;
@@ -41,14 +36,14 @@ static pst_status refuse(const struct bpipe *self, struct bp_work *work)
         }
     }
     return pst_failf(
-        self->opt.host, PST_ERR_INFEASIBLE,
+        opt->host, PST_ERR_INFEASIBLE,
         "device %u is charged %s of %s, and no other device has room for what is too much", worst,
         mem_bytes_text(needs, most),
         mem_bytes_text(has, pst_global_device_at(work->in, worst)->capacity_bytes));
 }
 
 /* A word where a transfer takes longer than the pass beside it, which then waits. */
-static void note_slow(const struct bpipe *self, const struct bp_work *work,
+static void note_slow(const struct mem_opt *opt, const struct bp_work *work,
                       const struct bp_row *row)
 {
     const struct pst_global_in *in = work->in;
@@ -67,24 +62,25 @@ static void note_slow(const struct bpipe *self, const struct bp_work *work,
         snprintf(text, sizeof text,
                  "stage %u: moving a micro-batch takes %.1f us, the pass beside it %.1f us",
                  row->stage, ns / 1e3, (double)(beside->end_ns - beside->start_ns) / 1e3);
-        self->opt.host->log(self->opt.host, PST_LOG_INFO, text);
+        opt->host->log(opt->host, PST_LOG_INFO, text);
     }
 }
 
-static pst_status plan_all(void *self_, const struct pst_global_in *in, struct pst_global_out *out)
+static pst_status plan_all(void *self, const struct pst_global_in *in, struct pst_global_out *out)
 {
-    struct bpipe *self = self_;
+    const struct mem_opt *opt = self;
+    const struct config *config = opt->config;
     struct bp_work work;
-    pst_status st = bp_begin(&work, self->opt.host, in);
+    pst_status st = bp_begin(&work, opt->host, in);
     uint32_t noted = PST_NONE;
 
     if (st != PST_OK) {
         return st;
     }
-    if (self->config->when == WHEN_ALWAYS) {
+    if (config->when == WHEN_ALWAYS) {
         bp_level(&work);
     } else if (!bp_fit(&work)) {
-        return refuse(self, &work);
+        return refuse(opt, &work);
     }
     for (uint32_t r = 0; st == PST_OK && r < work.n_rows; r++) {
         const struct bp_row *row = &work.rows[r];
@@ -97,22 +93,20 @@ static pst_status plan_all(void *self_, const struct pst_global_in *in, struct p
                                                       .microbatch = row->microbatch,
                                                       .device = row->keeper});
         if (row->stage != noted) {
-            note_slow(self, &work, row);
+            note_slow(opt, &work, row);
             noted = row->stage;
         }
     }
     return st;
 }
 
+/* Stage by stage everything is kept. */
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
-    pst_status st = mem_create(host, config, sizeof(struct bpipe), mem_consider, ret_self);
+    pst_status st = mem_create(host, config, sizeof(struct mem_opt), mem_consider, ret_self);
 
     if (st == PST_OK) {
-        struct bpipe *self = *ret_self;
-
-        self->opt.fixed_rule = true;
-        self->config = config;
+        ((struct mem_opt *)*ret_self)->fixed_rule = true;
     }
     return st;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "costs.h"
+#include "mem_plugin.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,78 +19,62 @@ static uint64_t multiply(uint64_t a, uint64_t b)
 
 /* --- memory ------------------------------------------------------------------------------------*/
 
-static void *row(struct mem_costs *c, size_t n, size_t size)
-{
-    return c->host->alloc(c->host, n * size, 8);
-}
-
 static bool reserve_levels(struct mem_costs *c)
 {
     uint32_t level, levels = 1;
+    bool there = true;
 
     while (c->room >> levels != 0) {
         levels++;
     }
-    c->top_work = row(c, levels, sizeof *c->top_work);
-    c->top_last = row(c, levels, sizeof *c->top_last);
-    if (c->top_work == NULL || c->top_last == NULL) {
-        return false;
+    MEM_TAKE(c->host, c->top_work, levels, &there);
+    MEM_TAKE(c->host, c->top_last, levels, &there);
+    for (level = 0; there && level < levels; level++) {
+        MEM_TAKE(c->host, c->top_work[level], c->room, &there);
+        MEM_TAKE(c->host, c->top_last[level], c->room, &there);
     }
-    for (level = 0; level < levels; level++) {
-        c->top_work[level] = row(c, c->room, sizeof **c->top_work);
-        c->top_last[level] = row(c, c->room, sizeof **c->top_last);
-        if (c->top_work[level] == NULL || c->top_last[level] == NULL) {
-            return false;
-        }
-    }
-    return true;
+    return there;
 }
 
 static bool reserve_nodes(struct mem_costs *c, uint32_t n)
 {
+    bool there = true;
+
     if (n <= c->room && c->room > 0) {
         return true;
     }
     c->room = n < 32 ? 64 : 2 * n;
-    c->forward_ns = row(c, c->room, sizeof *c->forward_ns);
-    c->backward_ns = row(c, c->room, sizeof *c->backward_ns);
-    c->bytes = row(c, c->room, sizeof *c->bytes);
-    c->forward_work = row(c, c->room, sizeof *c->forward_work);
-    c->backward_work = row(c, c->room, sizeof *c->backward_work);
-    c->results = row(c, c->room, sizeof *c->results);
-    c->replay_ns = row(c, c->room, sizeof *c->replay_ns);
-    c->sum = row(c, c->room + 1, sizeof *c->sum);
-    c->may = row(c, c->room, sizeof *c->may);
-    c->first = row(c, c->room, sizeof *c->first);
-    c->crossed = row(c, c->room, sizeof *c->crossed);
-    c->last = row(c, c->room, sizeof *c->last);
-    c->order = row(c, c->room, sizeof *c->order);
-    c->first_source = row(c, c->room + 1, sizeof *c->first_source);
-    c->first_reader = row(c, c->room + 1, sizeof *c->first_reader);
-    if (c->forward_ns == NULL || c->backward_ns == NULL || c->bytes == NULL ||
-        c->forward_work == NULL || c->backward_work == NULL || c->results == NULL ||
-        c->replay_ns == NULL || c->results == NULL || c->sum == NULL || c->may == NULL ||
-        c->first == NULL || c->crossed == NULL || c->last == NULL || c->order == NULL ||
-        c->first_source == NULL || c->first_reader == NULL || !reserve_levels(c)) {
-        c->room = 0;
-        return false;
-    }
-    return true;
+    MEM_TAKE(c->host, c->forward_ns, c->room, &there);
+    MEM_TAKE(c->host, c->backward_ns, c->room, &there);
+    MEM_TAKE(c->host, c->bytes, c->room, &there);
+    MEM_TAKE(c->host, c->forward_work, c->room, &there);
+    MEM_TAKE(c->host, c->backward_work, c->room, &there);
+    MEM_TAKE(c->host, c->results, c->room, &there);
+    MEM_TAKE(c->host, c->replay_ns, c->room, &there);
+    MEM_TAKE(c->host, c->sum, c->room + 1, &there);
+    MEM_TAKE(c->host, c->may, c->room, &there);
+    MEM_TAKE(c->host, c->first, c->room, &there);
+    MEM_TAKE(c->host, c->crossed, c->room, &there);
+    MEM_TAKE(c->host, c->last, c->room, &there);
+    MEM_TAKE(c->host, c->order, c->room, &there);
+    MEM_TAKE(c->host, c->first_source, c->room + 1, &there);
+    MEM_TAKE(c->host, c->first_reader, c->room + 1, &there);
+    there = there && reserve_levels(c);
+    c->room = there ? c->room : 0;
+    return there;
 }
 
 static bool reserve_edges(struct mem_costs *c, uint32_t n)
 {
-    if (n <= c->room_edges && c->room_edges > 0) {
-        return true;
+    bool there = true;
+
+    if (n > c->room_edges || c->room_edges == 0) {
+        c->room_edges = n < 32 ? 64 : 2 * n;
+        MEM_TAKE(c->host, c->sources, c->room_edges, &there);
+        MEM_TAKE(c->host, c->readers, c->room_edges, &there);
+        c->room_edges = there ? c->room_edges : 0;
     }
-    c->room_edges = n < 32 ? 64 : 2 * n;
-    c->sources = row(c, c->room_edges, sizeof *c->sources);
-    c->readers = row(c, c->room_edges, sizeof *c->readers);
-    if (c->sources == NULL || c->readers == NULL) {
-        c->room_edges = 0;
-        return false;
-    }
-    return true;
+    return there;
 }
 
 /* --- what is in the view -----------------------------------------------------------------------*/

@@ -23,31 +23,22 @@ pst_status mem_create(const struct pst_host *host, const void *config, size_t si
     return PST_OK;
 }
 
-static void *row(struct mem_opt *opt, uint32_t n, size_t size)
-{
-    return opt->host->alloc(opt->host, n * size, _Alignof(max_align_t));
-}
-
 static bool reserve(struct mem_opt *opt, uint32_t n)
 {
     uint32_t room = 2 * opt->room > n ? 2 * opt->room : n;
+    bool there = true;
 
-    if (n <= opt->room) {
-        return true;
+    if (n > opt->room) {
+        MEM_TAKE(opt->host, opt->trial, room, &there);
+        MEM_TAKE(opt->host, opt->actions, room, &there);
+        MEM_TAKE(opt->host, opt->order, room, &there);
+        MEM_TAKE(opt->host, opt->run, room, &there);
+        MEM_TAKE(opt->host, opt->last, room, &there);
+        MEM_TAKE(opt->host, opt->after_ns, room, &there);
+        MEM_TAKE(opt->host, opt->scratch, room, &there);
+        opt->room = there ? room : 0;
     }
-    opt->trial = row(opt, room, sizeof *opt->trial);
-    opt->actions = row(opt, room, sizeof *opt->actions);
-    opt->order = row(opt, room, sizeof *opt->order);
-    opt->run = row(opt, room, sizeof *opt->run);
-    opt->last = row(opt, room, sizeof *opt->last);
-    opt->after_ns = row(opt, room, sizeof *opt->after_ns);
-    opt->scratch = row(opt, room, sizeof *opt->scratch);
-    opt->room = opt->trial != NULL && opt->actions != NULL && opt->order != NULL &&
-                        opt->run != NULL && opt->last != NULL && opt->after_ns != NULL &&
-                        opt->scratch != NULL
-                    ? room
-                    : 0;
-    return opt->room != 0;
+    return there;
 }
 
 static uint64_t add(uint64_t a, uint64_t b)

@@ -4,8 +4,8 @@
  * Linked into each plugin that wants it (penstock_add_plugin(... LINK memopt_common)); depends on
  * the plugin headers alone. Everything here runs on the plan thread; memory is the instance's.
  *
- * A plugin's own struct begins with a struct mem_opt; it brings a description, a create() that
- * calls mem_create, and a function that decides:
+ * A plugin's own struct begins with a struct mem_opt; it brings a description and a function that
+ * decides:
  *
  *     static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
  *     {
@@ -13,8 +13,7 @@
  *         return mem_consider(opt, view);         as often as there are plans to try
  *     }
  *
- *     PST_DESTROY_NOTHING
- *     PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
+ *     MEM_OPTIMIZER(struct mem_opt, decide, false)
  */
 #ifndef MEMOPT_COMMON_OPTIMIZER_H
 #define MEMOPT_COMMON_OPTIMIZER_H
@@ -55,6 +54,21 @@ struct mem_opt {
    fixed_rule. PST_ERR_NOMEM; PST_ERR_UNSUPPORTED where the host has no evaluator. */
 pst_status mem_create(const struct pst_host *host, const void *config, size_t size,
                       mem_decide *decide, void **ret_self);
+
+/* Writes create(), destroy() and get_interface() of a plugin that is its struct `type` and its
+   `decide` alone. fixed: opt->fixed_rule, by its `config`. */
+#define MEM_OPTIMIZER(type, decide, fixed)                                                         \
+    static pst_status create(const struct pst_host *host, const void *config, void **ret_self)     \
+    {                                                                                              \
+        pst_status st = mem_create(host, config, sizeof(type), decide, ret_self);                  \
+                                                                                                   \
+        if (st == PST_OK) {                                                                        \
+            ((struct mem_opt *)*ret_self)->fixed_rule = fixed;                                     \
+        }                                                                                          \
+        return st;                                                                                 \
+    }                                                                                              \
+    PST_DESTROY_NOTHING                                                                            \
+    PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
 
 /* Functions of struct pst_memopt. */
 pst_status mem_price(void *self, const struct pst_stage_view *view,

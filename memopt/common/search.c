@@ -8,20 +8,18 @@ static pst_status reserve(struct mem_search *s, const struct mem_costs *c)
 {
     const struct pst_host *host = c->host;
     size_t room = c->n < 32 ? 64 : 2 * (size_t)c->n;
-    bool enough;
+    bool there = true;
 
     if (c->n <= s->room && s->room > 0) {
         return PST_OK;
     }
-    s->rank = host->alloc(host, room * sizeof *s->rank, 4);
-    s->skipped = host->alloc(host, room * sizeof *s->skipped, 1);
-    enough = s->rank != NULL && s->skipped != NULL;
+    MEM_TAKE(host, s->rank, room, &there);
+    MEM_TAKE(host, s->skipped, room, &there);
     for (uint32_t i = 0; i < MEM_STARTS; i++) {
-        s->starts[i].actions = host->alloc(host, room, 1);
-        enough = enough && s->starts[i].actions != NULL;
+        MEM_TAKE(host, s->starts[i].actions, room, &there);
     }
-    s->room = enough ? (uint32_t)room : 0;
-    return enough ? PST_OK : PST_ERR_NOMEM;
+    s->room = there ? (uint32_t)room : 0;
+    return there ? PST_OK : PST_ERR_NOMEM;
 }
 
 bool mem_search_stopped(struct mem_search *search)

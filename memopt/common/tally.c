@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "mem_plugin.h"
 #include "tally.h"
 
 #include <string.h>
@@ -9,6 +10,7 @@ static pst_status reserve(struct mem_tally *t, const struct mem_costs *c)
 {
     const struct pst_host *host = c->host;
     size_t room = c->n < 32 ? 64 : 2 * (size_t)c->n, leaves = 1;
+    bool there = true;
 
     if (c->n <= t->room && t->room > 0) {
         return PST_OK;
@@ -16,20 +18,16 @@ static pst_status reserve(struct mem_tally *t, const struct mem_costs *c)
     while (leaves < room) {
         leaves *= 2;
     }
-    t->actions = host->alloc(host, room, 1);
-    t->stays = host->alloc(host, (room / 64 + 1) * sizeof *t->stays, 8);
-    t->wanted = host->alloc(host, room * sizeof *t->wanted, 4);
-    t->forward = host->alloc(host, 2 * leaves * sizeof *t->forward, 8);
-    t->backward = host->alloc(host, 2 * leaves * sizeof *t->backward, 8);
-    t->run_end = host->alloc(host, room * sizeof *t->run_end, 4);
-    t->next = host->alloc(host, room * sizeof *t->next, 4);
-    t->head = host->alloc(host, room * sizeof *t->head, 4);
-    t->room = t->actions != NULL && t->stays != NULL && t->wanted != NULL && t->forward != NULL &&
-                      t->backward != NULL && t->run_end != NULL && t->next != NULL &&
-                      t->head != NULL
-                  ? (uint32_t)room
-                  : 0;
-    return t->room != 0 ? PST_OK : PST_ERR_NOMEM;
+    MEM_TAKE(host, t->actions, room, &there);
+    MEM_TAKE(host, t->stays, room / 64 + 1, &there);
+    MEM_TAKE(host, t->wanted, room, &there);
+    MEM_TAKE(host, t->forward, 2 * leaves, &there);
+    MEM_TAKE(host, t->backward, 2 * leaves, &there);
+    MEM_TAKE(host, t->run_end, room, &there);
+    MEM_TAKE(host, t->next, room, &there);
+    MEM_TAKE(host, t->head, room, &there);
+    t->room = there ? (uint32_t)room : 0;
+    return there ? PST_OK : PST_ERR_NOMEM;
 }
 
 /* --- trees -------------------------------------------------------------------------------------*/

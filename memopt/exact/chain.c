@@ -34,17 +34,6 @@ bool oracle_is_chain(const struct mem_costs *costs)
     return costs->chain;
 }
 
-static int64_t divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Units of all nodes, few enough. */
 static void count_units(struct chain *k, uint32_t quanta)
 {
@@ -53,7 +42,7 @@ static void count_units(struct chain *k, uint32_t quanta)
     uint32_t v;
 
     for (v = 0; v < c->n; v++) {
-        common = divisor(common, c->bytes[v]);
+        common = (int64_t)mem_divisor((uint64_t)common, (uint64_t)c->bytes[v]);
     }
     common = common > 0 ? common : 1;
     for (k->unit = common;; k->unit *= 2) {

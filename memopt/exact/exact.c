@@ -45,13 +45,14 @@ static const struct pst_param params[] = {
 
 static bool reserve(struct exact *self, uint32_t n)
 {
-    if (n <= self->room) {
-        return true;
+    bool there = true;
+
+    if (n > self->room) {
+        MEM_TAKE(self->opt.host, self->best, 2 * (size_t)n, &there);
+        MEM_TAKE(self->opt.host, self->lowest, 2 * (size_t)n, &there);
+        self->room = there ? 2 * n : 0;
     }
-    self->best = self->opt.host->alloc(self->opt.host, 2 * (size_t)n, 1);
-    self->lowest = self->opt.host->alloc(self->opt.host, 2 * (size_t)n, 1);
-    self->room = self->best != NULL && self->lowest != NULL ? 2 * n : 0;
-    return self->room != 0;
+    return there;
 }
 
 static pst_status load(struct exact *self, const struct pst_stage_view *view)

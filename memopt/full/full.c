@@ -75,18 +75,7 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
     return mem_consider(opt, view);
 }
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    pst_status st = mem_create(host, config, sizeof(struct mem_opt), decide, ret_self);
-
-    if (st == PST_OK) {
-        ((struct mem_opt *)*ret_self)->fixed_rule = true;
-    }
-    return st;
-}
-
-PST_DESTROY_NOTHING
-PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
+MEM_OPTIMIZER(struct mem_opt, decide, true)
 
 MEM_PLUGIN("full", "1.0", MEM_WORDS("chain", "dag", "recompute"), MEM_WORDS("recompute"),
            .summary = "Recomputes everything but the borders of stages or layers.",

@@ -20,7 +20,6 @@ enum { WHEN_NEEDED = 0, WHEN_ALWAYS = 1 };
 
 struct offload {
     struct mem_opt opt;
-    const struct config *config;
     uint32_t last[STEPS + 1]; /* the earliest node with which a sum is reached; PST_NONE: none */
     uint64_t unit;            /* bytes of a step */
 };
@@ -43,7 +42,7 @@ static const struct pst_param params[] = {
 /* Positions that may go, earliest first, into opt->order; their number. */
 static uint32_t find_eligible(struct offload *self, const struct pst_stage_view *view)
 {
-    const struct config *config = self->config;
+    const struct config *config = self->opt.config;
     const struct mem_link_rules rules = {.windows = config->min_windows,
                                          .target = config->link_target,
                                          .slot_filter = config->slot_filter,
@@ -64,7 +63,8 @@ static uint32_t find_eligible(struct offload *self, const struct pst_stage_view 
 /* What is left of the link after what earlier optimizers offload. */
 static uint64_t find_budget(const struct offload *self, const struct pst_stage_view *view)
 {
-    uint64_t bytes = mem_link_budget(view, self->opt.total_ns, self->config->link_target);
+    const struct config *config = self->opt.config;
+    uint64_t bytes = mem_link_budget(view, self->opt.total_ns, config->link_target);
 
     for (uint32_t v = 0; v < view->n_nodes; v++) {
         const struct pst_stage_node *node = pst_stage_node_at(view, v);
@@ -140,6 +140,7 @@ static pst_status send(struct offload *self, const struct pst_stage_view *view, 
  */
 static pst_status send_enough(struct offload *self, const struct pst_stage_view *view)
 {
+    const struct config *config = self->opt.config;
     uint32_t sums[STEPS], n = 0, low = 0, high;
     struct pst_stage_value value;
     pst_status st;
@@ -154,7 +155,7 @@ static pst_status send_enough(struct offload *self, const struct pst_stage_view 
     }
     high = n - 1;
     st = send(self, view, sums[high], &value);
-    if (st != PST_OK || self->config->when == WHEN_ALWAYS || !mem_fits(view, &value)) {
+    if (st != PST_OK || config->when == WHEN_ALWAYS || !mem_fits(view, &value)) {
         return st;
     }
     while (st == PST_OK && low < high) {
@@ -174,11 +175,12 @@ static pst_status send_enough(struct offload *self, const struct pst_stage_view 
 static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     struct offload *self = (struct offload *)opt;
+    const struct config *config = opt->config;
     pst_status st = mem_consider(opt, view); /* everything else kept */
     uint32_t n;
 
     if (st != PST_OK ||
-        (self->config->when == WHEN_NEEDED && opt->has_plan && mem_fits(view, &opt->value))) {
+        (config->when == WHEN_NEEDED && opt->has_plan && mem_fits(view, &opt->value))) {
         return st;
     }
     n = find_eligible(self, view);
@@ -186,18 +188,7 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
     return st == PST_OK ? send_enough(self, view) : st;
 }
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    pst_status st = mem_create(host, config, sizeof(struct offload), decide, ret_self);
-
-    if (st == PST_OK) {
-        ((struct offload *)*ret_self)->config = config;
-    }
-    return st;
-}
-
-PST_DESTROY_NOTHING
-PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
+MEM_OPTIMIZER(struct offload, decide, false)
 
 MEM_PLUGIN("offload", "1.0", MEM_WORDS("chain", "dag", "offload"), MEM_WORDS("offload"),
            .summary = "Moves saved tensors to host memory and back, as many as the link hides.",

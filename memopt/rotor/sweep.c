@@ -210,17 +210,6 @@ static uint64_t ample(const struct rotor_chain *chain)
     return most;
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b > 0) {
-        uint64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* What all sizes are multiples of: no slots need be finer. */
 static uint64_t grain(const struct rotor_chain *chain)
 {
@@ -232,7 +221,7 @@ static uint64_t grain(const struct rotor_chain *chain)
                                   layer->save_peak, layer->pass_peak, layer->back_peak};
 
         for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-            bytes = common_divisor(bytes, sizes[i]);
+            bytes = mem_divisor(bytes, sizes[i]);
         }
     }
     return bytes > 0 ? bytes : 1;

@@ -16,7 +16,6 @@ struct config {
 
 struct selective {
     struct mem_opt opt;
-    const struct config *config;
     /* Kinds of the stage. Rows as long as opt.room, made anew when that grows. */
     uint32_t room, n_kinds;
     const char **names;
@@ -58,18 +57,16 @@ static bool reserve(struct selective *self)
 {
     const struct pst_host *host = self->opt.host;
     uint32_t room = self->opt.room;
+    bool there = true;
 
-    if (self->room >= room) {
-        return true;
+    if (self->room < room) {
+        MEM_TAKE(host, self->names, room, &there);
+        MEM_TAKE(host, self->bytes, room, &there);
+        MEM_TAKE(host, self->ns, room, &there);
+        MEM_TAKE(host, self->kind, room, &there);
+        self->room = there ? room : 0;
     }
-    self->names = host->alloc(host, room * sizeof *self->names, _Alignof(const char *));
-    self->bytes = host->alloc(host, room * sizeof *self->bytes, _Alignof(uint64_t));
-    self->ns = host->alloc(host, room * sizeof *self->ns, _Alignof(uint64_t));
-    self->kind = host->alloc(host, room * sizeof *self->kind, _Alignof(uint32_t));
-    self->room =
-        self->names != NULL && self->bytes != NULL && self->ns != NULL && self->kind != NULL ? room
-                                                                                             : 0;
-    return self->room > 0;
+    return there;
 }
 
 static uint32_t kind_of(struct selective *self, const char *name)
@@ -90,13 +87,15 @@ static uint32_t kind_of(struct selective *self, const char *name)
 /* The kinds that are listed and may be dropped, with what they leave behind and take. */
 static void find_kinds(struct selective *self, const struct pst_stage_view *view)
 {
+    const struct config *config = self->opt.config;
+
     self->n_kinds = 0;
     for (uint32_t v = 0; v < view->n_nodes; v++) {
         const struct pst_stage_node *node = pst_stage_node_at(view, v);
         const char *name = pst_stage_node_op(view, v);
 
         self->kind[v] = PST_NONE;
-        if (mem_may_recompute(node) && is_listed(self->config->classes, name == NULL ? "" : name)) {
+        if (mem_may_recompute(node) && is_listed(config->classes, name == NULL ? "" : name)) {
             uint32_t k = kind_of(self, name == NULL ? "" : name);
 
             self->kind[v] = k;
@@ -139,6 +138,7 @@ static pst_status drop(struct selective *self, const struct pst_stage_view *view
 static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     struct selective *self = (struct selective *)opt;
+    const struct config *config = opt->config;
     pst_status st = PST_OK;
 
     if (view->n_nodes > 0 && !reserve(self)) {
@@ -146,8 +146,7 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
     }
     find_kinds(self, view);
     rank_kinds(self, opt->order);
-    for (uint32_t n = self->config->choose ? 0 : self->n_kinds; st == PST_OK && n <= self->n_kinds;
-         n++) {
+    for (uint32_t n = config->choose ? 0 : self->n_kinds; st == PST_OK && n <= self->n_kinds; n++) {
         st = drop(self, view, opt->order, n);
         if (opt->has_plan && mem_fits(view, &opt->value)) {
             break;
@@ -156,21 +155,7 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
     return st;
 }
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    pst_status st = mem_create(host, config, sizeof(struct selective), decide, ret_self);
-
-    if (st == PST_OK) {
-        struct selective *self = *ret_self;
-
-        self->config = config;
-        self->opt.fixed_rule = !self->config->choose;
-    }
-    return st;
-}
-
-PST_DESTROY_NOTHING
-PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
+MEM_OPTIMIZER(struct selective, decide, !((const struct config *)config)->choose)
 
 MEM_PLUGIN("selective", "1.0", MEM_WORDS("chain", "dag", "recompute"), MEM_WORDS("recompute"),
            .summary = "Recomputes chosen kinds of operators, by default the core of attention.",

@@ -85,13 +85,7 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
     return st;
 }
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    return mem_create(host, config, sizeof(struct mem_opt), decide, ret_self);
-}
-
-PST_DESTROY_NOTHING
-PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
+MEM_OPTIMIZER(struct mem_opt, decide, false)
 
 MEM_PLUGIN(
     "sqrt", "1.0", MEM_WORDS("chain", "dag", "recompute"), MEM_WORDS("recompute"),

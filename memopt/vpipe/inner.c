@@ -4,6 +4,7 @@
  * cheapest are recomputed, until the stage fits. Stages of few layers by enumeration.
  */
 #include "inner.h"
+#include "mem_plugin.h"
 
 #define ROUNDS 32
 
@@ -13,15 +14,15 @@ static bool reserve(struct vpipe *self)
 {
     const struct pst_host *host = self->opt.host;
     uint32_t room = self->opt.room;
+    bool there = true;
 
-    if (self->room >= room) {
-        return true;
+    if (self->room < room) {
+        MEM_TAKE(host, self->layers, room, &there);
+        MEM_TAKE(host, self->by_price, room, &there);
+        MEM_TAKE(host, self->letters, room, &there);
+        self->room = there ? room : 0;
     }
-    self->layers = host->alloc(host, room * sizeof *self->layers, _Alignof(struct vpipe_layer));
-    self->by_price = host->alloc(host, room * sizeof *self->by_price, _Alignof(uint32_t));
-    self->letters = host->alloc(host, room, 1);
-    self->room = self->layers != NULL && self->by_price != NULL && self->letters != NULL ? room : 0;
-    return self->room > 0;
+    return there;
 }
 
 static bool may_swap(const struct vpipe *self, const struct pst_stage_view *view, uint32_t v)

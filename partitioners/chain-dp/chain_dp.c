@@ -54,12 +54,12 @@ PST_DESTROY_NOTHING
 
 static void chain_finish(struct chain *chain)
 {
-    free(chain->nodes);
-    free(chain->prefix_ns);
-    free(chain->in_flight);
-    free(chain->versions);
-    free(chain->stamps);
-    free(chain->memo);
+    part_free(chain->nodes);
+    part_free(chain->prefix_ns);
+    part_free(chain->in_flight);
+    part_free(chain->versions);
+    part_free(chain->stamps);
+    part_free(chain->memo);
     memset(chain, 0, sizeof *chain);
 }
 
@@ -114,24 +114,16 @@ static pst_status chain_init(struct chain *chain, const struct chain_dp *self,
     chain->n = n;
     chain->n_stages = n_stages;
     chain->microbatch_size = microbatch_size;
-    chain->nodes = calloc(n, sizeof *chain->nodes);
-    chain->prefix_ns = calloc((size_t)n + 1, sizeof *chain->prefix_ns);
-    chain->in_flight = calloc(n_stages, sizeof *chain->in_flight);
-    chain->versions = calloc(n_stages, sizeof *chain->versions);
-    chain->stamps = calloc(n, sizeof *chain->stamps);
-    if (chain->nodes == NULL || chain->prefix_ns == NULL || chain->in_flight == NULL ||
-        chain->versions == NULL || chain->stamps == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    chain->nodes = part_alloc(n, sizeof *chain->nodes);
+    chain->prefix_ns = part_alloc((size_t)n + 1, sizeof *chain->prefix_ns);
+    chain->in_flight = part_alloc(n_stages, sizeof *chain->in_flight);
+    chain->versions = part_alloc(n_stages, sizeof *chain->versions);
+    chain->stamps = part_alloc(n, sizeof *chain->stamps);
     for (v = 0; v < n; v++) {
         struct pst_times times;
-        pst_status st;
 
         chain->nodes[v] = v;
-        st = self->cost->compute(self->host, &v, 1, microbatch_size, &times);
-        if (st != PST_OK) {
-            return st;
-        }
+        part_check(self->cost->compute(self->host, &v, 1, microbatch_size, &times));
         chain->prefix_ns[v + 1] = chain->prefix_ns[v] + times.forward_ns + times.backward_input_ns +
                                   times.backward_weight_ns;
     }
@@ -156,13 +148,12 @@ static pst_status solve(const struct chain_dp *self, const struct pst_partition_
     return st;
 }
 
-static pst_status chain_answer(const struct chain *chain, const uint32_t *cuts,
-                               struct pst_partition_out *out)
+static void chain_answer(const struct chain *chain, const uint32_t *cuts,
+                         struct pst_partition_out *out)
 {
     uint32_t s;
-    pst_status st = PST_OK;
 
-    for (s = 0; st == PST_OK && s < chain->n_stages; s++) {
+    for (s = 0; s < chain->n_stages; s++) {
         struct pst_stage_decl stage = {
             .size = sizeof stage,
             .nodes = chain->nodes + cuts[s],
@@ -173,9 +164,8 @@ static pst_status chain_answer(const struct chain *chain, const uint32_t *cuts,
             .k = 1,
         };
 
-        st = out->stage(out, &stage);
+        part_check(out->stage(out, &stage));
     }
-    return st;
 }
 
 /* Priced by the job's scheduler and memory optimizer. */
@@ -187,7 +177,7 @@ static pst_status plan(const struct chain_dp *self, const struct pst_partition_i
     uint32_t *cuts[2] = {NULL, NULL};
     struct chain chain = {.microbatch_size = 0}, tried = {.microbatch_size = 0};
     uint64_t best_ns = UINT64_MAX;
-    pst_status st = PST_ERR_NOMEM, failed = PST_OK;
+    pst_status st = PST_OK, failed = PST_OK;
 
     if (n_stages > n) {
         return pst_failf(self->host, PST_ERR_INFEASIBLE,
@@ -195,11 +185,8 @@ static pst_status plan(const struct chain_dp *self, const struct pst_partition_i
                          "devices, fewer stages on each, or a deeper model",
                          n_stages, n);
     }
-    cuts[0] = calloc((size_t)n_stages + 1, sizeof *cuts[0]);
-    cuts[1] = calloc((size_t)n_stages + 1, sizeof *cuts[1]);
-    if (cuts[0] == NULL || cuts[1] == NULL) {
-        goto out;
-    }
+    cuts[0] = part_alloc((size_t)n_stages + 1, sizeof *cuts[0]);
+    cuts[1] = part_alloc((size_t)n_stages + 1, sizeof *cuts[1]);
     for (i = 0; i < in->n_micro_batches; i++) {
         uint64_t step_ns = 0;
 
@@ -228,13 +215,13 @@ static pst_status plan(const struct chain_dp *self, const struct pst_partition_i
     }
     st = chain.microbatch_size == 0 ? failed : chain_shorten(&chain, cuts[0]);
     if (st == PST_OK && chain.microbatch_size != 0) {
-        st = chain_answer(&chain, cuts[0], out);
+        chain_answer(&chain, cuts[0], out);
     }
 out:
     chain_finish(&chain);
     chain_finish(&tried);
-    free(cuts[0]);
-    free(cuts[1]);
+    part_free(cuts[0]);
+    part_free(cuts[1]);
     return st;
 }
 

@@ -8,6 +8,8 @@
 #include <penstock/ext/profile.h>
 #include <penstock/penstock.h>
 
+#include "call.h"
+
 enum { COMM_NONE = 0, COMM_SUM = 1, COMM_MAX = 2 };
 
 /* What a range of nodes costs as one particular stage. */
@@ -41,8 +43,8 @@ struct chain {
 };
 
 /* Nodes [first, end) as stage `stage`; remembered. */
-pst_status chain_price(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
-                       struct range_price *ret_price);
+void chain_price(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
+                 struct range_price *ret_price);
 
 struct chain_answer {
     uint32_t *cuts; /* [n_stages + 1] first node of each stage; cuts[n_stages] = n */
@@ -53,7 +55,7 @@ struct chain_answer {
 pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer);
 
 /* Moves the borders as long as the host, where it can simulate, says that the step gets shorter.
-   Bounded by counts of passes and nodes, so that answers repeat. PST_ERR_CANCELLED, PST_ERR_NOMEM.
+   Bounded by counts of passes and nodes, so that answers repeat.
  */
 pst_status chain_shorten(struct chain *chain, uint32_t *cuts);
 

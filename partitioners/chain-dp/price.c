@@ -101,8 +101,8 @@ static uint64_t cost_of(const struct range_price *price, uint32_t comm)
     }
 }
 
-static pst_status compute(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
-                          struct range_price *ret_price)
+static void compute(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
+                    struct range_price *ret_price)
 {
     struct pst_stage_question question = {
         .size = sizeof question,
@@ -117,17 +117,13 @@ static pst_status compute(struct chain *chain, uint32_t stage, uint32_t first, u
         .capacity_bytes = chain->in->capacity_bytes,
     };
     struct pst_stage_price price = {.size = sizeof price};
-    pst_status st = chain->ask->price(chain->host, &question, &price);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    part_check(chain->ask->price(chain->host, &question, &price));
     ret_price->fits = price.fits != 0;
     ret_price->peak_bytes = price.peak_bytes;
     ret_price->hopeless = is_hopeless(chain, stage, first, end, ret_price);
     ret_price->period_ns = price.period_ns;
     add_transfers(chain, stage, first, end, ret_price);
-    return PST_OK;
 }
 
 static struct memo_entry *slot_of(struct memo_entry *memo, size_t size, uint64_t key)
@@ -140,52 +136,40 @@ static struct memo_entry *slot_of(struct memo_entry *memo, size_t size, uint64_t
     return &memo[i];
 }
 
-static pst_status memo_grow(struct chain *chain)
+static void memo_grow(struct chain *chain)
 {
     size_t size = chain->memo_size == 0 ? 1024 : 2 * chain->memo_size;
-    struct memo_entry *memo = calloc(size, sizeof *memo);
+    struct memo_entry *memo = part_alloc(size, sizeof *memo);
     size_t i;
 
-    if (memo == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < chain->memo_size; i++) {
         if (chain->memo[i].key != 0) {
             *slot_of(memo, size, chain->memo[i].key) = chain->memo[i];
         }
     }
-    free(chain->memo);
+    part_free(chain->memo);
     chain->memo = memo;
     chain->memo_size = size;
-    return PST_OK;
 }
 
-pst_status chain_price(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
-                       struct range_price *ret_price)
+void chain_price(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
+                 struct range_price *ret_price)
 {
     uint64_t key = ((uint64_t)stage * chain->n + first) * chain->n + end; /* end is 1..n: never 0 */
     struct memo_entry *entry;
-    pst_status st;
 
     if (2 * chain->memo_used >= chain->memo_size) {
-        st = memo_grow(chain);
-        if (st != PST_OK) {
-            return st;
-        }
+        memo_grow(chain);
     }
     entry = slot_of(chain->memo, chain->memo_size, key);
     if (entry->key == 0) {
         if (chain->host->cancelled(chain->host)) {
-            return PST_ERR_CANCELLED;
+            part_end(PST_ERR_CANCELLED);
         }
-        st = compute(chain, stage, first, end, &entry->price);
-        if (st != PST_OK) {
-            return st;
-        }
+        compute(chain, stage, first, end, &entry->price);
         entry->key = key;
         chain->memo_used++;
     }
     *ret_price = entry->price;
     ret_price->cost_ns = cost_of(ret_price, chain->comm);
-    return PST_OK;
 }

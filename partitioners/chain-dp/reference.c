@@ -24,8 +24,8 @@ struct sweep {
 };
 
 /* The best plan of one size; *ret_found. */
-static pst_status solve(struct sweep *s, const struct part_costs *costs, bool *ret_found,
-                        struct part_plan *ret_plan, bool *ret_proven)
+static void solve(struct sweep *s, const struct part_costs *costs, bool *ret_found,
+                  struct part_plan *ret_plan, bool *ret_proven)
 {
     struct part_chain_limits limits = {.below = INT64_MAX, .memory = true, .stats = &s->stats};
     const struct part_refine_limits share = {.steps = STEPS / s->problem.n_sizes};
@@ -34,14 +34,15 @@ static pst_status solve(struct sweep *s, const struct part_costs *costs, bool *r
     pst_status st;
 
     if (s->kind == ORDER_BEST) {
-        st = part_dag_solve(&s->problem, costs, &share, ret_found, ret_plan, &refined);
+        part_dag_solve(&s->problem, costs, &share, ret_found, ret_plan, &refined);
+        st = PST_OK;
         s->stats.probes += st == PST_OK ? refined.probes : 0;
-        *ret_proven = st == PST_OK && refined.optimal;
-        return st;
+        *ret_proven = refined.optimal;
+        return;
     }
-    st = part_chain_solve(&s->problem, costs, s->order, &limits, ret_found, &ticks, ret_plan);
+    part_chain_solve(&s->problem, costs, s->order, &limits, ret_found, &ticks, ret_plan);
+    st = PST_OK;
     *ret_proven = s->stats.exact;
-    return st;
 }
 
 static void note(struct sweep *s, uint32_t b, const struct part_value *value)
@@ -58,14 +59,11 @@ static void note(struct sweep *s, uint32_t b, const struct part_value *value)
 }
 
 /* Takes the plan over where it is the best so far. */
-static pst_status keep(struct sweep *s, struct part_plan *plan, uint32_t b, bool proven)
+static void keep(struct sweep *s, struct part_plan *plan, uint32_t b, bool proven)
 {
     struct part_value value;
-    pst_status st = part_plan_value(plan, &s->problem, false, &value);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    part_plan_value(plan, &s->problem, false, &value);
     note(s, b, &value);
     if (!s->found || part_value_faster(&value, &s->value)) {
         struct part_plan old = s->plan;
@@ -76,36 +74,31 @@ static pst_status keep(struct sweep *s, struct part_plan *plan, uint32_t b, bool
         s->found = true;
         s->proven = proven;
     }
-    return PST_OK;
 }
 
 /* Sizes ascend: one whose bound is no better than the best T so far only has a longer warm-up. */
-static pst_status try_size(struct sweep *s, uint32_t b)
+static void try_size(struct sweep *s, uint32_t b)
 {
     struct part_plan plan = {NULL, 0};
     struct part_costs costs;
     double bound_ns;
     bool found = false, proven = false;
-    pst_status st = part_costs_init(&s->problem, b, &costs);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    part_costs_init(&s->problem, b, &costs);
     if (costs.n_degrees > 0) {
         bound_ns = (double)part_lower_bound(&s->problem, &costs) * costs.ns_per_tick;
         s->bound_ns = fmin(s->bound_ns, bound_ns);
         if (!s->found || bound_ns < s->value.bottleneck_ns * (1 - 1e-12)) {
-            st = solve(s, &costs, &found, &plan, &proven);
-            if (st == PST_OK && found) {
-                st = keep(s, &plan, b, proven);
-            } else if (st == PST_OK) {
+            solve(s, &costs, &found, &plan, &proven);
+            if (found) {
+                keep(s, &plan, b, proven);
+            } else {
                 note(s, b, NULL);
             }
         }
     }
     part_plan_finish(&plan);
     part_costs_finish(&costs);
-    return st;
 }
 
 static void remark(const struct sweep *s, uint32_t n_sizes)
@@ -130,44 +123,37 @@ static pst_status sweep(struct sweep *s, uint32_t only_size, struct pst_partitio
 {
     const struct part_problem *p = &s->problem;
     uint32_t i, first = UINT32_MAX;
-    pst_status st = PST_OK;
 
-    s->order = calloc((size_t)p->n + 1, sizeof *s->order);
-    if (s->order == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    s->order = part_alloc((size_t)p->n + 1, sizeof *s->order);
     if (s->kind != ORDER_BEST) {
-        st = part_order(p, s->kind, NULL, s->order);
+        part_order(p, s->kind, NULL, s->order);
     }
-    for (i = 0; st == PST_OK && i < p->n_sizes; i++) {
+    for (i = 0; i < p->n_sizes; i++) {
         if (only_size == 0 || p->sizes[i] == only_size) {
             first = first == UINT32_MAX ? i : first;
-            st = try_size(s, p->sizes[i]);
+            try_size(s, p->sizes[i]);
         }
     }
-    if (st == PST_OK && !s->found) {
+    if (!s->found) {
         return part_infeasible(p, p->sizes[first == UINT32_MAX ? 0 : first]);
     }
-    if (st == PST_OK) {
-        remark(s, only_size == 0 ? p->n_sizes : 1);
-        st = part_plan_answer(&s->plan, p, out);
-    }
-    return st;
+    remark(s, only_size == 0 ? p->n_sizes : 1);
+    part_plan_answer(&s->plan, p, out);
+    return PST_OK;
 }
 
 pst_status chain_by_reference(const struct pst_host *host, const struct pst_partition_in *in,
                               uint32_t order, uint32_t size, struct pst_partition_out *out)
 {
     struct sweep s = {.kind = order, .bound_ns = INFINITY};
-    pst_status st = part_problem_read(host, in, &s.problem);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK) {
-        s.problem.in_row = true;
-        part_remark_flag(&s.problem, "in_row", true);
-        st = sweep(&s, size, out);
-    }
+    part_problem_read(host, in, &s.problem);
+    s.problem.in_row = true;
+    part_remark_flag(&s.problem, "in_row", true);
+    st = sweep(&s, size, out);
     part_plan_finish(&s.plan);
-    free(s.order);
+    part_free(s.order);
     part_problem_finish(&s.problem);
     return st;
 }

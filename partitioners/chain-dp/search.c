@@ -86,19 +86,16 @@ static uint32_t list_reached(const struct search *search, uint32_t i)
 }
 
 /* The shortest range that ends there, of those that begin where stage i can, and will do. */
-static pst_status reach(const struct search *search, uint32_t i, uint32_t n_before, uint32_t end,
-                        uint64_t limit, bool *ret_any)
+static void reach(const struct search *search, uint32_t i, uint32_t n_before, uint32_t end,
+                  uint64_t limit, bool *ret_any)
 {
     struct chain *chain = search->chain;
     uint32_t x;
 
     for (x = n_before; x-- > 0 && compute_ns(chain, search->reached[x], end) <= limit;) {
         struct range_price price;
-        pst_status st = chain_price(chain, i, search->reached[x], end, &price);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        chain_price(chain, i, search->reached[x], end, &price);
         if (price.fits && price.cost_ns <= limit) {
             *parent_at(search, i + 1, end) = search->reached[x];
             *ret_any = true;
@@ -108,60 +105,53 @@ static pst_status reach(const struct search *search, uint32_t i, uint32_t n_befo
             break;
         }
     }
-    return PST_OK;
 }
 
 /* Where can stage i end, if stages before it reached what `parent` says? */
-static pst_status extend(const struct search *search, uint32_t i, uint64_t limit, bool *ret_any)
+static void extend(const struct search *search, uint32_t i, uint64_t limit, bool *ret_any)
 {
     struct chain *chain = search->chain;
     uint32_t last = chain->n - (chain->n_stages - 1 - i), n = list_reached(search, i), before = 0;
     uint32_t end = search->least[i + 1] > i + 1 ? search->least[i + 1] : i + 1;
-    pst_status st = PST_OK;
 
     *ret_any = false;
-    for (; st == PST_OK && end <= last; end++) {
+    for (; end <= last; end++) {
         while (before < n && search->reached[before] < end) {
             before++;
         }
         if (before == n && n > 0 && compute_ns(chain, search->reached[n - 1], end) > limit) {
             break;
         }
-        st = reach(search, i, before, end, limit, ret_any);
+        reach(search, i, before, end, limit, ret_any);
     }
-    return st;
 }
 
 /* Fills `parent`; ret_stages: how many stages could be placed, n_stages if T will do. */
-static pst_status probe(const struct search *search, uint64_t limit, uint32_t *ret_stages)
+static void probe(const struct search *search, uint64_t limit, uint32_t *ret_stages)
 {
     const struct chain *chain = search->chain;
     uint32_t i;
 
     *ret_stages = 0;
     if (!set_least(search, limit)) {
-        return PST_OK;
+        return;
     }
     memset(search->parent, 0xFF,
            (size_t)(chain->n_stages + 1) * (chain->n + 1) * sizeof *search->parent);
     *parent_at(search, 0, 0) = 0;
     for (i = 0; i < chain->n_stages; i++) {
         bool any;
-        pst_status st = extend(search, i, limit, &any);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        extend(search, i, limit, &any);
         if (!any) {
             break;
         }
         *ret_stages = i + 1;
     }
-    return PST_OK;
 }
 
 /* The largest cost along the parents of a successful probe: T may as well be that. */
-static pst_status bottleneck(const struct search *search, uint64_t *ret_limit)
+static void bottleneck(const struct search *search, uint64_t *ret_limit)
 {
     struct chain *chain = search->chain;
     uint32_t i, end = chain->n;
@@ -170,58 +160,51 @@ static pst_status bottleneck(const struct search *search, uint64_t *ret_limit)
     for (i = chain->n_stages; i-- > 0;) {
         uint32_t first = *parent_at(search, i + 1, end);
         struct range_price price;
-        pst_status st = chain_price(chain, i, first, end, &price);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        chain_price(chain, i, first, end, &price);
         most = price.cost_ns > most ? price.cost_ns : most;
         end = first;
     }
     *ret_limit = most;
-    return PST_OK;
 }
 
 /* The least T, or ret_stages < n_stages where there is none. */
-static pst_status least_limit(const struct search *search, uint64_t *ret_limit,
-                              uint32_t *ret_stages)
+static void least_limit(const struct search *search, uint64_t *ret_limit, uint32_t *ret_stages)
 {
     const struct chain *chain = search->chain;
     uint64_t low = lower_bound(search), high = low, step = low / 64 + 1;
-    pst_status st;
 
     /* Strides that double, so that a tight T is found without pricing wide windows. */
     for (;;) {
-        st = probe(search, high, ret_stages);
-        if (st != PST_OK || *ret_stages == chain->n_stages || high == UINT64_MAX) {
+        probe(search, high, ret_stages);
+        if (*ret_stages == chain->n_stages || high == UINT64_MAX) {
             break;
         }
         low = high + 1;
         high = high > 4 * compute_ns(chain, 0, chain->n) ? UINT64_MAX : high + step;
         step *= 2;
     }
-    if (st != PST_OK || *ret_stages < chain->n_stages) {
-        return st;
+    if (*ret_stages < chain->n_stages) {
+        return;
     }
-    st = bottleneck(search, &high);
-    while (st == PST_OK && low < high) {
+    bottleneck(search, &high);
+    while (low < high) {
         uint64_t middle = low + (high - low) / 2;
         uint32_t stages;
 
-        st = probe(search, middle, &stages);
-        if (st == PST_OK && stages == chain->n_stages) {
-            st = bottleneck(search, &high);
+        probe(search, middle, &stages);
+        if (stages == chain->n_stages) {
+            bottleneck(search, &high);
         } else {
             low = middle + 1;
         }
     }
     *ret_limit = high;
-    return st;
 }
 
 /* best[i][first] := least sum of peaks of stages i.., parent[i][first] := where stage i ends then.
  */
-static pst_status relax(const struct search *search, uint32_t i, uint32_t first, uint64_t limit)
+static void relax(const struct search *search, uint32_t i, uint32_t first, uint64_t limit)
 {
     struct chain *chain = search->chain;
     uint64_t *best = &search->best[(size_t)i * (chain->n + 1) + first];
@@ -231,15 +214,11 @@ static pst_status relax(const struct search *search, uint32_t i, uint32_t first,
     for (; end <= chain->n && compute_ns(chain, first, end) <= limit; end++) {
         uint64_t rest = search->best[(size_t)(i + 1) * (chain->n + 1) + end];
         struct range_price price;
-        pst_status st;
 
         if (rest == UINT64_MAX) {
             continue;
         }
-        st = chain_price(chain, i, first, end, &price);
-        if (st != PST_OK) {
-            return st;
-        }
+        chain_price(chain, i, first, end, &price);
         if (price.fits && price.cost_ns <= limit && price.peak_bytes < *best &&
             rest < *best - price.peak_bytes) {
             *best = rest + price.peak_bytes;
@@ -249,35 +228,33 @@ static pst_status relax(const struct search *search, uint32_t i, uint32_t first,
             break;
         }
     }
-    return PST_OK;
 }
 
 /* Among all cuts within T the one with the least sum of peaks, and of those the earliest cuts. */
-static pst_status choose(const struct search *search, uint64_t limit, uint32_t *ret_cuts)
+static void choose(const struct search *search, uint64_t limit, uint32_t *ret_cuts)
 {
     const struct chain *chain = search->chain;
     size_t n_cells = (size_t)(chain->n_stages + 1) * (chain->n + 1);
     uint32_t i, first, stages;
     size_t cell;
-    pst_status st = probe(search, limit, &stages);
 
+    probe(search, limit, &stages);
     for (cell = 0; cell < n_cells; cell++) {
         search->best[cell] = UINT64_MAX;
     }
     search->best[n_cells - 1] = 0;
-    for (i = chain->n_stages; st == PST_OK && i-- > 0;) {
-        for (first = i; st == PST_OK && first < chain->n; first++) {
+    for (i = chain->n_stages; i-- > 0;) {
+        for (first = i; first < chain->n; first++) {
             if (*parent_at(search, i, first) != PST_NONE) {
-                st = relax(search, i, first, limit);
+                relax(search, i, first, limit);
             }
         }
     }
-    for (i = 0, first = 0; st == PST_OK && i < chain->n_stages; i++) {
+    for (i = 0, first = 0; i < chain->n_stages; i++) {
         ret_cuts[i] = first;
         first = *parent_at(search, i, first);
     }
     ret_cuts[chain->n_stages] = chain->n;
-    return st;
 }
 
 /* "30 bytes", "12.7 MiB (13317120 bytes)" */
@@ -306,15 +283,11 @@ static pst_status explain(const struct search *search, uint32_t stage)
 
     for (first = stage; first < chain->n; first++) {
         struct range_price price;
-        pst_status st;
 
         if (*parent_at(search, stage, first) == PST_NONE) {
             continue;
         }
-        st = chain_price(chain, stage, first, last ? chain->n : first + 1, &price);
-        if (st != PST_OK) {
-            return st;
-        }
+        chain_price(chain, stage, first, last ? chain->n : first + 1, &price);
         if (price.peak_bytes < need) {
             need = price.peak_bytes;
             at = first;
@@ -334,34 +307,29 @@ pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)
     size_t n_cells = (size_t)(chain->n_stages + 1) * (chain->n + 1);
     struct search search = {.chain = chain};
     uint32_t i, stages;
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = PST_OK;
 
-    search.parent = malloc(n_cells * sizeof *search.parent);
-    search.best = malloc(n_cells * sizeof *search.best);
-    search.least = malloc((chain->n_stages + 1) * sizeof *search.least);
-    search.reached = malloc(((size_t)chain->n + 1) * sizeof *search.reached);
-    if (search.reached == NULL || search.parent == NULL || search.best == NULL ||
-        search.least == NULL) {
-        goto out;
-    }
-    st = least_limit(&search, &ret_answer->bottleneck_ns, &stages);
-    if (st == PST_OK && stages < chain->n_stages) {
+    search.parent = part_alloc(n_cells, sizeof *search.parent);
+    search.best = part_alloc(n_cells, sizeof *search.best);
+    search.least = part_alloc(chain->n_stages + 1, sizeof *search.least);
+    search.reached = part_alloc((size_t)chain->n + 1, sizeof *search.reached);
+    least_limit(&search, &ret_answer->bottleneck_ns, &stages);
+    if (stages < chain->n_stages) {
         st = explain(&search, stages);
     }
     if (st == PST_OK) {
-        st = choose(&search, ret_answer->bottleneck_ns, ret_answer->cuts);
+        choose(&search, ret_answer->bottleneck_ns, ret_answer->cuts);
     }
     ret_answer->sum_ns = 0;
     for (i = 0; st == PST_OK && i < chain->n_stages; i++) {
         struct range_price price;
 
-        st = chain_price(chain, i, ret_answer->cuts[i], ret_answer->cuts[i + 1], &price);
+        chain_price(chain, i, ret_answer->cuts[i], ret_answer->cuts[i + 1], &price);
         ret_answer->sum_ns += price.cost_ns;
     }
-out:
-    free(search.parent);
-    free(search.reached);
-    free(search.best);
-    free(search.least);
+    part_free(search.parent);
+    part_free(search.reached);
+    part_free(search.best);
+    part_free(search.least);
     return st;
 }

@@ -11,7 +11,7 @@
 #include "steps.h"
 
 /* Every stage once with its transfers, the slowest one for each other micro-batch. */
-static pst_status guess(void *chain_, const uint32_t *cuts, double *ret_ns)
+static void guess(void *chain_, const uint32_t *cuts, double *ret_ns)
 {
     struct chain *chain = chain_;
     uint64_t sum_ns = 0, most_ns = 0;
@@ -20,37 +20,32 @@ static pst_status guess(void *chain_, const uint32_t *cuts, double *ret_ns)
     *ret_ns = INFINITY;
     for (s = 0; s < chain->n_stages; s++) {
         struct range_price price;
-        pst_status st = chain_price(chain, s, cuts[s], cuts[s + 1], &price);
 
-        if (st != PST_OK || !price.fits) {
-            return st;
+        chain_price(chain, s, cuts[s], cuts[s + 1], &price);
+        if (!price.fits) {
+            return;
         }
         sum_ns += price.period_ns + 2 * price.in_ns;
         most_ns = price.cost_ns > most_ns ? price.cost_ns : most_ns;
     }
     *ret_ns =
         (double)sum_ns + (double)(chain->in->batch / chain->microbatch_size - 1) * (double)most_ns;
-    return PST_OK;
 }
 
 /* Do transfers take so little that the cut is about the same however they count? */
-static pst_status is_quick(struct chain *chain, const uint32_t *cuts, bool *ret_quick)
+static void is_quick(struct chain *chain, const uint32_t *cuts, bool *ret_quick)
 {
     uint64_t period_ns = 0, link_ns = 0;
     uint32_t s;
 
     for (s = 0; s < chain->n_stages; s++) {
         struct range_price price;
-        pst_status st = chain_price(chain, s, cuts[s], cuts[s + 1], &price);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        chain_price(chain, s, cuts[s], cuts[s + 1], &price);
         period_ns = price.period_ns > period_ns ? price.period_ns : period_ns;
         link_ns = price.in_ns + price.out_ns > link_ns ? price.in_ns + price.out_ns : link_ns;
     }
     *ret_quick = link_ns < period_ns / 20;
-    return PST_OK;
 }
 
 /* The best cut if transfers counted otherwise. */
@@ -69,21 +64,21 @@ static pst_status search_as(struct chain *chain, uint32_t as, uint32_t *ret_cuts
 /* What moving borders makes of that cut takes the place of `cuts` if it is shorter. */
 static pst_status try_as(struct part_steps *steps, uint32_t as, uint32_t *cuts, double *step_ns)
 {
-    uint32_t *others = calloc((size_t)steps->n_stages + 1, sizeof *others);
+    uint32_t *others = part_alloc((size_t)steps->n_stages + 1, sizeof *others);
     double other_ns;
-    pst_status st = others == NULL ? PST_ERR_NOMEM : search_as(steps->impl, as, others);
+    pst_status st = search_as(steps->impl, as, others);
 
     if (st == PST_OK) {
-        st = part_steps_value(steps, others, &other_ns);
+        part_steps_value(steps, others, &other_ns);
     }
     if (st == PST_OK && !isinf(other_ns)) {
-        st = part_steps_move(steps, others, &other_ns);
+        part_steps_move(steps, others, &other_ns);
     }
     if (st == PST_OK && other_ns < *step_ns) {
         *step_ns = other_ns;
         memcpy(cuts, others, ((size_t)steps->n_stages + 1) * sizeof *cuts);
     }
-    free(others);
+    part_free(others);
     return st;
 }
 
@@ -105,14 +100,13 @@ pst_status chain_shorten(struct chain *chain, uint32_t *cuts)
     if (!part_steps_init(&steps)) {
         return PST_OK;
     }
-    st = part_steps_value(&steps, cuts, &step_ns);
-    if (st != PST_OK || isinf(step_ns)) {
+    part_steps_value(&steps, cuts, &step_ns);
+    st = PST_OK;
+    if (isinf(step_ns)) {
         return st; /* what does not fit is the host's to mend */
     }
-    st = is_quick(chain, cuts, &quick);
-    if (st == PST_OK) {
-        st = part_steps_move(&steps, cuts, &step_ns);
-    }
+    is_quick(chain, cuts, &quick);
+    part_steps_move(&steps, cuts, &step_ns);
     for (as = COMM_NONE; st == PST_OK && !quick && as <= COMM_MAX; as++) {
         if (as != chain->comm) {
             st = try_as(&steps, as, cuts, &step_ns);

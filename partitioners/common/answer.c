@@ -21,15 +21,10 @@ struct placing {
 static pst_status walk(struct placing *p)
 {
     const struct stage_graph *g = p->graph;
-    uint32_t *waits = calloc((size_t)g->n + 1, sizeof *waits);
-    uint32_t *stack = calloc((size_t)g->n + 1, sizeof *stack);
+    uint32_t *waits = part_alloc((size_t)g->n + 1, sizeof *waits);
+    uint32_t *stack = part_alloc((size_t)g->n + 1, sizeof *stack);
     uint32_t at, i, n = 0, done = 0;
 
-    if (waits == NULL || stack == NULL) {
-        free(waits);
-        free(stack);
-        return PST_ERR_NOMEM;
-    }
     for (at = g->n; at-- > 0;) {
         uint32_t s = g->order[at];
 
@@ -48,8 +43,8 @@ static pst_status walk(struct placing *p)
             }
         }
     }
-    free(waits);
-    free(stack);
+    part_free(waits);
+    part_free(stack);
     return PST_OK;
 }
 
@@ -133,8 +128,8 @@ static pst_status place(struct placing *p)
     return PST_OK;
 }
 
-pst_status part_stage_answer(const struct part_stage *stage, const uint32_t *ranks,
-                             struct pst_partition_out *out)
+void part_stage_answer(const struct part_stage *stage, const uint32_t *ranks,
+                       struct pst_partition_out *out)
 {
     struct pst_stage_decl decl = {
         .size = sizeof decl,
@@ -146,83 +141,70 @@ pst_status part_stage_answer(const struct part_stage *stage, const uint32_t *ran
         .k = stage->k,
     };
 
-    return out->stage(out, &decl);
+    part_check(out->stage(out, &decl));
 }
 
-static pst_status emit(const struct placing *p, struct pst_partition_out *out)
+static void emit(const struct placing *p, struct pst_partition_out *out)
 {
-    uint32_t *ranks = calloc((size_t)p->n_ranks + 1, sizeof *ranks);
+    uint32_t *ranks = part_alloc((size_t)p->n_ranks + 1, sizeof *ranks);
     uint32_t at, i;
-    pst_status st = ranks == NULL ? PST_ERR_NOMEM : PST_OK;
 
-    for (at = 0; st == PST_OK && at < p->graph->n; at++) {
+    for (at = 0; at < p->graph->n; at++) {
         uint32_t s = p->graph->order[at];
         const struct part_stage *stage = &p->plan->stages[s];
 
         for (i = 0; i < stage->d; i++) {
             ranks[i] = p->first_rank[s] + i;
         }
-        st = part_stage_answer(stage, ranks, out);
+        part_stage_answer(stage, ranks, out);
     }
-    free(ranks);
-    return st;
+    part_free(ranks);
 }
 
-static pst_status placing_init(struct placing *p, const struct part_problem *problem)
+static void placing_init(struct placing *p, const struct part_problem *problem)
 {
     p->n_ranks = problem->n_devices;
     p->node_size = problem->figures.node_size;
     p->in_order = problem->in != NULL && problem->in->n_stages != 0;
-    p->walk = calloc((size_t)p->plan->n_stages + 1, sizeof *p->walk);
-    p->first_rank = calloc((size_t)p->plan->n_stages + 1, sizeof *p->first_rank);
-    p->used = calloc((size_t)problem->n_devices + 1, sizeof *p->used);
-    return p->walk == NULL || p->first_rank == NULL || p->used == NULL ? PST_ERR_NOMEM : PST_OK;
+    p->walk = part_alloc((size_t)p->plan->n_stages + 1, sizeof *p->walk);
+    p->first_rank = part_alloc((size_t)p->plan->n_stages + 1, sizeof *p->first_rank);
+    p->used = part_alloc((size_t)problem->n_devices + 1, sizeof *p->used);
 }
 
 static void placing_finish(struct placing *p)
 {
-    free(p->walk);
-    free(p->first_rank);
-    free(p->used);
+    part_free(p->walk);
+    part_free(p->first_rank);
+    part_free(p->used);
 }
 
-pst_status stage_graph_place(const struct stage_graph *graph, const struct part_plan *plan,
-                             const struct part_problem *problem, uint32_t *first_rank)
+void stage_graph_place(const struct stage_graph *graph, const struct part_plan *plan,
+                       const struct part_problem *problem, uint32_t *first_rank)
 {
     struct placing p = {.graph = graph, .plan = plan};
     uint32_t s;
-    pst_status st = placing_init(&p, problem);
 
-    if (st == PST_OK) {
-        st = place(&p);
-    }
-    for (s = 0; st == PST_OK && s < graph->n; s++) {
+    placing_init(&p, problem);
+    place(&p);
+    for (s = 0; s < graph->n; s++) {
         first_rank[s] = p.first_rank[s];
     }
     placing_finish(&p);
-    return st;
 }
 
-pst_status part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
-                            struct pst_partition_out *out)
+void part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
+                      struct pst_partition_out *out)
 {
     struct stage_graph g;
     struct placing p = {.graph = &g, .plan = plan};
-    pst_status st = stage_graph_init(&g, plan, problem);
 
-    if (st == PST_OK && !g.legal) {
-        st = PST_ERR_BUG;
+    stage_graph_init(&g, plan, problem);
+    if (!g.legal) {
+        part_end(PST_ERR_BUG);
     }
-    if (st == PST_OK) {
-        st = placing_init(&p, problem);
-    }
-    if (st == PST_OK) {
-        st = place(&p);
-    }
-    if (st == PST_OK) {
-        st = emit(&p, out);
-    }
+    placing_init(&p, problem);
+    place(&p);
+    emit(&p, out);
     stage_graph_finish(&g);
     placing_finish(&p);
-    return st;
 }

@@ -20,11 +20,11 @@ struct part_plan {
 };
 
 /* stage_of[v] < n_stages. Stages without nodes are dropped. d = 1, k = 1 everywhere. */
-pst_status part_plan_init(struct part_plan *plan, const struct part_problem *problem,
-                          const uint32_t *stage_of, uint32_t n_stages, uint32_t b);
+void part_plan_init(struct part_plan *plan, const struct part_problem *problem,
+                    const uint32_t *stage_of, uint32_t n_stages, uint32_t b);
 void part_plan_finish(struct part_plan *plan);
-/* A deep copy. PST_ERR_NOMEM. */
-pst_status part_plan_copy(const struct part_plan *plan, struct part_plan *ret_copy);
+/* A deep copy. */
+void part_plan_copy(const struct part_plan *plan, struct part_plan *ret_copy);
 
 /* A step that nobody looked at. */
 #define PART_STEP_UNKNOWN (-1.0)
@@ -46,13 +46,13 @@ struct part_value {
 
 /* In flight by the closed form over the stage graph, capped at B; in planning runs by pst.ask/1 in
    the end (price of every stage; the step with what the scheduler
-   holds in flight), where `ask` is set. PST_ERR_NOMEM; what the host fails with. */
-pst_status part_plan_value(const struct part_plan *plan, const struct part_problem *problem,
-                           bool ask, struct part_value *ret_value);
+   holds in flight), where `ask` is set. */
+void part_plan_value(const struct part_plan *plan, const struct part_problem *problem, bool ask,
+                     struct part_value *ret_value);
 
 /* All but step_ns, which takes most of the time: enough for part_value_better. */
-pst_status part_plan_rank(const struct part_plan *plan, const struct part_problem *problem,
-                          struct part_value *ret_value);
+void part_plan_rank(const struct part_plan *plan, const struct part_problem *problem,
+                    struct part_value *ret_value);
 
 /* Is a better than b? What is legal and fits; smaller bottleneck, smaller peak, smaller depth,
    fewer devices; equal: false. Bottlenecks and peaks within 1e-12 relative are equal. */
@@ -67,12 +67,12 @@ bool part_value_faster(const struct part_value *a, const struct part_value *b);
  * order of the stage graph, replicas on adjacent ranks, inside a node where they fit. A chain of
  * single devices gets ranks in order.
  */
-pst_status part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
-                            struct pst_partition_out *out);
+void part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
+                      struct pst_partition_out *out);
 
 /* Gives one stage of a plan to the host on ranks[stage->d]. */
-pst_status part_stage_answer(const struct part_stage *stage, const uint32_t *ranks,
-                             struct pst_partition_out *out);
+void part_stage_answer(const struct part_stage *stage, const uint32_t *ranks,
+                       struct pst_partition_out *out);
 
 /* PST_ERR_INFEASIBLE with a message that names the stage or node that cannot fit and the bytes:
    the largest single node where one alone is too large, else what is missing in all. */

@@ -19,7 +19,7 @@ struct asking {
     struct pst_successor *successors;
 };
 
-static pst_status ask_in_flight(struct asking *a, uint32_t s)
+static void ask_in_flight(struct asking *a, uint32_t s)
 {
     const struct stage_graph *g = a->graph;
     const struct part_stage *stage = &a->plan->stages[s];
@@ -47,10 +47,10 @@ static pst_status ask_in_flight(struct asking *a, uint32_t s)
         };
     }
     a->held[s].size = sizeof a->held[s];
-    return a->ask->in_flight(a->problem->host, &place, &a->held[s]);
+    part_check(a->ask->in_flight(a->problem->host, &place, &a->held[s]));
 }
 
-static pst_status ask_price(struct asking *a, uint32_t s, struct pst_stage_price *price)
+static void ask_price(struct asking *a, uint32_t s, struct pst_stage_price *price)
 {
     const struct part_stage *stage = &a->plan->stages[s];
     struct pst_stage_question question = {
@@ -67,7 +67,7 @@ static pst_status ask_price(struct asking *a, uint32_t s, struct pst_stage_price
     };
 
     *price = (struct pst_stage_price){.size = sizeof *price};
-    return a->ask->price(a->problem->host, &question, price);
+    part_check(a->ask->price(a->problem->host, &question, price));
 }
 
 /* The period of the price in place of the profile's compute time. */
@@ -80,29 +80,25 @@ static double priced_tps(const struct asking *a, uint32_t s, double period_ns)
     return stage_tps_ns(a->problem, &a->plan->stages[s], &sums);
 }
 
-static pst_status ask_all(struct asking *a, struct part_value *value)
+static void ask_all(struct asking *a, struct part_value *value)
 {
     const struct stage_graph *g = a->graph;
     uint32_t at;
-    pst_status st = PST_OK;
 
     for (at = 0; at < g->n; at++) {
         a->place_of[g->order[at]] = at;
     }
-    for (at = g->n; st == PST_OK && at-- > 0;) {
-        st = ask_in_flight(a, g->order[at]);
+    for (at = g->n; at-- > 0;) {
+        ask_in_flight(a, g->order[at]);
     }
     value->fits = true;
     value->bottleneck_ns = 0;
     value->worst_bytes = -1;
-    for (at = 0; st == PST_OK && at < g->n; at++) {
+    for (at = 0; at < g->n; at++) {
         struct pst_stage_price price;
         uint32_t s = g->order[at];
 
-        st = ask_price(a, s, &price);
-        if (st != PST_OK) {
-            break;
-        }
+        ask_price(a, s, &price);
         value->fits = value->fits && price.fits != 0;
         value->bottleneck_ns =
             fmax(value->bottleneck_ns, priced_tps(a, s, (double)price.period_ns));
@@ -112,36 +108,32 @@ static pst_status ask_all(struct asking *a, struct part_value *value)
         }
     }
     value->peak_bytes = value->worst_bytes;
-    return st;
 }
 
-pst_status stage_graph_ask(struct stage_graph *g, const struct part_plan *plan,
-                           const struct part_problem *p, struct part_value *value)
+void stage_graph_ask(struct stage_graph *g, const struct part_plan *plan,
+                     const struct part_problem *p, struct part_value *value)
 {
     struct asking a = {
         .graph = g,
         .plan = plan,
         .problem = p,
         .ask = p->host->get_extension(p->host, PST_ASK),
-        .place_of = calloc(g->n, sizeof *a.place_of),
-        .held = calloc(g->n, sizeof *a.held),
-        .successors = calloc(g->n, sizeof *a.successors),
+        .place_of = part_alloc(g->n, sizeof *a.place_of),
+        .held = part_alloc(g->n, sizeof *a.held),
+        .successors = part_alloc(g->n, sizeof *a.successors),
     };
     uint32_t s;
-    pst_status st = PST_ERR_NOMEM;
 
     if (a.ask == NULL) {
-        st = pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_ASK);
-    } else if (a.place_of != NULL && a.held != NULL && a.successors != NULL) {
-        st = ask_all(&a, value);
+        part_end(pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_ASK));
     }
-    for (s = 0; st == PST_OK && s < g->n; s++) {
+    ask_all(&a, value);
+    for (s = 0; s < g->n; s++) {
         uint64_t samples = (uint64_t)a.held[s].microbatches * plan->stages[s].b;
 
         g->in_flight[s] = samples < p->batch ? samples : p->batch;
     }
-    free(a.place_of);
-    free(a.held);
-    free(a.successors);
-    return st;
+    part_free(a.place_of);
+    part_free(a.held);
+    part_free(a.successors);
 }

@@ -42,8 +42,8 @@ static pst_status ask_in_flight(struct part_asker *asker)
     return PST_OK;
 }
 
-static pst_status ask_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
-                            struct pst_stage_price *ret_price)
+static void ask_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
+                      struct pst_stage_price *ret_price)
 {
     struct pst_stage_question question = {
         .size = sizeof question,
@@ -59,56 +59,48 @@ static pst_status ask_price(struct part_asker *asker, uint32_t stage, uint32_t f
     };
 
     *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
-    if (part_cancelled(asker->problem)) {
-        return PST_ERR_CANCELLED;
-    }
-    return asker->ask->price(asker->problem->host, &question, ret_price);
+    part_poll(asker->problem);
+    part_check(asker->ask->price(asker->problem->host, &question, ret_price));
 }
 
 /* Is what the same nodes cost the same on both stages? Beside the counts that a partitioner knows
    of there is what only the host knows: passes that wait, what layouts took beyond estimates. It
    goes with the stage, so a few ranges tell. */
-static pst_status are_alike(struct part_asker *asker, uint32_t s, uint32_t t, bool *ret_alike)
+static void are_alike(struct part_asker *asker, uint32_t s, uint32_t t, bool *ret_alike)
 {
     uint32_t n = asker->problem->n;
     const uint32_t ranges[][2] = {{0, n}, {0, n / 2}, {n / 2, n}};
-    pst_status st = PST_OK;
 
     *ret_alike =
         asker->in_flight[s] == asker->in_flight[t] && asker->versions[s] == asker->versions[t];
-    for (size_t i = 0; st == PST_OK && *ret_alike && i < sizeof ranges / sizeof *ranges; i++) {
+    for (size_t i = 0; *ret_alike && i < sizeof ranges / sizeof *ranges; i++) {
         struct pst_stage_price of_s, of_t;
 
         if (ranges[i][0] == ranges[i][1]) {
             continue;
         }
-        st = ask_price(asker, s, ranges[i][0], ranges[i][1], &of_s);
-        if (st == PST_OK) {
-            st = ask_price(asker, t, ranges[i][0], ranges[i][1], &of_t);
-        }
-        *ret_alike = st == PST_OK && of_s.fits == of_t.fits && of_s.period_ns == of_t.period_ns &&
+        ask_price(asker, s, ranges[i][0], ranges[i][1], &of_s);
+        ask_price(asker, t, ranges[i][0], ranges[i][1], &of_t);
+        *ret_alike = of_s.fits == of_t.fits && of_s.period_ns == of_t.period_ns &&
                      of_s.peak_bytes == of_t.peak_bytes;
     }
-    return st;
 }
 
 /* The ends have rules of their own, and no range in common with another stage. */
-static pst_status set_classes(struct part_asker *asker)
+static void set_classes(struct part_asker *asker)
 {
     uint32_t s, t;
-    pst_status st = PST_OK;
 
-    for (s = 0; st == PST_OK && s < asker->n_stages; s++) {
+    for (s = 0; s < asker->n_stages; s++) {
         bool alike = false;
 
-        for (t = s == 0 || s + 1 == asker->n_stages ? s : 1; st == PST_OK && t < s && !alike; t++) {
+        for (t = s == 0 || s + 1 == asker->n_stages ? s : 1; t < s && !alike; t++) {
             if (asker->class_of[t] == t) {
-                st = are_alike(asker, s, t, &alike);
+                are_alike(asker, s, t, &alike);
             }
         }
         asker->class_of[s] = alike ? t - 1 : s;
     }
-    return st;
 }
 
 pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages, uint32_t size,
@@ -128,55 +120,47 @@ pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages
     if (asker->ask == NULL) {
         return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_ASK);
     }
-    asker->nodes = calloc(problem->n, sizeof *asker->nodes);
-    asker->in_flight = calloc(n_stages, sizeof *asker->in_flight);
-    asker->versions = calloc(n_stages, sizeof *asker->versions);
-    asker->class_of = calloc(n_stages, sizeof *asker->class_of);
-    if (asker->nodes == NULL || asker->in_flight == NULL || asker->versions == NULL ||
-        asker->class_of == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    asker->nodes = part_alloc(problem->n, sizeof *asker->nodes);
+    asker->in_flight = part_alloc(n_stages, sizeof *asker->in_flight);
+    asker->versions = part_alloc(n_stages, sizeof *asker->versions);
+    asker->class_of = part_alloc(n_stages, sizeof *asker->class_of);
     for (v = 0; v < problem->n; v++) {
         asker->nodes[v] = v;
     }
     st = ask_in_flight(asker);
-    return st == PST_OK ? set_classes(asker) : st;
+    if (st == PST_OK) {
+        set_classes(asker);
+        return PST_OK;
+    }
+    return st;
 }
 
 void part_asker_finish(struct part_asker *asker)
 {
-    free(asker->nodes);
-    free(asker->in_flight);
-    free(asker->versions);
-    free(asker->class_of);
+    part_free(asker->nodes);
+    part_free(asker->in_flight);
+    part_free(asker->versions);
+    part_free(asker->class_of);
     part_map_finish(&asker->prices);
     memset(asker, 0, sizeof *asker);
 }
 
-pst_status part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
-                            struct pst_stage_price *ret_price)
+void part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
+                      struct pst_stage_price *ret_price)
 {
     uint64_t n = asker->problem->n;
     uint32_t of = asker->class_of[stage];
     uint64_t key = (of * (n + 1) + first) * (n + 1) + end; /* end >= 1: never 0 */
     const struct pst_stage_price *known = part_map_find(&asker->prices, key);
     struct pst_stage_price *made;
-    pst_status st;
 
     if (known != NULL) {
         *ret_price = *known;
-        return PST_OK;
+        return;
     }
-    st = ask_price(asker, of, first, end, ret_price);
-    if (st != PST_OK) {
-        return st;
-    }
+    ask_price(asker, of, first, end, ret_price);
     made = part_map_put(&asker->prices, key);
-    if (made == NULL) {
-        return PST_ERR_NOMEM;
-    }
     *made = *ret_price;
-    return PST_OK;
 }
 
 /* "30 bytes", "12.7 MiB (13317120 bytes)" */
@@ -203,11 +187,8 @@ static pst_status explain_node(struct part_asker *asker)
 
     for (v = 0; v < problem->n; v++) {
         struct pst_stage_price price;
-        pst_status st = part_asker_price(asker, asker->n_stages - 1, v, v + 1, &price);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        part_asker_price(asker, asker->n_stages - 1, v, v + 1, &price);
         if (price.peak_bytes > most) {
             most = price.peak_bytes;
             at = v;
@@ -228,11 +209,8 @@ pst_status part_asker_explain(struct part_asker *asker, const uint32_t *cuts)
 
     for (s = 0; cuts != NULL && s < asker->n_stages; s++) {
         struct pst_stage_price price;
-        pst_status st = part_asker_price(asker, s, cuts[s], cuts[s + 1], &price);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        part_asker_price(asker, s, cuts[s], cuts[s + 1], &price);
         if (price.fits == 0) {
             return pst_failf(
                 problem->host, PST_ERR_INFEASIBLE,

@@ -90,24 +90,19 @@ static void even_out(struct balance *b, double most)
     }
 }
 
-pst_status part_balance(const double *sum_ns, uint32_t n, uint32_t n_stages, uint32_t *ret_cuts)
+void part_balance(const double *sum_ns, uint32_t n, uint32_t n_stages, uint32_t *ret_cuts)
 {
     struct balance b = {.sum = sum_ns, .n = n, .n_stages = n_stages};
     uint32_t stage, end = n;
-    pst_status st = PST_ERR_NOMEM;
 
-    b.least = calloc(2 * ((size_t)n + 1), sizeof *b.least);
-    b.parent = calloc((size_t)n_stages * ((size_t)n + 1), sizeof *b.parent);
-    if (b.least != NULL && b.parent != NULL) {
-        even_out(&b, least_longest(&b));
-        ret_cuts[n_stages] = n;
-        for (stage = n_stages; stage-- > 0;) {
-            end = b.parent[stage * ((size_t)n + 1) + end];
-            ret_cuts[stage] = end;
-        }
-        st = PST_OK;
+    b.least = part_alloc(2 * ((size_t)n + 1), sizeof *b.least);
+    b.parent = part_alloc((size_t)n_stages * ((size_t)n + 1), sizeof *b.parent);
+    even_out(&b, least_longest(&b));
+    ret_cuts[n_stages] = n;
+    for (stage = n_stages; stage-- > 0;) {
+        end = b.parent[stage * ((size_t)n + 1) + end];
+        ret_cuts[stage] = end;
     }
-    free(b.least);
-    free(b.parent);
-    return st;
+    part_free(b.least);
+    part_free(b.parent);
 }

@@ -44,29 +44,17 @@ static bool apply(const struct moves *m, const uint32_t *from, const struct move
     return m->cuts[i - 1] < m->cuts[i];
 }
 
-static pst_status add(struct moves *m, const uint32_t *from, struct move move)
+static void add(struct moves *m, const uint32_t *from, struct move move)
 {
-    pst_status st;
-
     if (!apply(m, from, &move)) {
-        return PST_OK;
+        return;
     }
-    st = m->b->guess(m->b->impl, m->cuts, &move.guess_ns);
-    if (st != PST_OK || isinf(move.guess_ns)) {
-        return st;
+    m->b->guess(m->b->impl, m->cuts, &move.guess_ns);
+    if (isinf(move.guess_ns)) {
+        return;
     }
-    if (m->n == m->room) {
-        uint32_t room = m->room == 0 ? 64 : 2 * m->room;
-        struct move *list = realloc(m->list, room * sizeof *list);
-
-        if (list == NULL) {
-            return PST_ERR_NOMEM;
-        }
-        m->list = list;
-        m->room = room;
-    }
+    PART_MAKE_ROOM(m->list, m->n, m->room);
     m->list[m->n++] = move;
-    return PST_OK;
 }
 
 static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
@@ -75,24 +63,22 @@ static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
 }
 
 /* One border alone, with some behind it, or against them. */
-static pst_status add_all(struct moves *m, const uint32_t *from, uint32_t border)
+static void add_all(struct moves *m, const uint32_t *from, uint32_t border)
 {
     uint32_t end, run = within(RUN / m->b->n_stages, 1, 3);
     uint32_t every = within(EVERY / m->b->n_stages, 2, 16);
     int64_t by;
     int k;
-    pst_status st = PST_OK;
 
     for (end = border + 1; end <= border + run && end <= m->b->n_stages; end++) {
-        for (by = 1; st == PST_OK && by < m->b->n; by += by < every ? 1 : by) {
-            for (k = 0; st == PST_OK && k < (end == border + 1 ? 2 : 4); k++) {
+        for (by = 1; by < m->b->n; by += by < every ? 1 : by) {
+            for (k = 0; k < (end == border + 1 ? 2 : 4); k++) {
                 int64_t mine = k % 2 == 0 ? by : -by;
 
-                st = add(m, from, (struct move){border, end, mine, k < 2 ? mine : -mine, 0});
+                add(m, from, (struct move){border, end, mine, k < 2 ? mine : -mine, 0});
             }
         }
     }
-    return st;
 }
 
 static int by_guess(const void *a_, const void *b_)
@@ -115,44 +101,41 @@ static int by_guess(const void *a_, const void *b_)
 }
 
 /* The first of the most promising cuts that is faster. */
-static pst_status round_of(struct moves *m, uint32_t *cuts, double *step_ns, bool *ret_better)
+static void round_of(struct moves *m, uint32_t *cuts, double *step_ns, bool *ret_better)
 {
     uint32_t s, i;
-    pst_status st = PST_OK;
 
     *ret_better = false;
     m->n = 0;
-    for (s = 1; st == PST_OK && s < m->b->n_stages; s++) {
-        st = add_all(m, cuts, s);
+    for (s = 1; s < m->b->n_stages; s++) {
+        add_all(m, cuts, s);
     }
     if (m->n > 0) {
         qsort(m->list, m->n, sizeof *m->list, by_guess);
     }
-    for (i = 0; st == PST_OK && i < m->n && i < LOOKS && !*ret_better; i++) {
+    for (i = 0; i < m->n && i < LOOKS && !*ret_better; i++) {
         double ns;
 
         (void)apply(m, cuts, &m->list[i]);
-        st = m->b->step(m->b->impl, m->cuts, &ns);
-        if (st == PST_OK && ns < *step_ns * (1 - 1e-9)) {
+        m->b->step(m->b->impl, m->cuts, &ns);
+        if (ns < *step_ns * (1 - 1e-9)) {
             memcpy(cuts, m->cuts, ((size_t)m->b->n_stages + 1) * sizeof *cuts);
             *step_ns = ns;
             *ret_better = true;
         }
     }
-    return st;
 }
 
-pst_status part_borders_move(const struct part_borders *borders, uint32_t *cuts, double *step_ns)
+void part_borders_move(const struct part_borders *borders, uint32_t *cuts, double *step_ns)
 {
-    struct moves m = {.b = borders, .cuts = calloc((size_t)borders->n_stages + 1, sizeof *m.cuts)};
+    struct moves m = {.b = borders,
+                      .cuts = part_alloc((size_t)borders->n_stages + 1, sizeof *m.cuts)};
     bool better = true;
     uint32_t round;
-    pst_status st = m.cuts == NULL ? PST_ERR_NOMEM : PST_OK;
 
-    for (round = 0; st == PST_OK && better && round < ROUNDS; round++) {
-        st = round_of(&m, cuts, step_ns, &better);
+    for (round = 0; better && round < ROUNDS; round++) {
+        round_of(&m, cuts, step_ns, &better);
     }
-    free(m.cuts);
-    free(m.list);
-    return st;
+    part_free(m.cuts);
+    part_free(m.list);
 }

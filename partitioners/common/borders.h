@@ -9,7 +9,7 @@
 
 /* What a cut is worth; cuts[n_stages + 1], no stage empty. INFINITY: it does not fit, or there is
    no more time to ask. */
-typedef pst_status part_cut_fn(void *impl, const uint32_t *cuts, double *ret_ns);
+typedef void part_cut_fn(void *impl, const uint32_t *cuts, double *ret_ns);
 
 struct part_borders {
     uint32_t n, n_stages;
@@ -21,8 +21,8 @@ struct part_borders {
 /*
  * cuts takes *step_ns; afterwards no more. Moves one border, or two neighbours together, first
  * where the guess is least, until none of the first few is better. Short rows are moved to every
- * place, long ones by steps that double. PST_ERR_NOMEM; what the functions fail with.
+ * place, long ones by steps that double.
  */
-pst_status part_borders_move(const struct part_borders *borders, uint32_t *cuts, double *step_ns);
+void part_borders_move(const struct part_borders *borders, uint32_t *cuts, double *step_ns);
 
 #endif

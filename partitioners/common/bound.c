@@ -38,13 +38,10 @@ static int descending(const void *a_, const void *b_)
  */
 static int64_t packing(const struct part_problem *p, const struct part_costs *c)
 {
-    int64_t *ticks = calloc((size_t)p->n + 1, sizeof *ticks), bound = 0;
+    int64_t *ticks = part_alloc((size_t)p->n + 1, sizeof *ticks), bound = 0;
     uint64_t k, last;
     uint32_t v, i;
 
-    if (ticks == NULL) {
-        return 0; /* a weaker bound is one all the same */
-    }
     for (v = 0; v < p->n; v++) {
         int64_t least = INT64_MAX;
 
@@ -66,7 +63,7 @@ static int64_t packing(const struct part_problem *p, const struct part_costs *c)
         sum = ticks[last] - (last > k ? ticks[last - k - 1] : 0);
         bound = sum > bound ? sum : bound;
     }
-    free(ticks);
+    part_free(ticks);
     return bound;
 }
 

@@ -21,16 +21,12 @@ struct search {
     int64_t low, high; /* T of best, or more than any; nothing is below low */
 };
 
-static pst_status try_at(struct search *s, int64_t ticks, bool *ret_found)
+static void try_at(struct search *s, int64_t ticks, bool *ret_found)
 {
-    pst_status st;
-
-    if (part_cancelled(s->line.problem)) {
-        return PST_ERR_CANCELLED;
-    }
+    part_poll(s->line.problem);
     s->stats->probes++;
-    st = s->probe.run(&s->probe, ticks, ret_found, &s->tried);
-    if (st == PST_OK && *ret_found) {
+    s->probe.run(&s->probe, ticks, ret_found, &s->tried);
+    if (*ret_found) {
         struct cuts cuts = s->best;
 
         s->best = s->tried;
@@ -38,46 +34,40 @@ static pst_status try_at(struct search *s, int64_t ticks, bool *ret_found)
         s->found = true;
         s->high = line_bottleneck(&s->line, &s->best);
     }
-    return st;
 }
 
 /* Between low and high, both of which can be the answer (high: if something was found). */
-static pst_status bisect(struct search *s)
+static void bisect(struct search *s)
 {
     int64_t low = s->low, step = s->low / 64 + 1;
-    pst_status st = PST_OK;
     bool found = false;
 
     /* Up from the bound in growing steps: most answers are near it. */
-    while (st == PST_OK && !found && low < s->high) {
+    while (!found && low < s->high) {
         int64_t ticks = s->high - low > step ? low + step - 1 : s->high - 1;
 
-        st = try_at(s, ticks, &found);
+        try_at(s, ticks, &found);
         low = found ? low : ticks + 1;
         step = step > INT64_MAX / 4 ? step : 4 * step;
     }
-    while (st == PST_OK && low < s->high && s->found) {
+    while (low < s->high && s->found) {
         int64_t middle = low + (s->high - low) / 2;
 
         if (middle == s->high) {
             break;
         }
-        st = try_at(s, middle, &found);
+        try_at(s, middle, &found);
         low = found ? low : middle + 1;
     }
-    return st;
 }
 
-static pst_status with(struct search *s, pst_status st)
+static void with(struct search *s)
 {
-    if (st == PST_OK) {
-        st = bisect(s);
-    }
+    bisect(s);
     if (s->probe.finish != NULL) {
         (s->probe.finish)(&s->probe);
     }
     s->probe = (struct probe){.line = &s->line, .stats = s->stats};
-    return st;
 }
 
 static int64_t own_bound(const struct line *l)
@@ -89,75 +79,69 @@ static int64_t own_bound(const struct line *l)
     return total > bound ? total : bound;
 }
 
-static pst_status solve(struct search *s)
+static void solve(struct search *s)
 {
     struct line *l = &s->line;
     bool inexact = false;
-    pst_status st;
 
     s->probe = (struct probe){.line = l, .stats = s->stats};
     if (l->memory && !l->layered && l->cross != NULL) {
         inexact = true; /* depths are said and transfers are not free: a sweep cannot */
-        st = PST_OK;
     } else {
-        st = with(s, l->layered ? front_init(&s->probe, &inexact) : sweep_init(&s->probe));
+        if (l->layered) {
+            front_init(&s->probe, &inexact);
+        } else {
+            sweep_init(&s->probe);
+        }
+        with(s);
     }
     s->stats->exact = l->cross == NULL || (l->straight && !inexact);
-    if (st != PST_OK || s->stats->exact || s->high <= s->low) {
+    if (s->stats->exact || s->high <= s->low) {
         s->stats->exact = s->stats->exact || s->high <= s->low;
-        return st;
+        return;
     }
     if (scan_steps(l, s->high - 1) * SCAN_PROBES <= s->scan_steps) {
-        st = with(s, scan_init(&s->probe));
-        s->stats->exact = st == PST_OK;
+        scan_init(&s->probe);
+        with(s);
+        s->stats->exact = true;
     }
-    return st;
 }
 
-static pst_status to_plan(const struct search *s, struct part_plan *plan)
+static void to_plan(const struct search *s, struct part_plan *plan)
 {
     const struct line *l = &s->line;
     uint32_t i;
-    pst_status st =
-        part_plan_cut(plan, l->problem, l->order, s->best.first, s->best.n, l->costs->b);
 
-    for (i = 0; st == PST_OK && i < s->best.n; i++) {
+    part_plan_cut(plan, l->problem, l->order, s->best.first, s->best.n, l->costs->b);
+    for (i = 0; i < s->best.n; i++) {
         plan->stages[i].d = l->costs->degrees[s->best.k[i]];
     }
-    return st;
 }
 
-pst_status part_chain_solve(const struct part_problem *p, const struct part_costs *c,
-                            const uint32_t *order, const struct part_chain_limits *limits,
-                            bool *ret_found, int64_t *ret_ticks, struct part_plan *ret_plan)
+void part_chain_solve(const struct part_problem *p, const struct part_costs *c,
+                      const uint32_t *order, const struct part_chain_limits *limits,
+                      bool *ret_found, int64_t *ret_ticks, struct part_plan *ret_plan)
 {
     struct part_chain_stats own = {false, 0, 0};
     struct search s = {.stats = limits->stats != NULL ? limits->stats : &own};
     struct part_plan plan = {NULL, 0};
-    pst_status st;
 
     *ret_found = false;
     s.stats->exact = true;
     if (c->n_degrees == 0 || p->n == 0 || p->n_devices == 0) {
-        return PST_OK;
+        return;
     }
-    st = line_init(&s.line, p, c, order, limits);
-    if (st == PST_OK) {
-        st = cuts_init(&s.best, s.line.max_stages);
+    line_init(&s.line, p, c, order, limits);
+    cuts_init(&s.best, s.line.max_stages);
+    cuts_init(&s.tried, s.line.max_stages);
+    s.scan_steps = limits->scan_steps > 0 ? limits->scan_steps : SCAN_STEPS_MAX;
+    s.low = own_bound(&s.line);
+    s.high = limits->below < s.line.cap + 1 ? limits->below : s.line.cap + 1;
+    solve(&s);
+    if (s.found) {
+        to_plan(&s, &plan);
     }
-    if (st == PST_OK) {
-        st = cuts_init(&s.tried, s.line.max_stages);
-    }
-    if (st == PST_OK) {
-        s.scan_steps = limits->scan_steps > 0 ? limits->scan_steps : SCAN_STEPS_MAX;
-        s.low = own_bound(&s.line);
-        s.high = limits->below < s.line.cap + 1 ? limits->below : s.line.cap + 1;
-        st = solve(&s);
-    }
-    if (st == PST_OK && s.found) {
-        st = to_plan(&s, &plan);
-    }
-    if (st == PST_OK && s.found) {
+    if (s.found) {
         *ret_found = true;
         *ret_ticks = s.high;
         *ret_plan = plan;
@@ -165,5 +149,4 @@ pst_status part_chain_solve(const struct part_problem *p, const struct part_cost
     cuts_finish(&s.best);
     cuts_finish(&s.tried);
     line_finish(&s.line);
-    return st;
 }

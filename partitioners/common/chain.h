@@ -16,15 +16,14 @@ enum {
     PART_ORDER_KEYS = 4     /* least key first among what is ready */
 };
 
-/* ret_order[n]: nodes in that order. keys: [n] for PART_ORDER_KEYS, else NULL. PST_ERR_NOMEM. */
-pst_status part_order(const struct part_problem *problem, uint32_t kind, const uint64_t *keys,
-                      uint32_t *ret_order);
+/* ret_order[n]: nodes in that order. keys: [n] for PART_ORDER_KEYS, else NULL. */
+void part_order(const struct part_problem *problem, uint32_t kind, const uint64_t *keys,
+                uint32_t *ret_order);
 
 /* Stage s is nodes first[s] up to first[s + 1] of the order; first[n_stages] = n. d = k = 1. Empty
-   stages are dropped. PST_ERR_NOMEM. */
-pst_status part_plan_cut(struct part_plan *plan, const struct part_problem *problem,
-                         const uint32_t *order, const uint32_t *first, uint32_t n_stages,
-                         uint32_t b);
+   stages are dropped. */
+void part_plan_cut(struct part_plan *plan, const struct part_problem *problem,
+                   const uint32_t *order, const uint32_t *first, uint32_t n_stages, uint32_t b);
 
 /* What a solver did. */
 struct part_chain_stats {
@@ -54,11 +53,11 @@ struct part_chain_limits {
  * windows that a stage may span are small enough to be scanned (some 1e8 steps in all); else what
  * the sweeps find, which count an edge that spans a whole stage as though it touched it. Here
  * stats->exact tells. *ret_found: false where nothing fits (or is below). ret_plan is set only
- * then; finish it. PST_ERR_CANCELLED, PST_ERR_NOMEM. 1e5 nodes on 1024 devices: about a second.
+ * then; finish it. 1e5 nodes on 1024 devices: about a second.
  */
-pst_status part_chain_solve(const struct part_problem *problem, const struct part_costs *costs,
-                            const uint32_t *order, const struct part_chain_limits *limits,
-                            bool *ret_found, int64_t *ret_ticks, struct part_plan *ret_plan);
+void part_chain_solve(const struct part_problem *problem, const struct part_costs *costs,
+                      const uint32_t *order, const struct part_chain_limits *limits,
+                      bool *ret_found, int64_t *ret_ticks, struct part_plan *ret_plan);
 
 /* A bound that no partition of this problem at this size goes below, in ticks: work over devices,
    heaviest node at its best degree, packing of nodes heavier than half. */

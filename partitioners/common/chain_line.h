@@ -29,9 +29,9 @@ struct line {
     double **workspace, **depths;
 };
 
-pst_status line_init(struct line *line, const struct part_problem *problem,
-                     const struct part_costs *costs, const uint32_t *order,
-                     const struct part_chain_limits *limits);
+void line_init(struct line *line, const struct part_problem *problem,
+               const struct part_costs *costs, const uint32_t *order,
+               const struct part_chain_limits *limits);
 void line_finish(struct line *line);
 
 /* Level 0 is filled by the caller between create (NULL: out of memory) and fill; most of [i, j). */
@@ -57,29 +57,29 @@ struct cuts {
     uint32_t n, *first, *k;
 };
 
-/* Room for max_stages; PST_ERR_NOMEM. */
-pst_status cuts_init(struct cuts *cuts, uint32_t max_stages);
+/* Room for max_stages. */
+void cuts_init(struct cuts *cuts, uint32_t max_stages);
 void cuts_finish(struct cuts *cuts);
 
 /* True ticks of the slowest stage. */
 int64_t line_bottleneck(const struct line *line, const struct cuts *cuts);
 
-/* Scratch of a solver, and one probe: is there a cut at T? Cancelled: PST_ERR_CANCELLED. */
+/* Scratch of a solver, and one probe: is there a cut at T? */
 struct probe {
     const struct line *line;
     struct part_chain_stats *stats;
     void *scratch;
-    pst_status (*run)(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts);
+    void (*run)(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts);
     void (*finish)(struct probe *probe);
 };
 
 /* Without memory and stage limit: least devices for every prefix. */
-pst_status sweep_init(struct probe *probe);
+void sweep_init(struct probe *probe);
 /* With them: from the end, furthest positions by stages and devices. *ret_inexact is set once a
    position had to be dropped that might have been of use. */
-pst_status front_init(struct probe *probe, bool *ret_inexact);
+void front_init(struct probe *probe, bool *ret_inexact);
 /* Everything, exactly, by scanning windows. */
-pst_status scan_init(struct probe *probe);
+void scan_init(struct probe *probe);
 /* Steps of one probe of that at T. */
 double scan_steps(const struct line *line, int64_t ticks);
 

@@ -7,10 +7,10 @@
 #ifndef PARTITIONERS_COMMON_CHAIN_PLUGIN_H
 #define PARTITIONERS_COMMON_CHAIN_PLUGIN_H
 
-#include <penstock/penstock.h>
+#include "call.h"
 
 #define PART_CHAIN_PLUGIN(config_type, plugin_id, plugin_version, ...)                             \
-    PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)                 \
+    PART_PARTITIONER(partition)                                                                    \
     static const char *const chains_alone[] = {"chain", NULL};                                     \
     static const struct pst_plugin plugin = {                                                      \
         PST_PLUGIN_HEAD("partitioner", plugin_id, plugin_version),                                 \

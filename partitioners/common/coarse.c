@@ -11,9 +11,10 @@
 
 static uint32_t *copy(const uint32_t *list, uint32_t n)
 {
-    uint32_t *made = calloc((size_t)n + 1, sizeof *made);
+    uint32_t *made = part_alloc((size_t)n + 1, sizeof *made);
 
-    return made == NULL ? NULL : memcpy(made, list, n * sizeof *made);
+    memcpy(made, list, n * sizeof *made);
+    return made;
 }
 
 static void add_up(const struct part_problem *p, const uint32_t *group_of, struct part_problem *g)
@@ -44,14 +45,11 @@ static void add_up(const struct part_problem *p, const uint32_t *group_of, struc
 }
 
 /* Parallel edges become one. */
-static pst_status merge_edges(struct part_problem *g)
+static void merge_edges(struct part_problem *g)
 {
     uint32_t e, n = 0;
-    pst_status st = part_problem_index(g);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    part_problem_index(g);
     for (e = 0; e < g->n_edges; e++) {
         if (n > 0 && g->from[n - 1] == g->from[e] && g->to[n - 1] == g->to[e]) {
             g->edge_bytes[n - 1] += g->edge_bytes[e];
@@ -62,11 +60,11 @@ static pst_status merge_edges(struct part_problem *g)
         g->edge_bytes[n++] = g->edge_bytes[e];
     }
     g->n_edges = n;
-    return part_problem_index(g);
+    part_problem_index(g);
 }
 
-pst_status part_problem_merge(const struct part_problem *p, const uint32_t *group_of,
-                              uint32_t n_groups, struct part_problem *ret_merged)
+void part_problem_merge(const struct part_problem *p, const uint32_t *group_of, uint32_t n_groups,
+                        struct part_problem *ret_merged)
 {
     struct part_problem g = {
         .host = p->host,
@@ -82,41 +80,27 @@ pst_status part_problem_merge(const struct part_problem *p, const uint32_t *grou
         .weight_multiplier = p->weight_multiplier,
         .capacity_bytes = p->capacity_bytes,
     };
-    pst_status st = PST_ERR_NOMEM;
 
     if (g.sizes != NULL && g.degrees != NULL) {
-        st = part_problem_init(&g);
+        part_problem_init(&g);
     }
-    if (st == PST_OK) {
-        add_up(p, group_of, &g);
-        st = merge_edges(&g);
-    }
-    if (st != PST_OK) {
-        part_problem_finish(&g);
-        return st;
-    }
+    add_up(p, group_of, &g);
+    merge_edges(&g);
     *ret_merged = g;
-    return PST_OK;
 }
 
-pst_status coarse_init(const struct part_problem *p, const struct part_costs *c,
-                       const uint32_t *order, uint32_t n_groups, uint32_t *group_of,
-                       struct part_problem *ret_coarse)
+void coarse_init(const struct part_problem *p, const struct part_costs *c, const uint32_t *order,
+                 uint32_t n_groups, uint32_t *group_of, struct part_problem *ret_coarse)
 {
     const struct part_dag dag = part_sequence_dag(p);
-    uint32_t *first = calloc((size_t)p->n + 1, sizeof *first), r, i;
-    pst_status st = first == NULL ? PST_ERR_NOMEM
-                                  : part_runs(&dag, p->edge_bytes, c->comp[0], order, n_groups,
-                                              first, &n_groups);
+    uint32_t *first = part_alloc((size_t)p->n + 1, sizeof *first), r, i;
 
-    if (st == PST_OK) {
-        for (r = 0; r < n_groups; r++) {
-            for (i = first[r]; i < first[r + 1]; i++) {
-                group_of[order[i]] = r;
-            }
+    part_runs(&dag, p->edge_bytes, c->comp[0], order, n_groups, first, &n_groups);
+    for (r = 0; r < n_groups; r++) {
+        for (i = first[r]; i < first[r + 1]; i++) {
+            group_of[order[i]] = r;
         }
-        st = part_problem_merge(p, group_of, n_groups, ret_coarse);
     }
-    free(first);
-    return st;
+    part_problem_merge(p, group_of, n_groups, ret_coarse);
+    part_free(first);
 }

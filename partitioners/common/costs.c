@@ -67,19 +67,16 @@ static double choose_tick(double most_ns, uint32_t n_devices)
 
 static int64_t *row_of(size_t n)
 {
-    return calloc(n == 0 ? 1 : n, sizeof(int64_t));
+    return part_alloc(n == 0 ? 1 : n, sizeof(int64_t));
 }
 
-static pst_status fill(const struct part_problem *p, struct part_costs *c, uint32_t k)
+static void fill(const struct part_problem *p, struct part_costs *c, uint32_t k)
 {
     uint32_t d = c->degrees[k], row = part_samples_row(p, c->b / d), i;
 
     c->comp[k] = row_of(p->n);
     c->sync[k] = row_of(p->n);
     c->p2p[k] = row_of(p->n_edges);
-    if (c->comp[k] == NULL || c->sync[k] == NULL || c->p2p[k] == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < p->n; i++) {
         c->comp[k][i] = llround(comp_ns(p, row, c->b, i) / c->ns_per_tick);
         c->sync[k][i] = llround(sync_ns(p, d, i) / c->ns_per_tick);
@@ -87,24 +84,18 @@ static pst_status fill(const struct part_problem *p, struct part_costs *c, uint3
     for (i = 0; i < p->n_edges; i++) {
         c->p2p[k][i] = llround(p2p_ns(p, d, i) / c->ns_per_tick);
     }
-    return PST_OK;
 }
 
-pst_status part_costs_init(const struct part_problem *p, uint32_t b, struct part_costs *ret_costs)
+void part_costs_init(const struct part_problem *p, uint32_t b, struct part_costs *ret_costs)
 {
     struct part_costs c = {.b = b, .comm_model = p->figures.comm_model};
     double most = 0;
     uint32_t k;
-    pst_status st = PST_OK;
 
-    c.degrees = calloc(p->n_degrees + 1, sizeof *c.degrees);
-    c.comp = calloc(p->n_degrees + 1, sizeof *c.comp);
-    c.sync = calloc(p->n_degrees + 1, sizeof *c.sync);
-    c.p2p = calloc(p->n_degrees + 1, sizeof *c.p2p);
-    if (c.degrees == NULL || c.comp == NULL || c.sync == NULL || c.p2p == NULL) {
-        st = PST_ERR_NOMEM;
-        goto out;
-    }
+    c.degrees = part_alloc(p->n_degrees + 1, sizeof *c.degrees);
+    c.comp = part_alloc(p->n_degrees + 1, sizeof *c.comp);
+    c.sync = part_alloc(p->n_degrees + 1, sizeof *c.sync);
+    c.p2p = part_alloc(p->n_degrees + 1, sizeof *c.p2p);
     for (k = 0; k < p->n_degrees; k++) {
         uint32_t d = p->degrees[k], row;
 
@@ -113,23 +104,16 @@ pst_status part_costs_init(const struct part_problem *p, uint32_t b, struct part
         }
         row = part_samples_row(p, b / d);
         if (row == UINT32_MAX) {
-            st = PST_ERR_BUG; /* b is none of the problem's sizes */
-            goto out;
+            part_end(PST_ERR_BUG); /* b is none of the problem's sizes */
         }
         c.degrees[c.n_degrees++] = d;
         most = fmax(most, total_ns(p, row, b, d));
     }
     c.ns_per_tick = choose_tick(most, p->n_devices);
-    for (k = 0; st == PST_OK && k < c.n_degrees; k++) {
-        st = fill(p, &c, k);
-    }
-out:
-    if (st != PST_OK) {
-        part_costs_finish(&c);
-        return st;
+    for (k = 0; k < c.n_degrees; k++) {
+        fill(p, &c, k);
     }
     *ret_costs = c;
-    return PST_OK;
 }
 
 void part_costs_finish(struct part_costs *c)
@@ -137,14 +121,14 @@ void part_costs_finish(struct part_costs *c)
     uint32_t k;
 
     for (k = 0; k < c->n_degrees; k++) {
-        free(c->comp != NULL ? c->comp[k] : NULL);
-        free(c->sync != NULL ? c->sync[k] : NULL);
-        free(c->p2p != NULL ? c->p2p[k] : NULL);
+        part_free(c->comp != NULL ? c->comp[k] : NULL);
+        part_free(c->sync != NULL ? c->sync[k] : NULL);
+        part_free(c->p2p != NULL ? c->p2p[k] : NULL);
     }
-    free(c->degrees);
-    free(c->comp);
-    free(c->sync);
-    free(c->p2p);
+    part_free(c->degrees);
+    part_free(c->comp);
+    part_free(c->sync);
+    part_free(c->p2p);
     memset(c, 0, sizeof *c);
 }
 

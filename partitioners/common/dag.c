@@ -24,13 +24,12 @@ struct dag {
     uint64_t orders;
 };
 
-static pst_status offer(struct dag *d, struct part_plan *plan)
+static void offer(struct dag *d, struct part_plan *plan)
 {
     struct part_value value;
-    pst_status st = part_plan_rank(plan, d->problem, &value);
 
-    if (st == PST_OK && value.legal && value.fits &&
-        (!d->found || part_value_better(&value, &d->value))) {
+    part_plan_rank(plan, d->problem, &value);
+    if (value.legal && value.fits && (!d->found || part_value_better(&value, &d->value))) {
         struct part_plan old = d->plan;
 
         d->plan = *plan;
@@ -39,87 +38,83 @@ static pst_status offer(struct dag *d, struct part_plan *plan)
         d->found = true;
     }
     part_plan_finish(plan);
-    return st;
 }
 
-static pst_status cut(struct dag *d)
+static void cut(struct dag *d)
 {
     struct part_chain_limits limits = {
         .below = INT64_MAX, .memory = true, .scan_steps = 2e7, .stats = &d->chain};
     struct part_plan plan = {NULL, 0};
     int64_t ticks;
     bool found;
-    pst_status st =
-        part_chain_solve(d->problem, d->costs, d->order, &limits, &found, &ticks, &plan);
 
+    part_chain_solve(d->problem, d->costs, d->order, &limits, &found, &ticks, &plan);
     d->orders++;
-    return st == PST_OK && found ? offer(d, &plan) : st;
+    if (found) {
+        offer(d, &plan);
+    }
 }
 
 /* A plan that counts depths by the plan before it, from one that knows no memory limit, until one
    fits. Where the place in a row alone decides, branches cost memory that they do not take. */
-static pst_status cut_by_depths(struct dag *d)
+static void cut_by_depths(struct dag *d)
 {
     struct part_chain_limits limits = {.below = INT64_MAX, .scan_steps = 2e7, .stats = &d->chain};
-    uint32_t *depths = calloc((size_t)d->problem->n + 1, sizeof *depths), round;
+    uint32_t *depths = part_alloc((size_t)d->problem->n + 1, sizeof *depths), round;
     bool found = true, fits = false;
-    pst_status st = depths == NULL ? PST_ERR_NOMEM : PST_OK;
 
-    for (round = 0; st == PST_OK && found && !fits && round < 6; round++) {
+    for (round = 0; found && !fits && round < 6; round++) {
         struct part_plan plan = {NULL, 0};
         struct part_value value = {.legal = false};
         struct stage_graph g = {.n = 0};
         int64_t ticks;
 
-        st = part_chain_solve(d->problem, d->costs, d->order, &limits, &found, &ticks, &plan);
-        if (st == PST_OK && found) {
-            st = part_plan_rank(&plan, d->problem, &value);
+        part_chain_solve(d->problem, d->costs, d->order, &limits, &found, &ticks, &plan);
+        if (found) {
+            part_plan_rank(&plan, d->problem, &value);
         }
-        if (st == PST_OK && found) {
-            st = stage_graph_init(&g, &plan, d->problem);
+        if (found) {
+            stage_graph_init(&g, &plan, d->problem);
         }
-        if (st == PST_OK && found) {
+        if (found) {
             fits = value.legal && value.fits;
             stage_graph_depths(&g, d->problem, depths);
-            st = fits ? offer(d, &plan) : PST_OK;
+            if (fits) {
+                offer(d, &plan);
+            }
         }
         stage_graph_finish(&g);
         part_plan_finish(&plan);
         limits.memory = true;
         limits.depths = depths;
     }
-    free(depths);
-    return st;
+    part_free(depths);
 }
 
 /* A plan of groups as one of nodes. */
-static pst_status expand(struct dag *d, const struct part_problem *coarse,
-                         const struct part_plan *groups)
+static void expand(struct dag *d, const struct part_problem *coarse, const struct part_plan *groups)
 {
     const struct part_problem *p = d->problem;
-    uint32_t *stage_of_group = calloc((size_t)coarse->n + 1, sizeof *stage_of_group);
-    uint32_t *stage_of = calloc((size_t)p->n + 1, sizeof *stage_of);
+    uint32_t *stage_of_group = part_alloc((size_t)coarse->n + 1, sizeof *stage_of_group);
+    uint32_t *stage_of = part_alloc((size_t)p->n + 1, sizeof *stage_of);
     struct part_plan plan = {NULL, 0};
     uint32_t s, i;
-    pst_status st = PST_ERR_NOMEM;
 
-    if (stage_of_group != NULL && stage_of != NULL) {
-        for (s = 0; s < groups->n_stages; s++) {
-            for (i = 0; i < groups->stages[s].n_nodes; i++) {
-                stage_of_group[groups->stages[s].nodes[i]] = s;
-            }
+    for (s = 0; s < groups->n_stages; s++) {
+        for (i = 0; i < groups->stages[s].n_nodes; i++) {
+            stage_of_group[groups->stages[s].nodes[i]] = s;
         }
-        for (i = 0; i < p->n; i++) {
-            stage_of[i] = stage_of_group[d->group_of[i]];
-        }
-        st = part_plan_init(&plan, p, stage_of, groups->n_stages, d->costs->b);
     }
-    for (s = 0; st == PST_OK && s < plan.n_stages; s++) {
+    for (i = 0; i < p->n; i++) {
+        stage_of[i] = stage_of_group[d->group_of[i]];
+    }
+    part_plan_init(&plan, p, stage_of, groups->n_stages, d->costs->b);
+    for (s = 0; s < plan.n_stages; s++) {
         plan.stages[s].d = groups->stages[s].d;
     }
-    free(stage_of_group);
-    free(stage_of);
-    return st == PST_OK ? offer(d, &plan) : st;
+    part_free(stage_of_group);
+    part_free(stage_of);
+    offer(d, &plan);
 }
 
 /* As many as can be scanned: 40 probes of windows of two stages' work, by stages under a memory
@@ -133,7 +128,7 @@ static uint32_t count_groups(const struct dag *d)
     return n < GROUPS_MIN ? GROUPS_MIN : n > GROUPS_MAX ? GROUPS_MAX : (uint32_t)n;
 }
 
-static pst_status cut_groups(struct dag *d)
+static void cut_groups(struct dag *d)
 {
     struct part_chain_limits limits = {
         .below = INT64_MAX, .memory = true, .scan_steps = 2 * GROUP_STEPS, .stats = &d->chain};
@@ -143,29 +138,20 @@ static pst_status cut_groups(struct dag *d)
     uint32_t *order = NULL;
     int64_t ticks;
     bool found = false;
-    pst_status st =
-        coarse_init(d->problem, d->costs, d->order, count_groups(d), d->group_of, &coarse);
 
-    if (st != PST_OK) {
-        return st;
+    coarse_init(d->problem, d->costs, d->order, count_groups(d), d->group_of, &coarse);
+    order = part_alloc((size_t)coarse.n + 1, sizeof *order);
+    part_order(&coarse, PART_ORDER_INDEX, NULL, order);
+    part_costs_init(&coarse, d->costs->b, &costs);
+    part_chain_solve(&coarse, &costs, order, &limits, &found, &ticks, &plan);
+    d->orders++;
+    if (found) {
+        expand(d, &coarse, &plan);
     }
-    order = calloc((size_t)coarse.n + 1, sizeof *order);
-    st = order == NULL ? PST_ERR_NOMEM : part_order(&coarse, PART_ORDER_INDEX, NULL, order);
-    if (st == PST_OK) {
-        st = part_costs_init(&coarse, d->costs->b, &costs);
-    }
-    if (st == PST_OK) {
-        st = part_chain_solve(&coarse, &costs, order, &limits, &found, &ticks, &plan);
-        d->orders++;
-    }
-    if (st == PST_OK && found) {
-        st = expand(d, &coarse, &plan);
-    }
-    free(order);
+    part_free(order);
     part_plan_finish(&plan);
     part_costs_finish(&costs);
     part_problem_finish(&coarse);
-    return st;
 }
 
 /* A path has one order, whose optimum is that of all partitions: run index and depth agree. */
@@ -181,34 +167,30 @@ static bool is_path(const struct part_problem *p)
     return true;
 }
 
-static pst_status cut_orders(struct dag *d)
+static void cut_orders(struct dag *d)
 {
     uint32_t kind, last = is_path(d->problem) ? PART_ORDER_INDEX : PART_ORDER_LONGEST;
     bool exact;
-    pst_status st = PST_OK;
 
-    for (kind = PART_ORDER_INDEX; st == PST_OK && kind <= last; kind++) {
-        st = part_order(d->problem, kind, NULL, d->order);
-        if (st == PST_OK) {
-            st = cut(d);
-        }
-        if (st == PST_OK && last != PART_ORDER_INDEX && !d->problem->in_row &&
+    for (kind = PART_ORDER_INDEX; kind <= last; kind++) {
+        part_order(d->problem, kind, NULL, d->order);
+        cut(d);
+        if (last != PART_ORDER_INDEX && !d->problem->in_row &&
             d->problem->capacity_bytes < (double)UINT64_MAX) {
             exact = d->chain.exact;
-            st = cut_by_depths(d);
+            cut_by_depths(d);
             d->chain.exact = exact;
         }
-        if (st == PST_OK && !d->chain.exact && d->problem->n > 2 * count_groups(d)) {
-            st = cut_groups(d);
+        if (!d->chain.exact && d->problem->n > 2 * count_groups(d)) {
+            cut_groups(d);
         }
     }
-    return st;
 }
 
 /* Rows of few sets: the best of all orders. Under a memory limit every number of stages and of
    devices behind a set is looked at. */
-static pst_status all_rows(struct dag *d, const struct part_refine_limits *limits,
-                           struct part_refine_stats *stats)
+static void all_rows(struct dag *d, const struct part_refine_limits *limits,
+                     struct part_refine_stats *stats)
 {
     const struct part_problem *p = d->problem;
     bool limited = p->capacity_bytes < (double)UINT64_MAX, found = false;
@@ -216,76 +198,72 @@ static pst_status all_rows(struct dag *d, const struct part_refine_limits *limit
     uint32_t n_stages = p->n < p->n_devices ? p->n : p->n_devices;
     double below_ns = d->found ? d->value.bottleneck_ns : INFINITY;
     struct part_plan plan = {NULL, 0};
-    pst_status st = part_set_plan(p, d->costs, limited ? steps / p->n_devices / n_stages : steps,
-                                  below_ns, &plan, &found, &stats->optimal);
 
-    if (st == PST_OK && found) {
-        st = offer(d, &plan);
+    part_set_plan(p, d->costs, limited ? steps / p->n_devices / n_stages : steps, below_ns, &plan,
+                  &found, &stats->optimal);
+    if (found) {
+        offer(d, &plan);
     }
-    if (st == PST_OK && stats->optimal && d->found) {
-        st = plan_ticks(p, d->costs, &d->plan, &stats->ticks);
+    if (stats->optimal && d->found) {
+        plan_ticks(p, d->costs, &d->plan, &stats->ticks);
         stats->bound = stats->ticks;
     }
-    return st;
 }
 
-static pst_status solve(struct dag *d, const struct part_refine_limits *limits,
-                        struct part_refine_stats *stats)
+static void solve(struct dag *d, const struct part_refine_limits *limits,
+                  struct part_refine_stats *stats)
 {
     bool small = d->problem->n <= SMALL_NODES && !d->problem->in_row, found = false;
     struct part_plan plan = {NULL, 0};
-    pst_status st = cut_orders(d);
 
-    if (st == PST_OK && d->chain.exact && is_path(d->problem)) {
+    cut_orders(d);
+    if (d->chain.exact && is_path(d->problem)) {
         stats->optimal = true;
         if (d->found) {
-            st = plan_ticks(d->problem, d->costs, &d->plan, &stats->ticks);
+            plan_ticks(d->problem, d->costs, &d->plan, &stats->ticks);
             stats->bound = stats->ticks;
         }
-        return st;
+        return;
     }
-    if (st == PST_OK && d->problem->in_row) {
-        st = all_rows(d, limits, stats);
-        if (st == PST_OK && stats->optimal) {
-            return st;
+    if (d->problem->in_row) {
+        all_rows(d, limits, stats);
+        if (stats->optimal) {
+            return;
         }
     }
-    if (st == PST_OK && !d->found && small) {
-        st = small_best(d->problem, d->costs, INT64_MAX, &found, &plan);
-        stats->optimal = st == PST_OK && !found;
-        if (st == PST_OK && found) {
-            st = offer(d, &plan);
+    if (!d->found && small) {
+        small_best(d->problem, d->costs, INT64_MAX, &found, &plan);
+        stats->optimal = !found;
+        if (found) {
+            offer(d, &plan);
         }
     }
-    if (st == PST_OK && d->found) {
-        st = part_refine(d->problem, d->costs, limits, &d->plan, stats);
+    if (d->found) {
+        part_refine(d->problem, d->costs, limits, &d->plan, stats);
     }
-    return st;
 }
 
-pst_status part_dag_solve(const struct part_problem *p, const struct part_costs *c,
-                          const struct part_refine_limits *limits, bool *ret_found,
-                          struct part_plan *ret_plan, struct part_refine_stats *ret_stats)
+void part_dag_solve(const struct part_problem *p, const struct part_costs *c,
+                    const struct part_refine_limits *limits, bool *ret_found,
+                    struct part_plan *ret_plan, struct part_refine_stats *ret_stats)
 {
     struct dag d = {
         .problem = p,
         .costs = c,
-        .order = calloc((size_t)p->n + 1, sizeof *d.order),
-        .group_of = calloc((size_t)p->n + 1, sizeof *d.group_of),
+        .order = part_alloc((size_t)p->n + 1, sizeof *d.order),
+        .group_of = part_alloc((size_t)p->n + 1, sizeof *d.group_of),
     };
     struct part_refine_stats stats = {.bound = part_lower_bound(p, c)};
-    pst_status st = PST_ERR_NOMEM;
 
     *ret_found = false;
     if (c->n_degrees == 0 || p->n == 0) {
-        st = PST_OK;
         stats.optimal = true;
-    } else if (d.order != NULL && d.group_of != NULL) {
-        st = solve(&d, limits, &stats);
+    } else {
+        solve(&d, limits, &stats);
     }
     stats.orders += d.orders;
     stats.probes += d.chain.probes;
-    if (st == PST_OK && d.found) {
+    if (d.found) {
         *ret_found = true;
         *ret_plan = d.plan;
     } else {
@@ -294,7 +272,6 @@ pst_status part_dag_solve(const struct part_problem *p, const struct part_costs 
     if (ret_stats != NULL) {
         *ret_stats = stats;
     }
-    free(d.order);
-    free(d.group_of);
-    return st;
+    part_free(d.order);
+    part_free(d.group_of);
 }

@@ -10,34 +10,29 @@
 
 void part_downsets_finish(struct part_downsets *sets)
 {
-    free(sets->bits);
-    free(sets->parent);
-    free(sets->size);
-    free(sets->first_added);
-    free(sets->added);
+    part_free(sets->bits);
+    part_free(sets->parent);
+    part_free(sets->size);
+    part_free(sets->first_added);
+    part_free(sets->added);
     memset(sets, 0, sizeof *sets);
 }
 
-bool downsets_room(struct part_downsets *sets, size_t n_added)
+void downsets_room(struct part_downsets *sets, size_t n_added)
 {
-    sets->parent = calloc(sets->n_sets, sizeof *sets->parent);
-    sets->size = calloc(sets->n_sets, sizeof *sets->size);
-    sets->first_added = calloc((size_t)sets->n_sets + 1, sizeof *sets->first_added);
-    sets->added = calloc(n_added + 1, sizeof *sets->added);
-    return sets->parent != NULL && sets->size != NULL && sets->first_added != NULL &&
-           sets->added != NULL;
+    sets->parent = part_alloc(sets->n_sets, sizeof *sets->parent);
+    sets->size = part_alloc(sets->n_sets, sizeof *sets->size);
+    sets->first_added = part_alloc((size_t)sets->n_sets + 1, sizeof *sets->first_added);
+    sets->added = part_alloc(n_added + 1, sizeof *sets->added);
 }
 
-pst_status part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *first,
-                              struct part_downsets *ret_sets)
+void part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *first,
+                        struct part_downsets *ret_sets)
 {
     struct part_downsets sets = {.n = first[n_runs], .n_sets = n_runs + 1};
     uint32_t k;
 
-    if (!downsets_room(&sets, sets.n)) {
-        part_downsets_finish(&sets);
-        return PST_ERR_NOMEM;
-    }
+    downsets_room(&sets, sets.n);
     for (k = 1; k <= n_runs; k++) {
         sets.parent[k] = k - 1;
         sets.size[k] = first[k];
@@ -48,22 +43,17 @@ pst_status part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint
         sets.added[k] = order[k];
     }
     *ret_sets = sets;
-    return PST_OK;
 }
 
-pst_status part_downsets_linear(uint32_t n, const uint32_t *order, struct part_downsets *ret_sets)
+void part_downsets_linear(uint32_t n, const uint32_t *order, struct part_downsets *ret_sets)
 {
-    uint32_t *first = calloc((size_t)n + 1, sizeof *first), k;
-    pst_status st = PST_ERR_NOMEM;
+    uint32_t *first = part_alloc((size_t)n + 1, sizeof *first), k;
 
-    if (first != NULL) {
-        for (k = 0; k <= n; k++) {
-            first[k] = k;
-        }
-        st = part_downsets_runs(order, n, first, ret_sets);
+    for (k = 0; k <= n; k++) {
+        first[k] = k;
     }
-    free(first);
-    return st;
+    part_downsets_runs(order, n, first, ret_sets);
+    part_free(first);
 }
 
 /* --- listing -----------------------------------------------------------------------------------*/
@@ -78,28 +68,16 @@ struct walk {
     struct part_downsets *sets;
     uint32_t n_found, polls;
     bool overflow; /* there are more than sets->n_sets */
-    pst_status status;
 };
 
-static bool push_ready(struct walk *w, uint32_t v)
+static void push_ready(struct walk *w, uint32_t v)
 {
-    if (w->n_ready == w->room) {
-        size_t room = w->room * 2 + 64;
-        uint32_t *grown = realloc(w->ready, room * sizeof *grown);
-
-        if (grown == NULL) {
-            w->status = PST_ERR_NOMEM;
-            return false;
-        }
-        w->ready = grown;
-        w->room = room;
-    }
+    PART_MAKE_ROOM(w->ready, w->n_ready, w->room);
     w->ready[w->n_ready++] = v;
-    return true;
 }
 
 /* Candidates of the set with `v`: those of its parent behind `v`, and what `v` made ready. */
-static bool enter(struct walk *w, size_t first, size_t end, uint32_t v)
+static void enter(struct walk *w, size_t first, size_t end, uint32_t v)
 {
     const struct part_dag *dag = w->dag;
     uint32_t e = dag->first_out[v], stop = dag->first_out[v + 1];
@@ -116,21 +94,16 @@ static bool enter(struct walk *w, size_t first, size_t end, uint32_t v)
         if (e < stop && w->missing[dag->to[e]] != 0) {
             e++;
         } else if (e == stop || (i < end && w->ready[i] < dag->to[e])) {
-            if (!push_ready(w, w->ready[i++])) {
-                return false;
-            }
+            push_ready(w, w->ready[i++]);
         } else {
             uint32_t to = dag->to[e++];
 
             while (e < stop && dag->to[e] == to) {
                 e++; /* parallel edges */
             }
-            if (!push_ready(w, to)) {
-                return false;
-            }
+            push_ready(w, to);
         }
     }
-    return true;
 }
 
 static void leave(struct walk *w, uint32_t v)
@@ -142,23 +115,14 @@ static void leave(struct walk *w, uint32_t v)
     }
 }
 
-static bool stopped(struct walk *w)
-{
-    if ((++w->polls & 0x3FFF) == 0 && w->stop != NULL && w->stop->cancelled != NULL &&
-        w->stop->cancelled(w->stop->context)) {
-        w->status = PST_ERR_CANCELLED;
-    }
-    return w->status != PST_OK;
-}
-
-/* Notes one set; false: there are more than there is room for, or the walk ends. */
+/* Notes one set; false: there are more than there is room for. */
 static bool note(struct walk *w, uint32_t parent, uint32_t v, uint32_t *ret_set)
 {
     struct part_downsets *sets = w->sets;
     uint32_t k = w->n_found;
 
-    if (stopped(w)) {
-        return false;
+    if ((++w->polls & 0x3FFF) == 0) {
+        part_stop_poll(w->stop);
     }
     if (k == sets->n_sets) {
         w->overflow = true;
@@ -194,9 +158,10 @@ static void walk_all(struct walk *w, struct level *levels)
         if (l->at < l->end) {
             uint32_t v = w->ready[l->at++];
 
-            if (!note(w, l->set, v, &set) || !enter(w, l->first, l->end, v)) {
+            if (!note(w, l->set, v, &set)) {
                 return;
             }
+            enter(w, l->first, l->end, v);
             levels[++depth] = (struct level){l->end, l->end, w->n_ready, set};
             continue;
         }
@@ -210,13 +175,10 @@ static void walk_all(struct walk *w, struct level *levels)
 }
 
 /* place[k]: where set k goes, smaller sets first, of equal size in the order found. */
-static bool find_places(const struct part_downsets *sets, uint32_t *place)
+static void find_places(const struct part_downsets *sets, uint32_t *place)
 {
-    uint32_t *next = calloc((size_t)sets->n + 2, sizeof *next), k;
+    uint32_t *next = part_alloc((size_t)sets->n + 2, sizeof *next), k;
 
-    if (next == NULL) {
-        return false;
-    }
     for (k = 0; k < sets->n_sets; k++) {
         next[sets->size[k] + 1]++;
     }
@@ -226,8 +188,7 @@ static bool find_places(const struct part_downsets *sets, uint32_t *place)
     for (k = 0; k < sets->n_sets; k++) {
         place[k] = next[sets->size[k]]++;
     }
-    free(next);
-    return true;
+    part_free(next);
 }
 
 static void copy_set(struct part_downsets *sets, uint32_t to, const struct part_downsets *old,
@@ -244,30 +205,24 @@ static void copy_set(struct part_downsets *sets, uint32_t to, const struct part_
            sets->n_words * sizeof *sets->bits);
 }
 
-pst_status downsets_sort(struct part_downsets *sets)
+void downsets_sort(struct part_downsets *sets)
 {
     struct part_downsets old = *sets;
-    uint32_t *place = calloc(sets->n_sets, sizeof *place);
-    uint32_t *from = calloc(sets->n_sets, sizeof *from), k;
-    pst_status st = PST_ERR_NOMEM;
+    uint32_t *place = part_alloc(sets->n_sets, sizeof *place);
+    uint32_t *from = part_alloc(sets->n_sets, sizeof *from), k;
 
-    sets->bits = calloc((size_t)sets->n_sets * sets->n_words + 1, sizeof *sets->bits);
-    if (!downsets_room(sets, old.first_added[old.n_sets]) || sets->bits == NULL || place == NULL ||
-        from == NULL || !find_places(&old, place)) {
-        goto out;
-    }
+    sets->bits = part_alloc((size_t)sets->n_sets * sets->n_words + 1, sizeof *sets->bits);
+    downsets_room(sets, old.first_added[old.n_sets]);
+    find_places(&old, place);
     for (k = 0; k < old.n_sets; k++) {
         from[place[k]] = k;
     }
     for (k = 0; k < old.n_sets; k++) {
         copy_set(sets, k, &old, from[k], place);
     }
-    st = PST_OK;
-out:
-    free(place);
-    free(from);
+    part_free(place);
+    part_free(from);
     part_downsets_finish(&old);
-    return st;
 }
 
 /* sets->n_sets: room, then what there is; PST_ERR_INFEASIBLE: not enough room. */
@@ -275,29 +230,24 @@ static pst_status list_all(const struct part_dag *dag, const struct part_stop *s
                            struct part_downsets *sets)
 {
     struct walk w = {.dag = dag, .stop = stop, .sets = sets, .n_found = 1};
-    struct level *levels = calloc((size_t)dag->n + 1, sizeof *levels);
+    struct level *levels = part_alloc((size_t)dag->n + 1, sizeof *levels);
     uint32_t v;
 
-    w.missing = calloc((size_t)dag->n + 1, sizeof *w.missing);
-    sets->bits = calloc((size_t)sets->n_sets * sets->n_words + 1, sizeof *sets->bits);
-    if (levels == NULL || w.missing == NULL || sets->bits == NULL ||
-        !downsets_room(sets, sets->n_sets)) {
-        w.status = PST_ERR_NOMEM;
-    }
-    for (v = 0; w.status == PST_OK && v < dag->n; v++) {
+    w.missing = part_alloc((size_t)dag->n + 1, sizeof *w.missing);
+    sets->bits = part_alloc((size_t)sets->n_sets * sets->n_words + 1, sizeof *sets->bits);
+    downsets_room(sets, sets->n_sets);
+    for (v = 0; v < dag->n; v++) {
         w.missing[v] = dag->first_in[v + 1] - dag->first_in[v];
         if (w.missing[v] == 0) {
             push_ready(&w, v);
         }
     }
-    if (w.status == PST_OK) {
-        walk_all(&w, levels);
-        sets->n_sets = w.n_found;
-    }
-    free(levels);
-    free(w.missing);
-    free(w.ready);
-    return w.overflow ? PST_ERR_INFEASIBLE : w.status;
+    walk_all(&w, levels);
+    sets->n_sets = w.n_found;
+    part_free(levels);
+    part_free(w.missing);
+    part_free(w.ready);
+    return w.overflow ? PST_ERR_INFEASIBLE : PST_OK;
 }
 
 pst_status part_downsets_all(const struct part_dag *dag, uint32_t max_sets,
@@ -305,15 +255,16 @@ pst_status part_downsets_all(const struct part_dag *dag, uint32_t max_sets,
                              uint64_t *ret_count, bool *ret_exact)
 {
     struct part_downsets sets = {.n = dag->n, .n_words = dag->n / 64 + 1};
-    pst_status st = part_downsets_count(dag, stop, ret_count, ret_exact);
+    pst_status st = PST_OK;
 
-    if (st != PST_OK || *ret_count > max_sets) {
-        return st != PST_OK ? st : PST_ERR_INFEASIBLE;
+    part_downsets_count(dag, stop, ret_count, ret_exact);
+    if (*ret_count > max_sets) {
+        return PST_ERR_INFEASIBLE;
     }
     sets.n_sets = *ret_exact ? (uint32_t)*ret_count : max_sets;
     st = list_all(dag, stop, &sets);
     if (st == PST_OK) {
-        st = downsets_sort(&sets);
+        downsets_sort(&sets);
     }
     *ret_count = st == PST_ERR_INFEASIBLE ? (uint64_t)max_sets + 1 : sets.n_sets;
     *ret_exact = st == PST_OK;
@@ -359,5 +310,12 @@ void part_downsets_sum(const struct part_downsets *sets, const double *values, d
         for (i = sets->first_added[k]; i < sets->first_added[k + 1]; i++) {
             ret_sums[k] += values[sets->added[i]];
         }
+    }
+}
+
+void part_stop_poll(const struct part_stop *stop)
+{
+    if (stop != NULL && stop->cancelled != NULL && stop->cancelled(stop->context)) {
+        part_end(PST_ERR_CANCELLED);
     }
 }

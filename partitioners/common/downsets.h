@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <penstock/abi.h>
+#include "call.h"
 
 /* Edges of a DAG whose nodes 0..n-1 are in topological order: from < to. */
 struct part_dag {
@@ -20,11 +20,12 @@ struct part_dag {
     const uint32_t *first_in, *in_edges; /* [n + 1]; [n_edges] edges by (to, from) */
 };
 
-/* Asked now and then during long loops; true ends them with PST_ERR_CANCELLED. NULL: never. */
+/* Asked now and then during long loops; true ends the call. NULL: never. */
 struct part_stop {
     bool (*cancelled)(const void *context);
     const void *context;
 };
+void part_stop_poll(const struct part_stop *stop);
 
 /*
  * Set 0 is empty, the last one holds every node, smaller sets come first. Set k > 0 is set
@@ -39,19 +40,19 @@ struct part_downsets {
     uint32_t *first_added, *added; /* [n_sets + 1] */
 };
 
-/* The n + 1 prefixes of a topological order. PST_ERR_NOMEM. */
-pst_status part_downsets_linear(uint32_t n, const uint32_t *order, struct part_downsets *ret_sets);
+/* The n + 1 prefixes of a topological order. */
+void part_downsets_linear(uint32_t n, const uint32_t *order, struct part_downsets *ret_sets);
 /* Those that end where a run ends: run r is order[first[r]] .. order[first[r + 1] - 1], and set k
-   the first k runs. PST_ERR_NOMEM. */
-pst_status part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *first,
-                              struct part_downsets *ret_sets);
+   the first k runs. */
+void part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *first,
+                        struct part_downsets *ret_sets);
 
 /*
  * All downsets. *ret_count: how many there are; above max_sets nothing else is set and the status
  * is PST_ERR_INFEASIBLE; *ret_exact is false then where counting was given up, and *ret_count is
  * a lower bound. Counting takes products over unconnected parts and splits at the most comparable
  * node, so models of chains and branches are counted at once, however many downsets they have.
- * PST_ERR_NOMEM, PST_ERR_CANCELLED.
+ *
  */
 pst_status part_downsets_all(const struct part_dag *dag, uint32_t max_sets,
                              const struct part_stop *stop, struct part_downsets *ret_sets,
@@ -71,8 +72,8 @@ pst_status part_downsets_grown(const struct part_dag *dag, uint32_t max_sets,
 void part_downsets_finish(struct part_downsets *sets);
 
 /* The count alone. *ret_exact as above; UINT64_MAX: that many or more. */
-pst_status part_downsets_count(const struct part_dag *dag, const struct part_stop *stop,
-                               uint64_t *ret_count, bool *ret_exact);
+void part_downsets_count(const struct part_dag *dag, const struct part_stop *stop,
+                         uint64_t *ret_count, bool *ret_exact);
 
 /* Is set a part of set b? */
 static inline bool part_downsets_nested(const struct part_downsets *sets, uint32_t a, uint32_t b)

@@ -26,7 +26,7 @@ struct counter {
     struct entry *table; /* [TABLE] open addressing; stops taking at half */
     uint32_t n_entries, polls;
     uint64_t work;
-    pst_status status; /* PST_ERR_UNSUPPORTED: given up */
+    bool given_up;
 };
 
 static uint32_t weight(const uint64_t *a, const uint64_t *b, uint32_t n_words)
@@ -49,13 +49,12 @@ static bool spend(struct counter *c, uint64_t work)
 {
     c->work += work;
     if (c->work > MAX_WORK) {
-        c->status = PST_ERR_UNSUPPORTED;
+        c->given_up = true;
     }
-    if ((++c->polls & 0xFF) == 0 && c->stop != NULL && c->stop->cancelled != NULL &&
-        c->stop->cancelled(c->stop->context)) {
-        c->status = PST_ERR_CANCELLED;
+    if ((++c->polls & 0xFF) == 0) {
+        part_stop_poll(c->stop);
     }
-    return c->status == PST_OK;
+    return !c->given_up;
 }
 
 static uint64_t times(uint64_t a, uint64_t b)
@@ -93,10 +92,7 @@ static void remember(struct counter *c, const uint64_t *part, uint64_t count)
     if (e->part != NULL || c->n_entries == TABLE / 2) {
         return;
     }
-    e->part = malloc(c->n_words * sizeof *part);
-    if (e->part == NULL) {
-        return; /* only slower */
-    }
+    e->part = part_alloc(c->n_words, sizeof *part);
     memcpy(e->part, part, c->n_words * sizeof *part);
     e->count = count;
     c->n_entries++;
@@ -137,11 +133,7 @@ static uint64_t count_connected(struct counter *c, const uint64_t *part)
     if (known->part != NULL) {
         return known->count;
     }
-    rest = malloc(c->n_words * sizeof *rest);
-    if (rest == NULL) {
-        c->status = PST_ERR_NOMEM;
-        return 0;
-    }
+    rest = part_alloc(c->n_words, sizeof *rest);
     if (spend(c, (uint64_t)weight(part, part, c->n_words) * c->n_words * 2)) {
         v = pivot(c, part);
         for (w = 0; w < c->n_words; w++) {
@@ -152,11 +144,11 @@ static uint64_t count_connected(struct counter *c, const uint64_t *part)
             rest[w] = part[w] & ~c->down[(size_t)v * c->n_words + w];
         }
         count = plus(count, count_part(c, rest));
-        if (c->status == PST_OK) {
+        if (!c->given_up) {
             remember(c, part, count);
         }
     }
-    free(rest);
+    part_free(rest);
     return count;
 }
 
@@ -192,24 +184,19 @@ static void take_piece(const struct counter *c, uint64_t *left, uint32_t first, 
 
 static uint64_t count_part(struct counter *c, const uint64_t *part)
 {
-    uint64_t *left = malloc(2 * (size_t)c->n_words * sizeof *left), count = 1;
+    uint64_t *left = part_alloc(2 * (size_t)c->n_words, sizeof *left), count = 1;
     uint64_t *piece = left + c->n_words;
-    uint32_t *stack = malloc(((size_t)c->dag->n + 1) * sizeof *stack), v;
+    uint32_t *stack = part_alloc((size_t)c->dag->n + 1, sizeof *stack), v;
 
-    if (left == NULL || stack == NULL) {
-        c->status = PST_ERR_NOMEM;
-        goto out;
-    }
     memcpy(left, part, c->n_words * sizeof *left);
-    for (v = 0; v < c->dag->n && c->status == PST_OK; v++) {
+    for (v = 0; v < c->dag->n && !c->given_up; v++) {
         if (in_part(left, v)) {
             take_piece(c, left, v, stack, piece);
             count = times(count, count_connected(c, piece));
         }
     }
-out:
-    free(left);
-    free(stack);
+    part_free(left);
+    part_free(stack);
     return count;
 }
 
@@ -240,8 +227,8 @@ static void close_sets(struct counter *c)
     }
 }
 
-pst_status part_downsets_count(const struct part_dag *dag, const struct part_stop *stop,
-                               uint64_t *ret_count, bool *ret_exact)
+void part_downsets_count(const struct part_dag *dag, const struct part_stop *stop,
+                         uint64_t *ret_count, bool *ret_exact)
 {
     struct counter c = {.dag = dag, .stop = stop, .n_words = dag->n / 64 + 1};
     uint64_t *all = NULL;
@@ -250,32 +237,26 @@ pst_status part_downsets_count(const struct part_dag *dag, const struct part_sto
     *ret_count = 1;
     *ret_exact = false;
     if (dag->n > MAX_NODES) {
-        return PST_OK;
+        return;
     }
-    c.up = calloc((size_t)dag->n * c.n_words + 1, sizeof *c.up);
-    c.down = calloc((size_t)dag->n * c.n_words + 1, sizeof *c.down);
-    c.table = calloc(TABLE, sizeof *c.table);
-    all = calloc(c.n_words, sizeof *all);
-    if (c.up == NULL || c.down == NULL || c.table == NULL || all == NULL) {
-        c.status = PST_ERR_NOMEM;
-        goto out;
-    }
+    c.up = part_alloc((size_t)dag->n * c.n_words + 1, sizeof *c.up);
+    c.down = part_alloc((size_t)dag->n * c.n_words + 1, sizeof *c.down);
+    c.table = part_alloc(TABLE, sizeof *c.table);
+    all = part_alloc(c.n_words, sizeof *all);
     for (v = 0; v < dag->n; v++) {
         all[v / 64] |= UINT64_C(1) << v % 64;
     }
     close_sets(&c);
     *ret_count = count_part(&c, all);
-    *ret_exact = c.status == PST_OK;
+    *ret_exact = !c.given_up;
     if (!*ret_exact) {
         *ret_count = 1;
     }
-out:
-    for (v = 0; c.table != NULL && v < TABLE; v++) {
-        free(c.table[v].part);
+    for (v = 0; v < TABLE; v++) {
+        part_free(c.table[v].part);
     }
-    free(c.table);
-    free(c.up);
-    free(c.down);
-    free(all);
-    return c.status == PST_ERR_UNSUPPORTED ? PST_OK : c.status;
+    part_free(c.table);
+    part_free(c.up);
+    part_free(c.down);
+    part_free(all);
 }

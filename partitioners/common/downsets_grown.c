@@ -33,7 +33,7 @@ static uint64_t hash(const uint64_t *bits, uint32_t n_words)
 }
 
 /* Room for one more set and for its added nodes. */
-static bool room_for(struct growth *g, uint32_t n_added)
+static void room_for(struct growth *g, uint32_t n_added)
 {
     struct part_downsets *sets = g->sets;
     size_t need = (size_t)sets->n_sets + 2, room = g->room;
@@ -42,24 +42,16 @@ static bool room_for(struct growth *g, uint32_t n_added)
     if (need > room) {
         size_t bits = g->room * sets->n_words;
 
-        if (!part_grow(&sets->bits, sizeof *sets->bits, (room * 2 + 256) * sets->n_words, &bits)) {
-            return false;
-        }
+        part_grow(&sets->bits, sizeof *sets->bits, (room * 2 + 256) * sets->n_words, &bits);
         room = g->room;
-        if (!part_grow(&sets->parent, sizeof *sets->parent, room * 2 + 256, &room)) {
-            return false;
-        }
+        part_grow(&sets->parent, sizeof *sets->parent, room * 2 + 256, &room);
         room = g->room;
-        if (!part_grow(&sets->size, sizeof *sets->size, room * 2 + 256, &room)) {
-            return false;
-        }
+        part_grow(&sets->size, sizeof *sets->size, room * 2 + 256, &room);
         room = g->room;
-        if (!part_grow(&sets->first_added, sizeof *sets->first_added, room * 2 + 256, &room)) {
-            return false;
-        }
+        part_grow(&sets->first_added, sizeof *sets->first_added, room * 2 + 256, &room);
         g->room = room;
     }
-    return part_grow(&sets->added, sizeof *sets->added, added + 1, &g->added_room);
+    part_grow(&sets->added, sizeof *sets->added, added + 1, &g->added_room);
 }
 
 /* Appends parent + what `with` has beyond it, unless the set is there. */
@@ -70,9 +62,7 @@ static pst_status append(struct growth *g, uint32_t parent, const uint64_t *with
     uint64_t *bits;
     size_t h;
 
-    if (!room_for(g, sets->n)) {
-        return PST_ERR_NOMEM;
-    }
+    room_for(g, sets->n);
     bits = sets->bits + (size_t)k * sets->n_words;
     for (w = 0; w < sets->n_words; w++) {
         bits[w] = with[w] | (k == 0 ? 0 : sets->bits[(size_t)parent * sets->n_words + w]);
@@ -119,9 +109,8 @@ static pst_status follow(struct growth *g, uint32_t k)
             st = append(g, k, g->down + (size_t)to * g->sets->n_words);
         }
     }
-    if (st == PST_OK && k % 64 == 1 && g->stop != NULL && g->stop->cancelled != NULL &&
-        g->stop->cancelled(g->stop->context)) {
-        st = PST_ERR_CANCELLED;
+    if (st == PST_OK && k % 64 == 1) {
+        part_stop_poll(g->stop);
     }
     return st;
 }
@@ -165,28 +154,26 @@ pst_status part_downsets_grown(const struct part_dag *dag, uint32_t max_sets,
 {
     struct part_downsets sets = {.n = dag->n, .n_words = dag->n / 64 + 1};
     struct growth g = {.dag = dag, .stop = stop, .sets = &sets, .max_sets = max_sets};
-    uint64_t *empty = calloc(sets.n_words, sizeof *empty);
-    pst_status st = PST_ERR_NOMEM;
+    uint64_t *empty = part_alloc(sets.n_words, sizeof *empty);
+    pst_status st = PST_OK;
 
     for (g.table_size = 256; g.table_size < 2 * (size_t)max_sets + 2;) {
         g.table_size *= 2;
     }
-    g.table = calloc(g.table_size, sizeof *g.table);
-    g.down = calloc((size_t)dag->n * sets.n_words + 1, sizeof *g.down);
-    if (empty != NULL && g.table != NULL && g.down != NULL) {
-        st = run(&g, empty);
-    }
+    g.table = part_alloc(g.table_size, sizeof *g.table);
+    g.down = part_alloc((size_t)dag->n * sets.n_words + 1, sizeof *g.down);
+    st = run(&g, empty);
     *ret_exact = st == PST_OK;
     *ret_count = st == PST_ERR_INFEASIBLE ? (uint64_t)max_sets + 1 : sets.n_sets;
     if (st == PST_OK) {
-        st = downsets_sort(&sets);
+        downsets_sort(&sets);
     }
     if (st == PST_OK && sets.size[sets.n_sets - 1] != sets.n) {
         st = PST_ERR_UNSUPPORTED;
     }
-    free(empty);
-    free(g.table);
-    free(g.down);
+    part_free(empty);
+    part_free(g.table);
+    part_free(g.down);
     if (st != PST_OK) {
         part_downsets_finish(&sets);
         return st;

@@ -7,9 +7,9 @@
 
 #include "downsets.h"
 
-/* Arrays for sets->n_sets sets, but for bits; false: no memory. */
-bool downsets_room(struct part_downsets *sets, size_t n_added);
-/* Renumbers: smaller sets first. PST_ERR_NOMEM; finish the sets then. */
-pst_status downsets_sort(struct part_downsets *sets);
+/* Arrays for sets->n_sets sets, but for bits. */
+void downsets_room(struct part_downsets *sets, size_t n_added);
+/* Renumbers: smaller sets first. */
+void downsets_sort(struct part_downsets *sets);
 
 #endif

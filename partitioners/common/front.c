@@ -38,13 +38,13 @@ static void front_finish(struct probe *probe)
     struct front *f = probe->scratch;
 
     if (f != NULL) {
-        free(f->states);
-        free(f->now);
-        free(f->next);
-        free(f->furthest);
-        free(f->most_cross);
+        part_free(f->states);
+        part_free(f->now);
+        part_free(f->next);
+        part_free(f->furthest);
+        part_free(f->most_cross);
     }
-    free(f);
+    part_free(f);
     probe->scratch = NULL;
 }
 
@@ -71,32 +71,22 @@ static bool dominates(const struct line *l, const struct front *f, uint32_t a, u
     return true;
 }
 
-static pst_status add_state(struct front *f, struct state state, uint32_t *ret_index)
+static void add_state(struct front *f, struct state state, uint32_t *ret_index)
 {
-    if (f->n_states == f->room) {
-        uint32_t room = f->room == 0 ? 4096 : 2 * f->room;
-        struct state *states = realloc(f->states, (size_t)room * sizeof *states);
-
-        if (states == NULL) {
-            return PST_ERR_NOMEM;
-        }
-        f->states = states;
-        f->room = room;
-    }
+    PART_MAKE_ROOM(f->states, f->n_states, f->room);
     f->states[f->n_states] = state;
     *ret_index = f->n_states++;
-    return PST_OK;
 }
 
 /* Into the slot of its number of devices, unless one there is as good. */
-static pst_status offer(const struct line *l, struct front *f, struct state state)
+static void offer(const struct line *l, struct front *f, struct state state)
 {
     struct slot *slot = &f->next[state.used];
     uint32_t i, kept = 0, last = 0;
 
     for (i = 0; i < slot->n; i++) {
         if (dominates(l, f, f->states[slot->states[i]].at, state.at)) {
-            return PST_OK;
+            return;
         }
     }
     for (i = 0; i < slot->n; i++) {
@@ -113,11 +103,11 @@ static pst_status offer(const struct line *l, struct front *f, struct state stat
             }
         }
         if (f->states[slot->states[last]].at <= state.at) {
-            return PST_OK;
+            return;
         }
         slot->states[last] = slot->states[--slot->n];
     }
-    return add_state(f, state, &slot->states[slot->n++]);
+    add_state(f, state, &slot->states[slot->n++]);
 }
 
 /* The leftmost i from which [i, j) fits but for transfers; j: none. Both conditions grow with the
@@ -161,17 +151,16 @@ static bool is_over(const struct line *l, const struct front *f, uint32_t last, 
 }
 
 /* All starts worth having of a stage that ends at the state's position. */
-static pst_status extend(const struct line *l, struct front *f, uint32_t parent, uint32_t k,
-                         uint32_t depth, int64_t ticks)
+static void extend(const struct line *l, struct front *f, uint32_t parent, uint32_t k,
+                   uint32_t depth, int64_t ticks)
 {
     uint32_t j = f->states[parent].at, used = f->states[parent].used + l->costs->degrees[k];
     uint32_t i, last = NONE, tried = 0;
 
     if (used > l->max_devices) {
-        return PST_OK;
+        return;
     }
     for (i = leftmost(l, j, k, depth, ticks); i < j; i++) {
-        pst_status st;
 
         if (last != NONE && (l->cross == NULL || is_over(l, f, last, i))) {
             break;
@@ -189,12 +178,8 @@ static pst_status extend(const struct line *l, struct front *f, uint32_t parent,
             continue; /* the devices left cannot do what is left of i */
         }
         f->looks++;
-        st = offer(l, f, (struct state){i, used, parent, k});
-        if (st != PST_OK) {
-            return st;
-        }
+        offer(l, f, (struct state){i, used, parent, k});
     }
-    return PST_OK;
 }
 
 /* Drops what states of no more stages and no more devices can do as well. */
@@ -236,12 +221,11 @@ static void read_cuts(const struct line *l, const struct front *f, uint32_t stat
     cuts->first[cuts->n] = l->n;
 }
 
-static pst_status grow(struct probe *probe, uint32_t depth, int64_t ticks)
+static void grow(struct probe *probe, uint32_t depth, int64_t ticks)
 {
     const struct line *l = probe->line;
     struct front *f = probe->scratch;
     uint32_t used, i, k;
-    pst_status st = PST_OK;
 
     for (used = 0; used <= l->max_devices; used++) {
         f->next[used].n = 0;
@@ -251,18 +235,17 @@ static pst_status grow(struct probe *probe, uint32_t depth, int64_t ticks)
 
         for (i = 0; i < slot->n; i++) {
             f->looks += 16 * l->n_degrees; /* searches in prefix sums */
-            for (k = 0; st == PST_OK && k < l->n_degrees; k++) {
-                st = extend(l, f, slot->states[i], k, depth, ticks);
+            for (k = 0; k < l->n_degrees; k++) {
+                extend(l, f, slot->states[i], k, depth, ticks);
             }
         }
-        if (used % 64 == 0 && part_cancelled(l->problem)) {
-            return PST_ERR_CANCELLED;
+        if (used % 64 == 0) {
+            part_poll(l->problem);
         }
     }
     probe->stats->states += f->looks;
     f->looks = 0;
     settle(l, f);
-    return st;
 }
 
 static void swap(struct front *f)
@@ -290,13 +273,12 @@ static uint32_t arrived(const struct line *l, const struct front *f, bool *ret_a
     return NONE;
 }
 
-static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
+static void run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
 {
     const struct line *l = probe->line;
     struct front *f = probe->scratch;
     uint32_t depth, used, last = NONE;
     bool any = true;
-    pst_status st;
 
     f->n_states = 0;
     f->ticks = ticks;
@@ -304,28 +286,24 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
         f->now[used].n = 0;
         f->furthest[used] = NONE;
     }
-    st = add_state(f, (struct state){l->n, 0, NONE, 0}, &f->now[0].states[0]);
+    add_state(f, (struct state){l->n, 0, NONE, 0}, &f->now[0].states[0]);
     f->now[0].n = 1;
-    for (depth = 1; st == PST_OK && any && last == NONE && depth <= l->max_stages; depth++) {
-        st = grow(probe, depth, ticks);
+    for (depth = 1; any && last == NONE && depth <= l->max_stages; depth++) {
+        grow(probe, depth, ticks);
         swap(f);
         last = arrived(l, f, &any);
     }
-    *ret_found = st == PST_OK && last != NONE;
+    *ret_found = last != NONE;
     if (*ret_found) {
         read_cuts(l, f, last, cuts);
     }
-    return st;
 }
 
-static pst_status find_most(const struct line *l, struct front *f)
+static void find_most(const struct line *l, struct front *f)
 {
     uint32_t k, i;
 
-    f->most_cross = calloc((size_t)l->n_degrees + 1, sizeof *f->most_cross);
-    if (f->most_cross == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    f->most_cross = part_alloc((size_t)l->n_degrees + 1, sizeof *f->most_cross);
     for (k = 0; k < l->n_degrees; k++) {
         for (i = 0; i <= l->n; i++) {
             if (l->cross[k][i] > f->most_cross[k]) {
@@ -333,28 +311,24 @@ static pst_status find_most(const struct line *l, struct front *f)
             }
         }
     }
-    return PST_OK;
 }
 
-pst_status front_init(struct probe *probe, bool *ret_inexact)
+void front_init(struct probe *probe, bool *ret_inexact)
 {
     const struct line *l = probe->line;
-    struct front *f = calloc(1, sizeof *f);
+    struct front *f = part_alloc(1, sizeof *f);
 
     probe->run = run;
     probe->finish = front_finish;
     probe->scratch = f;
-    if (f == NULL) {
-        return PST_ERR_NOMEM;
-    }
     *ret_inexact = false;
     f->inexact = ret_inexact;
     f->slot_max = l->cross == NULL ? 1 : SLOT_MAX;
-    f->now = calloc((size_t)l->max_devices + 1, sizeof *f->now);
-    f->next = calloc((size_t)l->max_devices + 1, sizeof *f->next);
-    f->furthest = calloc((size_t)l->max_devices + 1, sizeof *f->furthest);
-    if (f->now == NULL || f->next == NULL || f->furthest == NULL) {
-        return PST_ERR_NOMEM;
+    f->now = part_alloc((size_t)l->max_devices + 1, sizeof *f->now);
+    f->next = part_alloc((size_t)l->max_devices + 1, sizeof *f->next);
+    f->furthest = part_alloc((size_t)l->max_devices + 1, sizeof *f->furthest);
+    if (l->cross == NULL) {
+        return;
     }
-    return l->cross == NULL ? PST_OK : find_most(l, f);
+    find_most(l, f);
 }

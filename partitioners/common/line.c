@@ -9,18 +9,11 @@
 
 static int64_t **rows(uint32_t n_rows, uint32_t n)
 {
-    int64_t **all = calloc((size_t)n_rows + 1, sizeof *all);
+    int64_t **all = part_alloc((size_t)n_rows + 1, sizeof *all);
     uint32_t k;
 
-    for (k = 0; all != NULL && k < n_rows; k++) {
-        all[k] = calloc((size_t)n + 1, sizeof **all);
-        if (all[k] == NULL) {
-            while (k-- > 0) {
-                free(all[k]);
-            }
-            free(all);
-            return NULL;
-        }
+    for (k = 0; k < n_rows; k++) {
+        all[k] = part_alloc((size_t)n + 1, sizeof **all);
     }
     return all;
 }
@@ -30,9 +23,9 @@ static void free_rows(int64_t **all, uint32_t n_rows)
     uint32_t k;
 
     for (k = 0; all != NULL && k < n_rows; k++) {
-        free(all[k]);
+        part_free(all[k]);
     }
-    free(all);
+    part_free(all);
 }
 
 void line_finish(struct line *l)
@@ -42,10 +35,10 @@ void line_finish(struct line *l)
     free_rows(l->cross, l->n_degrees);
     line_table_destroy(l->workspace, l->n);
     line_table_destroy(l->depths, l->n);
-    free(l->position);
-    free(l->least);
-    free(l->weight);
-    free(l->saved);
+    part_free(l->position);
+    part_free(l->least);
+    part_free(l->weight);
+    part_free(l->saved);
     memset(l, 0, sizeof *l);
 }
 
@@ -98,7 +91,7 @@ static void sum_transfers(struct line *l)
     }
 }
 
-static pst_status sum_bytes(struct line *l, const uint32_t *depths)
+static void sum_bytes(struct line *l, const uint32_t *depths)
 {
     const struct part_problem *p = l->problem;
     bool any = false;
@@ -114,9 +107,6 @@ static pst_status sum_bytes(struct line *l, const uint32_t *depths)
     any = any && l->memory;
     l->workspace = any ? line_table_create(l->n) : NULL;
     l->depths = depths != NULL && l->memory ? line_table_create(l->n) : NULL;
-    if ((any && l->workspace == NULL) || (depths != NULL && l->memory && l->depths == NULL)) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < l->n && l->workspace != NULL; i++) {
         l->workspace[0][i] = p->workspace_bytes[l->order[i]];
     }
@@ -129,7 +119,6 @@ static pst_status sum_bytes(struct line *l, const uint32_t *depths)
     if (l->depths != NULL) {
         line_table_fill(l->depths, l->n);
     }
-    return PST_OK;
 }
 
 static bool has_transfers(const struct part_problem *p, const struct part_costs *c)
@@ -168,39 +157,31 @@ static void set_limits(struct line *l, const struct part_chain_limits *limits)
                  l->max_stages < (l->max_devices < l->n ? l->max_devices : l->n);
 }
 
-pst_status line_init(struct line *l, const struct part_problem *p, const struct part_costs *c,
-                     const uint32_t *order, const struct part_chain_limits *limits)
+void line_init(struct line *l, const struct part_problem *p, const struct part_costs *c,
+               const uint32_t *order, const struct part_chain_limits *limits)
 {
     uint32_t i;
-    pst_status st;
 
     *l = (struct line){
         .problem = p, .costs = c, .order = order, .n = p->n, .n_degrees = c->n_degrees};
     set_limits(l, limits);
     l->straight = true;
     l->cap = LINE_TICKS_MAX / (p->n_devices == 0 ? 1 : p->n_devices);
-    l->position = calloc((size_t)l->n + 1, sizeof *l->position);
-    l->least = calloc((size_t)l->n + 1, sizeof *l->least);
-    l->weight = calloc((size_t)l->n + 1, sizeof *l->weight);
-    l->saved = calloc((size_t)l->n + 1, sizeof *l->saved);
+    l->position = part_alloc((size_t)l->n + 1, sizeof *l->position);
+    l->least = part_alloc((size_t)l->n + 1, sizeof *l->least);
+    l->weight = part_alloc((size_t)l->n + 1, sizeof *l->weight);
+    l->saved = part_alloc((size_t)l->n + 1, sizeof *l->saved);
     l->work = rows(l->n_degrees, l->n);
     l->sync = c->comm_model == PST_COMM_MAX ? rows(l->n_degrees, l->n) : NULL;
     l->cross = has_transfers(p, c) ? rows(l->n_degrees, l->n + 1) : NULL;
-    if (l->position == NULL || l->least == NULL || l->weight == NULL || l->saved == NULL ||
-        l->work == NULL || (c->comm_model == PST_COMM_MAX && l->sync == NULL)) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < l->n; i++) {
         l->position[order[i]] = i;
     }
     sum_times(l);
-    st = sum_bytes(l, limits->depths);
+    sum_bytes(l, limits->depths);
     if (l->cross != NULL) {
         sum_transfers(l);
-    } else if (st == PST_OK && has_transfers(p, c)) {
-        st = PST_ERR_NOMEM;
     }
-    return st;
 }
 
 bool line_fits(const struct line *l, uint32_t i, uint32_t j, uint32_t k, uint32_t depth)
@@ -219,18 +200,17 @@ bool line_fits(const struct line *l, uint32_t i, uint32_t j, uint32_t k, uint32_
 
 /* --- cuts --------------------------------------------------------------------------------------*/
 
-pst_status cuts_init(struct cuts *cuts, uint32_t max_stages)
+void cuts_init(struct cuts *cuts, uint32_t max_stages)
 {
     cuts->n = 0;
-    cuts->first = calloc((size_t)max_stages + 2, sizeof *cuts->first);
-    cuts->k = calloc((size_t)max_stages + 2, sizeof *cuts->k);
-    return cuts->first == NULL || cuts->k == NULL ? PST_ERR_NOMEM : PST_OK;
+    cuts->first = part_alloc((size_t)max_stages + 2, sizeof *cuts->first);
+    cuts->k = part_alloc((size_t)max_stages + 2, sizeof *cuts->k);
 }
 
 void cuts_finish(struct cuts *cuts)
 {
-    free(cuts->first);
-    free(cuts->k);
+    part_free(cuts->first);
+    part_free(cuts->k);
     memset(cuts, 0, sizeof *cuts);
 }
 

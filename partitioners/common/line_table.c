@@ -21,22 +21,18 @@ void line_table_destroy(double **table, uint32_t n)
     uint32_t level;
 
     for (level = 0; table != NULL && level < n_levels(n); level++) {
-        free(table[level]);
+        part_free(table[level]);
     }
-    free(table);
+    part_free(table);
 }
 
 double **line_table_create(uint32_t n)
 {
     uint32_t levels = n_levels(n), level;
-    double **table = calloc(levels, sizeof *table);
+    double **table = part_alloc(levels, sizeof *table);
 
-    for (level = 0; table != NULL && level < levels; level++) {
-        table[level] = calloc((size_t)n + 1, sizeof **table);
-        if (table[level] == NULL) {
-            line_table_destroy(table, n);
-            return NULL;
-        }
+    for (level = 0; level < levels; level++) {
+        table[level] = part_alloc((size_t)n + 1, sizeof **table);
     }
     return table;
 }

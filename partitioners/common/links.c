@@ -110,15 +110,14 @@ static void fill(struct traffic *t, double slowest_ns, double *delay, double *re
     *ret_least_ns *= t->p->batch;
 }
 
-pst_status stage_graph_delays(const struct stage_graph *g, const struct part_plan *plan,
-                              const struct part_problem *p, double slowest_ns, double **ret_delay,
-                              double *ret_least_ns)
+void stage_graph_delays(const struct stage_graph *g, const struct part_plan *plan,
+                        const struct part_problem *p, double slowest_ns, double **ret_delay,
+                        double *ret_least_ns)
 {
     uint32_t size = p->figures.node_size, s;
     uint64_t n_ranks = 0;
     struct traffic t = {.g = g, .plan = plan, .p = p};
     double *delay = NULL;
-    pst_status st = PST_ERR_NOMEM;
 
     *ret_delay = NULL;
     *ret_least_ns = 0;
@@ -127,27 +126,19 @@ pst_status stage_graph_delays(const struct stage_graph *g, const struct part_pla
     }
     if (p->figures.reference != 0 || p->in == NULL || size == 0 || size >= p->n_devices ||
         n_ranks > p->n_devices || p->figures.allreduce_bytes_per_s <= 0) {
-        return PST_OK; /* with too many replicas it is no plan */
+        return; /* with too many replicas it is no plan */
     }
     t.n_nodes = (p->n_devices + size - 1) / size;
-    t.first_rank = calloc((size_t)g->n + 1, sizeof *t.first_rank);
-    t.link_bytes = calloc((size_t)g->n_links + 1, sizeof *t.link_bytes);
-    t.leaving = calloc(t.n_nodes, sizeof *t.leaving);
-    t.of_link = calloc(t.n_nodes, sizeof *t.of_link);
-    delay = calloc((size_t)g->n_links + 1, sizeof *delay);
-    if (t.first_rank != NULL && t.link_bytes != NULL && t.leaving != NULL && t.of_link != NULL &&
-        delay != NULL) {
-        st = stage_graph_place(g, plan, p, t.first_rank);
-    }
-    if (st == PST_OK) {
-        fill(&t, slowest_ns, delay, ret_least_ns);
-        *ret_delay = delay;
-    } else {
-        free(delay);
-    }
-    free(t.first_rank);
-    free(t.link_bytes);
-    free(t.leaving);
-    free(t.of_link);
-    return st;
+    t.first_rank = part_alloc((size_t)g->n + 1, sizeof *t.first_rank);
+    t.link_bytes = part_alloc((size_t)g->n_links + 1, sizeof *t.link_bytes);
+    t.leaving = part_alloc(t.n_nodes, sizeof *t.leaving);
+    t.of_link = part_alloc(t.n_nodes, sizeof *t.of_link);
+    delay = part_alloc((size_t)g->n_links + 1, sizeof *delay);
+    stage_graph_place(g, plan, p, t.first_rank);
+    fill(&t, slowest_ns, delay, ret_least_ns);
+    *ret_delay = delay;
+    part_free(t.first_rank);
+    part_free(t.link_bytes);
+    part_free(t.leaving);
+    part_free(t.of_link);
 }

@@ -34,18 +34,14 @@ static void *add(struct part_map *map, uint64_t key)
     return map->values + i * map->value_size;
 }
 
-static int grow(struct part_map *map)
+static void grow(struct part_map *map)
 {
     struct part_map larger = {.value_size = map->value_size,
                               .size = map->size == 0 ? 1024 : 2 * map->size};
     size_t i;
 
-    larger.keys = calloc(larger.size, sizeof *larger.keys);
-    larger.values = calloc(larger.size, larger.value_size);
-    if (larger.keys == NULL || larger.values == NULL) {
-        part_map_finish(&larger);
-        return 0;
-    }
+    larger.keys = part_alloc(larger.size, sizeof *larger.keys);
+    larger.values = part_alloc(larger.size, larger.value_size);
     for (i = 0; i < map->size; i++) {
         if (map->keys[i] != 0) {
             memcpy(add(&larger, map->keys[i]), map->values + i * map->value_size, map->value_size);
@@ -53,13 +49,12 @@ static int grow(struct part_map *map)
     }
     part_map_finish(map);
     *map = larger;
-    return 1;
 }
 
 void *part_map_put(struct part_map *map, uint64_t key)
 {
-    if (2 * map->used >= map->size && !grow(map)) {
-        return NULL;
+    if (2 * map->used >= map->size) {
+        grow(map);
     }
     return add(map, key);
 }
@@ -75,29 +70,24 @@ void part_map_clear(struct part_map *map)
 
 void part_map_finish(struct part_map *map)
 {
-    free(map->keys);
-    free(map->values);
+    part_free(map->keys);
+    part_free(map->values);
     map->keys = NULL;
     map->values = NULL;
     map->size = map->used = 0;
 }
 
-bool part_grow(void *array, size_t item, size_t need, size_t *room)
+void part_grow(void *array, size_t item, size_t need, size_t *room)
 {
-    void **at = array, *bigger;
+    void **at = array;
     size_t size = *room;
 
     if (need <= size) {
-        return true;
+        return;
     }
     while (size < need) {
         size = size * 2 + 256;
     }
-    bigger = realloc(*at, size * item);
-    if (bigger == NULL) {
-        return false;
-    }
-    *at = bigger;
+    *at = part_resize(*at, size, item);
     *room = size;
-    return true;
 }

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "call.h"
+
 /* All zero but for value_size: empty. */
 struct part_map {
     size_t value_size; /* bytes of a value */
@@ -19,13 +21,13 @@ struct part_map {
 
 /* The value of a key; NULL: it is not there. Valid until the next put. */
 void *part_map_find(const struct part_map *map, uint64_t key);
-/* The same, made (zeroed) where it was not there; NULL: no memory. */
+/* The same, made (zeroed) where it was not there. */
 void *part_map_put(struct part_map *map, uint64_t key);
 void part_map_clear(struct part_map *map);
 void part_map_finish(struct part_map *map);
 
-/* Room for `need` items at *(T **)array, malloc'd, of which there is room for *room; more than
-   asked for, so that growing one by one is cheap. false: no memory, all as it was. */
-bool part_grow(void *array, size_t item, size_t need, size_t *room);
+/* Room for `need` items at *(T **)array, of which there is room for *room; more than
+   asked for, so that growing one by one is cheap. */
+void part_grow(void *array, size_t item, size_t need, size_t *room);
 
 #endif

@@ -350,36 +350,33 @@ static bool load_plan(struct local *l, const struct part_plan *plan)
     return true;
 }
 
-static pst_status save_plan(const struct local *l, struct part_plan *plan)
+static void save_plan(const struct local *l, struct part_plan *plan)
 {
     struct part_plan made = {NULL, 0};
     uint32_t s, at = 0;
-    pst_status st = part_plan_init(&made, l->problem, l->stage_of, l->n_stages, l->costs->b);
 
-    for (s = 0; st == PST_OK && s < l->n_stages; s++) {
+    part_plan_init(&made, l->problem, l->stage_of, l->n_stages, l->costs->b);
+    for (s = 0; s < l->n_stages; s++) {
         if (l->loads[s].first != NONE) {
             made.stages[at++].d = l->costs->degrees[l->loads[s].k];
         }
     }
-    if (st == PST_OK) {
-        part_plan_finish(plan);
-        *plan = made;
-    }
-    return st;
+    part_plan_finish(plan);
+    *plan = made;
 }
 
 static void finish(struct local *l)
 {
-    free(l->loads);
-    free(l->stage_of);
-    free(l->next);
-    free(l->last);
-    free(l->depth);
-    free(l->linked);
+    part_free(l->loads);
+    part_free(l->stage_of);
+    part_free(l->next);
+    part_free(l->last);
+    part_free(l->depth);
+    part_free(l->linked);
 }
 
-pst_status moves_run(const struct part_problem *p, const struct part_costs *c,
-                     struct part_plan *plan, uint64_t *steps, uint64_t *moves)
+void moves_run(const struct part_problem *p, const struct part_costs *c, struct part_plan *plan,
+               uint64_t *steps, uint64_t *moves)
 {
     size_t n = (size_t)p->n + 1, n_stages = plan->n_stages;
     bool limited = p->capacity_bytes < (double)UINT64_MAX;
@@ -387,29 +384,23 @@ pst_status moves_run(const struct part_problem *p, const struct part_costs *c,
         .problem = p,
         .costs = c,
         .n_stages = plan->n_stages,
-        .loads = calloc(n_stages + 1, sizeof *l.loads),
-        .stage_of = calloc(n, sizeof *l.stage_of),
-        .next = calloc(n, sizeof *l.next),
-        .last = calloc(n, sizeof *l.last),
-        .depth = calloc(n_stages + 1, sizeof *l.depth),
-        .linked = limited ? calloc(n_stages * n_stages + 1, sizeof *l.linked) : NULL,
+        .loads = part_alloc(n_stages + 1, sizeof *l.loads),
+        .stage_of = part_alloc(n, sizeof *l.stage_of),
+        .next = part_alloc(n, sizeof *l.next),
+        .last = part_alloc(n, sizeof *l.last),
+        .depth = part_alloc(n_stages + 1, sizeof *l.depth),
+        .linked = limited ? part_alloc(n_stages * n_stages + 1, sizeof *l.linked) : NULL,
         .steps = steps,
     };
     uint64_t before = *moves;
-    pst_status st = PST_OK;
 
-    if (l.loads == NULL || l.stage_of == NULL || l.next == NULL || l.last == NULL ||
-        l.depth == NULL || (limited && l.linked == NULL)) {
-        st = PST_ERR_NOMEM;
-    } else if (!load_plan(&l, plan)) {
-        st = PST_ERR_BUG;
+    if (!load_plan(&l, plan)) {
+        part_end(PST_ERR_BUG);
     }
-    if (st == PST_OK) {
-        run(&l, moves);
-        if (*moves > before) {
-            st = save_plan(&l, plan);
-        }
+    run(&l, moves);
+    if (*moves > before) {
+        save_plan(&l, plan);
     }
     finish(&l);
-    return st == PST_OK && part_cancelled(p) ? PST_ERR_CANCELLED : st;
+    part_poll(p);
 }

@@ -135,21 +135,16 @@ static void longest_to_sink(const struct part_problem *p, double *rest, uint64_t
     }
 }
 
-pst_status part_order(const struct part_problem *p, uint32_t kind, const uint64_t *keys,
-                      uint32_t *ret_order)
+void part_order(const struct part_problem *p, uint32_t kind, const uint64_t *keys,
+                uint32_t *ret_order)
 {
-    uint32_t *waits = calloc((size_t)p->n + 1, sizeof *waits);
-    uint32_t *nodes = calloc((size_t)p->n + 1, sizeof *nodes);
-    uint64_t *own = calloc((size_t)p->n + 1, sizeof *own);
-    double *rest = calloc((size_t)p->n + 1, sizeof *rest);
+    uint32_t *waits = part_alloc((size_t)p->n + 1, sizeof *waits);
+    uint32_t *nodes = part_alloc((size_t)p->n + 1, sizeof *nodes);
+    uint64_t *own = part_alloc((size_t)p->n + 1, sizeof *own);
+    double *rest = part_alloc((size_t)p->n + 1, sizeof *rest);
     struct ready ready = {0, nodes, keys != NULL ? keys : own};
-    pst_status st = PST_ERR_NOMEM;
     uint32_t v;
 
-    if (waits == NULL || nodes == NULL || own == NULL || rest == NULL) {
-        goto out;
-    }
-    st = PST_OK;
     count_inputs(p, waits);
     switch (kind) {
     case PART_ORDER_DFS:
@@ -171,31 +166,23 @@ pst_status part_order(const struct part_problem *p, uint32_t kind, const uint64_
             ret_order[v] = v;
         }
     }
-out:
-    free(waits);
-    free(nodes);
-    free(own);
-    free(rest);
-    return st;
+    part_free(waits);
+    part_free(nodes);
+    part_free(own);
+    part_free(rest);
 }
 
-pst_status part_plan_cut(struct part_plan *plan, const struct part_problem *p,
-                         const uint32_t *order, const uint32_t *first, uint32_t n_stages,
-                         uint32_t b)
+void part_plan_cut(struct part_plan *plan, const struct part_problem *p, const uint32_t *order,
+                   const uint32_t *first, uint32_t n_stages, uint32_t b)
 {
-    uint32_t *stage_of = calloc((size_t)p->n + 1, sizeof *stage_of);
+    uint32_t *stage_of = part_alloc((size_t)p->n + 1, sizeof *stage_of);
     uint32_t s, at;
-    pst_status st;
 
-    if (stage_of == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (s = 0; s < n_stages; s++) {
         for (at = first[s]; at < first[s + 1]; at++) {
             stage_of[order[at]] = s;
         }
     }
-    st = part_plan_init(plan, p, stage_of, n_stages, b);
-    free(stage_of);
-    return st;
+    part_plan_init(plan, p, stage_of, n_stages, b);
+    part_free(stage_of);
 }

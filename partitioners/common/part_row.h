@@ -22,6 +22,6 @@ pst_status part_row_init(struct part_row *row, const struct pst_host *host,
                          const struct pst_partition_in *in, uint32_t order_kind);
 void part_row_finish(struct part_row *row);
 /* By `first`. */
-pst_status part_row_answer(const struct part_row *row, struct pst_partition_out *out);
+void part_row_answer(const struct part_row *row, struct pst_partition_out *out);
 
 #endif

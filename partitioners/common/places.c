@@ -6,15 +6,10 @@
 /* Bytes per sample over each position of the order: [n + 1]. */
 static double *crossing(const struct part_dag *dag, const double *edge_bytes, const uint32_t *order)
 {
-    double *bytes = calloc((size_t)dag->n + 2, sizeof *bytes);
-    uint32_t *position = calloc((size_t)dag->n + 1, sizeof *position);
+    double *bytes = part_alloc((size_t)dag->n + 2, sizeof *bytes);
+    uint32_t *position = part_alloc((size_t)dag->n + 1, sizeof *position);
     uint32_t i, e;
 
-    if (bytes == NULL || position == NULL) {
-        free(bytes);
-        free(position);
-        return NULL;
-    }
     for (i = 0; i < dag->n; i++) {
         position[order[i]] = i;
     }
@@ -25,20 +20,17 @@ static double *crossing(const struct part_dag *dag, const double *edge_bytes, co
     for (i = 0; i < dag->n; i++) {
         bytes[i + 1] += bytes[i];
     }
-    free(position);
+    part_free(position);
     return bytes;
 }
 
-pst_status part_runs(const struct part_dag *dag, const double *edge_bytes, const int64_t *work,
-                     const uint32_t *order, uint32_t most, uint32_t *ret_first, uint32_t *ret_n)
+void part_runs(const struct part_dag *dag, const double *edge_bytes, const int64_t *work,
+               const uint32_t *order, uint32_t most, uint32_t *ret_first, uint32_t *ret_n)
 {
     double *bytes = crossing(dag, edge_bytes, order);
     int64_t total = 0, share, sum;
     uint32_t at = 0, n = 0, i;
 
-    if (bytes == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < dag->n; i++) {
         total += work[i];
     }
@@ -62,7 +54,6 @@ pst_status part_runs(const struct part_dag *dag, const double *edge_bytes, const
         at = end;
     }
     ret_first[n] = dag->n;
-    free(bytes);
+    part_free(bytes);
     *ret_n = n;
-    return PST_OK;
 }

@@ -8,28 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* calloc that never returns NULL for 0 and refuses what does not fit size_t. */
-static void *zeroed(size_t count, size_t size)
-{
-    return calloc(count == 0 ? 1 : count, size);
-}
-
 void part_problem_finish(struct part_problem *p)
 {
-    free(p->from);
-    free(p->to);
-    free(p->first_out);
-    free(p->first_in);
-    free(p->in_edges);
-    free(p->sizes);
-    free(p->degrees);
-    free(p->weight_bytes);
-    free(p->saved_bytes);
-    free(p->workspace_bytes);
-    free(p->edge_bytes);
-    free(p->samples);
-    free(p->forward_ns);
-    free(p->backward_ns);
+    part_free(p->from);
+    part_free(p->to);
+    part_free(p->first_out);
+    part_free(p->first_in);
+    part_free(p->in_edges);
+    part_free(p->sizes);
+    part_free(p->degrees);
+    part_free(p->weight_bytes);
+    part_free(p->saved_bytes);
+    part_free(p->workspace_bytes);
+    part_free(p->edge_bytes);
+    part_free(p->samples);
+    part_free(p->forward_ns);
+    part_free(p->backward_ns);
     memset(p, 0, sizeof *p);
 }
 
@@ -54,14 +48,11 @@ static uint32_t sort_unique(uint32_t *values, uint32_t n)
     return kept;
 }
 
-static pst_status list_samples(struct part_problem *p)
+static void list_samples(struct part_problem *p)
 {
     uint32_t s, k;
 
-    p->samples = zeroed((size_t)p->n_sizes * p->n_degrees, sizeof *p->samples);
-    if (p->samples == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    p->samples = part_alloc((size_t)p->n_sizes * p->n_degrees, sizeof *p->samples);
     p->n_samples = 0;
     for (s = 0; s < p->n_sizes; s++) {
         for (k = 0; k < p->n_degrees; k++) {
@@ -71,39 +62,28 @@ static pst_status list_samples(struct part_problem *p)
         }
     }
     p->n_samples = sort_unique(p->samples, p->n_samples);
-    return PST_OK;
 }
 
 /* Rows for all b / d, zero. */
-static pst_status make_times(struct part_problem *p)
+static void make_times(struct part_problem *p)
 {
-    pst_status st = list_samples(p);
-
-    if (st != PST_OK) {
-        return st;
-    }
-    p->forward_ns = zeroed((size_t)p->n_samples * p->n, sizeof *p->forward_ns);
-    p->backward_ns = zeroed((size_t)p->n_samples * p->n, sizeof *p->backward_ns);
-    return p->forward_ns == NULL || p->backward_ns == NULL ? PST_ERR_NOMEM : PST_OK;
+    list_samples(p);
+    p->forward_ns = part_alloc((size_t)p->n_samples * p->n, sizeof *p->forward_ns);
+    p->backward_ns = part_alloc((size_t)p->n_samples * p->n, sizeof *p->backward_ns);
 }
 
-pst_status part_problem_init(struct part_problem *p)
+void part_problem_init(struct part_problem *p)
 {
-    p->from = zeroed(p->n_edges, sizeof *p->from);
-    p->to = zeroed(p->n_edges, sizeof *p->to);
-    p->first_out = zeroed((size_t)p->n + 1, sizeof *p->first_out);
-    p->first_in = zeroed((size_t)p->n + 1, sizeof *p->first_in);
-    p->in_edges = zeroed(p->n_edges, sizeof *p->in_edges);
-    p->weight_bytes = zeroed(p->n, sizeof *p->weight_bytes);
-    p->saved_bytes = zeroed(p->n, sizeof *p->saved_bytes);
-    p->workspace_bytes = zeroed(p->n, sizeof *p->workspace_bytes);
-    p->edge_bytes = zeroed(p->n_edges, sizeof *p->edge_bytes);
-    if (p->from == NULL || p->to == NULL || p->first_out == NULL || p->first_in == NULL ||
-        p->in_edges == NULL || p->weight_bytes == NULL || p->saved_bytes == NULL ||
-        p->workspace_bytes == NULL || p->edge_bytes == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    return make_times(p);
+    p->from = part_alloc(p->n_edges, sizeof *p->from);
+    p->to = part_alloc(p->n_edges, sizeof *p->to);
+    p->first_out = part_alloc((size_t)p->n + 1, sizeof *p->first_out);
+    p->first_in = part_alloc((size_t)p->n + 1, sizeof *p->first_in);
+    p->in_edges = part_alloc(p->n_edges, sizeof *p->in_edges);
+    p->weight_bytes = part_alloc(p->n, sizeof *p->weight_bytes);
+    p->saved_bytes = part_alloc(p->n, sizeof *p->saved_bytes);
+    p->workspace_bytes = part_alloc(p->n, sizeof *p->workspace_bytes);
+    p->edge_bytes = part_alloc(p->n_edges, sizeof *p->edge_bytes);
+    make_times(p);
 }
 
 struct edge {
@@ -145,14 +125,11 @@ static void index_ends(struct part_problem *p)
     p->first_in[0] = 0;
 }
 
-pst_status part_problem_index(struct part_problem *p)
+void part_problem_index(struct part_problem *p)
 {
-    struct edge *edges = zeroed(p->n_edges, sizeof *edges);
+    struct edge *edges = part_alloc(p->n_edges, sizeof *edges);
     uint32_t e;
 
-    if (edges == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (e = 0; e < p->n_edges; e++) {
         edges[e] = (struct edge){p->from[e], p->to[e], p->edge_bytes[e]};
     }
@@ -162,22 +139,18 @@ pst_status part_problem_index(struct part_problem *p)
         p->to[e] = edges[e].to;
         p->edge_bytes[e] = edges[e].bytes;
     }
-    free(edges);
+    part_free(edges);
     index_ends(p);
-    return PST_OK;
 }
 
 /* --- from a host -------------------------------------------------------------------------------*/
 
-static pst_status copy_lists(struct part_problem *p, const struct pst_partition_in *in)
+static void copy_lists(struct part_problem *p, const struct pst_partition_in *in)
 {
     uint32_t i;
 
-    p->sizes = zeroed(in->n_micro_batches, sizeof *p->sizes);
-    p->degrees = zeroed(in->n_degrees, sizeof *p->degrees);
-    if (p->sizes == NULL || p->degrees == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    p->sizes = part_alloc(in->n_micro_batches, sizeof *p->sizes);
+    p->degrees = part_alloc(in->n_degrees, sizeof *p->degrees);
     for (i = 0; i < in->n_micro_batches; i++) {
         p->sizes[p->n_sizes++] = in->micro_batches[i];
     }
@@ -188,7 +161,6 @@ static pst_status copy_lists(struct part_problem *p, const struct pst_partition_
     }
     p->n_sizes = sort_unique(p->sizes, p->n_sizes);
     p->n_degrees = sort_unique(p->degrees, p->n_degrees);
-    return PST_OK;
 }
 
 /* A host of before pst.profile/1: what its view says, transfers free. */
@@ -226,48 +198,42 @@ static void read_bytes(struct part_problem *p, const struct pst_graph_view *grap
     }
 }
 
-static pst_status read_times(struct part_problem *p, const struct pst_profile *profile)
+static void read_times(struct part_problem *p, const struct pst_profile *profile)
 {
     const struct pst_cost *cost = p->host->get_extension(p->host, PST_COST);
     uint32_t i, v;
 
     if (profile == NULL && cost == NULL) {
-        return pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s and %s", PST_PROFILE,
-                         PST_COST);
+        part_end(pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s and %s", PST_PROFILE,
+                           PST_COST));
     }
     for (i = 0; i < p->n_samples; i++) {
         for (v = 0; v < p->n; v++) {
             struct pst_times times = {0, 0, 0};
             double ns[3] = {0, 0, 0};
-            pst_status st;
 
             if (profile != NULL) {
-                st = profile->node_ns(p->host, v, p->samples[i], ns);
+                part_check(profile->node_ns(p->host, v, p->samples[i], ns));
             } else {
-                st = cost->compute(p->host, &v, 1, p->samples[i], &times);
+                part_check(cost->compute(p->host, &v, 1, p->samples[i], &times));
                 ns[0] = (double)times.forward_ns;
                 ns[1] = (double)times.backward_input_ns;
                 ns[2] = (double)times.backward_weight_ns;
             }
-            if (st != PST_OK) {
-                return st;
-            }
             p->forward_ns[(size_t)i * p->n + v] = ns[0];
             p->backward_ns[(size_t)i * p->n + v] = ns[1] + ns[2];
-            if (((v + 1) % 1024 == 0 || v + 1 == p->n) && part_cancelled(p)) {
-                return PST_ERR_CANCELLED;
+            if ((v + 1) % 1024 == 0 || v + 1 == p->n) {
+                part_poll(p);
             }
         }
     }
-    return PST_OK;
 }
 
-pst_status part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
-                             struct part_problem *ret_problem)
+void part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
+                       struct part_problem *ret_problem)
 {
     const struct pst_profile *profile = host->get_extension(host, PST_PROFILE);
     struct part_problem p = {.host = host, .in = in};
-    pst_status st;
 
     if (profile != NULL) {
         p.figures = *profile->figures(host);
@@ -280,27 +246,16 @@ pst_status part_problem_read(const struct pst_host *host, const struct pst_parti
     p.batch = in->batch;
     p.weight_multiplier = p.figures.weight_multiplier;
     p.capacity_bytes = in->capacity_bytes == UINT64_MAX ? INFINITY : (double)in->capacity_bytes;
-    st = copy_lists(&p, in);
-    if (st == PST_OK && p.n_degrees == 0) {
-        st = pst_failf(host, PST_ERR_INFEASIBLE,
-                       "no allowed degree is at most %u, the number of devices", p.n_devices);
+    copy_lists(&p, in);
+    if (p.n_degrees == 0) {
+        part_end(pst_failf(host, PST_ERR_INFEASIBLE,
+                           "no allowed degree is at most %u, the number of devices", p.n_devices));
     }
-    if (st == PST_OK) {
-        st = part_problem_init(&p);
-    }
-    if (st == PST_OK) {
-        read_bytes(&p, in->graph);
-        st = part_problem_index(&p);
-    }
-    if (st == PST_OK) {
-        st = read_times(&p, profile);
-    }
-    if (st != PST_OK) {
-        part_problem_finish(&p);
-        return st == PST_ERR_NOMEM ? pst_failf(host, st, "out of memory for the problem") : st;
-    }
+    part_problem_init(&p);
+    read_bytes(&p, in->graph);
+    part_problem_index(&p);
+    read_times(&p, profile);
     *ret_problem = p;
-    return PST_OK;
 }
 
 /* --- sizes that replicas ask for ---------------------------------------------------------------*/
@@ -319,66 +274,54 @@ uint64_t part_common_multiple(uint32_t a, uint32_t b)
 }
 
 /* Adds a size; room for another one is made beforehand. */
-static pst_status add_size(struct part_problem *p, uint64_t size, uint32_t *room)
+static void add_size(struct part_problem *p, uint64_t size, uint32_t *room)
 {
     uint32_t i;
 
     if (size > p->batch || p->batch % size != 0) {
-        return PST_OK;
+        return;
     }
     for (i = 0; i < p->n_sizes; i++) {
         if (p->sizes[i] == size) {
-            return PST_OK;
+            return;
         }
     }
-    if (p->n_sizes == *room) {
-        uint32_t *larger = realloc(p->sizes, 2 * (size_t)*room * sizeof *larger);
-
-        if (larger == NULL) {
-            return PST_ERR_NOMEM;
-        }
-        p->sizes = larger;
-        *room *= 2;
-    }
+    PART_MAKE_ROOM(p->sizes, p->n_sizes, *room);
     p->sizes[p->n_sizes++] = (uint32_t)size;
-    return PST_OK;
 }
 
-static pst_status add_sizes(struct part_problem *p)
+static void add_sizes(struct part_problem *p)
 {
     uint32_t n_offered = p->n_sizes, room = p->n_sizes, i, k;
-    pst_status st = PST_OK;
 
     for (i = 0; i < p->n_sizes; i++) {
-        for (k = 0; st == PST_OK && k < p->n_degrees; k++) {
-            st = add_size(p, part_common_multiple(p->sizes[i], p->degrees[k]), &room);
-            if (st == PST_OK && i < n_offered) {
-                st = add_size(p, (uint64_t)p->sizes[i] * p->degrees[k], &room);
+        for (k = 0; k < p->n_degrees; k++) {
+            add_size(p, part_common_multiple(p->sizes[i], p->degrees[k]), &room);
+            if (i < n_offered) {
+                add_size(p, (uint64_t)p->sizes[i] * p->degrees[k], &room);
             }
         }
     }
     p->n_sizes = sort_unique(p->sizes, p->n_sizes);
-    return st;
 }
 
-pst_status part_problem_enlarge(struct part_problem *p)
+void part_problem_enlarge(struct part_problem *p)
 {
     const struct pst_profile *profile = p->host->get_extension(p->host, PST_PROFILE);
     uint32_t before = p->n_sizes;
-    pst_status st = p->figures.reference == 0 ? PST_OK : add_sizes(p);
 
-    if (st == PST_OK && p->n_sizes > before) {
-        free(p->samples);
-        free(p->forward_ns);
-        free(p->backward_ns);
+    if (p->figures.reference != 0) {
+        add_sizes(p);
+    }
+    if (p->n_sizes > before) {
+        part_free(p->samples);
+        part_free(p->forward_ns);
+        part_free(p->backward_ns);
         p->samples = NULL;
         p->forward_ns = p->backward_ns = NULL;
-        st = make_times(p);
-        if (st == PST_OK) {
-            st = read_times(p, profile);
-        }
+        make_times(p);
+        read_times(p, profile);
     }
-    return st == PST_ERR_NOMEM ? pst_failf(p->host, st, "out of memory for the problem") : st;
 }
 
 /* --- small questions ---------------------------------------------------------------------------*/
@@ -399,4 +342,11 @@ const char *part_node_name(const struct part_problem *p, uint32_t v)
 bool part_cancelled(const struct part_problem *p)
 {
     return p->host != NULL && p->host->cancelled(p->host);
+}
+
+void part_poll(const struct part_problem *p)
+{
+    if (part_cancelled(p)) {
+        part_end(PST_ERR_CANCELLED);
+    }
 }

@@ -12,6 +12,8 @@
 #include <penstock/ext/remark.h>
 #include <penstock/penstock.h>
 
+#include "call.h"
+
 struct part_problem {
     const struct pst_host *host; /* NULL in tests that build one by hand */
     const struct pst_partition_in *in;
@@ -37,31 +39,31 @@ struct part_problem {
 };
 
 /* Reads everything through `in` and pst.profile/1. host->fail has been told of any failure. */
-pst_status part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
-                             struct part_problem *ret_problem);
+void part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
+                       struct part_problem *ret_problem);
 void part_problem_finish(struct part_problem *problem);
 
 /*
  * For problems that are judged by the reference model, where a multiple of a size that divides the
  * mini-batch is allowed; else does nothing. Adds to the sizes those that replicas make of them: of
  * whole micro-batches that they take in turn the least common multiples with degrees, of a
- * micro-batch on each the products. Times are read anew. Errors as of part_problem_read.
+ * micro-batch on each the products. Times are read anew.
  */
-pst_status part_problem_enlarge(struct part_problem *problem);
+void part_problem_enlarge(struct part_problem *problem);
 
 /*
  * By hand: n_devices, batch, sizes, degrees, n, n_edges and figures (PST_COMM_*, bandwidths) of
  * *problem are set; the rest of its arrays is made here, zero, to be filled in: costs by the
- * caller, and the edges from `from` and `to`, then sorted by part_problem_index. PST_ERR_NOMEM.
+ * caller, and the edges from `from` and `to`, then sorted by part_problem_index.
  */
-pst_status part_problem_init(struct part_problem *problem);
+void part_problem_init(struct part_problem *problem);
 /* Sorts the edges (edge_bytes with them) and makes first_out, first_in and in_edges. */
-pst_status part_problem_index(struct part_problem *problem);
+void part_problem_index(struct part_problem *problem);
 
 /* Groups as nodes, group_of[v] < n_groups, none empty and numbered topologically: costs are sums,
-   workspace is the largest. Not for questions to the host. Finish it. PST_ERR_NOMEM. */
-pst_status part_problem_merge(const struct part_problem *problem, const uint32_t *group_of,
-                              uint32_t n_groups, struct part_problem *ret_merged);
+   workspace is the largest. Not for questions to the host. Finish it. */
+void part_problem_merge(const struct part_problem *problem, const uint32_t *group_of,
+                        uint32_t n_groups, struct part_problem *ret_merged);
 
 /* The least common multiple; neither is 0. */
 uint64_t part_common_multiple(uint32_t a, uint32_t b);
@@ -71,6 +73,8 @@ uint32_t part_samples_row(const struct part_problem *problem, uint32_t samples);
 const char *part_node_name(const struct part_problem *problem, uint32_t v);
 /* Has the host asked to stop? */
 bool part_cancelled(const struct part_problem *problem);
+/* Ends the call if it has. */
+void part_poll(const struct part_problem *problem);
 
 /*
  * What nodes and edges cost per sample at one micro-batch size b, on d replicas that share it, in
@@ -92,8 +96,7 @@ struct part_costs {
     uint32_t comm_model; /* PST_COMM_* */
 };
 
-pst_status part_costs_init(const struct part_problem *problem, uint32_t b,
-                           struct part_costs *ret_costs);
+void part_costs_init(const struct part_problem *problem, uint32_t b, struct part_costs *ret_costs);
 void part_costs_finish(struct part_costs *costs);
 
 /* Ticks per sample of a stage with these sums: by the comm model. */

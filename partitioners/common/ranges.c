@@ -6,12 +6,12 @@
 
 void part_ranges_finish(struct part_ranges *ranges)
 {
-    free(ranges->weight);
-    free(ranges->saved);
-    free(ranges->cut_bytes);
-    free(ranges->cut_tensors);
-    free(ranges->message);
-    free(ranges->last);
+    part_free(ranges->weight);
+    part_free(ranges->saved);
+    part_free(ranges->cut_bytes);
+    part_free(ranges->cut_tensors);
+    part_free(ranges->message);
+    part_free(ranges->last);
     memset(ranges, 0, sizeof *ranges);
 }
 
@@ -55,7 +55,7 @@ static void sweep_cuts(struct part_ranges *r)
     }
 }
 
-pst_status part_ranges_init(const struct part_problem *problem, struct part_ranges *ret_ranges)
+void part_ranges_init(const struct part_problem *problem, struct part_ranges *ret_ranges)
 {
     struct part_ranges *r = ret_ranges;
     uint32_t n = problem->n, v;
@@ -63,44 +63,37 @@ pst_status part_ranges_init(const struct part_problem *problem, struct part_rang
     memset(r, 0, sizeof *r);
     r->problem = problem;
     r->n = n;
-    r->weight = calloc((size_t)n + 1, sizeof *r->weight);
-    r->saved = calloc((size_t)n + 1, sizeof *r->saved);
-    r->cut_bytes = calloc((size_t)n + 2, sizeof *r->cut_bytes);
-    r->cut_tensors = calloc((size_t)n + 2, sizeof *r->cut_tensors);
-    r->message = calloc((size_t)n + 1, sizeof *r->message);
-    r->last = calloc((size_t)n + 1, sizeof *r->last);
-    if (r->weight == NULL || r->saved == NULL || r->cut_bytes == NULL || r->cut_tensors == NULL ||
-        r->message == NULL || r->last == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    r->weight = part_alloc((size_t)n + 1, sizeof *r->weight);
+    r->saved = part_alloc((size_t)n + 1, sizeof *r->saved);
+    r->cut_bytes = part_alloc((size_t)n + 2, sizeof *r->cut_bytes);
+    r->cut_tensors = part_alloc((size_t)n + 2, sizeof *r->cut_tensors);
+    r->message = part_alloc((size_t)n + 1, sizeof *r->message);
+    r->last = part_alloc((size_t)n + 1, sizeof *r->last);
     set_messages(r);
     for (v = 0; v < n; v++) {
         r->weight[v + 1] = r->weight[v] + problem->weight_bytes[v];
         r->saved[v + 1] = r->saved[v] + problem->saved_bytes[v];
     }
     sweep_cuts(r);
-    return PST_OK;
 }
 
 /* Times of a size that the problem has no row for. */
-static pst_status ask_ns(const struct part_problem *problem, uint32_t v, uint32_t samples,
-                         double ret_ns[2])
+static void ask_ns(const struct part_problem *problem, uint32_t v, uint32_t samples,
+                   double ret_ns[2])
 {
     const struct pst_profile *profile = problem->host->get_extension(problem->host, PST_PROFILE);
     double ns[3];
-    pst_status st;
 
     if (profile == NULL) {
-        return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_PROFILE);
+        part_end(pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_PROFILE));
     }
-    st = profile->node_ns(problem->host, v, samples, ns);
+    part_check(profile->node_ns(problem->host, v, samples, ns));
     ret_ns[0] = ns[0];
     ret_ns[1] = ns[1] + ns[2];
-    return st;
 }
 
-pst_status part_ranges_times(const struct part_problem *problem, uint32_t samples,
-                             double *ret_sum_ns, double *ret_forward_ns)
+void part_ranges_times(const struct part_problem *problem, uint32_t samples, double *ret_sum_ns,
+                       double *ret_forward_ns)
 {
     uint32_t v, row = part_samples_row(problem, samples);
 
@@ -115,18 +108,14 @@ pst_status part_ranges_times(const struct part_problem *problem, uint32_t sample
             ns[0] = problem->forward_ns[(size_t)row * problem->n + v];
             ns[1] = problem->backward_ns[(size_t)row * problem->n + v];
         } else {
-            pst_status st = ask_ns(problem, v, samples, ns);
 
-            if (st != PST_OK) {
-                return st;
-            }
+            ask_ns(problem, v, samples, ns);
         }
         ret_sum_ns[v + 1] = ret_sum_ns[v] + (ns[0] + ns[1]);
         if (ret_forward_ns != NULL) {
             ret_forward_ns[v + 1] = ret_forward_ns[v] + ns[0];
         }
     }
-    return PST_OK;
 }
 
 /* --- answers -----------------------------------------------------------------------------------*/
@@ -137,19 +126,17 @@ uint32_t part_chain_rank(const struct part_chain_shape *shape, uint32_t stage, u
                                  : stage * shape->replicas + replica;
 }
 
-pst_status part_chain_answer(const struct part_problem *problem,
-                             const struct part_chain_shape *shape, const uint32_t *cuts,
-                             struct pst_partition_out *out)
+void part_chain_answer(const struct part_problem *problem, const struct part_chain_shape *shape,
+                       const uint32_t *cuts, struct pst_partition_out *out)
 {
-    uint32_t *nodes = calloc(problem->n, sizeof *nodes);
-    uint32_t *ranks = calloc(shape->replicas, sizeof *ranks);
+    uint32_t *nodes = part_alloc(problem->n, sizeof *nodes);
+    uint32_t *ranks = part_alloc(shape->replicas, sizeof *ranks);
     uint32_t s, i;
-    pst_status st = nodes == NULL || ranks == NULL ? PST_ERR_NOMEM : PST_OK;
 
-    for (i = 0; st == PST_OK && i < problem->n; i++) {
+    for (i = 0; i < problem->n; i++) {
         nodes[i] = i;
     }
-    for (s = 0; st == PST_OK && s < shape->n_stages; s++) {
+    for (s = 0; s < shape->n_stages; s++) {
         struct pst_stage_decl stage = {
             .size = sizeof stage,
             .nodes = nodes + cuts[s],
@@ -163,26 +150,24 @@ pst_status part_chain_answer(const struct part_problem *problem,
         for (i = 0; i < shape->replicas; i++) {
             ranks[i] = part_chain_rank(shape, s, i);
         }
-        st = out->stage(out, &stage);
+        part_check(out->stage(out, &stage));
     }
-    free(nodes);
-    free(ranks);
-    return st;
+    part_free(nodes);
+    part_free(ranks);
 }
 
 /* --- spans -------------------------------------------------------------------------------------*/
 
-pst_status part_span_init(const struct part_ranges *ranges, struct part_span *ret_span)
+void part_span_init(const struct part_ranges *ranges, struct part_span *ret_span)
 {
     memset(ret_span, 0, sizeof *ret_span);
     ret_span->ranges = ranges;
-    ret_span->stamps = calloc((size_t)ranges->n + 1, sizeof *ret_span->stamps);
-    return ret_span->stamps == NULL ? PST_ERR_NOMEM : PST_OK;
+    ret_span->stamps = part_alloc((size_t)ranges->n + 1, sizeof *ret_span->stamps);
 }
 
 void part_span_finish(struct part_span *span)
 {
-    free(span->stamps);
+    part_free(span->stamps);
     span->stamps = NULL;
 }
 

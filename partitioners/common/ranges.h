@@ -21,18 +21,18 @@ struct part_ranges {
     uint32_t *last;         /* [n] its last reader; the node itself if there is none */
 };
 
-/* PST_ERR_NOMEM. Finish in any case. */
-pst_status part_ranges_init(const struct part_problem *problem, struct part_ranges *ret_ranges);
+/* Finish in any case. */
+void part_ranges_init(const struct part_problem *problem, struct part_ranges *ret_ranges);
 void part_ranges_finish(struct part_ranges *ranges);
 
 /* ret_sum_ns[n + 1]: nanoseconds of F + B + W of all nodes before a position, for `samples` on one
    device; ret_forward_ns[n + 1]: of F alone; may be NULL. */
-pst_status part_ranges_times(const struct part_problem *problem, uint32_t samples,
-                             double *ret_sum_ns, double *ret_forward_ns);
+void part_ranges_times(const struct part_problem *problem, uint32_t samples, double *ret_sum_ns,
+                       double *ret_forward_ns);
 
 /* ret_cuts[n_stages + 1]: the cut into that many stages, none empty, of the least longest stage by
    sum_ns[n + 1]; among those the most even (least sum of squares), then the earliest cuts. */
-pst_status part_balance(const double *sum_ns, uint32_t n, uint32_t n_stages, uint32_t *ret_cuts);
+void part_balance(const double *sum_ns, uint32_t n, uint32_t n_stages, uint32_t *ret_cuts);
 
 /*
  * Gives a chain to the host: stage s has nodes cuts[s] .. cuts[s + 1] - 1 and `replicas` ranks,
@@ -44,9 +44,8 @@ struct part_chain_shape {
     bool pipeline_major;
 };
 uint32_t part_chain_rank(const struct part_chain_shape *shape, uint32_t stage, uint32_t replica);
-pst_status part_chain_answer(const struct part_problem *problem,
-                             const struct part_chain_shape *shape, const uint32_t *cuts,
-                             struct pst_partition_out *out);
+void part_chain_answer(const struct part_problem *problem, const struct part_chain_shape *shape,
+                       const uint32_t *cuts, struct pst_partition_out *out);
 
 /* Sizes are compared by this, less is better. On its own: nanoseconds of the longest stage per
    sample; in a job: of a step, all stages once and the longest one for every other micro-batch. */
@@ -73,7 +72,7 @@ struct part_span {
     uint32_t stamp;
 };
 
-pst_status part_span_init(const struct part_ranges *ranges, struct part_span *ret_span);
+void part_span_init(const struct part_ranges *ranges, struct part_span *ret_span);
 void part_span_finish(struct part_span *span);
 void part_span_begin(struct part_span *span, uint32_t end); /* the empty range at `end` */
 void part_span_grow(struct part_span *span);                /* takes in node first - 1 */
@@ -98,9 +97,9 @@ pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages
                            uint32_t replicas, struct part_asker *ret_asker);
 void part_asker_finish(struct part_asker *asker);
 
-/* Nodes [first, end), not empty, as that stage. PST_ERR_CANCELLED; what the host fails with. */
-pst_status part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
-                            struct pst_stage_price *ret_price);
+/* Nodes [first, end), not empty, as that stage. */
+void part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
+                      struct pst_stage_price *ret_price);
 
 /*
  * Of an answer that did not fit: names the first stage of `cuts` (may be NULL) that

@@ -34,16 +34,13 @@ static void spend(uint64_t *steps, uint64_t cost)
     *steps -= cost < *steps ? cost : *steps;
 }
 
-pst_status plan_ticks(const struct part_problem *p, const struct part_costs *c,
-                      const struct part_plan *plan, int64_t *ret_ticks)
+void plan_ticks(const struct part_problem *p, const struct part_costs *c,
+                const struct part_plan *plan, int64_t *ret_ticks)
 {
-    uint32_t *stage_of = calloc((size_t)p->n + 1, sizeof *stage_of);
+    uint32_t *stage_of = part_alloc((size_t)p->n + 1, sizeof *stage_of);
     int64_t most = 0;
     uint32_t s, i, j, k;
 
-    if (stage_of == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (s = 0; s < plan->n_stages; s++) {
         for (i = 0; i < plan->stages[s].n_nodes; i++) {
             stage_of[plan->stages[s].nodes[i]] = s;
@@ -56,8 +53,8 @@ pst_status plan_ticks(const struct part_problem *p, const struct part_costs *c,
         for (k = 0; k < c->n_degrees && c->degrees[k] != stage->d; k++) {
         }
         if (k == c->n_degrees || stage->b != c->b) {
-            free(stage_of);
-            return PST_ERR_BUG;
+            part_free(stage_of);
+            part_end(PST_ERR_BUG);
         }
         for (i = 0; i < stage->n_nodes; i++) {
             uint32_t v = stage->nodes[i];
@@ -76,25 +73,22 @@ pst_status plan_ticks(const struct part_problem *p, const struct part_costs *c,
         ticks = part_tps(c, comp, p2p, sync);
         most = ticks > most ? ticks : most;
     }
-    free(stage_of);
+    part_free(stage_of);
     *ret_ticks = most;
-    return PST_OK;
 }
 
 /* --- steps of the search -----------------------------------------------------------------------*/
 
 /* Takes a plan over where it is better; frees it otherwise. */
-static pst_status offer(struct refining *r, struct part_plan *plan, bool *ret_better)
+static void offer(struct refining *r, struct part_plan *plan, bool *ret_better)
 {
     struct part_value value;
     int64_t ticks;
-    pst_status st = part_plan_rank(plan, r->problem, &value);
 
+    part_plan_rank(plan, r->problem, &value);
     *ret_better = false;
-    if (st == PST_OK) {
-        st = plan_ticks(r->problem, r->costs, plan, &ticks);
-    }
-    if (st == PST_OK && value.legal && value.fits && part_value_better(&value, &r->value)) {
+    plan_ticks(r->problem, r->costs, plan, &ticks);
+    if (value.legal && value.fits && part_value_better(&value, &r->value)) {
         struct part_plan old = *r->plan;
 
         *r->plan = *plan;
@@ -104,11 +98,10 @@ static pst_status offer(struct refining *r, struct part_plan *plan, bool *ret_be
         *ret_better = true;
     }
     part_plan_finish(plan);
-    return st;
 }
 
 /* The optimum of r->order, if that is below T; memory by the place in the row, or by depths. */
-static pst_status cut_by(struct refining *r, const uint32_t *depths, bool *ret_better)
+static void cut_by(struct refining *r, const uint32_t *depths, bool *ret_better)
 {
     const struct part_problem *p = r->problem;
     struct part_chain_limits limits = {.below = r->ticks,
@@ -119,64 +112,55 @@ static pst_status cut_by(struct refining *r, const uint32_t *depths, bool *ret_b
     uint64_t probes = r->chain.probes, states = r->chain.states;
     int64_t ticks;
     bool found;
-    pst_status st;
 
     limits.stats = &r->chain;
     *ret_better = false;
-    st = part_chain_solve(p, r->costs, r->order, &limits, &found, &ticks, &plan);
+    part_chain_solve(p, r->costs, r->order, &limits, &found, &ticks, &plan);
     r->stats.orders++;
     spend(&r->steps, (r->chain.states - states) * r->costs->n_degrees +
                          4 * (r->chain.probes - probes + 1) + p->n + p->n_edges);
-    if (st == PST_OK && found) {
-        st = offer(r, &plan, ret_better);
+    if (found) {
+        offer(r, &plan, ret_better);
     }
-    return st;
 }
 
 /* A stage of a graph may hold less than its place in a row makes it: as deep as the plan's. */
-static pst_status cut(struct refining *r, bool *ret_better)
+static void cut(struct refining *r, bool *ret_better)
 {
     struct stage_graph g;
-    pst_status st = cut_by(r, NULL, ret_better);
 
-    if (st != PST_OK || *ret_better || r->problem->in_row ||
-        r->problem->capacity_bytes >= (double)UINT64_MAX) {
-        return st;
+    cut_by(r, NULL, ret_better);
+    if (*ret_better || r->problem->in_row || r->problem->capacity_bytes >= (double)UINT64_MAX) {
+        return;
     }
-    st = stage_graph_init(&g, r->plan, r->problem);
-    if (st == PST_OK) {
-        stage_graph_depths(&g, r->problem, r->depths);
-        st = cut_by(r, r->depths, ret_better);
-    }
+    stage_graph_init(&g, r->plan, r->problem);
+    stage_graph_depths(&g, r->problem, r->depths);
+    cut_by(r, r->depths, ret_better);
     stage_graph_finish(&g);
-    return st;
 }
 
-static pst_status move(struct refining *r)
+static void move(struct refining *r)
 {
     struct part_plan copy = {NULL, 0};
     uint32_t s, i;
     uint64_t before = r->stats.moves;
     bool better;
-    pst_status st;
 
     for (s = 0; s < r->plan->n_stages; s++) {
         for (i = 0; i < r->plan->stages[s].n_nodes; i++) {
             r->place[r->plan->stages[s].nodes[i]] = s;
         }
     }
-    st = part_plan_init(&copy, r->problem, r->place, r->plan->n_stages, r->costs->b);
-    for (s = 0; st == PST_OK && s < copy.n_stages; s++) {
+    part_plan_init(&copy, r->problem, r->place, r->plan->n_stages, r->costs->b);
+    for (s = 0; s < copy.n_stages; s++) {
         copy.stages[s].d = r->plan->stages[s].d;
     }
-    if (st == PST_OK) {
-        st = moves_run(r->problem, r->costs, &copy, &r->steps, &r->stats.moves);
-    }
-    if (st == PST_OK && r->stats.moves > before) {
-        return offer(r, &copy, &better);
+    moves_run(r->problem, r->costs, &copy, &r->steps, &r->stats.moves);
+    if (r->stats.moves > before) {
+        offer(r, &copy, &better);
+        return;
     }
     part_plan_finish(&copy);
-    return st;
 }
 
 /* r->order: stage after stage, nodes by index; the stages stand in topological order. */
@@ -192,24 +176,22 @@ static void implied_order(struct refining *r)
 }
 
 /* Moves and cuts in turn until neither helps. */
-static pst_status settle(struct refining *r)
+static void settle(struct refining *r)
 {
     bool better = true;
-    pst_status st = PST_OK;
 
-    while (st == PST_OK && better && r->ticks > r->bound && r->steps > 0) {
+    while (better && r->ticks > r->bound && r->steps > 0) {
         better = false;
-        st = move(r);
-        if (st == PST_OK && r->ticks > r->bound) {
+        move(r);
+        if (r->ticks > r->bound) {
             implied_order(r);
-            st = cut(r, &better);
+            cut(r, &better);
         }
     }
-    return st;
 }
 
 /* An order around that of the plan: each node's place moves by up to `width` places. */
-static pst_status shaken_order(struct refining *r, uint64_t width)
+static void shaken_order(struct refining *r, uint64_t width)
 {
     uint32_t i;
 
@@ -218,19 +200,18 @@ static pst_status shaken_order(struct refining *r, uint64_t width)
         r->keys[r->order[i]] = ((uint64_t)i + next_random(&r->seed) % (width + 1)) << 20 |
                                (next_random(&r->seed) & 0xfffff);
     }
-    return part_order(r->problem, PART_ORDER_KEYS, r->keys, r->order);
+    part_order(r->problem, PART_ORDER_KEYS, r->keys, r->order);
 }
 
 /* From small shakes to orders that have nothing of the plan; in large graphs, where such are of no
    use, to shakes by some stages. */
-static pst_status shake(struct refining *r)
+static void shake(struct refining *r)
 {
     static const uint32_t percent[] = {5, 15, 40, 100, 400};
     uint32_t i, reach = r->problem->n;
-    pst_status st = PST_OK;
 
     reach = reach > LARGE ? reach / r->plan->n_stages : reach;
-    for (i = 0; st == PST_OK && i < r->n_random && r->steps > 0; i++) {
+    for (i = 0; i < r->n_random && r->steps > 0; i++) {
         int64_t room = r->problem->n > LARGE ? r->bound / 2000 : 0; /* good enough there */
         bool better = false;
 
@@ -238,48 +219,37 @@ static pst_status shake(struct refining *r)
             break;
         }
 
-        st = shaken_order(r, (uint64_t)reach * percent[i % 5] / 100 + 1);
-        if (st == PST_OK) {
-            st = cut(r, &better);
-        }
-        if (st == PST_OK && better) {
-            st = settle(r);
+        shaken_order(r, (uint64_t)reach * percent[i % 5] / 100 + 1);
+        cut(r, &better);
+        if (better) {
+            settle(r);
         }
     }
-    return st;
 }
 
 /* Small graphs: everything. */
-static pst_status look_at_all(struct refining *r)
+static void look_at_all(struct refining *r)
 {
     struct part_plan plan = {NULL, 0};
     bool found, better;
-    pst_status st = small_best(r->problem, r->costs, r->ticks, &found, &plan);
 
-    if (st == PST_OK && found) {
-        st = offer(r, &plan, &better);
+    small_best(r->problem, r->costs, r->ticks, &found, &plan);
+    if (found) {
+        offer(r, &plan, &better);
     }
-    if (st == PST_OK) {
-        r->bound = r->ticks;
-    }
-    return st;
+    r->bound = r->ticks;
 }
 
 /* Stages in topological order, which moves and the implied order rely on. */
-static pst_status sort_plan(struct refining *r)
+static void sort_plan(struct refining *r)
 {
     const struct part_problem *p = r->problem;
     struct part_plan *plan = r->plan;
-    struct part_stage *sorted = calloc((size_t)plan->n_stages + 1, sizeof *sorted);
-    uint32_t *waits = calloc((size_t)plan->n_stages + 1, sizeof *waits);
+    struct part_stage *sorted = part_alloc((size_t)plan->n_stages + 1, sizeof *sorted);
+    uint32_t *waits = part_alloc((size_t)plan->n_stages + 1, sizeof *waits);
     uint32_t s, i, v, e, done = 0;
     bool again = true;
 
-    if (sorted == NULL || waits == NULL) {
-        free(sorted);
-        free(waits);
-        return PST_ERR_NOMEM;
-    }
     for (s = 0; s < plan->n_stages; s++) {
         for (i = 0; i < plan->stages[s].n_nodes; i++) {
             r->place[plan->stages[s].nodes[i]] = s;
@@ -308,9 +278,11 @@ static pst_status sort_plan(struct refining *r)
     if (done == plan->n_stages) {
         memcpy(plan->stages, sorted, done * sizeof *sorted);
     }
-    free(sorted);
-    free(waits);
-    return done == plan->n_stages ? PST_OK : PST_ERR_BUG;
+    part_free(sorted);
+    part_free(waits);
+    if (done != plan->n_stages) {
+        part_end(PST_ERR_BUG);
+    }
 }
 
 static uint32_t random_orders(const struct part_problem *p, const struct part_refine_limits *limits)
@@ -324,31 +296,26 @@ static uint32_t random_orders(const struct part_problem *p, const struct part_re
     return n > 300 ? 300 : n < 4 ? 4 : (uint32_t)n;
 }
 
-static pst_status refine(struct refining *r)
+static void refine(struct refining *r)
 {
-    pst_status st = sort_plan(r);
-
-    if (st == PST_OK) {
-        st = part_plan_rank(r->plan, r->problem, &r->value);
+    sort_plan(r);
+    part_plan_rank(r->plan, r->problem, &r->value);
+    plan_ticks(r->problem, r->costs, r->plan, &r->ticks);
+    if (r->moves_only) {
+        move(r);
+        return;
     }
-    if (st == PST_OK) {
-        st = plan_ticks(r->problem, r->costs, r->plan, &r->ticks);
+    if (r->problem->n <= SMALL_NODES && !r->problem->in_row) {
+        look_at_all(r);
+        return;
     }
-    if (st == PST_OK && r->moves_only) {
-        return move(r);
-    }
-    if (st == PST_OK && r->problem->n <= SMALL_NODES && !r->problem->in_row) {
-        return look_at_all(r);
-    }
-    if (st == PST_OK) {
-        st = settle(r);
-    }
-    return st == PST_OK ? shake(r) : st;
+    settle(r);
+    shake(r);
 }
 
-pst_status part_refine(const struct part_problem *p, const struct part_costs *c,
-                       const struct part_refine_limits *limits, struct part_plan *plan,
-                       struct part_refine_stats *ret_stats)
+void part_refine(const struct part_problem *p, const struct part_costs *c,
+                 const struct part_refine_limits *limits, struct part_plan *plan,
+                 struct part_refine_stats *ret_stats)
 {
     struct refining r = {
         .problem = p,
@@ -359,26 +326,22 @@ pst_status part_refine(const struct part_problem *p, const struct part_costs *c,
         .seed = limits != NULL && limits->seed != 0 ? limits->seed : SEED_DEFAULT,
         .n_random = random_orders(p, limits),
         .moves_only = limits != NULL && limits->moves_only,
-        .order = calloc((size_t)p->n + 1, sizeof *r.order),
-        .place = calloc((size_t)p->n + 1, sizeof *r.place),
-        .depths = calloc((size_t)p->n + 1, sizeof *r.depths),
-        .keys = calloc((size_t)p->n + 1, sizeof *r.keys),
+        .order = part_alloc((size_t)p->n + 1, sizeof *r.order),
+        .place = part_alloc((size_t)p->n + 1, sizeof *r.place),
+        .depths = part_alloc((size_t)p->n + 1, sizeof *r.depths),
+        .keys = part_alloc((size_t)p->n + 1, sizeof *r.keys),
     };
-    pst_status st = PST_ERR_NOMEM;
 
-    if (r.order != NULL && r.place != NULL && r.keys != NULL && r.depths != NULL) {
-        st = refine(&r);
-    }
+    refine(&r);
     r.stats.ticks = r.ticks;
     r.stats.bound = r.bound;
-    r.stats.optimal = st == PST_OK && r.ticks <= r.bound;
+    r.stats.optimal = r.ticks <= r.bound;
     r.stats.probes = r.chain.probes;
     if (ret_stats != NULL) {
         *ret_stats = r.stats;
     }
-    free(r.order);
-    free(r.place);
-    free(r.depths);
-    free(r.keys);
-    return st;
+    part_free(r.order);
+    part_free(r.place);
+    part_free(r.depths);
+    part_free(r.keys);
 }

@@ -31,27 +31,27 @@ struct part_refine_stats {
  * and degrees (PST_COMM_* and memory by true depths included). More: nodes move out of the slowest
  * stage, also in chains over several stages; the order that the plan implies is cut anew; random
  * orders near it. Degrees change by cutting only. limits: NULL for the defaults; ret_stats may be
- * NULL. PST_ERR_CANCELLED (the plan is then as good as it got), PST_ERR_NOMEM.
+ * NULL.
  */
-pst_status part_refine(const struct part_problem *problem, const struct part_costs *costs,
-                       const struct part_refine_limits *limits, struct part_plan *plan,
-                       struct part_refine_stats *ret_stats);
+void part_refine(const struct part_problem *problem, const struct part_costs *costs,
+                 const struct part_refine_limits *limits, struct part_plan *plan,
+                 struct part_refine_stats *ret_stats);
 
 /* A plan of a T below `below_ns` with the size of `costs`, if one is found by looking at all sets
    that hold their predecessors; complete: else there is none, in any order. Nothing where that
    takes more than so many steps, or tables that there is no memory for. Finish *ret_plan where
-   *ret_found. PST_ERR_CANCELLED, PST_ERR_NOMEM. */
-pst_status part_set_plan(const struct part_problem *problem, const struct part_costs *costs,
-                         uint64_t steps, double below_ns, struct part_plan *ret_plan,
-                         bool *ret_found, bool *ret_complete);
+   *ret_found. */
+void part_set_plan(const struct part_problem *problem, const struct part_costs *costs,
+                   uint64_t steps, double below_ns, struct part_plan *ret_plan, bool *ret_found,
+                   bool *ret_complete);
 
 /*
  * A plan for any graph: the orders of part_order and random ones are cut, the best plan refined.
  * *ret_found: false where none was found that fits (with ret_stats->optimal: there is none). Finish
  * ret_plan only where one was. 1e5 nodes on 64 devices: seconds.
  */
-pst_status part_dag_solve(const struct part_problem *problem, const struct part_costs *costs,
-                          const struct part_refine_limits *limits, bool *ret_found,
-                          struct part_plan *ret_plan, struct part_refine_stats *ret_stats);
+void part_dag_solve(const struct part_problem *problem, const struct part_costs *costs,
+                    const struct part_refine_limits *limits, bool *ret_found,
+                    struct part_plan *ret_plan, struct part_refine_stats *ret_stats);
 
 #endif

@@ -12,25 +12,25 @@ enum { SMALL_NODES = 10 };
 
 /*
  * The best of all partitions. Of T at most `most`; *ret_found: is there one? Equal T: less memory,
- * depth, devices. PST_ERR_CANCELLED, PST_ERR_NOMEM.
+ * depth, devices.
  */
-pst_status small_best(const struct part_problem *problem, const struct part_costs *costs,
-                      int64_t most, bool *ret_found, struct part_plan *ret_plan);
+void small_best(const struct part_problem *problem, const struct part_costs *costs, int64_t most,
+                bool *ret_found, struct part_plan *ret_plan);
 
 /* Ticks of the slowest stage; degrees must be among those of `costs`. PST_ERR_BUG otherwise. */
-pst_status plan_ticks(const struct part_problem *problem, const struct part_costs *costs,
-                      const struct part_plan *plan, int64_t *ret_ticks);
+void plan_ticks(const struct part_problem *problem, const struct part_costs *costs,
+                const struct part_plan *plan, int64_t *ret_ticks);
 
 /* Moves nodes out of the slowest stage as long as that helps; at most *steps, which is counted
    down. The plan stays legal and fits. */
-pst_status moves_run(const struct part_problem *problem, const struct part_costs *costs,
-                     struct part_plan *plan, uint64_t *steps, uint64_t *moves);
+void moves_run(const struct part_problem *problem, const struct part_costs *costs,
+               struct part_plan *plan, uint64_t *steps, uint64_t *moves);
 
 /* The problem with groups as nodes: they are runs of `order` of about equal work, at most n_groups,
    their borders where little crosses. group_of: [n] to be filled. Finish *ret_coarse. */
-pst_status coarse_init(const struct part_problem *problem, const struct part_costs *costs,
-                       const uint32_t *order, uint32_t n_groups, uint32_t *group_of,
-                       struct part_problem *ret_coarse);
+void coarse_init(const struct part_problem *problem, const struct part_costs *costs,
+                 const uint32_t *order, uint32_t n_groups, uint32_t *group_of,
+                 struct part_problem *ret_coarse);
 
 static inline uint64_t next_random(uint64_t *state)
 {

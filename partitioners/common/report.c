@@ -43,23 +43,22 @@ void part_remark_flag(const struct part_problem *p, const char *key, bool value)
 void part_remark_stage_bytes(const struct part_problem *p, const double *bytes, uint32_t n)
 {
     enum { DIGITS = 24 };
-    char *text = malloc((size_t)n * DIGITS + 1);
+    char *text = part_alloc((size_t)n * DIGITS + 1, 1);
     size_t used = 0;
     double worst = 0;
     uint32_t s;
 
     for (s = 0; s < n; s++) {
         worst = fmax(worst, bytes[s]);
-        if (text != NULL) {
-            used += (size_t)snprintf(text + used, DIGITS, "%s%.0f", s == 0 ? "" : ",",
-                                     fmin(ceil(bytes[s]), 1e19));
-        }
+        used += (size_t)snprintf(text + used, DIGITS, "%s%.0f", s == 0 ? "" : ",",
+                                 fmin(ceil(bytes[s]), 1e19));
     }
     part_remark_number(p, "worst_stage_bytes", worst);
-    if (text != NULL && n > 0) { /* without it the host counts by its own model */
+    if (n > 0) {
+        /* without it the host counts by its own model */
         part_remark_text(p, "stage_bytes", text);
     }
-    free(text);
+    part_free(text);
 }
 
 /* A node alone as the last stage, at the degree that leaves it least memory. */

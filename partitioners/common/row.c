@@ -29,52 +29,42 @@ pst_status part_row_init(struct part_row *row, const struct pst_host *host,
     pst_status st;
 
     memset(row, 0, sizeof *row);
-    st = part_problem_read(host, in, p);
-    if (st != PST_OK) {
-        return st;
-    }
+    part_problem_read(host, in, p);
+    st = PST_OK;
     row->b = in->micro_batches[0];
-    st = part_costs_init(p, row->b, &row->costs);
-    if (st == PST_OK && row->costs.n_degrees == 0) {
+    part_costs_init(p, row->b, &row->costs);
+    if (row->costs.n_degrees == 0) {
         return part_infeasible(p, row->b);
     }
-    if (st == PST_OK) {
-        row->d = row->costs.degrees[0];
-        row->ticks = row->costs.comp[0];
-        st = count_stages(row);
-    }
+    row->d = row->costs.degrees[0];
+    row->ticks = row->costs.comp[0];
+    st = count_stages(row);
     if (st != PST_OK) {
         return st;
     }
-    row->order = calloc((size_t)p->n + 1, sizeof *row->order);
-    row->first = calloc((size_t)row->n_stages + 1, sizeof *row->first);
-    if (row->order == NULL || row->first == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    return part_order(p, order_kind, NULL, row->order);
+    row->order = part_alloc((size_t)p->n + 1, sizeof *row->order);
+    row->first = part_alloc((size_t)row->n_stages + 1, sizeof *row->first);
+    part_order(p, order_kind, NULL, row->order);
+    return PST_OK;
 }
 
 void part_row_finish(struct part_row *row)
 {
-    free(row->order);
-    free(row->first);
+    part_free(row->order);
+    part_free(row->first);
     part_costs_finish(&row->costs);
     part_problem_finish(&row->problem);
 }
 
-pst_status part_row_answer(const struct part_row *row, struct pst_partition_out *out)
+void part_row_answer(const struct part_row *row, struct pst_partition_out *out)
 {
     struct part_plan plan = {NULL, 0};
     uint32_t s;
-    pst_status st =
-        part_plan_cut(&plan, &row->problem, row->order, row->first, row->n_stages, row->b);
 
-    for (s = 0; st == PST_OK && s < plan.n_stages; s++) {
+    part_plan_cut(&plan, &row->problem, row->order, row->first, row->n_stages, row->b);
+    for (s = 0; s < plan.n_stages; s++) {
         plan.stages[s].d = row->d;
     }
-    if (st == PST_OK) {
-        st = part_plan_answer(&plan, &row->problem, out);
-    }
+    part_plan_answer(&plan, &row->problem, out);
     part_plan_finish(&plan);
-    return st;
 }

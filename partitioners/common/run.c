@@ -57,23 +57,19 @@ static pst_status run_chain(const struct part_problem *problem, uint32_t n_stage
 {
     struct part_ranges ranges;
     struct run run = {.ranges = &ranges, .n_stages = n_stages, .score = INFINITY};
-    pst_status st = part_ranges_init(problem, &ranges);
+    pst_status st = PST_OK;
 
-    run.cuts = calloc((size_t)n_stages + 1, sizeof *run.cuts);
-    run.tried = calloc((size_t)n_stages + 1, sizeof *run.tried);
-    if (st == PST_OK && (run.cuts == NULL || run.tried == NULL)) {
-        st = PST_ERR_NOMEM;
-    }
-    if (st == PST_OK) {
-        st = try_sizes(&run, try, impl);
-    }
+    part_ranges_init(problem, &ranges);
+    run.cuts = part_alloc((size_t)n_stages + 1, sizeof *run.cuts);
+    run.tried = part_alloc((size_t)n_stages + 1, sizeof *run.tried);
+    st = try_sizes(&run, try, impl);
     if (st == PST_OK) {
         struct part_chain_shape shape = {n_stages, run.size, 1, false};
 
-        st = part_chain_answer(problem, &shape, run.cuts, out);
+        part_chain_answer(problem, &shape, run.cuts, out);
     }
-    free(run.cuts);
-    free(run.tried);
+    part_free(run.cuts);
+    part_free(run.tried);
     part_ranges_finish(&ranges);
     return st;
 }
@@ -83,11 +79,9 @@ pst_status part_chain_run(const struct pst_host *host, const struct pst_partitio
 {
     struct part_problem problem;
     uint32_t n_stages = in->n_stages;
-    pst_status st = part_problem_read(host, in, &problem);
+    pst_status st = PST_OK;
 
-    if (st != PST_OK) {
-        return st;
-    }
+    part_problem_read(host, in, &problem);
     if (n_stages == 0) {
         n_stages = in->n_devices < problem.n ? in->n_devices : problem.n;
     }

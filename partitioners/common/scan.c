@@ -22,13 +22,13 @@ static void scan_finish(struct probe *probe)
     struct scan *s = probe->scratch;
 
     if (s != NULL) {
-        free(s->devices[0]);
-        free(s->devices[1]);
-        free(s->next);
-        free(s->degree);
-        free(s->transfers);
+        part_free(s->devices[0]);
+        part_free(s->devices[1]);
+        part_free(s->next);
+        part_free(s->degree);
+        part_free(s->transfers);
     }
-    free(s);
+    part_free(s);
     probe->scratch = NULL;
 }
 
@@ -139,7 +139,7 @@ static void read_cuts(const struct line *l, const struct scan *s, uint32_t layer
     cuts->first[cuts->n] = l->n;
 }
 
-static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
+static void run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
 {
     const struct line *l = probe->line;
     struct scan *s = probe->scratch;
@@ -156,8 +156,8 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
         mine[l->n] = l->layered ? UINT32_MAX : 0;
         for (i = l->n; i-- > 0;) {
             mine[i] = best_first(l, s, i, layer, behind, ticks);
-            if (i % 64 == 0 && part_cancelled(l->problem)) {
-                return PST_ERR_CANCELLED;
+            if (i % 64 == 0) {
+                part_poll(l->problem);
             }
         }
         probe->stats->states += s->looks;
@@ -165,32 +165,24 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
         if (mine[0] <= l->max_devices) {
             *ret_found = true;
             read_cuts(l, s, layer, cuts);
-            return PST_OK;
+            return;
         }
     }
-    return PST_OK;
 }
 
-pst_status scan_init(struct probe *probe)
+void scan_init(struct probe *probe)
 {
     const struct line *l = probe->line;
-    struct scan *s = calloc(1, sizeof *s);
+    struct scan *s = part_alloc(1, sizeof *s);
     size_t n = (size_t)l->n + 1;
 
     probe->run = run;
     probe->finish = scan_finish;
     probe->scratch = s;
-    if (s == NULL) {
-        return PST_ERR_NOMEM;
-    }
     s->n_layers = layers_of(l);
-    s->devices[0] = calloc(n, sizeof *s->devices[0]);
-    s->devices[1] = calloc(n, sizeof *s->devices[1]);
-    s->next = calloc(n * s->n_layers, sizeof *s->next);
-    s->degree = calloc(n * s->n_layers, sizeof *s->degree);
-    s->transfers = calloc((size_t)l->n_degrees + 1, sizeof *s->transfers);
-    return s->devices[0] == NULL || s->devices[1] == NULL || s->next == NULL || s->degree == NULL ||
-                   s->transfers == NULL
-               ? PST_ERR_NOMEM
-               : PST_OK;
+    s->devices[0] = part_alloc(n, sizeof *s->devices[0]);
+    s->devices[1] = part_alloc(n, sizeof *s->devices[1]);
+    s->next = part_alloc(n * s->n_layers, sizeof *s->next);
+    s->degree = part_alloc(n * s->n_layers, sizeof *s->degree);
+    s->transfers = part_alloc((size_t)l->n_degrees + 1, sizeof *s->transfers);
 }

@@ -24,7 +24,7 @@ struct part_dag part_sequence_dag(const struct part_problem *p)
                              p->first_out, p->first_in, p->in_edges};
 }
 
-pst_status part_sequence_times(const struct part_problem *p, uint32_t samples, double *ret_ns)
+void part_sequence_times(const struct part_problem *p, uint32_t samples, double *ret_ns)
 {
     const struct pst_profile *profile =
         p->host == NULL ? NULL : p->host->get_extension(p->host, PST_PROFILE);
@@ -32,13 +32,9 @@ pst_status part_sequence_times(const struct part_problem *p, uint32_t samples, d
 
     for (v = 0; v < p->n; v++) {
         double ns[3] = {0, 0, 0};
-        pst_status st;
 
         if (row == UINT32_MAX && profile != NULL) {
-            st = profile->node_ns(p->host, v, samples, ns);
-            if (st != PST_OK) {
-                return st;
-            }
+            part_check(profile->node_ns(p->host, v, samples, ns));
             ret_ns[v] = ns[0] + ns[1] + ns[2];
         } else {
             /* Without a profile in proportion to the largest size there is. */
@@ -49,7 +45,6 @@ pst_status part_sequence_times(const struct part_problem *p, uint32_t samples, d
                 (p->forward_ns[at] + p->backward_ns[at]) * ((double)samples / p->samples[from]);
         }
     }
-    return PST_OK;
 }
 
 uint32_t part_sequence_size(const struct part_problem *p, uint32_t b, const uint32_t *degrees,
@@ -79,13 +74,6 @@ uint32_t part_sequence_size(const struct part_problem *p, uint32_t b, const uint
 }
 
 /* --- links -------------------------------------------------------------------------------------*/
-
-pst_status part_sequence_failed(const struct part_problem *p, pst_status status)
-{
-    return status == PST_ERR_NOMEM && p->host != NULL
-               ? pst_failf(p->host, PST_ERR_NOMEM, "out of memory for the search")
-               : status;
-}
 
 /* Bytes per nanosecond at large sizes; 0: free. */
 static double rate_between(const struct part_problem *p, const struct pst_cost *cost, uint32_t to)

@@ -15,15 +15,11 @@ struct part_stop part_sequence_stop(const struct part_problem *problem);
 /* The edges of a problem as they are; lives as long as the problem. */
 struct part_dag part_sequence_dag(const struct part_problem *problem);
 
-/* Tells the host of PST_ERR_NOMEM; other failures pass. */
-pst_status part_sequence_failed(const struct part_problem *problem, pst_status status);
-
 /*
  * Nanoseconds of all passes for `samples` samples on one device, by node; not in part_problem for
  * sizes that no candidate and degree give. What the host fails with.
  */
-pst_status part_sequence_times(const struct part_problem *problem, uint32_t samples,
-                               double *ret_ns);
+void part_sequence_times(const struct part_problem *problem, uint32_t samples, double *ret_ns);
 
 /*
  * The micro-batch size of a plan that was found with whole micro-batches of b samples taken in turn
@@ -93,11 +89,11 @@ pst_status part_sequence_partition(const struct pst_host *host, const struct pst
 /*
  * A plan of stages with their own degrees: stage_of[v] < n_stages in order of the sequence, which
  * may be changed. n_wanted stages (0: any number): the slowest stages are halved until there are as
- * many. PST_ERR_NOMEM; PST_ERR_INFEASIBLE, explained: fewer nodes than stages wanted.
+ * many. PST_ERR_INFEASIBLE, explained: fewer nodes than stages wanted.
  */
-pst_status part_sequence_plan(const struct part_problem *problem, uint32_t *stage_of,
-                              uint32_t n_stages, const uint32_t *degrees, uint32_t b,
-                              uint32_t n_wanted, struct part_plan *ret_plan);
+void part_sequence_plan(const struct part_problem *problem, uint32_t *stage_of, uint32_t n_stages,
+                        const uint32_t *degrees, uint32_t b, uint32_t n_wanted,
+                        struct part_plan *ret_plan);
 
 /* Bytes per nanosecond between two devices of a node and of two nodes; 0: free. The options, where
    not 0, say so; else pst.cost/1 in planning runs, else the figures of the problem. */

@@ -12,16 +12,16 @@ enum { ATTEMPTS = 8 };
 
 static void sequence_finish(struct part_sequence *sequence)
 {
-    free(sequence->stage_of);
-    free(sequence->degrees);
-    free(sequence->extra);
+    part_free(sequence->stage_of);
+    part_free(sequence->degrees);
+    part_free(sequence->extra);
     memset(sequence, 0, sizeof *sequence);
 }
 
 static void best_finish(struct part_best *best)
 {
     part_plan_finish(&best->plan);
-    free(best->extra);
+    part_free(best->extra);
     memset(best, 0, sizeof *best);
 }
 
@@ -71,33 +71,27 @@ static bool halve_slowest(const struct part_problem *p, uint32_t *stage_of, uint
     return worst != UINT32_MAX;
 }
 
-pst_status part_sequence_plan(const struct part_problem *p, uint32_t *stage_of, uint32_t n_stages,
-                              const uint32_t *degrees, uint32_t b, uint32_t n_wanted,
-                              struct part_plan *ret_plan)
+void part_sequence_plan(const struct part_problem *p, uint32_t *stage_of, uint32_t n_stages,
+                        const uint32_t *degrees, uint32_t b, uint32_t n_wanted,
+                        struct part_plan *ret_plan)
 {
     struct part_plan plan = {0};
     uint32_t s, before = n_stages;
-    pst_status st;
 
     while (n_wanted != 0 && n_stages < n_wanted) {
         if (!halve_slowest(p, stage_of, n_stages)) {
-            return p->host == NULL
-                       ? PST_ERR_INFEASIBLE
-                       : pst_failf(p->host, PST_ERR_INFEASIBLE,
-                                   "%u stages are wanted but the graph has only %u nodes; use "
-                                   "fewer devices, fewer stages on each, or a deeper model",
-                                   n_wanted, p->n);
+            part_end(pst_failf(p->host, PST_ERR_INFEASIBLE,
+                               "%u stages are wanted but the graph has only %u nodes; use fewer "
+                               "devices, fewer stages on each, or a deeper model",
+                               n_wanted, p->n));
         }
         n_stages++;
     }
-    st = part_plan_init(&plan, p, stage_of, n_stages, b);
-    for (s = 0; st == PST_OK && before == n_stages && s < plan.n_stages; s++) {
+    part_plan_init(&plan, p, stage_of, n_stages, b);
+    for (s = 0; before == n_stages && s < plan.n_stages; s++) {
         plan.stages[s].d = degrees[stage_of[plan.stages[s].nodes[0]]];
     }
-    if (st == PST_OK) {
-        *ret_plan = plan;
-    }
-    return st;
+    *ret_plan = plan;
 }
 
 /* Is there more to ask about a plan than its objective? A simulated step takes longer than some
@@ -164,11 +158,11 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
 
         st = find(p, searcher, limits, &size, &found);
         if (st == PST_OK && size != 0) {
-            st = part_sequence_plan(p, found.stage_of, found.n_stages, found.degrees, size,
-                                    p->in->n_stages, &other.plan);
+            part_sequence_plan(p, found.stage_of, found.n_stages, found.degrees, size,
+                               p->in->n_stages, &other.plan);
         }
         if (st == PST_OK && size != 0 && must_judge(p, searcher)) {
-            st = part_plan_value(&other.plan, p, p->figures.reference == 0, &other.value);
+            part_plan_value(&other.plan, p, p->figures.reference == 0, &other.value);
         }
         other.bottleneck_ns = found.bottleneck_ns;
         other.extra = found.extra;
@@ -207,7 +201,7 @@ static pst_status search(const struct part_problem *p, const struct part_searche
     if (st == PST_OK && !best->found) {
         return part_infeasible(p, p->sizes[0]);
     }
-    return part_sequence_failed(p, st);
+    return st;
 }
 
 pst_status part_sequence_partition(const struct pst_host *host, const struct pst_partition_in *in,
@@ -215,11 +209,9 @@ pst_status part_sequence_partition(const struct pst_host *host, const struct pst
 {
     struct part_problem problem;
     struct part_best best = {0};
-    pst_status st = part_problem_read(host, in, &problem);
+    pst_status st = PST_OK;
 
-    if (st != PST_OK) {
-        return st;
-    }
+    part_problem_read(host, in, &problem);
     st = searcher->init(searcher, &problem);
     if (st == PST_OK) {
         st = search(&problem, searcher, &best);

@@ -12,38 +12,34 @@
 
 enum { MOST_SETS = 8192 };
 
-static pst_status plan_of(const struct part_problem *p, uint32_t b,
-                          const struct part_downsets *sets, const struct part_sets_answer *answer,
-                          struct part_plan *ret_plan)
+static void plan_of(const struct part_problem *p, uint32_t b, const struct part_downsets *sets,
+                    const struct part_sets_answer *answer, struct part_plan *ret_plan)
 {
-    uint32_t *stage_of = calloc((size_t)p->n + 1, sizeof *stage_of);
-    uint32_t *nodes = calloc((size_t)p->n + 1, sizeof *nodes), s, i, n;
-    pst_status st = stage_of == NULL || nodes == NULL ? PST_ERR_NOMEM : PST_OK;
+    uint32_t *stage_of = part_alloc((size_t)p->n + 1, sizeof *stage_of);
+    uint32_t *nodes = part_alloc((size_t)p->n + 1, sizeof *nodes), s, i, n;
 
-    for (s = 0; st == PST_OK && s < answer->n_stages; s++) {
+    for (s = 0; s < answer->n_stages; s++) {
         n = part_downsets_between(sets, answer->stages[s].from, answer->stages[s].to, nodes);
         for (i = 0; i < n; i++) {
             stage_of[nodes[i]] = s;
         }
     }
-    if (st == PST_OK) {
-        st = part_plan_init(ret_plan, p, stage_of, answer->n_stages, b);
-    }
-    for (s = 0; st == PST_OK && s < ret_plan->n_stages; s++) {
+    part_plan_init(ret_plan, p, stage_of, answer->n_stages, b);
+    for (s = 0; s < ret_plan->n_stages; s++) {
         ret_plan->stages[s].d = answer->stages[stage_of[ret_plan->stages[s].nodes[0]]].degree;
     }
-    free(stage_of);
-    free(nodes);
-    return st;
+    part_free(stage_of);
+    part_free(nodes);
 }
 
-static pst_status solve(const struct part_problem *p, const struct part_costs *costs,
-                        const struct part_downsets *sets, const struct part_stop *stop,
-                        double below_ns, struct part_plan *ret_plan, bool *ret_found)
+/* false: tables too large. */
+static bool solve(const struct part_problem *p, const struct part_costs *costs,
+                  const struct part_downsets *sets, const struct part_stop *stop, double below_ns,
+                  struct part_plan *ret_plan, bool *ret_found)
 {
     const struct part_dag dag = part_sequence_dag(p);
     uint32_t n = p->n > p->n_edges ? p->n : p->n_edges, i;
-    uint32_t *same = calloc((size_t)n + 1, sizeof *same);
+    uint32_t *same = part_alloc((size_t)n + 1, sizeof *same);
     double most = below_ns / costs->ns_per_tick * (1 - 1e-12);
     struct part_sets_question question = {
         .problem = p,
@@ -58,26 +54,23 @@ static pst_status solve(const struct part_problem *p, const struct part_costs *c
         .stop = stop,
     };
     struct part_sets_answer answer = {0};
-    pst_status st = same == NULL ? PST_ERR_NOMEM : PST_OK;
+    bool solved;
 
-    for (i = 0; st == PST_OK && i < n; i++) {
+    for (i = 0; i < n; i++) {
         same[i] = i;
     }
-    if (st == PST_OK) {
-        st = part_sets_solve(&question, &answer);
-    }
-    *ret_found = st == PST_OK && answer.n_stages > 0;
+    solved = part_sets_solve(&question, &answer) == PST_OK;
+    *ret_found = solved && answer.n_stages > 0;
     if (*ret_found) {
-        st = plan_of(p, costs->b, sets, &answer, ret_plan);
+        plan_of(p, costs->b, sets, &answer, ret_plan);
     }
     part_sets_answer_finish(&answer);
-    free(same);
-    return st;
+    part_free(same);
+    return solved;
 }
 
-pst_status part_set_plan(const struct part_problem *p, const struct part_costs *costs,
-                         uint64_t steps, double below_ns, struct part_plan *ret_plan,
-                         bool *ret_found, bool *ret_complete)
+void part_set_plan(const struct part_problem *p, const struct part_costs *costs, uint64_t steps,
+                   double below_ns, struct part_plan *ret_plan, bool *ret_found, bool *ret_complete)
 {
     const struct part_dag dag = part_sequence_dag(p);
     const struct part_stop stop = part_sequence_stop(p);
@@ -85,24 +78,14 @@ pst_status part_set_plan(const struct part_problem *p, const struct part_costs *
     double most = sqrt(24.0 * (double)steps / costs->n_degrees);
     uint64_t count;
     bool exact;
-    pst_status st;
 
     *ret_found = *ret_complete = false;
-    if (most < 2 || p->n > MOST_SETS) {
-        return PST_OK;
+    if (most < 2 || p->n > MOST_SETS ||
+        part_downsets_all(&dag, most < MOST_SETS ? (uint32_t)most : MOST_SETS, &stop, &sets, &count,
+                          &exact) != PST_OK) {
+        return; /* too many */
     }
-    st = part_downsets_all(&dag, most < MOST_SETS ? (uint32_t)most : MOST_SETS, &stop, &sets,
-                           &count, &exact);
-    if (st == PST_ERR_INFEASIBLE) {
-        return PST_OK; /* too many */
-    }
-    if (st == PST_OK) {
-        st = solve(p, costs, &sets, &stop, below_ns, ret_plan, ret_found);
-        *ret_complete = st == PST_OK && (p->in_row || p->capacity_bytes >= 1e300);
-        part_downsets_finish(&sets);
-    }
-    if (st == PST_ERR_NOMEM && !*ret_found) {
-        st = PST_OK; /* tables too large: the rest of the search goes without */
-    }
-    return st;
+    *ret_complete = solve(p, costs, &sets, &stop, below_ns, ret_plan, ret_found) &&
+                    (p->in_row || p->capacity_bytes >= 1e300);
+    part_downsets_finish(&sets);
 }

@@ -30,32 +30,22 @@ static int64_t *cell(const struct nest *f, uint32_t i, uint32_t u)
     return f->best + ((size_t)i * (f->n_devices + 1) + u) * (f->n_stages + 1);
 }
 
-static bool stopped(struct nest *f, uint64_t work)
+static void poll(struct nest *f, uint64_t work)
 {
-    const struct part_stop *stop = f->q->stop;
-
     f->polls += work;
-    if (f->polls < 2000000) {
-        return false;
+    if (f->polls >= 2000000) {
+        f->polls = 0;
+        part_stop_poll(f->q->stop);
     }
-    f->polls = 0;
-    return stop != NULL && stop->cancelled != NULL && stop->cancelled(stop->context);
 }
 
 static int64_t **table(uint32_t rows, size_t columns)
 {
-    int64_t **t = calloc((size_t)rows + 1, sizeof *t);
+    int64_t **t = part_alloc((size_t)rows + 1, sizeof *t);
     uint32_t k;
 
-    for (k = 0; t != NULL && k < rows; k++) {
-        t[k] = calloc(columns, sizeof **t);
-        if (t[k] == NULL) {
-            while (k-- > 0) {
-                free(t[k]);
-            }
-            free(t);
-            return NULL;
-        }
+    for (k = 0; k < rows; k++) {
+        t[k] = part_alloc(columns, sizeof **t);
     }
     return t;
 }
@@ -63,22 +53,22 @@ static int64_t **table(uint32_t rows, size_t columns)
 static void drop(int64_t **t, uint32_t rows)
 {
     while (t != NULL && rows-- > 0) {
-        free(t[rows]);
+        part_free(t[rows]);
     }
-    free(t);
+    part_free(t);
 }
 
 static void finish(struct nest *f)
 {
-    free(f->best);
+    part_free(f->best);
     drop(f->comp, f->n_degrees);
     drop(f->sync, f->n_degrees);
     drop(f->leaving, f->n_degrees);
     drop(f->skipping, f->n_degrees);
-    free(f->into);
-    free(f->weight);
-    free(f->saved);
-    free(f->nodes);
+    part_free(f->into);
+    part_free(f->weight);
+    part_free(f->saved);
+    part_free(f->nodes);
 }
 
 /* ret[j] = sum over nodes of set j. */
@@ -139,22 +129,16 @@ static pst_status init(struct nest *f)
     if (cells > MOST_CELLS / (f->n_stages + 1)) {
         return PST_ERR_NOMEM;
     }
-    f->best = malloc(cells * (f->n_stages + 1) * sizeof *f->best);
+    f->best = part_alloc(cells * (f->n_stages + 1), sizeof *f->best);
     f->comp = table(f->n_degrees, f->n_sets);
     f->sync = table(f->n_degrees, f->n_sets);
     f->leaving = table(f->n_degrees, f->n_sets);
     f->skipping = table(f->n_degrees, f->n_sets);
-    f->into = calloc((size_t)q->dag->n + 1, sizeof *f->into);
-    f->weight = calloc(f->n_sets, sizeof *f->weight);
-    f->saved = calloc(f->n_sets, sizeof *f->saved);
-    f->nodes = calloc((size_t)q->dag->n + 1, sizeof *f->nodes);
-    room = calloc((size_t)q->dag->n + 1, sizeof *room);
-    if (f->best == NULL || f->comp == NULL || f->sync == NULL || f->leaving == NULL ||
-        f->skipping == NULL || f->into == NULL || f->weight == NULL || f->saved == NULL ||
-        f->nodes == NULL || room == NULL) {
-        free(room);
-        return PST_ERR_NOMEM;
-    }
+    f->into = part_alloc((size_t)q->dag->n + 1, sizeof *f->into);
+    f->weight = part_alloc(f->n_sets, sizeof *f->weight);
+    f->saved = part_alloc(f->n_sets, sizeof *f->saved);
+    f->nodes = part_alloc((size_t)q->dag->n + 1, sizeof *f->nodes);
+    room = part_alloc((size_t)q->dag->n + 1, sizeof *room);
     for (k = 0; k < f->n_degrees; k++) {
         sum_nodes(f, q->costs->comp[k], f->comp[k]);
         sum_nodes(f, q->costs->sync[k], f->sync[k]);
@@ -169,7 +153,7 @@ static pst_status init(struct nest *f)
         room[v] = p->saved_bytes[q->node[v]];
     }
     part_downsets_sum(q->sets, room, f->saved);
-    free(room);
+    part_free(room);
     return PST_OK;
 }
 
@@ -307,7 +291,7 @@ static bool may_be_below(const struct nest *f, uint32_t i, uint32_t j)
     return false;
 }
 
-static pst_status search(struct nest *f)
+static void search(struct nest *f)
 {
     uint32_t i, j, k, last = f->n_sets - 1;
 
@@ -322,13 +306,10 @@ static pst_status search(struct nest *f)
             for (k = 0; k < f->n_degrees; k++) {
                 put(f, i, j, k);
             }
-            if (stopped(f, (uint64_t)f->n_degrees * f->n_devices * f->n_stages)) {
-                return PST_ERR_CANCELLED;
-            }
+            poll(f, (uint64_t)f->n_degrees * f->n_devices * f->n_stages);
         }
         run_minima(f, i);
     }
-    return PST_OK;
 }
 
 /* The stage that the best of (i, u, s) starts with: of equals the one with most nodes, then the
@@ -363,22 +344,19 @@ static bool first_stage(struct nest *f, uint32_t i, uint32_t u, uint32_t s, uint
     return false;
 }
 
-static pst_status unroll(struct nest *f, struct part_sets_answer *answer)
+static void unroll(struct nest *f, struct part_sets_answer *answer)
 {
     uint32_t i = 0, u = f->n_devices, s = f->n_stages, j, k;
     int64_t value = cell(f, 0, u)[s];
 
     if (value == INT64_MAX) {
-        return PST_OK;
+        return;
     }
-    answer->stages = calloc((size_t)f->n_devices + 1, sizeof *answer->stages);
-    if (answer->stages == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    answer->stages = part_alloc((size_t)f->n_devices + 1, sizeof *answer->stages);
     answer->ticks = value;
     while (i + 1 < f->n_sets) {
         if (!first_stage(f, i, u, s, &j, &k)) {
-            return PST_ERR_BUG;
+            part_end(PST_ERR_BUG);
         }
         answer->stages[answer->n_stages++] =
             (struct part_sets_stage){.from = i, .to = j, .degree = f->q->costs->degrees[k]};
@@ -390,12 +368,11 @@ static pst_status unroll(struct nest *f, struct part_sets_answer *answer)
         }
         i = j;
     }
-    return PST_OK;
 }
 
 void part_sets_answer_finish(struct part_sets_answer *answer)
 {
-    free(answer->stages);
+    part_free(answer->stages);
     memset(answer, 0, sizeof *answer);
 }
 
@@ -407,10 +384,10 @@ pst_status part_sets_solve(const struct part_sets_question *question,
     pst_status st = init(&f);
 
     if (st == PST_OK) {
-        st = search(&f);
+        search(&f);
     }
     if (st == PST_OK) {
-        st = unroll(&f, &answer);
+        unroll(&f, &answer);
     }
     finish(&f);
     if (st != PST_OK) {

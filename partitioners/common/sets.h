@@ -37,8 +37,7 @@ struct part_sets_answer {
     int64_t ticks;
 };
 
-/* O(sets^2 * degrees) at least. PST_ERR_NOMEM, also where tables would be too large;
-   PST_ERR_CANCELLED. */
+/* O(sets^2 * degrees) at least. PST_ERR_NOMEM: tables would be too large. */
 pst_status part_sets_solve(const struct part_sets_question *question,
                            struct part_sets_answer *ret_answer);
 void part_sets_answer_finish(struct part_sets_answer *answer);

@@ -31,7 +31,6 @@ struct small {
     struct leaf best, now;
     bool found;
     uint64_t looked;
-    pst_status status;
 };
 
 static double bytes_at(const struct small *s, uint32_t stage, uint32_t k, uint32_t depth)
@@ -181,11 +180,8 @@ static void grow(struct small *s, uint32_t v, uint32_t n_stages)
     const struct part_problem *p = s->problem;
     uint32_t stage, k;
 
-    if (s->looked++ % 1024 == 0 && part_cancelled(p)) {
-        s->status = PST_ERR_CANCELLED;
-    }
-    if (s->status != PST_OK) {
-        return;
+    if (s->looked++ % 1024 == 0) {
+        part_poll(p);
     }
     if (v == p->n) {
         judge(s, n_stages);
@@ -214,45 +210,35 @@ static void grow(struct small *s, uint32_t v, uint32_t n_stages)
     }
 }
 
-static pst_status to_plan(const struct small *s, struct part_plan *plan)
+static void to_plan(const struct small *s, struct part_plan *plan)
 {
     uint32_t stage;
-    pst_status st =
-        part_plan_init(plan, s->problem, s->best.stage_of, s->best.n_stages, s->costs->b);
 
-    for (stage = 0; st == PST_OK && stage < plan->n_stages; stage++) {
+    part_plan_init(plan, s->problem, s->best.stage_of, s->best.n_stages, s->costs->b);
+    for (stage = 0; stage < plan->n_stages; stage++) {
         plan->stages[stage].d = s->costs->degrees[s->best.k[stage]];
     }
-    return st;
 }
 
-pst_status small_best(const struct part_problem *p, const struct part_costs *c, int64_t most,
-                      bool *ret_found, struct part_plan *ret_plan)
+void small_best(const struct part_problem *p, const struct part_costs *c, int64_t most,
+                bool *ret_found, struct part_plan *ret_plan)
 {
     size_t width = (size_t)c->n_degrees + 1;
-    int64_t *rows = calloc(3 * SMALL_NODES * width, sizeof *rows);
+    int64_t *rows = part_alloc(3 * SMALL_NODES * width, sizeof *rows);
     struct small s = {.problem = p, .costs = c, .best = {.ticks = most}};
     uint32_t i;
 
     *ret_found = false;
-    if (rows == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < SMALL_NODES; i++) {
         s.sums[i].comp = rows + (3 * i) * width;
         s.sums[i].sync = rows + (3 * i + 1) * width;
     }
-    s.p2p = calloc(SMALL_NODES * width, sizeof *s.p2p);
-    if (s.p2p == NULL) {
-        free(rows);
-        return PST_ERR_NOMEM;
-    }
+    s.p2p = part_alloc(SMALL_NODES * width, sizeof *s.p2p);
     grow(&s, 0, 0);
-    if (s.status == PST_OK && s.found) {
-        s.status = to_plan(&s, ret_plan);
-        *ret_found = s.status == PST_OK;
+    if (s.found) {
+        to_plan(&s, ret_plan);
+        *ret_found = true;
     }
-    free(s.p2p);
-    free(rows);
-    return s.status;
+    part_free(s.p2p);
+    part_free(rows);
 }

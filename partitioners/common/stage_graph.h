@@ -27,9 +27,9 @@ struct stage_graph {
     struct stage_sums *sums; /* [n] */
 };
 
-/* PST_ERR_NOMEM. Finish it in any case. */
-pst_status stage_graph_init(struct stage_graph *graph, const struct part_plan *plan,
-                            const struct part_problem *problem);
+/* Finish it in any case. */
+void stage_graph_init(struct stage_graph *graph, const struct part_plan *plan,
+                      const struct part_problem *problem);
 void stage_graph_finish(struct stage_graph *graph);
 
 /* [n] by node: the depth of its stage. */
@@ -42,26 +42,26 @@ double stage_tps_ns(const struct part_problem *problem, const struct part_stage 
 /* All-reduce of one stage after a mini-batch. */
 double stage_sync_ns(const struct part_problem *problem, uint32_t d, double weight);
 
-/* One mini-batch in kFkB order; INFINITY where the order cannot run to its end. PST_ERR_NOMEM. */
-pst_status stage_graph_step(const struct stage_graph *graph, const struct part_plan *plan,
-                            const struct part_problem *problem, double *ret_ns);
+/* One mini-batch in kFkB order; INFINITY where the order cannot run to its end. */
+void stage_graph_step(const struct stage_graph *graph, const struct part_plan *plan,
+                      const struct part_problem *problem, double *ret_ns);
 
 /* First ranks of stages as part_plan_answer gives them; the graph is legal and has no more replicas
-   than devices. first_rank: [n]. PST_ERR_NOMEM. */
-pst_status stage_graph_place(const struct stage_graph *graph, const struct part_plan *plan,
-                             const struct part_problem *problem, uint32_t *first_rank);
+   than devices. first_rank: [n]. */
+void stage_graph_place(const struct stage_graph *graph, const struct part_plan *plan,
+                       const struct part_problem *problem, uint32_t *first_rank);
 /* Index of s -> t in graph->out; it exists. */
 uint32_t stage_graph_link(const struct stage_graph *graph, uint32_t s, uint32_t t);
 /* Planning runs on several nodes: *ret_delay[n_links], how much later than its end a pass is known
    to its neighbour, to be freed; *ret_least_ns: no step is shorter because of what leaves a node.
-   Elsewhere NULL and 0. slowest_ns: per sample, of the slowest stage. PST_ERR_NOMEM. */
-pst_status stage_graph_delays(const struct stage_graph *graph, const struct part_plan *plan,
-                              const struct part_problem *problem, double slowest_ns,
-                              double **ret_delay, double *ret_least_ns);
+   Elsewhere NULL and 0. slowest_ns: per sample, of the slowest stage. */
+void stage_graph_delays(const struct stage_graph *graph, const struct part_plan *plan,
+                        const struct part_problem *problem, double slowest_ns, double **ret_delay,
+                        double *ret_least_ns);
 
 /* fits, worst, worst_bytes, peak_bytes and bottleneck_ns by pst.ask/1; in_flight becomes what the
    scheduler says. */
-pst_status stage_graph_ask(struct stage_graph *graph, const struct part_plan *plan,
-                           const struct part_problem *problem, struct part_value *value);
+void stage_graph_ask(struct stage_graph *graph, const struct part_plan *plan,
+                     const struct part_problem *problem, struct part_value *value);
 
 #endif

@@ -9,17 +9,14 @@
 
 /* --- plans -------------------------------------------------------------------------------------*/
 
-pst_status part_plan_init(struct part_plan *plan, const struct part_problem *p,
-                          const uint32_t *stage_of, uint32_t n_stages, uint32_t b)
+void part_plan_init(struct part_plan *plan, const struct part_problem *p, const uint32_t *stage_of,
+                    uint32_t n_stages, uint32_t b)
 {
-    uint32_t *counts = calloc((size_t)n_stages + 1, sizeof *counts);
+    uint32_t *counts = part_alloc((size_t)n_stages + 1, sizeof *counts);
     uint32_t s, v;
 
     plan->n_stages = 0;
-    plan->stages = calloc((size_t)n_stages + 1, sizeof *plan->stages);
-    if (counts == NULL || plan->stages == NULL) {
-        goto nomem;
-    }
+    plan->stages = part_alloc((size_t)n_stages + 1, sizeof *plan->stages);
     for (v = 0; v < p->n; v++) {
         counts[stage_of[v]]++;
     }
@@ -30,10 +27,7 @@ pst_status part_plan_init(struct part_plan *plan, const struct part_problem *p,
             counts[s] = UINT32_MAX;
             continue;
         }
-        stage->nodes = calloc(counts[s], sizeof *stage->nodes);
-        if (stage->nodes == NULL) {
-            goto nomem;
-        }
+        stage->nodes = part_alloc(counts[s], sizeof *stage->nodes);
         stage->d = 1;
         stage->k = 1;
         stage->b = b;
@@ -44,35 +38,22 @@ pst_status part_plan_init(struct part_plan *plan, const struct part_problem *p,
 
         stage->nodes[stage->n_nodes++] = v;
     }
-    free(counts);
-    return PST_OK;
-nomem:
-    free(counts);
-    part_plan_finish(plan);
-    return PST_ERR_NOMEM;
+    part_free(counts);
 }
 
-pst_status part_plan_copy(const struct part_plan *plan, struct part_plan *ret_copy)
+void part_plan_copy(const struct part_plan *plan, struct part_plan *ret_copy)
 {
-    struct part_plan made = {.stages = calloc((size_t)plan->n_stages + 1, sizeof *made.stages)};
+    struct part_plan made = {.stages = part_alloc((size_t)plan->n_stages + 1, sizeof *made.stages)};
     uint32_t s;
 
-    if (made.stages == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (s = 0; s < plan->n_stages; s++, made.n_stages++) {
         const struct part_stage *from = &plan->stages[s];
 
         made.stages[s] = *from;
-        made.stages[s].nodes = malloc(((size_t)from->n_nodes + 1) * sizeof *from->nodes);
-        if (made.stages[s].nodes == NULL) {
-            part_plan_finish(&made);
-            return PST_ERR_NOMEM;
-        }
+        made.stages[s].nodes = part_alloc((size_t)from->n_nodes + 1, sizeof *from->nodes);
         memcpy(made.stages[s].nodes, from->nodes, from->n_nodes * sizeof *from->nodes);
     }
     *ret_copy = made;
-    return PST_OK;
 }
 
 void part_plan_finish(struct part_plan *plan)
@@ -80,9 +61,9 @@ void part_plan_finish(struct part_plan *plan)
     uint32_t s;
 
     for (s = 0; plan->stages != NULL && s < plan->n_stages; s++) {
-        free(plan->stages[s].nodes);
+        part_free(plan->stages[s].nodes);
     }
-    free(plan->stages);
+    part_free(plan->stages);
     memset(plan, 0, sizeof *plan);
 }
 
@@ -183,17 +164,13 @@ static void index_links(struct stage_graph *g, const struct link *links, uint32_
     g->first_in[0] = 0;
 }
 
-static pst_status link_up(struct stage_graph *g, const struct part_problem *p)
+static void link_up(struct stage_graph *g, const struct part_problem *p)
 {
-    struct link *links = calloc((size_t)p->n_edges + 1, sizeof *links);
+    struct link *links = part_alloc((size_t)p->n_edges + 1, sizeof *links);
     uint32_t e, i, n = 0, kept = 0;
 
-    g->out = calloc((size_t)p->n_edges + 1, sizeof *g->out);
-    g->in = calloc((size_t)p->n_edges + 1, sizeof *g->in);
-    if (links == NULL || g->out == NULL || g->in == NULL) {
-        free(links);
-        return PST_ERR_NOMEM;
-    }
+    g->out = part_alloc((size_t)p->n_edges + 1, sizeof *g->out);
+    g->in = part_alloc((size_t)p->n_edges + 1, sizeof *g->in);
     for (e = 0; e < p->n_edges; e++) {
         uint32_t a = g->stage_of[p->from[e]], b = g->stage_of[p->to[e]];
 
@@ -208,8 +185,7 @@ static pst_status link_up(struct stage_graph *g, const struct part_problem *p)
         }
     }
     index_links(g, links, kept);
-    free(links);
-    return PST_OK;
+    part_free(links);
 }
 
 /* The plan's own order, where all links go forward in it. */
@@ -229,18 +205,16 @@ static bool keep_order(struct stage_graph *g)
 }
 
 /* Else by their least node where free; a cycle: not legal. */
-static pst_status sort_stages(struct stage_graph *g, const struct part_plan *plan)
+static void sort_stages(struct stage_graph *g, const struct part_plan *plan)
 {
-    uint32_t *waits = calloc((size_t)g->n + 1, sizeof *waits);
-    uint32_t *ready = calloc((size_t)g->n + 1, sizeof *ready);
+    uint32_t *waits = part_alloc((size_t)g->n + 1, sizeof *waits);
+    uint32_t *ready = part_alloc((size_t)g->n + 1, sizeof *ready);
     uint32_t s, i, at = 0, n = 0;
 
-    if (waits == NULL || ready == NULL || keep_order(g)) {
-        bool kept = waits != NULL && ready != NULL;
-
-        free(waits);
-        free(ready);
-        return kept ? PST_OK : PST_ERR_NOMEM;
+    if (keep_order(g)) {
+        part_free(waits);
+        part_free(ready);
+        return;
     }
     for (s = 0; s < g->n; s++) {
         waits[s] = g->first_in[s + 1] - g->first_in[s];
@@ -266,9 +240,8 @@ static pst_status sort_stages(struct stage_graph *g, const struct part_plan *pla
         }
     }
     g->legal = g->legal && at == g->n;
-    free(waits);
-    free(ready);
-    return PST_OK;
+    part_free(waits);
+    part_free(ready);
 }
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
@@ -325,51 +298,43 @@ static bool sane(const struct part_plan *plan)
     return true;
 }
 
-pst_status stage_graph_init(struct stage_graph *g, const struct part_plan *plan,
-                            const struct part_problem *p)
+void stage_graph_init(struct stage_graph *g, const struct part_plan *plan,
+                      const struct part_problem *p)
 {
     uint32_t n = plan->n_stages;
-    pst_status st;
 
     memset(g, 0, sizeof *g);
     g->n = n;
-    g->stage_of = calloc((size_t)p->n + 1, sizeof *g->stage_of);
-    g->first_out = calloc((size_t)n + 2, sizeof *g->first_out);
-    g->first_in = calloc((size_t)n + 2, sizeof *g->first_in);
-    g->order = calloc((size_t)n + 1, sizeof *g->order);
-    g->depth = calloc((size_t)n + 1, sizeof *g->depth);
-    g->in_flight = calloc((size_t)n + 1, sizeof *g->in_flight);
-    g->sums = calloc((size_t)n + 1, sizeof *g->sums);
-    if (g->stage_of == NULL || g->first_out == NULL || g->first_in == NULL || g->order == NULL ||
-        g->depth == NULL || g->in_flight == NULL || g->sums == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    g->stage_of = part_alloc((size_t)p->n + 1, sizeof *g->stage_of);
+    g->first_out = part_alloc((size_t)n + 2, sizeof *g->first_out);
+    g->first_in = part_alloc((size_t)n + 2, sizeof *g->first_in);
+    g->order = part_alloc((size_t)n + 1, sizeof *g->order);
+    g->depth = part_alloc((size_t)n + 1, sizeof *g->depth);
+    g->in_flight = part_alloc((size_t)n + 1, sizeof *g->in_flight);
+    g->sums = part_alloc((size_t)n + 1, sizeof *g->sums);
     g->legal = sane(plan) && assign(g, plan, p);
     if (!g->legal) {
-        return PST_OK;
+        return;
     }
     add_up(g, plan, p);
-    st = link_up(g, p);
-    if (st == PST_OK) {
-        st = sort_stages(g, plan);
-    }
-    if (st == PST_OK && g->legal) {
+    link_up(g, p);
+    sort_stages(g, plan);
+    if (g->legal) {
         look_back(g, plan, p);
     }
-    return st;
 }
 
 void stage_graph_finish(struct stage_graph *g)
 {
-    free(g->stage_of);
-    free(g->first_out);
-    free(g->out);
-    free(g->first_in);
-    free(g->in);
-    free(g->order);
-    free(g->depth);
-    free(g->in_flight);
-    free(g->sums);
+    part_free(g->stage_of);
+    part_free(g->first_out);
+    part_free(g->out);
+    part_free(g->first_in);
+    part_free(g->in);
+    part_free(g->order);
+    part_free(g->depth);
+    part_free(g->in_flight);
+    part_free(g->sums);
     memset(g, 0, sizeof *g);
 }
 

@@ -184,14 +184,14 @@ static void lay_out(struct step *step, const struct part_problem *p)
 
 static void finish(struct step *step)
 {
-    free(step->delay);
-    free(step->ends);
-    free(step->runs);
-    free(step->queue);
-    free(step->queued);
+    part_free(step->delay);
+    part_free(step->ends);
+    part_free(step->runs);
+    part_free(step->queue);
+    part_free(step->queued);
 }
 
-static pst_status init(struct step *step, const struct part_problem *p, uint64_t n_passes)
+static void init(struct step *step, const struct part_problem *p, uint64_t n_passes)
 {
     const struct stage_graph *g = step->graph;
     double slowest_ns = 0;
@@ -202,33 +202,25 @@ static pst_status init(struct step *step, const struct part_problem *p, uint64_t
 
         slowest_ns = fmax(slowest_ns, stage_tps_ns(p, stage, &g->sums[s]));
     }
-    step->ends = calloc(n_passes > PASSES_MAX ? g->n : n_passes, sizeof *step->ends);
-    step->runs = calloc(g->n, sizeof *step->runs);
-    step->queue = calloc(g->n, sizeof *step->queue);
-    step->queued = calloc(g->n, sizeof *step->queued);
-    if (step->ends == NULL || step->runs == NULL || step->queue == NULL || step->queued == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    return stage_graph_delays(g, step->plan, p, slowest_ns, &step->delay, &step->least_ns);
+    step->ends = part_alloc(n_passes > PASSES_MAX ? g->n : n_passes, sizeof *step->ends);
+    step->runs = part_alloc(g->n, sizeof *step->runs);
+    step->queue = part_alloc(g->n, sizeof *step->queue);
+    step->queued = part_alloc(g->n, sizeof *step->queued);
+    stage_graph_delays(g, step->plan, p, slowest_ns, &step->delay, &step->least_ns);
 }
 
-pst_status stage_graph_step(const struct stage_graph *g, const struct part_plan *plan,
-                            const struct part_problem *p, double *ret_ns)
+void stage_graph_step(const struct stage_graph *g, const struct part_plan *plan,
+                      const struct part_problem *p, double *ret_ns)
 {
     struct step step = {.graph = g, .plan = plan};
     uint64_t n_passes = 0;
     double most = 0;
     uint32_t s;
-    pst_status st;
 
     for (s = 0; s < g->n; s++) {
         n_passes += 2 * (((uint64_t)p->batch + plan->stages[s].b - 1) / plan->stages[s].b);
     }
-    st = init(&step, p, n_passes);
-    if (st != PST_OK) {
-        finish(&step);
-        return st;
-    }
+    init(&step, p, n_passes);
     if (n_passes > PASSES_MAX) {
         most = estimate(g, plan, p, step.ends);
     } else {
@@ -243,5 +235,4 @@ pst_status stage_graph_step(const struct stage_graph *g, const struct part_plan 
     }
     *ret_ns = fmax(most, step.least_ns);
     finish(&step);
-    return PST_OK;
 }

@@ -22,9 +22,9 @@ bool part_steps_init(struct part_steps *steps)
 static struct pst_stage_decl *decide(const struct part_steps *steps, const uint32_t *cuts,
                                      uint32_t *ranks)
 {
-    struct pst_stage_decl *stages = calloc(steps->n_stages, sizeof *stages);
+    struct pst_stage_decl *stages = part_alloc(steps->n_stages, sizeof *stages);
 
-    for (uint32_t s = 0; stages != NULL && s < steps->n_stages; s++) {
+    for (uint32_t s = 0; s < steps->n_stages; s++) {
         ranks[s] = s;
         stages[s] = (struct pst_stage_decl){.size = sizeof *stages,
                                             .nodes = steps->nodes + cuts[s],
@@ -37,49 +37,46 @@ static struct pst_stage_decl *decide(const struct part_steps *steps, const uint3
     return stages;
 }
 
-pst_status part_steps_value(struct part_steps *steps, const uint32_t *cuts, double *ret_ns)
+void part_steps_value(struct part_steps *steps, const uint32_t *cuts, double *ret_ns)
 {
     struct pst_trial_value value = {.size = sizeof value};
     struct pst_stage_decl *stages;
     uint32_t *ranks;
-    pst_status st;
 
     *ret_ns = INFINITY;
     if (steps->work > steps->left) {
-        return PST_OK;
+        return;
     }
     if (steps->host->cancelled(steps->host)) {
-        return PST_ERR_CANCELLED;
+        part_end(PST_ERR_CANCELLED);
     }
     steps->left -= steps->work;
-    ranks = calloc(steps->n_stages, sizeof *ranks);
-    stages = ranks == NULL ? NULL : decide(steps, cuts, ranks);
-    st = stages == NULL ? PST_ERR_NOMEM
-                        : steps->trial->step(steps->host, stages, steps->n_stages, &value);
-    if (st == PST_OK && value.fits != 0) {
+    ranks = part_alloc(steps->n_stages, sizeof *ranks);
+    stages = decide(steps, cuts, ranks);
+    part_check(steps->trial->step(steps->host, stages, steps->n_stages, &value));
+    if (value.fits != 0) {
         *ret_ns = (double)value.step_ns;
     }
-    free(stages);
-    free(ranks);
-    return st;
+    part_free(stages);
+    part_free(ranks);
 }
 
-static pst_status guess(void *steps_, const uint32_t *cuts, double *ret_ns)
+static void guess(void *steps_, const uint32_t *cuts, double *ret_ns)
 {
     const struct part_steps *steps = steps_;
 
-    return steps->guess(steps->impl, cuts, ret_ns);
+    steps->guess(steps->impl, cuts, ret_ns);
 }
 
-static pst_status value(void *steps, const uint32_t *cuts, double *ret_ns)
+static void value(void *steps, const uint32_t *cuts, double *ret_ns)
 {
-    return part_steps_value(steps, cuts, ret_ns);
+    part_steps_value(steps, cuts, ret_ns);
 }
 
-pst_status part_steps_move(struct part_steps *steps, uint32_t *cuts, double *step_ns)
+void part_steps_move(struct part_steps *steps, uint32_t *cuts, double *step_ns)
 {
     const struct part_borders borders = {
         .n = steps->n, .n_stages = steps->n_stages, .impl = steps, .guess = guess, .step = value};
 
-    return part_borders_move(&borders, cuts, step_ns);
+    part_borders_move(&borders, cuts, step_ns);
 }

@@ -26,9 +26,9 @@ struct part_steps {
 
 /* False: this host does not simulate. */
 bool part_steps_init(struct part_steps *steps);
-/* INFINITY: it does not fit, or there have been enough trials. PST_ERR_CANCELLED, PST_ERR_NOMEM. */
-pst_status part_steps_value(struct part_steps *steps, const uint32_t *cuts, double *ret_ns);
+/* INFINITY: it does not fit, or there have been enough trials. */
+void part_steps_value(struct part_steps *steps, const uint32_t *cuts, double *ret_ns);
 /* part_borders_move by these steps. */
-pst_status part_steps_move(struct part_steps *steps, uint32_t *cuts, double *step_ns);
+void part_steps_move(struct part_steps *steps, uint32_t *cuts, double *step_ns);
 
 #endif

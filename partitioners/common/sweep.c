@@ -34,18 +34,18 @@ static void sweep_finish(struct probe *probe)
     struct sweep *s = probe->scratch;
 
     if (s != NULL) {
-        free(s->devices);
-        free(s->from);
-        free(s->degree);
-        free(s->left);
-        free(s->reach);
-        free(s->reach_at);
-        free(s->hint);
-        free(s->relaxed);
-        free(s->block_min);
-        free(s->block_devices);
+        part_free(s->devices);
+        part_free(s->from);
+        part_free(s->degree);
+        part_free(s->left);
+        part_free(s->reach);
+        part_free(s->reach_at);
+        part_free(s->hint);
+        part_free(s->relaxed);
+        part_free(s->block_min);
+        part_free(s->block_devices);
     }
-    free(s);
+    part_free(s);
     probe->scratch = NULL;
 }
 
@@ -249,7 +249,7 @@ static void reset(const struct line *l, struct sweep *s)
     }
 }
 
-static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
+static void run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
 {
     const struct line *l = probe->line;
     struct sweep *s = probe->scratch;
@@ -258,14 +258,14 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
     reset(l, s);
     *ret_found = false;
     for (j = 1; j <= l->n; j++) {
-        if (j % 1024 == 0 && part_cancelled(l->problem)) {
-            return PST_ERR_CANCELLED;
+        if (j % 1024 == 0) {
+            part_poll(l->problem);
         }
         if (l->cross == NULL) {
             free_transfers(l, s, j, ticks);
             if (s->devices[j] > l->max_devices) {
                 probe->stats->states += j;
-                return PST_OK;
+                return;
             }
         } else if (l->sync == NULL) {
             added_transfers(l, s, j, ticks);
@@ -279,13 +279,12 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
     probe->stats->states += (j < l->n ? j : l->n) + s->looks;
     s->looks = 0;
     if (j <= l->n) {
-        return PST_OK;
+        return;
     }
     if (s->devices[l->n] <= l->max_devices) {
         *ret_found = true;
         read_cuts(l, s, cuts);
     }
-    return PST_OK;
 }
 
 static void fill_blocks(const struct line *l, struct sweep *s)
@@ -304,38 +303,27 @@ static void fill_blocks(const struct line *l, struct sweep *s)
     }
 }
 
-pst_status sweep_init(struct probe *probe)
+void sweep_init(struct probe *probe)
 {
     const struct line *l = probe->line;
-    struct sweep *s = calloc(1, sizeof *s);
+    struct sweep *s = part_alloc(1, sizeof *s);
     size_t n = (size_t)l->n + 1, k = (size_t)l->n_degrees + 1, width = (size_t)l->max_devices + 1;
 
     probe->run = run;
     probe->finish = sweep_finish;
     probe->scratch = s;
-    if (s == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    s->devices = calloc(n, sizeof *s->devices);
-    s->from = calloc(n, sizeof *s->from);
-    s->degree = calloc(n, sizeof *s->degree);
-    s->left = calloc(k, sizeof *s->left);
-    if (s->devices == NULL || s->from == NULL || s->degree == NULL || s->left == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    s->devices = part_alloc(n, sizeof *s->devices);
+    s->from = part_alloc(n, sizeof *s->from);
+    s->degree = part_alloc(n, sizeof *s->degree);
+    s->left = part_alloc(k, sizeof *s->left);
     if (l->cross == NULL) {
-        return PST_OK;
+        return;
     }
-    s->reach = calloc(k * width, sizeof *s->reach);
-    s->reach_at = calloc(k * width, sizeof *s->reach_at);
-    s->hint = calloc(k, sizeof *s->hint);
-    s->relaxed = calloc(n, sizeof *s->relaxed);
-    s->block_min = calloc(k * (n / BLOCK + 1), sizeof *s->block_min);
-    s->block_devices = calloc(n / BLOCK + 1, sizeof *s->block_devices);
-    if (s->reach == NULL || s->reach_at == NULL || s->hint == NULL || s->relaxed == NULL ||
-        s->block_min == NULL || s->block_devices == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    s->reach = part_alloc(k * width, sizeof *s->reach);
+    s->reach_at = part_alloc(k * width, sizeof *s->reach_at);
+    s->hint = part_alloc(k, sizeof *s->hint);
+    s->relaxed = part_alloc(n, sizeof *s->relaxed);
+    s->block_min = part_alloc(k * (n / BLOCK + 1), sizeof *s->block_min);
+    s->block_devices = part_alloc(n / BLOCK + 1, sizeof *s->block_devices);
     fill_blocks(l, s);
-    return PST_OK;
 }

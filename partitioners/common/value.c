@@ -56,39 +56,36 @@ static void judge(const struct stage_graph *g, const struct part_plan *plan,
     value->legal = value->devices <= p->n_devices;
 }
 
-static pst_status value_of(const struct part_plan *plan, const struct part_problem *p, bool ask,
-                           bool with_step, struct part_value *ret_value)
+static void value_of(const struct part_plan *plan, const struct part_problem *p, bool ask,
+                     bool with_step, struct part_value *ret_value)
 {
     struct part_value value = {.step_ns = with_step ? INFINITY : PART_STEP_UNKNOWN};
     struct stage_graph g;
-    pst_status st = stage_graph_init(&g, plan, p);
 
-    if (st == PST_OK && g.legal) {
+    stage_graph_init(&g, plan, p);
+    if (g.legal) {
         judge(&g, plan, p, &value);
         if (ask && p->host != NULL && p->figures.reference == 0) {
-            st = stage_graph_ask(&g, plan, p, &value);
+            stage_graph_ask(&g, plan, p, &value);
         }
-        if (st == PST_OK && with_step) {
-            st = stage_graph_step(&g, plan, p, &value.step_ns);
+        if (with_step) {
+            stage_graph_step(&g, plan, p, &value.step_ns);
         }
     }
     stage_graph_finish(&g);
-    if (st == PST_OK) {
-        *ret_value = value;
-    }
-    return st;
+    *ret_value = value;
 }
 
-pst_status part_plan_value(const struct part_plan *plan, const struct part_problem *p, bool ask,
-                           struct part_value *ret_value)
+void part_plan_value(const struct part_plan *plan, const struct part_problem *p, bool ask,
+                     struct part_value *ret_value)
 {
-    return value_of(plan, p, ask, true, ret_value);
+    value_of(plan, p, ask, true, ret_value);
 }
 
-pst_status part_plan_rank(const struct part_plan *plan, const struct part_problem *p,
-                          struct part_value *ret_value)
+void part_plan_rank(const struct part_plan *plan, const struct part_problem *p,
+                    struct part_value *ret_value)
 {
-    return value_of(plan, p, false, false, ret_value);
+    value_of(plan, p, false, false, ret_value);
 }
 
 /* -1: a is smaller, 0: equal but for rounding. */

@@ -85,31 +85,24 @@ static pst_status run_init(struct part_searcher *searcher, const struct part_pro
 {
     struct run *run = searcher->self;
     const struct config *config = run->config;
-    pst_status st;
 
     run->problem = problem;
     run->stop = part_sequence_stop(problem);
     run->n_wanted = problem->in->n_stages;
     part_sequence_links(problem, config->inside_bandwidth, config->between_bandwidth, &run->links);
-    run->order = calloc((size_t)problem->n + 1, sizeof *run->order);
-    run->position = calloc((size_t)problem->n + 2, sizeof *run->position);
-    if (run->order == NULL || run->position == NULL) {
-        return part_sequence_failed(problem, PST_ERR_NOMEM);
-    }
-    st = part_order(problem, config->order == 0 ? PART_ORDER_INDEX : PART_ORDER_DFS, NULL,
-                    run->order);
-    if (st == PST_OK) {
-        choose_places(run);
-    }
-    return part_sequence_failed(problem, st);
+    run->order = part_alloc((size_t)problem->n + 1, sizeof *run->order);
+    run->position = part_alloc((size_t)problem->n + 2, sizeof *run->position);
+    part_order(problem, config->order == 0 ? PART_ORDER_INDEX : PART_ORDER_DFS, NULL, run->order);
+    choose_places(run);
+    return PST_OK;
 }
 
 static void run_finish(void *self)
 {
     struct run *run = self;
 
-    free(run->order);
-    free(run->position);
+    part_free(run->order);
+    part_free(run->position);
 }
 
 /* --- one size ----------------------------------------------------------------------------------*/
@@ -122,10 +115,10 @@ struct arrays {
 
 static void arrays_finish(struct arrays *a)
 {
-    free(a->room);
-    free(a->forward);
-    free(a->backward);
-    free(a->degrees);
+    part_free(a->room);
+    part_free(a->forward);
+    part_free(a->backward);
+    part_free(a->degrees);
 }
 
 /* ret[i] = sum of values over what is before position i. */
@@ -143,14 +136,11 @@ static void sum_places(const struct run *run, const double *values, double scale
 }
 
 /* Bytes of one sample that cross a place: edges from before it to behind it. */
-static pst_status sum_cuts(const struct run *run, uint32_t b, double *ret)
+static void sum_cuts(const struct run *run, uint32_t b, double *ret)
 {
     const struct part_problem *p = run->problem;
-    uint32_t *place = calloc((size_t)p->n + 1, sizeof *place), i, x, e;
+    uint32_t *place = part_alloc((size_t)p->n + 1, sizeof *place), i, x, e;
 
-    if (place == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < run->n; i++) {
         for (x = run->position[i]; x < run->position[i + 1]; x++) {
             place[run->order[x]] = i;
@@ -161,34 +151,28 @@ static pst_status sum_cuts(const struct run *run, uint32_t b, double *ret)
             ret[i] += p->edge_bytes[e] * b;
         }
     }
-    free(place);
-    return PST_OK;
+    part_free(place);
 }
 
-static pst_status fill(const struct run *run, uint32_t b, struct arrays *a,
-                       struct dapple_question *q)
+static void fill(const struct run *run, uint32_t b, struct arrays *a, struct dapple_question *q)
 {
     const struct part_problem *p = run->problem;
     size_t width = (size_t)run->n + 1;
     double *weight, *saved, *workspace, *cut;
     uint32_t k, i, x;
-    pst_status st;
 
     memset(a, 0, sizeof *a);
-    a->room = calloc((4 + 2 * (size_t)p->n_degrees) * width, sizeof *a->room);
-    a->forward = calloc((size_t)p->n_degrees + 1, sizeof *a->forward);
-    a->backward = calloc((size_t)p->n_degrees + 1, sizeof *a->backward);
-    a->degrees = calloc((size_t)p->n_degrees + 1, sizeof *a->degrees);
-    if (a->room == NULL || a->forward == NULL || a->backward == NULL || a->degrees == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    a->room = part_alloc((4 + 2 * (size_t)p->n_degrees) * width, sizeof *a->room);
+    a->forward = part_alloc((size_t)p->n_degrees + 1, sizeof *a->forward);
+    a->backward = part_alloc((size_t)p->n_degrees + 1, sizeof *a->backward);
+    a->degrees = part_alloc((size_t)p->n_degrees + 1, sizeof *a->degrees);
     weight = a->room;
     saved = weight + width;
     workspace = saved + width;
     cut = workspace + width;
     sum_places(run, p->weight_bytes, 1, weight);
     sum_places(run, p->saved_bytes, 1, saved);
-    st = sum_cuts(run, b, cut);
+    sum_cuts(run, b, cut);
     for (i = 0; i < run->n; i++) {
         for (x = run->position[i]; x < run->position[i + 1]; x++) {
             workspace[i] = fmax(workspace[i], p->workspace_bytes[run->order[x]]);
@@ -213,22 +197,18 @@ static pst_status fill(const struct run *run, uint32_t b, struct arrays *a,
     q->saved = saved;
     q->workspace = workspace;
     q->cut = cut;
-    return st;
 }
 
-static pst_status take(const struct run *run, const struct dapple_answer *answer,
-                       struct part_sequence *ret)
+static void take(const struct run *run, const struct dapple_answer *answer,
+                 struct part_sequence *ret)
 {
     const struct part_problem *p = run->problem;
-    struct said *said = calloc(1, sizeof *said + (size_t)p->n_devices * sizeof said->ranks[0]);
+    struct said *said = part_alloc(1, sizeof *said + (size_t)p->n_devices * sizeof said->ranks[0]);
     uint32_t s, x;
 
     ret->extra = said;
-    ret->stage_of = calloc((size_t)p->n + 1, sizeof *ret->stage_of);
-    ret->degrees = calloc((size_t)answer->n_stages + 1, sizeof *ret->degrees);
-    if (said == NULL || ret->stage_of == NULL || ret->degrees == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    ret->stage_of = part_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
+    ret->degrees = part_alloc((size_t)answer->n_stages + 1, sizeof *ret->degrees);
     for (s = 0; s < answer->n_stages; s++) {
         const struct dapple_stage *stage = &answer->stages[s];
 
@@ -243,7 +223,6 @@ static pst_status take(const struct run *run, const struct dapple_answer *answer
     }
     ret->n_stages = answer->n_stages;
     ret->bottleneck_ns = answer->latency; /* of a whole step: all sizes have the same samples */
-    return PST_OK;
 }
 
 static pst_status find(void *self, const struct part_limits *limits, struct part_sequence *ret)
@@ -266,32 +245,28 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         .beam = (uint32_t)run->config->beam,
         .stop = &run->stop,
     };
-    pst_status st = fill(run, limits->b, &arrays, &q);
 
-    if (st == PST_OK && q.n_degrees > 0) {
-        st = dapple_solve(&q, &answer);
+    fill(run, limits->b, &arrays, &q);
+    if (q.n_degrees > 0) {
+        dapple_solve(&q, &answer);
     }
-    if (st == PST_OK) {
-        st = take(run, &answer, ret);
-    }
+    take(run, &answer, ret);
     dapple_answer_finish(&answer);
     arrays_finish(&arrays);
-    return st;
+    return PST_OK;
 }
 
 /* Stages in order on the ranks that were chosen for them. */
-static pst_status emit(const struct part_plan *plan, const struct said *said,
-                       struct pst_partition_out *out)
+static void emit(const struct part_plan *plan, const struct said *said,
+                 struct pst_partition_out *out)
 {
     const uint32_t *ranks = said->ranks;
     uint32_t s;
-    pst_status st = PST_OK;
 
-    for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
-        st = part_stage_answer(&plan->stages[s], ranks, out);
+    for (s = 0; s < plan->n_stages; s++) {
+        part_stage_answer(&plan->stages[s], ranks, out);
         ranks += plan->stages[s].d;
     }
-    return st;
 }
 
 static pst_status answer(void *self, const struct part_best *best, struct pst_partition_out *out)
@@ -302,8 +277,12 @@ static pst_status answer(void *self, const struct part_best *best, struct pst_pa
     part_remark_number(run->problem, "latency_us", best->bottleneck_ns / 1000);
     part_remark_number(run->problem, "states", (double)said->states);
     part_remark_number(run->problem, "places", run->n - 1);
-    return run->n_wanted != 0 ? part_plan_answer(&best->plan, run->problem, out)
-                              : emit(&best->plan, said, out);
+    if (run->n_wanted != 0) {
+        part_plan_answer(&best->plan, run->problem, out);
+        return PST_OK;
+    }
+    emit(&best->plan, said, out);
+    return PST_OK;
 }
 
 static pst_status partition(void *self_, const struct pst_partition_in *in,

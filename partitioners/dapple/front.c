@@ -13,7 +13,7 @@ static bool as_good(const struct dapple_way *a, const struct dapple_way *b, bool
            a->tail.sync <= b->tail.sync + slack && (!stages || a->n_stages <= b->n_stages);
 }
 
-bool dapple_front_add(struct dapple_front *front, const struct dapple_way *way, bool stages)
+void dapple_front_add(struct dapple_front *front, const struct dapple_way *way, bool stages)
 {
     size_t i, n = 0;
 
@@ -22,7 +22,7 @@ bool dapple_front_add(struct dapple_front *front, const struct dapple_way *way, 
 
         if (as_good(other, way, stages) &&
             (other->n_stages <= way->n_stages || !as_good(way, other, stages))) {
-            return true;
+            return;
         }
     }
     for (i = 0; i < front->n; i++) {
@@ -31,11 +31,8 @@ bool dapple_front_add(struct dapple_front *front, const struct dapple_way *way, 
         }
     }
     front->n = n;
-    if (!part_grow(&front->ways, sizeof *front->ways, n + 1, &front->room)) {
-        return false;
-    }
+    part_grow(&front->ways, sizeof *front->ways, n + 1, &front->room);
     front->ways[front->n++] = *way;
-    return true;
 }
 
 static int by_value(const void *a_, const void *b_)

@@ -31,9 +31,9 @@ struct dapple_front {
 /*
  * Adds a way unless one that is there is as good, and drops what it makes superfluous. Of ways that
  * are equal the one of fewer stages stays; with `stages` having fewer is part of being as good:
- * what is in front of them holds less then. false: no memory.
+ * what is in front of them holds less then.
  */
-bool dapple_front_add(struct dapple_front *front, const struct dapple_way *way, bool stages);
+void dapple_front_add(struct dapple_front *front, const struct dapple_way *way, bool stages);
 
 /* Keeps the `most` ways of least value; with `stages` of each number of stages. */
 void dapple_front_narrow(struct dapple_front *front, uint32_t most, bool stages);

@@ -48,8 +48,8 @@ struct search {
 
 void dapple_answer_finish(struct dapple_answer *answer)
 {
-    free(answer->stages);
-    free(answer->ranks);
+    part_free(answer->stages);
+    part_free(answer->ranks);
     memset(answer, 0, sizeof *answer);
 }
 
@@ -69,13 +69,16 @@ static double allreduce(const struct dapple_question *q, double bytes, uint32_t 
     return rate > 0 ? 2.0 * (d - 1) / d * bytes / rate : 0;
 }
 
-static bool stopped(struct search *s)
+/* Ends the passes over all degrees once they have looked long enough. */
+static void poll(struct search *s)
 {
-    const struct part_stop *stop = s->q->stop;
-
     s->enough = s->q->beam > 0 && s->best.stages != NULL && s->only == ALL && s->polls > MOST;
-    return s->enough || ((++s->polls & 0x3FF) == 0 && stop != NULL && stop->cancelled != NULL &&
-                         stop->cancelled(stop->context));
+    if (s->enough) {
+        part_end(PST_ERR_CANCELLED);
+    }
+    if ((++s->polls & 0x3FF) == 0) {
+        part_stop_poll(s->q->stop);
+    }
 }
 
 /* --- stages and transfers ----------------------------------------------------------------------*/
@@ -133,7 +136,6 @@ static uint64_t number_of(const struct search *s, uint32_t position, uint32_t se
     return (uint64_t)seat * (s->q->n + 1) + position + 1;
 }
 
-/* UINT32_MAX: no memory. */
 static uint32_t state_of(struct search *s, uint32_t position, uint32_t seat)
 {
     uint64_t number = number_of(s, position, seat);
@@ -142,10 +144,8 @@ static uint32_t state_of(struct search *s, uint32_t position, uint32_t seat)
     if (at != NULL) {
         return *at;
     }
-    if (!part_grow(&s->states, sizeof *s->states, s->n_states + 1, &s->room_states) ||
-        (at = part_map_put(&s->known, number)) == NULL) {
-        return UINT32_MAX;
-    }
+    part_grow(&s->states, sizeof *s->states, s->n_states + 1, &s->room_states);
+    at = part_map_put(&s->known, number);
     *at = (uint32_t)s->n_states;
     s->states[s->n_states] = (struct state){
         position, seat, s->first_state[position], INFINITY, INFINITY, INFINITY, 0, 0};
@@ -154,7 +154,7 @@ static uint32_t state_of(struct search *s, uint32_t position, uint32_t seat)
 }
 
 /* A stage in `seat` behind a state, ended at every place where that can be of use. */
-static pst_status reach_from(struct search *s, uint32_t from, uint32_t seat_)
+static void reach_from(struct search *s, uint32_t from, uint32_t seat_)
 {
     const struct dapple_question *q = s->q;
     const struct dapple_seat seat = s->seats.seats[seat_];
@@ -178,50 +178,40 @@ static pst_status reach_from(struct search *s, uint32_t from, uint32_t seat_)
             continue;
         }
         found = state_of(s, to, seat_);
-        if (found == UINT32_MAX) {
-            return PST_ERR_NOMEM;
-        }
         state = &s->states[found];
         state->slowest = fmin(state->slowest, slowest);
         state->passes = fmin(state->passes, before.passes + own(&link) + own(&stage));
         state->forward = fmin(state->forward, before.forward + link.forward + stage.forward);
-        if (stopped(s)) {
-            return PST_ERR_CANCELLED;
-        }
+        poll(s);
     }
-    return PST_OK;
 }
 
-static pst_status reach(struct search *s)
+static void reach(struct search *s)
 {
     uint32_t position, at, i;
-    pst_status st = PST_OK;
 
     s->n_states = 0;
     part_map_clear(&s->known);
     memset(s->first_state, 0, ((size_t)s->q->n + 1) * sizeof *s->first_state);
-    if (state_of(s, 0, DAPPLE_NO_SEAT) == UINT32_MAX) {
-        return PST_ERR_NOMEM;
-    }
+    state_of(s, 0, DAPPLE_NO_SEAT);
     s->states[0].slowest = s->states[0].passes = s->states[0].forward = 0;
     for (position = 0; position < s->q->n; position++) {
-        for (at = s->first_state[position]; st == PST_OK && at != 0; at = s->states[at - 1].chain) {
+        for (at = s->first_state[position]; at != 0; at = s->states[at - 1].chain) {
             uint32_t seat = s->states[at - 1].seat;
 
             if (!dapple_seats_list(&s->seats, seat)) {
-                return PST_ERR_NOMEM;
+                part_end(PST_ERR_NOMEM);
             }
-            for (i = 0; st == PST_OK && i < s->seats.seats[seat].n; i++) {
+            for (i = 0; i < s->seats.seats[seat].n; i++) {
                 uint32_t next = s->seats.next[s->seats.seats[seat].first + i];
                 const struct dapple_seat *sits = &s->seats.seats[next];
 
                 if (sits->left >= s->q->degrees[0] && (s->only == ALL || sits->k == s->only)) {
-                    st = reach_from(s, at - 1, next);
+                    reach_from(s, at - 1, next);
                 }
             }
         }
     }
-    return st;
 }
 
 /* --- back: how it goes on from them ------------------------------------------------------------*/
@@ -240,41 +230,36 @@ static double least_latency(const struct search *s, const struct state *at,
 }
 
 /* Takes a way to go on from there up, where it may be of use. */
-static pst_status offer(struct search *s, const struct state *at, struct dapple_way *way)
+static void offer(struct search *s, const struct state *at, struct dapple_way *way)
 {
     way->value = least_latency(s, at, &way->tail);
-    if (way->value < s->limit && !dapple_front_add(&s->scratch, way, limited(s))) {
-        return PST_ERR_NOMEM;
+    if (way->value < s->limit) {
+        dapple_front_add(&s->scratch, way, limited(s));
     }
-    return stopped(s) ? PST_ERR_CANCELLED : PST_OK;
+    poll(s);
 }
 
 /* What was taken up, narrowed, behind what is in the list. */
-static bool put_down(struct search *s, struct dapple_front *list)
+static void put_down(struct search *s, struct dapple_front *list)
 {
     dapple_front_narrow(&s->scratch, s->beam, limited(s));
-    if (!part_grow(&list->ways, sizeof *list->ways, list->n + s->scratch.n + 1, &list->room)) {
-        return false;
-    }
+    part_grow(&list->ways, sizeof *list->ways, list->n + s->scratch.n + 1, &list->room);
     if (s->scratch.n > 0) {
         memcpy(list->ways + list->n, s->scratch.ways, s->scratch.n * sizeof *list->ways);
     }
     list->n += s->scratch.n;
     s->scratch.n = 0;
-    return true;
 }
 
 /* A stage up to there, with every way to go on behind it. at: least of all states of the position
    that it begins at. */
-static pst_status try_stage(struct search *s, const struct state *at,
-                            const struct dapple_step *stage, uint32_t seat, uint32_t to,
-                            double work)
+static void try_stage(struct search *s, const struct state *at, const struct dapple_step *stage,
+                      uint32_t seat, uint32_t to, double work)
 {
     const struct dapple_question *q = s->q;
     const uint32_t *found = part_map_find(&s->known, number_of(s, to, seat));
     uint32_t degree = q->degrees[s->seats.seats[seat].k];
     size_t i, first, n;
-    pst_status st = PST_OK;
 
     if (to == q->n) {
         struct dapple_way last = {
@@ -285,13 +270,15 @@ static pst_status try_stage(struct search *s, const struct state *at,
             .next = DAPPLE_END,
         };
 
-        return s->seats.seats[seat].ends && fits(q, at->position, to, degree, 1, work)
-                   ? offer(s, at, &last)
-                   : PST_OK;
+        if (s->seats.seats[seat].ends && fits(q, at->position, to, degree, 1, work)) {
+            offer(s, at, &last);
+            return;
+        }
+        return;
     }
     n = found == NULL ? 0 : s->states[*found].n;
     first = found == NULL ? 0 : s->states[*found].first;
-    for (i = first; st == PST_OK && i < first + n; i++) {
+    for (i = first; i < first + n; i++) {
         struct dapple_way way = s->ways.ways[i];
 
         dapple_tail_before(&way.tail, stage, q->m);
@@ -300,92 +287,80 @@ static pst_status try_stage(struct search *s, const struct state *at,
         way.to = to;
         way.next = (uint32_t)i;
         if (fits(q, at->position, to, degree, way.n_stages, work)) {
-            st = offer(s, at, &way);
+            offer(s, at, &way);
         }
     }
-    return st;
 }
 
 /* All stages in a seat from a position on. */
-static pst_status begin_in(struct search *s, const struct state *at, uint32_t seat)
+static void begin_in(struct search *s, const struct state *at, uint32_t seat)
 {
     struct start *start;
     double work = 0;
     uint32_t to;
-    pst_status st = PST_OK;
 
     if (seat >= s->room_starts) {
         size_t before = s->room_starts;
 
-        if (!part_grow(&s->starts, sizeof *s->starts, s->seats.n_seats, &s->room_starts)) {
-            return PST_ERR_NOMEM;
-        }
+        part_grow(&s->starts, sizeof *s->starts, s->seats.n_seats, &s->room_starts);
         memset(s->starts + before, 0xFF, (s->room_starts - before) * sizeof *s->starts);
     }
     start = &s->starts[seat];
     if (start->position == at->position) {
-        return PST_OK;
+        return;
     }
-    for (to = at->position + 1; st == PST_OK && to <= s->q->n; to++) {
+    for (to = at->position + 1; to <= s->q->n; to++) {
         struct dapple_step stage = stage_of(s, at->position, to, &s->seats.seats[seat]);
 
         if (s->q->m * own(&stage) >= s->limit) {
             break; /* longer ones, too */
         }
         work = fmax(work, s->q->workspace[to - 1]);
-        st = try_stage(s, at, &stage, seat, to, work);
+        try_stage(s, at, &stage, seat, to, work);
     }
     *start = (struct start){at->position, s->starting.n, s->scratch.n};
-    if (st == PST_OK && !put_down(s, &s->starting)) {
-        st = PST_ERR_NOMEM;
-    }
+    put_down(s, &s->starting);
     start->n = s->starting.n - start->first;
-    return st;
 }
 
 /* All stages behind a state, in every seat. */
-static pst_status go_on(struct search *s, struct state *state, const struct state *least)
+static void go_on(struct search *s, struct state *state, const struct state *least)
 {
     const struct dapple_seat *seat = &s->seats.seats[state->seat];
     const uint32_t *next = &s->seats.next[seat->first];
     uint32_t i;
     size_t k;
-    pst_status st = PST_OK;
 
-    for (i = 0; st == PST_OK && i < seat->n; i++) {
-        st = begin_in(s, least, next[i]);
+    for (i = 0; i < seat->n; i++) {
+        begin_in(s, least, next[i]);
     }
-    for (i = 0; st == PST_OK && i < seat->n; i++) {
+    for (i = 0; i < seat->n; i++) {
         const struct start *start = &s->starts[next[i]];
         struct dapple_step link = transfer_of(s, state, next[i]);
 
-        for (k = 0; st == PST_OK && k < start->n; k++) {
+        for (k = 0; k < start->n; k++) {
             struct dapple_way way = s->starting.ways[start->first + k];
 
             if (state->seat != DAPPLE_NO_SEAT) {
                 dapple_tail_before(&way.tail, &link, s->q->m);
             }
-            st = offer(s, state, &way);
+            offer(s, state, &way);
         }
     }
     state->first = s->ways.n;
-    if (st == PST_OK && !put_down(s, &s->ways)) {
-        st = PST_ERR_NOMEM;
-    }
+    put_down(s, &s->ways);
     state->n = s->ways.n - state->first;
-    return st;
 }
 
-static pst_status come_back(struct search *s)
+static void come_back(struct search *s)
 {
     uint32_t position, at;
-    pst_status st = PST_OK;
 
     s->ways.n = s->scratch.n = 0;
     if (s->room_starts > 0) {
         memset(s->starts, 0xFF, s->room_starts * sizeof *s->starts);
     }
-    for (position = s->q->n; st == PST_OK && position-- > 0;) {
+    for (position = s->q->n; position-- > 0;) {
         struct state least = {position, 0, 0, INFINITY, INFINITY, INFINITY, 0, 0};
 
         s->starting.n = 0;
@@ -394,17 +369,16 @@ static pst_status come_back(struct search *s)
             least.passes = fmin(least.passes, s->states[at - 1].passes);
             least.forward = fmin(least.forward, s->states[at - 1].forward);
         }
-        for (at = s->first_state[position]; st == PST_OK && at != 0; at = s->states[at - 1].chain) {
-            st = go_on(s, &s->states[at - 1], &least);
+        for (at = s->first_state[position]; at != 0; at = s->states[at - 1].chain) {
+            go_on(s, &s->states[at - 1], &least);
         }
     }
-    return st;
 }
 
 /* --- the answer --------------------------------------------------------------------------------*/
 
 /* Keeps the best way from the beginning on, where there is one. */
-static pst_status keep(struct search *s)
+static void keep(struct search *s)
 {
     const struct dapple_machines *machines = &s->q->machines;
     const struct dapple_way *way, *best = NULL;
@@ -421,14 +395,10 @@ static pst_status keep(struct search *s)
     }
     if (best == NULL) {
         s->best.states = s->n_states;
-        return PST_OK;
+        return;
     }
-    answer.stages = calloc(best->n_stages, sizeof *answer.stages);
-    answer.ranks = calloc(machines->n_devices, sizeof *answer.ranks);
-    if (answer.stages == NULL || answer.ranks == NULL) {
-        dapple_answer_finish(&answer);
-        return PST_ERR_NOMEM;
-    }
+    answer.stages = part_alloc(best->n_stages, sizeof *answer.stages);
+    answer.ranks = part_alloc(machines->n_devices, sizeof *answer.ranks);
     answer.latency = best->value;
     for (way = best;; way = &s->ways.ways[way->next]) {
         uint32_t degree =
@@ -446,59 +416,66 @@ static pst_status keep(struct search *s)
     dapple_answer_finish(&s->best);
     s->best = answer;
     s->limit = answer.latency * (1 - DAPPLE_SAME);
-    return PST_OK;
 }
 
-static pst_status pass(struct search *s, uint32_t only, uint32_t beam, uint32_t stride)
+static void pass(struct search *s, uint32_t only, uint32_t beam, uint32_t stride)
 {
-    pst_status st;
-
     s->only = only;
     s->beam = beam;
     s->stride = stride;
-    st = reach(s);
-    if (st == PST_OK) {
-        st = come_back(s);
-    }
-    return st == PST_OK ? keep(s) : st;
+    reach(s);
+    come_back(s);
+    keep(s);
 }
 
 /* All degrees, up to the beam that was asked for or as wide as the problem is small. 0 is no beam:
    at once. What is given up leaves the best plan so far. */
-static pst_status widen(struct search *s)
+static void widen(struct search *s)
 {
     uint32_t beam = s->q->beam > 0 ? 1 : 0;
-    pst_status st = pass(s, ALL, beam, 1);
 
-    while (st == PST_OK && beam < s->q->beam && s->polls < ENOUGH) {
+    pass(s, ALL, beam, 1);
+    while (beam < s->q->beam && s->polls < ENOUGH) {
         beam = beam > s->q->beam / 4 ? s->q->beam : 4 * beam;
-        st = pass(s, ALL, beam, 1);
+        pass(s, ALL, beam, 1);
     }
-    return st;
+}
+
+static pst_status all_degrees(void *search)
+{
+    struct search *s = search;
+
+    if (s->stride == 1) {
+        widen(s);
+    } else {
+        pass(s, ALL, SKETCH, s->stride);
+    }
+    return PST_OK;
 }
 
 /* Every pass leaves out what cannot be better than the best plan of those before, so cheap ones
    come first: fewer places, one degree for all stages but the last. */
-static pst_status try_passes(struct search *s)
+static void try_passes(struct search *s)
 {
     uint32_t k, stride = 1 + s->q->n / PLACES;
-    pst_status st = PST_OK;
+    pst_status st;
 
     for (;; stride = 1) {
-        for (k = s->q->n_degrees; st == PST_OK && k-- > 0;) {
-            st = pass(s, k, SKETCH, stride);
+        for (k = s->q->n_degrees; k-- > 0;) {
+            pass(s, k, SKETCH, stride);
         }
-        if (st == PST_OK) {
-            st = stride == 1 ? widen(s) : pass(s, ALL, SKETCH, stride);
-            st = s->enough ? PST_OK : st;
+        s->stride = stride;
+        st = part_call_join(part_call_now(), all_degrees, s);
+        if (!s->enough) {
+            part_check(st);
         }
-        if (st != PST_OK || stride == 1) {
-            return st;
+        if (stride == 1) {
+            return;
         }
     }
 }
 
-static bool prepare(struct search *s, const struct dapple_question *q)
+static void prepare(struct search *s, const struct dapple_question *q)
 {
     uint32_t i, k;
 
@@ -506,12 +483,9 @@ static bool prepare(struct search *s, const struct dapple_question *q)
     s->q = q;
     s->limit = s->best.latency = INFINITY;
     s->known.value_size = sizeof(uint32_t);
-    s->first_state = calloc((size_t)q->n + 1, sizeof *s->first_state);
-    s->rest = calloc((size_t)q->n + 1, sizeof *s->rest);
-    if (!dapple_seats_init(&s->seats, &q->machines, q->degrees, q->n_degrees) ||
-        s->first_state == NULL || s->rest == NULL) {
-        return false;
-    }
+    s->first_state = part_alloc((size_t)q->n + 1, sizeof *s->first_state);
+    s->rest = part_alloc((size_t)q->n + 1, sizeof *s->rest);
+    dapple_seats_init(&s->seats, &q->machines, q->degrees, q->n_degrees);
     for (i = 0; i <= q->n; i++) {
         s->rest[i] = INFINITY;
         for (k = 0; k < q->n_degrees; k++) {
@@ -520,30 +494,22 @@ static bool prepare(struct search *s, const struct dapple_question *q)
                                                   q->backward[k][q->n] - q->backward[k][i]));
         }
     }
-    return true;
 }
 
-pst_status dapple_solve(const struct dapple_question *q, struct dapple_answer *ret_answer)
+void dapple_solve(const struct dapple_question *q, struct dapple_answer *ret_answer)
 {
     struct search s;
-    pst_status st = prepare(&s, q) ? PST_OK : PST_ERR_NOMEM;
 
-    if (st == PST_OK) {
-        st = try_passes(&s);
-    }
+    prepare(&s, q);
+    try_passes(&s);
     dapple_seats_finish(&s.seats);
-    free(s.states);
+    part_free(s.states);
     part_map_finish(&s.known);
-    free(s.first_state);
-    free(s.starts);
-    free(s.scratch.ways);
-    free(s.ways.ways);
-    free(s.starting.ways);
-    free(s.rest);
-    if (st != PST_OK) {
-        dapple_answer_finish(&s.best);
-        return st;
-    }
+    part_free(s.first_state);
+    part_free(s.starts);
+    part_free(s.scratch.ways);
+    part_free(s.ways.ways);
+    part_free(s.starting.ways);
+    part_free(s.rest);
     *ret_answer = s.best;
-    return PST_OK;
 }

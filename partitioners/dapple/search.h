@@ -52,9 +52,9 @@ struct dapple_answer {
  * every degree and every placement, and go on. What follows is the same for all first stages that
  * end at the same position in the same seat: the ways to go on of which none is better in all that
  * counts, the `beam` most promising of them. A stage holds as many micro-batches as there are
- * stages from it on (1F1B). PST_ERR_NOMEM; PST_ERR_CANCELLED.
+ * stages from it on (1F1B).
  */
-pst_status dapple_solve(const struct dapple_question *question, struct dapple_answer *ret_answer);
+void dapple_solve(const struct dapple_question *question, struct dapple_answer *ret_answer);
 void dapple_answer_finish(struct dapple_answer *answer);
 
 #endif

@@ -22,7 +22,7 @@ static uint64_t number_of(const uint16_t *taken, uint32_t n, uint32_t k, uint32_
     return h | 1;
 }
 
-/* The seat with s->now taken; UINT32_MAX: no memory. */
+/* The seat with s->now taken. */
 static uint32_t find_seat(struct dapple_seats *s, uint32_t k, uint32_t machine, uint32_t left,
                           bool ends)
 {
@@ -37,11 +37,9 @@ static uint32_t find_seat(struct dapple_seats *s, uint32_t k, uint32_t machine, 
             return *at;
         }
     }
-    if (!part_grow(&s->seats, sizeof *s->seats, s->n_seats + 1, &s->room_seats) ||
-        !part_grow(&s->taken, n * sizeof *s->taken, s->n_seats + 1, &s->room_taken) ||
-        (at = part_map_put(&s->known, number)) == NULL) {
-        return UINT32_MAX;
-    }
+    part_grow(&s->seats, sizeof *s->seats, s->n_seats + 1, &s->room_seats);
+    part_grow(&s->taken, n * sizeof *s->taken, s->n_seats + 1, &s->room_taken);
+    at = part_map_put(&s->known, number);
     *at = (uint32_t)s->n_seats;
     memcpy(s->taken + s->n_seats * n, s->now, n * sizeof *s->now);
     s->seats[s->n_seats] =
@@ -49,7 +47,7 @@ static uint32_t find_seat(struct dapple_seats *s, uint32_t k, uint32_t machine, 
     return (uint32_t)s->n_seats++;
 }
 
-/* Appends what one degree and policy lead to. false: no memory. */
+/* Appends what one degree and policy lead to. */
 static bool add(struct dapple_seats *s, uint32_t seat, uint32_t k, uint32_t policy, bool ends)
 {
     uint32_t machine, found, left = s->seats[seat].left - s->degrees[k];
@@ -58,10 +56,7 @@ static bool add(struct dapple_seats *s, uint32_t seat, uint32_t k, uint32_t poli
     dapple_place(&s->machines, dapple_seats_taken(s, seat), s->degrees[k], policy, s->now,
                  &machine);
     found = find_seat(s, k, machine, left, ends);
-    if (found == UINT32_MAX ||
-        !part_grow(&s->next, sizeof *s->next, s->n_next + 1, &s->room_next)) {
-        return false;
-    }
+    part_grow(&s->next, sizeof *s->next, s->n_next + 1, &s->room_next);
     for (i = s->seats[seat].first; i < s->n_next; i++) {
         if (s->next[i] == found) {
             return true;
@@ -94,7 +89,7 @@ bool dapple_seats_list(struct dapple_seats *s, uint32_t seat)
     return true;
 }
 
-bool dapple_seats_init(struct dapple_seats *s, const struct dapple_machines *machines,
+void dapple_seats_init(struct dapple_seats *s, const struct dapple_machines *machines,
                        const uint32_t *degrees, uint32_t n_degrees)
 {
     memset(s, 0, sizeof *s);
@@ -102,22 +97,19 @@ bool dapple_seats_init(struct dapple_seats *s, const struct dapple_machines *mac
     s->degrees = degrees;
     s->n_degrees = n_degrees;
     s->known.value_size = sizeof(uint32_t);
-    s->now = calloc((size_t)machines->n_machines + 1, sizeof *s->now);
-    if (s->now == NULL || !part_grow(&s->seats, sizeof *s->seats, 1, &s->room_seats) ||
-        !part_grow(&s->taken, machines->n_machines * sizeof *s->taken, 1, &s->room_taken)) {
-        return false;
-    }
+    s->now = part_alloc((size_t)machines->n_machines + 1, sizeof *s->now);
+    part_grow(&s->seats, sizeof *s->seats, 1, &s->room_seats);
+    part_grow(&s->taken, machines->n_machines * sizeof *s->taken, 1, &s->room_taken);
     s->seats[0] = (struct dapple_seat){.left = machines->n_devices};
     memset(s->taken, 0, machines->n_machines * sizeof *s->taken);
     s->n_seats = 1;
-    return true;
 }
 
 void dapple_seats_finish(struct dapple_seats *s)
 {
-    free(s->seats);
-    free(s->next);
-    free(s->taken);
-    free(s->now);
+    part_free(s->seats);
+    part_free(s->next);
+    part_free(s->taken);
+    part_free(s->now);
     part_map_finish(&s->known);
 }

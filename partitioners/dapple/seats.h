@@ -35,12 +35,12 @@ struct dapple_seats {
     struct part_map known; /* uint32_t: seat, by a number of what it is */
 };
 
-/* degrees ascending; they and machines outlive the seats. PST_ERR_NOMEM: false. */
-bool dapple_seats_init(struct dapple_seats *seats, const struct dapple_machines *machines,
+/* degrees ascending; they and machines outlive the seats. */
+void dapple_seats_init(struct dapple_seats *seats, const struct dapple_machines *machines,
                        const uint32_t *degrees, uint32_t n_degrees);
 void dapple_seats_finish(struct dapple_seats *seats);
 
-/* Makes first and n of a seat. `seats->seats` may move. false: no memory. */
+/* Makes first and n of a seat. `seats->seats` may move. */
 bool dapple_seats_list(struct dapple_seats *seats, uint32_t seat);
 
 /* The devices that are taken once a stage sits there: [n_machines]. */

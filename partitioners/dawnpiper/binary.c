@@ -30,8 +30,8 @@ struct group {
     bool left_heavy;  /* of the last cut tried: its left half is what takes longer */
 };
 
-static pst_status solve(struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b,
-                        uint64_t limit, uint64_t *ret_ns);
+static void solve(struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b, uint64_t limit,
+                  uint64_t *ret_ns);
 
 static uint64_t bound_of(const struct group *g)
 {
@@ -66,38 +66,36 @@ static bool is_pruned(const struct pipe *pipe, struct group *g, uint32_t c, uint
     return before >= bound || after >= bound || comm >= bound;
 }
 
-static pst_status try_cut(struct pipe *pipe, struct group *g, uint32_t c)
+static void try_cut(struct pipe *pipe, struct group *g, uint32_t c)
 {
     uint64_t comm = pipe_comm(pipe, g->mid, c), before, after;
-    pst_status st;
 
     if (is_pruned(pipe, g, c, comm)) {
         g->unknown = true;
-        return PST_OK;
+        return;
     }
     g->left_heavy = true;
-    st = solve(pipe, g->i, g->mid, g->a, c, bound_of(g), &before);
-    if (st != PST_OK || before == NS_NEVER) {
-        return st;
+    solve(pipe, g->i, g->mid, g->a, c, bound_of(g), &before);
+    if (before == NS_NEVER) {
+        return;
     }
     if (before >= bound_of(g)) {
         g->unknown = true;
-        return PST_OK;
+        return;
     }
-    st = solve(pipe, g->mid + 1, g->j, c, g->b, bound_of(g), &after);
-    g->left_heavy = st == PST_OK && before >= after;
-    if (st != PST_OK || after == NS_NEVER) {
-        return st;
+    solve(pipe, g->mid + 1, g->j, c, g->b, bound_of(g), &after);
+    g->left_heavy = before >= after;
+    if (after == NS_NEVER) {
+        return;
     }
     if (after >= bound_of(g)) {
         g->unknown = true;
         g->fits = g->fits || after != NS_ABOVE;
-        return PST_OK;
+        return;
     }
     g->fits = true;
     g->best = most(most(before, after), comm);
     g->cut = c;
-    return PST_OK;
 }
 
 /* Which cuts are candidates. */
@@ -114,35 +112,32 @@ static bool is_candidate(const struct pipe *pipe, const struct interval *of, uin
 }
 
 /* Every candidate, nearest to the centre first. */
-static pst_status try_all(struct pipe *pipe, struct group *g, const struct interval *of)
+static void try_all(struct pipe *pipe, struct group *g, const struct interval *of)
 {
     uint32_t distance;
-    pst_status st = PST_OK;
 
     g->left = g->right = false;
-    for (distance = 0; st == PST_OK && (!g->left || !g->right); distance++) {
+    for (distance = 0; (!g->left || !g->right); distance++) {
         uint32_t side;
 
         g->left = g->left || g->center < of->low + distance;
         g->right = g->right || g->center + distance > of->high;
-        for (side = 0; st == PST_OK && side < (distance == 0 ? 1u : 2u); side++) {
+        for (side = 0; side < (distance == 0 ? 1u : 2u); side++) {
             uint32_t c = side == 0 ? g->center - distance : g->center + distance;
 
             if (!(side == 0 ? g->left : g->right) && is_candidate(pipe, of, c)) {
-                st = try_cut(pipe, g, c);
+                try_cut(pipe, g, c);
             }
         }
     }
-    return st;
 }
 
 /* Tries middles, and goes on in the half towards which the longer side shrinks. */
-static pst_status bisect(struct pipe *pipe, struct group *g, const struct interval *of)
+static void bisect(struct pipe *pipe, struct group *g, const struct interval *of)
 {
     struct interval rest = *of;
-    pst_status st = PST_OK;
 
-    while (st == PST_OK && rest.high > rest.low && rest.high - rest.low > 2 * NEAR) {
+    while (rest.high > rest.low && rest.high - rest.low > 2 * NEAR) {
         uint32_t c = rest.low + (rest.high - rest.low) / 2;
 
         while (c < rest.high && !is_candidate(pipe, of, c)) {
@@ -152,7 +147,7 @@ static pst_status bisect(struct pipe *pipe, struct group *g, const struct interv
             rest.high = rest.low + (rest.high - rest.low) / 2; /* there is none in that half */
             continue;
         }
-        st = try_cut(pipe, g, c);
+        try_cut(pipe, g, c);
         if (g->left_heavy) {
             rest.high = c - 1;
         } else {
@@ -163,41 +158,44 @@ static pst_status bisect(struct pipe *pipe, struct group *g, const struct interv
     g->center = rest.low + (rest.high - rest.low) / 2;
     rest.low = g->center > of->low + NEAR ? g->center - NEAR : of->low;
     rest.high = of->high - g->center > NEAR ? g->center + NEAR : of->high;
-    return st == PST_OK ? try_all(pipe, g, &rest) : st;
+    try_all(pipe, g, &rest);
 }
 
-static pst_status try_interval(struct pipe *pipe, struct group *g, const struct interval *of)
+static void try_interval(struct pipe *pipe, struct group *g, const struct interval *of)
 {
-    return of->high - of->low < WIDE ? try_all(pipe, g, of) : bisect(pipe, g, of);
+    if (of->high - of->low < WIDE) {
+        try_all(pipe, g, of);
+        return;
+    }
+    bisect(pipe, g, of);
 }
 
 /* Nothing fits inside: one position after the other on both sides, until one does. */
-static pst_status extend(struct pipe *pipe, struct group *g, struct interval of)
+static void extend(struct pipe *pipe, struct group *g, struct interval of)
 {
     struct interval all = {g->a + (g->mid - g->i + 1), g->b - (g->j - g->mid), -1, 1e300};
-    pst_status st = PST_OK;
 
     if (g->fits || g->best != NS_NEVER) {
-        return PST_OK;
+        return;
     }
     if (all.high - all.low >= WIDE) {
-        return bisect(pipe, g, &all);
+        bisect(pipe, g, &all);
+        return;
     }
     g->left = g->right = false;
-    while (st == PST_OK && !g->fits) {
+    while (!g->fits) {
         g->left = g->left || of.low <= all.low;
         g->right = g->right || of.high >= all.high;
         if (g->left && g->right) {
             break;
         }
         if (!g->left && pipe_admits(pipe, --of.low)) {
-            st = try_cut(pipe, g, of.low);
+            try_cut(pipe, g, of.low);
         }
-        if (st == PST_OK && !g->right && pipe_admits(pipe, ++of.high)) {
-            st = try_cut(pipe, g, of.high);
+        if (!g->right && pipe_admits(pipe, ++of.high)) {
+            try_cut(pipe, g, of.high);
         }
     }
-    return st;
 }
 
 static double volume_limit(const struct pipe *pipe, uint32_t low, uint32_t high)
@@ -213,19 +211,16 @@ static double volume_limit(const struct pipe *pipe, uint32_t low, uint32_t high)
     return factor > 0 && least >= 0 ? factor * least : 1e300;
 }
 
-static pst_status solve_group(struct pipe *pipe, struct group *g)
+static void solve_group(struct pipe *pipe, struct group *g)
 {
     uint32_t least = g->a + (g->mid - g->i + 1), last = g->b - (g->j - g->mid), low, high;
     struct interval of = {.least_bytes = -1};
     struct pivots p = {0};
-    pst_status st;
 
     pipe->n_groups++;
-    if (part_cancelled(pipe->problem)) {
-        return PST_ERR_CANCELLED;
-    }
+    part_poll(pipe->problem);
     if (!pipe_pivots(pipe, g->i, g->j, g->a, g->b, &p)) {
-        return PST_OK;
+        return;
     }
     g->center = p.compute;
     low = least_of(p.compute, least_of(p.memory, p.irreducible));
@@ -234,48 +229,44 @@ static pst_status solve_group(struct pipe *pipe, struct group *g)
     of.low = low > least + pipe->margin ? low - pipe->margin : least;
     of.high = last - high > pipe->margin ? high + pipe->margin : last;
     of.most_bytes = volume_limit(pipe, of.low, of.high);
-    st = try_interval(pipe, g, &of);
-    if (st == PST_OK && of.most_bytes < 1e300 && g->best == NS_NEVER && !g->fits) {
+    try_interval(pipe, g, &of);
+    if (of.most_bytes < 1e300 && g->best == NS_NEVER && !g->fits) {
         struct interval over = {of.low, of.high, of.most_bytes, 1e300};
 
         g->center = p.compute;
-        st = try_interval(pipe, g, &over);
+        try_interval(pipe, g, &over);
     }
     g->center = p.compute;
-    return st == PST_OK ? extend(pipe, g, of) : st;
+    extend(pipe, g, of);
 }
 
-static pst_status remember(struct pipe *pipe, const struct group *g, uint64_t *ret_ns)
+static void remember(struct pipe *pipe, const struct group *g, uint64_t *ret_ns)
 {
     struct solved *solved = part_map_put(&pipe->memo, key_of(pipe, g->i, g->j, g->a, g->b));
 
-    if (solved == NULL) {
-        return PST_ERR_NOMEM;
-    }
     *ret_ns = g->best != NS_NEVER ? g->best : g->fits || g->unknown ? NS_ABOVE : NS_NEVER;
     *solved = (struct solved){.ns = *ret_ns, .limit = g->limit, .cut = g->cut};
-    return PST_OK;
 }
 
 /* Recursion is as deep as halving the stages takes. */
-static pst_status solve(struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b,
-                        uint64_t limit, uint64_t *ret_ns)
+static void solve(struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b, uint64_t limit,
+                  uint64_t *ret_ns)
 {
     struct group g = {.i = i, .j = j, .mid = (i + j) / 2, .a = a, .b = b, .limit = limit};
     const struct solved *known;
-    pst_status st;
 
     if (i == j) {
-        return pipe_price(pipe, i, a, b, ret_ns);
+        pipe_price(pipe, i, a, b, ret_ns);
+        return;
     }
     known = part_map_find(&pipe->memo, key_of(pipe, i, j, a, b));
     if (known != NULL && (known->ns != NS_ABOVE || limit <= known->limit)) {
         *ret_ns = known->ns;
-        return PST_OK;
+        return;
     }
     g.best = NS_NEVER;
-    st = solve_group(pipe, &g);
-    return st == PST_OK ? remember(pipe, &g, ret_ns) : st;
+    solve_group(pipe, &g);
+    remember(pipe, &g, ret_ns);
 }
 
 static void read_cuts(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b,
@@ -293,34 +284,30 @@ static void read_cuts(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t 
     read_cuts(pipe, (i + j) / 2 + 1, j, known->cut, b, ret_cuts);
 }
 
-static pst_status run_pass(struct pipe *pipe, uint32_t interval, uint32_t margin,
-                           struct found *found)
+static void run_pass(struct pipe *pipe, uint32_t interval, uint32_t margin, struct found *found)
 {
     uint64_t ns;
-    pst_status st;
 
     pipe->interval = interval;
     pipe->margin = margin;
     part_map_clear(&pipe->memo);
-    st = solve(pipe, 0, pipe->n_stages - 1, 0, pipe->n, NS_ABOVE, &ns);
-    if (st == PST_OK && ns < found->ns && ns != NS_ABOVE) {
+    solve(pipe, 0, pipe->n_stages - 1, 0, pipe->n, NS_ABOVE, &ns);
+    if (ns < found->ns && ns != NS_ABOVE) {
         found->ns = ns;
         read_cuts(pipe, 0, pipe->n_stages - 1, 0, pipe->n, found->cuts);
     }
-    return st;
 }
 
 /* Each pass on its own terms, so that the answer is never worse than any of them alone. */
-pst_status pipe_binary(struct pipe *pipe, struct found *found)
+void pipe_binary(struct pipe *pipe, struct found *found)
 {
     uint32_t margin = (uint32_t)pipe->config->margin;
-    pst_status st = run_pass(pipe, INTERVAL_PAPER, margin, found);
 
-    if (st == PST_OK && pipe->config->interval == INTERVAL_PIVOT3) {
-        st = run_pass(pipe, INTERVAL_PIVOT3, margin, found);
-        if (st == PST_OK && margin > 0) {
-            st = run_pass(pipe, INTERVAL_PAPER, 0, found);
+    run_pass(pipe, INTERVAL_PAPER, margin, found);
+    if (pipe->config->interval == INTERVAL_PIVOT3) {
+        run_pass(pipe, INTERVAL_PIVOT3, margin, found);
+        if (margin > 0) {
+            run_pass(pipe, INTERVAL_PAPER, 0, found);
         }
     }
-    return st;
 }

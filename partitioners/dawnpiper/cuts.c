@@ -9,79 +9,71 @@
 #define EXACT_NODES 64 /* up to here the exact search costs nothing worth saving */
 
 /* Where nothing fits, halving would ask for thousands of prices before it knew. */
-static pst_status look_for_any(struct pipe *pipe, bool *ret_any)
+static void look_for_any(struct pipe *pipe, bool *ret_any)
 {
     struct found any = {.ns = NS_NEVER};
-    pst_status st;
 
-    any.cuts = calloc((size_t)pipe->n_stages + 1, sizeof *any.cuts);
-    st = any.cuts == NULL ? PST_ERR_NOMEM : pipe_reach(pipe, 1, &any);
-    if (st == PST_OK && any.ns == NS_NEVER) {
-        st = pipe_reach(pipe, REACH_WIDE, &any);
+    any.cuts = part_alloc((size_t)pipe->n_stages + 1, sizeof *any.cuts);
+    pipe_reach(pipe, 1, &any);
+    if (any.ns == NS_NEVER) {
+        pipe_reach(pipe, REACH_WIDE, &any);
     }
     *ret_any = any.ns != NS_NEVER;
-    free(any.cuts);
-    return st;
+    part_free(any.cuts);
 }
 
 /* Halving first: its answer bounds the others. It may miss what fits, if prices are not monotone
    and intervals wide; then the others look for anything. */
-static pst_status search_cuts(struct pipe *pipe, struct found *found, bool *ret_proven)
+static void search_cuts(struct pipe *pipe, struct found *found, bool *ret_proven)
 {
     uint32_t search = pipe->config->search;
-    pst_status st = pipe_binary(pipe, found);
     bool small;
 
-    if (st == PST_OK && (search == SEARCH_AUTO || search == SEARCH_THRESHOLD)) {
-        st = pipe_threshold(pipe, found, ret_proven);
+    pipe_binary(pipe, found);
+    if ((search == SEARCH_AUTO || search == SEARCH_THRESHOLD)) {
+        pipe_threshold(pipe, found, ret_proven);
     }
-    if (st == PST_OK && found->ns == NS_NEVER) {
-        st = pipe_reach(pipe, REACH_WIDE, found);
+    if (found->ns == NS_NEVER) {
+        pipe_reach(pipe, REACH_WIDE, found);
     }
     small = pipe->n <= EXACT_NODES && (search == SEARCH_AUTO || found->ns == NS_NEVER);
-    if (st == PST_OK && !*ret_proven &&
-        (search == SEARCH_EXACT || search == SEARCH_THRESHOLD || small)) {
-        st = pipe_exact(pipe, found);
-        *ret_proven = st == PST_OK;
+    if (!*ret_proven && (search == SEARCH_EXACT || search == SEARCH_THRESHOLD || small)) {
+        pipe_exact(pipe, found);
+        *ret_proven = true;
     }
-    return st;
 }
 
-static pst_status run_search(struct pipe *pipe, struct found *found, bool *ret_proven)
+static void run_search(struct pipe *pipe, struct found *found, bool *ret_proven)
 {
     bool any = true;
-    pst_status st = PST_OK;
 
     *ret_proven = false;
     if (pipe->n > EXACT_NODES && pipe->config->search == SEARCH_AUTO) {
-        st = look_for_any(pipe, &any);
+        look_for_any(pipe, &any);
     }
-    return st == PST_OK && any ? search_cuts(pipe, found, ret_proven) : st;
+    if (any) {
+        search_cuts(pipe, found, ret_proven);
+    }
 }
 
-static pst_status score_of(struct pipe *pipe, const struct found *found, double *ret_score)
+static void score_of(struct pipe *pipe, const struct found *found, double *ret_score)
 {
     double sum = 0;
     uint32_t s;
 
     for (s = 0; s < pipe->n_stages; s++) {
         uint64_t ns;
-        pst_status st = pipe_price(pipe, s, found->cuts[s], found->cuts[s + 1], &ns);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        pipe_price(pipe, s, found->cuts[s], found->cuts[s + 1], &ns);
         sum += (double)ns;
     }
     *ret_score = part_chain_score(pipe->problem, pipe->size, (double)found->ns, sum);
-    return PST_OK;
 }
 
 static pst_status explain(struct pipe *pipe, uint32_t *cuts)
 {
-    pst_status st = part_balance(pipe->time_ns, pipe->n, pipe->n_stages, cuts);
-
-    return st == PST_OK ? part_asker_explain(&pipe->asker, cuts) : st;
+    part_balance(pipe->time_ns, pipe->n, pipe->n_stages, cuts);
+    return part_asker_explain(&pipe->asker, cuts);
 }
 
 static void remark(const struct pipe *pipe, const struct found *found, bool proven)
@@ -104,13 +96,17 @@ static pst_status try_size(void *config_, const struct part_ranges *ranges, uint
     pst_status st = pipe_init(&pipe, ranges->problem, config, ranges, n_stages, size);
 
     if (st == PST_OK) {
-        st = run_search(&pipe, &found, &proven);
+        run_search(&pipe, &found, &proven);
     }
     if (st == PST_OK) {
-        st = found.ns == NS_NEVER ? explain(&pipe, ret_cuts) : score_of(&pipe, &found, ret_score);
+        if (found.ns == NS_NEVER) {
+            st = explain(&pipe, ret_cuts);
+        } else {
+            score_of(&pipe, &found, ret_score);
+        }
     }
     if (st == PST_OK && config->steps && *ret_score < best) {
-        st = pipe_shorten(&pipe, ret_cuts);
+        pipe_shorten(&pipe, ret_cuts);
     }
     if (st == PST_OK && *ret_score < best) {
         remark(&pipe, &found, proven);

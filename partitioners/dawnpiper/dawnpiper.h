@@ -79,7 +79,7 @@ struct pipe {
     uint64_t n_groups;             /* groups of stages looked at */
 };
 
-/* PST_ERR_NOMEM and what the host fails with. Finish in any case. */
+/* Finish in any case. */
 pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
                      const struct config *config, const struct part_ranges *ranges,
                      uint32_t n_stages, uint32_t size);
@@ -95,7 +95,7 @@ bool pipe_admits(const struct pipe *pipe, uint32_t c);
 /* One way across cut c between stages `boundary` and boundary + 1. */
 uint64_t pipe_comm(const struct pipe *pipe, uint32_t boundary, uint32_t c);
 /* Period of a stage, or NS_NEVER. */
-pst_status pipe_price(struct pipe *pipe, uint32_t stage, uint32_t a, uint32_t b, uint64_t *ret_ns);
+void pipe_price(struct pipe *pipe, uint32_t stage, uint32_t a, uint32_t b, uint64_t *ret_ns);
 
 /* Where the optimum lies if a group of stages i..j on [a, b) is cut between mid and mid + 1: the
    cuts that balance compute, memory, and memory that no optimizer removes. False: no cut at all. */
@@ -111,18 +111,18 @@ struct found {
 };
 
 /* Each looks for something below found->ns and writes it there. */
-pst_status pipe_binary(struct pipe *pipe, struct found *found);
-pst_status pipe_exact(struct pipe *pipe, struct found *found);
+void pipe_binary(struct pipe *pipe, struct found *found);
+void pipe_exact(struct pipe *pipe, struct found *found);
 /* *ret_proven: periods were monotone as far as asked, so the result is the optimum. */
-pst_status pipe_threshold(struct pipe *pipe, struct found *found, bool *ret_proven);
+void pipe_threshold(struct pipe *pipe, struct found *found, bool *ret_proven);
 
 /* Positions at which a stage may begin that are kept in view at most. */
 #define REACH_WIDE 8
 /* Looks for any plan that fits, `wide` positions at a time, 1..REACH_WIDE. Leaves *found alone
    where it sees none. */
-pst_status pipe_reach(struct pipe *pipe, uint32_t wide, struct found *found);
+void pipe_reach(struct pipe *pipe, uint32_t wide, struct found *found);
 
 /* Moves cuts as long as the host, where it can simulate, says that the step gets shorter. */
-pst_status pipe_shorten(struct pipe *pipe, uint32_t *cuts);
+void pipe_shorten(struct pipe *pipe, uint32_t *cuts);
 
 #endif

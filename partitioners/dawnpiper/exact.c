@@ -35,8 +35,8 @@ static bool is_hopeless(const struct pipe *pipe, uint32_t stage, uint32_t a,
 }
 
 /* before[a]: least bottleneck of stages 0 .. stage - 1 on [0, a). */
-static pst_status relax(struct pipe *pipe, uint32_t stage, uint32_t b, uint64_t limit,
-                        const uint64_t *before, uint64_t *ret_after, uint32_t *ret_parent)
+static void relax(struct pipe *pipe, uint32_t stage, uint32_t b, uint64_t limit,
+                  const uint64_t *before, uint64_t *ret_after, uint32_t *ret_parent)
 {
     uint64_t best = limit;
     uint32_t a;
@@ -45,7 +45,6 @@ static pst_status relax(struct pipe *pipe, uint32_t stage, uint32_t b, uint64_t 
     for (a = b; a-- > stage && pipe_compute(pipe, a, b) < best;) {
         struct pst_stage_price price;
         uint64_t ns = before[a];
-        pst_status st;
 
         if (ns >= best || (stage > 0 && !pipe_admits(pipe, a))) {
             continue;
@@ -56,10 +55,7 @@ static pst_status relax(struct pipe *pipe, uint32_t stage, uint32_t b, uint64_t 
         if (ns >= best) {
             continue;
         }
-        st = part_asker_price(&pipe->asker, stage, a, b, &price);
-        if (st != PST_OK) {
-            return st;
-        }
+        part_asker_price(&pipe->asker, stage, a, b, &price);
         if (price.fits != 0 && most(ns, price.period_ns) < best) {
             best = *ret_after = most(ns, price.period_ns);
             *ret_parent = a;
@@ -68,49 +64,42 @@ static pst_status relax(struct pipe *pipe, uint32_t stage, uint32_t b, uint64_t 
             break;
         }
     }
-    return PST_OK;
 }
 
-static pst_status fill(struct pipe *pipe, uint64_t *before, uint64_t *after, uint32_t *parent,
-                       uint64_t limit, uint64_t *ret_ns)
+static void fill(struct pipe *pipe, uint64_t *before, uint64_t *after, uint32_t *parent,
+                 uint64_t limit, uint64_t *ret_ns)
 {
     uint32_t n = pipe->n, stage, b;
-    pst_status st = PST_OK;
 
     memset(before, 0xFF, ((size_t)n + 1) * sizeof *before); /* NS_NEVER */
     before[0] = 0;
-    for (stage = 0; st == PST_OK && stage < pipe->n_stages; stage++) {
+    for (stage = 0; stage < pipe->n_stages; stage++) {
         uint32_t rest = pipe->n_stages - 1 - stage;
         uint64_t *spare = before;
 
         memset(after, 0xFF, ((size_t)n + 1) * sizeof *after);
-        for (b = stage + 1; st == PST_OK && b + rest <= n; b++) {
+        for (b = stage + 1; b + rest <= n; b++) {
             if (is_too_long(pipe, b, n, rest, limit) || is_too_long(pipe, 0, b, stage + 1, limit)) {
                 continue;
             }
-            st = relax(pipe, stage, b, limit, before, &after[b],
-                       &parent[(size_t)stage * (n + 1) + b]);
+            relax(pipe, stage, b, limit, before, &after[b], &parent[(size_t)stage * (n + 1) + b]);
         }
         before = after;
         after = spare;
     }
     *ret_ns = before[n];
-    return st;
 }
 
-pst_status pipe_exact(struct pipe *pipe, struct found *found)
+void pipe_exact(struct pipe *pipe, struct found *found)
 {
     size_t n = (size_t)pipe->n + 1;
-    uint64_t *before = calloc(n, sizeof *before), *after = calloc(n, sizeof *after);
-    uint32_t *parent = calloc(n * pipe->n_stages, sizeof *parent);
+    uint64_t *before = part_alloc(n, sizeof *before), *after = part_alloc(n, sizeof *after);
+    uint32_t *parent = part_alloc(n * pipe->n_stages, sizeof *parent);
     uint64_t ns = NS_NEVER;
     uint32_t stage, b = pipe->n;
-    pst_status st = PST_ERR_NOMEM;
 
-    if (before != NULL && after != NULL && parent != NULL) {
-        st = fill(pipe, before, after, parent, found->ns, &ns);
-    }
-    if (st == PST_OK && ns < found->ns) {
+    fill(pipe, before, after, parent, found->ns, &ns);
+    if (ns < found->ns) {
         found->ns = ns;
         found->cuts[pipe->n_stages] = b;
         for (stage = pipe->n_stages; stage-- > 0;) {
@@ -118,10 +107,9 @@ pst_status pipe_exact(struct pipe *pipe, struct found *found)
             found->cuts[stage] = b;
         }
     }
-    free(before);
-    free(after);
-    free(parent);
-    return st;
+    part_free(before);
+    part_free(after);
+    part_free(parent);
 }
 
 /* --- threshold ---------------------------------------------------------------------------------*/
@@ -138,7 +126,7 @@ struct record {
     bool broken;
 };
 
-static pst_status note(struct record *record, const struct asked *asked)
+static void note(struct record *record, const struct asked *asked)
 {
     size_t i;
 
@@ -149,52 +137,40 @@ static pst_status note(struct record *record, const struct asked *asked)
             continue;
         }
         if (other->a == asked->a && other->b == asked->b) {
-            return PST_OK;
+            return;
         }
         record->broken = record->broken ||
                          (other->a <= asked->a && asked->b <= other->b && asked->ns > other->ns) ||
                          (asked->a <= other->a && other->b <= asked->b && other->ns > asked->ns);
     }
-    if (record->n == record->room) {
-        size_t room = 2 * record->room + 64;
-        struct asked *items = realloc(record->items, room * sizeof *items);
-
-        if (items == NULL) {
-            return PST_ERR_NOMEM;
-        }
-        record->items = items;
-        record->room = room;
-    }
+    PART_MAKE_ROOM(record->items, record->n, record->room);
     record->items[record->n++] = *asked;
-    return PST_OK;
 }
 
-static pst_status ask(struct pipe *pipe, struct record *record, uint32_t stage, uint32_t a,
-                      uint32_t b, uint64_t *ret_ns)
+static void ask(struct pipe *pipe, struct record *record, uint32_t stage, uint32_t a, uint32_t b,
+                uint64_t *ret_ns)
 {
     struct asked asked = {.of = pipe->asker.class_of[stage], .a = a, .b = b};
-    pst_status st = pipe_price(pipe, stage, a, b, &asked.ns);
 
+    pipe_price(pipe, stage, a, b, &asked.ns);
     *ret_ns = asked.ns;
-    return st == PST_OK ? note(record, &asked) : st;
+    note(record, &asked);
 }
 
 /* The last position up to which a stage from a on can go below the limit; a: none. */
-static pst_status reach(struct pipe *pipe, struct record *record, uint32_t stage, uint32_t a,
-                        uint64_t limit, uint32_t *ret_end)
+static void reach(struct pipe *pipe, struct record *record, uint32_t stage, uint32_t a,
+                  uint64_t limit, uint32_t *ret_end)
 {
     uint32_t low = a, high = pipe->n - (pipe->n_stages - 1 - stage);
 
-    while (low < high) { /* [a, low) is below; beyond high nothing is */
+    while (low < high) {
+        /* [a, low) is below; beyond high nothing is */
         uint32_t middle = low + (high - low + 1) / 2;
         uint64_t ns = NS_NEVER;
 
         if (pipe_compute(pipe, a, middle) < limit) {
-            pst_status st = ask(pipe, record, stage, a, middle, &ns);
 
-            if (st != PST_OK) {
-                return st;
-            }
+            ask(pipe, record, stage, a, middle, &ns);
         }
         if (ns < limit) {
             low = middle;
@@ -207,51 +183,44 @@ static pst_status reach(struct pipe *pipe, struct record *record, uint32_t stage
         low--;
     }
     *ret_end = low;
-    return PST_OK;
 }
 
 /* Cuts of which every stage is below the limit; *ret_ns: their bottleneck, NS_NEVER: none. */
-static pst_status probe(struct pipe *pipe, struct record *record, uint64_t limit,
-                        uint32_t *ret_cuts, uint64_t *ret_ns)
+static void probe(struct pipe *pipe, struct record *record, uint64_t limit, uint32_t *ret_cuts,
+                  uint64_t *ret_ns)
 {
     uint32_t stage, last = pipe->n_stages - 1;
     uint64_t ns = 0, period;
-    pst_status st = PST_OK;
 
     *ret_ns = NS_NEVER;
     ret_cuts[0] = 0;
     for (stage = 0; stage < last; stage++) {
-        st = reach(pipe, record, stage, ret_cuts[stage], limit, &ret_cuts[stage + 1]);
-        if (st != PST_OK || ret_cuts[stage + 1] == ret_cuts[stage]) {
-            return st;
+        reach(pipe, record, stage, ret_cuts[stage], limit, &ret_cuts[stage + 1]);
+        if (ret_cuts[stage + 1] == ret_cuts[stage]) {
+            return;
         }
-        st = ask(pipe, record, stage, ret_cuts[stage], ret_cuts[stage + 1], &period);
-        if (st != PST_OK) {
-            return st;
-        }
+        ask(pipe, record, stage, ret_cuts[stage], ret_cuts[stage + 1], &period);
         ns = most(most(ns, period), pipe_comm(pipe, stage, ret_cuts[stage + 1]));
     }
     ret_cuts[last + 1] = pipe->n;
-    st = ask(pipe, record, last, ret_cuts[last], pipe->n, &period);
-    if (st == PST_OK && most(ns, period) < limit) {
+    ask(pipe, record, last, ret_cuts[last], pipe->n, &period);
+    if (most(ns, period) < limit) {
         *ret_ns = most(ns, period);
     }
-    return st;
 }
 
-pst_status pipe_threshold(struct pipe *pipe, struct found *found, bool *ret_proven)
+void pipe_threshold(struct pipe *pipe, struct found *found, bool *ret_proven)
 {
     struct record record = {0};
-    uint32_t *cuts = calloc((size_t)pipe->n_stages + 1, sizeof *cuts);
+    uint32_t *cuts = part_alloc((size_t)pipe->n_stages + 1, sizeof *cuts);
     uint64_t low = pipe_compute(pipe, 0, pipe->n) / pipe->n_stages, ns = NS_NEVER;
-    pst_status st = cuts == NULL ? PST_ERR_NOMEM : PST_OK;
 
     /* Nothing is below `low`; what is below found->ns is looked for. */
-    while (st == PST_OK && low < found->ns && !record.broken) {
+    while (low < found->ns && !record.broken) {
         uint64_t limit = found->ns == NS_NEVER ? NS_NEVER : low + (found->ns - low + 1) / 2;
 
-        st = probe(pipe, &record, limit, cuts, &ns);
-        if (st == PST_OK && ns < limit) {
+        probe(pipe, &record, limit, cuts, &ns);
+        if (ns < limit) {
             found->ns = ns;
             memcpy(found->cuts, cuts, ((size_t)pipe->n_stages + 1) * sizeof *cuts);
         } else if (limit == found->ns) {
@@ -261,7 +230,6 @@ pst_status pipe_threshold(struct pipe *pipe, struct found *found, bool *ret_prov
         }
     }
     *ret_proven = !record.broken;
-    free(record.items);
-    free(cuts);
-    return st;
+    part_free(record.items);
+    part_free(cuts);
 }

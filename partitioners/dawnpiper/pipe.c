@@ -15,21 +15,15 @@ static uint32_t n_levels(uint32_t n)
     return levels;
 }
 
-static pst_status tabulate_saved(struct pipe *pipe)
+static void tabulate_saved(struct pipe *pipe)
 {
     uint32_t n = pipe->n, levels = n_levels(n), level, v;
 
-    pipe->most_saved = calloc(levels, sizeof *pipe->most_saved);
-    if (pipe->most_saved == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    pipe->most_saved = part_alloc(levels, sizeof *pipe->most_saved);
     for (level = 0; level < levels; level++) {
-        double *row = calloc(n, sizeof *row);
+        double *row = part_alloc(n, sizeof *row);
 
         pipe->most_saved[level] = row;
-        if (row == NULL) {
-            return PST_ERR_NOMEM;
-        }
         for (v = 0; v + (1u << level) <= n; v++) {
             const double *half = level == 0 ? NULL : pipe->most_saved[level - 1];
 
@@ -37,7 +31,6 @@ static pst_status tabulate_saved(struct pipe *pipe)
                                 : fmax(half[v], half[v + (1u << (level - 1))]);
         }
     }
-    return PST_OK;
 }
 
 static double most_saved(const struct pipe *pipe, uint32_t a, uint32_t b)
@@ -48,19 +41,18 @@ static double most_saved(const struct pipe *pipe, uint32_t a, uint32_t b)
     return fmax(row[a], row[b - (1u << level)]);
 }
 
-static pst_status set_times(struct pipe *pipe)
+static void set_times(struct pipe *pipe)
 {
     uint32_t v;
-    pst_status st = part_ranges_times(pipe->problem, pipe->size, pipe->time_ns, NULL);
 
-    for (v = 0; st == PST_OK && v < pipe->n; v++) {
+    part_ranges_times(pipe->problem, pipe->size, pipe->time_ns, NULL);
+    for (v = 0; v < pipe->n; v++) {
         double ns = pipe->time_ns[v + 1] - pipe->time_ns[v];
 
         /* What is no whole number may be rounded by the host, pass by pass. */
         ns = ns == floor(ns) ? ns : floor(ns - 1.5);
         pipe->sum_ns[v + 1] = pipe->sum_ns[v] + (ns > 0 ? (uint64_t)ns : 0);
     }
-    return st;
 }
 
 pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
@@ -79,23 +71,19 @@ pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
     pipe->n_stages = n_stages;
     pipe->size = size;
     pipe->memo.value_size = sizeof(struct solved);
-    pipe->time_ns = calloc((size_t)pipe->n + 1, sizeof *pipe->time_ns);
-    pipe->sum_ns = calloc((size_t)pipe->n + 1, sizeof *pipe->sum_ns);
-    pipe->sum_held = calloc((size_t)n_stages + 1, sizeof *pipe->sum_held);
-    pipe->sum_copies = calloc((size_t)n_stages + 1, sizeof *pipe->sum_copies);
-    if (pipe->time_ns == NULL || pipe->sum_ns == NULL || pipe->sum_held == NULL ||
-        pipe->sum_copies == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    pipe->time_ns = part_alloc((size_t)pipe->n + 1, sizeof *pipe->time_ns);
+    pipe->sum_ns = part_alloc((size_t)pipe->n + 1, sizeof *pipe->sum_ns);
+    pipe->sum_held = part_alloc((size_t)n_stages + 1, sizeof *pipe->sum_held);
+    pipe->sum_copies = part_alloc((size_t)n_stages + 1, sizeof *pipe->sum_copies);
     if (pipe->cost == NULL) {
         return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_COST);
     }
     st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
     if (st == PST_OK) {
-        st = tabulate_saved(pipe);
+        tabulate_saved(pipe);
     }
     if (st == PST_OK) {
-        st = set_times(pipe);
+        set_times(pipe);
     }
     for (s = 0; st == PST_OK && s < n_stages; s++) {
         pipe->sum_held[s + 1] = pipe->sum_held[s] + pipe->asker.in_flight[s];
@@ -110,13 +98,13 @@ void pipe_finish(struct pipe *pipe)
     uint32_t level, levels = n_levels(pipe->n);
 
     for (level = 0; pipe->most_saved != NULL && level < levels; level++) {
-        free(pipe->most_saved[level]);
+        part_free(pipe->most_saved[level]);
     }
-    free(pipe->most_saved);
-    free(pipe->time_ns);
-    free(pipe->sum_ns);
-    free(pipe->sum_held);
-    free(pipe->sum_copies);
+    part_free(pipe->most_saved);
+    part_free(pipe->time_ns);
+    part_free(pipe->sum_ns);
+    part_free(pipe->sum_held);
+    part_free(pipe->sum_copies);
     part_map_finish(&pipe->memo);
     part_asker_finish(&pipe->asker);
 }
@@ -137,15 +125,12 @@ uint64_t pipe_comm(const struct pipe *pipe, uint32_t boundary, uint32_t c)
     return pipe->config->shared_link ? 2 * ns : ns;
 }
 
-pst_status pipe_price(struct pipe *pipe, uint32_t stage, uint32_t a, uint32_t b, uint64_t *ret_ns)
+void pipe_price(struct pipe *pipe, uint32_t stage, uint32_t a, uint32_t b, uint64_t *ret_ns)
 {
     struct pst_stage_price price;
-    pst_status st = part_asker_price(&pipe->asker, stage, a, b, &price);
 
-    if (st == PST_OK) {
-        *ret_ns = price.fits != 0 ? price.period_ns : NS_NEVER;
-    }
-    return st;
+    part_asker_price(&pipe->asker, stage, a, b, &price);
+    *ret_ns = price.fits != 0 ? price.period_ns : NS_NEVER;
 }
 
 /* --- pivots ------------------------------------------------------------------------------------*/

@@ -15,58 +15,55 @@ struct front {
     uint32_t at[REACH_WIDE], parent[REACH_WIDE];
 };
 
-static pst_status fits(struct pipe *pipe, uint32_t stage, uint32_t a, uint32_t b, bool *ret_fits)
+static void fits(struct pipe *pipe, uint32_t stage, uint32_t a, uint32_t b, bool *ret_fits)
 {
     uint64_t ns = NS_NEVER;
-    pst_status st = pipe_price(pipe, stage, a, b, &ns);
 
+    pipe_price(pipe, stage, a, b, &ns);
     *ret_fits = ns != NS_NEVER;
-    return st;
 }
 
 /* The last position up to which the stage can go from a on; a: none. */
-static pst_status furthest(struct pipe *pipe, uint32_t stage, uint32_t a, uint32_t *ret_end)
+static void furthest(struct pipe *pipe, uint32_t stage, uint32_t a, uint32_t *ret_end)
 {
     uint32_t low = a, high = pipe->n - (pipe->n_stages - 1 - stage), step = 1;
-    pst_status st = PST_OK;
     bool found = true;
 
-    while (st == PST_OK && low < high && found) { /* in growing steps, so that ranges stay small */
+    while (low < high && found) {
+        /* in growing steps, so that ranges stay small */
         uint32_t next = high - low > step ? low + step : high;
 
-        st = fits(pipe, stage, a, next, &found);
+        fits(pipe, stage, a, next, &found);
         low = found ? next : low;
         high = found ? high : next - 1;
         step *= 2;
     }
-    while (st == PST_OK && low < high) {
+    while (low < high) {
         uint32_t middle = low + (high - low + 1) / 2;
 
-        st = fits(pipe, stage, a, middle, &found);
+        fits(pipe, stage, a, middle, &found);
         low = found ? middle : low;
         high = found ? high : middle - 1;
     }
     *ret_end = low;
-    return st;
 }
 
 /* Positions at most `most` down to `least` that the stage reaches from some of `from`. */
-static pst_status collect(struct pipe *pipe, uint32_t stage, const struct front *from,
-                          const uint32_t *ends, uint32_t wide, struct front *to)
+static void collect(struct pipe *pipe, uint32_t stage, const struct front *from,
+                    const uint32_t *ends, uint32_t wide, struct front *to)
 {
     uint32_t most = 0, b;
-    pst_status st = PST_OK;
 
     for (uint32_t i = 0; i < from->n; i++) {
         most = ends[i] > most ? ends[i] : most;
     }
     to->n = 0;
-    for (b = most; st == PST_OK && b > stage && b + 2 * wide > most && to->n < wide; b--) {
+    for (b = most; b > stage && b + 2 * wide > most && to->n < wide; b--) {
         bool ok = false;
 
-        for (uint32_t i = 0; st == PST_OK && pipe_admits(pipe, b) && !ok && i < from->n; i++) {
+        for (uint32_t i = 0; pipe_admits(pipe, b) && !ok && i < from->n; i++) {
             if (from->at[i] < b && b <= ends[i]) {
-                st = fits(pipe, stage, from->at[i], b, &ok);
+                fits(pipe, stage, from->at[i], b, &ok);
                 to->parent[to->n] = i;
             }
         }
@@ -74,65 +71,55 @@ static pst_status collect(struct pipe *pipe, uint32_t stage, const struct front 
             to->at[to->n++] = b;
         }
     }
-    return st;
 }
 
-static pst_status step(struct pipe *pipe, uint32_t stage, const struct front *from, uint32_t wide,
-                       struct front *to)
+static void step(struct pipe *pipe, uint32_t stage, const struct front *from, uint32_t wide,
+                 struct front *to)
 {
     uint32_t ends[REACH_WIDE] = {0};
-    pst_status st = PST_OK;
 
-    for (uint32_t i = 0; st == PST_OK && i < from->n; i++) {
-        st = furthest(pipe, stage, from->at[i], &ends[i]);
+    for (uint32_t i = 0; i < from->n; i++) {
+        furthest(pipe, stage, from->at[i], &ends[i]);
     }
-    return st == PST_OK ? collect(pipe, stage, from, ends, wide, to) : st;
+    collect(pipe, stage, from, ends, wide, to);
 }
 
 /* fronts[s]: where stage s may begin; reads the cuts back from one that can end at n. */
-static pst_status finish(struct pipe *pipe, const struct front *fronts, struct found *found)
+static void finish(struct pipe *pipe, const struct front *fronts, struct found *found)
 {
     uint32_t last = pipe->n_stages - 1, i = 0, s;
     uint64_t ns = 0;
     bool ok = false;
-    pst_status st = PST_OK;
 
-    for (i = 0; st == PST_OK && i < fronts[last].n && !ok; i++) {
-        st = fits(pipe, last, fronts[last].at[i], pipe->n, &ok);
+    for (i = 0; i < fronts[last].n && !ok; i++) {
+        fits(pipe, last, fronts[last].at[i], pipe->n, &ok);
     }
-    if (st != PST_OK || !ok) {
-        return st;
+    if (!ok) {
+        return;
     }
     found->cuts[pipe->n_stages] = pipe->n;
     for (i--, s = last + 1; s-- > 0; i = fronts[s].parent[i]) {
         found->cuts[s] = fronts[s].at[i];
     }
-    for (s = 0; st == PST_OK && s <= last; s++) {
+    for (s = 0; s <= last; s++) {
         uint64_t here, comm = s < last ? pipe_comm(pipe, s, found->cuts[s + 1]) : 0;
 
-        st = pipe_price(pipe, s, found->cuts[s], found->cuts[s + 1], &here);
+        pipe_price(pipe, s, found->cuts[s], found->cuts[s + 1], &here);
         ns = here > ns ? here : ns;
         ns = comm > ns ? comm : ns;
     }
     found->ns = ns;
-    return st;
 }
 
-pst_status pipe_reach(struct pipe *pipe, uint32_t wide, struct found *found)
+void pipe_reach(struct pipe *pipe, uint32_t wide, struct found *found)
 {
-    struct front *fronts = calloc(pipe->n_stages, sizeof *fronts);
-    pst_status st = fronts == NULL ? PST_ERR_NOMEM : PST_OK;
+    struct front *fronts = part_alloc(pipe->n_stages, sizeof *fronts);
 
-    if (st == PST_OK) {
-        fronts[0].n = 1;
+    fronts[0].n = 1;
+    for (uint32_t s = 0; s + 1 < pipe->n_stages; s++) {
+        part_poll(pipe->problem);
+        step(pipe, s, &fronts[s], wide, &fronts[s + 1]);
     }
-    for (uint32_t s = 0; st == PST_OK && s + 1 < pipe->n_stages; s++) {
-        st = part_cancelled(pipe->problem) ? PST_ERR_CANCELLED
-                                           : step(pipe, s, &fronts[s], wide, &fronts[s + 1]);
-    }
-    if (st == PST_OK) {
-        st = finish(pipe, fronts, found);
-    }
-    free(fronts);
-    return st;
+    finish(pipe, fronts, found);
+    part_free(fronts);
 }

@@ -11,7 +11,7 @@
 
 enum { TRIALS = 8 };
 
-static pst_status guess(void *pipe_, const uint32_t *cuts, double *ret_ns)
+static void guess(void *pipe_, const uint32_t *cuts, double *ret_ns)
 {
     struct pipe *pipe = pipe_;
     uint64_t sum_ns = 0, most_ns = 0;
@@ -19,20 +19,19 @@ static pst_status guess(void *pipe_, const uint32_t *cuts, double *ret_ns)
     *ret_ns = INFINITY;
     for (uint32_t s = 0; s < pipe->n_stages; s++) {
         uint64_t ns, comm_ns = s == 0 ? 0 : pipe_comm(pipe, s - 1, cuts[s]);
-        pst_status st = pipe_price(pipe, s, cuts[s], cuts[s + 1], &ns);
 
-        if (st != PST_OK || ns == NS_NEVER) {
-            return st;
+        pipe_price(pipe, s, cuts[s], cuts[s + 1], &ns);
+        if (ns == NS_NEVER) {
+            return;
         }
         sum_ns += ns + 2 * comm_ns;
         most_ns = ns > most_ns ? ns : most_ns;
         most_ns = comm_ns > most_ns ? comm_ns : most_ns;
     }
     *ret_ns = (double)sum_ns + (double)(pipe->problem->batch / pipe->size - 1) * (double)most_ns;
-    return PST_OK;
 }
 
-pst_status pipe_shorten(struct pipe *pipe, uint32_t *cuts)
+void pipe_shorten(struct pipe *pipe, uint32_t *cuts)
 {
     struct part_steps steps = {.host = pipe->problem->host,
                                .n = pipe->n,
@@ -44,11 +43,13 @@ pst_status pipe_shorten(struct pipe *pipe, uint32_t *cuts)
                                .impl = pipe,
                                .guess = guess};
     double step_ns;
-    pst_status st;
 
     if (!part_steps_init(&steps)) {
-        return PST_OK;
+        return;
     }
-    st = part_steps_value(&steps, cuts, &step_ns);
-    return st != PST_OK || isinf(step_ns) ? st : part_steps_move(&steps, cuts, &step_ns);
+    part_steps_value(&steps, cuts, &step_ns);
+    if (isinf(step_ns)) {
+        return;
+    }
+    part_steps_move(&steps, cuts, &step_ns);
 }

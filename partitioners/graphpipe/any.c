@@ -10,17 +10,14 @@
 #define MOST_STATES 4096
 #define MOST_PAIRS  2000000
 
-pst_status gp_kinds_of(struct gp_probe *probe, const struct gp_class *c, struct gp_kinds *kinds,
-                       bool *ret_small)
+void gp_kinds_of(struct gp_probe *probe, const struct gp_class *c, struct gp_kinds *kinds,
+                 bool *ret_small)
 {
     uint32_t q = c->n_kids, i, k;
     uint32_t *rows = gp_pool_take(&probe->pool, (size_t)3 * q, sizeof *rows);
     double states = 1, pairs = 1;
 
     *ret_small = false;
-    if (rows == NULL) {
-        return PST_ERR_NOMEM;
-    }
     *kinds = (struct gp_kinds){.class = rows, .count = rows + q, .radix = rows + 2 * q};
     for (i = 0; i < q; i++) {
         for (k = 0; k < kinds->n && kinds->class[k] != c->kids[i]; k++) {
@@ -36,12 +33,11 @@ pst_status gp_kinds_of(struct gp_probe *probe, const struct gp_class *c, struct 
         states *= kinds->count[k] + 1;
         pairs *= (double)(kinds->count[k] + 1) * (kinds->count[k] + 2) / 2;
         if (states > MOST_STATES || pairs > MOST_PAIRS) {
-            return PST_OK;
+            return;
         }
     }
     kinds->n_states = (uint32_t)states;
     *ret_small = true;
-    return PST_OK;
 }
 
 struct many {
@@ -110,25 +106,21 @@ static uint32_t alone(const struct gp_kinds *kinds, uint32_t state)
     return kinds->n;
 }
 
-static pst_status group_values(struct many *m, uint32_t state)
+static void group_values(struct many *m, uint32_t state)
 {
     uint32_t k = alone(m->kinds, state), s, t, h;
-    pst_status st = PST_OK;
 
     sum_group(m, state);
-    for (s = 0; st == PST_OK && s <= m->start->own; s++) {
-        for (t = 0; st == PST_OK && t <= m->end->own; t++) {
+    for (s = 0; s <= m->start->own; s++) {
+        for (t = 0; t <= m->end->own; t++) {
             uint32_t *group = m->group + at(m, state, s, t);
             uint32_t *level = m->level + (size_t)state * m->n_levels;
 
             if (k < m->kinds->n) {
                 const uint32_t *values;
 
-                st = gp_branch_values(m->probe, m->kinds->class[k], m -> start, m -> end, s, t,
-                                      &values);
-                if (st == PST_OK) {
-                    memcpy(group, values, m->n_levels * sizeof *group);
-                }
+                gp_branch_values(m->probe, m->kinds->class[k], m -> start, m -> end, s, t, &values);
+                memcpy(group, values, m->n_levels * sizeof *group);
             } else if (s + t < 2) {
                 uint32_t *levels =
                     s + t == 0 ? level : level + (size_t)m->n_levels * m->kinds->n_states;
@@ -141,7 +133,7 @@ static pst_status group_values(struct many *m, uint32_t state)
             }
         }
     }
-    return st == PST_OK ? gp_probe_tick(m->probe, m->n_levels) : st;
+    gp_probe_tick(m->probe, m->n_levels);
 }
 
 static void relax(struct many *m, uint32_t state, uint32_t group)
@@ -176,17 +168,16 @@ static void relax(struct many *m, uint32_t state, uint32_t group)
 }
 
 /* All groups of what is left that hold one of the first kind left. */
-static pst_status solve_state(struct many *m, uint32_t state)
+static void solve_state(struct many *m, uint32_t state)
 {
     const struct gp_kinds *kinds = m->kinds;
     uint32_t group, k, first = 0;
-    pst_status st;
 
     while (digit(kinds, state, first) == 0) {
         first++;
     }
-    st = group_values(m, state);
-    for (group = 1; st == PST_OK && group <= state; group++) {
+    group_values(m, state);
+    for (group = 1; group <= state; group++) {
         bool part = digit(kinds, group, first) > 0;
 
         for (k = 0; part && k < kinds->n; k++) {
@@ -196,12 +187,10 @@ static pst_status solve_state(struct many *m, uint32_t state)
             relax(m, state, group);
         }
     }
-    return st;
 }
 
-pst_status gp_sides_any(struct gp_probe *probe, const struct gp_class *c,
-                        const struct gp_start *start, const struct gp_end *end,
-                        struct gp_sides *sides, bool *ret_done)
+void gp_sides_any(struct gp_probe *probe, const struct gp_class *c, const struct gp_start *start,
+                  const struct gp_end *end, struct gp_sides *sides, bool *ret_done)
 {
     struct gp_kinds kinds;
     struct many m = {
@@ -210,11 +199,11 @@ pst_status gp_sides_any(struct gp_probe *probe, const struct gp_class *c,
     int64_t *rows = gp_pool_take(&probe->pool, (size_t)7 * n, sizeof *rows);
     size_t cells, i;
     bool small;
-    pst_status st = gp_kinds_of(probe, c, &kinds, &small);
 
+    gp_kinds_of(probe, c, &kinds, &small);
     *ret_done = false;
-    if (st != PST_OK || !small) {
-        return st;
+    if (!small) {
+        return;
     }
     cells = (size_t)kinds.n_states * 4 * m.n_levels;
     m.value = gp_pool_take(&probe->pool, cells, sizeof *m.value);
@@ -222,9 +211,6 @@ pst_status gp_sides_any(struct gp_probe *probe, const struct gp_class *c,
     m.group = gp_pool_take(&probe->pool, cells, sizeof *m.group);
     m.level =
         gp_pool_take(&probe->pool, ((size_t)2 * kinds.n_states + 1) * m.n_levels, sizeof *m.level);
-    if (rows == NULL || m.value == NULL || m.share == NULL || m.group == NULL || m.level == NULL) {
-        return PST_ERR_NOMEM;
-    }
     m.sums = (struct gp_group_sums){rows, rows + n, rows + 2 * n, rows + 3 * n, 0, 0, 0, 0};
     for (i = 0; i < cells; i++) {
         m.value[i] = GP_NEVER;
@@ -233,11 +219,10 @@ pst_status gp_sides_any(struct gp_probe *probe, const struct gp_class *c,
     memset(m.share, 0, cells * sizeof *m.share);
     memset(m.level, 0, (size_t)kinds.n_states * m.n_levels * sizeof *m.level);
     memset(m.value + at(&m, 0, 0, 0), 0, m.n_levels * sizeof *m.value);
-    for (state = 1; st == PST_OK && state < kinds.n_states; state++) {
-        st = solve_state(&m, state);
+    for (state = 1; state < kinds.n_states; state++) {
+        solve_state(&m, state);
     }
     sides->value = m.value + at(&m, kinds.n_states - 1, start->own, end->own);
     sides->share = m.share;
     *ret_done = true;
-    return st;
 }

@@ -43,37 +43,30 @@ static bool is_shorter(const struct part_problem *p, const struct part_value *a,
 
 /* The search goes on for the least T; a plan with a shorter path may still make the shorter step.
  */
-static pst_status keep(const struct beyond *b, struct gp_try *t, struct gp_result *r)
+static void keep(const struct beyond *b, struct gp_try *t, struct gp_result *r)
 {
     struct part_plan plan;
-    pst_status st;
 
     if (!r->found) {
-        return PST_OK;
+        return;
     }
-    st = gp_candidates_add(b->candidates, b->p, &r->plan);
-    if (st == PST_OK) {
-        st = gp_result_step(b->p, r);
+    gp_candidates_add(b->candidates, b->p, &r->plan);
+    gp_result_step(b->p, r);
+    if ((t->fast.found && !is_shorter(b->p, &r->value, &t->fast.value))) {
+        return;
     }
-    if (st != PST_OK || (t->fast.found && !is_shorter(b->p, &r->value, &t->fast.value))) {
-        return st;
-    }
-    st = part_plan_copy(&r->plan, &plan);
-    if (st == PST_OK) {
-        part_plan_finish(&t->fast.plan);
-        t->fast = (struct gp_result){.found = true, .plan = plan, .value = r->value};
-    }
-    return st;
+    part_plan_copy(&r->plan, &plan);
+    part_plan_finish(&t->fast.plan);
+    t->fast = (struct gp_result){.found = true, .plan = plan, .value = r->value};
 }
 
 /* Takes the plan if it is better. */
-static pst_status consider(const struct part_problem *p, struct part_plan *plan,
-                           struct gp_result *result)
+static void consider(const struct part_problem *p, struct part_plan *plan, struct gp_result *result)
 {
     struct part_value value;
-    pst_status st = part_plan_rank(plan, p, &value);
 
-    if (st == PST_OK && value.legal && value.fits &&
+    part_plan_rank(plan, p, &value);
+    if (value.legal && value.fits &&
         (!result->found || part_value_better(&value, &result->value))) {
         part_plan_finish(&result->plan);
         result->plan = *plan;
@@ -82,7 +75,6 @@ static pst_status consider(const struct part_problem *p, struct part_plan *plan,
         *plan = (struct part_plan){0};
     }
     part_plan_finish(plan);
-    return st;
 }
 
 /* A proven optimum of all plans bounds this size. */
@@ -96,170 +88,139 @@ static void learn(const struct part_costs *costs, const struct part_refine_stats
     result->states += stats->moves;
 }
 
-static pst_status search(const struct part_problem *p, const struct part_costs *costs,
-                         const struct part_refine_limits *limits, struct gp_result *result)
+static void search(const struct part_problem *p, const struct part_costs *costs,
+                   const struct part_refine_limits *limits, struct gp_result *result)
 {
     struct part_refine_stats stats = {0};
     struct part_plan plan = {0};
     bool found;
-    pst_status st = part_dag_solve(p, costs, limits, &found, &plan, &stats);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    part_dag_solve(p, costs, limits, &found, &plan, &stats);
     learn(costs, &stats, result);
     if (!found && stats.optimal) {
         result->lower_ns = INFINITY; /* nothing fits */
     }
     if (found) {
-        st = consider(p, &plan, result);
+        consider(p, &plan, result);
     }
-    if (st == PST_OK && result->found && !stats.optimal) {
-        st = part_refine(p, costs, limits, &result->plan, &stats);
-        if (st == PST_OK) {
-            learn(costs, &stats, result);
-            st = part_plan_rank(&result->plan, p, &result->value);
-        }
+    if (result->found && !stats.optimal) {
+        part_refine(p, costs, limits, &result->plan, &stats);
+        learn(costs, &stats, result);
+        part_plan_rank(&result->plan, p, &result->value);
     }
-    return st;
 }
 
 /* The same graph of stages with the work spread better: no rule of blocks cuts inside a residual
    connection, single operators may cross there. */
-static pst_status even_out(const struct beyond *b, const struct part_costs *costs, struct gp_try *t,
-                           const struct part_plan *plan)
+static void even_out(const struct beyond *b, const struct part_costs *costs, struct gp_try *t,
+                     const struct part_plan *plan)
 {
     const struct part_refine_limits limits = {.steps = b->steps / 4 + 1, .moves_only = true};
     struct part_refine_stats stats = {0};
     struct gp_result r = {.found = true};
-    pst_status st = part_plan_copy(plan, &r.plan);
 
-    if (st == PST_OK) {
-        st = part_refine(b->p, costs, &limits, &r.plan, &stats);
-    }
-    if (st == PST_OK) {
-        st = part_plan_rank(&r.plan, b->p, &r.value);
-    }
+    part_plan_copy(plan, &r.plan);
+    part_refine(b->p, costs, &limits, &r.plan, &stats);
+    part_plan_rank(&r.plan, b->p, &r.value);
     t->result.states += stats.moves;
-    if (st == PST_OK && r.value.legal && r.value.fits) {
-        st = keep(b, t, &r);
+    if (r.value.legal && r.value.fits) {
+        keep(b, t, &r);
     }
     gp_result_finish(&r);
-    return st;
 }
 
 /* Plans whose joins and forks hold more than one operator. */
-static pst_status add_tails(const struct beyond *b, const struct part_costs *costs,
-                            struct gp_try *t)
+static void add_tails(const struct beyond *b, const struct part_costs *costs, struct gp_try *t)
 {
     struct gp_result r;
     uint32_t i;
-    pst_status st = keep(b, t, &t->result);
 
-    if (st == PST_OK && t->result.found) {
-        st = even_out(b, costs, t, &t->result.plan);
+    keep(b, t, &t->result);
+    if (t->result.found) {
+        even_out(b, costs, t, &t->result.plan);
     }
 
-    for (i = 0; st == PST_OK && i < b->tails.n; i++) {
+    for (i = 0; i < b->tails.n; i++) {
         /* of a job the step is an estimate, which bounds nothing */
         double below = t->fast.found && b->p->figures.reference != 0
                            ? t->fast.value.step_ns / b->p->batch
                            : INFINITY;
 
-        st = gp_tails_plan(b->p, &b->tails.of[i], b->options, t->b, below, b->watch, &r);
-        if (st != PST_OK) {
-            break;
-        }
+        gp_tails_plan(b->p, &b->tails.of[i], b->options, t->b, below, b->watch, &r);
         t->result.probes += r.probes;
         t->result.states += r.states;
         if (r.found && r.value.legal && r.value.fits) {
-            st = keep(b, t, &r);
-            if (st == PST_OK) {
-                st = even_out(b, costs, t, &r.plan);
-            }
-            if (st == PST_OK) {
-                st = consider(b->p, &r.plan, &t->result);
-            }
+            keep(b, t, &r);
+            even_out(b, costs, t, &r.plan);
+            consider(b->p, &r.plan, &t->result);
         }
         gp_result_finish(&r);
     }
-    return st;
 }
 
 /* Of several orders with one T the first, the model's own, may make the shortest step. */
-static pst_status add_orders(const struct beyond *b, struct gp_try *t, uint32_t n_orders)
+static void add_orders(const struct beyond *b, struct gp_try *t, uint32_t n_orders)
 {
     struct gp_result chain = {0};
-    pst_status st = gp_orders(b->p, t->b, n_orders, b->watch, &chain);
 
-    if (st == PST_OK && chain.found) {
-        st = keep(b, t, &chain);
-        if (st == PST_OK) {
-            st = consider(b->p, &chain.plan, &t->result);
-        }
+    gp_orders(b->p, t->b, n_orders, b->watch, &chain);
+    if (chain.found) {
+        keep(b, t, &chain);
+        consider(b->p, &chain.plan, &t->result);
     }
     gp_result_finish(&chain);
-    return st;
 }
 
 /* Small families of sets: the least T there is. */
-static pst_status add_sets(const struct beyond *b, const struct part_costs *costs, struct gp_try *t,
-                           bool *ret_optimal)
+static void add_sets(const struct beyond *b, const struct part_costs *costs, struct gp_try *t,
+                     bool *ret_optimal)
 {
     double below_ns = t->result.found ? t->result.value.bottleneck_ns : INFINITY;
     struct part_plan plan = {0};
     bool found;
-    pst_status st = part_set_plan(b->p, costs, b->steps, below_ns, &plan, &found, ret_optimal);
 
-    if (st == PST_OK && found) {
-        st = consider(b->p, &plan, &t->result);
+    part_set_plan(b->p, costs, b->steps, below_ns, &plan, &found, ret_optimal);
+    if (found) {
+        consider(b->p, &plan, &t->result);
     }
-    if (st == PST_OK && *ret_optimal) {
+    if (*ret_optimal) {
         t->result.lower_ns =
             fmax(t->result.lower_ns,
                  t->result.found ? t->result.value.bottleneck_ns * (1 - 1e-12) : INFINITY);
         *ret_optimal = b->p->figures.reference != 0; /* of a job T is not all that counts */
     }
-    return st;
 }
 
-static pst_status beyond(const struct beyond *b, struct gp_try *t)
+static void beyond(const struct beyond *b, struct gp_try *t)
 {
     bool optimal = false;
     struct part_refine_limits limits = {.steps = b->steps};
     struct part_costs costs = {0};
-    pst_status st = part_costs_init(b->p, t->b, &costs);
 
-    if (st == PST_OK && costs.n_degrees > 0) {
-        st = add_tails(b, &costs, t);
+    part_costs_init(b->p, t->b, &costs);
+    if (costs.n_degrees > 0) {
+        add_tails(b, &costs, t);
     }
-    if (st == PST_OK) {
-        st = add_orders(b, t, 1);
+    add_orders(b, t, 1);
+    add_orders(b, t, 4);
+    if (costs.n_degrees > 0 && b->p->n > 10) {
+        /* all of fewer are looked at */
+        add_sets(b, &costs, t, &optimal);
     }
-    if (st == PST_OK) {
-        st = add_orders(b, t, 4);
+    if (costs.n_degrees > 0 && !optimal) {
+        search(b->p, &costs, &limits, &t->result);
     }
-    if (st == PST_OK && costs.n_degrees > 0 && b->p->n > 10) { /* all of fewer are looked at */
-        st = add_sets(b, &costs, t, &optimal);
-    }
-    if (st == PST_OK && costs.n_degrees > 0 && !optimal) {
-        st = search(b->p, &costs, &limits, &t->result);
-    }
-    if (st == PST_OK) {
-        st = keep(b, t, &t->result);
-    }
-    if (st == PST_OK && costs.n_degrees > 0) {
-        st = gp_candidates_singles(b->candidates, b->p, &costs);
+    keep(b, t, &t->result);
+    if (costs.n_degrees > 0) {
+        gp_candidates_singles(b->candidates, b->p, &costs);
     }
     part_costs_finish(&costs);
-    return st;
 }
 
-static pst_status all_sizes(const struct beyond *b, struct gp_answer *answer)
+static void all_sizes(const struct beyond *b, struct gp_answer *answer)
 {
     double best_ns = INFINITY, before_ns;
     uint32_t i;
-    pst_status st = PST_OK;
 
     for (i = 0; i < answer->table.n; i++) {
         const struct gp_result *r = &answer->table.tries[i].result;
@@ -267,15 +228,14 @@ static pst_status all_sizes(const struct beyond *b, struct gp_answer *answer)
         best_ns = r->found ? fmin(best_ns, r->value.bottleneck_ns) : best_ns;
     }
     before_ns = best_ns;
-    for (i = 0; st == PST_OK && i < answer->table.n; i++) {
+    for (i = 0; i < answer->table.n; i++) {
         struct gp_try *t = &answer->table.tries[i];
 
         if (gp_watch_stop(b->watch)) {
-            st = b->watch->is_cancelled ? PST_ERR_CANCELLED : PST_OK;
             break;
         }
         if (is_worth_it(t, best_ns)) {
-            st = beyond(b, t);
+            beyond(b, t);
         }
         if (t->result.found) {
             t->skipped = false;
@@ -285,11 +245,10 @@ static pst_status all_sizes(const struct beyond *b, struct gp_answer *answer)
     if (best_ns < before_ns * (1 - 1e-12)) {
         answer->source = "refined";
     }
-    return st;
 }
 
-pst_status gp_beyond(const struct part_problem *p, const struct gp_options *options, uint32_t rule,
-                     struct gp_watch *watch, struct gp_answer *answer)
+void gp_beyond(const struct part_problem *p, const struct gp_options *options, uint32_t rule,
+               struct gp_watch *watch, struct gp_answer *answer)
 {
     uint64_t steps = options->refine_steps > 0 ? options->refine_steps : STEPS;
     struct beyond b = {.p = p,
@@ -297,11 +256,8 @@ pst_status gp_beyond(const struct part_problem *p, const struct gp_options *opti
                        .watch = watch,
                        .candidates = &answer->candidates,
                        .steps = steps / (answer->table.n > 0 ? answer->table.n : 1) + 1};
-    pst_status st = gp_tails_init(&b.tails, p, rule);
 
-    if (st == PST_OK) {
-        st = all_sizes(&b, answer);
-    }
+    gp_tails_init(&b.tails, p, rule);
+    all_sizes(&b, answer);
     gp_tails_finish(&b.tails);
-    return st;
 }

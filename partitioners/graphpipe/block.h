@@ -54,9 +54,9 @@ enum {
     GP_SP_REQUIRE = 3    /* not at all: tree.kernel is set, the tree has no blocks */
 };
 
-/* work[v]: weight of an operator on paths, of any unit. PST_ERR_NOMEM. */
-pst_status gp_tree_init(struct gp_tree *tree, const struct part_problem *problem,
-                        const int64_t *work, uint32_t rule);
+/* work[v]: weight of an operator on paths, of any unit. */
+void gp_tree_init(struct gp_tree *tree, const struct part_problem *problem, const int64_t *work,
+                  uint32_t rule);
 void gp_tree_finish(struct gp_tree *tree);
 
 /* "S(0 P(1 2) 3)": operators by number, virtual ones as *, bare edges beside branches as e; for

@@ -7,21 +7,11 @@
 
 #include "build.h"
 
-static pst_status add_node(struct gp_build *build, const struct gp_node *node, uint32_t *ret_node)
+static void add_node(struct gp_build *build, const struct gp_node *node, uint32_t *ret_node)
 {
-    if (build->n_nodes == build->room_nodes) {
-        uint32_t room = build->room_nodes == 0 ? 256 : 2 * build->room_nodes;
-        struct gp_node *nodes = realloc(build->nodes, (size_t)room * sizeof *nodes);
-
-        if (nodes == NULL) {
-            return PST_ERR_NOMEM;
-        }
-        build->nodes = nodes;
-        build->room_nodes = room;
-    }
+    PART_MAKE_ROOM(build->nodes, build->n_nodes, build->room_nodes);
     build->nodes[build->n_nodes] = *node;
     *ret_node = build->n_nodes++;
-    return PST_OK;
 }
 
 static uint32_t depth_under(const struct gp_build *build, uint32_t kind, uint32_t node)
@@ -29,8 +19,8 @@ static uint32_t depth_under(const struct gp_build *build, uint32_t kind, uint32_
     return build->nodes[node].depth + (build->nodes[node].kind != kind);
 }
 
-pst_status gp_build_pair(struct gp_build *build, uint32_t kind, uint32_t a, uint32_t op, uint32_t b,
-                         uint32_t *ret_node)
+void gp_build_pair(struct gp_build *build, uint32_t kind, uint32_t a, uint32_t op, uint32_t b,
+                   uint32_t *ret_node)
 {
     uint32_t left = depth_under(build, kind, a), right = depth_under(build, kind, b);
     int64_t x = build->nodes[a].work, y = build->nodes[b].work;
@@ -40,44 +30,33 @@ pst_status gp_build_pair(struct gp_build *build, uint32_t kind, uint32_t a, uint
         node.work = x + y + (op < build->problem->n ? build->work[op] : 0);
     }
 
-    return add_node(build, &node, ret_node);
+    add_node(build, &node, ret_node);
 }
 
-pst_status gp_build_edge(struct gp_build *build, uint32_t links, uint32_t *ret_node)
+void gp_build_edge(struct gp_build *build, uint32_t links, uint32_t *ret_node)
 {
     struct gp_node node = {GP_EDGE, GP_NONE, GP_NONE, GP_NONE, links, 0, 0};
 
-    return add_node(build, &node, ret_node);
+    add_node(build, &node, ret_node);
 }
 
-pst_status gp_build_link(struct gp_build *build, uint32_t edge, uint32_t *links)
+void gp_build_link(struct gp_build *build, uint32_t edge, uint32_t *links)
 {
-    if (build->n_links == build->room_links) {
-        uint32_t room = build->room_links == 0 ? 256 : 2 * build->room_links;
-        struct gp_link *all = realloc(build->links, (size_t)room * sizeof *all);
-
-        if (all == NULL) {
-            return PST_ERR_NOMEM;
-        }
-        build->links = all;
-        build->room_links = room;
-    }
+    PART_MAKE_ROOM(build->links, build->n_links, build->room_links);
     build->links[build->n_links] = (struct gp_link){edge, *links};
     *links = build->n_links++;
-    return PST_OK;
 }
 
-pst_status gp_build_virtual(struct gp_build *build, uint32_t *ret_op)
+void gp_build_virtual(struct gp_build *build, uint32_t *ret_op)
 {
     if (build->n_ops >= GP_NONE - 1) {
-        return PST_ERR_NOMEM;
+        part_end(PST_ERR_NOMEM);
     }
     *ret_op = build->n_ops++;
-    return PST_OK;
 }
 
-pst_status gp_graph_init(struct gp_graph *graph, uint32_t source, uint32_t sink, uint32_t n,
-                         uint32_t n_arcs)
+void gp_graph_init(struct gp_graph *graph, uint32_t source, uint32_t sink, uint32_t n,
+                   uint32_t n_arcs)
 {
     size_t room = (size_t)n * 2 + 4, arcs = (size_t)n_arcs * 2 + 2 * room, slots = 16;
 
@@ -86,41 +65,34 @@ pst_status gp_graph_init(struct gp_graph *graph, uint32_t source, uint32_t sink,
         slots *= 2;
     }
     if (slots > UINT32_MAX / 2) {
-        return PST_ERR_NOMEM;
+        part_end(PST_ERR_NOMEM);
     }
     graph->room = (uint32_t)room;
     graph->room_arcs = (uint32_t)arcs;
     graph->n_slots = (uint32_t)slots;
-    graph->ops = calloc(room, sizeof *graph->ops);
-    graph->first_out = malloc(room * sizeof *graph->first_out);
-    graph->first_in = malloc(room * sizeof *graph->first_in);
-    graph->n_out = calloc(room, sizeof *graph->n_out);
-    graph->n_in = calloc(room, sizeof *graph->n_in);
-    graph->arcs = malloc(arcs * sizeof *graph->arcs);
-    graph->slots = calloc(slots, sizeof *graph->slots);
-    if (graph->ops == NULL || graph->first_out == NULL || graph->first_in == NULL ||
-        graph->n_out == NULL || graph->n_in == NULL || graph->arcs == NULL ||
-        graph->slots == NULL) {
-        gp_graph_finish(graph);
-        return PST_ERR_NOMEM;
-    }
+    graph->ops = part_alloc(room, sizeof *graph->ops);
+    graph->first_out = part_alloc(room, sizeof *graph->first_out);
+    graph->first_in = part_alloc(room, sizeof *graph->first_in);
+    graph->n_out = part_alloc(room, sizeof *graph->n_out);
+    graph->n_in = part_alloc(room, sizeof *graph->n_in);
+    graph->arcs = part_alloc(arcs, sizeof *graph->arcs);
+    graph->slots = part_alloc(slots, sizeof *graph->slots);
     memset(graph->first_out, 0xff, room * sizeof *graph->first_out);
     memset(graph->first_in, 0xff, room * sizeof *graph->first_in);
     graph->ops[GP_SOURCE] = source;
     graph->ops[GP_SINK] = sink;
     graph->n = GP_INNER;
-    return PST_OK;
 }
 
 void gp_graph_finish(struct gp_graph *graph)
 {
-    free(graph->ops);
-    free(graph->first_out);
-    free(graph->first_in);
-    free(graph->n_out);
-    free(graph->n_in);
-    free(graph->arcs);
-    free(graph->slots);
+    part_free(graph->ops);
+    part_free(graph->first_out);
+    part_free(graph->first_in);
+    part_free(graph->n_out);
+    part_free(graph->n_in);
+    part_free(graph->arcs);
+    part_free(graph->slots);
     memset(graph, 0, sizeof *graph);
 }
 
@@ -184,20 +156,20 @@ static void insert(struct gp_graph *graph, uint32_t from, uint32_t to, uint32_t 
     graph->slots[slot] = arc + 1;
 }
 
-pst_status gp_graph_arc(struct gp_build *build, struct gp_graph *graph, uint32_t from, uint32_t to,
-                        uint32_t block)
+void gp_graph_arc(struct gp_build *build, struct gp_graph *graph, uint32_t from, uint32_t to,
+                  uint32_t block)
 {
     uint32_t beside = gp_graph_find(graph, from, to);
 
     if (beside != GP_NONE) {
-        return gp_build_pair(build, GP_PARALLEL, graph->arcs[beside].block, GP_NONE, block,
-                             &graph->arcs[beside].block);
+        gp_build_pair(build, GP_PARALLEL, graph->arcs[beside].block, GP_NONE, block,
+                      &graph->arcs[beside].block);
+        return;
     }
     if (graph->n_arcs == graph->room_arcs) {
-        return PST_ERR_BUG;
+        part_end(PST_ERR_BUG);
     }
     insert(graph, from, to, block);
-    return PST_OK;
 }
 
 void gp_graph_drop(struct gp_graph *graph, uint32_t arc)
@@ -225,14 +197,11 @@ void gp_graph_drop(struct gp_graph *graph, uint32_t arc)
     a->from = GP_NONE;
 }
 
-pst_status gp_graph_order(const struct gp_graph *graph, uint32_t *ret_order, uint32_t *ret_n)
+void gp_graph_order(const struct gp_graph *graph, uint32_t *ret_order, uint32_t *ret_n)
 {
-    uint32_t *waits = malloc((size_t)graph->n * sizeof *waits);
+    uint32_t *waits = part_alloc((size_t)graph->n, sizeof *waits);
     uint32_t at = 0, n = 0, arc;
 
-    if (waits == NULL) {
-        return PST_ERR_NOMEM;
-    }
     memcpy(waits, graph->n_in, (size_t)graph->n * sizeof *waits);
     ret_order[n++] = GP_SOURCE;
     for (; at < n; at++) {
@@ -243,26 +212,22 @@ pst_status gp_graph_order(const struct gp_graph *graph, uint32_t *ret_order, uin
             }
         }
     }
-    free(waits);
+    part_free(waits);
     *ret_n = n;
-    return PST_OK;
 }
 
 /* One operator between two arcs: they become one. Puts ends that may be next on the list. */
-static pst_status contract(struct gp_build *build, struct gp_graph *graph, uint32_t place)
+static void contract(struct gp_build *build, struct gp_graph *graph, uint32_t place)
 {
     uint32_t in = graph->first_in[place], out = graph->first_out[place], block;
     uint32_t from = graph->arcs[in].from, to = graph->arcs[out].to;
-    pst_status st = gp_build_pair(build, GP_SERIES, graph->arcs[in].block, graph->ops[place],
-                                  graph->arcs[out].block, &block);
 
-    if (st == PST_OK) {
-        gp_graph_drop(graph, in);
-        gp_graph_drop(graph, out);
-        st = gp_graph_arc(build, graph, from, to, block);
-        /* gone arcs fill room that the new one needs: at most one for each operator */
-    }
-    return st;
+    gp_build_pair(build, GP_SERIES, graph->arcs[in].block, graph->ops[place],
+                  graph->arcs[out].block, &block);
+    gp_graph_drop(graph, in);
+    gp_graph_drop(graph, out);
+    gp_graph_arc(build, graph, from, to, block);
+    /* gone arcs fill room that the new one needs: at most one for each operator */
 }
 
 static bool is_link(const struct gp_graph *graph, uint32_t place)
@@ -270,21 +235,17 @@ static bool is_link(const struct gp_graph *graph, uint32_t place)
     return place >= GP_INNER && graph->n_in[place] == 1 && graph->n_out[place] == 1;
 }
 
-pst_status gp_graph_reduce(struct gp_build *build, struct gp_graph *graph, bool *ret_done)
+void gp_graph_reduce(struct gp_build *build, struct gp_graph *graph, bool *ret_done)
 {
-    uint32_t *list = malloc(((size_t)graph->n * 3 + 1) * sizeof *list);
+    uint32_t *list = part_alloc((size_t)graph->n * 3 + 1, sizeof *list);
     uint32_t n = 0, place;
-    pst_status st = PST_OK;
 
-    if (list == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (place = graph->n; place-- > GP_INNER;) {
         if (is_link(graph, place)) {
             list[n++] = place;
         }
     }
-    while (st == PST_OK && n > 0) {
+    while (n > 0) {
         uint32_t ends[2];
 
         place = list[--n];
@@ -293,15 +254,14 @@ pst_status gp_graph_reduce(struct gp_build *build, struct gp_graph *graph, bool 
         }
         ends[0] = graph->arcs[graph->first_in[place]].from;
         ends[1] = graph->arcs[graph->first_out[place]].to;
-        st = contract(build, graph, place);
+        contract(build, graph, place);
         for (place = 0; place < 2; place++) {
             if (is_link(graph, ends[place])) {
                 list[n++] = ends[place];
             }
         }
     }
-    free(list);
-    *ret_done = st == PST_OK && graph->n_out[GP_SOURCE] == 1 && graph->n_in[GP_SINK] == 1 &&
+    part_free(list);
+    *ret_done = graph->n_out[GP_SOURCE] == 1 && graph->n_in[GP_SINK] == 1 &&
                 graph->arcs[graph->first_out[GP_SOURCE]].to == GP_SINK;
-    return st;
 }

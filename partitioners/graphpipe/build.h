@@ -53,38 +53,38 @@ struct gp_graph {
     uint32_t n_slots;
 };
 
-/* Building blocks. PST_ERR_NOMEM throughout. */
-pst_status gp_build_pair(struct gp_build *build, uint32_t kind, uint32_t a, uint32_t op, uint32_t b,
-                         uint32_t *ret_node);
-pst_status gp_build_edge(struct gp_build *build, uint32_t links, uint32_t *ret_node);
-pst_status gp_build_link(struct gp_build *build, uint32_t edge, uint32_t *links);
-pst_status gp_build_virtual(struct gp_build *build, uint32_t *ret_op);
+/* Building blocks. */
+void gp_build_pair(struct gp_build *build, uint32_t kind, uint32_t a, uint32_t op, uint32_t b,
+                   uint32_t *ret_node);
+void gp_build_edge(struct gp_build *build, uint32_t links, uint32_t *ret_node);
+void gp_build_link(struct gp_build *build, uint32_t edge, uint32_t *links);
+void gp_build_virtual(struct gp_build *build, uint32_t *ret_op);
 
 /* Room for n places inside and as many arcs; it grows by neither. */
-pst_status gp_graph_init(struct gp_graph *graph, uint32_t source, uint32_t sink, uint32_t n,
-                         uint32_t n_arcs);
+void gp_graph_init(struct gp_graph *graph, uint32_t source, uint32_t sink, uint32_t n,
+                   uint32_t n_arcs);
 void gp_graph_finish(struct gp_graph *graph);
 uint32_t gp_graph_place(struct gp_graph *graph, uint32_t op);
 /* Beside an arc with the same ends it becomes one with it. */
-pst_status gp_graph_arc(struct gp_build *build, struct gp_graph *graph, uint32_t from, uint32_t to,
-                        uint32_t block);
+void gp_graph_arc(struct gp_build *build, struct gp_graph *graph, uint32_t from, uint32_t to,
+                  uint32_t block);
 void gp_graph_drop(struct gp_graph *graph, uint32_t arc);
 uint32_t gp_graph_find(const struct gp_graph *graph, uint32_t from, uint32_t to);
 bool gp_graph_lives(const struct gp_graph *graph, uint32_t place);
 /* Live places in topological order, source first, sink last; ret_order has room for all. */
-pst_status gp_graph_order(const struct gp_graph *graph, uint32_t *ret_order, uint32_t *ret_n);
+void gp_graph_order(const struct gp_graph *graph, uint32_t *ret_order, uint32_t *ret_n);
 
 /* Series and parallel rules until none applies. Is one arc from source to sink left? */
-pst_status gp_graph_reduce(struct gp_build *build, struct gp_graph *graph, bool *ret_done);
+void gp_graph_reduce(struct gp_build *build, struct gp_graph *graph, bool *ret_done);
 /* Virtual operators between completely joined layers; edges that others imply go. */
-pst_status gp_graph_join(struct gp_build *build, struct gp_graph *graph, bool *ret_changed);
+void gp_graph_join(struct gp_build *build, struct gp_graph *graph, bool *ret_changed);
 /* Reduces, rewriting where that stops: the block of the whole graph. PST_ERR_UNSUPPORTED: the rule
    is GP_SP_REQUIRE; build.kernel is set. */
-pst_status gp_graph_solve(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block);
+void gp_graph_solve(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block);
 /* The inside of a stuck graph in an upper and a lower part with a synchronisation between them. */
-pst_status gp_graph_split(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block);
+void gp_graph_split(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block);
 
 /* Blocks in their final form. */
-pst_status gp_tree_flatten(struct gp_build *build, uint32_t root, struct gp_tree *tree);
+void gp_tree_flatten(struct gp_build *build, uint32_t root, struct gp_tree *tree);
 
 #endif

@@ -31,37 +31,24 @@ static uint64_t digest_of(const struct part_plan *plan)
     return digest;
 }
 
-pst_status gp_candidates_add(struct gp_candidates *c, const struct part_problem *p,
-                             const struct part_plan *plan)
+void gp_candidates_add(struct gp_candidates *c, const struct part_problem *p,
+                       const struct part_plan *plan)
 {
     uint64_t digest;
     uint32_t i;
-    pst_status st;
 
     if (p->figures.reference != 0) {
-        return PST_OK;
+        return;
     }
     digest = digest_of(plan);
     for (i = 0; i < c->n; i++) {
         if (c->list[i].digest == digest) {
-            return PST_OK;
+            return;
         }
     }
-    if (c->n == c->room) {
-        uint32_t room = c->room == 0 ? 16 : 2 * c->room;
-        struct gp_candidate *list = realloc(c->list, room * sizeof *list);
-
-        if (list == NULL) {
-            return PST_ERR_NOMEM;
-        }
-        c->list = list;
-        c->room = room;
-    }
-    st = part_plan_copy(plan, &c->list[c->n].plan);
-    if (st == PST_OK) {
-        c->list[c->n++].digest = digest;
-    }
-    return st;
+    PART_MAKE_ROOM(c->list, c->n, c->room);
+    part_plan_copy(plan, &c->list[c->n].plan);
+    c->list[c->n++].digest = digest;
 }
 
 void gp_candidates_finish(struct gp_candidates *c)
@@ -71,7 +58,7 @@ void gp_candidates_finish(struct gp_candidates *c)
     for (i = 0; i < c->n; i++) {
         part_plan_finish(&c->list[i].plan);
     }
-    free(c->list);
+    part_free(c->list);
     memset(c, 0, sizeof *c);
 }
 
@@ -85,39 +72,34 @@ struct singles {
     double *sum_ns;
 };
 
-static pst_status add_cut(const struct singles *s)
+static void add_cut(const struct singles *s)
 {
     struct part_plan plan = {0};
-    pst_status st = part_plan_cut(&plan, s->p, s->order, s->cuts, s->n_stages, s->costs->b);
 
-    if (st == PST_OK) {
-        st = gp_candidates_add(s->candidates, s->p, &plan);
-    }
+    part_plan_cut(&plan, s->p, s->order, s->cuts, s->n_stages, s->costs->b);
+    gp_candidates_add(s->candidates, s->p, &plan);
     part_plan_finish(&plan);
-    return st;
 }
 
 /* Of equal time; operators without work go with what comes before them. */
-static pst_status add_even(const struct singles *s)
+static void add_even(const struct singles *s)
 {
     const struct part_problem *p = s->p;
     uint32_t i;
-    pst_status st;
 
     s->sum_ns[0] = 0;
     for (i = 0; i < p->n; i++) {
         s->sum_ns[i + 1] =
             s->sum_ns[i] + (double)s->costs->comp[0][s->order[i]] * s->costs->ns_per_tick;
     }
-    st = part_balance(s->sum_ns, p->n, s->n_stages, s->cuts);
-    return st == PST_OK ? add_cut(s) : st;
+    part_balance(s->sum_ns, p->n, s->n_stages, s->cuts);
+    add_cut(s);
 }
 
-static pst_status add_filled(const struct singles *s, const struct part_plan *plan)
+static void add_filled(const struct singles *s, const struct part_plan *plan)
 {
     struct part_plan filled = {0};
     uint32_t t, i;
-    pst_status st;
 
     for (t = 0; t < plan->n_stages; t++) {
         s->degrees[t] = 1;
@@ -125,36 +107,30 @@ static pst_status add_filled(const struct singles *s, const struct part_plan *pl
             s->stage_of[plan->stages[t].nodes[i]] = t;
         }
     }
-    st = part_sequence_plan(s->p, s->stage_of, plan->n_stages, s->degrees, s->costs->b, s->n_stages,
-                            &filled);
-    if (st == PST_OK) {
-        st = gp_candidates_add(s->candidates, s->p, &filled);
-    }
+    part_sequence_plan(s->p, s->stage_of, plan->n_stages, s->degrees, s->costs->b, s->n_stages,
+                       &filled);
+    gp_candidates_add(s->candidates, s->p, &filled);
     part_plan_finish(&filled);
-    return st;
 }
 
-static pst_status add_least(const struct singles *s)
+static void add_least(const struct singles *s)
 {
     struct part_chain_limits limits = {
         .below = INT64_MAX, .memory = true, .max_stages = s->n_stages};
     struct part_plan plan = {0};
     int64_t ticks;
     bool found;
-    pst_status st = part_chain_solve(s->p, s->costs, s->order, &limits, &found, &ticks, &plan);
 
-    if (st == PST_OK && found) {
-        st = gp_candidates_add(s->candidates, s->p, &plan);
-        if (st == PST_OK) {
-            st = add_filled(s, &plan);
-        }
+    part_chain_solve(s->p, s->costs, s->order, &limits, &found, &ticks, &plan);
+    if (found) {
+        gp_candidates_add(s->candidates, s->p, &plan);
+        add_filled(s, &plan);
     }
     part_plan_finish(&plan);
-    return st;
 }
 
-pst_status gp_candidates_singles(struct gp_candidates *candidates, const struct part_problem *p,
-                                 const struct part_costs *costs)
+void gp_candidates_singles(struct gp_candidates *candidates, const struct part_problem *p,
+                           const struct part_costs *costs)
 {
     static const uint32_t kinds[] = {PART_ORDER_INDEX, PART_ORDER_DFS};
     struct part_costs one = *costs;
@@ -165,34 +141,24 @@ pst_status gp_candidates_singles(struct gp_candidates *candidates, const struct 
         .n_stages = p->n_devices < p->n ? p->n_devices : p->n,
     };
     uint32_t i;
-    pst_status st = PST_OK;
 
     if (p->figures.reference != 0 || costs->degrees[0] != 1) {
-        return PST_OK;
+        return;
     }
     one.n_degrees = 1;
-    s.order = calloc((size_t)p->n + 1, sizeof *s.order);
-    s.stage_of = calloc((size_t)p->n + 1, sizeof *s.stage_of);
-    s.degrees = calloc((size_t)p->n + 1, sizeof *s.degrees);
-    s.cuts = calloc((size_t)p->n + 2, sizeof *s.cuts);
-    s.sum_ns = calloc((size_t)p->n + 1, sizeof *s.sum_ns);
-    if (s.order == NULL || s.stage_of == NULL || s.degrees == NULL || s.cuts == NULL ||
-        s.sum_ns == NULL) {
-        st = PST_ERR_NOMEM;
+    s.order = part_alloc((size_t)p->n + 1, sizeof *s.order);
+    s.stage_of = part_alloc((size_t)p->n + 1, sizeof *s.stage_of);
+    s.degrees = part_alloc((size_t)p->n + 1, sizeof *s.degrees);
+    s.cuts = part_alloc((size_t)p->n + 2, sizeof *s.cuts);
+    s.sum_ns = part_alloc((size_t)p->n + 1, sizeof *s.sum_ns);
+    for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        part_order(p, kinds[i], NULL, s.order);
+        add_least(&s);
+        add_even(&s);
     }
-    for (i = 0; st == PST_OK && i < sizeof kinds / sizeof kinds[0]; i++) {
-        st = part_order(p, kinds[i], NULL, s.order);
-        if (st == PST_OK) {
-            st = add_least(&s);
-        }
-        if (st == PST_OK) {
-            st = add_even(&s);
-        }
-    }
-    free(s.order);
-    free(s.stage_of);
-    free(s.degrees);
-    free(s.cuts);
-    free(s.sum_ns);
-    return st;
+    part_free(s.order);
+    part_free(s.stage_of);
+    part_free(s.degrees);
+    part_free(s.cuts);
+    part_free(s.sum_ns);
 }

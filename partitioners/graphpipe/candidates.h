@@ -20,14 +20,13 @@ struct gp_candidates {
 };
 
 /* Takes a copy, unless it is known. In problems that the reference model judges: nothing.
-   PST_ERR_NOMEM. */
-pst_status gp_candidates_add(struct gp_candidates *candidates, const struct part_problem *problem,
-                             const struct part_plan *plan);
+ */
+void gp_candidates_add(struct gp_candidates *candidates, const struct part_problem *problem,
+                       const struct part_plan *plan);
 /* What sequential planners that give every stage one device come to: the model's order and the
    depth-first one cut for the least T and filled up to all devices, and cut evenly by time. */
-pst_status gp_candidates_singles(struct gp_candidates *candidates,
-                                 const struct part_problem *problem,
-                                 const struct part_costs *costs);
+void gp_candidates_singles(struct gp_candidates *candidates, const struct part_problem *problem,
+                           const struct part_costs *costs);
 void gp_candidates_finish(struct gp_candidates *candidates);
 
 #endif

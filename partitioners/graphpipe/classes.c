@@ -7,19 +7,18 @@
 
 #include "classes.h"
 
-static pst_status index_init(struct gp_index *index, uint32_t most)
+static void index_init(struct gp_index *index, uint32_t most)
 {
     index->n_slots = 16;
     while (index->n_slots < 2 * (uint64_t)most && index->n_slots < UINT32_MAX / 2) {
         index->n_slots *= 2;
     }
-    index->slots = calloc(index->n_slots, sizeof *index->slots);
-    return index->slots == NULL ? PST_ERR_NOMEM : PST_OK;
+    index->slots = part_alloc(index->n_slots, sizeof *index->slots);
 }
 
 static void index_finish(struct gp_index *index)
 {
-    free(index->slots);
+    part_free(index->slots);
     index->slots = NULL;
 }
 
@@ -74,24 +73,18 @@ static struct gp_load op_load(const struct part_problem *p, uint32_t v)
     return (struct gp_load){p->weight_bytes[v], p->saved_bytes[v], p->workspace_bytes[v], 1};
 }
 
-static pst_status add_op_class(struct gp_costs *costs, const int64_t *times,
-                               const struct gp_load *load)
+static void add_op_class(struct gp_costs *costs, const int64_t *times, const struct gp_load *load)
 {
     size_t n = (size_t)GP_TIMES * costs->n_lanes;
     struct gp_op_class *c = &costs->op_classes[costs->n_op_classes];
 
     c->times = gp_pool_take(costs->pool, n, sizeof *times);
-    if (c->times == NULL) {
-        return PST_ERR_NOMEM;
-    }
     memcpy(c->times, times, n * sizeof *times);
     c->load = *load;
     costs->n_op_classes++;
-    return PST_OK;
 }
 
-static pst_status class_of_op(struct gp_costs *costs, struct gp_index *index, uint32_t v,
-                              int64_t *times)
+static void class_of_op(struct gp_costs *costs, struct gp_index *index, uint32_t v, int64_t *times)
 {
     struct gp_load load = op_load(costs->problem, v);
     size_t bytes = (size_t)GP_TIMES * costs->n_lanes * sizeof *times;
@@ -105,42 +98,37 @@ static pst_status class_of_op(struct gp_costs *costs, struct gp_index *index, ui
         if (at == 0) {
             index->slots[slot] = costs->n_op_classes + 1;
             costs->class_of_op[v] = costs->n_op_classes;
-            return add_op_class(costs, times, &load);
+            add_op_class(costs, times, &load);
+            return;
         }
         if (same_load(&load, &costs->op_classes[at - 1].load) &&
             memcmp(times, costs->op_classes[at - 1].times, bytes) == 0) {
             costs->class_of_op[v] = at - 1;
-            return PST_OK;
+            return;
         }
     }
 }
 
-pst_status gp_classes_of_ops(struct gp_costs *costs)
+void gp_classes_of_ops(struct gp_costs *costs)
 {
     uint32_t n = costs->problem->n, all = n + 2 + costs->tree->n_virtual, v;
-    int64_t *times = calloc((size_t)GP_TIMES * costs->n_lanes + 1, sizeof *times);
+    int64_t *times = part_alloc((size_t)GP_TIMES * costs->n_lanes + 1, sizeof *times);
     const struct gp_load none = {0};
     struct gp_index index = {0};
-    pst_status st = index_init(&index, n);
 
-    costs->op_classes = calloc((size_t)n + 1, sizeof *costs->op_classes);
-    costs->class_of_op = calloc(all, sizeof *costs->class_of_op);
-    if (times == NULL || costs->op_classes == NULL || costs->class_of_op == NULL) {
-        st = PST_ERR_NOMEM;
+    index_init(&index, n);
+    costs->op_classes = part_alloc((size_t)n + 1, sizeof *costs->op_classes);
+    costs->class_of_op = part_alloc(all, sizeof *costs->class_of_op);
+    for (v = 0; v < n; v++) {
+        class_of_op(costs, &index, v, times);
     }
-    for (v = 0; st == PST_OK && v < n; v++) {
-        st = class_of_op(costs, &index, v, times);
+    memset(times, 0, (size_t)GP_TIMES * costs->n_lanes * sizeof *times);
+    add_op_class(costs, times, &none);
+    for (v = n; v < all; v++) {
+        costs->class_of_op[v] = costs->n_op_classes - 1;
     }
-    if (st == PST_OK) {
-        memset(times, 0, (size_t)GP_TIMES * costs->n_lanes * sizeof *times);
-        st = add_op_class(costs, times, &none);
-        for (v = n; st == PST_OK && v < all; v++) {
-            costs->class_of_op[v] = costs->n_op_classes - 1;
-        }
-    }
-    free(times);
+    part_free(times);
     index_finish(&index);
-    return st;
 }
 
 static void add_load(struct gp_load *sum, const struct gp_load *load)
@@ -175,15 +163,11 @@ static void end_times(const struct gp_costs *costs, struct gp_class *c)
     }
 }
 
-static pst_status fill_class(struct gp_costs *costs, struct gp_class *c,
-                             const struct gp_block *block)
+static void fill_class(struct gp_costs *costs, struct gp_class *c, const struct gp_block *block)
 {
     uint32_t n = costs->n_lanes, i, l;
 
     c->times = gp_pool_take(costs->pool, (size_t)GP_TIMES * n, sizeof *c->times);
-    if (c->times == NULL) {
-        return PST_ERR_NOMEM;
-    }
     memset(c->times, 0, (size_t)GP_TIMES * n * sizeof *c->times);
     if (c->kind == GP_EDGE) {
         for (i = 0; i < block->n_edges; i++) {
@@ -193,7 +177,7 @@ static pst_status fill_class(struct gp_costs *costs, struct gp_class *c,
                 c->times[GP_DIRECT * n + l] += costs->lanes[l].p2p[e];
             }
         }
-        return PST_OK;
+        return;
     }
     for (i = 0; i < c->n_ops; i++) {
         const struct gp_op_class *op = &costs->op_classes[c->ops[i]];
@@ -212,7 +196,7 @@ static pst_status fill_class(struct gp_costs *costs, struct gp_class *c,
         }
     }
     end_times(costs, c);
-    return gp_class_sums(costs, c);
+    gp_class_sums(costs, c);
 }
 
 static bool same_class(const struct gp_costs *costs, const struct gp_class *a,
@@ -241,17 +225,14 @@ static bool same_class(const struct gp_costs *costs, const struct gp_class *a,
            memcmp(a->kids, c->kids, c->n_kids * sizeof *c->kids) == 0;
 }
 
-static pst_status take_parts(struct gp_costs *costs, const struct gp_block *block,
-                             struct gp_class *c, uint64_t *hash)
+static void take_parts(struct gp_costs *costs, const struct gp_block *block, struct gp_class *c,
+                       uint64_t *hash)
 {
     const struct gp_tree *tree = costs->tree;
     uint32_t i;
 
     c->ops = gp_pool_take(costs->pool, c->n_ops, sizeof *c->ops);
     c->kids = gp_pool_take(costs->pool, c->n_kids, sizeof *c->kids);
-    if (c->ops == NULL || c->kids == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < c->n_ops; i++) {
         c->ops[i] = costs->class_of_op[tree->ops[block->first_op + i]];
     }
@@ -260,10 +241,9 @@ static pst_status take_parts(struct gp_costs *costs, const struct gp_block *bloc
     }
     *hash = gp_hash(c->kind, c->ops, c->n_ops * sizeof *c->ops);
     *hash = gp_hash(*hash, c->kids, c->n_kids * sizeof *c->kids);
-    return PST_OK;
 }
 
-static pst_status class_of_block(struct gp_costs *costs, struct gp_index *index, uint32_t at)
+static void class_of_block(struct gp_costs *costs, struct gp_index *index, uint32_t at)
 {
     const struct gp_block *block = &costs->tree->blocks[at];
     struct gp_class c = {.kind = block->kind,
@@ -272,11 +252,8 @@ static pst_status class_of_block(struct gp_costs *costs, struct gp_index *index,
                          .n_kids = block->kind == GP_EDGE ? 0 : block->n_kids};
     uint64_t hash;
     uint32_t slot, l;
-    pst_status st = take_parts(costs, block, &c, &hash);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    take_parts(costs, block, &c, &hash);
     for (l = 0; c.kind == GP_EDGE && l < block->n_edges; l++) {
         int64_t ticks =
             costs->n_lanes > 0 ? costs->lanes[0].p2p[costs->tree->edges[block->first_edge + l]] : 0;
@@ -290,32 +267,25 @@ static pst_status class_of_block(struct gp_costs *costs, struct gp_index *index,
         }
         if (same_class(costs, &costs->classes[index->slots[slot] - 1], block, &c)) {
             costs->class_of_block[at] = index->slots[slot] - 1;
-            return PST_OK;
+            return;
         }
     }
-    st = fill_class(costs, &c, block);
-    if (st == PST_OK) {
-        costs->classes[costs->n_classes] = c;
-        costs->class_of_block[at] = costs->n_classes++;
-        index->slots[slot] = costs->n_classes;
-    }
-    return st;
+    fill_class(costs, &c, block);
+    costs->classes[costs->n_classes] = c;
+    costs->class_of_block[at] = costs->n_classes++;
+    index->slots[slot] = costs->n_classes;
 }
 
-pst_status gp_classes_of_blocks(struct gp_costs *costs)
+void gp_classes_of_blocks(struct gp_costs *costs)
 {
     uint32_t n = costs->tree->n_blocks, at;
     struct gp_index index = {0};
-    pst_status st = index_init(&index, n);
 
-    costs->classes = calloc((size_t)n + 1, sizeof *costs->classes);
-    costs->class_of_block = calloc((size_t)n + 1, sizeof *costs->class_of_block);
-    if (costs->classes == NULL || costs->class_of_block == NULL) {
-        st = PST_ERR_NOMEM;
-    }
-    for (at = 0; st == PST_OK && at < n; at++) {
-        st = class_of_block(costs, &index, at);
+    index_init(&index, n);
+    costs->classes = part_alloc((size_t)n + 1, sizeof *costs->classes);
+    costs->class_of_block = part_alloc((size_t)n + 1, sizeof *costs->class_of_block);
+    for (at = 0; at < n; at++) {
+        class_of_block(costs, &index, at);
     }
     index_finish(&index);
-    return st;
 }

@@ -32,7 +32,6 @@ struct climb {
     struct cut now, next;
     struct neighbour *list;
     uint32_t n, room;
-    pst_status status;
 };
 
 /* next as a plan, with what the model of the step says of it. */
@@ -42,35 +41,21 @@ static void offer(struct climb *c)
     struct part_value value;
     uint32_t b = c->plan->stages[0].b, s;
 
-    if (c->status != PST_OK) {
-        return;
-    }
-    c->status = part_plan_init(&plan, c->p, c->next.stage_of, c->next.n + 1, b);
-    for (s = 0; c->status == PST_OK && s < plan.n_stages; s++) {
+    part_plan_init(&plan, c->p, c->next.stage_of, c->next.n + 1, b);
+    for (s = 0; s < plan.n_stages; s++) {
         plan.stages[s].d = c->next.degree[c->next.stage_of[plan.stages[s].nodes[0]]];
         plan.stages[s].k = c->plan->stages[0].k;
     }
-    if (c->status == PST_OK && c->t->chain && !gp_is_chain(&plan)) {
+    if (c->t->chain && !gp_is_chain(&plan)) {
         part_plan_finish(&plan);
         return;
     }
-    if (c->status == PST_OK) {
-        c->status = part_plan_value(&plan, c->p, true, &value);
-    }
-    if (c->status == PST_OK && value.legal && value.fits && value.step_ns < INFINITY) {
-        if (c->n == c->room) {
-            uint32_t room = c->room == 0 ? 64 : 2 * c->room;
-            struct neighbour *list = realloc(c->list, room * sizeof *list);
-
-            c->status = list == NULL ? PST_ERR_NOMEM : PST_OK;
-            c->list = list == NULL ? c->list : list;
-            c->room = list == NULL ? c->room : room;
-        }
-        if (c->status == PST_OK) {
-            c->list[c->n] = (struct neighbour){plan, value.step_ns, c->n};
-            c->n++;
-            return;
-        }
+    part_plan_value(&plan, c->p, true, &value);
+    if (value.legal && value.fits && value.step_ns < INFINITY) {
+        PART_MAKE_ROOM(c->list, c->n, c->room);
+        c->list[c->n] = (struct neighbour){plan, value.step_ns, c->n};
+        c->n++;
+        return;
     }
     part_plan_finish(&plan);
 }
@@ -193,16 +178,12 @@ static void all_neighbours(struct climb *c)
 {
     const struct part_problem *p = c->p;
     uint32_t n = c->now.n, s, t, e;
-    bool *linked = calloc((size_t)n * n + 1, sizeof *linked);
+    bool *linked = part_alloc((size_t)n * n + 1, sizeof *linked);
 
-    if (linked == NULL) {
-        c->status = PST_ERR_NOMEM;
-        return;
-    }
     for (e = 0; e < p->n_edges; e++) {
         linked[(size_t)c->now.stage_of[p->from[e]] * n + c->now.stage_of[p->to[e]]] = true;
     }
-    for (s = 0; s < n && c->status == PST_OK; s++) {
+    for (s = 0; s < n; s++) {
         for (t = 0; t < n; t++) {
             if (s != t && linked[(size_t)s * n + t]) {
                 move_runs(c, s, t, true);
@@ -213,7 +194,7 @@ static void all_neighbours(struct climb *c)
         split(c, s);
         redegree(c, s);
     }
-    free(linked);
+    part_free(linked);
     if (c->n > 0) {
         qsort(c->list, c->n, sizeof *c->list, by_guess);
     }
@@ -226,7 +207,7 @@ static void forget(struct climb *c)
     }
 }
 
-static pst_status start(struct climb *c)
+static void start(struct climb *c)
 {
     const struct part_problem *p = c->p;
     uint32_t s, i;
@@ -242,21 +223,20 @@ static pst_status start(struct climb *c)
     }
     c->now.degree[s] = 1;
     all_neighbours(c);
-    return c->status;
 }
 
 /* The first of the most promising neighbours that is faster. */
-static pst_status step(struct climb *c, struct part_plan *plan, double *step_ns, bool *ret_better)
+static void step(struct climb *c, struct part_plan *plan, double *step_ns, bool *ret_better)
 {
     uint32_t i;
-    pst_status st = start(c);
 
+    start(c);
     *ret_better = false;
-    for (i = 0; st == PST_OK && i < c->n && i < LOOKS && !*ret_better; i++) {
+    for (i = 0; i < c->n && i < LOOKS && !*ret_better; i++) {
         double ns;
 
-        st = gp_trials_step(c->t, &c->list[i].plan, &ns);
-        if (st == PST_OK && ns < *step_ns * (1 - 1e-9)) {
+        gp_trials_step(c->t, &c->list[i].plan, &ns);
+        if (ns < *step_ns * (1 - 1e-9)) {
             part_plan_finish(plan);
             *plan = c->list[i].plan;
             c->list[i].plan = (struct part_plan){0};
@@ -265,7 +245,6 @@ static pst_status step(struct climb *c, struct part_plan *plan, double *step_ns,
         }
     }
     forget(c);
-    return st;
 }
 
 bool gp_is_chain(const struct part_plan *plan)
@@ -294,29 +273,23 @@ static bool is_uniform(const struct part_plan *plan)
     return true;
 }
 
-pst_status gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
+void gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
 {
     const struct part_problem *p = trials->problem;
     struct climb c = {.t = trials, .p = p, .plan = plan};
     uint32_t round;
     bool better = is_uniform(plan);
-    pst_status st = PST_OK;
 
-    c.now.stage_of = calloc((size_t)p->n + 1, sizeof *c.now.stage_of);
-    c.next.stage_of = calloc((size_t)p->n + 1, sizeof *c.next.stage_of);
-    c.now.degree = calloc((size_t)p->n + 2, sizeof *c.now.degree);
-    c.next.degree = calloc((size_t)p->n + 2, sizeof *c.next.degree);
-    if (c.now.stage_of == NULL || c.next.stage_of == NULL || c.now.degree == NULL ||
-        c.next.degree == NULL) {
-        st = PST_ERR_NOMEM;
+    c.now.stage_of = part_alloc((size_t)p->n + 1, sizeof *c.now.stage_of);
+    c.next.stage_of = part_alloc((size_t)p->n + 1, sizeof *c.next.stage_of);
+    c.now.degree = part_alloc((size_t)p->n + 2, sizeof *c.now.degree);
+    c.next.degree = part_alloc((size_t)p->n + 2, sizeof *c.next.degree);
+    for (round = 0; better && round < ROUNDS; round++) {
+        step(&c, plan, step_ns, &better);
     }
-    for (round = 0; st == PST_OK && better && round < ROUNDS; round++) {
-        st = step(&c, plan, step_ns, &better);
-    }
-    free(c.list);
-    free(c.now.stage_of);
-    free(c.next.stage_of);
-    free(c.now.degree);
-    free(c.next.degree);
-    return st;
+    part_free(c.list);
+    part_free(c.now.stage_of);
+    part_free(c.next.stage_of);
+    part_free(c.now.degree);
+    part_free(c.next.degree);
 }

@@ -11,16 +11,16 @@
 
 static int64_t *copy_row(const int64_t *from, size_t n, double factor)
 {
-    int64_t *to = malloc((n + 1) * sizeof *to);
+    int64_t *to = part_alloc(n + 1, sizeof *to);
     size_t i;
 
-    for (i = 0; to != NULL && i < n; i++) {
+    for (i = 0; i < n; i++) {
         to[i] = factor == 1 ? from[i] : llround((double)from[i] * factor);
     }
     return to;
 }
 
-static pst_status add_lanes(struct gp_costs *costs, const struct part_costs *c, double factor)
+static void add_lanes(struct gp_costs *costs, const struct part_costs *c, double factor)
 {
     const struct part_problem *p = costs->problem;
     uint32_t k;
@@ -32,32 +32,24 @@ static pst_status add_lanes(struct gp_costs *costs, const struct part_costs *c, 
         lane->comp = copy_row(c->comp[k], p->n, factor);
         lane->sync = copy_row(c->sync[k], p->n, factor);
         lane->p2p = copy_row(c->p2p[k], p->n_edges, factor);
-        if (lane->comp == NULL || lane->sync == NULL || lane->p2p == NULL) {
-            return PST_ERR_NOMEM;
-        }
     }
-    return PST_OK;
 }
 
 /* Costs of every size at one tick, the coarsest, so that all totals stay in range. */
-static pst_status make_lanes(struct gp_costs *costs, struct gp_levels *levels,
-                             struct part_costs *all)
+static void make_lanes(struct gp_costs *costs, struct gp_levels *levels, struct part_costs *all)
 {
     uint32_t g, h;
     size_t room = 0;
-    pst_status st = PST_OK;
 
     costs->ns_per_tick = 0;
-    for (g = 0; st == PST_OK && g < levels->n_groups; g++) {
-        st = part_costs_init(costs->problem, levels->groups[g].b, &all[g]);
+    for (g = 0; g < levels->n_groups; g++) {
+        part_costs_init(costs->problem, levels->groups[g].b, &all[g]);
         room += all[g].n_degrees;
         costs->ns_per_tick = fmax(costs->ns_per_tick, all[g].ns_per_tick);
     }
-    if (st != PST_OK) {
-        return st;
-    }
     costs->lower_bound = INT64_MAX;
-    for (g = 0; g < levels->n_groups; g++) { /* stages of any of the sizes may be in a plan */
+    for (g = 0; g < levels->n_groups; g++) {
+        /* stages of any of the sizes may be in a plan */
         double bound = (double)part_lower_bound(costs->problem, &all[g]) *
                        (all[g].ns_per_tick / costs->ns_per_tick);
 
@@ -65,11 +57,8 @@ static pst_status make_lanes(struct gp_costs *costs, struct gp_levels *levels,
             bound < (double)costs->lower_bound ? (int64_t)floor(bound) : costs->lower_bound;
     }
     costs->comm_model = all[0].comm_model;
-    costs->lanes = calloc(room + 1, sizeof *costs->lanes);
-    if (costs->lanes == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    for (g = 0; st == PST_OK && g < levels->n_groups; g++) {
+    costs->lanes = part_alloc(room + 1, sizeof *costs->lanes);
+    for (g = 0; g < levels->n_groups; g++) {
         for (h = 0; h < g && levels->groups[h].b != levels->groups[g].b; h++) {
         }
         if (h < g) {
@@ -79,9 +68,8 @@ static pst_status make_lanes(struct gp_costs *costs, struct gp_levels *levels,
         }
         levels->groups[g].first_lane = costs->n_lanes;
         levels->groups[g].n_lanes = all[g].n_degrees;
-        st = add_lanes(costs, &all[g], all[g].ns_per_tick / costs->ns_per_tick);
+        add_lanes(costs, &all[g], all[g].ns_per_tick / costs->ns_per_tick);
     }
-    return st;
 }
 
 static void notice(struct gp_costs *costs)
@@ -99,33 +87,22 @@ static void notice(struct gp_costs *costs)
     }
 }
 
-pst_status gp_costs_init(struct gp_costs *costs, const struct part_problem *problem,
-                         const struct gp_tree *tree, struct gp_levels *levels)
+void gp_costs_init(struct gp_costs *costs, const struct part_problem *problem,
+                   const struct gp_tree *tree, struct gp_levels *levels)
 {
-    struct part_costs *all = calloc(levels->n_groups, sizeof *all);
+    struct part_costs *all = part_alloc(levels->n_groups, sizeof *all);
     uint32_t g;
-    pst_status st = PST_ERR_NOMEM;
 
     *costs = (struct gp_costs){.problem = problem, .tree = tree};
-    costs->pool = calloc(1, sizeof(struct gp_pool));
-    if (all != NULL && costs->pool != NULL) {
-        st = make_lanes(costs, levels, all);
-    }
-    for (g = 0; all != NULL && g < levels->n_groups; g++) {
+    costs->pool = part_alloc(1, sizeof(struct gp_pool));
+    make_lanes(costs, levels, all);
+    for (g = 0; g < levels->n_groups; g++) {
         part_costs_finish(&all[g]);
     }
-    free(all);
-    if (st == PST_OK) {
-        notice(costs);
-        st = gp_classes_of_ops(costs);
-    }
-    if (st == PST_OK) {
-        st = gp_classes_of_blocks(costs);
-    }
-    if (st != PST_OK) {
-        gp_costs_finish(costs);
-    }
-    return st;
+    part_free(all);
+    notice(costs);
+    gp_classes_of_ops(costs);
+    gp_classes_of_blocks(costs);
 }
 
 void gp_costs_finish(struct gp_costs *costs)
@@ -133,18 +110,18 @@ void gp_costs_finish(struct gp_costs *costs)
     uint32_t l;
 
     for (l = 0; l < costs->n_lanes; l++) {
-        free(costs->lanes[l].comp);
-        free(costs->lanes[l].sync);
-        free(costs->lanes[l].p2p);
+        part_free(costs->lanes[l].comp);
+        part_free(costs->lanes[l].sync);
+        part_free(costs->lanes[l].p2p);
     }
-    free(costs->lanes);
-    free(costs->op_classes);
-    free(costs->classes);
-    free(costs->class_of_op);
-    free(costs->class_of_block);
+    part_free(costs->lanes);
+    part_free(costs->op_classes);
+    part_free(costs->classes);
+    part_free(costs->class_of_op);
+    part_free(costs->class_of_block);
     if (costs->pool != NULL) {
         gp_pool_finish(costs->pool);
-        free(costs->pool);
+        part_free(costs->pool);
     }
     memset(costs, 0, sizeof *costs);
 }

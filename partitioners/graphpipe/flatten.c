@@ -16,20 +16,10 @@ struct list {
     uint32_t n, room, *items;
 };
 
-static pst_status push(struct list *list, uint32_t item)
+static void push(struct list *list, uint32_t item)
 {
-    if (list->n == list->room) {
-        uint32_t room = list->room == 0 ? 16 : 2 * list->room;
-        uint32_t *items = realloc(list->items, (size_t)room * sizeof *items);
-
-        if (items == NULL) {
-            return PST_ERR_NOMEM;
-        }
-        list->items = items;
-        list->room = room;
-    }
+    PART_MAKE_ROOM(list->items, list->n, list->room);
     list->items[list->n++] = item;
-    return PST_OK;
 }
 
 struct flatten {
@@ -40,127 +30,104 @@ struct flatten {
     uint32_t n_real;
 };
 
-static pst_status flatten(struct flatten *f, uint32_t node, uint32_t *ret_block);
+static void flatten(struct flatten *f, uint32_t node, uint32_t *ret_block);
 
-static pst_status add_block(struct flatten *f, const struct gp_block *block, uint32_t *ret_block)
+static void add_block(struct flatten *f, const struct gp_block *block, uint32_t *ret_block)
 {
     struct gp_tree *tree = f->tree;
 
-    if (tree->n_blocks == f->room_blocks) {
-        uint32_t room = f->room_blocks == 0 ? 64 : 2 * f->room_blocks;
-        struct gp_block *blocks = realloc(tree->blocks, (size_t)room * sizeof *blocks);
-
-        if (blocks == NULL) {
-            return PST_ERR_NOMEM;
-        }
-        tree->blocks = blocks;
-        f->room_blocks = room;
-    }
+    PART_MAKE_ROOM(tree->blocks, tree->n_blocks, f->room_blocks);
     tree->blocks[tree->n_blocks] = *block;
     *ret_block = tree->n_blocks++;
-    return PST_OK;
 }
 
 /* The blocks of a series (and the operators between them), or those side by side, left to right. */
-static pst_status unfold(struct flatten *f, uint32_t node, uint32_t kind, struct list *kids,
-                         struct list *ops)
+static void unfold(struct flatten *f, uint32_t node, uint32_t kind, struct list *kids,
+                   struct list *ops)
 {
     const struct gp_node *nodes = f->build->nodes;
     struct list stack = {0};
-    pst_status st = push(&stack, node);
 
+    push(&stack, node);
     /* operators wait on the stack as numbers after all nodes */
-    while (st == PST_OK && stack.n > 0) {
+    while (stack.n > 0) {
         uint32_t top = stack.items[--stack.n];
 
         if (top >= f->build->n_nodes) {
-            st = push(ops, top - f->build->n_nodes);
+            push(ops, top - f->build->n_nodes);
         } else if (nodes[top].kind != kind) {
-            st = push(kids, top);
+            push(kids, top);
         } else {
-            st = push(&stack, nodes[top].b);
-            if (st == PST_OK && kind == GP_SERIES) {
-                st = push(&stack, f->build->n_nodes + nodes[top].op);
+            push(&stack, nodes[top].b);
+            if (kind == GP_SERIES) {
+                push(&stack, f->build->n_nodes + nodes[top].op);
             }
-            if (st == PST_OK) {
-                st = push(&stack, nodes[top].a);
-            }
+            push(&stack, nodes[top].a);
         }
     }
-    free(stack.items);
-    return st;
+    part_free(stack.items);
 }
 
-static pst_status take_links(struct flatten *f, uint32_t node)
+static void take_links(struct flatten *f, uint32_t node)
 {
     uint32_t link = f->build->nodes[node].links;
-    pst_status st = PST_OK;
 
-    for (; st == PST_OK && link != GP_NONE; link = f->build->links[link].next) {
-        st = push(&f->edges, f->build->links[link].edge);
+    for (; link != GP_NONE; link = f->build->links[link].next) {
+        push(&f->edges, f->build->links[link].edge);
     }
-    return st;
 }
 
 /* Bare edges among `nodes` as one block. */
-static pst_status flatten_edges(struct flatten *f, const struct list *nodes, uint32_t *ret_block)
+static void flatten_edges(struct flatten *f, const struct list *nodes, uint32_t *ret_block)
 {
     struct gp_block block = {.kind = GP_EDGE, .first_edge = f->edges.n, .key = GP_NONE};
-    pst_status st = PST_OK;
     uint32_t i;
 
-    for (i = 0; st == PST_OK && i < nodes->n; i++) {
+    for (i = 0; i < nodes->n; i++) {
         if (f->build->nodes[nodes->items[i]].kind == GP_EDGE) {
-            st = take_links(f, nodes->items[i]);
+            take_links(f, nodes->items[i]);
         }
     }
     block.n_edges = f->edges.n - block.first_edge;
-    return st == PST_OK ? add_block(f, &block, ret_block) : st;
+    add_block(f, &block, ret_block);
 }
 
-static pst_status add_kids(struct flatten *f, struct gp_block *block, const struct list *kids)
+static void add_kids(struct flatten *f, struct gp_block *block, const struct list *kids)
 {
     uint32_t i;
-    pst_status st = PST_OK;
 
     block->first_kid = f->kids.n;
     block->n_kids = kids->n;
-    for (i = 0; st == PST_OK && i < kids->n; i++) {
+    for (i = 0; i < kids->n; i++) {
         uint32_t key = f->tree->blocks[kids->items[i]].key;
 
         block->key = key < block->key ? key : block->key;
-        st = push(&f->kids, kids->items[i]);
+        push(&f->kids, kids->items[i]);
     }
-    return st;
 }
 
-static pst_status flatten_series(struct flatten *f, uint32_t node, uint32_t *ret_block)
+static void flatten_series(struct flatten *f, uint32_t node, uint32_t *ret_block)
 {
     struct gp_block block = {.kind = GP_SERIES, .key = GP_NONE};
     struct list kids = {0}, ops = {0};
-    pst_status st = unfold(f, node, GP_SERIES, &kids, &ops);
     uint32_t i;
 
-    for (i = 0; st == PST_OK && i < kids.n; i++) {
-        st = flatten(f, kids.items[i], &kids.items[i]);
+    unfold(f, node, GP_SERIES, &kids, &ops);
+    for (i = 0; i < kids.n; i++) {
+        flatten(f, kids.items[i], &kids.items[i]);
     }
     block.first_op = f->ops.n;
     block.n_ops = ops.n;
-    for (i = 0; st == PST_OK && i < ops.n; i++) {
+    for (i = 0; i < ops.n; i++) {
         if (ops.items[i] < f->n_real && ops.items[i] < block.key) {
             block.key = ops.items[i];
         }
-        st = push(&f->ops, ops.items[i]);
+        push(&f->ops, ops.items[i]);
     }
-    if (st == PST_OK) {
-        st = add_kids(f, &block, &kids);
-    }
-    if (st == PST_OK) {
-        st = add_block(f, &block, ret_block);
-    }
-    free(kids.items);
-    free(ops.items);
-    return st;
+    add_kids(f, &block, &kids);
+    add_block(f, &block, ret_block);
+    part_free(kids.items);
+    part_free(ops.items);
 }
 
 struct keyed {
@@ -174,14 +141,11 @@ static int by_key(const void *a_, const void *b_)
     return (a->key > b->key) - (a->key < b->key);
 }
 
-static pst_status sort_kids(const struct flatten *f, struct list *kids)
+static void sort_kids(const struct flatten *f, struct list *kids)
 {
-    struct keyed *sorted = malloc((size_t)kids->n * sizeof *sorted);
+    struct keyed *sorted = part_alloc((size_t)kids->n, sizeof *sorted);
     uint32_t i;
 
-    if (sorted == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < kids->n; i++) {
         sorted[i] = (struct keyed){f->tree->blocks[kids->items[i]].key, kids->items[i]};
     }
@@ -189,82 +153,72 @@ static pst_status sort_kids(const struct flatten *f, struct list *kids)
     for (i = 0; i < kids->n; i++) {
         kids->items[i] = sorted[i].block;
     }
-    free(sorted);
-    return PST_OK;
+    part_free(sorted);
 }
 
-static pst_status flatten_parallel(struct flatten *f, uint32_t node, uint32_t *ret_block)
+static void flatten_parallel(struct flatten *f, uint32_t node, uint32_t *ret_block)
 {
     struct gp_block block = {.kind = GP_PARALLEL, .key = GP_NONE};
     struct list nodes = {0}, kids = {0};
-    pst_status st = unfold(f, node, GP_PARALLEL, &nodes, NULL);
     uint32_t i, n_bare = 0, kid;
 
-    for (i = 0; st == PST_OK && i < nodes.n; i++) {
+    unfold(f, node, GP_PARALLEL, &nodes, NULL);
+    for (i = 0; i < nodes.n; i++) {
         if (f->build->nodes[nodes.items[i]].kind == GP_EDGE) {
             n_bare++;
             continue;
         }
-        st = flatten(f, nodes.items[i], &kid);
-        if (st == PST_OK) {
-            st = push(&kids, kid);
-        }
+        flatten(f, nodes.items[i], &kid);
+        push(&kids, kid);
     }
-    if (st == PST_OK && n_bare > 0) {
-        st = flatten_edges(f, &nodes, &kid);
-        if (st == PST_OK) {
-            st = push(&kids, kid);
-        }
+    if (n_bare > 0) {
+        flatten_edges(f, &nodes, &kid);
+        push(&kids, kid);
     }
-    if (st == PST_OK && kids.n == 1) {
+    if (kids.n == 1) {
         *ret_block = kids.items[0];
-    } else if (st == PST_OK) {
-        st = sort_kids(f, &kids);
-        if (st == PST_OK) {
-            st = add_kids(f, &block, &kids);
-        }
-        if (st == PST_OK) {
-            st = add_block(f, &block, ret_block);
-        }
+    } else {
+        sort_kids(f, &kids);
+        add_kids(f, &block, &kids);
+        add_block(f, &block, ret_block);
     }
-    free(nodes.items);
-    free(kids.items);
-    return st;
+    part_free(nodes.items);
+    part_free(kids.items);
 }
 
-static pst_status flatten(struct flatten *f, uint32_t node, uint32_t *ret_block)
+static void flatten(struct flatten *f, uint32_t node, uint32_t *ret_block)
 {
     struct list alone = {1, 1, &node};
 
     switch (f->build->nodes[node].kind) {
     case GP_SERIES:
-        return flatten_series(f, node, ret_block);
+        flatten_series(f, node, ret_block);
+        return;
     case GP_PARALLEL:
-        return flatten_parallel(f, node, ret_block);
+        flatten_parallel(f, node, ret_block);
+        return;
     default:
-        return flatten_edges(f, &alone, ret_block);
+        flatten_edges(f, &alone, ret_block);
+        return;
     }
 }
 
-pst_status gp_tree_flatten(struct gp_build *build, uint32_t root, struct gp_tree *tree)
+void gp_tree_flatten(struct gp_build *build, uint32_t root, struct gp_tree *tree)
 {
     struct flatten f = {.build = build, .tree = tree, .n_real = build->problem->n};
     struct gp_block top = {.kind = GP_SERIES, .key = GP_NONE};
     uint32_t block = GP_NONE;
-    pst_status st = PST_OK;
 
     tree->depth = build->nodes[root].depth;
     if (tree->depth > MOST_NESTING) {
-        return PST_OK;
+        return;
     }
-    st = flatten(&f, root, &block);
-    if (st == PST_OK && tree->blocks[block].kind != GP_SERIES) {
+    flatten(&f, root, &block);
+    if (tree->blocks[block].kind != GP_SERIES) {
         struct list kids = {1, 1, &block};
 
-        st = add_kids(&f, &top, &kids);
-        if (st == PST_OK) {
-            st = add_block(&f, &top, &block);
-        }
+        add_kids(&f, &top, &kids);
+        add_block(&f, &top, &block);
     }
     tree->ops = f.ops.items;
     tree->kids = f.kids.items;
@@ -272,7 +226,6 @@ pst_status gp_tree_flatten(struct gp_build *build, uint32_t root, struct gp_tree
     tree->n_ops = f.ops.n;
     tree->n_kids = f.kids.n;
     tree->n_edges = f.edges.n;
-    return st;
 }
 
 static void write_block(const struct gp_tree *tree, const struct part_problem *problem, FILE *out,

@@ -8,6 +8,8 @@
 
 #include <penstock/penstock.h>
 
+#include "call.h"
+
 struct gp_config {
     const char *microbatch, *k, *degrees;
     bool per_stage, exact, force_chain;
@@ -77,7 +79,7 @@ pst_status gp_partition(const struct pst_host *host, const struct gp_config *con
                                                                                                    \
         return gp_partition(self->host, self->config, in, out);                                    \
     }                                                                                              \
-    PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)                 \
+    PART_PARTITIONER(partition)                                                                    \
     static const char *const provides[] = {"dag", "replicas", "per-stage-microbatch", NULL};       \
     static const char *const needs[] = {"dag", NULL};                                              \
     static const struct pst_plugin plugin = {                                                      \

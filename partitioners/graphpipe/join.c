@@ -80,105 +80,89 @@ static bool is_complete(const struct gp_build *build, const struct gp_graph *gra
 }
 
 /* Links of all arcs that start (or end) at a place, as one bare edge. */
-static pst_status gather(struct gp_build *build, const struct gp_graph *graph, uint32_t place,
-                         bool out, uint32_t *ret_block)
+static void gather(struct gp_build *build, const struct gp_graph *graph, uint32_t place, bool out,
+                   uint32_t *ret_block)
 {
     uint32_t arc = out ? graph->first_out[place] : graph->first_in[place], links = GP_NONE;
-    pst_status st = PST_OK;
 
-    while (st == PST_OK && arc != GP_NONE) {
+    while (arc != GP_NONE) {
         uint32_t link = build->nodes[graph->arcs[arc].block].links;
 
-        for (; st == PST_OK && link != GP_NONE; link = build->links[link].next) {
-            st = gp_build_link(build, build->links[link].edge, &links);
+        for (; link != GP_NONE; link = build->links[link].next) {
+            gp_build_link(build, build->links[link].edge, &links);
         }
         arc = out ? graph->arcs[arc].next_out : graph->arcs[arc].next_in;
     }
-    return st == PST_OK ? gp_build_edge(build, links, ret_block) : st;
+    gp_build_edge(build, links, ret_block);
 }
 
 struct layer {
     uint32_t n, *places, *blocks;
 };
 
-static pst_status layer_of(struct gp_build *build, const struct gp_graph *graph, uint32_t place,
-                           bool upper, struct layer *layer)
+static void layer_of(struct gp_build *build, const struct gp_graph *graph, uint32_t place,
+                     bool upper, struct layer *layer)
 {
     uint32_t n = upper ? graph->n_in[place] : graph->n_out[place];
     uint32_t arc = upper ? graph->first_in[place] : graph->first_out[place];
-    pst_status st = PST_OK;
 
-    layer->places = malloc((size_t)n * sizeof *layer->places);
-    layer->blocks = malloc((size_t)n * sizeof *layer->blocks);
-    if (layer->places == NULL || layer->blocks == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    while (st == PST_OK && arc != GP_NONE) {
+    layer->places = part_alloc((size_t)n, sizeof *layer->places);
+    layer->blocks = part_alloc((size_t)n, sizeof *layer->blocks);
+    while (arc != GP_NONE) {
         uint32_t i = layer->n++;
 
         layer->places[i] = upper ? graph->arcs[arc].from : graph->arcs[arc].to;
-        st = gather(build, graph, layer->places[i], upper, &layer->blocks[i]);
+        gather(build, graph, layer->places[i], upper, &layer->blocks[i]);
         arc = upper ? graph->arcs[arc].next_in : graph->arcs[arc].next_out;
     }
-    return st;
 }
 
 /* A virtual operator between the predecessors and the successors of a complete join. */
-static pst_status put_between(struct gp_build *build, struct gp_graph *graph, uint32_t place)
+static void put_between(struct gp_build *build, struct gp_graph *graph, uint32_t place)
 {
     struct layer upper = {0}, lower = {0};
     uint32_t op, middle, i, to = graph->arcs[graph->first_out[place]].to;
-    pst_status st = layer_of(build, graph, to, true, &upper);
 
-    if (st == PST_OK) {
-        st = layer_of(build, graph, place, false, &lower);
+    layer_of(build, graph, to, true, &upper);
+    layer_of(build, graph, place, false, &lower);
+    gp_build_virtual(build, &op);
+    if (graph->n == graph->room) {
+        part_end(PST_ERR_BUG);
     }
-    if (st == PST_OK) {
-        st = gp_build_virtual(build, &op);
-    }
-    if (st == PST_OK && graph->n == graph->room) {
-        st = PST_ERR_BUG;
-    }
-    if (st == PST_OK) {
-        middle = gp_graph_place(graph, op);
-        for (i = 0; i < upper.n; i++) {
-            while (graph->first_out[upper.places[i]] != GP_NONE) {
-                gp_graph_drop(graph, graph->first_out[upper.places[i]]);
-            }
-        }
-        for (i = 0; st == PST_OK && i < upper.n; i++) {
-            st = gp_graph_arc(build, graph, upper.places[i], middle, upper.blocks[i]);
-        }
-        for (i = 0; st == PST_OK && i < lower.n; i++) {
-            st = gp_graph_arc(build, graph, middle, lower.places[i], lower.blocks[i]);
+    middle = gp_graph_place(graph, op);
+    for (i = 0; i < upper.n; i++) {
+        while (graph->first_out[upper.places[i]] != GP_NONE) {
+            gp_graph_drop(graph, graph->first_out[upper.places[i]]);
         }
     }
-    free(upper.places);
-    free(upper.blocks);
-    free(lower.places);
-    free(lower.blocks);
-    return st;
+    for (i = 0; i < upper.n; i++) {
+        gp_graph_arc(build, graph, upper.places[i], middle, upper.blocks[i]);
+    }
+    for (i = 0; i < lower.n; i++) {
+        gp_graph_arc(build, graph, middle, lower.places[i], lower.blocks[i]);
+    }
+    part_free(upper.places);
+    part_free(upper.blocks);
+    part_free(lower.places);
+    part_free(lower.blocks);
 }
 
-static pst_status join_all(struct gp_build *build, struct gp_graph *graph, bool *changed)
+static void join_all(struct gp_build *build, struct gp_graph *graph, bool *changed)
 {
     uint32_t place, n = graph->n;
-    pst_status st = PST_OK;
 
-    for (place = 0; st == PST_OK && place < n; place++) {
+    for (place = 0; place < n; place++) {
         if (is_complete(build, graph, place)) {
-            st = put_between(build, graph, place);
+            put_between(build, graph, place);
             *changed = true;
         }
     }
-    return st;
 }
 
 /* Moves the bytes of an implied edge to another one that leaves the same operator. */
-static pst_status drop_implied(struct gp_build *build, struct gp_graph *graph, uint32_t arc)
+static void drop_implied(struct gp_build *build, struct gp_graph *graph, uint32_t arc)
 {
     uint32_t from = graph->arcs[arc].from, link = build->nodes[graph->arcs[arc].block].links, other;
-    pst_status st = PST_OK;
 
     gp_graph_drop(graph, arc);
     for (other = graph->first_out[from]; other != GP_NONE; other = graph->arcs[other].next_out) {
@@ -187,14 +171,13 @@ static pst_status drop_implied(struct gp_build *build, struct gp_graph *graph, u
         if (node->kind == GP_EDGE) {
             uint32_t links = node->links;
 
-            for (; st == PST_OK && link != GP_NONE; link = build->links[link].next) {
-                st = gp_build_link(build, build->links[link].edge, &links);
+            for (; link != GP_NONE; link = build->links[link].next) {
+                gp_build_link(build, build->links[link].edge, &links);
             }
             build->nodes[graph->arcs[other].block].links = links;
             break;
         }
     }
-    return st;
 }
 
 /* Does a path of two or more arcs lead where the arc leads? reach: rows of bits. */
@@ -214,17 +197,14 @@ static bool is_implied(const struct gp_graph *graph, uint32_t arc, const uint64_
     return false;
 }
 
-static pst_status drop_all_implied(struct gp_build *build, struct gp_graph *graph, bool *changed)
+static void drop_all_implied(struct gp_build *build, struct gp_graph *graph, bool *changed)
 {
     size_t words = (graph->n + 63) / 64, w;
-    uint64_t *reach = calloc(words * graph->n, sizeof *reach);
-    uint32_t *order = malloc((size_t)graph->n * sizeof *order);
+    uint64_t *reach = part_alloc(words * graph->n, sizeof *reach);
+    uint32_t *order = part_alloc((size_t)graph->n, sizeof *order);
     uint32_t n = 0, i, arc, n_arcs = graph->n_arcs;
-    pst_status st = PST_ERR_NOMEM;
 
-    if (reach != NULL && order != NULL) {
-        st = gp_graph_order(graph, order, &n);
-    }
+    gp_graph_order(graph, order, &n);
     for (i = n; i-- > 0;) {
         uint64_t *row = reach + order[i] * words;
 
@@ -237,27 +217,25 @@ static pst_status drop_all_implied(struct gp_build *build, struct gp_graph *grap
             row[to / 64] |= UINT64_C(1) << to % 64;
         }
     }
-    for (arc = 0; st == PST_OK && arc < n_arcs; arc++) {
+    for (arc = 0; arc < n_arcs; arc++) {
         if (graph->arcs[arc].from != GP_NONE && is_bare(build, graph, arc) &&
             is_implied(graph, arc, reach, words)) {
-            st = drop_implied(build, graph, arc);
+            drop_implied(build, graph, arc);
             *changed = true;
         }
     }
-    free(reach);
-    free(order);
-    return st;
+    part_free(reach);
+    part_free(order);
 }
 
-pst_status gp_graph_join(struct gp_build *build, struct gp_graph *graph, bool *ret_changed)
+void gp_graph_join(struct gp_build *build, struct gp_graph *graph, bool *ret_changed)
 {
     bool changed = false;
-    pst_status st = join_all(build, graph, &changed);
 
-    if (st == PST_OK && !changed && graph->n <= MOST_PLACES) {
-        st = drop_all_implied(build, graph, &changed);
+    join_all(build, graph, &changed);
+    if (!changed && graph->n <= MOST_PLACES) {
+        drop_all_implied(build, graph, &changed);
     }
     build->joined = build->joined || changed;
     *ret_changed = changed;
-    return st;
 }

@@ -22,28 +22,21 @@ uint64_t gp_in_flight(uint32_t b, uint32_t k, uint64_t next_i, uint32_t next_b, 
     return round_up(value, b);
 }
 
-static pst_status allocate(struct gp_levels *levels, uint32_t n, uint32_t n_groups)
+static void allocate(struct gp_levels *levels, uint32_t n, uint32_t n_groups)
 {
     memset(levels, 0, sizeof *levels);
     levels->n = n;
     levels->n_groups = n_groups;
-    levels->groups = calloc(n_groups, sizeof *levels->groups);
-    levels->in_flight = calloc(n, sizeof *levels->in_flight);
-    levels->group = calloc(n, sizeof *levels->group);
-    return levels->groups == NULL || levels->in_flight == NULL || levels->group == NULL
-               ? PST_ERR_NOMEM
-               : PST_OK;
+    levels->groups = part_alloc(n_groups, sizeof *levels->groups);
+    levels->in_flight = part_alloc(n, sizeof *levels->in_flight);
+    levels->group = part_alloc(n, sizeof *levels->group);
 }
 
-pst_status gp_levels_init_depths(struct gp_levels *levels, uint32_t b, uint32_t batch, uint32_t n)
+void gp_levels_init_depths(struct gp_levels *levels, uint32_t b, uint32_t batch, uint32_t n)
 {
-    pst_status st = allocate(levels, n, 1);
     uint32_t x;
 
-    if (st != PST_OK) {
-        gp_levels_finish(levels);
-        return st;
-    }
+    allocate(levels, n, 1);
     levels->simple = true;
     levels->groups[0] = (struct gp_group){.b = b, .k = 1, .n = n};
     for (x = 0; x < n; x++) {
@@ -51,7 +44,6 @@ pst_status gp_levels_init_depths(struct gp_levels *levels, uint32_t b, uint32_t 
 
         levels->in_flight[x] = i < batch ? i : batch;
     }
-    return PST_OK;
 }
 
 static bool may_precede(const struct gp_levels *levels, uint32_t x, uint32_t y, uint32_t batch)
@@ -64,16 +56,13 @@ static bool may_precede(const struct gp_levels *levels, uint32_t x, uint32_t y, 
     return (need < most ? need : most) <= levels->in_flight[x];
 }
 
-static pst_status relate(struct gp_levels *levels, uint32_t batch)
+static void relate(struct gp_levels *levels, uint32_t batch)
 {
     uint32_t x, y, z;
 
     levels->words = (levels->n + 63) / 64;
-    levels->before = calloc(levels->n * levels->words, sizeof *levels->before);
-    levels->covers = calloc(levels->n * levels->words, sizeof *levels->covers);
-    if (levels->before == NULL || levels->covers == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    levels->before = part_alloc(levels->n * levels->words, sizeof *levels->before);
+    levels->covers = part_alloc(levels->n * levels->words, sizeof *levels->covers);
     for (x = 0; x < levels->n; x++) {
         for (y = 0; y < levels->n; y++) {
             if (may_precede(levels, x, y, batch)) {
@@ -91,15 +80,13 @@ static pst_status relate(struct gp_levels *levels, uint32_t batch)
             }
         }
     }
-    return PST_OK;
 }
 
-pst_status gp_levels_init_general(struct gp_levels *levels, const uint32_t *sizes, uint32_t n_sizes,
-                                  const uint32_t *ks, uint32_t n_ks, uint32_t batch)
+void gp_levels_init_general(struct gp_levels *levels, const uint32_t *sizes, uint32_t n_sizes,
+                            const uint32_t *ks, uint32_t n_ks, uint32_t batch)
 {
     uint32_t s, k, n_groups = 0, at = 0, g = 0;
     uint64_t n = 0, i;
-    pst_status st;
 
     for (s = 0; s < n_sizes; s++) {
         for (k = 0; k < n_ks; k++) {
@@ -111,10 +98,10 @@ pst_status gp_levels_init_general(struct gp_levels *levels, const uint32_t *size
     }
     memset(levels, 0, sizeof *levels);
     if (n == 0 || n > MOST_LEVELS) {
-        return PST_ERR_UNSUPPORTED;
+        part_end(PST_ERR_UNSUPPORTED);
     }
-    st = allocate(levels, (uint32_t)n, n_groups);
-    for (s = 0; st == PST_OK && s < n_sizes; s++) {
+    allocate(levels, (uint32_t)n, n_groups);
+    for (s = 0; s < n_sizes; s++) {
         for (k = 0; k < n_ks; k++) {
             struct gp_group *group = &levels->groups[g];
 
@@ -130,22 +117,16 @@ pst_status gp_levels_init_general(struct gp_levels *levels, const uint32_t *size
             g++;
         }
     }
-    if (st == PST_OK) {
-        st = relate(levels, batch);
-    }
-    if (st != PST_OK) {
-        gp_levels_finish(levels);
-    }
-    return st;
+    relate(levels, batch);
 }
 
 void gp_levels_finish(struct gp_levels *levels)
 {
-    free(levels->groups);
-    free(levels->in_flight);
-    free(levels->group);
-    free(levels->before);
-    free(levels->covers);
+    part_free(levels->groups);
+    part_free(levels->in_flight);
+    part_free(levels->group);
+    part_free(levels->before);
+    part_free(levels->covers);
     memset(levels, 0, sizeof *levels);
 }
 

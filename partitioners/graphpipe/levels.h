@@ -32,10 +32,10 @@ struct gp_levels {
 uint64_t gp_in_flight(uint32_t b, uint32_t k, uint64_t next_i, uint32_t next_b, uint32_t next_k);
 
 /* Depths 1 .. n of one size. */
-pst_status gp_levels_init_depths(struct gp_levels *levels, uint32_t b, uint32_t batch, uint32_t n);
+void gp_levels_init_depths(struct gp_levels *levels, uint32_t b, uint32_t batch, uint32_t n);
 /* All that the sizes and ks allow; b * k <= batch. PST_ERR_UNSUPPORTED: too many. */
-pst_status gp_levels_init_general(struct gp_levels *levels, const uint32_t *sizes, uint32_t n_sizes,
-                                  const uint32_t *ks, uint32_t n_ks, uint32_t batch);
+void gp_levels_init_general(struct gp_levels *levels, const uint32_t *sizes, uint32_t n_sizes,
+                            const uint32_t *ks, uint32_t n_ks, uint32_t batch);
 void gp_levels_finish(struct gp_levels *levels);
 
 bool gp_before(const struct gp_levels *levels, uint32_t x, uint32_t y);

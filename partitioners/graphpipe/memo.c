@@ -20,29 +20,21 @@ struct gp_memo {
     uint32_t run;
 };
 
-pst_status gp_memo_create(struct gp_memo **ret_memo)
+void gp_memo_create(struct gp_memo **ret_memo)
 {
-    struct gp_memo *memo = calloc(1, sizeof *memo);
+    struct gp_memo *memo = part_alloc(1, sizeof *memo);
 
-    if (memo == NULL) {
-        return PST_ERR_NOMEM;
-    }
     memo->n_slots = 1024;
     memo->run = 1;
-    memo->slots = calloc(memo->n_slots, sizeof *memo->slots);
-    if (memo->slots == NULL) {
-        free(memo);
-        return PST_ERR_NOMEM;
-    }
+    memo->slots = part_alloc(memo->n_slots, sizeof *memo->slots);
     *ret_memo = memo;
-    return PST_OK;
 }
 
 void gp_memo_destroy(struct gp_memo *memo)
 {
     if (memo != NULL) {
-        free(memo->slots);
-        free(memo);
+        part_free(memo->slots);
+        part_free(memo);
     }
 }
 
@@ -65,50 +57,38 @@ static struct slot *slot_of(struct slot *slots, size_t n, uint32_t run, const st
     return &slots[at];
 }
 
-static pst_status grow(struct gp_memo *memo)
+static void grow(struct gp_memo *memo)
 {
-    struct slot *slots = calloc(2 * memo->n_slots, sizeof *slots);
+    struct slot *slots = part_alloc(2 * memo->n_slots, sizeof *slots);
     size_t i;
 
-    if (slots == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < memo->n_slots; i++) {
         if (memo->slots[i].used == memo->run) {
             *slot_of(slots, 2 * memo->n_slots, memo->run, &memo->slots[i].key) = memo->slots[i];
         }
     }
-    free(memo->slots);
+    part_free(memo->slots);
     memo->slots = slots;
     memo->n_slots *= 2;
-    return PST_OK;
 }
 
-pst_status gp_memo_find(struct gp_probe *probe, const struct gp_key *key, size_t size, void **ret,
-                        bool *ret_new)
+void gp_memo_find(struct gp_probe *probe, const struct gp_key *key, size_t size, void **ret,
+                  bool *ret_new)
 {
     struct gp_memo *memo = probe->memo;
     struct slot *slot;
-    pst_status st;
 
     if (2 * memo->n_used >= memo->n_slots) {
-        st = grow(memo);
-        if (st != PST_OK) {
-            return st;
-        }
+        grow(memo);
     }
     slot = slot_of(memo->slots, memo->n_slots, memo->run, key);
     *ret_new = slot->used != memo->run;
     if (*ret_new) {
         slot->state = gp_pool_take(&probe->pool, 1, size);
-        if (slot->state == NULL) {
-            return PST_ERR_NOMEM;
-        }
         memset(slot->state, 0, size);
         slot->key = *key;
         slot->used = memo->run;
         memo->n_used++;
     }
     *ret = slot->state;
-    return PST_OK;
 }

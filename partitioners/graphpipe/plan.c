@@ -63,8 +63,8 @@ static void close_stage(struct plan *p, const struct gp_stage_sums *sums, uint32
     p->ticks = ticks > p->ticks ? ticks : p->ticks;
 }
 
-static pst_status emit_series(struct plan *p, uint32_t at, const struct ends *ends, bool whole,
-                              uint32_t level);
+static void emit_series(struct plan *p, uint32_t at, const struct ends *ends, bool whole,
+                        uint32_t level);
 
 /* Where a walk along a series has arrived. */
 struct here {
@@ -122,8 +122,8 @@ static void add_branch(const struct gp_costs *costs, uint32_t class, struct gp_g
 }
 
 /* Branches as one group, as their share says; level: of the stage of s. */
-static pst_status emit_group(struct plan *p, const uint32_t *kids, uint32_t n,
-                             const struct ends *ends, const struct gp_share *share, uint32_t level)
+static void emit_group(struct plan *p, const uint32_t *kids, uint32_t n, const struct ends *ends,
+                       const struct gp_share *share, uint32_t level)
 {
     uint32_t lanes = p->probe->costs->n_lanes, i;
     struct gp_group_sums g = {
@@ -137,7 +137,8 @@ static pst_status emit_group(struct plan *p, const uint32_t *kids, uint32_t n,
         inner.start.op = share->s ? ends->start.op : 0;
         inner.end.own = share->t;
         inner.end.op = share->t ? ends->end.op : 0;
-        return emit_series(p, kids[0], &inner, !(share->s && share->t), level);
+        emit_series(p, kids[0], &inner, !(share->s && share->t), level);
+        return;
     }
     memset(p->scratch, 0, (size_t)4 * lanes * sizeof *p->scratch);
     for (i = 0; i < n; i++) {
@@ -145,7 +146,7 @@ static pst_status emit_group(struct plan *p, const uint32_t *kids, uint32_t n,
         add_block(p, kids[i]);
     }
     if (g.n_real == 0 && !share->s && !share->t) {
-        return PST_OK;
+        return;
     }
     if (share->s) {
         add_op(p, ends->s);
@@ -156,38 +157,35 @@ static pst_status emit_group(struct plan *p, const uint32_t *kids, uint32_t n,
     gp_share_sums(p->probe, &g, &ends->start, &ends->end, share->s, share->t,
                   p->scratch + 4 * lanes, &sums);
     close_stage(p, &sums, share->s ? level : share->t ? ends->end.level : share->level);
-    return PST_OK;
 }
 
-static pst_status emit_row(struct plan *p, uint32_t at, const struct gp_sides *sides,
-                           const struct ends *ends, uint32_t level)
+static void emit_row(struct plan *p, uint32_t at, const struct gp_sides *sides,
+                     const struct ends *ends, uint32_t level)
 {
     const struct gp_block *block = &p->tree->blocks[at];
     uint32_t n_levels = p->probe->levels->n, from = 0, i;
     uint32_t s = ends->start.own, t = ends->end.own;
     bool other = sides->sorted != NULL && sides->sorted[level];
     const uint32_t *order = other ? sides->other_order : sides->order;
-    uint32_t *kids = malloc((size_t)block->n_kids * sizeof *kids);
-    pst_status st = kids == NULL ? PST_ERR_NOMEM : PST_OK;
+    uint32_t *kids = part_alloc((size_t)block->n_kids, sizeof *kids);
 
-    while (st == PST_OK && from < block->n_kids) {
+    while (from < block->n_kids) {
         const struct gp_share *share = (other ? sides->other : sides->share) +
                                        ((size_t)from * 4 + s * 2 + t) * n_levels + level;
 
         if (!share->valid) {
-            st = PST_ERR_BUG;
+            part_end(PST_ERR_BUG);
             break;
         }
         for (i = from; i < share->take; i++) {
             kids[i - from] = p->tree->kids[block->first_kid + order[i]];
         }
-        st = emit_group(p, kids, share->take - from, ends, share, level);
+        emit_group(p, kids, share->take - from, ends, share, level);
         from = share->take;
         s -= share->s;
         t -= share->t;
     }
-    free(kids);
-    return st;
+    part_free(kids);
 }
 
 /* Actual branches of the kinds and counts that `group` states; `used` of each kind are gone. */
@@ -215,54 +213,47 @@ static uint32_t pick_kids(const struct plan *p, const struct gp_block *block,
     return n;
 }
 
-static pst_status emit_any(struct plan *p, uint32_t at, const struct gp_sides *sides,
-                           const struct ends *ends, uint32_t level)
+static void emit_any(struct plan *p, uint32_t at, const struct gp_sides *sides,
+                     const struct ends *ends, uint32_t level)
 {
     const struct gp_block *block = &p->tree->blocks[at];
     const struct gp_class *c = &p->probe->costs->classes[p->probe->costs->class_of_block[at]];
-    uint32_t *kids = malloc((size_t)block->n_kids * sizeof *kids);
-    uint32_t *used = calloc(block->n_kids, sizeof *used);
+    uint32_t *kids = part_alloc((size_t)block->n_kids, sizeof *kids);
+    uint32_t *used = part_alloc(block->n_kids, sizeof *used);
     uint32_t s = ends->start.own, t = ends->end.own, state = 0;
     struct gp_kinds kinds;
     bool small;
-    pst_status st = gp_kinds_of(p->probe, c, &kinds, &small);
 
-    if (kids == NULL || used == NULL) {
-        st = PST_ERR_NOMEM;
-    }
-    if (st == PST_OK) {
-        state = kinds.n_states - 1;
-    }
-    while (st == PST_OK && state > 0) {
+    gp_kinds_of(p->probe, c, &kinds, &small);
+    state = kinds.n_states - 1;
+    while (state > 0) {
         const struct gp_share *share =
             sides->share + ((size_t)state * 4 + s * 2 + t) * p->probe->levels->n + level;
         uint32_t n;
 
         if (!share->valid) {
-            st = PST_ERR_BUG;
+            part_end(PST_ERR_BUG);
             break;
         }
         n = pick_kids(p, block, &kinds, share->take, used, kids);
-        st = emit_group(p, kids, n, ends, share, level);
+        emit_group(p, kids, n, ends, share, level);
         state -= share->take;
         s -= share->s;
         t -= share->t;
     }
-    free(kids);
-    free(used);
-    return st;
+    part_free(kids);
+    part_free(used);
 }
 
 /* The gap behind v_i in groups. */
-static pst_status emit_gap(struct plan *p, uint32_t at, const struct ends *ends,
-                           const struct here *here, const struct gp_start *start)
+static void emit_gap(struct plan *p, uint32_t at, const struct ends *ends, const struct here *here,
+                     const struct gp_start *start)
 {
     const struct gp_block *block = &p->tree->blocks[at];
     const struct gp_costs *costs = p->probe->costs;
     uint32_t i = here->i, kid = p->tree->kids[block->first_kid + i];
     struct ends inner = *ends;
     const struct gp_sides *sides;
-    pst_status st;
 
     inner.start = *start;
     if (i > 0) {
@@ -277,12 +268,12 @@ static pst_status emit_gap(struct plan *p, uint32_t at, const struct ends *ends,
                                     .op = here->pick.own ? costs->class_of_op[op] : 0,
                                     .level = here->pick.level};
     }
-    st = gp_sides_of(p->probe, costs->class_of_block[kid], &inner.start, &inner.end, &sides);
-    if (st != PST_OK) {
-        return st;
+    gp_sides_of(p->probe, costs->class_of_block[kid], &inner.start, &inner.end, &sides);
+    if (sides->order == NULL) {
+        emit_any(p, kid, sides, &inner, here->level);
+        return;
     }
-    return sides->order == NULL ? emit_any(p, kid, sides, &inner, here->level)
-                                : emit_row(p, kid, sides, &inner, here->level);
+    emit_row(p, kid, sides, &inner, here->level);
 }
 
 /* What follows a pick; false: nothing. */
@@ -307,19 +298,15 @@ static bool follow(const struct plan *p, const struct gp_block *block, const str
     return true;
 }
 
-static pst_status emit_series(struct plan *p, uint32_t at, const struct ends *ends, bool whole,
-                              uint32_t level)
+static void emit_series(struct plan *p, uint32_t at, const struct ends *ends, bool whole,
+                        uint32_t level)
 {
     const struct gp_block *block = &p->tree->blocks[at];
     const struct gp_costs *costs = p->probe->costs;
     const struct gp_head *head;
     struct here here;
-    pst_status st =
-        gp_head_of(p->probe, costs->class_of_block[at], &ends->start, &ends->end, whole, &head);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    gp_head_of(p->probe, costs->class_of_block[at], &ends->start, &ends->end, whole, &head);
     here = (struct here){0, level, ends->start.own, head->pick[level]};
     do {
         struct gp_start start = ends->start;
@@ -334,61 +321,48 @@ static pst_status emit_series(struct plan *p, uint32_t at, const struct ends *en
         if (here.pick.kind == GP_PICK_STAGE) {
             emit_stage(p, at, ends, &start, 2 * here.i + !here.own, &here.pick);
         } else if (here.pick.kind == GP_PICK_GAP) {
-            st = emit_gap(p, at, ends, &here, &start);
+            emit_gap(p, at, ends, &here, &start);
         } else if (here.pick.kind == GP_PICK_NONE) {
-            st = PST_ERR_BUG;
+            part_end(PST_ERR_BUG);
         }
-    } while (st == PST_OK && follow(p, block, head->tail, &here));
-    return st;
+    } while (follow(p, block, head->tail, &here));
 }
 
-static pst_status finish_plan(const struct plan *p, struct part_plan *ret_plan)
+static void finish_plan(const struct plan *p, struct part_plan *ret_plan)
 {
     const struct gp_levels *levels = p->probe->levels;
     uint32_t s;
-    pst_status st =
-        part_plan_init(ret_plan, p->probe->problem, p->stage_of, p->n_stages, levels->groups[0].b);
 
-    for (s = 0; st == PST_OK && s < p->n_stages; s++) {
+    part_plan_init(ret_plan, p->probe->problem, p->stage_of, p->n_stages, levels->groups[0].b);
+    for (s = 0; s < p->n_stages; s++) {
         const struct gp_group *group = &levels->groups[levels->group[p->stages[s].level]];
 
         ret_plan->stages[s].d = p->stages[s].d;
         ret_plan->stages[s].b = group->b;
         ret_plan->stages[s].k = group->k;
     }
-    return st;
 }
 
-pst_status gp_probe_plan(struct gp_probe *probe, struct part_plan *ret_plan, int64_t *ret_ticks)
+void gp_probe_plan(struct gp_probe *probe, struct part_plan *ret_plan, int64_t *ret_ticks)
 {
     const struct gp_tree *tree = probe->costs->tree;
     struct plan p = {.probe = probe, .tree = tree};
     struct ends ends = {.start = {.is_virtual = 1}, .s = GP_NONE, .t = GP_NONE};
     const struct gp_head *head;
     uint32_t n = probe->problem->n, x = 0;
-    pst_status st = PST_ERR_NOMEM;
 
-    p.stage_of = malloc((size_t)n * sizeof *p.stage_of);
-    p.stages = malloc((size_t)n * sizeof *p.stages);
-    p.scratch = calloc((size_t)7 * probe->costs->n_lanes + 1, sizeof *p.scratch);
-    if (p.stage_of != NULL && p.stages != NULL && p.scratch != NULL) {
-        st = gp_head_of(probe, probe->costs->class_of_block[tree->n_blocks - 1], &ends.start,
-                        &ends.end, true, &head);
+    p.stage_of = part_alloc((size_t)n, sizeof *p.stage_of);
+    p.stages = part_alloc((size_t)n, sizeof *p.stages);
+    p.scratch = part_alloc((size_t)7 * probe->costs->n_lanes + 1, sizeof *p.scratch);
+    gp_head_of(probe, probe->costs->class_of_block[tree->n_blocks - 1], &ends.start, &ends.end,
+               true, &head);
+    while (x + 1 < probe->levels->n && head->value[x] > probe->problem->n_devices) {
+        x++;
     }
-    if (st == PST_OK) {
-        while (x + 1 < probe->levels->n && head->value[x] > probe->problem->n_devices) {
-            x++;
-        }
-        st = emit_series(&p, tree->n_blocks - 1, &ends, true, x);
-    }
-    if (st == PST_OK) {
-        st = finish_plan(&p, ret_plan);
-    }
-    if (st == PST_OK) {
-        *ret_ticks = p.ticks;
-    }
-    free(p.stage_of);
-    free(p.stages);
-    free(p.scratch);
-    return st;
+    emit_series(&p, tree->n_blocks - 1, &ends, true, x);
+    finish_plan(&p, ret_plan);
+    *ret_ticks = p.ticks;
+    part_free(p.stage_of);
+    part_free(p.stages);
+    part_free(p.scratch);
 }

@@ -73,16 +73,12 @@ static void remark(const struct part_problem *p, const struct gp_answer *a)
 }
 
 /* Schedulers with a fixed number of stages: the slowest are halved until there are as many. */
-static pst_status fill_up(const struct part_problem *p, struct gp_answer *a)
+static void fill_up(const struct part_problem *p, struct gp_answer *a)
 {
     uint32_t wanted = p->in != NULL ? p->in->n_stages : 0, s, i;
-    uint32_t *room = calloc((size_t)p->n + p->n_devices + 1, sizeof *room);
+    uint32_t *room = part_alloc((size_t)p->n + p->n_devices + 1, sizeof *room);
     struct part_plan plan = {0};
-    pst_status st = PST_OK;
 
-    if (room == NULL) {
-        return PST_ERR_NOMEM;
-    }
     if (wanted > a->plan.n_stages) {
         for (s = 0; s < a->plan.n_stages; s++) {
             room[p->n + s] = a->plan.stages[s].d;
@@ -90,15 +86,12 @@ static pst_status fill_up(const struct part_problem *p, struct gp_answer *a)
                 room[a->plan.stages[s].nodes[i]] = s;
             }
         }
-        st = part_sequence_plan(p, room, a->plan.n_stages, room + p->n, a->plan.stages[0].b, wanted,
-                                &plan);
-        if (st == PST_OK) {
-            part_plan_finish(&a->plan);
-            a->plan = plan;
-        }
+        part_sequence_plan(p, room, a->plan.n_stages, room + p->n, a->plan.stages[0].b, wanted,
+                           &plan);
+        part_plan_finish(&a->plan);
+        a->plan = plan;
     }
-    free(room);
-    return st;
+    part_free(room);
 }
 
 /* Bytes of one stage by the linear model. */
@@ -107,10 +100,8 @@ static double linear_bytes(const struct part_problem *p, const struct part_plan 
 {
     struct part_value value;
 
-    if (part_plan_value(plan, p, false, &value) != PST_OK || value.worst != s) {
-        return peak_bytes;
-    }
-    return value.worst_bytes;
+    part_plan_value(plan, p, false, &value);
+    return value.worst == s ? value.worst_bytes : peak_bytes;
 }
 
 static pst_status say_too_large(const struct part_problem *p, const struct gp_answer *a)
@@ -136,18 +127,13 @@ static pst_status say_too_large(const struct part_problem *p, const struct gp_an
 }
 
 /* Does the plan hold by the job's own prices? Else less memory to plan with. */
-static pst_status verify(struct part_problem *p, struct gp_answer *a, bool *ret_holds)
+static void verify(struct part_problem *p, struct gp_answer *a, bool *ret_holds)
 {
     double has = (double)p->in->capacity_bytes, linear;
-    pst_status st = fill_up(p, a);
 
+    fill_up(p, a);
     *ret_holds = false;
-    if (st == PST_OK) {
-        st = part_plan_value(&a->plan, p, true, &a->value);
-    }
-    if (st != PST_OK) {
-        return st;
-    }
+    part_plan_value(&a->plan, p, true, &a->value);
     *ret_holds = a->value.fits;
     if (!a->value.fits) {
         linear = linear_bytes(p, &a->plan, a->value.worst, a->value.worst_bytes);
@@ -157,7 +143,6 @@ static pst_status verify(struct part_problem *p, struct gp_answer *a, bool *ret_
             p->capacity_bytes = 0.5 * linear;
         }
     }
-    return PST_OK;
 }
 
 static pst_status solve_once(struct part_problem *p, const struct gp_options *options,
@@ -171,12 +156,12 @@ static pst_status solve_once(struct part_problem *p, const struct gp_options *op
     }
     *ret_holds = false;
     if (options->refine) {
-        st = gp_trial_best(p, options->force_chain, answer, ret_holds);
+        gp_trial_best(p, options->force_chain, answer, ret_holds);
     }
-    if (st == PST_OK && !*ret_holds) {
-        st = verify(p, answer, ret_holds);
+    if (!*ret_holds) {
+        verify(p, answer, ret_holds);
     }
-    return st;
+    return PST_OK;
 }
 
 /* Again and again with less memory, until the plan holds or there is none. Keeps the last plan. */
@@ -222,7 +207,7 @@ pst_status gp_plan_for(struct part_problem *problem, const struct gp_options *op
         st = say_too_large(problem, &answer);
     } else if (st == PST_OK) {
         remark(problem, &answer);
-        st = part_plan_answer(&answer.plan, problem, out);
+        part_plan_answer(&answer.plan, problem, out);
     }
     gp_answer_finish(&answer);
     return st;

@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "call.h"
 #include "pool.h"
 
 #define CHUNK ((size_t)1 << 18)
@@ -15,11 +16,8 @@ struct gp_chunk {
 static struct gp_chunk *add_chunk(struct gp_pool *pool, size_t bytes)
 {
     size_t size = bytes > CHUNK ? bytes : CHUNK;
-    struct gp_chunk *chunk = malloc(sizeof *chunk + size);
+    struct gp_chunk *chunk = part_alloc(sizeof *chunk + size, 1);
 
-    if (chunk == NULL) {
-        return NULL;
-    }
     chunk->size = size;
     chunk->used = 0;
     if (pool->now == NULL) {
@@ -39,16 +37,13 @@ void *gp_pool_take(struct gp_pool *pool, size_t count, size_t size)
     void *memory;
 
     if (size != 0 && count > (SIZE_MAX / 2) / size) {
-        return NULL;
+        part_end(PST_ERR_NOMEM);
     }
     bytes = (count * size + 15) / 16 * 16;
     if (chunk == NULL || chunk->used + bytes > chunk->size) {
         chunk = chunk == NULL ? pool->first : chunk->next;
         if (chunk == NULL || bytes > chunk->size) {
             chunk = add_chunk(pool, bytes);
-        }
-        if (chunk == NULL) {
-            return NULL;
         }
         chunk->used = 0;
         pool->now = chunk;
@@ -71,7 +66,7 @@ void gp_pool_finish(struct gp_pool *pool)
 
     for (; chunk != NULL; chunk = next) {
         next = chunk->next;
-        free(chunk);
+        part_free(chunk);
     }
     *pool = (struct gp_pool){0};
 }

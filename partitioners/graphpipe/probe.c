@@ -6,8 +6,8 @@
 
 #define TICKS_BETWEEN_STOPS 4096
 
-pst_status gp_probe_init(struct gp_probe *probe, const struct gp_costs *costs,
-                         const struct gp_levels *levels, uint32_t grouping)
+void gp_probe_init(struct gp_probe *probe, const struct gp_costs *costs,
+                   const struct gp_levels *levels, uint32_t grouping)
 {
     *probe = (struct gp_probe){.costs = costs,
                                .levels = levels,
@@ -15,7 +15,7 @@ pst_status gp_probe_init(struct gp_probe *probe, const struct gp_costs *costs,
                                .grouping = grouping,
                                .max_states = UINT64_MAX};
     probe->limited = probe->problem->capacity_bytes < 1e300;
-    return gp_memo_create(&probe->memo);
+    gp_memo_create(&probe->memo);
 }
 
 void gp_probe_finish(struct gp_probe *probe)
@@ -25,23 +25,22 @@ void gp_probe_finish(struct gp_probe *probe)
     memset(probe, 0, sizeof *probe);
 }
 
-pst_status gp_probe_tick(struct gp_probe *probe, uint32_t work)
+void gp_probe_tick(struct gp_probe *probe, uint32_t work)
 {
     probe->n_states += work;
     if (probe->n_states > probe->max_states) {
-        return PST_ERR_CANCELLED;
+        part_end(PST_ERR_CANCELLED);
     }
     work += probe->work;
     probe->work = 0;
     if (probe->countdown <= work) {
         probe->countdown = TICKS_BETWEEN_STOPS;
         if (probe->stop != NULL && probe->stop(probe->stop_context)) {
-            return PST_ERR_CANCELLED;
+            part_end(PST_ERR_CANCELLED);
         }
     } else {
         probe->countdown -= work;
     }
-    return PST_OK;
 }
 
 bool gp_stage_precedes(const struct gp_probe *probe, uint32_t level, const struct gp_end *end)
@@ -116,20 +115,18 @@ uint32_t gp_degree(struct gp_probe *probe, const struct gp_stage_sums *sums, uin
 static const struct gp_start outside = {.is_virtual = 1};
 static const struct gp_end nothing = {.kind = GP_END_SINK};
 
-pst_status gp_probe_run(struct gp_probe *probe, int64_t limit, bool *ret_found)
+void gp_probe_run(struct gp_probe *probe, int64_t limit, bool *ret_found)
 {
     const struct gp_head *head;
     uint32_t root = probe->costs->class_of_block[probe->costs->tree->n_blocks - 1], x;
-    pst_status st;
 
     probe->limit = limit;
     probe->next = INT64_MAX;
     gp_pool_reset(&probe->pool);
     gp_memo_clear(probe->memo);
     *ret_found = false;
-    st = gp_head_of(probe, root, &outside, &nothing, true, &head);
-    for (x = 0; st == PST_OK && x < probe->levels->n; x++) {
+    gp_head_of(probe, root, &outside, &nothing, true, &head);
+    for (x = 0; x < probe->levels->n; x++) {
         *ret_found = *ret_found || head->value[x] <= probe->problem->n_devices;
     }
-    return st;
 }

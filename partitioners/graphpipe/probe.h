@@ -93,18 +93,19 @@ struct gp_probe {
     uint32_t countdown, work; /* to the next question whether to stop; done since the last tick */
 };
 
-pst_status gp_probe_init(struct gp_probe *probe, const struct gp_costs *costs,
-                         const struct gp_levels *levels, uint32_t grouping);
+void gp_probe_init(struct gp_probe *probe, const struct gp_costs *costs,
+                   const struct gp_levels *levels, uint32_t grouping);
 void gp_probe_finish(struct gp_probe *probe);
 
 /*
  * *ret_found: there is a plan with T <= limit on the problem's devices. Otherwise there is none
- * below probe->next either. PST_ERR_CANCELLED: stop() said so, or max_states is spent.
+ * below probe->next either. Ends with PST_ERR_CANCELLED where stop() says so or max_states is
+ * spent.
  */
-pst_status gp_probe_run(struct gp_probe *probe, int64_t limit, bool *ret_found);
+void gp_probe_run(struct gp_probe *probe, int64_t limit, bool *ret_found);
 
 /* The plan of the last run that found one, of the least level of the first stages, and its T. */
-pst_status gp_probe_plan(struct gp_probe *probe, struct part_plan *ret_plan, int64_t *ret_ticks);
+void gp_probe_plan(struct gp_probe *probe, struct part_plan *ret_plan, int64_t *ret_ticks);
 
 /* ---- parts of the dynamic program ---- */
 
@@ -126,10 +127,10 @@ bool gp_precedes(const struct gp_probe *probe, const struct gp_start *start, uin
                  const struct gp_end *end);
 bool gp_stage_precedes(const struct gp_probe *probe, uint32_t level, const struct gp_end *end);
 
-pst_status gp_head_of(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
-                      const struct gp_end *end, bool whole, const struct gp_head **ret_head);
-pst_status gp_sides_of(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
-                       const struct gp_end *end, const struct gp_sides **ret_sides);
+void gp_head_of(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
+                const struct gp_end *end, bool whole, const struct gp_head **ret_head);
+void gp_sides_of(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
+                 const struct gp_end *end, const struct gp_sides **ret_sides);
 
 /* Numbers of operators from cut `from` to cut `to` of a series, as a stage. `scratch`: 3 rows. */
 void gp_run_sums(const struct gp_probe *probe, const struct gp_class *c, uint32_t from, uint32_t to,
@@ -151,28 +152,27 @@ void gp_share_values(struct gp_probe *probe, const struct gp_group_sums *group,
                      const struct gp_start *start, const struct gp_end *end, bool s, bool t,
                      uint32_t *values, uint32_t *levels);
 /* values of one branch on its own. */
-pst_status gp_branch_values(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
-                            const struct gp_end *end, bool s, bool t, const uint32_t **ret_values);
+void gp_branch_values(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
+                      const struct gp_end *end, bool s, bool t, const uint32_t **ret_values);
 
 /* States by what they are asked for. *ret: memory of that state, new and zeroed where *ret_new. */
 struct gp_key {
     uint32_t words[9];
 };
-pst_status gp_memo_find(struct gp_probe *probe, const struct gp_key *key, size_t size, void **ret,
-                        bool *ret_new);
-/* Counts a state; PST_ERR_CANCELLED when it is time to stop. */
-pst_status gp_probe_tick(struct gp_probe *probe, uint32_t work);
+void gp_memo_find(struct gp_probe *probe, const struct gp_key *key, size_t size, void **ret,
+                  bool *ret_new);
+/* Counts a state; ends the search when it is time to stop. */
+void gp_probe_tick(struct gp_probe *probe, uint32_t work);
 
 /* parallel blocks, by grouping */
-pst_status gp_sides_any(struct gp_probe *probe, const struct gp_class *c,
-                        const struct gp_start *start, const struct gp_end *end,
-                        struct gp_sides *sides, bool *ret_done);
+void gp_sides_any(struct gp_probe *probe, const struct gp_class *c, const struct gp_start *start,
+                  const struct gp_end *end, struct gp_sides *sides, bool *ret_done);
 /* Kinds of branches of a class for `any`: how many of each. */
 struct gp_kinds {
     uint32_t n, n_states;
     uint32_t *class, *count, *radix; /* [n] */
 };
-pst_status gp_kinds_of(struct gp_probe *probe, const struct gp_class *c, struct gp_kinds *kinds,
-                       bool *ret_small);
+void gp_kinds_of(struct gp_probe *probe, const struct gp_class *c, struct gp_kinds *kinds,
+                 bool *ret_small);
 
 #endif

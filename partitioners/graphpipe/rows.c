@@ -23,62 +23,50 @@ static int by_place(const void *a_, const void *b_)
     return a->nodes[0] < b->nodes[0] ? -1 : 1;
 }
 
-static pst_status plan_of(const struct rows *rows, const uint32_t *cuts, struct part_plan *ret_plan)
+static void plan_of(const struct rows *rows, const uint32_t *cuts, struct part_plan *ret_plan)
 {
     const struct part_plan *plan = rows->plan;
     uint32_t s;
-    pst_status st = part_plan_cut(ret_plan, rows->t->problem, rows->order, cuts, plan->n_stages,
-                                  plan->stages[0].b);
 
-    for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
+    part_plan_cut(ret_plan, rows->t->problem, rows->order, cuts, plan->n_stages, plan->stages[0].b);
+    for (s = 0; s < plan->n_stages; s++) {
         ret_plan->stages[s].d = plan->stages[s].d;
         ret_plan->stages[s].k = plan->stages[s].k;
     }
-    return st;
 }
 
-static pst_status guess(void *rows_, const uint32_t *cuts, double *ret_ns)
+static void guess(void *rows_, const uint32_t *cuts, double *ret_ns)
 {
     const struct rows *rows = rows_;
     struct part_plan plan = {0};
     struct part_value value = {.legal = false};
-    pst_status st = plan_of(rows, cuts, &plan);
 
-    if (st == PST_OK) {
-        st = part_plan_value(&plan, rows->t->problem, true, &value);
-    }
-    *ret_ns = st == PST_OK && value.legal && value.fits ? value.step_ns : INFINITY;
+    plan_of(rows, cuts, &plan);
+    part_plan_value(&plan, rows->t->problem, true, &value);
+    *ret_ns = value.legal && value.fits ? value.step_ns : INFINITY;
     part_plan_finish(&plan);
-    return st;
 }
 
-static pst_status step(void *rows_, const uint32_t *cuts, double *ret_ns)
+static void step(void *rows_, const uint32_t *cuts, double *ret_ns)
 {
     const struct rows *rows = rows_;
     struct part_plan plan = {0};
-    pst_status st = plan_of(rows, cuts, &plan);
 
-    if (st == PST_OK) {
-        st = gp_trials_step(rows->t, &plan, ret_ns);
-    }
+    plan_of(rows, cuts, &plan);
+    gp_trials_step(rows->t, &plan, ret_ns);
     part_plan_finish(&plan);
-    return st;
 }
 
-pst_status gp_move_borders(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
+void gp_move_borders(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
 {
     const struct part_problem *p = trials->problem;
     struct rows rows = {
-        .t = trials, .plan = plan, .order = calloc((size_t)p->n + 1, sizeof *rows.order)};
+        .t = trials, .plan = plan, .order = part_alloc((size_t)p->n + 1, sizeof *rows.order)};
     const struct part_borders borders = {
         .n = p->n, .n_stages = plan->n_stages, .impl = &rows, .guess = guess, .step = step};
-    uint32_t *cuts = calloc((size_t)plan->n_stages + 1, sizeof *cuts), s, v;
+    uint32_t *cuts = part_alloc((size_t)plan->n_stages + 1, sizeof *cuts), s, v;
     struct part_plan moved = {0};
-    pst_status st = PST_ERR_NOMEM;
 
-    if (rows.order == NULL || cuts == NULL) {
-        goto out;
-    }
     for (v = 0; v < p->n; v++) {
         rows.order[v] = v;
     }
@@ -87,16 +75,10 @@ pst_status gp_move_borders(struct gp_trials *trials, struct part_plan *plan, dou
         cuts[s] = plan->stages[s].nodes[0];
     }
     cuts[s] = p->n;
-    st = part_borders_move(&borders, cuts, step_ns);
-    if (st == PST_OK) {
-        st = plan_of(&rows, cuts, &moved);
-    }
-    if (st == PST_OK) {
-        part_plan_finish(plan);
-        *plan = moved;
-    }
-out:
-    free(rows.order);
-    free(cuts);
-    return st;
+    part_borders_move(&borders, cuts, step_ns);
+    plan_of(&rows, cuts, &moved);
+    part_plan_finish(plan);
+    *plan = moved;
+    part_free(rows.order);
+    part_free(cuts);
 }

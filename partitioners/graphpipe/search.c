@@ -36,12 +36,11 @@ bool gp_watch_stop(void *watch_)
 {
     struct gp_watch *watch = watch_;
 
-    if (part_cancelled(watch->problem)) {
-        watch->is_cancelled = true;
-    } else if (watch->until_s > 0 && now_s() > watch->until_s) {
+    part_poll(watch->problem);
+    if (watch->until_s > 0 && now_s() > watch->until_s) {
         watch->has_expired = true;
     }
-    return watch->is_cancelled || watch->has_expired;
+    return watch->has_expired;
 }
 
 void gp_result_finish(struct gp_result *result)
@@ -50,14 +49,16 @@ void gp_result_finish(struct gp_result *result)
     memset(result, 0, sizeof *result);
 }
 
-pst_status gp_result_step(const struct part_problem *p, struct gp_result *r)
+void gp_result_step(const struct part_problem *p, struct gp_result *r)
 {
-    return !r->found || r->value.step_ns != PART_STEP_UNKNOWN
-               ? PST_OK
-               : part_plan_value(&r->plan, p, false, &r->value);
+    if (!r->found || r->value.step_ns != PART_STEP_UNKNOWN) {
+        return;
+    }
+    part_plan_value(&r->plan, p, false, &r->value);
 }
 
 struct hunt {
+    const struct gp_options *options;
     struct gp_probe probe;
     struct gp_levels levels;
     struct gp_costs costs;
@@ -93,32 +94,26 @@ static bool is_ample(const struct part_problem *p, uint32_t b)
     return part_fits(p, part_memory(p, weight, saved, workspace, 1, in_flight));
 }
 
-static pst_status hunt_init(struct hunt *h, const struct part_problem *problem,
-                            const struct gp_tree *tree, const struct gp_options *options,
-                            uint32_t b, struct gp_watch *watch)
+static void hunt_init(struct hunt *h, const struct part_problem *problem,
+                      const struct gp_tree *tree, const struct gp_options *options, uint32_t b,
+                      struct gp_watch *watch)
 {
-    pst_status st;
-
     if (b == 0) {
-        st = gp_levels_init_general(&h->levels, problem->sizes, problem->n_sizes, options->ks,
-                                    options->n_ks, problem->batch);
+        gp_levels_init_general(&h->levels, problem->sizes, problem->n_sizes, options->ks,
+                               options->n_ks, problem->batch);
     } else {
         h->relaxed = !is_ample(problem, b) && count_depths(problem, b) > 1;
-        st = gp_levels_init_depths(&h->levels, b, problem->batch, 1);
-        if (st == PST_OK && !h->relaxed) { /* stands for all depths */
+        gp_levels_init_depths(&h->levels, b, problem->batch, 1);
+        if (!h->relaxed) {
+            /* stands for all depths */
             h->levels.in_flight[0] = (uint64_t)b * count_depths(problem, b);
         }
     }
-    if (st == PST_OK) {
-        st = gp_costs_init(&h->costs, problem, tree, &h->levels);
-    }
-    if (st == PST_OK) {
-        st = gp_probe_init(&h->probe, &h->costs, &h->levels, options->grouping);
-    }
+    gp_costs_init(&h->costs, problem, tree, &h->levels);
+    gp_probe_init(&h->probe, &h->costs, &h->levels, options->grouping);
     h->probe.stop = gp_watch_stop;
     h->probe.stop_context = watch;
     h->probe.max_states = options->max_states > 0 ? options->max_states : UINT64_MAX;
-    return st;
 }
 
 static void hunt_finish(struct hunt *h)
@@ -130,19 +125,15 @@ static void hunt_finish(struct hunt *h)
 
 /* Keeps the plan of the probe at hand if it is better in truth. For graphs that the two rules
    reduce the search sees the truth; else bytes of edges across synchronisations may be off. */
-static pst_status keep(struct hunt *h)
+static void keep(struct hunt *h)
 {
     struct part_plan plan = {0};
     struct part_value value = {0};
-    pst_status st = gp_probe_plan(&h->probe, &plan, &h->found);
     bool judged = !h->costs.tree->reduced, better;
 
-    if (st == PST_OK && judged) {
-        st = part_plan_rank(&plan, h->costs.problem, &value);
-    }
-    if (st != PST_OK) {
-        part_plan_finish(&plan);
-        return st;
+    gp_probe_plan(&h->probe, &plan, &h->found);
+    if (judged) {
+        part_plan_rank(&plan, h->costs.problem, &value);
     }
     better = !judged || (value.legal && value.fits &&
                          (!h->result->found || part_value_better(&value, &h->result->value)));
@@ -154,57 +145,48 @@ static pst_status keep(struct hunt *h)
     } else {
         part_plan_finish(&plan);
     }
-    return PST_OK;
 }
 
 /* One probe; moves low or high. */
-static pst_status try(struct hunt *h, int64_t limit, bool *ret_found)
+static void try(struct hunt *h, int64_t limit, bool *ret_found)
 {
-    pst_status st = gp_probe_run(&h->probe, limit, ret_found);
-
+    gp_probe_run(&h->probe, limit, ret_found);
     h->probes++;
-    if (st != PST_OK) {
-        return st;
-    }
     if (!*ret_found) {
         h->low = h->probe.next - 1 > limit ? h->probe.next - 1 : limit;
-        return PST_OK;
+        return;
     }
-    st = keep(h);
+    keep(h);
     h->high = h->found;
-    return st;
 }
 
 /* From the lower bound up in growing steps until there is a plan. */
-static pst_status climb(struct hunt *h, bool *ret_found)
+static void climb(struct hunt *h, bool *ret_found)
 {
     int64_t limit = h->low + 1, step = h->low / 64 + 1;
     uint32_t misses = 0;
-    pst_status st = PST_OK;
 
     *ret_found = false;
-    while (st == PST_OK && !*ret_found && h->low + 1 < h->high) {
+    while (!*ret_found && h->low + 1 < h->high) {
         if (limit >= h->high) {
             limit = h->high - 1;
         }
         if (h->probe.limited && ++misses == 3) {
             limit = h->high - 1; /* it may be memory that says no */
         }
-        st = try(h, limit, ret_found);
+        try(h, limit, ret_found);
         limit = h->low > limit ? h->low : limit;
         limit = limit > INT64_MAX / 2 - step ? INT64_MAX - 1 : limit + step;
         step = step > INT64_MAX / 4 ? step : 2 * step;
     }
-    return st;
 }
 
-static pst_status descend(struct hunt *h, const struct gp_options *options)
+static void descend(struct hunt *h, const struct gp_options *options)
 {
     uint32_t certificates = 0;
-    pst_status st = PST_OK;
     bool found;
 
-    while (st == PST_OK && h->low + 1 < h->high) {
+    while (h->low + 1 < h->high) {
         int64_t gap = h->high - h->low, limit;
 
         if (!options->exact && (double)gap <= options->tolerance * (double)h->high) {
@@ -216,50 +198,45 @@ static pst_status descend(struct hunt *h, const struct gp_options *options)
         } else {
             limit = h->low + gap / 2;
         }
-        st = try(h, limit, &found);
+        try(h, limit, &found);
     }
-    return st;
 }
 
-static pst_status set_depths(struct hunt *h, uint32_t n)
+static void set_depths(struct hunt *h, uint32_t n)
 {
     struct gp_group group = h->levels.groups[0];
-    pst_status st;
 
     gp_levels_finish(&h->levels);
-    st = gp_levels_init_depths(&h->levels, group.b, h->costs.problem->batch, n);
-    if (st == PST_OK) {
-        h->levels.groups[0].first_lane = group.first_lane;
-        h->levels.groups[0].n_lanes = group.n_lanes;
-    }
-    return st;
+    gp_levels_init_depths(&h->levels, group.b, h->costs.problem->batch, n);
+    h->levels.groups[0].first_lane = group.first_lane;
+    h->levels.groups[0].n_lanes = group.n_lanes;
 }
 
 /*
  * The plan of the least T, whichever way the search went: by one more probe. Where memory did not
  * tell depths apart it does so now, since of plans with the same T a flat one holds less.
  */
-static pst_status finish(struct hunt *h)
+static void finish(struct hunt *h)
 {
     const struct part_problem *p = h->costs.problem;
     uint32_t depths = count_depths(p, h->levels.groups[0].b);
     bool found;
-    pst_status st = PST_OK;
 
     if (h->levels.simple && h->levels.n < depths && (uint64_t)p->n * depths <= MOST_CELLS) {
-        st = set_depths(h, depths);
+        set_depths(h, depths);
     }
-    if (st == PST_OK) {
-        st = gp_probe_run(&h->probe, h->high, &found);
+    gp_probe_run(&h->probe, h->high, &found);
+    if (found) {
+        keep(h);
     }
-    return st == PST_OK && found ? keep(h) : st;
 }
 
-static pst_status search(struct hunt *h, const struct gp_options *options, bool *ret_found)
+static void search(struct hunt *h, const struct gp_options *options, bool *ret_found)
 {
-    pst_status st = climb(h, ret_found);
-
-    return st == PST_OK && *ret_found ? descend(h, options) : st;
+    climb(h, ret_found);
+    if (*ret_found) {
+        descend(h, options);
+    }
 }
 
 /*
@@ -267,45 +244,44 @@ static pst_status search(struct hunt *h, const struct gp_options *options, bool 
  * fraction of the time, and no plan is below the least T then. Mostly there is one of that T whose
  * true depths fit as well.
  */
-static pst_status search_relaxed(struct hunt *h, const struct gp_options *options, bool *ret_found)
+static void search_relaxed(struct hunt *h, const struct gp_options *options, bool *ret_found)
 {
     int64_t high = h->high, least;
     bool possible;
-    pst_status st = search(h, options, &possible);
 
+    search(h, options, &possible);
     *ret_found = false;
     part_plan_finish(&h->result->plan);
     h->result->found = false;
-    if (st != PST_OK || !possible) {
-        return st;
+    if (!possible) {
+        return;
     }
     least = h->high;
     h->high = high;
-    st = set_depths(h, count_depths(h->costs.problem, h->levels.groups[0].b));
-    if (st == PST_OK) {
-        st = try(h, least, ret_found);
+    set_depths(h, count_depths(h->costs.problem, h->levels.groups[0].b));
+    try(h, least, ret_found);
+    if (!*ret_found) {
+        search(h, options, ret_found);
+        return;
     }
-    if (st == PST_OK && !*ret_found) {
-        return search(h, options, ret_found);
-    }
-    return st == PST_OK ? descend(h, options) : st;
+    descend(h, options);
 }
 
-static pst_status run(struct hunt *h, const struct gp_options *options)
+static pst_status hunt_run(void *hunt)
 {
+    struct hunt *h = hunt;
     bool found;
-    pst_status st = h->relaxed ? search_relaxed(h, options, &found) : search(h, options, &found);
 
-    h->result->proven = st == PST_OK && h->low + 1 >= h->high;
-    if (st == PST_OK && found) {
-        st = finish(h);
+    if (h->relaxed) {
+        search_relaxed(h, h->options, &found);
+    } else {
+        search(h, h->options, &found);
     }
-    if ((st == PST_OK || st == PST_ERR_CANCELLED) && h->result->found) {
-        pst_status judged = part_plan_rank(&h->result->plan, h->costs.problem, &h->result->value);
-
-        st = judged != PST_OK ? judged : st;
+    h->result->proven = h->low + 1 >= h->high;
+    if (found) {
+        finish(h);
     }
-    return st;
+    return PST_OK;
 }
 
 /* One long row of operators, no branch anywhere. */
@@ -325,40 +301,40 @@ static bool is_long_chain(const struct gp_tree *tree)
     return true;
 }
 
-pst_status gp_search_size(const struct part_problem *problem, const struct gp_tree *tree,
-                          const struct gp_options *options, uint32_t b, double below_ns,
-                          struct gp_watch *watch, struct gp_result *ret_result)
+void gp_search_size(const struct part_problem *problem, const struct gp_tree *tree,
+                    const struct gp_options *options, uint32_t b, double below_ns,
+                    struct gp_watch *watch, struct gp_result *ret_result)
 {
-    struct hunt h = {.result = ret_result};
+    struct hunt h = {.result = ret_result, .options = options};
+    double most;
     bool exact;
     pst_status st;
 
     memset(ret_result, 0, sizeof *ret_result);
     if (b != 0 && is_long_chain(tree)) {
-        st = gp_search_chain(problem, b, below_ns, ret_result, &exact);
-        if (st != PST_OK || exact) {
-            return st;
+        gp_search_chain(problem, b, below_ns, ret_result, &exact);
+        if (exact) {
+            return;
         }
     }
-    st = hunt_init(&h, problem, tree, options, b, watch);
-    if (st == PST_OK) {
-        double most = below_ns / h.costs.ns_per_tick * (1 - 1e-12);
-
-        h.low = h.costs.lower_bound - 1;
-        h.high = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
-        ret_result->lower_ns = (double)h.costs.lower_bound * h.costs.ns_per_tick;
-        st = run(&h, options);
-        ret_result->bound_ns = (double)(h.low + 1) * h.costs.ns_per_tick;
-        ret_result->probes = h.probes;
-        ret_result->states = h.probe.n_states;
-    }
-    if (st == PST_ERR_CANCELLED && !watch->is_cancelled) {
+    hunt_init(&h, problem, tree, options, b, watch);
+    most = below_ns / h.costs.ns_per_tick * (1 - 1e-12);
+    h.low = h.costs.lower_bound - 1;
+    h.high = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
+    ret_result->lower_ns = (double)h.costs.lower_bound * h.costs.ns_per_tick;
+    /* Ends itself when time or states are spent; what it found until then stands. */
+    st = part_call_join(part_call_now(), hunt_run, &h);
+    if (st == PST_ERR_CANCELLED) {
+        part_poll(problem);
         watch->has_expired = true;
-        st = PST_OK; /* the best so far */
+    } else {
+        part_check(st);
     }
+    if (ret_result->found) {
+        part_plan_rank(&ret_result->plan, problem, &ret_result->value);
+    }
+    ret_result->bound_ns = (double)(h.low + 1) * h.costs.ns_per_tick;
+    ret_result->probes = h.probes;
+    ret_result->states = h.probe.n_states;
     hunt_finish(&h);
-    if (st != PST_OK) {
-        gp_result_finish(ret_result);
-    }
-    return st;
 }

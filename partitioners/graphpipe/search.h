@@ -47,22 +47,22 @@ struct gp_result {
 
 void gp_result_finish(struct gp_result *result);
 /* value.step_ns, where it is not known yet. Finds itself done where nothing was found.
- * PST_ERR_NOMEM.
+ *
  */
-pst_status gp_result_step(const struct part_problem *problem, struct gp_result *result);
+void gp_result_step(const struct part_problem *problem, struct gp_result *result);
 
 /*
  * The least T with one size b for all stages (0: those of the problem, a size and a k for each
  * stage), only plans below `below_ns` (INFINITY: any). When time or states are spent, the best so
- * far, not proven. PST_ERR_CANCELLED: by the host.
+ * far, not proven.
  */
-pst_status gp_search_size(const struct part_problem *problem, const struct gp_tree *tree,
-                          const struct gp_options *options, uint32_t b, double below_ns,
-                          struct gp_watch *watch, struct gp_result *ret_result);
+void gp_search_size(const struct part_problem *problem, const struct gp_tree *tree,
+                    const struct gp_options *options, uint32_t b, double below_ns,
+                    struct gp_watch *watch, struct gp_result *ret_result);
 
 /* The same for a graph that is one row of operators, by the solver for orders, which takes 1e5 of
    them; *ret_exact false, and no result: it could not be certain. */
-pst_status gp_search_chain(const struct part_problem *problem, uint32_t b, double below_ns,
-                           struct gp_result *ret_result, bool *ret_exact);
+void gp_search_chain(const struct part_problem *problem, uint32_t b, double below_ns,
+                     struct gp_result *ret_result, bool *ret_exact);
 
 #endif

@@ -251,13 +251,12 @@ static void improve(uint32_t *value, struct gp_pick *pick, uint32_t with, struct
 }
 
 /* The gap behind v_i falls into groups; the stage of what is behind it has level g. */
-static pst_status gap_at(struct walk *w, uint32_t i, const struct gp_start *start, bool own,
-                         uint32_t g, uint32_t rest, uint32_t *value, struct gp_pick *pick)
+static void gap_at(struct walk *w, uint32_t i, const struct gp_start *start, bool own, uint32_t g,
+                   uint32_t rest, uint32_t *value, struct gp_pick *pick)
 {
     uint32_t p = w->c->n_ops, h;
     struct gp_end end = *w->end;
     const struct gp_sides *sides;
-    pst_status st;
 
     if (i < p) {
         bool free_op = is_virtual(w, i + 1);
@@ -267,25 +266,24 @@ static pst_status gap_at(struct walk *w, uint32_t i, const struct gp_start *star
                               .op = own ? w->c->ops[i] : 0,
                               .level = g};
     }
-    st = gp_sides_of(w->probe, w->c->kids[i], start, &end, &sides);
-    for (h = 0; st == PST_OK && h < w->n_levels; h++) {
+    gp_sides_of(w->probe, w->c->kids[i], start, &end, &sides);
+    for (h = 0; h < w->n_levels; h++) {
         improve(&value[h], &pick[h], sides->value[h] + rest,
                 (struct gp_pick){.kind = GP_PICK_GAP, .own = own, .level = g});
     }
-    return st;
 }
 
-static pst_status gaps(struct walk *w, uint32_t i, const struct gp_start *start, uint32_t *value,
-                       struct gp_pick *pick)
+static void gaps(struct walk *w, uint32_t i, const struct gp_start *start, uint32_t *value,
+                 struct gp_pick *pick)
 {
     uint32_t p = w->c->n_ops, own, g;
-    pst_status st = PST_OK;
 
     if (w->probe->costs->classes[w->c->kids[i]].kind != GP_PARALLEL) {
-        return PST_OK;
+        return;
     }
     if (i == p) {
-        return gap_at(w, i, start, w->end->own, w->end->level, 0, value, pick);
+        gap_at(w, i, start, w->end->own, w->end->level, 0, value, pick);
+        return;
     }
     for (own = 0; own < 2; own++) {
         bool free_op = is_virtual(w, i + 1);
@@ -296,16 +294,15 @@ static pst_status gaps(struct walk *w, uint32_t i, const struct gp_start *start,
         if (own == 1 && free_op) {
             break;
         }
-        for (g = 0; st == PST_OK && g < w->n_levels; g++) {
+        for (g = 0; g < w->n_levels; g++) {
             /* of depths, a larger one must save devices; a gap takes at least one */
             if (rest[g] >= (w->probe->levels->simple ? least : w->probe->problem->n_devices)) {
                 continue;
             }
             least = rest[g];
-            st = gap_at(w, i, start, own == 1, g, rest[g], value, pick);
+            gap_at(w, i, start, own == 1, g, rest[g], value, pick);
         }
     }
-    return st;
 }
 
 /* Nothing lies in the gap behind v_i, which a stage before owns. */
@@ -342,35 +339,32 @@ static void empty_gap(struct walk *w, uint32_t i, const struct gp_start *start, 
 }
 
 /* v_i belongs to a stage before, of level h. */
-static pst_status without_op(struct walk *w, uint32_t i, const struct gp_start *start,
-                             uint32_t *value, struct gp_pick *pick)
+static void without_op(struct walk *w, uint32_t i, const struct gp_start *start, uint32_t *value,
+                       struct gp_pick *pick)
 {
     uint32_t *from = gp_pool_take(&w->probe->pool, w->n_levels, sizeof *from), h;
 
-    if (from == NULL) {
-        return PST_ERR_NOMEM;
-    }
     begin(w, 2 * i + 1);
     gp_levels_least(w->probe->levels, start->is_virtual, w->value, value, from);
     for (h = 0; h < w->n_levels; h++) {
         pick[h] = w->pick[from[h]];
     }
     empty_gap(w, i, start, value, pick);
-    return gaps(w, i, start, value, pick);
+    gaps(w, i, start, value, pick);
 }
 
 /* v_i belongs to the first stage, whose level is h. */
-static pst_status with_op(struct walk *w, uint32_t i, const struct gp_start *start, uint32_t *value,
-                          struct gp_pick *pick)
+static void with_op(struct walk *w, uint32_t i, const struct gp_start *start, uint32_t *value,
+                    struct gp_pick *pick)
 {
     begin(w, 2 * i);
     memcpy(value, w->value, w->n_levels * sizeof *value);
     memcpy(pick, w->pick, w->n_levels * sizeof *pick);
-    return gaps(w, i, start, value, pick);
+    gaps(w, i, start, value, pick);
 }
 
-static pst_status walk_init(struct walk *w, struct gp_probe *probe, uint32_t class,
-                            const struct gp_start *start, const struct gp_end *end)
+static void walk_init(struct walk *w, struct gp_probe *probe, uint32_t class,
+                      const struct gp_start *start, const struct gp_end *end)
 {
     *w = (struct walk){.probe = probe,
                        .c = &probe->costs->classes[class],
@@ -381,34 +375,32 @@ static pst_status walk_init(struct walk *w, struct gp_probe *probe, uint32_t cla
     w->value = gp_pool_take(&probe->pool, w->n_levels, sizeof *w->value);
     w->pick = gp_pool_take(&probe->pool, w->n_levels, sizeof *w->pick);
     w->scratch = gp_pool_take(&probe->pool, (size_t)3 * probe->costs->n_lanes, sizeof *w->scratch);
-    return w->value == NULL || w->pick == NULL || w->scratch == NULL ? PST_ERR_NOMEM : PST_OK;
 }
 
-static pst_status solve_op(struct walk *w, uint32_t i)
+static void solve_op(struct walk *w, uint32_t i)
 {
     struct gp_tail *tail = w->tail;
     size_t at = (size_t)i * w->n_levels;
     struct gp_start start = {.is_virtual = is_virtual(w, i)};
-    pst_status st;
 
     w->start = &start;
-    st = without_op(w, i, &start, tail->without + at, tail->pick_without + at);
-    if (st == PST_OK && start.is_virtual) {
+    without_op(w, i, &start, tail->without + at, tail->pick_without + at);
+    if (start.is_virtual) {
         gp_levels_least(w->probe->levels, false, tail->without + at, tail->next + at,
                         tail->next_from + at);
-    } else if (st == PST_OK) {
+    } else {
         start.own = 1;
         start.op = w->c->ops[i - 1];
-        st = with_op(w, i, &start, tail->with + at, tail->pick_with + at);
+        with_op(w, i, &start, tail->with + at, tail->pick_with + at);
         gp_levels_least(w->probe->levels, false, tail->with + at, tail->next + at,
                         tail->next_from + at);
     }
     w->start = NULL;
-    return st == PST_OK ? gp_probe_tick(w->probe, 2 * w->n_levels) : st;
+    gp_probe_tick(w->probe, 2 * w->n_levels);
 }
 
-static pst_status tail_of(struct gp_probe *probe, uint32_t class, const struct gp_end *end,
-                          const struct gp_tail **ret_tail)
+static void tail_of(struct gp_probe *probe, uint32_t class, const struct gp_end *end,
+                    const struct gp_tail **ret_tail)
 {
     const struct gp_class *c = &probe->costs->classes[class];
     struct gp_key key = {{0, class, end->kind, end->own, end->op, end->level, 0, 0, 0}};
@@ -418,15 +410,12 @@ static pst_status tail_of(struct gp_probe *probe, uint32_t class, const struct g
     void *state;
     bool is_new;
     uint32_t i;
-    pst_status st = gp_memo_find(probe, &key, sizeof *tail, &state, &is_new);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    gp_memo_find(probe, &key, sizeof *tail, &state, &is_new);
     tail = state;
     *ret_tail = tail;
     if (!is_new) {
-        return PST_OK;
+        return;
     }
     tail->without = gp_pool_take(&probe->pool, n, sizeof *tail->without);
     tail->with = gp_pool_take(&probe->pool, n, sizeof *tail->with);
@@ -434,20 +423,15 @@ static pst_status tail_of(struct gp_probe *probe, uint32_t class, const struct g
     tail->next_from = gp_pool_take(&probe->pool, n, sizeof *tail->next_from);
     tail->pick_without = gp_pool_take(&probe->pool, n, sizeof *tail->pick_without);
     tail->pick_with = gp_pool_take(&probe->pool, n, sizeof *tail->pick_with);
-    if (tail->without == NULL || tail->with == NULL || tail->next == NULL ||
-        tail->next_from == NULL || tail->pick_without == NULL || tail->pick_with == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    st = walk_init(&w, probe, class, NULL, end);
+    walk_init(&w, probe, class, NULL, end);
     w.tail = tail;
-    for (i = c->n_ops; st == PST_OK && i > 0; i--) {
-        st = solve_op(&w, i);
+    for (i = c->n_ops; i > 0; i--) {
+        solve_op(&w, i);
     }
-    return st;
 }
 
-pst_status gp_head_of(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
-                      const struct gp_end *end, bool whole, const struct gp_head **ret_head)
+void gp_head_of(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
+                const struct gp_end *end, bool whole, const struct gp_head **ret_head)
 {
     struct gp_key key = {{1, class, end->kind, end->own, end->op, end->level,
                           start->is_virtual | start->own << 1 | (uint32_t)whole << 2, start->op,
@@ -457,30 +441,24 @@ pst_status gp_head_of(struct gp_probe *probe, uint32_t class, const struct gp_st
     struct walk w;
     void *state;
     bool is_new;
-    pst_status st = gp_memo_find(probe, &key, sizeof *head, &state, &is_new);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    gp_memo_find(probe, &key, sizeof *head, &state, &is_new);
     head = state;
     *ret_head = head;
     if (!is_new) {
-        return PST_OK;
+        return;
     }
-    st = tail_of(probe, class, end, &tail);
-    if (st != PST_OK) {
-        return st;
-    }
+    tail_of(probe, class, end, &tail);
     head->tail = tail;
-    st = walk_init(&w, probe, class, start, end);
+    walk_init(&w, probe, class, start, end);
     head->value = gp_pool_take(&probe->pool, w.n_levels, sizeof *head->value);
     head->pick = gp_pool_take(&probe->pool, w.n_levels, sizeof *head->pick);
-    if (st != PST_OK || head->value == NULL || head->pick == NULL) {
-        return PST_ERR_NOMEM;
-    }
     w.tail = (struct gp_tail *)tail;
     w.whole = whole;
-    st = start->own ? with_op(&w, 0, start, head->value, head->pick)
-                    : without_op(&w, 0, start, head->value, head->pick);
-    return st == PST_OK ? gp_probe_tick(probe, w.n_levels) : st;
+    if (start->own) {
+        with_op(&w, 0, start, head->value, head->pick);
+    } else {
+        without_op(&w, 0, start, head->value, head->pick);
+    }
+    gp_probe_tick(probe, w.n_levels);
 }

@@ -108,45 +108,38 @@ void gp_share_values(struct gp_probe *probe, const struct gp_group_sums *group,
 }
 
 /* A bare edge: nothing, or the end that it owns. */
-static pst_status edge_values(struct gp_probe *probe, const struct gp_start *start,
-                              const struct gp_end *end, bool s, bool t, const uint32_t **ret_values)
+static void edge_values(struct gp_probe *probe, const struct gp_start *start,
+                        const struct gp_end *end, bool s, bool t, const uint32_t **ret_values)
 {
     uint32_t n = probe->costs->n_lanes, h;
     uint32_t *values = gp_pool_take(&probe->pool, 2 * probe->levels->n, sizeof *values);
     int64_t *rows = gp_pool_take(&probe->pool, (size_t)7 * n, sizeof *rows);
     struct gp_group_sums none = {rows, rows + n, rows + 2 * n, rows + 3 * n, 0, 0, 0, 0};
 
-    if (values == NULL || rows == NULL) {
-        return PST_ERR_NOMEM;
-    }
     memset(rows, 0, (size_t)7 * n * sizeof *rows);
     *ret_values = values;
     if (s && t) {
         for (h = 0; h < probe->levels->n; h++) {
             values[h] = GP_NEVER;
         }
-        return PST_OK;
+        return;
     }
     gp_share_values(probe, &none, start, end, s, t, values, values + probe->levels->n);
-    return PST_OK;
 }
 
-pst_status gp_branch_values(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
-                            const struct gp_end *end, bool s, bool t, const uint32_t **ret_values)
+void gp_branch_values(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
+                      const struct gp_end *end, bool s, bool t, const uint32_t **ret_values)
 {
     struct gp_start from = {.is_virtual = start->is_virtual, .own = s, .op = s ? start->op : 0};
     struct gp_end to = *end;
     const struct gp_head *head;
-    pst_status st;
 
     if (probe->costs->classes[class].kind == GP_EDGE) {
-        return edge_values(probe, start, end, s, t, ret_values);
+        edge_values(probe, start, end, s, t, ret_values);
+        return;
     }
     to.own = t;
     to.op = t ? end->op : 0;
-    st = gp_head_of(probe, class, &from, &to, !(s && t), &head);
-    if (st == PST_OK) {
-        *ret_values = head->value;
-    }
-    return st;
+    gp_head_of(probe, class, &from, &to, !(s && t), &head);
+    *ret_values = head->value;
 }

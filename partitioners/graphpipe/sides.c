@@ -100,25 +100,21 @@ static bool is_hopeless(struct table *t)
     return true;
 }
 
-static pst_status from_position(struct table *t, uint32_t from)
+static void from_position(struct table *t, uint32_t from)
 {
     uint32_t s, e, to;
-    pst_status st = PST_OK;
 
-    for (s = 0; st == PST_OK && s <= t->start->own; s++) {
-        for (e = 0; st == PST_OK && e <= t->end->own; e++) {
+    for (s = 0; s <= t->start->own; s++) {
+        for (e = 0; e <= t->end->own; e++) {
             const uint32_t *values;
 
-            st = gp_branch_values(t->probe, t->c->kids[t->order[from]], t->start, t->end, s, e,
-                                  &values);
-            if (st == PST_OK) {
-                relax(t, from, from + 1, s, e, values, NULL);
-            }
+            gp_branch_values(t->probe, t->c->kids[t->order[from]], t->start, t->end, s, e, &values);
+            relax(t, from, from + 1, s, e, values, NULL);
         }
     }
     clear_group(t);
     add_branch(t, t->order[from]);
-    for (to = from + 2; st == PST_OK && to <= t->n; to++) {
+    for (to = from + 2; to <= t->n; to++) {
         add_branch(t, t->order[to - 1]);
         if (is_hopeless(t)) {
             break;
@@ -129,12 +125,11 @@ static pst_status from_position(struct table *t, uint32_t from)
                 relax(t, from, to, s, e, t->values, t->levels);
             }
         }
-        st = gp_probe_tick(t->probe, t->n_levels);
+        gp_probe_tick(t->probe, t->n_levels);
     }
-    return st;
 }
 
-static pst_status table_init(struct table *t)
+static void table_init(struct table *t)
 {
     struct gp_pool *pool = &t->probe->pool;
     uint32_t n = t->probe->costs->n_lanes;
@@ -145,30 +140,23 @@ static pst_status table_init(struct table *t)
     t->share = gp_pool_take(pool, cells, sizeof *t->share);
     t->values = gp_pool_take(pool, t->n_levels, sizeof *t->values);
     t->levels = gp_pool_take(pool, t->n_levels, sizeof *t->levels);
-    if (rows == NULL || t->value == NULL || t->share == NULL || t->values == NULL ||
-        t->levels == NULL) {
-        return PST_ERR_NOMEM;
-    }
     t->group = (struct gp_group_sums){rows, rows + n, rows + 2 * n, rows + 3 * n, 0, 0, 0, 0};
     for (i = 0; i < cells; i++) {
         t->value[i] = GP_NEVER;
     }
     memset(t->share, 0, cells * sizeof *t->share);
     memset(t->value + at(t, t->n, 0, 0), 0, t->n_levels * sizeof *t->value);
-    return PST_OK;
 }
 
-static pst_status solve(struct table *t, const uint32_t *order)
+static void solve(struct table *t, const uint32_t *order)
 {
     uint32_t from;
-    pst_status st;
 
     t->order = order;
-    st = table_init(t);
-    for (from = t->n; st == PST_OK && from-- > 0;) {
-        st = from_position(t, from);
+    table_init(t);
+    for (from = t->n; from-- > 0;) {
+        from_position(t, from);
     }
-    return st;
 }
 
 struct heavy {
@@ -187,14 +175,11 @@ static int by_work(const void *a_, const void *b_)
 }
 
 /* Branches by work, the heaviest first. */
-static pst_status sort(struct table *t, uint32_t *order)
+static void sort(struct table *t, uint32_t *order)
 {
-    struct heavy *heavy = malloc((size_t)t->n * sizeof *heavy);
+    struct heavy *heavy = part_alloc((size_t)t->n, sizeof *heavy);
     uint32_t i;
 
-    if (heavy == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < t->n; i++) {
         heavy[i] = (struct heavy){t->probe->costs->classes[t->c->kids[i]].times[GP_COMP], i};
     }
@@ -202,20 +187,16 @@ static pst_status sort(struct table *t, uint32_t *order)
     for (i = 0; i < t->n; i++) {
         order[i] = heavy[i].branch;
     }
-    free(heavy);
-    return PST_OK;
+    part_free(heavy);
 }
 
 /* The better of two tables, level by level. */
-static pst_status merge(struct table *t, struct gp_sides *sides)
+static void merge(struct table *t, struct gp_sides *sides)
 {
     uint8_t *sorted = gp_pool_take(&t->probe->pool, t->n_levels, sizeof *sorted);
     size_t all = at(t, 0, t->start->own, t->end->own);
     uint32_t h;
 
-    if (sorted == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (h = 0; h < t->n_levels; h++) {
         sorted[h] = t->value[all + h] < sides->value[h];
         if (sorted[h]) {
@@ -225,12 +206,11 @@ static pst_status merge(struct table *t, struct gp_sides *sides)
     sides->sorted = sorted;
     sides->other = t->share;
     sides->other_order = t->order;
-    return PST_OK;
 }
 
-static pst_status sides_in_row(struct gp_probe *probe, const struct gp_class *c,
-                               const struct gp_start *start, const struct gp_end *end,
-                               struct gp_sides *sides)
+static void sides_in_row(struct gp_probe *probe, const struct gp_class *c,
+                         const struct gp_start *start, const struct gp_end *end,
+                         struct gp_sides *sides)
 {
     struct table t = {.probe = probe,
                       .c = c,
@@ -239,33 +219,24 @@ static pst_status sides_in_row(struct gp_probe *probe, const struct gp_class *c,
                       .n = c->n_kids,
                       .n_levels = probe->levels->n};
     uint32_t *order = gp_pool_take(&probe->pool, (size_t)2 * t.n, sizeof *order), i;
-    pst_status st;
 
-    if (order == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < t.n; i++) {
         order[i] = i;
     }
-    st = solve(&t, order);
-    if (st != PST_OK) {
-        return st;
-    }
+    solve(&t, order);
     sides->value = t.value + at(&t, 0, start->own, end->own);
     sides->share = t.share;
     sides->order = order;
     if (probe->grouping == GP_CONTIGUOUS) {
-        return PST_OK;
+        return;
     }
-    st = sort(&t, order + t.n);
-    if (st == PST_OK) {
-        st = solve(&t, order + t.n);
-    }
-    return st == PST_OK ? merge(&t, sides) : st;
+    sort(&t, order + t.n);
+    solve(&t, order + t.n);
+    merge(&t, sides);
 }
 
-pst_status gp_sides_of(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
-                       const struct gp_end *end, const struct gp_sides **ret_sides)
+void gp_sides_of(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
+                 const struct gp_end *end, const struct gp_sides **ret_sides)
 {
     struct gp_key key = {{2, class, end->kind, end->own, end->op, end->level,
                           start->is_virtual | start->own << 1, start->op, 0}};
@@ -273,21 +244,18 @@ pst_status gp_sides_of(struct gp_probe *probe, uint32_t class, const struct gp_s
     bool is_new, done = false;
     struct gp_sides *sides;
     void *state;
-    pst_status st = gp_memo_find(probe, &key, sizeof *sides, &state, &is_new);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    gp_memo_find(probe, &key, sizeof *sides, &state, &is_new);
     sides = state;
     *ret_sides = sides;
     if (!is_new) {
-        return PST_OK;
+        return;
     }
     if (probe->grouping == GP_ANY) {
-        st = gp_sides_any(probe, c, start, end, sides, &done);
+        gp_sides_any(probe, c, start, end, sides, &done);
     }
-    if (st == PST_OK && !done) {
-        st = sides_in_row(probe, c, start, end, sides);
+    if (!done) {
+        sides_in_row(probe, c, start, end, sides);
     }
-    return st == PST_OK ? gp_probe_tick(probe, probe->levels->n) : st;
+    gp_probe_tick(probe, probe->levels->n);
 }

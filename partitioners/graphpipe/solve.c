@@ -18,11 +18,11 @@ struct frame {
 
 static void frame_finish(struct frame *f)
 {
-    free(f->order);
-    free(f->at);
-    free(f->dom);
-    free(f->post);
-    free(f->region);
+    part_free(f->order);
+    part_free(f->at);
+    part_free(f->dom);
+    part_free(f->post);
+    part_free(f->region);
 }
 
 static uint32_t meet(const uint32_t *up, uint32_t a, uint32_t b)
@@ -49,25 +49,17 @@ static uint32_t meet_down(const uint32_t *down, uint32_t a, uint32_t b)
     return a;
 }
 
-static pst_status frame_init(struct frame *f, const struct gp_graph *graph)
+static void frame_init(struct frame *f, const struct gp_graph *graph)
 {
     uint32_t i, arc;
-    pst_status st;
 
     memset(f, 0, sizeof *f);
-    f->order = malloc((size_t)graph->n * sizeof *f->order);
-    f->at = calloc(graph->n, sizeof *f->at);
-    f->dom = malloc((size_t)graph->n * sizeof *f->dom);
-    f->post = malloc((size_t)graph->n * sizeof *f->post);
-    f->region = calloc(graph->n, sizeof *f->region);
-    if (f->order == NULL || f->at == NULL || f->dom == NULL || f->post == NULL ||
-        f->region == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    st = gp_graph_order(graph, f->order, &f->n);
-    if (st != PST_OK) {
-        return st;
-    }
+    f->order = part_alloc((size_t)graph->n, sizeof *f->order);
+    f->at = part_alloc(graph->n, sizeof *f->at);
+    f->dom = part_alloc((size_t)graph->n, sizeof *f->dom);
+    f->post = part_alloc((size_t)graph->n, sizeof *f->post);
+    f->region = part_alloc(graph->n, sizeof *f->region);
+    gp_graph_order(graph, f->order, &f->n);
     for (i = 0; i < f->n; i++) {
         f->at[f->order[i]] = i;
     }
@@ -93,7 +85,6 @@ static pst_status frame_init(struct frame *f, const struct gp_graph *graph)
         }
         f->post[i] = down;
     }
-    return PST_OK;
 }
 
 /* The places reachable from `from` without passing `to`, as a graph between the two; their arcs
@@ -133,64 +124,52 @@ static uint32_t collect(struct cut *c, uint32_t first, bool whole)
     return n_arcs;
 }
 
-static pst_status move_arcs(struct gp_build *build, struct cut *c, struct gp_graph *part)
+static void move_arcs(struct gp_build *build, struct cut *c, struct gp_graph *part)
 {
     struct gp_graph *g = c->graph;
     uint32_t i, pass;
-    pst_status st = PST_OK;
 
     for (i = 0; i < c->n; i++) {
         c->place_in[c->list[i]] = gp_graph_place(part, g->ops[c->list[i]]);
     }
-    for (i = 0; st == PST_OK && i < c->n; i++) {
-        for (pass = 0; st == PST_OK && pass < 2; pass++) {
+    for (i = 0; i < c->n; i++) {
+        for (pass = 0; pass < 2; pass++) {
             uint32_t arc = pass == 0 ? g->first_in[c->list[i]] : g->first_out[c->list[i]];
 
-            while (st == PST_OK && arc != GP_NONE) {
+            while (arc != GP_NONE) {
                 const struct gp_arc a = g->arcs[arc];
                 uint32_t from = a.from == c->from ? GP_SOURCE : c->place_in[a.from];
                 uint32_t to = a.to == c->to ? GP_SINK : c->place_in[a.to];
 
                 gp_graph_drop(g, arc);
-                st = gp_graph_arc(build, part, from, to, a.block);
+                gp_graph_arc(build, part, from, to, a.block);
                 arc = pass == 0 ? a.next_in : a.next_out;
             }
         }
     }
-    return st;
 }
 
 /* One part between `from` and `to`, solved, as one arc. */
-static pst_status solve_part(struct gp_build *build, struct cut *c, uint32_t first)
+static void solve_part(struct gp_build *build, struct cut *c, uint32_t first)
 {
     struct gp_graph part;
     uint32_t n_arcs = collect(c, first, true), block;
-    pst_status st;
 
-    st = gp_graph_init(&part, c->graph->ops[c->from], c->graph->ops[c->to], c->n, n_arcs);
-    if (st != PST_OK) {
-        return st;
-    }
-    st = move_arcs(build, c, &part);
-    if (st == PST_OK) {
-        st = gp_graph_solve(build, &part, &block);
-    }
+    gp_graph_init(&part, c->graph->ops[c->from], c->graph->ops[c->to], c->n, n_arcs);
+    move_arcs(build, c, &part);
+    gp_graph_solve(build, &part, &block);
     gp_graph_finish(&part);
-    return st == PST_OK ? gp_graph_arc(build, c->graph, c->from, c->to, block) : st;
+    gp_graph_arc(build, c->graph, c->from, c->to, block);
 }
 
-static pst_status solve_region(struct gp_build *build, struct gp_graph *graph, struct frame *f,
-                               uint32_t from, uint32_t to)
+static void solve_region(struct gp_build *build, struct gp_graph *graph, struct frame *f,
+                         uint32_t from, uint32_t to)
 {
     struct cut c = {.graph = graph, .from = from, .to = to, .region = f->region};
-    pst_status st = PST_OK;
 
-    c.list = malloc((size_t)graph->n * sizeof *c.list);
-    c.place_in = malloc((size_t)graph->n * sizeof *c.place_in);
-    if (c.list == NULL || c.place_in == NULL) {
-        st = PST_ERR_NOMEM;
-    }
-    while (st == PST_OK) {
+    c.list = part_alloc((size_t)graph->n, sizeof *c.list);
+    c.place_in = part_alloc((size_t)graph->n, sizeof *c.place_in);
+    while (true) {
         uint32_t arc = graph->first_out[from];
 
         /* to != from's direct arc, which is a branch of its own */
@@ -201,23 +180,22 @@ static pst_status solve_region(struct gp_build *build, struct gp_graph *graph, s
             break;
         }
         c.stamp++;
-        st = solve_part(build, &c, arc);
+        solve_part(build, &c, arc);
     }
-    free(c.list);
-    free(c.place_in);
+    part_free(c.list);
+    part_free(c.place_in);
     memset(f->region, 0, (size_t)graph->n * sizeof *f->region);
-    return st;
 }
 
 /* Regions that hold no other one: solved in one sweep. */
-static pst_status solve_regions(struct gp_build *build, struct gp_graph *graph, bool *ret_changed)
+static void solve_regions(struct gp_build *build, struct gp_graph *graph, bool *ret_changed)
 {
     struct frame f;
     uint32_t i, last = 0;
-    pst_status st = frame_init(&f, graph);
 
+    frame_init(&f, graph);
     *ret_changed = false;
-    for (i = f.n; st == PST_OK && i-- > 0;) {
+    for (i = f.n; i-- > 0;) {
         uint32_t post = f.post[i];
         bool mutual = post != i && f.dom[post] == i;
         bool whole = f.order[i] == GP_SOURCE && f.order[post] == GP_SINK;
@@ -229,29 +207,23 @@ static pst_status solve_regions(struct gp_build *build, struct gp_graph *graph, 
         if (last != 0 && post > last) {
             continue;
         }
-        st = solve_region(build, graph, &f, f.order[i], f.order[post]);
+        solve_region(build, graph, &f, f.order[i], f.order[post]);
         last = i;
         *ret_changed = true;
     }
     frame_finish(&f);
-    return st;
 }
 
 /* Places inside that hang together, and whether these are all of them. */
-static pst_status is_one_piece(const struct gp_graph *graph, bool *ret_one, uint32_t *ret_arc)
+static void is_one_piece(const struct gp_graph *graph, bool *ret_one, uint32_t *ret_arc)
 {
     struct cut c = {
         .graph = (struct gp_graph *)graph, .from = GP_SOURCE, .to = GP_SINK, .stamp = 1};
     uint32_t place, live = 0, arc = graph->first_out[GP_SOURCE];
     bool direct = gp_graph_find(graph, GP_SOURCE, GP_SINK) != GP_NONE;
 
-    c.list = malloc((size_t)graph->n * sizeof *c.list);
-    c.region = calloc(graph->n, sizeof *c.region);
-    if (c.list == NULL || c.region == NULL) {
-        free(c.list);
-        free(c.region);
-        return PST_ERR_NOMEM;
-    }
+    c.list = part_alloc((size_t)graph->n, sizeof *c.list);
+    c.region = part_alloc(graph->n, sizeof *c.region);
     while (graph->arcs[arc].to == GP_SINK) {
         arc = graph->arcs[arc].next_out;
     }
@@ -261,9 +233,8 @@ static pst_status is_one_piece(const struct gp_graph *graph, bool *ret_one, uint
     }
     *ret_one = c.n == live && !direct;
     *ret_arc = arc;
-    free(c.list);
-    free(c.region);
-    return PST_OK;
+    part_free(c.list);
+    part_free(c.region);
 }
 
 static void note_kernel(struct gp_build *build, const struct gp_graph *graph)
@@ -282,59 +253,53 @@ static void note_kernel(struct gp_build *build, const struct gp_graph *graph)
 }
 
 /* Nothing reduces any more, and no part is smaller than the whole. */
-static pst_status solve_stuck(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block,
-                              bool *ret_done)
+static void solve_stuck(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block,
+                        bool *ret_done)
 {
     struct frame f = {0};
     uint32_t arc;
     bool one;
-    pst_status st = is_one_piece(graph, &one, &arc);
 
+    is_one_piece(graph, &one, &arc);
     *ret_done = false;
-    if (st != PST_OK) {
-        return st;
-    }
     if (!one) {
-        f.region = calloc(graph->n, sizeof *f.region);
-        st = f.region == NULL ? PST_ERR_NOMEM : solve_region(build, graph, &f, GP_SOURCE, GP_SINK);
-        free(f.region);
-        return st;
+        f.region = part_alloc(graph->n, sizeof *f.region);
+        solve_region(build, graph, &f, GP_SOURCE, GP_SINK);
+        part_free(f.region);
+        return;
     }
     if (build->n_kernel == 0) {
         note_kernel(build, graph);
     }
     if (build->rule == GP_SP_REQUIRE) {
-        return PST_ERR_UNSUPPORTED;
+        part_end(PST_ERR_UNSUPPORTED);
     }
     *ret_done = true;
-    return gp_graph_split(build, graph, ret_block);
+    gp_graph_split(build, graph, ret_block);
 }
 
-pst_status gp_graph_solve(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block)
+void gp_graph_solve(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block)
 {
     for (;;) {
         bool done, changed = false;
-        pst_status st = part_cancelled(build->problem) ? PST_ERR_CANCELLED
-                                                       : gp_graph_reduce(build, graph, &done);
 
-        if (st == PST_OK && !done) {
-            st = gp_graph_join(build, graph, &changed);
+        part_poll(build->problem);
+        gp_graph_reduce(build, graph, &done);
+        if (!done) {
+            gp_graph_join(build, graph, &changed);
         }
-        if (st == PST_OK && !done && !changed) {
-            st = solve_regions(build, graph, &changed);
+        if (!done && !changed) {
+            solve_regions(build, graph, &changed);
         }
-        if (st == PST_OK && !done && !changed) {
-            st = solve_stuck(build, graph, ret_block, &done);
-            if (st == PST_OK && done) {
-                return PST_OK;
+        if (!done && !changed) {
+            solve_stuck(build, graph, ret_block, &done);
+            if (done) {
+                return;
             }
-        }
-        if (st != PST_OK) {
-            return st;
         }
         if (done) {
             *ret_block = graph->arcs[graph->first_out[GP_SOURCE]].block;
-            return PST_OK;
+            return;
         }
     }
 }

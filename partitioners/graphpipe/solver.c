@@ -9,10 +9,10 @@
 /* Work of operators, as a weight on paths. */
 static int64_t *work_of(const struct part_problem *p)
 {
-    int64_t *work = calloc((size_t)p->n + 1, sizeof *work);
+    int64_t *work = part_alloc((size_t)p->n + 1, sizeof *work);
     uint32_t v;
 
-    for (v = 0; work != NULL && v < p->n; v++) {
+    for (v = 0; v < p->n; v++) {
         double ns = p->n_samples > 0 ? p->forward_ns[v] + p->backward_ns[v] : 0;
 
         work[v] = ns < 1e12 ? llround(ns * 1000) : INT64_C(1000000000000000);
@@ -45,19 +45,15 @@ struct choice {
 };
 
 /* share: by how much T may be larger */
-static pst_status prefer_short(const struct gp_result *best, double share, struct gp_try *t,
-                               struct gp_result *r, const struct part_problem *p,
-                               struct choice *fast)
+static void prefer_short(const struct gp_result *best, double share, struct gp_try *t,
+                         struct gp_result *r, const struct part_problem *p, struct choice *fast)
 {
-    pst_status st = PST_OK;
-
     if (r->found && r->value.bottleneck_ns <= best->value.bottleneck_ns * (1 + share)) {
-        st = gp_result_step(p, r);
+        gp_result_step(p, r);
         if (r->value.step_ns < fast->result->value.step_ns * (1 - 1e-12)) {
             *fast = (struct choice){t->b, r};
         }
     }
-    return st;
 }
 
 static struct choice least(const struct gp_table *table)
@@ -80,58 +76,54 @@ static struct choice least(const struct gp_table *table)
    warming up takes, the shortest step. Where stages have sizes of their own it is T alone. Where a
    search by the reference model goes beyond the family the shortest step of the least T: no
    sequence of stages is to have a smaller one. */
-static pst_status choose(const struct part_problem *p, const struct gp_options *options,
-                         const struct gp_table *table, struct choice *ret_choice)
+static void choose(const struct part_problem *p, const struct gp_options *options,
+                   const struct gp_table *table, struct choice *ret_choice)
 {
     struct choice best = least(table), fast = best;
     double share;
     uint32_t i;
-    pst_status st = best.result == NULL ? PST_OK : gp_result_step(p, best.result);
 
-    if (st == PST_OK && best.result != NULL && best.result->value.step_ns < INFINITY &&
-        !options->per_stage) {
+    if (best.result != NULL) {
+        gp_result_step(p, best.result);
+    }
+    if (best.result != NULL && best.result->value.step_ns < INFINITY && !options->per_stage) {
         share = options->refine && p->figures.reference != 0
                     ? 1e-12
                     : 1 - best.result->value.bottleneck_ns * p->batch / best.result->value.step_ns;
-        for (i = 0; st == PST_OK && i < table->n; i++) {
+        for (i = 0; i < table->n; i++) {
             struct gp_try *t = &table->tries[i];
 
-            st = prefer_short(best.result, share, t, &t->result, p, &fast);
-            if (st == PST_OK) {
-                st = prefer_short(best.result, share, t, &t->fast, p, &fast);
-            }
+            prefer_short(best.result, share, t, &t->result, p, &fast);
+            prefer_short(best.result, share, t, &t->fast, p, &fast);
         }
     }
     *ret_choice = fast;
-    return st;
 }
 
 /* Orders as well, where blocks are not the whole truth or have nothing to offer. */
-static pst_status add_orders(const struct part_problem *p, const struct gp_tree *tree,
-                             struct gp_watch *watch, struct gp_answer *answer)
+static void add_orders(const struct part_problem *p, const struct gp_tree *tree,
+                       struct gp_watch *watch, struct gp_answer *answer)
 {
     const struct gp_result *family = least(&answer->table).result;
     uint32_t i;
-    pst_status st = PST_OK;
 
     if (tree->reduced && tree->n_blocks > 0 && family != NULL) {
-        return PST_OK;
+        return;
     }
-    for (i = 0; st == PST_OK && i < answer->table.n; i++) {
+    for (i = 0; i < answer->table.n; i++) {
         struct gp_try *t = &answer->table.tries[i];
 
         if (t->b != 0) {
             bool found = t->result.found;
             double before = t->result.value.bottleneck_ns;
 
-            st = gp_orders(p, t->b, 4, watch, &t->result);
+            gp_orders(p, t->b, 4, watch, &t->result);
             if (t->result.found && (!found || t->result.value.bottleneck_ns < before)) {
                 answer->source = "orders";
                 t->skipped = false;
             }
         }
     }
-    return st;
 }
 
 static void take(struct gp_answer *answer, struct choice chosen)
@@ -165,58 +157,49 @@ static void take(struct gp_answer *answer, struct choice chosen)
 }
 
 /* All sizes, nothing known about any. */
-static pst_status empty_table(const struct part_problem *p, struct gp_table *table)
+static void empty_table(const struct part_problem *p, struct gp_table *table)
 {
     uint32_t i;
 
-    table->tries = calloc(p->n_sizes, sizeof *table->tries);
-    if (table->tries == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    table->tries = part_alloc(p->n_sizes, sizeof *table->tries);
     table->n = p->n_sizes;
     for (i = 0; i < p->n_sizes; i++) {
         table->tries[i].b = p->sizes[i];
     }
-    return PST_OK;
 }
 
-static pst_status solve_blocks(const struct part_problem *p, const struct gp_options *options,
-                               const struct gp_tree *tree, struct gp_watch *watch,
-                               struct gp_answer *answer)
+static void solve_blocks(const struct part_problem *p, const struct gp_options *options,
+                         const struct gp_tree *tree, struct gp_watch *watch,
+                         struct gp_answer *answer)
 {
-    pst_status st = tree->n_blocks == 0 /* nested too deeply */
-                        ? empty_table(p, &answer->table)
-                        : gp_sweep(p, tree, options, watch, &answer->table);
-
+    if (tree->n_blocks == 0 /* nested too deeply */) {
+        empty_table(p, &answer->table);
+    } else {
+        gp_sweep(p, tree, options, watch, &answer->table);
+    }
     answer->series_parallel = tree->series_parallel;
-    return st == PST_OK ? add_orders(p, tree, watch, answer) : st;
+    add_orders(p, tree, watch, answer);
 }
 
-static pst_status solve_chain(const struct part_problem *p, struct gp_watch *watch,
-                              struct gp_answer *answer)
+static void solve_chain(const struct part_problem *p, struct gp_watch *watch,
+                        struct gp_answer *answer)
 {
     uint32_t i;
-    pst_status st = empty_table(p, &answer->table);
 
+    empty_table(p, &answer->table);
     answer->source = "chain";
-    for (i = 0; st == PST_OK && i < answer->table.n; i++) {
-        st = gp_orders(p, p->sizes[i], 1, watch, &answer->table.tries[i].result);
+    for (i = 0; i < answer->table.n; i++) {
+        gp_orders(p, p->sizes[i], 1, watch, &answer->table.tries[i].result);
     }
-    return st;
 }
 
-pst_status gp_tree_of(const struct part_problem *p, uint32_t rule, struct gp_tree *ret_tree)
+void gp_tree_of(const struct part_problem *p, uint32_t rule, struct gp_tree *ret_tree)
 {
     int64_t *work = work_of(p);
-    pst_status st;
 
     memset(ret_tree, 0, sizeof *ret_tree);
-    if (work == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    st = gp_tree_init(ret_tree, p, work, rule);
-    free(work);
-    return st;
+    gp_tree_init(ret_tree, p, work, rule);
+    part_free(work);
 }
 
 static uint32_t rule_of(const struct gp_options *options)
@@ -229,15 +212,13 @@ static pst_status solve_graph(const struct part_problem *p, const struct gp_opti
 {
     uint32_t rule = rule_of(options);
     struct gp_tree tree;
-    pst_status st = gp_tree_of(p, rule, &tree);
+    pst_status st = PST_OK;
 
-    if (st != PST_OK) {
-        return st;
-    }
+    gp_tree_of(p, rule, &tree);
     if (rule == GP_SP_REQUIRE && tree.n_kernel > 0) {
         st = refuse(p, &tree);
     } else {
-        st = solve_blocks(p, options, &tree, watch, answer);
+        solve_blocks(p, options, &tree, watch, answer);
     }
     answer->exact_blocks = tree.reduced;
     gp_tree_finish(&tree);
@@ -253,13 +234,17 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
 
     *ret_answer = (struct gp_answer){.source = "family"};
     gp_watch_start(&watch, problem, options->time_limit_s);
-    st = options->force_chain ? solve_chain(problem, &watch, ret_answer)
-                              : solve_graph(problem, options, &watch, ret_answer);
+    if (options->force_chain) {
+        solve_chain(problem, &watch, ret_answer);
+        st = PST_OK;
+    } else {
+        st = solve_graph(problem, options, &watch, ret_answer);
+    }
     if (st == PST_OK && options->refine && !options->force_chain) {
-        st = gp_beyond(problem, options, rule_of(options), &watch, ret_answer);
+        gp_beyond(problem, options, rule_of(options), &watch, ret_answer);
     }
     if (st == PST_OK) {
-        st = choose(problem, options, &ret_answer->table, &chosen);
+        choose(problem, options, &ret_answer->table, &chosen);
     }
     if (st == PST_OK) {
         take(ret_answer, chosen);

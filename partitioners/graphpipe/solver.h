@@ -42,18 +42,17 @@ struct gp_answer {
 
 /* Searches every size; only those that beat smaller ones have plans. *threads* at once; the result
    does not depend on how many. */
-pst_status gp_sweep(const struct part_problem *problem, const struct gp_tree *tree,
-                    const struct gp_options *options, struct gp_watch *watch,
-                    struct gp_table *ret_table);
+void gp_sweep(const struct part_problem *problem, const struct gp_tree *tree,
+              const struct gp_options *options, struct gp_watch *watch, struct gp_table *ret_table);
 void gp_table_finish(struct gp_table *table);
 
 /* Cuts of the first few kinds of topological orders (by index first), where better than the
    result so far. */
-pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders,
-                     struct gp_watch *watch, struct gp_result *result);
+void gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders,
+               struct gp_watch *watch, struct gp_result *result);
 
 /* Blocks of a problem, by GP_SP_FLEXIBLE .. . */
-pst_status gp_tree_of(const struct part_problem *problem, uint32_t rule, struct gp_tree *ret_tree);
+void gp_tree_of(const struct part_problem *problem, uint32_t rule, struct gp_tree *ret_tree);
 
 enum { GP_TAILS = 2 };
 
@@ -69,18 +68,17 @@ struct gp_tails {
     struct gp_tail_problem of[GP_TAILS]; /* by how much work may become one */
 };
 
-/* *ret_tails needs gp_tails_finish in any case. PST_ERR_NOMEM. */
-pst_status gp_tails_init(struct gp_tails *ret_tails, const struct part_problem *problem,
-                         uint32_t rule);
+/* *ret_tails needs gp_tails_finish in any case. */
+void gp_tails_init(struct gp_tails *ret_tails, const struct part_problem *problem, uint32_t rule);
 void gp_tails_finish(struct gp_tails *tails);
 /* gp_search_size of such a problem; plan and value are those of the whole one. */
-pst_status gp_tails_plan(const struct part_problem *problem, const struct gp_tail_problem *tail,
-                         const struct gp_options *options, uint32_t b, double below_ns,
-                         struct gp_watch *watch, struct gp_result *ret_result);
+void gp_tails_plan(const struct part_problem *problem, const struct gp_tail_problem *tail,
+                   const struct gp_options *options, uint32_t b, double below_ns,
+                   struct gp_watch *watch, struct gp_result *ret_result);
 
 /* Improves the plans of all sizes by searches that go beyond the family. rule: of gp_tree_of. */
-pst_status gp_beyond(const struct part_problem *problem, const struct gp_options *options,
-                     uint32_t rule, struct gp_watch *watch, struct gp_answer *answer);
+void gp_beyond(const struct part_problem *problem, const struct gp_options *options, uint32_t rule,
+               struct gp_watch *watch, struct gp_answer *answer);
 
 /*
  * The best plan by the options. *ret_answer needs gp_answer_finish in any case. found is false

@@ -24,35 +24,29 @@ struct split {
 
 static void split_finish(struct split *s)
 {
-    free(s->order);
-    free(s->finish);
-    free(s->tail);
-    free(s->weight);
-    free(s->layer);
-    free(s->lower);
+    part_free(s->order);
+    part_free(s->finish);
+    part_free(s->tail);
+    part_free(s->weight);
+    part_free(s->layer);
+    part_free(s->lower);
 }
 
-static pst_status split_init(struct split *s, const struct gp_build *build,
-                             const struct gp_graph *graph)
+static void split_init(struct split *s, const struct gp_build *build, const struct gp_graph *graph)
 {
     uint32_t i, arc;
-    pst_status st;
 
     memset(s, 0, sizeof *s);
     s->build = build;
     s->graph = graph;
-    s->order = malloc((size_t)graph->n * sizeof *s->order);
-    s->finish = calloc(graph->n, sizeof *s->finish);
-    s->tail = calloc(graph->n, sizeof *s->tail);
-    s->weight = calloc(graph->n, sizeof *s->weight);
-    s->layer = calloc(graph->n, sizeof *s->layer);
-    s->lower = calloc(graph->n, sizeof *s->lower);
-    if (s->order == NULL || s->finish == NULL || s->tail == NULL || s->weight == NULL ||
-        s->layer == NULL || s->lower == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    st = gp_graph_order(graph, s->order, &s->n);
-    for (i = 0; st == PST_OK && i < s->n; i++) {
+    s->order = part_alloc((size_t)graph->n, sizeof *s->order);
+    s->finish = part_alloc(graph->n, sizeof *s->finish);
+    s->tail = part_alloc(graph->n, sizeof *s->tail);
+    s->weight = part_alloc(graph->n, sizeof *s->weight);
+    s->layer = part_alloc(graph->n, sizeof *s->layer);
+    s->lower = part_alloc(graph->n, sizeof *s->lower);
+    gp_graph_order(graph, s->order, &s->n);
+    for (i = 0; i < s->n; i++) {
         uint32_t place = s->order[i];
 
         if (place >= GP_INNER && graph->ops[place] < build->problem->n) {
@@ -69,7 +63,6 @@ static pst_status split_init(struct split *s, const struct gp_build *build,
         }
         s->finish[place] += s->weight[place];
     }
-    return st;
 }
 
 /* Longest path above the cut plus longest path below it. */
@@ -144,15 +137,12 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The best of many cuts, by finish time and by layer. */
-static pst_status flexible(struct split *s)
+static void flexible(struct split *s)
 {
     uint32_t i, n = 0, inner = s->n - 2, layer, step;
-    int64_t *finish = malloc((size_t)s->n * sizeof *finish), best = INT64_MAX, best_finish = 0;
+    int64_t *finish = part_alloc((size_t)s->n, sizeof *finish), best = INT64_MAX, best_finish = 0;
     uint32_t best_layer = GP_NONE;
 
-    if (finish == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < s->n; i++) {
         if (s->order[i] >= GP_INNER) {
             finish[n++] = s->finish[s->order[i]];
@@ -180,7 +170,7 @@ static pst_status flexible(struct split *s)
             best_layer = layer;
         }
     }
-    free(finish);
+    part_free(finish);
     if (best == INT64_MAX) {
         middle_layer(s);
     } else if (best_layer != GP_NONE) {
@@ -188,7 +178,6 @@ static pst_status flexible(struct split *s)
     } else {
         put_by_finish(s, best_finish);
     }
-    return PST_OK;
 }
 
 struct halves {
@@ -207,29 +196,22 @@ static uint32_t place_of(const struct halves *h, uint32_t place)
 }
 
 /* An arc across the cut: a bare edge on both sides; a block goes up. */
-static pst_status cross(struct gp_build *build, struct halves *h, const struct gp_arc *arc)
+static void cross(struct gp_build *build, struct halves *h, const struct gp_arc *arc)
 {
     uint32_t bare, upper = arc->block, lower = arc->block;
-    pst_status st = PST_OK;
 
     if (build->nodes[arc->block].kind != GP_EDGE) {
-        st = gp_build_edge(build, GP_NONE, &bare);
+        gp_build_edge(build, GP_NONE, &bare);
         lower = bare;
     }
-    if (st == PST_OK) {
-        st = gp_graph_arc(build, &h->part[0], place_of(h, arc->from), GP_SINK, upper);
-    }
-    if (st == PST_OK) {
-        st = gp_graph_arc(build, &h->part[1], GP_SOURCE, place_of(h, arc->to), lower);
-    }
-    return st;
+    gp_graph_arc(build, &h->part[0], place_of(h, arc->from), GP_SINK, upper);
+    gp_graph_arc(build, &h->part[1], GP_SOURCE, place_of(h, arc->to), lower);
 }
 
-static pst_status distribute(struct gp_build *build, const struct split *s, struct halves *h)
+static void distribute(struct gp_build *build, const struct split *s, struct halves *h)
 {
     const struct gp_graph *g = s->graph;
     uint32_t i, arc;
-    pst_status st = PST_OK;
 
     for (i = 0; i < s->n; i++) {
         if (s->order[i] >= GP_INNER) {
@@ -237,89 +219,76 @@ static pst_status distribute(struct gp_build *build, const struct split *s, stru
                 gp_graph_place(&h->part[s->lower[s->order[i]]], g->ops[s->order[i]]);
         }
     }
-    for (i = 0; st == PST_OK && i < s->n; i++) {
-        for (arc = g->first_out[s->order[i]]; st == PST_OK && arc != GP_NONE;
-             arc = g->arcs[arc].next_out) {
+    for (i = 0; i < s->n; i++) {
+        for (arc = g->first_out[s->order[i]]; arc != GP_NONE; arc = g->arcs[arc].next_out) {
             const struct gp_arc *a = &g->arcs[arc];
             bool from = is_lower(s, a->from), to = is_lower(s, a->to);
 
-            st = from == to ? gp_graph_arc(build, &h->part[from], place_of(h, a->from),
-                                           place_of(h, a->to), a->block)
-                            : cross(build, h, a);
+            if (from == to) {
+                gp_graph_arc(build, &h->part[from], place_of(h, a->from), place_of(h, a->to),
+                             a->block);
+            } else {
+                cross(build, h, a);
+            }
         }
     }
-    return st;
 }
 
 /* Layers go on being cut until each is alone, also where the part would reduce. */
-static pst_status solve_half(struct gp_build *build, struct gp_graph *part, uint32_t *ret_block)
+static void solve_half(struct gp_build *build, struct gp_graph *part, uint32_t *ret_block)
 {
     uint32_t *order, n, i;
     bool alone = true;
-    pst_status st = PST_OK;
 
     if (build->rule == GP_SP_STRATA) {
-        order = malloc((size_t)part->n * sizeof *order);
-        st = order == NULL ? PST_ERR_NOMEM : gp_graph_order(part, order, &n);
-        for (i = 0; st == PST_OK && i < n; i++) {
+        order = part_alloc((size_t)part->n, sizeof *order);
+        gp_graph_order(part, order, &n);
+        for (i = 0; i < n; i++) {
             uint32_t arc = part->first_out[order[i]];
 
             for (; order[i] >= GP_INNER && arc != GP_NONE; arc = part->arcs[arc].next_out) {
                 alone = alone && part->arcs[arc].to == GP_SINK;
             }
         }
-        free(order);
+        part_free(order);
     }
-    if (st != PST_OK) {
-        return st;
+    if (alone) {
+        gp_graph_solve(build, part, ret_block);
+        return;
     }
-    return alone ? gp_graph_solve(build, part, ret_block) : gp_graph_split(build, part, ret_block);
+    gp_graph_split(build, part, ret_block);
 }
 
-static pst_status solve_halves(struct gp_build *build, const struct split *s, uint32_t *ret_block)
+static void solve_halves(struct gp_build *build, const struct split *s, uint32_t *ret_block)
 {
     const struct gp_graph *g = s->graph;
-    struct halves h = {.place_in = malloc((size_t)g->n * sizeof *h.place_in)};
+    struct halves h = {.place_in = part_alloc((size_t)g->n, sizeof *h.place_in)};
     uint32_t middle, blocks[2], i;
-    pst_status st = h.place_in == NULL ? PST_ERR_NOMEM : gp_build_virtual(build, &middle);
 
-    if (st == PST_OK) {
-        st = gp_graph_init(&h.part[0], g->ops[GP_SOURCE], middle, g->n, g->n_arcs);
-    }
-    if (st == PST_OK) {
-        st = gp_graph_init(&h.part[1], middle, g->ops[GP_SINK], g->n, g->n_arcs);
-    }
-    if (st == PST_OK) {
-        st = distribute(build, s, &h);
-    }
-    for (i = 0; st == PST_OK && i < 2; i++) {
-        st = solve_half(build, &h.part[i], &blocks[i]);
+    gp_build_virtual(build, &middle);
+    gp_graph_init(&h.part[0], g->ops[GP_SOURCE], middle, g->n, g->n_arcs);
+    gp_graph_init(&h.part[1], middle, g->ops[GP_SINK], g->n, g->n_arcs);
+    distribute(build, s, &h);
+    for (i = 0; i < 2; i++) {
+        solve_half(build, &h.part[i], &blocks[i]);
         gp_graph_finish(&h.part[i]); /* before the other half takes room */
     }
-    if (st == PST_OK) {
-        st = gp_build_pair(build, GP_SERIES, blocks[0], middle, blocks[1], ret_block);
-    }
+    gp_build_pair(build, GP_SERIES, blocks[0], middle, blocks[1], ret_block);
     gp_graph_finish(&h.part[0]);
     gp_graph_finish(&h.part[1]);
-    free(h.place_in);
-    return st;
+    part_free(h.place_in);
 }
 
-pst_status gp_graph_split(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block)
+void gp_graph_split(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block)
 {
     struct split s;
-    pst_status st = split_init(&s, build, graph);
 
-    if (st == PST_OK) {
-        if (build->rule == GP_SP_FLEXIBLE && s.n <= 1000) {
-            st = flexible(&s);
-        } else {
-            middle_layer(&s);
-        }
+    split_init(&s, build, graph);
+    if (build->rule == GP_SP_FLEXIBLE && s.n <= 1000) {
+        flexible(&s);
+    } else {
+        middle_layer(&s);
     }
-    if (st == PST_OK) {
-        st = solve_halves(build, &s, ret_block);
-    }
+    solve_halves(build, &s, ret_block);
     split_finish(&s);
-    return st;
 }

@@ -8,7 +8,7 @@
 
 #include "classes.h"
 
-static pst_status allocate(struct gp_costs *costs, struct gp_class *c, uint32_t rows)
+static void allocate(struct gp_costs *costs, struct gp_class *c, uint32_t rows)
 {
     size_t n = c->n_sums;
 
@@ -17,10 +17,6 @@ static pst_status allocate(struct gp_costs *costs, struct gp_class *c, uint32_t 
     c->saved = gp_pool_take(costs->pool, n, sizeof *c->saved);
     c->workspace = gp_pool_take(costs->pool, n, sizeof *c->workspace);
     c->real = gp_pool_take(costs->pool, n, sizeof *c->real);
-    return c->sums == NULL || c->weight == NULL || c->saved == NULL || c->workspace == NULL ||
-                   c->real == NULL
-               ? PST_ERR_NOMEM
-               : PST_OK;
 }
 
 /* One more item: position `at` + 1 from position `at`. */
@@ -56,15 +52,12 @@ static void start(const struct gp_costs *costs, struct gp_class *c, uint32_t row
 }
 
 /* Bytes that a cut at a position costs the stage on its right, and the one on its left. */
-static pst_status cut_bytes(struct gp_costs *costs, struct gp_class *c)
+static void cut_bytes(struct gp_costs *costs, struct gp_class *c)
 {
     uint32_t n = costs->n_lanes, positions = 2 * c->n_ops + 4, l, i;
 
     c->left = gp_pool_take(costs->pool, (size_t)n * positions, sizeof *c->left);
     c->right = gp_pool_take(costs->pool, (size_t)n * positions, sizeof *c->right);
-    if (c->left == NULL || c->right == NULL) {
-        return PST_ERR_NOMEM;
-    }
     memset(c->left, 0, (size_t)n * positions * sizeof *c->left);
     memset(c->right, 0, (size_t)n * positions * sizeof *c->right);
     for (l = 0; l < n; l++) {
@@ -87,22 +80,17 @@ static pst_status cut_bytes(struct gp_costs *costs, struct gp_class *c)
         left[0] = -left[1];
         right[positions - 1] = -right[positions - 2];
     }
-    return PST_OK;
 }
 
-pst_status gp_class_sums(struct gp_costs *costs, struct gp_class *c)
+void gp_class_sums(struct gp_costs *costs, struct gp_class *c)
 {
     bool series = c->kind == GP_SERIES;
     uint32_t rows = series ? 2 : 4, i;
     int64_t *none = NULL;
     const struct gp_load nothing = {0};
-    pst_status st;
 
     c->n_sums = series ? 2 * c->n_ops + 3 : c->n_kids + 1;
-    st = allocate(costs, c, rows);
-    if (st != PST_OK) {
-        return st;
-    }
+    allocate(costs, c, rows);
     start(costs, c, rows);
     if (!series) {
         for (i = 0; i < c->n_kids; i++) {
@@ -110,14 +98,11 @@ pst_status gp_class_sums(struct gp_costs *costs, struct gp_class *c)
 
             append(costs, c, i, rows, &kid->load, kid->times);
         }
-        return PST_OK;
+        return;
     }
-    none = calloc((size_t)GP_TIMES * costs->n_lanes + 1, sizeof *none);
-    if (none == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    none = part_alloc((size_t)GP_TIMES * costs->n_lanes + 1, sizeof *none);
     append(costs, c, 0, rows, &nothing, none); /* v_0 is s */
-    free(none);
+    part_free(none);
     for (i = 1; i <= 2 * c->n_ops + 1; i++) {
         const struct gp_class *gap = &costs->classes[c->kids[i / 2]];
 
@@ -129,5 +114,7 @@ pst_status gp_class_sums(struct gp_costs *costs, struct gp_class *c)
             append(costs, c, i, rows, &op->load, op->times);
         }
     }
-    return costs->links ? cut_bytes(costs, c) : PST_OK;
+    if (costs->links) {
+        cut_bytes(costs, c);
+    }
 }

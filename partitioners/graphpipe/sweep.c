@@ -18,6 +18,7 @@ struct sweep {
     const struct gp_options *options;
     struct gp_watch *watch;
     struct gp_table *table;
+    struct part_scope *scope;
     pthread_mutex_t lock; /* of what follows */
     uint32_t next;
     bool *done;
@@ -52,7 +53,7 @@ static bool has_degree(const struct part_problem *p, uint32_t b)
     return false;
 }
 
-static void *work(void *sweep_)
+static pst_status work(void *sweep_)
 {
     struct sweep *s = sweep_;
 
@@ -61,7 +62,6 @@ static void *work(void *sweep_)
         struct gp_try *mine = NULL;
         double below = INFINITY;
         uint32_t at;
-        pst_status st = PST_OK;
 
         pthread_mutex_lock(&s->lock);
         at = s->next;
@@ -72,20 +72,30 @@ static void *work(void *sweep_)
         }
         pthread_mutex_unlock(&s->lock);
         if (mine == NULL) {
-            return NULL;
+            return PST_OK;
         }
         if (mine->b == 0 || has_degree(s->problem, mine->b)) {
-            st = gp_search_size(s->problem, s->tree, s->options, mine->b, below, s->watch, &result);
+            gp_search_size(s->problem, s->tree, s->options, mine->b, below, s->watch, &result);
         }
         pthread_mutex_lock(&s->lock);
-        if (st != PST_OK) {
-            s->status = st;
-        } else {
-            mine->result = result;
-        }
+        mine->result = result;
         s->done[at] = true;
         pthread_mutex_unlock(&s->lock);
     }
+}
+
+/* What ends the call waits for the other threads. */
+static void *start(void *sweep_)
+{
+    struct sweep *s = sweep_;
+    pst_status st = part_call_join(s->scope, work, s);
+
+    if (st != PST_OK) {
+        pthread_mutex_lock(&s->lock);
+        s->status = st;
+        pthread_mutex_unlock(&s->lock);
+    }
+    return NULL;
 }
 
 /* Drops what does not beat the smaller sizes: the same whichever bounds were known in time. */
@@ -124,44 +134,42 @@ static uint32_t count_threads(const struct gp_options *options, const struct gp_
     return threads < n ? threads : n;
 }
 
-pst_status gp_sweep(const struct part_problem *problem, const struct gp_tree *tree,
-                    const struct gp_options *options, struct gp_watch *watch,
-                    struct gp_table *ret_table)
+void gp_sweep(const struct part_problem *problem, const struct gp_tree *tree,
+              const struct gp_options *options, struct gp_watch *watch, struct gp_table *ret_table)
 {
     struct sweep s = {.problem = problem,
                       .tree = tree,
                       .options = options,
                       .watch = watch,
                       .table = ret_table,
+                      .scope = part_call_now(),
                       .status = PST_OK};
     uint32_t n = problem->n_sizes + (options->per_stage ? 1 : 0), i, n_threads = 0;
-    pthread_t *threads = calloc(n, sizeof *threads);
+    pthread_t *threads = part_alloc(n, sizeof *threads);
 
-    *ret_table = (struct gp_table){.n = n, .tries = calloc(n, sizeof *ret_table->tries)};
-    s.done = calloc(n, sizeof *s.done);
-    if (threads == NULL || ret_table->tries == NULL || s.done == NULL) {
-        ret_table->n = ret_table->tries == NULL ? 0 : n;
-        s.status = PST_ERR_NOMEM;
-    }
+    *ret_table = (struct gp_table){.n = n, .tries = part_alloc(n, sizeof *ret_table->tries)};
+    s.done = part_alloc(n, sizeof *s.done);
     pthread_mutex_init(&s.lock, NULL);
     if (s.status == PST_OK) {
         for (i = 0; i < n; i++) {
             ret_table->tries[i].b = i < problem->n_sizes ? problem->sizes[i] : 0;
         }
         while (n_threads + 1 < count_threads(options, tree, n) &&
-               pthread_create(&threads[n_threads], NULL, work, &s) == 0) {
+               pthread_create(&threads[n_threads], NULL, start, &s) == 0) {
             n_threads++; /* fewer are as good */
         }
-        work(&s);
+        start(&s);
         for (i = 0; i < n_threads; i++) {
             pthread_join(threads[i], NULL);
         }
         settle(ret_table);
     }
     pthread_mutex_destroy(&s.lock);
-    free(threads);
-    free(s.done);
-    return s.status;
+    part_free(threads);
+    part_free(s.done);
+    if (s.status != PST_OK) {
+        part_end(s.status);
+    }
 }
 
 void gp_table_finish(struct gp_table *table)
@@ -172,6 +180,6 @@ void gp_table_finish(struct gp_table *table)
         gp_result_finish(&table->tries[i].result);
         gp_result_finish(&table->tries[i].fast);
     }
-    free(table->tries);
+    part_free(table->tries);
     *table = (struct gp_table){0};
 }

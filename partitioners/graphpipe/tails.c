@@ -81,18 +81,15 @@ static void before(struct merge *m, uint32_t fork)
 /* Groups by number. The join's or fork's own place is a topological one for all of its group. */
 static uint32_t number(struct merge *m)
 {
-    uint32_t *of = malloc(((size_t)m->p->n + 1) * sizeof *of), n = 0, v;
+    uint32_t *of = part_alloc((size_t)m->p->n + 1, sizeof *of), n = 0, v;
 
-    if (of == NULL) {
-        return GP_NONE;
-    }
     for (v = 0; v < m->p->n; v++) {
         of[v] = m->group[v] == v ? n++ : GP_NONE;
     }
     for (v = 0; v < m->p->n; v++) {
         m->group[v] = of[m->group[v]];
     }
-    free(of);
+    part_free(of);
     return n;
 }
 
@@ -103,10 +100,7 @@ static pst_status group(const struct part_problem *p, double share, uint32_t *gr
     double total = 0;
     uint32_t v;
 
-    m.work = malloc(((size_t)p->n + 1) * sizeof *m.work);
-    if (m.work == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    m.work = part_alloc((size_t)p->n + 1, sizeof *m.work);
     for (v = 0; v < p->n; v++) {
         m.work[v] = p->n_samples > 0 ? p->forward_ns[v] + p->backward_ns[v] : 0;
         total += m.work[v];
@@ -124,8 +118,8 @@ static pst_status group(const struct part_problem *p, double share, uint32_t *gr
         }
     }
     *ret_n = number(&m);
-    free(m.work);
-    return *ret_n == GP_NONE ? PST_ERR_NOMEM : PST_OK;
+    part_free(m.work);
+    return PST_OK;
 }
 
 static pst_status add(const struct part_problem *p, double share, uint32_t rule,
@@ -135,34 +129,28 @@ static pst_status add(const struct part_problem *p, double share, uint32_t rule,
     uint32_t n, before_n = tails->n > 0 ? tails->of[tails->n - 1].problem.n : p->n;
     pst_status st;
 
-    t->group_of = malloc(((size_t)p->n + 1) * sizeof *t->group_of);
-    if (t->group_of == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    t->group_of = part_alloc((size_t)p->n + 1, sizeof *t->group_of);
     st = group(p, share, t->group_of, &n);
-    if (st != PST_OK || n == before_n) { /* nothing, or nothing more */
-        free(t->group_of);
+    if (st != PST_OK || n == before_n) {
+        /* nothing, or nothing more */
+        part_free(t->group_of);
         t->group_of = NULL;
         return st;
     }
-    st = part_problem_merge(p, t->group_of, n, &t->problem);
-    if (st == PST_OK) {
-        tails->n++;
-        st = gp_tree_of(&t->problem, rule, &t->tree);
-    }
-    return st;
+    part_problem_merge(p, t->group_of, n, &t->problem);
+    tails->n++;
+    gp_tree_of(&t->problem, rule, &t->tree);
+    return PST_OK;
 }
 
-pst_status gp_tails_init(struct gp_tails *tails, const struct part_problem *p, uint32_t rule)
+void gp_tails_init(struct gp_tails *tails, const struct part_problem *p, uint32_t rule)
 {
     uint32_t i;
-    pst_status st = PST_OK;
 
     memset(tails, 0, sizeof *tails);
-    for (i = 0; st == PST_OK && i < sizeof shares / sizeof *shares; i++) {
-        st = add(p, shares[i], rule, tails);
+    for (i = 0; i < sizeof shares / sizeof *shares; i++) {
+        add(p, shares[i], rule, tails);
     }
-    return st;
 }
 
 void gp_tails_finish(struct gp_tails *tails)
@@ -170,7 +158,7 @@ void gp_tails_finish(struct gp_tails *tails)
     uint32_t i;
 
     for (i = 0; i < GP_TAILS; i++) {
-        free(tails->of[i].group_of);
+        part_free(tails->of[i].group_of);
         if (i < tails->n) {
             part_problem_finish(&tails->of[i].problem);
             gp_tree_finish(&tails->of[i].tree);
@@ -180,57 +168,46 @@ void gp_tails_finish(struct gp_tails *tails)
 }
 
 /* The same stages of the operators themselves. */
-static pst_status expand(const struct part_problem *p, const struct gp_tail_problem *t,
-                         const struct part_plan *coarse, struct part_plan *ret_plan)
+static void expand(const struct part_problem *p, const struct gp_tail_problem *t,
+                   const struct part_plan *coarse, struct part_plan *ret_plan)
 {
-    uint32_t *stage_of = malloc(((size_t)p->n + 1) * sizeof *stage_of);
-    uint32_t *of_group = malloc(((size_t)t->problem.n + 1) * sizeof *of_group), s, i, v;
-    pst_status st = PST_ERR_NOMEM;
+    uint32_t *stage_of = part_alloc((size_t)p->n + 1, sizeof *stage_of);
+    uint32_t *of_group = part_alloc((size_t)t->problem.n + 1, sizeof *of_group), s, i, v;
 
-    if (stage_of != NULL && of_group != NULL) {
-        for (s = 0; s < coarse->n_stages; s++) {
-            for (i = 0; i < coarse->stages[s].n_nodes; i++) {
-                of_group[coarse->stages[s].nodes[i]] = s;
-            }
-        }
-        for (v = 0; v < p->n; v++) {
-            stage_of[v] = of_group[t->group_of[v]];
-        }
-        st = part_plan_init(ret_plan, p, stage_of, coarse->n_stages, coarse->stages[0].b);
-        for (s = 0; st == PST_OK && s < coarse->n_stages; s++) {
-            ret_plan->stages[s].d = coarse->stages[s].d;
-            ret_plan->stages[s].b = coarse->stages[s].b;
-            ret_plan->stages[s].k = coarse->stages[s].k;
+    for (s = 0; s < coarse->n_stages; s++) {
+        for (i = 0; i < coarse->stages[s].n_nodes; i++) {
+            of_group[coarse->stages[s].nodes[i]] = s;
         }
     }
-    free(stage_of);
-    free(of_group);
-    return st;
+    for (v = 0; v < p->n; v++) {
+        stage_of[v] = of_group[t->group_of[v]];
+    }
+    part_plan_init(ret_plan, p, stage_of, coarse->n_stages, coarse->stages[0].b);
+    for (s = 0; s < coarse->n_stages; s++) {
+        ret_plan->stages[s].d = coarse->stages[s].d;
+        ret_plan->stages[s].b = coarse->stages[s].b;
+        ret_plan->stages[s].k = coarse->stages[s].k;
+    }
+    part_free(stage_of);
+    part_free(of_group);
 }
 
-pst_status gp_tails_plan(const struct part_problem *p, const struct gp_tail_problem *t,
-                         const struct gp_options *options, uint32_t b, double below_ns,
-                         struct gp_watch *watch, struct gp_result *ret_result)
+void gp_tails_plan(const struct part_problem *p, const struct gp_tail_problem *t,
+                   const struct gp_options *options, uint32_t b, double below_ns,
+                   struct gp_watch *watch, struct gp_result *ret_result)
 {
     struct part_plan plan = {0};
-    pst_status st;
 
     memset(ret_result, 0, sizeof *ret_result);
     if (t->tree.n_blocks == 0) {
-        return PST_OK;
+        return;
     }
-    st = gp_search_size(&t->problem, &t->tree, options, b, below_ns, watch, ret_result);
-    if (st != PST_OK || !ret_result->found) {
-        return st;
+    gp_search_size(&t->problem, &t->tree, options, b, below_ns, watch, ret_result);
+    if (!ret_result->found) {
+        return;
     }
-    st = expand(p, t, &ret_result->plan, &plan);
-    if (st == PST_OK) {
-        part_plan_finish(&ret_result->plan);
-        ret_result->plan = plan;
-        st = part_plan_value(&plan, p, false, &ret_result->value);
-    }
-    if (st != PST_OK) {
-        gp_result_finish(ret_result);
-    }
-    return st;
+    expand(p, t, &ret_result->plan, &plan);
+    part_plan_finish(&ret_result->plan);
+    ret_result->plan = plan;
+    part_plan_value(&plan, p, false, &ret_result->value);
 }

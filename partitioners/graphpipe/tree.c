@@ -7,106 +7,90 @@
 
 #include "build.h"
 
-static pst_status put_edges(struct gp_build *build, struct gp_graph *graph)
+static void put_edges(struct gp_build *build, struct gp_graph *graph)
 {
     const struct part_problem *p = build->problem;
     uint32_t e, block, links;
-    pst_status st = PST_OK;
 
-    for (e = 0; st == PST_OK && e < p->n_edges; e++) {
+    for (e = 0; e < p->n_edges; e++) {
         links = GP_NONE;
-        st = gp_build_link(build, e, &links);
-        if (st == PST_OK) {
-            st = gp_build_edge(build, links, &block);
-        }
-        if (st == PST_OK) {
-            st = gp_graph_arc(build, graph, GP_INNER + p->from[e], GP_INNER + p->to[e], block);
-        }
+        gp_build_link(build, e, &links);
+        gp_build_edge(build, links, &block);
+        gp_graph_arc(build, graph, GP_INNER + p->from[e], GP_INNER + p->to[e], block);
     }
-    return st;
 }
 
-static pst_status put_ends(struct gp_build *build, struct gp_graph *graph)
+static void put_ends(struct gp_build *build, struct gp_graph *graph)
 {
     uint32_t place, block;
-    pst_status st = PST_OK;
 
-    for (place = GP_INNER; st == PST_OK && place < GP_INNER + build->problem->n; place++) {
+    for (place = GP_INNER; place < GP_INNER + build->problem->n; place++) {
         if (graph->n_in[place] == 0) {
-            st = gp_build_edge(build, GP_NONE, &block);
-            if (st == PST_OK) {
-                st = gp_graph_arc(build, graph, GP_SOURCE, place, block);
-            }
+            gp_build_edge(build, GP_NONE, &block);
+            gp_graph_arc(build, graph, GP_SOURCE, place, block);
         }
-        if (st == PST_OK && graph->n_out[place] == 0) {
-            st = gp_build_edge(build, GP_NONE, &block);
-            if (st == PST_OK) {
-                st = gp_graph_arc(build, graph, place, GP_SINK, block);
-            }
+        if (graph->n_out[place] == 0) {
+            gp_build_edge(build, GP_NONE, &block);
+            gp_graph_arc(build, graph, place, GP_SINK, block);
         }
     }
-    return st;
 }
 
-static pst_status solve(struct gp_build *build, struct gp_graph *graph, struct gp_tree *tree)
+struct solving {
+    struct gp_build *build;
+    struct gp_graph *graph;
+    struct gp_tree *tree;
+};
+
+static pst_status solve(void *solving)
 {
+    const struct solving *s = solving;
     uint32_t place, root;
-    pst_status st;
 
-    for (place = 0; place < build->problem->n; place++) {
-        gp_graph_place(graph, place);
+    for (place = 0; place < s->build->problem->n; place++) {
+        gp_graph_place(s->graph, place);
     }
-    st = put_edges(build, graph);
-    if (st == PST_OK) {
-        st = put_ends(build, graph);
-    }
-    if (st == PST_OK) {
-        st = gp_graph_solve(build, graph, &root);
-    }
-    if (st == PST_OK) {
-        st = gp_tree_flatten(build, root, tree);
-    }
-    return st;
+    put_edges(s->build, s->graph);
+    put_ends(s->build, s->graph);
+    gp_graph_solve(s->build, s->graph, &root);
+    gp_tree_flatten(s->build, root, s->tree);
+    return PST_OK;
 }
 
-pst_status gp_tree_init(struct gp_tree *tree, const struct part_problem *problem,
-                        const int64_t *work, uint32_t rule)
+void gp_tree_init(struct gp_tree *tree, const struct part_problem *problem, const int64_t *work,
+                  uint32_t rule)
 {
     /* virtual operators are numbered after the problem's own; so are both ends */
     struct gp_build build = {
         .problem = problem, .work = work, .rule = rule, .n_ops = problem->n + 2};
     struct gp_graph graph;
+    struct solving solving = {&build, &graph, tree};
     pst_status st;
 
     memset(tree, 0, sizeof *tree);
-    st = gp_graph_init(&graph, problem->n, problem->n + 1, problem->n,
-                       problem->n_edges + 2 * problem->n);
-    if (st == PST_OK) {
-        st = solve(&build, &graph, tree);
-        gp_graph_finish(&graph);
-    }
+    gp_graph_init(&graph, problem->n, problem->n + 1, problem->n,
+                  problem->n_edges + 2 * problem->n);
+    st = part_call_join(part_call_now(), solve, &solving);
+    gp_graph_finish(&graph);
     if (st == PST_ERR_UNSUPPORTED) {
-        gp_tree_finish(tree);
-        st = PST_OK; /* told by n_kernel and no blocks */
+        gp_tree_finish(tree); /* told by n_kernel and no blocks */
+    } else {
+        part_check(st);
     }
     tree->n_virtual = build.n_ops - problem->n - 2;
     tree->reduced = build.n_kernel == 0 && !build.joined;
     tree->series_parallel = build.n_kernel == 0;
     tree->n_kernel = build.n_kernel;
     memcpy(tree->kernel, build.kernel, sizeof tree->kernel);
-    free(build.nodes);
-    free(build.links);
-    if (st != PST_OK) {
-        gp_tree_finish(tree);
-    }
-    return st;
+    part_free(build.nodes);
+    part_free(build.links);
 }
 
 void gp_tree_finish(struct gp_tree *tree)
 {
-    free(tree->blocks);
-    free(tree->ops);
-    free(tree->kids);
-    free(tree->edges);
+    part_free(tree->blocks);
+    part_free(tree->ops);
+    part_free(tree->kids);
+    part_free(tree->edges);
     memset(tree, 0, sizeof *tree);
 }

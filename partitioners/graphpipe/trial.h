@@ -17,23 +17,22 @@ struct gp_trials {
 };
 
 /* *ret_step_ns: INFINITY where the plan does not fit or the rest of the trials does not suffice for
-   it. PST_ERR_CANCELLED; what the host fails with. */
-pst_status gp_trials_step(struct gp_trials *trials, const struct part_plan *plan,
-                          double *ret_step_ns);
+   it. */
+void gp_trials_step(struct gp_trials *trials, const struct part_plan *plan, double *ret_step_ns);
 
 /* Better plans around one that takes *step_ns: single operators and runs of them in a neighbouring
    stage, stages in one or cut in two, devices given to another stage; whatever the simulation says
    is faster, until nothing is. */
-pst_status gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns);
+void gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns);
 
 /* Better cuts of the model's order with the degrees of this one, whose stages have one size. */
-pst_status gp_move_borders(struct gp_trials *trials, struct part_plan *plan, double *step_ns);
+void gp_move_borders(struct gp_trials *trials, struct part_plan *plan, double *step_ns);
 
 /* The fastest of the answer's plan and its candidates, and what climbing from there gives, becomes
    the answer's plan, its step the simulated one; *ret_found: false where the host simulates
    nothing or no plan fits. chain: of cuts of the model's order alone. */
-pst_status gp_trial_best(struct part_problem *problem, bool chain, struct gp_answer *answer,
-                         bool *ret_found);
+void gp_trial_best(struct part_problem *problem, bool chain, struct gp_answer *answer,
+                   bool *ret_found);
 
 /* Does every stage hold consecutive operators of the model's order? */
 bool gp_is_chain(const struct part_plan *plan);

@@ -71,7 +71,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         fill(&row, cap);
         part_remark_number(&row.problem, "cap_us_per_sample",
                            (double)cap * row.costs.ns_per_tick / 1000);
-        st = part_row_answer(&row, out);
+        part_row_answer(&row, out);
     }
     part_row_finish(&row);
     return st;

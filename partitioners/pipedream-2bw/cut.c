@@ -8,33 +8,23 @@
 
 #include "twobw.h"
 
-static pst_status make_room(struct twobw *search, uint32_t d)
+static void make_room(struct twobw *search, uint32_t d)
 {
     size_t n = search->ranges.n;
-    uint32_t *parent;
 
     if (search->best == NULL) {
-        search->best = calloc(2 * (n + 1), sizeof *search->best);
-        if (search->best == NULL) {
-            return PST_ERR_NOMEM;
-        }
+        search->best = part_alloc(2 * (n + 1), sizeof *search->best);
     }
     if (d <= search->room) {
-        return PST_OK;
+        return;
     }
-    parent = realloc(search->parent, (d + 1) * (n + 1) * sizeof *parent);
-    if (parent == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    search->parent = parent;
+    search->parent = part_resize(search->parent, (d + 1) * (n + 1), sizeof *search->parent);
     search->room = d;
-    return PST_OK;
 }
 
 /* before[i]: least cost of stages 0..stage-1 that end at i. */
-static pst_status relax(struct twobw *search, const struct candidate *c, bool add,
-                        twobw_cost_fn *cost, void *impl, uint32_t stage, uint32_t end,
-                        const double *before, double *ret_after)
+static void relax(struct twobw *search, const struct candidate *c, bool add, twobw_cost_fn *cost,
+                  void *impl, uint32_t stage, uint32_t end, const double *before, double *ret_after)
 {
     uint32_t *parent = &search->parent[(size_t)stage * (search->ranges.n + 1) + end];
     double least = search->bound_ns;
@@ -44,10 +34,9 @@ static pst_status relax(struct twobw *search, const struct candidate *c, bool ad
     while (search->span.first > stage) {
         double so_far;
         struct twobw_cost of = {0};
-        pst_status st;
 
-        if ((++search->polls & 0xFFF) == 0 && part_cancelled(search->problem)) {
-            return PST_ERR_CANCELLED;
+        if ((++search->polls & 0xFFF) == 0) {
+            part_poll(search->problem);
         }
         twobw_grow(search);
         so_far = before[search->span.first];
@@ -57,10 +46,7 @@ static pst_status relax(struct twobw *search, const struct candidate *c, bool ad
         if (so_far >= least) {
             continue;
         }
-        st = cost(search, c, impl, stage, &of);
-        if (st != PST_OK) {
-            return st;
-        }
+        cost(search, c, impl, stage, &of);
         so_far = add ? so_far + of.ns : fmax(so_far, of.ns);
         if (so_far < least) {
             least = so_far;
@@ -71,7 +57,6 @@ static pst_status relax(struct twobw *search, const struct candidate *c, bool ad
         }
     }
     *ret_after = *parent == PST_NONE ? INFINITY : least;
-    return PST_OK;
 }
 
 /* Must stages up to this one compute too long on what is before `end`, or the rest on what is
@@ -88,16 +73,13 @@ static bool is_out_of_reach(const struct twobw *search, const struct candidate *
            (stage + 1 < c->d && after / (c->d - 1 - stage) >= search->bound_ns);
 }
 
-pst_status twobw_solve(struct twobw *search, const struct candidate *c, bool add,
-                       twobw_cost_fn *cost, void *impl, double *ret_ns)
+void twobw_solve(struct twobw *search, const struct candidate *c, bool add, twobw_cost_fn *cost,
+                 void *impl, double *ret_ns)
 {
     uint32_t n = search->ranges.n, stage, end;
     double *before, *after;
-    pst_status st = make_room(search, c->d);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    make_room(search, c->d);
     search->bound_ns = search->fastest > 0 ? (double)c->w * c->b / (search->fastest * (1 - 1e-8))
                                            : (double)INFINITY;
     before = search->best;
@@ -116,19 +98,13 @@ pst_status twobw_solve(struct twobw *search, const struct candidate *c, bool add
             if (is_out_of_reach(search, c, add, stage, end)) {
                 continue;
             }
-            st = relax(search, c, add, cost, impl, stage, end, before, &after[end]);
-            if (st != PST_OK) {
-                return st;
-            }
+            relax(search, c, add, cost, impl, stage, end, before, &after[end]);
         }
-        if (part_cancelled(search->problem)) {
-            return PST_ERR_CANCELLED;
-        }
+        part_poll(search->problem);
         before = after;
         after = spare;
     }
     *ret_ns = before[n];
-    return PST_OK;
 }
 
 void twobw_cuts(const struct twobw *search, uint32_t d, uint32_t *ret_cuts)
@@ -160,8 +136,8 @@ static double transfers_ns(const struct twobw *search, const struct candidate *c
     return ns;
 }
 
-static pst_status cost_of(struct twobw *search, const struct candidate *c, void *impl,
-                          uint32_t stage, struct twobw_cost *ret_cost)
+static void cost_of(struct twobw *search, const struct candidate *c, void *impl, uint32_t stage,
+                    struct twobw_cost *ret_cost)
 {
     const struct part_ranges *ranges = &search->ranges;
     uint32_t first = search->span.first, end = search->span.end, held = twobw_held(c, stage);
@@ -176,14 +152,13 @@ static pst_status cost_of(struct twobw *search, const struct candidate *c, void 
     ret_cost->hopeless = !part_fits(search->problem, bytes);
     ret_cost->ns = INFINITY;
     if (!part_fits(search->problem, bytes + held * search->span.in_bytes * c->b)) {
-        return PST_OK;
+        return;
     }
     compute *= c->recompute ? search->config->c_extra : 1;
     ret_cost->ns = compute + transfers_ns(search, c, stage);
     if (c->schedule == SCHEDULE_2BW || !c->pipeline) {
         ret_cost->ns = fmax(ret_cost->ns, ring / c->m);
     }
-    return PST_OK;
 }
 
 void twobw_stage_bytes(struct twobw *search, const struct candidate *c, const uint32_t *cuts,
@@ -209,15 +184,12 @@ void twobw_stage_bytes(struct twobw *search, const struct candidate *c, const ui
 }
 
 /* Largest all-reduce and largest memory of the cut that was found. */
-static pst_status sum_up(struct twobw *search, struct candidate *c, const uint32_t *cuts, double ns)
+static void sum_up(struct twobw *search, struct candidate *c, const uint32_t *cuts, double ns)
 {
     const struct part_ranges *ranges = &search->ranges;
-    double *bytes = calloc((size_t)c->d + 1, sizeof *bytes), ring = 0;
+    double *bytes = part_alloc((size_t)c->d + 1, sizeof *bytes), ring = 0;
     uint32_t s;
 
-    if (bytes == NULL) {
-        return PST_ERR_NOMEM;
-    }
     twobw_stage_bytes(search, c, cuts, bytes);
     c->bytes = 0;
     for (s = 0; s < c->d; s++) {
@@ -226,30 +198,24 @@ static pst_status sum_up(struct twobw *search, struct candidate *c, const uint32
         c->bytes = fmax(c->bytes, bytes[s]);
         ring = fmax(ring, twobw_ring_ns(search, c->w, c->d, s, weight));
     }
-    free(bytes);
+    part_free(bytes);
     c->t_ns = c->pipeline ? twobw_period(c, ns, ring) : ns;
-    return PST_OK;
 }
 
-pst_status twobw_cut(struct twobw *search, struct candidate *c, uint32_t *ret_cuts, bool *ret_found)
+void twobw_cut(struct twobw *search, struct candidate *c, uint32_t *ret_cuts, bool *ret_found)
 {
-    uint32_t *cuts = calloc((size_t)c->d + 1, sizeof *cuts);
+    uint32_t *cuts = part_alloc((size_t)c->d + 1, sizeof *cuts);
     double ns = INFINITY;
     uint32_t s;
-    pst_status st = PST_ERR_NOMEM;
 
-    if (cuts == NULL) {
-        return st;
-    }
-    st = twobw_solve(search, c, !c->pipeline, cost_of, NULL, &ns);
-    *ret_found = st == PST_OK && !isinf(ns);
+    twobw_solve(search, c, !c->pipeline, cost_of, NULL, &ns);
+    *ret_found = !isinf(ns);
     if (*ret_found) {
         twobw_cuts(search, c->d, cuts);
-        st = sum_up(search, c, cuts, ns);
+        sum_up(search, c, cuts, ns);
     }
     for (s = 0; *ret_found && ret_cuts != NULL && s <= c->d; s++) {
         ret_cuts[s] = cuts[s];
     }
-    free(cuts);
-    return st;
+    part_free(cuts);
 }

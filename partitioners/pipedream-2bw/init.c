@@ -55,11 +55,10 @@ pst_status twobw_ask_topology(struct twobw *search, uint32_t n_devices)
     return st;
 }
 
-pst_status twobw_init(const struct part_problem *problem, const struct config *config,
-                      struct twobw *ret_search)
+void twobw_init(const struct part_problem *problem, const struct config *config,
+                struct twobw *ret_search)
 {
     struct twobw *search = ret_search;
-    pst_status st;
 
     memset(search, 0, sizeof *search);
     search->problem = problem;
@@ -69,29 +68,21 @@ pst_status twobw_init(const struct part_problem *problem, const struct config *c
                                                           : problem->n_devices;
     search->high = rate(search, config->bandwidth_high);
     search->low = rate(search, config->bandwidth_low);
-    search->sum_ns = calloc((size_t)problem->n + 1, sizeof *search->sum_ns);
-    st = part_ranges_init(problem, &search->ranges);
-    if (st == PST_OK) {
-        st = part_span_init(&search->ranges, &search->span);
-    }
-    if (st == PST_OK && search->sum_ns == NULL) {
-        st = PST_ERR_NOMEM;
-    }
-    if (st == PST_OK) {
-        search->equal = config->even && problem->figures.reference != 0 && is_equal(problem);
-        st = twobw_choose_places(search);
-    }
-    return st;
+    search->sum_ns = part_alloc((size_t)problem->n + 1, sizeof *search->sum_ns);
+    part_ranges_init(problem, &search->ranges);
+    part_span_init(&search->ranges, &search->span);
+    search->equal = config->even && problem->figures.reference != 0 && is_equal(problem);
+    twobw_choose_places(search);
 }
 
 void twobw_finish(struct twobw *search)
 {
     part_ranges_finish(&search->ranges);
     part_span_finish(&search->span);
-    free(search->sum_ns);
-    free(search->best);
-    free(search->parent);
-    free(search->tried);
-    free(search->place);
-    free(search->crossing);
+    part_free(search->sum_ns);
+    part_free(search->best);
+    part_free(search->parent);
+    part_free(search->tried);
+    part_free(search->place);
+    part_free(search->crossing);
 }

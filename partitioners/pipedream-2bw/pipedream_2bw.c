@@ -52,10 +52,12 @@ static pst_status find_cuts(struct twobw *search, struct candidate *c, uint32_t 
         }
         return PST_OK;
     }
-    st = twobw_times(search, c->b);
-    if (st == PST_OK) {
-        st = planned ? twobw_cut_planned(search, c, ret_cuts, &found)
-                     : twobw_cut(search, c, ret_cuts, &found);
+    twobw_times(search, c->b);
+    st = PST_OK;
+    if (planned) {
+        st = twobw_cut_planned(search, c, ret_cuts, &found);
+    } else {
+        twobw_cut(search, c, ret_cuts, &found);
     }
     return st;
 }
@@ -80,18 +82,13 @@ static void remark(const struct twobw *search, const struct candidate *c)
     part_remark_number(problem, "configurations", search->n_seen);
 }
 
-static pst_status remark_bytes(struct twobw *search, const struct candidate *c,
-                               const uint32_t *cuts)
+static void remark_bytes(struct twobw *search, const struct candidate *c, const uint32_t *cuts)
 {
-    double *bytes = calloc((size_t)c->d + 1, sizeof *bytes);
+    double *bytes = part_alloc((size_t)c->d + 1, sizeof *bytes);
 
-    if (bytes == NULL) {
-        return PST_ERR_NOMEM;
-    }
     twobw_stage_bytes(search, c, cuts, bytes);
     part_remark_stage_bytes(search->problem, bytes, c->d);
-    free(bytes);
-    return PST_OK;
+    part_free(bytes);
 }
 
 /* Cuts between places become cuts between nodes. */
@@ -142,21 +139,17 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     struct candidate best = {0};
     uint32_t *cuts = NULL;
     bool any = false;
-    pst_status st = part_problem_read(self->host, in, &problem);
+    pst_status st = PST_OK;
 
-    if (st != PST_OK) {
-        return st;
-    }
-    st = twobw_init(&problem, self->config, &search);
-    if (st == PST_OK) {
-        st = twobw_search(&search, &any, &best);
-    }
+    part_problem_read(self->host, in, &problem);
+    twobw_init(&problem, self->config, &search);
+    st = twobw_search(&search, &any, &best);
     if (st == PST_OK && !any) {
         st = refuse(&search);
     }
     if (st == PST_OK) {
-        cuts = calloc((size_t)best.d + 1, sizeof *cuts);
-        st = cuts == NULL ? PST_ERR_NOMEM : find_cuts(&search, &best, cuts);
+        cuts = part_alloc((size_t)best.d + 1, sizeof *cuts);
+        st = find_cuts(&search, &best, cuts);
     }
     if (st == PST_OK) {
         struct part_chain_shape shape = {best.d, best.w * best.b, best.w,
@@ -164,19 +157,19 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
 
         if (problem.figures.reference != 0) {
             part_remark_flag(&problem, "own_width", true);
-            st = remark_bytes(&search, &best, cuts);
+            remark_bytes(&search, &best, cuts);
         }
         name_nodes(&search, best.d, cuts);
         remark(&search, &best);
-        st = st == PST_OK ? part_chain_answer(&problem, &shape, cuts, out) : st;
+        part_chain_answer(&problem, &shape, cuts, out);
     }
-    free(cuts);
+    part_free(cuts);
     twobw_finish(&search);
     part_problem_finish(&problem);
     return st;
 }
 
-PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
+PART_PARTITIONER(partition)
 
 static const char *const provides[] = {"chain", "replicas", NULL};
 static const char *const needs[] = {"chain", NULL};

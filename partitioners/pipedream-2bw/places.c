@@ -27,44 +27,35 @@ void twobw_grow(struct twobw *search)
     span->out_bytes = search->crossing[pair(search, span->first, span->end) + 1];
 }
 
-static pst_status choose(struct twobw *search, const struct part_dag *dag)
+static void choose(struct twobw *search, const struct part_dag *dag)
 {
     const struct part_problem *p = search->problem;
-    int64_t *work = calloc((size_t)p->n + 1, sizeof *work);
-    uint32_t *order = calloc((size_t)p->n + 1, sizeof *order), v;
+    int64_t *work = part_alloc((size_t)p->n + 1, sizeof *work);
+    uint32_t *order = part_alloc((size_t)p->n + 1, sizeof *order), v;
     double total;
-    pst_status st = PST_ERR_NOMEM;
 
-    search->place = calloc((size_t)p->n + 1, sizeof *search->place);
-    if (work != NULL && order != NULL && search->place != NULL) {
-        st = part_ranges_times(p, p->sizes[p->n_sizes - 1], search->sum_ns, NULL);
-    }
+    search->place = part_alloc((size_t)p->n + 1, sizeof *search->place);
+    part_ranges_times(p, p->sizes[p->n_sizes - 1], search->sum_ns, NULL);
     total = search->sum_ns[p->n];
-    for (v = 0; st == PST_OK && v < p->n; v++) {
+    for (v = 0; v < p->n; v++) {
         double ns = search->sum_ns[v + 1] - search->sum_ns[v];
 
         order[v] = v;
         work[v] = total > 0 ? llround(ns / total * 0x1p50) : 1;
     }
-    if (st == PST_OK) {
-        st = part_runs(dag, p->edge_bytes, work, order, (uint32_t)search->config->places,
-                       search->place, &search->n_places);
-    }
-    free(work);
-    free(order);
-    return st;
+    part_runs(dag, p->edge_bytes, work, order, (uint32_t)search->config->places, search->place,
+              &search->n_places);
+    part_free(work);
+    part_free(order);
 }
 
 /* Bytes of everything between two places. */
-static pst_status tell(struct twobw *search)
+static void tell(struct twobw *search)
 {
     uint32_t end, first;
     size_t width = (size_t)search->n_places + 1;
-    double *crossing = calloc(width * width, 2 * sizeof *crossing);
+    double *crossing = part_alloc(width * width, 2 * sizeof *crossing);
 
-    if (crossing == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (end = 1; end <= search->n_places; end++) {
         part_span_begin(&search->span, search->place[end]);
         for (first = end; first-- > 0;) {
@@ -75,12 +66,11 @@ static pst_status tell(struct twobw *search)
             crossing[pair(search, first, end) + 1] = search->span.out_bytes;
         }
         if (part_cancelled(search->problem)) {
-            free(crossing);
-            return PST_ERR_CANCELLED;
+            part_free(crossing);
+            part_end(PST_ERR_CANCELLED);
         }
     }
     search->crossing = crossing;
-    return PST_OK;
 }
 
 void twobw_sample(const struct twobw *search, double *sums)
@@ -92,24 +82,18 @@ void twobw_sample(const struct twobw *search, double *sums)
     }
 }
 
-pst_status twobw_choose_places(struct twobw *search)
+void twobw_choose_places(struct twobw *search)
 {
     const struct part_problem *p = search->problem;
     const struct part_dag dag = {p->n,         p->n_edges,  p->from,    p->to,
                                  p->first_out, p->first_in, p->in_edges};
-    pst_status st;
 
     if (p->figures.reference == 0 || search->equal || p->n <= search->config->places) {
-        return PST_OK;
+        return;
     }
-    st = choose(search, &dag);
-    if (st == PST_OK) {
-        st = tell(search);
-    }
-    if (st == PST_OK) {
-        twobw_sample(search, search->ranges.weight);
-        twobw_sample(search, search->ranges.saved);
-        search->ranges.n = search->n_places;
-    }
-    return st;
+    choose(search, &dag);
+    tell(search);
+    twobw_sample(search, search->ranges.weight);
+    twobw_sample(search, search->ranges.saved);
+    search->ranges.n = search->n_places;
 }

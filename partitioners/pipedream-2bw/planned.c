@@ -52,17 +52,14 @@ static double ring_ns(const struct twobw *search, const struct candidate *c,
                : (double)cost->allreduce_ns(search->problem->host, (uint64_t)llround(weight), c->w);
 }
 
-static pst_status cost_of(struct twobw *search, const struct candidate *c, void *impl,
-                          uint32_t stage, struct twobw_cost *ret_cost)
+static void cost_of(struct twobw *search, const struct candidate *c, void *impl, uint32_t stage,
+                    struct twobw_cost *ret_cost)
 {
     struct asked *asked = impl;
     uint32_t first = search->span.first, end = search->span.end;
     struct pst_stage_price price;
-    pst_status st = part_asker_price(&asked->asker, stage, first, end, &price);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    part_asker_price(&asked->asker, stage, first, end, &price);
     ret_cost->hopeless = false; /* who recomputes may fit with more */
     ret_cost->ns = INFINITY;
     if (price.fits != 0) {
@@ -71,11 +68,10 @@ static pst_status cost_of(struct twobw *search, const struct candidate *c, void 
             ret_cost->ns = fmax(ret_cost->ns, ring_ns(search, c, asked->cost, first, end) / c->m);
         }
     }
-    return PST_OK;
 }
 
-static pst_status sum_up(struct twobw *search, struct candidate *c, struct asked *asked,
-                         const uint32_t *cuts, double ns)
+static void sum_up(struct twobw *search, struct candidate *c, struct asked *asked,
+                   const uint32_t *cuts, double ns)
 {
     double ring = 0;
     uint32_t s;
@@ -83,11 +79,8 @@ static pst_status sum_up(struct twobw *search, struct candidate *c, struct asked
     c->bytes = 0;
     for (s = 0; s < c->d; s++) {
         struct pst_stage_price price;
-        pst_status st = part_asker_price(&asked->asker, s, cuts[s], cuts[s + 1], &price);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        part_asker_price(&asked->asker, s, cuts[s], cuts[s + 1], &price);
         c->bytes = fmax(c->bytes, (double)price.peak_bytes);
         /* Longer than its passes, but for their rounding: something is replayed or waited for. */
         c->recompute = c->recompute || (double)price.period_ns > search->sum_ns[cuts[s + 1]] -
@@ -96,7 +89,6 @@ static pst_status sum_up(struct twobw *search, struct candidate *c, struct asked
         ring = fmax(ring, ring_ns(search, c, asked->cost, cuts[s], cuts[s + 1]));
     }
     c->t_ns = twobw_period(c, ns, ring);
-    return PST_OK;
 }
 
 pst_status twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t *ret_cuts,
@@ -104,29 +96,28 @@ pst_status twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t
 {
     const struct pst_host *host = search->problem->host;
     struct asked asked = {.cost = host->get_extension(host, PST_COST)};
-    uint32_t *cuts = calloc((size_t)c->d + 1, sizeof *cuts);
+    uint32_t *cuts = part_alloc((size_t)c->d + 1, sizeof *cuts);
     double ns = INFINITY;
     uint32_t s;
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = PST_OK;
 
-    if (cuts != NULL) {
-        st = part_asker_init(search->problem, c->d, c->b * c->w, c->w, &asked.asker);
-    }
+    st = part_asker_init(search->problem, c->d, c->b * c->w, c->w, &asked.asker);
     if (st == PST_OK && asked.cost == NULL) {
         st = pst_failf(host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_COST);
     }
     if (st == PST_OK) {
-        st = twobw_solve(search, c, false, cost_of, &asked, &ns);
+        twobw_solve(search, c, false, cost_of, &asked, &ns);
     }
     *ret_found = st == PST_OK && !isinf(ns);
     if (*ret_found) {
         twobw_cuts(search, c->d, cuts);
-        st = sum_up(search, c, &asked, cuts, ns);
+        sum_up(search, c, &asked, cuts, ns);
+        st = PST_OK;
     }
     for (s = 0; *ret_found && ret_cuts != NULL && s <= c->d; s++) {
         ret_cuts[s] = cuts[s];
     }
     part_asker_finish(&asked.asker);
-    free(cuts);
+    part_free(cuts);
     return st;
 }

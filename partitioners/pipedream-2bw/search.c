@@ -11,34 +11,21 @@
 
 #define SAME 1e-9 /* throughputs this close are equal, relative */
 
-pst_status twobw_times(struct twobw *search, uint32_t b)
+void twobw_times(struct twobw *search, uint32_t b)
 {
-    pst_status st = PST_OK;
-
     if (search->times_of != b) {
         search->times_of = 0;
-        st = part_ranges_times(search->problem, b, search->sum_ns, NULL);
+        part_ranges_times(search->problem, b, search->sum_ns, NULL);
         twobw_sample(search, search->sum_ns);
-        search->times_of = st == PST_OK ? b : 0;
+        search->times_of = b;
     }
-    return st;
 }
 
-static pst_status keep(struct twobw *search, const struct candidate *c)
+static void keep(struct twobw *search, const struct candidate *c)
 {
-    if (search->n_tried == search->tried_room) {
-        uint32_t room = 2 * search->tried_room + 64;
-        struct candidate *tried = realloc(search->tried, room * sizeof *tried);
-
-        if (tried == NULL) {
-            return PST_ERR_NOMEM;
-        }
-        search->tried = tried;
-        search->tried_room = room;
-    }
+    PART_MAKE_ROOM(search->tried, search->n_tried, search->tried_room);
     search->tried[search->n_tried++] = *c;
     search->fastest = fmax(search->fastest, c->throughput);
-    return PST_OK;
 }
 
 /* No cut of unequal blocks is faster than a perfectly even one without transfers. */
@@ -61,8 +48,11 @@ static pst_status try(struct twobw *search, struct candidate *c)
         if (is_too_slow(search, c)) {
             return PST_OK;
         }
-        st =
-            planned ? twobw_cut_planned(search, c, NULL, &fits) : twobw_cut(search, c, NULL, &fits);
+        if (planned) {
+            st = twobw_cut_planned(search, c, NULL, &fits);
+        } else {
+            twobw_cut(search, c, NULL, &fits);
+        }
     } else {
         twobw_closed(search, c);
         fits = part_fits(search->problem, c->bytes);
@@ -74,7 +64,8 @@ static pst_status try(struct twobw *search, struct candidate *c)
         return st;
     }
     c->throughput = c->t_ns > 0 ? (double)c->w * c->b / c->t_ns : INFINITY;
-    return keep(search, c);
+    keep(search, c);
+    return PST_OK;
 }
 
 /* --- what is considered ------------------------------------------------------------------------*/
@@ -146,15 +137,11 @@ static pst_status try_sizes(struct twobw *search, uint32_t w, uint32_t d)
         uint32_t size = problem->sizes[i];
         pst_status st = PST_OK;
 
-        if (part_cancelled(problem)) {
-            return PST_ERR_CANCELLED;
-        }
+        part_poll(problem);
         if (reference || size % w == 0) {
-            st = twobw_times(search, reference ? size : size / w);
+            twobw_times(search, reference ? size : size / w);
         }
-        if (st == PST_OK) {
-            st = reference ? try_reference(search, w, d, size) : try_planned(search, w, d, size);
-        }
+        st = reference ? try_reference(search, w, d, size) : try_planned(search, w, d, size);
         if (st != PST_OK) {
             return st;
         }

@@ -60,22 +60,21 @@ struct twobw {
     struct candidate smallest; /* that needs least where none fits; d = 0: none */
 };
 
-/* PST_ERR_NOMEM and what the host fails with. Finish in any case. */
-pst_status twobw_init(const struct part_problem *problem, const struct config *config,
-                      struct twobw *ret_search);
+/* Finish in any case. */
+void twobw_init(const struct part_problem *problem, const struct config *config,
+                struct twobw *ret_search);
 void twobw_finish(struct twobw *search);
 
 /* What the job's scheduler wants of so many logical devices. */
 pst_status twobw_ask_topology(struct twobw *search, uint32_t n_devices);
-/* Where there are more nodes than config->places. After everything else. PST_ERR_NOMEM,
-   PST_ERR_CANCELLED. */
-pst_status twobw_choose_places(struct twobw *search);
+/* Where there are more nodes than config->places. After everything else. */
+void twobw_choose_places(struct twobw *search);
 /* Sums before nodes become sums before places; nothing happens where all places are. */
 void twobw_sample(const struct twobw *search, double *sums);
 /* part_span_grow by what lies between two places. */
 void twobw_grow(struct twobw *search);
 /* sum_ns for b samples. */
-pst_status twobw_times(struct twobw *search, uint32_t b);
+void twobw_times(struct twobw *search, uint32_t b);
 
 /* Bytes per ns between neighbouring stages and among replicas; 0: free. `boundary`: between stages
    boundary and boundary + 1; PST_NONE: by depth alone, as the paper has it. */
@@ -100,8 +99,7 @@ void twobw_stage_bytes(struct twobw *search, const struct candidate *c, const ui
 /* Equal blocks: fills t and bytes. */
 void twobw_closed(const struct twobw *search, struct candidate *c);
 /* Unequal blocks: the best cut. ret_cuts[d + 1] may be NULL. *ret_found: a cut fits. */
-pst_status twobw_cut(struct twobw *search, struct candidate *c, uint32_t *ret_cuts,
-                     bool *ret_found);
+void twobw_cut(struct twobw *search, struct candidate *c, uint32_t *ret_cuts, bool *ret_found);
 /* The same by what scheduler and memory optimizer answer. */
 pst_status twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t *ret_cuts,
                              bool *ret_found);
@@ -111,12 +109,12 @@ struct twobw_cost {
     double ns;     /* what max (or, for no-pipeline, sum) goes over; INFINITY: does not fit */
     bool hopeless; /* nor does any longer range with this end */
 };
-typedef pst_status twobw_cost_fn(struct twobw *search, const struct candidate *c, void *impl,
-                                 uint32_t stage, struct twobw_cost *ret_cost);
+typedef void twobw_cost_fn(struct twobw *search, const struct candidate *c, void *impl,
+                           uint32_t stage, struct twobw_cost *ret_cost);
 /* Least max (add: sum) over all cuts into c->d stages; INFINITY: none, or none that would be as
    fast as the best so far. Parents are kept. */
-pst_status twobw_solve(struct twobw *search, const struct candidate *c, bool add,
-                       twobw_cost_fn *cost, void *impl, double *ret_ns);
+void twobw_solve(struct twobw *search, const struct candidate *c, bool add, twobw_cost_fn *cost,
+                 void *impl, double *ret_ns);
 void twobw_cuts(const struct twobw *search, uint32_t d, uint32_t *ret_cuts);
 
 /* Tries everything. *ret_best: of the fastest (within rounding) no recompute, smaller d, w, b,

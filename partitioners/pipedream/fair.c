@@ -28,9 +28,7 @@ pst_status fair_solve(const struct fair_question *q, struct pd_answer *ret_answe
         const struct part_sets_stage *stage = &found.stages[s];
 
         answer.bottleneck = (double)found.ticks * q->costs->ns_per_tick;
-        if (!pd_answer_add(&answer, stage->from, stage->to, stage->degree)) {
-            st = PST_ERR_NOMEM;
-        }
+        pd_answer_add(&answer, stage->from, stage->to, stage->degree);
     }
     part_sets_answer_finish(&found);
     if (st != PST_OK) {

@@ -14,7 +14,7 @@
  * degrees of `costs`. `dag`, `node` and `edge`: the graph that the sets speak of, and what its
  * nodes and edges are in the problem. A stage with s - 1 stages behind it holds s micro-batches;
  * where there is a capacity, numbers of stages are a dimension of the search. ret_answer's
- * bottleneck is in nanoseconds per sample. PST_ERR_NOMEM; PST_ERR_CANCELLED.
+ * bottleneck is in nanoseconds per sample.
  */
 struct fair_question {
     const struct part_problem *problem;

@@ -11,10 +11,10 @@
 
 void pd_graph_finish(struct pd_graph *graph)
 {
-    free(graph->node);
-    free(graph->edge);
-    free(graph->own);
-    free(graph->arrays);
+    part_free(graph->node);
+    part_free(graph->edge);
+    part_free(graph->own);
+    part_free(graph->arrays);
     memset(graph, 0, sizeof *graph);
 }
 
@@ -91,19 +91,15 @@ static void index_edges(struct pd_graph *g, const struct part_problem *p, uint32
     g->dag = (struct part_dag){n, n_edges, from, to, first_out, first_in, in_edges};
 }
 
-pst_status pd_graph_init(struct pd_graph *g, const struct part_problem *p, uint32_t inputs)
+void pd_graph_init(struct pd_graph *g, const struct part_problem *p, uint32_t inputs)
 {
     uint32_t v, e, n = 0, n_edges = 0;
 
     memset(g, 0, sizeof *g);
-    g->own = calloc((size_t)p->n + 1, sizeof *g->own);
-    g->node = calloc((size_t)p->n + 1, sizeof *g->node);
-    g->edge = calloc((size_t)p->n_edges + 1, sizeof *g->edge);
-    g->arrays = calloc(3 * (size_t)p->n_edges + 2 * (size_t)p->n + 2, sizeof *g->arrays);
-    if (g->own == NULL || g->node == NULL || g->edge == NULL || g->arrays == NULL) {
-        pd_graph_finish(g);
-        return PST_ERR_NOMEM;
-    }
+    g->own = part_alloc((size_t)p->n + 1, sizeof *g->own);
+    g->node = part_alloc((size_t)p->n + 1, sizeof *g->node);
+    g->edge = part_alloc((size_t)p->n_edges + 1, sizeof *g->edge);
+    g->arrays = part_alloc(3 * (size_t)p->n_edges + 2 * (size_t)p->n + 2, sizeof *g->arrays);
     choose(p, inputs, g->own);
     for (v = 0; v < p->n; v++) {
         if (g->own[v] != PST_NONE) {
@@ -115,18 +111,14 @@ pst_status pd_graph_init(struct pd_graph *g, const struct part_problem *p, uint3
         n_edges += g->own[p->from[e]] != PST_NONE && g->own[p->to[e]] != PST_NONE;
     }
     index_edges(g, p, n, n_edges);
-    return PST_OK;
 }
 
-pst_status pd_graph_assign(const struct pd_graph *g, const struct part_problem *p,
-                           const struct part_downsets *sets, const struct pd_answer *answer,
-                           uint32_t *ret_stage_of, uint32_t *ret_degrees)
+void pd_graph_assign(const struct pd_graph *g, const struct part_problem *p,
+                     const struct part_downsets *sets, const struct pd_answer *answer,
+                     uint32_t *ret_stage_of, uint32_t *ret_degrees)
 {
-    uint32_t *nodes = calloc((size_t)p->n + 1, sizeof *nodes), s, i, v, n, e;
+    uint32_t *nodes = part_alloc((size_t)p->n + 1, sizeof *nodes), s, i, v, n, e;
 
-    if (nodes == NULL) {
-        return PST_ERR_NOMEM;
-    }
     memset(ret_stage_of, 0, p->n * sizeof *ret_stage_of);
     for (s = 0; s < answer->n_stages; s++) {
         const struct pd_stage *stage = &answer->stages[s];
@@ -143,6 +135,5 @@ pst_status pd_graph_assign(const struct pd_graph *g, const struct part_problem *
             ret_stage_of[v] = s > ret_stage_of[v] ? s : ret_stage_of[v];
         }
     }
-    free(nodes);
-    return PST_OK;
+    part_free(nodes);
 }

@@ -21,33 +21,24 @@ struct rows {
 
 void pd_answer_finish(struct pd_answer *answer)
 {
-    free(answer->stages);
+    part_free(answer->stages);
     memset(answer, 0, sizeof *answer);
 }
 
-bool pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree)
+void pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree)
 {
-    struct pd_stage *grown =
-        realloc(answer->stages, ((size_t)answer->n_stages + 1) * sizeof *grown);
-
-    if (grown == NULL) {
-        return false;
-    }
-    answer->stages = grown;
-    grown[answer->n_stages++] = (struct pd_stage){from, to, degree};
-    return true;
+    answer->stages =
+        part_resize(answer->stages, (size_t)answer->n_stages + 1, sizeof *answer->stages);
+    answer->stages[answer->n_stages++] = (struct pd_stage){from, to, degree};
 }
 
-static bool stopped(struct solver *s, uint64_t work)
+static void poll(struct solver *s, uint64_t work)
 {
-    const struct part_stop *stop = s->q->stop;
-
     s->polls += work;
-    if (s->polls < 500000) {
-        return false;
+    if (s->polls >= 500000) {
+        s->polls = 0;
+        part_stop_poll(s->q->stop);
     }
-    s->polls = 0;
-    return stop != NULL && stop->cancelled != NULL && stop->cancelled(stop->context);
 }
 
 /* Time of what lies between two sets on one machine of this level. */
@@ -150,19 +141,16 @@ static void split(const struct solver *s, const struct rows *rows, uint32_t i, u
  * that cuts behind set j, u machines in front of it, has t_j <= u * bound, and the rest of the time
  * within what the other machines can do.
  */
-static pst_status list_active(struct solver *s)
+static void list_active(struct solver *s)
 {
     const struct pd_question *q = s->q;
     uint32_t outer = q->n_levels - 1, m = q->levels[outer].machines, n = q->sets->n_sets, j, u;
     double each = q->bound * (1 + 1e-9) * (outer > 0 ? q->levels[0].machines : 1);
     double all = q->time[n - 1];
 
-    s->active = malloc(n * sizeof *s->active);
-    s->least = malloc(n * sizeof *s->least);
-    s->most = malloc(n * sizeof *s->most);
-    if (s->active == NULL || s->least == NULL || s->most == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    s->active = part_alloc(n, sizeof *s->active);
+    s->least = part_alloc(n, sizeof *s->least);
+    s->most = part_alloc(n, sizeof *s->most);
     for (j = 1; j < n; j++) {
         uint32_t least = m, most = j + 1 == n || isinf(q->bound) ? m : 0;
 
@@ -178,7 +166,6 @@ static pst_status list_active(struct solver *s)
             s->active[s->n_active++] = j;
         }
     }
-    return PST_OK;
 }
 
 /* May what lies between the active sets x and y be a stage of an answer within the bound? */
@@ -201,8 +188,8 @@ static bool may_help(const struct solver *s, uint32_t x, uint32_t y)
 
 /* A(j, .) for the sets of `list` (NULL: all from the first one on) up to `last`, as far as the
    first set is a part of them. */
-static pst_status fill(struct solver *s, struct rows *rows, uint32_t last, const uint32_t *list,
-                       uint32_t n_list)
+static void fill(struct solver *s, struct rows *rows, uint32_t last, const uint32_t *list,
+                 uint32_t n_list)
 {
     const struct part_downsets *sets = s->q->sets;
     size_t width = (size_t)rows->machines + 1, cell;
@@ -228,24 +215,21 @@ static pst_status fill(struct solver *s, struct rows *rows, uint32_t last, const
                 part_downsets_nested(sets, i, j)) {
                 split(s, rows, i, j);
             }
-            if (stopped(s, width)) {
-                return PST_ERR_CANCELLED;
-            }
+            poll(s, width);
         }
         for (u = 2; s->q->use_fewer_machines && u <= rows->machines; u++) {
             a[u] = a[u - 1] < a[u] ? a[u - 1] : a[u];
         }
     }
-    return PST_OK;
 }
 
-static bool rows_init(struct rows *rows, const struct solver *s, uint32_t level, uint32_t first)
+static void rows_init(struct rows *rows, const struct solver *s, uint32_t level, uint32_t first)
 {
     rows->level = level;
     rows->first = first;
     rows->machines = s->q->levels[level].machines;
-    rows->a = malloc((size_t)s->q->sets->n_sets * ((size_t)rows->machines + 1) * sizeof *rows->a);
-    return rows->a != NULL;
+    rows->a =
+        part_alloc((size_t)s->q->sets->n_sets * ((size_t)rows->machines + 1), sizeof *rows->a);
 }
 
 /* The last stage of the best pipeline from the first set to j on u machines. */
@@ -303,29 +287,26 @@ static bool last_stage(const struct solver *s, const struct rows *rows, uint32_t
 }
 
 /* Appends the stages between two sets, on all machines of a level, each `times` over. */
-static pst_status unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t last,
-                         uint32_t times, struct pd_answer *answer)
+static void unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t last, uint32_t times,
+                   struct pd_answer *answer)
 {
     struct rows rows = {0};
     struct pd_answer parts = {0};
     uint32_t j = last, u = s->q->levels[level].machines, k;
-    pst_status st = PST_ERR_NOMEM;
 
-    if (!rows_init(&rows, s, level, first)) {
-        return st;
-    }
+    rows_init(&rows, s, level, first);
     if (level + 1 == s->q->n_levels) {
-        st = fill(s, &rows, last, s->active, s->n_active);
+        fill(s, &rows, last, s->active, s->n_active);
     } else {
-        st = fill(s, &rows, last, NULL, 0);
+        fill(s, &rows, last, NULL, 0);
     }
-    if (st == PST_OK && answer->n_stages == 0 && level + 1 == s->q->n_levels) {
+    if (answer->n_stages == 0 && level + 1 == s->q->n_levels) {
         answer->bottleneck = rows.a[(size_t)last * ((size_t)u + 1) + u];
         if (isinf(answer->bottleneck)) {
             goto out;
         }
     }
-    while (st == PST_OK && j != first) {
+    while (j != first) {
         double *a = rows.a + (size_t)j * ((size_t)rows.machines + 1);
         uint32_t from, degree;
 
@@ -333,77 +314,62 @@ static pst_status unroll(struct solver *s, uint32_t level, uint32_t first, uint3
             u--;
         }
         if (!last_stage(s, &rows, j, u, &from, &degree)) {
-            st = PST_ERR_BUG;
-        } else if (!pd_answer_add(&parts, from, j, degree)) {
-            st = PST_ERR_NOMEM;
+            part_end(PST_ERR_BUG);
         } else {
+            pd_answer_add(&parts, from, j, degree);
             j = from;
             u -= degree;
         }
     }
-    for (k = parts.n_stages; st == PST_OK && k-- > 0;) {
+    for (k = parts.n_stages; k-- > 0;) {
         const struct pd_stage *part = &parts.stages[k];
 
         if (level > 0) {
-            st = unroll(s, level - 1, part->from, part->to, times * part->degree, answer);
-        } else if (!pd_answer_add(answer, part->from, part->to, times * part->degree)) {
-            st = PST_ERR_NOMEM;
+            unroll(s, level - 1, part->from, part->to, times * part->degree, answer);
+        } else {
+            pd_answer_add(answer, part->from, part->to, times * part->degree);
         }
     }
 out:
     pd_answer_finish(&parts);
-    free(rows.a);
-    return st;
+    part_free(rows.a);
 }
 
 /* What all machines of the first level do between any two sets. */
-static pst_status fill_below(struct solver *s)
+static void fill_below(struct solver *s)
 {
     uint32_t n = s->q->sets->n_sets, m = s->q->levels[0].machines, i, j;
     struct rows rows = {0};
-    pst_status st = PST_OK;
 
-    s->below = malloc((size_t)n * n * sizeof *s->below);
-    if (s->below == NULL || !rows_init(&rows, s, 0, 0)) {
-        return PST_ERR_NOMEM;
-    }
-    for (i = 0; st == PST_OK && i + 1 < n; i++) {
+    s->below = part_alloc((size_t)n * n, sizeof *s->below);
+    rows_init(&rows, s, 0, 0);
+    for (i = 0; i + 1 < n; i++) {
         rows.first = i;
-        st = fill(s, &rows, n - 1, NULL, 0);
+        fill(s, &rows, n - 1, NULL, 0);
         for (j = 0; j < n; j++) {
             s->below[(size_t)i * n + j] = rows.a[(size_t)j * ((size_t)m + 1) + m];
         }
     }
-    free(rows.a);
-    return st;
+    part_free(rows.a);
 }
 
 pst_status pd_levels_solve(const struct pd_question *q, struct pd_answer *ret_answer)
 {
     struct solver s = {.q = q};
     struct pd_answer answer = {.bottleneck = INFINITY};
-    pst_status st = PST_OK;
 
     if (q->n_levels > 1 && q->sets->n_sets > PD_MOST_SETS_IN_LEVELS) {
         return PST_ERR_UNSUPPORTED;
     }
     if (q->n_levels > 1) {
-        st = fill_below(&s);
+        fill_below(&s);
     }
-    if (st == PST_OK) {
-        st = list_active(&s);
-    }
-    if (st == PST_OK) {
-        st = unroll(&s, q->n_levels - 1, 0, q->sets->n_sets - 1, 1, &answer);
-    }
-    free(s.below);
-    free(s.active);
-    free(s.least);
-    free(s.most);
-    if (st != PST_OK) {
-        pd_answer_finish(&answer);
-        return st;
-    }
+    list_active(&s);
+    unroll(&s, q->n_levels - 1, 0, q->sets->n_sets - 1, 1, &answer);
+    part_free(s.below);
+    part_free(s.active);
+    part_free(s.least);
+    part_free(s.most);
     *ret_answer = answer;
     return PST_OK;
 }

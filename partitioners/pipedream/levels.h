@@ -59,13 +59,13 @@ struct pd_answer {
 };
 
 /*
- * PST_ERR_NOMEM; PST_ERR_CANCELLED; PST_ERR_UNSUPPORTED: two levels and more sets than
+ * PST_ERR_UNSUPPORTED: two levels and more sets than
  * PD_MOST_SETS_IN_LEVELS.
  */
 enum { PD_MOST_SETS_IN_LEVELS = 10000 };
 pst_status pd_levels_solve(const struct pd_question *question, struct pd_answer *ret_answer);
 void pd_answer_finish(struct pd_answer *answer);
-/* Appends; false: no memory. */
-bool pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree);
+/* Appends. */
+void pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree);
 
 #endif

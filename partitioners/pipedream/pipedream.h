@@ -30,17 +30,16 @@ struct pd_graph {
 
 /*
  * `inputs` PD_FIRST: sources whose operator is an input ("input", "Input0") and sinks that take no
- * time and have no parameters are left out, unless nothing would remain. PST_ERR_NOMEM.
+ * time and have no parameters are left out, unless nothing would remain.
  */
-pst_status pd_graph_init(struct pd_graph *graph, const struct part_problem *problem,
-                         uint32_t inputs);
+void pd_graph_init(struct pd_graph *graph, const struct part_problem *problem, uint32_t inputs);
 void pd_graph_finish(struct pd_graph *graph);
 
 /* stage_of[problem->n] of a sequence of stages; what was left out: inputs to the first stage, sinks
-   to the last stage that they read from. ret_degrees[n_stages]. PST_ERR_NOMEM. */
-pst_status pd_graph_assign(const struct pd_graph *graph, const struct part_problem *problem,
-                           const struct part_downsets *sets, const struct pd_answer *answer,
-                           uint32_t *ret_stage_of, uint32_t *ret_degrees);
+   to the last stage that they read from. ret_degrees[n_stages]. */
+void pd_graph_assign(const struct pd_graph *graph, const struct part_problem *problem,
+                     const struct part_downsets *sets, const struct pd_answer *answer,
+                     uint32_t *ret_stage_of, uint32_t *ret_degrees);
 
 /* Everything that all searches of a job have in common. */
 struct pd_run {

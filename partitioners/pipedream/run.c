@@ -19,73 +19,59 @@ static uint32_t most_places(const struct pd_run *run)
 }
 
 /* Work of the dag's nodes in parts of all of it; nodes alike where none takes time. */
-static pst_status weigh(const struct pd_run *run, int64_t *ret_work)
+static void weigh(const struct pd_run *run, int64_t *ret_work)
 {
     const struct part_problem *p = run->problem;
     const struct pd_graph *g = &run->graph;
-    double *ns = calloc((size_t)p->n + 1, sizeof *ns), total = 0;
+    double *ns = part_alloc((size_t)p->n + 1, sizeof *ns), total = 0;
     uint32_t v;
-    pst_status st =
-        ns == NULL ? PST_ERR_NOMEM : part_sequence_times(p, p->sizes[p->n_sizes - 1], ns);
 
-    for (v = 0; st == PST_OK && v < g->dag.n; v++) {
+    part_sequence_times(p, p->sizes[p->n_sizes - 1], ns);
+    for (v = 0; v < g->dag.n; v++) {
         total += ns[g->node[v]];
     }
-    for (v = 0; st == PST_OK && v < g->dag.n; v++) {
+    for (v = 0; v < g->dag.n; v++) {
         ret_work[v] = total > 0 ? llround(ns[g->node[v]] / total * 0x1p50) : 1;
     }
-    free(ns);
-    return st;
+    part_free(ns);
 }
 
 /* Prefixes of the order that end at a place worth looking at, if not all can be. */
-static pst_status list_places(struct pd_run *run, const uint32_t *order)
+static void list_places(struct pd_run *run, const uint32_t *order)
 {
     const struct part_dag *dag = &run->graph.dag;
-    uint32_t *first = calloc((size_t)dag->n + 1, sizeof *first), n_runs, e;
-    int64_t *work = calloc((size_t)dag->n + 1, sizeof *work);
-    double *bytes = calloc((size_t)dag->n_edges + 1, sizeof *bytes);
-    pst_status st = PST_ERR_NOMEM;
+    uint32_t *first = part_alloc((size_t)dag->n + 1, sizeof *first), n_runs, e;
+    int64_t *work = part_alloc((size_t)dag->n + 1, sizeof *work);
+    double *bytes = part_alloc((size_t)dag->n_edges + 1, sizeof *bytes);
 
-    if (first != NULL && work != NULL && bytes != NULL) {
-        st = weigh(run, work);
-    }
-    for (e = 0; st == PST_OK && e < dag->n_edges; e++) {
+    weigh(run, work);
+    for (e = 0; e < dag->n_edges; e++) {
         bytes[e] = run->problem->edge_bytes[run->graph.edge[e]];
     }
-    if (st == PST_OK) {
-        st = part_runs(dag, bytes, work, order, most_places(run), first, &n_runs);
-    }
-    if (st == PST_OK) {
-        st = part_downsets_runs(order, n_runs, first, &run->sets);
-    }
-    free(first);
-    free(work);
-    free(bytes);
-    return st;
+    part_runs(dag, bytes, work, order, most_places(run), first, &n_runs);
+    part_downsets_runs(order, n_runs, first, &run->sets);
+    part_free(first);
+    part_free(work);
+    part_free(bytes);
 }
 
-static pst_status list_linear(struct pd_run *run)
+static void list_linear(struct pd_run *run)
 {
     const struct part_problem *p = run->problem;
-    uint32_t *order = calloc((size_t)p->n + 1, sizeof *order), v, n = 0;
-    pst_status st = PST_ERR_NOMEM;
+    uint32_t *order = part_alloc((size_t)p->n + 1, sizeof *order), v, n = 0;
 
-    if (order != NULL) {
-        st =
-            part_order(p, run->config->order == 0 ? PART_ORDER_INDEX : PART_ORDER_DFS, NULL, order);
-    }
-    for (v = 0; st == PST_OK && v < p->n; v++) {
+    part_order(p, run->config->order == 0 ? PART_ORDER_INDEX : PART_ORDER_DFS, NULL, order);
+    for (v = 0; v < p->n; v++) {
         if (run->graph.own[order[v]] != PST_NONE) {
             order[n++] = run->graph.own[order[v]];
         }
     }
-    if (st == PST_OK) {
-        st = n > most_places(run) ? list_places(run, order)
-                                  : part_downsets_linear(n, order, &run->sets);
+    if (n > most_places(run)) {
+        list_places(run, order);
+    } else {
+        part_downsets_linear(n, order, &run->sets);
     }
-    free(order);
-    return st;
+    part_free(order);
 }
 
 /* The empty set is no state. */
@@ -98,7 +84,8 @@ static pst_status list_states(struct pd_run *run)
     pst_status st;
 
     if (run->config->states == PD_LINEAR) {
-        return list_linear(run);
+        list_linear(run);
+        return PST_OK;
     }
     for (v = 0; v < dag->n; v++) {
         n_sources += dag->first_in[v] == dag->first_in[v + 1];
@@ -123,24 +110,19 @@ out:
 
 /* Of one sample: weights, activations, and what leaves a set: outputs that are read outside of it.
  */
-static pst_status sum_states(struct pd_run *run)
+static void sum_states(struct pd_run *run)
 {
     const struct part_problem *p = run->problem;
     const struct part_dag *dag = &run->graph.dag;
     const struct part_downsets *sets = &run->sets;
-    double *values = calloc((size_t)dag->n + 1, sizeof *values);
-    uint32_t *readers = calloc((size_t)dag->n + 1, sizeof *readers);
-    uint32_t *nodes = calloc((size_t)dag->n + 1, sizeof *nodes);
+    double *values = part_alloc((size_t)dag->n + 1, sizeof *values);
+    uint32_t *readers = part_alloc((size_t)dag->n + 1, sizeof *readers);
+    uint32_t *nodes = part_alloc((size_t)dag->n + 1, sizeof *nodes);
     uint32_t v, e, k, i, n = 0;
-    pst_status st = PST_ERR_NOMEM;
 
-    run->weight = calloc(sets->n_sets, sizeof *run->weight);
-    run->saved = calloc(sets->n_sets, sizeof *run->saved);
-    run->out = calloc(sets->n_sets, sizeof *run->out);
-    if (values == NULL || readers == NULL || nodes == NULL || run->weight == NULL ||
-        run->saved == NULL || run->out == NULL) {
-        goto out;
-    }
+    run->weight = part_alloc(sets->n_sets, sizeof *run->weight);
+    run->saved = part_alloc(sets->n_sets, sizeof *run->saved);
+    run->out = part_alloc(sets->n_sets, sizeof *run->out);
     for (v = 0; v < dag->n; v++) {
         values[v] = p->weight_bytes[run->graph.node[v]];
     }
@@ -168,19 +150,16 @@ static pst_status sum_states(struct pd_run *run)
             run->out[k] += readers[v] < dag->first_out[v + 1] - dag->first_out[v] ? values[v] : 0;
         }
     }
-    st = PST_OK;
-out:
-    free(values);
-    free(readers);
-    free(nodes);
-    return st;
+    part_free(values);
+    part_free(readers);
+    part_free(nodes);
 }
 
 pst_status pd_run_init(struct pd_run *run, const struct part_problem *problem,
                        const struct pd_config *config)
 {
     uint32_t size = problem->figures.node_size, n = problem->n_devices;
-    pst_status st;
+    pst_status st = PST_OK;
 
     memset(run, 0, sizeof *run);
     run->problem = problem;
@@ -196,23 +175,21 @@ pst_status pd_run_init(struct pd_run *run, const struct part_problem *problem,
                                "multiple of %u; use levels = \"device\"",
                                n, size);
     }
-    st = pd_graph_init(&run->graph, problem, config->inputs);
+    pd_graph_init(&run->graph, problem, config->inputs);
+    st = list_states(run);
     if (st == PST_OK) {
-        st = list_states(run);
+        sum_states(run);
     }
-    if (st == PST_OK) {
-        st = sum_states(run);
-    }
-    return part_sequence_failed(problem, st);
+    return st;
 }
 
 void pd_run_finish(struct pd_run *run)
 {
     pd_graph_finish(&run->graph);
     part_downsets_finish(&run->sets);
-    free(run->weight);
-    free(run->saved);
-    free(run->out);
+    part_free(run->weight);
+    part_free(run->saved);
+    part_free(run->out);
     memset(run, 0, sizeof *run);
 }
 
@@ -248,26 +225,23 @@ static void set_levels(const struct pd_run *run, struct pd_question *q)
 }
 
 /* Arrays of one unit of work: a micro-batch of b samples on one machine. */
-static pst_status fill_unit(const struct pd_run *run, uint32_t b, double *time, double *saved,
-                            double *out)
+static void fill_unit(const struct pd_run *run, uint32_t b, double *time, double *saved,
+                      double *out)
 {
     const struct pd_graph *g = &run->graph;
-    double *ns = calloc((size_t)run->problem->n + 1, sizeof *ns);
+    double *ns = part_alloc((size_t)run->problem->n + 1, sizeof *ns);
     uint32_t v, k;
-    pst_status st = ns == NULL ? PST_ERR_NOMEM : part_sequence_times(run->problem, b, ns);
 
-    for (v = 0; st == PST_OK && v < g->dag.n; v++) {
+    part_sequence_times(run->problem, b, ns);
+    for (v = 0; v < g->dag.n; v++) {
         ns[v] = ns[g->node[v]]; /* node[v] >= v */
     }
-    if (st == PST_OK) {
-        part_downsets_sum(&run->sets, ns, time);
-        for (k = 0; k < run->sets.n_sets; k++) {
-            saved[k] = run->saved[k] * b;
-            out[k] = run->out[k] * b;
-        }
+    part_downsets_sum(&run->sets, ns, time);
+    for (k = 0; k < run->sets.n_sets; k++) {
+        saved[k] = run->saved[k] * b;
+        out[k] = run->out[k] * b;
     }
-    free(ns);
-    return st;
+    part_free(ns);
 }
 
 /* The best that one order can do: a bound of what all sets can. */
@@ -278,40 +252,32 @@ static pst_status bound_by_order(const struct pd_run *run, const struct pd_quest
     struct pd_question q = *all;
     struct pd_answer answer = {0};
     uint32_t n = run->graph.dag.n, v;
-    uint32_t *order = calloc((size_t)n + 1, sizeof *order);
-    double *room = calloc(5 * ((size_t)n + 1), sizeof *room);
-    pst_status st = PST_ERR_NOMEM;
+    uint32_t *order = part_alloc((size_t)n + 1, sizeof *order);
+    double *room = part_alloc(5 * ((size_t)n + 1), sizeof *room);
+    pst_status st = PST_OK;
 
     memset(&linear.sets, 0, sizeof linear.sets);
     linear.weight = linear.saved = linear.out = NULL;
-    for (v = 0; order != NULL && v < n; v++) {
+    for (v = 0; v < n; v++) {
         order[v] = v;
     }
-    if (order != NULL && room != NULL) {
-        st = part_downsets_linear(n, order, &linear.sets);
-    }
-    if (st == PST_OK) {
-        st = sum_states(&linear);
-    }
-    if (st == PST_OK) {
-        st = fill_unit(&linear, b, room, room + n + 1, room + 2 * ((size_t)n + 1));
-    }
-    if (st == PST_OK) {
-        q.sets = &linear.sets;
-        q.time = room;
-        q.weight = linear.weight;
-        q.saved = room + n + 1;
-        q.out = room + 2 * ((size_t)n + 1);
-        st = pd_levels_solve(&q, &answer);
-    }
+    part_downsets_linear(n, order, &linear.sets);
+    sum_states(&linear);
+    fill_unit(&linear, b, room, room + n + 1, room + 2 * ((size_t)n + 1));
+    q.sets = &linear.sets;
+    q.time = room;
+    q.weight = linear.weight;
+    q.saved = room + n + 1;
+    q.out = room + 2 * ((size_t)n + 1);
+    st = pd_levels_solve(&q, &answer);
     *ret_bound = st == PST_OK ? answer.bottleneck : (double)INFINITY;
     pd_answer_finish(&answer);
     part_downsets_finish(&linear.sets);
-    free(linear.weight);
-    free(linear.saved);
-    free(linear.out);
-    free(order);
-    free(room);
+    part_free(linear.weight);
+    part_free(linear.saved);
+    part_free(linear.out);
+    part_free(order);
+    part_free(room);
     return st;
 }
 
@@ -320,7 +286,7 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
                                uint32_t n_degrees, struct pd_answer *ret_answer)
 {
     uint32_t n = run->sets.n_sets;
-    double *room = calloc(3 * (size_t)n, sizeof *room);
+    double *room = part_alloc(3 * (size_t)n, sizeof *room);
     struct pd_question q = {
         .sets = &run->sets,
         .time = room,
@@ -337,13 +303,11 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
         .bound = INFINITY,
         .stop = &run->stop,
     };
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = PST_OK;
 
-    if (room != NULL) {
-        st = fill_unit(run, limits->b, room, room + n, room + 2 * (size_t)n);
-    }
+    fill_unit(run, limits->b, room, room + n, room + 2 * (size_t)n);
     set_levels(run, &q);
-    if (st == PST_OK && run->all_sets && run->config->prune) {
+    if (run->all_sets && run->config->prune) {
         st = bound_by_order(run, &q, limits->b, &q.bound);
     }
     if (st == PST_OK) {
@@ -357,7 +321,7 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
                        "\"device\"",
                        n - 1, PD_MOST_SETS_IN_LEVELS - 1);
     }
-    free(room);
+    part_free(room);
     return st;
 }
 
@@ -376,12 +340,10 @@ static pst_status solve_fair(const struct pd_run *run, const struct part_limits 
         .capacity = limits->capacity,
         .stop = &run->stop,
     };
-    pst_status st = part_costs_init(run->problem, limits->b, &costs);
+    pst_status st = PST_OK;
     uint32_t all;
 
-    if (st != PST_OK) {
-        return st;
-    }
+    part_costs_init(run->problem, limits->b, &costs);
     all = costs.n_degrees;
     if (run->n_wanted != 0 && all > 1) {
         costs.n_degrees = 1; /* the least; part_sequence_plan takes care of the number */
@@ -395,16 +357,16 @@ static pst_status solve_fair(const struct pd_run *run, const struct part_limits 
 pst_status pd_run_solve(const struct pd_run *run, const struct part_limits *limits, bool corrected,
                         bool fewer, struct pd_answer *ret_answer)
 {
-    uint32_t *degrees = calloc((size_t)run->problem->n_degrees + 1, sizeof *degrees);
-    pst_status st = PST_ERR_NOMEM;
+    uint32_t *degrees = part_alloc((size_t)run->problem->n_degrees + 1, sizeof *degrees);
+    pst_status st = PST_OK;
 
-    if (degrees != NULL) {
+    {
         uint32_t n = list_degrees(run, limits, degrees);
 
         st = run->config->objective == PD_REFERENCE
                  ? solve_fair(run, limits, ret_answer)
                  : solve_levels(run, limits, corrected, fewer, degrees, n, ret_answer);
     }
-    free(degrees);
+    part_free(degrees);
     return st;
 }

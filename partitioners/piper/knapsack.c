@@ -202,15 +202,12 @@ static uint32_t thin(struct point *points, uint32_t n)
 }
 
 /* Points of the first i + 1 items; *ret_full: too many. */
-static pst_status extend(struct knapsack *k, uint32_t i, bool *ret_full)
+static void extend(struct knapsack *k, uint32_t i, bool *ret_full)
 {
     uint32_t n_options = k->first[i + 1] - k->first[i], n = 0, p, o;
     double gap = k->time - k->bound, slack = 1e-9 * (fabs(k->time) + fabs(k->bound));
-    struct point *next = malloc(((size_t)k->n_points[i] * n_options + 1) * sizeof *next);
+    struct point *next = part_alloc((size_t)k->n_points[i] * n_options + 1, sizeof *next);
 
-    if (next == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (p = 0; p < k->n_points[i]; p++) {
         const struct point *from = &k->layers[i][p];
 
@@ -232,7 +229,6 @@ static pst_status extend(struct knapsack *k, uint32_t i, bool *ret_full)
     k->n_points[i + 1] = thin(next, n);
     k->layers[i + 1] = next;
     *ret_full = k->n_points[i + 1] > KNAPSACK_MOST_POINTS;
-    return PST_OK;
 }
 
 /* Exact, unless *ret_full; improves choice. */
@@ -242,15 +238,12 @@ static pst_status enumerate(struct knapsack *k, bool *ret_full)
     pst_status st = PST_OK;
 
     *ret_full = false;
-    k->layers[0] = calloc(1, sizeof **k->layers);
-    if (k->layers[0] == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    k->layers[0] = part_alloc(1, sizeof **k->layers);
     k->n_points[0] = 1;
-    for (i = 0; st == PST_OK && !*ret_full && i < k->n; i++) {
-        st = extend(k, i, ret_full);
+    for (i = 0; !*ret_full && i < k->n; i++) {
+        extend(k, i, ret_full);
     }
-    if (st != PST_OK || *ret_full || k->n_points[k->n] == 0) {
+    if (*ret_full || k->n_points[k->n] == 0) {
         return st; /* nothing within the gap: the greedy choice is the best */
     }
     /* The last point is the fastest. */
@@ -265,11 +258,10 @@ static pst_status enumerate(struct knapsack *k, bool *ret_full)
     return PST_OK;
 }
 
-static pst_status improve(struct knapsack *k, bool *ret_exact)
+static void improve(struct knapsack *k, bool *ret_exact)
 {
     uint32_t i, o, n_choices = 0;
     bool full = false;
-    pst_status st = PST_OK;
 
     k->least[k->n] = 0;
     for (i = k->n; i-- > 0;) {
@@ -284,31 +276,24 @@ static pst_status improve(struct knapsack *k, bool *ret_exact)
     *ret_exact = n_choices <= KNAPSACK_EXACT_ITEMS;
     if (*ret_exact) {
         bound(k);
-        st = enumerate(k, &full);
+        enumerate(k, &full);
         *ret_exact = !full;
     }
-    return st;
 }
 
-pst_status knapsack_solve(uint32_t n, const uint32_t *first, const struct knapsack_option *options,
-                          double budget, double *ret_time, uint32_t *ret_choice, bool *ret_exact)
+void knapsack_solve(uint32_t n, const uint32_t *first, const struct knapsack_option *options,
+                    double budget, double *ret_time, uint32_t *ret_choice, bool *ret_exact)
 {
     struct knapsack k = {.n = n, .first = first, .options = options, .budget = budget};
     uint32_t i;
-    pst_status st = PST_ERR_NOMEM;
 
     *ret_exact = true;
     *ret_time = INFINITY;
-    k.choice = calloc((size_t)n + 1, sizeof *k.choice);
-    k.least = calloc((size_t)n + 1, sizeof *k.least);
-    k.cheapest = calloc((size_t)n + 1, sizeof *k.cheapest);
-    k.layers = calloc((size_t)n + 1, sizeof *k.layers);
-    k.n_points = calloc((size_t)n + 1, sizeof *k.n_points);
-    if (k.choice == NULL || k.least == NULL || k.cheapest == NULL || k.layers == NULL ||
-        k.n_points == NULL) {
-        goto out;
-    }
-    st = PST_OK;
+    k.choice = part_alloc((size_t)n + 1, sizeof *k.choice);
+    k.least = part_alloc((size_t)n + 1, sizeof *k.least);
+    k.cheapest = part_alloc((size_t)n + 1, sizeof *k.cheapest);
+    k.layers = part_alloc((size_t)n + 1, sizeof *k.layers);
+    k.n_points = part_alloc((size_t)n + 1, sizeof *k.n_points);
     choose_all(&k, false);
     if (!fits(&k)) {
         goto out;
@@ -320,7 +305,7 @@ pst_status knapsack_solve(uint32_t n, const uint32_t *first, const struct knapsa
             choose_all(&k, false);
         }
         give_back(&k);
-        st = improve(&k, ret_exact);
+        improve(&k, ret_exact);
     }
     *ret_time = k.time;
     if (ret_choice != NULL) {
@@ -328,12 +313,11 @@ pst_status knapsack_solve(uint32_t n, const uint32_t *first, const struct knapsa
     }
 out:
     for (i = 0; k.layers != NULL && i <= n; i++) {
-        free(k.layers[i]);
+        part_free(k.layers[i]);
     }
-    free(k.choice);
-    free(k.least);
-    free(k.cheapest);
-    free(k.layers);
-    free(k.n_points);
-    return st;
+    part_free(k.choice);
+    part_free(k.least);
+    part_free(k.cheapest);
+    part_free(k.layers);
+    part_free(k.n_points);
 }

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <penstock/abi.h>
+#include "call.h"
 
 struct knapsack_option {
     double time, bytes; /* >= 0 */
@@ -22,9 +22,9 @@ enum { KNAPSACK_EXACT_ITEMS = 64, KNAPSACK_MOST_POINTS = 10000 };
  * Lagrange bound proves useless are left out, and should more than KNAPSACK_MOST_POINTS remain
  * (times and bytes that fit no grid), or the items be more, it is greedy: from the fastest options
  * on, the least extra time per byte saved first. *ret_time: INFINITY where nothing fits.
- * ret_choice[n] (may be NULL): options, as indices into `options`. PST_ERR_NOMEM.
+ * ret_choice[n] (may be NULL): options, as indices into `options`.
  */
-pst_status knapsack_solve(uint32_t n, const uint32_t *first, const struct knapsack_option *options,
-                          double budget, double *ret_time, uint32_t *ret_choice, bool *ret_exact);
+void knapsack_solve(uint32_t n, const uint32_t *first, const struct knapsack_option *options,
+                    double budget, double *ret_time, uint32_t *ret_choice, bool *ret_exact);
 
 #endif

@@ -88,7 +88,7 @@ static pst_status run_init(struct part_searcher *searcher, const struct part_pro
                                       "use pipedream, which works on one order, or raise "
                                       "max_states");
     }
-    return part_sequence_failed(problem, st);
+    return st;
 }
 
 static void run_finish(void *self)
@@ -102,10 +102,10 @@ static void run_finish(void *self)
 
 static void ways_finish(struct ways *ways)
 {
-    free(ways->first);
-    free(ways->rows);
-    free(ways->edge_bytes);
-    free(ways->ns);
+    part_free(ways->first);
+    part_free(ways->rows);
+    part_free(ways->edge_bytes);
+    part_free(ways->ns);
 }
 
 /* Forward time of b samples; a third of all where the problem has no such row. */
@@ -136,47 +136,39 @@ static void add_own(const struct run *run, uint32_t b, uint32_t v, struct ways *
                                             p->weight_bytes[v], kept, weights + saved - kept};
 }
 
-static pst_status add_stated(const struct run *run, uint32_t b, uint32_t v, struct ways *ways,
-                             uint32_t *n)
+static void add_stated(const struct run *run, uint32_t b, uint32_t v, struct ways *ways,
+                       uint32_t *n)
 {
     uint32_t i, count = n_stated(run, v);
 
     for (i = 0; i < count; i++) {
         struct pst_node_config c = {.size = sizeof c};
-        pst_status st = run->profile->config(run->problem->host, v, i, &c);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        part_check(run->profile->config(run->problem->host, v, i, &c));
         ways->rows[(*n)++] = (struct piper_way){c.tensor_degree, c.ns_per_sample * b, c.param_bytes,
                                                 c.in_flight_bytes * b, c.fixed_bytes};
     }
-    return PST_OK;
 }
 
-static pst_status ways_init(struct ways *ways, const struct run *run, uint32_t b)
+static void ways_init(struct ways *ways, const struct run *run, uint32_t b)
 {
     const struct part_problem *p = run->problem;
     size_t room = 2 * (size_t)p->n + 1;
     uint32_t v, e, n = 0;
-    pst_status st;
 
     memset(ways, 0, sizeof *ways);
     for (v = 0; v < p->n; v++) {
         room += n_stated(run, v);
     }
-    ways->first = calloc((size_t)p->n + 1, sizeof *ways->first);
-    ways->rows = calloc(room, sizeof *ways->rows);
-    ways->edge_bytes = calloc((size_t)p->n_edges + 1, sizeof *ways->edge_bytes);
-    ways->ns = calloc((size_t)p->n + 1, sizeof *ways->ns);
-    if (ways->first == NULL || ways->rows == NULL || ways->edge_bytes == NULL || ways->ns == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    st = part_sequence_times(p, b, ways->ns);
-    for (v = 0; st == PST_OK && v < p->n; v++) {
+    ways->first = part_alloc((size_t)p->n + 1, sizeof *ways->first);
+    ways->rows = part_alloc(room, sizeof *ways->rows);
+    ways->edge_bytes = part_alloc((size_t)p->n_edges + 1, sizeof *ways->edge_bytes);
+    ways->ns = part_alloc((size_t)p->n + 1, sizeof *ways->ns);
+    part_sequence_times(p, b, ways->ns);
+    for (v = 0; v < p->n; v++) {
         ways->first[v] = n;
         if (n_stated(run, v) > 0) {
-            st = add_stated(run, b, v, ways, &n);
+            add_stated(run, b, v, ways, &n);
         } else {
             add_own(run, b, v, ways, &n);
         }
@@ -185,7 +177,6 @@ static pst_status ways_init(struct ways *ways, const struct run *run, uint32_t b
     for (e = 0; e < p->n_edges; e++) {
         ways->edge_bytes[e] = p->edge_bytes[e] * b;
     }
-    return st;
 }
 
 /* --- one size ----------------------------------------------------------------------------------*/
@@ -225,19 +216,15 @@ static void say(const struct piper_answer *answer, const struct ways *ways, uint
     }
 }
 
-static pst_status take(const struct run *run, const struct piper_answer *answer,
-                       const struct ways *ways, uint32_t b, struct part_sequence *ret)
+static void take(const struct run *run, const struct piper_answer *answer, const struct ways *ways,
+                 uint32_t b, struct part_sequence *ret)
 {
     const struct part_problem *p = run->problem;
-    uint32_t *nodes = calloc((size_t)p->n + 1, sizeof *nodes), s, i, n;
+    uint32_t *nodes = part_alloc((size_t)p->n + 1, sizeof *nodes), s, i, n;
 
-    ret->stage_of = calloc((size_t)p->n + 1, sizeof *ret->stage_of);
-    ret->degrees = calloc((size_t)answer->n_stages + 1, sizeof *ret->degrees);
-    ret->extra = calloc(1, sizeof(struct said) + answer->n_stages * sizeof(double));
-    if (nodes == NULL || ret->stage_of == NULL || ret->degrees == NULL || ret->extra == NULL) {
-        free(nodes);
-        return PST_ERR_NOMEM;
-    }
+    ret->stage_of = part_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
+    ret->degrees = part_alloc((size_t)answer->n_stages + 1, sizeof *ret->degrees);
+    ret->extra = part_alloc(1, sizeof(struct said) + answer->n_stages * sizeof(double));
     for (s = 0; s < answer->n_stages; s++) {
         const struct piper_stage *stage = &answer->stages[s];
 
@@ -252,15 +239,14 @@ static pst_status take(const struct run *run, const struct piper_answer *answer,
     if (answer->n_stages > 0) {
         say(answer, ways, p->n, ret->extra);
     }
-    free(nodes);
-    return PST_OK;
+    part_free(nodes);
 }
 
 static pst_status find(void *self, const struct part_limits *limits, struct part_sequence *ret)
 {
     const struct run *run = self;
     const struct part_problem *p = run->problem;
-    uint32_t *degrees = calloc((size_t)p->n_degrees + 1, sizeof *degrees), k;
+    uint32_t *degrees = part_alloc((size_t)p->n_degrees + 1, sizeof *degrees), k;
     struct part_links links;
     struct ways ways;
     struct piper_answer answer = {0};
@@ -274,24 +260,23 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         .capacity = limits->capacity,
         .stop = &run->stop,
     };
-    pst_status st = ways_init(&ways, run, limits->b);
+    pst_status st = PST_OK;
 
+    ways_init(&ways, run, limits->b);
     part_sequence_links(p, 0, 0, &links);
     q.first_way = ways.first;
     q.ways = ways.rows;
     q.edge_bytes = ways.edge_bytes;
     q.sync_rate = links.sync_between;
     q.transfer_rate = links.between;
-    for (k = 0; degrees != NULL && k < p->n_degrees; k++) {
+    for (k = 0; k < p->n_degrees; k++) {
         uint32_t d = p->degrees[k];
 
         if ((!limits->whole || limits->b % d == 0) && (run->n_wanted == 0 || d == 1)) {
             degrees[q.n_degrees++] = d;
         }
     }
-    if (st == PST_OK && degrees != NULL) {
-        st = piper_solve(&q, &answer);
-    }
+    st = piper_solve(&q, &answer);
     if (st == PST_ERR_UNSUPPORTED) {
         st = pst_failf(p->host, PST_ERR_INFEASIBLE,
                        "%u states on %u devices make too large a table; use pipedream, or fewer "
@@ -299,11 +284,11 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
                        run->sets.n_sets, p->n_devices);
     }
     if (st == PST_OK) {
-        st = degrees == NULL ? PST_ERR_NOMEM : take(run, &answer, &ways, limits->b, ret);
+        take(run, &answer, &ways, limits->b, ret);
     }
     piper_answer_finish(&answer);
     ways_finish(&ways);
-    free(degrees);
+    part_free(degrees);
     return st;
 }
 
@@ -324,7 +309,8 @@ static pst_status answer(void *self, const struct part_best *best, struct pst_pa
         part_remark_text(p, "tensor_degrees", said->tensors);
         part_remark_flag(p, "executable", false);
     }
-    return part_plan_answer(&best->plan, p, out);
+    part_plan_answer(&best->plan, p, out);
+    return PST_OK;
 }
 
 static pst_status partition(void *self_, const struct pst_partition_in *in,

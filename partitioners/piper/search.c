@@ -18,8 +18,8 @@ struct search {
 
 void piper_answer_finish(struct piper_answer *answer)
 {
-    free(answer->stages);
-    free(answer->way);
+    part_free(answer->stages);
+    part_free(answer->way);
     memset(answer, 0, sizeof *answer);
 }
 
@@ -28,38 +28,32 @@ static double *cell(const struct search *s, uint32_t i, uint32_t k)
     return s->best + ((size_t)i * (s->n_devices + 1) + k) * (s->most_degrees + 1);
 }
 
-static bool stopped(struct search *s, uint64_t work)
+static void poll(struct search *s, uint64_t work)
 {
-    const struct part_stop *stop = s->q->stop;
-
     s->polls += work;
-    if (s->polls < 1000000) {
-        return false;
+    if (s->polls >= 1000000) {
+        s->polls = 0;
+        part_stop_poll(s->q->stop);
     }
-    s->polls = 0;
-    return stop != NULL && stop->cancelled != NULL && stop->cancelled(stop->context);
 }
 
 /* The stage with s degrees from it on; remembered by units held. */
-static pst_status stage_time(struct search *s, const struct piper_pair *pair, uint32_t i,
-                             uint32_t j, uint32_t held, double *ret_time)
+static void stage_time(struct search *s, const struct piper_pair *pair, uint32_t i, uint32_t j,
+                       uint32_t held, double *ret_time)
 {
-    pst_status st = PST_OK;
-
     if (isnan(s->time[held])) {
-        st = piper_stage_time(&s->costs, pair, i, j, held, &s->time[held], NULL, NULL);
+        piper_stage_time(&s->costs, pair, i, j, held, &s->time[held], NULL, NULL);
         s->polls += 20 * s->q->dag->n; /* a knapsack, perhaps */
     }
     *ret_time = s->time[held];
-    return st;
 }
 
 /*
  * Stage j - i in front of all that is known for j, on k devices. What is behind gets faster in
  * steps as s grows, while the stage itself only gets slower: so only the steps matter.
  */
-static pst_status put(struct search *s, const struct piper_pair *pair, uint32_t i, uint32_t j,
-                      uint32_t k, double least)
+static void put(struct search *s, const struct piper_pair *pair, uint32_t i, uint32_t j, uint32_t k,
+                double least)
 {
     const double *rest = cell(s, j, k - pair->tensor * pair->degree);
     double *best = cell(s, i, k);
@@ -67,7 +61,6 @@ static pst_status put(struct search *s, const struct piper_pair *pair, uint32_t 
 
     for (behind = 0; behind + d <= s->most_degrees; behind++) {
         double time, value;
-        pst_status st;
 
         if (isinf(rest[behind]) || (behind > 0 && rest[behind] == rest[behind - 1])) {
             continue;
@@ -76,17 +69,13 @@ static pst_status put(struct search *s, const struct piper_pair *pair, uint32_t 
         if (value >= best[behind + d]) {
             continue;
         }
-        st = stage_time(s, pair, i, j, 1 + (behind + d - 1) / d, &time);
-        if (st != PST_OK) {
-            return st;
-        }
+        stage_time(s, pair, i, j, 1 + (behind + d - 1) / d, &time);
         if (isinf(time)) {
             break; /* and so with more in flight */
         }
         value = fmax(value, time);
         best[behind + d] = fmin(best[behind + d], value);
     }
-    return PST_OK;
 }
 
 static void run_minima(struct search *s, uint32_t i)
@@ -108,12 +97,11 @@ static void run_minima(struct search *s, uint32_t i)
 }
 
 /* Everything that starts with stage j - i. */
-static pst_status put_all(struct search *s, uint32_t i, uint32_t j)
+static void put_all(struct search *s, uint32_t i, uint32_t j)
 {
     uint32_t p, k, h;
-    pst_status st = PST_OK;
 
-    for (p = 0; st == PST_OK && p < s->costs.n_pairs; p++) {
+    for (p = 0; p < s->costs.n_pairs; p++) {
         const struct piper_pair *pair = &s->costs.pairs[p];
         double least = piper_least_time(&s->costs, pair, i, j);
 
@@ -123,23 +111,19 @@ static pst_status put_all(struct search *s, uint32_t i, uint32_t j)
         for (h = 0; h <= s->most_degrees; h++) {
             s->time[h] = NAN;
         }
-        for (k = pair->tensor * pair->degree; st == PST_OK && k <= s->n_devices; k++) {
-            st = put(s, pair, i, j, k, least);
+        for (k = pair->tensor * pair->degree; k <= s->n_devices; k++) {
+            put(s, pair, i, j, k, least);
         }
-        if (stopped(s, (uint64_t)s->n_devices * 4)) {
-            return PST_ERR_CANCELLED;
-        }
+        poll(s, (uint64_t)s->n_devices * 4);
     }
-    return st;
 }
 
-static pst_status fill(struct search *s)
+static void fill(struct search *s)
 {
     uint32_t i, j, last = s->n_sets - 1;
     size_t c, width = (size_t)(s->n_devices + 1) * (s->most_degrees + 1);
-    pst_status st = PST_OK;
 
-    for (i = s->n_sets; st == PST_OK && i-- > 0;) {
+    for (i = s->n_sets; i-- > 0;) {
         for (c = 0; c < width; c++) {
             cell(s, i, 0)[c] = i == last ? 0 : INFINITY;
         }
@@ -147,20 +131,19 @@ static pst_status fill(struct search *s)
             continue;
         }
         piper_look_from(&s->costs, i);
-        for (j = i + 1; st == PST_OK && j <= last; j++) {
+        for (j = i + 1; j <= last; j++) {
             if (part_downsets_nested(s->q->sets, i, j)) {
-                st = put_all(s, i, j);
+                put_all(s, i, j);
             }
         }
         run_minima(s, i);
     }
-    return st;
 }
 
 /* The first stage of the best of (i, k, t): of equals the one with most nodes, the least degrees.
  */
-static pst_status first_stage(struct search *s, uint32_t i, uint32_t k, uint32_t t,
-                              struct piper_stage *ret_stage)
+static void first_stage(struct search *s, uint32_t i, uint32_t k, uint32_t t,
+                        struct piper_stage *ret_stage)
 {
     double value = cell(s, i, k)[t], time;
     uint32_t j, p;
@@ -173,7 +156,6 @@ static pst_status first_stage(struct search *s, uint32_t i, uint32_t k, uint32_t
         for (p = 0; p < s->costs.n_pairs; p++) {
             const struct piper_pair *pair = &s->costs.pairs[p];
             uint32_t d = pair->degree, held;
-            pst_status st;
 
             if ((uint64_t)pair->tensor * d > k || d > t ||
                 cell(s, j, k - pair->tensor * d)[t - d] > value ||
@@ -181,45 +163,39 @@ static pst_status first_stage(struct search *s, uint32_t i, uint32_t k, uint32_t
                 continue;
             }
             held = (t + d - 1) / d;
-            st = piper_stage_time(&s->costs, pair, i, j, held, &time, NULL, NULL);
-            if (st != PST_OK) {
-                return st;
-            }
+            piper_stage_time(&s->costs, pair, i, j, held, &time, NULL, NULL);
             if (time <= value) {
                 *ret_stage = (struct piper_stage){i, j, pair->tensor, d, held, 0};
-                return PST_OK;
+                return;
             }
         }
     }
-    return PST_ERR_BUG;
+    part_end(PST_ERR_BUG);
 }
 
 /* Ways of a stage's nodes, and its bytes. */
-static pst_status settle(struct search *s, struct piper_stage *stage, struct piper_answer *answer)
+static void settle(struct search *s, struct piper_stage *stage, struct piper_answer *answer)
 {
     uint32_t p;
     double time;
-    pst_status st = PST_OK;
 
     for (p = 0; p < s->costs.n_pairs; p++) {
         const struct piper_pair *pair = &s->costs.pairs[p];
 
         if (pair->tensor == stage->tensor && pair->degree == stage->degree) {
             piper_look_from(&s->costs, stage->from);
-            st = piper_stage_time(&s->costs, pair, stage->from, stage->to, stage->held, &time,
-                                  answer->way, &stage->bytes);
+            piper_stage_time(&s->costs, pair, stage->from, stage->to, stage->held, &time,
+                             answer->way, &stage->bytes);
         }
     }
-    return st;
 }
 
-static pst_status unroll(struct search *s, struct piper_answer *answer)
+static void unroll(struct search *s, struct piper_answer *answer)
 {
     uint32_t i = 0, k = s->n_devices, t = s->most_degrees;
-    pst_status st = PST_OK;
 
     answer->bottleneck = cell(s, 0, k)[t];
-    while (st == PST_OK && !isinf(answer->bottleneck) && i + 1 < s->n_sets) {
+    while (!isinf(answer->bottleneck) && i + 1 < s->n_sets) {
         double value = cell(s, i, k)[t];
         struct piper_stage stage = {0};
         struct piper_stage *grown;
@@ -231,22 +207,15 @@ static pst_status unroll(struct search *s, struct piper_answer *answer)
         while (t > 0 && cell(s, i, k)[t - 1] <= value) {
             t--;
         }
-        st = first_stage(s, i, k, t, &stage);
-        if (st != PST_OK) {
-            return st;
-        }
-        grown = realloc(answer->stages, ((size_t)answer->n_stages + 1) * sizeof *grown);
-        if (grown == NULL) {
-            return PST_ERR_NOMEM;
-        }
+        first_stage(s, i, k, t, &stage);
+        grown = part_resize(answer->stages, (size_t)answer->n_stages + 1, sizeof *grown);
         answer->stages = grown;
-        st = settle(s, &stage, answer);
+        settle(s, &stage, answer);
         grown[answer->n_stages++] = stage;
         i = stage.to;
         k -= stage.tensor * stage.degree;
         t -= stage.degree;
     }
-    return st;
 }
 
 pst_status piper_solve(const struct piper_question *q, struct piper_answer *ret_answer)
@@ -254,7 +223,6 @@ pst_status piper_solve(const struct piper_question *q, struct piper_answer *ret_
     struct search s = {.q = q, .n_sets = q->sets->n_sets, .n_devices = q->n_devices};
     struct piper_answer answer = {.bottleneck = INFINITY};
     uint64_t cells;
-    pst_status st;
 
     s.most_degrees = q->n_devices < q->n_units ? q->n_devices : q->n_units;
     cells = (uint64_t)s.n_sets * (s.n_devices + 1);
@@ -262,27 +230,16 @@ pst_status piper_solve(const struct piper_question *q, struct piper_answer *ret_
         return PST_ERR_UNSUPPORTED;
     }
     cells *= s.most_degrees + 1;
-    st = piper_costs_init(&s.costs, q);
-    s.best = malloc(cells * sizeof *s.best);
-    s.time = malloc(((size_t)s.most_degrees + 2) * sizeof *s.time);
-    answer.way = calloc((size_t)q->dag->n + 1, sizeof *answer.way);
-    if (st == PST_OK && (s.best == NULL || s.time == NULL || answer.way == NULL)) {
-        st = PST_ERR_NOMEM;
-    }
-    if (st == PST_OK) {
-        st = fill(&s);
-    }
-    if (st == PST_OK) {
-        st = unroll(&s, &answer);
-    }
+    piper_costs_init(&s.costs, q);
+    s.best = part_alloc(cells, sizeof *s.best);
+    s.time = part_alloc((size_t)s.most_degrees + 2, sizeof *s.time);
+    answer.way = part_alloc((size_t)q->dag->n + 1, sizeof *answer.way);
+    fill(&s);
+    unroll(&s, &answer);
     answer.exact = s.costs.exact;
     piper_costs_finish(&s.costs);
-    free(s.best);
-    free(s.time);
-    if (st != PST_OK) {
-        piper_answer_finish(&answer);
-        return st;
-    }
+    part_free(s.best);
+    part_free(s.time);
     *ret_answer = answer;
     return PST_OK;
 }

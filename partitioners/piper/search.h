@@ -52,7 +52,7 @@ struct piper_answer {
     bool exact;        /* no knapsack had to be greedy */
 };
 
-/* PST_ERR_NOMEM; PST_ERR_CANCELLED; PST_ERR_UNSUPPORTED: sets, devices and degrees make a table of
+/* PST_ERR_UNSUPPORTED: sets, devices and degrees make a table of
    more than PIPER_MOST_CELLS. */
 enum { PIPER_MOST_CELLS = 1 << 28 };
 pst_status piper_solve(const struct piper_question *question, struct piper_answer *ret_answer);

@@ -35,26 +35,20 @@ static uint32_t fastest(const struct piper_question *q, uint32_t v, uint32_t ten
     return best;
 }
 
-static pst_status init_pair(struct piper_pair *pair, const struct piper_question *q,
-                            uint32_t tensor, uint32_t degree)
+static void init_pair(struct piper_pair *pair, const struct piper_question *q, uint32_t tensor,
+                      uint32_t degree)
 {
     const struct part_downsets *sets = q->sets;
-    double *room = calloc(4 * (size_t)q->dag->n + 1, sizeof *room);
-    double *lacking = calloc(sets->n_sets, sizeof *lacking);
+    double *room = part_alloc(4 * (size_t)q->dag->n + 1, sizeof *room);
+    double *lacking = part_alloc(sets->n_sets, sizeof *lacking);
     uint32_t v, n = q->dag->n;
 
     pair->tensor = tensor;
     pair->degree = degree;
-    pair->time = calloc(sets->n_sets, sizeof *pair->time);
-    pair->in_flight = calloc(sets->n_sets, sizeof *pair->in_flight);
-    pair->fixed = calloc(sets->n_sets, sizeof *pair->fixed);
-    pair->lacking = calloc(sets->n_sets, sizeof *pair->lacking);
-    if (room == NULL || lacking == NULL || pair->time == NULL || pair->in_flight == NULL ||
-        pair->fixed == NULL || pair->lacking == NULL) {
-        free(room);
-        free(lacking);
-        return PST_ERR_NOMEM;
-    }
+    pair->time = part_alloc(sets->n_sets, sizeof *pair->time);
+    pair->in_flight = part_alloc(sets->n_sets, sizeof *pair->in_flight);
+    pair->fixed = part_alloc(sets->n_sets, sizeof *pair->fixed);
+    pair->lacking = part_alloc(sets->n_sets, sizeof *pair->lacking);
     for (v = 0; v < n; v++) {
         uint32_t w = fastest(q, v, tensor, degree);
 
@@ -73,21 +67,17 @@ static pst_status init_pair(struct piper_pair *pair, const struct piper_question
     for (v = 0; v < sets->n_sets; v++) {
         pair->lacking[v] = (uint32_t)lacking[v];
     }
-    free(room);
-    free(lacking);
-    return PST_OK;
+    part_free(room);
+    part_free(lacking);
 }
 
 /* Tensor degrees in ascending order, each with the degrees that divide the units and fit. */
-static pst_status init_pairs(struct piper_costs *c)
+static void init_pairs(struct piper_costs *c)
 {
     const struct piper_question *q = c->q;
     uint32_t n_ways = q->first_way[q->dag->n], tensor = 0, w, k;
 
-    c->pairs = calloc((size_t)n_ways * q->n_degrees + 1, sizeof *c->pairs);
-    if (c->pairs == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    c->pairs = part_alloc((size_t)n_ways * q->n_degrees + 1, sizeof *c->pairs);
     for (;;) {
         uint32_t next = UINT32_MAX;
 
@@ -97,18 +87,15 @@ static pst_status init_pairs(struct piper_costs *c)
             }
         }
         if (next == UINT32_MAX) {
-            return PST_OK;
+            return;
         }
         tensor = next;
         for (k = 0; k < q->n_degrees; k++) {
             uint32_t d = q->degrees[k];
 
             if (q->n_units % d == 0 && (uint64_t)d * tensor <= q->n_devices) {
-                pst_status st = init_pair(&c->pairs[c->n_pairs++], q, tensor, d);
 
-                if (st != PST_OK) {
-                    return st;
-                }
+                init_pair(&c->pairs[c->n_pairs++], q, tensor, d);
             }
         }
     }
@@ -137,26 +124,21 @@ static void sum_leaving(struct piper_costs *c)
     }
 }
 
-pst_status piper_costs_init(struct piper_costs *c, const struct piper_question *q)
+void piper_costs_init(struct piper_costs *c, const struct piper_question *q)
 {
     uint32_t n = q->dag->n, v, w, x;
-    pst_status st;
 
     memset(c, 0, sizeof *c);
     c->q = q;
     c->exact = true;
-    c->leaving = calloc(q->sets->n_sets, sizeof *c->leaving);
-    c->skipping = calloc(q->sets->n_sets, sizeof *c->skipping);
-    c->into = calloc((size_t)n + 1, sizeof *c->into);
-    c->nodes = calloc((size_t)n + 1, sizeof *c->nodes);
-    c->first = calloc((size_t)n + 2, sizeof *c->first);
-    c->options = calloc((size_t)q->first_way[n] + 1, sizeof *c->options);
-    c->option_way = calloc((size_t)q->first_way[n] + 1, sizeof *c->option_way);
-    if (c->leaving == NULL || c->skipping == NULL || c->into == NULL || c->nodes == NULL ||
-        c->first == NULL || c->options == NULL || c->option_way == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    st = init_pairs(c);
+    c->leaving = part_alloc(q->sets->n_sets, sizeof *c->leaving);
+    c->skipping = part_alloc(q->sets->n_sets, sizeof *c->skipping);
+    c->into = part_alloc((size_t)n + 1, sizeof *c->into);
+    c->nodes = part_alloc((size_t)n + 1, sizeof *c->nodes);
+    c->first = part_alloc((size_t)n + 2, sizeof *c->first);
+    c->options = part_alloc((size_t)q->first_way[n] + 1, sizeof *c->options);
+    c->option_way = part_alloc((size_t)q->first_way[n] + 1, sizeof *c->option_way);
+    init_pairs(c);
     for (v = 0; v < n; v++) {
         for (w = q->first_way[v]; w < q->first_way[v + 1]; w++) {
             for (x = q->first_way[v]; x < w; x++) {
@@ -165,7 +147,6 @@ pst_status piper_costs_init(struct piper_costs *c, const struct piper_question *
         }
     }
     sum_leaving(c);
-    return st;
 }
 
 void piper_costs_finish(struct piper_costs *c)
@@ -173,19 +154,19 @@ void piper_costs_finish(struct piper_costs *c)
     uint32_t i;
 
     for (i = 0; i < c->n_pairs; i++) {
-        free(c->pairs[i].time);
-        free(c->pairs[i].in_flight);
-        free(c->pairs[i].fixed);
-        free(c->pairs[i].lacking);
+        part_free(c->pairs[i].time);
+        part_free(c->pairs[i].in_flight);
+        part_free(c->pairs[i].fixed);
+        part_free(c->pairs[i].lacking);
     }
-    free(c->pairs);
-    free(c->leaving);
-    free(c->skipping);
-    free(c->into);
-    free(c->nodes);
-    free(c->first);
-    free(c->options);
-    free(c->option_way);
+    part_free(c->pairs);
+    part_free(c->leaving);
+    part_free(c->skipping);
+    part_free(c->into);
+    part_free(c->nodes);
+    part_free(c->first);
+    part_free(c->options);
+    part_free(c->option_way);
 }
 
 /* skipping[j] = bytes from set i to what is not in set j: what i sends to a node, less the nodes of
@@ -275,9 +256,8 @@ static double set_aside(const struct piper_costs *c, uint32_t n)
     return most;
 }
 
-pst_status piper_stage_time(struct piper_costs *c, const struct piper_pair *pair, uint32_t i,
-                            uint32_t j, uint32_t held, double *ret_time, uint32_t *ret_way,
-                            double *ret_bytes)
+void piper_stage_time(struct piper_costs *c, const struct piper_pair *pair, uint32_t i, uint32_t j,
+                      uint32_t held, double *ret_time, uint32_t *ret_way, double *ret_bytes)
 {
     const struct piper_question *q = c->q;
     double bytes =
@@ -285,11 +265,10 @@ pst_status piper_stage_time(struct piper_costs *c, const struct piper_pair *pair
     double limit = q->capacity * (1 + 1e-12), aside = 0, time;
     uint32_t n = 0, x, *choice = NULL;
     bool exact;
-    pst_status st;
 
     *ret_time = INFINITY;
     if (pair->lacking[j] != pair->lacking[i]) {
-        return PST_OK;
+        return;
     }
     if (q->workspace != NULL || ret_way != NULL) {
         n = part_downsets_between(q->sets, i, j, c->nodes);
@@ -297,29 +276,25 @@ pst_status piper_stage_time(struct piper_costs *c, const struct piper_pair *pair
     }
     if (bytes + aside <= limit && ret_way == NULL) {
         *ret_time = piper_least_time(c, pair, i, j);
-        return PST_OK;
+        return;
     }
     if (!c->choices && ret_way == NULL) {
-        return PST_OK;
+        return;
     }
     n = part_downsets_between(q->sets, i, j, c->nodes);
     list_options(c, pair, n, held);
     if (ret_way != NULL) {
-        choice = calloc((size_t)n + 1, sizeof *choice);
-        if (choice == NULL) {
-            return PST_ERR_NOMEM;
-        }
+        choice = part_alloc((size_t)n + 1, sizeof *choice);
     }
-    st = knapsack_solve(n, c->first, c->options, limit - aside, &time, choice, &exact);
+    knapsack_solve(n, c->first, c->options, limit - aside, &time, choice, &exact);
     c->exact = c->exact && exact;
     *ret_time = time + transfers(c, pair, i, j);
-    for (x = 0, bytes = aside; st == PST_OK && ret_way != NULL && x < n && !isinf(time); x++) {
+    for (x = 0, bytes = aside; ret_way != NULL && x < n && !isinf(time); x++) {
         ret_way[c->nodes[x]] = c->option_way[choice[x]];
         bytes += c->options[choice[x]].bytes;
     }
     if (ret_bytes != NULL) {
         *ret_bytes = bytes;
     }
-    free(choice);
-    return st;
+    part_free(choice);
 }

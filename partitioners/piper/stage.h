@@ -29,7 +29,7 @@ struct piper_costs {
     bool exact;
 };
 
-pst_status piper_costs_init(struct piper_costs *costs, const struct piper_question *question);
+void piper_costs_init(struct piper_costs *costs, const struct piper_question *question);
 void piper_costs_finish(struct piper_costs *costs);
 
 /* Before asking for stages that start at set i. */
@@ -41,8 +41,8 @@ double piper_least_time(const struct piper_costs *costs, const struct piper_pair
 
 /* With `held` units in flight. ret_way[dag->n], for the nodes of the stage, and ret_bytes may be
    NULL. */
-pst_status piper_stage_time(struct piper_costs *costs, const struct piper_pair *pair, uint32_t i,
-                            uint32_t j, uint32_t held, double *ret_time, uint32_t *ret_way,
-                            double *ret_bytes);
+void piper_stage_time(struct piper_costs *costs, const struct piper_pair *pair, uint32_t i,
+                      uint32_t j, uint32_t held, double *ret_time, uint32_t *ret_way,
+                      double *ret_bytes);
 
 #endif

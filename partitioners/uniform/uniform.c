@@ -64,7 +64,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         } else {
             cut_by_count(&row);
         }
-        st = part_row_answer(&row, out);
+        part_row_answer(&row, out);
     }
     part_row_finish(&row);
     return st;

@@ -23,8 +23,8 @@ static bool is_better(const struct worth *a, const struct worth *b)
 }
 
 /* ret_slowest: the stage that lacks most, or else takes longest. */
-static pst_status value(struct vpipe *pipe, const uint32_t *cuts, struct worth *ret_worth,
-                        uint32_t *ret_slowest)
+static void value(struct vpipe *pipe, const uint32_t *cuts, struct worth *ret_worth,
+                  uint32_t *ret_slowest)
 {
     struct worth worth = {0, 0, 0};
     double most_missing = 0;
@@ -32,11 +32,8 @@ static pst_status value(struct vpipe *pipe, const uint32_t *cuts, struct worth *
 
     for (s = 0; s < pipe->n_stages; s++) {
         struct stage_cost cost;
-        pst_status st = vpipe_cost(pipe, s, cuts[s], cuts[s + 1], &cost);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        vpipe_cost(pipe, s, cuts[s], cuts[s + 1], &cost);
         if (cost.missing > most_missing || (most_missing == 0 && cost.ns > worth.longest)) {
             slowest = s;
         }
@@ -47,7 +44,6 @@ static pst_status value(struct vpipe *pipe, const uint32_t *cuts, struct worth *
     }
     *ret_worth = worth;
     *ret_slowest = slowest;
-    return PST_OK;
 }
 
 /* One block across each cut between z and y: z loses one, y gains one. By -1 it is undone. */
@@ -61,96 +57,79 @@ static void shift(uint32_t *cuts, uint32_t z, uint32_t y, int by)
 }
 
 /* The best chain move from stage z on; ret_to: z if none is better than *worth. */
-static pst_status best_move(struct vpipe *pipe, uint32_t *cuts, uint32_t z, struct worth *worth,
-                            uint32_t *ret_to)
+static void best_move(struct vpipe *pipe, uint32_t *cuts, uint32_t z, struct worth *worth,
+                      uint32_t *ret_to)
 {
     uint32_t y, ignored;
 
     *ret_to = z;
     for (y = 0; cuts[z + 1] - cuts[z] > 1 && y < pipe->n_stages; y++) {
         struct worth moved;
-        pst_status st;
 
         if (y == z) {
             continue;
         }
         shift(cuts, z, y, 1);
-        st = value(pipe, cuts, &moved, &ignored);
+        value(pipe, cuts, &moved, &ignored);
         shift(cuts, z, y, -1);
-        if (st != PST_OK) {
-            return st;
-        }
         if (is_better(&moved, worth)) {
             *worth = moved;
             *ret_to = y;
         }
     }
-    return PST_OK;
 }
 
-static pst_status descend(struct vpipe *pipe, uint32_t *cuts, struct worth *ret_worth)
+static void descend(struct vpipe *pipe, uint32_t *cuts, struct worth *ret_worth)
 {
     uint32_t slowest, to;
-    pst_status st = value(pipe, cuts, ret_worth, &slowest);
 
-    while (st == PST_OK) {
+    value(pipe, cuts, ret_worth, &slowest);
+    while (true) {
         struct worth ignored;
 
-        if (part_cancelled(pipe->problem)) {
-            return PST_ERR_CANCELLED;
-        }
-        st = best_move(pipe, cuts, slowest, ret_worth, &to);
-        if (st != PST_OK || to == slowest) {
+        part_poll(pipe->problem);
+        best_move(pipe, cuts, slowest, ret_worth, &to);
+        if (to == slowest) {
             break;
         }
         shift(cuts, slowest, to, 1);
         pipe->n_moves++;
-        st = value(pipe, cuts, &ignored, &slowest);
+        value(pipe, cuts, &ignored, &slowest);
     }
-    return st;
 }
 
 /* What a block needs on a stage of middling depth: where compute-balanced does not come to fit. */
-static pst_status balance_memory(struct vpipe *pipe, uint32_t *ret_cuts)
+static void balance_memory(struct vpipe *pipe, uint32_t *ret_cuts)
 {
     const struct blocks *b = &pipe->blocks;
-    double *bytes = calloc((size_t)b->n + 1, sizeof *bytes);
+    double *bytes = part_alloc((size_t)b->n + 1, sizeof *bytes);
     double held = (pipe->n_stages + 1) / 2.0;
     uint32_t i;
-    pst_status st = PST_ERR_NOMEM;
 
-    for (i = 0; bytes != NULL && i <= b->n; i++) {
+    for (i = 0; i <= b->n; i++) {
         bytes[i] = b->weight[i] * pipe->problem->weight_multiplier + b->saved[i] * held;
     }
-    if (bytes != NULL) {
-        st = part_balance(bytes, b->n, pipe->n_stages, ret_cuts);
-    }
-    free(bytes);
-    return st;
+    part_balance(bytes, b->n, pipe->n_stages, ret_cuts);
+    part_free(bytes);
 }
 
-pst_status vpipe_search(struct vpipe *pipe, uint32_t *ret_cuts, struct worth *ret_worth)
+void vpipe_search(struct vpipe *pipe, uint32_t *ret_cuts, struct worth *ret_worth)
 {
     size_t n_cuts = (size_t)pipe->n_stages + 1;
     uint32_t *other = NULL;
     struct worth worth;
-    pst_status st = part_balance(pipe->blocks.ns, pipe->blocks.n, pipe->n_stages, ret_cuts);
 
-    if (st == PST_OK) {
-        st = descend(pipe, ret_cuts, ret_worth);
+    part_balance(pipe->blocks.ns, pipe->blocks.n, pipe->n_stages, ret_cuts);
+    descend(pipe, ret_cuts, ret_worth);
+    if (ret_worth->missing == 0) {
+        return;
     }
-    if (st != PST_OK || ret_worth->missing == 0) {
-        return st;
-    }
-    other = calloc(n_cuts, sizeof *other);
-    st = other == NULL ? PST_ERR_NOMEM : balance_memory(pipe, other);
-    if (st == PST_OK) {
-        st = descend(pipe, other, &worth);
-    }
-    if (st == PST_OK && is_better(&worth, ret_worth)) {
+    other = part_alloc(n_cuts, sizeof *other);
+    balance_memory(pipe, other);
+    descend(pipe, other, &worth);
+    if (is_better(&worth, ret_worth)) {
         memcpy(ret_cuts, other, n_cuts * sizeof *ret_cuts);
         *ret_worth = worth;
     }
-    free(other);
-    return st;
+    part_free(other);
 }

@@ -28,36 +28,28 @@ static void set_first(struct vpipe *pipe)
     b->first[b->n] = problem->n;
 }
 
-static pst_status set_blocks(struct vpipe *pipe, const struct part_ranges *ranges)
+static void set_blocks(struct vpipe *pipe, const struct part_ranges *ranges)
 {
     struct blocks *b = &pipe->blocks;
     size_t n = (size_t)pipe->problem->n + 1;
     uint32_t i;
-    pst_status st;
 
-    b->first = calloc(n, sizeof *b->first);
-    b->ns = calloc(n, sizeof *b->ns);
-    b->f_ns = calloc(n, sizeof *b->f_ns);
-    b->saved = calloc(n, sizeof *b->saved);
-    b->weight = calloc(n, sizeof *b->weight);
-    pipe->by_price = calloc(n, sizeof *pipe->by_price);
-    pipe->action = calloc(2 * n, sizeof *pipe->action);
-    if (b->first == NULL || b->ns == NULL || b->f_ns == NULL || b->saved == NULL ||
-        b->weight == NULL || pipe->by_price == NULL || pipe->action == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    st = part_ranges_times(pipe->problem, pipe->size, b->ns, b->f_ns);
-    if (st != PST_OK) {
-        return st;
-    }
+    b->first = part_alloc(n, sizeof *b->first);
+    b->ns = part_alloc(n, sizeof *b->ns);
+    b->f_ns = part_alloc(n, sizeof *b->f_ns);
+    b->saved = part_alloc(n, sizeof *b->saved);
+    b->weight = part_alloc(n, sizeof *b->weight);
+    pipe->by_price = part_alloc(n, sizeof *pipe->by_price);
+    pipe->action = part_alloc(2 * n, sizeof *pipe->action);
+    part_ranges_times(pipe->problem, pipe->size, b->ns, b->f_ns);
     set_first(pipe);
-    for (i = 0; i <= b->n; i++) { /* first[i] >= i: what is read is not yet written over */
+    for (i = 0; i <= b->n; i++) {
+        /* first[i] >= i: what is read is not yet written over */
         b->ns[i] = b->ns[b->first[i]];
         b->f_ns[i] = b->f_ns[b->first[i]];
         b->saved[i] = ranges->saved[b->first[i]] * pipe->size;
         b->weight[i] = ranges->weight[b->first[i]];
     }
-    return PST_OK;
 }
 
 pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
@@ -72,8 +64,9 @@ pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
     pipe->n_stages = n_stages;
     pipe->size = size;
     pipe->costs.value_size = sizeof(struct stage_cost);
-    st = set_blocks(pipe, ranges);
-    if (st == PST_OK && problem->figures.reference == 0) {
+    set_blocks(pipe, ranges);
+    st = PST_OK;
+    if (problem->figures.reference == 0) {
         st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
     }
     return st;
@@ -83,13 +76,13 @@ void vpipe_finish(struct vpipe *pipe)
 {
     struct blocks *b = &pipe->blocks;
 
-    free(b->first);
-    free(b->ns);
-    free(b->f_ns);
-    free(b->saved);
-    free(b->weight);
-    free(pipe->by_price);
-    free(pipe->action);
+    part_free(b->first);
+    part_free(b->ns);
+    part_free(b->f_ns);
+    part_free(b->saved);
+    part_free(b->weight);
+    part_free(pipe->by_price);
+    part_free(pipe->action);
     part_map_finish(&pipe->costs);
     part_asker_finish(&pipe->asker);
 }
@@ -116,17 +109,14 @@ uint32_t vpipe_versions(const struct vpipe *pipe, uint32_t stage)
     }
 }
 
-static pst_status ask(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
-                      struct stage_cost *ret_cost)
+static void ask(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
+                struct stage_cost *ret_cost)
 {
     const struct blocks *b = &pipe->blocks;
     double capacity = pipe->problem->capacity_bytes;
     struct pst_stage_price price;
-    pst_status st = part_asker_price(&pipe->asker, stage, b->first[first], b->first[end], &price);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    part_asker_price(&pipe->asker, stage, b->first[first], b->first[end], &price);
     *ret_cost =
         (struct stage_cost){.ns = (double)price.period_ns, .bytes = (double)price.peak_bytes};
     if (price.fits == 0) {
@@ -135,11 +125,10 @@ static pst_status ask(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32
             (double)price.peak_bytes > capacity ? (double)price.peak_bytes - capacity : 1;
         ret_cost->ns = b->ns[end] - b->ns[first];
     }
-    return PST_OK;
 }
 
-pst_status vpipe_cost(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
-                      struct stage_cost *ret_cost)
+void vpipe_cost(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
+                struct stage_cost *ret_cost)
 {
     uint64_t n = (uint64_t)pipe->blocks.n + 1;
     uint64_t key = (stage * n + first) * n + end; /* end >= 1: never 0 */
@@ -147,21 +136,16 @@ pst_status vpipe_cost(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32
     struct stage_cost *made;
 
     if (pipe->problem->figures.reference == 0) {
-        return ask(pipe, stage, first, end, ret_cost);
+        ask(pipe, stage, first, end, ret_cost);
+        return;
     }
     known = part_map_find(&pipe->costs, key);
     if (known != NULL) {
         *ret_cost = *known;
-        return PST_OK;
+        return;
     }
-    if (part_cancelled(pipe->problem)) {
-        return PST_ERR_CANCELLED;
-    }
+    part_poll(pipe->problem);
     vpipe_inner(pipe, stage, first, end, ret_cost);
     made = part_map_put(&pipe->costs, key);
-    if (made == NULL) {
-        return PST_ERR_NOMEM;
-    }
     *made = *ret_cost;
-    return PST_OK;
 }

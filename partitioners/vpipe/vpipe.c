@@ -34,11 +34,8 @@ static pst_status refuse(struct vpipe *pipe, const uint32_t *cuts)
 
     for (s = 0; s < pipe->n_stages; s++) {
         struct stage_cost cost;
-        pst_status st = vpipe_cost(pipe, s, cuts[s], cuts[s + 1], &cost);
 
-        if (st != PST_OK) {
-            return st;
-        }
+        vpipe_cost(pipe, s, cuts[s], cuts[s + 1], &cost);
         if (cost.missing > most) {
             most = cost.missing;
             worst = s;
@@ -65,25 +62,18 @@ static void append(char *text, size_t room, const char *format, double value)
 }
 
 /* Says what the answer rests on. */
-static pst_status remark(struct vpipe *pipe, const uint32_t *cuts, const struct worth *worth)
+static void remark(struct vpipe *pipe, const uint32_t *cuts, const struct worth *worth)
 {
     const struct part_problem *problem = pipe->problem;
     char blocks[2048] = "", ratios[2048] = "", swapped[2048] = "";
-    double *bytes = calloc((size_t)pipe->n_stages + 1, sizeof *bytes), sum = 0, worst = 0;
+    double *bytes = part_alloc((size_t)pipe->n_stages + 1, sizeof *bytes), sum = 0, worst = 0;
     bool own = pipe->config->versions != VERSIONS_ONE; /* does it hold what the host cannot know? */
     uint32_t s;
 
-    if (bytes == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (s = 0; s < pipe->n_stages; s++) {
         struct stage_cost cost;
-        pst_status st = vpipe_cost(pipe, s, cuts[s], cuts[s + 1], &cost);
 
-        if (st != PST_OK) {
-            free(bytes);
-            return st;
-        }
+        vpipe_cost(pipe, s, cuts[s], cuts[s + 1], &cost);
         append(blocks, sizeof blocks, "%.0f", cuts[s + 1] - cuts[s]);
         append(ratios, sizeof ratios, "%.4g", cost.recompute);
         append(swapped, sizeof swapped, "%.0f", cost.swapped);
@@ -95,7 +85,8 @@ static pst_status remark(struct vpipe *pipe, const uint32_t *cuts, const struct 
     part_remark_number(problem, "bottleneck_us_per_sample", worth->longest / pipe->size / 1000);
     part_remark_text(problem, "blocks", blocks);
     part_remark_number(problem, "moves", pipe->n_moves);
-    if (problem->figures.reference != 0) { /* in a job the memory optimizer decides that */
+    if (problem->figures.reference != 0) {
+        /* in a job the memory optimizer decides that */
         if (own) {
             part_remark_stage_bytes(problem, bytes, pipe->n_stages);
         } else {
@@ -105,8 +96,7 @@ static pst_status remark(struct vpipe *pipe, const uint32_t *cuts, const struct 
         part_remark_text(problem, "swapped_bytes_per_stage", swapped);
         part_remark_number(problem, "swapped_bytes", sum);
     }
-    free(bytes);
-    return PST_OK;
+    part_free(bytes);
 }
 
 static pst_status try_size(void *self_, const struct part_ranges *ranges, uint32_t n_stages,
@@ -119,7 +109,7 @@ static pst_status try_size(void *self_, const struct part_ranges *ranges, uint32
     pst_status st = vpipe_init(&pipe, ranges->problem, self->config, ranges, n_stages, size);
 
     if (st == PST_OK) {
-        st = vpipe_search(&pipe, ret_cuts, &worth);
+        vpipe_search(&pipe, ret_cuts, &worth);
     }
     if (st == PST_OK && worth.missing > 0) {
         st = refuse(&pipe, ret_cuts);
@@ -127,7 +117,7 @@ static pst_status try_size(void *self_, const struct part_ranges *ranges, uint32
     if (st == PST_OK) {
         *ret_score = part_chain_score(ranges->problem, size, worth.longest, worth.sum);
         if (*ret_score < best) {
-            st = remark(&pipe, ret_cuts, &worth);
+            remark(&pipe, ret_cuts, &worth);
         }
     }
     for (s = 0; st == PST_OK && s <= n_stages; s++) {

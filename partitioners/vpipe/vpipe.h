@@ -48,7 +48,7 @@ struct vpipe {
     uint32_t n_moves;
 };
 
-/* PST_ERR_NOMEM and what the host fails with. Finish in any case. */
+/* Finish in any case. */
 pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
                       const struct config *config, const struct part_ranges *ranges,
                       uint32_t n_stages, uint32_t size);
@@ -59,8 +59,8 @@ uint32_t vpipe_held(const struct vpipe *pipe, uint32_t stage);
 uint32_t vpipe_versions(const struct vpipe *pipe, uint32_t stage);
 
 /* Blocks [first, end) as that stage. */
-pst_status vpipe_cost(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
-                      struct stage_cost *ret_cost);
+void vpipe_cost(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
+                struct stage_cost *ret_cost);
 /* The inner problem: which blocks to swap, which to recompute. */
 void vpipe_inner(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
                  struct stage_cost *ret_cost);
@@ -70,6 +70,6 @@ struct worth {
     double missing, longest, sum;
 };
 /* From the compute-balanced partition by chain moves. cuts[n_stages + 1], in blocks. */
-pst_status vpipe_search(struct vpipe *pipe, uint32_t *ret_cuts, struct worth *ret_worth);
+void vpipe_search(struct vpipe *pipe, uint32_t *ret_cuts, struct worth *ret_worth);
 
 #endif

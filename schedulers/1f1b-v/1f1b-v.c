@@ -10,8 +10,8 @@
 enum { DOWN = 0, UP = 1 }; /* chunks */
 
 /* The passes of device d in the order of their slots. */
-static pst_status read_device(const struct fixed_question *q, const struct board *board, uint32_t d,
-                              struct order *order)
+static void read_device(const struct fixed_question *q, const struct board *board, uint32_t d,
+                        struct order *order)
 {
     struct fixed_hand hand;
     uint32_t slot;
@@ -27,22 +27,21 @@ static pst_status read_device(const struct fixed_question *q, const struct board
             slot += board_length(kind) - 1;
         }
     }
-    return hand.status;
 }
 
 static pst_status build(const struct fixed_question *q, struct order *order)
 {
+    struct scratch scratch = {0};
     struct board board;
-    uint32_t d;
-    pst_status st = board_init(&board, q->p, q->m);
+    pst_status st = board_init(&board, q->p, q->m, &scratch);
 
     if (st == PST_OK) {
         board_close_up(&board);
+        for (uint32_t d = 0; d < q->p; d++) {
+            read_device(q, &board, d, order);
+        }
     }
-    for (d = 0; st == PST_OK && d < q->p; d++) {
-        st = read_device(q, &board, d, order);
-    }
-    board_finish(&board);
+    scratch_free(&scratch);
     return st;
 }
 
@@ -52,7 +51,7 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-FIXED_PLUGIN("1f1b-v", "1.0", FIXED_WORDS("chain", "chunks=2", "placement=vshape"),
+FIXED_PLUGIN("1f1b-v", "1.0", SCHEDULER_WORDS("chain", "chunks=2", "placement=vshape"),
              .summary = "1F1B on a V of two stages per device: two thirds of the memory.",
              .reference = "Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
              PST_PLUGIN_NO_PARAMS)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "board.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define PERIOD 6
 
 static uint32_t *at_of(const struct board *board, uint32_t d, uint32_t j, uint32_t kind)
@@ -63,21 +60,21 @@ static void count_live(struct board *board, uint32_t d)
     }
 }
 
-pst_status board_init(struct board *board, uint32_t p, uint32_t m)
+pst_status board_init(struct board *board, uint32_t p, uint32_t m, struct scratch *scratch)
 {
     uint32_t d, j, kind;
     size_t cells;
 
     *board = (struct board){.p = p, .m = m};
-    board->at = calloc((size_t)p * m * KINDS, sizeof *board->at);
-    if (board->at == NULL || m > (UINT32_MAX / 2 - 16 * (uint64_t)p) / PERIOD) {
+    if (m > (UINT32_MAX / 2 - 16 * (uint64_t)p) / PERIOD ||
+        SCRATCH_TAKE(scratch, board->at, (size_t)p * m * KINDS) == NULL) {
         return PST_ERR_NOMEM;
     }
     lay_block(board);
     cells = (size_t)p * board->n_slots;
-    board->cells = calloc(cells, sizeof *board->cells);
-    board->live = calloc(cells, sizeof *board->live);
-    if (board->cells == NULL || board->live == NULL) {
+    SCRATCH_TAKE(scratch, board->cells, cells);
+    SCRATCH_TAKE(scratch, board->live, cells);
+    if (scratch->failed) {
         return PST_ERR_NOMEM;
     }
     for (d = 0; d < p; d++) {
@@ -90,14 +87,6 @@ pst_status board_init(struct board *board, uint32_t p, uint32_t m)
         count_live(board, d);
     }
     return PST_OK;
-}
-
-void board_finish(struct board *board)
-{
-    free(board->at);
-    free(board->cells);
-    free(board->live);
-    memset(board, 0, sizeof *board);
 }
 
 /* First slot after a pass. */

@@ -39,41 +39,20 @@ static pst_status in_flight(void *self, const struct pst_place *place, struct ps
     return PST_OK;
 }
 
-static pst_status emit_backward(const struct one_f_one_b *self, struct pst_schedule_out *out,
-                                uint32_t device, uint32_t stage, uint32_t microbatch)
-{
-    pst_status st;
-
-    if (!self->config->split) {
-        return out->emit(out, device, PST_PASS_BW, stage, microbatch);
-    }
-    st = out->emit(out, device, PST_PASS_B, stage, microbatch);
-    return st != PST_OK ? st : out->emit(out, device, PST_PASS_W, stage, microbatch);
-}
-
 /* Warm-up forwards, then one forward and one backward in turn, then the backwards that are left. */
-static pst_status schedule_stage(const struct one_f_one_b *self, const struct pst_schedule_in *in,
-                                 uint32_t s, struct pst_schedule_out *out)
+static void order_stage(const struct one_f_one_b *self, struct order *order, uint32_t s)
 {
-    const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
-    uint32_t m = stage->n_microbatches;
-    uint32_t w = warm_up(self, s, in->n_stages, m);
-    uint32_t j;
+    const struct pst_schedule_stage *stage = pst_schedule_stage_at(order->in, s);
+    uint32_t m = stage->n_microbatches, w = warm_up(self, s, order->in->n_stages, m), j;
 
     for (j = 0; j < m + w; j++) {
-        pst_status st = PST_OK;
-
         if (j < m) {
-            st = out->emit(out, stage->device, PST_PASS_F, s, j);
+            order_add(order, stage->device, PST_PASS_F, s, j);
         }
-        if (st == PST_OK && j >= w) {
-            st = emit_backward(self, out, stage->device, s, j - w);
-        }
-        if (st != PST_OK) {
-            return st;
+        if (j >= w) {
+            order_add_backward(order, self->config->split, stage->device, s, j - w);
         }
     }
-    return PST_OK;
 }
 
 /*
@@ -85,33 +64,31 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
 {
     const struct one_f_one_b *self = self_;
+    struct order order = {.lists = NULL};
     uint32_t s, m;
     pst_status st = order_require_chain(self->host, "1f1b", in, 1, &m);
 
-    for (s = 0; st == PST_OK && s < in->n_stages; s++) {
-        st = schedule_stage(self, in, s, out);
+    if (st == PST_OK) {
+        st = order_init(&order, in);
     }
+    for (s = 0; st == PST_OK && s < in->n_stages; s++) {
+        order_stage(self, &order, s);
+    }
+    if (st == PST_OK) {
+        st = order_emit(&order, out);
+    }
+    order_finish(&order);
     return st;
 }
 
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = order_topology,
               .in_flight = in_flight, .schedule = schedule)
 
-static const char *const provides[] = {"chain", "dag", "split-backward", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "1f1b", "1.0"),
+SCHEDULER_PLUGIN(
+    "1f1b", "1.0", SCHEDULER_WORDS("chain", "dag", "split-backward"),
     .summary = "One forward, one backward: memory bounded by the depth of the pipeline.",
     .reference =
         "Fan et al., DAPPLE: A Pipelined Data Parallel Approach for Training Large Models, "
         "PPoPP 2021; Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, "
         "ICML 2021",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

@@ -22,10 +22,7 @@ static pst_status topology(void *self_, uint32_t n_devices, struct pst_topology 
 {
     const struct two_bw *self = self_;
 
-    ret_topology->n_stages = 0;
-    ret_topology->version_rule = PST_VERSION_DELAYED;
-    ret_topology->min_microbatches = self->config->relaxed_m ? 1 : n_devices;
-    ret_topology->microbatch_multiple = 1;
+    endless_topology(PST_VERSION_DELAYED, self->config->relaxed_m ? 1 : n_devices, ret_topology);
     return PST_OK;
 }
 
@@ -34,8 +31,7 @@ static pst_status topology(void *self_, uint32_t n_devices, struct pst_topology 
 static pst_status in_flight(void *self, const struct pst_place *place, struct pst_held *ret_held)
 {
     (void)self;
-    ret_held->microbatches =
-        endless_warm_up(place->stage, place->n_stages, place->n_microbatches) + 1;
+    ret_held->microbatches = endless_in_flight(place);
     ret_held->weight_versions = 2;
     return PST_OK;
 }
@@ -52,18 +48,8 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .in_flight = in_flight,
               .schedule = schedule)
 
-static const char *const provides[] = {"chain", "async", "weight-versions=2", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "2bw", "1.0"),
+SCHEDULER_PLUGIN(
+    "2bw", "1.0", SCHEDULER_WORDS("chain", "async", "weight-versions=2"),
     .summary = "1F1B that never flushes: two weight versions, gradients one update old.",
     .reference = "Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

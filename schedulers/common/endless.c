@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "endless.h"
 
-uint32_t endless_warm_up(uint32_t stage, uint32_t n_stages, uint32_t n_microbatches)
+static uint32_t warm_up(uint32_t stage, uint32_t n_stages, uint32_t n_microbatches)
 {
     uint32_t behind = n_stages - 1 - stage;
 
     return behind < n_microbatches ? behind : n_microbatches;
+}
+
+void endless_topology(uint32_t version_rule, uint32_t least, struct pst_topology *ret_topology)
+{
+    order_topology(NULL, 0, ret_topology);
+    ret_topology->version_rule = version_rule;
+    ret_topology->min_microbatches = least;
+}
+
+uint32_t endless_in_flight(const struct pst_place *place)
+{
+    return warm_up(place->stage, place->n_stages, place->n_microbatches) + 1;
 }
 
 /* m pairs of a forward and a backward; in the drain without the forwards of the next batch. */
@@ -34,7 +46,7 @@ static pst_status emit_part(const struct pst_schedule_in *in, struct pst_schedul
 
     for (s = 0; st == PST_OK && s < in->n_stages; s++) {
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
-        uint32_t m = stage->n_microbatches, w = endless_warm_up(s, in->n_stages, m);
+        uint32_t m = stage->n_microbatches, w = warm_up(s, in->n_stages, m);
 
         if (part != PST_PART_FILL) {
             st = emit_pairs(out, stage->device, s, w, m, part == PST_PART_DRAIN);

@@ -8,9 +8,11 @@
 
 #include "order.h"
 
-/* Forwards that a stage runs ahead of its backwards: as many as stages are behind it, but no more
-   than the micro-batches of a batch. */
-uint32_t endless_warm_up(uint32_t stage, uint32_t n_stages, uint32_t n_microbatches);
+/* Fills what the host asks first: any number of micro-batches from `least` on; a stage holds those
+   that it runs ahead, as many as stages are behind it but no more than a batch has, and one more.
+ */
+void endless_topology(uint32_t version_rule, uint32_t least, struct pst_topology *ret_topology);
+uint32_t endless_in_flight(const struct pst_place *place);
 
 /*
  * Fill: the forwards ahead. Body: a forward and a backward in turn, as many of each as a batch has

@@ -8,6 +8,7 @@
 #define SCHEDULERS_COMMON_EXACT_H
 
 #include "order.h"
+#include "scratch.h"
 
 enum { KIND_F = 0, KIND_B = 1, KIND_W = 2, KINDS = 3 };
 enum { EXACT_MAKESPAN = 0, EXACT_SPAN = 1 };
@@ -52,8 +53,7 @@ static inline bool instance_leads(const struct instance *inst, uint32_t from, ui
 }
 
 pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in, uint32_t m,
-                         uint32_t objective);
-void instance_finish(struct instance *inst);
+                         uint32_t objective, struct scratch *scratch);
 /* The largest bound that needs no search. */
 uint64_t instance_bound(const struct instance *inst);
 
@@ -65,12 +65,11 @@ struct state {
     uint64_t *start;        /* [device]: of its first pass; NEVER before */
     uint64_t *held;         /* [device]: bytes, after all that has begun has ended */
     uint64_t now;
-    uint32_t n_stages;
     struct order order; /* what has begun, in order */
 };
 
-pst_status state_init(struct state *state, const struct instance *inst);
-void state_finish(struct state *state);
+/* The order is the caller's to finish. */
+pst_status state_init(struct state *state, const struct instance *inst, struct scratch *scratch);
 /* Could the next pass of this kind start now, as far as needs go? (Memory apart.) */
 bool state_ready(const struct state *state, const struct instance *inst, uint32_t stage,
                  uint32_t kind);
@@ -79,8 +78,7 @@ uint64_t state_ready_at(const struct state *state, const struct instance *inst, 
                         uint32_t kind);
 bool state_fits(const struct state *state, const struct instance *inst, uint32_t stage,
                 uint32_t kind);
-pst_status state_begin(struct state *state, const struct instance *inst, uint32_t stage,
-                       uint32_t kind);
+void state_begin(struct state *state, const struct instance *inst, uint32_t stage, uint32_t kind);
 void state_undo(struct state *state, const struct instance *inst, uint32_t stage, uint32_t kind,
                 uint64_t free_before, uint64_t start_before);
 uint64_t state_cost(const struct state *state, const struct instance *inst);

@@ -3,7 +3,6 @@
  * First answers: list scheduling under many priorities, with so many micro-batches in flight. One
  * in flight ends within any memory that holds one, so there is an answer whenever there is any.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "exact.h"
@@ -66,39 +65,33 @@ static bool move_on(struct state *state, const struct instance *inst)
     return next != NEVER;
 }
 
-static pst_status run(const struct instance *inst, const struct rule *rule, struct state *state,
-                      bool *ret_ends)
+/* True: all passes have begun. */
+static bool run(const struct instance *inst, const struct rule *rule, struct state *state)
 {
     uint64_t left = (uint64_t)inst->n_stages * inst->m * KINDS;
-    pst_status st = state_init(state, inst);
 
-    while (st == PST_OK && left > 0) {
-        for (uint32_t d = 0; st == PST_OK && d < inst->n_devices; d++) {
+    do {
+        for (uint32_t d = 0; d < inst->n_devices; d++) {
             uint32_t stage = 0, kind = 0;
 
             /* a pass of no length leaves the device free */
-            while (st == PST_OK && state->free_at[d] <= state->now &&
-                   choose(state, inst, rule, d, &stage, &kind)) {
-                st = state_begin(state, inst, stage, kind);
+            while (state->free_at[d] <= state->now && choose(state, inst, rule, d, &stage, &kind)) {
+                state_begin(state, inst, stage, kind);
                 left--;
             }
         }
-        if (st == PST_OK && left > 0 && !move_on(state, inst)) {
-            break;
-        }
-    }
-    *ret_ends = st == PST_OK && left == 0;
-    return st;
+    } while (left > 0 && move_on(state, inst));
+    return left == 0;
 }
 
 static pst_status try_rule(const struct instance *inst, const struct rule *rule, struct order *best,
                            uint64_t *best_cost)
 {
+    struct scratch scratch = {0};
     struct state state;
-    bool ends;
-    pst_status st = run(inst, rule, &state, &ends);
+    pst_status st = state_init(&state, inst, &scratch);
 
-    if (st == PST_OK && ends && state_cost(&state, inst) < *best_cost) {
+    if (st == PST_OK && run(inst, rule, &state) && state_cost(&state, inst) < *best_cost) {
         struct order worse = *best;
 
         *best_cost = state_cost(&state, inst);
@@ -106,7 +99,8 @@ static pst_status try_rule(const struct instance *inst, const struct rule *rule,
         state.order = worse;
         state.order.in = inst->in;
     }
-    state_finish(&state);
+    order_finish(&state.order);
+    scratch_free(&scratch);
     return st;
 }
 

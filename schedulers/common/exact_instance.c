@@ -2,7 +2,6 @@
  *
  * The instance in arrays, bounds that need no search, and the state that both searches walk.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "exact.h"
@@ -12,17 +11,17 @@ static uint64_t max_of(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static bool read_links(struct instance *inst)
+static void read_links(struct instance *inst, struct scratch *scratch)
 {
     const struct pst_schedule_in *in = inst->in;
 
     for (uint32_t s = 0; s < inst->n_stages; s++) {
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
 
-        inst->before[s] = calloc((size_t)stage->n_pred + 1, sizeof **inst->before);
-        inst->behind[s] = calloc((size_t)stage->n_succ + 1, sizeof **inst->behind);
-        if (inst->before[s] == NULL || inst->behind[s] == NULL) {
-            return false;
+        SCRATCH_TAKE(scratch, inst->before[s], stage->n_pred);
+        SCRATCH_TAKE(scratch, inst->behind[s], stage->n_succ);
+        if (scratch->failed) {
+            return;
         }
         inst->n_before[s] = stage->n_pred;
         inst->n_behind[s] = stage->n_succ;
@@ -45,7 +44,6 @@ static bool read_links(struct instance *inst)
             }
         }
     }
-    return true;
 }
 
 static void measure_heads(struct instance *inst)
@@ -139,44 +137,37 @@ static void measure_chains(struct instance *inst)
     }
 }
 
-static bool allocate(struct instance *inst)
+static pst_status allocate(struct instance *inst, struct scratch *scratch)
 {
-    size_t n = (size_t)inst->n_stages + 1, p = (size_t)inst->n_devices + 1;
-    bool ok = true;
+    size_t n = inst->n_stages, p = inst->n_devices;
 
-    inst->device_of = calloc(n, sizeof *inst->device_of);
-    inst->n_on = calloc(p, sizeof *inst->n_on);
-    inst->on = calloc(p, sizeof *inst->on);
-    inst->before = calloc(n, sizeof *inst->before);
-    inst->behind = calloc(n, sizeof *inst->behind);
-    inst->n_before = calloc(n, sizeof *inst->n_before);
-    inst->n_behind = calloc(n, sizeof *inst->n_behind);
-    inst->slowest[KIND_F] = calloc(n, sizeof **inst->slowest);
-    inst->slowest[KIND_B] = calloc(n, sizeof **inst->slowest);
-    inst->head = calloc(n, sizeof *inst->head);
-    inst->down = calloc(n, sizeof *inst->down);
-    inst->up = calloc(n, sizeof *inst->up);
-    inst->back = calloc(n, sizeof *inst->back);
-    inst->lag = calloc(p, sizeof *inst->lag);
-    inst->leads = calloc(n * n, sizeof *inst->leads);
+    SCRATCH_TAKE(scratch, inst->device_of, n);
+    SCRATCH_TAKE(scratch, inst->n_on, p);
+    SCRATCH_TAKE(scratch, inst->on, p);
+    SCRATCH_TAKE(scratch, inst->before, n);
+    SCRATCH_TAKE(scratch, inst->behind, n);
+    SCRATCH_TAKE(scratch, inst->n_before, n);
+    SCRATCH_TAKE(scratch, inst->n_behind, n);
+    SCRATCH_TAKE(scratch, inst->slowest[KIND_F], n);
+    SCRATCH_TAKE(scratch, inst->slowest[KIND_B], n);
+    SCRATCH_TAKE(scratch, inst->head, n);
+    SCRATCH_TAKE(scratch, inst->down, n);
+    SCRATCH_TAKE(scratch, inst->up, n);
+    SCRATCH_TAKE(scratch, inst->back, n);
+    SCRATCH_TAKE(scratch, inst->lag, p);
+    SCRATCH_TAKE(scratch, inst->leads, n * n);
     for (int k = 0; k < KINDS; k++) {
-        inst->time[k] = calloc(n, sizeof *inst->time[k]);
-        inst->held[k] = calloc(n, sizeof *inst->held[k]);
-        ok = ok && inst->time[k] != NULL && inst->held[k] != NULL;
+        SCRATCH_TAKE(scratch, inst->time[k], n);
+        SCRATCH_TAKE(scratch, inst->held[k], n);
     }
-    for (uint32_t d = 0; inst->on != NULL && d < inst->n_devices; d++) {
-        inst->on[d] = calloc(n, sizeof **inst->on);
-        ok = ok && inst->on[d] != NULL;
+    for (uint32_t d = 0; inst->on != NULL && d < p; d++) {
+        SCRATCH_TAKE(scratch, inst->on[d], n);
     }
-    return ok && inst->device_of != NULL && inst->n_on != NULL && inst->on != NULL &&
-           inst->before != NULL && inst->behind != NULL && inst->n_before != NULL &&
-           inst->n_behind != NULL && inst->slowest[KIND_F] != NULL &&
-           inst->slowest[KIND_B] != NULL && inst->head != NULL && inst->down != NULL &&
-           inst->up != NULL && inst->back != NULL && inst->lag != NULL && inst->leads != NULL;
+    return scratch_status(scratch);
 }
 
 pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in, uint32_t m,
-                         uint32_t objective)
+                         uint32_t objective, struct scratch *scratch)
 {
     memset(inst, 0, sizeof *inst);
     inst->in = in;
@@ -185,7 +176,7 @@ pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in
     inst->n_stages = in->n_stages;
     inst->room = in->activation_bytes;
     inst->objective = objective;
-    if (!allocate(inst)) {
+    if (allocate(inst, scratch) != PST_OK) {
         return PST_ERR_NOMEM;
     }
     for (uint32_t s = 0; s < in->n_stages; s++) {
@@ -201,7 +192,8 @@ pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in
         inst->held[KIND_W][s] = -(int64_t)stage->saved_weight_bytes;
         inst->held[KIND_B][s] = -(inst->held[KIND_F][s] + inst->held[KIND_W][s]);
     }
-    if (!read_links(inst)) {
+    read_links(inst, scratch);
+    if (scratch->failed) {
         return PST_ERR_NOMEM;
     }
     measure_heads(inst);
@@ -209,40 +201,6 @@ pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in
     find_starts(inst);
     measure_chains(inst);
     return PST_OK;
-}
-
-void instance_finish(struct instance *inst)
-{
-    for (uint32_t s = 0; s < inst->n_stages; s++) {
-        if (inst->before != NULL) {
-            free(inst->before[s]);
-        }
-        if (inst->behind != NULL) {
-            free(inst->behind[s]);
-        }
-    }
-    for (uint32_t d = 0; inst->on != NULL && d < inst->n_devices; d++) {
-        free(inst->on[d]);
-    }
-    for (int k = 0; k < KINDS; k++) {
-        free(inst->time[k]);
-        free(inst->held[k]);
-    }
-    free(inst->device_of);
-    free(inst->n_on);
-    free(inst->on);
-    free(inst->before);
-    free(inst->behind);
-    free(inst->n_before);
-    free(inst->n_behind);
-    free(inst->slowest[KIND_F]);
-    free(inst->slowest[KIND_B]);
-    free(inst->head);
-    free(inst->down);
-    free(inst->up);
-    free(inst->back);
-    free(inst->lag);
-    free(inst->leads);
 }
 
 uint64_t instance_bound(const struct instance *inst)

@@ -6,7 +6,6 @@
  * better: a pass that could have begun while it waited, and would have been over by now without
  * filling memory, might as well have run (Giffler and Thompson, active schedules).
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "exact.h"
@@ -239,8 +238,9 @@ static enum outcome begin(struct search *search, uint32_t d, uint32_t stage, uin
         search->status = PST_ERR_CANCELLED;
         return STOPPED;
     }
-    search->status = state_begin(state, search->inst, stage, kind);
-    if (search->status != PST_OK) {
+    state_begin(state, search->inst, stage, kind);
+    if (state->order.failed) {
+        search->status = PST_ERR_NOMEM;
         return STOPPED;
     }
     search->barred[d] = 0;
@@ -341,30 +341,29 @@ static enum outcome decide(struct search *search, uint32_t d)
 }
 
 static pst_status init(struct search *search, const struct instance *inst,
-                       const struct pst_host *host)
+                       const struct pst_host *host, struct scratch *scratch)
 {
-    size_t p = (size_t)inst->n_devices + 1;
-    size_t words = 4 * p + (size_t)inst->n_stages * (3 + 2 * (size_t)inst->m);
+    size_t p = inst->n_devices;
 
     search->inst = inst;
     search->host = host;
     search->left = (uint64_t)KINDS * inst->n_stages * inst->m;
-    search->barred = calloc(p, sizeof *search->barred);
-    search->idle_until = malloc(p * sizeof *search->idle_until);
-    search->words = malloc(words * sizeof *search->words);
-    if (search->barred == NULL || search->idle_until == NULL || search->words == NULL ||
-        !visited_init(&search->visited)) {
+    SCRATCH_TAKE(scratch, search->barred, p);
+    SCRATCH_TAKE(scratch, search->idle_until, p);
+    SCRATCH_TAKE(scratch, search->words, 4 * p + inst->n_stages * (3 + 2 * (size_t)inst->m));
+    if (scratch->failed || !visited_init(&search->visited)) {
         return PST_ERR_NOMEM;
     }
     memset(search->idle_until, 0xFF, p * sizeof *search->idle_until);
-    return state_init(&search->state, inst);
+    return state_init(&search->state, inst, scratch);
 }
 
 pst_status search_decide(const struct instance *inst, const struct pst_host *host, uint64_t limit,
                          uint64_t *nodes, struct verdict *ret_verdict)
 {
     struct search search = {.limit = limit, .nodes = nodes, .status = PST_OK};
-    pst_status st = init(&search, inst, host);
+    struct scratch scratch = {0};
+    pst_status st = init(&search, inst, host, &scratch);
 
     memset(ret_verdict, 0, sizeof *ret_verdict);
     if (st == PST_OK) {
@@ -379,10 +378,8 @@ pst_status search_decide(const struct instance *inst, const struct pst_host *hos
             memset(&search.state.order, 0, sizeof search.state.order);
         }
     }
-    state_finish(&search.state);
+    order_finish(&search.state.order);
     visited_finish(&search.visited);
-    free(search.barred);
-    free(search.idle_until);
-    free(search.words);
+    scratch_free(&scratch);
     return st;
 }

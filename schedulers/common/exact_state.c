@@ -2,58 +2,34 @@
  *
  * Where a run stands: passes begun, clocks, held bytes; begin and undo one pass.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "exact.h"
 
 static const uint8_t passes[] = {PST_PASS_F, PST_PASS_B, PST_PASS_W};
 
-pst_status state_init(struct state *state, const struct instance *inst)
+pst_status state_init(struct state *state, const struct instance *inst, struct scratch *scratch)
 {
-    size_t n = (size_t)inst->n_stages + 1, p = (size_t)inst->n_devices + 1;
-    bool ok = true;
+    size_t n = inst->n_stages, p = inst->n_devices;
 
     memset(state, 0, sizeof *state);
-    state->n_stages = inst->n_stages;
     for (int k = 0; k < KINDS; k++) {
-        state->count[k] = calloc(n, sizeof *state->count[k]);
-        ok = ok && state->count[k] != NULL;
+        SCRATCH_TAKE(scratch, state->count[k], n);
     }
     for (int k = 0; k < 2; k++) {
-        state->arrival[k] = calloc(n, sizeof *state->arrival[k]);
-        ok = ok && state->arrival[k] != NULL;
-        for (uint32_t s = 0; ok && s < inst->n_stages; s++) {
-            state->arrival[k][s] = calloc((size_t)inst->m + 1, sizeof **state->arrival[k]);
-            ok = state->arrival[k][s] != NULL;
+        SCRATCH_TAKE(scratch, state->arrival[k], n);
+        for (uint32_t s = 0; state->arrival[k] != NULL && s < n; s++) {
+            SCRATCH_TAKE(scratch, state->arrival[k][s], inst->m);
         }
     }
-    state->free_at = calloc(p, sizeof *state->free_at);
-    state->start = malloc(p * sizeof *state->start);
-    state->held = calloc(p, sizeof *state->held);
-    if (!ok || state->free_at == NULL || state->start == NULL || state->held == NULL) {
+    SCRATCH_TAKE(scratch, state->free_at, p);
+    SCRATCH_TAKE(scratch, state->start, p);
+    SCRATCH_TAKE(scratch, state->held, p);
+    if (scratch->failed) {
         return PST_ERR_NOMEM;
     }
     memset(state->start, 0xFF, p * sizeof *state->start);
     return order_init(&state->order, inst->in);
-}
-
-void state_finish(struct state *state)
-{
-    for (int k = 0; k < KINDS; k++) {
-        free(state->count[k]);
-    }
-    for (int k = 0; k < 2; k++) {
-        for (uint32_t s = 0; state->arrival[k] != NULL && s < state->n_stages; s++) {
-            free(state->arrival[k][s]);
-        }
-        free(state->arrival[k]);
-    }
-    free(state->free_at);
-    free(state->start);
-    free(state->held);
-    order_finish(&state->order);
-    memset(state, 0, sizeof *state);
 }
 
 uint64_t state_ready_at(const struct state *state, const struct instance *inst, uint32_t stage,
@@ -97,8 +73,7 @@ bool state_fits(const struct state *state, const struct instance *inst, uint32_t
            state->held[d] + (uint64_t)inst->held[KIND_F][stage] <= inst->room[d];
 }
 
-pst_status state_begin(struct state *state, const struct instance *inst, uint32_t stage,
-                       uint32_t kind)
+void state_begin(struct state *state, const struct instance *inst, uint32_t stage, uint32_t kind)
 {
     uint32_t d = inst->device_of[stage], j = state->count[kind][stage];
     uint64_t end = state->now + inst->time[kind][stage];
@@ -112,7 +87,7 @@ pst_status state_begin(struct state *state, const struct instance *inst, uint32_
     state->free_at[d] = end;
     state->held[d] += (uint64_t)inst->held[kind][stage];
     state->count[kind][stage]++;
-    return order_add(&state->order, d, passes[kind], stage, j);
+    order_add(&state->order, d, passes[kind], stage, j);
 }
 
 void state_undo(struct state *state, const struct instance *inst, uint32_t stage, uint32_t kind,

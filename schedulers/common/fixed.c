@@ -19,9 +19,9 @@ pst_status fixed_create(const struct pst_host *host, const void *config,
     return PST_OK;
 }
 
-void fixed_destroy(void *self)
+uint32_t fixed_chunks_of(const void *config)
 {
-    (void)self; /* lives in the instance's memory */
+    return (uint32_t)((const struct fixed_chunks *)config)->chunks;
 }
 
 static uint32_t chunks_of(const struct fixed *self)
@@ -41,16 +41,14 @@ pst_status fixed_topology(void *self_, uint32_t n_devices, struct pst_topology *
 {
     const struct fixed *self = self_;
     uint32_t v = chunks_of(self);
+    pst_status st = order_topology(self_, n_devices, ret_topology);
 
     ret_topology->n_stages = v == 1 ? 0 : v * n_devices;
-    ret_topology->version_rule = PST_VERSION_SYNC;
     ret_topology->min_microbatches = least_of(self, n_devices);
-    ret_topology->microbatch_multiple = 1;
-    return PST_OK;
+    return st;
 }
 
-/* Device of stage s of p devices. */
-static uint32_t place(uint32_t placement, uint32_t p, uint32_t s)
+uint32_t fixed_place(uint32_t placement, uint32_t p, uint32_t s)
 {
     switch (placement) {
     case FIXED_LOOPED:
@@ -67,7 +65,7 @@ uint32_t fixed_device_of(void *self_, uint32_t n_devices, uint32_t n_stages, uin
     const struct fixed *self = self_;
 
     (void)n_stages;
-    return place(self->rules->placement, n_devices, stage);
+    return fixed_place(self->rules->placement, n_devices, stage);
 }
 
 uint32_t fixed_stage(const struct fixed_question *question, uint32_t d, uint32_t chunk)
@@ -86,7 +84,7 @@ static pst_status require_places(const struct fixed_question *question)
 
     for (s = 0; question->v > 1 && s < question->in->n_stages; s++) {
         uint32_t device = pst_schedule_stage_at(question->in, s)->device;
-        uint32_t wanted = place(self->rules->placement, question->p, s);
+        uint32_t wanted = fixed_place(self->rules->placement, question->p, s);
 
         if (device != wanted) {
             return pst_failf(self->host, PST_ERR_UNSUPPORTED,
@@ -94,6 +92,35 @@ static pst_status require_places(const struct fixed_question *question)
                              device, self->rules->id, wanted);
         }
     }
+    return PST_OK;
+}
+
+static bool rounds_fit(uint32_t m, uint32_t p)
+{
+    return m < p || m % (m / p) == 0;
+}
+
+/*
+ * Micro-batches of one round where devices go round their chunks: m div max(1, m div p), the same
+ * in every round. One chunk needs no rounds: any m will do.
+ */
+static pst_status find_rounds(struct fixed_question *question)
+{
+    uint32_t m = question->m, p = question->p, fewer = m, more = m;
+
+    if (question->self->rules->rounds && question->v > 1 && !rounds_fit(m, p)) {
+        while (!rounds_fit(fewer, p)) {
+            fewer--;
+        }
+        while (!rounds_fit(more, p)) {
+            more++;
+        }
+        return pst_failf(question->self->host, PST_ERR_INFEASIBLE,
+                         "%u micro-batches on %u devices: %s wants %u rounds of equally many "
+                         "micro-batches each; %u or %u would do",
+                         m, p, question->self->rules->id, m / p, fewer, more);
+    }
+    question->r = m < p ? m : m / (m / p);
     return PST_OK;
 }
 
@@ -114,7 +141,23 @@ static pst_status question_init(const struct fixed *self, const struct pst_sched
                        "%u micro-batches on %u devices: %s needs at least %u", question->m,
                        question->p, self->rules->id, least);
     }
-    return st;
+    return st == PST_OK ? find_rounds(question) : st;
+}
+
+static pst_status build(const struct fixed_question *question, struct order *order)
+{
+    const struct fixed_rules *rules = question->self->rules;
+
+    if (rules->build != NULL) {
+        return rules->build(question, order);
+    }
+    for (uint32_t d = 0; d < question->p; d++) {
+        struct fixed_hand hand;
+
+        fixed_hand_init(&hand, question, order, d);
+        rules->deal(&hand);
+    }
+    return PST_OK;
 }
 
 pst_status fixed_schedule(void *self_, const struct pst_schedule_in *in,
@@ -129,7 +172,7 @@ pst_status fixed_schedule(void *self_, const struct pst_schedule_in *in,
         st = order_init(&order, in);
     }
     if (st == PST_OK) {
-        st = self->rules->build(&question, &order);
+        st = build(&question, &order);
     }
     if (st == PST_OK) {
         st = order_require_room(self->host, self->rules->id, &order);

@@ -14,6 +14,10 @@
 /* How p devices share p * v stages: stage s on device s; on device s mod p; down and up again. */
 enum { FIXED_SEQUENTIAL = 0, FIXED_LOOPED = 1, FIXED_VSHAPE = 2 };
 
+/* Device of stage s of p devices. */
+uint32_t fixed_place(uint32_t placement, uint32_t p, uint32_t s);
+
+struct fixed_hand;
 struct fixed_question;
 
 struct fixed_rules {
@@ -22,7 +26,10 @@ struct fixed_rules {
     uint32_t (*chunks)(const void *config); /* NULL: 1, or 2 in a V */
     uint32_t (*least)(uint32_t n_devices);  /* micro-batches; NULL: 1 */
     uint32_t ahead;                         /* zero_bubble.h alone */
-    /* Fills the lists; on failure has told the host, or is out of memory. */
+    bool rounds; /* micro-batches go in rounds of equally many; other numbers are refused */
+    /* One of the two: fills the list of one device, of all lists. The latter tells the host why it
+       fails. */
+    void (*deal)(struct fixed_hand *hand);
     pst_status (*build)(const struct fixed_question *question, struct order *order);
 };
 
@@ -32,16 +39,15 @@ struct fixed {
     const struct fixed_rules *rules;
 };
 
-/* p devices in use with v stages each, m micro-batches. */
+/* p devices in use with v stages each, m micro-batches, in rounds of r. */
 struct fixed_question {
     const struct fixed *self;
     const struct pst_schedule_in *in;
-    uint32_t p, v, m;
+    uint32_t p, v, m, r;
 };
 
 pst_status fixed_create(const struct pst_host *host, const void *config,
                         const struct fixed_rules *rules, void **ret_self);
-void fixed_destroy(void *self);
 
 /* The functions of pst.scheduler/1; fixed_scheduler has them all and leaves in_flight to the host,
    which counts. An order that exceeds the room of a device is refused. */
@@ -59,9 +65,8 @@ const void *fixed_get_interface(const char *id);
         return fixed_create(host, config, &(rules), ret_self);                                     \
     }
 
-/* Capability words; those of the orders with B and W on a V. */
-#define FIXED_WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
-#define FIXED_WORDS_V    FIXED_WORDS("chain", "chunks=2", "placement=vshape", "split-backward")
+/* Capability words of the orders with B and W on a V. */
+#define FIXED_WORDS_V SCHEDULER_WORDS("chain", "chunks=2", "placement=vshape", "split-backward")
 
 /* The end of a scheduler with such `rules`: create() and the description. words: what it provides;
    then fields, summary, reference and parameters. */
@@ -70,31 +75,29 @@ const void *fixed_get_interface(const char *id);
 /* With an interface of its own. */
 #define FIXED_PLUGIN_WITH(interface_of, plugin_id, plugin_version, words, ...)                     \
     FIXED_CREATE(rules)                                                                            \
-    static const char *const no_needs[] = {NULL};                                                  \
-    static const struct pst_plugin plugin = {                                                      \
-        PST_PLUGIN_HEAD("scheduler", plugin_id, plugin_version),                                   \
-        .license = "Apache-2.0",                                                                   \
-        .provides = words,                                                                         \
-        .needs = no_needs,                                                                         \
-        .create = create,                                                                          \
-        .destroy = fixed_destroy,                                                                  \
-        .get_interface = interface_of,                                                             \
-        __VA_ARGS__};                                                                              \
-    PST_PLUGIN(plugin)
+    PST_DESTROY_NOTHING                                                                            \
+    static const void *get_interface(const char *id)                                               \
+    {                                                                                              \
+        return interface_of(id);                                                                   \
+    }                                                                                              \
+    SCHEDULER_PLUGIN(plugin_id, plugin_version, words, __VA_ARGS__)
+
+/* Stages on each device as a parameter, first in its config. */
+struct fixed_chunks {
+    int64_t chunks;
+};
+
+#define FIXED_CHUNKS_ROW                                                                           \
+    PST_PARAM(struct fixed_chunks, chunks, PST_PARAM_INT, "2", "1..64", "Stages on each device.")
+uint32_t fixed_chunks_of(const void *config); /* fixed_rules.chunks */
 
 /* The stage that is chunk `chunk` of device d. */
 uint32_t fixed_stage(const struct fixed_question *question, uint32_t d, uint32_t chunk);
 
-/* fixed_rules.build of those: deals device after device, d of p, in rounds of r. */
-typedef pst_status fixed_device_fn(const struct fixed_question *question, uint32_t r, uint32_t d,
-                                   struct order *order);
-pst_status fixed_rounds(const struct fixed_question *question, fixed_device_fn *deal,
-                        struct order *order);
-
 /*
  * The list of one device, dealt in order. Passes of a kind and chunk take micro-batches in
  * ascending order; numbers from m on are dealt without effect, so that a rule for more
- * micro-batches than there are can be followed to its end. The first failure is kept in `status`.
+ * micro-batches than there are can be followed to its end.
  */
 struct fixed_hand {
     const struct fixed_question *question;
@@ -102,7 +105,6 @@ struct fixed_hand {
     uint32_t d, device;
     uint32_t n_forward[FIXED_MAX_CHUNKS], n_backward[FIXED_MAX_CHUNKS], n_weight[FIXED_MAX_CHUNKS];
     uint32_t oldest; /* position in the list before which no B waits for its W */
-    pst_status status;
 };
 
 void fixed_hand_init(struct fixed_hand *hand, const struct fixed_question *question,
@@ -116,5 +118,10 @@ void fixed_deal_pair(struct fixed_hand *hand, uint32_t forward_chunk, uint32_t b
 void fixed_deal_oldest(struct fixed_hand *hand);
 /* The same until none waits. */
 void fixed_deal_waiting(struct fixed_hand *hand);
+/* 1F1B over chunks in a loop: the n-th forward is of chunk (n div r) mod v, the n-th backward of
+   the mirrored one; `ahead` forwards more than the rounds ask for come first. `backward` deals it.
+ */
+typedef void fixed_backward_fn(struct fixed_hand *hand, uint64_t n, uint32_t chunk);
+void fixed_deal_looped(struct fixed_hand *hand, uint32_t ahead, fixed_backward_fn *backward);
 
 #endif

@@ -1,37 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dealing the passes of one device, and rounds of micro-batches over its chunks.
+ * Dealing the passes of one device.
  */
 #include "fixed.h"
-
-static bool rounds_fit(uint32_t m, uint32_t p)
-{
-    return m < p || m % (m / p) == 0;
-}
-
-/*
- * Micro-batches of one round where devices go round their chunks: m div max(1, m div p), the same
- * in every round. Else PST_ERR_INFEASIBLE, explained. One chunk needs no rounds: any m will do.
- */
-static pst_status round_of(const struct fixed_question *question, uint32_t *ret_r)
-{
-    uint32_t m = question->m, p = question->p, fewer = m, more = m;
-
-    if (question->v > 1 && !rounds_fit(m, p)) {
-        while (!rounds_fit(fewer, p)) {
-            fewer--;
-        }
-        while (!rounds_fit(more, p)) {
-            more++;
-        }
-        return pst_failf(question->self->host, PST_ERR_INFEASIBLE,
-                         "%u micro-batches on %u devices: %s wants %u rounds of equally many "
-                         "micro-batches each; %u or %u would do",
-                         m, p, question->self->rules->id, m / p, fewer, more);
-    }
-    *ret_r = m < p ? m : m / (m / p);
-    return PST_OK;
-}
 
 void fixed_hand_init(struct fixed_hand *hand, const struct fixed_question *question,
                      struct order *order, uint32_t d)
@@ -41,14 +12,13 @@ void fixed_hand_init(struct fixed_hand *hand, const struct fixed_question *quest
         .order = order,
         .d = d,
         .device = pst_schedule_stage_at(question->in, fixed_stage(question, d, 0))->device,
-        .status = PST_OK,
     };
 }
 
 static void add(struct fixed_hand *hand, uint32_t pass, uint32_t stage, uint32_t microbatch)
 {
-    if (hand->status == PST_OK && microbatch < hand->question->m) {
-        hand->status = order_add(hand->order, hand->device, pass, stage, microbatch);
+    if (microbatch < hand->question->m) {
+        order_add(hand->order, hand->device, pass, stage, microbatch);
     }
 }
 
@@ -91,18 +61,23 @@ void fixed_deal_waiting(struct fixed_hand *hand)
 {
     const struct order_list *list = &hand->order->lists[hand->device];
 
-    while (hand->status == PST_OK && hand->oldest < list->n) {
+    while (hand->oldest < list->n) {
         fixed_deal_oldest(hand);
     }
 }
 
-pst_status fixed_rounds(const struct fixed_question *q, fixed_device_fn *deal, struct order *order)
+void fixed_deal_looped(struct fixed_hand *hand, uint32_t ahead, fixed_backward_fn *backward)
 {
-    uint32_t r = 0, d;
-    pst_status st = round_of(q, &r);
+    const struct fixed_question *q = hand->question;
+    uint64_t total = (uint64_t)q->v * q->m, w = (uint64_t)(q->v - 1) * q->r + ahead, n;
 
-    for (d = 0; st == PST_OK && d < q->p; d++) {
-        st = deal(q, r, d, order);
+    w = w < total ? w : total;
+    for (n = 0; n < total + w; n++) {
+        if (n < total) {
+            fixed_deal(hand, PST_PASS_F, (uint32_t)(n / q->r % q->v));
+        }
+        if (n >= w) {
+            backward(hand, n - w, (uint32_t)(q->v - 1 - (n - w) / q->r % q->v));
+        }
     }
-    return st;
 }

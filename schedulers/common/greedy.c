@@ -164,19 +164,17 @@ bool greedy_end(struct greedy *g, bool ties)
     return true;
 }
 
-pst_status greedy_order(const struct greedy *g, struct order *order)
+void greedy_order(const struct greedy *g, struct order *order)
 {
     static const uint8_t passes[] = {PST_PASS_F, PST_PASS_B, PST_PASS_W};
     uint32_t *next = g->sequence, i; /* micro-batch per stage and pass; the run is over */
-    pst_status st = PST_OK;
 
     memset(next, 0, (size_t)3 * g->n_stages * sizeof *next);
-    for (i = 0; i < g->n_passes && st == PST_OK; i++) {
+    for (i = 0; i < g->n_passes; i++) {
         uint32_t code = g->best[i], pass = code >> 1 & 3;
         uint32_t s = greedy_stage(g, code >> 3, code & 1);
         uint32_t device = pst_schedule_stage_at(g->in, s)->device;
 
-        st = order_add(order, device, passes[pass], s, next[(size_t)3 * s + pass]++);
+        order_add(order, device, passes[pass], s, next[(size_t)3 * s + pass]++);
     }
-    return st;
 }

@@ -9,6 +9,7 @@
 #define SCHEDULERS_COMMON_GREEDY_H
 
 #include "fixed.h"
+#include "scratch.h"
 
 /* What a pass of each stage takes; nanoseconds. */
 struct greedy_times {
@@ -53,20 +54,20 @@ struct greedy {
     uint8_t *queue;         /* [p][v * m]: chunks of the B whose W waits */
     uint32_t *sequence;     /* [n_passes]: 8 * device + 2 * pass + chunk, in order of placing */
     uint32_t n_sequence, n_passes;
-    uint32_t *scratch; /* [2p]: for whoever decides what to place */
-    int64_t *loads;    /* [p]: the same */
+    uint32_t *counts; /* [2p]: for whoever decides what to place */
+    int64_t *loads;   /* [p]: the same */
     /* the best run */
     uint32_t *best;
     int64_t least;                /* no order within the caps costs less */
     int64_t best_cost, best_peak; /* best_cost: INT64_MAX if there is none */
     uint64_t placed;              /* passes placed in all runs */
+    struct scratch scratch;       /* all of this */
 };
 
 enum { GREEDY_F = 0, GREEDY_B = 1, GREEDY_W = 2 };
 
-/* PST_ERR_NOMEM. Call greedy_finish in any case. */
+/* PST_ERR_NOMEM. Free its scratch in any case. */
 pst_status greedy_init(struct greedy *g, const struct fixed_question *question, bool makespan);
-void greedy_finish(struct greedy *g);
 
 /* Begins a run: nothing placed, caps in dev[].cap stay. */
 void greedy_begin(struct greedy *g, const struct greedy_times *times, uint32_t base);
@@ -80,7 +81,7 @@ static inline bool greedy_done(const struct greedy *g)
 }
 
 /* Lists of the best run. */
-pst_status greedy_order(const struct greedy *g, struct order *order);
+void greedy_order(const struct greedy *g, struct order *order);
 
 static inline uint32_t greedy_stage(const struct greedy *g, uint32_t d, uint32_t chunk)
 {

@@ -22,17 +22,13 @@ static int64_t median_of(const int64_t *values, uint32_t n, int64_t *scratch)
     return scratch[n / 2];
 }
 
-static bool times_init(struct greedy_times *t, uint32_t n_stages, uint32_t p)
+static void times_init(struct greedy *g, struct greedy_times *t)
 {
-    t->f = calloc((size_t)4 * n_stages + p, sizeof *t->f);
-    if (t->f == NULL) {
-        return false;
-    }
-    t->b = t->f + n_stages;
-    t->w = t->b + n_stages;
-    t->link = t->w + n_stages;
-    t->work = t->link + n_stages;
-    return true;
+    SCRATCH_TAKE(&g->scratch, t->f, g->n_stages);
+    SCRATCH_TAKE(&g->scratch, t->b, g->n_stages);
+    SCRATCH_TAKE(&g->scratch, t->w, g->n_stages);
+    SCRATCH_TAKE(&g->scratch, t->link, g->n_stages);
+    SCRATCH_TAKE(&g->scratch, t->work, g->p);
 }
 
 static int64_t clamp(uint64_t value, uint64_t most)
@@ -110,7 +106,7 @@ pst_status greedy_init(struct greedy *g, const struct fixed_question *question, 
 {
     uint64_t n_passes = (uint64_t)3 * question->p * question->v * question->m;
     size_t cells = (size_t)question->p * question->v * question->m;
-    int64_t *scratch;
+    int64_t *sorted;
 
     memset(g, 0, sizeof *g);
     if (n_passes > UINT32_MAX / 8) {
@@ -124,43 +120,23 @@ pst_status greedy_init(struct greedy *g, const struct fixed_question *question, 
     g->n_passes = (uint32_t)n_passes;
     g->makespan = makespan;
     g->best_cost = g->best_peak = g->above = INT64_MAX;
-    g->saved = calloc(g->n_stages, sizeof *g->saved);
-    g->saved_weight = calloc(g->n_stages, sizeof *g->saved_weight);
-    g->dev = calloc(g->p, sizeof *g->dev);
-    g->end_f = calloc(cells, sizeof *g->end_f);
-    g->end_b = calloc(cells, sizeof *g->end_b);
-    g->queue = calloc(cells, sizeof *g->queue);
-    g->sequence = calloc(g->n_passes, sizeof *g->sequence);
-    g->scratch = calloc((size_t)2 * g->p, sizeof *g->scratch);
-    g->loads = calloc(g->p, sizeof *g->loads);
-    g->best = calloc(g->n_passes, sizeof *g->best);
-    scratch = calloc(g->n_stages, sizeof *scratch);
-    if (g->saved == NULL || g->saved_weight == NULL || g->dev == NULL || g->end_f == NULL ||
-        g->end_b == NULL || g->queue == NULL || g->sequence == NULL || g->best == NULL ||
-        g->scratch == NULL || g->loads == NULL || scratch == NULL ||
-        !times_init(&g->real, g->n_stages, g->p) || !times_init(&g->median, g->n_stages, g->p)) {
-        free(scratch);
+    SCRATCH_TAKE(&g->scratch, g->saved, g->n_stages);
+    SCRATCH_TAKE(&g->scratch, g->saved_weight, g->n_stages);
+    SCRATCH_TAKE(&g->scratch, g->dev, g->p);
+    SCRATCH_TAKE(&g->scratch, g->end_f, cells);
+    SCRATCH_TAKE(&g->scratch, g->end_b, cells);
+    SCRATCH_TAKE(&g->scratch, g->queue, cells);
+    SCRATCH_TAKE(&g->scratch, g->sequence, g->n_passes);
+    SCRATCH_TAKE(&g->scratch, g->counts, (size_t)2 * g->p);
+    SCRATCH_TAKE(&g->scratch, g->loads, g->p);
+    SCRATCH_TAKE(&g->scratch, g->best, g->n_passes);
+    SCRATCH_TAKE(&g->scratch, sorted, g->n_stages);
+    times_init(g, &g->real);
+    times_init(g, &g->median);
+    if (g->scratch.failed) {
         return PST_ERR_NOMEM;
     }
     read_costs(g);
-    take_medians(g, scratch);
-    free(scratch);
+    take_medians(g, sorted);
     return PST_OK;
-}
-
-void greedy_finish(struct greedy *g)
-{
-    free(g->real.f);
-    free(g->median.f);
-    free(g->saved);
-    free(g->saved_weight);
-    free(g->dev);
-    free(g->end_f);
-    free(g->end_b);
-    free(g->queue);
-    free(g->sequence);
-    free(g->scratch);
-    free(g->loads);
-    free(g->best);
-    memset(g, 0, sizeof *g);
 }

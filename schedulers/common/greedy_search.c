@@ -314,8 +314,8 @@ pst_status greedy_search(const struct fixed_question *question, greedy_runs *run
         st = run(&s);
     }
     if (st == PST_OK) {
-        st = greedy_order(&s.g, order);
+        greedy_order(&s.g, order);
     }
-    greedy_finish(&s.g);
+    scratch_free(&s.g.scratch);
     return st;
 }

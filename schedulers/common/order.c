@@ -30,8 +30,8 @@ void order_finish(struct order *order)
     memset(order, 0, sizeof *order);
 }
 
-pst_status order_add(struct order *order, uint32_t device, uint32_t pass, uint32_t stage,
-                     uint32_t microbatch)
+void order_add(struct order *order, uint32_t device, uint32_t pass, uint32_t stage,
+               uint32_t microbatch)
 {
     struct order_list *list = &order->lists[device];
 
@@ -43,19 +43,28 @@ pst_status order_add(struct order *order, uint32_t device, uint32_t pass, uint32
             ops = realloc(list->ops, (size_t)room * sizeof *ops);
         }
         if (ops == NULL) {
-            return PST_ERR_NOMEM;
+            order->failed = true;
+            return;
         }
         list->ops = ops;
         list->room = room;
     }
     list->ops[list->n++] = (struct order_op){stage, microbatch, (uint8_t)pass, 0};
-    return PST_OK;
+}
+
+void order_add_backward(struct order *order, bool split, uint32_t device, uint32_t stage,
+                        uint32_t microbatch)
+{
+    order_add(order, device, split ? PST_PASS_B : PST_PASS_BW, stage, microbatch);
+    if (split) {
+        order_add(order, device, PST_PASS_W, stage, microbatch);
+    }
 }
 
 pst_status order_emit(const struct order *order, struct pst_schedule_out *out)
 {
     uint32_t d, i;
-    pst_status st = PST_OK;
+    pst_status st = order->failed ? PST_ERR_NOMEM : PST_OK;
 
     for (d = 0; d < order->in->n_devices; d++) {
         const struct order_list *list = &order->lists[d];

@@ -3,20 +3,19 @@
  * The eager evaluation of an order: round and round over the devices, each running what is ready,
  * until all is done or nothing moves.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "order.h"
+#include "scratch.h"
 
 #define UNKNOWN UINT64_MAX
 
 struct eager {
     const struct order *order;
-    struct order_times *times;
-    uint64_t *done[3];  /* forward, backward for inputs, for weights: end of (stage, micro-batch) */
-    uint64_t *clock;    /* per device */
-    uint32_t *position; /* per device */
-    uint32_t m;         /* most micro-batches of a stage */
+    uint64_t *done[3]; /* forward, backward for inputs, for weights: end of (stage, micro-batch) */
+    uint64_t *clock, *begin; /* per device: end of its last pass, start of its first */
+    uint32_t *position;      /* per device */
+    uint32_t m;              /* most micro-batches of a stage */
 };
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -126,15 +125,14 @@ static bool run_device(struct eager *e, uint32_t d)
             break;
         }
         start = later(start, e->clock[d]);
+        e->begin[d] = e->position[d] == 0 ? start : e->begin[d];
         e->clock[d] = after(start, length);
-        e->times->start_ns[d][e->position[d]] = start;
-        e->times->end_ns[d][e->position[d]] = e->clock[d];
         finish_op(e, op, e->clock[d]);
     }
     return e->position[d] > first;
 }
 
-static pst_status run(struct eager *e)
+static pst_status run(struct eager *e, struct order_times *times)
 {
     uint32_t n_devices = e->order->in->n_devices, d;
     bool moved = true, complete;
@@ -151,91 +149,44 @@ static pst_status run(struct eager *e)
         return PST_ERR_BUG;
     }
     for (d = 0; d < n_devices; d++) {
-        if (e->order->lists[d].n > 0) {
-            uint64_t span = e->clock[d] - e->times->start_ns[d][0];
-
-            e->times->makespan_ns = later(e->times->makespan_ns, e->clock[d]);
-            e->times->span_ns = later(e->times->span_ns, span);
-        }
+        times->makespan_ns = later(times->makespan_ns, e->clock[d]);
+        times->span_ns = later(times->span_ns, e->clock[d] - e->begin[d]);
     }
     return PST_OK;
 }
 
-static bool init_times(const struct order *order, struct order_times *times)
-{
-    uint32_t n = order->in->n_devices, d;
-
-    times->n_devices = n;
-    times->start_ns = calloc((size_t)n + 1, sizeof *times->start_ns);
-    times->end_ns = calloc((size_t)n + 1, sizeof *times->end_ns);
-    if (times->start_ns == NULL || times->end_ns == NULL) {
-        return false;
-    }
-    for (d = 0; d < n; d++) {
-        size_t room = (size_t)order->lists[d].n + 1;
-
-        times->start_ns[d] = calloc(room, sizeof **times->start_ns);
-        times->end_ns[d] = calloc(room, sizeof **times->end_ns);
-        if (times->start_ns[d] == NULL || times->end_ns[d] == NULL) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool init_eager(struct eager *e)
+static pst_status init(struct eager *e, struct scratch *scratch)
 {
     const struct pst_schedule_in *in = e->order->in;
-    uint32_t s, k;
 
-    for (s = 0; s < in->n_stages; s++) {
+    for (uint32_t s = 0; s < in->n_stages; s++) {
         uint32_t n = pst_schedule_stage_at(in, s)->n_microbatches;
 
         e->m = n > e->m ? n : e->m;
     }
-    e->clock = calloc((size_t)in->n_devices + 1, sizeof *e->clock);
-    e->position = calloc((size_t)in->n_devices + 1, sizeof *e->position);
-    for (k = 0; k < 3; k++) {
+    SCRATCH_TAKE(scratch, e->clock, in->n_devices);
+    SCRATCH_TAKE(scratch, e->begin, in->n_devices);
+    SCRATCH_TAKE(scratch, e->position, in->n_devices);
+    for (uint32_t k = 0; k < 3; k++) {
         size_t cells = (size_t)in->n_stages * e->m;
 
-        e->done[k] = calloc(cells + 1, sizeof *e->done[k]);
-        if (e->done[k] == NULL) {
-            return false;
+        if (SCRATCH_TAKE(scratch, e->done[k], cells) != NULL) {
+            memset(e->done[k], 0xFF, cells * sizeof *e->done[k]);
         }
-        memset(e->done[k], 0xFF, cells * sizeof *e->done[k]);
     }
-    return e->clock != NULL && e->position != NULL;
+    return e->order->failed ? PST_ERR_NOMEM : scratch_status(scratch);
 }
 
 pst_status order_evaluate(const struct order *order, struct order_times *ret_times)
 {
-    struct eager e = {.order = order, .times = ret_times};
-    uint32_t k;
-    pst_status st;
+    struct eager e = {.order = order};
+    struct scratch scratch = {0};
+    pst_status st = init(&e, &scratch);
 
-    memset(ret_times, 0, sizeof *ret_times);
-    st = init_times(order, ret_times) && init_eager(&e) ? run(&e) : PST_ERR_NOMEM;
-    for (k = 0; k < 3; k++) {
-        free(e.done[k]);
+    *ret_times = (struct order_times){0};
+    if (st == PST_OK) {
+        st = run(&e, ret_times);
     }
-    free(e.clock);
-    free(e.position);
+    scratch_free(&scratch);
     return st;
-}
-
-void order_times_finish(struct order_times *times)
-{
-    uint32_t d;
-
-    for (d = 0; d < times->n_devices; d++) {
-        if (times->start_ns != NULL) {
-            free(times->start_ns[d]);
-        }
-        if (times->end_ns != NULL) {
-            free(times->end_ns[d]);
-        }
-    }
-    free(times->start_ns);
-    free(times->end_ns);
-    memset(times, 0, sizeof *times);
 }

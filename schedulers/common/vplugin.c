@@ -17,7 +17,7 @@ pst_status vplugin_build(const struct fixed_question *question, const struct vbl
         st = vblock_build(block, question->p, question->m, 0, VDRAIN_PUBLISHED, &table);
     }
     if (st == PST_OK) {
-        st = vtable_order(&table, order);
+        vtable_order(&table, order);
         vtable_finish(&table);
     }
     return st;

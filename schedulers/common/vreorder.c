@@ -3,9 +3,7 @@
  * The greedy reordering of the ramps of a V. What a device holds is kept per slot, so that a move
  * is judged by the slots it jumps over.
  */
-#include <stdlib.h>
-#include <string.h>
-
+#include "scratch.h"
 #include "vblock.h"
 
 struct ramp {
@@ -184,23 +182,19 @@ pst_status vreorder(struct vtable *table, bool w, uint32_t cap, enum vdrain drai
     struct ramp r = {.table = table, .w = w, .cap = cap, .drain = drain};
     size_t n = (size_t)table->p * ((size_t)table->n_slots + 1);
     uint32_t length = vtable_length(table), d;
-    pst_status st = PST_ERR_NOMEM;
+    struct scratch scratch = {0};
 
-    r.live = calloc(n, sizeof *r.live);
-    r.due = calloc(n, sizeof *r.due);
-    r.end = calloc(table->p, sizeof *r.end);
-    r.last_w = calloc(table->p, sizeof *r.last_w);
-    if (r.live != NULL && r.due != NULL && r.end != NULL && r.last_w != NULL) {
+    SCRATCH_TAKE(&scratch, r.live, n);
+    SCRATCH_TAKE(&scratch, r.due, n);
+    SCRATCH_TAKE(&scratch, r.end, table->p);
+    SCRATCH_TAKE(&scratch, r.last_w, table->p);
+    if (!scratch.failed) {
         for (d = 0; d < table->p; d++) {
             r.end[d] = length;
             replay(&r, d, 0, length);
         }
         walk(&r, length);
-        st = PST_OK;
     }
-    free(r.live);
-    free(r.due);
-    free(r.end);
-    free(r.last_w);
-    return st;
+    scratch_free(&scratch);
+    return scratch_status(&scratch);
 }

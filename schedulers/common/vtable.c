@@ -165,26 +165,24 @@ uint32_t vtable_length(const struct vtable *table)
     return length;
 }
 
-pst_status vtable_order(const struct vtable *table, struct order *order)
+void vtable_order(const struct vtable *table, struct order *order)
 {
     static const uint8_t passes[] = {PST_PASS_F, PST_PASS_F, PST_PASS_B,
                                      PST_PASS_B, PST_PASS_W, PST_PASS_W};
     uint32_t d, t;
-    pst_status st = PST_OK;
 
     for (d = 0; d < table->p; d++) {
         const uint32_t *row = vtable_row(table, d);
         uint32_t device = pst_schedule_stage_at(order->in, d)->device;
 
-        for (t = 0; st == PST_OK && t < table->n_slots; t++) {
+        for (t = 0; t < table->n_slots; t++) {
             uint32_t kind = vtable_kind(row[t]);
             bool second = kind == V_F1 || kind == V_B1 || kind == V_W1;
 
             if (kind != V_NONE) {
-                st = order_add(order, device, passes[kind], second ? 2 * table->p - 1 - d : d,
-                               vtable_microbatch(row[t]));
+                order_add(order, device, passes[kind], second ? 2 * table->p - 1 - d : d,
+                          vtable_microbatch(row[t]));
             }
         }
     }
-    return st;
 }

@@ -66,6 +66,6 @@ uint32_t vtable_peak(const struct vtable *table, uint32_t device);
 /* Slots from 0 to the end of the last pass. */
 uint32_t vtable_length(const struct vtable *table);
 /* The order of every device, for a chain of 2p stages; stages d and 2p - 1 - d share a device. */
-pst_status vtable_order(const struct vtable *table, struct order *order);
+void vtable_order(const struct vtable *table, struct order *order);
 
 #endif

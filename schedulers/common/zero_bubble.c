@@ -5,38 +5,25 @@
 
 /* A W waits until the device has run as many forwards and backwards as fill the pipeline: then its
    slot was idle in 1F1B. */
-static pst_status build_device(const struct fixed_question *q, uint64_t ahead, uint32_t d,
-                               struct order *order)
+void zero_bubble_deal(struct fixed_hand *hand)
 {
-    uint64_t full = ahead * (q->p - 1), w = ahead * (q->p - 1 - d);
-    struct fixed_hand hand;
+    const struct fixed_question *q = hand->question;
+    uint64_t ahead = q->self->rules->ahead, full = ahead * (q->p - 1);
+    uint64_t w = ahead * (q->p - 1 - hand->d);
     uint32_t j;
 
     w = w < q->m ? w : q->m;
-    fixed_hand_init(&hand, q, order, d);
     for (j = 0; j < w; j++) {
-        fixed_deal(&hand, PST_PASS_F, 0);
+        fixed_deal(hand, PST_PASS_F, 0);
     }
     for (j = 0; j < q->m; j++) {
-        fixed_deal(&hand, PST_PASS_F, 0); /* if there is one left */
-        fixed_deal(&hand, PST_PASS_B, 0);
+        fixed_deal(hand, PST_PASS_F, 0); /* if there is one left */
+        fixed_deal(hand, PST_PASS_B, 0);
         if (w + j >= full) {
-            fixed_deal_oldest(&hand);
+            fixed_deal_oldest(hand);
         }
     }
-    fixed_deal_waiting(&hand);
-    return hand.status;
-}
-
-pst_status zero_bubble_build(const struct fixed_question *question, struct order *order)
-{
-    uint32_t d;
-    pst_status st = PST_OK;
-
-    for (d = 0; st == PST_OK && d < question->p; d++) {
-        st = build_device(question, question->self->rules->ahead, d, order);
-    }
-    return st;
+    fixed_deal_waiting(hand);
 }
 
 /* What every device holds at most: min(m, ahead * (p - 1) + 1). */

@@ -8,9 +8,9 @@
 
 #include "fixed.h"
 
-/* fixed_rules.build: device d runs min(ahead * (p - 1 - d), m) forwards first, .ahead of the rules.
+/* fixed_rules.deal: device d runs min(ahead * (p - 1 - d), m) forwards first, .ahead of the rules.
  */
-pst_status zero_bubble_build(const struct fixed_question *question, struct order *order);
+void zero_bubble_deal(struct fixed_hand *hand);
 /* With in_flight besides what fixed_scheduler has. */
 const void *zero_bubble_get_interface(const char *id);
 

@@ -68,32 +68,23 @@ static void deal_drain(struct fixed_hand *hand, uint32_t after)
     fixed_deal_waiting(hand);
 }
 
-static pst_status build(const struct fixed_question *q, struct order *order)
+static void deal(struct fixed_hand *hand)
 {
-    uint32_t d;
+    const struct fixed_question *q = hand->question;
+    uint32_t after = q->p - 1 - hand->d;
 
-    for (d = 0; d < q->p; d++) {
-        uint32_t after = q->p - 1 - d;
-        struct fixed_hand hand;
-
-        fixed_hand_init(&hand, q, order, d);
-        deal_fill(&hand, after);
-        deal_body(&hand, after, q->m - 2 * q->p + d + 1);
-        if (hand.status == PST_OK) {
-            deal_drain(&hand, after);
-        }
-        if (hand.status != PST_OK) {
-            return hand.status;
-        }
+    deal_fill(hand, after);
+    deal_body(hand, after, q->m - 2 * q->p + hand->d + 1);
+    if (!hand->order->failed) { /* else the passes to come back to may not be there */
+        deal_drain(hand, after);
     }
-    return PST_OK;
 }
 
 static const struct fixed_rules rules = {
     .id = "dualpipev",
     .placement = FIXED_VSHAPE,
     .least = least,
-    .build = build,
+    .deal = deal,
 };
 
 FIXED_PLUGIN("dualpipev", "1.0", FIXED_WORDS_V,

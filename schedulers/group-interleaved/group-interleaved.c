@@ -9,22 +9,18 @@
 #include "fixed.h"
 
 struct config {
-    int64_t chunks, group, min_group;
+    struct fixed_chunks chunks;
+    int64_t group, min_group;
 };
 
 static const struct pst_param params[] = {
-    PST_PARAM(struct config, chunks, PST_PARAM_INT, "2", "1..64", "Stages on each device."),
+    FIXED_CHUNKS_ROW,
     PST_PARAM(struct config, group, PST_PARAM_INT, "0", "0..1000000",
               "Micro-batches of a group, at most as many as devices; 0: as many as devices."),
     PST_PARAM(struct config, min_group, PST_PARAM_INT, "0", "0..1000000",
               "Micro-batches after which a device may turn to its next stage; 0: half as many as "
               "devices, more where passes differ in time."),
 };
-
-static uint32_t chunks_of(const void *config)
-{
-    return (uint32_t)((const struct config *)config)->chunks;
-}
 
 /* Numbers of the pattern: groups of g micro-batches; a chunk follows `turn` groups after the one
    before, and `skip` chunks come round before the slots would repeat. */
@@ -119,8 +115,8 @@ static void fill(const struct fixed_question *q, const struct pattern *pattern, 
     }
 }
 
-static pst_status build_device(const struct fixed_question *q, const struct pattern *pattern,
-                               uint32_t d, struct slot *slots, struct order *order)
+static void build_device(const struct fixed_question *q, const struct pattern *pattern, uint32_t d,
+                         struct slot *slots, struct order *order)
 {
     const size_t n = (size_t)3 * q->v * q->m;
     struct fixed_hand hand;
@@ -134,7 +130,6 @@ static pst_status build_device(const struct fixed_question *q, const struct patt
     for (i = 0; i < n; i++) {
         fixed_deal(&hand, slots[i].pass, slots[i].chunk);
     }
-    return hand.status;
 }
 
 /* With groups that are too small a device would wait for what only its own next passes make. */
@@ -144,7 +139,6 @@ static pst_status require_legal(const struct fixed_question *q, const struct pat
     struct order_times times;
     pst_status st = order_evaluate(order, &times);
 
-    order_times_finish(&times);
     if (st != PST_ERR_BUG) {
         return st;
     }
@@ -162,7 +156,7 @@ static pst_status build(const struct fixed_question *q, struct order *order)
     pst_status st = slots == NULL ? PST_ERR_NOMEM : find_pattern(q, &pattern);
 
     for (d = 0; st == PST_OK && d < q->p; d++) {
-        st = build_device(q, &pattern, d, slots, order);
+        build_device(q, &pattern, d, slots, order);
     }
     free(slots);
     return st == PST_OK ? require_legal(q, &pattern, order) : st;
@@ -171,13 +165,13 @@ static pst_status build(const struct fixed_question *q, struct order *order)
 static const struct fixed_rules rules = {
     .id = "group-interleaved",
     .placement = FIXED_LOOPED,
-    .chunks = chunks_of,
+    .chunks = fixed_chunks_of,
     .build = build,
 };
 
 FIXED_PLUGIN(
     "group-interleaved", "1.0",
-    FIXED_WORDS("chain", "chunks", "placement=looped", "split-backward"),
+    SCHEDULER_WORDS("chain", "chunks", "placement=looped", "split-backward"),
     .summary = "Interleaving by groups: a smaller bubble, and memory that the group size sets.",
     .reference = "Wan et al., PipeOffload: Improving Scalability of Pipeline Parallelism with "
                  "Memory Optimization, ICML 2025",

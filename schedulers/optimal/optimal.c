@@ -5,14 +5,13 @@
  * per-device memory as they are.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "exact.h"
-
-enum { PLACE_SEQUENTIAL = 0, PLACE_LOOPED = 1, PLACE_V = 2 };
+#include "fixed.h"
 
 struct config {
-    uint32_t placement, objective;
+    uint32_t placement; /* FIXED_* */
+    uint32_t objective;
     int64_t chunks, max_nodes;
 };
 
@@ -32,30 +31,26 @@ static const struct pst_param params[] = {
 
 static uint32_t chunks_of(const struct optimal *self)
 {
-    return self->config->placement == PLACE_SEQUENTIAL ? 1
-           : self->config->placement == PLACE_V        ? 2
+    return self->config->placement == FIXED_SEQUENTIAL ? 1
+           : self->config->placement == FIXED_VSHAPE   ? 2
                                                        : (uint32_t)self->config->chunks;
 }
 
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
     uint32_t chunks = chunks_of(self);
+    pst_status st = order_topology(self, n_devices, ret_topology);
 
     ret_topology->n_stages = chunks > 1 ? chunks * n_devices : 0;
-    ret_topology->version_rule = PST_VERSION_SYNC;
-    ret_topology->min_microbatches = 1;
-    ret_topology->microbatch_multiple = 1;
-    return PST_OK;
+    return st;
 }
 
 static uint32_t device_of(void *self_, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
 {
     const struct optimal *self = self_;
 
-    if (self->config->placement == PLACE_V) {
-        return stage < n_devices ? stage : n_stages - 1 - stage;
-    }
-    return stage % n_devices;
+    (void)n_stages;
+    return fixed_place(self->config->placement, n_devices, stage);
 }
 
 static void claim(const struct optimal *self, uint64_t cost, uint64_t bound)
@@ -133,7 +128,8 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
 {
     const struct optimal *self = self_;
-    struct instance inst = {.in = NULL};
+    struct scratch scratch = {0};
+    struct instance inst;
     struct order order = {.lists = NULL};
     uint32_t m;
     pst_status st = order_require_chain(self->host, "optimal", in, chunks_of(self), &m);
@@ -141,7 +137,7 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     if (st != PST_OK) {
         return st;
     }
-    st = instance_init(&inst, in, m, self->config->objective);
+    st = instance_init(&inst, in, m, self->config->objective, &scratch);
     if (st == PST_OK) {
         st = solve(self, &inst, &order);
     }
@@ -149,28 +145,18 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
         st = order_emit(&order, out);
     }
     order_finish(&order);
-    instance_finish(&inst);
+    scratch_free(&scratch);
     return st;
 }
 
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .device_of = device_of,
               .schedule = schedule)
 
-static const char *const provides[] = {
-    "chain",      "split-backward",         "chunks", "placement", "within-memory",
-    "exhaustive", "haste=max_nodes:100000", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "optimal", "1.0"),
+SCHEDULER_PLUGIN(
+    "optimal", "1.0",
+    SCHEDULER_WORDS("chain", "split-backward", "chunks", "placement", "within-memory", "exhaustive",
+                    "haste=max_nodes:100000"),
     .summary = "Exact search on small instances; else the best found and a proven bound.",
     .reference = "Giffler and Thompson, Algorithms for Solving Production-Scheduling Problems, "
                  "Operations Research 8, 1960",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

@@ -149,58 +149,38 @@ static void count_in_flight(const struct per_stage *self, const struct pst_sched
     }
 }
 
-static pst_status add_backward(const struct per_stage *self, struct order *order, uint32_t device,
-                               uint32_t stage, uint32_t microbatch)
-{
-    pst_status st;
-
-    if (!self->config->split) {
-        return order_add(order, device, PST_PASS_BW, stage, microbatch);
-    }
-    st = order_add(order, device, PST_PASS_B, stage, microbatch);
-    return st != PST_OK ? st : order_add(order, device, PST_PASS_W, stage, microbatch);
-}
-
 /* Warm-up forwards; then k forwards and k backwards in turn; then the backwards that are left. */
-static pst_status order_stage(const struct per_stage *self, struct order *order, uint32_t s,
-                              const struct size *size)
+static void order_stage(const struct per_stage *self, struct order *order, uint32_t s,
+                        const struct size *size)
 {
     const struct pst_schedule_stage *stage = pst_schedule_stage_at(order->in, s);
     uint64_t m = stage->n_microbatches, f = 0, b = 0;
     uint64_t k = size->k < m ? size->k : m;
     uint64_t ahead = size->held / size->b;
-    pst_status st = PST_OK;
 
     ahead = ahead > k ? ahead - k : 0;
-    while (st == PST_OK && b < m) {
+    while (b < m) {
         uint64_t target = f == 0 ? ahead + k : f + k;
 
-        for (; st == PST_OK && f < target && f < m; f++) {
-            st = order_add(order, stage->device, PST_PASS_F, s, (uint32_t)f);
+        for (; f < target && f < m; f++) {
+            order_add(order, stage->device, PST_PASS_F, s, (uint32_t)f);
         }
         target = f < m ? b + k : m;
-        for (; st == PST_OK && b < target && b < m; b++) {
-            st = add_backward(self, order, stage->device, s, (uint32_t)b);
+        for (; b < target && b < m; b++) {
+            order_add_backward(order, self->config->split, stage->device, s, (uint32_t)b);
         }
     }
-    return st;
 }
 
 static pst_status build(const struct per_stage *self, const struct pst_schedule_in *in,
                         const struct size *sizes, struct order *ret_order)
 {
-    struct order order;
-    pst_status st = order_init(&order, in);
+    pst_status st = order_init(ret_order, in);
 
     for (uint32_t s = 0; st == PST_OK && s < in->n_stages; s++) {
-        st = order_stage(self, &order, s, &sizes[s]);
+        order_stage(self, ret_order, s, &sizes[s]);
     }
-    if (st != PST_OK) {
-        order_finish(&order);
-        return st;
-    }
-    *ret_order = order;
-    return PST_OK;
+    return st;
 }
 
 static bool fits(const struct order *order)
@@ -217,12 +197,10 @@ static bool fits(const struct order *order)
 static pst_status refine(const struct per_stage *self, const struct pst_schedule_in *in,
                          struct size *sizes, struct order *order)
 {
-    struct order_times times = {.start_ns = NULL};
-    uint64_t best;
+    struct order_times times;
     pst_status st = order_evaluate(order, &times);
+    uint64_t best = times.makespan_ns;
 
-    best = times.makespan_ns;
-    order_times_finish(&times);
     for (uint32_t s = 0; st == PST_OK && s < in->n_stages; s++) {
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
         struct order trial = {.lists = NULL};
@@ -244,7 +222,6 @@ static pst_status refine(const struct per_stage *self, const struct pst_schedule
         } else {
             sizes[s].held -= sizes[s].b;
         }
-        order_times_finish(&times);
         order_finish(&trial);
     }
     return st;
@@ -310,20 +287,9 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = order_topology,
               .in_flight = in_flight, .schedule = schedule)
 
-static const char *const provides[] = {"chain", "dag", "per-stage-microbatch", "split-backward",
-                                       NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "per-stage", "1.0"),
+SCHEDULER_PLUGIN(
+    "per-stage", "1.0", SCHEDULER_WORDS("chain", "dag", "per-stage-microbatch", "split-backward"),
     .summary = "kFkB over a DAG of stages, each with its own micro-batch size.",
     .reference = "Jeon et al., GraphPipe: Improving Performance and Scalability of DNN Training "
                  "with Graph Pipeline Parallelism, ASPLOS 2025",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

@@ -14,10 +14,7 @@ PST_INSTANCE(pipedream, void)
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
     (void)self;
-    ret_topology->n_stages = 0;
-    ret_topology->version_rule = PST_VERSION_STASHED;
-    ret_topology->min_microbatches = n_devices;
-    ret_topology->microbatch_multiple = 1;
+    endless_topology(PST_VERSION_STASHED, n_devices, ret_topology);
     return PST_OK;
 }
 
@@ -25,8 +22,7 @@ static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *
 static pst_status in_flight(void *self, const struct pst_place *place, struct pst_held *ret_held)
 {
     (void)self;
-    ret_held->microbatches =
-        endless_warm_up(place->stage, place->n_stages, place->n_microbatches) + 1;
+    ret_held->microbatches = endless_in_flight(place);
     ret_held->weight_versions = ret_held->microbatches;
     return PST_OK;
 }
@@ -42,19 +38,9 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .in_flight = in_flight,
               .schedule = schedule)
 
-static const char *const provides[] = {"chain", "async", "weight-versions", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "pipedream", "1.0"),
+SCHEDULER_PLUGIN(
+    "pipedream", "1.0", SCHEDULER_WORDS("chain", "async", "weight-versions"),
     .summary = "1F1B that never flushes: an update after every micro-batch, weights stashed.",
     .reference = "Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, "
                  "SOSP 2019",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_NO_PARAMS,
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_NO_PARAMS)

@@ -4,45 +4,23 @@
  */
 #include "block.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-pst_status va_loom_init(struct va_loom *loom, const struct va_problem *q, uint32_t longest_period)
+pst_status va_loom_init(struct va_loom *loom, const struct va_problem *q, uint32_t longest_period,
+                        struct scratch *scratch)
 {
     uint32_t full_m = q->m > 2 * q->p ? q->m : 2 * q->p;
-    uint32_t length = longest_period * (full_m + 4 * q->p + 16);
 
-    *loom = (struct va_loom){.width = length};
-    if (va_problem_init_unit(&loom->full, q->p, full_m) != PST_OK ||
-        va_problem_init_unit(&loom->unit, q->p, q->m) != PST_OK ||
-        va_work_init(&loom->full_work, &loom->full) != PST_OK ||
-        va_work_init(&loom->unit_work, &loom->unit) != PST_OK) {
-        va_loom_finish(loom);
+    loom->width = longest_period * (full_m + 4 * q->p + 16);
+    if (va_problem_init_unit(&loom->full, q->p, full_m, scratch) != PST_OK ||
+        va_problem_init_unit(&loom->unit, q->p, q->m, scratch) != PST_OK) {
         return PST_ERR_NOMEM;
     }
-    loom->offset = calloc((size_t)VA_KINDS * q->p, sizeof *loom->offset);
-    loom->grid = malloc((size_t)q->p * length);
-    loom->order = malloc(va_order_length(&loom->full));
-    loom->scratch = malloc(va_order_length(&loom->full));
-    if (loom->offset == NULL || loom->grid == NULL || loom->order == NULL ||
-        loom->scratch == NULL) {
-        va_loom_finish(loom);
-        return PST_ERR_NOMEM;
-    }
-    return PST_OK;
-}
-
-void va_loom_finish(struct va_loom *loom)
-{
-    va_problem_finish(&loom->full);
-    va_problem_finish(&loom->unit);
-    va_work_finish(&loom->full_work);
-    va_work_finish(&loom->unit_work);
-    free(loom->offset);
-    free(loom->grid);
-    free(loom->order);
-    free(loom->scratch);
-    *loom = (struct va_loom){0};
+    va_work_init(&loom->full_work, &loom->full, scratch);
+    va_work_init(&loom->unit_work, &loom->unit, scratch);
+    SCRATCH_TAKE(scratch, loom->offset, (size_t)VA_KINDS * q->p);
+    SCRATCH_TAKE(scratch, loom->grid, (size_t)q->p * loom->width);
+    SCRATCH_TAKE(scratch, loom->order, va_order_length(&loom->full));
+    SCRATCH_TAKE(scratch, loom->scratch, va_order_length(&loom->full));
+    return scratch_status(scratch);
 }
 
 /* First slot after `after` that is congruent to `residue`. */

@@ -35,8 +35,8 @@ struct va_loom {
     uint32_t used; /* slots of a row up to the last pass */
 };
 
-pst_status va_loom_init(struct va_loom *loom, const struct va_problem *q, uint32_t longest_period);
-void va_loom_finish(struct va_loom *loom);
+pst_status va_loom_init(struct va_loom *loom, const struct va_problem *q, uint32_t longest_period,
+                        struct scratch *scratch);
 
 /* Lays the block into loom->offset and fills block->peak. False when two passes of a device would
    share a slot. */

@@ -131,26 +131,3 @@ bool va_dispatch(const struct va_problem *q, const uint64_t *urgency, uint32_t p
     }
     return true;
 }
-
-void va_merge(const struct va_problem *q, const uint64_t *urgency, uint8_t *order)
-{
-    for (uint32_t d = 0; d < q->p; d++) {
-        uint32_t next[VA_KINDS] = {0};
-
-        for (size_t n = va_sequence_length(q); n > 0; n--) {
-            uint64_t least = UINT64_MAX;
-            uint32_t chosen = VA_KINDS;
-
-            for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
-                const uint64_t *row = &urgency[(size_t)va_pass_index(d, kind) * q->m];
-
-                if (next[kind] < q->m && (chosen == VA_KINDS || row[next[kind]] < least)) {
-                    least = row[next[kind]];
-                    chosen = kind;
-                }
-            }
-            next[chosen]++;
-            *order++ = (uint8_t)chosen;
-        }
-    }
-}

@@ -7,43 +7,23 @@
  */
 #include "improve.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 pst_status va_search_init(struct va_search *search, const struct va_problem *q,
-                          const struct pst_host *host)
+                          const struct pst_host *host, struct scratch *scratch)
 {
     size_t n = va_order_length(q);
 
     *search = (struct va_search){.host = host};
     va_search_aim(search, q, 0);
-    search->best = malloc(n);
-    search->current = malloc(n);
-    search->trial = malloc(n);
-    search->urgency = calloc(n, sizeof *search->urgency);
-    search->late = calloc(n, sizeof *search->late);
-    search->path = calloc(n, sizeof *search->path);
-    search->nth = calloc(n, sizeof *search->nth);
-    if (search->best == NULL || search->current == NULL || search->trial == NULL ||
-        search->urgency == NULL || search->late == NULL || search->path == NULL ||
-        search->nth == NULL || va_work_init(&search->work, q) != PST_OK) {
-        va_search_finish(search);
-        return PST_ERR_NOMEM;
-    }
-    return PST_OK;
-}
-
-void va_search_finish(struct va_search *search)
-{
-    free(search->best);
-    free(search->current);
-    free(search->trial);
-    free(search->urgency);
-    free(search->late);
-    free(search->path);
-    free(search->nth);
-    va_work_finish(&search->work);
-    *search = (struct va_search){0};
+    SCRATCH_TAKE(scratch, search->best, n);
+    SCRATCH_TAKE(scratch, search->current, n);
+    SCRATCH_TAKE(scratch, search->trial, n);
+    SCRATCH_TAKE(scratch, search->urgency, n);
+    SCRATCH_TAKE(scratch, search->late, n);
+    SCRATCH_TAKE(scratch, search->path, n);
+    SCRATCH_TAKE(scratch, search->nth, n);
+    return va_work_init(&search->work, q, scratch);
 }
 
 void va_search_aim(struct va_search *search, const struct va_problem *q, uint64_t seed)
@@ -72,6 +52,40 @@ bool va_search_offer(struct va_search *search, const uint8_t *order)
     search->best_cost = cost;
     memcpy(search->best, order, va_order_length(search->q));
     return true;
+}
+
+/* Urgency: end of the pass when none waits but for its needs, plus a period a micro-batch. */
+static void walk(const struct va_problem *q, uint64_t period, uint64_t *urgency)
+{
+    for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
+        uint32_t index = va_pass_in_order(q->p, i);
+        const struct va_pass *pass = &q->passes[index];
+        uint64_t at = 0;
+
+        for (uint32_t n = 0; n < pass->n_needs; n++) {
+            const struct va_need *need = &q->needs[pass->first_need + n];
+            uint64_t arrival = urgency[(size_t)need->pass * q->m] + need->delay_ns;
+
+            at = at > arrival ? at : arrival;
+        }
+        for (uint32_t j = 0; j < q->m; j++) {
+            urgency[(size_t)index * q->m + j] = at + pass->cost_ns + j * period;
+        }
+    }
+}
+
+void va_search_walk(struct va_search *search, bool brief)
+{
+    const struct va_problem *q = search->q;
+
+    for (uint32_t quarters = brief ? 4 : 2; quarters <= (brief ? 4 : 16); quarters *= 2) {
+        walk(q, va_period(q) * quarters / 4, search->urgency);
+        for (uint32_t patience = brief ? 16 : 0; patience <= 16; patience += 8) {
+            if (va_dispatch(q, search->urgency, patience, &search->work, search->trial)) {
+                va_search_offer(search, search->trial);
+            }
+        }
+    }
 }
 
 /* The device whose end or stretch the goal counts. Needs the times of `current` in work. */
@@ -167,8 +181,7 @@ static void accept(struct va_search *search, const struct va_cost *cost)
     }
 }
 
-/* Moves one pass of a device from one place to another. */
-static void shift(uint8_t *sequence, uint32_t from, uint32_t to)
+void va_shift(uint8_t *sequence, uint32_t from, uint32_t to)
 {
     uint8_t kind = sequence[from];
 
@@ -205,7 +218,7 @@ static bool move_critical(struct va_search *search)
         return false;
     }
     if (dice >> 20 & 1) {
-        shift(sequence, at, other);
+        va_shift(sequence, at, other);
     } else {
         uint32_t to = at;
 
@@ -213,7 +226,7 @@ static bool move_critical(struct va_search *search)
             dice = (dice & 0xffffffffU) | (dice >> 24) << 22;
             to++;
         }
-        shift(sequence, other, to);
+        va_shift(sequence, other, to);
     }
     return true;
 }
@@ -235,7 +248,7 @@ static bool move_any(struct va_search *search)
         to = from + span < n ? from + span : n - 1;
     }
     memcpy(search->trial, search->current, va_order_length(search->q));
-    shift(sequence, from, to);
+    va_shift(sequence, from, to);
     return memcmp(sequence, &search->current[(size_t)d * n], n) != 0;
 }
 

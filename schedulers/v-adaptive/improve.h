@@ -37,9 +37,6 @@ static inline uint32_t va_random_below(struct va_random *random, uint32_t n)
 bool va_dispatch(const struct va_problem *q, const uint64_t *urgency, uint32_t patience,
                  struct va_work *work, uint8_t *ret_order);
 
-/* The order that reads the passes of each device by rising urgency, whatever that leads to. */
-void va_merge(const struct va_problem *q, const uint64_t *urgency, uint8_t *ret_order);
-
 struct va_search {
     const struct va_problem *q;
     const struct pst_host *host; /* asked for cancellation; may be NULL */
@@ -56,14 +53,21 @@ struct va_search {
 };
 
 pst_status va_search_init(struct va_search *search, const struct va_problem *q,
-                          const struct pst_host *host);
-void va_search_finish(struct va_search *search);
+                          const struct pst_host *host, struct scratch *scratch);
 
 /* Begins anew for another problem of the same size; `seed` decides the random numbers. */
 void va_search_aim(struct va_search *search, const struct va_problem *q, uint64_t seed);
 
+/* Offers orders in which one micro-batch walks down and up the V without waiting and the next ones
+   follow at a pace, dispatched with the real costs; `brief`: at the pace of the busiest device
+   only. */
+void va_search_walk(struct va_search *search, bool brief);
+
 /* Takes the order as the one to improve when it is better than the best so far. */
 bool va_search_offer(struct va_search *search, const uint8_t *order);
+
+/* Moves one pass of a device from one place to another. */
+void va_shift(uint8_t *sequence, uint32_t from, uint32_t to);
 
 /* Spends up to `evaluations` from the best order on; ends early at `bound`. */
 void va_search_improve(struct va_search *search, uint64_t evaluations, uint64_t bound);

@@ -5,14 +5,10 @@
  */
 #include "ladder.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "modulo.h"
-#include "paces.h"
 #include "pool.h"
 #include "robust.h"
-#include "stretch.h"
 
 /* A chain, all devices alike, all passes of one cost, free links, each chunk one unit until its W
    ends. */
@@ -42,7 +38,7 @@ static bool is_uniform(const struct va_problem *q)
  */
 static uint64_t bound_with_memory(const struct va_problem *q)
 {
-    uint64_t bound = va_bound(q, q->goal), idle, k;
+    uint64_t bound = q->bound, idle, k;
     int64_t cap = INT64_MAX, unit = q->passes[VA_F0].at_start;
 
     if (!is_uniform(q)) {
@@ -59,88 +55,34 @@ static uint64_t bound_with_memory(const struct va_problem *q)
     return bound;
 }
 
-/* The best order's own times as urgencies, with the real costs. */
-static void dispatch_again(struct va_search *search, bool brief)
+/* Too few to improve an order by moves of single passes. */
+static bool is_brief(uint64_t evaluations)
 {
-    for (uint32_t patience = 0; patience <= 16; patience += brief ? 16 : 4) {
-        struct va_cost cost;
-
-        if (!va_evaluate(search->q, search->best, &search->work, &cost)) {
-            return;
-        }
-        memcpy(search->urgency, search->work.start,
-               va_order_length(search->q) * sizeof *search->urgency);
-        if (va_dispatch(search->q, search->urgency, patience, &search->work, search->trial)) {
-            va_search_offer(search, search->trial);
-        }
-    }
+    return evaluations < 64;
 }
 
-/* What a climb works with; `few` holds the rungs of a shorter problem, or is NULL. */
-struct climber {
-    struct va_pool *pool;
-    const struct va_pool *few;
-    struct va_search search;
-    uint64_t evaluations; /* of a rung */
-};
-
-/* Too long to be improved by moves of single passes. */
-static bool is_brief(const struct climber *climber)
+/* The best order for a rung, from what it has and what the one below found. */
+static pst_status climb(struct va_pool *pool, struct va_search *search, uint64_t evaluations,
+                        uint32_t r)
 {
-    return climber->evaluations < 64;
-}
-
-/* Orders for the rung that its search begins with. */
-static pst_status seed(struct climber *climber, uint32_t r)
-{
-    struct va_rung *rung = &climber->pool->rungs[r];
-    const struct va_pool *few = climber->few;
-
-    if (rung->cost.first != UINT64_MAX) {
-        va_search_offer(&climber->search, rung->order);
-    }
-    if (climber->search.best_cost.first <= bound_with_memory(&rung->problem)) {
-        return PST_OK;
-    }
-    va_dispatch_paces(&climber->search, is_brief(climber));
-    if (!is_brief(climber)) {
-        pst_status st = va_modulo_offer(&climber->search, (uint32_t)climber->evaluations / 50);
-
-        if (st != PST_OK) {
-            return st;
-        }
-    }
-    if (few != NULL) {
-        const struct va_rung *from = &few->rungs[r < few->n_rungs ? r : few->n_rungs - 1];
-
-        return va_stretch(&climber->search, &from->problem, from->order, is_brief(climber));
-    }
-    return PST_OK;
-}
-
-static pst_status climb(struct climber *climber, uint32_t r)
-{
-    struct va_search *search = &climber->search;
-    struct va_rung *rung = &climber->pool->rungs[r];
+    struct va_rung *rung = &pool->rungs[r];
     uint64_t bound = bound_with_memory(&rung->problem);
-    pst_status st;
 
-    va_pool_inherit(climber->pool, r);
+    va_pool_inherit(pool, r);
     va_search_aim(search, &rung->problem, r);
-    st = seed(climber, r);
-    if (st != PST_OK) {
-        return st;
+    if (rung->cost.first != UINT64_MAX) {
+        va_search_offer(search, rung->order);
     }
     if (search->best_cost.first > bound) {
-        dispatch_again(search, is_brief(climber));
-        if (!is_brief(climber) && !search->stopped) {
-            va_search_improve(search, climber->evaluations, bound);
-        }
+        va_search_walk(search, is_brief(evaluations));
     }
     if (search->best_cost.first == UINT64_MAX) {
         return PST_ERR_INFEASIBLE;
     }
-    memcpy(rung->order, search->best, va_order_length(climber->pool->q));
+    if (search->best_cost.first > bound && !is_brief(evaluations) && !search->stopped) {
+        va_search_improve(search, evaluations, bound);
+    }
+    memcpy(rung->order, search->best, va_order_length(pool->q));
     rung->cost = search->best_cost;
     return PST_OK;
 }
@@ -148,64 +90,34 @@ static pst_status climb(struct climber *climber, uint32_t r)
 /* Evaluations that a rung gets: less where orders are so long that all of them would take long. */
 static uint64_t evaluations_of(const struct va_problem *q, uint32_t effort)
 {
-    static const uint64_t of_rung[4] = {0, 3000, 30000, 300000};
-    static const uint64_t passes[4] = {0, 40000000, 400000000, 4000000000};
+    static const uint64_t of_rung[4] = {0, 4500, 45000, 450000};
+    static const uint64_t passes[4] = {0, 80000000, 800000000, 8000000000};
     uint64_t most = passes[effort] / (2 * q->p * va_order_length(q));
 
     return of_rung[effort] < most ? of_rung[effort] : most;
 }
 
-static pst_status climb_all(struct va_pool *pool, const struct va_pool *few, uint32_t effort,
-                            const struct pst_host *host)
+static pst_status climb_all(struct va_pool *pool, uint32_t effort)
 {
-    struct climber climber = {
-        .pool = pool, .few = few, .evaluations = evaluations_of(pool->q, effort)};
-    pst_status st = va_search_init(&climber.search, pool->q, host);
+    struct va_search search;
+    pst_status st = va_search_init(&search, pool->q, pool->host, pool->scratch);
 
     for (uint32_t r = 0; r < pool->n_rungs && st == PST_OK; r++) {
-        st = climb(&climber, r);
+        st = climb(pool, &search, evaluations_of(pool->q, effort), r);
     }
-    va_search_finish(&climber.search);
     return st;
 }
 
 static pst_status fill(struct va_pool *pool, const struct va_problem *q, uint32_t effort,
-                       const struct pst_host *host, uint64_t bound)
+                       const struct pst_host *host, uint64_t bound, struct scratch *scratch)
 {
-    pst_status st = va_pool_init(pool, q, host);
+    pst_status st = va_pool_init(pool, q, host, scratch);
 
     if (st == PST_OK) {
         pool->work = effort < 2 ? 8000000 : 64000000;
         pool->longest_period = effort == 0 || q->p > 8 ? 6 : 8;
         st = va_pool_fill(pool, bound);
     }
-    return st;
-}
-
-/* Climbs; first the rungs of a shorter problem where there are many micro-batches. All of these,
-   whatever bounds they reach: rungs of the long problem start from them. */
-static pst_status climb_both(struct va_pool *pool, const struct va_problem *q, uint32_t effort,
-                             const struct pst_host *host)
-{
-    struct va_problem shorter = {0};
-    struct va_pool few = {0};
-    uint32_t m = va_short_of(q->p, q->m);
-    pst_status st = PST_OK;
-
-    if (effort > 0 && m < q->m) {
-        st = va_problem_copy(&shorter, q, m);
-        if (st == PST_OK) {
-            st = fill(&few, &shorter, effort, host, 0);
-        }
-        if (st == PST_OK) {
-            st = climb_all(&few, NULL, effort, host);
-        }
-    }
-    if (st == PST_OK) {
-        st = climb_all(pool, few.n_rungs > 0 ? &few : NULL, effort, host);
-    }
-    va_pool_finish(&few);
-    va_problem_finish(&shorter);
     return st;
 }
 
@@ -233,8 +145,8 @@ static pst_status prove_down(struct va_pool *pool, struct va_prover *prover, uin
                              uint64_t *proven)
 {
     struct va_rung *top = &pool->rungs[pool->n_rungs - 1];
-    uint8_t *order = malloc(va_order_length(pool->q));
-    pst_status st = order == NULL ? PST_ERR_NOMEM : PST_OK;
+    uint8_t *order = scratch_take(pool->scratch, va_order_length(pool->q), 1);
+    pst_status st = scratch_status(pool->scratch);
 
     for (uint32_t r = pool->n_rungs; r-- > 0 && st == PST_OK && !prover->stopped;) {
         const struct va_rung *rung = &pool->rungs[r];
@@ -261,7 +173,6 @@ static pst_status prove_down(struct va_pool *pool, struct va_prover *prover, uin
             break;
         }
     }
-    free(order);
     return st;
 }
 
@@ -271,12 +182,12 @@ static pst_status prove_at_once(struct va_pool *pool, struct va_prover *prover, 
                                 uint64_t *proven)
 {
     struct va_rung *top = &pool->rungs[pool->n_rungs - 1];
-    uint8_t *order = malloc(va_order_length(pool->q));
+    uint8_t *order = scratch_take(pool->scratch, va_order_length(pool->q), 1);
     struct va_cost cost = top->cost;
     uint64_t bound = 0;
-    pst_status st = PST_ERR_NOMEM;
+    pst_status st = scratch_status(pool->scratch);
 
-    if (order != NULL) {
+    if (st == PST_OK) {
         memcpy(order, top->order, va_order_length(pool->q));
         st = va_prove(prover, &top->problem, steps, order, &cost, &bound);
     }
@@ -285,7 +196,6 @@ static pst_status prove_at_once(struct va_pool *pool, struct va_prover *prover, 
         top->cost = cost;
     }
     *proven = bound > *proven ? bound : *proven;
-    free(order);
     return st;
 }
 
@@ -293,13 +203,13 @@ static pst_status prove_at_once(struct va_pool *pool, struct va_prover *prover, 
 static pst_status lighten(struct va_pool *pool, struct va_prover *prover, uint64_t steps)
 {
     struct va_rung *top = &pool->rungs[pool->n_rungs - 1];
-    uint8_t *order = malloc(va_order_length(pool->q));
+    uint8_t *order = scratch_take(pool->scratch, va_order_length(pool->q), 1);
     struct va_cost cost;
-    struct va_work work = {0};
     enum va_verdict verdict = VA_OPEN;
-    pst_status st = order == NULL ? PST_ERR_NOMEM : va_work_init(&work, pool->q);
+    pst_status st = scratch_status(pool->scratch);
 
-    if (st == PST_OK && pool->beyond && !va_evaluate(&top[-1].problem, top->order, &work, &cost)) {
+    if (st == PST_OK && pool->beyond &&
+        !va_evaluate(&top[-1].problem, top->order, &prover->work, &cost)) {
         st =
             va_decide(prover, &top[-1].problem, steps, top->cost.first + 1, order, &cost, &verdict);
     }
@@ -307,26 +217,24 @@ static pst_status lighten(struct va_pool *pool, struct va_prover *prover, uint64
         memcpy(top->order, order, va_order_length(pool->q));
         top->cost = cost;
     }
-    va_work_finish(&work);
-    free(order);
     return st;
 }
 
 /* Fills, proves or climbs; ret_proven: what no order goes below. */
 static pst_status solve(struct va_pool *pool, const struct va_problem *q,
-                        const struct va_options *options, const struct pst_host *host,
-                        struct va_prover *prover, uint64_t *ret_proven)
+                        const struct va_options *options, struct va_prover *prover,
+                        struct scratch *scratch, uint64_t *ret_proven)
 {
-    uint64_t bound = bound_with_memory(q), proven = va_bound(q, q->goal);
+    uint64_t bound = bound_with_memory(q), proven = q->bound;
     uint64_t steps = prover->usable ? steps_of(q, options) : 0;
-    pst_status st = fill(pool, q, options->effort, host, bound);
+    pst_status st = fill(pool, q, options->effort, prover->host, bound, scratch);
 
     if (st == PST_OK && last_cost(pool) > bound && steps > 0) {
         st = prove_at_once(pool, prover, steps / 64, &proven);
     }
     bound = proven > bound ? proven : bound;
     if (st == PST_OK && last_cost(pool) > bound) {
-        st = climb_both(pool, q, options->effort, host);
+        st = climb_all(pool, options->effort);
     }
     if (st == PST_OK && last_cost(pool) > bound && steps > 0) {
         st = prove_down(pool, prover, steps, &proven);
@@ -338,45 +246,40 @@ static pst_status solve(struct va_pool *pool, const struct va_problem *q,
     return st;
 }
 
-/* Every rung, whatever bound the last one reaches. */
-static pst_status solve_all(struct va_pool *pool, const struct va_problem *q, uint32_t effort,
-                            const struct pst_host *host)
-{
-    pst_status st = fill(pool, q, effort, host, 0);
-
-    return st == PST_OK ? climb_both(pool, q, effort, host) : st;
-}
-
-/* Offers the orders of all rungs of q with every transfer late by so many ns. */
+/* Offers the orders of all rungs of q, whatever bound the last one reaches, with every transfer
+   late by so many ns. */
 static pst_status offer_late(struct va_robust *robust, const struct va_problem *q, uint64_t late_ns,
-                             uint32_t effort, const struct pst_host *host)
+                             uint32_t effort, struct scratch *scratch)
 {
-    struct va_problem slow = {0};
+    struct va_problem slow;
     struct va_pool pool = {0};
-    pst_status st = va_problem_copy(&slow, q, q->m);
+    pst_status st = va_problem_copy(&slow, q, scratch);
 
-    for (uint32_t i = 0; i < slow.n_needs; i++) {
+    for (uint32_t i = 0; st == PST_OK && i < slow.n_needs; i++) {
         slow.needs[i].delay_ns += slow.needs[i].crosses ? late_ns : 0;
     }
     if (st == PST_OK) {
-        st = solve_all(&pool, &slow, effort, host);
+        st = fill(&pool, &slow, effort, robust->host, 0, scratch);
+    }
+    if (st == PST_OK) {
+        st = climb_all(&pool, effort);
     }
     for (uint32_t r = 0; r < pool.n_rungs && st == PST_OK; r++) {
         va_robust_offer(robust, pool.rungs[r].order);
     }
-    va_pool_finish(&pool);
-    va_problem_finish(&slow);
     return st;
 }
 
 /* Times are counted in parts of their unit here, so that small numbers can vary a little. */
 static pst_status solve_robust(const struct va_problem *q, const struct va_options *options,
-                               const struct pst_host *host, uint8_t *ret_order)
+                               struct va_prover *prover, struct scratch *scratch,
+                               struct va_answer *ret_answer)
 {
     enum { PARTS = 1024 };
-    struct va_robust robust = {.least = UINT64_MAX};
-    struct va_problem fine = {0};
-    pst_status st = va_problem_copy(&fine, q, q->m);
+    struct va_robust robust;
+    struct va_problem fine;
+    struct va_work work;
+    pst_status st = va_problem_copy(&fine, q, scratch);
     uint64_t late = 0;
 
     if (st == PST_OK) {
@@ -386,50 +289,38 @@ static pst_status solve_robust(const struct va_problem *q, const struct va_optio
         for (uint32_t i = 0; i < q->n_needs; i++) {
             fine.needs[i].delay_ns *= PARTS;
         }
+        fine.bound *= PARTS;
         late = (uint64_t)(options->noise * (double)va_mean_cost(&fine));
-        st = va_robust_init(&robust, &fine, options->noise, host);
+        st = va_robust_init(&robust, &fine, options->noise, prover->host, scratch);
     }
     for (uint32_t half = 0; half < 3 && st == PST_OK; half++) {
-        st = offer_late(&robust, &fine, late * half / 2, options->effort, host);
+        st = offer_late(&robust, &fine, late * half / 2, options->effort, scratch);
     }
     if (st == PST_OK) {
         va_robust_improve(&robust, evaluations_of(q, options->effort) / 4);
-        memcpy(ret_order, robust.best, va_order_length(q));
+        st = va_work_init(&work, q, scratch);
     }
-    va_robust_finish(&robust);
-    va_problem_finish(&fine);
-    return st;
-}
-
-static pst_status judge(const struct va_problem *q, struct va_answer *answer)
-{
-    struct va_work work;
-    pst_status st = va_work_init(&work, q);
-
-    if (st == PST_OK && !va_evaluate(q, answer->order, &work, &answer->cost)) {
-        st = PST_ERR_BUG;
+    if (st == PST_OK) {
+        memcpy(ret_answer->order, robust.best, va_order_length(q));
+        st = va_evaluate(q, ret_answer->order, &work, &ret_answer->cost) ? PST_OK : PST_ERR_BUG;
     }
-    va_work_finish(&work);
     return st;
 }
 
 pst_status va_solve(const struct va_problem *q, const struct va_options *options,
-                    const struct pst_host *host, struct va_prover *prover,
-                    struct va_answer *ret_answer)
+                    struct va_prover *prover, struct scratch *scratch, struct va_answer *ret_answer)
 {
     struct va_pool pool = {0};
     pst_status st;
 
     if (options->noise > 0.0) {
-        ret_answer->bound = va_bound(q, q->goal);
-        st = solve_robust(q, options, host, ret_answer->order);
-        return st == PST_OK ? judge(q, ret_answer) : st;
+        ret_answer->bound = q->bound;
+        return solve_robust(q, options, prover, scratch, ret_answer);
     }
-    st = solve(&pool, q, options, host, prover, &ret_answer->bound);
+    st = solve(&pool, q, options, prover, scratch, &ret_answer->bound);
     if (st == PST_OK) {
         ret_answer->cost = pool.rungs[pool.n_rungs - 1].cost;
         memcpy(ret_answer->order, pool.rungs[pool.n_rungs - 1].order, va_order_length(q));
     }
-    va_pool_finish(&pool);
     return st;
 }

@@ -28,7 +28,7 @@ struct va_answer {
  * PST_ERR_INFEASIBLE  a cap holds less than one micro-batch; nothing is said to the host
  */
 pst_status va_solve(const struct va_problem *q, const struct va_options *options,
-                    const struct pst_host *host, struct va_prover *prover,
+                    struct va_prover *prover, struct scratch *scratch,
                     struct va_answer *ret_answer);
 
 #endif

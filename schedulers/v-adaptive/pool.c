@@ -57,54 +57,39 @@ static uint32_t count_rungs(const struct va_problem *q, bool *ret_beyond)
 }
 
 /* A rung of k chunks on each device, never above the caps; 0: of the caps. */
-static pst_status init_rung(struct va_rung *rung, const struct va_problem *q, uint32_t k)
+static pst_status init_rung(struct va_rung *rung, const struct va_problem *q, uint32_t k,
+                            struct scratch *scratch)
 {
-    pst_status st = va_problem_copy(&rung->problem, q, q->m);
-
-    if (st != PST_OK) {
-        return st;
-    }
     rung->cost.first = UINT64_MAX;
-    rung->order = malloc(va_order_length(q));
+    SCRATCH_TAKE(scratch, rung->order, va_order_length(q));
+    if (va_problem_copy(&rung->problem, q, scratch) != PST_OK) {
+        return PST_ERR_NOMEM;
+    }
     for (uint32_t d = 0; d < q->p && k > 0; d++) {
         int64_t room = k * chunk_bytes(q, d);
 
         rung->problem.cap[d] = room < q->cap[d] ? room : q->cap[d];
     }
-    return rung->order == NULL ? PST_ERR_NOMEM : PST_OK;
-}
-
-pst_status va_pool_init(struct va_pool *pool, const struct va_problem *q,
-                        const struct pst_host *host)
-{
-    bool beyond;
-    uint32_t n = count_rungs(q, &beyond) + 1;
-
-    *pool = (struct va_pool){.q = q, .host = host, .beyond = beyond, .longest_period = 6};
-    pool->rungs = calloc(n, sizeof *pool->rungs);
-    if (pool->rungs == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    for (pool->n_rungs = 0; pool->n_rungs < n;) {
-        uint32_t r = pool->n_rungs++;
-        pst_status st = init_rung(&pool->rungs[r], q, r + 1 < n ? r + 2 : 0);
-
-        if (st != PST_OK) {
-            va_pool_finish(pool);
-            return st;
-        }
-    }
     return PST_OK;
 }
 
-void va_pool_finish(struct va_pool *pool)
+pst_status va_pool_init(struct va_pool *pool, const struct va_problem *q,
+                        const struct pst_host *host, struct scratch *scratch)
 {
-    for (uint32_t r = 0; r < pool->n_rungs; r++) {
-        va_problem_finish(&pool->rungs[r].problem);
-        free(pool->rungs[r].order);
+    uint32_t n = count_rungs(q, &pool->beyond) + 1;
+    pst_status st;
+
+    pool->q = q;
+    pool->host = host;
+    pool->scratch = scratch;
+    SCRATCH_TAKE(scratch, pool->rungs, n);
+    st = scratch_status(scratch);
+    for (; pool->n_rungs < n && st == PST_OK; pool->n_rungs++) {
+        uint32_t r = pool->n_rungs;
+
+        st = init_rung(&pool->rungs[r], q, r + 1 < n ? r + 2 : 0, scratch);
     }
-    free(pool->rungs);
-    *pool = (struct va_pool){0};
+    return st;
 }
 
 struct block_list {
@@ -243,18 +228,18 @@ static pst_status fill_period(struct va_pool *pool, uint8_t period, uint64_t bou
 {
     struct va_loom loom = {0};
     struct block_list list = {0};
-    struct va_problem free_of_caps = {0};
-    struct va_work work = {0};
-    pst_status st = va_loom_init(&loom, pool->q, period);
+    struct va_problem free_of_caps;
+    struct va_work work;
+    pst_status st = va_loom_init(&loom, pool->q, period, pool->scratch);
 
     if (st == PST_OK) {
         st = list_blocks(&loom, period, &list);
     }
     if (st == PST_OK) {
-        st = va_problem_copy(&free_of_caps, pool->q, pool->q->m);
+        st = va_problem_copy(&free_of_caps, pool->q, pool->scratch);
     }
     if (st == PST_OK) {
-        st = va_work_init(&work, pool->q);
+        st = va_work_init(&work, pool->q, pool->scratch);
     }
     if (st == PST_OK) {
         for (uint32_t d = 0; d < pool->q->p; d++) {
@@ -263,9 +248,6 @@ static pst_status fill_period(struct va_pool *pool, uint8_t period, uint64_t bou
         grow_all(pool, &loom, &list, bound, &free_of_caps, &work);
     }
     free(list.blocks);
-    va_work_finish(&work);
-    va_problem_finish(&free_of_caps);
-    va_loom_finish(&loom);
     return st;
 }
 

@@ -16,6 +16,7 @@ struct va_rung {
 struct va_pool {
     const struct va_problem *q;
     const struct pst_host *host;
+    struct scratch *scratch;
     struct va_rung *rungs; /* rising caps; the last has q's own */
     uint32_t n_rungs;
     bool beyond;   /* the last has room for more than what buys much, which the one below has */
@@ -23,9 +24,9 @@ struct va_pool {
     uint32_t longest_period;
 };
 
+/* pool: all zero. */
 pst_status va_pool_init(struct va_pool *pool, const struct va_problem *q,
-                        const struct pst_host *host);
-void va_pool_finish(struct va_pool *pool);
+                        const struct pst_host *host, struct scratch *scratch);
 
 /* Gives rung r the order of the one below where that is better. */
 void va_pool_inherit(struct va_pool *pool, uint32_t r);

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The instance: memory, needs, copies, and bounds that hold whatever the order.
+ * The instance: memory, needs, copies.
  */
 #include "problem.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#define NOWHERE UINT64_MAX
 
 /* Where a stage has its forward; its other kinds follow from its chunk. */
 static uint32_t pass_of(const struct va_problem *q, uint32_t stage, enum va_kind down,
@@ -70,27 +67,21 @@ static void list_readers(struct va_problem *q)
     }
 }
 
-static pst_status allocate(struct va_problem *q, uint32_t most_needs)
+static pst_status allocate(struct va_problem *q, uint32_t most_needs, struct scratch *scratch)
 {
-    q->passes = calloc((size_t)q->p * VA_KINDS, sizeof *q->passes);
-    q->needs = calloc((size_t)most_needs + 1, sizeof *q->needs);
-    q->readers = calloc((size_t)most_needs + 1, sizeof *q->readers);
-    q->cap = calloc(q->p, sizeof *q->cap);
-    q->way = calloc((size_t)q->p * VA_KINDS, sizeof *q->way);
-    if (q->passes == NULL || q->needs == NULL || q->readers == NULL || q->cap == NULL ||
-        q->way == NULL) {
-        va_problem_finish(q);
-        return PST_ERR_NOMEM;
-    }
-    return PST_OK;
+    SCRATCH_TAKE(scratch, q->passes, (size_t)q->p * VA_KINDS);
+    SCRATCH_TAKE(scratch, q->needs, (size_t)most_needs + 1);
+    SCRATCH_TAKE(scratch, q->readers, (size_t)most_needs + 1);
+    SCRATCH_TAKE(scratch, q->cap, q->p);
+    return scratch_status(scratch);
 }
 
 pst_status va_problem_init(struct va_problem *q, uint32_t p, uint32_t m,
-                           const struct va_link *links, uint32_t n_links)
+                           const struct va_link *links, uint32_t n_links, struct scratch *scratch)
 {
     *q = (struct va_problem){.p = p, .m = m, .is_chain = n_links == 2 * p - 1};
     /* two for a link, W's B, and the F of what no link leaves */
-    if (allocate(q, 2 * n_links + 4 * p) != PST_OK) {
+    if (allocate(q, 2 * n_links + 4 * p, scratch) != PST_OK) {
         return PST_ERR_NOMEM;
     }
     for (uint32_t d = 0; d < p; d++) {
@@ -106,24 +97,11 @@ pst_status va_problem_init(struct va_problem *q, uint32_t p, uint32_t m,
     return PST_OK;
 }
 
-void va_problem_finish(struct va_problem *q)
+pst_status va_problem_copy(struct va_problem *q, const struct va_problem *from,
+                           struct scratch *scratch)
 {
-    free(q->passes);
-    free(q->needs);
-    free(q->readers);
-    free(q->cap);
-    free(q->way);
-    *q = (struct va_problem){0};
-}
-
-pst_status va_problem_copy(struct va_problem *q, const struct va_problem *from, uint32_t m)
-{
-    *q = (struct va_problem){.p = from->p,
-                             .m = m,
-                             .goal = from->goal,
-                             .n_needs = from->n_needs,
-                             .is_chain = from->is_chain};
-    if (allocate(q, from->n_needs) != PST_OK) {
+    *q = *from;
+    if (allocate(q, from->n_needs, scratch) != PST_OK) {
         return PST_ERR_NOMEM;
     }
     memcpy(q->passes, from->passes, (size_t)from->p * VA_KINDS * sizeof *q->passes);
@@ -133,111 +111,43 @@ pst_status va_problem_copy(struct va_problem *q, const struct va_problem *from, 
     return PST_OK;
 }
 
-pst_status va_problem_init_unit(struct va_problem *q, uint32_t p, uint32_t m)
+pst_status va_problem_init_unit(struct va_problem *q, uint32_t p, uint32_t m,
+                                struct scratch *scratch)
 {
-    struct va_link *links = calloc(2 * (size_t)p, sizeof *links);
-    pst_status st = PST_ERR_NOMEM;
+    struct va_link *links = scratch_take(scratch, 2 * (size_t)p, sizeof *links);
 
-    *q = (struct va_problem){0};
-    if (links != NULL) {
-        for (uint32_t s = 1; s < 2 * p; s++) {
-            links[s - 1] = (struct va_link){s - 1, s, 0};
-        }
-        st = va_problem_init(q, p, m, links, 2 * p - 1);
+    if (links == NULL) {
+        return PST_ERR_NOMEM;
     }
-    for (uint32_t i = 0; st == PST_OK && i < p * VA_KINDS; i++) {
+    for (uint32_t s = 1; s < 2 * p; s++) {
+        links[s - 1] = (struct va_link){s - 1, s, 0};
+    }
+    if (va_problem_init(q, p, m, links, 2 * p - 1, scratch) != PST_OK) {
+        return PST_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < p * VA_KINDS; i++) {
         uint32_t kind = i % VA_KINDS;
 
         q->passes[i].cost_ns = 1;
         q->passes[i].at_start = kind == VA_F0 || kind == VA_F1 ? 1 : 0;
         q->passes[i].at_end = kind == VA_W0 || kind == VA_W1 ? -1 : 0;
     }
-    free(links);
-    return st;
-}
-
-pst_status va_work_init(struct va_work *work, const struct va_problem *q)
-{
-    size_t n = va_order_length(q);
-
-    *work = (struct va_work){
-        .start = calloc(n, sizeof *work->start),
-        .end = calloc(n, sizeof *work->end),
-        .done = calloc((size_t)q->p * VA_KINDS, sizeof *work->done),
-        .at = calloc(q->p, sizeof *work->at),
-        .clock = calloc(q->p, sizeof *work->clock),
-        .held = calloc(q->p, sizeof *work->held),
-        .peak = calloc(q->p, sizeof *work->peak),
-        .choices = calloc(q->p, sizeof *work->choices),
-    };
-    if (work->start == NULL || work->end == NULL || work->done == NULL || work->at == NULL ||
-        work->clock == NULL || work->held == NULL || work->peak == NULL || work->choices == NULL) {
-        va_work_finish(work);
-        return PST_ERR_NOMEM;
-    }
     return PST_OK;
 }
 
-void va_work_finish(struct va_work *work)
+pst_status va_work_init(struct va_work *work, const struct va_problem *q, struct scratch *scratch)
 {
-    free(work->start);
-    free(work->end);
-    free(work->done);
-    free(work->at);
-    free(work->clock);
-    free(work->held);
-    free(work->peak);
-    free(work->choices);
-    *work = (struct va_work){0};
-}
+    size_t n = va_order_length(q);
 
-/* Longest way of one micro-batch to the end of each pass, in q->way: from the start of pass `from`,
-   NOWHERE behind no such way; or, where that is VA_KINDS * p, from the start of all. */
-static void measure_ways(const struct va_problem *q, uint32_t from)
-{
-    uint32_t n = q->p * VA_KINDS;
-
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t i = va_pass_in_order(q->p, k);
-        const struct va_pass *pass = &q->passes[i];
-        uint64_t start = from == n || from == i ? 0 : NOWHERE;
-
-        for (uint32_t need = 0; need < pass->n_needs; need++) {
-            const struct va_need *x = &q->needs[pass->first_need + need];
-            uint64_t arrival = q->way[x->pass] == NOWHERE ? 0 : q->way[x->pass] + x->delay_ns;
-
-            if (q->way[x->pass] != NOWHERE && (start == NOWHERE || arrival > start)) {
-                start = arrival;
-            }
-        }
-        q->way[i] = start == NOWHERE ? NOWHERE : start + pass->cost_ns;
-    }
-}
-
-/* Longest way from a forward of device d to a weight half of it. */
-static uint64_t longest_round(const struct va_problem *q, uint32_t d)
-{
-    uint64_t most = 0;
-
-    for (uint32_t kind = VA_F0; kind <= VA_F1; kind++) {
-        measure_ways(q, va_pass_index(d, kind));
-        for (uint32_t w = VA_W1; w <= VA_W0; w++) {
-            uint64_t way = q->way[va_pass_index(d, w)];
-
-            most = way != NOWHERE && way > most ? way : most;
-        }
-    }
-    return most;
-}
-
-static uint64_t work_of(const struct va_problem *q, uint32_t d)
-{
-    uint64_t work = 0;
-
-    for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
-        work += q->passes[va_pass_index(d, kind)].cost_ns;
-    }
-    return work;
+    SCRATCH_TAKE(scratch, work->start, n);
+    SCRATCH_TAKE(scratch, work->end, n);
+    SCRATCH_TAKE(scratch, work->done, (size_t)q->p * VA_KINDS);
+    SCRATCH_TAKE(scratch, work->at, q->p);
+    SCRATCH_TAKE(scratch, work->clock, q->p);
+    SCRATCH_TAKE(scratch, work->held, q->p);
+    SCRATCH_TAKE(scratch, work->peak, q->p);
+    SCRATCH_TAKE(scratch, work->choices, q->p);
+    return scratch_status(scratch);
 }
 
 uint64_t va_period(const struct va_problem *q)
@@ -245,36 +155,12 @@ uint64_t va_period(const struct va_problem *q)
     uint64_t most = 0;
 
     for (uint32_t d = 0; d < q->p; d++) {
-        uint64_t work = work_of(q, d);
+        uint64_t work = 0;
 
+        for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
+            work += q->passes[va_pass_index(d, kind)].cost_ns;
+        }
         most = most > work ? most : work;
     }
     return most;
-}
-
-uint64_t va_bound(const struct va_problem *q, enum va_goal goal)
-{
-    uint64_t bound = 0;
-
-    if (goal == VA_MAKESPAN) {
-        measure_ways(q, q->p * VA_KINDS);
-    }
-    for (uint32_t d = 0; d < q->p; d++) {
-        uint64_t work = work_of(q, d) * q->m, round;
-
-        if (goal == VA_SPAN) {
-            round = longest_round(q, d);
-        } else {
-            const struct va_pass *pass = &q->passes[va_pass_index(d, 0)];
-            const uint64_t *way = &q->way[va_pass_index(d, 0)];
-            uint64_t head0 = way[VA_F0] - pass[VA_F0].cost_ns;
-            uint64_t head1 = way[VA_F1] - pass[VA_F1].cost_ns;
-
-            work += head0 < head1 ? head0 : head1;
-            round = way[VA_W0] > way[VA_W1] ? way[VA_W0] : way[VA_W1];
-        }
-        bound = bound > work ? bound : work;
-        bound = bound > round ? bound : round;
-    }
-    return bound;
 }

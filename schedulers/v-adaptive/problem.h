@@ -10,7 +10,7 @@
 #ifndef V_ADAPTIVE_PROBLEM_H
 #define V_ADAPTIVE_PROBLEM_H
 
-#include <penstock/penstock.h>
+#include "scratch.h"
 
 enum va_kind { VA_F0, VA_F1, VA_B1, VA_B0, VA_W1, VA_W0, VA_KINDS, VA_IDLE = 255 };
 
@@ -46,9 +46,9 @@ struct va_problem {
     struct va_need *needs;  /* [n_needs] by the pass that has them */
     uint32_t *readers;      /* [n_needs] devices with a pass that needs it, by the pass */
     uint32_t n_needs;
-    bool is_chain; /* stage s needs stage s - 1 alone */
-    int64_t *cap;  /* [p] bytes */
-    uint64_t *way; /* [p * VA_KINDS] scratch of va_bound */
+    bool is_chain;  /* stage s needs stage s - 1 alone */
+    int64_t *cap;   /* [p] bytes */
+    uint64_t bound; /* no order costs less, whatever the caps */
 };
 
 /* Compared from the first field on; smaller is better. */
@@ -107,16 +107,16 @@ static inline size_t va_order_length(const struct va_problem *q)
 
 /* p devices, m micro-batches, needs as the links say; costs and bytes 0, caps without limit. */
 pst_status va_problem_init(struct va_problem *q, uint32_t p, uint32_t m,
-                           const struct va_link *links, uint32_t n_links);
-void va_problem_finish(struct va_problem *q);
-/* The same with other caps or another m; passes are copied. */
-pst_status va_problem_copy(struct va_problem *q, const struct va_problem *from, uint32_t m);
+                           const struct va_link *links, uint32_t n_links, struct scratch *scratch);
+/* The same, to be changed. */
+pst_status va_problem_copy(struct va_problem *q, const struct va_problem *from,
+                           struct scratch *scratch);
 /* A chain of stages, every pass costs 1, each chunk holds 1, links are free: what building blocks
    are laid out in. */
-pst_status va_problem_init_unit(struct va_problem *q, uint32_t p, uint32_t m);
+pst_status va_problem_init_unit(struct va_problem *q, uint32_t p, uint32_t m,
+                                struct scratch *scratch);
 
-pst_status va_work_init(struct va_work *work, const struct va_problem *q);
-void va_work_finish(struct va_work *work);
+pst_status va_work_init(struct va_work *work, const struct va_problem *q, struct scratch *scratch);
 
 int va_cost_compare(const struct va_cost *a, const struct va_cost *b);
 
@@ -149,9 +149,5 @@ bool va_evaluate(const struct va_problem *q, const uint8_t *order, struct va_wor
 
 /* Work of the busiest device for one micro-batch. */
 uint64_t va_period(const struct va_problem *q);
-
-/* No order costs less: work of a device behind the shortest way into it, and the longest way of a
-   micro-batch, for the span one that begins and ends on the same device. Independent of memory. */
-uint64_t va_bound(const struct va_problem *q, enum va_goal goal);
 
 #endif

@@ -4,41 +4,26 @@
  */
 #include "prove.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST_PASSES = 400 }; /* beyond, depth-first search is lost */
 
 pst_status va_prover_init(struct va_prover *prover, const struct pst_schedule_in *in,
-                          const struct va_problem *q, uint64_t unit_ns, const struct pst_host *host)
+                          struct va_problem *q, uint64_t unit_ns, const struct pst_host *host,
+                          struct scratch *scratch)
 {
     pst_status st;
 
     *prover = (struct va_prover){.host = host, .unit_ns = unit_ns};
-    if (va_order_length(q) > MOST_PASSES) {
-        return PST_OK;
-    }
-    prover->room = calloc(q->p, sizeof *prover->room);
-    if (prover->room == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    SCRATCH_TAKE(scratch, prover->room, q->p);
+    va_work_init(&prover->work, q, scratch);
     st = instance_init(&prover->instance, in, q->m,
-                       q->goal == VA_SPAN ? EXACT_SPAN : EXACT_MAKESPAN);
+                       q->goal == VA_SPAN ? EXACT_SPAN : EXACT_MAKESPAN, scratch);
     if (st == PST_OK) {
+        q->bound = instance_bound(&prover->instance) / unit_ns;
         prover->instance.room = prover->room;
         prover->quantum_ns = exact_quantum(&prover->instance);
-        prover->usable = exact_can_search(&prover->instance);
+        prover->usable = va_order_length(q) <= MOST_PASSES && exact_can_search(&prover->instance);
     }
     return st;
-}
-
-void va_prover_finish(struct va_prover *prover)
-{
-    if (prover->room != NULL) {
-        instance_finish(&prover->instance);
-    }
-    free(prover->room);
-    *prover = (struct va_prover){0};
 }
 
 static void set_room(struct va_prover *prover, const struct va_problem *q)
@@ -59,25 +44,16 @@ static uint8_t kind_of(const struct va_problem *q, const struct order_op *op)
 }
 
 /* Replaces order and cost by what the exact search found; an order of it is never illegal. */
-static pst_status take(const struct va_problem *q, const struct order *found, uint8_t *order,
-                       struct va_cost *cost)
+static pst_status take(struct va_prover *prover, const struct va_problem *q,
+                       const struct order *found, uint8_t *order, struct va_cost *cost)
 {
-    size_t n = va_sequence_length(q);
-    struct va_work work;
-    pst_status st = va_work_init(&work, q);
-
-    for (uint32_t d = 0; d < q->p && st == PST_OK; d++) {
+    for (uint32_t d = 0; d < q->p; d++) {
         for (uint32_t i = 0; i < found->lists[d].n; i++) {
-            order[d * n + i] = kind_of(q, &found->lists[d].ops[i]);
+            *order++ = kind_of(q, &found->lists[d].ops[i]);
         }
     }
-    if (st == PST_OK && !va_evaluate(q, order, &work, cost)) {
-        st = PST_ERR_BUG;
-    }
-    if (st != PST_ERR_NOMEM) {
-        va_work_finish(&work);
-    }
-    return st;
+    order -= va_order_length(q);
+    return va_evaluate(q, order, &prover->work, cost) ? PST_OK : PST_ERR_BUG;
 }
 
 pst_status va_prove(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
@@ -101,7 +77,7 @@ pst_status va_prove(struct va_prover *prover, const struct va_problem *q, uint64
         st = PST_OK;
     }
     if (st == PST_OK && answer.order.lists != NULL) {
-        st = take(q, &answer.order, order, cost);
+        st = take(prover, q, &answer.order, order, cost);
     }
     *ret_bound = answer.bound / prover->unit_ns;
     order_finish(&answer.order);
@@ -125,7 +101,7 @@ pst_status va_decide(struct va_prover *prover, const struct va_problem *q, uint6
     *ret_verdict = VA_OPEN;
     if (st == PST_OK && verdict.found) {
         *ret_verdict = VA_FOUND;
-        st = take(q, &verdict.order, order, cost);
+        st = take(prover, q, &verdict.order, order, cost);
         order_finish(&verdict.order);
     } else if (verdict.exhausted && !prover->stopped) {
         *ret_verdict = VA_REFUTED;

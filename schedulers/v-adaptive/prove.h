@@ -11,6 +11,7 @@
 struct va_prover {
     const struct pst_host *host;
     struct instance instance;
+    struct va_work work;
     uint64_t *room;   /* [p] caps of the rung in question */
     uint64_t unit_ns; /* of the problem's times */
     uint64_t quantum_ns;
@@ -18,12 +19,11 @@ struct va_prover {
     bool stopped; /* the host asked to end */
 };
 
-/* `q` counts the times of `in` in units of unit_ns; `in` must outlive the prover. Finish it in any
-   case. PST_ERR_NOMEM. */
+/* `q` counts the times of `in` in units of unit_ns and gets its bound; `in` must outlive the
+   prover. PST_ERR_NOMEM. */
 pst_status va_prover_init(struct va_prover *prover, const struct pst_schedule_in *in,
-                          const struct va_problem *q, uint64_t unit_ns,
-                          const struct pst_host *host);
-void va_prover_finish(struct va_prover *prover);
+                          struct va_problem *q, uint64_t unit_ns, const struct pst_host *host,
+                          struct scratch *scratch);
 
 /*
  * Looks for an order of `q`, whose caps may be any, that costs less than `*cost`, in so many steps.

@@ -4,7 +4,6 @@
  * not. The warm-up is laid out again so that forwards of both chunks alternate up to the peak, the
  * cool-down so that the last backwards leave in a staircase, and holes are filled from the right.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "block.h"
@@ -134,45 +133,6 @@ static void drop_surplus(struct va_loom *loom)
     }
 }
 
-static uint32_t sequence_peak(const uint8_t *sequence, size_t n)
-{
-    int32_t held = 0, peak = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        held += sequence[i] == VA_F0 || sequence[i] == VA_F1;
-        peak = peak > held ? peak : held;
-        held -= sequence[i] == VA_W0 || sequence[i] == VA_W1;
-    }
-    return (uint32_t)peak;
-}
-
-/* Where memory allows, weight halves wait until the device has nothing better to do. */
-static void delay_weights(struct va_loom *loom, uint32_t peak)
-{
-    size_t n = va_sequence_length(&loom->unit);
-
-    for (uint32_t d = 0; d < loom->unit.p; d++) {
-        uint8_t *sequence = sequence_of(loom, &loom->unit, d);
-
-        for (uint32_t tries = 0; tries < 2 * loom->unit.m; tries++) {
-            size_t i = 0;
-            uint8_t kind;
-
-            while (sequence[i] < VA_W1) {
-                i++;
-            }
-            kind = sequence[i];
-            memmove(&sequence[i], &sequence[i + 1], n - i - 1);
-            sequence[n - 1] = kind;
-            if (sequence_peak(sequence, n) > peak) {
-                memmove(&sequence[i + 1], &sequence[i], n - i - 1);
-                sequence[i] = kind;
-                break;
-            }
-        }
-    }
-}
-
 /* Takes the last `count` passes of one kind out of a row. */
 static void take_last(uint8_t *row, uint32_t width, uint32_t kind, uint32_t count)
 {
@@ -288,12 +248,6 @@ bool va_block_grow(struct va_loom *loom, const struct va_block *block, uint32_t 
     if (m < loom->full.m) {
         drop_surplus(loom);
         if (!squeeze(loom, &loom->unit, &loom->unit_work, &peak) || peak > limit) {
-            return false;
-        }
-        if (m <= p && 2 * m <= limit) {
-            delay_weights(loom, peak);
-        }
-        if (!squeeze(loom, &loom->unit, &loom->unit_work, &peak)) {
             return false;
         }
     }

@@ -44,40 +44,22 @@ static void disturb(struct va_problem *sample, const struct va_problem *q, doubl
 }
 
 pst_status va_robust_init(struct va_robust *robust, const struct va_problem *q, double noise,
-                          const struct pst_host *host)
+                          const struct pst_host *host, struct scratch *scratch)
 {
-    pst_status st = PST_OK;
+    pst_status st = va_work_init(&robust->work, q, scratch);
 
-    *robust = (struct va_robust){.host = host, .random = {0x726f62757374U}, .least = UINT64_MAX};
-    robust->best = malloc(va_order_length(q));
-    robust->trial = malloc(va_order_length(q));
-    if (robust->best == NULL || robust->trial == NULL) {
-        st = PST_ERR_NOMEM;
-    }
+    robust->host = host;
+    robust->random.state = 0x726f62757374U;
+    robust->least = UINT64_MAX;
+    SCRATCH_TAKE(scratch, robust->best, va_order_length(q));
+    SCRATCH_TAKE(scratch, robust->trial, va_order_length(q));
     for (uint32_t i = 0; i < VA_SAMPLES && st == PST_OK; i++) {
-        st = va_problem_copy(&robust->samples[i], q, q->m);
+        st = va_problem_copy(&robust->samples[i], q, scratch);
         if (st == PST_OK) {
             disturb(&robust->samples[i], q, noise, &robust->random);
         }
     }
-    if (st == PST_OK) {
-        st = va_work_init(&robust->work, q);
-    }
-    if (st != PST_OK) {
-        va_robust_finish(robust);
-    }
-    return st;
-}
-
-void va_robust_finish(struct va_robust *robust)
-{
-    for (uint32_t i = 0; i < VA_SAMPLES; i++) {
-        va_problem_finish(&robust->samples[i]);
-    }
-    va_work_finish(&robust->work);
-    free(robust->best);
-    free(robust->trial);
-    *robust = (struct va_robust){.least = UINT64_MAX};
+    return st == PST_OK ? scratch_status(scratch) : st;
 }
 
 static int compare(const void *a, const void *b)
@@ -127,15 +109,9 @@ static void disturb_order(struct va_robust *robust)
         right++;
     }
     if (va_random_below(&robust->random, 2) == 0) {
-        uint8_t kind = sequence[left];
-
-        memmove(&sequence[left], &sequence[left + 1], right - left);
-        sequence[right] = kind;
+        va_shift(sequence, left, right);
     } else {
-        uint8_t kind = sequence[right];
-
-        memmove(&sequence[left + 1], &sequence[left], right - left);
-        sequence[left] = kind;
+        va_shift(sequence, right, left);
     }
 }
 

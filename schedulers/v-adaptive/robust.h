@@ -24,8 +24,7 @@ struct va_robust {
  * each pass and link drawn on its own for each sample, with a fixed seed.
  */
 pst_status va_robust_init(struct va_robust *robust, const struct va_problem *q, double noise,
-                          const struct pst_host *host);
-void va_robust_finish(struct va_robust *robust);
+                          const struct pst_host *host, struct scratch *scratch);
 
 /* Keeps the order when its quantile is the smallest so far and no cap is exceeded. */
 void va_robust_offer(struct va_robust *robust, const uint8_t *order);

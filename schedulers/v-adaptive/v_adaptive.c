@@ -4,12 +4,10 @@
  * Wan, Amar, Lin, "Pipeline Parallelism with Controllable Memory", NeurIPS 2024, and on top of them
  * dispatching and local search with the real costs, latencies and bytes of each stage.
  */
-#include <stdlib.h>
-
 #include <penstock/ext/claim.h>
 
 #include "ladder.h"
-#include "order.h"
+#include "fixed.h"
 
 struct config {
     double memory_limit, robust;
@@ -39,18 +37,17 @@ static const struct pst_param params[] = {
 
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
-    (void)self;
+    pst_status st = order_topology(self, n_devices, ret_topology);
+
     ret_topology->n_stages = 2 * n_devices;
-    ret_topology->version_rule = PST_VERSION_SYNC;
-    ret_topology->min_microbatches = 1;
-    ret_topology->microbatch_multiple = 1;
-    return PST_OK;
+    return st;
 }
 
 static uint32_t device_of(void *self, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
 {
     (void)self;
-    return stage < n_devices ? stage : n_stages - 1 - stage;
+    (void)n_stages;
+    return fixed_place(FIXED_VSHAPE, n_devices, stage);
 }
 
 static uint32_t pass_of(uint32_t kind)
@@ -70,10 +67,10 @@ static int64_t bounded(uint64_t bytes)
 }
 
 /* Passes and needs of the question's stages. PST_ERR_NOMEM */
-static pst_status init_problem(struct va_problem *q, const struct pst_schedule_in *in, uint32_t m)
+static pst_status init_problem(struct va_problem *q, const struct pst_schedule_in *in, uint32_t m,
+                               struct scratch *scratch)
 {
-    struct va_link *links = calloc((size_t)in->n_links + 1, sizeof *links);
-    pst_status st = PST_ERR_NOMEM;
+    struct va_link *links = scratch_take(scratch, (size_t)in->n_links + 1, sizeof *links);
 
     for (uint32_t i = 0; links != NULL && i < in->n_links; i++) {
         const struct pst_schedule_link *link = pst_schedule_link_at(in, i);
@@ -82,11 +79,8 @@ static pst_status init_problem(struct va_problem *q, const struct pst_schedule_i
 
         links[i] = (struct va_link){link->from, link->to, local ? 0 : link->transfer_ns};
     }
-    if (links != NULL) {
-        st = va_problem_init(q, in->n_devices, m, links, in->n_links);
-    }
-    free(links);
-    return st;
+    return links == NULL ? PST_ERR_NOMEM
+                         : va_problem_init(q, in->n_devices, m, links, in->n_links, scratch);
 }
 
 static void fill_device(struct va_problem *q, const struct pst_schedule_in *in, uint32_t d)
@@ -233,25 +227,26 @@ static void claim(const struct v_adaptive *self, const struct va_problem *q, uin
 }
 
 static pst_status search(const struct v_adaptive *self, const struct pst_schedule_in *in,
-                         struct va_problem *q, struct pst_schedule_out *out)
+                         struct va_problem *q, struct scratch *scratch,
+                         struct pst_schedule_out *out)
 {
     const struct va_options options = {(uint32_t)self->config->effort,
                                        (uint64_t)self->config->exact, self->config->robust};
-    struct va_answer answer = {.order = malloc(va_order_length(q))};
+    struct va_answer answer = {.order = scratch_take(scratch, va_order_length(q), 1)};
     uint64_t unit_ns = reduce_times(q);
     struct va_prover prover;
-    pst_status st = va_prover_init(&prover, in, q, unit_ns, self->host);
+    pst_status st = va_prover_init(&prover, in, q, unit_ns, self->host, scratch);
 
     if (st == PST_OK) {
-        st = answer.order == NULL ? PST_ERR_NOMEM
-                                  : va_solve(q, &options, self->host, &prover, &answer);
+        st = scratch_status(scratch);
+    }
+    if (st == PST_OK) {
+        st = va_solve(q, &options, &prover, scratch, &answer);
     }
     if (st == PST_OK) {
         claim(self, q, unit_ns, &answer);
         st = emit(q, answer.order, out);
     }
-    va_prover_finish(&prover);
-    free(answer.order);
     return st;
 }
 
@@ -260,14 +255,15 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
 {
     const struct v_adaptive *self = self_;
     uint32_t objective = self->config->objective, m = 0;
-    struct va_problem q = {0};
+    struct scratch scratch = {0};
+    struct va_problem q;
     pst_status st = order_require_chain(self->host, "v-adaptive", in, 2, &m);
 
     if (st == PST_OK) {
         st = require_v(self, in);
     }
     if (st == PST_OK) {
-        st = init_problem(&q, in, m);
+        st = init_problem(&q, in, m, &scratch);
     }
     if (st == PST_OK) {
         if (objective == OBJECTIVE_AUTO) {
@@ -281,29 +277,19 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
         st = require_room(self, &q, in);
     }
     if (st == PST_OK) {
-        st = search(self, in, &q, out);
+        st = search(self, in, &q, &scratch, out);
     }
-    va_problem_finish(&q);
+    scratch_free(&scratch);
     return st;
 }
 
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .device_of = device_of,
               .schedule = schedule)
 
-static const char *const provides[] = {
-    "chain",         "chunks=2",   "placement=vshape", "split-backward",
-    "within-memory", "exhaustive", "haste=exact:0",    NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "v-adaptive", "1.0"),
+SCHEDULER_PLUGIN(
+    "v-adaptive", "1.0",
+    SCHEDULER_WORDS("chain", "chunks=2", "placement=vshape", "split-backward", "within-memory",
+                    "exhaustive", "haste=exact:0"),
     .summary = "Controllable memory: the best order of a V of stages that a given memory allows.",
     .reference = "Qi, Wan, Amar, Lin, Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

@@ -131,7 +131,7 @@ static void backward(struct greedy *g, const struct ways *ways, uint32_t d, uint
 
 static void backwards(struct greedy *g, const struct ways *ways)
 {
-    uint32_t *chunk = g->scratch, d;
+    uint32_t *chunk = g->counts, d;
 
     for (d = 0; d < g->p; d++) {
         chunk[d] = choose_backward(g, d);

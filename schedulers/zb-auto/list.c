@@ -141,7 +141,7 @@ void zb_auto_lists(struct greedy *g, const struct greedy_attempt *attempt)
         {true, false, false}, {true, true, true},    {false, true, false},
         {true, true, false},  {false, false, false}, {false, true, true},
     };
-    struct list l = {.g = g, .window = g->scratch, .next = g->loads};
+    struct list l = {.g = g, .window = g->counts, .next = g->loads};
     uint32_t i;
 
     set_windows(g, attempt->times, l.window);

@@ -222,7 +222,7 @@ void zb_auto_runs(struct greedy *g, const struct greedy_attempt *attempt)
 
         g->above = g->best_cost;
         greedy_begin(g, attempt->times, attempt->base);
-        run(g, ways, g->scratch);
+        run(g, ways, g->counts);
         greedy_end(g, attempt->ties);
     }
     if ((g->makespan || g->mixed) && attempt->base == GREEDY_IDLE && attempt->times == &g->real) {

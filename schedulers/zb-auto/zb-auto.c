@@ -23,7 +23,7 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-FIXED_PLUGIN("zb-auto", "1.0", FIXED_WORDS("chain", "split-backward", "within-memory"),
+FIXED_PLUGIN("zb-auto", "1.0", SCHEDULER_WORDS("chain", "split-backward", "within-memory"),
              .summary = "A zero-bubble order made for the times, links and memory at hand.",
              .reference = "Qi, Wan, Huang, Lin, Zero Bubble Pipeline Parallelism, ICLR 2024",
              PST_PLUGIN_PARAMS(params, struct greedy_config))

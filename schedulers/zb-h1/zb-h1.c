@@ -10,11 +10,11 @@ static const struct fixed_rules rules = {
     .id = "zb-h1",
     .placement = FIXED_SEQUENTIAL,
     .ahead = 1,
-    .build = zero_bubble_build,
+    .deal = zero_bubble_deal,
 };
 
 FIXED_PLUGIN_WITH(
-    zero_bubble_get_interface, "zb-h1", "1.0", FIXED_WORDS("chain", "split-backward"),
+    zero_bubble_get_interface, "zb-h1", "1.0", SCHEDULER_WORDS("chain", "split-backward"),
     .summary =
         "1F1B with weight gradients kept for idle moments: a third of the bubble, no more memory.",
     .reference = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024", PST_PLUGIN_NO_PARAMS)

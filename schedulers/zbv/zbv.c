@@ -52,40 +52,26 @@ static void deal_cool_down(struct fixed_hand *hand, uint32_t p, uint32_t d)
 }
 
 /* The order is that of at least 2p - 1 micro-batches; those that there are not drop out. */
-static pst_status build_device(const struct fixed_question *q, uint32_t d, struct order *order)
+static void deal(struct fixed_hand *hand)
 {
-    uint32_t n = 2 * q->p - 1 > q->m ? 2 * q->p - 1 : q->m;
-    struct fixed_hand hand;
+    uint32_t p = hand->question->p, m = hand->question->m, n = 2 * p - 1 > m ? 2 * p - 1 : m;
 
-    fixed_hand_init(&hand, q, order, d);
-    deal_warm_up(&hand, q->p, d);
-    while (hand.n_forward[UP] < hand.n_forward[DOWN] || hand.n_forward[DOWN] < n) {
-        if (hand.n_forward[DOWN] < n) {
-            fixed_deal(&hand, PST_PASS_F, DOWN);
+    deal_warm_up(hand, p, hand->d);
+    while (hand->n_forward[UP] < hand->n_forward[DOWN] || hand->n_forward[DOWN] < n) {
+        if (hand->n_forward[DOWN] < n) {
+            fixed_deal(hand, PST_PASS_F, DOWN);
         }
-        deal_backward(&hand, DOWN);
-        fixed_deal(&hand, PST_PASS_F, UP);
-        deal_backward(&hand, UP);
+        deal_backward(hand, DOWN);
+        fixed_deal(hand, PST_PASS_F, UP);
+        deal_backward(hand, UP);
     }
-    deal_cool_down(&hand, q->p, d);
-    return hand.status;
-}
-
-static pst_status build(const struct fixed_question *q, struct order *order)
-{
-    uint32_t d;
-    pst_status st = PST_OK;
-
-    for (d = 0; st == PST_OK && d < q->p; d++) {
-        st = build_device(q, d, order);
-    }
-    return st;
+    deal_cool_down(hand, p, hand->d);
 }
 
 static const struct fixed_rules rules = {
     .id = "zbv",
     .placement = FIXED_VSHAPE,
-    .build = build,
+    .deal = deal,
 };
 
 FIXED_PLUGIN("zbv", "1.0", FIXED_WORDS_V,

@@ -13,8 +13,8 @@ static const char *const layers[] = {"base",        "config",    "graph",   "pla
                                      "sim",         "host",      "planner", "exec",    "train",
                                      "device",      "transport", "measure", "tune",    "exchange",
                                      "conformance", "reports",   "figures", "commands"};
-static const char *const roots[] = {"/core/", "/models/", "/plugins/device/",
-                                    "/plugins/transport/", "/tools/penstock/"};
+static const char *const roots[] = {"/core/", "/models/", "/plugins/device/", "/plugins/transport/",
+                                    "/tools/penstock/"};
 enum { MODELS = 1 }; /* among them */
 /* What exec is to a module: interfaces, and arithmetic that all devices share. */
 static const char *const for_modules[] = {"base/",
@@ -25,6 +25,7 @@ static const char *const for_modules[] = {"base/",
                                           "exec/transport.h",
                                           "exec/bf16.h",
                                           "exec/optimizer.h",
+                                          "exec/request.h",
                                           "exec/window.h",
                                           "exec/activation.inc",
                                           "exec/kernels_early.h"};
@@ -77,9 +78,7 @@ static bool may_use(const char *below_root, const char *header)
 /* What a user need not say is said in the config's rows. */
 static bool is_core(const char *path)
 {
-    const char *below = path + strlen(PENSTOCK_SOURCE_DIR);
-
-    return strncmp(below, "/core/", 6) == 0 && strcmp(below, "/core/config/job_rows.c") != 0;
+    return strncmp(path + strlen(PENSTOCK_SOURCE_DIR), "/core/", 6) == 0;
 }
 
 /* `below_root`: path below core/, plugins/ or tools/penstock/, or NULL for a strategy. */

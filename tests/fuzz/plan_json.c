@@ -36,13 +36,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct pst_session *session = fuzz_sessions[size == 0 ? 0 : data[0] % FUZZ_SESSIONS];
     struct pst_error err = {0};
+    struct pst_json json = {0};
 
     if (size == 0) {
         return 0;
     }
     if (fuzz_judge(pst_session_plan(session, fuzz_file(data + 1, size - 1), NULL, &err), &err)) {
         pst_plan_report_print(session, NULL, false, nowhere);
-        free(pst_plan_report_json(session, NULL));
+        pst_plan_report_json(session, NULL, &json);
+        pst_json_finish(&json);
     }
     fuzz_session_reset(session);
     return 0;

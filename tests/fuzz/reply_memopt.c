@@ -58,6 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct pst_problem_job job = job_of(size == 0 ? 0 : data[0] % N);
     struct pst_memopt_result result;
     struct pst_error err = {0};
+    struct pst_json json = {0};
     pst_status st;
 
     if (size == 0) {
@@ -69,7 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         st = pst_memopt_judge(&result, &err);
         if (fuzz_judge(st, &err)) {
             pst_memopt_report_print(&result, false, nowhere);
-            free(pst_memopt_report_json(&result));
+            pst_memopt_report_json(&result, &json);
+            pst_json_finish(&json);
         }
         pst_memopt_result_finish(&result);
     } else {

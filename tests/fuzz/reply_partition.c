@@ -63,6 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct pst_problem_job job = job_of(size == 0 ? 0 : data[0] % N);
     struct pst_partition_result result;
     struct pst_error err = {0};
+    struct pst_json json = {0};
     pst_status st;
 
     if (size == 0) {
@@ -74,7 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         st = pst_partition_judge(job.problem, &result, &err);
         if (fuzz_judge(st, &err)) {
             pst_partition_report_print(job.problem, &result, false, nowhere);
-            free(pst_partition_report_json(job.problem, &result));
+            pst_partition_report_json(job.problem, &result, &json);
+            pst_json_finish(&json);
         }
         pst_partition_result_finish(&result);
     } else {

@@ -68,11 +68,13 @@ static void tell(const struct pst_solo_result *result)
     static const struct pst_schedule_page page = {.width = 80};
     struct pst_schedule_figures figures;
     struct pst_error err = {0};
+    struct pst_json json = {0};
     char *csv = NULL;
 
     if (fuzz_judge(pst_schedule_figures_init(result, 2, &units, &figures, &err), &err)) {
         pst_schedule_report_print(&figures, &page, nowhere);
-        free(pst_schedule_report_json(&figures, false));
+        pst_schedule_report_json(&figures, false, &json);
+        pst_json_finish(&json);
         pst_schedule_figures_finish(&figures);
     }
     fuzz_judge(

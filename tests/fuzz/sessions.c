@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "job_defaults.h"
 
 /* A session and what it borrows. */
 struct owned {

@@ -12,6 +12,7 @@
 #include "graph/builder.h"
 #include "planner/planner.h"
 #include "tune/advise.h"
+#include "job_defaults.h"
 
 struct job_rig {
     struct pst_config *config;
@@ -58,8 +59,8 @@ static inline pst_status job_rig_init(struct job_rig *rig, const char *toml)
     st = job_rig_fill(rig, builder->params, builder->n_params, rig->job.model, "[model]",
                       model_config);
     if (st == PST_OK) {
-        st = builder->build(model_config, rig->job.run.dtype == 0 ? PST_F32 : PST_BF16, &rig->graph,
-                            &rig->err);
+        st = pst_model_build(builder, model_config, rig->job.run.dtype == 0 ? PST_F32 : PST_BF16,
+                             &rig->graph, &rig->err);
     }
     rig->cost.graph = rig->graph;
     rig->cost.cluster = &rig->cluster;

@@ -39,7 +39,7 @@ static void fill(struct order *order, const struct schedule_run *run)
         for (uint32_t i = 0; i < run->stream.n_passes[d]; i++) {
             const struct pst_pass *pass = &run->stream.passes[d][i];
 
-            assert_int_equal(order_add(order, d, pass->op, pass->stage, pass->microbatch), PST_OK);
+            order_add(order, d, pass->op, pass->stage, pass->microbatch);
         }
     }
 }
@@ -54,13 +54,8 @@ static void compare(const struct schedule_run *run)
     assert_int_equal(times.makespan_ns, run->makespan_ns);
     assert_int_equal(times.span_ns, run->span_ns);
     for (uint32_t d = 0; d < order.in->n_devices; d++) {
-        size_t bytes = order.lists[d].n * sizeof(uint64_t);
-
-        assert_memory_equal(times.start_ns[d], run->eval.start_ns[d], bytes);
-        assert_memory_equal(times.end_ns[d], run->eval.end_ns[d], bytes);
         assert_int_equal(order_peak_bytes(&order, d), run->eval.peak_bytes[d]);
     }
-    order_times_finish(&times);
     order_finish(&order);
 }
 
@@ -94,7 +89,6 @@ static pst_status evaluate(const struct order *order)
     struct order_times times;
     pst_status st = order_evaluate(order, &times);
 
-    order_times_finish(&times);
     return st;
 }
 
@@ -134,7 +128,6 @@ TEST(test_huge_times)
     assert_int_equal(order_evaluate(&order, &times), PST_OK);
     assert_true(times.makespan_ns == UINT64_MAX - 1);
     assert_true(order_peak_bytes(&order, 0) >= UINT64_MAX / 2);
-    order_times_finish(&times);
     order_finish(&order);
 }
 
@@ -175,9 +168,9 @@ TEST(test_emission)
     struct order order;
 
     assert_int_equal(order_init(&order, &run.solo.in), PST_OK);
-    assert_int_equal(order_add(&order, 1, PST_PASS_F, 1, 0), PST_OK);
-    assert_int_equal(order_add(&order, 1, PST_PASS_BW, 1, 0), PST_OK);
-    assert_int_equal(order_add(&order, 0, PST_PASS_W, 0, 0), PST_OK);
+    order_add(&order, 1, PST_PASS_F, 1, 0);
+    order_add(&order, 1, PST_PASS_BW, 1, 0);
+    order_add(&order, 0, PST_PASS_W, 0, 0);
     order.lists[1].ops[0].paired = 1;
     assert_int_equal(order_emit(&order, &out), PST_OK);
     assert_string_equal(told.text, "0:W0.0 1:F1.0 + 1:BW1.0 ");

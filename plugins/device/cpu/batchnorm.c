@@ -14,7 +14,7 @@
 #define N_VECTORS 4u  /* per channel: of the whole micro-batch */
 
 struct batch {
-    const struct pst_cpu_request *request;
+    const struct pst_op_request *request;
     const struct pst_call *call;
     uint64_t n, n_rows, n_blocks;
     float *buffers; /* of tiles */
@@ -23,7 +23,7 @@ struct batch {
     const float *mean, *rstd;
 };
 
-static bool serves(const struct pst_cpu_request *request)
+static bool serves(const struct pst_op_request *request)
 {
     const struct pst_parameter *params = request->graph->params;
 
@@ -31,17 +31,17 @@ static bool serves(const struct pst_cpu_request *request)
            params[request->op->param[1]].dtype == PST_F32;
 }
 
-static struct batch batch_of(const struct pst_cpu_request *request)
+static struct batch batch_of(const struct pst_op_request *request)
 {
-    const struct pst_tensor *x = pst_cpu_in(request, 0);
-    struct batch batch = {.request = request, .n = pst_cpu_columns(x)};
+    const struct pst_tensor *x = request_in(request, 0);
+    struct batch batch = {.request = request, .n = request_columns(x)};
 
-    batch.n_rows = pst_cpu_rows(request, x);
+    batch.n_rows = request_rows(request, x);
     batch.n_blocks = batch.n_rows / ROWS + (batch.n_rows % ROWS != 0);
     return batch;
 }
 
-static uint64_t workspace(const struct pst_cpu_request *request)
+static uint64_t workspace(const struct pst_op_request *request)
 {
     const struct batch batch = batch_of(request);
 
@@ -282,7 +282,7 @@ static void backward(const struct pst_kernel *kernel, const struct pst_call *cal
         batch.vector[1][c] = training ? (float)(sum / (double)batch.n_rows) : 0;
         batch.vector[2][c] = training ? (float)(along / (double)batch.n_rows) : 0;
     }
-    if (pst_cpu_operand(call->dx, 0) == NULL) {
+    if (request_operand(call->dx, 0) == NULL) {
         return;
     }
     for (uint64_t c = 0; c < batch.n; c++) {
@@ -291,20 +291,9 @@ static void backward(const struct pst_kernel *kernel, const struct pst_call *cal
     pst_cpu_parallel(batch.request->device, batch.n_rows, gradient_rows, &batch);
 }
 
-static void weights(const struct pst_kernel *kernel, const struct pst_call *call)
-{
-    const uint64_t n = batch_of(&pst_cpu_kernel_of(kernel)->request).n;
-
-    for (uint32_t i = 0; i < 2; i++) {
-        if (call->dp[i] != NULL) {
-            memcpy(call->dp[i], call->z[i], n * sizeof(float));
-        }
-    }
-}
-
 const struct pst_cpu_family pst_cpu_batchnorm = {
     .kernel_bytes = sizeof(struct pst_cpu_kernel),
     .serves = serves,
     .workspace = workspace,
-    .run = {forward, backward, weights},
+    .run = {forward, backward, pst_cpu_copy_scratch},
 };

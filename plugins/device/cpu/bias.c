@@ -11,18 +11,18 @@
 #define STRIP 256u
 
 struct sums {
-    const struct pst_cpu_request *request;
+    const struct pst_op_request *request;
     const void *x;
     uint64_t rows, n;
     float *sums, *floats;
 };
 
-static uint64_t thread_floats(const struct pst_cpu_request *request)
+static uint64_t thread_floats(const struct pst_op_request *request)
 {
     return STRIP * (request->dtype == PST_BF16 ? 1 + ROWS : 1);
 }
 
-uint64_t pst_cpu_bias_floats(const struct pst_cpu_request *request)
+uint64_t pst_cpu_bias_floats(const struct pst_op_request *request)
 {
     return request->device->threads * thread_floats(request);
 }
@@ -65,7 +65,7 @@ static void sum_strips(void *context, uint64_t begin, uint64_t end, uint32_t thr
     }
 }
 
-void pst_cpu_bias_gradient(const struct pst_cpu_request *request, const void *x, uint64_t rows,
+void pst_cpu_bias_gradient(const struct pst_op_request *request, const void *x, uint64_t rows,
                            uint64_t n, float *ret_sums, float *floats)
 {
     struct sums job = {request, x, rows, n, ret_sums, floats};

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "reference/reference.h"
@@ -29,26 +30,8 @@ static const struct pst_cpu_family *const families[PST_OP_KINDS] = {
 #endif
 };
 
-static struct pst_cpu_request request_of(const struct pst_device *device,
-                                         const struct pst_graph *graph, uint32_t op, uint32_t pass,
-                                         uint32_t samples)
-{
-    struct pst_cpu_request request = {
-        .device = device,
-        .graph = graph,
-        .op = &graph->ops[op],
-        .op_index = op,
-        .pass = pass,
-        .samples = samples,
-    };
-
-    request.dtype = pst_op_is_loss(request.op->kind) ? pst_cpu_in(&request, 0)->dtype
-                                                     : pst_cpu_out(&request)->dtype;
-    return request;
-}
-
 /* NULL where the reference kernels serve it. */
-static const struct pst_cpu_family *family_of(const struct pst_cpu_request *request)
+static const struct pst_cpu_family *family_of(const struct pst_op_request *request)
 {
     const struct pst_cpu_family *family =
         request->op->kind < PST_OP_KINDS ? families[request->op->kind] : NULL;
@@ -100,7 +83,7 @@ pst_status pst_cpu_compile(struct pst_device *device, const struct pst_graph *gr
                            uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
                            struct pst_error *err)
 {
-    const struct pst_cpu_request request = request_of(device, graph, op, pass, samples);
+    const struct pst_op_request request = request_of(device, graph, op, pass, samples);
     const struct pst_cpu_family *family = family_of(&request);
     struct pst_cpu_kernel *kernel;
     pst_status status;
@@ -127,11 +110,24 @@ pst_status pst_cpu_compile(struct pst_device *device, const struct pst_graph *gr
 uint64_t pst_cpu_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                            uint32_t pass, uint32_t samples)
 {
-    const struct pst_cpu_request request = request_of(device, graph, op, pass, samples);
+    const struct pst_op_request request = request_of(device, graph, op, pass, samples);
     const struct pst_cpu_family *family = family_of(&request);
 
     if (family == NULL) {
         return pst_reference_workspace(graph, op, pass, samples);
     }
     return family->workspace == NULL ? 0 : family->workspace(&request);
+}
+
+void pst_cpu_copy_scratch(const struct pst_kernel *kernel, const struct pst_call *call)
+{
+    const struct pst_op_request *request = &pst_cpu_kernel_of(kernel)->request;
+
+    for (uint32_t i = 0; i < request->op->n_param; i++) {
+        float *dp = request_dp(request, call, i);
+
+        if (dp != NULL) {
+            memcpy(dp, call->z[i], request_parameter(request, i)->elems * sizeof *dp);
+        }
+    }
 }

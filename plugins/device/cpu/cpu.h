@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 #include "base/guarded.h"
-#include "exec/device.h"
+#include "exec/request.h"
 #include "simd.h"
 
 struct pst_cpu_arena {
@@ -33,27 +33,18 @@ struct pst_device {
     struct pst_mark *marks;
 };
 
-/* What a kernel is made from. */
-struct pst_cpu_request {
-    const struct pst_device *device;
-    const struct pst_graph *graph;
-    const struct pst_op *op;
-    uint32_t op_index, pass, samples;
-    uint32_t dtype; /* of the activations: of x[0] for a loss, else of y[0] */
-};
-
 struct pst_cpu_kernel {
     struct pst_kernel base; /* first */
-    struct pst_cpu_request request;
+    struct pst_op_request request;
     const struct pst_cpu_family *family;
 };
 
 struct pst_cpu_family {
     size_t kernel_bytes; /* of the family's kernel, which starts with struct pst_cpu_kernel */
     /* Whether this family has a kernel for it. */
-    bool (*serves)(const struct pst_cpu_request *request);
+    bool (*serves)(const struct pst_op_request *request);
     /* NULL: none. Pure; sets no thread state that it does not restore. */
-    uint64_t (*workspace)(const struct pst_cpu_request *request);
+    uint64_t (*workspace)(const struct pst_op_request *request);
     /* Optional; finish() also runs after a failed init(), on what that has left. */
     pst_status (*init)(struct pst_cpu_kernel *kernel, struct pst_error *err);
     void (*finish)(struct pst_cpu_kernel *kernel);
@@ -72,39 +63,6 @@ static inline const struct pst_cpu_kernel *pst_cpu_kernel_of(const struct pst_ke
     return (const struct pst_cpu_kernel *)(const void *)kernel;
 }
 
-/* Length of the last axis, and how many such rows the micro-batch has. */
-static inline uint64_t pst_cpu_columns(const struct pst_tensor *tensor)
-{
-    return tensor->rank == 0 ? 1 : tensor->dims[tensor->rank - 1];
-}
-
-static inline uint64_t pst_cpu_rows(const struct pst_cpu_request *request,
-                                    const struct pst_tensor *tensor)
-{
-    return request->samples * (tensor->elems / pst_cpu_columns(tensor));
-}
-
-static inline const struct pst_tensor *pst_cpu_in(const struct pst_cpu_request *request, uint32_t i)
-{
-    return &request->graph->tensors[request->op->in[i]];
-}
-
-static inline const struct pst_tensor *pst_cpu_out(const struct pst_cpu_request *request)
-{
-    return &request->graph->tensors[request->op->out[0]];
-}
-
-static inline bool pst_cpu_has_param(const struct pst_cpu_request *request, uint32_t i)
-{
-    return i < request->op->n_param && request->op->param[i] != PST_NONE;
-}
-
-/* Operand i of an array that may be missing as a whole. */
-static inline void *pst_cpu_operand(void *const *operands, uint32_t i)
-{
-    return operands == NULL ? NULL : operands[i];
-}
-
 /* --- compile.c -------------------------------------------------------------------------------- */
 
 pst_status pst_cpu_compile(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
@@ -112,6 +70,9 @@ pst_status pst_cpu_compile(struct pst_device *device, const struct pst_graph *gr
                            struct pst_error *err);
 uint64_t pst_cpu_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                            uint32_t pass, uint32_t samples);
+
+/* The W of families whose B finds the parameters' gradients on its way. */
+void pst_cpu_copy_scratch(const struct pst_kernel *kernel, const struct pst_call *call);
 
 /* --- arena.c ---------------------------------------------------------------------------------- */
 
@@ -157,8 +118,8 @@ void pst_cpu_threads_pop(int old);
 /* --- bias.c ----------------------------------------------------------------------------------- */
 
 /* Sums of the columns of x [rows, n], which has the request's dtype. `floats` is workspace. */
-uint64_t pst_cpu_bias_floats(const struct pst_cpu_request *request);
-void pst_cpu_bias_gradient(const struct pst_cpu_request *request, const void *x, uint64_t rows,
+uint64_t pst_cpu_bias_floats(const struct pst_op_request *request);
+void pst_cpu_bias_gradient(const struct pst_op_request *request, const void *x, uint64_t rows,
                            uint64_t n, float *ret_sums, float *floats);
 
 /* --- step.c ----------------------------------------------------------------------------------- */

@@ -4,11 +4,11 @@
  */
 #include "cpu.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/machine.h"
 #include "base/memory.h"
 
 static pst_status probe(char *ret_why, size_t why_size)
@@ -18,16 +18,9 @@ static pst_status probe(char *ret_why, size_t why_size)
     return PST_OK; /* where the program runs, there is one */
 }
 
-static uint32_t n_cores(void)
-{
-    cpu_set_t set;
-
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-}
-
 static void describe(char *ret_text, size_t text_size)
 {
-    const uint32_t cores = n_cores();
+    const uint32_t cores = pst_usable_cores();
     char library[128] = "no oneDNN: plain C kernels for products";
 
 #ifdef PENSTOCK_ONEDNN

@@ -21,19 +21,9 @@
 #define MIN_BLOCK 32u
 #define FEW_ROWS  128u
 
-struct attention_shape {
-    uint64_t rows, keys, columns, heads, depth; /* T, S, C, H, D */
-    bool packed;                                /* q, k and v are one tensor */
-    uint64_t distances;                         /* with a bias: T + S - 1, else 0 */
-    uint64_t block;                             /* rows of scores at a time */
-    uint64_t ld; /* of scores: S rounded up to 16, and off powers of two */
-    bool causal;
-    float scale;
-};
-
 /* One head of one sample: dense matrices [rows][depth] in f32. */
 struct head {
-    const struct attention_shape *shape;
+    const struct pst_heads *shape;
     const struct pst_simd *simd;
     const float *q, *k, *v, *dy;
     float *y, *lse; /* lse: NULL where nobody wants it */
@@ -42,30 +32,32 @@ struct head {
     float *bias, *dbias;   /* by distance; NULL: none */
 };
 
-static bool serves(const struct pst_cpu_request *request)
+static bool serves(const struct pst_op_request *request)
 {
-    return request->op->heads > 0 && pst_cpu_in(request, 0)->dtype == request->dtype &&
-           (request->op->n_in == 1 || pst_cpu_in(request, 1)->dtype == request->dtype) &&
-           (!pst_cpu_has_param(request, 0) ||
+    return request->op->heads > 0 && request_in(request, 0)->dtype == request->dtype &&
+           (request->op->n_in == 1 || request_in(request, 1)->dtype == request->dtype) &&
+           (!request_has_param(request, 0) ||
             request->graph->params[request->op->param[0]].dtype == request->dtype);
 }
 
-static struct attention_shape shape_of(const struct pst_cpu_request *request)
+/* With a bias: T + S - 1, else 0. */
+static uint64_t distances_of(const struct pst_heads *shape)
 {
-    const struct pst_tensor *y = pst_cpu_out(request);
-    struct attention_shape shape = {.columns = pst_cpu_columns(y), .heads = request->op->heads};
+    return shape->n_buckets > 0 ? shape->rows + shape->keys - 1 : 0;
+}
 
-    shape.causal = request->op->causal;
-    shape.rows = y->elems / shape.columns;
-    shape.packed = request->op->n_in == 1;
-    shape.keys = shape.packed ? shape.rows : pst_cpu_in(request, 1)->dims[0];
-    shape.distances = pst_cpu_has_param(request, 0) ? shape.rows + shape.keys - 1 : 0;
-    shape.depth = shape.columns / shape.heads;
-    shape.block = shape.causal && shape.rows <= FEW_ROWS ? MIN_BLOCK : MAX_BLOCK;
-    shape.block = shape.rows < shape.block ? shape.rows : shape.block;
-    shape.ld = (shape.keys + 15) / 16 * 16 + 16;
-    shape.scale = request->op->scale > 0 ? request->op->scale : 1.0f / sqrtf((float)shape.depth);
-    return shape;
+/* Rows of scores at a time. */
+static uint64_t block_of(const struct pst_heads *shape)
+{
+    const uint64_t block = shape->causal && shape->rows <= FEW_ROWS ? MIN_BLOCK : MAX_BLOCK;
+
+    return shape->rows < block ? shape->rows : block;
+}
+
+/* From row to row of scores: S rounded up to 16, and off powers of two. */
+static uint64_t ld_of(const struct pst_heads *shape)
+{
+    return (shape->keys + 15) / 16 * 16 + 16;
 }
 
 static uint64_t padded(uint64_t floats)
@@ -75,27 +67,26 @@ static uint64_t padded(uint64_t floats)
 
 /* Floats of a thread: bias, scores (and their gradients), then q, k, v and the result, or q, k, v,
    dy and the gradients of q, k, v. */
-static uint64_t thread_floats(const struct pst_cpu_request *request,
-                              const struct attention_shape *shape)
+static uint64_t thread_floats(const struct pst_op_request *request, const struct pst_heads *shape)
 {
-    const uint64_t scores = shape->block * shape->ld;
+    const uint64_t scores = block_of(shape) * ld_of(shape);
     const uint64_t q = shape->rows * shape->depth, k = shape->keys * shape->depth;
     const uint64_t floats =
         request->pass == PST_KERNEL_B ? 2 * scores + 3 * q + 4 * k : scores + 2 * q + 2 * k;
 
-    return padded(floats) + padded(shape->distances);
+    return padded(floats) + padded(distances_of(shape));
 }
 
 /* Backward: the gradients of all heads of all samples by distance, behind the threads' floats. */
-static uint64_t distance_floats(const struct pst_cpu_request *request,
-                                const struct attention_shape *shape)
+static uint64_t distance_floats(const struct pst_op_request *request, const struct pst_heads *shape)
 {
-    return request->pass == PST_KERNEL_B ? request->samples * shape->heads * shape->distances : 0;
+    return request->pass == PST_KERNEL_B ? request->samples * shape->heads * distances_of(shape)
+                                         : 0;
 }
 
-static uint64_t workspace(const struct pst_cpu_request *request)
+static uint64_t workspace(const struct pst_op_request *request)
 {
-    const struct attention_shape shape = shape_of(request);
+    const struct pst_heads shape = request_heads(request);
 
     if (request->pass == PST_KERNEL_W) {
         return 0;
@@ -116,7 +107,7 @@ static void multiply(char trans_a, char trans_b, uint64_t m, uint64_t n, uint64_
 }
 
 /* How many keys the rows before `end` see. */
-static uint64_t keys_of(const struct attention_shape *shape, uint64_t end)
+static uint64_t keys_of(const struct pst_heads *shape, uint64_t end)
 {
     return shape->causal ? end : shape->keys;
 }
@@ -144,23 +135,23 @@ static void clear_from(float *row, uint64_t begin, uint64_t end)
 static float add_bias(const struct head *head, uint64_t i, float *row, uint64_t keys)
 {
     if (head->bias == NULL) {
-        return head->shape->scale;
+        return request_scale(head->shape);
     }
-    head->simd->scale(row, row, head->shape->scale, keys);
+    head->simd->scale(row, row, request_scale(head->shape), keys);
     head->simd->add(row, row, head->bias + head->shape->rows - 1 - i, keys);
     return 1.0f;
 }
 
 static void forward_block(const struct head *head, uint64_t first, uint64_t rows)
 {
-    const struct attention_shape *shape = head->shape;
+    const struct pst_heads *shape = head->shape;
     const uint64_t n = keys_of(shape, first + rows), depth = shape->depth;
     float factor[MAX_BLOCK];
 
     multiply('N', 'T', rows, n, depth, head->q + first * depth, depth, head->k, depth, 0,
-             head->probs, shape->ld);
+             head->probs, ld_of(shape));
     for (uint64_t i = 0; i < rows; i++) {
-        float *row = head->probs + i * shape->ld, shift, sum;
+        float *row = head->probs + i * ld_of(shape), shift, sum;
         const uint64_t keys = keys_of(shape, first + i + 1);
         const float scale = add_bias(head, first + i, row, keys);
         const uint64_t filled = pad_row(row, keys, -INFINITY);
@@ -172,7 +163,7 @@ static void forward_block(const struct head *head, uint64_t first, uint64_t rows
             head->lse[first + i] = shift + (float)log((double)sum);
         }
     }
-    multiply('N', 'N', rows, depth, n, head->probs, shape->ld, head->v, depth, 0,
+    multiply('N', 'N', rows, depth, n, head->probs, ld_of(shape), head->v, depth, 0,
              head->y + first * depth, depth);
     for (uint64_t i = 0; i < rows; i++) {
         float *y = head->y + (first + i) * depth;
@@ -188,20 +179,20 @@ static void bias_gradient(const struct head *head, uint64_t i, float *dscores, u
         float *dbias = head->dbias + head->shape->rows - 1 - i;
 
         head->simd->add(dbias, dbias, dscores, keys);
-        head->simd->scale(dscores, dscores, head->shape->scale, keys);
+        head->simd->scale(dscores, dscores, request_scale(head->shape), keys);
     }
 }
 
 static void backward_block(const struct head *head, uint64_t first, uint64_t rows, float beta)
 {
-    const struct attention_shape *shape = head->shape;
+    const struct pst_heads *shape = head->shape;
     const uint64_t n = keys_of(shape, first + rows), depth = shape->depth;
     const float *q = head->q + first * depth, *dy = head->dy + first * depth;
 
-    multiply('N', 'T', rows, n, depth, q, depth, head->k, depth, 0, head->probs, shape->ld);
-    multiply('N', 'T', rows, n, depth, dy, depth, head->v, depth, 0, head->dprobs, shape->ld);
+    multiply('N', 'T', rows, n, depth, q, depth, head->k, depth, 0, head->probs, ld_of(shape));
+    multiply('N', 'T', rows, n, depth, dy, depth, head->v, depth, 0, head->dprobs, ld_of(shape));
     for (uint64_t i = 0; i < rows; i++) {
-        float *p = head->probs + i * shape->ld, *dp = head->dprobs + i * shape->ld;
+        float *p = head->probs + i * ld_of(shape), *dp = head->dprobs + i * ld_of(shape);
         const uint64_t keys = keys_of(shape, first + i + 1);
         const float scale = add_bias(head, first + i, p, keys);
         const uint64_t filled = pad_row(p, keys, -INFINITY);
@@ -213,27 +204,27 @@ static void backward_block(const struct head *head, uint64_t first, uint64_t row
         clear_from(p, filled, n);
         clear_from(dp, filled, n);
     }
-    multiply('N', 'N', rows, depth, n, head->dprobs, shape->ld, head->k, depth, 0,
+    multiply('N', 'N', rows, depth, n, head->dprobs, ld_of(shape), head->k, depth, 0,
              head->dq + first * depth, depth);
-    multiply('T', 'N', n, depth, rows, head->dprobs, shape->ld, q, depth, beta, head->dk, depth);
-    multiply('T', 'N', n, depth, rows, head->probs, shape->ld, dy, depth, beta, head->dv, depth);
+    multiply('T', 'N', n, depth, rows, head->dprobs, ld_of(shape), q, depth, beta, head->dk, depth);
+    multiply('T', 'N', n, depth, rows, head->probs, ld_of(shape), dy, depth, beta, head->dv, depth);
 }
 
 static void run_head(const struct head *head, uint32_t pass)
 {
-    const struct attention_shape *shape = head->shape;
+    const struct pst_heads *shape = head->shape;
 
     if (pass == PST_KERNEL_F) {
-        for (uint64_t first = 0; first < shape->rows; first += shape->block) {
+        for (uint64_t first = 0; first < shape->rows; first += block_of(shape)) {
             const uint64_t left = shape->rows - first;
 
-            forward_block(head, first, left < shape->block ? left : shape->block);
+            forward_block(head, first, left < block_of(shape) ? left : block_of(shape));
         }
         return;
     }
     /* From the last block on, which sees all keys: it overwrites their gradients, others add. */
     for (uint64_t end = shape->rows, begin; end > 0; end = begin) {
-        begin = (end - 1) / shape->block * shape->block;
+        begin = (end - 1) / block_of(shape) * block_of(shape);
         backward_block(head, begin, end - begin, end == shape->rows ? 0.0f : 1.0f);
     }
 }
@@ -241,9 +232,9 @@ static void run_head(const struct head *head, uint32_t pass)
 /* --- operands of a head ----------------------------------------------------------------------- */
 
 struct job {
-    const struct pst_cpu_request *request;
+    const struct pst_op_request *request;
     const struct pst_call *call;
-    struct attention_shape shape;
+    struct pst_heads shape;
 };
 
 /* Rows of a head, f32 and dense, from and to where they lie among the others. */
@@ -282,7 +273,7 @@ struct place {
     uint64_t y; /* first element in result and dy */
 };
 
-static struct place place_of(const struct attention_shape *shape, uint64_t sample, uint64_t index)
+static struct place place_of(const struct pst_heads *shape, uint64_t sample, uint64_t index)
 {
     const uint64_t c = shape->columns, at = index * shape->depth;
     const uint64_t parts = shape->packed ? 3 : 2, first = shape->packed ? 1 : 0;
@@ -301,7 +292,7 @@ static struct place place_of(const struct attention_shape *shape, uint64_t sampl
 static void load_and_run(const struct job *job, const struct place *place, float *floats,
                          struct head *head)
 {
-    const struct attention_shape *shape = &job->shape;
+    const struct pst_heads *shape = &job->shape;
     const uint64_t q = shape->rows * shape->depth, k = shape->keys * shape->depth;
     float *parts[3] = {floats, floats + q, floats + q + k}, *gradients[3];
 
@@ -325,7 +316,7 @@ static void load_and_run(const struct job *job, const struct place *place, float
     gradients[2] = head->dv = head->dk + k;
     run_head(head, PST_KERNEL_B);
     for (uint32_t i = 0; i < 3; i++) {
-        void *dx = pst_cpu_operand(job->call->dx, place->tensor[i]);
+        void *dx = request_operand(job->call->dx, place->tensor[i]);
 
         if (dx != NULL) {
             store_rows(job, dx, place->rows[i], place->at[i], place->ld[i], gradients[i]);
@@ -338,11 +329,11 @@ static void load_and_run(const struct job *job, const struct place *place, float
 /* Column `head` of p0, spread over the distances from the first key and last query on. */
 static void load_bias(const struct job *job, uint64_t head, float *bias)
 {
-    const struct attention_shape *shape = &job->shape;
+    const struct pst_heads *shape = &job->shape;
     const struct pst_op *op = job->request->op;
     const uint64_t *dims = job->request->graph->params[op->param[0]].dims;
 
-    for (uint64_t d = 0; d < shape->distances; d++) {
+    for (uint64_t d = 0; d < distances_of(shape); d++) {
         const uint64_t at = pst_distance_bucket((int64_t)d - (int64_t)(shape->rows - 1),
                                                 (uint32_t)dims[0], op->max_distance, op->causal) *
                                 shape->heads +
@@ -359,18 +350,18 @@ static void load_bias(const struct job *job, uint64_t head, float *bias)
 /* z0 from the gradients of all heads, in the order of samples and distances. */
 static void sum_bias(const struct job *job, const float *gradients)
 {
-    const struct attention_shape *shape = &job->shape;
+    const struct pst_heads *shape = &job->shape;
     const struct pst_op *op = job->request->op;
     const struct pst_parameter *param = &job->request->graph->params[op->param[0]];
     float *sums = job->call->z[0];
 
     memset(sums, 0, param->elems * sizeof *sums);
     for (uint64_t i = 0; i < job->request->samples * shape->heads; i++) {
-        for (uint64_t d = 0; d < shape->distances; d++) {
+        for (uint64_t d = 0; d < distances_of(shape); d++) {
             sums[pst_distance_bucket((int64_t)d - (int64_t)(shape->rows - 1),
                                      (uint32_t)param->dims[0], op->max_distance, op->causal) *
                      shape->heads +
-                 i % shape->heads] += gradients[i * shape->distances + d];
+                 i % shape->heads] += gradients[i * distances_of(shape) + d];
         }
     }
 }
@@ -386,11 +377,11 @@ static float *distance_gradients(const struct job *job)
 static void run_heads(void *context, uint64_t begin, uint64_t end, uint32_t thread)
 {
     const struct job *job = context;
-    const struct attention_shape *shape = &job->shape;
+    const struct pst_heads *shape = &job->shape;
     const bool back = job->request->pass == PST_KERNEL_B;
-    const uint64_t scores = shape->block * shape->ld;
+    const uint64_t scores = block_of(shape) * ld_of(shape);
     float *bias = (float *)job->call->workspace + thread * thread_floats(job->request, shape);
-    float *floats = bias + padded(shape->distances), *lse = job->call->y[1];
+    float *floats = bias + padded(distances_of(shape)), *lse = job->call->y[1];
 
     for (uint64_t i = begin; i < end; i++) {
         const struct place place = place_of(shape, i / shape->heads, i % shape->heads);
@@ -399,13 +390,13 @@ static void run_heads(void *context, uint64_t begin, uint64_t end, uint32_t thre
         head.lse = lse == NULL ? NULL : lse + i * shape->rows;
         head.probs = floats;
         head.dprobs = floats + scores;
-        if (shape->distances > 0) {
+        if (distances_of(shape) > 0) {
             load_bias(job, i % shape->heads, bias);
             head.bias = bias;
-            head.dbias = distance_gradients(job) + i * shape->distances;
+            head.dbias = distance_gradients(job) + i * distances_of(shape);
         }
-        if (back && shape->distances > 0) {
-            memset(head.dbias, 0, shape->distances * sizeof *head.dbias);
+        if (back && distances_of(shape) > 0) {
+            memset(head.dbias, 0, distances_of(shape) * sizeof *head.dbias);
         }
         load_and_run(job, &place, floats + (back ? 2 : 1) * scores, &head);
     }
@@ -415,26 +406,15 @@ static void run(const struct pst_kernel *kernel, const struct pst_call *call)
 {
     struct job job = {.request = &pst_cpu_kernel_of(kernel)->request, .call = call};
 
-    job.shape = shape_of(job.request);
-    if (job.request->pass == PST_KERNEL_B && job.shape.distances == 0 &&
-        pst_cpu_operand(call->dx, 0) == NULL &&
-        pst_cpu_operand(call->dx, job.shape.packed ? 0 : 1) == NULL) {
+    job.shape = request_heads(job.request);
+    if (job.request->pass == PST_KERNEL_B && distances_of(&job.shape) == 0 &&
+        request_operand(call->dx, 0) == NULL &&
+        request_operand(call->dx, job.shape.packed ? 0 : 1) == NULL) {
         return;
     }
     pst_cpu_parallel(job.request->device, job.request->samples * job.shape.heads, run_heads, &job);
-    if (job.request->pass == PST_KERNEL_B && job.shape.distances > 0) {
+    if (job.request->pass == PST_KERNEL_B && distances_of(&job.shape) > 0) {
         sum_bias(&job, distance_gradients(&job));
-    }
-}
-
-/* B has made the gradient of the bias. */
-static void weights(const struct pst_kernel *kernel, const struct pst_call *call)
-{
-    const struct pst_cpu_request *request = &pst_cpu_kernel_of(kernel)->request;
-
-    if (call->dp[0] != NULL) {
-        memcpy(call->dp[0], call->z[0],
-               request->graph->params[request->op->param[0]].elems * sizeof(float));
     }
 }
 
@@ -442,5 +422,5 @@ const struct pst_cpu_family pst_cpu_attention = {
     .kernel_bytes = sizeof(struct pst_cpu_kernel),
     .serves = serves,
     .workspace = workspace,
-    .run = {run, run, weights},
+    .run = {run, run, pst_cpu_copy_scratch},
 };

@@ -24,7 +24,7 @@ struct conv {
 };
 
 /* As for products: no bf16 in hardware, no primitive. */
-static bool serves(const struct pst_cpu_request *request)
+static bool serves(const struct pst_op_request *request)
 {
     return request->dtype == PST_F32 || pst_dnnl_has_bf16();
 }
@@ -36,9 +36,9 @@ static dnnl_data_type_t type_of(uint32_t dtype)
     return dtype == PST_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-static void describe_tensors(const struct pst_cpu_request *request, struct conv_descs *descs)
+static void describe_tensors(const struct pst_op_request *request, struct conv_descs *descs)
 {
-    const struct pst_tensor *x = pst_cpu_in(request, 0), *y = pst_cpu_out(request);
+    const struct pst_tensor *x = request_in(request, 0), *y = request_out(request);
     const struct pst_op *op = request->op;
     const dnnl_dim_t n = (dnnl_dim_t)request->samples, in = (dnnl_dim_t)x->dims[2];
     const dnnl_dim_t out = (dnnl_dim_t)y->dims[2];
@@ -58,15 +58,14 @@ static void describe_tensors(const struct pst_cpu_request *request, struct conv_
     dnnl_memory_desc_init_by_tag(&descs->bias, 1, bias, dnnl_f32, dnnl_a);
 }
 
-static dnnl_status_t conv_desc(const struct pst_cpu_request *request,
-                               const struct conv_descs *descs, uint32_t pass,
-                               dnnl_convolution_desc_t *ret_desc)
+static dnnl_status_t conv_desc(const struct pst_op_request *request, const struct conv_descs *descs,
+                               uint32_t pass, dnnl_convolution_desc_t *ret_desc)
 {
     const struct pst_op *op = request->op;
     const dnnl_dims_t strides = {op->stride[0], op->stride[1]};
     const dnnl_dims_t pad = {op->pad[0], op->pad[1]};
     const dnnl_dims_t far_pad = {op->pad[0], op->pad[1]};
-    const bool has_bias = pst_cpu_has_param(request, 1);
+    const bool has_bias = request_has_param(request, 1);
 
     switch (pass) {
     case PST_KERNEL_F:
@@ -86,7 +85,7 @@ static dnnl_status_t conv_desc(const struct pst_cpu_request *request,
 }
 
 /* The backward passes want to know what the forward pass would be. */
-static dnnl_status_t describe_conv(const struct pst_cpu_request *request,
+static dnnl_status_t describe_conv(const struct pst_op_request *request,
                                    const struct conv_descs *descs, dnnl_primitive_attr_t attr,
                                    dnnl_primitive_desc_t *ret_conv)
 {
@@ -114,7 +113,7 @@ static dnnl_status_t describe_conv(const struct pst_cpu_request *request,
     return status;
 }
 
-static const dnnl_memory_desc_t *packed_desc(const struct pst_cpu_request *request,
+static const dnnl_memory_desc_t *packed_desc(const struct pst_op_request *request,
                                              const struct conv_descs *descs)
 {
     return dnnl_primitive_desc_query_md(
@@ -133,7 +132,7 @@ static uint64_t scratch_of(dnnl_primitive_desc_t desc)
         dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0));
 }
 
-static dnnl_status_t describe_reorder(const struct pst_cpu_request *request,
+static dnnl_status_t describe_reorder(const struct pst_op_request *request,
                                       dnnl_primitive_attr_t attr, struct conv_descs *descs)
 {
     const dnnl_memory_desc_t *packed = packed_desc(request, descs);
@@ -160,7 +159,7 @@ static void finish_descs(struct conv_descs *descs)
 }
 
 /* finish_descs() in any case. */
-static dnnl_status_t make_descs(const struct pst_cpu_request *request, struct conv_descs *descs)
+static dnnl_status_t make_descs(const struct pst_op_request *request, struct conv_descs *descs)
 {
     const int old = pst_cpu_threads_push(request->device->threads);
     dnnl_primitive_attr_t attr = NULL;
@@ -191,15 +190,15 @@ static dnnl_status_t make_descs(const struct pst_cpu_request *request, struct co
 }
 
 /* oneDNN's scratch, packed weights, partial sums of the bias gradient. */
-static uint64_t workspace_of(const struct pst_cpu_request *request, const struct conv_descs *descs)
+static uint64_t workspace_of(const struct pst_op_request *request, const struct conv_descs *descs)
 {
-    const bool sums = request->pass == PST_KERNEL_W && pst_cpu_has_param(request, 1);
+    const bool sums = request->pass == PST_KERNEL_W && request_has_param(request, 1);
 
     return descs->scratch_bytes + descs->packed_bytes +
            (sums ? pst_cpu_bias_floats(request) * sizeof(float) : 0);
 }
 
-static uint64_t workspace(const struct pst_cpu_request *request)
+static uint64_t workspace(const struct pst_op_request *request)
 {
     struct conv_descs descs;
     uint64_t bytes = 0;
@@ -215,7 +214,7 @@ static uint64_t workspace(const struct pst_cpu_request *request)
 
 static dnnl_status_t make_memories(struct conv *conv, const struct conv_descs *descs)
 {
-    const struct pst_cpu_request *request = &conv->base.request;
+    const struct pst_op_request *request = &conv->base.request;
     const dnnl_dims_t scratch_dims = {(dnnl_dim_t)descs->scratch_bytes};
     dnnl_memory_desc_t scratch;
     dnnl_status_t status;
@@ -244,16 +243,16 @@ static dnnl_status_t make_memories(struct conv *conv, const struct conv_descs *d
 static pst_status init(struct pst_cpu_kernel *kernel, struct pst_error *err)
 {
     struct conv *conv = (struct conv *)(void *)kernel;
-    const struct pst_cpu_request *request = &kernel->request;
+    const struct pst_op_request *request = &kernel->request;
     struct conv_descs descs;
     dnnl_status_t status = make_descs(request, &descs);
 
     if (status == dnnl_success) {
         conv->scratch_bytes = descs.scratch_bytes;
         conv->packed_bytes = descs.packed_bytes;
-        conv->has_bias = pst_cpu_has_param(request, 1);
-        conv->channels = pst_cpu_columns(pst_cpu_out(request));
-        conv->pixels = pst_cpu_rows(request, pst_cpu_out(request));
+        conv->has_bias = request_has_param(request, 1);
+        conv->channels = request_columns(request_out(request));
+        conv->pixels = request_rows(request, request_out(request));
         status = dnnl_primitive_create(&conv->conv, descs.conv);
     }
     if (status == dnnl_success && descs.reorder != NULL) {
@@ -358,7 +357,7 @@ static void backward(const struct pst_kernel *kernel, const struct pst_call *cal
         {DNNL_ARG_SCRATCHPAD, conv->scratch},
     };
 
-    if (pst_cpu_operand(call->dx, 0) != NULL) {
+    if (request_operand(call->dx, 0) != NULL) {
         attach(conv, call, call->dx[0], call->dy, call->p[0]);
         reorder(conv);
         execute(conv, conv->conv, args, 4);

@@ -21,21 +21,21 @@ struct linear {
 };
 
 /* Without bf16 products in hardware there is no primitive; the reference kernels step in. */
-static bool serves(const struct pst_cpu_request *request)
+static bool serves(const struct pst_op_request *request)
 {
     const struct pst_parameter *params = request->graph->params;
 
     return (request->dtype == PST_F32 || pst_dnnl_has_bf16()) &&
            params[request->op->param[0]].dtype == request->dtype &&
-           (!pst_cpu_has_param(request, 1) || params[request->op->param[1]].dtype == PST_F32);
+           (!request_has_param(request, 1) || params[request->op->param[1]].dtype == PST_F32);
 }
 
-static struct linear_shape shape_of(const struct pst_cpu_request *request)
+static struct linear_shape shape_of(const struct pst_op_request *request)
 {
-    const struct pst_tensor *x = pst_cpu_in(request, 0);
-    struct linear_shape shape = {.rows = pst_cpu_rows(request, x), .in = pst_cpu_columns(x)};
+    const struct pst_tensor *x = request_in(request, 0);
+    struct linear_shape shape = {.rows = request_rows(request, x), .in = request_columns(x)};
 
-    shape.out = pst_cpu_columns(pst_cpu_out(request));
+    shape.out = request_columns(request_out(request));
     shape.trans = request->op->transposed;
     shape.block = shape.rows;
     if (request->dtype == PST_BF16 && request->pass != PST_KERNEL_W && shape.rows > BF16_ROWS) {
@@ -45,7 +45,7 @@ static struct linear_shape shape_of(const struct pst_cpu_request *request)
 }
 
 /* The product of a pass for a block of `rows`. */
-static struct pst_gemm_shape gemm_of(const struct pst_cpu_request *request,
+static struct pst_gemm_shape gemm_of(const struct pst_op_request *request,
                                      const struct linear_shape *shape, uint64_t rows)
 {
     struct pst_gemm_shape gemm = {.dtype = request->dtype};
@@ -90,7 +90,7 @@ static struct pst_outer_shape outer_of(const struct linear_shape *shape)
 
 /* --- workspace: oneDNN's scratch, then what `floats_of` counts -------------------------------- */
 
-static uint64_t scratch_of(const struct pst_cpu_request *request, const struct linear_shape *shape)
+static uint64_t scratch_of(const struct pst_op_request *request, const struct linear_shape *shape)
 {
     const struct pst_gemm_shape main = gemm_of(request, shape, shape->block);
     const struct pst_gemm_shape rest = gemm_of(request, shape, shape->rows % shape->block);
@@ -108,7 +108,7 @@ static uint64_t scratch_of(const struct pst_cpu_request *request, const struct l
 
 /* F: products, activated rows; B: products, tiles of the activation; W: strips of sums, then copied
    rows. */
-static uint64_t floats_of(const struct pst_cpu_request *request, const struct linear_shape *shape)
+static uint64_t floats_of(const struct pst_op_request *request, const struct linear_shape *shape)
 {
     const bool bf16 = request->dtype == PST_BF16;
     const uint64_t threads = request->device->threads;
@@ -124,7 +124,7 @@ static uint64_t floats_of(const struct pst_cpu_request *request, const struct li
     }
 }
 
-static uint64_t workspace(const struct pst_cpu_request *request)
+static uint64_t workspace(const struct pst_op_request *request)
 {
     const struct linear_shape shape = shape_of(request);
 
@@ -134,7 +134,7 @@ static uint64_t workspace(const struct pst_cpu_request *request)
 static pst_status init(struct pst_cpu_kernel *kernel, struct pst_error *err)
 {
     struct linear *linear = (struct linear *)(void *)kernel;
-    const struct pst_cpu_request *request = &kernel->request;
+    const struct pst_op_request *request = &kernel->request;
     struct pst_gemm_shape gemm;
     pst_status status;
 
@@ -160,7 +160,7 @@ static void finish(struct pst_cpu_kernel *kernel)
 
 struct block {
     const struct linear *linear;
-    const struct pst_cpu_request *request;
+    const struct pst_op_request *request;
     const struct pst_call *call;
     uint64_t first, rows; /* of this block */
     float *floats;        /* behind oneDNN's scratch */
@@ -253,12 +253,12 @@ static void finish_rows(void *context, uint64_t begin, uint64_t end, uint32_t th
 static void forward(const struct pst_kernel *kernel, const struct pst_call *call)
 {
     struct block block = block_of(kernel, call);
-    const struct pst_cpu_request *request = block.request;
+    const struct pst_op_request *request = block.request;
     const struct linear_shape *shape = &block.linear->shape;
     const bool bf16 = request->dtype == PST_BF16;
     const bool keeps_h = request->op->act == PST_ACT_GELU && call->y[1] != NULL;
 
-    if (pst_cpu_has_param(request, 1)) {
+    if (request_has_param(request, 1)) {
         block.bias = call->p[1];
     }
     for (; block.first < shape->rows; block.first += block.rows) {
@@ -313,7 +313,7 @@ static void narrow_rows(void *context, uint64_t begin, uint64_t end, uint32_t th
 static void backward(const struct pst_kernel *kernel, const struct pst_call *call)
 {
     struct block block = block_of(kernel, call);
-    const struct pst_cpu_request *request = block.request;
+    const struct pst_op_request *request = block.request;
     const struct linear_shape *shape = &block.linear->shape;
     const uint64_t elems = shape->rows * shape->out;
     const void *dh = call->dy;
@@ -323,7 +323,7 @@ static void backward(const struct pst_kernel *kernel, const struct pst_call *cal
                          &block);
         dh = call->z[0];
     }
-    if (pst_cpu_operand(call->dx, 0) == NULL) {
+    if (request_operand(call->dx, 0) == NULL) {
         return;
     }
     for (; block.first < shape->rows; block.first += block.rows) {
@@ -341,7 +341,7 @@ static void backward(const struct pst_kernel *kernel, const struct pst_call *cal
 static void weights(const struct pst_kernel *kernel, const struct pst_call *call)
 {
     struct block block = block_of(kernel, call);
-    const struct pst_cpu_request *request = block.request;
+    const struct pst_op_request *request = block.request;
     const struct linear_shape *shape = &block.linear->shape;
     const struct pst_outer_shape outer = outer_of(shape);
     const void *dh = request->op->act == PST_ACT_NONE ? call->dy : call->z[0];
@@ -354,7 +354,7 @@ static void weights(const struct pst_kernel *kernel, const struct pst_call *call
     } else if (call->dp[0] != NULL) {
         multiply(&block, left, right, call->dp[0]);
     }
-    if (pst_cpu_has_param(request, 1) && call->dp[1] != NULL) {
+    if (request_has_param(request, 1) && call->dp[1] != NULL) {
         pst_cpu_bias_gradient(request, dh, shape->rows, shape->out, call->dp[1], block.floats);
     }
 }

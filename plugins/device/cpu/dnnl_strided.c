@@ -9,23 +9,23 @@
 #include "dnnl_gemm.h"
 
 struct strided {
-    const struct pst_cpu_request *request;
+    const struct pst_op_request *request;
     const void *x;
     float *gathered; /* [rows][channels] */
 };
 
 /* Pixels of the micro-batch's results. */
-static struct pst_outer_shape shape_of(const struct pst_cpu_request *request)
+static struct pst_outer_shape shape_of(const struct pst_op_request *request)
 {
-    const struct pst_tensor *y = pst_cpu_out(request);
-    struct pst_outer_shape shape = {.rows = pst_cpu_rows(request, y),
-                                    .m = pst_cpu_columns(pst_cpu_in(request, 0)),
-                                    .n = pst_cpu_columns(y)};
+    const struct pst_tensor *y = request_out(request);
+    struct pst_outer_shape shape = {.rows = request_rows(request, y),
+                                    .m = request_columns(request_in(request, 0)),
+                                    .n = request_columns(y)};
 
     return shape;
 }
 
-static bool serves(const struct pst_cpu_request *request)
+static bool serves(const struct pst_op_request *request)
 {
     const struct pst_op *op = request->op;
 
@@ -39,27 +39,27 @@ static uint64_t rounded(uint64_t floats)
 }
 
 /* bf16: dy as f32. */
-static uint64_t wide_floats(const struct pst_cpu_request *request,
+static uint64_t wide_floats(const struct pst_op_request *request,
                             const struct pst_outer_shape *shape)
 {
     return request->dtype == PST_BF16 ? rounded(shape->rows * shape->n) : 0;
 }
 
 /* Gathered pixels, dy, the product's own, partial sums of the bias gradient. */
-static uint64_t workspace(const struct pst_cpu_request *request)
+static uint64_t workspace(const struct pst_op_request *request)
 {
     const struct pst_outer_shape shape = shape_of(request);
 
     return (rounded(shape.rows * shape.m) + wide_floats(request, &shape) +
             rounded(pst_outer_floats(&shape)) +
-            (pst_cpu_has_param(request, 1) ? pst_cpu_bias_floats(request) : 0)) *
+            (request_has_param(request, 1) ? pst_cpu_bias_floats(request) : 0)) *
            sizeof(float);
 }
 
 static void gather_rows(void *context, uint64_t begin, uint64_t end, uint32_t thread)
 {
     const struct strided *job = context;
-    const struct pst_tensor *x = pst_cpu_in(job->request, 0), *y = pst_cpu_out(job->request);
+    const struct pst_tensor *x = request_in(job->request, 0), *y = request_out(job->request);
     const struct pst_op *op = job->request->op;
     const uint64_t n = x->dims[2];
 
@@ -81,7 +81,7 @@ static void gather_rows(void *context, uint64_t begin, uint64_t end, uint32_t th
 
 static void weights(const struct pst_kernel *kernel, const struct pst_call *call)
 {
-    const struct pst_cpu_request *request = &pst_cpu_kernel_of(kernel)->request;
+    const struct pst_op_request *request = &pst_cpu_kernel_of(kernel)->request;
     const struct pst_outer_shape shape = shape_of(request);
     struct strided job = {request, call->x[0], call->workspace};
     float *wide = job.gathered + rounded(shape.rows * shape.m);
@@ -95,7 +95,7 @@ static void weights(const struct pst_kernel *kernel, const struct pst_call *call
         }
         pst_outer_run(request->device, &shape, job.gathered, dy, call->dp[0], floats);
     }
-    if (pst_cpu_has_param(request, 1) && call->dp[1] != NULL) {
+    if (request_has_param(request, 1) && call->dp[1] != NULL) {
         pst_cpu_bias_gradient(request, call->dy, shape.rows, shape.n, call->dp[1],
                               floats + rounded(pst_outer_floats(&shape)));
     }

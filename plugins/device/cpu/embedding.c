@@ -10,7 +10,7 @@
 #define STRIP 64u /* columns: the items of the scatter */
 
 struct embedding {
-    const struct pst_cpu_request *request;
+    const struct pst_op_request *request;
     const struct pst_call *call;
     uint64_t n_tokens, n_positions, n_columns, n_entries;
     uint64_t n_summed; /* tokens whose rows make one of the result */
@@ -18,16 +18,16 @@ struct embedding {
     float *dtable, *dpositions; /* NULL: not wanted */
 };
 
-static bool serves(const struct pst_cpu_request *request)
+static bool serves(const struct pst_op_request *request)
 {
-    return request->dtype == PST_F32 && pst_cpu_in(request, 0)->dtype == PST_I32;
+    return request->dtype == PST_F32 && request_in(request, 0)->dtype == PST_I32;
 }
 
 static struct embedding embedding_of(const struct pst_kernel *kernel, const struct pst_call *call)
 {
     struct embedding e = {.request = &pst_cpu_kernel_of(kernel)->request, .call = call};
 
-    e.n_positions = pst_cpu_in(e.request, 0)->elems;
+    e.n_positions = request_in(e.request, 0)->elems;
     e.n_tokens = e.request->samples * e.n_positions;
     e.n_columns = e.request->graph->params[e.request->op->param[0]].dims[1];
     e.n_summed = e.request->op->bag == PST_BAG_SUM ? e.n_positions : 1;
@@ -47,7 +47,7 @@ static void forward_tokens(void *context, uint64_t begin, uint64_t end, uint32_t
     const struct embedding *e = context;
     const uint64_t n = e->n_columns;
     const float *table = e->call->p[0];
-    const float *positions = pst_cpu_has_param(e->request, 1) ? e->call->p[1] : NULL;
+    const float *positions = request_has_param(e->request, 1) ? e->call->p[1] : NULL;
     float *y = e->call->y[0];
 
     (void)thread;
@@ -126,7 +126,7 @@ static void scatter_strips(void *context, uint64_t begin, uint64_t end, uint32_t
 
 static float *zeroed(const struct embedding *e, uint32_t i)
 {
-    float *gradient = pst_cpu_has_param(e->request, i) ? e->call->dp[i] : NULL;
+    float *gradient = request_has_param(e->request, i) ? e->call->dp[i] : NULL;
 
     if (gradient != NULL) {
         memset(gradient, 0,

@@ -10,7 +10,7 @@
 #define ROWS 64u /* of a block */
 
 struct norm {
-    const struct pst_cpu_request *request;
+    const struct pst_op_request *request;
     const struct pst_call *call;
     bool rms; /* no mean, no bias */
     uint64_t n, n_rows, n_blocks;
@@ -20,7 +20,7 @@ struct norm {
     float *dgains, *dbiases; /* backward: [n_blocks][n]; rms: dgains alone */
 };
 
-static bool serves(const struct pst_cpu_request *request)
+static bool serves(const struct pst_op_request *request)
 {
     const struct pst_graph *graph = request->graph;
 
@@ -32,13 +32,13 @@ static bool serves(const struct pst_cpu_request *request)
     return true;
 }
 
-static struct norm norm_of(const struct pst_cpu_request *request)
+static struct norm norm_of(const struct pst_op_request *request)
 {
-    const struct pst_tensor *x = pst_cpu_in(request, 0);
-    struct norm norm = {.request = request, .n = pst_cpu_columns(x)};
+    const struct pst_tensor *x = request_in(request, 0);
+    struct norm norm = {.request = request, .n = request_columns(x)};
 
     norm.rms = request->op->kind == PST_OP_RMSNORM;
-    norm.n_rows = pst_cpu_rows(request, x);
+    norm.n_rows = request_rows(request, x);
     norm.n_blocks = norm.n_rows / ROWS + (norm.n_rows % ROWS != 0);
     return norm;
 }
@@ -47,7 +47,7 @@ static struct norm norm_of(const struct pst_cpu_request *request)
 #define N_BUFFERS 3u
 
 /* Behind them in the backward pass a row of gradients per thread, then the sums of blocks. */
-static uint64_t workspace(const struct pst_cpu_request *request)
+static uint64_t workspace(const struct pst_op_request *request)
 {
     const struct norm norm = norm_of(request);
     uint64_t rows = 0;
@@ -63,7 +63,7 @@ static uint64_t workspace(const struct pst_cpu_request *request)
 
 static void carve(struct norm *norm, const struct pst_call *call)
 {
-    const struct pst_cpu_request *request = norm->request;
+    const struct pst_op_request *request = norm->request;
     float *at = call->workspace;
 
     norm->call = call;
@@ -124,7 +124,7 @@ static void store_bf16(const struct norm *norm, const struct pst_tile *tile, flo
                        uint64_t at)
 {
     const struct pst_simd *simd = norm->request->device->simd;
-    const void *addend = pst_cpu_operand(norm->call->add, 0);
+    const void *addend = request_operand(norm->call->add, 0);
     uint16_t *dx = (uint16_t *)norm->call->dx[0] + at;
 
     if (addend != NULL) { /* which may be dx itself */
@@ -147,8 +147,8 @@ static void backward_row(const struct norm *norm, const struct pst_tile tile[N_B
     const float rstd = ((const float *)call->y[norm->rms ? 1 : 2])[r];
     const struct pst_simd *simd = norm->request->device->simd;
     const bool direct = norm->request->dtype == PST_F32;
-    const float *add = direct ? pst_cpu_operand(call->add, 0) : NULL;
-    float *dx = pst_cpu_operand(call->dx, 0), *dx_row;
+    const float *add = direct ? request_operand(call->add, 0) : NULL;
+    float *dx = request_operand(call->dx, 0), *dx_row;
 
     add = dx != NULL && add != NULL ? add + r * n : NULL;
     dx_row = direct && dx != NULL ? dx + r * n : row;
@@ -197,21 +197,9 @@ static void backward(const struct pst_kernel *kernel, const struct pst_call *cal
     }
 }
 
-static void weights(const struct pst_kernel *kernel, const struct pst_call *call)
-{
-    const struct pst_cpu_request *request = &pst_cpu_kernel_of(kernel)->request;
-    const uint64_t n = norm_of(request).n;
-
-    for (uint32_t i = 0; i < request->op->n_param; i++) {
-        if (call->dp[i] != NULL) {
-            memcpy(call->dp[i], call->z[i], n * sizeof(float));
-        }
-    }
-}
-
 const struct pst_cpu_family pst_cpu_layernorm = {
     .kernel_bytes = sizeof(struct pst_cpu_kernel),
     .serves = serves,
     .workspace = workspace,
-    .run = {forward, backward, weights},
+    .run = {forward, backward, pst_cpu_copy_scratch},
 };

@@ -8,28 +8,28 @@
 #include <string.h>
 
 struct loss {
-    const struct pst_cpu_request *request;
+    const struct pst_op_request *request;
     const struct pst_call *call;
     uint64_t n_classes, n_rows; /* rows of a sample */
     const int32_t *targets;
 };
 
-static bool serves(const struct pst_cpu_request *request)
+static bool serves(const struct pst_op_request *request)
 {
-    return pst_cpu_in(request, 1)->dtype == PST_I32 && pst_cpu_out(request)->dtype == PST_F32;
+    return request_in(request, 1)->dtype == PST_I32 && request_out(request)->dtype == PST_F32;
 }
 
-static struct loss loss_of(const struct pst_cpu_request *request)
+static struct loss loss_of(const struct pst_op_request *request)
 {
-    const struct pst_tensor *x = pst_cpu_in(request, 0);
-    struct loss loss = {.request = request, .n_classes = pst_cpu_columns(x)};
+    const struct pst_tensor *x = request_in(request, 0);
+    struct loss loss = {.request = request, .n_classes = request_columns(x)};
 
     loss.n_rows = x->elems / loss.n_classes;
     return loss;
 }
 
 /* A row of logits, and one of gradients. */
-static uint64_t workspace(const struct pst_cpu_request *request)
+static uint64_t workspace(const struct pst_op_request *request)
 {
     return pst_tile_floats(request, 2, loss_of(request).n_classes) * sizeof(float);
 }
@@ -130,7 +130,7 @@ static void backward(const struct pst_kernel *kernel, const struct pst_call *cal
 
     loss.call = call;
     loss.targets = call->x[1];
-    if (pst_cpu_operand(call->dx, 0) != NULL) {
+    if (request_operand(call->dx, 0) != NULL) {
         pst_cpu_parallel(loss.request->device, loss.request->samples, backward_samples, &loss);
     }
 }

@@ -5,19 +5,19 @@
 #include "tile.h"
 
 struct mse {
-    const struct pst_cpu_request *request;
+    const struct pst_op_request *request;
     const struct pst_call *call;
     uint64_t elems; /* of a sample */
 };
 
-static bool serves(const struct pst_cpu_request *request)
+static bool serves(const struct pst_op_request *request)
 {
-    return pst_cpu_in(request, 1)->dtype == request->dtype &&
-           pst_cpu_out(request)->dtype == PST_F32;
+    return request_in(request, 1)->dtype == request->dtype &&
+           request_out(request)->dtype == PST_F32;
 }
 
 /* Tiles of results, targets, gradients. */
-static uint64_t workspace(const struct pst_cpu_request *request)
+static uint64_t workspace(const struct pst_op_request *request)
 {
     return pst_tile_floats(request, 3, PST_TILE) * sizeof(float);
 }
@@ -64,10 +64,10 @@ static void run_samples(void *context, uint64_t begin, uint64_t end, uint32_t th
 
 static void run(const struct pst_kernel *kernel, const struct pst_call *call)
 {
-    const struct pst_cpu_request *request = &pst_cpu_kernel_of(kernel)->request;
-    struct mse mse = {.request = request, .call = call, .elems = pst_cpu_in(request, 0)->elems};
+    const struct pst_op_request *request = &pst_cpu_kernel_of(kernel)->request;
+    struct mse mse = {.request = request, .call = call, .elems = request_in(request, 0)->elems};
 
-    if (request->pass == PST_KERNEL_F || pst_cpu_operand(call->dx, 0) != NULL) {
+    if (request->pass == PST_KERNEL_F || request_operand(call->dx, 0) != NULL) {
         pst_cpu_parallel(request->device, request->samples, run_samples, &mse);
     }
 }

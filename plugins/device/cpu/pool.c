@@ -8,12 +8,14 @@
 #include <string.h>
 
 struct pool {
-    const struct pst_cpu_request *request;
+    const struct pst_op_request *request;
     const struct pst_call *call;
-    uint64_t height, width, channels, out_height, out_width;
+    struct pst_window w;
+    uint64_t channels, in, pixels; /* of a sample: elements of x, pixels of y */
+    uint32_t taps;
 };
 
-static bool serves(const struct pst_cpu_request *request)
+static bool serves(const struct pst_op_request *request)
 {
     return request->dtype == PST_F32;
 }
@@ -21,13 +23,12 @@ static bool serves(const struct pst_cpu_request *request)
 static struct pool pool_of(const struct pst_kernel *kernel, const struct pst_call *call)
 {
     struct pool pool = {.request = &pst_cpu_kernel_of(kernel)->request, .call = call};
-    const struct pst_tensor *x = pst_cpu_in(pool.request, 0), *y = pst_cpu_out(pool.request);
 
-    pool.height = x->dims[0];
-    pool.width = x->dims[1];
-    pool.channels = x->dims[2];
-    pool.out_height = y->dims[0];
-    pool.out_width = y->dims[1];
+    pool.w = request_window(pool.request);
+    pool.channels = request_columns(request_out(pool.request));
+    pool.in = request_in(pool.request, 0)->elems;
+    pool.pixels = (uint64_t)pool.w.out[0] * pool.w.out[1];
+    pool.taps = pool.w.kernel[0] * pool.w.kernel[1];
     return pool;
 }
 
@@ -35,15 +36,14 @@ static struct pool pool_of(const struct pst_kernel *kernel, const struct pst_cal
 static bool tap_at(const struct pool *pool, uint64_t oy, uint64_t ox, uint32_t tap,
                    uint64_t *ret_at)
 {
-    const struct pst_op *op = pool->request->op;
-    const uint64_t y = oy * op->stride[0] + tap / op->kernel[1];
-    const uint64_t x = ox * op->stride[1] + tap % op->kernel[1];
+    const struct pst_window *w = &pool->w;
+    uint64_t y, x;
 
-    if (y < op->pad[0] || y - op->pad[0] >= pool->height || x < op->pad[1] ||
-        x - op->pad[1] >= pool->width) {
+    if (!pst_window_at(w, 0, oy, tap / w->kernel[1], &y) ||
+        !pst_window_at(w, 1, ox, tap % w->kernel[1], &x)) {
         return false;
     }
-    *ret_at = ((y - op->pad[0]) * pool->width + x - op->pad[1]) * pool->channels;
+    *ret_at = (y * w->in[1] + x) * pool->channels;
     return true;
 }
 
@@ -51,11 +51,10 @@ static bool tap_at(const struct pool *pool, uint64_t oy, uint64_t ox, uint32_t t
 static void forward_pixel(const struct pool *pool, const float *x, uint64_t oy, uint64_t ox,
                           float *y, int32_t *index)
 {
-    const uint32_t taps = pool->request->op->kernel[0] * pool->request->op->kernel[1];
     bool any = false;
     uint64_t at;
 
-    for (uint32_t tap = 0; tap < taps; tap++) {
+    for (uint32_t tap = 0; tap < pool->taps; tap++) {
         if (!tap_at(pool, oy, ox, tap, &at)) {
             continue;
         }
@@ -76,29 +75,28 @@ static void forward_pixel(const struct pool *pool, const float *x, uint64_t oy, 
 }
 
 /* Where nobody wants the indices they go to the workspace, a row per thread. */
-static uint64_t workspace(const struct pst_cpu_request *request)
+static uint64_t workspace(const struct pst_op_request *request)
 {
     return request->pass == PST_KERNEL_F
-               ? request->device->threads * pst_cpu_columns(pst_cpu_out(request)) * sizeof(int32_t)
+               ? request->device->threads * request_columns(request_out(request)) * sizeof(int32_t)
                : 0;
 }
 
 static void forward_samples(void *context, uint64_t begin, uint64_t end, uint32_t thread)
 {
     const struct pool *pool = context;
-    const uint64_t in = pool->height * pool->width * pool->channels;
-    const uint64_t out = pool->out_height * pool->out_width * pool->channels;
+    const uint64_t out = pool->pixels * pool->channels;
 
     for (uint64_t sample = begin; sample < end; sample++) {
-        const float *x = (const float *)pool->call->x[0] + sample * in;
+        const float *x = (const float *)pool->call->x[0] + sample * pool->in;
 
-        for (uint64_t pixel = 0; pixel < pool->out_height * pool->out_width; pixel++) {
+        for (uint64_t pixel = 0; pixel < pool->pixels; pixel++) {
             const uint64_t at = sample * out + pixel * pool->channels;
             int32_t *index = pool->call->y[1] == NULL
                                  ? (int32_t *)pool->call->workspace + thread * pool->channels
                                  : (int32_t *)pool->call->y[1] + at;
 
-            forward_pixel(pool, x, pixel / pool->out_width, pixel % pool->out_width,
+            forward_pixel(pool, x, pixel / pool->w.out[1], pixel % pool->w.out[1],
                           (float *)pool->call->y[0] + at, index);
         }
     }
@@ -114,23 +112,21 @@ static void forward(const struct pst_kernel *kernel, const struct pst_call *call
 static void backward_samples(void *context, uint64_t begin, uint64_t end, uint32_t thread)
 {
     const struct pool *pool = context;
-    const uint64_t n = pool->channels, in = pool->height * pool->width * n;
-    const uint64_t pixels = pool->out_height * pool->out_width;
-    const uint32_t taps = pool->request->op->kernel[0] * pool->request->op->kernel[1];
+    const uint64_t n = pool->channels, pixels = pool->pixels;
     uint64_t at;
 
     (void)thread;
     for (uint64_t sample = begin; sample < end; sample++) {
-        float *dx = (float *)pool->call->dx[0] + sample * in;
+        float *dx = (float *)pool->call->dx[0] + sample * pool->in;
 
-        memset(dx, 0, in * sizeof *dx);
+        memset(dx, 0, pool->in * sizeof *dx);
         for (uint64_t pixel = 0; pixel < pixels; pixel++) {
             const float *dy = (const float *)pool->call->dy + (sample * pixels + pixel) * n;
             const int32_t *index =
                 (const int32_t *)pool->call->y[1] + (sample * pixels + pixel) * n;
 
-            for (uint32_t tap = 0; tap < taps; tap++) {
-                if (tap_at(pool, pixel / pool->out_width, pixel % pool->out_width, tap, &at)) {
+            for (uint32_t tap = 0; tap < pool->taps; tap++) {
+                if (tap_at(pool, pixel / pool->w.out[1], pixel % pool->w.out[1], tap, &at)) {
                     pool->request->device->simd->back_tap(dx + at, dy, index, (int32_t)tap, n);
                 }
             }
@@ -142,7 +138,7 @@ static void backward(const struct pst_kernel *kernel, const struct pst_call *cal
 {
     struct pool pool = pool_of(kernel, call);
 
-    if (pst_cpu_operand(call->dx, 0) != NULL) {
+    if (request_operand(call->dx, 0) != NULL) {
         pst_cpu_parallel(pool.request->device, pool.request->samples, backward_samples, &pool);
     }
 }
@@ -172,21 +168,21 @@ static void clip(uint64_t at, uint64_t kernel, uint64_t pad, uint64_t size, uint
 
 static struct window window_at(const struct pool *pool, uint64_t pixel)
 {
-    const struct pst_op *op = pool->request->op;
+    const struct pst_window *w = &pool->w;
     struct window window;
 
-    clip(pixel / pool->out_width * op->stride[0], op->kernel[0], op->pad[0], pool->height,
-         &window.y_begin, &window.y_end);
-    clip(pixel % pool->out_width * op->stride[1], op->kernel[1], op->pad[1], pool->width,
-         &window.x_begin, &window.x_end);
+    clip(pixel / w->out[1] * w->stride[0], w->kernel[0], w->pad[0], w->in[0], &window.y_begin,
+         &window.y_end);
+    clip(pixel % w->out[1] * w->stride[1], w->kernel[1], w->pad[1], w->in[1], &window.x_begin,
+         &window.x_end);
     return window;
 }
 
 /* Backward: a row of the gradient's share, per thread. */
-static uint64_t mean_workspace(const struct pst_cpu_request *request)
+static uint64_t mean_workspace(const struct pst_op_request *request)
 {
     return request->pass == PST_KERNEL_B
-               ? request->device->threads * pst_cpu_columns(pst_cpu_out(request)) * sizeof(float)
+               ? request->device->threads * request_columns(request_out(request)) * sizeof(float)
                : 0;
 }
 
@@ -198,7 +194,7 @@ static void add_window(const struct pool *pool, const struct window *window, flo
     const uint64_t n = pool->channels, width = window->x_end - window->x_begin;
 
     for (uint64_t row = window->y_begin; row < window->y_end; row++) {
-        const uint64_t at = (row * pool->width + window->x_begin) * n;
+        const uint64_t at = (row * pool->w.in[1] + window->x_begin) * n;
 
         if (x != NULL) {
             simd->column_sums(y, x + at, width, n, n);
@@ -214,8 +210,7 @@ static void mean_samples(void *context, uint64_t begin, uint64_t end, uint32_t t
 {
     const struct pool *pool = context;
     const struct pst_simd *simd = pool->request->device->simd;
-    const uint64_t n = pool->channels, in = pool->height * pool->width * n;
-    const uint64_t pixels = pool->out_height * pool->out_width;
+    const uint64_t n = pool->channels, pixels = pool->pixels;
     const bool back = pool->request->pass == PST_KERNEL_B;
     float *share = back ? (float *)pool->call->workspace + thread * n : NULL;
 
@@ -225,10 +220,10 @@ static void mean_samples(void *context, uint64_t begin, uint64_t end, uint32_t t
         const uint64_t count = (window.y_end - window.y_begin) * (window.x_end - window.x_begin);
 
         if (back) {
-            float *dx = (float *)pool->call->dx[0] + sample * in;
+            float *dx = (float *)pool->call->dx[0] + sample * pool->in;
 
             if (pixel == 0) {
-                memset(dx, 0, in * sizeof *dx);
+                memset(dx, 0, pool->in * sizeof *dx);
             }
             simd->scale(share, (const float *)pool->call->dy + i * n, 1.0f / (float)count, n);
             add_window(pool, &window, share, NULL, dx);
@@ -236,7 +231,7 @@ static void mean_samples(void *context, uint64_t begin, uint64_t end, uint32_t t
             float *y = (float *)pool->call->y[0] + i * n;
 
             memset(y, 0, n * sizeof *y);
-            add_window(pool, &window, y, (const float *)pool->call->x[0] + sample * in, NULL);
+            add_window(pool, &window, y, (const float *)pool->call->x[0] + sample * pool->in, NULL);
             if (count > 0) {
                 simd->scale(y, y, 1.0f / (float)count, n);
             }
@@ -248,7 +243,7 @@ static void mean(const struct pst_kernel *kernel, const struct pst_call *call)
 {
     struct pool pool = pool_of(kernel, call);
 
-    if (pool.request->pass == PST_KERNEL_F || pst_cpu_operand(call->dx, 0) != NULL) {
+    if (pool.request->pass == PST_KERNEL_F || request_operand(call->dx, 0) != NULL) {
         pst_cpu_parallel(pool.request->device, pool.request->samples, mean_samples, &pool);
     }
 }

@@ -9,11 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 
+#include "base/machine.h"
 #include "base/memory.h"
 
-#define SECOND UINT64_C(1000000000)
 
 struct pst_mark {
     struct pst_mark *next;
@@ -41,19 +40,11 @@ struct pst_cpu_queue {
     uint64_t n_ring, n_asked, n_done; /* under the device's mutex */
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
-
 static void pass(struct pst_mark *mark, uint64_t turn)
 {
     pthread_mutex_lock(&mark->device->mutex);
     mark->n_passed = turn > mark->n_passed ? turn : mark->n_passed;
-    mark->ns = now_ns();
+    mark->ns = pst_now_ns();
     pthread_cond_broadcast(&mark->device->changed);
     pthread_mutex_unlock(&mark->device->mutex);
 }
@@ -220,9 +211,8 @@ void pst_cpu_follow(struct pst_device *device, uint32_t queue, struct pst_mark *
 
 bool pst_cpu_wait(struct pst_device *device, struct pst_mark *mark, uint64_t ns)
 {
-    const uint64_t end = ns > 0 ? now_ns() + ns : 0;
-    const struct timespec until = {.tv_sec = (time_t)(end / SECOND),
-                                   .tv_nsec = (long)(end % SECOND)};
+    const uint64_t end = ns > 0 ? pst_now_ns() + ns : 0;
+    const struct timespec until = pst_timespec(end);
     bool passed, late = ns == 0;
 
     (void)device;

@@ -1,36 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Images: rows of channels, each channel on its own; part of simd_impl.h. What is past the last
- * channel is loaded as zeros and not stored.
+ * Images: rows of channels, each channel on its own; part of simd_impl.h.
  */
-
-/* Runs statement for each vector of n channels, at element `at` with `left` lanes in use. */
-#define PST_EACH_CHANNEL(n, statement)                                                             \
-    do {                                                                                           \
-        uint64_t at = 0, left = PST_W;                                                             \
-                                                                                                   \
-        for (; at + PST_W <= (n); at += PST_W) {                                                   \
-            statement;                                                                             \
-        }                                                                                          \
-        left = (n)-at;                                                                             \
-        if (left > 0) {                                                                            \
-            statement;                                                                             \
-        }                                                                                          \
-    } while (0)
-
-INLINE vf get(const float *p, uint64_t at, uint64_t left)
-{
-    return left == PST_W ? vload(p + at) : vload_part(p + at, left, 0);
-}
-
-INLINE void put(float *p, uint64_t at, uint64_t left, vf v)
-{
-    if (left == PST_W) {
-        vstore(p + at, v);
-    } else {
-        vstore_part(p + at, v, left);
-    }
-}
 
 /*
  * What goes over many rows keeps strips of 4, 2 or 1 vectors in registers, for sums that go through
@@ -195,7 +166,7 @@ static void channels_max_tap(float *y, int32_t *index, const float *x, int32_t t
 {
     const vi taps = (vi){0} + tap;
 
-    PST_EACH_CHANNEL(
+    PST_EACH_VECTOR(
         n, const vf v = get(x, at, left); const vf old = get(y, at, left);
         const vi taken = (v > old) | (v != v);
         const vf chosen = vselect(taken, (vf)taps, get((const float *)(void *)index, at, left));
@@ -207,7 +178,7 @@ static void channels_back_tap(float *dx, const float *dy, const int32_t *index, 
 {
     const vi taps = (vi){0} + tap;
 
-    PST_EACH_CHANNEL(
+    PST_EACH_VECTOR(
         n, const vi here = (vi)get((const float *)(const void *)index, at, left) == taps;
         const vf d = (vf)((vi)get(dy, at, left) & here); put(dx, at, left, get(dx, at, left) + d));
 }

@@ -129,6 +129,40 @@ INLINE vf vselect(vi mask, vf a, vf b)
     return (vf)(((vi)a & mask) | ((vi)b & ~mask));
 }
 
+/* The vector at p[at], of which `left` lanes are in use; the others are `fill`, and not stored. */
+INLINE vf get_or(const float *p, uint64_t at, uint64_t left, float fill)
+{
+    return left == PST_W ? vload(p + at) : vload_part(p + at, left, fill);
+}
+
+INLINE vf get(const float *p, uint64_t at, uint64_t left)
+{
+    return get_or(p, at, left, 0);
+}
+
+INLINE void put(float *p, uint64_t at, uint64_t left, vf v)
+{
+    if (left == PST_W) {
+        vstore(p + at, v);
+    } else {
+        vstore_part(p + at, v, left);
+    }
+}
+
+/* Runs statement for each vector of n elements, at element `at` with `left` lanes in use. */
+#define PST_EACH_VECTOR(n, statement)                                                              \
+    do {                                                                                           \
+        uint64_t at = 0, left = PST_W;                                                             \
+                                                                                                   \
+        for (; at + PST_W <= (n); at += PST_W) {                                                   \
+            statement;                                                                             \
+        }                                                                                          \
+        left = (n)-at;                                                                             \
+        if (left > 0) {                                                                            \
+            statement;                                                                             \
+        }                                                                                          \
+    } while (0)
+
 /* 16 lanes. */
 struct lanes {
     vf v[PST_PARTS];
@@ -152,6 +186,28 @@ INLINE uint64_t part_elems(uint64_t left, uint32_t part)
 
     return left <= first ? 0 : left - first < PST_W ? left - first : PST_W;
 }
+
+/* The same for sums over a row, 16 lanes at a time: `part` is the vector's place among the lanes;
+   past the end `left` is 0. */
+#define PST_EACH_PART(n, statement)                                                                \
+    do {                                                                                           \
+        uint64_t i_ = 0, left = PST_W;                                                             \
+        uint32_t part;                                                                             \
+                                                                                                   \
+        for (; i_ + PST_LANES <= (n); i_ += PST_LANES) {                                           \
+            for (part = 0; part < PST_PARTS; part++) {                                             \
+                const uint64_t at = i_ + part * PST_W;                                             \
+                                                                                                   \
+                statement;                                                                         \
+            }                                                                                      \
+        }                                                                                          \
+        for (part = 0; i_ < (n) && part < PST_PARTS; part++) {                                     \
+            const uint64_t at = i_ + part * PST_W;                                                 \
+                                                                                                   \
+            left = part_elems((n)-i_, part);                                                       \
+            statement;                                                                             \
+        }                                                                                          \
+    } while (0)
 
 /* Pairwise: lanes that are 8 apart, then 4, 2, 1. */
 INLINE float lanes_sum(struct lanes lanes)
@@ -230,7 +286,6 @@ INLINE vf gelu_exp(vf x, vf square)
 
 #include "simd_map.h"
 #include "simd_rows.h"
-#include "simd_rms.h"
 #include "simd_channels.h"
 #include "simd_random.h"
 #include "simd_step.h"
@@ -252,8 +307,8 @@ const struct pst_simd PST_SIMD = {
     .column_sums = rows_column_sums,
     .norm = rows_norm,
     .norm_back = rows_norm_back,
-    .rms = rms_norm,
-    .rms_back = rms_back,
+    .rms = rows_rms,
+    .rms_back = rows_rms_back,
     .column_squares = channels_squares,
     .channel_norm = channels_norm,
     .channel_sums = channels_sums,

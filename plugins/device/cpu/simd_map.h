@@ -9,31 +9,12 @@ typedef uint16_t vh __attribute__((vector_size(PST_W * 2)));
 #define PST_MAP1(name, expression)                                                                 \
     static void name(float *dst, const float *a, uint64_t n)                                       \
     {                                                                                              \
-        uint64_t i = 0;                                                                            \
-                                                                                                   \
-        for (; i + PST_W <= n; i += PST_W) {                                                       \
-            vstore(dst + i, expression(vload(a + i)));                                             \
-        }                                                                                          \
-        if (i < n) {                                                                               \
-            const vf x = vload_part(a + i, n - i, 0);                                              \
-                                                                                                   \
-            vstore_part(dst + i, expression(x), n - i);                                            \
-        }                                                                                          \
+        PST_EACH_VECTOR(n, put(dst, at, left, expression(get(a, at, left))));                      \
     }
 #define PST_MAP2(name, expression)                                                                 \
     static void name(float *dst, const float *a, const float *b, uint64_t n)                       \
     {                                                                                              \
-        uint64_t i = 0;                                                                            \
-                                                                                                   \
-        for (; i + PST_W <= n; i += PST_W) {                                                       \
-            vstore(dst + i, expression(vload(a + i), vload(b + i)));                               \
-        }                                                                                          \
-        if (i < n) {                                                                               \
-            const vf x = vload_part(a + i, n - i, 0);                                              \
-            const vf y = vload_part(b + i, n - i, 0);                                              \
-                                                                                                   \
-            vstore_part(dst + i, expression(x, y), n - i);                                         \
-        }                                                                                          \
+        PST_EACH_VECTOR(n, put(dst, at, left, expression(get(a, at, left), get(b, at, left))));    \
     }
 
 INLINE vf vadd(vf a, vf b)
@@ -76,33 +57,13 @@ PST_MAP2(map_gelu_back, vgelu_back)
 
 static void map_scale(float *dst, const float *a, float factor, uint64_t n)
 {
-    const vf f = vset(factor);
-    uint64_t i = 0;
-
-    for (; i + PST_W <= n; i += PST_W) {
-        vstore(dst + i, vload(a + i) * f);
-    }
-    for (; i < n; i++) {
-        dst[i] = a[i] * factor;
-    }
+    PST_EACH_VECTOR(n, put(dst, at, left, get(a, at, left) * vset(factor)));
 }
 
 static void map_widen(float *dst, const uint16_t *bf16, uint64_t n)
 {
-    uint64_t i = 0;
-
-    for (; i + PST_W <= n; i += PST_W) {
-        vh h;
-
-        memcpy(&h, bf16 + i, sizeof h);
-        vstore(dst + i, (vf)(__builtin_convertvector(h, vu) << 16));
-    }
-    if (i < n) {
-        vh h = {0};
-
-        memcpy(&h, bf16 + i, (n - i) * sizeof *bf16);
-        vstore_part(dst + i, (vf)(__builtin_convertvector(h, vu) << 16), n - i);
-    }
+    PST_EACH_VECTOR(n, vh h = {0}; memcpy(&h, bf16 + at, left * sizeof *bf16);
+                    put(dst, at, left, (vf)(__builtin_convertvector(h, vu) << 16)));
 }
 
 /* To nearest, ties to even; a NaN stays one. */
@@ -117,16 +78,6 @@ INLINE vh vnarrow(vf value)
 
 static void map_narrow(uint16_t *bf16, const float *src, uint64_t n)
 {
-    uint64_t i = 0;
-
-    for (; i + PST_W <= n; i += PST_W) {
-        const vh h = vnarrow(vload(src + i));
-
-        memcpy(bf16 + i, &h, sizeof h);
-    }
-    if (i < n) {
-        const vh h = vnarrow(vload_part(src + i, n - i, 0));
-
-        memcpy(bf16 + i, &h, (n - i) * sizeof *bf16);
-    }
+    PST_EACH_VECTOR(n, const vh h = vnarrow(get(src, at, left));
+                    memcpy(bf16 + at, &h, left * sizeof *bf16));
 }

@@ -34,21 +34,8 @@ static void rows_bias_relu(float *h, const float *bias, uint64_t rows, uint64_t 
 static void rows_bias_gelu(float *h, const float *bias, float *y, uint64_t rows, uint64_t n)
 {
     for (uint64_t r = 0; r < rows; r++) {
-        float *h_row = h + r * n, *y_row = y + r * n;
-        uint64_t i = 0;
-
-        for (; i + PST_W <= n; i += PST_W) {
-            const vf v = vload(h_row + i) + vload(bias + i);
-
-            vstore(h_row + i, v);
-            vstore(y_row + i, vgelu(v));
-        }
-        if (i < n) {
-            const vf v = vload_part(h_row + i, n - i, 0) + vload_part(bias + i, n - i, 0);
-
-            vstore_part(h_row + i, v, n - i);
-            vstore_part(y_row + i, vgelu(v), n - i);
-        }
+        PST_EACH_VECTOR(n, const vf v = get(h + r * n, at, left) + get(bias, at, left);
+                        put(h + r * n, at, left, v); put(y + r * n, at, left, vgelu(v)));
     }
 }
 
@@ -95,36 +82,11 @@ static void rows_column_sums(float *sums, const float *x, uint64_t rows, uint64_
 
 /* --- sums over a row -------------------------------------------------------------------------- */
 
-/*
- * Runs statement for all vectors of a row, 16 lanes at a time: `part` is the vector's place among
- * the lanes, `at` its first element, `v` its values; past the end these are `fill`.
- */
-#define PST_EACH_PART(values, n, fill, statement)                                                  \
-    do {                                                                                           \
-        uint64_t i_ = 0;                                                                           \
-        uint32_t part;                                                                             \
-                                                                                                   \
-        for (; i_ + PST_LANES <= (n); i_ += PST_LANES) {                                           \
-            for (part = 0; part < PST_PARTS; part++) {                                             \
-                const uint64_t at = i_ + part * PST_W;                                             \
-                const vf v = vload((values) + at);                                                 \
-                                                                                                   \
-                statement;                                                                         \
-            }                                                                                      \
-        }                                                                                          \
-        for (part = 0; i_ < (n) && part < PST_PARTS; part++) {                                     \
-            const uint64_t at = i_ + part * PST_W;                                                 \
-            const vf v = vload_part((values) + at, part_elems((n)-i_, part), fill);                \
-                                                                                                   \
-            statement;                                                                             \
-        }                                                                                          \
-    } while (0)
-
 static float rows_sum(const float *values, uint64_t n)
 {
     struct lanes sum = lanes_set(0);
 
-    PST_EACH_PART(values, n, 0, (void)at; sum.v[part] += v);
+    PST_EACH_PART(n, sum.v[part] += get(values, at, left));
     return lanes_sum(sum);
 }
 
@@ -132,89 +94,111 @@ INLINE float row_max(const float *values, uint64_t n)
 {
     struct lanes max = lanes_set(-INFINITY);
 
-    PST_EACH_PART(values, n, -INFINITY, (void)at; max.v[part] = vmax(max.v[part], v));
+    PST_EACH_PART(n, max.v[part] = vmax(max.v[part], get_or(values, at, left, -INFINITY)));
     return lanes_max(max);
 }
 
-/* --- layer norm ------------------------------------------------------------------------------- */
+/* --- layer norm and RMS norm ------------------------------------------------------------------ */
+
+/* One row; one that is not centred is RMS norm, without mean and bias. */
+struct norm_row {
+    bool centred;
+    uint64_t n;
+    const float *x, *gain, *bias;
+    float mean, rstd;
+};
+
+/* x less its mean; past the end 0. */
+INLINE vf norm_offset(const struct norm_row *row, uint64_t at, uint64_t left)
+{
+    const vf x = get_or(row->x, at, left, row->mean);
+
+    return row->centred ? x - vset(row->mean) : x;
+}
+
+INLINE vf norm_normed(const struct norm_row *row, uint64_t at, uint64_t left)
+{
+    return norm_offset(row, at, left) * vset(row->rstd);
+}
+
+/* Finds rstd. */
+INLINE void norm_forward(struct norm_row *row, float *y, float eps)
+{
+    struct lanes sum = lanes_set(0);
+
+    PST_EACH_PART(row->n, const vf d = norm_offset(row, at, left); sum.v[part] += d * d);
+    row->rstd = 1.0f / sqrtf(lanes_sum(sum) / (float)row->n + eps);
+    PST_EACH_VECTOR(row->n, const vf h = norm_normed(row, at, left) * get(row->gain, at, left);
+                    put(y, at, left, row->centred ? h + get(row->bias, at, left) : h));
+}
+
+/* What the backward pass reads and writes beside the row. */
+struct norm_back {
+    const float *dy, *add;
+    float *dx, *dgain, *dbias;
+    float mean_g, mean_gn; /* of g = dy gain, and of g normed */
+};
+
+/* dx = rstd (g - mean(g) - normed mean(g normed)) + add; not centred: without mean(g). */
+INLINE void norm_back_at(const struct norm_row *row, const struct norm_back *back, uint64_t at,
+                         uint64_t left)
+{
+    const vf normed = norm_normed(row, at, left), d = get(back->dy, at, left);
+    const vf g = d * get(row->gain, at, left);
+    const vf offset = row->centred ? g - vset(back->mean_g) : g;
+    const vf grad = vset(row->rstd) * (offset - normed * vset(back->mean_gn));
+
+    put(back->dgain, at, left, get(back->dgain, at, left) + d * normed);
+    if (row->centred) {
+        put(back->dbias, at, left, get(back->dbias, at, left) + d);
+    }
+    put(back->dx, at, left, back->add == NULL ? grad : grad + get(back->add, at, left));
+}
+
+INLINE void norm_backward(const struct norm_row *row, struct norm_back back)
+{
+    struct lanes sum = lanes_set(0), dot = lanes_set(0);
+
+    PST_EACH_PART(row->n, const vf g = get(back.dy, at, left) * get(row->gain, at, left);
+                  sum.v[part] += g; dot.v[part] += g * norm_normed(row, at, left));
+    back.mean_g = lanes_sum(sum) / (float)row->n;
+    back.mean_gn = lanes_sum(dot) / (float)row->n;
+    PST_EACH_VECTOR(row->n, norm_back_at(row, &back, at, left));
+}
 
 static void rows_norm(float *y, const float *x, const float *gain, const float *bias, float eps,
                       uint64_t n, float *ret_mean, float *ret_rstd)
 {
-    struct lanes sum = lanes_set(0);
-    const float mean = rows_sum(x, n) / (float)n;
-    float rstd;
-    uint64_t i;
+    struct norm_row row = {true, n, x, gain, bias, rows_sum(x, n) / (float)n, 0};
 
-    PST_EACH_PART(x, n, mean, (void)at; const vf d = v - vset(mean); sum.v[part] += d * d);
-    rstd = 1.0f / sqrtf(lanes_sum(sum) / (float)n + eps);
-    for (i = 0; i + PST_W <= n; i += PST_W) {
-        const vf normed = (vload(x + i) - vset(mean)) * vset(rstd);
-
-        vstore(y + i, normed * vload(gain + i) + vload(bias + i));
-    }
-    for (; i < n; i++) {
-        y[i] = (x[i] - mean) * rstd * gain[i] + bias[i];
-    }
-    *ret_mean = mean;
-    *ret_rstd = rstd;
+    norm_forward(&row, y, eps);
+    *ret_mean = row.mean;
+    *ret_rstd = row.rstd;
 }
 
-/* Sums of g and of g normed, where g = dy gain. */
-INLINE void norm_sums(const float *dy, const float *x, const float *gain, float mean, float rstd,
-                      uint64_t n, float *ret_sum, float *ret_dot)
-{
-    struct lanes sum = lanes_set(0), dot = lanes_set(0);
-    uint64_t i;
-    uint32_t part;
-
-    for (i = 0; i + PST_LANES <= n; i += PST_LANES) {
-        for (part = 0; part < PST_PARTS; part++) {
-            const uint64_t at = i + part * PST_W;
-            const vf g = vload(dy + at) * vload(gain + at);
-
-            sum.v[part] += g;
-            dot.v[part] += g * ((vload(x + at) - vset(mean)) * vset(rstd));
-        }
-    }
-    for (part = 0; i < n && part < PST_PARTS; part++) {
-        const uint64_t at = i + part * PST_W, left = part_elems(n - i, part);
-        const vf g = vload_part(dy + at, left, 0) * vload_part(gain + at, left, 0);
-
-        sum.v[part] += g;
-        dot.v[part] += g * ((vload_part(x + at, left, mean) - vset(mean)) * vset(rstd));
-    }
-    *ret_sum = lanes_sum(sum);
-    *ret_dot = lanes_sum(dot);
-}
-
-/* dx = rstd (g - mean(g) - normed mean(g normed)), g = dy gain. */
 static void rows_norm_back(float *dx, const float *add, float *dgain, float *dbias, const float *dy,
                            const float *x, const float *gain, float mean, float rstd, uint64_t n)
 {
-    float mean_g, mean_gn;
-    uint64_t i;
+    const struct norm_row row = {true, n, x, gain, NULL, mean, rstd};
 
-    norm_sums(dy, x, gain, mean, rstd, n, &mean_g, &mean_gn);
-    mean_g /= (float)n;
-    mean_gn /= (float)n;
-    for (i = 0; i + PST_W <= n; i += PST_W) {
-        const vf normed = (vload(x + i) - vset(mean)) * vset(rstd), d = vload(dy + i);
-        const vf g = d * vload(gain + i);
-        const vf grad = vset(rstd) * ((g - vset(mean_g)) - normed * vset(mean_gn));
+    norm_backward(&row, (struct norm_back){dy, add, dx, dgain, dbias, 0, 0});
+}
 
-        vstore(dgain + i, vload(dgain + i) + d * normed);
-        vstore(dbias + i, vload(dbias + i) + d);
-        vstore(dx + i, add == NULL ? grad : grad + vload(add + i));
-    }
-    for (; i < n; i++) {
-        const float normed = (x[i] - mean) * rstd, d = dy[i], g = d * gain[i];
-        const float grad = rstd * ((g - mean_g) - normed * mean_gn);
+static void rows_rms(float *y, const float *x, const float *gain, float eps, uint64_t n,
+                     float *ret_rstd)
+{
+    struct norm_row row = {false, n, x, gain, NULL, 0, 0};
 
-        dgain[i] += d * normed;
-        dbias[i] += d;
-        dx[i] = add == NULL ? grad : grad + add[i];
-    }
+    norm_forward(&row, y, eps);
+    *ret_rstd = row.rstd;
+}
+
+static void rows_rms_back(float *dx, const float *add, float *dgain, const float *dy,
+                          const float *x, const float *gain, float rstd, uint64_t n)
+{
+    const struct norm_row row = {false, n, x, gain, NULL, 0, rstd};
+
+    norm_backward(&row, (struct norm_back){dy, add, dx, dgain, NULL, 0, 0});
 }
 
 /* --- softmax ---------------------------------------------------------------------------------- */
@@ -223,26 +207,10 @@ static float rows_exp_row(float *values, float scale, uint64_t n, float *ret_shi
 {
     const float shift = scale * row_max(values, n);
     struct lanes sum = lanes_set(0);
-    uint64_t i;
-    uint32_t part;
 
-    for (i = 0; i + PST_LANES <= n; i += PST_LANES) {
-        for (part = 0; part < PST_PARTS; part++) {
-            const uint64_t at = i + part * PST_W;
-            const vf e = vexp(vload(values + at) * vset(scale) - vset(shift));
-
-            vstore(values + at, e);
-            sum.v[part] += e;
-        }
-    }
-    for (part = 0; i < n && part < PST_PARTS; part++) {
-        const uint64_t at = i + part * PST_W, left = part_elems(n - i, part);
-        const vf x = vload_part(values + at, left, -INFINITY);
-        const vf e = vexp(x * vset(scale) - vset(shift));
-
-        vstore_part(values + at, e, left);
-        sum.v[part] += e;
-    }
+    PST_EACH_PART(n, const vf x = get_or(values, at, left, -INFINITY);
+                  const vf e = vexp(x * vset(scale) - vset(shift)); put(values, at, left, e);
+                  sum.v[part] += e);
     *ret_shift = shift;
     return lanes_sum(sum);
 }
@@ -252,61 +220,28 @@ static float rows_exp_sum(const float *values, uint64_t n, float *ret_max)
     const float max = row_max(values, n);
     struct lanes sum = lanes_set(0);
 
-    PST_EACH_PART(values, n, -INFINITY, (void)at; sum.v[part] += vexp(v - vset(max)));
+    PST_EACH_PART(n, sum.v[part] += vexp(get_or(values, at, left, -INFINITY) - vset(max)));
     *ret_max = max;
     return lanes_sum(sum);
 }
 
 static void rows_exp_known(float *probs, const float *scores, float scale, float lse, uint64_t n)
 {
-    uint64_t i = 0;
-
-    for (; i + PST_W <= n; i += PST_W) {
-        vstore(probs + i, vexp(vload(scores + i) * vset(scale) - vset(lse)));
-    }
-    if (i < n) {
-        const vf s = vload_part(scores + i, n - i, 0);
-
-        vstore_part(probs + i, vexp(s * vset(scale) - vset(lse)), n - i);
-    }
+    PST_EACH_VECTOR(n, put(probs, at, left, vexp(get(scores, at, left) * vset(scale) - vset(lse))));
 }
 
 static void rows_softmax_back(float *dp, const float *p, float scale, uint64_t n)
 {
     struct lanes sum = lanes_set(0);
-    uint64_t i;
-    uint32_t part;
     float dot;
 
-    for (i = 0; i + PST_LANES <= n; i += PST_LANES) {
-        for (part = 0; part < PST_PARTS; part++) {
-            sum.v[part] += vload(p + i + part * PST_W) * vload(dp + i + part * PST_W);
-        }
-    }
-    for (part = 0; i < n && part < PST_PARTS; part++) {
-        const uint64_t at = i + part * PST_W, left = part_elems(n - i, part);
-
-        sum.v[part] += vload_part(p + at, left, 0) * vload_part(dp + at, left, 0);
-    }
+    PST_EACH_PART(n, sum.v[part] += get(p, at, left) * get(dp, at, left));
     dot = lanes_sum(sum);
-    for (i = 0; i + PST_W <= n; i += PST_W) {
-        vstore(dp + i, vload(p + i) * (vload(dp + i) - vset(dot)) * vset(scale));
-    }
-    for (; i < n; i++) {
-        dp[i] = p[i] * (dp[i] - dot) * scale;
-    }
+    PST_EACH_VECTOR(n, const vf d = get(dp, at, left) - vset(dot);
+                    put(dp, at, left, get(p, at, left) * d * vset(scale)));
 }
 
 static void rows_exp_scaled(float *dst, const float *src, float lse, float factor, uint64_t n)
 {
-    uint64_t i = 0;
-
-    for (; i + PST_W <= n; i += PST_W) {
-        vstore(dst + i, vexp(vload(src + i) - vset(lse)) * vset(factor));
-    }
-    if (i < n) {
-        const vf x = vload_part(src + i, n - i, 0);
-
-        vstore_part(dst + i, vexp(x - vset(lse)) * vset(factor), n - i);
-    }
+    PST_EACH_VECTOR(n, put(dst, at, left, vexp(get(src, at, left) - vset(lse)) * vset(factor)));
 }

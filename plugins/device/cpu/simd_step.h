@@ -19,89 +19,50 @@ INLINE vf sgd_step(const struct pst_update_factors *update, vf w, vf g)
 
 static void step_sgd(const struct pst_update_factors *update, float *w, const float *g, uint64_t n)
 {
-    uint64_t i;
+    const struct pst_update_factors factors = *update; /* in registers */
 
-    for (i = 0; i + PST_W <= n; i += PST_W) {
-        vstore(w + i, sgd_step(update, vload(w + i), vload(g + i)));
-    }
-    if (i < n) {
-        const vf old = vload_part(w + i, n - i, 0), grad = vload_part(g + i, n - i, 0);
-
-        vstore_part(w + i, sgd_step(update, old, grad), n - i);
-    }
+    PST_EACH_VECTOR(n, put(w, at, left, sgd_step(&factors, get(w, at, left), get(g, at, left))));
 }
 
-INLINE vf velocity_step(const struct pst_update_factors *update, vf w, vf g, vf s)
+INLINE void momentum_step(const struct pst_update_factors *update, float *w, const float *g,
+                          float *s, uint64_t at, uint64_t left)
 {
-    const vf d = g * vset(update->grad_scale) + vset(update->weight_decay) * w;
+    const vf old = get(w, at, left);
+    const vf d = get(g, at, left) * vset(update->grad_scale) + vset(update->weight_decay) * old;
+    const vf velocity = vset(update->momentum) * get(s, at, left) + d;
 
-    return vset(update->momentum) * s + d;
+    put(s, at, left, velocity);
+    put(w, at, left, old - vset(update->lr) * velocity);
 }
 
 static void step_momentum(const struct pst_update_factors *update, float *w, const float *g,
                           float *s, uint64_t n)
 {
-    const vf lr = vset(update->lr);
-    uint64_t i;
+    const struct pst_update_factors factors = *update; /* in registers */
 
-    for (i = 0; i + PST_W <= n; i += PST_W) {
-        const vf old = vload(w + i);
-        const vf velocity = velocity_step(update, old, vload(g + i), vload(s + i));
-
-        vstore(s + i, velocity);
-        vstore(w + i, old - lr * velocity);
-    }
-    if (i < n) {
-        const uint64_t left = n - i;
-        const vf old = vload_part(w + i, left, 0), grad = vload_part(g + i, left, 0);
-        const vf velocity = velocity_step(update, old, grad, vload_part(s + i, left, 0));
-
-        vstore_part(s + i, velocity, left);
-        vstore_part(w + i, old - lr * velocity, left);
-    }
+    PST_EACH_VECTOR(n, momentum_step(&factors, w, g, s, at, left));
 }
 
-struct adam {
-    vf w, m, v;
-};
-
-INLINE struct adam adam_step(const struct pst_update_factors *update, struct adam old, vf g)
+INLINE void adam_step(const struct pst_update_factors *update, float *w, const float *g, float *m,
+                      float *v, uint64_t at, uint64_t left)
 {
-    const vf beta1 = vset(update->beta1), beta2 = vset(update->beta2);
-    const vf grad = g * vset(update->grad_scale) + vset(update->weight_decay) * old.w;
-    struct adam new;
-    vf root;
+    const vf beta1 = vset(update->beta1), beta2 = vset(update->beta2), old = get(w, at, left);
+    const vf grad = get(g, at, left) * vset(update->grad_scale) + vset(update->weight_decay) * old;
+    const vf mean = beta1 * get(m, at, left) + vset(1.0f - update->beta1) * grad;
+    const vf square = beta2 * get(v, at, left) + vset(1.0f - update->beta2) * (grad * grad);
+    const vf root = vsqrt(square) * vset(update->inv_sqrt_bias2) + vset(update->eps);
 
-    new.m = beta1 *old.m + vset(1.0f - update->beta1) * grad;
-    new.v = beta2 *old.v + vset(1.0f - update->beta2) * (grad * grad);
-    root = vsqrt(new.v) * vset(update->inv_sqrt_bias2) + vset(update->eps);
-    new.w = old.w *vset(update->shrink) - vset(update->step_size) * (new.m / root);
-    return new;
+    put(w, at, left, old * vset(update->shrink) - vset(update->step_size) * (mean / root));
+    put(m, at, left, mean);
+    put(v, at, left, square);
 }
 
 static void step_adam(const struct pst_update_factors *update, float *w, const float *g, float *m,
                       float *v, uint64_t n)
 {
-    uint64_t i;
+    const struct pst_update_factors factors = *update; /* in registers */
 
-    for (i = 0; i + PST_W <= n; i += PST_W) {
-        const struct adam old = {vload(w + i), vload(m + i), vload(v + i)};
-        const struct adam new = adam_step(update, old, vload(g + i));
-
-        vstore(w + i, new.w);
-        vstore(m + i, new.m);
-        vstore(v + i, new.v);
-    }
-    if (i < n) {
-        const uint64_t left = n - i;
-        const struct adam old = {vload_part(w + i, left, 0), vload_part(m + i, left, 0),
-                                 vload_part(v + i, left, 0)};
-        const struct adam new = adam_step(update, old, vload_part(g + i, left, 0));
-
-        vstore_part(w + i, new.w, left);
-        vstore_part(m + i, new.m, left);
-        vstore_part(v + i, new.v, left);
-    }
+    PST_EACH_VECTOR(n, adam_step(&factors, w, g, m, v, at, left));
 }
 
 /* 128 elements in 16 lanes, each lane in ascending order. */

@@ -21,6 +21,7 @@ struct step {
     void *working;
     uint32_t working_dtype;
     uint64_t elems;
+    void (*block)(const struct step *step, uint64_t at, uint64_t n);
 };
 
 static uint64_t n_blocks(uint64_t elems)
@@ -28,46 +29,44 @@ static uint64_t n_blocks(uint64_t elems)
     return elems / BLOCK + (elems % BLOCK != 0);
 }
 
-/* Elements of the block that starts at `at`. */
-static uint64_t block_elems(const struct step *step, uint64_t at)
-{
-    return step->elems - at < BLOCK ? step->elems - at : BLOCK;
-}
-
-static void add_blocks(void *context, uint64_t begin, uint64_t end, uint32_t thread)
+static void work_on_blocks(void *context, uint64_t begin, uint64_t end, uint32_t thread)
 {
     const struct step *step = context;
 
     (void)thread;
     for (uint64_t at = begin * BLOCK; at < step->elems && at < end * BLOCK; at += BLOCK) {
-        const uint64_t n = block_elems(step, at);
-
-        step->device->simd->add(step->dst + at, step->a + at, step->b + at, n);
+        step->block(step, at, step->elems - at < BLOCK ? step->elems - at : BLOCK);
     }
 }
 
-static void add_bf16_blocks(void *context, uint64_t begin, uint64_t end, uint32_t thread)
+static void each_block(struct step *step,
+                       void (*block)(const struct step *step, uint64_t at, uint64_t n))
 {
-    const struct step *step = context;
+    step->block = block;
+    pst_cpu_parallel(step->device, n_blocks(step->elems), work_on_blocks, step);
+}
+
+static void add_block(const struct step *step, uint64_t at, uint64_t n)
+{
+    step->device->simd->add(step->dst + at, step->a + at, step->b + at, n);
+}
+
+static void add_bf16_block(const struct step *step, uint64_t at, uint64_t n)
+{
     const struct pst_simd *simd = step->device->simd;
     float a[BLOCK], b[BLOCK];
 
-    (void)thread;
-    for (uint64_t at = begin * BLOCK; at < step->elems && at < end * BLOCK; at += BLOCK) {
-        const uint64_t n = block_elems(step, at);
-
-        simd->widen(a, step->a16 + at, n);
-        simd->widen(b, step->b16 + at, n);
-        simd->add(a, a, b, n);
-        simd->narrow(step->dst16 + at, a, n);
-    }
+    simd->widen(a, step->a16 + at, n);
+    simd->widen(b, step->b16 + at, n);
+    simd->add(a, a, b, n);
+    simd->narrow(step->dst16 + at, a, n);
 }
 
 void pst_cpu_accumulate(struct pst_device *device, float *dst, const float *src, uint64_t elems)
 {
     struct step step = {.device = device, .dst = dst, .a = dst, .b = src, .elems = elems};
 
-    pst_cpu_parallel(device, n_blocks(elems), add_blocks, &step);
+    each_block(&step, add_block);
 }
 
 void pst_cpu_sum(struct pst_device *device, void *dst, const void *a, const void *b, uint64_t elems,
@@ -79,7 +78,7 @@ void pst_cpu_sum(struct pst_device *device, void *dst, const void *a, const void
         step.dst16 = dst;
         step.a16 = a;
         step.b16 = b;
-        pst_cpu_parallel(device, n_blocks(elems), add_bf16_blocks, &step);
+        each_block(&step, add_bf16_block);
     } else if (dtype == PST_F64) { /* gradient checks */
         for (uint64_t i = 0; i < elems; i++) {
             ((double *)dst)[i] = ((const double *)a)[i] + ((const double *)b)[i];
@@ -88,7 +87,7 @@ void pst_cpu_sum(struct pst_device *device, void *dst, const void *a, const void
         step.dst = dst;
         step.a = a;
         step.b = b;
-        pst_cpu_parallel(device, n_blocks(elems), add_blocks, &step);
+        each_block(&step, add_block);
     }
 }
 
@@ -158,41 +157,22 @@ static void store_working(const struct step *step, uint64_t at, uint64_t n)
     }
 }
 
-static void refresh_blocks(void *context, uint64_t begin, uint64_t end, uint32_t thread)
+static void update_block(const struct step *step, uint64_t at, uint64_t n)
 {
-    const struct step *step = context;
-
-    (void)thread;
-    for (uint64_t at = begin * BLOCK; at < step->elems && at < end * BLOCK; at += BLOCK) {
-        const uint64_t n = block_elems(step, at);
-
-        store_working(step, at, n);
-    }
-}
-
-static void update_blocks(void *context, uint64_t begin, uint64_t end, uint32_t thread)
-{
-    const struct step *step = context;
     const struct pst_simd *simd = step->device->simd;
 
-    (void)thread;
-    for (uint64_t at = begin * BLOCK; at < step->elems && at < end * BLOCK; at += BLOCK) {
-        const uint64_t n = block_elems(step, at);
-
-        switch (step->update->optimizer) {
-        case PST_SGD:
-            simd->sgd(&step->factors, step->dst + at, step->a + at, n);
-            break;
-        case PST_MOMENTUM:
-            simd->momentum(&step->factors, step->dst + at, step->a + at, step->s0 + at, n);
-            break;
-        default:
-            simd->adam(&step->factors, step->dst + at, step->a + at, step->s0 + at, step->s1 + at,
-                       n);
-            break;
-        }
-        store_working(step, at, n);
+    switch (step->update->optimizer) {
+    case PST_SGD:
+        simd->sgd(&step->factors, step->dst + at, step->a + at, n);
+        break;
+    case PST_MOMENTUM:
+        simd->momentum(&step->factors, step->dst + at, step->a + at, step->s0 + at, n);
+        break;
+    default:
+        simd->adam(&step->factors, step->dst + at, step->a + at, step->s0 + at, step->s1 + at, n);
+        break;
     }
+    store_working(step, at, n);
 }
 
 void pst_cpu_update(struct pst_device *device, const struct pst_update *update, float *weights,
@@ -212,7 +192,7 @@ void pst_cpu_update(struct pst_device *device, const struct pst_update *update, 
         .elems = elems,
     };
 
-    pst_cpu_parallel(device, n_blocks(elems), update_blocks, &step);
+    each_block(&step, update_block);
 }
 
 void pst_cpu_refresh(struct pst_device *device, void *working, const float *weights,
@@ -226,5 +206,5 @@ void pst_cpu_refresh(struct pst_device *device, void *working, const float *weig
         .elems = elems,
     };
 
-    pst_cpu_parallel(device, n_blocks(elems), refresh_blocks, &step);
+    each_block(&step, store_working);
 }

@@ -16,14 +16,14 @@ struct pst_tile {
 };
 
 /* Floats to set aside for n_buffers per thread; each has `elems` of them. */
-static inline uint64_t pst_tile_floats(const struct pst_cpu_request *request, uint32_t n_buffers,
+static inline uint64_t pst_tile_floats(const struct pst_op_request *request, uint32_t n_buffers,
                                        uint64_t elems)
 {
     return request->dtype == PST_BF16 ? request->device->threads * n_buffers * elems : 0;
 }
 
 /* Buffer number i of a thread; `base` is where those floats are. */
-static inline struct pst_tile pst_tile_make(const struct pst_cpu_request *request, float *base,
+static inline struct pst_tile pst_tile_make(const struct pst_op_request *request, float *base,
                                             uint32_t n_buffers, uint64_t elems, uint32_t thread,
                                             uint32_t i)
 {

@@ -7,7 +7,6 @@
 #include "attention.h"
 #include "product.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -27,27 +26,8 @@ struct pieces {
     void *probs, *dscores;
 };
 
-struct pst_cuda_heads pst_cuda_heads(const struct pst_cuda_request *r)
-{
-    const struct pst_tensor *y = pst_cuda_out(r);
-    struct pst_cuda_heads a = {.packed = r->op->n_in == 1, .heads = r->op->heads};
-
-    a.columns = pst_cuda_columns(y);
-    a.rows = y->elems / a.columns;
-    a.keys = a.packed ? a.rows : pst_cuda_in(r, 1)->dims[0];
-    a.depth = a.columns / a.heads;
-    a.q_stride = (a.packed ? 3 : 1) * a.columns;
-    a.kv_stride = (a.packed ? 3 : 2) * a.columns;
-    a.k_at = a.packed ? a.columns : 0;
-    a.v_at = a.k_at + a.columns;
-    a.scale = r->op->scale > 0 ? r->op->scale : 1 / sqrtf((float)a.depth);
-    a.n_buckets =
-        pst_cuda_has_param(r, 0) ? (uint32_t)r->graph->params[r->op->param[0]].dims[0] : 0;
-    return a;
-}
-
-static struct pieces carve(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
-                           void *base, uint64_t *ret_bytes)
+static struct pieces carve(const struct pst_op_request *r, const struct pst_heads *a, void *base,
+                           uint64_t *ret_bytes)
 {
     const uint64_t n = a->heads * a->rows * a->keys;
     const bool back = r->pass == PST_KERNEL_B, half = pst_cuda_bf16(r);
@@ -71,9 +51,9 @@ static struct pieces carve(const struct pst_cuda_request *r, const struct pst_cu
     return p;
 }
 
-static uint64_t workspace(const struct pst_cuda_request *r)
+static uint64_t workspace(const struct pst_op_request *r)
 {
-    const struct pst_cuda_heads a = pst_cuda_heads(r);
+    const struct pst_heads a = request_heads(r);
     uint64_t bytes = 0;
 
     carve(r, &a, NULL, &bytes);
@@ -81,8 +61,8 @@ static uint64_t workspace(const struct pst_cuda_request *r)
 }
 
 /* A product with a batch for each head. Steps: `depth` for what lies side by side in a row. */
-static struct pst_cuda_product_shape product_of(const struct pst_cuda_request *r,
-                                                const struct pst_cuda_heads *a, uint32_t which)
+static struct pst_cuda_product_shape product_of(const struct pst_op_request *r,
+                                                const struct pst_heads *a, uint32_t which)
 {
     const uint64_t square = a->rows * a->keys;
     struct pst_cuda_product_shape p = {.batches = a->heads, .bf16 = pst_cuda_bf16(r)};
@@ -120,7 +100,7 @@ static struct pst_cuda_product_shape product_of(const struct pst_cuda_request *r
 }
 
 /* By key - row + rows - 1: which element of p0 a pair falls on. */
-static pst_status init_buckets(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
+static pst_status init_buckets(const struct pst_op_request *r, const struct pst_heads *a,
                                struct attention_state *state, struct pst_error *err)
 {
     const uint64_t n = a->rows + a->keys - 1;
@@ -145,8 +125,8 @@ static pst_status init_buckets(const struct pst_cuda_request *r, const struct ps
 
 static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
 {
-    const struct pst_cuda_request *r = &k->request;
-    const struct pst_cuda_heads a = pst_cuda_heads(r);
+    const struct pst_op_request *r = &k->request;
+    const struct pst_heads a = request_heads(r);
     struct attention_state *state = pst_alloc(1, sizeof *state);
     const uint32_t n = r->pass == PST_KERNEL_F ? VALUES + 1 : N_PRODUCTS;
     pst_status status = PST_OK;
@@ -177,7 +157,7 @@ static void finish(struct pst_cuda_kernel *k)
 }
 
 static struct pst_cuda_attention kernel_shape(const struct pst_cuda_kernel *k,
-                                              const struct pst_cuda_heads *a)
+                                              const struct pst_heads *a)
 {
     const struct attention_state *state = k->state;
     struct pst_cuda_attention shape;
@@ -191,27 +171,27 @@ static struct pst_cuda_attention kernel_shape(const struct pst_cuda_kernel *k,
     return shape;
 }
 
-void *pst_cuda_keys(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
+void *pst_cuda_keys(const struct pst_op_request *r, const struct pst_heads *a,
                     void *const *operands, uint64_t sample)
 {
-    void *base = pst_cuda_operand(operands, a->packed ? 0 : 1);
+    void *base = request_operand(operands, a->packed ? 0 : 1);
 
     return base == NULL ? NULL : pst_cuda_at(r, base, sample * a->keys * a->kv_stride + a->k_at);
 }
 
-void *pst_cuda_queries(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
+void *pst_cuda_queries(const struct pst_op_request *r, const struct pst_heads *a,
                        void *const *operands, uint64_t sample)
 {
-    void *base = pst_cuda_operand(operands, 0);
+    void *base = request_operand(operands, 0);
 
     return base == NULL ? NULL : pst_cuda_at(r, base, sample * a->rows * a->q_stride);
 }
 
 static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct attention_state *state = k->state;
-    const struct pst_cuda_heads a = pst_cuda_heads(r);
+    const struct pst_heads a = request_heads(r);
     const struct pst_cuda_attention shape = kernel_shape(k, &a);
     const char *name = r->op->name;
     uint64_t bytes;
@@ -222,9 +202,10 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
         float *lse = call->y[1];
 
         pst_cuda_product_run(&state->products[SCORES], name, w.scores,
-                             pst_cuda_queries(r, &a, call->x, s), keys, a.scale, 0, w.product);
+                             pst_cuda_queries(r, &a, call->x, s), keys, request_scale(&a), 0,
+                             w.product);
         pst_cuda_softmax(r->device->compute, pst_cuda_bf16(r), &shape, w.scores, w.probs,
-                         pst_cuda_param(r, call, 0),
+                         request_param(r, call, 0),
                          lse == NULL ? NULL : lse + s * a.heads * a.rows);
         pst_cuda_product_run(&state->products[VALUES], name,
                              pst_cuda_at(r, call->y[0], s * a.rows * a.columns), w.probs,
@@ -233,9 +214,9 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
 }
 
 static void backward_sample(const struct pst_cuda_kernel *k, const struct pst_call *call,
-                            const struct pst_cuda_heads *a, uint64_t s)
+                            const struct pst_heads *a, uint64_t s)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct pst_cuda_attention shape = kernel_shape(k, a);
     const struct pst_cuda_product *products = ((const struct attention_state *)k->state)->products;
     const void *q = pst_cuda_queries(r, a, call->x, s), *keys = pst_cuda_keys(r, a, call->x, s);
@@ -246,19 +227,22 @@ static void backward_sample(const struct pst_cuda_kernel *k, const struct pst_ca
     uint64_t bytes;
     const struct pieces w = carve(r, a, call->workspace, &bytes);
 
-    pst_cuda_product_run(&products[SCORES], name, w.scores, q, keys, a->scale, 0, w.product);
+    pst_cuda_product_run(&products[SCORES], name, w.scores, q, keys, request_scale(a), 0,
+                         w.product);
     pst_cuda_product_run(&products[DPROBS], name, w.dprobs, dy, pst_cuda_at(r, keys, a->columns), 1,
                          0, w.product);
     pst_cuda_softmax_back(r->device->compute, pst_cuda_bf16(r), &shape, w.scores, w.dprobs, w.probs,
-                          w.dscores, pst_cuda_param(r, call, 0), lse);
+                          w.dscores, request_param(r, call, 0), lse);
     if (a->n_buckets > 0) {
         pst_cuda_bucket_sums(r->device->compute, &shape, call->z[0], w.dprobs, s > 0, w.diagonals);
     }
     if (dq != NULL) {
-        pst_cuda_product_run(&products[DQ], name, dq, w.dscores, keys, a->scale, 0, w.product);
+        pst_cuda_product_run(&products[DQ], name, dq, w.dscores, keys, request_scale(a), 0,
+                             w.product);
     }
     if (dkeys != NULL) {
-        pst_cuda_product_run(&products[DK], name, dkeys, w.dscores, q, a->scale, 0, w.product);
+        pst_cuda_product_run(&products[DK], name, dkeys, w.dscores, q, request_scale(a), 0,
+                             w.product);
         pst_cuda_product_run(&products[DV], name, pst_cuda_at(r, dkeys, a->columns), w.probs, dy, 1,
                              0, w.product);
     }
@@ -266,23 +250,10 @@ static void backward_sample(const struct pst_cuda_kernel *k, const struct pst_ca
 
 static void backward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct pst_cuda_heads a = pst_cuda_heads(&k->request);
+    const struct pst_heads a = request_heads(&k->request);
 
     for (uint64_t s = 0; s < k->request.samples; s++) {
         backward_sample(k, call, &a, s);
-    }
-}
-
-static void weights(const struct pst_cuda_kernel *k, const struct pst_call *call)
-{
-    const struct pst_cuda_request *r = &k->request;
-    float *dp = pst_cuda_dp(r, call, 0);
-
-    if (dp != NULL) {
-        pst_cuda_note(r->device, r->op->name,
-                      cudaMemcpyAsync(dp, call->z[0],
-                                      r->graph->params[r->op->param[0]].elems * sizeof *dp,
-                                      cudaMemcpyDeviceToDevice, r->device->compute));
     }
 }
 
@@ -290,5 +261,5 @@ const struct pst_cuda_family pst_cuda_attention_family = {
     .workspace = workspace,
     .init = init,
     .finish = finish,
-    .run = {forward, backward, weights},
+    .run = {forward, backward, pst_cuda_copy_scratch},
 };

@@ -13,6 +13,12 @@ struct channel_sums {
     double *first, *other; /* [chunks, n] */
 };
 
+struct channels {
+    uint64_t rows, n;
+    float eps, momentum;
+    bool relu, training, track; /* track: running statistics are updated */
+};
+
 static uint64_t chunks_of(uint64_t rows)
 {
     return (rows + CHUNK - 1) / CHUNK;
@@ -64,7 +70,7 @@ __global__ void channel_end_kernel(double *to, const double *sums, uint64_t rows
 }
 
 /* Running statistics take the unbiased variance. Outside of training they are what is used. */
-__global__ void track_kernel(struct pst_cuda_channels how, double *mean, double *var,
+__global__ void track_kernel(struct channels how, double *mean, double *var,
                              float *running_mean, float *running_var, float *means, float *rstds)
 {
     PST_EACH(c, how.n)
@@ -87,7 +93,7 @@ __global__ void track_kernel(struct pst_cuda_channels how, double *mean, double 
 }
 
 template <class S>
-__global__ void normalize_kernel(struct pst_cuda_channels how, S *y, const S *x, const float *gain,
+__global__ void normalize_kernel(struct channels how, S *y, const S *x, const float *gain,
                                  const float *bias, const double *mean, const double *var)
 {
     PST_EACH(i, how.rows * how.n)
@@ -107,7 +113,7 @@ template <class S> __device__ static float before(bool relu, const S *dy, const 
 }
 
 template <class S>
-__global__ void slope_kernel(struct pst_cuda_channels how, double *sums, double *projections,
+__global__ void slope_kernel(struct channels how, double *sums, double *projections,
                              const S *dy, const S *y, const S *x, const float *means,
                              const float *rstds)
 {
@@ -141,7 +147,7 @@ __global__ void params_kernel(float *dgain, float *dbias, const double *sum,
 }
 
 template <class S>
-__global__ void batchnorm_dx_kernel(struct pst_cuda_channels how, S *dx, const S *dy, const S *y,
+__global__ void batchnorm_dx_kernel(struct channels how, S *dx, const S *dy, const S *y,
                                     const S *x, const float *gain, const float *means,
                                     const float *rstds, const double *sum, const double *projection)
 {
@@ -159,54 +165,84 @@ __global__ void batchnorm_dx_kernel(struct pst_cuda_channels how, S *dx, const S
     }
 }
 
-uint64_t pst_cuda_batchnorm_bytes(uint64_t rows, uint64_t n)
+static struct channels channels_of(const struct pst_op_request *r, uint32_t flags)
 {
-    return (2 + 2 * chunks_of(rows)) * n * sizeof(double);
+    const struct pst_tensor *x = request_in(r, 0);
+    struct channels how;
+
+    how.rows = request_rows(r, x);
+    how.n = request_columns(x);
+    how.eps = r->op->eps;
+    how.momentum = r->op->momentum;
+    how.relu = r->op->act == PST_ACT_RELU;
+    how.training = (flags & PST_CALL_TRAINING) != 0;
+    how.track = (flags & PST_CALL_REPLAY) == 0;
+    return how;
 }
 
-void pst_cuda_batchnorm(cudaStream_t stream, bool bf16, const struct pst_cuda_channels *how,
-                        void *y, const void *x, const float *gain, const float *bias,
-                        float *running_mean, float *running_var, float *means, float *rstds,
-                        void *scratch)
+static uint64_t workspace(const struct pst_op_request *r)
 {
-    const struct channel_sums at = sums_in(scratch, how->rows, how->n);
-    const uint64_t rows = how->rows, n = how->n, parts = chunks_of(rows) * n;
+    const struct channels how = channels_of(r, 0);
 
-    if (how->training) {
-        PST_TYPED(bf16, PST_LAUNCH(moment_kernel<S>, pst_blocks(parts), stream, at.first,
-                                   (const S *)x, (const double *)NULL, rows, n));
-        PST_LAUNCH_MEETING(channel_end_kernel, pst_blocks_each(pst_column_groups(n)), stream,
-                           at.mean, at.first, rows, n, (double)rows);
-        PST_TYPED(bf16, PST_LAUNCH(moment_kernel<S>, pst_blocks(parts), stream, at.first,
-                                   (const S *)x, (const double *)at.mean, rows, n));
-        PST_LAUNCH_MEETING(channel_end_kernel, pst_blocks_each(pst_column_groups(n)), stream,
-                           at.var, at.first, rows, n, (double)rows);
+    return r->pass == PST_KERNEL_W ? 0 : (2 + 2 * chunks_of(how.rows)) * how.n * sizeof(double);
+}
+
+/* to = sums of the chunks, divided. */
+static void end_sums(cudaStream_t stream, const struct channels *how, double *to,
+                     const double *sums, double divisor)
+{
+    PST_LAUNCH_MEETING(channel_end_kernel, pst_blocks_each(pst_column_groups(how->n)), stream, to,
+                       sums, how->rows, how->n, divisor);
+}
+
+PST_CUDA_RUN(batchnorm_f)
+{
+    const struct channels how = channels_of(&k->request, call->flags);
+    const struct channel_sums at = sums_in(call->workspace, how.rows, how.n);
+    const bool bf16 = pst_cuda_bf16(&k->request);
+    const unsigned blocks = pst_blocks(chunks_of(how.rows) * how.n);
+    cudaStream_t stream = pst_cuda_stream(&k->request);
+
+    if (how.training) {
+        PST_TYPED(bf16, PST_LAUNCH(moment_kernel<S>, blocks, stream, at.first,
+                                   (const S *)call->x[0], (const double *)NULL, how.rows, how.n));
+        end_sums(stream, &how, at.mean, at.first, (double)how.rows);
+        PST_TYPED(bf16,
+                  PST_LAUNCH(moment_kernel<S>, blocks, stream, at.first, (const S *)call->x[0],
+                             (const double *)at.mean, how.rows, how.n));
+        end_sums(stream, &how, at.var, at.first, (double)how.rows);
     }
-    PST_LAUNCH(track_kernel, pst_blocks(n), stream, *how, at.mean, at.var, running_mean,
-               running_var, means, rstds);
-    PST_TYPED(bf16, PST_LAUNCH(normalize_kernel<S>, pst_blocks(rows * n), stream, *how, (S *)y,
-                               (const S *)x, gain, bias, at.mean, at.var));
+    PST_LAUNCH(track_kernel, pst_blocks(how.n), stream, how, at.mean, at.var, call->state[0],
+               call->state[1], (float *)call->y[1], (float *)call->y[2]);
+    PST_TYPED(bf16, PST_LAUNCH(normalize_kernel<S>, pst_blocks(how.rows * how.n), stream, how,
+                               (S *)call->y[0], (const S *)call->x[0], (const float *)call->p[0],
+                               (const float *)call->p[1], at.mean, at.var));
 }
 
-void pst_cuda_batchnorm_back(cudaStream_t stream, bool bf16, const struct pst_cuda_channels *how,
-                             void *dx, float *dgain, float *dbias, const void *dy, const void *y,
-                             const void *x, const float *gain, const float *means,
-                             const float *rstds, void *scratch)
+PST_CUDA_RUN(batchnorm_b)
 {
-    const struct channel_sums at = sums_in(scratch, how->rows, how->n);
-    const uint64_t rows = how->rows, n = how->n;
+    const struct channels how = channels_of(&k->request, call->flags);
+    const struct channel_sums at = sums_in(call->workspace, how.rows, how.n);
+    const bool bf16 = pst_cuda_bf16(&k->request);
+    const float *means = (const float *)call->y[1], *rstds = (const float *)call->y[2];
+    void *dx = request_operand(call->dx, 0);
+    cudaStream_t stream = pst_cuda_stream(&k->request);
 
-    PST_TYPED(bf16,
-              PST_LAUNCH(slope_kernel<S>, pst_blocks(chunks_of(rows) * n), stream, *how, at.first,
-                         at.other, (const S *)dy, (const S *)y, (const S *)x, means, rstds));
-    PST_LAUNCH_MEETING(channel_end_kernel, pst_blocks_each(pst_column_groups(n)), stream, at.mean,
-                       at.first, rows, n, 1.0);
-    PST_LAUNCH_MEETING(channel_end_kernel, pst_blocks_each(pst_column_groups(n)), stream, at.var,
-                       at.other, rows, n, 1.0);
-    PST_LAUNCH(params_kernel, pst_blocks(n), stream, dgain, dbias, at.mean, at.var, n);
+    PST_TYPED(bf16, PST_LAUNCH(slope_kernel<S>, pst_blocks(chunks_of(how.rows) * how.n), stream,
+                               how, at.first, at.other, (const S *)call->dy, (const S *)call->y[0],
+                               (const S *)call->x[0], means, rstds));
+    end_sums(stream, &how, at.mean, at.first, 1.0);
+    end_sums(stream, &how, at.var, at.other, 1.0);
+    PST_LAUNCH(params_kernel, pst_blocks(how.n), stream, (float *)call->z[0], (float *)call->z[1],
+               at.mean, at.var, how.n);
     if (dx != NULL) {
-        PST_TYPED(bf16, PST_LAUNCH(batchnorm_dx_kernel<S>, pst_blocks(rows * n), stream, *how,
-                                   (S *)dx, (const S *)dy, (const S *)y, (const S *)x, gain, means,
-                                   rstds, at.mean, at.var));
+        PST_TYPED(bf16, PST_LAUNCH(batchnorm_dx_kernel<S>, pst_blocks(how.rows * how.n), stream,
+                                   how, (S *)dx, (const S *)call->dy, (const S *)call->y[0],
+                                   (const S *)call->x[0],
+                                   (const float *)request_operand(call->p, 0), means, rstds,
+                                   at.mean, at.var));
     }
 }
+
+const struct pst_cuda_family pst_cuda_batchnorm_family = {
+    NULL, workspace, NULL, NULL, {batchnorm_f, batchnorm_b, pst_cuda_copy_scratch}};

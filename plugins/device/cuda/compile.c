@@ -23,7 +23,7 @@ static const struct pst_cuda_family *const families[PST_OP_KINDS] = {
     [PST_OP_AVGPOOL] = &pst_cuda_avgpool_family,
     [PST_OP_CONCAT] = &pst_cuda_concat_family,
     [PST_OP_MSE] = &pst_cuda_mse_family,
-    [PST_OP_RMSNORM] = &pst_cuda_rmsnorm_family,
+    [PST_OP_RMSNORM] = &pst_cuda_layernorm_family,
     [PST_OP_AVGPOOL2D] = &pst_cuda_avgpool2d_family,
     [PST_OP_SHIFT2D] = &pst_cuda_shift2d_family,
 };
@@ -34,24 +34,7 @@ static const struct pst_cuda_family *const preferred[PST_OP_KINDS] = {
     [PST_OP_CONV2D] = &pst_cuda_dnn_conv_family,
 };
 
-static struct pst_cuda_request request_of(struct pst_device *device, const struct pst_graph *graph,
-                                          uint32_t op, uint32_t pass, uint32_t samples)
-{
-    struct pst_cuda_request request = {
-        .device = device,
-        .graph = graph,
-        .op = &graph->ops[op],
-        .op_index = op,
-        .pass = pass,
-        .samples = samples,
-    };
-
-    request.dtype = pst_op_is_loss(request.op->kind) ? pst_cuda_in(&request, 0)->dtype
-                                                     : pst_cuda_out(&request)->dtype;
-    return request;
-}
-
-static const struct pst_cuda_family *simple_family(const struct pst_cuda_request *request)
+static const struct pst_cuda_family *simple_family(const struct pst_op_request *request)
 {
     const struct pst_cuda_family *family =
         request->op->kind < PST_OP_KINDS ? families[request->op->kind] : NULL;
@@ -64,7 +47,7 @@ static const struct pst_cuda_family *simple_family(const struct pst_cuda_request
     return family;
 }
 
-static const struct pst_cuda_family *family_of(const struct pst_cuda_request *request)
+static const struct pst_cuda_family *family_of(const struct pst_op_request *request)
 {
     const struct pst_cuda_family *simple = simple_family(request);
     const struct pst_cuda_family *first = simple == NULL ? NULL : preferred[request->op->kind];
@@ -73,7 +56,7 @@ static const struct pst_cuda_family *family_of(const struct pst_cuda_request *re
 }
 
 static uint64_t workspace_of(const struct pst_cuda_family *family,
-                             const struct pst_cuda_request *request)
+                             const struct pst_op_request *request)
 {
     return family == NULL || family->workspace == NULL ? 0 : family->workspace(request);
 }
@@ -108,7 +91,7 @@ static void destroy(struct pst_kernel *base)
    told is enough for it. */
 static pst_status init_kernel(struct pst_cuda_kernel *kernel, struct pst_error *err)
 {
-    const struct pst_cuda_request *request = &kernel->request;
+    const struct pst_op_request *request = &kernel->request;
     const struct pst_cuda_family *simple = simple_family(request);
     struct pst_error first = {0};
     pst_status status =
@@ -156,7 +139,7 @@ pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *g
                             uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
                             struct pst_error *err)
 {
-    const struct pst_cuda_request request = request_of(device, graph, op, pass, samples);
+    const struct pst_op_request request = request_of(device, graph, op, pass, samples);
     const struct pst_cuda_family *family = family_of(&request);
     struct pst_cuda_kernel *kernel;
     pst_status status = reserve_squares(device, graph, err);
@@ -187,7 +170,28 @@ pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *g
 uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                             uint32_t pass, uint32_t samples)
 {
-    const struct pst_cuda_request request = request_of(device, graph, op, pass, samples);
+    const struct pst_op_request request = request_of(device, graph, op, pass, samples);
 
     return workspace_of(family_of(&request), &request);
+}
+
+void pst_cuda_copy_scratch(const struct pst_cuda_kernel *kernel, const struct pst_call *call)
+{
+    const struct pst_op_request *r = &kernel->request;
+
+    for (uint32_t i = 0; i < r->op->n_param; i++) {
+        float *dp = request_dp(r, call, i);
+
+        if (dp != NULL) {
+            pst_cuda_note(r->device, r->op->name,
+                          cudaMemcpyAsync(dp, call->z[i],
+                                          request_parameter(r, i)->elems * sizeof *dp,
+                                          cudaMemcpyDeviceToDevice, r->device->compute));
+        }
+    }
+}
+
+cudaStream_t pst_cuda_stream(const struct pst_op_request *request)
+{
+    return request->device->compute;
 }

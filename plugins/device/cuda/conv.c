@@ -17,31 +17,31 @@ struct conv {
     bool direct, bias;
 };
 
-static struct conv conv_of(const struct pst_cuda_request *r)
+static struct conv conv_of(const struct pst_op_request *r)
 {
-    struct conv c = {.w = pst_cuda_window(r), .samples = r->samples};
+    struct conv c = {.w = request_window(r), .samples = r->samples};
 
-    c.in = pst_cuda_columns(pst_cuda_in(r, 0));
-    c.out = pst_cuda_columns(pst_cuda_out(r));
+    c.in = request_columns(request_in(r, 0));
+    c.out = request_columns(request_out(r));
     c.pixels = (uint64_t)c.w.out[0] * c.w.out[1];
     c.taps = (uint64_t)c.w.kernel[0] * c.w.kernel[1] * c.in;
     c.direct = c.taps == c.in && c.w.stride[0] == 1 && c.w.stride[1] == 1 && c.w.pad[0] == 0 &&
                c.w.pad[1] == 0;
-    c.bias = pst_cuda_has_param(r, 1);
+    c.bias = request_has_param(r, 1);
     c.pieces = c.direct ? 1 : c.samples;
     c.rows = c.direct ? c.samples * c.pixels : c.pixels;
     return c;
 }
 
 /* Windows side by side (B: their gradients, f32); then sums: before rounding, or of columns. */
-static uint64_t col_bytes(const struct pst_cuda_request *r, const struct conv *c)
+static uint64_t col_bytes(const struct pst_op_request *r, const struct conv *c)
 {
     const uint64_t size = r->pass == PST_KERNEL_B ? 4 : pst_dtype_bytes(r->dtype);
 
     return c->direct ? 0 : c->rows * c->taps * size;
 }
 
-static uint64_t sum_bytes(const struct pst_cuda_request *r, const struct conv *c)
+static uint64_t sum_bytes(const struct pst_op_request *r, const struct conv *c)
 {
     if (!c->bias || r->pass == PST_KERNEL_B) {
         return 0;
@@ -52,7 +52,7 @@ static uint64_t sum_bytes(const struct pst_cuda_request *r, const struct conv *c
                                                : 0);
 }
 
-static uint64_t workspace(const struct pst_cuda_request *r)
+static uint64_t workspace(const struct pst_op_request *r)
 {
     const struct conv c = conv_of(r);
     uint64_t used = 0;
@@ -65,7 +65,7 @@ static uint64_t workspace(const struct pst_cuda_request *r)
 
 static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct conv c = conv_of(r);
     const uint32_t size = pst_dtype_bytes(r->dtype);
     struct pst_cuda_product_shape p = {.bf16 = pst_cuda_bf16(r)};
@@ -110,7 +110,7 @@ static void finish(struct pst_cuda_kernel *k)
 }
 
 /* The rows of a piece: unrolled into col, or the images themselves. */
-static const void *unroll(const struct pst_cuda_request *r, const struct conv *c, void *col,
+static const void *unroll(const struct pst_op_request *r, const struct conv *c, void *col,
                           const void *x, uint64_t piece)
 {
     const uint64_t elems = (uint64_t)c->w.in[0] * c->w.in[1] * c->in;
@@ -125,7 +125,7 @@ static const void *unroll(const struct pst_cuda_request *r, const struct conv *c
 
 static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct conv c = conv_of(r);
     uint64_t used = 0;
     void *product = pst_cuda_carve(call->workspace, &used, PST_CUDA_PRODUCT_BYTES);
@@ -147,13 +147,13 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
 
 static void backward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct conv c = conv_of(r);
     const uint64_t elems = (uint64_t)c.w.in[0] * c.w.in[1] * c.in;
     uint64_t used = 0;
     void *product = pst_cuda_carve(call->workspace, &used, PST_CUDA_PRODUCT_BYTES);
     void *col = pst_cuda_carve(call->workspace, &used, col_bytes(r, &c));
-    void *dx = pst_cuda_operand(call->dx, 0);
+    void *dx = request_operand(call->dx, 0);
 
     for (uint64_t i = 0; dx != NULL && i < c.pieces; i++) {
         pst_cuda_product_run(k->state, r->op->name, c.direct ? dx : col,
@@ -168,9 +168,9 @@ static void backward(const struct pst_cuda_kernel *k, const struct pst_call *cal
 
 static void weights(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct conv c = conv_of(r);
-    float *dweight = pst_cuda_dp(r, call, 0), *dbias = pst_cuda_dp(r, call, 1);
+    float *dweight = request_dp(r, call, 0), *dbias = request_dp(r, call, 1);
     uint64_t used = 0;
     void *product = pst_cuda_carve(call->workspace, &used, PST_CUDA_PRODUCT_BYTES);
     void *col = pst_cuda_carve(call->workspace, &used, col_bytes(r, &c));

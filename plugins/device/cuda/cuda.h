@@ -13,8 +13,8 @@
 #include <cublasLt.h>
 #include <stdatomic.h>
 
+#include "device/cuda/family.h"
 #include "device/cuda/kernels.h"
-#include "exec/device.h"
 
 /* What a product may use beside its operands; NVIDIA advises this size for Hopper. */
 #ifndef PST_CUDA_PRODUCT_BYTES
@@ -65,107 +65,11 @@ struct pst_device {
     char why[256];
 };
 
-/* What a kernel is made from. */
-struct pst_cuda_request {
-    struct pst_device *device;
-    const struct pst_graph *graph;
-    const struct pst_op *op;
-    uint32_t op_index, pass, samples;
-    uint32_t dtype; /* of the activations: of x[0] for a loss, else of y[0] */
-};
-
-struct pst_cuda_kernel {
-    struct pst_kernel base; /* first */
-    struct pst_cuda_request request;
-    const struct pst_cuda_family *family;
-    void *state; /* of the family: products, tables */
-};
-
-typedef void pst_cuda_run(const struct pst_cuda_kernel *kernel, const struct pst_call *call);
-
-struct pst_cuda_family {
-    /* Whether it can make this kernel; NULL: it can make all. What it says no to goes the simple
-       way. */
-    bool (*serves)(const struct pst_cuda_request *request);
-    /* Bytes of workspace; NULL: none. Pure. */
-    uint64_t (*workspace)(const struct pst_cuda_request *request);
-    /* Optional; finish() also runs after a failed init(), on what that has left. */
-    pst_status (*init)(struct pst_cuda_kernel *kernel, struct pst_error *err);
-    void (*finish)(struct pst_cuda_kernel *kernel);
-    pst_cuda_run *run[3]; /* NULL: nothing to do */
-};
-
-extern const struct pst_cuda_family pst_cuda_embedding_family, pst_cuda_linear_family,
-    pst_cuda_layernorm_family, pst_cuda_attention_family, pst_cuda_add_family,
-    pst_cuda_dropout_family, pst_cuda_act_family, pst_cuda_cross_entropy_family,
-    pst_cuda_conv2d_family, pst_cuda_batchnorm_family, pst_cuda_maxpool2d_family,
-    pst_cuda_avgpool_family, pst_cuda_concat_family, pst_cuda_mse_family, pst_cuda_rmsnorm_family,
-    pst_cuda_avgpool2d_family, pst_cuda_shift2d_family;
-
-/* --- questions about shapes --------------------------------------------------------------------
- */
-
-/* Length of the last axis, and how many such rows the micro-batch has. */
-static inline uint64_t pst_cuda_columns(const struct pst_tensor *tensor)
-{
-    return tensor->rank == 0 ? 1 : tensor->dims[tensor->rank - 1];
-}
-
-static inline uint64_t pst_cuda_rows(const struct pst_cuda_request *request,
-                                     const struct pst_tensor *tensor)
-{
-    return request->samples * (tensor->elems / pst_cuda_columns(tensor));
-}
-
-static inline const struct pst_tensor *pst_cuda_in(const struct pst_cuda_request *request,
-                                                   uint32_t i)
-{
-    return &request->graph->tensors[request->op->in[i]];
-}
-
-static inline const struct pst_tensor *pst_cuda_out(const struct pst_cuda_request *request)
-{
-    return &request->graph->tensors[request->op->out[0]];
-}
-
-static inline bool pst_cuda_has_param(const struct pst_cuda_request *request, uint32_t i)
-{
-    return i < request->op->n_param && request->op->param[i] != PST_NONE;
-}
-
-/* Parameter i, or the place of its gradient; NULL where the operator has none. */
-static inline void *pst_cuda_param(const struct pst_cuda_request *request,
-                                   const struct pst_call *call, uint32_t i)
-{
-    return pst_cuda_has_param(request, i) ? call->p[i] : NULL;
-}
-
-static inline float *pst_cuda_dp(const struct pst_cuda_request *request,
-                                 const struct pst_call *call, uint32_t i)
-{
-    return pst_cuda_has_param(request, i) ? call->dp[i] : NULL;
-}
-
-/* Operand i of an array that may be missing as a whole. */
-static inline void *pst_cuda_operand(void *const *operands, uint32_t i)
-{
-    return operands == NULL ? NULL : operands[i];
-}
-
 /* The part of a buffer that is behind its first n elements of the activations' type. */
-static inline void *pst_cuda_at(const struct pst_cuda_request *request, const void *data,
-                                uint64_t n)
+static inline void *pst_cuda_at(const struct pst_op_request *request, const void *data, uint64_t n)
 {
     return (char *)(uintptr_t)data + n * pst_dtype_bytes(request->dtype);
 }
-
-static inline bool pst_cuda_bf16(const struct pst_cuda_request *request)
-{
-    return request->dtype == PST_BF16;
-}
-
-/* Images of x[0] and y[0]. */
-struct pst_window pst_cuda_window(const struct pst_cuda_request *request);
 
 /* A piece of a workspace, aligned for every use; *used grows. base may be NULL, to measure. */
 static inline void *pst_cuda_carve(void *base, uint64_t *used, uint64_t bytes)
@@ -200,9 +104,6 @@ pst_status pst_cuda_fail_pinned(const struct pst_device *device, uint64_t bytes,
 /* --- graphs.c: captures, and what may change between their launches ----------------------------
  */
 
-/* Where kernels find it. Asks for it to be written where it is not there yet and nothing is
-   captured. */
-const uint64_t *pst_cuda_first_sample(struct pst_device *device, uint64_t value);
 const struct pst_update_factors *pst_cuda_factors(struct pst_device *device,
                                                   const struct pst_update *update);
 /* Whether this thread captures on the device; then failures are the capture's. */

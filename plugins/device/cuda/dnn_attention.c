@@ -22,14 +22,14 @@ struct fused {
 };
 
 /* Statistics of so many samples end where the next tensor may begin: at a multiple of 16 bytes. */
-static bool is_even(const struct pst_cuda_heads *a, uint64_t samples)
+static bool is_even(const struct pst_heads *a, uint64_t samples)
 {
     return samples * a->heads * a->rows * sizeof(float) % 16 == 0;
 }
 
 /* Ordered gradients take workspace for the slopes of all scores: as few samples at a time as keep
    the GPU busy, all pieces alike. */
-static uint64_t piece_samples(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
+static uint64_t piece_samples(const struct pst_op_request *r, const struct pst_heads *a,
                               bool ordered)
 {
     const uint64_t enough = 2 * (r->device->sms > 0 ? r->device->sms : MULTIPROCESSORS);
@@ -46,20 +46,20 @@ static uint64_t piece_samples(const struct pst_cuda_request *r, const struct pst
 }
 
 /* Gradients of all inputs, or of none. */
-static bool all_wanted(const struct pst_cuda_request *r)
+static bool all_wanted(const struct pst_op_request *r)
 {
     bool all = true;
 
     for (uint32_t i = 0; i < r->op->n_in; i++) {
-        all = all && pst_cuda_in(r, i)->needs_grad;
+        all = all && request_in(r, i)->needs_grad;
     }
     return all;
 }
 
 /* false: not for cuDNN. */
-static bool fuse(const struct pst_cuda_request *r, struct fused *ret_fused)
+static bool fuse(const struct pst_op_request *r, struct fused *ret_fused)
 {
-    const struct pst_cuda_heads a = pst_cuda_heads(r);
+    const struct pst_heads a = request_heads(r);
     const bool ordered = pst_cuda_dnn_ordered(r->device);
     struct pst_dnn_graph graph;
 
@@ -76,7 +76,7 @@ static bool fuse(const struct pst_cuda_request *r, struct fused *ret_fused)
         .q_stride = a.q_stride,
         .kv_stride = a.kv_stride,
         .o_stride = a.columns,
-        .scale = a.scale,
+        .scale = request_scale(&a),
         .causal = r->op->causal,
         .ordered = ordered,
     };
@@ -90,7 +90,7 @@ static bool fuse(const struct pst_cuda_request *r, struct fused *ret_fused)
     return ret_fused->plan != NULL;
 }
 
-static bool serves(const struct pst_cuda_request *r)
+static bool serves(const struct pst_op_request *r)
 {
     struct fused f;
 
@@ -98,7 +98,7 @@ static bool serves(const struct pst_cuda_request *r)
 }
 
 /* The library's own, then scratch: statistics where nobody keeps them; of gradients. */
-static void *carve(const struct pst_cuda_request *r, const struct fused *f, void *base,
+static void *carve(const struct pst_op_request *r, const struct fused *f, void *base,
                    void *operands[PST_DNN_ROLES], uint64_t *ret_bytes)
 {
     const struct pst_dnn_attention *s = &f->shape;
@@ -118,7 +118,7 @@ static void *carve(const struct pst_cuda_request *r, const struct fused *f, void
     return library;
 }
 
-static uint64_t workspace(const struct pst_cuda_request *r)
+static uint64_t workspace(const struct pst_op_request *r)
 {
     void *operands[PST_DNN_ROLES];
     struct fused f;
@@ -147,7 +147,7 @@ static void finish(struct pst_cuda_kernel *k)
     free(k->state);
 }
 
-static void inputs_of(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
+static void inputs_of(const struct pst_op_request *r, const struct pst_heads *a,
                       const struct pst_call *call, uint64_t sample, void *operands[PST_DNN_ROLES])
 {
     char *keys = pst_cuda_keys(r, a, call->x, sample);
@@ -163,8 +163,8 @@ static void inputs_of(const struct pst_cuda_request *r, const struct pst_cuda_he
 
 static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct pst_cuda_request *r = &k->request;
-    const struct pst_cuda_heads a = pst_cuda_heads(r);
+    const struct pst_op_request *r = &k->request;
+    const struct pst_heads a = request_heads(r);
     const struct fused *f = k->state;
     void *operands[PST_DNN_ROLES];
     uint64_t bytes;
@@ -176,8 +176,8 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
 
 static void backward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct pst_cuda_request *r = &k->request;
-    const struct pst_cuda_heads a = pst_cuda_heads(r);
+    const struct pst_op_request *r = &k->request;
+    const struct pst_heads a = request_heads(r);
     const struct fused *f = k->state;
     void *operands[PST_DNN_ROLES];
     uint64_t bytes;

@@ -22,17 +22,17 @@ struct pieces {
 };
 
 /* false: not for cuDNN. */
-static bool plan_of(const struct pst_cuda_request *r, struct conv *ret_conv)
+static bool plan_of(const struct pst_op_request *r, struct conv *ret_conv)
 {
     static const uint32_t kinds[] = {PST_DNN_CONV, PST_DNN_CONV_X, PST_DNN_CONV_B};
-    const struct pst_window w = pst_cuda_window(r);
+    const struct pst_window w = request_window(r);
     struct pst_dnn_graph graph;
     struct conv c = {.shape = {.window = w, .samples = r->samples, .bf16 = pst_cuda_bf16(r)}};
 
     c.shape.tf32 = r->device->tf32 && !c.shape.bf16;
-    c.shape.in = pst_cuda_columns(pst_cuda_in(r, 0));
-    c.shape.out = pst_cuda_columns(pst_cuda_out(r));
-    c.shape.bias = r->pass == PST_KERNEL_F && pst_cuda_has_param(r, 1);
+    c.shape.in = request_columns(request_in(r, 0));
+    c.shape.out = request_columns(request_out(r));
+    c.shape.bias = r->pass == PST_KERNEL_F && request_has_param(r, 1);
     c.taps = (uint64_t)w.kernel[0] * w.kernel[1] * c.shape.in;
     if (r->pass > PST_KERNEL_W || (c.taps == c.shape.in && w.stride[0] == 1 && w.stride[1] == 1 &&
                                    w.pad[0] == 0 && w.pad[1] == 0)) {
@@ -44,14 +44,14 @@ static bool plan_of(const struct pst_cuda_request *r, struct conv *ret_conv)
     return c.plan != NULL;
 }
 
-static bool serves(const struct pst_cuda_request *r)
+static bool serves(const struct pst_op_request *r)
 {
     struct conv c;
 
     return plan_of(r, &c);
 }
 
-static struct pieces carve(const struct pst_cuda_request *r, const struct conv *c, void *base,
+static struct pieces carve(const struct pst_op_request *r, const struct conv *c, void *base,
                            uint64_t *ret_bytes)
 {
     const uint64_t size = r->pass == PST_KERNEL_W ? sizeof(float) : pst_dtype_bytes(r->dtype);
@@ -61,7 +61,7 @@ static struct pieces carve(const struct pst_cuda_request *r, const struct conv *
 
     p.library = pst_cuda_carve(base, &used, pst_dnn_plan_bytes(c->plan));
     p.filter = pst_cuda_carve(base, &used, c->taps * c->shape.out * size);
-    if (r->pass == PST_KERNEL_W && pst_cuda_has_param(r, 1)) {
+    if (r->pass == PST_KERNEL_W && request_has_param(r, 1)) {
         p.sums = pst_cuda_carve(base, &used,
                                 pst_cuda_column_floats(c->shape.samples * pixels, c->shape.out) *
                                     sizeof(float));
@@ -70,7 +70,7 @@ static struct pieces carve(const struct pst_cuda_request *r, const struct conv *
     return p;
 }
 
-static uint64_t workspace(const struct pst_cuda_request *r)
+static uint64_t workspace(const struct pst_op_request *r)
 {
     struct conv c;
     uint64_t bytes = 0;
@@ -100,7 +100,7 @@ static void finish(struct pst_cuda_kernel *k)
 
 static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct conv *c = k->state;
     uint64_t bytes;
     const struct pieces w = carve(r, c, call->workspace, &bytes);
@@ -108,7 +108,7 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
         [PST_DNN_X] = call->x[0],
         [PST_DNN_FILTER] = w.filter,
         [PST_DNN_Y] = call->y[0],
-        [PST_DNN_BIAS] = pst_cuda_param(r, call, 1),
+        [PST_DNN_BIAS] = request_param(r, call, 1),
     };
 
     pst_cuda_turn(r->device->compute, pst_cuda_bf16(r), w.filter, call->p[0], c->taps,
@@ -118,12 +118,12 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
 
 static void backward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct conv *c = k->state;
     uint64_t bytes;
     const struct pieces w = carve(r, c, call->workspace, &bytes);
     void *operands[PST_DNN_ROLES] = {
-        [PST_DNN_X] = pst_cuda_operand(call->dx, 0),
+        [PST_DNN_X] = request_operand(call->dx, 0),
         [PST_DNN_FILTER] = w.filter,
         [PST_DNN_Y] = (void *)(uintptr_t)call->dy,
     };
@@ -137,10 +137,10 @@ static void backward(const struct pst_cuda_kernel *k, const struct pst_call *cal
 
 static void weights(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct conv *c = k->state;
     const struct pst_window *window = &c->shape.window;
-    float *dweight = pst_cuda_dp(r, call, 0), *dbias = pst_cuda_dp(r, call, 1);
+    float *dweight = request_dp(r, call, 0), *dbias = request_dp(r, call, 1);
     uint64_t bytes;
     const struct pieces w = carve(r, c, call->workspace, &bytes);
     void *operands[PST_DNN_ROLES] = {

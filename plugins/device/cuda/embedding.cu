@@ -11,13 +11,20 @@
 
 #define NOWHERE 0x7F7F7F7F /* what memset makes of 0x7F */
 
-__device__ static bool is_entry(const struct pst_cuda_embedding *shape, int32_t id)
+struct embedding {
+    uint64_t tokens;    /* of the micro-batch */
+    uint64_t positions; /* tokens of a sample */
+    uint64_t summed;    /* tokens whose rows make one of the result */
+    uint64_t entries, columns;
+};
+
+__device__ static bool is_entry(const struct embedding *shape, int32_t id)
 {
     return id >= 0 && (uint64_t)id < shape->entries;
 }
 
 template <class S>
-__global__ void embedding_kernel(struct pst_cuda_embedding shape, S *y, const int32_t *ids,
+__global__ void embedding_kernel(struct embedding shape, S *y, const int32_t *ids,
                                  const S *table, const S *places)
 {
     const uint64_t n = shape.columns;
@@ -38,7 +45,7 @@ __global__ void embedding_kernel(struct pst_cuda_embedding shape, S *y, const in
     }
 }
 
-__global__ void link_kernel(struct pst_cuda_embedding shape, const int32_t *ids, int32_t *next,
+__global__ void link_kernel(struct embedding shape, const int32_t *ids, int32_t *next,
                             int32_t *first)
 {
     PST_EACH(t, shape.tokens)
@@ -57,7 +64,7 @@ __global__ void link_kernel(struct pst_cuda_embedding shape, const int32_t *ids,
 }
 
 template <class S>
-__global__ void table_kernel(struct pst_cuda_embedding shape, float *dtable, const S *dy,
+__global__ void table_kernel(struct embedding shape, float *dtable, const S *dy,
                              const int32_t *next, const int32_t *first)
 {
     const uint64_t n = shape.columns;
@@ -74,7 +81,7 @@ __global__ void table_kernel(struct pst_cuda_embedding shape, float *dtable, con
 }
 
 template <class S>
-__global__ void places_kernel(struct pst_cuda_embedding shape, float *dplaces, const S *dy)
+__global__ void places_kernel(struct embedding shape, float *dplaces, const S *dy)
 {
     const uint64_t n = shape.columns;
 
@@ -89,30 +96,70 @@ __global__ void places_kernel(struct pst_cuda_embedding shape, float *dplaces, c
     }
 }
 
-void pst_cuda_embedding(cudaStream_t stream, bool bf16, const struct pst_cuda_embedding *shape,
-                        void *y, const int32_t *ids, const void *table, const void *places)
+static struct embedding shape_of(const struct pst_op_request *r)
 {
-    const uint64_t elems = shape->tokens / shape->summed * shape->columns;
+    const struct pst_parameter *table = request_parameter(r, 0);
+    struct embedding shape;
 
-    PST_TYPED(bf16, PST_LAUNCH(embedding_kernel<S>, pst_blocks(elems), stream, *shape, (S *)y, ids,
-                               (const S *)table, (const S *)places));
+    shape.positions = request_in(r, 0)->elems;
+    shape.tokens = r->samples * shape.positions;
+    shape.columns = table->dims[1];
+    shape.entries = table->elems / shape.columns;
+    shape.summed = r->op->bag == PST_BAG_SUM ? shape.positions : 1;
+    return shape;
 }
 
-void pst_cuda_embedding_back(cudaStream_t stream, bool bf16, const struct pst_cuda_embedding *shape,
-                             float *dtable, float *dplaces, const int32_t *ids, const void *dy,
-                             int32_t *scratch)
+static uint64_t workspace(const struct pst_op_request *r)
 {
-    int32_t *next = scratch, *first = scratch + shape->tokens;
+    const struct embedding shape = shape_of(r);
+
+    return r->pass == PST_KERNEL_W ? (shape.tokens + shape.entries) * sizeof(int32_t) : 0;
+}
+
+/* Lists of tokens hold 32-bit numbers. */
+static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
+{
+    if (shape_of(&k->request).tokens > INT32_MAX / 2) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "device.kernel",
+                        "device cuda: too many tokens in a micro-batch");
+    }
+    return PST_OK;
+}
+
+PST_CUDA_RUN(embedding_f)
+{
+    const struct pst_op_request *r = &k->request;
+    const struct embedding shape = shape_of(r);
+
+    PST_TYPED(pst_cuda_bf16(r),
+              PST_LAUNCH(embedding_kernel<S>, pst_blocks(shape.tokens / shape.summed * shape.columns),
+                         pst_cuda_stream(r), shape, (S *)call->y[0], (const int32_t *)call->x[0],
+                         (const S *)call->p[0], (const S *)request_param(r, call, 1)));
+}
+
+PST_CUDA_RUN(embedding_w)
+{
+    const struct pst_op_request *r = &k->request;
+    const struct embedding shape = shape_of(r);
+    cudaStream_t stream = pst_cuda_stream(r);
+    float *dtable = (float *)request_dp(r, call, 0), *dplaces = (float *)request_dp(r, call, 1);
+    int32_t *next = (int32_t *)call->workspace, *first = next + shape.tokens;
 
     if (dtable != NULL) {
-        cudaMemsetAsync(first, 0x7F, shape->entries * sizeof *first, stream);
-        PST_LAUNCH(link_kernel, pst_blocks(shape->tokens), stream, *shape, ids, next, first);
-        PST_TYPED(bf16, PST_LAUNCH(table_kernel<S>, pst_blocks(shape->entries * shape->columns),
-                                   stream, *shape, dtable, (const S *)dy, (const int32_t *)next,
-                                   (const int32_t *)first));
+        cudaMemsetAsync(first, 0x7F, shape.entries * sizeof *first, stream);
+        PST_LAUNCH(link_kernel, pst_blocks(shape.tokens), stream, shape,
+                   (const int32_t *)call->x[0], next, first);
+        PST_TYPED(pst_cuda_bf16(r),
+                  PST_LAUNCH(table_kernel<S>, pst_blocks(shape.entries * shape.columns), stream,
+                             shape, dtable, (const S *)call->dy, (const int32_t *)next,
+                             (const int32_t *)first));
     }
     if (dplaces != NULL) {
-        PST_TYPED(bf16, PST_LAUNCH(places_kernel<S>, pst_blocks(shape->positions * shape->columns),
-                                   stream, *shape, dplaces, (const S *)dy));
+        PST_TYPED(pst_cuda_bf16(r),
+                  PST_LAUNCH(places_kernel<S>, pst_blocks(shape.positions * shape.columns), stream,
+                             shape, dplaces, (const S *)call->dy));
     }
 }
+
+const struct pst_cuda_family pst_cuda_embedding_family = {
+    NULL, workspace, init, NULL, {embedding_f, NULL, embedding_w}};

@@ -7,6 +7,7 @@
 #define PST_DEVICE_CUDA_LAUNCH_H
 
 #include "exec/bf16.h"
+#include "device/cuda/family.h"
 #include "device/cuda/kernels.h"
 
 #ifdef PST_CUDA_ON_HOST

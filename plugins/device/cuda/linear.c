@@ -21,21 +21,21 @@ struct linear_shape {
     bool bias, finished; /* finished: bias or activation stand behind the product */
 };
 
-static struct linear_shape shape_of(const struct pst_cuda_request *r)
+static struct linear_shape shape_of(const struct pst_op_request *r)
 {
     struct linear_shape s;
 
-    s.rows = pst_cuda_rows(r, pst_cuda_in(r, 0));
-    s.in = pst_cuda_columns(pst_cuda_in(r, 0));
-    s.out = pst_cuda_columns(pst_cuda_out(r));
-    s.bias = pst_cuda_has_param(r, 1);
+    s.rows = request_rows(r, request_in(r, 0));
+    s.in = request_columns(request_in(r, 0));
+    s.out = request_columns(request_out(r));
+    s.bias = request_has_param(r, 1);
     s.finished = s.bias || r->op->act != PST_ACT_NONE;
     return s;
 }
 
 /* F: sums before they are rounded. W: sums of columns, for the bias. Plans are made before the
    library is asked, so this is there whether it takes them or not. */
-static uint64_t own_bytes(const struct pst_cuda_request *r, const struct linear_shape *s)
+static uint64_t own_bytes(const struct pst_op_request *r, const struct linear_shape *s)
 {
     if (r->pass == PST_KERNEL_F) {
         return s->finished && pst_cuda_bf16(r) ? s->rows * s->out * sizeof(float) : 0;
@@ -45,7 +45,7 @@ static uint64_t own_bytes(const struct pst_cuda_request *r, const struct linear_
                : 0;
 }
 
-static uint64_t workspace(const struct pst_cuda_request *r)
+static uint64_t workspace(const struct pst_op_request *r)
 {
     const struct linear_shape s = shape_of(r);
     uint64_t used = 0;
@@ -55,7 +55,7 @@ static uint64_t workspace(const struct pst_cuda_request *r)
     return used;
 }
 
-static struct pst_cuda_product_shape product_of(const struct pst_cuda_request *r,
+static struct pst_cuda_product_shape product_of(const struct pst_op_request *r,
                                                 const struct linear_shape *s)
 {
     struct pst_cuda_product_shape p = {.bf16 = pst_cuda_bf16(r), .align = 256};
@@ -90,7 +90,7 @@ static struct pst_cuda_product_shape product_of(const struct pst_cuda_request *r
 
 /* What stands behind W. Where operands of products are rounded to TF32 it may be sums of rounded
    ones; run.dtype promises that of products only. */
-static uint32_t sums_of(const struct pst_cuda_request *r)
+static uint32_t sums_of(const struct pst_op_request *r)
 {
     if (pst_cuda_dnn_simple(r->device) || (r->device->tf32 && !pst_cuda_bf16(r))) {
         return PST_CUDA_PLAIN;
@@ -99,7 +99,7 @@ static uint32_t sums_of(const struct pst_cuda_request *r)
 }
 
 /* The library keeps what stands before a gelu in rows of whole 16 bytes. */
-static uint32_t epilogue_of(const struct pst_cuda_request *r, const struct linear_shape *s)
+static uint32_t epilogue_of(const struct pst_op_request *r, const struct linear_shape *s)
 {
     if (!s->bias || r->pass == PST_KERNEL_B) {
         return PST_CUDA_PLAIN;
@@ -114,7 +114,7 @@ static uint32_t epilogue_of(const struct pst_cuda_request *r, const struct linea
 }
 
 /* Not ready where the library refuses the shape, which is no error. */
-static pst_status init_one(const struct pst_cuda_request *r, struct linear *linear,
+static pst_status init_one(const struct pst_op_request *r, struct linear *linear,
                            const struct pst_cuda_product_shape *p, struct pst_error *err)
 {
     struct pst_error why = {0};
@@ -134,7 +134,7 @@ static pst_status init_one(const struct pst_cuda_request *r, struct linear *line
  * gradient of a bias have the type of the product, which is f32 there; rounded ones are not asked
  * for, as they are to be added up.
  */
-static pst_status init_fused(const struct pst_cuda_request *r, const struct linear_shape *s,
+static pst_status init_fused(const struct pst_op_request *r, const struct linear_shape *s,
                              struct linear *linear, struct pst_cuda_product_shape p,
                              struct pst_error *err)
 {
@@ -152,7 +152,7 @@ static pst_status init_fused(const struct pst_cuda_request *r, const struct line
 
 static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct linear_shape s = shape_of(r);
     struct pst_cuda_product_shape p = product_of(r, &s);
     struct linear *linear = pst_alloc(1, sizeof *linear);
@@ -179,7 +179,7 @@ static void finish(struct pst_cuda_kernel *k)
 
 static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct linear *linear = k->state;
     const struct linear_shape s = shape_of(r);
     void *h = r->op->act == PST_ACT_GELU ? call->y[1] : NULL, *acc = call->y[0];
@@ -203,17 +203,17 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
     pst_cuda_product_run(&linear->plain, r->op->name, acc, call->x[0], call->p[0], 1, 0, product);
     if (s.finished) {
         pst_cuda_bias_act(r->device->compute, pst_cuda_bf16(r), call->y[0], h, acc,
-                          pst_cuda_param(r, call, 1), r->op->act, s.rows, s.out);
+                          request_param(r, call, 1), r->op->act, s.rows, s.out);
     }
 }
 
 static void backward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct linear *linear = k->state;
     const struct linear_shape s = shape_of(r);
     const void *dh = call->dy;
-    void *dx = pst_cuda_operand(call->dx, 0);
+    void *dx = request_operand(call->dx, 0);
 
     if (r->op->act != PST_ACT_NONE) {
         pst_cuda_act_back(r->device->compute, pst_cuda_bf16(r), call->z[0], call->dy,
@@ -228,12 +228,12 @@ static void backward(const struct pst_cuda_kernel *k, const struct pst_call *cal
 
 static void weights(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct pst_cuda_request *r = &k->request;
+    const struct pst_op_request *r = &k->request;
     const struct linear *linear = k->state;
     const struct linear_shape s = shape_of(r);
     const void *dh = r->op->act == PST_ACT_NONE ? call->dy : call->z[0], *x = call->x[0];
     const void *a = r->op->transposed ? dh : x, *b = r->op->transposed ? x : dh;
-    float *dweight = pst_cuda_dp(r, call, 0), *dbias = pst_cuda_dp(r, call, 1);
+    float *dweight = request_dp(r, call, 0), *dbias = request_dp(r, call, 1);
     uint64_t used = 0;
     void *product = pst_cuda_carve(call->workspace, &used, PST_CUDA_PRODUCT_BYTES);
 

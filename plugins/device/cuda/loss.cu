@@ -145,41 +145,80 @@ __global__ void mse_back_kernel(S *dx, const S *x, const S *targets, float facto
     }
 }
 
-void pst_cuda_cross_entropy(cudaStream_t stream, bool bf16, float *losses, float *lse,
-                            const void *logits, const int32_t *targets, uint64_t samples,
-                            uint64_t rows, uint64_t classes, float *row_losses)
+/* Rows of a sample. */
+static uint64_t rows_of(const struct pst_op_request *r)
 {
-    PST_TYPED(bf16, PST_LAUNCH_MEETING(cross_entropy_kernel<S>, pst_blocks_each(samples * rows),
-                                       stream, row_losses, lse, (const S *)logits, targets,
-                                       samples * rows, classes));
-    PST_LAUNCH_MEETING(sample_loss_kernel, pst_blocks_each(samples), stream, losses,
+    return request_in(r, 0)->elems / request_columns(request_in(r, 0));
+}
+
+/* F: a loss per row. B: a factor per sample. */
+static uint64_t workspace(const struct pst_op_request *r)
+{
+    return r->samples * (r->pass == PST_KERNEL_F ? rows_of(r) : 1) * sizeof(float);
+}
+
+PST_CUDA_RUN(cross_entropy_f)
+{
+    const struct pst_op_request *r = &k->request;
+    const uint64_t samples = r->samples, rows = rows_of(r), all = samples * rows;
+    const int32_t *targets = (const int32_t *)call->x[1];
+    float *row_losses = (float *)call->workspace;
+    cudaStream_t stream = pst_cuda_stream(r);
+
+    PST_TYPED(pst_cuda_bf16(r),
+              PST_LAUNCH_MEETING(cross_entropy_kernel<S>, pst_blocks_each(all), stream, row_losses,
+                                 (float *)call->y[1], (const S *)call->x[0], targets, all,
+                                 request_columns(request_in(r, 0))));
+    PST_LAUNCH_MEETING(sample_loss_kernel, pst_blocks_each(samples), stream, (float *)call->y[0],
                        (const float *)row_losses, targets, samples, rows);
 }
 
-void pst_cuda_cross_entropy_back(cudaStream_t stream, bool bf16, void *dx, const void *logits,
-                                 const int32_t *targets, const float *lse, float scale,
-                                 uint64_t samples, uint64_t rows, uint64_t classes,
-                                 float *sample_scales)
+PST_CUDA_RUN(cross_entropy_b)
 {
-    PST_LAUNCH_MEETING(sample_scale_kernel, pst_blocks_each(samples), stream, sample_scales,
-                       targets, scale, samples, rows);
-    PST_TYPED_WIDE(bf16, pst_is_wide(classes, dx, logits, NULL),
+    const struct pst_op_request *r = &k->request;
+    const uint64_t samples = r->samples, rows = rows_of(r);
+    const uint64_t classes = request_columns(request_in(r, 0));
+    const int32_t *targets = (const int32_t *)call->x[1];
+    float *scales = (float *)call->workspace;
+    void *dx = request_operand(call->dx, 0);
+    cudaStream_t stream = pst_cuda_stream(r);
+
+    if (dx == NULL) {
+        return;
+    }
+    PST_LAUNCH_MEETING(sample_scale_kernel, pst_blocks_each(samples), stream, scales, targets,
+                       call->scale, samples, rows);
+    PST_TYPED_WIDE(pst_cuda_bf16(r), pst_is_wide(classes, dx, call->x[0], NULL),
                    PST_LAUNCH((cross_entropy_back_kernel<S, W>),
                               pst_blocks(samples * rows * classes / W), stream, (S *)dx,
-                              (const S *)logits, targets, lse, (const float *)sample_scales,
-                              samples, rows, classes));
+                              (const S *)call->x[0], targets, (const float *)call->y[1],
+                              (const float *)scales, samples, rows, classes));
 }
 
-void pst_cuda_mse(cudaStream_t stream, bool bf16, float *losses, const void *x, const void *targets,
-                  uint64_t samples, uint64_t n)
+PST_CUDA_RUN(mse_f)
 {
-    PST_TYPED(bf16, PST_LAUNCH_MEETING(mse_kernel<S>, pst_blocks_each(samples), stream, losses,
-                                       (const S *)x, (const S *)targets, samples, n));
+    const struct pst_op_request *r = &k->request;
+
+    PST_TYPED(pst_cuda_bf16(r),
+              PST_LAUNCH_MEETING(mse_kernel<S>, pst_blocks_each(r->samples), pst_cuda_stream(r),
+                                 (float *)call->y[0], (const S *)call->x[0], (const S *)call->x[1],
+                                 (uint64_t)r->samples, request_in(r, 0)->elems));
 }
 
-void pst_cuda_mse_back(cudaStream_t stream, bool bf16, void *dx, const void *x, const void *targets,
-                       float factor, uint64_t n)
+PST_CUDA_RUN(mse_b)
 {
-    PST_TYPED(bf16, PST_LAUNCH(mse_back_kernel<S>, pst_blocks(n), stream, (S *)dx, (const S *)x,
-                               (const S *)targets, factor, n));
+    const struct pst_op_request *r = &k->request;
+    const uint64_t n = request_in(r, 0)->elems;
+    void *dx = request_operand(call->dx, 0);
+
+    if (dx != NULL) {
+        PST_TYPED(pst_cuda_bf16(r),
+                  PST_LAUNCH(mse_back_kernel<S>, pst_blocks(r->samples * n), pst_cuda_stream(r),
+                             (S *)dx, (const S *)call->x[0], (const S *)call->x[1],
+                             2 * call->scale / (float)n, r->samples * n));
+    }
 }
+
+const struct pst_cuda_family pst_cuda_cross_entropy_family = {
+    NULL, workspace, NULL, NULL, {cross_entropy_f, cross_entropy_b, NULL}};
+const struct pst_cuda_family pst_cuda_mse_family = {NULL, NULL, NULL, NULL, {mse_f, mse_b, NULL}};

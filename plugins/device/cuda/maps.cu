@@ -11,10 +11,18 @@
 
 #define CHUNK 64u /* rows that one thread adds up */
 
+struct dropout {
+    uint64_t samples, elems; /* elems of a sample */
+    uint64_t seed;
+    const uint64_t *first_sample; /* changes between launches: on the device */
+    uint32_t salt;
+    float p; /* 0: nothing is dropped */
+};
+
 /* A thread has the four elements that a block of random words serves; W: 4 where they are read at
    once, which takes samples of whole groups. */
 template <class S, unsigned W>
-__global__ void dropout_kernel(S *y, const S *x, const S *base, struct pst_cuda_dropout how)
+__global__ void dropout_kernel(S *y, const S *x, const S *base, struct dropout how)
 {
     const uint64_t groups = (how.elems + 3) / 4;
     const uint32_t threshold = (uint32_t)(how.p * 4294967296.0f);
@@ -145,27 +153,6 @@ __global__ void column_end_kernel(float *sums, const float *partial, uint64_t ch
     }
 }
 
-void pst_cuda_dropout(cudaStream_t stream, bool bf16, void *y, const void *x, const void *base,
-                      const struct pst_cuda_dropout *how)
-{
-    const unsigned blocks = pst_blocks(how->samples * ((how->elems + 3) / 4));
-
-    if (pst_is_wide(how->elems, y, x, base)) {
-        PST_TYPED(bf16, PST_LAUNCH((dropout_kernel<S, 4>), blocks, stream, (S *)y, (const S *)x,
-                                   (const S *)base, *how));
-    } else {
-        PST_TYPED(bf16, PST_LAUNCH((dropout_kernel<S, 1>), blocks, stream, (S *)y, (const S *)x,
-                                   (const S *)base, *how));
-    }
-}
-
-void pst_cuda_act(cudaStream_t stream, bool bf16, void *y, const void *x, uint32_t act, uint64_t n)
-{
-    PST_TYPED_WIDE(
-        bf16, pst_is_wide(n, y, x, NULL),
-        PST_LAUNCH((act_kernel<S, W>), pst_blocks(n / W), stream, (S *)y, (const S *)x, act, n));
-}
-
 void pst_cuda_act_back(cudaStream_t stream, bool bf16, void *dx, const void *dy, const void *seen,
                        uint32_t act, uint64_t n)
 {
@@ -205,3 +192,78 @@ void pst_cuda_column_sums(cudaStream_t stream, bool bf16, float *sums, const voi
                                (const S *)x, rows, n));
     pst_cuda_column_end(stream, sums, partial, chunks, n);
 }
+
+/* --- families ----------------------------------------------------------------------------------
+ */
+
+/* y = x kept and scaled, plus base unless that is NULL. */
+static void drop(const struct pst_op_request *r, const struct pst_call *call, void *y,
+                 const void *x, const void *base)
+{
+    struct dropout how;
+    unsigned blocks;
+
+    if (y == NULL) {
+        return;
+    }
+    how.samples = r->samples;
+    how.elems = request_out(r)->elems;
+    how.seed = call->seed;
+    how.salt = r->op->salt;
+    how.p = (call->flags & PST_CALL_TRAINING) != 0 ? r->op->p : 0;
+    how.first_sample = how.p > 0 ? pst_cuda_first_sample(r->device, call->first_sample) : NULL;
+    blocks = pst_blocks(how.samples * ((how.elems + 3) / 4));
+    if (pst_is_wide(how.elems, y, x, base)) {
+        PST_TYPED(pst_cuda_bf16(r), PST_LAUNCH((dropout_kernel<S, 4>), blocks, pst_cuda_stream(r),
+                                               (S *)y, (const S *)x, (const S *)base, how));
+    } else {
+        PST_TYPED(pst_cuda_bf16(r), PST_LAUNCH((dropout_kernel<S, 1>), blocks, pst_cuda_stream(r),
+                                               (S *)y, (const S *)x, (const S *)base, how));
+    }
+}
+
+PST_CUDA_RUN(add_f)
+{
+    drop(&k->request, call, call->y[0], call->x[1], call->x[0]);
+}
+
+PST_CUDA_RUN(dropout_f)
+{
+    drop(&k->request, call, call->y[0], call->x[0], NULL);
+}
+
+/* The gradient goes through the same mask. That of an addition's x[0] is dy itself. */
+PST_CUDA_RUN(dropout_b)
+{
+    const uint32_t which = k->request.op->kind == PST_OP_ADD ? 1 : 0;
+
+    drop(&k->request, call, request_operand(call->dx, which), call->dy, NULL);
+}
+
+PST_CUDA_RUN(act_f)
+{
+    const struct pst_op_request *r = &k->request;
+    const uint64_t n = r->samples * request_out(r)->elems;
+
+    PST_TYPED_WIDE(pst_cuda_bf16(r), pst_is_wide(n, call->y[0], call->x[0], NULL),
+                   PST_LAUNCH((act_kernel<S, W>), pst_blocks(n / W), pst_cuda_stream(r),
+                              (S *)call->y[0], (const S *)call->x[0], r->op->act, n));
+}
+
+PST_CUDA_RUN(act_b)
+{
+    const struct pst_op_request *r = &k->request;
+    void *dx = request_operand(call->dx, 0);
+
+    if (dx != NULL) {
+        pst_cuda_act_back(pst_cuda_stream(r), pst_cuda_bf16(r), dx, call->dy,
+                          r->op->act == PST_ACT_RELU ? call->y[0] : call->x[0], r->op->act,
+                          r->samples * request_out(r)->elems);
+    }
+}
+
+const struct pst_cuda_family pst_cuda_add_family = {NULL, NULL, NULL, NULL,
+                                                    {add_f, dropout_b, NULL}};
+const struct pst_cuda_family pst_cuda_dropout_family = {NULL, NULL, NULL, NULL,
+                                                        {dropout_f, dropout_b, NULL}};
+const struct pst_cuda_family pst_cuda_act_family = {NULL, NULL, NULL, NULL, {act_f, act_b, NULL}};

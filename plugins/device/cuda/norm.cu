@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layer norm and root mean square norm over rows; a block has a row. Long sums are double, as in
+ * Layer norm and root mean square norm over rows; a block has a row. B finds the gradients of the
+ * parameters on its way. Long sums are double, as in
  * the plain C kernels.
  */
 #include "device/cuda/launch.h"
@@ -106,34 +107,72 @@ __global__ void norm_params_kernel(bool rms, float *dgain, float *dbias, const S
     }
 }
 
-void pst_cuda_norm(cudaStream_t stream, bool bf16, bool rms, void *y, const void *x,
-                   const float *gain, const float *bias, float eps, uint64_t rows, uint64_t n,
-                   float *means, float *rstds)
+/* Rows of x, and what the kernels of all passes ask for. */
+struct norm {
+    bool rms, bf16;
+    uint64_t rows, n;
+    cudaStream_t stream;
+};
+
+static struct norm norm_of(const struct pst_op_request *r)
 {
-    PST_TYPED(bf16, PST_LAUNCH_MEETING(norm_kernel<S>, pst_blocks_each(rows), stream, rms, (S *)y,
-                                       (const S *)x, gain, bias, eps, rows, n, means, rstds));
+    const struct pst_tensor *x = request_in(r, 0);
+    struct norm norm;
+
+    norm.rms = r->op->kind == PST_OP_RMSNORM;
+    norm.bf16 = pst_cuda_bf16(r);
+    norm.rows = request_rows(r, x);
+    norm.n = request_columns(x);
+    norm.stream = pst_cuda_stream(r);
+    return norm;
 }
 
-void pst_cuda_norm_dx(cudaStream_t stream, bool bf16, bool rms, void *dx, const void *add,
-                      const void *dy, const void *x, const float *gain, const float *means,
-                      const float *rstds, uint64_t rows, uint64_t n)
+static uint64_t workspace(const struct pst_op_request *r)
 {
-    PST_TYPED(bf16, PST_LAUNCH_MEETING(norm_dx_kernel<S>, pst_blocks_each(rows), stream, rms,
-                                       (S *)dx, (const S *)add, (const S *)dy, (const S *)x, gain,
-                                       means, rstds, rows, n));
+    const struct pst_tensor *x = request_in(r, 0);
+
+    return r->pass == PST_KERNEL_B
+               ? 2 * sizeof(float) * pst_cuda_column_floats(request_rows(r, x), request_columns(x))
+               : 0;
 }
 
-void pst_cuda_norm_params(cudaStream_t stream, bool bf16, bool rms, float *dgain, float *dbias,
-                          const void *dy, const void *x, const float *means, const float *rstds,
-                          uint64_t rows, uint64_t n, float *partial)
+PST_CUDA_RUN(norm_f)
 {
-    const uint64_t chunks = (rows + CHUNK - 1) / CHUNK;
-    float *other = partial + chunks * n;
+    const struct norm m = norm_of(&k->request);
+    const float *gain = (const float *)call->p[0];
+    const float *bias = m.rms ? NULL : (const float *)call->p[1];
+    float *means = m.rms ? NULL : (float *)call->y[1], *rstds = (float *)call->y[m.rms ? 1 : 2];
 
-    PST_TYPED(bf16, PST_LAUNCH(norm_params_kernel<S>, pst_blocks(chunks * n), stream, rms, partial,
-                               other, (const S *)dy, (const S *)x, means, rstds, rows, n));
-    pst_cuda_column_end(stream, dgain, partial, chunks, n);
-    if (!rms) {
-        pst_cuda_column_end(stream, dbias, other, chunks, n);
+    PST_TYPED(m.bf16, PST_LAUNCH_MEETING(norm_kernel<S>, pst_blocks_each(m.rows), m.stream, m.rms,
+                                         (S *)call->y[0], (const S *)call->x[0], gain, bias,
+                                         k->request.op->eps, m.rows, m.n, means, rstds));
+}
+
+PST_CUDA_RUN(norm_b)
+{
+    const struct norm m = norm_of(&k->request);
+    const float *means = m.rms ? NULL : (const float *)call->y[1];
+    const float *rstds = (const float *)call->y[m.rms ? 1 : 2];
+    const uint64_t chunks = (m.rows + CHUNK - 1) / CHUNK;
+    float *partial = (float *)call->workspace, *other = partial + chunks * m.n;
+    void *dx = request_operand(call->dx, 0), *add = request_operand(call->add, 0);
+
+    PST_TYPED(m.bf16, PST_LAUNCH(norm_params_kernel<S>, pst_blocks(chunks * m.n), m.stream, m.rms,
+                                 partial, other, (const S *)call->dy, (const S *)call->x[0], means,
+                                 rstds, m.rows, m.n));
+    pst_cuda_column_end(m.stream, (float *)call->z[0], partial, chunks, m.n);
+    if (!m.rms) {
+        pst_cuda_column_end(m.stream, (float *)call->z[1], other, chunks, m.n);
+    }
+    if (dx != NULL) {
+        PST_TYPED(m.bf16,
+                  PST_LAUNCH_MEETING(norm_dx_kernel<S>, pst_blocks_each(m.rows), m.stream, m.rms,
+                                     (S *)dx, (const S *)add, (const S *)call->dy,
+                                     (const S *)call->x[0],
+                                     (const float *)request_operand(call->p, 0), means, rstds,
+                                     m.rows, m.n));
     }
 }
+
+const struct pst_cuda_family pst_cuda_layernorm_family = {
+    NULL, workspace, NULL, NULL, {norm_f, norm_b, pst_cuda_copy_scratch}};

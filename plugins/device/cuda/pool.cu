@@ -223,70 +223,6 @@ __global__ void col2im_kernel(struct pst_window w, uint64_t n, uint64_t channels
     }
 }
 
-void pst_cuda_maxpool(cudaStream_t stream, bool bf16, const struct pst_window *w, uint64_t samples,
-                      uint64_t channels, void *y, int32_t *index, const void *x)
-{
-    const uint64_t n = elems_of(w->out, samples, channels);
-
-    PST_TYPED(bf16, PST_LAUNCH(maxpool_kernel<S>, pst_blocks(n), stream, *w, n, channels, (S *)y,
-                               index, (const S *)x));
-}
-
-void pst_cuda_maxpool_back(cudaStream_t stream, bool bf16, const struct pst_window *w,
-                           uint64_t samples, uint64_t channels, void *dx, const void *dy,
-                           const int32_t *index)
-{
-    const uint64_t n = elems_of(w->in, samples, channels);
-
-    PST_TYPED(bf16, PST_LAUNCH(maxpool_back_kernel<S>, pst_blocks(n), stream, *w, n, channels,
-                               (S *)dx, (const S *)dy, index));
-}
-
-void pst_cuda_avgpool2d(cudaStream_t stream, bool bf16, const struct pst_window *w,
-                        uint64_t samples, uint64_t channels, void *y, const void *x)
-{
-    const uint64_t n = elems_of(w->out, samples, channels);
-
-    PST_TYPED(bf16, PST_LAUNCH(avgpool2d_kernel<S>, pst_blocks(n), stream, *w, n, channels, (S *)y,
-                               (const S *)x));
-}
-
-void pst_cuda_avgpool2d_back(cudaStream_t stream, bool bf16, const struct pst_window *w,
-                             uint64_t samples, uint64_t channels, void *dx, const void *dy)
-{
-    const uint64_t n = elems_of(w->in, samples, channels);
-
-    PST_TYPED(bf16, PST_LAUNCH(avgpool2d_back_kernel<S>, pst_blocks(n), stream, *w, n, channels,
-                               (S *)dx, (const S *)dy));
-}
-
-void pst_cuda_mean(cudaStream_t stream, bool bf16, uint64_t samples, uint64_t pixels,
-                   uint64_t channels, void *y, const void *x)
-{
-    const uint64_t n = samples * channels;
-
-    PST_TYPED(bf16, PST_LAUNCH(mean_kernel<S>, pst_blocks(n), stream, n, pixels, channels, (S *)y,
-                               (const S *)x));
-}
-
-void pst_cuda_mean_back(cudaStream_t stream, bool bf16, uint64_t samples, uint64_t pixels,
-                        uint64_t channels, void *dx, const void *dy)
-{
-    const uint64_t n = samples * pixels * channels;
-
-    PST_TYPED(bf16, PST_LAUNCH(mean_back_kernel<S>, pst_blocks(n), stream, n, pixels, channels,
-                               (S *)dx, (const S *)dy));
-}
-
-void pst_cuda_shift(cudaStream_t stream, bool bf16, const struct pst_window *w, uint64_t samples,
-                    uint64_t channels, bool back, void *y, const void *x)
-{
-    const uint64_t n = elems_of(w->in, samples, channels);
-
-    PST_TYPED(bf16, PST_LAUNCH(shift_kernel<S>, pst_blocks(n), stream, *w, n, channels, back,
-                               (S *)y, (const S *)x));
-}
-
 void pst_cuda_im2col(cudaStream_t stream, bool bf16, const struct pst_window *w, uint64_t channels,
                      void *col, const void *x)
 {
@@ -304,3 +240,122 @@ void pst_cuda_col2im(cudaStream_t stream, bool bf16, const struct pst_window *w,
     PST_TYPED(bf16,
               PST_LAUNCH(col2im_kernel<S>, pst_blocks(n), stream, *w, n, channels, (S *)dx, dcol));
 }
+
+/* --- families ----------------------------------------------------------------------------------
+ */
+
+/* Images of x and y; elements of the micro-batch. */
+struct images {
+    struct pst_window w;
+    uint64_t channels, in, out;
+    bool bf16;
+    cudaStream_t stream;
+};
+
+static struct images images_of(const struct pst_op_request *r)
+{
+    struct images m;
+
+    m.w = request_window(r);
+    m.channels = request_columns(request_in(r, 0));
+    m.in = elems_of(m.w.in, r->samples, m.channels);
+    m.out = elems_of(m.w.out, r->samples, m.channels);
+    m.bf16 = pst_cuda_bf16(r);
+    m.stream = pst_cuda_stream(r);
+    return m;
+}
+
+PST_CUDA_RUN(maxpool_f)
+{
+    const struct images m = images_of(&k->request);
+
+    PST_TYPED(m.bf16, PST_LAUNCH(maxpool_kernel<S>, pst_blocks(m.out), m.stream, m.w, m.out,
+                                 m.channels, (S *)call->y[0], (int32_t *)call->y[1],
+                                 (const S *)call->x[0]));
+}
+
+PST_CUDA_RUN(maxpool_b)
+{
+    const struct images m = images_of(&k->request);
+    void *dx = request_operand(call->dx, 0);
+
+    if (dx != NULL) {
+        PST_TYPED(m.bf16, PST_LAUNCH(maxpool_back_kernel<S>, pst_blocks(m.in), m.stream, m.w, m.in,
+                                     m.channels, (S *)dx, (const S *)call->dy,
+                                     (const int32_t *)call->y[1]));
+    }
+}
+
+PST_CUDA_RUN(avgpool2d_f)
+{
+    const struct images m = images_of(&k->request);
+
+    PST_TYPED(m.bf16, PST_LAUNCH(avgpool2d_kernel<S>, pst_blocks(m.out), m.stream, m.w, m.out,
+                                 m.channels, (S *)call->y[0], (const S *)call->x[0]));
+}
+
+PST_CUDA_RUN(avgpool2d_b)
+{
+    const struct images m = images_of(&k->request);
+    void *dx = request_operand(call->dx, 0);
+
+    if (dx != NULL) {
+        PST_TYPED(m.bf16, PST_LAUNCH(avgpool2d_back_kernel<S>, pst_blocks(m.in), m.stream, m.w,
+                                     m.in, m.channels, (S *)dx, (const S *)call->dy));
+    }
+}
+
+/* Mean over all pixels of a sample. */
+PST_CUDA_RUN(avgpool_f)
+{
+    const struct pst_op_request *r = &k->request;
+    const uint64_t channels = request_columns(request_out(r)), n = r->samples * channels;
+
+    PST_TYPED(pst_cuda_bf16(r), PST_LAUNCH(mean_kernel<S>, pst_blocks(n), pst_cuda_stream(r), n,
+                                           request_in(r, 0)->elems / channels, channels,
+                                           (S *)call->y[0], (const S *)call->x[0]));
+}
+
+PST_CUDA_RUN(avgpool_b)
+{
+    const struct pst_op_request *r = &k->request;
+    const uint64_t channels = request_columns(request_out(r));
+    const uint64_t elems = request_in(r, 0)->elems, n = r->samples * elems;
+    void *dx = request_operand(call->dx, 0);
+
+    if (dx != NULL) {
+        PST_TYPED(pst_cuda_bf16(r),
+                  PST_LAUNCH(mean_back_kernel<S>, pst_blocks(n), pst_cuda_stream(r), n,
+                             elems / channels, channels, (S *)dx, (const S *)call->dy));
+    }
+}
+
+/* y[h,w] = x[h + pad[0], w + pad[1]], 0 beyond the image; back: the other way round. */
+static void shift(const struct pst_op_request *r, bool back, void *y, const void *x)
+{
+    const struct images m = images_of(r);
+
+    if (y != NULL) {
+        PST_TYPED(m.bf16, PST_LAUNCH(shift_kernel<S>, pst_blocks(m.in), m.stream, m.w, m.in,
+                                     m.channels, back, (S *)y, (const S *)x));
+    }
+}
+
+PST_CUDA_RUN(shift_f)
+{
+    shift(&k->request, false, call->y[0], call->x[0]);
+}
+
+PST_CUDA_RUN(shift_b)
+{
+    shift(&k->request, true, request_operand(call->dx, 0), call->dy);
+}
+
+const struct pst_cuda_family pst_cuda_maxpool2d_family = {NULL, NULL, NULL, NULL,
+                                                          {maxpool_f, maxpool_b, NULL}};
+const struct pst_cuda_family pst_cuda_avgpool2d_family = {NULL, NULL, NULL, NULL,
+                                                          {avgpool2d_f, avgpool2d_b, NULL}};
+const struct pst_cuda_family pst_cuda_avgpool_family = {NULL, NULL, NULL, NULL,
+                                                        {avgpool_f, avgpool_b, NULL}};
+const struct pst_cuda_family pst_cuda_shift2d_family = {NULL, NULL, NULL, NULL,
+                                                        {shift_f, shift_b, NULL}};

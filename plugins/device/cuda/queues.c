@@ -9,8 +9,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/machine.h"
 #include "base/memory.h"
 #include "base/relax.h"
 
@@ -19,14 +19,6 @@
 
 #define LOOK_NS 50000u /* so long a wait looks all the time, */
 #define NAP_NS  20000u /* then so often */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static pst_status open_queue(struct pst_device *device, uint32_t queue, int priority,
                              struct pst_error *err)
@@ -66,7 +58,7 @@ pst_status pst_cuda_queues_open(struct pst_device *device, struct pst_error *err
 
 void pst_cuda_anchor(struct pst_device *device)
 {
-    const uint64_t now = now_ns();
+    const uint64_t now = pst_now_ns();
     cudaError_t error;
 
     if (device->base_ns > 0 && now - device->base_ns < ANCHORED_NS) {
@@ -76,7 +68,7 @@ void pst_cuda_anchor(struct pst_device *device)
     if (error == cudaSuccess) {
         error = cudaEventSynchronize(device->base);
     }
-    device->base_ns = now_ns();
+    device->base_ns = pst_now_ns();
     pst_cuda_note(device, "recording an event", error);
 }
 
@@ -178,7 +170,7 @@ static bool passed(struct pst_device *device, struct pst_mark *mark)
 bool pst_cuda_wait(struct pst_device *device, struct pst_mark *mark, uint64_t ns)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
-    const uint64_t begin = ns > 0 ? now_ns() : 0;
+    const uint64_t begin = ns > 0 ? pst_now_ns() : 0;
     uint64_t now = begin;
 
     while (!passed(device, mark)) {
@@ -190,7 +182,7 @@ bool pst_cuda_wait(struct pst_device *device, struct pst_mark *mark, uint64_t ns
         } else {
             nanosleep(&nap, NULL);
         }
-        now = now_ns();
+        now = pst_now_ns();
     }
     return true;
 }

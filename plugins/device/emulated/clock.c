@@ -6,9 +6,8 @@
 #include "emulated.h"
 
 #include <errno.h>
-#include <time.h>
 
-#define SECOND 1000000000u
+#include "base/machine.h"
 
 void pst_emulated_spend(struct pst_device *device, uint64_t ns)
 {
@@ -19,15 +18,12 @@ void pst_emulated_spend(struct pst_device *device, uint64_t ns)
 
 void pst_emulated_finish(struct pst_device *device)
 {
-    struct timespec now, end;
+    const struct timespec end = pst_timespec(device->clock_ns);
 
     device->in_update = false;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    if ((uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec >= device->clock_ns) {
+    if (pst_now_ns() >= device->clock_ns) {
         return;
     }
-    end.tv_sec = (time_t)(device->clock_ns / SECOND);
-    end.tv_nsec = (long)(device->clock_ns % SECOND);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR) {
     }
 }

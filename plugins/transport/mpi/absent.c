@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/launched.h"
+#include "base/memory.h"
 #include "transport/mpi/module.h"
 
 #define JOINING "pst-mpi-init"
@@ -154,10 +155,10 @@ static void look_at(int pid, char *text, struct seen *seen, uint32_t n_ranks)
 static void look(struct seen *seen, uint32_t n_ranks)
 {
     DIR *folder = opendir("/proc");
-    char *text = malloc(ROOM);
+    char *text = pst_alloc(ROOM, 1);
     struct dirent *entry;
 
-    while (folder != NULL && text != NULL && (entry = readdir(folder)) != NULL) {
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
         if (isdigit((unsigned char)entry->d_name[0])) {
             look_at(atoi(entry->d_name), text, seen, n_ranks);
         }
@@ -217,11 +218,8 @@ bool mpi_absent_tell(char *ret_text, size_t size)
     uint32_t n_late, n_waiting, n_others;
 
     n_ranks = n_ranks == 0 ? 1 : n_ranks < MOST ? n_ranks : MOST;
-    seen = calloc(n_ranks, sizeof *seen);
+    seen = pst_alloc(n_ranks, sizeof *seen);
     snprintf(ret_text, size, "%s", "");
-    if (seen == NULL) {
-        return false;
-    }
     look(seen, (uint32_t)n_ranks);
     n_waiting = list(seen, (uint32_t)n_ranks, true, waiting, sizeof waiting);
     n_others = list(seen, (uint32_t)n_ranks, false, others, sizeof others);

@@ -72,7 +72,7 @@ pst_status mpi_sum_wait(struct pst_transport *transport, struct sum *sum, struct
                         world->rank);
     }
     atomic_store(&world->waits_sum, sum);
-    atomic_store(&world->waits_since_ns, mpi_now_ns());
+    atomic_store(&world->waits_since_ns, pst_now_ns());
     outcome = mpi_await(world, &sum->state, transport->stall_ns);
     if (outcome == OUTCOME_STALLED) {
         status = fail_stalled(world, sum, err);

@@ -140,7 +140,7 @@ static void allocate(struct world *world)
         world->beat_sends[i] = world->abort_sends[i] = MPI_REQUEST_NULL;
         world->job.requests[i] = world->job.requests[n + i] = MPI_REQUEST_NULL;
         world->beats[i].waits_for = world->beats[i].misses = MPI_NO_RANK;
-        world->heard_ns[i] = mpi_now_ns();
+        world->heard_ns[i] = pst_now_ns();
         atomic_init(&world->gone[i].fd, -1);
     }
 }
@@ -148,9 +148,8 @@ static void allocate(struct world *world)
 /* Sleeps until it is rung for, at most so long. */
 static void nap(struct world *world, uint64_t ns)
 {
-    uint64_t at = mpi_now_ns() + ns;
-    struct timespec until = {.tv_sec = (time_t)(at / 1000000000u),
-                             .tv_nsec = (long)(at % 1000000000u)};
+    uint64_t at = pst_now_ns() + ns;
+    struct timespec until = pst_timespec(at);
 
     pthread_mutex_lock(&world->mutex);
     if (!world->rung) {
@@ -206,7 +205,7 @@ static int take(struct world *world, bool *ret_moved)
 
 static void loop(struct world *world)
 {
-    uint64_t last = mpi_now_ns();
+    uint64_t last = pst_now_ns();
 
     for (;;) {
         bool moved;
@@ -227,9 +226,9 @@ static void loop(struct world *world)
         moved = mpi_team_progress(world) || moved;
         moved = mpi_watch_progress(world) || moved;
         if (moved) {
-            last = mpi_now_ns();
+            last = pst_now_ns();
         } else {
-            rest(world, mpi_now_ns() - last);
+            rest(world, pst_now_ns() - last);
         }
     }
 }

@@ -61,11 +61,11 @@ static struct world *create(uint64_t stall_ns)
 /* Is it in its loop, or has it failed, before time is up? */
 static bool has_come(struct world *world, uint64_t limit_ns)
 {
-    uint64_t end_ns = mpi_now_ns() + limit_ns;
+    uint64_t end_ns = pst_now_ns() + limit_ns;
     bool come;
 
     pthread_mutex_lock(&world->mutex);
-    while (!world->ready && !world->failed && mpi_now_ns() < end_ns) {
+    while (!world->ready && !world->failed && pst_now_ns() < end_ns) {
         mpi_sleep_until(world, end_ns);
     }
     come = world->ready || world->failed;
@@ -120,7 +120,7 @@ static pst_status introduce(struct world *world, struct pst_error *err)
     gethostname(own.host, sizeof own.host - 1);
     mpi_self(&own.self);
     clock_gettime(CLOCK_REALTIME, &real);
-    own.clock_ns = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec - (int64_t)mpi_now_ns();
+    own.clock_ns = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec - (int64_t)pst_now_ns();
     status = mpi_processes.exchange(&own, all, sizeof own, err);
     for (uint32_t r = 0; r < world->n_ranks && status == PST_OK; r++) {
         memcpy(world->hosts[r], all[r].host, sizeof world->hosts[r]);

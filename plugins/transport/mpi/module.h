@@ -18,8 +18,8 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
+#include "base/machine.h"
 #include "exec/transport.h"
 
 #define MPI_NO_RANK UINT32_MAX
@@ -252,14 +252,6 @@ extern struct world *mpi_world; /* NULL: nobody has joined */
 static inline const char *mpi_host_of(const struct world *world, uint32_t rank)
 {
     return world->hosts[rank][0] != '\0' ? world->hosts[rank] : "not known yet";
-}
-
-static inline uint64_t mpi_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* communicator.c: its thread; argument is the world. */

@@ -22,9 +22,8 @@ static pst_status mpi_probe(char *ret_why, size_t why_size)
 /* Gives up what is under way; false where the communicator does not come to it. */
 static bool give_up(struct world *world)
 {
-    uint64_t end_ns = mpi_now_ns() + CLOSE_NS;
-    struct timespec until = {.tv_sec = (time_t)(end_ns / 1000000000u),
-                             .tv_nsec = (long)(end_ns % 1000000000u)};
+    uint64_t end_ns = pst_now_ns() + CLOSE_NS;
+    struct timespec until = pst_timespec(end_ns);
     bool closed;
 
     pthread_mutex_lock(&world->mutex);
@@ -33,7 +32,7 @@ static bool give_up(struct world *world)
     world->closing = true;
     world->closed = false;
     mpi_ring(world);
-    while (!world->closed && mpi_now_ns() < end_ns) {
+    while (!world->closed && pst_now_ns() < end_ns) {
         pthread_cond_timedwait(&world->team_wake, &world->mutex, &until);
     }
     closed = world->closed;

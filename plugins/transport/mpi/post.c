@@ -17,13 +17,12 @@ static bool reached(const atomic_uint *word)
 
 enum outcome mpi_await(struct world *world, const atomic_uint *word, uint64_t stall_ns)
 {
-    uint64_t begin = mpi_now_ns(), deadline = begin + stall_ns;
-    struct timespec until = {.tv_sec = (time_t)(deadline / 1000000000u),
-                             .tv_nsec = (long)(deadline % 1000000000u)};
+    uint64_t begin = pst_now_ns(), deadline = begin + stall_ns;
+    struct timespec until = pst_timespec(deadline);
     enum outcome outcome = OUTCOME_REACHED;
     int timed_out = 0;
 
-    while (world->spins && !reached(word) && mpi_now_ns() - begin < LOOK_NS) {
+    while (world->spins && !reached(word) && pst_now_ns() - begin < LOOK_NS) {
         sched_yield();
     }
     if (reached(word)) {
@@ -68,7 +67,7 @@ static pst_status post(struct pst_transport *transport, uint32_t rank, uint32_t 
     request->moved = 0;
     request->header_request = request->data_request = MPI_REQUEST_NULL;
     mpi_stage_transfer(transport, request);
-    request->posted_ns = mpi_now_ns();
+    request->posted_ns = pst_now_ns();
     atomic_store_explicit(&request->state, STATE_POSTED, memory_order_relaxed);
     *ret_request = (pst_request)(request - transport->requests);
     pthread_mutex_lock(&world->mutex);
@@ -123,7 +122,7 @@ pst_status mpi_wait(struct pst_transport *transport, uint32_t rank, pst_request 
                         rank, id);
     }
     atomic_store(&world->waits_for, request->peer);
-    atomic_store(&world->waits_since_ns, mpi_now_ns());
+    atomic_store(&world->waits_since_ns, pst_now_ns());
     outcome = mpi_await(world, &request->state, transport->stall_ns);
     if (outcome == OUTCOME_STALLED) {
         status = fail_stalled(world, request, err);

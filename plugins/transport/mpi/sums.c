@@ -139,7 +139,7 @@ static void end_sum(struct world *world, struct sum *sum, uint32_t state)
         world->queue_last = NULL;
     }
     world->sum_begun = false;
-    sum->end_ns = mpi_now_ns();
+    sum->end_ns = pst_now_ns();
     mpi_publish(world, &sum->state, state);
 }
 
@@ -282,7 +282,7 @@ static void meet(struct world *world, struct sum *sum)
 {
     _Alignas(16) char result[MPI_INLINE];
 
-    sum->start_ns = mpi_now_ns();
+    sum->start_ns = pst_now_ns();
     for (uint32_t m = 0; m < sum->n_members; m++) {
         const struct sum_head *head = head_of(world, m);
 

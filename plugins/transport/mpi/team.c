@@ -83,7 +83,7 @@ bool mpi_team_progress(struct world *world)
     }
     if (over) {
         end(world, all ? STATE_DONE : STATE_BAD); /* for those that are gone nobody waits */
-    } else if (job->final ? aborted && mpi_now_ns() >= job->deadline_ns : aborted) {
+    } else if (job->final ? aborted && pst_now_ns() >= job->deadline_ns : aborted) {
         end(world, STATE_BAD);
     } else {
         return false;
@@ -96,7 +96,7 @@ bool mpi_team_progress(struct world *world)
 
 void mpi_sleep_until(struct world *world, uint64_t ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND)};
+    struct timespec until = pst_timespec(ns);
 
     pthread_cond_timedwait(&world->team_wake, &world->mutex, &until);
 }
@@ -132,7 +132,7 @@ static bool is_lost(struct world *world)
 {
     const struct team_job *job = &world->job;
 
-    return job->final && atomic_load(&world->aborted) && mpi_now_ns() > job->deadline_ns + LOST_NS;
+    return job->final && atomic_load(&world->aborted) && pst_now_ns() > job->deadline_ns + LOST_NS;
 }
 
 /* What this process brings is in job->mine; when it returns what came is in job->all. */
@@ -148,13 +148,13 @@ static pst_status run(struct world *world, int tag, bool to_all, int bytes, uint
     job->to_all = to_all;
     job->final = limit_ns > 0;
     job->bytes = bytes;
-    job->deadline_ns = mpi_now_ns() + limit_ns;
+    job->deadline_ns = pst_now_ns() + limit_ns;
     job->begun = false;
     atomic_store(&job->missing, MPI_NO_RANK);
     atomic_store(&job->state, STATE_POSTED);
     mpi_ring(world);
     while (atomic_load(&job->state) == STATE_POSTED && !is_lost(world)) {
-        mpi_sleep_until(world, mpi_now_ns() + world->beat_ns);
+        mpi_sleep_until(world, pst_now_ns() + world->beat_ns);
         pthread_mutex_unlock(&world->mutex);
         silence = silence == PST_OK ? look_for_silence(world, &why) : silence;
         pthread_mutex_lock(&world->mutex);
@@ -272,7 +272,7 @@ static void mpi_waits(uint32_t peer)
     }
     if (peer != atomic_load(&world->waits_for) || since_now) {
         atomic_store(&world->waits_for, peer);
-        atomic_store(&world->waits_since_ns, peer == MPI_NO_RANK ? 0 : mpi_now_ns());
+        atomic_store(&world->waits_since_ns, peer == MPI_NO_RANK ? 0 : pst_now_ns());
     }
 }
 
@@ -309,8 +309,8 @@ static void mpi_leave(int exit_code, bool orderly)
     world->exit_code = exit_code;
     world->quit = orderly ? 1 : 2;
     mpi_ring(world);
-    end_ns = mpi_now_ns() + LEAVE_NS;
-    while (!world->left && mpi_now_ns() < end_ns) {
+    end_ns = pst_now_ns() + LEAVE_NS;
+    while (!world->left && pst_now_ns() < end_ns) {
         mpi_sleep_until(world, end_ns);
     }
     left = world->left;

@@ -33,7 +33,7 @@ static bool next_piece(struct world *world, struct request *request)
 
 static void finish(struct world *world, struct request *request, uint32_t state)
 {
-    request->end_ns = mpi_now_ns();
+    request->end_ns = pst_now_ns();
     if (!atomic_load(&world->aborted)) { /* MPI itself may have failed */
         mpi_publish(world, &request->state, state);
     }
@@ -127,7 +127,7 @@ static void keep(struct world *world, struct peer *peer)
         mpi_abort(world, world->rank, "out of memory");
         return;
     }
-    *arrival = (struct arrival){.header = peer->header, .at_ns = mpi_now_ns()};
+    *arrival = (struct arrival){.header = peer->header, .at_ns = pst_now_ns()};
     *(peer->arrived_last != NULL ? &peer->arrived_last->next : &peer->arrived) = arrival;
     peer->arrived_last = arrival;
 }
@@ -144,7 +144,7 @@ static void match(struct world *world, struct peer *peer)
         if (peer->expected_last == r) {
             peer->expected_last = last;
         }
-        start_receive(world, r, &peer->header, mpi_now_ns());
+        start_receive(world, r, &peer->header, pst_now_ns());
         return;
     }
     keep(world, peer);
@@ -204,10 +204,10 @@ bool mpi_transfers_progress(struct world *world)
 
 void mpi_transfers_drop(struct world *world)
 {
-    uint64_t end = mpi_now_ns() + 200000000u;
+    uint64_t end = pst_now_ns() + 200000000u;
 
     /* What moves already is let through: its memory is read until it has. */
-    while (world->n_active > 0 && mpi_now_ns() < end) {
+    while (world->n_active > 0 && pst_now_ns() < end) {
         struct request *request = world->active[world->n_active - 1];
 
         if (!mpi_ended(world, &request->data_request) ||

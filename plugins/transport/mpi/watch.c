@@ -152,7 +152,7 @@ static bool carry_aborts(struct world *world)
 
 bool mpi_watch_progress(struct world *world)
 {
-    uint64_t now = mpi_now_ns();
+    uint64_t now = pst_now_ns();
     bool soon = world->open && !world->told && FIRST_NS < world->beat_ns;
 
     take_beats(world, now);
@@ -191,7 +191,7 @@ static bool is_silent(const struct world *world, uint32_t rank, uint64_t now)
 
 uint32_t mpi_silent(struct world *world)
 {
-    uint64_t now = mpi_now_ns();
+    uint64_t now = pst_now_ns();
     uint32_t found = MPI_NO_RANK;
 
     pthread_mutex_lock(&world->mutex);
@@ -292,7 +292,7 @@ static bool needs(const struct world *world, uint32_t rank)
 
 bool mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size)
 {
-    uint64_t now = mpi_now_ns();
+    uint64_t now = pst_now_ns();
     struct beat *own = &world->beats[world->rank];
     char culprit[384], waiting[192];
 
@@ -315,7 +315,7 @@ bool mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t siz
 pst_status mpi_fail_stalled(struct world *world, uint32_t peer, const char *what,
                             struct pst_error *err)
 {
-    uint64_t now = mpi_now_ns();
+    uint64_t now = pst_now_ns();
     char culprit[384], waiting[192], own[128];
     uint32_t last;
     bool silent;

@@ -9,6 +9,7 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "transport/nccl/module.h"
 
 #ifndef NCCL_ABORT_NS
@@ -60,15 +61,12 @@ static void *abort_one(void *argument)
 /* Under the mutex. */
 static void start(struct aborts *aborts, ncclComm_t comm, int ordinal)
 {
-    struct one *one = malloc(sizeof *one);
+    struct one *one = pst_alloc(1, sizeof *one);
     pthread_t thread;
 
-    if (one == NULL) {
-        return; /* there is no more to be done for it than to leave it */
-    }
     *one = (struct one){aborts, comm, ordinal};
     if (pthread_create(&thread, NULL, abort_one, one) != 0) {
-        free(one);
+        free(one); /* there is no more to be done for it than to leave it */
         return;
     }
     pthread_detach(thread);
@@ -90,12 +88,9 @@ static ncclComm_t take(struct rank *rank, uint32_t lane)
 
 static struct aborts *create(void)
 {
-    struct aborts *aborts = calloc(1, sizeof *aborts);
+    struct aborts *aborts = pst_alloc(1, sizeof *aborts);
     pthread_condattr_t attr;
 
-    if (aborts == NULL) {
-        return NULL;
-    }
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&aborts->mutex, NULL);
@@ -107,15 +102,10 @@ static struct aborts *create(void)
 
 void nccl_abort_all(struct pst_transport *transport)
 {
-    uint64_t end_ns = nccl_now_ns() + NCCL_ABORT_NS;
-    struct timespec until = {.tv_sec = (time_t)(end_ns / 1000000000u),
-                             .tv_nsec = (long)(end_ns % 1000000000u)};
+    uint64_t end_ns = pst_now_ns() + NCCL_ABORT_NS;
+    struct timespec until = pst_timespec(end_ns);
     struct aborts *aborts = create();
 
-    if (aborts == NULL) {
-        transport->spins = true;
-        return;
-    }
     pthread_mutex_lock(&aborts->mutex);
     for (uint32_t r = 0; r < transport->n_ready; r++) {
         for (uint32_t l = 0; l < transport->ranks[r].n_lanes; l++) {
@@ -128,7 +118,7 @@ void nccl_abort_all(struct pst_transport *transport)
             }
         }
     }
-    while (aborts->n_left > 0 && nccl_now_ns() < end_ns) {
+    while (aborts->n_left > 0 && pst_now_ns() < end_ns) {
         pthread_cond_timedwait(&aborts->over, &aborts->mutex, &until);
     }
     transport->spins = transport->spins || aborts->n_left > 0;
@@ -139,13 +129,13 @@ bool nccl_let_go(struct pst_transport *transport, uint32_t rank)
 {
     const struct timespec moment = {0, LOOK_NS};
     const bool idle = nccl_deregister(transport, rank);
-    const uint64_t end_ns = nccl_now_ns() + 2 * NCCL_ABORT_NS;
+    const uint64_t end_ns = pst_now_ns() + 2 * NCCL_ABORT_NS;
 
     if (!atomic_load(&transport->failed)) {
         return idle; /* no: a transfer that nobody has asked for waits for its peer */
     }
     while (!atomic_load(&transport->through)) {
-        if (nccl_now_ns() > end_ns) {
+        if (pst_now_ns() > end_ns) {
             return false; /* the watch itself hangs */
         }
         nanosleep(&moment, NULL);

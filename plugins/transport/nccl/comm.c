@@ -54,8 +54,8 @@ pst_status nccl_settle(struct pst_transport *transport, uint32_t index, uint32_t
             return PST_ERR_CANCELLED;
         }
         if (begin == 0) {
-            begin = nccl_now_ns();
-        } else if (nccl_now_ns() - begin > transport->config.stall_ns) {
+            begin = pst_now_ns();
+        } else if (pst_now_ns() - begin > transport->config.stall_ns) {
             return fail_slow(transport, index, doing);
         }
         nanosleep(&moment, NULL);
@@ -268,7 +268,7 @@ static void destroy_comms(struct rank *rank, uint64_t end_ns)
         struct lane *lane = &rank->lanes[l];
         ncclResult_t state = nccl_knows(lane) ? ncclInternalError : state_of(lane);
 
-        while (state == ncclInProgress && nccl_now_ns() < end_ns) {
+        while (state == ncclInProgress && pst_now_ns() < end_ns) {
             nanosleep(&moment, NULL);
             state = state_of(lane);
         }
@@ -281,7 +281,7 @@ static void destroy_comms(struct rank *rank, uint64_t end_ns)
 
 static void end_comms(struct pst_transport *transport)
 {
-    uint64_t end_ns = nccl_now_ns() + NCCL_CLOSE_NS;
+    uint64_t end_ns = pst_now_ns() + NCCL_CLOSE_NS;
 
     for (uint32_t r = 0; r < transport->n_ready; r++) { /* all begin: each may wait for others */
         struct rank *rank = &transport->ranks[r];

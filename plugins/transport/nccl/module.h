@@ -30,8 +30,8 @@
 #include <nccl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
+#include "base/machine.h"
 #include "exec/transport.h"
 
 #define NCCL_WHAT      192u
@@ -130,14 +130,6 @@ struct pst_transport {
 };
 
 extern const struct pst_transport_ops *nccl_control; /* NULL: it cannot be loaded */
-
-static inline uint64_t nccl_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static inline struct rank *nccl_rank(const struct pst_transport *transport, uint32_t rank)
 {

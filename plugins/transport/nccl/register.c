@@ -112,11 +112,11 @@ static bool is_idle(struct rank *rank)
 bool nccl_deregister(struct pst_transport *transport, uint32_t index)
 {
     const struct timespec moment = {0, LOOK_NS};
-    uint64_t end_ns = nccl_now_ns() + transport->config.stall_ns + SECOND;
+    uint64_t end_ns = pst_now_ns() + transport->config.stall_ns + SECOND;
     struct rank *rank = nccl_rank(transport, index);
     bool idle = is_idle(rank);
 
-    while (!idle && !atomic_load(&transport->failed) && nccl_now_ns() < end_ns) {
+    while (!idle && !atomic_load(&transport->failed) && pst_now_ns() < end_ns) {
         nanosleep(&moment, NULL);
         idle = is_idle(rank);
     }

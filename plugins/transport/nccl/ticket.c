@@ -67,7 +67,7 @@ struct ticket *nccl_ticket_open(struct pst_transport *transport, uint32_t index,
     ticket->peer = peer;
     ticket->launched = ticket->wanted = false;
     ticket->since_ns = 0;
-    ticket->posted_ns = nccl_now_ns();
+    ticket->posted_ns = pst_now_ns();
     ticket->what[0] = '\0';
     if (transport->config.doing != NULL) {
         transport->config.doing(transport->config.doing_context, index, ticket->what,
@@ -137,7 +137,7 @@ pst_status nccl_ticket_wait(struct pst_transport *transport, uint32_t index, uin
     if (!over) { /* on this thread alone places are given away */
         error = ask_for(rank, lane, ticket);
     }
-    rank->end_ns = nccl_now_ns();
+    rank->end_ns = pst_now_ns();
     if (error != cudaSuccess) {
         nccl_fail_cuda(transport, index, "waiting", error);
         return nccl_check(transport, index, err);

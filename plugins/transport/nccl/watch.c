@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SECOND   UINT64_C(1000000000)
 #define SHORT_NS UINT64_C(1000000)
 #define LONG_NS  UINT64_C(50000000)
 
@@ -199,7 +198,7 @@ static cudaError_t choose_gpu(struct pst_transport *transport, const struct rank
 static void look_at_rank(struct pst_transport *transport, uint32_t index)
 {
     struct rank *rank = nccl_rank(transport, index);
-    uint64_t now = nccl_now_ns();
+    uint64_t now = pst_now_ns();
     const struct ticket *longest = NULL;
     struct ticket stalled = {.since_ns = 0};
     ncclResult_t bad = ncclSuccess;
@@ -257,8 +256,8 @@ static void *watch(void *argument)
     each = each < SHORT_NS ? SHORT_NS : each > LONG_NS ? LONG_NS : each;
     pthread_mutex_lock(&transport->mutex);
     while (!transport->quit && !atomic_load(&transport->failed)) {
-        uint64_t at = nccl_now_ns() + each;
-        struct timespec until = {.tv_sec = (time_t)(at / SECOND), .tv_nsec = (long)(at % SECOND)};
+        uint64_t at = pst_now_ns() + each;
+        struct timespec until = pst_timespec(at);
 
         pthread_cond_timedwait(&transport->wake, &transport->mutex, &until);
         if (!transport->quit && !atomic_load(&transport->failed)) {

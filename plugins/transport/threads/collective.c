@@ -59,8 +59,7 @@ static void arrive(struct pst_transport *transport, uint32_t rank)
 {
     struct cell *cell = &transport->ranks[rank].cell;
 
-    cell->at_ns =
-        transport->timed ? threads_clock(transport, rank) : threads_now_ns();
+    cell->at_ns = transport->timed ? threads_clock(transport, rank) : pst_now_ns();
 }
 
 /* Between the two syncs: the last one's coming is the start, for all of them. */
@@ -89,7 +88,7 @@ static void end_span(struct pst_transport *transport, uint32_t rank)
     if (transport->timed) {
         threads_advance(transport, rank, self->end_ns);
     } else {
-        self->end_ns = threads_now_ns();
+        self->end_ns = pst_now_ns();
     }
 }
 
@@ -231,8 +230,8 @@ static void reduce_apart(struct pst_transport *transport, uint32_t rank, const u
     }
     for (uint32_t m = 0; m < n_members && n > 0; m++) {
         if (members[m] != rank) {
-            device->move(self, PST_QUEUE_COMPUTE,
-                         transport->ranks[members[m]].cell.dst + at, sum, n * sizeof *sum);
+            device->move(self, PST_QUEUE_COMPUTE, transport->ranks[members[m]].cell.dst + at, sum,
+                         n * sizeof *sum);
         }
     }
     threads_order_mark(transport, rank, transport->ranks[rank].gone);

@@ -218,7 +218,7 @@ static uint64_t serve(struct pst_transport *transport)
     while (wire->n_asking > 0) {
         uint32_t next = next_request(wire), from = wire->asking[next];
 
-        if (wire->ranks[from].due_ns > threads_now_ns()) {
+        if (wire->ranks[from].due_ns > pst_now_ns()) {
             return wire->ranks[from].due_ns;
         }
         wire->asking[next] = wire->asking[--wire->n_asking];

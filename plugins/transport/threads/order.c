@@ -11,27 +11,38 @@
 #include "exec/device.h"
 #include "transport/threads/reduce.h"
 
-pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
+/* Of the rank's device. */
+static pst_status make_marks(const struct pst_transport *transport, uint32_t rank,
+                             struct pst_mark **const *marks, uint32_t n, struct pst_error *err)
 {
-    const struct pst_device_ops *device = transport->device;
-    struct pst_device *const *devices = transport->devices;
-    struct rank *self = &transport->ranks[rank];
-    struct pst_mark **own[] = {&self->come, &self->start, &self->gone, &self->end};
     pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < 4 && status == PST_OK; i++) {
-        status = device->mark_create(devices[rank], transport->memory.timed, own[i], err);
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) {
+        status = transport->device->mark_create(transport->devices[rank], transport->memory.timed,
+                                                marks[i], err);
     }
+    return status;
+}
+
+pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
+{
+    struct rank *self = &transport->ranks[rank];
+    struct pst_mark **own[] = {&self->come, &self->start, &self->gone, &self->end};
+    pst_status status = make_marks(transport, rank, own, 4, err);
+
     for (uint32_t i = 0; i < transport->max_requests && status == PST_OK; i++) {
         struct request *request = &self->requests[i];
-
         struct pst_mark **marks[] = {&request->begin, &request->start, &request->end};
 
-        for (uint32_t k = 0; k < 3 && status == PST_OK; k++) {
-            status = device->mark_create(devices[rank], transport->memory.timed, marks[k], err);
-        }
+        status = make_marks(transport, rank, marks, 3, err);
     }
-    return status == PST_OK ? threads_reduce_attach(transport, rank, err) : status;
+    for (uint32_t i = 0; i < transport->max_reductions && status == PST_OK; i++) {
+        struct post *post = &transport->reduce->ranks[rank].posts[i];
+        struct pst_mark **marks[] = {&post->begin, &post->start, &post->part, &post->end};
+
+        status = make_marks(transport, rank, marks, 4, err);
+    }
+    return status;
 }
 
 void threads_swap(struct pst_transport *transport, uint32_t rank, struct pst_mark **start,
@@ -82,25 +93,6 @@ void threads_order_transfer(const struct pst_transport *transport, struct reques
 
 #define ALIGN 1024u /* elements; shares begin at a multiple */
 
-pst_status threads_reduce_attach(struct pst_transport *transport, uint32_t rank,
-                                 struct pst_error *err)
-{
-    const struct pst_device_ops *device = transport->device;
-    struct pst_device *const *devices = transport->devices;
-    struct reduce_rank *self = &transport->reduce->ranks[rank];
-    pst_status status = PST_OK;
-
-    for (uint32_t i = 0; i < transport->max_reductions && status == PST_OK; i++) {
-        struct pst_mark **marks[] = {&self->posts[i].begin, &self->posts[i].start,
-                                     &self->posts[i].part, &self->posts[i].end};
-
-        for (uint32_t k = 0; k < 4 && status == PST_OK; k++) {
-            status = device->mark_create(devices[rank], transport->memory.timed, marks[k], err);
-        }
-    }
-    return status;
-}
-
 /* The share of member `which` of n, made by the device of `rank`. */
 static void sum_share(const struct pst_transport *transport, const struct post *first,
                       uint32_t rank, uint32_t which, uint32_t part)
@@ -117,8 +109,7 @@ static void sum_share(const struct pst_transport *transport, const struct post *
         return;
     }
     for (const struct post *post = first->after; post != NULL; post = post->after) {
-        device->add(devices[rank], PST_QUEUE_SUM, sum, post->parts[part].data + begin,
-                    end - begin);
+        device->add(devices[rank], PST_QUEUE_SUM, sum, post->parts[part].data + begin, end - begin);
     }
     for (const struct post *post = first->after; post != NULL; post = post->after) {
         device->move(devices[rank], PST_QUEUE_SUM, post->parts[part].data + begin, sum,

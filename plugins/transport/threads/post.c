@@ -54,7 +54,7 @@ static void transfer(struct pst_transport *transport, uint32_t rank, struct requ
 {
     uint32_t state = REQUEST_DONE;
 
-    mine->start_ns = other->start_ns = threads_now_ns();
+    mine->start_ns = other->start_ns = pst_now_ns();
     if (mine->bytes != other->bytes) {
         state = REQUEST_BAD;
         mine->peer_bytes = other->bytes;
@@ -67,7 +67,7 @@ static void transfer(struct pst_transport *transport, uint32_t rank, struct requ
         memcpy(mine->is_send ? other->data : mine->data, mine->is_send ? mine->data : other->data,
                mine->bytes);
     }
-    mine->end_ns = other->end_ns = threads_now_ns();
+    mine->end_ns = other->end_ns = pst_now_ns();
     atomic_store_explicit(&mine->state, state, memory_order_relaxed);
     threads_publish(transport, other_rank, &other->state, state);
 }
@@ -180,7 +180,7 @@ enum outcome threads_await_serving(struct pst_transport *transport, uint32_t ran
     if (!transport->timed) {
         return threads_await(transport, rank, word, target);
     }
-    begin = threads_now_ns();
+    begin = pst_now_ns();
     do {
         uint64_t due = threads_wire_serve(transport);
 

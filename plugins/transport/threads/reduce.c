@@ -104,7 +104,7 @@ static void time_sum(struct pst_transport *transport, struct meeting *meeting)
     uint64_t start = 0, bytes = 0;
 
     if (!transport->timed) {
-        meeting->start_ns = threads_now_ns();
+        meeting->start_ns = pst_now_ns();
         return;
     }
     for (const struct post *post = first; post != NULL; post = post->after) {
@@ -283,7 +283,7 @@ static void help(struct pst_transport *transport, struct meeting *meeting)
             continue;
         }
         if (!transport->timed) {
-            meeting->end_ns = threads_now_ns();
+            meeting->end_ns = pst_now_ns();
         }
         pthread_mutex_lock(&transport->reduce->mutex); /* all have been told that it began */
         for (struct post *post = meeting->first; post != NULL; post = post->after) {

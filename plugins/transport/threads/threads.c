@@ -4,7 +4,6 @@
  */
 #include "transport/threads/threads.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +18,6 @@ static pst_status threads_probe(char *ret_why, size_t why_size)
         ret_why[0] = '\0';
     }
     return PST_OK;
-}
-
-static uint32_t count_cores(void)
-{
-    cpu_set_t set;
-
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
 /* Zeroed, on lines of cache of its own; sizes of padded structs are multiples of 64. */
@@ -127,7 +119,7 @@ static pst_status threads_open(const struct pst_transport_config *config,
     transport->max_requests = config->max_requests > 0 ? config->max_requests : 1;
     transport->max_reductions = config->max_reductions;
     transport->stall_ns = config->stall_ns;
-    transport->spin_ns = config->n_ranks <= count_cores() ? SPIN_NS : 0;
+    transport->spin_ns = config->n_ranks <= pst_usable_cores() ? SPIN_NS : 0;
     transport->timed = config->times != NULL;
     if (transport->timed) {
         transport->times = *config->times;

@@ -13,8 +13,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
+#include "base/machine.h"
 #include "exec/transport.h"
 
 /* Ordered: a request is over from DONE on. */
@@ -136,14 +136,6 @@ void threads_publish(struct pst_transport *transport, uint32_t rank, atomic_uint
 void threads_abort(struct pst_transport *transport, uint32_t rank, const char *why);
 pst_status threads_fail_aborted(const struct pst_transport *transport, struct pst_error *err);
 
-static inline uint64_t threads_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Where timed: the clock of a rank's device; has that and this machine come to ns. */
 static inline uint64_t threads_clock(const struct pst_transport *transport, uint32_t rank)
 {
@@ -195,10 +187,6 @@ pst_status threads_recv(struct pst_transport *transport, uint32_t rank, uint32_t
                         void *data, uint64_t bytes, pst_request *ret_request);
 pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_request request,
                         struct pst_error *err);
-
-/* On the rank's thread, from threads_attach(). */
-pst_status threads_reduce_attach(struct pst_transport *transport, uint32_t rank,
-                                 struct pst_error *err);
 
 /* reduce.c; request ids of sums count from 0 here */
 void threads_reduce_init(struct pst_transport *transport);

@@ -30,11 +30,6 @@ static bool aborted(const struct pst_transport *transport)
     return atomic_load_explicit(&transport->aborted, memory_order_acquire);
 }
 
-static struct timespec time_of(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND)};
-}
-
 static uint64_t deadline_after(uint64_t begin_ns, uint64_t ns)
 {
     return begin_ns + (ns < SECOND * SECOND ? ns : SECOND * SECOND);
@@ -55,7 +50,7 @@ enum outcome threads_await_due(struct pst_transport *transport, uint32_t rank,
                                uint64_t due_ns)
 {
     uint64_t deadline = deadline_after(begin_ns, transport->stall_ns);
-    struct timespec until = time_of(due_ns < deadline ? due_ns : deadline);
+    struct timespec until = pst_timespec(due_ns < deadline ? due_ns : deadline);
     struct rank *self = &transport->ranks[rank];
     enum outcome outcome = OUTCOME_REACHED;
     int timed_out = 0;
@@ -67,8 +62,7 @@ enum outcome threads_await_due(struct pst_transport *transport, uint32_t rank,
             break;
         }
         if (timed_out != 0 || self->poked) {
-            outcome =
-                timed_out != 0 && threads_now_ns() >= deadline ? OUTCOME_STALLED : OUTCOME_DUE;
+            outcome = timed_out != 0 && pst_now_ns() >= deadline ? OUTCOME_STALLED : OUTCOME_DUE;
             break;
         }
         timed_out = pthread_cond_timedwait(&self->wake, &self->mutex, &until);
@@ -95,7 +89,7 @@ static bool look(const struct pst_transport *transport, struct rank *self, const
             }
             pst_relax();
         }
-        now = threads_now_ns();
+        now = pst_now_ns();
         if (now - last > INTERRUPTED_NS) {
             self->brief = BRIEF_WAITS;
             break;
@@ -108,7 +102,7 @@ static bool look(const struct pst_transport *transport, struct rank *self, const
 enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const atomic_uint *word,
                            uint32_t target)
 {
-    uint64_t begin = threads_now_ns();
+    uint64_t begin = pst_now_ns();
     enum outcome outcome;
 
     if (look(transport, &transport->ranks[rank], word, target, begin)) {

@@ -3,19 +3,24 @@
 
 #include "commands/options.h"
 
-static int no_run(const struct pst_command *command, int argc, char **argv)
-{
-    return 0;
-}
+static struct request {
+    bool hot;
+    const char *pan;
+    uint32_t minutes;
+} request;
 
-static const struct pst_command command = {"cook", "DISH", "Cooks", NULL, no_run};
-
-static bool hot;
-static const char *pan;
 static const struct pst_option options[] = {
-    {"hot", 't', NULL, "hot", &hot, NULL},
-    {"pan", 'p', "NAME", "pan", NULL, &pan},
+    {"hot", 't', NULL, "hot", offsetof(struct request, hot), 0},
+    {"pan", 'p', "NAME", "pan", offsetof(struct request, pan), 0},
+    {"minutes", 0, "N", "so long", offsetof(struct request, minutes), 60},
 };
+
+static const struct pst_command command = {.name = "cook",
+                                           .arguments = "DISH",
+                                           .summary = "Cooks",
+                                           .options = options,
+                                           .n_options = 3,
+                                           .request_size = sizeof request};
 
 static struct pst_cli cli;
 static struct pst_error err;
@@ -28,15 +33,14 @@ static pst_status parse(const char *line)
     char *save = NULL;
     int argc = 0;
 
-    hot = false;
-    pan = NULL;
+    memset(&request, 0, sizeof request);
     memset(&err, 0, sizeof err);
     strcpy(words, line);
     for (char *w = strtok_r(words, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save)) {
         argv[argc++] = w;
     }
     argv[argc] = NULL;
-    return pst_options_parse(&command, options, 2, argc, argv, &cli, &err);
+    return pst_options_parse(&command, argc, argv, &request, &cli, &err);
 }
 
 TEST(test_common)
@@ -62,15 +66,29 @@ TEST(test_common)
 TEST(test_own)
 {
     assert_int_equal(parse("cook --hot --pan iron"), PST_OK);
-    assert_true(hot);
-    assert_string_equal(pan, "iron");
+    assert_true(request.hot);
+    assert_string_equal(request.pan, "iron");
     assert_int_equal(parse("cook -tp iron dish"), PST_OK);
-    assert_true(hot);
-    assert_string_equal(pan, "iron");
+    assert_true(request.hot);
+    assert_string_equal(request.pan, "iron");
     assert_string_equal(cli.arguments[0], "dish");
     assert_int_equal(parse("cook"), PST_OK);
-    assert_false(hot);
-    assert_null(pan);
+    assert_false(request.hot);
+    assert_null(request.pan);
+}
+
+TEST(test_number)
+{
+    assert_int_equal(parse("cook --minutes 60"), PST_OK);
+    assert_int_equal(request.minutes, 60);
+    for (const char *const *wrong = (const char *const[]){"0", "61", "6x", "-1", "", NULL};
+         *wrong != NULL; wrong++) {
+        char line[64];
+
+        snprintf(line, sizeof line, "cook --minutes=%s", *wrong);
+        assert_int_equal(parse(line), PST_ERR_CONFIG);
+        assert_non_null(strstr(err.message, "cook: --minutes must be a number from 1 to 60"));
+    }
 }
 
 static void expect_usage(const char *line, const char *message, const char *hint)

@@ -7,6 +7,7 @@
 #include "unit/config/support.h"
 
 #include "config_docs.h"
+#include "job_defaults.h"
 
 static void read_ok(const char *toml, struct pst_config **ret_config, struct pst_job *ret_job)
 {

@@ -192,7 +192,7 @@ static struct pst_graph *build(const json_t *root, uint32_t dtype)
             *((bool *)config + builder->params[i].offset) = true;
         }
     }
-    assert_ok(builder->build(config, dtype, &graph, &err), &err);
+    assert_ok(pst_model_build(builder, config, dtype, &graph, &err), &err);
     return graph;
 }
 

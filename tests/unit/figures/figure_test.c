@@ -8,7 +8,6 @@
 #include "test.h"
 
 #include "figures/figure_impl.h"
-#include "figures/figure_memory.h"
 #include "support.h"
 #include "unit/reports/timeline_rig.h"
 

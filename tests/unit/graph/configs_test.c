@@ -43,7 +43,7 @@ static struct pst_graph *build_config(const char *path)
     params = pst_arena_alloc(&arena, builder->config_size, 0);
     if (pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param), table,
                         "[model]", others, &arena, params, &err) != PST_OK ||
-        builder->build(params, PST_F32, &graph, &err) != PST_OK) {
+        pst_model_build(builder, params, PST_F32, &graph, &err) != PST_OK) {
         fail_msg("%s: %s", path, err.message);
     }
     pst_arena_finish(&arena);

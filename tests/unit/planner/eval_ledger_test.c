@@ -8,7 +8,6 @@
 #include "test.h"
 
 #include "memopt_rig.h"
-#include "planner/memory_events.h"
 
 #define MOST 13 /* nodes */
 

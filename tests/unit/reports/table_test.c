@@ -22,10 +22,8 @@ TEST(test_layout)
 {
     struct pst_table table;
 
-    pst_table_init(&table);
-    pst_table_column(&table, "name", false);
-    pst_table_column(&table, "n", true);
-    pst_table_column(&table, "note", false);
+    pst_table_init(&table, "name|>n");
+    pst_table_columns(&table, "note");
     pst_table_cell(&table, "%s", "long name");
     pst_table_cell(&table, "%d", 7);
     pst_table_cell(&table, "ok");
@@ -41,9 +39,7 @@ TEST(test_empty)
 {
     struct pst_table table;
 
-    pst_table_init(&table);
-    pst_table_column(&table, "a", false);
-    pst_table_column(&table, "b", false);
+    pst_table_init(&table, "a|b");
     expect_print(&table, "> a  b\n");
     pst_table_finish(&table);
 }

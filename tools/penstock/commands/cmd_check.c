@@ -8,39 +8,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/json.h"
 #include "base/util.h"
 #include "train/session.h"
 
-static char *report_json(const char *file, const struct pst_plan *plan,
-                         const struct pst_check_report *report)
+static void report_json(const char *file, const struct pst_plan *plan,
+                        const struct pst_check_report *report, struct pst_json *json)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "file", file);
-    pst_json_bool(&json, "legal", report->n_violations == 0);
-    pst_json_uint(&json, "stages", plan->n_stages);
-    pst_json_uint(&json, "devices", plan->n_devices);
-    pst_json_array(&json, "violations");
+    pst_json_string(json, "file", file);
+    pst_json_bool(json, "legal", report->n_violations == 0);
+    pst_json_uint(json, "stages", plan->n_stages);
+    pst_json_uint(json, "devices", plan->n_devices);
+    pst_json_array(json, "violations");
     for (uint32_t i = 0; i < report->n_violations && i < PST_CHECK_MAX; i++) {
         const struct pst_violation *v = &report->violations[i];
 
-        pst_json_object(&json, NULL);
-        pst_json_string(&json, "rule", v->rule);
+        pst_json_object(json, NULL);
+        pst_json_string(json, "rule", v->rule);
         if (v->device != PST_NONE) {
-            pst_json_uint(&json, "device", v->device);
+            pst_json_uint(json, "device", v->device);
         }
         if (v->instr != PST_NONE) {
-            pst_json_uint(&json, "instruction", v->instr);
+            pst_json_uint(json, "instruction", v->instr);
         }
-        pst_json_string(&json, "text", v->text);
-        pst_json_end(&json, '}');
+        pst_json_string(json, "text", v->text);
+        pst_json_end(json, '}');
     }
-    pst_json_end(&json, ']');
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_end(json, ']');
 }
 
 static void print_report(const char *file, const struct pst_plan *plan,
@@ -75,58 +68,51 @@ static void print_report(const char *file, const struct pst_plan *plan,
            report->n_violations == 1 ? "" : "s");
 }
 
-/* ret_code: 0 legal, 1 not. An error is a file that could not be judged. */
-static pst_status check(const struct pst_cli *cli, struct pst_session *session,
-                        struct pst_check_report *report, int *ret_code, struct pst_error *err)
+/* Exit code 0: legal, 1: not. An error is a file that could not be judged. */
+static pst_status judge(struct pst_cli *cli, struct pst_session *session,
+                        struct pst_check_report *report, struct pst_error *err)
 {
     const char *file = cli->arguments[0];
-    const struct pst_plan *plan;
     pst_status st = pst_session_read_plan(session, file, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (st == PST_OK) {
+        st = pst_session_judge(session, report, err);
     }
-    plan = session->planned.plan;
-    st = pst_session_judge(session, report, err);
     if (st != PST_OK && report->n_violations == 0) {
         return st;
     }
-    *ret_code = report->n_violations == 0 ? 0 : 1;
+    cli->code = report->n_violations == 0 ? 0 : 1;
     if (cli->json) {
-        return pst_cli_print_json(report_json(file, plan, report), err);
+        report_json(file, session->planned.plan, report, &cli->answer);
+    } else {
+        print_report(file, session->planned.plan, report);
     }
-    print_report(file, plan, report);
     return PST_OK;
 }
 
-int pst_cmd_check(const struct pst_command *command, int argc, char **argv)
+static pst_status check(struct pst_cli *cli, void *request, struct pst_error *err)
 {
-    bool json = pst_options_want_json(argc, argv);
-    struct pst_check_report *report = NULL;
-    struct pst_session *session = NULL;
-    struct pst_cli_job job = {0};
-    struct pst_error err = {0};
-    struct pst_cli cli;
-    int code = 0, end;
-    pst_status st = pst_options_parse(command, NULL, 0, argc, argv, &cli, &err);
+    struct pst_check_report *report = pst_alloc(1, sizeof *report);
+    struct pst_cli_job job;
+    pst_status st = pst_cli_job_embedded(cli->arguments[0], &job, err);
 
-    if (st != PST_OK || cli.help) {
-        return pst_cli_end(st, json, &err);
-    }
-    st = pst_options_arguments(command, &cli, 1, 1, &err);
+    (void)request;
     if (st == PST_OK) {
-        st = pst_cli_job_embedded(cli.arguments[0], &job, &err);
+        st = pst_session_create_for_planning(&job.job, &job.session, err);
     }
     if (st == PST_OK) {
-        st = pst_session_create_for_planning(&job.job, &session, &err);
-    }
-    if (st == PST_OK) {
-        report = pst_alloc(1, sizeof *report);
-        st = check(&cli, session, report, &code, &err);
+        st = judge(cli, job.session, report, err);
     }
     free(report);
-    pst_session_destroy(session);
     pst_cli_job_close(&job);
-    end = pst_cli_end(st, cli.json, &err);
-    return end != 0 ? end : code;
+    return st;
 }
+
+const struct pst_command pst_cmd_check = {
+    .name = "check",
+    .arguments = "PLAN",
+    .summary = "Proves a plan file legal",
+    .text = "Exit code 1 and one line per violation if it is not.",
+    .words = {1, 1},
+    .run = check,
+};

@@ -1,37 +1,348 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `penstock doctor`: facts for a bug report and for the question why something is not used.
+ * `penstock doctor`: facts for a bug report and for the question why something is not used: what
+ * this machine, this build and this environment are.
  */
-#include "commands/commands.h"
-
+#include <glob.h>
+#include <gnu/libc-version.h>
+#include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
-#include "base/json.h"
 #include "base/util.h"
-#include "commands/machine.h"
+#include "commands/commands.h"
+#include "exec/device.h"
+#include "exec/transport.h"
+#include "host/digest.h"
+#include "host/plugin_host.h"
+#include "host/shipped.h"
 #include "reports/table.h"
+#include "train/isolate.h"
 
-static void print_modules(const struct pst_machine *machine, bool color)
+struct fact {
+    const char *name, *text;
+};
+
+/* A device or transport module next to the binary. */
+struct module_found {
+    const char *kind, *id, *text;
+    bool usable;
+};
+
+struct machine {
+    struct pst_arena arena; /* owns every text */
+    const char *version, *compiler, *system, *processor;
+    uint32_t cores, usable_cores; /* online; allowed by the affinity mask */
+    uint64_t memory_bytes, available_bytes;
+    uint64_t planner_bytes;   /* what a process for planning may take */
+    const char *trusted_list; /* of plugins that run in this process */
+    uint32_t n_modules, n_folders, n_variables;
+    struct module_found modules[32];
+    struct fact variables[64];
+    uint32_t n_missing;
+    struct fact missing[16]; /* what a config cannot say here, and why */
+    const char *folders[32];
+};
+
+/* Variables that change what penstock or its libraries do. */
+static const char *const variables[] = {
+    "PENSTOCK_PLUGIN_PATH",
+    "PENSTOCK_LOG",
+    "OMP_NUM_THREADS",
+    "OMP_PROC_BIND",
+    "OMP_PLACES",
+    "OMP_WAIT_POLICY",
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_MAX_CPU_ISA",
+    "ONEDNN_VERBOSE",
+    "DNNL_VERBOSE",
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "DNNL_DEFAULT_FPMATH_MODE",
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+    "MALLOC_ARENA_MAX",
+    "NO_COLOR",
+    "TERM",
+    "CUDA_VISIBLE_DEVICES",
+    "NCCL_DEBUG",
+    "NCCL_SOCKET_IFNAME",
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_JOB_ID",
+    "OMPI_COMM_WORLD_SIZE",
+};
+
+/* The value behind "key" in a file of "key : value" lines, such as those in /proc. */
+static bool read_field(const char *path, const char *key, char *ret_text, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    char line[512];
+    bool found = false;
+
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        char *colon = strchr(line, ':');
+
+        if (colon != NULL && strncmp(line, key, strlen(key)) == 0) {
+            char *value = colon + 1 + strspn(colon + 1, " \t");
+
+            value[strcspn(value, "\n")] = '\0';
+            snprintf(ret_text, size, "%s", value);
+            found = true;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
+static uint64_t memory_field(const char *key)
+{
+    char text[64];
+
+    return read_field("/proc/meminfo", key, text, sizeof text) ? strtoull(text, NULL, 10) * 1024
+                                                               : 0;
+}
+
+static void examine_system(struct machine *machine)
+{
+    char processor[256] = "unknown";
+    struct utsname name;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+    machine->version = PENSTOCK_VERSION;
+#if defined(__clang__)
+    machine->compiler = "clang " __clang_version__;
+#else
+    machine->compiler = "gcc " __VERSION__;
+#endif
+    machine->system = "unknown";
+    if (uname(&name) == 0) {
+        machine->system = pst_arena_printf(&machine->arena, "%s %s, %s, glibc %s", name.sysname,
+                                           name.release, name.machine, gnu_get_libc_version());
+    }
+    read_field("/proc/cpuinfo", "model name", processor, sizeof processor);
+    machine->processor = pst_arena_strdup(&machine->arena, processor);
+    machine->cores = online > 0 ? (uint32_t)online : 1;
+    machine->usable_cores = pst_usable_cores();
+    machine->memory_bytes = memory_field("MemTotal");
+    machine->available_bytes = memory_field("MemAvailable");
+}
+
+static void add_fact(struct fact *facts, uint32_t *n, const char *name, const char *text)
+{
+    facts[*n].name = name;
+    facts[*n].text = text == NULL ? "" : text;
+    (*n)++;
+}
+
+static void add_missing(struct machine *machine, const char *why, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add_missing(struct machine *machine, const char *why, const char *format, ...)
+{
+    char what[128];
+    va_list args;
+
+    if (machine->n_missing == sizeof machine->missing / sizeof machine->missing[0]) {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    add_fact(machine->missing, &machine->n_missing, pst_arena_strdup(&machine->arena, what),
+             pst_arena_strdup(&machine->arena, why));
+}
+
+static void describe_device(struct machine *machine, struct module_found *module,
+                            const struct pst_device_ops *ops)
+{
+    char text[512] = "";
+
+    module->usable = ops->probe(text, sizeof text) == PST_OK;
+    if (module->usable) {
+        ops->describe(text, sizeof text);
+    }
+    module->text = pst_arena_strdup(&machine->arena, text);
+}
+
+static void describe_transport(struct machine *machine, struct module_found *module,
+                               const struct pst_transport_ops *ops)
+{
+    char text[512] = "";
+
+    module->usable = ops->probe(text, sizeof text) == PST_OK;
+    module->text = pst_arena_strdup(&machine->arena, module->usable ? "ready" : text);
+}
+
+/* Which types of numbers can a usable device not train in? */
+static void examine_types(struct machine *machine, const char *id, const struct pst_device_ops *ops)
+{
+    const struct pst_device_config config = {.threads = 1, .kernels = "auto"};
+    struct pst_device *device = NULL;
+    struct pst_error err = {0};
+    pst_status st = ops->open(&config, &device, &err);
+
+    if (st == PST_OK) {
+        st = ops->supports(device, PST_BF16, &err);
+        ops->close(device);
+    }
+    if (st != PST_OK) {
+        add_missing(machine, err.message, "run.dtype = \"bf16\" on %s", id);
+    }
+}
+
+static void examine_module(struct machine *machine, const char *file, const char *kind,
+                           const char *id)
+{
+    struct module_found *module = &machine->modules[machine->n_modules++];
+    bool is_device = strcmp(kind, "device") == 0;
+    struct pst_shipped shipped;
+    struct pst_error err = {0};
+    void *function = NULL;
+
+    module->kind = kind;
+    module->id = id;
+    pst_shipped_find(file, &shipped);
+    if (!shipped.is) {
+        module->text = pst_arena_printf(&machine->arena, "not opened: it %s", shipped.why_not);
+    } else if (pst_module_load(kind, id,
+                               is_device ? PST_DEVICE_MODULE_SYMBOL : PST_TRANSPORT_MODULE_SYMBOL,
+                               &function, &err) != PST_OK) {
+        module->text = pst_arena_strdup(&machine->arena, err.message);
+    } else if (is_device) {
+        pst_device_module_fn *entry;
+
+        *(void **)&entry = function;
+        describe_device(machine, module, entry());
+        if (module->usable) {
+            examine_types(machine, id, entry());
+        }
+    } else {
+        pst_transport_module_fn *entry;
+
+        *(void **)&entry = function;
+        describe_transport(machine, module, entry());
+    }
+}
+
+/* Modules lie where the plugins of the build or install lie: the last folder of the search. */
+static void examine_modules(struct machine *machine, const char *kind)
+{
+    const char *folder = machine->n_folders == 0 ? "." : machine->folders[machine->n_folders - 1];
+    char *pattern = pst_arena_printf(&machine->arena, "%s/%s-*.so", folder, kind);
+    glob_t found;
+    int rc;
+
+    rc = glob(pattern, 0, NULL, &found);
+    if (rc == GLOB_NOSPACE) {
+        pst_out_of_memory();
+    }
+    if (rc != 0) {
+        return;
+    }
+    for (size_t i = 0; i < found.gl_pathc && machine->n_modules < 32; i++) {
+        const char *id = strrchr(found.gl_pathv[i], '/') + 1 + strlen(kind) + 1;
+
+        examine_module(machine, found.gl_pathv[i], kind,
+                       pst_arena_strndup(&machine->arena, id, strlen(id) - 3));
+    }
+    globfree(&found);
+}
+
+static pst_status examine_folders(struct machine *machine, struct pst_error *err)
+{
+    struct pst_plugin_list *list = NULL;
+    pst_status st = pst_plugin_list_create(&list, err);
+
+    for (uint32_t i = 0; st == PST_OK && i < list->n_folders && machine->n_folders < 32; i++) {
+        machine->folders[machine->n_folders++] =
+            pst_arena_strdup(&machine->arena, list->folders[i]);
+    }
+    pst_plugin_list_destroy(list);
+    if (st == PST_OK) {
+        machine->trusted_list = /* the program's own folder is last */
+            pst_arena_printf(&machine->arena, "%s/" PST_SHIPPED_LIST,
+                             machine->folders[machine->n_folders - 1]);
+        machine->planner_bytes = pst_isolate_default_memory();
+    }
+    return st;
+}
+
+static void examine_environment(struct machine *machine)
+{
+    for (uint32_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *value = getenv(variables[i]);
+
+        if (value != NULL) {
+            add_fact(machine->variables, &machine->n_variables, variables[i],
+                     pst_arena_strdup(&machine->arena, value));
+        }
+    }
+}
+
+/* Modules that one may have heard of and that are not here, or cannot be used. */
+static void examine_missing(struct machine *machine)
+{
+    for (const struct pst_module_known *known = pst_modules_told(); known->kind != NULL; known++) {
+        bool found = known->serves == NULL;
+
+        for (uint32_t i = 0; i < machine->n_modules; i++) {
+            found = found || (strcmp(machine->modules[i].kind, known->kind) == 0 &&
+                              strcmp(machine->modules[i].id, known->id) == 0);
+        }
+        if (!found) {
+            char why[128];
+
+            snprintf(why, sizeof why, "for %s; not part of this build", known->serves);
+            add_missing(machine, why, "run.%s = \"%s\"", known->kind, known->id);
+        }
+    }
+    for (uint32_t i = 0; i < machine->n_modules; i++) {
+        const struct module_found *m = &machine->modules[i];
+
+        if (!m->usable) {
+            add_missing(machine, m->text, "run.%s = \"%s\"", m->kind, m->id);
+        }
+    }
+}
+
+static pst_status examine(struct machine *ret_machine, struct pst_error *err)
+{
+    struct machine *machine = ret_machine;
+    pst_status st;
+
+    memset(machine, 0, sizeof *machine);
+    examine_system(machine);
+    examine_environment(machine);
+    st = examine_folders(machine, err);
+    if (st == PST_OK) {
+        examine_modules(machine, "device");
+        examine_modules(machine, "transport");
+        examine_missing(machine);
+    }
+    return st;
+}
+
+static void print_modules(const struct machine *machine, bool color)
 {
     struct pst_table table;
 
-    pst_table_init(&table);
-    pst_table_column(&table, "module", false);
-    pst_table_column(&table, "usable", false);
-    pst_table_column(&table, "what it is, or why not", false);
+    pst_table_init(&table, "module|usable|what it is, or why not");
     for (uint32_t i = 0; i < machine->n_modules; i++) {
-        const struct pst_machine_module *m = &machine->modules[i];
+        const struct module_found *m = &machine->modules[i];
 
         pst_table_cell(&table, "%s-%s", m->kind, m->id);
         pst_table_cell(&table, "%s", m->usable ? "yes" : "no");
         pst_table_cell(&table, "%s", m->text);
     }
-    pst_table_print(&table, stdout, "", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, stdout, "", color);
 }
 
-static void print_machine(const struct pst_machine *machine, bool color)
+static void print_machine(const struct machine *machine, bool color)
 {
     char total[32], free_text[32];
 
@@ -49,9 +360,7 @@ static void print_machine(const struct pst_machine *machine, bool color)
         printf("  %-28s %s\n", machine->missing[i].name, machine->missing[i].text);
     }
     fputs("\nlibraries\n", stdout);
-    for (uint32_t i = 0; i < machine->n_libraries; i++) {
-        printf("  %-10s %s\n", machine->libraries[i].name, machine->libraries[i].text);
-    }
+    printf("  %-10s %s\n", "jansson", jansson_version_str());
     fputs("plugin folders, in the order of search\n", stdout);
     for (uint32_t i = 0; i < machine->n_folders; i++) {
         printf("  %s\n", machine->folders[i]);
@@ -68,8 +377,7 @@ static void print_machine(const struct pst_machine *machine, bool color)
     }
 }
 
-static void add_facts(struct pst_json *json, const char *key, const struct pst_machine_fact *facts,
-                      uint32_t n)
+static void add_facts(struct pst_json *json, const char *key, const struct fact *facts, uint32_t n)
 {
     pst_json_object(json, key);
     for (uint32_t i = 0; i < n; i++) {
@@ -78,68 +386,57 @@ static void add_facts(struct pst_json *json, const char *key, const struct pst_m
     pst_json_end(json, '}');
 }
 
-static char *machine_json(const struct pst_machine *machine)
+static void machine_json(const struct machine *machine, struct pst_json *json)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "version", machine->version);
-    pst_json_string(&json, "compiler", machine->compiler);
-    pst_json_string(&json, "system", machine->system);
-    pst_json_string(&json, "processor", machine->processor);
-    pst_json_uint(&json, "cores", machine->cores);
-    pst_json_uint(&json, "usable_cores", machine->usable_cores);
-    pst_json_uint(&json, "memory_bytes", machine->memory_bytes);
-    pst_json_uint(&json, "available_bytes", machine->available_bytes);
-    pst_json_array(&json, "modules");
+    pst_json_string(json, "version", machine->version);
+    pst_json_string(json, "compiler", machine->compiler);
+    pst_json_string(json, "system", machine->system);
+    pst_json_string(json, "processor", machine->processor);
+    pst_json_uint(json, "cores", machine->cores);
+    pst_json_uint(json, "usable_cores", machine->usable_cores);
+    pst_json_uint(json, "memory_bytes", machine->memory_bytes);
+    pst_json_uint(json, "available_bytes", machine->available_bytes);
+    pst_json_array(json, "modules");
     for (uint32_t i = 0; i < machine->n_modules; i++) {
-        pst_json_object(&json, NULL);
-        pst_json_string(&json, "kind", machine->modules[i].kind);
-        pst_json_string(&json, "id", machine->modules[i].id);
-        pst_json_bool(&json, "usable", machine->modules[i].usable);
-        pst_json_string(&json, "text", machine->modules[i].text);
-        pst_json_end(&json, '}');
+        pst_json_object(json, NULL);
+        pst_json_string(json, "kind", machine->modules[i].kind);
+        pst_json_string(json, "id", machine->modules[i].id);
+        pst_json_bool(json, "usable", machine->modules[i].usable);
+        pst_json_string(json, "text", machine->modules[i].text);
+        pst_json_end(json, '}');
     }
-    pst_json_end(&json, ']');
-    add_facts(&json, "missing", machine->missing, machine->n_missing);
-    add_facts(&json, "libraries", machine->libraries, machine->n_libraries);
-    pst_json_array(&json, "plugin_folders");
-    for (uint32_t i = 0; i < machine->n_folders; i++) {
-        pst_json_string(&json, NULL, machine->folders[i]);
-    }
-    pst_json_end(&json, ']');
-    pst_json_object(&json, "planning");
-    pst_json_string(&json, "isolate", "auto");
-    pst_json_string(&json, "trusted_list", machine->trusted_list);
-    pst_json_uint(&json, "memory_limit_bytes", machine->planner_bytes);
-    pst_json_end(&json, '}');
-    add_facts(&json, "environment", machine->variables, machine->n_variables);
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_end(json, ']');
+    add_facts(json, "missing", machine->missing, machine->n_missing);
+    pst_json_object(json, "libraries");
+    pst_json_string(json, "jansson", jansson_version_str());
+    pst_json_end(json, '}');
+    pst_json_strings(json, "plugin_folders", machine->folders, machine->n_folders);
+    pst_json_object(json, "planning");
+    pst_json_string(json, "isolate", "auto");
+    pst_json_string(json, "trusted_list", machine->trusted_list);
+    pst_json_uint(json, "memory_limit_bytes", machine->planner_bytes);
+    pst_json_end(json, '}');
+    add_facts(json, "environment", machine->variables, machine->n_variables);
 }
 
-int pst_cmd_doctor(const struct pst_command *command, int argc, char **argv)
+static pst_status doctor(struct pst_cli *cli, void *request, struct pst_error *err)
 {
-    bool json = pst_options_want_json(argc, argv);
-    struct pst_machine machine;
-    struct pst_error err = {0};
-    struct pst_cli cli;
-    pst_status st = pst_options_parse(command, NULL, 0, argc, argv, &cli, &err);
+    struct machine machine;
+    pst_status st = examine(&machine, err);
 
-    if (st != PST_OK || cli.help) {
-        return pst_cli_end(st, json, &err);
-    }
-    st = pst_options_arguments(command, &cli, 0, 0, &err);
-    if (st != PST_OK) {
-        return pst_cli_end(st, json, &err);
-    }
-    st = pst_machine_examine(&machine, &err);
-    if (st == PST_OK && cli.json) {
-        st = pst_cli_print_json(machine_json(&machine), &err);
+    (void)request;
+    if (st == PST_OK && cli->json) {
+        machine_json(&machine, &cli->answer);
     } else if (st == PST_OK) {
-        print_machine(&machine, cli.color);
+        print_machine(&machine, cli->color);
     }
-    pst_machine_finish(&machine);
-    return pst_cli_end(st, cli.json, &err);
+    pst_arena_finish(&machine.arena);
+    return st;
 }
+
+const struct pst_command pst_cmd_doctor = {
+    .name = "doctor",
+    .arguments = "",
+    .summary = "Shows what this machine has",
+    .run = doctor,
+};

@@ -9,7 +9,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/json.h"
 #include "base/number.h"
 #include "base/util.h"
 #include "commands/commands.h"
@@ -18,7 +17,6 @@
 #include "exchange/trace.h"
 #include "sim/sim.h"
 #include "train/session.h"
-#include "train/stop.h"
 
 struct request {
     const char *format, *file, *flavour, *width, *height; /* as written */
@@ -107,7 +105,7 @@ static const struct format formats[] = {
 };
 #define N_FORMATS (sizeof formats / sizeof formats[0])
 
-static pst_status find_format(const struct pst_command *command, const char *name,
+static pst_status find_format(const struct pst_cli *cli, const char *name,
                               const struct format **ret_format, struct pst_error *err)
 {
     const char *names[N_FORMATS + 1] = {NULL};
@@ -118,34 +116,33 @@ static pst_status find_format(const struct pst_command *command, const char *nam
         names[i] = formats[i].name;
     }
     if (strcmp(name, "html") == 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "export: this version writes no html; svg, png and pdf are figures of the "
-                        "same step");
+        return pst_cli_usage(cli, err,
+                             "this version writes no html; svg, png and pdf are figures of the "
+                             "same step");
     }
-    st = pst_cli_choose(command, "format", name, names, &index, err);
+    st = pst_cli_choose(cli, "format", name, names, &index, err);
     *ret_format = &formats[index];
     return st;
 }
 
-static pst_status read_flavour(const struct pst_command *command, struct request *request,
+static pst_status read_flavour(const struct pst_cli *cli, struct request *request,
                                struct pst_error *err)
 {
     uint32_t flavour = PST_TORCH_COMPUTE;
     pst_status st = PST_OK;
 
     if (request->flavour != NULL && strcmp(request->format, "pytorch-csv") != 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage", "export: only pytorch-csv has flavours");
+        return pst_cli_usage(cli, err, "only pytorch-csv has flavours");
     }
     if (request->flavour != NULL) {
-        st =
-            pst_cli_choose(command, "flavour", request->flavour, pst_torch_flavours, &flavour, err);
+        st = pst_cli_choose(cli, "flavour", request->flavour, pst_torch_flavours, &flavour, err);
     }
     request->torch = (enum pst_torch_flavour)flavour;
     return st;
 }
 
-static pst_status read_points(const char *option, const char *text, double *ret_points,
-                              struct pst_error *err)
+static pst_status read_points(const struct pst_cli *cli, const char *option, const char *text,
+                              double *ret_points, struct pst_error *err)
 {
     const char *end;
 
@@ -153,15 +150,13 @@ static pst_status read_points(const char *option, const char *text, double *ret_
         return PST_OK;
     }
     if (!pst_number_parse(text, &end, ret_points) || *end != '\0' || !(*ret_points > 0)) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "export: %s must be a number of points, not \"%s\"", option, text);
+        return pst_cli_usage(cli, err, "%s must be a number of points, not \"%s\"", option, text);
     }
     return PST_OK;
 }
 
-static pst_status read_request(const struct pst_command *command, const struct pst_cli *cli,
-                               struct request *request, const struct format **ret_format,
-                               struct pst_error *err)
+static pst_status read_request(const struct pst_cli *cli, struct request *request,
+                               const struct format **ret_format, struct pst_error *err)
 {
     pst_status st;
 
@@ -169,93 +164,84 @@ static pst_status read_request(const struct pst_command *command, const struct p
     request->figure = pst_figure_defaults();
     request->figure.show_memory = !request->no_memory;
     request->figure.show_title = !request->no_title;
-    st = find_format(command, request->format, ret_format, err);
+    st = find_format(cli, request->format, ret_format, err);
     if (st == PST_OK) {
-        st = read_flavour(command, request, err);
+        st = read_flavour(cli, request, err);
     }
     if (st == PST_OK) {
-        st = read_points("--width", request->width, &request->figure.width_pt, err);
+        st = read_points(cli, "--width", request->width, &request->figure.width_pt, err);
     }
     if (st == PST_OK) {
-        st = read_points("--height", request->height, &request->figure.height_pt, err);
+        st = read_points(cli, "--height", request->height, &request->figure.height_pt, err);
     }
     if (st == PST_OK && request->file == NULL) {
-        st = pst_fail(err, PST_ERR_CONFIG, "usage", "export: -o FILE is missing");
+        st = pst_cli_usage(cli, err, "-o FILE is missing");
     }
     return st;
 }
 
-static char *answer_json(const struct request *request, const struct outcome *outcome)
+static void answer(struct pst_cli *cli, const struct request *request, const struct format *format,
+                   const struct outcome *outcome)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "format", request->format);
-    pst_json_string(&json, "file", request->file);
-    if (strcmp(request->format, "pytorch-csv") == 0) {
-        pst_json_string(&json, "flavour", pst_torch_flavours[request->torch]);
-        pst_json_uint(&json, "dropped", outcome->n_dropped);
-    }
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
-}
-
-static pst_status export(const struct pst_cli *cli, const struct request *request,
-                         const struct format *format, struct pst_error *err)
-{
-    struct pst_session *session = NULL;
-    struct pst_cli_job job = {0};
-    struct outcome outcome = {0};
-    pst_status st = pst_cli_session_open(cli, cli->arguments[1], &job, &session, err);
-
-    if (st == PST_OK) {
-        st = format->write(session, request, &outcome, err);
-    }
-    if (st == PST_OK && cli->json) {
-        st = pst_cli_print_json(answer_json(request, &outcome), err);
-    } else if (st == PST_OK) {
+    if (!cli->json) {
         printf("%s: %s\n", request->file, format->what);
-        if (outcome.n_dropped > 0) {
+        if (outcome->n_dropped > 0) {
             printf("left out: what becomes of the results of %u operators (recompute, offload); "
                    "who loads the file decides that\n",
-                   outcome.n_dropped);
+                   outcome->n_dropped);
         }
+        return;
     }
-    pst_session_destroy(session);
+    pst_json_string(&cli->answer, "format", request->format);
+    pst_json_string(&cli->answer, "file", request->file);
+    if (strcmp(request->format, "pytorch-csv") == 0) {
+        pst_json_string(&cli->answer, "flavour", pst_torch_flavours[request->torch]);
+        pst_json_uint(&cli->answer, "dropped", outcome->n_dropped);
+    }
+}
+
+static pst_status export(struct pst_cli *cli, void *asked, struct pst_error *err)
+{
+    struct request *request = asked;
+    const struct format *format = NULL;
+    struct pst_cli_job job = {0};
+    struct outcome outcome = {0};
+    pst_status st = read_request(cli, request, &format, err);
+
+    if (st == PST_OK) {
+        st = pst_cli_job_planned(cli, cli->arguments[1], &job, err);
+    }
+    if (st == PST_OK) {
+        st = format->write(job.session, request, &outcome, err);
+    }
+    if (st == PST_OK) {
+        answer(cli, request, format, &outcome);
+    }
     pst_cli_job_close(&job);
     return st;
 }
 
-int pst_cmd_export(const struct pst_command *command, int argc, char **argv)
-{
-    struct request request = {0};
-    const struct pst_option options[] = {
-        {"output", 'o', "FILE", "write there", NULL, &request.file},
-        {"flavour", 0, "WHAT", "pytorch-csv: compute (default), comms or comms-waits", NULL,
-         &request.flavour},
-        {"width", 0, "POINTS", "svg, png, pdf: of the figure", NULL, &request.width},
-        {"height", 0, "POINTS", "svg, png, pdf: of the figure", NULL, &request.height},
-        {"no-memory", 0, NULL, "svg, png, pdf: the rows alone", &request.no_memory, NULL},
-        {"no-title", 0, NULL, "svg, png, pdf: for a caption of your own", &request.no_title, NULL},
-    };
-    bool json = pst_options_want_json(argc, argv);
-    const struct format *format = NULL;
-    struct pst_error err = {0};
-    struct pst_cli cli;
-    pst_status st = pst_options_parse(command, options, sizeof options / sizeof *options, argc,
-                                      argv, &cli, &err);
+static const struct pst_option options[] = {
+    {"output", 'o', "FILE", "write there", PST_AT(file), 0},
+    {"flavour", 0, "WHAT", "pytorch-csv: compute (default), comms or comms-waits", PST_AT(flavour),
+     0},
+    {"width", 0, "POINTS", "svg, png, pdf: of the figure", PST_AT(width), 0},
+    {"height", 0, "POINTS", "svg, png, pdf: of the figure", PST_AT(height), 0},
+    {"no-memory", 0, NULL, "svg, png, pdf: the rows alone", PST_AT(no_memory), 0},
+    {"no-title", 0, NULL, "svg, png, pdf: for a caption of your own", PST_AT(no_title), 0},
+};
 
-    if (st != PST_OK || cli.help) {
-        return pst_cli_end(st, json, &err);
-    }
-    pst_stop_install();
-    st = pst_options_arguments(command, &cli, 2, 2, &err);
-    if (st == PST_OK) {
-        st = read_request(command, &cli, &request, &format, &err);
-    }
-    if (st == PST_OK) {
-        st = export(&cli, &request, format, &err);
-    }
-    return pst_cli_end(st, cli.json, &err);
-}
+const struct pst_command pst_cmd_export = {
+    .name = "export",
+    .arguments = "FORMAT CONFIG|PLAN",
+    .summary = "Writes a plan for other programs, or draws it",
+    .text = "FORMAT is pytorch-csv (a schedule for torch.distributed.pipelining), chrome-trace "
+            "(opens in\n"
+            "Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of a "
+            "simulated\n"
+            "step). A config is planned first.",
+    .words = {2, 2},
+    PST_CLI_OPTIONS(options, struct request),
+    .heeds_signals = true,
+    .run = export,
+};

@@ -9,21 +9,160 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/text.h"
+#include "base/util.h"
 #include "commands/commands.h"
-#include "commands/import_profile.h"
 #include "commands/solo.h"
+#include "exchange/pipedream_profile.h"
 #include "host/caps.h"
 #include "host/describe.h"
 #include "train/session.h"
 #include "train/stop.h"
+
+/* --- profiles: somebody else's measurements as a graph to plan for
+ * --------------------------------*/
+
+/* As on the command line; NULL or 0 where it says nothing. */
+struct profile {
+    const char *file, *output, *inputs;
+    uint32_t batch;
+    bool keep_empty;
+};
+
+struct totals {
+    double forward_ns, backward_ns, param_bytes, saved_bytes;
+};
+
+static pst_status read_options(const struct pst_cli *cli, const struct profile *request,
+                               struct pst_pipedream_options *ret_options, struct pst_error *err)
+{
+    if (request->batch == 0) {
+        return pst_cli_usage(cli, err,
+                             "--batch is missing: how many samples were profiled at a time; the "
+                             "file does not say");
+    }
+    if (request->inputs != NULL && strcmp(request->inputs, "keep") != 0 &&
+        strcmp(request->inputs, "drop") != 0) {
+        return pst_cli_usage(cli, err, "--inputs must be keep or drop, not \"%s\"",
+                             request->inputs);
+    }
+    *ret_options = (struct pst_pipedream_options){
+        .batch = request->batch,
+        .drop_inputs = request->inputs != NULL && strcmp(request->inputs, "drop") == 0,
+        .keep_empty = request->keep_empty,
+    };
+    return PST_OK;
+}
+
+static struct totals add_up(const struct pst_costed *graph)
+{
+    struct totals t = {0, 0, 0, 0};
+
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct pst_costed_node *node = &graph->nodes[i];
+
+        t.forward_ns += node->ns[0];
+        t.backward_ns += node->ns[1] + node->ns[2];
+        t.param_bytes += node->param_bytes;
+        t.saved_bytes += node->saved_bytes;
+    }
+    return t;
+}
+
+static void profile_json(const struct profile *request, const struct pst_costed *graph,
+                         const struct pst_pipedream_summary *summary, bool dropped,
+                         struct pst_json *json)
+{
+    struct totals t = add_up(graph);
+
+    pst_json_string(json, "format", "pipedream-profile");
+    pst_json_string(json, "input", request->file);
+    if (request->output != NULL) {
+        pst_json_string(json, "file", request->output);
+    }
+    pst_json_string(json, "name", graph->name);
+    pst_json_uint(json, "batch", graph->batch);
+    pst_json_uint(json, "nodes", graph->n_nodes);
+    pst_json_uint(json, "edges", graph->n_edges);
+    pst_json_uint(json, "profile_nodes", summary->n_nodes);
+    pst_json_uint(json, "profile_edges", summary->n_edges);
+    pst_json_uint(json, "inputs_dropped", dropped ? summary->n_inputs : 0);
+    pst_json_uint(json, "collapsed", summary->n_collapsed);
+    pst_json_number(json, "forward_us", t.forward_ns / 1000);
+    pst_json_number(json, "backward_us", t.backward_ns / 1000);
+    pst_json_number(json, "param_bytes", t.param_bytes);
+    pst_json_number(json, "saved_bytes", t.saved_bytes);
+}
+
+static void print_profile(const struct profile *request, const struct pst_costed *graph,
+                          const struct pst_pipedream_summary *summary, bool dropped)
+{
+    struct totals t = add_up(graph);
+    char forward[32], backward[32], params[32], saved[32];
+
+    pst_text_print(stdout, graph->name);
+    printf(": %u nodes, %u edges, %u samples\n", graph->n_nodes, graph->n_edges, graph->batch);
+    printf("  forward %s, backward %s\n", pst_format_ns(forward, (uint64_t)t.forward_ns),
+           pst_format_ns(backward, (uint64_t)t.backward_ns));
+    printf("  parameters %s, kept for the backward pass %s\n",
+           pst_format_bytes(params, (uint64_t)t.param_bytes),
+           pst_format_bytes(saved, (uint64_t)t.saved_bytes));
+    printf("  from %u nodes and %u edges", summary->n_nodes, summary->n_edges);
+    if (dropped) {
+        printf("; Input nodes left out: %u", summary->n_inputs);
+    }
+    if (summary->n_collapsed > 0) {
+        printf("; without time and parameters, so part of their consumer: %u",
+               summary->n_collapsed);
+    }
+    if (summary->n_staged > 0) {
+        printf("; stages named by %u of them are not read", summary->n_staged);
+    }
+    printf("\n");
+    if (request->output != NULL) {
+        printf("  written to ");
+        pst_text_print(stdout, request->output);
+        printf("\n");
+    }
+}
+
+/* Writes the graph to `output`, unless that is NULL, and tells about it. */
+static pst_status import_profile(struct pst_cli *cli, const struct profile *request,
+                                 struct pst_error *err)
+{
+    struct pst_pipedream_options options;
+    struct pst_pipedream_summary summary;
+    struct pst_costed *graph = NULL;
+    size_t length = 0;
+    char *text = NULL;
+    pst_status st = read_options(cli, request, &options, err);
+
+    if (st == PST_OK) {
+        st = pst_pipedream_read(request->file, &options, &graph, &summary, err);
+    }
+    if (st == PST_OK && request->output != NULL) {
+        text = pst_costed_write(graph, &length);
+        st = pst_file_write(request->output, text, length, err);
+    }
+    if (st == PST_OK && cli->json) {
+        profile_json(request, graph, &summary, options.drop_inputs, &cli->answer);
+    } else if (st == PST_OK) {
+        print_profile(request, graph, &summary, options.drop_inputs);
+    }
+    free(text);
+    pst_costed_destroy(graph);
+    return st;
+}
+
+/* --- schedules ---------------------------------------------------------------------------------*/
 
 #define TIME_LIMIT_NS ((uint64_t)600 * 1000000000u)
 
 static const char *const formats[] = {"pytorch-csv", "pipedream-profile", NULL};
 
 struct request {
-    const char *format, *file, *config, *output;
+    const char *format, *file, *config;
+    struct profile profile; /* its output is a schedule's as well */
     struct pst_arena arena;
     const char *path;   /* of the file, absolute */
     const char *quoted; /* the same as a TOML string with its quotes */
@@ -109,34 +248,26 @@ static pst_status find_file(struct request *request, struct pst_error *err)
     return PST_OK;
 }
 
-static char *answer_json(const struct request *request, const struct pst_schedule_figures *figures)
+static void schedule_json(const struct request *request, const struct pst_schedule_figures *figures,
+                          struct pst_json *json)
 {
-    char *schedule = pst_schedule_report_json(figures, false);
-    struct pst_json json;
-
-    if (schedule == NULL) {
-        return NULL;
+    pst_json_string(json, "format", request->format);
+    pst_json_string(json, "input", request->file);
+    if (request->profile.output != NULL) {
+        pst_json_string(json, "file", request->profile.output);
     }
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "format", request->format);
-    pst_json_string(&json, "input", request->file);
-    if (request->output != NULL) {
-        pst_json_string(&json, "file", request->output);
-    }
-    pst_json_raw(&json, "schedule", schedule);
-    pst_json_end(&json, '}');
-    free(schedule);
-    return pst_json_take(&json);
+    pst_json_object(json, "schedule");
+    pst_schedule_report_json(figures, false, json);
+    pst_json_end(json, '}');
 }
 
-static pst_status tell(const struct pst_cli *cli, const struct request *request,
+static pst_status tell(struct pst_cli *cli, const struct request *request,
                        const struct pst_solo_result *result, struct pst_error *err)
 {
     struct pst_schedule_page page = pst_cli_schedule_page(cli);
     struct pst_schedule_figures figures;
     struct pst_schedule_units units = {.ns = (double)result->scale, .bytes = (double)result->scale};
-    const char *slash = strrchr(request->file, '/');
+    const char *slash = strrchr(request->file, '/'), *output = request->profile.output;
     char title[160];
     pst_status st;
 
@@ -148,20 +279,22 @@ static pst_status tell(const struct pst_cli *cli, const struct request *request,
     if (st != PST_OK) {
         return st;
     }
-    st = request->output == NULL ? PST_OK : pst_cli_write_order(request->output, result, err);
+    if (output != NULL) {
+        st = pst_cli_write_order(output, result, err);
+    }
     if (st == PST_OK && cli->json) {
-        st = pst_cli_print_json(answer_json(request, &figures), err);
+        schedule_json(request, &figures, &cli->answer);
     } else if (st == PST_OK) {
         pst_schedule_report_print(&figures, &page, stdout);
-    }
-    if (st == PST_OK && !cli->json && request->output != NULL) {
-        printf("\n%s: the same order, passes alone, in today's letters\n", request->output);
+        if (output != NULL) {
+            printf("\n%s: the same order, passes alone, in today's letters\n", output);
+        }
     }
     pst_schedule_figures_finish(&figures);
     return st;
 }
 
-static pst_status show(const struct pst_cli *cli, struct request *request, struct pst_error *err)
+static pst_status show(struct pst_cli *cli, struct request *request, struct pst_error *err)
 {
     struct pst_solo_job job = {.path = request->plugin,
                                .options =
@@ -171,8 +304,7 @@ static pst_status show(const struct pst_cli *cli, struct request *request, struc
     pst_status st;
 
     if (cli->n_sets > 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "import: --set changes a config, and there is no --config");
+        return pst_cli_usage(cli, err, "--set changes a config, and there is no --config");
     }
     st = pst_cli_solo_run(&job, TIME_LIMIT_NS, &result, err);
     if (st == PST_OK) {
@@ -185,42 +317,39 @@ static pst_status show(const struct pst_cli *cli, struct request *request, struc
 /* The config with its scheduler exchanged. */
 static pst_status plan(struct pst_cli *cli, struct request *request, struct pst_error *err)
 {
-    struct pst_session *session = NULL;
     struct pst_cli_job job = {0};
     pst_status st;
 
     if (cli->n_sets == PST_CLI_SETS) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage", "import: too many --set");
+        return pst_cli_usage(cli, err, "too many --set");
     }
     cli->sets[cli->n_sets++] = pst_arena_printf(&request->arena, "scheduler={use=\"%s\", file=%s}",
                                                 request->id, request->quoted);
     st = pst_cli_job_open(request->config, cli, &job, err);
     if (st == PST_OK) {
-        st = pst_session_create_for_planning(&job.job, &session, err);
+        st = pst_session_create_for_planning(&job.job, &job.session, err);
     }
     if (st == PST_OK) {
-        st = pst_session_plan(session, NULL, pst_stop_requested, err);
+        st = pst_session_plan(job.session, NULL, pst_stop_requested, err);
     }
     if (st == PST_OK) {
-        st = pst_cli_answer_plan(cli, session, request->output, err);
-    } else if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
-        st = pst_stop_fail(err);
+        st = pst_cli_answer_plan(cli, job.session, request->profile.output, err);
     }
-    pst_session_destroy(session);
     pst_cli_job_close(&job);
     return st;
 }
 
 static pst_status import_schedule(struct pst_cli *cli, struct request *request,
-                                  const struct pst_import_profile *profile, struct pst_error *err)
+                                  struct pst_error *err)
 {
+    const struct profile *profile = &request->profile;
     pst_status st = PST_OK;
 
-    if (profile->batch != NULL || profile->inputs != NULL || profile->keep_empty) {
-        st = pst_fail(err, PST_ERR_CONFIG, "usage",
-                      "import: --batch, --inputs and --keep-empty are about profiles, and %s is a "
-                      "schedule",
-                      request->format);
+    if (profile->batch != 0 || profile->inputs != NULL || profile->keep_empty) {
+        st = pst_cli_usage(cli, err,
+                           "--batch, --inputs and --keep-empty are about profiles, and %s is a "
+                           "schedule",
+                           request->format);
     }
     if (st == PST_OK) {
         st = find_file(request, err);
@@ -234,53 +363,53 @@ static pst_status import_schedule(struct pst_cli *cli, struct request *request,
     return st;
 }
 
-static pst_status import_profile(const struct pst_cli *cli, const struct request *request,
-                                 struct pst_import_profile *profile, struct pst_error *err)
+static pst_status import(struct pst_cli *cli, void *asked, struct pst_error *err)
 {
-    if (request->config != NULL || cli->n_sets > 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "import: a profile becomes a graph file, for which no config is read");
-    }
-    profile->file = request->file;
-    profile->output = request->output;
-    return pst_import_profile(cli, profile, err);
-}
-
-int pst_cmd_import(const struct pst_command *command, int argc, char **argv)
-{
-    struct request request = {0};
-    struct pst_import_profile profile = {0};
-    const struct pst_option options[] = {
-        {"output", 'o', "FILE", "write the schedule or graph there; with --config the plan", NULL,
-         &request.output},
-        {"config", 0, "CONFIG", "plan this job with the schedule", NULL, &request.config},
-        {"batch", 'b', "N", "a profile's samples", NULL, &profile.batch},
-        {"inputs", 0, "keep|drop", "a profile's Input nodes: with their time, or not at all", NULL,
-         &profile.inputs},
-        {"keep-empty", 0, NULL, "keep a profile's nodes that take no time", &profile.keep_empty,
-         NULL},
-    };
-    bool json = pst_options_want_json(argc, argv);
-    struct pst_error err = {0};
-    struct pst_cli cli;
+    struct request *request = asked;
     uint32_t format = 0;
-    pst_status st = pst_options_parse(command, options, sizeof options / sizeof *options, argc,
-                                      argv, &cli, &err);
+    pst_status st;
 
-    if (st != PST_OK || cli.help) {
-        return pst_cli_end(st, json, &err);
+    request->format = cli->arguments[0];
+    request->file = request->profile.file = cli->arguments[1];
+    st = pst_cli_choose(cli, "format", request->format, formats, &format, err);
+    if (st != PST_OK) {
+        return st;
     }
-    pst_stop_install();
-    st = pst_options_arguments(command, &cli, 2, 2, &err);
-    if (st == PST_OK) {
-        request.format = cli.arguments[0];
-        request.file = cli.arguments[1];
-        st = pst_cli_choose(command, "format", request.format, formats, &format, &err);
+    if (format == 0) {
+        st = import_schedule(cli, request, err);
+    } else if (request->config != NULL || cli->n_sets > 0) {
+        st = pst_cli_usage(cli, err, "a profile becomes a graph file, for which no config is read");
+    } else {
+        st = import_profile(cli, &request->profile, err);
     }
-    if (st == PST_OK) {
-        st = format == 1 ? import_profile(&cli, &request, &profile, &err)
-                         : import_schedule(&cli, &request, &profile, &err);
-    }
-    pst_arena_finish(&request.arena);
-    return pst_cli_end(st, cli.json, &err);
+    pst_arena_finish(&request->arena);
+    return st;
 }
+
+static const struct pst_option options[] = {
+    {"output", 'o', "FILE", "write the schedule or graph there; with --config the plan",
+     PST_AT(profile.output), 0},
+    {"config", 0, "CONFIG", "plan this job with the schedule", PST_AT(config), 0},
+    {"batch", 'b', "N", "a profile's samples", PST_AT(profile.batch), 1000000000},
+    {"inputs", 0, "keep|drop", "a profile's Input nodes: with their time, or not at all",
+     PST_AT(profile.inputs), 0},
+    {"keep-empty", 0, NULL, "keep a profile's nodes that take no time", PST_AT(profile.keep_empty),
+     0},
+};
+
+const struct pst_command pst_cmd_import = {
+    .name = "import",
+    .arguments = "FORMAT FILE",
+    .summary = "Reads a schedule or a profile from elsewhere",
+    .text = "FORMAT is pytorch-csv, of either convention of letters. The schedule is proven, timed "
+            "with "
+            "equal\ncosts and shown; -o writes it in today's letters. With --config a plan is made "
+            "with "
+            "it, and "
+            "-o\nwrites that. Or FORMAT is pipedream-profile (graph.txt): -o writes it as a "
+            "penstock-graph.",
+    .words = {2, 2},
+    PST_CLI_OPTIONS(options, struct request),
+    .heeds_signals = true,
+    .run = import,
+};

@@ -6,11 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "commands/commands.h"
 #include "commands/outputs.h"
-#include "commands/print_error.h"
-#include "commands/problem_request.h"
+#include "commands/solo.h"
 #include "planner/problem_memopt.h"
 #include "figures/memopt_figure.h"
 #include "reports/memopt_report.h"
@@ -63,74 +61,63 @@ static pst_status ask(const struct pst_cli_problem_request *request,
     return pst_cli_problem_blame(request, st, err);
 }
 
+/* What the command line asks for. */
+struct request {
+    struct pst_cli_problem_request asked;
+    struct pst_cli_outputs outputs;
+};
+
 static pst_status draw(const struct pst_cli_outputs *outputs,
                        const struct pst_memopt_result *result, struct pst_error *err)
 {
     struct pst_timeline *timeline = NULL;
-    bool wanted = false;
     pst_status st;
 
-    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF; f++) {
-        wanted |= outputs->figures[f] != NULL;
-    }
-    if (!wanted) {
-        return PST_OK;
-    }
     pst_memopt_timeline(result, &timeline);
     st = pst_cli_write_outputs(outputs, timeline, err);
     pst_timeline_destroy(timeline);
     return st;
 }
 
-int pst_cmd_memopt(const struct pst_command *command, int argc, char **argv)
+static pst_status memopt(struct pst_cli *cli, void *asked, struct pst_error *err)
 {
-    struct pst_cli_problem_request request = {.problem_file = NULL};
-    struct pst_cli_outputs outputs = {.trace = NULL};
-    const struct pst_option options[] = {
-        {"problem", 'p', "FILE", "costed graph and what its stage has", NULL,
-         &request.problem_file},
-        {"options", 'o', "LIST", "parameters of the memory optimizer: key=value,...", NULL,
-         &request.options},
-        {"time-limit", 0, "TIME", "for an optimizer that is not penstock's own; 10 min", NULL,
-         &request.time_limit},
-        {"svg", 0, "FILE", "draw the memory of the stage there", NULL,
-         &outputs.figures[PST_FIGURE_SVG]},
-        {"png", 0, "FILE", "the same as pixels", NULL, &outputs.figures[PST_FIGURE_PNG]},
-        {"pdf", 0, "FILE", "the same as a page", NULL, &outputs.figures[PST_FIGURE_PDF]},
-    };
-    bool json = pst_options_want_json(argc, argv);
+    struct request *request = asked;
     struct pst_memopt_result result = {.n_events = 0};
-    struct pst_error err = {0};
-    struct pst_cli cli;
-    pst_status st = pst_options_parse(command, options, sizeof options / sizeof *options, argc,
-                                      argv, &cli, &err);
-    int code;
+    pst_status st = pst_cli_problem_read(&request->asked, cli, "the memory optimizer", err);
 
-    if (st != PST_OK || cli.help) {
-        return pst_cli_end(st, json, &err);
-    }
-    pst_stop_install();
-    st = pst_options_arguments(command, &cli, 1, 1, &err);
     if (st == PST_OK) {
-        st = pst_cli_problem_read(&request, &cli, "memopt", "the memory optimizer", &err);
+        st = ask(&request->asked, &result, err);
     }
     if (st == PST_OK) {
-        st = ask(&request, &result, &err);
+        st = draw(&request->outputs, &result, err);
     }
-    if (st == PST_OK) {
-        st = draw(&outputs, &result, &err);
-    }
-    if (st == PST_OK && cli.json) {
-        st = pst_cli_print_json(pst_memopt_report_json(&result), &err);
+    if (st == PST_OK && cli->json) {
+        pst_memopt_report_json(&result, &cli->answer);
     } else if (st == PST_OK) {
-        pst_memopt_report_print(&result, cli.color, stdout);
-    }
-    if (st == PST_ERR_INFEASIBLE && cli.json) {
-        code = pst_cli_problem_no(&request, "memopt", "fits", &err);
-    } else {
-        code = pst_cli_end(st, cli.json, &err);
+        pst_memopt_report_print(&result, cli->color, stdout);
     }
     pst_memopt_result_finish(&result);
-    pst_problem_destroy(request.problem);
-    return code;
+    return pst_cli_problem_end(&request->asked, cli, st, "memopt", "fits", err);
 }
+
+static const struct pst_option options[] = {
+    PST_CLI_PROBLEM_OPTIONS(asked, "costed graph and what its stage has", "memory optimizer",
+                            "an optimizer"),
+    PST_CLI_FIGURE_OPTIONS(outputs, "", "draw the memory of the stage there"),
+};
+
+const struct pst_command pst_cmd_memopt = {
+    .name = "memopt",
+    .arguments = "NAME|FILE",
+    .summary = "Shows what a memory optimizer does, on its own",
+    .text =
+        "Takes the costed graph of a problem file as one stage with so much memory, and says what "
+        "becomes\nof the bytes that each operator leaves for the backward pass: kept, recomputed "
+        "or "
+        "offloaded, and\nwhat that costs. A NAME is an id, a FILE a plugin with a slash in its "
+        "path.",
+    .words = {1, 1},
+    PST_CLI_OPTIONS(options, struct request),
+    .heeds_signals = true,
+    .run = memopt,
+};

@@ -7,8 +7,7 @@
 
 #include "commands/commands.h"
 #include "commands/outputs.h"
-#include "commands/print_error.h"
-#include "commands/problem_request.h"
+#include "commands/solo.h"
 #include "planner/problem_partition.h"
 #include "tune/partition_advise.h"
 #include "tune/smallest.h"
@@ -20,7 +19,7 @@
 /* What the command line asks for. */
 struct request {
     struct pst_cli_problem_request asked;
-    struct pst_cli_stage_outputs outputs;
+    struct pst_cli_outputs outputs;
 };
 
 /* One strategy from elsewhere, and all of them run in a process apart. */
@@ -81,55 +80,48 @@ static pst_status draw(const struct request *request, const struct pst_partition
     return st;
 }
 
-int pst_cmd_partition(const struct pst_command *command, int argc, char **argv)
+static pst_status partition(struct pst_cli *cli, void *asked, struct pst_error *err)
 {
-    struct request request = {.asked = {.problem_file = NULL}};
-    const struct pst_option options[] = {
-        {"problem", 'p', "FILE", "costed graph, devices and what is asked", NULL,
-         &request.asked.problem_file},
-        {"options", 'o', "LIST", "parameters of the partitioner: key=value,...", NULL,
-         &request.asked.options},
-        {"time-limit", 0, "TIME", "for a partitioner that is not penstock's own; 10 min", NULL,
-         &request.asked.time_limit},
-        PST_CLI_STAGE_OPTIONS(request.outputs, ""),
-    };
-    bool json = pst_options_want_json(argc, argv);
+    struct request *request = asked;
     struct pst_partition_result result = {.n_stages = 0};
-    struct pst_error err = {0};
-    struct pst_cli cli;
-    pst_status st = pst_options_parse(command, options, sizeof options / sizeof *options, argc,
-                                      argv, &cli, &err);
-    int code;
+    pst_status st = pst_cli_problem_read(&request->asked, cli, "the partitioner", err);
 
-    if (st != PST_OK || cli.help) {
-        return pst_cli_end(st, json, &err);
-    }
-    pst_stop_install();
-    st = pst_options_arguments(command, &cli, 1, 1, &err);
-    if (st == PST_OK) {
-        st = pst_cli_problem_read(&request.asked, &cli, "partition", "the partitioner", &err);
-    }
-    if (st == PST_OK && request.asked.problem->no_devices) {
-        st = pst_fail(&err, PST_ERR_CONFIG, "config.key", "\"devices\" is missing");
-        snprintf(err.file, sizeof err.file, "%s", request.asked.problem_file);
+    if (st == PST_OK && request->asked.problem->no_devices) {
+        st = pst_fail_at(err, PST_ERR_CONFIG, "config.key", request->asked.problem_file, 0, 0,
+                         "\"devices\" is missing");
     }
     if (st == PST_OK) {
-        st = ask(&request, &result, &err);
+        st = ask(request, &result, err);
     }
     if (st == PST_OK) {
-        st = draw(&request, &result, &err);
+        st = draw(request, &result, err);
     }
-    if (st == PST_OK && cli.json) {
-        st = pst_cli_print_json(pst_partition_report_json(request.asked.problem, &result), &err);
+    if (st == PST_OK && cli->json) {
+        pst_partition_report_json(request->asked.problem, &result, &cli->answer);
     } else if (st == PST_OK) {
-        pst_partition_report_print(request.asked.problem, &result, cli.color, stdout);
-    }
-    if (st == PST_ERR_INFEASIBLE && cli.json) {
-        code = pst_cli_problem_no(&request.asked, "partitioner", "feasible", &err);
-    } else {
-        code = pst_cli_end(st, cli.json, &err);
+        pst_partition_report_print(request->asked.problem, &result, cli->color, stdout);
     }
     pst_partition_result_finish(&result);
-    pst_problem_destroy(request.asked.problem);
-    return code;
+    return pst_cli_problem_end(&request->asked, cli, st, "partitioner", "feasible", err);
 }
+
+static const struct pst_option options[] = {
+    PST_CLI_PROBLEM_OPTIONS(asked, "costed graph, devices and what is asked", "partitioner",
+                            "a partitioner"),
+    PST_CLI_FIGURE_OPTIONS(outputs, "", "draw the stages and their edges there"),
+};
+
+const struct pst_command pst_cmd_partition = {
+    .name = "partition",
+    .arguments = "NAME|FILE",
+    .summary = "Shows what a partitioner does, on its own",
+    .text = "Cuts a costed graph into stages for the devices of a problem file, and says what they "
+            "take "
+            "by\nthe reference cost model: time per sample, memory, a simulated step. A NAME is an "
+            "id, a "
+            "FILE a\nplugin with a slash in its path.",
+    .words = {1, 1},
+    PST_CLI_OPTIONS(options, struct request),
+    .heeds_signals = true,
+    .run = partition,
+};

@@ -4,21 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "commands/plugins_kit.h"
-#include "commands/plugins_show.h"
+#include "commands/plugins.h"
 
-struct request {
-    const struct pst_cli *cli;
-    struct pst_plugins_options options;
-};
-
-static pst_status list(const struct request *request, int *ret_code, struct pst_error *err)
+static pst_status list(struct pst_cli *cli, const struct pst_plugins_options *options,
+                       struct pst_error *err)
 {
-    const struct pst_cli *cli = request->cli;
     struct pst_plugin_list *plugins = NULL;
     pst_status st = pst_plugin_list_create(&plugins, err);
 
-    (void)ret_code;
+    (void)options;
     if (st != PST_OK) {
         return st;
     }
@@ -26,7 +20,7 @@ static pst_status list(const struct request *request, int *ret_code, struct pst_
         pst_plugin_file_describe(plugins, &plugins->files[i]);
     }
     if (cli->json) {
-        st = pst_cli_print_json(pst_plugins_list_json(plugins), err);
+        pst_plugins_list_json(plugins, &cli->answer);
     } else {
         pst_plugins_list_print(plugins, cli->color, stdout);
     }
@@ -84,16 +78,16 @@ static pst_status find_all(const char *name, struct pst_plugin_list *plugins,
     return shown->n == 0 ? fail_unknown(plugins, name, err) : PST_OK;
 }
 
-static pst_status info(const struct request *request, int *ret_code, struct pst_error *err)
+static pst_status info(struct pst_cli *cli, const struct pst_plugins_options *options,
+                       struct pst_error *err)
 {
-    const struct pst_cli *cli = request->cli;
     const char *name = cli->arguments[1];
     struct pst_plugin_list *plugins = NULL;
     struct pst_plugin_file file = {.path = name};
     struct pst_plugins_shown shown = {0};
     pst_status st = pst_plugin_list_create(&plugins, err);
 
-    (void)ret_code;
+    (void)options;
     if (st == PST_OK && strchr(name, '/') != NULL) {
         pst_plugin_file_describe(plugins, &file);
         shown.items[shown.n++] = &file;
@@ -103,7 +97,7 @@ static pst_status info(const struct request *request, int *ret_code, struct pst_
         st = find_all(name, plugins, &shown, err);
     }
     if (st == PST_OK && cli->json) {
-        st = pst_cli_print_json(pst_plugins_info_json(&shown), err);
+        pst_plugins_info_json(&shown, &cli->answer);
     } else if (st == PST_OK) {
         pst_plugins_info_print(&shown, cli->color, stdout);
     }
@@ -111,38 +105,26 @@ static pst_status info(const struct request *request, int *ret_code, struct pst_
     return st;
 }
 
-static pst_status check(const struct request *request, int *ret_code, struct pst_error *err)
-{
-    return pst_plugins_check(request->cli, &request->options, ret_code, err);
-}
-
-static pst_status make_new(const struct request *request, int *ret_code, struct pst_error *err)
-{
-    (void)ret_code;
-    return pst_plugins_new(request->cli, err);
-}
-
 /* What follows `penstock plugins`. */
 static const struct {
     const char *word, *name, *arguments; /* name: with the command's, as messages begin */
     uint32_t min, max;                   /* words in all, itself included */
-    pst_status (*run)(const struct request *request, int *ret_code, struct pst_error *err);
+    pst_status (*run)(struct pst_cli *cli, const struct pst_plugins_options *options,
+                      struct pst_error *err);
 } actions[] = {
     {"list", "plugins list", "", 0, 1, list},
     {"info", "plugins info", "NAME|FILE", 2, 2, info},
-    {"check", "plugins check", "FILE", 2, 2, check},
-    {"new", "plugins new", "KIND ID [FOLDER]", 3, 4, make_new},
+    {"check", "plugins check", "FILE", 2, 2, pst_plugins_check},
+    {"new", "plugins new", "KIND ID [FOLDER]", 3, 4, pst_plugins_new},
 };
 
 #define N_ACTIONS (sizeof actions / sizeof actions[0])
 
-static pst_status act(const struct pst_command *command, const struct request *request,
-                      int *ret_code, struct pst_error *err)
+static pst_status plugins(struct pst_cli *cli, void *request, struct pst_error *err)
 {
-    const struct pst_cli *cli = request->cli;
     const char *word = cli->n_arguments == 0 ? "list" : cli->arguments[0], *nearest;
     const char *words[N_ACTIONS];
-    struct pst_command part = *command;
+    struct pst_command part = *cli->command;
     pst_status st;
 
     for (uint32_t i = 0; i < N_ACTIONS; i++) {
@@ -151,7 +133,7 @@ static pst_status act(const struct pst_command *command, const struct request *r
             part.name = actions[i].name;
             part.arguments = actions[i].arguments;
             st = pst_options_arguments(&part, cli, actions[i].min, actions[i].max, err);
-            return st == PST_OK ? actions[i].run(request, ret_code, err) : st;
+            return st == PST_OK ? actions[i].run(cli, request, err) : st;
         }
     }
     nearest = pst_nearest(word, words, N_ACTIONS);
@@ -159,30 +141,30 @@ static pst_status act(const struct pst_command *command, const struct request *r
     if (nearest != NULL) {
         pst_error_hint(err, "did you mean \"%s\"?", nearest);
     } else {
-        pst_error_hint(err, "penstock plugins %s", command->arguments);
+        pst_error_hint(err, "penstock plugins %s", cli->command->arguments);
     }
     return st;
 }
 
-int pst_cmd_plugins(const struct pst_command *command, int argc, char **argv)
-{
-    bool json = pst_options_want_json(argc, argv);
-    struct pst_error err = {0};
-    struct pst_cli cli;
-    struct request request = {.cli = &cli};
-    const struct pst_option options[] = {
-        {"seed", 0, "N", "check: seed of the random graphs (default 1)", NULL,
-         &request.options.seed},
-        {"only", 0, "TEST", "check: run this test alone", NULL, &request.options.only},
-        {"time-limit", 0, "SECONDS", "check: of one test (default 20)", NULL,
-         &request.options.time_limit},
-    };
-    int code = 0, end;
-    pst_status st = pst_options_parse(command, options, 3, argc, argv, &cli, &err);
+static const struct pst_option options[] = {
+    {"seed", 0, "N", "check: seed of the random graphs (default 1)",
+     offsetof(struct pst_plugins_options, seed), 0},
+    {"only", 0, "TEST", "check: run this test alone", offsetof(struct pst_plugins_options, only),
+     0},
+    {"time-limit", 0, "SECONDS", "check: of one test (default 20)",
+     offsetof(struct pst_plugins_options, time_limit), 0},
+};
 
-    if (st != PST_OK || cli.help) {
-        return pst_cli_end(st, json, &err);
-    }
-    end = pst_cli_end(act(command, &request, &code, &err), cli.json, &err);
-    return end != 0 ? end : code;
-}
+const struct pst_command pst_cmd_plugins = {
+    .name = "plugins",
+    .arguments = "[list | info NAME|FILE | check FILE | new KIND ID [FOLDER]]",
+    .summary = "Shows which strategies there are and where they come from",
+    .text =
+        "info tells all that a plugin says about itself, parameters included. A NAME is an id or\n"
+        "KIND-ID, a FILE a path with a slash in it. check proves that a plugin keeps its contract\n"
+        "(--set key=value gives it a parameter); exit code 3 if not. new makes a project to start\n"
+        "from: KIND is partitioner, scheduler or memopt.",
+    .words = {0, UINT32_MAX}, /* as each action says */
+    PST_CLI_OPTIONS(options, struct pst_plugins_options),
+    .run = plugins,
+};

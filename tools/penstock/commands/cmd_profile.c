@@ -14,15 +14,15 @@
 #include "train/stop.h"
 #include "base/launched.h"
 
-#define ROUNDS      20u
-#define WARMUPS     5u
-#define GROUP_NS    20000000000u /* of one size, at most */
-#define LEAST_NS    600000000u
-#define MOST_ROUNDS 100000u
-#define REDRAW_NS   100000000u
+#define ROUNDS    20u
+#define WARMUPS   5u
+#define GROUP_NS  20000000000u /* of one size, at most */
+#define LEAST_NS  600000000u
+#define REDRAW_NS 100000000u
 
 struct request {
-    const char *file, *cluster_file, *sizes_text, *rounds_text;
+    const char *file, *cluster_file, *sizes_text;
+    uint32_t rounds; /* 0: not given */
     struct pst_profile_request profile;
     uint64_t drawn_ns;
     bool drawing;
@@ -76,18 +76,12 @@ static pst_status read_sizes(const struct pst_job *job, struct request *request,
 static pst_status read_request(const struct pst_job *job, struct request *request,
                                struct pst_error *err)
 {
-    const char *text = request->rounds_text;
+    bool given = request->rounds > 0;
 
     request->profile.warmups = WARMUPS;
-    request->profile.rounds = ROUNDS;
-    request->profile.least_ns = text == NULL ? LEAST_NS : 0;
-    request->profile.group_ns = text == NULL ? GROUP_NS : 0;
-    if (text != NULL &&
-        (!read_number(&text, MOST_ROUNDS, &request->profile.rounds) || *text != '\0')) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "--rounds must be a number from 1 to %u, not \"%s\"", MOST_ROUNDS,
-                        request->rounds_text);
-    }
+    request->profile.rounds = given ? request->rounds : ROUNDS;
+    request->profile.least_ns = given ? 0 : LEAST_NS;
+    request->profile.group_ns = given ? 0 : GROUP_NS;
     return read_sizes(job, request, err);
 }
 
@@ -143,7 +137,7 @@ static pst_status write_cluster(const struct pst_session *session,
 }
 
 static pst_status answer(const struct pst_session *session, struct request *request,
-                         const struct pst_cli *cli, struct pst_error *err)
+                         struct pst_cli *cli, struct pst_error *err)
 {
     struct pst_profiled profile;
     pst_status st;
@@ -155,7 +149,7 @@ static pst_status answer(const struct pst_session *session, struct request *requ
     st = pst_profile_run(session, &request->profile, &profile, err);
     clear(request);
     if (st != PST_OK) {
-        return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
+        return st;
     }
     if (request->file != NULL) {
         st = write_graph(&profile, request->file, err);
@@ -164,7 +158,7 @@ static pst_status answer(const struct pst_session *session, struct request *requ
         st = write_cluster(session, &profile, request->cluster_file, err);
     }
     if (st == PST_OK && cli->json) {
-        st = pst_cli_print_json(pst_profile_report_json(session, &profile, request->file), err);
+        pst_profile_report_json(session, &profile, request->file, &cli->answer);
     } else if (st == PST_OK) {
         pst_profile_report_print(session, &profile, request->file, cli->color, stdout);
     }
@@ -186,9 +180,9 @@ static pst_status check_alone(struct pst_error *err)
     return PST_ERR_CONFIG;
 }
 
-static pst_status run(struct request *request, const struct pst_cli *cli, struct pst_error *err)
+static pst_status profile(struct pst_cli *cli, void *asked, struct pst_error *err)
 {
-    struct pst_session *session = NULL;
+    struct request *request = asked;
     struct pst_cli_job job = {0};
     pst_status st = check_alone(err);
 
@@ -206,48 +200,42 @@ static pst_status run(struct request *request, const struct pst_cli *cli, struct
     }
     if (st == PST_OK) {
         st = request->cluster_file == NULL
-                 ? pst_session_create_for_planning(&job.job, &session, err)
-                 : pst_session_create(&job.job, &session, err);
+                 ? pst_session_create_for_planning(&job.job, &job.session, err)
+                 : pst_session_create(&job.job, &job.session, err);
     }
     if (st == PST_OK && request->cluster_file != NULL &&
-        (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+        (job.session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
         st = pst_fail(err, PST_ERR_CONFIG, "usage",
                       "--cluster measures a machine, and run.device = \"%s\" stands in for one",
                       job.job.run.device);
     }
     if (st == PST_OK) {
-        st = answer(session, request, cli, err);
+        st = answer(job.session, request, cli, err);
     }
-    pst_session_destroy(session);
     pst_cli_job_close(&job);
     return st;
 }
 
-int pst_cmd_profile(const struct pst_command *command, int argc, char **argv)
-{
-    struct request request = {0};
-    const struct pst_option options[] = {
-        {"output", 'o', "FILE", "write the profile, a penstock-graph file", NULL, &request.file},
-        {"cluster", 'c', "FILE", "measure links and memory, too, and write a [cluster] section",
-         NULL, &request.cluster_file},
-        {"sizes", 's', "LIST", "samples of micro-batches: 1,2,4,...; powers of two up to the job's",
-         NULL, &request.sizes_text},
-        {"rounds", 'r', "N", "timed runs of each operator; 20, more or fewer as time allows", NULL,
-         &request.rounds_text},
-    };
-    bool json = pst_options_want_json(argc, argv);
-    struct pst_error err = {0};
-    struct pst_cli cli;
-    pst_status st = pst_options_parse(command, options, sizeof options / sizeof *options, argc,
-                                      argv, &cli, &err);
+static const struct pst_option options[] = {
+    {"output", 'o', "FILE", "write the profile, a penstock-graph file", PST_AT(file), 0},
+    {"cluster", 'c', "FILE", "measure links and memory, too, and write a [cluster] section",
+     PST_AT(cluster_file), 0},
+    {"sizes", 's', "LIST", "samples of micro-batches: 1,2,4,...; powers of two up to the job's",
+     PST_AT(sizes_text), 0},
+    {"rounds", 'r', "N", "timed runs of each operator; 20, more or fewer as time allows",
+     PST_AT(rounds), 100000},
+};
 
-    if (st != PST_OK || cli.help) {
-        return pst_cli_end(st, json, &err);
-    }
-    pst_stop_install();
-    st = pst_options_arguments(command, &cli, 1, 1, &err);
-    if (st == PST_OK) {
-        st = run(&request, &cli, &err);
-    }
-    return pst_cli_end(st, cli.json, &err);
-}
+const struct pst_command pst_cmd_profile = {
+    .name = "profile",
+    .arguments = "CONFIG",
+    .summary = "Measures the operators of a model on this device",
+    .text =
+        "Runs F, B and W of every operator for several sizes of micro-batch, warm-up first, and "
+        "prints\nmedians beside what [cluster] describes. With -o the profile is written as a "
+        "penstock-graph\nfile; [profile] file = \"...\" in a config plans with it.",
+    .words = {1, 1},
+    PST_CLI_OPTIONS(options, struct request),
+    .heeds_signals = true,
+    .run = profile,
+};

@@ -2,15 +2,435 @@
  *
  * `penstock schedule NAME`: a scheduler on its own, on numbers instead of a model.
  */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/number.h"
+#include "base/util.h"
 #include "commands/commands.h"
-#include "commands/schedule_limit.h"
-#include "commands/schedule_request.h"
+#include "commands/outputs.h"
+#include "commands/schedule_problem.h"
 #include "commands/solo.h"
 #include "train/stop.h"
 
-static pst_status write_files(const struct pst_schedule_request *request,
+/* What the command line asks for. */
+struct request {
+    /* As written; NULL or 0: not given. */
+    uint32_t n_devices, n_microbatches, n_steps;
+    const char *cost, *comm, *aw, *memory_limit, *options, *problem_file, *time_limit;
+    struct pst_cli_outputs outputs;
+    const char *csv;
+    bool barrier;
+    /* As read. */
+    struct pst_solo_job job;
+    uint64_t time_limit_ns;
+    struct pst_schedule_problem problem;
+};
+
+#define MAX_UNITS 1e9
+
+/* A number of units as millionths, to the nearest; what is not 0 does not become 0. `up`: to the
+   next, so that thirds of a limit are room for thirds. */
+static pst_status read_units(const struct pst_cli *cli, const char *option, const char *text,
+                             bool up, uint64_t *ret_millionths, struct pst_error *err)
+{
+    long double value, scaled;
+    const char *end;
+
+    if (text == NULL) {
+        return PST_OK;
+    }
+    if (!pst_number_parse_long(text, &end, &value) || *end != '\0' || value < 0 ||
+        value > MAX_UNITS) {
+        return pst_cli_usage(cli, err, "%s must be a number from 0 to %.0f, not \"%s\"", option,
+                             MAX_UNITS, text);
+    }
+    scaled = value * PST_SOLO_SCALE;
+    *ret_millionths = (uint64_t)llroundl(scaled);
+    *ret_millionths += up && scaled - (long double)*ret_millionths > 1e-3L ? 1 : 0;
+    if (*ret_millionths == 0 && value > 0) {
+        return pst_cli_usage(cli, err,
+                             "%s %s is less than a millionth of a unit; choose a smaller unit",
+                             option, text);
+    }
+    return PST_OK;
+}
+
+/* "f=1,b=2.5": those that are not named stay as they are. */
+static pst_status read_cost(const struct pst_cli *cli, const char *text,
+                            struct pst_solo_costs *costs, struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    char *part, *rest = pst_arena_strdup(&arena, text == NULL ? "" : text);
+    pst_status st = PST_OK;
+
+    while (st == PST_OK && *rest != '\0') {
+        char *comma = strchr(rest, ',');
+        uint64_t *cost;
+
+        part = rest;
+        rest = comma == NULL ? rest + strlen(rest) : comma + 1;
+        if (comma != NULL) {
+            *comma = '\0';
+        }
+        cost = strncmp(part, "f=", 2) == 0   ? &costs->forward_ns
+               : strncmp(part, "b=", 2) == 0 ? &costs->backward_input_ns
+               : strncmp(part, "w=", 2) == 0 ? &costs->backward_weight_ns
+                                             : NULL;
+        st = cost == NULL
+                 ? pst_cli_usage(
+                       cli, err,
+                       "--cost is a list such as f=1,b=1,w=1, and \"%s\" is no part of one", part)
+                 : read_units(cli, "--cost", part + 2, false, cost, err);
+    }
+    pst_arena_finish(&arena);
+    return st;
+}
+
+static pst_status read_chain(const struct pst_cli *cli, struct request *r, struct pst_error *err)
+{
+    struct pst_solo_costs *costs = &r->job.costs;
+    pst_status st;
+
+    *costs = pst_cli_unit_costs();
+    r->job.n_devices = r->n_devices;
+    r->job.n_microbatches = r->n_microbatches;
+    st = read_cost(cli, r->cost, costs, err);
+    if (st == PST_OK) {
+        st = read_units(cli, "--comm", r->comm, false, &costs->latency_ns, err);
+    }
+    if (st == PST_OK) {
+        st = read_units(cli, "--memory-limit", r->memory_limit, true, &costs->limit_bytes, err);
+    }
+    if (st == PST_OK) {
+        st = read_units(cli, "--aw", r->aw, false, &costs->saved_weight_bytes, err);
+    }
+    if (st == PST_OK && costs->saved_weight_bytes > PST_SOLO_SCALE) {
+        st = pst_cli_usage(cli, err, "--aw is a part of an activation, from 0 to 1, not %s", r->aw);
+    }
+    return st;
+}
+
+static pst_status read_problem(const struct pst_cli *cli, struct request *r, struct pst_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } others[] = {{"--devices", r->n_devices > 0}, {"--microbatches", r->n_microbatches > 0},
+                  {"--cost", r->cost != NULL},     {"--comm", r->comm != NULL},
+                  {"--aw", r->aw != NULL},         {"--memory-limit", r->memory_limit != NULL}};
+    pst_status st;
+
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (others[i].given) {
+            return pst_cli_usage(cli, err, "--problem and %s exclude each other: the file says it",
+                                 others[i].name);
+        }
+    }
+    st = pst_schedule_problem_read(r->problem_file, &r->problem, err);
+    if (st == PST_OK) {
+        r->job.problem = &r->problem.solo;
+        r->job.n_devices = r->problem.solo.in.n_devices;
+        r->job.n_microbatches = r->problem.solo.stages[0].n_microbatches;
+    }
+    return st;
+}
+
+static pst_status read_request(struct request *request, const struct pst_cli *cli,
+                               struct pst_error *err)
+{
+    pst_status st =
+        pst_cli_read_solo(cli, "the scheduler", request->time_limit, &request->time_limit_ns,
+                          &request->job.id, &request->job.path, err);
+
+    request->job.options = request->options;
+    request->job.barrier = request->barrier;
+    request->job.again = true;
+    request->n_steps = request->n_steps == 0 ? 1 : request->n_steps;
+    if (st == PST_OK) {
+        st = request->problem_file != NULL ? read_problem(cli, request, err)
+                                           : read_chain(cli, request, err);
+    }
+    return st;
+}
+
+/* How the answer's figures are to be shown; `title` is where the units' title stands then. */
+static void choose_units(const struct request *request, const struct pst_solo_result *result,
+                         struct pst_schedule_units *ret_units, char *title, size_t size)
+{
+    bool problem = request->problem_file != NULL;
+    int n = snprintf(title, size, "%s: %u devices, ", result->id, result->solo.in.n_devices);
+
+    n += problem ? snprintf(title + n, size - (size_t)n, "%llu samples",
+                            (unsigned long long)request->problem.samples)
+                 : snprintf(title + n, size - (size_t)n, "%u micro-batches",
+                            result->solo.stages[0].n_microbatches);
+    if (request->n_steps > 1) {
+        snprintf(title + n, size - (size_t)n, ", %u %s", request->n_steps,
+                 result->answer.asynchronous ? "batches" : "steps");
+    }
+    ret_units->ns = problem ? 1000.0 : (double)result->scale;
+    ret_units->bytes = !problem ? (double)result->scale : request->problem.has_bytes ? 0 : 1;
+    ret_units->title = title;
+}
+
+/* --- --memory-limit: is it kept, and if not, which would do?
+ * ------------------------------------*/
+
+/* The scheduler's answer under some limit. */
+struct trial {
+    bool works;
+    char id[64];
+    uint32_t n_devices, n_microbatches;
+    uint64_t peak;  /* bytes */
+    uint64_t grain; /* every peak is a multiple of so many bytes */
+    uint64_t parts; /* bytes of a millionth of a unit */
+};
+
+struct limits {
+    uint64_t least; /* millionths of a unit; UINT64_MAX: not known */
+    struct trial trial;
+};
+
+static pst_status note_peak(const struct request *request, const struct pst_solo_result *result,
+                            struct trial *trial, struct pst_error *err)
+{
+    uint32_t n_batches = result->answer.asynchronous ? request->n_steps : 1, d;
+    struct pst_solo_stream stream = {.passes = NULL};
+    struct pst_order_eval eval = {.n_devices = 0};
+    pst_status st =
+        pst_solo_evaluate(&result->answer, &result->solo.in, n_batches, &stream, &eval, err);
+
+    trial->peak = 0;
+    for (d = 0; d < eval.n_devices; d++) {
+        trial->peak = eval.peak_bytes[d] > trial->peak ? eval.peak_bytes[d] : trial->peak;
+    }
+    pst_order_eval_finish(&eval);
+    pst_solo_stream_finish(&stream);
+    return st;
+}
+
+static void note_instance(const struct pst_solo_result *result, struct trial *trial)
+{
+    trial->n_devices = result->solo.in.n_devices;
+    trial->n_microbatches = result->solo.stages[0].n_microbatches;
+    trial->parts = result->scale / PST_SOLO_SCALE;
+    trial->grain = 0;
+    for (uint32_t s = 0; s < result->solo.in.n_stages; s++) {
+        const struct pst_schedule_stage *stage = &result->solo.stages[s];
+
+        trial->grain = pst_gcd(trial->grain, stage->saved_bytes);
+        trial->grain = pst_gcd(trial->grain, stage->saved_weight_bytes);
+    }
+    snprintf(trial->id, sizeof trial->id, "%s", result->id);
+}
+
+/* `limit`: millionths; UINT64_MAX: none. Not to work is no error. */
+static pst_status attempt(const struct request *request, uint64_t limit, struct trial *trial,
+                          struct pst_error *err)
+{
+    struct pst_solo_result result = {.scale = 1};
+    struct pst_solo_job job = request->job;
+    pst_status st;
+
+    job.costs.limit_bytes = limit;
+    job.again = false;
+    trial->works = false;
+    st = pst_cli_solo_run(&job, request->time_limit_ns, &result, err);
+    if (pst_stop_requested()) { /* some then answer with what they have */
+        pst_solo_result_finish(&result);
+        return pst_stop_fail(err);
+    }
+    if (st == PST_OK) {
+        note_instance(&result, trial);
+        st = note_peak(request, &result, trial, err);
+        trial->works = st == PST_OK &&
+                       (limit >= UINT64_MAX / trial->parts || trial->peak <= limit * trial->parts);
+    }
+    pst_solo_result_finish(&result);
+    return st == PST_ERR_INFEASIBLE ? PST_OK : st;
+}
+
+static uint64_t limit_of(const struct trial *trial, uint64_t n_grains)
+{
+    return (n_grains * trial->grain + trial->parts - 1) / trial->parts;
+}
+
+/* Less than this no order needs: every device holds one micro-batch on all its stages when the last
+   stage has it. */
+static uint64_t floor_of(const struct request *request)
+{
+    uint64_t refused = request->job.costs.limit_bytes;
+
+    return refused < PST_SOLO_SCALE ? PST_SOLO_SCALE : refused;
+}
+
+/* Some limit that works, in grains; what fails below it into *low. 0: none was found. */
+static pst_status find_high(const struct request *request, struct trial *trial, uint64_t *low,
+                            uint64_t *ret_high, struct pst_error *err)
+{
+    uint64_t high = trial->peak / trial->grain, step = 1;
+    uint64_t most = (uint64_t)trial->n_microbatches * trial->parts * PST_SOLO_SCALE / trial->grain;
+    pst_status st = PST_OK;
+
+    *ret_high = 0;
+    while (st == PST_OK && *ret_high == 0 && high > *low && high <= most) {
+        st = attempt(request, limit_of(trial, high), trial, err);
+        if (trial->works) {
+            *ret_high = high;
+        } else {
+            *low = high;
+            high += step;
+            step *= 2;
+        }
+    }
+    return st;
+}
+
+/* Between what fails and what works. A fixed order fails just below its peak, so that comes first.
+ */
+static pst_status narrow(const struct request *request, uint64_t low, uint64_t high,
+                         struct limits *limits, struct pst_error *err)
+{
+    struct trial *trial = &limits->trial;
+    bool first = true;
+    pst_status st = PST_OK;
+
+    while (st == PST_OK && high - low > 1) {
+        uint64_t middle = first ? high - 1 : low + (high - low) / 2;
+
+        first = false;
+        st = attempt(request, limit_of(trial, middle), trial, err);
+        if (trial->works) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    if (st == PST_OK) {
+        limits->least = limit_of(trial, high);
+    }
+    return st;
+}
+
+static pst_status find_least(const struct request *request, struct limits *limits,
+                             struct pst_error *err)
+{
+    uint64_t refused = request->job.costs.limit_bytes, low, high;
+    struct trial *trial = &limits->trial;
+    pst_status st = PST_OK;
+
+    limits->least = UINT64_MAX;
+    if (refused < PST_SOLO_SCALE) {
+        st = attempt(request, PST_SOLO_SCALE, trial, err);
+        if (st == PST_OK && trial->works) {
+            limits->least = PST_SOLO_SCALE;
+            return PST_OK;
+        }
+    }
+    if (st == PST_OK) {
+        st = attempt(request, UINT64_MAX, trial, err);
+    }
+    if (st != PST_OK || !trial->works || trial->grain == 0) {
+        return st;
+    }
+    low = floor_of(request) * trial->parts / trial->grain;
+    st = find_high(request, trial, &low, &high, err);
+    return st == PST_OK && high != 0 ? narrow(request, low, high, limits, err) : st;
+}
+
+static bool is_asked(const struct request *request)
+{
+    return request->problem_file == NULL && request->job.costs.limit_bytes != UINT64_MAX;
+}
+
+static double units(uint64_t millionths)
+{
+    return (double)millionths / PST_SOLO_SCALE;
+}
+
+/*
+ * After a refusal, PST_ERR_INFEASIBLE in *err: where memory is the reason, the message becomes one
+ * that names --memory-limit and the smallest that works, found by asking the scheduler again. With
+ * another reason, or without the option, *err is left alone.
+ */
+static pst_status explain_limit(const struct request *request, struct pst_error *err)
+{
+    struct limits limits = {.least = UINT64_MAX};
+    struct pst_error why = {.status = PST_OK};
+    pst_status st = PST_OK;
+
+    if (is_asked(request)) {
+        st = find_least(request, &limits, &why);
+    }
+    if (st == PST_ERR_CANCELLED) {
+        *err = why;
+        return st;
+    }
+    if (st != PST_OK || limits.least == UINT64_MAX) {
+        return PST_ERR_INFEASIBLE;
+    }
+    pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+             "scheduler \"%s\" finds no order of %u micro-batch%s on %u device%s within "
+             "--memory-limit %.15g; the smallest that works is %.15g",
+             limits.trial.id, limits.trial.n_microbatches,
+             limits.trial.n_microbatches == 1 ? "" : "es", limits.trial.n_devices,
+             limits.trial.n_devices == 1 ? "" : "s", units(request->job.costs.limit_bytes),
+             units(limits.least));
+    err->enough_memory_limit = units(limits.least);
+    return PST_ERR_INFEASIBLE;
+}
+
+static pst_status fail_over(const struct request *request, const struct pst_schedule_figures *f,
+                            uint32_t device, struct pst_error *err)
+{
+    uint64_t room = f->stream.in.activation_bytes[device], peak = f->eval.peak_bytes[device];
+    double unit = f->bytes_per_unit > 0 ? f->bytes_per_unit : 1;
+    struct limits limits = {.least = UINT64_MAX};
+    char what[64] = "another scheduler may need less";
+    pst_status st = is_asked(request) ? find_least(request, &limits, err) : PST_OK;
+
+    if (st == PST_ERR_CANCELLED) {
+        return st;
+    }
+    if (st == PST_OK && limits.least != UINT64_MAX) {
+        snprintf(what, sizeof what, "the smallest that works is %.15g", units(limits.least));
+    }
+    pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+             "scheduler \"%s\" holds %.15g%s on device %u, more than %s %.15g; %s", f->result->id,
+             (double)peak / unit,
+             request->problem_file == NULL ? ""
+             : request->problem.has_bytes  ? " bytes"
+                                           : " samples",
+             device, is_asked(request) ? "--memory-limit" : "its memory_bytes,",
+             (double)room / unit, what);
+    err->enough_memory_limit = limits.least == UINT64_MAX ? 0 : units(limits.least);
+    return PST_ERR_INFEASIBLE;
+}
+
+/* A scheduler may not heed the limit. plan.infeasible: device and peak, and what would do. */
+static pst_status check_limit(const struct request *request,
+                              const struct pst_schedule_figures *figures, struct pst_error *err)
+{
+    uint64_t most = 0;
+    uint32_t device = PST_NONE;
+
+    for (uint32_t d = 0; d < figures->eval.n_devices; d++) {
+        uint64_t peak = figures->eval.peak_bytes[d];
+
+        if (peak > figures->stream.in.activation_bytes[d] && peak > most) {
+            most = peak;
+            device = d;
+        }
+    }
+    return device == PST_NONE ? PST_OK : fail_over(request, figures, device, err);
+}
+
+/* --- the command -------------------------------------------------------------------------------*/
+
+static pst_status write_files(const struct request *request,
                               const struct pst_schedule_figures *figures, struct pst_error *err)
 {
     pst_status st = pst_cli_write_outputs(&request->outputs, figures->timeline, err);
@@ -21,9 +441,8 @@ static pst_status write_files(const struct pst_schedule_request *request,
     return st;
 }
 
-static pst_status tell(const struct pst_schedule_request *request,
-                       const struct pst_solo_result *result, const struct pst_cli *cli,
-                       struct pst_error *err)
+static pst_status tell(const struct request *request, const struct pst_solo_result *result,
+                       struct pst_cli *cli, struct pst_error *err)
 {
     struct pst_schedule_page page = pst_cli_schedule_page(cli);
     struct pst_schedule_figures figures;
@@ -32,17 +451,17 @@ static pst_status tell(const struct pst_schedule_request *request,
     pst_status st;
 
     page.in_samples = request->problem_file != NULL;
-    pst_schedule_request_units(request, result, &units, title, sizeof title);
+    choose_units(request, result, &units, title, sizeof title);
     st = pst_schedule_figures_init(result, request->n_steps, &units, &figures, err);
     if (st != PST_OK) {
         return st;
     }
-    st = pst_schedule_limit_check(request, &figures, err);
+    st = check_limit(request, &figures, err);
     if (st == PST_OK) {
         st = write_files(request, &figures, err);
     }
     if (st == PST_OK && cli->json) {
-        st = pst_cli_print_json(pst_schedule_report_json(&figures, page.in_samples), err);
+        pst_schedule_report_json(&figures, page.in_samples, &cli->answer);
     } else if (st == PST_OK) {
         pst_schedule_report_print(&figures, &page, stdout);
     }
@@ -50,54 +469,57 @@ static pst_status tell(const struct pst_schedule_request *request,
     return st;
 }
 
-int pst_cmd_schedule(const struct pst_command *command, int argc, char **argv)
+static pst_status schedule(struct pst_cli *cli, void *asked, struct pst_error *err)
 {
-    struct pst_schedule_request request = {.n_steps = 1};
-    const struct pst_option options[] = {
-        {"devices", 'd', "P", "devices", NULL, &request.devices},
-        {"microbatches", 'm', "M", "micro-batches of a step", NULL, &request.microbatches},
-        {"cost", 0, "LIST", "of one device's share of the model: f=1,b=1,w=1", NULL, &request.cost},
-        {"comm", 0, "C", "latency between two devices; 0", NULL, &request.comm},
-        {"aw", 0, "X", "part of a saved activation that W alone needs; 1", NULL, &request.aw},
-        {"memory-limit", 0, "X", "micro-batches of a device's share that it may hold", NULL,
-         &request.memory_limit},
-        {"options", 'o', "LIST", "parameters of the scheduler: key=value,...", NULL,
-         &request.options},
-        {"steps", 'n', "N", "so many steps, or batches of an asynchronous schedule; 1", NULL,
-         &request.steps},
-        {"barrier", 0, NULL, "tell the scheduler that a step costs its makespan", &request.barrier,
-         NULL},
-        {"problem", 0, "FILE", "stages and links of their own instead of equal shares", NULL,
-         &request.problem_file},
-        {"time-limit", 0, "TIME", "for a scheduler that is not penstock's own; 10 min", NULL,
-         &request.time_limit},
-        PST_CLI_OUTPUT_OPTIONS(request.outputs),
-        {"csv" /* the form */, 0, "FILE", "write the order as PyTorch's schedule CSV", NULL,
-         &request.csv},
-    };
-    bool json = pst_options_want_json(argc, argv);
+    struct request *request = asked;
     struct pst_solo_result result = {.scale = 1};
-    struct pst_error err = {0};
-    struct pst_cli cli;
-    pst_status st = pst_options_parse(command, options, sizeof options / sizeof *options, argc,
-                                      argv, &cli, &err);
+    pst_status st = read_request(request, cli, err);
 
-    if (st != PST_OK || cli.help) {
-        return pst_cli_end(st, json, &err);
-    }
-    pst_stop_install();
-    st = pst_options_arguments(command, &cli, 1, 1, &err);
     if (st == PST_OK) {
-        st = pst_schedule_request_read(&request, &cli, &err);
+        st = pst_cli_solo_run(&request->job, request->time_limit_ns, &result, err);
+        st = st == PST_ERR_INFEASIBLE ? explain_limit(request, err) : st;
     }
     if (st == PST_OK) {
-        st = pst_cli_solo_run(&request.job, request.time_limit_ns, &result, &err);
-        st = st == PST_ERR_INFEASIBLE ? pst_schedule_limit_explain(&request, &err) : st;
-    }
-    if (st == PST_OK) {
-        st = tell(&request, &result, &cli, &err);
+        st = tell(request, &result, cli, err);
     }
     pst_solo_result_finish(&result);
-    pst_schedule_request_finish(&request);
-    return pst_cli_end(st, cli.json, &err);
+    pst_schedule_problem_finish(&request->problem);
+    return st;
 }
+
+static const struct pst_option options[] = {
+    {"devices", 'd', "P", "devices", PST_AT(n_devices), 65536},
+    {"microbatches", 'm', "M", "micro-batches of a step", PST_AT(n_microbatches), 1000000},
+    {"cost", 0, "LIST", "of one device's share of the model: f=1,b=1,w=1", PST_AT(cost), 0},
+    {"comm", 0, "C", "latency between two devices; 0", PST_AT(comm), 0},
+    {"aw", 0, "X", "part of a saved activation that W alone needs; 1", PST_AT(aw), 0},
+    {"memory-limit", 0, "X", "micro-batches of a device's share that it may hold",
+     PST_AT(memory_limit), 0},
+    {"options", 'o', "LIST", "parameters of the scheduler: key=value,...", PST_AT(options), 0},
+    {"steps", 'n', "N", "so many steps, or batches of an asynchronous schedule; 1", PST_AT(n_steps),
+     100000},
+    {"barrier", 0, NULL, "tell the scheduler that a step costs its makespan", PST_AT(barrier), 0},
+    {"problem", 0, "FILE", "stages and links of their own instead of equal shares",
+     PST_AT(problem_file), 0},
+    {"time-limit", 0, "TIME", "for a scheduler that is not penstock's own; 10 min",
+     PST_AT(time_limit), 0},
+    PST_CLI_TIMELINE_OPTIONS(outputs),
+    {"csv" /* the form */, 0, "FILE", "write the order as PyTorch's schedule CSV", PST_AT(csv), 0},
+};
+
+const struct pst_command pst_cmd_schedule = {
+    .name = "schedule",
+    .arguments = "NAME|FILE",
+    .summary = "Shows what a scheduler does, on its own",
+    .text =
+        "Prints makespan, span, bubble, peaks and a timeline for equal shares of a model on so "
+        "many\n"
+        "devices. Costs count per pass of one micro-batch through a device's whole share: with v "
+        "stages\non a device each costs 1/v of it. A NAME is an id, a FILE a plugin with a slash "
+        "in "
+        "its path.",
+    .words = {1, 1},
+    PST_CLI_OPTIONS(options, struct request),
+    .heeds_signals = true,
+    .run = schedule,
+};

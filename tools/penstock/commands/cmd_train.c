@@ -104,47 +104,54 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
     return st;
 }
 
-static int end(pst_status st, bool started, const struct pst_cli *cli, struct pst_error *err)
+struct request {
+    const char *plan_file;
+};
+
+/* One process tells how the run ended; a stop is an ordinary end: the results are out. */
+static int tell(pst_status st, bool started, const struct pst_cli *cli, struct pst_error *err)
 {
     if (started && strcmp(err->kind, "run.stopped") == 0) {
-        /* An ordinary end: the results are out. */
         fprintf(stderr, "penstock: %s\n", err->message);
         return err->exit_code;
     }
     return pst_cli_end(st, cli->json, err);
 }
 
-int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
+static pst_status train(struct pst_cli *cli, void *asked, struct pst_error *err)
 {
-    const char *plan_file = NULL;
-    const struct pst_option options[] = {
-        {"plan", 'p', "FILE", "run this plan instead of searching one", NULL, &plan_file},
-    };
-    bool json = pst_options_want_json(argc, argv), started = false, prints;
+    const struct request *request = asked;
     struct pst_team team = {.n = 1};
-    struct pst_cli_job job = {0};
-    struct pst_error err = {0};
-    struct pst_cli cli;
-    int code;
-    pst_status st = pst_options_parse(command, options, 1, argc, argv, &cli, &err);
+    struct pst_cli_job job;
+    bool started = false, prints;
+    pst_status st = pst_cli_job_open(cli->arguments[0], cli, &job, err);
 
-    if (st != PST_OK || cli.help) {
-        return pst_cli_end(st, json, &err);
-    }
-    pst_stop_install();
-    st = pst_options_arguments(command, &cli, 1, 1, &err);
     if (st == PST_OK) {
-        st = pst_cli_job_open(cli.arguments[0], &cli, &job, &err);
+        st = pst_team_join(&job.job, request->plan_file, &team, err);
     }
     if (st == PST_OK) {
-        st = pst_team_join(&job.job, plan_file, &team, &err);
+        st = work(&job.job, &team, request->plan_file, cli, &started, err);
     }
-    if (st == PST_OK) {
-        st = work(&job.job, &team, plan_file, &cli, &started, &err);
-    }
-    st = pst_team_settle(&team, st, &err, &prints);
+    st = pst_team_settle(&team, st, err, &prints);
     pst_cli_job_close(&job);
-    code = prints ? end(st, started, &cli, &err) : st == PST_OK ? 0 : pst_error_exit_code(&err);
-    pst_team_leave(&team, code);
-    return code;
+    cli->told = true;
+    cli->code = prints ? tell(st, started, cli, err) : st == PST_OK ? 0 : pst_error_exit_code(err);
+    pst_team_leave(&team, cli->code);
+    return st;
 }
+
+static const struct pst_option options[] = {
+    {"plan", 'p', "FILE", "run this plan instead of searching one", PST_AT(plan_file), 0},
+};
+
+const struct pst_command pst_cmd_train = {
+    .name = "train",
+    .arguments = "CONFIG",
+    .summary = "Plans if need be, then trains",
+    .text = "Progress goes to standard error, the result to standard output. A first SIGINT or a "
+            "SIGTERM\nends the run after the step in work.",
+    .words = {1, 1},
+    PST_CLI_OPTIONS(options, struct request),
+    .heeds_signals = true,
+    .run = train,
+};

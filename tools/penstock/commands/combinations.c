@@ -21,9 +21,8 @@ static pst_status try_one(const struct pst_cli_set *set, uint32_t i,
     pst_status st;
 
     with_stop.cancelled = pst_stop_requested;
-    st = config == NULL   ? pst_fail_nomem(err)
-         : advice == NULL ? pst_trial_run(config, &with_stop, trial, err)
-                          : pst_trial_advise(config, &with_stop, advice, trial, err);
+    st = advice == NULL ? pst_trial_run(config, &with_stop, trial, err)
+                        : pst_trial_advise(config, &with_stop, advice, trial, err);
     free(config);
     return st;
 }
@@ -64,20 +63,16 @@ pst_status pst_cli_sets_open(const struct pst_cli *cli, struct pst_cli_sets *ret
     while (st == PST_OK && sets.n < cli->n_arguments) {
         struct pst_cli_set *set = &sets.sets[sets.n];
 
-        st = pst_cli_job_open(cli->arguments[sets.n], cli, &set->job, err);
+        st = pst_cli_job_open(cli->arguments[sets.n++], cli, &set->job, err);
         if (st == PST_OK) {
             st = pst_combinations_read(&set->job.job, &set->combinations, err);
-            sets.n++;
-            sets.n_combinations += st == PST_OK ? set->combinations.n : 0;
-            st = st == PST_OK ? check_base(set, err) : st;
+        }
+        if (st == PST_OK) {
+            st = check_base(set, err);
         }
     }
-    if (st != PST_OK) {
-        pst_cli_sets_close(&sets);
-        return st;
-    }
     *ret_sets = sets;
-    return PST_OK;
+    return st;
 }
 
 void pst_cli_sets_close(struct pst_cli_sets *sets)
@@ -90,13 +85,49 @@ void pst_cli_sets_close(struct pst_cli_sets *sets)
     memset(sets, 0, sizeof *sets);
 }
 
-void pst_cli_record(const struct pst_cli_set *set, uint32_t i, struct pst_compare_record *record)
+uint32_t pst_cli_sets_count(const struct pst_cli_sets *sets)
 {
-    record->config = set->combinations.path;
-    record->method = pst_combination_method(&set->combinations, i);
-    for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
-        record->labels[a] = pst_combination_label(&set->combinations, i, a);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < sets->n; i++) {
+        n += sets->sets[i].combinations.n;
     }
+    return n;
+}
+
+const struct pst_cli_set *pst_cli_sets_at(const struct pst_cli_sets *sets, uint32_t at,
+                                          uint32_t *ret_i)
+{
+    const struct pst_cli_set *set = sets->sets;
+
+    while (at >= set->combinations.n) {
+        at -= set->combinations.n;
+        set++;
+    }
+    *ret_i = at;
+    return set;
+}
+
+void pst_cli_name(const struct pst_cli_sets *sets, uint32_t at, struct pst_compare_record *record)
+{
+    uint32_t i;
+    const struct pst_combinations *combinations = &pst_cli_sets_at(sets, at, &i)->combinations;
+
+    record->config = combinations->path;
+    record->method = pst_combination_method(combinations, i);
+    for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
+        record->labels[a] = pst_combination_label(combinations, i, a);
+    }
+}
+
+pst_status pst_cli_sets_ended(pst_status st)
+{
+    return st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st;
+}
+
+int pst_cli_sets_code(bool misbehaved, bool any)
+{
+    return pst_stop_requested() ? 128 + pst_stop_signal() : misbehaved ? 3 : !any;
 }
 
 void pst_cli_progress(const struct pst_cli *cli, uint32_t done, uint32_t all,
@@ -153,27 +184,24 @@ static pst_status advise_all(const struct pst_cli *cli, const struct pst_cli_set
 {
     struct pst_trial_advice advice;
     pst_status st = PST_OK;
-    uint32_t at = 0;
 
     if (trials->last_resort && is_one_done(result)) {
         return PST_OK;
     }
     pst_trial_advice_init(&advice);
-    for (uint32_t s = 0; s < sets->n; s++) {
-        const struct pst_cli_set *set = &sets->sets[s];
+    for (uint32_t at = 0; at < result->n && st == PST_OK && !pst_stop_requested(); at++) {
+        uint32_t i;
+        const struct pst_cli_set *set = pst_cli_sets_at(sets, at, &i);
+        struct pst_compare_record *record = &result->records[at];
 
-        for (uint32_t i = 0; i < set->combinations.n; i++, at++) {
-            struct pst_compare_record *record = &result->records[at];
-
-            if (st != PST_OK || pst_stop_requested() || !pst_trial_was_refused(&record->trial) ||
-                (trials->last_resort && !has_smallest_size(set, i))) {
-                continue;
-            }
-            pst_cli_progress(cli, at, result->n, record);
-            st = try_one(set, i, &trials->options, &advice, &record->trial, err);
-            if (st == PST_OK && record->trial.state == PST_TRIAL_DONE && trials->each != NULL) {
-                st = trials->each(trials->context, result, at, err);
-            }
+        if (!pst_trial_was_refused(&record->trial) ||
+            (trials->last_resort && !has_smallest_size(set, i))) {
+            continue;
+        }
+        pst_cli_progress(cli, at, result->n, record);
+        st = try_one(set, i, &trials->options, &advice, &record->trial, err);
+        if (st == PST_OK && record->trial.state == PST_TRIAL_DONE) {
+            st = trials->each(trials->context, result, at, err);
         }
     }
     return st;
@@ -184,65 +212,48 @@ pst_status pst_cli_try_all(const struct pst_cli *cli, const struct pst_cli_sets 
                            struct pst_error *err)
 {
     pst_status st = PST_OK;
-    uint32_t at = 0;
 
-    result->records = pst_alloc(sets->n_combinations, sizeof *result->records);
-    result->n = sets->n_combinations;
+    result->n = pst_cli_sets_count(sets);
     result->n_configs = sets->n;
-    for (uint32_t s = 0; s < sets->n; s++) {
-        for (uint32_t i = 0; i < sets->sets[s].combinations.n; i++, at++) {
-            struct pst_compare_record *record = &result->records[at];
+    result->records = pst_alloc(result->n, sizeof *result->records);
+    for (uint32_t at = 0; at < result->n; at++) {
+        pst_cli_name(sets, at, &result->records[at]);
+    }
+    for (uint32_t at = 0; at < result->n && st == PST_OK && !pst_stop_requested(); at++) {
+        struct pst_compare_record *record = &result->records[at];
+        uint32_t i;
+        const struct pst_cli_set *set = pst_cli_sets_at(sets, at, &i);
 
-            pst_cli_record(&sets->sets[s], i, record);
-            if (st != PST_OK || pst_stop_requested()) {
-                continue;
-            }
-            pst_cli_progress(cli, at, result->n, record);
-            st = try_one(&sets->sets[s], i, &trials->options, NULL, &record->trial, err);
-            if (st == PST_OK && trials->each != NULL) {
-                st = trials->each(trials->context, result, at, err);
-            }
+        pst_cli_progress(cli, at, result->n, record);
+        st = try_one(set, i, &trials->options, NULL, &record->trial, err);
+        if (st == PST_OK) {
+            st = trials->each(trials->context, result, at, err);
         }
     }
     if (st == PST_OK && !pst_stop_requested()) {
         st = advise_all(cli, sets, trials, result, err);
     }
-    pst_cli_progress(cli, at, result->n, NULL);
-    return st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st;
+    pst_cli_progress(cli, result->n, result->n, NULL);
+    return pst_cli_sets_ended(st);
 }
 
-void pst_cli_trials_finish(struct pst_compare_result *result)
+void pst_cli_trials_end(struct pst_cli *cli, pst_status st, struct pst_compare_result *result)
 {
+    bool misbehaved = false;
+
+    if (st == PST_OK && cli->json) {
+        pst_compare_report_json(result, &cli->answer);
+    } else if (st == PST_OK) {
+        pst_compare_report_print(result, cli->color, stdout);
+    }
+    for (uint32_t i = 0; i < result->n; i++) {
+        const struct pst_trial *trial = &result->records[i].trial;
+
+        misbehaved |= trial->state == PST_TRIAL_FAILED && pst_error_exit_code(&trial->why) == 3;
+    }
+    cli->code = pst_cli_sets_code(misbehaved, is_one_done(result));
     for (uint32_t i = 0; i < result->n; i++) {
         pst_trial_finish(&result->records[i].trial);
     }
     free(result->records);
-    memset(result, 0, sizeof *result);
-}
-
-pst_status pst_cli_answer_trials(const struct pst_cli *cli, const struct pst_compare_result *result,
-                                 struct pst_error *err)
-{
-    if (cli->json) {
-        return pst_cli_print_json(pst_compare_report_json(result), err);
-    }
-    pst_compare_report_print(result, cli->color, stdout);
-    return PST_OK;
-}
-
-int pst_cli_trials_code(const struct pst_compare_result *result)
-{
-    uint32_t n_done = 0;
-    bool misbehaved = false;
-
-    for (uint32_t i = 0; i < result->n; i++) {
-        const struct pst_trial *trial = &result->records[i].trial;
-
-        n_done += trial->state == PST_TRIAL_DONE;
-        misbehaved |= trial->state == PST_TRIAL_FAILED && pst_error_exit_code(&trial->why) == 3;
-    }
-    if (pst_stop_requested()) {
-        return 128 + pst_stop_signal();
-    }
-    return misbehaved ? 3 : n_done == 0;
 }

@@ -14,16 +14,27 @@ struct pst_cli_set {
 };
 
 struct pst_cli_sets {
-    uint32_t n, n_combinations; /* of all */
-    struct pst_cli_set *sets;   /* one per config of the command line */
+    uint32_t n;
+    struct pst_cli_set *sets; /* one per config of the command line */
 };
 
+/* Close them in any case. */
 pst_status pst_cli_sets_open(const struct pst_cli *cli, struct pst_cli_sets *ret_sets,
                              struct pst_error *err);
 void pst_cli_sets_close(struct pst_cli_sets *sets);
 
-/* Names a record after combination i of a set. */
-void pst_cli_record(const struct pst_cli_set *set, uint32_t i, struct pst_compare_record *record);
+/* The combinations of all sets, one behind the other: how many; whose number `at` is, and which of
+   its own; what it is called. */
+uint32_t pst_cli_sets_count(const struct pst_cli_sets *sets);
+const struct pst_cli_set *pst_cli_sets_at(const struct pst_cli_sets *sets, uint32_t at,
+                                          uint32_t *ret_i);
+void pst_cli_name(const struct pst_cli_sets *sets, uint32_t at, struct pst_compare_record *record);
+
+/* After trials that ended with st: a signal leaves the others open and is no error. */
+pst_status pst_cli_sets_ended(pst_status st);
+/* What the exit code says once the results are out: that of a signal, 3 where a plugin misbehaved,
+   1 where nothing is done. */
+int pst_cli_sets_code(bool misbehaved, bool any);
 
 /* A line on standard error, on a terminal and unless quiet, drawn over the one before; NULL
    takes it away. */
@@ -31,10 +42,9 @@ void pst_cli_progress(const struct pst_cli *cli, uint32_t done, uint32_t all,
                       const struct pst_compare_record *next);
 
 /*
- * Tries every combination of the sets in their order, until the last or a signal, which leaves the
- * others open and is no error. Then says of those that do not fit with how much memory they would,
- * of as many as pst_trial_advise allows. result: zeroed but for `run`; finish it in
- * any case. each (may be NULL) sees every record once it is tried.
+ * Tries every combination of the sets in their order, until the last or a signal. Then says of
+ * those that do not fit with how much memory they would, of as many as pst_trial_advise allows.
+ * result: zeroed but for `run`; end it in any case. each sees every record once it is tried.
  */
 struct pst_cli_trials {
     struct pst_trial_options options;
@@ -46,14 +56,8 @@ struct pst_cli_trials {
 pst_status pst_cli_try_all(const struct pst_cli *cli, const struct pst_cli_sets *sets,
                            const struct pst_cli_trials *trials, struct pst_compare_result *result,
                            struct pst_error *err);
-void pst_cli_trials_finish(struct pst_compare_result *result);
 
-/* Answers with the table or the records. */
-pst_status pst_cli_answer_trials(const struct pst_cli *cli, const struct pst_compare_result *result,
-                                 struct pst_error *err);
-
-/* What the exit code says once the results are out: 1 where nothing is done, 3 where a plugin
-   misbehaved, that of a signal. */
-int pst_cli_trials_code(const struct pst_compare_result *result);
+/* Answers with the table or the records unless st is a failure; the exit code; frees the result. */
+void pst_cli_trials_end(struct pst_cli *cli, pst_status st, struct pst_compare_result *result);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands, one file each. A command gets its own argv (argv[0] is its name) and returns the
- * exit code; it has printed its result or its error by then.
+ * The commands, one file each: a row with its options and what it does. What they share is below.
  */
 #ifndef PST_COMMANDS_COMMANDS_H
 #define PST_COMMANDS_COMMANDS_H
@@ -9,28 +8,21 @@
 #include "commands/options.h"
 #include "config/job.h"
 
-extern const struct pst_command pst_commands[]; /* ended by a NULL name */
+extern const struct pst_command pst_cmd_train, pst_cmd_plan, pst_cmd_simulate, pst_cmd_compare,
+    pst_cmd_tune, pst_cmd_profile, pst_cmd_schedule, pst_cmd_partition, pst_cmd_memopt,
+    pst_cmd_export, pst_cmd_import, pst_cmd_check, pst_cmd_plugins, pst_cmd_doctor;
 
-int pst_cmd_train(const struct pst_command *command, int argc, char **argv);
-int pst_cmd_plan(const struct pst_command *command, int argc, char **argv);
-int pst_cmd_simulate(const struct pst_command *command, int argc, char **argv);
-int pst_cmd_compare(const struct pst_command *command, int argc, char **argv);
-int pst_cmd_tune(const struct pst_command *command, int argc, char **argv);
-int pst_cmd_profile(const struct pst_command *command, int argc, char **argv);
-int pst_cmd_schedule(const struct pst_command *command, int argc, char **argv);
-int pst_cmd_check(const struct pst_command *command, int argc, char **argv);
-int pst_cmd_memopt(const struct pst_command *command, int argc, char **argv);
-int pst_cmd_partition(const struct pst_command *command, int argc, char **argv);
-int pst_cmd_export(const struct pst_command *command, int argc, char **argv);
-int pst_cmd_import(const struct pst_command *command, int argc, char **argv);
-int pst_cmd_plugins(const struct pst_command *command, int argc, char **argv);
-int pst_cmd_doctor(const struct pst_command *command, int argc, char **argv);
+/* In a command: its options, rows into that type. */
+#define PST_CLI_OPTIONS(rows, type)                                                                \
+    .options = (rows), .n_options = sizeof(rows) / sizeof *(rows), .request_size = sizeof(type)
 
-/* The config of a command line with its --set applied, and the job in it. */
+/* The config of a command line with its --set applied, the job in it, what was made of that. Close
+   it in any case. */
 struct pst_cli_job {
     struct pst_config *config;
     struct pst_job job;
     bool has_job;
+    struct pst_session *session; /* or NULL */
 };
 
 pst_status pst_cli_job_open(const char *path, const struct pst_cli *cli,
@@ -38,33 +30,29 @@ pst_status pst_cli_job_open(const char *path, const struct pst_cli *cli,
 /* The job inside a plan file. */
 pst_status pst_cli_job_embedded(const char *file, struct pst_cli_job *ret_job,
                                 struct pst_error *err);
-/* Is it a plan, by its first character, rather than a config? false: or it cannot be read. */
-bool pst_cli_is_plan(const char *path);
 
 /* A session with a plan: `file` is a config, which is planned, or a plan, which brings its own
-   config and takes no --set. Close the job in any case. run.stopped after a signal. */
-struct pst_session;
-pst_status pst_cli_session_open(const struct pst_cli *cli, const char *file,
-                                struct pst_cli_job *ret_job, struct pst_session **ret_session,
-                                struct pst_error *err);
-
-/* Writes the session's plan to `file`, unless that is NULL, and tells about it. */
-pst_status pst_cli_answer_plan(const struct pst_cli *cli, const struct pst_session *session,
-                               const char *file, struct pst_error *err);
-
-/* The index of `word` among the names, which NULL ends; else usage: "no WHAT", with the nearest. */
-pst_status pst_cli_choose(const struct pst_command *command, const char *what, const char *word,
-                          const char *const *names, uint32_t *ret_index, struct pst_error *err);
+   config and takes no --set. */
+pst_status pst_cli_job_planned(const struct pst_cli *cli, const char *file,
+                               struct pst_cli_job *ret_job, struct pst_error *err);
 void pst_cli_job_close(struct pst_cli_job *job);
 
-/* Writes a JSON text that was taken from a writer (NULL: out of memory) as one line, frees it. */
-pst_status pst_cli_print_json(char *text, struct pst_error *err);
+/* Writes the session's plan to `file`, unless that is NULL, and tells about it. */
+pst_status pst_cli_answer_plan(struct pst_cli *cli, const struct pst_session *session,
+                               const char *file, struct pst_error *err);
+
+/* usage, "COMMAND: FORMAT ..." */
+pst_status pst_cli_usage(const struct pst_cli *cli, struct pst_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The index of `word` among the names, which NULL ends; else usage: "no WHAT", with the nearest. */
+pst_status pst_cli_choose(const struct pst_cli *cli, const char *what, const char *word,
+                          const char *const *names, uint32_t *ret_index, struct pst_error *err);
 
 /* Sends standard output on its way. output.write, unless a reader went away: it had seen enough. */
 pst_status pst_cli_flush(struct pst_error *err);
 
-/* Ends a command: prints the error if there is one; a result that cannot be written is one too.
-   err is NULL or unused when st is PST_OK. */
+/* Ends a command: prints the error if there is one; a result that cannot be written is one too. */
 int pst_cli_end(pst_status st, bool json, struct pst_error *err);
 
 #endif

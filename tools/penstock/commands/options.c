@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/number.h"
 #include "config/config.h"
 
 #define MAX_OPTIONS 32
@@ -40,16 +41,17 @@ static void print_option(const char *name, char letter, const char *value_name, 
     printf("  %-26s %s\n", left, doc);
 }
 
-static void print_help(const struct pst_command *command, const struct pst_option *options,
-                       uint32_t n_options)
+static void print_help(const struct pst_command *command)
 {
     printf("penstock %s %s\n\n%s.\n", command->name, command->arguments, command->summary);
     if (command->text != NULL) {
         printf("\n%s\n", command->text);
     }
     fputs("\nOptions\n", stdout);
-    for (uint32_t i = 0; i < n_options; i++) {
-        print_option(options[i].name, options[i].letter, options[i].value_name, options[i].doc);
+    for (uint32_t i = 0; i < command->n_options; i++) {
+        const struct pst_option *option = &command->options[i];
+
+        print_option(option->name, option->letter, option->value_name, option->doc);
     }
     for (uint32_t i = 0; i < N_COMMON; i++) {
         print_option(common[i].name, common[i].letter, common[i].value_name, common[i].doc);
@@ -76,15 +78,17 @@ static void add(struct tables *tables, uint32_t i, const char *name, char letter
     }
 }
 
-static void make_tables(struct tables *tables, const struct pst_option *options, uint32_t n_options)
+static void make_tables(struct tables *tables, const struct pst_command *command)
 {
+    const struct pst_option *options = command->options;
+
     memset(tables, 0, sizeof *tables);
-    PST_ASSERT(n_options <= MAX_OPTIONS);
+    PST_ASSERT(command->n_options <= MAX_OPTIONS);
     strcpy(tables->letters, ":"); /* a missing value is told apart */
     for (uint32_t i = 0; i < N_COMMON; i++) {
         add(tables, i, common[i].name, common[i].letter, common[i].value_name != NULL);
     }
-    for (uint32_t i = 0; i < n_options; i++) {
+    for (uint32_t i = 0; i < command->n_options; i++) {
         add(tables, N_COMMON + i, options[i].name, options[i].letter,
             options[i].value_name != NULL);
     }
@@ -201,9 +205,30 @@ static uint32_t index_of(int code, const struct pst_option *options)
     return i;
 }
 
-static pst_status parse(const struct pst_command *command, const struct pst_option *options,
-                        const struct tables *tables, int argc, char **argv, const char **color,
-                        struct pst_cli *cli, struct pst_error *err)
+/* What stands behind an option of the command's own, to its place in the request. */
+static pst_status take_own(const struct pst_command *command, const struct pst_option *option,
+                           void *request, struct pst_error *err)
+{
+    void *to = (unsigned char *)request + option->offset;
+    int64_t number;
+
+    if (option->value_name == NULL) {
+        *(bool *)to = true;
+    } else if (option->most == 0) {
+        *(const char **)to = optarg;
+    } else if (pst_number_parse_int(optarg, &number) && number >= 1 && number <= option->most) {
+        *(uint32_t *)to = (uint32_t)number;
+    } else {
+        return pst_fail(err, PST_ERR_CONFIG, "usage",
+                        "%s: --%s must be a number from 1 to %u, not \"%s\"", command->name,
+                        option->name, option->most, optarg);
+    }
+    return PST_OK;
+}
+
+static pst_status parse(const struct pst_command *command, const struct tables *tables, int argc,
+                        char **argv, void *request, const char **color, struct pst_cli *cli,
+                        struct pst_error *err)
 {
     pst_status st = PST_OK;
     int code;
@@ -224,29 +249,24 @@ static pst_status parse(const struct pst_command *command, const struct pst_opti
                                 optopt != 0 && optopt < OWN_BASE ? letter : last_word(argc, argv),
                                 err);
         }
-        i = index_of(code, options);
-        if (i < N_COMMON) {
-            st = take_common(command, i, color, cli, err);
-        } else if (options[i - N_COMMON].flag != NULL) {
-            *options[i - N_COMMON].flag = true;
-        } else {
-            *options[i - N_COMMON].value = optarg;
-        }
+        i = index_of(code, command->options);
+        st = i < N_COMMON ? take_common(command, i, color, cli, err)
+                          : take_own(command, &command->options[i - N_COMMON], request, err);
     }
     return st;
 }
 
-pst_status pst_options_parse(const struct pst_command *command, const struct pst_option *options,
-                             uint32_t n_options, int argc, char **argv, struct pst_cli *ret_cli,
-                             struct pst_error *err)
+pst_status pst_options_parse(const struct pst_command *command, int argc, char **argv,
+                             void *request, struct pst_cli *ret_cli, struct pst_error *err)
 {
     struct tables tables;
     const char *color = "auto";
     pst_status st;
 
     memset(ret_cli, 0, sizeof *ret_cli);
-    make_tables(&tables, options, n_options);
-    st = parse(command, options, &tables, argc, argv, &color, ret_cli, err);
+    ret_cli->command = command;
+    make_tables(&tables, command);
+    st = parse(command, &tables, argc, argv, request, &color, ret_cli, err);
     if (st != PST_OK) {
         return st;
     }
@@ -259,7 +279,7 @@ pst_status pst_options_parse(const struct pst_command *command, const struct pst
                                                     : PST_LOG_DEBUG);
     }
     if (ret_cli->help) {
-        print_help(command, options, n_options);
+        print_help(command);
     }
     return PST_OK;
 }

@@ -6,43 +6,57 @@
 #ifndef PST_COMMANDS_OPTIONS_H
 #define PST_COMMANDS_OPTIONS_H
 
+#include <stddef.h>
+
 #include "base/error.h"
+#include "base/json.h"
 
 #define PST_CLI_SETS 64
 
 /* What every command is run with. */
 struct pst_cli {
+    const struct pst_command *command;
     bool json, help, color;         /* color: of standard output */
     int verbosity;                  /* -q: -1; each -v: +1 */
     const char *sets[PST_CLI_SETS]; /* --set key=value, in order */
     uint32_t n_sets;
     uint32_t n_arguments; /* what is left: files, names */
     char *const *arguments;
+    struct pst_json answer; /* of --json: an object that is open; printed where all went well */
+    int code;               /* exit code of a command that worked */
+    bool told;              /* it has told how it ended, failure or not */
 };
 
-/* One option of a command's own. Exactly one of flag and value is set. */
+/* One option of a command's own: where in its request the value goes. */
 struct pst_option {
     const char *name;
     char letter;            /* or 0 */
     const char *value_name; /* in the help; NULL for a flag */
     const char *doc;
-    bool *flag;
-    const char **value;
+    size_t offset; /* of a bool, a const char * or, with `most`, a uint32_t */
+    uint32_t most; /* a whole number from 1 to this; 0: any text */
 };
+
+/* In a row: a field of what each command calls its request. */
+#define PST_AT(field) offsetof(struct request, field)
 
 struct pst_command {
     const char *name, *arguments, *summary;
-    const char *text; /* a paragraph for --help, or NULL */
-    int (*run)(const struct pst_command *command, int argc, char **argv);
+    const char *text;                 /* a paragraph for --help, or NULL */
+    uint32_t words[2];                /* of the arguments, from and to */
+    const struct pst_option *options; /* its own */
+    uint32_t n_options;
+    size_t request_size; /* of what run() gets: zeroed, then filled by the options */
+    bool heeds_signals;  /* asks for pst_stop_requested */
+    pst_status (*run)(struct pst_cli *cli, void *request, struct pst_error *err);
 };
 
 /*
- * Reads argv[1] ... (argv[0] is the command's name); ends verbosity and colour questions. Errors:
- * PST_ERR_CONFIG, kind "usage". With --help: prints it and sets ret_cli->help.
+ * Reads argv[1] ... (argv[0] is the command's name) into the request; ends verbosity and colour
+ * questions. Errors: PST_ERR_CONFIG, kind "usage". With --help: prints it and sets ret_cli->help.
  */
-pst_status pst_options_parse(const struct pst_command *command, const struct pst_option *options,
-                             uint32_t n_options, int argc, char **argv, struct pst_cli *ret_cli,
-                             struct pst_error *err);
+pst_status pst_options_parse(const struct pst_command *command, int argc, char **argv,
+                             void *request, struct pst_cli *ret_cli, struct pst_error *err);
 
 /* PST_ERR_CONFIG, kind "usage", unless min <= n_arguments <= max. */
 pst_status pst_options_arguments(const struct pst_command *command, const struct pst_cli *cli,

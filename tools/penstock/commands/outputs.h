@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The options with which a command writes the timeline that it has: figures and a trace.
+ * The options with which a command draws what it has: figures of a timeline or of stages, a trace.
  */
 #ifndef PST_COMMANDS_OUTPUTS_H
 #define PST_COMMANDS_OUTPUTS_H
@@ -13,27 +13,18 @@ struct pst_cli_outputs {
     const char *trace;
 };
 
-/* Rows of a table of options. */
-#define PST_CLI_OUTPUT_OPTIONS(o)                                                                  \
-    {"svg", 0, "FILE", "draw the timeline there", NULL, &(o).figures[PST_FIGURE_SVG]},             \
-        {"png", 0, "FILE", "the same as pixels", NULL, &(o).figures[PST_FIGURE_PNG]},              \
-        {"pdf", 0, "FILE", "the same as a page", NULL, &(o).figures[PST_FIGURE_PDF]},              \
+/* Rows of a table of options, for `field` of the request. */
+#define PST_CLI_FIGURE_OPTIONS(field, prefix, doc)                                                 \
+    {prefix "svg", 0, "FILE", doc, PST_AT(field.figures[PST_FIGURE_SVG]), 0},                      \
+        {prefix "png", 0, "FILE", "the same as pixels", PST_AT(field.figures[PST_FIGURE_PNG]), 0}, \
     {                                                                                              \
-        "trace", 't', "FILE", "write Chrome trace events there, for Perfetto", NULL, &(o).trace    \
+        prefix "pdf", 0, "FILE", "the same as a page", PST_AT(field.figures[PST_FIGURE_PDF]), 0    \
     }
-
-/* Figures of stages: rows for a command that has no timeline, and for one that might have one. */
-struct pst_cli_stage_outputs {
-    const char *figures[3]; /* by enum pst_figure_format; NULL: not wanted */
-};
-
-#define PST_CLI_STAGE_OPTIONS(o, prefix)                                                           \
-    {prefix "svg", 0,                                                                              \
-     "FILE",       "draw the stages and their edges there",                                        \
-     NULL,         &(o).figures[PST_FIGURE_SVG]},                                                  \
-        {prefix "png", 0, "FILE", "the same as pixels", NULL, &(o).figures[PST_FIGURE_PNG]},       \
+#define PST_CLI_TIMELINE_OPTIONS(field)                                                            \
+    PST_CLI_FIGURE_OPTIONS(field, "", "draw the timeline there"),                                  \
     {                                                                                              \
-        prefix "pdf", 0, "FILE", "the same as a page", NULL, &(o).figures[PST_FIGURE_PDF]          \
+        "trace", 't', "FILE", "write Chrome trace events there, for Perfetto",                     \
+            PST_AT(field.trace), 0                                                                 \
     }
 
 /* Errors: output.write; config.value for a timeline that no figure can show. */

@@ -3,11 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/memory.h"
 #include "conformance/conformance.h"
 #include "commands/commands.h"
-#include "commands/plugins_kit.h"
+#include "commands/plugins.h"
 #include "train/stop.h"
 
 static const char *const words[] = {"", "PASS", "FAIL", "SKIP"};
@@ -31,34 +30,30 @@ static void print_result(void *context, const struct pst_conformance_result *res
     }
 }
 
-static char *report_json(const char *path, const struct pst_conformance_report *report)
+static void report_json(const char *path, const struct pst_conformance_report *report,
+                        struct pst_json *json)
 {
     static const char *const outcomes[] = {"", "pass", "fail", "skip"};
-    struct pst_json json;
 
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "file", path);
-    pst_json_uint(&json, "seed", report->seed);
-    pst_json_uint(&json, "failed", report->n_failed);
-    pst_json_uint(&json, "skipped", report->n_skipped);
-    pst_json_array(&json, "tests");
+    pst_json_string(json, "file", path);
+    pst_json_uint(json, "seed", report->seed);
+    pst_json_uint(json, "failed", report->n_failed);
+    pst_json_uint(json, "skipped", report->n_skipped);
+    pst_json_array(json, "tests");
     for (uint32_t i = 0; i < report->n_results; i++) {
         const struct pst_conformance_result *result = &report->results[i];
 
-        pst_json_object(&json, NULL);
-        pst_json_string(&json, "test", result->name);
-        pst_json_string(&json, "what", result->what);
-        pst_json_string(&json, "outcome", outcomes[result->outcome]);
+        pst_json_object(json, NULL);
+        pst_json_string(json, "test", result->name);
+        pst_json_string(json, "what", result->what);
+        pst_json_string(json, "outcome", outcomes[result->outcome]);
         if (result->outcome != PST_CONFORMANCE_PASS) {
-            pst_json_string(&json, "text", result->text);
+            pst_json_string(json, "text", result->text);
         }
-        pst_json_number(&json, "seconds", (double)result->elapsed_ns / 1e9);
-        pst_json_end(&json, '}');
+        pst_json_number(json, "seconds", (double)result->elapsed_ns / 1e9);
+        pst_json_end(json, '}');
     }
-    pst_json_end(&json, ']');
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_end(json, ']');
 }
 
 static pst_status read_number(const char *option, const char *text, uint64_t most,
@@ -78,8 +73,8 @@ static pst_status read_number(const char *option, const char *text, uint64_t mos
     return PST_OK;
 }
 
-pst_status pst_plugins_check(const struct pst_cli *cli, const struct pst_plugins_options *options,
-                             int *ret_code, struct pst_error *err)
+pst_status pst_plugins_check(struct pst_cli *cli, const struct pst_plugins_options *options,
+                             struct pst_error *err)
 {
     struct printing printing = {cli->json, cli->color};
     struct pst_conformance_question question = {.path = cli->arguments[1],
@@ -105,9 +100,9 @@ pst_status pst_plugins_check(const struct pst_cli *cli, const struct pst_plugins
         st = st == PST_ERR_CANCELLED ? pst_stop_fail(err) : st;
     }
     if (st == PST_OK) {
-        *ret_code = report->n_failed == 0 ? 0 : 3;
+        cli->code = report->n_failed == 0 ? 0 : 3;
         if (cli->json) {
-            st = pst_cli_print_json(report_json(question.path, report), err);
+            report_json(question.path, report, &cli->answer);
         } else {
             printf("%u tests, %u failed, %u skipped; seed %llu\n", report->n_results,
                    report->n_failed, report->n_skipped, (unsigned long long)report->seed);

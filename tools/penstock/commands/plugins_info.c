@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "commands/plugins_show.h"
+#include "commands/plugins.h"
 
 #include "base/json.h"
 #include "base/text.h"
@@ -42,17 +42,13 @@ static void print_isolated(FILE *out, const struct pst_plugin_file *file)
 
 static void print_params(const struct pst_plugin *plugin, bool color, FILE *out)
 {
-    static const char *const titles[] = {"parameter", "type", "range", "default", "meaning"};
     struct pst_table table;
 
     if (plugin->n_params == 0) {
         fputs("  no parameters\n", out);
         return;
     }
-    pst_table_init(&table);
-    for (uint32_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
-        pst_table_column(&table, titles[i], false);
-    }
+    pst_table_init(&table, "parameter|type|range|default|meaning");
     for (uint32_t i = 0; i < plugin->n_params; i++) {
         const struct pst_param *p = pst_plugin_param(plugin, i);
 
@@ -63,8 +59,7 @@ static void print_params(const struct pst_plugin *plugin, bool color, FILE *out)
         pst_table_cell(&table, "%s", p->doc);
     }
     fputc('\n', out);
-    pst_table_print(&table, out, "  ", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "  ", color);
 }
 
 void pst_plugins_info_print(const struct pst_plugins_shown *shown, bool color, FILE *out)
@@ -112,36 +107,30 @@ static void add_params(struct pst_json *json, const struct pst_plugin *plugin)
     pst_json_end(json, ']');
 }
 
-char *pst_plugins_info_json(const struct pst_plugins_shown *shown)
+void pst_plugins_info_json(const struct pst_plugins_shown *shown, struct pst_json *json)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_array(&json, "plugins");
+    pst_json_array(json, "plugins");
     for (uint32_t i = 0; i < shown->n; i++) {
         const struct pst_plugin *plugin = shown->items[i]->plugin;
 
-        pst_json_object(&json, NULL);
-        pst_json_string(&json, "kind", plugin->kind);
-        pst_json_string(&json, "id", plugin->id);
-        pst_json_string(&json, "version", plugin->version);
-        pst_json_string(&json, "summary", plugin->summary);
-        pst_json_string(&json, "reference", plugin->reference);
-        pst_json_string(&json, "license", plugin->license);
-        pst_json_string(&json, "file", shown->items[i]->path);
-        pst_json_bool(&json, "shipped", shown->items[i]->shipped);
+        pst_json_object(json, NULL);
+        pst_json_string(json, "kind", plugin->kind);
+        pst_json_string(json, "id", plugin->id);
+        pst_json_string(json, "version", plugin->version);
+        pst_json_string(json, "summary", plugin->summary);
+        pst_json_string(json, "reference", plugin->reference);
+        pst_json_string(json, "license", plugin->license);
+        pst_json_string(json, "file", shown->items[i]->path);
+        pst_json_bool(json, "shipped", shown->items[i]->shipped);
         if (!shown->items[i]->shipped) {
-            pst_json_string(&json, "not_shipped", shown->items[i]->why_not_shipped);
+            pst_json_string(json, "not_shipped", shown->items[i]->why_not_shipped);
         }
-        pst_json_uint(&json, "abi_major", plugin->abi_major);
-        pst_json_uint(&json, "abi_minor", plugin->abi_minor);
-        add_words(&json, "provides", plugin->provides);
-        add_words(&json, "needs", plugin->needs);
-        add_params(&json, plugin);
-        pst_json_end(&json, '}');
+        pst_json_uint(json, "abi_major", plugin->abi_major);
+        pst_json_uint(json, "abi_minor", plugin->abi_minor);
+        add_words(json, "provides", plugin->provides);
+        add_words(json, "needs", plugin->needs);
+        add_params(json, plugin);
+        pst_json_end(json, '}');
     }
-    pst_json_end(&json, ']');
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_end(json, ']');
 }

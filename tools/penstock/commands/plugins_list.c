@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "commands/plugins_show.h"
+#include "commands/plugins.h"
 
 #include "base/json.h"
 #include "reports/table.h"
@@ -27,18 +27,13 @@ static void add_row(struct pst_table *table, const struct pst_plugin_file *file)
 
 void pst_plugins_list_print(const struct pst_plugin_list *plugins, bool color, FILE *out)
 {
-    static const char *const titles[] = {"kind", "id", "version", "summary", "state", "file"};
     struct pst_table table;
 
-    pst_table_init(&table);
-    for (uint32_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
-        pst_table_column(&table, titles[i], false);
-    }
+    pst_table_init(&table, "kind|id|version|summary|state|file");
     for (uint32_t i = 0; i < plugins->n_files; i++) {
         add_row(&table, &plugins->files[i]);
     }
-    pst_table_print(&table, out, "", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "", color);
     fputs("\nsearched, in this order\n", out);
     for (uint32_t i = 0; i < plugins->n_folders; i++) {
         fprintf(out, "  %s\n", plugins->folders[i]);
@@ -70,22 +65,12 @@ static void add_file(struct pst_json *json, const struct pst_plugin_file *file)
     pst_json_end(json, '}');
 }
 
-char *pst_plugins_list_json(const struct pst_plugin_list *plugins)
+void pst_plugins_list_json(const struct pst_plugin_list *plugins, struct pst_json *json)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_array(&json, "plugins");
+    pst_json_array(json, "plugins");
     for (uint32_t i = 0; i < plugins->n_files; i++) {
-        add_file(&json, &plugins->files[i]);
+        add_file(json, &plugins->files[i]);
     }
-    pst_json_end(&json, ']');
-    pst_json_array(&json, "folders");
-    for (uint32_t i = 0; i < plugins->n_folders; i++) {
-        pst_json_string(&json, NULL, plugins->folders[i]);
-    }
-    pst_json_end(&json, ']');
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_end(json, ']');
+    pst_json_strings(json, "folders", (const char *const *)plugins->folders, plugins->n_folders);
 }

@@ -7,10 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/json.h"
 #include "base/util.h"
 #include "commands/commands.h"
-#include "commands/plugins_kit.h"
+#include "commands/plugins.h"
 #include "host/search.h"
 
 enum { TEMPLATE_MAX = 1 << 20, N_FILES = 2, ID_MAX = 48 };
@@ -149,20 +148,10 @@ static pst_status make_folder(const struct project *project, struct pst_error *e
     return PST_OK;
 }
 
-static char *project_json(const struct project *project)
+static void project_json(const struct project *project, struct pst_json *json)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "folder", project->folder);
-    pst_json_array(&json, "files");
-    for (size_t i = 0; i < N_FILES; i++) {
-        pst_json_string(&json, NULL, project->files[i]);
-    }
-    pst_json_end(&json, ']');
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_string(json, "folder", project->folder);
+    pst_json_strings(json, "files", project->files, N_FILES);
 }
 
 static void print_next(const struct project *project)
@@ -181,11 +170,13 @@ static void print_next(const struct project *project)
            project->kind, project->id);
 }
 
-pst_status pst_plugins_new(const struct pst_cli *cli, struct pst_error *err)
+pst_status pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *options,
+                           struct pst_error *err)
 {
     struct project project = {.kind = cli->arguments[1], .id = cli->arguments[2]};
     pst_status st = check_words(&project, err);
 
+    (void)options;
     project.folder = cli->n_arguments > 3 ? cli->arguments[3] : project.id;
     if (st == PST_OK) {
         locate(&project);
@@ -195,7 +186,7 @@ pst_status pst_plugins_new(const struct pst_cli *cli, struct pst_error *err)
         st = copy_file(&project, project.files[i], err);
     }
     if (st == PST_OK && cli->json) {
-        st = pst_cli_print_json(project_json(&project), err);
+        project_json(&project, &cli->answer);
     } else if (st == PST_OK) {
         print_next(&project);
     }

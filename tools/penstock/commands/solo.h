@@ -6,14 +6,21 @@
 #define PST_COMMANDS_SOLO_H
 
 #include "commands/options.h"
+#include "graph/problem.h"
 #include "planner/solo_job.h"
 #include "reports/schedule_report.h"
+
+/* What asks for a plugin on its own: its name (id) or file (path), how long it may take ("10 min"
+   where text is NULL). `who` ("the scheduler") is for messages. Errors: usage. */
+pst_status pst_cli_read_solo(const struct pst_cli *cli, const char *who, const char *text,
+                             uint64_t *ret_time_ns, const char **ret_id, const char **ret_path,
+                             struct pst_error *err);
 
 /* Of the process apart that a plugin from elsewhere is asked in; 0: any time. */
 struct pst_worker_task pst_cli_limits(uint64_t time_ns);
 
 /* Asks a scheduler; one that is not penstock's own in a process apart, for at most time_ns there
-   (0: no limit). run.stopped after a signal. */
+   (0: no limit). */
 pst_status pst_cli_solo_run(const struct pst_solo_job *job, uint64_t time_ns,
                             struct pst_solo_result *ret_result, struct pst_error *err);
 
@@ -27,5 +34,41 @@ struct pst_schedule_page pst_cli_schedule_page(const struct pst_cli *cli);
 
 /* 1 for every pass and for what is saved, in millionths; no latency. */
 struct pst_solo_costs pst_cli_unit_costs(void);
+
+/* --- what puts a problem file to one plugin: `partition` and `memopt`
+ * ----------------------------*/
+
+/* The first three are filled by options; the rest by pst_cli_problem_read. */
+struct pst_cli_problem_request {
+    const char *problem_file, *options, *time_limit;
+    uint64_t time_limit_ns;
+    const char *id, *path; /* of the plugin: one of the two */
+    struct pst_problem *problem;
+};
+
+/* Rows of a table of options, for `field` of the request. */
+#define PST_CLI_PROBLEM_OPTIONS(field, what, who, one)                                              \
+    {"problem", 'p', "FILE", what, PST_AT(field.problem_file), 0},                                  \
+        {"options", 'o', "LIST", "parameters of the " who ": key=value,...", PST_AT(field.options), \
+         0},                                                                                        \
+    {                                                                                               \
+        "time-limit", 0, "TIME", "for " one " that is not penstock's own; 10 min",                  \
+            PST_AT(field.time_limit), 0                                                             \
+    }
+
+/* Reads the problem and lets --options take the place of its options. `who` ("the partitioner") is
+   for messages. Errors: usage; those of pst_problem_read and of the list. */
+pst_status pst_cli_problem_read(struct pst_cli_problem_request *request, const struct pst_cli *cli,
+                                const char *who, struct pst_error *err);
+
+/* Of what a run ended with: a parameter's error names where it was written. */
+pst_status pst_cli_problem_blame(const struct pst_cli_problem_request *request, pst_status st,
+                                 struct pst_error *err);
+
+/* Ends the request. To --json "no" is an answer as well: {key: name, answer: false, "error": ...}.
+   Returns st where it is another one. */
+pst_status pst_cli_problem_end(struct pst_cli_problem_request *request, struct pst_cli *cli,
+                               pst_status st, const char *key, const char *answer,
+                               struct pst_error *err);
 
 #endif

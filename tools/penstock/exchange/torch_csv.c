@@ -17,8 +17,10 @@ const char *const pst_torch_flavours[] = {"compute", "comms", "comms-waits", NUL
 
 /* One row while it grows. */
 struct row {
+    FILE *file;
     char *text;
-    size_t length, capacity;
+    size_t length;
+    bool begun;
 };
 
 struct writer {
@@ -38,24 +40,13 @@ static void put(struct writer *writer, uint32_t rank, const char *format, ...)
 static void put(struct writer *writer, uint32_t rank, const char *format, ...)
 {
     struct row *row = &writer->rows[rank];
-    char cell[64];
     va_list args;
-    int n;
 
+    fputs(row->begun ? "," : "", row->file);
+    row->begun = true;
     va_start(args, format);
-    n = vsnprintf(cell, sizeof cell, format, args);
+    vfprintf(row->file, format, args);
     va_end(args);
-    if (row->capacity - row->length < sizeof cell + 2) {
-        size_t capacity = row->capacity * 2 + 512;
-        char *text = pst_resize(row->text, capacity, 1);
-        row->text = text;
-        row->capacity = capacity;
-    }
-    if (row->length > 0) {
-        row->text[row->length++] = ',';
-    }
-    memcpy(row->text + row->length, cell, (size_t)n + 1);
-    row->length += (size_t)n;
 }
 
 static uint8_t *state_of(const struct writer *writer, uint32_t stage, uint32_t microbatch)
@@ -181,59 +172,219 @@ static void put_last_waits(struct writer *writer, uint32_t rank)
     }
 }
 
-static char *join(const struct writer *writer)
+static void rows_begin(struct writer *writer)
+{
+    writer->rows = pst_alloc((size_t)writer->order->n_ranks + 1, sizeof *writer->rows);
+    for (uint32_t r = 0; r < writer->order->n_ranks; r++) {
+        writer->rows[r].file = open_memstream(&writer->rows[r].text, &writer->rows[r].length);
+        if (writer->rows[r].file == NULL) {
+            pst_out_of_memory();
+        }
+    }
+}
+
+/* Ends the rows; one behind the other. */
+static char *rows_end(struct writer *writer)
 {
     size_t length = 1, at = 0;
     char *text;
 
     for (uint32_t r = 0; r < writer->order->n_ranks; r++) {
-        length += writer->rows[r].length + 1;
+        struct row *row = &writer->rows[r];
+
+        fputc('\n', row->file);
+        if (ferror(row->file) != 0 || fclose(row->file) != 0) {
+            pst_out_of_memory();
+        }
+        length += row->length;
     }
     text = pst_alloc(length, 1);
-    for (uint32_t r = 0; r < writer->order->n_ranks && text != NULL; r++) {
-        const struct row *row = &writer->rows[r];
-
-        if (row->length > 0) {
-            memcpy(text + at, row->text, row->length);
-        }
-        at += row->length;
-        text[at++] = '\n';
+    for (uint32_t r = 0; r < writer->order->n_ranks; r++) {
+        memcpy(text + at, writer->rows[r].text, writer->rows[r].length);
+        at += writer->rows[r].length;
+        free(writer->rows[r].text);
     }
-    text[at] = '\0';
+    free(writer->rows);
     return text;
-}
-
-static pst_status write_rows(struct writer *writer, char **ret_text, struct pst_error *err)
-{
-    pst_status st = walk(writer, err);
-
-    for (uint32_t r = 0; r < writer->order->n_ranks && writer->flavour == PST_TORCH_WAITS; r++) {
-        put_last_waits(writer, r);
-    }
-    if (st != PST_OK) {
-        return st;
-    }
-    *ret_text = join(writer);
-    return PST_OK;
 }
 
 pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_flavour flavour,
                          char **ret_text, struct pst_error *err)
 {
     struct writer writer = {.order = order, .flavour = flavour};
+    char *text;
     pst_status st;
 
-    writer.rows = pst_alloc((size_t)order->n_ranks + 1, sizeof *writer.rows);
+    rows_begin(&writer);
     writer.at = pst_alloc((size_t)order->n_ranks + 1, sizeof *writer.at);
     writer.n_weights = pst_alloc((size_t)order->n_stages + 1, sizeof *writer.n_weights);
     writer.done = pst_alloc((size_t)order->n_stages + 1, (size_t)order->n_microbatches + 1);
-    st = write_rows(&writer, ret_text, err);
-    for (uint32_t r = 0; r < order->n_ranks && writer.rows != NULL; r++) {
-        free(writer.rows[r].text);
+    st = walk(&writer, err);
+    for (uint32_t r = 0; r < order->n_ranks && flavour == PST_TORCH_WAITS; r++) {
+        put_last_waits(&writer, r);
     }
-    free(writer.rows);
+    text = rows_end(&writer);
+    if (st == PST_OK) {
+        *ret_text = text;
+    } else {
+        free(text);
+    }
     free(writer.at);
     free(writer.n_weights);
     free(writer.done);
+    return st;
+}
+
+/* --- from a plan's lists back to orders of passes, or from a scheduler's answer
+ * ------------------*/
+
+static pst_status refuse(struct pst_error *err, const char *what)
+{
+    return pst_fail(err, PST_ERR_INFEASIBLE, "output.form",
+                    "PyTorch's schedule files have no form for %s", what);
+}
+
+static pst_status check(const struct pst_plan *plan, struct pst_error *err)
+{
+    if (plan->asynchronous || plan->version_rule != PST_VERSION_SYNC) {
+        return refuse(err, "asynchronous schedules, whose passes read several versions of weights");
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        if (plan->stages[s].n_ranks != 1) {
+            return refuse(err, "stages with replicas");
+        }
+        if (plan->stages[s].n_microbatches != plan->stages[0].n_microbatches) {
+            return refuse(err, "micro-batches of different sizes");
+        }
+        if (plan->stages[s].weight_versions > 1) {
+            return refuse(err, "several versions of weights");
+        }
+    }
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        if (plan->edges[e].to != plan->edges[e].from + 1) {
+            pst_status st = refuse(err, "stages that are no chain");
+
+            pst_error_detail(err, "stage %u feeds stage %u", plan->edges[e].from,
+                             plan->edges[e].to);
+            return st;
+        }
+    }
+    return plan->n_stages == 0 ? refuse(err, "a plan without stages") : PST_OK;
+}
+
+static uint32_t count_dropped(const struct pst_plan *plan)
+{
+    uint32_t n = 0;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
+            n += plan->stages[s].actions[i] != PST_ACTION_KEEP;
+        }
+    }
+    return n;
+}
+
+static void collect(const struct pst_plan *plan, struct pst_arena *arena,
+                    struct pst_torch_order *order)
+{
+    uint32_t *n_passes = pst_arena_array(arena, plan->n_devices, sizeof *n_passes);
+    uint32_t *rank_of = pst_arena_array(arena, plan->n_stages, sizeof *rank_of);
+    const struct pst_pass **lists =
+        pst_arena_array(arena, plan->n_devices, sizeof(struct pst_pass *));
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        rank_of[s] = plan->stages[s].ranks[0];
+    }
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        const struct pst_plan_device *device = &plan->devices[r];
+        struct pst_pass *passes = pst_arena_array(arena, device->n_instrs, sizeof *passes);
+        for (uint32_t i = 0; i < device->n_instrs; i++) {
+            const struct pst_instr *instr = &device->body[i];
+
+            if (instr->op >= PST_I_F && instr->op <= PST_I_R) {
+                passes[n_passes[r]++] =
+                    (struct pst_pass){instr->op, instr->stage, instr->microbatch};
+            }
+        }
+        lists[r] = passes;
+    }
+    *order = (struct pst_torch_order){
+        plan->n_devices, plan->n_stages, plan->stages[0].n_microbatches, rank_of, lists, n_passes};
+}
+
+static uint32_t count_replays(const struct pst_torch_order *order)
+{
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < order->n_ranks; r++) {
+        for (uint32_t i = 0; i < order->n_passes[r]; i++) {
+            n += order->passes[r][i].op == PST_PASS_R;
+        }
+    }
+    return n;
+}
+
+pst_status pst_torch_csv_of_plan(const struct pst_plan *plan, enum pst_torch_flavour flavour,
+                                 char **ret_text, uint32_t *ret_n_dropped, struct pst_error *err)
+{
+    struct pst_torch_order order;
+    struct pst_arena arena = {0};
+    pst_status st = check(plan, err);
+
+    if (st == PST_OK) {
+        collect(plan, &arena, &order);
+        st = pst_torch_csv(&order, flavour, ret_text, err);
+    }
+    if (st == PST_OK) {
+        *ret_n_dropped = count_dropped(plan) + count_replays(&order);
+    }
+    pst_arena_finish(&arena);
+    return st;
+}
+
+static pst_status check_answer(const struct pst_solo *solo, const struct pst_orders *answer,
+                               struct pst_error *err)
+{
+    uint32_t n = solo->in.n_stages;
+
+    if (answer->asynchronous) {
+        return refuse(err, "asynchronous schedules, whose passes read several versions of weights");
+    }
+    for (uint32_t s = 0; s < n; s++) {
+        if (solo->stages[s].microbatch_size != solo->stages[0].microbatch_size ||
+            solo->stages[s].n_microbatches != solo->stages[0].n_microbatches) {
+            return refuse(err, "micro-batches of different sizes");
+        }
+        if (s > 0 && (solo->stages[s].n_pred != 1 ||
+                      solo->links[solo->stages[s].first_pred].from != s - 1)) {
+            return refuse(err, "stages that are no chain");
+        }
+    }
+    return solo->in.n_links + 1 == n ? PST_OK : refuse(err, "stages that are no chain");
+}
+
+pst_status pst_torch_csv_of_answer(const struct pst_solo *solo, const struct pst_orders *answer,
+                                   enum pst_torch_flavour flavour, char **ret_text,
+                                   struct pst_error *err)
+{
+    enum { BODY = 1 };
+    struct pst_arena arena = {0};
+    uint32_t *rank_of = pst_arena_array(&arena, solo->in.n_stages, sizeof *rank_of);
+    const struct pst_torch_order order = {.n_ranks = solo->in.n_devices,
+                                          .n_stages = solo->in.n_stages,
+                                          .n_microbatches = solo->stages[0].n_microbatches,
+                                          .rank_of = rank_of,
+                                          .passes =
+                                              (const struct pst_pass *const *)answer->passes[BODY],
+                                          .n_passes = answer->n_passes[BODY]};
+    pst_status st = check_answer(solo, answer, err);
+
+    for (uint32_t s = 0; s < solo->in.n_stages && st == PST_OK; s++) {
+        rank_of[s] = solo->stages[s].device;
+    }
+    if (st == PST_OK) {
+        st = pst_torch_csv(&order, flavour, ret_text, err);
+    }
+    pst_arena_finish(&arena);
     return st;
 }

@@ -8,8 +8,68 @@
 
 #include "exchange/trace_impl.h"
 
+#define ARROW "\xE2\x86\x92"
+
 static const char *const row_names[PST_LANES] = {
     "compute", "send", "recv", "copy to host", "copy from host", "all-reduce", "optimizer", "host"};
+
+static void name_transfer(const struct pst_span *span, char *text, size_t room)
+{
+    const char *what = span->op == PST_I_SEND ? "SEND" : "RECV";
+    char letter = span->payload == PST_PAYLOAD_GRAD ? 'B' : 'F';
+
+    if (span->payload >= PST_PAYLOAD_EVICT) {
+        snprintf(text, room, "%s %s %u samples %u+%u", what, pst_payload_name(span->payload),
+                 span->stage, span->first_sample, span->n_samples);
+    } else if (span->n_samples > 0 && span->first_sample % span->n_samples == 0) {
+        snprintf(text, room, "%s_%c %u" ARROW "%u mb%u", what, letter, span->stage, span->to_stage,
+                 span->first_sample / span->n_samples);
+    } else { /* between stages of different sizes */
+        snprintf(text, room, "%s_%c %u" ARROW "%u samples %u+%u", what, letter, span->stage,
+                 span->to_stage, span->first_sample, span->n_samples);
+    }
+}
+
+/* What slices are called by, and their category. */
+static const struct slice {
+    char letter; /* of a pass */
+    bool stage, microbatch;
+    const char *category;
+} slices[PST_I_COUNT] = {
+    [PST_I_F] = {'F', true, true, "F"},      [PST_I_B] = {'I', true, true, "B"},
+    [PST_I_W] = {'W', true, true, "W"},      [PST_I_BW] = {'B', true, true, "BW"},
+    [PST_I_R] = {'R', true, true, "R"},      [PST_I_SEND] = {0, true, false, "comm"},
+    [PST_I_RECV] = {0, true, false, "comm"}, [PST_I_OFFLOAD] = {0, true, true, "copy"},
+    [PST_I_FETCH] = {0, true, true, "copy"}, [PST_I_REDUCE] = {0, true, false, "comm"},
+    [PST_I_TIE] = {0, false, false, "comm"}, [PST_I_NORM] = {0, false, false, "comm"},
+    [PST_I_STEP] = {0, true, false, "opt"},
+};
+
+static const struct slice *slice_of(const struct pst_span *span)
+{
+    static const struct slice host = {0, false, false, "copy"};
+
+    return span->op >= PST_I_F && span->op < PST_I_COUNT ? &slices[span->op] : &host;
+}
+
+static void name_of(const struct pst_span *span, char *text, size_t room)
+{
+    const struct slice *slice = slice_of(span);
+    const char *name =
+        span->op < PST_I_F || span->op >= PST_I_COUNT ? "host" : pst_instr_name(span->op);
+
+    if (slice->letter != 0) {
+        snprintf(text, room, "%u%c%u", span->stage, slice->letter, span->microbatch);
+    } else if (span->op == PST_I_SEND || span->op == PST_I_RECV) {
+        name_transfer(span, text, room);
+    } else if (slice->microbatch) {
+        snprintf(text, room, "%s %u mb%u", name, span->stage, span->microbatch);
+    } else if (slice->stage) {
+        snprintf(text, room, "%s %u", name, span->stage);
+    } else {
+        snprintf(text, room, "%s", name);
+    }
+}
 
 /* Thousandths of a microsecond; of a unit of the user's own, which counts as a microsecond. */
 static uint64_t thousandths(const struct pst_trace *trace, uint64_t ns)
@@ -176,7 +236,7 @@ static void guess_cause(const struct pst_trace *trace, const struct pst_trace_ga
     if ((forward && next->stage > 0) || ((next->op == PST_I_B || next->op == PST_I_BW) &&
                                          next->stage + 1 < trace->timeline->n_stages)) {
         needed.stage = forward ? next->stage - 1 : next->stage + 1;
-        pst_trace_name(&needed, text, room);
+        name_of(&needed, text, room);
     } else {
         snprintf(text, room, "the other ranks");
     }
@@ -195,7 +255,7 @@ static void put_waits(const struct pst_trace *trace, uint32_t rank)
         if (gap->before == PST_NONE) {
             snprintf(text, sizeof text, "the other ranks");
         } else if (gap->cause != PST_NONE) {
-            pst_trace_name(&trace->timeline->spans[gap->cause], text, sizeof text);
+            name_of(&trace->timeline->spans[gap->cause], text, sizeof text);
         } else {
             guess_cause(trace, gap, text, sizeof text);
         }
@@ -241,8 +301,8 @@ void pst_trace_put_rank(struct pst_trace *trace, uint32_t rank)
     for (uint32_t i = row->first; i < row->first + row->n_spans; i++) {
         const struct pst_span *span = &trace->timeline->spans[i];
 
-        pst_trace_name(span, name, sizeof name);
-        begin_slice(trace, name, pst_trace_category(span), rank, trace->tid[i], span->start_ns,
+        name_of(span, name, sizeof name);
+        begin_slice(trace, name, slice_of(span)->category, rank, trace->tid[i], span->start_ns,
                     span->end_ns);
         put_args(trace, span);
         end_slice(trace);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the trace writer share. Private to report/trace*.c.
+ * What the files of the trace writer share. Private to trace*.c.
  */
 #ifndef PST_EXCHANGE_TRACE_IMPL_H
 #define PST_EXCHANGE_TRACE_IMPL_H
@@ -29,10 +29,6 @@ struct pst_trace {
     struct pst_trace_gap *gaps; /* of the rank at work */
     uint32_t n_gaps;
 };
-
-/* trace_names.c */
-void pst_trace_name(const struct pst_span *span, char *text, size_t room);
-const char *pst_trace_category(const struct pst_span *span);
 
 /* trace_rows.c */
 void pst_trace_assign_rows(struct pst_trace *trace);

@@ -153,8 +153,8 @@ static void add_gap(struct pst_trace *trace, uint64_t from_ns, uint64_t to_ns, u
     }
 }
 
-/* The gap in which the time lies: from < ns <= to; n_gaps: none. */
-static uint32_t gap_at(const struct pst_trace *trace, uint64_t ns)
+/* The first gap that ends at `ns` or later; n_gaps: none. */
+static uint32_t first_gap(const struct pst_trace *trace, uint64_t ns)
 {
     uint32_t low = 0, high = trace->n_gaps;
 
@@ -167,7 +167,7 @@ static uint32_t gap_at(const struct pst_trace *trace, uint64_t ns)
             high = middle;
         }
     }
-    return low < trace->n_gaps && trace->gaps[low].from_ns < ns ? low : trace->n_gaps;
+    return low;
 }
 
 /* What ended last in a gap is what the rank had waited for. */
@@ -183,9 +183,10 @@ static void find_causes(struct pst_trace *trace, uint32_t rank)
         if (span->lane == PST_LANE_COMPUTE || span->lane == PST_LANE_OPTIMIZER) {
             continue;
         }
-        g = gap_at(trace, span->end_ns);
-        if (g < trace->n_gaps && (trace->gaps[g].cause == PST_NONE ||
-                                  timeline->spans[trace->gaps[g].cause].end_ns <= span->end_ns)) {
+        g = first_gap(trace, span->end_ns);
+        if (g < trace->n_gaps && trace->gaps[g].from_ns < span->end_ns &&
+            (trace->gaps[g].cause == PST_NONE ||
+             timeline->spans[trace->gaps[g].cause].end_ns <= span->end_ns)) {
             trace->gaps[g].cause = i;
         }
     }
@@ -217,20 +218,11 @@ void pst_trace_find_gaps(struct pst_trace *trace, uint32_t rank)
 
 uint64_t pst_trace_exposed(const struct pst_trace *trace, const struct pst_span *span)
 {
-    uint32_t low = 0, high = trace->n_gaps;
     uint64_t sum = 0;
 
-    while (low < high) { /* the first gap that ends behind the start */
-        uint32_t middle = low + (high - low) / 2;
-
-        if (trace->gaps[middle].to_ns <= span->start_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    for (; low < trace->n_gaps && trace->gaps[low].from_ns < span->end_ns; low++) {
-        const struct pst_trace_gap *gap = &trace->gaps[low];
+    for (uint32_t g = first_gap(trace, span->start_ns + 1);
+         g < trace->n_gaps && trace->gaps[g].from_ns < span->end_ns; g++) {
+        const struct pst_trace_gap *gap = &trace->gaps[g];
         uint64_t from = gap->from_ns > span->start_ns ? gap->from_ns : span->start_ns;
         uint64_t to = gap->to_ns < span->end_ns ? gap->to_ns : span->end_ns;
 

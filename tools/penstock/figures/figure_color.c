@@ -90,36 +90,24 @@ const char *pst_figure_kind_name(enum pst_figure_kind kind)
 
 enum pst_figure_kind pst_figure_kind_of(const struct pst_span *span)
 {
-    switch (span->op) {
-    case PST_I_F:
-        return FIGURE_F;
-    case PST_I_B:
-        return FIGURE_B;
-    case PST_I_W:
-        return FIGURE_W;
-    case PST_I_BW:
-        return FIGURE_BW;
-    case PST_I_R:
-        return FIGURE_R;
-    case PST_I_STEP:
-        return FIGURE_STEP;
-    case PST_I_SEND:
-    case PST_I_RECV:
-        return span->payload == PST_PAYLOAD_GRAD    ? FIGURE_GRAD
-               : span->payload == PST_PAYLOAD_EVICT ? FIGURE_EVICT
-               : span->payload == PST_PAYLOAD_LOAD  ? FIGURE_LOAD
-                                                    : FIGURE_ACT;
-    case PST_I_OFFLOAD:
-        return FIGURE_OUT;
-    case PST_I_FETCH:
-        return FIGURE_IN;
-    case PST_I_REDUCE:
-    case PST_I_TIE:
-    case PST_I_NORM:
-        return FIGURE_REDUCE;
-    default:
+    static const enum pst_figure_kind of[PST_I_COUNT] = {
+        [PST_I_F] = FIGURE_F,           [PST_I_B] = FIGURE_B,         [PST_I_W] = FIGURE_W,
+        [PST_I_BW] = FIGURE_BW,         [PST_I_R] = FIGURE_R,         [PST_I_SEND] = FIGURE_ACT,
+        [PST_I_RECV] = FIGURE_ACT,      [PST_I_OFFLOAD] = FIGURE_OUT, [PST_I_FETCH] = FIGURE_IN,
+        [PST_I_REDUCE] = FIGURE_REDUCE, [PST_I_TIE] = FIGURE_REDUCE,  [PST_I_NORM] = FIGURE_REDUCE,
+        [PST_I_STEP] = FIGURE_STEP,
+    };
+
+    if (span->op < PST_I_F || span->op >= PST_I_COUNT) {
         return FIGURE_HOST;
     }
+    if (of[span->op] != FIGURE_ACT) {
+        return of[span->op];
+    }
+    return span->payload == PST_PAYLOAD_GRAD    ? FIGURE_GRAD
+           : span->payload == PST_PAYLOAD_EVICT ? FIGURE_EVICT
+           : span->payload == PST_PAYLOAD_LOAD  ? FIGURE_LOAD
+                                                : FIGURE_ACT;
 }
 
 bool pst_figure_is_pass(enum pst_figure_kind kind)

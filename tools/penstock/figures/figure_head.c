@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "figures/figure_impl.h"
+#include "sim/usage.h"
 
 #define SHADES 6 /* of a pass in the legend, at most */
 
@@ -14,7 +15,7 @@ static uint64_t busiest(const struct pst_timeline *timeline)
     uint64_t most = 0;
 
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        uint64_t busy = pst_figure_busy_ns(timeline, r);
+        uint64_t busy = pst_timeline_usage(timeline, r).busy_ns;
 
         most = busy > most ? busy : most;
     }

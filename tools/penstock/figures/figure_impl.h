@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the files of the figure share: the page with its scales, colours, text. All lengths are
- * points, y grows downwards. Private to report/figure*.c and report/stage_*.c.
+ * points, y grows downwards. Private to figure*.c and stage_*.c.
  */
 #ifndef PST_FIGURES_FIGURE_IMPL_H
 #define PST_FIGURES_FIGURE_IMPL_H
@@ -109,22 +109,15 @@ pst_status pst_figure_layout(struct pst_figure_page *page, struct pst_error *err
 /* figure_head.c; with draw = false only measures. Returns the height. */
 double pst_figure_draw_head(struct pst_figure_page *page, bool draw);
 
-/* figure_rows.c, figure_boxes.c, figure_memory.c, figure_memory_lines.c */
+/* figure_rows.c, figure_memory.c, figure_dense.c */
 void pst_figure_draw_rows(struct pst_figure_page *page);
-uint64_t pst_figure_busy_ns(const struct pst_timeline *timeline, uint32_t rank); /* passes, STEP */
 void pst_figure_draw_boxes(struct pst_figure_page *page);
 void pst_figure_draw_memory(struct pst_figure_page *page);
 void pst_figure_draw_dense(struct pst_figure_page *page);
 bool pst_figure_memory_known(const struct pst_timeline *timeline);
 double pst_figure_memory_height(const struct pst_timeline *timeline);
 
-/* The curve of a rank in columns of the page: the most that was live in each; its point. */
-struct pst_figure_column {
-    uint64_t bytes;
-    uint32_t point; /* PST_NONE: nothing known here */
-};
-double pst_figure_column_width(const struct pst_timeline *timeline);
-struct pst_figure_column *pst_figure_columns(struct pst_figure_page *page, uint32_t rank,
-                                             uint32_t *ret_n);
+/* Where the value of a peak at y = `point` stands: above it, but not across the capacity's line. */
+double pst_figure_label_y(double point, double capacity, double top, double font);
 
 #endif

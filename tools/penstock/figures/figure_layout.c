@@ -6,47 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "figures/figure_impl.h"
+#include "reports/timeline_text.h"
 
 #define MARGIN 8.0
 
 static double clamp(double value, double low, double high)
 {
     return value < low ? low : value > high ? high : value;
-}
-
-/* The stages of each rank in ascending order are its chunks 0, 1, ... */
-static void number_chunks(struct pst_figure_page *page)
-{
-    const struct pst_timeline *timeline = page->timeline;
-    uint32_t n = timeline->n_stages, *owner, *stages;
-
-    page->n_chunks = 1;
-    page->chunk_of = pst_arena_array(&page->arena, (size_t)n + 1, sizeof *page->chunk_of);
-    owner = pst_arena_array(&page->arena, (size_t)n + 1, sizeof *owner);
-    stages = pst_arena_array(&page->arena, (size_t)n + 1, sizeof *stages);
-    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        const struct pst_timeline_rank *rank = &timeline->ranks[r];
-        uint32_t n_here = 0;
-
-        for (uint32_t i = rank->first; i < rank->first + rank->n_spans; i++) {
-            const struct pst_span *span = &timeline->spans[i];
-
-            if (span->lane == PST_LANE_COMPUTE && span->stage < n && owner[span->stage] != r + 1) {
-                uint32_t at = n_here++;
-
-                owner[span->stage] = r + 1;
-                for (; at > 0 && stages[at - 1] > span->stage; at--) {
-                    stages[at] = stages[at - 1];
-                }
-                stages[at] = span->stage;
-            }
-        }
-        for (uint32_t i = 0; i < n_here; i++) {
-            page->chunk_of[stages[i]] = i;
-        }
-        page->n_chunks = n_here > page->n_chunks ? n_here : page->n_chunks;
-    }
 }
 
 /* Copies come operator by operator; what follows without a gap is one piece to the eye. */
@@ -92,13 +60,6 @@ static void see_kinds(struct pst_figure_page *page)
     }
 }
 
-static int compare_times(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
-    return (left > right) - (left < right);
-}
-
 /* Durations of all passes in ascending order. */
 static void sort_passes(struct pst_figure_page *page, uint64_t **ret_times, uint32_t *ret_n)
 {
@@ -111,7 +72,7 @@ static void sort_passes(struct pst_figure_page *page, uint64_t **ret_times, uint
             times[n++] = timeline->spans[i].end_ns - timeline->spans[i].start_ns;
         }
     }
-    qsort(times, n, sizeof *times, compare_times);
+    qsort(times, n, sizeof *times, pst_by_number);
     *ret_times = times;
     *ret_n = n;
 }
@@ -248,8 +209,10 @@ pst_status pst_figure_layout(struct pst_figure_page *page, struct pst_error *err
 {
     uint64_t *times = NULL;
     uint32_t n = 0;
-    number_chunks(page);
 
+    page->chunk_of =
+        pst_arena_array(&page->arena, (size_t)page->timeline->n_stages + 1, sizeof *page->chunk_of);
+    page->n_chunks = pst_report_chunks(page->timeline, page->chunk_of);
     sort_passes(page, &times, &n);
     choose_times(page);
     if (page->options.width_pt == 0) {

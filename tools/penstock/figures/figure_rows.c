@@ -1,26 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bands of the ranks with their names on the left and how busy each was on the right.
+ * The bands of the ranks with their names on the left and how busy each was on the right, and the
+ * boxes in them, one path for each colour: neighbours of one colour leave no seam, and the file
+ * stays small. No outlines, so that ten thousand boxes do not turn black; where a box is wide
+ * enough a slit sets it off from the next.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "figures/figure_impl.h"
-
-uint64_t pst_figure_busy_ns(const struct pst_timeline *timeline, uint32_t rank)
-{
-    const struct pst_timeline_rank *row = &timeline->ranks[rank];
-    uint64_t busy = 0;
-
-    for (uint32_t i = row->first; i < row->first + row->n_spans; i++) {
-        const struct pst_span *span = &timeline->spans[i];
-
-        if (span->lane == PST_LANE_COMPUTE || span->lane == PST_LANE_OPTIMIZER) {
-            busy += span->end_ns - span->start_ns - span->stall_ns;
-        }
-    }
-    return busy;
-}
+#include "sim/usage.h"
 
 static void draw_labels(struct pst_figure_page *page, uint32_t rank, double y)
 {
@@ -39,7 +28,7 @@ static void draw_labels(struct pst_figure_page *page, uint32_t rank, double y)
     pst_figure_text(page->cr, page->left - 6, y, ALIGN_RIGHT, text);
     if (length > 0) {
         snprintf(text, sizeof text, "%.0f %%",
-                 100.0 * (double)pst_figure_busy_ns(timeline, rank) / (double)length);
+                 100.0 * (double)pst_timeline_usage(timeline, rank).busy_ns / (double)length);
         pst_figure_source(page->cr, (struct pst_color){0.55, 0.55, 0.55});
         pst_figure_text(page->cr, page->options.width_pt - 8, y, ALIGN_RIGHT, text);
     }
@@ -65,5 +54,167 @@ void pst_figure_draw_rows(struct pst_figure_page *page)
     pst_figure_font(page->cr, size, false);
     for (uint32_t r = 0; r < page->timeline->n_ranks; r += every) {
         draw_labels(page, r, page->rows_top + r * page->pitch + page->row_h / 2);
+    }
+}
+
+#define SMALLEST_NUMBER 3.9 /* points */
+#define BINS            64  /* of number sizes, a quarter of a point each */
+
+struct boxes {
+    struct pst_figure_page *page;
+    uint32_t *order; /* spans by colour */
+    uint32_t *first; /* of each colour in order; n_colors + 1 */
+    uint32_t n_colors;
+    double lane_top[PST_LANES]; /* within a rank */
+    double digit_width;         /* at size 1 */
+};
+
+static bool is_thin(const struct pst_span *span)
+{
+    return span->lane != PST_LANE_COMPUTE && span->lane != PST_LANE_OPTIMIZER;
+}
+
+static bool is_drawn(const struct pst_figure_page *page, const struct pst_span *span)
+{
+    return is_thin(span) ? page->lane_shown[span->lane] : !page->dense;
+}
+
+/* Counting sort. */
+static void sort_by_color(struct boxes *boxes)
+{
+    struct pst_figure_page *page = boxes->page;
+    const struct pst_timeline *timeline = page->timeline;
+    uint32_t *next;
+
+    boxes->n_colors = FIGURE_KINDS * page->n_chunks;
+    boxes->order = pst_arena_array(&page->arena, (size_t)timeline->n_spans + 1, sizeof *next);
+    boxes->first = pst_arena_array(&page->arena, (size_t)boxes->n_colors + 1, sizeof *next);
+    next = pst_arena_array(&page->arena, (size_t)boxes->n_colors + 1, sizeof *next);
+    for (uint32_t i = 0; i < timeline->n_spans; i++) {
+        boxes->first[pst_figure_color_index(page, &timeline->spans[i]) + 1]++;
+    }
+    for (uint32_t c = 0; c < boxes->n_colors; c++) {
+        boxes->first[c + 1] += boxes->first[c];
+        next[c] = boxes->first[c];
+    }
+    for (uint32_t i = 0; i < timeline->n_spans; i++) {
+        boxes->order[next[pst_figure_color_index(page, &timeline->spans[i])]++] = i;
+    }
+}
+
+static void place_lanes(struct boxes *boxes)
+{
+    double y = boxes->page->row_h;
+
+    for (uint32_t lane = 0; lane < PST_LANES; lane++) {
+        if (boxes->page->lane_shown[lane]) {
+            boxes->lane_top[lane] = y;
+            y += boxes->page->lane_h;
+        }
+    }
+}
+
+static void add_box(const struct boxes *boxes, const struct pst_span *span)
+{
+    const struct pst_figure_page *page = boxes->page;
+    double x0 = pst_figure_x(page, span->start_ns), x1 = pst_figure_x(page, span->end_ns);
+    double y = page->rows_top + span->rank * page->pitch + boxes->lane_top[span->lane];
+    double high = is_thin(span) ? page->lane_h * 0.85 : page->row_h;
+
+    if (!is_thin(span) && x1 - x0 > 2.5) {
+        x1 -= x1 - x0 > 6 ? 0.6 : 0.35;
+    }
+    cairo_rectangle(page->cr, x0, y, x1 - x0, high);
+}
+
+/* Size at which the number of a pass would fill its box. */
+static double number_size(const struct boxes *boxes, const struct pst_span *span)
+{
+    double width =
+        pst_figure_x(boxes->page, span->end_ns) - pst_figure_x(boxes->page, span->start_ns) - 0.9;
+    int digits = 1;
+
+    for (uint32_t rest = span->microbatch; rest >= 10; rest /= 10) {
+        digits++;
+    }
+    return width / (digits * boxes->digit_width);
+}
+
+static bool has_number(const struct pst_span *span)
+{
+    return span->lane == PST_LANE_COMPUTE && span->microbatch != PST_NONE;
+}
+
+/* One size for all numbers: what 19 of 20 boxes have room for; 0 where that is too small. */
+static double choose_number_size(const struct boxes *boxes)
+{
+    const struct pst_timeline *timeline = boxes->page->timeline;
+    uint32_t counts[BINS] = {0}, n = 0, below = 0;
+    double most = boxes->page->row_h * 0.62, size = 0;
+
+    for (uint32_t i = 0; i < timeline->n_spans; i++) {
+        if (has_number(&timeline->spans[i])) {
+            double bin = number_size(boxes, &timeline->spans[i]) * 4;
+
+            counts[bin < 0 ? 0 : bin > BINS - 1 ? BINS - 1 : (int)bin]++;
+            n++;
+        }
+    }
+    while (size < BINS - 1 && below + counts[(int)size] <= n / 20) {
+        below += counts[(int)size];
+        size++;
+    }
+    size /= 4;
+    most = most > 1.1 * boxes->page->options.font_pt ? 1.1 * boxes->page->options.font_pt : most;
+    size = size > most ? most : size;
+    if (size < SMALLEST_NUMBER) {
+        return 0;
+    }
+    return size;
+}
+
+static void draw_number(const struct boxes *boxes, const struct pst_span *span, double size)
+{
+    const struct pst_figure_page *page = boxes->page;
+    char text[16];
+
+    if (!has_number(span) || number_size(boxes, span) < size) {
+        return;
+    }
+    snprintf(text, sizeof text, "%u", span->microbatch);
+    pst_figure_text(
+        page->cr,
+        (pst_figure_x(page, span->start_ns) + pst_figure_x(page, span->end_ns)) / 2 - 0.25,
+        page->rows_top + span->rank * page->pitch + page->row_h / 2, ALIGN_CENTER, text);
+}
+
+void pst_figure_draw_boxes(struct pst_figure_page *page)
+{
+    struct boxes boxes = {.page = page};
+    double size;
+
+    sort_by_color(&boxes);
+    place_lanes(&boxes);
+    pst_figure_font(page->cr, 100, false);
+    boxes.digit_width = pst_figure_text_width(page->cr, "0") / 100;
+    size = page->dense ? 0 : choose_number_size(&boxes);
+    pst_figure_font(page->cr, size, false);
+    for (uint32_t c = 0; c < boxes.n_colors; c++) {
+        struct pst_color color =
+            pst_figure_color(c / page->n_chunks, c % page->n_chunks, page->n_chunks);
+
+        pst_figure_source(page->cr, color);
+        for (uint32_t i = boxes.first[c]; i < boxes.first[c + 1]; i++) {
+            if (is_drawn(page, &page->timeline->spans[boxes.order[i]])) {
+                add_box(&boxes, &page->timeline->spans[boxes.order[i]]);
+            }
+        }
+        cairo_fill(page->cr);
+        if (size > 0) {
+            pst_figure_source(page->cr, pst_figure_ink(color));
+            for (uint32_t i = boxes.first[c]; i < boxes.first[c + 1]; i++) {
+                draw_number(&boxes, &page->timeline->spans[boxes.order[i]], size);
+            }
+        }
     }
 }

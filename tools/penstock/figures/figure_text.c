@@ -107,47 +107,39 @@ void pst_figure_short_name(const struct pst_timeline *timeline, uint32_t rank, c
     snprintf(text, room, "%s", whole);
 }
 
-static void format_scaled(double value, const char *unit, char *text, size_t room)
+/* In the largest of the n units, each `factor` times the one before, of which there is one, give or
+   take half of the last digit; in a unit of the user's own (per_unit > 0) without its name. */
+static void format_scaled(double value, double per_unit, const char *const *units, uint32_t n,
+                          double factor, char *text, size_t room)
 {
+    uint32_t i = 0;
+
+    if (per_unit > 0) {
+        value /= per_unit;
+    } else {
+        for (; i + 1 < n && value >= factor - 0.5; i++) {
+            value /= factor;
+        }
+    }
     snprintf(text, room, "%.*f%s%s",
              value >= 100 || value == (double)(long)value ? 0
              : value >= 10                                ? 1
                                                           : 2,
-             value, unit[0] == '\0' ? "" : " ", unit);
+             value, per_unit > 0 ? "" : " ", per_unit > 0 ? "" : units[i]);
 }
 
 void pst_figure_format_time(const struct pst_timeline *timeline, uint64_t ns, char *text,
                             size_t room)
 {
     static const char *const units[] = {"ns", "\xC2\xB5s", "ms", "s"};
-    double value = (double)ns;
-    int i = 0;
 
-    if (timeline->ns_per_unit > 0) {
-        format_scaled(value / timeline->ns_per_unit, "", text, room);
-        return;
-    }
-    while (i < 3 && value >= 999.5) {
-        value /= 1000;
-        i++;
-    }
-    format_scaled(value, units[i], text, room);
+    format_scaled((double)ns, timeline->ns_per_unit, units, 4, 1000, text, room);
 }
 
 void pst_figure_format_memory(const struct pst_timeline *timeline, uint64_t bytes, char *text,
                               size_t room)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    int i = 0;
 
-    if (timeline->bytes_per_unit > 0) {
-        format_scaled(value / timeline->bytes_per_unit, "", text, room);
-        return;
-    }
-    while (i < 4 && value >= 1023.5) {
-        value /= 1024;
-        i++;
-    }
-    format_scaled(value, units[i], text, room);
+    format_scaled((double)bytes, timeline->bytes_per_unit, units, 5, 1024, text, room);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "figures/stage_impl.h"
+#include "reports/partition_words.h"
 
 #define FONT    7.5
 #define PADDING 6.0
@@ -49,24 +50,6 @@ static void memory_text(double bytes, char *text, size_t room)
     static const struct pst_timeline plain;
 
     pst_figure_format_memory(&plain, whole(bytes), text, room);
-}
-
-/* "0-3, 6": runs of devices. */
-static void device_text(const struct pst_stage_box *box, char *text, size_t room)
-{
-    size_t used_bytes = (size_t)snprintf(text, room, box->n_devices > 1 ? "devices " : "device ");
-
-    for (uint32_t i = 0, end; i < box->n_devices && used_bytes + 32 < room; i = end) {
-        for (end = i + 1; end < box->n_devices && box->devices[end] == box->devices[end - 1] + 1;) {
-            end++;
-        }
-        used_bytes += (size_t)snprintf(text + used_bytes, room - used_bytes, "%s%u",
-                                       i == 0 ? "" : ", ", box->devices[i]);
-        if (end - i > 1) {
-            used_bytes += (size_t)snprintf(text + used_bytes, room - used_bytes, "-%u",
-                                           box->devices[end - 1]);
-        }
-    }
 }
 
 static void rounded(cairo_t *cr, double x, double y, double w, double h, double r)
@@ -145,7 +128,7 @@ static void draw_label(cairo_t *cr, const struct pst_stage_box *box, double x, d
 static void draw_words(cairo_t *cr, const struct pst_stage_box *box, uint32_t stage, double x,
                        double y)
 {
-    char left[256], right[64], number[32];
+    char left[256], devices[224], right[64], number[32];
     double width;
 
     snprintf(number, sizeof number, "%u", stage);
@@ -156,7 +139,8 @@ static void draw_words(cairo_t *cr, const struct pst_stage_box *box, uint32_t st
     pst_figure_font(cr, FONT, false);
     draw_label(cr, box, x + width, y + 9, INNER - width);
 
-    device_text(box, left, sizeof left);
+    snprintf(left, sizeof left, "device%s %s", box->n_devices > 1 ? "s" : "",
+             pst_report_ranks(box->devices, box->n_devices, ", ", devices, sizeof devices));
     snprintf(right, sizeof right, "%u op%s", box->n_nodes, box->n_nodes == 1 ? "" : "s");
     draw_pair(cr, x, y + 20, left, right);
 

@@ -3,7 +3,7 @@
  * The graph of the stages of a plan as a figure: a box per stage, in columns by the number of
  * stages on the longest path to the end, so that stages of a column hold as many micro-batches as
  * each other; long pipelines continue in a further line, like text. Deterministic, like
- * report/figure.h.
+ * figure.h.
  */
 #ifndef PST_FIGURES_STAGE_FIGURE_H
 #define PST_FIGURES_STAGE_FIGURE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where everything stands on a figure of stages. Lengths are points. Private to report/stage_*.c.
+ * Where everything stands on a figure of stages. Lengths are points. Private to stage_*.c.
  */
 #ifndef PST_FIGURES_STAGE_IMPL_H
 #define PST_FIGURES_STAGE_IMPL_H
@@ -44,9 +44,6 @@ pst_status pst_stage_lay_out(const struct pst_stage_graph *graph, struct pst_are
 double pst_stage_x(const struct pst_stage_layout *layout,
                    uint32_t layer); /* left edge of a column */
 double pst_stage_y(const struct pst_stage_layout *layout, uint32_t slot); /* middle, on the page */
-
-/* stage_order.c: slots in an order with few crossings, then their y with few bends. */
-void pst_stage_order(struct pst_stage_layout *layout);
 
 /* stage_edges.c */
 void pst_stage_draw_edges(const struct pst_stage_layout *layout, cairo_t *cr);

@@ -77,19 +77,22 @@ static void add_successors(const struct pst_plan *plan, uint32_t *ends, struct p
     }
 }
 
-static pst_status draw_plan(const struct pst_session *session,
-                            const struct pst_stage_report *reports, struct pst_arena *arena,
-                            const char *path, enum pst_figure_format format, struct pst_error *err)
+pst_status pst_stage_figure_write_plan(const struct pst_session *session, const char *path,
+                                       enum pst_figure_format format, struct pst_error *err)
 {
     const struct pst_plan *plan = session->planned.plan;
-    struct pst_stage_box *boxes = pst_arena_array(arena, plan->n_stages, sizeof *boxes);
-    uint32_t *ends = pst_arena_array(arena, plan->n_edges + (size_t)1, sizeof *ends);
+    struct pst_arena arena = {NULL, 0, 0};
+    struct pst_stage_report *reports = NULL;
+    struct pst_stage_box *boxes = pst_arena_array(&arena, plan->n_stages, sizeof *boxes);
+    uint32_t *ends = pst_arena_array(&arena, plan->n_edges + (size_t)1, sizeof *ends);
     struct pst_stage_graph graph = {.n_stages = plan->n_stages,
                                     .stages = boxes,
                                     .limit_bytes = plan->capacity_bytes == UINT64_MAX
                                                        ? INFINITY
                                                        : (double)plan->capacity_bytes};
+    pst_status st;
 
+    pst_plan_report_stages(session, &reports);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 
@@ -106,24 +109,11 @@ static pst_status draw_plan(const struct pst_session *session,
         };
     }
     add_successors(plan, ends, boxes);
-    graph.title = pst_arena_printf(arena, "%s: %u stages on %u devices", session->graph->name,
+    graph.title = pst_arena_printf(&arena, "%s: %u stages on %u devices", session->graph->name,
                                    plan->n_stages, plan->n_devices);
-    graph.subtitle = pst_arena_printf(arena, "%s, %s, %s; batch %u", plan->partitioner,
+    graph.subtitle = pst_arena_printf(&arena, "%s, %s, %s; batch %u", plan->partitioner,
                                       plan->scheduler, plan->memopt, plan->batch);
-    return write_graph(&graph, path, format, err);
-}
-
-pst_status pst_stage_figure_write_plan(const struct pst_session *session, const char *path,
-                                       enum pst_figure_format format, struct pst_error *err)
-{
-    struct pst_arena arena = {NULL, 0, 0};
-    struct pst_stage_report *reports = NULL;
-    pst_status st = PST_OK;
-    pst_plan_report_stages(session, &reports);
-
-    if (st == PST_OK) {
-        st = draw_plan(session, reports, &arena, path, format, err);
-    }
+    st = write_graph(&graph, path, format, err);
     free(reports);
     pst_arena_finish(&arena);
     return st;

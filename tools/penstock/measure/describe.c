@@ -43,13 +43,6 @@ static void describe_compute(const struct pst_session *session, const struct pst
     described->flops = ns > 0 ? flops / ns * 1e9 : 0;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Median nanoseconds of adding two arrays into a third, and of a copy from the host. */
 static void time_copies(const struct pst_device_ops *ops, struct pst_device *device,
                         unsigned char *base, const void *host, double *ret_sum_ns,
@@ -68,8 +61,8 @@ static void time_copies(const struct pst_device_ops *ops, struct pst_device *dev
         copies[i] = pst_now_ns() - middle;
         sums[i] = middle - start;
     }
-    qsort(sums, COPY_ROUNDS, sizeof *sums, by_size);
-    qsort(copies, COPY_ROUNDS, sizeof *copies, by_size);
+    qsort(sums, COPY_ROUNDS, sizeof *sums, pst_by_number);
+    qsort(copies, COPY_ROUNDS, sizeof *copies, pst_by_number);
     *ret_sum_ns = (double)sums[COPY_ROUNDS / 2];
     *ret_copy_ns = (double)copies[COPY_ROUNDS / 2];
 }
@@ -129,7 +122,7 @@ char *pst_described_toml(const struct pst_described *described, const struct pst
     FILE *file = open_memstream(&text, &length);
 
     if (file == NULL) {
-        return NULL;
+        pst_out_of_memory();
     }
     fprintf(file,
             "# Measured with %s.\n# %s.\n# Bring it into a config: include = \"this file\".\n\n"
@@ -150,8 +143,7 @@ char *pst_described_toml(const struct pst_described *described, const struct pst
     ROW(file, "link_latency", described->link.latency_ns / 1e3, "us", "");
     ROW(file, "host_bandwidth", described->host_bandwidth / 1e9, "GB/s", "");
     if (fclose(file) != 0) {
-        free(text);
-        return NULL;
+        pst_out_of_memory();
     }
     return text;
 }

@@ -15,10 +15,62 @@
 #define MOST_TIMES    (1u << 23) /* that are kept */
 #define TRIMMED       0.1        /* at either end: what was interrupted, or is too good to last */
 
+/* Two places in what the device is asked for: by the host's clock around it or, on a device that
+   works on its own, between marks in its queue, so that the way there does not count. */
+struct places {
+    const struct pst_device_ops *ops;
+    struct pst_device *device;
+    struct pst_mark *marks[2]; /* NULL: by the host's clock */
+    uint64_t begin_ns;
+};
+
+static pst_status places_init(struct places *places, const struct pst_device_ops *ops,
+                              struct pst_device *device, struct pst_error *err)
+{
+    pst_status status = PST_OK;
+
+    *places = (struct places){.ops = ops, .device = device};
+    for (uint32_t i = 0; (ops->flags & PST_DEVICE_APART) != 0 && i < 2 && status == PST_OK; i++) {
+        status = ops->mark_create(device, true, &places->marks[i], err);
+    }
+    return status;
+}
+
+static void places_begin(struct places *places)
+{
+    if (places->marks[0] != NULL) {
+        places->ops->mark(places->device, PST_QUEUE_COMPUTE, places->marks[0]);
+    } else {
+        places->begin_ns = pst_now_ns();
+    }
+}
+
+/* All since the beginning has ended: how long it took. The next lap begins. */
+static uint64_t places_lap(struct places *places)
+{
+    const struct pst_device_ops *ops = places->ops;
+    uint64_t begin = places->begin_ns, end;
+
+    if (ops->finish != NULL) {
+        ops->finish(places->device);
+    }
+    if (places->marks[0] == NULL) {
+        places->begin_ns = end = pst_now_ns();
+        return end - begin;
+    }
+    ops->mark(places->device, PST_QUEUE_COMPUTE, places->marks[1]);
+    ops->wait(places->device, places->marks[1], UINT64_MAX);
+    begin = ops->mark_ns(places->device, places->marks[0]);
+    end = ops->mark_ns(places->device, places->marks[1]);
+    ops->sync(places->device, NULL); /* a failure stays: it is asked for at the end */
+    places_begin(places);
+    return end > begin ? end - begin : 0;
+}
+
 struct measuring {
     const struct pst_measure_config *config;
     struct pst_device *device;
-    struct measure_places places;
+    struct places places;
     struct pst_arena arena;
     uint32_t *first;    /* [n_ops] the first operator that is like it */
     uint32_t *selected; /* operators that are measured, ascending */
@@ -158,9 +210,9 @@ static void run_pass(struct measuring *m, const struct measure_op *op, uint32_t 
     const struct pst_device_ops *device = m->config->device;
     const struct pst_op *o = &m->config->graph->ops[op->op];
 
-    measure_begin(&m->places);
+    places_begin(&m->places);
     op->kernels[pass]->run(op->kernels[pass], &op->calls[pass]);
-    ret_ns[0] = measure_lap(&m->places);
+    ret_ns[0] = places_lap(&m->places);
     ret_ns[1] = 0;
     if (pass == 2) {
         for (uint32_t i = 0; i < o->n_param; i++) {
@@ -169,7 +221,7 @@ static void run_pass(struct measuring *m, const struct measure_op *op, uint32_t 
                                    m->config->graph->params[o->param[i]].elems);
             }
         }
-        ret_ns[1] = measure_lap(&m->places);
+        ret_ns[1] = places_lap(&m->places);
     }
 }
 
@@ -204,7 +256,7 @@ static uint64_t run_steps(struct measuring *m, const struct measure_group *group
 {
     const struct pst_device_ops *device = m->config->device;
 
-    measure_begin(&m->places);
+    places_begin(&m->places);
     for (uint32_t i = 0; i < group->n_steps; i++) {
         device->square_sum(m->device, group->steps[i].grad, group->steps[i].elems);
     }
@@ -214,7 +266,7 @@ static uint64_t run_steps(struct measuring *m, const struct measure_group *group
         device->update(m->device, m->config->update, step->weights, step->grad, step->slots[0],
                        step->slots[1], step->working, step->dtype, step->elems);
     }
-    return measure_lap(&m->places);
+    return places_lap(&m->places);
 }
 
 static void tell(const struct measuring *m, uint64_t done)
@@ -222,13 +274,6 @@ static void tell(const struct measuring *m, uint64_t done)
     if (m->config->progress != NULL) {
         m->config->progress(m->config->context, done < m->all ? done : m->all, m->all);
     }
-}
-
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
 }
 
 /* The mean of sorted values without those at either end. A median would not do: on a machine that
@@ -250,7 +295,7 @@ static void add_update(struct measuring *m, const struct measure_group *group, u
     if (n_steps == 0) {
         return;
     }
-    qsort(m->step_times, n_steps, sizeof *m->step_times, by_size);
+    qsort(m->step_times, n_steps, sizeof *m->step_times, pst_by_number);
     m->update.ns += middle_mean(m->step_times, n_steps);
     for (uint32_t i = 0; i < group->n_steps; i++) {
         m->update.bytes += group->steps[i].elems * sizeof(float);
@@ -352,7 +397,7 @@ static pst_status measure_next(struct measuring *m, uint32_t *offset, struct pst
     m->config->device->enter(m->device);
     st = next_group(m, *offset, &n, &bytes, err);
     if (st == PST_OK) {
-        st = measure_places_init(&m->places, m->config->device, m->device, err);
+        st = places_init(&m->places, m->config->device, m->device, err);
     }
     if (st == PST_OK) {
         st = m->config->device->arena(m->device, bytes, &base, err);
@@ -395,7 +440,7 @@ static uint32_t gather(const struct measuring *m, uint32_t first, uint32_t serie
             n += m->n_rounds[i];
         }
     }
-    qsort(m->sorted, n, sizeof *m->sorted, by_size);
+    qsort(m->sorted, n, sizeof *m->sorted, pst_by_number);
     return n;
 }
 

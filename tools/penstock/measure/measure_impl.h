@@ -50,13 +50,10 @@ struct measure_layout {
 
 uint64_t measure_round_up(uint64_t bytes); /* to the alignment of operands */
 uint64_t measure_tensor_bytes(const struct pst_measure_config *config, uint32_t tensor);
-/* f32 arrays at `state` of a parameter. */
-uint32_t measure_state_arrays(const struct pst_measure_config *config, uint32_t param);
 uint64_t measure_z_bytes(const struct pst_measure_config *config, const struct pst_op_grad *grad,
                          uint32_t i);
 
-/* Places for the operands of ops[0..n), workspace included, in arrays of `arena`. false: out of
-   memory. */
+/* Places for the operands of ops[0..n), workspace included, in arrays of `arena`. */
 void measure_lay_out(const struct pst_measure_config *config, struct pst_device *device,
                      const uint32_t *ops, uint32_t n, struct pst_arena *arena,
                      struct measure_layout *ret_layout);
@@ -64,21 +61,6 @@ void measure_lay_out(const struct pst_measure_config *config, struct pst_device 
 /* Bytes that the operands of ops[0..n) take together, workspace included. */
 void measure_group_bytes(const struct pst_measure_config *config, struct pst_device *device,
                          const uint32_t *ops, uint32_t n, uint64_t *ret_bytes);
-
-/* Two places in what the device is asked for (measure_places.c). */
-struct measure_places {
-    const struct pst_device_ops *ops;
-    struct pst_device *device;
-    struct pst_mark *marks[2]; /* NULL: by the host's clock */
-    uint64_t begin_ns;
-};
-
-/* The device is open. */
-pst_status measure_places_init(struct measure_places *places, const struct pst_device_ops *ops,
-                               struct pst_device *device, struct pst_error *err);
-void measure_begin(struct measure_places *places);
-/* All since the beginning has ended: how long it took. The next lap begins. */
-uint64_t measure_lap(struct measure_places *places);
 
 /* Kernels and operands, these filled with random values; `base` has measure_group_bytes. Finish in
    any case. */

@@ -204,23 +204,17 @@ static pst_status make_graph(const struct pst_session *session,
     struct pst_costed draft = {.name = session->graph->name,
                                .batch = profile->sizes[profile->n_sizes - 1]};
     struct pst_graph_view *view;
-    pst_status st = PST_OK;
+    pst_status st;
 
     pst_graph_make_view(session->graph, draft.batch, &view);
     draft.notes = is_hollow(session) ? about_description(session, &draft.arena)
                                      : about_device(session, request, &draft.arena);
-    if (st == PST_OK) {
-        add_nodes(session, profile, view, &draft);
-    }
+    add_nodes(session, profile, view, &draft);
     if (profile->update.ns > 0) {
         draft.update_bytes_per_s = (double)profile->update.bytes / profile->update.ns * 1e9;
     }
-    if (st == PST_OK) {
-        add_edges(view, &draft);
-    }
-    if (st == PST_OK) {
-        st = pst_costed_create(&draft, &profile->graph, err);
-    }
+    add_edges(view, &draft);
+    st = pst_costed_create(&draft, &profile->graph, err);
     pst_arena_finish(&draft.arena);
     return st;
 }

@@ -8,7 +8,6 @@
 #include "base/saturate.h"
 #include "base/util.h"
 #include "planner/eval.h"
-#include "reports/memory_chart.h"
 #include "reports/table.h"
 
 #define MAX_SINGLE 40 /* nodes, each with a row of its own */
@@ -153,7 +152,7 @@ static void print_block(const struct pst_memopt_result *result, const struct blo
         pst_table_cell(table, "%u nodes", b->n);
     }
     pst_table_cell(table, "%s", words[action]);
-    pst_table_cell(table, "%s", pst_format_bytes(text, b->saved));
+    pst_table_bytes(table, b->saved);
     pst_table_cell(table, "%s", action == PST_ACTION_KEEP ? "" : pst_format_bytes(text, b->freed));
     pst_table_cell(table, "%s",
                    action == PST_ACTION_KEEP ? "" : pst_format_ns(text, cost_ns(result, b)));
@@ -167,20 +166,12 @@ static void print_nodes(const struct pst_memopt_result *result, const uint32_t *
     struct pst_table table;
     struct block b;
 
-    pst_table_init(&table);
-    pst_table_column(&table, "operator", false);
-    pst_table_column(&table, "kind", false);
-    pst_table_column(&table, "action", false);
-    pst_table_column(&table, "saved", true);
-    pst_table_column(&table, "frees", true);
-    pst_table_column(&table, "time", true);
-    pst_table_column(&table, "why", false);
+    pst_table_init(&table, "operator|kind|action|>saved|>frees|>time|why");
     for (uint32_t v = 0; v < result->view.n_nodes; v += b.n) {
         b = block_at(result, times, v);
         print_block(result, &b, &table);
     }
-    pst_table_print(&table, out, "  ", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "  ", color);
 }
 
 /* The replays in their order, where they are listed. */
@@ -228,6 +219,96 @@ static void print_sums(const struct pst_memopt_result *result, FILE *out)
             result->view.in_flight, result->view.in_flight == 1 ? "" : "es");
 }
 
+/* --- memory of the stage over one forward and one backward pass, drawn with characters ---------*/
+
+#define CHART_COLUMNS 64
+#define CHART_ROWS    10
+
+struct chart {
+    uint64_t most[CHART_COLUMNS]; /* bytes; the largest of what falls into the column */
+    char pass[CHART_COLUMNS];     /* F, R (a replay) or B of that */
+    uint64_t top;                 /* bytes of the uppermost row */
+};
+
+/* Width of an event: the time that it takes, at least a little, so that all are seen. */
+static double width_of(const struct pst_memory_event *event, double least)
+{
+    return (double)event->ns > least ? (double)event->ns : least;
+}
+
+static void fill_chart(struct chart *chart, const struct pst_memory_event *events, uint32_t n)
+{
+    double all = 0, least, at = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        all += (double)events[i].ns;
+    }
+    least = all > 0 ? all / (4.0 * CHART_COLUMNS + n) : 1.0;
+    all = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        all += width_of(&events[i], least);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        double end = at + width_of(&events[i], least);
+        uint32_t from = (uint32_t)(at / all * CHART_COLUMNS),
+                 to = (uint32_t)(end / all * CHART_COLUMNS);
+
+        for (uint32_t c = from; c < CHART_COLUMNS && (c < to || c == from); c++) {
+            if (events[i].bytes >= chart->most[c]) {
+                chart->most[c] = events[i].bytes;
+                chart->pass[c] = "FRB"[events[i].pass];
+            }
+        }
+        chart->top = events[i].bytes > chart->top ? events[i].bytes : chart->top;
+        at = end;
+    }
+}
+
+static void print_chart_row(const struct chart *chart, uint32_t row, uint64_t capacity, FILE *out)
+{
+    double step = (double)chart->top / CHART_ROWS, low = step * (row - 1), high = step * row;
+    bool limit = (double)capacity > low && (double)capacity <= high;
+    char text[32], line[CHART_COLUMNS + 1];
+
+    for (uint32_t c = 0; c < CHART_COLUMNS; c++) {
+        /* A column reaches the row where it fills at least half of it. */
+        bool filled = (double)chart->most[c] >= low + step / 2;
+
+        line[c] = filled ? (chart->pass[c] == 'R' ? 'r' : '#') : limit ? '-' : ' ';
+    }
+    line[CHART_COLUMNS] = '\0';
+    fprintf(out, "%12s |%s%s\n",
+            row == CHART_ROWS || row == CHART_ROWS / 2 ? pst_format_bytes(text, (uint64_t)high)
+                                                       : "",
+            line, limit ? " capacity" : "");
+}
+
+/* Events in order of time, each as wide as the time that it takes; the y-axis begins at 0, a row of
+   dashes is the capacity, where it is on the chart (UINT64_MAX: none). */
+static void print_chart(const struct pst_memory_event *events, uint32_t n_events,
+                        uint64_t capacity_bytes, FILE *out)
+{
+    struct chart chart = {.top = 0};
+    uint32_t turn = CHART_COLUMNS;
+
+    if (n_events == 0) {
+        return;
+    }
+    fill_chart(&chart, events, n_events);
+    for (uint32_t row = CHART_ROWS; row > 0; row--) {
+        print_chart_row(&chart, row, capacity_bytes, out);
+    }
+    for (uint32_t c = CHART_COLUMNS; c-- > 0;) {
+        turn = chart.pass[c] == 'F' ? turn : c;
+    }
+    fprintf(out, "%12s +", "");
+    for (uint32_t c = 0; c < CHART_COLUMNS; c++) {
+        fputc(c == turn ? '+' : '-', out);
+    }
+    fprintf(out, "\n%14s%-*s%s\n", "", (int)turn, turn >= 8 ? "forward" : "",
+            "backward (r: replays)");
+}
+
 void pst_memopt_report_print(const struct pst_memopt_result *result, bool color, FILE *out)
 {
     uint32_t *times = pst_alloc((size_t)result->view.n_nodes + 1, sizeof *times);
@@ -236,7 +317,7 @@ void pst_memopt_report_print(const struct pst_memopt_result *result, bool color,
     print_nodes(result, times, color, out);
     print_replays(result, out);
     print_sums(result, out);
-    pst_memory_chart_print(result->events, result->n_events, result->view.capacity_bytes, out);
+    print_chart(result->events, result->n_events, result->view.capacity_bytes, out);
     free(times);
 }
 
@@ -265,37 +346,32 @@ static void put_replays(struct pst_json *json, const struct pst_memopt_result *r
     pst_json_end(json, ']');
 }
 
-char *pst_memopt_report_json(const struct pst_memopt_result *result)
+void pst_memopt_report_json(const struct pst_memopt_result *result, struct pst_json *json)
 {
     const struct pst_costed_node *nodes = result->stage.problem->graph->nodes;
     const struct pst_memory_sums *sums = &result->sums;
-    struct pst_json json;
 
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "memopt", result->id);
-    pst_json_bool(&json, "fits", true);
-    pst_json_number(&json, "extra_us", (double)result->value.extra_ns / 1000.0);
-    pst_json_uint(&json, "peak_bytes", result->value.peak_bytes);
-    pst_json_array(&json, "actions");
+    pst_json_string(json, "memopt", result->id);
+    pst_json_bool(json, "fits", true);
+    pst_json_number(json, "extra_us", (double)result->value.extra_ns / 1000.0);
+    pst_json_uint(json, "peak_bytes", result->value.peak_bytes);
+    pst_json_array(json, "actions");
     for (uint32_t v = 0; v < result->view.n_nodes; v++) {
-        pst_json_object(&json, NULL);
-        pst_json_string(&json, "tensor", nodes[pst_stage_node_at(&result->view, v)->node].name);
-        pst_json_string(&json, "action", words[result->actions[v]]);
-        pst_json_end(&json, '}');
+        pst_json_object(json, NULL);
+        pst_json_string(json, "tensor", nodes[pst_stage_node_at(&result->view, v)->node].name);
+        pst_json_string(json, "action", words[result->actions[v]]);
+        pst_json_end(json, '}');
     }
-    pst_json_end(&json, ']');
-    put_replays(&json, result);
-    pst_json_number(&json, "period_us", (double)result->value.period_ns / 1000.0);
-    pst_json_number(&json, "recompute_us", (double)sums->replay_ns / 1000.0);
-    pst_json_number(&json, "link_us", (double)sums->link_ns / 1000.0);
-    pst_json_uint(&json, "in_flight", result->view.in_flight);
-    pst_json_uint(&json, "static_bytes", sums->static_bytes);
-    pst_json_uint(&json, "parked_bytes", sums->parked_bytes);
-    pst_json_uint(&json, "active_bytes", sums->active_bytes);
-    pst_json_uint(&json, "recomputed_bytes", sums->dropped_bytes);
-    pst_json_uint(&json, "offloaded_bytes", sums->offloaded_bytes);
-    pst_json_number(&json, "search_seconds", result->search_seconds);
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_end(json, ']');
+    put_replays(json, result);
+    pst_json_number(json, "period_us", (double)result->value.period_ns / 1000.0);
+    pst_json_number(json, "recompute_us", (double)sums->replay_ns / 1000.0);
+    pst_json_number(json, "link_us", (double)sums->link_ns / 1000.0);
+    pst_json_uint(json, "in_flight", result->view.in_flight);
+    pst_json_uint(json, "static_bytes", sums->static_bytes);
+    pst_json_uint(json, "parked_bytes", sums->parked_bytes);
+    pst_json_uint(json, "active_bytes", sums->active_bytes);
+    pst_json_uint(json, "recomputed_bytes", sums->dropped_bytes);
+    pst_json_uint(json, "offloaded_bytes", sums->offloaded_bytes);
+    pst_json_number(json, "search_seconds", result->search_seconds);
 }

@@ -7,13 +7,14 @@
 
 #include <stdio.h>
 
+#include "base/json.h"
 #include "planner/problem_memopt.h"
 
 /* Nodes as a table (neighbours of one action together where there are many), what they come to, and
    the stage's memory over a forward and a backward. */
 void pst_memopt_report_print(const struct pst_memopt_result *result, bool color, FILE *out);
 
-/* One JSON object; free() it. docs/commands.md names the fields. */
-char *pst_memopt_report_json(const struct pst_memopt_result *result);
+/* Members of the object that is open; docs/commands.md names them. */
+void pst_memopt_report_json(const struct pst_memopt_result *result, struct pst_json *json);
 
 #endif

@@ -91,15 +91,10 @@ static const char *limit_of(const struct pst_problem *problem,
     bool counted = problem->comm_model != PST_COMM_NONE;
     double time =
         result->bottleneck_ns > 0 ? stage->total_per_sample_ns / result->bottleneck_ns : 0;
-    double p2p = counted ? stage->p2p_per_sample_ns : 0;
 
-    if (stage->memory_bytes / problem->memory_bytes > time) {
-        return "memory";
-    }
-    if (p2p > stage->compute_per_sample_ns && p2p >= stage->sync_per_sample_ns) {
-        return "transfers";
-    }
-    return stage->sync_per_sample_ns > stage->compute_per_sample_ns ? "all-reduce" : "compute";
+    return pst_report_limit(stage->memory_bytes / problem->memory_bytes, time,
+                            stage->compute_per_sample_ns, counted ? stage->p2p_per_sample_ns : 0,
+                            stage->sync_per_sample_ns);
 }
 
 static void print_stage(const struct pst_problem *problem,
@@ -118,7 +113,8 @@ static void print_stage(const struct pst_problem *problem,
     } else {
         pst_table_cell(table, "%.40s ... %.40s", first, last);
     }
-    pst_table_cell(table, "%s", pst_report_ranks(stage->ranks, stage->n_ranks, text, sizeof text));
+    pst_table_cell(table, "%s",
+                   pst_report_ranks(stage->ranks, stage->n_ranks, ",", text, sizeof text));
     if (stage->k == 1) {
         pst_table_cell(table, "%u", stage->microbatch_size);
     } else {
@@ -134,24 +130,15 @@ static void print_stage(const struct pst_problem *problem,
 static void print_stages(const struct pst_problem *problem,
                          const struct pst_partition_result *result, bool color, FILE *out)
 {
-    static const struct {
-        const char *title;
-        bool right;
-    } columns[] = {{"stage", true},      {"ops", true},         {"operators", false},
-                   {"devices", false},   {"micro-batch", true}, {"in flight", true},
-                   {"time", true},       {"per sample", true},  {"memory", true},
-                   {"limited by", false}};
     struct pst_table table;
 
-    pst_table_init(&table);
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        pst_table_column(&table, columns[i].title, columns[i].right);
-    }
+    pst_table_init(&table,
+                   ">stage|>ops|operators|devices|>micro-batch|>in flight|>time|>per sample|"
+                   ">memory|limited by");
     for (uint32_t s = 0; s < result->n_stages; s++) {
         print_stage(problem, result, s, &table);
     }
-    pst_table_print(&table, out, "  ", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "  ", color);
 }
 
 void pst_partition_report_print(const struct pst_problem *problem,
@@ -185,15 +172,6 @@ void pst_partition_report_print(const struct pst_problem *problem,
 
 /* --- for tools ---------------------------------------------------------------------------------*/
 
-static void add_list(struct pst_json *json, const char *key, const uint32_t *list, uint32_t n)
-{
-    pst_json_array(json, key);
-    for (uint32_t i = 0; i < n; i++) {
-        pst_json_uint(json, NULL, list[i]);
-    }
-    pst_json_end(json, ']');
-}
-
 static void add_stage(struct pst_json *json, const struct pst_problem *problem,
                       const struct pst_partition_result *result, uint32_t s)
 {
@@ -206,43 +184,38 @@ static void add_stage(struct pst_json *json, const struct pst_problem *problem,
         pst_json_string(json, NULL, problem->graph->nodes[stage->nodes[i]].name);
     }
     pst_json_end(json, ']');
-    add_list(json, "devices", stage->ranks, stage->n_ranks);
+    pst_json_uints(json, "devices", stage->ranks, stage->n_ranks);
     pst_json_uint(json, "microbatch_size", stage->microbatch_size);
     pst_json_uint(json, "k", stage->k);
     pst_json_uint(json, "in_flight_samples", stage->in_flight_samples);
-    add_list(json, "successors", stage->successors, stage->n_successors);
+    pst_json_uints(json, "successors", stage->successors, stage->n_successors);
     pst_json_number(json, "compute_us", stage->compute_ns / 1000.0);
     pst_json_number(json, "memory_bytes", stage->memory_bytes);
     pst_json_end(json, '}');
 }
 
-char *pst_partition_report_json(const struct pst_problem *problem,
-                                const struct pst_partition_result *result)
+void pst_partition_report_json(const struct pst_problem *problem,
+                               const struct pst_partition_result *result, struct pst_json *json)
 {
     const struct pst_partition_remark *own = own_bottleneck(result);
-    struct pst_json json;
 
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "partitioner", result->id);
-    pst_json_bool(&json, "feasible", true);
-    pst_json_array(&json, "stages");
+    pst_json_string(json, "partitioner", result->id);
+    pst_json_bool(json, "feasible", true);
+    pst_json_array(json, "stages");
     for (uint32_t s = 0; s < result->n_stages; s++) {
-        add_stage(&json, problem, result, s);
+        add_stage(json, problem, result, s);
     }
-    pst_json_end(&json, ']');
+    pst_json_end(json, ']');
     if (own != NULL) {
-        pst_json_number(&json, OWN_BOTTLENECK, own->number);
-        pst_json_number(&json, "reference_us_per_sample", result->bottleneck_ns / 1000.0);
+        pst_json_number(json, OWN_BOTTLENECK, own->number);
+        pst_json_number(json, "reference_us_per_sample", result->bottleneck_ns / 1000.0);
     } else {
-        pst_json_number(&json, OWN_BOTTLENECK, result->bottleneck_ns / 1000.0);
+        pst_json_number(json, OWN_BOTTLENECK, result->bottleneck_ns / 1000.0);
     }
-    pst_json_number(&json, "step_us", result->step_ns / 1000.0);
-    pst_json_number(&json, "search_seconds", result->search_seconds);
-    pst_json_uint(&json, "devices_idle", problem->n_devices - result->n_devices);
-    pst_json_uint(&json, "depth", depth_of(result));
-    pst_json_number(&json, "peak_bytes", result->peak_bytes);
-    pst_report_remarks_json(result->remarks, result->n_remarks, is_own_key, &json);
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_number(json, "step_us", result->step_ns / 1000.0);
+    pst_json_number(json, "search_seconds", result->search_seconds);
+    pst_json_uint(json, "devices_idle", problem->n_devices - result->n_devices);
+    pst_json_uint(json, "depth", depth_of(result));
+    pst_json_number(json, "peak_bytes", result->peak_bytes);
+    pst_report_remarks_json(result->remarks, result->n_remarks, is_own_key, json);
 }

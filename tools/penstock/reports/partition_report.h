@@ -7,14 +7,15 @@
 
 #include <stdio.h>
 
+#include "base/json.h"
 #include "planner/problem_partition.h"
 
 /* Stages as a table, what they come to, remarks. */
 void pst_partition_report_print(const struct pst_problem *problem,
                                 const struct pst_partition_result *result, bool color, FILE *out);
 
-/* One JSON object; free() it. docs/commands.md names the fields. */
-char *pst_partition_report_json(const struct pst_problem *problem,
-                                const struct pst_partition_result *result);
+/* Members of the object that is open; docs/commands.md names them. */
+void pst_partition_report_json(const struct pst_problem *problem,
+                               const struct pst_partition_result *result, struct pst_json *json);
 
 #endif

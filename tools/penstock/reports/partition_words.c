@@ -3,7 +3,8 @@
 
 #include "base/text.h"
 
-const char *pst_report_ranks(const uint32_t *ranks, uint32_t n, char *text, size_t size)
+const char *pst_report_ranks(const uint32_t *ranks, uint32_t n, const char *between, char *text,
+                             size_t size)
 {
     size_t used = 0;
 
@@ -14,13 +15,25 @@ const char *pst_report_ranks(const uint32_t *ranks, uint32_t n, char *text, size
         while (run + 1 < n && ranks[run + 1] == ranks[run] + 1) {
             run++;
         }
-        used += (size_t)snprintf(text + used, size - used, "%s%u", i == 0 ? "" : ",", ranks[i]);
+        used += (size_t)snprintf(text + used, size - used, "%s%u", i == 0 ? "" : between, ranks[i]);
         if (run > i && used < size) {
             used += (size_t)snprintf(text + used, size - used, "-%u", ranks[run]);
         }
         i = run;
     }
     return text;
+}
+
+const char *pst_report_limit(double memory_part, double time_part, double compute, double transfers,
+                             double reduce)
+{
+    if (memory_part > time_part) {
+        return "memory";
+    }
+    if (transfers > compute && transfers >= reduce) {
+        return "transfers";
+    }
+    return reduce > compute ? "all-reduce" : "compute";
 }
 
 void pst_report_remarks_print(const struct pst_partition_remark *remarks, uint32_t n,

@@ -10,8 +10,14 @@
 #include "base/json.h"
 #include "host/remark.h"
 
-/* "0-3", "0,2,5"; what does not fit is cut off. Returns text. */
-const char *pst_report_ranks(const uint32_t *ranks, uint32_t n, char *text, size_t size);
+/* "0-3", "0,2,5" with that between; what does not fit is cut off. Returns text. */
+const char *pst_report_ranks(const uint32_t *ranks, uint32_t n, const char *between, char *text,
+                             size_t size);
+
+/* What limits a stage: memory where it has less of that left than of time, as parts of what there
+   is; else the largest part of its time. */
+const char *pst_report_limit(double memory_part, double time_part, double compute, double transfers,
+                             double reduce);
 
 /* One line each, "  key: value"; keys that `hides` (or NULL) says yes to are left out. */
 void pst_report_remarks_print(const struct pst_partition_remark *remarks, uint32_t n,

@@ -52,7 +52,8 @@ static void add_row(struct pst_table *table, const struct pst_session *session,
     char text[256];
 
     pst_table_cell(table, "%u", r->stage);
-    pst_table_cell(table, "%s", pst_report_ranks(stage->ranks, stage->n_ranks, text, sizeof text));
+    pst_table_cell(table, "%s",
+                   pst_report_ranks(stage->ranks, stage->n_ranks, ",", text, sizeof text));
     pst_table_cell(table, "%u", r->n_operators);
     if (r->n_operators == 1) {
         pst_table_cell(table, "%s", graph->ops[r->first_operator].name);
@@ -61,38 +62,27 @@ static void add_row(struct pst_table *table, const struct pst_session *session,
                        graph->ops[r->last_operator].name);
     }
     pst_table_cell(table, "%s", pst_format_count(text, (double)r->parameters));
-    pst_table_cell(table, "%s", pst_format_ns(text, r->forward_ns));
-    pst_table_cell(table, "%s", pst_format_ns(text, r->backward_ns));
+    pst_table_ns(table, r->forward_ns);
+    pst_table_ns(table, r->backward_ns);
     pst_table_cell(table, "%u x %u", stage->in_flight, stage->microbatch_size);
     pst_table_cell(table, "%s", memory_actions(r, stage, text, sizeof text));
-    pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes));
-    pst_table_cell(table, "%s", pst_format_bytes(text, r->activation_bytes));
-    pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes + r->activation_bytes));
+    pst_table_bytes(table, r->static_bytes);
+    pst_table_bytes(table, r->activation_bytes);
+    pst_table_bytes(table, r->static_bytes + r->activation_bytes);
     pst_table_cell(table, "%s", r->limited_by);
 }
 
 static void print_stages(const struct pst_session *session, const struct pst_stage_report *stages,
                          bool color, FILE *out)
 {
-    static const struct {
-        const char *title;
-        bool right;
-    } columns[] = {{"stage", true},      {"device", true},      {"ops", true},
-                   {"operators", false}, {"params", true},      {"forward", true},
-                   {"backward", true},   {"held", true},        {"saved", false},
-                   {"static", true},     {"activations", true}, {"total", true},
-                   {"limited by", false}};
     struct pst_table table;
 
-    pst_table_init(&table);
-    for (uint32_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        pst_table_column(&table, columns[i].title, columns[i].right);
-    }
+    pst_table_init(&table, ">stage|>device|>ops|operators|>params|>forward|>backward|>held|saved|"
+                           ">static|>activations|>total|limited by");
     for (uint32_t i = 0; i < session->planned.plan->n_stages; i++) {
         add_row(&table, session, &stages[i]);
     }
-    pst_table_print(&table, out, "", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "", color);
 }
 
 static void print_devices(const struct pst_session *session, FILE *out)
@@ -225,11 +215,7 @@ static void add_stage(struct pst_json *json, const struct pst_session *session,
 
     pst_json_object(json, NULL);
     pst_json_uint(json, "id", r->stage);
-    pst_json_array(json, "devices");
-    for (uint32_t i = 0; i < stage->n_ranks; i++) {
-        pst_json_uint(json, NULL, stage->ranks[i]);
-    }
-    pst_json_end(json, ']');
+    pst_json_uints(json, "devices", stage->ranks, stage->n_ranks);
     pst_json_uint(json, "operators", r->n_operators);
     pst_json_string(json, "first_operator", session->graph->ops[r->first_operator].name);
     pst_json_string(json, "last_operator", session->graph->ops[r->last_operator].name);
@@ -272,44 +258,40 @@ static void add_devices(struct pst_json *json, const struct pst_plan *plan)
     pst_json_end(json, ']');
 }
 
-char *pst_plan_report_json(const struct pst_session *session, const char *file)
+void pst_plan_report_json(const struct pst_session *session, const char *file,
+                          struct pst_json *json)
 {
     const struct pst_plan *plan = session->planned.plan;
     struct pst_stage_report *stages = NULL;
-    struct pst_json json;
 
     pst_plan_report_stages(session, &stages);
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "model", session->graph->name);
-    pst_json_uint(&json, "parameters", pst_graph_parameters(session->graph));
-    pst_json_string(&json, "partitioner", plan->partitioner);
-    pst_json_string(&json, "scheduler", plan->scheduler);
-    pst_json_string(&json, "memopt", plan->memopt);
-    pst_json_uint(&json, "batch", plan->batch);
-    pst_json_bool(&json, "asynchronous", plan->asynchronous);
-    pst_json_uint(&json, "weight_versions", most_versions(plan));
-    pst_json_uint(&json, "drain_every", plan->drain_every);
-    pst_json_array(&json, "stages");
+    pst_json_string(json, "model", session->graph->name);
+    pst_json_uint(json, "parameters", pst_graph_parameters(session->graph));
+    pst_json_string(json, "partitioner", plan->partitioner);
+    pst_json_string(json, "scheduler", plan->scheduler);
+    pst_json_string(json, "memopt", plan->memopt);
+    pst_json_uint(json, "batch", plan->batch);
+    pst_json_bool(json, "asynchronous", plan->asynchronous);
+    pst_json_uint(json, "weight_versions", most_versions(plan));
+    pst_json_uint(json, "drain_every", plan->drain_every);
+    pst_json_array(json, "stages");
     for (uint32_t i = 0; i < plan->n_stages; i++) {
-        add_stage(&json, session, &stages[i]);
+        add_stage(json, session, &stages[i]);
     }
-    pst_json_end(&json, ']');
-    add_devices(&json, plan);
-    pst_json_number(&json, "step_us", (double)session->predicted_ns / 1e3);
+    pst_json_end(json, ']');
+    add_devices(json, plan);
+    pst_json_number(json, "step_us", (double)session->predicted_ns / 1e3);
     if (session->cores != 0) {
-        pst_json_uint(&json, "threads", session->threads);
-        pst_json_uint(&json, "cores", session->cores);
+        pst_json_uint(json, "threads", session->threads);
+        pst_json_uint(json, "cores", session->cores);
     }
-    pst_json_number(&json, "search_seconds", session->planned.search_seconds);
-    pst_json_bool(&json, "isolated", plan->isolated);
-    pst_json_object(&json, "remarks");
-    pst_report_remarks_json(session->planned.remarks, session->planned.n_remarks, NULL, &json);
-    pst_json_end(&json, '}');
+    pst_json_number(json, "search_seconds", session->planned.search_seconds);
+    pst_json_bool(json, "isolated", plan->isolated);
+    pst_json_object(json, "remarks");
+    pst_report_remarks_json(session->planned.remarks, session->planned.n_remarks, NULL, json);
+    pst_json_end(json, '}');
     if (file != NULL) {
-        pst_json_string(&json, "file", file);
+        pst_json_string(json, "file", file);
     }
-    pst_json_end(&json, '}');
     free(stages);
-    return pst_json_take(&json);
 }

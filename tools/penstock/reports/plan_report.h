@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "base/json.h"
 #include "train/session.h"
 
 /* One stage on one of its ranks. */
@@ -37,7 +38,8 @@ void pst_plan_report_stages(const struct pst_session *session,
 void pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
                            FILE *out);
 
-/* One JSON object; free() it. */
-char *pst_plan_report_json(const struct pst_session *session, const char *file);
+/* Members of the object that is open. */
+void pst_plan_report_json(const struct pst_session *session, const char *file,
+                          struct pst_json *json);
 
 #endif

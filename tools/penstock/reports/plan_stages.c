@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/plan_report.h"
+#include "reports/partition_words.h"
 
 #include <stdlib.h>
 
@@ -86,72 +87,48 @@ static uint64_t count_parameters(const struct pst_session *session, uint32_t sta
     return count;
 }
 
-/* Does a backward pass of operator `reader` read the tensor? */
-static bool backward_reads(const struct pst_graph *graph, uint32_t reader, uint32_t tensor)
+/* The tensors that backward passes of the stage read. */
+static bool *find_read(const struct pst_graph *graph, const struct pst_plan_stage *stage)
 {
-    const struct pst_op *op = &graph->ops[reader];
-    struct pst_op_grad grad;
-    bool reads = false;
+    uint8_t *keep = pst_alloc((size_t)stage->n_nodes + 1, sizeof *keep);
+    bool *read = pst_alloc((size_t)graph->n_tensors + 1, sizeof *read);
+    struct pst_plan_stage kept = *stage;
 
-    pst_op_grad_info(graph, reader, &grad);
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        reads |= op->in[i] == tensor && ((grad.b_reads_x | grad.w_reads_x) >> i & 1) != 0;
-    }
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        reads |= op->out[i] == tensor && ((grad.b_reads_y | grad.w_reads_y) >> i & 1) != 0;
-    }
-    return reads;
-}
-
-static bool has_node(const struct pst_plan_stage *stage, uint32_t op)
-{
-    uint32_t low = 0, high = stage->n_nodes;
-
-    while (low < high) { /* nodes ascend */
-        uint32_t middle = low + (high - low) / 2;
-
-        if (stage->nodes[middle] < op) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < stage->n_nodes && stage->nodes[low] == op;
+    kept.actions = keep; /* PST_ACTION_KEEP */
+    kept.n_replays = 0;
+    pst_plan_saved(&kept, graph, read);
+    free(keep);
+    return read;
 }
 
 /* What an operator leaves for backward passes of its own stage; another stage has its own copy. */
-static uint64_t saved_bytes(const struct pst_graph *graph, const struct pst_plan_stage *stage,
-                            uint32_t op)
+static uint64_t saved_bytes(const struct pst_graph *graph, const bool *read, uint32_t op,
+                            uint32_t samples)
 {
-    uint32_t samples = stage->microbatch_size / stage->n_ranks;
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < graph->ops[op].n_out; i++) {
         const struct pst_tensor *tensor = &graph->tensors[graph->ops[op].out[i]];
-        bool read = backward_reads(graph, op, graph->ops[op].out[i]);
 
-        for (uint32_t k = 0; k < tensor->n_consumers && !read; k++) {
-            read = has_node(stage, tensor->consumers[k]) &&
-                   backward_reads(graph, tensor->consumers[k], graph->ops[op].out[i]);
-        }
-        bytes += read ? tensor->bytes * (tensor->batched ? samples : 1) : 0;
+        bytes += read[graph->ops[op].out[i]] ? tensor->bytes * (tensor->batched ? samples : 1) : 0;
     }
     return bytes;
 }
 
-/* By action: how many operators, bytes, what it costs. False: out of memory. */
+/* By action: how many operators, bytes, what it costs. */
 static void add_actions(const struct pst_session *session, const struct pst_plan_stage *stage,
                         struct pst_stage_report *report)
 {
     uint32_t *times_again = pst_alloc((size_t)stage->n_nodes + 1, sizeof *times_again);
+    uint32_t samples = stage->microbatch_size / stage->n_ranks;
+    bool *read = find_read(session->graph, stage);
 
     pst_plan_replayed(stage, session->graph, times_again);
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        uint64_t bytes = saved_bytes(session->graph, stage, stage->nodes[i]);
+        uint64_t bytes = saved_bytes(session->graph, read, stage->nodes[i], samples);
         struct pst_times times;
 
-        pst_cost_op(&session->cost, stage->nodes[i], stage->microbatch_size / stage->n_ranks,
-                    &times);
+        pst_cost_op(&session->cost, stage->nodes[i], samples, &times);
         report->recompute_ns += times.forward_ns * times_again[i];
         switch (stage->actions[i]) {
         case PST_ACTION_RECOMPUTE:
@@ -174,9 +151,9 @@ static void add_actions(const struct pst_session *session, const struct pst_plan
     report->link_ns = pst_cost_host_ns(&session->cost, report->offloaded_bytes) *
                       (uint64_t)session->cluster.link_directions;
     free(times_again);
+    free(read);
 }
 
-/* False: out of memory. */
 static void describe(const struct pst_session *session, uint32_t id,
                      struct pst_stage_report *ret_stage)
 {
@@ -232,21 +209,15 @@ static void set_limit(const struct pst_session *session, const double *shares,
     const struct pst_plan *plan = session->planned.plan;
     const struct pst_plan_stage *stage = &plan->stages[id];
     struct pst_stage_report *r = &stages[id];
-    double compute = compute_ns(plan, stages, id), transfers = transfers_ns(session, id), memory;
-    double reduce = (double)pst_cost_allreduce_ns(&session->cost, r->parameters * sizeof(float),
-                                                  stage->n_ranks);
-
-    memory =
+    double memory =
         plan->capacity_bytes == UINT64_MAX || plan->capacity_bytes == 0
             ? 0
             : (double)plan->devices[stage->ranks[0]].arena_bytes / (double)plan->capacity_bytes;
-    if (memory > shares[stage->ranks[0]]) {
-        r->limited_by = "memory";
-    } else if (transfers > compute && transfers >= reduce) {
-        r->limited_by = "transfers";
-    } else {
-        r->limited_by = reduce > compute ? "all-reduce" : "compute";
-    }
+
+    r->limited_by = pst_report_limit(
+        memory, shares[stage->ranks[0]], compute_ns(plan, stages, id), transfers_ns(session, id),
+        (double)pst_cost_allreduce_ns(&session->cost, r->parameters * sizeof(float),
+                                      stage->n_ranks));
 }
 
 static void add_limits(const struct pst_session *session, struct pst_stage_report *stages)

@@ -68,12 +68,10 @@ static struct sums add_up(const struct pst_session *session, const struct pst_pr
 static void add_row(struct pst_table *table, const char *name, const struct sums *sums,
                     double whole_ns)
 {
-    char text[32];
-
     pst_table_cell(table, "%s", name);
     pst_table_cell(table, "%u", sums->n_ops);
     for (uint32_t pass = 0; pass < 3; pass++) {
-        pst_table_cell(table, "%s", pst_format_ns(text, (uint64_t)sums->ns[pass]));
+        pst_table_ns(table, (uint64_t)sums->ns[pass]);
     }
     pst_table_cell(table, "%.1f %%", whole_ns > 0 ? 100 * sums->all_ns / whole_ns : 0);
     pst_table_cell(table, "%.1f", sums->all_ns > 0 ? sums->flops / sums->all_ns : 0);
@@ -84,15 +82,10 @@ static void add_row(struct pst_table *table, const char *name, const struct sums
 static void print_kinds(const struct pst_session *session, const struct pst_profiled *profile,
                         bool color, FILE *out)
 {
-    static const char *const titles[] = {"operators", "number",  "F",      "B",        "W",
-                                         "share",     "GFLOP/s", "spread", "[cluster]"};
     const struct sums whole = add_up(session, profile, profile->n_sizes - 1, PST_OP_KINDS);
     struct pst_table table;
 
-    pst_table_init(&table);
-    for (uint32_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
-        pst_table_column(&table, titles[i], i > 0);
-    }
+    pst_table_init(&table, "operators|>number|>F|>B|>W|>share|>GFLOP/s|>spread|>[cluster]");
     for (uint32_t kind = 0; kind < PST_OP_KINDS; kind++) {
         const struct sums sums = add_up(session, profile, profile->n_sizes - 1, kind);
 
@@ -101,34 +94,28 @@ static void print_kinds(const struct pst_session *session, const struct pst_prof
         }
     }
     add_row(&table, "all", &whole, whole.all_ns);
-    pst_table_print(&table, out, "  ", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "  ", color);
 }
 
 static void print_sizes(const struct pst_session *session, const struct pst_profiled *profile,
                         bool color, FILE *out)
 {
-    static const char *const titles[] = {"samples", "F", "B", "W", "F + B + W", "per sample"};
     struct pst_table table;
 
-    pst_table_init(&table);
-    for (uint32_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
-        pst_table_column(&table, titles[i], true);
-    }
+    pst_table_init(&table, ">samples|>F|>B|>W|>F + B + W|>per sample");
     for (uint32_t i = 0; i < profile->n_sizes; i++) {
         const struct sums sums = add_up(session, profile, i, PST_OP_KINDS);
         char text[32];
 
         pst_table_cell(&table, "%u", profile->sizes[i]);
         for (uint32_t pass = 0; pass < 3; pass++) {
-            pst_table_cell(&table, "%s", pst_format_ns(text, (uint64_t)sums.ns[pass]));
+            pst_table_ns(&table, (uint64_t)sums.ns[pass]);
         }
-        pst_table_cell(&table, "%s", pst_format_ns(text, (uint64_t)sums.all_ns));
+        pst_table_ns(&table, (uint64_t)sums.all_ns);
         pst_table_cell(&table, "%s",
                        pst_format_ns(text, (uint64_t)(sums.all_ns / profile->sizes[i])));
     }
-    pst_table_print(&table, out, "  ", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "  ", color);
 }
 
 void pst_profile_report_print(const struct pst_session *session, const struct pst_profiled *profile,
@@ -192,34 +179,28 @@ static void write_op(struct pst_json *json, const struct pst_session *session,
     pst_json_end(json, '}');
 }
 
-char *pst_profile_report_json(const struct pst_session *session, const struct pst_profiled *profile,
-                              const char *file)
+void pst_profile_report_json(const struct pst_session *session, const struct pst_profiled *profile,
+                             const char *file, struct pst_json *json)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "model", session->graph->name);
-    pst_json_string(&json, "device", session->job->run.device);
-    pst_json_string(&json, "notes", profile->graph->notes);
+    pst_json_string(json, "model", session->graph->name);
+    pst_json_string(json, "device", session->job->run.device);
+    pst_json_string(json, "notes", profile->graph->notes);
     if (file != NULL) {
-        pst_json_string(&json, "file", file);
+        pst_json_string(json, "file", file);
     }
-    pst_json_array(&json, "sizes");
+    pst_json_array(json, "sizes");
     for (uint32_t i = 0; i < profile->n_sizes; i++) {
         const struct sums sums = add_up(session, profile, i, PST_OP_KINDS);
 
-        pst_json_object(&json, NULL);
-        pst_json_uint(&json, "samples", profile->sizes[i]);
-        write_sums(&json, &sums);
-        pst_json_end(&json, '}');
+        pst_json_object(json, NULL);
+        pst_json_uint(json, "samples", profile->sizes[i]);
+        write_sums(json, &sums);
+        pst_json_end(json, '}');
     }
-    pst_json_end(&json, ']');
-    pst_json_array(&json, "nodes");
+    pst_json_end(json, ']');
+    pst_json_array(json, "nodes");
     for (uint32_t o = 0; o < profile->n_ops; o++) {
-        write_op(&json, session, profile, o);
+        write_op(json, session, profile, o);
     }
-    pst_json_end(&json, ']');
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_end(json, ']');
 }

@@ -8,14 +8,15 @@
 
 #include <stdio.h>
 
+#include "base/json.h"
 #include "measure/profile.h"
 
 /* file: where it was written, or NULL. */
 void pst_profile_report_print(const struct pst_session *session, const struct pst_profiled *profile,
                               const char *file, bool color, FILE *out);
 
-/* One JSON object; free() it. */
-char *pst_profile_report_json(const struct pst_session *session, const struct pst_profiled *profile,
-                              const char *file);
+/* Members of the object that is open. */
+void pst_profile_report_json(const struct pst_session *session, const struct pst_profiled *profile,
+                             const char *file, struct pst_json *json);
 
 #endif

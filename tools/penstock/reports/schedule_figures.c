@@ -119,8 +119,6 @@ pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint3
     }
     if (st == PST_OK) {
         find_held(&f);
-    }
-    if (st == PST_OK) {
         st = find_period(&f, n_batches, err);
     }
     if (st == PST_OK) {

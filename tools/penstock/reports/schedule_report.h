@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "base/json.h"
 #include "reports/schedule_figures.h"
 
 struct pst_schedule_page {
@@ -19,7 +20,8 @@ struct pst_schedule_page {
 void pst_schedule_report_print(const struct pst_schedule_figures *figures,
                                const struct pst_schedule_page *page, FILE *out);
 
-/* One JSON object; free() it. docs/commands.md names the fields. */
-char *pst_schedule_report_json(const struct pst_schedule_figures *figures, bool in_samples);
+/* Members of the object that is open; docs/commands.md names them. */
+void pst_schedule_report_json(const struct pst_schedule_figures *figures, bool in_samples,
+                              struct pst_json *json);
 
 #endif

@@ -21,8 +21,6 @@ static double percent(uint64_t part, uint64_t whole)
     return whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
 }
 
-enum { STALL = 5 }; /* a column where something is copied to host memory */
-
 static bool has_copies(const struct pst_timeline *timeline)
 {
     for (uint32_t i = 0; i < timeline->n_spans; i++) {
@@ -42,12 +40,12 @@ static void add_row(struct pst_table *table, const struct pst_plan *plan,
     char text[32];
 
     pst_table_cell(table, "%s", row->name);
-    pst_table_cell(table, "%s", pst_format_ns(text, usage.busy_ns));
+    pst_table_ns(table, usage.busy_ns);
     pst_table_cell(table, "%.1f %%", percent(usage.busy_ns, all));
-    pst_table_cell(table, "%s", pst_format_ns(text, usage.idle_ns));
-    pst_table_cell(table, "%s", pst_format_ns(text, usage.exposed_ns));
+    pst_table_ns(table, usage.idle_ns);
+    pst_table_ns(table, usage.exposed_ns);
     if (copies) {
-        pst_table_cell(table, "%s", pst_format_ns(text, usage.stall_ns));
+        pst_table_ns(table, usage.stall_ns);
     }
     pst_table_cell(table, "%s",
                    row->points == NULL ? "-" : pst_format_bytes(text, row->peak_bytes));
@@ -62,22 +60,16 @@ static void add_row(struct pst_table *table, const struct pst_plan *plan,
 static void print_ranks(const struct pst_plan *plan, const struct pst_timeline *timeline,
                         bool color, FILE *out)
 {
-    static const char *const titles[] = {"device", "busy", "",          "idle",    "exposed",
-                                         "stall",  "peak", "allocated", "capacity"};
     bool copies = has_copies(timeline);
     struct pst_table table;
 
-    pst_table_init(&table);
-    for (uint32_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
-        if (copies || i != STALL) {
-            pst_table_column(&table, titles[i], i > 0);
-        }
-    }
+    pst_table_init(&table, "device|>busy|>|>idle|>exposed");
+    pst_table_columns(&table,
+                      copies ? ">stall|>peak|>allocated|>capacity" : ">peak|>allocated|>capacity");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         add_row(&table, plan, timeline, r, copies);
     }
-    pst_table_print(&table, out, "", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "", color);
 }
 
 void pst_sim_report_print(const struct pst_session *session, const struct pst_timeline *timeline,
@@ -180,46 +172,40 @@ static void add_rank(struct pst_json *json, const struct pst_plan *plan,
     pst_json_end(json, '}');
 }
 
-char *pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline *timeline,
-                          const struct pst_sim_result *result)
+void pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline *timeline,
+                         const struct pst_sim_result *result, struct pst_json *json)
 {
-    struct pst_json json;
-
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_uint(&json, "devices", timeline->n_ranks);
-    pst_json_uint(&json, "steps", result->n_steps);
-    add_us(&json, "step_us", result->period_ns);
-    add_us(&json, "total_us", result->total_ns);
-    add_us(&json, "span_us", result->span_ns);
-    pst_json_number(&json, "bubble", pst_sim_bubble(result));
-    pst_json_array(&json, "ranks");
+    pst_json_uint(json, "devices", timeline->n_ranks);
+    pst_json_uint(json, "steps", result->n_steps);
+    add_us(json, "step_us", result->period_ns);
+    add_us(json, "total_us", result->total_ns);
+    add_us(json, "span_us", result->span_ns);
+    pst_json_number(json, "bubble", pst_sim_bubble(result));
+    pst_json_array(json, "ranks");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        add_rank(&json, plan, timeline, r);
+        add_rank(json, plan, timeline, r);
     }
-    pst_json_end(&json, ']');
-    pst_json_array(&json, "timeline");
+    pst_json_end(json, ']');
+    pst_json_array(json, "timeline");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         const struct pst_timeline_rank *row = &timeline->ranks[r];
 
-        pst_json_array(&json, NULL);
+        pst_json_array(json, NULL);
         for (uint32_t i = row->first; i < row->first + row->n_spans; i++) {
-            add_span(&json, &timeline->spans[i]);
+            add_span(json, &timeline->spans[i]);
         }
-        pst_json_end(&json, ']');
+        pst_json_end(json, ']');
     }
-    pst_json_end(&json, ']');
-    pst_json_array(&json, "memory");
+    pst_json_end(json, ']');
+    pst_json_array(json, "memory");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         const struct pst_timeline_rank *row = &timeline->ranks[r];
 
-        pst_json_array(&json, NULL);
+        pst_json_array(json, NULL);
         for (uint32_t i = 0; i < row->n_points; i++) {
-            add_point(&json, &row->points[i]);
+            add_point(json, &row->points[i]);
         }
-        pst_json_end(&json, ']');
+        pst_json_end(json, ']');
     }
-    pst_json_end(&json, ']');
-    pst_json_end(&json, '}');
-    return pst_json_take(&json);
+    pst_json_end(json, ']');
 }

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "base/json.h"
 #include "sim/sim.h"
 #include "train/session.h"
 
@@ -17,9 +18,8 @@ double pst_sim_bubble(const struct pst_sim_result *result);
 void pst_sim_report_print(const struct pst_session *session, const struct pst_timeline *timeline,
                           const struct pst_sim_result *result, bool color, FILE *out);
 
-/* One JSON object with every span and every point of memory; free() it; NULL when there is no
-   memory. */
-char *pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline *timeline,
-                          const struct pst_sim_result *result);
+/* Members of the object that is open: every span and every point of memory, too. */
+void pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline *timeline,
+                         const struct pst_sim_result *result, struct pst_json *json);
 
 #endif

@@ -9,9 +9,10 @@
 #include "base/text.h"
 #include "base/util.h"
 
-void pst_table_init(struct pst_table *table)
+void pst_table_init(struct pst_table *table, const char *columns)
 {
     memset(table, 0, sizeof *table);
+    pst_table_columns(table, columns);
 }
 
 void pst_table_finish(struct pst_table *table)
@@ -21,12 +22,17 @@ void pst_table_finish(struct pst_table *table)
     memset(table, 0, sizeof *table);
 }
 
-void pst_table_column(struct pst_table *table, const char *title, bool right)
+void pst_table_columns(struct pst_table *table, const char *columns)
 {
-    PST_ASSERT(table->n_columns < PST_TABLE_COLUMNS && table->n_cells == 0);
-    table->titles[table->n_columns] = title;
-    table->right[table->n_columns] = right;
-    table->n_columns++;
+    while (*columns != '\0') {
+        bool right = *columns == '>';
+        size_t n = strcspn(columns += right, "|");
+
+        PST_ASSERT(table->n_columns < PST_TABLE_COLUMNS && table->n_cells == 0);
+        table->titles[table->n_columns] = pst_arena_strndup(&table->arena, columns, n);
+        table->right[table->n_columns++] = right;
+        columns += n + (columns[n] == '|');
+    }
 }
 
 void pst_table_cell(struct pst_table *table, const char *format, ...)
@@ -40,6 +46,20 @@ void pst_table_cell(struct pst_table *table, const char *format, ...)
     pst_text_make_plain(text);
     pst_grow(&table->cells, &table->capacity, table->n_cells, sizeof *table->cells);
     table->cells[table->n_cells++] = pst_arena_strdup(&table->arena, text);
+}
+
+void pst_table_ns(struct pst_table *table, uint64_t ns)
+{
+    char text[32];
+
+    pst_table_cell(table, "%s", pst_format_ns(text, ns));
+}
+
+void pst_table_bytes(struct pst_table *table, uint64_t bytes)
+{
+    char text[32];
+
+    pst_table_cell(table, "%s", pst_format_bytes(text, bytes));
 }
 
 /* Characters, not bytes: continuation bytes of UTF-8 take no room. */
@@ -98,4 +118,10 @@ void pst_table_print(const struct pst_table *table, FILE *out, const char *inden
         }
         fputc('\n', out);
     }
+}
+
+void pst_table_end(struct pst_table *table, FILE *out, const char *indent, bool color)
+{
+    pst_table_print(table, out, indent, color);
+    pst_table_finish(table);
 }

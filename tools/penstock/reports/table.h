@@ -22,15 +22,20 @@ struct pst_table {
     size_t capacity, n_cells;
 };
 
-void pst_table_init(struct pst_table *table);
+/* Titles of columns with '|' between them; those of numbers begin with '>'. */
+void pst_table_init(struct pst_table *table, const char *columns);
 void pst_table_finish(struct pst_table *table);
 
-/* Columns first, all of them; then cells, row by row. */
-void pst_table_column(struct pst_table *table, const char *title, bool right);
+/* More columns, all of them before the first cell; then cells, row by row. */
+void pst_table_columns(struct pst_table *table, const char *columns);
 void pst_table_cell(struct pst_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+void pst_table_ns(struct pst_table *table, uint64_t ns);
+void pst_table_bytes(struct pst_table *table, uint64_t bytes);
 
 /* Titles in bold if told so. A row that was not filled up is completed by empty cells. */
 void pst_table_print(const struct pst_table *table, FILE *out, const char *indent, bool color);
+/* The same, and finishes it. */
+void pst_table_end(struct pst_table *table, FILE *out, const char *indent, bool color);
 
 #endif

@@ -28,27 +28,27 @@ static bool is_pass(const struct pst_span *span)
            span->end_ns > span->start_ns;
 }
 
-/* Which of its rank's stages every stage is. */
-static void find_chunks(struct picture *p)
+uint32_t pst_report_chunks(const struct pst_timeline *timeline, uint32_t *ret_chunk_of)
 {
-    const struct pst_timeline *t = p->timeline;
+    uint32_t most = 1;
 
-    for (uint32_t r = 0; r < t->n_ranks; r++) {
-        const struct pst_span *spans = t->spans + t->ranks[r].first;
+    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
+        const struct pst_span *spans = timeline->spans + timeline->ranks[r].first;
         uint32_t chunk = 0;
 
-        for (uint32_t i = 0; i < t->ranks[r].n_spans; i++) {
-            if (is_pass(&spans[i])) {
-                p->chunk_of[spans[i].stage] = PST_NONE;
+        for (uint32_t i = 0; i < timeline->ranks[r].n_spans; i++) {
+            if (spans[i].lane == PST_LANE_COMPUTE && spans[i].stage < timeline->n_stages) {
+                ret_chunk_of[spans[i].stage] = PST_NONE;
             }
         }
-        for (uint32_t s = 0; s < t->n_stages; s++) {
-            if (p->chunk_of[s] == PST_NONE) {
-                p->chunk_of[s] = chunk++;
+        for (uint32_t s = 0; s < timeline->n_stages; s++) {
+            if (ret_chunk_of[s] == PST_NONE) {
+                ret_chunk_of[s] = chunk++;
             }
         }
-        p->n_chunks = chunk > p->n_chunks ? chunk : p->n_chunks;
+        most = chunk > most ? chunk : most;
     }
+    return most;
 }
 
 /* A slot divides all times; the picture is exact if all slots have a column. */
@@ -262,7 +262,7 @@ void pst_report_timeline(FILE *out, const struct pst_timeline *timeline, uint32_
     p.cells = pst_alloc(p.columns, sizeof *p.cells);
     p.chunk_of = pst_alloc((size_t)timeline->n_stages + 1, sizeof *p.chunk_of);
     if (timeline->end_ns > timeline->begin_ns) {
-        find_chunks(&p);
+        p.n_chunks = pst_report_chunks(timeline, p.chunk_of);
         find_scale(&p);
         for (uint32_t r = 0; r < timeline->n_ranks; r++) {
             print_row(&p, r);

@@ -14,6 +14,10 @@
  * than 48. Where all times are multiples of one that is wide enough, the picture is exact; else it
  * is scaled. utf8: may use characters beyond ASCII.
  */
+/* Which of its rank's stages every stage is, in ascending order: [n_stages], zeroed before. Returns
+   the most that a rank has, at least 1. */
+uint32_t pst_report_chunks(const struct pst_timeline *timeline, uint32_t *ret_chunk_of);
+
 void pst_report_timeline(FILE *out, const struct pst_timeline *timeline, uint32_t width,
                          bool colour, bool utf8);
 

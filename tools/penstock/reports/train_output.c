@@ -78,15 +78,6 @@ static void tell_eval(void *context, uint64_t step, double loss)
     write_line(output, &json);
 }
 
-static void add_bytes(struct pst_json *json, const char *key, const uint64_t *bytes, uint32_t n)
-{
-    pst_json_array(json, key);
-    for (uint32_t i = 0; i < n; i++) {
-        pst_json_uint(json, NULL, bytes[i]);
-    }
-    pst_json_end(json, ']');
-}
-
 static void add_seconds(struct pst_json *json, const char *key, const uint64_t *ns, uint32_t n)
 {
     pst_json_array(json, key);
@@ -106,12 +97,12 @@ static void done_json(struct pst_train_output *output, const struct pst_run_repo
     pst_json_uint(&json, "steps", report->steps);
     pst_json_number(&json, "final_loss", report->final_loss);
     pst_json_number(&json, "eval_loss", report->eval_loss);
-    add_bytes(&json, "peak_bytes", report->peak_bytes, report->n_devices);
-    add_bytes(&json, "predicted_peak_bytes", report->predicted_peak_bytes, report->n_devices);
+    pst_json_bytes(&json, "peak_bytes", report->peak_bytes, report->n_devices);
+    pst_json_bytes(&json, "predicted_peak_bytes", report->predicted_peak_bytes, report->n_devices);
     pst_json_number(&json, "step_seconds", (double)report->step_ns / 1e9);
     pst_json_number(&json, "predicted_step_seconds", (double)report->predicted_step_ns / 1e9);
     if (report->copy_bytes != NULL) {
-        add_bytes(&json, "offloaded_bytes", report->copy_bytes, report->n_devices);
+        pst_json_bytes(&json, "offloaded_bytes", report->copy_bytes, report->n_devices);
         add_seconds(&json, "copy_stall_seconds", report->copy_stall_ns, report->n_devices);
     }
     pst_json_string(&json, "sample", report->sample);

@@ -8,46 +8,22 @@
 
 /* --- order -------------------------------------------------------------------------------------*/
 
-struct rank {
-    uint32_t batch, record;
-    double speed;
-};
-
-static int by_batch(const void *a, const void *b)
-{
-    const struct rank *x = a, *y = b;
-
-    if (x->batch != y->batch) {
-        return x->batch > y->batch ? -1 : 1;
-    }
-    if (x->speed != y->speed) {
-        return x->speed > y->speed ? -1 : 1;
-    }
-    return x->record < y->record ? -1 : x->record > y->record;
-}
-
 /* The largest batch first; equal ones by throughput, then in the order asked for. ret_order: n.
    Returns how many can train anything. */
 static uint32_t order_results(const struct pst_tune_result *result, uint32_t *ret_order)
 {
-    struct rank *ranks = pst_alloc((size_t)result->n + 1, sizeof *ranks);
+    struct pst_compare_rank *ranks = pst_alloc((size_t)result->n + 1, sizeof *ranks);
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_tuned *tuned = &result->records[i].tuned;
 
         if (result->records[i].tried && tuned->microbatch > 0) {
-            ranks[n++] =
-                (struct rank){tuned->best.batch, i, pst_trial_samples_per_second(&tuned->best)};
+            ranks[n++] = (struct pst_compare_rank){tuned->best.batch,
+                                                   pst_trial_samples_per_second(&tuned->best), i};
         }
     }
-    if (n > 0) {
-        qsort(ranks, n, sizeof *ranks, by_batch);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        ret_order[i] = ranks[i].record;
-    }
-    free(ranks);
+    pst_compare_sort(ranks, n, ret_order);
     return n;
 }
 
@@ -71,16 +47,10 @@ static void print_done(const struct pst_tune_result *result, const uint32_t *ord
     struct pst_table table;
     char title[64], text[32];
 
-    snprintf(title, sizeof title, "samples/s at %u", result->common);
-    pst_table_init(&table);
+    snprintf(title, sizeof title, ">samples/s at %u", result->common);
     pst_compare_name_columns(&table, &columns);
-    pst_table_column(&table, "micro-batch", true);
-    pst_table_column(&table, "batch", true);
-    pst_table_column(&table, "samples/s", true);
-    pst_table_column(&table, "memory of a device", true);
-    if (result->common > 0) {
-        pst_table_column(&table, title, true);
-    }
+    pst_table_columns(&table, ">micro-batch|>batch|>samples/s|>memory of a device");
+    pst_table_columns(&table, result->common > 0 ? title : "");
     for (uint32_t i = 0; i < n; i++) {
         const struct pst_tune_record *record = &result->records[order[i]];
         const struct pst_tuned *tuned = &record->tuned;
@@ -90,7 +60,7 @@ static void print_done(const struct pst_tune_result *result, const uint32_t *ord
         pst_table_cell(&table, "%u", tuned->best.batch);
         pst_table_cell(&table, "%s",
                        pst_compare_rate(text, pst_trial_samples_per_second(&tuned->best)));
-        pst_table_cell(&table, "%s", pst_format_bytes(text, pst_trial_most_bytes(&tuned->best)));
+        pst_table_bytes(&table, pst_trial_most_bytes(&tuned->best));
         if (result->common > 0) {
             pst_table_cell(
                 &table, "%s",
@@ -99,8 +69,7 @@ static void print_done(const struct pst_tune_result *result, const uint32_t *ord
                     : pst_compare_rate(text, pst_trial_samples_per_second(&tuned->common)));
         }
     }
-    pst_table_print(&table, out, "", color);
-    pst_table_finish(&table);
+    pst_table_end(&table, out, "", color);
 }
 
 /* Why it has no size at all. */
@@ -120,28 +89,18 @@ static void print_why(const struct pst_tune_result *result, const char *title,
                       FILE *out)
 {
     struct pst_compare_columns columns = columns_of(result);
-    char text[PST_COMPARE_WHY];
-    struct pst_table table;
-    uint32_t n = 0;
+    struct pst_compare_others others;
 
-    pst_table_init(&table);
-    pst_compare_name_columns(&table, &columns);
-    pst_table_column(&table, "why", false);
+    pst_compare_others_begin(&others, &columns);
     for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_tune_record *record = &result->records[i];
         const struct pst_error *why = record->tried ? why_of(&record->tuned) : NULL;
 
         if (why != NULL) {
-            pst_compare_names(&table, &columns, &record->names);
-            pst_table_cell(&table, "%s", pst_compare_why(text, sizeof text, why));
-            n++;
+            pst_compare_others_add(&others, &record->names, why);
         }
     }
-    if (n > 0) {
-        fprintf(out, "\n%s: %u\n", title, n);
-        pst_table_print(&table, out, "", color);
-    }
-    pst_table_finish(&table);
+    pst_compare_others_end(&others, title, color, out);
 }
 
 void pst_tune_report_print(const struct pst_tune_result *result, bool color, FILE *out)
@@ -208,25 +167,20 @@ static void add_record(struct pst_json *json, const struct pst_tune_record *reco
     pst_json_end(json, '}');
 }
 
-char *pst_tune_report_json(const struct pst_tune_result *result)
+void pst_tune_report_json(const struct pst_tune_result *result, struct pst_json *json)
 {
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
-    struct pst_json json;
     uint32_t n;
 
     n = order_results(result, order);
-    pst_json_init(&json);
-    pst_json_object(&json, NULL);
-    pst_json_string(&json, "objective", "max-batch");
-    pst_json_uint(&json, "combinations", result->n);
-    pst_json_uint(&json, "common_microbatch", result->common);
-    pst_compare_json_order(&json, order, n);
-    pst_json_array(&json, "records");
+    pst_json_string(json, "objective", "max-batch");
+    pst_json_uint(json, "combinations", result->n);
+    pst_json_uint(json, "common_microbatch", result->common);
+    pst_json_uints(json, "order", order, n);
+    pst_json_array(json, "records");
     for (uint32_t i = 0; i < result->n; i++) {
-        add_record(&json, &result->records[i]);
+        add_record(json, &result->records[i]);
     }
-    pst_json_end(&json, ']');
-    pst_json_end(&json, '}');
+    pst_json_end(json, ']');
     free(order);
-    return pst_json_take(&json);
 }

@@ -22,7 +22,7 @@ struct pst_tune_result {
 };
 
 void pst_tune_report_print(const struct pst_tune_result *result, bool color, FILE *out);
-/* free() it. */
-char *pst_tune_report_json(const struct pst_tune_result *result);
+/* Members of the object that is open. */
+void pst_tune_report_json(const struct pst_tune_result *result, struct pst_json *json);
 
 #endif

@@ -25,7 +25,7 @@ struct pst_advice {
 bool pst_advice_is_over(const struct pst_advice *advice);
 
 /* probe.c: a plan with that much memory, 0: any amount, or search->worth_bytes where that is more.
-   brief: fewer attempts, no trials, and of schedulers that search for long an order in haste. */
+   brief: no trials, and of schedulers that search for long an order in haste. */
 bool pst_probe(const struct pst_search *search, uint64_t memory, bool brief,
                struct pst_planned *ret_planned);
 /* How many plans a search for the least memory may make; 0: this job is too large for one. */

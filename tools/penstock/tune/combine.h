@@ -51,8 +51,7 @@ struct pst_combinations {
 pst_status pst_combinations_read(const struct pst_job *job, struct pst_combinations *ret_set,
                                  struct pst_error *err);
 /* Unless [compare] lists sizes: all powers of two that divide the batch, in their place. */
-pst_status pst_combinations_all_sizes(struct pst_combinations *set, uint32_t batch,
-                                      struct pst_error *err);
+void pst_combinations_all_sizes(struct pst_combinations *set, uint32_t batch);
 /* One size alone, the first of the list or the config's own. */
 void pst_combinations_one_size(struct pst_combinations *set);
 void pst_combinations_finish(struct pst_combinations *set);
@@ -63,7 +62,7 @@ const char *pst_combination_label(const struct pst_combinations *set, uint32_t i
                                   enum pst_axis_kind axis);
 
 /* The config of combination i as JSON, which pst_config_from_json reads; free() it. microbatch and
-   batch replace those of the config where they are not 0. NULL: out of memory. */
+   batch replace those of the config where they are not 0. */
 char *pst_combination_config(const struct pst_combinations *set, uint32_t i, uint32_t microbatch,
                              uint32_t batch);
 

@@ -24,7 +24,6 @@ bool pst_probe(const struct pst_search *search, uint64_t memory, bool brief,
     cluster.memory = memory;
     cluster.reserve = 0;
     changed.cluster = &cluster;
-    changed.brief = brief;
     if (brief) {
         changed.clock = NULL; /* does it fit: how fast it is does not matter */
         pst_hasten(&arena, &job);

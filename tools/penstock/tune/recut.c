@@ -32,7 +32,7 @@ static bool is_worth_it(const struct pst_attempts *a)
     int64_t clearly = (int64_t)(a->limit / CLEARLY);
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        int64_t off = planner->bias[s] + pst_attempts_excess(planner, plan, s) - a->cut_bias[s];
+        int64_t off = planner->bias[s] + pst_attempts_excess(plan, s) - a->cut_bias[s];
 
         if ((off > clearly || off < -clearly) && decides(&plan->stages[s])) {
             return true;
@@ -50,7 +50,7 @@ static uint64_t step_of(const struct pst_attempts *a)
 static void relearn(struct pst_planner *planner, const struct pst_plan *plan)
 {
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        planner->bias[s] += pst_attempts_excess(planner, plan, s);
+        planner->bias[s] += pst_attempts_excess(plan, s);
     }
 }
 

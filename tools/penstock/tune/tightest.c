@@ -45,17 +45,17 @@ static uint64_t digest_of(const struct pst_plan *cuts)
 }
 
 /* What the stages of a device take on average, less what this one takes. */
-static int64_t to_level(const struct pst_planner *planner, const struct pst_plan *plan, uint32_t s)
+static int64_t to_level(const struct pst_plan *plan, uint32_t s)
 {
     int64_t sum = 0, n = 0;
 
     for (uint32_t t = 0; t < plan->n_stages; t++) {
         if (plan->stages[t].ranks[0] == plan->stages[s].ranks[0]) {
-            sum += (int64_t)planner->estimated[t];
+            sum += (int64_t)plan->stages[t].estimated_bytes;
             n++;
         }
     }
-    return sum / n - (int64_t)planner->estimated[s];
+    return sum / n - (int64_t)plan->stages[s].estimated_bytes;
 }
 
 static void learn_held(struct pst_planner *planner, const struct pst_plan *plan)
@@ -76,8 +76,7 @@ static void learn(struct pst_attempts *a, const struct pst_plan *plan)
     struct pst_planner *planner = a->planner;
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        a->cut_bias[s] =
-            planner->bias[s] + pst_attempts_excess(planner, plan, s) + to_level(planner, plan, s);
+        a->cut_bias[s] = planner->bias[s] + pst_attempts_excess(plan, s) + to_level(plan, s);
     }
     learn_held(planner, plan);
 }
@@ -88,7 +87,7 @@ static void remember(struct tightest *t)
     const struct pst_plan *plan = t->a->best->plan;
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        t->bias[s] = t->a->planner->bias[s] + pst_attempts_excess(t->a->planner, plan, s);
+        t->bias[s] = t->a->planner->bias[s] + pst_attempts_excess(plan, s);
     }
 }
 
@@ -187,7 +186,7 @@ static pst_status quicken(struct tightest *t, bool same_cuts, uint64_t fit, stru
         st = pst_attempts_make(t->a, same_cuts || n > 0, &planned, &why);
         need = st == PST_OK ? pst_planned_need(&planned) : 0;
         for (uint32_t s = 0; st == PST_OK && s < planned.plan->n_stages; s++) {
-            planner->bias[s] += pst_attempts_excess(planner, planned.plan, s);
+            planner->bias[s] += pst_attempts_excess(planned.plan, s);
         }
         if (st == PST_OK && need <= fit && step_of(t, &planned) < step_of(t, t->a->best)) {
             struct pst_planned spare = *t->a->best;
@@ -275,9 +274,6 @@ pst_status pst_tightest_attempts(struct pst_attempts *a, void *context, struct p
     pst_status st;
 
     t.bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *t.bias);
-    if (t.bias == NULL) {
-        return pst_fail_nomem(err);
-    }
     planner->tight = true;
     st = take_all(&t, err);
     st = st == PST_OK ? run_rounds(&t, wanted->few ? 1 : ROUNDS, wanted->few, err) : st;

@@ -49,9 +49,6 @@ static pst_status try_size(const struct search *search, uint32_t microbatch, boo
                                           microbatch * options->n_microbatches);
     pst_status st;
 
-    if (config == NULL) {
-        return pst_fail_nomem(search->err);
-    }
     if (options->progress != NULL) {
         options->progress(options->context, microbatch);
     }
@@ -161,8 +158,7 @@ pst_status pst_tune_advise(const struct pst_combinations *set, uint32_t i,
         return PST_OK;
     }
     config = pst_combination_config(set, i, 1, options->n_microbatches);
-    st = config == NULL ? pst_fail_nomem(err)
-                        : pst_trial_advise(config, &trial, advice, &tuned->best, err);
+    st = pst_trial_advise(config, &trial, advice, &tuned->best, err);
     free(config);
     tuned->microbatch = tuned->best.state == PST_TRIAL_DONE ? 1 : 0;
     return st;

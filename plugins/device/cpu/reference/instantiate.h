@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Includes the file FAMILY once per type. There STORE is what activations and matrices are stored
+ * Includes all kernels once per type. There STORE is what activations and matrices are stored
  * as, REAL what is computed with and what everything else is stored as, vectors of parameters
  * included; NAME(f) names the instance of f, MATH(sqrt) is the function of <math.h>. No include
- * guard: one includer, one family.
+ * guard: reference.c is the only includer.
  */
 #include "exec/bf16.h"
 #include "kernel.h"
@@ -14,8 +14,7 @@
 #define MATH(m)  m##f
 #define LOAD(s)  (s)
 #define ROUND(r) (r)
-#include "common.inc"
-#include FAMILY
+#include "kernels.inc"
 #undef STORE
 #undef NAME
 #undef LOAD
@@ -25,8 +24,7 @@
 #define NAME(f)  f##_bf16
 #define LOAD(s)  pst_bf16_load(s)
 #define ROUND(r) pst_bf16_round(r)
-#include "common.inc"
-#include FAMILY
+#include "kernels.inc"
 #undef REAL
 #undef STORE
 #undef NAME
@@ -40,8 +38,7 @@
 #define MATH(m)  m
 #define LOAD(s)  (s)
 #define ROUND(r) (r)
-#include "common.inc"
-#include FAMILY
+#include "kernels.inc"
 #undef REAL
 #undef STORE
 #undef NAME

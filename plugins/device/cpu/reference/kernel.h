@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the reference kernels: the kernel object, the table of each operator, and the small
- * questions about shapes that kernels ask.
+ * Private to the reference kernels: the kernel object, and what the kernels of all types (*.inc)
+ * ask of shapes.
  */
 #ifndef PST_DEVICE_CPU_REFERENCE_KERNEL_H
 #define PST_DEVICE_CPU_REFERENCE_KERNEL_H
 
-#include "exec/device.h"
+#include "exec/request.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/philox.h"
+#include "graph/distance.h"
 
 struct pst_reference {
     struct pst_kernel base; /* first */
-    const struct pst_graph *graph;
-    const struct pst_op *op;
-    uint32_t pass, samples;
+    struct pst_op_request request;
 };
 
 typedef void pst_reference_run(const struct pst_kernel *kernel, const struct pst_call *call);
@@ -25,7 +24,7 @@ typedef void pst_reference_run(const struct pst_kernel *kernel, const struct pst
 struct pst_reference_family {
     pst_reference_run *run[3][3]; /* [f32, bf16, f64][pass]; NULL: nothing to do */
     /* Elements of the computing type that run() wants as workspace; NULL: none. */
-    uint64_t (*workspace)(const struct pst_reference *reference);
+    uint64_t (*workspace)(const struct pst_op_request *request);
 };
 
 #define PST_REFERENCE_F_B_W(name)                                                                  \
@@ -44,78 +43,196 @@ struct pst_reference_family {
             {name##_f_f64, NULL, name##_w_f64},                                                    \
     }
 
-extern const struct pst_reference_family pst_reference_embedding, pst_reference_linear,
-    pst_reference_layernorm, pst_reference_attention, pst_reference_add, pst_reference_dropout,
-    pst_reference_act, pst_reference_cross_entropy, pst_reference_conv2d, pst_reference_batchnorm,
-    pst_reference_maxpool2d, pst_reference_avgpool, pst_reference_concat, pst_reference_mse,
-    pst_reference_rmsnorm, pst_reference_avgpool2d, pst_reference_shift2d;
-
-static inline const struct pst_reference *reference_of(const struct pst_kernel *kernel)
+static inline const struct pst_op_request *reference_of(const struct pst_kernel *kernel)
 {
-    return (const struct pst_reference *)(const void *)kernel;
+    return &((const struct pst_reference *)(const void *)kernel)->request;
 }
 
-static inline const struct pst_tensor *reference_in(const struct pst_reference *reference,
-                                                    uint32_t i)
+/* Images that windows slide over; pixels and channels of a sample. */
+struct window_shape {
+    struct pst_window w;
+    uint64_t samples, in_pixels, in_channels, out_pixels, out_channels, taps;
+};
+
+static inline struct window_shape window_shape(const struct pst_op_request *request)
 {
-    return &reference->graph->tensors[reference->op->in[i]];
-}
+    struct window_shape shape = {.w = request_window(request), .samples = request->samples};
 
-static inline const struct pst_tensor *reference_out(const struct pst_reference *reference)
-{
-    return &reference->graph->tensors[reference->op->out[0]];
-}
-
-/* Length of the last axis, and how many such rows the micro-batch has. */
-static inline uint64_t reference_columns(const struct pst_tensor *tensor)
-{
-    return tensor->rank == 0 ? 1 : tensor->dims[tensor->rank - 1];
-}
-
-static inline uint64_t reference_rows(const struct pst_reference *reference,
-                                      const struct pst_tensor *tensor)
-{
-    return reference->samples * (tensor->elems / reference_columns(tensor));
-}
-
-/* Operand i of an array that may be missing as a whole. */
-static inline void *reference_operand(void *const *operands, uint32_t i)
-{
-    return operands == NULL ? NULL : operands[i];
-}
-
-/* Parameter i, NULL where the operator has none. */
-static inline const void *reference_param(const struct pst_reference *reference,
-                                          const struct pst_call *call, uint32_t i)
-{
-    const struct pst_op *op = reference->op;
-
-    return i < op->n_param && op->param[i] != PST_NONE ? call->p[i] : NULL;
-}
-
-/* Where the gradient of parameter i goes, NULL where nobody wants it. Of the computing type. */
-static inline void *reference_dp(const struct pst_reference *reference, const struct pst_call *call,
-                                 uint32_t i)
-{
-    const struct pst_op *op = reference->op;
-
-    return i < op->n_param && op->param[i] != PST_NONE ? (void *)call->dp[i] : NULL;
-}
-
-static inline uint64_t reference_param_elems(const struct pst_reference *reference, uint32_t i)
-{
-    return reference->graph->params[reference->op->param[i]].elems;
+    shape.in_channels = request_columns(request_in(request, 0));
+    shape.out_channels = request_columns(request_out(request));
+    shape.in_pixels = (uint64_t)shape.w.in[0] * shape.w.in[1];
+    shape.out_pixels = (uint64_t)shape.w.out[0] * shape.w.out[1];
+    shape.taps = (uint64_t)shape.w.kernel[0] * shape.w.kernel[1];
+    return shape;
 }
 
 /* Does dropout keep element e of row `sample` of the micro-batch? */
-static inline bool reference_keeps(const struct pst_reference *reference,
+static inline bool reference_keeps(const struct pst_op_request *request,
                                    const struct pst_call *call, uint64_t sample, uint64_t e)
 {
-    const struct pst_op *op = reference->op;
+    const struct pst_op *op = request->op;
     uint64_t stream = pst_dropout_stream(op->salt, call->first_sample + sample);
     uint32_t word = pst_philox(call->seed, stream, e / 4).v[e % 4];
 
     return word >= (uint32_t)(op->p * 4294967296.0f);
+}
+
+/* --- linear ----------------------------------------------------------------------------------- */
+
+struct linear_shape {
+    uint64_t n_rows, n_in, n_out;
+};
+
+static inline struct linear_shape linear_shape(const struct pst_op_request *request)
+{
+    const struct pst_tensor *x = request_in(request, 0), *y = request_out(request);
+    struct linear_shape shape;
+
+    shape.n_rows = request_rows(request, x);
+    shape.n_in = request_columns(x);
+    shape.n_out = request_columns(y);
+    return shape;
+}
+
+/* One row of sums. */
+static inline uint64_t linear_workspace(const struct pst_op_request *request)
+{
+    const struct linear_shape shape = linear_shape(request);
+
+    switch (request->pass) {
+    case PST_KERNEL_F:
+        return shape.n_out;
+    case PST_KERNEL_B:
+        return shape.n_in;
+    default:
+        return 0;
+    }
+}
+
+/* --- attention -------------------------------------------------------------------------------- */
+
+/* How many keys row i sees. */
+static inline uint64_t attention_keys(const struct pst_heads *shape, uint64_t i)
+{
+    return shape->causal ? i + 1 : shape->keys;
+}
+
+/* Element of p0 that key j of row i is told apart by. */
+static inline uint64_t attention_bucket(const struct pst_heads *shape, uint64_t head, uint64_t i,
+                                        uint64_t j)
+{
+    return pst_distance_bucket((int64_t)j - (int64_t)i, shape->n_buckets, shape->max_distance,
+                               shape->causal) *
+               shape->heads +
+           head;
+}
+
+/* F: probabilities of a row, sums of a row. B: probabilities, their slopes, sums of q, k and v. */
+static inline uint64_t attention_workspace(const struct pst_op_request *request)
+{
+    const struct pst_heads shape = request_heads(request);
+
+    return request->pass == PST_KERNEL_B
+               ? 2 * shape.keys + (shape.rows + 2 * shape.keys) * shape.depth
+               : shape.keys + shape.depth;
+}
+
+/* --- embedding -------------------------------------------------------------------------------- */
+
+struct embedding_shape {
+    uint64_t n_tokens;    /* of the micro-batch */
+    uint64_t n_positions; /* tokens per sample */
+    uint64_t n_entries, n_columns;
+    uint64_t n_summed; /* tokens whose rows make one of the result */
+};
+
+static inline struct embedding_shape embedding_shape(const struct pst_op_request *request)
+{
+    struct embedding_shape shape;
+
+    shape.n_positions = request_in(request, 0)->elems;
+    shape.n_tokens = request->samples * shape.n_positions;
+    shape.n_columns = request->graph->params[request->op->param[0]].dims[1];
+    shape.n_entries = request_parameter(request, 0)->elems / shape.n_columns;
+    shape.n_summed = request->op->bag == PST_BAG_SUM ? shape.n_positions : 1;
+    return shape;
+}
+
+static inline bool embedding_valid(const struct embedding_shape *shape, int32_t token)
+{
+    return token >= 0 && (uint64_t)token < shape->n_entries;
+}
+
+/* --- norms ------------------------------------------------------------------------------------ */
+
+static inline bool norm_is_rms(const struct pst_op_request *request)
+{
+    return request->op->kind == PST_OP_RMSNORM;
+}
+
+/* --- convolution ------------------------------------------------------------------------------ */
+
+/* F: sums of one pixel. B: sums of one sample. */
+static inline uint64_t conv_workspace(const struct pst_op_request *request)
+{
+    switch (request->pass) {
+    case PST_KERNEL_F:
+        return request_columns(request_out(request));
+    case PST_KERNEL_B:
+        return request_in(request, 0)->elems;
+    default:
+        return 0;
+    }
+}
+
+/* --- pooling ---------------------------------------------------------------------------------- */
+
+/* Elements of the window of result pixel i of the micro-batch that are no padding. */
+static inline uint64_t window_counted(const struct window_shape *shape, uint64_t i)
+{
+    const struct pst_window *w = &shape->w;
+
+    return pst_window_inside(w, 0, i / w->out[1] % w->out[0]) *
+           pst_window_inside(w, 1, i % w->out[1]);
+}
+
+/* B: sums of one sample. */
+static inline uint64_t pool_workspace(const struct pst_op_request *request)
+{
+    return request->pass == PST_KERNEL_B ? request_in(request, 0)->elems : 0;
+}
+
+/* --- losses ----------------------------------------------------------------------------------- */
+
+struct loss_shape {
+    uint64_t n_rows, n_classes; /* per sample */
+};
+
+static inline struct loss_shape loss_shape(const struct pst_op_request *request)
+{
+    const struct pst_tensor *logits = request_in(request, 0);
+    struct loss_shape shape;
+
+    shape.n_classes = request_columns(logits);
+    shape.n_rows = logits->elems / shape.n_classes;
+    return shape;
+}
+
+/* Rows of a sample that are not ignored. */
+static inline uint64_t loss_counted(const struct loss_shape *shape, const int32_t *targets)
+{
+    uint64_t counted = 0, r;
+
+    for (r = 0; r < shape->n_rows; r++) {
+        counted += targets[r] >= 0;
+    }
+    return counted;
+}
+
+/* Numbers of a sample. */
+static inline uint64_t mse_elems(const struct pst_op_request *request)
+{
+    return request_in(request, 0)->elems;
 }
 
 #endif

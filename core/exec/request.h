@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a kernel is made from, and what the kernels of all devices ask of an operator: its tensors,
+ * rows and parameters, the windows of images, the heads of attention.
+ */
+#ifndef PST_EXEC_REQUEST_H
+#define PST_EXEC_REQUEST_H
+
+#include <math.h>
+
+#include "exec/device.h"
+#include "exec/window.h"
+
+struct pst_op_request {
+    struct pst_device *device;
+    const struct pst_graph *graph;
+    const struct pst_op *op;
+    uint32_t pass, samples;
+    uint32_t dtype; /* of the activations: of x[0] for a loss, else of y[0] */
+};
+
+static inline const struct pst_tensor *request_in(const struct pst_op_request *request, uint32_t i)
+{
+    return &request->graph->tensors[request->op->in[i]];
+}
+
+static inline const struct pst_tensor *request_out(const struct pst_op_request *request)
+{
+    return &request->graph->tensors[request->op->out[0]];
+}
+
+static inline struct pst_op_request request_of(struct pst_device *device,
+                                               const struct pst_graph *graph, uint32_t op,
+                                               uint32_t pass, uint32_t samples)
+{
+    struct pst_op_request request = {device, graph, &graph->ops[op], pass, samples, 0};
+
+    request.dtype = pst_op_is_loss(request.op->kind) ? request_in(&request, 0)->dtype
+                                                     : request_out(&request)->dtype;
+    return request;
+}
+
+/* Length of the last axis, and how many such rows the micro-batch has. */
+static inline uint64_t request_columns(const struct pst_tensor *tensor)
+{
+    return tensor->rank == 0 ? 1 : tensor->dims[tensor->rank - 1];
+}
+
+static inline uint64_t request_rows(const struct pst_op_request *request,
+                                    const struct pst_tensor *tensor)
+{
+    return request->samples * (tensor->elems / request_columns(tensor));
+}
+
+/* Operand i of an array that may be missing as a whole. */
+static inline void *request_operand(void *const *operands, uint32_t i)
+{
+    return operands == NULL ? NULL : operands[i];
+}
+
+static inline bool request_has_param(const struct pst_op_request *request, uint32_t i)
+{
+    return i < request->op->n_param && request->op->param[i] != PST_NONE;
+}
+
+/* Of parameters that the operator has. */
+static inline const struct pst_parameter *request_parameter(const struct pst_op_request *request,
+                                                            uint32_t i)
+{
+    return &request->graph->params[request->op->param[i]];
+}
+
+/* Parameter i, or the place of its gradient; NULL where the operator has none or nobody wants it.
+ */
+static inline void *request_param(const struct pst_op_request *request, const struct pst_call *call,
+                                  uint32_t i)
+{
+    return request_has_param(request, i) ? call->p[i] : NULL;
+}
+
+static inline void *request_dp(const struct pst_op_request *request, const struct pst_call *call,
+                               uint32_t i)
+{
+    return request_has_param(request, i) ? (void *)call->dp[i] : NULL;
+}
+
+/* --- shapes ----------------------------------------------------------------------------------- */
+
+/* Images of x[0] and y[0]. */
+static inline struct pst_window request_window(const struct pst_op_request *request)
+{
+    const struct pst_op *op = request->op;
+    struct pst_window w;
+
+    for (uint32_t axis = 0; axis < 2; axis++) {
+        w.in[axis] = (uint32_t)request_in(request, 0)->dims[axis];
+        w.out[axis] = (uint32_t)request_out(request)->dims[axis];
+        w.kernel[axis] = op->kernel[axis];
+        w.stride[axis] = op->stride[axis];
+        w.pad[axis] = op->pad[axis];
+    }
+    return w;
+}
+
+/* Of attention, in elements. Heads lie side by side in a row of y, of queries, of keys, of values.
+ */
+struct pst_heads {
+    uint64_t rows, keys, columns, heads, depth; /* columns: of y */
+    uint64_t q_stride, kv_stride, k_at, v_at;   /* from row to row; where they begin in a row */
+    bool packed; /* all three in x[0]; else keys and values in x[1] */
+    bool causal;
+    float scale;                      /* of the scores; 0: 1 / sqrt(depth) */
+    uint32_t n_buckets, max_distance; /* of the bias; 0: none */
+};
+
+static inline struct pst_heads request_heads(const struct pst_op_request *request)
+{
+    const struct pst_tensor *y = request_out(request);
+    struct pst_heads a;
+
+    a.packed = request->op->n_in == 1;
+    a.causal = request->op->causal;
+    a.heads = request->op->heads;
+    a.scale = request->op->scale;
+    a.max_distance = request->op->max_distance;
+    a.columns = request_columns(y);
+    a.rows = y->elems / a.columns;
+    a.keys = a.packed ? a.rows : request_in(request, 1)->dims[0];
+    a.depth = a.columns / a.heads;
+    a.q_stride = (a.packed ? 3 : 1) * a.columns;
+    a.kv_stride = (a.packed ? 3 : 2) * a.columns;
+    a.k_at = a.packed ? a.columns : 0;
+    a.v_at = a.k_at + a.columns;
+    a.n_buckets =
+        request_has_param(request, 0) ? (uint32_t)request_parameter(request, 0)->dims[0] : 0;
+    return a;
+}
+
+static inline float request_scale(const struct pst_heads *heads)
+{
+    return heads->scale > 0 ? heads->scale : 1 / sqrtf((float)heads->depth);
+}
+
+#endif
