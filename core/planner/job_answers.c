@@ -9,7 +9,6 @@
 #include "host/lend.h"
 #include "planner/optimizer.h"
 #include "planner/state.h"
-#include "planner/topology.h"
 
 /* Schedulers that fix the number of stages say where each of them is, and of no more. */
 static struct pst_question_limits limits(const void *self)
@@ -75,13 +74,6 @@ static void node_ns(const void *self, uint32_t node, uint32_t samples, double re
     ret_ns[2] = (double)times.backward_weight_ns;
 }
 
-static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology,
-                           struct pst_error *err)
-{
-    return pst_scheduler_topology(((struct pst_planner *)self)->scheduler, n_devices, ret_topology,
-                                  err);
-}
-
 static pst_status held(void *self, const struct pst_place *place, struct pst_held *ret_held,
                        struct pst_error *err)
 {
@@ -125,7 +117,7 @@ void pst_planner_answers(struct pst_planner *planner)
 {
     static const struct pst_coster costs = {limits,       compute, transfer_ns,
                                             allreduce_ns, node_ns, cancelled};
-    static const struct pst_strategist strategies = {topology, held, price, bound, false};
+    static const struct pst_strategist strategies = {held, price, bound, false};
 
     planner->questions = (struct pst_questions){
         .costs = &costs,

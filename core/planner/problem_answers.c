@@ -84,17 +84,6 @@ static bool is_cancelled(const void *self)
 
 /* --- by the reference cost model ---------------------------------------------------------------*/
 
-static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology,
-                           struct pst_error *err)
-{
-    (void)self;
-    (void)n_devices;
-    (void)err;
-    *ret_topology = (struct pst_topology){
-        .version_rule = PST_VERSION_SYNC, .min_microbatches = 1, .microbatch_multiple = 1};
-    return PST_OK;
-}
-
 static pst_status held(void *self, const struct pst_place *place, struct pst_held *ret_held,
                        struct pst_error *err)
 {
@@ -169,7 +158,7 @@ void pst_problem_host_init(struct pst_problem_host *host, const struct pst_probl
 {
     static const struct pst_coster costs = {limits,       compute, transfer_ns,
                                             allreduce_ns, node_ns, is_cancelled};
-    static const struct pst_strategist reference = {topology, held, price, bound, true};
+    static const struct pst_strategist reference = {held, price, bound, true};
 
     *host = (struct pst_problem_host){
         .problem = problem,

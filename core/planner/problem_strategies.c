@@ -121,13 +121,6 @@ uint32_t pst_problem_devices(const struct pst_problem_host *host, uint32_t n_sta
 
 /* --- what a partitioner asks of them -----------------------------------------------------------*/
 
-static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology,
-                           struct pst_error *err)
-{
-    return pst_scheduler_topology(((struct pst_problem_host *)self)->scheduler, n_devices,
-                                  ret_topology, err);
-}
-
 /* Whatever place->n_devices says. */
 static pst_status held(void *self, const struct pst_place *place, struct pst_held *ret_held,
                        struct pst_error *err)
@@ -187,13 +180,14 @@ static pst_status bound(void *self, const struct pst_stage_question *question,
 pst_status pst_problem_open(struct pst_problem_host *host, const struct pst_plugin *partitioner,
                             struct pst_error *err)
 {
-    static const struct pst_strategist strategies = {topology, held, price, bound, false};
+    static const struct pst_strategist strategies = {held, price, bound, false};
     uint32_t n_devices = host->problem->n_devices;
     pst_status st;
 
     host->questions.strategies = &strategies;
     pst_costed_stage_init(&host->stage, host->problem, &host->arena);
     st = open_strategies(host, partitioner, err);
+    host->questions.scheduler = host->scheduler;
     if (st == PST_OK) {
         st = pst_scheduler_topology(host->scheduler, n_devices, &host->topology, err);
     }

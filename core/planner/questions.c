@@ -11,6 +11,7 @@
 
 #include "base/philox.h"
 #include "planner/eval_replays.h"
+#include "planner/topology.h"
 
 static struct pst_questions *questions_of(const struct pst_host *host)
 {
@@ -83,8 +84,9 @@ static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
 {
     struct pst_questions *q = questions_of(host);
     const struct pst_question_limits limits = limits_of(q);
-    struct pst_topology topology;
-    pst_status st;
+    struct pst_topology topology = {
+        .version_rule = PST_VERSION_SYNC, .min_microbatches = 1, .microbatch_multiple = 1};
+    pst_status st = PST_OK;
 
     if (!PST_HAS(ret_topology, microbatch_multiple)) {
         return wrong(host, "ask.topology: ret_topology->size is not set");
@@ -95,7 +97,9 @@ static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
     if (n_devices == 0 || n_devices > limits.n_places) {
         return wrong(host, "ask.topology: there are not so many devices");
     }
-    st = q->strategies->topology(q->strategist, n_devices, &topology, q->pending);
+    if (q->scheduler != NULL) {
+        st = pst_scheduler_topology(q->scheduler, n_devices, &topology, q->pending);
+    }
     if (st == PST_OK) {
         topology.size = ret_topology->size;
         *ret_topology = topology;

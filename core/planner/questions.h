@@ -36,11 +36,9 @@ struct pst_coster {
     bool (*cancelled)(const void *self);
 };
 
-/* Who knows what a scheduler wants and holds, and what a memory optimizer makes of a stage; where
-   questions are within the limits. */
+/* Who knows what a scheduler holds, and what a memory optimizer makes of a stage; where questions
+   are within the limits. */
 struct pst_strategist {
-    pst_status (*topology)(void *self, uint32_t n_devices, struct pst_topology *ret_topology,
-                           struct pst_error *err);
     pst_status (*held)(void *self, const struct pst_place *place, struct pst_held *ret_held,
                        struct pst_error *err);
     pst_status (*price)(void *self, const struct pst_stage_question *question,
@@ -54,6 +52,7 @@ struct pst_questions {
     const struct pst_coster *costs;
     const struct pst_strategist *strategies;
     void *coster, *strategist;       /* self */
+    struct pst_instance *scheduler;  /* NULL: one that takes any stages, in whole steps */
     const struct pst_costed *costed; /* NULL: its nodes run in one way each */
     const struct pst_region *figures;
     const struct pst_trial *trial; /* or NULL */

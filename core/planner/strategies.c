@@ -106,6 +106,7 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
     }
     if (st == PST_OK) {
         st = instantiate(planner, plugins[1], job->scheduler, &planner->scheduler, err);
+        planner->questions.scheduler = planner->scheduler;
     }
     for (i = 0; st == PST_OK && i < n; i++) {
         const struct pst_plugin *plugin = plugins[2 + turns[i]];

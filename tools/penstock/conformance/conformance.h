@@ -31,10 +31,10 @@ struct pst_conformance_report {
 };
 
 struct pst_conformance_question {
-    const char *path;      /* the plugin */
-    const char *only;      /* name of the one test to run, or NULL */
-    uint64_t seed;         /* of random graphs */
-    uint32_t time_limit_s; /* of one test; 0: 20, more under sanitizers */
+    const char *path;        /* the plugin */
+    const char *only;        /* name of the one test to run, or NULL */
+    uint64_t seed;           /* of random graphs */
+    uint32_t time_limit_s;   /* of one test; 0: 20, more under sanitizers */
     const char *const *sets; /* "key=value": parameters other than their defaults */
     uint32_t n_sets;
     bool (*cancelled)(void); /* shall the checker end? or NULL */
@@ -51,7 +51,8 @@ struct pst_conformance_question {
 pst_status pst_conformance_run(const struct pst_conformance_question *question,
                                struct pst_conformance_report *ret_report, struct pst_error *err);
 
-/* What main() does when its first argument is PST_CONFORMANCE_CHILD; arguments as given to main. */
+/* What the program does when its first argument is PST_CONFORMANCE_CHILD; arguments as given to
+ * main. */
 int pst_conformance_child(int argc, char **argv);
 
 #endif
