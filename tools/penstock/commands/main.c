@@ -4,10 +4,8 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "conformance/conformance.h"
 #include "commands/cli.h"
 #include "exec/exec.h"
 
@@ -27,9 +25,6 @@ int main(int argc, char **argv)
     int code;
 
     occupy_streams();
-    if (argc > 1 && strcmp(argv[1], PST_CONFORMANCE_CHILD) == 0) {
-        return pst_conformance_child(argc, argv);
-    }
     code = pst_cli_run(argc, argv);
     if (pst_exec_is_stuck()) { /* exit() would wait for the device */
         fflush(NULL);
