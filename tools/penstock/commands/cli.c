@@ -151,8 +151,11 @@ int pst_cli_run(int argc, char **argv)
     struct pst_error err = {0};
 
     wants_json = json;
-    pst_on_out_of_memory(end_without_memory);
     pst_modules_tell(shipped_modules);
+    if (argc > 1 && strcmp(argv[1], PST_CONFORMANCE_CHILD) == 0) {
+        return pst_conformance_child(argc, argv);
+    }
+    pst_on_out_of_memory(end_without_memory);
     if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 &&
         !pst_isolate_child(argc, argv, pst_tune_plan)) {
         return fail_command(argv[1], false); /* nobody's business but the planner's */
