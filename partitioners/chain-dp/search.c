@@ -8,7 +8,6 @@
  * adds ranges.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chain_dp.h"

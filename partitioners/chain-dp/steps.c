@@ -4,7 +4,6 @@
  * schedulers that put W apart hide more or less than a bottleneck tells.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chain_dp.h"

@@ -3,7 +3,6 @@
  * Gives a plan to the host: ranks along the branches of the stage graph, stages in topological
  * order.
  */
-#include <stdlib.h>
 
 #include "stage_graph.h"
 

@@ -13,7 +13,7 @@ struct part_stage {
     uint32_t d, b, k; /* replicas; micro-batch size over all replicas; of kFkB */
 };
 
-/* Stages in any order, over all nodes; malloc'd. All zero: empty. */
+/* Stages in any order, over all nodes. All zero: empty. */
 struct part_plan {
     struct part_stage *stages;
     uint32_t n_stages;

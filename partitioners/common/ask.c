@@ -3,7 +3,6 @@
  * A plan judged by the scheduler and the memory optimizer of the job.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include <penstock/ext/ask.h>
 

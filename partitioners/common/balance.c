@@ -4,7 +4,6 @@
  * would do.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "ranges.h"
 

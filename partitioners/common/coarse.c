@@ -2,7 +2,6 @@
  *
  * A smaller problem: runs of an order become nodes.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "places.h"

@@ -5,7 +5,6 @@
  * also with runs of nodes taken together. The best plan is refined.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "refine_parts.h"
 #include "stage_graph.h"

@@ -5,7 +5,6 @@
  */
 #include "downsets_impl.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 void part_downsets_finish(struct part_downsets *sets)

@@ -8,7 +8,6 @@
  */
 #include "downsets.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_NODES = 4096, MAX_WORK = 400 * 1000 * 1000, TABLE = 1 << 14 };

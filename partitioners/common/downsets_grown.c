@@ -4,7 +4,6 @@
  */
 #include "downsets_impl.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "map.h"

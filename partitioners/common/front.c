@@ -5,7 +5,6 @@
  * number of stages and of devices, how far to the left can they reach? With transfers free the
  * furthest position is the best; otherwise a few that trade reach against transfers are kept.
  */
-#include <stdlib.h>
 
 #include "chain_line.h"
 

@@ -4,7 +4,6 @@
  */
 #include "chain_line.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static int64_t **rows(uint32_t n_rows, uint32_t n)

@@ -2,7 +2,6 @@
  *
  * Largest value of a range of positions, by a table of ranges of lengths 1, 2, 4, ...
  */
-#include <stdlib.h>
 
 #include "chain_line.h"
 

@@ -4,7 +4,6 @@
  * have; devices of a node share what leaves it.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "stage_graph.h"

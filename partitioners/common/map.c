@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "map.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static size_t slot_of(const struct part_map *map, uint64_t key)

@@ -5,7 +5,6 @@
  * predecessors and its successors: no move can close a cycle.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "refine_parts.h"

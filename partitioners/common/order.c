@@ -2,7 +2,6 @@
  *
  * Topological orders of the nodes.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "chain.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "places.h"
 
-#include <stdlib.h>
-
 /* Bytes per sample over each position of the order: [n + 1]. */
 static double *crossing(const struct part_dag *dag, const double *edge_bytes, const uint32_t *order)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * For partitioners: the question as numbers to search with. Linked into each plugin that wants it
- * (penstock_add_plugin(... LINK partitioner_common)); depends on the plugin headers alone. Memory
- * is malloc'd. After reading, const and free of host calls, so any thread may use it.
+ * (penstock_add_plugin(... LINK partitioner_common)); depends on the plugin headers alone.
+ * After reading, const and free of host calls, so any thread may use it.
  */
 #ifndef PARTITIONERS_COMMON_PROBLEM_H
 #define PARTITIONERS_COMMON_PROBLEM_H

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranges.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 void part_ranges_finish(struct part_ranges *ranges)

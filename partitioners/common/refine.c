@@ -2,7 +2,6 @@
  *
  * Improving a plan: local moves, cuts of the order that it implies, and of random ones near it.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "refine_parts.h"

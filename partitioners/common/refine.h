@@ -39,7 +39,7 @@ void part_refine(const struct part_problem *problem, const struct part_costs *co
 
 /* A plan of a T below `below_ns` with the size of `costs`, if one is found by looking at all sets
    that hold their predecessors; complete: else there is none, in any order. Nothing where that
-   takes more than so many steps, or tables that there is no memory for. Finish *ret_plan where
+   takes more than so many steps, or too large tables. Finish *ret_plan where
    *ret_found. */
 void part_set_plan(const struct part_problem *problem, const struct part_costs *costs,
                    uint64_t steps, double below_ns, struct part_plan *ret_plan, bool *ret_found,

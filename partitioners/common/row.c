@@ -4,7 +4,6 @@
  */
 #include "part_row.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static pst_status count_stages(struct part_row *row)

@@ -4,7 +4,6 @@
  * stages? Looks at every range that compute time allows. By number of stages where memory or their
  * number is limited.
  */
-#include <stdlib.h>
 
 #include "chain_line.h"
 

@@ -5,7 +5,6 @@
 #include "sequence.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool cancelled(const void *problem)

@@ -17,7 +17,7 @@ struct part_dag part_sequence_dag(const struct part_problem *problem);
 
 /*
  * Nanoseconds of all passes for `samples` samples on one device, by node; not in part_problem for
- * sizes that no candidate and degree give. What the host fails with.
+ * sizes that no candidate and degree give.
  */
 void part_sequence_times(const struct part_problem *problem, uint32_t samples, double *ret_ns);
 
@@ -30,7 +30,7 @@ void part_sequence_times(const struct part_problem *problem, uint32_t samples, d
 uint32_t part_sequence_size(const struct part_problem *problem, uint32_t b, const uint32_t *degrees,
                             uint32_t n_degrees);
 
-/* A sequence of stages: stage_of[v] < n_stages in order, degrees[s]. malloc'd. */
+/* A sequence of stages: stage_of[v] < n_stages in order, degrees[s]. */
 struct part_sequence {
     uint32_t n_stages;    /* 0: there is none */
     uint32_t *stage_of;   /* [problem->n] */

@@ -4,7 +4,6 @@
  * models. There the least T of all plans is found, not only looked for.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "refine_parts.h"
 #include "sequence.h"

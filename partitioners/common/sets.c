@@ -6,7 +6,6 @@
 #include "sets.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_CELLS = 1 << 27 };

@@ -32,7 +32,7 @@ struct part_sets_stage {
 };
 
 struct part_sets_answer {
-    struct part_sets_stage *stages; /* in order; malloc'd */
+    struct part_sets_stage *stages; /* in order */
     uint32_t n_stages;              /* 0: there is no such sequence */
     int64_t ticks;
 };

@@ -4,7 +4,6 @@
  * as that can still be as good as the best.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "refine_parts.h"

@@ -4,7 +4,6 @@
  * GraphPipe, ASPLOS 2025). Transfers are part of the passes that they belong to.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "stage_graph.h"

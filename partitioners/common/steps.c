@@ -2,7 +2,6 @@
 #include "steps.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* Of all trials together, tenths of a second: a pass is lowered and simulated in about a
    microsecond, what an operator keeps and sends takes some. */

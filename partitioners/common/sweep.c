@@ -5,7 +5,6 @@
  * [i, j) stays within T. Transfers over both ends of a range are added even where an edge spans all
  * of it, so the answer is exact for orders whose edges join neighbours only, and safe for others.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "chain_line.h"

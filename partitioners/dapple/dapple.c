@@ -4,7 +4,6 @@
  * whole step.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chain_plugin.h"

@@ -40,7 +40,7 @@ struct dapple_stage {
 };
 
 struct dapple_answer {
-    struct dapple_stage *stages; /* in order; malloc'd */
+    struct dapple_stage *stages; /* in order */
     uint32_t n_stages, *ranks;   /* [machines.n_devices] */
     double latency;              /* INFINITY: nothing fits, and no stage */
     uint64_t states;

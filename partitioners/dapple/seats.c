@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "seats.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 const uint16_t *dapple_seats_taken(const struct dapple_seats *s, uint32_t seat)

@@ -2,7 +2,6 @@
  *
  * The searches for one micro-batch size, one after the other: each bounds the next.
  */
-#include <stdlib.h>
 
 #include "dawnpiper.h"
 

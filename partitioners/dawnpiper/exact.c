@@ -3,7 +3,6 @@
  * The optimum over all admissible cuts: by dynamic programming over (stage, position), or, where
  * periods are monotone, by letting every stage take as much as a threshold allows.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "dawnpiper.h"

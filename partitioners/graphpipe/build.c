@@ -2,7 +2,6 @@
  *
  * Graphs whose arcs carry blocks: arcs by ends, and the series and parallel rules.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "build.h"

@@ -2,7 +2,6 @@
  *
  * Operators and blocks with the same numbers share a class.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "classes.h"

@@ -2,7 +2,6 @@
  *
  * States of one probe, by what they are asked for.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "classes.h"

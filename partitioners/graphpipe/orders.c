@@ -3,7 +3,6 @@
  * Every valid plan is a cut of some topological order, also those that blocks cannot express.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "chain.h"
 #include "solver.h"

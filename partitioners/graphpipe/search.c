@@ -5,7 +5,6 @@
  * probe that fails also says which T is the least that could change its mind.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

@@ -3,7 +3,6 @@
  * Graphs that do not reduce: what lies between a place and its nearest common post-dominator is
  * solved on its own, so that the rest is rewritten no more than it must be.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "build.h"

@@ -3,7 +3,6 @@
  * Sums over the items of a series or the branches of a parallel block, so that what a run of them
  * costs takes no loop.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "classes.h"

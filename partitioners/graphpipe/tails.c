@@ -4,7 +4,6 @@
  * hold the end of a branch, the join and what follows it, which no series of blocks allows: little
  * work behind a join would otherwise need a device of its own.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "solver.h"

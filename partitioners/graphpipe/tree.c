@@ -2,7 +2,6 @@
  *
  * From a problem to its blocks.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "build.h"

@@ -4,7 +4,6 @@
  * position). Memory depends on the stage, so the stage is a dimension.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "twobw.h"
 

@@ -4,7 +4,6 @@
  * give the most samples per second within memory, as PipeDream-2BW's planner chooses them.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "twobw.h"
 

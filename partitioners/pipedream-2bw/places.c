@@ -4,7 +4,6 @@
  * them is told once, node by node, so nothing about such a stage is an estimate.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "places.h"
 #include "twobw.h"

@@ -4,7 +4,6 @@
  * counts, whether a stage fits and at what period.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "twobw.h"
 

@@ -3,7 +3,6 @@
  * The graph that PipeDream's optimizer searches: without inputs and idle sinks, which have a place
  * whatever the cut.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -2,7 +2,6 @@
 #include "levels.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct solver {

@@ -53,7 +53,7 @@ struct pd_stage {
 };
 
 struct pd_answer {
-    struct pd_stage *stages; /* in order; malloc'd */
+    struct pd_stage *stages; /* in order */
     uint32_t n_stages;
     double bottleneck; /* time per unit of work; INFINITY: there is no answer, and no stage */
 };

@@ -5,8 +5,6 @@
 #include "chain_plugin.h"
 #include "pipedream.h"
 
-#include <stdlib.h>
-
 PST_INSTANCE(pipedream, struct pd_config)
 
 static const struct pst_param params[] = {

@@ -3,7 +3,6 @@
  * One job: its states, and a search over them for one size of micro-batches.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chain.h"

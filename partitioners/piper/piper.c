@@ -4,7 +4,6 @@
  * a way to run each operator.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chain_plugin.h"

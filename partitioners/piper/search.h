@@ -45,7 +45,7 @@ struct piper_stage {
 };
 
 struct piper_answer {
-    struct piper_stage *stages; /* in order; malloc'd */
+    struct piper_stage *stages; /* in order */
     uint32_t n_stages;
     uint32_t *way;     /* [dag->n] index into ways */
     double bottleneck; /* per unit; INFINITY: none, and no stage */

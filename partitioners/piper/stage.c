@@ -2,7 +2,6 @@
 #include "stage.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static double way_time(const struct piper_question *q, const struct piper_way *way, uint32_t d)

@@ -5,7 +5,6 @@
  * by enumeration.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "vpipe.h"
 

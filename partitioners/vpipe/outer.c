@@ -4,7 +4,6 @@
  * slowest stage gives one block away along the chain to whichever other stage helps most.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "vpipe.h"
