@@ -25,6 +25,7 @@
 #define MAX_CANDIDATES 8
 #define MAX_SHOWN      16       /* stages */
 #define PLANS          6        /* as many as without a limit is what advice may take */
+#define PLANS_LARGE    2        /* the same of a job that is too large for a search */
 #define LEAST_WORK     2400000u /* of a small job, so that the search ends by itself */
 
 /* What a device has for plans, as all memory here; 0: any amount. */
@@ -339,7 +340,8 @@ static void explain(const struct pst_advice *advice, uint64_t enough,
    again. unlimited: what the plan takes that is not short of anything. */
 static void limit_work(struct pst_advice *advice, uint64_t unlimited)
 {
-    const uint64_t most = pst_sat_mul(PLANS, unlimited);
+    const uint32_t plans = pst_probes(&advice->search) > 0 ? PLANS : PLANS_LARGE;
+    const uint64_t most = pst_sat_mul(plans, unlimited);
 
     advice->few = is_slow(advice->search.job);
     advice->most = advice->work + (most > LEAST_WORK ? most : LEAST_WORK);
