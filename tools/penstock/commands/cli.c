@@ -152,9 +152,6 @@ int pst_cli_run(int argc, char **argv)
 
     wants_json = json;
     pst_modules_tell(shipped_modules);
-    if (argc > 1 && strcmp(argv[1], PST_CONFORMANCE_CHILD) == 0) {
-        return pst_conformance_child(argc, argv);
-    }
     pst_on_out_of_memory(end_without_memory);
     if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 &&
         !pst_isolate_child(argc, argv, pst_tune_plan)) {

@@ -17,7 +17,6 @@
 #include "host/caps.h"
 #include "host/describe.h"
 #include "train/session.h"
-#include "train/stop.h"
 
 /* --- profiles: somebody else's measurements as a graph to plan for
  * --------------------------------*/
@@ -330,7 +329,7 @@ static pst_status plan(struct pst_cli *cli, struct request *request, struct pst_
         st = pst_session_create_for_planning(&job.job, &job.session, err);
     }
     if (st == PST_OK) {
-        st = pst_session_plan(job.session, NULL, pst_stop_requested, err);
+        st = pst_cli_plan(cli, job.session, NULL, err);
     }
     if (st == PST_OK) {
         st = pst_cli_answer_plan(cli, job.session, request->profile.output, err);

@@ -4,7 +4,6 @@
 #include "commands/outputs.h"
 #include "figures/stage_figure.h"
 #include "train/session.h"
-#include "train/stop.h"
 
 struct request {
     const char *file;
@@ -21,7 +20,7 @@ static pst_status plan(struct pst_cli *cli, void *asked, struct pst_error *err)
         st = pst_session_create(&job.job, &job.session, err);
     }
     if (st == PST_OK) {
-        st = pst_session_plan(job.session, job.job.run.plan, pst_stop_requested, err);
+        st = pst_cli_plan(cli, job.session, job.job.run.plan, err);
     }
     for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF && st == PST_OK; f++) {
         if (request->stages.figures[f] != NULL) {

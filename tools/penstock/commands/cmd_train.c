@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "commands/searching.h"
 #include "reports/plan_report.h"
 #include "reports/train_output.h"
 #include "exchange/trace.h"
@@ -56,7 +57,9 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
                         : pst_file_write_check(session->job->output.trace, err);
 
     if (st == PST_OK) {
-        st = pst_team_plan(&session->team, session, plan_file, pst_stop_requested, err);
+        pst_searching_begin(cli);
+        st = pst_team_plan(&session->team, session, plan_file, pst_searching_stops, err);
+        pst_searching_end();
     }
     if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
         return pst_stop_fail(err);

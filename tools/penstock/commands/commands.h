@@ -37,6 +37,10 @@ pst_status pst_cli_job_planned(const struct pst_cli *cli, const char *file,
                                struct pst_cli_job *ret_job, struct pst_error *err);
 void pst_cli_job_close(struct pst_cli_job *job);
 
+/* Of the session's job, or of the plan file unless that is NULL. */
+pst_status pst_cli_plan(const struct pst_cli *cli, struct pst_session *session,
+                        const char *plan_file, struct pst_error *err);
+
 /* Writes the session's plan to `file`, unless that is NULL, and tells about it. */
 pst_status pst_cli_answer_plan(struct pst_cli *cli, const struct pst_session *session,
                                const char *file, struct pst_error *err);

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "commands/commands.h"
+#include "commands/searching.h"
 #include "reports/plan_report.h"
 #include "train/session.h"
-#include "train/stop.h"
 #include "tune/advise.h"
 
 /* Reads the job of the config that is there, unless that failed with st. */
@@ -93,9 +93,19 @@ pst_status pst_cli_job_planned(const struct pst_cli *cli, const char *file,
         st = pst_session_create_for_planning(&ret_job->job, &ret_job->session, err);
     }
     if (st == PST_OK) {
-        st = pst_session_plan(ret_job->session, is_plan ? file : ret_job->job.run.plan,
-                              pst_stop_requested, err);
+        st = pst_cli_plan(cli, ret_job->session, is_plan ? file : ret_job->job.run.plan, err);
     }
+    return st;
+}
+
+pst_status pst_cli_plan(const struct pst_cli *cli, struct pst_session *session,
+                        const char *plan_file, struct pst_error *err)
+{
+    pst_status st;
+
+    pst_searching_begin(cli);
+    st = pst_session_plan(session, plan_file, pst_searching_stops, err);
+    pst_searching_end();
     return st;
 }
 
