@@ -30,7 +30,8 @@ bool pst_searching_stops(void)
 
     /* of the threads that come here one draws */
     if (now > next && atomic_compare_exchange_strong(&next_ns, &next, now + SECOND)) {
-        fprintf(stderr, "\r\033[Ksearching for a plan: %llu s",
+        /* back at its beginning, where a message may overwrite it */
+        fprintf(stderr, "\033[Ksearching for a plan: %llu s\r",
                 (unsigned long long)((now - begin_ns) / SECOND));
         fflush(stderr);
         atomic_store(&drawn, true);
@@ -42,7 +43,7 @@ void pst_searching_end(void)
 {
     atomic_store(&next_ns, UINT64_MAX);
     if (atomic_exchange(&drawn, false)) {
-        fprintf(stderr, "\r\033[K");
+        fprintf(stderr, "\033[K");
         fflush(stderr);
     }
 }
