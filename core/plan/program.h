@@ -203,6 +203,12 @@ struct pst_program {
     uint64_t host_bytes; /* end of the highest PST_V_HOST, which the others leave out */
 };
 
+typedef void pst_static_part(void *context, uint8_t kind, uint32_t slot, uint64_t bytes);
+/* What a rank holds for the whole run for a parameter, buffer by buffer, but for the accumulators
+   of its gradients, one for each user: also for those who only add up. */
+void pst_static_parts(const struct pst_parameter *parameter, uint32_t n_versions,
+                      uint32_t optimizer_slots, pst_static_part *part, void *context);
+
 /*
  * keep_output: in a forward-only plan, a tensor (logits) kept to the end of the list on its rank;
  * or PST_NONE. Two programs of one rank (training, evaluation) give static values the same offsets.

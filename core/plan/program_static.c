@@ -65,24 +65,44 @@ static void add_accumulators(struct pst_builder *b, uint32_t index, uint32_t sta
     row->grad_users = users;
 }
 
-/* Weights, and copies of them in working precision: as many as passes read versions. */
-static void add_weights(struct pst_builder *b, uint32_t index, uint32_t stage,
-                        struct pst_program_param *row)
+void pst_static_parts(const struct pst_parameter *parameter, uint32_t n_versions,
+                      uint32_t optimizer_slots, pst_static_part *part, void *context)
 {
-    const struct pst_parameter *parameter = &b->graph->params[index];
     bool f32 = parameter->dtype == PST_F32;
-    uint32_t n = pst_plan_slots(b->plan, stage);
-    uint32_t *versions = pst_arena_array(&b->program->arena, n, sizeof *versions);
-    uint64_t working_bytes = parameter->elems * pst_dtype_bytes(parameter->dtype);
+    uint64_t bytes = parameter->elems * 4;
 
-    row->weight = add_static(b, PST_V_WEIGHT, stage, index, 0, parameter->elems * 4);
-    row->working = f32 ? row->weight : add_static(b, PST_V_WORKING, stage, index, 0, working_bytes);
-    row->n_versions = n;
-    row->versions = versions;
-    for (uint32_t v = 0; v < n; v++) {
-        versions[v] = v == 0 ? row->working
-                             : add_static(b, f32 ? PST_V_WEIGHT : PST_V_WORKING, stage, index, v,
-                                          working_bytes);
+    part(context, PST_V_WEIGHT, 0, bytes);
+    for (uint32_t v = f32 ? 1 : 0; v < n_versions; v++) {
+        part(context, f32 ? PST_V_WEIGHT : PST_V_WORKING, v,
+             parameter->elems * pst_dtype_bytes(parameter->dtype));
+    }
+    if (parameter->n_users > 1) {
+        part(context, PST_V_TIE, 0, bytes);
+    }
+    for (uint32_t i = 0; i < optimizer_slots; i++) {
+        part(context, PST_V_OPTIMIZER, i, bytes);
+    }
+}
+
+struct parts {
+    struct pst_builder *b;
+    struct pst_program_param *row;
+    uint32_t *versions;
+};
+
+static void add_part(void *parts_, uint8_t kind, uint32_t slot, uint64_t bytes)
+{
+    const struct parts *parts = parts_;
+    struct pst_program_param *row = parts->row;
+    uint32_t value = add_static(parts->b, kind, row->stage, row->parameter, slot, bytes);
+
+    if (kind == PST_V_TIE) {
+        row->tie = value;
+    } else if (kind == PST_V_OPTIMIZER) {
+        row->optimizer[slot] = value;
+    } else {
+        parts->versions[slot] = value; /* of a working copy: after the master weights */
+        row->weight = row->weight == PST_NONE ? value : row->weight;
     }
 }
 
@@ -91,27 +111,29 @@ static void add_parameter(struct pst_builder *b, uint32_t index)
     const struct pst_parameter *parameter = &b->graph->params[index];
     uint32_t stage = first_local_stage(b, parameter);
     struct pst_program_param *row;
+    struct parts parts;
 
     if (stage == PST_NONE) {
         return;
     }
     b->param_row[index] = b->program->n_params;
     row = &b->program->params[b->program->n_params++];
-    row->parameter = index;
-    row->stage = stage;
-    row->owner = b->stages[b->stage_of[parameter->users[0]]].local &&
-                 b->stages[b->stage_of[parameter->users[0]]].replica == 0;
-    add_weights(b, index, stage, row);
+    *row = (struct pst_program_param){
+        .parameter = index,
+        .stage = stage,
+        .weight = PST_NONE,
+        .tie = PST_NONE,
+        .optimizer = {PST_NONE, PST_NONE},
+        .n_versions = pst_plan_slots(b->plan, stage),
+        .owner = b->stages[b->stage_of[parameter->users[0]]].local &&
+                 b->stages[b->stage_of[parameter->users[0]]].replica == 0,
+    };
+    parts = (struct parts){b, row,
+                           pst_arena_array(&b->program->arena, row->n_versions, sizeof(uint32_t))};
+    pst_static_parts(parameter, row->n_versions, b->plan->optimizer_slots, add_part, &parts);
+    row->versions = parts.versions;
+    row->working = parts.versions[0];
     add_accumulators(b, index, stage, row);
-    row->tie = parameter->n_users > 1
-                   ? add_static(b, PST_V_TIE, stage, index, 0, parameter->elems * 4)
-                   : PST_NONE;
-    for (uint32_t i = 0; i < 2; i++) {
-        row->optimizer[i] =
-            i < b->plan->optimizer_slots
-                ? add_static(b, PST_V_OPTIMIZER, stage, index, i, parameter->elems * 4)
-                : PST_NONE;
-    }
 }
 
 void pst_build_static(struct pst_builder *b)

@@ -2,8 +2,7 @@
  *
  * A set of operators as strategies see a stage: times and bytes of one micro-batch, what the stage
  * holds in any case, what comes in. Built thousands of times in a search, so everything that
- * depends on the operator alone is tabulated per number of samples. It counts what programs lay
- * out: keep it in step with core/plan/program_static.c.
+ * depends on the operator alone is tabulated per number of samples.
  */
 #include "planner/state.h"
 
@@ -184,6 +183,13 @@ void pst_views_init(struct pst_planner *planner)
     fill_work_bytes(planner);
 }
 
+static void add_part(void *bytes, uint8_t kind, uint32_t slot, uint64_t part_bytes)
+{
+    (void)kind;
+    (void)slot;
+    *(uint64_t *)bytes += aligned(part_bytes);
+}
+
 /* Weights, gradients, optimizer state and the like of one operator's parameters. */
 static uint64_t op_static_bytes(struct pst_planner *planner, const struct pst_op *op,
                                 uint32_t versions)
@@ -194,21 +200,15 @@ static uint64_t op_static_bytes(struct pst_planner *planner, const struct pst_op
 
     for (i = 0; i < op->n_param; i++) {
         const struct pst_parameter *parameter;
-        uint64_t copy;
 
         if (op->param[i] == PST_NONE) {
             continue;
         }
         parameter = &planner->graph->params[op->param[i]];
-        copy = aligned(parameter->elems * 4);
-        bytes += copy; /* accumulator: one per using operator */
-        if (scratch->param_stamp[op->param[i]] == scratch->stamp) {
-            continue;
-        }
-        scratch->param_stamp[op->param[i]] = scratch->stamp;
-        bytes += copy * (versions + planner->optimizer_slots + (parameter->n_users > 1 ? 1 : 0));
-        if (parameter->dtype != PST_F32) {
-            bytes += aligned(parameter->elems * pst_dtype_bytes(parameter->dtype));
+        bytes += aligned(parameter->elems * 4); /* accumulator: one per using operator */
+        if (scratch->param_stamp[op->param[i]] != scratch->stamp) {
+            scratch->param_stamp[op->param[i]] = scratch->stamp;
+            pst_static_parts(parameter, versions, planner->optimizer_slots, add_part, &bytes);
         }
     }
     for (i = 0; i < op->n_state; i++) {
