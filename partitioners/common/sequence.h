@@ -36,6 +36,7 @@ struct part_sequence {
     uint32_t *stage_of;   /* [problem->n] */
     uint32_t *degrees;    /* [n_stages] */
     double bottleneck_ns; /* per sample, by the search's own objective */
+    double bytes;         /* that the fullest stage takes by the search's own rules; 0: not said */
     void *extra;          /* whatever else the search wants back; freed */
 };
 

@@ -154,6 +154,7 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
         struct part_sequence found = {0};
         struct part_best other = {.value = {.fits = true}};
         uint32_t size;
+        double used;
 
         st = find(p, searcher, limits, &size, &found);
         if (st == PST_OK && size != 0) {
@@ -166,6 +167,7 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
         other.bottleneck_ns = found.bottleneck_ns;
         other.extra = found.extra;
         found.extra = NULL;
+        used = found.bytes;
         sequence_finish(&found);
         if (st == PST_OK && size != 0 && other.value.fits) {
             consider(p, searcher, best, &other);
@@ -180,6 +182,8 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
         } else {
             looser = false;
             if (limits.attempt >= searcher->free_attempts) {
+                /* the search shall not find the same again, whatever its rules count */
+                limits.capacity = used > 0 ? fmin(limits.capacity, used) : limits.capacity;
                 limits.capacity *= fmin(0.98, p->capacity_bytes / other.value.worst_bytes);
             }
         }

@@ -352,6 +352,26 @@ static void fill_below(struct solver *s)
     part_free(rows.a);
 }
 
+/* What the fullest stage takes, by the rule of least_used. */
+static double fullest(const struct pd_question *q, const struct pd_answer *answer)
+{
+    uint32_t behind = 0;
+    double most = 0;
+
+    for (uint32_t s = answer->n_stages; s-- > 0;) {
+        const struct pd_stage *stage = &answer->stages[s];
+        double saved = q->saved[stage->to] - q->saved[stage->from];
+        double weight = q->weight[stage->to] - q->weight[stage->from];
+        double copies = ceil(behind / (double)stage->degree);
+
+        most = fmax(most, q->memory == PD_MEMORY_RELEASED
+                              ? copies * (saved + weight)
+                              : (copies + 1) * saved + q->weight_multiplier * weight);
+        behind += stage->degree;
+    }
+    return most;
+}
+
 pst_status pd_levels_solve(const struct pd_question *q, struct pd_answer *ret_answer)
 {
     struct solver s = {.q = q};
@@ -369,6 +389,7 @@ pst_status pd_levels_solve(const struct pd_question *q, struct pd_answer *ret_an
     part_free(s.active);
     part_free(s.least);
     part_free(s.most);
+    answer.bytes = fullest(q, &answer);
     *ret_answer = answer;
     return PST_OK;
 }

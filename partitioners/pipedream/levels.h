@@ -56,6 +56,7 @@ struct pd_answer {
     struct pd_stage *stages; /* in order */
     uint32_t n_stages;
     double bottleneck; /* time per unit of work; INFINITY: there is no answer, and no stage */
+    double bytes;      /* that the fullest stage takes by the question's memory */
 };
 
 /*

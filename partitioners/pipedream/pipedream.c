@@ -91,6 +91,7 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         ret->stage_of = part_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
         ret->degrees = part_alloc((size_t)answer.n_stages + 1, sizeof *ret->degrees);
         ret->bottleneck_ns = answer.bottleneck;
+        ret->bytes = answer.bytes;
         ret->n_stages = answer.n_stages;
         pd_graph_assign(&run->graph, p, &run->sets, &answer, ret->stage_of, ret->degrees);
         st = PST_OK;
