@@ -18,11 +18,16 @@
 static const struct {
     const char *memory, *partitioner, *scheduler, *memopt;
 } jobs[] = {
-    {"9 MiB", "stage-graph", "per-stage", "none"},     {"9 MiB", "piper", "per-stage", "selective"},
-    {"110 KiB", "tideline", "1f1b", "two-ended"},      {"110 KiB", "uniform", "1f1b", "exact"},
-    {"128 KiB", "chain-dp", "zb-h1", "rotor"},         {"110 KiB", "vpipe", "1f1b", "vpipe"},
-    {"125 KiB", "chain-dp", "interleaved", "adapipe"}, {"110 KiB", "uniform", "zb-auto", "sqrt"},
-    {"120 KiB", "pipedream-2bw", "2bw", "full"},       {"264 KiB", "dapple", "v-adaptive", "bpipe"},
+    {"9 MiB", "stage-graph", "per-stage", "none"},
+    {"9 MiB", "piper", "per-stage", "selective"},
+    {"110 KiB", "tideline", "1f1b", "two-ended"},
+    {"110 KiB", "uniform", "1f1b", "exact"},
+    {"128 KiB", "chain-dp", "zb-h1", "rotor"},
+    {"110 KiB", "vpipe", "1f1b", "vpipe"},
+    {"125 KiB", "chain-dp", "interleaved", "adapipe"},
+    {"110 KiB", "dapple", "zb-auto", "sqrt"},
+    {"120 KiB", "pipedream-2bw", "2bw", "full"},
+    {"264 KiB", "uniform", "v-adaptive", "bpipe"},
     {"260 KiB", "uniform", "gpipe", "offload"},
 };
 enum { JOBS = sizeof jobs / sizeof *jobs, CREW = 3 };
