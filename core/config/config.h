@@ -66,11 +66,10 @@ void pst_config_destroy(struct pst_config *config);
 /* The effective config as one JSON object; free() it. pst_config_from_json reads it back. */
 char *pst_config_to_json(const struct pst_config *config);
 
-/* File, line and column of every node, in the order of the JSON form; free() it. from_json puts
-   them into a config that came from that form. config.syntax if they belong to another. */
-char *pst_config_places_to_json(const struct pst_config *config);
-pst_status pst_config_places_from_json(struct pst_config *config, const char *json,
-                                       struct pst_error *err);
+struct pst_wire;
+/* All of it and where it stands, to or from another process. What is read lives in the wire's arena
+   and is to be destroyed. */
+void pst_config_pass(struct pst_wire *w, struct pst_config **config);
 
 /* The child with that key, marked used; NULL when absent. */
 struct pst_config_node *pst_config_get(struct pst_config_node *table, const char *key);

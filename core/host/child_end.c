@@ -6,9 +6,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/util.h"
-#include "host/child_run.h"
+#include "host/child.h"
 
 /* Address space that counts as used up: the allocation that failed is missing from it. */
 static bool is_used_up(uint64_t bytes, uint64_t limit)
@@ -70,26 +71,28 @@ static pst_status fail_crash(const struct pst_worker_end *end,
                              struct pst_error *err)
 {
     const char *kind = "plugin.crash", *subject = blame->subject, *where = blame->place;
+    int signal = WIFSIGNALED(end->wait_status) ? WTERMSIG(end->wait_status) : 0;
+    int status = WEXITSTATUS(end->wait_status);
 
     if (reader->broken) {
         fail(err, blame, PST_ERR_BUG, "plugin.contract", "%s garbled the planner's answer",
              subject);
-    } else if (end->code != CLD_EXITED) {
-        const char *name = sigabbrev_np(end->status);
+    } else if (signal != 0) {
+        const char *name = sigabbrev_np(signal);
 
         fail(err, blame, PST_ERR_BUG, kind, "%s %s with SIG%s %s", subject,
-             end->status == SIGKILL ? "was killed" : "crashed", name != NULL ? name : "?", where);
-    } else if (end->status == PST_WORKER_UNSENT && !blame->known) {
+             signal == SIGKILL ? "was killed" : "crashed", name != NULL ? name : "?", where);
+    } else if (status == PST_WORKER_UNSENT && !blame->known) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                         "the process that plans cannot read its job or send its answer; memory or "
                         "descriptors may be exhausted");
-    } else if (end->status == PST_WORKER_UNSENT) {
+    } else if (status == PST_WORKER_UNSENT) {
         fail(err, blame, PST_ERR_BUG, kind, "%s closed the planner's way out %s", subject, where);
     } else {
         fail(err, blame, PST_ERR_BUG, kind, "%s ended the planner with exit status %d %s", subject,
-             end->status, where);
+             status, where);
     }
-    if (end->code != CLD_EXITED && end->status == SIGKILL && !reader->broken) {
+    if (signal == SIGKILL && !reader->broken) {
         pst_error_hint(err, "a system without memory kills processes; plugins.memory_limit sets a "
                             "limit before that");
     } else {
@@ -104,7 +107,7 @@ pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst
                             const struct pst_breadcrumb_page *page,
                             const struct pst_worker_output *output, struct pst_error *err)
 {
-    bool left = end->code == CLD_EXITED && end->status == 0 && !reader->broken;
+    bool left = end->wait_status == 0 && !reader->broken;
     bool used_up = is_used_up(atomic_load(&page->vm_bytes), task->memory_limit_bytes);
     struct pst_blame blame;
     pst_status st;

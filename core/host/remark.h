@@ -8,7 +8,7 @@
 #include <penstock/ext/remark.h>
 
 #include "base/arena.h"
-#include "host/wire.h"
+#include "base/wire.h"
 
 #define PST_REMARKS_MAX 64
 

@@ -39,17 +39,14 @@ void fuzz_begin(void)
         struct pst_wire w = {.reads = false};
         struct pst_memopt_result answer;
         struct pst_error err = {0};
-        char *bytes = NULL;
-        size_t n = 0;
 
         if (pst_apart_ask(&pst_memopt_kind, &job, job.id, NULL, NULL, &answer, &err) != PST_OK) {
             fuzz_fail("%s: %s", job.id, err.message);
         }
         pst_apart_put(&pst_memopt_kind, &job, &answer, &w);
-        pst_wire_end(&w, &bytes, &n);
-        fuzz_keep_behind(i, bytes, n);
+        fuzz_keep_behind(i, w.bytes, w.n);
         pst_memopt_result_finish(&answer);
-        free(bytes);
+        free(w.bytes);
     }
 }
 

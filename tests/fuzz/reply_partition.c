@@ -33,18 +33,15 @@ static void keep(uint32_t i)
     struct pst_partition_result answer;
     struct pst_wire w = {.reads = false};
     struct pst_error err = {0};
-    char *bytes = NULL;
-    size_t n = 0;
 
     if (!fuzz_judge(pst_apart_ask(&pst_partition_kind, &job, job.id, NULL, NULL, &answer, &err),
                     &err)) {
         fuzz_fail("%s: %s", job.id, err.message);
     }
     pst_apart_put(&pst_partition_kind, &job, &answer, &w);
-    pst_wire_end(&w, &bytes, &n);
-    fuzz_keep_behind(i, bytes, n);
+    fuzz_keep_behind(i, w.bytes, w.n);
     pst_partition_result_finish(&answer);
-    free(bytes);
+    free(w.bytes);
 }
 
 void fuzz_begin(void)

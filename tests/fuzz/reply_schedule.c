@@ -46,18 +46,15 @@ void fuzz_begin(void)
     for (uint32_t i = 0; i < N; i++) {
         struct pst_wire w = {.reads = false};
         struct pst_solo_result result;
-        char *bytes = NULL;
-        size_t n = 0;
 
         jobs[i].costs = pst_cli_unit_costs();
         if (pst_solo_job_run(&jobs[i], NULL, NULL, &result, &err) != PST_OK) {
             fuzz_fail("%s: %s", jobs[i].id, err.message);
         }
         pst_apart_put(&pst_solo_kind, &jobs[i], &result, &w);
-        pst_wire_end(&w, &bytes, &n);
-        fuzz_keep_behind(i, bytes, n);
+        fuzz_keep_behind(i, w.bytes, w.n);
         pst_solo_result_finish(&result);
-        free(bytes);
+        free(w.bytes);
     }
 }
 

@@ -13,7 +13,7 @@
 #include "commands/commands.h"
 #include "commands/print_error.h"
 #include "conformance/conformance.h"
-#include "host/child.h"
+#include "host/apart.h"
 #include "host/plugin_host.h"
 #include "train/isolate.h"
 #include "train/stop.h"

@@ -4,22 +4,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/util.h"
+#include "host/process.h"
 
 static struct pst_verdict *page; /* of this child process */
 
 struct pst_verdict *pst_verdict_open(void)
 {
-    void *memory = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, PST_VERDICT_FD, 0);
-
-    if (memory == MAP_FAILED) {
-        return NULL;
-    }
-    page = memory;
-    close(PST_VERDICT_FD);
+    page = pst_process_page(sizeof *page);
     return page;
 }
 

@@ -13,8 +13,6 @@
 #include "conformance/conformance.h"
 #include "host/breadcrumb.h"
 
-#define PST_VERDICT_FD 3
-
 /* Besides PST_CONFORMANCE_*: the parameters that were given make no sense; nothing was tested. */
 enum { PST_VERDICT_REFUSED = 4 };
 
@@ -27,7 +25,7 @@ struct pst_verdict {
     struct pst_breadcrumb_page crumbs;
 };
 
-/* Maps the page behind PST_VERDICT_FD; NULL: there is none. */
+/* Maps the page of this process; NULL: there is none. */
 struct pst_verdict *pst_verdict_open(void);
 
 void pst_verdict_digest(const void *bytes, size_t n);
