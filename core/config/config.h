@@ -74,9 +74,10 @@ void pst_config_pass(struct pst_wire *w, struct pst_config **config);
 /* The child with that key, marked used; NULL when absent. */
 struct pst_config_node *pst_config_get(struct pst_config_node *table, const char *key);
 
-/* Gives an error without a position that of the value at section.key, where one is written. */
-void pst_config_place(const struct pst_config *config, const char *section, const char *key,
-                      struct pst_error *err);
+/* Gives an error without a position that of the value at section.key, where one is written.
+   Returns st; PST_OK: there is no error. */
+pst_status pst_config_place(const struct pst_config *config, const char *section, const char *key,
+                            pst_status st, struct pst_error *err);
 
 /* Makes the string at that key, a path or several separated by ':', relative to the current folder
    instead of to the file that names it. Nothing happens where it is absent or no string. */
@@ -99,5 +100,8 @@ pst_status pst_params_verify(const struct pst_param *rows, uint32_t n_rows, size
 
 /* The closest of `candidates` within a third of the length, or NULL. */
 const char *pst_nearest(const char *word, const char *const *candidates, uint32_t n_candidates);
+/* The same as the end of a message: "; did you mean "WORD"?", or "". Returns text. */
+const char *pst_nearest_hint(char text[96], const char *word, const char *const *candidates,
+                             uint32_t n_candidates);
 
 #endif

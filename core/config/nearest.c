@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/config.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MAX_WORD 64
@@ -86,4 +87,13 @@ const char *pst_nearest(const char *word, const char *const *candidates, uint32_
         }
     }
     return best;
+}
+
+const char *pst_nearest_hint(char text[96], const char *word, const char *const *candidates,
+                             uint32_t n_candidates)
+{
+    const char *nearest = pst_nearest(word, candidates, n_candidates);
+
+    snprintf(text, 96, nearest == NULL ? "" : "; did you mean \"%s\"?", nearest);
+    return text;
 }

@@ -212,8 +212,8 @@ static void list_words(char *text, size_t size, const char *words)
 
 static void explain_word(const struct pst_param *row, const char *word, char why[512])
 {
-    char copy[256], shown[64], list[256];
-    const char *words[MAX_ENUM_WORDS], *nearest;
+    char copy[256], shown[64], list[256], hint[96];
+    const char *words[MAX_ENUM_WORDS];
     uint32_t n = 0;
     char *save = NULL;
 
@@ -222,14 +222,9 @@ static void explain_word(const struct pst_param *row, const char *word, char why
          at = strtok_r(NULL, "|", &save)) {
         words[n++] = at;
     }
-    nearest = pst_nearest(word, words, n);
     list_words(list, sizeof list, row->range);
-    snprintf(why, 512, "must be %s, not \"%s\"", list, pst_report_word(shown, word));
-    if (nearest != NULL) {
-        size_t used = strlen(why);
-
-        snprintf(why + used, 512 - used, "; did you mean \"%s\"?", nearest);
-    }
+    snprintf(why, 512, "must be %s, not \"%s\"%s", list, pst_report_word(shown, word),
+             pst_nearest_hint(hint, word, words, n));
 }
 
 static bool read_word(const struct pst_param *row, const struct pst_config_node *node,

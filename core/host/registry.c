@@ -134,7 +134,7 @@ static pst_status not_found(const struct pst_plugin_list *list, const char *kind
                             struct pst_error *err)
 {
     const char **names = pst_alloc(list->n_files + 1, sizeof *names);
-    const char *nearest;
+    char hint[96];
     uint32_t i, n = 0;
     pst_status st;
 
@@ -143,15 +143,9 @@ static pst_status not_found(const struct pst_plugin_list *list, const char *kind
             names[n++] = list->files[i].id;
         }
     }
-    nearest = pst_nearest(id, names, n);
-    if (nearest != NULL) {
-        st = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
-                      "no %s \"%s\"; did you mean \"%s\"? \"penstock plugins\" lists them", kind,
-                      id, nearest);
-    } else {
-        st = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
-                      "no %s \"%s\"; \"penstock plugins\" lists them", kind, id);
-    }
+    st = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
+                  "no %s \"%s\"%s \"penstock plugins\" lists them", kind, id,
+                  pst_nearest_hint(hint, id, names, n)[0] == '\0' ? ";" : hint);
     for (i = 0; i < list->n_folders; i++) {
         pst_error_detail(err, "searched: %s\n", list->folders[i]);
     }

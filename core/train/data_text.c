@@ -106,9 +106,8 @@ pst_status pst_data_open_text(const struct pst_job *job, struct pst_data *data,
     pst_status st = check_shape(data, err);
 
     if (st != PST_OK) {
-        pst_config_place(job->config, "data", "kind", err);
-        pst_config_place(job->config, "model", "use", err);
-        return st;
+        pst_config_place(job->config, "data", "kind", st, err);
+        return pst_config_place(job->config, "model", "use", st, err);
     }
     table = job->config == NULL ? NULL : pst_config_get(job->config->root, "data");
     if (table != NULL) {

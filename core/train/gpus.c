@@ -37,18 +37,14 @@ static bool same(const struct gpu *a, const struct gpu *b)
     return a->name[0] != '\0' && strcmp(a->name, b->name) == 0;
 }
 
-static bool same_host(const struct pst_team *team, uint32_t a, uint32_t b)
-{
-    return team->ops == NULL || strcmp(team->ops->host(a), team->ops->host(b)) == 0;
-}
-
 /* The first two of n ranks on one host that have the same GPU; false: there are none. */
 static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, uint32_t n,
                          uint32_t *ret_rank, uint32_t *ret_other)
 {
     for (uint32_t rank = 1; rank < n; rank++) {
         for (uint32_t other = 0; other < rank; other++) {
-            if (same(&gpus[other], &gpus[rank]) && same_host(team, other, rank)) {
+            if (same(&gpus[other], &gpus[rank]) &&
+                (team->ops == NULL || strcmp(team->ops->host(other), team->ops->host(rank)) == 0)) {
                 *ret_rank = rank;
                 *ret_other = other;
                 return true;
@@ -79,10 +75,9 @@ pst_status pst_session_check_gpus(const struct pst_session *session, struct pst_
                           "%u device%s",
                           session->job->run.transport, other, rank, gpus[rank].name,
                           (n + rank - 1) / rank, rank, rank == 1 ? "" : "s");
-        pst_config_place(session->job->config, "run", "transport", err);
     }
     free(gpus);
-    return status;
+    return pst_config_place(session->job->config, "run", "transport", status, err);
 }
 
 pst_status pst_team_check_gpus(const struct pst_team *team, const struct pst_session *session,
@@ -105,7 +100,7 @@ pst_status pst_team_check_gpus(const struct pst_team *team, const struct pst_ses
                           "GPUs, or take run.transport = \"mpi\"",
                           session->job->run.transport, other, rank, team->ops->host(rank),
                           gpus[rank].name);
-        pst_config_place(session->job->config, "run", "transport", err);
+        pst_config_place(session->job->config, "run", "transport", status, err);
     }
     free(gpus);
     return status;

@@ -17,7 +17,8 @@ static const struct pst_model_builder *find_builder(const struct pst_config_node
                                                     struct pst_error *err)
 {
     const struct pst_model_builder *builder = pst_model_builder_find(use->value.string);
-    const char *names[64], *nearest;
+    const char *names[64];
+    char hint[96];
     uint32_t n = 0;
 
     if (builder != NULL) {
@@ -27,17 +28,10 @@ static const struct pst_model_builder *find_builder(const struct pst_config_node
         names[n] = pst_model_builders[n]->id;
         n++;
     }
-    nearest = pst_nearest(use->value.string, names, n);
     pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
-                "no model \"%s\"%s%s%s", use->value.string,
-                nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
-                nearest == NULL ? "" : "\"?");
-    pst_error_hint(err, "there are ");
-    for (uint32_t i = 0; err != NULL && i < n; i++) {
-        size_t used = strlen(err->hint);
-
-        snprintf(err->hint + used, sizeof err->hint - used, "%s%s", i == 0 ? "" : ", ", names[i]);
-    }
+                "no model \"%s\"%s", use->value.string,
+                pst_nearest_hint(hint, use->value.string, names, n));
+    pst_error_hint_words(err, "there are", names, n);
     return NULL;
 }
 
@@ -50,7 +44,7 @@ static void blame_model(const struct pst_job *job, struct pst_error *err)
         return;
     }
     if (sscanf(err->message, "\"%63[a-z_]\" in [model]", key) == 1) {
-        pst_config_place(job->config, "model", key, err);
+        pst_config_place(job->config, "model", key, err->status, err);
     }
     if (err->file[0] != '\0') {
         return;
@@ -118,11 +112,10 @@ static pst_status check_tf32(const struct pst_session *session, struct pst_error
         (session->device_ops->flags & (PST_DEVICE_TF32 | PST_DEVICE_HOLLOW)) != 0) {
         return PST_OK;
     }
-    pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-             "device %s has no TF32 products; take run.dtype = \"f32\", or run.device = \"cuda\"",
-             run->device);
-    pst_config_place(session->job->config, "run", "dtype", err);
-    return PST_ERR_UNSUPPORTED;
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                    "device %s has no TF32 products; take run.dtype = \"f32\", or run.device = "
+                    "\"cuda\"",
+                    run->device);
 }
 
 /* Of a rehearsal nothing is captured, whatever it rehearses. */
@@ -134,11 +127,9 @@ static pst_status check_graphs(const struct pst_session *session, struct pst_err
         (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
         return PST_OK;
     }
-    pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-             "device %s has no graphs; take run.graphs = \"auto\", or run.device = \"cuda\"",
-             run->device);
-    pst_config_place(session->job->config, "run", "graphs", err);
-    return PST_ERR_UNSUPPORTED;
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                    "device %s has no graphs; take run.graphs = \"auto\", or run.device = \"cuda\"",
+                    run->device);
 }
 
 const char *pst_session_sharing(const struct pst_session *session, char *text, size_t size)
@@ -162,11 +153,10 @@ static pst_status share_device(struct pst_session *session, struct pst_error *er
         return PST_OK; /* nothing to share */
     }
     if (run->share > 1 && !shares) {
-        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                 "transport %s cannot have %u ranks on one GPU; take run.transport = \"threads\"",
-                 run->transport, session->device_config.share);
-        pst_config_place(session->job->config, "run", "share", err);
-        return PST_ERR_UNSUPPORTED;
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "transport %s cannot have %u ranks on one GPU; take run.transport = "
+                        "\"threads\"",
+                        run->transport, session->device_config.share);
     }
     return PST_OK;
 }
@@ -182,8 +172,7 @@ static pst_status count_devices(const struct pst_session *session, struct pst_er
         session->device_ops->fits(&config, NULL, err) == PST_OK) {
         return PST_OK;
     }
-    pst_config_place(session->job->config, "run", "share", err);
-    return PST_ERR_UNSUPPORTED;
+    return pst_config_place(session->job->config, "run", "share", PST_ERR_UNSUPPORTED, err);
 }
 
 /* Every device of a run meets the same. */
@@ -198,43 +187,31 @@ static pst_status check_kernels(const struct pst_job *job, struct pst_error *err
 {
     static const char *const words[] = {"auto", "onednn", "reference", "simple", "unordered"};
     const uint32_t n = sizeof words / sizeof *words;
-    const char *nearest;
+    char hint[96];
 
     for (uint32_t i = 0; i < n; i++) {
         if (strcmp(job->run.kernels, words[i]) == 0) {
             return PST_OK;
         }
     }
-    nearest = pst_nearest(job->run.kernels, words, n);
-    pst_fail(err, PST_ERR_CONFIG, "config.value", "no kernels \"%s\"%s%s%s", job->run.kernels,
-             nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
-             nearest == NULL ? "" : "\"?");
+    pst_fail(err, PST_ERR_CONFIG, "config.value", "no kernels \"%s\"%s", job->run.kernels,
+             pst_nearest_hint(hint, job->run.kernels, words, n));
     pst_error_hint(err, "there are auto; for device cpu onednn and reference; for device cuda "
                         "simple and unordered");
-    pst_config_place(job->config, "run", "kernels", err);
-    return PST_ERR_CONFIG;
+    return pst_config_place(job->config, "run", "kernels", PST_ERR_CONFIG, err);
 }
 
-/* A module's table, its probe passed. */
-static pst_status load_device(struct pst_session *session, struct pst_error *err)
+/* The table of the device's module, its probe passed. */
+static pst_status find_device(struct pst_session *session, struct pst_error *err)
 {
     const struct pst_job_run *run = &session->job->run;
     pst_device_module_fn *entry = NULL;
     void *function = NULL;
     char why[256] = "";
-    struct pst_config *config = session->job->config;
-    pst_status st;
+    pst_status st =
+        pst_module_load("device", run->device, PST_DEVICE_MODULE_SYMBOL, &function, err);
 
-    st = check_kernels(session->job, err);
     if (st != PST_OK) {
-        return st;
-    }
-    if (pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
-        pst_load_kernels_early();
-    }
-    st = pst_module_load("device", run->device, PST_DEVICE_MODULE_SYMBOL, &function, err);
-    if (st != PST_OK) {
-        pst_config_place(config, "run", "device", err);
         return st;
     }
     *(void **)&entry = function;
@@ -244,34 +221,52 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
                       run->device, why);
         pst_error_hint(err, "run.device = \"cpu\" trains the same plan here; \"penstock doctor\" "
                             "lists what this machine has");
-        pst_config_place(config, "run", "device", err);
-        return st;
-    }
-    session->device_config.threads = (uint32_t)run->threads_per_device;
-    session->device_config.kernels = run->kernels;
-    session->device_config.tf32 = run->dtype == PST_RUN_TF32;
-    session->device_config.note = note;
-    st = check_tf32(session, err);
-    if (st == PST_OK) {
-        st = check_graphs(session, err);
-    }
-    if (st == PST_OK) {
-        st = share_device(session, err);
-    }
-    if (st != PST_OK) {
-        return st;
-    }
-    st = session->device_ops->open(&session->device_config, &session->device, err);
-    if (st != PST_OK) {
-        pst_config_place(config, "run", "kernels", err);
-        return st;
-    }
-    st = session->device_ops->supports(session->device,
-                                       run->dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32, err);
-    if (st != PST_OK) {
-        pst_config_place(config, "run", "dtype", err);
     }
     return st;
+}
+
+static pst_status open_device(struct pst_session *session, struct pst_error *err)
+{
+    return session->device_ops->open(&session->device_config, &session->device, err);
+}
+
+static pst_status check_dtype(const struct pst_session *session, struct pst_error *err)
+{
+    return session->device_ops->supports(
+        session->device, session->job->run.dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32, err);
+}
+
+/* In this order; each with the key of [run] that it is about. */
+static pst_status load_device(struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_job_run *run = &session->job->run;
+    struct pst_config *config = session->job->config;
+    pst_status st = check_kernels(session->job, err);
+
+    if (st == PST_OK && pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
+        pst_load_kernels_early();
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "device", find_device(session, err), err);
+    }
+    if (st == PST_OK) {
+        session->device_config.threads = (uint32_t)run->threads_per_device;
+        session->device_config.kernels = run->kernels;
+        session->device_config.tf32 = run->dtype == PST_RUN_TF32;
+        session->device_config.note = note;
+        st = pst_config_place(config, "run", "dtype", check_tf32(session, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "graphs", check_graphs(session, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "share", share_device(session, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "kernels", open_device(session, err), err);
+    }
+    return st == PST_OK ? pst_config_place(config, "run", "dtype", check_dtype(session, err), err)
+                        : st;
 }
 
 pst_status pst_session_load_transport(const struct pst_job *job,
@@ -293,25 +288,16 @@ pst_status pst_session_load_transport(const struct pst_job *job,
             pst_error_hint(err, "run.transport = \"threads\" runs the same plan in one process");
         }
     }
-    if (st != PST_OK) {
-        pst_config_place(job->config, "run", "transport", err);
-    }
-    return st;
+    return pst_config_place(job->config, "run", "transport", st, err);
 }
 
 static pst_status find_transport(struct pst_session *session, bool load, struct pst_error *err)
 {
     const struct pst_job *job = session->job;
-    pst_status st;
 
-    if (load) {
-        return pst_session_load_transport(job, &session->transport_ops, err);
-    }
-    st = pst_module_check("transport", job->run.transport, err);
-    if (st != PST_OK) {
-        pst_config_place(job->config, "run", "transport", err);
-    }
-    return st;
+    return load ? pst_session_load_transport(job, &session->transport_ops, err)
+                : pst_config_place(job->config, "run", "transport",
+                                   pst_module_check("transport", job->run.transport, err), err);
 }
 
 /* The times of [profile] file, where there is one. */
@@ -353,10 +339,8 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
                          job->cluster, "[cluster]", NULL, &arena, &session->cluster, err);
     pst_arena_finish(&arena);
     if (st == PST_OK) {
-        st = pst_cluster_check(&session->cluster, err);
-        if (st != PST_OK) {
-            pst_config_place(job->config, "cluster", "reserve", err);
-        }
+        st = pst_config_place(job->config, "cluster", "reserve",
+                              pst_cluster_check(&session->cluster, err), err);
     }
     if (st == PST_OK) {
         st = build_graph(job, &session->graph, err);

@@ -49,9 +49,8 @@ static pst_status fail(const struct pst_job *job, struct pst_error *err, const c
 static pst_status fail(const struct pst_job *job, struct pst_error *err, const char *kind,
                        const char *key, const char *format, const char *word)
 {
-    pst_fail(err, PST_ERR_CONFIG, kind, format, word);
-    pst_config_place(job->config, "compare", key, err);
-    return PST_ERR_CONFIG;
+    return pst_config_place(job->config, "compare", key,
+                            pst_fail(err, PST_ERR_CONFIG, kind, format, word), err);
 }
 
 /* --- labels ------------------------------------------------------------------------------------*/
