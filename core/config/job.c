@@ -341,3 +341,10 @@ void pst_job_finish(struct pst_job *job)
     pst_arena_finish(&job->arena);
     memset(job, 0, sizeof *job);
 }
+
+uint32_t pst_job_optimizer_slots(const struct pst_job *job)
+{
+    uint32_t optimizer = job->train.optimizer;
+
+    return optimizer == 0 ? 0 : optimizer == 1 ? 1 : 2; /* sgd, momentum, adam and adamw */
+}

@@ -146,4 +146,7 @@ void pst_job_tell_defaults(const char *device, const char *transport);
 pst_status pst_job_read(struct pst_config *config, struct pst_job *ret_job, struct pst_error *err);
 void pst_job_finish(struct pst_job *job);
 
+/* Values of f32 state that the job's optimizer keeps per parameter. */
+uint32_t pst_job_optimizer_slots(const struct pst_job *job);
+
 #endif

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "train/gpus.h"
-
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Some transports have one rank on each GPU and say so late, when they are attached. Here it is
+ * found out before a plan is searched. Others copy within a GPU and are asked for nothing.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,53 +56,51 @@ static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, ui
     return false;
 }
 
+/* Of a run in one process `rank` ranks have one each. */
+static pst_status fail(const struct pst_session *session, const char *gpu, uint32_t n,
+                       uint32_t rank, uint32_t other, struct pst_error *err)
+{
+    const struct pst_team *team = &session->team;
+    const char *transport = session->job->run.transport;
+
+    if (team->ops == NULL) {
+        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                 "transport %s wants a GPU for each rank, and ranks %u and %u would both have GPU "
+                 "%s; take run.transport = \"threads\" with run.share = %u, or %u device%s",
+                 transport, other, rank, gpu, (n + rank - 1) / rank, rank, rank == 1 ? "" : "s");
+    } else {
+        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                 "transport %s wants a GPU for each rank, and ranks %u and %u (host %s) would both "
+                 "have GPU %s; start as many processes on a host as it has GPUs, or take "
+                 "run.transport = \"mpi\"",
+                 transport, other, rank, team->ops->host(rank), gpu);
+    }
+    return pst_config_place(session->job->config, "run", "transport", PST_ERR_UNSUPPORTED, err);
+}
+
 pst_status pst_session_check_gpus(const struct pst_session *session, struct pst_error *err)
 {
-    const uint32_t n = (uint32_t)session->cluster.devices;
+    const struct pst_team *team = &session->team;
+    const uint32_t n = team->ops != NULL ? team->n : (uint32_t)session->cluster.devices;
+    pst_status status = PST_OK;
     uint32_t rank, other;
     struct gpu *gpus;
-    pst_status status = PST_OK;
 
-    if (!wants_one_each(session) || session->transport_ops->processes != NULL) {
+    if (!wants_one_each(session) ||
+        (team->ops == NULL && session->transport_ops->processes != NULL)) {
         return PST_OK;
     }
     gpus = pst_alloc(n, sizeof *gpus);
-    for (rank = 0; rank < n; rank++) {
+    if (team->ops != NULL) {
+        struct gpu mine = gpu_of(session, team->rank, 1);
+
+        status = team->ops->exchange(&mine, gpus, sizeof mine, err);
+    }
+    for (rank = 0; team->ops == NULL && rank < n; rank++) {
         gpus[rank] = gpu_of(session, rank, n);
     }
-    if (find_meeting(&session->team, gpus, n, &rank, &other)) { /* `rank` ranks have one each */
-        status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                          "transport %s wants a GPU for each rank, and ranks %u and %u would both "
-                          "have GPU %s; take run.transport = \"threads\" with run.share = %u, or "
-                          "%u device%s",
-                          session->job->run.transport, other, rank, gpus[rank].name,
-                          (n + rank - 1) / rank, rank, rank == 1 ? "" : "s");
-    }
-    free(gpus);
-    return pst_config_place(session->job->config, "run", "transport", status, err);
-}
-
-pst_status pst_team_check_gpus(const struct pst_team *team, const struct pst_session *session,
-                               struct pst_error *err)
-{
-    struct gpu mine, *gpus;
-    uint32_t rank, other;
-    pst_status status;
-
-    if (team->ops == NULL || !wants_one_each(session)) {
-        return PST_OK;
-    }
-    mine = gpu_of(session, team->rank, 1);
-    gpus = pst_alloc(team->n, sizeof *gpus);
-    status = team->ops->exchange(&mine, gpus, sizeof mine, err);
-    if (status == PST_OK && find_meeting(team, gpus, team->n, &rank, &other)) {
-        status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                          "transport %s wants a GPU for each rank, and ranks %u and %u (host %s) "
-                          "would both have GPU %s; start as many processes on a host as it has "
-                          "GPUs, or take run.transport = \"mpi\"",
-                          session->job->run.transport, other, rank, team->ops->host(rank),
-                          gpus[rank].name);
-        pst_config_place(session->job->config, "run", "transport", status, err);
+    if (status == PST_OK && find_meeting(team, gpus, n, &rank, &other)) {
+        status = fail(session, gpus[rank].name, n, rank, other, err);
     }
     free(gpus);
     return status;

@@ -64,7 +64,7 @@ static bool belongs(const struct pst_session *session, const struct pst_plan *pl
     return plan->batch == (uint32_t)session->job->train.batch &&
            plan->n_devices == (uint32_t)cluster->devices && plan->capacity_bytes == capacity &&
            plan->graph_digest == session->graph->digest &&
-           plan->optimizer_slots == pst_session_optimizer_slots(session->job);
+           plan->optimizer_slots == pst_job_optimizer_slots(session->job);
 }
 
 static void sign(struct pst_session *session)

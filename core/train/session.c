@@ -10,7 +10,6 @@
 #include "exec/exec.h"
 #include "graph/builder.h"
 #include "host/plugin_host.h"
-#include "train/gpus.h"
 #include "exec/kernels_early.h"
 
 static const struct pst_model_builder *find_builder(const struct pst_config_node *use,
@@ -372,14 +371,8 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
     return PST_OK;
 }
 
-pst_status pst_session_create(const struct pst_job *job, struct pst_session **ret_session,
-                              struct pst_error *err)
-{
-    return create(job, NULL, true, ret_session, err);
-}
-
-pst_status pst_session_create_in(const struct pst_team *team, const struct pst_job *job,
-                                 struct pst_session **ret_session, struct pst_error *err)
+pst_status pst_session_create(const struct pst_job *job, const struct pst_team *team,
+                              struct pst_session **ret_session, struct pst_error *err)
 {
     return create(job, team, true, ret_session, err);
 }
