@@ -13,8 +13,9 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "host/breadcrumb.h"
-#include "host/region.h"
 #include "host/remark.h"
+
+struct pst_region; /* call.h */
 
 /* A file that could be a plugin, as discovery sees it. */
 struct pst_plugin_file {

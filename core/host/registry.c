@@ -153,69 +153,63 @@ static pst_status not_found(const struct pst_plugin_list *list, const char *kind
     return st;
 }
 
-/* Sorted: the first is the one that wins. n_files if there is none. */
-static uint32_t find_in(const struct pst_plugin_list *list, const char *kind, const char *id)
-{
-    uint32_t i;
-
-    for (i = 0; i < list->n_files; i++) {
-        if (strcmp(list->files[i].kind, kind) == 0 && strcmp(list->files[i].id, id) == 0) {
-            break;
-        }
-    }
-    return i;
-}
-
-pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
-                           const struct pst_plugin **ret_plugin, struct pst_error *err)
+/* The file that is meant: `path`, or the one of that name that wins; "": there is none, which fails
+   where it is needed. Lives in the arena. */
+static pst_status find_file(struct pst_arena *arena, const char *kind, const char *id,
+                            const char *path, bool needed, const char **ret_file,
+                            struct pst_error *err)
 {
     struct pst_plugin_list *list;
-    uint32_t i;
+    uint32_t i = 0;
     pst_status st;
 
+    *ret_file = path;
     if (path != NULL) {
-        return pst_plugin_open(path, kind, id, ret_plugin, err);
+        return PST_OK;
     }
     st = pst_plugin_list_create(&list, err);
     if (st != PST_OK) {
         return st;
     }
-    i = find_in(list, kind, id);
-    st = i < list->n_files ? pst_plugin_open(list->files[i].path, kind, id, ret_plugin, err)
-                           : not_found(list, kind, id, err);
+    while (i < list->n_files &&
+           (strcmp(list->files[i].kind, kind) != 0 || strcmp(list->files[i].id, id) != 0)) {
+        i++; /* sorted: the first is the one that wins */
+    }
+    *ret_file = i < list->n_files ? pst_arena_strdup(arena, list->files[i].path) : "";
+    if (i == list->n_files && needed) {
+        st = not_found(list, kind, id, err);
+    }
     pst_plugin_list_destroy(list);
     return st;
 }
 
-static void note_foreign(const char *kind, const char *file, bool *ret_foreign)
+pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
+                           const struct pst_plugin **ret_plugin, struct pst_error *err)
 {
-    struct pst_shipped shipped;
+    struct pst_arena arena = {0};
+    const char *file;
+    pst_status st = find_file(&arena, kind, id, path, true, &file, err);
 
-    pst_shipped_find(file, &shipped);
-    if (!shipped.is) {
-        pst_log(PST_LOG_INFO, "plugin", "%s (%s) %s", kind, file, shipped.why_not);
-        *ret_foreign = true;
-    }
+    st = st == PST_OK ? pst_plugin_open(file, kind, id, ret_plugin, err) : st;
+    pst_arena_finish(&arena);
+    return st;
 }
 
 pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *path,
                                  bool *ret_foreign, struct pst_error *err)
 {
-    struct pst_plugin_list *list;
-    uint32_t i;
-    pst_status st;
+    struct pst_arena arena = {0};
+    struct pst_shipped shipped;
+    const char *file;
+    pst_status st = find_file(&arena, kind, id, path, false, &file, err);
 
-    if (path != NULL) {
-        note_foreign(kind, path, ret_foreign);
-        return PST_OK;
-    }
-    st = pst_plugin_list_create(&list, err);
-    if (st == PST_OK) {
-        i = find_in(list, kind, id);
-        if (i < list->n_files) {
-            note_foreign(kind, list->files[i].path, ret_foreign);
+    if (st == PST_OK && file[0] != '\0') {
+        pst_shipped_find(file, &shipped);
+        if (!shipped.is) {
+            pst_log(PST_LOG_INFO, "plugin", "%s (%s) %s", kind, file, shipped.why_not);
+            *ret_foreign = true;
         }
-        pst_plugin_list_destroy(list);
     }
+    pst_arena_finish(&arena);
     return st;
 }

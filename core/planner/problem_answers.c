@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/util.h"
 #include "host/host_log.h"
-#include "host/lend.h"
+#include "host/call.h"
 #include "planner/problem_state.h"
 
 /* To the nearest; what passes 63 bits stays there. */

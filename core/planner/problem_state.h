@@ -7,6 +7,7 @@
 #define PST_PLANNER_PROBLEM_STATE_H
 
 #include "graph/rcm.h"
+#include "host/call.h"
 #include "planner/costed_stage.h"
 #include "planner/eval.h"
 #include "planner/held.h"

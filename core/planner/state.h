@@ -15,7 +15,7 @@
 #include "planner/held.h"
 #include "planner/planner.h"
 #include "planner/questions.h"
-#include "host/plugin_host.h"
+#include "host/call.h"
 
 #define PST_MAX_MEMOPT 8
 
@@ -90,7 +90,7 @@ struct pst_planner {
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
 };
 
-/* choice.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the job
+/* strategies.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the job
    has none. Errors: config.key, config.value, and those of pst_plugin_find, with the place. */
 pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *table,
                           const char *kind, const struct pst_plugin **ret_plugin,

@@ -82,7 +82,7 @@ pst_status pst_session_read_plan(struct pst_session *session, const char *plan_f
 pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
                              struct pst_error *err);
 
-/* gpus.c. Where the transport wants a GPU for each rank, has it one? machine.missing (exit 4) says
+/* Where the transport wants a GPU for each rank, has it one? machine.missing (exit 4) says
    which two ranks meet, and what to set. Collective. */
 pst_status pst_session_check_gpus(const struct pst_session *session, struct pst_error *err);
 
