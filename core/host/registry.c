@@ -11,11 +11,6 @@
 #include "host/describe.h"
 #include "host/search.h"
 
-struct growing {
-    struct pst_plugin_file *files;
-    size_t capacity;
-};
-
 /* Sort key that breaks ties: position in the search order, kept in line until the end. */
 static int compare(const void *a_, const void *b_)
 {
@@ -31,7 +26,7 @@ static int compare(const void *a_, const void *b_)
     return order;
 }
 
-static pst_status scan(struct pst_plugin_list *list, uint32_t folder, struct growing *growing,
+static pst_status scan(struct pst_plugin_list *list, uint32_t folder, size_t *room,
                        struct pst_error *err)
 {
     DIR *dir = opendir(list->folders[folder]);
@@ -53,14 +48,11 @@ static pst_status scan(struct pst_plugin_list *list, uint32_t folder, struct gro
         if (entry->d_type == DT_DIR || !pst_search_split(&list->arena, entry->d_name, &kind, &id)) {
             continue;
         }
-        pst_grow(&growing->files, &growing->capacity, list->n_files, sizeof *file);
-        file = &growing->files[list->n_files];
-        memset(file, 0, sizeof *file);
-        file->kind = kind;
-        file->id = id;
+        pst_grow(&list->files, room, list->n_files, sizeof *file);
+        file = &list->files[list->n_files++];
+        *file = (struct pst_plugin_file){.kind = kind, .id = id};
         file->refusal.line = folder; /* until sorted */
         file->path = pst_arena_printf(&list->arena, "%s/%s", list->folders[folder], entry->d_name);
-        list->n_files++;
     }
     closedir(dir);
     return st;
@@ -87,15 +79,13 @@ static void mark_shadowed(struct pst_plugin_list *list)
 pst_status pst_plugin_list_create(struct pst_plugin_list **ret_list, struct pst_error *err)
 {
     struct pst_plugin_list *list = pst_alloc(1, sizeof *list);
-    struct growing growing = {NULL, 0};
-    uint32_t i;
+    size_t room = 0;
     pst_status st = PST_OK;
 
     pst_search_folders(&list->arena, &list->folders, &list->n_folders);
-    for (i = 0; st == PST_OK && i < list->n_folders; i++) {
-        st = scan(list, i, &growing, err);
+    for (uint32_t i = 0; st == PST_OK && i < list->n_folders; i++) {
+        st = scan(list, i, &room, err);
     }
-    list->files = growing.files;
     if (st != PST_OK) {
         pst_plugin_list_destroy(list);
         return st;

@@ -3,8 +3,6 @@
  * The plan that comes back from the planner's process, and what the partitioner remarked. The first
  * byte says for which session.
  */
-#include <stdlib.h>
-
 #include "fuzz.h"
 #include "sessions.h"
 #include "train/isolate.h"
@@ -14,17 +12,8 @@ void fuzz_begin(void)
     fuzz_sessions_begin();
     for (uint32_t i = 0; i < FUZZ_SESSIONS; i++) {
         const struct pst_plan_job job = {.session = fuzz_sessions[i]};
-        struct pst_planned planned;
-        struct pst_wire w = {.reads = false};
-        struct pst_error err = {0};
 
-        if (!fuzz_judge(fuzz_session_search(fuzz_sessions[i], &planned, &err), &err)) {
-            fuzz_fail("session %u: %s", i, err.message);
-        }
-        pst_apart_put(&pst_plan_kind, &job, &planned, &w);
-        fuzz_keep_behind(i, w.bytes, w.n);
-        free(w.bytes);
-        pst_planned_finish(&planned);
+        fuzz_keep_answer(i, &pst_plan_kind, &job);
     }
 }
 
