@@ -53,8 +53,7 @@ static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, ui
 {
     for (uint32_t rank = 1; rank < n; rank++) {
         for (uint32_t other = 0; other < rank; other++) {
-            if (same(&gpus[other], &gpus[rank]) &&
-                (team->ops == NULL || strcmp(team->ops->host(other), team->ops->host(rank)) == 0)) {
+            if (same(&gpus[other], &gpus[rank]) && pst_team_are_near(team, other, rank)) {
                 *ret_rank = rank;
                 *ret_other = other;
                 return true;

@@ -312,7 +312,7 @@ pst_status pst_session_check_host(const struct pst_session *session, struct pst_
     char need[32], have[32];
 
     for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {
-        offloaded += pst_team_is_near(&session->team, rank)
+        offloaded += pst_team_are_near(&session->team, session->team.rank, rank)
                          ? session->planned.plan->devices[rank].host_bytes
                          : 0;
     }
@@ -326,7 +326,9 @@ pst_status pst_session_check_host(const struct pst_session *session, struct pst_
         return PST_OK;
     }
     for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {
-        needed += pst_team_is_near(&session->team, rank) ? pst_session_peak(session, rank) : 0;
+        needed += pst_team_are_near(&session->team, session->team.rank, rank)
+                      ? pst_session_peak(session, rank)
+                      : 0;
     }
     if (needed <= available) {
         return PST_OK;

@@ -26,11 +26,6 @@ struct pst_team *pst_team_joined(void)
     return joined;
 }
 
-bool pst_team_is_near(const struct pst_team *team, uint32_t rank)
-{
-    return team->ops == NULL || strcmp(team->ops->host(rank), team->ops->host(team->rank)) == 0;
-}
-
 /* --- joining -----------------------------------------------------------------------------------
  */
 
