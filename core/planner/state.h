@@ -90,11 +90,15 @@ struct pst_planner {
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
 };
 
-/* strategies.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the job
-   has none. Errors: config.key, config.value, and those of pst_plugin_find, with the place. */
+/* strategies.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the
+   job has none. Errors: config.key, config.value, and those of pst_plugin_find, with the place. */
 pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *table,
                           const char *kind, const struct pst_plugin **ret_plugin,
                           struct pst_error *err);
+/* Sets *ret_foreign where the strategy of this table comes from elsewhere than the program itself.
+   A table that names none, or none that there is, is left to whoever opens it. */
+pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_config_node *table,
+                                     const char *kind, bool *ret_foreign, struct pst_error *err);
 /* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway.
  */
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);

@@ -70,6 +70,16 @@ pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *tab
     return st;
 }
 
+pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_config_node *table,
+                                     const char *kind, bool *ret_foreign, struct pst_error *err)
+{
+    struct choice choice;
+
+    return read_choice(job, table, kind, &choice, NULL) != PST_OK
+               ? PST_OK /* an error that opens nothing */
+               : pst_plugin_is_foreign(kind, choice.id, choice.path, ret_foreign, err);
+}
+
 /* --- matched and instantiated -----------------------------------------------------------------*/
 
 #define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
@@ -78,9 +88,7 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
                               struct pst_config_node *table, struct pst_instance **ret_instance,
                               struct pst_error *err)
 {
-    struct pst_instance *instance;
     struct pst_host_context context;
-    pst_status st;
 
     for (uint32_t i = 0; i < plugin->n_params; i++) {
         const struct pst_param *row = pst_plugin_param(plugin, i);
@@ -90,12 +98,7 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
         }
     }
     pst_questions_context(&planner->questions, &context);
-    st = pst_instance_create(plugin, table, &context, &instance, err);
-    if (st != PST_OK) {
-        return st;
-    }
-    *ret_instance = instance;
-    return PST_OK;
+    return pst_instance_create(plugin, table, &context, ret_instance, err);
 }
 
 /*
@@ -144,15 +147,15 @@ bool pst_planner_barrier(const struct pst_job *job)
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_job *job = planner->job;
-    const struct pst_plugin *plugins[2 + PST_MAX_MEMOPT];
+    const struct pst_plugin *plugins[2 + PST_MAX_MEMOPT] = {NULL};
     uint32_t turns[PST_MAX_MEMOPT], i, n = job->n_memopt;
-    pst_status st = pst_job_plugin(job, job->partitioner, "partitioner", &plugins[0], err);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK) {
-        st = pst_job_plugin(job, job->scheduler, "scheduler", &plugins[1], err);
-    }
-    for (i = 0; st == PST_OK && i < n; i++) {
-        st = pst_job_plugin(job, job->memopt[i], "memopt", &plugins[2 + i], err);
+    for (i = 0; st == PST_OK && i < 2 + n; i++) {
+        struct pst_config_node *table;
+        const char *kind = pst_job_strategy(job, i, &table);
+
+        st = pst_job_plugin(job, table, kind, &plugins[i], err);
     }
     if (st == PST_OK) {
         st = pst_caps_match(plugins, 2 + n, err);

@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "host/describe.h"
 #include "host/plugin_host.h"
+#include "planner/state.h"
 #include "planner/solo_job.h"
 #include "planner/problem_memopt.h"
 #include "planner/problem_partition.h"
@@ -21,32 +22,17 @@ uint64_t pst_isolate_default_memory(void)
     return pages > 0 && size > 0 ? (uint64_t)pages / 5 * 4 * (uint64_t)size : 0;
 }
 
-pst_status pst_isolate_is_foreign(const struct pst_job *job, struct pst_config_node *table,
-                                  const char *kind, bool *ret_foreign, struct pst_error *err)
-{
-    struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
-    struct pst_config_node *path = table == NULL ? NULL : pst_config_get(table, "path");
-
-    if (use == NULL || use->kind != PST_CONFIG_STRING ||
-        (path != NULL && path->kind != PST_CONFIG_STRING)) {
-        return PST_OK; /* an error that opens nothing */
-    }
-    pst_config_resolve(job->config, table, "path");
-    return pst_plugin_is_foreign(kind, use->value.string, path == NULL ? NULL : path->value.string,
-                                 ret_foreign, err);
-}
-
 /* Does the job plan in a process of its own? Resolves the paths of its plugins on the way. */
 static pst_status is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
 {
     bool foreign = false;
-    pst_status st = pst_isolate_is_foreign(job, job->partitioner, "partitioner", &foreign, err);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK) {
-        st = pst_isolate_is_foreign(job, job->scheduler, "scheduler", &foreign, err);
-    }
-    for (uint32_t i = 0; st == PST_OK && i < job->n_memopt; i++) {
-        st = pst_isolate_is_foreign(job, job->memopt[i], "memopt", &foreign, err);
+    for (uint32_t i = 0; st == PST_OK && i < 2 + job->n_memopt; i++) {
+        struct pst_config_node *table;
+        const char *kind = pst_job_strategy(job, i, &table);
+
+        st = pst_job_plugin_is_foreign(job, table, kind, &foreign, err);
     }
     if (st == PST_OK) {
         *ret_wanted = job->plugins.isolate == PST_ISOLATE_ALWAYS ||
@@ -82,23 +68,19 @@ static void sign(struct pst_session *session)
     }
 }
 
-static const char *name_of(struct pst_config_node *table)
-{
-    struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
-
-    return use == NULL || use->kind != PST_CONFIG_STRING ? "?" : use->value.string;
-}
-
 /* They share the process, so nobody knows which of them it was. */
 static pst_status blame(const struct pst_job *job, pst_status st, struct pst_error *err)
 {
     char text[512];
-    int n = snprintf(text, sizeof text, "partitioner \"%.63s\", scheduler \"%.63s\"",
-                     name_of(job->partitioner), name_of(job->scheduler));
+    int n = 0;
 
-    for (uint32_t i = 0; i < job->n_memopt && n < (int)sizeof text; i++) {
-        n += snprintf(text + n, sizeof text - (size_t)n, ", memopt \"%.63s\"",
-                      name_of(job->memopt[i]));
+    for (uint32_t i = 0; i < 2 + job->n_memopt && n < (int)sizeof text; i++) {
+        struct pst_config_node *table, *use;
+        const char *kind = pst_job_strategy(job, i, &table);
+
+        use = table == NULL ? NULL : pst_config_get(table, "use");
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%s \"%.63s\"", i == 0 ? "" : ", ", kind,
+                      use == NULL || use->kind != PST_CONFIG_STRING ? "?" : use->value.string);
     }
     pst_error_prefix(err, "what came back from the process of %s is no plan that can run", text);
     if (strcmp(err->kind, "plan.illegal") != 0) {

@@ -16,11 +16,6 @@
 pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(void),
                               struct pst_error *err);
 
-/* Sets *ret_foreign where the strategy of this table comes from elsewhere than the program itself.
-   A table that names none, or none that there is, is left to whoever opens it. */
-pst_status pst_isolate_is_foreign(const struct pst_job *job, struct pst_config_node *table,
-                                  const char *kind, bool *ret_foreign, struct pst_error *err);
-
 /* Bytes that such a process may take when the config says nothing: 80 % of the machine's. */
 uint64_t pst_isolate_default_memory(void);
 
