@@ -115,6 +115,12 @@ struct pst_host_context {
     bool (*cancelled)(void *impl);
 };
 
+/* Around the making of a plan: the first 64 KiB of what plugins log show, then how much more there
+   was. */
+#define PST_HOST_LOG_BYTES ((uint64_t)64 << 10)
+void pst_host_log_begin(void);
+void pst_host_log_end(void);
+
 /* An instance: plugin + config struct + host table. */
 struct pst_instance {
     const struct pst_plugin *plugin;

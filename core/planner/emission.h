@@ -70,4 +70,9 @@ struct pst_orders pst_orders_take(const struct pst_emission *emission,
                                   const struct pst_claimed *claim);
 void pst_orders_finish(struct pst_orders *orders);
 
+/* Warns in the log of what differs, and of a lower bound above the answer's own cost; times are
+   told in units. `claim` of size 0 claims nothing. */
+void pst_claim_check(const char *scheduler, const struct pst_claimed *claim, uint64_t makespan_ns,
+                     uint64_t span_ns, double ns_per_unit);
+
 #endif

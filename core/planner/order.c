@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "plan/order_eval.h"
 #include "host/caps.h"
-#include "host/claim.h"
 #include "planner/solo.h"
 #include "planner/state.h"
 

@@ -10,7 +10,6 @@
 #include "base/memory.h"
 #include "base/util.h"
 #include "planner/attempts.h"
-#include "host/host_log.h"
 #include "planner/state.h"
 
 #define PASS_WORK 2 /* a forward and a backward pass, as operators */

@@ -7,7 +7,6 @@
 
 #include "base/memory.h"
 #include "base/util.h"
-#include "host/host_log.h"
 #include "host/call.h"
 #include "planner/problem_state.h"
 

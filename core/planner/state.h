@@ -102,7 +102,7 @@ pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_confi
 /* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway.
  */
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
-/* degrees.c: logical devices, and what the scheduler says to that many. */
+/* strategies.c: logical devices, and what the scheduler says to that many. */
 pst_status pst_planner_devices(struct pst_planner *planner, struct pst_error *err);
 /* The same once the partitioner has chosen: a logical device for each stage. */
 pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan *plan,
