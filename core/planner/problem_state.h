@@ -35,12 +35,12 @@ struct pst_problem_host {
     struct pst_costed_stage stage;
 };
 
-/* problem_answers.c: the reference cost model answers. `host` is kept; finish it in any case. */
+/* problem_host.c: the reference cost model answers. `host` is kept; finish it in any case. */
 void pst_problem_host_init(struct pst_problem_host *host, const struct pst_problem *problem,
                            bool (*cancelled)(void));
 void pst_problem_host_finish(struct pst_problem_host *host);
 
-/* problem_strategies.c: an instance with parameters from an object (or NULL), `what` it stands
+/* problem_host.c: an instance with parameters from an object (or NULL), `what` it stands
    under in the problem. */
 pst_status pst_problem_create(const struct pst_problem_host *host, const struct pst_plugin *plugin,
                               const json_t *options, const char *what,

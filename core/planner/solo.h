@@ -54,7 +54,7 @@ struct pst_solo pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uin
 /* Empty tables, no limit on memory, into an all-zero solo. */
 void pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages, uint32_t n_links);
 
-/* problem_strategies.c: config.key where parameters, called `what`, have one of the two keys of a
+/* problem_host.c: config.key where parameters, called `what`, have one of the two keys of a
    config's table that say which plugin, which here is said by `who`. */
 pst_status pst_solo_check_options(struct pst_config *config, const char *what, const char *who,
                                   struct pst_error *err);
