@@ -55,7 +55,6 @@ struct pst_planner {
     struct pst_arena arena;
 
     struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
-    const struct pst_memopt *memopt_if[PST_MAX_MEMOPT];
     uint32_t n_memopt;
 
     struct pst_graph_view *view;
@@ -102,9 +101,7 @@ pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_confi
 /* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway.
  */
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
-/* strategies.c: logical devices, and what the scheduler says to that many. */
-pst_status pst_planner_devices(struct pst_planner *planner, struct pst_error *err);
-/* The same once the partitioner has chosen: a logical device for each stage. */
+/* strategies.c: a logical device for each stage, once the partitioner has chosen. */
 pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan *plan,
                               struct pst_error *err);
 /* strategies.c: are there as many micro-batches as the scheduler wants? */

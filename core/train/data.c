@@ -163,11 +163,6 @@ void pst_data_destroy(struct pst_data *data)
     }
 }
 
-const struct pst_sample_shape *pst_data_shape(const struct pst_data *data)
-{
-    return &data->shape;
-}
-
 uint64_t pst_data_samples(const struct pst_data *data, uint32_t split)
 {
     return data->kind == PST_DATA_TEXT ? data->text[split].n_windows : UNLIMITED;

@@ -85,7 +85,8 @@ static pst_status fail(const struct pst_session *session, const char *gpu, uint3
     return pst_config_place(session->job->config, "run", "transport", PST_ERR_UNSUPPORTED, err);
 }
 
-pst_status pst_session_check_gpus(const struct pst_session *session, struct pst_error *err)
+/* Collective. */
+static pst_status check_gpus(const struct pst_session *session, struct pst_error *err)
 {
     const struct pst_team *team = &session->team;
     const uint32_t n = team->ops != NULL ? team->n : (uint32_t)session->cluster.devices;
@@ -459,7 +460,7 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
     if (st == PST_OK && with_transport) {
         st = count_devices(session, err);
         if (st == PST_OK) {
-            st = pst_session_check_gpus(session, err);
+            st = check_gpus(session, err);
         }
     }
     if (st != PST_OK) {

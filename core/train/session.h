@@ -82,10 +82,6 @@ pst_status pst_session_read_plan(struct pst_session *session, const char *plan_f
 pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
                              struct pst_error *err);
 
-/* Where the transport wants a GPU for each rank, has it one? machine.missing (exit 4) says
-   which two ranks meet, and what to set. Collective. */
-pst_status pst_session_check_gpus(const struct pst_session *session, struct pst_error *err);
-
 /* queues.c. What the job's transport lets the checker assume. */
 struct pst_check_limits pst_session_limits(const struct pst_session *session);
 /* Do transfers of each edge have a queue of their own? True with transport nccl alone. */
