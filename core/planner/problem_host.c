@@ -275,25 +275,17 @@ static pst_status open_strategies(struct pst_problem_host *host,
     return st;
 }
 
-/* One place a device, or as many as the scheduler wants. */
 static pst_status find_places(struct pst_problem_host *host, struct pst_error *err)
 {
     uint32_t n_devices = host->problem->n_devices, n = host->topology.n_stages;
-    struct pst_partition_places *places = &host->places;
-    uint32_t *shared = pst_arena_array(&host->arena, n_devices, sizeof *shared), *device_of;
-    pst_status st;
+    uint32_t n_places = n == 0 ? n_devices : n;
+    uint32_t *device_of = pst_arena_array(&host->arena, n_places, sizeof *device_of);
+    pst_status st = pst_scheduler_devices(host->scheduler, &host->topology, n_devices, n_places,
+                                          device_of, err);
 
-    places->n_stages = n;
-    places->n_places = n == 0 ? n_devices : n;
-    device_of = pst_arena_array(&host->arena, places->n_places, sizeof *device_of);
-    st = pst_scheduler_devices(host->scheduler, &host->topology, n_devices, places->n_places,
-                               device_of, err);
-    for (uint32_t i = 0; st == PST_OK && i < places->n_places; i++) {
-        uint32_t now = ++shared[device_of[i]];
-
-        places->shared = now > places->shared ? now : places->shared;
+    if (st == PST_OK) {
+        pst_problem_place(&host->places, n_devices, n, device_of, &host->arena);
     }
-    places->device_of = n == 0 ? NULL : device_of;
     return st;
 }
 

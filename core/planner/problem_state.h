@@ -57,6 +57,10 @@ pst_status pst_problem_decide(struct pst_problem_host *host,
                               struct pst_stage_value *ret_value, uint64_t *ret_kept_bytes,
                               struct pst_error *err);
 
+/* problem_partition.c: one place a device, or the n that the scheduler wants; device_of is kept.
+   False: one of them is on a device that there is not. */
+bool pst_problem_place(struct pst_partition_places *places, uint32_t n_devices, uint32_t n,
+                       const uint32_t *device_of, struct pst_arena *arena);
 /* problem_partition.c: the problem's question, and the answer held against the rules of stages.
  *answer was all zero. Errors: as the partitioner fails; plan.illegal. */
 pst_status pst_partition_ask(struct pst_problem_host *host, struct pst_instance *partitioner,
