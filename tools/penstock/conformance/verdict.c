@@ -57,46 +57,14 @@ uint64_t pst_verdict_clock_ns(void)
 }
 
 /* Without exit handlers: a plugin may have left some. */
-static void end(uint32_t outcome) __attribute__((noreturn));
-
-static void end(uint32_t outcome)
+void pst_verdict_end(uint32_t outcome, const char *format, ...)
 {
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(page->text, sizeof page->text, format, args);
+    va_end(args);
     fflush(NULL);
     page->outcome = outcome;
     _exit(0);
-}
-
-void pst_verdict_pass(void)
-{
-    end(PST_CONFORMANCE_PASS);
-}
-
-void pst_verdict_fail(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(page->text, sizeof page->text, format, args);
-    va_end(args);
-    end(PST_CONFORMANCE_FAIL);
-}
-
-void pst_verdict_skip(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(page->text, sizeof page->text, format, args);
-    va_end(args);
-    end(PST_CONFORMANCE_SKIP);
-}
-
-void pst_verdict_refuse(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(page->text, sizeof page->text, format, args);
-    va_end(args);
-    end(PST_VERDICT_REFUSED);
 }
