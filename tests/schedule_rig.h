@@ -15,7 +15,7 @@
 #include "test.h"
 
 #include "planner/emission.h"
-#include "planner/solo.h"
+#include "solo_chain.h"
 #include "reports/order_bounds.h"
 
 #define SCHEDULE_DEVICES 64
@@ -217,7 +217,7 @@ static inline pst_status schedule_ask(const struct schedule_case *c, uint64_t un
     pst_status st = schedule_open(c->id, c->options, &run->instance, err);
 
     if (st == PST_OK) {
-        st = pst_solo_chain(run->instance, c->p, c->m, &costs, &run->solo, err);
+        st = solo_chain(run->instance, c->p, c->m, &costs, &run->solo, err);
     }
     if (st == PST_OK) {
         schedule_costs(c, unit, &run->solo);

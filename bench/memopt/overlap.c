@@ -53,7 +53,7 @@ static void open_session(struct bench *bench)
           &err);
     pst_job_tell_defaults("cpu", "threads");
     check(pst_job_read(bench->config, &bench->job, &err), &err);
-    check(pst_session_create(&bench->job, &bench->session, &err), &err);
+    check(pst_session_create(&bench->job, NULL, &bench->session, &err), &err);
     for (uint32_t i = 0; i < bench->session->graph->n_inputs; i++) {
         const struct pst_tensor *tensor = &bench->session->graph->tensors[i];
         int32_t *values = calloc(BATCH * tensor->elems, sizeof *values);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "solo_chain.h"
+
 enum { SAMPLES = 201 };
 
 static void die(const char *scheduler, const struct pst_error *err)
@@ -169,7 +171,7 @@ void bench_measure(const char *scheduler, const char *options, const struct benc
     double begin;
 
     memset(ret_figures, 0, sizeof *ret_figures);
-    if (pst_solo_chain(instance, x->p, x->m, &costs, &solo, &err) != PST_OK) {
+    if (solo_chain(instance, x->p, x->m, &costs, &solo, &err) != PST_OK) {
         pst_instance_destroy(instance);
         return;
     }

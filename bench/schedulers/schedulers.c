@@ -14,6 +14,7 @@
 
 #include "config/config.h"
 #include "host/plugin_host.h"
+#include "solo_chain.h"
 
 static void check(pst_status status, const struct pst_error *err)
 {
@@ -37,7 +38,7 @@ void bench_open(const struct bench_question *q, struct pst_instance **ret_instan
     check(pst_config_from_list(q->options, &config, &err), &err);
     check(pst_instance_create(plugin, config->root, &context, ret_instance, &err), &err);
     pst_config_destroy(config);
-    check(pst_solo_chain(*ret_instance, q->p, q->m, &costs, ret_solo, &err), &err);
+    check(solo_chain(*ret_instance, q->p, q->m, &costs, ret_solo, &err), &err);
     for (uint32_t s = 0; s < ret_solo->in.n_stages; s++) {
         ret_solo->stages[s].forward_ns = q->f;
         ret_solo->stages[s].backward_input_ns = q->b;

@@ -69,6 +69,17 @@ void pst_error_hint(struct pst_error *err, const char *format, ...)
     va_end(args);
 }
 
+void pst_error_hint_words(struct pst_error *err, const char *lead, const char *const *words,
+                          uint32_t n)
+{
+    pst_error_hint(err, "%s ", lead);
+    for (uint32_t i = 0; err != NULL && i < n; i++) {
+        size_t used = strlen(err->hint);
+
+        snprintf(err->hint + used, sizeof err->hint - used, "%s%s", i == 0 ? "" : ", ", words[i]);
+    }
+}
+
 void pst_error_detail(struct pst_error *err, const char *format, ...)
 {
     va_list args;

@@ -38,6 +38,9 @@ pst_status pst_fail_nomem(struct pst_error *err);
 /* Sets err->hint, appends to err->details; both accept NULL and truncate. */
 void pst_error_hint(struct pst_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* "LEAD a, b, c" as the hint. */
+void pst_error_hint_words(struct pst_error *err, const char *lead, const char *const *words,
+                          uint32_t n);
 /* "KEY = BYTES would do; REST" as the hint of a refusal, and enough_bytes. */
 void pst_error_enough(struct pst_error *err, const char *key, uint64_t bytes, const char *rest);
 void pst_error_detail(struct pst_error *err, const char *format, ...)

@@ -134,3 +134,19 @@ bool pst_parse_time(const char *text, uint64_t *ret_ns)
 {
     return parse_unit(text, time_units, sizeof time_units / sizeof *time_units, ret_ns);
 }
+
+uint64_t pst_host_available_bytes(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    unsigned long long kib = 0;
+    bool found = false;
+    char line[256];
+
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found ? (uint64_t)kib * 1024 : UINT64_MAX;
+}

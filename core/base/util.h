@@ -78,4 +78,7 @@ bool pst_parse_bytes(const char *text, uint64_t *ret_bytes);
 bool pst_parse_rate(const char *text, uint64_t *ret_bytes_per_s);
 bool pst_parse_time(const char *text, uint64_t *ret_ns);
 
+/* Bytes that can be had without swapping, as the kernel estimates; UINT64_MAX where it does not. */
+uint64_t pst_host_available_bytes(void);
+
 #endif

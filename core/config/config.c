@@ -35,18 +35,18 @@ struct pst_config_node *pst_config_get(struct pst_config_node *table, const char
     return node;
 }
 
-void pst_config_place(const struct pst_config *config, const char *section, const char *key,
-                      struct pst_error *err)
+pst_status pst_config_place(const struct pst_config *config, const char *section, const char *key,
+                            pst_status st, struct pst_error *err)
 {
     struct pst_config_node *node = config == NULL ? NULL : pst_config_get(config->root, section);
 
     node = node == NULL ? NULL : pst_config_get(node, key);
-    if (err == NULL || node == NULL || err->file[0] != '\0') {
-        return;
+    if (st != PST_OK && err != NULL && node != NULL && err->file[0] == '\0') {
+        snprintf(err->file, sizeof err->file, "%s", node->file);
+        err->line = node->line;
+        err->column = node->column;
     }
-    snprintf(err->file, sizeof err->file, "%s", node->file);
-    err->line = node->line;
-    err->column = node->column;
+    return st;
 }
 
 /* `path` as seen from the folder of `file`. */

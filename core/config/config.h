@@ -66,18 +66,18 @@ void pst_config_destroy(struct pst_config *config);
 /* The effective config as one JSON object; free() it. pst_config_from_json reads it back. */
 char *pst_config_to_json(const struct pst_config *config);
 
-/* File, line and column of every node, in the order of the JSON form; free() it. from_json puts
-   them into a config that came from that form. config.syntax if they belong to another. */
-char *pst_config_places_to_json(const struct pst_config *config);
-pst_status pst_config_places_from_json(struct pst_config *config, const char *json,
-                                       struct pst_error *err);
+struct pst_wire;
+/* All of it and where it stands, to or from another process. What is read lives in the wire's arena
+   and is to be destroyed. */
+void pst_config_pass(struct pst_wire *w, struct pst_config **config);
 
 /* The child with that key, marked used; NULL when absent. */
 struct pst_config_node *pst_config_get(struct pst_config_node *table, const char *key);
 
-/* Gives an error without a position that of the value at section.key, where one is written. */
-void pst_config_place(const struct pst_config *config, const char *section, const char *key,
-                      struct pst_error *err);
+/* Gives an error without a position that of the value at section.key, where one is written.
+   Returns st; PST_OK: there is no error. */
+pst_status pst_config_place(const struct pst_config *config, const char *section, const char *key,
+                            pst_status st, struct pst_error *err);
 
 /* Makes the string at that key, a path or several separated by ':', relative to the current folder
    instead of to the file that names it. Nothing happens where it is absent or no string. */
@@ -100,5 +100,8 @@ pst_status pst_params_verify(const struct pst_param *rows, uint32_t n_rows, size
 
 /* The closest of `candidates` within a third of the length, or NULL. */
 const char *pst_nearest(const char *word, const char *const *candidates, uint32_t n_candidates);
+/* The same as the end of a message: "; did you mean "WORD"?", or "". Returns text. */
+const char *pst_nearest_hint(char text[96], const char *word, const char *const *candidates,
+                             uint32_t n_candidates);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The effective config as JSON, for the provenance of a plan, and back.
+ * The effective config as JSON, for the provenance of a plan, and back; and all of it, with the
+ * place of every key and value, to another process, so that mistakes are reported there as here.
  */
 #include "config/config.h"
 
@@ -13,6 +14,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "config/tree.h"
+#include "base/wire.h"
 
 /* Always with a point or exponent, so that it comes back as a float. */
 static void write_float(struct pst_json *json, const char *key, double value)
@@ -168,4 +170,45 @@ pst_status pst_config_from_json(const char *text, struct pst_config **ret_config
     }
     *ret_config = config;
     return PST_OK;
+}
+
+/* --- to another process -----------------------------------------------------------------------*/
+
+static void pass_node(struct pst_wire *w, struct pst_config_node **at)
+{
+    struct pst_config_node *node = w->reads ? pst_tree_node(w->arena, 0, NULL) : *at;
+    uint32_t n = node->n_children;
+
+    pst_wire_uint(w, &node->kind);
+    pst_wire_text(w, &node->key);
+    pst_wire_text(w, &node->file);
+    pst_wire_uint(w, &node->line);
+    pst_wire_uint(w, &node->column);
+    pst_wire_uint(w, &node->key_line);
+    pst_wire_uint(w, &node->key_column);
+    pst_wire_flag(w, &node->resolved);
+    if (node->kind == PST_CONFIG_STRING) {
+        pst_wire_text(w, &node->value.string);
+    } else {
+        pst_wire_bytes(w, &node->value, sizeof node->value);
+    }
+    pst_wire_count(w, &n, sizeof(uint64_t));
+    for (uint32_t i = 0; !w->failed && i < n; i++) {
+        struct pst_config_node *child = w->reads ? NULL : node->children[i];
+
+        pass_node(w, &child);
+        if (w->reads) {
+            pst_tree_append(w->arena, node, child);
+        }
+    }
+    *at = node;
+}
+
+void pst_config_pass(struct pst_wire *w, struct pst_config **config)
+{
+    if (w->reads) {
+        *config = pst_alloc(1, sizeof **config);
+    }
+    pst_wire_text(w, &(*config)->path);
+    pass_node(w, &(*config)->root);
 }

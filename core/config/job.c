@@ -123,20 +123,16 @@ static const char *section_with(const char *key)
 
 static void report_unknown(const struct pst_config_node *node, struct pst_report *report)
 {
-    const char *nearest = pst_nearest(node->key, known, N_KNOWN);
     bool table = node->kind == PST_CONFIG_TABLE;
     const char *section = table ? NULL : section_with(node->key);
-    char word[64];
+    char word[64], hint[96];
 
     pst_report_word(word, node->key);
     if (section != NULL) {
         pst_report_key(report, "config.key", node, "\"%s\" belongs into [%s]", word, section);
-    } else if (nearest != NULL) {
-        pst_report_key(report, "config.key", node, "unknown %s \"%s\"; did you mean \"%s\"?",
-                       table ? "section" : "key", word, nearest);
     } else {
-        pst_report_key(report, "config.key", node, "unknown %s \"%s\"", table ? "section" : "key",
-                       word);
+        pst_report_key(report, "config.key", node, "unknown %s \"%s\"%s", table ? "section" : "key",
+                       word, pst_nearest_hint(hint, node->key, known, N_KNOWN));
     }
 }
 
@@ -344,4 +340,11 @@ void pst_job_finish(struct pst_job *job)
 {
     pst_arena_finish(&job->arena);
     memset(job, 0, sizeof *job);
+}
+
+uint32_t pst_job_optimizer_slots(const struct pst_job *job)
+{
+    uint32_t optimizer = job->train.optimizer;
+
+    return optimizer == 0 ? 0 : optimizer == 1 ? 1 : 2; /* sgd, momentum, adam and adamw */
 }

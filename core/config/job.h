@@ -146,4 +146,15 @@ void pst_job_tell_defaults(const char *device, const char *transport);
 pst_status pst_job_read(struct pst_config *config, struct pst_job *ret_job, struct pst_error *err);
 void pst_job_finish(struct pst_job *job);
 
+/* Strategy i < 2 + n_memopt of the job: its kind, and its table, which may be NULL. */
+static inline const char *pst_job_strategy(const struct pst_job *job, uint32_t i,
+                                           struct pst_config_node **ret_table)
+{
+    *ret_table = i == 0 ? job->partitioner : i == 1 ? job->scheduler : job->memopt[i - 2];
+    return i == 0 ? "partitioner" : i == 1 ? "scheduler" : "memopt";
+}
+
+/* Values of f32 state that the job's optimizer keeps per parameter. */
+uint32_t pst_job_optimizer_slots(const struct pst_job *job);
+
 #endif

@@ -82,17 +82,15 @@ void pst_fields_known(struct pst_fields *fields, const json_t *object, const cha
 
     json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
-        const char *nearest;
+        char hint[96];
         uint32_t i = 0;
 
         while (i < n && strcmp(keys[i], key) != 0) {
             i++;
         }
         if (i == n) {
-            nearest = pst_nearest(key, keys, n);
-            pst_fields_fail(fields, "config.key", NULL, "unknown key \"%.64s\"%s%s%s", key,
-                            nearest == NULL ? "" : "; did you mean \"",
-                            nearest == NULL ? "" : nearest, nearest == NULL ? "" : "\"?");
+            pst_fields_fail(fields, "config.key", NULL, "unknown key \"%.64s\"%s", key,
+                            pst_nearest_hint(hint, key, keys, n));
             return;
         }
     }
@@ -170,8 +168,8 @@ const char *pst_fields_string(struct pst_fields *fields, const json_t *object, c
 uint32_t pst_fields_word(struct pst_fields *fields, const json_t *object, const char *key,
                          const char *const *words, uint32_t initial)
 {
-    const char *word = pst_fields_string(fields, object, key, words[initial]), *nearest;
-    char all[256] = "";
+    const char *word = pst_fields_string(fields, object, key, words[initial]);
+    char all[256] = "", hint[96];
     uint32_t n = 0;
 
     for (; words[n] != NULL; n++) {
@@ -183,10 +181,8 @@ uint32_t pst_fields_word(struct pst_fields *fields, const json_t *object, const 
         snprintf(all + used, sizeof all - used, "%s%s", n == 0 ? "" : ", ", words[n]);
     }
     if (word != NULL) {
-        nearest = pst_nearest(word, words, n);
-        pst_fields_fail(fields, "config.value", key, "\"%.64s\" is none of %s%s%s%s", word, all,
-                        nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
-                        nearest == NULL ? "" : "\"?");
+        pst_fields_fail(fields, "config.value", key, "\"%.64s\" is none of %s%s", word, all,
+                        pst_nearest_hint(hint, word, words, n));
     }
     return 0;
 }

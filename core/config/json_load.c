@@ -14,52 +14,11 @@
 
 struct scan {
     const char *path, *text;
-    size_t length, at;
-    uint32_t line, depth, n_lists;
+    size_t length;
     struct pst_error *err;
 };
 
-/* Behind the opening quote; ends at the closing one or at the end of the text. */
-static pst_status scan_string(struct scan *scan)
-{
-    size_t begin = ++scan->at;
-
-    while (scan->at < scan->length && scan->text[scan->at] != '"') {
-        scan->at += scan->text[scan->at] == '\\' ? 2 : 1;
-    }
-    return scan->at - begin <= PST_JSON_STRING
-               ? PST_OK
-               : pst_fail_at(scan->err, PST_ERR_CONFIG, "input.limit", scan->path, scan->line, 0,
-                             "a string of more than %zu bytes", PST_JSON_STRING);
-}
-
-static pst_status scan_text(struct scan *scan)
-{
-    pst_status st = PST_OK;
-
-    for (; st == PST_OK && scan->at < scan->length; scan->at++) {
-        char c = scan->text[scan->at];
-
-        if (c == '"') {
-            st = scan_string(scan);
-        } else if (c == '\n') {
-            scan->line++;
-        } else if (c == '[' || c == '{') {
-            if (++scan->n_lists > PST_JSON_LISTS) {
-                st = pst_fail_at(scan->err, PST_ERR_CONFIG, "input.limit", scan->path, scan->line,
-                                 0, "more than %u arrays and objects", PST_JSON_LISTS);
-            } else if (++scan->depth > PST_JSON_NESTING) {
-                st = pst_fail_at(scan->err, PST_ERR_CONFIG, "input.limit", scan->path, scan->line,
-                                 0, "brackets nested more than %d deep", PST_JSON_NESTING);
-            }
-        } else if ((c == ']' || c == '}') && scan->depth > 0) {
-            scan->depth--;
-        }
-    }
-    return st;
-}
-
-/* --- where a parser stopped --------------------------------------------------------------------*/
+/* --- where in a text one is --------------------------------------------------------------------*/
 
 struct slice {
     const char *at;
@@ -126,6 +85,35 @@ static size_t place_step(struct place *place, const char *text, size_t length, s
     }
     return at + 1;
 }
+
+static pst_status check_limits(const struct scan *scan)
+{
+    struct place place = {.depth = 0};
+    uint32_t line = 1, n_lists = 0;
+
+    for (size_t at = 0, next; at < scan->length; at = next) {
+        char c = scan->text[at];
+        bool opens = c == '[' || c == '{', full = place.depth == PST_JSON_NESTING;
+
+        next = place_step(&place, scan->text, scan->length, at);
+        line += c == '\n';
+        if (c == '"' && next - at - 2 > PST_JSON_STRING) {
+            return pst_fail_at(scan->err, PST_ERR_CONFIG, "input.limit", scan->path, line, 0,
+                               "a string of more than %zu bytes", PST_JSON_STRING);
+        }
+        if (opens && ++n_lists > PST_JSON_LISTS) {
+            return pst_fail_at(scan->err, PST_ERR_CONFIG, "input.limit", scan->path, line, 0,
+                               "more than %u arrays and objects", PST_JSON_LISTS);
+        }
+        if (opens && full) {
+            return pst_fail_at(scan->err, PST_ERR_CONFIG, "input.limit", scan->path, line, 0,
+                               "brackets nested more than %d deep", PST_JSON_NESTING);
+        }
+    }
+    return PST_OK;
+}
+
+/* --- where a parser stopped --------------------------------------------------------------------*/
 
 /* "graph.nodes[3].forward_us ("conv1"): ", or "" at the top. */
 static void place_text(const struct place *place, char *text, size_t room)
@@ -200,10 +188,9 @@ pst_status pst_json_parse(const char *path, const char *text, size_t length, jso
                           struct pst_error *err)
 {
     size_t skip = length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-    struct scan scan = {
-        .path = path, .line = 1, .err = err, .text = text + skip, .length = length - skip};
+    struct scan scan = {.path = path, .err = err, .text = text + skip, .length = length - skip};
     json_error_t error;
-    pst_status st = scan_text(&scan);
+    pst_status st = check_limits(&scan);
 
     if (st != PST_OK) {
         return st;

@@ -42,8 +42,7 @@ static void report_unknown(const struct pst_param *rows, uint32_t n_rows, size_t
                            const char *section, struct pst_report *report)
 {
     const char *candidates[MAX_ROWS + 64];
-    const char *nearest;
-    char word[64];
+    char word[64], hint[96];
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < n_rows && n < MAX_ROWS; i++) {
@@ -52,22 +51,12 @@ static void report_unknown(const struct pst_param *rows, uint32_t n_rows, size_t
     for (; others != NULL && *others != NULL && n < MAX_ROWS + 64; others++) {
         candidates[n++] = *others;
     }
-    nearest = pst_nearest(node->key, candidates, n);
     pst_report_word(word, node->key);
-    if (nearest != NULL) {
-        pst_report_key(report, "config.key", node, "unknown key \"%s\" in %s; did you mean \"%s\"?",
-                       word, section, nearest);
-        return;
-    }
-    pst_report_key(report, "config.key", node, "unknown key \"%s\" in %s", word, section);
-    if (report->count == 1) {
-        pst_error_hint(&report->first, "%s takes ", section);
-        for (uint32_t i = 0; i < n; i++) {
-            size_t used = strlen(report->first.hint);
-
-            snprintf(report->first.hint + used, sizeof report->first.hint - used, "%s%s",
-                     i == 0 ? "" : ", ", candidates[i]);
-        }
+    pst_report_key(report, "config.key", node, "unknown key \"%s\" in %s%s", word, section,
+                   pst_nearest_hint(hint, node->key, candidates, n));
+    if (hint[0] == '\0' && report->count == 1) {
+        snprintf(hint, sizeof hint, "%.80s takes", section);
+        pst_error_hint_words(&report->first, hint, candidates, n);
     }
 }
 

@@ -113,3 +113,99 @@ const char *pst_report_word(char text[64], const char *word)
     text[n] = '\0';
     return text;
 }
+
+/* --- words that are near ----------------------------------------------------------------------*/
+
+#define MAX_WORD 64
+
+/* Letters of another case, and '-' for '_', are not mistakes worth counting. */
+static char fold(char c)
+{
+    if (c >= 'A' && c <= 'Z') {
+        return (char)(c - 'A' + 'a');
+    }
+    return c == '-' ? '_' : c;
+}
+
+static uint32_t min2(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * Insertions, deletions, substitutions and swaps of neighbours that turn a into b, no substring
+ * edited twice ("optimal string alignment"). Damerau: "A technique for computer detection and
+ * correction of spelling errors", CACM 7(3), 1964.
+ */
+static uint32_t distance(const char *a, uint32_t n_a, const char *b, uint32_t n_b)
+{
+    uint32_t rows[3][MAX_WORD + 1];
+    uint32_t *before = rows[0], *last = rows[1], *row = rows[2];
+
+    for (uint32_t j = 0; j <= n_b; j++) {
+        last[j] = j;
+        before[j] = 0;
+    }
+    for (uint32_t i = 1; i <= n_a; i++) {
+        uint32_t *spare = before;
+
+        row[0] = i;
+        for (uint32_t j = 1; j <= n_b; j++) {
+            bool same = fold(a[i - 1]) == fold(b[j - 1]);
+
+            row[j] = min2(min2(last[j], row[j - 1]) + 1, last[j - 1] + !same);
+            if (i > 1 && j > 1 && fold(a[i - 1]) == fold(b[j - 2]) &&
+                fold(a[i - 2]) == fold(b[j - 1])) {
+                row[j] = min2(row[j], before[j - 2] + 1);
+            }
+        }
+        before = last;
+        last = row;
+        row = spare;
+    }
+    return last[n_b];
+}
+
+/* "memory" for "memory_bytes": nearer than any word with other letters. */
+static bool lacks_unit(const char *word, size_t n, const char *candidate)
+{
+    return n >= 4 && strncmp(word, candidate, n) == 0 && candidate[n] == '_';
+}
+
+const char *pst_nearest(const char *word, const char *const *candidates, uint32_t n_candidates)
+{
+    size_t n = strlen(word);
+    const char *best = NULL;
+    uint32_t limit, best_distance = UINT32_MAX;
+
+    if (n == 0 || n > MAX_WORD) {
+        return NULL;
+    }
+    limit = n < 3 ? 1 : (uint32_t)n / 3;
+    for (uint32_t i = 0; i < n_candidates; i++) {
+        size_t m = strlen(candidates[i]);
+        uint32_t d;
+
+        if (m == 0 || m > MAX_WORD) {
+            continue;
+        }
+        d = lacks_unit(word, n, candidates[i])
+                ? 1
+                : distance(word, (uint32_t)n, candidates[i], (uint32_t)m);
+        /* d < n: at least one character was right. */
+        if (d <= limit && d < n && d < best_distance) {
+            best = candidates[i];
+            best_distance = d;
+        }
+    }
+    return best;
+}
+
+const char *pst_nearest_hint(char text[96], const char *word, const char *const *candidates,
+                             uint32_t n_candidates)
+{
+    const char *nearest = pst_nearest(word, candidates, n_candidates);
+
+    snprintf(text, 96, nearest == NULL ? "" : "; did you mean \"%s\"?", nearest);
+    return text;
+}

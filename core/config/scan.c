@@ -19,16 +19,6 @@ struct scan {
     uint32_t weight, weights[MAX_OPEN + 1];
 };
 
-static uint32_t column_of(const struct scan *scan)
-{
-    uint32_t column = 1;
-
-    for (const char *s = scan->line_start; s < scan->at; s++) {
-        column += ((unsigned char)*s & 0xC0) != 0x80;
-    }
-    return column;
-}
-
 static void new_line(struct scan *scan)
 {
     scan->line++;
@@ -136,9 +126,10 @@ static pst_status scan_nesting(const char *text, size_t length, const char *name
         } else if (*scan.at == '"' || *scan.at == '\'') {
             skip_string(&scan);
         } else if (!take(&scan)) {
-            return pst_fail_at(
-                err, PST_ERR_CONFIG, "config.limit", name, scan.line, column_of(&scan), "%s",
-                *scan.at == '.' ? "a dotted key of more than 32 parts" : PST_CONFIG_TOO_DEEP);
+            return pst_fail_at(err, PST_ERR_CONFIG, "config.limit", name, scan.line,
+                               pst_tree_column(scan.line_start, scan.at), "%s",
+                               *scan.at == '.' ? "a dotted key of more than 32 parts"
+                                               : PST_CONFIG_TOO_DEEP);
         } else {
             scan.at++;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Overrides from the command line: --set table.key=value.
+ * Overrides from the command line: --set table.key=value, and --options key=value,key=value.
  */
 #include "config/tree.h"
 
@@ -17,17 +17,6 @@ struct override {
     uint32_t columns[PST_CONFIG_MAX_PARTS];
     uint32_t n_parts;
 };
-
-/* Column, from 1 and in code points, of a place in the override. */
-static uint32_t column_of(const struct override *set, const char *at)
-{
-    uint32_t column = 1;
-
-    for (const char *s = set->text; s < at; s++) {
-        column += ((unsigned char)*s & 0xC0) != 0x80;
-    }
-    return column;
-}
 
 static pst_status fail_at(const struct override *set, const char *kind, uint32_t column,
                           const char *format, const char *word, struct pst_error *err)
@@ -59,14 +48,14 @@ static pst_status split_key(struct override *set, const char *end, struct pst_er
             at++;
         }
         if (at == start || (at < end && *at != '.')) {
-            return fail_at(set, "config.key", column_of(set, at),
+            return fail_at(set, "config.key", pst_tree_column(set->text, at),
                            "\"%s\" is not of the form table.key=value", set->text, err);
         }
         if (set->n_parts == PST_CONFIG_MAX_PARTS) {
-            return fail_at(set, "config.limit", column_of(set, start),
+            return fail_at(set, "config.limit", pst_tree_column(set->text, start),
                            "\"%s\" has more than 32 parts", set->text, err);
         }
-        set->columns[set->n_parts] = column_of(set, start);
+        set->columns[set->n_parts] = pst_tree_column(set->text, start);
         set->parts[set->n_parts] =
             pst_arena_strndup(set->reader->arena, start, (size_t)(at - start));
         set->n_parts++;
@@ -83,7 +72,7 @@ static pst_status split(struct override *set, struct pst_error *err)
 
     for (const char *s = set->text; *s != '\0'; s++) {
         if (((unsigned char)*s < 0x20 && *s != '\t') || *s == 0x7F) {
-            return fail_at(set, "config.value", column_of(set, s),
+            return fail_at(set, "config.value", pst_tree_column(set->text, s),
                            "\"%s\" holds a control character; write it as an escape in quotes",
                            set->text, err);
         }
@@ -97,7 +86,7 @@ static pst_status split(struct override *set, struct pst_error *err)
     }
     set->value = equals + 1 + strspn(equals + 1, " \t");
     if (*set->value == '\0') {
-        return fail_at(set, "config.value", column_of(set, set->value),
+        return fail_at(set, "config.value", pst_tree_column(set->text, set->value),
                        "\"%s\" has no value; the empty string is \"\"", set->text, err);
     }
     for (end = equals; end > set->text && (end[-1] == ' ' || end[-1] == '\t'); end--) {
@@ -133,7 +122,7 @@ static pst_status parse_value(struct override *set, struct pst_config_node **ret
     struct pst_config_node *root = NULL, *node;
     struct pst_error why;
     char *text = pst_arena_printf(arena, "%s%s", start, set->value);
-    uint32_t column = column_of(set, set->value);
+    uint32_t column = pst_tree_column(set->text, set->value);
     pst_status st;
 
     st =
@@ -288,4 +277,66 @@ pst_status pst_tree_set(struct pst_config_reader *reader, const char *text, uint
         return st;
     }
     return apply(&set, value, err);
+}
+
+/* --- several in one text ----------------------------------------------------------------------*/
+
+#define MAX_PARTS 64
+
+/* The comma that ends the part at `text`, or the end of all. */
+static char *part_end(char *text)
+{
+    char quote = 0;
+    int depth = 0;
+
+    for (; *text != '\0'; text++) {
+        if (quote != 0) {
+            if (*text == '\\' && quote == '"' && text[1] != '\0') {
+                text++;
+            } else if (*text == quote) {
+                quote = 0;
+            }
+        } else if (*text == '"' || *text == '\'') {
+            quote = *text;
+        } else if (*text == '[' || *text == '{') {
+            depth++;
+        } else if (*text == ']' || *text == '}') {
+            depth--;
+        } else if (*text == ',' && depth <= 0) {
+            break;
+        }
+    }
+    return text;
+}
+
+pst_status pst_config_from_list(const char *list, struct pst_config **ret_config,
+                                struct pst_error *err)
+{
+    const char *parts[MAX_PARTS];
+    struct pst_arena arena = {0};
+    char *at = pst_arena_strdup(&arena, list);
+    uint32_t n = 0;
+    pst_status st = PST_OK;
+
+    while (st == PST_OK && *at != '\0') {
+        char *end = part_end(at);
+        bool last = *end == '\0';
+
+        *end = '\0';
+        if (n == MAX_PARTS) {
+            st = pst_fail(err, PST_ERR_CONFIG, "config.limit", "there are more than %d parts in %s",
+                          MAX_PARTS, list);
+        } else if (strchr(at, '=') == NULL) {
+            st = pst_fail(err, PST_ERR_CONFIG, "config.syntax",
+                          "\"%s\" is not of the form key=value", at);
+        } else {
+            parts[n++] = at;
+        }
+        at = last ? end : end + 1;
+    }
+    if (st == PST_OK) {
+        st = pst_config_from_sets(parts, n, ret_config, err);
+    }
+    pst_arena_finish(&arena);
+    return st;
 }

@@ -1,7 +1,16 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "config/toml.h"
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From toml++'s document to the tree, within the limits on what a config may hold. All that is C++:
+ * neither its types nor its exceptions leave this file.
+ */
+extern "C" {
+#include "base/memory.h"
+#include "config/tree.h"
+}
 
-#include <cstdio>
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <new>
 #include <string_view>
 
@@ -22,85 +31,167 @@
 #endif
 #include <toml++/toml.h>
 
-static bool walk(const toml::node &node, pst_toml_event event, pst_toml_visit *visit, void *self)
+namespace
 {
-    event.line = node.source().begin.line;
-    event.column = node.source().begin.column;
-    if (const toml::table *table = node.as_table()) {
-        event.kind = PST_TOML_TABLE;
-        event.count = table->size();
-        if (!visit(self, &event)) {
-            return false;
-        }
-        for (const auto &[key, child] : *table) {
-            pst_toml_event next = {};
 
-            next.key = key.str().data();
-            next.key_length = key.str().size();
-            next.key_line = key.source().begin.line;
-            next.key_column = key.source().begin.column;
-            if (!walk(child, next, visit, self)) {
-                return false;
-            }
-        }
-    } else if (const toml::array *array = node.as_array()) {
-        event.kind = PST_TOML_ARRAY;
-        event.count = array->size();
-        if (!visit(self, &event)) {
-            return false;
-        }
-        for (const toml::node &child : *array) {
-            if (!walk(child, pst_toml_event{}, visit, self)) {
-                return false;
-            }
-        }
-    } else {
-        event.kind = PST_TOML_OTHER;
-        if (const auto *string = node.as_string()) {
-            event.kind = PST_TOML_STRING;
-            event.string = (*string)->data();
-            event.string_length = (*string)->size();
-        } else if (const auto *integer = node.as_integer()) {
-            event.kind = PST_TOML_INT;
-            event.integer = **integer;
-        } else if (const auto *number = node.as_floating_point()) {
-            event.kind = PST_TOML_FLOAT;
-            event.number = **number;
-        } else if (const auto *boolean = node.as_boolean()) {
-            event.kind = PST_TOML_BOOL;
-            event.boolean = **boolean;
-        }
-        return visit(self, &event);
-    }
-    event = {};
-    event.kind = PST_TOML_END;
-    return visit(self, &event);
+struct build {
+    pst_config_reader *reader;
+    const char *name;
+    uint32_t depth; /* that the text has already */
+    pst_error *err;
+};
+
+/* A value that has no place in a config; nullptr. */
+pst_config_node *stop(const build &b, const toml::source_position &at, const char *kind,
+                      const char *message)
+{
+    pst_fail_at(b.err, PST_ERR_CONFIG, kind, b.name, at.line, at.column, "%s", message);
+    return nullptr;
 }
 
-static enum pst_toml_result read(const char *text, size_t length, pst_toml_visit *visit, void *self,
-                                 struct pst_toml_fault *ret_fault)
+bool has_nul(const std::string_view &text)
 {
-    const toml::parse_result result = toml::parse(std::string_view(text, length));
+    return text.find('\0') != std::string_view::npos;
+}
+
+bool comes_before(const pst_config_node *a, const pst_config_node *b)
+{
+    return a->key_line != b->key_line ? a->key_line < b->key_line : a->key_column < b->key_column;
+}
+
+pst_config_node *make(const build &b, const toml::node &from, const toml::key *key,
+                      uint32_t n_open);
+
+/* False: one of them has no place. */
+bool add_children(const build &b, const toml::node &from, uint32_t n_open, pst_config_node *node)
+{
+    pst_config_node *child;
+
+    if (const toml::table *table = from.as_table()) {
+        for (const auto &[key, value] : *table) {
+            if ((child = make(b, value, &key, n_open + 1)) == nullptr) {
+                return false;
+            }
+            pst_tree_append(b.reader->arena, node, child);
+        }
+        std::sort(node->children, node->children + node->n_children, comes_before);
+    } else if (const toml::array *array = from.as_array()) {
+        for (const toml::node &value : *array) {
+            if ((child = make(b, value, nullptr, n_open + 1)) == nullptr) {
+                return false;
+            }
+            pst_tree_append(b.reader->arena, node, child);
+        }
+    }
+    return true;
+}
+
+/* Kind and value; false: of a kind that has no use here. */
+bool set_value(const build &b, const toml::node &from, pst_config_node *node)
+{
+    if (from.is_table()) {
+        node->kind = PST_CONFIG_TABLE;
+    } else if (from.is_array()) {
+        node->kind = PST_CONFIG_ARRAY;
+    } else if (const auto *string = from.as_string()) {
+        node->kind = PST_CONFIG_STRING;
+        node->value.string =
+            pst_arena_strndup(b.reader->arena, (*string)->data(), (*string)->size());
+    } else if (const auto *integer = from.as_integer()) {
+        node->kind = PST_CONFIG_INT;
+        node->value.integer = **integer;
+    } else if (const auto *number = from.as_floating_point()) {
+        node->kind = PST_CONFIG_FLOAT;
+        node->value.number = **number;
+    } else if (const auto *boolean = from.as_boolean()) {
+        node->kind = PST_CONFIG_BOOL;
+        node->value.boolean = **boolean;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* `key`: nullptr in arrays and at the root. n_open: tables and arrays around it. */
+pst_config_node *make(const build &b, const toml::node &from, const toml::key *key, uint32_t n_open)
+{
+    const toml::source_position at = from.source().begin,
+                                key_at = key != nullptr ? key->source().begin : at;
+    const auto *string = from.as_string();
+    const std::string_view text = string != nullptr ? std::string_view(**string) : "",
+                           key_text = key != nullptr ? key->str() : "";
+    pst_config_node *node = pst_tree_node(b.reader->arena, 0, nullptr);
+
+    if (!set_value(b, from, node)) {
+        return stop(b, at, "config.value",
+                    "dates and times have no use here; text stands in quotes");
+    }
+    if (node->kind == PST_CONFIG_FLOAT && !std::isfinite(node->value.number)) {
+        return stop(b, at, "config.value", "inf and nan are no values here");
+    }
+    if (std::max(text.size(), key_text.size()) > PST_CONFIG_MAX_STRING) {
+        return stop(b, at, "config.limit", "a string of more than 64 KiB");
+    }
+    if (has_nul(key_text)) {
+        return stop(b, key_at, "config.value", "a key must not hold the character U+0000");
+    }
+    if (has_nul(text)) {
+        return stop(b, at, "config.value", "a string must not hold the character U+0000");
+    }
+    if (n_open + b.depth > PST_CONFIG_MAX_NESTING) {
+        return stop(b, key_at, "config.limit", PST_CONFIG_TOO_DEEP);
+    }
+    if (n_open > 0 && ++b.reader->n_values > PST_CONFIG_MAX_VALUES) {
+        return stop(b, key_at, "config.limit", "more than 10000 keys and array elements");
+    }
+    node->file = b.name;
+    node->line = at.line;
+    node->column = at.column;
+    if (key != nullptr) {
+        node->key = pst_arena_strndup(b.reader->arena, key_text.data(), key_text.size());
+        node->key_line = key_at.line;
+        node->key_column = key_at.column;
+    }
+    return add_children(b, from, n_open, node) ? node : nullptr;
+}
+
+pst_status read(const build &b, std::string_view text, pst_config_node **ret_root)
+{
+    const toml::parse_result result = toml::parse(text);
 
     if (!result) {
         const std::string_view words = result.error().description();
+        const toml::source_position &at = result.error().source().begin;
 
-        ret_fault->line = result.error().source().begin.line;
-        ret_fault->column = result.error().source().begin.column;
-        std::snprintf(ret_fault->message, sizeof ret_fault->message, "%.*s",
-                      static_cast<int>(words.size()), words.data());
-        return PST_TOML_SYNTAX;
+        pst_fail_at(b.err, PST_ERR_CONFIG, "config.syntax", b.name, at.line, at.column, "%.*s",
+                    static_cast<int>(words.size() < 255 ? words.size() : 255), words.data());
+        if (words.find("could not determine value type") != std::string_view::npos) {
+            pst_error_hint(b.err, "text stands in quotes: key = \"value\"");
+        }
+        return PST_ERR_CONFIG;
     }
-    return walk(result.table(), pst_toml_event{}, visit, self) ? PST_TOML_OK : PST_TOML_STOPPED;
+    *ret_root = make(b, result.table(), nullptr, 0);
+    return *ret_root != nullptr ? PST_OK : PST_ERR_CONFIG;
 }
 
-extern "C" enum pst_toml_result pst_toml_read(const char *text, size_t length,
-                                              pst_toml_visit *visit, void *self,
-                                              struct pst_toml_fault *ret_fault)
+} // namespace
+
+extern "C" pst_status pst_tree_from_toml(pst_config_reader *reader, const char *text, size_t length,
+                                         const char *name, uint32_t depth,
+                                         pst_config_node **ret_root, pst_error *err)
 {
+    pst_status st;
+
+    if (length >= 3 && std::memcmp(text, "\xEF\xBB\xBF", 3) == 0) {
+        text += 3;
+        length -= 3;
+    }
+    st = pst_tree_scan(text, length, name, err);
     try {
-        return read(text, length, visit, self, ret_fault);
+        return st != PST_OK ? st
+                            : read(build{reader, name, depth, err}, std::string_view(text, length),
+                                   ret_root);
     } catch (const std::bad_alloc &) {
-        return PST_TOML_NO_MEMORY;
+        pst_out_of_memory();
     }
 }

@@ -43,6 +43,17 @@ struct pst_config_node *pst_tree_find(const struct pst_config_node *table, const
 void pst_tree_merge(struct pst_arena *arena, struct pst_config_node *table,
                     struct pst_config_node *over);
 
+/* Column, from 1 and in code points, of a place in the line that begins there. */
+static inline uint32_t pst_tree_column(const char *line, const char *at)
+{
+    uint32_t column = 1;
+
+    for (; line < at; line++) {
+        column += ((unsigned char)*line & 0xC0) != 0x80;
+    }
+    return column;
+}
+
 /* Checks the limits that must hold before the text is parsed: size, lines, dotted keys, brackets.
  */
 pst_status pst_tree_scan(const char *text, size_t length, const char *name, struct pst_error *err);

@@ -180,15 +180,14 @@ static void read_nodes(struct pst_fields *fields, const json_t *root, struct pst
 static void fail_end(struct pst_fields *fields, const struct pst_costed *draft, const char *key,
                      const char *name)
 {
-    const char **names = pst_alloc(draft->n_nodes + (size_t)1, sizeof *names), *nearest;
+    const char **names = pst_alloc(draft->n_nodes + (size_t)1, sizeof *names);
+    char hint[96];
 
     for (uint32_t i = 0; i < draft->n_nodes; i++) {
         names[i] = draft->nodes[i].name;
     }
-    nearest = pst_nearest(name, names, draft->n_nodes);
-    pst_fields_fail(fields, "graph.edge", key, "no node has the name \"%.200s\"%s%.200s%s", name,
-                    nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
-                    nearest == NULL ? "" : "\"?");
+    pst_fields_fail(fields, "graph.edge", key, "no node has the name \"%.200s\"%s", name,
+                    pst_nearest_hint(hint, name, names, draft->n_nodes));
     free(names);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/apart.h"
+#include "host/child.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,6 @@ static pst_status ask_apart(const struct pst_apart_kind *kind, const void *job, 
                             const struct pst_worker_task *limits, void *ret_answer,
                             struct pst_error *err)
 {
-    struct pst_worker_task task = *limits;
     struct pst_arena arena = {0};
     struct pst_wire question = {.reads = false, .arena = &arena};
     void *sent = pst_arena_alloc(&arena, kind->job_size, 0);
@@ -56,7 +55,8 @@ static pst_status ask_apart(const struct pst_apart_kind *kind, const void *job, 
     memcpy(sent, job, kind->job_size);
     pst_wire_word(&question, kind->word);
     kind->pass_job(&question, sent);
-    st = pst_worker_ask(&task, &question, &reply, &length, err);
+    st = pst_worker_ask(limits, &question, &reply, &length, err);
+    free(question.bytes);
     if (st == PST_OK) {
         st = pst_apart_take(kind, job, name, reply, length, ret_answer, err);
     }
@@ -82,35 +82,49 @@ pst_status pst_apart_ask(const struct pst_apart_kind *kind, const void *job, con
     return st;
 }
 
-static pst_status answer(const struct pst_apart_kind *kind, struct pst_wire *question,
-                         struct pst_wire *ret_answer, struct pst_error *err)
+/* What it takes is freed by leaving. */
+static void serve(const struct pst_apart_kind *kind, struct pst_wire *question)
 {
     void *job = pst_arena_alloc(question->arena, kind->job_size, 0);
     void *found = pst_arena_alloc(question->arena, kind->answer_size, 0);
-    pst_status st;
+    struct pst_wire reply = {.reads = false};
+    struct pst_error err = {0};
+    pst_status st = PST_OK;
 
     kind->pass_job(question, job);
     if (!pst_wire_is_read(question)) {
-        return pst_fail(err, PST_ERR_BUG, "internal", "half a question");
+        st = pst_fail(&err, PST_ERR_BUG, "internal", "half a question");
+    } else if (kind->open != NULL) {
+        st = kind->open(job, &err);
     }
-    pst_worker_started();
-    st = kind->ask(job, pst_worker_stopped_or_late, found, err);
     if (st == PST_OK) {
-        pst_apart_put(kind, job, found, ret_answer);
+        pst_worker_started();
+        st = kind->ask(job, pst_worker_stopped_or_late, found, &err);
     }
-    return st;
+    if (st == PST_OK) {
+        pst_apart_put(kind, job, found, &reply);
+    }
+    pst_worker_answer(st == PST_OK ? &reply : NULL, &err);
 }
 
-void pst_apart_serve(const struct pst_apart_kind *kind, const char *job, size_t length)
+bool pst_apart_serve(int argc, char **argv, const struct pst_apart_kind *const *kinds, size_t n)
 {
     struct pst_arena arena = {0};
-    struct pst_wire question = pst_wire_read(job, length, &arena), reply = {.reads = false};
-    struct pst_error err = {0};
-    pst_status st;
+    struct pst_error err;
+    size_t length;
+    char *job;
 
-    pst_wire_word(&question, kind->word);
-    if (!question.failed) {
-        st = answer(kind, &question, &reply, &err);
-        pst_worker_answer(st == PST_OK ? &reply : NULL, &err);
+    if (!pst_worker_begin(argc, argv, &job, &length)) {
+        return false;
     }
+    for (size_t i = 0; i < n; i++) {
+        struct pst_wire question = pst_wire_read(job, length, &arena);
+
+        pst_wire_word(&question, kinds[i]->word);
+        if (!question.failed) {
+            serve(kinds[i], &question);
+        }
+    }
+    pst_fail(&err, PST_ERR_BUG, "internal", "half a job");
+    pst_worker_answer(NULL, &err);
 }

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A question to one plugin that is answered here, or in a process of its own that may crash, hang
- * or leave. What goes over is said once for each kind of question, for both directions (wire.h).
+ * A question to plugins that is answered here, or in a process of its own that may crash, hang or
+ * leave: the same binary in a hidden mode. What goes over is said once for each kind of question,
+ * for both directions (wire.h).
  */
 #ifndef PST_HOST_APART_H
 #define PST_HOST_APART_H
 
-#include "host/child.h"
+#include "base/error.h"
+#include "base/wire.h"
 
 struct pst_apart_kind {
     const char *word;   /* before questions and answers */
     const char *plugin; /* its kind */
     size_t job_size, answer_size;
     void (*pass_job)(struct pst_wire *w, void *job);
+    /* In the process, before time counts; NULL: nothing is left to do. */
+    pst_status (*open)(void *job, struct pst_error *err);
     /* `answer` is all zero before and finished behind, whatever this returns. */
     pst_status (*ask)(const void *job, bool (*cancelled)(void), void *answer,
                       struct pst_error *err);
@@ -23,9 +27,24 @@ struct pst_apart_kind {
     void (*finish)(void *answer);
 };
 
-/* name: the plugin's id, or its file. limits: those of the process; NULL: in this one, where
-   `cancelled` may be NULL as well. Errors: as ask() and pst_worker_ask; plugin.contract, exit code
-   3, where what came back is no answer to that job. */
+/* What such a process is given. */
+struct pst_worker_task {
+    uint64_t time_limit_ns;      /* from the call of ask() on; 0: none */
+    uint64_t memory_limit_bytes; /* address space; 0: none. Not enforced in sanitizer builds */
+    bool (*cancelled)(void);     /* may be NULL */
+    const char *time_limit_name; /* in messages; NULL: plugins.time_limit */
+    bool describes;              /* a plugin is opened and no more: at its limit it is killed */
+};
+
+/*
+ * name: the plugin's id, or its file. limits: those of the process; NULL: in this one, where
+ * `cancelled` may be NULL as well. Errors: as ask(); of a process also
+ * plugin.crash, plugin.timeout, plugin.memory (exit 3) naming the plugin and the function that ran,
+ * with what it printed last; run.cancelled; machine.missing (4) where no process can be started;
+ * plugin.contract, exit code 3, where what came back is no answer to that job.
+ * At the time limit the process's own deadline should end the search; 2 s later it gets SIGTERM,
+ * 3 s after that SIGKILL.
+ */
 pst_status pst_apart_ask(const struct pst_apart_kind *kind, const void *job, const char *name,
                          const struct pst_worker_task *limits, bool (*cancelled)(void),
                          void *ret_answer, struct pst_error *err);
@@ -37,7 +56,17 @@ pst_status pst_apart_take(const struct pst_apart_kind *kind, const void *job, co
                           const char *bytes, size_t length, void *ret_answer,
                           struct pst_error *err);
 
-/* The process: where the job begins with the kind's word, it answers and leaves. */
-void pst_apart_serve(const struct pst_apart_kind *kind, const char *job, size_t length);
+#define PST_WORKER_FLAG "--planner-child" /* argv[1] of the hidden mode */
+
+/* This program's main hands argv on to pst_apart_serve when it sees the flag. Without that,
+   starting a process would run something else. */
+void pst_worker_offer(void);
+/* The process itself: answers the one question, of one of these kinds, and leaves. Returns false
+   where it was not started by pst_apart_ask. */
+bool pst_apart_serve(int argc, char **argv, const struct pst_apart_kind *const *kinds, size_t n);
+/* In the process: does who asked want the search to end? */
+bool pst_worker_stopped(void);
+/* Does it, or has the time limit passed? For what has no deadline of its own. */
+bool pst_worker_stopped_or_late(void);
 
 #endif

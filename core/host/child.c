@@ -8,26 +8,167 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
+#include <stdarg.h>
+#include <sys/wait.h>
 
 #include "base/memory.h"
 #include "base/log.h"
 #include "base/util.h"
-#include "host/child_run.h"
+#include "host/process.h"
+
+/* --- how it ended, and what that means for the user -------------------------------------------*/
+
+/* Address space that counts as used up: the allocation that failed is missing from it. */
+static bool is_used_up(uint64_t bytes, uint64_t limit)
+{
+    return limit > 0 && bytes >= limit - limit / 8;
+}
+
+/* Exit code 3; 70 where no plugin was called yet. */
+static pst_status fail(struct pst_error *err, const struct pst_blame *blame, pst_status st,
+                       const char *kind, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+static pst_status fail(struct pst_error *err, const struct pst_blame *blame, pst_status st,
+                       const char *kind, const char *format, ...)
+{
+    char message[sizeof err->message];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return pst_fail(err, st, blame->known ? kind : "internal", "%s", message);
+}
+
+static pst_status fail_timeout(const struct pst_worker_task *task, const struct pst_worker_end *end,
+                               const struct pst_breadcrumb_page *page, struct pst_error *err)
+{
+    const char *name = task->time_limit_name != NULL ? task->time_limit_name : "plugins.time_limit";
+    struct pst_blame blame;
+    char limit[32];
+
+    if (end->killed) {
+        pst_breadcrumb_read(page, &blame);
+    } else {
+        pst_breadcrumb_read_late(page, &blame);
+    }
+    if (!task->describes) {
+        return pst_blame_timeout(&blame, task->time_limit_ns, name, end->end_ns, err);
+    }
+    pst_format_ns(limit, task->time_limit_ns);
+    return fail(err, &blame, PST_ERR_CANCELLED, "plugin.timeout",
+                "%s said nothing of itself for %s, %s", blame.subject, limit, blame.place);
+}
+
+static pst_status fail_memory(const struct pst_worker_task *task, const struct pst_blame *blame,
+                              struct pst_error *err)
+{
+    char limit[32];
+
+    if (!blame->known) {
+        return pst_fail_nomem(err);
+    }
+    return fail(err, blame, PST_ERR_NOMEM, "plugin.memory", "%s took more memory than %s%s, %s",
+                blame->subject, pst_format_bytes(limit, task->memory_limit_bytes),
+                task->describes ? "" : ", the plugins.memory_limit", blame->place);
+}
+
+static pst_status fail_crash(const struct pst_worker_end *end,
+                             const struct pst_worker_reader *reader, const struct pst_blame *blame,
+                             struct pst_error *err)
+{
+    const char *kind = "plugin.crash", *subject = blame->subject, *where = blame->place;
+    int signal = WIFSIGNALED(end->wait_status) ? WTERMSIG(end->wait_status) : 0;
+    int status = WEXITSTATUS(end->wait_status);
+
+    if (reader->broken) {
+        fail(err, blame, PST_ERR_BUG, "plugin.contract", "%s garbled the planner's answer",
+             subject);
+    } else if (signal != 0) {
+        const char *name = sigabbrev_np(signal);
+
+        fail(err, blame, PST_ERR_BUG, kind, "%s %s with SIG%s %s", subject,
+             signal == SIGKILL ? "was killed" : "crashed", name != NULL ? name : "?", where);
+    } else if (status == PST_WORKER_UNSENT && !blame->known) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "the process that plans cannot read its job or send its answer; memory or "
+                        "descriptors may be exhausted");
+    } else if (status == PST_WORKER_UNSENT) {
+        fail(err, blame, PST_ERR_BUG, kind, "%s closed the planner's way out %s", subject, where);
+    } else {
+        fail(err, blame, PST_ERR_BUG, kind, "%s ended the planner with exit status %d %s", subject,
+             status, where);
+    }
+    if (signal == SIGKILL && !reader->broken) {
+        pst_error_hint(err, "a system without memory kills processes; plugins.memory_limit sets a "
+                            "limit before that");
+    } else {
+        pst_error_hint(err, "report it to %s",
+                       blame->known ? "its author" : "the authors of penstock");
+    }
+    return PST_ERR_BUG;
+}
+
+pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst_worker_end *end,
+                            const struct pst_worker_reader *reader,
+                            const struct pst_breadcrumb_page *page,
+                            const struct pst_worker_output *output, struct pst_error *err)
+{
+    bool left = end->wait_status == 0 && !reader->broken;
+    bool used_up = is_used_up(atomic_load(&page->vm_bytes), task->memory_limit_bytes);
+    struct pst_blame blame;
+    pst_status st;
+
+    if (left && reader->plan != NULL) {
+        return PST_OK;
+    }
+    if (reader->broken) {
+        pst_breadcrumb_read_plugin(page, reader->plugin, &blame);
+    } else {
+        pst_breadcrumb_read(page, &blame);
+    }
+    if (left && reader->has_error) {
+        if (task->memory_limit_bytes > 0 && strcmp(reader->error.kind, "machine.memory") == 0) {
+            return fail_memory(task, &blame, err); /* the host's own was missing there */
+        }
+        if (end->stop == PST_WORKER_TIMED_OUT && strcmp(reader->error.kind, "run.cancelled") == 0) {
+            return fail_timeout(task, end, page, err);
+        }
+        if (err != NULL) {
+            *err = reader->error;
+        }
+        return reader->error.status;
+    }
+    if (end->stop == PST_WORKER_CANCELLED) {
+        return pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
+    }
+    if (end->stop == PST_WORKER_TIMED_OUT && end->killed) {
+        st = fail_timeout(task, end, page, err);
+    } else if (used_up) {
+        st = fail_memory(task, &blame, err);
+    } else {
+        st = fail_crash(end, reader, &blame, err);
+    }
+    pst_worker_output_tail(output, err);
+    return st;
+}
+
+/* --- the run ----------------------------------------------------------------------------------*/
 
 #define SECOND_NS   ((uint64_t)1000000000)
 #define TERM_NS     (2 * SECOND_NS) /* from the time limit to SIGTERM */
 #define KILL_NS     (5 * SECOND_NS) /* from the time limit to SIGKILL */
 #define TICK_MS     50
-#define CHUNK_BYTES ((size_t)64 << 10)
+#define CHUNK_BYTES ((size_t)64 << 10) /* as many as a pipe holds */
 
 struct run {
     const struct pst_worker_task *task;
-    struct pst_worker_process process;
+    struct pst_process process;
+    struct pst_breadcrumb_page *page;
     struct pst_worker_reader reader;
     struct pst_worker_output *output;
     struct pst_worker_end end;
@@ -46,25 +187,42 @@ void pst_worker_offer(void)
     offered = true;
 }
 
-static pst_status make_job(struct run *run, struct pst_error *err)
+static pst_status make_job(struct run *run, const struct pst_wire *question, struct pst_error *err)
 {
-    const struct pst_worker_task *task = run->task;
-    struct pst_worker_head head = {.magic = PST_WORKER_MAGIC, .type = PST_WORKER_JOB};
-    struct pst_worker_job job = {.memory_limit_bytes = task->memory_limit_bytes,
-                                 .log_level = pst_log_level()};
+    const struct pst_worker_job job = {.length = question->n,
+                                       .memory_limit_bytes = run->task->memory_limit_bytes,
+                                       .log_level = pst_log_level()};
 
-    if (task->job_length > PST_WORKER_JOB_BYTES) {
+    if (job.length > PST_WORKER_JOB_BYTES) {
         return pst_fail(err, PST_ERR_CONFIG, "config.limit", "the job is too large");
     }
-    head.length = sizeof job + task->job_length;
-    run->job_length = sizeof head + (size_t)head.length;
+    run->job_length = sizeof job + question->n;
     run->job = pst_alloc(run->job_length, 1);
     run->output = pst_alloc(1, sizeof *run->output);
     run->chunk = pst_alloc(CHUNK_BYTES, 1);
     run->output->plugin = PST_NONE;
-    memcpy(run->job, &head, sizeof head);
-    memcpy(run->job + sizeof head, &job, sizeof job);
-    memcpy(run->job + sizeof head + sizeof job, task->job, task->job_length);
+    memcpy(run->job, &job, sizeof job);
+    memcpy(run->job + sizeof job, question->bytes, question->n);
+    return PST_OK;
+}
+
+/* LD_BIND_NOW: a function that is missing is found when a plugin is loaded, not when it is called.
+ */
+static pst_status start(struct run *run, struct pst_error *err)
+{
+    char name[] = "penstock", flag[] = PST_WORKER_FLAG, parent[24];
+    char *argv[] = {name, flag, parent, NULL};
+    int code;
+
+    snprintf(parent, sizeof parent, "%ld", (long)getpid());
+    code = pst_process_start(&run->process, argv, "LD_BIND_NOW=1", true, sizeof *run->page);
+    run->page = run->process.page;
+    if (code != 0) {
+        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                 "no process for planning can be started: %s", strerror(code));
+        pst_error_hint(err, "plugins.isolate = \"never\" plans without one");
+        return PST_ERR_UNSUPPORTED;
+    }
     return PST_OK;
 }
 
@@ -87,7 +245,7 @@ static void send_job(struct run *run)
         run->job_sent += (size_t)n;
     }
     if (has_broken(run, n) || run->job_sent == run->job_length) {
-        pst_worker_close(&run->process.job_fd);
+        pst_process_close(&run->process.job_fd);
     }
 }
 
@@ -97,7 +255,7 @@ static bool receive(struct run *run, int *fd)
     ssize_t n = read(*fd, run->chunk, CHUNK_BYTES);
 
     if (n == 0 || has_broken(run, n)) {
-        pst_worker_close(fd);
+        pst_process_close(fd);
         return false;
     }
     if (n > 0 && fd == &run->process.answer_fd) {
@@ -110,7 +268,7 @@ static bool receive(struct run *run, int *fd)
 
 static void exchange(struct run *run)
 {
-    struct pst_worker_process *p = &run->process;
+    struct pst_process *p = &run->process;
     struct pollfd fds[] = {{.fd = p->job_fd, .events = POLLOUT},
                            {.fd = p->answer_fd, .events = POLLIN},
                            {.fd = p->output_fd, .events = POLLIN}};
@@ -141,75 +299,61 @@ static void keep_time(struct run *run)
     if (run->end.stop != PST_WORKER_CANCELLED && task->cancelled != NULL && task->cancelled()) {
         run->end.stop = PST_WORKER_CANCELLED;
         run->stop_ns = run->stop_ns != 0 ? run->stop_ns : now;
-        atomic_store(&run->process.page->stop, true);
+        atomic_store(&run->page->stop, true);
     } else if (run->stop_ns == 0 && task->time_limit_ns > 0 && run->started_ns > 0 &&
                now - run->started_ns >= task->time_limit_ns) {
         run->end.stop = PST_WORKER_TIMED_OUT;
         run->stop_ns = now;
-        atomic_store(&run->process.page->late, true);
+        atomic_store(&run->page->late, true);
     }
     passed = run->stop_ns == 0 ? 0 : task->describes ? KILL_NS : now - run->stop_ns;
     if (passed >= KILL_NS && run->last_signal != SIGKILL) {
         run->last_signal = SIGKILL;
-        kill(-run->process.pid, SIGKILL);
+        pst_process_signal(&run->process, SIGKILL);
     } else if (passed >= TERM_NS && run->last_signal == 0) {
         run->last_signal = SIGTERM;
-        kill(-run->process.pid, SIGTERM);
+        pst_process_signal(&run->process, SIGTERM);
     }
 }
 
-/* Has it ended? It stays a zombie, so that its group's number is not given away. */
-static bool has_ended(struct run *run)
+/* What was written at the end is in the pipe, which holds as much as two chunks take. What somebody
+   who left the group goes on writing is not waited for. */
+static void drain(struct run *run, int *fd)
 {
-    siginfo_t info = {.si_pid = 0};
-
-    if (waitid(P_PID, (id_t)run->process.pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
-        return errno != EINTR;
+    for (int i = 0; i < 2 && *fd >= 0 && receive(run, fd); i++) {
     }
-    if (info.si_pid == 0) {
-        return false;
-    }
-    run->end.code = info.si_code;
-    run->end.status = info.si_status;
-    return true;
 }
 
 static void watch(struct run *run)
 {
-    while (!has_ended(run)) {
+    struct pst_process *process = &run->process;
+
+    while (!pst_process_has_ended(process)) {
         keep_time(run);
         if (run->reader.broken) {
-            kill(-run->process.pid, SIGKILL);
+            pst_process_signal(process, SIGKILL);
         }
         exchange(run);
     }
     run->end.end_ns = pst_now_ns();
     run->end.killed = run->last_signal != 0;
-    kill(-run->process.pid, SIGKILL); /* whatever it started */
-    while (waitpid(run->process.pid, NULL, 0) < 0 && errno == EINTR) {
-    }
-    while (run->process.answer_fd >= 0 && receive(run, &run->process.answer_fd)) {
-    }
-    while (run->process.output_fd >= 0 && receive(run, &run->process.output_fd)) {
-    }
+    pst_process_end(process);
+    run->end.wait_status = process->wait_status;
+    drain(run, &process->answer_fd);
+    drain(run, &process->output_fd);
 }
 
 static void finish(struct run *run)
 {
-    pst_worker_close(&run->process.job_fd);
-    pst_worker_close(&run->process.answer_fd);
-    pst_worker_close(&run->process.output_fd);
-    if (run->process.page != NULL) {
-        munmap(run->process.page, sizeof *run->process.page);
-    }
+    pst_process_finish(&run->process);
     pst_worker_reader_finish(&run->reader);
     free(run->output);
     free(run->chunk);
     free(run->job);
 }
 
-static pst_status run_worker(const struct pst_worker_task *task, char **ret_plan,
-                             size_t *ret_length, struct pst_error *err)
+pst_status pst_worker_ask(const struct pst_worker_task *task, const struct pst_wire *question,
+                          char **ret_answer, size_t *ret_length, struct pst_error *err)
 {
     struct run run = {.task = task,
                       .process = {.job_fd = -1, .answer_fd = -1, .output_fd = -1},
@@ -222,37 +366,24 @@ static pst_status run_worker(const struct pst_worker_task *task, char **ret_plan
                         "this program cannot plan in a process of its own; set plugins.isolate = "
                         "\"never\"");
     }
-    st = make_job(&run, err);
+    st = make_job(&run, question, err);
     if (st == PST_OK) {
-        st = pst_worker_start(&run.process, err);
+        st = start(&run, err);
     }
     if (st == PST_OK) {
         watch(&run);
-        pst_worker_output_log(run.output, run.process.page);
-        st = pst_worker_judge(task, &run.end, &run.reader, run.process.page, run.output, err);
+        pst_worker_output_log(run.output, run.page);
+        st = pst_worker_judge(task, &run.end, &run.reader, run.page, run.output, err);
     }
     if (st != PST_OK && run.pipe_errno != 0) {
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                       "the process that plans cannot be talked to: %s", strerror(run.pipe_errno));
     }
     if (st == PST_OK) {
-        *ret_plan = run.reader.plan;
+        *ret_answer = run.reader.plan;
         *ret_length = run.reader.plan_length;
         run.reader.plan = NULL;
     }
     finish(&run);
-    return st;
-}
-
-pst_status pst_worker_ask(struct pst_worker_task *task, struct pst_wire *question,
-                          char **ret_answer, size_t *ret_length, struct pst_error *err)
-{
-    char *job = NULL;
-    pst_status st;
-
-    pst_wire_end(question, &job, &task->job_length);
-    task->job = job;
-    st = run_worker(task, ret_answer, ret_length, err);
-    free(job);
     return st;
 }

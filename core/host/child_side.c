@@ -9,15 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "host/child_run.h"
+#include "host/child.h"
+#include "host/process.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1 /* shadow memory takes terabytes of address space */
@@ -92,7 +91,7 @@ static bool read_all(void *to, size_t n)
     char *at = to;
 
     while (n > 0) {
-        ssize_t k = read(PST_WORKER_JOB_FD, at, n);
+        ssize_t k = read(PST_PROCESS_JOB_FD, at, n);
 
         if (k <= 0 && !(k < 0 && errno == EINTR)) {
             return false;
@@ -108,7 +107,7 @@ static bool write_all(const void *from, size_t n)
     const char *at = from;
 
     while (n > 0) {
-        ssize_t k = write(PST_WORKER_ANSWER_FD, at, n);
+        ssize_t k = write(PST_PROCESS_ANSWER_FD, at, n);
 
         if (k < 0 && errno != EINTR) {
             return false;
@@ -165,7 +164,7 @@ static void mark_output(uint32_t plugin)
 /* A plugin that closes what is not its own is caught in the act. */
 static void check_answer(void)
 {
-    if (fcntl(PST_WORKER_ANSWER_FD, F_GETFD) < 0) {
+    if (fcntl(PST_PROCESS_ANSWER_FD, F_GETFD) < 0) {
         _exit(PST_WORKER_UNSENT);
     }
 }
@@ -180,7 +179,7 @@ static bool limit_process(long parent)
     }
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     setrlimit(RLIMIT_CORE, &none);
-    for (int fd = PST_WORKER_JOB_FD; fd < PST_WORKER_NO_FD; fd++) {
+    for (int fd = PST_PROCESS_JOB_FD; fd < PST_PROCESS_NO_FD; fd++) {
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
     signal(SIGPIPE, SIG_IGN);
@@ -198,20 +197,6 @@ static void limit_memory(uint64_t bytes)
     memory_is_limited = setrlimit(RLIMIT_AS, &limit) == 0;
 }
 
-static bool map_page(void)
-{
-    struct stat info;
-    void *memory;
-
-    if (fstat(PST_WORKER_PAGE_FD, &info) != 0 || info.st_size != (off_t)sizeof *page) {
-        return false;
-    }
-    memory = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, PST_WORKER_PAGE_FD, 0);
-    close(PST_WORKER_PAGE_FD);
-    page = memory;
-    return memory != MAP_FAILED;
-}
-
 static void answer_no_memory(void)
 {
     struct pst_error err;
@@ -222,39 +207,33 @@ static void answer_no_memory(void)
 
 bool pst_worker_begin(int argc, char **argv, char **ret_job, size_t *ret_length)
 {
-    struct pst_worker_head head;
-    char *job;
-
-    if (argc != 3 || !map_page()) {
+    page = argc != 3 ? NULL : pst_process_page(sizeof *page);
+    if (page == NULL) {
         return false;
     }
-    if (!limit_process(strtol(argv[2], NULL, 10)) || !read_all(&head, sizeof head) ||
-        head.magic != PST_WORKER_MAGIC || head.type != PST_WORKER_JOB ||
-        head.length < sizeof job_head || head.length > PST_WORKER_JOB_BYTES + sizeof job_head ||
-        !read_all(&job_head, sizeof job_head)) {
+    if (!limit_process(strtol(argv[2], NULL, 10)) || !read_all(&job_head, sizeof job_head) ||
+        job_head.length > PST_WORKER_JOB_BYTES) {
         _exit(PST_WORKER_UNSENT);
     }
     limit_memory(job_head.memory_limit_bytes);
-    head.length -= sizeof job_head;
     pst_on_out_of_memory(answer_no_memory);
-    job = pst_alloc((size_t)head.length + 1, 1);
-    if (!read_all(job, (size_t)head.length)) {
+    *ret_length = (size_t)job_head.length;
+    *ret_job = pst_alloc(*ret_length + 1, 1);
+    if (!read_all(*ret_job, *ret_length)) {
         _exit(PST_WORKER_UNSENT);
     }
-    close(PST_WORKER_JOB_FD);
+    close(PST_PROCESS_JOB_FD);
     setvbuf(stdout, NULL, _IOLBF, 0);
     watch_crashes();
     pst_log_set_sink(send_record);
     pst_log_set_level(PST_LOG_ERROR); /* the parent has warned about the config already */
     pst_breadcrumb_use(page, mark_output, check_answer);
-    *ret_job = job;
-    *ret_length = (size_t)head.length;
     return true;
 }
 
 void pst_worker_started(void)
 {
-    pst_log_set_level(job_head.log_level);
+    pst_log_set_level((uint32_t)job_head.log_level);
     if (!send_message(PST_WORKER_STARTED, NULL, 0)) {
         _exit(PST_WORKER_UNSENT);
     }
@@ -270,7 +249,7 @@ bool pst_worker_stopped_or_late(void)
     return pst_worker_stopped() || atomic_load_explicit(&page->late, memory_order_relaxed);
 }
 
-void pst_worker_answer(struct pst_wire *answer, const struct pst_error *err)
+void pst_worker_answer(const struct pst_wire *answer, const struct pst_error *err)
 {
     bool sent;
 

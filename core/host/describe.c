@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "host/wire.h"
+#include "base/wire.h"
 
 #define TIME_LIMIT_NS ((uint64_t)3 * 1000000000u) /* loading takes milliseconds */
 #define MEMORY_BYTES  ((uint64_t)4 << 30)

@@ -4,11 +4,48 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <inttypes.h>
+#include <stdatomic.h>
 
 #include "base/memory.h"
 #include "base/saturate.h"
 #include "base/text.h"
-#include "host/host_log.h"
+#include "base/log.h"
+
+/* --- what plugins log while one plan is made --------------------------------------------------*/
+
+static _Atomic uint64_t logged, dropped; /* bytes, since the plan was begun */
+
+void pst_host_log_begin(void)
+{
+    atomic_store(&logged, 0);
+    atomic_store(&dropped, 0);
+}
+
+void pst_host_log_end(void)
+{
+    uint64_t n = atomic_exchange(&dropped, 0);
+
+    if (n > 0) {
+        pst_log(PST_LOG_WARN, "plugin", "%" PRIu64 " bytes of what plugins logged are left out", n);
+    }
+}
+
+static void log_text(const char *id, uint32_t level, const char *text)
+{
+    uint64_t n = strlen(text) + 1;
+
+    if (level > pst_log_level()) {
+        return;
+    }
+    if (atomic_fetch_add(&logged, n) + n > PST_HOST_LOG_BYTES) {
+        atomic_fetch_add(&dropped, n);
+    } else {
+        pst_log(level, id, "%s", text);
+    }
+}
+
+/* --- the host of an instance ------------------------------------------------------------------*/
 
 struct pst_instance *pst_host_instance(const struct pst_host *host)
 {
@@ -31,7 +68,7 @@ static pst_status host_fail(const struct pst_host *host, pst_status code, const 
 
 static void host_log(const struct pst_host *host, uint32_t level, const char *msg)
 {
-    pst_host_log(pst_host_instance(host)->plugin->id, level, msg != NULL ? msg : "");
+    log_text(pst_host_instance(host)->plugin->id, level, msg != NULL ? msg : "");
 }
 
 static bool host_cancelled(const struct pst_host *host)

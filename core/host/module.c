@@ -97,7 +97,8 @@ static pst_status fail_absent(struct pst_arena *arena, const char *kind, const c
                               struct pst_error *err)
 {
     const struct pst_module_known *known = find_known(kind, id);
-    const char *ids[MAX_IDS + 8], *nearest;
+    const char *ids[MAX_IDS + 8];
+    char hint[96];
     uint32_t n;
     pst_status st;
 
@@ -106,17 +107,10 @@ static pst_status fail_absent(struct pst_arena *arena, const char *kind, const c
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                       "this build has no %s \"%s\", which serves %s", kind, id, known->serves);
     } else {
-        nearest = pst_nearest(id, ids, n);
-        st = pst_fail(err, PST_ERR_CONFIG, "config.value", "no %s \"%s\"%s%s%s", kind, id,
-                      nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
-                      nearest == NULL ? "" : "\"?");
+        st = pst_fail(err, PST_ERR_CONFIG, "config.value", "no %s \"%s\"%s", kind, id,
+                      pst_nearest_hint(hint, id, ids, n));
     }
-    pst_error_hint(err, "this build has ");
-    for (uint32_t i = 0; err != NULL && i < n; i++) {
-        size_t used = strlen(err->hint);
-
-        snprintf(err->hint + used, sizeof err->hint - used, "%s%s", i == 0 ? "" : ", ", ids[i]);
-    }
+    pst_error_hint_words(err, "this build has", ids, n);
     return st;
 }
 

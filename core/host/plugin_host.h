@@ -13,8 +13,9 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "host/breadcrumb.h"
-#include "host/region.h"
 #include "host/remark.h"
+
+struct pst_region; /* call.h */
 
 /* A file that could be a plugin, as discovery sees it. */
 struct pst_plugin_file {
@@ -113,6 +114,12 @@ struct pst_host_context {
     void *impl; /* for the functions of these tables: host->impl leads to it */
     bool (*cancelled)(void *impl);
 };
+
+/* Around the making of a plan: the first 64 KiB of what plugins log show, then how much more there
+   was. */
+#define PST_HOST_LOG_BYTES ((uint64_t)64 << 10)
+void pst_host_log_begin(void);
+void pst_host_log_end(void);
 
 /* An instance: plugin + config struct + host table. */
 struct pst_instance {

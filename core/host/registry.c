@@ -11,11 +11,6 @@
 #include "host/describe.h"
 #include "host/search.h"
 
-struct growing {
-    struct pst_plugin_file *files;
-    size_t capacity;
-};
-
 /* Sort key that breaks ties: position in the search order, kept in line until the end. */
 static int compare(const void *a_, const void *b_)
 {
@@ -31,7 +26,7 @@ static int compare(const void *a_, const void *b_)
     return order;
 }
 
-static pst_status scan(struct pst_plugin_list *list, uint32_t folder, struct growing *growing,
+static pst_status scan(struct pst_plugin_list *list, uint32_t folder, size_t *room,
                        struct pst_error *err)
 {
     DIR *dir = opendir(list->folders[folder]);
@@ -53,14 +48,11 @@ static pst_status scan(struct pst_plugin_list *list, uint32_t folder, struct gro
         if (entry->d_type == DT_DIR || !pst_search_split(&list->arena, entry->d_name, &kind, &id)) {
             continue;
         }
-        pst_grow(&growing->files, &growing->capacity, list->n_files, sizeof *file);
-        file = &growing->files[list->n_files];
-        memset(file, 0, sizeof *file);
-        file->kind = kind;
-        file->id = id;
+        pst_grow(&list->files, room, list->n_files, sizeof *file);
+        file = &list->files[list->n_files++];
+        *file = (struct pst_plugin_file){.kind = kind, .id = id};
         file->refusal.line = folder; /* until sorted */
         file->path = pst_arena_printf(&list->arena, "%s/%s", list->folders[folder], entry->d_name);
-        list->n_files++;
     }
     closedir(dir);
     return st;
@@ -87,15 +79,13 @@ static void mark_shadowed(struct pst_plugin_list *list)
 pst_status pst_plugin_list_create(struct pst_plugin_list **ret_list, struct pst_error *err)
 {
     struct pst_plugin_list *list = pst_alloc(1, sizeof *list);
-    struct growing growing = {NULL, 0};
-    uint32_t i;
+    size_t room = 0;
     pst_status st = PST_OK;
 
     pst_search_folders(&list->arena, &list->folders, &list->n_folders);
-    for (i = 0; st == PST_OK && i < list->n_folders; i++) {
-        st = scan(list, i, &growing, err);
+    for (uint32_t i = 0; st == PST_OK && i < list->n_folders; i++) {
+        st = scan(list, i, &room, err);
     }
-    list->files = growing.files;
     if (st != PST_OK) {
         pst_plugin_list_destroy(list);
         return st;
@@ -134,7 +124,7 @@ static pst_status not_found(const struct pst_plugin_list *list, const char *kind
                             struct pst_error *err)
 {
     const char **names = pst_alloc(list->n_files + 1, sizeof *names);
-    const char *nearest;
+    char hint[96];
     uint32_t i, n = 0;
     pst_status st;
 
@@ -143,15 +133,9 @@ static pst_status not_found(const struct pst_plugin_list *list, const char *kind
             names[n++] = list->files[i].id;
         }
     }
-    nearest = pst_nearest(id, names, n);
-    if (nearest != NULL) {
-        st = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
-                      "no %s \"%s\"; did you mean \"%s\"? \"penstock plugins\" lists them", kind,
-                      id, nearest);
-    } else {
-        st = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
-                      "no %s \"%s\"; \"penstock plugins\" lists them", kind, id);
-    }
+    st = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
+                  "no %s \"%s\"%s \"penstock plugins\" lists them", kind, id,
+                  pst_nearest_hint(hint, id, names, n)[0] == '\0' ? ";" : hint);
     for (i = 0; i < list->n_folders; i++) {
         pst_error_detail(err, "searched: %s\n", list->folders[i]);
     }
@@ -159,69 +143,63 @@ static pst_status not_found(const struct pst_plugin_list *list, const char *kind
     return st;
 }
 
-/* Sorted: the first is the one that wins. n_files if there is none. */
-static uint32_t find_in(const struct pst_plugin_list *list, const char *kind, const char *id)
-{
-    uint32_t i;
-
-    for (i = 0; i < list->n_files; i++) {
-        if (strcmp(list->files[i].kind, kind) == 0 && strcmp(list->files[i].id, id) == 0) {
-            break;
-        }
-    }
-    return i;
-}
-
-pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
-                           const struct pst_plugin **ret_plugin, struct pst_error *err)
+/* The file that is meant: `path`, or the one of that name that wins; "": there is none, which fails
+   where it is needed. Lives in the arena. */
+static pst_status find_file(struct pst_arena *arena, const char *kind, const char *id,
+                            const char *path, bool needed, const char **ret_file,
+                            struct pst_error *err)
 {
     struct pst_plugin_list *list;
-    uint32_t i;
+    uint32_t i = 0;
     pst_status st;
 
+    *ret_file = path;
     if (path != NULL) {
-        return pst_plugin_open(path, kind, id, ret_plugin, err);
+        return PST_OK;
     }
     st = pst_plugin_list_create(&list, err);
     if (st != PST_OK) {
         return st;
     }
-    i = find_in(list, kind, id);
-    st = i < list->n_files ? pst_plugin_open(list->files[i].path, kind, id, ret_plugin, err)
-                           : not_found(list, kind, id, err);
+    while (i < list->n_files &&
+           (strcmp(list->files[i].kind, kind) != 0 || strcmp(list->files[i].id, id) != 0)) {
+        i++; /* sorted: the first is the one that wins */
+    }
+    *ret_file = i < list->n_files ? pst_arena_strdup(arena, list->files[i].path) : "";
+    if (i == list->n_files && needed) {
+        st = not_found(list, kind, id, err);
+    }
     pst_plugin_list_destroy(list);
     return st;
 }
 
-static void note_foreign(const char *kind, const char *file, bool *ret_foreign)
+pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
+                           const struct pst_plugin **ret_plugin, struct pst_error *err)
 {
-    struct pst_shipped shipped;
+    struct pst_arena arena = {0};
+    const char *file;
+    pst_status st = find_file(&arena, kind, id, path, true, &file, err);
 
-    pst_shipped_find(file, &shipped);
-    if (!shipped.is) {
-        pst_log(PST_LOG_INFO, "plugin", "%s (%s) %s", kind, file, shipped.why_not);
-        *ret_foreign = true;
-    }
+    st = st == PST_OK ? pst_plugin_open(file, kind, id, ret_plugin, err) : st;
+    pst_arena_finish(&arena);
+    return st;
 }
 
 pst_status pst_plugin_is_foreign(const char *kind, const char *id, const char *path,
                                  bool *ret_foreign, struct pst_error *err)
 {
-    struct pst_plugin_list *list;
-    uint32_t i;
-    pst_status st;
+    struct pst_arena arena = {0};
+    struct pst_shipped shipped;
+    const char *file;
+    pst_status st = find_file(&arena, kind, id, path, false, &file, err);
 
-    if (path != NULL) {
-        note_foreign(kind, path, ret_foreign);
-        return PST_OK;
-    }
-    st = pst_plugin_list_create(&list, err);
-    if (st == PST_OK) {
-        i = find_in(list, kind, id);
-        if (i < list->n_files) {
-            note_foreign(kind, list->files[i].path, ret_foreign);
+    if (st == PST_OK && file[0] != '\0') {
+        pst_shipped_find(file, &shipped);
+        if (!shipped.is) {
+            pst_log(PST_LOG_INFO, "plugin", "%s (%s) %s", kind, file, shipped.why_not);
+            *ret_foreign = true;
         }
-        pst_plugin_list_destroy(list);
     }
+    pst_arena_finish(&arena);
     return st;
 }

@@ -6,7 +6,8 @@
 #include "base/log.h"
 #include "host/plugin_host.h"
 
-bool pst_remark_key_is_sound(const char *key)
+/* Is it a word of a-z, 0-9 and _ of at most 63 characters? */
+static bool key_is_sound(const char *key)
 {
     size_t n = key == NULL ? 0 : strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_");
 
@@ -44,7 +45,7 @@ static void say(const struct pst_host *host, const char *key, struct pst_partiti
     struct pst_remarks *remarks = &instance->remarks;
     uint32_t i = 0;
 
-    if (!pst_remark_key_is_sound(key)) {
+    if (!key_is_sound(key)) {
         refuse(instance, "without a sound key");
         return;
     }
@@ -115,9 +116,8 @@ void pst_remarks_pass(struct pst_wire *w, struct pst_partition_remark **items, u
         pst_wire_uint(w, &item->type);
         pst_wire_bytes(w, &item->number, sizeof item->number);
         pst_wire_text(w, &item->text);
-        w->failed |=
-            w->reads && (!pst_remark_key_is_sound(item->key) || item->type > PST_REMARK_FLAG ||
-                         (item->type == PST_REMARK_TEXT) != (item->text != NULL));
+        w->failed |= w->reads && (!key_is_sound(item->key) || item->type > PST_REMARK_FLAG ||
+                                  (item->type == PST_REMARK_TEXT) != (item->text != NULL));
     }
     *n = w->failed ? 0 : *n;
 }

@@ -8,7 +8,7 @@
 #include <penstock/ext/remark.h>
 
 #include "base/arena.h"
-#include "host/wire.h"
+#include "base/wire.h"
 
 #define PST_REMARKS_MAX 64
 
@@ -36,8 +36,6 @@ const struct pst_partition_remark *pst_remarks_find(const struct pst_partition_r
 
 bool pst_remarks_flag(const struct pst_partition_remark *items, uint32_t n, const char *key);
 
-/* Is it a word of a-z, 0-9 and _ of at most 63 characters? */
-bool pst_remark_key_is_sound(const char *key);
 /* A copy in `arena`. */
 void pst_remarks_copy(const struct pst_remarks *remarks, struct pst_arena *arena,
                       struct pst_partition_remark **ret_items);

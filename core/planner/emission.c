@@ -10,8 +10,11 @@
 #include "base/util.h"
 #include "host/call.h"
 #include "planner/state.h"
+#include "base/log.h"
 
 static const char *const names[] = {"?", "F", "B", "W", "BW", "R"};
+#define BATCHES 3 /* in a row that show whether fill, body and drain fit together */
+
 static const char *const part_names[PST_PARTS] = {"fill", "body", "drain"};
 
 static pst_status refuse(struct pst_emission *e, const char *format, ...)
@@ -101,7 +104,7 @@ static pst_status check(struct pst_emission *e, uint32_t device, uint32_t pass, 
         return refuse(e, "%s of micro-batch %u on stage %u, which has %u", names[pass], microbatch,
                       stage, s->n_microbatches);
     }
-    what = follow(&e->done[stage][microbatch], pass);
+    what = follow(&e->done[e->base[stage] + microbatch], pass);
     return what == NULL ? PST_OK
                         : refuse(e, "%s of micro-batch %u on stage %u comes %s", names[pass],
                                  microbatch, stage, what);
@@ -155,8 +158,6 @@ static pst_status begin_part(struct pst_schedule_out *out, uint32_t part)
 
 void pst_emission_init(struct pst_emission *emission, const struct pst_schedule_in *in)
 {
-    uint32_t s;
-
     memset(emission, 0, sizeof *emission);
     emission->out = (struct pst_schedule_out){
         .size = sizeof emission->out,
@@ -174,10 +175,12 @@ void pst_emission_init(struct pst_emission *emission, const struct pst_schedule_
     }
     emission->passes = emission->parts[PST_BODY];
     emission->n_passes = emission->n_parts[PST_BODY];
-    emission->done = pst_alloc(in->n_stages, sizeof *emission->done);
-    for (s = 0; s < in->n_stages; s++) {
-        emission->done[s] = pst_alloc(pst_schedule_stage_at(in, s)->n_microbatches, 1);
+    emission->base = pst_alloc(in->n_stages + (size_t)1, sizeof *emission->base);
+    for (uint32_t s = 0; s < in->n_stages; s++) {
+        emission->base[s + 1] =
+            emission->base[s] + BATCHES * (size_t)pst_schedule_stage_at(in, s)->n_microbatches;
     }
+    emission->done = pst_alloc(emission->base[in->n_stages], 1);
 }
 
 /* An answer that goes to its end must be of the kind that is wanted, and whole; else says why. */
@@ -214,90 +217,72 @@ pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *
 
 void pst_emission_finish(struct pst_emission *emission)
 {
-    uint32_t i;
-
     if (emission->in == NULL) {
         return;
     }
     for (uint32_t p = 0; p < PST_PARTS; p++) {
-        for (i = 0; emission->parts[p] != NULL && i < emission->in->n_devices; i++) {
+        for (uint32_t i = 0; i < emission->in->n_devices; i++) {
             free(emission->parts[p][i]);
         }
         free(emission->parts[p]);
         free(emission->n_parts[p]);
         free(emission->room[p]);
     }
-    for (i = 0; emission->done != NULL && i < emission->in->n_stages; i++) {
-        free(emission->done[i]);
-    }
+    free(emission->base);
     free(emission->done);
     memset(emission, 0, sizeof *emission);
 }
 
 /* --- is it whole? ---*/
 
-/* Some batches in a row. */
-struct stream {
-    struct pst_emission *emission;
-    uint32_t n_batches;
-    uint8_t *done; /* bit per pass, by stage and micro-batch of all batches */
-    size_t *base;  /* [stage] first of its micro-batches */
-};
-
-static uint32_t count_of(const struct stream *stream, uint32_t stage)
+/* What a part runs when it closes that batch, or, fill, before the first. */
+static bool run_part(struct pst_emission *e, uint32_t n_batches, uint32_t part, uint32_t batch,
+                     uint32_t device)
 {
-    return pst_schedule_stage_at(stream->emission->in, stage)->n_microbatches;
-}
+    for (uint32_t i = 0; i < e->n_parts[part][device]; i++) {
+        const struct pst_pass *pass = &e->parts[part][device][i];
+        uint32_t m = pst_schedule_stage_at(e->in, pass->stage)->n_microbatches;
+        uint64_t number = (uint64_t)batch * m + pass->microbatch;
+        const char *what;
 
-static bool take(struct stream *stream, uint32_t part, uint32_t batch, uint32_t device,
-                 const struct pst_pass *pass)
-{
-    uint32_t m = count_of(stream, pass->stage);
-    uint64_t number = (uint64_t)batch * m + pass->microbatch;
-    const char *what;
-
-    if (number >= (uint64_t)stream->n_batches * m) {
-        refuse(stream->emission,
-               "%s of device %u runs %s of micro-batch %u on stage %u, of a batch that is never "
-               "closed",
-               part_names[part], device, names[pass->op], pass->microbatch, pass->stage);
-        return false;
-    }
-    what = follow(&stream->done[stream->base[pass->stage] + number], pass->op);
-    if (what != NULL) {
-        refuse(stream->emission, "%s of micro-batch %u on stage %u comes %s: in %s, after %s",
-               names[pass->op], pass->microbatch, pass->stage, what, part_names[part],
-               batch == 0 ? "fill" : "fill and body");
-    }
-    return what == NULL;
-}
-
-static bool run(struct stream *stream)
-{
-    for (uint32_t d = 0; d < stream->emission->in->n_devices; d++) {
-        for (uint32_t k = 0; k <= stream->n_batches; k++) {
-            uint32_t part = k == 0 ? PST_FILL : k < stream->n_batches ? PST_BODY : PST_DRAIN;
-
-            for (uint32_t i = 0; i < stream->emission->n_parts[part][d]; i++) {
-                if (!take(stream, part, k == 0 ? 0 : k - 1, d,
-                          &stream->emission->parts[part][d][i])) {
-                    return false;
-                }
-            }
+        if (number >= (uint64_t)n_batches * m) {
+            refuse(
+                e,
+                "%s of device %u runs %s of micro-batch %u on stage %u, of a batch that is never "
+                "closed",
+                part_names[part], device, names[pass->op], pass->microbatch, pass->stage);
+            return false;
+        }
+        what = follow(&e->done[e->base[pass->stage] + number], pass->op);
+        if (what != NULL) {
+            refuse(e, "%s of micro-batch %u on stage %u comes %s: in %s, after %s", names[pass->op],
+                   pass->microbatch, pass->stage, what, part_names[part],
+                   batch == 0 ? "fill" : "fill and body");
+            return false;
         }
     }
-    for (uint32_t s = 0; s < stream->emission->in->n_stages; s++) {
-        uint32_t m = count_of(stream, s);
+    return true;
+}
 
-        for (uint32_t j = 0; j < m * stream->n_batches; j++) {
-            const char *what = missing(stream->done[stream->base[s] + j]);
+/* Has every micro-batch of so many batches run forward and backward? */
+static bool all_done(struct pst_emission *e, uint32_t n_batches)
+{
+    for (uint32_t s = 0; s < e->in->n_stages; s++) {
+        uint32_t m = pst_schedule_stage_at(e->in, s)->n_microbatches;
 
-            if (what != NULL) {
+        for (uint32_t j = 0; j < m * n_batches; j++) {
+            const char *what = missing(e->done[e->base[s] + j]);
+
+            if (what != NULL && e->asynchronous) {
                 refuse(
-                    stream->emission,
+                    e,
                     "micro-batch %u of stage %u never gets its %s in batch %u of %u; asynchronous "
                     "schedules run n batches as fill, n - 1 times body, drain",
-                    j % m, s, what, j / m, stream->n_batches);
+                    j % m, s, what, j / m, n_batches);
+            } else if (what != NULL) {
+                refuse(e, "micro-batch %u of stage %u never gets its %s", j, s, what);
+            }
+            if (what != NULL) {
                 return false;
             }
         }
@@ -306,43 +291,22 @@ static bool run(struct stream *stream)
 }
 
 /* Fill, body, body, drain, one behind the other, must be three batches, and fill with drain one. */
-static bool parts_complete(struct pst_emission *e)
+bool pst_emission_complete(struct pst_emission *e)
 {
-    struct stream stream = {.emission = e};
-    size_t n = 0;
-    bool complete = true;
+    bool complete = e->asynchronous || all_done(e, 1);
 
-    stream.base = pst_alloc(e->in->n_stages, sizeof *stream.base);
-    for (uint32_t s = 0; s < e->in->n_stages; s++) {
-        stream.base[s] = n;
-        n += 3 * (size_t)pst_schedule_stage_at(e->in, s)->n_microbatches;
-    }
-    stream.done = pst_alloc(n, 1);
-    for (stream.n_batches = 1; complete && stream.n_batches <= 3; stream.n_batches += 2) {
-        memset(stream.done, 0, n);
-        complete = run(&stream);
-    }
-    free(stream.base);
-    free(stream.done);
-    return complete;
-}
+    for (uint32_t n = 1; e->asynchronous && complete && n <= BATCHES; n += 2) {
+        memset(e->done, 0, e->base[e->in->n_stages]);
+        for (uint32_t d = 0; complete && d < e->in->n_devices; d++) {
+            for (uint32_t k = 0; complete && k <= n; k++) {
+                uint32_t part = k == 0 ? PST_FILL : k < n ? PST_BODY : PST_DRAIN;
 
-bool pst_emission_complete(struct pst_emission *emission)
-{
-    if (emission->asynchronous) {
-        return parts_complete(emission);
-    }
-    for (uint32_t s = 0; s < emission->in->n_stages; s++) {
-        for (uint32_t j = 0; j < pst_schedule_stage_at(emission->in, s)->n_microbatches; j++) {
-            const char *what = missing(emission->done[s][j]);
-
-            if (what != NULL) {
-                refuse(emission, "micro-batch %u of stage %u never gets its %s", j, s, what);
-                return false;
+                complete = run_part(e, n, part, k == 0 ? 0 : k - 1, d);
             }
         }
+        complete = complete && all_done(e, n);
     }
-    return true;
+    return complete;
 }
 
 /* --- what it holds ---*/
@@ -362,81 +326,51 @@ static const uint8_t *parts_of(const struct pst_emission *e, uint32_t *ret_n)
     return e->asynchronous ? all_parts : &all_parts[1];
 }
 
-static uint32_t count_stage(const struct pst_emission *e, uint32_t stage)
-{
-    uint32_t d = pst_schedule_stage_at(e->in, stage)->device, n_parts;
-    const uint8_t *parts = parts_of(e, &n_parts);
-    int64_t now = 0, most = 0;
-
-    for (uint32_t k = 0; k < n_parts; k++) {
-        for (uint32_t i = 0; i < e->n_parts[parts[k]][d]; i++) {
-            const struct pst_pass *pass = &e->parts[parts[k]][d][i];
-
-            if (pass->stage == stage) {
-                now += held_change(pass->op);
-                most = now > most ? now : most;
-            }
-        }
-    }
-    return (uint32_t)most;
-}
-
-void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held)
-{
-    for (uint32_t s = 0; s < emission->in->n_stages; s++) {
-        ret_held[s] = count_stage(emission, s);
-    }
-}
-
 /* `now` and `late` are per stage and zero on entry. */
 static void count_device(const struct pst_emission *e, uint32_t device, uint32_t *now,
-                         uint32_t *late, uint32_t *ret_held, uint32_t *ret_late)
+                         uint32_t *late, const struct pst_emission_count *ret_count)
 {
-    uint64_t bytes = 0, most = 0;
-    uint32_t n_parts, i, s;
+    uint64_t bytes = 0, peak = 0;
+    uint32_t n_parts;
     const uint8_t *parts = parts_of(e, &n_parts);
 
     for (uint32_t k = 0; k < n_parts; k++) {
-        for (i = 0; i < e->n_parts[parts[k]][device]; i++) {
+        for (uint32_t i = 0; i < e->n_parts[parts[k]][device]; i++) {
             const struct pst_pass *pass = &e->parts[parts[k]][device][i];
             uint64_t unit = pst_schedule_stage_at(e->in, pass->stage)->saved_bytes;
+            uint32_t *most = &ret_count->most[pass->stage];
             int change = held_change(pass->op);
 
             now[pass->stage] += (uint32_t)change;
+            *most = now[pass->stage] > *most ? now[pass->stage] : *most;
             late[pass->stage] += pass->op == PST_PASS_B;
             late[pass->stage] -= pass->op == PST_PASS_W;
             bytes = change > 0 ? bytes + unit : change < 0 ? bytes - unit : bytes;
-            if (bytes <= most) {
-                continue;
-            }
-            most = bytes;
-            for (s = 0; s < e->in->n_stages; s++) {
+            for (uint32_t s = 0; bytes > peak && s < e->in->n_stages; s++) {
                 if (pst_schedule_stage_at(e->in, s)->device == device) {
-                    ret_held[s] = now[s];
-                    if (ret_late != NULL) {
-                        ret_late[s] = late[s];
-                    }
+                    ret_count->at_peak[s] = now[s];
+                    ret_count->late[s] = late[s];
                 }
             }
+            peak = bytes > peak ? bytes : peak;
         }
     }
 }
 
-void pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held,
-                                uint32_t *ret_late)
+struct pst_emission_count pst_emission_count(const struct pst_emission *e, struct pst_arena *arena)
 {
-    uint32_t n = emission->in->n_stages;
-    uint32_t *now = pst_alloc((size_t)2 * n, sizeof *now);
-    uint32_t d;
+    uint32_t n = e->in->n_stages;
+    uint32_t *now = pst_alloc(n, sizeof *now), *late = pst_alloc(n, sizeof *late);
+    struct pst_emission_count count = {.most = pst_arena_array(arena, n, sizeof *count.most),
+                                       .at_peak = pst_arena_array(arena, n, sizeof *count.at_peak),
+                                       .late = pst_arena_array(arena, n, sizeof *count.late)};
 
-    memset(ret_held, 0, n * sizeof *ret_held);
-    if (ret_late != NULL) {
-        memset(ret_late, 0, n * sizeof *ret_late);
-    }
-    for (d = 0; d < emission->in->n_devices; d++) {
-        count_device(emission, d, now, now + n, ret_held, ret_late);
+    for (uint32_t d = 0; d < e->in->n_devices; d++) {
+        count_device(e, d, now, late, &count);
     }
     free(now);
+    free(late);
+    return count;
 }
 
 /* --- orders ---*/
@@ -480,4 +414,40 @@ void pst_orders_finish(struct pst_orders *orders)
 {
     pst_arena_finish(&orders->arena);
     memset(orders, 0, sizeof *orders);
+}
+
+/* --- claims -----------------------------------------------------------------------------------*/
+
+/* Does what is claimed differ from what was found by more than 5 %? 0 claims nothing. */
+static bool differs(uint64_t claimed, uint64_t found)
+{
+    uint64_t apart = claimed > found ? claimed - found : found - claimed;
+
+    return claimed != 0 && apart > found / 20;
+}
+
+static void warn(const char *scheduler, const char *what, uint64_t claimed, uint64_t found,
+                 double unit)
+{
+    if (differs(claimed, found)) {
+        pst_log(PST_LOG_WARN, scheduler, "claims a %s of %.6g, but it is %.6g", what,
+                (double)claimed / unit, (double)found / unit);
+    }
+}
+
+void pst_claim_check(const char *scheduler, const struct pst_claimed *claim, uint64_t makespan_ns,
+                     uint64_t span_ns, double ns_per_unit)
+{
+    uint64_t cost = claim->minimised == 2 ? span_ns : makespan_ns;
+
+    if (claim->size == 0) {
+        return;
+    }
+    warn(scheduler, "makespan", claim->makespan_ns, makespan_ns, ns_per_unit);
+    warn(scheduler, "span", claim->span_ns, span_ns, ns_per_unit);
+    if (claim->lower_bound_ns > cost) {
+        pst_log(PST_LOG_WARN, scheduler,
+                "claims that no order takes less than %.6g, but its own takes %.6g",
+                (double)claim->lower_bound_ns / ns_per_unit, (double)cost / ns_per_unit);
+    }
 }

@@ -22,7 +22,8 @@ struct pst_emission {
     uint32_t *n_parts[PST_PARTS];
     size_t *room[PST_PARTS];
     uint32_t part;   /* that emit adds to */
-    uint8_t **done;  /* synchronous: [stage][microbatch] bit per pass */
+    uint8_t *done;   /* [base[stage] + microbatch] bit per pass, over a few batches */
+    size_t *base;    /* [n_stages + 1] */
     bool any, split; /* there is a pass; a B or W */
     char fault[256]; /* the first rule that was broken, or "" */
 };
@@ -44,14 +45,14 @@ pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *
 /* Has every micro-batch of every stage run forward and backward? Else says so in fault. */
 bool pst_emission_complete(struct pst_emission *emission);
 
-/* The most micro-batches that each stage holds at any time, from F to W or BW; of an asynchronous
-   answer over several batches. */
-void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held);
-
-/* What each stage holds when its device holds most bytes, by saved_bytes of the stages, and how
-   many of these are between B and W (ret_late, or NULL); the first such moment. */
-void pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held,
-                                uint32_t *ret_late);
+/* What each stage holds, from F to W or BW; of an asynchronous answer over several batches. */
+struct pst_emission_count {
+    uint32_t *most;    /* micro-batches, at any time */
+    uint32_t *at_peak; /* when its device first holds most bytes, by saved_bytes of the stages */
+    uint32_t *late;    /* those of them that are between B and W */
+};
+struct pst_emission_count pst_emission_count(const struct pst_emission *emission,
+                                             struct pst_arena *arena);
 
 /* The lists of a complete emission, and what the scheduler said of them. */
 struct pst_orders {
@@ -68,5 +69,10 @@ struct pst_orders {
 struct pst_orders pst_orders_take(const struct pst_emission *emission,
                                   const struct pst_claimed *claim);
 void pst_orders_finish(struct pst_orders *orders);
+
+/* Warns in the log of what differs, and of a lower bound above the answer's own cost; times are
+   told in units. `claim` of size 0 claims nothing. */
+void pst_claim_check(const char *scheduler, const struct pst_claimed *claim, uint64_t makespan_ns,
+                     uint64_t span_ns, double ns_per_unit);
 
 #endif

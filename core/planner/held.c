@@ -49,7 +49,10 @@ static pst_status count_chain(const struct pst_scheduler_use *use, const struct 
     pst_status st = pst_emission_ask(&emission, use->scheduler, &chain.in, NULL, NULL, err);
 
     if (st == PST_OK) {
-        pst_emission_count_at_peak(&emission, count->held, count->late);
+        const struct pst_emission_count found = pst_emission_count(&emission, use->arena);
+
+        count->held = found.at_peak;
+        count->late = found.late;
         count->split = emission.split && !emission.asynchronous;
         count->asynchronous = emission.asynchronous;
     }
@@ -86,8 +89,6 @@ pst_status pst_scheduler_count(const struct pst_scheduler_use *use, const struct
             .n_microbatches = place->n_microbatches,
             .microbatch_size = place->microbatch_size,
             .k = place->k,
-            .held = pst_arena_array(use->arena, place->n_stages, sizeof *count->held),
-            .late = pst_arena_array(use->arena, place->n_stages, sizeof *count->late),
         };
         count->status = count_chain(use, place, count, &why);
         if (count->status == PST_ERR_NOMEM || count->status == PST_ERR_CANCELLED) {

@@ -6,7 +6,7 @@
  */
 #include "planner/questions.h"
 
-#include "host/lend.h"
+#include "host/call.h"
 #include "planner/optimizer.h"
 #include "planner/state.h"
 

@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "plan/order_eval.h"
 #include "host/caps.h"
-#include "host/claim.h"
 #include "planner/solo.h"
 #include "planner/state.h"
 
@@ -195,18 +194,6 @@ static void spread(const struct question *q, const struct pst_plan *plan, struct
     orders->n_devices = plan->n_devices;
 }
 
-/* What the lists hold, into the plan. */
-static void count_held(const struct pst_emission *emission, struct pst_plan *plan)
-{
-    uint32_t *held = pst_alloc(plan->n_stages, sizeof *held);
-
-    pst_emission_count(emission, held);
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        plan->stages[s].in_flight = held[s];
-    }
-    free(held);
-}
-
 /* Warns where the scheduler says other times than an evaluation of its answer. An order that cannot
    be satisfied is for the lowering to explain. */
 static void check_claim(const struct pst_instance *scheduler, const struct pst_schedule_in *in,
@@ -229,6 +216,7 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
 {
     struct question q = {.device_of = NULL};
     struct pst_emission emission = {.in = NULL};
+    struct pst_emission_count held;
     pst_status st = question_init(&q, planner, plan, limited, err);
 
     if (st == PST_OK) {
@@ -240,7 +228,10 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
     }
     if (st == PST_OK) {
         *ret_orders = pst_orders_take(&emission, &planner->scheduler->claim);
-        count_held(&emission, plan);
+        held = pst_emission_count(&emission, &q.solo.arena);
+        for (uint32_t s = 0; s < plan->n_stages; s++) {
+            plan->stages[s].in_flight = held.most[s];
+        }
         if (!emission.asynchronous) {
             check_claim(planner->scheduler, &q.solo.in, ret_orders);
         }

@@ -10,15 +10,9 @@
 #include "base/memory.h"
 #include "base/util.h"
 #include "planner/attempts.h"
-#include "host/host_log.h"
 #include "planner/state.h"
 
 #define PASS_WORK 2 /* a forward and a backward pass, as operators */
-
-static uint32_t slots_of(uint32_t optimizer)
-{
-    return optimizer == 0 ? 0 : optimizer == 1 ? 1 : 2; /* sgd, momentum, adam and adamw */
-}
 
 static void init(struct pst_planner *planner, const struct pst_search *search)
 {
@@ -38,7 +32,7 @@ static void init(struct pst_planner *planner, const struct pst_search *search)
     planner->batch = (uint32_t)job->train.batch;
     planner->microbatch = (uint32_t)job->train.microbatch;
     planner->n_microbatches = planner->batch / planner->microbatch;
-    planner->optimizer_slots = slots_of(job->train.optimizer);
+    planner->optimizer_slots = pst_job_optimizer_slots(job);
     planner->capacity_bytes = pst_cluster_capacity(cluster);
     pst_planner_answers(planner);
     planner->counted = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->counted);

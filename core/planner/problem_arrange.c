@@ -209,7 +209,7 @@ static pst_status time_order(struct arrangement *a, const struct pst_emission *e
 static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error *err)
 {
     uint32_t n = a->run.n_stages;
-    uint32_t *held = pst_alloc(n, sizeof *held);
+    struct pst_emission_count held;
     struct pst_solo question = {.stages = NULL};
     struct pst_emission emission;
     pst_status st;
@@ -219,11 +219,11 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
     st = pst_emission_ask(&emission, a->host->scheduler, &question.in, NULL, NULL, err);
     *ret_again = false;
     if (st == PST_OK) {
-        pst_emission_count_at_peak(&emission, held, NULL);
+        held = pst_emission_count(&emission, &question.arena);
     }
     for (uint32_t s = 0; st == PST_OK && s < n; s++) {
-        if (held[s] > a->answer->stages[s].in_flight) {
-            a->counted[s] = held[s];
+        if (held.at_peak[s] > a->answer->stages[s].in_flight) {
+            a->counted[s] = held.at_peak[s];
             *ret_again = true;
         }
     }
@@ -232,7 +232,6 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
     }
     pst_emission_finish(&emission);
     pst_solo_finish(&question);
-    free(held);
     return st;
 }
 

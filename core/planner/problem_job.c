@@ -15,34 +15,34 @@ char *pst_problem_text(const json_t *options)
     return text;
 }
 
-/* JSON by its text, which is freed; returns what was read. */
-static json_t *pass_json(struct pst_wire *w, char *text)
-{
-    const char *sent = text;
-
-    pst_wire_text(w, &sent);
-    free(text);
-    return w->reads && sent != NULL ? json_loads(sent, 0, NULL) : NULL;
-}
-
+/* JSON by its text. */
 static void pass_options(struct pst_wire *w, json_t **options)
 {
-    bool sends = !w->reads && *options != NULL;
-    json_t *read = pass_json(w, sends ? pst_problem_text(*options) : NULL);
+    char *written = w->reads || *options == NULL ? NULL : pst_problem_text(*options);
+    const char *text = written;
 
-    *options = w->reads ? read : *options;
+    pst_wire_text(w, &text);
+    free(written);
+    if (w->reads) {
+        *options = text == NULL ? NULL : json_loads(text, 0, NULL);
+    }
 }
 
 static void pass_graph(struct pst_wire *w, struct pst_costed **graph)
 {
     size_t length;
-    json_t *read = pass_json(w, w->reads ? NULL : pst_costed_write(*graph, &length));
+    char *written = w->reads ? NULL : pst_costed_write(*graph, &length);
+    const char *text = written;
+    json_t *read;
 
+    pst_wire_text(w, &text);
+    free(written);
     if (w->reads) {
+        read = text == NULL ? NULL : json_loads(text, 0, NULL);
         *graph = NULL;
         w->failed |= read == NULL || pst_costed_parse(read, "", "", graph, NULL) != PST_OK;
+        json_decref(read);
     }
-    json_decref(read);
 }
 
 /* Its numbers as they are; what its pointers lead to, behind them. */

@@ -67,21 +67,17 @@ static void take_own_bytes(struct pst_partition_result *result)
     const struct pst_partition_remark *own =
         pst_remarks_find(result->remarks, result->n_remarks, "stage_bytes", PST_REMARK_TEXT);
     const char *text = own == NULL ? "" : own->text;
-    double bytes;
-    uint32_t n = 0;
+    uint32_t n = own == NULL ? 0 : result->n_stages;
+    double *bytes = pst_arena_array(&result->arena, n, sizeof *bytes);
 
-    for (bool more = own != NULL; more; n++) {
-        if (!pst_number_parse(text, &text, &bytes) || bytes < 0) {
+    for (uint32_t s = 0; s < n; s++) {
+        if (!pst_number_parse(text, &text, &bytes[s]) || bytes[s] < 0 ||
+            *text++ != (s + 1 < n ? ',' : '\0')) {
             return;
         }
-        more = *text++ == ',';
     }
-    if (own == NULL || n != result->n_stages || text[-1] != '\0') {
-        return;
-    }
-    text = own->text;
-    for (uint32_t s = 0; s < n && pst_number_parse(text, &text, &bytes); s++, text++) {
-        result->stages[s].memory_bytes = bytes;
+    for (uint32_t s = 0; s < n; s++) {
+        result->stages[s].memory_bytes = bytes[s];
     }
 }
 

@@ -245,24 +245,25 @@ pst_status pst_partition_check(const struct pst_problem *problem,
     return st;
 }
 
-/* Those that the scheduler of a planned problem wants, or a place a device. */
-static void take_places(struct pst_wire *r, const struct pst_problem *problem, uint32_t n,
-                        const uint32_t *device_of, struct pst_partition_places *places)
+bool pst_problem_place(struct pst_partition_places *places, uint32_t n_devices, uint32_t n,
+                       const uint32_t *device_of, struct pst_arena *arena)
 {
-    uint32_t most = problem->n_devices;
-    uint32_t *shared = pst_arena_array(r->arena, (size_t)most, sizeof *shared);
+    uint32_t *shared = pst_arena_array(arena, n_devices, sizeof *shared);
 
-    *places = (struct pst_partition_places){.n_places = n == 0 ? most : n,
+    *places = (struct pst_partition_places){.n_places = n == 0 ? n_devices : n,
                                             .n_stages = n,
                                             .shared = 1,
                                             .device_of = n == 0 ? NULL : device_of};
-    r->failed |= n > 0 && !problem->planned;
-    for (uint32_t i = 0; !r->failed && i < n; i++) {
-        uint32_t d = device_of[i], now = d < most ? ++shared[d] : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t d = device_of[i];
 
-        places->shared = now > places->shared ? now : places->shared;
-        r->failed = d >= most;
+        if (d >= n_devices) {
+            return false;
+        }
+        shared[d]++;
+        places->shared = shared[d] > places->shared ? shared[d] : places->shared;
     }
+    return true;
 }
 
 static void pass_stages(struct pst_wire *w, struct pst_partition_result *answer)
@@ -305,7 +306,8 @@ static pst_status pass_answer(struct pst_wire *w, const void *job, void *answer_
     pst_wire_amount(w, &answer->step_ns, DBL_MAX);
     pst_wire_uints(w, &device_of, &n);
     if (w->reads && !w->failed) {
-        take_places(w, problem, n, device_of, &answer->places);
+        w->failed = (n > 0 && !problem->planned) ||
+                    !pst_problem_place(&answer->places, problem->n_devices, n, device_of, w->arena);
     }
     pass_stages(w, answer);
     pst_remarks_pass(w, &answer->remarks, &answer->n_remarks);

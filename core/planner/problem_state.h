@@ -7,6 +7,7 @@
 #define PST_PLANNER_PROBLEM_STATE_H
 
 #include "graph/rcm.h"
+#include "host/call.h"
 #include "planner/costed_stage.h"
 #include "planner/eval.h"
 #include "planner/held.h"
@@ -34,12 +35,12 @@ struct pst_problem_host {
     struct pst_costed_stage stage;
 };
 
-/* problem_answers.c: the reference cost model answers. `host` is kept; finish it in any case. */
+/* problem_host.c: the reference cost model answers. `host` is kept; finish it in any case. */
 void pst_problem_host_init(struct pst_problem_host *host, const struct pst_problem *problem,
                            bool (*cancelled)(void));
 void pst_problem_host_finish(struct pst_problem_host *host);
 
-/* problem_strategies.c: an instance with parameters from an object (or NULL), `what` it stands
+/* problem_host.c: an instance with parameters from an object (or NULL), `what` it stands
    under in the problem. */
 pst_status pst_problem_create(const struct pst_problem_host *host, const struct pst_plugin *plugin,
                               const json_t *options, const char *what,
@@ -56,6 +57,10 @@ pst_status pst_problem_decide(struct pst_problem_host *host,
                               struct pst_stage_value *ret_value, uint64_t *ret_kept_bytes,
                               struct pst_error *err);
 
+/* problem_partition.c: one place a device, or the n that the scheduler wants; device_of is kept.
+   False: one of them is on a device that there is not. */
+bool pst_problem_place(struct pst_partition_places *places, uint32_t n_devices, uint32_t n,
+                       const uint32_t *device_of, struct pst_arena *arena);
 /* problem_partition.c: the problem's question, and the answer held against the rules of stages.
  *answer was all zero. Errors: as the partitioner fails; plan.illegal. */
 pst_status pst_partition_ask(struct pst_problem_host *host, struct pst_instance *partitioner,

@@ -9,7 +9,7 @@
 #define PST_PLANNER_QUESTIONS_H
 
 #include "graph/problem.h"
-#include "host/plugin_host.h"
+#include "host/call.h"
 #include "planner/eval.h"
 #include "planner/memo.h"
 

@@ -245,28 +245,6 @@ pst_status pst_solo_parts_of(uint32_t n_devices, uint32_t n_stages, const uint32
     return PST_OK;
 }
 
-pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
-                          uint32_t n_microbatches, const struct pst_solo_costs *costs,
-                          struct pst_solo *ret_solo, struct pst_error *err)
-{
-    struct pst_topology topology;
-    uint32_t *device_of = NULL, n_stages = 0;
-    pst_status st = pst_solo_check_shape(scheduler, n_devices, n_microbatches, err);
-
-    if (st == PST_OK) {
-        st = pst_solo_place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
-    }
-    if (st == PST_OK) {
-        st = pst_solo_check_microbatches(scheduler, &topology, n_microbatches, err);
-    }
-    if (st == PST_OK) {
-        *ret_solo = pst_solo_shares(n_devices, n_stages, device_of, n_microbatches, costs);
-        ret_solo->topology = topology;
-    }
-    free(device_of);
-    return st;
-}
-
 pst_status pst_solo_schedule(struct pst_instance *scheduler, const struct pst_schedule_in *in,
                              struct pst_orders *ret_answer, struct pst_error *err)
 {

@@ -33,16 +33,6 @@ struct pst_solo {
     uint64_t *activation_bytes;
 };
 
-/*
- * The chain that `scheduler` wants on n devices, every device's share divided evenly over its
- * stages (the costs should be divisible). Errors: as topology() fails; plan.infeasible for too few
- * micro-batches or a number that is no multiple of what the scheduler wants; plan.mismatch where it
- * answers one instance only and this is another.
- */
-pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
-                          uint32_t n_microbatches, const struct pst_solo_costs *costs,
-                          struct pst_solo *ret_solo, struct pst_error *err);
-
 /* A chain of n_stages stages, stage s on device_of[s]; the costs are those of every stage. */
 struct pst_solo pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
                               uint32_t n_microbatches, const struct pst_solo_costs *costs);
@@ -54,7 +44,7 @@ struct pst_solo pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uin
 /* Empty tables, no limit on memory, into an all-zero solo. */
 void pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages, uint32_t n_links);
 
-/* problem_strategies.c: config.key where parameters, called `what`, have one of the two keys of a
+/* problem_host.c: config.key where parameters, called `what`, have one of the two keys of a
    config's table that say which plugin, which here is said by `who`. */
 pst_status pst_solo_check_options(struct pst_config *config, const char *what, const char *who,
                                   struct pst_error *err);

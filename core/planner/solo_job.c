@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "host/host_log.h"
 #include "planner/state.h"
 #include "planner/topology.h"
 

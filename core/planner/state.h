@@ -15,7 +15,7 @@
 #include "planner/held.h"
 #include "planner/planner.h"
 #include "planner/questions.h"
-#include "host/plugin_host.h"
+#include "host/call.h"
 
 #define PST_MAX_MEMOPT 8
 
@@ -55,7 +55,6 @@ struct pst_planner {
     struct pst_arena arena;
 
     struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
-    const struct pst_memopt *memopt_if[PST_MAX_MEMOPT];
     uint32_t n_memopt;
 
     struct pst_graph_view *view;
@@ -90,17 +89,19 @@ struct pst_planner {
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
 };
 
-/* choice.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the job
-   has none. Errors: config.key, config.value, and those of pst_plugin_find, with the place. */
+/* strategies.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the
+   job has none. Errors: config.key, config.value, and those of pst_plugin_find, with the place. */
 pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *table,
                           const char *kind, const struct pst_plugin **ret_plugin,
                           struct pst_error *err);
+/* Sets *ret_foreign where the strategy of this table comes from elsewhere than the program itself.
+   A table that names none, or none that there is, is left to whoever opens it. */
+pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_config_node *table,
+                                     const char *kind, bool *ret_foreign, struct pst_error *err);
 /* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway.
  */
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
-/* degrees.c: logical devices, and what the scheduler says to that many. */
-pst_status pst_planner_devices(struct pst_planner *planner, struct pst_error *err);
-/* The same once the partitioner has chosen: a logical device for each stage. */
+/* strategies.c: a logical device for each stage, once the partitioner has chosen. */
 pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan *plan,
                               struct pst_error *err);
 /* strategies.c: are there as many micro-batches as the scheduler wants? */

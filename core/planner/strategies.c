@@ -13,15 +13,82 @@
 #include "planner/optimizer.h"
 #include "planner/topology.h"
 
+/* --- the plugin that a table names ------------------------------------------------------------*/
+
+/* "use" and "path" of a strategy's table. */
+struct choice {
+    const char *id, *path;
+};
+
+static pst_status read_choice(const struct pst_job *job, struct pst_config_node *table,
+                              const char *kind, struct choice *ret_choice, struct pst_error *err)
+{
+    struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
+    struct pst_config_node *path = table == NULL ? NULL : pst_config_get(table, "path");
+
+    if (use == NULL) {
+        return pst_fail_at(
+            err, PST_ERR_CONFIG, "config.key", table != NULL ? table->file : job->config->path,
+            table != NULL ? table->line : 0, table != NULL ? table->column : 0,
+            "[%s] must name one: use = \"...\"; \"penstock plugins\" lists them", kind);
+    }
+    if (use->kind != PST_CONFIG_STRING || (path != NULL && path->kind != PST_CONFIG_STRING)) {
+        struct pst_config_node *node = use->kind != PST_CONFIG_STRING ? use : path;
+
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", node->file, node->line,
+                           node->column, "\"%s\" in [%s] must be a string", node->key, kind);
+    }
+    if (path != NULL && path->value.string[0] == '\0') {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", path->file, path->line,
+                           path->column, "\"path\" in [%s] names no file", kind);
+    }
+    pst_config_resolve(job->config, table, "path");
+    ret_choice->id = use->value.string;
+    ret_choice->path = path != NULL ? path->value.string : NULL;
+    return PST_OK;
+}
+
+pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *table,
+                          const char *kind, const struct pst_plugin **ret_plugin,
+                          struct pst_error *err)
+{
+    struct choice choice = {NULL, NULL};
+    pst_status st = read_choice(job, table, kind, &choice, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    st = pst_plugin_find(kind, choice.id, choice.path, ret_plugin, err);
+    if (st != PST_OK && err != NULL && err->file[0] == '\0') {
+        const struct pst_config_node *at =
+            pst_config_get(table, choice.path != NULL ? "path" : "use");
+
+        snprintf(err->file, sizeof err->file, "%s", at->file != NULL ? at->file : "");
+        err->line = at->line;
+        err->column = at->column;
+    }
+    return st;
+}
+
+pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_config_node *table,
+                                     const char *kind, bool *ret_foreign, struct pst_error *err)
+{
+    struct choice choice;
+
+    return read_choice(job, table, kind, &choice, NULL) != PST_OK
+               ? PST_OK /* an error that opens nothing */
+               : pst_plugin_is_foreign(kind, choice.id, choice.path, ret_foreign, err);
+}
+
+/* --- matched and instantiated -----------------------------------------------------------------*/
+
 #define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
 
 static pst_status instantiate(struct pst_planner *planner, const struct pst_plugin *plugin,
                               struct pst_config_node *table, struct pst_instance **ret_instance,
                               struct pst_error *err)
 {
-    struct pst_instance *instance;
     struct pst_host_context context;
-    pst_status st;
 
     for (uint32_t i = 0; i < plugin->n_params; i++) {
         const struct pst_param *row = pst_plugin_param(plugin, i);
@@ -31,12 +98,7 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
         }
     }
     pst_questions_context(&planner->questions, &context);
-    st = pst_instance_create(plugin, table, &context, &instance, err);
-    if (st != PST_OK) {
-        return st;
-    }
-    *ret_instance = instance;
-    return PST_OK;
+    return pst_instance_create(plugin, table, &context, ret_instance, err);
 }
 
 /*
@@ -85,15 +147,15 @@ bool pst_planner_barrier(const struct pst_job *job)
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_job *job = planner->job;
-    const struct pst_plugin *plugins[2 + PST_MAX_MEMOPT];
+    const struct pst_plugin *plugins[2 + PST_MAX_MEMOPT] = {NULL};
     uint32_t turns[PST_MAX_MEMOPT], i, n = job->n_memopt;
-    pst_status st = pst_job_plugin(job, job->partitioner, "partitioner", &plugins[0], err);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK) {
-        st = pst_job_plugin(job, job->scheduler, "scheduler", &plugins[1], err);
-    }
-    for (i = 0; st == PST_OK && i < n; i++) {
-        st = pst_job_plugin(job, job->memopt[i], "memopt", &plugins[2 + i], err);
+    for (i = 0; st == PST_OK && i < 2 + n; i++) {
+        struct pst_config_node *table;
+        const char *kind = pst_job_strategy(job, i, &table);
+
+        st = pst_job_plugin(job, table, kind, &plugins[i], err);
     }
     if (st == PST_OK) {
         st = pst_caps_match(plugins, 2 + n, err);
@@ -112,7 +174,6 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
         const struct pst_plugin *plugin = plugins[2 + turns[i]];
 
         planner->n_memopt = i + 1;
-        planner->memopt_if[i] = plugin->get_interface(PST_MEMOPT);
         st = instantiate(planner, plugin, job->memopt[turns[i]], &planner->memopt[i], err);
     }
     return st;
@@ -140,6 +201,77 @@ pst_status pst_planner_microbatches(const struct pst_planner *planner, struct ps
     }
     return PST_OK;
 }
+
+/* --- logical devices --------------------------------------------------------------------------*/
+
+/* Where the partitioner knows replicas and the scheduler takes any stages, it is given all ranks
+   and says which stage has which. Everybody else is given logical devices of equal size, as though
+   each were one device, and the host deals their samples out. */
+static pst_status ask_topology(struct pst_planner *planner, uint32_t n_devices,
+                               struct pst_error *err)
+{
+    return pst_scheduler_topology(planner->scheduler, n_devices, &planner->topology, err);
+}
+
+/* Those that the devices suffice for. */
+static pst_status read_degrees(struct pst_planner *planner, struct pst_error *err)
+{
+    const struct pst_job_train *train = &planner->job->train;
+
+    planner->n_degrees = 0;
+    for (uint32_t i = 0; i < train->n_degrees; i++) {
+        if (train->degree[i] <= planner->n_ranks) {
+            planner->degrees[planner->n_degrees++] = train->degree[i];
+            planner->replicates |= train->degree[i] > 1;
+        }
+    }
+    return planner->n_degrees > 0
+               ? PST_OK
+               : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "train.degrees asks for at least %u replicas of every stage, but there "
+                          "are %u devices",
+                          train->degree[0], planner->n_ranks);
+}
+
+/* Every logical device has as many ranks as the first degree says. */
+static pst_status divide_evenly(struct pst_planner *planner, uint32_t degree, struct pst_error *err)
+{
+    const char *who = planner->topology.n_stages != 0 ? planner->scheduler->plugin->id
+                                                      : planner->partitioner->plugin->id;
+
+    if (planner->n_ranks % degree != 0 || planner->microbatch % degree != 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "with \"%s\" every stage has %u replicas, the first of train.degrees: that "
+                        "must divide the %u devices and train.microbatch = %u",
+                        who, degree, planner->n_ranks, planner->microbatch);
+    }
+    planner->degree = degree;
+    return PST_OK;
+}
+
+/* Logical devices, and what the scheduler says to that many. */
+static pst_status find_devices(struct pst_planner *planner, struct pst_error *err)
+{
+    bool knows = pst_caps_has(planner->partitioner->plugin->provides, "replicas");
+    uint32_t n = planner->n_ranks, asked;
+    pst_status st = read_degrees(planner, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    asked = n % planner->degrees[0] == 0 ? n / planner->degrees[0] : n;
+    st = ask_topology(planner, asked, err);
+    if (st == PST_OK && knows && planner->topology.n_stages == 0) {
+        planner->chooses = true;
+        planner->degree = 1;
+        planner->n_devices = n;
+        return asked == n ? PST_OK : ask_topology(planner, n, err);
+    }
+    planner->n_devices = asked;
+    return st == PST_OK ? divide_evenly(planner, planner->degrees[0], err) : st;
+}
+
+/* --- places ------------------------------------------------------------------------------------*/
 
 static pst_status place_stages(struct pst_planner *planner, struct pst_error *err)
 {
@@ -191,7 +323,7 @@ static pst_status check_chunks(const struct pst_planner *planner, struct pst_err
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_topology *topology = &planner->topology;
-    pst_status st = pst_planner_devices(planner, err);
+    pst_status st = find_devices(planner, err);
 
     if (st != PST_OK) {
         return st;
@@ -218,4 +350,16 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
         st = place_stages(planner, err);
     }
     return st == PST_OK ? check_chunks(planner, err) : st;
+}
+
+pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan *plan,
+                              struct pst_error *err)
+{
+    pst_status st;
+
+    if (!planner->chooses || !planner->replicates) {
+        return PST_OK;
+    }
+    st = ask_topology(planner, plan->n_stages, err);
+    return st == PST_OK ? pst_planner_microbatches(planner, err) : st;
 }

@@ -1,47 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "planner/topology.h"
 
-#include <stdio.h>
-
 #include "plan/plan.h"
 #include "planner/state.h"
 
-/* The rules of <penstock/scheduler.h>: what is wrong with an answer of topology(), or with the
-   device that device_of() gives a stage; then in ret_fault. */
-static bool topology_holds(const struct pst_topology *topology, char *ret_fault, size_t room)
+/* The rules of <penstock/scheduler.h>, held against an answer of topology(), and the device that
+   device_of() gives a stage. */
+static pst_status check_topology(const struct pst_instance *scheduler,
+                                 const struct pst_topology *topology, struct pst_error *err)
 {
-    ret_fault[0] = '\0';
     if (topology->size != sizeof *topology) {
-        snprintf(ret_fault, room, "topology() changed the size of ret_topology");
-    } else if (topology->n_stages > PST_TOPOLOGY_MAX_STAGES) {
-        snprintf(ret_fault, room, "topology() wants %u stages; the most is %u", topology->n_stages,
-                 PST_TOPOLOGY_MAX_STAGES);
-    } else if (!pst_rule_is_known(topology->version_rule)) {
-        snprintf(ret_fault, room, "topology() gives the unknown version rule %u",
-                 topology->version_rule);
-    } else if (topology->min_microbatches == 0 || topology->microbatch_multiple == 0) {
-        snprintf(ret_fault, room,
-                 "topology() asks for at least %u micro-batches, a multiple of %u; both are at "
-                 "least 1",
-                 topology->min_microbatches, topology->microbatch_multiple);
+        return pst_planner_illegal(err, scheduler, "topology() changed the size of ret_topology");
     }
-    return ret_fault[0] == '\0';
+    if (topology->n_stages > PST_TOPOLOGY_MAX_STAGES) {
+        return pst_planner_illegal(err, scheduler, "topology() wants %u stages; the most is %u",
+                                   topology->n_stages, PST_TOPOLOGY_MAX_STAGES);
+    }
+    if (!pst_rule_is_known(topology->version_rule)) {
+        return pst_planner_illegal(err, scheduler, "topology() gives the unknown version rule %u",
+                                   topology->version_rule);
+    }
+    if (topology->min_microbatches == 0 || topology->microbatch_multiple == 0) {
+        return pst_planner_illegal(err, scheduler,
+                                   "topology() asks for at least %u micro-batches, a multiple of "
+                                   "%u; both are at least 1",
+                                   topology->min_microbatches, topology->microbatch_multiple);
+    }
+    return PST_OK;
 }
 
-static bool place_holds(const struct pst_topology *topology, uint32_t n_devices, uint32_t stage,
-                        uint32_t device, char *ret_fault, size_t room)
+static pst_status check_place(const struct pst_instance *scheduler,
+                              const struct pst_topology *topology, uint32_t n_devices,
+                              uint32_t stage, uint32_t device, struct pst_error *err)
 {
-    ret_fault[0] = '\0';
     if (device >= n_devices) {
-        snprintf(ret_fault, room, "stage %u is placed on device %u, but there are %u", stage,
-                 device, n_devices);
-    } else if (topology->n_stages == 0 && device != stage) {
-        snprintf(ret_fault, room,
-                 "stage %u is placed on device %u, but topology() leaves the number of stages "
-                 "open, and stage %u sits on device %u then",
-                 stage, device, stage, stage);
+        return pst_planner_illegal(err, scheduler,
+                                   "stage %u is placed on device %u, but there are %u", stage,
+                                   device, n_devices);
     }
-    return ret_fault[0] == '\0';
+    if (topology->n_stages == 0 && device != stage) {
+        return pst_planner_illegal(err, scheduler,
+                                   "stage %u is placed on device %u, but topology() leaves the "
+                                   "number of stages open, and stage %u sits on device %u then",
+                                   stage, device, stage, stage);
+    }
+    return PST_OK;
 }
 
 pst_status pst_scheduler_topology(struct pst_instance *scheduler, uint32_t n_devices,
@@ -54,7 +57,6 @@ pst_status pst_scheduler_topology(struct pst_instance *scheduler, uint32_t n_dev
         .min_microbatches = 1,
         .microbatch_multiple = 1,
     };
-    char fault[160];
     pst_status st;
 
     pst_breadcrumb_enter(scheduler->crumb, PST_CRUMB_TOPOLOGY);
@@ -63,12 +65,11 @@ pst_status pst_scheduler_topology(struct pst_instance *scheduler, uint32_t n_dev
     if (st != PST_OK) {
         return pst_instance_fail(scheduler, st, "topology", err);
     }
-    if (!topology_holds(&topology, fault, sizeof fault)) {
-        return pst_planner_illegal(err, scheduler, "%s", fault);
+    st = check_topology(scheduler, &topology, err);
+    if (st == PST_OK) {
+        *ret_topology = topology;
     }
-    topology.size = sizeof topology;
-    *ret_topology = topology;
-    return PST_OK;
+    return st;
 }
 
 pst_status pst_scheduler_devices(struct pst_instance *scheduler,
@@ -76,9 +77,9 @@ pst_status pst_scheduler_devices(struct pst_instance *scheduler,
                                  uint32_t n_stages, uint32_t *ret_device_of, struct pst_error *err)
 {
     const struct pst_scheduler *f = scheduler->plugin->get_interface(PST_SCHEDULER);
-    char fault[192];
+    pst_status st = PST_OK;
 
-    for (uint32_t s = 0; s < n_stages; s++) {
+    for (uint32_t s = 0; st == PST_OK && s < n_stages; s++) {
         uint32_t device = s;
 
         if (PST_CAN(f, device_of)) {
@@ -86,12 +87,10 @@ pst_status pst_scheduler_devices(struct pst_instance *scheduler,
             device = f->device_of(scheduler->self, n_devices, n_stages, s);
             pst_breadcrumb_leave();
         }
-        if (!place_holds(topology, n_devices, s, device, fault, sizeof fault)) {
-            return pst_planner_illegal(err, scheduler, "%s", fault);
-        }
+        st = check_place(scheduler, topology, n_devices, s, device, err);
         ret_device_of[s] = device;
     }
-    return PST_OK;
+    return st;
 }
 
 uint32_t pst_planner_sharers(const struct pst_planner *planner)

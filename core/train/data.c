@@ -141,10 +141,7 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
     data->seed = (uint64_t)job->data.seed;
     st = pst_sample_shape_of(graph, &data->shape, err);
     if (st == PST_OK) {
-        st = check_sample(job, graph, err);
-        if (st != PST_OK) {
-            pst_config_place(job->config, "train", "sample", err);
-        }
+        st = pst_config_place(job->config, "train", "sample", check_sample(job, graph, err), err);
     }
     if (st == PST_OK && data->kind == PST_DATA_TEXT) {
         st = pst_data_open_text(job, data, err);
@@ -164,11 +161,6 @@ void pst_data_destroy(struct pst_data *data)
         free(data->storage[1]);
         free(data);
     }
-}
-
-const struct pst_sample_shape *pst_data_shape(const struct pst_data *data)
-{
-    return &data->shape;
 }
 
 uint64_t pst_data_samples(const struct pst_data *data, uint32_t split)

@@ -51,8 +51,6 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
                            struct pst_data **ret_data, struct pst_error *err);
 void pst_data_destroy(struct pst_data *data);
 
-const struct pst_sample_shape *pst_data_shape(const struct pst_data *data);
-
 /* Different samples of a split before they repeat: UINT64_MAX for synthetic data; 0: nothing is
    held out. */
 uint64_t pst_data_samples(const struct pst_data *data, uint32_t split);

@@ -33,19 +33,12 @@ void pst_text_read(const struct pst_data *data, uint32_t split, uint64_t index, 
 void pst_synthetic_read(const struct pst_data *data, uint32_t split, uint64_t index,
                         void *const *inputs);
 
-/* An error of what the config says there; NULL: nowhere. */
-#define PST_TEXT_FAIL(err, status, kind, where, ...)                                               \
-    pst_fail_at(err, status, kind, (where) == NULL ? NULL : (where)->file,                         \
-                (where) == NULL ? 0 : (where)->line, (where) == NULL ? 0 : (where)->column,        \
-                __VA_ARGS__)
-
 /*
  * All files that the ':'-separated files and globs of `patterns` name, in sorted order, each once
- * (links to a file that is already there are left out), one after the other. `where` is the config
- * value that holds them, for messages; `key` its name: "data.train". free() the text.
+ * (links to a file that is already there are left out), one after the other. `key` is the name of
+ * what holds them, for messages: "data.train". free() the text.
  */
-pst_status pst_text_files_read(const char *patterns, const char *key,
-                               const struct pst_config_node *where, char **ret_text,
+pst_status pst_text_files_read(const char *patterns, const char *key, char **ret_text,
                                uint64_t *ret_length, struct pst_error *err);
 
 #endif

@@ -20,20 +20,19 @@ static void cut(struct pst_text *text, bool shuffled)
     }
 }
 
-static pst_status too_short(const char *key, const struct pst_config_node *where, uint64_t length,
-                            uint64_t context, const char *patterns, struct pst_error *err)
+static pst_status too_short(const char *key, uint64_t length, uint64_t context,
+                            const char *patterns, struct pst_error *err)
 {
-    return PST_TEXT_FAIL(err, PST_ERR_CONFIG, "config.value", where,
-                         "%s: %llu bytes of text from \"%s\" are too few: one sample takes %llu "
-                         "(the model's context of %llu and one more); give more text or a smaller "
-                         "context",
-                         key, (unsigned long long)length, patterns, (unsigned long long)context + 1,
-                         (unsigned long long)context);
+    return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                    "%s: %llu bytes of text from \"%s\" are too few: one sample takes %llu "
+                    "(the model's context of %llu and one more); give more text or a smaller "
+                    "context",
+                    key, (unsigned long long)length, patterns, (unsigned long long)context + 1,
+                    (unsigned long long)context);
 }
 
 /* The end of the training text becomes the held-out text: `fraction` of it, at least one window. */
-static pst_status split_end(const struct pst_job *job, struct pst_data *data,
-                            const struct pst_config_node *where, struct pst_error *err)
+static pst_status split_end(const struct pst_job *job, struct pst_data *data, struct pst_error *err)
 {
     struct pst_text *train = &data->text[PST_SPLIT_TRAIN], *valid = &data->text[PST_SPLIT_VALID];
     uint64_t held = (uint64_t)((double)train->length * job->data.valid_fraction);
@@ -45,7 +44,7 @@ static pst_status split_end(const struct pst_job *job, struct pst_data *data,
         held = valid->context + 1;
     }
     if (train->length < held + train->context + 1) {
-        return too_short("data.train, less what is held out for evaluation", where,
+        return too_short("data.train, less what is held out for evaluation",
                          train->length > held ? train->length - held : 0, train->context,
                          job->data.train, err);
     }
@@ -56,19 +55,18 @@ static pst_status split_end(const struct pst_job *job, struct pst_data *data,
 }
 
 static pst_status open_split(struct pst_data *data, uint32_t split, const char *patterns,
-                             const char *key, const struct pst_config_node *where,
-                             struct pst_error *err)
+                             const char *key, struct pst_error *err)
 {
     struct pst_text *text = &data->text[split];
     pst_status st;
 
-    st = pst_text_files_read(patterns, key, where, &data->storage[split], &text->length, err);
+    st = pst_text_files_read(patterns, key, &data->storage[split], &text->length, err);
     if (st != PST_OK) {
         return st;
     }
     text->bytes = (const uint8_t *)data->storage[split];
     if (text->length < text->context + 1) {
-        return too_short(key, where, text->length, text->context, patterns, err);
+        return too_short(key, text->length, text->context, patterns, err);
     }
     return PST_OK;
 }
@@ -101,27 +99,25 @@ static pst_status check_shape(const struct pst_data *data, struct pst_error *err
 pst_status pst_data_open_text(const struct pst_job *job, struct pst_data *data,
                               struct pst_error *err)
 {
-    struct pst_config_node *table, *train_node = NULL, *valid_node = NULL;
+    const struct pst_config *config = job->config;
     bool own_valid = job->data.valid != NULL && job->data.valid[0] != '\0';
     pst_status st = check_shape(data, err);
 
     if (st != PST_OK) {
-        pst_config_place(job->config, "data", "kind", err);
-        pst_config_place(job->config, "model", "use", err);
-        return st;
-    }
-    table = job->config == NULL ? NULL : pst_config_get(job->config->root, "data");
-    if (table != NULL) {
-        train_node = pst_config_get(table, "train");
-        valid_node = pst_config_get(table, "valid");
+        pst_config_place(config, "data", "kind", st, err);
+        return pst_config_place(config, "model", "use", st, err);
     }
     data->text[PST_SPLIT_TRAIN].context = data->shape.rows;
     data->text[PST_SPLIT_VALID].context = data->shape.rows;
-    st = open_split(data, PST_SPLIT_TRAIN, job->data.train, "data.train", train_node, err);
+    st = open_split(data, PST_SPLIT_TRAIN, job->data.train, "data.train", err);
+    if (st == PST_OK && !own_valid) {
+        st = split_end(job, data, err);
+    }
+    st = pst_config_place(config, "data", "train", st, err);
     if (st == PST_OK && own_valid) {
-        st = open_split(data, PST_SPLIT_VALID, job->data.valid, "data.valid", valid_node, err);
-    } else if (st == PST_OK) {
-        st = split_end(job, data, train_node, err);
+        st = pst_config_place(config, "data", "valid",
+                              open_split(data, PST_SPLIT_VALID, job->data.valid, "data.valid", err),
+                              err);
     }
     if (st != PST_OK) {
         return st;

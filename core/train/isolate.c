@@ -8,14 +8,12 @@
 
 #include "base/log.h"
 #include "base/util.h"
-#include "host/child.h"
 #include "host/describe.h"
 #include "host/plugin_host.h"
+#include "planner/state.h"
 #include "planner/solo_job.h"
 #include "planner/problem_memopt.h"
 #include "planner/problem_partition.h"
-
-#define WORD "pst-plan"
 
 uint64_t pst_isolate_default_memory(void)
 {
@@ -24,51 +22,23 @@ uint64_t pst_isolate_default_memory(void)
     return pages > 0 && size > 0 ? (uint64_t)pages / 5 * 4 * (uint64_t)size : 0;
 }
 
-pst_status pst_isolate_is_foreign(const struct pst_job *job, struct pst_config_node *table,
-                                  const char *kind, bool *ret_foreign, struct pst_error *err)
-{
-    struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
-    struct pst_config_node *path = table == NULL ? NULL : pst_config_get(table, "path");
-
-    if (use == NULL || use->kind != PST_CONFIG_STRING ||
-        (path != NULL && path->kind != PST_CONFIG_STRING)) {
-        return PST_OK; /* an error that opens nothing */
-    }
-    pst_config_resolve(job->config, table, "path");
-    return pst_plugin_is_foreign(kind, use->value.string, path == NULL ? NULL : path->value.string,
-                                 ret_foreign, err);
-}
-
 /* Does the job plan in a process of its own? Resolves the paths of its plugins on the way. */
 static pst_status is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
 {
     bool foreign = false;
-    pst_status st = pst_isolate_is_foreign(job, job->partitioner, "partitioner", &foreign, err);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK) {
-        st = pst_isolate_is_foreign(job, job->scheduler, "scheduler", &foreign, err);
-    }
-    for (uint32_t i = 0; st == PST_OK && i < job->n_memopt; i++) {
-        st = pst_isolate_is_foreign(job, job->memopt[i], "memopt", &foreign, err);
+    for (uint32_t i = 0; st == PST_OK && i < 2 + job->n_memopt; i++) {
+        struct pst_config_node *table;
+        const char *kind = pst_job_strategy(job, i, &table);
+
+        st = pst_job_plugin_is_foreign(job, table, kind, &foreign, err);
     }
     if (st == PST_OK) {
         *ret_wanted = job->plugins.isolate == PST_ISOLATE_ALWAYS ||
                       (job->plugins.isolate == PST_ISOLATE_AUTO && foreign);
     }
     return st;
-}
-
-/* The job as the process gets it: the config as JSON, where everything in it stands, the advice. */
-struct question {
-    const char *config, *places;
-    uint32_t advice;
-};
-
-static void pass_question(struct pst_wire *w, struct question *question)
-{
-    pst_wire_text(w, &question->config);
-    pst_wire_text(w, &question->places);
-    pst_wire_uint(w, &question->advice);
 }
 
 /* Is the plan one for this session at all? */
@@ -80,7 +50,7 @@ static bool belongs(const struct pst_session *session, const struct pst_plan *pl
     return plan->batch == (uint32_t)session->job->train.batch &&
            plan->n_devices == (uint32_t)cluster->devices && plan->capacity_bytes == capacity &&
            plan->graph_digest == session->graph->digest &&
-           plan->optimizer_slots == pst_session_optimizer_slots(session->job);
+           plan->optimizer_slots == pst_job_optimizer_slots(session->job);
 }
 
 static void sign(struct pst_session *session)
@@ -98,54 +68,19 @@ static void sign(struct pst_session *session)
     }
 }
 
-static void put_answer(const struct pst_planned *planned, const struct pst_graph *graph,
-                       struct pst_wire *w)
-{
-    struct pst_planned sent = *planned;
-    char *text = pst_plan_to_json(planned->plan, graph);
-
-    pst_wire_bytes(w, text, strlen(text) + 1);
-    free(text);
-    pst_remarks_pass(w, &sent.remarks, &sent.n_remarks);
-}
-
-void pst_isolate_answer(const struct pst_planned *planned, const struct pst_graph *graph,
-                        char **ret_bytes, size_t *ret_length)
-{
-    struct pst_wire w = {.reads = false};
-
-    put_answer(planned, graph, &w);
-    pst_wire_end(&w, ret_bytes, ret_length);
-}
-
-static pst_status take_remarks(struct pst_planned *planned, const char *bytes, size_t length,
-                               struct pst_error *err)
-{
-    struct pst_wire r = pst_wire_read(bytes, length, &planned->plan->arena);
-
-    pst_remarks_pass(&r, &planned->remarks, &planned->n_remarks);
-    return pst_wire_is_read(&r)
-               ? PST_OK
-               : pst_fail(err, PST_ERR_BUG, "plugin.contract", "its remarks are damaged");
-}
-
-static const char *name_of(struct pst_config_node *table)
-{
-    struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
-
-    return use == NULL || use->kind != PST_CONFIG_STRING ? "?" : use->value.string;
-}
-
 /* They share the process, so nobody knows which of them it was. */
 static pst_status blame(const struct pst_job *job, pst_status st, struct pst_error *err)
 {
     char text[512];
-    int n = snprintf(text, sizeof text, "partitioner \"%.63s\", scheduler \"%.63s\"",
-                     name_of(job->partitioner), name_of(job->scheduler));
+    int n = 0;
 
-    for (uint32_t i = 0; i < job->n_memopt && n < (int)sizeof text; i++) {
-        n += snprintf(text + n, sizeof text - (size_t)n, ", memopt \"%.63s\"",
-                      name_of(job->memopt[i]));
+    for (uint32_t i = 0; i < 2 + job->n_memopt && n < (int)sizeof text; i++) {
+        struct pst_config_node *table, *use;
+        const char *kind = pst_job_strategy(job, i, &table);
+
+        use = table == NULL ? NULL : pst_config_get(table, "use");
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%s \"%.63s\"", i == 0 ? "" : ", ", kind,
+                      use == NULL || use->kind != PST_CONFIG_STRING ? "?" : use->value.string);
     }
     pst_error_prefix(err, "what came back from the process of %s is no plan that can run", text);
     if (strcmp(err->kind, "plan.illegal") != 0) {
@@ -155,23 +90,29 @@ static pst_status blame(const struct pst_job *job, pst_status st, struct pst_err
     return st;
 }
 
-pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, size_t length,
-                             struct pst_error *err)
+/* The session's plan from what came back: proven, with its programs. */
+static pst_status adopt(struct pst_wire *r, const char *text, struct pst_session *session,
+                        struct pst_error *err)
 {
-    size_t n = strnlen(answer, length); /* of the text */
+    struct pst_planned *planned = &session->planned;
     struct pst_error unused;
     pst_status st;
 
     err = err == NULL ? &unused : err;
-    st = pst_plan_parse("", answer, n, session->graph, &session->planned.plan, err);
-    if (st == PST_OK && !belongs(session, session->planned.plan)) {
+    st = pst_plan_parse("", text, strlen(text), session->graph, &planned->plan, err);
+
+    if (st == PST_OK && !belongs(session, planned->plan)) {
         st = pst_fail(err, PST_ERR_BUG, "plugin.contract", "it is for another job");
     }
     if (st == PST_OK) {
         st = pst_session_judge(session, NULL, err);
     }
     if (st == PST_OK) {
-        st = take_remarks(&session->planned, answer + n + 1, n < length ? length - n - 1 : 0, err);
+        r->arena = &planned->plan->arena;
+        pst_remarks_pass(r, &planned->remarks, &planned->n_remarks);
+        st = pst_wire_is_read(r)
+                 ? PST_OK
+                 : pst_fail(err, PST_ERR_BUG, "plugin.contract", "its remarks are damaged");
     }
     if (st != PST_OK) {
         return blame(session->job, st, err);
@@ -180,144 +121,115 @@ pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, si
     return PST_OK;
 }
 
-static pst_status search(const struct pst_session *session, bool (*cancelled)(void),
-                         struct pst_planned *ret_planned, struct pst_error *err)
+/* --- the question, and its answer there and back -----------------------------------------------*/
+
+static pst_job_planner *planner_of_child;
+
+/* The process gets the config with all its places, and the advice. */
+static void pass_job(struct pst_wire *w, void *job_)
 {
+    struct pst_plan_job *job = job_;
+
+    pst_config_pass(w, &job->config);
+    pst_wire_uint(w, &job->advice);
+}
+
+static pst_status open_session(void *job_, struct pst_error *err)
+{
+    struct pst_plan_job *job = job_;
+    struct pst_job *own = pst_alloc(1, sizeof *own);
+    pst_status st = pst_job_read(job->config, own, err);
+
+    own->advice = job->advice;
+    own->planner = planner_of_child;
+    return st == PST_OK ? pst_session_create_for_planning(own, &job->session, err) : st;
+}
+
+/* It has the time limit from the job, and says itself what passed it. */
+static pst_status search(const void *job, bool (*cancelled)(void), void *ret_planned,
+                         struct pst_error *err)
+{
+    const struct pst_session *session = ((const struct pst_plan_job *)job)->session;
     pst_job_planner *planner =
         session->job->planner == NULL ? pst_planner_run : session->job->planner;
 
-    return planner(session->job, session->graph, &session->cluster, &session->cost,
-                   pst_predict_step, cancelled, ret_planned, err);
+    return planner(
+        session->job, session->graph, &session->cluster, &session->cost, pst_predict_step,
+        cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled, ret_planned, err);
 }
 
-static pst_status search_apart(struct pst_session *session, bool (*cancelled)(void),
-                               struct pst_error *err)
+static pst_status pass_plan(struct pst_wire *w, const void *job, void *planned_,
+                            struct pst_error *err)
 {
-    const struct pst_job_plugins *plugins = &session->job->plugins;
-    struct pst_worker_task task = {
-        .time_limit_ns = plugins->time_limit,
-        .memory_limit_bytes =
-            plugins->memory_limit != 0 ? plugins->memory_limit : pst_isolate_default_memory(),
-        .cancelled = cancelled,
-    };
-    uint64_t begin_ns = pst_now_ns();
-    char *config = pst_config_to_json(session->job->config);
-    char *places = pst_config_places_to_json(session->job->config), *answer = NULL;
-    struct question question = {config, places, session->job->advice};
-    struct pst_wire w = {.reads = false};
-    size_t length = 0;
-    pst_status st;
+    struct pst_session *session = ((const struct pst_plan_job *)job)->session;
+    struct pst_planned *planned = planned_;
+    const char *text = NULL;
+    char *written = NULL;
 
-    pst_wire_word(&w, WORD);
-    pass_question(&w, &question);
-    free(config);
-    free(places);
-    st = pst_worker_ask(&task, &w, &answer, &length, err);
-    if (st == PST_OK) {
-        st = pst_isolate_adopt(session, answer, length, err);
+    if (!w->reads) {
+        planned->plan->isolated = true;
+        text = written = pst_plan_to_json(planned->plan, session->graph);
     }
-    session->planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
-    free(answer);
-    return st;
+    pst_wire_text(w, &text);
+    if (w->reads) {
+        return adopt(w, text == NULL ? "" : text, session, err);
+    }
+    free(written);
+    pst_remarks_pass(w, &planned->remarks, &planned->n_remarks);
+    return PST_OK;
 }
+
+static void finish(void *planned)
+{
+    pst_planned_finish(planned);
+}
+
+const struct pst_apart_kind pst_plan_kind = {
+    .word = "pst-plan",
+    .plugin = "planner",
+    .job_size = sizeof(struct pst_plan_job),
+    .answer_size = sizeof(struct pst_planned),
+    .pass_job = pass_job,
+    .open = open_session,
+    .ask = search,
+    .pass_answer = pass_plan,
+    .finish = finish,
+};
 
 pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(void),
                               struct pst_error *err)
 {
+    const struct pst_job *job = session->job;
+    const struct pst_plan_job asked = {
+        .session = session, .config = job->config, .advice = job->advice};
+    const struct pst_worker_task limits = {
+        .time_limit_ns = job->plugins.time_limit,
+        .memory_limit_bytes = job->plugins.memory_limit != 0 ? job->plugins.memory_limit
+                                                             : pst_isolate_default_memory(),
+        .cancelled = cancelled,
+    };
+    uint64_t begin_ns = pst_now_ns();
     bool apart = false;
-    pst_status st = is_wanted(session->job, &apart, err);
+    pst_status st = is_wanted(job, &apart, err);
 
     if (st != PST_OK) {
         return st;
     }
     pst_log(PST_LOG_INFO, "plan", "strategies run in %s",
             apart ? "a process of their own" : "this process");
-    return apart ? search_apart(session, cancelled, err)
-                 : search(session, cancelled, &session->planned, err);
-}
-
-/* --- the process itself ------------------------------------------------------------------------*/
-
-static pst_job_planner *planner_of_child;
-
-static pst_status plan_here(const struct pst_session *session, struct pst_wire *answer,
-                            struct pst_error *err)
-{
-    struct pst_planned planned = {.plan = NULL};
-    pst_status st = search(session, pst_worker_stopped, &planned, err);
-
-    if (st == PST_OK) {
-        planned.plan->isolated = true;
-        put_answer(&planned, session->graph, answer);
-        pst_planned_finish(&planned);
+    st = pst_apart_ask(&pst_plan_kind, &asked, "", apart ? &limits : NULL, cancelled,
+                       &session->planned, err);
+    if (apart) {
+        session->planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
     }
     return st;
-}
-
-static pst_status plan_asked(struct pst_wire *asked, struct pst_wire *answer, struct pst_error *err)
-{
-    struct question question = {NULL, NULL, 0};
-    struct pst_session *session = NULL;
-    struct pst_config *config = NULL;
-    struct pst_job job;
-    pst_status st;
-
-    pass_question(asked, &question);
-    st = pst_wire_is_read(asked) ? pst_config_from_json(question.config, &config, err)
-                                 : pst_fail(err, PST_ERR_BUG, "internal", "half a job");
-    if (st == PST_OK) {
-        st = pst_config_places_from_json(config, question.places, err);
-    }
-    if (st != PST_OK) {
-        pst_config_destroy(config);
-        return st;
-    }
-    st = pst_job_read(config, &job, err);
-    if (st == PST_OK) {
-        job.advice = question.advice;
-        job.planner = planner_of_child;
-        st = pst_session_create_for_planning(&job, &session, err);
-        if (st == PST_OK) {
-            pst_worker_started();
-            st = plan_here(session, answer, err);
-        }
-        pst_session_destroy(session);
-        pst_job_finish(&job);
-    }
-    pst_config_destroy(config);
-    return st;
-}
-
-static void serve_plan(const char *job, size_t length)
-{
-    struct pst_arena arena = {0};
-    struct pst_wire asked = pst_wire_read(job, length, &arena), answer = {.reads = false};
-    struct pst_error err = {0};
-    pst_status st;
-
-    pst_wire_word(&asked, WORD);
-    if (!asked.failed) {
-        st = plan_asked(&asked, &answer, &err);
-        pst_worker_answer(st == PST_OK ? &answer : NULL, &err);
-    }
 }
 
 bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner)
 {
-    static const struct pst_apart_kind *const kinds[] = {&pst_describe_kind, &pst_solo_kind,
-                                                         &pst_partition_kind, &pst_memopt_kind};
-    struct pst_error err = {0};
-    size_t length;
-    char *job;
+    static const struct pst_apart_kind *const kinds[] = {
+        &pst_plan_kind, &pst_describe_kind, &pst_solo_kind, &pst_partition_kind, &pst_memopt_kind};
 
-    if (!pst_worker_begin(argc, argv, &job, &length)) {
-        return false;
-    }
     planner_of_child = planner;
-    serve_plan(job, length);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        pst_apart_serve(kinds[i], job, length);
-    }
-    pst_fail(&err, PST_ERR_BUG, "internal", "half a job");
-    pst_worker_answer(NULL, &err);
+    return pst_apart_serve(argc, argv, kinds, sizeof kinds / sizeof *kinds);
 }

@@ -6,6 +6,7 @@
 #ifndef PST_TRAIN_ISOLATE_H
 #define PST_TRAIN_ISOLATE_H
 
+#include "host/apart.h"
 #include "train/session.h"
 
 /*
@@ -15,22 +16,18 @@
 pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(void),
                               struct pst_error *err);
 
-/* Sets *ret_foreign where the strategy of this table comes from elsewhere than the program itself.
-   A table that names none, or none that there is, is left to whoever opens it. */
-pst_status pst_isolate_is_foreign(const struct pst_job *job, struct pst_config_node *table,
-                                  const char *kind, bool *ret_foreign, struct pst_error *err);
-
 /* Bytes that such a process may take when the config says nothing: 80 % of the machine's. */
 uint64_t pst_isolate_default_memory(void);
 
-/* What that process sends back: the plan's text, a NUL, what the partitioner remarked. free() it.
- */
-void pst_isolate_answer(const struct pst_planned *planned, const struct pst_graph *graph,
-                        char **ret_bytes, size_t *ret_length);
-/* The session's plan from it: proven, with its programs. plugin.contract or plan.illegal, exit code
-   3, where it is none for this session. A NUL stands behind the bytes. */
-pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, size_t length,
-                             struct pst_error *err);
+/* A search as a question to that process. The answer is the session's plan: what comes back is
+   proven, and has its programs. plugin.contract or plan.illegal, exit code 3, where it is none for
+   this session. */
+struct pst_plan_job {
+    struct pst_session *session; /* where the question is asked; a process makes its own */
+    struct pst_config *config;
+    uint32_t advice; /* of the job */
+};
+extern const struct pst_apart_kind pst_plan_kind;
 
 /* The process itself: argv[1] is PST_WORKER_FLAG, planner that of the jobs. Returns false where
    pst_worker_ask did not start it; otherwise it does not return. */

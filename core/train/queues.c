@@ -42,19 +42,16 @@ static bool breaks_live2(const struct pst_check_report *report)
     return false;
 }
 
-/* As pst_session_choose_queues(); true: the lists run to their end in the one queue, and break no
-   other rule. */
-static void choose(struct pst_session *session, const struct pst_plan *plan, bool forward_only,
-                   bool *ret_runs)
+bool pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
+                               bool forward_only)
 {
     struct pst_check_limits limits = pst_session_limits(session);
     struct pst_check_report *report;
     struct pst_error why = {0};
     pst_status st = PST_ERR_BUG; /* not checked */
 
-    *ret_runs = false;
     if (!limits.ordered || session->job->run.p2p != PST_RUN_P2P_AUTO) {
-        return;
+        return false;
     }
     report = pst_alloc(1, sizeof *report);
     limits.forward_only = forward_only;
@@ -65,19 +62,11 @@ static void choose(struct pst_session *session, const struct pst_plan *plan, boo
     }
     session->edges = session->edges || breaks_live2(report);
     free(report);
-    *ret_runs = st == PST_OK;
     if (session->edges) {
         pst_log(PST_LOG_INFO, "plan",
                 "one queue of transfers is too few for the lists: each edge has one");
     }
-}
-
-void pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
-                               bool forward_only)
-{
-    bool runs;
-
-    choose(session, plan, forward_only, &runs);
+    return st == PST_OK;
 }
 
 static pst_status refuse_asynchronous(const struct pst_session *session, struct pst_error *err)
@@ -96,16 +85,12 @@ static pst_status refuse_asynchronous(const struct pst_session *session, struct 
 pst_status pst_session_fits_queues(struct pst_session *session, const struct pst_plan *plan,
                                    bool forward_only, struct pst_error *err)
 {
-    const bool judged = session->judged && plan == session->planned.plan;
-    bool runs = judged;
-    struct pst_check_limits limits;
+    const bool runs = (session->judged && plan == session->planned.plan) ||
+                      pst_session_choose_queues(session, plan, forward_only);
+    struct pst_check_limits limits = pst_session_limits(session);
     struct pst_check_report *report;
     pst_status st;
 
-    if (!judged) {
-        choose(session, plan, forward_only, &runs);
-    }
-    limits = pst_session_limits(session);
     if (!waits_in_a_queue(session)) {
         return PST_OK;
     }

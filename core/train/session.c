@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a config describes, opened: model, cluster, device, transport.
+ */
 #include "train/session.h"
 
 #include <stdio.h>
@@ -10,14 +13,115 @@
 #include "exec/exec.h"
 #include "graph/builder.h"
 #include "host/plugin_host.h"
-#include "train/gpus.h"
 #include "exec/kernels_early.h"
+
+/* --- a GPU for each rank? ---------------------------------------------------------------------*/
+
+/* Some transports have one rank on each GPU and say so late, when they are attached. Here it is
+   found out before a plan is searched. Others copy within a GPU and are asked for nothing. */
+struct gpu {
+    char name[32];
+};
+
+/* Only devices of a machine have names. */
+static bool wants_one_each(const struct pst_session *session)
+{
+    return pst_module_has("transport", session->job->run.transport, PST_MODULE_IN_STREAMS) &&
+           session->device_ops->identity != NULL;
+}
+
+static struct gpu gpu_of(const struct pst_session *session, uint32_t rank, uint32_t n_ranks)
+{
+    struct pst_device_config config = session->device_config;
+    struct gpu gpu = {""};
+
+    config.index = rank;
+    config.first_rank = n_ranks == 1 ? rank : 0;
+    config.n_ranks = n_ranks;
+    session->device_ops->identity(&config, gpu.name, sizeof gpu.name);
+    return gpu;
+}
+
+static bool same(const struct gpu *a, const struct gpu *b)
+{
+    return a->name[0] != '\0' && strcmp(a->name, b->name) == 0;
+}
+
+/* The first two of n ranks on one host that have the same GPU; false: there are none. */
+static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, uint32_t n,
+                         uint32_t *ret_rank, uint32_t *ret_other)
+{
+    for (uint32_t rank = 1; rank < n; rank++) {
+        for (uint32_t other = 0; other < rank; other++) {
+            if (same(&gpus[other], &gpus[rank]) && pst_team_are_near(team, other, rank)) {
+                *ret_rank = rank;
+                *ret_other = other;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Of a run in one process `rank` ranks have one each. */
+static pst_status fail(const struct pst_session *session, const char *gpu, uint32_t n,
+                       uint32_t rank, uint32_t other, struct pst_error *err)
+{
+    const struct pst_team *team = &session->team;
+    const char *transport = session->job->run.transport;
+
+    if (team->ops == NULL) {
+        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                 "transport %s wants a GPU for each rank, and ranks %u and %u would both have GPU "
+                 "%s; take run.transport = \"threads\" with run.share = %u, or %u device%s",
+                 transport, other, rank, gpu, (n + rank - 1) / rank, rank, rank == 1 ? "" : "s");
+    } else {
+        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                 "transport %s wants a GPU for each rank, and ranks %u and %u (host %s) would both "
+                 "have GPU %s; start as many processes on a host as it has GPUs, or take "
+                 "run.transport = \"mpi\"",
+                 transport, other, rank, team->ops->host(rank), gpu);
+    }
+    return pst_config_place(session->job->config, "run", "transport", PST_ERR_UNSUPPORTED, err);
+}
+
+/* Collective. */
+static pst_status check_gpus(const struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_team *team = &session->team;
+    const uint32_t n = team->ops != NULL ? team->n : (uint32_t)session->cluster.devices;
+    pst_status status = PST_OK;
+    uint32_t rank, other;
+    struct gpu *gpus;
+
+    if (!wants_one_each(session) ||
+        (team->ops == NULL && session->transport_ops->processes != NULL)) {
+        return PST_OK;
+    }
+    gpus = pst_alloc(n, sizeof *gpus);
+    if (team->ops != NULL) {
+        struct gpu mine = gpu_of(session, team->rank, 1);
+
+        status = team->ops->exchange(&mine, gpus, sizeof mine, err);
+    }
+    for (rank = 0; team->ops == NULL && rank < n; rank++) {
+        gpus[rank] = gpu_of(session, rank, n);
+    }
+    if (status == PST_OK && find_meeting(team, gpus, n, &rank, &other)) {
+        status = fail(session, gpus[rank].name, n, rank, other, err);
+    }
+    free(gpus);
+    return status;
+}
+
+/* --- graph and modules ------------------------------------------------------------------------*/
 
 static const struct pst_model_builder *find_builder(const struct pst_config_node *use,
                                                     struct pst_error *err)
 {
     const struct pst_model_builder *builder = pst_model_builder_find(use->value.string);
-    const char *names[64], *nearest;
+    const char *names[64];
+    char hint[96];
     uint32_t n = 0;
 
     if (builder != NULL) {
@@ -27,17 +131,10 @@ static const struct pst_model_builder *find_builder(const struct pst_config_node
         names[n] = pst_model_builders[n]->id;
         n++;
     }
-    nearest = pst_nearest(use->value.string, names, n);
     pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
-                "no model \"%s\"%s%s%s", use->value.string,
-                nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
-                nearest == NULL ? "" : "\"?");
-    pst_error_hint(err, "there are ");
-    for (uint32_t i = 0; err != NULL && i < n; i++) {
-        size_t used = strlen(err->hint);
-
-        snprintf(err->hint + used, sizeof err->hint - used, "%s%s", i == 0 ? "" : ", ", names[i]);
-    }
+                "no model \"%s\"%s", use->value.string,
+                pst_nearest_hint(hint, use->value.string, names, n));
+    pst_error_hint_words(err, "there are", names, n);
     return NULL;
 }
 
@@ -50,7 +147,7 @@ static void blame_model(const struct pst_job *job, struct pst_error *err)
         return;
     }
     if (sscanf(err->message, "\"%63[a-z_]\" in [model]", key) == 1) {
-        pst_config_place(job->config, "model", key, err);
+        pst_config_place(job->config, "model", key, err->status, err);
     }
     if (err->file[0] != '\0') {
         return;
@@ -118,11 +215,10 @@ static pst_status check_tf32(const struct pst_session *session, struct pst_error
         (session->device_ops->flags & (PST_DEVICE_TF32 | PST_DEVICE_HOLLOW)) != 0) {
         return PST_OK;
     }
-    pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-             "device %s has no TF32 products; take run.dtype = \"f32\", or run.device = \"cuda\"",
-             run->device);
-    pst_config_place(session->job->config, "run", "dtype", err);
-    return PST_ERR_UNSUPPORTED;
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                    "device %s has no TF32 products; take run.dtype = \"f32\", or run.device = "
+                    "\"cuda\"",
+                    run->device);
 }
 
 /* Of a rehearsal nothing is captured, whatever it rehearses. */
@@ -134,11 +230,9 @@ static pst_status check_graphs(const struct pst_session *session, struct pst_err
         (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
         return PST_OK;
     }
-    pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-             "device %s has no graphs; take run.graphs = \"auto\", or run.device = \"cuda\"",
-             run->device);
-    pst_config_place(session->job->config, "run", "graphs", err);
-    return PST_ERR_UNSUPPORTED;
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                    "device %s has no graphs; take run.graphs = \"auto\", or run.device = \"cuda\"",
+                    run->device);
 }
 
 const char *pst_session_sharing(const struct pst_session *session, char *text, size_t size)
@@ -162,11 +256,10 @@ static pst_status share_device(struct pst_session *session, struct pst_error *er
         return PST_OK; /* nothing to share */
     }
     if (run->share > 1 && !shares) {
-        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                 "transport %s cannot have %u ranks on one GPU; take run.transport = \"threads\"",
-                 run->transport, session->device_config.share);
-        pst_config_place(session->job->config, "run", "share", err);
-        return PST_ERR_UNSUPPORTED;
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "transport %s cannot have %u ranks on one GPU; take run.transport = "
+                        "\"threads\"",
+                        run->transport, session->device_config.share);
     }
     return PST_OK;
 }
@@ -182,8 +275,7 @@ static pst_status count_devices(const struct pst_session *session, struct pst_er
         session->device_ops->fits(&config, NULL, err) == PST_OK) {
         return PST_OK;
     }
-    pst_config_place(session->job->config, "run", "share", err);
-    return PST_ERR_UNSUPPORTED;
+    return pst_config_place(session->job->config, "run", "share", PST_ERR_UNSUPPORTED, err);
 }
 
 /* Every device of a run meets the same. */
@@ -198,43 +290,31 @@ static pst_status check_kernels(const struct pst_job *job, struct pst_error *err
 {
     static const char *const words[] = {"auto", "onednn", "reference", "simple", "unordered"};
     const uint32_t n = sizeof words / sizeof *words;
-    const char *nearest;
+    char hint[96];
 
     for (uint32_t i = 0; i < n; i++) {
         if (strcmp(job->run.kernels, words[i]) == 0) {
             return PST_OK;
         }
     }
-    nearest = pst_nearest(job->run.kernels, words, n);
-    pst_fail(err, PST_ERR_CONFIG, "config.value", "no kernels \"%s\"%s%s%s", job->run.kernels,
-             nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
-             nearest == NULL ? "" : "\"?");
+    pst_fail(err, PST_ERR_CONFIG, "config.value", "no kernels \"%s\"%s", job->run.kernels,
+             pst_nearest_hint(hint, job->run.kernels, words, n));
     pst_error_hint(err, "there are auto; for device cpu onednn and reference; for device cuda "
                         "simple and unordered");
-    pst_config_place(job->config, "run", "kernels", err);
-    return PST_ERR_CONFIG;
+    return pst_config_place(job->config, "run", "kernels", PST_ERR_CONFIG, err);
 }
 
-/* A module's table, its probe passed. */
-static pst_status load_device(struct pst_session *session, struct pst_error *err)
+/* The table of the device's module, its probe passed. */
+static pst_status find_device(struct pst_session *session, struct pst_error *err)
 {
     const struct pst_job_run *run = &session->job->run;
     pst_device_module_fn *entry = NULL;
     void *function = NULL;
     char why[256] = "";
-    struct pst_config *config = session->job->config;
-    pst_status st;
+    pst_status st =
+        pst_module_load("device", run->device, PST_DEVICE_MODULE_SYMBOL, &function, err);
 
-    st = check_kernels(session->job, err);
     if (st != PST_OK) {
-        return st;
-    }
-    if (pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
-        pst_load_kernels_early();
-    }
-    st = pst_module_load("device", run->device, PST_DEVICE_MODULE_SYMBOL, &function, err);
-    if (st != PST_OK) {
-        pst_config_place(config, "run", "device", err);
         return st;
     }
     *(void **)&entry = function;
@@ -244,34 +324,52 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
                       run->device, why);
         pst_error_hint(err, "run.device = \"cpu\" trains the same plan here; \"penstock doctor\" "
                             "lists what this machine has");
-        pst_config_place(config, "run", "device", err);
-        return st;
-    }
-    session->device_config.threads = (uint32_t)run->threads_per_device;
-    session->device_config.kernels = run->kernels;
-    session->device_config.tf32 = run->dtype == PST_RUN_TF32;
-    session->device_config.note = note;
-    st = check_tf32(session, err);
-    if (st == PST_OK) {
-        st = check_graphs(session, err);
-    }
-    if (st == PST_OK) {
-        st = share_device(session, err);
-    }
-    if (st != PST_OK) {
-        return st;
-    }
-    st = session->device_ops->open(&session->device_config, &session->device, err);
-    if (st != PST_OK) {
-        pst_config_place(config, "run", "kernels", err);
-        return st;
-    }
-    st = session->device_ops->supports(session->device,
-                                       run->dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32, err);
-    if (st != PST_OK) {
-        pst_config_place(config, "run", "dtype", err);
     }
     return st;
+}
+
+static pst_status open_device(struct pst_session *session, struct pst_error *err)
+{
+    return session->device_ops->open(&session->device_config, &session->device, err);
+}
+
+static pst_status check_dtype(const struct pst_session *session, struct pst_error *err)
+{
+    return session->device_ops->supports(
+        session->device, session->job->run.dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32, err);
+}
+
+/* In this order; each with the key of [run] that it is about. */
+static pst_status load_device(struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_job_run *run = &session->job->run;
+    struct pst_config *config = session->job->config;
+    pst_status st = check_kernels(session->job, err);
+
+    if (st == PST_OK && pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
+        pst_load_kernels_early();
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "device", find_device(session, err), err);
+    }
+    if (st == PST_OK) {
+        session->device_config.threads = (uint32_t)run->threads_per_device;
+        session->device_config.kernels = run->kernels;
+        session->device_config.tf32 = run->dtype == PST_RUN_TF32;
+        session->device_config.note = note;
+        st = pst_config_place(config, "run", "dtype", check_tf32(session, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "graphs", check_graphs(session, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "share", share_device(session, err), err);
+    }
+    if (st == PST_OK) {
+        st = pst_config_place(config, "run", "kernels", open_device(session, err), err);
+    }
+    return st == PST_OK ? pst_config_place(config, "run", "dtype", check_dtype(session, err), err)
+                        : st;
 }
 
 pst_status pst_session_load_transport(const struct pst_job *job,
@@ -293,25 +391,16 @@ pst_status pst_session_load_transport(const struct pst_job *job,
             pst_error_hint(err, "run.transport = \"threads\" runs the same plan in one process");
         }
     }
-    if (st != PST_OK) {
-        pst_config_place(job->config, "run", "transport", err);
-    }
-    return st;
+    return pst_config_place(job->config, "run", "transport", st, err);
 }
 
 static pst_status find_transport(struct pst_session *session, bool load, struct pst_error *err)
 {
     const struct pst_job *job = session->job;
-    pst_status st;
 
-    if (load) {
-        return pst_session_load_transport(job, &session->transport_ops, err);
-    }
-    st = pst_module_check("transport", job->run.transport, err);
-    if (st != PST_OK) {
-        pst_config_place(job->config, "run", "transport", err);
-    }
-    return st;
+    return load ? pst_session_load_transport(job, &session->transport_ops, err)
+                : pst_config_place(job->config, "run", "transport",
+                                   pst_module_check("transport", job->run.transport, err), err);
 }
 
 /* The times of [profile] file, where there is one. */
@@ -353,10 +442,8 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
                          job->cluster, "[cluster]", NULL, &arena, &session->cluster, err);
     pst_arena_finish(&arena);
     if (st == PST_OK) {
-        st = pst_cluster_check(&session->cluster, err);
-        if (st != PST_OK) {
-            pst_config_place(job->config, "cluster", "reserve", err);
-        }
+        st = pst_config_place(job->config, "cluster", "reserve",
+                              pst_cluster_check(&session->cluster, err), err);
     }
     if (st == PST_OK) {
         st = build_graph(job, &session->graph, err);
@@ -373,7 +460,7 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
     if (st == PST_OK && with_transport) {
         st = count_devices(session, err);
         if (st == PST_OK) {
-            st = pst_session_check_gpus(session, err);
+            st = check_gpus(session, err);
         }
     }
     if (st != PST_OK) {
@@ -388,14 +475,8 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
     return PST_OK;
 }
 
-pst_status pst_session_create(const struct pst_job *job, struct pst_session **ret_session,
-                              struct pst_error *err)
-{
-    return create(job, NULL, true, ret_session, err);
-}
-
-pst_status pst_session_create_in(const struct pst_team *team, const struct pst_job *job,
-                                 struct pst_session **ret_session, struct pst_error *err)
+pst_status pst_session_create(const struct pst_job *job, const struct pst_team *team,
+                              struct pst_session **ret_session, struct pst_error *err)
 {
     return create(job, team, true, ret_session, err);
 }

@@ -35,14 +35,12 @@ struct pst_session {
 };
 
 /*
- * Model, cluster, device and transport modules. The job must outlive the session.
- * Errors: those of the builder and the modules; machine.missing (exit 4).
+ * Model, cluster, device and transport modules. The job must outlive the session. team: of which
+ * this process is one, that all make a session at a time; NULL: it is alone. Errors: those of the
+ * builder and the modules; machine.missing (exit 4).
  */
-pst_status pst_session_create(const struct pst_job *job, struct pst_session **ret_session,
-                              struct pst_error *err);
-/* The same in a process of a team, for its rank. */
-pst_status pst_session_create_in(const struct pst_team *team, const struct pst_job *job,
-                                 struct pst_session **ret_session, struct pst_error *err);
+pst_status pst_session_create(const struct pst_job *job, const struct pst_team *team,
+                              struct pst_session **ret_session, struct pst_error *err);
 /* The same without the transport, which only a run needs. */
 pst_status pst_session_create_for_planning(const struct pst_job *job,
                                            struct pst_session **ret_session, struct pst_error *err);
@@ -67,9 +65,6 @@ pst_status pst_session_load_transport(const struct pst_job *job,
 /* How ranks share a device, in one line written to `text`; NULL: they do not. */
 const char *pst_session_sharing(const struct pst_session *session, char *text, size_t size);
 
-/* Values of f32 state that the job's optimizer keeps per parameter. */
-uint32_t pst_session_optimizer_slots(const struct pst_job *job);
-
 /* Simulated time of a step of a plan in the long run: a pst_planner_clock. */
 pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost, bool quick, uint64_t *ret_ns,
@@ -92,8 +87,9 @@ struct pst_check_limits pst_session_limits(const struct pst_session *session);
 /* Do transfers of each edge have a queue of their own? True with transport nccl alone. */
 bool pst_session_edges(const struct pst_session *session);
 /* With transport nccl and run.p2p = "auto": edges have, from now on, where one queue is not proven
-   to do for these lists. Equal on all processes. */
-void pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
+   to do for these lists. Equal on all processes. True: the lists run to their end in the one queue,
+   and break no other rule. */
+bool pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
                                bool forward_only);
 /* The same, and refuses lists that the queues cannot run: plan.illegal, plan.mismatch; exit 2. */
 pst_status pst_session_fits_queues(struct pst_session *session, const struct pst_plan *plan,

@@ -11,6 +11,57 @@
 #include "base/saturate.h"
 #include "base/util.h"
 #include "train/isolate.h"
+#include "sim/sim.h"
+
+pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
+                            const struct pst_cost_model *cost, bool quick, uint64_t *ret_ns,
+                            struct pst_error *err)
+{
+    struct pst_sim_result result;
+    pst_status st;
+
+    if (quick) {
+        return pst_sim_quick(plan, graph, cost, ret_ns, err);
+    }
+    st = pst_sim_steps(plan, graph, cost, 1, &result, err);
+
+    if (st == PST_OK) {
+        *ret_ns = result.period_ns;
+    }
+    return st;
+}
+
+/* [cluster] describes devices that compute side by side; on a machine with fewer cores than they
+   have threads they take turns, and all that they compute takes longer by that ratio. What goes
+   between them does not. */
+pst_status pst_session_predict(struct pst_session *session, struct pst_error *err)
+{
+    struct pst_plan *plan = session->planned.plan;
+    struct pst_cluster slower = session->cluster;
+    struct pst_cost_model cost = session->cost;
+    double ratio;
+    pst_status st = pst_predict_step(plan, session->graph, &cost, false, &plan->step_ns, err);
+
+    session->predicted_ns = plan->step_ns;
+    session->threads = 0;
+    session->cores = 0;
+    if (st != PST_OK || !pst_device_is_host(session->device_ops)) {
+        return st;
+    }
+    session->threads = plan->n_devices * session->device_config.threads;
+    session->cores = pst_usable_cores();
+    if (session->threads <= session->cores) {
+        return PST_OK;
+    }
+    ratio = (double)session->threads / (double)session->cores;
+    slower.flops /= ratio;
+    slower.bf16_flops /= ratio;
+    slower.memory_bandwidth = (uint64_t)((double)slower.memory_bandwidth / ratio);
+    slower.launch_overhead = (uint64_t)((double)slower.launch_overhead * ratio);
+    cost.cluster = &slower;
+    cost.profile_scale = ratio;
+    return pst_predict_step(plan, session->graph, &cost, false, &session->predicted_ns, err);
+}
 
 static pst_status make_programs(const struct pst_session *session, const struct pst_plan *plan,
                                 uint32_t keep_output, struct pst_program ***ret_programs,
@@ -68,13 +119,6 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_check_repor
     return st;
 }
 
-uint32_t pst_session_optimizer_slots(const struct pst_job *job)
-{
-    uint32_t optimizer = job->train.optimizer;
-
-    return optimizer == PST_SGD ? 0 : optimizer == PST_MOMENTUM ? 1 : 2;
-}
-
 static bool has_norm(const struct pst_plan *plan)
 {
     for (uint32_t i = 0; i < plan->devices[0].n_instrs; i++) {
@@ -96,11 +140,11 @@ static pst_status match(const struct pst_session *session, const char *file, str
                            "the plan is for a batch of %u samples, train.batch is %lld",
                            plan->batch, (long long)job->train.batch);
     }
-    if (plan->optimizer_slots != pst_session_optimizer_slots(job)) {
+    if (plan->optimizer_slots != pst_job_optimizer_slots(job)) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
                            "the plan was made for another optimizer: it keeps %u values per "
                            "parameter, train.optimizer takes %u; plan again",
-                           plan->optimizer_slots, pst_session_optimizer_slots(job));
+                           plan->optimizer_slots, pst_job_optimizer_slots(job));
     }
     if (plan->n_devices > (uint32_t)session->cluster.devices) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
@@ -212,6 +256,13 @@ static pst_status fits(const struct pst_session *session, struct pst_error *err)
     return PST_ERR_INFEASIBLE;
 }
 
+static pst_status time_and_fit(struct pst_session *session, struct pst_error *err)
+{
+    pst_status st = pst_session_predict(session, err);
+
+    return st == PST_OK ? fits(session, err) : st;
+}
+
 pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
                             bool (*cancelled)(void), struct pst_error *err)
 {
@@ -223,11 +274,7 @@ pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
         st = pst_isolate_search(session, cancelled, err);
     }
     st = st == PST_OK ? pst_session_fits_queues(session, session->planned.plan, false, err) : st;
-    if (st != PST_OK) {
-        return st;
-    }
-    st = pst_session_predict(session, err);
-    return st == PST_OK ? fits(session, err) : st;
+    return st == PST_OK ? time_and_fit(session, err) : st;
 }
 
 pst_status pst_session_adopt(struct pst_session *session, const char *text, struct pst_error *err)
@@ -238,10 +285,7 @@ pst_status pst_session_adopt(struct pst_session *session, const char *text, stru
     if (st == PST_OK) {
         st = pst_session_judge(session, NULL, err);
     }
-    if (st == PST_OK) {
-        st = pst_session_predict(session, err);
-    }
-    return st == PST_OK ? fits(session, err) : st;
+    return st == PST_OK ? time_and_fit(session, err) : st;
 }
 
 pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct pst_error *err)
@@ -257,4 +301,41 @@ pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct 
                            &session->eval_programs, err);
     }
     return st == PST_OK ? fits(session, err) : st;
+}
+
+/* Arenas are filled on creation, so memory that the host does not have would end the process in the
+   middle of it: better to say so first. */
+pst_status pst_session_check_host(const struct pst_session *session, struct pst_error *err)
+{
+    uint64_t available = pst_host_available_bytes(), needed = 0, offloaded = 0;
+    uint64_t limit = session->job->run.host_memory;
+    char need[32], have[32];
+
+    for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {
+        offloaded += pst_team_are_near(&session->team, session->team.rank, rank)
+                         ? session->planned.plan->devices[rank].host_bytes
+                         : 0;
+    }
+    if (limit > 0 && offloaded > limit) {
+        return pst_fail(err, PST_ERR_NOMEM, "machine.memory",
+                        "the plan offloads %s to host memory, run.host_memory is %s",
+                        pst_format_bytes(need, offloaded), pst_format_bytes(have, limit));
+    }
+    needed = offloaded;
+    if (!pst_device_is_host(session->device_ops)) {
+        return PST_OK;
+    }
+    for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {
+        needed += pst_team_are_near(&session->team, session->team.rank, rank)
+                      ? pst_session_peak(session, rank)
+                      : 0;
+    }
+    if (needed <= available) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_NOMEM, "machine.memory",
+             "the devices take %s together, this machine has %s left",
+             pst_format_bytes(need, needed), pst_format_bytes(have, available));
+    pst_error_hint(err, "use a smaller model or micro-batch, or a memory optimizer");
+    return PST_ERR_NOMEM;
 }

@@ -26,11 +26,6 @@ struct pst_team *pst_team_joined(void)
     return joined;
 }
 
-bool pst_team_is_near(const struct pst_team *team, uint32_t rank)
-{
-    return team->ops == NULL || strcmp(team->ops->host(rank), team->ops->host(team->rank)) == 0;
-}
-
 /* --- joining -----------------------------------------------------------------------------------
  */
 
@@ -155,9 +150,8 @@ static pst_status check_count(const struct pst_team *team, const struct pst_job 
              "run.transport = \"%s\": %u process%s for %llu device%s, there must be one for each",
              job->run.transport, team->n, team->n == 1 ? "" : "es", (unsigned long long)n,
              n == 1 ? "" : "s");
-    pst_config_place(job->config, "run", "transport", err);
     hint_launch(job, n, err);
-    return PST_ERR_CONFIG;
+    return pst_config_place(job->config, "run", "transport", PST_ERR_CONFIG, err);
 }
 
 /* Several processes of a launcher, but a transport of one: that is hardly what was meant. */
@@ -208,7 +202,7 @@ pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
     team->ops = team->n > 0 ? team->left : NULL;
     if (st != PST_OK) {
         if (st == PST_ERR_CONFIG) {
-            pst_config_place(job->config, "run", "transport", err);
+            pst_config_place(job->config, "run", "transport", st, err);
             hint_launch(job, devices_of(job), err);
         }
         return st;
@@ -235,8 +229,7 @@ pst_status pst_team_check_device(const struct pst_team *team, const struct pst_s
              "run.device = \"%s\" rehearses a run in one process, whatever the number of devices: "
              "leave run.transport = \"%s\" away",
              run->device, run->transport);
-    pst_config_place(session->job->config, "run", "device", err);
-    return PST_ERR_CONFIG;
+    return pst_config_place(session->job->config, "run", "device", PST_ERR_CONFIG, err);
 }
 
 /* --- the plan ----------------------------------------------------------------------------------

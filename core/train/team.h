@@ -7,6 +7,8 @@
 #ifndef PST_TRAIN_TEAM_H
 #define PST_TRAIN_TEAM_H
 
+#include <string.h>
+
 #include "config/job.h"
 #include "exec/transport.h"
 
@@ -25,8 +27,11 @@ static inline bool pst_team_is_first(const struct pst_team *team)
     return team->rank == 0;
 }
 
-/* Is a rank on the host of this process? */
-bool pst_team_is_near(const struct pst_team *team, uint32_t rank);
+/* Are two ranks on one host? */
+static inline bool pst_team_are_near(const struct pst_team *team, uint32_t a, uint32_t b)
+{
+    return team->ops == NULL || strcmp(team->ops->host(a), team->ops->host(b)) == 0;
+}
 
 /*
  * Finds the other processes, where run.transport is one of processes, and makes sure that all run

@@ -13,7 +13,6 @@
 /* Grows with each file. */
 struct gathered {
     const char *key;
-    const struct pst_config_node *where;
     char *text;
     uint64_t length;
     struct {
@@ -27,7 +26,7 @@ struct gathered {
 static pst_status fail(struct gathered *g, pst_status status, const char *kind, const char *name,
                        const char *why)
 {
-    return PST_TEXT_FAIL(g->err, status, kind, g->where, "%s: \"%s\"%s", g->key, name, why);
+    return pst_fail(g->err, status, kind, "%s: \"%s\"%s", g->key, name, why);
 }
 
 static bool already_seen(const struct gathered *g, const struct stat *info)
@@ -141,17 +140,16 @@ static pst_status expand_all(struct gathered *g, const char *patterns, glob_t *f
     return st;
 }
 
-pst_status pst_text_files_read(const char *patterns, const char *key,
-                               const struct pst_config_node *where, char **ret_text,
+pst_status pst_text_files_read(const char *patterns, const char *key, char **ret_text,
                                uint64_t *ret_length, struct pst_error *err)
 {
-    struct gathered g = {.key = key, .where = where, .err = err};
+    struct gathered g = {.key = key, .err = err};
     glob_t found = {0};
     pst_status st;
 
     if (patterns == NULL || patterns[0] == '\0') {
-        return PST_TEXT_FAIL(err, PST_ERR_CONFIG, "config.value", where,
-                             "%s: names no file; give files or globs, separated by ':'", key);
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "%s: names no file; give files or globs, separated by ':'", key);
     }
     st = expand_all(&g, patterns, &found);
     if (st == PST_OK) {

@@ -10,7 +10,6 @@
 #include "train/generate.h"
 #include "train/schedule.h"
 #include "train/stop.h"
-#include "train/usual.h"
 
 #define SKIP_LIMIT 3 /* non-finite steps in a row that train.on_non_finite = "skip" lets pass */
 
@@ -365,6 +364,35 @@ static pst_status count_copies(const struct run *run, uint64_t *bytes, uint64_t 
     return PST_OK;
 }
 
+static uint64_t median(uint64_t *values, uint64_t n)
+{
+    if (n == 0) {
+        return 0;
+    }
+    qsort(values, n, sizeof *values, pst_by_number);
+    return n % 2 == 1 ? values[n / 2] : values[n / 2 - 1] / 2 + values[n / 2] / 2;
+}
+
+/* The median of the steps, as predicted steps are meant: where the pipeline runs empty every so
+   many steps, of the means of as many, for one of them is longer. Overwrites run->step_ns. */
+static uint64_t usual_step_ns(struct run *run)
+{
+    uint64_t every = run->session->planned.plan->drain_every, n = 0;
+
+    if (every < 2 || run->n_steps < every) {
+        return median(run->step_ns, run->n_steps);
+    }
+    for (uint64_t first = 0; first + every <= run->n_steps; first += every) {
+        uint64_t sum = 0;
+
+        for (uint64_t i = first; i < first + every; i++) {
+            sum += run->step_ns[i];
+        }
+        run->step_ns[n++] = sum / every;
+    }
+    return median(run->step_ns, n);
+}
+
 static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *err)
 {
     uint32_t n = run->session->planned.plan->n_devices;
@@ -396,8 +424,7 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
     }
     end.copy_bytes = copies ? copied : NULL;
     end.copy_stall_ns = copies ? stalled : NULL;
-    end.step_ns =
-        pst_usual_step_ns(run->step_ns, run->n_steps, run->session->planned.plan->drain_every);
+    end.step_ns = usual_step_ns(run);
     for (uint32_t rank = 0; rank < n; rank++) {
         predicted[rank] = pst_session_peak(run->session, rank);
     }

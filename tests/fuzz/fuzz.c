@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
+#include "host/apart.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -111,4 +112,30 @@ bool fuzz_judge(pst_status st, const struct pst_error *err)
         fuzz_fail("the program's own answer is refused: %s", err->message);
     }
     return st == PST_OK;
+}
+
+void fuzz_keep_answer(uint32_t question, const struct pst_apart_kind *kind, const void *job)
+{
+    void *answer = malloc(kind->answer_size);
+    struct pst_wire w = {.reads = false};
+    struct pst_error err = {0};
+
+    if (!fuzz_judge(pst_apart_ask(kind, job, "it", NULL, NULL, answer, &err), &err)) {
+        fuzz_fail("%s %u: %s", kind->word, question, err.message);
+    }
+    pst_apart_put(kind, job, answer, &w);
+    fuzz_keep_behind(question, w.bytes, w.n);
+    kind->finish(answer);
+    free(w.bytes);
+    free(answer);
+}
+
+bool fuzz_take_answer(const uint8_t *data, size_t size, const struct pst_apart_kind *kind,
+                      const void *job, void *ret_answer)
+{
+    struct pst_error err = {0};
+
+    return size > 0 && fuzz_judge(pst_apart_take(kind, job, "it", (const char *)data + 1, size - 1,
+                                                 ret_answer, &err),
+                                  &err);
 }

@@ -22,6 +22,13 @@ void fuzz_keep(const void *bytes, size_t n);
 /* Behind a byte that says which question they answer; replayed, they must not be refused. */
 void fuzz_keep_behind(uint32_t question, const void *bytes, size_t n);
 
+/* What a question is answered in this process, as it would come back from another, kept in the same
+   way; and an answer that did, true unless it is refused. */
+struct pst_apart_kind;
+void fuzz_keep_answer(uint32_t question, const struct pst_apart_kind *kind, const void *job);
+bool fuzz_take_answer(const uint8_t *data, size_t size, const struct pst_apart_kind *kind,
+                      const void *job, void *ret_answer);
+
 /* The path of a file with these bytes, until the next call. No disk takes part. */
 const char *fuzz_file(const void *bytes, size_t n);
 

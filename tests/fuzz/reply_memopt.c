@@ -4,8 +4,6 @@
  * to which question.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "fuzz.h"
 #include "planner/problem_memopt.h"
@@ -36,20 +34,8 @@ void fuzz_begin(void)
     }
     for (uint32_t i = 0; i < N; i++) {
         const struct pst_problem_job job = job_of(i);
-        struct pst_wire w = {.reads = false};
-        struct pst_memopt_result answer;
-        struct pst_error err = {0};
-        char *bytes = NULL;
-        size_t n = 0;
 
-        if (pst_apart_ask(&pst_memopt_kind, &job, job.id, NULL, NULL, &answer, &err) != PST_OK) {
-            fuzz_fail("%s: %s", job.id, err.message);
-        }
-        pst_apart_put(&pst_memopt_kind, &job, &answer, &w);
-        pst_wire_end(&w, &bytes, &n);
-        fuzz_keep_behind(i, bytes, n);
-        pst_memopt_result_finish(&answer);
-        free(bytes);
+        fuzz_keep_answer(i, &pst_memopt_kind, &job);
     }
 }
 
@@ -59,23 +45,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct pst_memopt_result result;
     struct pst_error err = {0};
     struct pst_json json = {0};
-    pst_status st;
 
-    if (size == 0) {
-        return 0;
-    }
-    st = pst_apart_take(&pst_memopt_kind, &job, job.id, (const char *)data + 1, size - 1, &result,
-                        &err);
-    if (st == PST_OK) {
-        st = pst_memopt_judge(&result, &err);
-        if (fuzz_judge(st, &err)) {
+    if (fuzz_take_answer(data, size, &pst_memopt_kind, &job, &result)) {
+        if (fuzz_judge(pst_memopt_judge(&result, &err), &err)) {
             pst_memopt_report_print(&result, false, nowhere);
             pst_memopt_report_json(&result, &json);
             pst_json_finish(&json);
         }
         pst_memopt_result_finish(&result);
-    } else {
-        fuzz_judge(st, &err);
     }
     return 0;
 }

@@ -3,13 +3,11 @@
  * The messages of a planner's process as they come from the pipe: log records, an error or a plan.
  * The first byte says how many bytes come at a time.
  */
-#include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "base/log.h"
 #include "fuzz.h"
-#include "host/child_run.h"
+#include "host/child.h"
 
 static void drop(uint32_t level, const char *area, const char *text)
 {
@@ -46,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct pst_worker_task task;
     static struct pst_breadcrumb_page page;
     static struct pst_worker_output output;
-    const struct pst_worker_end end = {.code = CLD_EXITED};
+    const struct pst_worker_end end = {.wait_status = 0};
     struct pst_worker_reader reader = {.broken = false};
     struct pst_error err = {0};
     size_t step = size == 0 ? 1 : (size_t)data[0] + 1;

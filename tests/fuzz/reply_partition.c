@@ -4,8 +4,6 @@
  * first byte says to which question.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "fuzz.h"
 #include "planner/problem_partition.h"
@@ -27,26 +25,6 @@ static struct pst_problem_job job_of(uint32_t i)
     return (struct pst_problem_job){.id = questions[i].id, .problem = problems[i]};
 }
 
-static void keep(uint32_t i)
-{
-    const struct pst_problem_job job = job_of(i);
-    struct pst_partition_result answer;
-    struct pst_wire w = {.reads = false};
-    struct pst_error err = {0};
-    char *bytes = NULL;
-    size_t n = 0;
-
-    if (!fuzz_judge(pst_apart_ask(&pst_partition_kind, &job, job.id, NULL, NULL, &answer, &err),
-                    &err)) {
-        fuzz_fail("%s: %s", job.id, err.message);
-    }
-    pst_apart_put(&pst_partition_kind, &job, &answer, &w);
-    pst_wire_end(&w, &bytes, &n);
-    fuzz_keep_behind(i, bytes, n);
-    pst_partition_result_finish(&answer);
-    free(bytes);
-}
-
 void fuzz_begin(void)
 {
     nowhere = fopen("/dev/null", "w");
@@ -54,7 +32,9 @@ void fuzz_begin(void)
         problems[i] = fuzz_problem(questions[i].file);
     }
     for (uint32_t i = 0; i < N; i++) {
-        keep(i);
+        const struct pst_problem_job job = job_of(i);
+
+        fuzz_keep_answer(i, &pst_partition_kind, &job);
     }
 }
 
@@ -64,23 +44,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct pst_partition_result result;
     struct pst_error err = {0};
     struct pst_json json = {0};
-    pst_status st;
 
-    if (size == 0) {
-        return 0;
-    }
-    st = pst_apart_take(&pst_partition_kind, &job, job.id, (const char *)data + 1, size - 1,
-                        &result, &err);
-    if (st == PST_OK) {
-        st = pst_partition_judge(job.problem, &result, &err);
-        if (fuzz_judge(st, &err)) {
+    if (fuzz_take_answer(data, size, &pst_partition_kind, &job, &result)) {
+        if (fuzz_judge(pst_partition_judge(job.problem, &result, &err), &err)) {
             pst_partition_report_print(job.problem, &result, false, nowhere);
             pst_partition_report_json(job.problem, &result, &json);
             pst_json_finish(&json);
         }
         pst_partition_result_finish(&result);
-    } else {
-        fuzz_judge(st, &err);
     }
     return 0;
 }

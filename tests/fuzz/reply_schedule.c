@@ -44,20 +44,8 @@ void fuzz_begin(void)
         fuzz_fail("%s", err.message);
     }
     for (uint32_t i = 0; i < N; i++) {
-        struct pst_wire w = {.reads = false};
-        struct pst_solo_result result;
-        char *bytes = NULL;
-        size_t n = 0;
-
         jobs[i].costs = pst_cli_unit_costs();
-        if (pst_solo_job_run(&jobs[i], NULL, NULL, &result, &err) != PST_OK) {
-            fuzz_fail("%s: %s", jobs[i].id, err.message);
-        }
-        pst_apart_put(&pst_solo_kind, &jobs[i], &result, &w);
-        pst_wire_end(&w, &bytes, &n);
-        fuzz_keep_behind(i, bytes, n);
-        pst_solo_result_finish(&result);
-        free(bytes);
+        fuzz_keep_answer(i, &pst_solo_kind, &jobs[i]);
     }
 }
 
@@ -87,11 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct pst_solo_job *job = &jobs[size == 0 ? 0 : data[0] % N];
     struct pst_solo_result result;
-    struct pst_error err = {0};
 
-    if (size > 0 && fuzz_judge(pst_apart_take(&pst_solo_kind, job, job->id, (const char *)data + 1,
-                                              size - 1, &result, &err),
-                               &err)) {
+    if (fuzz_take_answer(data, size, &pst_solo_kind, job, &result)) {
         tell(&result);
         pst_solo_result_finish(&result);
     }

@@ -58,7 +58,8 @@ static pst_status taken(const struct pst_apart_kind *kind, const void *job, cons
 
     memcpy(sent, answer, kind->answer_size);
     pst_apart_put(kind, job, sent, &w);
-    pst_wire_end(&w, &bytes, &n);
+    bytes = w.bytes;
+    n = w.n;
     assert_true(cut <= n);
     copy = calloc(1, n - cut + more + 1);
     memcpy(copy, bytes, n - cut);
@@ -311,7 +312,8 @@ TEST(memory_plans_are_held_against_the_stage)
     assert_int_equal(pst_apart_ask(&pst_memopt_kind, &home, home.id, NULL, NULL, &result, &err),
                      PST_OK);
     pst_apart_put(&pst_memopt_kind, &home, &result, &w);
-    pst_wire_end(&w, &bytes, &n);
+    bytes = w.bytes;
+    n = w.n;
     pst_memopt_result_finish(&result);
     copy = calloc(1, n + 1);
     assert_int_equal(adopted(&job, bytes, n, &err), PST_OK);

@@ -5,7 +5,7 @@
 #include "test.h"
 
 #include "conformance/problem.h"
-#include "host/lend.h"
+#include "host/call.h"
 
 /* Questions are what their numbers say: same numbers, same graph, and all links forward. */
 TEST(test_questions)

@@ -3,7 +3,7 @@
  * Data of models with more than tokens and targets: hidden tokens, segments, targets that go in
  * shifted, several tensors to learn from, numbers as targets.
  */
-#include "train/data.h"
+#include "train/data_impl.h"
 #include "unit/graph/graph_support.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static struct samples read_samples(const struct pst_graph *graph)
     job.data.kind = 1; /* synthetic */
     job.data.seed = 5;
     assert_ok(pst_data_create(&job, graph, &samples.data, &err), &err);
-    samples.shape = pst_data_shape(samples.data);
+    samples.shape = &samples.data->shape;
     for (uint32_t i = 0; i < samples.shape->n_inputs; i++) {
         samples.buffers[i] = malloc(N * samples.shape->inputs[i].bytes);
     }

@@ -13,7 +13,7 @@
 #include "commands/commands.h"
 #include "commands/print_error.h"
 #include "conformance/conformance.h"
-#include "host/child.h"
+#include "host/apart.h"
 #include "host/plugin_host.h"
 #include "train/isolate.h"
 #include "train/stop.h"
@@ -65,12 +65,11 @@ static void print_usage(FILE *out)
 static pst_status fail_word(struct pst_error *err, const char *who, const char *what,
                             const char *word, const char *const *names, uint32_t n)
 {
-    const char *nearest = pst_nearest(word, names, n);
+    char hint[96];
 
-    pst_fail(err, PST_ERR_CONFIG, "usage", "%s%sno %s \"%s\"%s%s%s", who,
-             who[0] == '\0' ? "" : ": ", what, word, nearest == NULL ? "" : "; did you mean \"",
-             nearest == NULL ? "" : nearest, nearest == NULL ? "" : "\"?");
-    if (nearest == NULL) {
+    pst_fail(err, PST_ERR_CONFIG, "usage", "%s%sno %s \"%s\"%s", who, who[0] == '\0' ? "" : ": ",
+             what, word, pst_nearest_hint(hint, word, names, n));
+    if (hint[0] == '\0') {
         pst_error_hint(err, "\"penstock %s%s--help\" lists them", who, who[0] == '\0' ? "" : " ");
     }
     return PST_ERR_CONFIG;

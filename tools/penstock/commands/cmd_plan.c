@@ -17,7 +17,7 @@ static pst_status plan(struct pst_cli *cli, void *asked, struct pst_error *err)
     pst_status st = pst_cli_job_open(cli->arguments[0], cli, &job, err);
 
     if (st == PST_OK) {
-        st = pst_session_create(&job.job, &job.session, err);
+        st = pst_session_create(&job.job, NULL, &job.session, err);
     }
     if (st == PST_OK) {
         st = pst_cli_plan(cli, job.session, job.job.run.plan, err);

@@ -40,7 +40,8 @@ static bool is_called(const struct pst_plugin_file *file, const char *name)
 static pst_status fail_unknown(const struct pst_plugin_list *plugins, const char *name,
                                struct pst_error *err)
 {
-    const char *ids[256], *nearest;
+    const char *ids[256];
+    char hint[96];
     uint32_t n = 0;
     pst_status st;
 
@@ -48,11 +49,9 @@ static pst_status fail_unknown(const struct pst_plugin_list *plugins, const char
         ids[n] = plugins->files[n].id;
         n++;
     }
-    nearest = pst_nearest(name, ids, n);
-    st = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found", "no plugin \"%s\"%s%s%s", name,
-                  nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
-                  nearest == NULL ? "" : "\"?");
-    if (nearest == NULL) {
+    st = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found", "no plugin \"%s\"%s", name,
+                  pst_nearest_hint(hint, name, ids, n));
+    if (hint[0] == '\0') {
         pst_error_hint(err, "\"penstock plugins\" lists them");
     }
     return st;

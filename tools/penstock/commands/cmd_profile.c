@@ -201,7 +201,7 @@ static pst_status profile(struct pst_cli *cli, void *asked, struct pst_error *er
     if (st == PST_OK) {
         st = request->cluster_file == NULL
                  ? pst_session_create_for_planning(&job.job, &job.session, err)
-                 : pst_session_create(&job.job, &job.session, err);
+                 : pst_session_create(&job.job, NULL, &job.session, err);
     }
     if (st == PST_OK && request->cluster_file != NULL &&
         (job.session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {

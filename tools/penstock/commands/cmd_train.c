@@ -11,7 +11,6 @@
 #include "exchange/trace.h"
 #include "sim/sim.h"
 #include "train/emulate.h"
-#include "train/gpus.h"
 #include "train/session.h"
 #include "train/stop.h"
 #include "train/train.h"
@@ -87,13 +86,10 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
 {
     struct pst_session *session = NULL;
     struct pst_data *data = NULL;
-    pst_status st = pst_session_create_in(team, job, &session, err);
+    pst_status st = pst_session_create(job, team, &session, err);
 
     if (st == PST_OK) {
         st = pst_team_check_device(team, session, err);
-    }
-    if (st == PST_OK) {
-        st = pst_team_check_gpus(team, session, err);
     }
     if (st == PST_OK && !pst_session_is_hollow(session)) {
         st = pst_data_create(job, session->graph, &data, err);

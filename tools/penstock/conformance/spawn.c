@@ -1,29 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conformance/spawn.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/util.h"
-#include "host/spawn.h"
+#include "host/process.h"
 
 enum { POLL_MS = 5 };
-
-/* malloc goes without a cache of what was freed, whose blocks count as used. */
-static int start(char *const *argv, int page, int output, pid_t *ret_pid)
-{
-    const struct pst_spawn_move moves[] = {{output, 1}, {output, 2}, {page, PST_VERDICT_FD}};
-
-    return pst_spawn("/proc/self/exe", argv, "GLIBC_TUNABLES=glibc.malloc.tcache_count=0", moves, 3,
-                     PST_VERDICT_FD + 1, ret_pid);
-}
 
 /* Keeps the beginning of what there is to read; the rest is counted. */
 static void drain(int output, struct pst_child *child)
@@ -44,20 +30,18 @@ static void drain(int output, struct pst_child *child)
     }
 }
 
-/* Until the child has ended, by itself or at the limit; its whole group goes with it. */
-static void watch(pid_t pid, int output, uint32_t time_limit_s, bool (*cancelled)(void),
+/* Until it has ended, by itself or at the limit; its whole group goes with it. */
+static void watch(struct pst_process *process, uint32_t time_limit_s, bool (*cancelled)(void),
                   struct pst_child *child)
 {
     uint64_t end = pst_now_ns() + (uint64_t)time_limit_s * 1000000000u;
-    siginfo_t info;
 
     for (;;) {
-        struct pollfd wait = {.fd = output, .events = POLLIN};
+        struct pollfd wait = {.fd = process->output_fd, .events = POLLIN};
 
         poll(&wait, 1, POLL_MS);
-        drain(output, child);
-        memset(&info, 0, sizeof info);
-        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+        drain(process->output_fd, child);
+        if (pst_process_has_ended(process)) {
             break;
         }
         if ((wait.revents & POLLHUP) != 0) {
@@ -72,56 +56,27 @@ static void watch(pid_t pid, int output, uint32_t time_limit_s, bool (*cancelled
             break;
         }
     }
-    /* Not yet reaped: the group still bears its number. */
-    kill(-pid, SIGKILL);
-    waitpid(pid, &child->wait_status, 0);
-    drain(output, child);
+    pst_process_end(process);
+    drain(process->output_fd, child);
 }
 
+/* malloc goes without a cache of what was freed, whose blocks count as used. */
 pst_status pst_child_run(char *const *argv, uint32_t time_limit_s, bool (*cancelled)(void),
                          struct pst_child *ret_child, struct pst_error *err)
 {
-    int page = -1, pipes[2] = {-1, -1}, error = 0;
-    void *memory = MAP_FAILED;
-    pid_t pid;
+    struct pst_process process;
+    int error = pst_process_start(&process, argv, "GLIBC_TUNABLES=glibc.malloc.tcache_count=0",
+                                  false, sizeof ret_child->verdict);
 
     memset(ret_child, 0, sizeof *ret_child);
-    /* High numbers: dup2 onto itself would leave close-on-exec set. */
-    page = memfd_create("penstock-verdict", MFD_CLOEXEC);
-    if (page < 0 || ftruncate(page, sizeof(struct pst_verdict)) != 0 ||
-        pipe2(pipes, O_CLOEXEC) != 0) {
-        error = errno;
-        goto out;
+    if (error == 0) {
+        watch(&process, time_limit_s, cancelled, ret_child);
+        memcpy(&ret_child->verdict, process.page, sizeof ret_child->verdict);
+        ret_child->wait_status =
+            ret_child->verdict.ended != 0 ? ret_child->verdict.wait_status : process.wait_status;
+        ret_child->verdict.text[sizeof ret_child->verdict.text - 1] = '\0';
     }
-    memory = mmap(NULL, sizeof(struct pst_verdict), PROT_READ, MAP_SHARED, page, 0);
-    if (memory == MAP_FAILED || fcntl(pipes[0], F_SETFL, O_NONBLOCK) != 0) {
-        error = errno;
-        goto out;
-    }
-    error = start(argv, page, pipes[1], &pid);
-    if (error != 0) {
-        goto out;
-    }
-    close(pipes[1]);
-    pipes[1] = -1;
-    watch(pid, pipes[0], time_limit_s, cancelled, ret_child);
-    memcpy(&ret_child->verdict, memory, sizeof ret_child->verdict);
-    if (ret_child->verdict.ended != 0) {
-        ret_child->wait_status = ret_child->verdict.wait_status;
-    }
-    ret_child->verdict.text[sizeof ret_child->verdict.text - 1] = '\0';
-out:
-    if (memory != MAP_FAILED) {
-        munmap(memory, sizeof(struct pst_verdict));
-    }
-    for (int i = 0; i < 2; i++) {
-        if (pipes[i] >= 0) {
-            close(pipes[i]);
-        }
-    }
-    if (page >= 0) {
-        close(page);
-    }
+    pst_process_finish(&process);
     return error == 0 ? PST_OK
                       : pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                                  "cannot start a process for a test: %s", strerror(error));

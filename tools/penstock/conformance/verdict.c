@@ -4,22 +4,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/util.h"
+#include "host/process.h"
 
 static struct pst_verdict *page; /* of this child process */
 
 struct pst_verdict *pst_verdict_open(void)
 {
-    void *memory = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, PST_VERDICT_FD, 0);
-
-    if (memory == MAP_FAILED) {
-        return NULL;
-    }
-    page = memory;
-    close(PST_VERDICT_FD);
+    page = pst_process_page(sizeof *page);
     return page;
 }
 
@@ -63,46 +57,14 @@ uint64_t pst_verdict_clock_ns(void)
 }
 
 /* Without exit handlers: a plugin may have left some. */
-static void end(uint32_t outcome) __attribute__((noreturn));
-
-static void end(uint32_t outcome)
+void pst_verdict_end(uint32_t outcome, const char *format, ...)
 {
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(page->text, sizeof page->text, format, args);
+    va_end(args);
     fflush(NULL);
     page->outcome = outcome;
     _exit(0);
-}
-
-void pst_verdict_pass(void)
-{
-    end(PST_CONFORMANCE_PASS);
-}
-
-void pst_verdict_fail(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(page->text, sizeof page->text, format, args);
-    va_end(args);
-    end(PST_CONFORMANCE_FAIL);
-}
-
-void pst_verdict_skip(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(page->text, sizeof page->text, format, args);
-    va_end(args);
-    end(PST_CONFORMANCE_SKIP);
-}
-
-void pst_verdict_refuse(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(page->text, sizeof page->text, format, args);
-    va_end(args);
-    end(PST_VERDICT_REFUSED);
 }

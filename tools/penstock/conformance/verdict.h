@@ -13,8 +13,6 @@
 #include "conformance/conformance.h"
 #include "host/breadcrumb.h"
 
-#define PST_VERDICT_FD 3
-
 /* Besides PST_CONFORMANCE_*: the parameters that were given make no sense; nothing was tested. */
 enum { PST_VERDICT_REFUSED = 4 };
 
@@ -27,7 +25,7 @@ struct pst_verdict {
     struct pst_breadcrumb_page crumbs;
 };
 
-/* Maps the page behind PST_VERDICT_FD; NULL: there is none. */
+/* Maps the page of this process; NULL: there is none. */
 struct pst_verdict *pst_verdict_open(void);
 
 void pst_verdict_digest(const void *bytes, size_t n);
@@ -41,11 +39,13 @@ uint64_t pst_fnv1a(uint64_t digest, const void *bytes, size_t n);
    busy machine is not held against a plugin. */
 uint64_t pst_verdict_clock_ns(void);
 
-/* End the process. */
-void pst_verdict_pass(void) __attribute__((noreturn));
-void pst_verdict_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-void pst_verdict_refuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-void pst_verdict_skip(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/* Ends the process. */
+void pst_verdict_end(uint32_t outcome, const char *format, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
+#define pst_verdict_pass()      pst_verdict_end(PST_CONFORMANCE_PASS, "%s", "")
+#define pst_verdict_fail(...)   pst_verdict_end(PST_CONFORMANCE_FAIL, __VA_ARGS__)
+#define pst_verdict_skip(...)   pst_verdict_end(PST_CONFORMANCE_SKIP, __VA_ARGS__)
+#define pst_verdict_refuse(...) pst_verdict_end(PST_VERDICT_REFUSED, __VA_ARGS__)
 
 /* How much longer things take in this build: sanitizers slow a program down. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -94,11 +94,10 @@ static pst_status read_metrics(struct lines *l, const char *text, double values[
             return fail_line(l, "input.syntax", "%s has no value", key);
         }
         if (m == N_METRICS) {
-            const char *nearest = pst_nearest(key, metrics, N_METRICS);
+            char hint[96];
 
-            return fail_line(l, "input.syntax", "\"%s\" is no measure of a node%s%s%s", key,
-                             nearest == NULL ? "" : "; did you mean \"",
-                             nearest == NULL ? "" : nearest, nearest == NULL ? "" : "\"?");
+            return fail_line(l, "input.syntax", "\"%s\" is no measure of a node%s", key,
+                             pst_nearest_hint(hint, key, metrics, N_METRICS));
         }
         text += n + 1;
         if (seen[m]) {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "measure/host_memory.h"
 #include "train/schedule.h"
 
 #define NOTEWORTHY 0.01 /* part of a step */
@@ -77,7 +76,7 @@ static pst_status measure_size(const struct pst_session *session,
         .warmups = request->warmups,
         .rounds = request->rounds,
         .update = &update,
-        .optimizer_slots = pst_session_optimizer_slots(session->job),
+        .optimizer_slots = pst_job_optimizer_slots(session->job),
         .least_ns = request->least_ns,
         .group_ns = request->group_ns,
         .memory_bytes = pst_host_available_bytes() / 2,

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "host/claim.h"
+#include "planner/emission.h"
 #include "planner/blame.h"
 #include "reports/order_timeline.h"
 

@@ -11,7 +11,6 @@
 
 #include "base/util.h"
 #include "planner/state.h"
-#include "train/isolate.h"
 
 /* What jansson made: that it made nothing is for want of memory. */
 static void *made(void *value)
@@ -49,9 +48,8 @@ static pst_status fail(const struct pst_job *job, struct pst_error *err, const c
 static pst_status fail(const struct pst_job *job, struct pst_error *err, const char *kind,
                        const char *key, const char *format, const char *word)
 {
-    pst_fail(err, PST_ERR_CONFIG, kind, format, word);
-    pst_config_place(job->config, "compare", key, err);
-    return PST_ERR_CONFIG;
+    return pst_config_place(job->config, "compare", key,
+                            pst_fail(err, PST_ERR_CONFIG, kind, format, word), err);
 }
 
 /* --- labels ------------------------------------------------------------------------------------*/
@@ -104,7 +102,7 @@ static pst_status check_table(const struct pst_job *job, struct pst_config_node 
 {
     const struct pst_plugin *plugin;
     bool foreign = job->plugins.isolate == PST_ISOLATE_ALWAYS;
-    pst_status st = pst_isolate_is_foreign(job, table, kind, &foreign, err);
+    pst_status st = pst_job_plugin_is_foreign(job, table, kind, &foreign, err);
 
     if (st != PST_OK || foreign) {
         return st;

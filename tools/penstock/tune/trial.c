@@ -131,7 +131,7 @@ static pst_status try_job(struct pst_job *job, const struct pst_trial_options *o
         job->train.steps = options->run_steps;
         job->train.sample = 0;
         job->output.trace = "";
-        st = pst_session_create(job, &session, err);
+        st = pst_session_create(job, NULL, &session, err);
     } else {
         st = pst_session_create_for_planning(job, &session, err);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/wire.h"
+#include "base/wire.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,6 @@
 struct pst_wire pst_wire_read(const char *bytes, size_t length, struct pst_arena *arena)
 {
     return (struct pst_wire){.reads = true, .at = bytes, .left = length, .arena = arena};
-}
-
-void pst_wire_end(struct pst_wire *w, char **ret_bytes, size_t *ret_length)
-{
-    *ret_bytes = w->bytes;
-    *ret_length = w->n;
 }
 
 bool pst_wire_is_read(const struct pst_wire *w)

@@ -5,8 +5,8 @@
  * fills them. A plugin may have written any of the bytes, so what is read is held against what is
  * there; after a first failure everything is empty.
  */
-#ifndef PST_HOST_WIRE_H
-#define PST_HOST_WIRE_H
+#ifndef PST_BASE_WIRE_H
+#define PST_BASE_WIRE_H
 
 #include <stdbool.h>
 
@@ -21,7 +21,7 @@
 struct pst_wire {
     bool reads;
     bool failed; /* what was read is less than promised, or something else */
-    char *bytes; /* written */
+    char *bytes; /* written, with a NUL behind; free() them */
     size_t n, room;
     const char *at; /* to be read */
     size_t left;
@@ -29,8 +29,6 @@ struct pst_wire {
 };
 
 struct pst_wire pst_wire_read(const char *bytes, size_t length, struct pst_arena *arena);
-/* The end of a wire that something was written to: free() *ret_bytes, which has a NUL behind it. */
-void pst_wire_end(struct pst_wire *w, char **ret_bytes, size_t *ret_length);
 /* Has everything been read, and was it sound? */
 bool pst_wire_is_read(const struct pst_wire *w);
 

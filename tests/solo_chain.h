@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The question to a scheduler for tests and measurements: a chain of equal shares.
+ */
+#ifndef TEST_SOLO_CHAIN_H
+#define TEST_SOLO_CHAIN_H
+
+#include <stdlib.h>
+
+#include "planner/solo.h"
+
+/*
+ * The chain that `scheduler` wants on n devices, every device's share divided evenly over its
+ * stages (the costs should be divisible). Errors: as topology() fails; plan.infeasible for too few
+ * micro-batches or a number that is no multiple of what the scheduler wants; plan.mismatch where it
+ * answers one instance only and this is another.
+ */
+static inline pst_status solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
+                                    uint32_t n_microbatches, const struct pst_solo_costs *costs,
+                                    struct pst_solo *ret_solo, struct pst_error *err)
+{
+    struct pst_topology topology;
+    uint32_t *device_of = NULL, n_stages = 0;
+    pst_status st = pst_solo_check_shape(scheduler, n_devices, n_microbatches, err);
+
+    if (st == PST_OK) {
+        st = pst_solo_place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
+    }
+    if (st == PST_OK) {
+        st = pst_solo_check_microbatches(scheduler, &topology, n_microbatches, err);
+    }
+    if (st == PST_OK) {
+        *ret_solo = pst_solo_shares(n_devices, n_stages, device_of, n_microbatches, costs);
+        ret_solo->topology = topology;
+    }
+    free(device_of);
+    return st;
+}
+
+#endif
