@@ -29,20 +29,15 @@ static void read_device(const struct fixed_question *q, const struct board *boar
     }
 }
 
-static pst_status build(const struct fixed_question *q, struct order *order)
+static void build(const struct fixed_question *q, struct order *order)
 {
-    struct scratch scratch = {0};
     struct board board;
-    pst_status st = board_init(&board, q->p, q->m, &scratch);
 
-    if (st == PST_OK) {
-        board_close_up(&board);
-        for (uint32_t d = 0; d < q->p; d++) {
-            read_device(q, &board, d, order);
-        }
+    board_init(&board, q->p, q->m);
+    board_close_up(&board);
+    for (uint32_t d = 0; d < q->p; d++) {
+        read_device(q, &board, d, order);
     }
-    scratch_free(&scratch);
-    return st;
 }
 
 static const struct fixed_rules rules = {

@@ -60,23 +60,18 @@ static void count_live(struct board *board, uint32_t d)
     }
 }
 
-pst_status board_init(struct board *board, uint32_t p, uint32_t m, struct scratch *scratch)
+void board_init(struct board *board, uint32_t p, uint32_t m)
 {
     uint32_t d, j, kind;
-    size_t cells;
 
     *board = (struct board){.p = p, .m = m};
-    if (m > (UINT32_MAX / 2 - 16 * (uint64_t)p) / PERIOD ||
-        SCRATCH_TAKE(scratch, board->at, (size_t)p * m * KINDS) == NULL) {
-        return PST_ERR_NOMEM;
+    if (m > (UINT32_MAX / 2 - 16 * (uint64_t)p) / PERIOD) {
+        call_end(PST_ERR_NOMEM);
     }
+    CALL_TAKE(board->at, (size_t)p * m * KINDS);
     lay_block(board);
-    cells = (size_t)p * board->n_slots;
-    SCRATCH_TAKE(scratch, board->cells, cells);
-    SCRATCH_TAKE(scratch, board->live, cells);
-    if (scratch->failed) {
-        return PST_ERR_NOMEM;
-    }
+    CALL_TAKE(board->cells, (size_t)p * board->n_slots);
+    CALL_TAKE(board->live, (size_t)p * board->n_slots);
     for (d = 0; d < p; d++) {
         for (j = 0; j < m; j++) {
             for (kind = 0; kind < KINDS; kind++) {
@@ -86,7 +81,6 @@ pst_status board_init(struct board *board, uint32_t p, uint32_t m, struct scratc
         }
         count_live(board, d);
     }
-    return PST_OK;
 }
 
 /* First slot after a pass. */

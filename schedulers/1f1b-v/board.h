@@ -5,7 +5,7 @@
 #ifndef SCHEDULERS_1F1B_V_BOARD_H
 #define SCHEDULERS_1F1B_V_BOARD_H
 
-#include "scratch.h"
+#include "plugin_call.h"
 
 /* Passes of a micro-batch in the order in which they run. A forward takes one slot, a backward two.
  */
@@ -24,8 +24,8 @@ static inline uint32_t board_length(uint32_t kind)
     return kind < B1 ? 1 : 2;
 }
 
-/* The repeated block for m micro-batches. PST_ERR_NOMEM. */
-pst_status board_init(struct board *board, uint32_t p, uint32_t m, struct scratch *scratch);
+/* The repeated block for m micro-batches. */
+void board_init(struct board *board, uint32_t p, uint32_t m);
 /* Moves passes to earlier slots, first come first served, while no device holds more than `most`.
  */
 void board_close_up(struct board *board);

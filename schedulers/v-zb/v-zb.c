@@ -9,9 +9,9 @@
 static const struct pst_param params[] = {GREEDY_LIMIT_ROW("the number of devices"),
                                           GREEDY_OBJECTIVE_ROW};
 
-static pst_status build(const struct fixed_question *question, struct order *order)
+static void build(const struct fixed_question *question, struct order *order)
 {
-    return greedy_search(question, v_zb_runs, NULL, order);
+    greedy_search(question, v_zb_runs, NULL, order);
 }
 
 static const struct fixed_rules rules = {
