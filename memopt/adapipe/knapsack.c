@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "knapsack.h"
 
-#include <stdlib.h>
-
 #include "mem_plugin.h"
 
 static uint64_t unit_bytes(const struct unit *units, uint32_t n, uint64_t budget, uint32_t quanta)
@@ -16,9 +14,8 @@ static uint64_t unit_bytes(const struct unit *units, uint32_t n, uint64_t budget
     return common > 0 && budget / common <= quanta ? common : least;
 }
 
-/* most[w]: most time in w quanta; taken: rows of one bit per quantum, for the way back. False: the
-   host asks to stop. */
-static bool fill(const struct pst_host *host, const struct unit *units, uint32_t n,
+/* most[w]: most time in w quanta; taken: rows of one bit per quantum, for the way back. */
+static void fill(const struct pst_host *host, const struct unit *units, uint32_t n,
                  uint64_t quantum, uint64_t room, uint64_t *most, uint8_t *taken)
 {
     uint64_t w;
@@ -28,10 +25,7 @@ static bool fill(const struct pst_host *host, const struct unit *units, uint32_t
         uint64_t size = units[i].bytes / quantum + (units[i].bytes % quantum != 0);
         uint8_t *row = taken + (size_t)i * (room / 8 + 1);
 
-        if (mem_stopped(host)) {
-            return false;
-        }
-
+        call_go_on(host);
         for (w = room + 1; w-- > size;) {
             uint64_t with = most[w - size] + units[i].ns;
 
@@ -41,28 +35,23 @@ static bool fill(const struct pst_host *host, const struct unit *units, uint32_t
             }
         }
     }
-    return true;
 }
 
-pst_status knapsack(const struct pst_host *host, struct unit *units, uint32_t n, uint64_t budget,
-                    uint32_t quanta)
+void knapsack(const struct pst_host *host, struct unit *units, uint32_t n, uint64_t budget,
+              uint32_t quanta)
 {
     uint64_t quantum = unit_bytes(units, n, budget, quanta), room = budget / quantum, w = room;
-    uint64_t *most = calloc(room + 1, sizeof *most);
-    uint8_t *taken = calloc((size_t)n + 1, (size_t)room / 8 + 1);
-    pst_status st = most == NULL || taken == NULL ? PST_ERR_NOMEM : PST_OK;
+    uint64_t *most = call_alloc(room + 1, sizeof *most);
+    uint8_t *taken = call_alloc((size_t)n + 1, (size_t)room / 8 + 1);
 
-    if (st == PST_OK && !fill(host, units, n, quantum, room, most, taken)) {
-        st = PST_ERR_CANCELLED;
-    }
-    for (uint32_t i = n; st == PST_OK && i-- > 0;) {
+    fill(host, units, n, quantum, room, most, taken);
+    for (uint32_t i = n; i-- > 0;) {
         units[i].saved =
             units[i].bytes == 0 || (taken[(size_t)i * (room / 8 + 1) + w / 8] >> w % 8 & 1) != 0;
         if (units[i].saved) {
             w -= units[i].bytes / quantum + (units[i].bytes % quantum != 0);
         }
     }
-    free(most);
-    free(taken);
-    return st;
+    call_free(most);
+    call_free(taken);
 }

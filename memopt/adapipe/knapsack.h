@@ -14,9 +14,8 @@ struct unit {
 /*
  * Saves units of most replay time within `budget` bytes; ties: earlier units. Bytes are counted in
  * units of the larger of their greatest common divisor and budget / quanta, rounded up.
- * PST_ERR_NOMEM; PST_ERR_CANCELLED: the host asks to stop.
  */
-pst_status knapsack(const struct pst_host *host, struct unit *units, uint32_t n, uint64_t budget,
-                    uint32_t quanta);
+void knapsack(const struct pst_host *host, struct unit *units, uint32_t n, uint64_t budget,
+              uint32_t quanta);
 
 #endif

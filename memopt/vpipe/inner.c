@@ -10,21 +10,6 @@
 
 /* --- layers ------------------------------------------------------------------------------------*/
 
-static bool reserve(struct vpipe *self)
-{
-    const struct pst_host *host = self->opt.host;
-    uint32_t room = self->opt.room;
-    bool there = true;
-
-    if (self->room < room) {
-        MEM_TAKE(host, self->layers, room, &there);
-        MEM_TAKE(host, self->by_price, room, &there);
-        MEM_TAKE(host, self->letters, room, &there);
-        self->room = there ? room : 0;
-    }
-    return there;
-}
-
 static bool may_swap(const struct vpipe *self, const struct pst_stage_view *view, uint32_t v)
 {
     const struct mem_link_rules rules = {.min_bytes = self->config->min_swap_bytes};
@@ -49,6 +34,9 @@ static void add_node(struct vpipe *self, const struct pst_stage_view *view, uint
 
 static void find_layers(struct vpipe *self, const struct pst_stage_view *view)
 {
+    CALL_TAKE(self->layers, view->n_nodes);
+    CALL_TAKE(self->by_price, view->n_nodes);
+    CALL_TAKE(self->letters, view->n_nodes);
     self->n_layers = 0;
     for (uint32_t v = 0; v < view->n_nodes; v++) {
         if (v == 0 || pst_stage_node_at(view, v)->layer != pst_stage_node_at(view, v - 1)->layer) {
@@ -79,8 +67,7 @@ static void rank_layers(struct vpipe *self)
 /* --- one plan ----------------------------------------------------------------------------------*/
 
 /* letters as actions of nodes: all nodes of a layer alike, as far as they may be. */
-static pst_status consider(struct vpipe *self, const struct pst_stage_view *view,
-                           struct pst_stage_value *ret_value)
+static struct pst_stage_value consider(struct vpipe *self, const struct pst_stage_view *view)
 {
     uint8_t *trial = self->opt.trial;
 
@@ -99,7 +86,7 @@ static pst_status consider(struct vpipe *self, const struct pst_stage_view *view
         }
     }
     mem_make_legal(view, trial, self->opt.run);
-    return mem_try(&self->opt, view, ret_value);
+    return mem_try(&self->opt, view);
 }
 
 /* --- in proportion -----------------------------------------------------------------------------*/
@@ -152,99 +139,88 @@ static uint64_t fill(struct vpipe *self, const struct demand *d)
 }
 
 /* A longer period hides more of the link; and what a plan lacks in fact is asked for as well. */
-static pst_status fill_until_it_fits(struct vpipe *self, const struct pst_stage_view *view,
-                                     struct demand *demand)
+static void fill_until_it_fits(struct vpipe *self, const struct pst_stage_view *view,
+                               struct demand demand)
 {
     uint64_t replay = 0, before = UINT64_MAX;
-    struct pst_stage_value value;
-    pst_status st = PST_OK;
 
-    for (int round = 0; st == PST_OK && round < ROUNDS; round++) {
-        demand->budget = demand->swapped > 0 ? mem_link_budget(view, self->opt.total_ns + replay,
-                                                               self->config->link_target)
-                                             : 0;
-        replay = fill(self, demand);
-        st = consider(self, view, &value);
-        if (st != PST_OK || !value.legal || (mem_fits(view, &value) && replay == before)) {
+    for (int round = 0; round < ROUNDS; round++) {
+        struct pst_stage_value value;
+
+        demand.budget = demand.swapped > 0 ? mem_link_budget(view, self->opt.total_ns + replay,
+                                                             self->config->link_target)
+                                           : 0;
+        replay = fill(self, &demand);
+        value = consider(self, view);
+        if (!value.legal || (mem_fits(view, &value) && replay == before)) {
             break;
         }
         before = replay;
         if (!mem_fits(view, &value)) {
-            demand->lacking += value.peak_bytes - view->capacity_bytes;
+            demand.lacking += value.peak_bytes - view->capacity_bytes;
         }
     }
-    return st;
 }
 
 /* The last resort: every layer recomputed. */
-static pst_status drop_all(struct vpipe *self, const struct pst_stage_view *view)
+static void drop_all(struct vpipe *self, const struct pst_stage_view *view)
 {
-    struct pst_stage_value unused;
-
     for (uint32_t i = 0; i < self->n_layers; i++) {
         self->letters[i] = self->layers[i].drops ? PST_ACTION_RECOMPUTE : PST_ACTION_KEEP;
     }
-    return consider(self, view, &unused);
+    consider(self, view);
 }
 
 /* --- all there are -----------------------------------------------------------------------------*/
 
-static pst_status enumerate(struct vpipe *self, const struct pst_stage_view *view, uint32_t i,
-                            uint64_t replay, uint64_t link)
+static void enumerate(struct vpipe *self, const struct pst_stage_view *view, uint32_t i,
+                      uint64_t replay, uint64_t link)
 {
-    bool fits = self->opt.has_plan && mem_fits(view, &self->opt.value);
+    const struct mem_opt *opt = &self->opt;
     const struct vpipe_layer *layer = &self->layers[i];
-    struct pst_stage_value unused;
-    pst_status st;
 
-    if (fits && self->opt.total_ns + replay >= self->opt.value.period_ns) {
-        return PST_OK;
+    if (mem_is_done(opt, view) && opt->total_ns + replay >= opt->value.period_ns) {
+        return;
     }
     if (i == self->n_layers) {
-        return link <= mem_link_budget(view, self->opt.total_ns + replay, self->config->link_target)
-                   ? consider(self, view, &unused)
-                   : PST_OK;
+        if (link <= mem_link_budget(view, opt->total_ns + replay, self->config->link_target)) {
+            consider(self, view);
+        }
+        return;
     }
     self->letters[i] = PST_ACTION_KEEP;
-    st = enumerate(self, view, i + 1, replay, link);
-    if (st == PST_OK && layer->drops) {
+    enumerate(self, view, i + 1, replay, link);
+    if (layer->drops) {
         self->letters[i] = PST_ACTION_RECOMPUTE;
-        st = enumerate(self, view, i + 1, replay + layer->ns, link);
+        enumerate(self, view, i + 1, replay + layer->ns, link);
     }
-    if (st == PST_OK && layer->link_bytes > 0) {
+    if (layer->link_bytes > 0) {
         self->letters[i] = PST_ACTION_OFFLOAD;
-        st = enumerate(self, view, i + 1, replay, link + layer->link_bytes);
+        enumerate(self, view, i + 1, replay, link + layer->link_bytes);
     }
-    return st;
 }
 
-pst_status vpipe_inner(struct vpipe *self, const struct pst_stage_view *view)
+void vpipe_inner(struct vpipe *self, const struct pst_stage_view *view)
 {
     uint64_t k = view->in_flight > 0 ? view->in_flight : 1;
     uint64_t staged = view->staging_copies < k ? view->staging_copies : k;
-    struct demand demand = {.dropped = (double)(k - 1), .swapped = (double)(k - staged)};
-    pst_status st = mem_consider(&self->opt, view);
+    struct demand demand = {.lacking = 1, .dropped = (double)(k - 1)};
 
-    if (st != PST_OK || (self->opt.has_plan && mem_fits(view, &self->opt.value))) {
-        return st;
+    mem_consider(&self->opt, view);
+    if (mem_is_done(&self->opt, view)) {
+        return;
     }
-    if (!reserve(self)) {
-        return PST_ERR_NOMEM;
+    if (self->opt.has_plan) {
+        demand.lacking = self->opt.value.peak_bytes - view->capacity_bytes;
     }
     find_layers(self, view);
     rank_layers(self);
-    demand.lacking = self->opt.has_plan ? self->opt.value.peak_bytes - view->capacity_bytes : 1;
-    for (int swap = 1; st == PST_OK && swap >= 0; swap--) {
-        struct demand d = demand;
-
-        d.swapped = swap == 1 ? demand.swapped : 0;
-        st = fill_until_it_fits(self, view, &d);
+    for (int swap = 1; swap >= 0; swap--) {
+        demand.swapped = swap == 1 ? (double)(k - staged) : 0;
+        fill_until_it_fits(self, view, demand);
     }
-    if (st == PST_OK) {
-        st = drop_all(self, view);
+    drop_all(self, view);
+    if (self->n_layers <= (uint64_t)self->config->exact_layers) {
+        enumerate(self, view, 0, 0, 0);
     }
-    if (st == PST_OK && self->n_layers <= (uint64_t)self->config->exact_layers) {
-        st = enumerate(self, view, 0, 0, 0);
-    }
-    return st;
 }

@@ -25,13 +25,13 @@ struct vpipe_layer {
 struct vpipe {
     struct mem_opt opt;
     const struct vpipe_config *config;
-    uint32_t room, n_layers;
-    struct vpipe_layer *layers; /* [room] */
-    uint32_t *by_price;         /* [room] layers, cheapest to recompute per byte first */
-    uint8_t *letters;           /* [room] PST_ACTION_* of a layer */
+    uint32_t n_layers;
+    struct vpipe_layer *layers; /* of the call, as what follows */
+    uint32_t *by_price;         /* layers, cheapest to recompute per byte first */
+    uint8_t *letters;           /* PST_ACTION_* of a layer */
 };
 
 /* Layers of the stage, in proportion and, where they are few, all there are. */
-pst_status vpipe_inner(struct vpipe *self, const struct pst_stage_view *view);
+void vpipe_inner(struct vpipe *self, const struct pst_stage_view *view);
 
 #endif

@@ -52,7 +52,7 @@ static double ratio_of(const char *list, uint32_t stage)
 }
 
 /* The last nodes of the stage as one run. */
-static pst_status drop_ratio(struct vpipe *self, const struct pst_stage_view *view)
+static void drop_ratio(struct vpipe *self, const struct pst_stage_view *view)
 {
     double ratio = ratio_of(self->config->ratio, view->stage);
     uint32_t n = (uint32_t)(ratio * view->n_nodes + 1e-9);
@@ -63,14 +63,18 @@ static pst_status drop_ratio(struct vpipe *self, const struct pst_stage_view *vi
         }
     }
     mem_make_legal(view, self->opt.trial, self->opt.run);
-    return mem_consider(&self->opt, view);
+    mem_consider(&self->opt, view);
 }
 
-static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     struct vpipe *self = (struct vpipe *)opt;
 
-    return self->config->mode == MODE_RATIO ? drop_ratio(self, view) : vpipe_inner(self, view);
+    if (self->config->mode == MODE_RATIO) {
+        drop_ratio(self, view);
+    } else {
+        vpipe_inner(self, view);
+    }
 }
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)

@@ -46,7 +46,7 @@ static inline void call_check(pst_status status)
 /* Ends the call where the host asks to stop. */
 static inline void call_go_on(const struct pst_host *host)
 {
-    if (host->cancelled(host)) {
+    if (host->cancelled != NULL && host->cancelled(host)) {
         call_end(PST_ERR_CANCELLED);
     }
 }
