@@ -19,9 +19,6 @@ static void find_instants(const struct mem_costs *c, int64_t *gone, struct insta
     int64_t there = 0, most_f = -1, most_b = -1;
     uint32_t v;
 
-    for (v = 0; v <= c->n; v++) {
-        gone[v] = 0;
-    }
     for (v = 0; v < c->n; v++) {
         if (c->first[v] == PST_ACTION_RECOMPUTE) {
             gone[c->last[v] + 1] += c->bytes[v];
@@ -168,19 +165,17 @@ uint64_t mem_costs_bound(const struct mem_costs *costs)
     if (costs->absurd || costs->n == 0) {
         return 0;
     }
-    gone = malloc(((size_t)costs->n + 1) * sizeof *gone);
-    items = malloc((size_t)costs->n * sizeof *items);
+    CALL_TAKE(gone, costs->n + 1);
+    CALL_TAKE(items, costs->n);
     s = sum_up(costs);
     bound = costs->total_ns + s.replay_ns;
-    if (gone != NULL && items != NULL) {
-        find_instants(costs, gone, instants);
-        for (uint32_t i = 0; i < 2; i++) {
-            uint64_t here = bound_at(costs, &s, &instants[i], items);
+    find_instants(costs, gone, instants);
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t here = bound_at(costs, &s, &instants[i], items);
 
-            bound = here > bound ? here : bound;
-        }
+        bound = here > bound ? here : bound;
     }
-    free(gone);
-    free(items);
+    call_free(gone);
+    call_free(items);
     return bound;
 }
