@@ -96,7 +96,7 @@ static void decide_from(struct branch *b, uint32_t at)
         return; /* the rest kept: nothing below is shorter */
     }
     if (at == b->n_order || (t->violations > 0 && is_beyond_repair(b)) ||
-        !mem_oracle_may_fit(o, b->decided)) {
+        !mem_may_fit(t, b->decided, (double)o->score.period_ns - 1)) {
         return;
     }
     v = b->order[at];
@@ -118,8 +118,8 @@ void mem_oracle_branch(struct mem_oracle *oracle)
 
     CALL_TAKE(b.order, c->n);
     CALL_TAKE(b.decided, c->n);
+    mem_find_decided(c, b.decided);
     for (uint32_t v = 0; v < c->n; v++) {
-        b.decided[v] = c->may[v] == MEM_MAY_KEEP || (c->may[v] & MEM_MAY_KEEP) == 0;
         if (!b.decided[v]) {
             b.order[b.n_order++] = v;
         }

@@ -39,6 +39,7 @@ static void reserve(struct mem_costs *c, uint32_t n, uint32_t n_edges)
     CALL_TAKE(c->crossed, n);
     CALL_TAKE(c->last, n);
     CALL_TAKE(c->order, n);
+    CALL_TAKE(c->by_forward, n);
     CALL_TAKE(c->first_source, n + 1);
     CALL_TAKE(c->first_reader, n + 1);
     CALL_TAKE(c->sources, n_edges);
@@ -268,22 +269,24 @@ static int by_ratio(const void *a_, const void *b_)
     return a->v < b->v ? -1 : a->v > b->v;
 }
 
-static void sort_choices(struct mem_costs *c)
+/* What may be dropped or moved, by ns for a byte. */
+static void sort_choices(struct mem_costs *c, bool replays, uint32_t *order)
 {
     struct ratio *rows = call_alloc(c->n, sizeof *rows);
-    uint32_t v, n = 0;
 
-    for (v = 0; v < c->n; v++) {
+    c->n_order = 0;
+    for (uint32_t v = 0; v < c->n; v++) {
         if ((c->may[v] & ~MEM_MAY_KEEP) != 0 && (c->may[v] & MEM_MAY_KEEP) != 0) {
-            rows[n++] =
-                (struct ratio){v, c->bytes[v] > 0 ? c->replay_ns[v] / (double)c->bytes[v] : 1e300};
+            double ns = replays ? c->replay_ns[v] : (double)c->forward_ns[v];
+
+            rows[c->n_order++] =
+                (struct ratio){v, c->bytes[v] > 0 ? ns / (double)c->bytes[v] : 1e300};
         }
     }
-    qsort(rows, n, sizeof *rows, by_ratio);
-    for (v = 0; v < n; v++) {
-        c->order[v] = rows[v].v;
+    qsort(rows, c->n_order, sizeof *rows, by_ratio);
+    for (uint32_t i = 0; i < c->n_order; i++) {
+        order[i] = rows[i].v;
     }
-    c->n_order = n;
     call_free(rows);
 }
 
@@ -314,7 +317,8 @@ void mem_costs_load(struct mem_costs *costs, const struct pst_host *host,
     load_tops(costs);
     load_choices(costs, view, rules);
     load_replays(costs);
-    sort_choices(costs);
+    sort_choices(costs, true, costs->order);
+    sort_choices(costs, false, costs->by_forward);
 }
 
 static uint32_t level_of(uint32_t length)

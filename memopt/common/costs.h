@@ -47,6 +47,7 @@ struct mem_costs {
     uint32_t *first_source, *sources; /* [n + 1] rows of positions read */
     uint32_t *first_reader, *readers; /* [n + 1] rows of positions that read it */
     uint32_t *order;                  /* [n] what may be dropped, cheapest replay per byte first */
+    uint32_t *by_forward;             /* [n] the same, by its own forward per byte */
     uint32_t n_order;
     int64_t **top_work;  /* [level][v] most of sum[u + 1] + forward work, 2^level from v */
     uint32_t **top_last; /* [level][v] largest last of 2^level nodes from v */

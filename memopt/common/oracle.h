@@ -34,8 +34,10 @@ bool mem_oracle_step(struct mem_oracle *oracle);
    decided, KEEP elsewhere, before and after. Proven unless stopped. */
 void mem_oracle_branch(struct mem_oracle *oracle);
 
-/* Can what is undecided (letter KEEP in the tally, decided[v] false) free what is missing within a
-   period below the best? */
-bool mem_oracle_may_fit(const struct mem_oracle *oracle, const bool *decided);
+/* Can what is undecided (letter KEEP in the tally, decided[v] false) free what is missing within
+   the period? */
+bool mem_may_fit(const struct mem_tally *tally, const bool *decided, double period_ns);
+/* Nodes of which one thing alone may become. */
+void mem_find_decided(const struct mem_costs *costs, bool *decided);
 
 #endif

@@ -350,6 +350,18 @@ void mem_tally_load(struct mem_tally *tally, const struct mem_costs *costs)
     }
 }
 
+void mem_tally_finish(struct mem_tally *tally)
+{
+    call_free(tally->actions);
+    call_free(tally->stays);
+    call_free(tally->wanted);
+    call_free(tally->forward);
+    call_free(tally->backward);
+    call_free(tally->run_end);
+    call_free(tally->next);
+    call_free(tally->head);
+}
+
 /* --- questions ---------------------------------------------------------------------------------*/
 
 bool mem_tally_legal(const struct mem_tally *tally)

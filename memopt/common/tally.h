@@ -38,6 +38,8 @@ struct mem_score {
 /* Everything as earlier optimizers decided, KEEP elsewhere. costs must be sound (not absurd) and
    outlive the tally. tally: zero at first; may be loaded again for as many nodes. */
 void mem_tally_load(struct mem_tally *tally, const struct mem_costs *costs);
+/* Gives its memory back before the call ends. */
+void mem_tally_finish(struct mem_tally *tally);
 
 /* Any action at any time; what is allowed there is the caller's care. */
 void mem_tally_set(struct mem_tally *tally, uint32_t v, uint8_t action);
