@@ -58,13 +58,6 @@ bool vblock_build(const struct vblock *block, uint32_t m, uint32_t cap, enum vdr
                   struct vtable *ret_table);
 
 /*
- * The shortest schedule, all passes taking one slot, among those of `published` and of many other
- * blocks at which no device holds more than `cap`, drained early. Of equally short ones, the first
- * with the lowest peak. Large problems get a short list of blocks.
- */
-struct vtable vblock_search(const struct vblock *published, uint32_t m, uint32_t cap);
-
-/*
  * Moves passes of the ramps forward, in order of time, each to the earliest empty slot behind all
  * that it needs at which no device holds more than `cap`. w: the table has weight halves, which
  * move too, and both ramps are worked on; otherwise only the second one is, and every empty slot

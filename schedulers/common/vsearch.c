@@ -64,7 +64,12 @@ static void try_shapes(struct search *s)
     }
 }
 
-struct vtable vblock_search(const struct vblock *published, uint32_t m, uint32_t cap)
+/*
+ * The shortest schedule, all passes taking one slot, among those of `published` and of many other
+ * blocks at which no device holds more than `cap`, drained early. Of equally short ones, the first
+ * with the lowest peak. Large problems get a short list of blocks.
+ */
+static struct vtable find_best(const struct vblock *published, uint32_t m, uint32_t cap)
 {
     struct search s = {.block.p = published->p, .m = m, .cap = cap};
 
@@ -88,7 +93,7 @@ void vplugin_build(const struct fixed_question *question, const int32_t first[4]
         block.slots[i] = (uint32_t)(first[i % 4] + step[i % 4] * (int32_t)(i / 4));
     }
     if (config->variant == VPLUGIN_IMPROVED) {
-        table = vblock_search(&block, question->m, cap);
+        table = find_best(&block, question->m, cap);
     } else {
         vblock_build(&block, question->m, 0, VDRAIN_PUBLISHED, &table);
     }
