@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "mem_plugin.h"
-#include "knapsack.h"
 #include "optimizer.h"
 
 enum { UNIT_NODE, UNIT_LAYER };
@@ -25,10 +24,17 @@ struct config {
     int64_t quanta;
 };
 
+/* A unit of nodes that is saved or replayed as a whole. */
+struct unit {
+    uint32_t first, end; /* positions */
+    uint64_t bytes, ns;  /* freed per micro-batch, and replayed, if it is dropped */
+    bool saved;
+};
+
 struct adapipe {
     struct mem_opt opt; /* first */
-    struct unit *units; /* [room] */
-    uint32_t room, n_units;
+    struct unit *units; /* of the call */
+    uint32_t n_units;
     uint64_t always; /* bytes that stay whatever is chosen */
 };
 
@@ -39,16 +45,66 @@ static const struct pst_param params[] = {
               "Steps into which the knapsack divides the memory that is left."),
 };
 
-static pst_status reserve(struct adapipe *self, uint32_t n)
-{
-    bool there = true;
+/* --- the knapsack ------------------------------------------------------------------------------*/
 
-    if (n > self->room) {
-        MEM_TAKE(self->opt.host, self->units, 2 * (size_t)n, &there);
-        self->room = there ? 2 * n : 0;
+static uint64_t unit_bytes(const struct unit *units, uint32_t n, uint64_t budget, uint32_t quanta)
+{
+    uint64_t common = 0, least = budget / quanta + 1;
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        common = mem_divisor(common, units[i].bytes);
     }
-    return there ? PST_OK : PST_ERR_NOMEM;
+    return common > 0 && budget / common <= quanta ? common : least;
 }
+
+/* most[w]: most time in w quanta; taken: rows of one bit per quantum, for the way back. */
+static void fill_rows(const struct pst_host *host, const struct unit *units, uint32_t n,
+                      uint64_t quantum, uint64_t room, uint64_t *most, uint8_t *taken)
+{
+    uint64_t w;
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        uint64_t size = units[i].bytes / quantum + (units[i].bytes % quantum != 0);
+        uint8_t *row = taken + (size_t)i * (room / 8 + 1);
+
+        call_go_on(host);
+        for (w = room + 1; w-- > size;) {
+            uint64_t with = most[w - size] + units[i].ns;
+
+            if (with > most[w]) {
+                most[w] = with;
+                row[w / 8] |= (uint8_t)(1u << w % 8);
+            }
+        }
+    }
+}
+
+/*
+ * Saves units of most replay time within `budget` bytes; ties: earlier units. Bytes are counted in
+ * units of the larger of their greatest common divisor and budget / quanta, rounded up.
+ */
+static void knapsack(const struct pst_host *host, struct unit *units, uint32_t n, uint64_t budget,
+                     uint32_t quanta)
+{
+    uint64_t quantum = unit_bytes(units, n, budget, quanta), room = budget / quantum, w = room;
+    uint64_t *most = call_alloc(room + 1, sizeof *most);
+    uint8_t *taken = call_alloc((size_t)n + 1, (size_t)room / 8 + 1);
+
+    fill_rows(host, units, n, quantum, room, most, taken);
+    for (uint32_t i = n; i-- > 0;) {
+        units[i].saved =
+            units[i].bytes == 0 || (taken[(size_t)i * (room / 8 + 1) + w / 8] >> w % 8 & 1) != 0;
+        if (units[i].saved) {
+            w -= units[i].bytes / quantum + (units[i].bytes % quantum != 0);
+        }
+    }
+    call_free(most);
+    call_free(taken);
+}
+
+/* --- stages ------------------------------------------------------------------------------------*/
 
 static void make_units(struct adapipe *self, const struct pst_stage_view *view)
 {
@@ -56,6 +112,7 @@ static void make_units(struct adapipe *self, const struct pst_stage_view *view)
     struct unit *unit = NULL;
     uint32_t v;
 
+    CALL_TAKE(self->units, view->n_nodes);
     self->n_units = 0;
     self->always = 0;
     for (v = 0; v < view->n_nodes; v++) {
@@ -105,16 +162,15 @@ static uint64_t budget_of(const struct adapipe *self, const struct pst_stage_vie
 }
 
 /* Saves dropped nodes, dearest first, as long as it fits. */
-static pst_status save_what_fits(struct adapipe *self, const struct pst_stage_view *view)
+static void save_what_fits(struct adapipe *self, const struct pst_stage_view *view)
 {
     struct mem_opt *opt = &self->opt;
     uint32_t i, j, n = 0;
-    pst_status st = PST_OK;
 
     memcpy(opt->trial, opt->actions, view->n_nodes);
     for (i = 0; i < self->n_units; i++) { /* by falling time; stable */
-        if ((i & 0x3f) == 0 && mem_stopped(opt->host)) {
-            return PST_ERR_CANCELLED;
+        if ((i & 0x3f) == 0) {
+            call_go_on(opt->host);
         }
         if (opt->trial[self->units[i].first] == PST_ACTION_RECOMPUTE) {
             for (j = n++; j > 0 && self->units[opt->order[j - 1]].ns < self->units[i].ns; j--) {
@@ -123,118 +179,105 @@ static pst_status save_what_fits(struct adapipe *self, const struct pst_stage_vi
             opt->order[j] = i;
         }
     }
-    for (i = 0; st == PST_OK && i < n; i++) {
+    for (i = 0; i < n; i++) {
         const struct unit *unit = &self->units[opt->order[i]];
         struct pst_stage_value value;
 
         for (j = unit->first; j < unit->end; j++) {
             opt->trial[j] = (uint8_t)pst_stage_node_at(view, j)->action;
         }
-        st = mem_try(opt, view, &value);
-        if (st == PST_OK && !mem_fits(view, &value)) {
+        value = mem_try(opt, view);
+        if (!mem_fits(view, &value)) {
             memcpy(opt->trial, opt->actions, view->n_nodes);
         }
     }
-    return st;
 }
 
 /* Knapsacks with growing buffers, until one fits. */
-static pst_status fill_knapsacks(struct adapipe *self, const struct pst_stage_view *view)
+static void fill_knapsacks(struct adapipe *self, const struct pst_stage_view *view)
 {
     const struct config *config = self->opt.config;
     uint64_t buffer = 0, budget = UINT64_MAX;
-    uint32_t i;
 
-    for (i = 0; i < TRIES && budget > 0; i++) {
+    for (uint32_t i = 0; i < TRIES && budget > 0; i++) {
         struct pst_stage_value value;
-        pst_status st;
 
         budget = i + 1 < TRIES ? budget_of(self, view, buffer) : 0;
-        st = knapsack(self->opt.host, self->units, self->n_units, budget, (uint32_t)config->quanta);
-        if (st != PST_OK) {
-            return st;
-        }
+        knapsack(self->opt.host, self->units, self->n_units, budget, (uint32_t)config->quanta);
         write_trial(self, view);
-        st = mem_try(&self->opt, view, &value);
-        if (st != PST_OK || mem_fits(view, &value)) {
-            return st;
+        value = mem_try(&self->opt, view);
+        if (mem_fits(view, &value)) {
+            return;
         }
         buffer += value.peak_bytes - (value.legal ? view->capacity_bytes : 0);
     }
-    return PST_OK;
 }
 
 /* Everything and nothing, which are tried whatever the capacity. */
-static pst_status save_all_or_nothing(struct adapipe *self, const struct pst_stage_view *view)
+static void save_all_or_nothing(struct adapipe *self, const struct pst_stage_view *view)
 {
-    pst_status st;
-
     self->opt.has_plan = false;
     mem_reset(&self->opt, view);
-    st = mem_consider(&self->opt, view);
+    mem_consider(&self->opt, view);
     for (uint32_t i = 0; i < self->n_units; i++) {
         self->units[i].saved = self->units[i].bytes == 0;
     }
     write_trial(self, view);
-    return st == PST_OK ? mem_consider(&self->opt, view) : st;
+    mem_consider(&self->opt, view);
 }
 
 /* Nothing fits. What is named as the least has to do when it is there: the least capacity of those
    looked at with which a plan is found. */
-static pst_status find_least(struct adapipe *self, const struct pst_stage_view *view)
+static void find_least(struct adapipe *self, const struct pst_stage_view *view)
 {
     struct mem_opt *opt = &self->opt;
     struct pst_stage_view with = *view;
     uint64_t least = UINT64_MAX;
-    pst_status st = PST_OK;
 
-    for (uint32_t i = 0; st == PST_OK && opt->has_plan && i < ASKS; i++) {
+    for (uint32_t i = 0; opt->has_plan && i < ASKS; i++) {
         with.capacity_bytes = opt->value.peak_bytes;
         opt->has_plan = false;
-        st = fill_knapsacks(self, &with);
-        if (st == PST_OK && opt->has_plan && mem_fits(view, &opt->value)) {
-            return save_what_fits(self, view); /* a smaller knapsack may hold what peaks lower */
+        fill_knapsacks(self, &with);
+        if (mem_is_done(opt, view)) {
+            save_what_fits(self, view); /* a smaller knapsack may hold what peaks lower */
+            return;
         }
-        if (st == PST_OK && opt->has_plan && mem_fits(&with, &opt->value) &&
-            with.capacity_bytes < least) {
+        if (mem_is_done(opt, &with) && with.capacity_bytes < least) {
             least = with.capacity_bytes;
         }
     }
-    st = st == PST_OK ? save_all_or_nothing(self, view) : st;
-    if (st == PST_OK && opt->has_plan && least < opt->value.peak_bytes) {
+    save_all_or_nothing(self, view);
+    if (opt->has_plan && least < opt->value.peak_bytes) {
         opt->value.peak_bytes = least;
     }
-    return st;
 }
 
-static pst_status try_units(struct adapipe *self, const struct pst_stage_view *view,
-                            uint64_t *ret_peak)
+static uint64_t try_units(struct adapipe *self, const struct pst_stage_view *view)
 {
     struct pst_stage_value value;
-    pst_status st;
 
     write_trial(self, view);
-    st = mem_try(&self->opt, view, &value);
-    *ret_peak = st == PST_OK && value.legal ? value.peak_bytes : UINT64_MAX;
-    return st;
+    value = mem_try(&self->opt, view);
+    return value.legal ? value.peak_bytes : UINT64_MAX;
 }
 
 /* Saves or drops single units as long as that lowers the peak, from all dropped on. */
-static pst_status lower_by_steps(struct adapipe *self, const struct pst_stage_view *view)
+static void lower_by_steps(struct adapipe *self, const struct pst_stage_view *view)
 {
-    uint64_t least = UINT64_MAX, peak;
-    pst_status st;
+    uint64_t least;
     bool lower;
 
     for (uint32_t i = 0; i < self->n_units; i++) {
         self->units[i].saved = false;
     }
-    st = try_units(self, view, &least);
+    least = try_units(self, view);
     do {
         lower = false;
-        for (uint32_t i = 0; st == PST_OK && i < self->n_units; i++) {
+        for (uint32_t i = 0; i < self->n_units; i++) {
+            uint64_t peak;
+
             self->units[i].saved = !self->units[i].saved;
-            st = try_units(self, view, &peak);
+            peak = try_units(self, view);
             if (peak < least) {
                 least = peak;
                 lower = true;
@@ -242,54 +285,48 @@ static pst_status lower_by_steps(struct adapipe *self, const struct pst_stage_vi
                 self->units[i].saved = !self->units[i].saved;
             }
         }
-    } while (st == PST_OK && lower);
-    return st;
+    } while (lower);
 }
 
 /* What to do where knapsacks do not fit, for these heed no run: looks for the least peak, whatever
    the capacity the same way, among all choices if they are few. */
-static pst_status lower_peak(struct adapipe *self, const struct pst_stage_view *view)
+static void lower_peak(struct adapipe *self, const struct pst_stage_view *view)
 {
-    pst_status st = PST_OK;
-
     if (self->n_units > ALL_UNITS) {
-        return lower_by_steps(self, view);
+        lower_by_steps(self, view);
+        return;
     }
-    for (uint32_t choice = 0; st == PST_OK && choice < 1u << self->n_units; choice++) {
-        uint64_t peak;
-
+    for (uint32_t choice = 0; choice < 1u << self->n_units; choice++) {
         for (uint32_t i = 0; i < self->n_units; i++) {
             self->units[i].saved = (choice >> i & 1) != 0;
         }
-        st = try_units(self, view, &peak);
+        try_units(self, view);
     }
-    return st;
 }
 
-static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     struct adapipe *self = (struct adapipe *)opt;
-    struct pst_stage_value value;
-    pst_status st = reserve(self, view->n_nodes);
+    struct pst_stage_value value = mem_try(opt, view);
 
-    if (st == PST_OK) {
-        st = mem_try(opt, view, &value);
-    }
-    if (st != PST_OK || view->n_nodes == 0 || mem_fits(view, &value)) {
-        return st;
+    if (view->n_nodes == 0 || mem_fits(view, &value)) {
+        return;
     }
     make_units(self, view);
-    st = fill_knapsacks(self, view);
-    if (st != PST_OK || !opt->has_plan) {
-        return st;
+    fill_knapsacks(self, view);
+    if (!opt->has_plan) {
+        return;
     }
     if (!mem_fits(view, &opt->value)) {
         if (self->n_units > MAX_UNITS) {
-            return find_least(self, view);
+            find_least(self, view);
+            return;
         }
-        st = lower_peak(self, view);
+        lower_peak(self, view);
     }
-    return st == PST_OK && mem_fits(view, &opt->value) ? save_what_fits(self, view) : st;
+    if (mem_fits(view, &opt->value)) {
+        save_what_fits(self, view);
+    }
 }
 
 MEM_OPTIMIZER(struct adapipe, decide, false)

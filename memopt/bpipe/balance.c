@@ -4,22 +4,20 @@
 
 #include <string.h>
 
-static bool make_arrays(struct bp_work *work, const struct pst_host *host)
+static void make_arrays(struct bp_work *work)
 {
     const struct pst_global_in *in = work->in;
-    bool there = true;
 
-    MEM_TAKE(host, work->rows, work->n_rows, &there);
-    MEM_TAKE(host, work->first_row, in->n_stages + 1, &there);
-    MEM_TAKE(host, work->move_bytes, in->n_stages, &there);
-    MEM_TAKE(host, work->base, in->n_passes, &there);
-    MEM_TAKE(host, work->held, in->n_passes, &there);
-    MEM_TAKE(host, work->kept_held, in->n_passes, &there);
-    MEM_TAKE(host, work->kept_keeper, work->n_rows, &there);
-    MEM_TAKE(host, work->capacity, in->n_devices, &there);
-    MEM_TAKE(host, work->order, in->n_devices, &there);
-    MEM_TAKE(host, work->paired, in->n_devices, &there);
-    return there;
+    CALL_TAKE(work->rows, work->n_rows);
+    CALL_TAKE(work->first_row, in->n_stages + 1);
+    CALL_TAKE(work->move_bytes, in->n_stages);
+    CALL_TAKE(work->base, in->n_passes);
+    CALL_TAKE(work->held, in->n_passes);
+    CALL_TAKE(work->kept_held, in->n_passes);
+    CALL_TAKE(work->kept_keeper, work->n_rows);
+    CALL_TAKE(work->capacity, in->n_devices);
+    CALL_TAKE(work->order, in->n_devices);
+    CALL_TAKE(work->paired, in->n_devices);
 }
 
 /* Passes into rows, bytes into base. */
@@ -45,8 +43,7 @@ static void read_passes(struct bp_work *work)
     }
 }
 
-pst_status bp_begin(struct bp_work *work, const struct pst_host *host,
-                    const struct pst_global_in *in)
+void bp_begin(struct bp_work *work, const struct pst_global_in *in)
 {
     uint32_t row = 0;
 
@@ -55,9 +52,7 @@ pst_status bp_begin(struct bp_work *work, const struct pst_host *host,
     for (uint32_t s = 0; s < in->n_stages; s++) {
         work->n_rows += pst_global_stage_at(in, s)->n_microbatches;
     }
-    if (!make_arrays(work, host)) {
-        return PST_ERR_NOMEM;
-    }
+    make_arrays(work);
     for (uint32_t s = 0; s < in->n_stages; s++) {
         const struct pst_global_stage *stage = pst_global_stage_at(in, s);
 
@@ -75,7 +70,6 @@ pst_status bp_begin(struct bp_work *work, const struct pst_host *host,
     work->first_row[in->n_stages] = row;
     read_passes(work);
     bp_reset(work);
-    return PST_OK;
 }
 
 void bp_reset(struct bp_work *work)

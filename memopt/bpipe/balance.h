@@ -29,9 +29,8 @@ struct bp_work {
     bool *paired;          /* [device] */
 };
 
-/* All arrays of `work`, read from the question. PST_ERR_NOMEM. */
-pst_status bp_begin(struct bp_work *work, const struct pst_host *host,
-                    const struct pst_global_in *in);
+/* All arrays of `work`, read from the question. */
+void bp_begin(struct bp_work *work, const struct pst_global_in *in);
 
 /* Everything as it was. */
 void bp_reset(struct bp_work *work);

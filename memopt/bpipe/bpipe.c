@@ -71,34 +71,33 @@ static pst_status plan_all(void *self, const struct pst_global_in *in, struct ps
     const struct mem_opt *opt = self;
     const struct config *config = opt->config;
     struct bp_work work;
-    pst_status st = bp_begin(&work, opt->host, in);
     uint32_t noted = PST_NONE;
 
-    if (st != PST_OK) {
-        return st;
-    }
+    bp_begin(&work, in);
     if (config->when == WHEN_ALWAYS) {
         bp_level(&work);
     } else if (!bp_fit(&work)) {
         return refuse(opt, &work);
     }
-    for (uint32_t r = 0; st == PST_OK && r < work.n_rows; r++) {
+    for (uint32_t r = 0; r < work.n_rows; r++) {
         const struct bp_row *row = &work.rows[r];
 
         if (row->keeper == PST_NONE || row->fixed) {
             continue;
         }
-        st = out->move(out, &(struct pst_global_move){.size = sizeof(struct pst_global_move),
-                                                      .stage = row->stage,
-                                                      .microbatch = row->microbatch,
-                                                      .device = row->keeper});
+        call_check(out->move(out, &(struct pst_global_move){.size = sizeof(struct pst_global_move),
+                                                            .stage = row->stage,
+                                                            .microbatch = row->microbatch,
+                                                            .device = row->keeper}));
         if (row->stage != noted) {
             note_slow(opt, &work, row);
             noted = row->stage;
         }
     }
-    return st;
+    return PST_OK;
 }
+
+CALL_FUNCTION(call_plan_all, plan_all, struct pst_global_in, struct pst_global_out)
 
 /* Stage by stage everything is kept. */
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
@@ -112,7 +111,7 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 }
 
 static const struct pst_memopt_global global_interface = {.size = sizeof global_interface,
-                                                          .plan = plan_all};
+                                                          .plan = call_plan_all};
 static const struct pst_memopt stage_interface = {
     .size = sizeof stage_interface, .price = mem_price, .plan = mem_plan};
 

@@ -1,157 +1,177 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fractional bound. What is rounded is rounded so that the bound stays below.
+ * What a period allows to free at most, parts of nodes allowed: for a branch of decisions, and
+ * where nothing is decided the bound of a stage. What is rounded is rounded so that the bound stays
+ * below.
  */
-#include "costs.h"
+#include "oracle.h"
 
-#include <stdlib.h>
-
-/* Largest residency, everything undecided kept, and where. */
+/* The largest residency of a forward (first) and of a backward pass, undecided nodes kept. Replays
+   are left out: a further dropped node may put a run into another one, elsewhere. */
 struct instant {
-    uint64_t bytes;
+    int64_t bytes;
     uint32_t at;
-    bool backward;
 };
 
-/* Of dropped nodes that earlier optimizers decided about, only what is there in any case. */
-static void find_instants(const struct mem_costs *c, int64_t *gone, struct instant *ret)
+static void find_instants(const struct mem_tally *t, struct instant ret[2])
 {
-    int64_t there = 0, most_f = -1, most_b = -1;
+    const struct mem_costs *c = t->costs;
+    const struct mem_branch *forward = t->forward + t->leaves, *backward = t->backward + t->leaves;
+    int64_t f = 0, b = 0;
     uint32_t v;
 
-    for (v = 0; v <= c->n; v++) {
-        gone[v] = 0;
-    }
+    ret[0].bytes = ret[1].bytes = INT64_MIN;
     for (v = 0; v < c->n; v++) {
-        if (c->first[v] == PST_ACTION_RECOMPUTE) {
-            gone[c->last[v] + 1] += c->bytes[v];
+        f += forward[v].sum;
+        b += backward[v].sum;
+        if (f + c->forward_work[v] > ret[0].bytes) {
+            ret[0] = (struct instant){f + c->forward_work[v], v};
         }
-    }
-    for (v = 0; v < c->n; v++) {
-        there += c->bytes[v] - gone[v];
-        if (there + c->forward_work[v] > most_f) {
-            most_f = there + c->forward_work[v];
-            ret[0] = (struct instant){(uint64_t)most_f, v, false};
-        }
-        if (there + c->backward_work[v] > most_b) {
-            most_b = there + c->backward_work[v];
-            ret[1] = (struct instant){(uint64_t)most_b, v, true};
+        if (b + c->backward_work[v] > ret[1].bytes) {
+            ret[1] = (struct instant){b + c->backward_work[v], v};
         }
     }
 }
 
-struct item {
-    double saving, cost, per_byte;
-    uint32_t v;
+struct budget {
+    double replay_ns, moved;
 };
 
-static int by_price(const void *a_, const void *b_)
+/* What the period leaves for undecided nodes. */
+static struct budget budget_of(const struct mem_tally *t, const bool *decided, double period_ns)
 {
-    const struct item *a = a_, *b = b_;
+    const struct mem_costs *c = t->costs;
+    struct budget b = {.replay_ns = period_ns - (double)(c->total_ns + t->replay_ns)};
 
-    if (a->per_byte != b->per_byte) {
-        return a->per_byte < b->per_byte ? -1 : 1;
+    for (uint32_t v = 0; v < c->n; v++) {
+        b.moved += !decided[v] && (c->may[v] & MEM_MAY_OFFLOAD) != 0 ? (double)c->bytes[v] : 0;
     }
-    return a->v < b->v ? -1 : a->v > b->v;
+    if (c->link_bytes_per_s > 0) {
+        double room = period_ns * ((double)c->link_bytes_per_s / 1e9) / (double)c->link_directions -
+                      (double)t->moved;
+
+        b.moved = room < b.moved ? (room > 0 ? room : 0) : b.moved;
+    }
+    return b;
 }
 
-/* What dropping frees at an instant, cheapest first. */
-static uint32_t list_items(const struct mem_costs *c, const struct instant *at, struct item *items)
+/* Active copies of v that dropping it may free at an instant. */
+static double copies(const struct mem_costs *c, uint32_t v, uint32_t at)
 {
-    uint32_t v, n = 0;
-
-    for (v = 0; v < c->n; v++) {
-        bool gone = v < at->at && c->last[v] < at->at;
-        double saving = (double)c->bytes[v] * (c->held - (gone ? 0.0 : 1.0));
-
-        if ((c->may[v] & MEM_MAY_RECOMPUTE) != 0 && (c->may[v] & MEM_MAY_KEEP) != 0 && saving > 0) {
-            items[n++] = (struct item){saving, (double)c->forward_ns[v],
-                                       (double)c->forward_ns[v] / saving, v};
-        }
-    }
-    qsort(items, n, sizeof *items, by_price);
-    return n;
+    return (double)c->held - (v < at && c->last[v] < at ? 0.0 : 1.0);
 }
 
-/* Decisions that stand, and bytes that may go to the host. */
-struct sums {
-    uint64_t kept, moved, replay_ns, movable;
-};
-
-static struct sums sum_up(const struct mem_costs *c)
+/* The next undecided node in order whose active copy may be gone (or may not). */
+static uint32_t next_of(const struct mem_costs *c, const bool *decided, uint32_t i, uint32_t at,
+                        bool gone)
 {
-    struct sums s = {0};
-    uint32_t v;
+    for (; i < c->n_order; i++) {
+        uint32_t v = c->by_forward[i];
 
-    for (v = 0; v < c->n; v++) {
-        uint64_t a = (uint64_t)c->bytes[v];
-
-        s.kept += c->first[v] == PST_ACTION_KEEP ? a : 0;
-        s.moved += c->first[v] == PST_ACTION_OFFLOAD ? a : 0;
-        s.replay_ns += c->first[v] == PST_ACTION_RECOMPUTE ? c->forward_ns[v] : 0;
-        s.movable += (c->may[v] & MEM_MAY_OFFLOAD) != 0 && (c->may[v] & MEM_MAY_KEEP) != 0 ? a : 0;
-    }
-    return s;
-}
-
-/* Most bytes that a period allows to free. */
-static double freed(const struct mem_costs *c, const struct sums *s, const struct item *items,
-                    uint32_t n, uint64_t period_ns)
-{
-    double left = (double)(period_ns - c->total_ns - s->replay_ns), bytes = 0, moves;
-    uint32_t i;
-
-    for (i = 0; i < n; i++) {
-        double part = items[i].cost <= left ? 1.0 : left / items[i].cost;
-
-        bytes += part * items[i].saving;
-        left -= items[i].cost;
-        if (left <= 0 && part < 1.0) {
+        if (!decided[v] && (c->may[v] & MEM_MAY_RECOMPUTE) != 0 &&
+            (v < at && c->last[v] < at) == gone) {
             break;
         }
-        left = left > 0 ? left : 0;
     }
-    if (c->link_bytes_per_s > 0 && s->movable > 0) {
-        moves =
-            (double)period_ns * ((double)c->link_bytes_per_s / 1e9) / (double)c->link_directions -
-            (double)s->moved;
-        moves = moves > (double)s->movable ? (double)s->movable : moves;
-        bytes += moves > 0 ? moves * (c->held - c->staged) : 0;
-    }
-    return bytes * (1 + 1e-9) + 1; /* never less than it is */
+    return i;
 }
 
-static uint64_t bound_at(const struct mem_costs *c, const struct sums *s, const struct instant *at,
-                         struct item *items)
+/* Most bytes that replays within the time free: two sorted lists, merged. */
+static double replays_free(const struct mem_costs *c, const bool *decided, uint32_t at, double left)
 {
-    uint64_t low = c->total_ns + s->replay_ns, high = low, link;
-    uint64_t peak = c->fixed + (c->held - 1) * s->kept + (c->staged - 1) * s->moved + at->bytes;
-    uint32_t i, n;
-    double missing;
+    const uint32_t *by_cost = c->by_forward;
+    uint32_t n = c->n_order;
+    uint32_t a = next_of(c, decided, 0, at, true), b = next_of(c, decided, 0, at, false);
+    double bytes = 0;
 
-    link = mem_costs_link_ns(c, s->moved, false);
+    while ((a < n || b < n) && left >= 0) {
+        double of_a = a < n ? copies(c, by_cost[a], at) * (double)c->bytes[by_cost[a]] : 0;
+        double of_b = b < n ? copies(c, by_cost[b], at) * (double)c->bytes[by_cost[b]] : 0;
+        double cost_a = a < n ? (double)c->forward_ns[by_cost[a]] : 0;
+        double cost_b = b < n ? (double)c->forward_ns[by_cost[b]] : 0;
+        bool first = b >= n || (a < n && cost_a * of_b <= cost_b * of_a);
+        double saving = first ? of_a : of_b, cost = first ? cost_a : cost_b;
+
+        bytes += cost <= left ? saving : saving * left / cost;
+        left -= cost;
+        if (first) {
+            a = next_of(c, decided, a + 1, at, true);
+        } else {
+            b = next_of(c, decided, b + 1, at, false);
+        }
+    }
+    return bytes;
+}
+
+/* What undecided nodes hold for replays of others may go with them. */
+static double loose_results(const struct mem_tally *t, const bool *decided)
+{
+    const struct mem_costs *c = t->costs;
+    double bytes = 0;
+
+    for (uint32_t v = 0; v < c->n && c->any_results; v++) {
+        bytes += !decided[v] && mem_tally_holds(t, v) ? (double)c->results[v] : 0;
+    }
+    return bytes * c->held;
+}
+
+bool mem_may_fit(const struct mem_tally *tally, const bool *decided, double period_ns)
+{
+    const struct mem_costs *c = tally->costs;
+    struct budget budget = budget_of(tally, decided, period_ns);
+    double parked = (double)c->fixed + (c->held - 1.0) * (double)tally->kept +
+                    (c->staged - 1.0) * (double)tally->moved;
+    double loose = loose_results(tally, decided);
+    struct instant instants[2];
+
+    find_instants(tally, instants);
+    for (uint32_t i = 0; i < 2; i++) {
+        double missing = parked + (double)instants[i].bytes - (double)c->capacity;
+        double freed = loose + budget.moved * (c->held - c->staged);
+
+        if (missing <= 0) {
+            continue;
+        }
+        freed += replays_free(c, decided, instants[i].at, budget.replay_ns);
+        if (freed * (1 + 1e-9) + 1 < missing) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void mem_find_decided(const struct mem_costs *costs, bool *decided)
+{
+    for (uint32_t v = 0; v < costs->n; v++) {
+        decided[v] = costs->may[v] == MEM_MAY_KEEP || (costs->may[v] & MEM_MAY_KEEP) == 0;
+    }
+}
+
+/* Least period that may do, from what is decided to everything replayed and moved. */
+static uint64_t least_period(const struct mem_tally *t, const bool *decided)
+{
+    const struct mem_costs *c = t->costs;
+    uint64_t low = c->total_ns + t->replay_ns, high = low, moved = t->moved, link;
+
+    for (uint32_t v = 0; v < c->n; v++) {
+        high += !decided[v] && (c->may[v] & MEM_MAY_RECOMPUTE) != 0 ? c->forward_ns[v] : 0;
+        moved += !decided[v] && (c->may[v] & MEM_MAY_OFFLOAD) != 0 ? (uint64_t)c->bytes[v] : 0;
+    }
+    link = mem_costs_link_ns(c, t->moved, false);
     low = link > low ? link : low;
-    if (peak <= c->capacity) {
-        return low;
-    }
-    missing = (double)(peak - c->capacity);
-    n = list_items(c, at, items);
-    for (i = 0; i < n; i++) {
-        high += c->forward_ns[items[i].v];
-    }
-    link = mem_costs_link_ns(c, s->moved + s->movable, false);
+    link = mem_costs_link_ns(c, moved, false);
     high = link > high ? link : high;
     high = high > low ? high : low;
-    if (freed(c, s, items, n, high) < missing) {
+    if (!mem_may_fit(t, decided, (double)high)) {
         return UINT64_MAX;
     }
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
 
-        if (freed(c, s, items, n, middle) < missing) {
-            low = middle + 1;
-        } else {
+        if (mem_may_fit(t, decided, (double)middle)) {
             high = middle;
+        } else {
+            low = middle + 1;
         }
     }
     return low;
@@ -159,28 +179,18 @@ static uint64_t bound_at(const struct mem_costs *c, const struct sums *s, const 
 
 uint64_t mem_costs_bound(const struct mem_costs *costs)
 {
-    struct instant instants[2] = {{0}};
-    struct sums s;
-    int64_t *gone;
-    struct item *items;
-    uint64_t bound = 0;
+    struct mem_tally tally = {0};
+    bool *decided;
+    uint64_t bound;
 
     if (costs->absurd || costs->n == 0) {
         return 0;
     }
-    gone = malloc(((size_t)costs->n + 1) * sizeof *gone);
-    items = malloc((size_t)costs->n * sizeof *items);
-    s = sum_up(costs);
-    bound = costs->total_ns + s.replay_ns;
-    if (gone != NULL && items != NULL) {
-        find_instants(costs, gone, instants);
-        for (uint32_t i = 0; i < 2; i++) {
-            uint64_t here = bound_at(costs, &s, &instants[i], items);
-
-            bound = here > bound ? here : bound;
-        }
-    }
-    free(gone);
-    free(items);
+    CALL_TAKE(decided, costs->n);
+    mem_find_decided(costs, decided);
+    mem_tally_load(&tally, costs);
+    bound = least_period(&tally, decided);
+    mem_tally_finish(&tally);
+    call_free(decided);
     return bound;
 }

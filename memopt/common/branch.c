@@ -2,15 +2,14 @@
 #include "mem_plugin.h"
 #include "oracle.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 bool mem_oracle_step(struct mem_oracle *oracle)
 {
-    const struct pst_host *host = oracle->costs->host;
-
-    oracle->stopped = oracle->stopped || oracle->steps >= oracle->max_steps ||
-                      ((oracle->steps & 0x3f) == 0 && mem_stopped(host));
+    if ((oracle->steps & 0x3f) == 0) {
+        call_go_on(oracle->costs->host);
+    }
+    oracle->stopped = oracle->stopped || oracle->steps >= oracle->max_steps;
     oracle->steps++;
     return !oracle->stopped;
 }
@@ -97,7 +96,7 @@ static void decide_from(struct branch *b, uint32_t at)
         return; /* the rest kept: nothing below is shorter */
     }
     if (at == b->n_order || (t->violations > 0 && is_beyond_repair(b)) ||
-        !mem_oracle_may_fit(o, b->decided)) {
+        !mem_may_fit(t, b->decided, (double)o->score.period_ns - 1)) {
         return;
     }
     v = b->order[at];
@@ -112,28 +111,21 @@ static void decide_from(struct branch *b, uint32_t at)
     b->decided[v] = false;
 }
 
-pst_status mem_oracle_branch(struct mem_oracle *oracle)
+void mem_oracle_branch(struct mem_oracle *oracle)
 {
     const struct mem_costs *c = oracle->costs;
-    struct branch b = {.oracle = oracle,
-                       .order = malloc(((size_t)c->n + 1) * sizeof *b.order),
-                       .decided = malloc((size_t)c->n + 1)};
-    uint32_t v;
+    struct branch b = {.oracle = oracle};
 
-    if (b.order == NULL || b.decided == NULL) {
-        free(b.order);
-        free(b.decided);
-        return PST_ERR_NOMEM;
-    }
-    for (v = 0; v < c->n; v++) {
-        b.decided[v] = c->may[v] == MEM_MAY_KEEP || (c->may[v] & MEM_MAY_KEEP) == 0;
+    CALL_TAKE(b.order, c->n);
+    CALL_TAKE(b.decided, c->n);
+    mem_find_decided(c, b.decided);
+    for (uint32_t v = 0; v < c->n; v++) {
         if (!b.decided[v]) {
             b.order[b.n_order++] = v;
         }
     }
     sort_by_bytes(c, b.order, b.n_order);
     decide_from(&b, 0);
-    free(b.order);
-    free(b.decided);
-    return PST_OK;
+    call_free(b.order);
+    call_free(b.decided);
 }

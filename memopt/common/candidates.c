@@ -54,9 +54,9 @@ static void drop_legally(struct mem_search *s)
     for (i = 0; i < c->n_order; i++) {
         s->skipped[i] = true;
     }
-    while (changed && !s->stopped) {
+    while (changed) {
         changed = false;
-        for (i = 0; i < c->n_order && !s->stopped; i++) {
+        for (i = 0; i < c->n_order; i++) {
             uint32_t v = c->order[i];
 
             if (!s->skipped[i] || s->tally.actions[v] != PST_ACTION_KEEP ||
@@ -82,7 +82,7 @@ static void drop_anyway(struct mem_search *s)
     const struct mem_costs *c = s->costs;
     uint32_t i;
 
-    for (i = 0; i < c->n_order && !fits(s) && !s->stopped; i++) {
+    for (i = 0; i < c->n_order && !fits(s); i++) {
         uint32_t v = c->order[i];
 
         if (s->tally.actions[v] == PST_ACTION_KEEP && may(s, v, PST_ACTION_RECOMPUTE)) {
@@ -106,7 +106,7 @@ static void offload_dearest(struct mem_search *s, uint32_t count)
     }
 }
 
-static pst_status try_ends(struct mem_search *s)
+static void try_ends(struct mem_search *s)
 {
     const struct mem_costs *c = s->costs;
     uint32_t n_offload = 0, i, tries;
@@ -118,9 +118,7 @@ static pst_status try_ends(struct mem_search *s)
     for (i = 0; i <= tries; i++) {
         uint32_t count = tries == 0 ? 0 : (uint32_t)((uint64_t)n_offload * i / tries);
 
-        if (mem_search_stopped(s)) {
-            return PST_ERR_CANCELLED;
-        }
+        call_go_on(c->host);
         reset(s);
         offload_dearest(s, count);
         mem_search_note(s);
@@ -131,7 +129,6 @@ static pst_status try_ends(struct mem_search *s)
             drop_legally(s);
         }
     }
-    return PST_OK;
 }
 
 /* What is kept stays (offload: goes to the host where it may), all else is dropped. */
@@ -183,7 +180,7 @@ static void segments_by_bytes(struct mem_search *s, int64_t bytes)
     note_legal(s);
 }
 
-static pst_status try_segments(struct mem_search *s)
+static void try_segments(struct mem_search *s)
 {
     const struct mem_costs *c = s->costs;
     uint32_t distance, step, offset;
@@ -193,35 +190,25 @@ static pst_status try_segments(struct mem_search *s)
     for (distance = 2; distance <= c->n && distance <= 2 * s->effort.segments; distance += step) {
         step = s->effort.segments > c->n || distance < 8 ? 1 : distance / 4;
         for (offset = 0; offset < distance; offset += c->n <= 32 ? 1 : (distance + 1) / 2) {
-            if (mem_search_stopped(s)) {
-                return PST_ERR_CANCELLED;
-            }
+            call_go_on(c->host);
             segments_of(s, distance, offset);
         }
     }
     for (step = 0; step < 16 && bytes > 0; step++, bytes -= bytes / 3 + 1) {
-        if (mem_search_stopped(s)) {
-            return PST_ERR_CANCELLED;
-        }
+        call_go_on(c->host);
         segments_by_bytes(s, bytes);
     }
     for (uint32_t v = 0; v < c->n; v++) {
         place(s, v, false, false);
     }
     note_legal(s);
-    return PST_OK;
 }
 
-pst_status mem_search_candidates(struct mem_search *search)
+void mem_search_candidates(struct mem_search *search)
 {
-    pst_status st = try_ends(search);
-    bool found = search->n_starts > 0 && search->starts[0].score.over == 0;
-
-    if (st == PST_OK && search->stopped) {
-        return PST_ERR_CANCELLED;
+    try_ends(search);
+    if (search->n_starts == 0 || search->starts[0].score.over > 0 ||
+        search->effort.segments > search->costs->n) {
+        try_segments(search);
     }
-    if (st == PST_OK && (!found || search->effort.segments > search->costs->n)) {
-        st = try_segments(search);
-    }
-    return st;
 }

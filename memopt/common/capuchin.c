@@ -144,8 +144,8 @@ static void undo(struct mem_search *s, struct choice *rows)
     uint32_t i, n = list_actions(s, rows);
 
     for (i = 0; i < n; i++) {
-        if ((i & 0x3f) == 0 && mem_search_stopped(s)) {
-            return;
+        if ((i & 0x3f) == 0) {
+            call_go_on(s->costs->host);
         }
         if (set_legal(s, rows[i].v, PST_ACTION_KEEP) && !fits(s)) {
             mem_tally_set(&s->tally, rows[i].v, rows[i].action);
@@ -153,27 +153,22 @@ static void undo(struct mem_search *s, struct choice *rows)
     }
 }
 
-pst_status capuchin_run(struct mem_search *search)
+void capuchin_run(struct mem_search *search)
 {
-    struct choice *rows = calloc((size_t)search->costs->n + 1, sizeof *rows), choice;
-    pst_status st = PST_OK;
+    struct choice *rows = call_alloc(search->costs->n, sizeof *rows), choice;
 
-    if (rows == NULL) {
-        return PST_ERR_NOMEM;
-    }
     swap_for_free(search, rows);
-    while (st == PST_OK && !fits(search) && best_choice(search, &choice)) {
+    while (!fits(search) && best_choice(search, &choice)) {
+        call_go_on(search->costs->host);
         mem_tally_set(&search->tally, choice.v, choice.action);
         if (choice.action == PST_ACTION_RECOMPUTE) {
             mem_search_drop_sources(search, choice.v);
         }
         mem_search_note(search);
-        st = mem_search_stopped(search) ? PST_ERR_CANCELLED : PST_OK;
     }
-    if (st == PST_OK && fits(search)) {
+    if (fits(search)) {
         undo(search, rows);
     }
     mem_search_note(search);
-    free(rows);
-    return search->stopped ? PST_ERR_CANCELLED : st;
+    call_free(rows);
 }

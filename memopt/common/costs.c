@@ -19,62 +19,37 @@ static uint64_t multiply(uint64_t a, uint64_t b)
 
 /* --- memory ------------------------------------------------------------------------------------*/
 
-static bool reserve_levels(struct mem_costs *c)
+static void reserve(struct mem_costs *c, uint32_t n, uint32_t n_edges)
 {
-    uint32_t level, levels = 1;
-    bool there = true;
+    uint32_t levels = 1;
 
-    while (c->room >> levels != 0) {
+    while (n >> levels != 0) {
         levels++;
     }
-    MEM_TAKE(c->host, c->top_work, levels, &there);
-    MEM_TAKE(c->host, c->top_last, levels, &there);
-    for (level = 0; there && level < levels; level++) {
-        MEM_TAKE(c->host, c->top_work[level], c->room, &there);
-        MEM_TAKE(c->host, c->top_last[level], c->room, &there);
+    CALL_TAKE(c->forward_ns, n);
+    CALL_TAKE(c->backward_ns, n);
+    CALL_TAKE(c->bytes, n);
+    CALL_TAKE(c->forward_work, n);
+    CALL_TAKE(c->backward_work, n);
+    CALL_TAKE(c->results, n);
+    CALL_TAKE(c->replay_ns, n);
+    CALL_TAKE(c->sum, n + 1);
+    CALL_TAKE(c->may, n);
+    CALL_TAKE(c->first, n);
+    CALL_TAKE(c->crossed, n);
+    CALL_TAKE(c->last, n);
+    CALL_TAKE(c->order, n);
+    CALL_TAKE(c->by_forward, n);
+    CALL_TAKE(c->first_source, n + 1);
+    CALL_TAKE(c->first_reader, n + 1);
+    CALL_TAKE(c->sources, n_edges);
+    CALL_TAKE(c->readers, n_edges);
+    CALL_TAKE(c->top_work, levels);
+    CALL_TAKE(c->top_last, levels);
+    for (uint32_t level = 0; level < levels; level++) {
+        CALL_TAKE(c->top_work[level], n);
+        CALL_TAKE(c->top_last[level], n);
     }
-    return there;
-}
-
-static bool reserve_nodes(struct mem_costs *c, uint32_t n)
-{
-    bool there = true;
-
-    if (n <= c->room && c->room > 0) {
-        return true;
-    }
-    c->room = n < 32 ? 64 : 2 * n;
-    MEM_TAKE(c->host, c->forward_ns, c->room, &there);
-    MEM_TAKE(c->host, c->backward_ns, c->room, &there);
-    MEM_TAKE(c->host, c->bytes, c->room, &there);
-    MEM_TAKE(c->host, c->forward_work, c->room, &there);
-    MEM_TAKE(c->host, c->backward_work, c->room, &there);
-    MEM_TAKE(c->host, c->results, c->room, &there);
-    MEM_TAKE(c->host, c->replay_ns, c->room, &there);
-    MEM_TAKE(c->host, c->sum, c->room + 1, &there);
-    MEM_TAKE(c->host, c->may, c->room, &there);
-    MEM_TAKE(c->host, c->first, c->room, &there);
-    MEM_TAKE(c->host, c->crossed, c->room, &there);
-    MEM_TAKE(c->host, c->last, c->room, &there);
-    MEM_TAKE(c->host, c->order, c->room, &there);
-    MEM_TAKE(c->host, c->first_source, c->room + 1, &there);
-    MEM_TAKE(c->host, c->first_reader, c->room + 1, &there);
-    there = there && reserve_levels(c);
-    c->room = there ? c->room : 0;
-    return there;
-}
-
-static bool reserve_edges(struct mem_costs *c, uint32_t n)
-{
-    bool there = true;
-
-    if (n > c->room_edges || c->room_edges == 0) {
-        c->room_edges = n < 32 ? 64 : 2 * n;
-        MEM_TAKE(c->host, c->sources, c->room_edges, &there);
-        MEM_TAKE(c->host, c->readers, c->room_edges, &there);
-        c->room_edges = there ? c->room_edges : 0;
-    }
-    return there;
 }
 
 /* --- what is in the view -----------------------------------------------------------------------*/
@@ -186,11 +161,9 @@ static void load_tops(struct mem_costs *c)
         c->top_work[0][v] = c->sum[v + 1] + c->forward_work[v];
         c->top_last[0][v] = c->last[v];
     }
-    c->n_levels = 1;
     for (level = 1; (1u << level) <= c->n && level < 31; level++) {
         uint32_t half = 1u << (level - 1);
 
-        c->n_levels = level + 1;
         for (v = 0; v + 2 * half <= c->n; v++) {
             int64_t a = c->top_work[level - 1][v], b = c->top_work[level - 1][v + half];
             uint32_t s = c->top_last[level - 1][v], t = c->top_last[level - 1][v + half];
@@ -296,56 +269,56 @@ static int by_ratio(const void *a_, const void *b_)
     return a->v < b->v ? -1 : a->v > b->v;
 }
 
-static pst_status sort_choices(struct mem_costs *c)
+/* What may be dropped or moved, by ns for a byte. */
+static void sort_choices(struct mem_costs *c, bool replays, uint32_t *order)
 {
-    struct ratio *rows = malloc((c->n > 0 ? c->n : 1) * sizeof *rows);
-    uint32_t v, n = 0;
+    struct ratio *rows = call_alloc(c->n, sizeof *rows);
 
-    if (rows == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    for (v = 0; v < c->n; v++) {
+    c->n_order = 0;
+    for (uint32_t v = 0; v < c->n; v++) {
         if ((c->may[v] & ~MEM_MAY_KEEP) != 0 && (c->may[v] & MEM_MAY_KEEP) != 0) {
-            rows[n++] =
-                (struct ratio){v, c->bytes[v] > 0 ? c->replay_ns[v] / (double)c->bytes[v] : 1e300};
+            double ns = replays ? c->replay_ns[v] : (double)c->forward_ns[v];
+
+            rows[c->n_order++] =
+                (struct ratio){v, c->bytes[v] > 0 ? ns / (double)c->bytes[v] : 1e300};
         }
     }
-    qsort(rows, n, sizeof *rows, by_ratio);
-    for (v = 0; v < n; v++) {
-        c->order[v] = rows[v].v;
+    qsort(rows, c->n_order, sizeof *rows, by_ratio);
+    for (uint32_t i = 0; i < c->n_order; i++) {
+        order[i] = rows[i].v;
     }
-    c->n_order = n;
-    free(rows);
-    return PST_OK;
+    call_free(rows);
 }
 
 /* --- loading, and questions --------------------------------------------------------------------*/
 
-pst_status mem_costs_load(struct mem_costs *costs, const struct pst_host *host,
-                          const struct pst_stage_view *view, const struct mem_rules *rules)
+void mem_costs_load(struct mem_costs *costs, const struct pst_host *host,
+                    const struct pst_stage_view *view, const struct mem_rules *rules)
 {
     uint64_t n_edges = 0;
-    uint32_t v;
 
     costs->host = host;
-    for (v = 0; v < view->n_nodes; v++) {
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
         n_edges += pst_stage_node_at(view, v)->n_producers;
     }
-    if (n_edges > UINT32_MAX / 4 || view->n_nodes > UINT32_MAX / 4 ||
-        !reserve_nodes(costs, view->n_nodes) || !reserve_edges(costs, (uint32_t)n_edges)) {
-        return PST_ERR_NOMEM;
+    if (n_edges > UINT32_MAX / 4 || view->n_nodes > UINT32_MAX / 4) {
+        call_end(PST_ERR_NOMEM);
+    }
+    if (costs->sum == NULL) {
+        reserve(costs, view->n_nodes, (uint32_t)n_edges);
     }
     load_scalars(costs, view, rules);
     costs->absurd = is_absurd(view);
     if (costs->absurd) {
-        return PST_OK;
+        return;
     }
     load_nodes(costs, view);
     load_edges(costs, view);
     load_tops(costs);
     load_choices(costs, view, rules);
     load_replays(costs);
-    return sort_choices(costs);
+    sort_choices(costs, true, costs->order);
+    sort_choices(costs, false, costs->by_forward);
 }
 
 static uint32_t level_of(uint32_t length)

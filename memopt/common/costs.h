@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * For memory optimizers that search: a stage in flat arrays, with what each node may become, sums
- * and maxima of ranges, and a bound that no plan goes below. Depends on the plugin headers alone;
- * memory is the instance's. One thread.
+ * and maxima of ranges, and a bound that no plan goes below. Depends on the plugin headers and
+ * plugins/call alone; memory is the call's. One thread.
  */
 #ifndef MEMOPT_COMMON_COSTS_H
 #define MEMOPT_COMMON_COSTS_H
 
-#include <penstock/penstock.h>
+#include "plugin_call.h"
 
 /* What a search may do, and how full the host link may be. */
 struct mem_rules {
@@ -24,8 +24,7 @@ enum { MEM_MAY_KEEP = 1, MEM_MAY_RECOMPUTE = 2, MEM_MAY_OFFLOAD = 4 }; /* 1 << P
 /* One stage. Bytes and times are of one micro-batch. */
 struct mem_costs {
     const struct pst_host *host;
-    uint32_t room, room_edges, room_levels;
-    uint32_t n, n_levels;
+    uint32_t n;
     uint32_t held, staged;    /* in flight; of them, those whose offloaded tensors have room */
     bool absurd;              /* sums do not fit into 62 bits: arrays are not to be used */
     bool broken;              /* earlier decisions are illegal whatever is done */
@@ -48,14 +47,15 @@ struct mem_costs {
     uint32_t *first_source, *sources; /* [n + 1] rows of positions read */
     uint32_t *first_reader, *readers; /* [n + 1] rows of positions that read it */
     uint32_t *order;                  /* [n] what may be dropped, cheapest replay per byte first */
+    uint32_t *by_forward;             /* [n] the same, by its own forward per byte */
     uint32_t n_order;
     int64_t **top_work;  /* [level][v] most of sum[u + 1] + forward work, 2^level from v */
     uint32_t **top_last; /* [level][v] largest last of 2^level nodes from v */
 };
 
-/* PST_ERR_NOMEM. costs: zero before the first call; may be loaded again and again. */
-pst_status mem_costs_load(struct mem_costs *costs, const struct pst_host *host,
-                          const struct pst_stage_view *view, const struct mem_rules *rules);
+/* costs: zero at first; may be loaded again for a view of the same nodes. */
+void mem_costs_load(struct mem_costs *costs, const struct pst_host *host,
+                    const struct pst_stage_view *view, const struct mem_rules *rules);
 
 /* Largest sum[u + 1] + forward work, and largest last, of nodes first..end-1. */
 int64_t mem_costs_top_work(const struct mem_costs *costs, uint32_t first, uint32_t end);

@@ -80,8 +80,8 @@ static void try_ones(struct round *r)
     for (v = 0; v < r->s->costs->n; v++) {
         uint8_t from = t->actions[v];
 
-        if ((v & 0x3f) == 0 && mem_search_stopped(r->s)) {
-            return;
+        if ((v & 0x3f) == 0) {
+            call_go_on(r->s->costs->host);
         }
         for (to = 0; to <= PST_ACTION_OFFLOAD; to++) {
             if (to != from && may(r, v, to) && !is_idle(r, v, to)) {
@@ -133,8 +133,10 @@ static void try_twos(struct round *r)
     uint32_t v;
     uint8_t to;
 
-    for (v = 0; v < r->s->costs->n && r->s->effort.window > 0 && !mem_search_stopped(r->s); v++) {
+    for (v = 0; v < r->s->costs->n && r->s->effort.window > 0; v++) {
         uint8_t from = t->actions[v];
+
+        call_go_on(r->s->costs->host);
 
         for (to = 0; to <= PST_ACTION_OFFLOAD; to++) {
             if (to != from && may(r, v, to)) {
@@ -146,7 +148,7 @@ static void try_twos(struct round *r)
     }
 }
 
-static pst_status improve_start(struct mem_search *s, struct mem_start *start)
+static void improve_start(struct mem_search *s, struct mem_start *start)
 {
     uint32_t i;
 
@@ -164,9 +166,6 @@ static pst_status improve_start(struct mem_search *s, struct mem_start *start)
         if (!r.found) {
             try_twos(&r);
         }
-        if (s->stopped) {
-            return PST_ERR_CANCELLED;
-        }
         if (!r.found) {
             break;
         }
@@ -177,22 +176,20 @@ static pst_status improve_start(struct mem_search *s, struct mem_start *start)
         start->score = r.least;
         memcpy(start->actions, s->tally.actions, s->costs->n);
     }
-    return PST_OK;
 }
 
-pst_status mem_search_improve(struct mem_search *search)
+void mem_search_improve(struct mem_search *search)
 {
     bool fits = search->n_starts > 0 && search->starts[0].score.over == 0;
     uint32_t i, best = 0;
-    pst_status st = PST_OK;
 
-    for (i = 0; st == PST_OK && i < search->n_starts; i++) {
+    for (i = 0; i < search->n_starts; i++) {
         struct mem_start *start = &search->starts[i];
 
         if (i > 0 && (!fits || start->score.over > 0)) {
             break; /* of those that do not fit only the one of least peak */
         }
-        st = improve_start(search, start);
+        improve_start(search, start);
         best = mem_score_less(&start->score, &search->starts[best].score) ? i : best;
         if (search->starts[best].score.period_ns <= search->bound && fits) {
             break; /* nothing is shorter */
@@ -204,5 +201,4 @@ pst_status mem_search_improve(struct mem_search *search)
         search->starts[0] = search->starts[best];
         search->starts[best] = first;
     }
-    return st;
 }

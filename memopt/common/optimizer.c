@@ -23,24 +23,6 @@ pst_status mem_create(const struct pst_host *host, const void *config, size_t si
     return PST_OK;
 }
 
-static bool reserve(struct mem_opt *opt, uint32_t n)
-{
-    uint32_t room = 2 * opt->room > n ? 2 * opt->room : n;
-    bool there = true;
-
-    if (n > opt->room) {
-        MEM_TAKE(opt->host, opt->trial, room, &there);
-        MEM_TAKE(opt->host, opt->actions, room, &there);
-        MEM_TAKE(opt->host, opt->order, room, &there);
-        MEM_TAKE(opt->host, opt->run, room, &there);
-        MEM_TAKE(opt->host, opt->last, room, &there);
-        MEM_TAKE(opt->host, opt->after_ns, room, &there);
-        MEM_TAKE(opt->host, opt->scratch, room, &there);
-        opt->room = there ? room : 0;
-    }
-    return there;
-}
-
 static uint64_t add(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
@@ -48,6 +30,13 @@ static uint64_t add(uint64_t a, uint64_t b)
 
 static void read_stage(struct mem_opt *opt, const struct pst_stage_view *view)
 {
+    CALL_TAKE(opt->trial, view->n_nodes);
+    CALL_TAKE(opt->actions, view->n_nodes);
+    CALL_TAKE(opt->order, view->n_nodes);
+    CALL_TAKE(opt->run, view->n_nodes);
+    CALL_TAKE(opt->last, view->n_nodes);
+    CALL_TAKE(opt->after_ns, view->n_nodes);
+    CALL_TAKE(opt->scratch, view->n_nodes);
     opt->total_ns = 0;
     for (uint32_t v = view->n_nodes; v-- > 0;) {
         const struct pst_stage_node *node = pst_stage_node_at(view, v);
@@ -70,19 +59,6 @@ void mem_reset(struct mem_opt *opt, const struct pst_stage_view *view)
     for (uint32_t v = 0; v < view->n_nodes; v++) {
         opt->trial[v] = (uint8_t)pst_stage_node_at(view, v)->action;
     }
-}
-
-/* Room for this stage, what is known of it, trial as mem_decide finds it. mem_price and mem_plan
-   call it before they decide. */
-static pst_status begin(struct mem_opt *opt, const struct pst_stage_view *view)
-{
-    if (!reserve(opt, view->n_nodes)) {
-        return view->n_nodes == 0 ? PST_OK : PST_ERR_NOMEM;
-    }
-    opt->has_plan = false;
-    read_stage(opt, view);
-    mem_reset(opt, view);
-    return PST_OK;
 }
 
 /* --- plans, better and worse -------------------------------------------------------------------*/
@@ -108,79 +84,84 @@ static bool is_better(const struct pst_stage_view *view, const struct pst_stage_
                                                  : value->period_ns < than->period_ns;
 }
 
-pst_status mem_try(struct mem_opt *opt, const struct pst_stage_view *view,
-                   struct pst_stage_value *ret_value)
+struct pst_stage_value mem_try(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     struct pst_stage_value value = {.size = sizeof value};
-    pst_status st;
 
-    if (mem_stopped(opt->host)) {
-        return PST_ERR_CANCELLED;
-    }
-    st = opt->eval->evaluate(opt->host, view, opt->trial, &value);
-    if (st != PST_OK) {
-        return st;
-    }
+    call_go_on(opt->host);
+    call_check(opt->eval->evaluate(opt->host, view, opt->trial, &value));
     if (value.legal && (!opt->has_plan || is_better(view, &value, &opt->value))) {
-        if (view->n_nodes > 0) {
-            memcpy(opt->actions, opt->trial, view->n_nodes);
-        }
+        memcpy(opt->actions, opt->trial, view->n_nodes);
         opt->value = value;
         opt->has_plan = true;
     }
-    *ret_value = value;
-    return PST_OK;
+    return value;
 }
 
-pst_status mem_consider(struct mem_opt *opt, const struct pst_stage_view *view)
+void mem_consider(struct mem_opt *opt, const struct pst_stage_view *view)
 {
-    struct pst_stage_value unused;
+    mem_try(opt, view);
+}
 
-    return mem_try(opt, view, &unused);
+bool mem_is_done(const struct mem_opt *opt, const struct pst_stage_view *view)
+{
+    return opt->has_plan && mem_fits(view, &opt->value);
 }
 
 /* --- the interface -----------------------------------------------------------------------------*/
 
-static pst_status run(struct mem_opt *opt, const struct pst_stage_view *view)
+static void run(struct mem_opt *opt, const struct pst_stage_view *view)
 {
-    pst_status st = begin(opt, view);
-
-    return st == PST_OK ? opt->decide(opt, view) : st;
+    opt->has_plan = false;
+    read_stage(opt, view);
+    mem_reset(opt, view);
+    opt->decide(opt, view);
 }
 
 /* Where nothing is legal, which earlier decisions may bring about, nothing fits. */
-pst_status mem_price(void *self, const struct pst_stage_view *view,
-                     struct pst_stage_price *ret_price)
+static pst_status price(void *self, const struct pst_stage_view *view,
+                        struct pst_stage_price *ret_price)
 {
     struct mem_opt *opt = self;
-    pst_status st = run(opt, view);
 
-    if (st != PST_OK) {
-        return st;
-    }
-    ret_price->fits = opt->has_plan && mem_fits(view, &opt->value);
+    run(opt, view);
+    ret_price->fits = mem_is_done(opt, view);
     ret_price->period_ns = opt->has_plan ? opt->value.period_ns : opt->total_ns;
     ret_price->peak_bytes = opt->has_plan ? opt->value.peak_bytes : UINT64_MAX;
     return PST_OK;
 }
 
-pst_status mem_plan(void *self, const struct pst_stage_view *view, struct pst_action_out *out)
+static pst_status plan(void *self, const struct pst_stage_view *view, struct pst_action_out *out)
 {
     struct mem_opt *opt = self;
-    pst_status st = run(opt, view);
 
-    if (st == PST_OK && !opt->has_plan) {
+    run(opt, view);
+    if (!opt->has_plan) {
         return pst_failf(opt->host, PST_ERR_INFEASIBLE,
                          "stage %u: what earlier memory optimizers decided leaves no legal plan",
                          view->stage);
     }
-    if (st == PST_OK && !opt->fixed_rule && !mem_fits(view, &opt->value)) {
+    if (!opt->fixed_rule && !mem_fits(view, &opt->value)) {
         return mem_refuse(opt->host, view, opt->value.peak_bytes);
     }
-    for (uint32_t v = 0; st == PST_OK && v < view->n_nodes; v++) {
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
         if (opt->actions[v] != pst_stage_node_at(view, v)->action) {
-            st = out->set(out, v, opt->actions[v]);
+            call_check(out->set(out, v, opt->actions[v]));
         }
     }
-    return st;
+    return PST_OK;
+}
+
+CALL_FUNCTION(call_price, price, struct pst_stage_view, struct pst_stage_price)
+CALL_FUNCTION(call_plan, plan, struct pst_stage_view, struct pst_action_out)
+
+pst_status mem_price(void *self, const struct pst_stage_view *view,
+                     struct pst_stage_price *ret_price)
+{
+    return call_price(self, view, ret_price);
+}
+
+pst_status mem_plan(void *self, const struct pst_stage_view *view, struct pst_action_out *out)
+{
+    return call_plan(self, view, out);
 }

@@ -2,15 +2,16 @@
  *
  * For memory optimizers: an instance that decides about one stage, and the interface around it.
  * Linked into each plugin that wants it (penstock_add_plugin(... LINK memopt_common)); depends on
- * the plugin headers alone. Everything here runs on the plan thread; memory is the instance's.
+ * the plugin headers and plugins/call alone. Everything here runs on the plan thread, within a call
+ * of the host, which ends where there is no memory or the host asks to stop; memory is the call's.
  *
  * A plugin's own struct begins with a struct mem_opt; it brings a description and a function that
  * decides:
  *
- *     static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+ *     static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
  *     {
  *         ... write a plan into opt->trial ...
- *         return mem_consider(opt, view);         as often as there are plans to try
+ *         mem_consider(opt, view);         as often as there are plans to try
  *     }
  *
  *     MEM_OPTIMIZER(struct mem_opt, decide, false)
@@ -18,7 +19,7 @@
 #ifndef MEMOPT_COMMON_OPTIMIZER_H
 #define MEMOPT_COMMON_OPTIMIZER_H
 
-#include <penstock/penstock.h>
+#include "plugin_call.h"
 
 struct mem_opt;
 
@@ -28,23 +29,23 @@ struct mem_opt;
  * that it proposed fits, the answer is the plan of least peak among them, so a good optimizer
  * proposes the one of least peak that it can make as well.
  */
-typedef pst_status mem_decide(struct mem_opt *opt, const struct pst_stage_view *view);
+typedef void mem_decide(struct mem_opt *opt, const struct pst_stage_view *view);
 
 struct mem_opt {
     const struct pst_host *host;
     const struct pst_eval *eval;
     const void *config;
     mem_decide *decide;
-    bool fixed_rule;    /* nothing to choose: a plan that does not fit is set all the same, and
-                           refusing it is left to the host; else plan() answers INFEASIBLE */
-    uint32_t room;      /* nodes that there is room for */
-    uint8_t *trial;     /* [room] PST_ACTION_*: the plan under construction */
-    uint8_t *actions;   /* [room] the best plan so far */
-    uint32_t *order;    /* [room] for sorting positions; free to use, mem_occupy does */
-    uint32_t *run;      /* [room] scratch of mem_make_legal and mem_occupy */
-    uint32_t *last;     /* [room] largest in-stage reader of a node; itself where there is none */
-    uint64_t *after_ns; /* [room] forward + backward of all later nodes */
-    uint64_t *scratch;  /* [room] free to use, but from mem_occupy to the last mem_slot_fits */
+    bool fixed_rule; /* nothing to choose: a plan that does not fit is set all the same, and
+                        refusing it is left to the host; else plan() answers INFEASIBLE */
+    /* of the call; [nodes of the view] */
+    uint8_t *trial;     /* PST_ACTION_*: the plan under construction */
+    uint8_t *actions;   /* the best plan so far */
+    uint32_t *order;    /* for sorting positions; free to use, mem_occupy does */
+    uint32_t *run;      /* scratch of mem_make_legal and mem_occupy */
+    uint32_t *last;     /* largest in-stage reader of a node; itself where there is none */
+    uint64_t *after_ns; /* forward + backward of all later nodes */
+    uint64_t *scratch;  /* free to use, but from mem_occupy to the last mem_slot_fits */
     uint64_t total_ns;  /* forward + backward of the stage: its period without any action */
     bool has_plan;      /* of actions, with this value: */
     struct pst_stage_value value;
@@ -80,12 +81,14 @@ void mem_reset(struct mem_opt *opt, const struct pst_stage_view *view);
 
 /* Evaluates opt->trial (left as it is) and makes it the answer if it is better than what there is:
    within the capacity before beyond it; there by less period, then peak; beyond it by less peak,
-   then period. An illegal plan is no plan. PST_ERR_CANCELLED where the host asks to stop. */
-pst_status mem_consider(struct mem_opt *opt, const struct pst_stage_view *view);
+   then period. An illegal plan is no plan. */
+void mem_consider(struct mem_opt *opt, const struct pst_stage_view *view);
 
-/* The same, with the value: of trial, legal or not. */
-pst_status mem_try(struct mem_opt *opt, const struct pst_stage_view *view,
-                   struct pst_stage_value *ret_value);
+/* The same; the value is that of trial, legal or not. */
+struct pst_stage_value mem_try(struct mem_opt *opt, const struct pst_stage_view *view);
+
+/* Is there a plan that fits? */
+bool mem_is_done(const struct mem_opt *opt, const struct pst_stage_view *view);
 
 /* Does the plan of this value fit? */
 bool mem_fits(const struct pst_stage_view *view, const struct pst_stage_value *value);

@@ -21,21 +21,23 @@ struct mem_oracle {
     uint64_t steps, max_steps;
     mem_accepts *accepts; /* NULL: every legal plan */
     void *context;
-    bool stopped; /* max_steps were not enough, or the host asked to stop */
+    bool stopped; /* max_steps were not enough */
 };
 
 /* The tally's plan, if it is legal and wanted: the best, the lowest? False: it is not. */
 bool mem_oracle_note(struct mem_oracle *oracle);
-/* Counts a step; false: stop. */
+/* Counts a step; false: there are no more. */
 bool mem_oracle_step(struct mem_oracle *oracle);
 
 /* Large tensors first; a branch ends where parts of what is undecided, however well chosen, do not
    free what is missing in less than the best period. The tally holds what earlier optimizers
-   decided, KEEP elsewhere, before and after. Proven unless stopped. PST_ERR_NOMEM. */
-pst_status mem_oracle_branch(struct mem_oracle *oracle);
+   decided, KEEP elsewhere, before and after. Proven unless stopped. */
+void mem_oracle_branch(struct mem_oracle *oracle);
 
-/* Can what is undecided (letter KEEP in the tally, decided[v] false) free what is missing within a
-   period below the best? */
-bool mem_oracle_may_fit(const struct mem_oracle *oracle, const bool *decided);
+/* Can what is undecided (letter KEEP in the tally, decided[v] false) free what is missing within
+   the period? */
+bool mem_may_fit(const struct mem_tally *tally, const bool *decided, double period_ns);
+/* Nodes of which one thing alone may become. */
+void mem_find_decided(const struct mem_costs *costs, bool *decided);
 
 #endif

@@ -4,28 +4,13 @@
 
 #include <string.h>
 
-static pst_status reserve(struct mem_search *s, const struct mem_costs *c)
+static void reserve(struct mem_search *s, uint32_t n)
 {
-    const struct pst_host *host = c->host;
-    size_t room = c->n < 32 ? 64 : 2 * (size_t)c->n;
-    bool there = true;
-
-    if (c->n <= s->room && s->room > 0) {
-        return PST_OK;
-    }
-    MEM_TAKE(host, s->rank, room, &there);
-    MEM_TAKE(host, s->skipped, room, &there);
+    CALL_TAKE(s->rank, n);
+    CALL_TAKE(s->skipped, n);
     for (uint32_t i = 0; i < MEM_STARTS; i++) {
-        MEM_TAKE(host, s->starts[i].actions, room, &there);
+        CALL_TAKE(s->starts[i].actions, n);
     }
-    s->room = there ? (uint32_t)room : 0;
-    return there ? PST_OK : PST_ERR_NOMEM;
-}
-
-bool mem_search_stopped(struct mem_search *search)
-{
-    search->stopped = search->stopped || mem_stopped(search->costs->host);
-    return search->stopped;
 }
 
 bool mem_search_accepts(const struct mem_search *search)
@@ -41,7 +26,7 @@ void mem_search_note(struct mem_search *search)
     uint32_t n = search->costs->n, at, last;
 
     if ((search->n_evaluated++ & 0x3f) == 0) {
-        mem_search_stopped(search);
+        call_go_on(search->costs->host);
     }
     if (!mem_tally_legal(tally)) {
         search->met_illegal = true;
@@ -119,21 +104,19 @@ void mem_search_legalize(struct mem_search *search)
     }
 }
 
-pst_status mem_search_begin(struct mem_search *search, const struct mem_costs *costs,
-                            const struct mem_effort *effort)
+void mem_search_begin(struct mem_search *search, const struct mem_costs *costs,
+                      const struct mem_effort *effort)
 {
-    pst_status st = reserve(search, costs);
     uint32_t v;
 
-    if (st != PST_OK) {
-        return st;
+    if (search->rank == NULL) {
+        reserve(search, costs->n);
     }
     search->costs = costs;
     search->effort = *effort;
     search->n_starts = 0;
     search->n_evaluated = 0;
     search->met_illegal = false;
-    search->stopped = false;
     search->bound = mem_costs_bound(costs);
     for (v = 0; v < costs->n; v++) {
         search->rank[v] = PST_NONE;
@@ -141,15 +124,12 @@ pst_status mem_search_begin(struct mem_search *search, const struct mem_costs *c
     for (v = 0; v < costs->n_order; v++) {
         search->rank[costs->order[v]] = v;
     }
-    st = mem_tally_load(&search->tally, costs);
-    if (st == PST_OK) {
-        mem_search_note(search);
-    }
-    return st;
+    mem_tally_load(&search->tally, costs);
+    mem_search_note(search);
 }
 
 /* Branch and bound from the best plan, for as many steps as are granted. */
-static pst_status finish(struct mem_search *s)
+static void finish(struct mem_search *s)
 {
     struct mem_start *start = &s->starts[0];
     bool fits = s->n_starts > 0 && start->score.over == 0;
@@ -162,20 +142,18 @@ static pst_status finish(struct mem_search *s)
         .accepts = s->accepts,
         .context = s->context,
     };
-    pst_status st;
 
     s->proven = fits ? start->score.period_ns <= s->bound : s->bound == UINT64_MAX;
     if (s->proven || oracle.max_steps == 0 || s->n_starts == 0) {
-        return PST_OK;
+        return;
     }
     oracle.score = fits ? start->score : oracle.score;
     mem_search_load(s, s->costs->first);
-    st = mem_oracle_branch(&oracle);
+    mem_oracle_branch(&oracle);
     if (oracle.score.period_ns != UINT64_MAX) {
         start->score = oracle.score;
     }
     s->proven = !oracle.stopped;
-    return st == PST_OK && oracle.stopped && mem_search_stopped(s) ? PST_ERR_CANCELLED : st;
 }
 
 /* The largest node that is offloaded, of several the last; smaller than `than`, or before `before`
@@ -197,7 +175,7 @@ static uint32_t next_offloaded(const struct mem_search *s, int64_t than, uint32_
 
 /* Periods do not show how busy the link is, but copies that are not needed make passes wait where
    a step begins and ends: whatever may stay does. */
-static pst_status bring_home(struct mem_search *s)
+static void bring_home(struct mem_search *s)
 {
     const struct mem_costs *c = s->costs;
     struct mem_start *start = &s->starts[0];
@@ -205,15 +183,13 @@ static pst_status bring_home(struct mem_search *s)
     int64_t than = INT64_MAX;
 
     if (s->n_starts == 0 || start->score.over > 0) {
-        return PST_OK;
+        return;
     }
     mem_search_load(s, start->actions);
     while ((v = next_offloaded(s, than, before)) != PST_NONE) {
         struct mem_score score;
 
-        if (mem_search_stopped(s)) {
-            return PST_ERR_CANCELLED;
-        }
+        call_go_on(c->host);
         than = c->bytes[v];
         before = v;
         mem_tally_set(&s->tally, v, PST_ACTION_KEEP);
@@ -226,22 +202,16 @@ static pst_status bring_home(struct mem_search *s)
         }
     }
     memcpy(start->actions, s->tally.actions, c->n);
-    return PST_OK;
 }
 
-pst_status mem_search_run(struct mem_search *search, const struct mem_costs *costs,
-                          const struct mem_effort *effort)
+void mem_search_run(struct mem_search *search, const struct mem_costs *costs,
+                    const struct mem_effort *effort)
 {
-    pst_status st = mem_search_begin(search, costs, effort);
-
-    if (st == PST_OK && (search->n_starts == 0 || search->starts[0].score.over > 0)) {
-        st = mem_search_candidates(search);
+    mem_search_begin(search, costs, effort);
+    if (search->n_starts == 0 || search->starts[0].score.over > 0) {
+        mem_search_candidates(search);
     }
-    if (st == PST_OK) {
-        st = mem_search_improve(search);
-    }
-    if (st == PST_OK) {
-        st = finish(search);
-    }
-    return st == PST_OK ? bring_home(search) : st;
+    mem_search_improve(search);
+    finish(search);
+    bring_home(search);
 }

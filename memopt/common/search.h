@@ -31,7 +31,7 @@ struct mem_search {
     const struct mem_costs *costs;
     struct mem_tally tally;
     struct mem_effort effort;
-    uint32_t room, n_starts;
+    uint32_t n_starts;
     struct mem_start starts[MEM_STARTS]; /* best first; legal */
     uint32_t *rank;                      /* [n] place in costs->order; PST_NONE */
     bool *skipped;                       /* [n] */
@@ -39,20 +39,19 @@ struct mem_search {
     uint64_t bound; /* no plan is shorter; UINT64_MAX: none fits */
     bool proven;    /* the best plan is: no other is shorter, or nothing fits */
     bool met_illegal;
-    bool stopped;         /* the host asked for it */
     mem_accepts *accepts; /* set before a run; NULL: every legal plan */
     void *context;
 };
 
 /* Searches; the best plan is starts[0] if n_starts > 0 (nothing is legal otherwise), and fits if
-   its score is not over. costs must be sound. search: zero before the first call.
-   Errors: PST_ERR_NOMEM, PST_ERR_CANCELLED. */
-pst_status mem_search_run(struct mem_search *search, const struct mem_costs *costs,
-                          const struct mem_effort *effort);
+   its score is not over. costs must be sound. search: zero at first; may run again for as many
+   nodes. */
+void mem_search_run(struct mem_search *search, const struct mem_costs *costs,
+                    const struct mem_effort *effort);
 
 /* The same after the candidates of mem_search_begin and whatever mem_search_note saw. */
-pst_status mem_search_begin(struct mem_search *search, const struct mem_costs *costs,
-                            const struct mem_effort *effort);
+void mem_search_begin(struct mem_search *search, const struct mem_costs *costs,
+                      const struct mem_effort *effort);
 void mem_search_note(struct mem_search *search); /* the tally's plan, if it is legal */
 void mem_search_load(struct mem_search *search, const uint8_t *actions); /* into the tally */
 void mem_search_legalize(struct mem_search *search); /* keeps what other runs read */
@@ -62,9 +61,8 @@ void mem_search_legalize(struct mem_search *search); /* keeps what other runs re
 void mem_search_drop_sources(struct mem_search *search, uint32_t v);
 
 /* Candidates (candidates.c) and improvement (improve.c). */
-pst_status mem_search_candidates(struct mem_search *search);
-pst_status mem_search_improve(struct mem_search *search);
+void mem_search_candidates(struct mem_search *search);
+void mem_search_improve(struct mem_search *search);
 bool mem_search_accepts(const struct mem_search *search); /* the tally's plan */
-bool mem_search_stopped(struct mem_search *search);       /* asks the host; true from then on */
 
 #endif

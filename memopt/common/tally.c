@@ -6,28 +6,18 @@
 
 #define NOWHERE (INT64_MIN / 4)
 
-static pst_status reserve(struct mem_tally *t, const struct mem_costs *c)
+static void reserve(struct mem_tally *t, uint32_t n)
 {
-    const struct pst_host *host = c->host;
-    size_t room = c->n < 32 ? 64 : 2 * (size_t)c->n, leaves = 1;
-    bool there = true;
-
-    if (c->n <= t->room && t->room > 0) {
-        return PST_OK;
+    for (t->leaves = 1; t->leaves < n; t->leaves *= 2) {
     }
-    while (leaves < room) {
-        leaves *= 2;
-    }
-    MEM_TAKE(host, t->actions, room, &there);
-    MEM_TAKE(host, t->stays, room / 64 + 1, &there);
-    MEM_TAKE(host, t->wanted, room, &there);
-    MEM_TAKE(host, t->forward, 2 * leaves, &there);
-    MEM_TAKE(host, t->backward, 2 * leaves, &there);
-    MEM_TAKE(host, t->run_end, room, &there);
-    MEM_TAKE(host, t->next, room, &there);
-    MEM_TAKE(host, t->head, room, &there);
-    t->room = there ? (uint32_t)room : 0;
-    return there ? PST_OK : PST_ERR_NOMEM;
+    CALL_TAKE(t->actions, n);
+    CALL_TAKE(t->stays, n / 64 + 1);
+    CALL_TAKE(t->wanted, n);
+    CALL_TAKE(t->forward, 2 * (size_t)t->leaves);
+    CALL_TAKE(t->backward, 2 * (size_t)t->leaves);
+    CALL_TAKE(t->run_end, n);
+    CALL_TAKE(t->next, n);
+    CALL_TAKE(t->head, n);
 }
 
 /* --- trees -------------------------------------------------------------------------------------*/
@@ -337,17 +327,14 @@ static void plant(struct mem_tally *t, struct mem_branch *tree, const int64_t *w
     }
 }
 
-pst_status mem_tally_load(struct mem_tally *tally, const struct mem_costs *costs)
+void mem_tally_load(struct mem_tally *tally, const struct mem_costs *costs)
 {
-    pst_status st = reserve(tally, costs);
     uint32_t v;
 
-    if (st != PST_OK) {
-        return st;
+    if (tally->actions == NULL) {
+        reserve(tally, costs->n);
     }
     tally->costs = costs;
-    for (tally->leaves = 1; tally->leaves < costs->n; tally->leaves *= 2) {
-    }
     tally->kept = tally->moved = tally->replay_ns = tally->link_ns = tally->violations = 0;
     memset(tally->stays, 0xff, (costs->n / 64 + 1) * sizeof *tally->stays);
     plant(tally, tally->forward, costs->forward_work);
@@ -361,7 +348,18 @@ pst_status mem_tally_load(struct mem_tally *tally, const struct mem_costs *costs
     for (v = 0; v < costs->n; v++) {
         mem_tally_set(tally, v, costs->first[v]);
     }
-    return PST_OK;
+}
+
+void mem_tally_finish(struct mem_tally *tally)
+{
+    call_free(tally->actions);
+    call_free(tally->stays);
+    call_free(tally->wanted);
+    call_free(tally->forward);
+    call_free(tally->backward);
+    call_free(tally->run_end);
+    call_free(tally->next);
+    call_free(tally->head);
 }
 
 /* --- questions ---------------------------------------------------------------------------------*/

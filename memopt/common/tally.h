@@ -17,7 +17,7 @@ struct mem_branch {
 
 struct mem_tally {
     const struct mem_costs *costs;
-    uint32_t room, leaves;
+    uint32_t leaves;
     uint8_t *actions;                         /* [n] */
     uint64_t kept, moved, replay_ns, link_ns; /* link_ns: planned */
     uint64_t violations; /* reads of a replay whose source is dropped in another run */
@@ -36,8 +36,10 @@ struct mem_score {
 };
 
 /* Everything as earlier optimizers decided, KEEP elsewhere. costs must be sound (not absurd) and
-   outlive the tally. PST_ERR_NOMEM. tally: zero before the first call. */
-pst_status mem_tally_load(struct mem_tally *tally, const struct mem_costs *costs);
+   outlive the tally. tally: zero at first; may be loaded again for as many nodes. */
+void mem_tally_load(struct mem_tally *tally, const struct mem_costs *costs);
+/* Gives its memory back before the call ends. */
+void mem_tally_finish(struct mem_tally *tally);
 
 /* Any action at any time; what is allowed there is the caller's care. */
 void mem_tally_set(struct mem_tally *tally, uint32_t v, uint8_t action);

@@ -22,7 +22,7 @@ struct tensors {
 };
 
 /* staging: at least so many micro-batches of offloaded tensors have room on the device. */
-static pst_status load(struct tensors *self, const struct pst_stage_view *view, uint32_t staging)
+static void load(struct tensors *self, const struct pst_stage_view *view, uint32_t staging)
 {
     const struct tensors_config *config = self->opt.config;
     const struct mem_rules rules = {
@@ -35,7 +35,7 @@ static pst_status load(struct tensors *self, const struct pst_stage_view *view, 
         .host_part = config->host_memory,
     };
 
-    return mem_costs_load(&self->costs, self->opt.host, view, &rules);
+    mem_costs_load(&self->costs, self->opt.host, view, &rules);
 }
 
 /* Of prices there are thousands, of plans as many as stages. */
@@ -72,12 +72,12 @@ static struct mem_effort effort_of(const struct tensors *self, bool thorough)
         .suffixes = 32, .segments = 32, .starts = 4, .window = 16, .steps = 5000, .blind = 5000};
 }
 
-static pst_status propose(struct tensors *self, const struct pst_stage_view *view)
+static void propose(struct tensors *self, const struct pst_stage_view *view)
 {
     if (self->search.n_starts > 0) {
         memcpy(self->opt.trial, self->search.starts[0].actions, view->n_nodes);
     }
-    return mem_consider(&self->opt, view);
+    mem_consider(&self->opt, view);
 }
 
 /* Replays read what is offloaded before its own readers do. Is anything that may stay on the device
@@ -112,118 +112,113 @@ static bool is_in_time(void *self, const uint8_t *actions)
 /* By a policy, as often as it takes until no copy is late: every time fewer nodes may go. What was
    forbidden for one plan binds no other search, and the bound is of all plans. Of a small stage
    every plan that is met is looked at, so that nothing has to be forbidden. */
-static pst_status search_by(struct tensors *self, const struct pst_stage_view *view,
-                            const struct mem_effort *effort, bool capuchin)
+static void search_by(struct tensors *self, const struct pst_stage_view *view,
+                      const struct mem_effort *effort, bool capuchin)
 {
     const struct tensors_config *config = self->opt.config;
     uint64_t bound = UINT64_MAX;
     bool late, restricted = false;
-    pst_status st;
 
     self->search.accepts = capuchin || view->n_nodes > SMALL ? NULL : is_in_time;
     self->search.context = self;
     do {
-        st = capuchin ? mem_search_begin(&self->search, &self->costs, effort)
-                      : mem_search_run(&self->search, &self->costs, effort);
-        if (st == PST_OK && capuchin) {
-            st = capuchin_run(&self->search);
+        if (capuchin) {
+            mem_search_begin(&self->search, &self->costs, effort);
+            capuchin_run(&self->search);
+        } else {
+            mem_search_run(&self->search, &self->costs, effort);
         }
         bound = self->search.bound < bound ? self->search.bound : bound;
-        late = st == PST_OK && self->search.n_starts > 0 &&
-               is_late(self, self->search.starts[0].actions, true);
+        late = self->search.n_starts > 0 && is_late(self, self->search.starts[0].actions, true);
         restricted = restricted || late;
     } while (late);
-    if (st == PST_OK && restricted) {
+    if (restricted) {
         self->search.bound = bound;
-        st = load(self, view, (uint32_t)config->staging);
+        load(self, view, (uint32_t)config->staging);
     }
-    return st == PST_OK ? propose(self, view) : st;
+    propose(self, view);
 }
 
-static pst_status in_capuchins_order(struct tensors *self, const struct pst_stage_view *view)
+static void in_capuchins_order(struct tensors *self, const struct pst_stage_view *view)
 {
     struct mem_effort effort = effort_of(self, false);
 
     effort.starts = 1;
-    return search_by(self, view, &effort, true);
+    search_by(self, view, &effort, true);
 }
 
 /* Is there, within the capacity, no shorter plan than the best so far? */
 static bool is_shortest(const struct tensors *self, const struct pst_stage_view *view)
 {
-    return self->opt.has_plan && mem_fits(view, &self->opt.value) &&
-           self->opt.value.period_ns <= self->search.bound;
+    return mem_is_done(&self->opt, view) && self->opt.value.period_ns <= self->search.bound;
 }
 
 /* Finds a plan and proposes it. Capuchin's is no worse than ours only by chance, but it costs
    little to be sure. */
-static pst_status search(struct tensors *self, const struct pst_stage_view *view, bool thorough)
+static void search(struct tensors *self, const struct pst_stage_view *view, bool thorough)
 {
     const struct tensors_config *config = self->opt.config;
     struct mem_effort effort = effort_of(self, thorough);
-    pst_status st;
 
     if (config->policy == POLICY_CAPUCHIN) {
-        return in_capuchins_order(self, view);
+        in_capuchins_order(self, view);
+        return;
     }
-    st = search_by(self, view, &effort, false);
-    if (st == PST_OK && !thorough && !is_shortest(self, view) && self->search.bound != UINT64_MAX) {
-        st = in_capuchins_order(self, view);
+    search_by(self, view, &effort, false);
+    if (!thorough && !is_shortest(self, view) && self->search.bound != UINT64_MAX) {
+        in_capuchins_order(self, view);
     }
-    return st;
 }
 
 /* Nothing fits, and the plan of least peak was found by improvement alone. Of a small stage a
    search proves that none is below it, or finds one. */
-static pst_status find_least(struct tensors *self, const struct pst_stage_view *view)
+static void find_least(struct tensors *self, const struct pst_stage_view *view)
 {
     const struct tensors_config *config = self->opt.config;
     const struct mem_effort effort = effort_of(self, false);
     struct pst_stage_view below = *view;
-    pst_status st = PST_OK;
 
-    while (st == PST_OK && self->opt.value.peak_bytes > 0) {
+    while (self->opt.value.peak_bytes > 0) {
         below.capacity_bytes = self->opt.value.peak_bytes - 1;
-        st = load(self, &below, (uint32_t)config->staging);
-        if (st != PST_OK || mem_costs_bound(&self->costs) == UINT64_MAX) {
+        load(self, &below, (uint32_t)config->staging);
+        if (mem_costs_bound(&self->costs) == UINT64_MAX) {
             break;
         }
-        st = search_by(self, &below, &effort, false);
+        search_by(self, &below, &effort, false);
         if (!mem_fits(&below, &self->opt.value)) {
             break;
         }
     }
     self->search.bound = UINT64_MAX;
-    return st;
 }
 
 /* A plan begins with the search for its price, so that it is never worse. */
-static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     struct tensors *self = (struct tensors *)opt;
     const struct tensors_config *config = opt->config;
-    struct pst_stage_value value;
-    pst_status st = mem_try(opt, view, &value);
+    struct pst_stage_value value = mem_try(opt, view);
 
     self->view = view;
-    self->search.bound = UINT64_MAX;
-    if (st == PST_OK && !mem_fits(view, &value)) {
-        st = load(self, view, (uint32_t)config->staging);
+    self->costs = (struct mem_costs){0};
+    self->search = (struct mem_search){.bound = UINT64_MAX};
+    if (mem_fits(view, &value)) {
+        return; /* nothing is shorter */
     }
-    if (st != PST_OK || mem_fits(view, &value) || self->costs.absurd || view->n_nodes == 0) {
-        return st; /* nothing is shorter; and what cannot be added up is not searched */
+    load(self, view, (uint32_t)config->staging);
+    if (self->costs.absurd || view->n_nodes == 0) {
+        return; /* what cannot be added up is not searched */
     }
-    st = search(self, view, false);
-    if (st == PST_OK && view->n_nodes <= SMALL && config->policy == POLICY_TWO_ENDED &&
-        opt->has_plan && !mem_fits(view, &opt->value)) {
-        return find_least(self, view);
+    search(self, view, false);
+    if (config->policy != POLICY_TWO_ENDED || !opt->has_plan) {
+        return;
     }
-    if (st == PST_OK && self->thorough && view->n_nodes > SMALL &&
-        config->policy == POLICY_TWO_ENDED && opt->has_plan &&
-        opt->value.period_ns > self->search.bound) {
-        st = search(self, view, true);
+    if (view->n_nodes <= SMALL && !mem_fits(view, &opt->value)) {
+        find_least(self, view);
+    } else if (self->thorough && view->n_nodes > SMALL &&
+               opt->value.period_ns > self->search.bound) {
+        search(self, view, true);
     }
-    return st;
 }
 
 pst_status tensors_create(const struct pst_host *host, const void *config, void **ret_self)
@@ -272,13 +267,14 @@ static pst_status plan(void *self_, const struct pst_stage_view *view, struct ps
 static pst_status bound(void *self_, const struct pst_stage_view *view, uint64_t *ret_period_ns)
 {
     struct tensors *self = self_;
-    pst_status st = load(self, view, 1); /* what fits by the host's own rule counts */
 
-    if (st == PST_OK) {
-        *ret_period_ns = mem_costs_bound(&self->costs);
-    }
-    return st;
+    self->costs = (struct mem_costs){0};
+    load(self, view, 1); /* what fits by the host's own rule counts */
+    *ret_period_ns = mem_costs_bound(&self->costs);
+    return PST_OK;
 }
+
+CALL_FUNCTION(call_bound, bound, struct pst_stage_view, uint64_t)
 
 void tensors_destroy(void *self)
 {
@@ -288,7 +284,7 @@ void tensors_destroy(void *self)
 const void *tensors_get_interface(const char *id)
 {
     static const struct pst_memopt memopt = {
-        .size = sizeof memopt, .bound = bound, .price = price, .plan = plan};
+        .size = sizeof memopt, .bound = call_bound, .price = price, .plan = plan};
 
     return strcmp(id, PST_MEMOPT) == 0 ? &memopt : NULL;
 }

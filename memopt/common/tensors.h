@@ -59,8 +59,8 @@ const void *tensors_get_interface(const char *id);
  * Capuchin's order: free swaps by falling free time, then whatever costs least per byte freed, a
  * swap that is not free or a replay; then what turned out to be superfluous is undone, dearest
  * first. The result is search->starts[0], whether it fits or not. search has begun
- * (mem_search_begin) with one start. PST_ERR_NOMEM, PST_ERR_CANCELLED.
+ * (mem_search_begin) with one start.
  */
-pst_status capuchin_run(struct mem_search *search);
+void capuchin_run(struct mem_search *search);
 
 #endif

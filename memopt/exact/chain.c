@@ -2,9 +2,6 @@
 #include "mem_plugin.h"
 #include "methods.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define NEVER UINT64_MAX
 
 /* Least replay time from a state on; states are (next node, units kept so far), the node before it
@@ -121,21 +118,15 @@ static void extend(struct chain *k, uint32_t v, int64_t units, uint64_t ns)
     }
 }
 
-/* Nothing is known of any cell. False: the host asks to stop. */
-static bool forget(struct mem_oracle *o, struct chain *k)
+/* Nothing is known of any cell. */
+static void forget(struct chain *k)
 {
-    const struct pst_host *host = k->c->host;
-
     for (uint32_t v = 0; v <= k->c->n; v++) {
-        if (mem_stopped(host)) {
-            o->stopped = true;
-            return false;
-        }
+        call_go_on(k->c->host);
         for (size_t i = 0; i < k->row; i++) {
             cell_at(k, v, 0)[i].ns = NEVER;
         }
     }
-    return true;
 }
 
 /* Least time of replays if so many units are kept in all. */
@@ -150,9 +141,7 @@ static uint64_t solve(struct mem_oracle *o, struct chain *k, uint32_t units)
     }
     k->left =
         c->capacity - parked > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)(c->capacity - parked);
-    if (!forget(o, k)) {
-        return NEVER;
-    }
+    forget(k);
     cell_at(k, 0, 0)->ns = 0;
     for (v = 0; v < c->n && !o->stopped; v++) {
         for (p = 0; p <= units; p++) {
@@ -203,23 +192,13 @@ static void solve_all(struct mem_oracle *o, struct chain *k)
     }
 }
 
-pst_status oracle_chain(struct mem_oracle *oracle, uint32_t quanta)
+void oracle_chain(struct mem_oracle *oracle, uint32_t quanta)
 {
     struct chain k = {.c = oracle->costs};
 
-    k.units = malloc(((size_t)k.c->n + 1) * sizeof *k.units);
-    if (k.units == NULL) {
-        return PST_ERR_NOMEM;
-    }
+    CALL_TAKE(k.units, k.c->n);
     count_units(&k, quanta);
     k.row = k.total + 1;
-    k.cells = malloc(((size_t)k.c->n + 1) * k.row * sizeof *k.cells);
-    if (k.cells == NULL) {
-        free(k.units);
-        return PST_ERR_NOMEM;
-    }
+    k.cells = call_alloc(((size_t)k.c->n + 1) * k.row, sizeof *k.cells);
     solve_all(oracle, &k);
-    free(k.cells);
-    free(k.units);
-    return PST_OK;
 }

@@ -24,9 +24,7 @@ struct exact {
     struct mem_opt opt; /* first */
     struct mem_costs costs;
     struct mem_search search; /* for a plan to begin with, and its tally */
-    uint8_t *best, *lowest;
-    uint32_t room;
-    bool recompute, offload; /* allowed */
+    bool recompute, offload;  /* allowed */
 };
 
 static const struct pst_param params[] = {
@@ -43,19 +41,7 @@ static const struct pst_param params[] = {
               "Units into which the dynamic programme divides the saved bytes of a stage."),
 };
 
-static bool reserve(struct exact *self, uint32_t n)
-{
-    bool there = true;
-
-    if (n > self->room) {
-        MEM_TAKE(self->opt.host, self->best, 2 * (size_t)n, &there);
-        MEM_TAKE(self->opt.host, self->lowest, 2 * (size_t)n, &there);
-        self->room = there ? 2 * n : 0;
-    }
-    return there;
-}
-
-static pst_status load(struct exact *self, const struct pst_stage_view *view)
+static void load(struct exact *self, const struct pst_stage_view *view)
 {
     const struct mem_rules rules = {
         .recompute = self->recompute,
@@ -65,7 +51,8 @@ static pst_status load(struct exact *self, const struct pst_stage_view *view)
         .host_part = 1,
     };
 
-    return mem_costs_load(&self->costs, self->opt.host, view, &rules);
+    self->costs = (struct mem_costs){0};
+    mem_costs_load(&self->costs, self->opt.host, view, &rules);
 }
 
 static uint32_t undecided(const struct mem_costs *c)
@@ -93,76 +80,61 @@ static uint32_t method_for(const struct exact *self)
 }
 
 /* What the method cannot take. */
-static pst_status refuse(struct exact *self, const struct pst_stage_view *view, uint32_t method)
+static void refuse(struct exact *self, const struct pst_stage_view *view, uint32_t method)
 {
     const struct config *config = self->opt.config;
     uint32_t n = undecided(&self->costs);
 
     if (method == METHOD_CHAIN && !oracle_is_chain(&self->costs)) {
-        return pst_failf(self->opt.host, PST_ERR_UNSUPPORTED,
-                         "stage %u is no chain, may offload, or has nodes whose results replays "
-                         "would hold: method = \"chain\" cannot take it",
-                         view->stage);
+        call_end(pst_failf(self->opt.host, PST_ERR_UNSUPPORTED,
+                           "stage %u is no chain, may offload, or has nodes whose results replays "
+                           "would hold: method = \"chain\" cannot take it",
+                           view->stage));
     }
     if (method != METHOD_CHAIN && n > config->max_nodes) {
-        return pst_failf(self->opt.host, PST_ERR_UNSUPPORTED,
-                         "stage %u has %u nodes to decide about, more than max_nodes = %lld: exact "
-                         "is for small stages (memopt \"dawnpiper\" takes any)",
-                         view->stage, n, (long long)config->max_nodes);
+        call_end(pst_failf(self->opt.host, PST_ERR_UNSUPPORTED,
+                           "stage %u has %u nodes to decide about, more than max_nodes = %lld: "
+                           "exact is for small stages (memopt \"dawnpiper\" takes any)",
+                           view->stage, n, (long long)config->max_nodes));
     }
-    return PST_OK;
 }
 
-static pst_status solve(struct exact *self, struct mem_oracle *oracle, uint32_t method)
+static void solve(struct exact *self, struct mem_oracle *oracle, uint32_t method)
 {
     const struct config *config = self->opt.config;
 
     switch (method) {
     case METHOD_ENUMERATE:
         oracle_enumerate(oracle);
-        return PST_OK;
+        break;
     case METHOD_BRANCH:
-        return mem_oracle_branch(oracle);
+        mem_oracle_branch(oracle);
+        break;
     default:
-        return oracle_chain(oracle, (uint32_t)config->quanta);
+        oracle_chain(oracle, (uint32_t)config->quanta);
     }
 }
 
 /* A plan to begin with, for what ends branches by comparison; enumeration begins with nothing. */
-static pst_status begin(struct exact *self, struct mem_oracle *oracle, uint32_t method)
+static void begin(struct exact *self, struct mem_oracle *oracle, uint32_t method)
 {
     const struct mem_effort effort = {.suffixes = 16, .segments = 16, .starts = 4, .window = 8};
-    const struct mem_start *start = &self->search.starts[0];
-    pst_status st = method == METHOD_ENUMERATE
-                        ? mem_search_begin(&self->search, &self->costs, &effort)
-                        : mem_search_run(&self->search, &self->costs, &effort);
-    uint32_t v;
+    struct mem_search *search = &self->search;
 
-    if (st != PST_OK) {
-        return st;
+    *search = (struct mem_search){0};
+    if (method == METHOD_ENUMERATE) {
+        mem_search_begin(search, &self->costs, &effort);
+    } else {
+        mem_search_run(search, &self->costs, &effort);
     }
-    if (self->search.n_starts > 0) {
-        mem_search_load(&self->search, start->actions);
+    if (search->n_starts > 0) {
+        mem_search_load(search, search->starts[0].actions);
         mem_oracle_note(oracle);
     }
-    for (v = 0; v < self->costs.n; v++) {
-        mem_tally_set(&self->search.tally, v, self->costs.first[v]);
-    }
-    return PST_OK;
+    mem_search_load(search, self->costs.first);
 }
 
-static pst_status propose(struct exact *self, const struct pst_stage_view *view,
-                          const struct mem_oracle *oracle)
-{
-    if (oracle->score.period_ns != UINT64_MAX) {
-        memcpy(self->opt.trial, oracle->best, view->n_nodes);
-    } else if (oracle->lowest.peak != UINT64_MAX) {
-        memcpy(self->opt.trial, oracle->lowest_actions, view->n_nodes);
-    }
-    return mem_consider(&self->opt, view);
-}
-
-static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     struct exact *self = (struct exact *)opt;
     const struct config *config = opt->config;
@@ -173,35 +145,33 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
         .lowest = {.peak = UINT64_MAX},
         .max_steps = (uint64_t)config->max_steps,
     };
-    struct pst_stage_value value;
+    struct pst_stage_value value = mem_try(opt, view);
     uint32_t method;
-    pst_status st = mem_try(opt, view, &value);
 
-    if (st != PST_OK || mem_fits(view, &value)) {
-        return st; /* nothing is shorter */
+    if (mem_fits(view, &value)) {
+        return; /* nothing is shorter */
     }
-    st = reserve(self, view->n_nodes) ? load(self, view) : PST_ERR_NOMEM;
-    if (st != PST_OK || self->costs.absurd || view->n_nodes == 0) {
-        return st;
+    load(self, view);
+    if (self->costs.absurd || view->n_nodes == 0) {
+        return;
     }
-    oracle.best = self->best;
-    oracle.lowest_actions = self->lowest;
+    CALL_TAKE(oracle.best, view->n_nodes);
+    CALL_TAKE(oracle.lowest_actions, view->n_nodes);
     method = method_for(self);
-    st = refuse(self, view, method);
-    if (st == PST_OK) {
-        st = begin(self, &oracle, method);
+    refuse(self, view, method);
+    begin(self, &oracle, method);
+    solve(self, &oracle, method);
+    if (oracle.stopped) {
+        call_end(pst_failf(opt->host, PST_ERR_UNSUPPORTED,
+                           "stage %u of %u nodes takes more than max_steps = %lld steps",
+                           view->stage, view->n_nodes, (long long)config->max_steps));
     }
-    if (st == PST_OK) {
-        st = solve(self, &oracle, method);
+    if (oracle.score.period_ns != UINT64_MAX) {
+        memcpy(opt->trial, oracle.best, view->n_nodes);
+    } else if (oracle.lowest.peak != UINT64_MAX) {
+        memcpy(opt->trial, oracle.lowest_actions, view->n_nodes);
     }
-    if (st == PST_OK && oracle.stopped) {
-        return oracle.steps < oracle.max_steps
-                   ? PST_ERR_CANCELLED
-                   : pst_failf(opt->host, PST_ERR_UNSUPPORTED,
-                               "stage %u of %u nodes takes more than max_steps = %lld steps",
-                               view->stage, view->n_nodes, (long long)config->max_steps);
-    }
-    return st == PST_OK ? propose(self, view, &oracle) : st;
+    mem_consider(opt, view);
 }
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
@@ -221,16 +191,17 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 static pst_status bound(void *self_, const struct pst_stage_view *view, uint64_t *ret_period_ns)
 {
     struct exact *self = self_;
-    pst_status st = load(self, view);
 
-    if (st == PST_OK) {
-        *ret_period_ns = mem_costs_bound(&self->costs);
-    }
-    return st;
+    load(self, view);
+    *ret_period_ns = mem_costs_bound(&self->costs);
+    return PST_OK;
 }
 
+CALL_FUNCTION(call_bound, bound, struct pst_stage_view, uint64_t)
+
 PST_DESTROY_NOTHING
-PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = bound, .price = mem_price, .plan = mem_plan)
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = call_bound, .price = mem_price,
+              .plan = mem_plan)
 
 MEM_PLUGIN("exact", "1.0", MEM_WORDS("chain", "dag", "recompute", "offload", "exhaustive"),
            MEM_WORDS("recompute"),

@@ -68,11 +68,11 @@ static void choose(const struct config *config, const struct pst_stage_view *vie
     }
 }
 
-static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     choose(opt->config, view, opt->trial);
     mem_make_legal(view, opt->trial, opt->run);
-    return mem_consider(opt, view);
+    mem_consider(opt, view);
 }
 
 MEM_OPTIMIZER(struct mem_opt, decide, true)

@@ -91,8 +91,8 @@ static uint32_t steps_of(const struct offload *self, uint64_t bytes)
 }
 
 /* All sums of bytes up to the budget, each by the earliest nodes that make it. */
-static pst_status find_sums(struct offload *self, const struct pst_stage_view *view, uint32_t n,
-                            uint64_t budget)
+static void find_sums(struct offload *self, const struct pst_stage_view *view, uint32_t n,
+                      uint64_t budget)
 {
     uint32_t most = 0;
 
@@ -106,8 +106,8 @@ static pst_status find_sums(struct offload *self, const struct pst_stage_view *v
         uint32_t v = self->opt.order[i];
         uint32_t steps = steps_of(self, pst_stage_node_at(view, v)->saved_bytes);
 
-        if ((i & 0x3f) == 0 && mem_stopped(self->opt.host)) {
-            return PST_ERR_CANCELLED;
+        if ((i & 0x3f) == 0) {
+            call_go_on(self->opt.host);
         }
         for (uint32_t s = most; steps <= most && s >= steps && s > 0; s--) {
             bool there = s == steps || self->last[s - steps] != PST_NONE;
@@ -117,13 +117,13 @@ static pst_status find_sums(struct offload *self, const struct pst_stage_view *v
             }
         }
     }
-    return PST_OK;
 }
 
-/* Sends away the nodes of the sum. */
-static pst_status send(struct offload *self, const struct pst_stage_view *view, uint32_t sum,
-                       struct pst_stage_value *ret_value)
+/* Sends away the nodes of the sum; does that fit? */
+static bool send(struct offload *self, const struct pst_stage_view *view, uint32_t sum)
 {
+    struct pst_stage_value value;
+
     mem_reset(&self->opt, view);
     while (sum > 0) {
         uint32_t v = self->last[sum];
@@ -131,19 +131,18 @@ static pst_status send(struct offload *self, const struct pst_stage_view *view, 
         self->opt.trial[v] = PST_ACTION_OFFLOAD;
         sum -= steps_of(self, pst_stage_node_at(view, v)->saved_bytes);
     }
-    return mem_try(&self->opt, view, ret_value);
+    value = mem_try(&self->opt, view);
+    return mem_fits(view, &value);
 }
 
 /*
  * The least sum that is enough, by halving: peaks fall as sums grow. Where the largest is not
  * enough it stays the answer, as the plan of least peak.
  */
-static pst_status send_enough(struct offload *self, const struct pst_stage_view *view)
+static void send_enough(struct offload *self, const struct pst_stage_view *view)
 {
     const struct config *config = self->opt.config;
     uint32_t sums[STEPS], n = 0, low = 0, high;
-    struct pst_stage_value value;
-    pst_status st;
 
     for (uint32_t s = 1; s <= STEPS; s++) {
         if (self->last[s] != PST_NONE) {
@@ -151,41 +150,38 @@ static pst_status send_enough(struct offload *self, const struct pst_stage_view 
         }
     }
     if (n == 0) {
-        return PST_OK;
+        return;
     }
     high = n - 1;
-    st = send(self, view, sums[high], &value);
-    if (st != PST_OK || config->when == WHEN_ALWAYS || !mem_fits(view, &value)) {
-        return st;
+    if (!send(self, view, sums[high]) || config->when == WHEN_ALWAYS) {
+        return;
     }
-    while (st == PST_OK && low < high) {
+    while (low < high) {
         uint32_t middle = low + (high - low) / 2;
 
-        st = send(self, view, sums[middle], &value);
-        if (mem_fits(view, &value)) {
+        if (send(self, view, sums[middle])) {
             high = middle;
         } else {
             low = middle + 1;
         }
     }
     self->opt.has_plan = false; /* larger sums have smaller peaks, but the least is wanted */
-    return st == PST_OK ? send(self, view, sums[high], &value) : st;
+    send(self, view, sums[high]);
 }
 
-static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     struct offload *self = (struct offload *)opt;
     const struct config *config = opt->config;
-    pst_status st = mem_consider(opt, view); /* everything else kept */
     uint32_t n;
 
-    if (st != PST_OK ||
-        (config->when == WHEN_NEEDED && opt->has_plan && mem_fits(view, &opt->value))) {
-        return st;
+    mem_consider(opt, view); /* everything else kept */
+    if (config->when == WHEN_NEEDED && mem_is_done(opt, view)) {
+        return;
     }
     n = find_eligible(self, view);
-    st = find_sums(self, view, n, find_budget(self, view));
-    return st == PST_OK ? send_enough(self, view) : st;
+    find_sums(self, view, n, find_budget(self, view));
+    send_enough(self, view);
 }
 
 MEM_OPTIMIZER(struct offload, decide, false)

@@ -21,7 +21,7 @@
 #ifndef MEMOPT_ROTOR_CHAIN_H
 #define MEMOPT_ROTOR_CHAIN_H
 
-#include <penstock/penstock.h>
+#include "plugin_call.h"
 
 #define ROTOR_MOST_LAYERS 64
 #define ROTOR_NEVER       (UINT64_MAX / 4) /* as a time: not with these bytes */
@@ -47,23 +47,6 @@ struct rotor_chain {
     uint64_t capacity;
 };
 
-/* Memory that grows; the host's. */
-struct rotor_room {
-    const struct pst_host *host;
-    uint64_t *cells;
-    size_t n_cells;
-};
-
-/* At least so many cells, of whatever content. */
-static inline bool rotor_room_reserve(struct rotor_room *room, size_t n_cells)
-{
-    if (n_cells > room->n_cells) {
-        room->cells = (uint64_t *)room->host->alloc(room->host, 2 * n_cells * sizeof(uint64_t), 8);
-        room->n_cells = room->cells != NULL ? 2 * n_cells : 0;
-    }
-    return room->cells != NULL;
-}
-
 /* Replays in their order. */
 struct rotor_plan {
     uint32_t n;
@@ -81,16 +64,15 @@ bool rotor_chain_load(struct rotor_chain *chain, const struct pst_stage_view *vi
 
 /*
  * The plan of least time with sizes rounded up to one of `slots` parts of the memory that the
- * active micro-batch may use, or exact where fewer do. ret_ns: forwards, backwards and replays;
- * ROTOR_NEVER: none fits. PST_ERR_NOMEM, PST_ERR_CANCELLED.
+ * active micro-batch may use, or exact where fewer do. Returns the time of forwards, backwards and
+ * replays; ROTOR_NEVER: none fits.
  */
-pst_status rotor_chain_solve(const struct rotor_chain *chain, uint32_t slots,
-                             struct rotor_room *room, struct rotor_plan *ret_plan,
-                             uint64_t *ret_ns);
+uint64_t rotor_chain_solve(const struct rotor_chain *chain, uint32_t slots,
+                           const struct pst_host *host, struct rotor_plan *ret_plan);
 
-/* The plan of least peak, to the byte. PST_ERR_NOMEM, PST_ERR_CANCELLED. */
-pst_status rotor_chain_least(const struct rotor_chain *chain, struct rotor_room *room,
-                             struct rotor_plan *ret_plan, uint64_t *ret_peak);
+/* The plan of least peak, to the byte. */
+void rotor_chain_least(const struct rotor_chain *chain, const struct pst_host *host,
+                       struct rotor_plan *ret_plan);
 
 /* --- private to the solver ---------------------------------------------------------------------*/
 
@@ -115,8 +97,8 @@ static inline uint64_t *rotor_row(const struct rotor_tables *tables, uint32_t s,
 }
 
 /* Fills C; sizes in slots of unit_of / slots bytes. */
-pst_status rotor_tables_fill(struct rotor_tables *tables, const struct rotor_chain *chain,
-                             const struct pst_host *host);
+void rotor_tables_fill(struct rotor_tables *tables, const struct rotor_chain *chain,
+                       const struct pst_host *host);
 
 /* Appends the replays of s..t, the first of which is the one that makes it all, with m slots. */
 void rotor_tables_replays(const struct rotor_tables *tables, const struct rotor_chain *chain,

@@ -103,8 +103,7 @@ static void offer(struct least *w, uint32_t s, struct pair pair)
     w->n_pairs[s] = n;
 }
 
-/* False: the host asks to stop. */
-static bool find_pairs(struct least *w, const struct pst_host *host)
+static void find_pairs(struct least *w, const struct pst_host *host)
 {
     const struct rotor_layer *layers = w->chain->layers;
     uint32_t n = w->chain->n;
@@ -112,9 +111,7 @@ static bool find_pairs(struct least *w, const struct pst_host *host)
     w->pairs[n][0] = (struct pair){0};
     w->n_pairs[n] = 1;
     for (uint32_t s = n; s-- > 0;) {
-        if (mem_stopped(host)) {
-            return false;
-        }
+        call_go_on(host);
         w->n_pairs[s] = 0;
         offer(w, s, (struct pair){0, larger(w->passes[s][n], w->need[s][n - 1]), n, 0});
         for (uint32_t i = 0; i < w->n_pairs[s + 1]; i++) {
@@ -135,7 +132,6 @@ static bool find_pairs(struct least *w, const struct pst_host *host)
             }
         }
     }
-    return true;
 }
 
 /* --- the plan ----------------------------------------------------------------------------------*/
@@ -180,28 +176,19 @@ static void trace(const struct least *w, uint32_t row, struct rotor_plan *plan)
     }
 }
 
-pst_status rotor_chain_least(const struct rotor_chain *chain, struct rotor_room *room,
-                             struct rotor_plan *ret_plan, uint64_t *ret_peak)
+void rotor_chain_least(const struct rotor_chain *chain, const struct pst_host *host,
+                       struct rotor_plan *ret_plan)
 {
-    size_t cells = (sizeof(struct least) + sizeof *room->cells - 1) / sizeof *room->cells;
-    struct least *w;
+    struct least *w = call_alloc(1, sizeof *w);
     uint32_t best = 0;
 
-    if (!rotor_room_reserve(room, cells)) {
-        return PST_ERR_NOMEM;
-    }
-    w = (struct least *)room->cells;
     w->chain = chain;
     find_passes(w);
     find_needs(w);
-    if (!find_pairs(w, room->host)) {
-        return PST_ERR_CANCELLED;
-    }
+    find_pairs(w, host);
     for (uint32_t i = 1; i < w->n_pairs[0]; i++) {
         best = worth(w, &w->pairs[0][i]) < worth(w, &w->pairs[0][best]) ? i : best;
     }
-    *ret_peak =
-        chain->fixed_bytes + chain->in_flight * chain->input_bytes + worth(w, &w->pairs[0][best]);
     trace(w, best, ret_plan);
-    return PST_OK;
+    call_free(w);
 }

@@ -29,10 +29,7 @@ struct rotor {
     const struct pst_host *host;
     const struct pst_eval *eval;
     const struct config *config;
-    struct rotor_room room;
     struct rotor_chain chain;
-    uint64_t *last; /* [n_last] */
-    size_t n_last;
     struct rotor_plan trial, best; /* best: without replays everything is as it is in the view */
     struct pst_stage_value value;  /* of best */
 };
@@ -53,7 +50,6 @@ static pst_status create(const struct pst_host *host, const void *config, void *
     self->host = host;
     self->eval = eval;
     self->config = config;
-    self->room.host = host;
     *ret_self = self;
     return PST_OK;
 }
@@ -67,16 +63,16 @@ static bool fits(const struct pst_stage_view *view, const struct pst_stage_value
 
 /* The trial becomes the best if it is better: what fits first, of that the shorter period, of what
    does not the smaller peak. */
-static pst_status consider(struct rotor *self, const struct pst_stage_view *view)
+static void consider(struct rotor *self, const struct pst_stage_view *view)
 {
     struct pst_stage_value value = {.size = sizeof value};
     const struct pst_stage_value *best = &self->value;
     bool better;
-    pst_status st =
-        self->eval->evaluate_replays(self->host, view, self->trial.at, self->trial.n, &value);
 
-    if (st != PST_OK || !value.legal) {
-        return st;
+    call_check(
+        self->eval->evaluate_replays(self->host, view, self->trial.at, self->trial.n, &value));
+    if (!value.legal) {
+        return;
     }
     better = value.period_ns < best->period_ns ||
              (value.period_ns == best->period_ns && value.peak_bytes < best->peak_bytes);
@@ -87,38 +83,24 @@ static pst_status consider(struct rotor *self, const struct pst_stage_view *view
         self->best = self->trial;
         self->value = value;
     }
-    return PST_OK;
 }
 
 /* The optimum of a chain of so many layers, in so many slots. */
-static pst_status try_chain(struct rotor *self, const struct pst_stage_view *view, uint32_t layers,
-                            uint32_t slots)
+static void try_chain(struct rotor *self, const struct pst_stage_view *view, uint32_t layers,
+                      uint32_t slots)
 {
-    uint64_t ns, peak;
-    pst_status st;
+    uint64_t *last = call_alloc(view->n_nodes, sizeof *last);
 
-    if (!rotor_chain_load(&self->chain, view, layers, self->last)) {
-        return PST_OK;
+    if (!rotor_chain_load(&self->chain, view, layers, last)) {
+        return;
     }
-    st = rotor_chain_solve(&self->chain, slots, &self->room, &self->trial, &ns);
-    if (st == PST_OK && ns < ROTOR_NEVER) {
-        st = consider(self, view);
+    if (rotor_chain_solve(&self->chain, slots, self->host, &self->trial) < ROTOR_NEVER) {
+        consider(self, view);
     }
-    if (st == PST_OK &&
-        !fits(view, &self->value)) { /* sizes were rounded; to the byte it may fit */
-        st = rotor_chain_least(&self->chain, &self->room, &self->trial, &peak);
-        st = st == PST_OK ? consider(self, view) : st;
+    if (!fits(view, &self->value)) { /* sizes were rounded; to the byte it may fit */
+        rotor_chain_least(&self->chain, self->host, &self->trial);
+        consider(self, view);
     }
-    return st;
-}
-
-static bool reserve(struct rotor *self, uint32_t n)
-{
-    if (n > self->n_last) {
-        self->last = self->host->alloc(self->host, 2 * (size_t)n * sizeof *self->last, 8);
-        self->n_last = self->last != NULL ? 2 * (size_t)n : 0;
-    }
-    return n == 0 || self->last != NULL;
 }
 
 /* Where an earlier optimizer recomputes, there is nothing to add. */
@@ -135,27 +117,22 @@ static bool is_decided(const struct pst_stage_view *view)
 }
 
 /* Best and its value. A plan tries all that its price does. */
-static pst_status decide(struct rotor *self, const struct pst_stage_view *view, bool thorough)
+static void decide(struct rotor *self, const struct pst_stage_view *view, bool thorough)
 {
     uint32_t layers = (uint32_t)self->config->layers, slots = (uint32_t)self->config->slots;
     uint32_t few = layers < PRICE_LAYERS ? layers : PRICE_LAYERS;
     uint32_t coarse = slots < PRICE_SLOTS ? slots : PRICE_SLOTS;
-    pst_status st;
 
-    if (!reserve(self, view->n_nodes)) {
-        return PST_ERR_NOMEM;
-    }
     self->best.n = 0;
     self->value = (struct pst_stage_value){.size = sizeof self->value};
-    st = self->eval->evaluate(self->host, view, NULL, &self->value);
-    if (st != PST_OK || fits(view, &self->value) || is_decided(view)) {
-        return st;
+    call_check(self->eval->evaluate(self->host, view, NULL, &self->value));
+    if (fits(view, &self->value) || is_decided(view)) {
+        return;
     }
-    st = try_chain(self, view, few, coarse);
-    if (st == PST_OK && thorough && (layers > few || slots > coarse)) {
-        st = try_chain(self, view, layers, slots);
+    try_chain(self, view, few, coarse);
+    if (thorough && (layers > few || slots > coarse)) {
+        try_chain(self, view, layers, slots);
     }
-    return st;
 }
 
 /* --- the interface -----------------------------------------------------------------------------*/
@@ -183,27 +160,22 @@ static pst_status price(void *self_, const struct pst_stage_view *view,
                         struct pst_stage_price *ret_price)
 {
     struct rotor *self = self_;
-    pst_status st = decide(self, view, false);
 
-    if (st == PST_OK) {
-        ret_price->fits = fits(view, &self->value);
-        ret_price->period_ns = self->value.period_ns;
-        ret_price->peak_bytes = self->value.legal ? self->value.peak_bytes : UINT64_MAX;
-        if (ret_price->fits && self->best.n > 0) { /* a plan may be quicker and larger */
-            ret_price->peak_bytes = view->capacity_bytes;
-        }
+    decide(self, view, false);
+    ret_price->fits = fits(view, &self->value);
+    ret_price->period_ns = self->value.period_ns;
+    ret_price->peak_bytes = self->value.legal ? self->value.peak_bytes : UINT64_MAX;
+    if (ret_price->fits && self->best.n > 0) { /* a plan may be quicker and larger */
+        ret_price->peak_bytes = view->capacity_bytes;
     }
-    return st;
+    return PST_OK;
 }
 
 static pst_status plan(void *self_, const struct pst_stage_view *view, struct pst_action_out *out)
 {
     struct rotor *self = self_;
-    pst_status st = decide(self, view, true);
 
-    if (st != PST_OK) {
-        return st;
-    }
+    decide(self, view, true);
     if (!self->value.legal) {
         return pst_failf(self->host, PST_ERR_INFEASIBLE,
                          "stage %u: what earlier memory optimizers decided leaves no legal plan",
@@ -222,8 +194,10 @@ static pst_status plan(void *self_, const struct pst_stage_view *view, struct ps
     return out->sequence(out, self->best.at, self->best.n);
 }
 
+CALL_FUNCTION(call_price, price, struct pst_stage_view, struct pst_stage_price)
+CALL_FUNCTION(call_plan, plan, struct pst_stage_view, struct pst_action_out)
 PST_DESTROY_NOTHING
-PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = bound, .price = price, .plan = plan)
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = bound, .price = call_price, .plan = call_plan)
 
 MEM_PLUGIN(
     "rotor", "1.0", MEM_WORDS("chain", "dag", "recompute", "nested"),

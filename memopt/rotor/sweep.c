@@ -81,7 +81,7 @@ static void checkpoint(const struct sweep *w, uint32_t s, uint32_t j, uint32_t t
 }
 
 /* D of all s and st <= kappa. */
-static pst_status fill(struct sweep *w)
+static void fill(struct sweep *w)
 {
     const struct rotor_tables *t = &w->tables;
     uint32_t top = w->kappa < w->m0 ? w->kappa : w->m0;
@@ -102,31 +102,23 @@ static pst_status fill(struct sweep *w)
         for (uint32_t st = 0; st <= top; st++) {
             row[st] = smaller(row[st], ROTOR_NEVER);
         }
-        if (mem_stopped(w->host)) {
-            return PST_ERR_CANCELLED;
-        }
+        call_go_on(w->host);
     }
-    return PST_OK;
 }
 
 /* D(0, 0) where up to `most` are left, and the active micro-batch has what `parked` leaves it: with
    both the same the time of a plan, with most above parked no more than that of any in between. */
-static pst_status time_of(struct sweep *w, uint32_t parked, uint32_t most, uint64_t *ret_ns)
+static uint64_t time_of(struct sweep *w, uint32_t parked, uint32_t most)
 {
     uint64_t bytes = (w->chain->in_flight - 1) * parked;
-    pst_status st;
 
-    *ret_ns = ROTOR_NEVER;
     if (bytes > w->budget) {
-        return PST_OK;
+        return ROTOR_NEVER;
     }
     w->kappa = most;
     w->m0 = (uint32_t)smaller(w->budget - bytes, w->tables.slots);
-    st = fill(w);
-    if (st == PST_OK) {
-        *ret_ns = row_of(w, 0)[0];
-    }
-    return st;
+    fill(w);
+    return row_of(w, 0)[0];
 }
 
 struct search {
@@ -135,21 +127,20 @@ struct search {
 };
 
 /* Looks at all kappas from first to last, halves by which no plan gets better left out. */
-static pst_status search(struct sweep *w, uint32_t first, uint32_t last, struct search *best)
+static void search(struct sweep *w, uint32_t first, uint32_t last, struct search *best)
 {
     uint32_t middle = first + (last - first) / 2;
-    uint64_t ns;
-    pst_status st = time_of(w, first, last, &ns);
+    uint64_t ns = time_of(w, first, last);
 
-    if (st != PST_OK || ns >= best->ns) {
-        return st;
+    if (ns >= best->ns) {
+        return;
     }
     if (first == last) {
         *best = (struct search){ns, first};
-        return PST_OK;
+        return;
     }
-    st = search(w, middle + 1, last, best);
-    return st == PST_OK ? search(w, first, middle, best) : st;
+    search(w, middle + 1, last, best);
+    search(w, first, middle, best);
 }
 
 /* The steps behind D(0, 0), as replays. */
@@ -252,49 +243,37 @@ static bool set_slots(struct sweep *w, uint32_t slots)
     return true;
 }
 
-static bool make_room(struct sweep *w, struct rotor_room *room)
+static void take_rows(struct sweep *w)
 {
     size_t n = w->tables.n, row = (size_t)w->tables.slots + 1;
-    size_t table = n * (n + 1) / 2 * row, all = table + (n + 1) * row;
+    size_t table = n * (n + 1) / 2 * row;
 
-    if (!rotor_room_reserve(room, all)) {
-        return false;
-    }
-    w->tables.cells = room->cells;
-    w->rows = room->cells + table;
-    return true;
+    CALL_TAKE(w->tables.cells, table + (n + 1) * row);
+    w->rows = w->tables.cells + table;
 }
 
-pst_status rotor_chain_solve(const struct rotor_chain *chain, uint32_t slots,
-                             struct rotor_room *room, struct rotor_plan *ret_plan, uint64_t *ret_ns)
+uint64_t rotor_chain_solve(const struct rotor_chain *chain, uint32_t slots,
+                           const struct pst_host *host, struct rotor_plan *ret_plan)
 {
-    struct sweep w = {.host = room->host, .chain = chain, .tables.n = chain->n};
+    struct sweep w = {.host = host, .chain = chain, .tables.n = chain->n};
     struct search best = {.ns = ROTOR_NEVER};
-    pst_status st;
 
-    *ret_ns = ROTOR_NEVER;
     if (!set_slots(&w, slots)) {
-        return PST_OK;
+        return ROTOR_NEVER;
     }
-    if (!make_room(&w, room)) {
-        return PST_ERR_NOMEM;
-    }
-    st = rotor_tables_fill(&w.tables, chain, room->host);
-    if (st == PST_OK && chain->in_flight == 1) { /* nothing is parked: only the largest counts */
+    take_rows(&w);
+    rotor_tables_fill(&w.tables, chain, host);
+    if (chain->in_flight == 1) { /* nothing is parked: only the largest counts */
         best.kappa = w.tables.slots;
-        st = time_of(&w, 0, w.tables.slots, &best.ns);
-    } else if (st == PST_OK) {
+        best.ns = time_of(&w, 0, w.tables.slots);
+    } else {
         /* the active micro-batch has to have room for what it leaves, too */
-        uint64_t most = w.budget / chain->in_flight;
-
-        st = search(&w, 0, (uint32_t)smaller(most, w.tables.slots), &best);
+        search(&w, 0, (uint32_t)smaller(w.budget / chain->in_flight, w.tables.slots), &best);
     }
-    if (st == PST_OK && best.ns < ROTOR_NEVER) {
-        st = time_of(&w, best.kappa, best.kappa, ret_ns);
-    }
-    if (st == PST_OK && best.ns < ROTOR_NEVER) {
+    if (best.ns < ROTOR_NEVER) {
+        time_of(&w, best.kappa, best.kappa);
         trace(&w, ret_plan);
-        *ret_ns = best.ns;
     }
-    return st;
+    call_free(w.tables.cells);
+    return best.ns;
 }

@@ -85,19 +85,16 @@ static void fill_row(const struct rotor_tables *tables, uint32_t s, uint32_t t)
     }
 }
 
-pst_status rotor_tables_fill(struct rotor_tables *tables, const struct rotor_chain *chain,
-                             const struct pst_host *host)
+void rotor_tables_fill(struct rotor_tables *tables, const struct rotor_chain *chain,
+                       const struct pst_host *host)
 {
     load(tables, chain);
     for (uint32_t t = 0; t < tables->n; t++) {
         for (uint32_t s = t + 1; s-- > 0;) {
-            if (mem_stopped(host)) {
-                return PST_ERR_CANCELLED;
-            }
+            call_go_on(host);
             fill_row(tables, s, t);
         }
     }
-    return PST_OK;
 }
 
 /* The j of "ck j" that the value comes from, the first of several; s: "all". */

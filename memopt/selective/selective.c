@@ -16,8 +16,8 @@ struct config {
 
 struct selective {
     struct mem_opt opt;
-    /* Kinds of the stage. Rows as long as opt.room, made anew when that grows. */
-    uint32_t room, n_kinds;
+    /* Kinds of the stage, of the call. */
+    uint32_t n_kinds;
     const char **names;
     uint64_t *bytes, *ns;
     uint32_t *kind; /* of a node */
@@ -53,22 +53,6 @@ static bool is_listed(const char *list, const char *kind)
     return false;
 }
 
-static bool reserve(struct selective *self)
-{
-    const struct pst_host *host = self->opt.host;
-    uint32_t room = self->opt.room;
-    bool there = true;
-
-    if (self->room < room) {
-        MEM_TAKE(host, self->names, room, &there);
-        MEM_TAKE(host, self->bytes, room, &there);
-        MEM_TAKE(host, self->ns, room, &there);
-        MEM_TAKE(host, self->kind, room, &there);
-        self->room = there ? room : 0;
-    }
-    return there;
-}
-
 static uint32_t kind_of(struct selective *self, const char *name)
 {
     uint32_t k = 0;
@@ -77,9 +61,7 @@ static uint32_t kind_of(struct selective *self, const char *name)
         k++;
     }
     if (k == self->n_kinds) {
-        self->names[k] = name;
-        self->bytes[k] = self->ns[k] = 0;
-        self->n_kinds++;
+        self->names[self->n_kinds++] = name;
     }
     return k;
 }
@@ -89,6 +71,10 @@ static void find_kinds(struct selective *self, const struct pst_stage_view *view
 {
     const struct config *config = self->opt.config;
 
+    CALL_TAKE(self->names, view->n_nodes);
+    CALL_TAKE(self->bytes, view->n_nodes);
+    CALL_TAKE(self->ns, view->n_nodes);
+    CALL_TAKE(self->kind, view->n_nodes);
     self->n_kinds = 0;
     for (uint32_t v = 0; v < view->n_nodes; v++) {
         const struct pst_stage_node *node = pst_stage_node_at(view, v);
@@ -120,8 +106,8 @@ static void rank_kinds(struct selective *self, uint32_t *order)
     }
 }
 
-static pst_status drop(struct selective *self, const struct pst_stage_view *view,
-                       const uint32_t *order, uint32_t n)
+static void drop(struct selective *self, const struct pst_stage_view *view, const uint32_t *order,
+                 uint32_t n)
 {
     struct mem_opt *opt = &self->opt;
 
@@ -132,27 +118,22 @@ static pst_status drop(struct selective *self, const struct pst_stage_view *view
         }
     }
     mem_make_legal(view, opt->trial, opt->run);
-    return mem_consider(opt, view);
+    mem_consider(opt, view);
 }
 
-static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     struct selective *self = (struct selective *)opt;
     const struct config *config = opt->config;
-    pst_status st = PST_OK;
 
-    if (view->n_nodes > 0 && !reserve(self)) {
-        return PST_ERR_NOMEM;
-    }
     find_kinds(self, view);
     rank_kinds(self, opt->order);
-    for (uint32_t n = config->choose ? 0 : self->n_kinds; st == PST_OK && n <= self->n_kinds; n++) {
-        st = drop(self, view, opt->order, n);
-        if (opt->has_plan && mem_fits(view, &opt->value)) {
+    for (uint32_t n = config->choose ? 0 : self->n_kinds; n <= self->n_kinds; n++) {
+        drop(self, view, opt->order, n);
+        if (mem_is_done(opt, view)) {
             break;
         }
     }
-    return st;
 }
 
 MEM_OPTIMIZER(struct selective, decide, !((const struct config *)config)->choose)

@@ -46,20 +46,19 @@ static void cut(struct mem_opt *opt, const struct pst_stage_view *view, double b
     mem_make_legal(view, opt->trial, opt->run);
 }
 
-static pst_status consider(struct mem_opt *opt, const struct pst_stage_view *view)
+static void consider(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     const struct config *config = opt->config;
     struct pst_stage_view none = *view;
 
     none.capacity_bytes = 0; /* where nothing fits the smaller peak is better */
-    return mem_consider(opt, config->fit ? view : &none);
+    mem_consider(opt, config->fit ? view : &none);
 }
 
-static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+static void decide(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     const struct config *config = opt->config;
     double least = INFINITY, all = 0;
-    pst_status st = PST_OK;
 
     for (uint32_t v = 0; v < view->n_nodes; v++) {
         double bytes = (double)pst_stage_node_at(view, v)->saved_bytes;
@@ -68,21 +67,20 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
         all += bytes;
     }
     if (config->fit || all <= 0) {
-        st = consider(opt, view); /* everything kept */
+        consider(opt, view); /* everything kept */
     }
-    if (st != PST_OK || (config->fit && opt->has_plan && mem_fits(view, &opt->value))) {
-        return st; /* also where a replay would take no time */
+    if (config->fit && mem_is_done(opt, view)) {
+        return; /* also where a replay would take no time */
     }
-    for (int64_t i = 0; st == PST_OK && all > 0 && i <= config->budgets; i++) {
+    for (int64_t i = 0; all > 0 && i <= config->budgets; i++) {
         double part = config->budgets > 1 ? (double)i / (double)(config->budgets - 1) : 0.5;
         double budget = i < config->budgets ? least * pow(all / least, part) : (double)INFINITY;
 
-        for (int anywhere = 0; st == PST_OK && anywhere < 2; anywhere++) {
+        for (int anywhere = 0; anywhere < 2; anywhere++) {
             cut(opt, view, budget, anywhere == 1);
-            st = consider(opt, view);
+            consider(opt, view);
         }
     }
-    return st;
 }
 
 MEM_OPTIMIZER(struct mem_opt, decide, false)

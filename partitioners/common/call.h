@@ -1,76 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For partitioners: one call of the host as a whole. It ends at once, from any depth, when there is
- * no memory left or the host asks to stop; what it took is given back then. So nobody who takes
- * memory checks for NULL or hands such a failure on. Not for functions that the host calls back:
- * the way out leads over the frames of the host.
+ * A call of the host (plugins/call) under the names that partitioners use.
  */
 #ifndef PARTITIONERS_COMMON_CALL_H
 #define PARTITIONERS_COMMON_CALL_H
 
-#include <stddef.h>
+#include "plugin_call.h"
 
-#include <penstock/penstock.h>
-
-/* Zeroed; part_free() it. A product that does not fit counts as memory that is not there. */
-void *part_alloc(size_t count, size_t size)
-    __attribute__((malloc, returns_nonnull, warn_unused_result));
-/* What is new is not zeroed. */
-void *part_resize(void *old, size_t count, size_t size)
-    __attribute__((returns_nonnull, warn_unused_result));
-/* Room for array[n], of an array of `room` elements, which grows in large steps. */
-#define PART_MAKE_ROOM(array, n, room)                                                             \
-    do {                                                                                           \
-        if ((n) == (room)) {                                                                       \
-            (room) = 2 * (room) + 16;                                                              \
-            (array) = part_resize((array), (room), sizeof *(array));                               \
-        }                                                                                          \
-    } while (0)
-void part_free(void *memory);
-/* As part_alloc, but NULL where there is none: for tables that a search can do without. */
-void *part_try_alloc(size_t count, size_t size);
-
-/* The call gives this status. Outside of one (in tests) the program ends. */
-void part_end(pst_status status) __attribute__((noreturn));
-
-/* Ends the call where a function of the host failed. */
-static inline void part_check(pst_status status)
-{
-    if (status != PST_OK) {
-        part_end(status);
-    }
-}
-
-/* What `run` gives, or what part_end was told. */
-pst_status part_call(pst_status (*run)(void *context), void *context);
-
-/* For further threads of a call: part_call_join, with what part_call_now gave before, is part_call
-   in there, with memory that belongs to the same call. */
-struct part_scope;
-struct part_scope *part_call_now(void);
-pst_status part_call_join(struct part_scope *scope, pst_status (*run)(void *context),
-                          void *context);
+#define part_alloc     call_alloc
+#define part_try_alloc call_try_alloc
+#define part_resize    call_resize
+#define part_free      call_free
+#define part_end       call_end
+#define part_check     call_check
+#define part_scope     call_scope
+#define part_call      call_run
+#define part_call_now  call_now
+#define part_call_join call_join
+#define PART_MAKE_ROOM CALL_MAKE_ROOM
 
 /* The function of pst_partitioner: `function` as a call, which has the same arguments. */
 #define PART_PARTITIONER(function)                                                                 \
-    struct part_question {                                                                         \
-        void *self;                                                                                \
-        const struct pst_partition_in *in;                                                         \
-        struct pst_partition_out *out;                                                             \
-    };                                                                                             \
-    static pst_status answer_question(void *question_)                                             \
-    {                                                                                              \
-        const struct part_question *question = question_;                                          \
-                                                                                                   \
-        return function(question->self, question->in, question->out);                              \
-    }                                                                                              \
-    static pst_status call_##function(void *self, const struct pst_partition_in *in,               \
-                                      struct pst_partition_out *out)                               \
-    {                                                                                              \
-        struct part_question question = {self, in, out};                                           \
-                                                                                                   \
-        return part_call(answer_question, &question);                                              \
-    }                                                                                              \
+    CALL_FUNCTION(call_##function, function, struct pst_partition_in, struct pst_partition_out)    \
     PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = call_##function)
 
 #endif

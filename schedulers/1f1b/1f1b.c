@@ -64,25 +64,17 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
 {
     const struct one_f_one_b *self = self_;
-    struct order order = {.lists = NULL};
-    uint32_t s, m;
-    pst_status st = order_require_chain(self->host, "1f1b", in, 1, &m);
+    struct order order;
 
-    if (st == PST_OK) {
-        st = order_init(&order, in);
-    }
-    for (s = 0; st == PST_OK && s < in->n_stages; s++) {
+    order_require_chain(self->host, "1f1b", in, 1);
+    order_init(&order, in);
+    for (uint32_t s = 0; s < in->n_stages; s++) {
         order_stage(self, &order, s);
     }
-    if (st == PST_OK) {
-        st = order_emit(&order, out);
-    }
-    order_finish(&order);
-    return st;
+    return order_emit(&order, out);
 }
 
-PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = order_topology,
-              .in_flight = in_flight, .schedule = schedule)
+SCHEDULER_INTERFACE(.topology = order_topology, .in_flight = in_flight)
 
 SCHEDULER_PLUGIN(
     "1f1b", "1.0", SCHEDULER_WORDS("chain", "dag", "split-backward"),

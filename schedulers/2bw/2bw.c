@@ -45,8 +45,7 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                             self->config->relaxed_m ? NULL : ", or set relaxed_m = true", in, out);
 }
 
-PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .in_flight = in_flight,
-              .schedule = schedule)
+SCHEDULER_INTERFACE(.topology = topology, .in_flight = in_flight)
 
 SCHEDULER_PLUGIN(
     "2bw", "1.0", SCHEDULER_WORDS("chain", "async", "weight-versions=2"),

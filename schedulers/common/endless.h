@@ -17,8 +17,8 @@ uint32_t endless_in_flight(const struct pst_place *place);
 /*
  * Fill: the forwards ahead. Body: a forward and a backward in turn, as many of each as a batch has
  * micro-batches. Drain: the same without the forwards of the next batch. Where there are fewer
- * micro-batches than stages, PST_ERR_INFEASIBLE with a message that names the scheduler and ends
- * in `advice`; NULL: these are accepted too. Edges that skip stages add nothing that could close a
+ * micro-batches than stages, the call ends with a message that names the scheduler and ends in
+ * `advice`; NULL: these are accepted too. Edges that skip stages add nothing that could close a
  * cycle: in a chain F(s, j) already waits for all F(q, j) with q < s, and a backward for those with
  * q > s.
  */

@@ -8,7 +8,6 @@
 #define SCHEDULERS_COMMON_EXACT_H
 
 #include "order.h"
-#include "scratch.h"
 
 enum { KIND_F = 0, KIND_B = 1, KIND_W = 2, KINDS = 3 };
 enum { EXACT_MAKESPAN = 0, EXACT_SPAN = 1 };
@@ -52,8 +51,8 @@ static inline bool instance_leads(const struct instance *inst, uint32_t from, ui
     return inst->leads[(size_t)from * inst->n_stages + to];
 }
 
-pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in, uint32_t m,
-                         uint32_t objective, struct scratch *scratch);
+void instance_init(struct instance *inst, const struct pst_schedule_in *in, uint32_t m,
+                   uint32_t objective);
 /* The largest bound that needs no search. */
 uint64_t instance_bound(const struct instance *inst);
 
@@ -68,8 +67,9 @@ struct state {
     struct order order; /* what has begun, in order */
 };
 
-/* The order is the caller's to finish. */
-pst_status state_init(struct state *state, const struct instance *inst, struct scratch *scratch);
+void state_init(struct state *state, const struct instance *inst);
+/* Gives its memory back, the order apart. */
+void state_finish(struct state *state);
 /* Could the next pass of this kind start now, as far as needs go? (Memory apart.) */
 bool state_ready(const struct state *state, const struct instance *inst, uint32_t stage,
                  uint32_t kind);
@@ -83,8 +83,8 @@ void state_undo(struct state *state, const struct instance *inst, uint32_t stage
                 uint64_t free_before, uint64_t start_before);
 uint64_t state_cost(const struct state *state, const struct instance *inst);
 
-/* The best of many greedy orders; PST_ERR_INFEASIBLE where none ends within memory. */
-pst_status greedy_best(const struct instance *inst, struct order *ret_order, uint64_t *ret_cost);
+/* The best of many greedy orders. Memory holds one micro-batch: then there is one. */
+void greedy_best(const struct instance *inst, struct order *ret_order, uint64_t *ret_cost);
 
 struct verdict {
     bool found;     /* order and cost are set: cost <= T */
@@ -105,15 +105,14 @@ bool exact_can_search(const struct instance *inst);
 uint64_t exact_quantum(const struct instance *inst);
 /*
  * Brings cost and bound of the answer together until they meet, then the order is optimal, or
- * *nodes steps, which are taken off, are used up. A better order replaces the one given.
- * PST_ERR_NOMEM; PST_ERR_CANCELLED, the answer still holds.
+ * `nodes` steps are used up. A better order replaces the one given.
  */
-pst_status exact_narrow(const struct instance *inst, const struct pst_host *host, uint64_t *nodes,
-                        struct exact_answer *answer);
+void exact_narrow(const struct instance *inst, const struct pst_host *host, uint64_t nodes,
+                  struct exact_answer *answer);
 
 /* At most *nodes steps, which are taken off. */
-pst_status search_decide(const struct instance *inst, const struct pst_host *host, uint64_t limit,
-                         uint64_t *nodes, struct verdict *ret_verdict);
+struct verdict search_decide(const struct instance *inst, const struct pst_host *host,
+                             uint64_t limit, uint64_t *nodes);
 
 /* States seen under one limit. */
 struct visited {
@@ -122,7 +121,7 @@ struct visited {
     size_t mask, n;
 };
 
-bool visited_init(struct visited *visited);
+void visited_init(struct visited *visited);
 void visited_finish(struct visited *visited);
 /* True if the state was seen at this time or before; else notes it. Full or out of memory: forgets,
    which costs time only. */

@@ -84,53 +84,42 @@ static bool run(const struct instance *inst, const struct rule *rule, struct sta
     return left == 0;
 }
 
-static pst_status try_rule(const struct instance *inst, const struct rule *rule, struct order *best,
-                           uint64_t *best_cost)
+static void try_rule(const struct instance *inst, const struct rule *rule, struct order *best,
+                     uint64_t *best_cost)
 {
-    struct scratch scratch = {0};
     struct state state;
-    pst_status st = state_init(&state, inst, &scratch);
 
-    if (st == PST_OK && run(inst, rule, &state) && state_cost(&state, inst) < *best_cost) {
+    state_init(&state, inst);
+    if (run(inst, rule, &state) && state_cost(&state, inst) < *best_cost) {
         struct order worse = *best;
 
         *best_cost = state_cost(&state, inst);
         *best = state.order;
         state.order = worse;
-        state.order.in = inst->in;
     }
     order_finish(&state.order);
-    scratch_free(&scratch);
-    return st;
+    state_finish(&state);
 }
 
-pst_status greedy_best(const struct instance *inst, struct order *ret_order, uint64_t *ret_cost)
+void greedy_best(const struct instance *inst, struct order *ret_order, uint64_t *ret_cost)
 {
     static const uint8_t ranks[][KINDS] = {{1, 0, 2}, {0, 1, 2}, {2, 0, 1}, {2, 1, 0}, {1, 2, 0}};
-    struct order best = {.lists = NULL};
-    uint64_t cost = NEVER;
     uint32_t windows = 2 * inst->n_stages + 1;
-    pst_status st = PST_OK;
 
+    *ret_order = (struct order){.lists = NULL};
+    *ret_cost = NEVER;
     windows = inst->m < windows ? inst->m : windows;
     /* every window at first, then twice as wide each time: large instances get fewer trials */
-    for (uint32_t w = 1; st == PST_OK && w <= windows + 1; w = w < 8 ? w + 1 : 2 * w) {
-        for (size_t r = 0; st == PST_OK && r < 2 * sizeof ranks / sizeof ranks[0]; r++) {
+    for (uint32_t w = 1; w <= windows + 1; w = w < 8 ? w + 1 : 2 * w) {
+        for (size_t r = 0; r < 2 * sizeof ranks / sizeof ranks[0]; r++) {
             struct rule rule = {.late_chunk_first = r % 2 == 0,
                                 .window = w <= windows ? w : UINT32_MAX};
 
             memcpy(rule.rank, ranks[r / 2], sizeof rule.rank);
-            st = try_rule(inst, &rule, &best, &cost);
+            try_rule(inst, &rule, ret_order, ret_cost);
         }
     }
-    if (st == PST_OK && cost == NEVER) {
-        st = PST_ERR_INFEASIBLE;
+    if (*ret_cost == NEVER) {
+        call_end(PST_ERR_INFEASIBLE);
     }
-    if (st != PST_OK) {
-        order_finish(&best);
-        return st;
-    }
-    *ret_order = best;
-    *ret_cost = cost;
-    return PST_OK;
 }

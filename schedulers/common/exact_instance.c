@@ -11,18 +11,15 @@ static uint64_t max_of(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static void read_links(struct instance *inst, struct scratch *scratch)
+static void read_links(struct instance *inst)
 {
     const struct pst_schedule_in *in = inst->in;
 
     for (uint32_t s = 0; s < inst->n_stages; s++) {
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
 
-        SCRATCH_TAKE(scratch, inst->before[s], stage->n_pred);
-        SCRATCH_TAKE(scratch, inst->behind[s], stage->n_succ);
-        if (scratch->failed) {
-            return;
-        }
+        CALL_TAKE(inst->before[s], stage->n_pred);
+        CALL_TAKE(inst->behind[s], stage->n_succ);
         inst->n_before[s] = stage->n_pred;
         inst->n_behind[s] = stage->n_succ;
         for (uint32_t i = 0; i < stage->n_pred + stage->n_succ; i++) {
@@ -137,37 +134,36 @@ static void measure_chains(struct instance *inst)
     }
 }
 
-static pst_status allocate(struct instance *inst, struct scratch *scratch)
+static void allocate(struct instance *inst)
 {
     size_t n = inst->n_stages, p = inst->n_devices;
 
-    SCRATCH_TAKE(scratch, inst->device_of, n);
-    SCRATCH_TAKE(scratch, inst->n_on, p);
-    SCRATCH_TAKE(scratch, inst->on, p);
-    SCRATCH_TAKE(scratch, inst->before, n);
-    SCRATCH_TAKE(scratch, inst->behind, n);
-    SCRATCH_TAKE(scratch, inst->n_before, n);
-    SCRATCH_TAKE(scratch, inst->n_behind, n);
-    SCRATCH_TAKE(scratch, inst->slowest[KIND_F], n);
-    SCRATCH_TAKE(scratch, inst->slowest[KIND_B], n);
-    SCRATCH_TAKE(scratch, inst->head, n);
-    SCRATCH_TAKE(scratch, inst->down, n);
-    SCRATCH_TAKE(scratch, inst->up, n);
-    SCRATCH_TAKE(scratch, inst->back, n);
-    SCRATCH_TAKE(scratch, inst->lag, p);
-    SCRATCH_TAKE(scratch, inst->leads, n * n);
+    CALL_TAKE(inst->device_of, n);
+    CALL_TAKE(inst->n_on, p);
+    CALL_TAKE(inst->on, p);
+    CALL_TAKE(inst->before, n);
+    CALL_TAKE(inst->behind, n);
+    CALL_TAKE(inst->n_before, n);
+    CALL_TAKE(inst->n_behind, n);
+    CALL_TAKE(inst->slowest[KIND_F], n);
+    CALL_TAKE(inst->slowest[KIND_B], n);
+    CALL_TAKE(inst->head, n);
+    CALL_TAKE(inst->down, n);
+    CALL_TAKE(inst->up, n);
+    CALL_TAKE(inst->back, n);
+    CALL_TAKE(inst->lag, p);
+    CALL_TAKE(inst->leads, n * n);
     for (int k = 0; k < KINDS; k++) {
-        SCRATCH_TAKE(scratch, inst->time[k], n);
-        SCRATCH_TAKE(scratch, inst->held[k], n);
+        CALL_TAKE(inst->time[k], n);
+        CALL_TAKE(inst->held[k], n);
     }
-    for (uint32_t d = 0; inst->on != NULL && d < p; d++) {
-        SCRATCH_TAKE(scratch, inst->on[d], n);
+    for (uint32_t d = 0; d < p; d++) {
+        CALL_TAKE(inst->on[d], n);
     }
-    return scratch_status(scratch);
 }
 
-pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in, uint32_t m,
-                         uint32_t objective, struct scratch *scratch)
+void instance_init(struct instance *inst, const struct pst_schedule_in *in, uint32_t m,
+                   uint32_t objective)
 {
     memset(inst, 0, sizeof *inst);
     inst->in = in;
@@ -176,9 +172,7 @@ pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in
     inst->n_stages = in->n_stages;
     inst->room = in->activation_bytes;
     inst->objective = objective;
-    if (allocate(inst, scratch) != PST_OK) {
-        return PST_ERR_NOMEM;
-    }
+    allocate(inst);
     for (uint32_t s = 0; s < in->n_stages; s++) {
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
         uint32_t d = stage->device;
@@ -192,15 +186,11 @@ pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in
         inst->held[KIND_W][s] = -(int64_t)stage->saved_weight_bytes;
         inst->held[KIND_B][s] = -(inst->held[KIND_F][s] + inst->held[KIND_W][s]);
     }
-    read_links(inst, scratch);
-    if (scratch->failed) {
-        return PST_ERR_NOMEM;
-    }
+    read_links(inst);
     measure_heads(inst);
     find_ways(inst);
     find_starts(inst);
     measure_chains(inst);
-    return PST_OK;
 }
 
 uint64_t instance_bound(const struct instance *inst)

@@ -39,51 +39,46 @@ bool exact_can_search(const struct instance *inst)
 struct narrowing {
     const struct instance *inst;
     const struct pst_host *host;
-    uint64_t *nodes;
+    uint64_t nodes; /* that are left */
     struct exact_answer *answer;
 };
 
-/* One decision, of which the answer takes what it tells. */
-static pst_status decide(struct narrowing *x, uint64_t limit, uint64_t budget,
-                         struct verdict *ret_verdict)
+/* One decision, of which the answer takes what it tells: is there an order? */
+static bool decide(struct narrowing *x, uint64_t limit, uint64_t budget)
 {
-    uint64_t allowed = budget < *x->nodes ? budget : *x->nodes, left = allowed;
+    uint64_t allowed = budget < x->nodes ? budget : x->nodes, left = allowed;
     struct exact_answer *answer = x->answer;
-    pst_status st = search_decide(x->inst, x->host, limit, &left, ret_verdict);
+    struct verdict verdict = search_decide(x->inst, x->host, limit, &left);
 
-    *x->nodes -= allowed - left;
-    if (st == PST_OK && ret_verdict->found) {
+    x->nodes -= allowed - left;
+    if (verdict.found) {
         order_finish(&answer->order);
-        answer->order = ret_verdict->order;
-        answer->cost = ret_verdict->cost;
-    } else if (st == PST_OK && ret_verdict->exhausted && limit >= answer->bound) {
+        answer->order = verdict.order;
+        answer->cost = verdict.cost;
+    } else if (verdict.exhausted && limit >= answer->bound) {
         answer->bound = limit + 1;
     }
-    return st;
+    return verdict.found;
 }
 
 /* One round of decisions. `least`: what is below it takes more than this round gives. Bisecting
    raises the bound and finds what a tight limit leads to; from above, all that is spent goes into
    the next better order and, in the end, into the one refusal that proves. */
-static pst_status narrow_once(struct narrowing *x, uint64_t quantum, uint64_t budget,
-                              bool from_above)
+static void narrow_once(struct narrowing *x, uint64_t quantum, uint64_t budget, bool from_above)
 {
     struct exact_answer *answer = x->answer;
     uint64_t stride = quantum, least = answer->bound;
-    pst_status st = PST_OK;
 
-    while (st == PST_OK && least<answer->cost && * x->nodes> 0) {
+    while (least < answer->cost && x->nodes > 0) {
         uint64_t half = (answer->cost - 1 - least) / quantum / 2 * quantum;
         uint64_t whole = (answer->cost - least) / quantum * quantum;
         uint64_t limit =
             from_above ? answer->cost - (stride < whole ? stride : whole) : least + half;
-        struct verdict verdict;
+        bool found = decide(x, limit, budget);
 
-        st = decide(x, limit, budget, &verdict);
-        stride = verdict.found ? 2 * stride : quantum;
-        least = verdict.found ? least : limit + quantum;
+        stride = found ? 2 * stride : quantum;
+        least = found ? least : limit + quantum;
     }
-    return st;
 }
 
 /* Costs are whole quanta (differences of them where the span counts). */
@@ -95,20 +90,18 @@ static void round_up(struct exact_answer *answer, uint64_t quantum)
     answer->bound = answer->bound < answer->cost ? answer->bound : answer->cost;
 }
 
-pst_status exact_narrow(const struct instance *inst, const struct pst_host *host, uint64_t *nodes,
-                        struct exact_answer *answer)
+void exact_narrow(const struct instance *inst, const struct pst_host *host, uint64_t nodes,
+                  struct exact_answer *answer)
 {
     struct narrowing x = {inst, host, nodes, answer};
     uint64_t quantum = exact_quantum(inst);
     bool from_above = false;
-    pst_status st = PST_OK;
 
     round_up(answer, quantum);
-    for (uint64_t budget = FIRST_BUDGET; st == PST_OK && answer->bound<answer->cost && * nodes> 0;
+    for (uint64_t budget = FIRST_BUDGET; answer->bound < answer->cost && x.nodes > 0;
          budget *= GROWTH) {
-        st = narrow_once(&x, quantum, budget, from_above);
+        narrow_once(&x, quantum, budget, from_above);
         from_above = !from_above;
         round_up(answer, quantum);
     }
-    return st;
 }

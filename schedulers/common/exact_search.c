@@ -25,7 +25,6 @@ struct search {
     uint64_t left;        /* passes to begin */
     uint32_t depth;       /* of decisions, passes begun and waits alike */
     struct visited visited;
-    pst_status status;
 };
 
 static uint64_t max_of(uint64_t a, uint64_t b)
@@ -234,15 +233,10 @@ static enum outcome begin(struct search *search, uint32_t d, uint32_t stage, uin
         return STOPPED;
     }
     --*search->nodes;
-    if (*search->nodes % 4096 == 0 && search->host->cancelled(search->host)) {
-        search->status = PST_ERR_CANCELLED;
-        return STOPPED;
+    if (*search->nodes % 4096 == 0) {
+        call_go_on(search->host);
     }
     state_begin(state, search->inst, stage, kind);
-    if (state->order.failed) {
-        search->status = PST_ERR_NOMEM;
-        return STOPPED;
-    }
     search->barred[d] = 0;
     search->idle_until[d] = NEVER;
     search->left--;
@@ -340,46 +334,36 @@ static enum outcome decide(struct search *search, uint32_t d)
     return outcome;
 }
 
-static pst_status init(struct search *search, const struct instance *inst,
-                       const struct pst_host *host, struct scratch *scratch)
+struct verdict search_decide(const struct instance *inst, const struct pst_host *host,
+                             uint64_t limit, uint64_t *nodes)
 {
     size_t p = inst->n_devices;
+    struct search search = {.inst = inst,
+                            .host = host,
+                            .limit = limit,
+                            .nodes = nodes,
+                            .left = (uint64_t)KINDS * inst->n_stages * inst->m};
+    enum outcome outcome;
+    struct verdict verdict;
 
-    search->inst = inst;
-    search->host = host;
-    search->left = (uint64_t)KINDS * inst->n_stages * inst->m;
-    SCRATCH_TAKE(scratch, search->barred, p);
-    SCRATCH_TAKE(scratch, search->idle_until, p);
-    SCRATCH_TAKE(scratch, search->words, 4 * p + inst->n_stages * (3 + 2 * (size_t)inst->m));
-    if (scratch->failed || !visited_init(&search->visited)) {
-        return PST_ERR_NOMEM;
+    CALL_TAKE(search.barred, p);
+    CALL_TAKE(search.idle_until, p);
+    CALL_TAKE(search.words, 4 * p + inst->n_stages * (3 + 2 * (size_t)inst->m));
+    memset(search.idle_until, 0xFF, p * sizeof *search.idle_until);
+    visited_init(&search.visited);
+    state_init(&search.state, inst);
+    outcome = decide(&search, 0);
+    verdict = (struct verdict){.found = outcome == FOUND, .exhausted = outcome == NONE};
+    if (verdict.found) {
+        verdict.cost = state_cost(&search.state, inst);
+        verdict.order = search.state.order;
+    } else {
+        order_finish(&search.state.order);
     }
-    memset(search->idle_until, 0xFF, p * sizeof *search->idle_until);
-    return state_init(&search->state, inst, scratch);
-}
-
-pst_status search_decide(const struct instance *inst, const struct pst_host *host, uint64_t limit,
-                         uint64_t *nodes, struct verdict *ret_verdict)
-{
-    struct search search = {.limit = limit, .nodes = nodes, .status = PST_OK};
-    struct scratch scratch = {0};
-    pst_status st = init(&search, inst, host, &scratch);
-
-    memset(ret_verdict, 0, sizeof *ret_verdict);
-    if (st == PST_OK) {
-        enum outcome outcome = decide(&search, 0);
-
-        st = search.status;
-        ret_verdict->found = outcome == FOUND;
-        ret_verdict->exhausted = outcome == NONE;
-        if (outcome == FOUND) {
-            ret_verdict->cost = state_cost(&search.state, inst);
-            ret_verdict->order = search.state.order;
-            memset(&search.state.order, 0, sizeof search.state.order);
-        }
-    }
-    order_finish(&search.state.order);
+    state_finish(&search.state);
     visited_finish(&search.visited);
-    scratch_free(&scratch);
-    return st;
+    call_free(search.barred);
+    call_free(search.idle_until);
+    call_free(search.words);
+    return verdict;
 }

@@ -8,28 +8,30 @@
 
 static const uint8_t passes[] = {PST_PASS_F, PST_PASS_B, PST_PASS_W};
 
-pst_status state_init(struct state *state, const struct instance *inst, struct scratch *scratch)
+void state_init(struct state *state, const struct instance *inst)
 {
     size_t n = inst->n_stages, p = inst->n_devices;
+    uint32_t *counts = call_alloc(KINDS * n, sizeof *counts);
+    uint64_t **rows = call_alloc(2 * n, sizeof *rows);
+    uint64_t *times = call_alloc(2 * n * inst->m + 3 * p, sizeof *times);
 
-    memset(state, 0, sizeof *state);
-    for (int k = 0; k < KINDS; k++) {
-        SCRATCH_TAKE(scratch, state->count[k], n);
-    }
-    for (int k = 0; k < 2; k++) {
-        SCRATCH_TAKE(scratch, state->arrival[k], n);
-        for (uint32_t s = 0; state->arrival[k] != NULL && s < n; s++) {
-            SCRATCH_TAKE(scratch, state->arrival[k][s], inst->m);
-        }
-    }
-    SCRATCH_TAKE(scratch, state->free_at, p);
-    SCRATCH_TAKE(scratch, state->start, p);
-    SCRATCH_TAKE(scratch, state->held, p);
-    if (scratch->failed) {
-        return PST_ERR_NOMEM;
+    *state = (struct state){.count = {counts, counts + n, counts + 2 * n},
+                            .arrival = {rows, rows + n},
+                            .free_at = times,
+                            .start = times + p,
+                            .held = times + 2 * p};
+    for (size_t i = 0; i < 2 * n; i++) {
+        rows[i] = times + 3 * p + i * inst->m;
     }
     memset(state->start, 0xFF, p * sizeof *state->start);
-    return order_init(&state->order, inst->in);
+    order_init(&state->order, inst->in);
+}
+
+void state_finish(struct state *state)
+{
+    call_free(state->count[0]);
+    call_free(state->arrival[0]);
+    call_free(state->free_at);
 }
 
 uint64_t state_ready_at(const struct state *state, const struct instance *inst, uint32_t stage,

@@ -2,7 +2,6 @@
  *
  * A hash table of states by 128 bits of hash; it grows up to a limit and then takes no more.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "exact.h"
@@ -20,10 +19,9 @@ static uint64_t mix(uint64_t x)
 
 static bool allocate(struct visited *visited, size_t slots)
 {
-    visited->keys = calloc(slots, sizeof *visited->keys);
-    visited->times = malloc(slots * sizeof *visited->times);
-    visited->mask = slots - 1;
-    visited->n = 0;
+    *visited = (struct visited){.keys = call_try_alloc(slots, sizeof *visited->keys),
+                                .times = call_try_alloc(slots, sizeof *visited->times),
+                                .mask = slots - 1};
     if (visited->keys == NULL || visited->times == NULL) {
         visited_finish(visited);
         return false;
@@ -31,15 +29,17 @@ static bool allocate(struct visited *visited, size_t slots)
     return true;
 }
 
-bool visited_init(struct visited *visited)
+void visited_init(struct visited *visited)
 {
-    return allocate(visited, FIRST);
+    if (!allocate(visited, FIRST)) {
+        call_end(PST_ERR_NOMEM);
+    }
 }
 
 void visited_finish(struct visited *visited)
 {
-    free(visited->keys);
-    free(visited->times);
+    call_free(visited->keys);
+    call_free(visited->times);
     memset(visited, 0, sizeof *visited);
 }
 

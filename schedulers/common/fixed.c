@@ -77,22 +77,20 @@ uint32_t fixed_stage(const struct fixed_question *question, uint32_t d, uint32_t
 }
 
 /* Chunks sit where device_of() put them. */
-static pst_status require_places(const struct fixed_question *question)
+static void require_places(const struct fixed_question *question)
 {
     const struct fixed *self = question->self;
-    uint32_t s;
 
-    for (s = 0; question->v > 1 && s < question->in->n_stages; s++) {
+    for (uint32_t s = 0; question->v > 1 && s < question->in->n_stages; s++) {
         uint32_t device = pst_schedule_stage_at(question->in, s)->device;
         uint32_t wanted = fixed_place(self->rules->placement, question->p, s);
 
         if (device != wanted) {
-            return pst_failf(self->host, PST_ERR_UNSUPPORTED,
-                             "stage %u is on device %u; the order of %s wants it on device %u", s,
-                             device, self->rules->id, wanted);
+            call_end(pst_failf(self->host, PST_ERR_UNSUPPORTED,
+                               "stage %u is on device %u; the order of %s wants it on device %u", s,
+                               device, self->rules->id, wanted));
         }
     }
-    return PST_OK;
 }
 
 static bool rounds_fit(uint32_t m, uint32_t p)
@@ -104,7 +102,7 @@ static bool rounds_fit(uint32_t m, uint32_t p)
  * Micro-batches of one round where devices go round their chunks: m div max(1, m div p), the same
  * in every round. One chunk needs no rounds: any m will do.
  */
-static pst_status find_rounds(struct fixed_question *question)
+static void find_rounds(struct fixed_question *question)
 {
     uint32_t m = question->m, p = question->p, fewer = m, more = m;
 
@@ -115,73 +113,58 @@ static pst_status find_rounds(struct fixed_question *question)
         while (!rounds_fit(more, p)) {
             more++;
         }
-        return pst_failf(question->self->host, PST_ERR_INFEASIBLE,
-                         "%u micro-batches on %u devices: %s wants %u rounds of equally many "
-                         "micro-batches each; %u or %u would do",
-                         m, p, question->self->rules->id, m / p, fewer, more);
+        call_end(pst_failf(question->self->host, PST_ERR_INFEASIBLE,
+                           "%u micro-batches on %u devices: %s wants %u rounds of equally many "
+                           "micro-batches each; %u or %u would do",
+                           m, p, question->self->rules->id, m / p, fewer, more));
     }
     question->r = m < p ? m : m / (m / p);
-    return PST_OK;
 }
 
-static pst_status question_init(const struct fixed *self, const struct pst_schedule_in *in,
-                                struct fixed_question *question)
+static struct fixed_question ask(const struct fixed *self, const struct pst_schedule_in *in)
 {
     uint32_t v = chunks_of(self), least;
-    pst_status st;
+    struct fixed_question question = {.self = self, .in = in, .p = in->n_stages / v, .v = v};
 
-    *question = (struct fixed_question){.self = self, .in = in, .p = in->n_stages / v, .v = v};
-    st = order_require_chain(self->host, self->rules->id, in, v, &question->m);
-    if (st == PST_OK) {
-        st = require_places(question);
+    question.m = order_require_chain(self->host, self->rules->id, in, v);
+    require_places(&question);
+    least = least_of(self, question.p);
+    if (question.m < least) {
+        call_end(pst_failf(self->host, PST_ERR_INFEASIBLE,
+                           "%u micro-batches on %u devices: %s needs at least %u", question.m,
+                           question.p, self->rules->id, least));
     }
-    least = least_of(self, question->p);
-    if (st == PST_OK && question->m < least) {
-        st = pst_failf(self->host, PST_ERR_INFEASIBLE,
-                       "%u micro-batches on %u devices: %s needs at least %u", question->m,
-                       question->p, self->rules->id, least);
-    }
-    return st == PST_OK ? find_rounds(question) : st;
+    find_rounds(&question);
+    return question;
 }
 
-static pst_status build(const struct fixed_question *question, struct order *order)
-{
-    const struct fixed_rules *rules = question->self->rules;
-
-    if (rules->build != NULL) {
-        return rules->build(question, order);
-    }
-    for (uint32_t d = 0; d < question->p; d++) {
-        struct fixed_hand hand;
-
-        fixed_hand_init(&hand, question, order, d);
-        rules->deal(&hand);
-    }
-    return PST_OK;
-}
-
-pst_status fixed_schedule(void *self_, const struct pst_schedule_in *in,
-                          struct pst_schedule_out *out)
+static pst_status schedule(void *self_, const struct pst_schedule_in *in,
+                           struct pst_schedule_out *out)
 {
     const struct fixed *self = self_;
-    struct fixed_question question;
-    struct order order = {.lists = NULL};
-    pst_status st = question_init(self, in, &question);
+    struct fixed_question question = ask(self, in);
+    struct order order;
 
-    if (st == PST_OK) {
-        st = order_init(&order, in);
+    order_init(&order, in);
+    if (self->rules->build != NULL) {
+        self->rules->build(&question, &order);
     }
-    if (st == PST_OK) {
-        st = build(&question, &order);
+    for (uint32_t d = 0; self->rules->build == NULL && d < question.p; d++) {
+        struct fixed_hand hand;
+
+        fixed_hand_init(&hand, &question, &order, d);
+        self->rules->deal(&hand);
     }
-    if (st == PST_OK) {
-        st = order_require_room(self->host, self->rules->id, &order);
-    }
-    if (st == PST_OK) {
-        st = order_emit(&order, out);
-    }
-    order_finish(&order);
-    return st;
+    order_require_room(self->host, self->rules->id, &order);
+    return order_emit(&order, out);
+}
+
+CALL_FUNCTION(call_schedule, schedule, struct pst_schedule_in, struct pst_schedule_out)
+
+pst_status fixed_schedule(void *self, const struct pst_schedule_in *in,
+                          struct pst_schedule_out *out)
+{
+    return call_schedule(self, in, out);
 }
 
 const struct pst_scheduler fixed_scheduler = {

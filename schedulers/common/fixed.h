@@ -27,10 +27,9 @@ struct fixed_rules {
     uint32_t (*least)(uint32_t n_devices);  /* micro-batches; NULL: 1 */
     uint32_t ahead;                         /* zero_bubble.h alone */
     bool rounds; /* micro-batches go in rounds of equally many; other numbers are refused */
-    /* One of the two: fills the list of one device, of all lists. The latter tells the host why it
-       fails. */
+    /* One of the two: fills the list of one device, of all lists. */
     void (*deal)(struct fixed_hand *hand);
-    pst_status (*build)(const struct fixed_question *question, struct order *order);
+    void (*build)(const struct fixed_question *question, struct order *order);
 };
 
 struct fixed {

@@ -9,7 +9,6 @@
 #define SCHEDULERS_COMMON_GREEDY_H
 
 #include "fixed.h"
-#include "scratch.h"
 
 /* What a pass of each stage takes; nanoseconds. */
 struct greedy_times {
@@ -61,13 +60,11 @@ struct greedy {
     int64_t least;                /* no order within the caps costs less */
     int64_t best_cost, best_peak; /* best_cost: INT64_MAX if there is none */
     uint64_t placed;              /* passes placed in all runs */
-    struct scratch scratch;       /* all of this */
 };
 
 enum { GREEDY_F = 0, GREEDY_B = 1, GREEDY_W = 2 };
 
-/* PST_ERR_NOMEM. Free its scratch in any case. */
-pst_status greedy_init(struct greedy *g, const struct fixed_question *question, bool makespan);
+void greedy_init(struct greedy *g, const struct fixed_question *question, bool makespan);
 
 /* Begins a run: nothing placed, caps in dev[].cap stay. */
 void greedy_begin(struct greedy *g, const struct greedy_times *times, uint32_t base);

@@ -24,11 +24,11 @@ static int64_t median_of(const int64_t *values, uint32_t n, int64_t *scratch)
 
 static void times_init(struct greedy *g, struct greedy_times *t)
 {
-    SCRATCH_TAKE(&g->scratch, t->f, g->n_stages);
-    SCRATCH_TAKE(&g->scratch, t->b, g->n_stages);
-    SCRATCH_TAKE(&g->scratch, t->w, g->n_stages);
-    SCRATCH_TAKE(&g->scratch, t->link, g->n_stages);
-    SCRATCH_TAKE(&g->scratch, t->work, g->p);
+    CALL_TAKE(t->f, g->n_stages);
+    CALL_TAKE(t->b, g->n_stages);
+    CALL_TAKE(t->w, g->n_stages);
+    CALL_TAKE(t->link, g->n_stages);
+    CALL_TAKE(t->work, g->p);
 }
 
 static int64_t clamp(uint64_t value, uint64_t most)
@@ -102,41 +102,38 @@ static void take_medians(struct greedy *g, int64_t *scratch)
     sum_work(g, &g->median);
 }
 
-pst_status greedy_init(struct greedy *g, const struct fixed_question *question, bool makespan)
+void greedy_init(struct greedy *g, const struct fixed_question *question, bool makespan)
 {
     uint64_t n_passes = (uint64_t)3 * question->p * question->v * question->m;
     size_t cells = (size_t)question->p * question->v * question->m;
     int64_t *sorted;
 
-    memset(g, 0, sizeof *g);
     if (n_passes > UINT32_MAX / 8) {
-        return PST_ERR_NOMEM;
+        call_end(PST_ERR_NOMEM);
     }
-    g->in = question->in;
-    g->p = question->p;
-    g->v = question->v;
-    g->m = question->m;
-    g->n_stages = g->p * g->v;
-    g->n_passes = (uint32_t)n_passes;
-    g->makespan = makespan;
-    g->best_cost = g->best_peak = g->above = INT64_MAX;
-    SCRATCH_TAKE(&g->scratch, g->saved, g->n_stages);
-    SCRATCH_TAKE(&g->scratch, g->saved_weight, g->n_stages);
-    SCRATCH_TAKE(&g->scratch, g->dev, g->p);
-    SCRATCH_TAKE(&g->scratch, g->end_f, cells);
-    SCRATCH_TAKE(&g->scratch, g->end_b, cells);
-    SCRATCH_TAKE(&g->scratch, g->queue, cells);
-    SCRATCH_TAKE(&g->scratch, g->sequence, g->n_passes);
-    SCRATCH_TAKE(&g->scratch, g->counts, (size_t)2 * g->p);
-    SCRATCH_TAKE(&g->scratch, g->loads, g->p);
-    SCRATCH_TAKE(&g->scratch, g->best, g->n_passes);
-    SCRATCH_TAKE(&g->scratch, sorted, g->n_stages);
+    *g = (struct greedy){.in = question->in,
+                         .p = question->p,
+                         .v = question->v,
+                         .m = question->m,
+                         .n_stages = question->p * question->v,
+                         .n_passes = (uint32_t)n_passes,
+                         .makespan = makespan,
+                         .best_cost = INT64_MAX,
+                         .best_peak = INT64_MAX,
+                         .above = INT64_MAX};
+    CALL_TAKE(g->saved, g->n_stages);
+    CALL_TAKE(g->saved_weight, g->n_stages);
+    CALL_TAKE(g->dev, g->p);
+    CALL_TAKE(g->end_f, cells);
+    CALL_TAKE(g->end_b, cells);
+    CALL_TAKE(g->queue, cells);
+    CALL_TAKE(g->sequence, g->n_passes);
+    CALL_TAKE(g->counts, (size_t)2 * g->p);
+    CALL_TAKE(g->loads, g->p);
+    CALL_TAKE(g->best, g->n_passes);
+    CALL_TAKE(sorted, g->n_stages);
     times_init(g, &g->real);
     times_init(g, &g->median);
-    if (g->scratch.failed) {
-        return PST_ERR_NOMEM;
-    }
     read_costs(g);
     take_medians(g, sorted);
-    return PST_OK;
 }

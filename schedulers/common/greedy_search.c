@@ -166,53 +166,45 @@ static uint32_t largest_cap(const struct search *s)
     return k < enough(&s->g) ? (uint32_t)k : enough(&s->g);
 }
 
-static pst_status search_smaller(struct search *s)
+static void search_smaller(struct search *s)
 {
     struct greedy *g = &s->g;
     uint32_t k;
 
     for (k = 1; k < s->most && g->placed < s->budget; k++) {
-        if (s->question->self->host->cancelled(s->question->self->host)) {
-            return PST_ERR_CANCELLED;
-        }
+        call_go_on(s->question->self->host);
         set_caps(g, k, true);
         if (least_cost(g) - g->makespan < g->best_cost) {
             try_caps(s, false);
         }
     }
-    return PST_OK;
 }
 
 /* Largest caps first: under little memory they are what counts. */
-static pst_status search_smaller_tight(struct search *s)
+static void search_smaller_tight(struct search *s)
 {
     struct greedy *g = &s->g;
     uint64_t most = g->placed + MOST_TIGHT, runs = (uint64_t)8 * g->n_passes;
     uint32_t k;
 
     for (k = s->most; s->tight != NULL && k-- > 1 && g->placed + runs <= most;) {
-        if (s->question->self->host->cancelled(s->question->self->host)) {
-            return PST_ERR_CANCELLED;
-        }
+        call_go_on(s->question->self->host);
         set_caps(g, k, true);
         if (least_cost(g) - g->makespan < g->best_cost) {
             try_tight(s);
         }
     }
-    return PST_OK;
 }
 
 /* What would do, once nothing within the limit does. */
-static pst_status explain(struct search *s)
+static void explain(struct search *s)
 {
     const struct fixed *self = s->question->self;
     struct greedy *g = &s->g;
     uint32_t k, d;
 
     for (k = 1; k <= enough(g) && g->best_cost == INT64_MAX; k++) {
-        if (self->host->cancelled(self->host)) {
-            return PST_ERR_CANCELLED;
-        }
+        call_go_on(self->host);
         set_caps(g, k, false);
         try_caps(s, false);
     }
@@ -220,21 +212,21 @@ static pst_status explain(struct search *s)
         int64_t need = (int64_t)(k - 1) * unit(g, d);
 
         if (need > room_of(g, d)) {
-            return pst_failf(self->host, PST_ERR_INFEASIBLE,
-                             "device %u has room for %" PRId64 " bytes of activations; %s needs "
-                             "at least %" PRId64 " there, %g times what one micro-batch takes",
-                             d, room_of(g, d), self->rules->id, need, (double)(k - 1) / g->v);
+            call_end(pst_failf(self->host, PST_ERR_INFEASIBLE,
+                               "device %u has room for %" PRId64 " bytes of activations; %s needs "
+                               "at least %" PRId64 " there, %g times what one micro-batch takes",
+                               d, room_of(g, d), self->rules->id, need, (double)(k - 1) / g->v));
         }
     }
     if (g->best_cost == INT64_MAX) {
-        return pst_failf(self->host, PST_ERR_BUG, "%s finds no order even without a cap on memory",
-                         self->rules->id);
+        call_end(pst_failf(self->host, PST_ERR_BUG,
+                           "%s finds no order even without a cap on memory", self->rules->id));
     }
-    return pst_failf(self->host, PST_ERR_INFEASIBLE,
-                     "memory_limit = %g is too little for %s on %u devices; the smallest that "
-                     "works is %g",
-                     ((const struct greedy_config *)self->config)->memory_limit, self->rules->id,
-                     g->p, (double)(k - 1) / g->v);
+    call_end(pst_failf(self->host, PST_ERR_INFEASIBLE,
+                       "memory_limit = %g is too little for %s on %u devices; the smallest that "
+                       "works is %g",
+                       ((const struct greedy_config *)self->config)->memory_limit, self->rules->id,
+                       g->p, (double)(k - 1) / g->v));
 }
 
 /* Chunks that the device with most room for them can hold, where all have a limit; else 0. */
@@ -259,63 +251,45 @@ static uint32_t most_that_fit(const struct greedy *g)
  * need more than it is made for, and whatever there is room for will do; and one stage per device
  * may use all the room that devices were given, if that makes it faster.
  */
-static pst_status search_larger(struct search *s)
+static void search_larger(struct search *s)
 {
     const struct fixed *self = s->question->self;
     struct greedy *g = &s->g;
     uint32_t fit = g->v == 1 ? most_that_fit(g) : 0, k;
 
     if (((const struct greedy_config *)self->config)->memory_limit > 0) {
-        return PST_OK;
+        return;
     }
     for (k = s->most + 1;
          k <= enough(g) && (g->best_cost == INT64_MAX || (k <= fit && g->placed < s->budget));
          k++) {
-        if (self->host->cancelled(self->host)) {
-            return PST_ERR_CANCELLED;
-        }
+        call_go_on(self->host);
         set_caps(g, k, true);
         if (least_cost(g) - g->makespan < g->best_cost) {
             try_caps(s, g->best_cost == INT64_MAX);
         }
     }
-    return PST_OK;
 }
 
-static pst_status run(struct search *s)
-{
-    struct greedy *g = &s->g;
-    pst_status st;
-
-    s->most = largest_cap(s);
-    set_caps(g, s->most, true);
-    s->budget = try_tight(s) ? g->placed + MOST_TIGHT : MOST_PASSES;
-    try_caps(s, true);
-    st = search_smaller(s);
-    if (st == PST_OK) {
-        st = search_smaller_tight(s);
-    }
-    if (st == PST_OK) {
-        st = search_larger(s);
-    }
-    return st == PST_OK && g->best_cost == INT64_MAX ? explain(s) : st;
-}
-
-pst_status greedy_search(const struct fixed_question *question, greedy_runs *runs,
-                         greedy_runs *tight, struct order *order)
+void greedy_search(const struct fixed_question *question, greedy_runs *runs, greedy_runs *tight,
+                   struct order *order)
 {
     const struct greedy_config *config = question->self->config;
     struct search s = {.question = question, .runs = runs, .tight = tight};
-    bool makespan = config->objective == GREEDY_MAKESPAN ||
-                    (config->objective == GREEDY_AUTO && question->in->barrier != 0);
-    pst_status st = greedy_init(&s.g, question, makespan);
+    struct greedy *g = &s.g;
 
-    if (st == PST_OK) {
-        st = run(&s);
+    greedy_init(g, question,
+                config->objective == GREEDY_MAKESPAN ||
+                    (config->objective == GREEDY_AUTO && question->in->barrier != 0));
+    s.most = largest_cap(&s);
+    set_caps(g, s.most, true);
+    s.budget = try_tight(&s) ? g->placed + MOST_TIGHT : MOST_PASSES;
+    try_caps(&s, true);
+    search_smaller(&s);
+    search_smaller_tight(&s);
+    search_larger(&s);
+    if (g->best_cost == INT64_MAX) {
+        explain(&s);
     }
-    if (st == PST_OK) {
-        greedy_order(&s.g, order);
-    }
-    scratch_free(&s.g.scratch);
-    return st;
+    greedy_order(g, order);
 }

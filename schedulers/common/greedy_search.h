@@ -42,10 +42,10 @@ typedef void greedy_runs(struct greedy *g, const struct greedy_attempt *attempt)
  * Fills the order with the best that `runs` finds. Caps are whole chunks, from 1 to the limit, so
  * what a larger limit finds is never worse. A chunk of a device is the larger of its stages'.
  * `tight`, if there is one, is asked too where a device holds fewer micro-batches than there are
- * devices from it to the last; what it finds is taken if it is better.
- * PST_ERR_INFEASIBLE: no cap up to the limit will do; the host is told which would.
+ * devices from it to the last; what it finds is taken if it is better. Where no cap up to the limit
+ * will do the call ends, and the host is told which would.
  */
-pst_status greedy_search(const struct fixed_question *question, greedy_runs *runs,
-                         greedy_runs *tight, struct order *order);
+void greedy_search(const struct fixed_question *question, greedy_runs *runs, greedy_runs *tight,
+                   struct order *order);
 
 #endif

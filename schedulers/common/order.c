@@ -5,28 +5,20 @@
 #include "order.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-pst_status order_init(struct order *order, const struct pst_schedule_in *in)
+void order_init(struct order *order, const struct pst_schedule_in *in)
 {
-    struct order_list *lists = calloc((size_t)in->n_devices + 1, sizeof *lists);
-
-    if (lists == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    *order = (struct order){.in = in, .lists = lists};
-    return PST_OK;
+    *order = (struct order){.in = in};
+    CALL_TAKE(order->lists, in->n_devices);
 }
 
 void order_finish(struct order *order)
 {
-    uint32_t d;
-
-    for (d = 0; order->lists != NULL && d < order->in->n_devices; d++) {
-        free(order->lists[d].ops);
+    for (uint32_t d = 0; order->lists != NULL && d < order->in->n_devices; d++) {
+        call_free(order->lists[d].ops);
     }
-    free(order->lists);
+    call_free(order->lists);
     memset(order, 0, sizeof *order);
 }
 
@@ -35,20 +27,7 @@ void order_add(struct order *order, uint32_t device, uint32_t pass, uint32_t sta
 {
     struct order_list *list = &order->lists[device];
 
-    if (list->n == list->room) {
-        uint32_t room = list->room == 0 ? 64 : list->room * 2;
-        struct order_op *ops = NULL;
-
-        if (list->room <= UINT32_MAX / 2) {
-            ops = realloc(list->ops, (size_t)room * sizeof *ops);
-        }
-        if (ops == NULL) {
-            order->failed = true;
-            return;
-        }
-        list->ops = ops;
-        list->room = room;
-    }
+    CALL_MAKE_ROOM(list->ops, list->n, list->room);
     list->ops[list->n++] = (struct order_op){stage, microbatch, (uint8_t)pass, 0};
 }
 
@@ -64,7 +43,7 @@ void order_add_backward(struct order *order, bool split, uint32_t device, uint32
 pst_status order_emit(const struct order *order, struct pst_schedule_out *out)
 {
     uint32_t d, i;
-    pst_status st = order->failed ? PST_ERR_NOMEM : PST_OK;
+    pst_status st = PST_OK;
 
     for (d = 0; d < order->in->n_devices; d++) {
         const struct order_list *list = &order->lists[d];
@@ -133,49 +112,41 @@ uint64_t order_peak_bytes(const struct order *order, uint32_t device)
 }
 
 /* Every device has `wanted` stages, or none where a stage less than devices is as good. */
-static pst_status require_stages(const struct pst_host *host, const char *scheduler,
-                                 const struct pst_schedule_in *in, uint32_t wanted)
+static void require_stages(const struct pst_host *host, const char *scheduler,
+                           const struct pst_schedule_in *in, uint32_t wanted)
 {
-    uint32_t d, s;
-
-    for (d = 0; d < in->n_devices; d++) {
+    for (uint32_t d = 0; d < in->n_devices; d++) {
         uint32_t n = 0;
 
-        for (s = 0; s < in->n_stages; s++) {
+        for (uint32_t s = 0; s < in->n_stages; s++) {
             n += pst_schedule_stage_at(in, s)->device == d;
         }
         if (n != wanted && (n != 0 || wanted > 1)) {
-            return pst_failf(host, PST_ERR_UNSUPPORTED,
-                             "device %u has %u of the %u stages: %s runs %u per device, %u in all; "
-                             "a partitioner that makes as many is needed",
-                             d, n, in->n_stages, scheduler, wanted, wanted * in->n_devices);
+            call_end(pst_failf(host, PST_ERR_UNSUPPORTED,
+                               "device %u has %u of the %u stages: %s runs %u per device, %u in "
+                               "all; a partitioner that makes as many is needed",
+                               d, n, in->n_stages, scheduler, wanted, wanted * in->n_devices));
         }
     }
-    return PST_OK;
 }
 
-pst_status order_require_chain(const struct pst_host *host, const char *scheduler,
-                               const struct pst_schedule_in *in, uint32_t stages_per_device,
-                               uint32_t *ret_m)
+uint32_t order_require_chain(const struct pst_host *host, const char *scheduler,
+                             const struct pst_schedule_in *in, uint32_t stages_per_device)
 {
-    uint32_t m = pst_schedule_stage_at(in, 0)->n_microbatches, s;
-    pst_status st = require_stages(host, scheduler, in, stages_per_device);
+    uint32_t m = pst_schedule_stage_at(in, 0)->n_microbatches;
 
-    if (st != PST_OK) {
-        return st;
-    }
-    for (s = 1; s < in->n_stages; s++) {
+    require_stages(host, scheduler, in, stages_per_device);
+    for (uint32_t s = 1; s < in->n_stages; s++) {
         uint32_t n = pst_schedule_stage_at(in, s)->n_microbatches;
 
         if (n != m) {
-            return pst_failf(host, PST_ERR_UNSUPPORTED,
-                             "stage %u has %u micro-batches, stage 0 has %u: %s needs one size for "
-                             "all stages",
-                             s, n, m, scheduler);
+            call_end(pst_failf(host, PST_ERR_UNSUPPORTED,
+                               "stage %u has %u micro-batches, stage 0 has %u: %s needs one size "
+                               "for all stages",
+                               s, n, m, scheduler));
         }
     }
-    *ret_m = m;
-    return PST_OK;
+    return m;
 }
 
 pst_status order_topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
@@ -189,22 +160,19 @@ pst_status order_topology(void *self, uint32_t n_devices, struct pst_topology *r
     return PST_OK;
 }
 
-pst_status order_require_room(const struct pst_host *host, const char *scheduler,
-                              const struct order *order)
+void order_require_room(const struct pst_host *host, const char *scheduler,
+                        const struct order *order)
 {
-    uint32_t d;
-
-    for (d = 0; d < order->in->n_devices; d++) {
+    for (uint32_t d = 0; d < order->in->n_devices; d++) {
         uint64_t room = order->in->activation_bytes[d], need;
 
         need = room == UINT64_MAX ? 0 : order_peak_bytes(order, d);
         if (need > room) {
-            return pst_failf(host, PST_ERR_INFEASIBLE,
-                             "device %u would hold %" PRIu64 " bytes of activations and has room "
-                             "for %" PRIu64 "; another scheduler may need less, the order of %s "
-                             "is fixed",
-                             d, need, room, scheduler);
+            call_end(pst_failf(host, PST_ERR_INFEASIBLE,
+                               "device %u would hold %" PRIu64 " bytes of activations and has room "
+                               "for %" PRIu64 "; another scheduler may need less, the order of %s "
+                               "is fixed",
+                               d, need, room, scheduler));
         }
     }
-    return PST_OK;
 }

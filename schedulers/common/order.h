@@ -2,13 +2,13 @@
  *
  * For schedulers: an order of passes under construction, its eager evaluation, and what is held.
  * Linked into each plugin that wants it (penstock_add_plugin(... LINK scheduler_common)); depends
- * on the plugin headers alone. Memory is malloc'd: a search may build thousands of orders. Pure
- * functions of their arguments, so any thread may call them.
+ * on the plugin headers and on plugins/call alone: all of it runs within a call of the host, which
+ * ends where there is no memory or a question is refused.
  */
 #ifndef SCHEDULERS_COMMON_ORDER_H
 #define SCHEDULERS_COMMON_ORDER_H
 
-#include <penstock/penstock.h>
+#include "plugin_call.h"
 
 struct order_op {
     uint32_t stage, microbatch;
@@ -24,12 +24,11 @@ struct order_list {
 struct order {
     const struct pst_schedule_in *in;
     struct order_list *lists; /* [n_devices] */
-    bool failed;              /* there was no memory for a pass: order_emit and others say so */
 };
 
-/* Empty lists for `in`, which must outlive the order. PST_ERR_NOMEM. Call order_finish in any case
-   of PST_OK; it accepts an order that is all zero. */
-pst_status order_init(struct order *order, const struct pst_schedule_in *in);
+/* Empty lists for `in`, which must outlive the order. */
+void order_init(struct order *order, const struct pst_schedule_in *in);
+/* For searches, which build thousands; accepts an order that is all zero. */
 void order_finish(struct order *order);
 /* Appends one pass to the list of `device`. */
 void order_add(struct order *order, uint32_t device, uint32_t pass, uint32_t stage,
@@ -49,11 +48,10 @@ struct order_times {
 
 /*
  * Where sizes differ, a pass needs all passes of a neighbour that share samples with it. The order
- * may be incomplete if it is closed: what a pass of it needs is in it.
- * PST_ERR_BUG    it has a cycle, needs a pass that is not in it, or has a pass twice
- * PST_ERR_NOMEM
+ * may be incomplete if it is closed: what a pass of it needs is in it. False: it has a cycle, needs
+ * a pass that is not in it, or has a pass twice.
  */
-pst_status order_evaluate(const struct order *order, struct order_times *ret_times);
+bool order_evaluate(const struct order *order, struct order_times *ret_times);
 
 /* The greatest common divisor; of 0 and a number that number. */
 uint64_t order_gcd(uint64_t a, uint64_t b);
@@ -63,20 +61,24 @@ uint64_t order_peak_bytes(const struct order *order, uint32_t device);
 
 /*
  * What most chain schedulers ask: exactly `stages_per_device` stages on each device in use, one
- * number of micro-batches for all stages. ret_m: that number. Else host->fail with a message that
- * names the scheduler; returns its code.
+ * number of micro-batches for all stages, which it returns. Else the call ends, and the host has a
+ * message that names the scheduler.
  */
-pst_status order_require_chain(const struct pst_host *host, const char *scheduler,
-                               const struct pst_schedule_in *in, uint32_t stages_per_device,
-                               uint32_t *ret_m);
+uint32_t order_require_chain(const struct pst_host *host, const char *scheduler,
+                             const struct pst_schedule_in *in, uint32_t stages_per_device);
 
 /* pst_scheduler.topology of most with one stage per device: any number of micro-batches, one
    version of the weights. */
 pst_status order_topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology);
 
-/* PST_ERR_INFEASIBLE, explained to the host: a device holds more than its activation_bytes. */
-pst_status order_require_room(const struct pst_host *host, const char *scheduler,
-                              const struct order *order);
+/* Ends the call, explained to the host, where a device holds more than its activation_bytes. */
+void order_require_room(const struct pst_host *host, const char *scheduler,
+                        const struct order *order);
+
+/* The interface of a scheduler whose `schedule` runs as a call. Then further functions. */
+#define SCHEDULER_INTERFACE(...)                                                                   \
+    CALL_FUNCTION(call_schedule, schedule, struct pst_schedule_in, struct pst_schedule_out)        \
+    PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .schedule = call_schedule, __VA_ARGS__)
 
 /* Capability words. */
 #define SCHEDULER_WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})

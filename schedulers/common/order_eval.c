@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "order.h"
-#include "scratch.h"
 
 #define UNKNOWN UINT64_MAX
 
@@ -132,7 +131,7 @@ static bool run_device(struct eager *e, uint32_t d)
     return e->position[d] > first;
 }
 
-static pst_status run(struct eager *e, struct order_times *times)
+static bool run(struct eager *e, struct order_times *times)
 {
     uint32_t n_devices = e->order->in->n_devices, d;
     bool moved = true, complete;
@@ -146,47 +145,40 @@ static pst_status run(struct eager *e, struct order_times *times)
         }
     } while (moved && !complete);
     if (!complete) {
-        return PST_ERR_BUG;
+        return false;
     }
     for (d = 0; d < n_devices; d++) {
         times->makespan_ns = later(times->makespan_ns, e->clock[d]);
         times->span_ns = later(times->span_ns, e->clock[d] - e->begin[d]);
     }
-    return PST_OK;
+    return true;
 }
 
-static pst_status init(struct eager *e, struct scratch *scratch)
+bool order_evaluate(const struct order *order, struct order_times *ret_times)
 {
-    const struct pst_schedule_in *in = e->order->in;
+    const struct pst_schedule_in *in = order->in;
+    struct eager e = {.order = order};
+    size_t cells;
+    bool ran;
 
     for (uint32_t s = 0; s < in->n_stages; s++) {
         uint32_t n = pst_schedule_stage_at(in, s)->n_microbatches;
 
-        e->m = n > e->m ? n : e->m;
+        e.m = n > e.m ? n : e.m;
     }
-    SCRATCH_TAKE(scratch, e->clock, in->n_devices);
-    SCRATCH_TAKE(scratch, e->begin, in->n_devices);
-    SCRATCH_TAKE(scratch, e->position, in->n_devices);
-    for (uint32_t k = 0; k < 3; k++) {
-        size_t cells = (size_t)in->n_stages * e->m;
-
-        if (SCRATCH_TAKE(scratch, e->done[k], cells) != NULL) {
-            memset(e->done[k], 0xFF, cells * sizeof *e->done[k]);
-        }
-    }
-    return e->order->failed ? PST_ERR_NOMEM : scratch_status(scratch);
-}
-
-pst_status order_evaluate(const struct order *order, struct order_times *ret_times)
-{
-    struct eager e = {.order = order};
-    struct scratch scratch = {0};
-    pst_status st = init(&e, &scratch);
-
+    cells = (size_t)in->n_stages * e.m;
+    CALL_TAKE(e.clock, in->n_devices);
+    CALL_TAKE(e.begin, in->n_devices);
+    CALL_TAKE(e.position, in->n_devices);
+    CALL_TAKE(e.done[0], 3 * cells);
+    memset(e.done[0], 0xFF, 3 * cells * sizeof *e.done[0]);
+    e.done[1] = e.done[0] + cells;
+    e.done[2] = e.done[1] + cells;
     *ret_times = (struct order_times){0};
-    if (st == PST_OK) {
-        st = run(&e, ret_times);
-    }
-    scratch_free(&scratch);
-    return st;
+    ran = run(&e, ret_times);
+    call_free(e.clock);
+    call_free(e.begin);
+    call_free(e.position);
+    call_free(e.done[0]);
+    return ran;
 }

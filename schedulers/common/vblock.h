@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Schedules made of a building block: the slots of one micro-batch on every device of a V,
- * repeated every six slots, then filled and drained faster by moving passes forward as long as no
+ * repeated every few slots, then filled and drained faster by moving passes forward as long as no
  * device holds more than the block needs. Qi, Wan, Amar, Lin, "Pipeline Parallelism with
  * Controllable Memory", NeurIPS 2024. Costs have no say in it.
  */
@@ -10,11 +10,35 @@
 
 #include "vtable.h"
 
-/* Slots of micro-batch 0: f0, f1, b1, b0 of device d sit at first + d * step, modulo 6 all
-   different. Fields are indexed by V_F0 .. V_B0. */
+/* Slots of micro-batch 0; on a device no two are the same modulo `period`. */
 struct vblock {
-    int64_t first[4], step[4];
+    uint32_t p, period;
+    uint32_t *slots; /* [p][4] of f0, f1, b1, b0 */
 };
+
+static inline uint32_t *vblock_slots(const struct vblock *block, uint32_t device)
+{
+    return &block->slots[4 * (size_t)device];
+}
+
+/*
+ * A block by residues modulo its period: f0, f1, b1 and b0 of device 0 have those given; from
+ * device to device f0 and b1 move by `slope` for the first `bend` steps and by `slope_after` from
+ * there on, f1 and b0 by -1. The passes follow each other as closely as that allows.
+ */
+struct vshape {
+    uint8_t period, residue[4], slope, slope_after;
+    uint16_t bend;
+};
+
+/* Lays it into `block`, which has its p and room. False: two passes would share a slot. */
+bool vblock_lay(const struct vshape *shape, struct vblock *block);
+
+/* Slots of w1 and w0 of micro-batch 0: the first behind their backwards that nothing else takes. */
+void vblock_weights(const struct vblock *block, uint32_t device, uint32_t weights[2]);
+
+/* Chunks that the fullest device holds in the steady state. */
+uint32_t vblock_peak(const struct vblock *block);
 
 /*
  * Between the ramps the block is kept as it is: from the first backward of stage 0 until the last
@@ -26,27 +50,19 @@ struct vblock {
 enum vdrain { VDRAIN_PUBLISHED, VDRAIN_EARLY };
 
 /*
- * The schedule of p devices and m micro-batches, its weight halves told apart by chunk. cap: chunk
- * activations that a device may hold; 0: as many as the block needs by itself. PST_ERR_INFEASIBLE:
- * the block needs more than that, host not told. PST_ERR_NOMEM. Call vtable_finish after PST_OK.
+ * The schedule of m micro-batches, its weight halves told apart by chunk. cap: chunk activations
+ * that a device may hold; 0: as many as the block needs by itself. False: it needs more than that.
+ * Call vtable_finish where it is true.
  */
-pst_status vblock_build(const struct vblock *block, uint32_t p, uint32_t m, uint32_t cap,
-                        enum vdrain drain, struct vtable *ret_table);
-
-/*
- * The shortest schedule, all passes taking one slot, among those of `published` and of many other
- * blocks at which no device holds more than `cap`, drained early. Of equally short ones, the first
- * with the lowest peak. Large problems get a short list of blocks. PST_ERR_NOMEM.
- */
-pst_status vblock_search(const struct vblock *published, uint32_t p, uint32_t m, uint32_t cap,
-                         struct vtable *ret_table);
+bool vblock_build(const struct vblock *block, uint32_t m, uint32_t cap, enum vdrain drain,
+                  struct vtable *ret_table);
 
 /*
  * Moves passes of the ramps forward, in order of time, each to the earliest empty slot behind all
  * that it needs at which no device holds more than `cap`. w: the table has weight halves, which
  * move too, and both ramps are worked on; otherwise only the second one is, and every empty slot
- * counts as a weight half where one is due. PST_ERR_NOMEM.
+ * counts as a weight half where one is due.
  */
-pst_status vreorder(struct vtable *table, bool w, uint32_t cap, enum vdrain drain);
+void vreorder(struct vtable *table, bool w, uint32_t cap, enum vdrain drain);
 
 #endif

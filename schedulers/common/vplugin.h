@@ -18,8 +18,10 @@ struct vplugin_config {
     PST_PARAM(struct vplugin_config, variant, PST_PARAM_ENUM, "published", "published|improved",   \
               "The paper's block, or the best of many blocks at no more memory.")
 
-/* Orders all passes: of `block` alone, or of the best block that holds at most `cap` chunks. */
-pst_status vplugin_build(const struct fixed_question *question, const struct vblock *block,
-                         uint32_t cap, struct order *order);
+/* Orders all passes: of the published block alone, or of the best one that holds at most `cap`
+   chunks. first, step: slots of f0, f1, b1, b0 of micro-batch 0 on device d are first + d * step;
+   modulo 6 all are different. */
+void vplugin_build(const struct fixed_question *question, const int32_t first[4],
+                   const int32_t step[4], uint32_t cap, struct order *order);
 
 #endif

@@ -3,7 +3,6 @@
  * The greedy reordering of the ramps of a V. What a device holds is kept per slot, so that a move
  * is judged by the slots it jumps over.
  */
-#include "scratch.h"
 #include "vblock.h"
 
 struct ramp {
@@ -177,24 +176,21 @@ static void walk(struct ramp *r, uint32_t length)
     }
 }
 
-pst_status vreorder(struct vtable *table, bool w, uint32_t cap, enum vdrain drain)
+void vreorder(struct vtable *table, bool w, uint32_t cap, enum vdrain drain)
 {
     struct ramp r = {.table = table, .w = w, .cap = cap, .drain = drain};
     size_t n = (size_t)table->p * ((size_t)table->n_slots + 1);
-    uint32_t length = vtable_length(table), d;
-    struct scratch scratch = {0};
+    uint32_t length = vtable_length(table);
 
-    SCRATCH_TAKE(&scratch, r.live, n);
-    SCRATCH_TAKE(&scratch, r.due, n);
-    SCRATCH_TAKE(&scratch, r.end, table->p);
-    SCRATCH_TAKE(&scratch, r.last_w, table->p);
-    if (!scratch.failed) {
-        for (d = 0; d < table->p; d++) {
-            r.end[d] = length;
-            replay(&r, d, 0, length);
-        }
-        walk(&r, length);
+    CALL_TAKE(r.live, 2 * n);
+    r.due = r.live + n;
+    CALL_TAKE(r.end, 2 * (size_t)table->p);
+    r.last_w = r.end + table->p;
+    for (uint32_t d = 0; d < table->p; d++) {
+        r.end[d] = length;
+        replay(&r, d, 0, length);
     }
-    scratch_free(&scratch);
-    return scratch_status(&scratch);
+    walk(&r, length);
+    call_free(r.live);
+    call_free(r.end);
 }

@@ -4,39 +4,31 @@
  */
 #include "vtable.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-pst_status vtable_init(struct vtable *table, uint32_t p, uint32_t m, uint64_t last)
+void vtable_init(struct vtable *table, uint32_t p, uint32_t m, uint64_t last)
 {
     uint64_t n_slots = last + 1 + 2 * (uint64_t)m;
-    uint64_t n_cells = n_slots * p, i;
+    size_t n_cells;
 
-    memset(table, 0, sizeof *table);
-    if (m > UINT32_MAX >> 3 || n_slots > UINT32_MAX / 8 || n_cells > SIZE_MAX / 64) {
-        return PST_ERR_NOMEM;
+    if (m > UINT32_MAX >> 3 || n_slots > UINT32_MAX / 8) {
+        call_end(PST_ERR_NOMEM);
     }
-    table->p = p;
-    table->m = m;
-    table->n_slots = (uint32_t)n_slots;
-    table->cells = malloc((size_t)n_cells * sizeof *table->cells);
-    table->at = malloc((size_t)p * 4 * m * sizeof *table->at);
-    table->clock = malloc(p * sizeof *table->clock);
-    if (table->cells == NULL || table->at == NULL || table->clock == NULL) {
-        vtable_finish(table);
-        return PST_ERR_NOMEM;
-    }
-    for (i = 0; i < n_cells; i++) {
+    *table = (struct vtable){.p = p, .m = m, .n_slots = (uint32_t)n_slots};
+    n_cells = (size_t)n_slots * p;
+    CALL_TAKE(table->cells, n_cells);
+    CALL_TAKE(table->at, (size_t)p * 4 * m);
+    CALL_TAKE(table->clock, p);
+    for (size_t i = 0; i < n_cells; i++) {
         table->cells[i] = V_NONE;
     }
-    return PST_OK;
 }
 
 void vtable_finish(struct vtable *table)
 {
-    free(table->cells);
-    free(table->at);
-    free(table->clock);
+    call_free(table->cells);
+    call_free(table->at);
+    call_free(table->clock);
     memset(table, 0, sizeof *table);
 }
 
@@ -131,19 +123,20 @@ void vtable_squeeze(struct vtable *table)
     }
 }
 
-uint32_t vtable_peak(const struct vtable *table, uint32_t device)
+uint32_t vtable_peak(const struct vtable *table)
 {
-    const uint32_t *row = vtable_row(table, device);
-    uint32_t t, live = 0, peak = 0;
+    uint32_t peak = 0;
 
-    for (t = 0; t < table->n_slots; t++) {
-        uint32_t kind = vtable_kind(row[t]);
+    for (uint32_t d = 0; d < table->p; d++) {
+        const uint32_t *row = vtable_row(table, d);
+        uint32_t live = 0;
 
-        if (kind == V_F0 || kind == V_F1) {
-            live++;
+        for (uint32_t t = 0; t < table->n_slots; t++) {
+            uint32_t kind = vtable_kind(row[t]);
+
+            live += kind == V_F0 || kind == V_F1;
             peak = live > peak ? live : peak;
-        } else if (kind == V_W1 || kind == V_W0) {
-            live--;
+            live -= kind == V_W1 || kind == V_W0;
         }
     }
     return peak;

@@ -21,8 +21,8 @@ struct vtable {
     uint32_t *clock;  /* [p]: for squeezing */
 };
 
-/* `last`: the last slot that a forward or backward will take. PST_ERR_NOMEM. */
-pst_status vtable_init(struct vtable *table, uint32_t p, uint32_t m, uint64_t last);
+/* `last`: the last slot that a forward or backward will take. */
+void vtable_init(struct vtable *table, uint32_t p, uint32_t m, uint64_t last);
 void vtable_finish(struct vtable *table); /* accepts one that is all zero */
 
 static inline uint32_t *vtable_row(const struct vtable *table, uint32_t device)
@@ -61,8 +61,8 @@ void vtable_insert_w(struct vtable *table, bool by_chunk);
 void vtable_drop_w(struct vtable *table);
 /* Moves every pass to the earliest slot that the order of each device and the V allow. */
 void vtable_squeeze(struct vtable *table);
-/* Most chunk activations that a device holds: +1 at a forward, -1 after a weight half. */
-uint32_t vtable_peak(const struct vtable *table, uint32_t device);
+/* Most chunk activations that any device holds: +1 at a forward, -1 after a weight half. */
+uint32_t vtable_peak(const struct vtable *table);
 /* Slots from 0 to the end of the last pass. */
 uint32_t vtable_length(const struct vtable *table);
 /* The order of every device, for a chain of 2p stages; stages d and 2p - 1 - d share a device. */

@@ -5,24 +5,22 @@
 
 /* A W waits until the device has run as many forwards and backwards as fill the pipeline: then its
    slot was idle in 1F1B. */
+static void deal_backward(struct fixed_hand *hand, uint64_t n, uint32_t chunk)
+{
+    const struct fixed_question *q = hand->question;
+    uint64_t ahead = q->self->rules->ahead, before = ahead * (q->p - 1 - hand->d);
+
+    fixed_deal(hand, PST_PASS_B, chunk);
+    if ((before < q->m ? before : q->m) + n >= ahead * (q->p - 1)) {
+        fixed_deal_oldest(hand);
+    }
+}
+
 void zero_bubble_deal(struct fixed_hand *hand)
 {
     const struct fixed_question *q = hand->question;
-    uint64_t ahead = q->self->rules->ahead, full = ahead * (q->p - 1);
-    uint64_t w = ahead * (q->p - 1 - hand->d);
-    uint32_t j;
 
-    w = w < q->m ? w : q->m;
-    for (j = 0; j < w; j++) {
-        fixed_deal(hand, PST_PASS_F, 0);
-    }
-    for (j = 0; j < q->m; j++) {
-        fixed_deal(hand, PST_PASS_F, 0); /* if there is one left */
-        fixed_deal(hand, PST_PASS_B, 0);
-        if (w + j >= full) {
-            fixed_deal_oldest(hand);
-        }
-    }
+    fixed_deal_looped(hand, q->self->rules->ahead * (q->p - 1 - hand->d), deal_backward);
     fixed_deal_waiting(hand);
 }
 

@@ -4,14 +4,10 @@
  * it, as a person edits it, or as `penstock export pytorch-csv` does. It decides nothing; the file
  * fixes devices, stages, their places and the number of micro-batches.
  */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "file.h"
-
-#define MAX_BYTES (256u << 20)
 
 struct config {
     const char *file;
@@ -22,115 +18,57 @@ static const struct pst_param params[] = {
               "The schedule: one row per rank, one action per cell, as in 0F0,0F1,0B0,0B1."),
 };
 
-/* The whole file with a NUL behind it; malloc'd. */
-static pst_status slurp(const struct pst_host *host, const char *path, char **ret_text,
-                        size_t *ret_length)
+struct question {
+    const struct pst_host *host;
+    const struct config *config;
+    struct csv_file *file;
+};
+
+/* n bytes that live as long as the instance. */
+static void *keep(const struct pst_host *host, const void *from, size_t n)
 {
-    FILE *in = fopen(path, "rb");
-    char *text = NULL;
-    size_t n = 0, room = 0;
-    pst_status st = PST_OK;
+    void *kept = host->alloc(host, n, _Alignof(max_align_t));
 
-    if (in == NULL) {
-        return pst_failf(host, PST_ERR_IO, "cannot open the schedule \"%s\": %s", path,
-                         strerror(errno));
+    if (kept == NULL) {
+        call_end(PST_ERR_NOMEM);
     }
-    while (st == PST_OK && !feof(in)) {
-        if (n + 1 >= room) {
-            char *more = room < MAX_BYTES ? realloc(text, room = 2 * room + 65536) : NULL;
-
-            if (more == NULL) {
-                st = room < MAX_BYTES ? PST_ERR_NOMEM
-                                      : pst_failf(host, PST_ERR_CONFIG, "%s is over 256 MiB", path);
-                break;
-            }
-            text = more;
-        }
-        n += fread(text + n, 1, room - n - 1, in);
-        if (ferror(in)) {
-            st = pst_failf(host, PST_ERR_IO, "cannot read the schedule \"%s\": %s", path,
-                           strerror(errno));
-        }
-    }
-    fclose(in);
-    if (st != PST_OK) {
-        free(text);
-        return st;
-    }
-    text[n] = '\0';
-    *ret_text = text;
-    *ret_length = n;
-    return PST_OK;
+    return memcpy(kept, from, n);
 }
 
-pst_status csv_file_read(struct csv_file *file, const struct pst_host *host, const char *path)
+/* Reads and proves the file. What tells of a cell's place is for the proof alone. */
+static pst_status open_file(void *question_)
 {
-    char *text = NULL;
-    size_t length = 0, mark;
-    pst_status st;
-
-    memset(file, 0, sizeof *file);
-    file->host = host;
-    file->path = path;
-    st = slurp(host, path, &text, &length);
-    if (st == PST_OK && strlen(text) != length) {
-        st = pst_failf(host, PST_ERR_CONFIG, "%s holds a NUL at byte %zu: it is no text", path,
-                       strlen(text));
-    }
-    if (st == PST_OK) {
-        mark = strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-        st = csv_parse(file, text + mark, length - mark);
-    }
-    free(text);
-    st = st != PST_OK ? st : csv_check_passes(file);
-    if (st == PST_OK && file->has_transfers) {
-        st = csv_check_transfers(file);
-    }
-    return st != PST_OK ? st : csv_check_progress(file);
-}
-
-void csv_file_finish(struct csv_file *file)
-{
-    free(file->cells);
-    free(file->first);
-    free(file->row_of_stage);
-    free(file->forward);
-    free(file->backward);
-    free(file->weight);
-}
-
-static void destroy(void *self)
-{
-    if (self != NULL) {
-        csv_file_finish(self);
-    }
-}
-
-static pst_status create(const struct pst_host *host, const void *config_, void **ret_self)
-{
-    const struct config *config = config_;
-    struct csv_file *file = host->alloc(host, sizeof *file, _Alignof(struct csv_file));
+    struct question *question = question_;
+    const struct pst_host *host = question->host;
+    struct csv_file file = {.host = host, .path = question->config->file};
     char note[200];
-    pst_status st;
 
-    if (file == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    st = csv_file_read(file, host, config->file);
-    if (st != PST_OK) {
-        csv_file_finish(file);
-        return st;
-    }
-    if (file->n_dropped > 0) {
+    csv_read(&file);
+    if (file.n_dropped > 0) {
         snprintf(note, sizeof note,
                  "the schedule's %u UNSHARD, RESHARD, REDUCE_GRAD and WAIT actions are left out: "
                  "parameters are whole here, the host reduces gradients and waits for sends",
-                 file->n_dropped);
+                 file.n_dropped);
         host->log(host, PST_LOG_WARN, note);
     }
-    *ret_self = file;
+    file.cells = keep(host, file.cells, file.n_cells * sizeof *file.cells);
+    file.row_of_stage = keep(host, file.row_of_stage, file.n_stages * sizeof *file.row_of_stage);
+    question->file = keep(host, &file, sizeof file);
     return PST_OK;
 }
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    struct question question = {.host = host, .config = config};
+    pst_status st = call_run(open_file, &question);
+
+    if (st == PST_OK) {
+        *ret_self = question.file;
+    }
+    return st;
+}
+
+PST_DESTROY_NOTHING
 
 static pst_status shape(void *self, uint32_t *ret_n_devices, uint32_t *ret_n_stages,
                         uint32_t *ret_n_microbatches)

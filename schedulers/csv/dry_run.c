@@ -6,7 +6,6 @@
 #include "file.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct run {
@@ -73,7 +72,7 @@ static void append(char *text, size_t size, const char *format, ...)
 }
 
 /* From a row that waits, follow who waits for whom until a row comes again. */
-static pst_status explain(const struct run *run, uint32_t row)
+static void explain(const struct run *run, uint32_t row)
 {
     const struct csv_file *file = run->file;
     char text[256], name[48];
@@ -95,59 +94,40 @@ static pst_status explain(const struct run *run, uint32_t row)
                file->cells[need].column);
         row = file->cells[need].row - 1;
     } while (row != first);
-    return csv_fail_cell(file, &file->cells[run->next[first]],
-                         "the rows wait for each other: %s, which stands behind %s", text,
-                         csv_cell_name(file, &file->cells[run->next[first]], name));
+    csv_fail_cell(file, &file->cells[run->next[first]],
+                  "the rows wait for each other: %s, which stands behind %s", text,
+                  csv_cell_name(file, &file->cells[run->next[first]], name));
 }
 
-static pst_status play(struct run *run)
+void csv_check_progress(const struct csv_file *file)
 {
-    const struct csv_file *file = run->file;
+    size_t n = 2 * (size_t)file->n_stages * file->n_microbatches;
+    struct run run = {.file = file};
+    uint32_t waiting = 0;
     bool moved = true;
 
-    while (moved) {
-        uint32_t waiting = PST_NONE;
-
+    CALL_TAKE(run.next, file->n_rows);
+    CALL_TAKE(run.sent, n);
+    memcpy(run.next, file->first, (size_t)file->n_rows * sizeof *run.next);
+    memset(run.sent, 0xFF, n * sizeof *run.sent);
+    find_sends(&run);
+    while (waiting != PST_NONE) {
+        if (!moved) {
+            explain(&run, waiting);
+        }
+        waiting = PST_NONE;
         moved = false;
         for (uint32_t r = 0; r < file->n_rows; r++) {
-            while (run->next[r] < file->first[r + 1]) {
-                uint32_t need = need_of(run, run->next[r]);
+            while (run.next[r] < file->first[r + 1]) {
+                uint32_t need = need_of(&run, run.next[r]);
 
-                if (need != PST_NONE && !done(run, need)) {
+                if (need != PST_NONE && !done(&run, need)) {
                     waiting = r;
                     break;
                 }
-                run->next[r]++;
+                run.next[r]++;
                 moved = true;
             }
         }
-        if (waiting == PST_NONE) {
-            return PST_OK;
-        }
-        if (!moved) {
-            return explain(run, waiting);
-        }
     }
-    return PST_OK;
-}
-
-pst_status csv_check_progress(const struct csv_file *file)
-{
-    size_t n = 2 * (size_t)file->n_stages * file->n_microbatches;
-    struct run run = {
-        .file = file,
-        .next = malloc((size_t)file->n_rows * sizeof *run.next),
-        .sent = malloc(n * sizeof *run.sent),
-    };
-    pst_status st = PST_ERR_NOMEM;
-
-    if (run.next != NULL && run.sent != NULL) {
-        memcpy(run.next, file->first, (size_t)file->n_rows * sizeof *run.next);
-        memset(run.sent, 0xFF, n * sizeof *run.sent);
-        find_sends(&run);
-        st = play(&run);
-    }
-    free(run.next);
-    free(run.sent);
-    return st;
 }

@@ -6,7 +6,7 @@
 #ifndef SCHEDULERS_CSV_FILE_H
 #define SCHEDULERS_CSV_FILE_H
 
-#include <penstock/penstock.h>
+#include "plugin_call.h"
 
 /* What a cell holds besides passes (PST_PASS_*). */
 enum {
@@ -38,24 +38,22 @@ struct csv_file {
     uint32_t *forward, *backward, *weight; /* backward: B or BW; weight: W or BW */
 };
 
-/* Reads and proves the file. The error says row, cell and what was expected. Memory is malloc'd;
-   csv_file_finish in any case. */
-pst_status csv_file_read(struct csv_file *file, const struct pst_host *host, const char *path);
-void csv_file_finish(struct csv_file *file);
-
-/* read.c: cells and dialect. */
-pst_status csv_parse(struct csv_file *file, char *text, size_t length);
+/* All of these end the call where the file is wrong. read.c: the file, cells and
+   dialect, and all checks. */
+void csv_read(struct csv_file *file);
 
 /* rules.c: stages, micro-batches, passes; then transfers. */
-pst_status csv_check_passes(struct csv_file *file);
-pst_status csv_check_transfers(const struct csv_file *file);
+void csv_check_passes(struct csv_file *file);
+void csv_check_transfers(const struct csv_file *file);
 
 /* dry_run.c: the rows side by side run to their end. */
-pst_status csv_check_progress(const struct csv_file *file);
+void csv_check_progress(const struct csv_file *file);
 
-/* "FILE, row 2, cell 5 (3F0): " + text */
-pst_status csv_fail_cell(const struct csv_file *file, const struct csv_cell *cell,
-                         const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* "FILE: " + text, and "FILE, row 2, cell 5 (3F0): " + text, which say what was expected. */
+void csv_fail(const struct csv_file *file, const char *format, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
+void csv_fail_cell(const struct csv_file *file, const struct csv_cell *cell, const char *format,
+                   ...) __attribute__((noreturn, format(printf, 3, 4)));
 /* The cell as the file's letters put it; text holds 48 bytes. */
 const char *csv_cell_name(const struct csv_file *file, const struct csv_cell *cell, char *text);
 

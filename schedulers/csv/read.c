@@ -8,10 +8,13 @@
  */
 #include "file.h"
 
+#include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_BYTES (256u << 20)
 #define MAX_INDEX (1u << 20)
 
 /* Kinds while the dialect is not known. */
@@ -42,8 +45,19 @@ static const struct word words[] = {
     {"W", PST_PASS_W, true},
 };
 
-pst_status csv_fail_cell(const struct csv_file *file, const struct csv_cell *cell,
-                         const char *format, ...)
+void csv_fail(const struct csv_file *file, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    call_end(pst_failf(file->host, PST_ERR_CONFIG, "%s%s", file->path, text));
+}
+
+void csv_fail_cell(const struct csv_file *file, const struct csv_cell *cell, const char *format,
+                   ...)
 {
     char name[48], text[320];
     va_list args;
@@ -51,8 +65,8 @@ pst_status csv_fail_cell(const struct csv_file *file, const struct csv_cell *cel
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return pst_failf(file->host, PST_ERR_CONFIG, "%s, row %u, cell %u (%s): %s", file->path,
-                     cell->row, cell->column, csv_cell_name(file, cell, name), text);
+    csv_fail(file, ", row %u, cell %u (%s): %s", cell->row, cell->column,
+             csv_cell_name(file, cell, name), text);
 }
 
 const char *csv_cell_name(const struct csv_file *file, const struct csv_cell *cell, char *text)
@@ -93,8 +107,8 @@ static bool take_number(const char **at, uint32_t *ret_number)
     return *at != from && number < MAX_INDEX;
 }
 
-static pst_status fail_text(const struct csv_file *file, uint32_t row, uint32_t column,
-                            const char *text, const char *expected)
+static void fail_text(const struct csv_file *file, uint32_t row, uint32_t column, const char *text,
+                      const char *expected)
 {
     char shown[48];
     size_t n = 0;
@@ -103,8 +117,7 @@ static pst_status fail_text(const struct csv_file *file, uint32_t row, uint32_t 
         shown[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
     }
     shown[n] = '\0';
-    return pst_failf(file->host, PST_ERR_CONFIG, "%s, row %u, cell %u: \"%s\" is no action: %s",
-                     file->path, row, column, shown, expected);
+    csv_fail(file, ", row %u, cell %u: \"%s\" is no action: %s", row, column, shown, expected);
 }
 
 /* One action from *at on, which moves behind it. */
@@ -135,25 +148,14 @@ static const char *take_action(const char **at, struct csv_cell *ret_cell)
     return NULL;
 }
 
-static bool push(struct csv_file *file, uint32_t *room, const struct csv_cell *cell)
+static void push(struct csv_file *file, uint32_t *room, const struct csv_cell *cell)
 {
-    if (file->n_cells == *room) {
-        uint32_t more = *room == 0 ? 256 : 2 * *room;
-        struct csv_cell *cells = realloc(file->cells, (size_t)more * sizeof *cells);
-
-        if (cells == NULL) {
-            return false;
-        }
-        file->cells = cells;
-        *room = more;
-    }
+    CALL_MAKE_ROOM(file->cells, file->n_cells, *room);
     file->cells[file->n_cells++] = *cell;
-    return true;
 }
 
 /* "(0F1;1B0)OVERLAP_F_B": exactly one F and one whole backward; stored F first. */
-static pst_status parse_group(struct csv_file *file, uint32_t *room, const char *text,
-                              struct csv_cell at)
+static void parse_group(struct csv_file *file, uint32_t *room, const char *text, struct csv_cell at)
 {
     struct csv_cell pair[2] = {at, at};
     const char *next = text + 1, *why = NULL;
@@ -177,10 +179,11 @@ static pst_status parse_group(struct csv_file *file, uint32_t *room, const char 
         why = "a pair holds one F and one B";
     }
     if (why != NULL) {
-        return fail_text(file, at.row, at.column, text, why);
+        fail_text(file, at.row, at.column, text, why);
     }
     pair[0].opens_pair = true;
-    return push(file, room, &pair[0]) && push(file, room, &pair[1]) ? PST_OK : PST_ERR_NOMEM;
+    push(file, room, &pair[0]);
+    push(file, room, &pair[1]);
 }
 
 static char *trim(char *text)
@@ -195,31 +198,32 @@ static char *trim(char *text)
     return text;
 }
 
-static pst_status parse_cell(struct csv_file *file, uint32_t *room, char *text, uint32_t row,
-                             uint32_t column)
+static void parse_cell(struct csv_file *file, uint32_t *room, char *text, uint32_t row,
+                       uint32_t column)
 {
     struct csv_cell cell = {.row = row, .column = column};
     const char *next = trim(text), *shown = next, *why;
 
     if (*next == '\0') {
-        return PST_OK; /* an idle step */
+        return; /* an idle step */
     }
     if (*next == '(') {
-        return parse_group(file, room, next, cell);
+        parse_group(file, room, next, cell);
+        return;
     }
     why = take_action(&next, &cell);
     if (why == NULL && *next != '\0') {
         why = "nothing may follow the action";
     }
     if (why != NULL) {
-        return fail_text(file, row, column, shown, why);
+        fail_text(file, row, column, shown, why);
     }
     if (cell.kind == CELL_DROPPED) {
         file->n_dropped++;
-        return PST_OK;
+        return;
     }
     file->has_transfers |= cell.kind >= CELL_SEND_F && cell.kind <= CELL_RECV_B;
-    return push(file, room, &cell) ? PST_OK : PST_ERR_NOMEM;
+    push(file, room, &cell);
 }
 
 /* An older file has B and W of one micro-batch of one stage: then B was the half. */
@@ -236,31 +240,28 @@ static int by_pass(const void *a_, const void *b_)
     return (a->kind > b->kind) - (a->kind < b->kind);
 }
 
-static pst_status has_half_b(const struct csv_file *file, bool *ret_found)
+static bool has_half_b(const struct csv_file *file)
 {
-    struct csv_cell *sorted = malloc(((size_t)file->n_cells + 1) * sizeof *sorted);
+    struct csv_cell *sorted = call_alloc(file->n_cells, sizeof *sorted);
     uint32_t i, n = 0;
+    bool found = false;
 
-    if (sorted == NULL) {
-        return PST_ERR_NOMEM;
-    }
     for (i = 0; i < file->n_cells; i++) {
         if (file->cells[i].kind == RAW_B || file->cells[i].kind == PST_PASS_W) {
             sorted[n++] = file->cells[i];
         }
     }
     qsort(sorted, n, sizeof *sorted, by_pass);
-    *ret_found = false;
     for (i = 1; i < n; i++) {
-        *ret_found |= sorted[i].stage == sorted[i - 1].stage &&
-                      sorted[i].microbatch == sorted[i - 1].microbatch &&
-                      sorted[i].kind != sorted[i - 1].kind;
+        found |= sorted[i].stage == sorted[i - 1].stage &&
+                 sorted[i].microbatch == sorted[i - 1].microbatch &&
+                 sorted[i].kind != sorted[i - 1].kind;
     }
-    free(sorted);
-    return PST_OK;
+    call_free(sorted);
+    return found;
 }
 
-static pst_status find_dialect(struct csv_file *file)
+static void find_dialect(struct csv_file *file)
 {
     const struct csv_cell *newer = NULL, *older = NULL;
     uint32_t i;
@@ -272,19 +273,12 @@ static pst_status find_dialect(struct csv_file *file)
         older = cell->kind == RAW_BW ? cell : older;
     }
     if (newer != NULL && older != NULL) {
-        return pst_failf(file->host, PST_ERR_CONFIG,
-                         "%s mixes two conventions: row %u, cell %u uses I or a pair, row %u, cell "
-                         "%u uses BW; write I and B, or B and BW",
-                         file->path, newer->row, newer->column, older->row, older->column);
+        csv_fail(file,
+                 " mixes two conventions: row %u, cell %u uses I or a pair, row %u, cell %u uses "
+                 "BW; write I and B, or B and BW",
+                 newer->row, newer->column, older->row, older->column);
     }
-    file->legacy = older != NULL;
-    if (newer == NULL && older == NULL) {
-        pst_status st = has_half_b(file, &file->legacy);
-
-        if (st != PST_OK) {
-            return st;
-        }
-    }
+    file->legacy = older != NULL || (newer == NULL && has_half_b(file));
     for (i = 0; i < file->n_cells; i++) {
         uint8_t *kind = &file->cells[i].kind;
 
@@ -292,43 +286,91 @@ static pst_status find_dialect(struct csv_file *file)
                 : *kind == RAW_BW || *kind == RAW_B                ? PST_PASS_BW
                                                                    : *kind;
     }
-    return PST_OK;
 }
 
-pst_status csv_parse(struct csv_file *file, char *text, size_t length)
+/* The whole file with a NUL behind it. */
+static char *slurp(const struct csv_file *file, size_t *ret_length)
 {
-    char *at = text, *end = text + length;
-    uint32_t room = 0, row = 0;
+    FILE *in = fopen(file->path, "rb");
+    char *text = NULL;
+    size_t n = 0, room = 0;
     pst_status st = PST_OK;
 
-    while (end > text && strchr(" \t\r\n", end[-1]) != NULL) {
+    if (in == NULL) {
+        call_end(pst_failf(file->host, PST_ERR_IO, "cannot open the schedule \"%s\": %s",
+                           file->path, strerror(errno)));
+    }
+    while (st == PST_OK && !feof(in)) {
+        if (n + 1 >= room) { /* the call must not end while the file is open */
+            char *more = room < MAX_BYTES ? call_try_alloc(2 * room + 65536, 1) : NULL;
+
+            if (more == NULL) {
+                st = room < MAX_BYTES
+                         ? PST_ERR_NOMEM
+                         : pst_failf(file->host, PST_ERR_CONFIG, "%s is over 256 MiB", file->path);
+                break;
+            }
+            if (n > 0) {
+                memcpy(more, text, n);
+            }
+            call_free(text);
+            text = more;
+            room = 2 * room + 65536;
+        }
+        n += fread(text + n, 1, room - n - 1, in);
+        if (ferror(in)) {
+            st = pst_failf(file->host, PST_ERR_IO, "cannot read the schedule \"%s\": %s",
+                           file->path, strerror(errno));
+        }
+    }
+    fclose(in);
+    call_check(st);
+    text[n] = '\0';
+    *ret_length = n;
+    return text;
+}
+
+void csv_read(struct csv_file *file)
+{
+    size_t length;
+    char *text = slurp(file, &length), *at = text, *end = text + length;
+    uint32_t room = 0;
+
+    if (strlen(text) != length) {
+        csv_fail(file, " holds a NUL at byte %zu: it is no text", strlen(text));
+    }
+    at += strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    while (end > at && strchr(" \t\r\n", end[-1]) != NULL) {
         *--end = '\0';
     }
-    for (char *c = text; c < end; c++) {
-        file->n_rows += c == text || c[-1] == '\n';
+    for (char *c = at; c < end; c++) {
+        file->n_rows += c == at || c[-1] == '\n';
     }
-    file->first = calloc((size_t)file->n_rows + 1, sizeof *file->first);
-    if (file->first == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    for (; row < file->n_rows && st == PST_OK; row++) {
+    CALL_TAKE(file->first, file->n_rows + 1);
+    for (uint32_t row = 0; row < file->n_rows; row++) {
         char *line_end = memchr(at, '\n', (size_t)(end - at));
         uint32_t column = 1;
 
         line_end = line_end == NULL ? end : line_end;
         *line_end = '\0';
         file->first[row] = file->n_cells;
-        for (char *cell = at; st == PST_OK && cell != NULL; column++) {
+        for (char *cell = at; cell != NULL; column++) {
             char *comma = strchr(cell, ',');
 
             if (comma != NULL) {
                 *comma = '\0';
             }
-            st = parse_cell(file, &room, cell, row + 1, column);
+            parse_cell(file, &room, cell, row + 1, column);
             cell = comma == NULL ? NULL : comma + 1;
         }
         at = line_end + 1;
     }
     file->first[file->n_rows] = file->n_cells;
-    return st == PST_OK ? find_dialect(file) : st;
+    find_dialect(file);
+    call_free(text);
+    csv_check_passes(file);
+    if (file->has_transfers) {
+        csv_check_transfers(file);
+    }
+    csv_check_progress(file);
 }

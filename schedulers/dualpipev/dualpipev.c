@@ -75,9 +75,7 @@ static void deal(struct fixed_hand *hand)
 
     deal_fill(hand, after);
     deal_body(hand, after, q->m - 2 * q->p + hand->d + 1);
-    if (!hand->order->failed) { /* else the passes to come back to may not be there */
-        deal_drain(hand, after);
-    }
+    deal_drain(hand, after);
 }
 
 static const struct fixed_rules rules = {

@@ -32,34 +32,28 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
 {
     const struct gpipe *self = self_;
     struct order order;
-    pst_status st = order_init(&order, in);
-    uint32_t s, j;
 
-    for (s = 0; st == PST_OK && s < in->n_stages; s++) {
+    order_init(&order, in);
+    for (uint32_t s = 0; s < in->n_stages; s++) {
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
 
-        for (j = 0; j < stage->n_microbatches; j++) {
+        for (uint32_t j = 0; j < stage->n_microbatches; j++) {
             order_add(&order, stage->device, PST_PASS_F, s, j);
         }
     }
-    for (s = in->n_stages; st == PST_OK && s-- > 0;) {
+    for (uint32_t s = in->n_stages; s-- > 0;) {
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
         uint32_t m = stage->n_microbatches;
 
-        for (j = 0; j < m; j++) {
+        for (uint32_t j = 0; j < m; j++) {
             order_add_backward(&order, self->config->split, stage->device, s,
                                self->config->reverse ? m - 1 - j : j);
         }
     }
-    if (st == PST_OK) {
-        st = order_emit(&order, out);
-        order_finish(&order);
-    }
-    return st;
+    return order_emit(&order, out);
 }
 
-PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = order_topology,
-              .in_flight = in_flight, .schedule = schedule)
+SCHEDULER_INTERFACE(.topology = order_topology, .in_flight = in_flight)
 
 SCHEDULER_PLUGIN(
     "gpipe", "1.0", SCHEDULER_WORDS("chain", "dag", "per-stage-microbatch", "split-backward"),

@@ -72,7 +72,7 @@ static uint32_t default_min_group(const struct fixed_question *q)
     return least;
 }
 
-static pst_status find_pattern(const struct fixed_question *q, struct pattern *ret_pattern)
+static struct pattern find_pattern(const struct fixed_question *q)
 {
     const struct config *config = q->self->config;
     uint32_t g = config->group == 0 ? q->p : (uint32_t)config->group;
@@ -80,12 +80,11 @@ static pst_status find_pattern(const struct fixed_question *q, struct pattern *r
     uint32_t turn = (least + g - 1) / g;
 
     if (g > q->p) {
-        return pst_failf(q->self->host, PST_ERR_CONFIG,
-                         "group = %u on %u devices; a group has 1 to %u micro-batches", g, q->p,
-                         q->p);
+        call_end(pst_failf(q->self->host, PST_ERR_CONFIG,
+                           "group = %u on %u devices; a group has 1 to %u micro-batches", g, q->p,
+                           q->p));
     }
-    *ret_pattern = (struct pattern){g, turn, q->v / (uint32_t)order_gcd(q->v, turn)};
-    return PST_OK;
+    return (struct pattern){g, turn, q->v / (uint32_t)order_gcd(q->v, turn)};
 }
 
 static int by_slot(const void *a_, const void *b_)
@@ -133,33 +132,21 @@ static void build_device(const struct fixed_question *q, const struct pattern *p
 }
 
 /* With groups that are too small a device would wait for what only its own next passes make. */
-static pst_status require_legal(const struct fixed_question *q, const struct pattern *pattern,
-                                const struct order *order)
+static void build(const struct fixed_question *q, struct order *order)
 {
+    struct slot *slots = call_alloc((size_t)3 * q->v * q->m, sizeof *slots);
+    struct pattern pattern = find_pattern(q);
     struct order_times times;
-    pst_status st = order_evaluate(order, &times);
 
-    if (st != PST_ERR_BUG) {
-        return st;
-    }
-    return pst_failf(q->self->host, PST_ERR_CONFIG,
-                     "a device would turn to its next stage after %u micro-batches, before the "
-                     "first is through all %u devices; min_group = %u would do",
-                     (unsigned)(pattern->g * pattern->turn), q->p, (q->p + 1) / 2);
-}
-
-static pst_status build(const struct fixed_question *q, struct order *order)
-{
-    struct slot *slots = calloc((size_t)3 * q->v * q->m, sizeof *slots);
-    struct pattern pattern;
-    uint32_t d;
-    pst_status st = slots == NULL ? PST_ERR_NOMEM : find_pattern(q, &pattern);
-
-    for (d = 0; st == PST_OK && d < q->p; d++) {
+    for (uint32_t d = 0; d < q->p; d++) {
         build_device(q, &pattern, d, slots, order);
     }
-    free(slots);
-    return st == PST_OK ? require_legal(q, &pattern, order) : st;
+    if (!order_evaluate(order, &times)) {
+        call_end(pst_failf(q->self->host, PST_ERR_CONFIG,
+                           "a device would turn to its next stage after %u micro-batches, before "
+                           "the first is through all %u devices; min_group = %u would do",
+                           (unsigned)(pattern.g * pattern.turn), q->p, (q->p + 1) / 2));
+    }
 }
 
 static const struct fixed_rules rules = {

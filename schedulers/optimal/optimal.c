@@ -84,7 +84,7 @@ static void claim(const struct optimal *self, uint64_t cost, uint64_t bound)
 }
 
 /* The least memory: one micro-batch, which every stage of a device holds at once. */
-static pst_status check_room(const struct optimal *self, const struct instance *inst)
+static void require_room(const struct optimal *self, const struct instance *inst)
 {
     for (uint32_t d = 0; d < inst->n_devices; d++) {
         uint64_t least = 0;
@@ -93,64 +93,34 @@ static pst_status check_room(const struct optimal *self, const struct instance *
             least += (uint64_t)inst->held[KIND_F][inst->on[d][i]];
         }
         if (least > inst->room[d]) {
-            return pst_failf(self->host, PST_ERR_INFEASIBLE,
-                             "device %u has room for %llu bytes of activations; one micro-batch "
-                             "needs %llu, which is the least that works",
-                             d, (unsigned long long)inst->room[d], (unsigned long long)least);
+            call_end(pst_failf(self->host, PST_ERR_INFEASIBLE,
+                               "device %u has room for %llu bytes of activations; one micro-batch "
+                               "needs %llu, which is the least that works",
+                               d, (unsigned long long)inst->room[d], (unsigned long long)least));
         }
     }
-    return PST_OK;
-}
-
-static pst_status solve(const struct optimal *self, const struct instance *inst,
-                        struct order *ret_order)
-{
-    struct exact_answer answer = {.bound = instance_bound(inst)};
-    uint64_t nodes = (uint64_t)self->config->max_nodes;
-    pst_status st = check_room(self, inst);
-
-    if (st == PST_OK) {
-        st = greedy_best(inst, &answer.order, &answer.cost);
-    }
-    if (st == PST_OK && exact_can_search(inst)) {
-        st = exact_narrow(inst, self->host, &nodes, &answer);
-    }
-    if (st != PST_OK) {
-        order_finish(&answer.order);
-        return st;
-    }
-    claim(self, answer.cost, answer.bound < answer.cost ? answer.bound : answer.cost);
-    *ret_order = answer.order;
-    return PST_OK;
 }
 
 static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
 {
     const struct optimal *self = self_;
-    struct scratch scratch = {0};
+    uint32_t m = order_require_chain(self->host, "optimal", in, chunks_of(self));
     struct instance inst;
-    struct order order = {.lists = NULL};
-    uint32_t m;
-    pst_status st = order_require_chain(self->host, "optimal", in, chunks_of(self), &m);
+    struct exact_answer answer;
 
-    if (st != PST_OK) {
-        return st;
+    instance_init(&inst, in, m, self->config->objective);
+    require_room(self, &inst);
+    answer.bound = instance_bound(&inst);
+    greedy_best(&inst, &answer.order, &answer.cost);
+    if (exact_can_search(&inst)) {
+        exact_narrow(&inst, self->host, (uint64_t)self->config->max_nodes, &answer);
     }
-    st = instance_init(&inst, in, m, self->config->objective, &scratch);
-    if (st == PST_OK) {
-        st = solve(self, &inst, &order);
-    }
-    if (st == PST_OK) {
-        st = order_emit(&order, out);
-    }
-    order_finish(&order);
-    scratch_free(&scratch);
-    return st;
+    claim(self, answer.cost, answer.bound < answer.cost ? answer.bound : answer.cost);
+    return order_emit(&answer.order, out);
 }
 
-PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .device_of = device_of,
-              .schedule = schedule)
+SCHEDULER_INTERFACE(.topology = topology, .device_of = device_of)
 
 SCHEDULER_PLUGIN(
     "optimal", "1.0",

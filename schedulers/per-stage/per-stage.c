@@ -5,8 +5,6 @@
  * its number in a chain. Jeon et al., "GraphPipe", ASPLOS 2025; the in-flight rule is ours, since
  * the paper's appendix leaves it open.
  */
-#include <stdlib.h>
-
 #include "order.h"
 
 struct config {
@@ -172,15 +170,13 @@ static void order_stage(const struct per_stage *self, struct order *order, uint3
     }
 }
 
-static pst_status build(const struct per_stage *self, const struct pst_schedule_in *in,
-                        const struct size *sizes, struct order *ret_order)
+static void build(const struct per_stage *self, const struct pst_schedule_in *in,
+                  const struct size *sizes, struct order *ret_order)
 {
-    pst_status st = order_init(ret_order, in);
-
-    for (uint32_t s = 0; st == PST_OK && s < in->n_stages; s++) {
+    order_init(ret_order, in);
+    for (uint32_t s = 0; s < in->n_stages; s++) {
         order_stage(self, ret_order, s, &sizes[s]);
     }
-    return st;
 }
 
 static bool fits(const struct order *order)
@@ -194,26 +190,24 @@ static bool fits(const struct order *order)
 }
 
 /* Tries each stage with one micro-batch more; keeps what ends earlier. */
-static pst_status refine(const struct per_stage *self, const struct pst_schedule_in *in,
-                         struct size *sizes, struct order *order)
+static void refine(const struct per_stage *self, const struct pst_schedule_in *in,
+                   struct size *sizes, struct order *order)
 {
     struct order_times times;
-    pst_status st = order_evaluate(order, &times);
-    uint64_t best = times.makespan_ns;
+    uint64_t best;
 
-    for (uint32_t s = 0; st == PST_OK && s < in->n_stages; s++) {
+    order_evaluate(order, &times);
+    best = times.makespan_ns;
+    for (uint32_t s = 0; s < in->n_stages; s++) {
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
-        struct order trial = {.lists = NULL};
+        struct order trial;
 
         if (sizes[s].held + sizes[s].b > sizes[s].b * stage->n_microbatches) {
             continue;
         }
         sizes[s].held += sizes[s].b;
-        st = build(self, in, sizes, &trial);
-        if (st == PST_OK) {
-            st = order_evaluate(&trial, &times);
-        }
-        if (st == PST_OK && times.makespan_ns < best && fits(&trial)) {
+        build(self, in, sizes, &trial);
+        if (order_evaluate(&trial, &times) && times.makespan_ns < best && fits(&trial)) {
             struct order worse = *order;
 
             best = times.makespan_ns;
@@ -224,68 +218,56 @@ static pst_status refine(const struct per_stage *self, const struct pst_schedule
         }
         order_finish(&trial);
     }
-    return st;
 }
 
-static pst_status check_stages(const struct per_stage *self, const struct pst_schedule_in *in,
-                               bool *ret_mixed)
+/* Whether sizes differ. */
+static bool check_stages(const struct per_stage *self, const struct pst_schedule_in *in)
 {
     const struct pst_schedule_stage *first = pst_schedule_stage_at(in, 0);
     uint64_t samples = (uint64_t)first->microbatch_size * first->n_microbatches;
+    bool mixed = false;
 
-    *ret_mixed = false;
     for (uint32_t s = 0; s < in->n_stages; s++) {
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
 
         for (uint32_t t = 0; t < s; t++) {
             if (pst_schedule_stage_at(in, t)->device == stage->device) {
-                return pst_failf(self->host, PST_ERR_UNSUPPORTED,
-                                 "stages %u and %u are on device %u: per-stage runs one stage per "
-                                 "device",
-                                 t, s, stage->device);
+                call_end(pst_failf(self->host, PST_ERR_UNSUPPORTED,
+                                   "stages %u and %u are on device %u: per-stage runs one stage "
+                                   "per device",
+                                   t, s, stage->device));
             }
         }
         if ((uint64_t)stage->microbatch_size * stage->n_microbatches != samples) {
-            return pst_failf(
-                self->host, PST_ERR_UNSUPPORTED,
-                "stage %u has %u micro-batches of %u samples, stage 0 has %llu samples "
-                "in all",
-                s, stage->n_microbatches, stage->microbatch_size, (unsigned long long)samples);
+            call_end(pst_failf(self->host, PST_ERR_UNSUPPORTED,
+                               "stage %u has %u micro-batches of %u samples, stage 0 has %llu "
+                               "samples in all",
+                               s, stage->n_microbatches, stage->microbatch_size,
+                               (unsigned long long)samples));
         }
-        *ret_mixed |= stage->microbatch_size != first->microbatch_size;
+        mixed |= stage->microbatch_size != first->microbatch_size;
     }
-    return PST_OK;
+    return mixed;
 }
 
 static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
 {
     const struct per_stage *self = self_;
-    struct order order = {.lists = NULL};
-    struct size *sizes = calloc((size_t)in->n_stages + 1, sizeof *sizes);
-    bool mixed = false;
-    pst_status st = sizes == NULL ? PST_ERR_NOMEM : check_stages(self, in, &mixed);
+    bool mixed = check_stages(self, in);
+    struct size *sizes = call_alloc(in->n_stages, sizeof *sizes);
+    struct order order;
 
-    if (st == PST_OK) {
-        count_in_flight(self, in, sizes);
-        st = build(self, in, sizes, &order);
+    count_in_flight(self, in, sizes);
+    build(self, in, sizes, &order);
+    if (mixed && self->config->refine) {
+        refine(self, in, sizes, &order);
     }
-    if (st == PST_OK && mixed && self->config->refine) {
-        st = refine(self, in, sizes, &order);
-    }
-    if (st == PST_OK) {
-        st = order_require_room(self->host, "per-stage", &order);
-    }
-    if (st == PST_OK) {
-        st = order_emit(&order, out);
-    }
-    order_finish(&order);
-    free(sizes);
-    return st;
+    order_require_room(self->host, "per-stage", &order);
+    return order_emit(&order, out);
 }
 
-PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = order_topology,
-              .in_flight = in_flight, .schedule = schedule)
+SCHEDULER_INTERFACE(.topology = order_topology, .in_flight = in_flight)
 
 SCHEDULER_PLUGIN(
     "per-stage", "1.0", SCHEDULER_WORDS("chain", "dag", "per-stage-microbatch", "split-backward"),

@@ -35,8 +35,7 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     return endless_schedule(self->host, "pipedream", "", in, out);
 }
 
-PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .in_flight = in_flight,
-              .schedule = schedule)
+SCHEDULER_INTERFACE(.topology = topology, .in_flight = in_flight)
 
 SCHEDULER_PLUGIN(
     "pipedream", "1.0", SCHEDULER_WORDS("chain", "async", "weight-versions"),

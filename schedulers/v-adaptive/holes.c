@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "block.h"
+#include "ramps.h"
 
 struct filler {
     struct va_loom *loom;

@@ -9,21 +9,19 @@
 
 #include <string.h>
 
-pst_status va_search_init(struct va_search *search, const struct va_problem *q,
-                          const struct pst_host *host, struct scratch *scratch)
+void va_search_init(struct va_search *search, const struct va_problem *q,
+                    const struct pst_host *host)
 {
     size_t n = va_order_length(q);
 
-    *search = (struct va_search){.host = host};
+    *search = (struct va_search){
+        .host = host, .best = va_order(q), .current = va_order(q), .trial = va_order(q)};
     va_search_aim(search, q, 0);
-    SCRATCH_TAKE(scratch, search->best, n);
-    SCRATCH_TAKE(scratch, search->current, n);
-    SCRATCH_TAKE(scratch, search->trial, n);
-    SCRATCH_TAKE(scratch, search->urgency, n);
-    SCRATCH_TAKE(scratch, search->late, n);
-    SCRATCH_TAKE(scratch, search->path, n);
-    SCRATCH_TAKE(scratch, search->nth, n);
-    return va_work_init(&search->work, q, scratch);
+    CALL_TAKE(search->urgency, n);
+    CALL_TAKE(search->late, n);
+    CALL_TAKE(search->path, n);
+    CALL_TAKE(search->nth, n);
+    va_work_init(&search->work, q);
 }
 
 void va_search_aim(struct va_search *search, const struct va_problem *q, uint64_t seed)
@@ -35,9 +33,8 @@ void va_search_aim(struct va_search *search, const struct va_problem *q, uint64_
 
 static bool evaluate(struct va_search *search, const uint8_t *order, struct va_cost *ret_cost)
 {
-    search->evaluations++;
-    if (search->host != NULL && search->evaluations % 256 == 0) {
-        search->stopped = search->stopped || search->host->cancelled(search->host);
+    if (++search->evaluations % 256 == 0) {
+        call_go_on(search->host);
     }
     return va_evaluate(search->q, order, &search->work, ret_cost);
 }
@@ -314,7 +311,7 @@ void va_search_improve(struct va_search *search, uint64_t evaluations, uint64_t 
         longest = longest > pass ? longest : pass;
     }
     memcpy(search->current, search->best, va_order_length(search->q));
-    for (uint32_t n = 0; search->evaluations < end && !search->stopped; n++) {
+    for (uint32_t n = 0; search->evaluations < end; n++) {
         uint64_t begin = search->evaluations, top = search->q->p * longest * (1 + n % 3);
 
         width += n % 2 == 1 ? width / 2 : 0;
@@ -324,7 +321,7 @@ void va_search_improve(struct va_search *search, uint64_t evaluations, uint64_t 
         }
         accept(search, &cost);
         while (search->evaluations < begin + width && search->evaluations < end &&
-               search->best_cost.first > bound && !search->stopped) {
+               search->best_cost.first > bound) {
             uint64_t left = begin + width - search->evaluations;
 
             if (try_move(search, longest * (1 + n % 3), &cost) &&

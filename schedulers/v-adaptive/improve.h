@@ -39,7 +39,7 @@ bool va_dispatch(const struct va_problem *q, const uint64_t *urgency, uint32_t p
 
 struct va_search {
     const struct va_problem *q;
-    const struct pst_host *host; /* asked for cancellation; may be NULL */
+    const struct pst_host *host;
     struct va_work work;
     struct va_random random;
     uint8_t *best, *current, *trial; /* orders */
@@ -49,11 +49,10 @@ struct va_search {
     uint32_t *nth;  /* [device * 6m + position]: micro-batch of `current` there */
     uint32_t n_path;
     uint64_t evaluations;
-    bool stopped; /* the host asked to end */
 };
 
-pst_status va_search_init(struct va_search *search, const struct va_problem *q,
-                          const struct pst_host *host, struct scratch *scratch);
+void va_search_init(struct va_search *search, const struct va_problem *q,
+                    const struct pst_host *host);
 
 /* Begins anew for another problem of the same size; `seed` decides the random numbers. */
 void va_search_aim(struct va_search *search, const struct va_problem *q, uint64_t seed);

@@ -62,8 +62,7 @@ static bool is_brief(uint64_t evaluations)
 }
 
 /* The best order for a rung, from what it has and what the one below found. */
-static pst_status climb(struct va_pool *pool, struct va_search *search, uint64_t evaluations,
-                        uint32_t r)
+static void climb(struct va_pool *pool, struct va_search *search, uint64_t evaluations, uint32_t r)
 {
     struct va_rung *rung = &pool->rungs[r];
     uint64_t bound = bound_with_memory(&rung->problem);
@@ -77,14 +76,13 @@ static pst_status climb(struct va_pool *pool, struct va_search *search, uint64_t
         va_search_walk(search, is_brief(evaluations));
     }
     if (search->best_cost.first == UINT64_MAX) {
-        return PST_ERR_INFEASIBLE;
+        call_end(PST_ERR_INFEASIBLE);
     }
-    if (search->best_cost.first > bound && !is_brief(evaluations) && !search->stopped) {
+    if (search->best_cost.first > bound && !is_brief(evaluations)) {
         va_search_improve(search, evaluations, bound);
     }
     memcpy(rung->order, search->best, va_order_length(pool->q));
     rung->cost = search->best_cost;
-    return PST_OK;
 }
 
 /* Evaluations that a rung gets: less where orders are so long that all of them would take long. */
@@ -97,33 +95,28 @@ static uint64_t evaluations_of(const struct va_problem *q, uint32_t effort)
     return of_rung[effort] < most ? of_rung[effort] : most;
 }
 
-static pst_status climb_all(struct va_pool *pool, uint32_t effort)
+static void climb_all(struct va_pool *pool, uint32_t effort)
 {
     struct va_search search;
-    pst_status st = va_search_init(&search, pool->q, pool->host, pool->scratch);
 
-    for (uint32_t r = 0; r < pool->n_rungs && st == PST_OK; r++) {
-        st = climb(pool, &search, evaluations_of(pool->q, effort), r);
+    va_search_init(&search, pool->q, pool->host);
+    for (uint32_t r = 0; r < pool->n_rungs; r++) {
+        climb(pool, &search, evaluations_of(pool->q, effort), r);
     }
-    return st;
 }
 
-static pst_status fill(struct va_pool *pool, const struct va_problem *q, uint32_t effort,
-                       const struct pst_host *host, uint64_t bound, struct scratch *scratch)
+static void fill(struct va_pool *pool, const struct va_problem *q, uint32_t effort,
+                 const struct pst_host *host, uint64_t bound)
 {
-    pst_status st = va_pool_init(pool, q, host, scratch);
-
-    if (st == PST_OK) {
-        pool->work = effort < 2 ? 8000000 : 64000000;
-        pool->longest_period = effort == 0 || q->p > 8 ? 6 : 8;
-        st = va_pool_fill(pool, bound);
-    }
-    return st;
+    va_pool_init(pool, q, host);
+    pool->work = effort < 2 ? 8000000 : 64000000;
+    pool->longest_period = effort == 0 || q->p > 8 ? 6 : 8;
+    va_pool_fill(pool, bound);
 }
 
-static uint64_t last_cost(const struct va_pool *pool)
+static struct va_rung *top_of(const struct va_pool *pool)
 {
-    return pool->rungs[pool->n_rungs - 1].cost.first;
+    return &pool->rungs[pool->n_rungs - 1];
 }
 
 /* Steps of one question to the exact search: fewer for long orders, where each takes longer and
@@ -136,190 +129,153 @@ static uint64_t steps_of(const struct va_problem *q, const struct va_options *op
     return n <= SHORT ? most : most / n * SHORT / n * SHORT / n * SHORT;
 }
 
+static void take(const struct va_pool *pool, const uint8_t *order, const struct va_cost *cost)
+{
+    memcpy(top_of(pool)->order, order, va_order_length(pool->q));
+    top_of(pool)->cost = *cost;
+}
+
 /*
  * The exact search on the last rung. Where that stays open, also on those below, down to one that
  * is proven not to hold a better order. Each question depends on its own rung alone, so for more
  * memory the same ones are asked and more: the answer is never worse.
  */
-static pst_status prove_down(struct va_pool *pool, struct va_prover *prover, uint64_t steps,
-                             uint64_t *proven)
+static void prove_down(struct va_pool *pool, struct va_prover *prover, uint64_t steps,
+                       uint64_t *proven)
 {
-    struct va_rung *top = &pool->rungs[pool->n_rungs - 1];
-    uint8_t *order = scratch_take(pool->scratch, va_order_length(pool->q), 1);
-    pst_status st = scratch_status(pool->scratch);
+    struct va_rung *top = top_of(pool);
+    uint8_t *order = va_order(pool->q);
 
-    for (uint32_t r = pool->n_rungs; r-- > 0 && st == PST_OK && !prover->stopped;) {
+    for (uint32_t r = pool->n_rungs; r-- > 0 && top->cost.first > *proven;) {
         const struct va_rung *rung = &pool->rungs[r];
         struct va_cost cost;
-        uint64_t rung_bound = 0;
-        enum va_verdict verdict = VA_OPEN;
+        uint64_t bound;
 
-        if (rung != top) {
-            st = va_decide(prover, &rung->problem, steps / 4, top->cost.first, order, &cost,
-                           &verdict);
-        }
-        if (st != PST_OK || verdict == VA_REFUTED) {
+        if (rung != top && va_decide(prover, &rung->problem, steps / 4, top->cost.first, order,
+                                     &cost) == VA_REFUTED) {
             break;
         }
         cost = rung->cost;
         memcpy(order, rung->order, va_order_length(pool->q));
-        st = va_prove(prover, &rung->problem, steps, order, &cost, &rung_bound);
-        if (st == PST_OK && va_cost_compare(&cost, &top->cost) < 0) {
-            memcpy(top->order, order, va_order_length(pool->q));
-            top->cost = cost;
+        bound = va_prove(prover, &rung->problem, steps, order, &cost);
+        if (va_cost_compare(&cost, &top->cost) < 0) {
+            take(pool, order, &cost);
         }
-        *proven = rung == top && rung_bound > *proven ? rung_bound : *proven;
-        if (top->cost.first <= *proven) {
-            break;
-        }
+        *proven = rung == top && bound > *proven ? bound : *proven;
     }
-    return st;
 }
 
 /* A few steps, which may spare the climb. What is not proven is forgotten, so that rungs stay
    what they are without it. */
-static pst_status prove_at_once(struct va_pool *pool, struct va_prover *prover, uint64_t steps,
-                                uint64_t *proven)
+static void prove_at_once(struct va_pool *pool, struct va_prover *prover, uint64_t steps,
+                          uint64_t *proven)
 {
-    struct va_rung *top = &pool->rungs[pool->n_rungs - 1];
-    uint8_t *order = scratch_take(pool->scratch, va_order_length(pool->q), 1);
+    struct va_rung *top = top_of(pool);
+    uint8_t *order = va_order(pool->q);
     struct va_cost cost = top->cost;
-    uint64_t bound = 0;
-    pst_status st = scratch_status(pool->scratch);
+    uint64_t bound;
 
-    if (st == PST_OK) {
-        memcpy(order, top->order, va_order_length(pool->q));
-        st = va_prove(prover, &top->problem, steps, order, &cost, &bound);
-    }
-    if (st == PST_OK && cost.first <= bound) {
-        memcpy(top->order, order, va_order_length(pool->q));
-        top->cost = cost;
+    memcpy(order, top->order, va_order_length(pool->q));
+    bound = va_prove(prover, &top->problem, steps, order, &cost);
+    if (cost.first <= bound) {
+        take(pool, order, &cost);
     }
     *proven = bound > *proven ? bound : *proven;
-    return st;
 }
 
 /* Where the answer takes more memory than what buys much: is there one as good that does not? */
-static pst_status lighten(struct va_pool *pool, struct va_prover *prover, uint64_t steps)
+static void lighten(struct va_pool *pool, struct va_prover *prover, uint64_t steps)
 {
-    struct va_rung *top = &pool->rungs[pool->n_rungs - 1];
-    uint8_t *order = scratch_take(pool->scratch, va_order_length(pool->q), 1);
+    struct va_rung *top = top_of(pool);
+    uint8_t *order = va_order(pool->q);
     struct va_cost cost;
-    enum va_verdict verdict = VA_OPEN;
-    pst_status st = scratch_status(pool->scratch);
 
-    if (st == PST_OK && pool->beyond &&
-        !va_evaluate(&top[-1].problem, top->order, &prover->work, &cost)) {
-        st =
-            va_decide(prover, &top[-1].problem, steps, top->cost.first + 1, order, &cost, &verdict);
+    if (pool->beyond && !va_evaluate(&top[-1].problem, top->order, &prover->work, &cost) &&
+        va_decide(prover, &top[-1].problem, steps, top->cost.first + 1, order, &cost) == VA_FOUND) {
+        take(pool, order, &cost);
     }
-    if (verdict == VA_FOUND) {
-        memcpy(top->order, order, va_order_length(pool->q));
-        top->cost = cost;
-    }
-    return st;
 }
 
-/* Fills, proves or climbs; ret_proven: what no order goes below. */
-static pst_status solve(struct va_pool *pool, const struct va_problem *q,
-                        const struct va_options *options, struct va_prover *prover,
-                        struct scratch *scratch, uint64_t *ret_proven)
+/* Fills, proves or climbs; returns what no order goes below. */
+static uint64_t solve(struct va_pool *pool, const struct va_problem *q,
+                      const struct va_options *options, struct va_prover *prover)
 {
     uint64_t bound = bound_with_memory(q), proven = q->bound;
     uint64_t steps = prover->usable ? steps_of(q, options) : 0;
-    pst_status st = fill(pool, q, options->effort, prover->host, bound, scratch);
 
-    if (st == PST_OK && last_cost(pool) > bound && steps > 0) {
-        st = prove_at_once(pool, prover, steps / 64, &proven);
+    fill(pool, q, options->effort, prover->host, bound);
+    if (top_of(pool)->cost.first > bound && steps > 0) {
+        prove_at_once(pool, prover, steps / 64, &proven);
     }
     bound = proven > bound ? proven : bound;
-    if (st == PST_OK && last_cost(pool) > bound) {
-        st = climb_all(pool, options->effort);
+    if (top_of(pool)->cost.first > bound) {
+        climb_all(pool, options->effort);
     }
-    if (st == PST_OK && last_cost(pool) > bound && steps > 0) {
-        st = prove_down(pool, prover, steps, &proven);
+    if (top_of(pool)->cost.first > bound && steps > 0) {
+        prove_down(pool, prover, steps, &proven);
     }
-    if (st == PST_OK && steps > 0) {
-        st = lighten(pool, prover, steps / 64);
+    if (steps > 0) {
+        lighten(pool, prover, steps / 64);
     }
-    *ret_proven = proven;
-    return st;
+    return proven;
 }
 
 /* Offers the orders of all rungs of q, whatever bound the last one reaches, with every transfer
    late by so many ns. */
-static pst_status offer_late(struct va_robust *robust, const struct va_problem *q, uint64_t late_ns,
-                             uint32_t effort, const struct pst_host *host, struct scratch *scratch)
+static void offer_late(struct va_robust *robust, const struct va_problem *q, uint64_t late_ns,
+                       uint32_t effort, const struct pst_host *host)
 {
-    struct va_problem slow;
-    struct va_pool pool = {0};
-    pst_status st = va_problem_copy(&slow, q, scratch);
+    struct va_problem slow = va_problem_copy(q);
+    struct va_pool pool;
 
-    for (uint32_t i = 0; st == PST_OK && i < slow.n_needs; i++) {
+    for (uint32_t i = 0; i < slow.n_needs; i++) {
         slow.needs[i].delay_ns += slow.needs[i].crosses ? late_ns : 0;
     }
-    if (st == PST_OK) {
-        st = fill(&pool, &slow, effort, host, 0, scratch);
-    }
-    if (st == PST_OK) {
-        st = climb_all(&pool, effort);
-    }
-    for (uint32_t r = 0; r < pool.n_rungs && st == PST_OK; r++) {
+    fill(&pool, &slow, effort, host, 0);
+    climb_all(&pool, effort);
+    for (uint32_t r = 0; r < pool.n_rungs; r++) {
         va_robust_offer(robust, pool.rungs[r].order);
     }
-    return st;
 }
 
 /* Times are counted in parts of their unit here, so that small numbers can vary a little. */
-static pst_status solve_robust(const struct va_problem *q, const struct va_options *options,
-                               struct va_prover *prover, struct scratch *scratch,
-                               struct va_answer *ret_answer)
+static uint8_t *solve_robust(const struct va_problem *q, const struct va_options *options,
+                             const struct va_prover *prover)
 {
     enum { PARTS = 1024 };
+    struct va_problem fine = va_problem_copy(q);
     struct va_robust robust;
-    struct va_problem fine;
-    struct va_work work;
-    pst_status st = va_problem_copy(&fine, q, scratch);
-    uint64_t late = 0;
+    uint64_t late;
 
-    if (st == PST_OK) {
-        for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
-            fine.passes[i].cost_ns *= PARTS;
-        }
-        for (uint32_t i = 0; i < q->n_needs; i++) {
-            fine.needs[i].delay_ns *= PARTS;
-        }
-        fine.bound *= PARTS;
-        late = (uint64_t)(options->noise * (double)va_mean_cost(&fine));
-        st = va_robust_init(&robust, &fine, options->noise, scratch);
+    for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
+        fine.passes[i].cost_ns *= PARTS;
     }
-    for (uint32_t half = 0; half < 3 && st == PST_OK; half++) {
-        st = offer_late(&robust, &fine, late * half / 2, options->effort, prover->host, scratch);
+    for (uint32_t i = 0; i < q->n_needs; i++) {
+        fine.needs[i].delay_ns *= PARTS;
     }
-    if (st == PST_OK) {
-        st = va_work_init(&work, q, scratch);
+    fine.bound *= PARTS;
+    late = (uint64_t)(options->noise * (double)va_mean_cost(&fine));
+    va_robust_init(&robust, &fine, options->noise);
+    for (uint32_t half = 0; half < 3; half++) {
+        offer_late(&robust, &fine, late * half / 2, options->effort, prover->host);
     }
-    if (st == PST_OK) {
-        memcpy(ret_answer->order, robust.best, va_order_length(q));
-        st = va_evaluate(q, ret_answer->order, &work, &ret_answer->cost) ? PST_OK : PST_ERR_BUG;
-    }
-    return st;
+    return robust.best;
 }
 
-pst_status va_solve(const struct va_problem *q, const struct va_options *options,
-                    struct va_prover *prover, struct scratch *scratch, struct va_answer *ret_answer)
+struct va_answer va_solve(const struct va_problem *q, const struct va_options *options,
+                          struct va_prover *prover)
 {
-    struct va_pool pool = {0};
-    pst_status st;
+    struct va_answer answer = {.bound = q->bound};
+    struct va_pool pool;
 
     if (options->noise > 0.0) {
-        ret_answer->bound = q->bound;
-        return solve_robust(q, options, prover, scratch, ret_answer);
+        answer.order = solve_robust(q, options, prover);
+    } else {
+        answer.bound = solve(&pool, q, options, prover);
+        answer.order = top_of(&pool)->order;
     }
-    st = solve(&pool, q, options, prover, scratch, &ret_answer->bound);
-    if (st == PST_OK) {
-        ret_answer->cost = pool.rungs[pool.n_rungs - 1].cost;
-        memcpy(ret_answer->order, pool.rungs[pool.n_rungs - 1].order, va_order_length(q));
+    if (!va_evaluate(q, answer.order, &prover->work, &answer.cost)) {
+        call_end(PST_ERR_BUG);
     }
-    return st;
+    return answer;
 }

@@ -17,18 +17,13 @@ struct va_options {
 };
 
 struct va_answer {
-    uint8_t *order; /* [6m * p], room given by the caller */
+    uint8_t *order; /* [6m * p] */
     struct va_cost cost;
     uint64_t bound; /* that no order goes below */
 };
 
-/*
- * The best order found under q's caps.
- * PST_ERR_NOMEM
- * PST_ERR_INFEASIBLE  a cap holds less than one micro-batch; nothing is said to the host
- */
-pst_status va_solve(const struct va_problem *q, const struct va_options *options,
-                    struct va_prover *prover, struct scratch *scratch,
-                    struct va_answer *ret_answer);
+/* The best order found under q's caps, each of which holds a micro-batch. */
+struct va_answer va_solve(const struct va_problem *q, const struct va_options *options,
+                          struct va_prover *prover);
 
 #endif

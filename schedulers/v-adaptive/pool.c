@@ -4,10 +4,9 @@
  */
 #include "pool.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "block.h"
+#include "ramps.h"
 
 /* The larger chunk of a device: what rungs are counted in. */
 static int64_t chunk_bytes(const struct va_problem *q, uint32_t d)
@@ -57,115 +56,99 @@ static uint32_t count_rungs(const struct va_problem *q, bool *ret_beyond)
 }
 
 /* A rung of k chunks on each device, never above the caps; 0: of the caps. */
-static pst_status init_rung(struct va_rung *rung, const struct va_problem *q, uint32_t k,
-                            struct scratch *scratch)
+static void init_rung(struct va_rung *rung, const struct va_problem *q, uint32_t k)
 {
     rung->cost.first = UINT64_MAX;
-    SCRATCH_TAKE(scratch, rung->order, va_order_length(q));
-    if (va_problem_copy(&rung->problem, q, scratch) != PST_OK) {
-        return PST_ERR_NOMEM;
-    }
+    rung->order = va_order(q);
+    rung->problem = va_problem_copy(q);
     for (uint32_t d = 0; d < q->p && k > 0; d++) {
         int64_t room = k * chunk_bytes(q, d);
 
         rung->problem.cap[d] = room < q->cap[d] ? room : q->cap[d];
     }
-    return PST_OK;
 }
 
-pst_status va_pool_init(struct va_pool *pool, const struct va_problem *q,
-                        const struct pst_host *host, struct scratch *scratch)
+void va_pool_init(struct va_pool *pool, const struct va_problem *q, const struct pst_host *host)
 {
-    uint32_t n = count_rungs(q, &pool->beyond) + 1;
-    pst_status st;
-
-    pool->q = q;
-    pool->host = host;
-    pool->scratch = scratch;
-    SCRATCH_TAKE(scratch, pool->rungs, n);
-    st = scratch_status(scratch);
-    for (; pool->n_rungs < n && st == PST_OK; pool->n_rungs++) {
-        uint32_t r = pool->n_rungs;
-
-        st = init_rung(&pool->rungs[r], q, r + 1 < n ? r + 2 : 0, scratch);
+    *pool = (struct va_pool){.q = q, .host = host};
+    pool->n_rungs = count_rungs(q, &pool->beyond) + 1;
+    CALL_TAKE(pool->rungs, pool->n_rungs);
+    for (uint32_t r = 0; r < pool->n_rungs; r++) {
+        init_rung(&pool->rungs[r], q, r + 1 < pool->n_rungs ? r + 2 : 0);
     }
-    return st;
 }
 
-struct block_list {
-    struct va_block *blocks;
-    size_t n, room;
+/* A shape of a block, and the chunks that it holds in the steady state. */
+struct candidate {
+    struct vshape shape;
+    uint32_t peak;
 };
 
-static pst_status push(struct block_list *list, const struct va_block *block)
-{
-    if (list->n == list->room) {
-        size_t room = list->room == 0 ? 512 : 2 * list->room;
-        struct va_block *blocks = realloc(list->blocks, room * sizeof *blocks);
+/* All shapes of one period, what grows them, and where orders are judged. */
+struct nursery {
+    struct va_pool *pool;
+    struct vblock block;
+    struct candidate *candidates;
+    size_t n, room;
+    struct va_loom loom;
+    struct va_problem free_of_caps;
+    struct va_work work;
+};
 
-        if (blocks == NULL) {
-            return PST_ERR_NOMEM;
-        }
-        list->blocks = blocks;
-        list->room = room;
+static void list_shape(struct nursery *x, const struct vshape *shape)
+{
+    uint32_t peak = vblock_lay(shape, &x->block) ? vblock_peak(&x->block) : UINT32_MAX;
+
+    if (peak <= 2 * x->block.p) {
+        CALL_MAKE_ROOM(x->candidates, x->n, x->room);
+        x->candidates[x->n++] = (struct candidate){*shape, peak};
     }
-    list->blocks[list->n++] = *block;
-    return PST_OK;
 }
 
 /* All bends of the slopes of one choice of residues. */
-static pst_status list_slopes(struct va_loom *loom, struct va_block *block, struct block_list *list)
+static void list_slopes(struct nursery *x, struct vshape shape)
 {
-    uint32_t p = loom->unit.p, steepest = block->period == 6 ? 5 : 3;
-    pst_status st = PST_OK;
+    uint32_t steepest = shape.period == 6 ? 5 : 3;
 
     for (uint32_t a = 1; a <= steepest; a++) {
         for (uint32_t b = 1; b <= a; b++) {
-            for (uint32_t bend = 1; bend < (a == b ? 2 : p); bend++) {
-                block->slope = (uint8_t)a;
-                block->slope_after = (uint8_t)b;
-                block->bend = (uint16_t)bend;
-                if (st == PST_OK && va_block_check(loom, block) && block->peak <= 2 * p) {
-                    st = push(list, block);
-                }
+            for (uint32_t bend = 1; bend < (a == b ? 2 : x->block.p); bend++) {
+                shape.slope = (uint8_t)a;
+                shape.slope_after = (uint8_t)b;
+                shape.bend = (uint16_t)bend;
+                list_shape(x, &shape);
             }
         }
     }
-    return st;
 }
 
-static pst_status list_blocks(struct va_loom *loom, uint8_t period, struct block_list *list)
+static void list_shapes(struct nursery *x, uint8_t period)
 {
-    pst_status st = PST_OK;
-
     for (uint8_t f1 = 1; f1 < period; f1++) {
         for (uint8_t b1 = 1; b1 < period; b1++) {
-            for (uint8_t b0 = 1; b0 < period && st == PST_OK; b0++) {
-                struct va_block block = {.period = period, .residue = {0, f1, b1, b0}};
-
+            for (uint8_t b0 = 1; b0 < period; b0++) {
                 if (f1 != b1 && f1 != b0 && b1 != b0) {
-                    st = list_slopes(loom, &block, list);
+                    list_slopes(x, (struct vshape){.period = period, .residue = {0, f1, b1, b0}});
                 }
             }
         }
     }
-    return st;
 }
 
-/* Keeps the order of the loom on the lowest rung that holds it. */
-static void keep(struct va_pool *pool, const uint8_t *order, struct va_problem *free_of_caps,
-                 struct va_work *work)
+/* Keeps the order on the lowest rung that holds it. */
+static void keep(struct nursery *x, const uint8_t *order)
 {
+    struct va_pool *pool = x->pool;
     struct va_cost cost;
 
-    if (!va_evaluate(free_of_caps, order, work, &cost)) {
+    if (!va_evaluate(&x->free_of_caps, order, &x->work, &cost)) {
         return;
     }
     for (uint32_t r = 0; r < pool->n_rungs; r++) {
         struct va_rung *rung = &pool->rungs[r];
         uint32_t d = 0;
 
-        while (d < pool->q->p && work->peak[d] <= rung->problem.cap[d]) {
+        while (d < pool->q->p && x->work.peak[d] <= rung->problem.cap[d]) {
             d++;
         }
         if (d == pool->q->p) {
@@ -178,6 +161,14 @@ static void keep(struct va_pool *pool, const uint8_t *order, struct va_problem *
     }
 }
 
+static void grow(struct nursery *x, const struct candidate *candidate)
+{
+    vblock_lay(&candidate->shape, &x->block);
+    if (va_block_grow(&x->loom, &x->block, candidate->peak)) {
+        keep(x, x->loom.order);
+    }
+}
+
 static bool reached(const struct va_pool *pool, uint64_t bound)
 {
     for (uint32_t r = 0; r < pool->n_rungs; r++) {
@@ -185,70 +176,50 @@ static bool reached(const struct va_pool *pool, uint64_t bound)
             return true;
         }
     }
-    return pool->host != NULL && pool->host->cancelled(pool->host);
+    call_go_on(pool->host);
+    return false;
 }
 
 /* Grows the blocks whose steady state holds `peak` chunks, spread over `share` of them. */
-static void grow_class(struct va_pool *pool, struct va_loom *loom, struct block_list *list,
-                       uint32_t peak, size_t share, struct va_problem *free_of_caps,
-                       struct va_work *work)
+static void grow_class(struct nursery *x, uint32_t peak, size_t share)
 {
     size_t n = 0, seen = 0, step;
 
-    for (size_t i = 0; i < list->n; i++) {
-        n += list->blocks[i].peak == peak;
+    for (size_t i = 0; i < x->n; i++) {
+        n += x->candidates[i].peak == peak;
     }
-    step = share == 0 || n <= share ? 1 : (n + share - 1) / share;
-    for (size_t i = 0; i < list->n; i++) {
-        if (list->blocks[i].peak == peak && seen++ % step == 0 &&
-            va_block_check(loom, &list->blocks[i]) && va_block_grow(loom, &list->blocks[i], peak)) {
-            keep(pool, loom->order, free_of_caps, work);
+    step = (n + share - 1) / share;
+    for (size_t i = 0; i < x->n; i++) {
+        if (x->candidates[i].peak == peak && seen++ % step == 0) {
+            grow(x, &x->candidates[i]);
         }
     }
 }
 
 /* Blocks of the caps' own peak first, then of less, then of more: with few micro-batches or small W
    they may fit all the same. */
-static void grow_all(struct va_pool *pool, struct va_loom *loom, struct block_list *list,
-                     uint64_t bound, struct va_problem *free_of_caps, struct va_work *work)
+static void fill_period(struct va_pool *pool, uint8_t period, uint64_t bound)
 {
-    uint32_t most = 2 * pool->q->p, own = pool->n_rungs + 1;
-    size_t share = (size_t)(pool->work / (most * va_order_length(&loom->full))) + 4;
+    const struct va_problem *q = pool->q;
+    struct nursery x = {.pool = pool, .block.p = q->p};
+    uint32_t most = 2 * q->p, own = pool->n_rungs + 1 < most ? pool->n_rungs + 1 : most;
+    size_t share;
 
-    own = own < most ? own : most;
+    CALL_TAKE(x.block.slots, 4 * (size_t)q->p);
+    x.free_of_caps = va_problem_copy(q);
+    va_work_init(&x.work, q);
+    va_loom_init(&x.loom, q, period);
+    for (uint32_t d = 0; d < q->p; d++) {
+        x.free_of_caps.cap[d] = INT64_MAX;
+    }
+    share = (size_t)(pool->work / (most * va_order_length(&x.loom.full))) + 4;
+    list_shapes(&x, period);
     for (uint32_t peak = own; peak >= 2 && !reached(pool, bound); peak--) {
-        grow_class(pool, loom, list, peak, share, free_of_caps, work);
+        grow_class(&x, peak, share);
     }
     for (uint32_t peak = own + 1; peak <= most && !reached(pool, bound); peak++) {
-        grow_class(pool, loom, list, peak, share, free_of_caps, work);
+        grow_class(&x, peak, share);
     }
-}
-
-static pst_status fill_period(struct va_pool *pool, uint8_t period, uint64_t bound)
-{
-    struct va_loom loom = {0};
-    struct block_list list = {0};
-    struct va_problem free_of_caps;
-    struct va_work work;
-    pst_status st = va_loom_init(&loom, pool->q, period, pool->scratch);
-
-    if (st == PST_OK) {
-        st = list_blocks(&loom, period, &list);
-    }
-    if (st == PST_OK) {
-        st = va_problem_copy(&free_of_caps, pool->q, pool->scratch);
-    }
-    if (st == PST_OK) {
-        st = va_work_init(&work, pool->q, pool->scratch);
-    }
-    if (st == PST_OK) {
-        for (uint32_t d = 0; d < pool->q->p; d++) {
-            free_of_caps.cap[d] = INT64_MAX;
-        }
-        grow_all(pool, &loom, &list, bound, &free_of_caps, &work);
-    }
-    free(list.blocks);
-    return st;
 }
 
 void va_pool_inherit(struct va_pool *pool, uint32_t r)
@@ -261,17 +232,12 @@ void va_pool_inherit(struct va_pool *pool, uint32_t r)
     }
 }
 
-pst_status va_pool_fill(struct va_pool *pool, uint64_t bound)
+void va_pool_fill(struct va_pool *pool, uint64_t bound)
 {
-    pst_status st = PST_OK;
-
-    for (uint32_t period = 6; period <= pool->longest_period; period++) {
-        if (st == PST_OK && !reached(pool, bound)) {
-            st = fill_period(pool, (uint8_t)period, bound);
-        }
+    for (uint32_t period = 6; period <= pool->longest_period && !reached(pool, bound); period++) {
+        fill_period(pool, (uint8_t)period, bound);
     }
     for (uint32_t r = 1; r < pool->n_rungs; r++) {
         va_pool_inherit(pool, r);
     }
-    return st;
 }

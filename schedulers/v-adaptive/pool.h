@@ -16,7 +16,6 @@ struct va_rung {
 struct va_pool {
     const struct va_problem *q;
     const struct pst_host *host;
-    struct scratch *scratch;
     struct va_rung *rungs; /* rising caps; the last has q's own */
     uint32_t n_rungs;
     bool beyond;   /* the last has room for more than what buys much, which the one below has */
@@ -24,15 +23,13 @@ struct va_pool {
     uint32_t longest_period;
 };
 
-/* pool: all zero. */
-pst_status va_pool_init(struct va_pool *pool, const struct va_problem *q,
-                        const struct pst_host *host, struct scratch *scratch);
+void va_pool_init(struct va_pool *pool, const struct va_problem *q, const struct pst_host *host);
 
 /* Gives rung r the order of the one below where that is better. */
 void va_pool_inherit(struct va_pool *pool, uint32_t r);
 
 /* Grows blocks and keeps the best for the lowest rung that holds it, and for those above; ends
    early when one is at `bound`. */
-pst_status va_pool_fill(struct va_pool *pool, uint64_t bound);
+void va_pool_fill(struct va_pool *pool, uint64_t bound);
 
 #endif

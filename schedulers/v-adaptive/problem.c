@@ -67,23 +67,19 @@ static void list_readers(struct va_problem *q)
     }
 }
 
-static pst_status allocate(struct va_problem *q, uint32_t most_needs, struct scratch *scratch)
+static void allocate(struct va_problem *q, uint32_t most_needs)
 {
-    SCRATCH_TAKE(scratch, q->passes, (size_t)q->p * VA_KINDS);
-    SCRATCH_TAKE(scratch, q->needs, (size_t)most_needs + 1);
-    SCRATCH_TAKE(scratch, q->readers, (size_t)most_needs + 1);
-    SCRATCH_TAKE(scratch, q->cap, q->p);
-    return scratch_status(scratch);
+    CALL_TAKE(q->passes, (size_t)q->p * VA_KINDS);
+    CALL_TAKE(q->needs, most_needs);
+    CALL_TAKE(q->readers, most_needs);
+    CALL_TAKE(q->cap, q->p);
 }
 
-pst_status va_problem_init(struct va_problem *q, uint32_t p, uint32_t m,
-                           const struct va_link *links, uint32_t n_links, struct scratch *scratch)
+void va_problem_init(struct va_problem *q, uint32_t p, uint32_t m, const struct va_link *links,
+                     uint32_t n_links)
 {
     *q = (struct va_problem){.p = p, .m = m, .is_chain = n_links == 2 * p - 1};
-    /* two for a link, W's B, and the F of what no link leaves */
-    if (allocate(q, 2 * n_links + 4 * p, scratch) != PST_OK) {
-        return PST_ERR_NOMEM;
-    }
+    allocate(q, 2 * n_links + 4 * p); /* two for a link, W's B, the F of what no link leaves */
     for (uint32_t d = 0; d < p; d++) {
         q->cap[d] = INT64_MAX;
     }
@@ -94,60 +90,37 @@ pst_status va_problem_init(struct va_problem *q, uint32_t p, uint32_t m,
     for (uint32_t i = 0; i < n_links; i++) {
         q->is_chain = q->is_chain && links[i].to == links[i].from + 1;
     }
-    return PST_OK;
 }
 
-pst_status va_problem_copy(struct va_problem *q, const struct va_problem *from,
-                           struct scratch *scratch)
+struct va_problem va_problem_copy(const struct va_problem *from)
 {
-    *q = *from;
-    if (allocate(q, from->n_needs, scratch) != PST_OK) {
-        return PST_ERR_NOMEM;
-    }
-    memcpy(q->passes, from->passes, (size_t)from->p * VA_KINDS * sizeof *q->passes);
-    memcpy(q->needs, from->needs, from->n_needs * sizeof *q->needs);
-    memcpy(q->readers, from->readers, from->n_needs * sizeof *q->readers);
-    memcpy(q->cap, from->cap, from->p * sizeof *q->cap);
-    return PST_OK;
+    struct va_problem q = *from;
+
+    allocate(&q, from->n_needs);
+    memcpy(q.passes, from->passes, (size_t)from->p * VA_KINDS * sizeof *q.passes);
+    memcpy(q.needs, from->needs, from->n_needs * sizeof *q.needs);
+    memcpy(q.readers, from->readers, from->n_needs * sizeof *q.readers);
+    memcpy(q.cap, from->cap, from->p * sizeof *q.cap);
+    return q;
 }
 
-pst_status va_problem_init_unit(struct va_problem *q, uint32_t p, uint32_t m,
-                                struct scratch *scratch)
-{
-    struct va_link *links = scratch_take(scratch, 2 * (size_t)p, sizeof *links);
-
-    if (links == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    for (uint32_t s = 1; s < 2 * p; s++) {
-        links[s - 1] = (struct va_link){s - 1, s, 0};
-    }
-    if (va_problem_init(q, p, m, links, 2 * p - 1, scratch) != PST_OK) {
-        return PST_ERR_NOMEM;
-    }
-    for (uint32_t i = 0; i < p * VA_KINDS; i++) {
-        uint32_t kind = i % VA_KINDS;
-
-        q->passes[i].cost_ns = 1;
-        q->passes[i].at_start = kind == VA_F0 || kind == VA_F1 ? 1 : 0;
-        q->passes[i].at_end = kind == VA_W0 || kind == VA_W1 ? -1 : 0;
-    }
-    return PST_OK;
-}
-
-pst_status va_work_init(struct va_work *work, const struct va_problem *q, struct scratch *scratch)
+void va_work_init(struct va_work *work, const struct va_problem *q)
 {
     size_t n = va_order_length(q);
 
-    SCRATCH_TAKE(scratch, work->start, n);
-    SCRATCH_TAKE(scratch, work->end, n);
-    SCRATCH_TAKE(scratch, work->done, (size_t)q->p * VA_KINDS);
-    SCRATCH_TAKE(scratch, work->at, q->p);
-    SCRATCH_TAKE(scratch, work->clock, q->p);
-    SCRATCH_TAKE(scratch, work->held, q->p);
-    SCRATCH_TAKE(scratch, work->peak, q->p);
-    SCRATCH_TAKE(scratch, work->choices, q->p);
-    return scratch_status(scratch);
+    CALL_TAKE(work->start, n);
+    CALL_TAKE(work->end, n);
+    CALL_TAKE(work->done, (size_t)q->p * VA_KINDS);
+    CALL_TAKE(work->at, q->p);
+    CALL_TAKE(work->clock, q->p);
+    CALL_TAKE(work->held, q->p);
+    CALL_TAKE(work->peak, q->p);
+    CALL_TAKE(work->choices, q->p);
+}
+
+uint8_t *va_order(const struct va_problem *q)
+{
+    return call_alloc(va_order_length(q), 1);
 }
 
 uint64_t va_period(const struct va_problem *q)

@@ -10,7 +10,7 @@
 #ifndef V_ADAPTIVE_PROBLEM_H
 #define V_ADAPTIVE_PROBLEM_H
 
-#include "scratch.h"
+#include "plugin_call.h"
 
 enum va_kind { VA_F0, VA_F1, VA_B1, VA_B0, VA_W1, VA_W0, VA_KINDS, VA_IDLE = 255 };
 
@@ -106,17 +106,14 @@ static inline size_t va_order_length(const struct va_problem *q)
 }
 
 /* p devices, m micro-batches, needs as the links say; costs and bytes 0, caps without limit. */
-pst_status va_problem_init(struct va_problem *q, uint32_t p, uint32_t m,
-                           const struct va_link *links, uint32_t n_links, struct scratch *scratch);
+void va_problem_init(struct va_problem *q, uint32_t p, uint32_t m, const struct va_link *links,
+                     uint32_t n_links);
 /* The same, to be changed. */
-pst_status va_problem_copy(struct va_problem *q, const struct va_problem *from,
-                           struct scratch *scratch);
-/* A chain of stages, every pass costs 1, each chunk holds 1, links are free: what building blocks
-   are laid out in. */
-pst_status va_problem_init_unit(struct va_problem *q, uint32_t p, uint32_t m,
-                                struct scratch *scratch);
+struct va_problem va_problem_copy(const struct va_problem *from);
 
-pst_status va_work_init(struct va_work *work, const struct va_problem *q, struct scratch *scratch);
+void va_work_init(struct va_work *work, const struct va_problem *q);
+/* Room for an order. */
+uint8_t *va_order(const struct va_problem *q);
 
 int va_cost_compare(const struct va_cost *a, const struct va_cost *b);
 

@@ -6,24 +6,19 @@
 
 enum { MOST_PASSES = 400 }; /* beyond, depth-first search is lost */
 
-pst_status va_prover_init(struct va_prover *prover, const struct pst_schedule_in *in,
-                          struct va_problem *q, uint64_t unit_ns, const struct pst_host *host,
-                          struct scratch *scratch)
+void va_prover_init(struct va_prover *prover, const struct pst_schedule_in *in,
+                    struct va_problem *q, uint64_t unit_ns, const struct pst_host *host)
 {
-    pst_status st;
+    struct instance *inst = &prover->instance;
 
     *prover = (struct va_prover){.host = host, .unit_ns = unit_ns};
-    SCRATCH_TAKE(scratch, prover->room, q->p);
-    va_work_init(&prover->work, q, scratch);
-    st = instance_init(&prover->instance, in, q->m,
-                       q->goal == VA_SPAN ? EXACT_SPAN : EXACT_MAKESPAN, scratch);
-    if (st == PST_OK) {
-        q->bound = instance_bound(&prover->instance) / unit_ns;
-        prover->instance.room = prover->room;
-        prover->quantum_ns = exact_quantum(&prover->instance);
-        prover->usable = va_order_length(q) <= MOST_PASSES && exact_can_search(&prover->instance);
-    }
-    return st;
+    CALL_TAKE(prover->room, q->p);
+    va_work_init(&prover->work, q);
+    instance_init(inst, in, q->m, q->goal == VA_SPAN ? EXACT_SPAN : EXACT_MAKESPAN);
+    q->bound = instance_bound(inst) / unit_ns;
+    inst->room = prover->room;
+    prover->quantum_ns = exact_quantum(inst);
+    prover->usable = va_order_length(q) <= MOST_PASSES && exact_can_search(inst);
 }
 
 static void set_room(struct va_prover *prover, const struct va_problem *q)
@@ -44,67 +39,51 @@ static uint8_t kind_of(const struct va_problem *q, const struct order_op *op)
 }
 
 /* Replaces order and cost by what the exact search found; an order of it is never illegal. */
-static pst_status take(struct va_prover *prover, const struct va_problem *q,
-                       const struct order *found, uint8_t *order, struct va_cost *cost)
+static void take(struct va_prover *prover, const struct va_problem *q, struct order *found,
+                 uint8_t *order, struct va_cost *cost)
 {
+    uint8_t *to = order;
+
     for (uint32_t d = 0; d < q->p; d++) {
         for (uint32_t i = 0; i < found->lists[d].n; i++) {
-            *order++ = kind_of(q, &found->lists[d].ops[i]);
+            *to++ = kind_of(q, &found->lists[d].ops[i]);
         }
     }
-    order -= va_order_length(q);
-    return va_evaluate(q, order, &prover->work, cost) ? PST_OK : PST_ERR_BUG;
+    order_finish(found);
+    if (!va_evaluate(q, order, &prover->work, cost)) {
+        call_end(PST_ERR_BUG);
+    }
 }
 
-pst_status va_prove(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
-                    uint8_t *order, struct va_cost *cost, uint64_t *ret_bound)
+uint64_t va_prove(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
+                  uint8_t *order, struct va_cost *cost)
 {
     struct exact_answer answer = {.bound = instance_bound(&prover->instance)};
-    pst_status st;
 
     set_room(prover, q);
-    st = greedy_best(&prover->instance, &answer.order, &answer.cost);
-    if (st == PST_OK && cost->first <= answer.cost / prover->unit_ns) {
+    greedy_best(&prover->instance, &answer.order, &answer.cost);
+    if (cost->first <= answer.cost / prover->unit_ns) {
         order_finish(&answer.order);
-        answer.order = (struct order){0};
         answer.cost = cost->first * prover->unit_ns;
     }
-    if (st == PST_OK) {
-        st = exact_narrow(&prover->instance, prover->host, &nodes, &answer);
+    exact_narrow(&prover->instance, prover->host, nodes, &answer);
+    if (answer.order.lists != NULL) {
+        take(prover, q, &answer.order, order, cost);
     }
-    if (st == PST_ERR_CANCELLED) {
-        prover->stopped = true;
-        st = PST_OK;
-    }
-    if (st == PST_OK && answer.order.lists != NULL) {
-        st = take(prover, q, &answer.order, order, cost);
-    }
-    *ret_bound = answer.bound / prover->unit_ns;
-    order_finish(&answer.order);
-    return st;
+    return answer.bound / prover->unit_ns;
 }
 
-pst_status va_decide(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
-                     uint64_t below, uint8_t *order, struct va_cost *cost,
-                     enum va_verdict *ret_verdict)
+enum va_verdict va_decide(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
+                          uint64_t below, uint8_t *order, struct va_cost *cost)
 {
     struct verdict verdict;
-    pst_status st;
 
     set_room(prover, q);
-    st = search_decide(&prover->instance, prover->host,
-                       below * prover->unit_ns - prover->quantum_ns, &nodes, &verdict);
-    if (st == PST_ERR_CANCELLED) {
-        prover->stopped = true;
-        st = PST_OK;
+    verdict = search_decide(&prover->instance, prover->host,
+                            below * prover->unit_ns - prover->quantum_ns, &nodes);
+    if (verdict.found) {
+        take(prover, q, &verdict.order, order, cost);
+        return VA_FOUND;
     }
-    *ret_verdict = VA_OPEN;
-    if (st == PST_OK && verdict.found) {
-        *ret_verdict = VA_FOUND;
-        st = take(prover, q, &verdict.order, order, cost);
-        order_finish(&verdict.order);
-    } else if (verdict.exhausted && !prover->stopped) {
-        *ret_verdict = VA_REFUTED;
-    }
-    return st;
+    return verdict.exhausted ? VA_REFUTED : VA_OPEN;
 }

@@ -6,7 +6,39 @@
  */
 #include <string.h>
 
-#include "block.h"
+#include "ramps.h"
+
+/* A chain of stages, every pass costs 1, each chunk holds 1, links are free. */
+static void init_unit(struct va_problem *q, uint32_t p, uint32_t m)
+{
+    struct va_link *links = call_alloc(2 * (size_t)p, sizeof *links);
+
+    for (uint32_t s = 1; s < 2 * p; s++) {
+        links[s - 1] = (struct va_link){s - 1, s, 0};
+    }
+    va_problem_init(q, p, m, links, 2 * p - 1);
+    for (uint32_t i = 0; i < p * VA_KINDS; i++) {
+        uint32_t kind = i % VA_KINDS;
+
+        q->passes[i].cost_ns = 1;
+        q->passes[i].at_start = kind <= VA_F1;
+        q->passes[i].at_end = kind >= VA_W1 ? -1 : 0;
+    }
+}
+
+void va_loom_init(struct va_loom *loom, const struct va_problem *q, uint32_t longest_period)
+{
+    uint32_t full_m = q->m > 2 * q->p ? q->m : 2 * q->p;
+
+    loom->width = longest_period * (full_m + 4 * q->p + 16);
+    init_unit(&loom->full, q->p, full_m);
+    init_unit(&loom->unit, q->p, q->m);
+    va_work_init(&loom->full_work, &loom->full);
+    va_work_init(&loom->unit_work, &loom->unit);
+    CALL_TAKE(loom->grid, (size_t)q->p * loom->width);
+    loom->order = va_order(&loom->full);
+    loom->scratch = va_order(&loom->full);
+}
 
 static uint8_t *sequence_of(struct va_loom *loom, const struct va_problem *q, uint32_t d)
 {
@@ -54,14 +86,17 @@ static bool squeeze(struct va_loom *loom, const struct va_problem *q, struct va_
     return true;
 }
 
-static void repeat(struct va_loom *loom, const struct va_block *block)
+static void repeat(struct va_loom *loom, const struct vblock *block)
 {
     memset(loom->grid, VA_IDLE, (size_t)loom->full.p * loom->width);
-    for (uint32_t i = 0; i < loom->full.p * VA_KINDS; i++) {
-        uint8_t *row = &loom->grid[(size_t)(i / VA_KINDS) * loom->width];
+    for (uint32_t d = 0; d < block->p; d++) {
+        uint8_t *row = &loom->grid[(size_t)d * loom->width];
+        uint32_t slots[VA_KINDS];
 
-        for (uint32_t j = 0; j < loom->full.m; j++) {
-            row[(uint32_t)loom->offset[i] + block->period * j] = (uint8_t)(i % VA_KINDS);
+        memcpy(slots, vblock_slots(block, d), 4 * sizeof *slots);
+        vblock_weights(block, d, &slots[VA_W1]);
+        for (uint32_t i = 0; i < VA_KINDS * loom->full.m; i++) {
+            row[slots[i % VA_KINDS] + block->period * (i / VA_KINDS)] = (uint8_t)(i % VA_KINDS);
         }
     }
 }
@@ -229,7 +264,7 @@ static bool cool_down(struct va_loom *loom, uint32_t q)
     return true;
 }
 
-bool va_block_grow(struct va_loom *loom, const struct va_block *block, uint32_t limit)
+bool va_block_grow(struct va_loom *loom, const struct vblock *block, uint32_t limit)
 {
     uint32_t p = loom->full.p, m = loom->unit.m, peak, again;
 

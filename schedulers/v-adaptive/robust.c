@@ -43,21 +43,17 @@ static void disturb(struct va_problem *sample, const struct va_problem *q, doubl
     }
 }
 
-pst_status va_robust_init(struct va_robust *robust, const struct va_problem *q, double noise,
-                          struct scratch *scratch)
+void va_robust_init(struct va_robust *robust, const struct va_problem *q, double noise)
 {
     struct va_random random = {0x726f62757374U};
-    pst_status st = va_work_init(&robust->work, q, scratch);
 
+    va_work_init(&robust->work, q);
     robust->least = UINT64_MAX;
-    SCRATCH_TAKE(scratch, robust->best, va_order_length(q));
-    for (uint32_t i = 0; i < VA_SAMPLES && st == PST_OK; i++) {
-        st = va_problem_copy(&robust->samples[i], q, scratch);
-        if (st == PST_OK) {
-            disturb(&robust->samples[i], q, noise, &random);
-        }
+    robust->best = va_order(q);
+    for (uint32_t i = 0; i < VA_SAMPLES; i++) {
+        robust->samples[i] = va_problem_copy(q);
+        disturb(&robust->samples[i], q, noise, &random);
     }
-    return st == PST_OK ? scratch_status(scratch) : st;
 }
 
 static int compare(const void *a, const void *b)

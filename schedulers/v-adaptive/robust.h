@@ -21,8 +21,7 @@ struct va_robust {
  * `noise` 0.1: passes take up to 10 % less or more, each link up to 10 % of the mean pass longer,
  * each pass and link drawn on its own for each sample, with a fixed seed.
  */
-pst_status va_robust_init(struct va_robust *robust, const struct va_problem *q, double noise,
-                          struct scratch *scratch);
+void va_robust_init(struct va_robust *robust, const struct va_problem *q, double noise);
 
 /* Keeps the order when its quantile is the smallest so far and no cap is exceeded. */
 void va_robust_offer(struct va_robust *robust, const uint8_t *order);

@@ -66,21 +66,19 @@ static int64_t bounded(uint64_t bytes)
     return (int64_t)(bytes < most ? bytes : most);
 }
 
-/* Passes and needs of the question's stages. PST_ERR_NOMEM */
-static pst_status init_problem(struct va_problem *q, const struct pst_schedule_in *in, uint32_t m,
-                               struct scratch *scratch)
+/* Passes and needs of the question's stages. */
+static void init_problem(struct va_problem *q, const struct pst_schedule_in *in, uint32_t m)
 {
-    struct va_link *links = scratch_take(scratch, (size_t)in->n_links + 1, sizeof *links);
+    struct va_link *links = call_alloc(in->n_links, sizeof *links);
 
-    for (uint32_t i = 0; links != NULL && i < in->n_links; i++) {
+    for (uint32_t i = 0; i < in->n_links; i++) {
         const struct pst_schedule_link *link = pst_schedule_link_at(in, i);
         bool local = pst_schedule_stage_at(in, link->from)->device ==
                      pst_schedule_stage_at(in, link->to)->device;
 
         links[i] = (struct va_link){link->from, link->to, local ? 0 : link->transfer_ns};
     }
-    return links == NULL ? PST_ERR_NOMEM
-                         : va_problem_init(q, in->n_devices, m, links, in->n_links, scratch);
+    va_problem_init(q, in->n_devices, m, links, in->n_links);
 }
 
 static void fill_device(struct va_problem *q, const struct pst_schedule_in *in, uint32_t d)
@@ -149,44 +147,43 @@ static int64_t cap_of(const struct v_adaptive *self, const struct va_problem *q,
     return cap < (int64_t)q->m * both ? cap : INT64_MAX;
 }
 
-static pst_status require_room(const struct v_adaptive *self, const struct va_problem *q,
-                               const struct pst_schedule_in *in)
+static void require_room(const struct v_adaptive *self, const struct va_problem *q,
+                         const struct pst_schedule_in *in)
 {
     for (uint32_t d = 0; d < q->p; d++) {
         const struct va_pass *pass = &q->passes[va_pass_index(d, 0)];
         int64_t both = pass[VA_F0].at_start + pass[VA_F1].at_start;
 
         if (both > q->cap[d] && (uint64_t)both <= in->activation_bytes[d]) {
-            return pst_failf(self->host, PST_ERR_INFEASIBLE,
-                             "memory_limit = %g is too little for v-adaptive; the smallest that "
-                             "works is 1, one micro-batch of the two stages of a device",
-                             self->config->memory_limit);
+            call_end(pst_failf(self->host, PST_ERR_INFEASIBLE,
+                               "memory_limit = %g is too little for v-adaptive; the smallest that "
+                               "works is 1, one micro-batch of the two stages of a device",
+                               self->config->memory_limit));
         }
         if (both > q->cap[d]) {
-            return pst_failf(self->host, PST_ERR_INFEASIBLE,
-                             "device %u may hold %lld bytes of activations: v-adaptive needs room "
-                             "for one micro-batch of its two stages, %lld bytes (memory_limit 1)",
-                             d, (long long)q->cap[d], (long long)both);
+            call_end(
+                pst_failf(self->host, PST_ERR_INFEASIBLE,
+                          "device %u may hold %lld bytes of activations: v-adaptive needs room "
+                          "for one micro-batch of its two stages, %lld bytes (memory_limit 1)",
+                          d, (long long)q->cap[d], (long long)both));
         }
     }
-    return PST_OK;
 }
 
 /* The V that topology() and device_of() ask for. */
-static pst_status require_v(const struct v_adaptive *self, const struct pst_schedule_in *in)
+static void require_v(const struct v_adaptive *self, const struct pst_schedule_in *in)
 {
     for (uint32_t s = 0; s < in->n_stages; s++) {
         uint32_t device = pst_schedule_stage_at(in, s)->device;
 
         if (device != device_of(NULL, in->n_devices, in->n_stages, s)) {
-            return pst_failf(
-                self->host, PST_ERR_UNSUPPORTED,
-                "stage %u is on device %u: v-adaptive needs the stages in a V, stage s "
-                "and stage %u - s on device s",
-                s, device, in->n_stages - 1);
+            call_end(
+                pst_failf(self->host, PST_ERR_UNSUPPORTED,
+                          "stage %u is on device %u: v-adaptive needs the stages in a V, stage s "
+                          "and stage %u - s on device s",
+                          s, device, in->n_stages - 1));
         }
     }
-    return PST_OK;
 }
 
 static pst_status emit(const struct va_problem *q, const uint8_t *order,
@@ -226,65 +223,38 @@ static void claim(const struct v_adaptive *self, const struct va_problem *q, uin
     }
 }
 
-static pst_status search(const struct v_adaptive *self, const struct pst_schedule_in *in,
-                         struct va_problem *q, struct scratch *scratch,
-                         struct pst_schedule_out *out)
-{
-    const struct va_options options = {(uint32_t)self->config->effort,
-                                       (uint64_t)self->config->exact, self->config->robust};
-    struct va_answer answer = {.order = scratch_take(scratch, va_order_length(q), 1)};
-    uint64_t unit_ns = reduce_times(q);
-    struct va_prover prover;
-    pst_status st = va_prover_init(&prover, in, q, unit_ns, self->host, scratch);
-
-    if (st == PST_OK) {
-        st = scratch_status(scratch);
-    }
-    if (st == PST_OK) {
-        st = va_solve(q, &options, &prover, scratch, &answer);
-    }
-    if (st == PST_OK) {
-        claim(self, q, unit_ns, &answer);
-        st = emit(q, answer.order, out);
-    }
-    return st;
-}
-
 static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
 {
     const struct v_adaptive *self = self_;
-    uint32_t objective = self->config->objective, m = 0;
-    struct scratch scratch = {0};
+    const struct va_options options = {(uint32_t)self->config->effort,
+                                       (uint64_t)self->config->exact, self->config->robust};
+    uint32_t objective = self->config->objective;
+    uint32_t m = order_require_chain(self->host, "v-adaptive", in, 2);
     struct va_problem q;
-    pst_status st = order_require_chain(self->host, "v-adaptive", in, 2, &m);
+    struct va_prover prover;
+    struct va_answer answer;
+    uint64_t unit_ns;
 
-    if (st == PST_OK) {
-        st = require_v(self, in);
+    require_v(self, in);
+    init_problem(&q, in, m);
+    if (objective == OBJECTIVE_AUTO) {
+        objective = in->barrier != 0 ? OBJECTIVE_MAKESPAN : OBJECTIVE_SPAN;
     }
-    if (st == PST_OK) {
-        st = init_problem(&q, in, m, &scratch);
+    q.goal = objective == OBJECTIVE_MAKESPAN ? VA_MAKESPAN : VA_SPAN;
+    for (uint32_t d = 0; d < q.p; d++) {
+        fill_device(&q, in, d);
+        q.cap[d] = cap_of(self, &q, in, d);
     }
-    if (st == PST_OK) {
-        if (objective == OBJECTIVE_AUTO) {
-            objective = in->barrier != 0 ? OBJECTIVE_MAKESPAN : OBJECTIVE_SPAN;
-        }
-        q.goal = objective == OBJECTIVE_MAKESPAN ? VA_MAKESPAN : VA_SPAN;
-        for (uint32_t d = 0; d < q.p; d++) {
-            fill_device(&q, in, d);
-            q.cap[d] = cap_of(self, &q, in, d);
-        }
-        st = require_room(self, &q, in);
-    }
-    if (st == PST_OK) {
-        st = search(self, in, &q, &scratch, out);
-    }
-    scratch_free(&scratch);
-    return st;
+    require_room(self, &q, in);
+    unit_ns = reduce_times(&q);
+    va_prover_init(&prover, in, &q, unit_ns, self->host);
+    answer = va_solve(&q, &options, &prover);
+    claim(self, &q, unit_ns, &answer);
+    return emit(&q, answer.order, out);
 }
 
-PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .device_of = device_of,
-              .schedule = schedule)
+SCHEDULER_INTERFACE(.topology = topology, .device_of = device_of)
 
 SCHEDULER_PLUGIN(
     "v-adaptive", "1.0",

@@ -9,18 +9,12 @@
 static const struct pst_param params[] = {VPLUGIN_VARIANT_ROW};
 
 /* With an even p the backwards wait three slots, or two passes would meet in one. */
-static struct vblock published(uint32_t p)
+static void build(const struct fixed_question *question, struct order *order)
 {
-    int64_t n = p, extra = p % 2 == 0 ? 3 : 0;
+    int32_t p = (int32_t)question->p, extra = p % 2 == 0 ? 3 : 0;
 
-    return (struct vblock){{0, 3 * n - 2, 3 * n - 1 + extra, 6 * n - 2 + extra}, {2, -1, 2, -1}};
-}
-
-static pst_status build(const struct fixed_question *question, struct order *order)
-{
-    struct vblock block = published(question->p);
-
-    return vplugin_build(question, &block, 2 * ((question->p + 2) / 2), order);
+    vplugin_build(question, (int32_t[]){0, 3 * p - 2, 3 * p - 1 + extra, 6 * p - 2 + extra},
+                  (int32_t[]){2, -1, 2, -1}, 2 * ((question->p + 2) / 2), order);
 }
 
 static const struct fixed_rules rules = {

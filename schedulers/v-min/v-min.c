@@ -10,25 +10,18 @@ static const struct pst_param params[] = {VPLUGIN_VARIANT_ROW};
 
 /* Every pass one slot behind its neighbour; where p is a multiple of 3 the backwards wait two
    slots, or two passes would meet in one. */
-static struct vblock published(uint32_t p)
-{
-    int64_t n = p, extra = p % 3 == 0 ? 2 : 0;
-
-    return (struct vblock){{0, 2 * n - 1, 2 * n + extra, 4 * n + extra - 1}, {1, -1, 1, -1}};
-}
-
-static pst_status build(const struct fixed_question *question, struct order *order)
+static void build(const struct fixed_question *question, struct order *order)
 {
     const struct vplugin_config *config = question->self->config;
-    struct vblock block = published(question->p);
-    uint32_t cap = 2 * ((question->p + 4) / 3);
+    int32_t p = (int32_t)question->p, extra = p % 3 == 0 ? 2 : 0;
 
-    if (question->p == 2 && config->variant == VPLUGIN_IMPROVED) {
+    if (p == 2 && config->variant == VPLUGIN_IMPROVED) {
         /* Two devices do with three chunks instead of four if b0 waits on device 0. */
-        block = (struct vblock){{0, 3, 4, 13}, {1, -1, 1, -4}};
-        cap = 3;
+        vplugin_build(question, (int32_t[]){0, 3, 4, 13}, (int32_t[]){1, -1, 1, -4}, 3, order);
+        return;
     }
-    return vplugin_build(question, &block, cap, order);
+    vplugin_build(question, (int32_t[]){0, 2 * p - 1, 2 * p + extra, 4 * p + extra - 1},
+                  (int32_t[]){1, -1, 1, -1}, 2 * ((question->p + 4) / 3), order);
 }
 
 static const struct fixed_rules rules = {

@@ -12,9 +12,9 @@ static const struct pst_param params[] = {
                      "the order faster"),
     GREEDY_OBJECTIVE_ROW};
 
-static pst_status build(const struct fixed_question *question, struct order *order)
+static void build(const struct fixed_question *question, struct order *order)
 {
-    return greedy_search(question, zb_auto_runs, zb_auto_lists, order);
+    greedy_search(question, zb_auto_runs, zb_auto_lists, order);
 }
 
 static const struct fixed_rules rules = {

@@ -17,15 +17,20 @@ static pst_status fail(const struct pst_host *host, pst_status st, const char *m
     return st;
 }
 
+static pst_status read_file(void *file)
+{
+    csv_read(file);
+    return PST_OK;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct pst_host host = {.size = sizeof host, .fail = fail};
-    struct csv_file file;
+    struct csv_file file = {.host = &host, .path = fuzz_file(data, size)};
     pst_status st;
 
     said[0] = '\0';
-    st = csv_file_read(&file, &host, fuzz_file(data, size));
-    csv_file_finish(&file);
+    st = call_run(read_file, &file);
     if (st != PST_OK && st != PST_ERR_NOMEM && said[0] == '\0') {
         fuzz_fail("status %d without a word", st);
     }

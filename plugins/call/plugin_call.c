@@ -2,7 +2,7 @@
  *
  * Memory of a call stands in a list, so that a jump out of the call loses none of it.
  */
-#include "call.h"
+#include "plugin_call.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -12,23 +12,23 @@
 
 struct block {
     struct block *next, **link; /* link: what points here; NULL: outside of a call */
-    struct part_scope *scope;
+    struct call_scope *scope;
     _Alignas(max_align_t) unsigned char bytes[];
 };
 
-struct part_scope {
+struct call_scope {
     pthread_mutex_t lock;
     struct block *first;
 };
 
 /* Where this thread is. */
-static _Thread_local struct part_scope *scope_now;
+static _Thread_local struct call_scope *scope_now;
 static _Thread_local jmp_buf *way_out;
 static _Thread_local pst_status end_status;
 
 static void enlist(struct block *block)
 {
-    struct part_scope *scope = block->scope;
+    struct call_scope *scope = block->scope;
 
     if (scope != NULL) {
         pthread_mutex_lock(&scope->lock);
@@ -44,7 +44,7 @@ static void enlist(struct block *block)
 
 static void strike(struct block *block)
 {
-    struct part_scope *scope = block->scope;
+    struct call_scope *scope = block->scope;
 
     if (scope != NULL) {
         pthread_mutex_lock(&scope->lock);
@@ -73,7 +73,7 @@ static size_t size_of(size_t count, size_t size)
                : bytes;
 }
 
-void *part_try_alloc(size_t count, size_t size)
+void *call_try_alloc(size_t count, size_t size)
 {
     size_t bytes = size_of(count, size);
     struct block *block = bytes == 0 ? NULL : calloc(bytes, 1);
@@ -86,34 +86,34 @@ void *part_try_alloc(size_t count, size_t size)
     return block->bytes;
 }
 
-void *part_alloc(size_t count, size_t size)
+void *call_alloc(size_t count, size_t size)
 {
-    void *memory = part_try_alloc(count, size);
+    void *memory = call_try_alloc(count, size);
 
     if (memory == NULL) {
-        part_end(PST_ERR_NOMEM);
+        call_end(PST_ERR_NOMEM);
     }
     return memory;
 }
 
-void *part_resize(void *old, size_t count, size_t size)
+void *call_resize(void *old, size_t count, size_t size)
 {
     struct block *block = old == NULL ? NULL : block_of(old), *larger;
     size_t bytes = size_of(count, size);
 
     if (block == NULL) {
-        return part_alloc(count, size);
+        return call_alloc(count, size);
     }
     strike(block);
     larger = bytes == 0 ? NULL : realloc(block, bytes);
     enlist(larger == NULL ? block : larger);
     if (larger == NULL) {
-        part_end(PST_ERR_NOMEM);
+        call_end(PST_ERR_NOMEM);
     }
     return larger->bytes;
 }
 
-void part_free(void *memory)
+void call_free(void *memory)
 {
     if (memory != NULL) {
         strike(block_of(memory));
@@ -121,7 +121,7 @@ void part_free(void *memory)
     }
 }
 
-void part_end(pst_status status)
+void call_end(pst_status status)
 {
     if (way_out == NULL) {
         abort();
@@ -130,14 +130,14 @@ void part_end(pst_status status)
     longjmp(*way_out, 1);
 }
 
-struct part_scope *part_call_now(void)
+struct call_scope *call_now(void)
 {
     return scope_now;
 }
 
-pst_status part_call_join(struct part_scope *scope, pst_status (*run)(void *context), void *context)
+pst_status call_join(struct call_scope *scope, pst_status (*run)(void *context), void *context)
 {
-    struct part_scope *const scope_before = scope_now;
+    struct call_scope *const scope_before = scope_now;
     jmp_buf *const way_before = way_out;
     jmp_buf here;
     pst_status status;
@@ -150,13 +150,13 @@ pst_status part_call_join(struct part_scope *scope, pst_status (*run)(void *cont
     return status;
 }
 
-pst_status part_call(pst_status (*run)(void *context), void *context)
+pst_status call_run(pst_status (*run)(void *context), void *context)
 {
-    struct part_scope scope = {.lock = PTHREAD_MUTEX_INITIALIZER};
-    pst_status status = part_call_join(&scope, run, context);
+    struct call_scope scope = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    pst_status status = call_join(&scope, run, context);
 
     while (scope.first != NULL) {
-        part_free(scope.first->bytes);
+        call_free(scope.first->bytes);
     }
     pthread_mutex_destroy(&scope.lock);
     return status;
