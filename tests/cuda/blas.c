@@ -62,21 +62,41 @@ size_t cublasLtGetVersion(void)
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *ret_handle)
 {
-    *ret_handle = malloc(1);
+    *ret_handle = faulty() ? NULL : malloc(1);
+    atomic_fetch_add(&cuda_on_host()->libraries, *ret_handle != NULL);
     return *ret_handle == NULL ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
 {
+    atomic_fetch_sub(&cuda_on_host()->libraries, 1);
     free(handle);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Of products, operands and what is preferred: how many are there. */
+static cublasStatus_t described(void *description)
+{
+    atomic_fetch_add(&cuda_on_host()->descriptions, description != NULL);
+    return description == NULL ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t forget(void *description)
+{
+    atomic_fetch_sub(&cuda_on_host()->descriptions, 1);
+    free(description);
     return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *ret_desc, cublasComputeType_t compute,
                                         cudaDataType_t scale)
 {
-    struct desc *desc = calloc(1, sizeof *desc);
+    struct desc *desc;
 
+    if (faulty()) {
+        return product_failure(CUBLAS_STATUS_ALLOC_FAILED);
+    }
+    desc = calloc(1, sizeof *desc);
     if (desc == NULL ||
         (compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32) ||
         scale != CUDA_R_32F) {
@@ -86,13 +106,12 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *ret_desc, cublasCo
     desc->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     desc->tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
     *ret_desc = (void *)desc;
-    return CUBLAS_STATUS_SUCCESS;
+    return described(desc);
 }
 
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
 {
-    free(desc);
-    return CUBLAS_STATUS_SUCCESS;
+    return forget(desc);
 }
 
 static cublasStatus_t take(void *to, size_t room, const void *value, size_t size)
@@ -109,7 +128,11 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
                                               const void *value, size_t size)
 {
     struct desc *desc = (void *)handle;
+    int32_t sms;
 
+    if (faulty()) {
+        return product_failure(CUBLAS_STATUS_NOT_INITIALIZED);
+    }
     switch (which) {
     case CUBLASLT_MATMUL_DESC_TRANSA:
         return take(&desc->a, sizeof desc->a, value, size);
@@ -125,6 +148,12 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
         return take(&desc->aux, sizeof desc->aux, value, size);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
         return take(&desc->aux_ld, sizeof desc->aux_ld, value, size);
+    case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET:
+        if (take(&sms, sizeof sms, value, size) != CUBLAS_STATUS_SUCCESS) {
+            return CUBLAS_STATUS_INVALID_VALUE;
+        }
+        atomic_store(&cuda_on_host()->product_sms, sms);
+        return CUBLAS_STATUS_SUCCESS;
     default:
         return CUBLAS_STATUS_INVALID_VALUE;
     }
@@ -133,21 +162,24 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *ret_layout, cudaDataType type,
                                           uint64_t rows, uint64_t cols, int64_t ld)
 {
-    struct layout *layout = calloc(1, sizeof *layout);
+    struct layout *layout;
 
+    if (faulty()) {
+        return product_failure(CUBLAS_STATUS_ALLOC_FAILED);
+    }
+    layout = calloc(1, sizeof *layout);
     if (layout == NULL || ld < (int64_t)rows || rows == 0 || cols == 0) {
         free(layout);
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     *layout = (struct layout){.type = type, .rows = rows, .cols = cols, .ld = ld, .batches = 1};
     *ret_layout = (void *)layout;
-    return CUBLAS_STATUS_SUCCESS;
+    return described(layout);
 }
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
 {
-    free(layout);
-    return CUBLAS_STATUS_SUCCESS;
+    return forget(layout);
 }
 
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
@@ -168,14 +200,16 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *ret_pref)
 {
+    if (faulty()) {
+        return product_failure(CUBLAS_STATUS_ALLOC_FAILED);
+    }
     *ret_pref = calloc(1, 64);
-    return *ret_pref == NULL ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_SUCCESS;
+    return described(*ret_pref);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t pref)
 {
-    free(pref);
-    return CUBLAS_STATUS_SUCCESS;
+    return forget(pref);
 }
 
 /* Keeps the alignments that are promised of A, B, C and D. */
@@ -232,6 +266,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
 {
     const struct desc *what = (const void *)desc;
 
+    if (faulty()) {
+        return product_failure(CUBLAS_STATUS_ALLOC_FAILED);
+    }
     if (wanted < 1 || !fits(what, (const void *)a, (const void *)b, (const void *)d)) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
@@ -400,6 +437,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     const struct layout *ld = (const void *)d_layout;
     uint32_t align[4];
 
+    if (faulty()) {
+        return product_failure(CUBLAS_STATUS_EXECUTION_FAILED);
+    }
     if (synchronises() && cudaStreamSynchronize(stream) != cudaSuccess) {
         return CUBLAS_STATUS_EXECUTION_FAILED;
     }

@@ -138,8 +138,9 @@ static CUresult create_stream(CUstream *stream, CUgreenCtx context, unsigned fla
     if (flags != CU_STREAM_NON_BLOCKING) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    return create_counted_stream(stream, flags, priority) == cudaSuccess ? CUDA_SUCCESS
-                                                                         : CUDA_ERROR_UNKNOWN;
+    return cudaStreamCreateWithPriority(stream, flags, priority) == cudaSuccess
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_UNKNOWN;
 }
 
 static const struct {

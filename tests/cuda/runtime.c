@@ -9,11 +9,41 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "faults.h"
 #include "streams.h"
+
+static _Thread_local int chosen;
+
+/* CUDA makes a context on the GPU that a thread has chosen, which is the first one at first. A
+   process that has one GPU of many shall take memory on no other (ON_HOST_ONE_GPU). */
+void on_host_make_context(void)
+{
+    static atomic_uint contexts;
+    const unsigned now = atomic_fetch_or(&contexts, 1u << chosen) | 1u << chosen;
+
+    if ((now & (now - 1)) != 0 && getenv("ON_HOST_ONE_GPU") != NULL) {
+        fprintf(stderr, "CUDA of the host: this process has contexts on several GPUs\n");
+        abort();
+    }
+}
+
+void on_host_enqueue_kernel(cudaStream_t stream, void (*body)(void *), void *context, size_t bytes)
+{
+    if (chosen != on_host_gpu_of(stream)) {
+        fprintf(stderr, "CUDA of the host: a kernel for GPU %d where GPU %d is chosen\n",
+                on_host_gpu_of(stream), chosen);
+        abort();
+    }
+    on_host_enqueue(stream, body, context, bytes);
+}
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = 1;
+    if (getenv("ON_HOST_EAGER") != NULL && getenv("CUDA_MODULE_LOADING") == NULL) {
+        fprintf(stderr, "CUDA of the host: called before CUDA_MODULE_LOADING was set\n");
+        abort();
+    }
+    *count = cuda_on_host()->n_gpus;
     return cudaSuccess;
 }
 
@@ -53,17 +83,22 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
     *least = *greatest = 0;
-    return cudaSuccess;
+    return faulty() ? cudaErrorUnknown : cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device)
 {
-    return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+    if (device < 0 || device >= cuda_on_host()->n_gpus) {
+        return cudaErrorInvalidDevice;
+    }
+    chosen = device;
+    on_host_make_context();
+    return faulty() ? cudaErrorDevicesUnavailable : cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *device)
 {
-    *device = 0;
+    *device = chosen;
     return cudaSuccess;
 }
 
@@ -75,17 +110,21 @@ cudaError_t on_host_keep(cudaError_t error)
     return last_error = error;
 }
 
+/* Asked behind each launch. */
 cudaError_t cudaGetLastError(void)
 {
     const cudaError_t error = last_error;
 
+    atomic_fetch_add(&cuda_on_host()->launches, 1);
     last_error = cudaSuccess;
     return error;
 }
 
 const char *cudaGetErrorName(cudaError_t error)
 {
-    return error == cudaSuccess ? "cudaSuccess" : "an error";
+    return error == cudaErrorIllegalAddress     ? "cudaErrorIllegalAddress"
+           : error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation"
+                                                : "an error of a test";
 }
 
 const char *cudaGetErrorString(cudaError_t error)
@@ -95,14 +134,20 @@ const char *cudaGetErrorString(cudaError_t error)
 
 cudaError_t cudaMemGetInfo(size_t *left, size_t *all)
 {
-    *left = *all = 1u << 30;
-    return cudaSuccess;
+    on_host_make_context();
+    *left = cuda_on_host()->left_bytes;
+    *all = cuda_on_host()->memory_bytes;
+    return faulty() ? cudaErrorUnknown : cudaSuccess;
 }
 
-cudaError_t cudaMalloc(void **ret_memory, size_t bytes)
+static cudaError_t allocate(void **ret_memory, size_t bytes, atomic_int *n_made)
 {
     void *memory = NULL;
 
+    on_host_make_context();
+    if (faulty()) {
+        return cudaErrorMemoryAllocation;
+    }
     if (on_host_forbid() != cudaSuccess) {
         return cudaErrorStreamCaptureUnsupported;
     }
@@ -110,12 +155,19 @@ cudaError_t cudaMalloc(void **ret_memory, size_t bytes)
         return cudaErrorMemoryAllocation;
     }
     memset(memory, 0xFF, bytes);
+    atomic_fetch_add(n_made, 1);
     *ret_memory = memory;
     return cudaSuccess;
 }
 
+cudaError_t cudaMalloc(void **ret_memory, size_t bytes)
+{
+    return allocate(ret_memory, bytes, &cuda_on_host()->arrays);
+}
+
 cudaError_t cudaFree(void *memory)
 {
+    atomic_fetch_sub(&cuda_on_host()->arrays, memory != NULL);
     if (on_host_forbid() != cudaSuccess) {
         return cudaErrorStreamCaptureUnsupported;
     }
@@ -126,16 +178,17 @@ cudaError_t cudaFree(void *memory)
 
 cudaError_t cudaMallocHost(void **ret_memory, size_t bytes)
 {
-    return cudaMalloc(ret_memory, bytes);
+    return allocate(ret_memory, bytes, &cuda_on_host()->pinned);
 }
 
 cudaError_t cudaHostAlloc(void **ret_memory, size_t bytes, unsigned flags)
 {
-    return cudaMalloc(ret_memory, bytes);
+    return cudaMallocHost(ret_memory, bytes);
 }
 
 cudaError_t cudaFreeHost(void *memory)
 {
+    atomic_fetch_sub(&cuda_on_host()->pinned, memory != NULL);
     on_host_await_gpu();
     free(memory);
     return cudaSuccess;
@@ -158,6 +211,9 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t whic
 {
     struct fill f = {to, value, bytes};
 
+    if (faulty()) {
+        return cudaErrorUnknown;
+    }
     on_host_enqueue(which, fill, &f, sizeof f);
     return cudaSuccess;
 }
@@ -193,16 +249,18 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t which)
 {
-    return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, which);
+    return faulty() ? cudaErrorUnknown
+                    : cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, which);
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
-    *can = 0;
-    return cudaSuccess;
+    atomic_fetch_or(&cuda_on_host()->peers_asked, 1u << peer);
+    *can = cuda_on_host()->peers;
+    return faulty() ? cudaErrorUnknown : cudaSuccess;
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
-    return cudaErrorInvalidDevice;
+    return faulty() ? cudaErrorUnknown : cudaSuccess;
 }

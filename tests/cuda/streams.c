@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "faults.h"
 #include "host_stream.h"
 
 struct item {
@@ -199,11 +200,13 @@ static void ask(struct host_stream *stream, void (*todo)(void *argument), void *
 
 /* --- streams ---------------------------------------------------------------------------------- */
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned flags)
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *ret_stream, unsigned flags, int priority)
 {
     const char *how = getenv("ON_HOST_STREAMS");
-    struct CUstream_st *stream = calloc(1, sizeof *stream);
+    struct CUstream_st *stream;
 
+    on_host_make_context();
+    stream = faulty() ? NULL : calloc(1, sizeof *stream);
     if (stream == NULL) {
         return cudaErrorMemoryAllocation;
     }
@@ -215,13 +218,9 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned flags)
         free(stream);
         return cudaErrorMemoryAllocation;
     }
+    atomic_fetch_add(&cuda_on_host()->streams, 1);
     *ret_stream = stream;
     return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *ret_stream, unsigned flags, int priority)
-{
-    return cudaStreamCreateWithFlags(ret_stream, flags);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
@@ -235,11 +234,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
         pthread_cond_wait(&changed, &lock);
     }
     pthread_mutex_unlock(&lock);
-    return error;
+    return broken() ? cudaErrorIllegalAddress : faulty() ? cudaErrorUnknown : error;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    atomic_fetch_sub(&cuda_on_host()->streams, 1);
     if (stream->threaded) {
         pthread_mutex_lock(&lock);
         stream->quits = true;
@@ -315,20 +315,24 @@ static void follow(void *context)
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ret_event, unsigned flags)
 {
-    struct CUevent_st *event = calloc(1, sizeof *event);
+    struct CUevent_st *event;
 
+    on_host_make_context();
+    event = faulty() ? NULL : calloc(1, sizeof *event);
     if (event == NULL) {
         return cudaErrorMemoryAllocation;
     }
     cudaGetDevice(&event->gpu);
     event->timed = (flags & cudaEventDisableTiming) == 0;
     event->users = 1;
+    atomic_fetch_add(&cuda_on_host()->events, 1);
     *ret_event = event;
     return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+    atomic_fetch_sub(&cuda_on_host()->events, 1);
     pthread_mutex_lock(&lock);
     leave(event);
     pthread_mutex_unlock(&lock);
@@ -339,6 +343,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     struct event_item item = {.event = event};
 
+    on_host_make_context();
+    if (faulty()) {
+        return cudaErrorUnknown;
+    }
     if (capturing == stream) {
         return on_host_forbid();
     }
@@ -357,6 +365,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 {
     struct event_item item = {.event = event};
 
+    if (faulty()) {
+        return cudaErrorUnknown;
+    }
     if (capturing == stream) {
         return on_host_forbid();
     }
@@ -393,8 +404,9 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-    cudaError_t error = on_host_forbid();
+    cudaError_t error = broken() ? cudaErrorIllegalAddress : on_host_forbid();
 
+    on_host_make_context();
     pthread_mutex_lock(&lock);
     if (error == cudaSuccess && event->n_done < event->n_put) {
         error = on_host_keep(cudaErrorNotReady);
@@ -405,7 +417,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-    const cudaError_t error = on_host_forbid();
+    const cudaError_t error = faulty() ? cudaErrorUnknown : on_host_forbid();
 
     pthread_mutex_lock(&lock);
     while (error == cudaSuccess && event->n_done < event->n_put) {
@@ -419,6 +431,9 @@ cudaError_t cudaEventElapsedTime(float *ret_ms, cudaEvent_t start, cudaEvent_t e
 {
     cudaError_t error = cudaSuccess;
 
+    if (faulty()) {
+        return cudaErrorUnknown;
+    }
     pthread_mutex_lock(&lock);
     if (start->gpu != end->gpu || !start->timed || !end->timed || start->ms == 0 || end->ms == 0) {
         error = cudaErrorInvalidResourceHandle;
@@ -435,7 +450,10 @@ cudaError_t cudaEventElapsedTime(float *ret_ms, cudaEvent_t start, cudaEvent_t e
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
-    if (capturing != NULL || stream->capture != NULL || mode != cudaStreamCaptureModeThreadLocal) {
+    const char *how = getenv("ON_HOST_CAPTURES");
+
+    if (faulty() || (how != NULL && strcmp(how, "none") == 0) || capturing != NULL ||
+        stream->capture != NULL || mode != cudaStreamCaptureModeThreadLocal) {
         return cudaErrorIllegalState;
     }
     stream->capture = calloc(1, sizeof *stream->capture);
@@ -457,7 +475,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *ret_graph)
     stream->capture = NULL;
     capturing = NULL;
     *ret_graph = NULL;
-    if (stream->lost) {
+    atomic_fetch_add(&cuda_on_host()->graphs, 1);
+    if (stream->lost || faulty()) {
         cudaGraphDestroy(graph);
         return cudaErrorStreamCaptureInvalidated;
     }
@@ -467,6 +486,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *ret_graph)
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
+    atomic_fetch_sub(&cuda_on_host()->graphs, 1);
     clear(&graph->items);
     free(graph);
     return cudaSuccess;
@@ -475,7 +495,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ret_exec, cudaGraph_t graph,
                                  unsigned long long flags)
 {
-    struct CUgraphExec_st *exec = calloc(1, sizeof *exec);
+    struct CUgraphExec_st *exec = faulty() ? NULL : calloc(1, sizeof *exec);
 
     if (exec == NULL || flags != 0) {
         free(exec);
@@ -485,18 +505,19 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ret_exec, cudaGraph_t graph,
         put(&exec->items, item->body, item->context, item->bytes);
     }
     atomic_fetch_add(&n_captured, 1);
+    atomic_fetch_add(&cuda_on_host()->graphs, 1);
     *ret_exec = exec;
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
 {
-    return on_host_forbid();
+    return faulty() ? cudaErrorUnknown : on_host_forbid();
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
-    const cudaError_t error = on_host_forbid();
+    const cudaError_t error = faulty() ? cudaErrorUnknown : on_host_forbid();
 
     for (struct item *item = exec->items.first; error == cudaSuccess && item != NULL;
          item = item->next) {
@@ -508,6 +529,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
+    atomic_fetch_sub(&cuda_on_host()->graphs, 1);
     clear(&exec->items);
     free(exec);
     return cudaSuccess;

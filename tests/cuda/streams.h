@@ -27,6 +27,8 @@ void on_host_enqueue_kernel(cudaStream_t stream, void (*body)(void *), void *con
 bool on_host_is_prompt(cudaStream_t stream);
 /* For calls that must not be made while the calling thread captures: the capture is lost. */
 cudaError_t on_host_forbid(void);
+/* For calls that make a context on the GPU that the calling thread has chosen. */
+void on_host_make_context(void);
 /* For calls that wait for all that a GPU is at. */
 void on_host_await_gpu(void);
 

@@ -25,7 +25,7 @@ static void expect(struct rig *rig, const char *rule, const char *text)
     static struct pst_check_report report;
     struct pst_error err = {0};
     assert_int_equal(rig_check(rig, true, &report, &err), PST_ERR_BUG);
-    if (!me_found_one_of(&report, rule) || (text != NULL && !me_says(&report, text))) {
+    if (!rig_has_rule(&report, rule) || (text != NULL && !me_says(&report, text))) {
         fail_msg("expected %s, %s; found %s\n%s", rule, text != NULL ? text : "", err.message,
                  err.details);
     }
@@ -39,7 +39,7 @@ static bool is_refused(struct rig *rig, const char *rules)
     if (rig_check(rig, true, &report, &err) == PST_OK) {
         return false;
     }
-    assert_true(me_found_one_of(&report, rules));
+    assert_true(rig_has_rule(&report, rules));
     return true;
 }
 

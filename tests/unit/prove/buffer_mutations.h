@@ -12,9 +12,7 @@
 static inline const char *me_lose_contribution(struct scene *scene)
 {
     uint32_t first = 0, n = 0, at = rig_draw(scene->rig, 2);
-    if (me_draw_call(scene, PST_C_SUM, &first, &n) == NULL) {
-        return NULL;
-    }
+    me_draw_call(scene, PST_C_SUM, &first, &n);
     scene->program->operands[first + 1 + at] = scene->program->operands[first + 2 - at];
     return "MEM2";
 }
@@ -36,14 +34,12 @@ static inline const char *me_lose_addend(struct scene *scene)
             }
         }
     }
-    if (drawn == NULL) {
-        return NULL;
-    }
+    rig_need(scene->rig, drawn != NULL);
     *drawn = PST_NONE;
     return "MEM2";
 }
 
-/* Another buffer of the same kind and size; PST_NONE if there is none. */
+/* Another buffer of the same kind and size. */
 static inline uint32_t me_draw_like(struct scene *scene, uint32_t v)
 {
     const struct pst_value *value = &scene->program->values[v];
@@ -57,6 +53,7 @@ static inline uint32_t me_draw_like(struct scene *scene, uint32_t v)
             drawn = o;
         }
     }
+    rig_need(scene->rig, drawn != PST_NONE);
     return drawn;
 }
 
@@ -65,16 +62,11 @@ static inline const char *me_wrong_gradient(struct scene *scene)
 {
     uint32_t first = 0, n = 0;
     struct pst_program_call *call = me_draw_call(scene, PST_C_KERNEL, &first, &n);
-    if (call == NULL || call->pass == 0) {
-        return NULL;
-    }
+    rig_need(scene->rig, call->pass > 0);
     uint32_t *dy = &scene->program->operands[first];
     dy += pst_operands_of(&scene->rig->graph->ops[call->op]).dy;
-    uint32_t like = *dy == PST_NONE ? PST_NONE : me_draw_like(scene, *dy);
-    if (like == PST_NONE) {
-        return NULL;
-    }
-    *dy = like;
+    rig_need(scene->rig, *dy != PST_NONE);
+    *dy = me_draw_like(scene, *dy);
     return "MEM2";
 }
 
@@ -83,7 +75,7 @@ static inline const char *me_wrong_user(struct scene *scene)
 {
     uint32_t first = 0, n = 0;
     struct pst_program_call *a = me_draw_call(scene, PST_C_ACCUMULATE, &first, &n);
-    for (uint32_t c = 0; a != NULL && c < scene->program->n_calls; c++) {
+    for (uint32_t c = 0; c < scene->program->n_calls; c++) {
         const struct pst_program_call *b = &scene->program->calls[c];
         uint32_t *x = &scene->program->operands[first];
         uint32_t *y = &scene->program->operands[b->first_operand];
@@ -98,29 +90,16 @@ static inline const char *me_wrong_user(struct scene *scene)
     return NULL;
 }
 
-static inline struct pst_transfer_part *me_draw_part(struct scene *scene)
-{
-    uint32_t n = scene->program->n_parts;
-    return n == 0 ? NULL : &scene->program->parts[rig_draw(scene->rig, n)];
-}
-
 static inline const char *me_wrong_rows(struct scene *scene)
 {
     struct pst_transfer_part *part = me_draw_part(scene);
-    uint32_t like = part == NULL ? PST_NONE : me_draw_like(scene, part->value);
-    if (like == PST_NONE) {
-        return NULL;
-    }
-    part->value = like;
+    part->value = me_draw_like(scene, part->value);
     return "MEM2";
 }
 
 static inline const char *me_shift_rows(struct scene *scene)
 {
     struct pst_transfer_part *part = me_draw_part(scene);
-    if (part == NULL) {
-        return NULL;
-    }
     part->begin += part->begin >= part->bytes ? (uint64_t)0 - part->bytes : part->bytes;
     return "MEM2";
 }
@@ -136,9 +115,7 @@ static inline const char *me_swap_pieces(struct scene *scene)
             drawn = program->lists[i].first_part;
         }
     }
-    if (drawn == PST_NONE) {
-        return NULL;
-    }
+    rig_need(scene->rig, drawn != PST_NONE);
     struct pst_transfer_part kept = program->parts[drawn];
     program->parts[drawn] = program->parts[drawn + 1];
     program->parts[drawn + 1] = kept;
@@ -148,10 +125,7 @@ static inline const char *me_swap_pieces(struct scene *scene)
 static inline const char *me_lose_piece(struct scene *scene)
 {
     struct pst_program *program = scene->program;
-    if (program->n_parts == 0) {
-        return NULL;
-    }
-    uint32_t gone = rig_draw(scene->rig, program->n_parts);
+    uint32_t gone = (uint32_t)(me_draw_part(scene) - program->parts);
     for (uint32_t i = 0; i < program->n_instrs; i++) {
         struct pst_program_instr *list = &program->lists[i];
         bool here = list->first_part <= gone && gone - list->first_part < list->n_parts;
@@ -166,19 +140,10 @@ static inline const char *me_lose_piece(struct scene *scene)
 
 /* --- what a parameter has -------------------------------------------------------------------- */
 
-static inline struct pst_program_param *me_draw_param(struct scene *scene)
-{
-    uint32_t n = scene->program->n_params;
-    return n == 0 ? NULL : &scene->program->params[rig_draw(scene->rig, n)];
-}
-
 /* One of its buffers is that of another parameter, or of nothing. */
 static inline const char *me_wrong_place(struct scene *scene)
 {
     struct pst_program_param *row = me_draw_param(scene);
-    if (row == NULL) {
-        return NULL;
-    }
     uint32_t *versions = (uint32_t *)row->versions;
     uint32_t *const places[] = {
         &row->weight, &row->working,      &versions[0],      &versions[row->n_versions - 1],
@@ -191,25 +156,16 @@ static inline const char *me_wrong_place(struct scene *scene)
 static inline const char *me_wrong_accumulator(struct scene *scene)
 {
     struct pst_program_param *row = me_draw_param(scene);
-    if (row == NULL || row->n_grads == 0) {
-        return NULL;
-    }
+    rig_need(scene->rig, row->n_grads > 0);
     uint32_t n = row->n_grads * (scene->rig->plan->deferred_step ? 2 : 1);
     uint32_t *grad = (uint32_t *)&row->grads[rig_draw(scene->rig, n)];
-    uint32_t like = me_draw_like(scene, *grad);
-    if (like == PST_NONE) {
-        return NULL;
-    }
-    *grad = like;
+    *grad = me_draw_like(scene, *grad);
     return "MEM2";
 }
 
 static inline const char *me_wrong_owner(struct scene *scene)
 {
     struct pst_program_param *row = me_draw_param(scene);
-    if (row == NULL) {
-        return NULL;
-    }
     switch (rig_draw(scene->rig, 4)) {
     case 0:
         row->owner ^= true;
@@ -247,9 +203,7 @@ static inline const char *me_wrong_statistics(struct scene *scene)
             drawn = op;
         }
     }
-    if (drawn == PST_NONE) {
-        return NULL;
-    }
+    rig_need(scene->rig, drawn != PST_NONE);
     uint32_t *mean = &scene->program->state_values[2 * drawn], kept = mean[0];
     if (rig_draw(scene->rig, 2) == 0) {
         mean[0] = mean[1];

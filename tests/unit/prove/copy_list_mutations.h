@@ -120,9 +120,7 @@ static inline const char *other_reader(struct mutant *m, struct place p)
     while (next < m->n[p.part][p.d] && !mu_is_pass(&m->lists[p.part][p.d][next])) {
         next++;
     }
-    if (next == m->n[p.part][p.d]) {
-        return NULL;
-    }
+    rig_need(m->rig, next != m->n[p.part][p.d]);
     const struct pst_instr *list = m->lists[p.part][p.d];
     if (list[next].stage == list[reader].stage &&
         list[next].microbatch == list[reader].microbatch) {
@@ -183,30 +181,24 @@ static inline bool waits_not_for_copies(const struct pst_instr *instr)
 
 static inline const char *transfer_waits_for_copy(struct mutant *m, struct place p)
 {
-    struct place q;
-    if (!mu_draw(m, waits_not_for_copies, &q) || q.d != p.d || q.i < p.i) {
-        return NULL;
-    }
+    struct place q = mu_draw(m, waits_not_for_copies);
+    rig_need(m->rig, q.d == p.d && q.i >= p.i);
     add_wait(mu_at(m, q), p.i);
     return "FORM1";
 }
 
 static inline const char *copy_waits_for_transfer(struct mutant *m, struct place p)
 {
-    struct place q;
-    if (!mu_draw(m, mu_is_transfer, &q) || q.d != p.d || q.i > p.i) {
-        return NULL;
-    }
+    struct place q = mu_draw(m, mu_is_transfer);
+    rig_need(m->rig, q.d == p.d && q.i <= p.i);
     add_wait(mu_at(m, p), q.i);
     return "FORM1";
 }
 
 static inline const char *behind_no_pass(struct mutant *m, struct place p)
 {
-    struct place q;
-    if (!mu_draw(m, waits_not_for_copies, &q) || q.d != p.d) {
-        return NULL;
-    }
+    struct place q = mu_draw(m, waits_not_for_copies);
+    rig_need(m->rig, q.d == p.d);
     struct pst_instr twin = *mu_at(m, p);
     twin.n_waits = 0;
     twin.waits = NULL;

@@ -16,15 +16,13 @@ static inline struct pst_program_copy *draw_copy(struct scene *scene, bool out)
             drawn = &scene->program->copies[c];
         }
     }
+    rig_need(scene->rig, drawn != NULL);
     return drawn;
 }
 
 static inline const char *source_dies(struct scene *scene)
 {
     struct pst_program_copy *copy = draw_copy(scene, true);
-    if (copy == NULL) {
-        return NULL;
-    }
     struct pst_value *value = &scene->program->values[copy->value];
     value->last = scene->program->lists[copy->instr].first_tick - 1;
     scene->text = "its copy may run";
@@ -34,13 +32,8 @@ static inline const char *source_dies(struct scene *scene)
 static inline const char *room_too_late(struct scene *scene)
 {
     struct pst_program_copy *copy = draw_copy(scene, false);
-    if (copy == NULL) {
-        return NULL;
-    }
     struct pst_value *value = &scene->program->values[copy->value];
-    if (value->first == value->last) {
-        return NULL;
-    }
+    rig_need(scene->rig, value->first != value->last);
     value->first++;
     scene->text = "its copy may run";
     return "MEM2";
@@ -49,13 +42,8 @@ static inline const char *room_too_late(struct scene *scene)
 static inline const char *host_dies(struct scene *scene)
 {
     struct pst_program_copy *copy = draw_copy(scene, rig_draw(scene->rig, 2) == 0);
-    if (copy == NULL) {
-        return NULL;
-    }
     struct pst_value *host = &scene->program->values[copy->host];
-    if (host->first == host->last) {
-        return NULL;
-    }
+    rig_need(scene->rig, host->first != host->last);
     host->first += copy->out;
     host->last -= !copy->out;
     scene->text = "its copy may run";
@@ -72,9 +60,7 @@ static inline const char *stays_too_short(struct scene *scene)
             drawn = w;
         }
     }
-    if (drawn == PST_NONE) {
-        return NULL;
-    }
+    rig_need(scene->rig, drawn != PST_NONE);
     program->copy_waits[drawn] = program->copies[program->copy_waits[drawn]].after;
     return "MEM2";
 }
@@ -82,9 +68,6 @@ static inline const char *stays_too_short(struct scene *scene)
 static inline const char *begins_too_early(struct scene *scene)
 {
     struct pst_program_copy *copy = draw_copy(scene, true);
-    if (copy == NULL) {
-        return NULL;
-    }
     const struct pst_program_call *call = &scene->program->calls[copy->start_call];
     copy->start_call = call == scene->program->calls || rig_draw(scene->rig, 2) == 0
                            ? PST_NONE
@@ -95,9 +78,6 @@ static inline const char *begins_too_early(struct scene *scene)
 static inline const char *comes_after_nothing(struct scene *scene)
 {
     struct pst_program_copy *copy = draw_copy(scene, false);
-    if (copy == NULL) {
-        return NULL;
-    }
     copy->after = PST_NONE;
     scene->text = "before it is in host memory";
     return "MEM2";
@@ -107,9 +87,7 @@ static inline const char *other_buffer(struct scene *scene)
 {
     struct pst_program_copy *copy = draw_copy(scene, rig_draw(scene->rig, 2) == 0);
     uint32_t other = me_draw_value(scene, me_is_plain);
-    if (copy == NULL || other == copy->value || other == copy->host) {
-        return NULL;
-    }
+    rig_need(scene->rig, other != copy->value && other != copy->host);
     *(rig_draw(scene->rig, 2) == 0 ? &copy->value : &copy->host) = other;
     return "MEM2";
 }
@@ -117,9 +95,6 @@ static inline const char *other_buffer(struct scene *scene)
 static inline const char *other_bytes(struct scene *scene)
 {
     struct pst_program_copy *copy = draw_copy(scene, rig_draw(scene->rig, 2) == 0);
-    if (copy == NULL) {
-        return NULL;
-    }
     copy->bytes += rig_draw(scene->rig, 2) == 0 ? 1u : UINT64_MAX;
     return "MEM2";
 }
@@ -138,7 +113,7 @@ static inline bool is_fetched(const struct scene *scene, const struct pst_value 
 static inline const char *same_place(struct scene *scene, uint32_t v)
 {
     struct pst_program *program = scene->program;
-    for (uint32_t i = 0; v != PST_NONE && i < program->n_values; i++) {
+    for (uint32_t i = 0; i < program->n_values; i++) {
         const struct pst_value *value = &program->values[v], *other = &program->values[i];
         if (i != v && (value->kind == PST_V_HOST) == (other->kind == PST_V_HOST) &&
             !other->is_static && other->first <= value->last && value->first <= other->last &&
@@ -183,9 +158,6 @@ static inline const char *byte_too_many(struct scene *scene)
 static inline const char *reads_the_wrong_one(struct scene *scene)
 {
     struct pst_program_copy *copy = draw_copy(scene, false);
-    if (copy == NULL) {
-        return NULL;
-    }
     const struct pst_program_copy *out = &scene->program->copies[copy->after];
     const struct pst_value *values = scene->program->values;
     bool gone = values[out->value].last < values[copy->value].first;
@@ -202,9 +174,6 @@ static inline const char *reads_the_wrong_one(struct scene *scene)
 static inline const char *no_such_row(struct scene *scene)
 {
     struct pst_program_copy *copy = draw_copy(scene, rig_draw(scene->rig, 2) == 0);
-    if (copy == NULL) {
-        return NULL;
-    }
     switch (rig_draw(scene->rig, 5)) {
     case 0:
         copy->value = scene->program->n_values;

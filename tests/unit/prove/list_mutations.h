@@ -47,9 +47,7 @@ static inline const char *mu_duplicate(struct mutant *m, struct place p)
 
 static inline const char *mu_swap_neighbours(struct mutant *m, struct place p)
 {
-    if (p.i + 1 == m->n[p.part][p.d]) {
-        return NULL;
-    }
+    rig_need(m->rig, p.i + 1 != m->n[p.part][p.d]);
     m->open = mu_relocate(m, p, p.i + 1);
     return m->open ? mu_order_rules(m) : "FORM1";
 }
@@ -65,9 +63,7 @@ static inline const char *mu_move(struct mutant *m, struct place p)
 static inline const char *mu_swap_devices(struct mutant *m)
 {
     uint32_t a = mu_pick(m, m->made.n_devices), b = (a + 1) % m->made.n_devices;
-    if (a == b) {
-        return NULL;
-    }
+    rig_need(m->rig, a != b);
     m->open = true; /* replicas may have the same list */
     for (uint32_t part = 0; part < PST_PARTS; part++) {
         struct pst_instr *list = m->lists[part][a];
@@ -93,9 +89,7 @@ static inline const char *mu_remove_wait(struct mutant *m, struct place p)
 /* A wait moves to the instruction behind. */
 static inline const char *mu_late_wait(struct mutant *m, struct place p)
 {
-    if (p.i + 1 == m->n[p.part][p.d]) {
-        return NULL;
-    }
+    rig_need(m->rig, p.i + 1 != m->n[p.part][p.d]);
     struct pst_instr *instr = mu_at(m, p), *next = instr + 1;
     uint32_t moved = instr->waits[instr->n_waits - 1], at = next->n_waits;
     for (uint32_t w = 0; w < next->n_waits; w++) {
@@ -140,10 +134,8 @@ static inline const char *mu_wrong_payload(struct mutant *m, struct place p)
 /* The rows of another edge. */
 static inline const char *mu_wrong_edge(struct mutant *m)
 {
-    struct place p;
-    if (m->made.n_edges < 2 || !mu_draw(m, mu_is_transfer, &p)) {
-        return NULL;
-    }
+    rig_need(m->rig, m->made.n_edges >= 2);
+    struct place p = mu_draw(m, mu_is_transfer);
     mu_at(m, p)->stage = (mu_at(m, p)->stage + 1) % m->made.n_edges;
     return "COMM1";
 }
@@ -173,9 +165,7 @@ static inline const char *mu_wrong_pass(struct mutant *m, struct place p)
 
 static inline const char *mu_to_other_device(struct mutant *m, struct place p)
 {
-    if (m->made.n_devices == 1) {
-        return NULL;
-    }
+    rig_need(m->rig, m->made.n_devices != 1);
     struct pst_instr out = mu_take_out(m, p);
     out.n_waits = 0;
     p.d = (p.d + 1) % m->made.n_devices;

@@ -18,7 +18,8 @@ struct scene {
     uint32_t instr, wait;
 };
 
-/* Changes something and names the rules that may catch it; NULL: nothing to change here. */
+/* Changes something and names the rules that may catch it; NULL, or rig_need(): nothing to change.
+ */
 struct memory_mutation {
     const char *name;
     const char *(*apply)(struct scene *);
@@ -36,7 +37,7 @@ static inline bool me_is_asynchronous(const struct scene *scene)
     return scene->rig->plan->asynchronous;
 }
 
-/* A value drawn among those that fit; PST_NONE if there is none. */
+/* A value drawn among those that fit. */
 static inline uint32_t me_draw_value(struct scene *scene,
                                      bool (*fits)(const struct scene *, const struct pst_value *))
 {
@@ -46,6 +47,7 @@ static inline uint32_t me_draw_value(struct scene *scene,
             drawn = v;
         }
     }
+    rig_need(scene->rig, drawn != PST_NONE);
     return drawn;
 }
 
@@ -85,7 +87,20 @@ static inline struct pst_program_call *me_draw_call(struct scene *scene, uint32_
                          : 3;
         }
     }
+    rig_need(scene->rig, drawn != NULL);
     return drawn;
+}
+
+static inline struct pst_transfer_part *me_draw_part(struct scene *scene)
+{
+    rig_need(scene->rig, scene->program->n_parts > 0);
+    return &scene->program->parts[rig_draw(scene->rig, scene->program->n_parts)];
+}
+
+static inline struct pst_program_param *me_draw_param(struct scene *scene)
+{
+    rig_need(scene->rig, scene->program->n_params > 0);
+    return &scene->program->params[rig_draw(scene->rig, scene->program->n_params)];
 }
 
 static inline void me_undo_wait(struct scene *scene)
@@ -142,14 +157,12 @@ static inline bool me_says(const struct pst_check_report *report, const char *te
     return false;
 }
 
-static inline bool me_found_one_of(const struct pst_check_report *report, const char *rules)
+static inline const char *me_apply(struct scene *scene, const struct memory_mutation *mutation)
 {
-    for (uint32_t i = 0; i < report->n_violations && i < PST_CHECK_MAX; i++) {
-        if (strstr(rules, report->violations[i].rule) != NULL) {
-            return true;
-        }
+    if (setjmp(scene->rig->nothing) != 0) {
+        return NULL;
     }
-    return false;
+    return mutation->apply(scene);
 }
 
 /* One mutant of the program of rank d. */
@@ -164,7 +177,7 @@ static inline void me_mutate(struct rig *rig, uint32_t d, struct memory_mutation
     if (scene.program->n_values == 0 || scene.program->n_calls == 0) {
         return;
     }
-    const char *rules = mutation->apply(&scene);
+    const char *rules = me_apply(&scene, mutation);
     if (rules == NULL) {
         return;
     }
@@ -172,7 +185,7 @@ static inline void me_mutate(struct rig *rig, uint32_t d, struct memory_mutation
     bool legal = scene.open && me_harmless(&scene);
     mutation->counts[legal]++;
     if (legal != accepted ||
-        (!accepted && (!me_found_one_of(&report, rules) || !me_says(&report, scene.text)))) {
+        (!accepted && (!rig_has_rule(&report, rules) || !me_says(&report, scene.text)))) {
         fail_msg("seed %llu, %s, device %u, %s: %s, expected %s\n%s", (unsigned long long)rig->seed,
                  plan, d, mutation->name, accepted ? "accepted" : "refused",
                  legal ? "to be accepted" : rules, err.details);

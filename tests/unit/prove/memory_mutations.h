@@ -11,9 +11,6 @@
 static inline const char *me_die_early(struct scene *scene)
 {
     uint32_t v = me_draw_value(scene, me_is_lasting);
-    if (v == PST_NONE) {
-        return NULL;
-    }
     scene->program->values[v].last--;
     return "MEM2";
 }
@@ -21,9 +18,6 @@ static inline const char *me_die_early(struct scene *scene)
 static inline const char *me_live_late(struct scene *scene)
 {
     uint32_t v = me_draw_value(scene, me_is_lasting);
-    if (v == PST_NONE) {
-        return NULL;
-    }
     scene->program->values[v].first++;
     return "MEM2";
 }
@@ -32,16 +26,14 @@ static inline const char *me_live_late(struct scene *scene)
 static inline const char *me_overlap(struct scene *scene)
 {
     uint32_t a = me_draw_value(scene, me_is_any), n = 0, b = PST_NONE;
-    for (uint32_t v = 0; a != PST_NONE && v < scene->program->n_values; v++) {
+    for (uint32_t v = 0; v < scene->program->n_values; v++) {
         const struct pst_value *x = &scene->program->values[v], *y = &scene->program->values[a];
         if (v != a && x->bytes > 0 && x->is_static == y->is_static && x->first <= y->last &&
             y->first <= x->last && rig_draw(scene->rig, ++n) == 0) {
             b = v;
         }
     }
-    if (b == PST_NONE) {
-        return NULL;
-    }
+    rig_need(scene->rig, b != PST_NONE);
     struct pst_value *x = &scene->program->values[b];
     const struct pst_value *y = &scene->program->values[a];
     uint64_t steps = (y->bytes - 1) / PST_VALUE_ALIGN + 1;
@@ -72,9 +64,7 @@ static inline const char *me_too_small(struct scene *scene)
 static inline const char *me_static_dies(struct scene *scene)
 {
     uint32_t v = me_draw_value(scene, me_is_static);
-    if (v == PST_NONE || scene->program->n_ticks < 2) {
-        return NULL;
-    }
+    rig_need(scene->rig, scene->program->n_ticks >= 2);
     scene->program->values[v].last--;
     return "MEM3";
 }
@@ -99,9 +89,6 @@ static inline const char *me_lose_operand(struct scene *scene)
 {
     uint32_t first = 0, n = 0, at, tries = 0;
     struct pst_program_call *call = me_draw_call(scene, PST_C_KERNEL, &first, &n);
-    if (call == NULL) {
-        return NULL;
-    }
     const struct pst_op *op = &scene->rig->graph->ops[call->op];
     struct pst_operands layout = pst_operands_of(op);
     do {
@@ -109,9 +96,7 @@ static inline const char *me_lose_operand(struct scene *scene)
     } while ((scene->program->operands[first + at] == PST_NONE || at >= layout.state ||
               (at >= layout.add && at < layout.z)) &&
              ++tries < 200);
-    if (tries == 200) {
-        return NULL;
-    }
+    rig_need(scene->rig, tries != 200);
     scene->program->operands[first + at] = PST_NONE;
     return "MEM2";
 }
@@ -121,17 +106,12 @@ static inline const char *me_wrong_operand(struct scene *scene)
     uint32_t first = 0, n = 0, at, tries = 0;
     struct pst_program_call *call = me_draw_call(scene, PST_C_KERNEL, &first, &n);
     uint32_t other = me_draw_value(scene, me_is_any);
-    if (call == NULL) {
-        return NULL;
-    }
     struct pst_operands layout = pst_operands_of(&scene->rig->graph->ops[call->op]);
     do {
         at = rig_draw(scene->rig, n);
     } while ((scene->program->operands[first + at] == PST_NONE || at >= layout.state) &&
              ++tries < 200);
-    if (tries == 200 || scene->program->operands[first + at] == other) {
-        return NULL;
-    }
+    rig_need(scene->rig, tries != 200 && scene->program->operands[first + at] != other);
     /* the same tensor of the same micro-batch, replayed or received, would be right */
     const struct pst_value *a = &scene->program->values[scene->program->operands[first + at]];
     const struct pst_value *b = &scene->program->values[other];
@@ -147,7 +127,7 @@ static inline const char *me_reorder_sums(struct scene *scene)
 {
     uint32_t first = 0, n = 0;
     struct pst_program_call *a = me_draw_call(scene, PST_C_ACCUMULATE, &first, &n);
-    for (uint32_t c = 0; a != NULL && c < scene->program->n_calls; c++) {
+    for (uint32_t c = 0; c < scene->program->n_calls; c++) {
         struct pst_program_call *b = &scene->program->calls[c];
         if (b != a && b->kind == PST_C_ACCUMULATE &&
             scene->program->operands[b->first_operand] == scene->program->operands[first]) {
@@ -165,9 +145,6 @@ static inline const char *me_lose_sum(struct scene *scene)
 {
     uint32_t first = 0, n = 0;
     struct pst_program_call *call = me_draw_call(scene, PST_C_ACCUMULATE, &first, &n);
-    if (call == NULL) {
-        return NULL;
-    }
     call->kind = PST_C_LOSS; /* reads something else instead */
     call->op = scene->rig->graph->loss;
     return "NUM1";
@@ -176,10 +153,7 @@ static inline const char *me_lose_sum(struct scene *scene)
 static inline const char *me_wrong_piece(struct scene *scene)
 {
     struct pst_program *program = scene->program;
-    if (program->n_parts == 0) {
-        return NULL;
-    }
-    struct pst_transfer_part *part = &program->parts[rig_draw(scene->rig, program->n_parts)];
+    struct pst_transfer_part *part = me_draw_part(scene);
     if (rig_draw(scene->rig, 2) == 0) {
         part->bytes -= 4;
         return "COMM1 MEM2";
@@ -199,9 +173,6 @@ static inline const char *me_wrong_samples(struct scene *scene)
 {
     uint32_t first = 0, n = 0;
     struct pst_program_call *call = me_draw_call(scene, PST_C_KERNEL, &first, &n);
-    if (call == NULL) {
-        return NULL;
-    }
     call->first_sample += 1;
     return "MEM2";
 }
@@ -220,9 +191,7 @@ static inline const char *me_forget_send(struct scene *scene)
             }
         }
     }
-    if (n == 0) {
-        return NULL;
-    }
+    rig_need(scene->rig, n > 0);
     struct pst_instr *instr = (struct pst_instr *)&scene->device->body[scene->instr];
     uint32_t *waits = (uint32_t *)instr->waits, gone = waits[scene->wait];
     memmove(&waits[scene->wait], &waits[scene->wait + 1],

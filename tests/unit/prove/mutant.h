@@ -33,7 +33,7 @@ struct place {
 enum { MU_CAUGHT, MU_LEGAL, MU_ORDER, MU_VERDICTS };
 
 /* Changes something, anywhere or at an instruction that fits, and names the rules that may catch
-   it; NULL: nothing to change here. */
+   it; NULL, or rig_need(): nothing to change. */
 struct mutation {
     const char *name;
     const char *(*apply)(struct mutant *);
@@ -136,12 +136,10 @@ static inline uint32_t mu_pick(struct mutant *m, uint32_t n)
     return first && m->turn != PST_NONE ? m->turn % n : rig_draw(m->rig, n);
 }
 
-/* An instruction among those that fit; false if there is none. */
-static inline bool mu_draw(struct mutant *m, bool (*fits)(const struct pst_instr *),
-                           struct place *ret)
+/* An instruction among those that fit. */
+static inline struct place mu_draw(struct mutant *m, bool (*fits)(const struct pst_instr *))
 {
     uint32_t n = 0, left = 0;
-    *ret = (struct place){0, 0, 0};
     for (uint32_t picked = 0; picked < 2; picked++) {
         for (uint32_t d = 0; d < m->made.n_devices; d++) {
             for (uint32_t part = 0; part < PST_PARTS; part++) {
@@ -149,18 +147,15 @@ static inline bool mu_draw(struct mutant *m, bool (*fits)(const struct pst_instr
                     bool fit = fits(&m->lists[part][d][i]);
                     n += fit && !picked;
                     if (fit && picked && left-- == 0) {
-                        *ret = (struct place){part, d, i};
-                        return true;
+                        return (struct place){part, d, i};
                     }
                 }
             }
         }
-        if (n == 0) {
-            return false;
-        }
+        rig_need(m->rig, n > 0);
         left = picked ? 0 : mu_pick(m, n);
     }
-    return false;
+    return (struct place){0, 0, 0};
 }
 
 static inline bool mu_is_any(const struct pst_instr *instr)
@@ -273,16 +268,6 @@ static inline bool mu_relocate(struct mutant *m, struct place p, uint32_t to)
 
 /* --- judging --------------------------------------------------------------------------------- */
 
-static inline bool mu_found_one_of(const struct pst_check_report *report, const char *rules)
-{
-    for (uint32_t i = 0; i < report->n_violations && i < PST_CHECK_MAX; i++) {
-        if (strstr(rules, report->violations[i].rule) != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Queues are first in first out, and lists stay at reductions; the oracles know neither. */
 static inline bool mu_only_order(const struct pst_check_report *report)
 {
@@ -308,12 +293,20 @@ static inline void mu_judge(struct mutant *m, struct mutation *mutation, const c
     bool accepted = rig_check(m->rig, false, &report, &err) == PST_OK;
     bool legal = m->open && mu_oracle(m->rig->plan, m->rig->graph);
     mutation->counts[!legal ? MU_CAUGHT : accepted ? MU_LEGAL : MU_ORDER]++;
-    if (legal ? !accepted && !mu_only_order(&report)
-              : accepted || !mu_found_one_of(&report, rules)) {
+    if (legal ? !accepted && !mu_only_order(&report) : accepted || !rig_has_rule(&report, rules)) {
         fail_msg("seed %llu, %s, %s at %u: %s, expected %s\n%s", (unsigned long long)m->rig->seed,
                  plan, mutation->name, m->turn, accepted ? "accepted" : "refused",
                  legal ? "to be accepted" : rules, err.details);
     }
+}
+
+static inline const char *mu_apply(struct mutant *m, const struct mutation *mutation)
+{
+    if (setjmp(m->rig->nothing) != 0) {
+        return NULL;
+    }
+    return mutation->apply != NULL ? mutation->apply(m)
+                                   : mutation->at(m, mu_draw(m, mutation->fits));
 }
 
 /* One mutant at a place that is drawn, or at the turn-th; how many places there are. */
@@ -322,10 +315,7 @@ static inline uint32_t mu_mutate(struct rig *rig, struct mutation *mutation, uin
 {
     struct mutant m;
     mu_begin(&m, rig, turn);
-    struct place p;
-    const char *rules = mutation->apply != NULL           ? mutation->apply(&m)
-                        : mu_draw(&m, mutation->fits, &p) ? mutation->at(&m, p)
-                                                          : NULL;
+    const char *rules = mu_apply(&m, mutation);
     mu_show(&m);
     if (rules != NULL) {
         mu_judge(&m, mutation, rules, plan);

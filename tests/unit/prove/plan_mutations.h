@@ -24,9 +24,7 @@ static inline const char *mu_stage_elsewhere(struct mutant *m)
 {
     static uint32_t ranks[RIG_MAX];
     struct pst_plan_stage *stage = mu_stage(m);
-    if (m->made.n_devices == stage->n_ranks) {
-        return NULL;
-    }
+    rig_need(m->rig, m->made.n_devices != stage->n_ranks);
     for (uint32_t r = 0; r < stage->n_ranks; r++) {
         ranks[r] = (stage->ranks[r] + 1) % m->made.n_devices;
     }
@@ -39,9 +37,7 @@ static inline const char *mu_swap_replicas(struct mutant *m)
 {
     static uint32_t ranks[RIG_MAX];
     struct pst_plan_stage *stage = mu_stage(m);
-    if (stage->n_ranks < 2) {
-        return NULL;
-    }
+    rig_need(m->rig, stage->n_ranks >= 2);
     memcpy(ranks, stage->ranks, stage->n_ranks * sizeof *ranks);
     ranks[0] = stage->ranks[1];
     ranks[1] = stage->ranks[0];
@@ -54,9 +50,7 @@ static inline const char *mu_swap_replicas(struct mutant *m)
 static inline const char *mu_lose_replica(struct mutant *m)
 {
     struct pst_plan_stage *stage = mu_stage(m);
-    if (stage->n_ranks < 2) {
-        return NULL;
-    }
+    rig_need(m->rig, stage->n_ranks >= 2);
     stage->n_ranks--;
     return "PASS1 PASS4 PART3 PART6";
 }
@@ -80,9 +74,7 @@ static inline const char *mu_one_replica_twice(struct mutant *m)
 static inline const char *mu_uneven_replicas(struct mutant *m)
 {
     struct pst_plan_stage *stage = mu_stage(m);
-    if (m->made.n_devices <= stage->microbatch_size) {
-        return NULL;
-    }
+    rig_need(m->rig, m->made.n_devices > stage->microbatch_size);
     stage->ranks = mu_all_ranks();
     stage->n_ranks = stage->microbatch_size + 1;
     return "PART6";
@@ -90,9 +82,7 @@ static inline const char *mu_uneven_replicas(struct mutant *m)
 
 static inline const char *mu_break_tie(struct mutant *m)
 {
-    if (m->made.n_ties == 0) {
-        return NULL;
-    }
+    rig_need(m->rig, m->made.n_ties > 0);
     struct pst_plan_tie *tie = &m->ties[mu_pick(m, m->made.n_ties)];
     switch (rig_draw(m->rig, 3)) {
     case 0:
@@ -118,9 +108,7 @@ static inline const char *mu_move_node(struct mutant *m)
 {
     struct pst_plan_stage *from = mu_stage(m), *to = from + 1;
     uint32_t s = (uint32_t)(from - m->stages);
-    if (s + 1 == m->made.n_stages || from->n_nodes < 2) {
-        return NULL;
-    }
+    rig_need(m->rig, s + 1 != m->made.n_stages && from->n_nodes >= 2);
     uint32_t n = to->n_nodes;
     m->nodes = calloc(n + 1, sizeof *m->nodes);
     m->actions = calloc(n + 1, sizeof *m->actions);
@@ -134,9 +122,7 @@ static inline const char *mu_move_node(struct mutant *m)
 
 static inline const char *mu_swap_stages(struct mutant *m)
 {
-    if (m->made.n_stages < 2) {
-        return NULL;
-    }
+    rig_need(m->rig, m->made.n_stages >= 2);
     struct pst_plan_stage *a = &m->stages[mu_pick(m, m->made.n_stages - 1)], *b = a + 1;
     struct pst_plan_stage kept = *a;
     a->nodes = b->nodes;
@@ -172,9 +158,7 @@ static inline const char *mu_unlike_neighbours(struct mutant *m)
 
 static inline const char *mu_wrong_edge_bytes(struct mutant *m)
 {
-    if (m->made.n_edges == 0) {
-        return NULL;
-    }
+    rig_need(m->rig, m->made.n_edges > 0);
     m->edges[mu_pick(m, m->made.n_edges)].bytes_per_sample ^= 1024;
     return "PART2";
 }
@@ -223,9 +207,7 @@ static inline const char *mu_wrong_versions(struct mutant *m)
 /* Something of asynchronous plans in a synchronous one. */
 static inline const char *mu_foreign_mode(struct mutant *m)
 {
-    if (m->made.asynchronous) {
-        return NULL;
-    }
+    rig_need(m->rig, !m->made.asynchronous);
     switch (rig_draw(m->rig, 3)) {
     case 0:
         m->rig->plan->drain_every = 1;

@@ -21,8 +21,8 @@ static inline void me_redirect(struct scene *scene, uint32_t from, uint32_t to)
     }
 }
 
-/* An operand or a piece for which the function gives another buffer; false: there is none. */
-static inline bool me_replace_one(struct scene *scene, uint32_t (*other)(struct scene *, uint32_t))
+/* An operand or a piece for which the function gives another buffer. */
+static inline void me_replace_one(struct scene *scene, uint32_t (*other)(struct scene *, uint32_t))
 {
     struct pst_program *program = scene->program;
     uint32_t n = 0, *drawn = NULL, to = PST_NONE;
@@ -35,10 +35,8 @@ static inline bool me_replace_one(struct scene *scene, uint32_t (*other)(struct 
             to = o;
         }
     }
-    if (drawn != NULL) {
-        *drawn = to;
-    }
-    return drawn != NULL;
+    rig_need(scene->rig, drawn != NULL);
+    *drawn = to;
 }
 
 /* The other version of the weights that v holds. */
@@ -94,20 +92,15 @@ static inline bool me_takes_turns(const struct scene *scene, const struct pst_va
 
 static inline const char *me_wrong_version(struct scene *scene)
 {
-    return me_replace_one(scene, me_other_version) ? "MEM2" : NULL;
+    me_replace_one(scene, me_other_version);
+    return "MEM2";
 }
 
 static inline const char *me_one_version(struct scene *scene)
 {
-    if (scene->program->n_params == 0) {
-        return NULL;
-    }
-    struct pst_program_param *row =
-        &scene->program->params[rig_draw(scene->rig, scene->program->n_params)];
+    struct pst_program_param *row = me_draw_param(scene);
     uint32_t *versions = (uint32_t *)row->versions;
-    if (row->n_versions < 2) {
-        return NULL;
-    }
+    rig_need(scene->rig, row->n_versions >= 2);
     me_redirect(scene, versions[1], versions[0]);
     versions[1] = versions[0];
     return "MEM2";
@@ -115,15 +108,9 @@ static inline const char *me_one_version(struct scene *scene)
 
 static inline const char *me_swap_versions(struct scene *scene)
 {
-    if (scene->program->n_params == 0) {
-        return NULL;
-    }
-    struct pst_program_param *row =
-        &scene->program->params[rig_draw(scene->rig, scene->program->n_params)];
+    struct pst_program_param *row = me_draw_param(scene);
     uint32_t *versions = (uint32_t *)row->versions, kept = versions[0];
-    if (row->n_versions < 2) {
-        return NULL;
-    }
+    rig_need(scene->rig, row->n_versions >= 2);
     versions[0] = versions[1];
     versions[1] = kept;
     return "MEM2";
@@ -131,16 +118,14 @@ static inline const char *me_swap_versions(struct scene *scene)
 
 static inline const char *me_wrong_parity(struct scene *scene)
 {
-    return me_replace_one(scene, me_other_accumulator) ? "NUM1" : NULL;
+    me_replace_one(scene, me_other_accumulator);
+    return "NUM1";
 }
 
 static inline const char *me_one_accumulator(struct scene *scene)
 {
-    if (!scene->rig->plan->deferred_step || scene->program->n_params == 0) {
-        return NULL;
-    }
-    struct pst_program_param *row =
-        &scene->program->params[rig_draw(scene->rig, scene->program->n_params)];
+    rig_need(scene->rig, scene->rig->plan->deferred_step);
+    struct pst_program_param *row = me_draw_param(scene);
     uint32_t *grads = (uint32_t *)row->grads;
     for (uint32_t i = 0; i < row->n_grads; i++) {
         me_redirect(scene, grads[row->n_grads + i], grads[i]);
@@ -151,17 +136,16 @@ static inline const char *me_one_accumulator(struct scene *scene)
 
 static inline const char *me_wrong_turn(struct scene *scene)
 {
-    return me_replace_one(scene, me_other_turn) ? "MEM2" : NULL;
+    me_replace_one(scene, me_other_turn);
+    return "MEM2";
 }
 
 /* Two turns in one place. */
 static inline const char *me_share_place(struct scene *scene)
 {
     uint32_t v = me_draw_value(scene, me_takes_turns);
-    uint32_t other = v == PST_NONE ? PST_NONE : me_other_turn(scene, v);
-    if (other == PST_NONE) {
-        return NULL;
-    }
+    uint32_t other = me_other_turn(scene, v);
+    rig_need(scene->rig, other != PST_NONE);
     scene->program->values[v].offset = scene->program->values[other].offset;
     return "MEM3";
 }
@@ -170,9 +154,6 @@ static inline const char *me_share_place(struct scene *scene)
 static inline const char *me_one_turn(struct scene *scene)
 {
     uint32_t v = me_draw_value(scene, me_takes_turns), other;
-    if (v == PST_NONE) {
-        return NULL;
-    }
     while ((other = me_other_turn(scene, v)) != PST_NONE) {
         me_redirect(scene, other, v);
         scene->program->values[other].period = 1;
@@ -186,9 +167,6 @@ static inline const char *me_one_turn(struct scene *scene)
 static inline const char *me_longer_period(struct scene *scene)
 {
     uint32_t v = me_draw_value(scene, me_takes_turns);
-    if (v == PST_NONE) {
-        return NULL;
-    }
     scene->program->values[v].period *= 2;
     return "MEM2";
 }
@@ -196,9 +174,6 @@ static inline const char *me_longer_period(struct scene *scene)
 static inline const char *me_turn_dies(struct scene *scene)
 {
     uint32_t v = me_draw_value(scene, me_takes_turns);
-    if (v == PST_NONE) {
-        return NULL;
-    }
     struct pst_value *value = &scene->program->values[v];
     switch (rig_draw(scene->rig, 3)) {
     case 0:
@@ -268,9 +243,7 @@ static inline const char *me_other_phase(struct scene *scene)
             }
         }
     }
-    if (n == 0) {
-        return NULL;
-    }
+    rig_need(scene->rig, n > 0);
     program->operands[to] = program->operands[from];
     return "MEM2 MEM3"; /* it may live longer than its place is free */
 }

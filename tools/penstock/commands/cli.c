@@ -13,6 +13,7 @@
 #include "commands/commands.h"
 #include "commands/print_error.h"
 #include "conformance/conformance.h"
+#include "exec/exec.h"
 #include "host/apart.h"
 #include "host/plugin_host.h"
 #include "train/isolate.h"
@@ -28,6 +29,13 @@ static const struct pst_command *const commands[] = {
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
+static bool wants_json;
+
+static _Noreturn void fail(const struct pst_error *err)
+{
+    pst_cli_leave(pst_print_error(err, wants_json));
+}
+
 /* The modules that come with penstock, in this build or in another: core itself names none. */
 static const struct pst_module_known shipped_modules[] = {
     {"device", "cpu", NULL, NULL, PST_MODULE_USUAL},
@@ -39,16 +47,6 @@ static const struct pst_module_known shipped_modules[] = {
      PST_MODULE_PROCESSES | PST_MODULE_IN_STREAMS},
     {NULL, NULL, NULL, NULL, 0},
 };
-
-static const struct pst_command *find_command(const char *name)
-{
-    for (size_t i = 0; i < N_COMMANDS; i++) {
-        if (strcmp(commands[i]->name, name) == 0) {
-            return commands[i];
-        }
-    }
-    return NULL;
-}
 
 static void print_usage(FILE *out)
 {
@@ -62,32 +60,39 @@ static void print_usage(FILE *out)
 }
 
 /* "no WHAT "WORD"; did you mean ...?", or where all are listed. */
-static pst_status fail_word(struct pst_error *err, const char *who, const char *what,
-                            const char *word, const char *const *names, uint32_t n)
+static _Noreturn void fail_word(const char *who, const char *what, const char *word,
+                                const char *const *names, uint32_t n)
 {
     char hint[96];
+    struct pst_error err;
 
-    pst_fail(err, PST_ERR_CONFIG, "usage", "%s%sno %s \"%s\"%s", who, who[0] == '\0' ? "" : ": ",
+    pst_fail(&err, PST_ERR_CONFIG, "usage", "%s%sno %s \"%s\"%s", who, who[0] == '\0' ? "" : ": ",
              what, word, pst_nearest_hint(hint, word, names, n));
     if (hint[0] == '\0') {
-        pst_error_hint(err, "\"penstock %s%s--help\" lists them", who, who[0] == '\0' ? "" : " ");
+        pst_error_hint(&err, "\"penstock %s%s--help\" lists them", who, who[0] == '\0' ? "" : " ");
     }
-    return PST_ERR_CONFIG;
+    fail(&err);
 }
 
-static int fail_command(const char *word, bool json)
+static _Noreturn void fail_command(const char *word)
 {
     const char *names[N_COMMANDS];
-    struct pst_error err = {0};
 
     for (uint32_t i = 0; i < N_COMMANDS; i++) {
         names[i] = commands[i]->name;
     }
-    fail_word(&err, "", "command", word, names, N_COMMANDS);
-    return pst_print_error(&err, json);
+    fail_word("", "command", word, names, N_COMMANDS);
 }
 
-static bool wants_json;
+static const struct pst_command *find_command(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(commands[i]->name, name) == 0) {
+            return commands[i];
+        }
+    }
+    fail_command(name);
+}
 
 /* Of base/memory.h. As any failure ends a command, without what it holds being put away. */
 static void end_without_memory(void)
@@ -109,52 +114,41 @@ static void end_without_memory(void)
     _exit(code);
 }
 
-static int run(const struct pst_command *command, int argc, char **argv, bool json)
+static int run(const struct pst_command *command, int argc, char **argv)
 {
     void *request = pst_alloc(1, command->request_size + 1);
-    struct pst_error err = {0};
     struct pst_cli cli;
-    int code = 0;
-    pst_status st = pst_options_parse(command, argc, argv, request, &cli, &err);
+    pst_status st = pst_options_parse(command, argc, argv, request, &cli, &cli.err);
 
-    if (st == PST_OK) {
-        json = cli.json;
-        st = cli.help
-                 ? PST_OK
-                 : pst_options_arguments(command, &cli, command->words[0], command->words[1], &err);
-    }
-    if (st == PST_OK && !cli.help) {
+    wants_json = st == PST_OK ? cli.json : wants_json;
+    pst_cli_must(&cli, st);
+    if (!cli.help) {
+        pst_cli_must(&cli, pst_options_arguments(command, &cli, command->words[0],
+                                                 command->words[1], &cli.err));
         pst_json_object(&cli.answer, NULL);
         if (command->heeds_signals) {
             pst_stop_install();
         }
-        st = command->run(&cli, request, &err);
-        st = st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(&err) : st;
+        command->run(&cli, request);
         pst_json_end(&cli.answer, '}');
     }
-    if (st == PST_OK && cli.answer.length > sizeof "{}" - 1) {
+    if (cli.answer.length > sizeof "{}" - 1) {
         printf("%s\n", cli.answer.text);
-    }
-    if (!cli.told) {
-        code = pst_cli_end(st, json, &err);
     }
     pst_json_finish(&cli.answer);
     free(request);
-    return code != 0 ? code : cli.code;
+    return cli.told ? cli.code : pst_cli_end(cli.code);
 }
 
 int pst_cli_run(int argc, char **argv)
 {
-    const struct pst_command *command;
-    bool json = pst_options_want_json(argc, argv);
-    struct pst_error err = {0};
-
-    wants_json = json;
+    wants_json = pst_options_want_json(argc, argv);
     pst_modules_tell(shipped_modules);
     pst_on_out_of_memory(end_without_memory);
     if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 &&
         !pst_isolate_child(argc, argv, pst_tune_plan)) {
-        return fail_command(argv[1], false); /* nobody's business but the planner's */
+        wants_json = false;
+        fail_command(argv[1]); /* nobody's business but the planner's */
     }
     if (argc > 1 && strcmp(argv[1], PST_CONFORMANCE_CHILD) == 0) {
         return pst_conformance_child(argc, argv);
@@ -163,27 +157,34 @@ int pst_cli_run(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
     signal(SIGCHLD, SIG_DFL);
+    if (argc < 2 && !wants_json) {
+        print_usage(stderr);
+        return 2;
+    }
     if (argc < 2) {
-        if (!json) {
-            print_usage(stderr);
-            return 2;
-        }
+        fail_command("");
     } else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
                strcmp(argv[1], "help") == 0) {
         print_usage(stdout);
-        return pst_cli_end(PST_OK, json, &err);
+        return pst_cli_end(0);
     } else if (strcmp(argv[1], "--version") == 0) {
-        printf(json ? "{\"version\":\"%s\"}\n" : "penstock %s\n", PENSTOCK_VERSION);
-        return pst_cli_end(PST_OK, json, &err);
+        printf(wants_json ? "{\"version\":\"%s\"}\n" : "penstock %s\n", PENSTOCK_VERSION);
+        return pst_cli_end(0);
     }
-    command = argc < 2 ? NULL : find_command(argv[1]);
-    if (command == NULL) {
-        return fail_command(argc < 2 ? "" : argv[1], json);
-    }
-    return run(command, argc - 1, argv + 1, json);
+    return run(find_command(argv[1]), argc - 1, argv + 1);
 }
 
-pst_status pst_cli_usage(const struct pst_cli *cli, struct pst_error *err, const char *format, ...)
+void pst_cli_must(struct pst_cli *cli, pst_status st)
+{
+    if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
+        pst_stop_fail(&cli->err);
+    }
+    if (st != PST_OK) {
+        fail(&cli->err);
+    }
+}
+
+void pst_cli_usage(struct pst_cli *cli, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -191,21 +192,21 @@ pst_status pst_cli_usage(const struct pst_cli *cli, struct pst_error *err, const
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return pst_fail(err, PST_ERR_CONFIG, "usage", "%s: %s", cli->command->name, text);
+    pst_fail(&cli->err, PST_ERR_CONFIG, "usage", "%s: %s", cli->command->name, text);
+    fail(&cli->err);
 }
 
-pst_status pst_cli_choose(const struct pst_cli *cli, const char *what, const char *word,
-                          const char *const *names, uint32_t *ret_index, struct pst_error *err)
+uint32_t pst_cli_choose(struct pst_cli *cli, const char *what, const char *word,
+                        const char *const *names)
 {
     uint32_t n = 0;
 
     for (; names[n] != NULL; n++) {
         if (strcmp(word, names[n]) == 0) {
-            *ret_index = n;
-            return PST_OK;
+            return n;
         }
     }
-    return fail_word(err, cli->command->name, what, word, names, n);
+    fail_word(cli->command->name, what, word, names, n);
 }
 
 pst_status pst_cli_flush(struct pst_error *err)
@@ -224,10 +225,18 @@ pst_status pst_cli_flush(struct pst_error *err)
     return PST_OK;
 }
 
-int pst_cli_end(pst_status st, bool json, struct pst_error *err)
+int pst_cli_end(int code)
 {
-    if (st != PST_OK) {
-        return pst_print_error(err, json);
+    struct pst_error err;
+
+    return pst_cli_flush(&err) == PST_OK ? code : pst_print_error(&err, false);
+}
+
+void pst_cli_leave(int code)
+{
+    if (pst_exec_is_stuck()) {
+        fflush(NULL);
+        _exit(code);
     }
-    return pst_cli_flush(err) == PST_OK ? 0 : pst_print_error(err, false);
+    exit(code);
 }

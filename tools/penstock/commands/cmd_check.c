@@ -69,43 +69,27 @@ static void print_report(const char *file, const struct pst_plan *plan,
 }
 
 /* Exit code 0: legal, 1: not. An error is a file that could not be judged. */
-static pst_status judge(struct pst_cli *cli, struct pst_session *session,
-                        struct pst_check_report *report, struct pst_error *err)
+static void check(struct pst_cli *cli, void *request)
 {
     const char *file = cli->arguments[0];
-    pst_status st = pst_session_read_plan(session, file, err);
-
-    if (st == PST_OK) {
-        st = pst_session_judge(session, report, err);
-    }
-    if (st != PST_OK && report->n_violations == 0) {
-        return st;
-    }
-    cli->code = report->n_violations == 0 ? 0 : 1;
-    if (cli->json) {
-        report_json(file, session->planned.plan, report, &cli->answer);
-    } else {
-        print_report(file, session->planned.plan, report);
-    }
-    return PST_OK;
-}
-
-static pst_status check(struct pst_cli *cli, void *request, struct pst_error *err)
-{
     struct pst_check_report *report = pst_alloc(1, sizeof *report);
     struct pst_cli_job job;
-    pst_status st = pst_cli_job_embedded(cli->arguments[0], &job, err);
+    pst_status st;
 
     (void)request;
-    if (st == PST_OK) {
-        st = pst_session_create_for_planning(&job.job, &job.session, err);
-    }
-    if (st == PST_OK) {
-        st = judge(cli, job.session, report, err);
+    pst_cli_job_embedded(cli, file, &job);
+    pst_cli_must(cli, pst_session_create_for_planning(&job.job, &job.session, &cli->err));
+    pst_cli_must(cli, pst_session_read_plan(job.session, file, &cli->err));
+    st = pst_session_judge(job.session, report, &cli->err);
+    pst_cli_must(cli, report->n_violations == 0 ? st : PST_OK);
+    cli->code = report->n_violations == 0 ? 0 : 1;
+    if (cli->json) {
+        report_json(file, job.session->planned.plan, report, &cli->answer);
+    } else {
+        print_report(file, job.session->planned.plan, report);
     }
     free(report);
     pst_cli_job_close(&job);
-    return st;
 }
 
 const struct pst_command pst_cmd_check = {

@@ -19,17 +19,19 @@ struct request {
     const char *csv, *plans;
 };
 
-static pst_status read_request(struct request *request, const struct pst_cli *cli,
-                               struct pst_error *err)
+static void read_request(struct pst_cli *cli, const struct request *request)
 {
     if (request->n_steps > 0 && !request->run) {
-        return pst_cli_usage(cli, err, "--steps is of a run: add --run");
+        pst_cli_usage(cli, "--steps is of a run: add --run");
     }
     if (request->plans != NULL && mkdir(request->plans, 0777) != 0 && errno != EEXIST) {
-        return pst_fail(err, PST_ERR_IO, "output.write", "cannot make the folder %s: %s",
-                        request->plans, strerror(errno));
+        pst_cli_must(cli,
+                     pst_fail(&cli->err, PST_ERR_IO, "output.write",
+                              "cannot make the folder %s: %s", request->plans, strerror(errno)));
     }
-    return request->csv == NULL ? PST_OK : pst_file_write_check(request->csv, err);
+    if (request->csv != NULL) {
+        pst_cli_must(cli, pst_file_write_check(request->csv, &cli->err));
+    }
 }
 
 /* FOLDER/0007.json for record 7. */
@@ -52,17 +54,16 @@ static pst_status keep_plan(void *context, const struct pst_compare_result *resu
     return st;
 }
 
-static pst_status write_csv(const char *file, const struct pst_compare_result *result,
-                            struct pst_error *err)
+static void write_csv(struct pst_cli *cli, const char *file,
+                      const struct pst_compare_result *result)
 {
     char *text = pst_compare_report_csv(result);
-    pst_status st = pst_file_write(file, text, strlen(text), err);
 
+    pst_cli_must(cli, pst_file_write(file, text, strlen(text), &cli->err));
     free(text);
-    return st;
 }
 
-static pst_status compare(struct pst_cli *cli, void *asked, struct pst_error *err)
+static void compare(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
     struct pst_compare_result result = {.run = request->run};
@@ -74,21 +75,16 @@ static pst_status compare(struct pst_cli *cli, void *asked, struct pst_error *er
         .each = keep_plan,
         .context = request,
     };
-    struct pst_cli_sets sets = {.n = 0};
-    pst_status st = read_request(request, cli, err);
+    struct pst_cli_sets sets;
 
-    if (st == PST_OK) {
-        st = pst_cli_sets_open(cli, &sets, err);
+    read_request(cli, request);
+    pst_cli_sets_open(cli, &sets);
+    pst_cli_try_all(cli, &sets, &trials, &result);
+    if (request->csv != NULL) {
+        write_csv(cli, request->csv, &result);
     }
-    if (st == PST_OK) {
-        st = pst_cli_try_all(cli, &sets, &trials, &result, err);
-    }
-    if (st == PST_OK && request->csv != NULL) {
-        st = write_csv(request->csv, &result, err);
-    }
-    pst_cli_trials_end(cli, st, &result);
+    pst_cli_trials_end(cli, &result);
     pst_cli_sets_close(&sets);
-    return st;
 }
 
 static const struct pst_option options[] = {

@@ -113,7 +113,6 @@ static void examine_system(struct machine *machine)
     struct utsname name;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
 
-    machine->version = PENSTOCK_VERSION;
 #if defined(__clang__)
     machine->compiler = "clang " __clang_version__;
 #else
@@ -253,23 +252,20 @@ static void examine_modules(struct machine *machine, const char *kind)
     globfree(&found);
 }
 
-static pst_status examine_folders(struct machine *machine, struct pst_error *err)
+static void examine_folders(struct pst_cli *cli, struct machine *machine)
 {
     struct pst_plugin_list *list = NULL;
-    pst_status st = pst_plugin_list_create(&list, err);
 
-    for (uint32_t i = 0; st == PST_OK && i < list->n_folders && machine->n_folders < 32; i++) {
+    pst_cli_must(cli, pst_plugin_list_create(&list, &cli->err));
+    for (uint32_t i = 0; i < list->n_folders && machine->n_folders < 32; i++) {
         machine->folders[machine->n_folders++] =
             pst_arena_strdup(&machine->arena, list->folders[i]);
     }
     pst_plugin_list_destroy(list);
-    if (st == PST_OK) {
-        machine->trusted_list = /* the program's own folder is last */
-            pst_arena_printf(&machine->arena, "%s/" PST_SHIPPED_LIST,
-                             machine->folders[machine->n_folders - 1]);
-        machine->planner_bytes = pst_isolate_default_memory();
-    }
-    return st;
+    machine->trusted_list = /* the program's own folder is last */
+        pst_arena_printf(&machine->arena, "%s/" PST_SHIPPED_LIST,
+                         machine->folders[machine->n_folders - 1]);
+    machine->planner_bytes = pst_isolate_default_memory();
 }
 
 static void examine_environment(struct machine *machine)
@@ -308,23 +304,6 @@ static void examine_missing(struct machine *machine)
             add_missing(machine, m->text, "run.%s = \"%s\"", m->kind, m->id);
         }
     }
-}
-
-static pst_status examine(struct machine *ret_machine, struct pst_error *err)
-{
-    struct machine *machine = ret_machine;
-    pst_status st;
-
-    memset(machine, 0, sizeof *machine);
-    examine_system(machine);
-    examine_environment(machine);
-    st = examine_folders(machine, err);
-    if (st == PST_OK) {
-        examine_modules(machine, "device");
-        examine_modules(machine, "transport");
-        examine_missing(machine);
-    }
-    return st;
 }
 
 static void print_modules(const struct machine *machine, bool color)
@@ -419,19 +398,23 @@ static void machine_json(const struct machine *machine, struct pst_json *json)
     add_facts(json, "environment", machine->variables, machine->n_variables);
 }
 
-static pst_status doctor(struct pst_cli *cli, void *request, struct pst_error *err)
+static void doctor(struct pst_cli *cli, void *request)
 {
-    struct machine machine;
-    pst_status st = examine(&machine, err);
+    struct machine machine = {.version = PENSTOCK_VERSION};
 
     (void)request;
-    if (st == PST_OK && cli->json) {
+    examine_system(&machine);
+    examine_environment(&machine);
+    examine_folders(cli, &machine);
+    examine_modules(&machine, "device");
+    examine_modules(&machine, "transport");
+    examine_missing(&machine);
+    if (cli->json) {
         machine_json(&machine, &cli->answer);
-    } else if (st == PST_OK) {
+    } else {
         print_machine(&machine, cli->color);
     }
     pst_arena_finish(&machine.arena);
-    return st;
 }
 
 const struct pst_command pst_cmd_doctor = {

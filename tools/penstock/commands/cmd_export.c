@@ -23,17 +23,13 @@ struct request {
     bool no_memory, no_title;
     enum pst_torch_flavour torch;
     struct pst_figure_options figure;
-};
-
-/* What was written, for the answer. */
-struct outcome {
-    uint32_t n_dropped;
+    uint32_t n_dropped; /* actions that the format has no room for */
 };
 
 struct format {
     const char *name, *what;
-    pst_status (*write)(const struct pst_session *session, const struct request *request,
-                        struct outcome *outcome, struct pst_error *err);
+    pst_status (*write)(const struct pst_session *session, struct request *request,
+                        struct pst_error *err);
 };
 
 static pst_status simulate(const struct pst_session *session, struct pst_timeline **ret_timeline,
@@ -46,8 +42,8 @@ static pst_status simulate(const struct pst_session *session, struct pst_timelin
                             ret_timeline, &result, err);
 }
 
-static pst_status write_figure(const struct pst_session *session, const struct request *request,
-                               struct outcome *outcome, struct pst_error *err)
+static pst_status write_figure(const struct pst_session *session, struct request *request,
+                               struct pst_error *err)
 {
     enum pst_figure_format format = strcmp(request->format, "svg") == 0   ? PST_FIGURE_SVG
                                     : strcmp(request->format, "png") == 0 ? PST_FIGURE_PNG
@@ -55,7 +51,6 @@ static pst_status write_figure(const struct pst_session *session, const struct r
     struct pst_timeline *timeline = NULL;
     pst_status st = simulate(session, &timeline, err);
 
-    (void)outcome;
     if (st == PST_OK) {
         st = pst_figure_write(timeline, request->file, format, &request->figure, err);
     }
@@ -63,15 +58,14 @@ static pst_status write_figure(const struct pst_session *session, const struct r
     return st;
 }
 
-static pst_status write_trace(const struct pst_session *session, const struct request *request,
-                              struct outcome *outcome, struct pst_error *err)
+static pst_status write_trace(const struct pst_session *session, struct request *request,
+                              struct pst_error *err)
 {
     char *text = pst_plan_to_json(session->planned.plan, session->graph), digest[24];
     const struct pst_trace_meta meta = {.plan_digest = digest};
     struct pst_timeline *timeline = NULL;
     pst_status st;
 
-    (void)outcome;
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)XXH3_64bits(text, strlen(text)));
     free(text);
     st = simulate(session, &timeline, err);
@@ -82,12 +76,12 @@ static pst_status write_trace(const struct pst_session *session, const struct re
     return st;
 }
 
-static pst_status write_torch(const struct pst_session *session, const struct request *request,
-                              struct outcome *outcome, struct pst_error *err)
+static pst_status write_torch(const struct pst_session *session, struct request *request,
+                              struct pst_error *err)
 {
     char *text = NULL;
     pst_status st = pst_torch_csv_of_plan(session->planned.plan, request->torch, &text,
-                                          &outcome->n_dropped, err);
+                                          &request->n_dropped, err);
 
     if (st == PST_OK) {
         st = pst_file_write(request->file, text, strlen(text), err);
@@ -105,120 +99,83 @@ static const struct format formats[] = {
 };
 #define N_FORMATS (sizeof formats / sizeof formats[0])
 
-static pst_status find_format(const struct pst_cli *cli, const char *name,
-                              const struct format **ret_format, struct pst_error *err)
+static const struct format *find_format(struct pst_cli *cli, const char *name)
 {
     const char *names[N_FORMATS + 1] = {NULL};
-    uint32_t index = 0;
-    pst_status st;
 
     for (size_t i = 0; i < N_FORMATS; i++) {
         names[i] = formats[i].name;
     }
     if (strcmp(name, "html") == 0) {
-        return pst_cli_usage(cli, err,
-                             "this version writes no html; svg, png and pdf are figures of the "
-                             "same step");
+        pst_cli_usage(cli, "this version writes no html; svg, png and pdf are figures of the same "
+                           "step");
     }
-    st = pst_cli_choose(cli, "format", name, names, &index, err);
-    *ret_format = &formats[index];
-    return st;
+    return &formats[pst_cli_choose(cli, "format", name, names)];
 }
 
-static pst_status read_flavour(const struct pst_cli *cli, struct request *request,
-                               struct pst_error *err)
-{
-    uint32_t flavour = PST_TORCH_COMPUTE;
-    pst_status st = PST_OK;
-
-    if (request->flavour != NULL && strcmp(request->format, "pytorch-csv") != 0) {
-        return pst_cli_usage(cli, err, "only pytorch-csv has flavours");
-    }
-    if (request->flavour != NULL) {
-        st = pst_cli_choose(cli, "flavour", request->flavour, pst_torch_flavours, &flavour, err);
-    }
-    request->torch = (enum pst_torch_flavour)flavour;
-    return st;
-}
-
-static pst_status read_points(const struct pst_cli *cli, const char *option, const char *text,
-                              double *ret_points, struct pst_error *err)
+static double read_points(struct pst_cli *cli, const char *option, const char *text)
 {
     const char *end;
+    double points = 0;
 
-    if (text == NULL) {
-        return PST_OK;
+    if (text != NULL && (!pst_number_parse(text, &end, &points) || *end != '\0' || !(points > 0))) {
+        pst_cli_usage(cli, "%s must be a number of points, not \"%s\"", option, text);
     }
-    if (!pst_number_parse(text, &end, ret_points) || *end != '\0' || !(*ret_points > 0)) {
-        return pst_cli_usage(cli, err, "%s must be a number of points, not \"%s\"", option, text);
-    }
-    return PST_OK;
+    return points;
 }
 
-static pst_status read_request(const struct pst_cli *cli, struct request *request,
-                               const struct format **ret_format, struct pst_error *err)
+static const struct format *read_request(struct pst_cli *cli, struct request *request)
 {
-    pst_status st;
+    const struct format *format = find_format(cli, cli->arguments[0]);
 
-    request->format = cli->arguments[0];
-    request->figure = pst_figure_defaults();
-    request->figure.show_memory = !request->no_memory;
-    request->figure.show_title = !request->no_title;
-    st = find_format(cli, request->format, ret_format, err);
-    if (st == PST_OK) {
-        st = read_flavour(cli, request, err);
+    request->format = format->name;
+    if (request->flavour != NULL && format->write != write_torch) {
+        pst_cli_usage(cli, "only pytorch-csv has flavours");
     }
-    if (st == PST_OK) {
-        st = read_points(cli, "--width", request->width, &request->figure.width_pt, err);
+    if (request->flavour != NULL) {
+        request->torch = pst_cli_choose(cli, "flavour", request->flavour, pst_torch_flavours);
     }
-    if (st == PST_OK) {
-        st = read_points(cli, "--height", request->height, &request->figure.height_pt, err);
+    request->figure = (struct pst_figure_options){
+        .width_pt = read_points(cli, "--width", request->width),
+        .height_pt = read_points(cli, "--height", request->height),
+        .show_memory = !request->no_memory,
+        .show_title = !request->no_title,
+    };
+    if (request->file == NULL) {
+        pst_cli_usage(cli, "-o FILE is missing");
     }
-    if (st == PST_OK && request->file == NULL) {
-        st = pst_cli_usage(cli, err, "-o FILE is missing");
-    }
-    return st;
+    return format;
 }
 
-static void answer(struct pst_cli *cli, const struct request *request, const struct format *format,
-                   const struct outcome *outcome)
+static void answer(struct pst_cli *cli, const struct request *request, const struct format *format)
 {
     if (!cli->json) {
         printf("%s: %s\n", request->file, format->what);
-        if (outcome->n_dropped > 0) {
+        if (request->n_dropped > 0) {
             printf("left out: what becomes of the results of %u operators (recompute, offload); "
                    "who loads the file decides that\n",
-                   outcome->n_dropped);
+                   request->n_dropped);
         }
         return;
     }
     pst_json_string(&cli->answer, "format", request->format);
     pst_json_string(&cli->answer, "file", request->file);
-    if (strcmp(request->format, "pytorch-csv") == 0) {
+    if (format->write == write_torch) {
         pst_json_string(&cli->answer, "flavour", pst_torch_flavours[request->torch]);
-        pst_json_uint(&cli->answer, "dropped", outcome->n_dropped);
+        pst_json_uint(&cli->answer, "dropped", request->n_dropped);
     }
 }
 
-static pst_status export(struct pst_cli *cli, void *asked, struct pst_error *err)
+static void export(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
-    const struct format *format = NULL;
-    struct pst_cli_job job = {0};
-    struct outcome outcome = {0};
-    pst_status st = read_request(cli, request, &format, err);
+    const struct format *format = read_request(cli, request);
+    struct pst_cli_job job;
 
-    if (st == PST_OK) {
-        st = pst_cli_job_planned(cli, cli->arguments[1], &job, err);
-    }
-    if (st == PST_OK) {
-        st = format->write(job.session, request, &outcome, err);
-    }
-    if (st == PST_OK) {
-        answer(cli, request, format, &outcome);
-    }
+    pst_cli_job_planned(cli, cli->arguments[1], &job);
+    pst_cli_must(cli, format->write(job.session, request, &cli->err));
+    answer(cli, request, format);
     pst_cli_job_close(&job);
-    return st;
 }
 
 static const struct pst_option options[] = {

@@ -32,25 +32,19 @@ struct totals {
     double forward_ns, backward_ns, param_bytes, saved_bytes;
 };
 
-static pst_status read_options(const struct pst_cli *cli, const struct profile *request,
-                               struct pst_pipedream_options *ret_options, struct pst_error *err)
+static struct pst_pipedream_options read_options(struct pst_cli *cli, const struct profile *request)
 {
+    bool drop = request->inputs != NULL && strcmp(request->inputs, "drop") == 0;
+
     if (request->batch == 0) {
-        return pst_cli_usage(cli, err,
-                             "--batch is missing: how many samples were profiled at a time; the "
-                             "file does not say");
+        pst_cli_usage(cli, "--batch is missing: how many samples were profiled at a time; the file "
+                           "does not say");
     }
-    if (request->inputs != NULL && strcmp(request->inputs, "keep") != 0 &&
-        strcmp(request->inputs, "drop") != 0) {
-        return pst_cli_usage(cli, err, "--inputs must be keep or drop, not \"%s\"",
-                             request->inputs);
+    if (request->inputs != NULL && !drop && strcmp(request->inputs, "keep") != 0) {
+        pst_cli_usage(cli, "--inputs must be keep or drop, not \"%s\"", request->inputs);
     }
-    *ret_options = (struct pst_pipedream_options){
-        .batch = request->batch,
-        .drop_inputs = request->inputs != NULL && strcmp(request->inputs, "drop") == 0,
-        .keep_empty = request->keep_empty,
-    };
-    return PST_OK;
+    return (struct pst_pipedream_options){
+        .batch = request->batch, .drop_inputs = drop, .keep_empty = request->keep_empty};
 }
 
 static struct totals add_up(const struct pst_costed *graph)
@@ -126,31 +120,26 @@ static void print_profile(const struct profile *request, const struct pst_costed
 }
 
 /* Writes the graph to `output`, unless that is NULL, and tells about it. */
-static pst_status import_profile(struct pst_cli *cli, const struct profile *request,
-                                 struct pst_error *err)
+static void import_profile(struct pst_cli *cli, const struct profile *request)
 {
-    struct pst_pipedream_options options;
+    const struct pst_pipedream_options options = read_options(cli, request);
     struct pst_pipedream_summary summary;
     struct pst_costed *graph = NULL;
-    size_t length = 0;
-    char *text = NULL;
-    pst_status st = read_options(cli, request, &options, err);
 
-    if (st == PST_OK) {
-        st = pst_pipedream_read(request->file, &options, &graph, &summary, err);
+    pst_cli_must(cli, pst_pipedream_read(request->file, &options, &graph, &summary, &cli->err));
+    if (request->output != NULL) {
+        size_t length = 0;
+        char *text = pst_costed_write(graph, &length);
+
+        pst_cli_must(cli, pst_file_write(request->output, text, length, &cli->err));
+        free(text);
     }
-    if (st == PST_OK && request->output != NULL) {
-        text = pst_costed_write(graph, &length);
-        st = pst_file_write(request->output, text, length, err);
-    }
-    if (st == PST_OK && cli->json) {
+    if (cli->json) {
         profile_json(request, graph, &summary, options.drop_inputs, &cli->answer);
-    } else if (st == PST_OK) {
+    } else {
         print_profile(request, graph, &summary, options.drop_inputs);
     }
-    free(text);
     pst_costed_destroy(graph);
-    return st;
 }
 
 /* --- schedules ---------------------------------------------------------------------------------*/
@@ -163,8 +152,7 @@ struct request {
     const char *format, *file, *config;
     struct profile profile; /* its output is a schedule's as well */
     struct pst_arena arena;
-    const char *path;   /* of the file, absolute */
-    const char *quoted; /* the same as a TOML string with its quotes */
+    const char *quoted; /* the file's absolute path as a TOML string with its quotes */
     const char *id;     /* of the scheduler */
     const char *plugin; /* its file */
 };
@@ -194,27 +182,24 @@ static void find_among(struct request *request, struct pst_plugin_list *list, co
 }
 
 /* The others are opened only if they must. */
-static pst_status find_reader(struct request *request, struct pst_error *err)
+static void find_reader(struct pst_cli *cli, struct request *request)
 {
     struct pst_plugin_list *list = NULL;
     char word[64];
-    pst_status st = pst_plugin_list_create(&list, err);
 
+    pst_cli_must(cli, pst_plugin_list_create(&list, &cli->err));
     snprintf(word, sizeof word, "import=%s", request->format);
-    for (int own = 1; st == PST_OK && own >= 0 && request->id == NULL; own--) {
+    for (int own = 1; own >= 0 && request->id == NULL; own--) {
         find_among(request, list, word, own == 1);
     }
     pst_plugin_list_destroy(list);
-    if (st != PST_OK) {
-        return st;
-    }
     if (request->id == NULL) {
-        return pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
-                        "no scheduler here reads %s; \"penstock plugins\" lists them, and one "
-                        "that does has the capability %s",
-                        request->format, word);
+        pst_cli_must(
+            cli, pst_fail(&cli->err, PST_ERR_CONFIG, "plugin.not-found",
+                          "no scheduler here reads %s; \"penstock plugins\" lists them, and one "
+                          "that does has the capability %s",
+                          request->format, word));
     }
-    return PST_OK;
 }
 
 /* JSON escapes are those of a TOML string. */
@@ -233,18 +218,16 @@ static const char *quote(struct pst_arena *arena, const char *text)
 }
 
 /* Plugins may work in another folder, and a path in a config is meant from the config's. */
-static pst_status find_file(struct request *request, struct pst_error *err)
+static void find_file(struct pst_cli *cli, struct request *request)
 {
     char *path = realpath(request->file, NULL);
 
     if (path == NULL) {
-        return pst_fail_at(err, PST_ERR_IO, "input.path", request->file, 0, 0,
-                           "cannot open the schedule: %m");
+        pst_cli_must(cli, pst_fail_at(&cli->err, PST_ERR_IO, "input.path", request->file, 0, 0,
+                                      "cannot open the schedule: %m"));
     }
-    request->path = pst_arena_strdup(&request->arena, path);
     request->quoted = quote(&request->arena, path);
     free(path);
-    return PST_OK;
 }
 
 static void schedule_json(const struct request *request, const struct pst_schedule_figures *figures,
@@ -260,129 +243,96 @@ static void schedule_json(const struct request *request, const struct pst_schedu
     pst_json_end(json, '}');
 }
 
-static pst_status tell(struct pst_cli *cli, const struct request *request,
-                       const struct pst_solo_result *result, struct pst_error *err)
+static void tell(struct pst_cli *cli, const struct request *request,
+                 const struct pst_solo_result *result)
 {
     struct pst_schedule_page page = pst_cli_schedule_page(cli);
     struct pst_schedule_figures figures;
     struct pst_schedule_units units = {.ns = (double)result->scale, .bytes = (double)result->scale};
     const char *slash = strrchr(request->file, '/'), *output = request->profile.output;
     char title[160];
-    pst_status st;
 
     snprintf(title, sizeof title, "%.80s: %u devices, %u stages, %u micro-batches",
              slash == NULL ? request->file : slash + 1, result->solo.in.n_devices,
              result->solo.in.n_stages, result->solo.stages[0].n_microbatches);
     units.title = title;
-    st = pst_schedule_figures_init(result, 1, &units, &figures, err);
-    if (st != PST_OK) {
-        return st;
-    }
+    pst_cli_must(cli, pst_schedule_figures_init(result, 1, &units, &figures, &cli->err));
     if (output != NULL) {
-        st = pst_cli_write_order(output, result, err);
+        pst_cli_write_order(cli, output, result);
     }
-    if (st == PST_OK && cli->json) {
+    if (cli->json) {
         schedule_json(request, &figures, &cli->answer);
-    } else if (st == PST_OK) {
+    } else {
         pst_schedule_report_print(&figures, &page, stdout);
         if (output != NULL) {
             printf("\n%s: the same order, passes alone, in today's letters\n", output);
         }
     }
     pst_schedule_figures_finish(&figures);
-    return st;
 }
 
-static pst_status show(struct pst_cli *cli, struct request *request, struct pst_error *err)
+static void show(struct pst_cli *cli, struct request *request)
 {
     struct pst_solo_job job = {.path = request->plugin,
                                .options =
                                    pst_arena_printf(&request->arena, "file=%s", request->quoted),
                                .costs = pst_cli_unit_costs()};
     struct pst_solo_result result = {.scale = 1};
-    pst_status st;
 
     if (cli->n_sets > 0) {
-        return pst_cli_usage(cli, err, "--set changes a config, and there is no --config");
+        pst_cli_usage(cli, "--set changes a config, and there is no --config");
     }
-    st = pst_cli_solo_run(&job, TIME_LIMIT_NS, &result, err);
-    if (st == PST_OK) {
-        st = tell(cli, request, &result, err);
-    }
+    pst_cli_must(cli, pst_cli_solo_run(&job, TIME_LIMIT_NS, &result, &cli->err));
+    tell(cli, request, &result);
     pst_solo_result_finish(&result);
-    return st;
 }
 
 /* The config with its scheduler exchanged. */
-static pst_status plan(struct pst_cli *cli, struct request *request, struct pst_error *err)
+static void plan(struct pst_cli *cli, struct request *request)
 {
-    struct pst_cli_job job = {0};
-    pst_status st;
+    struct pst_cli_job job;
 
     if (cli->n_sets == PST_CLI_SETS) {
-        return pst_cli_usage(cli, err, "too many --set");
+        pst_cli_usage(cli, "too many --set");
     }
     cli->sets[cli->n_sets++] = pst_arena_printf(&request->arena, "scheduler={use=\"%s\", file=%s}",
                                                 request->id, request->quoted);
-    st = pst_cli_job_open(request->config, cli, &job, err);
-    if (st == PST_OK) {
-        st = pst_session_create_for_planning(&job.job, &job.session, err);
-    }
-    if (st == PST_OK) {
-        st = pst_cli_plan(cli, job.session, NULL, err);
-    }
-    if (st == PST_OK) {
-        st = pst_cli_answer_plan(cli, job.session, request->profile.output, err);
-    }
+    pst_cli_job_open(cli, request->config, &job);
+    pst_cli_must(cli, pst_session_create_for_planning(&job.job, &job.session, &cli->err));
+    pst_cli_plan(cli, job.session, NULL);
+    pst_cli_answer_plan(cli, job.session, request->profile.output);
     pst_cli_job_close(&job);
-    return st;
 }
 
-static pst_status import_schedule(struct pst_cli *cli, struct request *request,
-                                  struct pst_error *err)
+static void import_schedule(struct pst_cli *cli, struct request *request)
 {
     const struct profile *profile = &request->profile;
-    pst_status st = PST_OK;
 
     if (profile->batch != 0 || profile->inputs != NULL || profile->keep_empty) {
-        st = pst_cli_usage(cli, err,
-                           "--batch, --inputs and --keep-empty are about profiles, and %s is a "
-                           "schedule",
-                           request->format);
+        pst_cli_usage(cli,
+                      "--batch, --inputs and --keep-empty are about profiles, and %s is a "
+                      "schedule",
+                      request->format);
     }
-    if (st == PST_OK) {
-        st = find_file(request, err);
-    }
-    if (st == PST_OK) {
-        st = find_reader(request, err);
-    }
-    if (st == PST_OK) {
-        st = request->config == NULL ? show(cli, request, err) : plan(cli, request, err);
-    }
-    return st;
+    find_file(cli, request);
+    find_reader(cli, request);
+    (request->config == NULL ? show : plan)(cli, request);
 }
 
-static pst_status import(struct pst_cli *cli, void *asked, struct pst_error *err)
+static void import(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
-    uint32_t format = 0;
-    pst_status st;
 
     request->format = cli->arguments[0];
     request->file = request->profile.file = cli->arguments[1];
-    st = pst_cli_choose(cli, "format", request->format, formats, &format, err);
-    if (st != PST_OK) {
-        return st;
-    }
-    if (format == 0) {
-        st = import_schedule(cli, request, err);
+    if (pst_cli_choose(cli, "format", request->format, formats) == 0) {
+        import_schedule(cli, request);
     } else if (request->config != NULL || cli->n_sets > 0) {
-        st = pst_cli_usage(cli, err, "a profile becomes a graph file, for which no config is read");
+        pst_cli_usage(cli, "a profile becomes a graph file, for which no config is read");
     } else {
-        st = import_profile(cli, &request->profile, err);
+        import_profile(cli, &request->profile);
     }
     pst_arena_finish(&request->arena);
-    return st;
 }
 
 static const struct pst_option options[] = {

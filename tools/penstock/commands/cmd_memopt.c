@@ -55,10 +55,7 @@ static pst_status ask(const struct pst_cli_problem_request *request,
         st =
             pst_problem_memopt(&job, foreign ? &limits : NULL, pst_stop_requested, ret_result, err);
     }
-    if (st == PST_ERR_INFEASIBLE) {
-        st = confirm(&job, foreign ? &limits : NULL, err);
-    }
-    return pst_cli_problem_blame(request, st, err);
+    return st == PST_ERR_INFEASIBLE ? confirm(&job, foreign ? &limits : NULL, err) : st;
 }
 
 /* What the command line asks for. */
@@ -67,37 +64,34 @@ struct request {
     struct pst_cli_outputs outputs;
 };
 
-static pst_status draw(const struct pst_cli_outputs *outputs,
-                       const struct pst_memopt_result *result, struct pst_error *err)
+static void answer(struct pst_cli *cli, const struct request *request,
+                   const struct pst_memopt_result *result)
 {
     struct pst_timeline *timeline = NULL;
-    pst_status st;
 
     pst_memopt_timeline(result, &timeline);
-    st = pst_cli_write_outputs(outputs, timeline, err);
+    pst_cli_write_outputs(cli, &request->outputs, timeline);
     pst_timeline_destroy(timeline);
-    return st;
+    if (cli->json) {
+        pst_memopt_report_json(result, &cli->answer);
+    } else {
+        pst_memopt_report_print(result, cli->color, stdout);
+    }
 }
 
-static pst_status memopt(struct pst_cli *cli, void *asked, struct pst_error *err)
+static void memopt(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
     struct pst_memopt_result result = {.n_events = 0};
-    pst_status st = pst_cli_problem_read(&request->asked, cli, "the memory optimizer", err);
+    pst_status st;
 
-    if (st == PST_OK) {
-        st = ask(&request->asked, &result, err);
-    }
-    if (st == PST_OK) {
-        st = draw(&request->outputs, &result, err);
-    }
-    if (st == PST_OK && cli->json) {
-        pst_memopt_report_json(&result, &cli->answer);
-    } else if (st == PST_OK) {
-        pst_memopt_report_print(&result, cli->color, stdout);
+    pst_cli_problem_read(cli, &request->asked, "the memory optimizer");
+    st = ask(&request->asked, &result, &cli->err);
+    if (pst_cli_problem_solved(cli, &request->asked, st, "memopt", "fits")) {
+        answer(cli, request, &result);
     }
     pst_memopt_result_finish(&result);
-    return pst_cli_problem_end(&request->asked, cli, st, "memopt", "fits", err);
+    pst_problem_destroy(request->asked.problem);
 }
 
 static const struct pst_option options[] = {

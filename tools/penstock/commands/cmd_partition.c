@@ -62,47 +62,45 @@ static pst_status ask(const struct request *request, struct pst_partition_result
         st = pst_problem_partition_advise(&job, foreign ? &limits : NULL, pst_stop_requested,
                                           ret_result, err);
     }
-    return pst_cli_problem_blame(&request->asked, st, err);
-}
-
-static pst_status draw(const struct request *request, const struct pst_partition_result *result,
-                       struct pst_error *err)
-{
-    pst_status st = PST_OK;
-
-    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF && st == PST_OK; f++) {
-        if (request->outputs.figures[f] != NULL) {
-            st = pst_stage_figure_write_partition(request->asked.problem, result,
-                                                  request->outputs.figures[f],
-                                                  (enum pst_figure_format)f, err);
-        }
-    }
     return st;
 }
 
-static pst_status partition(struct pst_cli *cli, void *asked, struct pst_error *err)
+static void answer(struct pst_cli *cli, const struct request *request,
+                   const struct pst_partition_result *result)
+{
+    const struct pst_problem *problem = request->asked.problem;
+
+    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF; f++) {
+        if (request->outputs.figures[f] != NULL) {
+            pst_cli_must(
+                cli, pst_stage_figure_write_partition(problem, result, request->outputs.figures[f],
+                                                      (enum pst_figure_format)f, &cli->err));
+        }
+    }
+    if (cli->json) {
+        pst_partition_report_json(problem, result, &cli->answer);
+    } else {
+        pst_partition_report_print(problem, result, cli->color, stdout);
+    }
+}
+
+static void partition(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
     struct pst_partition_result result = {.n_stages = 0};
-    pst_status st = pst_cli_problem_read(&request->asked, cli, "the partitioner", err);
+    pst_status st;
 
-    if (st == PST_OK && request->asked.problem->no_devices) {
-        st = pst_fail_at(err, PST_ERR_CONFIG, "config.key", request->asked.problem_file, 0, 0,
-                         "\"devices\" is missing");
+    pst_cli_problem_read(cli, &request->asked, "the partitioner");
+    if (request->asked.problem->no_devices) {
+        pst_cli_must(cli, pst_fail_at(&cli->err, PST_ERR_CONFIG, "config.key",
+                                      request->asked.problem_file, 0, 0, "\"devices\" is missing"));
     }
-    if (st == PST_OK) {
-        st = ask(request, &result, err);
-    }
-    if (st == PST_OK) {
-        st = draw(request, &result, err);
-    }
-    if (st == PST_OK && cli->json) {
-        pst_partition_report_json(request->asked.problem, &result, &cli->answer);
-    } else if (st == PST_OK) {
-        pst_partition_report_print(request->asked.problem, &result, cli->color, stdout);
+    st = ask(request, &result, &cli->err);
+    if (pst_cli_problem_solved(cli, &request->asked, st, "partitioner", "feasible")) {
+        answer(cli, request, &result);
     }
     pst_partition_result_finish(&result);
-    return pst_cli_problem_end(&request->asked, cli, st, "partitioner", "feasible", err);
+    pst_problem_destroy(request->asked.problem);
 }
 
 static const struct pst_option options[] = {

@@ -10,29 +10,22 @@ struct request {
     struct pst_cli_outputs stages;
 };
 
-static pst_status plan(struct pst_cli *cli, void *asked, struct pst_error *err)
+static void plan(struct pst_cli *cli, void *asked)
 {
     const struct request *request = asked;
     struct pst_cli_job job;
-    pst_status st = pst_cli_job_open(cli->arguments[0], cli, &job, err);
 
-    if (st == PST_OK) {
-        st = pst_session_create(&job.job, NULL, &job.session, err);
-    }
-    if (st == PST_OK) {
-        st = pst_cli_plan(cli, job.session, job.job.run.plan, err);
-    }
-    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF && st == PST_OK; f++) {
+    pst_cli_job_open(cli, cli->arguments[0], &job);
+    pst_cli_must(cli, pst_session_create(&job.job, NULL, &job.session, &cli->err));
+    pst_cli_plan(cli, job.session, job.job.run.plan);
+    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF; f++) {
         if (request->stages.figures[f] != NULL) {
-            st = pst_stage_figure_write_plan(job.session, request->stages.figures[f],
-                                             (enum pst_figure_format)f, err);
+            pst_cli_must(cli, pst_stage_figure_write_plan(job.session, request->stages.figures[f],
+                                                          (enum pst_figure_format)f, &cli->err));
         }
     }
-    if (st == PST_OK) {
-        st = pst_cli_answer_plan(cli, job.session, request->file, err);
-    }
+    pst_cli_answer_plan(cli, job.session, request->file);
     pst_cli_job_close(&job);
-    return st;
 }
 
 static const struct pst_option options[] = {

@@ -6,16 +6,12 @@
 
 #include "commands/plugins.h"
 
-static pst_status list(struct pst_cli *cli, const struct pst_plugins_options *options,
-                       struct pst_error *err)
+static void list(struct pst_cli *cli, const struct pst_plugins_options *options)
 {
     struct pst_plugin_list *plugins = NULL;
-    pst_status st = pst_plugin_list_create(&plugins, err);
 
     (void)options;
-    if (st != PST_OK) {
-        return st;
-    }
+    pst_cli_must(cli, pst_plugin_list_create(&plugins, &cli->err));
     for (uint32_t i = 0; i < plugins->n_files; i++) {
         pst_plugin_file_describe(plugins, &plugins->files[i]);
     }
@@ -25,7 +21,6 @@ static pst_status list(struct pst_cli *cli, const struct pst_plugins_options *op
         pst_plugins_list_print(plugins, cli->color, stdout);
     }
     pst_plugin_list_destroy(plugins);
-    return st;
 }
 
 /* Does this file go by the name: "1f1b", "scheduler-1f1b"? */
@@ -77,39 +72,36 @@ static pst_status find_all(const char *name, struct pst_plugin_list *plugins,
     return shown->n == 0 ? fail_unknown(plugins, name, err) : PST_OK;
 }
 
-static pst_status info(struct pst_cli *cli, const struct pst_plugins_options *options,
-                       struct pst_error *err)
+static void info(struct pst_cli *cli, const struct pst_plugins_options *options)
 {
     const char *name = cli->arguments[1];
     struct pst_plugin_list *plugins = NULL;
     struct pst_plugin_file file = {.path = name};
     struct pst_plugins_shown shown = {0};
-    pst_status st = pst_plugin_list_create(&plugins, err);
 
     (void)options;
-    if (st == PST_OK && strchr(name, '/') != NULL) {
+    pst_cli_must(cli, pst_plugin_list_create(&plugins, &cli->err));
+    if (strchr(name, '/') != NULL) {
         pst_plugin_file_describe(plugins, &file);
         shown.items[shown.n++] = &file;
-        *err = file.refusal;
-        st = file.refusal.status;
-    } else if (st == PST_OK) {
-        st = find_all(name, plugins, &shown, err);
+        cli->err = file.refusal;
+        pst_cli_must(cli, file.refusal.status);
+    } else {
+        pst_cli_must(cli, find_all(name, plugins, &shown, &cli->err));
     }
-    if (st == PST_OK && cli->json) {
+    if (cli->json) {
         pst_plugins_info_json(&shown, &cli->answer);
-    } else if (st == PST_OK) {
+    } else {
         pst_plugins_info_print(&shown, cli->color, stdout);
     }
     pst_plugin_list_destroy(plugins);
-    return st;
 }
 
 /* What follows `penstock plugins`. */
 static const struct {
     const char *word, *name, *arguments; /* name: with the command's, as messages begin */
     uint32_t min, max;                   /* words in all, itself included */
-    pst_status (*run)(struct pst_cli *cli, const struct pst_plugins_options *options,
-                      struct pst_error *err);
+    void (*run)(struct pst_cli *cli, const struct pst_plugins_options *options);
 } actions[] = {
     {"list", "plugins list", "", 0, 1, list},
     {"info", "plugins info", "NAME|FILE", 2, 2, info},
@@ -119,7 +111,7 @@ static const struct {
 
 #define N_ACTIONS (sizeof actions / sizeof actions[0])
 
-static pst_status plugins(struct pst_cli *cli, void *request, struct pst_error *err)
+static void plugins(struct pst_cli *cli, void *request)
 {
     const char *word = cli->n_arguments == 0 ? "list" : cli->arguments[0], *nearest;
     const char *words[N_ACTIONS];
@@ -131,18 +123,20 @@ static pst_status plugins(struct pst_cli *cli, void *request, struct pst_error *
         if (strcmp(word, actions[i].word) == 0) {
             part.name = actions[i].name;
             part.arguments = actions[i].arguments;
-            st = pst_options_arguments(&part, cli, actions[i].min, actions[i].max, err);
-            return st == PST_OK ? actions[i].run(cli, request, err) : st;
+            pst_cli_must(
+                cli, pst_options_arguments(&part, cli, actions[i].min, actions[i].max, &cli->err));
+            actions[i].run(cli, request);
+            return;
         }
     }
     nearest = pst_nearest(word, words, N_ACTIONS);
-    st = pst_fail(err, PST_ERR_CONFIG, "usage", "plugins: no action \"%s\"", word);
+    st = pst_fail(&cli->err, PST_ERR_CONFIG, "usage", "plugins: no action \"%s\"", word);
     if (nearest != NULL) {
-        pst_error_hint(err, "did you mean \"%s\"?", nearest);
+        pst_error_hint(&cli->err, "did you mean \"%s\"?", nearest);
     } else {
-        pst_error_hint(err, "penstock plugins %s", cli->command->arguments);
+        pst_error_hint(&cli->err, "penstock plugins %s", cli->command->arguments);
     }
-    return st;
+    pst_cli_must(cli, st);
 }
 
 static const struct pst_option options[] = {

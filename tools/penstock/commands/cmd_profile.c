@@ -43,8 +43,7 @@ static bool read_number(const char **text, uint32_t most, uint32_t *ret_number)
 }
 
 /* "1,2,4": ascending, none larger than the batch. */
-static pst_status read_sizes(const struct pst_job *job, struct request *request,
-                             struct pst_error *err)
+static void read_sizes(struct pst_cli *cli, const struct pst_job *job, struct request *request)
 {
     struct pst_profile_request *profile = &request->profile;
     const char *text = request->sizes_text;
@@ -52,7 +51,7 @@ static pst_status read_sizes(const struct pst_job *job, struct request *request,
 
     if (text == NULL) {
         pst_profile_sizes(job, profile);
-        return PST_OK;
+        return;
     }
     for (profile->n_sizes = 0; good && profile->n_sizes < PST_PROFILE_SIZES; text++) {
         uint32_t n = profile->n_sizes++;
@@ -65,16 +64,15 @@ static pst_status read_sizes(const struct pst_job *job, struct request *request,
         }
     }
     if (!good || *text != '\0') {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "--sizes must be up to %d ascending numbers from 1 to train.batch = %lld, "
-                        "such as 1,2,4, not \"%s\"",
-                        PST_PROFILE_SIZES, (long long)job->train.batch, request->sizes_text);
+        pst_cli_must(cli,
+                     pst_fail(&cli->err, PST_ERR_CONFIG, "usage",
+                              "--sizes must be up to %d ascending numbers from 1 to "
+                              "train.batch = %lld, such as 1,2,4, not \"%s\"",
+                              PST_PROFILE_SIZES, (long long)job->train.batch, request->sizes_text));
     }
-    return PST_OK;
 }
 
-static pst_status read_request(const struct pst_job *job, struct request *request,
-                               struct pst_error *err)
+static void read_request(struct pst_cli *cli, const struct pst_job *job, struct request *request)
 {
     bool given = request->rounds > 0;
 
@@ -82,7 +80,7 @@ static pst_status read_request(const struct pst_job *job, struct request *reques
     request->profile.rounds = given ? request->rounds : ROUNDS;
     request->profile.least_ns = given ? 0 : LEAST_NS;
     request->profile.group_ns = given ? 0 : GROUP_NS;
-    return read_sizes(job, request, err);
+    read_sizes(cli, job, request);
 }
 
 static void draw(void *context, uint64_t done, uint64_t all, uint32_t size)
@@ -107,37 +105,29 @@ static void clear(const struct request *request)
     }
 }
 
-static pst_status write_graph(const struct pst_profiled *profile, const char *file,
-                              struct pst_error *err)
+static void write_graph(struct pst_cli *cli, const struct pst_profiled *profile, const char *file)
 {
     size_t length = 0;
     char *text = pst_costed_write(profile->graph, &length);
-    pst_status st = pst_file_write(file, text, length, err);
 
+    pst_cli_must(cli, pst_file_write(file, text, length, &cli->err));
     free(text);
-    return st;
 }
 
 /* The machine as a [cluster] section. */
-static pst_status write_cluster(const struct pst_session *session,
-                                const struct pst_profiled *profile, const char *file,
-                                struct pst_error *err)
+static void write_cluster(struct pst_cli *cli, const struct pst_session *session,
+                          const struct pst_profiled *profile, const char *file)
 {
     struct pst_described described;
-    pst_status st = pst_describe(session, profile, &described, err);
     char *text;
 
-    if (st != PST_OK) {
-        return st;
-    }
+    pst_cli_must(cli, pst_describe(session, profile, &described, &cli->err));
     text = pst_described_toml(&described, session, profile);
-    st = pst_file_write(file, text, strlen(text), err);
+    pst_cli_must(cli, pst_file_write(file, text, strlen(text), &cli->err));
     free(text);
-    return st;
 }
 
-static pst_status answer(const struct pst_session *session, struct request *request,
-                         struct pst_cli *cli, struct pst_error *err)
+static void answer(struct pst_cli *cli, const struct pst_session *session, struct request *request)
 {
     struct pst_profiled profile;
     pst_status st;
@@ -146,24 +136,21 @@ static pst_status answer(const struct pst_session *session, struct request *requ
     request->profile.context = request;
     request->profile.cancelled = pst_stop_requested;
     request->drawing = cli->verbosity >= 0 && isatty(STDERR_FILENO) == 1;
-    st = pst_profile_run(session, &request->profile, &profile, err);
+    st = pst_profile_run(session, &request->profile, &profile, &cli->err);
     clear(request);
-    if (st != PST_OK) {
-        return st;
-    }
+    pst_cli_must(cli, st);
     if (request->file != NULL) {
-        st = write_graph(&profile, request->file, err);
+        write_graph(cli, &profile, request->file);
     }
-    if (st == PST_OK && request->cluster_file != NULL) {
-        st = write_cluster(session, &profile, request->cluster_file, err);
+    if (request->cluster_file != NULL) {
+        write_cluster(cli, session, &profile, request->cluster_file);
     }
-    if (st == PST_OK && cli->json) {
+    if (cli->json) {
         pst_profile_report_json(session, &profile, request->file, &cli->answer);
-    } else if (st == PST_OK) {
+    } else {
         pst_profile_report_print(session, &profile, request->file, cli->color, stdout);
     }
     pst_profile_finish(&profile);
-    return st;
 }
 
 /* Several would take the machine from each other while they measure, and write the same files. */
@@ -180,40 +167,31 @@ static pst_status check_alone(struct pst_error *err)
     return PST_ERR_CONFIG;
 }
 
-static pst_status profile(struct pst_cli *cli, void *asked, struct pst_error *err)
+static void profile(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
-    struct pst_cli_job job = {0};
-    pst_status st = check_alone(err);
+    bool machine = request->cluster_file != NULL;
+    struct pst_cli_job job;
 
-    if (st == PST_OK && request->file != NULL) {
-        st = pst_file_write_check(request->file, err);
+    pst_cli_must(cli, check_alone(&cli->err));
+    if (request->file != NULL) {
+        pst_cli_must(cli, pst_file_write_check(request->file, &cli->err));
     }
-    if (st == PST_OK && request->cluster_file != NULL) {
-        st = pst_file_write_check(request->cluster_file, err);
+    if (machine) {
+        pst_cli_must(cli, pst_file_write_check(request->cluster_file, &cli->err));
     }
-    if (st == PST_OK) {
-        st = pst_cli_job_open(cli->arguments[0], cli, &job, err);
+    pst_cli_job_open(cli, cli->arguments[0], &job);
+    read_request(cli, &job.job, request);
+    pst_cli_must(cli, machine ? pst_session_create(&job.job, NULL, &job.session, &cli->err)
+                              : pst_session_create_for_planning(&job.job, &job.session, &cli->err));
+    if (machine && (job.session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+        pst_cli_must(cli, pst_fail(&cli->err, PST_ERR_CONFIG, "usage",
+                                   "--cluster measures a machine, and run.device = \"%s\" stands "
+                                   "in for one",
+                                   job.job.run.device));
     }
-    if (st == PST_OK) {
-        st = read_request(&job.job, request, err);
-    }
-    if (st == PST_OK) {
-        st = request->cluster_file == NULL
-                 ? pst_session_create_for_planning(&job.job, &job.session, err)
-                 : pst_session_create(&job.job, NULL, &job.session, err);
-    }
-    if (st == PST_OK && request->cluster_file != NULL &&
-        (job.session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
-        st = pst_fail(err, PST_ERR_CONFIG, "usage",
-                      "--cluster measures a machine, and run.device = \"%s\" stands in for one",
-                      job.job.run.device);
-    }
-    if (st == PST_OK) {
-        st = answer(job.session, request, cli, err);
-    }
+    answer(cli, job.session, request);
     pst_cli_job_close(&job);
-    return st;
 }
 
 static const struct pst_option options[] = {

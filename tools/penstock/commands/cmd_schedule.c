@@ -33,40 +33,36 @@ struct request {
 
 /* A number of units as millionths, to the nearest; what is not 0 does not become 0. `up`: to the
    next, so that thirds of a limit are room for thirds. */
-static pst_status read_units(const struct pst_cli *cli, const char *option, const char *text,
-                             bool up, uint64_t *ret_millionths, struct pst_error *err)
+static void read_units(struct pst_cli *cli, const char *option, const char *text, bool up,
+                       uint64_t *ret_millionths)
 {
     long double value, scaled;
     const char *end;
 
     if (text == NULL) {
-        return PST_OK;
+        return;
     }
     if (!pst_number_parse_long(text, &end, &value) || *end != '\0' || value < 0 ||
         value > MAX_UNITS) {
-        return pst_cli_usage(cli, err, "%s must be a number from 0 to %.0f, not \"%s\"", option,
-                             MAX_UNITS, text);
+        pst_cli_usage(cli, "%s must be a number from 0 to %.0f, not \"%s\"", option, MAX_UNITS,
+                      text);
     }
     scaled = value * PST_SOLO_SCALE;
     *ret_millionths = (uint64_t)llroundl(scaled);
     *ret_millionths += up && scaled - (long double)*ret_millionths > 1e-3L ? 1 : 0;
     if (*ret_millionths == 0 && value > 0) {
-        return pst_cli_usage(cli, err,
-                             "%s %s is less than a millionth of a unit; choose a smaller unit",
-                             option, text);
+        pst_cli_usage(cli, "%s %s is less than a millionth of a unit; choose a smaller unit",
+                      option, text);
     }
-    return PST_OK;
 }
 
 /* "f=1,b=2.5": those that are not named stay as they are. */
-static pst_status read_cost(const struct pst_cli *cli, const char *text,
-                            struct pst_solo_costs *costs, struct pst_error *err)
+static void read_cost(struct pst_cli *cli, const char *text, struct pst_solo_costs *costs)
 {
     struct pst_arena arena = {0};
     char *part, *rest = pst_arena_strdup(&arena, text == NULL ? "" : text);
-    pst_status st = PST_OK;
 
-    while (st == PST_OK && *rest != '\0') {
+    while (*rest != '\0') {
         char *comma = strchr(rest, ',');
         uint64_t *cost;
 
@@ -79,41 +75,32 @@ static pst_status read_cost(const struct pst_cli *cli, const char *text,
                : strncmp(part, "b=", 2) == 0 ? &costs->backward_input_ns
                : strncmp(part, "w=", 2) == 0 ? &costs->backward_weight_ns
                                              : NULL;
-        st = cost == NULL
-                 ? pst_cli_usage(
-                       cli, err,
-                       "--cost is a list such as f=1,b=1,w=1, and \"%s\" is no part of one", part)
-                 : read_units(cli, "--cost", part + 2, false, cost, err);
+        if (cost == NULL) {
+            pst_cli_usage(cli, "--cost is a list such as f=1,b=1,w=1, and \"%s\" is no part of one",
+                          part);
+        }
+        read_units(cli, "--cost", part + 2, false, cost);
     }
     pst_arena_finish(&arena);
-    return st;
 }
 
-static pst_status read_chain(const struct pst_cli *cli, struct request *r, struct pst_error *err)
+static void read_chain(struct pst_cli *cli, struct request *r)
 {
     struct pst_solo_costs *costs = &r->job.costs;
-    pst_status st;
 
     *costs = pst_cli_unit_costs();
     r->job.n_devices = r->n_devices;
     r->job.n_microbatches = r->n_microbatches;
-    st = read_cost(cli, r->cost, costs, err);
-    if (st == PST_OK) {
-        st = read_units(cli, "--comm", r->comm, false, &costs->latency_ns, err);
+    read_cost(cli, r->cost, costs);
+    read_units(cli, "--comm", r->comm, false, &costs->latency_ns);
+    read_units(cli, "--memory-limit", r->memory_limit, true, &costs->limit_bytes);
+    read_units(cli, "--aw", r->aw, false, &costs->saved_weight_bytes);
+    if (costs->saved_weight_bytes > PST_SOLO_SCALE) {
+        pst_cli_usage(cli, "--aw is a part of an activation, from 0 to 1, not %s", r->aw);
     }
-    if (st == PST_OK) {
-        st = read_units(cli, "--memory-limit", r->memory_limit, true, &costs->limit_bytes, err);
-    }
-    if (st == PST_OK) {
-        st = read_units(cli, "--aw", r->aw, false, &costs->saved_weight_bytes, err);
-    }
-    if (st == PST_OK && costs->saved_weight_bytes > PST_SOLO_SCALE) {
-        st = pst_cli_usage(cli, err, "--aw is a part of an activation, from 0 to 1, not %s", r->aw);
-    }
-    return st;
 }
 
-static pst_status read_problem(const struct pst_cli *cli, struct request *r, struct pst_error *err)
+static void read_problem(struct pst_cli *cli, struct request *r)
 {
     const struct {
         const char *name;
@@ -121,39 +108,28 @@ static pst_status read_problem(const struct pst_cli *cli, struct request *r, str
     } others[] = {{"--devices", r->n_devices > 0}, {"--microbatches", r->n_microbatches > 0},
                   {"--cost", r->cost != NULL},     {"--comm", r->comm != NULL},
                   {"--aw", r->aw != NULL},         {"--memory-limit", r->memory_limit != NULL}};
-    pst_status st;
 
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (others[i].given) {
-            return pst_cli_usage(cli, err, "--problem and %s exclude each other: the file says it",
-                                 others[i].name);
+            pst_cli_usage(cli, "--problem and %s exclude each other: the file says it",
+                          others[i].name);
         }
     }
-    st = pst_schedule_problem_read(r->problem_file, &r->problem, err);
-    if (st == PST_OK) {
-        r->job.problem = &r->problem.solo;
-        r->job.n_devices = r->problem.solo.in.n_devices;
-        r->job.n_microbatches = r->problem.solo.stages[0].n_microbatches;
-    }
-    return st;
+    pst_cli_must(cli, pst_schedule_problem_read(r->problem_file, &r->problem, &cli->err));
+    r->job.problem = &r->problem.solo;
+    r->job.n_devices = r->problem.solo.in.n_devices;
+    r->job.n_microbatches = r->problem.solo.stages[0].n_microbatches;
 }
 
-static pst_status read_request(struct request *request, const struct pst_cli *cli,
-                               struct pst_error *err)
+static void read_request(struct pst_cli *cli, struct request *request)
 {
-    pst_status st =
-        pst_cli_read_solo(cli, "the scheduler", request->time_limit, &request->time_limit_ns,
-                          &request->job.id, &request->job.path, err);
-
+    pst_cli_read_solo(cli, "the scheduler", request->time_limit, &request->time_limit_ns,
+                      &request->job.id, &request->job.path);
     request->job.options = request->options;
     request->job.barrier = request->barrier;
     request->job.again = true;
     request->n_steps = request->n_steps == 0 ? 1 : request->n_steps;
-    if (st == PST_OK) {
-        st = request->problem_file != NULL ? read_problem(cli, request, err)
-                                           : read_chain(cli, request, err);
-    }
-    return st;
+    (request->problem_file != NULL ? read_problem : read_chain)(cli, request);
 }
 
 /* How the answer's figures are to be shown; `title` is where the units' title stands then. */
@@ -430,61 +406,43 @@ static pst_status check_limit(const struct request *request,
 
 /* --- the command -------------------------------------------------------------------------------*/
 
-static pst_status write_files(const struct request *request,
-                              const struct pst_schedule_figures *figures, struct pst_error *err)
-{
-    pst_status st = pst_cli_write_outputs(&request->outputs, figures->timeline, err);
-
-    if (st == PST_OK && request->csv != NULL) {
-        st = pst_cli_write_order(request->csv, figures->result, err);
-    }
-    return st;
-}
-
-static pst_status tell(const struct request *request, const struct pst_solo_result *result,
-                       struct pst_cli *cli, struct pst_error *err)
+static void tell(struct pst_cli *cli, const struct request *request,
+                 const struct pst_solo_result *result)
 {
     struct pst_schedule_page page = pst_cli_schedule_page(cli);
     struct pst_schedule_figures figures;
     struct pst_schedule_units units;
     char title[160];
-    pst_status st;
 
     page.in_samples = request->problem_file != NULL;
     choose_units(request, result, &units, title, sizeof title);
-    st = pst_schedule_figures_init(result, request->n_steps, &units, &figures, err);
-    if (st != PST_OK) {
-        return st;
+    pst_cli_must(cli,
+                 pst_schedule_figures_init(result, request->n_steps, &units, &figures, &cli->err));
+    pst_cli_must(cli, check_limit(request, &figures, &cli->err));
+    pst_cli_write_outputs(cli, &request->outputs, figures.timeline);
+    if (request->csv != NULL) {
+        pst_cli_write_order(cli, request->csv, result);
     }
-    st = check_limit(request, &figures, err);
-    if (st == PST_OK) {
-        st = write_files(request, &figures, err);
-    }
-    if (st == PST_OK && cli->json) {
+    if (cli->json) {
         pst_schedule_report_json(&figures, page.in_samples, &cli->answer);
-    } else if (st == PST_OK) {
+    } else {
         pst_schedule_report_print(&figures, &page, stdout);
     }
     pst_schedule_figures_finish(&figures);
-    return st;
 }
 
-static pst_status schedule(struct pst_cli *cli, void *asked, struct pst_error *err)
+static void schedule(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
     struct pst_solo_result result = {.scale = 1};
-    pst_status st = read_request(request, cli, err);
+    pst_status st;
 
-    if (st == PST_OK) {
-        st = pst_cli_solo_run(&request->job, request->time_limit_ns, &result, err);
-        st = st == PST_ERR_INFEASIBLE ? explain_limit(request, err) : st;
-    }
-    if (st == PST_OK) {
-        st = tell(request, &result, cli, err);
-    }
+    read_request(cli, request);
+    st = pst_cli_solo_run(&request->job, request->time_limit_ns, &result, &cli->err);
+    pst_cli_must(cli, st == PST_ERR_INFEASIBLE ? explain_limit(request, &cli->err) : st);
+    tell(cli, request, &result);
     pst_solo_result_finish(&result);
     pst_schedule_problem_finish(&request->problem);
-    return st;
 }
 
 static const struct pst_option options[] = {

@@ -17,41 +17,31 @@ struct request {
     struct pst_cli_outputs outputs;
 };
 
-static pst_status answer(const struct pst_session *session, const struct request *request,
-                         struct pst_cli *cli, struct pst_error *err)
+static void simulate(struct pst_cli *cli, void *asked)
 {
+    const struct request *request = asked;
     struct pst_timeline *timeline = NULL;
     struct pst_sim_result result;
-    pst_status st = pst_sim_timeline(session->planned.plan, session->graph, &session->cost,
-                                     request->n_steps == 0 ? 1 : request->n_steps,
-                                     (const struct pst_program *const *)session->planned.programs,
-                                     &timeline, &result, err);
+    struct pst_cli_job job;
+    const struct pst_session *session;
 
-    if (st == PST_OK) {
-        st = pst_cli_write_outputs(&request->outputs, timeline, err);
-    }
-    if (st == PST_OK && cli->json) {
+    pst_cli_job_planned(cli, cli->arguments[0], &job);
+    session = job.session;
+    pst_cli_must(cli, pst_sim_timeline(session->planned.plan, session->graph, &session->cost,
+                                       request->n_steps == 0 ? 1 : request->n_steps,
+                                       (const struct pst_program *const *)session->planned.programs,
+                                       &timeline, &result, &cli->err));
+    pst_cli_write_outputs(cli, &request->outputs, timeline);
+    if (cli->json) {
         pst_sim_report_json(session->planned.plan, timeline, &result, &cli->answer);
-    } else if (st == PST_OK) {
+    } else {
         pst_sim_report_print(session, timeline, &result, cli->color, stdout);
         putchar('\n');
         pst_report_timeline(stdout, timeline, pst_terminal_width(), cli->color,
                             pst_terminal_utf8());
     }
     pst_timeline_destroy(timeline);
-    return st;
-}
-
-static pst_status simulate(struct pst_cli *cli, void *request, struct pst_error *err)
-{
-    struct pst_cli_job job = {0};
-    pst_status st = pst_cli_job_planned(cli, cli->arguments[0], &job, err);
-
-    if (st == PST_OK) {
-        st = answer(job.session, request, cli, err);
-    }
     pst_cli_job_close(&job);
-    return st;
 }
 
 static const struct pst_option options[] = {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "commands/print_error.h"
 #include "commands/searching.h"
 #include "reports/plan_report.h"
 #include "reports/train_output.h"
@@ -108,35 +109,35 @@ struct request {
 };
 
 /* One process tells how the run ended; a stop is an ordinary end: the results are out. */
-static int tell(pst_status st, bool started, const struct pst_cli *cli, struct pst_error *err)
+static int tell(pst_status st, bool started, const struct pst_cli *cli)
 {
+    const struct pst_error *err = &cli->err;
+
     if (started && strcmp(err->kind, "run.stopped") == 0) {
         fprintf(stderr, "penstock: %s\n", err->message);
         return err->exit_code;
     }
-    return pst_cli_end(st, cli->json, err);
+    return st == PST_OK ? pst_cli_end(0) : pst_print_error(err, cli->json);
 }
 
-static pst_status train(struct pst_cli *cli, void *asked, struct pst_error *err)
+static void train(struct pst_cli *cli, void *asked)
 {
     const struct request *request = asked;
     struct pst_team team = {.n = 1};
     struct pst_cli_job job;
     bool started = false, prints;
-    pst_status st = pst_cli_job_open(cli->arguments[0], cli, &job, err);
+    pst_status st;
 
+    pst_cli_job_open(cli, cli->arguments[0], &job);
+    st = pst_team_join(&job.job, request->plan_file, &team, &cli->err);
     if (st == PST_OK) {
-        st = pst_team_join(&job.job, request->plan_file, &team, err);
+        st = work(&job.job, &team, request->plan_file, cli, &started, &cli->err);
     }
-    if (st == PST_OK) {
-        st = work(&job.job, &team, request->plan_file, cli, &started, err);
-    }
-    st = pst_team_settle(&team, st, err, &prints);
+    st = pst_team_settle(&team, st, &cli->err, &prints);
     pst_cli_job_close(&job);
     cli->told = true;
-    cli->code = prints ? tell(st, started, cli, err) : st == PST_OK ? 0 : pst_error_exit_code(err);
+    cli->code = prints ? tell(st, started, cli) : st == PST_OK ? 0 : pst_error_exit_code(&cli->err);
     pst_team_leave(&team, cli->code);
-    return st;
 }
 
 static const struct pst_option options[] = {

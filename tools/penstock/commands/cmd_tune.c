@@ -32,24 +32,20 @@ struct place {
     uint32_t done, all;
 };
 
-static pst_status read_request(const struct pst_cli *cli, struct request *request,
-                               struct pst_error *err)
+static void read_request(struct pst_cli *cli, struct request *request)
 {
     static const char *const objectives[] = {"throughput", "max-batch", NULL};
 
     if (request->objective_text != NULL) {
-        pst_status st = pst_cli_choose(cli, "objective", request->objective_text, objectives,
-                                       &request->objective, err);
-
-        if (st != PST_OK) {
-            return st;
-        }
+        request->objective = pst_cli_choose(cli, "objective", request->objective_text, objectives);
     }
     if (request->limit > 0 && request->objective != MAX_BATCH) {
-        return pst_cli_usage(cli, err, "--limit is of --objective max-batch alone");
+        pst_cli_usage(cli, "--limit is of --objective max-batch alone");
     }
     request->limit = request->limit == 0 ? LIMIT : request->limit;
-    return request->file == NULL ? PST_OK : pst_file_write_check(request->file, err);
+    if (request->file != NULL) {
+        pst_cli_must(cli, pst_file_write_check(request->file, &cli->err));
+    }
 }
 
 /* Takes the plan of a trial over if it is better than the one before. */
@@ -65,11 +61,12 @@ static void keep_better(struct request *request, struct pst_trial *trial, double
     trial->plan = NULL;
 }
 
-static pst_status write_best(const struct request *request, struct pst_error *err)
+static void write_best(struct pst_cli *cli, const struct request *request)
 {
-    return request->file == NULL || request->plan == NULL
-               ? PST_OK
-               : pst_file_write(request->file, request->plan, strlen(request->plan), err);
+    if (request->file != NULL && request->plan != NULL) {
+        pst_cli_must(
+            cli, pst_file_write(request->file, request->plan, strlen(request->plan), &cli->err));
+    }
 }
 
 /* --- throughput --------------------------------------------------------------------------------*/
@@ -84,8 +81,7 @@ static pst_status keep_fastest(void *context, const struct pst_compare_result *r
     return PST_OK;
 }
 
-static pst_status tune_throughput(struct pst_cli *cli, struct pst_cli_sets *sets,
-                                  struct request *request, struct pst_error *err)
+static void tune_throughput(struct pst_cli *cli, struct pst_cli_sets *sets, struct request *request)
 {
     struct pst_compare_result result = {.run = false};
     struct pst_cli_trials trials = {
@@ -94,18 +90,14 @@ static pst_status tune_throughput(struct pst_cli *cli, struct pst_cli_sets *sets
         .context = request,
         .last_resort = true,
     };
-    pst_status st;
 
     for (uint32_t s = 0; s < sets->n; s++) {
         pst_combinations_all_sizes(&sets->sets[s].combinations,
                                    (uint32_t)sets->sets[s].job.job.train.batch);
     }
-    st = pst_cli_try_all(cli, sets, &trials, &result, err);
-    if (st == PST_OK) {
-        st = write_best(request, err);
-    }
-    pst_cli_trials_end(cli, st, &result);
-    return st;
+    pst_cli_try_all(cli, sets, &trials, &result);
+    write_best(cli, request);
+    pst_cli_trials_end(cli, &result);
 }
 
 /* --- largest batch -----------------------------------------------------------------------------*/
@@ -153,9 +145,8 @@ static uint32_t common_size(const struct pst_tune_result *result)
    would fit, where none does. */
 enum round { AS_FAR, AT_COMMON, ADVISE };
 
-static pst_status tune_all(const struct pst_cli *cli, const struct pst_cli_sets *sets,
-                           struct request *request, enum round round,
-                           struct pst_tune_result *result, struct pst_error *err)
+static void tune_all(struct pst_cli *cli, const struct pst_cli_sets *sets, struct request *request,
+                     enum round round, struct pst_tune_result *result)
 {
     struct place place = {.cli = cli, .all = result->n};
     struct pst_trial_advice advice;
@@ -171,27 +162,26 @@ static pst_status tune_all(const struct pst_cli *cli, const struct pst_cli_sets 
 
         place.names = &record->names;
         if (round == AS_FAR) {
-            st = pst_tune_max_batch(&set->combinations, i, &options, tuned, err);
+            st = pst_tune_max_batch(&set->combinations, i, &options, tuned, &cli->err);
             record->tried = st == PST_OK;
         } else if (round == ADVISE) {
-            st = pst_tune_advise(&set->combinations, i, &options, &advice, tuned, err);
+            st = pst_tune_advise(&set->combinations, i, &options, &advice, tuned, &cli->err);
         } else if (tuned->microbatch > 0) {
             options.keep_plan = false;
-            st = pst_tune_at(&set->combinations, i, result->common, &options, tuned, err);
+            st = pst_tune_at(&set->combinations, i, result->common, &options, tuned, &cli->err);
         }
         keep_better(request, &tuned->best, tuned->best.batch);
     }
-    pst_cli_progress(cli, place.done, result->n, NULL);
-    return pst_cli_sets_ended(st);
+    pst_cli_sets_ended(cli, st);
 }
 
-static void end(struct pst_cli *cli, pst_status st, struct pst_tune_result *result)
+static void end(struct pst_cli *cli, struct pst_tune_result *result)
 {
     bool misbehaved = false;
 
-    if (st == PST_OK && cli->json) {
+    if (cli->json) {
         pst_tune_report_json(result, &cli->answer);
-    } else if (st == PST_OK) {
+    } else {
         pst_tune_report_print(result, cli->color, stdout);
     }
     for (uint32_t i = 0; i < result->n; i++) {
@@ -204,11 +194,9 @@ static void end(struct pst_cli *cli, pst_status st, struct pst_tune_result *resu
     free(result->records);
 }
 
-static pst_status tune_max_batch(struct pst_cli *cli, struct pst_cli_sets *sets,
-                                 struct request *request, struct pst_error *err)
+static void tune_max_batch(struct pst_cli *cli, struct pst_cli_sets *sets, struct request *request)
 {
     struct pst_tune_result result = {.n_configs = sets->n};
-    pst_status st;
 
     for (uint32_t s = 0; s < sets->n; s++) {
         pst_combinations_one_size(&sets->sets[s].combinations);
@@ -218,37 +206,28 @@ static pst_status tune_max_batch(struct pst_cli *cli, struct pst_cli_sets *sets,
     for (uint32_t at = 0; at < result.n; at++) {
         pst_cli_name(sets, at, &result.records[at].names);
     }
-    st = tune_all(cli, sets, request, AS_FAR, &result, err);
-    if (st == PST_OK && !pst_stop_requested() && common_size(&result) == 0) {
-        st = tune_all(cli, sets, request, ADVISE, &result, err);
+    tune_all(cli, sets, request, AS_FAR, &result);
+    if (!pst_stop_requested() && common_size(&result) == 0) {
+        tune_all(cli, sets, request, ADVISE, &result);
     }
-    if (st == PST_OK && result.n > 1 && !pst_stop_requested() && common_size(&result) > 0) {
+    if (result.n > 1 && !pst_stop_requested() && common_size(&result) > 0) {
         result.common = common_size(&result);
-        st = tune_all(cli, sets, request, AT_COMMON, &result, err);
+        tune_all(cli, sets, request, AT_COMMON, &result);
     }
-    if (st == PST_OK) {
-        st = write_best(request, err);
-    }
-    end(cli, st, &result);
-    return st;
+    write_best(cli, request);
+    end(cli, &result);
 }
 
-static pst_status tune(struct pst_cli *cli, void *asked, struct pst_error *err)
+static void tune(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
-    struct pst_cli_sets sets = {.n = 0};
-    pst_status st = read_request(cli, request, err);
+    struct pst_cli_sets sets;
 
-    if (st == PST_OK) {
-        st = pst_cli_sets_open(cli, &sets, err);
-    }
-    if (st == PST_OK) {
-        st = request->objective == MAX_BATCH ? tune_max_batch(cli, &sets, request, err)
-                                             : tune_throughput(cli, &sets, request, err);
-    }
+    read_request(cli, request);
+    pst_cli_sets_open(cli, &sets);
+    (request->objective == MAX_BATCH ? tune_max_batch : tune_throughput)(cli, &sets, request);
     pst_cli_sets_close(&sets);
     free(request->plan);
-    return st;
 }
 
 static const struct pst_option options[] = {

@@ -28,51 +28,33 @@ static pst_status try_one(const struct pst_cli_set *set, uint32_t i,
 }
 
 /* What is wrong with the config whatever is compared is said once, and where it stands. */
-static pst_status check_base(const struct pst_cli_set *set, struct pst_error *err)
+static void check_base(struct pst_cli *cli, const struct pst_cli_set *set)
 {
     struct pst_session *session = NULL;
-    struct pst_trial trial;
-    struct pst_error why = {.status = PST_OK}, unused;
-    pst_status st = pst_session_create_for_planning(&set->job.job, &session, &why);
-    bool same = false;
+    struct pst_trial trial = {.state = PST_TRIAL_OPEN};
+    pst_status st = pst_session_create_for_planning(&set->job.job, &session, &cli->err);
 
     pst_session_destroy(session);
-    if (st == PST_OK) {
-        return PST_OK;
-    }
-    if (try_one(set, 0, &(struct pst_trial_options){.keep_plan = false}, NULL, &trial, &unused) ==
-        PST_OK) {
-        same = strcmp(trial.why.message, why.message) == 0;
+    if (st != PST_OK) {
+        try_one(set, 0, &(struct pst_trial_options){.keep_plan = false}, NULL, &trial, &trial.why);
+        if (strcmp(trial.why.message, cli->err.message) == 0) {
+            pst_cli_must(cli, st); /* else it is of what the combinations put in its place */
+        }
         pst_trial_finish(&trial);
-    } else {
-        same = strcmp(unused.message, why.message) == 0;
     }
-    if (!same) {
-        return PST_OK; /* of what the combinations put in its place */
-    }
-    *err = why;
-    return st;
 }
 
-pst_status pst_cli_sets_open(const struct pst_cli *cli, struct pst_cli_sets *ret_sets,
-                             struct pst_error *err)
+void pst_cli_sets_open(struct pst_cli *cli, struct pst_cli_sets *ret_sets)
 {
-    struct pst_cli_sets sets = {.sets = pst_alloc(cli->n_arguments, sizeof *sets.sets)};
-    pst_status st = PST_OK;
+    *ret_sets = (struct pst_cli_sets){.n = cli->n_arguments,
+                                      .sets = pst_alloc(cli->n_arguments, sizeof *ret_sets->sets)};
+    for (uint32_t i = 0; i < ret_sets->n; i++) {
+        struct pst_cli_set *set = &ret_sets->sets[i];
 
-    while (st == PST_OK && sets.n < cli->n_arguments) {
-        struct pst_cli_set *set = &sets.sets[sets.n];
-
-        st = pst_cli_job_open(cli->arguments[sets.n++], cli, &set->job, err);
-        if (st == PST_OK) {
-            st = pst_combinations_read(&set->job.job, &set->combinations, err);
-        }
-        if (st == PST_OK) {
-            st = check_base(set, err);
-        }
+        pst_cli_job_open(cli, cli->arguments[i], &set->job);
+        pst_cli_must(cli, pst_combinations_read(&set->job.job, &set->combinations, &cli->err));
+        check_base(cli, set);
     }
-    *ret_sets = sets;
-    return st;
 }
 
 void pst_cli_sets_close(struct pst_cli_sets *sets)
@@ -82,7 +64,6 @@ void pst_cli_sets_close(struct pst_cli_sets *sets)
         pst_cli_job_close(&sets->sets[i].job);
     }
     free(sets->sets);
-    memset(sets, 0, sizeof *sets);
 }
 
 uint32_t pst_cli_sets_count(const struct pst_cli_sets *sets)
@@ -120,9 +101,10 @@ void pst_cli_name(const struct pst_cli_sets *sets, uint32_t at, struct pst_compa
     }
 }
 
-pst_status pst_cli_sets_ended(pst_status st)
+void pst_cli_sets_ended(struct pst_cli *cli, pst_status st)
 {
-    return st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st;
+    pst_cli_progress(cli, 0, 0, NULL);
+    pst_cli_must(cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
 }
 
 int pst_cli_sets_code(bool misbehaved, bool any)
@@ -207,9 +189,8 @@ static pst_status advise_all(const struct pst_cli *cli, const struct pst_cli_set
     return st;
 }
 
-pst_status pst_cli_try_all(const struct pst_cli *cli, const struct pst_cli_sets *sets,
-                           const struct pst_cli_trials *trials, struct pst_compare_result *result,
-                           struct pst_error *err)
+void pst_cli_try_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
+                     const struct pst_cli_trials *trials, struct pst_compare_result *result)
 {
     pst_status st = PST_OK;
 
@@ -225,25 +206,24 @@ pst_status pst_cli_try_all(const struct pst_cli *cli, const struct pst_cli_sets 
         const struct pst_cli_set *set = pst_cli_sets_at(sets, at, &i);
 
         pst_cli_progress(cli, at, result->n, record);
-        st = try_one(set, i, &trials->options, NULL, &record->trial, err);
+        st = try_one(set, i, &trials->options, NULL, &record->trial, &cli->err);
         if (st == PST_OK) {
-            st = trials->each(trials->context, result, at, err);
+            st = trials->each(trials->context, result, at, &cli->err);
         }
     }
     if (st == PST_OK && !pst_stop_requested()) {
-        st = advise_all(cli, sets, trials, result, err);
+        st = advise_all(cli, sets, trials, result, &cli->err);
     }
-    pst_cli_progress(cli, result->n, result->n, NULL);
-    return pst_cli_sets_ended(st);
+    pst_cli_sets_ended(cli, st);
 }
 
-void pst_cli_trials_end(struct pst_cli *cli, pst_status st, struct pst_compare_result *result)
+void pst_cli_trials_end(struct pst_cli *cli, struct pst_compare_result *result)
 {
     bool misbehaved = false;
 
-    if (st == PST_OK && cli->json) {
+    if (cli->json) {
         pst_compare_report_json(result, &cli->answer);
-    } else if (st == PST_OK) {
+    } else {
         pst_compare_report_print(result, cli->color, stdout);
     }
     for (uint32_t i = 0; i < result->n; i++) {

@@ -18,9 +18,7 @@ struct pst_cli_sets {
     struct pst_cli_set *sets; /* one per config of the command line */
 };
 
-/* Close them in any case. */
-pst_status pst_cli_sets_open(const struct pst_cli *cli, struct pst_cli_sets *ret_sets,
-                             struct pst_error *err);
+void pst_cli_sets_open(struct pst_cli *cli, struct pst_cli_sets *ret_sets);
 void pst_cli_sets_close(struct pst_cli_sets *sets);
 
 /* The combinations of all sets, one behind the other: how many; whose number `at` is, and which of
@@ -30,8 +28,9 @@ const struct pst_cli_set *pst_cli_sets_at(const struct pst_cli_sets *sets, uint3
                                           uint32_t *ret_i);
 void pst_cli_name(const struct pst_cli_sets *sets, uint32_t at, struct pst_compare_record *record);
 
-/* After trials that ended with st: a signal leaves the others open and is no error. */
-pst_status pst_cli_sets_ended(pst_status st);
+/* After trials that ended with st: a signal leaves the others open and is no error. Takes the line
+   of the progress away. */
+void pst_cli_sets_ended(struct pst_cli *cli, pst_status st);
 /* What the exit code says once the results are out: that of a signal, 3 where a plugin misbehaved,
    1 where nothing is done. */
 int pst_cli_sets_code(bool misbehaved, bool any);
@@ -44,7 +43,7 @@ void pst_cli_progress(const struct pst_cli *cli, uint32_t done, uint32_t all,
 /*
  * Tries every combination of the sets in their order, until the last or a signal. Then says of
  * those that do not fit with how much memory they would, of as many as pst_trial_advise allows.
- * result: zeroed but for `run`; end it in any case. each sees every record once it is tried.
+ * result: zeroed but for `run`. each sees every record once it is tried.
  */
 struct pst_cli_trials {
     struct pst_trial_options options;
@@ -53,11 +52,10 @@ struct pst_cli_trials {
     void *context;
     bool last_resort; /* what would do is said only if nothing fits, and of the smallest sizes */
 };
-pst_status pst_cli_try_all(const struct pst_cli *cli, const struct pst_cli_sets *sets,
-                           const struct pst_cli_trials *trials, struct pst_compare_result *result,
-                           struct pst_error *err);
+void pst_cli_try_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
+                     const struct pst_cli_trials *trials, struct pst_compare_result *result);
 
-/* Answers with the table or the records unless st is a failure; the exit code; frees the result. */
-void pst_cli_trials_end(struct pst_cli *cli, pst_status st, struct pst_compare_result *result);
+/* Answers with the table or the records; the exit code; frees the result. */
+void pst_cli_trials_end(struct pst_cli *cli, struct pst_compare_result *result);
 
 #endif

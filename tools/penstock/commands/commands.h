@@ -16,47 +16,43 @@ extern const struct pst_command pst_cmd_train, pst_cmd_plan, pst_cmd_simulate, p
 #define PST_CLI_OPTIONS(rows, type)                                                                \
     .options = (rows), .n_options = sizeof(rows) / sizeof *(rows), .request_size = sizeof(type)
 
-/* The config of a command line with its --set applied, the job in it, what was made of that. Close
-   it in any case. */
+/* The config of a command line with its --set applied, the job in it, what was made of that. */
 struct pst_cli_job {
     struct pst_config *config;
     struct pst_job job;
-    bool has_job;
     struct pst_session *session; /* or NULL */
 };
 
-pst_status pst_cli_job_open(const char *path, const struct pst_cli *cli,
-                            struct pst_cli_job *ret_job, struct pst_error *err);
+void pst_cli_job_open(struct pst_cli *cli, const char *path, struct pst_cli_job *ret_job);
 /* The job inside a plan file. */
-pst_status pst_cli_job_embedded(const char *file, struct pst_cli_job *ret_job,
-                                struct pst_error *err);
+void pst_cli_job_embedded(struct pst_cli *cli, const char *file, struct pst_cli_job *ret_job);
 
 /* A session with a plan: `file` is a config, which is planned, or a plan, which brings its own
    config and takes no --set. */
-pst_status pst_cli_job_planned(const struct pst_cli *cli, const char *file,
-                               struct pst_cli_job *ret_job, struct pst_error *err);
+void pst_cli_job_planned(struct pst_cli *cli, const char *file, struct pst_cli_job *ret_job);
 void pst_cli_job_close(struct pst_cli_job *job);
 
 /* Of the session's job, or of the plan file unless that is NULL. */
-pst_status pst_cli_plan(const struct pst_cli *cli, struct pst_session *session,
-                        const char *plan_file, struct pst_error *err);
+void pst_cli_plan(struct pst_cli *cli, struct pst_session *session, const char *plan_file);
 
 /* Writes the session's plan to `file`, unless that is NULL, and tells about it. */
-pst_status pst_cli_answer_plan(struct pst_cli *cli, const struct pst_session *session,
-                               const char *file, struct pst_error *err);
+void pst_cli_answer_plan(struct pst_cli *cli, const struct pst_session *session, const char *file);
 
-/* usage, "COMMAND: FORMAT ..." */
-pst_status pst_cli_usage(const struct pst_cli *cli, struct pst_error *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Ends the program unless st is PST_OK, as a command that fails does: cli->err is told in the form
+   that was asked for. What the command holds goes with the process. */
+void pst_cli_must(struct pst_cli *cli, pst_status st);
+/* So it does with usage, "COMMAND: FORMAT ...". */
+_Noreturn void pst_cli_usage(struct pst_cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* The index of `word` among the names, which NULL ends; else usage: "no WHAT", with the nearest. */
-pst_status pst_cli_choose(const struct pst_cli *cli, const char *what, const char *word,
-                          const char *const *names, uint32_t *ret_index, struct pst_error *err);
+uint32_t pst_cli_choose(struct pst_cli *cli, const char *what, const char *word,
+                        const char *const *names);
 
 /* Sends standard output on its way. output.write, unless a reader went away: it had seen enough. */
 pst_status pst_cli_flush(struct pst_error *err);
 
-/* Ends a command: prints the error if there is one; a result that cannot be written is one too. */
-int pst_cli_end(pst_status st, bool json, struct pst_error *err);
+/* The exit code of a command that worked, unless its result cannot be written: that is told. */
+int pst_cli_end(int code);
 
 #endif

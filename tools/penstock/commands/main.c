@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The program's entry; everything is in cli.c so that tests can call it.
+ * The program's entry; everything else is in cli.c.
  */
 #include <fcntl.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "commands/cli.h"
-#include "exec/exec.h"
 
 /* A stream that the caller closed must not become the number of a file that is opened later. Opened
    the wrong way round, it fails as a closed one does. */
@@ -22,13 +20,6 @@ static void occupy_streams(void)
 
 int main(int argc, char **argv)
 {
-    int code;
-
     occupy_streams();
-    code = pst_cli_run(argc, argv);
-    if (pst_exec_is_stuck()) { /* exit() would wait for the device */
-        fflush(NULL);
-        _exit(code);
-    }
-    return code;
+    pst_cli_leave(pst_cli_run(argc, argv));
 }

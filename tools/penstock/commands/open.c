@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "commands/commands.h"
 #include "commands/searching.h"
@@ -13,51 +12,37 @@
 #include "train/session.h"
 #include "tune/advise.h"
 
-/* Reads the job of the config that is there, unless that failed with st. */
-static pst_status open_job(pst_status st, struct pst_cli_job *job, struct pst_error *err)
+static void open_job(struct pst_cli *cli, struct pst_config *config, struct pst_cli_job *ret_job)
 {
-    if (st == PST_OK) {
-        st = pst_job_read(job->config, &job->job, err);
-        job->job.planner = pst_tune_plan;
-        job->has_job = st == PST_OK;
-    }
-    if (st != PST_OK) {
-        pst_cli_job_close(job);
-    }
-    return st;
+    *ret_job = (struct pst_cli_job){.config = config};
+    pst_cli_must(cli, pst_job_read(config, &ret_job->job, &cli->err));
+    ret_job->job.planner = pst_tune_plan;
 }
 
-pst_status pst_cli_job_open(const char *path, const struct pst_cli *cli,
-                            struct pst_cli_job *ret_job, struct pst_error *err)
+void pst_cli_job_open(struct pst_cli *cli, const char *path, struct pst_cli_job *ret_job)
 {
-    memset(ret_job, 0, sizeof *ret_job);
-    return open_job(pst_config_load(path, cli->sets, cli->n_sets, &ret_job->config, err), ret_job,
-                    err);
+    struct pst_config *config = NULL;
+
+    pst_cli_must(cli, pst_config_load(path, cli->sets, cli->n_sets, &config, &cli->err));
+    open_job(cli, config, ret_job);
 }
 
-pst_status pst_cli_job_embedded(const char *file, struct pst_cli_job *ret_job,
-                                struct pst_error *err)
+void pst_cli_job_embedded(struct pst_cli *cli, const char *file, struct pst_cli_job *ret_job)
 {
+    struct pst_config *config = NULL;
     char *text = NULL;
-    pst_status st;
 
-    memset(ret_job, 0, sizeof *ret_job);
-    st = pst_plan_read_config(file, &text, err);
-    if (st == PST_OK) {
-        st = pst_config_from_json(text, &ret_job->config, err);
-    }
+    pst_cli_must(cli, pst_plan_read_config(file, &text, &cli->err));
+    pst_cli_must(cli, pst_config_from_json(text, &config, &cli->err));
     free(text);
-    return open_job(st, ret_job, err);
+    open_job(cli, config, ret_job);
 }
 
 void pst_cli_job_close(struct pst_cli_job *job)
 {
     pst_session_destroy(job->session);
-    if (job->has_job) {
-        pst_job_finish(&job->job);
-    }
+    pst_job_finish(&job->job);
     pst_config_destroy(job->config);
-    memset(job, 0, sizeof *job);
 }
 
 /* Is it a plan, by its first character, rather than a config? false: or it cannot be read. */
@@ -75,50 +60,41 @@ static bool is_plan_file(const char *path)
     return c == '{';
 }
 
-pst_status pst_cli_job_planned(const struct pst_cli *cli, const char *file,
-                               struct pst_cli_job *ret_job, struct pst_error *err)
+void pst_cli_job_planned(struct pst_cli *cli, const char *file, struct pst_cli_job *ret_job)
 {
     bool is_plan = is_plan_file(file);
-    pst_status st;
 
     if (is_plan && cli->n_sets > 0) {
-        pst_fail(err, PST_ERR_CONFIG, "usage",
-                 "--set changes a config, and %s is a plan that holds its own", file);
-        pst_error_hint(err, "plan the changed config: penstock plan CONFIG --set … -o FILE");
-        return PST_ERR_CONFIG;
+        pst_status st =
+            pst_fail(&cli->err, PST_ERR_CONFIG, "usage",
+                     "--set changes a config, and %s is a plan that holds its own", file);
+
+        pst_error_hint(&cli->err, "plan the changed config: penstock plan CONFIG --set … -o FILE");
+        pst_cli_must(cli, st);
     }
-    st = is_plan ? pst_cli_job_embedded(file, ret_job, err)
-                 : pst_cli_job_open(file, cli, ret_job, err);
-    if (st == PST_OK) {
-        st = pst_session_create_for_planning(&ret_job->job, &ret_job->session, err);
-    }
-    if (st == PST_OK) {
-        st = pst_cli_plan(cli, ret_job->session, is_plan ? file : ret_job->job.run.plan, err);
-    }
-    return st;
+    (is_plan ? pst_cli_job_embedded : pst_cli_job_open)(cli, file, ret_job);
+    pst_cli_must(cli, pst_session_create_for_planning(&ret_job->job, &ret_job->session, &cli->err));
+    pst_cli_plan(cli, ret_job->session, is_plan ? file : ret_job->job.run.plan);
 }
 
-pst_status pst_cli_plan(const struct pst_cli *cli, struct pst_session *session,
-                        const char *plan_file, struct pst_error *err)
+void pst_cli_plan(struct pst_cli *cli, struct pst_session *session, const char *plan_file)
 {
     pst_status st;
 
     pst_searching_begin(cli);
-    st = pst_session_plan(session, plan_file, pst_searching_stops, err);
+    st = pst_session_plan(session, plan_file, pst_searching_stops, &cli->err);
     pst_searching_end();
-    return st;
+    pst_cli_must(cli, st);
 }
 
-pst_status pst_cli_answer_plan(struct pst_cli *cli, const struct pst_session *session,
-                               const char *file, struct pst_error *err)
+void pst_cli_answer_plan(struct pst_cli *cli, const struct pst_session *session, const char *file)
 {
-    pst_status st =
-        file == NULL ? PST_OK : pst_plan_write(session->planned.plan, session->graph, file, err);
-
-    if (st == PST_OK && cli->json) {
+    if (file != NULL) {
+        pst_cli_must(cli, pst_plan_write(session->planned.plan, session->graph, file, &cli->err));
+    }
+    if (cli->json) {
         pst_plan_report_json(session, file, &cli->answer);
-    } else if (st == PST_OK) {
+    } else {
         pst_plan_report_print(session, file, cli->color, stdout);
     }
-    return st;
 }

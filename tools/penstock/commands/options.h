@@ -25,6 +25,7 @@ struct pst_cli {
     struct pst_json answer; /* of --json: an object that is open; printed where all went well */
     int code;               /* exit code of a command that worked */
     bool told;              /* it has told how it ended, failure or not */
+    struct pst_error err;   /* of one that fails: pst_cli_must tells it */
 };
 
 /* One option of a command's own: where in its request the value goes. */
@@ -48,7 +49,7 @@ struct pst_command {
     uint32_t n_options;
     size_t request_size; /* of what run() gets: zeroed, then filled by the options */
     bool heeds_signals;  /* asks for pst_stop_requested */
-    pst_status (*run)(struct pst_cli *cli, void *request, struct pst_error *err);
+    void (*run)(struct pst_cli *cli, void *request);
 };
 
 /*

@@ -27,8 +27,8 @@ struct pst_cli_outputs {
             PST_AT(field.trace), 0                                                                 \
     }
 
-/* Errors: output.write; config.value for a timeline that no figure can show. */
-pst_status pst_cli_write_outputs(const struct pst_cli_outputs *outputs,
-                                 const struct pst_timeline *timeline, struct pst_error *err);
+/* Ends the command by output.write; config.value for a timeline that no figure can show. */
+void pst_cli_write_outputs(struct pst_cli *cli, const struct pst_cli_outputs *outputs,
+                           const struct pst_timeline *timeline);
 
 #endif

@@ -30,11 +30,9 @@ struct pst_plugins_options {
 };
 
 /* plugins check FILE. Exit code 3 where a test fails. */
-pst_status pst_plugins_check(struct pst_cli *cli, const struct pst_plugins_options *options,
-                             struct pst_error *err);
+void pst_plugins_check(struct pst_cli *cli, const struct pst_plugins_options *options);
 
 /* plugins new KIND ID [FOLDER] */
-pst_status pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *options,
-                           struct pst_error *err);
+void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *options);
 
 #endif

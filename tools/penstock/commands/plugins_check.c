@@ -56,58 +56,46 @@ static void report_json(const char *path, const struct pst_conformance_report *r
     pst_json_end(json, ']');
 }
 
-static pst_status read_number(const char *option, const char *text, uint64_t most,
-                              uint64_t *ret_number, struct pst_error *err)
+static uint64_t read_number(struct pst_cli *cli, const char *option, const char *text,
+                            uint64_t most, uint64_t usual)
 {
+    uint64_t number;
     char *end;
 
     if (text == NULL) {
-        return PST_OK;
+        return usual;
     }
-    *ret_number = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || *ret_number > most) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage",
-                        "plugins: %s %s is no whole number from 0 to %llu", option, text,
-                        (unsigned long long)most);
+    number = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || number > most) {
+        pst_cli_usage(cli, "%s %s is no whole number from 0 to %llu", option, text,
+                      (unsigned long long)most);
     }
-    return PST_OK;
+    return number;
 }
 
-pst_status pst_plugins_check(struct pst_cli *cli, const struct pst_plugins_options *options,
-                             struct pst_error *err)
+void pst_plugins_check(struct pst_cli *cli, const struct pst_plugins_options *options)
 {
     struct printing printing = {cli->json, cli->color};
     struct pst_conformance_question question = {.path = cli->arguments[1],
                                                 .only = options->only,
-                                                .seed = PST_CONFORMANCE_SEED,
                                                 .sets = cli->sets,
                                                 .n_sets = cli->n_sets,
                                                 .cancelled = pst_stop_requested,
                                                 .told = print_result,
                                                 .context = &printing};
-    uint64_t limit_s = 0;
-    struct pst_conformance_report *report = NULL;
-    pst_status st = read_number("--seed", options->seed, UINT64_MAX, &question.seed, err);
+    struct pst_conformance_report *report = pst_alloc(1, sizeof *report);
 
-    if (st == PST_OK) {
-        st = read_number("--time-limit", options->time_limit, 86400, &limit_s, err);
-    }
-    if (st == PST_OK) {
-        question.time_limit_s = (uint32_t)limit_s;
-        report = pst_alloc(1, sizeof *report);
-        pst_stop_install();
-        st = pst_conformance_run(&question, report, err);
-        st = st == PST_ERR_CANCELLED ? pst_stop_fail(err) : st;
-    }
-    if (st == PST_OK) {
-        cli->code = report->n_failed == 0 ? 0 : 3;
-        if (cli->json) {
-            report_json(question.path, report, &cli->answer);
-        } else {
-            printf("%u tests, %u failed, %u skipped; seed %llu\n", report->n_results,
-                   report->n_failed, report->n_skipped, (unsigned long long)report->seed);
-        }
+    question.seed = read_number(cli, "--seed", options->seed, UINT64_MAX, PST_CONFORMANCE_SEED);
+    question.time_limit_s =
+        (uint32_t)read_number(cli, "--time-limit", options->time_limit, 86400, 0);
+    pst_stop_install();
+    pst_cli_must(cli, pst_conformance_run(&question, report, &cli->err));
+    cli->code = report->n_failed == 0 ? 0 : 3;
+    if (cli->json) {
+        report_json(question.path, report, &cli->answer);
+    } else {
+        printf("%u tests, %u failed, %u skipped; seed %llu\n", report->n_results, report->n_failed,
+               report->n_skipped, (unsigned long long)report->seed);
     }
     free(report);
-    return st;
 }

@@ -170,26 +170,22 @@ static void print_next(const struct project *project)
            project->kind, project->id);
 }
 
-pst_status pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *options,
-                           struct pst_error *err)
+void pst_plugins_new(struct pst_cli *cli, const struct pst_plugins_options *options)
 {
     struct project project = {.kind = cli->arguments[1], .id = cli->arguments[2]};
-    pst_status st = check_words(&project, err);
 
     (void)options;
+    pst_cli_must(cli, check_words(&project, &cli->err));
     project.folder = cli->n_arguments > 3 ? cli->arguments[3] : project.id;
-    if (st == PST_OK) {
-        locate(&project);
-        st = make_folder(&project, err);
+    locate(&project);
+    pst_cli_must(cli, make_folder(&project, &cli->err));
+    for (size_t i = 0; i < N_FILES; i++) {
+        pst_cli_must(cli, copy_file(&project, project.files[i], &cli->err));
     }
-    for (size_t i = 0; st == PST_OK && i < N_FILES; i++) {
-        st = copy_file(&project, project.files[i], err);
-    }
-    if (st == PST_OK && cli->json) {
+    if (cli->json) {
         project_json(&project, &cli->answer);
-    } else if (st == PST_OK) {
+    } else {
         print_next(&project);
     }
     pst_arena_finish(&project.arena);
-    return st;
 }

@@ -16,9 +16,8 @@
 #include "train/isolate.h"
 #include "train/stop.h"
 
-pst_status pst_cli_read_solo(const struct pst_cli *cli, const char *who, const char *text,
-                             uint64_t *ret_time_ns, const char **ret_id, const char **ret_path,
-                             struct pst_error *err)
+void pst_cli_read_solo(struct pst_cli *cli, const char *who, const char *text,
+                       uint64_t *ret_time_ns, const char **ret_id, const char **ret_path)
 {
     const char *name = cli->arguments[0];
     size_t n = strlen(name);
@@ -28,13 +27,11 @@ pst_status pst_cli_read_solo(const struct pst_cli *cli, const char *who, const c
     *ret_path = is_path ? name : NULL;
     *ret_time_ns = (uint64_t)600 * 1000000000u;
     if (cli->n_sets > 0) {
-        return pst_cli_usage(cli, err,
-                             "there is no config to --set; --options gives %s its parameters", who);
+        pst_cli_usage(cli, "there is no config to --set; --options gives %s its parameters", who);
     }
     if (text != NULL && !pst_parse_time(text, ret_time_ns)) {
-        return pst_cli_usage(cli, err, "--time-limit is a time such as \"30 s\", not \"%s\"", text);
+        pst_cli_usage(cli, "--time-limit is a time such as \"30 s\", not \"%s\"", text);
     }
-    return PST_OK;
 }
 
 struct pst_worker_task pst_cli_limits(uint64_t time_ns)
@@ -76,35 +73,29 @@ struct pst_solo_costs pst_cli_unit_costs(void)
     };
 }
 
-pst_status pst_cli_write_order(const char *file, const struct pst_solo_result *result,
-                               struct pst_error *err)
+void pst_cli_write_order(struct pst_cli *cli, const char *file,
+                         const struct pst_solo_result *result)
 {
     char *text = NULL;
-    pst_status st =
-        pst_torch_csv_of_answer(&result->solo, &result->answer, PST_TORCH_COMPUTE, &text, err);
 
-    if (st == PST_OK) {
-        st = pst_file_write(file, text, strlen(text), err);
-        free(text);
-    }
-    return st;
+    pst_cli_must(cli, pst_torch_csv_of_answer(&result->solo, &result->answer, PST_TORCH_COMPUTE,
+                                              &text, &cli->err));
+    pst_cli_must(cli, pst_file_write(file, text, strlen(text), &cli->err));
+    free(text);
 }
 
 /* Parameters of the command line take the place of those in the file. */
-static pst_status add_options(struct pst_cli_problem_request *request, struct pst_error *err)
+static void add_options(struct pst_cli *cli, const char *list, struct pst_problem *problem)
 {
     struct pst_config *config = NULL;
-    struct pst_problem *problem = request->problem;
-    json_t *given = NULL;
-    char *text = NULL;
-    pst_status st = pst_config_from_list(request->options, &config, err);
+    json_t *given;
+    char *text;
+    pst_status st = pst_config_from_list(list, &config, &cli->err);
 
-    if (st != PST_OK) {
-        if (strcmp(err->file, "--set") == 0) {
-            snprintf(err->file, sizeof err->file, "--options");
-        }
-        return st;
+    if (st != PST_OK && strcmp(cli->err.file, "--set") == 0) {
+        snprintf(cli->err.file, sizeof cli->err.file, "--options");
     }
+    pst_cli_must(cli, st);
     text = pst_config_to_json(config);
     given = json_loads(text, 0, NULL);
     if (problem->options == NULL) {
@@ -117,48 +108,38 @@ static pst_status add_options(struct pst_cli_problem_request *request, struct ps
     json_decref(given);
     free(text);
     pst_config_destroy(config);
-    return st;
 }
 
-pst_status pst_cli_problem_read(struct pst_cli_problem_request *request, const struct pst_cli *cli,
-                                const char *who, struct pst_error *err)
+void pst_cli_problem_read(struct pst_cli *cli, struct pst_cli_problem_request *request,
+                          const char *who)
 {
-    pst_status st = pst_cli_read_solo(cli, who, request->time_limit, &request->time_limit_ns,
-                                      &request->id, &request->path, err);
-
-    if (st == PST_OK && request->problem_file == NULL) {
-        st = pst_cli_usage(cli, err, "--problem is missing");
+    pst_cli_read_solo(cli, who, request->time_limit, &request->time_limit_ns, &request->id,
+                      &request->path);
+    if (request->problem_file == NULL) {
+        pst_cli_usage(cli, "--problem is missing");
     }
-    if (st == PST_OK) {
-        st = pst_problem_read(request->problem_file, &request->problem, err);
+    pst_cli_must(cli, pst_problem_read(request->problem_file, &request->problem, &cli->err));
+    if (request->options != NULL) {
+        add_options(cli, request->options, request->problem);
     }
-    if (st == PST_OK && request->options != NULL) {
-        st = add_options(request, err);
-    }
-    return st;
 }
 
-pst_status pst_cli_problem_blame(const struct pst_cli_problem_request *request, pst_status st,
-                                 struct pst_error *err)
+bool pst_cli_problem_solved(struct pst_cli *cli, const struct pst_cli_problem_request *request,
+                            pst_status st, const char *key, const char *answer)
 {
+    struct pst_error *err = &cli->err;
+
     if (st == PST_ERR_CONFIG && err->file[0] == '\0' && strncmp(err->kind, "config.", 7) == 0) {
         snprintf(err->file, sizeof err->file, "%s",
                  request->options != NULL ? "--options" : request->problem_file);
     }
-    return st;
-}
-
-pst_status pst_cli_problem_end(struct pst_cli_problem_request *request, struct pst_cli *cli,
-                               pst_status st, const char *key, const char *answer,
-                               struct pst_error *err)
-{
     if (st == PST_ERR_INFEASIBLE && cli->json) {
         pst_json_string(&cli->answer, key, request->id != NULL ? request->id : request->path);
         pst_json_bool(&cli->answer, answer, false);
         pst_error_add_json(&cli->answer, err);
         cli->code = pst_error_exit_code(err);
-        st = PST_OK;
+        return false;
     }
-    pst_problem_destroy(request->problem);
-    return st;
+    pst_cli_must(cli, st);
+    return true;
 }

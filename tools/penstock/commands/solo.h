@@ -11,10 +11,9 @@
 #include "reports/schedule_report.h"
 
 /* What asks for a plugin on its own: its name (id) or file (path), how long it may take ("10 min"
-   where text is NULL). `who` ("the scheduler") is for messages. Errors: usage. */
-pst_status pst_cli_read_solo(const struct pst_cli *cli, const char *who, const char *text,
-                             uint64_t *ret_time_ns, const char **ret_id, const char **ret_path,
-                             struct pst_error *err);
+   where text is NULL). `who` ("the scheduler") is for messages. */
+void pst_cli_read_solo(struct pst_cli *cli, const char *who, const char *text,
+                       uint64_t *ret_time_ns, const char **ret_id, const char **ret_path);
 
 /* Of the process apart that a plugin from elsewhere is asked in; 0: any time. */
 struct pst_worker_task pst_cli_limits(uint64_t time_ns);
@@ -26,8 +25,8 @@ pst_status pst_cli_solo_run(const struct pst_solo_job *job, uint64_t time_ns,
 
 /* One step of the answer as a file that PyTorch loads, passes alone. output.form, exit code 1,
    where there is no form for it; output.write. */
-pst_status pst_cli_write_order(const char *file, const struct pst_solo_result *result,
-                               struct pst_error *err);
+void pst_cli_write_order(struct pst_cli *cli, const char *file,
+                         const struct pst_solo_result *result);
 
 /* How wide and how colourful the answer may be on standard output. */
 struct pst_schedule_page pst_cli_schedule_page(const struct pst_cli *cli);
@@ -57,18 +56,13 @@ struct pst_cli_problem_request {
     }
 
 /* Reads the problem and lets --options take the place of its options. `who` ("the partitioner") is
-   for messages. Errors: usage; those of pst_problem_read and of the list. */
-pst_status pst_cli_problem_read(struct pst_cli_problem_request *request, const struct pst_cli *cli,
-                                const char *who, struct pst_error *err);
+   for messages. */
+void pst_cli_problem_read(struct pst_cli *cli, struct pst_cli_problem_request *request,
+                          const char *who);
 
-/* Of what a run ended with: a parameter's error names where it was written. */
-pst_status pst_cli_problem_blame(const struct pst_cli_problem_request *request, pst_status st,
-                                 struct pst_error *err);
-
-/* Ends the request. To --json "no" is an answer as well: {key: name, answer: false, "error": ...}.
-   Returns st where it is another one. */
-pst_status pst_cli_problem_end(struct pst_cli_problem_request *request, struct pst_cli *cli,
-                               pst_status st, const char *key, const char *answer,
-                               struct pst_error *err);
+/* Is there an answer? To --json "no" is one as well: {key: name, answer: false, "error": ...}. With
+   another error the command ends; a parameter's names where it was written. */
+bool pst_cli_problem_solved(struct pst_cli *cli, const struct pst_cli_problem_request *request,
+                            pst_status st, const char *key, const char *answer);
 
 #endif
