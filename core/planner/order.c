@@ -214,26 +214,29 @@ static void check_claim(const struct pst_instance *scheduler, const struct pst_s
 static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool limited,
                       struct pst_orders *ret_orders, struct pst_error *err)
 {
+    /* Trials rank cuts; a scheduler that searches for seconds would do so for each of them. */
+    struct pst_instance *scheduler =
+        planner->asked != NULL && planner->hasty != NULL ? planner->hasty : planner->scheduler;
     struct question q = {.device_of = NULL};
     struct pst_emission emission = {.in = NULL};
     struct pst_emission_count held;
     pst_status st = question_init(&q, planner, plan, limited, err);
 
     if (st == PST_OK) {
-        st = pst_emission_ask(&emission, planner->scheduler, &q.solo.in, &plan->asynchronous,
+        st = pst_emission_ask(&emission, scheduler, &q.solo.in, &plan->asynchronous,
                               &planner->pending, err);
     }
     if (st == PST_OK && emission.split) {
-        st = pst_caps_require(planner->scheduler->plugin, "split-backward", "B and W passes", err);
+        st = pst_caps_require(scheduler->plugin, "split-backward", "B and W passes", err);
     }
     if (st == PST_OK) {
-        *ret_orders = pst_orders_take(&emission, &planner->scheduler->claim);
+        *ret_orders = pst_orders_take(&emission, &scheduler->claim);
         held = pst_emission_count(&emission, &q.solo.arena);
         for (uint32_t s = 0; s < plan->n_stages; s++) {
             plan->stages[s].in_flight = held.most[s];
         }
         if (!emission.asynchronous) {
-            check_claim(planner->scheduler, &q.solo.in, ret_orders);
+            check_claim(scheduler, &q.solo.in, ret_orders);
         }
         spread(&q, plan, ret_orders);
     }

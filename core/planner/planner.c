@@ -45,6 +45,7 @@ static void finish(struct pst_planner *planner)
 
     pst_instance_destroy(planner->partitioner);
     pst_instance_destroy(planner->scheduler);
+    pst_instance_destroy(planner->hasty);
     for (i = 0; i < planner->n_memopt; i++) {
         pst_instance_destroy(planner->memopt[i]);
     }

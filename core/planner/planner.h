@@ -76,4 +76,7 @@ static inline bool pst_search_is_late(uint64_t deadline_ns)
     return deadline_ns != UINT64_MAX && pst_now_ns() >= deadline_ns;
 }
 
+/* haste.c: the job's scheduler as it is when its order matters little, where it says how. */
+void pst_hasten(struct pst_arena *arena, struct pst_job *job);
+
 #endif

@@ -55,6 +55,7 @@ struct pst_planner {
     struct pst_arena arena;
 
     struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
+    struct pst_instance *hasty; /* the scheduler as trials ask it; NULL: as it is */
     uint32_t n_memopt;
 
     struct pst_graph_view *view;
@@ -185,6 +186,11 @@ pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
    view. */
 void pst_planner_answers(struct pst_planner *planner);
 void pst_planner_figures(struct pst_planner *planner);
+
+/* haste.c: the scheduler's table with what spares it a long search; itself where the plugin has no
+   such word or the table says something itself. */
+struct pst_config_node *pst_hastened(struct pst_arena *arena, struct pst_config_node *table,
+                                     const struct pst_plugin *plugin);
 
 /* order.c: passes of every rank, as the scheduler orders them; in_flight as counted. */
 pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,

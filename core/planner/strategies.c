@@ -148,6 +148,7 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_job *job = planner->job;
     const struct pst_plugin *plugins[2 + PST_MAX_MEMOPT] = {NULL};
+    struct pst_config_node *hasty;
     uint32_t turns[PST_MAX_MEMOPT], i, n = job->n_memopt;
     pst_status st = PST_OK;
 
@@ -169,6 +170,10 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
     if (st == PST_OK) {
         st = instantiate(planner, plugins[1], job->scheduler, &planner->scheduler, err);
         planner->questions.scheduler = planner->scheduler;
+    }
+    hasty = pst_hastened(&planner->arena, job->scheduler, plugins[1]);
+    if (st == PST_OK && hasty != job->scheduler) {
+        st = instantiate(planner, plugins[1], hasty, &planner->hasty, err);
     }
     for (i = 0; st == PST_OK && i < n; i++) {
         const struct pst_plugin *plugin = plugins[2 + turns[i]];

@@ -40,9 +40,6 @@ uint32_t pst_probes(const struct pst_search *search);
 uint64_t pst_least_memory(const struct pst_advice *advice, uint64_t need,
                           struct pst_planned *ret_planned);
 
-/* haste.c: the job's scheduler as it is when its order matters little, where it says how. */
-void pst_hasten(struct pst_arena *arena, struct pst_job *job);
-
 /* tightest.c: the plan that takes least, whatever there is; where that is less than `fit_bytes`, a
    faster one that takes no more if such is found. Ends with what there is where the advice ends. */
 struct pst_tightest {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A scheduler that searches for long says with the capability word "haste=KEY:VALUE" what spares it
- * the search, for plans that only tell how much memory a job takes.
+ * the search: for plans that only tell how much memory a job takes, and for trials of a
+ * partitioner.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "tune/advise.h"
 #include "planner/state.h"
 
 #define HASTE "haste="
@@ -41,10 +41,8 @@ static void set_value(struct pst_arena *arena, const char *text, struct pst_conf
     }
 }
 
-/* The table with KEY = VALUE added; itself where the plugin has no such word or the table has KEY.
- */
-static struct pst_config_node *with_way(struct pst_arena *arena, struct pst_config_node *table,
-                                        const struct pst_plugin *plugin)
+struct pst_config_node *pst_hastened(struct pst_arena *arena, struct pst_config_node *table,
+                                     const struct pst_plugin *plugin)
 {
     struct pst_config_node *changed, *value;
     const char *way, *key = way_of(arena, plugin, &way);
@@ -72,6 +70,6 @@ void pst_hasten(struct pst_arena *arena, struct pst_job *job)
     const struct pst_plugin *plugin;
 
     if (pst_job_plugin(job, job->scheduler, "scheduler", &plugin, NULL) == PST_OK) {
-        job->scheduler = with_way(arena, job->scheduler, plugin);
+        job->scheduler = pst_hastened(arena, job->scheduler, plugin);
     }
 }
