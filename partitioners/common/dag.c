@@ -7,7 +7,6 @@
 #include <math.h>
 
 #include "refine_parts.h"
-#include "stage_graph.h"
 
 enum { GROUPS_MIN = 64, GROUPS_MAX = 2048 };
 #define GROUP_STEPS 5e7 /* of a scan of groups */
@@ -52,42 +51,6 @@ static void cut(struct dag *d)
     if (found) {
         offer(d, &plan);
     }
-}
-
-/* A plan that counts depths by the plan before it, from one that knows no memory limit, until one
-   fits. Where the place in a row alone decides, branches cost memory that they do not take. */
-static void cut_by_depths(struct dag *d)
-{
-    struct part_chain_limits limits = {.below = INT64_MAX, .scan_steps = 2e7, .stats = &d->chain};
-    uint32_t *depths = part_alloc((size_t)d->problem->n + 1, sizeof *depths), round;
-    bool found = true, fits = false;
-
-    for (round = 0; found && !fits && round < 6; round++) {
-        struct part_plan plan = {NULL, 0};
-        struct part_value value = {.legal = false};
-        struct stage_graph g = {.n = 0};
-        int64_t ticks;
-
-        part_chain_solve(d->problem, d->costs, d->order, &limits, &found, &ticks, &plan);
-        if (found) {
-            part_plan_rank(&plan, d->problem, &value);
-        }
-        if (found) {
-            stage_graph_init(&g, &plan, d->problem);
-        }
-        if (found) {
-            fits = value.legal && value.fits;
-            stage_graph_depths(&g, d->problem, depths);
-            if (fits) {
-                offer(d, &plan);
-            }
-        }
-        stage_graph_finish(&g);
-        part_plan_finish(&plan);
-        limits.memory = true;
-        limits.depths = depths;
-    }
-    part_free(depths);
 }
 
 /* A plan of groups as one of nodes. */
@@ -169,17 +132,10 @@ static bool is_path(const struct part_problem *p)
 static void cut_orders(struct dag *d)
 {
     uint32_t kind, last = is_path(d->problem) ? PART_ORDER_INDEX : PART_ORDER_LONGEST;
-    bool exact;
 
     for (kind = PART_ORDER_INDEX; kind <= last; kind++) {
         part_order(d->problem, kind, NULL, d->order);
         cut(d);
-        if (last != PART_ORDER_INDEX && !d->problem->in_row &&
-            d->problem->capacity_bytes < (double)UINT64_MAX) {
-            exact = d->chain.exact;
-            cut_by_depths(d);
-            d->chain.exact = exact;
-        }
         if (!d->chain.exact && d->problem->n > 2 * count_groups(d)) {
             cut_groups(d);
         }

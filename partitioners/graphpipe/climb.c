@@ -8,10 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    ROUNDS = 40, /* improvements */
-    LOOKS = 24   /* neighbours that are simulated before giving up */
-};
+enum { ROUNDS = 40 }; /* improvements */
 
 /* Stages as arrays; the last one may be empty. */
 struct cut {
@@ -232,10 +229,10 @@ static void step(struct climb *c, struct part_plan *plan, double *step_ns, bool 
 
     start(c);
     *ret_better = false;
-    for (i = 0; i < c->n && i < LOOKS && !*ret_better; i++) {
+    for (i = 0; i < c->n && i < c->t->looks && !*ret_better; i++) {
         double ns;
 
-        gp_trials_step(c->t, &c->list[i].plan, &ns);
+        gp_trials_step(c->t, &c->list[i].plan, *step_ns, &ns);
         if (ns < *step_ns * (1 - 1e-9)) {
             part_plan_finish(plan);
             *plan = c->list[i].plan;
