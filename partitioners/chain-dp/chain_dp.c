@@ -52,17 +52,6 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 
 PST_DESTROY_NOTHING
 
-static void chain_finish(struct chain *chain)
-{
-    part_free(chain->nodes);
-    part_free(chain->prefix_ns);
-    part_free(chain->in_flight);
-    part_free(chain->versions);
-    part_free(chain->stamps);
-    part_free(chain->memo);
-    memset(chain, 0, sizeof *chain);
-}
-
 /* In-flight counts of a chain, from the sink up: a stage may be told about its successor. */
 static pst_status ask_in_flight(struct chain *chain)
 {
@@ -193,7 +182,6 @@ static pst_status plan(const struct chain_dp *self, const struct pst_partition_i
         if (only_size != 0 && in->micro_batches[i] != only_size) {
             continue;
         }
-        chain_finish(&tried);
         st = solve(self, in, n_stages, in->micro_batches[i], &tried, cuts[1], &step_ns);
         if (st == PST_ERR_INFEASIBLE) {
             failed = st;
@@ -206,7 +194,6 @@ static pst_status plan(const struct chain_dp *self, const struct pst_partition_i
             uint32_t *spare = cuts[0];
 
             best_ns = step_ns;
-            chain_finish(&chain);
             chain = tried;
             tried = (struct chain){.microbatch_size = 0};
             cuts[0] = cuts[1];
@@ -218,10 +205,6 @@ static pst_status plan(const struct chain_dp *self, const struct pst_partition_i
         chain_answer(&chain, cuts[0], out);
     }
 out:
-    chain_finish(&chain);
-    chain_finish(&tried);
-    part_free(cuts[0]);
-    part_free(cuts[1]);
     return st;
 }
 

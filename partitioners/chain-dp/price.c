@@ -146,7 +146,6 @@ static void memo_grow(struct chain *chain)
             *slot_of(memo, size, chain->memo[i].key) = chain->memo[i];
         }
     }
-    part_free(chain->memo);
     chain->memo = memo;
     chain->memo_size = size;
 }

@@ -97,7 +97,6 @@ static void try_size(struct sweep *s, uint32_t b)
         }
     }
     part_plan_finish(&plan);
-    part_costs_finish(&costs);
 }
 
 static void remark(const struct sweep *s, uint32_t n_sizes)
@@ -152,7 +151,5 @@ pst_status chain_by_reference(const struct pst_host *host, const struct pst_part
     part_remark_flag(&s.problem, "in_row", true);
     st = sweep(&s, size, out);
     part_plan_finish(&s.plan);
-    part_free(s.order);
-    part_problem_finish(&s.problem);
     return st;
 }

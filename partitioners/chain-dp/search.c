@@ -326,9 +326,5 @@ pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)
         chain_price(chain, i, ret_answer->cuts[i], ret_answer->cuts[i + 1], &price);
         ret_answer->sum_ns += price.cost_ns;
     }
-    part_free(search.parent);
-    part_free(search.reached);
-    part_free(search.best);
-    part_free(search.least);
     return st;
 }

@@ -77,7 +77,6 @@ static pst_status try_as(struct part_steps *steps, uint32_t as, uint32_t *cuts, 
         *step_ns = other_ns;
         memcpy(cuts, others, ((size_t)steps->n_stages + 1) * sizeof *cuts);
     }
-    part_free(others);
     return st;
 }
 

@@ -42,8 +42,6 @@ static pst_status walk(struct placing *p)
             }
         }
     }
-    part_free(waits);
-    part_free(stack);
     return PST_OK;
 }
 
@@ -157,7 +155,6 @@ static void emit(const struct placing *p, struct pst_partition_out *out)
         }
         part_stage_answer(stage, ranks, out);
     }
-    part_free(ranks);
 }
 
 static void placing_init(struct placing *p, const struct part_problem *problem)
@@ -168,13 +165,6 @@ static void placing_init(struct placing *p, const struct part_problem *problem)
     p->walk = part_alloc((size_t)p->plan->n_stages + 1, sizeof *p->walk);
     p->first_rank = part_alloc((size_t)p->plan->n_stages + 1, sizeof *p->first_rank);
     p->used = part_alloc((size_t)problem->n_devices + 1, sizeof *p->used);
-}
-
-static void placing_finish(struct placing *p)
-{
-    part_free(p->walk);
-    part_free(p->first_rank);
-    part_free(p->used);
 }
 
 void stage_graph_place(const struct stage_graph *graph, const struct part_plan *plan,
@@ -188,7 +178,6 @@ void stage_graph_place(const struct stage_graph *graph, const struct part_plan *
     for (s = 0; s < graph->n; s++) {
         first_rank[s] = p.first_rank[s];
     }
-    placing_finish(&p);
 }
 
 void part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
@@ -204,6 +193,4 @@ void part_plan_answer(const struct part_plan *plan, const struct part_problem *p
     placing_init(&p, problem);
     place(&p);
     emit(&p, out);
-    stage_graph_finish(&g);
-    placing_finish(&p);
 }

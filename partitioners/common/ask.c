@@ -132,7 +132,4 @@ void stage_graph_ask(struct stage_graph *g, const struct part_plan *plan,
 
         g->in_flight[s] = samples < p->batch ? samples : p->batch;
     }
-    part_free(a.place_of);
-    part_free(a.held);
-    part_free(a.successors);
 }

@@ -134,16 +134,6 @@ pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages
     return st;
 }
 
-void part_asker_finish(struct part_asker *asker)
-{
-    part_free(asker->nodes);
-    part_free(asker->in_flight);
-    part_free(asker->versions);
-    part_free(asker->class_of);
-    part_map_finish(&asker->prices);
-    memset(asker, 0, sizeof *asker);
-}
-
 void part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
                       struct pst_stage_price *ret_price)
 {

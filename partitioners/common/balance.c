@@ -102,6 +102,4 @@ void part_balance(const double *sum_ns, uint32_t n, uint32_t n_stages, uint32_t 
         end = b.parent[stage * ((size_t)n + 1) + end];
         ret_cuts[stage] = end;
     }
-    part_free(b.least);
-    part_free(b.parent);
 }

@@ -136,6 +136,4 @@ void part_borders_move(const struct part_borders *borders, uint32_t *cuts, doubl
     for (round = 0; better && round < ROUNDS; round++) {
         round_of(&m, cuts, step_ns, &better);
     }
-    part_free(m.cuts);
-    part_free(m.list);
 }

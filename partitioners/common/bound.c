@@ -63,7 +63,6 @@ static int64_t packing(const struct part_problem *p, const struct part_costs *c)
         sum = ticks[last] - (last > k ? ticks[last - k - 1] : 0);
         bound = sum > bound ? sum : bound;
     }
-    part_free(ticks);
     return bound;
 }
 

@@ -8,11 +8,13 @@
 #ifndef PARTITIONERS_COMMON_CALL_H
 #define PARTITIONERS_COMMON_CALL_H
 
+#include <pthread.h>
 #include <stddef.h>
 
 #include <penstock/penstock.h>
 
-/* Zeroed; part_free() it. A product that does not fit counts as memory that is not there. */
+/* Zeroed, there until the region that it was taken in is left, or the call ends. A product that
+   does not fit counts as memory that is not there. */
 void *part_alloc(size_t count, size_t size)
     __attribute__((malloc, returns_nonnull, warn_unused_result));
 /* What is new is not zeroed. */
@@ -26,9 +28,21 @@ void *part_resize(void *old, size_t count, size_t size)
             (array) = part_resize((array), (room), sizeof *(array));                               \
         }                                                                                          \
     } while (0)
+/* Where it pays: for what is large, or taken again and again. */
 void part_free(void *memory);
 /* As part_alloc, but NULL where there is none: for tables that a search can do without. */
 void *part_try_alloc(size_t count, size_t size);
+
+/* What is taken between the two is given back when it is left, but for what part_keep hands to the
+   region around it. Arrays that grow do so in the region of their first element. */
+struct part_region {
+    struct part_region *outer;
+    struct block *first;
+    pthread_mutex_t *lock; /* NULL: of one thread */
+};
+void part_enter(struct part_region *region);
+void part_keep(void *memory); /* may be NULL */
+void part_leave(struct part_region *region);
 
 /* The call gives this status. Outside of one (in tests) the program ends. */
 void part_end(pst_status status) __attribute__((noreturn));
@@ -46,9 +60,8 @@ pst_status part_call(pst_status (*run)(void *context), void *context);
 
 /* For further threads of a call: part_call_join, with what part_call_now gave before, is part_call
    in there, with memory that belongs to the same call. */
-struct part_scope;
-struct part_scope *part_call_now(void);
-pst_status part_call_join(struct part_scope *scope, pst_status (*run)(void *context),
+struct part_region *part_call_now(void);
+pst_status part_call_join(struct part_region *region, pst_status (*run)(void *context),
                           void *context);
 
 /* The function of pst_partitioner: `function` as a call, which has the same arguments. */

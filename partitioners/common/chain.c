@@ -63,9 +63,6 @@ static void bisect(struct search *s)
 static void with(struct search *s)
 {
     bisect(s);
-    if (s->probe.finish != NULL) {
-        (s->probe.finish)(&s->probe);
-    }
     s->probe = (struct probe){.line = &s->line, .stats = s->stats};
 }
 
@@ -129,12 +126,14 @@ void part_chain_solve(const struct part_problem *p, const struct part_costs *c,
     struct part_chain_stats own = {false, 0, 0};
     struct search s = {.stats = limits->stats != NULL ? limits->stats : &own};
     struct part_plan plan = {NULL, 0};
+    struct part_region region;
 
     *ret_found = false;
     s.stats->exact = true;
     if (c->n_degrees == 0 || p->n == 0 || p->n_devices == 0) {
         return;
     }
+    part_enter(&region);
     line_init(&s.line, p, c, order, limits);
     cuts_init(&s.best, s.line.max_stages);
     cuts_init(&s.tried, s.line.max_stages);
@@ -144,13 +143,10 @@ void part_chain_solve(const struct part_problem *p, const struct part_costs *c,
     solve(&s);
     if (s.found) {
         to_plan(&s, &plan);
-    }
-    if (s.found) {
+        part_keep(plan.stages);
         *ret_found = true;
         *ret_ticks = s.high;
         *ret_plan = plan;
     }
-    cuts_finish(&s.best);
-    cuts_finish(&s.tried);
-    line_finish(&s.line);
+    part_leave(&region);
 }

@@ -53,7 +53,7 @@ struct part_chain_limits {
  * windows that a stage may span are small enough to be scanned (some 1e8 steps in all); else what
  * the sweeps find, which count an edge that spans a whole stage as though it touched it. Here
  * stats->exact tells. *ret_found: false where nothing fits (or is below). ret_plan is set only
- * then; finish it. 1e5 nodes on 1024 devices: about a second.
+ * then. 1e5 nodes on 1024 devices: about a second.
  */
 void part_chain_solve(const struct part_problem *problem, const struct part_costs *costs,
                       const uint32_t *order, const struct part_chain_limits *limits,

@@ -101,5 +101,4 @@ void coarse_init(const struct part_problem *p, const struct part_costs *c, const
         }
     }
     part_problem_merge(p, group_of, n_groups, ret_coarse);
-    part_free(first);
 }

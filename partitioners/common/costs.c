@@ -115,22 +115,6 @@ void part_costs_init(const struct part_problem *p, uint32_t b, struct part_costs
     *ret_costs = c;
 }
 
-void part_costs_finish(struct part_costs *c)
-{
-    uint32_t k;
-
-    for (k = 0; k < c->n_degrees; k++) {
-        part_free(c->comp != NULL ? c->comp[k] : NULL);
-        part_free(c->sync != NULL ? c->sync[k] : NULL);
-        part_free(c->p2p != NULL ? c->p2p[k] : NULL);
-    }
-    part_free(c->degrees);
-    part_free(c->comp);
-    part_free(c->sync);
-    part_free(c->p2p);
-    memset(c, 0, sizeof *c);
-}
-
 double part_memory(const struct part_problem *p, double weight, double saved, double workspace,
                    uint32_t d, uint64_t in_flight_samples)
 {

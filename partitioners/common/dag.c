@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "refine_parts.h"
+#include "stage_graph.h"
 
 enum { GROUPS_MIN = 64, GROUPS_MAX = 2048 };
 #define GROUP_STEPS 5e7 /* of a scan of groups */
@@ -53,6 +54,35 @@ static void cut(struct dag *d)
     }
 }
 
+/* A plan that counts depths by the plan before it, from one that knows no memory limit, until one
+   fits. Where the place in a row alone decides, branches cost memory that they do not take. */
+static void cut_by_depths(struct dag *d)
+{
+    struct part_chain_limits limits = {.below = INT64_MAX, .scan_steps = 2e7, .stats = &d->chain};
+    uint32_t *depths = part_alloc((size_t)d->problem->n + 1, sizeof *depths), round;
+    bool found = true, fits = false;
+
+    for (round = 0; found && !fits && round < 6; round++) {
+        struct part_plan plan = {NULL, 0};
+        struct part_value value = {.legal = false};
+        struct stage_graph g = {.n = 0};
+        int64_t ticks;
+
+        part_chain_solve(d->problem, d->costs, d->order, &limits, &found, &ticks, &plan);
+        if (found) {
+            part_plan_rank(&plan, d->problem, &value);
+            stage_graph_init(&g, &plan, d->problem);
+            stage_graph_depths(&g, d->problem, depths);
+            fits = value.legal && value.fits;
+            if (fits) {
+                offer(d, &plan);
+            }
+        }
+        limits.memory = true;
+        limits.depths = depths;
+    }
+}
+
 /* A plan of groups as one of nodes. */
 static void expand(struct dag *d, const struct part_problem *coarse, const struct part_plan *groups)
 {
@@ -74,8 +104,6 @@ static void expand(struct dag *d, const struct part_problem *coarse, const struc
     for (s = 0; s < plan.n_stages; s++) {
         plan.stages[s].d = groups->stages[s].d;
     }
-    part_free(stage_of_group);
-    part_free(stage_of);
     offer(d, &plan);
 }
 
@@ -110,10 +138,6 @@ static void cut_groups(struct dag *d)
     if (found) {
         expand(d, &coarse, &plan);
     }
-    part_free(order);
-    part_plan_finish(&plan);
-    part_costs_finish(&costs);
-    part_problem_finish(&coarse);
 }
 
 /* A path has one order, whose optimum is that of all partitions: run index and depth agree. */
@@ -132,10 +156,17 @@ static bool is_path(const struct part_problem *p)
 static void cut_orders(struct dag *d)
 {
     uint32_t kind, last = is_path(d->problem) ? PART_ORDER_INDEX : PART_ORDER_LONGEST;
+    bool exact;
 
     for (kind = PART_ORDER_INDEX; kind <= last; kind++) {
         part_order(d->problem, kind, NULL, d->order);
         cut(d);
+        if (last != PART_ORDER_INDEX && !d->problem->in_row &&
+            d->problem->capacity_bytes < (double)UINT64_MAX) {
+            exact = d->chain.exact;
+            cut_by_depths(d);
+            d->chain.exact = exact;
+        }
         if (!d->chain.exact && d->problem->n > 2 * count_groups(d)) {
             cut_groups(d);
         }
@@ -210,7 +241,6 @@ void part_dag_solve(const struct part_problem *p, const struct part_costs *c,
     };
     struct part_refine_stats stats = {.bound = part_lower_bound(p, c)};
 
-    *ret_found = false;
     if (c->n_degrees == 0 || p->n == 0) {
         stats.optimal = true;
     } else {
@@ -218,15 +248,9 @@ void part_dag_solve(const struct part_problem *p, const struct part_costs *c,
     }
     stats.orders += d.orders;
     stats.probes += d.chain.probes;
-    if (d.found) {
-        *ret_found = true;
-        *ret_plan = d.plan;
-    } else {
-        part_plan_finish(&d.plan);
-    }
+    *ret_found = d.found;
+    *ret_plan = d.plan;
     if (ret_stats != NULL) {
         *ret_stats = stats;
     }
-    part_free(d.order);
-    part_free(d.group_of);
 }

@@ -7,16 +7,6 @@
 
 #include <string.h>
 
-void part_downsets_finish(struct part_downsets *sets)
-{
-    part_free(sets->bits);
-    part_free(sets->parent);
-    part_free(sets->size);
-    part_free(sets->first_added);
-    part_free(sets->added);
-    memset(sets, 0, sizeof *sets);
-}
-
 void downsets_room(struct part_downsets *sets, size_t n_added)
 {
     sets->parent = part_alloc(sets->n_sets, sizeof *sets->parent);
@@ -52,7 +42,6 @@ void part_downsets_linear(uint32_t n, const uint32_t *order, struct part_downset
         first[k] = k;
     }
     part_downsets_runs(order, n, first, ret_sets);
-    part_free(first);
 }
 
 /* --- listing -----------------------------------------------------------------------------------*/
@@ -187,7 +176,6 @@ static void find_places(const struct part_downsets *sets, uint32_t *place)
     for (k = 0; k < sets->n_sets; k++) {
         place[k] = next[sets->size[k]]++;
     }
-    part_free(next);
 }
 
 static void copy_set(struct part_downsets *sets, uint32_t to, const struct part_downsets *old,
@@ -219,9 +207,7 @@ void downsets_sort(struct part_downsets *sets)
     for (k = 0; k < old.n_sets; k++) {
         copy_set(sets, k, &old, from[k], place);
     }
-    part_free(place);
-    part_free(from);
-    part_downsets_finish(&old);
+    part_free(old.bits);
 }
 
 /* sets->n_sets: room, then what there is; PST_ERR_INFEASIBLE: not enough room. */
@@ -243,9 +229,6 @@ static pst_status list_all(const struct part_dag *dag, const struct part_stop *s
     }
     walk_all(&w, levels);
     sets->n_sets = w.n_found;
-    part_free(levels);
-    part_free(w.missing);
-    part_free(w.ready);
     return w.overflow ? PST_ERR_INFEASIBLE : PST_OK;
 }
 
@@ -268,7 +251,6 @@ pst_status part_downsets_all(const struct part_dag *dag, uint32_t max_sets,
     *ret_count = st == PST_ERR_INFEASIBLE ? (uint64_t)max_sets + 1 : sets.n_sets;
     *ret_exact = st == PST_OK;
     if (st != PST_OK) {
-        part_downsets_finish(&sets);
         return st;
     }
     *ret_sets = sets;

@@ -170,11 +170,7 @@ pst_status part_downsets_grown(const struct part_dag *dag, uint32_t max_sets,
     if (st == PST_OK && sets.size[sets.n_sets - 1] != sets.n) {
         st = PST_ERR_UNSUPPORTED;
     }
-    part_free(empty);
-    part_free(g.table);
-    part_free(g.down);
     if (st != PST_OK) {
-        part_downsets_finish(&sets);
         return st;
     }
     *ret_sets = sets;

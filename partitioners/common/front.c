@@ -32,21 +32,6 @@ struct front {
     bool *inexact;
 };
 
-static void front_finish(struct probe *probe)
-{
-    struct front *f = probe->scratch;
-
-    if (f != NULL) {
-        part_free(f->states);
-        part_free(f->now);
-        part_free(f->next);
-        part_free(f->furthest);
-        part_free(f->most_cross);
-    }
-    part_free(f);
-    probe->scratch = NULL;
-}
-
 /* Transfers beside compute that fit T whatever the other end of a stage has. */
 static bool is_free(const struct line *l, const struct front *f, uint32_t at, uint32_t k)
 {
@@ -318,7 +303,6 @@ void front_init(struct probe *probe, bool *ret_inexact)
     struct front *f = part_alloc(1, sizeof *f);
 
     probe->run = run;
-    probe->finish = front_finish;
     probe->scratch = f;
     *ret_inexact = false;
     f->inexact = ret_inexact;

@@ -17,30 +17,6 @@ static int64_t **rows(uint32_t n_rows, uint32_t n)
     return all;
 }
 
-static void free_rows(int64_t **all, uint32_t n_rows)
-{
-    uint32_t k;
-
-    for (k = 0; all != NULL && k < n_rows; k++) {
-        part_free(all[k]);
-    }
-    part_free(all);
-}
-
-void line_finish(struct line *l)
-{
-    free_rows(l->work, l->n_degrees);
-    free_rows(l->sync, l->n_degrees);
-    free_rows(l->cross, l->n_degrees);
-    line_table_destroy(l->workspace, l->n);
-    line_table_destroy(l->depths, l->n);
-    part_free(l->position);
-    part_free(l->least);
-    part_free(l->weight);
-    part_free(l->saved);
-    memset(l, 0, sizeof *l);
-}
-
 static void sum_times(struct line *l)
 {
     const struct part_costs *c = l->costs;
@@ -204,13 +180,6 @@ void cuts_init(struct cuts *cuts, uint32_t max_stages)
     cuts->n = 0;
     cuts->first = part_alloc((size_t)max_stages + 2, sizeof *cuts->first);
     cuts->k = part_alloc((size_t)max_stages + 2, sizeof *cuts->k);
-}
-
-void cuts_finish(struct cuts *cuts)
-{
-    part_free(cuts->first);
-    part_free(cuts->k);
-    memset(cuts, 0, sizeof *cuts);
 }
 
 static int64_t stage_transfers(const struct line *l, uint32_t first, uint32_t end, uint32_t k)

@@ -136,8 +136,4 @@ void stage_graph_delays(const struct stage_graph *g, const struct part_plan *pla
     stage_graph_place(g, plan, p, t.first_rank);
     fill(&t, slowest_ns, delay, ret_least_ns);
     *ret_delay = delay;
-    part_free(t.first_rank);
-    part_free(t.link_bytes);
-    part_free(t.leaving);
-    part_free(t.of_link);
 }

@@ -137,13 +137,18 @@ static void longest_to_sink(const struct part_problem *p, double *rest, uint64_t
 void part_order(const struct part_problem *p, uint32_t kind, const uint64_t *keys,
                 uint32_t *ret_order)
 {
-    uint32_t *waits = part_alloc((size_t)p->n + 1, sizeof *waits);
-    uint32_t *nodes = part_alloc((size_t)p->n + 1, sizeof *nodes);
-    uint64_t *own = part_alloc((size_t)p->n + 1, sizeof *own);
-    double *rest = part_alloc((size_t)p->n + 1, sizeof *rest);
-    struct ready ready = {0, nodes, keys != NULL ? keys : own};
-    uint32_t v;
+    struct part_region region;
+    struct ready ready = {0};
+    uint64_t *own;
+    double *rest;
+    uint32_t *waits, *nodes, v;
 
+    part_enter(&region);
+    waits = part_alloc((size_t)p->n + 1, sizeof *waits);
+    nodes = part_alloc((size_t)p->n + 1, sizeof *nodes);
+    own = part_alloc((size_t)p->n + 1, sizeof *own);
+    rest = part_alloc((size_t)p->n + 1, sizeof *rest);
+    ready = (struct ready){0, nodes, keys != NULL ? keys : own};
     count_inputs(p, waits);
     switch (kind) {
     case PART_ORDER_DFS:
@@ -165,10 +170,7 @@ void part_order(const struct part_problem *p, uint32_t kind, const uint64_t *key
             ret_order[v] = v;
         }
     }
-    part_free(waits);
-    part_free(nodes);
-    part_free(own);
-    part_free(rest);
+    part_leave(&region);
 }
 
 void part_plan_cut(struct part_plan *plan, const struct part_problem *p, const uint32_t *order,

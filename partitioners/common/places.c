@@ -18,7 +18,6 @@ static double *crossing(const struct part_dag *dag, const double *edge_bytes, co
     for (i = 0; i < dag->n; i++) {
         bytes[i + 1] += bytes[i];
     }
-    part_free(position);
     return bytes;
 }
 
@@ -52,6 +51,5 @@ void part_runs(const struct part_dag *dag, const double *edge_bytes, const int64
         at = end;
     }
     ret_first[n] = dag->n;
-    part_free(bytes);
     *ret_n = n;
 }

@@ -8,25 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void part_problem_finish(struct part_problem *p)
-{
-    part_free(p->from);
-    part_free(p->to);
-    part_free(p->first_out);
-    part_free(p->first_in);
-    part_free(p->in_edges);
-    part_free(p->sizes);
-    part_free(p->degrees);
-    part_free(p->weight_bytes);
-    part_free(p->saved_bytes);
-    part_free(p->workspace_bytes);
-    part_free(p->edge_bytes);
-    part_free(p->samples);
-    part_free(p->forward_ns);
-    part_free(p->backward_ns);
-    memset(p, 0, sizeof *p);
-}
-
 static int by_value(const void *a_, const void *b_)
 {
     const uint32_t *a = a_, *b = b_;
@@ -139,7 +120,6 @@ void part_problem_index(struct part_problem *p)
         p->to[e] = edges[e].to;
         p->edge_bytes[e] = edges[e].bytes;
     }
-    part_free(edges);
     index_ends(p);
 }
 
@@ -314,9 +294,6 @@ void part_problem_enlarge(struct part_problem *p)
         add_sizes(p);
     }
     if (p->n_sizes > before) {
-        part_free(p->samples);
-        part_free(p->forward_ns);
-        part_free(p->backward_ns);
         p->samples = NULL;
         p->forward_ns = p->backward_ns = NULL;
         make_times(p);

@@ -41,7 +41,6 @@ struct part_problem {
 /* Reads everything through `in` and pst.profile/1. host->fail has been told of any failure. */
 void part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
                        struct part_problem *ret_problem);
-void part_problem_finish(struct part_problem *problem);
 
 /*
  * For problems that are judged by the reference model, where a multiple of a size that divides the
@@ -61,7 +60,7 @@ void part_problem_init(struct part_problem *problem);
 void part_problem_index(struct part_problem *problem);
 
 /* Groups as nodes, group_of[v] < n_groups, none empty and numbered topologically: costs are sums,
-   workspace is the largest. Not for questions to the host. Finish it. */
+   workspace is the largest. Not for questions to the host. */
 void part_problem_merge(const struct part_problem *problem, const uint32_t *group_of,
                         uint32_t n_groups, struct part_problem *ret_merged);
 
@@ -97,7 +96,6 @@ struct part_costs {
 };
 
 void part_costs_init(const struct part_problem *problem, uint32_t b, struct part_costs *ret_costs);
-void part_costs_finish(struct part_costs *costs);
 
 /* Ticks per sample of a stage with these sums: by the comm model. */
 static inline int64_t part_tps(const struct part_costs *costs, int64_t comp, int64_t p2p,

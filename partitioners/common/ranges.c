@@ -3,17 +3,6 @@
 
 #include <string.h>
 
-void part_ranges_finish(struct part_ranges *ranges)
-{
-    part_free(ranges->weight);
-    part_free(ranges->saved);
-    part_free(ranges->cut_bytes);
-    part_free(ranges->cut_tensors);
-    part_free(ranges->message);
-    part_free(ranges->last);
-    memset(ranges, 0, sizeof *ranges);
-}
-
 static void set_messages(struct part_ranges *ranges)
 {
     const struct part_problem *problem = ranges->problem;
@@ -151,8 +140,6 @@ void part_chain_answer(const struct part_problem *problem, const struct part_cha
         }
         part_check(out->stage(out, &stage));
     }
-    part_free(nodes);
-    part_free(ranks);
 }
 
 /* --- spans -------------------------------------------------------------------------------------*/
@@ -162,12 +149,6 @@ void part_span_init(const struct part_ranges *ranges, struct part_span *ret_span
     memset(ret_span, 0, sizeof *ret_span);
     ret_span->ranges = ranges;
     ret_span->stamps = part_alloc((size_t)ranges->n + 1, sizeof *ret_span->stamps);
-}
-
-void part_span_finish(struct part_span *span)
-{
-    part_free(span->stamps);
-    span->stamps = NULL;
 }
 
 void part_span_begin(struct part_span *span, uint32_t end)

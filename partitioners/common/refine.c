@@ -126,16 +126,18 @@ static void cut_by(struct refining *r, const uint32_t *depths, bool *ret_better)
 /* A stage of a graph may hold less than its place in a row makes it: as deep as the plan's. */
 static void cut(struct refining *r, bool *ret_better)
 {
+    struct part_region region;
     struct stage_graph g;
 
     cut_by(r, NULL, ret_better);
     if (*ret_better || r->problem->in_row || r->problem->capacity_bytes >= (double)UINT64_MAX) {
         return;
     }
+    part_enter(&region);
     stage_graph_init(&g, r->plan, r->problem);
     stage_graph_depths(&g, r->problem, r->depths);
+    part_leave(&region);
     cut_by(r, r->depths, ret_better);
-    stage_graph_finish(&g);
 }
 
 static void move(struct refining *r)
@@ -339,8 +341,4 @@ void part_refine(const struct part_problem *p, const struct part_costs *c,
     if (ret_stats != NULL) {
         *ret_stats = r.stats;
     }
-    part_free(r.order);
-    part_free(r.place);
-    part_free(r.depths);
-    part_free(r.keys);
 }

@@ -27,7 +27,7 @@ void moves_run(const struct part_problem *problem, const struct part_costs *cost
                struct part_plan *plan, uint64_t *steps, uint64_t *moves);
 
 /* The problem with groups as nodes: they are runs of `order` of about equal work, at most n_groups,
-   their borders where little crosses. group_of: [n] to be filled. Finish *ret_coarse. */
+   their borders where little crosses. group_of: [n] to be filled. */
 void coarse_init(const struct part_problem *problem, const struct part_costs *costs,
                  const uint32_t *order, uint32_t n_groups, uint32_t *group_of,
                  struct part_problem *ret_coarse);

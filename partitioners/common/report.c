@@ -57,7 +57,6 @@ void part_remark_stage_bytes(const struct part_problem *p, const double *bytes, 
         /* without it the host counts by its own model */
         part_remark_text(p, "stage_bytes", text);
     }
-    part_free(text);
 }
 
 /* A node alone as the last stage, at the degree that leaves it least memory. */

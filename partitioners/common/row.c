@@ -47,14 +47,6 @@ pst_status part_row_init(struct part_row *row, const struct pst_host *host,
     return PST_OK;
 }
 
-void part_row_finish(struct part_row *row)
-{
-    part_free(row->order);
-    part_free(row->first);
-    part_costs_finish(&row->costs);
-    part_problem_finish(&row->problem);
-}
-
 void part_row_answer(const struct part_row *row, struct pst_partition_out *out)
 {
     struct part_plan plan = {NULL, 0};

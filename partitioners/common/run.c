@@ -31,10 +31,14 @@ static pst_status try_sizes(struct run *run, part_size_fn *try, void *impl)
     uint32_t i;
 
     for (i = 0; i < in->n_micro_batches; i++) {
+        struct part_region region;
         double score = 0;
-        pst_status st = try(impl, run->ranges, run->n_stages, in->micro_batches[i], run->score,
-                            &score, run->tried);
+        pst_status st;
 
+        part_enter(&region);
+        st = try(impl, run->ranges, run->n_stages, in->micro_batches[i], run->score, &score,
+                 run->tried);
+        part_leave(&region);
         if (st == PST_ERR_INFEASIBLE) {
             failed = st;
         } else if (st != PST_OK) {
@@ -67,9 +71,6 @@ static pst_status run_chain(const struct part_problem *problem, uint32_t n_stage
 
         part_chain_answer(problem, &shape, run.cuts, out);
     }
-    part_free(run.cuts);
-    part_free(run.tried);
-    part_ranges_finish(&ranges);
     return st;
 }
 
@@ -96,6 +97,5 @@ pst_status part_chain_run(const struct pst_host *host, const struct pst_partitio
     } else {
         st = run_chain(&problem, n_stages, try, impl, out);
     }
-    part_problem_finish(&problem);
     return st;
 }

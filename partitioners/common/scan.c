@@ -16,21 +16,6 @@ struct scan {
     uint64_t looks;       /* ranges */
 };
 
-static void scan_finish(struct probe *probe)
-{
-    struct scan *s = probe->scratch;
-
-    if (s != NULL) {
-        part_free(s->devices[0]);
-        part_free(s->devices[1]);
-        part_free(s->next);
-        part_free(s->degree);
-        part_free(s->transfers);
-    }
-    part_free(s);
-    probe->scratch = NULL;
-}
-
 static uint32_t layers_of(const struct line *l)
 {
     return l->layered ? l->max_stages : 1;
@@ -198,7 +183,6 @@ void scan_init(struct probe *probe)
     size_t n = (size_t)l->n + 1;
 
     probe->run = run;
-    probe->finish = scan_finish;
     probe->scratch = s;
     s->n_layers = layers_of(l);
     s->devices[0] = part_alloc(n, sizeof *s->devices[0]);

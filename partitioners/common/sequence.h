@@ -54,7 +54,6 @@ struct part_searcher {
     /* Before all else: reads what it needs of the problem, may set fields below. Explained to the
        host. */
     pst_status (*init)(struct part_searcher *searcher, const struct part_problem *problem);
-    void (*finish)(void *self); /* also where init failed */
     /* Finds the best sequence within these limits; n_stages 0: none. */
     pst_status (*find)(void *self, const struct part_limits *limits, struct part_sequence *ret);
     /* Gives the best plan to the host, with remarks. */

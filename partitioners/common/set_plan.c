@@ -27,8 +27,6 @@ static void plan_of(const struct part_problem *p, uint32_t b, const struct part_
     for (s = 0; s < ret_plan->n_stages; s++) {
         ret_plan->stages[s].d = answer->stages[stage_of[ret_plan->stages[s].nodes[0]]].degree;
     }
-    part_free(stage_of);
-    part_free(nodes);
 }
 
 /* false: tables too large. */
@@ -63,8 +61,6 @@ static bool solve(const struct part_problem *p, const struct part_costs *costs,
     if (*ret_found) {
         plan_of(p, costs->b, sets, &answer, ret_plan);
     }
-    part_sets_answer_finish(&answer);
-    part_free(same);
     return solved;
 }
 
@@ -75,16 +71,20 @@ void part_set_plan(const struct part_problem *p, const struct part_costs *costs,
     const struct part_stop stop = part_sequence_stop(p);
     struct part_downsets sets = {0};
     double most = sqrt(24.0 * (double)steps / costs->n_degrees);
+    struct part_region region;
     uint64_t count;
     bool exact;
 
     *ret_found = *ret_complete = false;
-    if (most < 2 || p->n > MOST_SETS ||
+    part_enter(&region);
+    if (most >= 2 && p->n <= MOST_SETS && /* not too many */
         part_downsets_all(&dag, most < MOST_SETS ? (uint32_t)most : MOST_SETS, &stop, &sets, &count,
-                          &exact) != PST_OK) {
-        return; /* too many */
+                          &exact) == PST_OK) {
+        *ret_complete = solve(p, costs, &sets, &stop, below_ns, ret_plan, ret_found) &&
+                        (p->in_row || p->capacity_bytes >= 1e300);
     }
-    *ret_complete = solve(p, costs, &sets, &stop, below_ns, ret_plan, ret_found) &&
-                    (p->in_row || p->capacity_bytes >= 1e300);
-    part_downsets_finish(&sets);
+    if (*ret_found) {
+        part_keep(ret_plan->stages);
+    }
+    part_leave(&region);
 }

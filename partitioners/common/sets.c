@@ -49,27 +49,6 @@ static int64_t **table(uint32_t rows, size_t columns)
     return t;
 }
 
-static void drop(int64_t **t, uint32_t rows)
-{
-    while (t != NULL && rows-- > 0) {
-        part_free(t[rows]);
-    }
-    part_free(t);
-}
-
-static void finish(struct nest *f)
-{
-    part_free(f->best);
-    drop(f->comp, f->n_degrees);
-    drop(f->sync, f->n_degrees);
-    drop(f->leaving, f->n_degrees);
-    drop(f->skipping, f->n_degrees);
-    part_free(f->into);
-    part_free(f->weight);
-    part_free(f->saved);
-    part_free(f->nodes);
-}
-
 /* ret[j] = sum over nodes of set j. */
 static void sum_nodes(const struct nest *f, const int64_t *values, int64_t *ret)
 {
@@ -152,7 +131,6 @@ static pst_status init(struct nest *f)
         room[v] = p->saved_bytes[q->node[v]];
     }
     part_downsets_sum(q->sets, room, f->saved);
-    part_free(room);
     return PST_OK;
 }
 
@@ -369,12 +347,6 @@ static void unroll(struct nest *f, struct part_sets_answer *answer)
     }
 }
 
-void part_sets_answer_finish(struct part_sets_answer *answer)
-{
-    part_free(answer->stages);
-    memset(answer, 0, sizeof *answer);
-}
-
 pst_status part_sets_solve(const struct part_sets_question *question,
                            struct part_sets_answer *ret_answer)
 {
@@ -388,9 +360,7 @@ pst_status part_sets_solve(const struct part_sets_question *question,
     if (st == PST_OK) {
         unroll(&f, &answer);
     }
-    finish(&f);
     if (st != PST_OK) {
-        part_sets_answer_finish(&answer);
         return st;
     }
     *ret_answer = answer;

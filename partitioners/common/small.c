@@ -238,6 +238,4 @@ void small_best(const struct part_problem *p, const struct part_costs *c, int64_
         to_plan(&s, ret_plan);
         *ret_found = true;
     }
-    part_free(s.p2p);
-    part_free(rows);
 }

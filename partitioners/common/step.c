@@ -181,15 +181,6 @@ static void lay_out(struct step *step, const struct part_problem *p)
     }
 }
 
-static void finish(struct step *step)
-{
-    part_free(step->delay);
-    part_free(step->ends);
-    part_free(step->runs);
-    part_free(step->queue);
-    part_free(step->queued);
-}
-
 static void init(struct step *step, const struct part_problem *p, uint64_t n_passes)
 {
     const struct stage_graph *g = step->graph;
@@ -233,5 +224,4 @@ void stage_graph_step(const struct stage_graph *g, const struct part_plan *plan,
         }
     }
     *ret_ns = fmax(most, step.least_ns);
-    finish(&step);
 }

@@ -56,8 +56,6 @@ void part_steps_value(struct part_steps *steps, const uint32_t *cuts, double *re
     if (value.fits != 0) {
         *ret_ns = (double)value.step_ns;
     }
-    part_free(stages);
-    part_free(ranks);
 }
 
 static void guess(void *steps_, const uint32_t *cuts, double *ret_ns)

@@ -28,26 +28,6 @@ struct sweep {
     int64_t *block_min;      /* [degrees][n / BLOCK + 1] least cross of a block */
 };
 
-static void sweep_finish(struct probe *probe)
-{
-    struct sweep *s = probe->scratch;
-
-    if (s != NULL) {
-        part_free(s->devices);
-        part_free(s->from);
-        part_free(s->degree);
-        part_free(s->left);
-        part_free(s->reach);
-        part_free(s->reach_at);
-        part_free(s->hint);
-        part_free(s->relaxed);
-        part_free(s->block_min);
-        part_free(s->block_devices);
-    }
-    part_free(s);
-    probe->scratch = NULL;
-}
-
 static void read_cuts(const struct line *l, const struct sweep *s, struct cuts *cuts)
 {
     uint32_t at, n = 0, i;
@@ -309,7 +289,6 @@ void sweep_init(struct probe *probe)
     size_t n = (size_t)l->n + 1, k = (size_t)l->n_degrees + 1, width = (size_t)l->max_devices + 1;
 
     probe->run = run;
-    probe->finish = sweep_finish;
     probe->scratch = s;
     s->devices = part_alloc(n, sizeof *s->devices);
     s->from = part_alloc(n, sizeof *s->from);

@@ -96,14 +96,6 @@ static pst_status run_init(struct part_searcher *searcher, const struct part_pro
     return PST_OK;
 }
 
-static void run_finish(void *self)
-{
-    struct run *run = self;
-
-    part_free(run->order);
-    part_free(run->position);
-}
-
 /* --- one size ----------------------------------------------------------------------------------*/
 
 /* Arrays of a dapple_question. */
@@ -111,14 +103,6 @@ struct arrays {
     double *room, **forward, **backward;
     uint32_t *degrees;
 };
-
-static void arrays_finish(struct arrays *a)
-{
-    part_free(a->room);
-    part_free(a->forward);
-    part_free(a->backward);
-    part_free(a->degrees);
-}
 
 /* ret[i] = sum of values over what is before position i. */
 static void sum_places(const struct run *run, const double *values, double scale, double *ret)
@@ -150,7 +134,6 @@ static void sum_cuts(const struct run *run, uint32_t b, double *ret)
             ret[i] += p->edge_bytes[e] * b;
         }
     }
-    part_free(place);
 }
 
 static void fill(const struct run *run, uint32_t b, struct arrays *a, struct dapple_question *q)
@@ -250,8 +233,6 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         dapple_solve(&q, &answer);
     }
     take(run, &answer, ret);
-    dapple_answer_finish(&answer);
-    arrays_finish(&arrays);
     return PST_OK;
 }
 
@@ -292,7 +273,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     struct part_searcher searcher = {
         .self = &run,
         .init = run_init,
-        .finish = run_finish,
         .find = find,
         .answer = answer,
     };

@@ -45,13 +45,6 @@ struct search {
     bool enough; /* the beam was given up */
 };
 
-void dapple_answer_finish(struct dapple_answer *answer)
-{
-    part_free(answer->stages);
-    part_free(answer->ranks);
-    memset(answer, 0, sizeof *answer);
-}
-
 static double transfer(const struct dapple_question *q, double bytes, uint32_t d, uint32_t next_d,
                        uint32_t machine, uint32_t next_machine)
 {
@@ -412,7 +405,6 @@ static void keep(struct search *s)
             break;
         }
     }
-    dapple_answer_finish(&s->best);
     s->best = answer;
     s->limit = answer.latency * (1 - DAPPLE_SAME);
 }
@@ -501,14 +493,6 @@ void dapple_solve(const struct dapple_question *q, struct dapple_answer *ret_ans
 
     prepare(&s, q);
     try_passes(&s);
-    dapple_seats_finish(&s.seats);
-    part_free(s.states);
     part_map_finish(&s.known);
-    part_free(s.first_state);
-    part_free(s.starts);
-    part_free(s.scratch.ways);
-    part_free(s.ways.ways);
-    part_free(s.starting.ways);
-    part_free(s.rest);
     *ret_answer = s.best;
 }

@@ -103,12 +103,3 @@ void dapple_seats_init(struct dapple_seats *s, const struct dapple_machines *mac
     memset(s->taken, 0, machines->n_machines * sizeof *s->taken);
     s->n_seats = 1;
 }
-
-void dapple_seats_finish(struct dapple_seats *s)
-{
-    part_free(s->seats);
-    part_free(s->next);
-    part_free(s->taken);
-    part_free(s->now);
-    part_map_finish(&s->known);
-}

@@ -106,9 +106,6 @@ void pipe_exact(struct pipe *pipe, struct found *found)
             found->cuts[stage] = b;
         }
     }
-    part_free(before);
-    part_free(after);
-    part_free(parent);
 }
 
 /* --- threshold ---------------------------------------------------------------------------------*/
@@ -229,6 +226,4 @@ void pipe_threshold(struct pipe *pipe, struct found *found, bool *ret_proven)
         }
     }
     *ret_proven = !record.broken;
-    part_free(record.items);
-    part_free(cuts);
 }

@@ -92,22 +92,6 @@ pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
     return st;
 }
 
-void pipe_finish(struct pipe *pipe)
-{
-    uint32_t level, levels = n_levels(pipe->n);
-
-    for (level = 0; pipe->most_saved != NULL && level < levels; level++) {
-        part_free(pipe->most_saved[level]);
-    }
-    part_free(pipe->most_saved);
-    part_free(pipe->time_ns);
-    part_free(pipe->sum_ns);
-    part_free(pipe->sum_held);
-    part_free(pipe->sum_copies);
-    part_map_finish(&pipe->memo);
-    part_asker_finish(&pipe->asker);
-}
-
 bool pipe_admits(const struct pipe *pipe, uint32_t c)
 {
     return pipe->config->max_boundary_tensors == 0 ||

@@ -120,5 +120,4 @@ void pipe_reach(struct pipe *pipe, uint32_t wide, struct found *found)
         step(pipe, s, &fronts[s], wide, &fronts[s + 1]);
     }
     finish(pipe, fronts, found);
-    part_free(fronts);
 }

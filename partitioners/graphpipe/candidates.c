@@ -50,17 +50,6 @@ void gp_candidates_add(struct gp_candidates *c, const struct part_problem *p,
     c->list[c->n++].digest = digest;
 }
 
-void gp_candidates_finish(struct gp_candidates *c)
-{
-    uint32_t i;
-
-    for (i = 0; i < c->n; i++) {
-        part_plan_finish(&c->list[i].plan);
-    }
-    part_free(c->list);
-    memset(c, 0, sizeof *c);
-}
-
 /* --- single devices ----------------------------------------------------------------------------*/
 
 struct singles {
@@ -155,9 +144,4 @@ void gp_candidates_singles(struct gp_candidates *candidates, const struct part_p
         add_least(&s);
         add_even(&s);
     }
-    part_free(s.order);
-    part_free(s.stage_of);
-    part_free(s.degrees);
-    part_free(s.cuts);
-    part_free(s.sum_ns);
 }

@@ -15,12 +15,6 @@ static void index_init(struct gp_index *index, uint32_t most)
     index->slots = part_alloc(index->n_slots, sizeof *index->slots);
 }
 
-static void index_finish(struct gp_index *index)
-{
-    part_free(index->slots);
-    index->slots = NULL;
-}
-
 uint64_t gp_hash(uint64_t seed, const void *bytes, size_t n)
 {
     const unsigned char *at = bytes;
@@ -126,8 +120,6 @@ void gp_classes_of_ops(struct gp_costs *costs)
     for (v = n; v < all; v++) {
         costs->class_of_op[v] = costs->n_op_classes - 1;
     }
-    part_free(times);
-    index_finish(&index);
 }
 
 static void add_load(struct gp_load *sum, const struct gp_load *load)
@@ -286,5 +278,4 @@ void gp_classes_of_blocks(struct gp_costs *costs)
     for (at = 0; at < n; at++) {
         class_of_block(costs, &index, at);
     }
-    index_finish(&index);
 }

@@ -191,16 +191,8 @@ static void all_neighbours(struct climb *c)
         split(c, s);
         redegree(c, s);
     }
-    part_free(linked);
     if (c->n > 0) {
         qsort(c->list, c->n, sizeof *c->list, by_guess);
-    }
-}
-
-static void forget(struct climb *c)
-{
-    while (c->n > 0) {
-        part_plan_finish(&c->list[--c->n].plan);
     }
 }
 
@@ -209,6 +201,8 @@ static void start(struct climb *c)
     const struct part_problem *p = c->p;
     uint32_t s, i;
 
+    c->n = c->room = 0;
+    c->list = NULL;
     c->now.n = c->plan->n_stages;
     c->idle = p->n_devices;
     for (s = 0; s < c->now.n; s++) {
@@ -225,8 +219,10 @@ static void start(struct climb *c)
 /* The first of the most promising neighbours that is faster. */
 static void step(struct climb *c, struct part_plan *plan, double *step_ns, bool *ret_better)
 {
+    struct part_region region;
     uint32_t i;
 
+    part_enter(&region);
     start(c);
     *ret_better = false;
     for (i = 0; i < c->n && i < c->t->looks && !*ret_better; i++) {
@@ -236,12 +232,12 @@ static void step(struct climb *c, struct part_plan *plan, double *step_ns, bool 
         if (ns < *step_ns * (1 - 1e-9)) {
             part_plan_finish(plan);
             *plan = c->list[i].plan;
-            c->list[i].plan = (struct part_plan){0};
+            part_keep(plan->stages);
             *step_ns = ns;
             *ret_better = true;
         }
     }
-    forget(c);
+    part_leave(&region);
 }
 
 bool gp_is_chain(const struct part_plan *plan)
@@ -284,9 +280,4 @@ void gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
     for (round = 0; better && round < ROUNDS; round++) {
         step(&c, plan, step_ns, &better);
     }
-    part_free(c.list);
-    part_free(c.now.stage_of);
-    part_free(c.next.stage_of);
-    part_free(c.now.degree);
-    part_free(c.next.degree);
 }

@@ -90,37 +90,11 @@ void gp_costs_init(struct gp_costs *costs, const struct part_problem *problem,
                    const struct gp_tree *tree, struct gp_levels *levels)
 {
     struct part_costs *all = part_alloc(levels->n_groups, sizeof *all);
-    uint32_t g;
 
     *costs = (struct gp_costs){.problem = problem, .tree = tree};
     costs->pool = part_alloc(1, sizeof(struct gp_pool));
     make_lanes(costs, levels, all);
-    for (g = 0; g < levels->n_groups; g++) {
-        part_costs_finish(&all[g]);
-    }
-    part_free(all);
     notice(costs);
     gp_classes_of_ops(costs);
     gp_classes_of_blocks(costs);
-}
-
-void gp_costs_finish(struct gp_costs *costs)
-{
-    uint32_t l;
-
-    for (l = 0; l < costs->n_lanes; l++) {
-        part_free(costs->lanes[l].comp);
-        part_free(costs->lanes[l].sync);
-        part_free(costs->lanes[l].p2p);
-    }
-    part_free(costs->lanes);
-    part_free(costs->op_classes);
-    part_free(costs->classes);
-    part_free(costs->class_of_op);
-    part_free(costs->class_of_block);
-    if (costs->pool != NULL) {
-        gp_pool_finish(costs->pool);
-        part_free(costs->pool);
-    }
-    memset(costs, 0, sizeof *costs);
 }

@@ -77,7 +77,6 @@ struct gp_costs {
 /* One size: as part_costs says. Sets the lanes of the groups of `levels`. */
 void gp_costs_init(struct gp_costs *costs, const struct part_problem *problem,
                    const struct gp_tree *tree, struct gp_levels *levels);
-void gp_costs_finish(struct gp_costs *costs);
 
 static inline int64_t gp_tps(const struct gp_costs *costs, int64_t comp, int64_t sync, int64_t p2p)
 {

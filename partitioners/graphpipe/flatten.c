@@ -65,7 +65,6 @@ static void unfold(struct flatten *f, uint32_t node, uint32_t kind, struct list 
             push(&stack, nodes[top].a);
         }
     }
-    part_free(stack.items);
 }
 
 static void take_links(struct flatten *f, uint32_t node)
@@ -126,8 +125,6 @@ static void flatten_series(struct flatten *f, uint32_t node, uint32_t *ret_block
     }
     add_kids(f, &block, &kids);
     add_block(f, &block, ret_block);
-    part_free(kids.items);
-    part_free(ops.items);
 }
 
 struct keyed {
@@ -153,7 +150,6 @@ static void sort_kids(const struct flatten *f, struct list *kids)
     for (i = 0; i < kids->n; i++) {
         kids->items[i] = sorted[i].block;
     }
-    part_free(sorted);
 }
 
 static void flatten_parallel(struct flatten *f, uint32_t node, uint32_t *ret_block)
@@ -182,8 +178,6 @@ static void flatten_parallel(struct flatten *f, uint32_t node, uint32_t *ret_blo
         add_kids(f, &block, &kids);
         add_block(f, &block, ret_block);
     }
-    part_free(nodes.items);
-    part_free(kids.items);
 }
 
 static void flatten(struct flatten *f, uint32_t node, uint32_t *ret_block)

@@ -119,16 +119,6 @@ void gp_levels_init_general(struct gp_levels *levels, const uint32_t *sizes, uin
     relate(levels, batch);
 }
 
-void gp_levels_finish(struct gp_levels *levels)
-{
-    part_free(levels->groups);
-    part_free(levels->in_flight);
-    part_free(levels->group);
-    part_free(levels->before);
-    part_free(levels->covers);
-    memset(levels, 0, sizeof *levels);
-}
-
 bool gp_before(const struct gp_levels *levels, uint32_t x, uint32_t y)
 {
     if (levels->simple) {

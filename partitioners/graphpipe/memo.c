@@ -29,14 +29,6 @@ void gp_memo_create(struct gp_memo **ret_memo)
     *ret_memo = memo;
 }
 
-void gp_memo_destroy(struct gp_memo *memo)
-{
-    if (memo != NULL) {
-        part_free(memo->slots);
-        part_free(memo);
-    }
-}
-
 void gp_memo_clear(struct gp_memo *memo)
 {
     memo->n_used = 0;

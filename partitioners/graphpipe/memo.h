@@ -8,7 +8,6 @@
 #include "probe.h"
 
 void gp_memo_create(struct gp_memo **ret_memo);
-void gp_memo_destroy(struct gp_memo *memo);
 /* Forgets all states. */
 void gp_memo_clear(struct gp_memo *memo);
 

@@ -70,10 +70,8 @@ void gp_search_chain(const struct part_problem *problem, uint32_t b, double belo
     ret_result->states = stats.states;
     ret_result->proven = stats.exact;
     *ret_exact = stats.exact;
-    part_costs_finish(&costs);
-    part_free(order);
     if (!stats.exact) {
-        gp_result_finish(ret_result);
+        *ret_result = (struct gp_result){0};
     }
 }
 
@@ -115,6 +113,4 @@ void gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders
         part_order(problem, kinds[k], NULL, order);
         cut(problem, &costs, order, result);
     }
-    part_costs_finish(&costs);
-    part_free(order);
 }

@@ -171,6 +171,5 @@ pst_status gp_partition(const struct pst_host *host, const struct gp_config *con
         }
         st = gp_plan_for(&problem, &options, out);
     }
-    part_problem_finish(&problem);
     return st;
 }

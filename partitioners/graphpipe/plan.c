@@ -184,7 +184,6 @@ static void emit_row(struct plan *p, uint32_t at, const struct gp_sides *sides,
         s -= share->s;
         t -= share->t;
     }
-    part_free(kids);
 }
 
 /* Actual branches of the kinds and counts that `group` states; `used` of each kind are gone. */
@@ -240,8 +239,6 @@ static void emit_any(struct plan *p, uint32_t at, const struct gp_sides *sides,
         s -= share->s;
         t -= share->t;
     }
-    part_free(kids);
-    part_free(used);
 }
 
 /* The gap behind v_i in groups. */
@@ -361,7 +358,4 @@ void gp_probe_plan(struct gp_probe *probe, struct part_plan *ret_plan, int64_t *
     emit_series(&p, tree->n_blocks - 1, &ends, true, x);
     finish_plan(&p, ret_plan);
     *ret_ticks = p.ticks;
-    part_free(p.stage_of);
-    part_free(p.stages);
-    part_free(p.scratch);
 }

@@ -90,7 +90,6 @@ static void fill_up(const struct part_problem *p, struct gp_answer *a)
         part_plan_finish(&a->plan);
         a->plan = plan;
     }
-    part_free(room);
 }
 
 /* Bytes of one stage by the linear model. */
@@ -179,11 +178,9 @@ static pst_status insist(struct part_problem *p, const struct gp_options *option
             *ret_holds = false;
             break;
         }
-        gp_answer_finish(answer);
         *answer = next;
         next = (struct gp_answer){0};
     }
-    gp_answer_finish(&next);
     p->capacity_bytes = capacity;
     return st;
 }
@@ -208,6 +205,5 @@ pst_status gp_plan_for(struct part_problem *problem, const struct gp_options *op
         remark(problem, &answer);
         part_plan_answer(&answer.plan, problem, out);
     }
-    gp_answer_finish(&answer);
     return st;
 }

@@ -58,14 +58,3 @@ void gp_pool_reset(struct gp_pool *pool)
     pool->now = NULL;
     pool->used = 0;
 }
-
-void gp_pool_finish(struct gp_pool *pool)
-{
-    struct gp_chunk *chunk = pool->first, *next;
-
-    for (; chunk != NULL; chunk = next) {
-        next = chunk->next;
-        part_free(chunk);
-    }
-    *pool = (struct gp_pool){0};
-}

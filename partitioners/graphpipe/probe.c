@@ -17,13 +17,6 @@ void gp_probe_init(struct gp_probe *probe, const struct gp_costs *costs,
     gp_memo_create(&probe->memo);
 }
 
-void gp_probe_finish(struct gp_probe *probe)
-{
-    gp_memo_destroy(probe->memo);
-    gp_pool_finish(&probe->pool);
-    memset(probe, 0, sizeof *probe);
-}
-
 void gp_probe_tick(struct gp_probe *probe, uint32_t work)
 {
     probe->n_states += work;

@@ -95,7 +95,6 @@ struct gp_probe {
 
 void gp_probe_init(struct gp_probe *probe, const struct gp_costs *costs,
                    const struct gp_levels *levels, uint32_t grouping);
-void gp_probe_finish(struct gp_probe *probe);
 
 /*
  * *ret_found: there is a plan with T <= limit on the problem's devices. Otherwise there is none

@@ -82,6 +82,4 @@ void gp_move_borders(struct gp_trials *trials, struct part_plan *plan, double *s
     plan_of(&rows, cuts, &moved);
     part_plan_finish(plan);
     *plan = moved;
-    part_free(rows.order);
-    part_free(cuts);
 }

@@ -187,7 +187,6 @@ static void sort(struct table *t, uint32_t *order)
     for (i = 0; i < t->n; i++) {
         order[i] = heavy[i].branch;
     }
-    part_free(heavy);
 }
 
 /* The better of two tables, level by level. */

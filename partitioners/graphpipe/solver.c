@@ -198,7 +198,6 @@ void gp_tree_of(const struct part_problem *p, uint32_t rule, struct gp_tree *ret
 
     memset(ret_tree, 0, sizeof *ret_tree);
     gp_tree_init(ret_tree, p, work, rule);
-    part_free(work);
 }
 
 static uint32_t rule_of(const struct gp_options *options)
@@ -220,7 +219,6 @@ static pst_status solve_graph(const struct part_problem *p, const struct gp_opti
         solve_blocks(p, options, &tree, watch, answer);
     }
     answer->exact_blocks = tree.reduced;
-    gp_tree_finish(&tree);
     return st;
 }
 
@@ -252,12 +250,4 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
     ret_answer->family_optimum =
         ret_answer->family_optimum && ret_answer->exact_blocks && !watch.has_expired;
     return st;
-}
-
-void gp_answer_finish(struct gp_answer *answer)
-{
-    part_plan_finish(&answer->plan);
-    gp_table_finish(&answer->table);
-    gp_candidates_finish(&answer->candidates);
-    memset(answer, 0, sizeof *answer);
 }

@@ -101,7 +101,6 @@ void gp_class_sums(struct gp_costs *costs, struct gp_class *c)
     }
     none = part_alloc((size_t)GP_TIMES * costs->n_lanes + 1, sizeof *none);
     append(costs, c, 0, rows, &nothing, none); /* v_0 is s */
-    part_free(none);
     for (i = 1; i <= 2 * c->n_ops + 1; i++) {
         const struct gp_class *gap = &costs->classes[c->kids[i / 2]];
 

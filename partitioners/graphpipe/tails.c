@@ -88,7 +88,6 @@ static uint32_t number(struct merge *m)
     for (v = 0; v < m->p->n; v++) {
         m->group[v] = of[m->group[v]];
     }
-    part_free(of);
     return n;
 }
 
@@ -117,7 +116,6 @@ static pst_status group(const struct part_problem *p, double share, uint32_t *gr
         }
     }
     *ret_n = number(&m);
-    part_free(m.work);
     return PST_OK;
 }
 
@@ -132,7 +130,6 @@ static pst_status add(const struct part_problem *p, double share, uint32_t rule,
     st = group(p, share, t->group_of, &n);
     if (st != PST_OK || n == before_n) {
         /* nothing, or nothing more */
-        part_free(t->group_of);
         t->group_of = NULL;
         return st;
     }
@@ -150,20 +147,6 @@ void gp_tails_init(struct gp_tails *tails, const struct part_problem *p, uint32_
     for (i = 0; i < sizeof shares / sizeof *shares; i++) {
         add(p, shares[i], rule, tails);
     }
-}
-
-void gp_tails_finish(struct gp_tails *tails)
-{
-    uint32_t i;
-
-    for (i = 0; i < GP_TAILS; i++) {
-        part_free(tails->of[i].group_of);
-        if (i < tails->n) {
-            part_problem_finish(&tails->of[i].problem);
-            gp_tree_finish(&tails->of[i].tree);
-        }
-    }
-    memset(tails, 0, sizeof *tails);
 }
 
 /* The same stages of the operators themselves. */
@@ -187,8 +170,6 @@ static void expand(const struct part_problem *p, const struct gp_tail_problem *t
         ret_plan->stages[s].b = coarse->stages[s].b;
         ret_plan->stages[s].k = coarse->stages[s].k;
     }
-    part_free(stage_of);
-    part_free(of_group);
 }
 
 void gp_tails_plan(const struct part_problem *p, const struct gp_tail_problem *t,

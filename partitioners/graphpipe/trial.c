@@ -63,14 +63,13 @@ static void simulate(struct gp_trials *t, const struct part_plan *plan, bool exa
     *ret_step_ns = value.fits != 0 ? (double)value.step_ns : INFINITY;
     *ret_near = is_near(t, value.peak_bytes);
     t->n++;
-    part_free(notes.stages);
-    part_free(notes.ranks);
 }
 
 /* INFINITY: it does not fit, or the rest of the trials does not suffice for it. */
 static void step_of(struct gp_trials *t, const struct part_plan *plan, bool exact,
                     double *ret_step_ns, bool *ret_near)
 {
+    struct part_region region;
     struct part_value value;
     uint64_t passes = 0, n_ranks = 0;
     uint32_t s;
@@ -88,7 +87,9 @@ static void step_of(struct gp_trials *t, const struct part_plan *plan, bool exac
     t->left -= passes;
     part_plan_value(plan, t->problem, true, &value);
     if (value.legal && value.fits) {
+        part_enter(&region);
         simulate(t, plan, exact, ret_step_ns, ret_near);
+        part_leave(&region);
     }
 }
 
@@ -237,6 +238,5 @@ void gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a, bool
         take(&t, a, &best, best_ns);
     }
     part_plan_finish(&best);
-    part_free(ranked);
     a->tried = t.n;
 }

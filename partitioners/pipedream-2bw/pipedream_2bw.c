@@ -87,7 +87,6 @@ static void remark_bytes(struct twobw *search, const struct candidate *c, const 
 
     twobw_stage_bytes(search, c, cuts, bytes);
     part_remark_stage_bytes(search->problem, bytes, c->d);
-    part_free(bytes);
 }
 
 /* Cuts between places become cuts between nodes. */
@@ -162,9 +161,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         remark(&search, &best);
         part_chain_answer(&problem, &shape, cuts, out);
     }
-    part_free(cuts);
-    twobw_finish(&search);
-    part_problem_finish(&problem);
     return st;
 }
 

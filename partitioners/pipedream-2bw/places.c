@@ -44,8 +44,6 @@ static void choose(struct twobw *search, const struct part_dag *dag)
     }
     part_runs(dag, p->edge_bytes, work, order, (uint32_t)search->config->places, search->place,
               &search->n_places);
-    part_free(work);
-    part_free(order);
 }
 
 /* Bytes of everything between two places. */
@@ -65,7 +63,6 @@ static void tell(struct twobw *search)
             crossing[pair(search, first, end) + 1] = search->span.out_bytes;
         }
         if (part_cancelled(search->problem)) {
-            part_free(crossing);
             part_end(PST_ERR_CANCELLED);
         }
     }

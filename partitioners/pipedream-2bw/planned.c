@@ -116,7 +116,5 @@ pst_status twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t
     for (s = 0; *ret_found && ret_cuts != NULL && s <= c->d; s++) {
         ret_cuts[s] = cuts[s];
     }
-    part_asker_finish(&asked.asker);
-    part_free(cuts);
     return st;
 }

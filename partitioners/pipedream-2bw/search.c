@@ -40,6 +40,7 @@ static bool is_too_slow(const struct twobw *search, const struct candidate *c)
 static pst_status try(struct twobw *search, struct candidate *c)
 {
     bool planned = search->problem->figures.reference == 0, fits = true;
+    struct part_region region;
     pst_status st = PST_OK;
 
     search->n_seen++;
@@ -47,11 +48,13 @@ static pst_status try(struct twobw *search, struct candidate *c)
         if (is_too_slow(search, c)) {
             return PST_OK;
         }
+        part_enter(&region);
         if (planned) {
             st = twobw_cut_planned(search, c, NULL, &fits);
         } else {
             twobw_cut(search, c, NULL, &fits);
         }
+        part_leave(&region);
     } else {
         twobw_closed(search, c);
         fits = part_fits(search->problem, c->bytes);

@@ -30,9 +30,7 @@ pst_status fair_solve(const struct fair_question *q, struct pd_answer *ret_answe
         answer.bottleneck = (double)found.ticks * q->costs->ns_per_tick;
         pd_answer_add(&answer, stage->from, stage->to, stage->degree);
     }
-    part_sets_answer_finish(&found);
     if (st != PST_OK) {
-        pd_answer_finish(&answer);
         return st;
     }
     *ret_answer = answer;

@@ -8,15 +8,6 @@
 
 #include "pipedream.h"
 
-void pd_graph_finish(struct pd_graph *graph)
-{
-    part_free(graph->node);
-    part_free(graph->edge);
-    part_free(graph->own);
-    part_free(graph->arrays);
-    memset(graph, 0, sizeof *graph);
-}
-
 /* "input", "Input3" */
 static bool is_input(const struct part_problem *p, uint32_t v)
 {
@@ -134,5 +125,4 @@ void pd_graph_assign(const struct pd_graph *g, const struct part_problem *p,
             ret_stage_of[v] = s > ret_stage_of[v] ? s : ret_stage_of[v];
         }
     }
-    part_free(nodes);
 }

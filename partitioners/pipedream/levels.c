@@ -18,12 +18,6 @@ struct rows {
     double *a;
 };
 
-void pd_answer_finish(struct pd_answer *answer)
-{
-    part_free(answer->stages);
-    memset(answer, 0, sizeof *answer);
-}
-
 void pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree)
 {
     answer->stages =
@@ -302,7 +296,7 @@ static void unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t la
     if (answer->n_stages == 0 && level + 1 == s->q->n_levels) {
         answer->bottleneck = rows.a[(size_t)last * ((size_t)u + 1) + u];
         if (isinf(answer->bottleneck)) {
-            goto out;
+            return;
         }
     }
     while (j != first) {
@@ -329,9 +323,6 @@ static void unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t la
             pd_answer_add(answer, part->from, part->to, times * part->degree);
         }
     }
-out:
-    pd_answer_finish(&parts);
-    part_free(rows.a);
 }
 
 /* What all machines of the first level do between any two sets. */
@@ -349,7 +340,6 @@ static void fill_below(struct solver *s)
             s->below[(size_t)i * n + j] = rows.a[(size_t)j * ((size_t)m + 1) + m];
         }
     }
-    part_free(rows.a);
 }
 
 pst_status pd_levels_solve(const struct pd_question *q, struct pd_answer *ret_answer)
@@ -365,10 +355,6 @@ pst_status pd_levels_solve(const struct pd_question *q, struct pd_answer *ret_an
     }
     list_active(&s);
     unroll(&s, q->n_levels - 1, 0, q->sets->n_sets - 1, 1, &answer);
-    part_free(s.below);
-    part_free(s.active);
-    part_free(s.least);
-    part_free(s.most);
     *ret_answer = answer;
     return PST_OK;
 }

@@ -64,7 +64,6 @@ struct pd_answer {
  */
 enum { PD_MOST_SETS_IN_LEVELS = 10000 };
 pst_status pd_levels_solve(const struct pd_question *question, struct pd_answer *ret_answer);
-void pd_answer_finish(struct pd_answer *answer);
 /* Appends. */
 void pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree);
 

@@ -32,7 +32,6 @@ static void weigh(const struct pd_run *run, int64_t *ret_work)
     for (v = 0; v < g->dag.n; v++) {
         ret_work[v] = total > 0 ? llround(ns[g->node[v]] / total * 0x1p50) : 1;
     }
-    part_free(ns);
 }
 
 /* Prefixes of the order that end at a place worth looking at, if not all can be. */
@@ -49,9 +48,6 @@ static void list_places(struct pd_run *run, const uint32_t *order)
     }
     part_runs(dag, bytes, work, order, most_places(run), first, &n_runs);
     part_downsets_runs(order, n_runs, first, &run->sets);
-    part_free(first);
-    part_free(work);
-    part_free(bytes);
 }
 
 static void list_linear(struct pd_run *run)
@@ -70,7 +66,6 @@ static void list_linear(struct pd_run *run)
     } else {
         part_downsets_linear(n, order, &run->sets);
     }
-    part_free(order);
 }
 
 /* The empty set is no state. */
@@ -80,7 +75,7 @@ static pst_status list_states(struct pd_run *run)
     uint32_t max_sets = (uint32_t)run->config->max_states + 1, v, n_sources = 0;
     uint64_t count = 0;
     bool exact = true;
-    pst_status st;
+    pst_status st = PST_ERR_UNSUPPORTED;
 
     if (run->config->states == PD_LINEAR) {
         list_linear(run);
@@ -91,14 +86,12 @@ static pst_status list_states(struct pd_run *run)
     }
     if (run->config->states == PD_ANTICHAIN && n_sources > 1) {
         st = part_downsets_grown(dag, max_sets, &run->stop, &run->sets, &count, &exact);
-        if (st != PST_ERR_UNSUPPORTED) {
-            goto out;
-        }
-        /* Not connected: one source does not lead to all of it. */
     }
-    run->all_sets = true;
-    st = part_downsets_all(dag, max_sets, &run->stop, &run->sets, &count, &exact);
-out:
+    /* Where it is not connected one source does not lead to all of it. */
+    if (st == PST_ERR_UNSUPPORTED) {
+        run->all_sets = true;
+        st = part_downsets_all(dag, max_sets, &run->stop, &run->sets, &count, &exact);
+    }
     if (st == PST_ERR_INFEASIBLE) {
         return part_sequence_too_many(run->problem, count - (count != UINT64_MAX), exact,
                                       run->config->max_states,
@@ -149,9 +142,6 @@ static void sum_states(struct pd_run *run)
             run->out[k] += readers[v] < dag->first_out[v + 1] - dag->first_out[v] ? values[v] : 0;
         }
     }
-    part_free(values);
-    part_free(readers);
-    part_free(nodes);
 }
 
 pst_status pd_run_init(struct pd_run *run, const struct part_problem *problem,
@@ -180,16 +170,6 @@ pst_status pd_run_init(struct pd_run *run, const struct part_problem *problem,
         sum_states(run);
     }
     return st;
-}
-
-void pd_run_finish(struct pd_run *run)
-{
-    pd_graph_finish(&run->graph);
-    part_downsets_finish(&run->sets);
-    part_free(run->weight);
-    part_free(run->saved);
-    part_free(run->out);
-    memset(run, 0, sizeof *run);
 }
 
 /* Degrees that the search may use; with stages counted beforehand each has one device. */
@@ -240,7 +220,6 @@ static void fill_unit(const struct pd_run *run, uint32_t b, double *time, double
         saved[k] = run->saved[k] * b;
         out[k] = run->out[k] * b;
     }
-    part_free(ns);
 }
 
 /* The best that one order can do: a bound of what all sets can. */
@@ -270,13 +249,6 @@ static pst_status bound_by_order(const struct pd_run *run, const struct pd_quest
     q.out = room + 2 * ((size_t)n + 1);
     st = pd_levels_solve(&q, &answer);
     *ret_bound = st == PST_OK ? answer.bottleneck : (double)INFINITY;
-    pd_answer_finish(&answer);
-    part_downsets_finish(&linear.sets);
-    part_free(linear.weight);
-    part_free(linear.saved);
-    part_free(linear.out);
-    part_free(order);
-    part_free(room);
     return st;
 }
 
@@ -320,7 +292,6 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
                        "\"device\"",
                        n - 1, PD_MOST_SETS_IN_LEVELS - 1);
     }
-    part_free(room);
     return st;
 }
 
@@ -349,7 +320,6 @@ static pst_status solve_fair(const struct pd_run *run, const struct part_limits 
     }
     st = fair_solve(&q, ret_answer);
     costs.n_degrees = all;
-    part_costs_finish(&costs);
     return st;
 }
 
@@ -366,6 +336,5 @@ pst_status pd_run_solve(const struct pd_run *run, const struct part_limits *limi
                  ? solve_fair(run, limits, ret_answer)
                  : solve_levels(run, limits, corrected, fewer, degrees, n, ret_answer);
     }
-    part_free(degrees);
     return st;
 }

@@ -285,39 +285,31 @@ void knapsack_solve(uint32_t n, const uint32_t *first, const struct knapsack_opt
                     double budget, double *ret_time, uint32_t *ret_choice, bool *ret_exact)
 {
     struct knapsack k = {.n = n, .first = first, .options = options, .budget = budget};
-    uint32_t i;
+    struct part_region region;
 
     *ret_exact = true;
     *ret_time = INFINITY;
+    part_enter(&region);
     k.choice = part_alloc((size_t)n + 1, sizeof *k.choice);
     k.least = part_alloc((size_t)n + 1, sizeof *k.least);
     k.cheapest = part_alloc((size_t)n + 1, sizeof *k.cheapest);
     k.layers = part_alloc((size_t)n + 1, sizeof *k.layers);
     k.n_points = part_alloc((size_t)n + 1, sizeof *k.n_points);
     choose_all(&k, false);
-    if (!fits(&k)) {
-        goto out;
-    }
-    choose_all(&k, true);
-    if (!fits(&k)) {
-        save_greedily(&k);
+    if (fits(&k)) {
+        choose_all(&k, true);
         if (!fits(&k)) {
-            choose_all(&k, false);
+            save_greedily(&k);
+            if (!fits(&k)) {
+                choose_all(&k, false);
+            }
+            give_back(&k);
+            improve(&k, ret_exact);
         }
-        give_back(&k);
-        improve(&k, ret_exact);
+        *ret_time = k.time;
+        if (ret_choice != NULL) {
+            memcpy(ret_choice, k.choice, n * sizeof *ret_choice);
+        }
     }
-    *ret_time = k.time;
-    if (ret_choice != NULL) {
-        memcpy(ret_choice, k.choice, n * sizeof *ret_choice);
-    }
-out:
-    for (i = 0; k.layers != NULL && i <= n; i++) {
-        part_free(k.layers[i]);
-    }
-    part_free(k.choice);
-    part_free(k.least);
-    part_free(k.cheapest);
-    part_free(k.layers);
-    part_free(k.n_points);
+    part_leave(&region);
 }

@@ -90,22 +90,7 @@ static pst_status run_init(struct part_searcher *searcher, const struct part_pro
     return st;
 }
 
-static void run_finish(void *self)
-{
-    struct run *run = self;
-
-    part_downsets_finish(&run->sets);
-}
-
 /* --- ways --------------------------------------------------------------------------------------*/
-
-static void ways_finish(struct ways *ways)
-{
-    part_free(ways->first);
-    part_free(ways->rows);
-    part_free(ways->edge_bytes);
-    part_free(ways->ns);
-}
 
 /* Forward time of b samples; a third of all where the problem has no such row. */
 static double forward_ns(const struct run *run, uint32_t b, uint32_t v, double all)
@@ -238,7 +223,6 @@ static void take(const struct run *run, const struct piper_answer *answer, const
     if (answer->n_stages > 0) {
         say(answer, ways, p->n, ret->extra);
     }
-    part_free(nodes);
 }
 
 static pst_status find(void *self, const struct part_limits *limits, struct part_sequence *ret)
@@ -285,9 +269,6 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
     if (st == PST_OK) {
         take(run, &answer, &ways, limits->b, ret);
     }
-    piper_answer_finish(&answer);
-    ways_finish(&ways);
-    part_free(degrees);
     return st;
 }
 
@@ -320,7 +301,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     struct part_searcher searcher = {
         .self = &run,
         .init = run_init,
-        .finish = run_finish,
         .find = find,
         .answer = answer,
         .own_objective = true,

@@ -15,13 +15,6 @@ struct search {
     uint64_t polls;
 };
 
-void piper_answer_finish(struct piper_answer *answer)
-{
-    part_free(answer->stages);
-    part_free(answer->way);
-    memset(answer, 0, sizeof *answer);
-}
-
 static double *cell(const struct search *s, uint32_t i, uint32_t k)
 {
     return s->best + ((size_t)i * (s->n_devices + 1) + k) * (s->most_degrees + 1);
@@ -236,9 +229,6 @@ pst_status piper_solve(const struct piper_question *q, struct piper_answer *ret_
     fill(&s);
     unroll(&s, &answer);
     answer.exact = s.costs.exact;
-    piper_costs_finish(&s.costs);
-    part_free(s.best);
-    part_free(s.time);
     *ret_answer = answer;
     return PST_OK;
 }

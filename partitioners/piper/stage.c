@@ -66,8 +66,6 @@ static void init_pair(struct piper_pair *pair, const struct piper_question *q, u
     for (v = 0; v < sets->n_sets; v++) {
         pair->lacking[v] = (uint32_t)lacking[v];
     }
-    part_free(room);
-    part_free(lacking);
 }
 
 /* Tensor degrees in ascending order, each with the degrees that divide the units and fit. */
@@ -146,26 +144,6 @@ void piper_costs_init(struct piper_costs *c, const struct piper_question *q)
         }
     }
     sum_leaving(c);
-}
-
-void piper_costs_finish(struct piper_costs *c)
-{
-    uint32_t i;
-
-    for (i = 0; i < c->n_pairs; i++) {
-        part_free(c->pairs[i].time);
-        part_free(c->pairs[i].in_flight);
-        part_free(c->pairs[i].fixed);
-        part_free(c->pairs[i].lacking);
-    }
-    part_free(c->pairs);
-    part_free(c->leaving);
-    part_free(c->skipping);
-    part_free(c->into);
-    part_free(c->nodes);
-    part_free(c->first);
-    part_free(c->options);
-    part_free(c->option_way);
 }
 
 /* skipping[j] = bytes from set i to what is not in set j: what i sends to a node, less the nodes of
@@ -295,5 +273,4 @@ void piper_stage_time(struct piper_costs *c, const struct piper_pair *pair, uint
     if (ret_bytes != NULL) {
         *ret_bytes = bytes;
     }
-    part_free(choice);
 }

@@ -109,7 +109,6 @@ static void balance_memory(struct vpipe *pipe, uint32_t *ret_cuts)
         bytes[i] = b->weight[i] * pipe->problem->weight_multiplier + b->saved[i] * held;
     }
     part_balance(bytes, b->n, pipe->n_stages, ret_cuts);
-    part_free(bytes);
 }
 
 void vpipe_search(struct vpipe *pipe, uint32_t *ret_cuts, struct worth *ret_worth)
@@ -130,5 +129,4 @@ void vpipe_search(struct vpipe *pipe, uint32_t *ret_cuts, struct worth *ret_wort
         memcpy(ret_cuts, other, n_cuts * sizeof *ret_cuts);
         *ret_worth = worth;
     }
-    part_free(other);
 }

@@ -71,21 +71,6 @@ pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
     return st;
 }
 
-void vpipe_finish(struct vpipe *pipe)
-{
-    struct blocks *b = &pipe->blocks;
-
-    part_free(b->first);
-    part_free(b->ns);
-    part_free(b->f_ns);
-    part_free(b->saved);
-    part_free(b->weight);
-    part_free(pipe->by_price);
-    part_free(pipe->action);
-    part_map_finish(&pipe->costs);
-    part_asker_finish(&pipe->asker);
-}
-
 /* --- what a stage costs ------------------------------------------------------------------------*/
 
 uint32_t vpipe_held(const struct vpipe *pipe, uint32_t stage)

@@ -62,9 +62,6 @@ static double solve(const struct rig_case *c, const struct part_problem *p, cons
     } else {
         assert_true(isinf(result));
     }
-    pd_answer_finish(&answer);
-    part_downsets_finish(&sets);
-    part_costs_finish(&costs);
     return result;
 }
 
@@ -126,7 +123,7 @@ TEST(test_one_order)
     for (int round = 0; round < 200; round++) {
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        FINISHED_BY(part_problem_finish) struct part_problem p;
+        struct part_problem p;
         uint32_t order[16];
         double found;
 
@@ -147,7 +144,7 @@ TEST(test_all_sets)
     for (int round = 0; round < 120; round++) {
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        FINISHED_BY(part_problem_finish) struct part_problem p;
+        struct part_problem p;
         uint32_t order[16];
         double found;
 

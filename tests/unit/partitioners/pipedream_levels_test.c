@@ -159,7 +159,7 @@ static double solve(struct instance *x, uint32_t *ret_stages)
     value = answer.bottleneck;
     /* Knowing the value, or one near it, changes nothing. */
     for (int tries = 0; tries < 2; tries++) {
-        FINISHED_BY(pd_answer_finish) struct pd_answer again;
+        struct pd_answer again;
 
         q->bound = tries == 0 ? value : value * 1.1;
         assert_int_equal(pd_levels_solve(q, &again), PST_OK);
@@ -181,8 +181,6 @@ static double solve(struct instance *x, uint32_t *ret_stages)
         }
     }
     assert_true(isinf(value) == (answer.n_stages == 0));
-    pd_answer_finish(&answer);
-    part_downsets_finish(&sets);
     free(sums);
     return value;
 }
@@ -329,7 +327,7 @@ TEST(test_stops)
     static uint32_t order[N];
     static double zero[N + 1];
     const uint32_t degrees[] = {1};
-    FINISHED_BY(part_downsets_finish) struct part_downsets sets;
+    struct part_downsets sets;
     struct pd_question q = {
         .time = zero,
         .weight = zero,
