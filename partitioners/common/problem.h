@@ -70,6 +70,10 @@ uint64_t part_common_multiple(uint32_t a, uint32_t b);
 uint32_t part_samples_row(const struct part_problem *problem, uint32_t samples);
 /* Name of a node for messages: "?" without a host. */
 const char *part_node_name(const struct part_problem *problem, uint32_t v);
+/* "30 bytes", "12.7 MiB (13317120 bytes)" */
+const char *part_size_text(char text[64], uint64_t bytes);
+/* PST_ERR_INFEASIBLE, explained. */
+pst_status part_too_few_nodes(const struct pst_host *host, uint32_t wanted, uint32_t n);
 /* Has the host asked to stop? */
 bool part_cancelled(const struct part_problem *problem);
 /* Ends the call if it has. */

@@ -76,8 +76,7 @@ void part_span_grow(struct part_span *span);                /* takes in node fir
 
 /*
  * The job's other strategies about ranges as stages of one shape of pipeline: in-flight counts are
- * asked for once, prices are remembered. Stages whose prices are alike are one class and share
- * them; the first and the last stage are their own.
+ * asked for once, prices are remembered.
  */
 struct part_asker {
     const struct part_problem *problem;
@@ -93,6 +92,9 @@ struct part_asker {
 pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages, uint32_t size,
                            uint32_t replicas, struct part_asker *ret_asker);
 
+/* Stages of which a few ranges are priced alike share all prices from now on, which saves most of
+   the questions; the first and the last stage are their own. */
+void part_asker_share(struct part_asker *asker);
 /* Nodes [first, end), not empty, as that stage. */
 void part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
                       struct pst_stage_price *ret_price);

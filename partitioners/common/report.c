@@ -115,3 +115,24 @@ pst_status part_infeasible(const struct part_problem *p, uint32_t b)
                      b, ceil(all), p->n_devices, p->capacity_bytes, part_node_name(p, worst),
                      ceil(worst_bytes));
 }
+
+const char *part_size_text(char text[64], uint64_t bytes)
+{
+    bool large = bytes >= 1048576;
+
+    if (bytes < 1024) {
+        snprintf(text, 64, "%llu bytes", (unsigned long long)bytes);
+    } else {
+        snprintf(text, 64, "%.1f %s (%llu bytes)", (double)bytes / (large ? 1048576.0 : 1024.0),
+                 large ? "MiB" : "KiB", (unsigned long long)bytes);
+    }
+    return text;
+}
+
+pst_status part_too_few_nodes(const struct pst_host *host, uint32_t wanted, uint32_t n)
+{
+    return pst_failf(host, PST_ERR_INFEASIBLE,
+                     "%u stages are wanted but the graph has only %u nodes; use fewer devices, "
+                     "fewer stages on each, or a deeper model",
+                     wanted, n);
+}

@@ -12,10 +12,7 @@ static pst_status count_stages(struct part_row *row)
     uint32_t wanted = p->in->n_stages != 0 ? p->in->n_stages : p->n_devices / row->d;
 
     if (wanted > p->n && (p->in->n_stages != 0 || p->figures.reference == 0)) {
-        return pst_failf(p->host, PST_ERR_INFEASIBLE,
-                         "%u stages are wanted but the graph has only %u nodes; use fewer "
-                         "devices, fewer stages on each, or a deeper model",
-                         wanted, p->n);
+        return part_too_few_nodes(p->host, wanted, p->n);
     }
     row->n_stages = wanted < p->n ? wanted : p->n;
     return PST_OK;

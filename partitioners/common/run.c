@@ -90,10 +90,7 @@ pst_status part_chain_run(const struct pst_host *host, const struct pst_partitio
                        "every stage gets one device, and 1 is not among the numbers of replicas "
                        "allowed; add it, or use a partitioner that makes replicas");
     } else if (n_stages > problem.n) {
-        st = pst_failf(host, PST_ERR_INFEASIBLE,
-                       "%u stages are wanted but the graph has only %u nodes; use fewer devices, "
-                       "fewer stages on each, or a deeper model",
-                       n_stages, problem.n);
+        st = part_too_few_nodes(host, n_stages, problem.n);
     } else {
         st = run_chain(&problem, n_stages, try, impl, out);
     }

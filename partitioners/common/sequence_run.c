@@ -64,10 +64,7 @@ void part_sequence_plan(const struct part_problem *p, uint32_t *stage_of, uint32
 
     while (n_wanted != 0 && n_stages < n_wanted) {
         if (!halve_slowest(p, stage_of, n_stages)) {
-            part_end(pst_failf(p->host, PST_ERR_INFEASIBLE,
-                               "%u stages are wanted but the graph has only %u nodes; use fewer "
-                               "devices, fewer stages on each, or a deeper model",
-                               n_wanted, p->n));
+            part_end(part_too_few_nodes(p->host, n_wanted, p->n));
         }
         n_stages++;
     }

@@ -79,9 +79,8 @@ pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
     }
     st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
     if (st == PST_OK) {
+        part_asker_share(&pipe->asker);
         tabulate_saved(pipe);
-    }
-    if (st == PST_OK) {
         set_times(pipe);
     }
     for (s = 0; st == PST_OK && s < n_stages; s++) {

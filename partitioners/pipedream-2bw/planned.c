@@ -105,6 +105,7 @@ pst_status twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t
         st = pst_failf(host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_COST);
     }
     if (st == PST_OK) {
+        part_asker_share(&asked.asker);
         twobw_solve(search, c, false, cost_of, &asked, &ns);
     }
     *ret_found = st == PST_OK && !isinf(ns);

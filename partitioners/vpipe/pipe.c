@@ -64,9 +64,12 @@ pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
     pipe->size = size;
     pipe->costs.value_size = sizeof(struct stage_cost);
     set_blocks(pipe, ranges);
-    st = PST_OK;
-    if (problem->figures.reference == 0) {
-        st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
+    if (problem->figures.reference != 0) {
+        return PST_OK;
+    }
+    st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
+    if (st == PST_OK) {
+        part_asker_share(&pipe->asker);
     }
     return st;
 }
