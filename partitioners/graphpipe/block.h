@@ -58,8 +58,4 @@ enum {
 void gp_tree_init(struct gp_tree *tree, const struct part_problem *problem, const int64_t *work,
                   uint32_t rule);
 
-/* "S(0 P(1 2) 3)": operators by number, virtual ones as *, bare edges beside branches as e; for
-   tests and messages. NULL: out of memory. free() it. */
-char *gp_tree_text(const struct gp_tree *tree, const struct part_problem *problem);
-
 #endif

@@ -3,7 +3,6 @@
  * From binary blocks to series of operators with blocks between them and parallel blocks with
  * branches in the order of the model.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,58 +219,4 @@ void gp_tree_flatten(struct gp_build *build, uint32_t root, struct gp_tree *tree
     tree->n_ops = f.ops.n;
     tree->n_kids = f.kids.n;
     tree->n_edges = f.edges.n;
-}
-
-static void write_block(const struct gp_tree *tree, const struct part_problem *problem, FILE *out,
-                        uint32_t at)
-{
-    const struct gp_block *block = &tree->blocks[at];
-    const char *gap = "";
-    uint32_t i;
-
-    if (block->kind == GP_EDGE) {
-        fputs("e", out);
-        return;
-    }
-    fputs(block->kind == GP_SERIES ? "S(" : "P(", out);
-    for (i = 0; i < block->n_kids; i++) {
-        uint32_t kid = tree->kids[block->first_kid + i];
-
-        if (block->kind == GP_SERIES && i > 0) {
-            uint32_t op = tree->ops[block->first_op + i - 1];
-
-            fputs(gap, out);
-            if (op < problem->n) {
-                fprintf(out, "%u", op);
-            } else {
-                fputs("*", out);
-            }
-            gap = " ";
-        }
-        if (block->kind == GP_PARALLEL || tree->blocks[kid].kind != GP_EDGE) {
-            fputs(gap, out);
-            write_block(tree, problem, out, kid);
-            gap = " ";
-        }
-    }
-    fputs(")", out);
-}
-
-char *gp_tree_text(const struct gp_tree *tree, const struct part_problem *problem)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-
-    if (out == NULL) {
-        return NULL;
-    }
-    if (tree->n_blocks > 0) {
-        write_block(tree, problem, out, tree->n_blocks - 1);
-    }
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
 }

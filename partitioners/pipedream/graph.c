@@ -111,7 +111,7 @@ void pd_graph_assign(const struct pd_graph *g, const struct part_problem *p,
 
     memset(ret_stage_of, 0, p->n * sizeof *ret_stage_of);
     for (s = 0; s < answer->n_stages; s++) {
-        const struct pd_stage *stage = &answer->stages[s];
+        const struct part_sets_stage *stage = &answer->stages[s];
 
         n = part_downsets_between(sets, stage->from, stage->to, nodes);
         for (i = 0; i < n; i++) {

@@ -22,7 +22,7 @@ void pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_
 {
     answer->stages =
         part_resize(answer->stages, (size_t)answer->n_stages + 1, sizeof *answer->stages);
-    answer->stages[answer->n_stages++] = (struct pd_stage){from, to, degree};
+    answer->stages[answer->n_stages++] = (struct part_sets_stage){from, to, degree};
 }
 
 static void poll(struct solver *s, uint64_t work)
@@ -315,7 +315,7 @@ static void unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t la
         }
     }
     for (k = parts.n_stages; k-- > 0;) {
-        const struct pd_stage *part = &parts.stages[k];
+        const struct part_sets_stage *part = &parts.stages[k];
 
         if (level > 0) {
             unroll(s, level - 1, part->from, part->to, times * part->degree, answer);

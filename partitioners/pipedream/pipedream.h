@@ -5,7 +5,6 @@
 #ifndef PIPEDREAM_PIPEDREAM_H
 #define PIPEDREAM_PIPEDREAM_H
 
-#include "fair.h"
 #include "levels.h"
 #include "sequence.h"
 

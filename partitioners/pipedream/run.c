@@ -295,11 +295,13 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
     return st;
 }
 
+/* By the cost model of the problem: stages cost what everybody else's cost and hold what 1F1B
+   holds. For comparisons on equal terms. */
 static pst_status solve_fair(const struct pd_run *run, const struct part_limits *limits,
                              struct pd_answer *ret_answer)
 {
     struct part_costs costs;
-    struct fair_question q = {
+    struct part_sets_question q = {
         .problem = run->problem,
         .costs = &costs,
         .sets = &run->sets,
@@ -308,18 +310,23 @@ static pst_status solve_fair(const struct pd_run *run, const struct part_limits 
         .edge = run->graph.edge,
         .n_devices = run->problem->n_devices,
         .capacity = limits->capacity,
+        .below = INT64_MAX,
         .stop = &run->stop,
     };
-    pst_status st = PST_OK;
-    uint32_t all;
+    struct part_sets_answer found = {0};
+    pst_status st;
 
     part_costs_init(run->problem, limits->b, &costs);
-    all = costs.n_degrees;
-    if (run->n_wanted != 0 && all > 1) {
+    if (run->n_wanted != 0 && costs.n_degrees > 1) {
         costs.n_degrees = 1; /* the least; part_sequence_plan takes care of the number */
     }
-    st = fair_solve(&q, ret_answer);
-    costs.n_degrees = all;
+    st = part_sets_solve(&q, &found);
+    *ret_answer = (struct pd_answer){
+        .stages = found.stages,
+        .n_stages = found.n_stages,
+        .bottleneck =
+            found.n_stages > 0 ? (double)found.ticks * costs.ns_per_tick : (double)INFINITY,
+    };
     return st;
 }
 
@@ -327,14 +334,9 @@ pst_status pd_run_solve(const struct pd_run *run, const struct part_limits *limi
                         bool fewer, struct pd_answer *ret_answer)
 {
     uint32_t *degrees = part_alloc((size_t)run->problem->n_degrees + 1, sizeof *degrees);
-    pst_status st = PST_OK;
+    uint32_t n = list_degrees(run, limits, degrees);
 
-    {
-        uint32_t n = list_degrees(run, limits, degrees);
-
-        st = run->config->objective == PD_REFERENCE
-                 ? solve_fair(run, limits, ret_answer)
-                 : solve_levels(run, limits, corrected, fewer, degrees, n, ret_answer);
-    }
-    return st;
+    return run->config->objective == PD_REFERENCE
+               ? solve_fair(run, limits, ret_answer)
+               : solve_levels(run, limits, corrected, fewer, degrees, n, ret_answer);
 }

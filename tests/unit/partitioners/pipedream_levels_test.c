@@ -167,7 +167,7 @@ static double solve(struct instance *x, uint32_t *ret_stages)
     }
     *ret_stages = answer.n_stages;
     for (uint32_t s = 0, at = 0, used = 0; s < answer.n_stages; s++) {
-        const struct pd_stage *a = &answer.stages[s];
+        const struct part_sets_stage *a = &answer.stages[s];
 
         assert_int_equal(a->from, at);
         at = a->to;
