@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The optimal cut of one order: bisection over T, first by sweeps, then, where these are not exact,
- * by scanning all ranges as long as that is affordable.
+ * The optimal cut of one order: bisection over T, first by the furthest positions, then, where
+ * these are not exact, by scanning all ranges as long as that is affordable.
  */
 #include <string.h>
 
@@ -81,16 +81,8 @@ static void solve(struct search *s)
     bool inexact = false, may_fit = true;
 
     s->probe = (struct probe){.line = l, .stats = s->stats};
-    if (l->memory && !l->layered && l->cross != NULL) {
-        inexact = true; /* depths are said and transfers are not free: a sweep cannot */
-    } else {
-        if (l->layered) {
-            front_init(&s->probe, &inexact);
-        } else {
-            sweep_init(&s->probe);
-        }
-        with(s);
-    }
+    front_init(&s->probe, &inexact);
+    with(s);
     s->stats->exact = l->cross == NULL || (l->straight && !inexact);
     if (s->stats->exact || s->high <= s->low) {
         s->stats->exact = s->stats->exact || s->high <= s->low;

@@ -69,9 +69,7 @@ struct probe {
     void (*run)(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts);
 };
 
-/* Without memory and stage limit: least devices for every prefix. */
-void sweep_init(struct probe *probe);
-/* With them: from the end, furthest positions by stages and devices. *ret_inexact is set once a
+/* From the end, furthest positions by devices and, where that matters, stages. *ret_inexact is set once a
    position had to be dropped that might have been of use. */
 void front_init(struct probe *probe, bool *ret_inexact);
 /* Everything, exactly, by scanning windows. */
