@@ -71,7 +71,7 @@ static void add_op_class(struct gp_costs *costs, const int64_t *times, const str
     size_t n = (size_t)GP_TIMES * costs->n_lanes;
     struct gp_op_class *c = &costs->op_classes[costs->n_op_classes];
 
-    c->times = gp_pool_take(costs->pool, n, sizeof *times);
+    c->times = part_alloc(n, sizeof *times);
     memcpy(c->times, times, n * sizeof *times);
     c->load = *load;
     costs->n_op_classes++;
@@ -158,7 +158,7 @@ static void fill_class(struct gp_costs *costs, struct gp_class *c, const struct 
 {
     uint32_t n = costs->n_lanes, i, l;
 
-    c->times = gp_pool_take(costs->pool, (size_t)GP_TIMES * n, sizeof *c->times);
+    c->times = part_alloc((size_t)GP_TIMES * n, sizeof *c->times);
     memset(c->times, 0, (size_t)GP_TIMES * n * sizeof *c->times);
     if (c->kind == GP_EDGE) {
         for (i = 0; i < block->n_edges; i++) {
@@ -222,8 +222,8 @@ static void take_parts(struct gp_costs *costs, const struct gp_block *block, str
     const struct gp_tree *tree = costs->tree;
     uint32_t i;
 
-    c->ops = gp_pool_take(costs->pool, c->n_ops, sizeof *c->ops);
-    c->kids = gp_pool_take(costs->pool, c->n_kids, sizeof *c->kids);
+    c->ops = part_alloc(c->n_ops, sizeof *c->ops);
+    c->kids = part_alloc(c->n_kids, sizeof *c->kids);
     for (i = 0; i < c->n_ops; i++) {
         c->ops[i] = costs->class_of_op[tree->ops[block->first_op + i]];
     }

@@ -92,7 +92,6 @@ void gp_costs_init(struct gp_costs *costs, const struct part_problem *problem,
     struct part_costs *all = part_alloc(levels->n_groups, sizeof *all);
 
     *costs = (struct gp_costs){.problem = problem, .tree = tree};
-    costs->pool = part_alloc(1, sizeof(struct gp_pool));
     make_lanes(costs, levels, all);
     notice(costs);
     gp_classes_of_ops(costs);

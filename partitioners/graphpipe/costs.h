@@ -71,7 +71,6 @@ struct gp_costs {
     uint32_t *class_of_op;    /* [n + virtual + 2] */
     uint32_t *class_of_block; /* [n_blocks] */
     int64_t lower_bound;      /* ticks; below no plan goes at the first size */
-    void *pool;               /* memory of all of it */
 };
 
 /* One size: as part_costs says. Sets the lanes of the groups of `levels`. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "classes.h"
-#include "memo.h"
+#include "probe.h"
 
 struct slot {
     struct gp_key key;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "graph_plugin.h"
-#include "plan_for.h"
+#include "solver.h"
 
 struct gp_job {
     const struct pst_host *host;

@@ -103,23 +103,6 @@ static void emit_stage(struct plan *p, uint32_t at, const struct ends *ends,
     close_stage(p, &sums, pick->level);
 }
 
-static void add_branch(const struct gp_costs *costs, uint32_t class, struct gp_group_sums *g)
-{
-    const struct gp_class *kid = &costs->classes[class];
-    uint32_t n = costs->n_lanes, l;
-
-    for (l = 0; l < n; l++) {
-        g->comp[l] += kid->times[l];
-        g->sync[l] += kid->times[GP_SYNC * n + l];
-        g->out[l] += kid->times[GP_OUT * n + l];
-        g->in[l] += kid->times[GP_IN * n + l];
-    }
-    g->weight += kid->load.weight;
-    g->saved += kid->load.saved;
-    g->workspace = kid->load.workspace > g->workspace ? kid->load.workspace : g->workspace;
-    g->n_real += kid->load.n_real;
-}
-
 /* Branches as one group, as their share says; level: of the stage of s. */
 static void emit_group(struct plan *p, const uint32_t *kids, uint32_t n, const struct ends *ends,
                        const struct gp_share *share, uint32_t level)
@@ -139,9 +122,9 @@ static void emit_group(struct plan *p, const uint32_t *kids, uint32_t n, const s
         emit_series(p, kids[0], &inner, !(share->s && share->t), level);
         return;
     }
-    memset(p->scratch, 0, (size_t)4 * lanes * sizeof *p->scratch);
+    gp_group_clear(&g, lanes);
     for (i = 0; i < n; i++) {
-        add_branch(p->probe->costs, p->probe->costs->class_of_block[kids[i]], &g);
+        gp_group_add(p->probe->costs, p->probe->costs->class_of_block[kids[i]], 1, &g);
         add_block(p, kids[i]);
     }
     if (g.n_real == 0 && !share->s && !share->t) {

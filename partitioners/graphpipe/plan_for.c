@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan_for.h"
 #include "sequence.h"
 #include "trial.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "memo.h"
+#include "probe.h"
 
 #define TICKS_BETWEEN_STOPS 4096
 

@@ -84,4 +84,10 @@ void gp_beyond(const struct part_problem *problem, const struct gp_options *opti
 pst_status gp_solve(const struct part_problem *problem, const struct gp_options *options,
                     struct gp_answer *ret_answer);
 
+/* Solves, verifies by the job's own prices where it is a planning run, answers, remarks. What the
+   host has been told of: PST_ERR_INFEASIBLE, PST_ERR_UNSUPPORTED. Changes
+   problem->capacity_bytes. */
+pst_status gp_plan_for(struct part_problem *problem, const struct gp_options *options,
+                       struct pst_partition_out *out);
+
 #endif
