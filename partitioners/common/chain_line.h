@@ -69,8 +69,8 @@ struct probe {
     void (*run)(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts);
 };
 
-/* From the end, furthest positions by devices and, where that matters, stages. *ret_inexact is set once a
-   position had to be dropped that might have been of use. */
+/* From the end, furthest positions by devices and, where that matters, stages. *ret_inexact is set
+   once a position had to be dropped that might have been of use. */
 void front_init(struct probe *probe, bool *ret_inexact);
 /* Everything, exactly, by scanning windows. */
 void scan_init(struct probe *probe);
