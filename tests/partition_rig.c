@@ -166,7 +166,7 @@ static uint32_t *copy(const uint32_t *list, uint32_t n, uint32_t one, uint32_t *
     uint32_t *made;
 
     *ret_n = list == NULL ? 1 : n;
-    made = part_alloc((size_t)*ret_n + 1, sizeof *made);
+    made = call_alloc((size_t)*ret_n + 1, sizeof *made);
     if (list == NULL) {
         made[0] = one;
     } else {

@@ -71,8 +71,6 @@ static void run(const struct workload *w, const struct rig_graph *g, uint32_t gr
                (unsigned long long)answer.probes, (unsigned long long)answer.states,
                answer.family_optimum ? "" : "  not proven");
     }
-    gp_answer_finish(&answer);
-    part_problem_finish(&p);
 }
 
 static void models(double memory, uint32_t comm)

@@ -52,8 +52,6 @@ static void cut_order(const char *name, const struct rig_case *c, uint32_t kind)
         printf("nothing fits%s\n", stats.exact ? ", proven for the order" : "");
     }
     part_plan_finish(&plan);
-    part_costs_finish(&costs);
-    part_problem_finish(&p);
     free(order);
 }
 
@@ -122,8 +120,6 @@ static void solve_graph(const char *name, const struct rig_case *c)
         printf("nothing found\n");
     }
     part_plan_finish(&plan);
-    part_costs_finish(&costs);
-    part_problem_finish(&p);
 }
 
 static void graphs(uint32_t n, uint32_t devices, bool nested)

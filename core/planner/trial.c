@@ -49,7 +49,8 @@ static pst_status try(struct pst_planner *planner, const struct pst_stage_decl *
                                 &value->step_ns, err);
         }
         value->peak_bytes = peak_of(planned.plan);
-        if (st == PST_OK && is_near(value->peak_bytes, planner->capacity_bytes)) {
+        if (st == PST_OK && value->quick == 0 &&
+            is_near(value->peak_bytes, planner->capacity_bytes)) {
             st = pst_planned_lay_out(planner, &planned, err);
             value->peak_bytes = st == PST_OK ? pst_planned_need(&planned) : 0;
         }

@@ -7,6 +7,7 @@
 #include "chain_plugin.h"
 #include "chain_dp.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,9 +18,14 @@ struct config {
 
 struct chain_dp {
     const struct pst_host *host;
-    const struct pst_ask *ask;
     const struct pst_cost *cost;
     const struct config *config;
+};
+
+/* In a run that is planned. */
+struct question {
+    const struct chain_dp *self;
+    uint32_t only_size; /* 0: of all */
 };
 
 static const struct pst_param params[] = {
@@ -41,9 +47,8 @@ static pst_status create(const struct pst_host *host, const void *config, void *
     }
     self->host = host;
     self->config = config;
-    self->ask = host->get_extension(host, PST_ASK);
     self->cost = host->get_extension(host, PST_COST);
-    if (self->ask == NULL || self->cost == NULL) {
+    if (host->get_extension(host, PST_ASK) == NULL || self->cost == NULL) {
         return pst_failf(host, PST_ERR_UNSUPPORTED, "the host lacks %s or %s", PST_ASK, PST_COST);
     }
     *ret_self = self;
@@ -52,176 +57,53 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 
 PST_DESTROY_NOTHING
 
-static void chain_finish(struct chain *chain)
+static pst_status chain_init(struct chain *chain, const struct question *q,
+                             const struct part_problem *problem, uint32_t n_stages, uint32_t size)
 {
-    part_free(chain->nodes);
-    part_free(chain->prefix_ns);
-    part_free(chain->in_flight);
-    part_free(chain->versions);
-    part_free(chain->stamps);
-    part_free(chain->memo);
-    memset(chain, 0, sizeof *chain);
-}
+    uint32_t n = problem->n, v;
 
-/* In-flight counts of a chain, from the sink up: a stage may be told about its successor. */
-static pst_status ask_in_flight(struct chain *chain)
-{
-    uint32_t s;
-
-    for (s = chain->n_stages; s-- > 0;) {
-        struct pst_successor successor = {
-            .microbatch_size = chain->microbatch_size,
-            .k = 1,
-            .in_flight = s + 1 < chain->n_stages ? chain->in_flight[s + 1] : 0,
-        };
-        struct pst_place place = {
-            .size = sizeof place,
-            .stage = s,
-            .n_stages = chain->n_stages,
-            .n_devices = chain->in->n_devices,
-            .n_microbatches = chain->in->batch / chain->microbatch_size,
-            .microbatch_size = chain->microbatch_size,
-            .k = 1,
-            .n_successors = s + 1 < chain->n_stages ? 1 : 0,
-            .successor_size = sizeof successor,
-            .successors = &successor,
-        };
-        struct pst_held held = {.size = sizeof held};
-        pst_status st = chain->ask->in_flight(chain->host, &place, &held);
-
-        if (st != PST_OK) {
-            return st;
-        }
-        chain->in_flight[s] = held.microbatches;
-        chain->versions[s] = held.weight_versions;
-    }
-    return PST_OK;
-}
-
-/* Needs chain_finish in any case. */
-static pst_status chain_init(struct chain *chain, const struct chain_dp *self,
-                             const struct pst_partition_in *in, uint32_t n_stages,
-                             uint32_t microbatch_size)
-{
-    uint32_t n = in->graph->n_nodes, v;
-
-    memset(chain, 0, sizeof *chain);
-    chain->host = self->host;
-    chain->ask = self->ask;
-    chain->cost = self->cost;
-    chain->comm = self->config->comm;
-    chain->in = in;
-    chain->n = n;
-    chain->n_stages = n_stages;
-    chain->microbatch_size = microbatch_size;
-    chain->nodes = part_alloc(n, sizeof *chain->nodes);
-    chain->prefix_ns = part_alloc((size_t)n + 1, sizeof *chain->prefix_ns);
-    chain->in_flight = part_alloc(n_stages, sizeof *chain->in_flight);
-    chain->versions = part_alloc(n_stages, sizeof *chain->versions);
-    chain->stamps = part_alloc(n, sizeof *chain->stamps);
+    *chain = (struct chain){.host = problem->host,
+                            .cost = q->self->cost,
+                            .in = problem->in,
+                            .comm = q->self->config->comm,
+                            .n = n,
+                            .n_stages = n_stages,
+                            .microbatch_size = size,
+                            .prices = {.value_size = sizeof(struct range_price)}};
+    chain->prefix_ns = call_alloc((size_t)n + 1, sizeof *chain->prefix_ns);
+    chain->stamps = call_alloc(n, sizeof *chain->stamps);
     for (v = 0; v < n; v++) {
         struct pst_times times;
 
-        chain->nodes[v] = v;
-        part_check(self->cost->compute(self->host, &v, 1, microbatch_size, &times));
+        call_check(chain->cost->compute(chain->host, &v, 1, size, &times));
         chain->prefix_ns[v + 1] = chain->prefix_ns[v] + times.forward_ns + times.backward_input_ns +
                                   times.backward_weight_ns;
     }
-    return ask_in_flight(chain);
+    return part_asker_init(problem, n_stages, size, 1, &chain->asker);
 }
 
-/* The best cut for one micro-batch size, and a bound of the step time to compare sizes by. Needs
-   chain_finish in any case. */
-static pst_status solve(const struct chain_dp *self, const struct pst_partition_in *in,
-                        uint32_t n_stages, uint32_t microbatch_size, struct chain *ret_chain,
-                        uint32_t *ret_cuts, uint64_t *ret_step_ns)
+/* The best cut for one size, and a bound of the step time to compare sizes by. */
+static pst_status try_size(void *question, const struct part_ranges *ranges, uint32_t n_stages,
+                           uint32_t size, double best, double *ret_score, uint32_t *ret_cuts)
 {
+    const struct question *q = question;
     struct chain_answer answer = {.cuts = ret_cuts};
-    pst_status st = chain_init(ret_chain, self, in, n_stages, microbatch_size);
+    struct chain chain;
+    pst_status st;
 
+    *ret_score = INFINITY;
+    if (q->only_size != 0 && q->only_size != size) {
+        return PST_OK;
+    }
+    st = chain_init(&chain, q, ranges->problem, n_stages, size);
     if (st == PST_OK) {
-        st = chain_search(ret_chain, &answer);
+        st = chain_search(&chain, &answer);
     }
     if (st == PST_OK) {
-        *ret_step_ns = answer.sum_ns + (in->batch / microbatch_size - 1) * answer.bottleneck_ns;
+        *ret_score = part_chain_score(ranges->problem, size, (double)answer.bottleneck_ns,
+                                      (double)answer.sum_ns);
+        st = *ret_score < best ? chain_shorten(&chain, ret_cuts) : PST_OK;
     }
-    return st;
-}
-
-static void chain_answer(const struct chain *chain, const uint32_t *cuts,
-                         struct pst_partition_out *out)
-{
-    uint32_t s;
-
-    for (s = 0; s < chain->n_stages; s++) {
-        struct pst_stage_decl stage = {
-            .size = sizeof stage,
-            .nodes = chain->nodes + cuts[s],
-            .n_nodes = cuts[s + 1] - cuts[s],
-            .ranks = &s,
-            .n_ranks = 1,
-            .microbatch_size = chain->microbatch_size,
-            .k = 1,
-        };
-
-        part_check(out->stage(out, &stage));
-    }
-}
-
-/* Priced by the job's scheduler and memory optimizer. */
-static pst_status plan(const struct chain_dp *self, const struct pst_partition_in *in,
-                       uint32_t only_size, struct pst_partition_out *out)
-{
-    uint32_t n_stages = in->n_stages != 0 ? in->n_stages : in->n_devices;
-    uint32_t i, n = in->graph->n_nodes;
-    uint32_t *cuts[2] = {NULL, NULL};
-    struct chain chain = {.microbatch_size = 0}, tried = {.microbatch_size = 0};
-    uint64_t best_ns = UINT64_MAX;
-    pst_status st = PST_OK, failed = PST_OK;
-
-    if (n_stages > n) {
-        return pst_failf(self->host, PST_ERR_INFEASIBLE,
-                         "%u stages are wanted but the graph has only %u nodes; use fewer "
-                         "devices, fewer stages on each, or a deeper model",
-                         n_stages, n);
-    }
-    cuts[0] = part_alloc((size_t)n_stages + 1, sizeof *cuts[0]);
-    cuts[1] = part_alloc((size_t)n_stages + 1, sizeof *cuts[1]);
-    for (i = 0; i < in->n_micro_batches; i++) {
-        uint64_t step_ns = 0;
-
-        if (only_size != 0 && in->micro_batches[i] != only_size) {
-            continue;
-        }
-        chain_finish(&tried);
-        st = solve(self, in, n_stages, in->micro_batches[i], &tried, cuts[1], &step_ns);
-        if (st == PST_ERR_INFEASIBLE) {
-            failed = st;
-            continue;
-        }
-        if (st != PST_OK) {
-            goto out;
-        }
-        if (step_ns < best_ns) {
-            uint32_t *spare = cuts[0];
-
-            best_ns = step_ns;
-            chain_finish(&chain);
-            chain = tried;
-            tried = (struct chain){.microbatch_size = 0};
-            cuts[0] = cuts[1];
-            cuts[1] = spare;
-        }
-    }
-    st = chain.microbatch_size == 0 ? failed : chain_shorten(&chain, cuts[0]);
-    if (st == PST_OK && chain.microbatch_size != 0) {
-        chain_answer(&chain, cuts[0], out);
-    }
-out:
-    chain_finish(&chain);
-    chain_finish(&tried);
-    part_free(cuts[0]);
-    part_free(cuts[1]);
     return st;
 }
 
@@ -258,6 +140,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
 {
     const struct chain_dp *self = self_;
     const struct pst_profile *profile = self->host->get_extension(self->host, PST_PROFILE);
+    struct question question;
     uint32_t size;
     pst_status st = read_size(self, in, &size);
 
@@ -267,7 +150,11 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     if (profile != NULL && profile->figures(self->host)->reference != 0) {
         return chain_by_reference(self->host, in, self->config->order, size, out);
     }
-    return plan(self, in, size, out);
+    if (in->n_stages == 0 && in->n_devices > in->graph->n_nodes) {
+        return part_too_few_nodes(self->host, in->n_devices, in->graph->n_nodes);
+    }
+    question = (struct question){self, size};
+    return part_chain_run(self->host, in, try_size, &question, out);
 }
 
 PART_CHAIN_PLUGIN(struct config, "chain-dp", "2.0",

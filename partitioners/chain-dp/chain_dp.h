@@ -8,7 +8,7 @@
 #include <penstock/ext/profile.h>
 #include <penstock/penstock.h>
 
-#include "call.h"
+#include "ranges.h"
 
 enum { COMM_NONE = 0, COMM_SUM = 1, COMM_MAX = 2 };
 
@@ -21,25 +21,17 @@ struct range_price {
     bool hopeless; /* so far from fitting that no range around it will */
 };
 
-struct memo_entry {
-    uint64_t key; /* 0: free */
-    struct range_price price;
-};
-
 struct chain {
     const struct pst_host *host;
-    const struct pst_ask *ask;
     const struct pst_cost *cost;
     const struct pst_partition_in *in;
     uint32_t comm;
     uint32_t n, n_stages, microbatch_size;
-    uint32_t *nodes;                /* [n] 0, 1, 2, ... */
-    uint64_t *prefix_ns;            /* [n + 1] compute time of the nodes before a position */
-    uint32_t *in_flight, *versions; /* [n_stages] */
-    uint32_t *stamps;               /* [n] for incoming bytes: the last range that counted a node */
+    uint64_t *prefix_ns; /* [n + 1] compute time of the nodes before a position */
+    uint32_t *stamps;    /* [n] for incoming bytes: the last range that counted a node */
     uint32_t stamp;
-    struct memo_entry *memo; /* open addressing, size a power of two */
-    size_t memo_size, memo_used;
+    struct part_asker asker;
+    struct part_map prices; /* struct range_price */
 };
 
 /* Nodes [first, end) as stage `stage`; remembered. */

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "chain_dp.h"
 
 static uint64_t edge_bytes(const struct chain *chain, const struct pst_edge *edge)
@@ -69,7 +67,7 @@ static bool is_hopeless(struct chain *chain, uint32_t stage, uint32_t first, uin
     if (price->fits || price->peak_bytes / 2 <= capacity) {
         return false;
     }
-    input = incoming(chain, first, end) * chain->in_flight[stage];
+    input = incoming(chain, first, end) * chain->asker.in_flight[stage];
     return price->peak_bytes > input && (price->peak_bytes - input) / 2 > capacity;
 }
 
@@ -100,75 +98,24 @@ static uint64_t cost_of(const struct range_price *price, uint32_t comm)
     }
 }
 
-static void compute(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
-                    struct range_price *ret_price)
-{
-    struct pst_stage_question question = {
-        .size = sizeof question,
-        .nodes = chain->nodes + first,
-        .n_nodes = end - first,
-        .stage = stage,
-        .n_stages = chain->n_stages,
-        .microbatch_size = chain->microbatch_size,
-        .n_ranks = 1,
-        .in_flight = chain->in_flight[stage],
-        .weight_versions = chain->versions[stage],
-        .capacity_bytes = chain->in->capacity_bytes,
-    };
-    struct pst_stage_price price = {.size = sizeof price};
-
-    part_check(chain->ask->price(chain->host, &question, &price));
-    ret_price->fits = price.fits != 0;
-    ret_price->peak_bytes = price.peak_bytes;
-    ret_price->hopeless = is_hopeless(chain, stage, first, end, ret_price);
-    ret_price->period_ns = price.period_ns;
-    add_transfers(chain, stage, first, end, ret_price);
-}
-
-static struct memo_entry *slot_of(struct memo_entry *memo, size_t size, uint64_t key)
-{
-    size_t i = (size_t)((key * 0x9E3779B97F4A7C15u) >> 20) & (size - 1);
-
-    while (memo[i].key != 0 && memo[i].key != key) {
-        i = (i + 1) & (size - 1);
-    }
-    return &memo[i];
-}
-
-static void memo_grow(struct chain *chain)
-{
-    size_t size = chain->memo_size == 0 ? 1024 : 2 * chain->memo_size;
-    struct memo_entry *memo = part_alloc(size, sizeof *memo);
-    size_t i;
-
-    for (i = 0; i < chain->memo_size; i++) {
-        if (chain->memo[i].key != 0) {
-            *slot_of(memo, size, chain->memo[i].key) = chain->memo[i];
-        }
-    }
-    part_free(chain->memo);
-    chain->memo = memo;
-    chain->memo_size = size;
-}
-
 void chain_price(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
                  struct range_price *ret_price)
 {
     uint64_t key = ((uint64_t)stage * chain->n + first) * chain->n + end; /* end is 1..n: never 0 */
-    struct memo_entry *entry;
+    const struct range_price *known = part_map_find(&chain->prices, key);
+    struct pst_stage_price price;
 
-    if (2 * chain->memo_used >= chain->memo_size) {
-        memo_grow(chain);
+    if (known != NULL) {
+        *ret_price = *known;
+    } else {
+        *ret_price = (struct range_price){0};
+        part_asker_price(&chain->asker, stage, first, end, &price);
+        ret_price->fits = price.fits != 0;
+        ret_price->peak_bytes = price.peak_bytes;
+        ret_price->period_ns = price.period_ns;
+        ret_price->hopeless = is_hopeless(chain, stage, first, end, ret_price);
+        add_transfers(chain, stage, first, end, ret_price);
+        *(struct range_price *)part_map_put(&chain->prices, key) = *ret_price;
     }
-    entry = slot_of(chain->memo, chain->memo_size, key);
-    if (entry->key == 0) {
-        if (chain->host->cancelled(chain->host)) {
-            part_end(PST_ERR_CANCELLED);
-        }
-        compute(chain, stage, first, end, &entry->price);
-        entry->key = key;
-        chain->memo_used++;
-    }
-    *ret_price = entry->price;
     ret_price->cost_ns = cost_of(ret_price, chain->comm);
 }

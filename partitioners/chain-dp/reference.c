@@ -97,7 +97,6 @@ static void try_size(struct sweep *s, uint32_t b)
         }
     }
     part_plan_finish(&plan);
-    part_costs_finish(&costs);
 }
 
 static void remark(const struct sweep *s, uint32_t n_sizes)
@@ -123,7 +122,7 @@ static pst_status sweep(struct sweep *s, uint32_t only_size, struct pst_partitio
     const struct part_problem *p = &s->problem;
     uint32_t i, first = UINT32_MAX;
 
-    s->order = part_alloc((size_t)p->n + 1, sizeof *s->order);
+    s->order = call_alloc((size_t)p->n + 1, sizeof *s->order);
     if (s->kind != ORDER_BEST) {
         part_order(p, s->kind, NULL, s->order);
     }
@@ -152,7 +151,5 @@ pst_status chain_by_reference(const struct pst_host *host, const struct pst_part
     part_remark_flag(&s.problem, "in_row", true);
     st = sweep(&s, size, out);
     part_plan_finish(&s.plan);
-    part_free(s.order);
-    part_problem_finish(&s.problem);
     return st;
 }

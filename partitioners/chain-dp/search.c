@@ -256,20 +256,6 @@ static void choose(const struct search *search, uint64_t limit, uint32_t *ret_cu
     ret_cuts[chain->n_stages] = chain->n;
 }
 
-/* "30 bytes", "12.7 MiB (13317120 bytes)" */
-static const char *as_size(char text[64], uint64_t bytes)
-{
-    bool large = bytes >= 1048576;
-
-    if (bytes < 1024) {
-        snprintf(text, 64, "%llu bytes", (unsigned long long)bytes);
-    } else {
-        snprintf(text, 64, "%.1f %s (%llu bytes)", (double)bytes / (large ? 1048576.0 : 1024.0),
-                 large ? "MiB" : "KiB", (unsigned long long)bytes);
-    }
-    return text;
-}
-
 /* Says which stage could not be placed, and what it would have to hold at the very least. */
 static pst_status explain(const struct search *search, uint32_t stage)
 {
@@ -297,8 +283,9 @@ static pst_status explain(const struct search *search, uint32_t stage)
         "stage %u of %u does not fit: node \"%s\"%s is charged %s, a device has %s, at "
         "micro-batch size %u with %u in flight",
         stage, chain->n_stages, pst_graph_node(graph, at)->name,
-        last ? " with all nodes behind it" : " alone", as_size(needs, need),
-        as_size(has, chain->in->capacity_bytes), chain->microbatch_size, chain->in_flight[stage]);
+        last ? " with all nodes behind it" : " alone", part_size_text(needs, need),
+        part_size_text(has, chain->in->capacity_bytes), chain->microbatch_size,
+        chain->asker.in_flight[stage]);
 }
 
 pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)
@@ -308,10 +295,10 @@ pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)
     uint32_t i, stages;
     pst_status st = PST_OK;
 
-    search.parent = part_alloc(n_cells, sizeof *search.parent);
-    search.best = part_alloc(n_cells, sizeof *search.best);
-    search.least = part_alloc(chain->n_stages + 1, sizeof *search.least);
-    search.reached = part_alloc((size_t)chain->n + 1, sizeof *search.reached);
+    search.parent = call_alloc(n_cells, sizeof *search.parent);
+    search.best = call_alloc(n_cells, sizeof *search.best);
+    search.least = call_alloc(chain->n_stages + 1, sizeof *search.least);
+    search.reached = call_alloc((size_t)chain->n + 1, sizeof *search.reached);
     least_limit(&search, &ret_answer->bottleneck_ns, &stages);
     if (stages < chain->n_stages) {
         st = explain(&search, stages);
@@ -326,9 +313,5 @@ pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)
         chain_price(chain, i, ret_answer->cuts[i], ret_answer->cuts[i + 1], &price);
         ret_answer->sum_ns += price.cost_ns;
     }
-    part_free(search.parent);
-    part_free(search.reached);
-    part_free(search.best);
-    part_free(search.least);
     return st;
 }

@@ -63,7 +63,7 @@ static pst_status search_as(struct chain *chain, uint32_t as, uint32_t *ret_cuts
 /* What moving borders makes of that cut takes the place of `cuts` if it is shorter. */
 static pst_status try_as(struct part_steps *steps, uint32_t as, uint32_t *cuts, double *step_ns)
 {
-    uint32_t *others = part_alloc((size_t)steps->n_stages + 1, sizeof *others);
+    uint32_t *others = call_alloc((size_t)steps->n_stages + 1, sizeof *others);
     double other_ns;
     pst_status st = search_as(steps->impl, as, others);
 
@@ -77,7 +77,6 @@ static pst_status try_as(struct part_steps *steps, uint32_t as, uint32_t *cuts, 
         *step_ns = other_ns;
         memcpy(cuts, others, ((size_t)steps->n_stages + 1) * sizeof *cuts);
     }
-    part_free(others);
     return st;
 }
 
@@ -88,7 +87,7 @@ pst_status chain_shorten(struct chain *chain, uint32_t *cuts)
                                .n_stages = chain->n_stages,
                                .batch = chain->in->batch,
                                .size = chain->microbatch_size,
-                               .nodes = chain->nodes,
+                               .nodes = chain->asker.nodes,
                                .impl = chain,
                                .guess = guess};
     double step_ns;

@@ -20,8 +20,8 @@ struct placing {
 static pst_status walk(struct placing *p)
 {
     const struct stage_graph *g = p->graph;
-    uint32_t *waits = part_alloc((size_t)g->n + 1, sizeof *waits);
-    uint32_t *stack = part_alloc((size_t)g->n + 1, sizeof *stack);
+    uint32_t *waits = call_alloc((size_t)g->n + 1, sizeof *waits);
+    uint32_t *stack = call_alloc((size_t)g->n + 1, sizeof *stack);
     uint32_t at, i, n = 0, done = 0;
 
     for (at = g->n; at-- > 0;) {
@@ -42,8 +42,6 @@ static pst_status walk(struct placing *p)
             }
         }
     }
-    part_free(waits);
-    part_free(stack);
     return PST_OK;
 }
 
@@ -140,12 +138,12 @@ void part_stage_answer(const struct part_stage *stage, const uint32_t *ranks,
         .k = stage->k,
     };
 
-    part_check(out->stage(out, &decl));
+    call_check(out->stage(out, &decl));
 }
 
 static void emit(const struct placing *p, struct pst_partition_out *out)
 {
-    uint32_t *ranks = part_alloc((size_t)p->n_ranks + 1, sizeof *ranks);
+    uint32_t *ranks = call_alloc((size_t)p->n_ranks + 1, sizeof *ranks);
     uint32_t at, i;
 
     for (at = 0; at < p->graph->n; at++) {
@@ -157,7 +155,6 @@ static void emit(const struct placing *p, struct pst_partition_out *out)
         }
         part_stage_answer(stage, ranks, out);
     }
-    part_free(ranks);
 }
 
 static void placing_init(struct placing *p, const struct part_problem *problem)
@@ -165,16 +162,9 @@ static void placing_init(struct placing *p, const struct part_problem *problem)
     p->n_ranks = problem->n_devices;
     p->node_size = problem->figures.node_size;
     p->in_order = problem->in != NULL && problem->in->n_stages != 0;
-    p->walk = part_alloc((size_t)p->plan->n_stages + 1, sizeof *p->walk);
-    p->first_rank = part_alloc((size_t)p->plan->n_stages + 1, sizeof *p->first_rank);
-    p->used = part_alloc((size_t)problem->n_devices + 1, sizeof *p->used);
-}
-
-static void placing_finish(struct placing *p)
-{
-    part_free(p->walk);
-    part_free(p->first_rank);
-    part_free(p->used);
+    p->walk = call_alloc((size_t)p->plan->n_stages + 1, sizeof *p->walk);
+    p->first_rank = call_alloc((size_t)p->plan->n_stages + 1, sizeof *p->first_rank);
+    p->used = call_alloc((size_t)problem->n_devices + 1, sizeof *p->used);
 }
 
 void stage_graph_place(const struct stage_graph *graph, const struct part_plan *plan,
@@ -188,7 +178,6 @@ void stage_graph_place(const struct stage_graph *graph, const struct part_plan *
     for (s = 0; s < graph->n; s++) {
         first_rank[s] = p.first_rank[s];
     }
-    placing_finish(&p);
 }
 
 void part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
@@ -199,11 +188,9 @@ void part_plan_answer(const struct part_plan *plan, const struct part_problem *p
 
     stage_graph_init(&g, plan, problem);
     if (!g.legal) {
-        part_end(PST_ERR_BUG);
+        call_end(PST_ERR_BUG);
     }
     placing_init(&p, problem);
     place(&p);
     emit(&p, out);
-    stage_graph_finish(&g);
-    placing_finish(&p);
 }

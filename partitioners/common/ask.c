@@ -46,7 +46,7 @@ static void ask_in_flight(struct asking *a, uint32_t s)
         };
     }
     a->held[s].size = sizeof a->held[s];
-    part_check(a->ask->in_flight(a->problem->host, &place, &a->held[s]));
+    call_check(a->ask->in_flight(a->problem->host, &place, &a->held[s]));
 }
 
 static void ask_price(struct asking *a, uint32_t s, struct pst_stage_price *price)
@@ -66,7 +66,7 @@ static void ask_price(struct asking *a, uint32_t s, struct pst_stage_price *pric
     };
 
     *price = (struct pst_stage_price){.size = sizeof *price};
-    part_check(a->ask->price(a->problem->host, &question, price));
+    call_check(a->ask->price(a->problem->host, &question, price));
 }
 
 /* The period of the price in place of the profile's compute time. */
@@ -117,14 +117,14 @@ void stage_graph_ask(struct stage_graph *g, const struct part_plan *plan,
         .plan = plan,
         .problem = p,
         .ask = p->host->get_extension(p->host, PST_ASK),
-        .place_of = part_alloc(g->n, sizeof *a.place_of),
-        .held = part_alloc(g->n, sizeof *a.held),
-        .successors = part_alloc(g->n, sizeof *a.successors),
+        .place_of = call_alloc(g->n, sizeof *a.place_of),
+        .held = call_alloc(g->n, sizeof *a.held),
+        .successors = call_alloc(g->n, sizeof *a.successors),
     };
     uint32_t s;
 
     if (a.ask == NULL) {
-        part_end(pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_ASK));
+        call_end(pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_ASK));
     }
     ask_all(&a, value);
     for (s = 0; s < g->n; s++) {
@@ -132,7 +132,4 @@ void stage_graph_ask(struct stage_graph *g, const struct part_plan *plan,
 
         g->in_flight[s] = samples < p->batch ? samples : p->batch;
     }
-    part_free(a.place_of);
-    part_free(a.held);
-    part_free(a.successors);
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <string.h>
 
 #include "ranges.h"
@@ -59,7 +58,7 @@ static void ask_price(struct part_asker *asker, uint32_t stage, uint32_t first, 
 
     *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
     part_poll(asker->problem);
-    part_check(asker->ask->price(asker->problem->host, &question, ret_price));
+    call_check(asker->ask->price(asker->problem->host, &question, ret_price));
 }
 
 /* Is what the same nodes cost the same on both stages? Beside the counts that a partitioner knows
@@ -86,7 +85,7 @@ static void are_alike(struct part_asker *asker, uint32_t s, uint32_t t, bool *re
 }
 
 /* The ends have rules of their own, and no range in common with another stage. */
-static void set_classes(struct part_asker *asker)
+void part_asker_share(struct part_asker *asker)
 {
     uint32_t s, t;
 
@@ -106,8 +105,7 @@ pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages
                            uint32_t replicas, struct part_asker *ret_asker)
 {
     struct part_asker *asker = ret_asker;
-    uint32_t v;
-    pst_status st;
+    uint32_t v, s;
 
     memset(asker, 0, sizeof *asker);
     asker->problem = problem;
@@ -119,29 +117,17 @@ pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages
     if (asker->ask == NULL) {
         return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_ASK);
     }
-    asker->nodes = part_alloc(problem->n, sizeof *asker->nodes);
-    asker->in_flight = part_alloc(n_stages, sizeof *asker->in_flight);
-    asker->versions = part_alloc(n_stages, sizeof *asker->versions);
-    asker->class_of = part_alloc(n_stages, sizeof *asker->class_of);
+    asker->nodes = call_alloc(problem->n, sizeof *asker->nodes);
+    asker->in_flight = call_alloc(n_stages, sizeof *asker->in_flight);
+    asker->versions = call_alloc(n_stages, sizeof *asker->versions);
+    asker->class_of = call_alloc(n_stages, sizeof *asker->class_of);
     for (v = 0; v < problem->n; v++) {
         asker->nodes[v] = v;
     }
-    st = ask_in_flight(asker);
-    if (st == PST_OK) {
-        set_classes(asker);
-        return PST_OK;
+    for (s = 0; s < n_stages; s++) {
+        asker->class_of[s] = s;
     }
-    return st;
-}
-
-void part_asker_finish(struct part_asker *asker)
-{
-    part_free(asker->nodes);
-    part_free(asker->in_flight);
-    part_free(asker->versions);
-    part_free(asker->class_of);
-    part_map_finish(&asker->prices);
-    memset(asker, 0, sizeof *asker);
+    return ask_in_flight(asker);
 }
 
 void part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
@@ -160,20 +146,6 @@ void part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, 
     ask_price(asker, of, first, end, ret_price);
     made = part_map_put(&asker->prices, key);
     *made = *ret_price;
-}
-
-/* "30 bytes", "12.7 MiB (13317120 bytes)" */
-static const char *as_size(char text[64], uint64_t bytes)
-{
-    bool large = bytes >= 1048576;
-
-    if (bytes < 1024) {
-        snprintf(text, 64, "%llu bytes", (unsigned long long)bytes);
-    } else {
-        snprintf(text, 64, "%.1f %s (%llu bytes)", (double)bytes / (large ? 1048576.0 : 1024.0),
-                 large ? "MiB" : "KiB", (unsigned long long)bytes);
-    }
-    return text;
 }
 
 /* The node that needs most as a stage of its own, the last one: there the least is in flight. */
@@ -197,7 +169,7 @@ static pst_status explain_node(struct part_asker *asker)
                      "no cut into %u stages fits at micro-batch size %u: node \"%s\" alone is "
                      "charged %s, a device has %s",
                      asker->n_stages, asker->size, part_node_name(problem, at),
-                     as_size(needs, most), as_size(has, problem->in->capacity_bytes));
+                     part_size_text(needs, most), part_size_text(has, problem->in->capacity_bytes));
 }
 
 pst_status part_asker_explain(struct part_asker *asker, const uint32_t *cuts)
@@ -216,8 +188,8 @@ pst_status part_asker_explain(struct part_asker *asker, const uint32_t *cuts)
                 "no cut into %u stages was found to fit at micro-batch size %u: stage %u from node "
                 "\"%s\" to \"%s\" is charged %s, a device has %s",
                 asker->n_stages, asker->size, s, part_node_name(problem, cuts[s]),
-                part_node_name(problem, cuts[s + 1] - 1), as_size(needs, price.peak_bytes),
-                as_size(has, problem->in->capacity_bytes));
+                part_node_name(problem, cuts[s + 1] - 1), part_size_text(needs, price.peak_bytes),
+                part_size_text(has, problem->in->capacity_bytes));
         }
     }
     return explain_node(asker);

@@ -94,14 +94,12 @@ void part_balance(const double *sum_ns, uint32_t n, uint32_t n_stages, uint32_t 
     struct balance b = {.sum = sum_ns, .n = n, .n_stages = n_stages};
     uint32_t stage, end = n;
 
-    b.least = part_alloc(2 * ((size_t)n + 1), sizeof *b.least);
-    b.parent = part_alloc((size_t)n_stages * ((size_t)n + 1), sizeof *b.parent);
+    b.least = call_alloc(2 * ((size_t)n + 1), sizeof *b.least);
+    b.parent = call_alloc((size_t)n_stages * ((size_t)n + 1), sizeof *b.parent);
     even_out(&b, least_longest(&b));
     ret_cuts[n_stages] = n;
     for (stage = n_stages; stage-- > 0;) {
         end = b.parent[stage * ((size_t)n + 1) + end];
         ret_cuts[stage] = end;
     }
-    part_free(b.least);
-    part_free(b.parent);
 }

@@ -53,7 +53,7 @@ static void add(struct moves *m, const uint32_t *from, struct move move)
     if (isinf(move.guess_ns)) {
         return;
     }
-    PART_MAKE_ROOM(m->list, m->n, m->room);
+    CALL_MAKE_ROOM(m->list, m->n, m->room);
     m->list[m->n++] = move;
 }
 
@@ -129,13 +129,11 @@ static void round_of(struct moves *m, uint32_t *cuts, double *step_ns, bool *ret
 void part_borders_move(const struct part_borders *borders, uint32_t *cuts, double *step_ns)
 {
     struct moves m = {.b = borders,
-                      .cuts = part_alloc((size_t)borders->n_stages + 1, sizeof *m.cuts)};
+                      .cuts = call_alloc((size_t)borders->n_stages + 1, sizeof *m.cuts)};
     bool better = true;
     uint32_t round;
 
     for (round = 0; better && round < ROUNDS; round++) {
         round_of(&m, cuts, step_ns, &better);
     }
-    part_free(m.cuts);
-    part_free(m.list);
 }

@@ -38,7 +38,7 @@ static int descending(const void *a_, const void *b_)
  */
 static int64_t packing(const struct part_problem *p, const struct part_costs *c)
 {
-    int64_t *ticks = part_alloc((size_t)p->n + 1, sizeof *ticks), bound = 0;
+    int64_t *ticks = call_alloc((size_t)p->n + 1, sizeof *ticks), bound = 0;
     uint64_t k, last;
     uint32_t v, i;
 
@@ -63,7 +63,6 @@ static int64_t packing(const struct part_problem *p, const struct part_costs *c)
         sum = ticks[last] - (last > k ? ticks[last - k - 1] : 0);
         bound = sum > bound ? sum : bound;
     }
-    part_free(ticks);
     return bound;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The optimal cut of one order: bisection over T, first by sweeps, then, where these are not exact,
- * by scanning all ranges as long as that is affordable.
+ * The optimal cut of one order: bisection over T, first by the furthest positions, then, where
+ * these are not exact, by scanning all ranges as long as that is affordable.
  */
 #include <string.h>
 
@@ -63,9 +63,6 @@ static void bisect(struct search *s)
 static void with(struct search *s)
 {
     bisect(s);
-    if (s->probe.finish != NULL) {
-        (s->probe.finish)(&s->probe);
-    }
     s->probe = (struct probe){.line = &s->line, .stats = s->stats};
 }
 
@@ -84,16 +81,8 @@ static void solve(struct search *s)
     bool inexact = false, may_fit = true;
 
     s->probe = (struct probe){.line = l, .stats = s->stats};
-    if (l->memory && !l->layered && l->cross != NULL) {
-        inexact = true; /* depths are said and transfers are not free: a sweep cannot */
-    } else {
-        if (l->layered) {
-            front_init(&s->probe, &inexact);
-        } else {
-            sweep_init(&s->probe);
-        }
-        with(s);
-    }
+    front_init(&s->probe, &inexact);
+    with(s);
     s->stats->exact = l->cross == NULL || (l->straight && !inexact);
     if (s->stats->exact || s->high <= s->low) {
         s->stats->exact = s->stats->exact || s->high <= s->low;
@@ -129,12 +118,14 @@ void part_chain_solve(const struct part_problem *p, const struct part_costs *c,
     struct part_chain_stats own = {false, 0, 0};
     struct search s = {.stats = limits->stats != NULL ? limits->stats : &own};
     struct part_plan plan = {NULL, 0};
+    struct call_region region;
 
     *ret_found = false;
     s.stats->exact = true;
     if (c->n_degrees == 0 || p->n == 0 || p->n_devices == 0) {
         return;
     }
+    call_enter(&region);
     line_init(&s.line, p, c, order, limits);
     cuts_init(&s.best, s.line.max_stages);
     cuts_init(&s.tried, s.line.max_stages);
@@ -144,13 +135,10 @@ void part_chain_solve(const struct part_problem *p, const struct part_costs *c,
     solve(&s);
     if (s.found) {
         to_plan(&s, &plan);
-    }
-    if (s.found) {
+        call_keep(plan.stages);
         *ret_found = true;
         *ret_ticks = s.high;
         *ret_plan = plan;
     }
-    cuts_finish(&s.best);
-    cuts_finish(&s.tried);
-    line_finish(&s.line);
+    call_leave(&region);
 }

@@ -48,12 +48,12 @@ struct part_chain_limits {
 /*
  * The least bottleneck of `order` cut into consecutive stages with degrees of `costs`, at 1F1B's
  * in-flight counts; among those of least T few devices, with a memory limit few stages. Bisection
- * over T in ticks with a sweep per probe (docs/partitioning.md). Exact whenever transfers are free,
- * without a memory limit also where edges join neighbours of the order only, and always while the
- * windows that a stage may span are small enough to be scanned (some 1e8 steps in all); else what
- * the sweeps find, which count an edge that spans a whole stage as though it touched it. Here
- * stats->exact tells. *ret_found: false where nothing fits (or is below). ret_plan is set only
- * then; finish it. 1e5 nodes on 1024 devices: about a second.
+ * over T in ticks with a cut from the end per probe (chain-dp/README.md). Exact whenever transfers
+ * are free, without a memory limit also where edges join neighbours of the order only, and always
+ * while the windows that a stage may span are small enough to be scanned (some 1e8 steps in all);
+ * else what such cuts find, which count an edge that spans a whole stage as though it touched it.
+ * Here stats->exact tells. *ret_found: false where nothing fits (or is below). ret_plan is set only
+ * then. 1e5 nodes on 1024 devices: about a second.
  */
 void part_chain_solve(const struct part_problem *problem, const struct part_costs *costs,
                       const uint32_t *order, const struct part_chain_limits *limits,

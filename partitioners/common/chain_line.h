@@ -32,13 +32,11 @@ struct line {
 void line_init(struct line *line, const struct part_problem *problem,
                const struct part_costs *costs, const uint32_t *order,
                const struct part_chain_limits *limits);
-void line_finish(struct line *line);
 
 /* Level 0 is filled by the caller between create (NULL: out of memory) and fill; most of [i, j). */
 double **line_table_create(uint32_t n);
 void line_table_fill(double **table, uint32_t n);
 double line_table_most(double *const *table, uint32_t i, uint32_t j);
-void line_table_destroy(double **table, uint32_t n);
 
 /* Does [i, j), which has `depth` stages from itself to the end (or as deep as its nodes are said to
    be), fit degree k's devices? */
@@ -59,7 +57,6 @@ struct cuts {
 
 /* Room for max_stages. */
 void cuts_init(struct cuts *cuts, uint32_t max_stages);
-void cuts_finish(struct cuts *cuts);
 
 /* True ticks of the slowest stage. */
 int64_t line_bottleneck(const struct line *line, const struct cuts *cuts);
@@ -70,13 +67,10 @@ struct probe {
     struct part_chain_stats *stats;
     void *scratch;
     void (*run)(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts);
-    void (*finish)(struct probe *probe);
 };
 
-/* Without memory and stage limit: least devices for every prefix. */
-void sweep_init(struct probe *probe);
-/* With them: from the end, furthest positions by stages and devices. *ret_inexact is set once a
-   position had to be dropped that might have been of use. */
+/* From the end, furthest positions by devices and, where that matters, stages. *ret_inexact is set
+   once a position had to be dropped that might have been of use. */
 void front_init(struct probe *probe, bool *ret_inexact);
 /* Everything, exactly, by scanning windows. */
 void scan_init(struct probe *probe);

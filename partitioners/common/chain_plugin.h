@@ -7,7 +7,7 @@
 #ifndef PARTITIONERS_COMMON_CHAIN_PLUGIN_H
 #define PARTITIONERS_COMMON_CHAIN_PLUGIN_H
 
-#include "call.h"
+#include "problem.h"
 
 #define PART_CHAIN_PLUGIN(config_type, plugin_id, plugin_version, ...)                             \
     PART_PARTITIONER(partition)                                                                    \

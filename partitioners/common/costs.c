@@ -66,7 +66,7 @@ static double choose_tick(double most_ns, uint32_t n_devices)
 
 static int64_t *row_of(size_t n)
 {
-    return part_alloc(n == 0 ? 1 : n, sizeof(int64_t));
+    return call_alloc(n == 0 ? 1 : n, sizeof(int64_t));
 }
 
 static void fill(const struct part_problem *p, struct part_costs *c, uint32_t k)
@@ -91,10 +91,10 @@ void part_costs_init(const struct part_problem *p, uint32_t b, struct part_costs
     double most = 0;
     uint32_t k;
 
-    c.degrees = part_alloc(p->n_degrees + 1, sizeof *c.degrees);
-    c.comp = part_alloc(p->n_degrees + 1, sizeof *c.comp);
-    c.sync = part_alloc(p->n_degrees + 1, sizeof *c.sync);
-    c.p2p = part_alloc(p->n_degrees + 1, sizeof *c.p2p);
+    c.degrees = call_alloc(p->n_degrees + 1, sizeof *c.degrees);
+    c.comp = call_alloc(p->n_degrees + 1, sizeof *c.comp);
+    c.sync = call_alloc(p->n_degrees + 1, sizeof *c.sync);
+    c.p2p = call_alloc(p->n_degrees + 1, sizeof *c.p2p);
     for (k = 0; k < p->n_degrees; k++) {
         uint32_t d = p->degrees[k], row;
 
@@ -103,7 +103,7 @@ void part_costs_init(const struct part_problem *p, uint32_t b, struct part_costs
         }
         row = part_samples_row(p, b / d);
         if (row == UINT32_MAX) {
-            part_end(PST_ERR_BUG); /* b is none of the problem's sizes */
+            call_end(PST_ERR_BUG); /* b is none of the problem's sizes */
         }
         c.degrees[c.n_degrees++] = d;
         most = fmax(most, total_ns(p, row, b, d));
@@ -113,22 +113,6 @@ void part_costs_init(const struct part_problem *p, uint32_t b, struct part_costs
         fill(p, &c, k);
     }
     *ret_costs = c;
-}
-
-void part_costs_finish(struct part_costs *c)
-{
-    uint32_t k;
-
-    for (k = 0; k < c->n_degrees; k++) {
-        part_free(c->comp != NULL ? c->comp[k] : NULL);
-        part_free(c->sync != NULL ? c->sync[k] : NULL);
-        part_free(c->p2p != NULL ? c->p2p[k] : NULL);
-    }
-    part_free(c->degrees);
-    part_free(c->comp);
-    part_free(c->sync);
-    part_free(c->p2p);
-    memset(c, 0, sizeof *c);
 }
 
 double part_memory(const struct part_problem *p, double weight, double saved, double workspace,

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A plan for any graph. Every valid partition is a cut of some topological order, so a few orders
- * are cut optimally; where the order's optimum is too dear because of edges that skip over stages,
- * also with runs of nodes taken together. The best plan is refined.
+ * are cut optimally. The best plan is refined.
  */
 #include <math.h>
 
 #include "refine_parts.h"
 #include "stage_graph.h"
 
-enum { GROUPS_MIN = 64, GROUPS_MAX = 2048 };
-#define GROUP_STEPS 5e7 /* of a scan of groups */
-
 struct dag {
     const struct part_problem *problem;
     const struct part_costs *costs;
-    uint32_t *order, *group_of; /* [n] */
+    uint32_t *order; /* [n] */
     bool found;
     struct part_plan plan;
     struct part_value value;
@@ -59,7 +55,7 @@ static void cut(struct dag *d)
 static void cut_by_depths(struct dag *d)
 {
     struct part_chain_limits limits = {.below = INT64_MAX, .scan_steps = 2e7, .stats = &d->chain};
-    uint32_t *depths = part_alloc((size_t)d->problem->n + 1, sizeof *depths), round;
+    uint32_t *depths = call_alloc((size_t)d->problem->n + 1, sizeof *depths), round;
     bool found = true, fits = false;
 
     for (round = 0; found && !fits && round < 6; round++) {
@@ -71,86 +67,16 @@ static void cut_by_depths(struct dag *d)
         part_chain_solve(d->problem, d->costs, d->order, &limits, &found, &ticks, &plan);
         if (found) {
             part_plan_rank(&plan, d->problem, &value);
-        }
-        if (found) {
             stage_graph_init(&g, &plan, d->problem);
-        }
-        if (found) {
-            fits = value.legal && value.fits;
             stage_graph_depths(&g, d->problem, depths);
+            fits = value.legal && value.fits;
             if (fits) {
                 offer(d, &plan);
             }
         }
-        stage_graph_finish(&g);
-        part_plan_finish(&plan);
         limits.memory = true;
         limits.depths = depths;
     }
-    part_free(depths);
-}
-
-/* A plan of groups as one of nodes. */
-static void expand(struct dag *d, const struct part_problem *coarse, const struct part_plan *groups)
-{
-    const struct part_problem *p = d->problem;
-    uint32_t *stage_of_group = part_alloc((size_t)coarse->n + 1, sizeof *stage_of_group);
-    uint32_t *stage_of = part_alloc((size_t)p->n + 1, sizeof *stage_of);
-    struct part_plan plan = {NULL, 0};
-    uint32_t s, i;
-
-    for (s = 0; s < groups->n_stages; s++) {
-        for (i = 0; i < groups->stages[s].n_nodes; i++) {
-            stage_of_group[groups->stages[s].nodes[i]] = s;
-        }
-    }
-    for (i = 0; i < p->n; i++) {
-        stage_of[i] = stage_of_group[d->group_of[i]];
-    }
-    part_plan_init(&plan, p, stage_of, groups->n_stages, d->costs->b);
-    for (s = 0; s < plan.n_stages; s++) {
-        plan.stages[s].d = groups->stages[s].d;
-    }
-    part_free(stage_of_group);
-    part_free(stage_of);
-    offer(d, &plan);
-}
-
-/* As many as can be scanned: 40 probes of windows of two stages' work, by stages under a memory
-   limit. */
-static uint32_t count_groups(const struct dag *d)
-{
-    const struct part_problem *p = d->problem;
-    double layers = p->capacity_bytes < (double)UINT64_MAX ? p->n_devices : 1;
-    double n = sqrt(GROUP_STEPS * p->n_devices / (80 * layers * d->costs->n_degrees));
-
-    return n < GROUPS_MIN ? GROUPS_MIN : n > GROUPS_MAX ? GROUPS_MAX : (uint32_t)n;
-}
-
-static void cut_groups(struct dag *d)
-{
-    struct part_chain_limits limits = {
-        .below = INT64_MAX, .memory = true, .scan_steps = 2 * GROUP_STEPS, .stats = &d->chain};
-    struct part_problem coarse;
-    struct part_costs costs = {.b = 0};
-    struct part_plan plan = {NULL, 0};
-    uint32_t *order = NULL;
-    int64_t ticks;
-    bool found = false;
-
-    coarse_init(d->problem, d->costs, d->order, count_groups(d), d->group_of, &coarse);
-    order = part_alloc((size_t)coarse.n + 1, sizeof *order);
-    part_order(&coarse, PART_ORDER_INDEX, NULL, order);
-    part_costs_init(&coarse, d->costs->b, &costs);
-    part_chain_solve(&coarse, &costs, order, &limits, &found, &ticks, &plan);
-    d->orders++;
-    if (found) {
-        expand(d, &coarse, &plan);
-    }
-    part_free(order);
-    part_plan_finish(&plan);
-    part_costs_finish(&costs);
-    part_problem_finish(&coarse);
 }
 
 /* A path has one order, whose optimum is that of all partitions: run index and depth agree. */
@@ -179,9 +105,6 @@ static void cut_orders(struct dag *d)
             exact = d->chain.exact;
             cut_by_depths(d);
             d->chain.exact = exact;
-        }
-        if (!d->chain.exact && d->problem->n > 2 * count_groups(d)) {
-            cut_groups(d);
         }
     }
 }
@@ -249,12 +172,10 @@ void part_dag_solve(const struct part_problem *p, const struct part_costs *c,
     struct dag d = {
         .problem = p,
         .costs = c,
-        .order = part_alloc((size_t)p->n + 1, sizeof *d.order),
-        .group_of = part_alloc((size_t)p->n + 1, sizeof *d.group_of),
+        .order = call_alloc((size_t)p->n + 1, sizeof *d.order),
     };
     struct part_refine_stats stats = {.bound = part_lower_bound(p, c)};
 
-    *ret_found = false;
     if (c->n_degrees == 0 || p->n == 0) {
         stats.optimal = true;
     } else {
@@ -262,15 +183,9 @@ void part_dag_solve(const struct part_problem *p, const struct part_costs *c,
     }
     stats.orders += d.orders;
     stats.probes += d.chain.probes;
-    if (d.found) {
-        *ret_found = true;
-        *ret_plan = d.plan;
-    } else {
-        part_plan_finish(&d.plan);
-    }
+    *ret_found = d.found;
+    *ret_plan = d.plan;
     if (ret_stats != NULL) {
         *ret_stats = stats;
     }
-    part_free(d.order);
-    part_free(d.group_of);
 }

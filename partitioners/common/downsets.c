@@ -7,22 +7,12 @@
 
 #include <string.h>
 
-void part_downsets_finish(struct part_downsets *sets)
-{
-    part_free(sets->bits);
-    part_free(sets->parent);
-    part_free(sets->size);
-    part_free(sets->first_added);
-    part_free(sets->added);
-    memset(sets, 0, sizeof *sets);
-}
-
 void downsets_room(struct part_downsets *sets, size_t n_added)
 {
-    sets->parent = part_alloc(sets->n_sets, sizeof *sets->parent);
-    sets->size = part_alloc(sets->n_sets, sizeof *sets->size);
-    sets->first_added = part_alloc((size_t)sets->n_sets + 1, sizeof *sets->first_added);
-    sets->added = part_alloc(n_added + 1, sizeof *sets->added);
+    sets->parent = call_alloc(sets->n_sets, sizeof *sets->parent);
+    sets->size = call_alloc(sets->n_sets, sizeof *sets->size);
+    sets->first_added = call_alloc((size_t)sets->n_sets + 1, sizeof *sets->first_added);
+    sets->added = call_alloc(n_added + 1, sizeof *sets->added);
 }
 
 void part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *first,
@@ -46,13 +36,12 @@ void part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *
 
 void part_downsets_linear(uint32_t n, const uint32_t *order, struct part_downsets *ret_sets)
 {
-    uint32_t *first = part_alloc((size_t)n + 1, sizeof *first), k;
+    uint32_t *first = call_alloc((size_t)n + 1, sizeof *first), k;
 
     for (k = 0; k <= n; k++) {
         first[k] = k;
     }
     part_downsets_runs(order, n, first, ret_sets);
-    part_free(first);
 }
 
 /* --- listing -----------------------------------------------------------------------------------*/
@@ -71,7 +60,7 @@ struct walk {
 
 static void push_ready(struct walk *w, uint32_t v)
 {
-    PART_MAKE_ROOM(w->ready, w->n_ready, w->room);
+    CALL_MAKE_ROOM(w->ready, w->n_ready, w->room);
     w->ready[w->n_ready++] = v;
 }
 
@@ -176,7 +165,7 @@ static void walk_all(struct walk *w, struct level *levels)
 /* place[k]: where set k goes, smaller sets first, of equal size in the order found. */
 static void find_places(const struct part_downsets *sets, uint32_t *place)
 {
-    uint32_t *next = part_alloc((size_t)sets->n + 2, sizeof *next), k;
+    uint32_t *next = call_alloc((size_t)sets->n + 2, sizeof *next), k;
 
     for (k = 0; k < sets->n_sets; k++) {
         next[sets->size[k] + 1]++;
@@ -187,7 +176,6 @@ static void find_places(const struct part_downsets *sets, uint32_t *place)
     for (k = 0; k < sets->n_sets; k++) {
         place[k] = next[sets->size[k]]++;
     }
-    part_free(next);
 }
 
 static void copy_set(struct part_downsets *sets, uint32_t to, const struct part_downsets *old,
@@ -207,10 +195,10 @@ static void copy_set(struct part_downsets *sets, uint32_t to, const struct part_
 void downsets_sort(struct part_downsets *sets)
 {
     struct part_downsets old = *sets;
-    uint32_t *place = part_alloc(sets->n_sets, sizeof *place);
-    uint32_t *from = part_alloc(sets->n_sets, sizeof *from), k;
+    uint32_t *place = call_alloc(sets->n_sets, sizeof *place);
+    uint32_t *from = call_alloc(sets->n_sets, sizeof *from), k;
 
-    sets->bits = part_alloc((size_t)sets->n_sets * sets->n_words + 1, sizeof *sets->bits);
+    sets->bits = call_alloc((size_t)sets->n_sets * sets->n_words + 1, sizeof *sets->bits);
     downsets_room(sets, old.first_added[old.n_sets]);
     find_places(&old, place);
     for (k = 0; k < old.n_sets; k++) {
@@ -219,9 +207,7 @@ void downsets_sort(struct part_downsets *sets)
     for (k = 0; k < old.n_sets; k++) {
         copy_set(sets, k, &old, from[k], place);
     }
-    part_free(place);
-    part_free(from);
-    part_downsets_finish(&old);
+    call_free(old.bits);
 }
 
 /* sets->n_sets: room, then what there is; PST_ERR_INFEASIBLE: not enough room. */
@@ -229,11 +215,11 @@ static pst_status list_all(const struct part_dag *dag, const struct part_stop *s
                            struct part_downsets *sets)
 {
     struct walk w = {.dag = dag, .stop = stop, .sets = sets, .n_found = 1};
-    struct level *levels = part_alloc((size_t)dag->n + 1, sizeof *levels);
+    struct level *levels = call_alloc((size_t)dag->n + 1, sizeof *levels);
     uint32_t v;
 
-    w.missing = part_alloc((size_t)dag->n + 1, sizeof *w.missing);
-    sets->bits = part_alloc((size_t)sets->n_sets * sets->n_words + 1, sizeof *sets->bits);
+    w.missing = call_alloc((size_t)dag->n + 1, sizeof *w.missing);
+    sets->bits = call_alloc((size_t)sets->n_sets * sets->n_words + 1, sizeof *sets->bits);
     downsets_room(sets, sets->n_sets);
     for (v = 0; v < dag->n; v++) {
         w.missing[v] = dag->first_in[v + 1] - dag->first_in[v];
@@ -243,9 +229,6 @@ static pst_status list_all(const struct part_dag *dag, const struct part_stop *s
     }
     walk_all(&w, levels);
     sets->n_sets = w.n_found;
-    part_free(levels);
-    part_free(w.missing);
-    part_free(w.ready);
     return w.overflow ? PST_ERR_INFEASIBLE : PST_OK;
 }
 
@@ -268,7 +251,6 @@ pst_status part_downsets_all(const struct part_dag *dag, uint32_t max_sets,
     *ret_count = st == PST_ERR_INFEASIBLE ? (uint64_t)max_sets + 1 : sets.n_sets;
     *ret_exact = st == PST_OK;
     if (st != PST_OK) {
-        part_downsets_finish(&sets);
         return st;
     }
     *ret_sets = sets;
@@ -315,6 +297,6 @@ void part_downsets_sum(const struct part_downsets *sets, const double *values, d
 void part_stop_poll(const struct part_stop *stop)
 {
     if (stop != NULL && stop->cancelled != NULL && stop->cancelled(stop->context)) {
-        part_end(PST_ERR_CANCELLED);
+        call_end(PST_ERR_CANCELLED);
     }
 }

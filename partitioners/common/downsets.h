@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "call.h"
+#include "plugin_call.h"
 
 /* Edges of a DAG whose nodes 0..n-1 are in topological order: from < to. */
 struct part_dag {
@@ -68,8 +68,6 @@ pst_status part_downsets_all(const struct part_dag *dag, uint32_t max_sets,
 pst_status part_downsets_grown(const struct part_dag *dag, uint32_t max_sets,
                                const struct part_stop *stop, struct part_downsets *ret_sets,
                                uint64_t *ret_count, bool *ret_exact);
-
-void part_downsets_finish(struct part_downsets *sets);
 
 /* The count alone. *ret_exact as above; UINT64_MAX: that many or more. */
 void part_downsets_count(const struct part_dag *dag, const struct part_stop *stop,

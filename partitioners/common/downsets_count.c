@@ -91,7 +91,7 @@ static void remember(struct counter *c, const uint64_t *part, uint64_t count)
     if (e->part != NULL || c->n_entries == TABLE / 2) {
         return;
     }
-    e->part = part_alloc(c->n_words, sizeof *part);
+    e->part = call_alloc(c->n_words, sizeof *part);
     memcpy(e->part, part, c->n_words * sizeof *part);
     e->count = count;
     c->n_entries++;
@@ -132,7 +132,7 @@ static uint64_t count_connected(struct counter *c, const uint64_t *part)
     if (known->part != NULL) {
         return known->count;
     }
-    rest = part_alloc(c->n_words, sizeof *rest);
+    rest = call_alloc(c->n_words, sizeof *rest);
     if (spend(c, (uint64_t)weight(part, part, c->n_words) * c->n_words * 2)) {
         v = pivot(c, part);
         for (w = 0; w < c->n_words; w++) {
@@ -147,7 +147,7 @@ static uint64_t count_connected(struct counter *c, const uint64_t *part)
             remember(c, part, count);
         }
     }
-    part_free(rest);
+    call_free(rest);
     return count;
 }
 
@@ -183,9 +183,9 @@ static void take_piece(const struct counter *c, uint64_t *left, uint32_t first, 
 
 static uint64_t count_part(struct counter *c, const uint64_t *part)
 {
-    uint64_t *left = part_alloc(2 * (size_t)c->n_words, sizeof *left), count = 1;
+    uint64_t *left = call_alloc(2 * (size_t)c->n_words, sizeof *left), count = 1;
     uint64_t *piece = left + c->n_words;
-    uint32_t *stack = part_alloc((size_t)c->dag->n + 1, sizeof *stack), v;
+    uint32_t *stack = call_alloc((size_t)c->dag->n + 1, sizeof *stack), v;
 
     memcpy(left, part, c->n_words * sizeof *left);
     for (v = 0; v < c->dag->n && !c->given_up; v++) {
@@ -194,8 +194,8 @@ static uint64_t count_part(struct counter *c, const uint64_t *part)
             count = times(count, count_connected(c, piece));
         }
     }
-    part_free(left);
-    part_free(stack);
+    call_free(left);
+    call_free(stack);
     return count;
 }
 
@@ -238,10 +238,10 @@ void part_downsets_count(const struct part_dag *dag, const struct part_stop *sto
     if (dag->n > MAX_NODES) {
         return;
     }
-    c.up = part_alloc((size_t)dag->n * c.n_words + 1, sizeof *c.up);
-    c.down = part_alloc((size_t)dag->n * c.n_words + 1, sizeof *c.down);
-    c.table = part_alloc(TABLE, sizeof *c.table);
-    all = part_alloc(c.n_words, sizeof *all);
+    c.up = call_alloc((size_t)dag->n * c.n_words + 1, sizeof *c.up);
+    c.down = call_alloc((size_t)dag->n * c.n_words + 1, sizeof *c.down);
+    c.table = call_alloc(TABLE, sizeof *c.table);
+    all = call_alloc(c.n_words, sizeof *all);
     for (v = 0; v < dag->n; v++) {
         all[v / 64] |= UINT64_C(1) << v % 64;
     }
@@ -252,10 +252,10 @@ void part_downsets_count(const struct part_dag *dag, const struct part_stop *sto
         *ret_count = 1;
     }
     for (v = 0; v < TABLE; v++) {
-        part_free(c.table[v].part);
+        call_free(c.table[v].part);
     }
-    part_free(c.table);
-    part_free(c.up);
-    part_free(c.down);
-    part_free(all);
+    call_free(c.table);
+    call_free(c.up);
+    call_free(c.down);
+    call_free(all);
 }

@@ -153,14 +153,14 @@ pst_status part_downsets_grown(const struct part_dag *dag, uint32_t max_sets,
 {
     struct part_downsets sets = {.n = dag->n, .n_words = dag->n / 64 + 1};
     struct growth g = {.dag = dag, .stop = stop, .sets = &sets, .max_sets = max_sets};
-    uint64_t *empty = part_alloc(sets.n_words, sizeof *empty);
+    uint64_t *empty = call_alloc(sets.n_words, sizeof *empty);
     pst_status st = PST_OK;
 
     for (g.table_size = 256; g.table_size < 2 * (size_t)max_sets + 2;) {
         g.table_size *= 2;
     }
-    g.table = part_alloc(g.table_size, sizeof *g.table);
-    g.down = part_alloc((size_t)dag->n * sets.n_words + 1, sizeof *g.down);
+    g.table = call_alloc(g.table_size, sizeof *g.table);
+    g.down = call_alloc((size_t)dag->n * sets.n_words + 1, sizeof *g.down);
     st = run(&g, empty);
     *ret_exact = st == PST_OK;
     *ret_count = st == PST_ERR_INFEASIBLE ? (uint64_t)max_sets + 1 : sets.n_sets;
@@ -170,11 +170,7 @@ pst_status part_downsets_grown(const struct part_dag *dag, uint32_t max_sets,
     if (st == PST_OK && sets.size[sets.n_sets - 1] != sets.n) {
         st = PST_ERR_UNSUPPORTED;
     }
-    part_free(empty);
-    part_free(g.table);
-    part_free(g.down);
     if (st != PST_OK) {
-        part_downsets_finish(&sets);
         return st;
     }
     *ret_sets = sets;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Is there a cut at T under a memory limit (or with few stages)? In 1F1B a stage holds as many
- * micro-batches as there are stages from it to the end, so the line is cut from its end: for every
- * number of stages and of devices, how far to the left can they reach? With transfers free the
+ * Is there a cut at T? In 1F1B a stage holds as many micro-batches as there are stages from it to
+ * the end, so the line is cut from its end: for every number of devices (and of stages, where
+ * memory or their number is limited), how far to the left can they reach? With transfers free the
  * furthest position is the best; otherwise a few that trade reach against transfers are kept.
  */
 
@@ -32,21 +32,6 @@ struct front {
     bool *inexact;
 };
 
-static void front_finish(struct probe *probe)
-{
-    struct front *f = probe->scratch;
-
-    if (f != NULL) {
-        part_free(f->states);
-        part_free(f->now);
-        part_free(f->next);
-        part_free(f->furthest);
-        part_free(f->most_cross);
-    }
-    part_free(f);
-    probe->scratch = NULL;
-}
-
 /* Transfers beside compute that fit T whatever the other end of a stage has. */
 static bool is_free(const struct line *l, const struct front *f, uint32_t at, uint32_t k)
 {
@@ -72,7 +57,7 @@ static bool dominates(const struct line *l, const struct front *f, uint32_t a, u
 
 static void add_state(struct front *f, struct state state, uint32_t *ret_index)
 {
-    PART_MAKE_ROOM(f->states, f->n_states, f->room);
+    CALL_MAKE_ROOM(f->states, f->n_states, f->room);
     f->states[f->n_states] = state;
     *ret_index = f->n_states++;
 }
@@ -181,31 +166,22 @@ static void extend(const struct line *l, struct front *f, uint32_t parent, uint3
     }
 }
 
-/* Drops what states of no more stages and no more devices can do as well. */
-static void settle(const struct line *l, struct front *f)
+/* Drops of one number of devices what `best` can do as well; best: the furthest state of no more
+   stages and no more devices, then with these. */
+static void settle(const struct line *l, struct front *f, struct slot *slot, uint32_t *best)
 {
-    uint32_t used, i, best = NONE;
+    uint32_t i, kept = 0;
 
-    for (used = 0; used <= l->max_devices; used++) {
-        struct slot *slot = &f->next[used];
-        uint32_t kept = 0, mine = f->furthest[used];
-
-        if (best == NONE || (mine != NONE && f->states[mine].at < f->states[best].at)) {
-            best = mine;
+    for (i = 0; i < slot->n; i++) {
+        if (*best == NONE || !dominates(l, f, f->states[*best].at, f->states[slot->states[i]].at)) {
+            slot->states[kept++] = slot->states[i];
         }
-        for (i = 0; i < slot->n; i++) {
-            if (best == NONE ||
-                !dominates(l, f, f->states[best].at, f->states[slot->states[i]].at)) {
-                slot->states[kept++] = slot->states[i];
-            }
+    }
+    slot->n = kept;
+    for (i = 0; i < slot->n; i++) {
+        if (*best == NONE || f->states[slot->states[i]].at < f->states[*best].at) {
+            *best = slot->states[i];
         }
-        slot->n = kept;
-        for (i = 0; i < slot->n; i++) {
-            if (best == NONE || f->states[slot->states[i]].at < f->states[best].at) {
-                best = slot->states[i];
-            }
-        }
-        f->furthest[used] = best;
     }
 }
 
@@ -220,31 +196,63 @@ static void read_cuts(const struct line *l, const struct front *f, uint32_t stat
     cuts->first[cuts->n] = l->n;
 }
 
-static void grow(struct probe *probe, uint32_t depth, int64_t ticks)
+/* A stage in front of each state of one number of devices. */
+static void grow(struct probe *probe, const struct slot *slot, uint32_t depth, int64_t ticks)
 {
     const struct line *l = probe->line;
     struct front *f = probe->scratch;
-    uint32_t used, i, k;
+    uint32_t i, k;
+
+    for (i = 0; i < slot->n; i++) {
+        f->looks += (l->layered ? 16 : 1) * l->n_degrees; /* searches in prefix sums */
+        for (k = 0; k < l->n_degrees; k++) {
+            extend(l, f, slot->states[i], k, depth, ticks);
+        }
+    }
+}
+
+/* From states of depth - 1 stages to those of one more. */
+static void grow_layer(struct probe *probe, uint32_t depth, int64_t ticks)
+{
+    const struct line *l = probe->line;
+    struct front *f = probe->scratch;
+    uint32_t used, best = NONE;
 
     for (used = 0; used <= l->max_devices; used++) {
         f->next[used].n = 0;
     }
     for (used = 0; used < l->max_devices; used++) {
-        const struct slot *slot = &f->now[used];
-
-        for (i = 0; i < slot->n; i++) {
-            f->looks += 16 * l->n_degrees; /* searches in prefix sums */
-            for (k = 0; k < l->n_degrees; k++) {
-                extend(l, f, slot->states[i], k, depth, ticks);
-            }
-        }
+        grow(probe, &f->now[used], depth, ticks);
         if (used % 64 == 0) {
             part_poll(l->problem);
         }
     }
-    probe->stats->states += f->looks;
-    f->looks = 0;
-    settle(l, f);
+    for (used = 0; used <= l->max_devices; used++) {
+        uint32_t mine = f->furthest[used];
+
+        if (best == NONE || (mine != NONE && f->states[mine].at < f->states[best].at)) {
+            best = mine;
+        }
+        settle(l, f, &f->next[used], &best);
+        f->furthest[used] = best;
+    }
+}
+
+/* Where the number of stages does not matter: states of more devices come of those of fewer. */
+static void grow_all(struct probe *probe, int64_t ticks)
+{
+    const struct line *l = probe->line;
+    struct front *f = probe->scratch;
+    uint32_t used, best = NONE;
+
+    f->next = f->now;
+    for (used = 0; used <= l->max_devices; used++) {
+        settle(l, f, &f->now[used], &best);
+        grow(probe, &f->now[used], 0, ticks);
+        if (used % 64 == 0) {
+            part_poll(l->problem);
+        }
+    }
 }
 
 static void swap(struct front *f)
@@ -287,11 +295,17 @@ static void run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts
     }
     add_state(f, (struct state){l->n, 0, NONE, 0}, &f->now[0].states[0]);
     f->now[0].n = 1;
-    for (depth = 1; any && last == NONE && depth <= l->max_stages; depth++) {
-        grow(probe, depth, ticks);
+    if (!l->layered) {
+        grow_all(probe, ticks);
+        last = arrived(l, f, &any);
+    }
+    for (depth = 1; l->layered && any && last == NONE && depth <= l->max_stages; depth++) {
+        grow_layer(probe, depth, ticks);
         swap(f);
         last = arrived(l, f, &any);
     }
+    probe->stats->states += f->looks;
+    f->looks = 0;
     *ret_found = last != NONE;
     if (*ret_found) {
         read_cuts(l, f, last, cuts);
@@ -302,7 +316,7 @@ static void find_most(const struct line *l, struct front *f)
 {
     uint32_t k, i;
 
-    f->most_cross = part_alloc((size_t)l->n_degrees + 1, sizeof *f->most_cross);
+    f->most_cross = call_alloc((size_t)l->n_degrees + 1, sizeof *f->most_cross);
     for (k = 0; k < l->n_degrees; k++) {
         for (i = 0; i <= l->n; i++) {
             if (l->cross[k][i] > f->most_cross[k]) {
@@ -315,17 +329,16 @@ static void find_most(const struct line *l, struct front *f)
 void front_init(struct probe *probe, bool *ret_inexact)
 {
     const struct line *l = probe->line;
-    struct front *f = part_alloc(1, sizeof *f);
+    struct front *f = call_alloc(1, sizeof *f);
 
     probe->run = run;
-    probe->finish = front_finish;
     probe->scratch = f;
     *ret_inexact = false;
     f->inexact = ret_inexact;
     f->slot_max = l->cross == NULL ? 1 : SLOT_MAX;
-    f->now = part_alloc((size_t)l->max_devices + 1, sizeof *f->now);
-    f->next = part_alloc((size_t)l->max_devices + 1, sizeof *f->next);
-    f->furthest = part_alloc((size_t)l->max_devices + 1, sizeof *f->furthest);
+    f->now = call_alloc((size_t)l->max_devices + 1, sizeof *f->now);
+    f->next = l->layered ? call_alloc((size_t)l->max_devices + 1, sizeof *f->next) : NULL;
+    f->furthest = call_alloc((size_t)l->max_devices + 1, sizeof *f->furthest);
     if (l->cross == NULL) {
         return;
     }

@@ -8,37 +8,13 @@
 
 static int64_t **rows(uint32_t n_rows, uint32_t n)
 {
-    int64_t **all = part_alloc((size_t)n_rows + 1, sizeof *all);
+    int64_t **all = call_alloc((size_t)n_rows + 1, sizeof *all);
     uint32_t k;
 
     for (k = 0; k < n_rows; k++) {
-        all[k] = part_alloc((size_t)n + 1, sizeof **all);
+        all[k] = call_alloc((size_t)n + 1, sizeof **all);
     }
     return all;
-}
-
-static void free_rows(int64_t **all, uint32_t n_rows)
-{
-    uint32_t k;
-
-    for (k = 0; all != NULL && k < n_rows; k++) {
-        part_free(all[k]);
-    }
-    part_free(all);
-}
-
-void line_finish(struct line *l)
-{
-    free_rows(l->work, l->n_degrees);
-    free_rows(l->sync, l->n_degrees);
-    free_rows(l->cross, l->n_degrees);
-    line_table_destroy(l->workspace, l->n);
-    line_table_destroy(l->depths, l->n);
-    part_free(l->position);
-    part_free(l->least);
-    part_free(l->weight);
-    part_free(l->saved);
-    memset(l, 0, sizeof *l);
 }
 
 static void sum_times(struct line *l)
@@ -166,10 +142,10 @@ void line_init(struct line *l, const struct part_problem *p, const struct part_c
     set_limits(l, limits);
     l->straight = true;
     l->cap = LINE_TICKS_MAX / (p->n_devices == 0 ? 1 : p->n_devices);
-    l->position = part_alloc((size_t)l->n + 1, sizeof *l->position);
-    l->least = part_alloc((size_t)l->n + 1, sizeof *l->least);
-    l->weight = part_alloc((size_t)l->n + 1, sizeof *l->weight);
-    l->saved = part_alloc((size_t)l->n + 1, sizeof *l->saved);
+    l->position = call_alloc((size_t)l->n + 1, sizeof *l->position);
+    l->least = call_alloc((size_t)l->n + 1, sizeof *l->least);
+    l->weight = call_alloc((size_t)l->n + 1, sizeof *l->weight);
+    l->saved = call_alloc((size_t)l->n + 1, sizeof *l->saved);
     l->work = rows(l->n_degrees, l->n);
     l->sync = c->comm_model == PST_COMM_MAX ? rows(l->n_degrees, l->n) : NULL;
     l->cross = has_transfers(p, c) ? rows(l->n_degrees, l->n + 1) : NULL;
@@ -202,15 +178,8 @@ bool line_fits(const struct line *l, uint32_t i, uint32_t j, uint32_t k, uint32_
 void cuts_init(struct cuts *cuts, uint32_t max_stages)
 {
     cuts->n = 0;
-    cuts->first = part_alloc((size_t)max_stages + 2, sizeof *cuts->first);
-    cuts->k = part_alloc((size_t)max_stages + 2, sizeof *cuts->k);
-}
-
-void cuts_finish(struct cuts *cuts)
-{
-    part_free(cuts->first);
-    part_free(cuts->k);
-    memset(cuts, 0, sizeof *cuts);
+    cuts->first = call_alloc((size_t)max_stages + 2, sizeof *cuts->first);
+    cuts->k = call_alloc((size_t)max_stages + 2, sizeof *cuts->k);
 }
 
 static int64_t stage_transfers(const struct line *l, uint32_t first, uint32_t end, uint32_t k)

@@ -15,23 +15,13 @@ static uint32_t n_levels(uint32_t n)
     return levels;
 }
 
-void line_table_destroy(double **table, uint32_t n)
-{
-    uint32_t level;
-
-    for (level = 0; table != NULL && level < n_levels(n); level++) {
-        part_free(table[level]);
-    }
-    part_free(table);
-}
-
 double **line_table_create(uint32_t n)
 {
     uint32_t levels = n_levels(n), level;
-    double **table = part_alloc(levels, sizeof *table);
+    double **table = call_alloc(levels, sizeof *table);
 
     for (level = 0; level < levels; level++) {
-        table[level] = part_alloc((size_t)n + 1, sizeof **table);
+        table[level] = call_alloc((size_t)n + 1, sizeof **table);
     }
     return table;
 }

@@ -39,8 +39,8 @@ static void grow(struct part_map *map)
                               .size = map->size == 0 ? 1024 : 2 * map->size};
     size_t i;
 
-    larger.keys = part_alloc(larger.size, sizeof *larger.keys);
-    larger.values = part_alloc(larger.size, larger.value_size);
+    larger.keys = call_alloc(larger.size, sizeof *larger.keys);
+    larger.values = call_alloc(larger.size, larger.value_size);
     for (i = 0; i < map->size; i++) {
         if (map->keys[i] != 0) {
             memcpy(add(&larger, map->keys[i]), map->values + i * map->value_size, map->value_size);
@@ -69,8 +69,8 @@ void part_map_clear(struct part_map *map)
 
 void part_map_finish(struct part_map *map)
 {
-    part_free(map->keys);
-    part_free(map->values);
+    call_free(map->keys);
+    call_free(map->values);
     map->keys = NULL;
     map->values = NULL;
     map->size = map->used = 0;
@@ -87,6 +87,6 @@ void part_grow(void *array, size_t item, size_t need, size_t *room)
     while (size < need) {
         size = size * 2 + 256;
     }
-    *at = part_resize(*at, size, item);
+    *at = call_resize(*at, size, item);
     *room = size;
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "call.h"
+#include "plugin_call.h"
 
 /* All zero but for value_size: empty. */
 struct part_map {

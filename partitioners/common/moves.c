@@ -364,42 +364,36 @@ static void save_plan(const struct local *l, struct part_plan *plan)
     *plan = made;
 }
 
-static void finish(struct local *l)
-{
-    part_free(l->loads);
-    part_free(l->stage_of);
-    part_free(l->next);
-    part_free(l->last);
-    part_free(l->depth);
-    part_free(l->linked);
-}
-
 void moves_run(const struct part_problem *p, const struct part_costs *c, struct part_plan *plan,
                uint64_t *steps, uint64_t *moves)
 {
+    uint64_t before = *moves;
     size_t n = (size_t)p->n + 1, n_stages = plan->n_stages;
     bool limited = p->capacity_bytes < (double)UINT64_MAX;
-    struct local l = {
+    struct call_region region;
+    struct local l;
+
+    call_enter(&region);
+    l = (struct local){
         .problem = p,
         .costs = c,
         .n_stages = plan->n_stages,
-        .loads = part_alloc(n_stages + 1, sizeof *l.loads),
-        .stage_of = part_alloc(n, sizeof *l.stage_of),
-        .next = part_alloc(n, sizeof *l.next),
-        .last = part_alloc(n, sizeof *l.last),
-        .depth = part_alloc(n_stages + 1, sizeof *l.depth),
-        .linked = limited ? part_alloc(n_stages * n_stages + 1, sizeof *l.linked) : NULL,
+        .loads = call_alloc(n_stages + 1, sizeof *l.loads),
+        .stage_of = call_alloc(n, sizeof *l.stage_of),
+        .next = call_alloc(n, sizeof *l.next),
+        .last = call_alloc(n, sizeof *l.last),
+        .depth = call_alloc(n_stages + 1, sizeof *l.depth),
+        .linked = limited ? call_alloc(n_stages * n_stages + 1, sizeof *l.linked) : NULL,
         .steps = steps,
     };
-    uint64_t before = *moves;
-
     if (!load_plan(&l, plan)) {
-        part_end(PST_ERR_BUG);
+        call_end(PST_ERR_BUG);
     }
     run(&l, moves);
     if (*moves > before) {
         save_plan(&l, plan);
+        call_keep(plan->stages);
     }
-    finish(&l);
+    call_leave(&region);
     part_poll(p);
 }

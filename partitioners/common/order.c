@@ -137,13 +137,18 @@ static void longest_to_sink(const struct part_problem *p, double *rest, uint64_t
 void part_order(const struct part_problem *p, uint32_t kind, const uint64_t *keys,
                 uint32_t *ret_order)
 {
-    uint32_t *waits = part_alloc((size_t)p->n + 1, sizeof *waits);
-    uint32_t *nodes = part_alloc((size_t)p->n + 1, sizeof *nodes);
-    uint64_t *own = part_alloc((size_t)p->n + 1, sizeof *own);
-    double *rest = part_alloc((size_t)p->n + 1, sizeof *rest);
-    struct ready ready = {0, nodes, keys != NULL ? keys : own};
-    uint32_t v;
+    struct call_region region;
+    struct ready ready = {0};
+    uint64_t *own;
+    double *rest;
+    uint32_t *waits, *nodes, v;
 
+    call_enter(&region);
+    waits = call_alloc((size_t)p->n + 1, sizeof *waits);
+    nodes = call_alloc((size_t)p->n + 1, sizeof *nodes);
+    own = call_alloc((size_t)p->n + 1, sizeof *own);
+    rest = call_alloc((size_t)p->n + 1, sizeof *rest);
+    ready = (struct ready){0, nodes, keys != NULL ? keys : own};
     count_inputs(p, waits);
     switch (kind) {
     case PART_ORDER_DFS:
@@ -165,16 +170,13 @@ void part_order(const struct part_problem *p, uint32_t kind, const uint64_t *key
             ret_order[v] = v;
         }
     }
-    part_free(waits);
-    part_free(nodes);
-    part_free(own);
-    part_free(rest);
+    call_leave(&region);
 }
 
 void part_plan_cut(struct part_plan *plan, const struct part_problem *p, const uint32_t *order,
                    const uint32_t *first, uint32_t n_stages, uint32_t b)
 {
-    uint32_t *stage_of = part_alloc((size_t)p->n + 1, sizeof *stage_of);
+    uint32_t *stage_of = call_alloc((size_t)p->n + 1, sizeof *stage_of);
     uint32_t s, at;
 
     for (s = 0; s < n_stages; s++) {
@@ -183,5 +185,5 @@ void part_plan_cut(struct part_plan *plan, const struct part_problem *p, const u
         }
     }
     part_plan_init(plan, p, stage_of, n_stages, b);
-    part_free(stage_of);
+    call_free(stage_of);
 }

@@ -17,10 +17,9 @@ struct part_row {
 };
 
 /* The number of stages is the scheduler's, else one per device; with fewer nodes than devices as
-   many as nodes, but for a run that is planned: there that is refused. Finish it in any case. */
+   many as nodes, but for a run that is planned: there that is refused. */
 pst_status part_row_init(struct part_row *row, const struct pst_host *host,
                          const struct pst_partition_in *in, uint32_t order_kind);
-void part_row_finish(struct part_row *row);
 /* By `first`. */
 void part_row_answer(const struct part_row *row, struct pst_partition_out *out);
 

@@ -4,8 +4,8 @@
 /* Bytes per sample over each position of the order: [n + 1]. */
 static double *crossing(const struct part_dag *dag, const double *edge_bytes, const uint32_t *order)
 {
-    double *bytes = part_alloc((size_t)dag->n + 2, sizeof *bytes);
-    uint32_t *position = part_alloc((size_t)dag->n + 1, sizeof *position);
+    double *bytes = call_alloc((size_t)dag->n + 2, sizeof *bytes);
+    uint32_t *position = call_alloc((size_t)dag->n + 1, sizeof *position);
     uint32_t i, e;
 
     for (i = 0; i < dag->n; i++) {
@@ -18,7 +18,6 @@ static double *crossing(const struct part_dag *dag, const double *edge_bytes, co
     for (i = 0; i < dag->n; i++) {
         bytes[i + 1] += bytes[i];
     }
-    part_free(position);
     return bytes;
 }
 
@@ -52,6 +51,5 @@ void part_runs(const struct part_dag *dag, const double *edge_bytes, const int64
         at = end;
     }
     ret_first[n] = dag->n;
-    part_free(bytes);
     *ret_n = n;
 }

@@ -8,25 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void part_problem_finish(struct part_problem *p)
-{
-    part_free(p->from);
-    part_free(p->to);
-    part_free(p->first_out);
-    part_free(p->first_in);
-    part_free(p->in_edges);
-    part_free(p->sizes);
-    part_free(p->degrees);
-    part_free(p->weight_bytes);
-    part_free(p->saved_bytes);
-    part_free(p->workspace_bytes);
-    part_free(p->edge_bytes);
-    part_free(p->samples);
-    part_free(p->forward_ns);
-    part_free(p->backward_ns);
-    memset(p, 0, sizeof *p);
-}
-
 static int by_value(const void *a_, const void *b_)
 {
     const uint32_t *a = a_, *b = b_;
@@ -52,7 +33,7 @@ static void list_samples(struct part_problem *p)
 {
     uint32_t s, k;
 
-    p->samples = part_alloc((size_t)p->n_sizes * p->n_degrees, sizeof *p->samples);
+    p->samples = call_alloc((size_t)p->n_sizes * p->n_degrees, sizeof *p->samples);
     p->n_samples = 0;
     for (s = 0; s < p->n_sizes; s++) {
         for (k = 0; k < p->n_degrees; k++) {
@@ -68,21 +49,21 @@ static void list_samples(struct part_problem *p)
 static void make_times(struct part_problem *p)
 {
     list_samples(p);
-    p->forward_ns = part_alloc((size_t)p->n_samples * p->n, sizeof *p->forward_ns);
-    p->backward_ns = part_alloc((size_t)p->n_samples * p->n, sizeof *p->backward_ns);
+    p->forward_ns = call_alloc((size_t)p->n_samples * p->n, sizeof *p->forward_ns);
+    p->backward_ns = call_alloc((size_t)p->n_samples * p->n, sizeof *p->backward_ns);
 }
 
 void part_problem_init(struct part_problem *p)
 {
-    p->from = part_alloc(p->n_edges, sizeof *p->from);
-    p->to = part_alloc(p->n_edges, sizeof *p->to);
-    p->first_out = part_alloc((size_t)p->n + 1, sizeof *p->first_out);
-    p->first_in = part_alloc((size_t)p->n + 1, sizeof *p->first_in);
-    p->in_edges = part_alloc(p->n_edges, sizeof *p->in_edges);
-    p->weight_bytes = part_alloc(p->n, sizeof *p->weight_bytes);
-    p->saved_bytes = part_alloc(p->n, sizeof *p->saved_bytes);
-    p->workspace_bytes = part_alloc(p->n, sizeof *p->workspace_bytes);
-    p->edge_bytes = part_alloc(p->n_edges, sizeof *p->edge_bytes);
+    p->from = call_alloc(p->n_edges, sizeof *p->from);
+    p->to = call_alloc(p->n_edges, sizeof *p->to);
+    p->first_out = call_alloc((size_t)p->n + 1, sizeof *p->first_out);
+    p->first_in = call_alloc((size_t)p->n + 1, sizeof *p->first_in);
+    p->in_edges = call_alloc(p->n_edges, sizeof *p->in_edges);
+    p->weight_bytes = call_alloc(p->n, sizeof *p->weight_bytes);
+    p->saved_bytes = call_alloc(p->n, sizeof *p->saved_bytes);
+    p->workspace_bytes = call_alloc(p->n, sizeof *p->workspace_bytes);
+    p->edge_bytes = call_alloc(p->n_edges, sizeof *p->edge_bytes);
     make_times(p);
 }
 
@@ -127,7 +108,7 @@ static void index_ends(struct part_problem *p)
 
 void part_problem_index(struct part_problem *p)
 {
-    struct edge *edges = part_alloc(p->n_edges, sizeof *edges);
+    struct edge *edges = call_alloc(p->n_edges, sizeof *edges);
     uint32_t e;
 
     for (e = 0; e < p->n_edges; e++) {
@@ -139,7 +120,6 @@ void part_problem_index(struct part_problem *p)
         p->to[e] = edges[e].to;
         p->edge_bytes[e] = edges[e].bytes;
     }
-    part_free(edges);
     index_ends(p);
 }
 
@@ -149,8 +129,8 @@ static void copy_lists(struct part_problem *p, const struct pst_partition_in *in
 {
     uint32_t i;
 
-    p->sizes = part_alloc(in->n_micro_batches, sizeof *p->sizes);
-    p->degrees = part_alloc(in->n_degrees, sizeof *p->degrees);
+    p->sizes = call_alloc(in->n_micro_batches, sizeof *p->sizes);
+    p->degrees = call_alloc(in->n_degrees, sizeof *p->degrees);
     for (i = 0; i < in->n_micro_batches; i++) {
         p->sizes[p->n_sizes++] = in->micro_batches[i];
     }
@@ -204,7 +184,7 @@ static void read_times(struct part_problem *p, const struct pst_profile *profile
     uint32_t i, v;
 
     if (profile == NULL && cost == NULL) {
-        part_end(pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s and %s", PST_PROFILE,
+        call_end(pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s and %s", PST_PROFILE,
                            PST_COST));
     }
     for (i = 0; i < p->n_samples; i++) {
@@ -213,9 +193,9 @@ static void read_times(struct part_problem *p, const struct pst_profile *profile
             double ns[3] = {0, 0, 0};
 
             if (profile != NULL) {
-                part_check(profile->node_ns(p->host, v, p->samples[i], ns));
+                call_check(profile->node_ns(p->host, v, p->samples[i], ns));
             } else {
-                part_check(cost->compute(p->host, &v, 1, p->samples[i], &times));
+                call_check(cost->compute(p->host, &v, 1, p->samples[i], &times));
                 ns[0] = (double)times.forward_ns;
                 ns[1] = (double)times.backward_input_ns;
                 ns[2] = (double)times.backward_weight_ns;
@@ -248,7 +228,7 @@ void part_problem_read(const struct pst_host *host, const struct pst_partition_i
     p.capacity_bytes = in->capacity_bytes == UINT64_MAX ? INFINITY : (double)in->capacity_bytes;
     copy_lists(&p, in);
     if (p.n_degrees == 0) {
-        part_end(pst_failf(host, PST_ERR_INFEASIBLE,
+        call_end(pst_failf(host, PST_ERR_INFEASIBLE,
                            "no allowed degree is at most %u, the number of devices", p.n_devices));
     }
     part_problem_init(&p);
@@ -286,7 +266,7 @@ static void add_size(struct part_problem *p, uint64_t size, uint32_t *room)
             return;
         }
     }
-    PART_MAKE_ROOM(p->sizes, p->n_sizes, *room);
+    CALL_MAKE_ROOM(p->sizes, p->n_sizes, *room);
     p->sizes[p->n_sizes++] = (uint32_t)size;
 }
 
@@ -314,14 +294,93 @@ void part_problem_enlarge(struct part_problem *p)
         add_sizes(p);
     }
     if (p->n_sizes > before) {
-        part_free(p->samples);
-        part_free(p->forward_ns);
-        part_free(p->backward_ns);
         p->samples = NULL;
         p->forward_ns = p->backward_ns = NULL;
         make_times(p);
         read_times(p, profile);
     }
+}
+
+/* --- groups as nodes ---------------------------------------------------------------------------*/
+
+static uint32_t *copy(const uint32_t *list, uint32_t n)
+{
+    uint32_t *made = call_alloc((size_t)n + 1, sizeof *made);
+
+    memcpy(made, list, n * sizeof *made);
+    return made;
+}
+
+static void add_up(const struct part_problem *p, const uint32_t *group_of, struct part_problem *g)
+{
+    uint32_t v, i, e, n = 0;
+
+    for (v = 0; v < p->n; v++) {
+        uint32_t to = group_of[v];
+
+        g->weight_bytes[to] += p->weight_bytes[v];
+        g->saved_bytes[to] += p->saved_bytes[v];
+        if (p->workspace_bytes[v] > g->workspace_bytes[to]) {
+            g->workspace_bytes[to] = p->workspace_bytes[v];
+        }
+        for (i = 0; i < g->n_samples; i++) {
+            g->forward_ns[(size_t)i * g->n + to] += p->forward_ns[(size_t)i * p->n + v];
+            g->backward_ns[(size_t)i * g->n + to] += p->backward_ns[(size_t)i * p->n + v];
+        }
+    }
+    for (e = 0; e < p->n_edges; e++) {
+        if (group_of[p->from[e]] != group_of[p->to[e]]) {
+            g->from[n] = group_of[p->from[e]];
+            g->to[n] = group_of[p->to[e]];
+            g->edge_bytes[n++] = p->edge_bytes[e];
+        }
+    }
+    g->n_edges = n;
+}
+
+/* Parallel edges become one. */
+static void merge_edges(struct part_problem *g)
+{
+    uint32_t e, n = 0;
+
+    part_problem_index(g);
+    for (e = 0; e < g->n_edges; e++) {
+        if (n > 0 && g->from[n - 1] == g->from[e] && g->to[n - 1] == g->to[e]) {
+            g->edge_bytes[n - 1] += g->edge_bytes[e];
+            continue;
+        }
+        g->from[n] = g->from[e];
+        g->to[n] = g->to[e];
+        g->edge_bytes[n++] = g->edge_bytes[e];
+    }
+    g->n_edges = n;
+    part_problem_index(g);
+}
+
+void part_problem_merge(const struct part_problem *p, const uint32_t *group_of, uint32_t n_groups,
+                        struct part_problem *ret_merged)
+{
+    struct part_problem g = {
+        .host = p->host,
+        .figures = p->figures,
+        .n = n_groups,
+        .n_edges = p->n_edges,
+        .n_devices = p->n_devices,
+        .batch = p->batch,
+        .n_sizes = p->n_sizes,
+        .sizes = copy(p->sizes, p->n_sizes),
+        .n_degrees = p->n_degrees,
+        .degrees = copy(p->degrees, p->n_degrees),
+        .weight_multiplier = p->weight_multiplier,
+        .capacity_bytes = p->capacity_bytes,
+    };
+
+    if (g.sizes != NULL && g.degrees != NULL) {
+        part_problem_init(&g);
+    }
+    add_up(p, group_of, &g);
+    merge_edges(&g);
+    *ret_merged = g;
 }
 
 /* --- small questions ---------------------------------------------------------------------------*/
@@ -347,6 +406,6 @@ bool part_cancelled(const struct part_problem *p)
 void part_poll(const struct part_problem *p)
 {
     if (part_cancelled(p)) {
-        part_end(PST_ERR_CANCELLED);
+        call_end(PST_ERR_CANCELLED);
     }
 }

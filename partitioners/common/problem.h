@@ -12,7 +12,7 @@
 #include <penstock/ext/remark.h>
 #include <penstock/penstock.h>
 
-#include "call.h"
+#include "plugin_call.h"
 
 struct part_problem {
     const struct pst_host *host; /* NULL in tests that build one by hand */
@@ -41,7 +41,6 @@ struct part_problem {
 /* Reads everything through `in` and pst.profile/1. host->fail has been told of any failure. */
 void part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
                        struct part_problem *ret_problem);
-void part_problem_finish(struct part_problem *problem);
 
 /*
  * For problems that are judged by the reference model, where a multiple of a size that divides the
@@ -61,7 +60,7 @@ void part_problem_init(struct part_problem *problem);
 void part_problem_index(struct part_problem *problem);
 
 /* Groups as nodes, group_of[v] < n_groups, none empty and numbered topologically: costs are sums,
-   workspace is the largest. Not for questions to the host. Finish it. */
+   workspace is the largest. Not for questions to the host. */
 void part_problem_merge(const struct part_problem *problem, const uint32_t *group_of,
                         uint32_t n_groups, struct part_problem *ret_merged);
 
@@ -71,6 +70,10 @@ uint64_t part_common_multiple(uint32_t a, uint32_t b);
 uint32_t part_samples_row(const struct part_problem *problem, uint32_t samples);
 /* Name of a node for messages: "?" without a host. */
 const char *part_node_name(const struct part_problem *problem, uint32_t v);
+/* "30 bytes", "12.7 MiB (13317120 bytes)" */
+const char *part_size_text(char text[64], uint64_t bytes);
+/* PST_ERR_INFEASIBLE, explained. */
+pst_status part_too_few_nodes(const struct pst_host *host, uint32_t wanted, uint32_t n);
 /* Has the host asked to stop? */
 bool part_cancelled(const struct part_problem *problem);
 /* Ends the call if it has. */
@@ -97,7 +100,6 @@ struct part_costs {
 };
 
 void part_costs_init(const struct part_problem *problem, uint32_t b, struct part_costs *ret_costs);
-void part_costs_finish(struct part_costs *costs);
 
 /* Ticks per sample of a stage with these sums: by the comm model. */
 static inline int64_t part_tps(const struct part_costs *costs, int64_t comp, int64_t p2p,
@@ -118,5 +120,10 @@ double part_memory(const struct part_problem *problem, double weight, double sav
                    double workspace, uint32_t d, uint64_t in_flight_samples);
 /* <= capacity, but for rounding. */
 bool part_fits(const struct part_problem *problem, double bytes);
+
+/* The function of pst_partitioner: `function` as a call, which has the same arguments. */
+#define PART_PARTITIONER(function)                                                                 \
+    CALL_FUNCTION(call_##function, function, struct pst_partition_in, struct pst_partition_out)    \
+    PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = call_##function)
 
 #endif

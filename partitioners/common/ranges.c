@@ -3,17 +3,6 @@
 
 #include <string.h>
 
-void part_ranges_finish(struct part_ranges *ranges)
-{
-    part_free(ranges->weight);
-    part_free(ranges->saved);
-    part_free(ranges->cut_bytes);
-    part_free(ranges->cut_tensors);
-    part_free(ranges->message);
-    part_free(ranges->last);
-    memset(ranges, 0, sizeof *ranges);
-}
-
 static void set_messages(struct part_ranges *ranges)
 {
     const struct part_problem *problem = ranges->problem;
@@ -62,12 +51,12 @@ void part_ranges_init(const struct part_problem *problem, struct part_ranges *re
     memset(r, 0, sizeof *r);
     r->problem = problem;
     r->n = n;
-    r->weight = part_alloc((size_t)n + 1, sizeof *r->weight);
-    r->saved = part_alloc((size_t)n + 1, sizeof *r->saved);
-    r->cut_bytes = part_alloc((size_t)n + 2, sizeof *r->cut_bytes);
-    r->cut_tensors = part_alloc((size_t)n + 2, sizeof *r->cut_tensors);
-    r->message = part_alloc((size_t)n + 1, sizeof *r->message);
-    r->last = part_alloc((size_t)n + 1, sizeof *r->last);
+    r->weight = call_alloc((size_t)n + 1, sizeof *r->weight);
+    r->saved = call_alloc((size_t)n + 1, sizeof *r->saved);
+    r->cut_bytes = call_alloc((size_t)n + 2, sizeof *r->cut_bytes);
+    r->cut_tensors = call_alloc((size_t)n + 2, sizeof *r->cut_tensors);
+    r->message = call_alloc((size_t)n + 1, sizeof *r->message);
+    r->last = call_alloc((size_t)n + 1, sizeof *r->last);
     set_messages(r);
     for (v = 0; v < n; v++) {
         r->weight[v + 1] = r->weight[v] + problem->weight_bytes[v];
@@ -84,9 +73,9 @@ static void ask_ns(const struct part_problem *problem, uint32_t v, uint32_t samp
     double ns[3];
 
     if (profile == NULL) {
-        part_end(pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_PROFILE));
+        call_end(pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_PROFILE));
     }
-    part_check(profile->node_ns(problem->host, v, samples, ns));
+    call_check(profile->node_ns(problem->host, v, samples, ns));
     ret_ns[0] = ns[0];
     ret_ns[1] = ns[1] + ns[2];
 }
@@ -128,8 +117,8 @@ uint32_t part_chain_rank(const struct part_chain_shape *shape, uint32_t stage, u
 void part_chain_answer(const struct part_problem *problem, const struct part_chain_shape *shape,
                        const uint32_t *cuts, struct pst_partition_out *out)
 {
-    uint32_t *nodes = part_alloc(problem->n, sizeof *nodes);
-    uint32_t *ranks = part_alloc(shape->replicas, sizeof *ranks);
+    uint32_t *nodes = call_alloc(problem->n, sizeof *nodes);
+    uint32_t *ranks = call_alloc(shape->replicas, sizeof *ranks);
     uint32_t s, i;
 
     for (i = 0; i < problem->n; i++) {
@@ -149,10 +138,8 @@ void part_chain_answer(const struct part_problem *problem, const struct part_cha
         for (i = 0; i < shape->replicas; i++) {
             ranks[i] = part_chain_rank(shape, s, i);
         }
-        part_check(out->stage(out, &stage));
+        call_check(out->stage(out, &stage));
     }
-    part_free(nodes);
-    part_free(ranks);
 }
 
 /* --- spans -------------------------------------------------------------------------------------*/
@@ -161,13 +148,7 @@ void part_span_init(const struct part_ranges *ranges, struct part_span *ret_span
 {
     memset(ret_span, 0, sizeof *ret_span);
     ret_span->ranges = ranges;
-    ret_span->stamps = part_alloc((size_t)ranges->n + 1, sizeof *ret_span->stamps);
-}
-
-void part_span_finish(struct part_span *span)
-{
-    part_free(span->stamps);
-    span->stamps = NULL;
+    ret_span->stamps = call_alloc((size_t)ranges->n + 1, sizeof *ret_span->stamps);
 }
 
 void part_span_begin(struct part_span *span, uint32_t end)

@@ -21,9 +21,7 @@ struct part_ranges {
     uint32_t *last;         /* [n] its last reader; the node itself if there is none */
 };
 
-/* Finish in any case. */
 void part_ranges_init(const struct part_problem *problem, struct part_ranges *ret_ranges);
-void part_ranges_finish(struct part_ranges *ranges);
 
 /* ret_sum_ns[n + 1]: nanoseconds of F + B + W of all nodes before a position, for `samples` on one
    device; ret_forward_ns[n + 1]: of F alone; may be NULL. */
@@ -73,14 +71,12 @@ struct part_span {
 };
 
 void part_span_init(const struct part_ranges *ranges, struct part_span *ret_span);
-void part_span_finish(struct part_span *span);
 void part_span_begin(struct part_span *span, uint32_t end); /* the empty range at `end` */
 void part_span_grow(struct part_span *span);                /* takes in node first - 1 */
 
 /*
  * The job's other strategies about ranges as stages of one shape of pipeline: in-flight counts are
- * asked for once, prices are remembered. Stages whose prices are alike are one class and share
- * them; the first and the last stage are their own.
+ * asked for once, prices are remembered.
  */
 struct part_asker {
     const struct part_problem *problem;
@@ -92,11 +88,13 @@ struct part_asker {
     struct part_map prices;            /* used: how many were asked for */
 };
 
-/* PST_ERR_UNSUPPORTED where the host has no pst.ask/1. Finish in any case. */
+/* PST_ERR_UNSUPPORTED where the host has no pst.ask/1. */
 pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages, uint32_t size,
                            uint32_t replicas, struct part_asker *ret_asker);
-void part_asker_finish(struct part_asker *asker);
 
+/* Stages of which a few ranges are priced alike share all prices from now on, which saves most of
+   the questions; the first and the last stage are their own. */
+void part_asker_share(struct part_asker *asker);
 /* Nodes [first, end), not empty, as that stage. */
 void part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
                       struct pst_stage_price *ret_price);

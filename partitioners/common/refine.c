@@ -36,7 +36,7 @@ static void spend(uint64_t *steps, uint64_t cost)
 void plan_ticks(const struct part_problem *p, const struct part_costs *c,
                 const struct part_plan *plan, int64_t *ret_ticks)
 {
-    uint32_t *stage_of = part_alloc((size_t)p->n + 1, sizeof *stage_of);
+    uint32_t *stage_of = call_alloc((size_t)p->n + 1, sizeof *stage_of);
     int64_t most = 0;
     uint32_t s, i, j, k;
 
@@ -52,8 +52,8 @@ void plan_ticks(const struct part_problem *p, const struct part_costs *c,
         for (k = 0; k < c->n_degrees && c->degrees[k] != stage->d; k++) {
         }
         if (k == c->n_degrees || stage->b != c->b) {
-            part_free(stage_of);
-            part_end(PST_ERR_BUG);
+            call_free(stage_of);
+            call_end(PST_ERR_BUG);
         }
         for (i = 0; i < stage->n_nodes; i++) {
             uint32_t v = stage->nodes[i];
@@ -72,7 +72,7 @@ void plan_ticks(const struct part_problem *p, const struct part_costs *c,
         ticks = part_tps(c, comp, p2p, sync);
         most = ticks > most ? ticks : most;
     }
-    part_free(stage_of);
+    call_free(stage_of);
     *ret_ticks = most;
 }
 
@@ -126,16 +126,18 @@ static void cut_by(struct refining *r, const uint32_t *depths, bool *ret_better)
 /* A stage of a graph may hold less than its place in a row makes it: as deep as the plan's. */
 static void cut(struct refining *r, bool *ret_better)
 {
+    struct call_region region;
     struct stage_graph g;
 
     cut_by(r, NULL, ret_better);
     if (*ret_better || r->problem->in_row || r->problem->capacity_bytes >= (double)UINT64_MAX) {
         return;
     }
+    call_enter(&region);
     stage_graph_init(&g, r->plan, r->problem);
     stage_graph_depths(&g, r->problem, r->depths);
+    call_leave(&region);
     cut_by(r, r->depths, ret_better);
-    stage_graph_finish(&g);
 }
 
 static void move(struct refining *r)
@@ -244,8 +246,8 @@ static void sort_plan(struct refining *r)
 {
     const struct part_problem *p = r->problem;
     struct part_plan *plan = r->plan;
-    struct part_stage *sorted = part_alloc((size_t)plan->n_stages + 1, sizeof *sorted);
-    uint32_t *waits = part_alloc((size_t)plan->n_stages + 1, sizeof *waits);
+    struct part_stage *sorted = call_alloc((size_t)plan->n_stages + 1, sizeof *sorted);
+    uint32_t *waits = call_alloc((size_t)plan->n_stages + 1, sizeof *waits);
     uint32_t s, i, v, e, done = 0;
     bool again = true;
 
@@ -277,10 +279,10 @@ static void sort_plan(struct refining *r)
     if (done == plan->n_stages) {
         memcpy(plan->stages, sorted, done * sizeof *sorted);
     }
-    part_free(sorted);
-    part_free(waits);
+    call_free(sorted);
+    call_free(waits);
     if (done != plan->n_stages) {
-        part_end(PST_ERR_BUG);
+        call_end(PST_ERR_BUG);
     }
 }
 
@@ -325,10 +327,10 @@ void part_refine(const struct part_problem *p, const struct part_costs *c,
         .seed = limits != NULL && limits->seed != 0 ? limits->seed : SEED_DEFAULT,
         .n_random = random_orders(p, limits),
         .moves_only = limits != NULL && limits->moves_only,
-        .order = part_alloc((size_t)p->n + 1, sizeof *r.order),
-        .place = part_alloc((size_t)p->n + 1, sizeof *r.place),
-        .depths = part_alloc((size_t)p->n + 1, sizeof *r.depths),
-        .keys = part_alloc((size_t)p->n + 1, sizeof *r.keys),
+        .order = call_alloc((size_t)p->n + 1, sizeof *r.order),
+        .place = call_alloc((size_t)p->n + 1, sizeof *r.place),
+        .depths = call_alloc((size_t)p->n + 1, sizeof *r.depths),
+        .keys = call_alloc((size_t)p->n + 1, sizeof *r.keys),
     };
 
     refine(&r);
@@ -339,8 +341,4 @@ void part_refine(const struct part_problem *p, const struct part_costs *c,
     if (ret_stats != NULL) {
         *ret_stats = r.stats;
     }
-    part_free(r.order);
-    part_free(r.place);
-    part_free(r.depths);
-    part_free(r.keys);
 }

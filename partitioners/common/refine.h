@@ -39,16 +39,15 @@ void part_refine(const struct part_problem *problem, const struct part_costs *co
 
 /* A plan of a T below `below_ns` with the size of `costs`, if one is found by looking at all sets
    that hold their predecessors; complete: else there is none, in any order. Nothing where that
-   takes more than so many steps, or too large tables. Finish *ret_plan where
-   *ret_found. */
+   takes more than so many steps, or too large tables. */
 void part_set_plan(const struct part_problem *problem, const struct part_costs *costs,
                    uint64_t steps, double below_ns, struct part_plan *ret_plan, bool *ret_found,
                    bool *ret_complete);
 
 /*
  * A plan for any graph: the orders of part_order and random ones are cut, the best plan refined.
- * *ret_found: false where none was found that fits (with ret_stats->optimal: there is none). Finish
- * ret_plan only where one was. 1e5 nodes on 64 devices: seconds.
+ * *ret_found: false where none was found that fits (with ret_stats->optimal: there is none).
+ * 1e5 nodes on 64 devices: seconds.
  */
 void part_dag_solve(const struct part_problem *problem, const struct part_costs *costs,
                     const struct part_refine_limits *limits, bool *ret_found,

@@ -26,12 +26,6 @@ void plan_ticks(const struct part_problem *problem, const struct part_costs *cos
 void moves_run(const struct part_problem *problem, const struct part_costs *costs,
                struct part_plan *plan, uint64_t *steps, uint64_t *moves);
 
-/* The problem with groups as nodes: they are runs of `order` of about equal work, at most n_groups,
-   their borders where little crosses. group_of: [n] to be filled. Finish *ret_coarse. */
-void coarse_init(const struct part_problem *problem, const struct part_costs *costs,
-                 const uint32_t *order, uint32_t n_groups, uint32_t *group_of,
-                 struct part_problem *ret_coarse);
-
 static inline uint64_t next_random(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);

@@ -42,7 +42,7 @@ void part_remark_flag(const struct part_problem *p, const char *key, bool value)
 void part_remark_stage_bytes(const struct part_problem *p, const double *bytes, uint32_t n)
 {
     enum { DIGITS = 24 };
-    char *text = part_alloc((size_t)n * DIGITS + 1, 1);
+    char *text = call_alloc((size_t)n * DIGITS + 1, 1);
     size_t used = 0;
     double worst = 0;
     uint32_t s;
@@ -57,7 +57,6 @@ void part_remark_stage_bytes(const struct part_problem *p, const double *bytes, 
         /* without it the host counts by its own model */
         part_remark_text(p, "stage_bytes", text);
     }
-    part_free(text);
 }
 
 /* A node alone as the last stage, at the degree that leaves it least memory. */
@@ -115,4 +114,25 @@ pst_status part_infeasible(const struct part_problem *p, uint32_t b)
                      "have %.0f bytes each (the largest node, \"%s\", is charged %.0f)",
                      b, ceil(all), p->n_devices, p->capacity_bytes, part_node_name(p, worst),
                      ceil(worst_bytes));
+}
+
+const char *part_size_text(char text[64], uint64_t bytes)
+{
+    bool large = bytes >= 1048576;
+
+    if (bytes < 1024) {
+        snprintf(text, 64, "%llu bytes", (unsigned long long)bytes);
+    } else {
+        snprintf(text, 64, "%.1f %s (%llu bytes)", (double)bytes / (large ? 1048576.0 : 1024.0),
+                 large ? "MiB" : "KiB", (unsigned long long)bytes);
+    }
+    return text;
+}
+
+pst_status part_too_few_nodes(const struct pst_host *host, uint32_t wanted, uint32_t n)
+{
+    return pst_failf(host, PST_ERR_INFEASIBLE,
+                     "%u stages are wanted but the graph has only %u nodes; use fewer devices, "
+                     "fewer stages on each, or a deeper model",
+                     wanted, n);
 }

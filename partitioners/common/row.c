@@ -12,10 +12,7 @@ static pst_status count_stages(struct part_row *row)
     uint32_t wanted = p->in->n_stages != 0 ? p->in->n_stages : p->n_devices / row->d;
 
     if (wanted > p->n && (p->in->n_stages != 0 || p->figures.reference == 0)) {
-        return pst_failf(p->host, PST_ERR_INFEASIBLE,
-                         "%u stages are wanted but the graph has only %u nodes; use fewer "
-                         "devices, fewer stages on each, or a deeper model",
-                         wanted, p->n);
+        return part_too_few_nodes(p->host, wanted, p->n);
     }
     row->n_stages = wanted < p->n ? wanted : p->n;
     return PST_OK;
@@ -41,18 +38,10 @@ pst_status part_row_init(struct part_row *row, const struct pst_host *host,
     if (st != PST_OK) {
         return st;
     }
-    row->order = part_alloc((size_t)p->n + 1, sizeof *row->order);
-    row->first = part_alloc((size_t)row->n_stages + 1, sizeof *row->first);
+    row->order = call_alloc((size_t)p->n + 1, sizeof *row->order);
+    row->first = call_alloc((size_t)row->n_stages + 1, sizeof *row->first);
     part_order(p, order_kind, NULL, row->order);
     return PST_OK;
-}
-
-void part_row_finish(struct part_row *row)
-{
-    part_free(row->order);
-    part_free(row->first);
-    part_costs_finish(&row->costs);
-    part_problem_finish(&row->problem);
 }
 
 void part_row_answer(const struct part_row *row, struct pst_partition_out *out)

@@ -31,10 +31,14 @@ static pst_status try_sizes(struct run *run, part_size_fn *try, void *impl)
     uint32_t i;
 
     for (i = 0; i < in->n_micro_batches; i++) {
+        struct call_region region;
         double score = 0;
-        pst_status st = try(impl, run->ranges, run->n_stages, in->micro_batches[i], run->score,
-                            &score, run->tried);
+        pst_status st;
 
+        call_enter(&region);
+        st = try(impl, run->ranges, run->n_stages, in->micro_batches[i], run->score, &score,
+                 run->tried);
+        call_leave(&region);
         if (st == PST_ERR_INFEASIBLE) {
             failed = st;
         } else if (st != PST_OK) {
@@ -59,17 +63,14 @@ static pst_status run_chain(const struct part_problem *problem, uint32_t n_stage
     pst_status st = PST_OK;
 
     part_ranges_init(problem, &ranges);
-    run.cuts = part_alloc((size_t)n_stages + 1, sizeof *run.cuts);
-    run.tried = part_alloc((size_t)n_stages + 1, sizeof *run.tried);
+    run.cuts = call_alloc((size_t)n_stages + 1, sizeof *run.cuts);
+    run.tried = call_alloc((size_t)n_stages + 1, sizeof *run.tried);
     st = try_sizes(&run, try, impl);
     if (st == PST_OK) {
         struct part_chain_shape shape = {n_stages, run.size, 1, false};
 
         part_chain_answer(problem, &shape, run.cuts, out);
     }
-    part_free(run.cuts);
-    part_free(run.tried);
-    part_ranges_finish(&ranges);
     return st;
 }
 
@@ -89,13 +90,9 @@ pst_status part_chain_run(const struct pst_host *host, const struct pst_partitio
                        "every stage gets one device, and 1 is not among the numbers of replicas "
                        "allowed; add it, or use a partitioner that makes replicas");
     } else if (n_stages > problem.n) {
-        st = pst_failf(host, PST_ERR_INFEASIBLE,
-                       "%u stages are wanted but the graph has only %u nodes; use fewer devices, "
-                       "fewer stages on each, or a deeper model",
-                       n_stages, problem.n);
+        st = part_too_few_nodes(host, n_stages, problem.n);
     } else {
         st = run_chain(&problem, n_stages, try, impl, out);
     }
-    part_problem_finish(&problem);
     return st;
 }

@@ -16,21 +16,6 @@ struct scan {
     uint64_t looks;       /* ranges */
 };
 
-static void scan_finish(struct probe *probe)
-{
-    struct scan *s = probe->scratch;
-
-    if (s != NULL) {
-        part_free(s->devices[0]);
-        part_free(s->devices[1]);
-        part_free(s->next);
-        part_free(s->degree);
-        part_free(s->transfers);
-    }
-    part_free(s);
-    probe->scratch = NULL;
-}
-
 static uint32_t layers_of(const struct line *l)
 {
     return l->layered ? l->max_stages : 1;
@@ -194,16 +179,15 @@ static void run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts
 void scan_init(struct probe *probe)
 {
     const struct line *l = probe->line;
-    struct scan *s = part_alloc(1, sizeof *s);
+    struct scan *s = call_alloc(1, sizeof *s);
     size_t n = (size_t)l->n + 1;
 
     probe->run = run;
-    probe->finish = scan_finish;
     probe->scratch = s;
     s->n_layers = layers_of(l);
-    s->devices[0] = part_alloc(n, sizeof *s->devices[0]);
-    s->devices[1] = part_alloc(n, sizeof *s->devices[1]);
-    s->next = part_alloc(n * s->n_layers, sizeof *s->next);
-    s->degree = part_alloc(n * s->n_layers, sizeof *s->degree);
-    s->transfers = part_alloc((size_t)l->n_degrees + 1, sizeof *s->transfers);
+    s->devices[0] = call_alloc(n, sizeof *s->devices[0]);
+    s->devices[1] = call_alloc(n, sizeof *s->devices[1]);
+    s->next = call_alloc(n * s->n_layers, sizeof *s->next);
+    s->degree = call_alloc(n * s->n_layers, sizeof *s->degree);
+    s->transfers = call_alloc((size_t)l->n_degrees + 1, sizeof *s->transfers);
 }

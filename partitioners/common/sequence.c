@@ -33,7 +33,7 @@ void part_sequence_times(const struct part_problem *p, uint32_t samples, double 
         double ns[3] = {0, 0, 0};
 
         if (row == UINT32_MAX && profile != NULL) {
-            part_check(profile->node_ns(p->host, v, samples, ns));
+            call_check(profile->node_ns(p->host, v, samples, ns));
             ret_ns[v] = ns[0] + ns[1] + ns[2];
         } else {
             /* Without a profile in proportion to the largest size there is. */

@@ -55,7 +55,6 @@ struct part_searcher {
     /* Before all else: reads what it needs of the problem, may set fields below. Explained to the
        host. */
     pst_status (*init)(struct part_searcher *searcher, const struct part_problem *problem);
-    void (*finish)(void *self); /* also where init failed */
     /* Finds the best sequence within these limits; n_stages 0: none. */
     pst_status (*find)(void *self, const struct part_limits *limits, struct part_sequence *ret);
     /* Gives the best plan to the host, with remarks. */
@@ -70,7 +69,7 @@ struct part_best {
     bool found;
     struct part_plan plan;
     struct part_value value; /* set where plans had to be judged */
-    double bottleneck_ns;
+    double bottleneck_ns, bytes;
     void *extra;
 };
 

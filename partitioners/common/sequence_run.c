@@ -9,21 +9,6 @@
 
 enum { ATTEMPTS = 8 };
 
-static void sequence_finish(struct part_sequence *sequence)
-{
-    part_free(sequence->stage_of);
-    part_free(sequence->degrees);
-    part_free(sequence->extra);
-    memset(sequence, 0, sizeof *sequence);
-}
-
-static void best_finish(struct part_best *best)
-{
-    part_plan_finish(&best->plan);
-    part_free(best->extra);
-    memset(best, 0, sizeof *best);
-}
-
 static double node_weight(const struct part_problem *p, uint32_t v)
 {
     size_t at = (size_t)(p->n_samples == 0 ? 0 : p->n_samples - 1) * p->n + v;
@@ -79,10 +64,7 @@ void part_sequence_plan(const struct part_problem *p, uint32_t *stage_of, uint32
 
     while (n_wanted != 0 && n_stages < n_wanted) {
         if (!halve_slowest(p, stage_of, n_stages)) {
-            part_end(pst_failf(p->host, PST_ERR_INFEASIBLE,
-                               "%u stages are wanted but the graph has only %u nodes; use fewer "
-                               "devices, fewer stages on each, or a deeper model",
-                               n_wanted, p->n));
+            call_end(part_too_few_nodes(p->host, n_wanted, p->n));
         }
         n_stages++;
     }
@@ -113,11 +95,8 @@ static void consider(const struct part_problem *p, const struct part_searcher *s
         better = better || other->bottleneck_ns <= best->bottleneck_ns * (1 + 1e-12);
     }
     if (better) {
-        best_finish(best);
         *best = *other;
         best->found = true;
-    } else {
-        best_finish(other);
     }
 }
 
@@ -134,12 +113,40 @@ static pst_status find(const struct part_problem *p, const struct part_searcher 
     if (st != PST_OK || ret->n_stages == 0 || *ret_size != 0) {
         return st;
     }
-    sequence_finish(ret);
     limits.whole = true;
+    *ret = (struct part_sequence){0};
     st = searcher->find(searcher->self, &limits, ret);
     if (st == PST_OK && ret->n_stages > 0) {
         *ret_size = part_sequence_size(p, limits.b, ret->degrees, ret->n_stages);
     }
+    return st;
+}
+
+/* One plan within these limits; *ret_size 0: none. */
+static pst_status attempt(const struct part_problem *p, const struct part_searcher *searcher,
+                          const struct part_limits *limits, uint32_t *ret_size,
+                          struct part_best *ret)
+{
+    struct part_sequence found = {0};
+    struct call_region region;
+    pst_status st;
+
+    *ret = (struct part_best){.value = {.fits = true}};
+    call_enter(&region);
+    st = find(p, searcher, *limits, ret_size, &found);
+    if (st == PST_OK && *ret_size != 0) {
+        part_sequence_plan(p, found.stage_of, found.n_stages, found.degrees, *ret_size,
+                           p->in->n_stages, &ret->plan);
+        if (must_judge(p, searcher)) {
+            part_plan_value(&ret->plan, p, p->figures.reference == 0, &ret->value);
+        }
+    }
+    ret->bottleneck_ns = found.bottleneck_ns;
+    ret->bytes = found.bytes;
+    ret->extra = found.extra;
+    call_keep(ret->plan.stages);
+    call_keep(ret->extra);
+    call_leave(&region);
     return st;
 }
 
@@ -148,33 +155,17 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
 {
     struct part_limits limits = {.b = b, .capacity = p->capacity_bytes};
     bool looser = p->figures.reference == 0 && !isinf(p->capacity_bytes);
-    pst_status st = PST_OK;
 
     for (; limits.attempt < ATTEMPTS; limits.attempt++) {
-        struct part_sequence found = {0};
-        struct part_best other = {.value = {.fits = true}};
+        struct part_best other;
         uint32_t size;
-        double used;
+        pst_status st = attempt(p, searcher, &limits, &size, &other);
 
-        st = find(p, searcher, limits, &size, &found);
-        if (st == PST_OK && size != 0) {
-            part_sequence_plan(p, found.stage_of, found.n_stages, found.degrees, size,
-                               p->in->n_stages, &other.plan);
-        }
-        if (st == PST_OK && size != 0 && must_judge(p, searcher)) {
-            part_plan_value(&other.plan, p, p->figures.reference == 0, &other.value);
-        }
-        other.bottleneck_ns = found.bottleneck_ns;
-        other.extra = found.extra;
-        found.extra = NULL;
-        used = found.bytes;
-        sequence_finish(&found);
         if (st == PST_OK && size != 0 && other.value.fits) {
             consider(p, searcher, best, &other);
             return PST_OK;
         }
         if (st != PST_OK || (looser ? size != 0 && limits.attempt > 0 : size == 0)) {
-            best_finish(&other);
             return st;
         }
         if (size == 0) {
@@ -183,13 +174,13 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
             looser = false;
             if (limits.attempt >= searcher->free_attempts) {
                 /* the search shall not find the same again, whatever its rules count */
-                limits.capacity = used > 0 ? fmin(limits.capacity, used) : limits.capacity;
+                limits.capacity =
+                    other.bytes > 0 ? fmin(limits.capacity, other.bytes) : limits.capacity;
                 limits.capacity *= fmin(0.98, p->capacity_bytes / other.value.worst_bytes);
             }
         }
-        best_finish(&other);
     }
-    return st;
+    return PST_OK;
 }
 
 static pst_status search(const struct part_problem *p, const struct part_searcher *searcher,
@@ -222,8 +213,5 @@ pst_status part_sequence_partition(const struct pst_host *host, const struct pst
     if (st == PST_OK) {
         st = searcher->answer(searcher->self, &best, out);
     }
-    best_finish(&best);
-    searcher->finish(searcher->self);
-    part_problem_finish(&problem);
     return st;
 }

@@ -14,8 +14,8 @@ enum { MOST_SETS = 8192 };
 static void plan_of(const struct part_problem *p, uint32_t b, const struct part_downsets *sets,
                     const struct part_sets_answer *answer, struct part_plan *ret_plan)
 {
-    uint32_t *stage_of = part_alloc((size_t)p->n + 1, sizeof *stage_of);
-    uint32_t *nodes = part_alloc((size_t)p->n + 1, sizeof *nodes), s, i, n;
+    uint32_t *stage_of = call_alloc((size_t)p->n + 1, sizeof *stage_of);
+    uint32_t *nodes = call_alloc((size_t)p->n + 1, sizeof *nodes), s, i, n;
 
     for (s = 0; s < answer->n_stages; s++) {
         n = part_downsets_between(sets, answer->stages[s].from, answer->stages[s].to, nodes);
@@ -27,8 +27,6 @@ static void plan_of(const struct part_problem *p, uint32_t b, const struct part_
     for (s = 0; s < ret_plan->n_stages; s++) {
         ret_plan->stages[s].d = answer->stages[stage_of[ret_plan->stages[s].nodes[0]]].degree;
     }
-    part_free(stage_of);
-    part_free(nodes);
 }
 
 /* false: tables too large. */
@@ -38,7 +36,7 @@ static bool solve(const struct part_problem *p, const struct part_costs *costs,
 {
     const struct part_dag dag = part_sequence_dag(p);
     uint32_t n = p->n > p->n_edges ? p->n : p->n_edges, i;
-    uint32_t *same = part_alloc((size_t)n + 1, sizeof *same);
+    uint32_t *same = call_alloc((size_t)n + 1, sizeof *same);
     double most = below_ns / costs->ns_per_tick * (1 - 1e-12);
     struct part_sets_question question = {
         .problem = p,
@@ -63,8 +61,6 @@ static bool solve(const struct part_problem *p, const struct part_costs *costs,
     if (*ret_found) {
         plan_of(p, costs->b, sets, &answer, ret_plan);
     }
-    part_sets_answer_finish(&answer);
-    part_free(same);
     return solved;
 }
 
@@ -75,16 +71,20 @@ void part_set_plan(const struct part_problem *p, const struct part_costs *costs,
     const struct part_stop stop = part_sequence_stop(p);
     struct part_downsets sets = {0};
     double most = sqrt(24.0 * (double)steps / costs->n_degrees);
+    struct call_region region;
     uint64_t count;
     bool exact;
 
     *ret_found = *ret_complete = false;
-    if (most < 2 || p->n > MOST_SETS ||
+    call_enter(&region);
+    if (most >= 2 && p->n <= MOST_SETS && /* not too many */
         part_downsets_all(&dag, most < MOST_SETS ? (uint32_t)most : MOST_SETS, &stop, &sets, &count,
-                          &exact) != PST_OK) {
-        return; /* too many */
+                          &exact) == PST_OK) {
+        *ret_complete = solve(p, costs, &sets, &stop, below_ns, ret_plan, ret_found) &&
+                        (p->in_row || p->capacity_bytes >= 1e300);
     }
-    *ret_complete = solve(p, costs, &sets, &stop, below_ns, ret_plan, ret_found) &&
-                    (p->in_row || p->capacity_bytes >= 1e300);
-    part_downsets_finish(&sets);
+    if (*ret_found) {
+        call_keep(ret_plan->stages);
+    }
+    call_leave(&region);
 }

@@ -40,34 +40,13 @@ static void poll(struct nest *f, uint64_t work)
 
 static int64_t **table(uint32_t rows, size_t columns)
 {
-    int64_t **t = part_alloc((size_t)rows + 1, sizeof *t);
+    int64_t **t = call_alloc((size_t)rows + 1, sizeof *t);
     uint32_t k;
 
     for (k = 0; k < rows; k++) {
-        t[k] = part_alloc(columns, sizeof **t);
+        t[k] = call_alloc(columns, sizeof **t);
     }
     return t;
-}
-
-static void drop(int64_t **t, uint32_t rows)
-{
-    while (t != NULL && rows-- > 0) {
-        part_free(t[rows]);
-    }
-    part_free(t);
-}
-
-static void finish(struct nest *f)
-{
-    part_free(f->best);
-    drop(f->comp, f->n_degrees);
-    drop(f->sync, f->n_degrees);
-    drop(f->leaving, f->n_degrees);
-    drop(f->skipping, f->n_degrees);
-    part_free(f->into);
-    part_free(f->weight);
-    part_free(f->saved);
-    part_free(f->nodes);
 }
 
 /* ret[j] = sum over nodes of set j. */
@@ -128,16 +107,16 @@ static pst_status init(struct nest *f)
     if (cells > MOST_CELLS / (f->n_stages + 1)) {
         return PST_ERR_NOMEM;
     }
-    f->best = part_alloc(cells * (f->n_stages + 1), sizeof *f->best);
+    f->best = call_alloc(cells * (f->n_stages + 1), sizeof *f->best);
     f->comp = table(f->n_degrees, f->n_sets);
     f->sync = table(f->n_degrees, f->n_sets);
     f->leaving = table(f->n_degrees, f->n_sets);
     f->skipping = table(f->n_degrees, f->n_sets);
-    f->into = part_alloc((size_t)q->dag->n + 1, sizeof *f->into);
-    f->weight = part_alloc(f->n_sets, sizeof *f->weight);
-    f->saved = part_alloc(f->n_sets, sizeof *f->saved);
-    f->nodes = part_alloc((size_t)q->dag->n + 1, sizeof *f->nodes);
-    room = part_alloc((size_t)q->dag->n + 1, sizeof *room);
+    f->into = call_alloc((size_t)q->dag->n + 1, sizeof *f->into);
+    f->weight = call_alloc(f->n_sets, sizeof *f->weight);
+    f->saved = call_alloc(f->n_sets, sizeof *f->saved);
+    f->nodes = call_alloc((size_t)q->dag->n + 1, sizeof *f->nodes);
+    room = call_alloc((size_t)q->dag->n + 1, sizeof *room);
     for (k = 0; k < f->n_degrees; k++) {
         sum_nodes(f, q->costs->comp[k], f->comp[k]);
         sum_nodes(f, q->costs->sync[k], f->sync[k]);
@@ -152,7 +131,6 @@ static pst_status init(struct nest *f)
         room[v] = p->saved_bytes[q->node[v]];
     }
     part_downsets_sum(q->sets, room, f->saved);
-    part_free(room);
     return PST_OK;
 }
 
@@ -351,11 +329,11 @@ static void unroll(struct nest *f, struct part_sets_answer *answer)
     if (value == INT64_MAX) {
         return;
     }
-    answer->stages = part_alloc((size_t)f->n_devices + 1, sizeof *answer->stages);
+    answer->stages = call_alloc((size_t)f->n_devices + 1, sizeof *answer->stages);
     answer->ticks = value;
     while (i + 1 < f->n_sets) {
         if (!first_stage(f, i, u, s, &j, &k)) {
-            part_end(PST_ERR_BUG);
+            call_end(PST_ERR_BUG);
         }
         answer->stages[answer->n_stages++] =
             (struct part_sets_stage){.from = i, .to = j, .degree = f->q->costs->degrees[k]};
@@ -367,12 +345,6 @@ static void unroll(struct nest *f, struct part_sets_answer *answer)
         }
         i = j;
     }
-}
-
-void part_sets_answer_finish(struct part_sets_answer *answer)
-{
-    part_free(answer->stages);
-    memset(answer, 0, sizeof *answer);
 }
 
 pst_status part_sets_solve(const struct part_sets_question *question,
@@ -388,9 +360,7 @@ pst_status part_sets_solve(const struct part_sets_question *question,
     if (st == PST_OK) {
         unroll(&f, &answer);
     }
-    finish(&f);
     if (st != PST_OK) {
-        part_sets_answer_finish(&answer);
         return st;
     }
     *ret_answer = answer;

@@ -40,6 +40,5 @@ struct part_sets_answer {
 /* O(sets^2 * degrees) at least. PST_ERR_NOMEM: tables would be too large. */
 pst_status part_sets_solve(const struct part_sets_question *question,
                            struct part_sets_answer *ret_answer);
-void part_sets_answer_finish(struct part_sets_answer *answer);
 
 #endif

@@ -223,7 +223,7 @@ void small_best(const struct part_problem *p, const struct part_costs *c, int64_
                 bool *ret_found, struct part_plan *ret_plan)
 {
     size_t width = (size_t)c->n_degrees + 1;
-    int64_t *rows = part_alloc(3 * SMALL_NODES * width, sizeof *rows);
+    int64_t *rows = call_alloc(3 * SMALL_NODES * width, sizeof *rows);
     struct small s = {.problem = p, .costs = c, .best = {.ticks = most}};
     uint32_t i;
 
@@ -232,12 +232,10 @@ void small_best(const struct part_problem *p, const struct part_costs *c, int64_
         s.sums[i].comp = rows + (3 * i) * width;
         s.sums[i].sync = rows + (3 * i + 1) * width;
     }
-    s.p2p = part_alloc(SMALL_NODES * width, sizeof *s.p2p);
+    s.p2p = call_alloc(SMALL_NODES * width, sizeof *s.p2p);
     grow(&s, 0, 0);
     if (s.found) {
         to_plan(&s, ret_plan);
         *ret_found = true;
     }
-    part_free(s.p2p);
-    part_free(rows);
 }

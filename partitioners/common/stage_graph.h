@@ -27,10 +27,8 @@ struct stage_graph {
     struct stage_sums *sums; /* [n] */
 };
 
-/* Finish it in any case. */
 void stage_graph_init(struct stage_graph *graph, const struct part_plan *plan,
                       const struct part_problem *problem);
-void stage_graph_finish(struct stage_graph *graph);
 
 /* [n] by node: the depth of its stage. */
 void stage_graph_depths(const struct stage_graph *graph, const struct part_problem *problem,

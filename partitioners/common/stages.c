@@ -9,28 +9,30 @@
 
 /* --- plans -------------------------------------------------------------------------------------*/
 
+/* Stages and behind them their nodes are one block. */
+static uint32_t *room_for(struct part_plan *plan, uint32_t n_stages, size_t n_nodes)
+{
+    plan->n_stages = 0;
+    plan->stages =
+        call_alloc((n_stages + 1) * sizeof *plan->stages + n_nodes * sizeof(uint32_t), 1);
+    return (uint32_t *)(plan->stages + n_stages + 1);
+}
+
 void part_plan_init(struct part_plan *plan, const struct part_problem *p, const uint32_t *stage_of,
                     uint32_t n_stages, uint32_t b)
 {
-    uint32_t *counts = part_alloc((size_t)n_stages + 1, sizeof *counts);
-    uint32_t s, v;
+    uint32_t *counts = call_alloc((size_t)n_stages + 1, sizeof *counts);
+    uint32_t *nodes = room_for(plan, n_stages, p->n), s, v;
 
-    plan->n_stages = 0;
-    plan->stages = part_alloc((size_t)n_stages + 1, sizeof *plan->stages);
     for (v = 0; v < p->n; v++) {
         counts[stage_of[v]]++;
     }
     for (s = 0; s < n_stages; s++) {
-        struct part_stage *stage = &plan->stages[plan->n_stages];
-
         if (counts[s] == 0) {
-            counts[s] = UINT32_MAX;
             continue;
         }
-        stage->nodes = part_alloc(counts[s], sizeof *stage->nodes);
-        stage->d = 1;
-        stage->k = 1;
-        stage->b = b;
+        plan->stages[plan->n_stages] = (struct part_stage){.nodes = nodes, .d = 1, .b = b, .k = 1};
+        nodes += counts[s];
         counts[s] = plan->n_stages++; /* from here on its place */
     }
     for (v = 0; v < p->n; v++) {
@@ -38,33 +40,32 @@ void part_plan_init(struct part_plan *plan, const struct part_problem *p, const 
 
         stage->nodes[stage->n_nodes++] = v;
     }
-    part_free(counts);
+    call_free(counts);
 }
 
 void part_plan_copy(const struct part_plan *plan, struct part_plan *ret_copy)
 {
-    struct part_plan made = {.stages = part_alloc((size_t)plan->n_stages + 1, sizeof *made.stages)};
-    uint32_t s;
+    size_t n_nodes = 0;
+    uint32_t *nodes, s;
 
-    for (s = 0; s < plan->n_stages; s++, made.n_stages++) {
-        const struct part_stage *from = &plan->stages[s];
-
-        made.stages[s] = *from;
-        made.stages[s].nodes = part_alloc((size_t)from->n_nodes + 1, sizeof *from->nodes);
-        memcpy(made.stages[s].nodes, from->nodes, from->n_nodes * sizeof *from->nodes);
+    for (s = 0; s < plan->n_stages; s++) {
+        n_nodes += plan->stages[s].n_nodes;
     }
-    *ret_copy = made;
+    nodes = room_for(ret_copy, plan->n_stages, n_nodes);
+    for (s = 0; s < plan->n_stages; s++) {
+        struct part_stage *to = &ret_copy->stages[ret_copy->n_stages++];
+
+        *to = plan->stages[s];
+        to->nodes = nodes;
+        memcpy(nodes, plan->stages[s].nodes, to->n_nodes * sizeof *nodes);
+        nodes += to->n_nodes;
+    }
 }
 
 void part_plan_finish(struct part_plan *plan)
 {
-    uint32_t s;
-
-    for (s = 0; plan->stages != NULL && s < plan->n_stages; s++) {
-        part_free(plan->stages[s].nodes);
-    }
-    part_free(plan->stages);
-    memset(plan, 0, sizeof *plan);
+    call_free(plan->stages);
+    *plan = (struct part_plan){0};
 }
 
 /* --- their graph -------------------------------------------------------------------------------*/
@@ -166,11 +167,11 @@ static void index_links(struct stage_graph *g, const struct link *links, uint32_
 
 static void link_up(struct stage_graph *g, const struct part_problem *p)
 {
-    struct link *links = part_alloc((size_t)p->n_edges + 1, sizeof *links);
+    struct link *links = call_alloc((size_t)p->n_edges + 1, sizeof *links);
     uint32_t e, i, n = 0, kept = 0;
 
-    g->out = part_alloc((size_t)p->n_edges + 1, sizeof *g->out);
-    g->in = part_alloc((size_t)p->n_edges + 1, sizeof *g->in);
+    g->out = call_alloc((size_t)p->n_edges + 1, sizeof *g->out);
+    g->in = call_alloc((size_t)p->n_edges + 1, sizeof *g->in);
     for (e = 0; e < p->n_edges; e++) {
         uint32_t a = g->stage_of[p->from[e]], b = g->stage_of[p->to[e]];
 
@@ -185,7 +186,6 @@ static void link_up(struct stage_graph *g, const struct part_problem *p)
         }
     }
     index_links(g, links, kept);
-    part_free(links);
 }
 
 /* The plan's own order, where all links go forward in it. */
@@ -207,13 +207,11 @@ static bool keep_order(struct stage_graph *g)
 /* Else by their least node where free; a cycle: not legal. */
 static void sort_stages(struct stage_graph *g, const struct part_plan *plan)
 {
-    uint32_t *waits = part_alloc((size_t)g->n + 1, sizeof *waits);
-    uint32_t *ready = part_alloc((size_t)g->n + 1, sizeof *ready);
+    uint32_t *waits = call_alloc((size_t)g->n + 1, sizeof *waits);
+    uint32_t *ready = call_alloc((size_t)g->n + 1, sizeof *ready);
     uint32_t s, i, at = 0, n = 0;
 
     if (keep_order(g)) {
-        part_free(waits);
-        part_free(ready);
         return;
     }
     for (s = 0; s < g->n; s++) {
@@ -240,8 +238,6 @@ static void sort_stages(struct stage_graph *g, const struct part_plan *plan)
         }
     }
     g->legal = g->legal && at == g->n;
-    part_free(waits);
-    part_free(ready);
 }
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
@@ -305,13 +301,13 @@ void stage_graph_init(struct stage_graph *g, const struct part_plan *plan,
 
     memset(g, 0, sizeof *g);
     g->n = n;
-    g->stage_of = part_alloc((size_t)p->n + 1, sizeof *g->stage_of);
-    g->first_out = part_alloc((size_t)n + 2, sizeof *g->first_out);
-    g->first_in = part_alloc((size_t)n + 2, sizeof *g->first_in);
-    g->order = part_alloc((size_t)n + 1, sizeof *g->order);
-    g->depth = part_alloc((size_t)n + 1, sizeof *g->depth);
-    g->in_flight = part_alloc((size_t)n + 1, sizeof *g->in_flight);
-    g->sums = part_alloc((size_t)n + 1, sizeof *g->sums);
+    g->stage_of = call_alloc((size_t)p->n + 1, sizeof *g->stage_of);
+    g->first_out = call_alloc((size_t)n + 2, sizeof *g->first_out);
+    g->first_in = call_alloc((size_t)n + 2, sizeof *g->first_in);
+    g->order = call_alloc((size_t)n + 1, sizeof *g->order);
+    g->depth = call_alloc((size_t)n + 1, sizeof *g->depth);
+    g->in_flight = call_alloc((size_t)n + 1, sizeof *g->in_flight);
+    g->sums = call_alloc((size_t)n + 1, sizeof *g->sums);
     g->legal = sane(plan) && assign(g, plan, p);
     if (!g->legal) {
         return;
@@ -322,20 +318,6 @@ void stage_graph_init(struct stage_graph *g, const struct part_plan *plan,
     if (g->legal) {
         look_back(g, plan, p);
     }
-}
-
-void stage_graph_finish(struct stage_graph *g)
-{
-    part_free(g->stage_of);
-    part_free(g->first_out);
-    part_free(g->out);
-    part_free(g->first_in);
-    part_free(g->in);
-    part_free(g->order);
-    part_free(g->depth);
-    part_free(g->in_flight);
-    part_free(g->sums);
-    memset(g, 0, sizeof *g);
 }
 
 void stage_graph_depths(const struct stage_graph *g, const struct part_problem *p,

@@ -181,15 +181,6 @@ static void lay_out(struct step *step, const struct part_problem *p)
     }
 }
 
-static void finish(struct step *step)
-{
-    part_free(step->delay);
-    part_free(step->ends);
-    part_free(step->runs);
-    part_free(step->queue);
-    part_free(step->queued);
-}
-
 static void init(struct step *step, const struct part_problem *p, uint64_t n_passes)
 {
     const struct stage_graph *g = step->graph;
@@ -201,10 +192,10 @@ static void init(struct step *step, const struct part_problem *p, uint64_t n_pas
 
         slowest_ns = fmax(slowest_ns, stage_tps_ns(p, stage, &g->sums[s]));
     }
-    step->ends = part_alloc(n_passes > PASSES_MAX ? g->n : n_passes, sizeof *step->ends);
-    step->runs = part_alloc(g->n, sizeof *step->runs);
-    step->queue = part_alloc(g->n, sizeof *step->queue);
-    step->queued = part_alloc(g->n, sizeof *step->queued);
+    step->ends = call_alloc(n_passes > PASSES_MAX ? g->n : n_passes, sizeof *step->ends);
+    step->runs = call_alloc(g->n, sizeof *step->runs);
+    step->queue = call_alloc(g->n, sizeof *step->queue);
+    step->queued = call_alloc(g->n, sizeof *step->queued);
     stage_graph_delays(g, step->plan, p, slowest_ns, &step->delay, &step->least_ns);
 }
 
@@ -233,5 +224,4 @@ void stage_graph_step(const struct stage_graph *g, const struct part_plan *plan,
         }
     }
     *ret_ns = fmax(most, step.least_ns);
-    finish(&step);
 }

@@ -21,7 +21,7 @@ bool part_steps_init(struct part_steps *steps)
 static struct pst_stage_decl *decide(const struct part_steps *steps, const uint32_t *cuts,
                                      uint32_t *ranks)
 {
-    struct pst_stage_decl *stages = part_alloc(steps->n_stages, sizeof *stages);
+    struct pst_stage_decl *stages = call_alloc(steps->n_stages, sizeof *stages);
 
     for (uint32_t s = 0; s < steps->n_stages; s++) {
         ranks[s] = s;
@@ -47,17 +47,15 @@ void part_steps_value(struct part_steps *steps, const uint32_t *cuts, double *re
         return;
     }
     if (steps->host->cancelled(steps->host)) {
-        part_end(PST_ERR_CANCELLED);
+        call_end(PST_ERR_CANCELLED);
     }
     steps->left -= steps->work;
-    ranks = part_alloc(steps->n_stages, sizeof *ranks);
+    ranks = call_alloc(steps->n_stages, sizeof *ranks);
     stages = decide(steps, cuts, ranks);
-    part_check(steps->trial->step(steps->host, stages, steps->n_stages, &value));
+    call_check(steps->trial->step(steps->host, stages, steps->n_stages, &value));
     if (value.fits != 0) {
         *ret_ns = (double)value.step_ns;
     }
-    part_free(stages);
-    part_free(ranks);
 }
 
 static void guess(void *steps_, const uint32_t *cuts, double *ret_ns)

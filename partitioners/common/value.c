@@ -60,8 +60,10 @@ static void value_of(const struct part_plan *plan, const struct part_problem *p,
                      bool with_step, struct part_value *ret_value)
 {
     struct part_value value = {.step_ns = with_step ? INFINITY : PART_STEP_UNKNOWN};
+    struct call_region region;
     struct stage_graph g;
 
+    call_enter(&region);
     stage_graph_init(&g, plan, p);
     if (g.legal) {
         judge(&g, plan, p, &value);
@@ -72,7 +74,7 @@ static void value_of(const struct part_plan *plan, const struct part_problem *p,
             stage_graph_step(&g, plan, p, &value.step_ns);
         }
     }
-    stage_graph_finish(&g);
+    call_leave(&region);
     *ret_value = value;
 }
 

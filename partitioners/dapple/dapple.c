@@ -89,19 +89,11 @@ static pst_status run_init(struct part_searcher *searcher, const struct part_pro
     run->stop = part_sequence_stop(problem);
     run->n_wanted = problem->in->n_stages;
     part_sequence_links(problem, config->inside_bandwidth, config->between_bandwidth, &run->links);
-    run->order = part_alloc((size_t)problem->n + 1, sizeof *run->order);
-    run->position = part_alloc((size_t)problem->n + 2, sizeof *run->position);
+    run->order = call_alloc((size_t)problem->n + 1, sizeof *run->order);
+    run->position = call_alloc((size_t)problem->n + 2, sizeof *run->position);
     part_order(problem, config->order == 0 ? PART_ORDER_INDEX : PART_ORDER_DFS, NULL, run->order);
     choose_places(run);
     return PST_OK;
-}
-
-static void run_finish(void *self)
-{
-    struct run *run = self;
-
-    part_free(run->order);
-    part_free(run->position);
 }
 
 /* --- one size ----------------------------------------------------------------------------------*/
@@ -111,14 +103,6 @@ struct arrays {
     double *room, **forward, **backward;
     uint32_t *degrees;
 };
-
-static void arrays_finish(struct arrays *a)
-{
-    part_free(a->room);
-    part_free(a->forward);
-    part_free(a->backward);
-    part_free(a->degrees);
-}
 
 /* ret[i] = sum of values over what is before position i. */
 static void sum_places(const struct run *run, const double *values, double scale, double *ret)
@@ -138,7 +122,7 @@ static void sum_places(const struct run *run, const double *values, double scale
 static void sum_cuts(const struct run *run, uint32_t b, double *ret)
 {
     const struct part_problem *p = run->problem;
-    uint32_t *place = part_alloc((size_t)p->n + 1, sizeof *place), i, x, e;
+    uint32_t *place = call_alloc((size_t)p->n + 1, sizeof *place), i, x, e;
 
     for (i = 0; i < run->n; i++) {
         for (x = run->position[i]; x < run->position[i + 1]; x++) {
@@ -150,7 +134,6 @@ static void sum_cuts(const struct run *run, uint32_t b, double *ret)
             ret[i] += p->edge_bytes[e] * b;
         }
     }
-    part_free(place);
 }
 
 static void fill(const struct run *run, uint32_t b, struct arrays *a, struct dapple_question *q)
@@ -161,10 +144,10 @@ static void fill(const struct run *run, uint32_t b, struct arrays *a, struct dap
     uint32_t k, i, x;
 
     memset(a, 0, sizeof *a);
-    a->room = part_alloc((4 + 2 * (size_t)p->n_degrees) * width, sizeof *a->room);
-    a->forward = part_alloc((size_t)p->n_degrees + 1, sizeof *a->forward);
-    a->backward = part_alloc((size_t)p->n_degrees + 1, sizeof *a->backward);
-    a->degrees = part_alloc((size_t)p->n_degrees + 1, sizeof *a->degrees);
+    a->room = call_alloc((4 + 2 * (size_t)p->n_degrees) * width, sizeof *a->room);
+    a->forward = call_alloc((size_t)p->n_degrees + 1, sizeof *a->forward);
+    a->backward = call_alloc((size_t)p->n_degrees + 1, sizeof *a->backward);
+    a->degrees = call_alloc((size_t)p->n_degrees + 1, sizeof *a->degrees);
     weight = a->room;
     saved = weight + width;
     workspace = saved + width;
@@ -202,12 +185,12 @@ static void take(const struct run *run, const struct dapple_answer *answer,
                  struct part_sequence *ret)
 {
     const struct part_problem *p = run->problem;
-    struct said *said = part_alloc(1, sizeof *said + (size_t)p->n_devices * sizeof said->ranks[0]);
+    struct said *said = call_alloc(1, sizeof *said + (size_t)p->n_devices * sizeof said->ranks[0]);
     uint32_t s, x;
 
     ret->extra = said;
-    ret->stage_of = part_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
-    ret->degrees = part_alloc((size_t)answer->n_stages + 1, sizeof *ret->degrees);
+    ret->stage_of = call_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
+    ret->degrees = call_alloc((size_t)answer->n_stages + 1, sizeof *ret->degrees);
     for (s = 0; s < answer->n_stages; s++) {
         const struct dapple_stage *stage = &answer->stages[s];
 
@@ -250,8 +233,6 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         dapple_solve(&q, &answer);
     }
     take(run, &answer, ret);
-    dapple_answer_finish(&answer);
-    arrays_finish(&arrays);
     return PST_OK;
 }
 
@@ -292,7 +273,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     struct part_searcher searcher = {
         .self = &run,
         .init = run_init,
-        .finish = run_finish,
         .find = find,
         .answer = answer,
     };

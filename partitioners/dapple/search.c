@@ -45,13 +45,6 @@ struct search {
     bool enough; /* the beam was given up */
 };
 
-void dapple_answer_finish(struct dapple_answer *answer)
-{
-    part_free(answer->stages);
-    part_free(answer->ranks);
-    memset(answer, 0, sizeof *answer);
-}
-
 static double transfer(const struct dapple_question *q, double bytes, uint32_t d, uint32_t next_d,
                        uint32_t machine, uint32_t next_machine)
 {
@@ -73,7 +66,7 @@ static void poll(struct search *s)
 {
     s->enough = s->q->beam > 0 && s->best.stages != NULL && s->only == ALL && s->polls > MOST;
     if (s->enough) {
-        part_end(PST_ERR_CANCELLED);
+        call_end(PST_ERR_CANCELLED);
     }
     if ((++s->polls & 0x3FF) == 0) {
         part_stop_poll(s->q->stop);
@@ -199,7 +192,7 @@ static void reach(struct search *s)
             uint32_t seat = s->states[at - 1].seat;
 
             if (!dapple_seats_list(&s->seats, seat)) {
-                part_end(PST_ERR_NOMEM);
+                call_end(PST_ERR_NOMEM);
             }
             for (i = 0; i < s->seats.seats[seat].n; i++) {
                 uint32_t next = s->seats.next[s->seats.seats[seat].first + i];
@@ -396,8 +389,8 @@ static void keep(struct search *s)
         s->best.states = s->n_states;
         return;
     }
-    answer.stages = part_alloc(best->n_stages, sizeof *answer.stages);
-    answer.ranks = part_alloc(machines->n_devices, sizeof *answer.ranks);
+    answer.stages = call_alloc(best->n_stages, sizeof *answer.stages);
+    answer.ranks = call_alloc(machines->n_devices, sizeof *answer.ranks);
     answer.latency = best->value;
     for (way = best;; way = &s->ways.ways[way->next]) {
         uint32_t degree =
@@ -412,7 +405,6 @@ static void keep(struct search *s)
             break;
         }
     }
-    dapple_answer_finish(&s->best);
     s->best = answer;
     s->limit = answer.latency * (1 - DAPPLE_SAME);
 }
@@ -464,9 +456,9 @@ static void try_passes(struct search *s)
             pass(s, k, SKETCH, stride);
         }
         s->stride = stride;
-        st = part_call_join(part_call_now(), all_degrees, s);
+        st = call_join(call_now(), all_degrees, s);
         if (!s->enough) {
-            part_check(st);
+            call_check(st);
         }
         if (stride == 1) {
             return;
@@ -482,8 +474,8 @@ static void prepare(struct search *s, const struct dapple_question *q)
     s->q = q;
     s->limit = s->best.latency = INFINITY;
     s->known.value_size = sizeof(uint32_t);
-    s->first_state = part_alloc((size_t)q->n + 1, sizeof *s->first_state);
-    s->rest = part_alloc((size_t)q->n + 1, sizeof *s->rest);
+    s->first_state = call_alloc((size_t)q->n + 1, sizeof *s->first_state);
+    s->rest = call_alloc((size_t)q->n + 1, sizeof *s->rest);
     dapple_seats_init(&s->seats, &q->machines, q->degrees, q->n_degrees);
     for (i = 0; i <= q->n; i++) {
         s->rest[i] = INFINITY;
@@ -501,14 +493,6 @@ void dapple_solve(const struct dapple_question *q, struct dapple_answer *ret_ans
 
     prepare(&s, q);
     try_passes(&s);
-    dapple_seats_finish(&s.seats);
-    part_free(s.states);
     part_map_finish(&s.known);
-    part_free(s.first_state);
-    part_free(s.starts);
-    part_free(s.scratch.ways);
-    part_free(s.ways.ways);
-    part_free(s.starting.ways);
-    part_free(s.rest);
     *ret_answer = s.best;
 }

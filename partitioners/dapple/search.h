@@ -55,6 +55,5 @@ struct dapple_answer {
  * stages from it on (1F1B).
  */
 void dapple_solve(const struct dapple_question *question, struct dapple_answer *ret_answer);
-void dapple_answer_finish(struct dapple_answer *answer);
 
 #endif

@@ -96,19 +96,10 @@ void dapple_seats_init(struct dapple_seats *s, const struct dapple_machines *mac
     s->degrees = degrees;
     s->n_degrees = n_degrees;
     s->known.value_size = sizeof(uint32_t);
-    s->now = part_alloc((size_t)machines->n_machines + 1, sizeof *s->now);
+    s->now = call_alloc((size_t)machines->n_machines + 1, sizeof *s->now);
     part_grow(&s->seats, sizeof *s->seats, 1, &s->room_seats);
     part_grow(&s->taken, machines->n_machines * sizeof *s->taken, 1, &s->room_taken);
     s->seats[0] = (struct dapple_seat){.left = machines->n_devices};
     memset(s->taken, 0, machines->n_machines * sizeof *s->taken);
     s->n_seats = 1;
-}
-
-void dapple_seats_finish(struct dapple_seats *s)
-{
-    part_free(s->seats);
-    part_free(s->next);
-    part_free(s->taken);
-    part_free(s->now);
-    part_map_finish(&s->known);
 }

@@ -38,7 +38,6 @@ struct dapple_seats {
 /* degrees ascending; they and machines outlive the seats. */
 void dapple_seats_init(struct dapple_seats *seats, const struct dapple_machines *machines,
                        const uint32_t *degrees, uint32_t n_degrees);
-void dapple_seats_finish(struct dapple_seats *seats);
 
 /* Makes first and n of a seat. `seats->seats` may move. */
 bool dapple_seats_list(struct dapple_seats *seats, uint32_t seat);

@@ -12,13 +12,12 @@ static void look_for_any(struct pipe *pipe, bool *ret_any)
 {
     struct found any = {.ns = NS_NEVER};
 
-    any.cuts = part_alloc((size_t)pipe->n_stages + 1, sizeof *any.cuts);
+    any.cuts = call_alloc((size_t)pipe->n_stages + 1, sizeof *any.cuts);
     pipe_reach(pipe, 1, &any);
     if (any.ns == NS_NEVER) {
         pipe_reach(pipe, REACH_WIDE, &any);
     }
     *ret_any = any.ns != NS_NEVER;
-    part_free(any.cuts);
 }
 
 /* Halving first: its answer bounds the others. It may miss what fits, if prices are not monotone
@@ -110,7 +109,6 @@ static pst_status try_size(void *config_, const struct part_ranges *ranges, uint
     if (st == PST_OK && *ret_score < best) {
         remark(&pipe, &found, proven);
     }
-    pipe_finish(&pipe);
     return st;
 }
 

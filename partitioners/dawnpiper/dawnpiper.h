@@ -79,11 +79,9 @@ struct pipe {
     uint64_t n_groups;             /* groups of stages looked at */
 };
 
-/* Finish in any case. */
 pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
                      const struct config *config, const struct part_ranges *ranges,
                      uint32_t n_stages, uint32_t size);
-void pipe_finish(struct pipe *pipe);
 
 static inline uint64_t pipe_compute(const struct pipe *pipe, uint32_t a, uint32_t b)
 {

@@ -92,8 +92,8 @@ static void fill(struct pipe *pipe, uint64_t *before, uint64_t *after, uint32_t 
 void pipe_exact(struct pipe *pipe, struct found *found)
 {
     size_t n = (size_t)pipe->n + 1;
-    uint64_t *before = part_alloc(n, sizeof *before), *after = part_alloc(n, sizeof *after);
-    uint32_t *parent = part_alloc(n * pipe->n_stages, sizeof *parent);
+    uint64_t *before = call_alloc(n, sizeof *before), *after = call_alloc(n, sizeof *after);
+    uint32_t *parent = call_alloc(n * pipe->n_stages, sizeof *parent);
     uint64_t ns = NS_NEVER;
     uint32_t stage, b = pipe->n;
 
@@ -106,9 +106,6 @@ void pipe_exact(struct pipe *pipe, struct found *found)
             found->cuts[stage] = b;
         }
     }
-    part_free(before);
-    part_free(after);
-    part_free(parent);
 }
 
 /* --- threshold ---------------------------------------------------------------------------------*/
@@ -142,7 +139,7 @@ static void note(struct record *record, const struct asked *asked)
                          (other->a <= asked->a && asked->b <= other->b && asked->ns > other->ns) ||
                          (asked->a <= other->a && other->b <= asked->b && other->ns > asked->ns);
     }
-    PART_MAKE_ROOM(record->items, record->n, record->room);
+    CALL_MAKE_ROOM(record->items, record->n, record->room);
     record->items[record->n++] = *asked;
 }
 
@@ -211,7 +208,7 @@ static void probe(struct pipe *pipe, struct record *record, uint64_t limit, uint
 void pipe_threshold(struct pipe *pipe, struct found *found, bool *ret_proven)
 {
     struct record record = {0};
-    uint32_t *cuts = part_alloc((size_t)pipe->n_stages + 1, sizeof *cuts);
+    uint32_t *cuts = call_alloc((size_t)pipe->n_stages + 1, sizeof *cuts);
     uint64_t low = pipe_compute(pipe, 0, pipe->n) / pipe->n_stages, ns = NS_NEVER;
 
     /* Nothing is below `low`; what is below found->ns is looked for. */
@@ -229,6 +226,4 @@ void pipe_threshold(struct pipe *pipe, struct found *found, bool *ret_proven)
         }
     }
     *ret_proven = !record.broken;
-    part_free(record.items);
-    part_free(cuts);
 }

@@ -18,9 +18,9 @@ static void tabulate_saved(struct pipe *pipe)
 {
     uint32_t n = pipe->n, levels = n_levels(n), level, v;
 
-    pipe->most_saved = part_alloc(levels, sizeof *pipe->most_saved);
+    pipe->most_saved = call_alloc(levels, sizeof *pipe->most_saved);
     for (level = 0; level < levels; level++) {
-        double *row = part_alloc(n, sizeof *row);
+        double *row = call_alloc(n, sizeof *row);
 
         pipe->most_saved[level] = row;
         for (v = 0; v + (1u << level) <= n; v++) {
@@ -70,18 +70,17 @@ pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
     pipe->n_stages = n_stages;
     pipe->size = size;
     pipe->memo.value_size = sizeof(struct solved);
-    pipe->time_ns = part_alloc((size_t)pipe->n + 1, sizeof *pipe->time_ns);
-    pipe->sum_ns = part_alloc((size_t)pipe->n + 1, sizeof *pipe->sum_ns);
-    pipe->sum_held = part_alloc((size_t)n_stages + 1, sizeof *pipe->sum_held);
-    pipe->sum_copies = part_alloc((size_t)n_stages + 1, sizeof *pipe->sum_copies);
+    pipe->time_ns = call_alloc((size_t)pipe->n + 1, sizeof *pipe->time_ns);
+    pipe->sum_ns = call_alloc((size_t)pipe->n + 1, sizeof *pipe->sum_ns);
+    pipe->sum_held = call_alloc((size_t)n_stages + 1, sizeof *pipe->sum_held);
+    pipe->sum_copies = call_alloc((size_t)n_stages + 1, sizeof *pipe->sum_copies);
     if (pipe->cost == NULL) {
         return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_COST);
     }
     st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
     if (st == PST_OK) {
+        part_asker_share(&pipe->asker);
         tabulate_saved(pipe);
-    }
-    if (st == PST_OK) {
         set_times(pipe);
     }
     for (s = 0; st == PST_OK && s < n_stages; s++) {
@@ -90,22 +89,6 @@ pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
             pipe->sum_copies[s] + problem->weight_multiplier + pipe->asker.versions[s] - 1;
     }
     return st;
-}
-
-void pipe_finish(struct pipe *pipe)
-{
-    uint32_t level, levels = n_levels(pipe->n);
-
-    for (level = 0; pipe->most_saved != NULL && level < levels; level++) {
-        part_free(pipe->most_saved[level]);
-    }
-    part_free(pipe->most_saved);
-    part_free(pipe->time_ns);
-    part_free(pipe->sum_ns);
-    part_free(pipe->sum_held);
-    part_free(pipe->sum_copies);
-    part_map_finish(&pipe->memo);
-    part_asker_finish(&pipe->asker);
 }
 
 bool pipe_admits(const struct pipe *pipe, uint32_t c)

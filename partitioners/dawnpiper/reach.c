@@ -112,7 +112,7 @@ static void finish(struct pipe *pipe, const struct front *fronts, struct found *
 
 void pipe_reach(struct pipe *pipe, uint32_t wide, struct found *found)
 {
-    struct front *fronts = part_alloc(pipe->n_stages, sizeof *fronts);
+    struct front *fronts = call_alloc(pipe->n_stages, sizeof *fronts);
 
     fronts[0].n = 1;
     for (uint32_t s = 0; s + 1 < pipe->n_stages; s++) {
@@ -120,5 +120,4 @@ void pipe_reach(struct pipe *pipe, uint32_t wide, struct found *found)
         step(pipe, s, &fronts[s], wide, &fronts[s + 1]);
     }
     finish(pipe, fronts, found);
-    part_free(fronts);
 }

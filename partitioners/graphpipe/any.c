@@ -66,30 +66,11 @@ static size_t at(const struct many *m, uint32_t state, uint32_t s, uint32_t t)
 static void sum_group(struct many *m, uint32_t state)
 {
     const struct gp_costs *costs = m->probe->costs;
-    struct gp_group_sums *g = &m->sums;
-    uint32_t n = costs->n_lanes, k, l;
+    uint32_t k;
 
-    memset(g->comp, 0, (size_t)4 * n * sizeof *g->comp);
-    g->weight = 0;
-    g->saved = 0;
-    g->workspace = 0;
-    g->n_real = 0;
+    gp_group_clear(&m->sums, costs->n_lanes);
     for (k = 0; k < m->kinds->n; k++) {
-        const struct gp_class *kid = &costs->classes[m->kinds->class[k]];
-        uint32_t count = digit(m->kinds, state, k);
-
-        for (l = 0; l < n; l++) {
-            g->comp[l] += count * kid->times[l];
-            g->sync[l] += count * kid->times[GP_SYNC * n + l];
-            g->out[l] += count * kid->times[GP_OUT * n + l];
-            g->in[l] += count * kid->times[GP_IN * n + l];
-        }
-        g->weight += count * kid->load.weight;
-        g->saved += count * kid->load.saved;
-        g->n_real += count * kid->load.n_real;
-        if (count > 0 && kid->load.workspace > g->workspace) {
-            g->workspace = kid->load.workspace;
-        }
+        gp_group_add(costs, m->kinds->class[k], digit(m->kinds, state, k), &m -> sums);
     }
 }
 

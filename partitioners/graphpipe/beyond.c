@@ -125,7 +125,6 @@ static void even_out(const struct beyond *b, const struct part_costs *costs, str
     if (r.value.legal && r.value.fits) {
         keep(b, t, &r);
     }
-    gp_result_finish(&r);
 }
 
 /* Plans whose joins and forks hold more than one operator. */
@@ -153,7 +152,6 @@ static void add_tails(const struct beyond *b, const struct part_costs *costs, st
             even_out(b, costs, t, &r.plan);
             consider(b->p, &r.plan, &t->result);
         }
-        gp_result_finish(&r);
     }
 }
 
@@ -167,7 +165,6 @@ static void add_orders(const struct beyond *b, struct gp_try *t, uint32_t n_orde
         keep(b, t, &chain);
         consider(b->p, &chain.plan, &t->result);
     }
-    gp_result_finish(&chain);
 }
 
 /* Small families of sets: the least T there is. */
@@ -186,7 +183,6 @@ static void add_sets(const struct beyond *b, const struct part_costs *costs, str
         t->result.lower_ns =
             fmax(t->result.lower_ns,
                  t->result.found ? t->result.value.bottleneck_ns * (1 - 1e-12) : INFINITY);
-        *ret_optimal = b->p->figures.reference != 0; /* of a job T is not all that counts */
     }
 }
 
@@ -202,18 +198,20 @@ static void beyond(const struct beyond *b, struct gp_try *t)
     }
     add_orders(b, t, 1);
     add_orders(b, t, 4);
-    if (costs.n_degrees > 0 && b->p->n > 10) {
-        /* all of fewer are looked at */
-        add_sets(b, &costs, t, &optimal);
-    }
-    if (costs.n_degrees > 0 && !optimal) {
-        search(b->p, &costs, &limits, &t->result);
+    /* of a job the step decides, and looking for the least T finds no shorter one */
+    if (costs.n_degrees > 0 && b->p->figures.reference != 0) {
+        if (b->p->n > 10) {
+            /* all of fewer are looked at */
+            add_sets(b, &costs, t, &optimal);
+        }
+        if (!optimal) {
+            search(b->p, &costs, &limits, &t->result);
+        }
     }
     keep(b, t, &t->result);
     if (costs.n_degrees > 0) {
         gp_candidates_singles(b->candidates, b->p, &costs);
     }
-    part_costs_finish(&costs);
 }
 
 static void all_sizes(const struct beyond *b, struct gp_answer *answer)
@@ -258,5 +256,4 @@ void gp_beyond(const struct part_problem *p, const struct gp_options *options, u
 
     gp_tails_init(&b.tails, p, rule);
     all_sizes(&b, answer);
-    gp_tails_finish(&b.tails);
 }

@@ -57,10 +57,5 @@ enum {
 /* work[v]: weight of an operator on paths, of any unit. */
 void gp_tree_init(struct gp_tree *tree, const struct part_problem *problem, const int64_t *work,
                   uint32_t rule);
-void gp_tree_finish(struct gp_tree *tree);
-
-/* "S(0 P(1 2) 3)": operators by number, virtual ones as *, bare edges beside branches as e; for
-   tests and messages. NULL: out of memory. free() it. */
-char *gp_tree_text(const struct gp_tree *tree, const struct part_problem *problem);
 
 #endif

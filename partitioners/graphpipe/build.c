@@ -8,7 +8,7 @@
 
 static void add_node(struct gp_build *build, const struct gp_node *node, uint32_t *ret_node)
 {
-    PART_MAKE_ROOM(build->nodes, build->n_nodes, build->room_nodes);
+    CALL_MAKE_ROOM(build->nodes, build->n_nodes, build->room_nodes);
     build->nodes[build->n_nodes] = *node;
     *ret_node = build->n_nodes++;
 }
@@ -41,7 +41,7 @@ void gp_build_edge(struct gp_build *build, uint32_t links, uint32_t *ret_node)
 
 void gp_build_link(struct gp_build *build, uint32_t edge, uint32_t *links)
 {
-    PART_MAKE_ROOM(build->links, build->n_links, build->room_links);
+    CALL_MAKE_ROOM(build->links, build->n_links, build->room_links);
     build->links[build->n_links] = (struct gp_link){edge, *links};
     *links = build->n_links++;
 }
@@ -49,7 +49,7 @@ void gp_build_link(struct gp_build *build, uint32_t edge, uint32_t *links)
 void gp_build_virtual(struct gp_build *build, uint32_t *ret_op)
 {
     if (build->n_ops >= GP_NONE - 1) {
-        part_end(PST_ERR_NOMEM);
+        call_end(PST_ERR_NOMEM);
     }
     *ret_op = build->n_ops++;
 }
@@ -64,18 +64,18 @@ void gp_graph_init(struct gp_graph *graph, uint32_t source, uint32_t sink, uint3
         slots *= 2;
     }
     if (slots > UINT32_MAX / 2) {
-        part_end(PST_ERR_NOMEM);
+        call_end(PST_ERR_NOMEM);
     }
     graph->room = (uint32_t)room;
     graph->room_arcs = (uint32_t)arcs;
     graph->n_slots = (uint32_t)slots;
-    graph->ops = part_alloc(room, sizeof *graph->ops);
-    graph->first_out = part_alloc(room, sizeof *graph->first_out);
-    graph->first_in = part_alloc(room, sizeof *graph->first_in);
-    graph->n_out = part_alloc(room, sizeof *graph->n_out);
-    graph->n_in = part_alloc(room, sizeof *graph->n_in);
-    graph->arcs = part_alloc(arcs, sizeof *graph->arcs);
-    graph->slots = part_alloc(slots, sizeof *graph->slots);
+    graph->ops = call_alloc(room, sizeof *graph->ops);
+    graph->first_out = call_alloc(room, sizeof *graph->first_out);
+    graph->first_in = call_alloc(room, sizeof *graph->first_in);
+    graph->n_out = call_alloc(room, sizeof *graph->n_out);
+    graph->n_in = call_alloc(room, sizeof *graph->n_in);
+    graph->arcs = call_alloc(arcs, sizeof *graph->arcs);
+    graph->slots = call_alloc(slots, sizeof *graph->slots);
     memset(graph->first_out, 0xff, room * sizeof *graph->first_out);
     memset(graph->first_in, 0xff, room * sizeof *graph->first_in);
     graph->ops[GP_SOURCE] = source;
@@ -85,13 +85,13 @@ void gp_graph_init(struct gp_graph *graph, uint32_t source, uint32_t sink, uint3
 
 void gp_graph_finish(struct gp_graph *graph)
 {
-    part_free(graph->ops);
-    part_free(graph->first_out);
-    part_free(graph->first_in);
-    part_free(graph->n_out);
-    part_free(graph->n_in);
-    part_free(graph->arcs);
-    part_free(graph->slots);
+    call_free(graph->ops);
+    call_free(graph->first_out);
+    call_free(graph->first_in);
+    call_free(graph->n_out);
+    call_free(graph->n_in);
+    call_free(graph->arcs);
+    call_free(graph->slots);
     memset(graph, 0, sizeof *graph);
 }
 
@@ -166,7 +166,7 @@ void gp_graph_arc(struct gp_build *build, struct gp_graph *graph, uint32_t from,
         return;
     }
     if (graph->n_arcs == graph->room_arcs) {
-        part_end(PST_ERR_BUG);
+        call_end(PST_ERR_BUG);
     }
     insert(graph, from, to, block);
 }
@@ -198,7 +198,7 @@ void gp_graph_drop(struct gp_graph *graph, uint32_t arc)
 
 void gp_graph_order(const struct gp_graph *graph, uint32_t *ret_order, uint32_t *ret_n)
 {
-    uint32_t *waits = part_alloc((size_t)graph->n, sizeof *waits);
+    uint32_t *waits = call_alloc((size_t)graph->n, sizeof *waits);
     uint32_t at = 0, n = 0, arc;
 
     memcpy(waits, graph->n_in, (size_t)graph->n * sizeof *waits);
@@ -211,7 +211,7 @@ void gp_graph_order(const struct gp_graph *graph, uint32_t *ret_order, uint32_t 
             }
         }
     }
-    part_free(waits);
+    call_free(waits);
     *ret_n = n;
 }
 
@@ -236,7 +236,7 @@ static bool is_link(const struct gp_graph *graph, uint32_t place)
 
 void gp_graph_reduce(struct gp_build *build, struct gp_graph *graph, bool *ret_done)
 {
-    uint32_t *list = part_alloc((size_t)graph->n * 3 + 1, sizeof *list);
+    uint32_t *list = call_alloc((size_t)graph->n * 3 + 1, sizeof *list);
     uint32_t n = 0, place;
 
     for (place = graph->n; place-- > GP_INNER;) {
@@ -260,7 +260,7 @@ void gp_graph_reduce(struct gp_build *build, struct gp_graph *graph, bool *ret_d
             }
         }
     }
-    part_free(list);
+    call_free(list);
     *ret_done = graph->n_out[GP_SOURCE] == 1 && graph->n_in[GP_SINK] == 1 &&
                 graph->arcs[graph->first_out[GP_SOURCE]].to == GP_SINK;
 }

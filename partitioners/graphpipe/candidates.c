@@ -45,20 +45,9 @@ void gp_candidates_add(struct gp_candidates *c, const struct part_problem *p,
             return;
         }
     }
-    PART_MAKE_ROOM(c->list, c->n, c->room);
+    CALL_MAKE_ROOM(c->list, c->n, c->room);
     part_plan_copy(plan, &c->list[c->n].plan);
     c->list[c->n++].digest = digest;
-}
-
-void gp_candidates_finish(struct gp_candidates *c)
-{
-    uint32_t i;
-
-    for (i = 0; i < c->n; i++) {
-        part_plan_finish(&c->list[i].plan);
-    }
-    part_free(c->list);
-    memset(c, 0, sizeof *c);
 }
 
 /* --- single devices ----------------------------------------------------------------------------*/
@@ -145,19 +134,14 @@ void gp_candidates_singles(struct gp_candidates *candidates, const struct part_p
         return;
     }
     one.n_degrees = 1;
-    s.order = part_alloc((size_t)p->n + 1, sizeof *s.order);
-    s.stage_of = part_alloc((size_t)p->n + 1, sizeof *s.stage_of);
-    s.degrees = part_alloc((size_t)p->n + 1, sizeof *s.degrees);
-    s.cuts = part_alloc((size_t)p->n + 2, sizeof *s.cuts);
-    s.sum_ns = part_alloc((size_t)p->n + 1, sizeof *s.sum_ns);
+    s.order = call_alloc((size_t)p->n + 1, sizeof *s.order);
+    s.stage_of = call_alloc((size_t)p->n + 1, sizeof *s.stage_of);
+    s.degrees = call_alloc((size_t)p->n + 1, sizeof *s.degrees);
+    s.cuts = call_alloc((size_t)p->n + 2, sizeof *s.cuts);
+    s.sum_ns = call_alloc((size_t)p->n + 1, sizeof *s.sum_ns);
     for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         part_order(p, kinds[i], NULL, s.order);
         add_least(&s);
         add_even(&s);
     }
-    part_free(s.order);
-    part_free(s.stage_of);
-    part_free(s.degrees);
-    part_free(s.cuts);
-    part_free(s.sum_ns);
 }

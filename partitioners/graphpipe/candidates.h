@@ -27,6 +27,5 @@ void gp_candidates_add(struct gp_candidates *candidates, const struct part_probl
    depth-first one cut for the least T and filled up to all devices, and cut evenly by time. */
 void gp_candidates_singles(struct gp_candidates *candidates, const struct part_problem *problem,
                            const struct part_costs *costs);
-void gp_candidates_finish(struct gp_candidates *candidates);
 
 #endif

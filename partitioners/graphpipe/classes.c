@@ -12,13 +12,7 @@ static void index_init(struct gp_index *index, uint32_t most)
     while (index->n_slots < 2 * (uint64_t)most && index->n_slots < UINT32_MAX / 2) {
         index->n_slots *= 2;
     }
-    index->slots = part_alloc(index->n_slots, sizeof *index->slots);
-}
-
-static void index_finish(struct gp_index *index)
-{
-    part_free(index->slots);
-    index->slots = NULL;
+    index->slots = call_alloc(index->n_slots, sizeof *index->slots);
 }
 
 uint64_t gp_hash(uint64_t seed, const void *bytes, size_t n)
@@ -77,7 +71,7 @@ static void add_op_class(struct gp_costs *costs, const int64_t *times, const str
     size_t n = (size_t)GP_TIMES * costs->n_lanes;
     struct gp_op_class *c = &costs->op_classes[costs->n_op_classes];
 
-    c->times = gp_pool_take(costs->pool, n, sizeof *times);
+    c->times = call_alloc(n, sizeof *times);
     memcpy(c->times, times, n * sizeof *times);
     c->load = *load;
     costs->n_op_classes++;
@@ -111,13 +105,13 @@ static void class_of_op(struct gp_costs *costs, struct gp_index *index, uint32_t
 void gp_classes_of_ops(struct gp_costs *costs)
 {
     uint32_t n = costs->problem->n, all = n + 2 + costs->tree->n_virtual, v;
-    int64_t *times = part_alloc((size_t)GP_TIMES * costs->n_lanes + 1, sizeof *times);
+    int64_t *times = call_alloc((size_t)GP_TIMES * costs->n_lanes + 1, sizeof *times);
     const struct gp_load none = {0};
     struct gp_index index = {0};
 
     index_init(&index, n);
-    costs->op_classes = part_alloc((size_t)n + 1, sizeof *costs->op_classes);
-    costs->class_of_op = part_alloc(all, sizeof *costs->class_of_op);
+    costs->op_classes = call_alloc((size_t)n + 1, sizeof *costs->op_classes);
+    costs->class_of_op = call_alloc(all, sizeof *costs->class_of_op);
     for (v = 0; v < n; v++) {
         class_of_op(costs, &index, v, times);
     }
@@ -126,8 +120,6 @@ void gp_classes_of_ops(struct gp_costs *costs)
     for (v = n; v < all; v++) {
         costs->class_of_op[v] = costs->n_op_classes - 1;
     }
-    part_free(times);
-    index_finish(&index);
 }
 
 static void add_load(struct gp_load *sum, const struct gp_load *load)
@@ -166,7 +158,7 @@ static void fill_class(struct gp_costs *costs, struct gp_class *c, const struct 
 {
     uint32_t n = costs->n_lanes, i, l;
 
-    c->times = gp_pool_take(costs->pool, (size_t)GP_TIMES * n, sizeof *c->times);
+    c->times = call_alloc((size_t)GP_TIMES * n, sizeof *c->times);
     memset(c->times, 0, (size_t)GP_TIMES * n * sizeof *c->times);
     if (c->kind == GP_EDGE) {
         for (i = 0; i < block->n_edges; i++) {
@@ -230,8 +222,8 @@ static void take_parts(struct gp_costs *costs, const struct gp_block *block, str
     const struct gp_tree *tree = costs->tree;
     uint32_t i;
 
-    c->ops = gp_pool_take(costs->pool, c->n_ops, sizeof *c->ops);
-    c->kids = gp_pool_take(costs->pool, c->n_kids, sizeof *c->kids);
+    c->ops = call_alloc(c->n_ops, sizeof *c->ops);
+    c->kids = call_alloc(c->n_kids, sizeof *c->kids);
     for (i = 0; i < c->n_ops; i++) {
         c->ops[i] = costs->class_of_op[tree->ops[block->first_op + i]];
     }
@@ -281,10 +273,9 @@ void gp_classes_of_blocks(struct gp_costs *costs)
     struct gp_index index = {0};
 
     index_init(&index, n);
-    costs->classes = part_alloc((size_t)n + 1, sizeof *costs->classes);
-    costs->class_of_block = part_alloc((size_t)n + 1, sizeof *costs->class_of_block);
+    costs->classes = call_alloc((size_t)n + 1, sizeof *costs->classes);
+    costs->class_of_block = call_alloc((size_t)n + 1, sizeof *costs->class_of_block);
     for (at = 0; at < n; at++) {
         class_of_block(costs, &index, at);
     }
-    index_finish(&index);
 }

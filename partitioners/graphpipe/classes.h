@@ -6,7 +6,6 @@
 #define GRAPHPIPE_CLASSES_H
 
 #include "costs.h"
-#include "pool.h"
 
 /* A hash of numbers to an index; the owner compares. */
 struct gp_index {

@@ -8,10 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    ROUNDS = 40, /* improvements */
-    LOOKS = 24   /* neighbours that are simulated before giving up */
-};
+enum { ROUNDS = 40 }; /* improvements */
 
 /* Stages as arrays; the last one may be empty. */
 struct cut {
@@ -52,7 +49,7 @@ static void offer(struct climb *c)
     }
     part_plan_value(&plan, c->p, true, &value);
     if (value.legal && value.fits && value.step_ns < INFINITY) {
-        PART_MAKE_ROOM(c->list, c->n, c->room);
+        CALL_MAKE_ROOM(c->list, c->n, c->room);
         c->list[c->n] = (struct neighbour){plan, value.step_ns, c->n};
         c->n++;
         return;
@@ -178,7 +175,7 @@ static void all_neighbours(struct climb *c)
 {
     const struct part_problem *p = c->p;
     uint32_t n = c->now.n, s, t, e;
-    bool *linked = part_alloc((size_t)n * n + 1, sizeof *linked);
+    bool *linked = call_alloc((size_t)n * n + 1, sizeof *linked);
 
     for (e = 0; e < p->n_edges; e++) {
         linked[(size_t)c->now.stage_of[p->from[e]] * n + c->now.stage_of[p->to[e]]] = true;
@@ -194,16 +191,8 @@ static void all_neighbours(struct climb *c)
         split(c, s);
         redegree(c, s);
     }
-    part_free(linked);
     if (c->n > 0) {
         qsort(c->list, c->n, sizeof *c->list, by_guess);
-    }
-}
-
-static void forget(struct climb *c)
-{
-    while (c->n > 0) {
-        part_plan_finish(&c->list[--c->n].plan);
     }
 }
 
@@ -212,6 +201,8 @@ static void start(struct climb *c)
     const struct part_problem *p = c->p;
     uint32_t s, i;
 
+    c->n = c->room = 0;
+    c->list = NULL;
     c->now.n = c->plan->n_stages;
     c->idle = p->n_devices;
     for (s = 0; s < c->now.n; s++) {
@@ -228,23 +219,25 @@ static void start(struct climb *c)
 /* The first of the most promising neighbours that is faster. */
 static void step(struct climb *c, struct part_plan *plan, double *step_ns, bool *ret_better)
 {
+    struct call_region region;
     uint32_t i;
 
+    call_enter(&region);
     start(c);
     *ret_better = false;
-    for (i = 0; i < c->n && i < LOOKS && !*ret_better; i++) {
+    for (i = 0; i < c->n && i < c->t->looks && !*ret_better; i++) {
         double ns;
 
-        gp_trials_step(c->t, &c->list[i].plan, &ns);
+        gp_trials_step(c->t, &c->list[i].plan, *step_ns, &ns);
         if (ns < *step_ns * (1 - 1e-9)) {
             part_plan_finish(plan);
             *plan = c->list[i].plan;
-            c->list[i].plan = (struct part_plan){0};
+            call_keep(plan->stages);
             *step_ns = ns;
             *ret_better = true;
         }
     }
-    forget(c);
+    call_leave(&region);
 }
 
 bool gp_is_chain(const struct part_plan *plan)
@@ -280,16 +273,11 @@ void gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
     uint32_t round;
     bool better = is_uniform(plan);
 
-    c.now.stage_of = part_alloc((size_t)p->n + 1, sizeof *c.now.stage_of);
-    c.next.stage_of = part_alloc((size_t)p->n + 1, sizeof *c.next.stage_of);
-    c.now.degree = part_alloc((size_t)p->n + 2, sizeof *c.now.degree);
-    c.next.degree = part_alloc((size_t)p->n + 2, sizeof *c.next.degree);
+    c.now.stage_of = call_alloc((size_t)p->n + 1, sizeof *c.now.stage_of);
+    c.next.stage_of = call_alloc((size_t)p->n + 1, sizeof *c.next.stage_of);
+    c.now.degree = call_alloc((size_t)p->n + 2, sizeof *c.now.degree);
+    c.next.degree = call_alloc((size_t)p->n + 2, sizeof *c.next.degree);
     for (round = 0; better && round < ROUNDS; round++) {
         step(&c, plan, step_ns, &better);
     }
-    part_free(c.list);
-    part_free(c.now.stage_of);
-    part_free(c.next.stage_of);
-    part_free(c.now.degree);
-    part_free(c.next.degree);
 }

@@ -10,7 +10,7 @@
 
 static int64_t *copy_row(const int64_t *from, size_t n, double factor)
 {
-    int64_t *to = part_alloc(n + 1, sizeof *to);
+    int64_t *to = call_alloc(n + 1, sizeof *to);
     size_t i;
 
     for (i = 0; i < n; i++) {
@@ -56,7 +56,7 @@ static void make_lanes(struct gp_costs *costs, struct gp_levels *levels, struct 
             bound < (double)costs->lower_bound ? (int64_t)floor(bound) : costs->lower_bound;
     }
     costs->comm_model = all[0].comm_model;
-    costs->lanes = part_alloc(room + 1, sizeof *costs->lanes);
+    costs->lanes = call_alloc(room + 1, sizeof *costs->lanes);
     for (g = 0; g < levels->n_groups; g++) {
         for (h = 0; h < g && levels->groups[h].b != levels->groups[g].b; h++) {
         }
@@ -89,38 +89,11 @@ static void notice(struct gp_costs *costs)
 void gp_costs_init(struct gp_costs *costs, const struct part_problem *problem,
                    const struct gp_tree *tree, struct gp_levels *levels)
 {
-    struct part_costs *all = part_alloc(levels->n_groups, sizeof *all);
-    uint32_t g;
+    struct part_costs *all = call_alloc(levels->n_groups, sizeof *all);
 
     *costs = (struct gp_costs){.problem = problem, .tree = tree};
-    costs->pool = part_alloc(1, sizeof(struct gp_pool));
     make_lanes(costs, levels, all);
-    for (g = 0; g < levels->n_groups; g++) {
-        part_costs_finish(&all[g]);
-    }
-    part_free(all);
     notice(costs);
     gp_classes_of_ops(costs);
     gp_classes_of_blocks(costs);
-}
-
-void gp_costs_finish(struct gp_costs *costs)
-{
-    uint32_t l;
-
-    for (l = 0; l < costs->n_lanes; l++) {
-        part_free(costs->lanes[l].comp);
-        part_free(costs->lanes[l].sync);
-        part_free(costs->lanes[l].p2p);
-    }
-    part_free(costs->lanes);
-    part_free(costs->op_classes);
-    part_free(costs->classes);
-    part_free(costs->class_of_op);
-    part_free(costs->class_of_block);
-    if (costs->pool != NULL) {
-        gp_pool_finish(costs->pool);
-        part_free(costs->pool);
-    }
-    memset(costs, 0, sizeof *costs);
 }

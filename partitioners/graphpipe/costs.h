@@ -71,13 +71,11 @@ struct gp_costs {
     uint32_t *class_of_op;    /* [n + virtual + 2] */
     uint32_t *class_of_block; /* [n_blocks] */
     int64_t lower_bound;      /* ticks; below no plan goes at the first size */
-    void *pool;               /* memory of all of it */
 };
 
 /* One size: as part_costs says. Sets the lanes of the groups of `levels`. */
 void gp_costs_init(struct gp_costs *costs, const struct part_problem *problem,
                    const struct gp_tree *tree, struct gp_levels *levels);
-void gp_costs_finish(struct gp_costs *costs);
 
 static inline int64_t gp_tps(const struct gp_costs *costs, int64_t comp, int64_t sync, int64_t p2p)
 {

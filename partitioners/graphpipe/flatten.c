@@ -3,7 +3,6 @@
  * From binary blocks to series of operators with blocks between them and parallel blocks with
  * branches in the order of the model.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@ struct list {
 
 static void push(struct list *list, uint32_t item)
 {
-    PART_MAKE_ROOM(list->items, list->n, list->room);
+    CALL_MAKE_ROOM(list->items, list->n, list->room);
     list->items[list->n++] = item;
 }
 
@@ -36,7 +35,7 @@ static void add_block(struct flatten *f, const struct gp_block *block, uint32_t 
 {
     struct gp_tree *tree = f->tree;
 
-    PART_MAKE_ROOM(tree->blocks, tree->n_blocks, f->room_blocks);
+    CALL_MAKE_ROOM(tree->blocks, tree->n_blocks, f->room_blocks);
     tree->blocks[tree->n_blocks] = *block;
     *ret_block = tree->n_blocks++;
 }
@@ -65,7 +64,6 @@ static void unfold(struct flatten *f, uint32_t node, uint32_t kind, struct list 
             push(&stack, nodes[top].a);
         }
     }
-    part_free(stack.items);
 }
 
 static void take_links(struct flatten *f, uint32_t node)
@@ -126,8 +124,6 @@ static void flatten_series(struct flatten *f, uint32_t node, uint32_t *ret_block
     }
     add_kids(f, &block, &kids);
     add_block(f, &block, ret_block);
-    part_free(kids.items);
-    part_free(ops.items);
 }
 
 struct keyed {
@@ -143,7 +139,7 @@ static int by_key(const void *a_, const void *b_)
 
 static void sort_kids(const struct flatten *f, struct list *kids)
 {
-    struct keyed *sorted = part_alloc((size_t)kids->n, sizeof *sorted);
+    struct keyed *sorted = call_alloc((size_t)kids->n, sizeof *sorted);
     uint32_t i;
 
     for (i = 0; i < kids->n; i++) {
@@ -153,7 +149,6 @@ static void sort_kids(const struct flatten *f, struct list *kids)
     for (i = 0; i < kids->n; i++) {
         kids->items[i] = sorted[i].block;
     }
-    part_free(sorted);
 }
 
 static void flatten_parallel(struct flatten *f, uint32_t node, uint32_t *ret_block)
@@ -182,8 +177,6 @@ static void flatten_parallel(struct flatten *f, uint32_t node, uint32_t *ret_blo
         add_kids(f, &block, &kids);
         add_block(f, &block, ret_block);
     }
-    part_free(nodes.items);
-    part_free(kids.items);
 }
 
 static void flatten(struct flatten *f, uint32_t node, uint32_t *ret_block)
@@ -226,58 +219,4 @@ void gp_tree_flatten(struct gp_build *build, uint32_t root, struct gp_tree *tree
     tree->n_ops = f.ops.n;
     tree->n_kids = f.kids.n;
     tree->n_edges = f.edges.n;
-}
-
-static void write_block(const struct gp_tree *tree, const struct part_problem *problem, FILE *out,
-                        uint32_t at)
-{
-    const struct gp_block *block = &tree->blocks[at];
-    const char *gap = "";
-    uint32_t i;
-
-    if (block->kind == GP_EDGE) {
-        fputs("e", out);
-        return;
-    }
-    fputs(block->kind == GP_SERIES ? "S(" : "P(", out);
-    for (i = 0; i < block->n_kids; i++) {
-        uint32_t kid = tree->kids[block->first_kid + i];
-
-        if (block->kind == GP_SERIES && i > 0) {
-            uint32_t op = tree->ops[block->first_op + i - 1];
-
-            fputs(gap, out);
-            if (op < problem->n) {
-                fprintf(out, "%u", op);
-            } else {
-                fputs("*", out);
-            }
-            gap = " ";
-        }
-        if (block->kind == GP_PARALLEL || tree->blocks[kid].kind != GP_EDGE) {
-            fputs(gap, out);
-            write_block(tree, problem, out, kid);
-            gap = " ";
-        }
-    }
-    fputs(")", out);
-}
-
-char *gp_tree_text(const struct gp_tree *tree, const struct part_problem *problem)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-
-    if (out == NULL) {
-        return NULL;
-    }
-    if (tree->n_blocks > 0) {
-        write_block(tree, problem, out, tree->n_blocks - 1);
-    }
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
 }

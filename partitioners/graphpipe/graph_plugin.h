@@ -8,7 +8,7 @@
 
 #include <penstock/penstock.h>
 
-#include "call.h"
+#include "problem.h"
 
 struct gp_config {
     const char *microbatch, *k, *degrees;

@@ -105,8 +105,8 @@ static void layer_of(struct gp_build *build, const struct gp_graph *graph, uint3
     uint32_t n = upper ? graph->n_in[place] : graph->n_out[place];
     uint32_t arc = upper ? graph->first_in[place] : graph->first_out[place];
 
-    layer->places = part_alloc((size_t)n, sizeof *layer->places);
-    layer->blocks = part_alloc((size_t)n, sizeof *layer->blocks);
+    layer->places = call_alloc((size_t)n, sizeof *layer->places);
+    layer->blocks = call_alloc((size_t)n, sizeof *layer->blocks);
     while (arc != GP_NONE) {
         uint32_t i = layer->n++;
 
@@ -126,7 +126,7 @@ static void put_between(struct gp_build *build, struct gp_graph *graph, uint32_t
     layer_of(build, graph, place, false, &lower);
     gp_build_virtual(build, &op);
     if (graph->n == graph->room) {
-        part_end(PST_ERR_BUG);
+        call_end(PST_ERR_BUG);
     }
     middle = gp_graph_place(graph, op);
     for (i = 0; i < upper.n; i++) {
@@ -140,10 +140,10 @@ static void put_between(struct gp_build *build, struct gp_graph *graph, uint32_t
     for (i = 0; i < lower.n; i++) {
         gp_graph_arc(build, graph, middle, lower.places[i], lower.blocks[i]);
     }
-    part_free(upper.places);
-    part_free(upper.blocks);
-    part_free(lower.places);
-    part_free(lower.blocks);
+    call_free(upper.places);
+    call_free(upper.blocks);
+    call_free(lower.places);
+    call_free(lower.blocks);
 }
 
 static void join_all(struct gp_build *build, struct gp_graph *graph, bool *changed)
@@ -199,8 +199,8 @@ static bool is_implied(const struct gp_graph *graph, uint32_t arc, const uint64_
 static void drop_all_implied(struct gp_build *build, struct gp_graph *graph, bool *changed)
 {
     size_t words = (graph->n + 63) / 64, w;
-    uint64_t *reach = part_alloc(words * graph->n, sizeof *reach);
-    uint32_t *order = part_alloc((size_t)graph->n, sizeof *order);
+    uint64_t *reach = call_alloc(words * graph->n, sizeof *reach);
+    uint32_t *order = call_alloc((size_t)graph->n, sizeof *order);
     uint32_t n = 0, i, arc, n_arcs = graph->n_arcs;
 
     gp_graph_order(graph, order, &n);
@@ -223,8 +223,8 @@ static void drop_all_implied(struct gp_build *build, struct gp_graph *graph, boo
             *changed = true;
         }
     }
-    part_free(reach);
-    part_free(order);
+    call_free(reach);
+    call_free(order);
 }
 
 void gp_graph_join(struct gp_build *build, struct gp_graph *graph, bool *ret_changed)

@@ -26,9 +26,9 @@ static void allocate(struct gp_levels *levels, uint32_t n, uint32_t n_groups)
     memset(levels, 0, sizeof *levels);
     levels->n = n;
     levels->n_groups = n_groups;
-    levels->groups = part_alloc(n_groups, sizeof *levels->groups);
-    levels->in_flight = part_alloc(n, sizeof *levels->in_flight);
-    levels->group = part_alloc(n, sizeof *levels->group);
+    levels->groups = call_alloc(n_groups, sizeof *levels->groups);
+    levels->in_flight = call_alloc(n, sizeof *levels->in_flight);
+    levels->group = call_alloc(n, sizeof *levels->group);
 }
 
 void gp_levels_init_depths(struct gp_levels *levels, uint32_t b, uint32_t batch, uint32_t n)
@@ -60,8 +60,8 @@ static void relate(struct gp_levels *levels, uint32_t batch)
     uint32_t x, y, z;
 
     levels->words = (levels->n + 63) / 64;
-    levels->before = part_alloc(levels->n * levels->words, sizeof *levels->before);
-    levels->covers = part_alloc(levels->n * levels->words, sizeof *levels->covers);
+    levels->before = call_alloc(levels->n * levels->words, sizeof *levels->before);
+    levels->covers = call_alloc(levels->n * levels->words, sizeof *levels->covers);
     for (x = 0; x < levels->n; x++) {
         for (y = 0; y < levels->n; y++) {
             if (may_precede(levels, x, y, batch)) {
@@ -97,7 +97,7 @@ void gp_levels_init_general(struct gp_levels *levels, const uint32_t *sizes, uin
     }
     memset(levels, 0, sizeof *levels);
     if (n == 0 || n > MOST_LEVELS) {
-        part_end(PST_ERR_UNSUPPORTED);
+        call_end(PST_ERR_UNSUPPORTED);
     }
     allocate(levels, (uint32_t)n, n_groups);
     for (s = 0; s < n_sizes; s++) {
@@ -117,16 +117,6 @@ void gp_levels_init_general(struct gp_levels *levels, const uint32_t *sizes, uin
         }
     }
     relate(levels, batch);
-}
-
-void gp_levels_finish(struct gp_levels *levels)
-{
-    part_free(levels->groups);
-    part_free(levels->in_flight);
-    part_free(levels->group);
-    part_free(levels->before);
-    part_free(levels->covers);
-    memset(levels, 0, sizeof *levels);
 }
 
 bool gp_before(const struct gp_levels *levels, uint32_t x, uint32_t y)

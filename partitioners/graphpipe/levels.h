@@ -36,7 +36,6 @@ void gp_levels_init_depths(struct gp_levels *levels, uint32_t b, uint32_t batch,
 /* All that the sizes and ks allow; b * k <= batch. PST_ERR_UNSUPPORTED: too many. */
 void gp_levels_init_general(struct gp_levels *levels, const uint32_t *sizes, uint32_t n_sizes,
                             const uint32_t *ks, uint32_t n_ks, uint32_t batch);
-void gp_levels_finish(struct gp_levels *levels);
 
 bool gp_before(const struct gp_levels *levels, uint32_t x, uint32_t y);
 bool gp_covers(const struct gp_levels *levels, uint32_t x, uint32_t y);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "classes.h"
-#include "memo.h"
+#include "probe.h"
 
 struct slot {
     struct gp_key key;
@@ -21,20 +21,12 @@ struct gp_memo {
 
 void gp_memo_create(struct gp_memo **ret_memo)
 {
-    struct gp_memo *memo = part_alloc(1, sizeof *memo);
+    struct gp_memo *memo = call_alloc(1, sizeof *memo);
 
     memo->n_slots = 1024;
     memo->run = 1;
-    memo->slots = part_alloc(memo->n_slots, sizeof *memo->slots);
+    memo->slots = call_alloc(memo->n_slots, sizeof *memo->slots);
     *ret_memo = memo;
-}
-
-void gp_memo_destroy(struct gp_memo *memo)
-{
-    if (memo != NULL) {
-        part_free(memo->slots);
-        part_free(memo);
-    }
 }
 
 void gp_memo_clear(struct gp_memo *memo)
@@ -58,7 +50,7 @@ static struct slot *slot_of(struct slot *slots, size_t n, uint32_t run, const st
 
 static void grow(struct gp_memo *memo)
 {
-    struct slot *slots = part_alloc(2 * memo->n_slots, sizeof *slots);
+    struct slot *slots = call_alloc(2 * memo->n_slots, sizeof *slots);
     size_t i;
 
     for (i = 0; i < memo->n_slots; i++) {
@@ -66,7 +58,7 @@ static void grow(struct gp_memo *memo)
             *slot_of(slots, 2 * memo->n_slots, memo->run, &memo->slots[i].key) = memo->slots[i];
         }
     }
-    part_free(memo->slots);
+    call_free(memo->slots);
     memo->slots = slots;
     memo->n_slots *= 2;
 }

@@ -45,7 +45,7 @@ void gp_search_chain(const struct part_problem *problem, uint32_t b, double belo
     struct part_chain_stats stats = {0};
     struct part_chain_limits limits = {
         .below = INT64_MAX, .memory = problem->capacity_bytes < 1e300, .stats = &stats};
-    uint32_t *order = part_alloc((size_t)problem->n + 1, sizeof *order);
+    uint32_t *order = call_alloc((size_t)problem->n + 1, sizeof *order);
     struct part_costs costs = {0};
     int64_t ticks;
 
@@ -70,10 +70,8 @@ void gp_search_chain(const struct part_problem *problem, uint32_t b, double belo
     ret_result->states = stats.states;
     ret_result->proven = stats.exact;
     *ret_exact = stats.exact;
-    part_costs_finish(&costs);
-    part_free(order);
     if (!stats.exact) {
-        gp_result_finish(ret_result);
+        *ret_result = (struct gp_result){0};
     }
 }
 
@@ -98,7 +96,7 @@ void gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders
 {
     static const uint32_t kinds[] = {PART_ORDER_INDEX, PART_ORDER_DFS, PART_ORDER_BFS,
                                      PART_ORDER_LONGEST};
-    uint32_t *order = part_alloc((size_t)problem->n + 1, sizeof *order), k;
+    uint32_t *order = call_alloc((size_t)problem->n + 1, sizeof *order), k;
     struct part_costs costs = {0};
 
     part_costs_init(problem, b, &costs);
@@ -115,6 +113,4 @@ void gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders
         part_order(problem, kinds[k], NULL, order);
         cut(problem, &costs, order, result);
     }
-    part_costs_finish(&costs);
-    part_free(order);
 }

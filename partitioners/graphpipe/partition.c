@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "graph_plugin.h"
-#include "plan_for.h"
+#include "solver.h"
 
 struct gp_job {
     const struct pst_host *host;
@@ -171,6 +171,5 @@ pst_status gp_partition(const struct pst_host *host, const struct gp_config *con
         }
         st = gp_plan_for(&problem, &options, out);
     }
-    part_problem_finish(&problem);
     return st;
 }

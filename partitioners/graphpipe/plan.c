@@ -103,23 +103,6 @@ static void emit_stage(struct plan *p, uint32_t at, const struct ends *ends,
     close_stage(p, &sums, pick->level);
 }
 
-static void add_branch(const struct gp_costs *costs, uint32_t class, struct gp_group_sums *g)
-{
-    const struct gp_class *kid = &costs->classes[class];
-    uint32_t n = costs->n_lanes, l;
-
-    for (l = 0; l < n; l++) {
-        g->comp[l] += kid->times[l];
-        g->sync[l] += kid->times[GP_SYNC * n + l];
-        g->out[l] += kid->times[GP_OUT * n + l];
-        g->in[l] += kid->times[GP_IN * n + l];
-    }
-    g->weight += kid->load.weight;
-    g->saved += kid->load.saved;
-    g->workspace = kid->load.workspace > g->workspace ? kid->load.workspace : g->workspace;
-    g->n_real += kid->load.n_real;
-}
-
 /* Branches as one group, as their share says; level: of the stage of s. */
 static void emit_group(struct plan *p, const uint32_t *kids, uint32_t n, const struct ends *ends,
                        const struct gp_share *share, uint32_t level)
@@ -139,9 +122,9 @@ static void emit_group(struct plan *p, const uint32_t *kids, uint32_t n, const s
         emit_series(p, kids[0], &inner, !(share->s && share->t), level);
         return;
     }
-    memset(p->scratch, 0, (size_t)4 * lanes * sizeof *p->scratch);
+    gp_group_clear(&g, lanes);
     for (i = 0; i < n; i++) {
-        add_branch(p->probe->costs, p->probe->costs->class_of_block[kids[i]], &g);
+        gp_group_add(p->probe->costs, p->probe->costs->class_of_block[kids[i]], 1, &g);
         add_block(p, kids[i]);
     }
     if (g.n_real == 0 && !share->s && !share->t) {
@@ -166,14 +149,14 @@ static void emit_row(struct plan *p, uint32_t at, const struct gp_sides *sides,
     uint32_t s = ends->start.own, t = ends->end.own;
     bool other = sides->sorted != NULL && sides->sorted[level];
     const uint32_t *order = other ? sides->other_order : sides->order;
-    uint32_t *kids = part_alloc((size_t)block->n_kids, sizeof *kids);
+    uint32_t *kids = call_alloc((size_t)block->n_kids, sizeof *kids);
 
     while (from < block->n_kids) {
         const struct gp_share *share = (other ? sides->other : sides->share) +
                                        ((size_t)from * 4 + s * 2 + t) * n_levels + level;
 
         if (!share->valid) {
-            part_end(PST_ERR_BUG);
+            call_end(PST_ERR_BUG);
             break;
         }
         for (i = from; i < share->take; i++) {
@@ -184,7 +167,6 @@ static void emit_row(struct plan *p, uint32_t at, const struct gp_sides *sides,
         s -= share->s;
         t -= share->t;
     }
-    part_free(kids);
 }
 
 /* Actual branches of the kinds and counts that `group` states; `used` of each kind are gone. */
@@ -217,8 +199,8 @@ static void emit_any(struct plan *p, uint32_t at, const struct gp_sides *sides,
 {
     const struct gp_block *block = &p->tree->blocks[at];
     const struct gp_class *c = &p->probe->costs->classes[p->probe->costs->class_of_block[at]];
-    uint32_t *kids = part_alloc((size_t)block->n_kids, sizeof *kids);
-    uint32_t *used = part_alloc(block->n_kids, sizeof *used);
+    uint32_t *kids = call_alloc((size_t)block->n_kids, sizeof *kids);
+    uint32_t *used = call_alloc(block->n_kids, sizeof *used);
     uint32_t s = ends->start.own, t = ends->end.own, state = 0;
     struct gp_kinds kinds;
     bool small;
@@ -231,7 +213,7 @@ static void emit_any(struct plan *p, uint32_t at, const struct gp_sides *sides,
         uint32_t n;
 
         if (!share->valid) {
-            part_end(PST_ERR_BUG);
+            call_end(PST_ERR_BUG);
             break;
         }
         n = pick_kids(p, block, &kinds, share->take, used, kids);
@@ -240,8 +222,6 @@ static void emit_any(struct plan *p, uint32_t at, const struct gp_sides *sides,
         s -= share->s;
         t -= share->t;
     }
-    part_free(kids);
-    part_free(used);
 }
 
 /* The gap behind v_i in groups. */
@@ -322,7 +302,7 @@ static void emit_series(struct plan *p, uint32_t at, const struct ends *ends, bo
         } else if (here.pick.kind == GP_PICK_GAP) {
             emit_gap(p, at, ends, &here, &start);
         } else if (here.pick.kind == GP_PICK_NONE) {
-            part_end(PST_ERR_BUG);
+            call_end(PST_ERR_BUG);
         }
     } while (follow(p, block, head->tail, &here));
 }
@@ -350,9 +330,9 @@ void gp_probe_plan(struct gp_probe *probe, struct part_plan *ret_plan, int64_t *
     const struct gp_head *head;
     uint32_t n = probe->problem->n, x = 0;
 
-    p.stage_of = part_alloc((size_t)n, sizeof *p.stage_of);
-    p.stages = part_alloc((size_t)n, sizeof *p.stages);
-    p.scratch = part_alloc((size_t)7 * probe->costs->n_lanes + 1, sizeof *p.scratch);
+    p.stage_of = call_alloc((size_t)n, sizeof *p.stage_of);
+    p.stages = call_alloc((size_t)n, sizeof *p.stages);
+    p.scratch = call_alloc((size_t)7 * probe->costs->n_lanes + 1, sizeof *p.scratch);
     gp_head_of(probe, probe->costs->class_of_block[tree->n_blocks - 1], &ends.start, &ends.end,
                true, &head);
     while (x + 1 < probe->levels->n && head->value[x] > probe->problem->n_devices) {
@@ -361,7 +341,4 @@ void gp_probe_plan(struct gp_probe *probe, struct part_plan *ret_plan, int64_t *
     emit_series(&p, tree->n_blocks - 1, &ends, true, x);
     finish_plan(&p, ret_plan);
     *ret_ticks = p.ticks;
-    part_free(p.stage_of);
-    part_free(p.stages);
-    part_free(p.scratch);
 }

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan_for.h"
 #include "sequence.h"
 #include "trial.h"
 
@@ -75,7 +74,7 @@ static void remark(const struct part_problem *p, const struct gp_answer *a)
 static void fill_up(const struct part_problem *p, struct gp_answer *a)
 {
     uint32_t wanted = p->in != NULL ? p->in->n_stages : 0, s, i;
-    uint32_t *room = part_alloc((size_t)p->n + p->n_devices + 1, sizeof *room);
+    uint32_t *room = call_alloc((size_t)p->n + p->n_devices + 1, sizeof *room);
     struct part_plan plan = {0};
 
     if (wanted > a->plan.n_stages) {
@@ -90,7 +89,6 @@ static void fill_up(const struct part_problem *p, struct gp_answer *a)
         part_plan_finish(&a->plan);
         a->plan = plan;
     }
-    part_free(room);
 }
 
 /* Bytes of one stage by the linear model. */
@@ -179,11 +177,9 @@ static pst_status insist(struct part_problem *p, const struct gp_options *option
             *ret_holds = false;
             break;
         }
-        gp_answer_finish(answer);
         *answer = next;
         next = (struct gp_answer){0};
     }
-    gp_answer_finish(&next);
     p->capacity_bytes = capacity;
     return st;
 }
@@ -208,6 +204,5 @@ pst_status gp_plan_for(struct part_problem *problem, const struct gp_options *op
         remark(problem, &answer);
         part_plan_answer(&answer.plan, problem, out);
     }
-    gp_answer_finish(&answer);
     return st;
 }

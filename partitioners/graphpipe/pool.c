@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
 
-#include "call.h"
+#include "plugin_call.h"
 #include "pool.h"
 
 #define CHUNK ((size_t)1 << 18)
@@ -15,7 +15,7 @@ struct gp_chunk {
 static struct gp_chunk *add_chunk(struct gp_pool *pool, size_t bytes)
 {
     size_t size = bytes > CHUNK ? bytes : CHUNK;
-    struct gp_chunk *chunk = part_alloc(sizeof *chunk + size, 1);
+    struct gp_chunk *chunk = call_alloc(sizeof *chunk + size, 1);
 
     chunk->size = size;
     chunk->used = 0;
@@ -36,7 +36,7 @@ void *gp_pool_take(struct gp_pool *pool, size_t count, size_t size)
     void *memory;
 
     if (size != 0 && count > (SIZE_MAX / 2) / size) {
-        part_end(PST_ERR_NOMEM);
+        call_end(PST_ERR_NOMEM);
     }
     bytes = (count * size + 15) / 16 * 16;
     if (chunk == NULL || chunk->used + bytes > chunk->size) {
@@ -57,15 +57,4 @@ void gp_pool_reset(struct gp_pool *pool)
 {
     pool->now = NULL;
     pool->used = 0;
-}
-
-void gp_pool_finish(struct gp_pool *pool)
-{
-    struct gp_chunk *chunk = pool->first, *next;
-
-    for (; chunk != NULL; chunk = next) {
-        next = chunk->next;
-        part_free(chunk);
-    }
-    *pool = (struct gp_pool){0};
 }

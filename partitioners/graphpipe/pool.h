@@ -19,6 +19,5 @@ struct gp_pool {
 void *gp_pool_take(struct gp_pool *pool, size_t count, size_t size);
 /* Keeps the memory for what comes next. */
 void gp_pool_reset(struct gp_pool *pool);
-void gp_pool_finish(struct gp_pool *pool);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "memo.h"
+#include "probe.h"
 
 #define TICKS_BETWEEN_STOPS 4096
 
@@ -17,25 +17,18 @@ void gp_probe_init(struct gp_probe *probe, const struct gp_costs *costs,
     gp_memo_create(&probe->memo);
 }
 
-void gp_probe_finish(struct gp_probe *probe)
-{
-    gp_memo_destroy(probe->memo);
-    gp_pool_finish(&probe->pool);
-    memset(probe, 0, sizeof *probe);
-}
-
 void gp_probe_tick(struct gp_probe *probe, uint32_t work)
 {
     probe->n_states += work;
     if (probe->n_states > probe->max_states) {
-        part_end(PST_ERR_CANCELLED);
+        call_end(PST_ERR_CANCELLED);
     }
     work += probe->work;
     probe->work = 0;
     if (probe->countdown <= work) {
         probe->countdown = TICKS_BETWEEN_STOPS;
         if (probe->stop != NULL && probe->stop(probe->stop_context)) {
-            part_end(PST_ERR_CANCELLED);
+            call_end(PST_ERR_CANCELLED);
         }
     } else {
         probe->countdown -= work;

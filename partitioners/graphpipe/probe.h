@@ -95,7 +95,6 @@ struct gp_probe {
 
 void gp_probe_init(struct gp_probe *probe, const struct gp_costs *costs,
                    const struct gp_levels *levels, uint32_t grouping);
-void gp_probe_finish(struct gp_probe *probe);
 
 /*
  * *ret_found: there is a plan with T <= limit on the problem's devices. Otherwise there is none
@@ -143,6 +142,10 @@ struct gp_group_sums {
     double weight, saved, workspace;
     uint32_t n_real;
 };
+void gp_group_clear(struct gp_group_sums *group, uint32_t n_lanes);
+/* So many branches of a class more. */
+void gp_group_add(const struct gp_costs *costs, uint32_t class, uint32_t count,
+                  struct gp_group_sums *group);
 void gp_share_sums(const struct gp_probe *probe, const struct gp_group_sums *group,
                    const struct gp_start *start, const struct gp_end *end, bool s, bool t,
                    int64_t *scratch, struct gp_stage_sums *ret_sums);
@@ -155,10 +158,13 @@ void gp_share_values(struct gp_probe *probe, const struct gp_group_sums *group,
 void gp_branch_values(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
                       const struct gp_end *end, bool s, bool t, const uint32_t **ret_values);
 
-/* States by what they are asked for. *ret: memory of that state, new and zeroed where *ret_new. */
+/* States by what they are asked for: all forgotten; *ret: memory of that state, new and zeroed
+ *where ret_new. */
 struct gp_key {
     uint32_t words[9];
 };
+void gp_memo_create(struct gp_memo **ret_memo);
+void gp_memo_clear(struct gp_memo *memo);
 void gp_memo_find(struct gp_probe *probe, const struct gp_key *key, size_t size, void **ret,
                   bool *ret_new);
 /* Counts a state; ends the search when it is time to stop. */

@@ -14,6 +14,7 @@ struct rows {
     struct gp_trials *t;
     const struct part_plan *plan; /* its stages in order say the degrees */
     uint32_t *order;              /* [nodes] */
+    const double *step_ns;        /* of the best cut so far */
 };
 
 static int by_place(const void *a_, const void *b_)
@@ -53,18 +54,20 @@ static void step(void *rows_, const uint32_t *cuts, double *ret_ns)
     struct part_plan plan = {0};
 
     plan_of(rows, cuts, &plan);
-    gp_trials_step(rows->t, &plan, ret_ns);
+    gp_trials_step(rows->t, &plan, *rows->step_ns, ret_ns);
     part_plan_finish(&plan);
 }
 
 void gp_move_borders(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
 {
     const struct part_problem *p = trials->problem;
-    struct rows rows = {
-        .t = trials, .plan = plan, .order = part_alloc((size_t)p->n + 1, sizeof *rows.order)};
+    struct rows rows = {.t = trials,
+                        .plan = plan,
+                        .order = call_alloc((size_t)p->n + 1, sizeof *rows.order),
+                        .step_ns = step_ns};
     const struct part_borders borders = {
         .n = p->n, .n_stages = plan->n_stages, .impl = &rows, .guess = guess, .step = step};
-    uint32_t *cuts = part_alloc((size_t)plan->n_stages + 1, sizeof *cuts), s, v;
+    uint32_t *cuts = call_alloc((size_t)plan->n_stages + 1, sizeof *cuts), s, v;
     struct part_plan moved = {0};
 
     for (v = 0; v < p->n; v++) {
@@ -79,6 +82,4 @@ void gp_move_borders(struct gp_trials *trials, struct part_plan *plan, double *s
     plan_of(&rows, cuts, &moved);
     part_plan_finish(plan);
     *plan = moved;
-    part_free(rows.order);
-    part_free(cuts);
 }

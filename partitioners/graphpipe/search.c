@@ -42,12 +42,6 @@ bool gp_watch_stop(void *watch_)
     return watch->has_expired;
 }
 
-void gp_result_finish(struct gp_result *result)
-{
-    part_plan_finish(&result->plan);
-    memset(result, 0, sizeof *result);
-}
-
 void gp_result_step(const struct part_problem *p, struct gp_result *r)
 {
     if (!r->found || r->value.step_ns != PART_STEP_UNKNOWN) {
@@ -113,13 +107,6 @@ static void hunt_init(struct hunt *h, const struct part_problem *problem,
     h->probe.stop = gp_watch_stop;
     h->probe.stop_context = watch;
     h->probe.max_states = options->max_states > 0 ? options->max_states : UINT64_MAX;
-}
-
-static void hunt_finish(struct hunt *h)
-{
-    gp_probe_finish(&h->probe);
-    gp_costs_finish(&h->costs);
-    gp_levels_finish(&h->levels);
 }
 
 /* Keeps the plan of the probe at hand if it is better in truth. For graphs that the two rules
@@ -205,7 +192,6 @@ static void set_depths(struct hunt *h, uint32_t n)
 {
     struct gp_group group = h->levels.groups[0];
 
-    gp_levels_finish(&h->levels);
     gp_levels_init_depths(&h->levels, group.b, h->costs.problem->batch, n);
     h->levels.groups[0].first_lane = group.first_lane;
     h->levels.groups[0].n_lanes = group.n_lanes;
@@ -306,6 +292,7 @@ void gp_search_size(const struct part_problem *problem, const struct gp_tree *tr
 {
     struct hunt h = {.result = ret_result, .options = options};
     double most;
+    struct call_region region;
     bool exact;
     pst_status st;
 
@@ -316,18 +303,19 @@ void gp_search_size(const struct part_problem *problem, const struct gp_tree *tr
             return;
         }
     }
+    call_enter(&region);
     hunt_init(&h, problem, tree, options, b, watch);
     most = below_ns / h.costs.ns_per_tick * (1 - 1e-12);
     h.low = h.costs.lower_bound - 1;
     h.high = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
     ret_result->lower_ns = (double)h.costs.lower_bound * h.costs.ns_per_tick;
     /* Ends itself when time or states are spent; what it found until then stands. */
-    st = part_call_join(part_call_now(), hunt_run, &h);
+    st = call_join(call_now(), hunt_run, &h);
     if (st == PST_ERR_CANCELLED) {
         part_poll(problem);
         watch->has_expired = true;
     } else {
-        part_check(st);
+        call_check(st);
     }
     if (ret_result->found) {
         part_plan_rank(&ret_result->plan, problem, &ret_result->value);
@@ -335,5 +323,6 @@ void gp_search_size(const struct part_problem *problem, const struct gp_tree *tr
     ret_result->bound_ns = (double)(h.low + 1) * h.costs.ns_per_tick;
     ret_result->probes = h.probes;
     ret_result->states = h.probe.n_states;
-    hunt_finish(&h);
+    call_keep(ret_result->plan.stages);
+    call_leave(&region);
 }

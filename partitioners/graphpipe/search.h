@@ -45,7 +45,6 @@ struct gp_result {
     uint64_t probes, states;
 };
 
-void gp_result_finish(struct gp_result *result);
 /* value.step_ns, where it is not known yet. Finds itself done where nothing was found.
  *
  */

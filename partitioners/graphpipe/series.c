@@ -8,7 +8,101 @@
  */
 #include <string.h>
 
-#include "runs.h"
+#include "probe.h"
+
+/* --- what a stage between two positions costs --------------------------------------------------*/
+
+struct run {
+    int64_t comp, sync, p2p;
+};
+
+/* One lane's numbers of a stage between two positions. */
+static struct run run_of(const struct gp_costs *costs, const struct gp_class *c, uint32_t l,
+                         uint32_t from, uint32_t to, const struct gp_start *start,
+                         const struct gp_end *end)
+{
+    uint32_t n = costs->n_lanes, inside = 2 * c->n_ops + 2, to_sum = to < inside ? to : inside;
+    const int64_t *comp = c->sums + (size_t)l * c->n_sums;
+    struct run r = {comp[to_sum] - comp[from], 0, 0};
+
+    if (from == 0) {
+        r.comp += costs->op_classes[start->op].times[l];
+    }
+    if (to > inside) {
+        r.comp += costs->op_classes[end->op].times[l];
+    }
+    if (costs->comm_model == PST_COMM_MAX) {
+        const int64_t *sync = comp + (size_t)n * c->n_sums;
+
+        r.sync = sync[to_sum] - sync[from];
+        r.sync += from == 0 ? costs->op_classes[start->op].times[GP_SYNC * n + l] : 0;
+        r.sync += to > inside ? costs->op_classes[end->op].times[GP_SYNC * n + l] : 0;
+    }
+    if (costs->links) {
+        size_t at = (size_t)l * (2 * c->n_ops + 4);
+
+        r.p2p = c->left[at + from] + c->right[at + to];
+        if (from == 0) {
+            const int64_t *op = costs->op_classes[start->op].times;
+
+            r.p2p += op[GP_OUT * n + l] + op[GP_IN * n + l];
+        }
+        if (to > inside) {
+            const int64_t *op = costs->op_classes[end->op].times;
+
+            r.p2p += op[GP_OUT * n + l] + op[GP_IN * n + l];
+        }
+        if (from % 2 == 1 && to == from + 1) { /* the direct edge of a gap without its ends */
+            r.p2p -= 2 * costs->classes[c->kids[from / 2]].times[GP_DIRECT * n + l];
+        }
+    }
+    return r;
+}
+
+/* Without what a lane takes. */
+static void run_load(const struct gp_probe *probe, const struct gp_class *c, uint32_t from,
+                     uint32_t to, const struct gp_start *start, const struct gp_end *end,
+                     struct gp_load *load)
+{
+    const struct gp_costs *costs = probe->costs;
+    uint32_t inside = 2 * c->n_ops + 2, to_sum = to < inside ? to : inside, i;
+
+    *load = (struct gp_load){.weight = c->weight[to_sum] - c->weight[from],
+                             .saved = c->saved[to_sum] - c->saved[from]};
+    for (i = from; costs->workspaces && i < to_sum; i++) {
+        load->workspace = c->workspace[i] > load->workspace ? c->workspace[i] : load->workspace;
+    }
+    for (i = 0; i < 2; i++) {
+        if (i == 0 ? from == 0 : to > inside) {
+            const struct gp_load *op = &costs->op_classes[i == 0 ? start->op : end->op].load;
+
+            load->weight += op->weight;
+            load->saved += op->saved;
+            load->workspace = op->workspace > load->workspace ? op->workspace : load->workspace;
+        }
+    }
+}
+
+void gp_run_sums(const struct gp_probe *probe, const struct gp_class *c, uint32_t from, uint32_t to,
+                 const struct gp_start *start, const struct gp_end *end, int64_t *scratch,
+                 struct gp_stage_sums *ret_sums)
+{
+    uint32_t n = probe->costs->n_lanes, l;
+    struct gp_load load;
+
+    for (l = 0; l < n; l++) {
+        struct run r = run_of(probe->costs, c, l, from, to, start, end);
+
+        scratch[l] = r.comp;
+        scratch[n + l] = r.sync;
+        scratch[2 * n + l] = r.p2p;
+    }
+    run_load(probe, c, from, to, start, end, &load);
+    *ret_sums = (struct gp_stage_sums){scratch,     scratch + n, scratch + 2 * n,
+                                       load.weight, load.saved,  load.workspace};
+}
+
+/* --- the walk ----------------------------------------------------------------------------------*/
 
 struct walk {
     struct gp_probe *probe;
@@ -76,7 +170,7 @@ static void offer(struct walk *w, uint32_t level, uint32_t devices, uint32_t fro
 /* Is the run short enough on this lane? Notes by how much it is not. */
 static bool short_enough(struct walk *w, uint32_t l, uint32_t from, uint32_t to)
 {
-    struct gp_run r = gp_run_of(w->probe->costs, w->c, l, from, to, w->start, w->end);
+    struct run r = run_of(w->probe->costs, w->c, l, from, to, w->start, w->end);
     int64_t ticks = gp_tps(w->probe->costs, r.comp, r.sync, r.p2p);
 
     if (ticks <= w->probe->limit) {
@@ -112,7 +206,7 @@ static bool fits(const struct walk *w, uint32_t from, uint32_t to, uint32_t d, u
 {
     struct gp_load load;
 
-    gp_run_load(w->probe, w->c, from, to, w->start, w->end, &load);
+    run_load(w->probe, w->c, from, to, w->start, w->end, &load);
     return part_fits(w->probe->problem,
                      part_memory(w->probe->problem, load.weight, load.saved, load.workspace, d,
                                  w->probe->levels->in_flight[level]));
@@ -189,14 +283,14 @@ static bool offer_run(struct walk *w, uint32_t from, uint32_t to)
     uint32_t g, k, x;
     bool alive = false, stage = is_stage(w, from, to);
 
-    gp_run_load(probe, w->c, from, to, w->start, w->end, &load);
+    run_load(probe, w->c, from, to, w->start, w->end, &load);
     for (g = 0; g < probe->levels->n_groups; g++) {
         const struct gp_group *group = &probe->levels->groups[g];
         uint32_t covered = 0;
 
         for (k = 0; k < group->n_lanes && covered < group->n; k++) {
             uint32_t l = group->first_lane + k, d = probe->costs->lanes[l].d, fit;
-            struct gp_run r = gp_run_of(probe->costs, w->c, l, from, to, w->start, w->end);
+            struct run r = run_of(probe->costs, w->c, l, from, to, w->start, w->end);
             int64_t ticks = gp_tps(probe->costs, r.comp, r.sync, r.p2p);
 
             if (d > probe->problem->n_devices) {

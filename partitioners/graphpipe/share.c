@@ -6,6 +6,33 @@
 
 #include "probe.h"
 
+void gp_group_clear(struct gp_group_sums *g, uint32_t n_lanes)
+{
+    memset(g->comp, 0, (size_t)4 * n_lanes * sizeof *g->comp); /* its rows are one */
+    g->weight = g->saved = g->workspace = 0;
+    g->n_real = 0;
+}
+
+void gp_group_add(const struct gp_costs *costs, uint32_t class, uint32_t count,
+                  struct gp_group_sums *g)
+{
+    const struct gp_class *kid = &costs->classes[class];
+    uint32_t n = costs->n_lanes, l;
+
+    for (l = 0; l < n; l++) {
+        g->comp[l] += count * kid->times[l];
+        g->sync[l] += count * kid->times[GP_SYNC * n + l];
+        g->out[l] += count * kid->times[GP_OUT * n + l];
+        g->in[l] += count * kid->times[GP_IN * n + l];
+    }
+    g->weight += count * kid->load.weight;
+    g->saved += count * kid->load.saved;
+    g->n_real += count * kid->load.n_real;
+    if (count > 0 && kid->load.workspace > g->workspace) {
+        g->workspace = kid->load.workspace;
+    }
+}
+
 void gp_share_sums(const struct gp_probe *probe, const struct gp_group_sums *group,
                    const struct gp_start *start, const struct gp_end *end, bool s, bool t,
                    int64_t *scratch, struct gp_stage_sums *ret_sums)

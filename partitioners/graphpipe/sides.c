@@ -54,31 +54,7 @@ static void relax(struct table *t, uint32_t from, uint32_t to, uint32_t s, uint3
 
 static void add_branch(struct table *t, uint32_t branch)
 {
-    const struct gp_class *kid = &t->probe->costs->classes[t->c->kids[branch]];
-    struct gp_group_sums *g = &t->group;
-    uint32_t n = t->probe->costs->n_lanes, l;
-
-    for (l = 0; l < n; l++) {
-        g->comp[l] += kid->times[l];
-        g->sync[l] += kid->times[GP_SYNC * n + l];
-        g->out[l] += kid->times[GP_OUT * n + l];
-        g->in[l] += kid->times[GP_IN * n + l];
-    }
-    g->weight += kid->load.weight;
-    g->saved += kid->load.saved;
-    g->workspace = kid->load.workspace > g->workspace ? kid->load.workspace : g->workspace;
-    g->n_real += kid->load.n_real;
-}
-
-static void clear_group(struct table *t)
-{
-    struct gp_group_sums *g = &t->group;
-
-    memset(g->comp, 0, (size_t)4 * t->probe->costs->n_lanes * sizeof *g->comp);
-    g->weight = 0;
-    g->saved = 0;
-    g->workspace = 0;
-    g->n_real = 0;
+    gp_group_add(t->probe->costs, t->c->kids[branch], 1, &t->group);
 }
 
 /* Can a group of this compute time be a stage at all? */
@@ -112,7 +88,7 @@ static void from_position(struct table *t, uint32_t from)
             relax(t, from, from + 1, s, e, values, NULL);
         }
     }
-    clear_group(t);
+    gp_group_clear(&t->group, t->probe->costs->n_lanes);
     add_branch(t, t->order[from]);
     for (to = from + 2; to <= t->n; to++) {
         add_branch(t, t->order[to - 1]);
@@ -177,7 +153,7 @@ static int by_work(const void *a_, const void *b_)
 /* Branches by work, the heaviest first. */
 static void sort(struct table *t, uint32_t *order)
 {
-    struct heavy *heavy = part_alloc((size_t)t->n, sizeof *heavy);
+    struct heavy *heavy = call_alloc((size_t)t->n, sizeof *heavy);
     uint32_t i;
 
     for (i = 0; i < t->n; i++) {
@@ -187,7 +163,6 @@ static void sort(struct table *t, uint32_t *order)
     for (i = 0; i < t->n; i++) {
         order[i] = heavy[i].branch;
     }
-    part_free(heavy);
 }
 
 /* The better of two tables, level by level. */

@@ -17,11 +17,11 @@ struct frame {
 
 static void frame_finish(struct frame *f)
 {
-    part_free(f->order);
-    part_free(f->at);
-    part_free(f->dom);
-    part_free(f->post);
-    part_free(f->region);
+    call_free(f->order);
+    call_free(f->at);
+    call_free(f->dom);
+    call_free(f->post);
+    call_free(f->region);
 }
 
 static uint32_t meet(const uint32_t *up, uint32_t a, uint32_t b)
@@ -53,11 +53,11 @@ static void frame_init(struct frame *f, const struct gp_graph *graph)
     uint32_t i, arc;
 
     memset(f, 0, sizeof *f);
-    f->order = part_alloc((size_t)graph->n, sizeof *f->order);
-    f->at = part_alloc(graph->n, sizeof *f->at);
-    f->dom = part_alloc((size_t)graph->n, sizeof *f->dom);
-    f->post = part_alloc((size_t)graph->n, sizeof *f->post);
-    f->region = part_alloc(graph->n, sizeof *f->region);
+    f->order = call_alloc((size_t)graph->n, sizeof *f->order);
+    f->at = call_alloc(graph->n, sizeof *f->at);
+    f->dom = call_alloc((size_t)graph->n, sizeof *f->dom);
+    f->post = call_alloc((size_t)graph->n, sizeof *f->post);
+    f->region = call_alloc(graph->n, sizeof *f->region);
     gp_graph_order(graph, f->order, &f->n);
     for (i = 0; i < f->n; i++) {
         f->at[f->order[i]] = i;
@@ -166,8 +166,8 @@ static void solve_region(struct gp_build *build, struct gp_graph *graph, struct 
 {
     struct cut c = {.graph = graph, .from = from, .to = to, .region = f->region};
 
-    c.list = part_alloc((size_t)graph->n, sizeof *c.list);
-    c.place_in = part_alloc((size_t)graph->n, sizeof *c.place_in);
+    c.list = call_alloc((size_t)graph->n, sizeof *c.list);
+    c.place_in = call_alloc((size_t)graph->n, sizeof *c.place_in);
     while (true) {
         uint32_t arc = graph->first_out[from];
 
@@ -181,8 +181,8 @@ static void solve_region(struct gp_build *build, struct gp_graph *graph, struct 
         c.stamp++;
         solve_part(build, &c, arc);
     }
-    part_free(c.list);
-    part_free(c.place_in);
+    call_free(c.list);
+    call_free(c.place_in);
     memset(f->region, 0, (size_t)graph->n * sizeof *f->region);
 }
 
@@ -221,8 +221,8 @@ static void is_one_piece(const struct gp_graph *graph, bool *ret_one, uint32_t *
     uint32_t place, live = 0, arc = graph->first_out[GP_SOURCE];
     bool direct = gp_graph_find(graph, GP_SOURCE, GP_SINK) != GP_NONE;
 
-    c.list = part_alloc((size_t)graph->n, sizeof *c.list);
-    c.region = part_alloc(graph->n, sizeof *c.region);
+    c.list = call_alloc((size_t)graph->n, sizeof *c.list);
+    c.region = call_alloc(graph->n, sizeof *c.region);
     while (graph->arcs[arc].to == GP_SINK) {
         arc = graph->arcs[arc].next_out;
     }
@@ -232,8 +232,8 @@ static void is_one_piece(const struct gp_graph *graph, bool *ret_one, uint32_t *
     }
     *ret_one = c.n == live && !direct;
     *ret_arc = arc;
-    part_free(c.list);
-    part_free(c.region);
+    call_free(c.list);
+    call_free(c.region);
 }
 
 static void note_kernel(struct gp_build *build, const struct gp_graph *graph)
@@ -262,16 +262,16 @@ static void solve_stuck(struct gp_build *build, struct gp_graph *graph, uint32_t
     is_one_piece(graph, &one, &arc);
     *ret_done = false;
     if (!one) {
-        f.region = part_alloc(graph->n, sizeof *f.region);
+        f.region = call_alloc(graph->n, sizeof *f.region);
         solve_region(build, graph, &f, GP_SOURCE, GP_SINK);
-        part_free(f.region);
+        call_free(f.region);
         return;
     }
     if (build->n_kernel == 0) {
         note_kernel(build, graph);
     }
     if (build->rule == GP_SP_REQUIRE) {
-        part_end(PST_ERR_UNSUPPORTED);
+        call_end(PST_ERR_UNSUPPORTED);
     }
     *ret_done = true;
     gp_graph_split(build, graph, ret_block);

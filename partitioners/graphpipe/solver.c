@@ -8,7 +8,7 @@
 /* Work of operators, as a weight on paths. */
 static int64_t *work_of(const struct part_problem *p)
 {
-    int64_t *work = part_alloc((size_t)p->n + 1, sizeof *work);
+    int64_t *work = call_alloc((size_t)p->n + 1, sizeof *work);
     uint32_t v;
 
     for (v = 0; v < p->n; v++) {
@@ -160,7 +160,7 @@ static void empty_table(const struct part_problem *p, struct gp_table *table)
 {
     uint32_t i;
 
-    table->tries = part_alloc(p->n_sizes, sizeof *table->tries);
+    table->tries = call_alloc(p->n_sizes, sizeof *table->tries);
     table->n = p->n_sizes;
     for (i = 0; i < p->n_sizes; i++) {
         table->tries[i].b = p->sizes[i];
@@ -198,7 +198,6 @@ void gp_tree_of(const struct part_problem *p, uint32_t rule, struct gp_tree *ret
 
     memset(ret_tree, 0, sizeof *ret_tree);
     gp_tree_init(ret_tree, p, work, rule);
-    part_free(work);
 }
 
 static uint32_t rule_of(const struct gp_options *options)
@@ -220,7 +219,6 @@ static pst_status solve_graph(const struct part_problem *p, const struct gp_opti
         solve_blocks(p, options, &tree, watch, answer);
     }
     answer->exact_blocks = tree.reduced;
-    gp_tree_finish(&tree);
     return st;
 }
 
@@ -252,12 +250,4 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
     ret_answer->family_optimum =
         ret_answer->family_optimum && ret_answer->exact_blocks && !watch.has_expired;
     return st;
-}
-
-void gp_answer_finish(struct gp_answer *answer)
-{
-    part_plan_finish(&answer->plan);
-    gp_table_finish(&answer->table);
-    gp_candidates_finish(&answer->candidates);
-    memset(answer, 0, sizeof *answer);
 }

@@ -44,7 +44,6 @@ struct gp_answer {
    does not depend on how many. */
 void gp_sweep(const struct part_problem *problem, const struct gp_tree *tree,
               const struct gp_options *options, struct gp_watch *watch, struct gp_table *ret_table);
-void gp_table_finish(struct gp_table *table);
 
 /* Cuts of the first few kinds of topological orders (by index first), where better than the
    result so far. */
@@ -68,9 +67,7 @@ struct gp_tails {
     struct gp_tail_problem of[GP_TAILS]; /* by how much work may become one */
 };
 
-/* *ret_tails needs gp_tails_finish in any case. */
 void gp_tails_init(struct gp_tails *ret_tails, const struct part_problem *problem, uint32_t rule);
-void gp_tails_finish(struct gp_tails *tails);
 /* gp_search_size of such a problem; plan and value are those of the whole one. */
 void gp_tails_plan(const struct part_problem *problem, const struct gp_tail_problem *tail,
                    const struct gp_options *options, uint32_t b, double below_ns,
@@ -81,12 +78,16 @@ void gp_beyond(const struct part_problem *problem, const struct gp_options *opti
                struct gp_watch *watch, struct gp_answer *answer);
 
 /*
- * The best plan by the options. *ret_answer needs gp_answer_finish in any case. found is false
- * where there is none. PST_ERR_UNSUPPORTED, explained to the host: sp = "require" and the graph is
- * not.
+ * The best plan by the options; found is false where there is none. PST_ERR_UNSUPPORTED, explained
+ * to the host: sp = "require" and the graph is not.
  */
 pst_status gp_solve(const struct part_problem *problem, const struct gp_options *options,
                     struct gp_answer *ret_answer);
-void gp_answer_finish(struct gp_answer *answer);
+
+/* Solves, verifies by the job's own prices where it is a planning run, answers, remarks. What the
+   host has been told of: PST_ERR_INFEASIBLE, PST_ERR_UNSUPPORTED. Changes
+   problem->capacity_bytes. */
+pst_status gp_plan_for(struct part_problem *problem, const struct gp_options *options,
+                       struct pst_partition_out *out);
 
 #endif

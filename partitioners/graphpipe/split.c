@@ -24,12 +24,12 @@ struct split {
 
 static void split_finish(struct split *s)
 {
-    part_free(s->order);
-    part_free(s->finish);
-    part_free(s->tail);
-    part_free(s->weight);
-    part_free(s->layer);
-    part_free(s->lower);
+    call_free(s->order);
+    call_free(s->finish);
+    call_free(s->tail);
+    call_free(s->weight);
+    call_free(s->layer);
+    call_free(s->lower);
 }
 
 static void split_init(struct split *s, const struct gp_build *build, const struct gp_graph *graph)
@@ -39,12 +39,12 @@ static void split_init(struct split *s, const struct gp_build *build, const stru
     memset(s, 0, sizeof *s);
     s->build = build;
     s->graph = graph;
-    s->order = part_alloc((size_t)graph->n, sizeof *s->order);
-    s->finish = part_alloc(graph->n, sizeof *s->finish);
-    s->tail = part_alloc(graph->n, sizeof *s->tail);
-    s->weight = part_alloc(graph->n, sizeof *s->weight);
-    s->layer = part_alloc(graph->n, sizeof *s->layer);
-    s->lower = part_alloc(graph->n, sizeof *s->lower);
+    s->order = call_alloc((size_t)graph->n, sizeof *s->order);
+    s->finish = call_alloc(graph->n, sizeof *s->finish);
+    s->tail = call_alloc(graph->n, sizeof *s->tail);
+    s->weight = call_alloc(graph->n, sizeof *s->weight);
+    s->layer = call_alloc(graph->n, sizeof *s->layer);
+    s->lower = call_alloc(graph->n, sizeof *s->lower);
     gp_graph_order(graph, s->order, &s->n);
     for (i = 0; i < s->n; i++) {
         uint32_t place = s->order[i];
@@ -140,7 +140,7 @@ static int by_value(const void *a, const void *b)
 static void flexible(struct split *s)
 {
     uint32_t i, n = 0, inner = s->n - 2, layer, step;
-    int64_t *finish = part_alloc((size_t)s->n, sizeof *finish), best = INT64_MAX, best_finish = 0;
+    int64_t *finish = call_alloc((size_t)s->n, sizeof *finish), best = INT64_MAX, best_finish = 0;
     uint32_t best_layer = GP_NONE;
 
     for (i = 0; i < s->n; i++) {
@@ -170,7 +170,7 @@ static void flexible(struct split *s)
             best_layer = layer;
         }
     }
-    part_free(finish);
+    call_free(finish);
     if (best == INT64_MAX) {
         middle_layer(s);
     } else if (best_layer != GP_NONE) {
@@ -241,7 +241,7 @@ static void solve_half(struct gp_build *build, struct gp_graph *part, uint32_t *
     bool alone = true;
 
     if (build->rule == GP_SP_STRATA) {
-        order = part_alloc((size_t)part->n, sizeof *order);
+        order = call_alloc((size_t)part->n, sizeof *order);
         gp_graph_order(part, order, &n);
         for (i = 0; i < n; i++) {
             uint32_t arc = part->first_out[order[i]];
@@ -250,7 +250,7 @@ static void solve_half(struct gp_build *build, struct gp_graph *part, uint32_t *
                 alone = alone && part->arcs[arc].to == GP_SINK;
             }
         }
-        part_free(order);
+        call_free(order);
     }
     if (alone) {
         gp_graph_solve(build, part, ret_block);
@@ -262,7 +262,7 @@ static void solve_half(struct gp_build *build, struct gp_graph *part, uint32_t *
 static void solve_halves(struct gp_build *build, const struct split *s, uint32_t *ret_block)
 {
     const struct gp_graph *g = s->graph;
-    struct halves h = {.place_in = part_alloc((size_t)g->n, sizeof *h.place_in)};
+    struct halves h = {.place_in = call_alloc((size_t)g->n, sizeof *h.place_in)};
     uint32_t middle, blocks[2], i;
 
     gp_build_virtual(build, &middle);
@@ -276,7 +276,7 @@ static void solve_halves(struct gp_build *build, const struct split *s, uint32_t
     gp_build_pair(build, GP_SERIES, blocks[0], middle, blocks[1], ret_block);
     gp_graph_finish(&h.part[0]);
     gp_graph_finish(&h.part[1]);
-    part_free(h.place_in);
+    call_free(h.place_in);
 }
 
 void gp_graph_split(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block)

@@ -11,11 +11,11 @@ static void allocate(struct gp_costs *costs, struct gp_class *c, uint32_t rows)
 {
     size_t n = c->n_sums;
 
-    c->sums = gp_pool_take(costs->pool, rows * costs->n_lanes * n, sizeof *c->sums);
-    c->weight = gp_pool_take(costs->pool, n, sizeof *c->weight);
-    c->saved = gp_pool_take(costs->pool, n, sizeof *c->saved);
-    c->workspace = gp_pool_take(costs->pool, n, sizeof *c->workspace);
-    c->real = gp_pool_take(costs->pool, n, sizeof *c->real);
+    c->sums = call_alloc(rows * costs->n_lanes * n, sizeof *c->sums);
+    c->weight = call_alloc(n, sizeof *c->weight);
+    c->saved = call_alloc(n, sizeof *c->saved);
+    c->workspace = call_alloc(n, sizeof *c->workspace);
+    c->real = call_alloc(n, sizeof *c->real);
 }
 
 /* One more item: position `at` + 1 from position `at`. */
@@ -55,8 +55,8 @@ static void cut_bytes(struct gp_costs *costs, struct gp_class *c)
 {
     uint32_t n = costs->n_lanes, positions = 2 * c->n_ops + 4, l, i;
 
-    c->left = gp_pool_take(costs->pool, (size_t)n * positions, sizeof *c->left);
-    c->right = gp_pool_take(costs->pool, (size_t)n * positions, sizeof *c->right);
+    c->left = call_alloc((size_t)n * positions, sizeof *c->left);
+    c->right = call_alloc((size_t)n * positions, sizeof *c->right);
     memset(c->left, 0, (size_t)n * positions * sizeof *c->left);
     memset(c->right, 0, (size_t)n * positions * sizeof *c->right);
     for (l = 0; l < n; l++) {
@@ -99,9 +99,8 @@ void gp_class_sums(struct gp_costs *costs, struct gp_class *c)
         }
         return;
     }
-    none = part_alloc((size_t)GP_TIMES * costs->n_lanes + 1, sizeof *none);
+    none = call_alloc((size_t)GP_TIMES * costs->n_lanes + 1, sizeof *none);
     append(costs, c, 0, rows, &nothing, none); /* v_0 is s */
-    part_free(none);
     for (i = 1; i <= 2 * c->n_ops + 1; i++) {
         const struct gp_class *gap = &costs->classes[c->kids[i / 2]];
 

@@ -17,7 +17,7 @@ struct sweep {
     const struct gp_options *options;
     struct gp_watch *watch;
     struct gp_table *table;
-    struct part_scope *scope;
+    struct call_region *region;
     pthread_mutex_t lock; /* of what follows */
     uint32_t next;
     bool *done;
@@ -87,7 +87,7 @@ static pst_status work(void *sweep_)
 static void *start(void *sweep_)
 {
     struct sweep *s = sweep_;
-    pst_status st = part_call_join(s->scope, work, s);
+    pst_status st = call_join(s->region, work, s);
 
     if (st != PST_OK) {
         pthread_mutex_lock(&s->lock);
@@ -141,13 +141,13 @@ void gp_sweep(const struct part_problem *problem, const struct gp_tree *tree,
                       .options = options,
                       .watch = watch,
                       .table = ret_table,
-                      .scope = part_call_now(),
+                      .region = call_now(),
                       .status = PST_OK};
     uint32_t n = problem->n_sizes + (options->per_stage ? 1 : 0), i, n_threads = 0;
-    pthread_t *threads = part_alloc(n, sizeof *threads);
+    pthread_t *threads = call_alloc(n, sizeof *threads);
 
-    *ret_table = (struct gp_table){.n = n, .tries = part_alloc(n, sizeof *ret_table->tries)};
-    s.done = part_alloc(n, sizeof *s.done);
+    *ret_table = (struct gp_table){.n = n, .tries = call_alloc(n, sizeof *ret_table->tries)};
+    s.done = call_alloc(n, sizeof *s.done);
     pthread_mutex_init(&s.lock, NULL);
     if (s.status == PST_OK) {
         for (i = 0; i < n; i++) {
@@ -164,21 +164,7 @@ void gp_sweep(const struct part_problem *problem, const struct gp_tree *tree,
         settle(ret_table);
     }
     pthread_mutex_destroy(&s.lock);
-    part_free(threads);
-    part_free(s.done);
     if (s.status != PST_OK) {
-        part_end(s.status);
+        call_end(s.status);
     }
-}
-
-void gp_table_finish(struct gp_table *table)
-{
-    uint32_t i;
-
-    for (i = 0; i < table->n; i++) {
-        gp_result_finish(&table->tries[i].result);
-        gp_result_finish(&table->tries[i].fast);
-    }
-    part_free(table->tries);
-    *table = (struct gp_table){0};
 }

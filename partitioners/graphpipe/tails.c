@@ -80,7 +80,7 @@ static void before(struct merge *m, uint32_t fork)
 /* Groups by number. The join's or fork's own place is a topological one for all of its group. */
 static uint32_t number(struct merge *m)
 {
-    uint32_t *of = part_alloc((size_t)m->p->n + 1, sizeof *of), n = 0, v;
+    uint32_t *of = call_alloc((size_t)m->p->n + 1, sizeof *of), n = 0, v;
 
     for (v = 0; v < m->p->n; v++) {
         of[v] = m->group[v] == v ? n++ : GP_NONE;
@@ -88,7 +88,6 @@ static uint32_t number(struct merge *m)
     for (v = 0; v < m->p->n; v++) {
         m->group[v] = of[m->group[v]];
     }
-    part_free(of);
     return n;
 }
 
@@ -99,7 +98,7 @@ static pst_status group(const struct part_problem *p, double share, uint32_t *gr
     double total = 0;
     uint32_t v;
 
-    m.work = part_alloc((size_t)p->n + 1, sizeof *m.work);
+    m.work = call_alloc((size_t)p->n + 1, sizeof *m.work);
     for (v = 0; v < p->n; v++) {
         m.work[v] = p->n_samples > 0 ? p->forward_ns[v] + p->backward_ns[v] : 0;
         total += m.work[v];
@@ -117,7 +116,6 @@ static pst_status group(const struct part_problem *p, double share, uint32_t *gr
         }
     }
     *ret_n = number(&m);
-    part_free(m.work);
     return PST_OK;
 }
 
@@ -128,11 +126,10 @@ static pst_status add(const struct part_problem *p, double share, uint32_t rule,
     uint32_t n, before_n = tails->n > 0 ? tails->of[tails->n - 1].problem.n : p->n;
     pst_status st;
 
-    t->group_of = part_alloc((size_t)p->n + 1, sizeof *t->group_of);
+    t->group_of = call_alloc((size_t)p->n + 1, sizeof *t->group_of);
     st = group(p, share, t->group_of, &n);
     if (st != PST_OK || n == before_n) {
         /* nothing, or nothing more */
-        part_free(t->group_of);
         t->group_of = NULL;
         return st;
     }
@@ -152,26 +149,12 @@ void gp_tails_init(struct gp_tails *tails, const struct part_problem *p, uint32_
     }
 }
 
-void gp_tails_finish(struct gp_tails *tails)
-{
-    uint32_t i;
-
-    for (i = 0; i < GP_TAILS; i++) {
-        part_free(tails->of[i].group_of);
-        if (i < tails->n) {
-            part_problem_finish(&tails->of[i].problem);
-            gp_tree_finish(&tails->of[i].tree);
-        }
-    }
-    memset(tails, 0, sizeof *tails);
-}
-
 /* The same stages of the operators themselves. */
 static void expand(const struct part_problem *p, const struct gp_tail_problem *t,
                    const struct part_plan *coarse, struct part_plan *ret_plan)
 {
-    uint32_t *stage_of = part_alloc((size_t)p->n + 1, sizeof *stage_of);
-    uint32_t *of_group = part_alloc((size_t)t->problem.n + 1, sizeof *of_group), s, i, v;
+    uint32_t *stage_of = call_alloc((size_t)p->n + 1, sizeof *stage_of);
+    uint32_t *of_group = call_alloc((size_t)t->problem.n + 1, sizeof *of_group), s, i, v;
 
     for (s = 0; s < coarse->n_stages; s++) {
         for (i = 0; i < coarse->stages[s].n_nodes; i++) {
@@ -187,8 +170,6 @@ static void expand(const struct part_problem *p, const struct gp_tail_problem *t
         ret_plan->stages[s].b = coarse->stages[s].b;
         ret_plan->stages[s].k = coarse->stages[s].k;
     }
-    part_free(stage_of);
-    part_free(of_group);
 }
 
 void gp_tails_plan(const struct part_problem *p, const struct gp_tail_problem *t,

@@ -69,27 +69,15 @@ void gp_tree_init(struct gp_tree *tree, const struct part_problem *problem, cons
     memset(tree, 0, sizeof *tree);
     gp_graph_init(&graph, problem->n, problem->n + 1, problem->n,
                   problem->n_edges + 2 * problem->n);
-    st = part_call_join(part_call_now(), solve, &solving);
+    st = call_join(call_now(), solve, &solving);
     gp_graph_finish(&graph);
     if (st == PST_ERR_UNSUPPORTED) {
-        gp_tree_finish(tree); /* told by n_kernel and no blocks */
     } else {
-        part_check(st);
+        call_check(st);
     }
     tree->n_virtual = build.n_ops - problem->n - 2;
     tree->reduced = build.n_kernel == 0 && !build.joined;
     tree->series_parallel = build.n_kernel == 0;
     tree->n_kernel = build.n_kernel;
     memcpy(tree->kernel, build.kernel, sizeof tree->kernel);
-    part_free(build.nodes);
-    part_free(build.links);
-}
-
-void gp_tree_finish(struct gp_tree *tree)
-{
-    part_free(tree->blocks);
-    part_free(tree->ops);
-    part_free(tree->kids);
-    part_free(tree->edges);
-    memset(tree, 0, sizeof *tree);
 }

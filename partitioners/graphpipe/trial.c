@@ -12,13 +12,14 @@
 /* A pass is simulated in some hundred nanoseconds and lowered in some thousand. */
 #define PASSES_MAX UINT64_C(8000000)
 
-enum { STARTS = 4 };
+/* Plans to climb from; neighbours looked at of each, and of the best that comes of them. */
+enum { STARTS = 4, LOOKS = 24, LAST_LOOKS = 100 };
 
 static void trials_init(struct gp_trials *trials, const struct part_problem *problem)
 {
     const struct pst_host *host = problem->host;
 
-    *trials = (struct gp_trials){.problem = problem, .left = PASSES_MAX};
+    *trials = (struct gp_trials){.problem = problem, .left = PASSES_MAX, .looks = LOOKS};
     if (host != NULL && problem->figures.reference == 0) {
         trials->trial = host->get_extension(host, PST_TRIAL);
     }
@@ -43,28 +44,38 @@ static pst_status note(struct pst_partition_out *out, const struct pst_stage_dec
     return PST_OK;
 }
 
-static void simulate(struct gp_trials *t, const struct part_plan *plan, double *ret_step_ns)
+/* Is a stage that is said to take so much to be laid out before it is believed to fit? */
+static bool is_near(const struct gp_trials *t, uint64_t peak_bytes)
 {
-    struct pst_trial_value value = {.size = sizeof value, .quick = !t->exact};
-    struct notes notes = {.out = {.size = sizeof notes.out, .impl = &notes, .stage = note}};
-
-    notes.stages = part_alloc((size_t)plan->n_stages + 1, sizeof *notes.stages);
-    notes.ranks = part_alloc((size_t)t->problem->n_devices + 1, sizeof *notes.ranks);
-    part_plan_answer(plan, t->problem, &notes.out);
-    part_check(t->trial->step(t->problem->host, notes.stages, notes.n, &value));
-    *ret_step_ns = value.fits != 0 ? (double)value.step_ns : INFINITY;
-    t->n++;
-    part_free(notes.stages);
-    part_free(notes.ranks);
+    return (double)peak_bytes > (double)t->problem->in->capacity_bytes * 0.75;
 }
 
-void gp_trials_step(struct gp_trials *t, const struct part_plan *plan, double *ret_step_ns)
+static void simulate(struct gp_trials *t, const struct part_plan *plan, bool exact,
+                     double *ret_step_ns, bool *ret_near)
 {
+    struct pst_trial_value value = {.size = sizeof value, .quick = !exact};
+    struct notes notes = {.out = {.size = sizeof notes.out, .impl = &notes, .stage = note}};
+
+    notes.stages = call_alloc((size_t)plan->n_stages + 1, sizeof *notes.stages);
+    notes.ranks = call_alloc((size_t)t->problem->n_devices + 1, sizeof *notes.ranks);
+    part_plan_answer(plan, t->problem, &notes.out);
+    call_check(t->trial->step(t->problem->host, notes.stages, notes.n, &value));
+    *ret_step_ns = value.fits != 0 ? (double)value.step_ns : INFINITY;
+    *ret_near = is_near(t, value.peak_bytes);
+    t->n++;
+}
+
+/* INFINITY: it does not fit, or the rest of the trials does not suffice for it. */
+static void step_of(struct gp_trials *t, const struct part_plan *plan, bool exact,
+                    double *ret_step_ns, bool *ret_near)
+{
+    struct call_region region;
     struct part_value value;
     uint64_t passes = 0, n_ranks = 0;
     uint32_t s;
 
     *ret_step_ns = INFINITY;
+    *ret_near = false;
     for (s = 0; s < plan->n_stages; s++) {
         passes += 2 * (uint64_t)plan->stages[s].d * (t->problem->batch / plan->stages[s].b);
         n_ranks += plan->stages[s].d;
@@ -76,7 +87,22 @@ void gp_trials_step(struct gp_trials *t, const struct part_plan *plan, double *r
     t->left -= passes;
     part_plan_value(plan, t->problem, true, &value);
     if (value.legal && value.fits) {
-        simulate(t, plan, ret_step_ns);
+        call_enter(&region);
+        simulate(t, plan, exact, ret_step_ns, ret_near);
+        call_leave(&region);
+    }
+}
+
+void gp_trials_step(struct gp_trials *t, const struct part_plan *plan, double below_ns,
+                    double *ret_step_ns)
+{
+    double exact_ns;
+    bool near;
+
+    step_of(t, plan, false, ret_step_ns, &near);
+    if (near && *ret_step_ns < below_ns) {
+        step_of(t, plan, true, &exact_ns, &near);
+        *ret_step_ns = exact_ns < INFINITY ? *ret_step_ns : INFINITY;
     }
 }
 
@@ -103,41 +129,44 @@ static int by_step(const void *a_, const void *b_)
                                     : (a->at < b->at ? -1 : a->at > b->at);
 }
 
-/* Every candidate once; those that fit first, by their steps. */
+/* Every candidate once; those that seem to fit first, by their steps. */
 static void rank(struct gp_trials *t, const struct gp_candidates *c, struct ranked *ranked)
 {
     uint32_t i;
 
     for (i = 0; i < c->n; i++) {
         ranked[i].at = i;
-        gp_trials_step(t, &c->list[i].plan, &ranked[i].step_ns);
+        gp_trials_step(t, &c->list[i].plan, 0, &ranked[i].step_ns);
     }
     qsort(ranked, c->n, sizeof *ranked, by_step);
 }
 
-/* The plan takes the place of the best one if its step, exactly, is shorter. */
-static void compare(struct gp_trials *t, const struct part_plan *plan, struct part_plan *best,
+/* The plan takes the place of the best one if its step, exactly, is shorter. Does it fit? */
+static bool compare(struct gp_trials *t, const struct part_plan *plan, struct part_plan *best,
                     double *best_ns)
 {
     double step_ns;
-    bool exact = t->exact;
+    bool near;
 
-    t->exact = true;
-    gp_trials_step(t, plan, &step_ns);
-    t->exact = exact;
+    step_of(t, plan, true, &step_ns, &near);
     if (step_ns < *best_ns) {
         part_plan_finish(best);
         part_plan_copy(plan, best);
         *best_ns = step_ns;
     }
+    return step_ns < INFINITY;
 }
 
-static void climb_from(struct gp_trials *t, const struct part_plan *start, double step_ns,
+/* False: the start does not fit. */
+static bool climb_from(struct gp_trials *t, const struct part_plan *start, double step_ns,
                        struct part_plan *best, double *best_ns)
 {
     struct part_plan plan = {0};
     double before_ns = step_ns;
 
+    if (!compare(t, start, best, best_ns)) {
+        return false;
+    }
     part_plan_copy(start, &plan);
     if (t->chain) {
         gp_move_borders(t, &plan, &step_ns);
@@ -147,7 +176,7 @@ static void climb_from(struct gp_trials *t, const struct part_plan *start, doubl
         compare(t, &plan, best, best_ns);
     }
     part_plan_finish(&plan);
-    compare(t, start, best, best_ns);
+    return true;
 }
 
 /* From the first few: the best plan need not be next to the best candidate. And from the best cut
@@ -157,22 +186,24 @@ static void climb(struct gp_trials *t, const struct gp_candidates *c, const stru
                   struct part_plan *best, double *best_ns)
 {
     uint32_t i,
+        n_starts = 0,
         n_full = t->problem->n < t->problem->n_devices ? t->problem->n : t->problem->n_devices;
     bool has_chain = false, has_full = false;
 
     for (i = 0; i < c->n && ranked[i].step_ns < INFINITY; i++) {
         const struct part_plan *plan = &c->list[ranked[i].at].plan;
 
-        if (i < STARTS && !t->chain) {
-            climb_from(t, plan, ranked[i].step_ns, best, best_ns);
+        if (n_starts < STARTS && !t->chain) {
+            n_starts += climb_from(t, plan, ranked[i].step_ns, best, best_ns);
         }
         if (gp_is_chain(plan) && (!has_chain || (!has_full && plan->n_stages == n_full))) {
             bool chain = t->chain;
 
-            has_chain = true;
-            has_full = has_full || plan->n_stages == n_full;
             t->chain = true;
-            climb_from(t, plan, ranked[i].step_ns, best, best_ns);
+            if (climb_from(t, plan, ranked[i].step_ns, best, best_ns)) {
+                has_chain = true;
+                has_full = has_full || plan->n_stages == n_full;
+            }
             t->chain = chain;
         }
     }
@@ -193,14 +224,19 @@ void gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a, bool
         return;
     }
     gp_candidates_add(c, p, &a->plan);
-    ranked = part_alloc(c->n, sizeof *ranked);
+    ranked = call_alloc(c->n, sizeof *ranked);
     rank(&t, c, ranked);
     climb(&t, c, ranked, &best, &best_ns);
     if (best.n_stages > 0) {
+        struct part_plan start = {0};
+
+        t.looks = LAST_LOOKS;
+        part_plan_copy(&best, &start);
+        climb_from(&t, &start, best_ns, &best, &best_ns);
+        part_plan_finish(&start);
         *ret_found = true;
         take(&t, a, &best, best_ns);
     }
     part_plan_finish(&best);
-    part_free(ranked);
     a->tried = t.n;
 }

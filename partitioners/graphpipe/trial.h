@@ -12,13 +12,15 @@ struct gp_trials {
     const struct pst_trial *trial; /* NULL: the host simulates nothing */
     uint64_t left;                 /* passes that may still be simulated */
     uint32_t n;                    /* plans that were */
-    bool exact;                    /* steps as they will be reported; else about */
+    uint32_t looks;                /* neighbours of a plan that are simulated before giving up */
     bool chain;                    /* only plans that cut the model's order into runs */
 };
 
-/* *ret_step_ns: INFINITY where the plan does not fit or the rest of the trials does not suffice for
-   it. */
-void gp_trials_step(struct gp_trials *trials, const struct part_plan *plan, double *ret_step_ns);
+/* About the step; INFINITY where the plan does not fit or the rest of the trials does not suffice
+   for it. What is near the limit of memory is laid out, which takes most of the time, if its step
+   is below `below_ns` alone. */
+void gp_trials_step(struct gp_trials *trials, const struct part_plan *plan, double below_ns,
+                    double *ret_step_ns);
 
 /* Better plans around one that takes *step_ns: single operators and runs of them in a neighbouring
    stage, stages in one or cut in two, devices given to another stage; whatever the simulation says

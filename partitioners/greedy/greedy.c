@@ -73,7 +73,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
                            (double)cap * row.costs.ns_per_tick / 1000);
         part_row_answer(&row, out);
     }
-    part_row_finish(&row);
     return st;
 }
 

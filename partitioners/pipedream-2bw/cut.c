@@ -7,20 +7,6 @@
 
 #include "twobw.h"
 
-static void make_room(struct twobw *search, uint32_t d)
-{
-    size_t n = search->ranges.n;
-
-    if (search->best == NULL) {
-        search->best = part_alloc(2 * (n + 1), sizeof *search->best);
-    }
-    if (d <= search->room) {
-        return;
-    }
-    search->parent = part_resize(search->parent, (d + 1) * (n + 1), sizeof *search->parent);
-    search->room = d;
-}
-
 /* before[i]: least cost of stages 0..stage-1 that end at i. */
 static void relax(struct twobw *search, const struct candidate *c, bool add, twobw_cost_fn *cost,
                   void *impl, uint32_t stage, uint32_t end, const double *before, double *ret_after)
@@ -78,7 +64,6 @@ void twobw_solve(struct twobw *search, const struct candidate *c, bool add, twob
     uint32_t n = search->ranges.n, stage, end;
     double *before, *after;
 
-    make_room(search, c->d);
     search->bound_ns = search->fastest > 0 ? (double)c->w * c->b / (search->fastest * (1 - 1e-8))
                                            : (double)INFINITY;
     before = search->best;
@@ -186,7 +171,7 @@ void twobw_stage_bytes(struct twobw *search, const struct candidate *c, const ui
 static void sum_up(struct twobw *search, struct candidate *c, const uint32_t *cuts, double ns)
 {
     const struct part_ranges *ranges = &search->ranges;
-    double *bytes = part_alloc((size_t)c->d + 1, sizeof *bytes), ring = 0;
+    double *bytes = call_alloc((size_t)c->d + 1, sizeof *bytes), ring = 0;
     uint32_t s;
 
     twobw_stage_bytes(search, c, cuts, bytes);
@@ -197,13 +182,12 @@ static void sum_up(struct twobw *search, struct candidate *c, const uint32_t *cu
         c->bytes = fmax(c->bytes, bytes[s]);
         ring = fmax(ring, twobw_ring_ns(search, c->w, c->d, s, weight));
     }
-    part_free(bytes);
     c->t_ns = c->pipeline ? twobw_period(c, ns, ring) : ns;
 }
 
 void twobw_cut(struct twobw *search, struct candidate *c, uint32_t *ret_cuts, bool *ret_found)
 {
-    uint32_t *cuts = part_alloc((size_t)c->d + 1, sizeof *cuts);
+    uint32_t *cuts = call_alloc((size_t)c->d + 1, sizeof *cuts);
     double ns = INFINITY;
     uint32_t s;
 
@@ -216,5 +200,4 @@ void twobw_cut(struct twobw *search, struct candidate *c, uint32_t *ret_cuts, bo
     for (s = 0; *ret_found && ret_cuts != NULL && s <= c->d; s++) {
         ret_cuts[s] = cuts[s];
     }
-    part_free(cuts);
 }

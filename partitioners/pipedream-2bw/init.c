@@ -58,6 +58,7 @@ void twobw_init(const struct part_problem *problem, const struct config *config,
                 struct twobw *ret_search)
 {
     struct twobw *search = ret_search;
+    uint32_t most;
 
     memset(search, 0, sizeof *search);
     search->problem = problem;
@@ -67,21 +68,13 @@ void twobw_init(const struct part_problem *problem, const struct config *config,
                                                           : problem->n_devices;
     search->high = rate(search, config->bandwidth_high);
     search->low = rate(search, config->bandwidth_low);
-    search->sum_ns = part_alloc((size_t)problem->n + 1, sizeof *search->sum_ns);
+    search->sum_ns = call_alloc((size_t)problem->n + 1, sizeof *search->sum_ns);
     part_ranges_init(problem, &search->ranges);
     part_span_init(&search->ranges, &search->span);
     search->equal = config->even && problem->figures.reference != 0 && is_equal(problem);
     twobw_choose_places(search);
-}
-
-void twobw_finish(struct twobw *search)
-{
-    part_ranges_finish(&search->ranges);
-    part_span_finish(&search->span);
-    part_free(search->sum_ns);
-    part_free(search->best);
-    part_free(search->parent);
-    part_free(search->tried);
-    part_free(search->place);
-    part_free(search->crossing);
+    most = problem->n_devices < search->ranges.n ? problem->n_devices : search->ranges.n;
+    search->best = call_alloc(2 * ((size_t)search->ranges.n + 1), sizeof *search->best);
+    search->parent =
+        call_alloc(((size_t)most + 1) * ((size_t)search->ranges.n + 1), sizeof *search->parent);
 }

@@ -83,11 +83,10 @@ static void remark(const struct twobw *search, const struct candidate *c)
 
 static void remark_bytes(struct twobw *search, const struct candidate *c, const uint32_t *cuts)
 {
-    double *bytes = part_alloc((size_t)c->d + 1, sizeof *bytes);
+    double *bytes = call_alloc((size_t)c->d + 1, sizeof *bytes);
 
     twobw_stage_bytes(search, c, cuts, bytes);
     part_remark_stage_bytes(search->problem, bytes, c->d);
-    part_free(bytes);
 }
 
 /* Cuts between places become cuts between nodes. */
@@ -147,7 +146,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         st = refuse(&search);
     }
     if (st == PST_OK) {
-        cuts = part_alloc((size_t)best.d + 1, sizeof *cuts);
+        cuts = call_alloc((size_t)best.d + 1, sizeof *cuts);
         st = find_cuts(&search, &best, cuts);
     }
     if (st == PST_OK) {
@@ -162,9 +161,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         remark(&search, &best);
         part_chain_answer(&problem, &shape, cuts, out);
     }
-    part_free(cuts);
-    twobw_finish(&search);
-    part_problem_finish(&problem);
     return st;
 }
 

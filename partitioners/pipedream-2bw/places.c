@@ -29,11 +29,11 @@ void twobw_grow(struct twobw *search)
 static void choose(struct twobw *search, const struct part_dag *dag)
 {
     const struct part_problem *p = search->problem;
-    int64_t *work = part_alloc((size_t)p->n + 1, sizeof *work);
-    uint32_t *order = part_alloc((size_t)p->n + 1, sizeof *order), v;
+    int64_t *work = call_alloc((size_t)p->n + 1, sizeof *work);
+    uint32_t *order = call_alloc((size_t)p->n + 1, sizeof *order), v;
     double total;
 
-    search->place = part_alloc((size_t)p->n + 1, sizeof *search->place);
+    search->place = call_alloc((size_t)p->n + 1, sizeof *search->place);
     part_ranges_times(p, p->sizes[p->n_sizes - 1], search->sum_ns, NULL);
     total = search->sum_ns[p->n];
     for (v = 0; v < p->n; v++) {
@@ -44,8 +44,6 @@ static void choose(struct twobw *search, const struct part_dag *dag)
     }
     part_runs(dag, p->edge_bytes, work, order, (uint32_t)search->config->places, search->place,
               &search->n_places);
-    part_free(work);
-    part_free(order);
 }
 
 /* Bytes of everything between two places. */
@@ -53,7 +51,7 @@ static void tell(struct twobw *search)
 {
     uint32_t end, first;
     size_t width = (size_t)search->n_places + 1;
-    double *crossing = part_alloc(width * width, 2 * sizeof *crossing);
+    double *crossing = call_alloc(width * width, 2 * sizeof *crossing);
 
     for (end = 1; end <= search->n_places; end++) {
         part_span_begin(&search->span, search->place[end]);
@@ -65,8 +63,7 @@ static void tell(struct twobw *search)
             crossing[pair(search, first, end) + 1] = search->span.out_bytes;
         }
         if (part_cancelled(search->problem)) {
-            part_free(crossing);
-            part_end(PST_ERR_CANCELLED);
+            call_end(PST_ERR_CANCELLED);
         }
     }
     search->crossing = crossing;

@@ -95,7 +95,7 @@ pst_status twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t
 {
     const struct pst_host *host = search->problem->host;
     struct asked asked = {.cost = host->get_extension(host, PST_COST)};
-    uint32_t *cuts = part_alloc((size_t)c->d + 1, sizeof *cuts);
+    uint32_t *cuts = call_alloc((size_t)c->d + 1, sizeof *cuts);
     double ns = INFINITY;
     uint32_t s;
     pst_status st = PST_OK;
@@ -105,6 +105,7 @@ pst_status twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t
         st = pst_failf(host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_COST);
     }
     if (st == PST_OK) {
+        part_asker_share(&asked.asker);
         twobw_solve(search, c, false, cost_of, &asked, &ns);
     }
     *ret_found = st == PST_OK && !isinf(ns);
@@ -116,7 +117,5 @@ pst_status twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t
     for (s = 0; *ret_found && ret_cuts != NULL && s <= c->d; s++) {
         ret_cuts[s] = cuts[s];
     }
-    part_asker_finish(&asked.asker);
-    part_free(cuts);
     return st;
 }

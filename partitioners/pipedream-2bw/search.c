@@ -22,7 +22,7 @@ void twobw_times(struct twobw *search, uint32_t b)
 
 static void keep(struct twobw *search, const struct candidate *c)
 {
-    PART_MAKE_ROOM(search->tried, search->n_tried, search->tried_room);
+    CALL_MAKE_ROOM(search->tried, search->n_tried, search->tried_room);
     search->tried[search->n_tried++] = *c;
     search->fastest = fmax(search->fastest, c->throughput);
 }
@@ -40,6 +40,7 @@ static bool is_too_slow(const struct twobw *search, const struct candidate *c)
 static pst_status try(struct twobw *search, struct candidate *c)
 {
     bool planned = search->problem->figures.reference == 0, fits = true;
+    struct call_region region;
     pst_status st = PST_OK;
 
     search->n_seen++;
@@ -47,11 +48,13 @@ static pst_status try(struct twobw *search, struct candidate *c)
         if (is_too_slow(search, c)) {
             return PST_OK;
         }
+        call_enter(&region);
         if (planned) {
             st = twobw_cut_planned(search, c, NULL, &fits);
         } else {
             twobw_cut(search, c, NULL, &fits);
         }
+        call_leave(&region);
     } else {
         twobw_closed(search, c);
         fits = part_fits(search->problem, c->bytes);

@@ -50,7 +50,6 @@ struct twobw {
     /* dynamic programming over (stage, position) */
     double *best;     /* [2 * (n + 1)] */
     uint32_t *parent; /* [(d + 1) * (n + 1)] where stage s - 1 begins */
-    uint32_t room;    /* for how many stages */
     /* the answer */
     struct candidate *tried; /* those that fit */
     uint32_t n_tried, n_seen, tried_room;
@@ -60,10 +59,8 @@ struct twobw {
     struct candidate smallest; /* that needs least where none fits; d = 0: none */
 };
 
-/* Finish in any case. */
 void twobw_init(const struct part_problem *problem, const struct config *config,
                 struct twobw *ret_search);
-void twobw_finish(struct twobw *search);
 
 /* What the job's scheduler wants of so many logical devices. */
 pst_status twobw_ask_topology(struct twobw *search, uint32_t n_devices);

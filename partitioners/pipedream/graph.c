@@ -8,15 +8,6 @@
 
 #include "pipedream.h"
 
-void pd_graph_finish(struct pd_graph *graph)
-{
-    part_free(graph->node);
-    part_free(graph->edge);
-    part_free(graph->own);
-    part_free(graph->arrays);
-    memset(graph, 0, sizeof *graph);
-}
-
 /* "input", "Input3" */
 static bool is_input(const struct part_problem *p, uint32_t v)
 {
@@ -95,10 +86,10 @@ void pd_graph_init(struct pd_graph *g, const struct part_problem *p, uint32_t in
     uint32_t v, e, n = 0, n_edges = 0;
 
     memset(g, 0, sizeof *g);
-    g->own = part_alloc((size_t)p->n + 1, sizeof *g->own);
-    g->node = part_alloc((size_t)p->n + 1, sizeof *g->node);
-    g->edge = part_alloc((size_t)p->n_edges + 1, sizeof *g->edge);
-    g->arrays = part_alloc(3 * (size_t)p->n_edges + 2 * (size_t)p->n + 2, sizeof *g->arrays);
+    g->own = call_alloc((size_t)p->n + 1, sizeof *g->own);
+    g->node = call_alloc((size_t)p->n + 1, sizeof *g->node);
+    g->edge = call_alloc((size_t)p->n_edges + 1, sizeof *g->edge);
+    g->arrays = call_alloc(3 * (size_t)p->n_edges + 2 * (size_t)p->n + 2, sizeof *g->arrays);
     choose(p, inputs, g->own);
     for (v = 0; v < p->n; v++) {
         if (g->own[v] != PST_NONE) {
@@ -116,11 +107,11 @@ void pd_graph_assign(const struct pd_graph *g, const struct part_problem *p,
                      const struct part_downsets *sets, const struct pd_answer *answer,
                      uint32_t *ret_stage_of, uint32_t *ret_degrees)
 {
-    uint32_t *nodes = part_alloc((size_t)p->n + 1, sizeof *nodes), s, i, v, n, e;
+    uint32_t *nodes = call_alloc((size_t)p->n + 1, sizeof *nodes), s, i, v, n, e;
 
     memset(ret_stage_of, 0, p->n * sizeof *ret_stage_of);
     for (s = 0; s < answer->n_stages; s++) {
-        const struct pd_stage *stage = &answer->stages[s];
+        const struct part_sets_stage *stage = &answer->stages[s];
 
         n = part_downsets_between(sets, stage->from, stage->to, nodes);
         for (i = 0; i < n; i++) {
@@ -134,5 +125,4 @@ void pd_graph_assign(const struct pd_graph *g, const struct part_problem *p,
             ret_stage_of[v] = s > ret_stage_of[v] ? s : ret_stage_of[v];
         }
     }
-    part_free(nodes);
 }

@@ -18,17 +18,11 @@ struct rows {
     double *a;
 };
 
-void pd_answer_finish(struct pd_answer *answer)
-{
-    part_free(answer->stages);
-    memset(answer, 0, sizeof *answer);
-}
-
 void pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree)
 {
     answer->stages =
-        part_resize(answer->stages, (size_t)answer->n_stages + 1, sizeof *answer->stages);
-    answer->stages[answer->n_stages++] = (struct pd_stage){from, to, degree};
+        call_resize(answer->stages, (size_t)answer->n_stages + 1, sizeof *answer->stages);
+    answer->stages[answer->n_stages++] = (struct part_sets_stage){from, to, degree};
 }
 
 static void poll(struct solver *s, uint64_t work)
@@ -147,9 +141,9 @@ static void list_active(struct solver *s)
     double each = q->bound * (1 + 1e-9) * (outer > 0 ? q->levels[0].machines : 1);
     double all = q->time[n - 1];
 
-    s->active = part_alloc(n, sizeof *s->active);
-    s->least = part_alloc(n, sizeof *s->least);
-    s->most = part_alloc(n, sizeof *s->most);
+    s->active = call_alloc(n, sizeof *s->active);
+    s->least = call_alloc(n, sizeof *s->least);
+    s->most = call_alloc(n, sizeof *s->most);
     for (j = 1; j < n; j++) {
         uint32_t least = m, most = j + 1 == n || isinf(q->bound) ? m : 0;
 
@@ -228,7 +222,7 @@ static void rows_init(struct rows *rows, const struct solver *s, uint32_t level,
     rows->first = first;
     rows->machines = s->q->levels[level].machines;
     rows->a =
-        part_alloc((size_t)s->q->sets->n_sets * ((size_t)rows->machines + 1), sizeof *rows->a);
+        call_alloc((size_t)s->q->sets->n_sets * ((size_t)rows->machines + 1), sizeof *rows->a);
 }
 
 /* The last stage of the best pipeline from the first set to j on u machines. */
@@ -302,7 +296,7 @@ static void unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t la
     if (answer->n_stages == 0 && level + 1 == s->q->n_levels) {
         answer->bottleneck = rows.a[(size_t)last * ((size_t)u + 1) + u];
         if (isinf(answer->bottleneck)) {
-            goto out;
+            return;
         }
     }
     while (j != first) {
@@ -313,7 +307,7 @@ static void unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t la
             u--;
         }
         if (!last_stage(s, &rows, j, u, &from, &degree)) {
-            part_end(PST_ERR_BUG);
+            call_end(PST_ERR_BUG);
         } else {
             pd_answer_add(&parts, from, j, degree);
             j = from;
@@ -321,7 +315,7 @@ static void unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t la
         }
     }
     for (k = parts.n_stages; k-- > 0;) {
-        const struct pd_stage *part = &parts.stages[k];
+        const struct part_sets_stage *part = &parts.stages[k];
 
         if (level > 0) {
             unroll(s, level - 1, part->from, part->to, times * part->degree, answer);
@@ -329,9 +323,6 @@ static void unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t la
             pd_answer_add(answer, part->from, part->to, times * part->degree);
         }
     }
-out:
-    pd_answer_finish(&parts);
-    part_free(rows.a);
 }
 
 /* What all machines of the first level do between any two sets. */
@@ -340,7 +331,7 @@ static void fill_below(struct solver *s)
     uint32_t n = s->q->sets->n_sets, m = s->q->levels[0].machines, i, j;
     struct rows rows = {0};
 
-    s->below = part_alloc((size_t)n * n, sizeof *s->below);
+    s->below = call_alloc((size_t)n * n, sizeof *s->below);
     rows_init(&rows, s, 0, 0);
     for (i = 0; i + 1 < n; i++) {
         rows.first = i;
@@ -349,7 +340,6 @@ static void fill_below(struct solver *s)
             s->below[(size_t)i * n + j] = rows.a[(size_t)j * ((size_t)m + 1) + m];
         }
     }
-    part_free(rows.a);
 }
 
 /* What the fullest stage takes, by the rule of least_used. */
@@ -359,7 +349,7 @@ static double fullest(const struct pd_question *q, const struct pd_answer *answe
     double most = 0;
 
     for (uint32_t s = answer->n_stages; s-- > 0;) {
-        const struct pd_stage *stage = &answer->stages[s];
+        const struct part_sets_stage *stage = &answer->stages[s];
         double saved = q->saved[stage->to] - q->saved[stage->from];
         double weight = q->weight[stage->to] - q->weight[stage->from];
         double copies = ceil(behind / (double)stage->degree);
@@ -385,10 +375,6 @@ pst_status pd_levels_solve(const struct pd_question *q, struct pd_answer *ret_an
     }
     list_active(&s);
     unroll(&s, q->n_levels - 1, 0, q->sets->n_sets - 1, 1, &answer);
-    part_free(s.below);
-    part_free(s.active);
-    part_free(s.least);
-    part_free(s.most);
     answer.bytes = fullest(q, &answer);
     *ret_answer = answer;
     return PST_OK;

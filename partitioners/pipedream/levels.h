@@ -6,7 +6,7 @@
 #ifndef PIPEDREAM_LEVELS_H
 #define PIPEDREAM_LEVELS_H
 
-#include "downsets.h"
+#include "sets.h"
 
 enum { PD_RELEASED = 0, PD_PAPER = 1, PD_REFERENCE = 2 };
 enum { PD_MEMORY_RELEASED = 0, PD_MEMORY_CORRECTED = 1 };
@@ -47,13 +47,8 @@ struct pd_question {
     const struct part_stop *stop;
 };
 
-struct pd_stage {
-    uint32_t from, to; /* nodes of set `to` that are not in set `from` */
-    uint32_t degree;
-};
-
 struct pd_answer {
-    struct pd_stage *stages; /* in order */
+    struct part_sets_stage *stages; /* in order */
     uint32_t n_stages;
     double bottleneck; /* time per unit of work; INFINITY: there is no answer, and no stage */
     double bytes;      /* that the fullest stage takes by the question's memory */
@@ -65,7 +60,6 @@ struct pd_answer {
  */
 enum { PD_MOST_SETS_IN_LEVELS = 10000 };
 pst_status pd_levels_solve(const struct pd_question *question, struct pd_answer *ret_answer);
-void pd_answer_finish(struct pd_answer *answer);
 /* Appends. */
 void pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree);
 

@@ -48,11 +48,6 @@ static pst_status init(struct part_searcher *searcher, const struct part_problem
     return pd_run_init(run, problem, run->config);
 }
 
-static void finish(void *run)
-{
-    pd_run_finish(run);
-}
-
 /* A degree that is the product of two levels may be none of those allowed. */
 static pst_status check_degrees(const struct part_problem *p, const struct pd_answer *answer)
 {
@@ -81,22 +76,20 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
     pst_status st = pd_run_solve(run, limits, corrected, run->config->use_fewer_machines, &answer);
 
     if (st == PST_OK && answer.n_stages == 0 && !run->config->use_fewer_machines) {
-        pd_answer_finish(&answer);
         st = pd_run_solve(run, limits, corrected, true, &answer);
     }
     if (st == PST_OK && answer.n_stages > 0) {
         st = check_degrees(p, &answer);
     }
     if (st == PST_OK && answer.n_stages > 0) {
-        ret->stage_of = part_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
-        ret->degrees = part_alloc((size_t)answer.n_stages + 1, sizeof *ret->degrees);
+        ret->stage_of = call_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
+        ret->degrees = call_alloc((size_t)answer.n_stages + 1, sizeof *ret->degrees);
         ret->bottleneck_ns = answer.bottleneck;
         ret->bytes = answer.bytes;
         ret->n_stages = answer.n_stages;
         pd_graph_assign(&run->graph, p, &run->sets, &answer, ret->stage_of, ret->degrees);
         st = PST_OK;
     }
-    pd_answer_finish(&answer);
     return st;
 }
 
@@ -126,7 +119,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     struct part_searcher searcher = {
         .self = &run,
         .init = init,
-        .finish = finish,
         .find = find,
         .answer = answer,
         .own_objective = self->config->objective != PD_REFERENCE,

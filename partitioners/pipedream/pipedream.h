@@ -5,7 +5,6 @@
 #ifndef PIPEDREAM_PIPEDREAM_H
 #define PIPEDREAM_PIPEDREAM_H
 
-#include "fair.h"
 #include "levels.h"
 #include "sequence.h"
 
@@ -33,7 +32,6 @@ struct pd_graph {
  * time and have no parameters are left out, unless nothing would remain.
  */
 void pd_graph_init(struct pd_graph *graph, const struct part_problem *problem, uint32_t inputs);
-void pd_graph_finish(struct pd_graph *graph);
 
 /* stage_of[problem->n] of a sequence of stages; what was left out: inputs to the first stage, sinks
    to the last stage that they read from. ret_degrees[n_stages]. */
@@ -54,10 +52,9 @@ struct pd_run {
     bool all_sets;                /* every set closed under predecessors is a state */
 };
 
-/* Explained to the host. Finish it in any case. */
+/* Explained to the host. */
 pst_status pd_run_init(struct pd_run *run, const struct part_problem *problem,
                        const struct pd_config *config);
-void pd_run_finish(struct pd_run *run);
 
 /* The best stages within these limits; bottleneck in nanoseconds per sample. */
 pst_status pd_run_solve(const struct pd_run *run, const struct part_limits *limits, bool corrected,

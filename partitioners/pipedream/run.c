@@ -22,7 +22,7 @@ static void weigh(const struct pd_run *run, int64_t *ret_work)
 {
     const struct part_problem *p = run->problem;
     const struct pd_graph *g = &run->graph;
-    double *ns = part_alloc((size_t)p->n + 1, sizeof *ns), total = 0;
+    double *ns = call_alloc((size_t)p->n + 1, sizeof *ns), total = 0;
     uint32_t v;
 
     part_sequence_times(p, p->sizes[p->n_sizes - 1], ns);
@@ -32,16 +32,15 @@ static void weigh(const struct pd_run *run, int64_t *ret_work)
     for (v = 0; v < g->dag.n; v++) {
         ret_work[v] = total > 0 ? llround(ns[g->node[v]] / total * 0x1p50) : 1;
     }
-    part_free(ns);
 }
 
 /* Prefixes of the order that end at a place worth looking at, if not all can be. */
 static void list_places(struct pd_run *run, const uint32_t *order)
 {
     const struct part_dag *dag = &run->graph.dag;
-    uint32_t *first = part_alloc((size_t)dag->n + 1, sizeof *first), n_runs, e;
-    int64_t *work = part_alloc((size_t)dag->n + 1, sizeof *work);
-    double *bytes = part_alloc((size_t)dag->n_edges + 1, sizeof *bytes);
+    uint32_t *first = call_alloc((size_t)dag->n + 1, sizeof *first), n_runs, e;
+    int64_t *work = call_alloc((size_t)dag->n + 1, sizeof *work);
+    double *bytes = call_alloc((size_t)dag->n_edges + 1, sizeof *bytes);
 
     weigh(run, work);
     for (e = 0; e < dag->n_edges; e++) {
@@ -49,15 +48,12 @@ static void list_places(struct pd_run *run, const uint32_t *order)
     }
     part_runs(dag, bytes, work, order, most_places(run), first, &n_runs);
     part_downsets_runs(order, n_runs, first, &run->sets);
-    part_free(first);
-    part_free(work);
-    part_free(bytes);
 }
 
 static void list_linear(struct pd_run *run)
 {
     const struct part_problem *p = run->problem;
-    uint32_t *order = part_alloc((size_t)p->n + 1, sizeof *order), v, n = 0;
+    uint32_t *order = call_alloc((size_t)p->n + 1, sizeof *order), v, n = 0;
 
     part_order(p, run->config->order == 0 ? PART_ORDER_INDEX : PART_ORDER_DFS, NULL, order);
     for (v = 0; v < p->n; v++) {
@@ -70,7 +66,6 @@ static void list_linear(struct pd_run *run)
     } else {
         part_downsets_linear(n, order, &run->sets);
     }
-    part_free(order);
 }
 
 /* The empty set is no state. */
@@ -80,7 +75,7 @@ static pst_status list_states(struct pd_run *run)
     uint32_t max_sets = (uint32_t)run->config->max_states + 1, v, n_sources = 0;
     uint64_t count = 0;
     bool exact = true;
-    pst_status st;
+    pst_status st = PST_ERR_UNSUPPORTED;
 
     if (run->config->states == PD_LINEAR) {
         list_linear(run);
@@ -91,14 +86,12 @@ static pst_status list_states(struct pd_run *run)
     }
     if (run->config->states == PD_ANTICHAIN && n_sources > 1) {
         st = part_downsets_grown(dag, max_sets, &run->stop, &run->sets, &count, &exact);
-        if (st != PST_ERR_UNSUPPORTED) {
-            goto out;
-        }
-        /* Not connected: one source does not lead to all of it. */
     }
-    run->all_sets = true;
-    st = part_downsets_all(dag, max_sets, &run->stop, &run->sets, &count, &exact);
-out:
+    /* Where it is not connected one source does not lead to all of it. */
+    if (st == PST_ERR_UNSUPPORTED) {
+        run->all_sets = true;
+        st = part_downsets_all(dag, max_sets, &run->stop, &run->sets, &count, &exact);
+    }
     if (st == PST_ERR_INFEASIBLE) {
         return part_sequence_too_many(run->problem, count - (count != UINT64_MAX), exact,
                                       run->config->max_states,
@@ -114,14 +107,14 @@ static void sum_states(struct pd_run *run)
     const struct part_problem *p = run->problem;
     const struct part_dag *dag = &run->graph.dag;
     const struct part_downsets *sets = &run->sets;
-    double *values = part_alloc((size_t)dag->n + 1, sizeof *values);
-    uint32_t *readers = part_alloc((size_t)dag->n + 1, sizeof *readers);
-    uint32_t *nodes = part_alloc((size_t)dag->n + 1, sizeof *nodes);
+    double *values = call_alloc((size_t)dag->n + 1, sizeof *values);
+    uint32_t *readers = call_alloc((size_t)dag->n + 1, sizeof *readers);
+    uint32_t *nodes = call_alloc((size_t)dag->n + 1, sizeof *nodes);
     uint32_t v, e, k, i, n = 0;
 
-    run->weight = part_alloc(sets->n_sets, sizeof *run->weight);
-    run->saved = part_alloc(sets->n_sets, sizeof *run->saved);
-    run->out = part_alloc(sets->n_sets, sizeof *run->out);
+    run->weight = call_alloc(sets->n_sets, sizeof *run->weight);
+    run->saved = call_alloc(sets->n_sets, sizeof *run->saved);
+    run->out = call_alloc(sets->n_sets, sizeof *run->out);
     for (v = 0; v < dag->n; v++) {
         values[v] = p->weight_bytes[run->graph.node[v]];
     }
@@ -149,9 +142,6 @@ static void sum_states(struct pd_run *run)
             run->out[k] += readers[v] < dag->first_out[v + 1] - dag->first_out[v] ? values[v] : 0;
         }
     }
-    part_free(values);
-    part_free(readers);
-    part_free(nodes);
 }
 
 pst_status pd_run_init(struct pd_run *run, const struct part_problem *problem,
@@ -180,16 +170,6 @@ pst_status pd_run_init(struct pd_run *run, const struct part_problem *problem,
         sum_states(run);
     }
     return st;
-}
-
-void pd_run_finish(struct pd_run *run)
-{
-    pd_graph_finish(&run->graph);
-    part_downsets_finish(&run->sets);
-    part_free(run->weight);
-    part_free(run->saved);
-    part_free(run->out);
-    memset(run, 0, sizeof *run);
 }
 
 /* Degrees that the search may use; with stages counted beforehand each has one device. */
@@ -228,7 +208,7 @@ static void fill_unit(const struct pd_run *run, uint32_t b, double *time, double
                       double *out)
 {
     const struct pd_graph *g = &run->graph;
-    double *ns = part_alloc((size_t)run->problem->n + 1, sizeof *ns);
+    double *ns = call_alloc((size_t)run->problem->n + 1, sizeof *ns);
     uint32_t v, k;
 
     part_sequence_times(run->problem, b, ns);
@@ -240,7 +220,6 @@ static void fill_unit(const struct pd_run *run, uint32_t b, double *time, double
         saved[k] = run->saved[k] * b;
         out[k] = run->out[k] * b;
     }
-    part_free(ns);
 }
 
 /* The best that one order can do: a bound of what all sets can. */
@@ -251,8 +230,8 @@ static pst_status bound_by_order(const struct pd_run *run, const struct pd_quest
     struct pd_question q = *all;
     struct pd_answer answer = {0};
     uint32_t n = run->graph.dag.n, v;
-    uint32_t *order = part_alloc((size_t)n + 1, sizeof *order);
-    double *room = part_alloc(5 * ((size_t)n + 1), sizeof *room);
+    uint32_t *order = call_alloc((size_t)n + 1, sizeof *order);
+    double *room = call_alloc(5 * ((size_t)n + 1), sizeof *room);
     pst_status st = PST_OK;
 
     memset(&linear.sets, 0, sizeof linear.sets);
@@ -270,13 +249,6 @@ static pst_status bound_by_order(const struct pd_run *run, const struct pd_quest
     q.out = room + 2 * ((size_t)n + 1);
     st = pd_levels_solve(&q, &answer);
     *ret_bound = st == PST_OK ? answer.bottleneck : (double)INFINITY;
-    pd_answer_finish(&answer);
-    part_downsets_finish(&linear.sets);
-    part_free(linear.weight);
-    part_free(linear.saved);
-    part_free(linear.out);
-    part_free(order);
-    part_free(room);
     return st;
 }
 
@@ -285,7 +257,7 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
                                uint32_t n_degrees, struct pd_answer *ret_answer)
 {
     uint32_t n = run->sets.n_sets;
-    double *room = part_alloc(3 * (size_t)n, sizeof *room);
+    double *room = call_alloc(3 * (size_t)n, sizeof *room);
     struct pd_question q = {
         .sets = &run->sets,
         .time = room,
@@ -320,15 +292,16 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
                        "\"device\"",
                        n - 1, PD_MOST_SETS_IN_LEVELS - 1);
     }
-    part_free(room);
     return st;
 }
 
+/* By the cost model of the problem: stages cost what everybody else's cost and hold what 1F1B
+   holds. For comparisons on equal terms. */
 static pst_status solve_fair(const struct pd_run *run, const struct part_limits *limits,
                              struct pd_answer *ret_answer)
 {
     struct part_costs costs;
-    struct fair_question q = {
+    struct part_sets_question q = {
         .problem = run->problem,
         .costs = &costs,
         .sets = &run->sets,
@@ -337,35 +310,33 @@ static pst_status solve_fair(const struct pd_run *run, const struct part_limits 
         .edge = run->graph.edge,
         .n_devices = run->problem->n_devices,
         .capacity = limits->capacity,
+        .below = INT64_MAX,
         .stop = &run->stop,
     };
-    pst_status st = PST_OK;
-    uint32_t all;
+    struct part_sets_answer found = {0};
+    pst_status st;
 
     part_costs_init(run->problem, limits->b, &costs);
-    all = costs.n_degrees;
-    if (run->n_wanted != 0 && all > 1) {
+    if (run->n_wanted != 0 && costs.n_degrees > 1) {
         costs.n_degrees = 1; /* the least; part_sequence_plan takes care of the number */
     }
-    st = fair_solve(&q, ret_answer);
-    costs.n_degrees = all;
-    part_costs_finish(&costs);
+    st = part_sets_solve(&q, &found);
+    *ret_answer = (struct pd_answer){
+        .stages = found.stages,
+        .n_stages = found.n_stages,
+        .bottleneck =
+            found.n_stages > 0 ? (double)found.ticks * costs.ns_per_tick : (double)INFINITY,
+    };
     return st;
 }
 
 pst_status pd_run_solve(const struct pd_run *run, const struct part_limits *limits, bool corrected,
                         bool fewer, struct pd_answer *ret_answer)
 {
-    uint32_t *degrees = part_alloc((size_t)run->problem->n_degrees + 1, sizeof *degrees);
-    pst_status st = PST_OK;
+    uint32_t *degrees = call_alloc((size_t)run->problem->n_degrees + 1, sizeof *degrees);
+    uint32_t n = list_degrees(run, limits, degrees);
 
-    {
-        uint32_t n = list_degrees(run, limits, degrees);
-
-        st = run->config->objective == PD_REFERENCE
-                 ? solve_fair(run, limits, ret_answer)
-                 : solve_levels(run, limits, corrected, fewer, degrees, n, ret_answer);
-    }
-    part_free(degrees);
-    return st;
+    return run->config->objective == PD_REFERENCE
+               ? solve_fair(run, limits, ret_answer)
+               : solve_levels(run, limits, corrected, fewer, degrees, n, ret_answer);
 }

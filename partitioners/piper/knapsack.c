@@ -206,7 +206,7 @@ static void extend(struct knapsack *k, uint32_t i, bool *ret_full)
 {
     uint32_t n_options = k->first[i + 1] - k->first[i], n = 0, p, o;
     double gap = k->time - k->bound, slack = 1e-9 * (fabs(k->time) + fabs(k->bound));
-    struct point *next = part_alloc((size_t)k->n_points[i] * n_options + 1, sizeof *next);
+    struct point *next = call_alloc((size_t)k->n_points[i] * n_options + 1, sizeof *next);
 
     for (p = 0; p < k->n_points[i]; p++) {
         const struct point *from = &k->layers[i][p];
@@ -238,7 +238,7 @@ static pst_status enumerate(struct knapsack *k, bool *ret_full)
     pst_status st = PST_OK;
 
     *ret_full = false;
-    k->layers[0] = part_alloc(1, sizeof **k->layers);
+    k->layers[0] = call_alloc(1, sizeof **k->layers);
     k->n_points[0] = 1;
     for (i = 0; !*ret_full && i < k->n; i++) {
         extend(k, i, ret_full);
@@ -285,39 +285,31 @@ void knapsack_solve(uint32_t n, const uint32_t *first, const struct knapsack_opt
                     double budget, double *ret_time, uint32_t *ret_choice, bool *ret_exact)
 {
     struct knapsack k = {.n = n, .first = first, .options = options, .budget = budget};
-    uint32_t i;
+    struct call_region region;
 
     *ret_exact = true;
     *ret_time = INFINITY;
-    k.choice = part_alloc((size_t)n + 1, sizeof *k.choice);
-    k.least = part_alloc((size_t)n + 1, sizeof *k.least);
-    k.cheapest = part_alloc((size_t)n + 1, sizeof *k.cheapest);
-    k.layers = part_alloc((size_t)n + 1, sizeof *k.layers);
-    k.n_points = part_alloc((size_t)n + 1, sizeof *k.n_points);
+    call_enter(&region);
+    k.choice = call_alloc((size_t)n + 1, sizeof *k.choice);
+    k.least = call_alloc((size_t)n + 1, sizeof *k.least);
+    k.cheapest = call_alloc((size_t)n + 1, sizeof *k.cheapest);
+    k.layers = call_alloc((size_t)n + 1, sizeof *k.layers);
+    k.n_points = call_alloc((size_t)n + 1, sizeof *k.n_points);
     choose_all(&k, false);
-    if (!fits(&k)) {
-        goto out;
-    }
-    choose_all(&k, true);
-    if (!fits(&k)) {
-        save_greedily(&k);
+    if (fits(&k)) {
+        choose_all(&k, true);
         if (!fits(&k)) {
-            choose_all(&k, false);
+            save_greedily(&k);
+            if (!fits(&k)) {
+                choose_all(&k, false);
+            }
+            give_back(&k);
+            improve(&k, ret_exact);
         }
-        give_back(&k);
-        improve(&k, ret_exact);
+        *ret_time = k.time;
+        if (ret_choice != NULL) {
+            memcpy(ret_choice, k.choice, n * sizeof *ret_choice);
+        }
     }
-    *ret_time = k.time;
-    if (ret_choice != NULL) {
-        memcpy(ret_choice, k.choice, n * sizeof *ret_choice);
-    }
-out:
-    for (i = 0; k.layers != NULL && i <= n; i++) {
-        part_free(k.layers[i]);
-    }
-    part_free(k.choice);
-    part_free(k.least);
-    part_free(k.cheapest);
-    part_free(k.layers);
-    part_free(k.n_points);
+    call_leave(&region);
 }

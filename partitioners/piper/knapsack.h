@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "call.h"
+#include "plugin_call.h"
 
 struct knapsack_option {
     double time, bytes; /* >= 0 */

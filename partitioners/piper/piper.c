@@ -90,22 +90,7 @@ static pst_status run_init(struct part_searcher *searcher, const struct part_pro
     return st;
 }
 
-static void run_finish(void *self)
-{
-    struct run *run = self;
-
-    part_downsets_finish(&run->sets);
-}
-
 /* --- ways --------------------------------------------------------------------------------------*/
-
-static void ways_finish(struct ways *ways)
-{
-    part_free(ways->first);
-    part_free(ways->rows);
-    part_free(ways->edge_bytes);
-    part_free(ways->ns);
-}
 
 /* Forward time of b samples; a third of all where the problem has no such row. */
 static double forward_ns(const struct run *run, uint32_t b, uint32_t v, double all)
@@ -143,7 +128,7 @@ static void add_stated(const struct run *run, uint32_t b, uint32_t v, struct way
     for (i = 0; i < count; i++) {
         struct pst_node_config c = {.size = sizeof c};
 
-        part_check(run->profile->config(run->problem->host, v, i, &c));
+        call_check(run->profile->config(run->problem->host, v, i, &c));
         ways->rows[(*n)++] = (struct piper_way){c.tensor_degree, c.ns_per_sample * b, c.param_bytes,
                                                 c.in_flight_bytes * b, c.fixed_bytes};
     }
@@ -159,10 +144,10 @@ static void ways_init(struct ways *ways, const struct run *run, uint32_t b)
     for (v = 0; v < p->n; v++) {
         room += n_stated(run, v);
     }
-    ways->first = part_alloc((size_t)p->n + 1, sizeof *ways->first);
-    ways->rows = part_alloc(room, sizeof *ways->rows);
-    ways->edge_bytes = part_alloc((size_t)p->n_edges + 1, sizeof *ways->edge_bytes);
-    ways->ns = part_alloc((size_t)p->n + 1, sizeof *ways->ns);
+    ways->first = call_alloc((size_t)p->n + 1, sizeof *ways->first);
+    ways->rows = call_alloc(room, sizeof *ways->rows);
+    ways->edge_bytes = call_alloc((size_t)p->n_edges + 1, sizeof *ways->edge_bytes);
+    ways->ns = call_alloc((size_t)p->n + 1, sizeof *ways->ns);
     part_sequence_times(p, b, ways->ns);
     for (v = 0; v < p->n; v++) {
         ways->first[v] = n;
@@ -219,11 +204,11 @@ static void take(const struct run *run, const struct piper_answer *answer, const
                  uint32_t b, struct part_sequence *ret)
 {
     const struct part_problem *p = run->problem;
-    uint32_t *nodes = part_alloc((size_t)p->n + 1, sizeof *nodes), s, i, n;
+    uint32_t *nodes = call_alloc((size_t)p->n + 1, sizeof *nodes), s, i, n;
 
-    ret->stage_of = part_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
-    ret->degrees = part_alloc((size_t)answer->n_stages + 1, sizeof *ret->degrees);
-    ret->extra = part_alloc(1, sizeof(struct said) + answer->n_stages * sizeof(double));
+    ret->stage_of = call_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
+    ret->degrees = call_alloc((size_t)answer->n_stages + 1, sizeof *ret->degrees);
+    ret->extra = call_alloc(1, sizeof(struct said) + answer->n_stages * sizeof(double));
     for (s = 0; s < answer->n_stages; s++) {
         const struct piper_stage *stage = &answer->stages[s];
 
@@ -238,14 +223,13 @@ static void take(const struct run *run, const struct piper_answer *answer, const
     if (answer->n_stages > 0) {
         say(answer, ways, p->n, ret->extra);
     }
-    part_free(nodes);
 }
 
 static pst_status find(void *self, const struct part_limits *limits, struct part_sequence *ret)
 {
     const struct run *run = self;
     const struct part_problem *p = run->problem;
-    uint32_t *degrees = part_alloc((size_t)p->n_degrees + 1, sizeof *degrees), k;
+    uint32_t *degrees = call_alloc((size_t)p->n_degrees + 1, sizeof *degrees), k;
     struct part_links links;
     struct ways ways;
     struct piper_answer answer = {0};
@@ -285,9 +269,6 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
     if (st == PST_OK) {
         take(run, &answer, &ways, limits->b, ret);
     }
-    piper_answer_finish(&answer);
-    ways_finish(&ways);
-    part_free(degrees);
     return st;
 }
 
@@ -320,7 +301,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     struct part_searcher searcher = {
         .self = &run,
         .init = run_init,
-        .finish = run_finish,
         .find = find,
         .answer = answer,
         .own_objective = true,

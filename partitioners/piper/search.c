@@ -15,13 +15,6 @@ struct search {
     uint64_t polls;
 };
 
-void piper_answer_finish(struct piper_answer *answer)
-{
-    part_free(answer->stages);
-    part_free(answer->way);
-    memset(answer, 0, sizeof *answer);
-}
-
 static double *cell(const struct search *s, uint32_t i, uint32_t k)
 {
     return s->best + ((size_t)i * (s->n_devices + 1) + k) * (s->most_degrees + 1);
@@ -169,7 +162,7 @@ static void first_stage(struct search *s, uint32_t i, uint32_t k, uint32_t t,
             }
         }
     }
-    part_end(PST_ERR_BUG);
+    call_end(PST_ERR_BUG);
 }
 
 /* Ways of a stage's nodes, and its bytes. */
@@ -207,7 +200,7 @@ static void unroll(struct search *s, struct piper_answer *answer)
             t--;
         }
         first_stage(s, i, k, t, &stage);
-        grown = part_resize(answer->stages, (size_t)answer->n_stages + 1, sizeof *grown);
+        grown = call_resize(answer->stages, (size_t)answer->n_stages + 1, sizeof *grown);
         answer->stages = grown;
         settle(s, &stage, answer);
         grown[answer->n_stages++] = stage;
@@ -230,15 +223,12 @@ pst_status piper_solve(const struct piper_question *q, struct piper_answer *ret_
     }
     cells *= s.most_degrees + 1;
     piper_costs_init(&s.costs, q);
-    s.best = part_alloc(cells, sizeof *s.best);
-    s.time = part_alloc((size_t)s.most_degrees + 2, sizeof *s.time);
-    answer.way = part_alloc((size_t)q->dag->n + 1, sizeof *answer.way);
+    s.best = call_alloc(cells, sizeof *s.best);
+    s.time = call_alloc((size_t)s.most_degrees + 2, sizeof *s.time);
+    answer.way = call_alloc((size_t)q->dag->n + 1, sizeof *answer.way);
     fill(&s);
     unroll(&s, &answer);
     answer.exact = s.costs.exact;
-    piper_costs_finish(&s.costs);
-    part_free(s.best);
-    part_free(s.time);
     *ret_answer = answer;
     return PST_OK;
 }

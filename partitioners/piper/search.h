@@ -56,6 +56,5 @@ struct piper_answer {
    more than PIPER_MOST_CELLS. */
 enum { PIPER_MOST_CELLS = 1 << 28 };
 pst_status piper_solve(const struct piper_question *question, struct piper_answer *ret_answer);
-void piper_answer_finish(struct piper_answer *answer);
 
 #endif

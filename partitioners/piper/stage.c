@@ -38,16 +38,16 @@ static void init_pair(struct piper_pair *pair, const struct piper_question *q, u
                       uint32_t degree)
 {
     const struct part_downsets *sets = q->sets;
-    double *room = part_alloc(4 * (size_t)q->dag->n + 1, sizeof *room);
-    double *lacking = part_alloc(sets->n_sets, sizeof *lacking);
+    double *room = call_alloc(4 * (size_t)q->dag->n + 1, sizeof *room);
+    double *lacking = call_alloc(sets->n_sets, sizeof *lacking);
     uint32_t v, n = q->dag->n;
 
     pair->tensor = tensor;
     pair->degree = degree;
-    pair->time = part_alloc(sets->n_sets, sizeof *pair->time);
-    pair->in_flight = part_alloc(sets->n_sets, sizeof *pair->in_flight);
-    pair->fixed = part_alloc(sets->n_sets, sizeof *pair->fixed);
-    pair->lacking = part_alloc(sets->n_sets, sizeof *pair->lacking);
+    pair->time = call_alloc(sets->n_sets, sizeof *pair->time);
+    pair->in_flight = call_alloc(sets->n_sets, sizeof *pair->in_flight);
+    pair->fixed = call_alloc(sets->n_sets, sizeof *pair->fixed);
+    pair->lacking = call_alloc(sets->n_sets, sizeof *pair->lacking);
     for (v = 0; v < n; v++) {
         uint32_t w = fastest(q, v, tensor, degree);
 
@@ -66,8 +66,6 @@ static void init_pair(struct piper_pair *pair, const struct piper_question *q, u
     for (v = 0; v < sets->n_sets; v++) {
         pair->lacking[v] = (uint32_t)lacking[v];
     }
-    part_free(room);
-    part_free(lacking);
 }
 
 /* Tensor degrees in ascending order, each with the degrees that divide the units and fit. */
@@ -76,7 +74,7 @@ static void init_pairs(struct piper_costs *c)
     const struct piper_question *q = c->q;
     uint32_t n_ways = q->first_way[q->dag->n], tensor = 0, w, k;
 
-    c->pairs = part_alloc((size_t)n_ways * q->n_degrees + 1, sizeof *c->pairs);
+    c->pairs = call_alloc((size_t)n_ways * q->n_degrees + 1, sizeof *c->pairs);
     for (;;) {
         uint32_t next = UINT32_MAX;
 
@@ -130,13 +128,13 @@ void piper_costs_init(struct piper_costs *c, const struct piper_question *q)
     memset(c, 0, sizeof *c);
     c->q = q;
     c->exact = true;
-    c->leaving = part_alloc(q->sets->n_sets, sizeof *c->leaving);
-    c->skipping = part_alloc(q->sets->n_sets, sizeof *c->skipping);
-    c->into = part_alloc((size_t)n + 1, sizeof *c->into);
-    c->nodes = part_alloc((size_t)n + 1, sizeof *c->nodes);
-    c->first = part_alloc((size_t)n + 2, sizeof *c->first);
-    c->options = part_alloc((size_t)q->first_way[n] + 1, sizeof *c->options);
-    c->option_way = part_alloc((size_t)q->first_way[n] + 1, sizeof *c->option_way);
+    c->leaving = call_alloc(q->sets->n_sets, sizeof *c->leaving);
+    c->skipping = call_alloc(q->sets->n_sets, sizeof *c->skipping);
+    c->into = call_alloc((size_t)n + 1, sizeof *c->into);
+    c->nodes = call_alloc((size_t)n + 1, sizeof *c->nodes);
+    c->first = call_alloc((size_t)n + 2, sizeof *c->first);
+    c->options = call_alloc((size_t)q->first_way[n] + 1, sizeof *c->options);
+    c->option_way = call_alloc((size_t)q->first_way[n] + 1, sizeof *c->option_way);
     init_pairs(c);
     for (v = 0; v < n; v++) {
         for (w = q->first_way[v]; w < q->first_way[v + 1]; w++) {
@@ -146,26 +144,6 @@ void piper_costs_init(struct piper_costs *c, const struct piper_question *q)
         }
     }
     sum_leaving(c);
-}
-
-void piper_costs_finish(struct piper_costs *c)
-{
-    uint32_t i;
-
-    for (i = 0; i < c->n_pairs; i++) {
-        part_free(c->pairs[i].time);
-        part_free(c->pairs[i].in_flight);
-        part_free(c->pairs[i].fixed);
-        part_free(c->pairs[i].lacking);
-    }
-    part_free(c->pairs);
-    part_free(c->leaving);
-    part_free(c->skipping);
-    part_free(c->into);
-    part_free(c->nodes);
-    part_free(c->first);
-    part_free(c->options);
-    part_free(c->option_way);
 }
 
 /* skipping[j] = bytes from set i to what is not in set j: what i sends to a node, less the nodes of
@@ -283,7 +261,7 @@ void piper_stage_time(struct piper_costs *c, const struct piper_pair *pair, uint
     n = part_downsets_between(q->sets, i, j, c->nodes);
     list_options(c, pair, n, held);
     if (ret_way != NULL) {
-        choice = part_alloc((size_t)n + 1, sizeof *choice);
+        choice = call_alloc((size_t)n + 1, sizeof *choice);
     }
     knapsack_solve(n, c->first, c->options, limit - aside, &time, choice, &exact);
     c->exact = c->exact && exact;
@@ -295,5 +273,4 @@ void piper_stage_time(struct piper_costs *c, const struct piper_pair *pair, uint
     if (ret_bytes != NULL) {
         *ret_bytes = bytes;
     }
-    part_free(choice);
 }

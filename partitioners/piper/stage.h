@@ -30,7 +30,6 @@ struct piper_costs {
 };
 
 void piper_costs_init(struct piper_costs *costs, const struct piper_question *question);
-void piper_costs_finish(struct piper_costs *costs);
 
 /* Before asking for stages that start at set i. */
 void piper_look_from(struct piper_costs *costs, uint32_t i);

@@ -66,7 +66,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         }
         part_row_answer(&row, out);
     }
-    part_row_finish(&row);
     return st;
 }
 

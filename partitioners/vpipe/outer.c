@@ -101,7 +101,7 @@ static void descend(struct vpipe *pipe, uint32_t *cuts, struct worth *ret_worth)
 static void balance_memory(struct vpipe *pipe, uint32_t *ret_cuts)
 {
     const struct blocks *b = &pipe->blocks;
-    double *bytes = part_alloc((size_t)b->n + 1, sizeof *bytes);
+    double *bytes = call_alloc((size_t)b->n + 1, sizeof *bytes);
     double held = (pipe->n_stages + 1) / 2.0;
     uint32_t i;
 
@@ -109,7 +109,6 @@ static void balance_memory(struct vpipe *pipe, uint32_t *ret_cuts)
         bytes[i] = b->weight[i] * pipe->problem->weight_multiplier + b->saved[i] * held;
     }
     part_balance(bytes, b->n, pipe->n_stages, ret_cuts);
-    part_free(bytes);
 }
 
 void vpipe_search(struct vpipe *pipe, uint32_t *ret_cuts, struct worth *ret_worth)
@@ -123,12 +122,11 @@ void vpipe_search(struct vpipe *pipe, uint32_t *ret_cuts, struct worth *ret_wort
     if (ret_worth->missing == 0) {
         return;
     }
-    other = part_alloc(n_cuts, sizeof *other);
+    other = call_alloc(n_cuts, sizeof *other);
     balance_memory(pipe, other);
     descend(pipe, other, &worth);
     if (is_better(&worth, ret_worth)) {
         memcpy(ret_cuts, other, n_cuts * sizeof *ret_cuts);
         *ret_worth = worth;
     }
-    part_free(other);
 }

@@ -33,13 +33,13 @@ static void set_blocks(struct vpipe *pipe, const struct part_ranges *ranges)
     size_t n = (size_t)pipe->problem->n + 1;
     uint32_t i;
 
-    b->first = part_alloc(n, sizeof *b->first);
-    b->ns = part_alloc(n, sizeof *b->ns);
-    b->f_ns = part_alloc(n, sizeof *b->f_ns);
-    b->saved = part_alloc(n, sizeof *b->saved);
-    b->weight = part_alloc(n, sizeof *b->weight);
-    pipe->by_price = part_alloc(n, sizeof *pipe->by_price);
-    pipe->action = part_alloc(2 * n, sizeof *pipe->action);
+    b->first = call_alloc(n, sizeof *b->first);
+    b->ns = call_alloc(n, sizeof *b->ns);
+    b->f_ns = call_alloc(n, sizeof *b->f_ns);
+    b->saved = call_alloc(n, sizeof *b->saved);
+    b->weight = call_alloc(n, sizeof *b->weight);
+    pipe->by_price = call_alloc(n, sizeof *pipe->by_price);
+    pipe->action = call_alloc(2 * n, sizeof *pipe->action);
     part_ranges_times(pipe->problem, pipe->size, b->ns, b->f_ns);
     set_first(pipe);
     for (i = 0; i <= b->n; i++) {
@@ -64,26 +64,14 @@ pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
     pipe->size = size;
     pipe->costs.value_size = sizeof(struct stage_cost);
     set_blocks(pipe, ranges);
-    st = PST_OK;
-    if (problem->figures.reference == 0) {
-        st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
+    if (problem->figures.reference != 0) {
+        return PST_OK;
+    }
+    st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
+    if (st == PST_OK) {
+        part_asker_share(&pipe->asker);
     }
     return st;
-}
-
-void vpipe_finish(struct vpipe *pipe)
-{
-    struct blocks *b = &pipe->blocks;
-
-    part_free(b->first);
-    part_free(b->ns);
-    part_free(b->f_ns);
-    part_free(b->saved);
-    part_free(b->weight);
-    part_free(pipe->by_price);
-    part_free(pipe->action);
-    part_map_finish(&pipe->costs);
-    part_asker_finish(&pipe->asker);
 }
 
 /* --- what a stage costs ------------------------------------------------------------------------*/

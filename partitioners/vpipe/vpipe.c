@@ -65,7 +65,7 @@ static void remark(struct vpipe *pipe, const uint32_t *cuts, const struct worth 
 {
     const struct part_problem *problem = pipe->problem;
     char blocks[2048] = "", ratios[2048] = "", swapped[2048] = "";
-    double *bytes = part_alloc((size_t)pipe->n_stages + 1, sizeof *bytes), sum = 0, worst = 0;
+    double *bytes = call_alloc((size_t)pipe->n_stages + 1, sizeof *bytes), sum = 0, worst = 0;
     bool own = pipe->config->versions != VERSIONS_ONE; /* does it hold what the host cannot know? */
     uint32_t s;
 
@@ -95,7 +95,6 @@ static void remark(struct vpipe *pipe, const uint32_t *cuts, const struct worth 
         part_remark_text(problem, "swapped_bytes_per_stage", swapped);
         part_remark_number(problem, "swapped_bytes", sum);
     }
-    part_free(bytes);
 }
 
 static pst_status try_size(void *self_, const struct part_ranges *ranges, uint32_t n_stages,
@@ -122,7 +121,6 @@ static pst_status try_size(void *self_, const struct part_ranges *ranges, uint32
     for (s = 0; st == PST_OK && s <= n_stages; s++) {
         ret_cuts[s] = pipe.blocks.first[ret_cuts[s]];
     }
-    vpipe_finish(&pipe);
     return st;
 }
 

@@ -48,11 +48,9 @@ struct vpipe {
     uint32_t n_moves;
 };
 
-/* Finish in any case. */
 pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
                       const struct config *config, const struct part_ranges *ranges,
                       uint32_t n_stages, uint32_t size);
-void vpipe_finish(struct vpipe *pipe);
 
 /* Micro-batches and weight versions of a stage, when alone. */
 uint32_t vpipe_held(const struct vpipe *pipe, uint32_t stage);

@@ -11,49 +11,71 @@
 #include <string.h>
 
 struct block {
-    struct block *next, **link; /* link: what points here; NULL: outside of a call */
-    struct call_scope *scope;
+    struct block *next, **link; /* link: what points here */
+    struct call_region *region;
     _Alignas(max_align_t) unsigned char bytes[];
 };
 
-struct call_scope {
-    pthread_mutex_t lock;
-    struct block *first;
-};
+/* What is taken outside of any call, by tests, is never given back. */
+static pthread_mutex_t lock_outside = PTHREAD_MUTEX_INITIALIZER;
+static struct call_region outside = {.lock = &lock_outside};
 
-/* Where this thread is. */
-static _Thread_local struct call_scope *scope_now;
+/* Where this thread is: the innermost region, that of its call, and the way out of that. */
+static _Thread_local struct call_region *region_now, *region_of_call;
 static _Thread_local jmp_buf *way_out;
 static _Thread_local pst_status end_status;
 
-static void enlist(struct block *block)
+static void lock(const struct call_region *region)
 {
-    struct call_scope *scope = block->scope;
-
-    if (scope != NULL) {
-        pthread_mutex_lock(&scope->lock);
-        block->next = scope->first;
-        block->link = &scope->first;
-        if (block->next != NULL) {
-            block->next->link = &block->next;
-        }
-        scope->first = block;
-        pthread_mutex_unlock(&scope->lock);
+    if (region->lock != NULL) {
+        pthread_mutex_lock(region->lock);
     }
+}
+
+static void unlock(const struct call_region *region)
+{
+    if (region->lock != NULL) {
+        pthread_mutex_unlock(region->lock);
+    }
+}
+
+static void enlist(struct block *block, struct call_region *region)
+{
+    lock(region);
+    block->region = region;
+    block->next = region->first;
+    block->link = &region->first;
+    if (block->next != NULL) {
+        block->next->link = &block->next;
+    }
+    region->first = block;
+    unlock(region);
 }
 
 static void strike(struct block *block)
 {
-    struct call_scope *scope = block->scope;
-
-    if (scope != NULL) {
-        pthread_mutex_lock(&scope->lock);
-        *block->link = block->next;
-        if (block->next != NULL) {
-            block->next->link = block->link;
-        }
-        pthread_mutex_unlock(&scope->lock);
+    lock(block->region);
+    *block->link = block->next;
+    if (block->next != NULL) {
+        block->next->link = block->link;
     }
+    unlock(block->region);
+}
+
+static struct call_region *here(void)
+{
+    return region_now == NULL ? &outside : region_now;
+}
+
+static void empty(struct call_region *region)
+{
+    struct block *block = region->first, *next;
+
+    for (; block != NULL; block = next) {
+        next = block->next;
+        free(block);
+    }
+    region->first = NULL;
 }
 
 static struct block *block_of(void *memory)
@@ -81,8 +103,7 @@ void *call_try_alloc(size_t count, size_t size)
     if (block == NULL) {
         return NULL;
     }
-    block->scope = scope_now;
-    enlist(block);
+    enlist(block, here());
     return block->bytes;
 }
 
@@ -99,14 +120,16 @@ void *call_alloc(size_t count, size_t size)
 void *call_resize(void *old, size_t count, size_t size)
 {
     struct block *block = old == NULL ? NULL : block_of(old), *larger;
+    struct call_region *region;
     size_t bytes = size_of(count, size);
 
     if (block == NULL) {
         return call_alloc(count, size);
     }
+    region = block->region;
     strike(block);
     larger = bytes == 0 ? NULL : realloc(block, bytes);
-    enlist(larger == NULL ? block : larger);
+    enlist(larger == NULL ? block : larger, region);
     if (larger == NULL) {
         call_end(PST_ERR_NOMEM);
     }
@@ -121,43 +144,66 @@ void call_free(void *memory)
     }
 }
 
+void call_enter(struct call_region *region)
+{
+    *region = (struct call_region){.outer = region_now};
+    region_now = region;
+}
+
+void call_leave(struct call_region *region)
+{
+    empty(region);
+    region_now = region->outer;
+}
+
+void call_keep(void *memory)
+{
+    if (memory != NULL) {
+        strike(block_of(memory));
+        enlist(block_of(memory), here()->outer == NULL ? &outside : here()->outer);
+    }
+}
+
 void call_end(pst_status status)
 {
     if (way_out == NULL) {
         abort();
     }
+    while (region_now != region_of_call) {
+        call_leave(region_now);
+    }
     end_status = status;
     longjmp(*way_out, 1);
 }
 
-struct call_scope *call_now(void)
+struct call_region *call_now(void)
 {
-    return scope_now;
+    return region_now;
 }
 
-pst_status call_join(struct call_scope *scope, pst_status (*run)(void *context), void *context)
+pst_status call_join(struct call_region *region, pst_status (*run)(void *context), void *context)
 {
-    struct call_scope *const scope_before = scope_now;
+    struct call_region *const now_before = region_now, *const call_before = region_of_call;
     jmp_buf *const way_before = way_out;
-    jmp_buf here;
+    jmp_buf back;
     pst_status status;
 
-    scope_now = scope;
-    way_out = &here;
-    status = setjmp(here) == 0 ? run(context) : end_status;
-    scope_now = scope_before;
+    region_now = region_of_call = region;
+    way_out = &back;
+    status = setjmp(back) == 0 ? run(context) : end_status;
+    region_now = now_before;
+    region_of_call = call_before;
     way_out = way_before;
     return status;
 }
 
 pst_status call_run(pst_status (*run)(void *context), void *context)
 {
-    struct call_scope scope = {.lock = PTHREAD_MUTEX_INITIALIZER};
-    pst_status status = call_join(&scope, run, context);
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct call_region region = {.lock = &lock};
+    pst_status status = call_join(&region, run, context);
 
-    while (scope.first != NULL) {
-        call_free(scope.first->bytes);
-    }
-    pthread_mutex_destroy(&scope.lock);
+    empty(&region);
+    pthread_mutex_destroy(&lock);
     return status;
 }

@@ -8,11 +8,13 @@
 #ifndef PLUGIN_CALL_H
 #define PLUGIN_CALL_H
 
+#include <pthread.h>
 #include <stddef.h>
 
 #include <penstock/penstock.h>
 
-/* Zeroed; call_free() it. A product that does not fit counts as memory that is not there. */
+/* Zeroed, there until the region that it was taken in is left, or the call ends. A product that
+   does not fit counts as memory that is not there. */
 void *call_alloc(size_t count, size_t size)
     __attribute__((malloc, returns_nonnull, warn_unused_result));
 /* What is new is not zeroed. */
@@ -28,9 +30,21 @@ void *call_resize(void *old, size_t count, size_t size)
             (array) = call_resize((array), (room), sizeof *(array));                               \
         }                                                                                          \
     } while (0)
+/* Where it pays: for what is large, or taken again and again. */
 void call_free(void *memory);
 /* As call_alloc, but NULL where there is none: for tables that a search can do without. */
 void *call_try_alloc(size_t count, size_t size);
+
+/* What is taken between the two is given back when it is left, but for what call_keep hands to the
+   region around it. Arrays that grow do so in the region of their first element. */
+struct call_region {
+    struct call_region *outer;
+    struct block *first;
+    pthread_mutex_t *lock; /* NULL: of one thread */
+};
+void call_enter(struct call_region *region);
+void call_keep(void *memory); /* may be NULL */
+void call_leave(struct call_region *region);
 
 /* The call gives this status. Outside of one (in tests) the program ends. */
 void call_end(pst_status status) __attribute__((noreturn));
@@ -56,9 +70,8 @@ pst_status call_run(pst_status (*run)(void *context), void *context);
 
 /* For further threads of a call: call_join, with what call_now gave before, is call_run in there,
    with memory that belongs to the same call. */
-struct call_scope;
-struct call_scope *call_now(void);
-pst_status call_join(struct call_scope *scope, pst_status (*run)(void *context), void *context);
+struct call_region *call_now(void);
+pst_status call_join(struct call_region *region, pst_status (*run)(void *context), void *context);
 
 /* Writes called(self, in, out), a function of an interface: `function` of the same arguments as a
    call. */

@@ -174,6 +174,8 @@ static inline pst_status take_stage(struct pst_partition_out *out,
 
 static inline void world_init(struct world *w, uint32_t n_stages, uint32_t microbatches)
 {
+    static const uint32_t one = 1;
+
     memset(w, 0, sizeof *w);
     w->n_stages = n_stages;
     w->microbatches = microbatches;
@@ -192,7 +194,7 @@ static inline void world_init(struct world *w, uint32_t n_stages, uint32_t micro
         .cluster = &w->cluster,
         .batch = microbatches,
         .micro_batches = w->sizes,
-        .degrees = w->sizes,
+        .degrees = &one,
         .n_micro_batches = 1,
         .n_degrees = 1,
         .n_devices = n_stages,

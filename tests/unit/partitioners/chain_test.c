@@ -65,8 +65,6 @@ static double solve(const struct rig_case *c, uint32_t kind, const uint64_t *key
     if (ret_every_cut != NULL) {
         *ret_every_cut = rig_best_cut(c, order);
     }
-    part_costs_finish(&costs);
-    part_problem_finish(&p);
     return result;
 }
 

@@ -352,7 +352,7 @@ TEST(test_seven_operators)
     x.q.machines = dapple_machines_of(5, 0);
     x.q.capacity = INFINITY;
     for (size_t i = 0; i < 2; i++) {
-        FINISHED_BY(dapple_answer_finish) struct dapple_answer answer;
+        struct dapple_answer answer;
 
         x.q.beam = beams[i];
         dapple_solve(&x.q, &answer);
@@ -369,7 +369,7 @@ TEST(test_search)
         const uint16_t none[8] = {0};
         struct instance x;
         struct trail trail = {.n = 0};
-        FINISHED_BY(dapple_answer_finish) struct dapple_answer answer;
+        struct dapple_answer answer;
         double expected;
 
         draw(&x, round, &seed);
@@ -396,7 +396,6 @@ TEST(test_search)
             assert_true(s + 1 < answer.n_stages || at == x.q.n);
         }
         answers += !isinf(expected);
-        dapple_answer_finish(&answer);
         /* By default as good, but for one in a hundred. */
         x.q.beam = DEFAULT_BEAM;
         dapple_solve(&x.q, &answer);

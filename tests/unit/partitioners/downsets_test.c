@@ -38,7 +38,7 @@ TEST(test_all_sets)
 
     for (int round = 0; round < 300; round++) {
         struct mask_dag g;
-        FINISHED_BY(part_downsets_finish) struct part_downsets sets;
+        struct part_downsets sets;
         uint64_t count, expected = 0;
         bool exact;
 
@@ -124,9 +124,7 @@ TEST(test_grown_sets)
         if (one_source) {
             assert_int_equal(part_downsets_all(&g.dag, 5000, NULL, &all, &count, &exact), PST_OK);
             assert_int_equal(all.n_sets, sets.n_sets);
-            part_downsets_finish(&all);
         }
-        part_downsets_finish(&sets);
     }
     assert_true(whole > 200);
 }
@@ -198,7 +196,6 @@ TEST(test_counts_without_listing)
         assert_int_equal(st, cases[i].expected > 40000 ? PST_ERR_INFEASIBLE : PST_OK);
         if (st == PST_OK) {
             assert_int_equal(sets.n_sets, cases[i].expected);
-            part_downsets_finish(&sets);
         }
         free((void *)dag->from);
         free(dag);
@@ -235,8 +232,8 @@ TEST(test_stops)
     const uint32_t lengths[] = {30, 30, 30, 30};
     struct part_dag *dag = branches(lengths, 4, 1);
 
-    assert_int_equal(part_call(list_all, dag), PST_ERR_CANCELLED);
-    assert_int_equal(part_call(list_grown, dag), PST_ERR_CANCELLED);
+    assert_int_equal(call_run(list_all, dag), PST_ERR_CANCELLED);
+    assert_int_equal(call_run(list_grown, dag), PST_ERR_CANCELLED);
     free((void *)dag->from);
     free(dag);
 }

@@ -57,9 +57,6 @@ static double solve(const struct rig_case *c, uint32_t grouping)
         close_to(worth.bottleneck, best);
         assert_true(result.bound_ns <= result.value.bottleneck_ns * (1 + 1e-12));
     }
-    gp_result_finish(&result);
-    gp_tree_finish(&tree);
-    part_problem_finish(&p);
     return best;
 }
 

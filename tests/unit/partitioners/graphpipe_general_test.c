@@ -57,7 +57,6 @@ TEST(test_levels)
         }
         assert_true(gp_covers(&levels, x, x));
     }
-    gp_levels_finish(&levels);
 }
 
 /* Least T in us over sizes and ks of every stage from `at` on. */
@@ -118,8 +117,8 @@ TEST(test_every_choice)
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t draws = seed;
         struct gp_options options = rig_options();
-        FINISHED_BY(gp_answer_finish) struct gp_answer answer;
-        FINISHED_BY(part_problem_finish) struct part_problem p;
+        struct gp_answer answer;
+        struct part_problem p;
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         double expected, t;

@@ -95,7 +95,6 @@ static void relabel(const struct rig_graph *g, uint64_t *state, struct rig_graph
     }
     rig_problem(&c, &p);
     part_order(&p, PART_ORDER_KEYS, keys, order);
-    part_problem_finish(&p);
     rig_graph_init(ret, g->n);
     ret->forward_share = g->forward_share;
     for (uint32_t i = 0; i < g->n; i++) {
@@ -118,7 +117,7 @@ TEST(test_names)
         struct gp_options options = rig_options();
         FINISHED_BY(rig_graph_finish) struct rig_graph g, other;
         struct rig_case c = draw_case(&g, &draws, 6, 30);
-        FINISHED_BY(gp_answer_finish) struct gp_answer answer;
+        struct gp_answer answer;
         double t;
 
         options.grouping = GP_ANY; /* the order of branches is a matter of names */
@@ -172,8 +171,6 @@ TEST(test_threads)
         assert_true(a.found && b.found);
         assert_int_equal(a.b, b.b);
         assert_true(same_plan(&a.plan, &b.plan));
-        gp_answer_finish(&a);
-        gp_answer_finish(&b);
         rig_graph_finish(&g);
     }
 }
@@ -271,7 +268,6 @@ TEST(test_corners)
     c = rig_case_of(&g);
     rig_close(rig_solve(&c, &options, &answer), 15);
     assert_int_equal(answer.plan.n_stages, 1);
-    gp_answer_finish(&answer);
     rig_graph_finish(&g);
     rig_branches(&g, 3, (const uint32_t[]){1, 1, 1}, 0, 1, false); /* free operators */
     rig_sort(&g);
@@ -311,7 +307,6 @@ TEST(test_long_chain)
         c.p2p = 2;
         t = rig_solve(&c, &options, &answer);
         assert_true(answer.family_optimum);
-        gp_answer_finish(&answer);
         c.graph = &h;
         rig_close(rig_solve(&c, &options, NULL), t);
     }
@@ -323,7 +318,7 @@ TEST(test_no_degree)
     static const uint32_t three[] = {3};
     static const uint32_t sizes[] = {1, 2, 6};
     struct gp_options options = rig_options();
-    FINISHED_BY(gp_answer_finish) struct gp_answer answer;
+    struct gp_answer answer;
     FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
 
@@ -367,14 +362,12 @@ TEST(test_budget)
         assert_true(worse >= t * (1 - 1e-12));
         assert_true(answer.bound_ns / 1000 <= t * (1 + 1e-12));
         assert_true(worse <= t * (1 + 1e-12) || !answer.family_optimum);
-        gp_answer_finish(&answer);
     }
     small = rig_options();
     small.time_limit_s = 1e-9;
     rig_solve(&c, &small, &answer);
     assert_true(answer.found);
     assert_true(answer.has_expired);
-    gp_answer_finish(&answer);
     options.exact = false;
     options.tolerance = 0.1;
     assert_true(rig_solve(&c, &options, NULL) <= t * 1.1001);
@@ -400,7 +393,7 @@ TEST(test_cancel)
     static const struct pst_host host = {.cancelled = cancelled};
     FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    FINISHED_BY(part_problem_finish) struct part_problem p;
+    struct part_problem p;
 
     rig_mmt(&g, 4, 8);
     c = rig_case_of(&g);
@@ -413,7 +406,7 @@ TEST(test_cancel)
     p.host = &host;
     for (stop_after = 0; stop_after < 3; stop_after++) {
         asked = 0;
-        assert_int_equal(part_call(solve_call, &p), PST_ERR_CANCELLED);
+        assert_int_equal(call_run(solve_call, &p), PST_ERR_CANCELLED);
     }
     p.host = NULL;
 }

@@ -69,9 +69,7 @@ static inline double rig_solve(const struct rig_case *c, const struct gp_options
     if (ret_answer != NULL) {
         *ret_answer = answer;
     } else {
-        gp_answer_finish(&answer);
     }
-    part_problem_finish(&p);
     return best;
 }
 

@@ -88,7 +88,7 @@ TEST(test_optimum)
 
     for (uint32_t round = 0; round < 24; round++, seed++) {
         struct gp_options options = rig_options();
-        FINISHED_BY(gp_answer_finish) struct gp_answer answer;
+        struct gp_answer answer;
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
         uint64_t draws = seed;

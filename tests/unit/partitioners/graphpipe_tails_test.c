@@ -28,7 +28,7 @@ TEST(test_groups)
 {
     FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    FINISHED_BY(part_problem_finish) struct part_problem p;
+    struct part_problem p;
     struct gp_tails tails;
 
     make(&g);
@@ -43,7 +43,6 @@ TEST(test_groups)
         assert_int_equal(tails.of[0].group_of[v], v < g.n - 2 ? v : g.n - 3);
     }
     assert_true(tails.of[0].tree.series_parallel);
-    gp_tails_finish(&tails);
 }
 
 /* Two devices per branch: 20 us, but one has to do the tail as well. */
@@ -69,8 +68,8 @@ TEST(test_short_path)
     struct gp_options options = rig_options();
     FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    FINISHED_BY(part_problem_finish) struct part_problem p;
-    FINISHED_BY(gp_answer_finish) struct gp_answer by_time, by_step;
+    struct part_problem p;
+    struct gp_answer by_time, by_step;
 
     make(&g);
     c = rig_case_of(&g);
@@ -98,7 +97,7 @@ TEST(test_random)
     for (int i = 0; i < 60; i++) {
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        FINISHED_BY(part_problem_finish) struct part_problem p;
+        struct part_problem p;
         struct gp_tails tails;
         struct gp_watch watch;
 
@@ -113,7 +112,7 @@ TEST(test_random)
         gp_watch_start(&watch, &p, 0);
         gp_tails_init(&tails, &p, GP_SP_FLEXIBLE);
         for (uint32_t k = 0; k < tails.n; k++) {
-            FINISHED_BY(gp_result_finish) struct gp_result r;
+            struct gp_result r;
             struct rig_worth worth;
             uint32_t stage_of[64], d[64];
             double coarse_ns;
@@ -122,7 +121,6 @@ TEST(test_random)
                            &r);
             assert_true(r.found);
             coarse_ns = r.value.bottleneck_ns;
-            gp_result_finish(&r);
             gp_tails_plan(&p, &tails.of[k], &options, 1, INFINITY, &watch, &r);
             assert_true(r.found);
             rig_stages(&r.plan, stage_of, d);
@@ -131,6 +129,5 @@ TEST(test_random)
             rig_close(worth.bottleneck, coarse_ns / 1000);
             rig_close(worth.bottleneck, r.value.bottleneck_ns / 1000);
         }
-        gp_tails_finish(&tails);
     }
 }

@@ -159,7 +159,7 @@ static double solve(struct instance *x, uint32_t *ret_stages)
     value = answer.bottleneck;
     /* Knowing the value, or one near it, changes nothing. */
     for (int tries = 0; tries < 2; tries++) {
-        FINISHED_BY(pd_answer_finish) struct pd_answer again;
+        struct pd_answer again;
 
         q->bound = tries == 0 ? value : value * 1.1;
         assert_int_equal(pd_levels_solve(q, &again), PST_OK);
@@ -167,7 +167,7 @@ static double solve(struct instance *x, uint32_t *ret_stages)
     }
     *ret_stages = answer.n_stages;
     for (uint32_t s = 0, at = 0, used = 0; s < answer.n_stages; s++) {
-        const struct pd_stage *a = &answer.stages[s];
+        const struct part_sets_stage *a = &answer.stages[s];
 
         assert_int_equal(a->from, at);
         at = a->to;
@@ -181,8 +181,6 @@ static double solve(struct instance *x, uint32_t *ret_stages)
         }
     }
     assert_true(isinf(value) == (answer.n_stages == 0));
-    pd_answer_finish(&answer);
-    part_downsets_finish(&sets);
     free(sums);
     return value;
 }
@@ -329,7 +327,7 @@ TEST(test_stops)
     static uint32_t order[N];
     static double zero[N + 1];
     const uint32_t degrees[] = {1};
-    FINISHED_BY(part_downsets_finish) struct part_downsets sets;
+    struct part_downsets sets;
     struct pd_question q = {
         .time = zero,
         .weight = zero,
@@ -349,5 +347,5 @@ TEST(test_stops)
     }
     part_downsets_linear(N, order, &sets);
     q.sets = &sets;
-    assert_int_equal(part_call(solve_call, &q), PST_ERR_CANCELLED);
+    assert_int_equal(call_run(solve_call, &q), PST_ERR_CANCELLED);
 }

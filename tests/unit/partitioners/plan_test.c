@@ -17,7 +17,7 @@ TEST(test_orders)
     for (int round = 0; round < 50; round++) {
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        FINISHED_BY(part_problem_finish) struct part_problem p;
+        struct part_problem p;
         uint32_t order[64], place[64];
         uint64_t keys[64];
 
@@ -50,7 +50,7 @@ TEST(test_depth_first)
     static const uint32_t expected[] = {0, 1, 3, 5, 2, 4, 6, 7};
     FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    FINISHED_BY(part_problem_finish) struct part_problem p;
+    struct part_problem p;
     uint32_t order[8];
 
     rig_graph_init(&g, 8);
@@ -101,13 +101,11 @@ static void expect_in_flight(struct rig_graph *g, const uint32_t *b, const uint3
     for (uint32_t s = 0; s < g->n; s++) {
         assert_int_equal(graph.in_flight[s], expected[s]);
     }
-    stage_graph_finish(&graph);
     if (expected_step > 0) {
         part_plan_value(&plan, &p, false, &value);
         assert_true(fabs(value.step_ns / 1000 - expected_step) < 1e-6);
     }
     part_plan_finish(&plan);
-    part_problem_finish(&p);
     rig_graph_finish(g);
 }
 
@@ -168,7 +166,7 @@ TEST(test_cycles_are_not_legal)
     static const uint32_t stage_of[] = {0, 1, 1, 0};
     FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    FINISHED_BY(part_problem_finish) struct part_problem p;
+    struct part_problem p;
     FINISHED_BY(part_plan_finish) struct part_plan plan;
     struct part_value value;
 
@@ -213,7 +211,7 @@ TEST(test_ranks)
     static const uint32_t branch_ranks[] = {0, 1, 2, 3, 4, 5};
     FINISHED_BY(rig_graph_finish) struct rig_graph g;
     struct rig_case c;
-    FINISHED_BY(part_problem_finish) struct part_problem p;
+    struct part_problem p;
     FINISHED_BY(part_plan_finish) struct part_plan plan;
     struct taken taken = {.n = 0};
     struct pst_partition_out out = {sizeof out, &taken, take};

@@ -70,8 +70,6 @@ static double solve(const struct rig_case *c, struct part_refine_stats *stats)
         assert_true(stats->bound <= stats->ticks);
     }
     part_plan_finish(&plan);
-    part_costs_finish(&costs);
-    part_problem_finish(&p);
     return result;
 }
 
@@ -226,8 +224,8 @@ TEST(test_larger_graphs)
         struct part_refine_stats stats;
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        FINISHED_BY(part_problem_finish) struct part_problem p;
-        FINISHED_BY(part_costs_finish) struct part_costs costs;
+        struct part_problem p;
+        struct part_costs costs;
         FINISHED_BY(part_plan_finish) struct part_plan plan = {NULL, 0};
         uint32_t order[128];
         bool found;
@@ -270,8 +268,8 @@ TEST(test_refinement)
         struct part_refine_stats stats;
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        FINISHED_BY(part_problem_finish) struct part_problem p;
-        FINISHED_BY(part_costs_finish) struct part_costs costs;
+        struct part_problem p;
+        struct part_costs costs;
         FINISHED_BY(part_plan_finish) struct part_plan plan;
         uint32_t stage_of[80];
         struct rig_worth before, after;

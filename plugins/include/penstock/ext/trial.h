@@ -16,8 +16,8 @@
 
 struct pst_trial_value {
     uint32_t size;
-    uint32_t quick;      /* asked for: 1: step_ns may be about right, and is there sooner: enough to
-                            compare with others got so */
+    uint32_t quick;      /* asked for: 1: step_ns, and of what is near the limit fits, may be about
+                            right, and are there sooner: enough to compare with others got so */
     uint32_t fits;       /* 0: no memory optimizer or no scheduler can do with it, or some device
                             takes more than it has; then the rest may be 0 */
     uint64_t step_ns;    /* of one more step in the long run */

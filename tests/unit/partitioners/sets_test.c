@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PipeDream's states with the cost model of the problem: against every cut of an order, and over
+ * Sequences over sets with the cost model of the problem: against every cut of an order, and over
  * all downsets against every partition there is.
  */
 #include "chain.h"
-#include "fair.h"
 #include "partition_rig.h"
 #include "sequence.h"
+#include "sets.h"
 
 #include <math.h>
 #include "test.h"
@@ -17,9 +17,9 @@ static double solve(const struct rig_case *c, const struct part_problem *p, cons
     struct part_dag dag = part_sequence_dag(p);
     struct part_downsets sets;
     struct part_costs costs;
-    struct pd_answer answer;
+    struct part_sets_answer answer = {0};
     uint32_t same[16], edges[128], stage_of[16], d[16], nodes[16];
-    struct fair_question q = {
+    struct part_sets_question q = {
         .problem = p,
         .costs = &costs,
         .sets = &sets,
@@ -28,6 +28,7 @@ static double solve(const struct rig_case *c, const struct part_problem *p, cons
         .edge = edges,
         .n_devices = p->n_devices,
         .capacity = p->capacity_bytes,
+        .below = INT64_MAX,
     };
     uint64_t count;
     double result;
@@ -43,8 +44,8 @@ static double solve(const struct rig_case *c, const struct part_problem *p, cons
     } else {
         assert_int_equal(part_downsets_all(&dag, 5000, NULL, &sets, &count, &exact), PST_OK);
     }
-    assert_int_equal(fair_solve(&q, &answer), PST_OK);
-    result = answer.bottleneck / 1000;
+    assert_int_equal(part_sets_solve(&q, &answer), PST_OK);
+    result = answer.n_stages > 0 ? (double)answer.ticks * costs.ns_per_tick / 1000 : INFINITY;
     for (uint32_t s = 0; s < answer.n_stages; s++) {
         uint32_t n =
             part_downsets_between(&sets, answer.stages[s].from, answer.stages[s].to, nodes);
@@ -62,9 +63,6 @@ static double solve(const struct rig_case *c, const struct part_problem *p, cons
     } else {
         assert_true(isinf(result));
     }
-    pd_answer_finish(&answer);
-    part_downsets_finish(&sets);
-    part_costs_finish(&costs);
     return result;
 }
 
@@ -126,7 +124,7 @@ TEST(test_one_order)
     for (int round = 0; round < 200; round++) {
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        FINISHED_BY(part_problem_finish) struct part_problem p;
+        struct part_problem p;
         uint32_t order[16];
         double found;
 
@@ -147,7 +145,7 @@ TEST(test_all_sets)
     for (int round = 0; round < 120; round++) {
         FINISHED_BY(rig_graph_finish) struct rig_graph g;
         struct rig_case c;
-        FINISHED_BY(part_problem_finish) struct part_problem p;
+        struct part_problem p;
         uint32_t order[16];
         double found;
 
