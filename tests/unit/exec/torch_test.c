@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The executor against others: loss and gradients of the built-in GPT, cut into pipelines, against
- * those that PyTorch computes for the same weights (recorded by scripts/record_torch.py), with the
- * kernels of the cpu device and with the reference ones, in f32 and bf16; and the
+ * those that PyTorch computes for the same weights (recorded by scripts/record_torch.py); and the
  * weights that every optimizer arrives at against its rule written out in double.
  */
 #include "unit/prove/rig.h"
@@ -16,20 +15,11 @@
 static const struct pst_device_ops *cpu;
 static const struct pst_transport_ops *threads;
 
-/* What computes, and how it rounds what each operator hands on. */
-struct kind {
-    const char *kernels;
-    uint32_t dtype;
-    double rounding;
-};
-
-static const struct kind usual = {"auto", PST_F32, 1.0 / 16777216};
-
 /* The cpu device, but for the arenas that the ranks get: they are noted. */
 static struct pst_device_ops noting;
 static void *bases[RIG_MAX];
 static _Thread_local uint32_t rank_here; /* a device opens on the thread that uses it */
-static struct pst_device *asked, *reference, *own;
+static struct pst_device *asked;
 static const struct pst_graph *asked_graph;
 
 static pst_status noting_open(const struct pst_device_config *config,
@@ -53,25 +43,21 @@ static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t sa
     return cpu->workspace(asked, asked_graph, op, pass, samples);
 }
 
-static void open_model(struct rig *rig, const char *model, const char *settings,
-                       const struct kind *kind, uint64_t seed)
+static void open_model(struct rig *rig, const char *model, const char *settings, uint64_t seed)
 {
     rig_open(rig, model, settings, seed);
-    pst_graph_destroy(rig->graph);
-    rig->graph = make_model(model, settings, kind->dtype);
-    asked = strcmp(kind->kernels, "reference") == 0 ? reference : own;
     rig->cost = (struct pst_cost_model){
         .graph = rig->graph, .cluster = &rig->cluster, .workspace = workspace};
     asked_graph = rig->graph;
 }
 
-static struct pst_exec *make_exec(struct rig *rig, const struct kind *kind, double clip)
+static struct pst_exec *make_exec(struct rig *rig, double clip)
 {
     struct pst_exec_config config = {.graph = rig->graph,
                                      .plan = rig->plan,
                                      .programs = (const struct pst_program *const *)rig->programs,
                                      .device = &noting,
-                                     .device_config = {.threads = 1, .kernels = kind->kernels},
+                                     .device_config = {.threads = 1, .kernels = "auto"},
                                      .transport = threads,
                                      .stall_ns = 60000000000u,
                                      .seed = 3,
@@ -176,60 +162,47 @@ static void check_gradients(const struct rig *rig, struct pst_exec *exec, const 
     }
 }
 
-static void check_plan(const json_t *root, const struct pst_batch *batch, const struct kind *kind,
-                       uint32_t i)
-{
-    /*
-     * The chain from one end of the network to the other and back is 2 * 6 operators for each of
-     * two blocks, each of which rounds what it hands on; such errors add up like a random walk, of
-     * which these are two standard deviations, and one more for the f32 sum over micro-batches.
-     */
-    const double bound = (kind->dtype == PST_F32 ? 3 : 2) * sqrt(24.0) * kind->rounding;
-    const json_t *losses = json_object_get(root, "losses");
-    struct rig_shape shape = {.devices = 1 + i / 2,
-                              .chunks = 1 + i % 2,
-                              .batch = 3,
-                              .microbatch = i == 1 ? 3 : 1,
-                              .recompute = i % 3 == 0,
-                              .split = i % 3 == 1};
-    struct pst_update update = {.optimizer = PST_SGD, .lr = 0, .step = 1};
-    struct pst_exec *exec;
-    FINISHED_BY(rig_close) struct rig rig;
-    double loss, expected = 0;
-
-    for (size_t k = 0; k < json_array_size(losses); k++) {
-        expected += json_number_value(json_array_get(losses, k)) / 3;
-    }
-    open_model(&rig, "gpt", "layers=2 heads=2 dim=8 vocab=17 context=6", kind, 40 + i);
-    rig_plan(&rig, &shape);
-    exec = make_exec(&rig, kind, 0);
-    set_weights(&rig, root);
-    step(exec, batch, &update); /* working copies follow the weights */
-    update.step++;
-    loss = step(exec, batch, &update).loss;
-    if (!(fabs(loss - expected) <= bound * expected)) {
-        fail_msg("%s, plan %u: loss %.9g, expected %.9g", kind->kernels, i, loss, expected);
-    }
-    check_gradients(&rig, exec, root, bound);
-    pst_exec_destroy(exec);
-}
-
 TEST(test_gpt)
 {
-    static const struct kind kinds[] = {{"auto", PST_F32, 1.0 / 16777216},
-                                        {"reference", PST_F32, 1.0 / 16777216},
-                                        {"reference", PST_BF16, 1.0 / 256}};
+    /*
+     * As tests/unit/device/reference_gpt_test.c has it: two standard deviations of the roundings of
+     * 24 operators, and one more for the sum over three micro-batches.
+     */
+    const double bound = 3 * sqrt(24.0) / 16777216;
     json_error_t why;
     json_t *root = json_load_file(PENSTOCK_SOURCE_DIR "/tests/data/torch/gpt.json", 0, &why);
+    const json_t *losses = json_object_get(root, "losses");
     struct pst_batch batch = {.inputs = {NULL}};
+    double expected = 0;
 
     assert_non_null(root);
     batch.inputs[0] = integers(root, "tokens");
     batch.inputs[1] = integers(root, "targets");
+    for (size_t i = 0; i < json_array_size(losses); i++) {
+        expected += json_number_value(json_array_get(losses, i)) / 3;
+    }
     for (uint32_t i = 0; i < 8; i++) {
-        for (uint32_t k = 0; k < 3; k++) {
-            check_plan(root, &batch, &kinds[k], i);
+        struct rig_shape shape = {.devices = 1 + i / 2,
+                                  .chunks = 1 + i % 2,
+                                  .batch = 3,
+                                  .microbatch = i == 1 ? 3 : 1,
+                                  .recompute = i % 3 == 0,
+                                  .split = i % 3 == 1};
+        struct pst_update update = {.optimizer = PST_SGD, .lr = 0, .step = 1};
+        struct pst_exec *exec;
+        FINISHED_BY(rig_close) struct rig rig;
+        double loss;
+
+        open_model(&rig, "gpt", "layers=2 heads=2 dim=8 vocab=17 context=6", 40 + i);
+        rig_plan(&rig, &shape);
+        exec = make_exec(&rig, 0);
+        set_weights(&rig, root);
+        loss = step(exec, &batch, &update).loss;
+        if (fabs(loss - expected) > bound * expected) {
+            fail_msg("plan %u: loss %.9g, expected %.9g", i, loss, expected);
         }
+        check_gradients(&rig, exec, root, bound);
+        pst_exec_destroy(exec);
     }
     free((void *)(uintptr_t)batch.inputs[0]);
     free((void *)(uintptr_t)batch.inputs[1]);
@@ -338,11 +311,11 @@ static void check_optimizer(uint32_t optimizer, double clip)
     uint32_t n_clipped = 0;
     uint64_t n;
 
-    open_model(&rig, "gpt", "layers=1 heads=2 dim=8 vocab=17 context=6", &usual, 7);
+    open_model(&rig, "gpt", "layers=1 heads=2 dim=8 vocab=17 context=6", 7);
     rig_plan(&rig, &shape);
     n = count_parameters(rig.graph);
     all = (struct weights){calloc(n, 8), calloc(n, 8), calloc(n, 8), calloc(n, 4), calloc(n, 4)};
-    exec = make_exec(&rig, &usual, clip);
+    exec = make_exec(&rig, clip);
     read_parameters(&rig, exec, all.found);
     for (uint64_t k = 0; k < n; k++) {
         all.w[k] = all.found[k];
@@ -392,7 +365,7 @@ TEST(test_optimizers)
 
 static int begin(void **state)
 {
-    struct pst_device_config config = {.threads = 1, .kernels = "reference"};
+    struct pst_device_config config = {.threads = 1, .kernels = "auto"};
     void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
     pst_device_module_fn *function = NULL;
     struct pst_error err = {0};
@@ -406,17 +379,12 @@ static int begin(void **state)
     noting.open = noting_open;
     noting.arena = noting_arena;
     threads = load_threads();
-    if (cpu->open(&config, &reference, &err) != PST_OK) {
-        return -1;
-    }
-    config.kernels = usual.kernels;
-    return cpu->open(&config, &own, &err) == PST_OK ? 0 : -1;
+    return cpu->open(&config, &asked, &err) == PST_OK ? 0 : -1;
 }
 
 static int end(void **state)
 {
-    cpu->close(reference);
-    cpu->close(own);
+    cpu->close(asked);
     return 0;
 }
 
