@@ -144,11 +144,19 @@ bool pst_planner_barrier(const struct pst_job *job)
     return job->train.clip > 0 || job->train.on_non_finite == ON_NON_FINITE_SKIP;
 }
 
+static pst_status add_hasty(struct pst_planner *planner, const struct pst_plugin *plugin,
+                            struct pst_error *err)
+{
+    struct pst_config_node *table = planner->job->scheduler;
+    struct pst_config_node *hasty = pst_hastened(&planner->arena, table, plugin);
+
+    return hasty == table ? PST_OK : instantiate(planner, plugin, hasty, &planner->hasty, err);
+}
+
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_job *job = planner->job;
     const struct pst_plugin *plugins[2 + PST_MAX_MEMOPT] = {NULL};
-    struct pst_config_node *hasty;
     uint32_t turns[PST_MAX_MEMOPT], i, n = job->n_memopt;
     pst_status st = PST_OK;
 
@@ -171,9 +179,8 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
         st = instantiate(planner, plugins[1], job->scheduler, &planner->scheduler, err);
         planner->questions.scheduler = planner->scheduler;
     }
-    hasty = pst_hastened(&planner->arena, job->scheduler, plugins[1]);
-    if (st == PST_OK && hasty != job->scheduler) {
-        st = instantiate(planner, plugins[1], hasty, &planner->hasty, err);
+    if (st == PST_OK) {
+        st = add_hasty(planner, plugins[1], err);
     }
     for (i = 0; st == PST_OK && i < n; i++) {
         const struct pst_plugin *plugin = plugins[2 + turns[i]];
