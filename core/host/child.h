@@ -91,7 +91,7 @@ void pst_worker_output_log(struct pst_worker_output *output,
 /* The last lines, into the details. */
 void pst_worker_output_tail(const struct pst_worker_output *output, struct pst_error *err);
 
-/* --- child_end.c: what its end means -----------------------------------------------------------*/
+/* --- what its end means ------------------------------------------------------------------------*/
 
 enum pst_worker_stop { PST_WORKER_RUNS = 0, PST_WORKER_CANCELLED, PST_WORKER_TIMED_OUT };
 

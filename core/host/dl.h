@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Opening shared objects. All of libltdl is behind these two functions; one mutex guards it, and
- * nothing that was opened is ever closed. What may be opened is decided elsewhere (secure.h).
+ * nothing that was opened is ever closed. What may be opened is decided elsewhere (search.h).
  */
 #ifndef PST_HOST_DL_H
 #define PST_HOST_DL_H
