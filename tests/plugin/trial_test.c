@@ -11,11 +11,12 @@
 
 #define JOB                                                                                        \
     "[model]\nuse = \"mlp\"\nlayers = 5\ninputs = 32\nhidden = 48\n[data]\nkind = \"synthetic\"\n" \
-    "[train]\nbatch = 16\nmicrobatch = 2\n"                                                        \
-    "[scheduler]\nuse = \"1f1b\"\n[[memopt]]\nuse = \"none\"\n"
+    "[train]\nbatch = 16\nmicrobatch = 2\n[[memopt]]\nuse = \"none\"\n"
 #define CLUSTER "[cluster]\ndevices = 2\n"
 #define SMALL   "[cluster]\ndevices = 2\nmemory = \"100 KiB\"\n"
 #define TESTER  "[partitioner]\nuse = \"tester\"\n"
+#define FLOWING "[scheduler]\nuse = \"1f1b\"\n"
+#define PATIENT "[scheduler]\nuse = \"patient\"\n"
 
 static pst_status plan(struct job_rig *rig, const char *toml, pst_planner_clock *clock,
                        struct pst_planned *ret_planned)
@@ -43,7 +44,7 @@ TEST(test_it_comes_true)
     FINISHED_BY(job_rig_finish) struct job_rig rig, other;
     char *text, *same;
 
-    assert_ok(plan(&rig, JOB CLUSTER TESTER, pst_predict_step, &planned), &rig.err);
+    assert_ok(plan(&rig, JOB FLOWING CLUSTER TESTER, pst_predict_step, &planned), &rig.err);
     assert_int_equal(pst_sim_steps(planned.plan, rig.graph, &rig.cost, 1, &result, &rig.err),
                      PST_OK);
     assert_true(result.period_ns > 0);
@@ -54,7 +55,7 @@ TEST(test_it_comes_true)
     assert_true(number(&planned, "peak_bytes") > 0);
 
     /* whoever does not ask gets the same plan */
-    assert_int_equal(plan(&other, JOB CLUSTER TESTER, NULL, &without), PST_OK);
+    assert_int_equal(plan(&other, JOB FLOWING CLUSTER TESTER, NULL, &without), PST_OK);
     assert_true(pst_remarks_flag(without.remarks, without.n_remarks, "no_trial"));
     text = pst_plan_to_json(planned.plan, rig.graph);
     same = pst_plan_to_json(without.plan, other.graph);
@@ -65,13 +66,41 @@ TEST(test_it_comes_true)
     pst_planned_finish(&without);
 }
 
+static double step_of(const char *toml, double *ret_tried)
+{
+    struct pst_planned planned = {.plan = NULL};
+    FINISHED_BY(job_rig_finish) struct job_rig rig;
+    struct pst_sim_result result;
+
+    assert_ok(plan(&rig, toml, pst_predict_step, &planned), &rig.err);
+    assert_int_equal(pst_sim_steps(planned.plan, rig.graph, &rig.cost, 1, &result, &rig.err),
+                     PST_OK);
+    *ret_tried = number(&planned, "step_ns");
+    pst_planned_finish(&planned);
+    return (double)result.period_ns;
+}
+
+/* A trial asks in haste, the plan does not, unless the config says so itself. */
+TEST(test_in_haste)
+{
+    double tried, lazy_tried, much_tried;
+    double step = step_of(JOB CLUSTER TESTER PATIENT, &tried);
+    double lazy = step_of(JOB CLUSTER TESTER PATIENT "patience = \"none\"\n", &lazy_tried);
+    double much = step_of(JOB CLUSTER TESTER PATIENT "patience = \"much\"\n", &much_tried);
+
+    assert_true(step < lazy);
+    assert_true(tried == lazy && lazy_tried == lazy);
+    assert_true(much == step && much_tried == step);
+}
+
 /* More than a device has: an answer to the question, though no plan. */
 TEST(test_too_large)
 {
     struct pst_planned planned = {.plan = NULL};
     FINISHED_BY(job_rig_finish) struct job_rig rig;
 
-    assert_int_equal(plan(&rig, JOB SMALL TESTER, pst_predict_step, &planned), PST_ERR_INFEASIBLE);
+    assert_int_equal(plan(&rig, JOB FLOWING SMALL TESTER, pst_predict_step, &planned),
+                     PST_ERR_INFEASIBLE);
     assert_string_equal(rig.err.kind, "plan.infeasible");
 }
 
@@ -90,8 +119,9 @@ static void expect_blame(const char *toml, const char *kind, const char *words)
 
 TEST(test_no_plan)
 {
-    expect_blame(JOB CLUSTER TESTER "ask = \"hole\"\n", "plan.illegal", "made an illegal plan");
-    expect_blame(JOB CLUSTER TESTER "ask = \"early\"\n", "plugin.contract",
+    expect_blame(JOB FLOWING CLUSTER TESTER "ask = \"hole\"\n", "plan.illegal",
+                 "made an illegal plan");
+    expect_blame(JOB FLOWING CLUSTER TESTER "ask = \"early\"\n", "plugin.contract",
                  "trial.step was called outside of partition()");
 }
 
