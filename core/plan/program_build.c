@@ -105,6 +105,18 @@ struct pst_program_call *pst_build_kernel(struct pst_builder *b, uint32_t s, uin
     return call;
 }
 
+uint32_t *pst_build_made(struct pst_builder *b, enum pst_made_kind kind, size_t n)
+{
+    struct pst_made *made = pst_arena_array(&b->arena, 1, sizeof *made);
+
+    *made = (struct pst_made){.next = b->made,
+                              .kind = kind,
+                              .n = n,
+                              .at = pst_arena_array(&b->arena, n, sizeof *made->at)};
+    b->made = made;
+    return made->at;
+}
+
 /* --- tables of a stage --------------------------------------------------------------------------
  */
 

@@ -143,18 +143,6 @@ static pst_status build_section(struct pst_builder *b, struct pst_program_sectio
 /* --- what lives between parts ------------------------------------------------------------------
  */
 
-uint32_t *pst_build_made(struct pst_builder *b, enum pst_made_kind kind, size_t n)
-{
-    struct pst_made *made = pst_arena_array(&b->arena, 1, sizeof *made);
-
-    *made = (struct pst_made){.next = b->made,
-                              .kind = kind,
-                              .n = n,
-                              .at = pst_arena_array(&b->arena, n, sizeof *made->at)};
-    b->made = made;
-    return made->at;
-}
-
 /* Nothing has been made. */
 static void forget(struct pst_builder *b)
 {
