@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/util.h"
 #include "host/call.h"
 #include "planner/state.h"
-#include "base/log.h"
 
-static const char *const names[] = {"?", "F", "B", "W", "BW", "R"};
 #define BATCHES 3 /* in a row that show whether fill, body and drain fit together */
 
+static const char *const names[] = {"?", "F", "B", "W", "BW", "R"};
 static const char *const part_names[PST_PARTS] = {"fill", "body", "drain"};
 
 static pst_status refuse(struct pst_emission *e, const char *format, ...)

@@ -105,8 +105,6 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
 /* strategies.c: a logical device for each stage, once the partitioner has chosen. */
 pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan *plan,
                               struct pst_error *err);
-/* strategies.c: are there as many micro-batches as the scheduler wants? */
-pst_status pst_planner_microbatches(const struct pst_planner *planner, struct pst_error *err);
 /* Number of micro-batches; places. */
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err);
 /* Does the optimizer step need something of all devices: the norm of all gradients, or a common

@@ -191,7 +191,8 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
     return st;
 }
 
-pst_status pst_planner_microbatches(const struct pst_planner *planner, struct pst_error *err)
+/* Are there as many micro-batches as the scheduler wants? */
+static pst_status check_microbatches(const struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_topology *topology = &planner->topology;
     uint32_t m = planner->n_microbatches;
@@ -355,7 +356,7 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
         }
     }
     if (!planner->chooses || !planner->replicates) { /* else: once the stages are known */
-        st = pst_planner_microbatches(planner, err);
+        st = check_microbatches(planner, err);
     }
     if (st == PST_OK) {
         offer_sizes(planner);
@@ -373,5 +374,5 @@ pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan
         return PST_OK;
     }
     st = ask_topology(planner, plan->n_stages, err);
-    return st == PST_OK ? pst_planner_microbatches(planner, err) : st;
+    return st == PST_OK ? check_microbatches(planner, err) : st;
 }

@@ -199,6 +199,6 @@ void oracle_chain(struct mem_oracle *oracle, uint32_t quanta)
     CALL_TAKE(k.units, k.c->n);
     count_units(&k, quanta);
     k.row = k.total + 1;
-    k.cells = call_alloc(((size_t)k.c->n + 1) * k.row, sizeof *k.cells);
+    CALL_TAKE(k.cells, ((size_t)k.c->n + 1) * k.row);
     solve_all(oracle, &k);
 }

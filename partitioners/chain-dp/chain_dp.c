@@ -70,8 +70,8 @@ static pst_status chain_init(struct chain *chain, const struct question *q,
                             .n_stages = n_stages,
                             .microbatch_size = size,
                             .prices = {.value_size = sizeof(struct range_price)}};
-    chain->prefix_ns = call_alloc((size_t)n + 1, sizeof *chain->prefix_ns);
-    chain->stamps = call_alloc(n, sizeof *chain->stamps);
+    CALL_TAKE(chain->prefix_ns, (size_t)n + 1);
+    CALL_TAKE(chain->stamps, n);
     for (v = 0; v < n; v++) {
         struct pst_times times;
 

@@ -122,7 +122,7 @@ static pst_status sweep(struct sweep *s, uint32_t only_size, struct pst_partitio
     const struct part_problem *p = &s->problem;
     uint32_t i, first = UINT32_MAX;
 
-    s->order = call_alloc((size_t)p->n + 1, sizeof *s->order);
+    CALL_TAKE(s->order, (size_t)p->n + 1);
     if (s->kind != ORDER_BEST) {
         part_order(p, s->kind, NULL, s->order);
     }

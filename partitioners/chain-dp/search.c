@@ -295,10 +295,10 @@ pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)
     uint32_t i, stages;
     pst_status st = PST_OK;
 
-    search.parent = call_alloc(n_cells, sizeof *search.parent);
-    search.best = call_alloc(n_cells, sizeof *search.best);
-    search.least = call_alloc(chain->n_stages + 1, sizeof *search.least);
-    search.reached = call_alloc((size_t)chain->n + 1, sizeof *search.reached);
+    CALL_TAKE(search.parent, n_cells);
+    CALL_TAKE(search.best, n_cells);
+    CALL_TAKE(search.least, chain->n_stages + 1);
+    CALL_TAKE(search.reached, (size_t)chain->n + 1);
     least_limit(&search, &ret_answer->bottleneck_ns, &stages);
     if (stages < chain->n_stages) {
         st = explain(&search, stages);

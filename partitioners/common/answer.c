@@ -162,9 +162,9 @@ static void placing_init(struct placing *p, const struct part_problem *problem)
     p->n_ranks = problem->n_devices;
     p->node_size = problem->figures.node_size;
     p->in_order = problem->in != NULL && problem->in->n_stages != 0;
-    p->walk = call_alloc((size_t)p->plan->n_stages + 1, sizeof *p->walk);
-    p->first_rank = call_alloc((size_t)p->plan->n_stages + 1, sizeof *p->first_rank);
-    p->used = call_alloc((size_t)problem->n_devices + 1, sizeof *p->used);
+    CALL_TAKE(p->walk, (size_t)p->plan->n_stages + 1);
+    CALL_TAKE(p->first_rank, (size_t)p->plan->n_stages + 1);
+    CALL_TAKE(p->used, (size_t)problem->n_devices + 1);
 }
 
 void stage_graph_place(const struct stage_graph *graph, const struct part_plan *plan,

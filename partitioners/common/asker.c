@@ -57,7 +57,7 @@ static void ask_price(struct part_asker *asker, uint32_t stage, uint32_t first, 
     };
 
     *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
-    part_poll(asker->problem);
+    call_go_on(asker->problem->host);
     call_check(asker->ask->price(asker->problem->host, &question, ret_price));
 }
 
@@ -117,10 +117,10 @@ pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages
     if (asker->ask == NULL) {
         return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_ASK);
     }
-    asker->nodes = call_alloc(problem->n, sizeof *asker->nodes);
-    asker->in_flight = call_alloc(n_stages, sizeof *asker->in_flight);
-    asker->versions = call_alloc(n_stages, sizeof *asker->versions);
-    asker->class_of = call_alloc(n_stages, sizeof *asker->class_of);
+    CALL_TAKE(asker->nodes, problem->n);
+    CALL_TAKE(asker->in_flight, n_stages);
+    CALL_TAKE(asker->versions, n_stages);
+    CALL_TAKE(asker->class_of, n_stages);
     for (v = 0; v < problem->n; v++) {
         asker->nodes[v] = v;
     }

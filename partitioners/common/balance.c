@@ -94,8 +94,8 @@ void part_balance(const double *sum_ns, uint32_t n, uint32_t n_stages, uint32_t 
     struct balance b = {.sum = sum_ns, .n = n, .n_stages = n_stages};
     uint32_t stage, end = n;
 
-    b.least = call_alloc(2 * ((size_t)n + 1), sizeof *b.least);
-    b.parent = call_alloc((size_t)n_stages * ((size_t)n + 1), sizeof *b.parent);
+    CALL_TAKE(b.least, 2 * ((size_t)n + 1));
+    CALL_TAKE(b.parent, (size_t)n_stages * ((size_t)n + 1));
     even_out(&b, least_longest(&b));
     ret_cuts[n_stages] = n;
     for (stage = n_stages; stage-- > 0;) {

@@ -22,7 +22,7 @@ struct search {
 
 static void try_at(struct search *s, int64_t ticks, bool *ret_found)
 {
-    part_poll(s->line.problem);
+    call_go_on(s->line.problem->host);
     s->stats->probes++;
     s->probe.run(&s->probe, ticks, ret_found, &s->tried);
     if (*ret_found) {

@@ -91,10 +91,10 @@ void part_costs_init(const struct part_problem *p, uint32_t b, struct part_costs
     double most = 0;
     uint32_t k;
 
-    c.degrees = call_alloc(p->n_degrees + 1, sizeof *c.degrees);
-    c.comp = call_alloc(p->n_degrees + 1, sizeof *c.comp);
-    c.sync = call_alloc(p->n_degrees + 1, sizeof *c.sync);
-    c.p2p = call_alloc(p->n_degrees + 1, sizeof *c.p2p);
+    CALL_TAKE(c.degrees, p->n_degrees + 1);
+    CALL_TAKE(c.comp, p->n_degrees + 1);
+    CALL_TAKE(c.sync, p->n_degrees + 1);
+    CALL_TAKE(c.p2p, p->n_degrees + 1);
     for (k = 0; k < p->n_degrees; k++) {
         uint32_t d = p->degrees[k], row;
 

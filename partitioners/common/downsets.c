@@ -9,10 +9,10 @@
 
 void downsets_room(struct part_downsets *sets, size_t n_added)
 {
-    sets->parent = call_alloc(sets->n_sets, sizeof *sets->parent);
-    sets->size = call_alloc(sets->n_sets, sizeof *sets->size);
-    sets->first_added = call_alloc((size_t)sets->n_sets + 1, sizeof *sets->first_added);
-    sets->added = call_alloc(n_added + 1, sizeof *sets->added);
+    CALL_TAKE(sets->parent, sets->n_sets);
+    CALL_TAKE(sets->size, sets->n_sets);
+    CALL_TAKE(sets->first_added, (size_t)sets->n_sets + 1);
+    CALL_TAKE(sets->added, n_added + 1);
 }
 
 void part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *first,
@@ -49,7 +49,7 @@ void part_downsets_linear(uint32_t n, const uint32_t *order, struct part_downset
 /* A walk over all downsets in depth-first order; `missing` and `ready` follow the set at hand. */
 struct walk {
     const struct part_dag *dag;
-    const struct part_stop *stop;
+    const struct pst_host *host;
     uint32_t *missing; /* [n] predecessors of a node that are not in the set */
     uint32_t *ready;   /* stack of candidates, ascending within a level */
     size_t n_ready, room;
@@ -110,7 +110,7 @@ static bool note(struct walk *w, uint32_t parent, uint32_t v, uint32_t *ret_set)
     uint32_t k = w->n_found;
 
     if ((++w->polls & 0x3FFF) == 0) {
-        part_stop_poll(w->stop);
+        call_go_on(w->host);
     }
     if (k == sets->n_sets) {
         w->overflow = true;
@@ -198,7 +198,7 @@ void downsets_sort(struct part_downsets *sets)
     uint32_t *place = call_alloc(sets->n_sets, sizeof *place);
     uint32_t *from = call_alloc(sets->n_sets, sizeof *from), k;
 
-    sets->bits = call_alloc((size_t)sets->n_sets * sets->n_words + 1, sizeof *sets->bits);
+    CALL_TAKE(sets->bits, (size_t)sets->n_sets * sets->n_words + 1);
     downsets_room(sets, old.first_added[old.n_sets]);
     find_places(&old, place);
     for (k = 0; k < old.n_sets; k++) {
@@ -211,15 +211,15 @@ void downsets_sort(struct part_downsets *sets)
 }
 
 /* sets->n_sets: room, then what there is; PST_ERR_INFEASIBLE: not enough room. */
-static pst_status list_all(const struct part_dag *dag, const struct part_stop *stop,
+static pst_status list_all(const struct part_dag *dag, const struct pst_host *host,
                            struct part_downsets *sets)
 {
-    struct walk w = {.dag = dag, .stop = stop, .sets = sets, .n_found = 1};
+    struct walk w = {.dag = dag, .host = host, .sets = sets, .n_found = 1};
     struct level *levels = call_alloc((size_t)dag->n + 1, sizeof *levels);
     uint32_t v;
 
-    w.missing = call_alloc((size_t)dag->n + 1, sizeof *w.missing);
-    sets->bits = call_alloc((size_t)sets->n_sets * sets->n_words + 1, sizeof *sets->bits);
+    CALL_TAKE(w.missing, (size_t)dag->n + 1);
+    CALL_TAKE(sets->bits, (size_t)sets->n_sets * sets->n_words + 1);
     downsets_room(sets, sets->n_sets);
     for (v = 0; v < dag->n; v++) {
         w.missing[v] = dag->first_in[v + 1] - dag->first_in[v];
@@ -233,18 +233,18 @@ static pst_status list_all(const struct part_dag *dag, const struct part_stop *s
 }
 
 pst_status part_downsets_all(const struct part_dag *dag, uint32_t max_sets,
-                             const struct part_stop *stop, struct part_downsets *ret_sets,
+                             const struct pst_host *host, struct part_downsets *ret_sets,
                              uint64_t *ret_count, bool *ret_exact)
 {
     struct part_downsets sets = {.n = dag->n, .n_words = dag->n / 64 + 1};
     pst_status st = PST_OK;
 
-    part_downsets_count(dag, stop, ret_count, ret_exact);
+    part_downsets_count(dag, host, ret_count, ret_exact);
     if (*ret_count > max_sets) {
         return PST_ERR_INFEASIBLE;
     }
     sets.n_sets = *ret_exact ? (uint32_t)*ret_count : max_sets;
-    st = list_all(dag, stop, &sets);
+    st = list_all(dag, host, &sets);
     if (st == PST_OK) {
         downsets_sort(&sets);
     }
@@ -291,12 +291,5 @@ void part_downsets_sum(const struct part_downsets *sets, const double *values, d
         for (i = sets->first_added[k]; i < sets->first_added[k + 1]; i++) {
             ret_sums[k] += values[sets->added[i]];
         }
-    }
-}
-
-void part_stop_poll(const struct part_stop *stop)
-{
-    if (stop != NULL && stop->cancelled != NULL && stop->cancelled(stop->context)) {
-        call_end(PST_ERR_CANCELLED);
     }
 }

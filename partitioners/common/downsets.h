@@ -20,13 +20,6 @@ struct part_dag {
     const uint32_t *first_in, *in_edges; /* [n + 1]; [n_edges] edges by (to, from) */
 };
 
-/* Asked now and then during long loops; true ends the call. NULL: never. */
-struct part_stop {
-    bool (*cancelled)(const void *context);
-    const void *context;
-};
-void part_stop_poll(const struct part_stop *stop);
-
 /*
  * Set 0 is empty, the last one holds every node, smaller sets come first. Set k > 0 is set
  * parent[k] < k and the nodes added[first_added[k] .. first_added[k + 1]), one but for the family
@@ -55,7 +48,7 @@ void part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *
  *
  */
 pst_status part_downsets_all(const struct part_dag *dag, uint32_t max_sets,
-                             const struct part_stop *stop, struct part_downsets *ret_sets,
+                             const struct pst_host *host, struct part_downsets *ret_sets,
                              uint64_t *ret_count, bool *ret_exact);
 
 /*
@@ -66,11 +59,11 @@ pst_status part_downsets_all(const struct part_dag *dag, uint32_t max_sets,
  * cannot be reached in whole: PST_ERR_UNSUPPORTED.
  */
 pst_status part_downsets_grown(const struct part_dag *dag, uint32_t max_sets,
-                               const struct part_stop *stop, struct part_downsets *ret_sets,
+                               const struct pst_host *host, struct part_downsets *ret_sets,
                                uint64_t *ret_count, bool *ret_exact);
 
 /* The count alone. *ret_exact as above; UINT64_MAX: that many or more. */
-void part_downsets_count(const struct part_dag *dag, const struct part_stop *stop,
+void part_downsets_count(const struct part_dag *dag, const struct pst_host *host,
                          uint64_t *ret_count, bool *ret_exact);
 
 /* Is set a part of set b? */

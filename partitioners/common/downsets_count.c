@@ -19,7 +19,7 @@ struct entry {
 
 struct counter {
     const struct part_dag *dag;
-    const struct part_stop *stop;
+    const struct pst_host *host;
     uint32_t n_words;
     uint64_t *up, *down; /* [n * n_words] nodes reachable from v, reaching v; with v */
     struct entry *table; /* [TABLE] open addressing; stops taking at half */
@@ -51,7 +51,7 @@ static bool spend(struct counter *c, uint64_t work)
         c->given_up = true;
     }
     if ((++c->polls & 0xFF) == 0) {
-        part_stop_poll(c->stop);
+        call_go_on(c->host);
     }
     return !c->given_up;
 }
@@ -132,7 +132,7 @@ static uint64_t count_connected(struct counter *c, const uint64_t *part)
     if (known->part != NULL) {
         return known->count;
     }
-    rest = call_alloc(c->n_words, sizeof *rest);
+    CALL_TAKE(rest, c->n_words);
     if (spend(c, (uint64_t)weight(part, part, c->n_words) * c->n_words * 2)) {
         v = pivot(c, part);
         for (w = 0; w < c->n_words; w++) {
@@ -226,10 +226,10 @@ static void close_sets(struct counter *c)
     }
 }
 
-void part_downsets_count(const struct part_dag *dag, const struct part_stop *stop,
+void part_downsets_count(const struct part_dag *dag, const struct pst_host *host,
                          uint64_t *ret_count, bool *ret_exact)
 {
-    struct counter c = {.dag = dag, .stop = stop, .n_words = dag->n / 64 + 1};
+    struct counter c = {.dag = dag, .host = host, .n_words = dag->n / 64 + 1};
     uint64_t *all = NULL;
     uint32_t v;
 
@@ -238,10 +238,10 @@ void part_downsets_count(const struct part_dag *dag, const struct part_stop *sto
     if (dag->n > MAX_NODES) {
         return;
     }
-    c.up = call_alloc((size_t)dag->n * c.n_words + 1, sizeof *c.up);
-    c.down = call_alloc((size_t)dag->n * c.n_words + 1, sizeof *c.down);
-    c.table = call_alloc(TABLE, sizeof *c.table);
-    all = call_alloc(c.n_words, sizeof *all);
+    CALL_TAKE(c.up, (size_t)dag->n * c.n_words + 1);
+    CALL_TAKE(c.down, (size_t)dag->n * c.n_words + 1);
+    CALL_TAKE(c.table, TABLE);
+    CALL_TAKE(all, c.n_words);
     for (v = 0; v < dag->n; v++) {
         all[v / 64] |= UINT64_C(1) << v % 64;
     }

@@ -10,7 +10,7 @@
 
 struct growth {
     const struct part_dag *dag;
-    const struct part_stop *stop;
+    const struct pst_host *host;
     struct part_downsets *sets;
     size_t room, added_room; /* sets and added nodes that there is memory for */
     uint32_t max_sets;
@@ -109,7 +109,7 @@ static pst_status follow(struct growth *g, uint32_t k)
         }
     }
     if (st == PST_OK && k % 64 == 1) {
-        part_stop_poll(g->stop);
+        call_go_on(g->host);
     }
     return st;
 }
@@ -148,19 +148,19 @@ static pst_status run(struct growth *g, const uint64_t *empty)
 }
 
 pst_status part_downsets_grown(const struct part_dag *dag, uint32_t max_sets,
-                               const struct part_stop *stop, struct part_downsets *ret_sets,
+                               const struct pst_host *host, struct part_downsets *ret_sets,
                                uint64_t *ret_count, bool *ret_exact)
 {
     struct part_downsets sets = {.n = dag->n, .n_words = dag->n / 64 + 1};
-    struct growth g = {.dag = dag, .stop = stop, .sets = &sets, .max_sets = max_sets};
+    struct growth g = {.dag = dag, .host = host, .sets = &sets, .max_sets = max_sets};
     uint64_t *empty = call_alloc(sets.n_words, sizeof *empty);
     pst_status st = PST_OK;
 
     for (g.table_size = 256; g.table_size < 2 * (size_t)max_sets + 2;) {
         g.table_size *= 2;
     }
-    g.table = call_alloc(g.table_size, sizeof *g.table);
-    g.down = call_alloc((size_t)dag->n * sets.n_words + 1, sizeof *g.down);
+    CALL_TAKE(g.table, g.table_size);
+    CALL_TAKE(g.down, (size_t)dag->n * sets.n_words + 1);
     st = run(&g, empty);
     *ret_exact = st == PST_OK;
     *ret_count = st == PST_ERR_INFEASIBLE ? (uint64_t)max_sets + 1 : sets.n_sets;

@@ -224,7 +224,7 @@ static void grow_layer(struct probe *probe, uint32_t depth, int64_t ticks)
     for (used = 0; used < l->max_devices; used++) {
         grow(probe, &f->now[used], depth, ticks);
         if (used % 64 == 0) {
-            part_poll(l->problem);
+            call_go_on(l->problem->host);
         }
     }
     for (used = 0; used <= l->max_devices; used++) {
@@ -250,7 +250,7 @@ static void grow_all(struct probe *probe, int64_t ticks)
         settle(l, f, &f->now[used], &best);
         grow(probe, &f->now[used], 0, ticks);
         if (used % 64 == 0) {
-            part_poll(l->problem);
+            call_go_on(l->problem->host);
         }
     }
 }
@@ -316,7 +316,7 @@ static void find_most(const struct line *l, struct front *f)
 {
     uint32_t k, i;
 
-    f->most_cross = call_alloc((size_t)l->n_degrees + 1, sizeof *f->most_cross);
+    CALL_TAKE(f->most_cross, (size_t)l->n_degrees + 1);
     for (k = 0; k < l->n_degrees; k++) {
         for (i = 0; i <= l->n; i++) {
             if (l->cross[k][i] > f->most_cross[k]) {
@@ -336,9 +336,9 @@ void front_init(struct probe *probe, bool *ret_inexact)
     *ret_inexact = false;
     f->inexact = ret_inexact;
     f->slot_max = l->cross == NULL ? 1 : SLOT_MAX;
-    f->now = call_alloc((size_t)l->max_devices + 1, sizeof *f->now);
+    CALL_TAKE(f->now, (size_t)l->max_devices + 1);
     f->next = l->layered ? call_alloc((size_t)l->max_devices + 1, sizeof *f->next) : NULL;
-    f->furthest = call_alloc((size_t)l->max_devices + 1, sizeof *f->furthest);
+    CALL_TAKE(f->furthest, (size_t)l->max_devices + 1);
     if (l->cross == NULL) {
         return;
     }

@@ -142,10 +142,10 @@ void line_init(struct line *l, const struct part_problem *p, const struct part_c
     set_limits(l, limits);
     l->straight = true;
     l->cap = LINE_TICKS_MAX / (p->n_devices == 0 ? 1 : p->n_devices);
-    l->position = call_alloc((size_t)l->n + 1, sizeof *l->position);
-    l->least = call_alloc((size_t)l->n + 1, sizeof *l->least);
-    l->weight = call_alloc((size_t)l->n + 1, sizeof *l->weight);
-    l->saved = call_alloc((size_t)l->n + 1, sizeof *l->saved);
+    CALL_TAKE(l->position, (size_t)l->n + 1);
+    CALL_TAKE(l->least, (size_t)l->n + 1);
+    CALL_TAKE(l->weight, (size_t)l->n + 1);
+    CALL_TAKE(l->saved, (size_t)l->n + 1);
     l->work = rows(l->n_degrees, l->n);
     l->sync = c->comm_model == PST_COMM_MAX ? rows(l->n_degrees, l->n) : NULL;
     l->cross = has_transfers(p, c) ? rows(l->n_degrees, l->n + 1) : NULL;
@@ -178,8 +178,8 @@ bool line_fits(const struct line *l, uint32_t i, uint32_t j, uint32_t k, uint32_
 void cuts_init(struct cuts *cuts, uint32_t max_stages)
 {
     cuts->n = 0;
-    cuts->first = call_alloc((size_t)max_stages + 2, sizeof *cuts->first);
-    cuts->k = call_alloc((size_t)max_stages + 2, sizeof *cuts->k);
+    CALL_TAKE(cuts->first, (size_t)max_stages + 2);
+    CALL_TAKE(cuts->k, (size_t)max_stages + 2);
 }
 
 static int64_t stage_transfers(const struct line *l, uint32_t first, uint32_t end, uint32_t k)

@@ -128,11 +128,11 @@ void stage_graph_delays(const struct stage_graph *g, const struct part_plan *pla
         return; /* with too many replicas it is no plan */
     }
     t.n_nodes = (p->n_devices + size - 1) / size;
-    t.first_rank = call_alloc((size_t)g->n + 1, sizeof *t.first_rank);
-    t.link_bytes = call_alloc((size_t)g->n_links + 1, sizeof *t.link_bytes);
-    t.leaving = call_alloc(t.n_nodes, sizeof *t.leaving);
-    t.of_link = call_alloc(t.n_nodes, sizeof *t.of_link);
-    delay = call_alloc((size_t)g->n_links + 1, sizeof *delay);
+    CALL_TAKE(t.first_rank, (size_t)g->n + 1);
+    CALL_TAKE(t.link_bytes, (size_t)g->n_links + 1);
+    CALL_TAKE(t.leaving, t.n_nodes);
+    CALL_TAKE(t.of_link, t.n_nodes);
+    CALL_TAKE(delay, (size_t)g->n_links + 1);
     stage_graph_place(g, plan, p, t.first_rank);
     fill(&t, slowest_ns, delay, ret_least_ns);
     *ret_delay = delay;

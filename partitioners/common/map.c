@@ -39,7 +39,7 @@ static void grow(struct part_map *map)
                               .size = map->size == 0 ? 1024 : 2 * map->size};
     size_t i;
 
-    larger.keys = call_alloc(larger.size, sizeof *larger.keys);
+    CALL_TAKE(larger.keys, larger.size);
     larger.values = call_alloc(larger.size, larger.value_size);
     for (i = 0; i < map->size; i++) {
         if (map->keys[i] != 0) {

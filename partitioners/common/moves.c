@@ -227,7 +227,9 @@ static void count_step(struct local *l)
         return;
     }
     *l->steps -= 1;
-    l->stop = *l->steps % 8192 == 0 && part_cancelled(l->problem);
+    if (*l->steps % 8192 == 0) {
+        call_go_on(l->problem->host);
+    }
 }
 
 struct candidate {
@@ -395,5 +397,5 @@ void moves_run(const struct part_problem *p, const struct part_costs *c, struct 
         call_keep(plan->stages);
     }
     call_leave(&region);
-    part_poll(p);
+    call_go_on(p->host);
 }

@@ -144,10 +144,10 @@ void part_order(const struct part_problem *p, uint32_t kind, const uint64_t *key
     uint32_t *waits, *nodes, v;
 
     call_enter(&region);
-    waits = call_alloc((size_t)p->n + 1, sizeof *waits);
-    nodes = call_alloc((size_t)p->n + 1, sizeof *nodes);
-    own = call_alloc((size_t)p->n + 1, sizeof *own);
-    rest = call_alloc((size_t)p->n + 1, sizeof *rest);
+    CALL_TAKE(waits, (size_t)p->n + 1);
+    CALL_TAKE(nodes, (size_t)p->n + 1);
+    CALL_TAKE(own, (size_t)p->n + 1);
+    CALL_TAKE(rest, (size_t)p->n + 1);
     ready = (struct ready){0, nodes, keys != NULL ? keys : own};
     count_inputs(p, waits);
     switch (kind) {

@@ -33,7 +33,7 @@ static void list_samples(struct part_problem *p)
 {
     uint32_t s, k;
 
-    p->samples = call_alloc((size_t)p->n_sizes * p->n_degrees, sizeof *p->samples);
+    CALL_TAKE(p->samples, (size_t)p->n_sizes * p->n_degrees);
     p->n_samples = 0;
     for (s = 0; s < p->n_sizes; s++) {
         for (k = 0; k < p->n_degrees; k++) {
@@ -49,21 +49,21 @@ static void list_samples(struct part_problem *p)
 static void make_times(struct part_problem *p)
 {
     list_samples(p);
-    p->forward_ns = call_alloc((size_t)p->n_samples * p->n, sizeof *p->forward_ns);
-    p->backward_ns = call_alloc((size_t)p->n_samples * p->n, sizeof *p->backward_ns);
+    CALL_TAKE(p->forward_ns, (size_t)p->n_samples * p->n);
+    CALL_TAKE(p->backward_ns, (size_t)p->n_samples * p->n);
 }
 
 void part_problem_init(struct part_problem *p)
 {
-    p->from = call_alloc(p->n_edges, sizeof *p->from);
-    p->to = call_alloc(p->n_edges, sizeof *p->to);
-    p->first_out = call_alloc((size_t)p->n + 1, sizeof *p->first_out);
-    p->first_in = call_alloc((size_t)p->n + 1, sizeof *p->first_in);
-    p->in_edges = call_alloc(p->n_edges, sizeof *p->in_edges);
-    p->weight_bytes = call_alloc(p->n, sizeof *p->weight_bytes);
-    p->saved_bytes = call_alloc(p->n, sizeof *p->saved_bytes);
-    p->workspace_bytes = call_alloc(p->n, sizeof *p->workspace_bytes);
-    p->edge_bytes = call_alloc(p->n_edges, sizeof *p->edge_bytes);
+    CALL_TAKE(p->from, p->n_edges);
+    CALL_TAKE(p->to, p->n_edges);
+    CALL_TAKE(p->first_out, (size_t)p->n + 1);
+    CALL_TAKE(p->first_in, (size_t)p->n + 1);
+    CALL_TAKE(p->in_edges, p->n_edges);
+    CALL_TAKE(p->weight_bytes, p->n);
+    CALL_TAKE(p->saved_bytes, p->n);
+    CALL_TAKE(p->workspace_bytes, p->n);
+    CALL_TAKE(p->edge_bytes, p->n_edges);
     make_times(p);
 }
 
@@ -129,8 +129,8 @@ static void copy_lists(struct part_problem *p, const struct pst_partition_in *in
 {
     uint32_t i;
 
-    p->sizes = call_alloc(in->n_micro_batches, sizeof *p->sizes);
-    p->degrees = call_alloc(in->n_degrees, sizeof *p->degrees);
+    CALL_TAKE(p->sizes, in->n_micro_batches);
+    CALL_TAKE(p->degrees, in->n_degrees);
     for (i = 0; i < in->n_micro_batches; i++) {
         p->sizes[p->n_sizes++] = in->micro_batches[i];
     }
@@ -203,7 +203,7 @@ static void read_times(struct part_problem *p, const struct pst_profile *profile
             p->forward_ns[(size_t)i * p->n + v] = ns[0];
             p->backward_ns[(size_t)i * p->n + v] = ns[1] + ns[2];
             if ((v + 1) % 1024 == 0 || v + 1 == p->n) {
-                part_poll(p);
+                call_go_on(p->host);
             }
         }
     }
@@ -396,16 +396,4 @@ uint32_t part_samples_row(const struct part_problem *p, uint32_t samples)
 const char *part_node_name(const struct part_problem *p, uint32_t v)
 {
     return p->in == NULL || p->in->graph == NULL ? "?" : pst_graph_node(p->in->graph, v)->name;
-}
-
-bool part_cancelled(const struct part_problem *p)
-{
-    return p->host != NULL && p->host->cancelled(p->host);
-}
-
-void part_poll(const struct part_problem *p)
-{
-    if (part_cancelled(p)) {
-        call_end(PST_ERR_CANCELLED);
-    }
 }

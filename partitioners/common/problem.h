@@ -74,10 +74,6 @@ const char *part_node_name(const struct part_problem *problem, uint32_t v);
 const char *part_size_text(char text[64], uint64_t bytes);
 /* PST_ERR_INFEASIBLE, explained. */
 pst_status part_too_few_nodes(const struct pst_host *host, uint32_t wanted, uint32_t n);
-/* Has the host asked to stop? */
-bool part_cancelled(const struct part_problem *problem);
-/* Ends the call if it has. */
-void part_poll(const struct part_problem *problem);
 
 /*
  * What nodes and edges cost per sample at one micro-batch size b, on d replicas that share it, in

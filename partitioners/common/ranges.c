@@ -51,12 +51,12 @@ void part_ranges_init(const struct part_problem *problem, struct part_ranges *re
     memset(r, 0, sizeof *r);
     r->problem = problem;
     r->n = n;
-    r->weight = call_alloc((size_t)n + 1, sizeof *r->weight);
-    r->saved = call_alloc((size_t)n + 1, sizeof *r->saved);
-    r->cut_bytes = call_alloc((size_t)n + 2, sizeof *r->cut_bytes);
-    r->cut_tensors = call_alloc((size_t)n + 2, sizeof *r->cut_tensors);
-    r->message = call_alloc((size_t)n + 1, sizeof *r->message);
-    r->last = call_alloc((size_t)n + 1, sizeof *r->last);
+    CALL_TAKE(r->weight, (size_t)n + 1);
+    CALL_TAKE(r->saved, (size_t)n + 1);
+    CALL_TAKE(r->cut_bytes, (size_t)n + 2);
+    CALL_TAKE(r->cut_tensors, (size_t)n + 2);
+    CALL_TAKE(r->message, (size_t)n + 1);
+    CALL_TAKE(r->last, (size_t)n + 1);
     set_messages(r);
     for (v = 0; v < n; v++) {
         r->weight[v + 1] = r->weight[v] + problem->weight_bytes[v];
@@ -148,7 +148,7 @@ void part_span_init(const struct part_ranges *ranges, struct part_span *ret_span
 {
     memset(ret_span, 0, sizeof *ret_span);
     ret_span->ranges = ranges;
-    ret_span->stamps = call_alloc((size_t)ranges->n + 1, sizeof *ret_span->stamps);
+    CALL_TAKE(ret_span->stamps, (size_t)ranges->n + 1);
 }
 
 void part_span_begin(struct part_span *span, uint32_t end)

@@ -38,8 +38,8 @@ pst_status part_row_init(struct part_row *row, const struct pst_host *host,
     if (st != PST_OK) {
         return st;
     }
-    row->order = call_alloc((size_t)p->n + 1, sizeof *row->order);
-    row->first = call_alloc((size_t)row->n_stages + 1, sizeof *row->first);
+    CALL_TAKE(row->order, (size_t)p->n + 1);
+    CALL_TAKE(row->first, (size_t)row->n_stages + 1);
     part_order(p, order_kind, NULL, row->order);
     return PST_OK;
 }

@@ -63,8 +63,8 @@ static pst_status run_chain(const struct part_problem *problem, uint32_t n_stage
     pst_status st = PST_OK;
 
     part_ranges_init(problem, &ranges);
-    run.cuts = call_alloc((size_t)n_stages + 1, sizeof *run.cuts);
-    run.tried = call_alloc((size_t)n_stages + 1, sizeof *run.tried);
+    CALL_TAKE(run.cuts, (size_t)n_stages + 1);
+    CALL_TAKE(run.tried, (size_t)n_stages + 1);
     st = try_sizes(&run, try, impl);
     if (st == PST_OK) {
         struct part_chain_shape shape = {n_stages, run.size, 1, false};

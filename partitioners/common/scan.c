@@ -162,7 +162,7 @@ static void run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts
             mine[i] = best_first(l, s, i, layer, behind, l->layered ? nearest : i, ticks);
             reached = mine[i] < UINT32_MAX ? i : reached;
             if (i % 64 == 0) {
-                part_poll(l->problem);
+                call_go_on(l->problem->host);
             }
         }
         nearest = reached;
@@ -185,9 +185,9 @@ void scan_init(struct probe *probe)
     probe->run = run;
     probe->scratch = s;
     s->n_layers = layers_of(l);
-    s->devices[0] = call_alloc(n, sizeof *s->devices[0]);
-    s->devices[1] = call_alloc(n, sizeof *s->devices[1]);
-    s->next = call_alloc(n * s->n_layers, sizeof *s->next);
-    s->degree = call_alloc(n * s->n_layers, sizeof *s->degree);
-    s->transfers = call_alloc((size_t)l->n_degrees + 1, sizeof *s->transfers);
+    CALL_TAKE(s->devices[0], n);
+    CALL_TAKE(s->devices[1], n);
+    CALL_TAKE(s->next, n * s->n_layers);
+    CALL_TAKE(s->degree, n * s->n_layers);
+    CALL_TAKE(s->transfers, (size_t)l->n_degrees + 1);
 }

@@ -7,16 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool cancelled(const void *problem)
-{
-    return part_cancelled(problem);
-}
-
-struct part_stop part_sequence_stop(const struct part_problem *problem)
-{
-    return (struct part_stop){cancelled, problem};
-}
-
 struct part_dag part_sequence_dag(const struct part_problem *p)
 {
     return (struct part_dag){p->n,         p->n_edges,  p->from,    p->to,

@@ -9,9 +9,6 @@
 #include "answer.h"
 #include "downsets.h"
 
-/* part_cancelled of this problem. */
-struct part_stop part_sequence_stop(const struct part_problem *problem);
-
 /* The edges of a problem as they are; lives as long as the problem. */
 struct part_dag part_sequence_dag(const struct part_problem *problem);
 

@@ -31,8 +31,8 @@ static void plan_of(const struct part_problem *p, uint32_t b, const struct part_
 
 /* false: tables too large. */
 static bool solve(const struct part_problem *p, const struct part_costs *costs,
-                  const struct part_downsets *sets, const struct part_stop *stop, double below_ns,
-                  struct part_plan *ret_plan, bool *ret_found)
+                  const struct part_downsets *sets, double below_ns, struct part_plan *ret_plan,
+                  bool *ret_found)
 {
     const struct part_dag dag = part_sequence_dag(p);
     uint32_t n = p->n > p->n_edges ? p->n : p->n_edges, i;
@@ -48,7 +48,7 @@ static bool solve(const struct part_problem *p, const struct part_costs *costs,
         .n_devices = p->n_devices,
         .capacity = p->capacity_bytes < 1e300 ? p->capacity_bytes : INFINITY,
         .below = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX,
-        .stop = stop,
+        .host = p->host,
     };
     struct part_sets_answer answer = {0};
     bool solved;
@@ -68,7 +68,6 @@ void part_set_plan(const struct part_problem *p, const struct part_costs *costs,
                    double below_ns, struct part_plan *ret_plan, bool *ret_found, bool *ret_complete)
 {
     const struct part_dag dag = part_sequence_dag(p);
-    const struct part_stop stop = part_sequence_stop(p);
     struct part_downsets sets = {0};
     double most = sqrt(24.0 * (double)steps / costs->n_degrees);
     struct call_region region;
@@ -78,9 +77,9 @@ void part_set_plan(const struct part_problem *p, const struct part_costs *costs,
     *ret_found = *ret_complete = false;
     call_enter(&region);
     if (most >= 2 && p->n <= MOST_SETS && /* not too many */
-        part_downsets_all(&dag, most < MOST_SETS ? (uint32_t)most : MOST_SETS, &stop, &sets, &count,
-                          &exact) == PST_OK) {
-        *ret_complete = solve(p, costs, &sets, &stop, below_ns, ret_plan, ret_found) &&
+        part_downsets_all(&dag, most < MOST_SETS ? (uint32_t)most : MOST_SETS, p->host, &sets,
+                          &count, &exact) == PST_OK) {
+        *ret_complete = solve(p, costs, &sets, below_ns, ret_plan, ret_found) &&
                         (p->in_row || p->capacity_bytes >= 1e300);
     }
     if (*ret_found) {

@@ -34,7 +34,7 @@ static void poll(struct nest *f, uint64_t work)
     f->polls += work;
     if (f->polls >= 2000000) {
         f->polls = 0;
-        part_stop_poll(f->q->stop);
+        call_go_on(f->q->host);
     }
 }
 
@@ -107,16 +107,16 @@ static pst_status init(struct nest *f)
     if (cells > MOST_CELLS / (f->n_stages + 1)) {
         return PST_ERR_NOMEM;
     }
-    f->best = call_alloc(cells * (f->n_stages + 1), sizeof *f->best);
+    CALL_TAKE(f->best, cells * (f->n_stages + 1));
     f->comp = table(f->n_degrees, f->n_sets);
     f->sync = table(f->n_degrees, f->n_sets);
     f->leaving = table(f->n_degrees, f->n_sets);
     f->skipping = table(f->n_degrees, f->n_sets);
-    f->into = call_alloc((size_t)q->dag->n + 1, sizeof *f->into);
-    f->weight = call_alloc(f->n_sets, sizeof *f->weight);
-    f->saved = call_alloc(f->n_sets, sizeof *f->saved);
-    f->nodes = call_alloc((size_t)q->dag->n + 1, sizeof *f->nodes);
-    room = call_alloc((size_t)q->dag->n + 1, sizeof *room);
+    CALL_TAKE(f->into, (size_t)q->dag->n + 1);
+    CALL_TAKE(f->weight, f->n_sets);
+    CALL_TAKE(f->saved, f->n_sets);
+    CALL_TAKE(f->nodes, (size_t)q->dag->n + 1);
+    CALL_TAKE(room, (size_t)q->dag->n + 1);
     for (k = 0; k < f->n_degrees; k++) {
         sum_nodes(f, q->costs->comp[k], f->comp[k]);
         sum_nodes(f, q->costs->sync[k], f->sync[k]);
@@ -329,7 +329,7 @@ static void unroll(struct nest *f, struct part_sets_answer *answer)
     if (value == INT64_MAX) {
         return;
     }
-    answer->stages = call_alloc((size_t)f->n_devices + 1, sizeof *answer->stages);
+    CALL_TAKE(answer->stages, (size_t)f->n_devices + 1);
     answer->ticks = value;
     while (i + 1 < f->n_sets) {
         if (!first_stage(f, i, u, s, &j, &k)) {

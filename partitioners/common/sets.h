@@ -23,7 +23,7 @@ struct part_sets_question {
     uint32_t n_devices;
     double capacity; /* INFINITY: no limit */
     int64_t below;   /* ticks: only bottlenecks strictly below; INT64_MAX: any */
-    const struct part_stop *stop;
+    const struct pst_host *host;
 };
 
 struct part_sets_stage {

@@ -180,7 +180,7 @@ static void grow(struct small *s, uint32_t v, uint32_t n_stages)
     uint32_t stage, k;
 
     if (s->looked++ % 1024 == 0) {
-        part_poll(p);
+        call_go_on(p->host);
     }
     if (v == p->n) {
         judge(s, n_stages);
@@ -232,7 +232,7 @@ void small_best(const struct part_problem *p, const struct part_costs *c, int64_
         s.sums[i].comp = rows + (3 * i) * width;
         s.sums[i].sync = rows + (3 * i + 1) * width;
     }
-    s.p2p = call_alloc(SMALL_NODES * width, sizeof *s.p2p);
+    CALL_TAKE(s.p2p, SMALL_NODES * width);
     grow(&s, 0, 0);
     if (s.found) {
         to_plan(&s, ret_plan);

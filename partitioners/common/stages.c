@@ -170,8 +170,8 @@ static void link_up(struct stage_graph *g, const struct part_problem *p)
     struct link *links = call_alloc((size_t)p->n_edges + 1, sizeof *links);
     uint32_t e, i, n = 0, kept = 0;
 
-    g->out = call_alloc((size_t)p->n_edges + 1, sizeof *g->out);
-    g->in = call_alloc((size_t)p->n_edges + 1, sizeof *g->in);
+    CALL_TAKE(g->out, (size_t)p->n_edges + 1);
+    CALL_TAKE(g->in, (size_t)p->n_edges + 1);
     for (e = 0; e < p->n_edges; e++) {
         uint32_t a = g->stage_of[p->from[e]], b = g->stage_of[p->to[e]];
 
@@ -301,13 +301,13 @@ void stage_graph_init(struct stage_graph *g, const struct part_plan *plan,
 
     memset(g, 0, sizeof *g);
     g->n = n;
-    g->stage_of = call_alloc((size_t)p->n + 1, sizeof *g->stage_of);
-    g->first_out = call_alloc((size_t)n + 2, sizeof *g->first_out);
-    g->first_in = call_alloc((size_t)n + 2, sizeof *g->first_in);
-    g->order = call_alloc((size_t)n + 1, sizeof *g->order);
-    g->depth = call_alloc((size_t)n + 1, sizeof *g->depth);
-    g->in_flight = call_alloc((size_t)n + 1, sizeof *g->in_flight);
-    g->sums = call_alloc((size_t)n + 1, sizeof *g->sums);
+    CALL_TAKE(g->stage_of, (size_t)p->n + 1);
+    CALL_TAKE(g->first_out, (size_t)n + 2);
+    CALL_TAKE(g->first_in, (size_t)n + 2);
+    CALL_TAKE(g->order, (size_t)n + 1);
+    CALL_TAKE(g->depth, (size_t)n + 1);
+    CALL_TAKE(g->in_flight, (size_t)n + 1);
+    CALL_TAKE(g->sums, (size_t)n + 1);
     g->legal = sane(plan) && assign(g, plan, p);
     if (!g->legal) {
         return;

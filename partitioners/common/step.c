@@ -192,10 +192,10 @@ static void init(struct step *step, const struct part_problem *p, uint64_t n_pas
 
         slowest_ns = fmax(slowest_ns, stage_tps_ns(p, stage, &g->sums[s]));
     }
-    step->ends = call_alloc(n_passes > PASSES_MAX ? g->n : n_passes, sizeof *step->ends);
-    step->runs = call_alloc(g->n, sizeof *step->runs);
-    step->queue = call_alloc(g->n, sizeof *step->queue);
-    step->queued = call_alloc(g->n, sizeof *step->queued);
+    CALL_TAKE(step->ends, n_passes > PASSES_MAX ? g->n : n_passes);
+    CALL_TAKE(step->runs, g->n);
+    CALL_TAKE(step->queue, g->n);
+    CALL_TAKE(step->queued, g->n);
     stage_graph_delays(g, step->plan, p, slowest_ns, &step->delay, &step->least_ns);
 }
 

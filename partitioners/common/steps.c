@@ -46,11 +46,9 @@ void part_steps_value(struct part_steps *steps, const uint32_t *cuts, double *re
     if (steps->work > steps->left) {
         return;
     }
-    if (steps->host->cancelled(steps->host)) {
-        call_end(PST_ERR_CANCELLED);
-    }
+    call_go_on(steps->host);
     steps->left -= steps->work;
-    ranks = call_alloc(steps->n_stages, sizeof *ranks);
+    CALL_TAKE(ranks, steps->n_stages);
     stages = decide(steps, cuts, ranks);
     call_check(steps->trial->step(steps->host, stages, steps->n_stages, &value));
     if (value.fits != 0) {

@@ -27,7 +27,6 @@ struct run {
     uint32_t n, *position; /* [n + 1] places in the order where stages may end */
     uint32_t n_wanted;
     struct part_links links;
-    struct part_stop stop;
 };
 
 /* Beside the plan: which ranks, stage after stage. */
@@ -86,11 +85,10 @@ static pst_status run_init(struct part_searcher *searcher, const struct part_pro
     const struct config *config = run->config;
 
     run->problem = problem;
-    run->stop = part_sequence_stop(problem);
     run->n_wanted = problem->in->n_stages;
     part_sequence_links(problem, config->inside_bandwidth, config->between_bandwidth, &run->links);
-    run->order = call_alloc((size_t)problem->n + 1, sizeof *run->order);
-    run->position = call_alloc((size_t)problem->n + 2, sizeof *run->position);
+    CALL_TAKE(run->order, (size_t)problem->n + 1);
+    CALL_TAKE(run->position, (size_t)problem->n + 2);
     part_order(problem, config->order == 0 ? PART_ORDER_INDEX : PART_ORDER_DFS, NULL, run->order);
     choose_places(run);
     return PST_OK;
@@ -144,10 +142,10 @@ static void fill(const struct run *run, uint32_t b, struct arrays *a, struct dap
     uint32_t k, i, x;
 
     memset(a, 0, sizeof *a);
-    a->room = call_alloc((4 + 2 * (size_t)p->n_degrees) * width, sizeof *a->room);
-    a->forward = call_alloc((size_t)p->n_degrees + 1, sizeof *a->forward);
-    a->backward = call_alloc((size_t)p->n_degrees + 1, sizeof *a->backward);
-    a->degrees = call_alloc((size_t)p->n_degrees + 1, sizeof *a->degrees);
+    CALL_TAKE(a->room, (4 + 2 * (size_t)p->n_degrees) * width);
+    CALL_TAKE(a->forward, (size_t)p->n_degrees + 1);
+    CALL_TAKE(a->backward, (size_t)p->n_degrees + 1);
+    CALL_TAKE(a->degrees, (size_t)p->n_degrees + 1);
     weight = a->room;
     saved = weight + width;
     workspace = saved + width;
@@ -189,8 +187,8 @@ static void take(const struct run *run, const struct dapple_answer *answer,
     uint32_t s, x;
 
     ret->extra = said;
-    ret->stage_of = call_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
-    ret->degrees = call_alloc((size_t)answer->n_stages + 1, sizeof *ret->degrees);
+    CALL_TAKE(ret->stage_of, (size_t)p->n + 1);
+    CALL_TAKE(ret->degrees, (size_t)answer->n_stages + 1);
     for (s = 0; s < answer->n_stages; s++) {
         const struct dapple_stage *stage = &answer->stages[s];
 
@@ -225,7 +223,7 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         .capacity = limits->capacity,
         .weight_multiplier = p->weight_multiplier,
         .beam = (uint32_t)run->config->beam,
-        .stop = &run->stop,
+        .host = run->problem->host,
     };
 
     fill(run, limits->b, &arrays, &q);

@@ -69,7 +69,7 @@ static void poll(struct search *s)
         call_end(PST_ERR_CANCELLED);
     }
     if ((++s->polls & 0x3FF) == 0) {
-        part_stop_poll(s->q->stop);
+        call_go_on(s->q->host);
     }
 }
 
@@ -389,8 +389,8 @@ static void keep(struct search *s)
         s->best.states = s->n_states;
         return;
     }
-    answer.stages = call_alloc(best->n_stages, sizeof *answer.stages);
-    answer.ranks = call_alloc(machines->n_devices, sizeof *answer.ranks);
+    CALL_TAKE(answer.stages, best->n_stages);
+    CALL_TAKE(answer.ranks, machines->n_devices);
     answer.latency = best->value;
     for (way = best;; way = &s->ways.ways[way->next]) {
         uint32_t degree =
@@ -474,8 +474,8 @@ static void prepare(struct search *s, const struct dapple_question *q)
     s->q = q;
     s->limit = s->best.latency = INFINITY;
     s->known.value_size = sizeof(uint32_t);
-    s->first_state = call_alloc((size_t)q->n + 1, sizeof *s->first_state);
-    s->rest = call_alloc((size_t)q->n + 1, sizeof *s->rest);
+    CALL_TAKE(s->first_state, (size_t)q->n + 1);
+    CALL_TAKE(s->rest, (size_t)q->n + 1);
     dapple_seats_init(&s->seats, &q->machines, q->degrees, q->n_degrees);
     for (i = 0; i <= q->n; i++) {
         s->rest[i] = INFINITY;

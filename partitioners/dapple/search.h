@@ -31,7 +31,7 @@ struct dapple_question {
     uint32_t m, b;                      /* micro-batches; their samples */
     double capacity, weight_multiplier; /* INFINITY: no limit */
     uint32_t beam;                      /* ways to go on that are kept; 0: all */
-    const struct part_stop *stop;
+    const struct pst_host *host;
 };
 
 struct dapple_stage {

@@ -96,7 +96,7 @@ void dapple_seats_init(struct dapple_seats *s, const struct dapple_machines *mac
     s->degrees = degrees;
     s->n_degrees = n_degrees;
     s->known.value_size = sizeof(uint32_t);
-    s->now = call_alloc((size_t)machines->n_machines + 1, sizeof *s->now);
+    CALL_TAKE(s->now, (size_t)machines->n_machines + 1);
     part_grow(&s->seats, sizeof *s->seats, 1, &s->room_seats);
     part_grow(&s->taken, machines->n_machines * sizeof *s->taken, 1, &s->room_taken);
     s->seats[0] = (struct dapple_seat){.left = machines->n_devices};

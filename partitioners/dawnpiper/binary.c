@@ -218,7 +218,7 @@ static void solve_group(struct pipe *pipe, struct group *g)
     struct pivots p = {0};
 
     pipe->n_groups++;
-    part_poll(pipe->problem);
+    call_go_on(pipe->problem->host);
     if (!pipe_pivots(pipe, g->i, g->j, g->a, g->b, &p)) {
         return;
     }

@@ -12,7 +12,7 @@ static void look_for_any(struct pipe *pipe, bool *ret_any)
 {
     struct found any = {.ns = NS_NEVER};
 
-    any.cuts = call_alloc((size_t)pipe->n_stages + 1, sizeof *any.cuts);
+    CALL_TAKE(any.cuts, (size_t)pipe->n_stages + 1);
     pipe_reach(pipe, 1, &any);
     if (any.ns == NS_NEVER) {
         pipe_reach(pipe, REACH_WIDE, &any);

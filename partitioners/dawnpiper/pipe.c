@@ -18,7 +18,7 @@ static void tabulate_saved(struct pipe *pipe)
 {
     uint32_t n = pipe->n, levels = n_levels(n), level, v;
 
-    pipe->most_saved = call_alloc(levels, sizeof *pipe->most_saved);
+    CALL_TAKE(pipe->most_saved, levels);
     for (level = 0; level < levels; level++) {
         double *row = call_alloc(n, sizeof *row);
 
@@ -70,10 +70,10 @@ pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
     pipe->n_stages = n_stages;
     pipe->size = size;
     pipe->memo.value_size = sizeof(struct solved);
-    pipe->time_ns = call_alloc((size_t)pipe->n + 1, sizeof *pipe->time_ns);
-    pipe->sum_ns = call_alloc((size_t)pipe->n + 1, sizeof *pipe->sum_ns);
-    pipe->sum_held = call_alloc((size_t)n_stages + 1, sizeof *pipe->sum_held);
-    pipe->sum_copies = call_alloc((size_t)n_stages + 1, sizeof *pipe->sum_copies);
+    CALL_TAKE(pipe->time_ns, (size_t)pipe->n + 1);
+    CALL_TAKE(pipe->sum_ns, (size_t)pipe->n + 1);
+    CALL_TAKE(pipe->sum_held, (size_t)n_stages + 1);
+    CALL_TAKE(pipe->sum_copies, (size_t)n_stages + 1);
     if (pipe->cost == NULL) {
         return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_COST);
     }

@@ -116,7 +116,7 @@ void pipe_reach(struct pipe *pipe, uint32_t wide, struct found *found)
 
     fronts[0].n = 1;
     for (uint32_t s = 0; s + 1 < pipe->n_stages; s++) {
-        part_poll(pipe->problem);
+        call_go_on(pipe->problem->host);
         step(pipe, s, &fronts[s], wide, &fronts[s + 1]);
     }
     finish(pipe, fronts, found);

@@ -134,11 +134,11 @@ void gp_candidates_singles(struct gp_candidates *candidates, const struct part_p
         return;
     }
     one.n_degrees = 1;
-    s.order = call_alloc((size_t)p->n + 1, sizeof *s.order);
-    s.stage_of = call_alloc((size_t)p->n + 1, sizeof *s.stage_of);
-    s.degrees = call_alloc((size_t)p->n + 1, sizeof *s.degrees);
-    s.cuts = call_alloc((size_t)p->n + 2, sizeof *s.cuts);
-    s.sum_ns = call_alloc((size_t)p->n + 1, sizeof *s.sum_ns);
+    CALL_TAKE(s.order, (size_t)p->n + 1);
+    CALL_TAKE(s.stage_of, (size_t)p->n + 1);
+    CALL_TAKE(s.degrees, (size_t)p->n + 1);
+    CALL_TAKE(s.cuts, (size_t)p->n + 2);
+    CALL_TAKE(s.sum_ns, (size_t)p->n + 1);
     for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         part_order(p, kinds[i], NULL, s.order);
         add_least(&s);

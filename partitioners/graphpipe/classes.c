@@ -12,7 +12,7 @@ static void index_init(struct gp_index *index, uint32_t most)
     while (index->n_slots < 2 * (uint64_t)most && index->n_slots < UINT32_MAX / 2) {
         index->n_slots *= 2;
     }
-    index->slots = call_alloc(index->n_slots, sizeof *index->slots);
+    CALL_TAKE(index->slots, index->n_slots);
 }
 
 uint64_t gp_hash(uint64_t seed, const void *bytes, size_t n)
@@ -110,8 +110,8 @@ void gp_classes_of_ops(struct gp_costs *costs)
     struct gp_index index = {0};
 
     index_init(&index, n);
-    costs->op_classes = call_alloc((size_t)n + 1, sizeof *costs->op_classes);
-    costs->class_of_op = call_alloc(all, sizeof *costs->class_of_op);
+    CALL_TAKE(costs->op_classes, (size_t)n + 1);
+    CALL_TAKE(costs->class_of_op, all);
     for (v = 0; v < n; v++) {
         class_of_op(costs, &index, v, times);
     }
@@ -158,7 +158,7 @@ static void fill_class(struct gp_costs *costs, struct gp_class *c, const struct 
 {
     uint32_t n = costs->n_lanes, i, l;
 
-    c->times = call_alloc((size_t)GP_TIMES * n, sizeof *c->times);
+    CALL_TAKE(c->times, (size_t)GP_TIMES * n);
     memset(c->times, 0, (size_t)GP_TIMES * n * sizeof *c->times);
     if (c->kind == GP_EDGE) {
         for (i = 0; i < block->n_edges; i++) {
@@ -222,8 +222,8 @@ static void take_parts(struct gp_costs *costs, const struct gp_block *block, str
     const struct gp_tree *tree = costs->tree;
     uint32_t i;
 
-    c->ops = call_alloc(c->n_ops, sizeof *c->ops);
-    c->kids = call_alloc(c->n_kids, sizeof *c->kids);
+    CALL_TAKE(c->ops, c->n_ops);
+    CALL_TAKE(c->kids, c->n_kids);
     for (i = 0; i < c->n_ops; i++) {
         c->ops[i] = costs->class_of_op[tree->ops[block->first_op + i]];
     }
@@ -273,8 +273,8 @@ void gp_classes_of_blocks(struct gp_costs *costs)
     struct gp_index index = {0};
 
     index_init(&index, n);
-    costs->classes = call_alloc((size_t)n + 1, sizeof *costs->classes);
-    costs->class_of_block = call_alloc((size_t)n + 1, sizeof *costs->class_of_block);
+    CALL_TAKE(costs->classes, (size_t)n + 1);
+    CALL_TAKE(costs->class_of_block, (size_t)n + 1);
     for (at = 0; at < n; at++) {
         class_of_block(costs, &index, at);
     }

@@ -273,10 +273,10 @@ void gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
     uint32_t round;
     bool better = is_uniform(plan);
 
-    c.now.stage_of = call_alloc((size_t)p->n + 1, sizeof *c.now.stage_of);
-    c.next.stage_of = call_alloc((size_t)p->n + 1, sizeof *c.next.stage_of);
-    c.now.degree = call_alloc((size_t)p->n + 2, sizeof *c.now.degree);
-    c.next.degree = call_alloc((size_t)p->n + 2, sizeof *c.next.degree);
+    CALL_TAKE(c.now.stage_of, (size_t)p->n + 1);
+    CALL_TAKE(c.next.stage_of, (size_t)p->n + 1);
+    CALL_TAKE(c.now.degree, (size_t)p->n + 2);
+    CALL_TAKE(c.next.degree, (size_t)p->n + 2);
     for (round = 0; better && round < ROUNDS; round++) {
         step(&c, plan, step_ns, &better);
     }

@@ -56,7 +56,7 @@ static void make_lanes(struct gp_costs *costs, struct gp_levels *levels, struct 
             bound < (double)costs->lower_bound ? (int64_t)floor(bound) : costs->lower_bound;
     }
     costs->comm_model = all[0].comm_model;
-    costs->lanes = call_alloc(room + 1, sizeof *costs->lanes);
+    CALL_TAKE(costs->lanes, room + 1);
     for (g = 0; g < levels->n_groups; g++) {
         for (h = 0; h < g && levels->groups[h].b != levels->groups[g].b; h++) {
         }

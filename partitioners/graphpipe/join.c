@@ -105,8 +105,8 @@ static void layer_of(struct gp_build *build, const struct gp_graph *graph, uint3
     uint32_t n = upper ? graph->n_in[place] : graph->n_out[place];
     uint32_t arc = upper ? graph->first_in[place] : graph->first_out[place];
 
-    layer->places = call_alloc((size_t)n, sizeof *layer->places);
-    layer->blocks = call_alloc((size_t)n, sizeof *layer->blocks);
+    CALL_TAKE(layer->places, (size_t)n);
+    CALL_TAKE(layer->blocks, (size_t)n);
     while (arc != GP_NONE) {
         uint32_t i = layer->n++;
 

@@ -26,9 +26,9 @@ static void allocate(struct gp_levels *levels, uint32_t n, uint32_t n_groups)
     memset(levels, 0, sizeof *levels);
     levels->n = n;
     levels->n_groups = n_groups;
-    levels->groups = call_alloc(n_groups, sizeof *levels->groups);
-    levels->in_flight = call_alloc(n, sizeof *levels->in_flight);
-    levels->group = call_alloc(n, sizeof *levels->group);
+    CALL_TAKE(levels->groups, n_groups);
+    CALL_TAKE(levels->in_flight, n);
+    CALL_TAKE(levels->group, n);
 }
 
 void gp_levels_init_depths(struct gp_levels *levels, uint32_t b, uint32_t batch, uint32_t n)
@@ -60,8 +60,8 @@ static void relate(struct gp_levels *levels, uint32_t batch)
     uint32_t x, y, z;
 
     levels->words = (levels->n + 63) / 64;
-    levels->before = call_alloc(levels->n * levels->words, sizeof *levels->before);
-    levels->covers = call_alloc(levels->n * levels->words, sizeof *levels->covers);
+    CALL_TAKE(levels->before, levels->n * levels->words);
+    CALL_TAKE(levels->covers, levels->n * levels->words);
     for (x = 0; x < levels->n; x++) {
         for (y = 0; y < levels->n; y++) {
             if (may_precede(levels, x, y, batch)) {

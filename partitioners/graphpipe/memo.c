@@ -25,7 +25,7 @@ void gp_memo_create(struct gp_memo **ret_memo)
 
     memo->n_slots = 1024;
     memo->run = 1;
-    memo->slots = call_alloc(memo->n_slots, sizeof *memo->slots);
+    CALL_TAKE(memo->slots, memo->n_slots);
     *ret_memo = memo;
 }
 

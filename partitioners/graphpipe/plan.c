@@ -330,9 +330,9 @@ void gp_probe_plan(struct gp_probe *probe, struct part_plan *ret_plan, int64_t *
     const struct gp_head *head;
     uint32_t n = probe->problem->n, x = 0;
 
-    p.stage_of = call_alloc((size_t)n, sizeof *p.stage_of);
-    p.stages = call_alloc((size_t)n, sizeof *p.stages);
-    p.scratch = call_alloc((size_t)7 * probe->costs->n_lanes + 1, sizeof *p.scratch);
+    CALL_TAKE(p.stage_of, (size_t)n);
+    CALL_TAKE(p.stages, (size_t)n);
+    CALL_TAKE(p.scratch, (size_t)7 * probe->costs->n_lanes + 1);
     gp_head_of(probe, probe->costs->class_of_block[tree->n_blocks - 1], &ends.start, &ends.end,
                true, &head);
     while (x + 1 < probe->levels->n && head->value[x] > probe->problem->n_devices) {

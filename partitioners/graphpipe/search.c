@@ -35,7 +35,7 @@ bool gp_watch_stop(void *watch_)
 {
     struct gp_watch *watch = watch_;
 
-    part_poll(watch->problem);
+    call_go_on(watch->problem->host);
     if (watch->until_s > 0 && now_s() > watch->until_s) {
         watch->has_expired = true;
     }
@@ -312,7 +312,7 @@ void gp_search_size(const struct part_problem *problem, const struct gp_tree *tr
     /* Ends itself when time or states are spent; what it found until then stands. */
     st = call_join(call_now(), hunt_run, &h);
     if (st == PST_ERR_CANCELLED) {
-        part_poll(problem);
+        call_go_on(problem->host);
         watch->has_expired = true;
     } else {
         call_check(st);

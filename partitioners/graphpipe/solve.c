@@ -53,11 +53,11 @@ static void frame_init(struct frame *f, const struct gp_graph *graph)
     uint32_t i, arc;
 
     memset(f, 0, sizeof *f);
-    f->order = call_alloc((size_t)graph->n, sizeof *f->order);
-    f->at = call_alloc(graph->n, sizeof *f->at);
-    f->dom = call_alloc((size_t)graph->n, sizeof *f->dom);
-    f->post = call_alloc((size_t)graph->n, sizeof *f->post);
-    f->region = call_alloc(graph->n, sizeof *f->region);
+    CALL_TAKE(f->order, (size_t)graph->n);
+    CALL_TAKE(f->at, graph->n);
+    CALL_TAKE(f->dom, (size_t)graph->n);
+    CALL_TAKE(f->post, (size_t)graph->n);
+    CALL_TAKE(f->region, graph->n);
     gp_graph_order(graph, f->order, &f->n);
     for (i = 0; i < f->n; i++) {
         f->at[f->order[i]] = i;
@@ -166,8 +166,8 @@ static void solve_region(struct gp_build *build, struct gp_graph *graph, struct 
 {
     struct cut c = {.graph = graph, .from = from, .to = to, .region = f->region};
 
-    c.list = call_alloc((size_t)graph->n, sizeof *c.list);
-    c.place_in = call_alloc((size_t)graph->n, sizeof *c.place_in);
+    CALL_TAKE(c.list, (size_t)graph->n);
+    CALL_TAKE(c.place_in, (size_t)graph->n);
     while (true) {
         uint32_t arc = graph->first_out[from];
 
@@ -221,8 +221,8 @@ static void is_one_piece(const struct gp_graph *graph, bool *ret_one, uint32_t *
     uint32_t place, live = 0, arc = graph->first_out[GP_SOURCE];
     bool direct = gp_graph_find(graph, GP_SOURCE, GP_SINK) != GP_NONE;
 
-    c.list = call_alloc((size_t)graph->n, sizeof *c.list);
-    c.region = call_alloc(graph->n, sizeof *c.region);
+    CALL_TAKE(c.list, (size_t)graph->n);
+    CALL_TAKE(c.region, graph->n);
     while (graph->arcs[arc].to == GP_SINK) {
         arc = graph->arcs[arc].next_out;
     }
@@ -262,7 +262,7 @@ static void solve_stuck(struct gp_build *build, struct gp_graph *graph, uint32_t
     is_one_piece(graph, &one, &arc);
     *ret_done = false;
     if (!one) {
-        f.region = call_alloc(graph->n, sizeof *f.region);
+        CALL_TAKE(f.region, graph->n);
         solve_region(build, graph, &f, GP_SOURCE, GP_SINK);
         call_free(f.region);
         return;
@@ -282,7 +282,7 @@ void gp_graph_solve(struct gp_build *build, struct gp_graph *graph, uint32_t *re
     for (;;) {
         bool done, changed = false;
 
-        part_poll(build->problem);
+        call_go_on(build->problem->host);
         gp_graph_reduce(build, graph, &done);
         if (!done) {
             gp_graph_join(build, graph, &changed);

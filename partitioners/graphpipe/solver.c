@@ -160,7 +160,7 @@ static void empty_table(const struct part_problem *p, struct gp_table *table)
 {
     uint32_t i;
 
-    table->tries = call_alloc(p->n_sizes, sizeof *table->tries);
+    CALL_TAKE(table->tries, p->n_sizes);
     table->n = p->n_sizes;
     for (i = 0; i < p->n_sizes; i++) {
         table->tries[i].b = p->sizes[i];

@@ -39,12 +39,12 @@ static void split_init(struct split *s, const struct gp_build *build, const stru
     memset(s, 0, sizeof *s);
     s->build = build;
     s->graph = graph;
-    s->order = call_alloc((size_t)graph->n, sizeof *s->order);
-    s->finish = call_alloc(graph->n, sizeof *s->finish);
-    s->tail = call_alloc(graph->n, sizeof *s->tail);
-    s->weight = call_alloc(graph->n, sizeof *s->weight);
-    s->layer = call_alloc(graph->n, sizeof *s->layer);
-    s->lower = call_alloc(graph->n, sizeof *s->lower);
+    CALL_TAKE(s->order, (size_t)graph->n);
+    CALL_TAKE(s->finish, graph->n);
+    CALL_TAKE(s->tail, graph->n);
+    CALL_TAKE(s->weight, graph->n);
+    CALL_TAKE(s->layer, graph->n);
+    CALL_TAKE(s->lower, graph->n);
     gp_graph_order(graph, s->order, &s->n);
     for (i = 0; i < s->n; i++) {
         uint32_t place = s->order[i];
@@ -241,7 +241,7 @@ static void solve_half(struct gp_build *build, struct gp_graph *part, uint32_t *
     bool alone = true;
 
     if (build->rule == GP_SP_STRATA) {
-        order = call_alloc((size_t)part->n, sizeof *order);
+        CALL_TAKE(order, (size_t)part->n);
         gp_graph_order(part, order, &n);
         for (i = 0; i < n; i++) {
             uint32_t arc = part->first_out[order[i]];

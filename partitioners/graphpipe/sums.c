@@ -11,11 +11,11 @@ static void allocate(struct gp_costs *costs, struct gp_class *c, uint32_t rows)
 {
     size_t n = c->n_sums;
 
-    c->sums = call_alloc(rows * costs->n_lanes * n, sizeof *c->sums);
-    c->weight = call_alloc(n, sizeof *c->weight);
-    c->saved = call_alloc(n, sizeof *c->saved);
-    c->workspace = call_alloc(n, sizeof *c->workspace);
-    c->real = call_alloc(n, sizeof *c->real);
+    CALL_TAKE(c->sums, rows * costs->n_lanes * n);
+    CALL_TAKE(c->weight, n);
+    CALL_TAKE(c->saved, n);
+    CALL_TAKE(c->workspace, n);
+    CALL_TAKE(c->real, n);
 }
 
 /* One more item: position `at` + 1 from position `at`. */
@@ -55,8 +55,8 @@ static void cut_bytes(struct gp_costs *costs, struct gp_class *c)
 {
     uint32_t n = costs->n_lanes, positions = 2 * c->n_ops + 4, l, i;
 
-    c->left = call_alloc((size_t)n * positions, sizeof *c->left);
-    c->right = call_alloc((size_t)n * positions, sizeof *c->right);
+    CALL_TAKE(c->left, (size_t)n * positions);
+    CALL_TAKE(c->right, (size_t)n * positions);
     memset(c->left, 0, (size_t)n * positions * sizeof *c->left);
     memset(c->right, 0, (size_t)n * positions * sizeof *c->right);
     for (l = 0; l < n; l++) {
@@ -99,7 +99,7 @@ void gp_class_sums(struct gp_costs *costs, struct gp_class *c)
         }
         return;
     }
-    none = call_alloc((size_t)GP_TIMES * costs->n_lanes + 1, sizeof *none);
+    CALL_TAKE(none, (size_t)GP_TIMES * costs->n_lanes + 1);
     append(costs, c, 0, rows, &nothing, none); /* v_0 is s */
     for (i = 1; i <= 2 * c->n_ops + 1; i++) {
         const struct gp_class *gap = &costs->classes[c->kids[i / 2]];

@@ -147,7 +147,7 @@ void gp_sweep(const struct part_problem *problem, const struct gp_tree *tree,
     pthread_t *threads = call_alloc(n, sizeof *threads);
 
     *ret_table = (struct gp_table){.n = n, .tries = call_alloc(n, sizeof *ret_table->tries)};
-    s.done = call_alloc(n, sizeof *s.done);
+    CALL_TAKE(s.done, n);
     pthread_mutex_init(&s.lock, NULL);
     if (s.status == PST_OK) {
         for (i = 0; i < n; i++) {

@@ -98,7 +98,7 @@ static pst_status group(const struct part_problem *p, double share, uint32_t *gr
     double total = 0;
     uint32_t v;
 
-    m.work = call_alloc((size_t)p->n + 1, sizeof *m.work);
+    CALL_TAKE(m.work, (size_t)p->n + 1);
     for (v = 0; v < p->n; v++) {
         m.work[v] = p->n_samples > 0 ? p->forward_ns[v] + p->backward_ns[v] : 0;
         total += m.work[v];
@@ -126,7 +126,7 @@ static pst_status add(const struct part_problem *p, double share, uint32_t rule,
     uint32_t n, before_n = tails->n > 0 ? tails->of[tails->n - 1].problem.n : p->n;
     pst_status st;
 
-    t->group_of = call_alloc((size_t)p->n + 1, sizeof *t->group_of);
+    CALL_TAKE(t->group_of, (size_t)p->n + 1);
     st = group(p, share, t->group_of, &n);
     if (st != PST_OK || n == before_n) {
         /* nothing, or nothing more */

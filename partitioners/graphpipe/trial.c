@@ -56,8 +56,8 @@ static void simulate(struct gp_trials *t, const struct part_plan *plan, bool exa
     struct pst_trial_value value = {.size = sizeof value, .quick = !exact};
     struct notes notes = {.out = {.size = sizeof notes.out, .impl = &notes, .stage = note}};
 
-    notes.stages = call_alloc((size_t)plan->n_stages + 1, sizeof *notes.stages);
-    notes.ranks = call_alloc((size_t)t->problem->n_devices + 1, sizeof *notes.ranks);
+    CALL_TAKE(notes.stages, (size_t)plan->n_stages + 1);
+    CALL_TAKE(notes.ranks, (size_t)t->problem->n_devices + 1);
     part_plan_answer(plan, t->problem, &notes.out);
     call_check(t->trial->step(t->problem->host, notes.stages, notes.n, &value));
     *ret_step_ns = value.fits != 0 ? (double)value.step_ns : INFINITY;
@@ -80,7 +80,7 @@ static void step_of(struct gp_trials *t, const struct part_plan *plan, bool exac
         passes += 2 * (uint64_t)plan->stages[s].d * (t->problem->batch / plan->stages[s].b);
         n_ranks += plan->stages[s].d;
     }
-    part_poll(t->problem);
+    call_go_on(t->problem->host);
     if (passes > t->left || n_ranks > t->problem->n_devices) {
         return;
     }
@@ -224,7 +224,7 @@ void gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a, bool
         return;
     }
     gp_candidates_add(c, p, &a->plan);
-    ranked = call_alloc(c->n, sizeof *ranked);
+    CALL_TAKE(ranked, c->n);
     rank(&t, c, ranked);
     climb(&t, c, ranked, &best, &best_ns);
     if (best.n_stages > 0) {

@@ -21,7 +21,7 @@ static void relax(struct twobw *search, const struct candidate *c, bool add, two
         struct twobw_cost of = {0};
 
         if ((++search->polls & 0xFFF) == 0) {
-            part_poll(search->problem);
+            call_go_on(search->problem->host);
         }
         twobw_grow(search);
         so_far = before[search->span.first];
@@ -84,7 +84,7 @@ void twobw_solve(struct twobw *search, const struct candidate *c, bool add, twob
             }
             relax(search, c, add, cost, impl, stage, end, before, &after[end]);
         }
-        part_poll(search->problem);
+        call_go_on(search->problem->host);
         before = after;
         after = spare;
     }

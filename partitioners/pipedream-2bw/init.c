@@ -68,13 +68,12 @@ void twobw_init(const struct part_problem *problem, const struct config *config,
                                                           : problem->n_devices;
     search->high = rate(search, config->bandwidth_high);
     search->low = rate(search, config->bandwidth_low);
-    search->sum_ns = call_alloc((size_t)problem->n + 1, sizeof *search->sum_ns);
+    CALL_TAKE(search->sum_ns, (size_t)problem->n + 1);
     part_ranges_init(problem, &search->ranges);
     part_span_init(&search->ranges, &search->span);
     search->equal = config->even && problem->figures.reference != 0 && is_equal(problem);
     twobw_choose_places(search);
     most = problem->n_devices < search->ranges.n ? problem->n_devices : search->ranges.n;
-    search->best = call_alloc(2 * ((size_t)search->ranges.n + 1), sizeof *search->best);
-    search->parent =
-        call_alloc(((size_t)most + 1) * ((size_t)search->ranges.n + 1), sizeof *search->parent);
+    CALL_TAKE(search->best, 2 * ((size_t)search->ranges.n + 1));
+    CALL_TAKE(search->parent, ((size_t)most + 1) * ((size_t)search->ranges.n + 1));
 }

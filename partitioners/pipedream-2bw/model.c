@@ -47,7 +47,7 @@ double twobw_pipe_rate(const struct twobw *search, uint32_t w, uint32_t d, uint3
     return search->high;
 }
 
-double twobw_ring_rate(const struct twobw *search, uint32_t w, uint32_t d, uint32_t stage)
+static double ring_rate(const struct twobw *search, uint32_t w, uint32_t d, uint32_t stage)
 {
     const struct config *config = search->config;
     uint32_t p;
@@ -68,7 +68,7 @@ double twobw_ring_rate(const struct twobw *search, uint32_t w, uint32_t d, uint3
 double twobw_ring_ns(const struct twobw *search, uint32_t w, uint32_t d, uint32_t stage,
                      double weight)
 {
-    double rate = w == 1 ? 0 : twobw_ring_rate(search, w, d, stage);
+    double rate = w == 1 ? 0 : ring_rate(search, w, d, stage);
 
     return rate == 0 ? 0 : search->config->allreduce_coefficient * (w - 1) / w * weight / rate;
 }

@@ -146,7 +146,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         st = refuse(&search);
     }
     if (st == PST_OK) {
-        cuts = call_alloc((size_t)best.d + 1, sizeof *cuts);
+        CALL_TAKE(cuts, (size_t)best.d + 1);
         st = find_cuts(&search, &best, cuts);
     }
     if (st == PST_OK) {

@@ -33,7 +33,7 @@ static void choose(struct twobw *search, const struct part_dag *dag)
     uint32_t *order = call_alloc((size_t)p->n + 1, sizeof *order), v;
     double total;
 
-    search->place = call_alloc((size_t)p->n + 1, sizeof *search->place);
+    CALL_TAKE(search->place, (size_t)p->n + 1);
     part_ranges_times(p, p->sizes[p->n_sizes - 1], search->sum_ns, NULL);
     total = search->sum_ns[p->n];
     for (v = 0; v < p->n; v++) {
@@ -62,9 +62,7 @@ static void tell(struct twobw *search)
             crossing[pair(search, first, end)] = search->span.in_bytes;
             crossing[pair(search, first, end) + 1] = search->span.out_bytes;
         }
-        if (part_cancelled(search->problem)) {
-            call_end(PST_ERR_CANCELLED);
-        }
+        call_go_on(search->problem->host);
     }
     search->crossing = crossing;
 }

@@ -139,7 +139,7 @@ static pst_status try_sizes(struct twobw *search, uint32_t w, uint32_t d)
         uint32_t size = problem->sizes[i];
         pst_status st = PST_OK;
 
-        part_poll(problem);
+        call_go_on(problem->host);
         if (reference || size % w == 0) {
             twobw_times(search, reference ? size : size / w);
         }

@@ -76,7 +76,6 @@ void twobw_times(struct twobw *search, uint32_t b);
 /* Bytes per ns between neighbouring stages and among replicas; 0: free. `boundary`: between stages
    boundary and boundary + 1; PST_NONE: by depth alone, as the paper has it. */
 double twobw_pipe_rate(const struct twobw *search, uint32_t w, uint32_t d, uint32_t boundary);
-double twobw_ring_rate(const struct twobw *search, uint32_t w, uint32_t d, uint32_t stage);
 uint32_t twobw_rank(const struct twobw *search, uint32_t w, uint32_t d, uint32_t stage,
                     uint32_t replica);
 

@@ -86,10 +86,10 @@ void pd_graph_init(struct pd_graph *g, const struct part_problem *p, uint32_t in
     uint32_t v, e, n = 0, n_edges = 0;
 
     memset(g, 0, sizeof *g);
-    g->own = call_alloc((size_t)p->n + 1, sizeof *g->own);
-    g->node = call_alloc((size_t)p->n + 1, sizeof *g->node);
-    g->edge = call_alloc((size_t)p->n_edges + 1, sizeof *g->edge);
-    g->arrays = call_alloc(3 * (size_t)p->n_edges + 2 * (size_t)p->n + 2, sizeof *g->arrays);
+    CALL_TAKE(g->own, (size_t)p->n + 1);
+    CALL_TAKE(g->node, (size_t)p->n + 1);
+    CALL_TAKE(g->edge, (size_t)p->n_edges + 1);
+    CALL_TAKE(g->arrays, 3 * (size_t)p->n_edges + 2 * (size_t)p->n + 2);
     choose(p, inputs, g->own);
     for (v = 0; v < p->n; v++) {
         if (g->own[v] != PST_NONE) {

@@ -18,7 +18,8 @@ struct rows {
     double *a;
 };
 
-void pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree)
+/* Appends. */
+static void add_stage(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree)
 {
     answer->stages =
         call_resize(answer->stages, (size_t)answer->n_stages + 1, sizeof *answer->stages);
@@ -30,7 +31,7 @@ static void poll(struct solver *s, uint64_t work)
     s->polls += work;
     if (s->polls >= 500000) {
         s->polls = 0;
-        part_stop_poll(s->q->stop);
+        call_go_on(s->q->host);
     }
 }
 
@@ -141,9 +142,9 @@ static void list_active(struct solver *s)
     double each = q->bound * (1 + 1e-9) * (outer > 0 ? q->levels[0].machines : 1);
     double all = q->time[n - 1];
 
-    s->active = call_alloc(n, sizeof *s->active);
-    s->least = call_alloc(n, sizeof *s->least);
-    s->most = call_alloc(n, sizeof *s->most);
+    CALL_TAKE(s->active, n);
+    CALL_TAKE(s->least, n);
+    CALL_TAKE(s->most, n);
     for (j = 1; j < n; j++) {
         uint32_t least = m, most = j + 1 == n || isinf(q->bound) ? m : 0;
 
@@ -221,8 +222,7 @@ static void rows_init(struct rows *rows, const struct solver *s, uint32_t level,
     rows->level = level;
     rows->first = first;
     rows->machines = s->q->levels[level].machines;
-    rows->a =
-        call_alloc((size_t)s->q->sets->n_sets * ((size_t)rows->machines + 1), sizeof *rows->a);
+    CALL_TAKE(rows->a, (size_t)s->q->sets->n_sets * ((size_t)rows->machines + 1));
 }
 
 /* The last stage of the best pipeline from the first set to j on u machines. */
@@ -309,7 +309,7 @@ static void unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t la
         if (!last_stage(s, &rows, j, u, &from, &degree)) {
             call_end(PST_ERR_BUG);
         } else {
-            pd_answer_add(&parts, from, j, degree);
+            add_stage(&parts, from, j, degree);
             j = from;
             u -= degree;
         }
@@ -320,7 +320,7 @@ static void unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t la
         if (level > 0) {
             unroll(s, level - 1, part->from, part->to, times * part->degree, answer);
         } else {
-            pd_answer_add(answer, part->from, part->to, times * part->degree);
+            add_stage(answer, part->from, part->to, times * part->degree);
         }
     }
 }
@@ -331,7 +331,7 @@ static void fill_below(struct solver *s)
     uint32_t n = s->q->sets->n_sets, m = s->q->levels[0].machines, i, j;
     struct rows rows = {0};
 
-    s->below = call_alloc((size_t)n * n, sizeof *s->below);
+    CALL_TAKE(s->below, (size_t)n * n);
     rows_init(&rows, s, 0, 0);
     for (i = 0; i + 1 < n; i++) {
         rows.first = i;

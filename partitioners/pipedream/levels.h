@@ -44,7 +44,7 @@ struct pd_question {
     /* Some answer over these sets has this bottleneck; INFINITY: none is known. States that no
        answer as good as that can pass are left out, which changes no answer. */
     double bound;
-    const struct part_stop *stop;
+    const struct pst_host *host;
 };
 
 struct pd_answer {
@@ -60,7 +60,5 @@ struct pd_answer {
  */
 enum { PD_MOST_SETS_IN_LEVELS = 10000 };
 pst_status pd_levels_solve(const struct pd_question *question, struct pd_answer *ret_answer);
-/* Appends. */
-void pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree);
 
 #endif

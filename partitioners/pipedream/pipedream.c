@@ -82,8 +82,8 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         st = check_degrees(p, &answer);
     }
     if (st == PST_OK && answer.n_stages > 0) {
-        ret->stage_of = call_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
-        ret->degrees = call_alloc((size_t)answer.n_stages + 1, sizeof *ret->degrees);
+        CALL_TAKE(ret->stage_of, (size_t)p->n + 1);
+        CALL_TAKE(ret->degrees, (size_t)answer.n_stages + 1);
         ret->bottleneck_ns = answer.bottleneck;
         ret->bytes = answer.bytes;
         ret->n_stages = answer.n_stages;

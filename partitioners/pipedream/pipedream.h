@@ -46,7 +46,6 @@ struct pd_run {
     struct pd_graph graph;
     struct part_downsets sets;
     struct part_links links;
-    struct part_stop stop;
     double *weight, *saved, *out; /* [n_sets] of one sample */
     uint32_t n_wanted;            /* stages, each on one device; 0: as many as turn out best */
     bool all_sets;                /* every set closed under predecessors is a state */

@@ -85,12 +85,12 @@ static pst_status list_states(struct pd_run *run)
         n_sources += dag->first_in[v] == dag->first_in[v + 1];
     }
     if (run->config->states == PD_ANTICHAIN && n_sources > 1) {
-        st = part_downsets_grown(dag, max_sets, &run->stop, &run->sets, &count, &exact);
+        st = part_downsets_grown(dag, max_sets, run->problem->host, &run->sets, &count, &exact);
     }
     /* Where it is not connected one source does not lead to all of it. */
     if (st == PST_ERR_UNSUPPORTED) {
         run->all_sets = true;
-        st = part_downsets_all(dag, max_sets, &run->stop, &run->sets, &count, &exact);
+        st = part_downsets_all(dag, max_sets, run->problem->host, &run->sets, &count, &exact);
     }
     if (st == PST_ERR_INFEASIBLE) {
         return part_sequence_too_many(run->problem, count - (count != UINT64_MAX), exact,
@@ -112,9 +112,9 @@ static void sum_states(struct pd_run *run)
     uint32_t *nodes = call_alloc((size_t)dag->n + 1, sizeof *nodes);
     uint32_t v, e, k, i, n = 0;
 
-    run->weight = call_alloc(sets->n_sets, sizeof *run->weight);
-    run->saved = call_alloc(sets->n_sets, sizeof *run->saved);
-    run->out = call_alloc(sets->n_sets, sizeof *run->out);
+    CALL_TAKE(run->weight, sets->n_sets);
+    CALL_TAKE(run->saved, sets->n_sets);
+    CALL_TAKE(run->out, sets->n_sets);
     for (v = 0; v < dag->n; v++) {
         values[v] = p->weight_bytes[run->graph.node[v]];
     }
@@ -153,7 +153,6 @@ pst_status pd_run_init(struct pd_run *run, const struct part_problem *problem,
     memset(run, 0, sizeof *run);
     run->problem = problem;
     run->config = config;
-    run->stop = part_sequence_stop(problem);
     run->n_wanted = problem->in == NULL ? 0 : problem->in->n_stages;
     part_sequence_links(problem, config->inside_bandwidth, config->between_bandwidth, &run->links);
     if (config->levels == PD_NODE && size > 1 && size < n && n % size != 0) {
@@ -272,7 +271,7 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
         .weight_multiplier = run->problem->weight_multiplier,
         .use_fewer_machines = fewer && run->n_wanted == 0,
         .bound = INFINITY,
-        .stop = &run->stop,
+        .host = run->problem->host,
     };
     pst_status st = PST_OK;
 
@@ -311,7 +310,7 @@ static pst_status solve_fair(const struct pd_run *run, const struct part_limits 
         .n_devices = run->problem->n_devices,
         .capacity = limits->capacity,
         .below = INT64_MAX,
-        .stop = &run->stop,
+        .host = run->problem->host,
     };
     struct part_sets_answer found = {0};
     pst_status st;

@@ -290,11 +290,11 @@ void knapsack_solve(uint32_t n, const uint32_t *first, const struct knapsack_opt
     *ret_exact = true;
     *ret_time = INFINITY;
     call_enter(&region);
-    k.choice = call_alloc((size_t)n + 1, sizeof *k.choice);
-    k.least = call_alloc((size_t)n + 1, sizeof *k.least);
-    k.cheapest = call_alloc((size_t)n + 1, sizeof *k.cheapest);
-    k.layers = call_alloc((size_t)n + 1, sizeof *k.layers);
-    k.n_points = call_alloc((size_t)n + 1, sizeof *k.n_points);
+    CALL_TAKE(k.choice, (size_t)n + 1);
+    CALL_TAKE(k.least, (size_t)n + 1);
+    CALL_TAKE(k.cheapest, (size_t)n + 1);
+    CALL_TAKE(k.layers, (size_t)n + 1);
+    CALL_TAKE(k.n_points, (size_t)n + 1);
     choose_all(&k, false);
     if (fits(&k)) {
         choose_all(&k, true);

@@ -24,7 +24,6 @@ struct run {
     const struct pst_profile *profile; /* NULL: none; stated ways count in reference runs alone */
     struct part_dag dag;
     struct part_downsets sets;
-    struct part_stop stop;
     uint32_t n_wanted;
     bool own_ways, workspace; /* does any node have more than the vanilla way; workspace? */
 };
@@ -68,7 +67,6 @@ static pst_status run_init(struct part_searcher *searcher, const struct part_pro
     pst_status st;
 
     run->problem = problem;
-    run->stop = part_sequence_stop(problem);
     run->dag = part_sequence_dag(problem);
     run->n_wanted = problem->in->n_stages;
     if (problem->figures.reference != 0) {
@@ -80,8 +78,8 @@ static pst_status run_init(struct part_searcher *searcher, const struct part_pro
         run->workspace = run->workspace || problem->workspace_bytes[v] > 0;
     }
     searcher->own_memory = run->own_ways;
-    st = part_downsets_all(&run->dag, (uint32_t)config->max_states, &run->stop, &run->sets, &count,
-                           &exact);
+    st = part_downsets_all(&run->dag, (uint32_t)config->max_states, run->problem->host, &run->sets,
+                           &count, &exact);
     if (st == PST_ERR_INFEASIBLE) {
         return part_sequence_too_many(problem, count, exact, config->max_states,
                                       "use pipedream, which works on one order, or raise "
@@ -144,10 +142,10 @@ static void ways_init(struct ways *ways, const struct run *run, uint32_t b)
     for (v = 0; v < p->n; v++) {
         room += n_stated(run, v);
     }
-    ways->first = call_alloc((size_t)p->n + 1, sizeof *ways->first);
-    ways->rows = call_alloc(room, sizeof *ways->rows);
-    ways->edge_bytes = call_alloc((size_t)p->n_edges + 1, sizeof *ways->edge_bytes);
-    ways->ns = call_alloc((size_t)p->n + 1, sizeof *ways->ns);
+    CALL_TAKE(ways->first, (size_t)p->n + 1);
+    CALL_TAKE(ways->rows, room);
+    CALL_TAKE(ways->edge_bytes, (size_t)p->n_edges + 1);
+    CALL_TAKE(ways->ns, (size_t)p->n + 1);
     part_sequence_times(p, b, ways->ns);
     for (v = 0; v < p->n; v++) {
         ways->first[v] = n;
@@ -206,8 +204,8 @@ static void take(const struct run *run, const struct piper_answer *answer, const
     const struct part_problem *p = run->problem;
     uint32_t *nodes = call_alloc((size_t)p->n + 1, sizeof *nodes), s, i, n;
 
-    ret->stage_of = call_alloc((size_t)p->n + 1, sizeof *ret->stage_of);
-    ret->degrees = call_alloc((size_t)answer->n_stages + 1, sizeof *ret->degrees);
+    CALL_TAKE(ret->stage_of, (size_t)p->n + 1);
+    CALL_TAKE(ret->degrees, (size_t)answer->n_stages + 1);
     ret->extra = call_alloc(1, sizeof(struct said) + answer->n_stages * sizeof(double));
     for (s = 0; s < answer->n_stages; s++) {
         const struct piper_stage *stage = &answer->stages[s];
@@ -241,7 +239,7 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         .n_devices = p->n_devices,
         .n_units = p->batch / limits->b,
         .capacity = limits->capacity,
-        .stop = &run->stop,
+        .host = run->problem->host,
     };
     pst_status st = PST_OK;
 

@@ -25,7 +25,7 @@ static void poll(struct search *s, uint64_t work)
     s->polls += work;
     if (s->polls >= 1000000) {
         s->polls = 0;
-        part_stop_poll(s->q->stop);
+        call_go_on(s->q->host);
     }
 }
 
@@ -223,9 +223,9 @@ pst_status piper_solve(const struct piper_question *q, struct piper_answer *ret_
     }
     cells *= s.most_degrees + 1;
     piper_costs_init(&s.costs, q);
-    s.best = call_alloc(cells, sizeof *s.best);
-    s.time = call_alloc((size_t)s.most_degrees + 2, sizeof *s.time);
-    answer.way = call_alloc((size_t)q->dag->n + 1, sizeof *answer.way);
+    CALL_TAKE(s.best, cells);
+    CALL_TAKE(s.time, (size_t)s.most_degrees + 2);
+    CALL_TAKE(answer.way, (size_t)q->dag->n + 1);
     fill(&s);
     unroll(&s, &answer);
     answer.exact = s.costs.exact;

@@ -35,7 +35,7 @@ struct piper_question {
     const uint32_t *degrees;         /* allowed, ascending */
     uint32_t n_degrees, n_devices, n_units;
     double capacity;
-    const struct part_stop *stop;
+    const struct pst_host *host;
 };
 
 struct piper_stage {

@@ -44,10 +44,10 @@ static void init_pair(struct piper_pair *pair, const struct piper_question *q, u
 
     pair->tensor = tensor;
     pair->degree = degree;
-    pair->time = call_alloc(sets->n_sets, sizeof *pair->time);
-    pair->in_flight = call_alloc(sets->n_sets, sizeof *pair->in_flight);
-    pair->fixed = call_alloc(sets->n_sets, sizeof *pair->fixed);
-    pair->lacking = call_alloc(sets->n_sets, sizeof *pair->lacking);
+    CALL_TAKE(pair->time, sets->n_sets);
+    CALL_TAKE(pair->in_flight, sets->n_sets);
+    CALL_TAKE(pair->fixed, sets->n_sets);
+    CALL_TAKE(pair->lacking, sets->n_sets);
     for (v = 0; v < n; v++) {
         uint32_t w = fastest(q, v, tensor, degree);
 
@@ -74,7 +74,7 @@ static void init_pairs(struct piper_costs *c)
     const struct piper_question *q = c->q;
     uint32_t n_ways = q->first_way[q->dag->n], tensor = 0, w, k;
 
-    c->pairs = call_alloc((size_t)n_ways * q->n_degrees + 1, sizeof *c->pairs);
+    CALL_TAKE(c->pairs, (size_t)n_ways * q->n_degrees + 1);
     for (;;) {
         uint32_t next = UINT32_MAX;
 
@@ -128,13 +128,13 @@ void piper_costs_init(struct piper_costs *c, const struct piper_question *q)
     memset(c, 0, sizeof *c);
     c->q = q;
     c->exact = true;
-    c->leaving = call_alloc(q->sets->n_sets, sizeof *c->leaving);
-    c->skipping = call_alloc(q->sets->n_sets, sizeof *c->skipping);
-    c->into = call_alloc((size_t)n + 1, sizeof *c->into);
-    c->nodes = call_alloc((size_t)n + 1, sizeof *c->nodes);
-    c->first = call_alloc((size_t)n + 2, sizeof *c->first);
-    c->options = call_alloc((size_t)q->first_way[n] + 1, sizeof *c->options);
-    c->option_way = call_alloc((size_t)q->first_way[n] + 1, sizeof *c->option_way);
+    CALL_TAKE(c->leaving, q->sets->n_sets);
+    CALL_TAKE(c->skipping, q->sets->n_sets);
+    CALL_TAKE(c->into, (size_t)n + 1);
+    CALL_TAKE(c->nodes, (size_t)n + 1);
+    CALL_TAKE(c->first, (size_t)n + 2);
+    CALL_TAKE(c->options, (size_t)q->first_way[n] + 1);
+    CALL_TAKE(c->option_way, (size_t)q->first_way[n] + 1);
     init_pairs(c);
     for (v = 0; v < n; v++) {
         for (w = q->first_way[v]; w < q->first_way[v + 1]; w++) {
@@ -261,7 +261,7 @@ void piper_stage_time(struct piper_costs *c, const struct piper_pair *pair, uint
     n = part_downsets_between(q->sets, i, j, c->nodes);
     list_options(c, pair, n, held);
     if (ret_way != NULL) {
-        choice = call_alloc((size_t)n + 1, sizeof *choice);
+        CALL_TAKE(choice, (size_t)n + 1);
     }
     knapsack_solve(n, c->first, c->options, limit - aside, &time, choice, &exact);
     c->exact = c->exact && exact;

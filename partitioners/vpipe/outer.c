@@ -86,7 +86,7 @@ static void descend(struct vpipe *pipe, uint32_t *cuts, struct worth *ret_worth)
     while (true) {
         struct worth ignored;
 
-        part_poll(pipe->problem);
+        call_go_on(pipe->problem->host);
         best_move(pipe, cuts, slowest, ret_worth, &to);
         if (to == slowest) {
             break;
@@ -122,7 +122,7 @@ void vpipe_search(struct vpipe *pipe, uint32_t *ret_cuts, struct worth *ret_wort
     if (ret_worth->missing == 0) {
         return;
     }
-    other = call_alloc(n_cuts, sizeof *other);
+    CALL_TAKE(other, n_cuts);
     balance_memory(pipe, other);
     descend(pipe, other, &worth);
     if (is_better(&worth, ret_worth)) {

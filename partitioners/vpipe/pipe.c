@@ -33,13 +33,13 @@ static void set_blocks(struct vpipe *pipe, const struct part_ranges *ranges)
     size_t n = (size_t)pipe->problem->n + 1;
     uint32_t i;
 
-    b->first = call_alloc(n, sizeof *b->first);
-    b->ns = call_alloc(n, sizeof *b->ns);
-    b->f_ns = call_alloc(n, sizeof *b->f_ns);
-    b->saved = call_alloc(n, sizeof *b->saved);
-    b->weight = call_alloc(n, sizeof *b->weight);
-    pipe->by_price = call_alloc(n, sizeof *pipe->by_price);
-    pipe->action = call_alloc(2 * n, sizeof *pipe->action);
+    CALL_TAKE(b->first, n);
+    CALL_TAKE(b->ns, n);
+    CALL_TAKE(b->f_ns, n);
+    CALL_TAKE(b->saved, n);
+    CALL_TAKE(b->weight, n);
+    CALL_TAKE(pipe->by_price, n);
+    CALL_TAKE(pipe->action, 2 * n);
     part_ranges_times(pipe->problem, pipe->size, b->ns, b->f_ns);
     set_first(pipe);
     for (i = 0; i <= b->n; i++) {
@@ -131,7 +131,7 @@ void vpipe_cost(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end
         *ret_cost = *known;
         return;
     }
-    part_poll(pipe->problem);
+    call_go_on(pipe->problem->host);
     vpipe_inner(pipe, stage, first, end, ret_cost);
     made = part_map_put(&pipe->costs, key);
     *made = *ret_cost;

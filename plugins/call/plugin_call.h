@@ -57,10 +57,10 @@ static inline void call_check(pst_status status)
     }
 }
 
-/* Ends the call where the host asks to stop. */
+/* Ends the call where the host asks to stop. NULL: never. */
 static inline void call_go_on(const struct pst_host *host)
 {
-    if (host->cancelled != NULL && host->cancelled(host)) {
+    if (host != NULL && host->cancelled != NULL && host->cancelled(host)) {
         call_end(PST_ERR_CANCELLED);
     }
 }

@@ -271,8 +271,6 @@ void mpi_publish(struct world *world, atomic_uint *word, uint32_t value);
 bool mpi_transfers_take(struct world *world, struct request *inbox);
 bool mpi_transfers_progress(struct world *world);
 void mpi_transfers_drop(struct world *world);
-/* Number of bytes of the piece that begins behind `moved`. */
-int mpi_piece(uint64_t bytes, uint64_t moved);
 
 /* sums.c: the communicator's side. */
 void mpi_sums_take(struct world *world, struct sum *inbox);

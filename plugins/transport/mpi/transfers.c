@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-int mpi_piece(uint64_t bytes, uint64_t moved)
+/* Number of bytes of the piece that begins behind `moved`. */
+static int piece(uint64_t bytes, uint64_t moved)
 {
     uint64_t left = bytes - moved;
 
@@ -17,7 +18,7 @@ int mpi_piece(uint64_t bytes, uint64_t moved)
 /* The next piece; false: there is none, the transfer is over. */
 static bool next_piece(struct world *world, struct request *request)
 {
-    int n = mpi_piece(request->bytes, request->moved);
+    int n = piece(request->bytes, request->moved);
     char *at = (char *)request->data + request->moved;
     int tag = TAG_DATA + (int)request->number, peer = (int)request->peer, code;
 

@@ -202,12 +202,12 @@ TEST(test_counts_without_listing)
     }
 }
 
-static bool always(const void *context)
+static bool always(const struct pst_host *host)
 {
     return true;
 }
 
-static const struct part_stop at_once = {always, NULL};
+static const struct pst_host at_once = {.cancelled = always};
 
 static pst_status list_all(void *dag)
 {

@@ -308,7 +308,7 @@ TEST(test_fewer_machines)
     assert_int_equal(n_stages, 2);
 }
 
-static bool always(const void *context)
+static bool always(const struct pst_host *host)
 {
     return true;
 }
@@ -322,7 +322,7 @@ static pst_status solve_call(void *question)
 
 TEST(test_stops)
 {
-    static const struct part_stop stop = {always, NULL};
+    static const struct pst_host stops = {.cancelled = always};
     enum { N = 4000 };
     static uint32_t order[N];
     static double zero[N + 1];
@@ -339,7 +339,7 @@ TEST(test_stops)
         .n_degrees = 1,
         .capacity = INFINITY,
         .bound = INFINITY,
-        .stop = &stop,
+        .host = &stops,
     };
 
     for (uint32_t v = 0; v < N; v++) {

@@ -6,11 +6,6 @@
 #include "base/util.h"
 #include "figures/figure_impl.h"
 
-struct pst_figure_options pst_figure_defaults(void)
-{
-    return (struct pst_figure_options){.show_memory = true, .show_title = true};
-}
-
 static pst_status settle_options(struct pst_figure_options *options, struct pst_error *err)
 {
     options->font_pt = options->font_pt == 0 ? 8 : options->font_pt;
@@ -63,7 +58,9 @@ pst_status pst_figure_render(const struct pst_timeline *timeline, enum pst_figur
     struct pst_canvas canvas = {.draw = draw, .context = &page};
     pst_status st;
 
-    page.options = options == NULL ? pst_figure_defaults() : *options;
+    page.options = options != NULL
+                       ? *options
+                       : (struct pst_figure_options){.show_memory = true, .show_title = true};
     st = settle_options(&page.options, err);
     if (st == PST_OK) {
         st = pst_canvas_measure(lay_out, &page, err);

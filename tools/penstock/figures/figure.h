@@ -17,12 +17,9 @@ struct pst_figure_options {
     bool show_memory, show_title;
 };
 
-/* Everything chosen by penstock, memory and title shown. */
-struct pst_figure_options pst_figure_defaults(void);
-
 /*
- * Writes the figure, whole or not at all. options may be NULL. Errors: config.value for sizes out
- * of range or too small for what must be on the figure; output.write.
+ * Writes the figure, whole or not at all. options may be NULL: memory and title are shown. Errors:
+ * config.value for sizes out of range or too small for what must be on the figure; output.write.
  */
 pst_status pst_figure_write(const struct pst_timeline *timeline, const char *path,
                             enum pst_figure_format format, const struct pst_figure_options *options,

@@ -13,13 +13,13 @@
 #include "reports/sim_report.h"
 #include "reports/table.h"
 
-const char *const pst_axis_keys[PST_AXES] = {
+static const char *const axis_keys[PST_AXES] = {
     [PST_AXIS_PARTITIONER] = "partitioner", [PST_AXIS_SCHEDULER] = "scheduler",
     [PST_AXIS_MEMOPT] = "memopt",           [PST_AXIS_DEVICES] = "devices",
     [PST_AXIS_MICROBATCH] = "microbatch",
 };
 
-const char *pst_trial_state_word(enum pst_trial_state state)
+static const char *state_word(enum pst_trial_state state)
 {
     static const char *const words[] = {"open", "done", "incompatible", "does-not-fit", "failed"};
 
@@ -254,9 +254,9 @@ void pst_compare_json_labels(struct pst_json *json, const struct pst_compare_rec
     }
     for (uint32_t a = 0; a < PST_AXES; a++) {
         if (a < PST_AXIS_DEVICES) {
-            pst_json_string(json, pst_axis_keys[a], record->labels[a]);
+            pst_json_string(json, axis_keys[a], record->labels[a]);
         } else if (record->labels[a][0] != '-') {
-            pst_json_raw(json, pst_axis_keys[a], record->labels[a]);
+            pst_json_raw(json, axis_keys[a], record->labels[a]);
         }
     }
 }
@@ -283,7 +283,7 @@ static void add_outcome(struct pst_json *json, const struct pst_trial *trial)
 
 void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial)
 {
-    pst_json_string(json, "state", pst_trial_state_word(trial->state));
+    pst_json_string(json, "state", state_word(trial->state));
     if (trial->state == PST_TRIAL_DONE) {
         add_outcome(json, trial);
     } else if (trial->state != PST_TRIAL_OPEN) {
@@ -370,7 +370,7 @@ char *pst_compare_report_csv(const struct pst_compare_result *result)
     }
     fputs("config,method", out);
     for (uint32_t a = 0; a < PST_AXES; a++) {
-        fprintf(out, ",%s", pst_axis_keys[a]);
+        fprintf(out, ",%s", axis_keys[a]);
     }
     fputs(",state,batch,stages,step_us,samples_per_second,bubble,peak_bytes,search_seconds,"
           "measured_step_us,predicted_step_us,final_loss,why,enough_bytes\n",
@@ -385,7 +385,7 @@ char *pst_compare_report_csv(const struct pst_compare_result *result)
             fputc(',', out);
             put_text(out, record->labels[a]);
         }
-        fprintf(out, ",%s", pst_trial_state_word(record->trial.state));
+        fprintf(out, ",%s", state_word(record->trial.state));
         put_outcome(out, &record->trial);
         fputc('\n', out);
     }

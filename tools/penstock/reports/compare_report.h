@@ -69,8 +69,6 @@ void pst_compare_sort(struct pst_compare_rank *ranks, uint32_t n, uint32_t *ret_
 #define PST_COMPARE_WHY (sizeof(struct pst_error) - sizeof(((struct pst_error *)0)->details))
 const char *pst_compare_why(char *text, size_t size, const struct pst_error *why);
 char *pst_compare_rate(char text[32], double samples_per_second);
-const char *pst_trial_state_word(enum pst_trial_state state);
-extern const char *const pst_axis_keys[PST_AXES];
 void pst_compare_json_labels(struct pst_json *json, const struct pst_compare_record *record);
 void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial);
 
