@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Partitioners ask whether they are to stop: the more there is to do, the more often; and once they
- * are told so, at whichever time, they end with PST_ERR_CANCELLED. With a leak checker: and give
- * everything back.
+ * are told so, at whichever time, they end with PST_ERR_CANCELLED. Nor do they go on where there is
+ * no memory left. Either way they give everything back.
  */
 #include "test.h"
+#include <dlfcn.h>
 #include <stdatomic.h>
 
 #include "ask_rig.h"
@@ -17,6 +18,75 @@ static bool is_cancelled(void)
 
     return atomic_fetch_add(&polls, 1) + 1 >= at && at != 0;
 }
+
+/* --- memory of modules: counted, and refused from one allocation on
+ * -----------------------------*/
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define COUNTS_MEMORY 1
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *memory, size_t size);
+void __libc_free(void *memory);
+
+static atomic_uint taken, fail_at; /* fail_at 0: never */
+static atomic_int held;            /* blocks */
+
+static bool is_partitioner(void *caller)
+{
+    Dl_info info;
+
+    return dladdr(caller, &info) != 0 && strstr(info.dli_fname, "partitioner-") != NULL;
+}
+
+static bool is_refused(void)
+{
+    unsigned at = atomic_load(&fail_at);
+
+    return atomic_fetch_add(&taken, 1) + 1 >= at && at != 0;
+}
+
+void *calloc(size_t count, size_t size)
+{
+    if (is_partitioner(__builtin_return_address(0))) {
+        if (is_refused()) {
+            return NULL;
+        }
+        atomic_fetch_add(&held, 1);
+    }
+    return __libc_calloc(count, size);
+}
+
+void *malloc(size_t size)
+{
+    if (is_partitioner(__builtin_return_address(0))) {
+        if (is_refused()) {
+            return NULL;
+        }
+        atomic_fetch_add(&held, 1);
+    }
+    return __libc_malloc(size);
+}
+
+void *realloc(void *memory, size_t size)
+{
+    if (is_partitioner(__builtin_return_address(0))) {
+        if (is_refused()) {
+            return NULL;
+        }
+        atomic_fetch_add(&held, memory == NULL ? 1 : 0);
+    }
+    return __libc_realloc(memory, size);
+}
+
+void free(void *memory)
+{
+    if (memory != NULL && is_partitioner(__builtin_return_address(0))) {
+        atomic_fetch_sub(&held, 1);
+    }
+    __libc_free(memory);
+}
+#endif
 
 static const struct planner {
     const char *id, *options, *more; /* more: options where there is much to do, or the same */
@@ -87,7 +157,7 @@ static pst_status run(const struct planner *planner, bool much, unsigned at)
                  is_cancelled, &result, &err);
     if (st == PST_OK) {
         pst_partition_result_finish(&result);
-    } else if (st != PST_ERR_CANCELLED) {
+    } else if (st != PST_ERR_CANCELLED && st != PST_ERR_NOMEM) {
         fail_msg("%s %s: %s", planner->id, planner->options, err.message);
     }
     rig_graph_finish(&g);
@@ -137,3 +207,33 @@ TEST(test_stops)
         expect_stop(planner, all, all);
     }
 }
+
+#ifdef COUNTS_MEMORY
+/* From some allocation on there is no memory: up to 40 of all that there are. */
+TEST(test_ends_without_memory)
+{
+    for (size_t i = 0; i < sizeof planners / sizeof *planners; i++) {
+        const struct planner *planner = &planners[i];
+        unsigned all;
+
+        atomic_store(&taken, 0);
+        assert_int_equal(run(planner, false, 0), PST_OK);
+        all = atomic_load(&taken);
+        for (unsigned at = 1; at <= all; at += 1 + all / 40) {
+            int before = atomic_load(&held);
+            pst_status st;
+
+            atomic_store(&taken, 0);
+            atomic_store(&fail_at, at);
+            st = run(planner, false, 0);
+            atomic_store(&fail_at, 0);
+            if (st != (atomic_load(&taken) >= at ? PST_ERR_NOMEM : PST_OK) ||
+                atomic_load(&held) != before) {
+                fail_msg("%s %s ends with %d without memory from allocation %u of %u on, and keeps "
+                         "%d blocks",
+                         planner->id, planner->options, st, at, all, atomic_load(&held) - before);
+            }
+        }
+    }
+}
+#endif
