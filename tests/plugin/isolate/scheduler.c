@@ -179,6 +179,14 @@ static pst_status misbehave(const struct pst_host *host)
             sleep(1000);
         }
     }
+#elif defined(DOES_CHATTER) /* out of the group, and on and on */
+    if (fork() == 0) {
+        alarm(30);
+        setsid();
+        while (write(2, "and on\n", 7) > 0) {
+        }
+        _exit(0);
+    }
 #endif
     return PST_OK;
 }
