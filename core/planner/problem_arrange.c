@@ -16,7 +16,7 @@
 #define ATTEMPTS 4
 
 struct arrangement {
-    struct pst_problem_host *host;
+    struct pst_planner *planner;
     const struct pst_problem *problem;
     struct pst_partition_result *answer;
     uint32_t *versions, *counted; /* [n_stages] */
@@ -41,10 +41,10 @@ static pst_status check_sizes(const struct arrangement *a, struct pst_error *err
                             "%u, and %u does not",
                             a->problem->mini_batch, b);
         }
-        st = pst_solo_check_microbatches(a->host->scheduler, &a->host->topology,
+        st = pst_solo_check_microbatches(a->planner->scheduler, &a->planner->topology,
                                          a->problem->mini_batch / b, err);
         if (st == PST_OK && b != answer->stages[0].microbatch_size) {
-            st = pst_caps_require(a->host->scheduler->plugin, "per-stage-microbatch",
+            st = pst_caps_require(a->planner->scheduler->plugin, "per-stage-microbatch",
                                   "stages with micro-batches of different sizes", err);
         }
     }
@@ -65,7 +65,7 @@ static pst_status hold(struct arrangement *a, struct pst_error *err)
         struct pst_held held = {.size = sizeof held};
         const struct pst_place place = pst_problem_run_place(run, s, &e, next);
 
-        st = pst_questions_held(&a->host->questions, &place, &held, err);
+        st = pst_questions_held(a->planner, &place, &held, err);
         stage->in_flight = held.microbatches > a->counted[s] ? held.microbatches : a->counted[s];
         a->versions[s] = held.weight_versions;
     }
@@ -83,7 +83,7 @@ static void fill_times(const struct arrangement *a, struct pst_partition_stage *
 
     memset(stage->pass_ns, 0, sizeof stage->pass_ns);
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        const struct pst_stage_node *node = &a->host->stage.nodes[i]; /* of the last view */
+        const struct pst_stage_node *node = &a->planner->costed.nodes[i]; /* of the last view */
         double ns[3];
 
         pst_costed_node_ns(a->problem->graph, stage->nodes[i],
@@ -121,6 +121,24 @@ static void take_room(const struct arrangement *a, uint32_t s, uint64_t *room)
     *room = (double)*room > bytes ? *room - (uint64_t)bytes : 0;
 }
 
+/* Of one micro-batch, its input included; something, so that holding it counts. */
+static uint64_t kept_bytes(const struct pst_stage_view *view, const struct pst_replay_list *replays)
+{
+    struct pst_stage_value value = {.size = sizeof value};
+    uint64_t bytes = view->input_bytes, kept;
+
+    if (replays->n > 0) {
+        pst_evaluate_replays(view, replays->at, replays->n, &value, &kept);
+        bytes += kept;
+    }
+    for (uint32_t i = 0; i < view->n_nodes && replays->n == 0; i++) {
+        const struct pst_stage_node *node = pst_stage_node_at(view, i);
+
+        bytes += node->action == PST_ACTION_KEEP ? node->saved_bytes : 0;
+    }
+    return bytes > 0 ? bytes : 1;
+}
+
 static pst_status decide_stage(struct arrangement *a, uint32_t s, struct pst_error *err)
 {
     struct pst_partition_stage *stage = &a->answer->stages[s];
@@ -136,13 +154,13 @@ static pst_status decide_stage(struct arrangement *a, uint32_t s, struct pst_err
                                                 .weight_versions = a->versions[s],
                                                 .capacity_bytes = a->left[d]};
     struct pst_stage_value value;
-    uint64_t kept = 0;
-    pst_status st = pst_problem_decide(a->host, &question, &value, &kept, err);
+    struct pst_stage_view view;
+    pst_status st = pst_planner_settle(a->planner, &question, &view, &value, err);
 
     if (st != PST_OK) {
         return st;
     }
-    stage->kept_bytes = kept > 0 ? kept : 1;
+    stage->kept_bytes = kept_bytes(&view, &a->planner->replays);
     fill_times(a, stage, value.period_ns);
     take_room(a, s, &a->room[d]);
     a->left[d] -= a->left[d] == UINT64_MAX ? 0 : value.peak_bytes;
@@ -170,7 +188,7 @@ static pst_status decide(struct arrangement *a, struct pst_error *err)
 static pst_status time_stream(struct arrangement *a, const struct pst_emission *emission,
                               const struct pst_solo *fine, double scale, struct pst_error *err)
 {
-    struct pst_orders order = pst_orders_take(emission, &a->host->scheduler->claim);
+    struct pst_orders order = pst_orders_take(emission, &a->planner->scheduler->claim);
     double ns[2] = {0, 0};
     pst_status st = PST_OK;
 
@@ -202,7 +220,7 @@ static pst_status time_order(struct arrangement *a, const struct pst_emission *e
              : pst_problem_run_time(&a->run, &fine.in, scale, emission->passes, emission->n_passes,
                                     &a->answer->step_ns, err);
     pst_solo_finish(&fine);
-    return pst_scheduler_blame(a->host->scheduler->plugin->id, st, err);
+    return pst_scheduler_blame(a->planner->scheduler->plugin->id, st, err);
 }
 
 /* *ret_again: it holds more than was promised, which is noted. */
@@ -216,7 +234,7 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
 
     pst_problem_run_state(&a->run, 1.0, &question);
     memcpy(question.activation_bytes, a->room, a->run.n_devices * sizeof *a->room);
-    st = pst_emission_ask(&emission, a->host->scheduler, &question.in, NULL, NULL, err);
+    st = pst_emission_ask(&emission, a->planner->scheduler, &question.in, NULL, NULL, err);
     *ret_again = false;
     if (st == PST_OK) {
         held = pst_emission_count(&emission, &question.arena);
@@ -249,8 +267,8 @@ static pst_status attempt(struct arrangement *a, bool *ret_again, struct pst_err
 static void begin(struct arrangement *a, struct pst_arena *arena)
 {
     struct pst_partition_result *answer = a->answer;
-    const uint32_t *device_of = a->host->places.device_of;
-    uint32_t n = answer->n_stages, n_devices = pst_problem_devices(a->host, n);
+    uint32_t n = answer->n_stages, n_devices = pst_planner_logical(a->planner, n);
+    bool open = a->planner->places.n_stages == 0;
 
     a->versions = pst_arena_array(arena, n, sizeof *a->versions);
     a->counted = pst_arena_array(arena, n, sizeof *a->counted);
@@ -259,17 +277,17 @@ static void begin(struct arrangement *a, struct pst_arena *arena)
     for (uint32_t s = 0; s < n; s++) {
         struct pst_partition_stage *stage = &answer->stages[s];
 
-        stage->device = device_of == NULL ? s : device_of[stage->ranks[0]];
+        stage->device = open ? s : pst_places_device(&a->planner->places, stage->ranks[0]);
     }
     a->run = (struct pst_problem_run){
         .problem = a->problem, .n_devices = n_devices, .n_stages = n, .stages = answer->stages};
     a->run.edges = pst_problem_connect(a->problem->graph, answer, arena, &a->run.n_edges);
 }
 
-pst_status pst_problem_arrange(struct pst_problem_host *host, struct pst_partition_result *answer,
+pst_status pst_problem_arrange(struct pst_planner *planner, struct pst_partition_result *answer,
                                struct pst_error *err)
 {
-    struct arrangement a = {.host = host, .problem = host->problem, .answer = answer};
+    struct arrangement a = {.planner = planner, .problem = planner->problem, .answer = answer};
     struct pst_arena arena = {0};
     bool again = true;
     pst_status st = check_sizes(&a, err);
@@ -284,7 +302,7 @@ pst_status pst_problem_arrange(struct pst_problem_host *host, struct pst_partiti
         st = pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
                       "scheduler \"%s\" holds more micro-batches than it says, however many it is "
                       "given",
-                      host->scheduler->plugin->id);
+                      planner->scheduler->plugin->id);
     }
     pst_arena_finish(&arena);
     return st;

@@ -11,21 +11,11 @@
 
 #include "base/philox.h"
 #include "planner/eval_replays.h"
-#include "planner/topology.h"
+#include "planner/state.h"
 
-static struct pst_questions *questions_of(const struct pst_host *host)
+struct pst_planner *pst_questions_planner(const struct pst_host *host)
 {
     return pst_host_instance(host)->context.impl;
-}
-
-void *pst_questions_coster(const struct pst_host *host)
-{
-    return questions_of(host)->coster;
-}
-
-static struct pst_question_limits limits_of(const struct pst_questions *q)
-{
-    return q->costs->limits(q->coster);
 }
 
 /* A question that cannot be answered as it stands: the asking plugin's fault. */
@@ -34,18 +24,13 @@ static pst_status wrong(const struct pst_host *host, const char *what)
     return (host->fail)(host, PST_ERR_BUG, what);
 }
 
-void pst_questions_finish(struct pst_questions *questions)
-{
-    pst_memo_finish(&questions->memo);
-}
-
 /* --- pst.cost/1 --------------------------------------------------------------------------------*/
 
 static pst_status cost_compute(const struct pst_host *host, const uint32_t *nodes, uint32_t n_nodes,
                                uint32_t samples, struct pst_times *ret_times)
 {
-    const struct pst_questions *q = questions_of(host);
-    const struct pst_question_limits limits = limits_of(q);
+    const struct pst_planner *planner = pst_questions_planner(host);
+    const struct pst_question_limits limits = pst_answer_limits(planner);
 
     if (limits.in_samples && samples == 0) {
         return wrong(host, "cost.compute was asked about 0 samples");
@@ -55,23 +40,23 @@ static pst_status cost_compute(const struct pst_host *host, const uint32_t *node
             return wrong(host, "cost.compute was asked about a node that does not exist");
         }
     }
-    q->costs->compute(q->coster, pst_host_instance(host), nodes, n_nodes, samples, ret_times);
+    pst_answer_compute(planner, pst_host_instance(host), nodes, n_nodes, samples, ret_times);
     return PST_OK;
 }
 
 static uint64_t cost_transfer(const struct pst_host *host, uint64_t bytes, uint32_t from,
                               uint32_t to)
 {
-    const struct pst_questions *q = questions_of(host);
+    const struct pst_planner *planner = pst_questions_planner(host);
 
-    return q->costs->transfer_ns(q->coster, pst_host_instance(host), bytes, from, to);
+    return pst_answer_transfer_ns(planner, pst_host_instance(host), bytes, from, to);
 }
 
 static uint64_t cost_allreduce(const struct pst_host *host, uint64_t bytes, uint32_t n_ranks)
 {
-    const struct pst_questions *q = questions_of(host);
+    const struct pst_planner *planner = pst_questions_planner(host);
 
-    return q->costs->allreduce_ns(q->coster, bytes, n_ranks);
+    return pst_answer_allreduce_ns(planner, bytes, n_ranks);
 }
 
 /* --- pst.ask/1 ---------------------------------------------------------------------------------*/
@@ -82,8 +67,8 @@ static uint64_t cost_allreduce(const struct pst_host *host, uint64_t bytes, uint
 static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
                                struct pst_topology *ret_topology)
 {
-    struct pst_questions *q = questions_of(host);
-    const struct pst_question_limits limits = limits_of(q);
+    struct pst_planner *planner = pst_questions_planner(host);
+    const struct pst_question_limits limits = pst_answer_limits(planner);
     struct pst_topology topology = {
         .version_rule = PST_VERSION_SYNC, .min_microbatches = 1, .microbatch_multiple = 1};
     pst_status st = PST_OK;
@@ -97,8 +82,8 @@ static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
     if (n_devices == 0 || n_devices > limits.n_places) {
         return wrong(host, "ask.topology: there are not so many devices");
     }
-    if (q->scheduler != NULL) {
-        st = pst_scheduler_topology(q->scheduler, n_devices, &topology, q->pending);
+    if (!planner->reference) {
+        st = pst_scheduler_topology(planner->scheduler, n_devices, &topology, &planner->pending);
     }
     if (st == PST_OK) {
         topology.size = ret_topology->size;
@@ -107,20 +92,20 @@ static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
     return st;
 }
 
-pst_status pst_questions_held(struct pst_questions *q, const struct pst_place *place,
+pst_status pst_questions_held(struct pst_planner *planner, const struct pst_place *place,
                               struct pst_held *ret_held, struct pst_error *err)
 {
     struct pst_memo_entry own = {.used = false}, *entry = &own;
     struct pst_memo_key key = pst_memo_key_place(place);
     pst_status st = PST_OK;
 
-    if (!q->strategies->forgets) {
-        entry = pst_memo_find(&q->memo, key);
+    if (!planner->reference) {
+        entry = pst_memo_find(&planner->memo, key);
     }
     if (!entry->used) {
-        st = q->strategies->held(q->strategist, place, &entry->answer.held, err);
+        st = pst_answer_held(planner, place, &entry->answer.held, err);
         if (st == PST_OK && entry != &own) {
-            pst_memo_keep(&q->memo, entry, key);
+            pst_memo_keep(&planner->memo, entry, key);
         }
     }
     if (st == PST_OK) {
@@ -133,8 +118,8 @@ pst_status pst_questions_held(struct pst_questions *q, const struct pst_place *p
 static pst_status ask_in_flight(const struct pst_host *host, const struct pst_place *place,
                                 struct pst_held *ret_held)
 {
-    struct pst_questions *q = questions_of(host);
-    const struct pst_question_limits limits = limits_of(q);
+    struct pst_planner *planner = pst_questions_planner(host);
+    const struct pst_question_limits limits = pst_answer_limits(planner);
     struct pst_place asked;
 
     if (!PST_HAS(place, successors) || !PST_HAS(ret_held, weight_versions)) {
@@ -160,7 +145,7 @@ static pst_status ask_in_flight(const struct pst_host *host, const struct pst_pl
     }
     asked = *place;
     asked.size = sizeof asked;
-    return pst_questions_held(q, &asked, ret_held, q->pending);
+    return pst_questions_held(planner, &asked, ret_held, &planner->pending);
 }
 
 /* What is wrong with a question about a stage, or NULL. */
@@ -200,11 +185,11 @@ static const char *question_fault(const struct pst_question_limits *limits,
 
 /* `asked` in *ret_whole, with the replicas of a logical device, of which the plugin knows nothing;
    NULL, or what is wrong with it. */
-static const char *check_question(const struct pst_questions *q,
+static const char *check_question(const struct pst_planner *planner,
                                   const struct pst_stage_question *asked,
                                   struct pst_stage_question *ret_whole)
 {
-    const struct pst_question_limits limits = limits_of(q);
+    const struct pst_question_limits limits = pst_answer_limits(planner);
     const char *fault = question_fault(&limits, asked);
 
     if (fault == NULL) {
@@ -214,20 +199,20 @@ static const char *check_question(const struct pst_questions *q,
     return fault;
 }
 
-static pst_status find_price(struct pst_questions *q, const struct pst_stage_question *question,
+static pst_status find_price(struct pst_planner *planner, const struct pst_stage_question *question,
                              struct pst_stage_price *ret_price)
 {
     struct pst_memo_entry own = {.used = false}, *entry = &own;
     struct pst_memo_key key = pst_memo_key_question(question);
     pst_status st = PST_OK;
 
-    if (!q->strategies->forgets) {
-        entry = pst_memo_find(&q->memo, key);
+    if (!planner->reference) {
+        entry = pst_memo_find(&planner->memo, key);
     }
     if (!entry->used) {
-        st = q->strategies->price(q->strategist, question, &entry->answer.price, q->pending);
+        st = pst_answer_price(planner, question, &entry->answer.price, &planner->pending);
         if (st == PST_OK && entry != &own) {
-            pst_memo_keep(&q->memo, entry, key);
+            pst_memo_keep(&planner->memo, entry, key);
         }
     }
     if (st == PST_OK) {
@@ -242,24 +227,23 @@ static pst_status ask_price(const struct pst_host *host, const struct pst_stage_
                             struct pst_stage_price *ret_price)
 {
     struct pst_stage_question question;
-    const char *fault = check_question(questions_of(host), asked, &question);
+    const char *fault = check_question(pst_questions_planner(host), asked, &question);
 
     if (fault != NULL || !PST_HAS(ret_price, peak_bytes)) {
         return wrong(host, fault != NULL ? fault : "ask.price: ret_price->size is not set");
     }
-    return find_price(questions_of(host), &question, ret_price);
+    return find_price(pst_questions_planner(host), &question, ret_price);
 }
 
 static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_question *asked,
                             uint64_t *ret_period_ns)
 {
-    struct pst_questions *q = questions_of(host);
+    struct pst_planner *planner = pst_questions_planner(host);
     struct pst_stage_question question;
-    const char *fault = check_question(q, asked, &question);
+    const char *fault = check_question(planner, asked, &question);
 
-    return fault != NULL
-               ? wrong(host, fault)
-               : q->strategies->bound(q->strategist, &question, ret_period_ns, q->pending);
+    return fault != NULL ? wrong(host, fault)
+                         : pst_answer_bound(planner, &question, ret_period_ns, &planner->pending);
 }
 
 /* --- pst.profile/1 -----------------------------------------------------------------------------*/
@@ -267,23 +251,31 @@ static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_
 static pst_status node_ns(const struct pst_host *host, uint32_t node, uint32_t samples,
                           double ret_ns[3])
 {
-    const struct pst_questions *q = questions_of(host);
+    const struct pst_planner *planner = pst_questions_planner(host);
 
-    if (node >= limits_of(q).n_nodes || samples == 0) {
+    if (node >= pst_answer_limits(planner).n_nodes || samples == 0) {
         return wrong(host, "profile.node_ns: no such node, or 0 samples");
     }
-    q->costs->node_ns(q->coster, node, samples, ret_ns);
+    pst_answer_node_ns(planner, node, samples, ret_ns);
     return PST_OK;
 }
 
 static const struct pst_figures *get_figures(const struct pst_host *host)
 {
-    return (const void *)questions_of(host)->figures->bytes;
+    return (const void *)pst_questions_planner(host)->figures.bytes;
+}
+
+/* NULL: nodes run in one way each. */
+static const struct pst_costed *costed_of(const struct pst_host *host)
+{
+    const struct pst_problem *problem = pst_questions_planner(host)->problem;
+
+    return problem == NULL ? NULL : problem->graph;
 }
 
 static uint32_t n_configs(const struct pst_host *host, uint32_t node)
 {
-    const struct pst_costed *costed = questions_of(host)->costed;
+    const struct pst_costed *costed = costed_of(host);
 
     return costed != NULL && node < costed->n_nodes ? costed->nodes[node].n_configs : 0;
 }
@@ -291,7 +283,7 @@ static uint32_t n_configs(const struct pst_host *host, uint32_t node)
 static pst_status get_config(const struct pst_host *host, uint32_t node, uint32_t index,
                              struct pst_node_config *ret_config)
 {
-    const struct pst_costed *costed = questions_of(host)->costed;
+    const struct pst_costed *costed = costed_of(host);
     const struct pst_costed_config *config;
 
     if (index >= n_configs(host, node) || !PST_HAS(ret_config, fixed_bytes)) {
@@ -312,12 +304,12 @@ static pst_status get_config(const struct pst_host *host, uint32_t node, uint32_
 static pst_status evaluate(const struct pst_host *host, const struct pst_stage_view *view,
                            const uint8_t *actions, struct pst_stage_value *ret_value)
 {
-    struct pst_questions *q = questions_of(host);
+    struct pst_planner *planner = pst_questions_planner(host);
 
     if (!PST_HAS(ret_value, extra_ns)) {
         return wrong(host, "eval.evaluate: ret_value->size is not set");
     }
-    pst_evaluate(q->evaluator, view, actions, ret_value);
+    pst_evaluate(&planner->evaluator, view, actions, ret_value);
     return PST_OK;
 }
 
@@ -334,19 +326,19 @@ static pst_status evaluate_replays(const struct pst_host *host, const struct pst
 
 static uint64_t random_bits(const struct pst_host *host, uint64_t stream, uint64_t counter)
 {
-    struct pst_philox words = pst_philox(questions_of(host)->seed, stream, counter);
+    const struct pst_job *job = pst_questions_planner(host)->job; /* a problem file has no seed */
+    uint64_t seed = job == NULL ? 0 : (uint64_t)job->train.seed;
+    struct pst_philox words = pst_philox(seed, stream, counter);
 
     return (uint64_t)words.v[1] << 32 | words.v[0];
 }
 
 static bool is_cancelled(void *impl)
 {
-    const struct pst_questions *q = impl;
-
-    return q->costs->cancelled(q->coster);
+    return pst_answer_cancelled(impl);
 }
 
-void pst_questions_context(struct pst_questions *questions, struct pst_host_context *ret_context)
+void pst_questions_context(struct pst_planner *planner, struct pst_host_context *ret_context)
 {
     static const struct pst_cost cost = {sizeof cost, cost_compute, cost_transfer, cost_allreduce};
     static const struct pst_ask ask = {sizeof ask, ask_topology, ask_in_flight, ask_bound,
@@ -361,10 +353,10 @@ void pst_questions_context(struct pst_questions *questions, struct pst_host_cont
         .ask = &ask,
         .eval = &eval,
         .profile = &profile,
-        .figures = questions->figures,
+        .figures = &planner->figures,
         .rng = &rng,
-        .trial = questions->trial,
-        .impl = questions,
+        .trial = planner->clock == NULL ? NULL : &pst_planner_trial,
+        .impl = planner,
         .cancelled = is_cancelled,
     };
 }
