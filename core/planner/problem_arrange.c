@@ -19,10 +19,10 @@ struct arrangement {
     struct pst_planner *planner;
     const struct pst_problem *problem;
     struct pst_partition_result *answer;
-    uint32_t *versions, *counted; /* [n_stages] */
-    uint64_t *left;               /* [n_devices] bytes */
-    uint64_t *room;               /* [n_devices] bytes for activations */
-    struct pst_problem_run run;   /* on logical devices */
+    uint32_t *versions;         /* [n_stages] */
+    uint64_t *left;             /* [n_devices] bytes */
+    uint64_t *room;             /* [n_devices] bytes for activations */
+    struct pst_problem_run run; /* on logical devices */
 };
 
 /* --- what was answered must be something that the scheduler takes ------------------------------*/
@@ -65,8 +65,8 @@ static pst_status hold(struct arrangement *a, struct pst_error *err)
         struct pst_held held = {.size = sizeof held};
         const struct pst_place place = pst_problem_run_place(run, s, &e, next);
 
-        st = pst_questions_held(a->planner, &place, &held, err);
-        stage->in_flight = held.microbatches > a->counted[s] ? held.microbatches : a->counted[s];
+        st = pst_planner_held(a->planner, &place, &held, err);
+        stage->in_flight = held.microbatches;
         a->versions[s] = held.weight_versions;
     }
     free(next);
@@ -75,50 +75,28 @@ static pst_status hold(struct arrangement *a, struct pst_error *err)
 
 /* --- memory ------------------------------------------------------------------------------------*/
 
-/* Nanoseconds of the passes as they are, and what the memory optimizer adds, which B pays. */
-static void fill_times(const struct arrangement *a, struct pst_partition_stage *stage,
-                       uint64_t period_ns)
+/* Its passes take what the reference model says, and B what the memory optimizer adds. What is left
+   of its device for activations is all but weights and the largest workspace. */
+static void take_costs(const struct arrangement *a, uint32_t s, const struct pst_stage_value *value)
 {
-    double weights = 0, extra = (double)period_ns;
+    struct pst_partition_stage *stage = &a->answer->stages[s];
+    const struct pst_rcm_stage asked = pst_partition_rcm(stage);
+    uint64_t *left = &a->left[stage->device], *room = &a->room[stage->device];
+    struct pst_rcm_cost cost;
+    double bytes;
 
-    memset(stage->pass_ns, 0, sizeof stage->pass_ns);
-    for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        const struct pst_stage_node *node = &a->planner->costed.nodes[i]; /* of the last view */
-        double ns[3];
-
-        pst_costed_node_ns(a->problem->graph, stage->nodes[i],
-                           stage->microbatch_size / stage->n_ranks, ns);
-        for (uint32_t pass = 0; pass < 3; pass++) {
-            stage->pass_ns[pass] += ns[pass];
-        }
-        extra -= (double)(node->forward_ns + node->backward_ns);
-        weights += a->problem->graph->nodes[stage->nodes[i]].param_bytes;
-    }
-    stage->pass_ns[1] += extra > 0 ? extra : 0;
+    pst_rcm_cost(&a->planner->rcm, &asked, &cost);
+    memcpy(stage->pass_ns, cost.pass_ns, sizeof stage->pass_ns);
+    stage->pass_ns[1] += (double)value->extra_ns;
     stage->compute_ns = stage->pass_ns[0] + stage->pass_ns[1] + stage->pass_ns[2];
-    stage->reduce_ns = pst_rcm_allreduce_ns(a->problem, weights, stage->n_ranks);
-}
-
-/* What is left for activations where weights and the largest workspace are taken off. */
-static void take_room(const struct arrangement *a, uint32_t s, uint64_t *room)
-{
-    const struct pst_partition_stage *stage = &a->answer->stages[s];
-    double bytes = 0, work = 0;
-
-    if (*room == UINT64_MAX) {
-        return;
+    stage->reduce_ns = pst_rcm_allreduce_ns(a->problem, cost.weight_bytes, stage->n_ranks);
+    stage->memory_bytes = (double)value->peak_bytes;
+    if (*room != UINT64_MAX) {
+        bytes = (a->problem->weight_multiplier + a->versions[s] - 1.0) * cost.weight_bytes +
+                cost.workspace_bytes;
+        *room = (double)*room > bytes ? *room - (uint64_t)bytes : 0;
+        *left -= value->peak_bytes;
     }
-    for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        const struct pst_costed_node *node = &a->problem->graph->nodes[stage->nodes[i]];
-        double own = node->workspace_bytes > node->backward_workspace_bytes
-                         ? node->workspace_bytes
-                         : node->backward_workspace_bytes;
-
-        bytes += (a->problem->weight_multiplier + a->versions[s] - 1.0) * node->param_bytes;
-        work = own > work ? own : work;
-    }
-    bytes += work;
-    *room = (double)*room > bytes ? *room - (uint64_t)bytes : 0;
 }
 
 /* Of one micro-batch, its input included; something, so that holding it counts. */
@@ -142,7 +120,6 @@ static uint64_t kept_bytes(const struct pst_stage_view *view, const struct pst_r
 static pst_status decide_stage(struct arrangement *a, uint32_t s, struct pst_error *err)
 {
     struct pst_partition_stage *stage = &a->answer->stages[s];
-    uint32_t d = stage->device;
     const struct pst_stage_question question = {.size = sizeof question,
                                                 .nodes = stage->nodes,
                                                 .n_nodes = stage->n_nodes,
@@ -152,7 +129,7 @@ static pst_status decide_stage(struct arrangement *a, uint32_t s, struct pst_err
                                                 .n_ranks = stage->n_ranks,
                                                 .in_flight = stage->in_flight,
                                                 .weight_versions = a->versions[s],
-                                                .capacity_bytes = a->left[d]};
+                                                .capacity_bytes = a->left[stage->device]};
     struct pst_stage_value value;
     struct pst_stage_view view;
     pst_status st = pst_planner_settle(a->planner, &question, &view, &value, err);
@@ -161,10 +138,7 @@ static pst_status decide_stage(struct arrangement *a, uint32_t s, struct pst_err
         return st;
     }
     stage->kept_bytes = kept_bytes(&view, &a->planner->replays);
-    fill_times(a, stage, value.period_ns);
-    take_room(a, s, &a->room[d]);
-    a->left[d] -= a->left[d] == UINT64_MAX ? 0 : value.peak_bytes;
-    stage->memory_bytes = (double)value.peak_bytes;
+    take_costs(a, s, &value);
     return PST_OK;
 }
 
@@ -241,7 +215,7 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
     }
     for (uint32_t s = 0; st == PST_OK && s < n; s++) {
         if (held.at_peak[s] > a->answer->stages[s].in_flight) {
-            a->counted[s] = held.at_peak[s];
+            a->planner->counted[s] = held.at_peak[s];
             *ret_again = true;
         }
     }
@@ -271,7 +245,6 @@ static void begin(struct arrangement *a, struct pst_arena *arena)
     bool open = a->planner->places.n_stages == 0;
 
     a->versions = pst_arena_array(arena, n, sizeof *a->versions);
-    a->counted = pst_arena_array(arena, n, sizeof *a->counted);
     a->left = pst_arena_array(arena, n_devices, sizeof *a->left);
     a->room = pst_arena_array(arena, n_devices, sizeof *a->room);
     for (uint32_t s = 0; s < n; s++) {

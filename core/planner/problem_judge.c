@@ -87,10 +87,7 @@ static void price(struct judge *j)
 
     for (uint32_t s = 0; s < result->n_stages; s++) {
         struct pst_partition_stage *stage = &result->stages[s];
-        const struct pst_rcm_stage asked = {.nodes = stage->nodes,
-                                            .n_nodes = stage->n_nodes,
-                                            .n_ranks = stage->n_ranks,
-                                            .microbatch_size = stage->microbatch_size};
+        const struct pst_rcm_stage asked = pst_partition_rcm(stage);
         struct pst_rcm_cost cost;
 
         pst_rcm_cost(&j->rcm, &asked, &cost);

@@ -54,6 +54,12 @@ struct pst_problem_run {
     const struct pst_problem_edge *edges;
 };
 
+static inline struct pst_rcm_stage pst_partition_rcm(const struct pst_partition_stage *stage)
+{
+    return (struct pst_rcm_stage){stage->nodes, stage->n_nodes, stage->n_ranks,
+                                  stage->microbatch_size};
+}
+
 static inline struct pst_successor pst_problem_successor(const struct pst_partition_stage *to)
 {
     return (struct pst_successor){to->microbatch_size, to->k, to->in_flight};

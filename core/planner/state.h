@@ -182,9 +182,6 @@ static inline uint32_t pst_planner_logical(const struct pst_planner *planner, ui
     return planner->chooses && planner->replicates ? n_stages : planner->n_devices;
 }
 
-/* answers.c: the figures of pst.profile/1, which need the view. */
-void pst_planner_figures(struct pst_planner *planner);
-
 /* haste.c: the scheduler's table with what spares it a long search; itself where the plugin has no
    such word or the table says something itself. */
 struct pst_config_node *pst_hastened(struct pst_arena *arena, struct pst_config_node *table,
