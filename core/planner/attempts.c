@@ -92,7 +92,7 @@ pst_status pst_attempts_make(struct pst_attempts *a, bool same_cuts, struct pst_
     struct pst_planner *planner = a->planner;
     pst_status st = pst_planner_empty(planner, &planned->plan, err);
 
-    pst_questions_finish(&planner->questions); /* answers hold for one attempt */
+    pst_memo_finish(&planner->memo); /* answers hold for one attempt */
     if (st == PST_OK) {
         st = same_cuts ? copy_stages(planner, a->cuts, planned->plan, err)
                        : pst_planner_partition(planner, planned->plan, err);
@@ -118,7 +118,7 @@ pst_status pst_attempts_cut(struct pst_attempts *a, struct pst_error *err)
     struct pst_plan *plan = NULL;
     pst_status st = pst_planner_empty(a->planner, &plan, err);
 
-    pst_questions_finish(&a->planner->questions);
+    pst_memo_finish(&a->planner->memo);
     if (st == PST_OK) {
         st = pst_planner_partition(a->planner, plan, err);
     }
@@ -298,7 +298,7 @@ static pst_status go(struct pst_attempts *a, enum way way, struct pst_error *err
         return optimizes && a->cuts != NULL ? take_least(a, err) : PST_ERR_INFEASIBLE;
     }
     if (way == UNDIVIDED) {
-        none = none && optimizes && pst_planner_sharers(planner) > 1;
+        none = none && optimizes && planner->places.shared > 1;
         planner->undivided |= none;
     } else if (way == DEARER) {
         uint64_t more = planner->capacity_bytes / 8;

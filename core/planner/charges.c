@@ -88,7 +88,6 @@ static pst_status split_order(struct pst_planner *planner, uint32_t n_stages,
                               uint32_t n_microbatches, const struct pst_scheduler_count **ret_count,
                               struct pst_error *err)
 {
-    const struct pst_scheduler_use use = pst_planner_use(planner);
     const struct pst_place place = {.size = sizeof place,
                                     .n_stages = n_stages,
                                     .n_devices = pst_planner_logical(planner, n_stages),
@@ -102,7 +101,7 @@ static pst_status split_order(struct pst_planner *planner, uint32_t n_stages,
     if (!pst_caps_has(planner->scheduler->plugin->provides, "split-backward")) {
         return PST_OK;
     }
-    st = pst_scheduler_count(&use, &place, &count, err);
+    st = pst_planner_count(planner, &place, &count, err);
     if (st == PST_OK && count->status == PST_OK && count->split) {
         *ret_count = count;
     }
@@ -184,7 +183,7 @@ static uint64_t sent_bytes(const struct pst_planner *planner, uint32_t n_nodes, 
 void pst_view_transfers(const struct pst_planner *planner, uint32_t samples,
                         uint32_t n_microbatches, struct pst_stage_view *view)
 {
-    if (pst_planner_sharers(planner) > 1) {
+    if (planner->places.shared > 1) {
         return; /* a neighbour may be on the same device */
     }
     view->static_bytes += sent_bytes(planner, view->n_nodes, samples);
@@ -216,6 +215,12 @@ pst_status pst_view_charge(struct pst_planner *planner, const struct pst_stage_q
     uint32_t samples = question->microbatch_size / question->n_ranks;
     uint32_t n_microbatches = planner->batch / question->microbatch_size;
 
+    if (planner->problem != NULL) { /* its costs are all that there is */
+        *ret_nodes = pst_costed_stage_build(&planner->costed, question->nodes, question->n_nodes,
+                                            samples, question->weight_versions, view);
+        pst_view_state(question, view);
+        return PST_OK;
+    }
     *ret_nodes = pst_view_build(planner, question->nodes, question->n_nodes, samples,
                                 question->weight_versions, view);
     pst_view_state(question, view);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a scheduler says that a stage holds.
+ * How many micro-batches a stage holds: the scheduler's own word, or a count on a chain of stages
+ * that all cost the same; but no less than an earlier attempt counted in the real schedule.
  */
 #ifndef PST_PLANNER_HELD_H
 #define PST_PLANNER_HELD_H
 
 #include "host/plugin_host.h"
+
+struct pst_planner;
+struct pst_plan;
 
 /* What the scheduler's order of a chain of unit costs holds where its devices hold most. */
 struct pst_scheduler_count {
@@ -19,24 +23,17 @@ struct pst_scheduler_count {
     bool asynchronous;
 };
 
-struct pst_scheduler_use {
-    struct pst_instance *scheduler;
-    const struct pst_topology *topology;
-    const uint32_t *device_of; /* [n_places]; counts where topology->n_stages > 0 */
-    uint32_t n_places;
-    struct pst_scheduler_count **counts; /* so far, each chain once */
-    struct pst_arena *arena;             /* where they live */
-};
+/* At most all micro-batches, of an asynchronous schedule those of two batches. Errors: of the
+   plugin; plan.illegal for an answer of 0, and for more weight versions than that can use. */
+pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place *place,
+                            struct pst_held *ret_held, struct pst_error *err);
+/* The same for every stage of a plan, into its in_flight. */
+pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
+                            struct pst_error *err);
 
-/* Its own word, or without in_flight() a count on a chain of unit costs; at most all micro-batches,
-   of an asynchronous schedule those of two batches. Errors: of the plugin; plan.illegal for an
-   answer of 0, and for more weight versions than that can use. */
-pst_status pst_scheduler_held(const struct pst_scheduler_use *use, const struct pst_place *place,
-                              struct pst_held *ret_held, struct pst_error *err);
-
-/* Counts for all of place->n_stages stages at once; place->stage does not matter. Errors:
-   PST_ERR_NOMEM, PST_ERR_CANCELLED; others are the count's status. */
-pst_status pst_scheduler_count(const struct pst_scheduler_use *use, const struct pst_place *place,
-                               const struct pst_scheduler_count **ret_count, struct pst_error *err);
+/* Counts for all of place->n_stages stages at once; place->stage does not matter. Each chain is
+   counted once. Errors: PST_ERR_NOMEM, PST_ERR_CANCELLED; others are the count's status. */
+pst_status pst_planner_count(struct pst_planner *planner, const struct pst_place *place,
+                             const struct pst_scheduler_count **ret_count, struct pst_error *err);
 
 #endif

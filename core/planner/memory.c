@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/util.h"
 #include "plan/sequence.h"
 #include "planner/optimizer.h"
 
@@ -17,23 +18,31 @@ static struct pst_optimizer optimizer_of(struct pst_planner *planner, uint32_t i
                                   .pending = &planner->pending};
 }
 
-/* Runs plan() of optimizer i; its decisions become those of the view. */
-static pst_status decide(struct pst_planner *planner, uint32_t i, const struct pst_stage_view *view,
-                         struct pst_stage_node *nodes, struct pst_error *err)
+/* Runs plan() of all but the last; their decisions become those of the view. */
+static pst_status decide_earlier(struct pst_planner *planner, const struct pst_stage_view *view,
+                                 struct pst_stage_node *nodes, struct pst_error *err)
 {
-    const struct pst_optimizer optimizer = optimizer_of(planner, i);
-    bool last = i + 1 == planner->n_memopt;
+    pst_status st = PST_OK;
 
-    return pst_optimizer_decide(&optimizer, planner->view, view, nodes,
-                                last ? &planner->replays : NULL, err);
+    for (uint32_t i = 0; st == PST_OK && i + 1 < planner->n_memopt; i++) {
+        const struct pst_optimizer optimizer = optimizer_of(planner, i);
+
+        st = pst_optimizer_decide(&optimizer, planner->view, view, nodes, NULL, err);
+    }
+    return st;
+}
+
+/* The last of them; it keeps everything where there are none. */
+static struct pst_optimizer last_of(struct pst_planner *planner)
+{
+    return optimizer_of(planner, planner->n_memopt == 0 ? 0 : planner->n_memopt - 1);
 }
 
 /* Price of a view whose earlier optimizers have decided, by the last one. */
 static pst_status price_view(struct pst_planner *planner, const struct pst_stage_view *view,
                              struct pst_stage_price *ret_price, struct pst_error *err)
 {
-    const struct pst_optimizer last =
-        optimizer_of(planner, planner->n_memopt == 0 ? 0 : planner->n_memopt - 1);
+    const struct pst_optimizer last = last_of(planner);
 
     return pst_optimizer_price(&last, view, ret_price, err);
 }
@@ -45,12 +54,10 @@ pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage
     struct pst_stage_view view;
     pst_status st = pst_view_charge(planner, question, &nodes, &view, err);
 
-    for (uint32_t i = 0; st == PST_OK && i + 1 < planner->n_memopt; i++) {
-        st = decide(planner, i, &view, nodes, err);
-        if (st == PST_ERR_INFEASIBLE) {
-            *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
-            return PST_OK;
-        }
+    st = st == PST_OK ? decide_earlier(planner, &view, nodes, err) : st;
+    if (st == PST_ERR_INFEASIBLE) {
+        *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
+        return PST_OK;
     }
     return st == PST_OK ? price_view(planner, &view, ret_price, err) : st;
 }
@@ -102,35 +109,6 @@ static void settle_replays(struct pst_planner *planner, struct pst_plan *plan, u
     }
 }
 
-/* The actions into the plan; what the evaluator makes of them there, too, and off `left`. */
-static pst_status settle(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
-                         const struct pst_stage_view *view, const struct pst_stage_price *promised,
-                         uint64_t *left, struct pst_error *err)
-{
-    struct pst_stage_value value = {.size = sizeof value};
-    uint8_t *actions = pst_arena_array(&plan->arena, view->n_nodes, 1);
-
-    pst_evaluate_list(&planner->evaluator, view, &planner->replays, &value);
-    if (planner->n_memopt > 0) {
-        pst_status st = pst_optimizer_verify(planner->memopt[planner->n_memopt - 1]->plugin->id,
-                                             planner->view, view, promised, &value, err);
-
-        if (st != PST_OK) {
-            return st;
-        }
-    }
-    for (uint32_t i = 0; i < view->n_nodes; i++) {
-        actions[i] = (uint8_t)pst_stage_node_at(view, i)->action;
-    }
-    plan->stages[s].actions = actions;
-    settle_replays(planner, plan, s, actions);
-    plan->stages[s].estimated_bytes = value.peak_bytes;
-    if (*left != UINT64_MAX) {
-        *left = value.peak_bytes < *left ? *left - value.peak_bytes : 0;
-    }
-    return PST_OK;
-}
-
 /* A capacity of the least that the last optimizer can do with. */
 static pst_status least_of_view(struct pst_planner *planner, struct pst_stage_view *view,
                                 struct pst_error *err)
@@ -144,29 +122,74 @@ static pst_status least_of_view(struct pst_planner *planner, struct pst_stage_vi
     return st;
 }
 
-/* `left`: bytes on its device that are kept for no stage behind it. */
+static pst_status too_large(const struct pst_planner *planner, const struct pst_stage_question *q,
+                            uint64_t bytes, struct pst_error *err)
+{
+    const struct pst_graph_view *graph = planner->view;
+    char needed[32], capacity[32];
+
+    return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                    "stage %u (\"%s\" to \"%s\") with %u micro-batches of %u samples in flight "
+                    "takes %s, more than the %s that are left on its device",
+                    q->stage, pst_graph_node(graph, q->nodes[0])->name,
+                    pst_graph_node(graph, q->nodes[q->n_nodes - 1])->name, q->in_flight,
+                    q->microbatch_size, pst_format_bytes(needed, bytes),
+                    pst_format_bytes(capacity, q->capacity_bytes));
+}
+
+pst_status pst_planner_settle(struct pst_planner *planner,
+                              const struct pst_stage_question *question,
+                              struct pst_stage_view *ret_view, struct pst_stage_value *ret_value,
+                              struct pst_error *err)
+{
+    const struct pst_optimizer last = last_of(planner);
+    struct pst_stage_price promised = {.size = sizeof promised};
+    struct pst_stage_node *nodes;
+    pst_status st;
+
+    *ret_value = (struct pst_stage_value){.size = sizeof *ret_value};
+    pst_replay_list_finish(&planner->replays);
+    st = pst_view_charge(planner, question, &nodes, ret_view, err);
+    st = st == PST_OK ? decide_earlier(planner, ret_view, nodes, err) : st;
+    if (st == PST_OK && planner->least) {
+        st = least_of_view(planner, ret_view, err);
+    }
+    st = st == PST_OK ? price_view(planner, ret_view, &promised, err) : st;
+    if (st == PST_OK && planner->problem != NULL && !promised.fits) { /* a layout would tell */
+        st = too_large(planner, question, promised.peak_bytes, err);
+    }
+    return st == PST_OK ? pst_optimizer_settle(&last, planner->view, ret_view, nodes, &promised,
+                                               &planner->replays, ret_value, err)
+                        : st;
+}
+
+/* The actions of a stage into the plan. `left`: bytes on its device that are kept for no stage
+   behind it; off it goes what the evaluator makes of the stage. */
 static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
                              uint64_t *left, struct pst_error *err)
 {
     struct pst_stage_question question = pst_planner_question(plan, s);
-    struct pst_stage_price promised = {.size = sizeof promised};
-    struct pst_stage_node *nodes;
+    struct pst_stage_value value;
     struct pst_stage_view view;
+    uint8_t *actions;
     pst_status st;
 
     question.capacity_bytes = *left;
-    pst_replay_list_finish(&planner->replays);
-    st = pst_view_charge(planner, &question, &nodes, &view, err);
-    for (uint32_t i = 0; st == PST_OK && i < planner->n_memopt; i++) {
-        if (i + 1 == planner->n_memopt) {
-            st = planner->least ? least_of_view(planner, &view, err) : PST_OK;
-            st = st == PST_OK ? price_view(planner, &view, &promised, err) : st;
-        }
-        if (st == PST_OK) {
-            st = decide(planner, i, &view, nodes, err);
-        }
+    st = pst_planner_settle(planner, &question, &view, &value, err);
+    if (st != PST_OK) {
+        return st;
     }
-    return st == PST_OK ? settle(planner, plan, s, &view, &promised, left, err) : st;
+    actions = pst_arena_array(&plan->arena, view.n_nodes, 1);
+    for (uint32_t i = 0; i < view.n_nodes; i++) {
+        actions[i] = (uint8_t)pst_stage_node_at(&view, i)->action;
+    }
+    plan->stages[s].actions = actions;
+    settle_replays(planner, plan, s, actions);
+    plan->stages[s].estimated_bytes = value.peak_bytes;
+    if (*left != UINT64_MAX) {
+        *left = value.peak_bytes < *left ? *left - value.peak_bytes : 0;
+    }
+    return PST_OK;
 }
 
 pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *plan,

@@ -24,7 +24,7 @@ static void take_stage(void *self, const struct pst_stage_decl *decl)
     uint32_t n = decl->n_ranks, first;
 
     if (!planner->chooses) {
-        first = planner->device_of[decl->ranks[0]] * planner->degree;
+        first = pst_places_device(&planner->places, decl->ranks[0]) * planner->degree;
         n = planner->degree;
         for (uint32_t i = 0; i < n; i++) {
             a->ranks[i] = first + i;
@@ -54,18 +54,18 @@ static uint64_t capacity_of_stage(const struct pst_planner *planner)
     if (planner->capacity_bytes == UINT64_MAX || planner->undivided) {
         return planner->capacity_bytes;
     }
-    return planner->capacity_bytes / pst_planner_sharers(planner);
+    return planner->capacity_bytes / planner->places.shared;
 }
 
 static pst_status ask(struct pst_planner *planner, struct answer *answer, struct pst_error *err)
 {
     struct pst_arena arena = {0};
     struct pst_cluster_device *devices =
-        pst_arena_array(&arena, planner->n_places, sizeof *devices);
+        pst_arena_array(&arena, planner->places.n, sizeof *devices);
     const uint32_t one = 1;
     struct pst_cluster_view cluster = {
         .size = sizeof cluster,
-        .n_devices = planner->n_places,
+        .n_devices = planner->places.n,
         .device_size = sizeof *devices,
         .devices = devices,
     };
@@ -79,16 +79,17 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
         .n_micro_batches = planner->n_candidates,
         .n_degrees = planner->chooses ? planner->n_degrees : 1,
         .n_stages = planner->topology.n_stages,
-        .n_devices = planner->n_places,
+        .n_devices = planner->places.n,
         .capacity_bytes = capacity_of_stage(planner),
     };
     uint32_t i;
     pst_status st;
 
-    for (i = 0; i < planner->n_places; i++) {
+    for (i = 0; i < planner->places.n; i++) {
         devices[i] = (struct pst_cluster_device){
             .memory_bytes = in.capacity_bytes,
-            .node = pst_cost_node(planner->cost, planner->device_of[i] * planner->degree),
+            .node = pst_cost_node(planner->cost,
+                                  pst_places_device(&planner->places, i) * planner->degree),
             .speed = 1.0,
         };
     }

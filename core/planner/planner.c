@@ -34,12 +34,11 @@ static void init(struct pst_planner *planner, const struct pst_search *search)
     planner->n_microbatches = planner->batch / planner->microbatch;
     planner->optimizer_slots = pst_job_optimizer_slots(job);
     planner->capacity_bytes = pst_cluster_capacity(cluster);
-    pst_planner_answers(planner);
     planner->counted = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->counted);
     planner->bias = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->bias);
 }
 
-static void finish(struct pst_planner *planner)
+void pst_planner_finish(struct pst_planner *planner)
 {
     uint32_t i;
 
@@ -49,10 +48,11 @@ static void finish(struct pst_planner *planner)
     for (i = 0; i < planner->n_memopt; i++) {
         pst_instance_destroy(planner->memopt[i]);
     }
-    pst_questions_finish(&planner->questions);
+    pst_memo_finish(&planner->memo);
     pst_evaluator_finish(&planner->evaluator);
     pst_region_finish(&planner->figures);
     pst_replay_list_finish(&planner->replays);
+    pst_rcm_finish(&planner->rcm);
     pst_arena_finish(&planner->arena);
 }
 
@@ -215,7 +215,7 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
     if (search->work != NULL) {
         *search->work += planner.work;
     }
-    finish(&planner);
+    pst_planner_finish(&planner);
     if (st != PST_OK) {
         pst_planned_finish(&planned);
         return st;

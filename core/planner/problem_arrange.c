@@ -16,13 +16,13 @@
 #define ATTEMPTS 4
 
 struct arrangement {
-    struct pst_problem_host *host;
+    struct pst_planner *planner;
     const struct pst_problem *problem;
     struct pst_partition_result *answer;
-    uint32_t *versions, *counted; /* [n_stages] */
-    uint64_t *left;               /* [n_devices] bytes */
-    uint64_t *room;               /* [n_devices] bytes for activations */
-    struct pst_problem_run run;   /* on logical devices */
+    uint32_t *versions;         /* [n_stages] */
+    uint64_t *left;             /* [n_devices] bytes */
+    uint64_t *room;             /* [n_devices] bytes for activations */
+    struct pst_problem_run run; /* on logical devices */
 };
 
 /* --- what was answered must be something that the scheduler takes ------------------------------*/
@@ -41,10 +41,10 @@ static pst_status check_sizes(const struct arrangement *a, struct pst_error *err
                             "%u, and %u does not",
                             a->problem->mini_batch, b);
         }
-        st = pst_solo_check_microbatches(a->host->scheduler, &a->host->topology,
+        st = pst_solo_check_microbatches(a->planner->scheduler, &a->planner->topology,
                                          a->problem->mini_batch / b, err);
         if (st == PST_OK && b != answer->stages[0].microbatch_size) {
-            st = pst_caps_require(a->host->scheduler->plugin, "per-stage-microbatch",
+            st = pst_caps_require(a->planner->scheduler->plugin, "per-stage-microbatch",
                                   "stages with micro-batches of different sizes", err);
         }
     }
@@ -65,8 +65,8 @@ static pst_status hold(struct arrangement *a, struct pst_error *err)
         struct pst_held held = {.size = sizeof held};
         const struct pst_place place = pst_problem_run_place(run, s, &e, next);
 
-        st = pst_questions_held(&a->host->questions, &place, &held, err);
-        stage->in_flight = held.microbatches > a->counted[s] ? held.microbatches : a->counted[s];
+        st = pst_planner_held(a->planner, &place, &held, err);
+        stage->in_flight = held.microbatches;
         a->versions[s] = held.weight_versions;
     }
     free(next);
@@ -75,56 +75,51 @@ static pst_status hold(struct arrangement *a, struct pst_error *err)
 
 /* --- memory ------------------------------------------------------------------------------------*/
 
-/* Nanoseconds of the passes as they are, and what the memory optimizer adds, which B pays. */
-static void fill_times(const struct arrangement *a, struct pst_partition_stage *stage,
-                       uint64_t period_ns)
+/* Its passes take what the reference model says, and B what the memory optimizer adds. What is left
+   of its device for activations is all but weights and the largest workspace. */
+static void take_costs(const struct arrangement *a, uint32_t s, const struct pst_stage_value *value)
 {
-    double weights = 0, extra = (double)period_ns;
+    struct pst_partition_stage *stage = &a->answer->stages[s];
+    const struct pst_rcm_stage asked = pst_partition_rcm(stage);
+    uint64_t *left = &a->left[stage->device], *room = &a->room[stage->device];
+    struct pst_rcm_cost cost;
+    double bytes;
 
-    memset(stage->pass_ns, 0, sizeof stage->pass_ns);
-    for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        const struct pst_stage_node *node = &a->host->stage.nodes[i]; /* of the last view */
-        double ns[3];
-
-        pst_costed_node_ns(a->problem->graph, stage->nodes[i],
-                           stage->microbatch_size / stage->n_ranks, ns);
-        for (uint32_t pass = 0; pass < 3; pass++) {
-            stage->pass_ns[pass] += ns[pass];
-        }
-        extra -= (double)(node->forward_ns + node->backward_ns);
-        weights += a->problem->graph->nodes[stage->nodes[i]].param_bytes;
-    }
-    stage->pass_ns[1] += extra > 0 ? extra : 0;
+    pst_rcm_cost(&a->planner->rcm, &asked, &cost);
+    memcpy(stage->pass_ns, cost.pass_ns, sizeof stage->pass_ns);
+    stage->pass_ns[1] += (double)value->extra_ns;
     stage->compute_ns = stage->pass_ns[0] + stage->pass_ns[1] + stage->pass_ns[2];
-    stage->reduce_ns = pst_rcm_allreduce_ns(a->problem, weights, stage->n_ranks);
+    stage->reduce_ns = pst_rcm_allreduce_ns(a->problem, cost.weight_bytes, stage->n_ranks);
+    stage->memory_bytes = (double)value->peak_bytes;
+    if (*room != UINT64_MAX) {
+        bytes = (a->problem->weight_multiplier + a->versions[s] - 1.0) * cost.weight_bytes +
+                cost.workspace_bytes;
+        *room = (double)*room > bytes ? *room - (uint64_t)bytes : 0;
+        *left -= value->peak_bytes;
+    }
 }
 
-/* What is left for activations where weights and the largest workspace are taken off. */
-static void take_room(const struct arrangement *a, uint32_t s, uint64_t *room)
+/* Of one micro-batch, its input included; something, so that holding it counts. */
+static uint64_t kept_bytes(const struct pst_stage_view *view, const struct pst_replay_list *replays)
 {
-    const struct pst_partition_stage *stage = &a->answer->stages[s];
-    double bytes = 0, work = 0;
+    struct pst_stage_value value = {.size = sizeof value};
+    uint64_t bytes = view->input_bytes, kept;
 
-    if (*room == UINT64_MAX) {
-        return;
+    if (replays->n > 0) {
+        pst_evaluate_replays(view, replays->at, replays->n, &value, &kept);
+        bytes += kept;
     }
-    for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        const struct pst_costed_node *node = &a->problem->graph->nodes[stage->nodes[i]];
-        double own = node->workspace_bytes > node->backward_workspace_bytes
-                         ? node->workspace_bytes
-                         : node->backward_workspace_bytes;
+    for (uint32_t i = 0; i < view->n_nodes && replays->n == 0; i++) {
+        const struct pst_stage_node *node = pst_stage_node_at(view, i);
 
-        bytes += (a->problem->weight_multiplier + a->versions[s] - 1.0) * node->param_bytes;
-        work = own > work ? own : work;
+        bytes += node->action == PST_ACTION_KEEP ? node->saved_bytes : 0;
     }
-    bytes += work;
-    *room = (double)*room > bytes ? *room - (uint64_t)bytes : 0;
+    return bytes > 0 ? bytes : 1;
 }
 
 static pst_status decide_stage(struct arrangement *a, uint32_t s, struct pst_error *err)
 {
     struct pst_partition_stage *stage = &a->answer->stages[s];
-    uint32_t d = stage->device;
     const struct pst_stage_question question = {.size = sizeof question,
                                                 .nodes = stage->nodes,
                                                 .n_nodes = stage->n_nodes,
@@ -134,19 +129,16 @@ static pst_status decide_stage(struct arrangement *a, uint32_t s, struct pst_err
                                                 .n_ranks = stage->n_ranks,
                                                 .in_flight = stage->in_flight,
                                                 .weight_versions = a->versions[s],
-                                                .capacity_bytes = a->left[d]};
+                                                .capacity_bytes = a->left[stage->device]};
     struct pst_stage_value value;
-    uint64_t kept = 0;
-    pst_status st = pst_problem_decide(a->host, &question, &value, &kept, err);
+    struct pst_stage_view view;
+    pst_status st = pst_planner_settle(a->planner, &question, &view, &value, err);
 
     if (st != PST_OK) {
         return st;
     }
-    stage->kept_bytes = kept > 0 ? kept : 1;
-    fill_times(a, stage, value.period_ns);
-    take_room(a, s, &a->room[d]);
-    a->left[d] -= a->left[d] == UINT64_MAX ? 0 : value.peak_bytes;
-    stage->memory_bytes = (double)value.peak_bytes;
+    stage->kept_bytes = kept_bytes(&view, &a->planner->replays);
+    take_costs(a, s, &value);
     return PST_OK;
 }
 
@@ -170,7 +162,7 @@ static pst_status decide(struct arrangement *a, struct pst_error *err)
 static pst_status time_stream(struct arrangement *a, const struct pst_emission *emission,
                               const struct pst_solo *fine, double scale, struct pst_error *err)
 {
-    struct pst_orders order = pst_orders_take(emission, &a->host->scheduler->claim);
+    struct pst_orders order = pst_orders_take(emission, &a->planner->scheduler->claim);
     double ns[2] = {0, 0};
     pst_status st = PST_OK;
 
@@ -202,7 +194,7 @@ static pst_status time_order(struct arrangement *a, const struct pst_emission *e
              : pst_problem_run_time(&a->run, &fine.in, scale, emission->passes, emission->n_passes,
                                     &a->answer->step_ns, err);
     pst_solo_finish(&fine);
-    return pst_scheduler_blame(a->host->scheduler->plugin->id, st, err);
+    return pst_scheduler_blame(a->planner->scheduler->plugin->id, st, err);
 }
 
 /* *ret_again: it holds more than was promised, which is noted. */
@@ -216,14 +208,14 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
 
     pst_problem_run_state(&a->run, 1.0, &question);
     memcpy(question.activation_bytes, a->room, a->run.n_devices * sizeof *a->room);
-    st = pst_emission_ask(&emission, a->host->scheduler, &question.in, NULL, NULL, err);
+    st = pst_emission_ask(&emission, a->planner->scheduler, &question.in, NULL, NULL, err);
     *ret_again = false;
     if (st == PST_OK) {
         held = pst_emission_count(&emission, &question.arena);
     }
     for (uint32_t s = 0; st == PST_OK && s < n; s++) {
         if (held.at_peak[s] > a->answer->stages[s].in_flight) {
-            a->counted[s] = held.at_peak[s];
+            a->planner->counted[s] = held.at_peak[s];
             *ret_again = true;
         }
     }
@@ -249,27 +241,26 @@ static pst_status attempt(struct arrangement *a, bool *ret_again, struct pst_err
 static void begin(struct arrangement *a, struct pst_arena *arena)
 {
     struct pst_partition_result *answer = a->answer;
-    const uint32_t *device_of = a->host->places.device_of;
-    uint32_t n = answer->n_stages, n_devices = pst_problem_devices(a->host, n);
+    uint32_t n = answer->n_stages, n_devices = pst_planner_logical(a->planner, n);
+    bool open = a->planner->places.n_stages == 0;
 
     a->versions = pst_arena_array(arena, n, sizeof *a->versions);
-    a->counted = pst_arena_array(arena, n, sizeof *a->counted);
     a->left = pst_arena_array(arena, n_devices, sizeof *a->left);
     a->room = pst_arena_array(arena, n_devices, sizeof *a->room);
     for (uint32_t s = 0; s < n; s++) {
         struct pst_partition_stage *stage = &answer->stages[s];
 
-        stage->device = device_of == NULL ? s : device_of[stage->ranks[0]];
+        stage->device = open ? s : pst_places_device(&a->planner->places, stage->ranks[0]);
     }
     a->run = (struct pst_problem_run){
         .problem = a->problem, .n_devices = n_devices, .n_stages = n, .stages = answer->stages};
     a->run.edges = pst_problem_connect(a->problem->graph, answer, arena, &a->run.n_edges);
 }
 
-pst_status pst_problem_arrange(struct pst_problem_host *host, struct pst_partition_result *answer,
+pst_status pst_problem_arrange(struct pst_planner *planner, struct pst_partition_result *answer,
                                struct pst_error *err)
 {
-    struct arrangement a = {.host = host, .problem = host->problem, .answer = answer};
+    struct arrangement a = {.planner = planner, .problem = planner->problem, .answer = answer};
     struct pst_arena arena = {0};
     bool again = true;
     pst_status st = check_sizes(&a, err);
@@ -284,7 +275,7 @@ pst_status pst_problem_arrange(struct pst_problem_host *host, struct pst_partiti
         st = pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
                       "scheduler \"%s\" holds more micro-batches than it says, however many it is "
                       "given",
-                      host->scheduler->plugin->id);
+                      planner->scheduler->plugin->id);
     }
     pst_arena_finish(&arena);
     return st;

@@ -87,10 +87,7 @@ static void price(struct judge *j)
 
     for (uint32_t s = 0; s < result->n_stages; s++) {
         struct pst_partition_stage *stage = &result->stages[s];
-        const struct pst_rcm_stage asked = {.nodes = stage->nodes,
-                                            .n_nodes = stage->n_nodes,
-                                            .n_ranks = stage->n_ranks,
-                                            .microbatch_size = stage->microbatch_size};
+        const struct pst_rcm_stage asked = pst_partition_rcm(stage);
         struct pst_rcm_cost cost;
 
         pst_rcm_cost(&j->rcm, &asked, &cost);
@@ -118,7 +115,6 @@ static void price(struct judge *j)
 static void add_up(struct judge *j)
 {
     struct pst_partition_result *result = j->result;
-    const uint32_t *device_of = result->places.device_of;
     struct {
         double ns, bytes;
         bool used;
@@ -129,7 +125,7 @@ static void add_up(struct judge *j)
         uint32_t *devices = pst_arena_array(&result->arena, stage->n_ranks, sizeof *devices);
 
         for (uint32_t i = 0; i < stage->n_ranks; i++) {
-            uint32_t d = device_of == NULL ? stage->ranks[i] : device_of[stage->ranks[i]];
+            uint32_t d = pst_places_device(&result->places, stage->ranks[i]);
 
             devices[i] = d;
             result->n_devices += sums[d].used ? 0 : 1;

@@ -60,11 +60,11 @@ static pst_status ask_plan(const struct pst_optimizer *memopt, struct pst_memopt
                : st;
 }
 
-static pst_status ask_instance(struct pst_problem_host *host, struct pst_instance *instance,
+static pst_status ask_instance(struct pst_planner *planner, struct pst_instance *instance,
                                struct pst_memopt_result *answer, struct pst_error *err)
 {
     const struct pst_optimizer memopt = {
-        .instance = instance, .pending = &host->pending, .alone = true};
+        .instance = instance, .pending = &planner->pending, .alone = true};
     uint64_t begin_ns = pst_now_ns();
     pst_status st;
 
@@ -84,20 +84,22 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
     const struct pst_problem_job *job = job_;
     const struct pst_plugin *plugin = NULL;
     struct pst_instance *memopt = NULL;
-    struct pst_problem_host host;
+    struct pst_planner planner;
     pst_status st;
 
-    pst_problem_host_init(&host, job->problem, cancelled);
+    pst_host_log_begin();
+    pst_planner_of_problem(&planner, job->problem, cancelled);
     st = pst_plugin_find("memopt", job->id, job->path, &plugin, err);
     if (st == PST_OK) {
-        st = pst_problem_create(&host, plugin, job->problem->options, "options", &memopt, err);
+        st = pst_problem_create(&planner, plugin, job->problem->options, "options", &memopt, err);
     }
     if (st == PST_OK) {
         state(job->problem, ret_answer);
-        st = ask_instance(&host, memopt, ret_answer, err);
+        st = ask_instance(&planner, memopt, ret_answer, err);
     }
     pst_instance_destroy(memopt);
-    pst_problem_host_finish(&host);
+    pst_planner_finish(&planner);
+    pst_host_log_end();
     return st;
 }
 

@@ -26,17 +26,17 @@ static uint64_t whole_bytes(double bytes)
 }
 
 /* Its arrays live in `arena`. config.value where no allowed degree is small enough. */
-static pst_status state(const struct pst_problem *problem,
-                        const struct pst_partition_places *places, struct pst_arena *arena,
-                        struct pst_partition_in *ret_in, struct pst_error *err)
+static pst_status state(const struct pst_problem *problem, const struct pst_places *places,
+                        struct pst_arena *arena, struct pst_partition_in *ret_in,
+                        struct pst_error *err)
 {
-    uint32_t n = places->n_places, n_degrees = 0;
+    uint32_t n = places->n, n_degrees = 0;
     struct pst_cluster_device *devices = pst_arena_array(arena, n, sizeof *devices);
     struct pst_cluster_view *cluster = pst_arena_array(arena, 1, sizeof *cluster);
     uint64_t capacity = whole_bytes(problem->memory_bytes / places->shared);
 
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t device = places->device_of == NULL ? i : places->device_of[i];
+        uint32_t device = pst_places_device(places, i);
 
         devices[i] = (struct pst_cluster_device){
             .memory_bytes = capacity,
@@ -87,12 +87,11 @@ static bool has_parameter(const struct pst_plugin *plugin, const char *key)
 
 /* A parameter that has the name of a key of the problem is as the problem says, unless `options`
    says otherwise. */
-static pst_status create_partitioner(const struct pst_problem_host *host,
-                                     const struct pst_plugin *plugin,
+static pst_status create_partitioner(struct pst_planner *planner, const struct pst_plugin *plugin,
                                      struct pst_instance **ret_instance, struct pst_error *err)
 {
     static const char key[] = "swap_bandwidth";
-    const struct pst_problem *problem = host->problem;
+    const struct pst_problem *problem = planner->problem;
     json_t *options = problem->options == NULL ? json_object() : json_copy(problem->options);
     pst_status st;
 
@@ -103,7 +102,7 @@ static pst_status create_partitioner(const struct pst_problem_host *host,
              0)) {
         pst_out_of_memory();
     }
-    st = pst_problem_create(host, plugin, options, "options", ret_instance, err);
+    st = pst_problem_create(planner, plugin, options, "options", ret_instance, err);
     json_decref(options);
     return st;
 }
@@ -135,33 +134,33 @@ static void take_stage(void *self, const struct pst_stage_decl *decl)
     };
 }
 
-pst_status pst_partition_ask(struct pst_problem_host *host, struct pst_instance *partitioner,
+pst_status pst_partition_ask(struct pst_planner *planner, struct pst_instance *partitioner,
                              struct pst_partition_result *answer, struct pst_error *err)
 {
-    const struct pst_partition_places *places = &host->places;
+    const struct pst_places *places = &planner->places;
     struct pst_stage_intake intake = {.partitioner = partitioner,
-                                      .scheduler = host->scheduler,
+                                      .scheduler = planner->scheduler,
                                       .remarks = &partitioner->remarks,
-                                      .multiples_of = multiples_of(host->problem),
+                                      .multiples_of = multiples_of(planner->problem),
                                       .take = take_stage,
                                       .self = answer};
     struct pst_partition_in in;
     uint64_t begin_ns;
-    pst_status st = state(host->problem, places, &host->arena, &in, err);
+    pst_status st = state(planner->problem, places, &planner->arena, &in, err);
 
     if (st != PST_OK) {
         return st;
     }
     snprintf(answer->id, sizeof answer->id, "%s", partitioner->plugin->id);
     snprintf(answer->version, sizeof answer->version, "%s", partitioner->plugin->version);
-    answer->planned = host->problem->planned;
+    answer->planned = planner->problem->planned;
     answer->places = *places;
     if (places->device_of != NULL) {
-        answer->places.device_of = copy(&answer->arena, places->device_of, places->n_places);
+        answer->places.device_of = copy(&answer->arena, places->device_of, places->n);
     }
     answer->stages = pst_arena_array(&answer->arena, in.n_devices, sizeof *answer->stages);
     begin_ns = pst_now_ns();
-    st = pst_stage_intake_ask(&intake, &in, &host->pending, err);
+    st = pst_stage_intake_ask(&intake, &in, &planner->pending, err);
     answer->search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
     answer->n_remarks = partitioner->remarks.n;
     pst_remarks_copy(&partitioner->remarks, &answer->arena, &answer->remarks);
@@ -174,26 +173,28 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_answe
     const struct pst_problem_job *job = job_;
     struct pst_instance *partitioner = NULL;
     const struct pst_plugin *plugin = NULL;
-    struct pst_problem_host host;
+    struct pst_planner planner;
     pst_status st;
 
-    pst_problem_host_init(&host, job->problem, cancelled);
-    host.deadline_ns = job->deadline_ns;
+    pst_host_log_begin();
+    pst_planner_of_problem(&planner, job->problem, cancelled);
+    planner.deadline_ns = job->deadline_ns == 0 ? UINT64_MAX : job->deadline_ns;
     st = pst_plugin_find("partitioner", job->id, job->path, &plugin, err);
     if (st == PST_OK && job->problem->planned) {
-        st = pst_problem_open(&host, plugin, err);
+        st = pst_problem_open(&planner, plugin, err);
     }
     if (st == PST_OK) {
-        st = create_partitioner(&host, plugin, &partitioner, err);
+        st = create_partitioner(&planner, plugin, &partitioner, err);
     }
     if (st == PST_OK) {
-        st = pst_partition_ask(&host, partitioner, ret_answer, err);
+        st = pst_partition_ask(&planner, partitioner, ret_answer, err);
     }
     if (st == PST_OK && job->problem->planned) {
-        st = pst_problem_arrange(&host, ret_answer, err);
+        st = pst_problem_arrange(&planner, ret_answer, err);
     }
     pst_instance_destroy(partitioner);
-    pst_problem_host_finish(&host);
+    pst_planner_finish(&planner);
+    pst_host_log_end();
     return st;
 }
 
@@ -245,27 +246,6 @@ pst_status pst_partition_check(const struct pst_problem *problem,
     return st;
 }
 
-bool pst_problem_place(struct pst_partition_places *places, uint32_t n_devices, uint32_t n,
-                       const uint32_t *device_of, struct pst_arena *arena)
-{
-    uint32_t *shared = pst_arena_array(arena, n_devices, sizeof *shared);
-
-    *places = (struct pst_partition_places){.n_places = n == 0 ? n_devices : n,
-                                            .n_stages = n,
-                                            .shared = 1,
-                                            .device_of = n == 0 ? NULL : device_of};
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t d = device_of[i];
-
-        if (d >= n_devices) {
-            return false;
-        }
-        shared[d]++;
-        places->shared = shared[d] > places->shared ? shared[d] : places->shared;
-    }
-    return true;
-}
-
 static void pass_stages(struct pst_wire *w, struct pst_partition_result *answer)
 {
     pst_wire_count(w, &answer->n_stages, 2 * sizeof(uint64_t));
@@ -294,7 +274,7 @@ static pst_status pass_answer(struct pst_wire *w, const void *job, void *answer_
     const struct pst_problem *problem = ((const struct pst_problem_job *)job)->problem;
     struct pst_partition_result *answer = answer_;
     const uint32_t *device_of = answer->places.device_of;
-    uint32_t n = device_of == NULL ? 0 : answer->places.n_places;
+    uint32_t n = device_of == NULL ? 0 : answer->places.n;
 
     if (w->reads) {
         w->arena = &answer->arena;
@@ -307,7 +287,7 @@ static pst_status pass_answer(struct pst_wire *w, const void *job, void *answer_
     pst_wire_uints(w, &device_of, &n);
     if (w->reads && !w->failed) {
         w->failed = (n > 0 && !problem->planned) ||
-                    !pst_problem_place(&answer->places, problem->n_devices, n, device_of, w->arena);
+                    !pst_places_set(&answer->places, problem->n_devices, n, device_of);
     }
     pass_stages(w, answer);
     pst_remarks_pass(w, &answer->remarks, &answer->n_remarks);

@@ -8,13 +8,7 @@
 
 #include "host/plugin_host.h"
 #include "planner/problem_job.h"
-
-/* What a partitioner may fill: devices; or what the scheduler wants, several to a device. */
-struct pst_partition_places {
-    uint32_t n_places, n_stages; /* n_stages: wanted; 0: any */
-    uint32_t shared;             /* most places on a device */
-    const uint32_t *device_of;   /* [n_places]; NULL: each is the device of its number */
-};
+#include "planner/topology.h"
 
 struct pst_partition_stage {
     /* As the plugin gave it. */
@@ -41,7 +35,7 @@ struct pst_partition_result {
     struct pst_arena arena;
     char id[64], version[32];
     bool planned; /* figures are by scheduler and memory optimizer */
-    struct pst_partition_places places;
+    struct pst_places places;
     uint32_t n_stages, n_remarks;
     struct pst_partition_stage *stages;
     struct pst_partition_remark *remarks;

@@ -1,73 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Behind the planning of problem files: who answers plugins' questions, the reference cost model or
- * a scheduler and a memory optimizer; and who judges a partition.
+ * Behind the planning of problem files: the planner of one; and who judges a partition.
  */
 #ifndef PST_PLANNER_PROBLEM_STATE_H
 #define PST_PLANNER_PROBLEM_STATE_H
 
-#include "graph/rcm.h"
-#include "host/call.h"
-#include "planner/costed_stage.h"
-#include "planner/eval.h"
-#include "planner/held.h"
 #include "planner/problem_partition.h"
-#include "planner/questions.h"
 #include "planner/solo.h"
+#include "planner/state.h"
 
-/* What the host's functions work on. */
-struct pst_problem_host {
-    const struct pst_problem *problem;
-    bool (*cancelled)(void);
-    uint64_t deadline_ns; /* 0: none */
-    struct pst_arena arena;
-    struct pst_host_context context; /* of plugins that are asked */
-    struct pst_questions questions;
-    struct pst_region figures; /* as a partitioner gets them */
-    struct pst_rcm rcm;
-    struct pst_evaluator evaluator;
-    struct pst_error pending; /* what a question failed with */
-    struct pst_partition_places places;
-    /* Of a problem with cost = "planned". */
-    struct pst_instance *scheduler, *memopt; /* memopt NULL: everything is kept */
-    struct pst_topology topology;
-    struct pst_scheduler_count *counts; /* held.h */
-    struct pst_costed_stage stage;
-};
-
-/* problem_host.c: the reference cost model answers. `host` is kept; finish it in any case. */
-void pst_problem_host_init(struct pst_problem_host *host, const struct pst_problem *problem,
-                           bool (*cancelled)(void));
-void pst_problem_host_finish(struct pst_problem_host *host);
-
-/* problem_host.c: an instance with parameters from an object (or NULL), `what` it stands
+/* problem.c: a planner that answers by the reference cost model; pst_planner_finish. `problem` is
+   kept. */
+void pst_planner_of_problem(struct pst_planner *planner, const struct pst_problem *problem,
+                            bool (*cancelled)(void));
+/* problem.c: an instance with parameters from an object (or NULL), `what` it stands
    under in the problem. */
-pst_status pst_problem_create(const struct pst_problem_host *host, const struct pst_plugin *plugin,
+pst_status pst_problem_create(struct pst_planner *planner, const struct pst_plugin *plugin,
                               const json_t *options, const char *what,
                               struct pst_instance **ret_instance, struct pst_error *err);
-/* From here on the problem's strategies answer. Errors: of finding, matching, creating. */
-pst_status pst_problem_open(struct pst_problem_host *host, const struct pst_plugin *partitioner,
+/* problem.c: from here on the problem's strategies answer. Errors: of finding, matching, creating.
+ */
+pst_status pst_problem_open(struct pst_planner *planner, const struct pst_plugin *partitioner,
                             struct pst_error *err);
-/* Logical devices under so many stages: with replicas one a stage. */
-uint32_t pst_problem_devices(const struct pst_problem_host *host, uint32_t n_stages);
-/* What the memory optimizer makes of a stage in the end: its actions, held against the rules and
-   its own price. *ret_kept_bytes: of one micro-batch, input included. plan.infeasible. */
-pst_status pst_problem_decide(struct pst_problem_host *host,
-                              const struct pst_stage_question *question,
-                              struct pst_stage_value *ret_value, uint64_t *ret_kept_bytes,
-                              struct pst_error *err);
 
-/* problem_partition.c: one place a device, or the n that the scheduler wants; device_of is kept.
-   False: one of them is on a device that there is not. */
-bool pst_problem_place(struct pst_partition_places *places, uint32_t n_devices, uint32_t n,
-                       const uint32_t *device_of, struct pst_arena *arena);
 /* problem_partition.c: the problem's question, and the answer held against the rules of stages.
  *answer was all zero. Errors: as the partitioner fails; plan.illegal. */
-pst_status pst_partition_ask(struct pst_problem_host *host, struct pst_instance *partitioner,
+pst_status pst_partition_ask(struct pst_planner *planner, struct pst_instance *partitioner,
                              struct pst_partition_result *answer, struct pst_error *err);
 
 /* problem_arrange.c: has the strategies plan the answer's stages; fills its figures. */
-pst_status pst_problem_arrange(struct pst_problem_host *host, struct pst_partition_result *answer,
+pst_status pst_problem_arrange(struct pst_planner *planner, struct pst_partition_result *answer,
                                struct pst_error *err);
 
 /* A stage graph as edges by (from, to); bytes of a sample, one direction. */
@@ -91,6 +53,12 @@ struct pst_problem_run {
     const struct pst_partition_stage *stages;
     const struct pst_problem_edge *edges;
 };
+
+static inline struct pst_rcm_stage pst_partition_rcm(const struct pst_partition_stage *stage)
+{
+    return (struct pst_rcm_stage){stage->nodes, stage->n_nodes, stage->n_ranks,
+                                  stage->microbatch_size};
+}
 
 static inline struct pst_successor pst_problem_successor(const struct pst_partition_stage *to)
 {

@@ -9,12 +9,16 @@
 #include <penstock/ext/profile.h>
 #include <penstock/ext/trial.h>
 
+#include "graph/rcm.h"
 #include "planner/blame.h"
+#include "planner/costed_stage.h"
 #include "planner/emission.h"
 #include "planner/eval_replays.h"
 #include "planner/held.h"
+#include "planner/memo.h"
 #include "planner/planner.h"
 #include "planner/questions.h"
+#include "planner/topology.h"
 #include "host/call.h"
 
 #define PST_MAX_MEMOPT 8
@@ -42,7 +46,11 @@ struct pst_view_scratch {
 };
 
 struct pst_planner {
-    const struct pst_job *job;
+    const struct pst_problem *problem; /* NULL: a job is planned */
+    struct pst_rcm rcm;                /* of a problem, as are the next two */
+    struct pst_costed_stage costed;
+    bool reference;            /* no strategies: the reference cost model answers for them */
+    const struct pst_job *job; /* of jobs, as are the next three */
     struct pst_graph *graph;
     const struct pst_cluster *cluster;
     const struct pst_cost_model *cost;
@@ -70,12 +78,11 @@ struct pst_planner {
     uint32_t n_candidates;
     uint32_t *candidates; /* micro-batch sizes offered to the partitioner; the job's own first */
     struct pst_topology topology;
-    uint32_t n_places;       /* what the partitioner may fill: stages wanted, or devices */
-    uint32_t *device_of;     /* [n_places] logical device */
-    uint64_t capacity_bytes; /* that this attempt plans for; UINT64_MAX: no limit */
-    bool undivided;          /* a stage may ask for all of a device that it shares */
-    bool least;              /* stages take as little as their optimizers can, whatever there is */
-    bool charged, uncharged; /* stages are charged for late W; shall not be */
+    struct pst_places places; /* what the partitioner may fill; devices are logical ones */
+    uint64_t capacity_bytes;  /* that this attempt plans for; UINT64_MAX: no limit */
+    bool undivided;           /* a stage may ask for all of a device that it shares */
+    bool least;               /* stages take as little as their optimizers can, whatever there is */
+    bool charged, uncharged;  /* stages are charged for late W; shall not be */
     int64_t *bias; /* [n_ops] by stage: what its layout took beyond the estimate; charged since */
     uint32_t *counted; /* [n_ops] in-flight counts of earlier attempts by stage, at least so many */
 
@@ -83,8 +90,8 @@ struct pst_planner {
     struct pst_scheduler_count *counts;
     struct pst_view_scratch scratch;
     struct pst_evaluator evaluator;
-    struct pst_replay_list replays; /* that the last memory optimizer listed for a stage */
-    struct pst_questions questions;
+    struct pst_replay_list replays;       /* that the last memory optimizer listed for a stage */
+    struct pst_memo memo;                 /* answers, for one attempt */
     struct pst_region figures;            /* of pst.profile/1, as the partitioner gets them */
     const struct pst_partition_in *asked; /* while the partitioner is asked */
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
@@ -115,8 +122,6 @@ bool pst_planner_barrier(const struct pst_job *job);
    and for all stages of one. UINT64_MAX: no limit. */
 uint64_t pst_planner_host_share(const struct pst_planner *planner);
 
-/* Most stages that share a device, as far as the scheduler places them. */
-uint32_t pst_planner_sharers(const struct pst_planner *planner);
 /* partition.c: fills the plan's stages and derives its edges. */
 pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
                                  struct pst_error *err);
@@ -162,6 +167,12 @@ struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint
    none are. ret_share has room for the plan's stages. */
 pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan *plan,
                               uint64_t *ret_share, struct pst_error *err);
+/* What becomes of a stage in the end: its view with the actions decided, replays in
+   planner->replays, held against the rules and the price. plan.infeasible. */
+pst_status pst_planner_settle(struct pst_planner *planner,
+                              const struct pst_stage_question *question,
+                              struct pst_stage_view *ret_view, struct pst_stage_value *ret_value,
+                              struct pst_error *err);
 pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *plan,
                                struct pst_error *err);
 
@@ -170,20 +181,6 @@ static inline uint32_t pst_planner_logical(const struct pst_planner *planner, ui
 {
     return planner->chooses && planner->replicates ? n_stages : planner->n_devices;
 }
-
-/* inflight.c: how the planner asks held.h. */
-struct pst_scheduler_use pst_planner_use(struct pst_planner *planner);
-/* What the scheduler says a stage holds; without its word, counted on a unit chain. */
-pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place *place,
-                            struct pst_held *ret_held, struct pst_error *err);
-/* The same for every stage of a plan, into its in_flight. */
-pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
-                            struct pst_error *err);
-
-/* job_answers.c: the planner as the one who answers; the figures of pst.profile/1, which need the
-   view. */
-void pst_planner_answers(struct pst_planner *planner);
-void pst_planner_figures(struct pst_planner *planner);
 
 /* haste.c: the scheduler's table with what spares it a long search; itself where the plugin has no
    such word or the table says something itself. */
@@ -203,6 +200,8 @@ pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan
 pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_planned *planned,
                                struct pst_error *err);
 
+/* planner.c */
+void pst_planner_finish(struct pst_planner *planner);
 /* planner.c: a plan without stages; in-flight counts, actions, passes and lists of one with stages.
  */
 pst_status pst_planner_empty(const struct pst_planner *planner, struct pst_plan **ret_plan,

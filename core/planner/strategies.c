@@ -97,7 +97,7 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
             pst_config_resolve(planner->job->config, table, row->key);
         }
     }
-    pst_questions_context(&planner->questions, &context);
+    pst_questions_context(planner, &context);
     return pst_instance_create(plugin, table, &context, ret_instance, err);
 }
 
@@ -177,7 +177,6 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
     }
     if (st == PST_OK) {
         st = instantiate(planner, plugins[1], job->scheduler, &planner->scheduler, err);
-        planner->questions.scheduler = planner->scheduler;
     }
     if (st == PST_OK) {
         st = add_hasty(planner, plugins[1], err);
@@ -286,16 +285,6 @@ static pst_status find_devices(struct pst_planner *planner, struct pst_error *er
 
 /* --- places ------------------------------------------------------------------------------------*/
 
-static pst_status place_stages(struct pst_planner *planner, struct pst_error *err)
-{
-    planner->n_places =
-        planner->topology.n_stages != 0 ? planner->topology.n_stages : planner->n_devices;
-    planner->device_of =
-        pst_arena_array(&planner->arena, planner->n_places, sizeof *planner->device_of);
-    return pst_scheduler_devices(planner->scheduler, &planner->topology, planner->n_devices,
-                                 planner->n_places, planner->device_of, err);
-}
-
 /* Every divisor of the batch where both strategies know stages of different sizes, else the one
    size of the job; as far as replicas can share them. */
 static void offer_sizes(struct pst_planner *planner)
@@ -322,7 +311,7 @@ static void offer_sizes(struct pst_planner *planner)
 /* Stages that share a device are chunks, which the scheduler must provide. */
 static pst_status check_chunks(const struct pst_planner *planner, struct pst_error *err)
 {
-    uint32_t most = pst_planner_sharers(planner);
+    uint32_t most = planner->places.shared;
     char word[32], what[64];
 
     if (most == 1) {
@@ -360,7 +349,8 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
     }
     if (st == PST_OK) {
         offer_sizes(planner);
-        st = place_stages(planner, err);
+        st = pst_places_ask(planner->scheduler, topology, planner->n_devices, &planner->arena,
+                            &planner->places, err);
     }
     return st == PST_OK ? check_chunks(planner, err) : st;
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "planner/topology.h"
 
+#include <stdlib.h>
+
+#include "base/memory.h"
 #include "plan/plan.h"
 #include "planner/state.h"
 
@@ -93,19 +96,38 @@ pst_status pst_scheduler_devices(struct pst_instance *scheduler,
     return st;
 }
 
-uint32_t pst_planner_sharers(const struct pst_planner *planner)
+bool pst_places_set(struct pst_places *places, uint32_t n_devices, uint32_t n_stages,
+                    const uint32_t *device_of)
 {
-    uint32_t s, t, most = 1;
+    uint32_t *shared = pst_alloc(n_devices, sizeof *shared);
+    bool sound = true;
 
-    for (s = 0; s < planner->n_places; s++) {
-        uint32_t n = 0;
-
-        for (t = 0; t < planner->n_places; t++) {
-            n += planner->device_of[t] == planner->device_of[s];
+    *places = (struct pst_places){.n = n_stages == 0 ? n_devices : n_stages,
+                                  .n_stages = n_stages,
+                                  .shared = 1,
+                                  .device_of = n_stages == 0 ? NULL : device_of};
+    for (uint32_t s = 0; s < n_stages && sound; s++) {
+        sound = device_of[s] < n_devices;
+        if (sound && ++shared[device_of[s]] > places->shared) {
+            places->shared = shared[device_of[s]];
         }
-        most = n > most ? n : most;
     }
-    return most;
+    free(shared);
+    return sound;
+}
+
+pst_status pst_places_ask(struct pst_instance *scheduler, const struct pst_topology *topology,
+                          uint32_t n_devices, struct pst_arena *arena,
+                          struct pst_places *ret_places, struct pst_error *err)
+{
+    uint32_t n = topology->n_stages != 0 ? topology->n_stages : n_devices;
+    uint32_t *device_of = pst_arena_array(arena, n, sizeof *device_of);
+    pst_status st = pst_scheduler_devices(scheduler, topology, n_devices, n, device_of, err);
+
+    if (st == PST_OK) {
+        pst_places_set(ret_places, n_devices, topology->n_stages, device_of);
+    }
+    return st;
 }
 
 uint64_t pst_planner_host_share(const struct pst_planner *planner)
@@ -115,6 +137,6 @@ uint64_t pst_planner_host_share(const struct pst_planner *planner)
     if (bytes == 0) {
         return UINT64_MAX;
     }
-    bytes /= (uint64_t)planner->cluster->devices * pst_planner_sharers(planner);
+    bytes /= (uint64_t)planner->cluster->devices * planner->places.shared;
     return bytes > 0 ? bytes : 1; /* 0 would be no limit */
 }

@@ -19,4 +19,25 @@ pst_status pst_scheduler_devices(struct pst_instance *scheduler,
                                  const struct pst_topology *topology, uint32_t n_devices,
                                  uint32_t n_stages, uint32_t *ret_device_of, struct pst_error *err);
 
+/* What a partitioner may fill: devices, or stages that the scheduler wants, several to a device. */
+struct pst_places {
+    uint32_t n, n_stages;      /* n_stages: wanted; 0: any */
+    uint32_t shared;           /* most places on a device */
+    const uint32_t *device_of; /* [n]; NULL: each is the device of its number */
+};
+
+static inline uint32_t pst_places_device(const struct pst_places *places, uint32_t place)
+{
+    return places->device_of == NULL ? place : places->device_of[place];
+}
+
+/* One place a device where n_stages is 0, else as device_of says, which is kept. False: one of them
+   is on a device that there is not. */
+bool pst_places_set(struct pst_places *places, uint32_t n_devices, uint32_t n_stages,
+                    const uint32_t *device_of);
+/* As the scheduler wants them; in `arena`. Errors: of pst_scheduler_devices. */
+pst_status pst_places_ask(struct pst_instance *scheduler, const struct pst_topology *topology,
+                          uint32_t n_devices, struct pst_arena *arena,
+                          struct pst_places *ret_places, struct pst_error *err);
+
 #endif

@@ -67,7 +67,7 @@ static pst_status try(struct pst_planner *planner, const struct pst_stage_decl *
 static pst_status step(const struct pst_host *host, const struct pst_stage_decl *stages,
                        uint32_t n_stages, struct pst_trial_value *ret_value)
 {
-    struct pst_planner *planner = pst_questions_coster(host);
+    struct pst_planner *planner = pst_questions_planner(host);
     struct pst_trial_value value = {.size = sizeof value};
     struct pst_error err = {.status = PST_OK};
     const struct pst_topology topology = planner->topology; /* what trying changes */

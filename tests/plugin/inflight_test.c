@@ -9,19 +9,17 @@
 
 #include "test.h"
 
-static void planner_init(struct pst_planner *planner, struct pst_graph *graph,
-                         const char *scheduler, const char *options)
+static void planner_init(struct pst_planner *planner, const char *scheduler, const char *options)
 {
-    static uint32_t counted[16], device_of[16];
+    static uint32_t counted[16];
+    static struct pst_graph_view view = {.n_nodes = 16};
     const struct pst_host_context context = {0};
     struct pst_error err;
 
     memset(planner, 0, sizeof *planner);
     memset(counted, 0, sizeof counted);
-    graph->n_ops = 16;
-    planner->graph = graph;
+    planner->view = &view;
     planner->counted = counted;
-    planner->device_of = device_of;
     planner->n_devices = 8;
     assert_ok(plugin_rig_open("scheduler", scheduler, options, &context, &planner->scheduler, &err),
               &err);
@@ -89,11 +87,10 @@ TEST(test_counting_agrees_with_telling)
         {"gpipe", ""}, {"1f1b", ""}, {"1f1b", "eager = true"}, {"1f1b", "split = true"}};
 
     for (size_t i = 0; i < sizeof schedulers / sizeof schedulers[0]; i++) {
-        struct pst_graph graph = {.n_ops = 0};
         struct pst_planner planner;
         const struct pst_plugin *loud;
 
-        planner_init(&planner, &graph, schedulers[i][0], schedulers[i][1]);
+        planner_init(&planner, schedulers[i][0], schedulers[i][1]);
         loud = planner.scheduler->plugin;
         for (uint32_t n = 1; n <= 6; n++) {
             for (uint32_t m = 1; m <= 13; m += 3) {
@@ -112,10 +109,9 @@ TEST(test_counting_agrees_with_telling)
 
 TEST(test_what_was_counted_is_the_least)
 {
-    struct pst_graph graph = {.n_ops = 0};
     struct pst_planner planner;
 
-    planner_init(&planner, &graph, "1f1b", "");
+    planner_init(&planner, "1f1b", "");
     assert_int_equal(held(&planner, 1, 4, 8), 3);
     planner.counted[1] = 5;
     assert_int_equal(held(&planner, 1, 4, 8), 5);
@@ -127,12 +123,11 @@ TEST(test_what_was_counted_is_the_least)
 /* One order says what all stages hold, and what of it is late; asked again it is not made again. */
 TEST(test_one_order_for_all_stages)
 {
-    struct pst_graph graph = {.n_ops = 0};
     struct pst_planner planner;
     struct pst_error err;
     bool splits = true;
 
-    planner_init(&planner, &graph, "zb-h1", "");
+    planner_init(&planner, "zb-h1", "");
     silence(&planner);
     planner.batch = 8;
     n_orders = 0;
@@ -161,18 +156,11 @@ TEST(test_late)
     } rows[] = {{"zb-h1", 1}, {"zb-h2", 2}, {"1f1b", 0}};
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct pst_graph graph = {.n_ops = 0};
-        struct pst_topology topology = {.size = sizeof topology, .min_microbatches = 1};
         struct pst_planner planner;
         struct pst_error err;
 
-        planner_init(&planner, &graph, rows[i].id, "");
+        planner_init(&planner, rows[i].id, "");
         for (uint32_t p = 1; p <= 8; p++) {
-            struct pst_scheduler_count *counts = NULL;
-            const struct pst_scheduler_use use = {.scheduler = planner.scheduler,
-                                                  .topology = &topology,
-                                                  .counts = &counts,
-                                                  .arena = &planner.arena};
             const struct pst_place place = {.size = sizeof place,
                                             .n_stages = p,
                                             .n_devices = p,
@@ -181,7 +169,7 @@ TEST(test_late)
                                             .k = 1};
             const struct pst_scheduler_count *count;
 
-            assert_int_equal(pst_scheduler_count(&use, &place, &count, &err), PST_OK);
+            assert_int_equal(pst_planner_count(&planner, &place, &count, &err), PST_OK);
             assert_int_equal(count->status, PST_OK);
             assert_int_equal(count->split, rows[i].late > 0);
             for (uint32_t d = 0; d < p; d++) {

@@ -99,10 +99,10 @@ static const char *const partitions[] = {"none",
 static void forge_partition(struct pst_partition_result *answer, const char *lie,
                             uint32_t *device_of)
 {
-    memcpy(device_of, answer->places.device_of, answer->places.n_places * sizeof *device_of);
+    memcpy(device_of, answer->places.device_of, answer->places.n * sizeof *device_of);
     device_of[1] = IS("a device that there is not") ? 4000000000u : device_of[1];
     answer->places.device_of = device_of;
-    answer->places.n_places -= IS("a place too few");
+    answer->places.n -= IS("a place too few");
     answer->n_stages = IS("no stages") ? 0 : answer->n_stages - IS("a stage too many");
     answer->stages[0].in_flight = IS("no in flight") ? 0 : answer->stages[0].in_flight;
     answer->stages[0].compute_ns = IS("a negative time") ? -1 : answer->stages[0].compute_ns;
@@ -126,7 +126,7 @@ TEST(partitions_are_held_against_the_problem)
         struct pst_error err = {0};
         pst_status st;
 
-        assert_true(answer.places.n_places <= 16);
+        assert_true(answer.places.n <= 16);
         forge_partition(&answer, partitions[lie], device_of);
         st = sent(&job, &answer, 0, 0, &err);
         if (lie == 0) {
@@ -154,10 +154,10 @@ TEST(places_are_the_problems)
 
     assert_int_equal(sent(&job, &answer, 0, 0, &err), PST_OK);
     answer.places.device_of = device_of;
-    answer.places.n_places = 5;
+    answer.places.n = 5;
     expect_refused(sent(&job, &answer, 0, 0, &err), "\"graphpipe\"", "places", &err);
     answer.places.device_of = NULL;
-    answer.places.n_places = 1u << 30; /* of which nothing is sent, and nothing is made */
+    answer.places.n = 1u << 30; /* of which nothing is sent, and nothing is made */
     assert_int_equal(sent(&job, &answer, 0, 0, &err), PST_OK);
     answer.stages[0].ranks = ranks; /* one of these places, by the rules */
     assert_int_equal(sent(&job, &answer, 0, 0, &err), PST_ERR_BUG);

@@ -47,7 +47,7 @@ static void begin(struct world *w, uint32_t n, uint32_t mini_batch)
                                       .weight_multiplier = 4};
     w->answer.stages = w->stages;
     w->answer.n_stages = n;
-    w->answer.places = (struct pst_partition_places){.n_places = MOST, .shared = 1};
+    w->answer.places = (struct pst_places){.n = MOST, .shared = 1};
     snprintf(w->answer.id, sizeof w->answer.id, "hand");
 }
 

@@ -43,11 +43,12 @@ static void record_orders(struct pst_answer *answer, const struct pst_orders *or
 static pst_status ask_held(struct order *order, uint32_t *claims, struct pst_error *err)
 {
     const struct pst_schedule_in *in = &order->solo.in;
-    const struct pst_scheduler_use use = {.scheduler = &order->rig->instance,
-                                          .topology = &order->topology};
+    struct pst_planner *planner = &order->rig->planner;
     struct pst_successor successor = {1, 1, 0};
     pst_status st = PST_OK;
 
+    planner->scheduler = &order->rig->instance;
+    planner->topology = order->topology;
     for (uint32_t s = in->n_stages; st == PST_OK && s-- > 0;) {
         struct pst_held held = {.size = sizeof held};
         const struct pst_place place = {.size = sizeof place,
@@ -61,10 +62,11 @@ static pst_status ask_held(struct order *order, uint32_t *claims, struct pst_err
                                         .successor_size = sizeof successor,
                                         .successors = &successor};
 
-        st = pst_scheduler_held(&use, &place, &held, err);
+        st = pst_planner_held(planner, &place, &held, err);
         claims[s] = successor.in_flight = held.microbatches;
         pst_answer_record(order->answer, held.microbatches);
     }
+    planner->scheduler = NULL; /* the rig's own */
     return st;
 }
 

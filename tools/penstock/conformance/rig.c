@@ -85,12 +85,12 @@ static const void *host_extension(const struct pst_host *host, const char *id)
 void pst_rig_state(struct pst_rig *rig, const struct pst_case *question)
 {
     if (rig->problem.graph != NULL) {
-        pst_problem_host_finish(&rig->planner);
+        pst_planner_finish(&rig->planner);
         pst_graph_problem_finish(&rig->problem);
     }
     pst_graph_problem_make(question, pst_subject_provides(rig->subject, "per-stage-microbatch"),
                            pst_subject_provides(rig->subject, "replicas"), &rig->problem);
-    pst_problem_host_init(&rig->planner, &rig->problem, NULL);
+    pst_planner_of_problem(&rig->planner, &rig->problem, NULL);
 }
 
 /* Its parameters, and a host table that is the planner's but for the manners. */
@@ -99,11 +99,13 @@ static void prepare(struct pst_rig *rig)
     static const struct pst_case none = {.n_nodes = 1, .n_devices = 1, .n_microbatches = 1};
     const struct pst_subject *subject = rig->subject;
     bool newer = rig->manners.newer;
+    struct pst_host_context context;
     struct pst_error err = {0};
 
     pst_rig_state(rig, &none);
-    if (pst_instance_prepare(&rig->instance, subject->plugin, subject->parameters,
-                             &rig->planner.context, &err) != PST_OK) {
+    pst_questions_context(&rig->planner, &context);
+    if (pst_instance_prepare(&rig->instance, subject->plugin, subject->parameters, &context,
+                             &err) != PST_OK) {
         pst_verdict_refuse("%s (--set key=value gives a parameter)", err.message);
     }
     rig->instance.wider = newer ? WIDER : 0;
@@ -123,7 +125,7 @@ static void prepare(struct pst_rig *rig)
 
 static void free_all(struct pst_rig *rig)
 {
-    pst_problem_host_finish(&rig->planner);
+    pst_planner_finish(&rig->planner);
     pst_graph_problem_finish(&rig->problem);
     pst_arena_finish(&rig->instance.arena);
 }

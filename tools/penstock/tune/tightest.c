@@ -270,7 +270,7 @@ pst_status pst_tightest_attempts(struct pst_attempts *a, void *context, struct p
     const struct pst_tightest *wanted = context;
     struct tightest t = {.a = a, .advice = wanted->advice};
     struct pst_planner *planner = a->planner;
-    bool shares = pst_planner_sharers(planner) > 1;
+    bool shares = planner->places.shared > 1;
     pst_status st;
 
     t.bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *t.bias);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The planner of a problem file: it answers by the reference cost model, or by the scheduler and
+ * the memory optimizer that the file names.
+ */
+#include "planner/problem_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/util.h"
+#include "host/caps.h"
+
+void pst_planner_of_problem(struct pst_planner *planner, const struct pst_problem *problem,
+                            bool (*cancelled)(void))
+{
+    *planner = (struct pst_planner){
+        .problem = problem,
+        .reference = true,
+        .cancelled = cancelled,
+        .deadline_ns = UINT64_MAX,
+        .view = &problem->graph->view,
+        .batch = problem->mini_batch,
+        .n_devices = problem->n_devices,
+        .replicates = problem->degrees[problem->n_degrees - 1] > 1,
+        .places = {.n = problem->n_devices, .shared = 1},
+    };
+    planner->counted =
+        pst_arena_array(&planner->arena, problem->graph->n_nodes, sizeof *planner->counted);
+    pst_planner_figures(planner);
+    pst_rcm_init(&planner->rcm, problem);
+}
+
+/* A name, or a file where it has a slash. */
+static pst_status find(const char *kind, const char *name, const struct pst_plugin **ret_plugin,
+                       struct pst_error *err)
+{
+    bool is_file = strchr(name, '/') != NULL;
+    pst_status st =
+        pst_plugin_find(kind, is_file ? NULL : name, is_file ? name : NULL, ret_plugin, err);
+
+    if (st != PST_OK) {
+        pst_error_prefix(err, "\"%s\"", kind);
+    }
+    return st;
+}
+
+pst_status pst_solo_check_options(struct pst_config *config, const char *what, const char *who,
+                                  struct pst_error *err)
+{
+    static const char *const taken[] = {"use", "path"};
+
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        if (pst_config_get(config->root, taken[i]) != NULL) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.key", "%s: \"%s\" is no parameter; %s",
+                            what, taken[i], who);
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_problem_create(struct pst_planner *planner, const struct pst_plugin *plugin,
+                              const json_t *options, const char *what,
+                              struct pst_instance **ret_instance, struct pst_error *err)
+{
+    struct pst_host_context context;
+    struct pst_config *config = NULL;
+    char *text = options == NULL ? pst_strdup("{}") : pst_problem_text(options);
+    pst_status st = pst_config_from_json(text, &config, err);
+
+    free(text);
+    if (st == PST_OK) {
+        st = pst_solo_check_options(config, what, "it is said elsewhere which plugin", err);
+    }
+    if (st == PST_OK) {
+        pst_questions_context(planner, &context);
+        st = pst_instance_create(plugin, config->root, &context, ret_instance, err);
+    }
+    pst_config_destroy(config);
+    return st;
+}
+
+static pst_status open_strategies(struct pst_planner *planner, const struct pst_plugin *partitioner,
+                                  struct pst_error *err)
+{
+    const struct pst_problem *problem = planner->problem;
+    const char *name = problem->scheduler != NULL ? problem->scheduler : PENSTOCK_DEFAULT_SCHEDULER;
+    const struct pst_plugin *plugins[3] = {partitioner, NULL, NULL};
+    pst_status st = find("scheduler", name, &plugins[1], err);
+
+    if (st == PST_OK && problem->memopt != NULL) {
+        st = find("memopt", problem->memopt, &plugins[2], err);
+    }
+    if (st == PST_OK) {
+        st = pst_caps_match(plugins, problem->memopt != NULL ? 3 : 2, err);
+    }
+    if (st == PST_OK) {
+        st = pst_problem_create(planner, plugins[1], problem->scheduler_options,
+                                "scheduler_options", &planner->scheduler, err);
+    }
+    if (st == PST_OK && plugins[2] != NULL) {
+        st = pst_problem_create(planner, plugins[2], problem->memopt_options, "memopt_options",
+                                &planner->memopt[0], err);
+        planner->n_memopt = st == PST_OK;
+    }
+    return st;
+}
+
+pst_status pst_problem_open(struct pst_planner *planner, const struct pst_plugin *partitioner,
+                            struct pst_error *err)
+{
+    struct pst_topology *topology = &planner->topology;
+    pst_status st;
+
+    planner->reference = false;
+    pst_costed_stage_init(&planner->costed, planner->problem, &planner->arena);
+    st = open_strategies(planner, partitioner, err);
+    if (st == PST_OK) {
+        st = pst_scheduler_topology(planner->scheduler, planner->n_devices, topology, err);
+    }
+    if (st == PST_OK) {
+        planner->chooses = topology->n_stages == 0;
+        st = pst_places_ask(planner->scheduler, topology, planner->n_devices, &planner->arena,
+                            &planner->places, err);
+    }
+    return st;
+}
