@@ -26,14 +26,16 @@ pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err)
 
 /* --- setting up ------------------------------------------------------------------------------- */
 
-static uint64_t largest_load(const struct exec_list *list)
+static uint64_t largest_load(const struct exec_rank *rank, const struct pst_program *program)
 {
+    const struct pst_tensor *tensors = rank->exec->config.graph->tensors;
     uint64_t most = 0;
 
-    for (uint32_t i = 0; list->program != NULL && i < list->program->n_calls; i++) {
-        if (list->calls[i].kind == PST_C_LOAD && list->calls[i].load.bytes > most) {
-            most = list->calls[i].load.bytes;
-        }
+    for (uint32_t i = 0; program != NULL && i < program->n_calls; i++) {
+        const struct pst_program_call *call = &program->calls[i];
+        uint64_t bytes = call->kind == PST_C_LOAD ? tensors[call->op].bytes * call->samples : 0;
+
+        most = bytes > most ? bytes : most;
     }
     return most;
 }
@@ -53,7 +55,8 @@ pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
     struct exec_apart *apart = &rank->apart;
-    const uint64_t train = largest_load(&rank->train), eval = largest_load(&rank->eval);
+    const uint64_t train = largest_load(rank, rank->train.program);
+    const uint64_t eval = largest_load(rank, rank->eval.program);
     const uint64_t squares = (uint64_t)rank->n_params * sizeof(double);
     const uint64_t losses = 2 * (uint64_t)rank->n_losses * sizeof(float);
     void *base;

@@ -46,14 +46,14 @@ static void find_ahead(struct exec_list *list, const struct pst_program_section 
     uint32_t pass = PST_NONE;
 
     for (uint32_t i = range->first_instr; i < range->first_instr + range->n_instrs; i++) {
-        struct exec_instr *instr = &list->instrs[i];
+        const uint32_t op = list->program->instrs[i].op;
 
-        if (instr->op <= PST_I_R) {
+        if (op <= PST_I_R) {
             pass = i;
-        } else if (instr->op != PST_I_OFFLOAD && instr->op != PST_I_FETCH) {
+        } else if (op != PST_I_OFFLOAD && op != PST_I_FETCH) {
             pass = PST_NONE;
         } else if (pass != PST_NONE) {
-            instr->ahead = true;
+            list->instrs[i].ahead = true;
             list->instrs[pass].n_behind++;
         }
     }

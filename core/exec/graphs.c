@@ -22,53 +22,34 @@ static const struct pst_device_ops *device_of(const struct exec_rank *rank)
 
 /* --- which calls ------------------------------------------------------------------------------ */
 
-static bool same_operands(const struct exec_rank *rank, const struct exec_list *list, uint32_t a,
-                          uint32_t b)
-{
-    const struct pst_program_call *calls = list->program->calls;
-    const uint32_t n =
-        pst_operands_of(&rank->exec->config.graph->ops[list->program->calls[a].op]).count;
-
-    /* All of them stand one behind the other, from x on. */
-    return calls[a].op == calls[b].op &&
-           memcmp(list->calls[a].kernel.call.x, list->calls[b].kernel.call.x, n * sizeof(void *)) ==
-               0;
-}
-
-static bool same_call(const struct exec_rank *rank, const struct exec_list *list, uint32_t a,
+/* The same kernel, or work around it, on the same buffers. */
+static bool same_call(const struct exec_rank *rank, const struct pst_program *program, uint32_t a,
                       uint32_t b)
 {
-    const struct exec_call *one = &list->calls[a], *two = &list->calls[b];
-    const uint32_t replay = PST_CALL_REPLAY;
+    const struct pst_program_call *one = &program->calls[a], *two = &program->calls[b];
+    bool same = one->kind == two->kind && one->op == two->op && one->pass == two->pass &&
+                one->samples == two->samples && one->replay == two->replay &&
+                one->elems == two->elems;
+    const uint32_t n = one->kind != PST_C_KERNEL
+                           ? 3
+                           : pst_operands_of(&rank->exec->config.graph->ops[one->op]).count;
 
-    if (one->kind != two->kind) {
-        return false;
+    for (uint32_t i = 0; i < n && same; i++) {
+        same = exec_value(rank, program, program->operands[one->first_operand + i]) ==
+               exec_value(rank, program, program->operands[two->first_operand + i]);
     }
-    switch (one->kind) {
-    case PST_C_KERNEL:
-        return one->kernel.kernel == two->kernel.kernel &&
-               (one->kernel.call.flags & replay) == (two->kernel.call.flags & replay) &&
-               same_operands(rank, list, a, b);
-    case PST_C_SUM:
-        return one->sum.dst == two->sum.dst && one->sum.a == two->sum.a &&
-               one->sum.b == two->sum.b && one->sum.elems == two->sum.elems &&
-               one->sum.dtype == two->sum.dtype;
-    default:
-        return one->accumulate.dst == two->accumulate.dst &&
-               one->accumulate.src == two->accumulate.src &&
-               one->accumulate.elems == two->accumulate.elems;
-    }
+    return same;
 }
 
 /* The calls from this one on that can be asked for at once; *ret_sampled: one that says of which
    samples, PST_NONE: none does. */
-static uint32_t span_from(const struct exec_list *list, uint32_t first, uint32_t end,
+static uint32_t span_from(const struct pst_program *program, uint32_t first, uint32_t end,
                           uint32_t *ret_sampled)
 {
     uint32_t at = first, sampled = PST_NONE;
 
     for (; at < end; at++) {
-        const struct exec_call *call = &list->calls[at];
+        const struct pst_program_call *call = &program->calls[at];
 
         if (call->kind == PST_C_LOAD || call->kind == PST_C_LOSS) {
             break;
@@ -76,8 +57,7 @@ static uint32_t span_from(const struct exec_list *list, uint32_t first, uint32_t
         if (call->kind == PST_C_KERNEL && sampled == PST_NONE) {
             sampled = at;
         } else if (call->kind == PST_C_KERNEL &&
-                   (call->next != list->calls[sampled].next ||
-                    call->first_sample != list->calls[sampled].first_sample)) {
+                   call->first_sample != program->calls[sampled].first_sample) {
             break;
         }
     }
@@ -122,7 +102,7 @@ static struct exec_graph *graph_for(struct exec_rank *rank, const struct exec_li
         uint32_t same = 0;
 
         while (graphs->graphs[g].n_calls == n && same < n &&
-               same_call(rank, list, graphs->graphs[g].first_call + same, first + same)) {
+               same_call(rank, list->program, graphs->graphs[g].first_call + same, first + same)) {
             same++;
         }
         if (graphs->graphs[g].n_calls == n && same == n) {
@@ -139,13 +119,13 @@ static struct exec_graph *graph_for(struct exec_rank *rank, const struct exec_li
 }
 
 static void split_pass(struct exec_rank *rank, const struct exec_list *list,
-                       const struct exec_instr *instr)
+                       const struct pst_program_instr *instr)
 {
     const uint32_t end = instr->first_call + instr->n_calls;
     uint32_t n, sampled;
 
     for (uint32_t at = instr->first_call; at<end; at += n> 0 ? n : 1) {
-        n = span_from(list, at, end, &sampled);
+        n = span_from(list->program, at, end, &sampled);
         if (n > 1 && are_short(rank, list, at, n)) {
             rank->graphs.from[at] = graph_for(rank, list, at, n, sampled);
         }
@@ -164,8 +144,8 @@ void exec_graphs_init(struct exec_rank *rank)
     graphs->from = pst_arena_array(&rank->memory, list->program->n_calls, sizeof *graphs->from);
     /* Copies wait for calls, and calls for copies. */
     for (uint32_t i = 0; i < list->program->n_instrs && list->copies == NULL; i++) {
-        if (list->instrs[i].op <= PST_I_R) {
-            split_pass(rank, list, &list->instrs[i]);
+        if (list->program->instrs[i].op <= PST_I_R) {
+            split_pass(rank, list, &list->program->lists[i]);
         }
     }
 }
@@ -252,7 +232,7 @@ static void issue_calls(const void *context)
     const struct issued_calls *calls = context;
 
     for (uint32_t i = calls->first; i < calls->first + calls->n; i++) {
-        exec_run_call(calls->rank, &calls->list->calls[i], calls->task, calls->flags, NULL);
+        exec_run_call(calls->rank, calls->list, i, calls->task, calls->flags, NULL);
     }
 }
 
@@ -267,12 +247,13 @@ pst_status exec_graphs_pass(struct exec_rank *rank, struct exec_list *list, uint
 
     if (graph == NULL) {
         *ret_n = 1;
-        return exec_run_call(rank, &list->calls[call], task, flags, err);
+        return exec_run_call(rank, list, call, task, flags, err);
     }
     if (graph->sampled != PST_NONE) {
-        const struct exec_call *sampled = &list->calls[call + graph->sampled];
+        uint32_t sample = list->program->calls[call + graph->sampled].first_sample;
+        const uint32_t next = exec_batch_of(list->plan, &sample);
 
-        changes.first_sample = task->batches[sampled->next].first_sample + sampled->first_sample;
+        changes.first_sample = task->batches[next].first_sample + sample;
     }
     *ret_n = calls.n = graph->n_calls;
     return run_graph(rank, graph, &changes, issue_calls, &calls, err);

@@ -5,7 +5,6 @@
  * the rank waits for its device anyway, at the latest when their place is needed again.
  */
 #include "exec/state.h"
-#include "exec/record_impl.h"
 
 #include <stdio.h>
 
@@ -162,7 +161,7 @@ void exec_times_moved(struct exec_rank *rank, struct exec_visit *visit, uint32_t
         return;
     }
     if (!rank->apart.active || transport->swap == NULL ||
-        rank->train.instrs[instr].op == PST_I_NORM) {
+        rank->train.program->instrs[instr].op == PST_I_NORM) {
         transport->span(rank->exec->transport, rank->index, &start, &end);
         exec_record_copied(visit, instr, start, end);
         return;

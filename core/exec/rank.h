@@ -91,11 +91,11 @@ static inline void *exec_value(const struct exec_rank *rank, const struct pst_pr
 pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t section,
                     const struct exec_task *task, uint32_t flags, struct pst_error *err);
 
-pst_status exec_run_call(struct exec_rank *rank, struct exec_call *call,
+pst_status exec_run_call(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                          const struct exec_task *task, uint32_t flags, struct pst_error *err);
 
 /* sums.c: posts the sum behind REDUCE. */
-pst_status exec_post_reduce(struct exec_rank *rank, struct exec_instr *instr,
+pst_status exec_post_reduce(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                             struct pst_error *err);
 /* Gives all replicas the running statistics of the first; all ranks call it, with nothing under
    way. */
@@ -120,12 +120,20 @@ pst_status exec_fail_post(const struct exec_rank *rank, pst_status status, const
 void exec_begin_step(struct exec_rank *rank, const struct exec_task *task);
 void exec_end_step(struct exec_rank *rank, const struct exec_task *task);
 pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struct pst_error *err);
-pst_status exec_step_stage(struct exec_rank *rank, const struct exec_instr *instr,
+pst_status exec_step_stage(struct exec_rank *rank, const struct exec_list *list, uint32_t index,
                            const struct exec_task *task, struct pst_error *err);
 /* Asks the device for it, parameter by parameter. */
 void exec_update_params(const struct exec_update *update);
 /* What a parameter's update is made with, with weight decay where that applies. */
 struct pst_update exec_own_update(const struct exec_update *update, bool decay);
+
+/* record.c. Of a rank, on its thread; NULL where nothing is recorded. */
+struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_list *list,
+                                     uint32_t section, const struct exec_task *task);
+/* Visits may be NULL. It took place; further pieces widen it. */
+void exec_record_copied(struct exec_visit *visit, uint32_t instr, uint64_t start, uint64_t end);
+/* A pass stood still, once more. */
+void exec_record_stall(struct exec_visit *visit, uint32_t instr, uint64_t ns);
 
 /* inspect.c: finds the kept tensor of an evaluation; copies it out as f32. */
 pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, struct pst_error *err);

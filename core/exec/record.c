@@ -1,33 +1,43 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The recorder: for each rank the last visits of its sections, all in one block of numbers, which
+ * ranks in other processes hand round as it is.
+ */
 #include "exec/record.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "exec/state.h"
-#include "exec/record_impl.h"
 
-uint32_t record_longest_section(const struct pst_program *program)
+/* One run of a section, as it is recorded; by instruction, 0 where nothing is known. */
+struct exec_visit {
+    uint64_t t, first_instr, n_instrs;
+    struct {
+        uint64_t start, end, stall; /* stall of passes: in which they stood still for copies */
+    } of[];
+};
+
+enum { VISIT_WORDS = sizeof(struct exec_visit) / sizeof(uint64_t) };
+
+struct pst_recorder {
+    const struct pst_graph *graph;
+    const struct pst_plan *plan;
+    const struct pst_program *const *programs;
+    uint32_t n_visits, n_steps;
+    size_t visit_words, rank_words;
+    uint64_t *words; /* of each rank: how many visits there were; the last n_visits, a ring */
+};
+
+static uint64_t *words_of(const struct pst_recorder *recorder, uint32_t rank)
 {
-    uint32_t most = 0;
-
-    for (uint32_t i = 0; i < program->n_sections; i++) {
-        most = program->sections[i].n_instrs > most ? program->sections[i].n_instrs : most;
-    }
-    return most;
+    return recorder->words + rank * recorder->rank_words;
 }
 
-static void init_rank(struct pst_recorder *recorder, uint32_t index)
+static struct exec_visit *visit_in(const struct pst_recorder *recorder, uint64_t *words, uint64_t n)
 {
-    struct record_rank *rank = &recorder->ranks[index];
-    size_t n = record_longest_section(recorder->programs[index]) + 1;
-
-    rank->visits = pst_arena_array(&recorder->arena, recorder->n_visits, sizeof *rank->visits);
-    for (uint32_t v = 0; v < recorder->n_visits; v++) {
-        rank->visits[v].start = pst_arena_array(&recorder->arena, n, sizeof(uint64_t));
-        rank->visits[v].end = pst_arena_array(&recorder->arena, n, sizeof(uint64_t));
-        rank->visits[v].stall = pst_arena_array(&recorder->arena, n, sizeof(uint64_t));
-    }
+    return (struct exec_visit *)(words + 1 + n % recorder->n_visits * recorder->visit_words);
 }
 
 struct pst_recorder *pst_recorder_create(const struct pst_graph *graph, const struct pst_plan *plan,
@@ -35,24 +45,31 @@ struct pst_recorder *pst_recorder_create(const struct pst_graph *graph, const st
                                          uint32_t n_steps)
 {
     struct pst_recorder *recorder = pst_alloc(1, sizeof *recorder);
+    uint32_t most = 0;
 
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        for (uint32_t s = 0; s < programs[d]->n_sections; s++) {
+            uint32_t n = programs[d]->sections[s].n_instrs;
+
+            most = n > most ? n : most;
+        }
+    }
     recorder->graph = graph;
     recorder->plan = plan;
     recorder->programs = programs;
     recorder->n_steps = n_steps > 0 ? n_steps : 1;
     /* An asynchronous step may have a fill before and a drain behind it. */
     recorder->n_visits = recorder->n_steps + (plan->asynchronous ? 2 : 0);
-    recorder->ranks = pst_arena_array(&recorder->arena, plan->n_devices, sizeof *recorder->ranks);
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        init_rank(recorder, d);
-    }
+    recorder->visit_words = VISIT_WORDS + 3 * (size_t)most;
+    recorder->rank_words = 1 + recorder->n_visits * recorder->visit_words;
+    recorder->words = pst_alloc(plan->n_devices * recorder->rank_words, sizeof *recorder->words);
     return recorder;
 }
 
 void pst_recorder_destroy(struct pst_recorder *recorder)
 {
     if (recorder != NULL) {
-        pst_arena_finish(&recorder->arena);
+        free(recorder->words);
         free(recorder);
     }
 }
@@ -62,21 +79,18 @@ struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_l
 {
     struct pst_recorder *recorder = rank->exec->config.recorder;
     const struct pst_program_section *range = &list->program->sections[section];
-    struct record_rank *own;
     struct exec_visit *visit;
+    uint64_t *words;
 
     if (recorder == NULL || list != &rank->train) {
         return NULL;
     }
-    own = &recorder->ranks[rank->index];
-    visit = &own->visits[own->n_entered++ % recorder->n_visits];
+    words = words_of(recorder, rank->index);
+    visit = visit_in(recorder, words, words[0]++);
     visit->t = task->t;
-    visit->section = section;
     visit->first_instr = range->first_instr;
     visit->n_instrs = range->n_instrs;
-    for (uint32_t i = 0; i < range->n_instrs; i++) {
-        visit->start[i] = visit->end[i] = visit->stall[i] = 0;
-    }
+    memset(visit->of, 0, range->n_instrs * sizeof *visit->of);
     return visit;
 }
 
@@ -87,27 +101,54 @@ static bool is_in(const struct exec_visit *visit, uint32_t instr)
            instr - visit->first_instr < visit->n_instrs;
 }
 
-static void widen(struct exec_visit *visit, uint32_t instr, uint64_t start, uint64_t end)
-{
-    instr -= visit->first_instr;
-    if (visit->end[instr] == 0 || start < visit->start[instr]) {
-        visit->start[instr] = start;
-    }
-    visit->end[instr] = end > visit->end[instr] ? end : visit->end[instr];
-}
-
 void exec_record_copied(struct exec_visit *visit, uint32_t instr, uint64_t start, uint64_t end)
 {
     if (is_in(visit, instr)) {
-        widen(visit, instr, start, end);
+        instr -= (uint32_t)visit->first_instr;
+        if (visit->of[instr].end == 0 || start < visit->of[instr].start) {
+            visit->of[instr].start = start;
+        }
+        visit->of[instr].end = end > visit->of[instr].end ? end : visit->of[instr].end;
     }
 }
 
 void exec_record_stall(struct exec_visit *visit, uint32_t instr, uint64_t ns)
 {
     if (is_in(visit, instr)) {
-        visit->stall[instr - visit->first_instr] += ns;
+        visit->of[instr - visit->first_instr].stall += ns;
     }
+}
+
+static uint64_t shift(uint64_t ns, int64_t by)
+{
+    return ns != 0 ? (uint64_t)((int64_t)ns + by) : 0;
+}
+
+pst_status pst_recorder_gather(struct pst_recorder *recorder, const struct pst_exec *exec,
+                               struct pst_error *err)
+{
+    size_t bytes = recorder->rank_words * sizeof *recorder->words;
+    uint64_t *mine;
+    int64_t clock_ns;
+    pst_status status;
+
+    if (!exec_is_shared(exec)) {
+        return PST_OK;
+    }
+    clock_ns = exec->config.transport->processes->clock_ns();
+    mine = pst_alloc(1, bytes);
+    memcpy(mine, words_of(recorder, exec->first_local), bytes);
+    for (uint32_t v = 0; v < recorder->n_visits; v++) {
+        struct exec_visit *visit = visit_in(recorder, mine, v);
+
+        for (uint32_t i = 0; i < visit->n_instrs; i++) {
+            visit->of[i].start = shift(visit->of[i].start, clock_ns);
+            visit->of[i].end = shift(visit->of[i].end, clock_ns);
+        }
+    }
+    status = exec_exchange(exec, mine, recorder->words, bytes, err);
+    free(mine);
+    return status;
 }
 
 /* --- the timeline ----------------------------------------------------------------------------- */
@@ -122,10 +163,10 @@ struct sweep {
 static const struct exec_visit *visit_at(const struct pst_recorder *recorder, uint32_t rank,
                                          uint32_t i)
 {
-    const struct record_rank *own = &recorder->ranks[rank];
-    uint64_t first = own->n_entered > recorder->n_visits ? own->n_entered - recorder->n_visits : 0;
+    uint64_t *words = words_of(recorder, rank), n = words[0];
+    uint64_t first = n > recorder->n_visits ? n - recorder->n_visits : 0;
 
-    return first + i < own->n_entered ? &own->visits[(first + i) % recorder->n_visits] : NULL;
+    return first + i < n ? visit_in(recorder, words, first + i) : NULL;
 }
 
 static uint64_t first_start(const struct pst_recorder *recorder)
@@ -137,8 +178,8 @@ static uint64_t first_start(const struct pst_recorder *recorder)
 
         for (uint32_t v = 0; (visit = visit_at(recorder, d, v)) != NULL; v++) {
             for (uint32_t i = 0; i < visit->n_instrs; i++) {
-                if (visit->end[i] > 0 && visit->start[i] < first) {
-                    first = visit->start[i];
+                if (visit->of[i].end > 0 && visit->of[i].start < first) {
+                    first = visit->of[i].start;
                 }
             }
         }
@@ -149,21 +190,10 @@ static uint64_t first_start(const struct pst_recorder *recorder)
 static uint64_t moved_bytes(const struct pst_recorder *recorder, const struct pst_program *program,
                             uint32_t at)
 {
-    const struct pst_instr *instr = &program->instrs[at];
     const struct pst_program_instr *list = &program->lists[at];
-    uint64_t bytes = 0;
+    uint64_t bytes =
+        pst_plan_reduction_bytes(recorder->plan, recorder->graph, &program->instrs[at]);
 
-    if (instr->op == PST_I_NORM) {
-        return pst_plan_norm_values(recorder->plan, recorder->graph) * sizeof(double);
-    }
-    if (instr->op == PST_I_REDUCE) {
-        return pst_plan_gradient_bytes(recorder->plan, recorder->graph, instr->stage);
-    }
-    if (instr->op == PST_I_TIE) {
-        const struct pst_plan_tie *tie = &recorder->plan->ties[instr->stage];
-
-        return recorder->graph->params[tie->parameter].elems * sizeof(float);
-    }
     for (uint32_t i = 0; i < list->n_parts; i++) {
         bytes += program->parts[list->first_part + i].bytes;
     }
@@ -180,13 +210,13 @@ static void add_visit(const struct sweep *sweep, uint32_t rank, const struct exe
     for (uint32_t i = 0; i < visit->n_instrs; i++) {
         struct pst_span span = {.rank = rank, .instr = i};
 
-        if (visit->end[i] == 0) {
+        if (visit->of[i].end == 0) {
             continue; /* the run ended before it did */
         }
-        span.start_ns = (uint64_t)((double)(visit->start[i] - sweep->begin_ns) / sweep->scale);
-        span.end_ns = (uint64_t)((double)(visit->end[i] - sweep->begin_ns) / sweep->scale);
-        span.stall_ns = (uint64_t)((double)visit->stall[i] / sweep->scale);
-        span.bytes = moved_bytes(sweep->recorder, program, visit->first_instr + i);
+        span.start_ns = (uint64_t)((double)(visit->of[i].start - sweep->begin_ns) / sweep->scale);
+        span.end_ns = (uint64_t)((double)(visit->of[i].end - sweep->begin_ns) / sweep->scale);
+        span.stall_ns = (uint64_t)((double)visit->of[i].stall / sweep->scale);
+        span.bytes = moved_bytes(sweep->recorder, program, (uint32_t)visit->first_instr + i);
         pst_span_describe(sweep->recorder->plan, &program->instrs[visit->first_instr + i],
                           (uint32_t)visit->t, &span);
         pst_timeline_add(sweep->timeline, &span);

@@ -4,88 +4,104 @@
  * them.
  */
 #include "exec/state.h"
-#include "exec/record_impl.h"
 
 #include "base/fault.h"
 
-pst_status exec_run_call(struct exec_rank *rank, struct exec_call *call,
+/* The losses of some samples, where the host reads them. */
+static void take_losses(const struct exec_rank *rank, float *losses, const void *src,
+                        uint64_t bytes)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+
+    if (rank->apart.active) {
+        device->move(rank->device, PST_QUEUE_COMPUTE, losses, src, bytes);
+    } else {
+        device->download(rank->device, losses, src, bytes);
+    }
+}
+
+pst_status exec_run_call(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                          const struct exec_task *task, uint32_t flags, struct pst_error *err)
 {
-    const struct pst_batch *batch = &task->batches[call->next];
+    const struct pst_program_call *from = &list->program->calls[index];
     const struct pst_device_ops *device = rank->exec->config.device;
-    struct pst_call *kernel = &call->kernel.call;
-    float *losses;
+    const struct pst_tensor *tensors = rank->exec->config.graph->tensors;
+    uint32_t sample = from->first_sample;
+    const uint32_t next = exec_batch_of(list->plan, &sample);
+    struct exec_call *call = &list->calls[index];
+    void *o[3];
 
-    switch (call->kind) {
-    case PST_C_KERNEL:
-        kernel->first_sample = batch->first_sample + call->first_sample;
-        kernel->flags = (kernel->flags & PST_CALL_REPLAY) | flags;
-        call->kernel.kernel->run(call->kernel.kernel, kernel);
-        break;
+    if (call->kernel != NULL) {
+        call->call.first_sample = task->batches[next].first_sample + sample;
+        call->call.flags = (call->call.flags & PST_CALL_REPLAY) | flags;
+        call->kernel->run(call->kernel, &call->call);
+        return PST_OK;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        o[i] = exec_value(rank, list->program, list->program->operands[from->first_operand + i]);
+    }
+    switch (from->kind) {
     case PST_C_LOAD:
-        return exec_load(rank, call->load.dst,
-                         (const char *)batch->inputs[call->load.input] +
-                             call->first_sample * call->load.row_bytes,
-                         call->load.bytes, err);
+        return exec_load(rank, o[0],
+                         (const char *)task->batches[next].inputs[from->op] +
+                             sample * tensors[from->op].bytes,
+                         tensors[from->op].bytes * from->samples, err);
     case PST_C_SUM:
-        device->sum(rank->device, call->sum.dst, call->sum.a, call->sum.b, call->sum.elems,
-                    call->sum.dtype);
+        device->sum(rank->device, o[0], o[1], o[2],
+                    tensors[from->op].elems * (tensors[from->op].batched ? from->samples : 1),
+                    tensors[from->op].dtype);
         break;
     case PST_C_ACCUMULATE:
-        device->accumulate(rank->device, call->accumulate.dst, call->accumulate.src,
-                           call->accumulate.elems);
+        device->accumulate(rank->device, o[0], o[1], from->elems);
         break;
     default:
-        losses = &rank->losses[(task->t + call->next) % 2 * rank->n_losses + call->first_sample];
-        if (rank->apart.active) {
-            device->move(rank->device, PST_QUEUE_COMPUTE, losses, call->loss.src,
-                         call->loss.samples * sizeof *losses);
-        } else {
-            device->download(rank->device, losses, call->loss.src,
-                             call->loss.samples * sizeof *losses);
-        }
+        take_losses(rank, &rank->losses[(task->t + next) % 2 * rank->n_losses + sample], o[1],
+                    from->samples * sizeof(float));
         break;
     }
     return PST_OK;
 }
 
-static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list,
-                                struct exec_instr *instr, uint64_t batch, struct pst_error *err)
+static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                                uint64_t batch, struct pst_error *err)
 {
     const struct pst_transport_ops *transport = rank->exec->config.transport;
+    const struct pst_instr *instr = &list->program->instrs[index];
+    const struct pst_program_instr *rows = &list->program->lists[index];
     struct pst_transport *t = rank->exec->transport;
+    uint32_t sample = instr->first_sample;
+    const uint64_t parity = (batch + exec_batch_of(list->plan, &sample)) & 1;
     pst_status status = exec_before_post(rank, err);
 
-    for (uint32_t i = 0; i < instr->n_parts; i++) {
-        struct exec_part *part = &list->parts[instr->first_part + i];
-        uint64_t tag = part->tag | ((batch + part->next) & 1);
+    for (uint32_t i = 0; i < rows->n_parts && status == PST_OK; i++) {
+        const struct pst_transfer_part *part = &list->program->parts[rows->first_part + i];
+        const uint64_t tag = exec_part_tag(list->instrs[index].tag, i) | parity;
+        char *data = (char *)exec_value(rank, list->program, part->value) + part->begin;
+        pst_request *request = &list->requests[rows->first_part + i];
 
-        if (status != PST_OK) {
-            return status;
-        }
-        status = instr->op == PST_I_SEND ? transport->send(t, rank->index, instr->peer, tag,
-                                                           part->data, part->bytes, &part->request)
-                                         : transport->recv(t, rank->index, instr->peer, tag,
-                                                           part->data, part->bytes, &part->request);
-
+        status =
+            instr->op == PST_I_SEND
+                ? transport->send(t, rank->index, instr->peer, tag, data, part->bytes, request)
+                : transport->recv(t, rank->index, instr->peer, tag, data, part->bytes, request);
         if (status != PST_OK) {
             return exec_fail_post(rank, status, "a transfer with rank", instr->peer, err);
         }
-        exec_clock_touch(rank, part->data, part->bytes);
+        exec_clock_touch(rank, data, part->bytes);
     }
-    instr->pending = true;
-    return PST_OK;
+    list->instrs[index].pending = status == PST_OK;
+    return status;
 }
 
-static pst_status finish_reduce(struct exec_rank *rank, const struct exec_instr *instr,
+static pst_status finish_reduce(struct exec_rank *rank, const struct exec_list *list,
                                 uint32_t index, struct pst_error *err)
 {
+    const struct exec_instr *instr = &list->instrs[index];
     pst_status status =
         rank->exec->config.transport->wait(rank->exec->transport, rank->index, instr->request, err);
 
     if (status != PST_OK) {
         pst_error_detail(err, "instruction %u of rank %u: REDUCE of stage %u\n", index, rank->index,
-                         instr->stage);
+                         list->program->instrs[index].stage);
     } else {
         exec_times_moved(rank, instr->visit, index);
     }
@@ -96,9 +112,10 @@ static pst_status finish_reduce(struct exec_rank *rank, const struct exec_instr 
 static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                                   struct pst_error *err)
 {
+    const struct pst_program_instr *rows = &list->program->lists[index];
     struct exec_instr *instr = &list->instrs[index];
 
-    if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
+    if (rows->n_copies > 0) {
         return exec_copies_join(rank, list, index, err);
     }
     if (!instr->pending) {
@@ -106,11 +123,11 @@ static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list
     }
     instr->pending = false;
     if (instr->reduce != NULL) {
-        return finish_reduce(rank, instr, index, err);
+        return finish_reduce(rank, list, index, err);
     }
-    for (uint32_t i = 0; i < instr->n_parts; i++) {
+    for (uint32_t i = 0; i < rows->n_parts; i++) {
         pst_status status = rank->exec->config.transport->wait(
-            rank->exec->transport, rank->index, list->parts[instr->first_part + i].request, err);
+            rank->exec->transport, rank->index, list->requests[rows->first_part + i], err);
 
         if (status != PST_OK) {
             const struct pst_instr *from = &list->program->instrs[index];
@@ -139,7 +156,7 @@ static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *li
                                     const struct exec_task *task, uint32_t flags,
                                     struct exec_visit *visit, struct pst_error *err)
 {
-    const struct exec_instr *instr = &list->instrs[index];
+    const struct pst_program_instr *rows = &list->program->lists[index];
     const bool serial = rank->exec->config.copies.serial;
     pst_status status = PST_OK;
 
@@ -148,11 +165,11 @@ static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *li
     if (!serial) {
         post_behind(rank, list, index, visit);
     }
-    for (uint32_t c = instr->first_call; c < instr->first_call + instr->n_calls && status == PST_OK;
+    for (uint32_t c = rows->first_call; c < rows->first_call + rows->n_calls && status == PST_OK;
          c++) {
         status = exec_copies_before(rank, list, c, err);
         if (status == PST_OK) {
-            status = exec_run_call(rank, &list->calls[c], task, flags, err);
+            status = exec_run_call(rank, list, c, task, flags, err);
         }
         if (status == PST_OK) {
             exec_copies_behind(rank);
@@ -170,14 +187,14 @@ static pst_status run_pass(struct exec_rank *rank, struct exec_list *list, uint3
                            const struct exec_task *task, uint32_t flags, struct exec_visit *visit,
                            struct pst_error *err)
 {
-    const struct exec_instr *instr = &list->instrs[index];
+    const struct pst_program_instr *rows = &list->program->lists[index];
     pst_status status = PST_OK;
 
     if (list->copies != NULL) {
         status = run_beside_copies(rank, list, index, task, flags, visit, err);
     } else {
-        for (uint32_t i = 0, n = 1; i < instr->n_calls && status == PST_OK; i += n) {
-            status = exec_graphs_pass(rank, list, instr->first_call + i, task, flags, &n, err);
+        for (uint32_t i = 0, n = 1; i < rows->n_calls && status == PST_OK; i += n) {
+            status = exec_graphs_pass(rank, list, rows->first_call + i, task, flags, &n, err);
         }
     }
     exec_clock_finish(rank);
@@ -192,12 +209,12 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     const struct exec_tie *tie = instr->tie;
     pst_status status;
 
-    switch (instr->op) {
+    switch (list->program->instrs[index].op) {
     case PST_I_SEND:
     case PST_I_RECV:
-        return post_transfer(rank, list, instr, task->t, err);
+        return post_transfer(rank, list, index, task->t, err);
     case PST_I_REDUCE: /* nothing to add up where the stage has one rank */
-        return instr->reduce != NULL ? exec_post_reduce(rank, instr, err) : PST_OK;
+        return instr->reduce != NULL ? exec_post_reduce(rank, list, index, err) : PST_OK;
     case PST_I_TIE:
         status = rank->exec->config.transport->reduce(
             rank->exec->transport, rank->index, tie->members, tie->n_members, tie->src, tie->n_src,
@@ -207,7 +224,7 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     case PST_I_NORM:
         return exec_norm(rank, task, err);
     case PST_I_STEP:
-        status = exec_step_stage(rank, instr, task, err);
+        status = exec_step_stage(rank, list, index, task, err);
         exec_clock_finish(rank);
         return status == PST_OK ? exec_pace(rank, err) : status;
     case PST_I_OFFLOAD:
@@ -222,11 +239,12 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
 }
 
 /* What is over when the rank goes on lasts from one mark to another. */
-static struct exec_timing *begin_timing(struct exec_rank *rank, const struct exec_instr *instr,
+static struct exec_timing *begin_timing(struct exec_rank *rank, const struct exec_list *list,
                                         struct exec_visit *visit, uint32_t index)
 {
-    const bool here = instr->op <= PST_I_R || instr->op == PST_I_STEP ||
-                      (instr->op == PST_I_REDUCE && instr->reduce == NULL);
+    const uint32_t op = list->program->instrs[index].op;
+    const bool here = op <= PST_I_R || op == PST_I_STEP ||
+                      (op == PST_I_REDUCE && list->instrs[index].reduce == NULL);
     struct exec_timing *timing = visit != NULL && here ? exec_times_take(rank, visit, index) : NULL;
 
     if (timing != NULL) {
@@ -239,19 +257,19 @@ static pst_status run_recorded(struct exec_rank *rank, struct exec_list *list, u
                                const struct exec_task *task, uint32_t flags,
                                struct exec_visit *visit, struct pst_error *err)
 {
-    struct exec_instr *instr = &list->instrs[index];
-    struct exec_timing *timing = begin_timing(rank, instr, visit, index);
+    const uint32_t op = list->program->instrs[index].op;
+    struct exec_timing *timing = begin_timing(rank, list, visit, index);
     pst_status status;
 
     exec_range_begin(rank, list, index);
     status = run_instr(rank, list, index, task, flags, visit, err);
     exec_range_end(rank, list);
-    instr->visit = visit;
+    list->instrs[index].visit = visit;
     if (timing != NULL && status == PST_OK) {
         rank->exec->config.device->mark(rank->device, PST_QUEUE_COMPUTE, timing->end);
         exec_times_put(timing);
     }
-    if (status == PST_OK && (instr->op == PST_I_TIE || instr->op == PST_I_NORM)) {
+    if (status == PST_OK && (op == PST_I_TIE || op == PST_I_NORM)) {
         exec_times_moved(rank, visit, index);
     }
     return status;
@@ -297,8 +315,11 @@ static pst_status end_section(struct exec_rank *rank, struct exec_list *list,
         struct exec_instr *instr = &list->instrs[range->first_instr + i];
 
         if (instr->pending && leaves) {
-            instr->next_open = list->open[instr->bucket];
-            list->open[instr->bucket] = range->first_instr + i;
+            uint32_t *open = &list->open[pst_plan_bucket_of(
+                list->plan, &list->program->instrs[range->first_instr + i])];
+
+            instr->next_open = *open;
+            *open = range->first_instr + i;
         } else if (!leaves) {
             status = finish_transfer(rank, list, range->first_instr + i, err);
         }
@@ -308,6 +329,32 @@ static pst_status end_section(struct exec_rank *rank, struct exec_list *list,
     }
     if (status == PST_OK && list->copies != NULL && !leaves) {
         status = exec_copies_drain(rank, err);
+    }
+    return status;
+}
+
+/* Ends what an instruction waits for. What has calls waits for copies in these, and copies are in
+   the order of their queues. */
+static pst_status finish_waits(struct exec_rank *rank, struct exec_list *list, uint32_t first,
+                               uint32_t index, struct pst_error *err)
+{
+    const struct pst_instr *instr = &list->program->instrs[index];
+    const struct pst_program_instr *rows = &list->program->lists[index];
+    const uint32_t bucket = pst_plan_bucket_ended(list->plan, instr);
+    pst_status status = PST_OK;
+
+    for (uint32_t w = 0; w < instr->n_waits && status == PST_OK; w++) {
+        const uint32_t waited = first + instr->waits[w];
+
+        if (list->program->lists[waited].n_copies == 0 || rows->n_calls + rows->n_copies == 0) {
+            status = finish_transfer(rank, list, waited, err);
+        }
+    }
+    if (status == PST_OK && list->plan->asynchronous && bucket != PST_NONE) {
+        status = finish_open(rank, list, bucket, err);
+    }
+    if (status == PST_OK && (instr->op == PST_I_TIE || instr->op == PST_I_NORM)) {
+        status = finish_sums(rank, list, first, index, err);
     }
     return status;
 }
@@ -344,27 +391,21 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
         exec_copies_enter(rank);
     }
     for (uint32_t i = range->first_instr; i < end && status == PST_OK; i++) {
-        struct exec_instr *instr = &list->instrs[i];
+        const uint32_t op = list->program->instrs[i].op;
 
-        if (instr->op != PST_I_SEND && instr->op != PST_I_RECV) {
+        if (op != PST_I_SEND && op != PST_I_RECV) {
             status = exec_flush(rank, err);
         }
         atomic_store_explicit(&rank->at, i + 1, memory_order_relaxed);
-        for (uint32_t w = 0; w < instr->n_waits && status == PST_OK; w++) {
-            status = finish_transfer(rank, list, instr->waits[w], err);
-        }
-        if (status == PST_OK && instr->ends != PST_NONE) {
-            status = finish_open(rank, list, instr->ends, err);
-        }
-        if (status == PST_OK && (instr->op == PST_I_TIE || instr->op == PST_I_NORM)) {
-            status = finish_sums(rank, list, range->first_instr, i, err);
+        if (status == PST_OK) {
+            status = finish_waits(rank, list, range->first_instr, i, err);
         }
         if (status == PST_OK) {
             if (atomic_load_explicit(&rank->exec->failed, memory_order_relaxed) != 0) {
                 return pst_fail(err, PST_ERR_CANCELLED, "run.aborted",
                                 "rank %u: another rank stopped the run", rank->index);
             }
-            status = meet_fault(rank, instr->op, err);
+            status = meet_fault(rank, op, err);
         }
         if (status == PST_OK) {
             status = run_recorded(rank, list, i, task, flags, visit, err);

@@ -158,8 +158,10 @@ const struct exec_reduce *exec_bind_reduce(struct exec_rank *rank, const struct 
     return reduce;
 }
 
-pst_status exec_post_reduce(struct exec_rank *rank, struct exec_instr *instr, struct pst_error *err)
+pst_status exec_post_reduce(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                            struct pst_error *err)
 {
+    struct exec_instr *instr = &list->instrs[index];
     const struct exec_reduce *reduce = instr->reduce;
     pst_status status = exec_before_post(rank, err);
 
@@ -170,7 +172,8 @@ pst_status exec_post_reduce(struct exec_rank *rank, struct exec_instr *instr, st
         rank->exec->transport, rank->index, reduce->members, reduce->n_members, reduce->parts,
         reduce->n_parts, &instr->request);
     if (status != PST_OK) {
-        return exec_fail_post(rank, status, "the sum over replicas of stage", instr->stage, err);
+        return exec_fail_post(rank, status, "the sum over replicas of stage",
+                              list->program->instrs[index].stage, err);
     }
     for (uint32_t i = 0; i < reduce->n_parts; i++) {
         exec_clock_touch(rank, reduce->parts[i].data, reduce->parts[i].elems * sizeof(float));

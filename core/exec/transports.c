@@ -95,7 +95,7 @@ static void widen(uint64_t *most, uint64_t bytes)
 static void measure(const struct exec_list *list, struct pst_transport_needs *needs)
 {
     for (uint32_t i = 0; i < list->program->n_parts; i++) {
-        widen(&needs->transfer_bytes, list->parts[i].bytes);
+        widen(&needs->transfer_bytes, list->program->parts[i].bytes);
     }
     for (uint32_t i = 0; i < list->program->n_instrs; i++) {
         const struct exec_reduce *reduce = list->instrs[i].reduce;
@@ -114,24 +114,25 @@ static void measure(const struct exec_list *list, struct pst_transport_needs *ne
     }
 }
 
-static void end(struct exec_instr *instr, struct open *open)
+static void end(struct exec_list *list, uint32_t index, struct open *open)
 {
+    struct exec_instr *instr = &list->instrs[index];
+
     if (instr->pending) {
         instr->pending = false;
         *(instr->reduce != NULL ? &open->sums : &open->transfers) -=
-            instr->reduce != NULL ? 1 : instr->n_parts;
+            instr->reduce != NULL ? 1 : list->program->lists[index].n_parts;
     }
 }
 
-static void begin(struct exec_instr *instr, struct open *open)
+static void begin(struct exec_list *list, uint32_t index, struct open *open)
 {
-    if (instr->op == PST_I_SEND || instr->op == PST_I_RECV) {
-        open->transfers += instr->n_parts;
-        instr->pending = true;
-    } else if (instr->reduce != NULL) {
-        open->sums++;
-        instr->pending = true;
-    }
+    const uint32_t op = list->program->instrs[index].op;
+    struct exec_instr *instr = &list->instrs[index];
+
+    instr->pending = op == PST_I_SEND || op == PST_I_RECV || instr->reduce != NULL;
+    open->transfers += list->program->lists[index].n_parts;
+    open->sums += instr->reduce != NULL;
 }
 
 /* As the step loop posts and waits; what is pending is as it was when this returns. */
@@ -142,25 +143,25 @@ static void walk(struct exec_list *list, const struct pst_program_section *secti
     struct open open = {0, 0};
 
     for (uint32_t i = first; i < first + n; i++) {
-        struct exec_instr *instr = &list->instrs[i];
+        const struct pst_instr *instr = &list->program->instrs[i];
         const bool sums = instr->op == PST_I_TIE || instr->op == PST_I_NORM;
 
         for (uint32_t w = 0; w < instr->n_waits; w++) {
-            end(&list->instrs[instr->waits[w]], &open);
+            end(list, first + instr->waits[w], &open);
         }
         for (uint32_t s = first; sums && s < i; s++) {
             if (list->instrs[s].reduce != NULL) {
-                end(&list->instrs[s], &open);
+                end(list, s, &open);
             }
         }
-        begin(instr, &open);
+        begin(list, i, &open);
         most->transfers = larger(most->transfers, open.transfers);
-        most->sums = larger(most->sums, open.sums + (instr->tie != NULL));
+        most->sums = larger(most->sums, open.sums + (list->instrs[i].tie != NULL));
     }
     left->transfers = larger(left->transfers, open.transfers);
     left->sums = larger(left->sums, open.sums);
     for (uint32_t i = first; i < first + n; i++) {
-        end(&list->instrs[i], &open);
+        end(list, i, &open);
     }
 }
 

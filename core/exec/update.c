@@ -152,22 +152,23 @@ void exec_update_params(const struct exec_update *update)
     }
 }
 
-pst_status exec_step_stage(struct exec_rank *rank, const struct exec_instr *instr,
+pst_status exec_step_stage(struct exec_rank *rank, const struct exec_list *list, uint32_t index,
                            const struct exec_task *task, struct pst_error *err)
 {
+    const uint32_t stage = list->program->instrs[index].stage;
     struct exec_update update = {.rank = rank,
                                  .task = task,
-                                 .stage = instr->stage,
-                                 .number = task->t * rank->exec->n_updates + instr->update,
+                                 .stage = stage,
+                                 .number =
+                                     task->t * rank->exec->n_updates + list->instrs[index].update,
                                  .finite = rank->result->finite};
-    pst_status status =
-        rank->exec->has_norm ? PST_OK : exec_squares(rank, task->t, instr->stage, err);
+    pst_status status = rank->exec->has_norm ? PST_OK : exec_squares(rank, task->t, stage, err);
 
     if (status != PST_OK) {
         return status;
     }
     for (uint32_t i = 0; !rank->exec->has_norm && i < rank->n_params; i++) {
-        if (rank->params[i].stage == instr->stage) {
+        if (rank->params[i].stage == stage) {
             update.finite = take_share(rank, i) && update.finite;
         }
     }

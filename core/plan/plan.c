@@ -266,7 +266,7 @@ uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of)
 /* --- how much reductions add up ----------------------------------------------------------------
  */
 
-uint64_t pst_plan_norm_values(const struct pst_plan *plan, const struct pst_graph *graph)
+static uint64_t norm_values(const struct pst_plan *plan, const struct pst_graph *graph)
 {
     uint32_t op = graph->tensors[graph->loss].producer;
 
@@ -280,14 +280,12 @@ uint64_t pst_plan_norm_values(const struct pst_plan *plan, const struct pst_grap
     return (uint64_t)graph->n_params + 1;
 }
 
-uint64_t pst_plan_gradient_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
-                                 uint32_t stage)
+static uint64_t gradient_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph)
 {
-    const struct pst_plan_stage *s = &plan->stages[stage];
     uint64_t bytes = 0;
 
-    for (uint32_t n = 0; n < s->n_nodes; n++) {
-        const struct pst_op *op = &graph->ops[s->nodes[n]];
+    for (uint32_t n = 0; n < stage->n_nodes; n++) {
+        const struct pst_op *op = &graph->ops[stage->nodes[n]];
 
         for (uint32_t i = 0; i < op->n_param; i++) {
             bytes +=
@@ -295,4 +293,19 @@ uint64_t pst_plan_gradient_bytes(const struct pst_plan *plan, const struct pst_g
         }
     }
     return bytes;
+}
+
+uint64_t pst_plan_reduction_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
+                                  const struct pst_instr *instr)
+{
+    switch (instr->op) {
+    case PST_I_REDUCE:
+        return gradient_bytes(&plan->stages[instr->stage], graph);
+    case PST_I_TIE:
+        return graph->params[plan->ties[instr->stage].parameter].elems * sizeof(float);
+    case PST_I_NORM:
+        return norm_values(plan, graph) * sizeof(double);
+    default:
+        return 0;
+    }
 }

@@ -281,6 +281,14 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
 pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint32_t drain_every,
                            struct pst_plan **ret_unrolled, struct pst_error *err);
 
+/*
+ * What a part leaves open is in one of 2 x n_stages + 1 buckets: forward and backward of each
+ * stage, then sums. Which one this instruction is put into where it is still open, and which one it
+ * waits for; PST_NONE: none.
+ */
+uint32_t pst_plan_bucket_of(const struct pst_plan *plan, const struct pst_instr *instr);
+uint32_t pst_plan_bucket_ended(const struct pst_plan *plan, const struct pst_instr *instr);
+
 /* How many FETCH stand at the head of a part, before its first other instruction. */
 static inline uint32_t pst_plan_apart(const struct pst_instr *list, uint32_t n)
 {
@@ -351,13 +359,13 @@ static inline bool pst_instr_moves_guest(const struct pst_instr *instr)
            instr->payload >= PST_PAYLOAD_EVICT;
 }
 
-/* Numbers that NORM adds up: square sums of all parameters, and the loss or, where replicas have
-   the losses, that of each sample. */
-uint64_t pst_plan_norm_values(const struct pst_plan *plan, const struct pst_graph *graph);
-
-/* What REDUCE of a stage adds up: one f32 gradient for each use of a parameter. */
-uint64_t pst_plan_gradient_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
-                                 uint32_t stage);
+/*
+ * What REDUCE, TIE or NORM adds up; of others 0. REDUCE: one f32 gradient for each use of a
+ * parameter in its stage. NORM: square sums of all parameters, and the loss or, where replicas have
+ * the losses, that of each sample (exec/update.c).
+ */
+uint64_t pst_plan_reduction_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
+                                  const struct pst_instr *instr);
 
 /* How often each operator of a stage runs again in its backward passes: of those with
    PST_ACTION_RECOMPUTE the ones whose results a backward pass of the stage reads, or one behind

@@ -25,7 +25,7 @@ struct writer {
     bool empty_first;       /* what is written next waits for all that is open */
     bool *waited;           /* [room] somebody but FETCH waits for it */
     uint32_t *next;         /* [room] in its bucket */
-    struct bucket *buckets; /* 2 a stage: forward, backward; then one for reductions */
+    struct bucket *buckets; /* pst_plan_bucket_of */
     uint32_t *parked;       /* [first_parked + micro-batch of two batches] the last OFFLOAD that is
                                not back, or PST_NONE; NULL: nothing is moved */
     uint32_t *first_parked; /* [stage] */
@@ -46,42 +46,39 @@ static bool begins_stretch(uint32_t batch, uint32_t drain_every)
     return batch == 0 || (drain_every > 0 && batch % drain_every == 0);
 }
 
-/* The bucket that an instruction empties; NULL: none. */
-static struct bucket *bucket_of_reader(const struct writer *w, const struct pst_instr *instr)
+uint32_t pst_plan_bucket_ended(const struct pst_plan *plan, const struct pst_instr *instr)
 {
     switch (instr->op) {
     case PST_I_F:
-        return &w->buckets[2 * (size_t)instr->stage];
+        return 2 * instr->stage;
     case PST_I_B:
     case PST_I_BW:
-        return &w->buckets[2 * (size_t)instr->stage + 1];
+        return 2 * instr->stage + 1;
     case PST_I_TIE:
     case PST_I_NORM:
     case PST_I_STEP:
-        return &w->buckets[2 * (size_t)w->plan->n_stages];
+        return 2 * plan->n_stages;
     default:
-        return NULL;
+        return PST_NONE;
     }
 }
 
-/* Where what nobody has waited for goes; NULL: it has ended. */
-static struct bucket *bucket_of_open(const struct writer *w, const struct pst_instr *instr)
+uint32_t pst_plan_bucket_of(const struct pst_plan *plan, const struct pst_instr *instr)
 {
     const struct pst_plan_edge *edge;
     bool act = instr->payload == PST_PAYLOAD_ACT;
 
     if (instr->op == PST_I_REDUCE || instr->op == PST_I_TIE || instr->op == PST_I_NORM) {
-        return &w->buckets[2 * (size_t)w->plan->n_stages];
+        return 2 * plan->n_stages;
     }
     if (instr->op == PST_I_OFFLOAD) {
-        return &w->buckets[2 * (size_t)instr->stage];
+        return 2 * instr->stage;
     }
     if (instr->op != PST_I_SEND && instr->op != PST_I_RECV) {
-        return NULL;
+        return PST_NONE;
     }
-    edge = &w->plan->edges[instr->stage];
-    return &w->buckets[2 * (size_t)(act == (instr->op == PST_I_SEND) ? edge->from : edge->to) +
-                       !act];
+    edge = &plan->edges[instr->stage];
+    return 2 * (act == (instr->op == PST_I_SEND) ? edge->from : edge->to) + !act;
 }
 
 /* Copies a bucket and empties it; NULL: only counts. */
@@ -134,8 +131,8 @@ static void park(const struct writer *w, uint32_t i)
 /* Waits of an instruction: what is open for it, then those that it has, moved. */
 static void write_waits(struct writer *w, const struct pst_instr *from, struct pst_instr *instr)
 {
-    struct bucket *bucket = w->empty_first ? w->buckets : bucket_of_reader(w, from);
-    uint32_t n_buckets = w->empty_first ? 2 * w->plan->n_stages + 1 : bucket != NULL ? 1 : 0;
+    uint32_t first = w->empty_first ? 0 : pst_plan_bucket_ended(w->plan, from);
+    uint32_t n_buckets = w->empty_first ? 2 * w->plan->n_stages + 1 : first != PST_NONE;
     uint32_t out = from->op == PST_I_FETCH ? take_parked(w, instr) : PST_NONE;
     uint32_t n = from->n_waits, kept = 0;
     uint32_t *waits;
@@ -144,7 +141,7 @@ static void write_waits(struct writer *w, const struct pst_instr *from, struct p
     n += out != PST_NONE;
     w->empty_first = false;
     for (uint32_t i = 0; i < n_buckets; i++) {
-        n += empty(w, &bucket[i], NULL);
+        n += empty(w, &w->buckets[first + i], NULL);
     }
     instr->n_waits = n;
     instr->waits = NULL;
@@ -153,7 +150,7 @@ static void write_waits(struct writer *w, const struct pst_instr *from, struct p
     }
     waits = pst_arena_array(w->arena, n, sizeof *waits);
     for (uint32_t i = 0; i < n_buckets; i++) {
-        kept += empty(w, &bucket[i], waits + kept);
+        kept += empty(w, &w->buckets[first + i], waits + kept);
     }
     if (out != PST_NONE) {
         waits[kept++] = out;
@@ -169,12 +166,14 @@ static void write_waits(struct writer *w, const struct pst_instr *from, struct p
 static void collect_open(struct writer *w)
 {
     for (uint32_t i = w->begin; i < w->n; i++) {
-        struct bucket *bucket = w->waited[i] ? NULL : bucket_of_open(w, &w->instrs[i]);
+        uint32_t at = w->waited[i] ? PST_NONE : pst_plan_bucket_of(w->plan, &w->instrs[i]);
+        struct bucket *bucket;
 
         w->next[i] = PST_NONE;
-        if (bucket == NULL) {
+        if (at == PST_NONE) {
             continue;
         }
+        bucket = &w->buckets[at];
         if (bucket->last == PST_NONE) {
             bucket->first = i;
         } else {

@@ -7,39 +7,31 @@
 #include <math.h>
 
 /* A rank has one copy of a parameter, however many of its stages use it; the lowest updates it. */
-static uint64_t updated_elsewhere(const struct pst_plan *plan, const struct pst_graph *graph,
-                                  uint32_t stage)
+static void count_updates(struct pst_sim_durations *durations, uint32_t *stage_of)
 {
-    uint64_t bytes = 0;
-    for (uint32_t t = 0; t < plan->n_ties; t++) {
-        const struct pst_plan_tie *tie = &plan->ties[t];
-        bool uses = false, lower = false;
-        for (uint32_t i = 0; i < tie->n_stages; i++) {
-            uses = uses || tie->stages[i] == stage;
-            lower = lower || (tie->stages[i] < stage && plan->stages[tie->stages[i]].ranks[0] ==
-                                                            plan->stages[stage].ranks[0]);
-        }
-        bytes += uses && lower ? graph->params[tie->parameter].elems * sizeof(float) : 0;
-    }
-    return bytes;
-}
+    const struct pst_plan_stage *stages = durations->plan->stages;
 
-/* seen[p] == mark: counted for this stage already. */
-static uint64_t stage_param_bytes(const struct pst_graph *graph, const struct pst_plan_stage *stage,
-                                  uint32_t mark, uint32_t *seen)
-{
-    uint64_t bytes = 0;
-    for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        const struct pst_op *op = &graph->ops[stage->nodes[n]];
-        for (uint32_t i = 0; i < op->n_param; i++) {
-            uint32_t parameter = op->param[i];
-            if (parameter != PST_NONE && seen[parameter] != mark) {
-                seen[parameter] = mark;
-                bytes += graph->params[parameter].elems * sizeof(float);
-            }
+    for (uint32_t s = 0; s < durations->plan->n_stages; s++) {
+        for (uint32_t n = 0; n < stages[s].n_nodes; n++) {
+            stage_of[stages[s].nodes[n]] = s;
         }
     }
-    return bytes;
+    for (uint32_t p = 0; p < durations->graph->n_params; p++) {
+        const struct pst_parameter *param = &durations->graph->params[p];
+
+        for (uint32_t u = 0; u < param->n_users; u++) {
+            uint32_t s = stage_of[param->users[u]];
+            bool updates = true;
+
+            for (uint32_t v = 0; v < param->n_users; v++) {
+                uint32_t other = stage_of[param->users[v]];
+
+                updates &= stages[other].ranks[0] != stages[s].ranks[0] || other > s ||
+                           (other == s && v >= u);
+            }
+            durations->stages[s].update_bytes += updates ? param->elems * sizeof(float) : 0;
+        }
+    }
 }
 
 /*
@@ -175,15 +167,11 @@ void pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
     durations->stages = pst_arena_array(arena, plan->n_stages + 1u, sizeof *durations->stages);
     durations->edges =
         pst_arena_array(arena, 2 * (size_t)plan->n_edges + 1, sizeof *durations->edges);
-    uint32_t *seen = pst_arena_array(arena, graph->n_params + 1u, sizeof *seen);
     bool *placed = pst_arena_array(arena, plan->n_stages + 1u, sizeof *placed);
     find_placed_replays(plan, placed);
-    durations->norm_bytes = pst_plan_norm_values(plan, graph) * sizeof(double);
+    count_updates(durations, pst_arena_array(arena, graph->n_ops + 1u, sizeof(uint32_t)));
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         struct pst_sim_stage *stage = &durations->stages[s];
-        stage->param_bytes = stage_param_bytes(graph, &plan->stages[s], s + 1, seen);
-        stage->gradient_bytes = pst_plan_gradient_bytes(plan, graph, s);
-        stage->update_bytes = stage->param_bytes - updated_elsewhere(plan, graph, s);
         stage_times(durations, &plan->stages[s], placed[s], stage);
         offload_init(durations, arena, s, placed[s], &stage->offload);
     }
@@ -204,7 +192,6 @@ static uint64_t copy_bytes(const struct pst_sim_durations *durations, const stru
 
 uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr)
 {
-    const struct pst_plan *plan = durations->plan;
     switch (instr->op) {
     case PST_I_SEND:
     case PST_I_RECV:
@@ -216,14 +203,8 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
         return copy_bytes(durations, instr);
-    case PST_I_REDUCE:
-        return durations->stages[instr->stage].gradient_bytes;
-    case PST_I_TIE:
-        return durations->graph->params[plan->ties[instr->stage].parameter].elems * sizeof(float);
-    case PST_I_NORM: /* square sums and the loss (exec/update.c) */
-        return durations->norm_bytes;
     default:
-        return 0;
+        return pst_plan_reduction_bytes(durations->plan, durations->graph, instr);
     }
 }
 

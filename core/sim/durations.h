@@ -19,9 +19,7 @@ struct pst_sim_offload {
 
 struct pst_sim_stage {
     uint64_t compute_ns[PST_I_COUNT]; /* passes and STEP of one micro-batch on one rank */
-    uint64_t param_bytes;             /* f32 bytes of the parameters that it uses, each once */
-    uint64_t gradient_bytes;          /* the same, each as often as an operator uses it */
-    uint64_t update_bytes;            /* of them what its STEP updates */
+    uint64_t update_bytes;            /* f32 bytes of the parameters that its STEP updates */
     struct pst_sim_offload *offload;  /* NULL: the plan offloads none of its nodes */
 };
 
@@ -40,7 +38,6 @@ struct pst_sim_durations {
     struct pst_sim_stage *stages;
     struct pst_sim_edge *edges;  /* [edge * 2 + payload] */
     struct pst_sim_edge *guests; /* [stage] bytes of one of them, whole */
-    uint64_t norm_bytes;
 };
 
 /* Arrays come from the arena. */
