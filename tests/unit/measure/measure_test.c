@@ -276,65 +276,59 @@ TEST(test_updates_are_measured_once_a_step)
 
 #define CELL 64u
 
-/* Who wrote last to each cell of the arena: a gradient (its root), or what an operator has for
-   itself. */
+/* Which value was written last to each cell of the arena. */
 struct owners {
-    const struct measure_layout *layout;
-    uint32_t *cells, *roots;
+    const struct pst_program *program;
+    uint32_t *cells;
 };
 
-static void own(struct owners *owners, uint64_t at, uint64_t bytes, uint32_t owner)
+static void own(struct owners *owners, uint32_t value)
 {
-    assert_true(at + bytes <= owners->layout->bytes);
-    for (uint64_t c = at / CELL; c < (at + bytes + CELL - 1) / CELL; c++) {
-        owners->cells[c] = owner;
+    const struct pst_value *v = &owners->program->values[value];
+
+    assert_true(v->offset + v->bytes <= owners->program->arena_bytes);
+    for (uint64_t c = v->offset / CELL; c < (v->offset + v->bytes + CELL - 1) / CELL; c++) {
+        owners->cells[c] = value;
     }
 }
 
-static void assert_owned(const struct owners *owners, uint64_t at, uint64_t bytes, uint32_t owner)
+static void assert_owned(const struct owners *owners, uint32_t value)
 {
-    for (uint64_t c = at / CELL; c < (at + bytes + CELL - 1) / CELL; c++) {
-        assert_int_equal(owners->cells[c], owner);
+    const struct pst_value *v = &owners->program->values[value];
+
+    for (uint64_t c = v->offset / CELL; c < (v->offset + v->bytes + CELL - 1) / CELL; c++) {
+        assert_int_equal(owners->cells[c], value);
     }
 }
 
-static void walk_back(const struct pst_measure_config *config, struct owners *owners, uint32_t o,
-                      bool *written)
+/* Gradients that are the same have one value. */
+static void walk_back(const struct pst_graph *graph, struct owners *owners,
+                      const uint32_t *operands, uint32_t o, bool *written)
 {
-    const struct pst_graph *graph = config->graph;
     const struct pst_op *op = &graph->ops[o];
-    uint32_t out = op->out[0], mine = graph->n_tensors + o;
-    const uint64_t *grads = owners->layout->grad;
-    uint64_t dp = owners->layout->first_dp[o], z = owners->layout->first_z[o];
+    const struct pst_operands at = pst_operands_of(op);
+    uint32_t dy = operands[at.dy];
     struct pst_op_grad grad;
 
     pst_op_grad_info(graph, o, &grad);
     for (uint32_t i = 0; i < grad.n_z; i++) {
-        own(owners, z, measure_z_bytes(config, &grad, i), mine);
-        z += measure_round_up(measure_z_bytes(config, &grad, i));
+        own(owners, operands[at.z + i]);
     }
     for (uint32_t i = 0; i < op->n_param; i++) {
-        uint64_t bytes =
-            op->param[i] == PST_NONE ? 0 : graph->params[op->param[i]].elems * sizeof(float);
-
-        own(owners, dp, bytes, mine);
-        dp += measure_round_up(bytes);
+        if (op->param[i] != PST_NONE) {
+            own(owners, operands[at.dp + i]);
+        }
     }
     for (uint32_t i = 0; i < op->n_in; i++) {
-        uint32_t in = op->in[i];
-
         if ((grad.b_dx >> i & 1) != 0) {
-            assert_true(grads[in] != grads[out]);
-            own(owners, grads[in], measure_tensor_bytes(config, in), owners->roots[in]);
-            written[in] = true;
-        } else if ((grad.b_alias >> i & 1) != 0 && !written[in] && grads[in] == grads[out]) {
-            owners->roots[in] = owners->roots[out];
-            written[in] = written[out];
+            assert_true(operands[at.dx + i] != dy);
+            own(owners, operands[at.dx + i]);
+            written[operands[at.dx + i]] = true;
         }
     }
     /* nothing of that has been put where the gradient of the result is, which W reads */
-    if (written[out]) {
-        assert_owned(owners, grads[out], measure_tensor_bytes(config, out), owners->roots[out]);
+    if (written[dy]) {
+        assert_owned(owners, dy);
     }
 }
 
@@ -345,36 +339,34 @@ TEST(test_gradients_that_pass_by_lie_apart)
     for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
         struct pst_graph *graph = make_model(models[k], k == 2 ? "" : "layers=2", PST_F32);
         struct pst_measure_config config = config_of(graph, 1);
-        struct pst_arena arena = {0};
-        struct measure_layout layout;
+        struct measure_places places;
         uint32_t *ops = calloc(graph->n_ops, sizeof *ops);
-        bool *written = calloc(graph->n_tensors, sizeof *written);
-        struct owners owners = {&layout, NULL, calloc(graph->n_tensors, sizeof(uint32_t))};
+        struct owners owners = {&places.program, NULL};
         uint64_t all = 0;
+        bool *written;
 
         for (uint32_t o = 0; o < graph->n_ops; o++) {
             ops[o] = o;
         }
-        measure_lay_out(&config, NULL, ops, graph->n_ops, &arena, &layout);
-        owners.cells = malloc((layout.bytes / CELL + 1) * sizeof *owners.cells);
-        memset(owners.cells, 0xFF, (layout.bytes / CELL + 1) * sizeof *owners.cells);
+        measure_place(&config, NULL, ops, graph->n_ops, &places);
+        owners.cells = malloc((places.program.arena_bytes / CELL + 1) * sizeof *owners.cells);
+        memset(owners.cells, 0xFF, (places.program.arena_bytes / CELL + 1) * sizeof *owners.cells);
+        written = calloc(places.program.n_values, sizeof *written);
         for (uint32_t t = 0; t < graph->n_tensors; t++) {
-            owners.roots[t] = t;
-            all += measure_tensor_bytes(&config, t);
+            all += graph->tensors[t].bytes;
         }
         for (uint32_t o = graph->n_ops; o-- > 0;) {
-            walk_back(&config, &owners, o, written);
+            walk_back(graph, &owners, places.operands[o], o, written);
         }
         for (uint32_t p = 0; p < graph->n_params; p++) {
             all += 3 * graph->params[p].elems * sizeof(float);
         }
         /* they take turns: all of them and all scratch take less than the values again */
-        assert_true(layout.bytes < 2 * all);
+        assert_true(places.program.arena_bytes < 2 * all);
         free(owners.cells);
-        free(owners.roots);
         free(written);
         free(ops);
-        pst_arena_finish(&arena);
+        measure_places_finish(&places);
         pst_graph_destroy(graph);
     }
 }

@@ -83,7 +83,7 @@ static void compare(struct pst_cli *cli, void *asked)
     if (request->csv != NULL) {
         write_csv(cli, request->csv, &result);
     }
-    pst_cli_trials_end(cli, &result);
+    pst_cli_answer_records(cli, &result);
     pst_cli_sets_close(&sets);
 }
 

@@ -10,7 +10,6 @@
 #include "base/memory.h"
 #include "base/util.h"
 #include "commands/combinations.h"
-#include "reports/tune_report.h"
 #include "train/stop.h"
 
 #define LIMIT      65536u
@@ -23,13 +22,6 @@ struct request {
     uint32_t objective, limit; /* limit 0: not given */
     char *plan;                /* of the best so far */
     double speed;
-};
-
-/* Where a search is: what the line on the terminal shows. */
-struct place {
-    const struct pst_cli *cli;
-    const struct pst_compare_record *names;
-    uint32_t done, all;
 };
 
 static void read_request(struct pst_cli *cli, struct request *request)
@@ -97,125 +89,95 @@ static void tune_throughput(struct pst_cli *cli, struct pst_cli_sets *sets, stru
     }
     pst_cli_try_all(cli, sets, &trials, &result);
     write_best(cli, request);
-    pst_cli_trials_end(cli, &result);
+    pst_cli_answer_records(cli, &result);
 }
 
 /* --- largest batch -----------------------------------------------------------------------------*/
 
-static void show_place(void *context, uint32_t microbatch)
+/* Of every combination in turn: how far it goes; a common size; with how much memory one sample
+   would fit, where none does. */
+struct round {
+    enum { AS_FAR, AT_COMMON, ADVISE } kind;
+    struct request *request;
+    struct pst_trial_advice advice; /* that there may still be */
+};
+
+static void show_size(void *context, uint32_t microbatch)
 {
-    struct place *place = context;
-    struct pst_compare_record names = *place->names;
+    const struct pst_cli_visit *visit = context;
+    struct pst_record names = *visit->record;
     char size[16];
 
     snprintf(size, sizeof size, "%u", microbatch);
     names.labels[PST_AXIS_MICROBATCH] = size;
-    pst_cli_progress(place->cli, place->done, place->all, &names);
+    pst_cli_progress(visit->cli, visit->at, visit->result->n, &names);
 }
 
-static struct pst_tune_options options_of(const struct pst_job *job, const struct request *request,
-                                          struct place *place)
+static pst_status search(void *context, const struct pst_cli_visit *visit, struct pst_error *err)
 {
-    uint32_t n = (uint32_t)(job->train.batch / job->train.microbatch);
-
-    return (struct pst_tune_options){
+    struct round *round = context;
+    struct request *request = round->request;
+    const struct pst_job_train *train = &visit->set->job.job.train;
+    const struct pst_combinations *set = &visit->set->combinations;
+    struct pst_record *record = visit->record;
+    uint32_t n = (uint32_t)(train->batch / train->microbatch);
+    const struct pst_tune_options options = {
         .n_microbatches = n,
         .limit = request->limit < LIMIT_MOST / n ? request->limit : LIMIT_MOST / n,
-        .keep_plan = request->file != NULL,
+        .keep_plan = request->file != NULL && round->kind != AT_COMMON,
         .cancelled = pst_stop_requested,
-        .progress = show_place,
-        .context = place,
+        .progress = show_size,
+        .context = (void *)(uintptr_t)visit,
     };
+    pst_status st = PST_OK;
+
+    if (round->kind == AS_FAR) {
+        st = pst_tune_max_batch(set, visit->i, &options, record, err);
+    } else if (round->kind == ADVISE) {
+        st = pst_tune_advise(set, visit->i, &options, &round->advice, record, err);
+    } else if (record->tuned->microbatch > 0) {
+        st = pst_tune_at(set, visit->i, visit->result->common, &options, record, err);
+    }
+    keep_better(request, &record->trial, record->trial.batch);
+    return st;
 }
 
 /* The size that all can do that can do anything. */
-static uint32_t common_size(const struct pst_tune_result *result)
+static uint32_t common_size(const struct pst_compare_result *result)
 {
     uint32_t common = 0;
 
     for (uint32_t i = 0; i < result->n; i++) {
-        uint32_t size = result->records[i].tuned.microbatch;
+        const struct pst_tuned *tuned = result->records[i].tuned;
+        uint32_t size = tuned == NULL ? 0 : tuned->microbatch;
 
         common = size > 0 && (common == 0 || size < common) ? size : common;
     }
     return common;
 }
 
-/* Of every combination in turn: how far it goes; a common size; with how much memory one sample
-   would fit, where none does. */
-enum round { AS_FAR, AT_COMMON, ADVISE };
-
-static void tune_all(struct pst_cli *cli, const struct pst_cli_sets *sets, struct request *request,
-                     enum round round, struct pst_tune_result *result)
-{
-    struct place place = {.cli = cli, .all = result->n};
-    struct pst_trial_advice advice;
-    pst_status st = PST_OK;
-
-    pst_trial_advice_init(&advice);
-    for (; place.done < result->n && st == PST_OK && !pst_stop_requested(); place.done++) {
-        struct pst_tune_record *record = &result->records[place.done];
-        struct pst_tuned *tuned = &record->tuned;
-        uint32_t i;
-        const struct pst_cli_set *set = pst_cli_sets_at(sets, place.done, &i);
-        struct pst_tune_options options = options_of(&set->job.job, request, &place);
-
-        place.names = &record->names;
-        if (round == AS_FAR) {
-            st = pst_tune_max_batch(&set->combinations, i, &options, tuned, &cli->err);
-            record->tried = st == PST_OK;
-        } else if (round == ADVISE) {
-            st = pst_tune_advise(&set->combinations, i, &options, &advice, tuned, &cli->err);
-        } else if (tuned->microbatch > 0) {
-            options.keep_plan = false;
-            st = pst_tune_at(&set->combinations, i, result->common, &options, tuned, &cli->err);
-        }
-        keep_better(request, &tuned->best, tuned->best.batch);
-    }
-    pst_cli_sets_ended(cli, st);
-}
-
-static void end(struct pst_cli *cli, struct pst_tune_result *result)
-{
-    bool misbehaved = false;
-
-    if (cli->json) {
-        pst_tune_report_json(result, &cli->answer);
-    } else {
-        pst_tune_report_print(result, cli->color, stdout);
-    }
-    for (uint32_t i = 0; i < result->n; i++) {
-        misbehaved |= pst_tuned_misdeed(&result->records[i].tuned) != NULL;
-    }
-    cli->code = pst_cli_sets_code(misbehaved, common_size(result) > 0);
-    for (uint32_t i = 0; i < result->n; i++) {
-        pst_tuned_finish(&result->records[i].tuned);
-    }
-    free(result->records);
-}
-
 static void tune_max_batch(struct pst_cli *cli, struct pst_cli_sets *sets, struct request *request)
 {
-    struct pst_tune_result result = {.n_configs = sets->n};
+    struct pst_compare_result result = {.max_batch = true};
+    struct round round = {.kind = AS_FAR, .request = request};
 
     for (uint32_t s = 0; s < sets->n; s++) {
         pst_combinations_one_size(&sets->sets[s].combinations);
     }
-    result.n = pst_cli_sets_count(sets);
-    result.records = pst_alloc(result.n, sizeof *result.records);
-    for (uint32_t at = 0; at < result.n; at++) {
-        pst_cli_name(sets, at, &result.records[at].names);
-    }
-    tune_all(cli, sets, request, AS_FAR, &result);
-    if (!pst_stop_requested() && common_size(&result) == 0) {
-        tune_all(cli, sets, request, ADVISE, &result);
+    pst_cli_records(sets, &result);
+    pst_cli_visit_all(cli, sets, &result, search, &round);
+    if (common_size(&result) == 0) {
+        round.kind = ADVISE;
+        pst_trial_advice_init(&round.advice);
+        pst_cli_visit_all(cli, sets, &result, search, &round);
     }
     if (result.n > 1 && !pst_stop_requested() && common_size(&result) > 0) {
         result.common = common_size(&result);
-        tune_all(cli, sets, request, AT_COMMON, &result);
+        round.kind = AT_COMMON;
+        pst_cli_visit_all(cli, sets, &result, search, &round);
     }
     write_best(cli, request);
-    end(cli, &result);
+    pst_cli_answer_records(cli, &result);
 }
 
 static void tune(struct pst_cli *cli, void *asked)

@@ -66,54 +66,8 @@ void pst_cli_sets_close(struct pst_cli_sets *sets)
     free(sets->sets);
 }
 
-uint32_t pst_cli_sets_count(const struct pst_cli_sets *sets)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < sets->n; i++) {
-        n += sets->sets[i].combinations.n;
-    }
-    return n;
-}
-
-const struct pst_cli_set *pst_cli_sets_at(const struct pst_cli_sets *sets, uint32_t at,
-                                          uint32_t *ret_i)
-{
-    const struct pst_cli_set *set = sets->sets;
-
-    while (at >= set->combinations.n) {
-        at -= set->combinations.n;
-        set++;
-    }
-    *ret_i = at;
-    return set;
-}
-
-void pst_cli_name(const struct pst_cli_sets *sets, uint32_t at, struct pst_compare_record *record)
-{
-    uint32_t i;
-    const struct pst_combinations *combinations = &pst_cli_sets_at(sets, at, &i)->combinations;
-
-    record->config = combinations->path;
-    record->method = pst_combination_method(combinations, i);
-    for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
-        record->labels[a] = pst_combination_label(combinations, i, a);
-    }
-}
-
-void pst_cli_sets_ended(struct pst_cli *cli, pst_status st)
-{
-    pst_cli_progress(cli, 0, 0, NULL);
-    pst_cli_must(cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
-}
-
-int pst_cli_sets_code(bool misbehaved, bool any)
-{
-    return pst_stop_requested() ? 128 + pst_stop_signal() : misbehaved ? 3 : !any;
-}
-
 void pst_cli_progress(const struct pst_cli *cli, uint32_t done, uint32_t all,
-                      const struct pst_compare_record *next)
+                      const struct pst_record *next)
 {
     char text[512];
     uint32_t width = pst_terminal_width();
@@ -149,6 +103,51 @@ static bool has_smallest_size(const struct pst_cli_set *set, uint32_t i)
     return true;
 }
 
+/* --- records -----------------------------------------------------------------------------------*/
+
+void pst_cli_records(const struct pst_cli_sets *sets, struct pst_compare_result *result)
+{
+    uint32_t at = 0;
+
+    result->n = 0;
+    result->n_configs = sets->n;
+    for (uint32_t s = 0; s < sets->n; s++) {
+        result->n += sets->sets[s].combinations.n;
+    }
+    result->records = pst_alloc(result->n, sizeof *result->records);
+    for (uint32_t s = 0; s < sets->n; s++) {
+        const struct pst_combinations *set = &sets->sets[s].combinations;
+
+        for (uint32_t i = 0; i < set->n; i++) {
+            struct pst_record *record = &result->records[at++];
+
+            record->config = set->path;
+            record->method = pst_combination_method(set, i);
+            for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
+                record->labels[a] = pst_combination_label(set, i, a);
+            }
+        }
+    }
+}
+
+void pst_cli_visit_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
+                       struct pst_compare_result *result, pst_cli_visitor *visit, void *context)
+{
+    struct pst_cli_visit to = {.cli = cli, .set = sets->sets, .result = result};
+    pst_status st = PST_OK;
+
+    for (; to.at < result->n && st == PST_OK && !pst_stop_requested(); to.at++, to.i++) {
+        if (to.i == to.set->combinations.n) {
+            to.set++;
+            to.i = 0;
+        }
+        to.record = &result->records[to.at];
+        st = visit(context, &to, &cli->err);
+    }
+    pst_cli_progress(cli, 0, 0, NULL);
+    pst_cli_must(cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
+}
+
 static bool is_one_done(const struct pst_compare_result *result)
 {
     for (uint32_t i = 0; i < result->n; i++) {
@@ -159,65 +158,7 @@ static bool is_one_done(const struct pst_compare_result *result)
     return false;
 }
 
-/* What would do, of what does not fit. */
-static pst_status advise_all(const struct pst_cli *cli, const struct pst_cli_sets *sets,
-                             const struct pst_cli_trials *trials, struct pst_compare_result *result,
-                             struct pst_error *err)
-{
-    struct pst_trial_advice advice;
-    pst_status st = PST_OK;
-
-    if (trials->last_resort && is_one_done(result)) {
-        return PST_OK;
-    }
-    pst_trial_advice_init(&advice);
-    for (uint32_t at = 0; at < result->n && st == PST_OK && !pst_stop_requested(); at++) {
-        uint32_t i;
-        const struct pst_cli_set *set = pst_cli_sets_at(sets, at, &i);
-        struct pst_compare_record *record = &result->records[at];
-
-        if (!pst_trial_was_refused(&record->trial) ||
-            (trials->last_resort && !has_smallest_size(set, i))) {
-            continue;
-        }
-        pst_cli_progress(cli, at, result->n, record);
-        st = try_one(set, i, &trials->options, &advice, &record->trial, err);
-        if (st == PST_OK && record->trial.state == PST_TRIAL_DONE) {
-            st = trials->each(trials->context, result, at, err);
-        }
-    }
-    return st;
-}
-
-void pst_cli_try_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
-                     const struct pst_cli_trials *trials, struct pst_compare_result *result)
-{
-    pst_status st = PST_OK;
-
-    result->n = pst_cli_sets_count(sets);
-    result->n_configs = sets->n;
-    result->records = pst_alloc(result->n, sizeof *result->records);
-    for (uint32_t at = 0; at < result->n; at++) {
-        pst_cli_name(sets, at, &result->records[at]);
-    }
-    for (uint32_t at = 0; at < result->n && st == PST_OK && !pst_stop_requested(); at++) {
-        struct pst_compare_record *record = &result->records[at];
-        uint32_t i;
-        const struct pst_cli_set *set = pst_cli_sets_at(sets, at, &i);
-
-        pst_cli_progress(cli, at, result->n, record);
-        st = try_one(set, i, &trials->options, NULL, &record->trial, &cli->err);
-        if (st == PST_OK) {
-            st = trials->each(trials->context, result, at, &cli->err);
-        }
-    }
-    if (st == PST_OK && !pst_stop_requested()) {
-        st = advise_all(cli, sets, trials, result, &cli->err);
-    }
-    pst_cli_sets_ended(cli, st);
-}
-
-void pst_cli_trials_end(struct pst_cli *cli, struct pst_compare_result *result)
+void pst_cli_answer_records(struct pst_cli *cli, struct pst_compare_result *result)
 {
     bool misbehaved = false;
 
@@ -227,13 +168,56 @@ void pst_cli_trials_end(struct pst_cli *cli, struct pst_compare_result *result)
         pst_compare_report_print(result, cli->color, stdout);
     }
     for (uint32_t i = 0; i < result->n; i++) {
-        const struct pst_trial *trial = &result->records[i].trial;
-
-        misbehaved |= trial->state == PST_TRIAL_FAILED && pst_error_exit_code(&trial->why) == 3;
+        misbehaved |= pst_record_misdeed(&result->records[i]) != NULL;
     }
-    cli->code = pst_cli_sets_code(misbehaved, is_one_done(result));
+    cli->code = pst_stop_requested() ? 128 + pst_stop_signal()
+                : misbehaved         ? 3
+                                     : !is_one_done(result);
     for (uint32_t i = 0; i < result->n; i++) {
-        pst_trial_finish(&result->records[i].trial);
+        pst_record_finish(&result->records[i]);
     }
     free(result->records);
+}
+
+/* --- trials ------------------------------------------------------------------------------------*/
+
+static pst_status try_record(void *context, const struct pst_cli_visit *visit,
+                             struct pst_error *err)
+{
+    const struct pst_cli_trials *trials = context;
+    pst_status st;
+
+    pst_cli_progress(visit->cli, visit->at, visit->result->n, visit->record);
+    st = try_one(visit->set, visit->i, &trials->options, NULL, &visit->record->trial, err);
+    return st == PST_OK ? trials->each(trials->context, visit->result, visit->at, err) : st;
+}
+
+/* What would do, of what does not fit. */
+static pst_status advise_record(void *context, const struct pst_cli_visit *visit,
+                                struct pst_error *err)
+{
+    struct pst_cli_trials *trials = context;
+    struct pst_trial *trial = &visit->record->trial;
+    pst_status st;
+
+    if (!pst_trial_was_refused(trial) ||
+        (trials->last_resort && !has_smallest_size(visit->set, visit->i))) {
+        return PST_OK;
+    }
+    pst_cli_progress(visit->cli, visit->at, visit->result->n, visit->record);
+    st = try_one(visit->set, visit->i, &trials->options, &trials->advice, trial, err);
+    return st == PST_OK && trial->state == PST_TRIAL_DONE
+               ? trials->each(trials->context, visit->result, visit->at, err)
+               : st;
+}
+
+void pst_cli_try_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
+                     struct pst_cli_trials *trials, struct pst_compare_result *result)
+{
+    pst_cli_records(sets, result);
+    pst_cli_visit_all(cli, sets, result, try_record, trials);
+    if (!trials->last_resort || !is_one_done(result)) {
+        pst_trial_advice_init(&trials->advice);
+        pst_cli_visit_all(cli, sets, result, advise_record, trials);
+    }
 }

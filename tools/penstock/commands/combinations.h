@@ -21,29 +21,37 @@ struct pst_cli_sets {
 void pst_cli_sets_open(struct pst_cli *cli, struct pst_cli_sets *ret_sets);
 void pst_cli_sets_close(struct pst_cli_sets *sets);
 
-/* The combinations of all sets, one behind the other: how many; whose number `at` is, and which of
-   its own; what it is called. */
-uint32_t pst_cli_sets_count(const struct pst_cli_sets *sets);
-const struct pst_cli_set *pst_cli_sets_at(const struct pst_cli_sets *sets, uint32_t at,
-                                          uint32_t *ret_i);
-void pst_cli_name(const struct pst_cli_sets *sets, uint32_t at, struct pst_compare_record *record);
-
-/* After trials that ended with st: a signal leaves the others open and is no error. Takes the line
-   of the progress away. */
-void pst_cli_sets_ended(struct pst_cli *cli, pst_status st);
 /* What the exit code says once the results are out: that of a signal, 3 where a plugin misbehaved,
-   1 where nothing is done. */
-int pst_cli_sets_code(bool misbehaved, bool any);
+   1 where nothing is done. Answers with the table or the records and frees the result. */
+void pst_cli_answer_records(struct pst_cli *cli, struct pst_compare_result *result);
 
 /* A line on standard error, on a terminal and unless quiet, drawn over the one before; NULL
    takes it away. */
 void pst_cli_progress(const struct pst_cli *cli, uint32_t done, uint32_t all,
-                      const struct pst_compare_record *next);
+                      const struct pst_record *next);
+
+/* A record for every combination of the sets, in their order. */
+void pst_cli_records(const struct pst_cli_sets *sets, struct pst_compare_result *result);
+
+/* Whose record `at` is: combination i of the set. */
+struct pst_cli_visit {
+    struct pst_cli *cli;
+    const struct pst_cli_set *set;
+    uint32_t i, at;
+    struct pst_compare_result *result;
+    struct pst_record *record;
+};
+typedef pst_status pst_cli_visitor(void *context, const struct pst_cli_visit *visit,
+                                   struct pst_error *err);
+/* To every record in turn, until the last, a failure, which ends the command, or a signal, which
+   leaves the others open. */
+void pst_cli_visit_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
+                       struct pst_compare_result *result, pst_cli_visitor *visit, void *context);
 
 /*
- * Tries every combination of the sets in their order, until the last or a signal. Then says of
- * those that do not fit with how much memory they would, of as many as pst_trial_advise allows.
- * result: zeroed but for `run`. each sees every record once it is tried.
+ * Tries every combination of the sets. Then says of those that do not fit with how much memory they
+ * would, of as many as pst_trial_advise allows. result: zeroed but for `run`. each sees every
+ * record once it is tried.
  */
 struct pst_cli_trials {
     struct pst_trial_options options;
@@ -51,11 +59,9 @@ struct pst_cli_trials {
                        struct pst_error *err);
     void *context;
     bool last_resort; /* what would do is said only if nothing fits, and of the smallest sizes */
+    struct pst_trial_advice advice; /* that there may still be */
 };
 void pst_cli_try_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
-                     const struct pst_cli_trials *trials, struct pst_compare_result *result);
-
-/* Answers with the table or the records; the exit code; frees the result. */
-void pst_cli_trials_end(struct pst_cli *cli, struct pst_compare_result *result);
+                     struct pst_cli_trials *trials, struct pst_compare_result *result);
 
 #endif

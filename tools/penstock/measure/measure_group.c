@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A group of operators with their operands. Where these are: a place of its own for each tensor,
- * parameter and sum of gradients, places in turn for gradients that pass by, and one workspace for
- * all. Then their values, and the calls that are bound to them.
+ * A group of operators with their operands: a value for each tensor, parameter and sum of
+ * gradients, short-lived ones for gradients that pass by, and one workspace for all. Then their
+ * contents, and the calls that are bound to them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,175 +10,117 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "measure/measure_impl.h"
+#include "plan/program_build.h"
 
-#define ALIGNMENT 256u /* as in an arena: kernels are chosen by it */
+#define CHUNK_BYTES 65536u
+#define SEED        1u
 
 /* --- places ------------------------------------------------------------------------------------*/
 
-/* A place that is taken until the B and W of operator `last` of the group have run, which is the
-   one with the lowest index: they run in reverse. */
-struct block {
-    uint64_t begin, end;
-    uint32_t last;
-};
-
+/* Time goes on by one from operator to operator while their B and W run, in reverse. */
 struct placing {
     const struct pst_measure_config *config;
     const uint32_t *ops;
-    struct measure_layout *layout;
-    uint32_t *lowest;     /* [n_tensors] index of the first operator that has to do with it */
-    bool *passes;         /* [n_tensors] its gradient is in a block */
-    struct block *blocks; /* those that are taken, by begin */
-    uint32_t n_blocks;
-    uint64_t end; /* of the highest block so far */
+    uint32_t n;
+    struct measure_places *places;
+    size_t room;       /* of the values */
+    uint32_t *tensors; /* [n_tensors] value, or PST_NONE */
+    uint32_t *grads;   /* the same of its gradient */
+    uint32_t *lowest;  /* [n_tensors] index of the first operator that has to do with it */
 };
 
-uint64_t measure_round_up(uint64_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-static uint64_t take(uint64_t *end, uint64_t bytes)
-{
-    uint64_t at = *end;
-
-    *end += measure_round_up(bytes);
-    return at;
-}
-
-uint64_t measure_tensor_bytes(const struct pst_measure_config *config, uint32_t tensor)
+static uint64_t tensor_bytes(const struct pst_measure_config *config, uint32_t tensor)
 {
     const struct pst_tensor *t = &config->graph->tensors[tensor];
 
     return t->bytes * (t->batched ? config->samples : 1);
 }
 
-uint64_t measure_z_bytes(const struct pst_measure_config *config, const struct pst_op_grad *grad,
-                         uint32_t i)
+/* When the B and W of an operator of the group run. */
+static uint32_t tick_of(const struct placing *p, uint32_t index)
 {
-    return grad->z_elems[i] * pst_dtype_bytes(grad->z_dtype[i]) *
-           (grad->z_batched[i] ? config->samples : 1);
+    return p->n - 1 - index;
 }
 
-/* f32 arrays at `state` of a parameter. */
-static uint32_t state_arrays(const struct pst_measure_config *config, uint32_t param)
+static uint32_t *none_of(struct pst_arena *arena, uint32_t n)
 {
-    return config->update == NULL
-               ? 0
-               : config->optimizer_slots + (config->graph->params[param].dtype != PST_F32);
+    uint32_t *values = pst_arena_array(arena, n, sizeof *values);
+
+    memset(values, 0xFF, n * sizeof *values); /* PST_NONE */
+    return values;
 }
 
-/* --- what stays ------------------------------------------------------------------------------- */
-
-static void layout_init(const struct pst_graph *graph, uint32_t n, struct pst_arena *arena,
-                        struct measure_layout *layout)
+static uint32_t add_value(struct placing *p, uint8_t kind, uint32_t what, uint64_t bytes)
 {
-    size_t counts[] = {graph->n_tensors,
-                       graph->n_tensors,
-                       graph->n_params,
-                       graph->n_params,
-                       graph->n_params,
-                       n,
-                       n,
-                       n};
-    uint64_t **arrays[] = {&layout->value,    &layout->grad,       &layout->param,
-                           &layout->sum,      &layout->state,      &layout->first_z,
-                           &layout->first_dp, &layout->first_state};
+    struct pst_program *program = &p->places->program;
 
-    memset(layout, 0, sizeof *layout);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        *arrays[i] = pst_arena_array(arena, counts[i] + 1, sizeof(uint64_t));
-        memset(*arrays[i], 0xFF, (counts[i] + 1) * sizeof(uint64_t));
-    }
+    pst_grow(&program->values, &p->room, program->n_values, sizeof *program->values);
+    program->values[program->n_values] = (struct pst_value){
+        .kind = kind, .is_static = true, .what = what, .bytes = bytes, .last = p->n - 1};
+    return program->n_values++;
 }
 
-static void place_tensor(struct placing *p, uint32_t index, uint32_t tensor)
+/* From the B of one operator on to the W of another, which runs later. */
+static uint32_t add_passing(struct placing *p, uint8_t kind, uint32_t what, uint64_t bytes,
+                            uint32_t from, uint32_t to)
 {
-    struct measure_layout *layout = p->layout;
+    uint32_t value = add_value(p, kind, what, bytes);
+    struct pst_value *v = &p->places->program.values[value];
 
-    if (layout->value[tensor] == MEASURE_NONE) {
-        layout->value[tensor] = take(&layout->bytes, measure_tensor_bytes(p->config, tensor));
+    v->is_static = false;
+    v->first = tick_of(p, from);
+    v->last = tick_of(p, to);
+    return value;
+}
+
+static uint32_t place_tensor(struct placing *p, uint32_t index, uint32_t tensor)
+{
+    if (p->tensors[tensor] == PST_NONE) {
+        p->tensors[tensor] = add_value(p, PST_V_ACT, tensor, tensor_bytes(p->config, tensor));
         p->lowest[tensor] = index;
     }
+    return p->tensors[tensor];
 }
 
-static void place_values(struct placing *p, uint32_t index)
+static uint32_t place_param(struct placing *p, uint32_t param)
 {
-    const struct pst_graph *graph = p->config->graph;
-    const struct pst_op *op = &graph->ops[p->ops[index]];
-    struct measure_layout *layout = p->layout;
+    const struct pst_parameter *from = &p->config->graph->params[param];
+    uint32_t *value = &p->places->params[param], n_states = 0;
 
+    if (*value == PST_NONE) {
+        *value = add_value(p, PST_V_WORKING, param, from->elems * pst_dtype_bytes(from->dtype));
+        add_value(p, PST_V_GRAD, param, from->elems * sizeof(float));
+        if (p->config->update != NULL) {
+            n_states = p->config->optimizer_slots + (from->dtype != PST_F32);
+        }
+        for (uint32_t i = 0; i < n_states; i++) {
+            add_value(p, PST_V_OPTIMIZER, param, from->elems * sizeof(float));
+        }
+    }
+    return *value;
+}
+
+/* What an operator reads and writes in each of its passes, but for gradients. */
+static void place_operands(struct placing *p, uint32_t index)
+{
+    const struct pst_op *op = &p->config->graph->ops[p->ops[index]];
+    const struct pst_operands at = pst_operands_of(op);
+    uint32_t *o = none_of(&p->places->arena, at.count);
+
+    p->places->operands[index] = o;
     for (uint32_t i = 0; i < op->n_in; i++) {
-        place_tensor(p, index, op->in[i]);
+        o[at.x + i] = place_tensor(p, index, op->in[i]);
     }
     for (uint32_t i = 0; i < op->n_out; i++) {
-        place_tensor(p, index, op->out[i]);
+        o[at.y + i] = place_tensor(p, index, op->out[i]);
     }
     for (uint32_t i = 0; i < op->n_param; i++) {
-        uint32_t param = op->param[i];
-
-        if (param != PST_NONE && layout->param[param] == MEASURE_NONE) {
-            const struct pst_parameter *from = &graph->params[param];
-
-            layout->param[param] = take(&layout->bytes, from->elems * pst_dtype_bytes(from->dtype));
-            layout->sum[param] = take(&layout->bytes, from->elems * sizeof(float));
-            layout->state[param] = layout->bytes;
-            for (uint32_t k = 0; k < state_arrays(p->config, param); k++) {
-                take(&layout->bytes, from->elems * sizeof(float));
-            }
-        }
+        o[at.p + i] = op->param[i] == PST_NONE ? PST_NONE : place_param(p, op->param[i]);
     }
-    layout->first_state[index] = layout->bytes;
     for (uint32_t i = 0; i < op->n_state; i++) {
-        take(&layout->bytes, op->state_elems[i] * sizeof(float));
+        o[at.state + i] =
+            add_value(p, PST_V_STATE, p->ops[index], op->state_elems[i] * sizeof(float));
     }
-}
-
-/* --- what passes by --------------------------------------------------------------------------- */
-
-/* The lowest gap that has room. */
-static uint64_t block_take(struct placing *p, uint64_t bytes, uint32_t last)
-{
-    uint64_t at = 0;
-    uint32_t i = 0;
-
-    bytes = measure_round_up(bytes);
-    while (i < p->n_blocks && p->blocks[i].begin - at < bytes) {
-        at = p->blocks[i++].end;
-    }
-    memmove(p->blocks + i + 1, p->blocks + i, (p->n_blocks - i) * sizeof *p->blocks);
-    p->blocks[i] = (struct block){at, at + bytes, last};
-    p->n_blocks++;
-    p->end = at + bytes > p->end ? at + bytes : p->end;
-    return at;
-}
-
-static void blocks_give_back(struct placing *p, uint32_t index)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < p->n_blocks; i++) {
-        if (p->blocks[i].last != index) {
-            p->blocks[n++] = p->blocks[i];
-        }
-    }
-    p->n_blocks = n;
-}
-
-static void block_keep(struct placing *p, uint64_t at, uint32_t last)
-{
-    for (uint32_t i = 0; i < p->n_blocks; i++) {
-        if (p->blocks[i].begin == at && p->blocks[i].last > last) {
-            p->blocks[i].last = last;
-        }
-    }
-}
-
-static void place_gradient(struct placing *p, uint32_t tensor)
-{
-    p->passes[tensor] = true;
-    p->layout->grad[tensor] =
-        block_take(p, measure_tensor_bytes(p->config, tensor), p->lowest[tensor]);
 }
 
 /* The gradients of an operator's inputs: where another consumer has put them, in the place of the
@@ -186,19 +128,19 @@ static void place_gradient(struct placing *p, uint32_t tensor)
 static void place_input_gradients(struct placing *p, uint32_t index, const struct pst_op_grad *grad)
 {
     const struct pst_op *op = &p->config->graph->ops[p->ops[index]];
-    uint64_t *grads = p->layout->grad;
-    uint32_t out = op->out[0];
+    struct pst_value *values = p->places->program.values;
+    uint32_t out = p->grads[op->out[0]];
 
     for (uint32_t i = 0; i < op->n_in; i++) {
-        uint32_t in = op->in[i];
-        bool is_known = grads[in] != MEASURE_NONE;
+        uint32_t in = op->in[i], *its = &p->grads[in], end = tick_of(p, p->lowest[in]);
 
-        if ((grad->b_dx >> i & 1) != 0 && (!is_known || grads[in] == grads[out])) {
-            place_gradient(p, in);
-        } else if ((grad->b_alias >> i & 1) != 0 && !is_known && p->passes[out]) {
-            grads[in] = grads[out];
-            p->passes[in] = true;
-            block_keep(p, grads[out], p->lowest[in]);
+        if ((grad->b_dx >> i & 1) != 0 && (*its == PST_NONE || *its == out)) {
+            *its =
+                add_passing(p, PST_V_DACT, in, tensor_bytes(p->config, in), index, p->lowest[in]);
+            values = p->places->program.values;
+        } else if ((grad->b_alias >> i & 1) != 0 && *its == PST_NONE && !values[out].is_static) {
+            *its = out;
+            values[out].last = end > values[out].last ? end : values[out].last;
         }
     }
 }
@@ -208,95 +150,94 @@ static void place_gradients(struct placing *p, uint32_t index)
 {
     const struct pst_graph *graph = p->config->graph;
     const struct pst_op *op = &graph->ops[p->ops[index]];
-    struct measure_layout *layout = p->layout;
-    uint64_t z = 0, dp = 0;
+    const struct pst_operands at = pst_operands_of(op);
+    uint32_t *o = p->places->operands[index], *out = &p->grads[op->out[0]];
     struct pst_op_grad grad;
 
     pst_op_grad_info(graph, p->ops[index], &grad);
-    if (layout->grad[op->out[0]] == MEASURE_NONE) {
-        layout->grad[op->out[0]] =
-            take(&layout->bytes, measure_tensor_bytes(p->config, op->out[0]));
+    if (*out == PST_NONE) {
+        *out = add_value(p, PST_V_DACT, op->out[0], tensor_bytes(p->config, op->out[0]));
     }
+    o[at.dy] = *out;
     place_input_gradients(p, index, &grad);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        o[at.dx + i] = p->grads[op->in[i]];
+    }
     for (uint32_t i = 0; i < grad.n_z; i++) {
-        z += measure_round_up(measure_z_bytes(p->config, &grad, i));
+        uint64_t bytes = grad.z_elems[i] * pst_dtype_bytes(grad.z_dtype[i]);
+
+        o[at.z + i] =
+            add_passing(p, PST_V_Z, p->ops[index],
+                        bytes * (grad.z_batched[i] ? p->config->samples : 1), index, index);
     }
     for (uint32_t i = 0; i < op->n_param; i++) {
-        dp += op->param[i] == PST_NONE
-                  ? 0
-                  : measure_round_up(graph->params[op->param[i]].elems * sizeof(float));
-    }
-    layout->first_z[index] = block_take(p, z, index);
-    layout->first_dp[index] = block_take(p, dp, index);
-    blocks_give_back(p, index);
-}
-
-/* --- all places
- * -------------------------------------------------------------------------------------- */
-
-static void placing_init(struct placing *p, uint32_t n, struct pst_arena *arena)
-{
-    const struct pst_graph *graph = p->config->graph;
-
-    p->lowest = pst_arena_array(arena, graph->n_tensors + 1u, sizeof *p->lowest);
-    p->passes = pst_arena_array(arena, graph->n_tensors + 1u, sizeof *p->passes);
-    p->blocks =
-        pst_arena_array(arena, (size_t)graph->n_tensors + 2 * (size_t)n + 1, sizeof *p->blocks);
-}
-
-/* Blocks count from where all else ends. */
-static void shift(const struct placing *p, uint32_t n)
-{
-    struct measure_layout *layout = p->layout;
-    uint64_t base = take(&layout->bytes, p->end);
-
-    for (uint32_t t = 0; t < p->config->graph->n_tensors; t++) {
-        layout->grad[t] += p->passes[t] ? base : 0;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        layout->first_z[i] += base;
-        layout->first_dp[i] += base;
-    }
-}
-
-void measure_lay_out(const struct pst_measure_config *config, struct pst_device *device,
-                     const uint32_t *ops, uint32_t n, struct pst_arena *arena,
-                     struct measure_layout *ret_layout)
-{
-    struct placing p = {.config = config, .ops = ops, .layout = ret_layout};
-    uint64_t workspace = 0;
-
-    layout_init(config->graph, n, arena, ret_layout);
-    placing_init(&p, n, arena);
-    for (uint32_t i = 0; i < n; i++) {
-        place_values(&p, i);
-        for (uint32_t pass = 0; pass < 3 && device != NULL; pass++) {
-            uint64_t bytes =
-                config->device->workspace(device, config->graph, ops[i], pass, config->samples);
-
-            workspace = bytes > workspace ? bytes : workspace;
+        if (op->param[i] != PST_NONE) {
+            o[at.dp + i] =
+                add_passing(p, PST_V_SCRATCH, op->param[i],
+                            graph->params[op->param[i]].elems * sizeof(float), index, index);
         }
+    }
+}
+
+static void place_workspace(struct placing *p, struct pst_device *device)
+{
+    const struct pst_measure_config *config = p->config;
+    uint64_t most = 0;
+    uint32_t value;
+
+    for (uint32_t i = 0; i < p->n && device != NULL; i++) {
+        for (uint32_t pass = 0; pass < 3; pass++) {
+            uint64_t bytes =
+                config->device->workspace(device, config->graph, p->ops[i], pass, config->samples);
+
+            most = bytes > most ? bytes : most;
+        }
+    }
+    value = add_value(p, PST_V_WORKSPACE, 0, most);
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct pst_op *op = &config->graph->ops[p->ops[i]];
+
+        p->places->operands[i][pst_operands_of(op).workspace] = value;
+    }
+}
+
+void measure_place(const struct pst_measure_config *config, struct pst_device *device,
+                   const uint32_t *ops, uint32_t n, struct measure_places *ret_places)
+{
+    struct pst_arena *arena = &ret_places->arena;
+    struct placing p = {.config = config, .ops = ops, .n = n, .places = ret_places};
+
+    *ret_places = (struct measure_places){.program = {.n_ticks = n}};
+    ret_places->operands = pst_arena_array(arena, n, sizeof *ret_places->operands);
+    ret_places->params = none_of(arena, config->graph->n_params);
+    p.tensors = none_of(arena, config->graph->n_tensors);
+    p.grads = none_of(arena, config->graph->n_tensors);
+    p.lowest = none_of(arena, config->graph->n_tensors);
+    for (uint32_t i = 0; i < n; i++) {
+        place_operands(&p, i);
     }
     for (uint32_t i = n; i-- > 0;) {
         place_gradients(&p, i);
     }
-    shift(&p, n);
-    ret_layout->workspace = take(&ret_layout->bytes, workspace);
+    place_workspace(&p, device);
+    pst_layout_program(&ret_places->program, UINT64_MAX);
+}
+
+void measure_places_finish(struct measure_places *places)
+{
+    free(places->program.values);
+    pst_arena_finish(&places->arena);
 }
 
 void measure_group_bytes(const struct pst_measure_config *config, struct pst_device *device,
                          const uint32_t *ops, uint32_t n, uint64_t *ret_bytes)
 {
-    struct pst_arena arena = {0};
-    struct measure_layout layout;
-    measure_lay_out(config, device, ops, n, &arena, &layout);
+    struct measure_places places;
 
-    *ret_bytes = layout.bytes;
-    pst_arena_finish(&arena);
+    measure_place(config, device, ops, n, &places);
+    *ret_bytes = places.program.arena_bytes;
+    measure_places_finish(&places);
 }
-
-#define CHUNK_BYTES 65536u
-#define SEED        1u
 
 /* --- values -----------------------------------------------------------------------------------*/
 
@@ -360,124 +301,102 @@ static uint64_t index_limit(const struct pst_graph *graph, uint32_t tensor)
 }
 
 static void fill_all(const struct pst_measure_config *config, struct pst_device *device,
-                     const struct measure_layout *layout, unsigned char *base)
+                     const struct pst_program *program, unsigned char *base)
 {
     const struct pst_graph *graph = config->graph;
     void *chunk = pst_alloc(CHUNK_BYTES, 1);
 
-    config->device->zero(device, base, layout->bytes);
-    for (uint32_t t = 0; t < graph->n_tensors; t++) {
-        const struct pst_tensor *tensor = &graph->tensors[t];
+    config->device->zero(device, base, program->arena_bytes);
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        const struct pst_value *value = &program->values[i];
+        bool is_param = value->kind == PST_V_WORKING;
+        uint32_t dtype;
 
-        if (layout->value[t] == MEASURE_NONE) {
+        if (!is_param && value->kind != PST_V_ACT && value->kind != PST_V_DACT) {
             continue;
         }
-        make_chunk(chunk, tensor->dtype, tensor->dtype == PST_I32 ? index_limit(graph, t) : 0);
-        fill(config, device, base + layout->value[t], measure_tensor_bytes(config, t), chunk);
-        if (layout->grad[t] != MEASURE_NONE) {
-            fill(config, device, base + layout->grad[t], measure_tensor_bytes(config, t), chunk);
-        }
-    }
-    for (uint32_t p = 0; p < graph->n_params; p++) {
-        const struct pst_parameter *param = &graph->params[p];
-
-        if (layout->param[p] != MEASURE_NONE) {
-            make_chunk(chunk, param->dtype, 0);
-            fill(config, device, base + layout->param[p],
-                 param->elems * pst_dtype_bytes(param->dtype), chunk);
-        }
+        dtype = is_param ? graph->params[value->what].dtype : graph->tensors[value->what].dtype;
+        make_chunk(chunk, dtype, dtype == PST_I32 ? index_limit(graph, value->what) : 0);
+        fill(config, device, base + value->offset, value->bytes, chunk);
     }
     free(chunk);
 }
 
 /* --- calls ------------------------------------------------------------------------------------*/
 
-static void *at(unsigned char *base, uint64_t offset, bool wanted)
+/* Where a value lies, as f32. */
+static float *floats(const struct measure_places *places, unsigned char *base, uint32_t value)
 {
-    return wanted && offset != MEASURE_NONE ? base + offset : NULL;
+    return (float *)(void *)(base + places->program.values[value].offset);
 }
 
-/* Operands of one pass, those alone that it reads or writes. */
-static void bind_pass(const struct pst_measure_config *config, const struct measure_layout *layout,
+/* Operands that a pass has nothing to do with are none. */
+static void keep_those(void **operands, uint32_t n, uint64_t mask)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        operands[i] = (mask >> i & 1) != 0 ? operands[i] : NULL;
+    }
+}
+
+static void bind_pass(const struct pst_measure_config *config, const struct measure_places *places,
                       unsigned char *base, uint32_t index, uint32_t pass, struct measure_op *m,
-                      void **room)
+                      void **o)
 {
     const struct pst_op *op = &config->graph->ops[m->op];
+    const struct pst_operands at = pst_operands_of(op);
     const struct pst_op_grad *g = &m->grad;
     const uint64_t all = UINT64_MAX;
-    const uint64_t reads_x = pass == 0 ? all : pass == 1 ? g->b_reads_x : g->w_reads_x;
-    const uint64_t reads_p = pass == 0 ? all : pass == 1 ? g->b_reads_p : g->w_reads_p;
-    const uint64_t uses_y = pass == 0 ? all : pass == 1 ? g->b_reads_y : g->w_reads_y;
-    struct pst_call *call = &m->calls[pass];
-    uint64_t z = layout->first_z[index], state = layout->first_state[index];
-    uint64_t gradient = layout->first_dp[index];
-    void **x = room, **p = x + op->n_in, **y = p + op->n_param, **dx = y + op->n_out;
-    void **add = dx + op->n_in, **zs = add + op->n_in, **dp = zs + PST_MAX_SCRATCH;
-    void **states = dp + op->n_param;
+    bool reads_dy = pass == 1 || (pass == 2 && g->w_reads_dy);
 
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        x[i] = at(base, layout->value[op->in[i]], (reads_x >> i & 1) != 0);
-        dx[i] = at(base, layout->grad[op->in[i]], pass == 1 && (g->b_dx >> i & 1) != 0);
-        add[i] = NULL;
-    }
-    for (uint32_t i = 0; i < op->n_param; i++) {
-        bool is = op->param[i] != PST_NONE;
+    for (uint32_t i = 0; i < at.count; i++) {
+        uint32_t value = places->operands[index][i];
 
-        p[i] = is ? at(base, layout->param[op->param[i]], (reads_p >> i & 1) != 0) : NULL;
-        dp[i] = is && pass == 2 ? base + gradient : NULL;
-        gradient +=
-            is ? measure_round_up(config->graph->params[op->param[i]].elems * sizeof(float)) : 0;
+        o[i] = value == PST_NONE ? NULL : base + places->program.values[value].offset;
     }
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        y[i] = at(base, layout->value[op->out[i]], (uses_y >> i & 1) != 0);
-    }
-    for (uint32_t i = 0; i < g->n_z; i++) {
-        zs[i] = at(base, z, pass != 0);
-        z += measure_round_up(measure_z_bytes(config, g, i));
-    }
-    for (uint32_t i = 0; i < op->n_state; i++) {
-        states[i] = base + state;
-        state += measure_round_up(op->state_elems[i] * sizeof(float));
-    }
-    *call = (struct pst_call){
-        .x = x,
-        .p = p,
-        .y = y,
-        .dx = dx,
-        .add = add,
-        .z = zs,
-        .dp = (float *const *)(void *)dp,
-        .state = (float *const *)(void *)states,
-        .workspace = base + layout->workspace,
+    keep_those(o + at.x, op->n_in, pass == 0 ? all : pass == 1 ? g->b_reads_x : g->w_reads_x);
+    keep_those(o + at.p, op->n_param, pass == 0 ? all : pass == 1 ? g->b_reads_p : g->w_reads_p);
+    keep_those(o + at.y, op->n_out, pass == 0 ? all : pass == 1 ? g->b_reads_y : g->w_reads_y);
+    keep_those(o + at.dy, 1, reads_dy && op->out[0] != config->graph->loss);
+    keep_those(o + at.dx, op->n_in, pass == 1 ? g->b_dx : 0);
+    keep_those(o + at.z, PST_MAX_SCRATCH, pass == 0 ? 0 : all);
+    keep_those(o + at.dp, op->n_param, pass == 2 ? all : 0);
+    m->calls[pass] = (struct pst_call){
+        .x = o + at.x,
+        .p = o + at.p,
+        .y = o + at.y,
+        .dy = o[at.dy],
+        .dx = o + at.dx,
+        .add = o + at.add,
+        .z = o + at.z,
+        .dp = (float *const *)(void *)(o + at.dp),
+        .state = (float *const *)(void *)(o + at.state),
+        .workspace = o[at.workspace],
         .seed = SEED,
         .scale = 1.0f / (float)config->samples,
         .flags = PST_CALL_TRAINING,
     };
-    if (op->out[0] != config->graph->loss && (pass == 1 || (pass == 2 && g->w_reads_dy))) {
-        call->dy = at(base, layout->grad[op->out[0]], true);
-    }
 }
 
 static pst_status bind_op(const struct pst_measure_config *config, struct pst_device *device,
-                          const struct measure_layout *layout, unsigned char *base, uint32_t index,
+                          const struct measure_places *places, unsigned char *base, uint32_t index,
                           struct measure_group *group, struct pst_error *err)
 {
     struct measure_op *m = &group->ops[index];
     const struct pst_op *op = &config->graph->ops[m->op];
-    size_t n =
-        3 * (size_t)op->n_in + 2 * (size_t)op->n_param + op->n_out + PST_MAX_SCRATCH + op->n_state;
+    const uint32_t n = pst_operands_of(op).count;
     const bool wanted[3] = {true, m->grad.has_b, m->grad.has_w};
 
-    m->pointers = pst_arena_array(&group->memory, 3 * n, sizeof *m->pointers);
-    m->accumulate = pst_arena_array(&group->memory, op->n_param + 1u, sizeof *m->accumulate);
+    m->accumulate = pst_arena_array(&group->memory, op->n_param, sizeof *m->accumulate);
     for (uint32_t i = 0; i < op->n_param; i++) {
-        m->accumulate[i] =
-            op->param[i] == PST_NONE ? NULL : (float *)(void *)(base + layout->sum[op->param[i]]);
+        m->accumulate[i] = op->param[i] == PST_NONE
+                               ? NULL
+                               : floats(places, base, places->params[op->param[i]] + 1);
     }
     for (uint32_t pass = 0; pass < 3; pass++) {
         pst_status st = PST_OK;
 
-        bind_pass(config, layout, base, index, pass, m, m->pointers + pass * n);
+        bind_pass(config, places, base, index, pass, m,
+                  pst_arena_array(&group->memory, n, sizeof(void *)));
         if (wanted[pass]) {
             st = config->device->compile(device, config->graph, m->op, pass, config->samples,
                                          &m->kernels[pass], err);
@@ -491,7 +410,7 @@ static pst_status bind_op(const struct pst_measure_config *config, struct pst_de
 }
 
 /* What the update of each parameter of the group works on. */
-static void bind_steps(const struct pst_measure_config *config, const struct measure_layout *layout,
+static void bind_steps(const struct pst_measure_config *config, const struct measure_places *places,
                        unsigned char *base, struct measure_group *group)
 {
     const struct pst_graph *graph = config->graph;
@@ -499,26 +418,26 @@ static void bind_steps(const struct pst_measure_config *config, const struct mea
     if (config->update == NULL) {
         return;
     }
-    group->steps = pst_arena_array(&group->memory, graph->n_params + 1u, sizeof *group->steps);
+    group->steps = pst_arena_array(&group->memory, graph->n_params, sizeof *group->steps);
     for (uint32_t p = 0; p < graph->n_params; p++) {
         const struct pst_parameter *param = &graph->params[p];
         struct measure_step *step = &group->steps[group->n_steps];
-        uint64_t at = layout->state[p], size = measure_round_up(param->elems * sizeof(float));
+        uint32_t value = places->params[p];
 
-        if (layout->param[p] == MEASURE_NONE) {
+        if (value == PST_NONE) {
             continue;
         }
-        *step = (struct measure_step){.weights = (float *)(void *)(base + layout->param[p]),
-                                      .grad = (float *)(void *)(base + layout->sum[p]),
+        *step = (struct measure_step){.weights = floats(places, base, value),
+                                      .grad = floats(places, base, value + 1),
                                       .dtype = param->dtype,
                                       .elems = param->elems};
+        value += 2;
         if (param->dtype != PST_F32) {
             step->working = step->weights;
-            step->weights = (float *)(void *)(base + at);
-            at += size;
+            step->weights = floats(places, base, value++);
         }
-        for (uint32_t i = 0; i < config->optimizer_slots; i++, at += size) {
-            step->slots[i] = (float *)(void *)(base + at);
+        for (uint32_t i = 0; i < config->optimizer_slots; i++) {
+            step->slots[i] = floats(places, base, value++);
         }
         group->n_steps++;
     }
@@ -528,24 +447,23 @@ pst_status measure_group_init(const struct pst_measure_config *config, struct ps
                               const uint32_t *ops, uint32_t n, unsigned char *base,
                               struct measure_group *ret_group, struct pst_error *err)
 {
-    struct measure_layout layout;
+    struct measure_places places;
     pst_status st = PST_OK;
 
     memset(ret_group, 0, sizeof *ret_group);
     ret_group->ops = pst_arena_array(&ret_group->memory, n, sizeof *ret_group->ops);
-    measure_lay_out(config, device, ops, n, &ret_group->memory, &layout);
     ret_group->n_ops = n;
+    measure_place(config, device, ops, n, &places);
     for (uint32_t i = 0; i < n && st == PST_OK; i++) {
         ret_group->ops[i].op = ops[i];
         pst_op_grad_info(config->graph, ops[i], &ret_group->ops[i].grad);
-        st = bind_op(config, device, &layout, base, i, ret_group, err);
+        st = bind_op(config, device, &places, base, i, ret_group, err);
     }
     if (st == PST_OK) {
-        bind_steps(config, &layout, base, ret_group);
+        bind_steps(config, &places, base, ret_group);
+        fill_all(config, device, &places.program, base);
     }
-    if (st == PST_OK) {
-        fill_all(config, device, &layout, base);
-    }
+    measure_places_finish(&places);
     return st;
 }
 

@@ -6,6 +6,7 @@
 #define PST_MEASURE_MEASURE_IMPL_H
 
 #include "measure/measure.h"
+#include "plan/program.h"
 
 /* Everything that one operator's kernels are called with. */
 struct measure_op {
@@ -13,7 +14,6 @@ struct measure_op {
     struct pst_op_grad grad;
     struct pst_kernel *kernels[3]; /* NULL: that pass does nothing */
     struct pst_call calls[3];
-    void **pointers;    /* what the calls point into */
     float **accumulate; /* [n_param] sums behind dp, or NULL */
 };
 
@@ -33,30 +33,21 @@ struct measure_group {
     struct measure_step *steps;
 };
 
-#define MEASURE_NONE UINT64_MAX
-
-/* Offsets of everything in the arena, MEASURE_NONE where it is not in the group. Gradients are
-   where a step would have them: what one operator leaves and another reads is gone after that, and
+/* A group's operands as the values of a program (plan/program.h), laid out as those are. Gradients
+   live as long as in a step: what one operator leaves and another reads is gone after that, and
    the next takes its place while caches still hold it. */
-struct measure_layout {
-    uint64_t *value, *grad; /* [n_tensors] */
-    uint64_t *param, *sum;  /* [n_params] */
-    uint64_t *state;        /* [n_params] f32 weights where the parameter is another type, then
-                               slots of the optimizer */
-    uint64_t *first_z, *first_dp; /* [n_ops of the group], one behind the other from there */
-    uint64_t *first_state;        /* the same */
-    uint64_t workspace, bytes;
+struct measure_places {
+    struct pst_arena arena;
+    struct pst_program program; /* its values alone; what is read by all rounds is static */
+    uint32_t **operands;        /* [n_ops of the group] those of its KERNEL calls, of all passes */
+    uint32_t *params; /* [n_params] values: as kernels read it; behind it the sum of its gradients,
+                         f32 weights where it is another type, slots of the optimizer; PST_NONE */
 };
 
-uint64_t measure_round_up(uint64_t bytes); /* to the alignment of operands */
-uint64_t measure_tensor_bytes(const struct pst_measure_config *config, uint32_t tensor);
-uint64_t measure_z_bytes(const struct pst_measure_config *config, const struct pst_op_grad *grad,
-                         uint32_t i);
-
-/* Places for the operands of ops[0..n), workspace included, in arrays of `arena`. */
-void measure_lay_out(const struct pst_measure_config *config, struct pst_device *device,
-                     const uint32_t *ops, uint32_t n, struct pst_arena *arena,
-                     struct measure_layout *ret_layout);
+/* Finish *ret_places. device NULL: no workspace. */
+void measure_place(const struct pst_measure_config *config, struct pst_device *device,
+                   const uint32_t *ops, uint32_t n, struct measure_places *ret_places);
+void measure_places_finish(struct measure_places *places);
 
 /* Bytes that the operands of ops[0..n) take together, workspace included. */
 void measure_group_bytes(const struct pst_measure_config *config, struct pst_device *device,

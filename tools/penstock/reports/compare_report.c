@@ -26,29 +26,27 @@ static const char *state_word(enum pst_trial_state state)
     return words[state];
 }
 
-const char *pst_compare_why(char *text, size_t size, const struct pst_error *why)
+/* Message and hint in one line, in WHY bytes. */
+#define WHY (sizeof(struct pst_error) - sizeof(((struct pst_error *)0)->details))
+static const char *why_text(char *text, size_t size, const struct pst_error *why)
 {
     snprintf(text, size, "%s%s%s", why->message, why->hint[0] == '\0' ? "" : "; ", why->hint);
     pst_text_make_plain(text);
     return text;
 }
 
-char *pst_compare_rate(char text[32], double samples_per_second)
-{
-    int decimals = samples_per_second >= 1000  ? 0
-                   : samples_per_second >= 100 ? 1
-                   : samples_per_second >= 10  ? 2
-                                               : 3;
-
-    snprintf(text, 32, "%.*f", decimals, samples_per_second);
-    return text;
-}
-
 /* --- order -------------------------------------------------------------------------------------*/
+
+/* A record that is done. */
+struct rank {
+    uint32_t size; /* 0 where sizes do not count */
+    double speed;
+    uint32_t record;
+};
 
 static int by_rank(const void *a, const void *b)
 {
-    const struct pst_compare_rank *x = a, *y = b;
+    const struct rank *x = a, *y = b;
 
     if (x->size != y->size) {
         return x->size > y->size ? -1 : 1;
@@ -59,68 +57,79 @@ static int by_rank(const void *a, const void *b)
     return x->record < y->record ? -1 : x->record > y->record;
 }
 
-void pst_compare_sort(struct pst_compare_rank *ranks, uint32_t n, uint32_t *ret_order)
+/* Those that are done: where the largest batch was sought that first, then the fastest; equal ones
+   in the order asked for. ret_order: n. Returns how many. */
+static uint32_t order_results(const struct pst_compare_result *result, uint32_t *ret_order)
 {
+    struct rank *ranks = pst_alloc((size_t)result->n + 1, sizeof *ranks);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < result->n; i++) {
+        const struct pst_trial *trial = &result->records[i].trial;
+
+        if (trial->state == PST_TRIAL_DONE) {
+            ranks[n++] = (struct rank){result->max_batch ? trial->batch : 0,
+                                       pst_trial_samples_per_second(trial), i};
+        }
+    }
     qsort(ranks, n, sizeof *ranks, by_rank);
     for (uint32_t i = 0; i < n; i++) {
         ret_order[i] = ranks[i].record;
     }
     free(ranks);
-}
-
-/* Those that are done, the fastest first; equal ones in the order asked for. ret_order: n. Returns
-   how many. */
-static uint32_t order_results(const struct pst_compare_result *result, uint32_t *ret_order)
-{
-    struct pst_compare_rank *ranks = pst_alloc((size_t)result->n + 1, sizeof *ranks);
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < result->n; i++) {
-        if (result->records[i].trial.state == PST_TRIAL_DONE) {
-            ranks[n++] = (struct pst_compare_rank){
-                0, pst_trial_samples_per_second(&result->records[i].trial), i};
-        }
-    }
-    pst_compare_sort(ranks, n, ret_order);
     return n;
 }
 
 /* --- for people --------------------------------------------------------------------------------*/
 
-void pst_compare_names(struct pst_table *table, const struct pst_compare_columns *columns,
-                       const struct pst_compare_record *record)
+/* Where sizes are sought the last axis, micro-batches, is what is found. */
+static uint32_t n_axes_of(const struct pst_compare_result *result)
 {
-    if (columns->config) {
-        pst_table_cell(table, "%s", record->config);
-    }
-    if (columns->method) {
-        pst_table_cell(table, "%s", record->method == NULL ? "-" : record->method);
-    }
-    for (uint32_t a = 0; a < columns->n_axes; a++) {
-        pst_table_cell(table, "%s", record->labels[a]);
-    }
+    return result->max_batch ? PST_AXIS_MICROBATCH : PST_AXES;
 }
 
-void pst_compare_name_columns(struct pst_table *table, const struct pst_compare_columns *columns)
+static bool has_methods(const struct pst_compare_result *result)
+{
+    for (uint32_t i = 0; i < result->n; i++) {
+        if (result->records[i].method != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Begins a table with what names a combination: config and method where some has such, and axes. */
+static void begin_table(const struct pst_compare_result *result, struct pst_table *table)
 {
     static const char *const titles[PST_AXES] = {"partitioner", "scheduler", "memory", ">devices",
                                                  ">micro-batch"};
 
-    pst_table_init(table, columns->config ? "config" : "");
-    pst_table_columns(table, columns->method ? "method" : "");
-    for (uint32_t a = 0; a < columns->n_axes; a++) {
+    pst_table_init(table, result->n_configs > 1 ? "config" : "");
+    pst_table_columns(table, has_methods(result) ? "method" : "");
+    for (uint32_t a = 0; a < n_axes_of(result); a++) {
         pst_table_columns(table, titles[a]);
     }
 }
 
-static struct pst_compare_columns columns_of(const struct pst_compare_result *result)
+static void add_names(struct pst_table *table, const struct pst_compare_result *result,
+                      const struct pst_record *record)
 {
-    struct pst_compare_columns columns = {.config = result->n_configs > 1, .n_axes = PST_AXES};
-
-    for (uint32_t i = 0; i < result->n; i++) {
-        columns.method |= result->records[i].method != NULL;
+    if (result->n_configs > 1) {
+        pst_table_cell(table, "%s", record->config);
     }
-    return columns;
+    if (has_methods(result)) {
+        pst_table_cell(table, "%s", record->method == NULL ? "-" : record->method);
+    }
+    for (uint32_t a = 0; a < n_axes_of(result); a++) {
+        pst_table_cell(table, "%s", record->labels[a]);
+    }
+}
+
+static void add_rate(struct pst_table *table, const struct pst_trial *trial)
+{
+    double rate = pst_trial_samples_per_second(trial);
+
+    pst_table_cell(table, "%.*f", rate >= 1000 ? 0 : rate >= 100 ? 1 : rate >= 10 ? 2 : 3, rate);
 }
 
 /* What the devices hold: the least and the most. */
@@ -140,17 +149,12 @@ static void add_memory(struct pst_table *table, const struct pst_trial *trial)
     }
 }
 
-static void add_done(struct pst_table *table, const struct pst_compare_result *result,
-                     const struct pst_compare_columns *columns,
-                     const struct pst_compare_record *record, double best)
+/* Of one that is compared; best: samples per second of the first. */
+static void add_compared(struct pst_table *table, const struct pst_compare_result *result,
+                         const struct pst_trial *trial, double best)
 {
-    const struct pst_trial *trial = &record->trial;
-    double speed = pst_trial_samples_per_second(trial);
-    char text[32];
-
-    pst_compare_names(table, columns, record);
-    pst_table_cell(table, "%s", pst_compare_rate(text, speed));
-    pst_table_cell(table, "%.3f", best > 0 ? speed / best : 0);
+    add_rate(table, trial);
+    pst_table_cell(table, "%.3f", best > 0 ? pst_trial_samples_per_second(trial) / best : 0);
     if (result->run) {
         pst_table_ns(table, trial->measured_ns);
         pst_table_ns(table, trial->predicted_ns);
@@ -163,74 +167,94 @@ static void add_done(struct pst_table *table, const struct pst_compare_result *r
     pst_table_ns(table, (uint64_t)(1e9 * trial->search_seconds));
 }
 
+static void add_largest(struct pst_table *table, const struct pst_compare_result *result,
+                        const struct pst_record *record)
+{
+    const struct pst_tuned *tuned = record->tuned;
+
+    pst_table_cell(table, "%s%u", tuned->bounded ? "" : ">= ", tuned->microbatch);
+    pst_table_cell(table, "%u", record->trial.batch);
+    add_rate(table, &record->trial);
+    pst_table_bytes(table, pst_trial_most_bytes(&record->trial));
+    if (result->common > 0 && tuned->common.state == PST_TRIAL_DONE) {
+        add_rate(table, &tuned->common);
+    } else if (result->common > 0) {
+        pst_table_cell(table, "-");
+    }
+}
+
 static void print_done(const struct pst_compare_result *result, const uint32_t *order, uint32_t n,
                        bool color, FILE *out)
 {
-    double best = n == 0 ? 0 : pst_trial_samples_per_second(&result->records[order[0]].trial);
-    struct pst_compare_columns columns = columns_of(result);
+    double best = pst_trial_samples_per_second(&result->records[order[0]].trial);
     struct pst_table table;
+    char title[64] = "";
 
-    pst_compare_name_columns(&table, &columns);
-    pst_table_columns(&table, ">samples/s|>of best|>step");
-    pst_table_columns(&table, result->run ? ">predicted|>loss" : "");
-    pst_table_columns(&table, ">bubble|>memory of a device|>search");
+    begin_table(result, &table);
+    if (result->max_batch) {
+        snprintf(title, sizeof title, ">samples/s at %u", result->common);
+        pst_table_columns(&table, ">micro-batch|>batch|>samples/s|>memory of a device");
+        pst_table_columns(&table, result->common > 0 ? title : "");
+    } else {
+        pst_table_columns(&table, ">samples/s|>of best|>step");
+        pst_table_columns(&table, result->run ? ">predicted|>loss" : "");
+        pst_table_columns(&table, ">bubble|>memory of a device|>search");
+    }
     for (uint32_t i = 0; i < n; i++) {
-        add_done(&table, result, &columns, &result->records[order[i]], best);
+        const struct pst_record *record = &result->records[order[i]];
+
+        add_names(&table, result, record);
+        if (result->max_batch) {
+            add_largest(&table, result, record);
+        } else {
+            add_compared(&table, result, &record->trial, best);
+        }
     }
     pst_table_end(&table, out, "", color);
 }
 
-void pst_compare_others_begin(struct pst_compare_others *others,
-                              const struct pst_compare_columns *columns)
+/* Why a record stands among those of that state; NULL: it does not. Of one that goes somewhere what
+   a plugin did at another size counts. */
+static const struct pst_error *why_of(const struct pst_record *record, enum pst_trial_state state)
 {
-    *others = (struct pst_compare_others){.columns = *columns};
-    pst_compare_name_columns(&others->table, columns);
-    pst_table_columns(&others->table, "why");
-}
-
-void pst_compare_others_add(struct pst_compare_others *others,
-                            const struct pst_compare_record *record, const struct pst_error *why)
-{
-    char text[PST_COMPARE_WHY];
-
-    pst_compare_names(&others->table, &others->columns, record);
-    pst_table_cell(&others->table, "%s", pst_compare_why(text, sizeof text, why));
-    others->n++;
-}
-
-void pst_compare_others_end(struct pst_compare_others *others, const char *title, bool color,
-                            FILE *out)
-{
-    if (others->n > 0) {
-        fprintf(out, "\n%s: %u\n", title, others->n);
-        pst_table_print(&others->table, out, "", color);
+    if (record->tuned == NULL) {
+        return record->trial.state == state ? &record->trial.why : NULL;
     }
-    pst_table_finish(&others->table);
+    if (record->tuned->microbatch == 0) {
+        return state == PST_TRIAL_NO_FIT ? &record->trial.why : NULL;
+    }
+    return state == PST_TRIAL_FAILED ? pst_record_misdeed(record) : NULL;
 }
 
+/* A table of those of which there is nothing but a reason; none without a row. */
 static void print_others(const struct pst_compare_result *result, enum pst_trial_state state,
                          const char *title, bool color, FILE *out)
 {
-    struct pst_compare_columns columns = columns_of(result);
-    struct pst_compare_others others;
+    struct pst_table table;
+    char text[WHY];
+    uint32_t n = 0;
 
-    pst_compare_others_begin(&others, &columns);
+    begin_table(result, &table);
+    pst_table_columns(&table, "why");
     for (uint32_t i = 0; i < result->n; i++) {
-        if (result->records[i].trial.state == state) {
-            pst_compare_others_add(&others, &result->records[i], &result->records[i].trial.why);
+        const struct pst_error *why = why_of(&result->records[i], state);
+
+        if (why != NULL) {
+            add_names(&table, result, &result->records[i]);
+            pst_table_cell(&table, "%s", why_text(text, sizeof text, why));
+            n++;
         }
     }
-    pst_compare_others_end(&others, title, color, out);
+    if (n > 0) {
+        fprintf(out, "\n%s: %u\n", title, n);
+        pst_table_print(&table, out, "", color);
+    }
+    pst_table_finish(&table);
 }
 
-void pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out)
+static void print_compared(const struct pst_compare_result *result, const uint32_t *order,
+                           uint32_t n, bool color, FILE *out)
 {
-    uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order), n, n_open = 0;
-
-    n = order_results(result, order);
-    for (uint32_t i = 0; i < result->n; i++) {
-        n_open += result->records[i].trial.state == PST_TRIAL_OPEN;
-    }
     fprintf(out, "%u of %u combinations %s\n", n, result->n, result->run ? "ran" : "simulated");
     if (n > 0) {
         print_done(result, order, n, color, out);
@@ -238,7 +262,37 @@ void pst_compare_report_print(const struct pst_compare_result *result, bool colo
     print_others(result, PST_TRIAL_NO_FIT, "do not fit", color, out);
     print_others(result, PST_TRIAL_MISMATCH, "do not go together", color, out);
     print_others(result, PST_TRIAL_FAILED, "failed", color, out);
-    if (n_open > 0) {
+}
+
+static void print_largest(const struct pst_compare_result *result, const uint32_t *order,
+                          uint32_t n, bool color, FILE *out)
+{
+    const struct pst_tuned *first = n > 0 ? result->records[order[0]].tuned : NULL;
+    char text[WHY];
+
+    fprintf(out, "largest batch of %u combination%s\n", result->n, result->n == 1 ? "" : "s");
+    if (first != NULL) {
+        print_done(result, order, n, color, out);
+    }
+    if (first != NULL && first->bounded) {
+        fprintf(out, "\nthe first stops there: %s\n", why_text(text, sizeof text, &first->beyond));
+    }
+    print_others(result, PST_TRIAL_NO_FIT, "not even one sample at a time", color, out);
+    print_others(result, PST_TRIAL_FAILED, "a plugin failed at another size", color, out);
+}
+
+void pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out)
+{
+    uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order), n, n_open = 0;
+
+    n = order_results(result, order);
+    (result->max_batch ? print_largest : print_compared)(result, order, n, color, out);
+    for (uint32_t i = 0; i < result->n; i++) {
+        n_open += result->records[i].trial.state == PST_TRIAL_OPEN;
+    }
+    if (n_open > 0 && result->max_batch) {
+        fprintf(out, "\nnot all were tried\n");
+    } else if (n_open > 0) {
         fprintf(out, "\nnot tried: %u\n", n_open);
     }
     free(order);
@@ -246,13 +300,14 @@ void pst_compare_report_print(const struct pst_compare_result *result, bool colo
 
 /* --- for tools ---------------------------------------------------------------------------------*/
 
-void pst_compare_json_labels(struct pst_json *json, const struct pst_compare_record *record)
+static void add_labels(struct pst_json *json, const struct pst_compare_result *result,
+                       const struct pst_record *record)
 {
     pst_json_string(json, "config", record->config);
     if (record->method != NULL) {
         pst_json_string(json, "method", record->method);
     }
-    for (uint32_t a = 0; a < PST_AXES; a++) {
+    for (uint32_t a = 0; a < n_axes_of(result); a++) {
         if (a < PST_AXIS_DEVICES) {
             pst_json_string(json, axis_keys[a], record->labels[a]);
         } else if (record->labels[a][0] != '-') {
@@ -281,7 +336,7 @@ static void add_outcome(struct pst_json *json, const struct pst_trial *trial)
     }
 }
 
-void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial)
+static void add_trial(struct pst_json *json, const struct pst_trial *trial)
 {
     pst_json_string(json, "state", state_word(trial->state));
     if (trial->state == PST_TRIAL_DONE) {
@@ -293,20 +348,54 @@ void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial
     }
 }
 
+static void add_tuned(struct pst_json *json, const struct pst_record *record)
+{
+    const struct pst_tuned *tuned = record->tuned;
+
+    pst_json_uint(json, "max_microbatch", tuned->microbatch);
+    pst_json_uint(json, "max_batch", tuned->microbatch > 0 ? record->trial.batch : 0);
+    pst_json_bool(json, "bounded", tuned->bounded);
+    pst_json_uint(json, "trials", tuned->n_trials);
+    pst_json_object(json, "at_max");
+    add_trial(json, &record->trial);
+    pst_json_end(json, '}');
+    if (tuned->bounded) {
+        pst_json_string(json, "beyond", tuned->beyond.message);
+    }
+    if (tuned->common.state != PST_TRIAL_OPEN) {
+        pst_json_object(json, "at_common");
+        add_trial(json, &tuned->common);
+        pst_json_end(json, '}');
+    }
+}
+
 void pst_compare_report_json(const struct pst_compare_result *result, struct pst_json *json)
 {
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
     uint32_t n;
 
     n = order_results(result, order);
+    if (result->max_batch) {
+        pst_json_string(json, "objective", "max-batch");
+    }
     pst_json_uint(json, "combinations", result->n);
-    pst_json_bool(json, "run", result->run);
+    if (result->max_batch) {
+        pst_json_uint(json, "common_microbatch", result->common);
+    } else {
+        pst_json_bool(json, "run", result->run);
+    }
     pst_json_uints(json, "order", order, n);
     pst_json_array(json, "records");
     for (uint32_t i = 0; i < result->n; i++) {
+        const struct pst_record *record = &result->records[i];
+
         pst_json_object(json, NULL);
-        pst_compare_json_labels(json, &result->records[i]);
-        pst_compare_json_trial(json, &result->records[i].trial);
+        add_labels(json, result, record);
+        if (record->tuned != NULL) {
+            add_tuned(json, record);
+        } else if (!result->max_batch) {
+            add_trial(json, &record->trial);
+        }
         pst_json_end(json, '}');
     }
     pst_json_end(json, ']');
@@ -335,13 +424,11 @@ static void put_text(FILE *out, const char *text)
 
 static void put_outcome(FILE *out, const struct pst_trial *trial)
 {
-    char why[PST_COMPARE_WHY];
+    char why[WHY];
 
     if (trial->state != PST_TRIAL_DONE) {
         fputs(",,,,,,,,,,,", out);
-        put_text(out, trial->state == PST_TRIAL_OPEN
-                          ? ""
-                          : pst_compare_why(why, sizeof why, &trial->why));
+        put_text(out, trial->state == PST_TRIAL_OPEN ? "" : why_text(why, sizeof why, &trial->why));
         fputc(',', out);
         if (trial->why.enough_bytes != 0) {
             fprintf(out, "%" PRIu64, trial->why.enough_bytes);
@@ -376,7 +463,7 @@ char *pst_compare_report_csv(const struct pst_compare_result *result)
           "measured_step_us,predicted_step_us,final_loss,why,enough_bytes\n",
           out);
     for (uint32_t i = 0; i < result->n; i++) {
-        const struct pst_compare_record *record = &result->records[i];
+        const struct pst_record *record = &result->records[i];
 
         put_text(out, record->config);
         fputc(',', out);

@@ -2,8 +2,8 @@
 #include "tune/tune.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/memory.h"
 #include "tune/largest.h"
 
 /* One search. */
@@ -11,24 +11,29 @@ struct search {
     const struct pst_combinations *set;
     uint32_t combination;
     const struct pst_tune_options *options;
+    struct pst_trial *best;
     struct pst_tuned *tuned;
     struct pst_error *err;
     uint32_t beyond; /* size that tuned->beyond is about */
 };
 
-void pst_tuned_finish(struct pst_tuned *tuned)
+void pst_record_finish(struct pst_record *record)
 {
-    pst_trial_finish(&tuned->best);
-    pst_trial_finish(&tuned->common);
-    memset(tuned, 0, sizeof *tuned);
+    if (record->tuned != NULL) {
+        pst_trial_finish(&record->tuned->common);
+        free(record->tuned);
+        record->tuned = NULL;
+    }
+    pst_trial_finish(&record->trial);
 }
 
-const struct pst_error *pst_tuned_misdeed(const struct pst_tuned *tuned)
+const struct pst_error *pst_record_misdeed(const struct pst_record *record)
 {
+    const struct pst_tuned *tuned = record->tuned;
     const struct pst_error *const whys[] = {
-        tuned->best.state == PST_TRIAL_FAILED ? &tuned->best.why : NULL,
-        tuned->bounded ? &tuned->beyond : NULL,
-        tuned->common.state == PST_TRIAL_FAILED ? &tuned->common.why : NULL};
+        record->trial.state == PST_TRIAL_FAILED ? &record->trial.why : NULL,
+        tuned != NULL && tuned->bounded ? &tuned->beyond : NULL,
+        tuned != NULL && tuned->common.state == PST_TRIAL_FAILED ? &tuned->common.why : NULL};
 
     for (size_t i = 0; i < sizeof whys / sizeof whys[0]; i++) {
         if (whys[i] != NULL && pst_error_exit_code(whys[i]) == 3) {
@@ -71,8 +76,8 @@ static pst_status step(void *context, uint32_t microbatch, bool *ret_fits)
     tuned->n_trials++;
     *ret_fits = trial.state == PST_TRIAL_DONE;
     if (*ret_fits || tuned->n_trials == 1) {
-        pst_trial_finish(&tuned->best);
-        tuned->best = trial;
+        pst_trial_finish(search->best);
+        *search->best = trial;
         tuned->microbatch = *ret_fits ? microbatch : 0;
         return PST_OK;
     }
@@ -102,17 +107,16 @@ static pst_status search_all(struct search *search)
 /* The plan at the largest size once more, now for the shortest step. */
 static pst_status quicken(struct search *search)
 {
-    struct pst_tuned *tuned = search->tuned;
     struct pst_trial faster;
     pst_status st;
 
-    if (tuned->microbatch == 0) {
+    if (search->tuned->microbatch == 0) {
         return PST_OK;
     }
-    st = try_size(search, tuned->microbatch, true, &faster);
+    st = try_size(search, search->tuned->microbatch, true, &faster);
     if (st == PST_OK && faster.state == PST_TRIAL_DONE) {
-        pst_trial_finish(&tuned->best);
-        tuned->best = faster;
+        pst_trial_finish(search->best);
+        *search->best = faster;
     } else if (st == PST_OK) {
         pst_trial_finish(&faster);
     }
@@ -120,46 +124,46 @@ static pst_status quicken(struct search *search)
 }
 
 pst_status pst_tune_max_batch(const struct pst_combinations *set, uint32_t i,
-                              const struct pst_tune_options *options, struct pst_tuned *ret_tuned,
+                              const struct pst_tune_options *options, struct pst_record *record,
                               struct pst_error *err)
 {
-    struct pst_tuned tuned = {.microbatch = 0};
-    struct search search = {set, i, options, &tuned, err, 0};
-    pst_status st = search_all(&search);
+    struct pst_tuned *tuned = pst_alloc(1, sizeof *tuned);
+    struct search search = {set, i, options, &record->trial, tuned, err, 0};
+    pst_status st;
 
+    record->tuned = tuned;
+    st = search_all(&search);
     st = st == PST_OK ? quicken(&search) : st;
     if (st != PST_OK) {
-        pst_tuned_finish(&tuned);
-        return st;
+        pst_record_finish(record);
     }
-    *ret_tuned = tuned;
-    return PST_OK;
+    return st;
 }
 
 pst_status pst_tune_at(const struct pst_combinations *set, uint32_t i, uint32_t microbatch,
-                       const struct pst_tune_options *options, struct pst_tuned *tuned,
+                       const struct pst_tune_options *options, struct pst_record *record,
                        struct pst_error *err)
 {
-    const struct search search = {set, i, options, tuned, err, 0};
+    const struct search search = {set, i, options, &record->trial, record->tuned, err, 0};
 
-    return try_size(&search, microbatch, true, &tuned->common);
+    return try_size(&search, microbatch, true, &record->tuned->common);
 }
 
 pst_status pst_tune_advise(const struct pst_combinations *set, uint32_t i,
                            const struct pst_tune_options *options, struct pst_trial_advice *advice,
-                           struct pst_tuned *tuned, struct pst_error *err)
+                           struct pst_record *record, struct pst_error *err)
 {
     const struct pst_trial_options trial = {.keep_plan = options->keep_plan,
                                             .cancelled = options->cancelled};
     char *config;
     pst_status st;
 
-    if (tuned->microbatch > 0) {
+    if (record->tuned->microbatch > 0) {
         return PST_OK;
     }
     config = pst_combination_config(set, i, 1, options->n_microbatches);
-    st = pst_trial_advise(config, &trial, advice, &tuned->best, err);
+    st = pst_trial_advise(config, &trial, advice, &record->trial, err);
     free(config);
-    tuned->microbatch = tuned->best.state == PST_TRIAL_DONE ? 1 : 0;
+    record->tuned->microbatch = record->trial.state == PST_TRIAL_DONE ? 1 : 0;
     return st;
 }

@@ -10,14 +10,27 @@
 #include "tune/combine.h"
 #include "tune/trial.h"
 
+/* How far a combination goes; what it comes to there is its record's trial. */
 struct pst_tuned {
     uint32_t microbatch; /* the largest that fits; 0: not even one sample does */
     uint32_t n_trials;
-    bool bounded;          /* one more sample was tried, and `beyond` says why not */
-    struct pst_trial best; /* at the largest; where there is none: why the smallest does not do */
+    bool bounded; /* one more sample was tried, and `beyond` says why not */
     struct pst_error beyond;
     struct pst_trial common; /* at the largest size that all combinations can do; or open */
 };
+
+/* One combination and what came of it. Labels are the set's, which outlives it. */
+struct pst_record {
+    const char *config; /* path of its config */
+    const char *method; /* name of its triple of strategies, or NULL */
+    const char *labels[PST_AXES];
+    struct pst_trial trial;  /* where the largest batch was sought: of that; where there is none of
+                                one sample */
+    struct pst_tuned *tuned; /* NULL: it was not sought */
+};
+void pst_record_finish(struct pst_record *record);
+/* What a plugin did wrong (exit code 3), at one of the sizes; or NULL. */
+const struct pst_error *pst_record_misdeed(const struct pst_record *record);
 
 struct pst_tune_options {
     uint32_t n_microbatches; /* of a step */
@@ -28,21 +41,18 @@ struct pst_tune_options {
     void *context;
 };
 
-/* Errors: those of pst_trial_run. Finish *ret_tuned after PST_OK. */
+/* Into record->trial and record->tuned. Errors, here and below: those of pst_trial_run. */
 pst_status pst_tune_max_batch(const struct pst_combinations *set, uint32_t i,
-                              const struct pst_tune_options *options, struct pst_tuned *ret_tuned,
+                              const struct pst_tune_options *options, struct pst_record *record,
                               struct pst_error *err);
 
-/* The combination at a given size, into ret_tuned->common. */
+/* The combination at a given size, into record->tuned->common. */
 pst_status pst_tune_at(const struct pst_combinations *set, uint32_t i, uint32_t microbatch,
-                       const struct pst_tune_options *options, struct pst_tuned *tuned,
+                       const struct pst_tune_options *options, struct pst_record *record,
                        struct pst_error *err);
 /* Where not even one sample fits: pst_trial_advise of that size. */
 pst_status pst_tune_advise(const struct pst_combinations *set, uint32_t i,
                            const struct pst_tune_options *options, struct pst_trial_advice *advice,
-                           struct pst_tuned *tuned, struct pst_error *err);
-/* What a plugin did wrong at one of these sizes (exit code 3), or NULL. */
-const struct pst_error *pst_tuned_misdeed(const struct pst_tuned *tuned);
-void pst_tuned_finish(struct pst_tuned *tuned);
+                           struct pst_record *record, struct pst_error *err);
 
 #endif
