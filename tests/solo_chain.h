@@ -5,9 +5,8 @@
 #ifndef TEST_SOLO_CHAIN_H
 #define TEST_SOLO_CHAIN_H
 
-#include <stdlib.h>
-
 #include "planner/solo.h"
+#include "planner/topology.h"
 
 /*
  * The chain that `scheduler` wants on n devices, every device's share divided evenly over its
@@ -19,21 +18,25 @@ static inline pst_status solo_chain(struct pst_instance *scheduler, uint32_t n_d
                                     uint32_t n_microbatches, const struct pst_solo_costs *costs,
                                     struct pst_solo *ret_solo, struct pst_error *err)
 {
+    struct pst_arena arena = {0};
     struct pst_topology topology;
-    uint32_t *device_of = NULL, n_stages = 0;
+    struct pst_places places;
     pst_status st = pst_solo_check_shape(scheduler, n_devices, n_microbatches, err);
 
     if (st == PST_OK) {
-        st = pst_solo_place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
+        st = pst_scheduler_topology(scheduler, n_devices, &topology, err);
+    }
+    if (st == PST_OK) {
+        st = pst_places_ask(scheduler, &topology, n_devices, &arena, &places, err);
     }
     if (st == PST_OK) {
         st = pst_solo_check_microbatches(scheduler, &topology, n_microbatches, err);
     }
     if (st == PST_OK) {
-        *ret_solo = pst_solo_shares(n_devices, n_stages, device_of, n_microbatches, costs);
+        *ret_solo = pst_solo_shares(n_devices, places.n, places.device_of, n_microbatches, costs);
         ret_solo->topology = topology;
     }
-    free(device_of);
+    pst_arena_finish(&arena);
     return st;
 }
 

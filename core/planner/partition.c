@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asking the partitioner, and checking its answer stage by stage as it comes.
+ * What a partitioner is asked, about a job or a problem file; a job's stages, checked as they come.
  */
 #include "base/memory.h"
 #include "planner/stage_rules.h"
@@ -38,8 +38,8 @@ static void take_stage(void *self, const struct pst_stage_decl *decl)
 static void init(struct answer *a, struct pst_planner *planner, struct pst_plan *plan)
 {
     *a = (struct answer){
-        .intake = {.partitioner = planner->partitioner,
-                   .scheduler = planner->scheduler,
+        .intake = {.partitioner = planner->partitioner->plugin->id,
+                   .scheduler = planner->scheduler->plugin->id,
                    .take = take_stage,
                    .self = a},
         .planner = planner,
@@ -57,45 +57,82 @@ static uint64_t capacity_of_stage(const struct pst_planner *planner)
     return planner->capacity_bytes / planner->places.shared;
 }
 
-static pst_status ask(struct pst_planner *planner, struct answer *answer, struct pst_error *err)
+static uint32_t node_of(const struct pst_planner *planner, uint32_t place)
 {
-    struct pst_arena arena = {0};
-    struct pst_cluster_device *devices =
-        pst_arena_array(&arena, planner->places.n, sizeof *devices);
-    const uint32_t one = 1;
-    struct pst_cluster_view cluster = {
-        .size = sizeof cluster,
-        .n_devices = planner->places.n,
-        .device_size = sizeof *devices,
-        .devices = devices,
-    };
-    struct pst_partition_in in = {
-        .size = sizeof in,
+    uint32_t device = pst_places_device(&planner->places, place);
+
+    if (planner->problem != NULL) {
+        return planner->problem->node_size > 0 ? device / planner->problem->node_size : 0;
+    }
+    return pst_cost_node(planner->cost, device * planner->degree);
+}
+
+/* Those that are offered: of a job with logical devices none, in a problem file those for which
+   there are devices, but none for stages that share them. */
+static uint32_t count_degrees(const struct pst_planner *planner)
+{
+    uint32_t n = 0;
+
+    if (planner->problem == NULL) {
+        return planner->chooses ? planner->n_degrees : 0;
+    }
+    while (n < planner->n_degrees && planner->degrees[n] <= planner->places.n &&
+           (planner->places.n_stages == 0 || planner->degrees[n] == 1)) {
+        n++;
+    }
+    return n;
+}
+
+pst_status pst_planner_state(const struct pst_planner *planner, struct pst_arena *arena,
+                             struct pst_partition_in *ret_in, struct pst_error *err)
+{
+    static const uint32_t one = 1;
+    uint32_t n = planner->places.n, n_degrees = count_degrees(planner);
+    struct pst_cluster_device *devices = pst_arena_array(arena, n, sizeof *devices);
+    struct pst_cluster_view *cluster = pst_arena_array(arena, 1, sizeof *cluster);
+    uint64_t capacity = capacity_of_stage(planner);
+
+    if (n_degrees == 0 && planner->problem != NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "degrees: the least is %u replicas of a stage, and there are %u devices",
+                        planner->degrees[0], planner->n_devices);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        devices[i] = (struct pst_cluster_device){
+            .memory_bytes = capacity, .node = node_of(planner, i), .speed = 1.0};
+    }
+    *cluster = (struct pst_cluster_view){.size = sizeof *cluster,
+                                         .n_devices = n,
+                                         .device_size = sizeof *devices,
+                                         .devices = devices};
+    *ret_in = (struct pst_partition_in){
+        .size = sizeof *ret_in,
         .graph = planner->view,
-        .cluster = &cluster,
+        .cluster = cluster,
         .batch = planner->batch,
         .micro_batches = planner->candidates,
-        .degrees = planner->chooses ? planner->degrees : &one,
+        .degrees = n_degrees > 0 ? planner->degrees : &one,
         .n_micro_batches = planner->n_candidates,
-        .n_degrees = planner->chooses ? planner->n_degrees : 1,
-        .n_stages = planner->topology.n_stages,
-        .n_devices = planner->places.n,
-        .capacity_bytes = capacity_of_stage(planner),
+        .n_degrees = n_degrees > 0 ? n_degrees : 1,
+        .n_stages = planner->places.n_stages,
+        .n_devices = n,
+        .capacity_bytes = capacity,
     };
-    uint32_t i;
-    pst_status st;
+    return PST_OK;
+}
 
-    for (i = 0; i < planner->places.n; i++) {
-        devices[i] = (struct pst_cluster_device){
-            .memory_bytes = in.capacity_bytes,
-            .node = pst_cost_node(planner->cost,
-                                  pst_places_device(&planner->places, i) * planner->degree),
-            .speed = 1.0,
-        };
+pst_status pst_planner_ask(struct pst_planner *planner, struct pst_instance *partitioner,
+                           struct pst_stage_intake *intake, struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    struct pst_partition_in in;
+    pst_status st = pst_planner_state(planner, &arena, &in, err);
+
+    if (st == PST_OK) {
+        planner->asked = &in;
+        st = pst_stage_intake_ask(intake, partitioner, &in, &planner->pending, err);
+        planner->asked = NULL;
     }
-    planner->asked = &in;
-    st = pst_stage_intake_ask(&answer->intake, &in, &planner->pending, err);
-    planner->asked = NULL;
     pst_arena_finish(&arena);
     return st;
 }
@@ -107,7 +144,7 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
     pst_status st;
 
     init(&answer, planner, plan);
-    st = ask(planner, &answer, err);
+    st = pst_planner_ask(planner, planner->partitioner, &answer.intake, err);
     planner->work += 2 * (uint64_t)planner->graph->n_ops * planner->graph->n_ops; /* a search */
     free(answer.ranks);
     return st == PST_OK ? pst_plan_connect(plan, planner->graph, err) : st;

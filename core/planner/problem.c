@@ -23,7 +23,13 @@ void pst_planner_of_problem(struct pst_planner *planner, const struct pst_proble
         .view = &problem->graph->view,
         .batch = problem->mini_batch,
         .n_devices = problem->n_devices,
+        .n_degrees = problem->n_degrees,
+        .degrees = problem->degrees,
         .replicates = problem->degrees[problem->n_degrees - 1] > 1,
+        .n_candidates = problem->n_micro_batches,
+        .candidates = problem->micro_batches,
+        .capacity_bytes =
+            problem->memory_bytes < 1.8e19 ? (uint64_t)problem->memory_bytes : UINT64_MAX,
         .places = {.n = problem->n_devices, .shared = 1},
     };
     planner->counted =

@@ -144,11 +144,10 @@ static pst_status decide_stage(struct arrangement *a, uint32_t s, struct pst_err
 
 static pst_status decide(struct arrangement *a, struct pst_error *err)
 {
-    double memory = a->problem->memory_bytes;
     pst_status st = PST_OK;
 
     for (uint32_t d = 0; d < a->run.n_devices; d++) {
-        a->left[d] = a->room[d] = memory < 1.8e19 ? (uint64_t)memory : UINT64_MAX;
+        a->left[d] = a->room[d] = a->planner->capacity_bytes;
     }
     for (uint32_t s = 0; st == PST_OK && s < a->run.n_stages; s++) {
         st = decide_stage(a, s, err);

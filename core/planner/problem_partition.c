@@ -18,61 +18,6 @@
 #include "planner/problem_state.h"
 #include "planner/stage_rules.h"
 
-/* --- the question ------------------------------------------------------------------------------*/
-
-static uint64_t whole_bytes(double bytes)
-{
-    return bytes < 1.8e19 ? (uint64_t)floor(bytes) : UINT64_MAX;
-}
-
-/* Its arrays live in `arena`. config.value where no allowed degree is small enough. */
-static pst_status state(const struct pst_problem *problem, const struct pst_places *places,
-                        struct pst_arena *arena, struct pst_partition_in *ret_in,
-                        struct pst_error *err)
-{
-    uint32_t n = places->n, n_degrees = 0;
-    struct pst_cluster_device *devices = pst_arena_array(arena, n, sizeof *devices);
-    struct pst_cluster_view *cluster = pst_arena_array(arena, 1, sizeof *cluster);
-    uint64_t capacity = whole_bytes(problem->memory_bytes / places->shared);
-
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t device = pst_places_device(places, i);
-
-        devices[i] = (struct pst_cluster_device){
-            .memory_bytes = capacity,
-            .node = problem->node_size > 0 ? device / problem->node_size : 0,
-            .speed = 1.0,
-        };
-    }
-    while (n_degrees < problem->n_degrees && problem->degrees[n_degrees] <= n &&
-           (places->n_stages == 0 || problem->degrees[n_degrees] == 1)) {
-        n_degrees++; /* stages that share devices have no replicas */
-    }
-    if (n_degrees == 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "degrees: the least is %u replicas of a stage, and there are %u devices",
-                        problem->degrees[0], problem->n_devices);
-    }
-    *cluster = (struct pst_cluster_view){.size = sizeof *cluster,
-                                         .n_devices = n,
-                                         .device_size = sizeof *devices,
-                                         .devices = devices};
-    *ret_in = (struct pst_partition_in){
-        .size = sizeof *ret_in,
-        .graph = &problem->graph->view,
-        .cluster = cluster,
-        .batch = problem->mini_batch,
-        .micro_batches = problem->micro_batches,
-        .degrees = problem->degrees,
-        .n_micro_batches = problem->n_micro_batches,
-        .n_degrees = n_degrees,
-        .n_stages = places->n_stages,
-        .n_devices = n,
-        .capacity_bytes = capacity,
-    };
-    return PST_OK;
-}
-
 /* --- the plugin --------------------------------------------------------------------------------*/
 
 static bool has_parameter(const struct pst_plugin *plugin, const char *key)
@@ -138,19 +83,16 @@ pst_status pst_partition_ask(struct pst_planner *planner, struct pst_instance *p
                              struct pst_partition_result *answer, struct pst_error *err)
 {
     const struct pst_places *places = &planner->places;
-    struct pst_stage_intake intake = {.partitioner = partitioner,
-                                      .scheduler = planner->scheduler,
-                                      .remarks = &partitioner->remarks,
-                                      .multiples_of = multiples_of(planner->problem),
-                                      .take = take_stage,
-                                      .self = answer};
-    struct pst_partition_in in;
-    uint64_t begin_ns;
-    pst_status st = state(planner->problem, places, &planner->arena, &in, err);
+    struct pst_stage_intake intake = {
+        .partitioner = partitioner->plugin->id,
+        .scheduler = planner->scheduler == NULL ? NULL : planner->scheduler->plugin->id,
+        .remarks = &partitioner->remarks,
+        .multiples_of = multiples_of(planner->problem),
+        .take = take_stage,
+        .self = answer};
+    uint64_t begin_ns = pst_now_ns();
+    pst_status st;
 
-    if (st != PST_OK) {
-        return st;
-    }
     snprintf(answer->id, sizeof answer->id, "%s", partitioner->plugin->id);
     snprintf(answer->version, sizeof answer->version, "%s", partitioner->plugin->version);
     answer->planned = planner->problem->planned;
@@ -158,9 +100,8 @@ pst_status pst_partition_ask(struct pst_planner *planner, struct pst_instance *p
     if (places->device_of != NULL) {
         answer->places.device_of = copy(&answer->arena, places->device_of, places->n);
     }
-    answer->stages = pst_arena_array(&answer->arena, in.n_devices, sizeof *answer->stages);
-    begin_ns = pst_now_ns();
-    st = pst_stage_intake_ask(&intake, &in, &planner->pending, err);
+    answer->stages = pst_arena_array(&answer->arena, places->n, sizeof *answer->stages);
+    st = pst_planner_ask(planner, partitioner, &intake, err);
     answer->search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
     answer->n_remarks = partitioner->remarks.n;
     pst_remarks_copy(&partitioner->remarks, &answer->arena, &answer->remarks);
@@ -214,19 +155,21 @@ void pst_partition_result_finish(struct pst_partition_result *result)
 pst_status pst_partition_check(const struct pst_problem *problem,
                                const struct pst_partition_result *answer, struct pst_error *err)
 {
-    struct pst_arena arena = {0};
-    struct pst_stage_rules rules;
+    struct pst_remarks remarks = {.n = answer->n_remarks};
+    struct pst_stage_intake intake = {
+        .partitioner = answer->id, .remarks = &remarks, .multiples_of = multiples_of(problem)};
+    struct pst_planner planner;
     struct pst_partition_in in;
-    pst_status st = state(problem, &answer->places, &arena, &in, err);
+    pst_status st;
 
-    if (st != PST_OK) {
-        pst_arena_finish(&arena);
-        return st;
+    memcpy(remarks.items, answer->remarks, answer->n_remarks * sizeof *answer->remarks);
+    pst_planner_of_problem(&planner, problem, NULL);
+    planner.places = answer->places;
+    st = pst_planner_state(&planner, &planner.arena, &in, err);
+    if (st == PST_OK) {
+        pst_stage_intake_begin(&intake, &in);
     }
-    pst_stage_rules_init(&rules, &in);
-    rules.multiples_of = multiples_of(problem);
-    rules.own_width = pst_remarks_flag(answer->remarks, answer->n_remarks, "own_width");
-    for (uint32_t s = 0; s < answer->n_stages; s++) {
+    for (uint32_t s = 0; st == PST_OK && s < answer->n_stages; s++) {
         const struct pst_partition_stage *from = &answer->stages[s];
         const struct pst_stage_decl decl = {.size = sizeof decl,
                                             .nodes = from->nodes,
@@ -236,13 +179,10 @@ pst_status pst_partition_check(const struct pst_problem *problem,
                                             .microbatch_size = from->microbatch_size,
                                             .k = from->k};
 
-        pst_stage_rules_add(&rules, &decl);
+        (void)intake.out.stage(&intake.out, &decl);
     }
-    st = pst_stage_rules_end(&rules)
-             ? PST_OK
-             : pst_plan_illegal(err, "partitioner", answer->id, "%s", rules.fault);
-    pst_stage_rules_finish(&rules);
-    pst_arena_finish(&arena);
+    st = st == PST_OK ? pst_stage_intake_end(&intake, err) : st;
+    pst_planner_finish(&planner);
     return st;
 }
 

@@ -12,8 +12,6 @@
 #include "planner/state.h"
 #include "planner/topology.h"
 
-#define MAX_PARTS 1000000
-
 pst_status pst_solo_shape(struct pst_instance *scheduler, bool *ret_fixed,
                           struct pst_solo_shape *ret_shape, struct pst_error *err)
 {
@@ -111,7 +109,7 @@ struct pst_solo pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint3
     pst_solo_alloc(&solo, n_devices, n_stages, n_stages - 1);
     for (s = 0; s < n_stages; s++) {
         solo.stages[s] = (struct pst_schedule_stage){
-            .device = device_of[s],
+            .device = device_of == NULL ? s : device_of[s],
             .microbatch_size = 1,
             .n_microbatches = n_microbatches,
             .k = 1,
@@ -121,13 +119,12 @@ struct pst_solo pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint3
             .saved_bytes = costs->saved_bytes,
             .saved_weight_bytes = costs->saved_weight_bytes,
         };
-        if (s + 1 < n_stages) {
-            solo.links[s] = (struct pst_schedule_link){
-                .from = s,
-                .to = s + 1,
-                .transfer_ns = device_of[s] == device_of[s + 1] ? 0 : costs->latency_ns,
-            };
-        }
+    }
+    for (s = 0; s + 1 < n_stages; s++) {
+        bool apart = solo.stages[s].device != solo.stages[s + 1].device;
+
+        solo.links[s] = (struct pst_schedule_link){
+            .from = s, .to = s + 1, .transfer_ns = apart ? costs->latency_ns : 0};
     }
     for (s = 0; s < n_devices; s++) {
         solo.activation_bytes[s] = costs->limit_bytes;
@@ -137,23 +134,15 @@ struct pst_solo pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint3
     return solo;
 }
 
-/* Stages of each device; free() it. */
-static uint32_t *count_stages(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of)
-{
-    uint32_t *counts = pst_alloc(n_devices, sizeof *counts);
-
-    for (uint32_t s = 0; s < n_stages; s++) {
-        counts[device_of[s]]++;
-    }
-    return counts;
-}
-
 struct pst_solo pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
                                 uint32_t n_microbatches, const struct pst_solo_costs *costs)
 {
     struct pst_solo solo = pst_solo_line(n_devices, n_stages, device_of, n_microbatches, costs);
-    uint32_t *counts = count_stages(n_devices, n_stages, device_of);
+    uint32_t *counts = pst_alloc(n_devices, sizeof *counts); /* stages of each device */
 
+    for (uint32_t s = 0; s < n_stages; s++) {
+        counts[solo.stages[s].device]++;
+    }
     for (uint32_t s = 0; s < n_stages; s++) {
         struct pst_schedule_stage *stage = &solo.stages[s];
         uint32_t n = counts[stage->device];
@@ -204,45 +193,6 @@ pst_status pst_solo_check_shape(struct pst_instance *scheduler, uint32_t n_devic
                       n_microbatches);
     }
     return st;
-}
-
-pst_status pst_solo_place(struct pst_instance *scheduler, uint32_t n_devices,
-                          struct pst_topology *ret_topology, uint32_t *ret_n_stages,
-                          uint32_t **ret_device_of, struct pst_error *err)
-{
-    uint32_t *device_of;
-    pst_status st = pst_scheduler_topology(scheduler, n_devices, ret_topology, err);
-
-    if (st != PST_OK) {
-        return st;
-    }
-    *ret_n_stages = ret_topology->n_stages != 0 ? ret_topology->n_stages : n_devices;
-    device_of = pst_alloc(*ret_n_stages, sizeof *device_of);
-    st = pst_scheduler_devices(scheduler, ret_topology, n_devices, *ret_n_stages, device_of, err);
-    if (st != PST_OK) {
-        free(device_of);
-        return st;
-    }
-    *ret_device_of = device_of;
-    return PST_OK;
-}
-
-pst_status pst_solo_parts_of(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
-                             uint64_t *ret_parts, struct pst_error *err)
-{
-    uint32_t *counts = count_stages(n_devices, n_stages, device_of), d;
-    uint64_t parts = 1;
-
-    for (d = 0; d < n_devices && parts <= MAX_PARTS; d++) {
-        parts = counts[d] == 0 ? parts : parts / pst_gcd(parts, counts[d]) * counts[d];
-    }
-    free(counts);
-    if (parts > MAX_PARTS) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "config.limit",
-                        "the devices' numbers of stages differ too much to divide costs evenly");
-    }
-    *ret_parts = parts;
-    return PST_OK;
 }
 
 pst_status pst_solo_schedule(struct pst_instance *scheduler, const struct pst_schedule_in *in,

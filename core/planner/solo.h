@@ -33,7 +33,8 @@ struct pst_solo {
     uint64_t *activation_bytes;
 };
 
-/* A chain of n_stages stages, stage s on device_of[s]; the costs are those of every stage. */
+/* A chain of n_stages stages, stage s on device_of[s] (NULL: on device s); the costs are those of
+   every stage. */
 struct pst_solo pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
                               uint32_t n_microbatches, const struct pst_solo_costs *costs);
 
@@ -44,15 +45,11 @@ struct pst_solo pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uin
 /* Empty tables, no limit on memory, into an all-zero solo. */
 void pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages, uint32_t n_links);
 
-/* problem_host.c: config.key where parameters, called `what`, have one of the two keys of a
+/* problem.c: config.key where parameters, called `what`, have one of the two keys of a
    config's table that say which plugin, which here is said by `who`. */
 pst_status pst_solo_check_options(struct pst_config *config, const char *what, const char *who,
                                   struct pst_error *err);
 
-/* Asks for topology and devices of a chain; free() *ret_device_of. */
-pst_status pst_solo_place(struct pst_instance *scheduler, uint32_t n_devices,
-                          struct pst_topology *ret_topology, uint32_t *ret_n_stages,
-                          uint32_t **ret_device_of, struct pst_error *err);
 /* plan.mismatch where the scheduler answers one instance only and this is another. */
 pst_status pst_solo_check_shape(struct pst_instance *scheduler, uint32_t n_devices,
                                 uint32_t n_microbatches, struct pst_error *err);
@@ -65,11 +62,6 @@ pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
    these. For other graphs than chains. */
 void pst_solo_connect(struct pst_solo *solo);
 void pst_solo_finish(struct pst_solo *solo);
-
-/* The least number by which every stage's part of a device's share becomes whole: the least common
-   multiple of the devices' numbers of stages. config.limit beyond 1e6. */
-pst_status pst_solo_parts_of(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
-                             uint64_t *ret_parts, struct pst_error *err);
 
 /* The one instance that a scheduler answers (pst.fixed-shape/1); *ret_fixed: is there only one? */
 struct pst_solo_shape {

@@ -6,14 +6,17 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/util.h"
 #include "planner/state.h"
 #include "planner/topology.h"
+
+#define MAX_PARTS 1000000
 
 /* What an instance has beside the job: the scheduler's word. Of n_microbatches a chain has. */
 struct placement {
     struct pst_topology topology;
     uint32_t n_devices, n_microbatches, n_stages;
-    const uint32_t *device_of; /* [n_stages] */
+    uint32_t *device_of; /* [n_stages] */
 };
 
 static bool ask_cancelled(void *impl)
@@ -115,14 +118,33 @@ static void connect_problem(struct pst_solo *solo)
     pst_solo_connect(solo);
 }
 
+/* A chain of as many stages as the scheduler wants. */
+static pst_status place_chain(struct pst_instance *scheduler, struct pst_arena *arena,
+                              struct placement *at, struct pst_error *err)
+{
+    uint32_t n = at->n_devices;
+    pst_status st = pst_scheduler_topology(scheduler, n, &at->topology, err);
+
+    at->n_stages = at->topology.n_stages != 0 ? at->topology.n_stages : n;
+    at->device_of = pst_arena_array(arena, at->n_stages, sizeof *at->device_of);
+    return st == PST_OK ? pst_scheduler_devices(scheduler, &at->topology, n, at->n_stages,
+                                                at->device_of, err)
+                        : st;
+}
+
 /* Stages without a device go where the scheduler wants them; the others must be there. */
 static pst_status place_problem(const struct pst_solo *problem, struct pst_instance *scheduler,
-                                struct placement *at, uint32_t *device_of, struct pst_error *err)
+                                struct pst_arena *arena, struct placement *at,
+                                struct pst_error *err)
 {
     uint32_t n = problem->in.n_stages, n_devices = problem->in.n_devices, s;
+    uint32_t *device_of = pst_arena_array(arena, n, sizeof *device_of);
     bool fixed;
     pst_status st = pst_scheduler_topology(scheduler, n_devices, &at->topology, err);
 
+    at->n_devices = n_devices;
+    at->n_stages = n;
+    at->device_of = device_of;
     fixed = at->topology.n_stages != 0;
     if (st == PST_OK && fixed && at->topology.n_stages != n) {
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
@@ -149,13 +171,36 @@ static pst_status place_problem(const struct pst_solo *problem, struct pst_insta
     return st;
 }
 
+/* The least number by which every stage's part of a device's share becomes whole: the least common
+   multiple of the devices' numbers of stages. config.limit beyond 1e6. */
+static pst_status count_parts(const struct placement *at, uint64_t *ret_parts,
+                              struct pst_error *err)
+{
+    uint32_t *counts = pst_alloc(at->n_devices, sizeof *counts);
+    uint64_t parts = 1;
+
+    for (uint32_t s = 0; s < at->n_stages; s++) {
+        counts[at->device_of[s]]++;
+    }
+    for (uint32_t d = 0; d < at->n_devices && parts <= MAX_PARTS; d++) {
+        parts = counts[d] == 0 ? parts : parts / pst_gcd(parts, counts[d]) * counts[d];
+    }
+    free(counts);
+    if (parts > MAX_PARTS) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "config.limit",
+                        "the devices' numbers of stages differ too much to divide costs evenly");
+    }
+    *ret_parts = parts;
+    return PST_OK;
+}
+
 static pst_status restate_chain(const struct pst_solo_job *job, const struct placement *at,
                                 uint64_t *ret_scale, struct pst_solo *ret_solo,
                                 struct pst_error *err)
 {
     struct pst_solo_costs costs;
-    uint64_t parts;
-    pst_status st = pst_solo_parts_of(at->n_devices, at->n_stages, at->device_of, &parts, err);
+    uint64_t parts = 1;
+    pst_status st = count_parts(at, &parts, err);
 
     if (st == PST_OK) {
         st = scale_costs(job, at->n_devices, at->n_microbatches, parts, &costs, err);
@@ -212,18 +257,10 @@ static pst_status state(const struct pst_solo_job *job, struct pst_instance *sch
 {
     struct placement at = {.n_devices = job->n_devices,
                            .n_microbatches = job->n_microbatches * times};
-    uint32_t *device_of = NULL;
-    pst_status st;
+    struct pst_arena arena = {0};
+    pst_status st = job->problem != NULL ? place_problem(job->problem, scheduler, &arena, &at, err)
+                                         : place_chain(scheduler, &arena, &at, err);
 
-    if (job->problem != NULL) {
-        at.n_devices = job->problem->in.n_devices;
-        at.n_stages = job->problem->in.n_stages;
-        device_of = pst_alloc(at.n_stages, sizeof *device_of);
-        st = place_problem(job->problem, scheduler, &at, device_of, err);
-    } else {
-        st = pst_solo_place(scheduler, at.n_devices, &at.topology, &at.n_stages, &device_of, err);
-    }
-    at.device_of = device_of;
     if (st == PST_OK) {
         st = restate(job, &at, times, ret_scale, ret_solo, err);
     }
@@ -234,7 +271,7 @@ static pst_status state(const struct pst_solo_job *job, struct pst_instance *sch
         st = pst_solo_check_microbatches(scheduler, &at.topology,
                                          ret_solo->stages[s].n_microbatches, err);
     }
-    free(device_of);
+    pst_arena_finish(&arena);
     return st;
 }
 
@@ -366,7 +403,7 @@ static void pass_placement(struct pst_wire *w, struct placement *at)
     pst_wire_uint(w, &at->topology.version_rule);
     pst_wire_uint(w, &at->topology.min_microbatches);
     pst_wire_uint(w, &at->topology.microbatch_multiple);
-    pst_wire_uints(w, &at->device_of, &at->n_stages);
+    pst_wire_uints(w, (const uint32_t **)&at->device_of, &at->n_stages);
 }
 
 static void put_answer(struct pst_wire *w, const struct pst_solo *solo,

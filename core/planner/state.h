@@ -18,6 +18,7 @@
 #include "planner/memo.h"
 #include "planner/planner.h"
 #include "planner/questions.h"
+#include "planner/stage_rules.h"
 #include "planner/topology.h"
 #include "host/call.h"
 
@@ -68,15 +69,16 @@ struct pst_planner {
 
     struct pst_graph_view *view;
     uint32_t n_ranks;
-    uint32_t degrees[PST_MAX_DEGREES], n_degrees; /* replica counts that a stage may have */
-    bool replicates;                              /* some of them is above 1 */
+    uint32_t n_degrees; /* replica counts that a stage may have */
+    const uint32_t *degrees;
+    bool replicates;      /* some of them is above 1 */
     bool chooses;         /* the partitioner says which ranks a stage has; to it places are ranks */
     uint32_t degree;      /* else ranks of every logical device */
     uint32_t n_devices;   /* logical devices; where the partitioner chooses: ranks */
     uint32_t *first_rank; /* of each logical device of the finished partition; NULL: none yet */
     uint32_t batch, microbatch, n_microbatches, optimizer_slots;
     uint32_t n_candidates;
-    uint32_t *candidates; /* micro-batch sizes offered to the partitioner; the job's own first */
+    const uint32_t *candidates; /* micro-batch sizes offered; a job's own first */
     struct pst_topology topology;
     struct pst_places places; /* what the partitioner may fill; devices are logical ones */
     uint64_t capacity_bytes;  /* that this attempt plans for; UINT64_MAX: no limit */
@@ -122,6 +124,13 @@ bool pst_planner_barrier(const struct pst_job *job);
    and for all stages of one. UINT64_MAX: no limit. */
 uint64_t pst_planner_host_share(const struct pst_planner *planner);
 
+/* partition.c: what a partitioner is asked, in `arena`. config.value where no degree that a problem
+   allows is small enough. */
+pst_status pst_planner_state(const struct pst_planner *planner, struct pst_arena *arena,
+                             struct pst_partition_in *ret_in, struct pst_error *err);
+/* partition.c: asks it; stages go into the intake. Errors: also those of pst_stage_intake_ask. */
+pst_status pst_planner_ask(struct pst_planner *planner, struct pst_instance *partitioner,
+                           struct pst_stage_intake *intake, struct pst_error *err);
 /* partition.c: fills the plan's stages and derives its edges. */
 pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
                                  struct pst_error *err);

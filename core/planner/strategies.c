@@ -229,11 +229,12 @@ static pst_status ask_topology(struct pst_planner *planner, uint32_t n_devices,
 static pst_status read_degrees(struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_job_train *train = &planner->job->train;
+    uint32_t *degrees = pst_arena_array(&planner->arena, train->n_degrees, sizeof *degrees);
 
-    planner->n_degrees = 0;
+    planner->degrees = degrees;
     for (uint32_t i = 0; i < train->n_degrees; i++) {
         if (train->degree[i] <= planner->n_ranks) {
-            planner->degrees[planner->n_degrees++] = train->degree[i];
+            degrees[planner->n_degrees++] = train->degree[i];
             planner->replicates |= train->degree[i] > 1;
         }
     }
@@ -293,19 +294,20 @@ static void offer_sizes(struct pst_planner *planner)
     bool several = pst_caps_has(planner->partitioner->plugin->provides, word) &&
                    pst_caps_has(planner->scheduler->plugin->provides, word) &&
                    pst_caps_executor(word);
-    uint32_t b, n = 1;
+    uint32_t b, n = 1, *candidates;
 
     for (b = 1; several && b <= planner->batch; b++) {
         n += planner->batch % b == 0;
     }
-    planner->candidates = pst_arena_array(&planner->arena, n, sizeof *planner->candidates);
-    planner->candidates[0] = planner->microbatch;
+    candidates = pst_arena_array(&planner->arena, n, sizeof *candidates);
+    candidates[0] = planner->microbatch;
     planner->n_candidates = 1;
     for (b = 1; several && b <= planner->batch; b++) {
         if (planner->batch % b == 0 && b % planner->degree == 0 && b != planner->microbatch) {
-            planner->candidates[planner->n_candidates++] = b;
+            candidates[planner->n_candidates++] = b;
         }
     }
+    planner->candidates = candidates;
 }
 
 /* Stages that share a device are chunks, which the scheduler must provide. */
