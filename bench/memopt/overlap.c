@@ -94,8 +94,7 @@ static void make_plan(struct bench *bench, bool offload)
     check(pst_plan_connect(bench->plan, graph, &err), &err);
     check(pst_plan_lower(bench->plan, graph, &bench->session->cost, orders, &n_passes, true, &err),
           &err);
-    check(pst_program_create(bench->plan, graph, &bench->session->cost, 0, PST_NONE,
-                             &bench->program, &err),
+    check(pst_program_create(bench->plan, graph, &bench->session->cost, 0, &bench->program, &err),
           &err);
     free(nodes);
 }

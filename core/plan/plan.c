@@ -46,6 +46,7 @@ void pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_d
     plan->barrier = true;
     plan->n_devices = n_devices;
     plan->capacity_bytes = UINT64_MAX;
+    plan->kept_output = PST_NONE;
     plan->graph_digest = graph->digest;
     plan->devices = pst_arena_array(&plan->arena, n_devices, sizeof *plan->devices);
     *ret_plan = plan;

@@ -201,6 +201,8 @@ struct pst_plan {
     struct pst_plan_tie *ties;
     struct pst_plan_device *devices;
     uint64_t step_ns;         /* predicted */
+    uint32_t kept_output;     /* evaluations: a tensor, the logits, that is kept to the end of the
+                                 list on its rank; else PST_NONE */
     uint32_t optimizer_slots; /* f32 state values per parameter: 0 sgd, 1 momentum, 2 adam */
     uint64_t capacity_bytes;  /* of a device; UINT64_MAX: no limit */
     /* provenance */

@@ -31,8 +31,7 @@ static void extend_lives(struct pst_builder *b)
 /* All but the offsets. */
 static pst_status build_program(const struct pst_plan *plan, const struct pst_graph *graph,
                                 const struct pst_cost_model *cost, uint32_t rank,
-                                uint32_t keep_output, struct pst_program **ret_program,
-                                struct pst_error *err)
+                                struct pst_program **ret_program, struct pst_error *err)
 {
     struct pst_program *program = pst_alloc(1, sizeof *program);
     struct pst_builder b = {.plan = plan,
@@ -47,29 +46,24 @@ static pst_status build_program(const struct pst_plan *plan, const struct pst_gr
 
     program->rank = rank;
     pst_build_begin(&b);
-    st = pst_build_phases(&b, keep_output, err);
+    st = pst_build_phases(&b, err);
     if (st == PST_OK) {
         pst_build_copies(&b);
-    }
-    if (st == PST_OK) {
         extend_lives(&b);
+        *ret_program = program;
+    } else {
+        pst_program_destroy(program);
     }
     pst_arena_finish(&b.arena);
-    if (st != PST_OK) {
-        pst_program_destroy(program);
-        return st;
-    }
-    *ret_program = program;
-    return PST_OK;
+    return st;
 }
 
 pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,
                               const struct pst_cost_model *cost, uint32_t rank,
-                              uint32_t keep_output, struct pst_program **ret_program,
-                              struct pst_error *err)
+                              struct pst_program **ret_program, struct pst_error *err)
 {
     struct pst_program *program;
-    pst_status st = build_program(plan, graph, cost, rank, keep_output, &program, err);
+    pst_status st = build_program(plan, graph, cost, rank, &program, err);
 
     if (st == PST_OK) {
         pst_layout_program(program, plan->capacity_bytes);
@@ -99,7 +93,7 @@ pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_gra
     pst_status st = PST_OK;
 
     for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
-        st = build_program(plan, graph, cost, r, PST_NONE, &ret_programs[r], err);
+        st = build_program(plan, graph, cost, r, &ret_programs[r], err);
         n_values += st == PST_OK ? ret_programs[r]->n_values : 0;
     }
     for (uint32_t r = 0; st == PST_OK && n_values < WORTH_THREADS && r < plan->n_devices; r++) {

@@ -178,7 +178,7 @@ struct pst_program_section {
                        the number of phases */
     uint32_t first_instr, n_instrs; /* rows of instrs and lists; waits count from the first */
     uint32_t first_tick;
-    uint32_t kept_output; /* value of keep_output, or PST_NONE */
+    uint32_t kept_output; /* value of the plan's kept_output, or PST_NONE */
 };
 
 struct pst_program {
@@ -209,14 +209,10 @@ typedef void pst_static_part(void *context, uint8_t kind, uint32_t slot, uint64_
 void pst_static_parts(const struct pst_parameter *parameter, uint32_t n_versions,
                       uint32_t optimizer_slots, pst_static_part *part, void *context);
 
-/*
- * keep_output: in a forward-only plan, a tensor (logits) kept to the end of the list on its rank;
- * or PST_NONE. Two programs of one rank (training, evaluation) give static values the same offsets.
- */
+/* Two programs of one rank (training, evaluation) give static values the same offsets. */
 pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,
                               const struct pst_cost_model *cost, uint32_t rank,
-                              uint32_t keep_output, struct pst_program **ret_program,
-                              struct pst_error *err);
+                              struct pst_program **ret_program, struct pst_error *err);
 /* Those of all ranks. ret_programs[plan->n_devices], NULL before, is to be destroyed one by one,
    also on failure. What takes long is done on all processors. */
 pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,

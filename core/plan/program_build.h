@@ -147,11 +147,9 @@ void pst_build_tables(struct pst_builder *b);
 /* program_sections.c: tables and what is static; a section from the lists of a plan. */
 void pst_build_begin(struct pst_builder *b);
 
-/* program_phases.c: all sections; program_sections.c: those of n phases of the plan's parts.
-   keep_output: a tensor, or PST_NONE. */
-pst_status pst_build_phases(struct pst_builder *b, uint32_t keep_output, struct pst_error *err);
-pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, uint32_t keep_output,
-                              struct pst_error *err);
+/* program_phases.c: all sections; program_sections.c: those of n phases of the plan's parts. */
+pst_status pst_build_phases(struct pst_builder *b, struct pst_error *err);
+pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, struct pst_error *err);
 /* program_classes.c: the buffer of a value that lives across parts; PST_NONE: a new one is to be
    made, and recorded. */
 uint32_t pst_build_shared(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch);

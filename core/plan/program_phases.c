@@ -94,21 +94,6 @@ static void find_shared(struct pst_classes *classes, const struct pst_builder *r
     }
 }
 
-/* Builds the unrolled list, as far as lives are concerned. */
-static pst_status build_unrolled(struct pst_builder *r, struct pst_error *err)
-{
-    pst_status st = PST_OK;
-    pst_build_begin(r);
-
-    if (st == PST_OK) {
-        st = pst_build_sections(r, 1, PST_NONE, err);
-    }
-    if (st == PST_OK) {
-        pst_build_copies(r);
-    }
-    return st;
-}
-
 /* Lives of all classes of the builder's rank. */
 static pst_status record(const struct pst_builder *b, struct pst_classes *classes,
                          struct pst_error *err)
@@ -130,10 +115,12 @@ static pst_status record(const struct pst_builder *b, struct pst_classes *classe
     if (st == PST_OK) {
         classes->recording = true;
         r.plan = unrolled;
-        st = build_unrolled(&r, err);
+        pst_build_begin(&r);
+        st = pst_build_sections(&r, 1, err);
         classes->recording = false;
     }
     if (st == PST_OK) {
+        pst_build_copies(&r); /* as far as lives are concerned */
         make_lives(classes, &r);
         find_borders(&r, &b->plan->devices[b->rank], borders);
         find_shared(classes, &r, borders);
@@ -268,15 +255,15 @@ static pst_status build_parts(struct pst_builder *b, struct pst_error *err)
         make_shared(b);
     }
     if (st == PST_OK) {
-        st = pst_build_sections(b, n_phases, PST_NONE, err);
+        st = pst_build_sections(b, n_phases, err);
     }
     b->classes = NULL;
     pst_classes_finish(&classes);
     return st;
 }
 
-pst_status pst_build_phases(struct pst_builder *b, uint32_t keep_output, struct pst_error *err)
+pst_status pst_build_phases(struct pst_builder *b, struct pst_error *err)
 {
     return b->plan->asynchronous ? build_parts(b, err)
-                                 : pst_build_sections(b, turn_of_phases(b, 1), keep_output, err);
+                                 : pst_build_sections(b, turn_of_phases(b, 1), err);
 }

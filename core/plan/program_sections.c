@@ -220,9 +220,10 @@ static pst_status make_sections(struct pst_builder *b, uint32_t n_phases, struct
 }
 
 /* The result of the last micro-batch stays until the section ends. */
-static void keep(struct pst_builder *b, struct pst_program_section *section, uint32_t tensor)
+static void keep(struct pst_builder *b, struct pst_program_section *section)
 {
     struct pst_program *program = b->program;
+    uint32_t tensor = b->plan->kept_output;
     uint32_t stage = b->stage_of[b->graph->tensors[tensor].producer];
     uint32_t n = b->plan->stages[stage].n_microbatches;
 
@@ -236,9 +237,9 @@ static void keep(struct pst_builder *b, struct pst_program_section *section, uin
 
 /* What a fill leaves is what a body leaves, one batch on: so every part behind a fill starts from
    the former. */
-static pst_status build_sections(struct pst_builder *b, uint32_t keep_output, struct pst_error *err)
+pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status st = make_sections(b, n_phases, err);
 
     for (uint32_t i = 0; i < b->program->n_sections && st == PST_OK; i++) {
         struct pst_program_section *section = &b->program->sections[i];
@@ -253,17 +254,9 @@ static pst_status build_sections(struct pst_builder *b, uint32_t keep_output, st
         if (fill) {
             leave(b);
         }
-        if (st == PST_OK && keep_output != PST_NONE) {
-            keep(b, section, keep_output);
+        if (st == PST_OK && b->plan->kept_output != PST_NONE) {
+            keep(b, section);
         }
     }
     return st;
-}
-
-pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, uint32_t keep_output,
-                              struct pst_error *err)
-{
-    pst_status st = make_sections(b, n_phases, err);
-
-    return st == PST_OK ? build_sections(b, keep_output, err) : st;
 }

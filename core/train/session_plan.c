@@ -63,28 +63,6 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     return pst_predict_step(plan, session->graph, &cost, false, &session->predicted_ns, err);
 }
 
-static pst_status make_programs(const struct pst_session *session, const struct pst_plan *plan,
-                                uint32_t keep_output, struct pst_program ***ret_programs,
-                                struct pst_error *err)
-{
-    struct pst_program **programs = pst_alloc(plan->n_devices, sizeof(struct pst_program *));
-    pst_status st = PST_OK;
-
-    for (uint32_t rank = 0; rank < plan->n_devices && st == PST_OK; rank++) {
-        st = pst_program_create(plan, session->graph, &session->cost, rank, keep_output,
-                                &programs[rank], err);
-    }
-    if (st != PST_OK) {
-        for (uint32_t rank = 0; rank < plan->n_devices; rank++) {
-            pst_program_destroy(programs[rank]);
-        }
-        free(programs);
-        return st;
-    }
-    *ret_programs = programs;
-    return PST_OK;
-}
-
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,
                                  struct pst_error *err)
 {
@@ -96,10 +74,11 @@ static pst_status make_planned(void *context, const struct pst_program *const **
 {
     struct pst_session *session = context;
     struct pst_planned *planned = &session->planned;
-    pst_status st = make_programs(session, planned->plan, PST_NONE, &planned->programs, err);
 
+    planned->programs = pst_alloc(planned->plan->n_devices, sizeof(struct pst_program *));
     *ret_programs = (const struct pst_program *const *)planned->programs;
-    return st;
+    return pst_programs_create(planned->plan, session->graph, &session->cost, planned->programs,
+                               err);
 }
 
 pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
@@ -297,8 +276,10 @@ pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct 
         st = pst_session_fits_queues(session, session->eval_plan, true, err);
     }
     if (st == PST_OK) {
-        st = make_programs(session, session->eval_plan, session->graph->logits,
-                           &session->eval_programs, err);
+        session->eval_programs =
+            pst_alloc(session->eval_plan->n_devices, sizeof(struct pst_program *));
+        st = pst_programs_create(session->eval_plan, session->graph, &session->cost,
+                                 session->eval_programs, err);
     }
     return st == PST_OK ? fits(session, err) : st;
 }

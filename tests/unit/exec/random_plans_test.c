@@ -288,8 +288,8 @@ static void make_eval(struct rig *rig, uint32_t batch, struct eval *ret_eval)
         pst_plan_forward_twin(rig->plan, rig->graph, &rig->cost, batch, &ret_eval->plan, &err),
         PST_OK);
     for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
-        if (pst_program_create(ret_eval->plan, rig->graph, &rig->cost, d, rig->graph->logits,
-                               &ret_eval->programs[d], &err) != PST_OK) {
+        if (pst_program_create(ret_eval->plan, rig->graph, &rig->cost, d, &ret_eval->programs[d],
+                               &err) != PST_OK) {
             fail_msg("evaluation: %s\n%s", err.message, err.details);
         }
     }

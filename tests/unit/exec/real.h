@@ -247,9 +247,8 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
     MUST(pst_plan_forward_twin(real->plan, real->graph, &real->cost, real->batch, &real->eval_plan,
                                &err));
     for (uint32_t r = 0; r < real->n_ranks; r++) {
-        MUST(pst_program_create(real->plan, real->graph, &real->cost, r, PST_NONE,
-                                &real->programs[r], &err));
-        MUST(pst_program_create(real->eval_plan, real->graph, &real->cost, r, real->graph->logits,
+        MUST(pst_program_create(real->plan, real->graph, &real->cost, r, &real->programs[r], &err));
+        MUST(pst_program_create(real->eval_plan, real->graph, &real->cost, r,
                                 &real->eval_programs[r], &err));
     }
     free(nodes);

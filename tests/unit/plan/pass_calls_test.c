@@ -56,9 +56,8 @@ static void make_plan(struct setup *s, uint64_t seed, bool split)
     assert_int_equal(pst_plan_lower(s->plan, s->graph, &s->cost, lists, n_passes, true, &err),
                      PST_OK);
     for (uint32_t d = 0; d < STAGES; d++) {
-        assert_int_equal(
-            pst_program_create(s->plan, s->graph, &s->cost, d, PST_NONE, &s->programs[d], &err),
-            PST_OK);
+        assert_int_equal(pst_program_create(s->plan, s->graph, &s->cost, d, &s->programs[d], &err),
+                         PST_OK);
     }
     free(nodes);
 }

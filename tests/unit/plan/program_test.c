@@ -89,9 +89,7 @@ static void make_plan(struct setup *s, uint32_t p, uint32_t m, uint32_t kind, ui
                              n_passes, true, &err),
               &err);
     for (uint32_t d = 0; d < p; d++) {
-        assert_ok(
-            pst_program_create(s->plan, s->graph, &s->cost, d, PST_NONE, &s->programs[d], &err),
-            &err);
+        assert_ok(pst_program_create(s->plan, s->graph, &s->cost, d, &s->programs[d], &err), &err);
         free(orders[d]);
     }
     free(nodes);

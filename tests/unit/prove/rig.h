@@ -213,8 +213,8 @@ static inline void rig_program(struct rig *rig, uint32_t d)
     struct pst_error err = {0};
     pst_program_destroy(rig->programs[d]);
     rig->programs[d] = NULL;
-    if (pst_program_create(rig->plan, rig->graph, &rig->cost, d, PST_NONE, &rig->programs[d],
-                           &err) != PST_OK) {
+    if (pst_program_create(rig->plan, rig->graph, &rig->cost, d, &rig->programs[d], &err) !=
+        PST_OK) {
         fail_msg("program: %s\n%s", err.message, err.details);
     }
     rig->plan->devices[d].peak_bytes = rig->programs[d]->peak_bytes;
