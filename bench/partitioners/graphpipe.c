@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How long graphpipe searches: the models of its paper at operator granularity, every micro-batch
- * size, degrees powers of two; long chains; nested graphs. One thread.
+ * size, degrees powers of two; long chains; nested graphs.
  *
  *   bench-graphpipe [NAME]
  */
@@ -34,8 +34,7 @@ struct workload {
 
 static void run(const struct workload *w, const struct rig_graph *g, uint32_t grouping)
 {
-    struct gp_options options = {
-        .grouping = grouping, .sp = GP_SP_AUTO, .exact = true, .threads = 1};
+    struct gp_options options = {.grouping = grouping, .sp = GP_SP_AUTO, .exact = true};
     struct rig_case c = rig_case_of(g);
     struct part_problem p;
     struct gp_answer answer;

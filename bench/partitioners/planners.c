@@ -24,8 +24,8 @@
 static const struct {
     const char *name, *id, *options;
 } planners[] = {
-    {"graphpipe", "graphpipe", "{\"threads\":1}"},
-    {"stage-graph", "stage-graph", "{\"threads\":1,\"refine\":\"true\"}"},
+    {"graphpipe", "graphpipe", "{}"},
+    {"stage-graph", "stage-graph", "{\"refine\":\"true\"}"},
     {"pipedream, reference", "pipedream", "{\"objective\":\"reference\"}"},
     {"pipedream, released", "pipedream", NULL},
     {"piper", "piper", NULL},

@@ -456,7 +456,7 @@ static void try_passes(struct search *s)
             pass(s, k, SKETCH, stride);
         }
         s->stride = stride;
-        st = call_join(call_now(), all_degrees, s);
+        st = call_try(all_degrees, s);
         if (!s->enough) {
             call_check(st);
         }

@@ -62,9 +62,8 @@ struct gp_config {
         PST_PARAM(struct gp_config, max_states, PST_PARAM_INT, "50000000", "0..1000000000000",     \
                   "States to look at for each micro-batch size, then the best plan so far; 0: no " \
                   "limit."),                                                                       \
-        PST_PARAM(                                                                                 \
-            struct gp_config, threads, PST_PARAM_INT, "0", "0..1024",                              \
-            "Threads to search with; 0: as many as there are processors. The plan is the same.")
+        PST_PARAM(struct gp_config, threads, PST_PARAM_INT, "0", "0..1024",                        \
+                  "Not read: every search takes one thread.")
 
 pst_status gp_partition(const struct pst_host *host, const struct gp_config *config,
                         const struct pst_partition_in *in, struct pst_partition_out *out);

@@ -136,7 +136,6 @@ static struct gp_options options_of(const struct gp_config *c, const struct part
         .max_states = (uint64_t)c->max_states,
         .refine_steps = (uint64_t)c->refine_steps,
         .time_limit_s = c->time_limit_s,
-        .threads = (uint32_t)c->threads,
     };
 }
 

@@ -141,34 +141,6 @@ static void emit_group(struct plan *p, const uint32_t *kids, uint32_t n, const s
     close_stage(p, &sums, share->s ? level : share->t ? ends->end.level : share->level);
 }
 
-static void emit_row(struct plan *p, uint32_t at, const struct gp_sides *sides,
-                     const struct ends *ends, uint32_t level)
-{
-    const struct gp_block *block = &p->tree->blocks[at];
-    uint32_t n_levels = p->probe->levels->n, from = 0, i;
-    uint32_t s = ends->start.own, t = ends->end.own;
-    bool other = sides->sorted != NULL && sides->sorted[level];
-    const uint32_t *order = other ? sides->other_order : sides->order;
-    uint32_t *kids = call_alloc((size_t)block->n_kids, sizeof *kids);
-
-    while (from < block->n_kids) {
-        const struct gp_share *share = (other ? sides->other : sides->share) +
-                                       ((size_t)from * 4 + s * 2 + t) * n_levels + level;
-
-        if (!share->valid) {
-            call_end(PST_ERR_BUG);
-            break;
-        }
-        for (i = from; i < share->take; i++) {
-            kids[i - from] = p->tree->kids[block->first_kid + order[i]];
-        }
-        emit_group(p, kids, share->take - from, ends, share, level);
-        from = share->take;
-        s -= share->s;
-        t -= share->t;
-    }
-}
-
 /* Actual branches of the kinds and counts that `group` states; `used` of each kind are gone. */
 static uint32_t pick_kids(const struct plan *p, const struct gp_block *block,
                           const struct gp_kinds *kinds, uint32_t group, uint32_t *used,
@@ -194,31 +166,39 @@ static uint32_t pick_kids(const struct plan *p, const struct gp_block *block,
     return n;
 }
 
-static void emit_any(struct plan *p, uint32_t at, const struct gp_sides *sides,
-                     const struct ends *ends, uint32_t level)
+/* Group by group, as their shares say. */
+static void emit_sides(struct plan *p, uint32_t at, const struct gp_sides *sides,
+                       const struct ends *ends, uint32_t level)
 {
     const struct gp_block *block = &p->tree->blocks[at];
     const struct gp_class *c = &p->probe->costs->classes[p->probe->costs->class_of_block[at]];
+    bool other = sides->sorted != NULL && sides->sorted[level], small;
+    const uint32_t *order = other ? sides->other_order : sides->order;
     uint32_t *kids = call_alloc((size_t)block->n_kids, sizeof *kids);
     uint32_t *used = call_alloc(block->n_kids, sizeof *used);
-    uint32_t s = ends->start.own, t = ends->end.own, state = 0;
+    uint32_t s = ends->start.own, t = ends->end.own, state = sides->n_states - 1, n;
     struct gp_kinds kinds;
-    bool small;
 
-    gp_kinds_of(p->probe, c, &kinds, &small);
-    state = kinds.n_states - 1;
+    if (order == NULL) {
+        gp_kinds_of(p->probe, c, &kinds, &small);
+    }
     while (state > 0) {
-        const struct gp_share *share =
-            sides->share + ((size_t)state * 4 + s * 2 + t) * p->probe->levels->n + level;
-        uint32_t n;
+        const struct gp_share *share = (other ? sides->other : sides->share) +
+                                       ((size_t)state * 4 + s * 2 + t) * p->probe->levels->n +
+                                       level;
 
         if (!share->valid) {
             call_end(PST_ERR_BUG);
-            break;
         }
-        n = pick_kids(p, block, &kinds, share->take, used, kids);
+        if (order == NULL) {
+            n = pick_kids(p, block, &kinds, state - share->rest, used, kids);
+        } else {
+            for (n = 0; n < state - share->rest; n++) {
+                kids[n] = p->tree->kids[block->first_kid + order[block->n_kids - state + n]];
+            }
+        }
         emit_group(p, kids, n, ends, share, level);
-        state -= share->take;
+        state = share->rest;
         s -= share->s;
         t -= share->t;
     }
@@ -248,11 +228,7 @@ static void emit_gap(struct plan *p, uint32_t at, const struct ends *ends, const
                                     .level = here->pick.level};
     }
     gp_sides_of(p->probe, costs->class_of_block[kid], &inner.start, &inner.end, &sides);
-    if (sides->order == NULL) {
-        emit_any(p, kid, sides, &inner, here->level);
-        return;
-    }
-    emit_row(p, kid, sides, &inner, here->level);
+    emit_sides(p, kid, sides, &inner, here->level);
 }
 
 /* What follows a pick; false: nothing. */

@@ -58,16 +58,18 @@ struct gp_head {
 
 /* Of one group of branches. */
 struct gp_share {
-    uint32_t take;  /* contiguous: where the next group begins; any: which kinds, how many */
+    uint32_t rest;  /* state behind it */
     uint32_t level; /* of the group as a stage that owns neither end */
     uint32_t s : 1, t : 1, valid : 1;
 };
 
 struct gp_sides {
+    uint32_t n_states; /* 0: nothing is left; the last one: all branches */
     uint32_t *value;
-    /* [4 x groups][levels] by (what is left, s still to be owned, t still to be owned) */
+    /* [4 x states][levels] by (what is left, s still to be owned, t still to be owned) */
     struct gp_share *share;
-    const uint32_t *order; /* of branches; NULL: any */
+    const uint32_t *order; /* of branches, of which as many as the state says are left; NULL: a
+                              state is a number of each kind */
     const uint8_t *sorted; /* [levels] of two orders: which one; NULL: the first */
     struct gp_share *other;
     const uint32_t *other_order;
@@ -170,10 +172,7 @@ void gp_memo_find(struct gp_probe *probe, const struct gp_key *key, size_t size,
 /* Counts a state; ends the search when it is time to stop. */
 void gp_probe_tick(struct gp_probe *probe, uint32_t work);
 
-/* parallel blocks, by grouping */
-void gp_sides_any(struct gp_probe *probe, const struct gp_class *c, const struct gp_start *start,
-                  const struct gp_end *end, struct gp_sides *sides, bool *ret_done);
-/* Kinds of branches of a class for `any`: how many of each. */
+/* Kinds of branches of a class: how many of each. A state has a digit of that radix for each. */
 struct gp_kinds {
     uint32_t n, n_states;
     uint32_t *class, *count, *radix; /* [n] */

@@ -310,7 +310,7 @@ void gp_search_size(const struct part_problem *problem, const struct gp_tree *tr
     h.high = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
     ret_result->lower_ns = (double)h.costs.lower_bound * h.costs.ns_per_tick;
     /* Ends itself when time or states are spent; what it found until then stands. */
-    st = call_join(call_now(), hunt_run, &h);
+    st = call_try(hunt_run, &h);
     if (st == PST_ERR_CANCELLED) {
         call_go_on(problem->host);
         watch->has_expired = true;

@@ -5,8 +5,6 @@
 #ifndef GRAPHPIPE_SEARCH_H
 #define GRAPHPIPE_SEARCH_H
 
-#include <stdatomic.h>
-
 #include "answer.h"
 #include "block.h"
 #include "probe.h"
@@ -19,17 +17,15 @@ struct gp_options {
     uint32_t n_ks;
     uint64_t max_states, refine_steps; /* 0: no limit; 0: as by default */
     double time_limit_s;               /* 0: none */
-    uint32_t threads;                  /* 0: as many as there are processors */
 };
 
 enum { GP_SP_AUTO = 4 }; /* beside those of block.h */
 
-/* When to stop. One for a whole search; any thread may ask. */
+/* When to stop. One for a whole search. */
 struct gp_watch {
     const struct part_problem *problem;
-    double until_s;           /* monotonic clock; 0: no limit */
-    atomic_bool is_cancelled; /* by the host */
-    bool has_expired;         /* time or states are spent */
+    double until_s;   /* monotonic clock; 0: no limit */
+    bool has_expired; /* time or states are spent */
 };
 
 void gp_watch_start(struct gp_watch *watch, const struct part_problem *problem, double limit_s);
@@ -45,9 +41,7 @@ struct gp_result {
     uint64_t probes, states;
 };
 
-/* value.step_ns, where it is not known yet. Finds itself done where nothing was found.
- *
- */
+/* value.step_ns, where it is not known yet. Finds itself done where nothing was found. */
 void gp_result_step(const struct part_problem *problem, struct gp_result *result);
 
 /*

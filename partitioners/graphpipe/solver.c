@@ -155,15 +155,51 @@ static void take(struct gp_answer *answer, struct choice chosen)
     }
 }
 
-/* All sizes, nothing known about any. */
-static void empty_table(const struct part_problem *p, struct gp_table *table)
+/* All sizes, and with per_stage one more that stands for a size of each stage's own; nothing known
+   about any. */
+static void empty_table(const struct part_problem *p, bool per_stage, struct gp_table *table)
 {
     uint32_t i;
 
-    CALL_TAKE(table->tries, p->n_sizes);
-    table->n = p->n_sizes;
+    table->n = p->n_sizes + per_stage;
+    CALL_TAKE(table->tries, table->n);
     for (i = 0; i < p->n_sizes; i++) {
         table->tries[i].b = p->sizes[i];
+    }
+}
+
+static bool has_degree(const struct part_problem *p, uint32_t b)
+{
+    uint32_t k;
+
+    for (k = 0; k < p->n_degrees && b % p->degrees[k] != 0; k++) {
+    }
+    return k < p->n_degrees;
+}
+
+/* A larger size must do better than all smaller ones, so most searches end with their first probe.
+   A size for each stage must do better than all. */
+static void sweep(const struct part_problem *p, const struct gp_options *options,
+                  const struct gp_tree *tree, struct gp_watch *watch, struct gp_table *table)
+{
+    double least = INFINITY;
+    uint32_t i;
+
+    for (i = 0; i < table->n; i++) {
+        struct gp_try *t = &table->tries[i];
+
+        if (t->b == 0 || has_degree(p, t->b)) {
+            gp_search_size(p, tree, options, t->b, least, watch, &t->result);
+        }
+        if (t->result.found && t->result.value.bottleneck_ns < least * (1 - 1e-12)) {
+            least = t->result.value.bottleneck_ns;
+            continue;
+        }
+        t->skipped = least < INFINITY;
+        if (t->result.found) {
+            part_plan_finish(&t->result.plan);
+            t->result.found = false;
+        }
     }
 }
 
@@ -171,10 +207,11 @@ static void solve_blocks(const struct part_problem *p, const struct gp_options *
                          const struct gp_tree *tree, struct gp_watch *watch,
                          struct gp_answer *answer)
 {
-    if (tree->n_blocks == 0 /* nested too deeply */) {
-        empty_table(p, &answer->table);
-    } else {
-        gp_sweep(p, tree, options, watch, &answer->table);
+    bool nested_too_deeply = tree->n_blocks == 0;
+
+    empty_table(p, options->per_stage && !nested_too_deeply, &answer->table);
+    if (!nested_too_deeply) {
+        sweep(p, options, tree, watch, &answer->table);
     }
     answer->series_parallel = tree->series_parallel;
     add_orders(p, tree, watch, answer);
@@ -185,7 +222,7 @@ static void solve_chain(const struct part_problem *p, struct gp_watch *watch,
 {
     uint32_t i;
 
-    empty_table(p, &answer->table);
+    empty_table(p, false, &answer->table);
     answer->source = "chain";
     for (i = 0; i < answer->table.n; i++) {
         gp_orders(p, p->sizes[i], 1, watch, &answer->table.tries[i].result);

@@ -17,7 +17,7 @@ struct gp_try {
                               perhaps */
 };
 
-/* All sizes, ascending. */
+/* All sizes, ascending. Only those that beat smaller ones have plans. */
 struct gp_table {
     uint32_t n;
     struct gp_try *tries;
@@ -39,11 +39,6 @@ struct gp_answer {
     uint32_t tried;                  /* plans simulated by the host */
     const char *source;              /* "family", "orders", "chain", "refined" */
 };
-
-/* Searches every size; only those that beat smaller ones have plans. *threads* at once; the result
-   does not depend on how many. */
-void gp_sweep(const struct part_problem *problem, const struct gp_tree *tree,
-              const struct gp_options *options, struct gp_watch *watch, struct gp_table *ret_table);
 
 /* Cuts of the first few kinds of topological orders (by index first), where better than the
    result so far. */

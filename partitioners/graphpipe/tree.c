@@ -69,7 +69,7 @@ void gp_tree_init(struct gp_tree *tree, const struct part_problem *problem, cons
     memset(tree, 0, sizeof *tree);
     gp_graph_init(&graph, problem->n, problem->n + 1, problem->n,
                   problem->n_edges + 2 * problem->n);
-    st = call_join(call_now(), solve, &solving);
+    st = call_try(solve, &solving);
     gp_graph_finish(&graph);
     if (st == PST_ERR_UNSUPPORTED) {
     } else {

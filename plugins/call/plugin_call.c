@@ -4,7 +4,6 @@
  */
 #include "plugin_call.h"
 
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,31 +16,15 @@ struct block {
 };
 
 /* What is taken outside of any call, by tests, is never given back. */
-static pthread_mutex_t lock_outside = PTHREAD_MUTEX_INITIALIZER;
-static struct call_region outside = {.lock = &lock_outside};
+static _Thread_local struct call_region outside;
 
 /* Where this thread is: the innermost region, that of its call, and the way out of that. */
 static _Thread_local struct call_region *region_now, *region_of_call;
 static _Thread_local jmp_buf *way_out;
 static _Thread_local pst_status end_status;
 
-static void lock(const struct call_region *region)
-{
-    if (region->lock != NULL) {
-        pthread_mutex_lock(region->lock);
-    }
-}
-
-static void unlock(const struct call_region *region)
-{
-    if (region->lock != NULL) {
-        pthread_mutex_unlock(region->lock);
-    }
-}
-
 static void enlist(struct block *block, struct call_region *region)
 {
-    lock(region);
     block->region = region;
     block->next = region->first;
     block->link = &region->first;
@@ -49,17 +32,14 @@ static void enlist(struct block *block, struct call_region *region)
         block->next->link = &block->next;
     }
     region->first = block;
-    unlock(region);
 }
 
 static void strike(struct block *block)
 {
-    lock(block->region);
     *block->link = block->next;
     if (block->next != NULL) {
         block->next->link = block->link;
     }
-    unlock(block->region);
 }
 
 static struct call_region *here(void)
@@ -176,12 +156,8 @@ void call_end(pst_status status)
     longjmp(*way_out, 1);
 }
 
-struct call_region *call_now(void)
-{
-    return region_now;
-}
-
-pst_status call_join(struct call_region *region, pst_status (*run)(void *context), void *context)
+static pst_status run_in(struct call_region *region, pst_status (*run)(void *context),
+                         void *context)
 {
     struct call_region *const now_before = region_now, *const call_before = region_of_call;
     jmp_buf *const way_before = way_out;
@@ -199,11 +175,14 @@ pst_status call_join(struct call_region *region, pst_status (*run)(void *context
 
 pst_status call_run(pst_status (*run)(void *context), void *context)
 {
-    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    struct call_region region = {.lock = &lock};
-    pst_status status = call_join(&region, run, context);
+    struct call_region region = {0};
+    pst_status status = run_in(&region, run, context);
 
     empty(&region);
-    pthread_mutex_destroy(&lock);
     return status;
+}
+
+pst_status call_try(pst_status (*run)(void *context), void *context)
+{
+    return run_in(region_now, run, context);
 }

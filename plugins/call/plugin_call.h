@@ -8,7 +8,6 @@
 #ifndef PLUGIN_CALL_H
 #define PLUGIN_CALL_H
 
-#include <pthread.h>
 #include <stddef.h>
 
 #include <penstock/penstock.h>
@@ -40,7 +39,6 @@ void *call_try_alloc(size_t count, size_t size);
 struct call_region {
     struct call_region *outer;
     struct block *first;
-    pthread_mutex_t *lock; /* NULL: of one thread */
 };
 void call_enter(struct call_region *region);
 void call_keep(void *memory); /* may be NULL */
@@ -68,10 +66,8 @@ static inline void call_go_on(const struct pst_host *host)
 /* What `run` gives, or what call_end was told. */
 pst_status call_run(pst_status (*run)(void *context), void *context);
 
-/* For further threads of a call: call_join, with what call_now gave before, is call_run in there,
-   with memory that belongs to the same call. */
-struct call_region *call_now(void);
-pst_status call_join(struct call_region *region, pst_status (*run)(void *context), void *context);
+/* The same within a call, whose memory it takes: what ends `run` does not end the call. */
+pst_status call_try(pst_status (*run)(void *context), void *context);
 
 /* Writes called(self, in, out), a function of an interface: `function` of the same arguments as a
    call. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What must hold of every answer of graphpipe: more of anything never hurts, names and units do
- * not matter, threads do not matter, refined plans are the best there are; budgets and cancelling.
+ * not matter, refined plans are the best there are; budgets and cancelling.
  */
 #include "solver.h"
 
@@ -127,51 +127,6 @@ TEST(test_names)
         if (strcmp(answer.source, "family") == 0) { /* else of no block fits: orders have names */
             rig_close(rig_solve(&c, &options, NULL), t);
         }
-    }
-}
-
-static bool same_plan(const struct part_plan *a, const struct part_plan *b)
-{
-    if (a->n_stages != b->n_stages) {
-        return false;
-    }
-    for (uint32_t s = 0; s < a->n_stages; s++) {
-        const struct part_stage *x = &a->stages[s], *y = &b->stages[s];
-
-        if (x->n_nodes != y->n_nodes || x->d != y->d || x->b != y->b || x->k != y->k ||
-            memcmp(x->nodes, y->nodes, x->n_nodes * sizeof *x->nodes) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-TEST(test_threads)
-{
-    struct gp_options one = rig_options(), eight = rig_options();
-    struct gp_answer a, b;
-    struct rig_graph g;
-    struct rig_case c;
-
-    eight.threads = 8;
-    for (uint32_t model = 0; model < 3; model++) {
-        if (model == 0) {
-            rig_mmt(&g, 4, 3);
-        } else if (model == 1) {
-            rig_dlrm(&g, 3, 3, 4);
-        } else {
-            rig_candle(&g, 4, 2);
-        }
-        c = rig_case_of(&g);
-        rig_case_choose(&c, 8, 64, powers, 7, powers, 3);
-        c.multiplier = 2;
-        c.memory = model == 1 ? INFINITY : 4e9;
-        rig_solve(&c, &one, &a);
-        rig_solve(&c, &eight, &b);
-        assert_true(a.found && b.found);
-        assert_int_equal(a.b, b.b);
-        assert_true(same_plan(&a.plan, &b.plan));
-        rig_graph_finish(&g);
     }
 }
 

@@ -13,7 +13,7 @@
 
 static inline struct gp_options rig_options(void)
 {
-    return (struct gp_options){.sp = GP_SP_AUTO, .exact = true, .threads = 1};
+    return (struct gp_options){.sp = GP_SP_AUTO, .exact = true};
 }
 
 static inline void rig_close(double a, double b)
