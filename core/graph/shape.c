@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Shape inference: what an operator makes of its inputs, and the errors that a person sees when a
- * model's numbers do not fit together.
+ * model's numbers do not fit together. One rule a kind, which appends outputs to the answer; its
+ * errors name the operator.
  */
-#include "graph/shape_rules.h"
+#include "graph/draft.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +37,120 @@ char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dim
     return text;
 }
 
-static pst_status infer_linear(const struct pst_rule *c, struct pst_error *err)
+/* --- what the rules are written in ---------------------------------------------------------*/
+
+#define BAD(...) pst_fail(err, PST_ERR_CONFIG, "model.shape", __VA_ARGS__)
+
+/* One inference: builder, operator and the answer, so that the rules stay short. */
+struct rule {
+    const struct pst_graph_builder *builder;
+    const struct pst_op *op;
+    struct pst_shapes *shapes;
+};
+
+static const struct pst_tensor *input(const struct rule *c, uint32_t i)
+{
+    return &c->builder->tensors[c->op->in[i]];
+}
+
+static uint32_t statistics_dtype(const struct rule *c)
+{
+    return c->builder->dtype == PST_F64 ? PST_F64 : PST_F32;
+}
+
+static struct pst_shape *output(const struct rule *c, uint32_t role, uint32_t dtype, uint32_t rank,
+                                const uint64_t *dims)
+{
+    struct pst_shape *shape = &c->shapes->out[c->shapes->n_out++];
+
+    memset(shape, 0, sizeof *shape);
+    shape->role = role;
+    shape->dtype = dtype;
+    shape->rank = rank;
+    if (rank != 0) {
+        memcpy(shape->dims, dims, rank * sizeof *dims);
+    }
+    shape->batched = true;
+    return shape;
+}
+
+/* The result: model dtype, shape of input 0 unless changed by the caller. */
+static struct pst_shape *result_like(const struct rule *c)
+{
+    const struct pst_tensor *x = input(c, 0);
+
+    return output(c, PST_ROLE_ACTIVATION, c->builder->dtype, x->rank, x->dims);
+}
+
+static pst_status check_dtype(const struct rule *c, uint32_t i, uint32_t dtype,
+                              struct pst_error *err)
+{
+    static const char *const names[] = {"f32", "bf16", "f64", "i32"};
+    uint32_t found = input(c, i)->dtype;
+
+    if (found != dtype) {
+        return BAD("%s: input %u has elements of type %s, expected %s", c->op->name, i,
+                   names[found], names[dtype]);
+    }
+    return PST_OK;
+}
+
+static pst_status check_rank(const struct rule *c, uint32_t least, uint32_t most, const char *form,
+                             struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    char text[256];
+
+    if (x->rank < least || x->rank > most) {
+        return BAD("%s: input has shape %s, expected %s", c->op->name,
+                   pst_shape_text(text, sizeof text, x->rank, x->dims), form);
+    }
+    return check_dtype(c, 0, c->builder->dtype, err);
+}
+
+/* Parameter `slot`, where present, must have exactly these axes. */
+static pst_status check_param(const struct rule *c, uint32_t slot, uint32_t rank,
+                              const uint64_t *dims, struct pst_error *err)
+{
+    const struct pst_parameter *param;
+    char found[256], expected[256];
+
+    if (slot >= c->op->n_param || c->op->param[slot] == PST_NONE) {
+        return PST_OK;
+    }
+    param = &c->builder->params[c->op->param[slot]];
+    if (param->rank != rank || memcmp(param->dims, dims, rank * sizeof *dims) != 0) {
+        return BAD("%s: parameter %s has shape %s, expected %s", c->op->name, param->name,
+                   pst_shape_text(found, sizeof found, param->rank, param->dims),
+                   pst_shape_text(expected, sizeof expected, rank, dims));
+    }
+    return PST_OK;
+}
+
+/* Rank of parameter 0, which every kind that asks has. */
+static const struct pst_parameter *param0(const struct rule *c)
+{
+    return &c->builder->params[c->op->param[0]];
+}
+
+static pst_status check_param_rank(const struct rule *c, uint32_t rank, const char *form,
+                                   struct pst_error *err)
+{
+    const struct pst_parameter *param = param0(c);
+    char text[256];
+
+    if (param->rank != rank) {
+        return BAD("%s: parameter %s has shape %s, expected %s", c->op->name, param->name,
+                   pst_shape_text(text, sizeof text, param->rank, param->dims), form);
+    }
+    return PST_OK;
+}
+
+typedef pst_status shape_rule(const struct rule *c, struct pst_error *err);
+
+/* --- rows of numbers -----------------------------------------------------------------------*/
+
+static pst_status infer_linear(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
     uint64_t weight[2], width, out;
@@ -68,7 +182,7 @@ static pst_status infer_linear(const struct pst_rule *c, struct pst_error *err)
     return status;
 }
 
-static pst_status check_norm(const struct pst_rule *c, struct pst_error *err)
+static pst_status check_norm(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
     pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., C]", err);
@@ -86,7 +200,7 @@ static pst_status check_norm(const struct pst_rule *c, struct pst_error *err)
 }
 
 /* Mean and standard deviation of a row; of RMS norm the latter alone. */
-static pst_status infer_layernorm(const struct pst_rule *c, struct pst_error *err)
+static pst_status infer_layernorm(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
     pst_status status = check_norm(c, err);
@@ -101,7 +215,7 @@ static pst_status infer_layernorm(const struct pst_rule *c, struct pst_error *er
     return PST_OK;
 }
 
-static pst_status infer_batchnorm(const struct pst_rule *c, struct pst_error *err)
+static pst_status infer_batchnorm(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
     pst_status status = check_norm(c, err);
@@ -124,7 +238,7 @@ static pst_status infer_batchnorm(const struct pst_rule *c, struct pst_error *er
     return PST_OK;
 }
 
-static pst_status check_probability(const struct pst_rule *c, struct pst_error *err)
+static pst_status check_probability(const struct rule *c, struct pst_error *err)
 {
     if (!(c->op->p >= 0.0f && c->op->p < 1.0f)) {
         return BAD("%s: dropout probability %g is not in [0, 1)", c->op->name, (double)c->op->p);
@@ -132,7 +246,7 @@ static pst_status check_probability(const struct pst_rule *c, struct pst_error *
     return PST_OK;
 }
 
-static pst_status infer_add(const struct pst_rule *c, struct pst_error *err)
+static pst_status infer_add(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *a = input(c, 0), *b = input(c, 1);
     char left[256], right[256];
@@ -148,7 +262,7 @@ static pst_status infer_add(const struct pst_rule *c, struct pst_error *err)
                                                                : check_probability(c, err);
 }
 
-static pst_status infer_elementwise(const struct pst_rule *c, struct pst_error *err)
+static pst_status infer_elementwise(const struct rule *c, struct pst_error *err)
 {
     result_like(c);
     if (check_dtype(c, 0, c->builder->dtype, err) != PST_OK) {
@@ -163,7 +277,7 @@ static pst_status infer_elementwise(const struct pst_rule *c, struct pst_error *
     return PST_OK;
 }
 
-static pst_status infer_cross_entropy(const struct pst_rule *c, struct pst_error *err)
+static pst_status infer_cross_entropy(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0), *t = input(c, 1);
     char logits[256], targets[256];
@@ -185,7 +299,7 @@ static pst_status infer_cross_entropy(const struct pst_rule *c, struct pst_error
     return PST_OK;
 }
 
-static pst_status infer_mse(const struct pst_rule *c, struct pst_error *err)
+static pst_status infer_mse(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0), *t = input(c, 1);
     char left[256], right[256];
@@ -207,7 +321,7 @@ static pst_status infer_mse(const struct pst_rule *c, struct pst_error *err)
     return PST_OK;
 }
 
-static pst_status infer_concat(const struct pst_rule *c, struct pst_error *err)
+static pst_status infer_concat(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *first = input(c, 0);
     char a[256], b[256];
@@ -232,30 +346,249 @@ static pst_status infer_concat(const struct pst_rule *c, struct pst_error *err)
     return PST_OK;
 }
 
+/* --- images [height, width, channels] ------------------------------------------------------*/
+
+/* Height and width of what a window of op->kernel leaves of the image. */
+static pst_status slide(const struct rule *c, struct pst_shape *y, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    const struct pst_op *op = c->op;
+
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t padded = x->dims[i] + 2 * (uint64_t)op->pad[i];
+
+        if (op->kernel[i] == 0 || op->stride[i] == 0 || op->pad[i] >= op->kernel[i]) {
+            return BAD("%s: kernel %u, stride %u, padding %u: kernel and stride must be positive, "
+                       "the padding smaller than the kernel",
+                       op->name, op->kernel[i], op->stride[i], op->pad[i]);
+        }
+        if (padded < op->kernel[i]) {
+            return BAD("%s: image is %llu high or wide with its padding, the kernel %u", op->name,
+                       (unsigned long long)padded, op->kernel[i]);
+        }
+        y->dims[i] = (padded - op->kernel[i]) / op->stride[i] + 1;
+    }
+    return PST_OK;
+}
+
+static pst_status infer_conv2d(const struct rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    uint64_t weight[4];
+    struct pst_shape *y;
+    pst_status status = check_rank(c, 3, 3, "[height, width, channels]", err);
+
+    if (status == PST_OK) {
+        status = check_param_rank(c, 4, "[kernel height, kernel width, in, out]", err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    weight[0] = c->op->kernel[0];
+    weight[1] = c->op->kernel[1];
+    weight[2] = x->dims[2];
+    weight[3] = param0(c)->dims[3];
+    status = check_param(c, 0, 4, weight, err);
+    if (status == PST_OK) {
+        status = check_param(c, 1, 1, &weight[3], err);
+    }
+    y = result_like(c);
+    y->dims[2] = weight[3];
+    return status != PST_OK ? status : slide(c, y, err);
+}
+
+static pst_status infer_maxpool2d(const struct rule *c, struct pst_error *err)
+{
+    pst_status status = check_rank(c, 3, 3, "[height, width, channels]", err);
+    struct pst_shape *y;
+
+    if (status != PST_OK) {
+        return status;
+    }
+    y = result_like(c);
+    status = slide(c, y, err);
+    output(c, PST_ROLE_AUX, PST_I32, y->rank, y->dims);
+    return status;
+}
+
+static pst_status infer_avgpool(const struct rule *c, struct pst_error *err)
+{
+    pst_status status = check_rank(c, 2, PST_MAX_RANK, "[..., C]", err);
+    const struct pst_tensor *x = input(c, 0);
+
+    if (status == PST_OK) {
+        output(c, PST_ROLE_ACTIVATION, c->builder->dtype, 1, &x->dims[x->rank - 1]);
+    }
+    return status;
+}
+
+static pst_status infer_avgpool2d(const struct rule *c, struct pst_error *err)
+{
+    pst_status status = check_rank(c, 3, 3, "[height, width, channels]", err);
+
+    return status != PST_OK ? status : slide(c, result_like(c), err);
+}
+
+static pst_status infer_shift2d(const struct rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    pst_status status = check_rank(c, 3, 3, "[height, width, channels]", err);
+
+    if (status == PST_OK && (c->op->pad[0] >= x->dims[0] || c->op->pad[1] >= x->dims[1])) {
+        return BAD("%s: nothing is left of an image of %llu x %llu that moves by %u and %u",
+                   c->op->name, (unsigned long long)x->dims[0], (unsigned long long)x->dims[1],
+                   c->op->pad[0], c->op->pad[1]);
+    }
+    if (status == PST_OK) {
+        result_like(c);
+    }
+    return status;
+}
+
+/* --- rows of tokens ------------------------------------------------------------------------*/
+
+/* dims: of the rows that go into the bag. */
+static pst_status infer_bag(const struct rule *c, const uint64_t dims[2], struct pst_error *err)
+{
+    uint64_t width;
+
+    if (c->op->bag > PST_BAG_SUM || (c->op->n_param > 1 && c->op->param[1] != PST_NONE)) {
+        return BAD("%s: a bag is concatenated or summed, and has no positions", c->op->name);
+    }
+    if (!pst_shape_elems(c->op->bag == PST_BAG_CONCAT ? 2 : 1,
+                         c->op->bag == PST_BAG_CONCAT ? dims : &dims[1], &width)) {
+        return BAD("%s: the bag has more than 2^40 elements", c->op->name);
+    }
+    output(c, PST_ROLE_ACTIVATION, c->builder->dtype, 1, &width);
+    return PST_OK;
+}
+
+static pst_status infer_embedding(const struct rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    uint64_t dims[2];
+    char text[256];
+    pst_status status;
+
+    if (x->rank != 1) {
+        return BAD("%s: tokens have shape %s, expected [T]", c->op->name,
+                   pst_shape_text(text, sizeof text, x->rank, x->dims));
+    }
+    status = check_dtype(c, 0, PST_I32, err);
+    if (status == PST_OK) {
+        status = check_param_rank(c, 2, "[vocabulary, C]", err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    dims[0] = x->dims[0];
+    dims[1] = param0(c)->dims[1];
+    if (c->op->bag != PST_BAG_NONE) {
+        return infer_bag(c, dims, err);
+    }
+    output(c, PST_ROLE_ACTIVATION, c->builder->dtype, 2, dims);
+    return check_param(c, 1, 2, dims, err);
+}
+
+/* Buckets of relative positions (distance.h), one column per head. */
+static pst_status check_buckets(const struct rule *c, struct pst_error *err)
+{
+    const struct pst_op *op = c->op;
+    uint64_t dims[2], n;
+    pst_status status;
+
+    if (op->n_param == 0 || op->param[0] == PST_NONE) {
+        return PST_OK;
+    }
+    status = check_param_rank(c, 2, "[buckets, heads]", err);
+    if (status != PST_OK) {
+        return status;
+    }
+    dims[0] = param0(c)->dims[0];
+    dims[1] = op->heads;
+    n = op->causal ? dims[0] : dims[0] / 2;
+    if (n < 2 || (!op->causal && dims[0] % 2 != 0) || op->max_distance <= n / 2) {
+        return BAD("%s: %llu buckets up to a distance of %u; there must be 2 or more a direction, "
+                   "and the distance above half of them",
+                   op->name, (unsigned long long)dims[0], op->max_distance);
+    }
+    return check_param(c, 0, 2, dims, err);
+}
+
+/* Keys and values of another sequence. */
+static pst_status check_keys(const struct rule *c, uint64_t width, struct pst_error *err)
+{
+    const struct pst_tensor *keys = input(c, 1);
+    char text[256];
+
+    if (keys->rank != 2 || keys->dims[1] != 2 * width || c->op->causal) {
+        return BAD("%s: keys and values have shape %s, expected [S, %llu] and no causal mask",
+                   c->op->name, pst_shape_text(text, sizeof text, keys->rank, keys->dims),
+                   (unsigned long long)(2 * width));
+    }
+    return check_dtype(c, 1, c->builder->dtype, err);
+}
+
+static pst_status infer_attention(const struct rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    const uint32_t parts = c->op->n_in == 2 ? 1 : 3;
+    uint64_t lse[2], width;
+    pst_status status =
+        check_rank(c, 2, 2, parts == 3 ? "[T, 3C] (queries, keys, values)" : "[T, C]", err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    width = x->dims[1] / parts;
+    if (x->dims[1] % parts != 0) {
+        return BAD("%s: input has last axis %llu, which is not three parts of equal width",
+                   c->op->name, (unsigned long long)x->dims[1]);
+    }
+    if (c->op->heads == 0 || width % c->op->heads != 0) {
+        return BAD("%s: input has last axis %llu (%u x %llu), heads %u do not divide it",
+                   c->op->name, (unsigned long long)x->dims[1], parts, (unsigned long long)width,
+                   c->op->heads);
+    }
+    if (parts == 1) {
+        status = check_keys(c, width, err);
+    }
+    if (status == PST_OK) {
+        status = check_buckets(c, err);
+    }
+    result_like(c)->dims[1] = width;
+    lse[0] = c->op->heads;
+    lse[1] = x->dims[0];
+    output(c, PST_ROLE_AUX, statistics_dtype(c), 2, lse);
+    return status;
+}
+
+/* --- all kinds -----------------------------------------------------------------------------*/
+
 pst_status pst_shape_infer(const struct pst_graph_builder *builder, const struct pst_op *op,
                            struct pst_shapes *ret_shapes, struct pst_error *err)
 {
-    static pst_shape_rule *const rules[PST_OP_KINDS] = {
-        [PST_OP_EMBEDDING] = pst_infer_embedding,
+    static shape_rule *const rules[PST_OP_KINDS] = {
+        [PST_OP_EMBEDDING] = infer_embedding,
         [PST_OP_LINEAR] = infer_linear,
         [PST_OP_LAYERNORM] = infer_layernorm,
-        [PST_OP_ATTENTION] = pst_infer_attention,
+        [PST_OP_ATTENTION] = infer_attention,
         [PST_OP_ADD] = infer_add,
         [PST_OP_DROPOUT] = infer_elementwise,
         [PST_OP_ACT] = infer_elementwise,
         [PST_OP_CROSS_ENTROPY] = infer_cross_entropy,
-        [PST_OP_CONV2D] = pst_infer_conv2d,
+        [PST_OP_CONV2D] = infer_conv2d,
         [PST_OP_BATCHNORM] = infer_batchnorm,
-        [PST_OP_MAXPOOL2D] = pst_infer_maxpool2d,
-        [PST_OP_AVGPOOL] = pst_infer_avgpool,
+        [PST_OP_MAXPOOL2D] = infer_maxpool2d,
+        [PST_OP_AVGPOOL] = infer_avgpool,
         [PST_OP_CONCAT] = infer_concat,
         [PST_OP_MSE] = infer_mse,
         [PST_OP_RMSNORM] = infer_layernorm,
-        [PST_OP_AVGPOOL2D] = pst_infer_avgpool2d,
-        [PST_OP_SHIFT2D] = pst_infer_shift2d,
+        [PST_OP_AVGPOOL2D] = infer_avgpool2d,
+        [PST_OP_SHIFT2D] = infer_shift2d,
     };
     struct pst_shapes shapes;
-    struct pst_rule c = {.builder = builder, .op = op, .shapes = &shapes};
+    struct rule c = {.builder = builder, .op = op, .shapes = &shapes};
     pst_status status;
 
     memset(&shapes, 0, sizeof shapes);

@@ -6,19 +6,14 @@
 #include "base/util.h"
 #include "figures/figure_impl.h"
 
-static pst_status settle_options(struct pst_figure_options *options, struct pst_error *err)
+static pst_status check_options(const struct pst_figure_options *options, struct pst_error *err)
 {
-    options->font_pt = options->font_pt == 0 ? 8 : options->font_pt;
     if ((options->width_pt != 0 && !(options->width_pt >= 200 && options->width_pt <= 14000)) ||
         (options->height_pt != 0 && !(options->height_pt >= 100 && options->height_pt <= 14000))) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "a figure of %g by %g points: the width must be 200 to 14000, the height "
                         "100 to 14000",
                         options->width_pt, options->height_pt);
-    }
-    if (!(options->font_pt >= 4 && options->font_pt <= 24)) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value", "text of %g points: must be 4 to 24",
-                        options->font_pt);
     }
     return PST_OK;
 }
@@ -61,7 +56,7 @@ pst_status pst_figure_render(const struct pst_timeline *timeline, enum pst_figur
     page.options = options != NULL
                        ? *options
                        : (struct pst_figure_options){.show_memory = true, .show_title = true};
-    st = settle_options(&page.options, err);
+    st = check_options(&page.options, err);
     if (st == PST_OK) {
         st = pst_canvas_measure(lay_out, &page, err);
     }

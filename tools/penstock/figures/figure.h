@@ -13,7 +13,6 @@ enum pst_figure_format { PST_FIGURE_SVG, PST_FIGURE_PNG, PST_FIGURE_PDF };
 
 struct pst_figure_options {
     double width_pt, height_pt; /* 0: as the content asks for; else 200 and 100 to 14000 */
-    double font_pt;             /* 0: 8; else 4 to 24 */
     bool show_memory, show_title;
 };
 

@@ -76,7 +76,7 @@ void pst_figure_draw_grid(const struct pst_figure_page *page, double top, double
 
 void pst_figure_draw_time_axis(const struct pst_figure_page *page, double y)
 {
-    double font = page->options.font_pt, decimals = page->tick < 1 ? ceil(-log10(page->tick)) : 0;
+    double font = FIGURE_FONT, decimals = page->tick < 1 ? ceil(-log10(page->tick)) : 0;
     uint32_t n = count_ticks(page);
     char text[64];
 

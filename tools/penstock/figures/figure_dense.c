@@ -4,6 +4,8 @@
  * which part of that time went to which kind of pass; what is left open is idle. So colours stay
  * those of the legend, where boxes below the resolution of a screen would blend to mud and moire.
  */
+#include <math.h>
+
 #include "figures/figure_impl.h"
 
 struct dense {
@@ -11,9 +13,7 @@ struct dense {
     uint32_t n_columns, n_colors;
     double width;  /* of a column */
     double *share; /* [color][column], 0 to 1 */
-    double *floors, *sums;
-    bool *plain;    /* [column]: within a long stretch of one kind, or of none */
-    uint32_t reach; /* shares are averages over 2 x reach + 1 columns */
+    double *floors;
 };
 
 static void add_span(struct dense *dense, const struct pst_span *span)
@@ -64,63 +64,6 @@ static void draw_band(struct dense *dense, uint32_t color, double top)
     cairo_fill(page->cr);
 }
 
-/* The colour that fills a column, n_colors if it is idle, PST_NONE if it is a mixture. */
-static uint32_t filling(const struct dense *dense, uint32_t column)
-{
-    double total = 0;
-
-    for (uint32_t color = 0; color < dense->n_colors; color++) {
-        double share = dense->share[(size_t)color * dense->n_columns + column];
-
-        if (share > 0.999) {
-            return color;
-        }
-        total += share;
-    }
-    return total < 0.001 ? dense->n_colors : PST_NONE;
-}
-
-/* Where nothing alternates nothing is averaged, so that its ends stay sharp. */
-static void find_plain(struct dense *dense)
-{
-    uint32_t n = dense->n_columns, least = 2 * dense->reach + 2, next;
-
-    for (uint32_t c = 0; c < n; c = next) {
-        uint32_t color = filling(dense, c);
-
-        for (next = c + 1; next < n && filling(dense, next) == color; next++) {
-        }
-        for (uint32_t i = c; i < next; i++) {
-            dense->plain[i] = color != PST_NONE && next - c >= least;
-        }
-    }
-}
-
-/* A moving average, so that a steady state looks steady. */
-static void smooth(struct dense *dense, double *share)
-{
-    uint32_t n = dense->n_columns, reach = dense->reach;
-
-    dense->sums[0] = 0;
-    for (uint32_t c = 0; c < n; c++) {
-        dense->sums[c + 1] = dense->sums[c] + share[c];
-    }
-    for (uint32_t c = 0; c < n; c++) {
-        uint32_t from = c, to = c + 1;
-
-        while (from > 0 && c - from < reach && !dense->plain[from - 1]) {
-            from--;
-        }
-        while (to < n && to - c <= reach && !dense->plain[to]) {
-            to++;
-        }
-        if (!dense->plain[c]) {
-            share[c] = (dense->sums[to] - dense->sums[from]) / (to - from);
-        }
-        share[c] = share[c] < 1e-6 ? 0 : share[c];
-    }
-}
-
 static void draw_rank(struct dense *dense, uint32_t r)
 {
     const struct pst_figure_page *page = dense->page;
@@ -139,27 +82,22 @@ static void draw_rank(struct dense *dense, uint32_t r)
             add_span(dense, span);
         }
     }
-    find_plain(dense);
     for (uint32_t color = 0; color < dense->n_colors; color++) {
-        smooth(dense, dense->share + (size_t)color * dense->n_columns);
         draw_band(dense, color, page->rows_top + r * page->pitch);
     }
 }
 
-/* Averages are over about six passes. */
+/* Columns as wide as three passes, so that a steady state looks steady. */
 void pst_figure_draw_dense(struct pst_figure_page *page)
 {
     double plot = page->right - page->left;
     struct dense dense = {.page = page, .n_colors = FIGURE_KINDS * page->n_chunks};
 
-    dense.n_columns = (uint32_t)plot + 1;
+    dense.n_columns = (uint32_t)(plot / fmax(1, 3 * page->typical_pass)) + 1;
     dense.width = plot / dense.n_columns;
-    dense.reach = (uint32_t)(3 * page->typical_pass / dense.width);
     dense.share = pst_arena_array(&page->arena, (size_t)dense.n_colors * dense.n_columns,
                                   sizeof *dense.share);
     dense.floors = pst_arena_array(&page->arena, dense.n_columns, sizeof *dense.floors);
-    dense.sums = pst_arena_array(&page->arena, (size_t)dense.n_columns + 1, sizeof *dense.sums);
-    dense.plain = pst_arena_array(&page->arena, dense.n_columns, sizeof *dense.plain);
     for (uint32_t r = 0; r < page->timeline->n_ranks; r++) {
         draw_rank(&dense, r);
     }

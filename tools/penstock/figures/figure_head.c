@@ -54,7 +54,7 @@ static void summarize(const struct pst_figure_page *page, char *text, size_t roo
 static double entry(const struct pst_figure_page *page, enum pst_figure_kind kind, double x,
                     double y, bool draw)
 {
-    double font = page->options.font_pt, swatch = 1.1 * font, high = 0.8 * font;
+    double font = FIGURE_FONT, swatch = 1.1 * font, high = 0.8 * font;
     uint32_t n = !pst_figure_is_pass(kind) ? 1 : page->n_chunks > SHADES ? SHADES : page->n_chunks;
     double width = n == 1 ? swatch : 0.8 * font * n;
 
@@ -74,7 +74,7 @@ static double entry(const struct pst_figure_page *page, enum pst_figure_kind kin
 /* In lines as wide as the plot. Returns the y behind it. */
 static double legend(const struct pst_figure_page *page, double y, bool draw)
 {
-    double font = page->options.font_pt, x = page->left;
+    double font = FIGURE_FONT, x = page->left;
 
     pst_figure_font(page->cr, font, false);
     y += 0.8 * font;
@@ -97,7 +97,7 @@ static double legend(const struct pst_figure_page *page, double y, bool draw)
 
 double pst_figure_draw_head(struct pst_figure_page *page, bool draw)
 {
-    double font = page->options.font_pt, y = 8;
+    double font = FIGURE_FONT, y = 8;
     const char *title = page->timeline->title;
     char text[256];
 

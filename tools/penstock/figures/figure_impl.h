@@ -10,6 +10,8 @@
 
 #include "figures/figure.h"
 
+#define FIGURE_FONT 8.0
+
 struct pst_color {
     double r, g, b;
 };

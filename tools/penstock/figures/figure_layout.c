@@ -80,7 +80,7 @@ static void sort_passes(struct pst_figure_page *page, uint64_t **ret_times, uint
 /* Wider than usual where that gives the numbers of most passes room. */
 static void choose_width(struct pst_figure_page *page, const uint64_t *times, uint32_t n)
 {
-    double font = page->options.font_pt, usual = 90 * font, most = 135 * font, wanted;
+    double font = FIGURE_FONT, usual = 90 * font, most = 135 * font, wanted;
 
     page->options.width_pt = usual;
     if (n > 0 && times[n / 20] > 0) {
@@ -105,7 +105,7 @@ static void choose_times(struct pst_figure_page *page)
 
 static void choose_columns(struct pst_figure_page *page)
 {
-    double font = page->options.font_pt, widest = 0, width = page->options.width_pt;
+    double font = FIGURE_FONT, widest = 0, width = page->options.width_pt;
     char text[sizeof page->timeline->ranks[0].name];
 
     pst_figure_font(page->cr, font, false);
@@ -127,7 +127,7 @@ static void size_rows(struct pst_figure_page *page, double height)
     double n = page->timeline->n_ranks == 0 ? 1 : page->timeline->n_ranks;
     double gap, share;
 
-    page->row_h = clamp(480 / n, n > 256 ? 1.5 : 4.5, 2.75 * page->options.font_pt);
+    page->row_h = clamp(480 / n, n > 256 ? 1.5 : 4.5, 2.75 * FIGURE_FONT);
     page->lane_h = clamp(page->row_h * 0.2, 1.5, 4);
     gap = clamp(page->row_h * 0.22, 0.5, 4);
     page->pitch = page->row_h + page->lane_h * page->n_lanes + gap;
@@ -148,7 +148,7 @@ static void size_rows(struct pst_figure_page *page, double height)
 /* Above, between and below the rows and the memory panel. */
 static void stack_panels(struct pst_figure_page *page, bool memory)
 {
-    double font = page->options.font_pt, axis = 4 + 2.6 * font, n = page->timeline->n_ranks;
+    double font = FIGURE_FONT, axis = 4 + 2.6 * font, n = page->timeline->n_ranks;
     double curves = memory ? pst_figure_memory_height(page->timeline) : 0;
     double between = memory ? 2.4 * font : 0;
     double fixed = MARGIN + page->header_h + 0.6 * font + axis + MARGIN / 2 + between, rest = 0;
@@ -174,12 +174,6 @@ static void stack_panels(struct pst_figure_page *page, bool memory)
 
 static pst_status check_room(const struct pst_figure_page *page, struct pst_error *err)
 {
-    if (page->right - page->left < 60) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "the figure is too narrow: of %g points %g are left for the rows; wider, "
-                        "or a smaller font",
-                        page->options.width_pt, page->right - page->left);
-    }
     if (page->row_h < 0.5) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "the figure is too low for %u ranks: %g points", page->timeline->n_ranks,
@@ -219,8 +213,6 @@ pst_status pst_figure_layout(struct pst_figure_page *page, struct pst_error *err
         choose_width(page, times, n);
     }
     choose_columns(page);
-    if (page->right - page->left >= 60) {
-        arrange(page, times, n);
-    }
+    arrange(page, times, n);
     return check_room(page, err);
 }

@@ -116,7 +116,7 @@ static void choose_scale(const struct pst_figure_page *page, double height, stru
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     const struct pst_timeline *timeline = page->timeline;
     uint64_t peak = 1, capacity = UINT64_MAX;
-    uint32_t ticks = (uint32_t)(height / (2.2 * page->options.font_pt));
+    uint32_t ticks = (uint32_t)(height / (2.2 * FIGURE_FONT));
     int i = 0;
 
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
@@ -150,7 +150,7 @@ static void choose_scale(const struct pst_figure_page *page, double height, stru
 static void draw_memory_axis(const struct pst_figure_page *page, const struct scale *scale,
                              double top, double bottom)
 {
-    double high = bottom - top, font = page->options.font_pt, below = bottom + high + font;
+    double high = bottom - top, font = FIGURE_FONT, below = bottom + high + font;
     uint32_t decimals = scale->tick < 1 ? scale->tick < 0.1 ? 2 : 1 : 0;
     const double dash[] = {4, 2.5};
     char text[48];
@@ -270,7 +270,7 @@ static void put_heading(struct heading *h, const struct scale *scale, bool strip
 /* One line, in letters as small as it takes. */
 static void draw_heading(const struct pst_figure_page *page, const struct scale *scale, bool strips)
 {
-    double font = page->options.font_pt, room = page->options.width_pt - page->left - 4;
+    double font = FIGURE_FONT, room = page->options.width_pt - page->left - 4;
     struct heading h = {page, page->left, page->memory_top - 1.0 * font, font, false};
 
     put_heading(&h, scale, strips);
@@ -316,7 +316,7 @@ static void mark_peak(const struct panel *panel, uint32_t rank, uint32_t column,
 {
     const struct pst_figure_page *page = panel->page;
     uint64_t peak = page->timeline->ranks[rank].peak_bytes;
-    double x = x_of(panel, column), y = y_of(panel, (double)peak), font = page->options.font_pt;
+    double x = x_of(panel, column), y = y_of(panel, (double)peak), font = FIGURE_FONT;
     char bytes[32], name[64], text[128];
 
     pst_figure_format_memory(page->timeline, peak, bytes, sizeof bytes);

@@ -36,8 +36,7 @@ static void draw_labels(struct pst_figure_page *page, uint32_t rank, double y)
 
 void pst_figure_draw_rows(struct pst_figure_page *page)
 {
-    double font = page->options.font_pt,
-           size = page->row_h * 0.95 < font ? page->row_h * 0.95 : font;
+    double font = FIGURE_FONT, size = page->row_h * 0.95 < font ? page->row_h * 0.95 : font;
     uint32_t every = 1;
 
     pst_figure_source(page->cr, (struct pst_color){0.955, 0.955, 0.955});
@@ -165,7 +164,7 @@ static double choose_number_size(const struct boxes *boxes)
         size++;
     }
     size /= 4;
-    most = most > 1.1 * boxes->page->options.font_pt ? 1.1 * boxes->page->options.font_pt : most;
+    most = most > 1.1 * FIGURE_FONT ? 1.1 * FIGURE_FONT : most;
     size = size > most ? most : size;
     if (size < SMALLEST_NUMBER) {
         return 0;

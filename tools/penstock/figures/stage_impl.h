@@ -19,7 +19,6 @@ struct pst_stage_slot {
     uint32_t layer;
     double y;      /* of its middle, in its line */
     double height; /* that it needs */
-    double key;    /* while ordering */
 };
 
 /* From one column to the next. */

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the stages and their edges stand. Order in columns by the mean place of neighbours, column
- * by column to and fro, the order with the fewest crossings kept (K. Sugiyama, S. Tagawa, M. Toda:
- * "Methods for visual understanding of hierarchical system structures", IEEE Trans. SMC 11(2),
- * 1981). Then heights: as near to the mean of neighbours as the distances allow, by least squares
- * (pool adjacent violators). Then lines of columns, in the shape of a screen.
+ * Where the stages and their edges stand. Column by column, to and fro, each place goes as near to
+ * the mean of its neighbours as the distances in its column allow, by least squares (pool adjacent
+ * violators), in the order of these means: the barycentres of K. Sugiyama, S. Tagawa, M. Toda
+ * ("Methods for visual understanding of hierarchical system structures", IEEE Trans. SMC 11(2),
+ * 1981), of heights instead of numbers. Then lines of columns, in the shape of a screen.
  */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "figures/stage_impl.h"
 
-#define SWEEPS   12
+#define SWEEPS   24
 #define DISTANCE 12.0
 
 /* --- order and heights
@@ -49,84 +48,18 @@ static void gather(const struct pst_stage_layout *l, uint32_t layer, bool from_l
     }
 }
 
-static void sort_layer(struct pst_stage_layout *l, uint32_t layer)
+static void sort_layer(struct pst_stage_layout *l, uint32_t layer, const double *y)
 {
     /* Insertion: stable, and columns are short. */
     for (uint32_t i = l->first[layer] + 1; i < l->first[layer + 1]; i++) {
         uint32_t slot = l->order[i], at = i;
 
-        while (at > l->first[layer] && l->slots[l->order[at - 1]].key > l->slots[slot].key) {
+        while (at > l->first[layer] && y[l->order[at - 1]] > y[slot]) {
             l->order[at] = l->order[at - 1];
             at--;
         }
         l->order[at] = slot;
     }
-}
-
-static void number_layer(const struct pst_stage_layout *l, uint32_t layer, double *place)
-{
-    for (uint32_t i = l->first[layer]; i < l->first[layer + 1]; i++) {
-        place[l->order[i]] = i - l->first[layer];
-    }
-}
-
-static uint64_t count_crossings(const struct pst_stage_layout *l, const double *place)
-{
-    uint64_t n = 0;
-
-    for (uint32_t layer = 0; layer + 1 < l->n_layers; layer++) {
-        uint32_t end = l->first_link[layer + 1];
-
-        for (uint32_t i = l->first_link[layer]; i < end; i++) {
-            for (uint32_t j = i + 1; j < end; j++) {
-                double a = place[l->links[i].from] - place[l->links[j].from];
-                double b = place[l->links[i].to] - place[l->links[j].to];
-
-                n += a * b < 0;
-            }
-        }
-    }
-    return n;
-}
-
-static void sweep(struct pst_stage_layout *l, bool from_left, double *place, struct means *means)
-{
-    for (uint32_t k = 1; k < l->n_layers; k++) {
-        uint32_t layer = from_left ? k : l->n_layers - 1 - k;
-
-        gather(l, layer, from_left, place, means);
-        for (uint32_t i = l->first[layer]; i < l->first[layer + 1]; i++) {
-            uint32_t slot = l->order[i];
-
-            l->slots[slot].key =
-                means->count[slot] > 0 ? means->sum[slot] / means->count[slot] : place[slot];
-        }
-        sort_layer(l, layer);
-        number_layer(l, layer, place);
-    }
-}
-
-static void order_slots(struct pst_stage_layout *l, double *place, struct means *means,
-                        uint32_t *best)
-{
-    uint64_t fewest = UINT64_MAX;
-
-    for (uint32_t layer = 0; layer < l->n_layers; layer++) {
-        number_layer(l, layer, place);
-    }
-    for (uint32_t i = 0; i <= SWEEPS && fewest > 0; i++) {
-        uint64_t crossings;
-
-        if (i > 0) {
-            sweep(l, i % 2 == 1, place, means);
-        }
-        crossings = count_crossings(l, place);
-        if (crossings < fewest) {
-            fewest = crossings;
-            memcpy(best, l->order, l->n_slots * sizeof *best);
-        }
-    }
-    memcpy(l->order, best, l->n_slots * sizeof *best);
 }
 
 /* Distance of the middles of neighbours in a column. */
@@ -168,44 +101,36 @@ static void settle_layer(struct pst_stage_layout *l, uint32_t layer, double *wan
     }
 }
 
-static void place_slots(struct pst_stage_layout *l, double *y, struct means *means, double *block,
-                        uint32_t *size)
+/* To and fro. What nothing on that side pulls stays where it is. */
+static void order_layout(struct pst_stage_layout *l)
 {
+    size_t n = l->n_slots;
+    double *numbers = pst_alloc(3 * n, sizeof *numbers), *y = numbers + n;
+    uint32_t *counts = pst_alloc(2 * n, sizeof *counts);
+    struct means means = {.sum = numbers, .count = counts};
+
     for (uint32_t layer = 0; layer < l->n_layers; layer++) {
-        for (uint32_t i = l->first[layer]; i < l->first[layer + 1]; i++) {
-            y[l->order[i]] = 0;
-        }
-        settle_layer(l, layer, y, block, size);
+        settle_layer(l, layer, y, numbers + 2 * n, counts + n);
     }
-    for (uint32_t i = 0; i < 2 * SWEEPS; i++) {
+    for (uint32_t i = 0; i < SWEEPS; i++) {
         for (uint32_t k = 1; k < l->n_layers; k++) {
             uint32_t layer = i % 2 == 0 ? k : l->n_layers - 1 - k;
 
-            gather(l, layer, i % 2 == 0, y, means);
+            gather(l, layer, i % 2 == 0, y, &means);
             for (uint32_t at = l->first[layer]; at < l->first[layer + 1]; at++) {
                 uint32_t slot = l->order[at];
 
-                if (means->count[slot] > 0) {
-                    y[slot] = means->sum[slot] / means->count[slot];
+                if (means.count[slot] > 0) {
+                    y[slot] = means.sum[slot] / means.count[slot];
                 }
             }
-            settle_layer(l, layer, y, block, size);
+            sort_layer(l, layer, y);
+            settle_layer(l, layer, y, numbers + 2 * n, counts + n);
         }
     }
     for (uint32_t i = 0; i < l->n_slots; i++) {
         l->slots[i].y = y[i];
     }
-}
-
-static void order_layout(struct pst_stage_layout *layout)
-{
-    size_t n = layout->n_slots;
-    double *numbers = pst_alloc(3 * n, sizeof *numbers);
-    uint32_t *counts = pst_alloc(3 * n, sizeof *counts);
-    struct means means = {.sum = numbers, .count = counts};
-
-    order_slots(layout, numbers + n, &means, counts + n);
-    place_slots(layout, numbers + n, &means, numbers + 2 * n, counts + 2 * n);
     free(numbers);
     free(counts);
 }
