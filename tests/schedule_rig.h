@@ -224,7 +224,7 @@ static inline pst_status schedule_ask(const struct schedule_case *c, uint64_t un
         if (c->change != NULL) {
             c->change(&run->solo, c->context);
         }
-        st = pst_solo_schedule(run->instance, &run->solo.in, &run->answer, err);
+        st = pst_orders_ask(run->instance, &run->solo.in, NULL, NULL, &run->answer, err);
     }
     if (st == PST_OK) {
         st = pst_solo_unroll(&run->answer, &run->solo.in, c->batches > 0 ? c->batches : 1,

@@ -163,7 +163,7 @@ static struct bench_answer blind(const struct bench_question *q)
 
     even.change = even_out;
     bench_open(&even, &instance, &solo);
-    if (pst_solo_schedule(instance, &solo.in, &answer, &err) != PST_OK) {
+    if (pst_orders_ask(instance, &solo.in, NULL, NULL, &answer, &err) != PST_OK) {
         return a;
     }
     pst_instance_destroy(instance);

@@ -182,7 +182,7 @@ void bench_measure(const char *scheduler, const char *options, const struct benc
         solo.activation_bytes[d] = x->caps[d];
     }
     begin = now();
-    if (pst_solo_schedule(instance, &solo.in, &answer, &err) == PST_OK) {
+    if (pst_orders_ask(instance, &solo.in, NULL, NULL, &answer, &err) == PST_OK) {
         ret_figures->seconds = now() - begin;
         measure(&solo, &answer, noise, scheduler, ret_figures);
         pst_orders_finish(&answer);

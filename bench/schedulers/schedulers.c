@@ -61,7 +61,7 @@ struct bench_answer bench_ask(const struct bench_question *q)
     struct bench_answer a = {0};
 
     bench_open(q, &instance, &solo);
-    check(pst_solo_schedule(instance, &solo.in, &answer, &err), &err);
+    check(pst_orders_ask(instance, &solo.in, NULL, NULL, &answer, &err), &err);
     check(pst_order_evaluate(&solo.in, (const struct pst_pass *const *)answer.passes[1],
                              answer.n_passes[1], &eval, &err),
           &err);

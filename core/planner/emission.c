@@ -91,7 +91,7 @@ static pst_status check(struct pst_emission *e, uint32_t device, uint32_t pass, 
         return refuse(e, "%s of stage %u is emitted on device %u, but the stage is on device %u",
                       names[pass], stage, device, s->device);
     }
-    if (e->asynchronous) { /* what comes before what: once all is there */
+    if (e->orders.asynchronous) { /* what comes before what: once all is there */
         return microbatch < 2 * (uint64_t)s->n_microbatches
                    ? PST_OK
                    : refuse(e,
@@ -120,11 +120,18 @@ static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t p
     if (e->fault[0] != '\0' || check(e, device, pass, stage, microbatch) != PST_OK) {
         return PST_ERR_BUG;
     }
-    list = &e->parts[e->part][device];
-    n = &e->n_parts[e->part][device];
-    pst_grow(list, &e->room[e->part][device], *n, sizeof **list);
+    list = &e->orders.passes[e->part][device];
+    n = &e->orders.n_passes[e->part][device];
+    if (*n == e->room[e->part][device]) {
+        struct pst_pass *larger =
+            pst_arena_array(&e->orders.arena, 2 * (size_t)*n + 8, sizeof **list);
+
+        memcpy(larger, *list, *n * sizeof **list);
+        *list = larger;
+        e->room[e->part][device] = 2 * *n + 8;
+    }
     (*list)[(*n)++] = (struct pst_pass){(uint8_t)pass, stage, microbatch};
-    e->split |= pass == PST_PASS_B;
+    e->orders.split |= pass == PST_PASS_B;
     e->any = true;
     return PST_OK;
 }
@@ -145,19 +152,21 @@ static pst_status begin_part(struct pst_schedule_out *out, uint32_t part)
 {
     struct pst_emission *e = out->impl;
 
-    if (e->any && !e->asynchronous) {
+    if (e->any && !e->orders.asynchronous) {
         return refuse(e, "part() comes after passes that belong to no part");
     }
     if (part < PST_PART_FILL || part > PST_PART_DRAIN) {
         return refuse(e, "there is no part %u", part);
     }
     e->part = part - PST_PART_FILL;
-    e->asynchronous = true;
+    e->orders.asynchronous = true;
     return PST_OK;
 }
 
 void pst_emission_init(struct pst_emission *emission, const struct pst_schedule_in *in)
 {
+    struct pst_orders *orders = &emission->orders;
+
     memset(emission, 0, sizeof *emission);
     emission->out = (struct pst_schedule_out){
         .size = sizeof emission->out,
@@ -168,13 +177,13 @@ void pst_emission_init(struct pst_emission *emission, const struct pst_schedule_
     };
     emission->in = in;
     emission->part = PST_BODY;
+    orders->n_devices = in->n_devices;
     for (uint32_t p = 0; p < PST_PARTS; p++) {
-        emission->parts[p] = pst_alloc(in->n_devices, sizeof **emission->parts);
-        emission->n_parts[p] = pst_alloc(in->n_devices, sizeof **emission->n_parts);
-        emission->room[p] = pst_alloc(in->n_devices, sizeof **emission->room);
+        orders->passes[p] = pst_arena_array(&orders->arena, in->n_devices, sizeof **orders->passes);
+        orders->n_passes[p] =
+            pst_arena_array(&orders->arena, in->n_devices, sizeof **orders->n_passes);
+        emission->room[p] = pst_arena_array(&orders->arena, in->n_devices, sizeof **emission->room);
     }
-    emission->passes = emission->parts[PST_BODY];
-    emission->n_passes = emission->n_parts[PST_BODY];
     emission->base = pst_alloc(in->n_stages + (size_t)1, sizeof *emission->base);
     for (uint32_t s = 0; s < in->n_stages; s++) {
         emission->base[s + 1] =
@@ -186,9 +195,9 @@ void pst_emission_init(struct pst_emission *emission, const struct pst_schedule_
 /* An answer that goes to its end must be of the kind that is wanted, and whole; else says why. */
 static void check_end(struct pst_emission *e, const bool *asynchronous)
 {
-    if (asynchronous != NULL && e->asynchronous != *asynchronous) {
+    if (asynchronous != NULL && e->orders.asynchronous != *asynchronous) {
         refuse(e, "%s",
-               e->asynchronous
+               e->orders.asynchronous
                    ? "fill, body and drain are parts of asynchronous schedules; its version rule "
                      "is that of whole steps"
                    : "its version rule lets steps overlap, but it emits no fill, body and drain");
@@ -197,40 +206,57 @@ static void check_end(struct pst_emission *e, const bool *asynchronous)
     (void)pst_emission_complete(e);
 }
 
-pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *scheduler,
-                            const struct pst_schedule_in *in, const bool *asynchronous,
-                            struct pst_error *pending, struct pst_error *err)
+pst_status pst_orders_ask(struct pst_instance *scheduler, const struct pst_schedule_in *in,
+                          const bool *asynchronous, struct pst_error *pending,
+                          struct pst_orders *ret_orders, struct pst_error *err)
 {
+    struct pst_emission emission;
     pst_status st;
 
-    pst_emission_init(emission, in);
+    *ret_orders = (struct pst_orders){.n_devices = 0};
+    pst_emission_init(&emission, in);
     memset(&scheduler->claim, 0, sizeof scheduler->claim);
-    st = pst_call_schedule(scheduler, in, &emission->out);
-    if (emission->fault[0] == '\0' && st == PST_OK) {
-        check_end(emission, asynchronous);
+    st = pst_call_schedule(scheduler, in, &emission.out);
+    if (emission.fault[0] == '\0' && st == PST_OK) {
+        check_end(&emission, asynchronous);
     }
-    if (emission->fault[0] != '\0') {
-        return pst_planner_illegal(err, scheduler, "%s", emission->fault);
+    if (emission.fault[0] != '\0') {
+        st = pst_planner_illegal(err, scheduler, "%s", emission.fault);
+    } else {
+        st = pst_instance_blame(scheduler, pending, st, "schedule", err);
     }
-    return pst_instance_blame(scheduler, pending, st, "schedule", err);
+    if (st == PST_OK) {
+        *ret_orders = pst_orders_take(&emission, &scheduler->claim);
+    }
+    pst_emission_finish(&emission);
+    return st;
 }
 
 void pst_emission_finish(struct pst_emission *emission)
 {
-    if (emission->in == NULL) {
-        return;
-    }
-    for (uint32_t p = 0; p < PST_PARTS; p++) {
-        for (uint32_t i = 0; i < emission->in->n_devices; i++) {
-            free(emission->parts[p][i]);
-        }
-        free(emission->parts[p]);
-        free(emission->n_parts[p]);
-        free(emission->room[p]);
-    }
+    pst_orders_finish(&emission->orders);
     free(emission->base);
     free(emission->done);
-    memset(emission, 0, sizeof *emission);
+}
+
+/* Parts that a synchronous order does not have are empty so far. */
+struct pst_orders pst_orders_take(struct pst_emission *emission, const struct pst_claimed *claim)
+{
+    struct pst_orders orders = emission->orders;
+
+    orders.claim = *claim;
+    if (!orders.asynchronous) {
+        orders.passes[PST_FILL] = orders.passes[PST_DRAIN] = NULL;
+        orders.n_passes[PST_FILL] = orders.n_passes[PST_DRAIN] = NULL;
+    }
+    memset(&emission->orders, 0, sizeof emission->orders);
+    return orders;
+}
+
+void pst_orders_finish(struct pst_orders *orders)
+{
+    pst_arena_finish(&orders->arena);
+    memset(orders, 0, sizeof *orders);
 }
 
 /* --- is it whole? ---*/
@@ -239,8 +265,8 @@ void pst_emission_finish(struct pst_emission *emission)
 static bool run_part(struct pst_emission *e, uint32_t n_batches, uint32_t part, uint32_t batch,
                      uint32_t device)
 {
-    for (uint32_t i = 0; i < e->n_parts[part][device]; i++) {
-        const struct pst_pass *pass = &e->parts[part][device][i];
+    for (uint32_t i = 0; i < e->orders.n_passes[part][device]; i++) {
+        const struct pst_pass *pass = &e->orders.passes[part][device][i];
         uint32_t m = pst_schedule_stage_at(e->in, pass->stage)->n_microbatches;
         uint64_t number = (uint64_t)batch * m + pass->microbatch;
         const char *what;
@@ -273,7 +299,7 @@ static bool all_done(struct pst_emission *e, uint32_t n_batches)
         for (uint32_t j = 0; j < m * n_batches; j++) {
             const char *what = missing(e->done[e->base[s] + j]);
 
-            if (what != NULL && e->asynchronous) {
+            if (what != NULL && e->orders.asynchronous) {
                 refuse(
                     e,
                     "micro-batch %u of stage %u never gets its %s in batch %u of %u; asynchronous "
@@ -293,9 +319,9 @@ static bool all_done(struct pst_emission *e, uint32_t n_batches)
 /* Fill, body, body, drain, one behind the other, must be three batches, and fill with drain one. */
 bool pst_emission_complete(struct pst_emission *e)
 {
-    bool complete = e->asynchronous || all_done(e, 1);
+    bool complete = e->orders.asynchronous || all_done(e, 1);
 
-    for (uint32_t n = 1; e->asynchronous && complete && n <= BATCHES; n += 2) {
+    for (uint32_t n = 1; e->orders.asynchronous && complete && n <= BATCHES; n += 2) {
         memset(e->done, 0, e->base[e->in->n_stages]);
         for (uint32_t d = 0; complete && d < e->in->n_devices; d++) {
             for (uint32_t k = 0; complete && k <= n; k++) {
@@ -317,27 +343,20 @@ static int held_change(uint8_t op)
     return op == PST_PASS_F ? 1 : op == PST_PASS_W || op == PST_PASS_BW ? -1 : 0;
 }
 
-/* What is held is the same after each body, so one body behind fill shows all that follow. */
-static const uint8_t all_parts[] = {PST_FILL, PST_BODY, PST_DRAIN};
-
-static const uint8_t *parts_of(const struct pst_emission *e, uint32_t *ret_n)
-{
-    *ret_n = e->asynchronous ? 3 : 1;
-    return e->asynchronous ? all_parts : &all_parts[1];
-}
-
-/* `now` and `late` are per stage and zero on entry. */
-static void count_device(const struct pst_emission *e, uint32_t device, uint32_t *now,
-                         uint32_t *late, const struct pst_emission_count *ret_count)
+/* `now` and `late` are per stage and zero on entry. What is held is the same after each body, so
+   one body behind fill shows all that follow. */
+static void count_device(const struct pst_orders *orders, const struct pst_schedule_in *in,
+                         uint32_t device, uint32_t *now, uint32_t *late,
+                         const struct pst_orders_count *ret_count)
 {
     uint64_t bytes = 0, peak = 0;
-    uint32_t n_parts;
-    const uint8_t *parts = parts_of(e, &n_parts);
 
-    for (uint32_t k = 0; k < n_parts; k++) {
-        for (uint32_t i = 0; i < e->n_parts[parts[k]][device]; i++) {
-            const struct pst_pass *pass = &e->parts[parts[k]][device][i];
-            uint64_t unit = pst_schedule_stage_at(e->in, pass->stage)->saved_bytes;
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        uint32_t n = orders->n_passes[part] == NULL ? 0 : orders->n_passes[part][device];
+
+        for (uint32_t i = 0; i < n; i++) {
+            const struct pst_pass *pass = &orders->passes[part][device][i];
+            uint64_t unit = pst_schedule_stage_at(in, pass->stage)->saved_bytes;
             uint32_t *most = &ret_count->most[pass->stage];
             int change = held_change(pass->op);
 
@@ -346,8 +365,8 @@ static void count_device(const struct pst_emission *e, uint32_t device, uint32_t
             late[pass->stage] += pass->op == PST_PASS_B;
             late[pass->stage] -= pass->op == PST_PASS_W;
             bytes = change > 0 ? bytes + unit : change < 0 ? bytes - unit : bytes;
-            for (uint32_t s = 0; bytes > peak && s < e->in->n_stages; s++) {
-                if (pst_schedule_stage_at(e->in, s)->device == device) {
+            for (uint32_t s = 0; bytes > peak && s < in->n_stages; s++) {
+                if (pst_schedule_stage_at(in, s)->device == device) {
                     ret_count->at_peak[s] = now[s];
                     ret_count->late[s] = late[s];
                 }
@@ -357,63 +376,21 @@ static void count_device(const struct pst_emission *e, uint32_t device, uint32_t
     }
 }
 
-struct pst_emission_count pst_emission_count(const struct pst_emission *e, struct pst_arena *arena)
+struct pst_orders_count pst_orders_count(const struct pst_orders *orders,
+                                         const struct pst_schedule_in *in, struct pst_arena *arena)
 {
-    uint32_t n = e->in->n_stages;
+    uint32_t n = in->n_stages;
     uint32_t *now = pst_alloc(n, sizeof *now), *late = pst_alloc(n, sizeof *late);
-    struct pst_emission_count count = {.most = pst_arena_array(arena, n, sizeof *count.most),
-                                       .at_peak = pst_arena_array(arena, n, sizeof *count.at_peak),
-                                       .late = pst_arena_array(arena, n, sizeof *count.late)};
+    struct pst_orders_count count = {.most = pst_arena_array(arena, n, sizeof *count.most),
+                                     .at_peak = pst_arena_array(arena, n, sizeof *count.at_peak),
+                                     .late = pst_arena_array(arena, n, sizeof *count.late)};
 
-    for (uint32_t d = 0; d < e->in->n_devices; d++) {
-        count_device(e, d, now, late, &count);
+    for (uint32_t d = 0; d < in->n_devices; d++) {
+        count_device(orders, in, d, now, late, &count);
     }
     free(now);
     free(late);
     return count;
-}
-
-/* --- orders ---*/
-
-/* One part's lists. */
-static void copy_part(struct pst_orders *orders, const struct pst_emission *emission, uint32_t part)
-{
-    struct pst_arena *arena = &orders->arena;
-    struct pst_pass **lists = pst_arena_array(arena, orders->n_devices, sizeof *lists);
-    uint32_t *n = pst_arena_array(arena, orders->n_devices, sizeof *n);
-
-    for (uint32_t d = 0; d < orders->n_devices; d++) {
-        n[d] = emission->n_parts[part][d];
-        lists[d] = pst_arena_array(arena, n[d], sizeof **lists);
-        if (n[d] > 0) {
-            memcpy(lists[d], emission->parts[part][d], n[d] * sizeof **lists);
-        }
-    }
-    orders->passes[part] = lists;
-    orders->n_passes[part] = n;
-}
-
-struct pst_orders pst_orders_take(const struct pst_emission *emission,
-                                  const struct pst_claimed *claim)
-{
-    struct pst_orders orders = {.n_devices = emission->in->n_devices,
-                                .split = emission->split,
-                                .claimed = claim->size != 0,
-                                .claim = *claim,
-                                .asynchronous = emission->asynchronous};
-
-    for (uint32_t part = 0; part < PST_PARTS; part++) {
-        if (emission->asynchronous || part == PST_BODY) {
-            copy_part(&orders, emission, part);
-        }
-    }
-    return orders;
-}
-
-void pst_orders_finish(struct pst_orders *orders)
-{
-    pst_arena_finish(&orders->arena);
-    memset(orders, 0, sizeof *orders);
 }
 
 /* --- claims -----------------------------------------------------------------------------------*/

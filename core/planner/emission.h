@@ -12,63 +12,57 @@
 #include "plan/plan.h"
 #include "host/plugin_host.h"
 
+/* The lists of a complete answer, and what the scheduler said of them. */
+struct pst_orders {
+    struct pst_arena arena;
+    uint32_t n_devices;
+    struct pst_pass **passes[PST_PARTS]; /* [fill, body, drain][device][position] */
+    uint32_t *n_passes[PST_PARTS];       /* NULL: it has no such part; synchronous: but for body */
+    bool asynchronous;                   /* passes came in fill, body and drain */
+    bool split;                          /* there is a B or W */
+    struct pst_claimed claim;            /* size 0: nothing */
+};
+
+/*
+ * Asks a scheduler's schedule() for the passes of `in`, complete. asynchronous: whether they must
+ * come in parts; NULL: as the scheduler likes. pending: as in pst_instance_blame, or NULL. Errors:
+ * as the scheduler fails, most often plan.infeasible; plan.illegal, exit code 3, for an answer that
+ * breaks a rule. finish the orders in any case.
+ */
+pst_status pst_orders_ask(struct pst_instance *scheduler, const struct pst_schedule_in *in,
+                          const bool *asynchronous, struct pst_error *pending,
+                          struct pst_orders *ret_orders, struct pst_error *err);
+void pst_orders_finish(struct pst_orders *orders);
+
+/* What each stage holds, from F to W or BW; of an asynchronous answer over several batches. */
+struct pst_orders_count {
+    uint32_t *most;    /* micro-batches, at any time */
+    uint32_t *at_peak; /* when its device first holds most bytes, by saved_bytes of the stages */
+    uint32_t *late;    /* those of them that are between B and W */
+};
+struct pst_orders_count pst_orders_count(const struct pst_orders *orders,
+                                         const struct pst_schedule_in *in, struct pst_arena *arena);
+
+/* Passes on their way in. */
 struct pst_emission {
     struct pst_schedule_out out;
     const struct pst_schedule_in *in;
-    bool asynchronous;        /* part() was called: passes come in fill, body and drain */
-    struct pst_pass **passes; /* [n_devices] growing; asynchronous: of body */
-    uint32_t *n_passes;
-    struct pst_pass **parts[PST_PARTS]; /* fill, body (= passes), drain */
-    uint32_t *n_parts[PST_PARTS];
-    size_t *room[PST_PARTS];
+    struct pst_orders orders; /* so far, of all parts */
+    uint32_t *room[PST_PARTS];
     uint32_t part;   /* that emit adds to */
     uint8_t *done;   /* [base[stage] + microbatch] bit per pass, over a few batches */
     size_t *base;    /* [n_stages + 1] */
-    bool any, split; /* there is a pass; a B or W */
+    bool any;        /* there is a pass */
     char fault[256]; /* the first rule that was broken, or "" */
 };
 
 /* `in` must outlive it. */
 void pst_emission_init(struct pst_emission *emission, const struct pst_schedule_in *in);
 void pst_emission_finish(struct pst_emission *emission);
-
-/*
- * Asks a scheduler's schedule() for the passes of `in`, complete. asynchronous: whether they must
- * come in parts; NULL: as the scheduler likes. pending: as in pst_instance_blame, or NULL. Call
- * finish in any case. Errors: as the scheduler fails; plan.illegal for an answer that breaks a
- * rule.
- */
-pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *scheduler,
-                            const struct pst_schedule_in *in, const bool *asynchronous,
-                            struct pst_error *pending, struct pst_error *err);
-
 /* Has every micro-batch of every stage run forward and backward? Else says so in fault. */
 bool pst_emission_complete(struct pst_emission *emission);
-
-/* What each stage holds, from F to W or BW; of an asynchronous answer over several batches. */
-struct pst_emission_count {
-    uint32_t *most;    /* micro-batches, at any time */
-    uint32_t *at_peak; /* when its device first holds most bytes, by saved_bytes of the stages */
-    uint32_t *late;    /* those of them that are between B and W */
-};
-struct pst_emission_count pst_emission_count(const struct pst_emission *emission,
-                                             struct pst_arena *arena);
-
-/* The lists of a complete emission, and what the scheduler said of them. */
-struct pst_orders {
-    struct pst_arena arena;
-    uint32_t n_devices;
-    struct pst_pass **passes[PST_PARTS]; /* [fill, body, drain][device][position] */
-    uint32_t *n_passes[PST_PARTS];       /* NULL: it has no such part; synchronous: but for body */
-    bool asynchronous;
-    bool split; /* there is a B or W */
-    bool claimed;
-    struct pst_claimed claim;
-};
-
-struct pst_orders pst_orders_take(const struct pst_emission *emission,
-                                  const struct pst_claimed *claim);
-void pst_orders_finish(struct pst_orders *orders);
+/* Out of a complete one; it is to be finished all the same. */
+struct pst_orders pst_orders_take(struct pst_emission *emission, const struct pst_claimed *claim);
 
 /* Warns in the log of what differs, and of a lower bound above the answer's own cost; times are
    told in units. `claim` of size 0 claims nothing. */

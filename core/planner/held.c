@@ -41,18 +41,18 @@ static pst_status count_chain(struct pst_planner *planner, const struct pst_plac
                               struct pst_scheduler_count *count, struct pst_error *err)
 {
     struct pst_solo chain = unit_chain(planner, place);
-    struct pst_emission emission;
-    pst_status st = pst_emission_ask(&emission, planner->scheduler, &chain.in, NULL, NULL, err);
+    struct pst_orders orders;
+    pst_status st = pst_orders_ask(planner->scheduler, &chain.in, NULL, NULL, &orders, err);
 
     if (st == PST_OK) {
-        const struct pst_emission_count found = pst_emission_count(&emission, &planner->arena);
+        const struct pst_orders_count found = pst_orders_count(&orders, &chain.in, &planner->arena);
 
         count->held = found.at_peak;
         count->late = found.late;
-        count->split = emission.split && !emission.asynchronous;
-        count->asynchronous = emission.asynchronous;
+        count->split = orders.split && !orders.asynchronous;
+        count->asynchronous = orders.asynchronous;
     }
-    pst_emission_finish(&emission);
+    pst_orders_finish(&orders);
     pst_solo_finish(&chain);
     return st;
 }

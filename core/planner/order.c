@@ -218,29 +218,26 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
     struct pst_instance *scheduler =
         planner->asked != NULL && planner->hasty != NULL ? planner->hasty : planner->scheduler;
     struct question q = {.device_of = NULL};
-    struct pst_emission emission = {.in = NULL};
-    struct pst_emission_count held;
+    struct pst_orders_count held;
     pst_status st = question_init(&q, planner, plan, limited, err);
 
     if (st == PST_OK) {
-        st = pst_emission_ask(&emission, scheduler, &q.solo.in, &plan->asynchronous,
-                              &planner->pending, err);
+        st = pst_orders_ask(scheduler, &q.solo.in, &plan->asynchronous, &planner->pending,
+                            ret_orders, err);
     }
-    if (st == PST_OK && emission.split) {
+    if (st == PST_OK && ret_orders->split) {
         st = pst_caps_require(scheduler->plugin, "split-backward", "B and W passes", err);
     }
     if (st == PST_OK) {
-        *ret_orders = pst_orders_take(&emission, &scheduler->claim);
-        held = pst_emission_count(&emission, &q.solo.arena);
+        held = pst_orders_count(ret_orders, &q.solo.in, &q.solo.arena);
         for (uint32_t s = 0; s < plan->n_stages; s++) {
             plan->stages[s].in_flight = held.most[s];
         }
-        if (!emission.asynchronous) {
+        if (!ret_orders->asynchronous) {
             check_claim(scheduler, &q.solo.in, ret_orders);
         }
         spread(&q, plan, ret_orders);
     }
-    pst_emission_finish(&emission);
     pst_solo_finish(&q.solo);
     return st;
 }

@@ -158,29 +158,27 @@ static pst_status decide(struct arrangement *a, struct pst_error *err)
 /* --- order and time ----------------------------------------------------------------------------*/
 
 /* Batches that run into each other: what one more of them adds. */
-static pst_status time_stream(struct arrangement *a, const struct pst_emission *emission,
+static pst_status time_stream(struct arrangement *a, const struct pst_orders *orders,
                               const struct pst_solo *fine, double scale, struct pst_error *err)
 {
-    struct pst_orders order = pst_orders_take(emission, &a->planner->scheduler->claim);
     double ns[2] = {0, 0};
     pst_status st = PST_OK;
 
     for (uint32_t i = 0; st == PST_OK && i < 2; i++) {
         struct pst_solo_stream stream;
 
-        st = pst_solo_unroll(&order, &fine->in, 4 + i, &stream, err);
+        st = pst_solo_unroll(orders, &fine->in, 4 + i, &stream, err);
         if (st == PST_OK) {
             st = pst_problem_run_time(&a->run, &stream.in, scale, stream.passes, stream.n_passes,
                                       &ns[i], err);
             pst_solo_stream_finish(&stream);
         }
     }
-    pst_orders_finish(&order);
     a->answer->step_ns = ns[1] - ns[0];
     return st;
 }
 
-static pst_status time_order(struct arrangement *a, const struct pst_emission *emission,
+static pst_status time_order(struct arrangement *a, const struct pst_orders *orders,
                              struct pst_error *err)
 {
     double scale = pst_problem_run_scale(&a->run, 5);
@@ -188,10 +186,10 @@ static pst_status time_order(struct arrangement *a, const struct pst_emission *e
     pst_status st;
 
     pst_problem_run_state(&a->run, scale, &fine);
-    st = emission->asynchronous
-             ? time_stream(a, emission, &fine, scale, err)
-             : pst_problem_run_time(&a->run, &fine.in, scale, emission->passes, emission->n_passes,
-                                    &a->answer->step_ns, err);
+    st = orders->asynchronous
+             ? time_stream(a, orders, &fine, scale, err)
+             : pst_problem_run_time(&a->run, &fine.in, scale, orders->passes[PST_BODY],
+                                    orders->n_passes[PST_BODY], &a->answer->step_ns, err);
     pst_solo_finish(&fine);
     return pst_scheduler_blame(a->planner->scheduler->plugin->id, st, err);
 }
@@ -200,17 +198,17 @@ static pst_status time_order(struct arrangement *a, const struct pst_emission *e
 static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error *err)
 {
     uint32_t n = a->run.n_stages;
-    struct pst_emission_count held;
+    struct pst_orders_count held;
     struct pst_solo question = {.stages = NULL};
-    struct pst_emission emission;
+    struct pst_orders orders;
     pst_status st;
 
     pst_problem_run_state(&a->run, 1.0, &question);
     memcpy(question.activation_bytes, a->room, a->run.n_devices * sizeof *a->room);
-    st = pst_emission_ask(&emission, a->planner->scheduler, &question.in, NULL, NULL, err);
+    st = pst_orders_ask(a->planner->scheduler, &question.in, NULL, NULL, &orders, err);
     *ret_again = false;
     if (st == PST_OK) {
-        held = pst_emission_count(&emission, &question.arena);
+        held = pst_orders_count(&orders, &question.in, &question.arena);
     }
     for (uint32_t s = 0; st == PST_OK && s < n; s++) {
         if (held.at_peak[s] > a->answer->stages[s].in_flight) {
@@ -219,9 +217,9 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
         }
     }
     if (st == PST_OK && !*ret_again) {
-        st = time_order(a, &emission, err);
+        st = time_order(a, &orders, err);
     }
-    pst_emission_finish(&emission);
+    pst_orders_finish(&orders);
     pst_solo_finish(&question);
     return st;
 }

@@ -195,19 +195,6 @@ pst_status pst_solo_check_shape(struct pst_instance *scheduler, uint32_t n_devic
     return st;
 }
 
-pst_status pst_solo_schedule(struct pst_instance *scheduler, const struct pst_schedule_in *in,
-                             struct pst_orders *ret_answer, struct pst_error *err)
-{
-    struct pst_emission emission;
-    pst_status st = pst_emission_ask(&emission, scheduler, in, NULL, NULL, err);
-
-    if (st == PST_OK) {
-        *ret_answer = pst_orders_take(&emission, &scheduler->claim);
-    }
-    pst_emission_finish(&emission);
-    return st;
-}
-
 void pst_solo_finish(struct pst_solo *solo)
 {
     pst_arena_finish(&solo->arena);

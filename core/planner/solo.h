@@ -70,12 +70,6 @@ struct pst_solo_shape {
 pst_status pst_solo_shape(struct pst_instance *scheduler, bool *ret_fixed,
                           struct pst_solo_shape *ret_shape, struct pst_error *err);
 
-/*
- * Asks schedule(), checks the answer for form and completeness. Errors: as schedule() fails, most
- * often plan.infeasible; plan.illegal, exit code 3, for an answer that breaks a rule.
- */
-pst_status pst_solo_schedule(struct pst_instance *scheduler, const struct pst_schedule_in *in,
-                             struct pst_orders *ret_answer, struct pst_error *err);
 /* Several batches in a row as one order: micro-batch j of batch t is number t * n_microbatches + j,
    and `in` has as many. Nothing keeps a synchronous batch from beginning before the last one ends.
  */

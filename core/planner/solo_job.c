@@ -286,7 +286,8 @@ static pst_status answer(const struct pst_solo_job *job, struct pst_instance *sc
                         job->n_microbatches);
     }
     st = state(job, scheduler, times, ret_scale, ret_solo, err);
-    return st == PST_OK ? pst_solo_schedule(scheduler, &ret_solo->in, ret_answer, err) : st;
+    return st == PST_OK ? pst_orders_ask(scheduler, &ret_solo->in, NULL, NULL, ret_answer, err)
+                        : st;
 }
 
 static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_result,

@@ -35,7 +35,7 @@ struct pst_solo_result {
     struct pst_orders twice_answer;
 };
 
-/* Errors: of opening and creating the plugin; of placing it and of pst_solo_schedule; usage where
+/* Errors: of opening and creating the plugin; of placing it and of pst_orders_ask; usage where
    a number is missing. limits: those of a process of its own, by the rules of pst_worker_ask; NULL:
    in this one, where `cancelled` may be NULL as well. */
 pst_status pst_solo_job_run(const struct pst_solo_job *job, const struct pst_worker_task *limits,

@@ -279,7 +279,7 @@ static void check_claim(const struct schedule_run *run)
 {
     const struct pst_claimed *claim = &run->answer.claim;
 
-    if (!run->answer.claimed) {
+    if (run->answer.claim.size == 0) {
         return;
     }
     if (claim->makespan_ns != 0) {
@@ -439,7 +439,7 @@ TEST(more_room_is_never_worse)
             for (x.cap = 1; x.cap <= 2 * (uint64_t)p + 2; x.cap++) {
                 OWN_RUN run = ask(v, p, m, barrier, &x);
                 const struct pst_claimed *claim = &run.answer.claim;
-                bool span = run.answer.claimed ? claim->minimised == 2 : !barrier;
+                bool span = run.answer.claim.size != 0 ? claim->minimised == 2 : !barrier;
                 uint64_t cost = span ? run.span_ns : run.makespan_ns;
 
                 if (run.status == PST_OK) {

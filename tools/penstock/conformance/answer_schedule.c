@@ -143,21 +143,18 @@ static pst_status judge_order(struct order *order, const struct pst_orders *orde
 static pst_status ask_schedule(struct order *order, bool counts, struct pst_error *err)
 {
     struct pst_instance *scheduler = &order->rig->instance;
-    struct pst_emission emission;
     struct pst_orders orders;
     pst_status st =
-        pst_emission_ask(&emission, scheduler, &order->solo.in, &order->asynchronous, NULL, err);
+        pst_orders_ask(scheduler, &order->solo.in, &order->asynchronous, NULL, &orders, err);
 
-    if (st == PST_OK && emission.split) {
+    if (st == PST_OK && orders.split) {
         st = pst_caps_require(scheduler->plugin, "split-backward", "B and W passes", err);
     }
     if (st == PST_OK) {
-        orders = pst_orders_take(&emission, &scheduler->claim);
         record_orders(order->answer, &orders);
         st = judge_order(order, &orders, counts, err);
-        pst_orders_finish(&orders);
     }
-    pst_emission_finish(&emission);
+    pst_orders_finish(&orders);
     return st;
 }
 

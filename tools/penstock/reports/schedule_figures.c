@@ -111,7 +111,7 @@ pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint3
     st = pst_scheduler_blame(result->id, st, err);
     if (st == PST_OK) {
         pst_order_bounds(&f.stream.in, &f.bounds);
-        if (result->answer.claimed && !result->answer.asynchronous) {
+        if (result->answer.claim.size != 0 && !result->answer.asynchronous) {
             pst_claim_check(result->id, &result->answer.claim, f.eval.makespan_ns, f.eval.span_ns,
                             units->ns);
         }

@@ -140,7 +140,7 @@ static void print_summary(const struct pst_schedule_figures *f, FILE *out)
     } else if (!f->has_period) {
         fputs("no transfers\n", out);
     }
-    if (f->result->answer.claimed && f->result->answer.claim.lower_bound_ns > 0) {
+    if (f->result->answer.claim.size != 0 && f->result->answer.claim.lower_bound_ns > 0) {
         fprintf(out, "  %s proves: no order of this placement and memory takes less than %s\n",
                 f->result->id, time_text(f, f->result->answer.claim.lower_bound_ns, text));
     }
@@ -213,7 +213,7 @@ static void add_bounds(struct pst_json *json, const struct pst_schedule_figures 
     add_time(json, "span", f, f->bounds.span_ns);
     pst_json_end(json, '}');
     pst_json_object(json, "claimed");
-    if (f->result->answer.claimed) {
+    if (f->result->answer.claim.size != 0) {
         pst_json_string(json, "minimised",
                         claim->minimised == 1   ? "makespan"
                         : claim->minimised == 2 ? "span"
