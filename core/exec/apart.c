@@ -8,6 +8,7 @@
  */
 #include "exec/state.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -84,7 +85,6 @@ pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
     if (status == PST_OK) {
         status = make_marks(rank, apart->loaded, EXEC_LOADS, err);
     }
-    exec_ranges_init(rank);
     apart->active = status == PST_OK;
     if (status == PST_OK && config->transport->attach != NULL) {
         status = config->transport->attach(rank->exec->transport, rank->index, err);
@@ -221,4 +221,38 @@ pst_status exec_squares(struct exec_rank *rank, uint64_t t, uint32_t stage, stru
         }
     }
     return exec_join(rank, err);
+}
+
+/* --- who watches the device ------------------------------------------------------------------- */
+
+/* As traces name it. */
+static void name_range(const struct pst_instr *instr, char *text, size_t size)
+{
+    static const char letters[] = {
+        [PST_I_F] = 'F', [PST_I_B] = 'I', [PST_I_W] = 'W', [PST_I_BW] = 'B', [PST_I_R] = 'R'};
+
+    if (instr->op <= PST_I_R) {
+        snprintf(text, size, "%u%c%u", instr->stage, letters[instr->op], instr->microbatch);
+    } else if (instr->op == PST_I_TIE || instr->op == PST_I_NORM) {
+        snprintf(text, size, "%s", pst_instr_name(instr->op));
+    } else {
+        snprintf(text, size, "%s %u", pst_instr_name(instr->op), instr->stage);
+    }
+}
+
+void exec_range_begin(const struct exec_rank *rank, const struct exec_list *list, uint32_t instr)
+{
+    char text[24];
+
+    if (rank->exec->config.device->range != NULL && list == &rank->train) {
+        name_range(&list->program->instrs[instr], text, sizeof text);
+        rank->exec->config.device->range(rank->device, text);
+    }
+}
+
+void exec_range_end(const struct exec_rank *rank, const struct exec_list *list)
+{
+    if (rank->exec->config.device->range != NULL && list == &rank->train) {
+        rank->exec->config.device->range(rank->device, NULL);
+    }
 }

@@ -12,7 +12,7 @@ struct exec_list;
 struct exec_rank;
 
 /* Of a rank whose device stands apart. */
-enum { EXEC_AHEAD = 64, EXEC_LOADS = 8, EXEC_NAME = 24 };
+enum { EXEC_AHEAD = 64, EXEC_LOADS = 8 };
 
 struct exec_apart {
     bool active;
@@ -23,8 +23,6 @@ struct exec_apart {
     struct pst_mark *loaded[EXEC_LOADS];
     char *loads;
     uint64_t load_bytes, n_loads;
-    char (*names)[EXEC_NAME]; /* of the training list's instructions, as traces name them; NULL:
-                                 nobody watches */
 };
 
 /* The rank's device is open and its lists are bound: makes what is below, tells the transport. */
@@ -37,8 +35,8 @@ pst_status exec_pace(struct exec_rank *rank, struct pst_error *err);
 /* rank->squares[i] := square sum of the gradient of parameter i of the rank, of those of a stage
    (PST_NONE: of those that it owns). */
 pst_status exec_squares(struct exec_rank *rank, uint64_t t, uint32_t stage, struct pst_error *err);
-/* What is asked for from here on belongs to an instruction, for who watches the device; and: it
-   does not any more. */
+/* What is asked for from here on belongs to an instruction, for who watches the device (NVTX); and:
+   it does not any more. */
 void exec_range_begin(const struct exec_rank *rank, const struct exec_list *list, uint32_t instr);
 void exec_range_end(const struct exec_rank *rank, const struct exec_list *list);
 /* Nothing that any queue of the rank's device was asked for is left; or it stands still, and
@@ -48,8 +46,5 @@ void exec_settle(struct exec_rank *rank);
 pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err);
 /* What the rank asked its device for so far has ended; what went wrong there. On its thread. */
 pst_status exec_join(struct exec_rank *rank, struct pst_error *err);
-
-/* ranges.c: names of instructions, where the device has ranges. */
-void exec_ranges_init(struct exec_rank *rank);
 
 #endif

@@ -23,29 +23,6 @@ static const struct pst_program_param *find_param(const struct pst_program *prog
     return NULL;
 }
 
-/* Ranks of the tie's stages, ascending and distinct. */
-static uint32_t collect_members(const struct pst_plan *plan, const struct pst_plan_tie *tie,
-                                uint32_t *members)
-{
-    uint32_t n = 0;
-
-    for (uint32_t rank = 0; rank < plan->n_devices; rank++) {
-        bool is_member = false;
-
-        for (uint32_t s = 0; s < tie->n_stages && !is_member; s++) {
-            const struct pst_plan_stage *stage = &plan->stages[tie->stages[s]];
-
-            for (uint32_t r = 0; r < stage->n_ranks; r++) {
-                is_member = is_member || stage->ranks[r] == rank;
-            }
-        }
-        if (is_member) {
-            members[n++] = rank;
-        }
-    }
-    return n;
-}
-
 /* Where the accumulator of the parameter's `user`-th using operator is: false when nowhere. */
 static bool find_source(const struct pst_exec_config *config, const struct exec_tie *tie,
                         uint32_t parameter, uint32_t user, uint32_t *ret_source)
@@ -86,7 +63,11 @@ pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, ui
     src = pst_arena_array(&rank->memory, mine->n_grads, sizeof *src);
     first = plan->deferred_step ? parity * mine->n_grads : 0;
     tie->members = members;
-    tie->n_members = collect_members(plan, from, members);
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        if (pst_plan_tie_has(plan, index, r)) {
+            members[tie->n_members++] = r;
+        }
+    }
     for (uint32_t i = 0; i < mine->n_grads; i++) {
         src[i] = exec_value(rank, program, mine->grads[first + i]);
     }

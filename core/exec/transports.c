@@ -249,16 +249,6 @@ static bool shares_stage(const struct pst_plan *plan, uint32_t rank, uint32_t ot
     return false;
 }
 
-static bool is_member(const struct pst_plan *plan, const struct pst_plan_tie *tie, uint32_t rank)
-{
-    for (uint32_t s = 0; s < tie->n_stages; s++) {
-        if (pst_plan_replica(&plan->stages[tie->stages[s]], rank) != PST_NONE) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool moves(const struct pst_program *program, uint32_t other)
 {
     for (uint32_t i = 0; i < program->n_instrs; i++) {
@@ -283,7 +273,7 @@ uint32_t exec_meets(void *context, uint32_t rank, uint32_t other)
                                                     shares_stage(config->eval_plan, rank, other)));
 
     for (uint32_t t = 0; t < plan->n_ties && !tied; t++) {
-        tied = is_member(plan, &plan->ties[t], rank) && is_member(plan, &plan->ties[t], other);
+        tied = pst_plan_tie_has(plan, t, rank) && pst_plan_tie_has(plan, t, other);
     }
     return (transfers || replicas ? PST_MEETS_TRANSFER : 0u) |
            (replicas || tied ? PST_MEETS_SUM : 0u);

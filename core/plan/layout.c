@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/util.h"
 #include "plan/occupancy.h"
 #include "plan/program_build.h"
 
@@ -32,19 +32,8 @@ static int by_weight(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;
 
-    if (x->urgency != y->urgency) {
-        return x->urgency > y->urgency ? -1 : 1;
-    }
-    if (x->weight != y->weight) {
-        return x->weight > y->weight ? -1 : 1;
-    }
-    if (x->size != y->size) {
-        return x->size > y->size ? -1 : 1;
-    }
-    if (x->first != y->first) {
-        return x->first < y->first ? -1 : 1;
-    }
-    return x->value < y->value ? -1 : x->value > y->value;
+    return PST_COMPARE_KEYS({y->urgency, x->urgency}, {y->weight, x->weight}, {y->size, x->size},
+                            {x->first, y->first}, {x->value, y->value});
 }
 
 /*
@@ -91,7 +80,7 @@ static void place(struct item *items, uint32_t n, uint32_t n_ticks, uint64_t ori
 }
 
 /* Largest sum of bytes alive at one tick, the first of several. */
-static void find_peak(struct pst_program *program, uint32_t *ret_tick)
+static void find_peak(struct pst_program *program)
 {
     uint64_t *rise = pst_alloc((size_t)program->n_ticks + 1, sizeof *rise);
     uint64_t live = 0;
@@ -108,7 +97,7 @@ static void find_peak(struct pst_program *program, uint32_t *ret_tick)
         live += rise[t];
         if (live > program->peak_bytes) {
             program->peak_bytes = live;
-            *ret_tick = t;
+            program->peak_tick = t;
         }
     }
     free(rise);
@@ -204,7 +193,7 @@ static void reorder(struct item *items, uint32_t n, uint32_t round, uint32_t pea
 
 /* Until the arena ends within the limit, or as low as it can; the best of several orders. */
 static void settle_arena(struct pst_program *program, struct item *items, uint32_t n,
-                         uint32_t peak_tick, uint64_t limit)
+                         uint64_t limit)
 {
     uint64_t origin = program->static_bytes, best = settle(program, items, n, origin);
 
@@ -213,7 +202,7 @@ static void settle_arena(struct pst_program *program, struct item *items, uint32
          round++) {
         uint64_t end;
 
-        reorder(items, n, round, peak_tick, limit);
+        reorder(items, n, round, program->peak_tick, limit);
         end = settle(program, items, n, origin);
         if (end < best) {
             best = end;
@@ -226,12 +215,12 @@ static void settle_arena(struct pst_program *program, struct item *items, uint32
 void pst_layout_program(struct pst_program *program, uint64_t limit)
 {
     struct item *items = pst_alloc((size_t)program->n_values + 1, sizeof *items);
-    uint32_t peak_tick = 0, n;
+    uint32_t n;
 
-    find_peak(program, &peak_tick);
+    find_peak(program);
     program->arena_bytes = 0;
     n = place_static(program, items);
-    settle_arena(program, items, n, peak_tick, limit);
+    settle_arena(program, items, n, limit);
     n = collect_host(program, items);
     program->host_bytes = settle(program, items, n, 0);
     keep(program, items, n);

@@ -25,9 +25,6 @@ struct order {
     uint32_t *base;               /* per stage: first row of its micro-batches in `at` */
     uint32_t *at[PST_PASS_R + 1]; /* [pass][row]: position in the list, or PST_NONE */
     bool part;                    /* one of several: what it leaves open, others do */
-    /* Of a part, numbered like its own: the pass that always runs right before the first of the
-       list, and the one that always runs right behind its last; NULL: there is none such. */
-    const struct pst_pass *before, *behind;
 };
 
 /* What of a stage is moved. */
@@ -79,28 +76,6 @@ static uint32_t reading_pass(const struct order *order, const struct pst_pass *f
     return fused != PST_NONE ? fused : order->at[early ? PST_PASS_B : PST_PASS_W][row];
 }
 
-static bool same_batch(const struct pst_pass *a, const struct pst_pass *b)
-{
-    return a->stage == b->stage && a->microbatch == b->microbatch;
-}
-
-/* Whether F and the pass that reads are neighbours, of which one is at `at`. */
-static bool stays(const struct order *order, uint32_t at, uint32_t reader,
-                  const struct moved *moved, uint32_t v)
-{
-    const struct pst_pass *pass = &order->passes[at];
-
-    if (pass->op != PST_PASS_F) {
-        return at == 0 && order->before != NULL && order->before->op == PST_PASS_F &&
-               same_batch(order->before, pass);
-    }
-    if (at + 1 < order->n) {
-        return reader == at + 1;
-    }
-    return order->behind != NULL && order->behind->op != PST_PASS_F &&
-           same_batch(order->behind, pass) && reads_first(order->behind, moved, v);
-}
-
 /* Whether the pass behind which a FETCH stands reads the same bytes of its own micro-batch for the
    last time: then the copy back waits until their place is free. */
 static bool takes_turns(const struct pst_pass *behind, uint32_t stage, const struct moved *moved,
@@ -143,7 +118,7 @@ static void add_copies(const struct pst_lowering *low, const struct order *order
     for (uint32_t v = 0; v < stage->n_nodes; v++) {
         uint32_t reader = moved->bytes[v] > 0 ? reading_pass(order, pass, moved, v) : PST_NONE;
 
-        if (moved->bytes[v] == 0 || stays(order, at, reader, moved, v)) {
+        if (moved->bytes[v] == 0 || reader == at + 1) {
             continue;
         }
         copies->rows[copies->n++] = (struct pst_copy){.op = PST_I_OFFLOAD,
@@ -169,7 +144,7 @@ static void add_fetches(const struct pst_lowering *low, const struct order *orde
     const struct pst_plan_stage *stage = &low->plan->stages[pass->stage];
 
     for (uint32_t v = 0; v < stage->n_nodes; v++) {
-        if (moved->bytes[v] > 0 && reads_first(pass, moved, v) && !stays(order, at, at, moved, v)) {
+        if (moved->bytes[v] > 0 && reads_first(pass, moved, v)) {
             add_fetch(order, stage, at, PST_NONE, moved, v, copies);
         }
     }
@@ -330,28 +305,6 @@ static void copies_of(const struct pst_lowering *low, uint32_t rank, const struc
 /* --- parts -------------------------------------------------------------------------------------
  */
 
-/* The last pass of fill, which is that of every body, a batch on; the first of body, which is that
-   of drain. NULL where they are not. */
-static void find_seam(const struct pst_parts *parts, uint32_t rank,
-                      const struct pst_pass **ret_last, const struct pst_pass **ret_first)
-{
-    const uint32_t *const *n = parts->n_passes;
-    const struct pst_pass *body = parts->passes[PST_BODY][rank];
-    struct pst_pass last;
-
-    *ret_last = *ret_first = NULL;
-    if (n[PST_FILL][rank] == 0 || n[PST_BODY][rank] == 0 || n[PST_DRAIN][rank] == 0) {
-        return;
-    }
-    last = parts->passes[PST_FILL][rank][n[PST_FILL][rank] - 1];
-    last.microbatch += parts->plan->stages[last.stage].n_microbatches;
-    if (pst_pass_same(&last, &body[n[PST_BODY][rank] - 1]) &&
-        pst_pass_same(&body[0], &parts->passes[PST_DRAIN][rank][0])) {
-        *ret_last = &parts->passes[PST_FILL][rank][n[PST_FILL][rank] - 1];
-        *ret_first = &body[0];
-    }
-}
-
 /* Positions of the passes; a part reaches into the batch after the one that it closes. */
 static void index_order(const struct pst_plan *plan, struct pst_arena *arena, struct order *order)
 {
@@ -391,20 +344,11 @@ void pst_lowering_copies(const struct pst_parts *parts, uint32_t rank, enum pst_
     struct order order = {.passes = parts->passes[part][rank],
                           .n = parts->n_passes[part][rank],
                           .part = plan->asynchronous};
-    const struct pst_pass *last, *first;
-    struct pst_pass behind;
 
     *ret_copies = (struct pst_copies){0};
     if (!parts->low->training || !offloads(parts, rank)) {
         return;
     }
     index_order(plan, arena, &order);
-    find_seam(parts, rank, &last, &first);
-    if (first != NULL) {
-        behind = *first;
-        behind.microbatch += part == PST_BODY ? plan->stages[behind.stage].n_microbatches : 0;
-        order.before = part != PST_FILL ? last : NULL;
-        order.behind = part != PST_DRAIN ? &behind : NULL;
-    }
     copies_of(parts->low, rank, &order, arena, ret_copies);
 }

@@ -130,25 +130,13 @@ static void close_update(struct writer *w, uint32_t p)
     append_step(w, stage);
 }
 
-static bool tie_on_rank(const struct writer *w, uint32_t tie)
-{
-    const struct pst_plan_tie *members = &w->parts->plan->ties[tie];
-
-    for (uint32_t i = 0; i < members->n_stages; i++) {
-        if (pst_lowering_holds(w->parts->low, w->rank, members->stages[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* What has been put off: sums over stages, the norm, the step of every stage. */
 static void append_tail(struct writer *w)
 {
     const struct pst_plan *plan = w->parts->plan;
 
     for (uint32_t t = 0; t < plan->n_ties; t++) {
-        if (tie_on_rank(w, t)) {
+        if (pst_plan_tie_has(plan, t, w->rank)) {
             append_tie(w, t);
         }
     }

@@ -240,6 +240,18 @@ out:
     return st;
 }
 
+bool pst_plan_tie_has(const struct pst_plan *plan, uint32_t tie, uint32_t rank)
+{
+    const struct pst_plan_tie *members = &plan->ties[tie];
+    uint32_t i = 0;
+
+    while (i < members->n_stages &&
+           pst_plan_replica(&plan->stages[members->stages[i]], rank) == PST_NONE) {
+        i++;
+    }
+    return i < members->n_stages;
+}
+
 uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of)
 {
     uint32_t n = 0;

@@ -229,6 +229,9 @@ uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op);
    without any; numbered by their lowest ranks. ret_device_of: n_devices. Returns how many. */
 uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of);
 
+/* Whether a rank holds one of the stages that use the tied parameter. */
+bool pst_plan_tie_has(const struct pst_plan *plan, uint32_t tie, uint32_t rank);
+
 /* Derives edges and ties from graph and stages. Call once after the last stage. */
 pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph,
                             struct pst_error *err);

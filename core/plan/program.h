@@ -200,6 +200,7 @@ struct pst_program {
     uint32_t *state_values;           /* n_ops x 2: PST_V_STATE values of operators on this rank */
     uint64_t static_bytes;            /* offsets [0, static_bytes): the static values */
     uint64_t peak_bytes, arena_bytes; /* largest live sum; end of the highest value */
+    uint32_t peak_tick;               /* the first with that sum */
     uint64_t host_bytes; /* end of the highest PST_V_HOST, which the others leave out */
 };
 

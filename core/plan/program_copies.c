@@ -200,10 +200,7 @@ static int by_call(const void *a, const void *b)
 {
     const struct stay *x = a, *y = b;
 
-    if (x->call != y->call) {
-        return x->call < y->call ? -1 : 1;
-    }
-    return x->copy < y->copy ? -1 : x->copy > y->copy;
+    return PST_COMPARE_KEYS({x->call, y->call}, {x->copy, y->copy});
 }
 
 /* What no pass of fill waits for stands for what any part leaves: the first F of each stage in the

@@ -26,9 +26,6 @@ static bool check_lists(struct pst_check *check, bool legal)
         legal = pst_check_is_clean(check, check_in_order);
     }
     legal &= pst_check_is_clean(check, pst_check_live);
-    if (check->maker != NULL && check->report->n_violations == 0) {
-        check->made = check->maker->make(check->maker->context, &check->programs, check->err);
-    }
     if (legal && check->programs != NULL) {
         legal = pst_check_is_clean(check, pst_check_memory);
     }
@@ -102,36 +99,6 @@ static void write_details(const struct pst_check_report *report, struct pst_erro
     }
 }
 
-static pst_status check_all(struct pst_check *check)
-{
-    struct pst_check_report *report = check->report;
-    struct pst_error *err = check->err;
-    memset(report, 0, sizeof *report);
-    run_rules(check);
-    pst_arena_finish(&check->arena);
-    if (check->made != PST_OK) {
-        return check->made;
-    }
-    if (report->n_violations == 0) {
-        return PST_OK;
-    }
-    const struct pst_violation *first = &report->violations[0];
-    if (first->device == PST_NONE) {
-        pst_fail(err, PST_ERR_BUG, "plan.illegal", "the plan is illegal: %s: %s", first->rule,
-                 first->text);
-    } else {
-        pst_fail(err, PST_ERR_BUG, "plan.illegal", "the plan is illegal: %s: device %u: %s",
-                 first->rule, first->device, first->text);
-    }
-    if (report->n_violations > 1) {
-        pst_error_hint(err, "%u violations in all, the first %u below", report->n_violations,
-                       report->n_violations < PST_CHECK_MAX ? report->n_violations
-                                                            : (uint32_t)PST_CHECK_MAX);
-    }
-    write_details(report, err);
-    return PST_ERR_BUG;
-}
-
 pst_status pst_plan_check(const struct pst_plan *plan, const struct pst_graph *graph,
                           const struct pst_check_limits *limits,
                           const struct pst_program *const *programs,
@@ -142,33 +109,28 @@ pst_status pst_plan_check(const struct pst_plan *plan, const struct pst_graph *g
                               .limits = limits,
                               .report = ret_report,
                               .programs = programs,
-                              .n_batches = 1,
-                              .err = err};
-    return check_all(&check);
-}
+                              .n_batches = 1};
+    const struct pst_violation *first = &ret_report->violations[0];
+    uint32_t n;
 
-pst_status pst_plan_prove(const struct pst_plan *plan, const struct pst_graph *graph,
-                          const struct pst_check_limits *limits,
-                          const struct pst_check_maker *maker, struct pst_check_report *ret_report,
-                          struct pst_error *err)
-{
-    struct pst_check check = {.plan = plan,
-                              .graph = graph,
-                              .limits = limits,
-                              .report = ret_report,
-                              .n_batches = 1,
-                              .maker = maker,
-                              .err = err};
-    const struct pst_program *const *programs = NULL;
-    pst_status status;
-    if (!plan->asynchronous) {
-        return check_all(&check);
+    memset(ret_report, 0, sizeof *ret_report);
+    run_rules(&check);
+    pst_arena_finish(&check.arena);
+    n = ret_report->n_violations;
+    if (n == 0) {
+        return PST_OK;
     }
-    /* The programs are of the lists as they are, and rules hold for several runs of them. */
-    status = pst_plan_check(plan, graph, limits, NULL, ret_report, err);
-    if (status == PST_OK) {
-        status = maker->make(maker->context, &programs, err);
+    if (first->device == PST_NONE) {
+        pst_fail(err, PST_ERR_BUG, "plan.illegal", "the plan is illegal: %s: %s", first->rule,
+                 first->text);
+    } else {
+        pst_fail(err, PST_ERR_BUG, "plan.illegal", "the plan is illegal: %s: device %u: %s",
+                 first->rule, first->device, first->text);
     }
-    return status == PST_OK ? pst_plan_check(plan, graph, limits, programs, ret_report, err)
-                            : status;
+    if (n > 1) {
+        pst_error_hint(err, "%u violations in all, the first %u below", n,
+                       n < PST_CHECK_MAX ? n : (uint32_t)PST_CHECK_MAX);
+    }
+    write_details(ret_report, err);
+    return PST_ERR_BUG;
 }

@@ -32,27 +32,13 @@ struct pst_check_limits {
 };
 
 /*
- * programs: one per rank, or NULL to leave out the memory rules that need buffers.
- * Returns PST_OK with an empty report; PST_ERR_BUG kind "plan.illegal" with err->details listing
- * the violations, one line each.
+ * programs: one per rank, or NULL to leave out the memory rules that need buffers. Programs are
+ * made of plans that hold without them. Returns PST_OK with an empty report; PST_ERR_BUG kind
+ * "plan.illegal" with err->details listing the violations, one line each.
  */
 pst_status pst_plan_check(const struct pst_plan *plan, const struct pst_graph *graph,
                           const struct pst_check_limits *limits,
                           const struct pst_program *const *programs,
                           struct pst_check_report *ret_report, struct pst_error *err);
-
-/* Makes the programs of a plan whose lists are proven; they belong to who made them. */
-struct pst_check_maker {
-    pst_status (*make)(void *context, const struct pst_program *const **ret_programs,
-                       struct pst_error *err);
-    void *context;
-};
-
-/* The same for a plan that has none yet and may be anything: what needs no programs is proven
-   first. Errors of the maker come back as they are. */
-pst_status pst_plan_prove(const struct pst_plan *plan, const struct pst_graph *graph,
-                          const struct pst_check_limits *limits,
-                          const struct pst_check_maker *maker, struct pst_check_report *ret_report,
-                          struct pst_error *err);
 
 #endif

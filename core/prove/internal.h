@@ -38,9 +38,6 @@ struct pst_check {
     struct pst_check_report *report;
     struct pst_arena arena;
     const struct pst_program *const *programs; /* of all ranks, or NULL */
-    const struct pst_check_maker *maker;       /* of programs, NULL: none are made */
-    pst_status made;                           /* what it said */
-    struct pst_error *err;                     /* for it */
     const struct pst_plan *source; /* asynchronous: the plan whose lists `plan` has unrolled */
     uint32_t n_batches;            /* of the lists that are looked at; synchronous: 1 */
 

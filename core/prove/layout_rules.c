@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
+
 /* The least that a value must hold by its kind. */
 static uint64_t least_bytes(const struct pst_check *check, const struct pst_value *value)
 {
@@ -55,12 +57,6 @@ struct cover {
     struct stretches *of; /* [value] that it lies on, from when it begins to live */
 };
 
-static int compare_u64(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Buffers of the device, or those in host memory. */
 static bool belongs(const struct pst_value *value, bool host)
 {
@@ -92,7 +88,7 @@ static void make_cover(struct pst_check *check, const struct pst_program *progra
     uint64_t *recent = pst_check_array(check, RECENT, sizeof *recent);
     cover->bounds = pst_check_array(check, room, sizeof(uint64_t));
     uint32_t n = collect_bounds(program, host, recent, cover->bounds);
-    qsort(cover->bounds, n, sizeof(uint64_t), compare_u64);
+    qsort(cover->bounds, n, sizeof(uint64_t), pst_by_number);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (kept == 0 || cover->bounds[kept - 1] != cover->bounds[i]) {

@@ -62,7 +62,7 @@ static bool has_room(const struct pst_live *live, uint32_t rank, uint32_t at)
     }
     const struct pst_live_recv *recv = &live->recvs[self->row[at] - live->capacity];
     const struct pst_live_rank *peer = &live->ranks[recv->rank];
-    return recv->rank == self->peer[at] && peer->peer[recv->instr] == rank &&
+    return recv->rank == self->list[at].peer && peer->list[recv->instr].peer == rank &&
            peer->open[recv->instr] == 0;
 }
 
@@ -73,7 +73,7 @@ static bool try_send(struct pst_live *live, uint32_t rank)
     if (at == PST_NONE) {
         return false;
     }
-    uint32_t peer = self->peer[at], partner = self->partner[at];
+    uint32_t peer = self->list[at].peer, partner = self->partner[at];
     if (has_room(live, rank, at)) {
         finish(live, rank, at);
         wake(live, peer);
@@ -94,7 +94,7 @@ static bool try_recv(struct pst_live *live, uint32_t rank)
     if (at == PST_NONE) {
         return false;
     }
-    uint32_t peer = self->peer[at], partner = self->partner[at];
+    uint32_t peer = self->list[at].peer, partner = self->partner[at];
     if (partner == PST_NONE) {
         return false;
     }
@@ -118,12 +118,12 @@ static bool next_group(struct pst_live_rank *self)
         return true;
     }
     uint32_t at = self->group_end;
-    while (at < self->n && !pst_live_is_transfer(self->ops[at])) {
+    while (at < self->n && !pst_live_is_transfer(self->list[at].op)) {
         at++;
     }
     self->group = self->group_end = at;
     self->group_active = false;
-    while (self->group_end < self->n && pst_live_is_transfer(self->ops[self->group_end])) {
+    while (self->group_end < self->n && pst_live_is_transfer(self->list[self->group_end].op)) {
         self->group_end++;
     }
     self->group_left = self->group_end - self->group;
@@ -139,7 +139,7 @@ static bool try_group(struct pst_live *live, uint32_t rank)
     }
     self->group_active = true;
     for (uint32_t at = self->group; at < self->group_end; at++) {
-        uint32_t peer = self->peer[at], partner = self->partner[at];
+        uint32_t peer = self->list[at].peer, partner = self->partner[at];
         struct pst_live_rank *other = &live->ranks[peer];
         if (partner != PST_NONE && other->group_active && partner >= other->group &&
             partner < other->group_end) {
@@ -198,16 +198,6 @@ static bool try_reduction(struct pst_live *live, uint32_t rank)
     return true;
 }
 
-/* Many lists are walked in turn, a few instructions at a time: what the next visit reads is asked
-   for now. */
-static void prefetch(const struct pst_live_rank *self)
-{
-    if (self->pc + 4 < self->n) {
-        __builtin_prefetch(&self->list[self->pc + 4]);
-        __builtin_prefetch(self->list[self->pc + 2].waits);
-    }
-}
-
 static bool walk(struct pst_live *live, uint32_t rank)
 {
     struct pst_live_rank *self = &live->ranks[rank];
@@ -232,7 +222,6 @@ static bool walk(struct pst_live *live, uint32_t rank)
         self->pc++;
         self->n_waited = 0;
     }
-    prefetch(self);
     return self->pc != before || self->reductions_until != posted;
 }
 
@@ -256,13 +245,11 @@ static void rewind_all(struct pst_live *live)
     const struct pst_plan *plan = live->plan;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         struct pst_live_rank *rank = &live->ranks[d];
-        if (rank->n > 0) {
-            memcpy(rank->open, rank->ops, rank->n);
+        for (uint32_t i = 0; i < rank->n; i++) {
+            rank->open[i] = rank->list[i].op;
         }
         *rank = (struct pst_live_rank){.list = rank->list,
-                                       .ops = rank->ops,
                                        .open = rank->open,
-                                       .peer = rank->peer,
                                        .sequence = rank->sequence,
                                        .row = rank->row,
                                        .partner = rank->partner,

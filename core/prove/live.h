@@ -20,9 +20,7 @@
 
 struct pst_live_rank {
     const struct pst_instr *list;
-    uint8_t *ops;             /* [instr] its op: bytes are faster to scan than the list */
-    uint8_t *open;            /* [instr] the same, 0 once it has ended */
-    uint32_t *peer;           /* [instr] its peer, for the same reason */
+    uint8_t *open;            /* [instr] its op, 0 once it has ended */
     uint32_t *partner;        /* [instr] of transfers: the other end, PST_NONE: none */
     uint32_t *sequence, *row; /* [instr] of sends: position on the channel; row of recvs that
                                  is (or would be) its RECV */

@@ -22,8 +22,8 @@ static uint64_t *deal_receives(struct pst_live *live)
     for (uint32_t d = 0; d < n_ranks; d++) {
         const struct pst_live_rank *rank = &live->ranks[d];
         for (uint32_t i = 0; i < rank->n; i++) {
-            if (rank->ops[i] == PST_I_RECV) {
-                first[rank->peer[i] + 2]++;
+            if (rank->list[i].op == PST_I_RECV) {
+                first[rank->list[i].peer + 2]++;
                 live->n_recvs++;
             }
         }
@@ -35,8 +35,8 @@ static uint64_t *deal_receives(struct pst_live *live)
     for (uint32_t d = 0; d < n_ranks; d++) {
         const struct pst_live_rank *rank = &live->ranks[d];
         for (uint32_t i = 0; i < rank->n; i++) {
-            if (rank->ops[i] == PST_I_RECV) {
-                live->recvs[first[rank->peer[i] + 1]++] = (struct pst_live_recv){d, i};
+            if (rank->list[i].op == PST_I_RECV) {
+                live->recvs[first[rank->list[i].peer + 1]++] = (struct pst_live_recv){d, i};
             }
         }
     }
@@ -64,17 +64,17 @@ static void pair_ends(struct pst_live *live)
             live->ranks[recv->rank].partner[recv->instr] = PST_NONE;
         }
         for (uint32_t i = 0; i < sender->n; i++) {
-            if (sender->ops[i] != PST_I_SEND) {
+            if (sender->list[i].op != PST_I_SEND) {
                 continue;
             }
-            struct peer *peer = peer_of(peers, sender->peer[i], from, live->n_recvs);
+            struct peer *peer = peer_of(peers, sender->list[i].peer, from, live->n_recvs);
             uint32_t row = peer->next++;
             sender->row[i] = row;
             sender->sequence[i] = row - peer->first;
             sender->partner[i] = PST_NONE;
             if (row < peer->end) {
                 sender->partner[i] = live->recvs[row].instr;
-                live->ranks[sender->peer[i]].partner[live->recvs[row].instr] = i;
+                live->ranks[sender->list[i].peer].partner[live->recvs[row].instr] = i;
             }
         }
     }
@@ -89,16 +89,10 @@ static void make_ranks(struct pst_live *live)
         struct pst_live_rank *rank = &live->ranks[d];
         rank->list = live->plan->devices[d].body;
         rank->n = live->plan->devices[d].n_instrs;
-        rank->ops = pst_check_array(check, rank->n, sizeof *rank->ops);
         rank->open = pst_check_array(check, rank->n, sizeof *rank->open);
-        rank->peer = pst_check_array(check, rank->n, sizeof *rank->peer);
         rank->partner = pst_check_array(check, rank->n, sizeof *rank->partner);
         rank->sequence = pst_check_array(check, rank->n, sizeof *rank->sequence);
         rank->row = pst_check_array(check, rank->n, sizeof *rank->row);
-        for (uint32_t i = 0; i < rank->n; i++) {
-            rank->ops[i] = rank->list[i].op;
-            rank->peer[i] = rank->list[i].peer;
-        }
     }
 }
 

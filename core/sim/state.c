@@ -47,25 +47,20 @@ static void init_links(struct pst_sim *sim, uint32_t rank, uint32_t *at)
     state->link_free = pst_arena_array(&sim->arena, n, sizeof *state->link_free);
 }
 
-/* Counts the different ranks that hold the stages of a tie; seen[rank] == mark: counted. */
-static void init_tie(const struct pst_sim *sim, uint32_t tie, uint32_t *seen,
-                     struct pst_sim_collective *collective)
+/* The ranks that hold stages of a tie. */
+static void init_tie(const struct pst_sim *sim, uint32_t tie, struct pst_sim_collective *collective)
 {
-    const struct pst_plan *plan = sim->plan;
-    const struct pst_plan_tie *row = &plan->ties[tie];
-    uint32_t first = plan->stages[row->stages[0]].ranks[0];
-    for (uint32_t s = 0; s < row->n_stages; s++) {
-        const struct pst_plan_stage *stage = &plan->stages[row->stages[s]];
-        for (uint32_t r = 0; r < stage->n_ranks; r++) {
-            collective->n_ranks += seen[stage->ranks[r]] != tie + 1;
-            seen[stage->ranks[r]] = tie + 1;
-            collective->far |= pst_cost_node(sim->durations.cost, stage->ranks[r]) !=
-                               pst_cost_node(sim->durations.cost, first);
+    uint32_t first = sim->plan->stages[sim->plan->ties[tie].stages[0]].ranks[0];
+    for (uint32_t r = 0; r < sim->plan->n_devices; r++) {
+        if (pst_plan_tie_has(sim->plan, tie, r)) {
+            collective->n_ranks++;
+            collective->far |=
+                pst_cost_node(sim->durations.cost, r) != pst_cost_node(sim->durations.cost, first);
         }
     }
 }
 
-static void init_collectives(struct pst_sim *sim, uint32_t *seen)
+static void init_collectives(struct pst_sim *sim)
 {
     const struct pst_plan *plan = sim->plan;
     struct pst_sim_collective *norm = &sim->collectives[plan->n_stages + plan->n_ties];
@@ -76,7 +71,7 @@ static void init_collectives(struct pst_sim *sim, uint32_t *seen)
             pst_cost_spans_nodes(sim->durations.cost, stage->ranks, stage->n_ranks);
     }
     for (uint32_t t = 0; t < plan->n_ties; t++) {
-        init_tie(sim, t, seen, &sim->collectives[plan->n_stages + t]);
+        init_tie(sim, t, &sim->collectives[plan->n_stages + t]);
     }
     norm->n_ranks = plan->n_devices;
     norm->far = plan->n_devices > 0 && pst_cost_node(sim->durations.cost, plan->n_devices - 1) > 0;
@@ -106,7 +101,6 @@ void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct
     sim->collectives =
         pst_arena_array(arena, (size_t)plan->n_stages + plan->n_ties + 1, sizeof *sim->collectives);
     uint32_t *link_at = pst_arena_array(arena, n, sizeof *link_at);
-    uint32_t *tie_seen = pst_arena_array(arena, n, sizeof *tie_seen);
     pst_sim_durations_init(&sim->durations, arena, plan, graph, cost);
     memset(link_at, 0xFF, n * sizeof *link_at);
     init_nodes(sim);
@@ -115,5 +109,5 @@ void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct
         pst_sim_copies_init(sim, d);
         init_links(sim, d, link_at);
     }
-    init_collectives(sim, tie_seen);
+    init_collectives(sim);
 }

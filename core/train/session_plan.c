@@ -69,30 +69,28 @@ pst_status pst_session_read_plan(struct pst_session *session, const char *plan_f
     return pst_plan_read(plan_file, session->graph, &session->planned.plan, err);
 }
 
-static pst_status make_planned(void *context, const struct pst_program *const **ret_programs,
-                               struct pst_error *err)
-{
-    struct pst_session *session = context;
-    struct pst_planned *planned = &session->planned;
-
-    planned->programs = pst_alloc(planned->plan->n_devices, sizeof(struct pst_program *));
-    *ret_programs = (const struct pst_program *const *)planned->programs;
-    return pst_programs_create(planned->plan, session->graph, &session->cost, planned->programs,
-                               err);
-}
-
+/* Programs are for lists that are proven. */
 pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
                              struct pst_error *err)
 {
-    const struct pst_check_maker maker = {.make = make_planned, .context = session};
+    struct pst_planned *planned = &session->planned;
     struct pst_check_report *own = ret_report == NULL ? pst_alloc(1, sizeof *own) : NULL;
+    struct pst_check_report *report = own != NULL ? own : ret_report;
     struct pst_check_limits limits;
     pst_status st;
 
-    pst_session_choose_queues(session, session->planned.plan, false);
+    pst_session_choose_queues(session, planned->plan, false);
     limits = pst_session_limits(session);
-    st = pst_plan_prove(session->planned.plan, session->graph, &limits, &maker,
-                        own != NULL ? own : ret_report, err);
+    st = pst_plan_check(planned->plan, session->graph, &limits, NULL, report, err);
+    if (st == PST_OK) {
+        planned->programs = pst_alloc(planned->plan->n_devices, sizeof(struct pst_program *));
+        st = pst_programs_create(planned->plan, session->graph, &session->cost, planned->programs,
+                                 err);
+    }
+    if (st == PST_OK) {
+        st = pst_plan_check(planned->plan, session->graph, &limits,
+                            (const struct pst_program *const *)planned->programs, report, err);
+    }
     free(own);
     session->judged = st == PST_OK;
     return st;
