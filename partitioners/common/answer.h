@@ -54,6 +54,10 @@ void part_plan_value(const struct part_plan *plan, const struct part_problem *pr
 void part_plan_rank(const struct part_plan *plan, const struct part_problem *problem,
                     struct part_value *ret_value);
 
+/* Ticks per sample of the slowest stage; sizes and degrees must be those of `costs`. */
+int64_t part_plan_ticks(const struct part_plan *plan, const struct part_problem *problem,
+                        const struct part_costs *costs);
+
 /* Is a better than b? What is legal and fits; smaller bottleneck, smaller peak, smaller depth,
    fewer devices; equal: false. Bottlenecks and peaks within 1e-12 relative are equal. */
 bool part_value_better(const struct part_value *a, const struct part_value *b);
