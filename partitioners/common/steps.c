@@ -7,13 +7,16 @@
    microsecond, what an operator keeps and sends takes some. */
 #define WORK_MAX UINT64_C(200000)
 
-enum { WORK_OF_NODE = 4 };
+/* Of a trial at least: before its first pass is timed, strategies are asked about all its stages,
+   and a memory optimizer that decides about all devices at once has their programs laid out. */
+enum { WORK_OF_NODE = 4, WORK_LEAST = 500 };
 
 bool part_steps_init(struct part_steps *steps)
 {
     steps->trial = steps->host->get_extension(steps->host, PST_TRIAL);
     steps->work = 2 * (uint64_t)steps->n_stages * (steps->batch / steps->size) +
                   WORK_OF_NODE * (uint64_t)steps->n;
+    steps->work = steps->work < WORK_LEAST ? WORK_LEAST : steps->work;
     steps->left = steps->most == 0 ? WORK_MAX : steps->most * steps->work;
     return steps->trial != NULL;
 }
