@@ -113,7 +113,7 @@ static void rank(struct gp_trials *t, const struct gp_candidates *c, struct rank
 
     for (i = 0; i < c->n; i++) {
         ranked[i].at = i;
-        gp_trials_step(t, &c->list[i].plan, 0, &ranked[i].step_ns);
+        gp_trials_step(t, &c->list[i], 0, &ranked[i].step_ns);
     }
     qsort(ranked, c->n, sizeof *ranked, by_step);
 }
@@ -168,7 +168,7 @@ static void climb(struct gp_trials *t, const struct gp_candidates *c, const stru
     bool has_chain = false, has_full = false;
 
     for (i = 0; i < c->n && ranked[i].step_ns < INFINITY; i++) {
-        const struct part_plan *plan = &c->list[ranked[i].at].plan;
+        const struct part_plan *plan = &c->list[ranked[i].at];
 
         if (n_starts < STARTS && !t->chain) {
             n_starts += climb_from(t, plan, ranked[i].step_ns, best, best_ns);
