@@ -87,7 +87,6 @@ pst_status chain_shorten(struct chain *chain, uint32_t *cuts)
                                .n_stages = chain->n_stages,
                                .batch = chain->in->batch,
                                .size = chain->microbatch_size,
-                               .nodes = chain->asker.nodes,
                                .impl = chain,
                                .guess = guess};
     double step_ns;

@@ -17,7 +17,7 @@ struct placing {
 };
 
 /* Depth first in topological order, as orders of nodes are. */
-static pst_status walk(struct placing *p)
+static void walk(struct placing *p)
 {
     const struct stage_graph *g = p->graph;
     uint32_t *waits = call_alloc((size_t)g->n + 1, sizeof *waits);
@@ -42,7 +42,6 @@ static pst_status walk(struct placing *p)
             }
         }
     }
-    return PST_OK;
 }
 
 static void place_in_row(struct placing *p)
@@ -106,54 +105,20 @@ static bool place_in_nodes(struct placing *p, bool wide_first)
     return true;
 }
 
-static pst_status place(struct placing *p)
+static void place(struct placing *p)
 {
-    pst_status st;
     uint32_t at;
 
     for (at = 0; p->in_order && at < p->graph->n; at++) {
-        p->first_rank[p->graph->order[at]] = at; /* as emit counts them */
+        p->first_rank[p->graph->order[at]] = at; /* as part_plan_decls counts them */
     }
-    st = p->in_order ? PST_OK : walk(p);
-    if (st != PST_OK || p->in_order) {
-        return st;
+    if (p->in_order) {
+        return;
     }
+    walk(p);
     if (p->node_size == 0 || p->node_size >= p->n_ranks ||
         (!place_in_nodes(p, false) && !place_in_nodes(p, true))) {
         place_in_row(p);
-    }
-    return PST_OK;
-}
-
-void part_stage_answer(const struct part_stage *stage, const uint32_t *ranks,
-                       struct pst_partition_out *out)
-{
-    struct pst_stage_decl decl = {
-        .size = sizeof decl,
-        .nodes = stage->nodes,
-        .n_nodes = stage->n_nodes,
-        .ranks = ranks,
-        .n_ranks = stage->d,
-        .microbatch_size = stage->b,
-        .k = stage->k,
-    };
-
-    call_check(out->stage(out, &decl));
-}
-
-static void emit(const struct placing *p, struct pst_partition_out *out)
-{
-    uint32_t *ranks = call_alloc((size_t)p->n_ranks + 1, sizeof *ranks);
-    uint32_t at, i;
-
-    for (at = 0; at < p->graph->n; at++) {
-        uint32_t s = p->graph->order[at];
-        const struct part_stage *stage = &p->plan->stages[s];
-
-        for (i = 0; i < stage->d; i++) {
-            ranks[i] = p->first_rank[s] + i;
-        }
-        part_stage_answer(stage, ranks, out);
     }
 }
 
@@ -180,11 +145,26 @@ void stage_graph_place(const struct stage_graph *graph, const struct part_plan *
     }
 }
 
-void part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
-                      struct pst_partition_out *out)
+struct pst_stage_decl part_stage_decl(const struct part_stage *stage, const uint32_t *ranks)
+{
+    return (struct pst_stage_decl){
+        .size = sizeof(struct pst_stage_decl),
+        .nodes = stage->nodes,
+        .n_nodes = stage->n_nodes,
+        .ranks = ranks,
+        .n_ranks = stage->d,
+        .microbatch_size = stage->b,
+        .k = stage->k,
+    };
+}
+
+struct pst_stage_decl *part_plan_decls(const struct part_plan *plan,
+                                       const struct part_problem *problem)
 {
     struct stage_graph g;
     struct placing p = {.graph = &g, .plan = plan};
+    struct pst_stage_decl *decls = call_alloc((size_t)plan->n_stages + 1, sizeof *decls);
+    uint32_t at, i, *ranks;
 
     stage_graph_init(&g, plan, problem);
     if (!g.legal) {
@@ -192,5 +172,25 @@ void part_plan_answer(const struct part_plan *plan, const struct part_problem *p
     }
     placing_init(&p, problem);
     place(&p);
-    emit(&p, out);
+    for (at = 0; at < g.n; at++) {
+        const struct part_stage *stage = &plan->stages[g.order[at]];
+
+        CALL_TAKE(ranks, stage->d);
+        for (i = 0; i < stage->d; i++) {
+            ranks[i] = p.first_rank[g.order[at]] + i;
+        }
+        decls[at] = part_stage_decl(stage, ranks);
+    }
+    return decls;
+}
+
+void part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
+                      struct pst_partition_out *out)
+{
+    const struct pst_stage_decl *decls = part_plan_decls(plan, problem);
+    uint32_t s;
+
+    for (s = 0; s < plan->n_stages; s++) {
+        call_check(out->stage(out, &decls[s]));
+    }
 }

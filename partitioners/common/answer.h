@@ -54,6 +54,10 @@ void part_plan_value(const struct part_plan *plan, const struct part_problem *pr
 void part_plan_rank(const struct part_plan *plan, const struct part_problem *problem,
                     struct part_value *ret_value);
 
+/* Ticks per sample of the slowest stage; sizes and degrees must be those of `costs`. */
+int64_t part_plan_ticks(const struct part_plan *plan, const struct part_problem *problem,
+                        const struct part_costs *costs);
+
 /* Is a better than b? What is legal and fits; smaller bottleneck, smaller peak, smaller depth,
    fewer devices; equal: false. Bottlenecks and peaks within 1e-12 relative are equal. */
 bool part_value_better(const struct part_value *a, const struct part_value *b);
@@ -62,17 +66,18 @@ bool part_value_better(const struct part_value *a, const struct part_value *b);
 bool part_value_faster(const struct part_value *a, const struct part_value *b);
 
 /*
- * Gives the plan: stages as they stand in it where that is a topological order, else in one (by
- * least node where free), ranks in depth-first
- * order of the stage graph, replicas on adjacent ranks, inside a node where they fit. A chain of
- * single devices gets ranks in order.
+ * The stages of a plan as the host is given them: as they stand in it where that is a topological
+ * order, else in one (by least node where free), ranks in depth-first order of the stage graph,
+ * replicas on adjacent ranks, inside a node where they fit. A chain of single devices gets ranks in
+ * order.
  */
+struct pst_stage_decl *part_plan_decls(const struct part_plan *plan,
+                                       const struct part_problem *problem);
+/* Gives them as the answer. */
 void part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
                       struct pst_partition_out *out);
-
-/* Gives one stage of a plan to the host on ranks[stage->d]. */
-void part_stage_answer(const struct part_stage *stage, const uint32_t *ranks,
-                       struct pst_partition_out *out);
+/* One stage of a plan on ranks[stage->d]. */
+struct pst_stage_decl part_stage_decl(const struct part_stage *stage, const uint32_t *ranks);
 
 /* PST_ERR_INFEASIBLE with a message that names the stage or node that cannot fit and the bytes:
    the largest single node where one alone is too large, else what is missing in all. */

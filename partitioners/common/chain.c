@@ -20,6 +20,17 @@ struct search {
     int64_t low, high; /* T of best, or more than any; nothing is below low */
 };
 
+static void to_plan(const struct search *s, struct part_plan *plan)
+{
+    const struct line *l = &s->line;
+    uint32_t i;
+
+    part_plan_cut(plan, l->problem, l->order, s->best.first, s->best.n, l->costs->b);
+    for (i = 0; i < s->best.n; i++) {
+        plan->stages[i].d = l->costs->degrees[s->best.k[i]];
+    }
+}
+
 static void try_at(struct search *s, int64_t ticks, bool *ret_found)
 {
     call_go_on(s->line.problem->host);
@@ -27,11 +38,14 @@ static void try_at(struct search *s, int64_t ticks, bool *ret_found)
     s->probe.run(&s->probe, ticks, ret_found, &s->tried);
     if (*ret_found) {
         struct cuts cuts = s->best;
+        struct part_plan plan = {0};
 
         s->best = s->tried;
         s->tried = cuts;
         s->found = true;
-        s->high = line_bottleneck(&s->line, &s->best);
+        to_plan(s, &plan);
+        s->high = part_plan_ticks(&plan, s->line.problem, s->line.costs);
+        part_plan_finish(&plan);
     }
 }
 
@@ -97,17 +111,6 @@ static void solve(struct search *s)
         s->low = may_fit ? s->low : s->high;
         with(s);
         s->stats->exact = true;
-    }
-}
-
-static void to_plan(const struct search *s, struct part_plan *plan)
-{
-    const struct line *l = &s->line;
-    uint32_t i;
-
-    part_plan_cut(plan, l->problem, l->order, s->best.first, s->best.n, l->costs->b);
-    for (i = 0; i < s->best.n; i++) {
-        plan->stages[i].d = l->costs->degrees[s->best.k[i]];
     }
 }
 

@@ -6,6 +6,7 @@
 #define PARTITIONERS_COMMON_CHAIN_LINE_H
 
 #include "chain.h"
+#include "ranges.h"
 
 /* No stage takes more ticks: totals times D stay below it. */
 #define LINE_TICKS_MAX (INT64_C(1) << 60)
@@ -33,11 +34,6 @@ void line_init(struct line *line, const struct part_problem *problem,
                const struct part_costs *costs, const uint32_t *order,
                const struct part_chain_limits *limits);
 
-/* Level 0 is filled by the caller between create (NULL: out of memory) and fill; most of [i, j). */
-double **line_table_create(uint32_t n);
-void line_table_fill(double **table, uint32_t n);
-double line_table_most(double *const *table, uint32_t i, uint32_t j);
-
 /* Does [i, j), which has `depth` stages from itself to the end (or as deep as its nodes are said to
    be), fit degree k's devices? */
 bool line_fits(const struct line *line, uint32_t i, uint32_t j, uint32_t k, uint32_t depth);
@@ -57,9 +53,6 @@ struct cuts {
 
 /* Room for max_stages. */
 void cuts_init(struct cuts *cuts, uint32_t max_stages);
-
-/* True ticks of the slowest stage. */
-int64_t line_bottleneck(const struct line *line, const struct cuts *cuts);
 
 /* Scratch of a solver, and one probe: is there a cut at T? */
 struct probe {

@@ -127,7 +127,7 @@ static void all_rows(struct dag *d, const struct part_refine_limits *limits,
         offer(d, &plan);
     }
     if (stats->optimal && d->found) {
-        plan_ticks(p, d->costs, &d->plan, &stats->ticks);
+        stats->ticks = part_plan_ticks(&d->plan, p, d->costs);
         stats->bound = stats->ticks;
     }
 }
@@ -142,7 +142,7 @@ static void solve(struct dag *d, const struct part_refine_limits *limits,
     if (d->chain.exact && is_path(d->problem)) {
         stats->optimal = true;
         if (d->found) {
-            plan_ticks(d->problem, d->costs, &d->plan, &stats->ticks);
+            stats->ticks = part_plan_ticks(&d->plan, d->problem, d->costs);
             stats->bound = stats->ticks;
         }
         return;

@@ -80,8 +80,8 @@ static void sum_bytes(struct line *l, const uint32_t *depths)
         any = any || p->workspace_bytes[v] > 0;
     }
     any = any && l->memory;
-    l->workspace = any ? line_table_create(l->n) : NULL;
-    l->depths = depths != NULL && l->memory ? line_table_create(l->n) : NULL;
+    l->workspace = any ? part_most_create(l->n) : NULL;
+    l->depths = depths != NULL && l->memory ? part_most_create(l->n) : NULL;
     for (i = 0; i < l->n && l->workspace != NULL; i++) {
         l->workspace[0][i] = p->workspace_bytes[l->order[i]];
     }
@@ -89,10 +89,10 @@ static void sum_bytes(struct line *l, const uint32_t *depths)
         l->depths[0][i] = depths[l->order[i]];
     }
     if (l->workspace != NULL) {
-        line_table_fill(l->workspace, l->n);
+        part_most_fill(l->workspace, l->n);
     }
     if (l->depths != NULL) {
-        line_table_fill(l->depths, l->n);
+        part_most_fill(l->depths, l->n);
     }
 }
 
@@ -166,8 +166,8 @@ bool line_fits(const struct line *l, uint32_t i, uint32_t j, uint32_t k, uint32_
     if (!l->memory) {
         return true;
     }
-    workspace = l->workspace == NULL ? 0 : line_table_most(l->workspace, i, j);
-    depth = l->depths == NULL ? depth : (uint32_t)line_table_most(l->depths, i, j);
+    workspace = l->workspace == NULL ? 0 : part_most(l->workspace, i, j);
+    depth = l->depths == NULL ? depth : (uint32_t)part_most(l->depths, i, j);
     return part_fits(l->problem,
                      part_memory(l->problem, l->weight[j] - l->weight[i], l->saved[j] - l->saved[i],
                                  workspace, l->costs->degrees[k], (uint64_t)l->costs->b * depth));
@@ -180,42 +180,4 @@ void cuts_init(struct cuts *cuts, uint32_t max_stages)
     cuts->n = 0;
     CALL_TAKE(cuts->first, (size_t)max_stages + 2);
     CALL_TAKE(cuts->k, (size_t)max_stages + 2);
-}
-
-static int64_t stage_transfers(const struct line *l, uint32_t first, uint32_t end, uint32_t k)
-{
-    const struct part_problem *p = l->problem;
-    int64_t sum = 0;
-    uint32_t at, i;
-
-    for (at = first; at < end; at++) {
-        uint32_t v = l->order[at];
-
-        for (i = p->first_out[v]; i < p->first_out[v + 1]; i++) {
-            sum += l->position[p->to[i]] >= end ? l->costs->p2p[k][i] : 0;
-        }
-        for (i = p->first_in[v]; i < p->first_in[v + 1]; i++) {
-            uint32_t e = p->in_edges[i];
-
-            sum += l->position[p->from[e]] < first ? l->costs->p2p[k][e] : 0;
-        }
-    }
-    return sum;
-}
-
-int64_t line_bottleneck(const struct line *l, const struct cuts *cuts)
-{
-    int64_t most = 0;
-    uint32_t s;
-
-    for (s = 0; s < cuts->n; s++) {
-        uint32_t i = cuts->first[s], j = cuts->first[s + 1], k = cuts->k[s];
-        int64_t comp = l->work[k][j] - l->work[k][i];
-        int64_t sync = l->sync == NULL ? 0 : l->sync[k][j] - l->sync[k][i];
-        int64_t p2p = l->cross == NULL ? 0 : stage_transfers(l, i, j, k);
-        int64_t ticks = part_tps(l->costs, comp, p2p, sync);
-
-        most = ticks > most ? ticks : most;
-    }
-    return most;
 }

@@ -82,28 +82,29 @@ static int by_ends(const void *a_, const void *b_)
     return a->to < b->to ? -1 : a->to > b->to;
 }
 
-static void index_ends(struct part_problem *p)
+void part_index_edges(uint32_t n, uint32_t n_edges, const uint32_t *from, const uint32_t *to,
+                      uint32_t *first_out, uint32_t *first_in, uint32_t *in_edges)
 {
     uint32_t e, v;
 
-    memset(p->first_out, 0, ((size_t)p->n + 1) * sizeof *p->first_out);
-    memset(p->first_in, 0, ((size_t)p->n + 1) * sizeof *p->first_in);
-    for (e = 0; e < p->n_edges; e++) {
-        p->first_out[p->from[e] + 1]++;
-        p->first_in[p->to[e] + 1]++;
+    memset(first_out, 0, ((size_t)n + 1) * sizeof *first_out);
+    memset(first_in, 0, ((size_t)n + 1) * sizeof *first_in);
+    for (e = 0; e < n_edges; e++) {
+        first_out[from[e] + 1]++;
+        first_in[to[e] + 1]++;
     }
-    for (v = 0; v < p->n; v++) {
-        p->first_out[v + 1] += p->first_out[v];
-        p->first_in[v + 1] += p->first_in[v];
+    for (v = 0; v < n; v++) {
+        first_out[v + 1] += first_out[v];
+        first_in[v + 1] += first_in[v];
     }
     /* Ascending by source, as edges are sorted; first_in moves by one place and back. */
-    for (e = 0; e < p->n_edges; e++) {
-        p->in_edges[p->first_in[p->to[e]]++] = e;
+    for (e = 0; e < n_edges; e++) {
+        in_edges[first_in[to[e]]++] = e;
     }
-    for (v = p->n; v > 0; v--) {
-        p->first_in[v] = p->first_in[v - 1];
+    for (v = n; v > 0; v--) {
+        first_in[v] = first_in[v - 1];
     }
-    p->first_in[0] = 0;
+    first_in[0] = 0;
 }
 
 void part_problem_index(struct part_problem *p)
@@ -120,7 +121,7 @@ void part_problem_index(struct part_problem *p)
         p->to[e] = edges[e].to;
         p->edge_bytes[e] = edges[e].bytes;
     }
-    index_ends(p);
+    part_index_edges(p->n, p->n_edges, p->from, p->to, p->first_out, p->first_in, p->in_edges);
 }
 
 /* --- from a host -------------------------------------------------------------------------------*/

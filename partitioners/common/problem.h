@@ -59,6 +59,11 @@ void part_problem_init(struct part_problem *problem);
 /* Sorts the edges (edge_bytes with them) and makes first_out, first_in and in_edges. */
 void part_problem_index(struct part_problem *problem);
 
+/* Of edges by (from, to): first_out[n + 1]; first_in[n + 1] and in_edges[n_edges], which are edges
+   by (to, from). */
+void part_index_edges(uint32_t n, uint32_t n_edges, const uint32_t *from, const uint32_t *to,
+                      uint32_t *first_out, uint32_t *first_in, uint32_t *in_edges);
+
 /* Groups as nodes, group_of[v] < n_groups, none empty and numbered topologically: costs are sums,
    workspace is the largest. Not for questions to the host. */
 void part_problem_merge(const struct part_problem *problem, const uint32_t *group_of,

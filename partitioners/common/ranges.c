@@ -114,31 +114,39 @@ uint32_t part_chain_rank(const struct part_chain_shape *shape, uint32_t stage, u
                                  : stage * shape->replicas + replica;
 }
 
-void part_chain_answer(const struct part_problem *problem, const struct part_chain_shape *shape,
-                       const uint32_t *cuts, struct pst_partition_out *out)
+struct pst_stage_decl *part_chain_decls(uint32_t n, const struct part_chain_shape *shape,
+                                        const uint32_t *cuts)
 {
-    uint32_t *nodes = call_alloc(problem->n, sizeof *nodes);
-    uint32_t *ranks = call_alloc(shape->replicas, sizeof *ranks);
-    uint32_t s, i;
+    struct pst_stage_decl *decls = call_alloc(shape->n_stages, sizeof *decls);
+    uint32_t *nodes = call_alloc(n, sizeof *nodes);
+    uint32_t *ranks = call_alloc((size_t)shape->n_stages * shape->replicas, sizeof *ranks), s, i;
 
-    for (i = 0; i < problem->n; i++) {
+    for (i = 0; i < n; i++) {
         nodes[i] = i;
     }
-    for (s = 0; s < shape->n_stages; s++) {
-        struct pst_stage_decl stage = {
-            .size = sizeof stage,
-            .nodes = nodes + cuts[s],
-            .n_nodes = cuts[s + 1] - cuts[s],
-            .ranks = ranks,
-            .n_ranks = shape->replicas,
-            .microbatch_size = shape->size,
-            .k = 1,
-        };
-
+    for (s = 0; s < shape->n_stages; s++, ranks += shape->replicas) {
         for (i = 0; i < shape->replicas; i++) {
             ranks[i] = part_chain_rank(shape, s, i);
         }
-        call_check(out->stage(out, &stage));
+        decls[s] = (struct pst_stage_decl){.size = sizeof *decls,
+                                           .nodes = nodes + cuts[s],
+                                           .n_nodes = cuts[s + 1] - cuts[s],
+                                           .ranks = ranks,
+                                           .n_ranks = shape->replicas,
+                                           .microbatch_size = shape->size,
+                                           .k = 1};
+    }
+    return decls;
+}
+
+void part_chain_answer(const struct part_problem *problem, const struct part_chain_shape *shape,
+                       const uint32_t *cuts, struct pst_partition_out *out)
+{
+    const struct pst_stage_decl *decls = part_chain_decls(problem->n, shape, cuts);
+    uint32_t s;
+
+    for (s = 0; s < shape->n_stages; s++) {
+        call_check(out->stage(out, &decls[s]));
     }
 }
 

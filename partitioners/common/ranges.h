@@ -32,16 +32,24 @@ void part_ranges_times(const struct part_problem *problem, uint32_t samples, dou
    sum_ns[n + 1]; among those the most even (least sum of squares), then the earliest cuts. */
 void part_balance(const double *sum_ns, uint32_t n, uint32_t n_stages, uint32_t *ret_cuts);
 
+/* The largest of values i .. j - 1. Of n values; the caller fills level 0 between the first two. */
+double **part_most_create(uint32_t n);
+void part_most_fill(double **table, uint32_t n);
+double part_most(double *const *table, uint32_t i, uint32_t j);
+
 /*
- * Gives a chain to the host: stage s has nodes cuts[s] .. cuts[s + 1] - 1 and `replicas` ranks,
- * replica p on s * replicas + p, or on p * n_stages + s where pipelines are neighbours
- * (pipeline_major). size: samples of a micro-batch over all replicas.
+ * A chain of n nodes as stages of an answer: stage s has nodes cuts[s] .. cuts[s + 1] - 1 and
+ * `replicas` ranks, replica p on s * replicas + p, or on p * n_stages + s where pipelines are
+ * neighbours (pipeline_major). size: samples of a micro-batch over all replicas.
  */
 struct part_chain_shape {
     uint32_t n_stages, size, replicas;
     bool pipeline_major;
 };
 uint32_t part_chain_rank(const struct part_chain_shape *shape, uint32_t stage, uint32_t replica);
+struct pst_stage_decl *part_chain_decls(uint32_t n, const struct part_chain_shape *shape,
+                                        const uint32_t *cuts);
+/* Gives them to the host. */
 void part_chain_answer(const struct part_problem *problem, const struct part_chain_shape *shape,
                        const uint32_t *cuts, struct pst_partition_out *out);
 

@@ -19,61 +19,16 @@ struct refining {
     int64_t ticks, bound;
     uint64_t steps, seed;
     uint32_t n_random;
-    uint32_t *order, *place, *depths; /* [n] */
-    uint64_t *keys;                   /* [n] */
+    uint32_t *order, *depths; /* [n] */
+    uint64_t *keys;           /* [n] */
     struct part_chain_stats chain;
     struct part_refine_stats stats;
     bool moves_only;
 };
 
-/* --- ticks of a plan ---------------------------------------------------------------------------*/
-
 static void spend(uint64_t *steps, uint64_t cost)
 {
     *steps -= cost < *steps ? cost : *steps;
-}
-
-void plan_ticks(const struct part_problem *p, const struct part_costs *c,
-                const struct part_plan *plan, int64_t *ret_ticks)
-{
-    uint32_t *stage_of = call_alloc((size_t)p->n + 1, sizeof *stage_of);
-    int64_t most = 0;
-    uint32_t s, i, j, k;
-
-    for (s = 0; s < plan->n_stages; s++) {
-        for (i = 0; i < plan->stages[s].n_nodes; i++) {
-            stage_of[plan->stages[s].nodes[i]] = s;
-        }
-    }
-    for (s = 0; s < plan->n_stages; s++) {
-        const struct part_stage *stage = &plan->stages[s];
-        int64_t comp = 0, sync = 0, p2p = 0, ticks;
-
-        for (k = 0; k < c->n_degrees && c->degrees[k] != stage->d; k++) {
-        }
-        if (k == c->n_degrees || stage->b != c->b) {
-            call_free(stage_of);
-            call_end(PST_ERR_BUG);
-        }
-        for (i = 0; i < stage->n_nodes; i++) {
-            uint32_t v = stage->nodes[i];
-
-            comp += c->comp[k][v];
-            sync += c->sync[k][v];
-            for (j = p->first_out[v]; j < p->first_out[v + 1]; j++) {
-                p2p += stage_of[p->to[j]] != s ? c->p2p[k][j] : 0;
-            }
-            for (j = p->first_in[v]; j < p->first_in[v + 1]; j++) {
-                uint32_t e = p->in_edges[j];
-
-                p2p += stage_of[p->from[e]] != s ? c->p2p[k][e] : 0;
-            }
-        }
-        ticks = part_tps(c, comp, p2p, sync);
-        most = ticks > most ? ticks : most;
-    }
-    call_free(stage_of);
-    *ret_ticks = most;
 }
 
 /* --- steps of the search -----------------------------------------------------------------------*/
@@ -86,7 +41,7 @@ static void offer(struct refining *r, struct part_plan *plan, bool *ret_better)
 
     part_plan_rank(plan, r->problem, &value);
     *ret_better = false;
-    plan_ticks(r->problem, r->costs, plan, &ticks);
+    ticks = part_plan_ticks(plan, r->problem, r->costs);
     if (value.legal && value.fits && part_value_better(&value, &r->value)) {
         struct part_plan old = *r->plan;
 
@@ -143,19 +98,10 @@ static void cut(struct refining *r, bool *ret_better)
 static void move(struct refining *r)
 {
     struct part_plan copy = {NULL, 0};
-    uint32_t s, i;
     uint64_t before = r->stats.moves;
     bool better;
 
-    for (s = 0; s < r->plan->n_stages; s++) {
-        for (i = 0; i < r->plan->stages[s].n_nodes; i++) {
-            r->place[r->plan->stages[s].nodes[i]] = s;
-        }
-    }
-    part_plan_init(&copy, r->problem, r->place, r->plan->n_stages, r->costs->b);
-    for (s = 0; s < copy.n_stages; s++) {
-        copy.stages[s].d = r->plan->stages[s].d;
-    }
+    part_plan_copy(r->plan, &copy);
     moves_run(r->problem, r->costs, &copy, &r->steps, &r->stats.moves);
     if (r->stats.moves > before) {
         offer(r, &copy, &better);
@@ -244,46 +190,23 @@ static void look_at_all(struct refining *r)
 /* Stages in topological order, which moves and the implied order rely on. */
 static void sort_plan(struct refining *r)
 {
-    const struct part_problem *p = r->problem;
     struct part_plan *plan = r->plan;
-    struct part_stage *sorted = call_alloc((size_t)plan->n_stages + 1, sizeof *sorted);
-    uint32_t *waits = call_alloc((size_t)plan->n_stages + 1, sizeof *waits);
-    uint32_t s, i, v, e, done = 0;
-    bool again = true;
+    struct part_stage *sorted;
+    struct call_region region;
+    struct stage_graph g;
+    uint32_t s;
 
-    for (s = 0; s < plan->n_stages; s++) {
-        for (i = 0; i < plan->stages[s].n_nodes; i++) {
-            r->place[plan->stages[s].nodes[i]] = s;
-        }
-    }
-    for (e = 0; e < p->n_edges; e++) {
-        waits[r->place[p->to[e]]] += r->place[p->from[e]] != r->place[p->to[e]];
-    }
-    while (again) {
-        again = false;
-        for (s = 0; s < plan->n_stages; s++) {
-            if (waits[s] != 0) {
-                continue;
-            }
-            again = true;
-            waits[s] = UINT32_MAX; /* placed */
-            sorted[done++] = plan->stages[s];
-            for (i = 0; i < plan->stages[s].n_nodes; i++) {
-                v = plan->stages[s].nodes[i];
-                for (e = p->first_out[v]; e < p->first_out[v + 1]; e++) {
-                    waits[r->place[p->to[e]]] -= r->place[p->to[e]] != s;
-                }
-            }
-        }
-    }
-    if (done == plan->n_stages) {
-        memcpy(plan->stages, sorted, done * sizeof *sorted);
-    }
-    call_free(sorted);
-    call_free(waits);
-    if (done != plan->n_stages) {
+    call_enter(&region);
+    stage_graph_init(&g, plan, r->problem);
+    if (!g.legal) {
         call_end(PST_ERR_BUG);
     }
+    CALL_TAKE(sorted, g.n);
+    for (s = 0; s < g.n; s++) {
+        sorted[s] = plan->stages[g.order[s]];
+    }
+    memcpy(plan->stages, sorted, g.n * sizeof *sorted);
+    call_leave(&region);
 }
 
 static uint32_t random_orders(const struct part_problem *p, const struct part_refine_limits *limits)
@@ -301,7 +224,7 @@ static void refine(struct refining *r)
 {
     sort_plan(r);
     part_plan_rank(r->plan, r->problem, &r->value);
-    plan_ticks(r->problem, r->costs, r->plan, &r->ticks);
+    r->ticks = part_plan_ticks(r->plan, r->problem, r->costs);
     if (r->moves_only) {
         move(r);
         return;
@@ -328,7 +251,6 @@ void part_refine(const struct part_problem *p, const struct part_costs *c,
         .n_random = random_orders(p, limits),
         .moves_only = limits != NULL && limits->moves_only,
         .order = call_alloc((size_t)p->n + 1, sizeof *r.order),
-        .place = call_alloc((size_t)p->n + 1, sizeof *r.place),
         .depths = call_alloc((size_t)p->n + 1, sizeof *r.depths),
         .keys = call_alloc((size_t)p->n + 1, sizeof *r.keys),
     };

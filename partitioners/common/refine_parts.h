@@ -17,10 +17,6 @@ enum { SMALL_NODES = 10 };
 void small_best(const struct part_problem *problem, const struct part_costs *costs, int64_t most,
                 bool *ret_found, struct part_plan *ret_plan);
 
-/* Ticks of the slowest stage; degrees must be among those of `costs`. PST_ERR_BUG otherwise. */
-void plan_ticks(const struct part_problem *problem, const struct part_costs *costs,
-                const struct part_plan *plan, int64_t *ret_ticks);
-
 /* Moves nodes out of the slowest stage as long as that helps; at most *steps, which is counted
    down. The plan stays legal and fits. */
 void moves_run(const struct part_problem *problem, const struct part_costs *costs,

@@ -141,34 +141,10 @@ static int by_ends(const void *a_, const void *b_)
     return a->to < b->to ? -1 : a->to > b->to;
 }
 
-/* links: sorted, each once. */
-static void index_links(struct stage_graph *g, const struct link *links, uint32_t n)
-{
-    uint32_t i, s;
-
-    g->n_links = n;
-    for (i = 0; i < n; i++) {
-        g->first_out[links[i].from + 1]++;
-        g->first_in[links[i].to + 1]++;
-        g->out[i] = links[i].to;
-    }
-    for (s = 0; s < g->n; s++) {
-        g->first_out[s + 1] += g->first_out[s];
-        g->first_in[s + 1] += g->first_in[s];
-    }
-    for (i = 0; i < n; i++) {
-        g->in[g->first_in[links[i].to]++] = links[i].from;
-    }
-    for (s = g->n; s > 0; s--) {
-        g->first_in[s] = g->first_in[s - 1];
-    }
-    g->first_in[0] = 0;
-}
-
 static void link_up(struct stage_graph *g, const struct part_problem *p)
 {
     struct link *links = call_alloc((size_t)p->n_edges + 1, sizeof *links);
-    uint32_t e, i, n = 0, kept = 0;
+    uint32_t *from = call_alloc((size_t)p->n_edges + 1, sizeof *from), e, i, n = 0;
 
     CALL_TAKE(g->out, (size_t)p->n_edges + 1);
     CALL_TAKE(g->in, (size_t)p->n_edges + 1);
@@ -181,11 +157,15 @@ static void link_up(struct stage_graph *g, const struct part_problem *p)
     }
     qsort(links, n, sizeof *links, by_ends);
     for (i = 0; i < n; i++) {
-        if (kept == 0 || by_ends(&links[kept - 1], &links[i]) != 0) {
-            links[kept++] = links[i];
+        if (i == 0 || by_ends(&links[i - 1], &links[i]) != 0) {
+            from[g->n_links] = links[i].from;
+            g->out[g->n_links++] = links[i].to;
         }
     }
-    index_links(g, links, kept);
+    part_index_edges(g->n, g->n_links, from, g->out, g->first_out, g->first_in, g->in);
+    for (i = 0; i < g->n_links; i++) {
+        g->in[i] = from[g->in[i]];
+    }
 }
 
 /* The plan's own order, where all links go forward in it. */

@@ -3,44 +3,30 @@
 
 #include <math.h>
 
+#include "ranges.h"
+
 /* Of all trials together, tenths of a second: a pass is lowered and simulated in about a
    microsecond, what an operator keeps and sends takes some. */
 #define WORK_MAX UINT64_C(200000)
 
-enum { WORK_OF_NODE = 4 };
+/* Of a trial at least: before its first pass is timed, strategies are asked about all its stages,
+   and a memory optimizer that decides about all devices at once has their programs laid out. */
+enum { WORK_OF_NODE = 4, WORK_LEAST = 500 };
 
 bool part_steps_init(struct part_steps *steps)
 {
     steps->trial = steps->host->get_extension(steps->host, PST_TRIAL);
     steps->work = 2 * (uint64_t)steps->n_stages * (steps->batch / steps->size) +
                   WORK_OF_NODE * (uint64_t)steps->n;
+    steps->work = steps->work < WORK_LEAST ? WORK_LEAST : steps->work;
     steps->left = steps->most == 0 ? WORK_MAX : steps->most * steps->work;
     return steps->trial != NULL;
-}
-
-static struct pst_stage_decl *decide(const struct part_steps *steps, const uint32_t *cuts,
-                                     uint32_t *ranks)
-{
-    struct pst_stage_decl *stages = call_alloc(steps->n_stages, sizeof *stages);
-
-    for (uint32_t s = 0; s < steps->n_stages; s++) {
-        ranks[s] = s;
-        stages[s] = (struct pst_stage_decl){.size = sizeof *stages,
-                                            .nodes = steps->nodes + cuts[s],
-                                            .n_nodes = cuts[s + 1] - cuts[s],
-                                            .ranks = &ranks[s],
-                                            .n_ranks = 1,
-                                            .microbatch_size = steps->size,
-                                            .k = 1};
-    }
-    return stages;
 }
 
 void part_steps_value(struct part_steps *steps, const uint32_t *cuts, double *ret_ns)
 {
     struct pst_trial_value value = {.size = sizeof value};
-    struct pst_stage_decl *stages;
-    uint32_t *ranks;
+    const struct part_chain_shape shape = {steps->n_stages, steps->size, 1, false};
 
     *ret_ns = INFINITY;
     if (steps->work > steps->left) {
@@ -48,9 +34,8 @@ void part_steps_value(struct part_steps *steps, const uint32_t *cuts, double *re
     }
     call_go_on(steps->host);
     steps->left -= steps->work;
-    CALL_TAKE(ranks, steps->n_stages);
-    stages = decide(steps, cuts, ranks);
-    call_check(steps->trial->step(steps->host, stages, steps->n_stages, &value));
+    call_check(steps->trial->step(steps->host, part_chain_decls(steps->n, &shape, cuts),
+                                  steps->n_stages, &value));
     if (value.fits != 0) {
         *ret_ns = (double)value.step_ns;
     }

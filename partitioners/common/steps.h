@@ -16,7 +16,6 @@ struct part_steps {
     const struct pst_host *host;
     uint32_t n, n_stages, batch, size; /* nodes; samples of a step and of a micro-batch */
     uint32_t most;                     /* trials; 0: as many as take some tenths of a second */
-    const uint32_t *nodes;             /* [n] in their order; stage s is on rank s */
     void *impl;
     part_cut_fn *guess; /* quick: says what to look at first */
     /* of part_steps_init */

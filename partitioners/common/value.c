@@ -31,6 +31,48 @@ double stage_tps_ns(const struct part_problem *p, const struct part_stage *stage
     }
 }
 
+int64_t part_plan_ticks(const struct part_plan *plan, const struct part_problem *p,
+                        const struct part_costs *c)
+{
+    uint32_t *stage_of = call_alloc((size_t)p->n + 1, sizeof *stage_of);
+    int64_t most = 0;
+    uint32_t s, i, j, k;
+
+    for (s = 0; s < plan->n_stages; s++) {
+        for (i = 0; i < plan->stages[s].n_nodes; i++) {
+            stage_of[plan->stages[s].nodes[i]] = s;
+        }
+    }
+    for (s = 0; s < plan->n_stages; s++) {
+        const struct part_stage *stage = &plan->stages[s];
+        int64_t comp = 0, sync = 0, p2p = 0, ticks;
+
+        for (k = 0; k < c->n_degrees && c->degrees[k] != stage->d; k++) {
+        }
+        if (k == c->n_degrees || stage->b != c->b) {
+            call_end(PST_ERR_BUG);
+        }
+        for (i = 0; i < stage->n_nodes; i++) {
+            uint32_t v = stage->nodes[i];
+
+            comp += c->comp[k][v];
+            sync += c->sync[k][v];
+            for (j = p->first_out[v]; j < p->first_out[v + 1]; j++) {
+                p2p += stage_of[p->to[j]] != s ? c->p2p[k][j] : 0;
+            }
+            for (j = p->first_in[v]; j < p->first_in[v + 1]; j++) {
+                uint32_t e = p->in_edges[j];
+
+                p2p += stage_of[p->from[e]] != s ? c->p2p[k][e] : 0;
+            }
+        }
+        ticks = part_tps(c, comp, p2p, sync);
+        most = ticks > most ? ticks : most;
+    }
+    call_free(stage_of);
+    return most;
+}
+
 static void judge(const struct stage_graph *g, const struct part_plan *plan,
                   const struct part_problem *p, struct part_value *value)
 {

@@ -242,7 +242,9 @@ static void emit(const struct part_plan *plan, const struct said *said,
     uint32_t s;
 
     for (s = 0; s < plan->n_stages; s++) {
-        part_stage_answer(&plan->stages[s], ranks, out);
+        const struct pst_stage_decl decl = part_stage_decl(&plan->stages[s], ranks);
+
+        call_check(out->stage(out, &decl));
         ranks += plan->stages[s].d;
     }
 }

@@ -73,7 +73,7 @@ struct pipe {
     double *time_ns;               /* [n + 1] F + B + W of the nodes before a position */
     uint64_t *sum_ns;              /* [n + 1] the same, rounded down: no price is below */
     double *sum_held, *sum_copies; /* [n_stages + 1] in-flight counts; copies of parameters */
-    double **most_saved;           /* [levels][n] largest saved bytes of 2^level nodes from v on */
+    double **most_saved;           /* of part_most: saved bytes of nodes */
     uint32_t interval, margin;     /* of the pass that runs */
     struct part_map memo;          /* struct solved; of that pass */
     uint64_t n_groups;             /* groups of stages looked at */

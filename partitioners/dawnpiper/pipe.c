@@ -4,42 +4,6 @@
 
 #include "dawnpiper.h"
 
-static uint32_t n_levels(uint32_t n)
-{
-    uint32_t levels = 1;
-
-    while (n >> levels != 0) {
-        levels++;
-    }
-    return levels;
-}
-
-static void tabulate_saved(struct pipe *pipe)
-{
-    uint32_t n = pipe->n, levels = n_levels(n), level, v;
-
-    CALL_TAKE(pipe->most_saved, levels);
-    for (level = 0; level < levels; level++) {
-        double *row = call_alloc(n, sizeof *row);
-
-        pipe->most_saved[level] = row;
-        for (v = 0; v + (1u << level) <= n; v++) {
-            const double *half = level == 0 ? NULL : pipe->most_saved[level - 1];
-
-            row[v] = level == 0 ? pipe->problem->saved_bytes[v]
-                                : fmax(half[v], half[v + (1u << (level - 1))]);
-        }
-    }
-}
-
-static double most_saved(const struct pipe *pipe, uint32_t a, uint32_t b)
-{
-    uint32_t level = n_levels(b - a) - 1;
-    const double *row = pipe->most_saved[level];
-
-    return fmax(row[a], row[b - (1u << level)]);
-}
-
 static void set_times(struct pipe *pipe)
 {
     uint32_t v;
@@ -80,7 +44,9 @@ pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
     st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
     if (st == PST_OK) {
         part_asker_share(&pipe->asker);
-        tabulate_saved(pipe);
+        pipe->most_saved = part_most_create(pipe->n);
+        memcpy(pipe->most_saved[0], problem->saved_bytes, pipe->n * sizeof **pipe->most_saved);
+        part_most_fill(pipe->most_saved, pipe->n);
         set_times(pipe);
     }
     for (s = 0; st == PST_OK && s < n_stages; s++) {
@@ -129,7 +95,7 @@ static double share(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a,
     double weights = (ranges->weight[b] - ranges->weight[a]) * copies / g;
 
     if (irreducible) {
-        return weights + input + most_saved(pipe, a, b) * size;
+        return weights + input + part_most(pipe->most_saved, a, b) * size;
     }
     return weights + (ranges->saved[b] - ranges->saved[a]) * size * held / g + input;
 }

@@ -38,7 +38,6 @@ void pipe_shorten(struct pipe *pipe, uint32_t *cuts)
                                .batch = pipe->problem->batch,
                                .size = pipe->size,
                                .most = TRIALS,
-                               .nodes = pipe->asker.nodes,
                                .impl = pipe,
                                .guess = guess};
     double step_ns;

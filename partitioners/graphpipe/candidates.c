@@ -7,47 +7,36 @@
 #include "ranges.h"
 #include "sequence.h"
 
-static uint64_t mix(uint64_t digest, uint64_t value)
+static bool is_same(const struct part_plan *a, const struct part_plan *b)
 {
-    digest = (digest ^ value) * UINT64_C(0x9E3779B97F4A7C15);
-    return digest ^ digest >> 29;
-}
+    uint32_t s;
 
-static uint64_t digest_of(const struct part_plan *plan)
-{
-    uint64_t digest = plan->n_stages;
-    uint32_t s, i;
+    for (s = 0; a->n_stages == b->n_stages && s < a->n_stages; s++) {
+        const struct part_stage *x = &a->stages[s], *y = &b->stages[s];
 
-    for (s = 0; s < plan->n_stages; s++) {
-        const struct part_stage *stage = &plan->stages[s];
-
-        digest = mix(digest, (uint64_t)stage->n_nodes << 32 | stage->d);
-        digest = mix(digest, (uint64_t)stage->b << 32 | stage->k);
-        for (i = 0; i < stage->n_nodes; i++) {
-            digest = mix(digest, stage->nodes[i]);
+        if (x->n_nodes != y->n_nodes || x->d != y->d || x->b != y->b || x->k != y->k ||
+            memcmp(x->nodes, y->nodes, x->n_nodes * sizeof *x->nodes) != 0) {
+            return false;
         }
     }
-    return digest;
+    return a->n_stages == b->n_stages;
 }
 
 void gp_candidates_add(struct gp_candidates *c, const struct part_problem *p,
                        const struct part_plan *plan)
 {
-    uint64_t digest;
     uint32_t i;
 
     if (p->figures.reference != 0) {
         return;
     }
-    digest = digest_of(plan);
     for (i = 0; i < c->n; i++) {
-        if (c->list[i].digest == digest) {
+        if (is_same(&c->list[i], plan)) {
             return;
         }
     }
     CALL_MAKE_ROOM(c->list, c->n, c->room);
-    part_plan_copy(plan, &c->list[c->n].plan);
-    c->list[c->n++].digest = digest;
+    part_plan_copy(plan, &c->list[c->n++]);
 }
 
 /* --- single devices ----------------------------------------------------------------------------*/

@@ -8,19 +8,13 @@
 
 #include "answer.h"
 
-struct gp_candidate {
-    struct part_plan plan;
-    uint64_t digest;
-};
-
 /* All different. All zero: none. */
 struct gp_candidates {
     uint32_t n, room;
-    struct gp_candidate *list;
+    struct part_plan *list;
 };
 
-/* Takes a copy, unless it is known. In problems that the reference model judges: nothing.
- */
+/* Takes a copy, unless it is known. In problems that the reference model judges: nothing. */
 void gp_candidates_add(struct gp_candidates *candidates, const struct part_problem *problem,
                        const struct part_plan *plan);
 /* What sequential planners that give every stage one device come to: the model's order and the

@@ -5,15 +5,7 @@
 #include <string.h>
 
 #include "classes.h"
-
-static void index_init(struct gp_index *index, uint32_t most)
-{
-    index->n_slots = 16;
-    while (index->n_slots < 2 * (uint64_t)most && index->n_slots < UINT32_MAX / 2) {
-        index->n_slots *= 2;
-    }
-    CALL_TAKE(index->slots, index->n_slots);
-}
+#include "map.h"
 
 uint64_t gp_hash(uint64_t seed, const void *bytes, size_t n)
 {
@@ -77,29 +69,26 @@ static void add_op_class(struct gp_costs *costs, const int64_t *times, const str
     costs->n_op_classes++;
 }
 
-static void class_of_op(struct gp_costs *costs, struct gp_index *index, uint32_t v, int64_t *times)
+/* known: class by a number of what it is. */
+static void class_of_op(struct gp_costs *costs, struct part_map *known, uint32_t v, int64_t *times)
 {
     struct gp_load load = op_load(costs->problem, v);
     size_t bytes = (size_t)GP_TIMES * costs->n_lanes * sizeof *times;
-    uint32_t slot, at;
+    uint64_t number;
+    uint32_t *at;
 
     op_times(costs, v, times);
-    slot = (uint32_t)gp_hash(0, times, bytes);
-    for (;; slot++) {
-        slot &= index->n_slots - 1;
-        at = index->slots[slot];
-        if (at == 0) {
-            index->slots[slot] = costs->n_op_classes + 1;
-            costs->class_of_op[v] = costs->n_op_classes;
-            add_op_class(costs, times, &load);
-            return;
-        }
-        if (same_load(&load, &costs->op_classes[at - 1].load) &&
-            memcmp(times, costs->op_classes[at - 1].times, bytes) == 0) {
-            costs->class_of_op[v] = at - 1;
+    number = gp_hash(0, times, bytes) | 1; /* never 0 */
+    for (; (at = part_map_find(known, number)) != NULL; number += 2) {
+        if (same_load(&load, &costs->op_classes[*at].load) &&
+            memcmp(times, costs->op_classes[*at].times, bytes) == 0) {
+            costs->class_of_op[v] = *at;
             return;
         }
     }
+    at = part_map_put(known, number);
+    *at = costs->class_of_op[v] = costs->n_op_classes;
+    add_op_class(costs, times, &load);
 }
 
 void gp_classes_of_ops(struct gp_costs *costs)
@@ -107,13 +96,12 @@ void gp_classes_of_ops(struct gp_costs *costs)
     uint32_t n = costs->problem->n, all = n + 2 + costs->tree->n_virtual, v;
     int64_t *times = call_alloc((size_t)GP_TIMES * costs->n_lanes + 1, sizeof *times);
     const struct gp_load none = {0};
-    struct gp_index index = {0};
+    struct part_map known = {.value_size = sizeof(uint32_t)};
 
-    index_init(&index, n);
     CALL_TAKE(costs->op_classes, (size_t)n + 1);
     CALL_TAKE(costs->class_of_op, all);
     for (v = 0; v < n; v++) {
-        class_of_op(costs, &index, v, times);
+        class_of_op(costs, &known, v, times);
     }
     memset(times, 0, (size_t)GP_TIMES * costs->n_lanes * sizeof *times);
     add_op_class(costs, times, &none);
@@ -234,7 +222,7 @@ static void take_parts(struct gp_costs *costs, const struct gp_block *block, str
     *hash = gp_hash(*hash, c->kids, c->n_kids * sizeof *c->kids);
 }
 
-static void class_of_block(struct gp_costs *costs, struct gp_index *index, uint32_t at)
+static void class_of_block(struct gp_costs *costs, struct part_map *known, uint32_t at)
 {
     const struct gp_block *block = &costs->tree->blocks[at];
     struct gp_class c = {.kind = block->kind,
@@ -242,7 +230,7 @@ static void class_of_block(struct gp_costs *costs, struct gp_index *index, uint3
                          .n_ops = block->kind == GP_SERIES ? block->n_ops : 0,
                          .n_kids = block->kind == GP_EDGE ? 0 : block->n_kids};
     uint64_t hash;
-    uint32_t slot, l;
+    uint32_t *class, l;
 
     take_parts(costs, block, &c, &hash);
     for (l = 0; c.kind == GP_EDGE && l < block->n_edges; l++) {
@@ -251,31 +239,26 @@ static void class_of_block(struct gp_costs *costs, struct gp_index *index, uint3
 
         hash += (uint64_t)ticks * 0x9E3779B97F4A7C15u; /* of several edges the order is free */
     }
-    for (slot = (uint32_t)(hash >> 7);; slot++) {
-        slot &= index->n_slots - 1;
-        if (index->slots[slot] == 0) {
-            break;
-        }
-        if (same_class(costs, &costs->classes[index->slots[slot] - 1], block, &c)) {
-            costs->class_of_block[at] = index->slots[slot] - 1;
+    for (hash |= 1; (class = part_map_find(known, hash)) != NULL; hash += 2) {
+        if (same_class(costs, &costs->classes[*class], block, &c)) {
+            costs->class_of_block[at] = *class;
             return;
         }
     }
     fill_class(costs, &c, block);
-    costs->classes[costs->n_classes] = c;
-    costs->class_of_block[at] = costs->n_classes++;
-    index->slots[slot] = costs->n_classes;
+    class = part_map_put(known, hash);
+    *class = costs->class_of_block[at] = costs->n_classes;
+    costs->classes[costs->n_classes++] = c;
 }
 
 void gp_classes_of_blocks(struct gp_costs *costs)
 {
     uint32_t n = costs->tree->n_blocks, at;
-    struct gp_index index = {0};
+    struct part_map known = {.value_size = sizeof(uint32_t)};
 
-    index_init(&index, n);
     CALL_TAKE(costs->classes, (size_t)n + 1);
     CALL_TAKE(costs->class_of_block, (size_t)n + 1);
     for (at = 0; at < n; at++) {
-        class_of_block(costs, &index, at);
+        class_of_block(costs, &known, at);
     }
 }

@@ -7,12 +7,6 @@
 
 #include "costs.h"
 
-/* A hash of numbers to an index; the owner compares. */
-struct gp_index {
-    uint32_t *slots; /* index + 1 */
-    uint32_t n_slots;
-};
-
 uint64_t gp_hash(uint64_t seed, const void *bytes, size_t n);
 
 void gp_classes_of_ops(struct gp_costs *costs);

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "classes.h"
 #include "probe.h"
 
 #define TICKS_BETWEEN_STOPS 4096
+
+struct slot {
+    struct gp_key key;
+    void *state;
+};
 
 void gp_probe_init(struct gp_probe *probe, const struct gp_costs *costs,
                    const struct gp_levels *levels, uint32_t grouping)
@@ -14,7 +20,7 @@ void gp_probe_init(struct gp_probe *probe, const struct gp_costs *costs,
                                .grouping = grouping,
                                .max_states = UINT64_MAX};
     probe->limited = probe->problem->capacity_bytes < 1e300;
-    gp_memo_create(&probe->memo);
+    probe->memo.value_size = sizeof(struct slot);
 }
 
 void gp_probe_tick(struct gp_probe *probe, uint32_t work)
@@ -33,6 +39,26 @@ void gp_probe_tick(struct gp_probe *probe, uint32_t work)
     } else {
         probe->countdown -= work;
     }
+}
+
+void gp_memo_find(struct gp_probe *probe, const struct gp_key *key, size_t size, void **ret,
+                  bool *ret_new)
+{
+    uint64_t number = gp_hash(1, key, sizeof *key) | 1; /* never 0 */
+    struct slot *slot;
+
+    while ((slot = part_map_find(&probe->memo, number)) != NULL &&
+           memcmp(&slot->key, key, sizeof *key) != 0) {
+        number += 2;
+    }
+    *ret_new = slot == NULL;
+    if (slot == NULL) {
+        slot = part_map_put(&probe->memo, number);
+        slot->key = *key;
+        slot->state = gp_pool_take(&probe->pool, 1, size);
+        memset(slot->state, 0, size);
+    }
+    *ret = slot->state;
 }
 
 bool gp_stage_precedes(const struct gp_probe *probe, uint32_t level, const struct gp_end *end)
@@ -115,7 +141,7 @@ void gp_probe_run(struct gp_probe *probe, int64_t limit, bool *ret_found)
     probe->limit = limit;
     probe->next = INT64_MAX;
     gp_pool_reset(&probe->pool);
-    gp_memo_clear(probe->memo);
+    part_map_clear(&probe->memo);
     *ret_found = false;
     gp_head_of(probe, root, &outside, &nothing, true, &head);
     for (x = 0; x < probe->levels->n; x++) {

@@ -17,6 +17,7 @@
 #include "answer.h"
 #include "costs.h"
 #include "levels.h"
+#include "map.h"
 #include "pool.h"
 
 enum { GP_CONTIGUOUS = 0, GP_SORTED = 1, GP_ANY = 2 };
@@ -75,8 +76,6 @@ struct gp_sides {
     const uint32_t *other_order;
 };
 
-struct gp_memo;
-
 struct gp_probe {
     const struct gp_costs *costs;
     const struct gp_levels *levels;
@@ -90,7 +89,7 @@ struct gp_probe {
     int64_t limit; /* T */
     int64_t next;  /* least T above at which anything may change */
     struct gp_pool pool;
-    struct gp_memo *memo;
+    struct part_map memo;     /* states by what they are asked for */
     uint64_t n_states;        /* in all probes so far */
     uint32_t countdown, work; /* to the next question whether to stop; done since the last tick */
 };
@@ -160,13 +159,10 @@ void gp_share_values(struct gp_probe *probe, const struct gp_group_sums *group,
 void gp_branch_values(struct gp_probe *probe, uint32_t class, const struct gp_start *start,
                       const struct gp_end *end, bool s, bool t, const uint32_t **ret_values);
 
-/* States by what they are asked for: all forgotten; *ret: memory of that state, new and zeroed
- *where ret_new. */
+/* The state of this probe that is asked for so: memory of its own, new and zeroed where ret_new. */
 struct gp_key {
     uint32_t words[9];
 };
-void gp_memo_create(struct gp_memo **ret_memo);
-void gp_memo_clear(struct gp_memo *memo);
 void gp_memo_find(struct gp_probe *probe, const struct gp_key *key, size_t size, void **ret,
                   bool *ret_new);
 /* Counts a state; ends the search when it is time to stop. */

@@ -167,114 +167,6 @@ static void offer(struct walk *w, uint32_t level, uint32_t devices, uint32_t fro
     }
 }
 
-/* Is the run short enough on this lane? Notes by how much it is not. */
-static bool short_enough(struct walk *w, uint32_t l, uint32_t from, uint32_t to)
-{
-    struct run r = run_of(w->probe->costs, w->c, l, from, to, w->start, w->end);
-    int64_t ticks = gp_tps(w->probe->costs, r.comp, r.sync, r.p2p);
-
-    if (ticks <= w->probe->limit) {
-        return true;
-    }
-    w->probe->next = ticks < w->probe->next ? ticks : w->probe->next;
-    return false;
-}
-
-/* The farthest position up to `most` that a stage from `from` reaches on lane l; no transfers. */
-static uint32_t farthest(struct walk *w, uint32_t l, uint32_t from, uint32_t most)
-{
-    uint32_t low = from, high = most, step = 2;
-
-    while (low + step < most && short_enough(w, l, from, low + step)) {
-        low += step;
-        step *= 2;
-    }
-    high = low + step < most ? low + step - 1 : most;
-    while (low < high) {
-        uint32_t middle = low + (high - low + 1) / 2;
-
-        if (short_enough(w, l, from, middle)) {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    return low;
-}
-
-static bool fits(const struct walk *w, uint32_t from, uint32_t to, uint32_t d, uint32_t level)
-{
-    struct gp_load load;
-
-    run_load(w->probe, w->c, from, to, w->start, w->end, &load);
-    return part_fits(w->probe->problem,
-                     part_memory(w->probe->problem, load.weight, load.saved, load.workspace, d,
-                                 w->probe->levels->in_flight[level]));
-}
-
-/* The farthest position, and the farthest behind an operator: no other can be better. */
-static void offer_farthest(struct walk *w, uint32_t level, uint32_t d, uint32_t from, uint32_t to)
-{
-    uint32_t before_t = 2 * w->c->n_ops + 2;
-
-    if (to > before_t) {
-        offer(w, level, d, from, to);
-        to = before_t - 1; /* a stage before t leaves t to what is outside */
-    } else if (to == before_t && w->end->own) {
-        to = before_t - 1;
-    }
-    if (is_stage(w, from, to)) {
-        offer(w, level, d, from, to);
-    }
-    if (to % 2 == 0) {
-        to--;
-    } else {
-        return;
-    }
-    if (to > from && is_stage(w, from, to)) {
-        offer(w, level, d, from, to);
-    }
-}
-
-/* Stages that begin at a position; without transfers, longer is better. */
-static void begin_free(struct walk *w, uint32_t from)
-{
-    const struct gp_levels *levels = w->probe->levels;
-    uint32_t g, k, x;
-
-    for (g = 0; g < levels->n_groups; g++) {
-        const struct gp_group *group = &levels->groups[g];
-
-        for (k = 0; k < group->n_lanes; k++) {
-            uint32_t l = group->first_lane + k, d = w->probe->costs->lanes[l].d, to;
-
-            if (d > w->probe->problem->n_devices) {
-                break;
-            }
-            to = farthest(w, l, from, w->last);
-            for (x = group->first; x < group->first + group->n && to > from; x++) {
-                if (w->probe->limited && !fits(w, from, to, d, x)) {
-                    uint32_t low = from, high = to - 1;
-
-                    while (low < high) {
-                        uint32_t middle = low + (high - low + 1) / 2;
-
-                        if (fits(w, from, middle, d, x)) {
-                            low = middle;
-                        } else {
-                            high = middle - 1;
-                        }
-                    }
-                    to = low;
-                }
-                if (to > from) {
-                    offer_farthest(w, x, d, from, to);
-                }
-            }
-        }
-    }
-}
-
 /* All levels of all groups for one run; false: no longer one will do either. */
 static bool offer_run(struct walk *w, uint32_t from, uint32_t to)
 {
@@ -323,10 +215,6 @@ static void begin(struct walk *w, uint32_t from)
     for (x = 0; x < w->n_levels; x++) {
         w->value[x] = GP_NEVER;
         w->pick[x] = (struct gp_pick){.kind = GP_PICK_NONE};
-    }
-    if (!w->probe->costs->links) {
-        begin_free(w, from);
-        return;
     }
     for (to = from + 1; to <= w->last; to++) {
         w->probe->work++;

@@ -15,15 +15,6 @@ struct frame {
     uint32_t *region; /* stamp of the region that a place is in */
 };
 
-static void frame_finish(struct frame *f)
-{
-    call_free(f->order);
-    call_free(f->at);
-    call_free(f->dom);
-    call_free(f->post);
-    call_free(f->region);
-}
-
 static uint32_t meet(const uint32_t *up, uint32_t a, uint32_t b)
 {
     while (a != b) {
@@ -189,9 +180,11 @@ static void solve_region(struct gp_build *build, struct gp_graph *graph, struct 
 /* Regions that hold no other one: solved in one sweep. */
 static void solve_regions(struct gp_build *build, struct gp_graph *graph, bool *ret_changed)
 {
+    struct call_region region;
     struct frame f;
     uint32_t i, last = 0;
 
+    call_enter(&region);
     frame_init(&f, graph);
     *ret_changed = false;
     for (i = f.n; i-- > 0;) {
@@ -210,7 +203,7 @@ static void solve_regions(struct gp_build *build, struct gp_graph *graph, bool *
         last = i;
         *ret_changed = true;
     }
-    frame_finish(&f);
+    call_leave(&region);
 }
 
 /* Places inside that hang together, and whether these are all of them. */
@@ -220,7 +213,9 @@ static void is_one_piece(const struct gp_graph *graph, bool *ret_one, uint32_t *
         .graph = (struct gp_graph *)graph, .from = GP_SOURCE, .to = GP_SINK, .stamp = 1};
     uint32_t place, live = 0, arc = graph->first_out[GP_SOURCE];
     bool direct = gp_graph_find(graph, GP_SOURCE, GP_SINK) != GP_NONE;
+    struct call_region region;
 
+    call_enter(&region);
     CALL_TAKE(c.list, (size_t)graph->n);
     CALL_TAKE(c.region, graph->n);
     while (graph->arcs[arc].to == GP_SINK) {
@@ -232,8 +227,7 @@ static void is_one_piece(const struct gp_graph *graph, bool *ret_one, uint32_t *
     }
     *ret_one = c.n == live && !direct;
     *ret_arc = arc;
-    call_free(c.list);
-    call_free(c.region);
+    call_leave(&region);
 }
 
 static void note_kernel(struct gp_build *build, const struct gp_graph *graph)

@@ -22,16 +22,6 @@ struct split {
     bool *lower;
 };
 
-static void split_finish(struct split *s)
-{
-    call_free(s->order);
-    call_free(s->finish);
-    call_free(s->tail);
-    call_free(s->weight);
-    call_free(s->layer);
-    call_free(s->lower);
-}
-
 static void split_init(struct split *s, const struct gp_build *build, const struct gp_graph *graph)
 {
     uint32_t i, arc;
@@ -170,7 +160,6 @@ static void flexible(struct split *s)
             best_layer = layer;
         }
     }
-    call_free(finish);
     if (best == INT64_MAX) {
         middle_layer(s);
     } else if (best_layer != GP_NONE) {
@@ -250,7 +239,6 @@ static void solve_half(struct gp_build *build, struct gp_graph *part, uint32_t *
                 alone = alone && part->arcs[arc].to == GP_SINK;
             }
         }
-        call_free(order);
     }
     if (alone) {
         gp_graph_solve(build, part, ret_block);
@@ -274,15 +262,14 @@ static void solve_halves(struct gp_build *build, const struct split *s, uint32_t
         gp_graph_finish(&h.part[i]); /* before the other half takes room */
     }
     gp_build_pair(build, GP_SERIES, blocks[0], middle, blocks[1], ret_block);
-    gp_graph_finish(&h.part[0]);
-    gp_graph_finish(&h.part[1]);
-    call_free(h.place_in);
 }
 
 void gp_graph_split(struct gp_build *build, struct gp_graph *graph, uint32_t *ret_block)
 {
+    struct call_region region;
     struct split s;
 
+    call_enter(&region);
     split_init(&s, build, graph);
     if (build->rule == GP_SP_FLEXIBLE && s.n <= 1000) {
         flexible(&s);
@@ -290,5 +277,5 @@ void gp_graph_split(struct gp_build *build, struct gp_graph *graph, uint32_t *re
         middle_layer(&s);
     }
     solve_halves(build, &s, ret_block);
-    split_finish(&s);
+    call_leave(&region);
 }

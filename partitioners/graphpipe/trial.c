@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A pass is simulated in some hundred nanoseconds and lowered in some thousand. */
 #define PASSES_MAX UINT64_C(8000000)
@@ -25,25 +24,6 @@ static void trials_init(struct gp_trials *trials, const struct part_problem *pro
     }
 }
 
-/* Takes the stages of an answer down. */
-struct notes {
-    struct pst_partition_out out;
-    struct pst_stage_decl *stages;
-    uint32_t n, n_ranks, *ranks;
-};
-
-static pst_status note(struct pst_partition_out *out, const struct pst_stage_decl *stage)
-{
-    struct notes *notes = out->impl;
-    struct pst_stage_decl *mine = &notes->stages[notes->n++];
-
-    *mine = *stage;
-    memcpy(notes->ranks + notes->n_ranks, stage->ranks, stage->n_ranks * sizeof *notes->ranks);
-    mine->ranks = notes->ranks + notes->n_ranks;
-    notes->n_ranks += stage->n_ranks;
-    return PST_OK;
-}
-
 /* Is a stage that is said to take so much to be laid out before it is believed to fit? */
 static bool is_near(const struct gp_trials *t, uint64_t peak_bytes)
 {
@@ -54,12 +34,9 @@ static void simulate(struct gp_trials *t, const struct part_plan *plan, bool exa
                      double *ret_step_ns, bool *ret_near)
 {
     struct pst_trial_value value = {.size = sizeof value, .quick = !exact};
-    struct notes notes = {.out = {.size = sizeof notes.out, .impl = &notes, .stage = note}};
 
-    CALL_TAKE(notes.stages, (size_t)plan->n_stages + 1);
-    CALL_TAKE(notes.ranks, (size_t)t->problem->n_devices + 1);
-    part_plan_answer(plan, t->problem, &notes.out);
-    call_check(t->trial->step(t->problem->host, notes.stages, notes.n, &value));
+    call_check(t->trial->step(t->problem->host, part_plan_decls(plan, t->problem), plan->n_stages,
+                              &value));
     *ret_step_ns = value.fits != 0 ? (double)value.step_ns : INFINITY;
     *ret_near = is_near(t, value.peak_bytes);
     t->n++;
@@ -136,7 +113,7 @@ static void rank(struct gp_trials *t, const struct gp_candidates *c, struct rank
 
     for (i = 0; i < c->n; i++) {
         ranked[i].at = i;
-        gp_trials_step(t, &c->list[i].plan, 0, &ranked[i].step_ns);
+        gp_trials_step(t, &c->list[i], 0, &ranked[i].step_ns);
     }
     qsort(ranked, c->n, sizeof *ranked, by_step);
 }
@@ -191,7 +168,7 @@ static void climb(struct gp_trials *t, const struct gp_candidates *c, const stru
     bool has_chain = false, has_full = false;
 
     for (i = 0; i < c->n && ranked[i].step_ns < INFINITY; i++) {
-        const struct part_plan *plan = &c->list[ranked[i].at].plan;
+        const struct part_plan *plan = &c->list[ranked[i].at];
 
         if (n_starts < STARTS && !t->chain) {
             n_starts += climb_from(t, plan, ranked[i].step_ns, best, best_ns);

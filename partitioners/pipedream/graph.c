@@ -54,7 +54,7 @@ static void index_edges(struct pd_graph *g, const struct part_problem *p, uint32
 {
     uint32_t *from = g->arrays, *to = from + n_edges, *in_edges = to + n_edges;
     uint32_t *first_out = in_edges + n_edges, *first_in = first_out + n + 1;
-    uint32_t e, v, kept = 0;
+    uint32_t e, kept = 0;
 
     for (e = 0; e < p->n_edges; e++) {
         if (g->own[p->from[e]] != PST_NONE && g->own[p->to[e]] != PST_NONE) {
@@ -63,21 +63,7 @@ static void index_edges(struct pd_graph *g, const struct part_problem *p, uint32
             to[kept++] = g->own[p->to[e]];
         }
     }
-    for (e = 0; e < n_edges; e++) {
-        first_out[from[e] + 1]++;
-        first_in[to[e] + 1]++;
-    }
-    for (v = 0; v < n; v++) {
-        first_out[v + 1] += first_out[v];
-        first_in[v + 1] += first_in[v];
-    }
-    for (e = 0; e < n_edges; e++) {
-        in_edges[first_in[to[e]]++] = e;
-    }
-    for (v = n; v > 0; v--) {
-        first_in[v] = first_in[v - 1];
-    }
-    first_in[0] = 0;
+    part_index_edges(n, n_edges, from, to, first_out, first_in, in_edges);
     g->dag = (struct part_dag){n, n_edges, from, to, first_out, first_in, in_edges};
 }
 

@@ -3,7 +3,7 @@
  * Largest value of a range of positions, by a table of ranges of lengths 1, 2, 4, ...
  */
 
-#include "chain_line.h"
+#include "ranges.h"
 
 static uint32_t n_levels(uint32_t n)
 {
@@ -15,7 +15,7 @@ static uint32_t n_levels(uint32_t n)
     return levels;
 }
 
-double **line_table_create(uint32_t n)
+double **part_most_create(uint32_t n)
 {
     uint32_t levels = n_levels(n), level;
     double **table = call_alloc(levels, sizeof *table);
@@ -26,7 +26,7 @@ double **line_table_create(uint32_t n)
     return table;
 }
 
-void line_table_fill(double **table, uint32_t n)
+void part_most_fill(double **table, uint32_t n)
 {
     uint32_t level, i;
 
@@ -42,7 +42,7 @@ void line_table_fill(double **table, uint32_t n)
     }
 }
 
-double line_table_most(double *const *table, uint32_t i, uint32_t j)
+double part_most(double *const *table, uint32_t i, uint32_t j)
 {
     uint32_t level = 0, last;
 
