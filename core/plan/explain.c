@@ -2,8 +2,6 @@
  *
  * What takes the space of a rank at its peak, for people.
  */
-#include <stdlib.h>
-
 #include "base/util.h"
 #include "plan/program.h"
 
@@ -27,34 +25,11 @@ static const char *const kind_names[PST_V_KINDS] = {
     [PST_V_GUEST] = "kept for other devices",
 };
 
-/* The first tick at which the live sum is largest. */
-static uint32_t peak_tick(const struct pst_program *program)
-{
-    uint64_t *rise = pst_alloc((size_t)program->n_ticks + 1, sizeof *rise);
-    uint64_t live = 0;
-    uint32_t at = 0;
-
-    for (uint32_t i = 0; i < program->n_values; i++) {
-        if (program->values[i].kind != PST_V_HOST) {
-            rise[program->values[i].first] += program->values[i].bytes;
-            rise[program->values[i].last + 1] -= program->values[i].bytes;
-        }
-    }
-    for (uint32_t t = 0; t < program->n_ticks; t++) {
-        live += rise[t];
-        if (live == program->peak_bytes) {
-            at = t;
-            break;
-        }
-    }
-    free(rise);
-    return at;
-}
-
 /* Bytes by kind of value (PST_V_KINDS of them) at the tick of the peak. */
 static void break_down(const struct pst_program *program, uint64_t *ret_bytes)
 {
-    uint32_t at = peak_tick(program);
+    uint64_t unused;
+    uint32_t at = pst_program_peak(program, &unused);
 
     for (uint32_t k = 0; k < PST_V_KINDS; k++) {
         ret_bytes[k] = 0;

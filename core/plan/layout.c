@@ -90,11 +90,11 @@ static void place(struct item *items, uint32_t n, uint32_t n_ticks, uint64_t ori
     free(times);
 }
 
-/* Largest sum of bytes alive at one tick, the first of several. */
-static void find_peak(struct pst_program *program, uint32_t *ret_tick)
+uint32_t pst_program_peak(const struct pst_program *program, uint64_t *ret_bytes)
 {
     uint64_t *rise = pst_alloc((size_t)program->n_ticks + 1, sizeof *rise);
-    uint64_t live = 0;
+    uint64_t live = 0, most = 0;
+    uint32_t tick = 0;
 
     /* Differences wrap around and cancel out. */
     for (uint32_t i = 0; i < program->n_values; i++) {
@@ -103,15 +103,16 @@ static void find_peak(struct pst_program *program, uint32_t *ret_tick)
             rise[program->values[i].last + 1] -= program->values[i].bytes;
         }
     }
-    program->peak_bytes = 0;
     for (uint32_t t = 0; t < program->n_ticks; t++) {
         live += rise[t];
-        if (live > program->peak_bytes) {
-            program->peak_bytes = live;
-            *ret_tick = t;
+        if (live > most) {
+            most = live;
+            tick = t;
         }
     }
     free(rise);
+    *ret_bytes = most;
+    return tick;
 }
 
 static struct item make_item(const struct pst_value *value, uint32_t i)
@@ -226,9 +227,8 @@ static void settle_arena(struct pst_program *program, struct item *items, uint32
 void pst_layout_program(struct pst_program *program, uint64_t limit)
 {
     struct item *items = pst_alloc((size_t)program->n_values + 1, sizeof *items);
-    uint32_t peak_tick = 0, n;
+    uint32_t peak_tick = pst_program_peak(program, &program->peak_bytes), n;
 
-    find_peak(program, &peak_tick);
     program->arena_bytes = 0;
     n = place_static(program, items);
     settle_arena(program, items, n, peak_tick, limit);

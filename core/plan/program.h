@@ -224,6 +224,9 @@ pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_gra
                                struct pst_error *err);
 void pst_program_destroy(struct pst_program *program);
 
+/* The first tick at which most bytes of the arena are in use; *ret_bytes: how many. */
+uint32_t pst_program_peak(const struct pst_program *program, uint64_t *ret_bytes);
+
 /* What takes the space at the peak, by kind of value and stage: lines for a person. */
 void pst_program_explain(const struct pst_program *program, const struct pst_graph *graph,
                          struct pst_error *err);
