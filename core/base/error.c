@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void fill(struct pst_error *err, pst_status status, const char *kind, const char *file,
-                 uint32_t line, uint32_t column, const char *format, va_list args)
+pst_status pst_fail_at(struct pst_error *err, pst_status status, const char *kind, const char *file,
+                       uint32_t line, uint32_t column, const char *format, ...)
 {
+    va_list args;
+
     if (err == NULL) {
-        return;
+        return status;
     }
     memset(err, 0, sizeof *err);
     err->status = status;
@@ -17,27 +19,8 @@ static void fill(struct pst_error *err, pst_status status, const char *kind, con
     err->column = column;
     snprintf(err->kind, sizeof err->kind, "%s", kind);
     snprintf(err->file, sizeof err->file, "%s", file == NULL ? "" : file);
+    va_start(args, format);
     vsnprintf(err->message, sizeof err->message, format, args);
-}
-
-pst_status pst_fail(struct pst_error *err, pst_status status, const char *kind, const char *format,
-                    ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    fill(err, status, kind, NULL, 0, 0, format, args);
-    va_end(args);
-    return status;
-}
-
-pst_status pst_fail_at(struct pst_error *err, pst_status status, const char *kind, const char *file,
-                       uint32_t line, uint32_t column, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    fill(err, status, kind, file, line, column, format, args);
     va_end(args);
     return status;
 }

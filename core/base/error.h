@@ -23,14 +23,13 @@ struct pst_error {
     double enough_memory_limit; /* the same of --memory-limit, in its unit */
 };
 
-/* Fills *err (which may be NULL) and returns status, so that one can `return pst_fail(...)`. */
-pst_status pst_fail(struct pst_error *err, pst_status status, const char *kind, const char *format,
-                    ...) __attribute__((format(printf, 4, 5)));
-
-/* The same with a position; file may be NULL. */
+/* Fills *err (which may be NULL) and returns status, so that one can `return pst_fail(...)`. At a
+   position; file may be NULL. */
 pst_status pst_fail_at(struct pst_error *err, pst_status status, const char *kind, const char *file,
                        uint32_t line, uint32_t column, const char *format, ...)
     __attribute__((format(printf, 7, 8)));
+/* The same without one. */
+#define pst_fail(err, status, kind, ...) pst_fail_at(err, status, kind, NULL, 0, 0, __VA_ARGS__)
 
 /* Out of host memory. */
 pst_status pst_fail_nomem(struct pst_error *err);

@@ -2,7 +2,6 @@
 #include "config/codec.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +9,6 @@
 static struct pst_codec_level *top(struct pst_codec *c)
 {
     return &c->levels[c->depth];
-}
-
-void pst_codec_fail(struct pst_codec *c, const char *kind, const char *key, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    pst_fields_fail(c->in, kind != NULL ? kind : "input.syntax", key, "%s", text);
 }
 
 static json_t *find(struct pst_codec *c, const char *key)

@@ -49,8 +49,7 @@ static inline bool pst_codec_is_sound(const struct pst_codec *c)
 }
 
 /* Refuses what is read, at key (NULL: at what is open); kind NULL: input.syntax. */
-void pst_codec_fail(struct pst_codec *c, const char *kind, const char *key, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+#define pst_codec_fail(c, kind, key, ...) pst_fields_fail((c)->in, kind, key, __VA_ARGS__)
 
 /* key is NULL for the next element of an array and at the top. */
 void pst_codec_object(struct pst_codec *c, const char *key);

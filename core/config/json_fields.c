@@ -23,10 +23,10 @@ void pst_fields_fail(struct pst_fields *fields, const char *kind, const char *ke
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fields->status = pst_fail_at(
-        fields->err, PST_ERR_CONFIG, kind, fields->path, 0, 0, "%s%s%s%s%.100s%s%s%s",
-        fields->where, fields->where[0] != '\0' && key != NULL ? "." : "", key != NULL ? key : "",
-        item != NULL ? " (\"" : "", item != NULL ? item : "", item != NULL ? "\")" : "",
-        fields->where[0] != '\0' || key != NULL ? ": " : "", text);
+        fields->err, PST_ERR_CONFIG, kind != NULL ? kind : "input.syntax", fields->path, 0, 0,
+        "%s%s%s%s%.100s%s%s%s", fields->where, fields->where[0] != '\0' && key != NULL ? "." : "",
+        key != NULL ? key : "", item != NULL ? " (\"" : "", item != NULL ? item : "",
+        item != NULL ? "\")" : "", fields->where[0] != '\0' || key != NULL ? ": " : "", text);
 }
 
 void pst_fields_begin(struct pst_fields *fields, const char *where)

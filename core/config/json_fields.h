@@ -42,7 +42,7 @@ struct pst_fields {
 void pst_fields_begin(struct pst_fields *fields, const char *where);
 
 /* PST_ERR_CONFIG, "stages[3].key: text" ("stages[3]: text" where key is NULL); with an item
-   "stages[3].key ("item"): text". */
+   "stages[3].key ("item"): text". kind NULL: input.syntax. */
 void pst_fields_fail(struct pst_fields *fields, const char *kind, const char *key,
                      const char *format, ...) __attribute__((format(printf, 4, 5)));
 

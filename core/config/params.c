@@ -1,13 +1,549 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/config.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
+#include "base/util.h"
 #include "config/report.h"
-#include "config/value.h"
 
-#define MAX_ROWS 1000
+#define MAX_ROWS       1000
+#define MAX_ENUM_WORDS 64
+
+/* --- one value: from TOML, from the text of a default, against its range -------------------- */
+
+struct value {
+    uint32_t type; /* PST_PARAM_* */
+    union {
+        bool boolean;
+        int64_t integer;
+        double number;
+        const char *string;
+        uint32_t word;  /* PST_PARAM_ENUM: index */
+        uint64_t units; /* PST_PARAM_BYTES, _TIME, _RATE */
+    } as;
+};
+
+/* Bytes and alignment of the C field; 0 for a type that does not exist. */
+static size_t value_size(uint32_t type)
+{
+    switch (type) {
+    case PST_PARAM_BOOL:
+        return sizeof(bool);
+    case PST_PARAM_ENUM:
+        return sizeof(uint32_t);
+    case PST_PARAM_STRING:
+    case PST_PARAM_PATH:
+        return sizeof(const char *);
+    case PST_PARAM_INT:
+    case PST_PARAM_FLOAT:
+    case PST_PARAM_BYTES:
+    case PST_PARAM_TIME:
+    case PST_PARAM_RATE:
+        return sizeof(uint64_t);
+    default:
+        return 0;
+    }
+}
+
+static bool parse_units(uint32_t type, const char *text, uint64_t *ret_units)
+{
+    switch (type) {
+    case PST_PARAM_BYTES:
+        return pst_parse_bytes(text, ret_units);
+    case PST_PARAM_RATE:
+        return pst_parse_rate(text, ret_units);
+    default:
+        return pst_parse_time(text, ret_units);
+    }
+}
+
+/* Index of text among the words "a|b|c". */
+static bool find_word(const char *words, const char *text, uint32_t *ret_index)
+{
+    size_t n = strlen(text);
+    uint32_t i = 0;
+
+    for (const char *at = words;; at++, i++) {
+        size_t length = strcspn(at, "|");
+
+        if (n > 0 && length == n && memcmp(at, text, n) == 0) {
+            *ret_index = i;
+            return true;
+        }
+        at += length;
+        if (*at == '\0') {
+            return false;
+        }
+    }
+}
+
+/* The default's text, or one end of a range. False when it is not of that type. */
+static bool parse_value(uint32_t type, const char *range, const char *text, struct value *ret_value)
+{
+    struct value value = {.type = type};
+    const char *end = text;
+    bool ok;
+
+    switch (type) {
+    case PST_PARAM_BOOL:
+        value.as.boolean = strcmp(text, "true") == 0;
+        ok = value.as.boolean || strcmp(text, "false") == 0;
+        break;
+    case PST_PARAM_INT:
+        ok = pst_number_parse_int(text, &value.as.integer);
+        break;
+    case PST_PARAM_FLOAT:
+        ok = pst_number_parse(text, &end, &value.as.number) && *end == '\0';
+        break;
+    case PST_PARAM_STRING:
+    case PST_PARAM_PATH:
+        value.as.string = text;
+        ok = true;
+        break;
+    case PST_PARAM_ENUM:
+        ok = range != NULL && find_word(range, text, &value.as.word);
+        break;
+    case PST_PARAM_BYTES:
+    case PST_PARAM_TIME:
+    case PST_PARAM_RATE:
+        ok = parse_units(type, text, &value.as.units);
+        break;
+    default:
+        ok = false;
+    }
+    if (ok) {
+        *ret_value = value;
+    }
+    return ok;
+}
+
+/* --- ranges: "1..64", "0..", "..1", in the unit of the parameter ------------------------------*/
+
+struct range {
+    bool has_low, has_high;
+    char low_text[64], high_text[64];
+    struct value low, high;
+};
+
+static int compare(const struct value *a, const struct value *b)
+{
+    switch (a->type) {
+    case PST_PARAM_INT:
+        return (a->as.integer > b->as.integer) - (a->as.integer < b->as.integer);
+    case PST_PARAM_FLOAT:
+        return (a->as.number > b->as.number) - (a->as.number < b->as.number);
+    default:
+        return (a->as.units > b->as.units) - (a->as.units < b->as.units);
+    }
+}
+
+static bool parse_range(uint32_t type, const char *text, struct range *ret_range)
+{
+    const char *dots = strstr(text, "..");
+    size_t n_low;
+
+    if (dots == NULL) {
+        return false;
+    }
+    n_low = (size_t)(dots - text);
+    if (n_low >= sizeof ret_range->low_text || strlen(dots + 2) >= sizeof ret_range->high_text) {
+        return false;
+    }
+    memset(ret_range, 0, sizeof *ret_range);
+    memcpy(ret_range->low_text, text, n_low);
+    strcpy(ret_range->high_text, dots + 2);
+    ret_range->has_low = n_low > 0;
+    ret_range->has_high = dots[2] != '\0';
+    if ((ret_range->has_low && !parse_value(type, NULL, ret_range->low_text, &ret_range->low)) ||
+        (ret_range->has_high && !parse_value(type, NULL, ret_range->high_text, &ret_range->high))) {
+        return false;
+    }
+    if (ret_range->has_low && ret_range->has_high) {
+        return compare(&ret_range->low, &ret_range->high) <= 0;
+    }
+    return ret_range->has_low || ret_range->has_high;
+}
+
+static bool words_sound(const char *range)
+{
+    uint32_t n = 0;
+
+    for (const char *at = range;; at++) {
+        size_t length = strcspn(at, "|");
+
+        if (length == 0 || ++n > 64) {
+            return false;
+        }
+        for (const char *before = range; before < at; before++) {
+            size_t other = strcspn(before, "|");
+
+            if (other == length && memcmp(before, at, length) == 0) {
+                return false;
+            }
+            before += other;
+        }
+        at += length;
+        if (*at == '\0') {
+            return true;
+        }
+    }
+}
+
+/* Can the range text be understood, is low <= high, are the words of an enum distinct? */
+static bool range_sound(uint32_t type, const char *range)
+{
+    struct range parsed;
+
+    switch (type) {
+    case PST_PARAM_ENUM:
+        return range != NULL && words_sound(range);
+    case PST_PARAM_BOOL:
+    case PST_PARAM_PATH:
+        return range == NULL;
+    case PST_PARAM_STRING: /* of the whole numbers that it takes besides words */
+        return range == NULL || parse_range(PST_PARAM_INT, range, &parsed);
+    default:
+        return range == NULL || parse_range(type, range, &parsed);
+    }
+}
+
+static const char *value_text(char text[48], const struct value *value)
+{
+    switch (value->type) {
+    case PST_PARAM_INT:
+        snprintf(text, 48, "%" PRId64, value->as.integer);
+        break;
+    case PST_PARAM_FLOAT:
+        pst_number_format(text, value->as.number);
+        break;
+    case PST_PARAM_TIME:
+        snprintf(text, 48, "%" PRIu64 " ns", value->as.units);
+        break;
+    default:
+        snprintf(text, 48, "%" PRIu64, value->as.units);
+    }
+    return text;
+}
+
+/* Inside the row's range? why as above: "must be at least 1, not 0". */
+static bool in_range(const struct pst_param *row, const struct value *value, char why[512])
+{
+    struct range range;
+    char text[48];
+
+    if (row->range == NULL || value->type == PST_PARAM_ENUM || value->type == PST_PARAM_STRING ||
+        value->type == PST_PARAM_PATH || value->type == PST_PARAM_BOOL ||
+        !parse_range(row->type, row->range, &range)) {
+        return true;
+    }
+    if ((!range.has_low || compare(value, &range.low) >= 0) &&
+        (!range.has_high || compare(value, &range.high) <= 0)) {
+        return true;
+    }
+    value_text(text, value);
+    if (!range.has_high) {
+        snprintf(why, 512, "must be at least %s, not %s", range.low_text, text);
+    } else if (!range.has_low) {
+        snprintf(why, 512, "must be at most %s, not %s", range.high_text, text);
+    } else {
+        snprintf(why, 512, "must be between %s and %s, not %s", range.low_text, range.high_text,
+                 text);
+    }
+    return false;
+}
+
+static const char *kind_name(uint32_t kind)
+{
+    static const char *const names[] = {"nothing",    "a table", "an array", "a string",
+                                        "an integer", "a float", "a boolean"};
+
+    return kind < sizeof names / sizeof *names ? names[kind] : names[0];
+}
+
+static const char *type_name(uint32_t type)
+{
+    switch (type) {
+    case PST_PARAM_BOOL:
+        return "true or false";
+    case PST_PARAM_INT:
+        return "an integer";
+    case PST_PARAM_FLOAT:
+        return "a number";
+    case PST_PARAM_STRING:
+        return "a string";
+    case PST_PARAM_PATH:
+        return "the path of a file as a string";
+    case PST_PARAM_ENUM:
+        return "one of these words";
+    case PST_PARAM_BYTES:
+        return "bytes, or a string such as \"16 GiB\"";
+    case PST_PARAM_TIME:
+        return "seconds, or a string such as \"5 us\"";
+    default:
+        return "bytes per second, or a string such as \"900 MB/s\"";
+    }
+}
+
+/* A plain number where units are meant: bytes, bytes per second, or seconds. */
+static bool units_from_number(uint32_t type, long double number, uint64_t *ret_units)
+{
+    if (type == PST_PARAM_TIME) {
+        number = roundl(number * 1e9L);
+    }
+    if (!(number >= 0) || !(number < 0x1p64L) || number != floorl(number)) {
+        return false;
+    }
+    *ret_units = (uint64_t)number;
+    return true;
+}
+
+static bool read_units(uint32_t type, const struct pst_config_node *node, uint64_t *ret_units,
+                       char why[512])
+{
+    char word[64], number[32];
+
+    switch (node->kind) {
+    case PST_CONFIG_INT:
+        if (units_from_number(type, (long double)node->value.integer, ret_units)) {
+            return true;
+        }
+        snprintf(number, sizeof number, "%" PRId64, node->value.integer);
+        snprintf(why, 512, "must be %s, not %s", type_name(type), number);
+        return false;
+    case PST_CONFIG_FLOAT:
+        if (units_from_number(type, (long double)node->value.number, ret_units)) {
+            return true;
+        }
+        snprintf(why, 512, "must be %s, not %s", type_name(type),
+                 pst_number_format(number, node->value.number));
+        return false;
+    case PST_CONFIG_STRING:
+        if (parse_units(type, node->value.string, ret_units)) {
+            return true;
+        }
+        snprintf(why, 512, "must be %s, not \"%s\"", type_name(type),
+                 pst_report_word(word, node->value.string));
+        return false;
+    default:
+        snprintf(why, 512, "must be %s, not %s", type_name(type), kind_name(node->kind));
+        return false;
+    }
+}
+
+/* "a, b or c" */
+static void list_words(char *text, size_t size, const char *words)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    while (used + 1 < size) {
+        size_t n = strcspn(words, "|");
+        const char *next = words + n;
+        const char *join = "";
+
+        if (*next == '|') {
+            join = strchr(next + 1, '|') == NULL ? " or " : ", ";
+        }
+        used += (size_t)snprintf(text + used, size - used, "%.*s%s", (int)n, words, join);
+        if (*next == '\0') {
+            return;
+        }
+        words = next + 1;
+    }
+}
+
+static void explain_word(const struct pst_param *row, const char *word, char why[512])
+{
+    char copy[256], shown[64], list[256], hint[96];
+    const char *words[MAX_ENUM_WORDS];
+    uint32_t n = 0;
+    char *save = NULL;
+
+    snprintf(copy, sizeof copy, "%s", row->range);
+    for (char *at = strtok_r(copy, "|", &save); at != NULL && n < MAX_ENUM_WORDS;
+         at = strtok_r(NULL, "|", &save)) {
+        words[n++] = at;
+    }
+    list_words(list, sizeof list, row->range);
+    snprintf(why, 512, "must be %s, not \"%s\"%s", list, pst_report_word(shown, word),
+             pst_nearest_hint(hint, word, words, n));
+}
+
+static bool read_word(const struct pst_param *row, const struct pst_config_node *node,
+                      uint32_t *ret_word, char why[512])
+{
+    char list[256], number[32];
+
+    if (node->kind == PST_CONFIG_BOOL &&
+        find_word(row->range, node->value.boolean ? "true" : "false", ret_word)) {
+        return true; /* "auto|true|false" */
+    }
+    if (node->kind != PST_CONFIG_STRING) {
+        list_words(list, sizeof list, row->range);
+        snprintf(number, sizeof number, "%" PRId64,
+                 node->kind == PST_CONFIG_INT ? node->value.integer : 0);
+        if (node->kind == PST_CONFIG_INT && find_word(row->range, number, ret_word)) {
+            snprintf(why, 512, "must be a word; write \"%s\", with quotes", number);
+            return false;
+        }
+        snprintf(why, 512, "must be %s, not %s", list, kind_name(node->kind));
+        return false;
+    }
+    if (!find_word(row->range, node->value.string, ret_word)) {
+        explain_word(row, node->value.string, why);
+        return false;
+    }
+    return true;
+}
+
+/* An element of a list as text; NULL where it has none, or one that a list cannot hold. */
+static const char *element_text(const struct pst_config_node *node, char number[32])
+{
+    switch (node->kind) {
+    case PST_CONFIG_INT:
+        snprintf(number, 32, "%" PRId64, node->value.integer);
+        return number;
+    case PST_CONFIG_FLOAT:
+        return pst_number_format(number, node->value.number);
+    case PST_CONFIG_STRING:
+        return strchr(node->value.string, ',') == NULL ? node->value.string : NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* A list of words or numbers as a string, "1,2,4", which has its place in `why`. */
+static bool read_list(const struct pst_config_node *node, struct value *ret_value, char why[512])
+{
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < node->n_children; i++) {
+        char number[32];
+        const char *text = element_text(node->children[i], number);
+
+        if (text == NULL || used + strlen(text) + 2 > 512) {
+            return false;
+        }
+        used += (size_t)snprintf(why + used, 512 - used, "%s%s", i > 0 ? "," : "", text);
+    }
+    ret_value->as.string = why;
+    return node->n_children > 0;
+}
+
+static bool default_is_number(const struct pst_param *row)
+{
+    const char *end = NULL;
+    double number;
+
+    return row->initial != NULL && pst_number_parse(row->initial, &end, &number) && *end == '\0';
+}
+
+/* A string, a list of words or numbers, where the row has a range a whole number in it, or where
+   its default is a number any number. */
+static bool read_string(const struct pst_param *row, const struct pst_config_node *node,
+                        struct value *ret_value, char why[512])
+{
+    const struct pst_param number = {.type = PST_PARAM_INT, .range = row->range};
+    struct value value = {.type = PST_PARAM_INT};
+
+    if (node->kind == PST_CONFIG_INT && row->range != NULL) {
+        value.as.integer = node->value.integer;
+        if (!in_range(&number, &value, why)) {
+            return false;
+        }
+        snprintf(why, 512, "%" PRId64, node->value.integer);
+        ret_value->as.string = why;
+        return true;
+    }
+    if (node->kind == PST_CONFIG_INT || node->kind == PST_CONFIG_FLOAT) {
+        ret_value->as.string = default_is_number(row) ? element_text(node, why) : NULL;
+    } else {
+        ret_value->as.string = node->kind == PST_CONFIG_STRING ? node->value.string : NULL;
+    }
+    if (ret_value->as.string != NULL ||
+        (node->kind == PST_CONFIG_ARRAY && read_list(node, ret_value, why))) {
+        return true;
+    }
+    snprintf(why, 512, "must be %s, not %s", type_name(row->type), kind_name(node->kind));
+    return false;
+}
+
+/* A number, or a part of a hundred: "75%" is 0.75. */
+static bool read_number(const struct pst_config_node *node, double *ret_number)
+{
+    const char *end = NULL;
+
+    switch (node->kind) {
+    case PST_CONFIG_INT:
+        *ret_number = (double)node->value.integer;
+        return true;
+    case PST_CONFIG_FLOAT:
+        *ret_number = node->value.number;
+        return true;
+    case PST_CONFIG_STRING:
+        if (!pst_number_parse(node->value.string, &end, ret_number) || strcmp(end, "%") != 0) {
+            return false;
+        }
+        *ret_number /= 100;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* False when a node is of the wrong kind for that type; why then holds the rest of a sentence that
+   starts with the key: "must be an integer, not a string". A list of integers is read as a string,
+   "1,2", which then has its place in `why`. */
+static bool read_value(const struct pst_param *row, const struct pst_config_node *node,
+                       struct value *ret_value, char why[512])
+{
+    struct value value = {.type = row->type};
+    bool ok = true;
+
+    switch (row->type) {
+    case PST_PARAM_BOOL:
+        ok = node->kind == PST_CONFIG_BOOL;
+        value.as.boolean = ok && node->value.boolean;
+        break;
+    case PST_PARAM_INT:
+        ok = node->kind == PST_CONFIG_INT;
+        value.as.integer = ok ? node->value.integer : 0;
+        break;
+    case PST_PARAM_FLOAT:
+        ok = read_number(node, &value.as.number);
+        break;
+    case PST_PARAM_STRING:
+        if (!read_string(row, node, &value, why)) {
+            return false;
+        }
+        break;
+    case PST_PARAM_PATH:
+        ok = node->kind == PST_CONFIG_STRING;
+        value.as.string = ok ? node->value.string : NULL;
+        break;
+    case PST_PARAM_ENUM:
+        if (!read_word(row, node, &value.as.word, why)) {
+            return false;
+        }
+        break;
+    default:
+        if (!read_units(row->type, node, &value.as.units, why)) {
+            return false;
+        }
+    }
+    if (!ok) {
+        snprintf(why, 512, "must be %s, not %s", type_name(row->type), kind_name(node->kind));
+        return false;
+    }
+    *ret_value = value;
+    return true;
+}
+
+/* --- a table of values --------------------------------------------------------------------- */
 
 static const struct pst_param *row_at(const struct pst_param *rows, size_t row_size, uint32_t i)
 {
@@ -60,15 +596,15 @@ static void report_unknown(const struct pst_param *rows, uint32_t n_rows, size_t
     }
 }
 
-static void store(const struct pst_value *value, const struct pst_param *row,
-                  struct pst_arena *arena, void *to)
+static void store(const struct value *value, const struct pst_param *row, struct pst_arena *arena,
+                  void *to)
 {
-    struct pst_value copy = *value;
+    struct value copy = *value;
 
     if (row->type == PST_PARAM_STRING || row->type == PST_PARAM_PATH) {
         copy.as.string = pst_arena_strdup(arena, value->as.string);
     }
-    pst_value_store(&copy, (char *)to + row->offset);
+    memcpy((char *)to + row->offset, &copy.as, value_size(row->type));
 }
 
 static void fill_defaults(const struct pst_param *rows, uint32_t n_rows, size_t row_size,
@@ -76,13 +612,13 @@ static void fill_defaults(const struct pst_param *rows, uint32_t n_rows, size_t 
 {
     for (uint32_t i = 0; i < n_rows; i++) {
         const struct pst_param *row = row_at(rows, row_size, i);
-        struct pst_value value;
+        struct value value;
         bool ok;
 
         if (row->initial == NULL) {
             continue;
         }
-        ok = pst_value_parse(row->type, row->range, row->initial, &value);
+        ok = parse_value(row->type, row->range, row->initial, &value);
         PST_ASSERT(ok);
         store(&value, row, arena, to);
     }
@@ -92,11 +628,11 @@ static void fill_defaults(const struct pst_param *rows, uint32_t n_rows, size_t 
 static void fill_one(const struct pst_param *row, struct pst_config_node *node, const char *section,
                      struct pst_arena *arena, void *to, struct pst_report *report)
 {
-    struct pst_value value;
+    struct value value;
     char why[512];
 
     node->used = true;
-    if (!pst_value_read(row, node, &value, why) || !pst_value_in_range(row, &value, why)) {
+    if (!read_value(row, node, &value, why) || !in_range(row, &value, why)) {
         pst_report_value(report, "config.value", node, "\"%s\" in %s %s", row->key, section, why);
         return;
     }
@@ -153,8 +689,8 @@ static bool key_sound(const char *key)
 /* What is wrong with a row by itself, or NULL. */
 static const char *row_fault(const struct pst_param *row, size_t struct_size)
 {
-    size_t size = pst_value_size(row->type);
-    struct pst_value value;
+    size_t size = value_size(row->type);
+    struct value value;
     char why[512];
 
     if (size == 0) {
@@ -166,21 +702,21 @@ static const char *row_fault(const struct pst_param *row, size_t struct_size)
     if (row->offset % size != 0 || struct_size < size || row->offset > struct_size - size) {
         return "has an offset that is no such field of the struct";
     }
-    if (!pst_value_range_sound(row->type, row->range)) {
+    if (!range_sound(row->type, row->range)) {
         return "has a range that cannot be understood";
     }
     if (row->initial == NULL) {
         return NULL;
     }
-    if (!pst_value_parse(row->type, row->range, row->initial, &value)) {
+    if (!parse_value(row->type, row->range, row->initial, &value)) {
         return "has a default that is not of its type";
     }
-    return pst_value_in_range(row, &value, why) ? NULL : "has a default outside its range";
+    return in_range(row, &value, why) ? NULL : "has a default outside its range";
 }
 
 static const char *pair_fault(const struct pst_param *a, const struct pst_param *b)
 {
-    size_t size_a = pst_value_size(a->type), size_b = pst_value_size(b->type);
+    size_t size_a = value_size(a->type), size_b = value_size(b->type);
 
     if (strcmp(a->key, b->key) == 0) {
         return "appears twice";

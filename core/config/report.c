@@ -24,43 +24,25 @@ static void add_error(struct pst_report *report, const struct pst_error *err)
     pst_error_detail(&report->first, "%s%s\n", place, err->message);
 }
 
-static void add_at(struct pst_report *report, const char *kind, const char *file, uint32_t line,
-                   uint32_t column, const char *format, va_list args)
+void pst_report_at(struct pst_report *report, const char *kind, const struct pst_config_node *node,
+                   bool at_key, const char *format, ...)
 {
     char message[sizeof report->first.message];
     struct pst_error err;
+    va_list args;
 
+    va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
-    pst_fail_at(&err, PST_ERR_CONFIG, kind, file, line, column, "%s", message);
+    va_end(args);
+    pst_fail_at(&err, PST_ERR_CONFIG, kind, node == NULL ? NULL : node->file,
+                node == NULL ? 0
+                : at_key     ? node->key_line
+                             : node->line,
+                node == NULL ? 0
+                : at_key     ? node->key_column
+                             : node->column,
+                "%s", message);
     add_error(report, &err);
-}
-
-void pst_report_value(struct pst_report *report, const char *kind,
-                      const struct pst_config_node *node, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    if (node == NULL) {
-        add_at(report, kind, NULL, 0, 0, format, args);
-    } else {
-        add_at(report, kind, node->file, node->line, node->column, format, args);
-    }
-    va_end(args);
-}
-
-void pst_report_key(struct pst_report *report, const char *kind, const struct pst_config_node *node,
-                    const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    if (node == NULL) {
-        add_at(report, kind, NULL, 0, 0, format, args);
-    } else {
-        add_at(report, kind, node->file, node->key_line, node->key_column, format, args);
-    }
-    va_end(args);
 }
 
 void pst_report_merge(struct pst_report *report, const struct pst_error *err)

@@ -17,11 +17,11 @@ struct pst_report {
 #define PST_REPORT_MAX 10
 
 /* At the value, or at the key, of a node; NULL: no position. All errors are PST_ERR_CONFIG. */
-void pst_report_value(struct pst_report *report, const char *kind,
-                      const struct pst_config_node *node, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-void pst_report_key(struct pst_report *report, const char *kind, const struct pst_config_node *node,
-                    const char *format, ...) __attribute__((format(printf, 4, 5)));
+void pst_report_at(struct pst_report *report, const char *kind, const struct pst_config_node *node,
+                   bool at_key, const char *format, ...) __attribute__((format(printf, 5, 6)));
+#define pst_report_value(report, kind, node, ...)                                                  \
+    pst_report_at(report, kind, node, false, __VA_ARGS__)
+#define pst_report_key(report, kind, node, ...) pst_report_at(report, kind, node, true, __VA_ARGS__)
 
 /* Takes in what another reading found, its details included. */
 void pst_report_merge(struct pst_report *report, const struct pst_error *err);

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <stdarg.h>
 #include <sys/wait.h>
 
 #include "base/memory.h"
@@ -29,20 +28,8 @@ static bool is_used_up(uint64_t bytes, uint64_t limit)
 }
 
 /* Exit code 3; 70 where no plugin was called yet. */
-static pst_status fail(struct pst_error *err, const struct pst_blame *blame, pst_status st,
-                       const char *kind, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
-static pst_status fail(struct pst_error *err, const struct pst_blame *blame, pst_status st,
-                       const char *kind, const char *format, ...)
-{
-    char message[sizeof err->message];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    return pst_fail(err, st, blame->known ? kind : "internal", "%s", message);
-}
+#define fail(err, blame, st, kind, ...)                                                            \
+    pst_fail(err, st, (blame)->known ? (kind) : "internal", __VA_ARGS__)
 
 static pst_status fail_timeout(const struct pst_worker_task *task, const struct pst_worker_end *end,
                                const struct pst_breadcrumb_page *page, struct pst_error *err)

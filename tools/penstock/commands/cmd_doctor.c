@@ -6,7 +6,6 @@
 #include <glob.h>
 #include <gnu/libc-version.h>
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,22 +137,13 @@ static void add_fact(struct fact *facts, uint32_t *n, const char *name, const ch
     (*n)++;
 }
 
-static void add_missing(struct machine *machine, const char *why, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void add_missing(struct machine *machine, const char *why, const char *format, ...)
+/* key: "run.dtype = "bf16" on cpu". */
+static void add_missing(struct machine *machine, const char *why, const char *key)
 {
-    char what[128];
-    va_list args;
-
-    if (machine->n_missing == sizeof machine->missing / sizeof machine->missing[0]) {
-        return;
+    if (machine->n_missing < sizeof machine->missing / sizeof machine->missing[0]) {
+        add_fact(machine->missing, &machine->n_missing, key,
+                 pst_arena_strdup(&machine->arena, why));
     }
-    va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    add_fact(machine->missing, &machine->n_missing, pst_arena_strdup(&machine->arena, what),
-             pst_arena_strdup(&machine->arena, why));
 }
 
 static void describe_device(struct machine *machine, struct module_found *module,
@@ -190,7 +180,8 @@ static void examine_types(struct machine *machine, const char *id, const struct 
         ops->close(device);
     }
     if (st != PST_OK) {
-        add_missing(machine, err.message, "run.dtype = \"bf16\" on %s", id);
+        add_missing(machine, err.message,
+                    pst_arena_printf(&machine->arena, "run.dtype = \"bf16\" on %s", id));
     }
 }
 
@@ -280,6 +271,11 @@ static void examine_environment(struct machine *machine)
     }
 }
 
+static const char *module_key(struct machine *machine, const char *kind, const char *id)
+{
+    return pst_arena_printf(&machine->arena, "run.%s = \"%s\"", kind, id);
+}
+
 /* Modules that one may have heard of and that are not here, or cannot be used. */
 static void examine_missing(struct machine *machine)
 {
@@ -294,14 +290,14 @@ static void examine_missing(struct machine *machine)
             char why[128];
 
             snprintf(why, sizeof why, "for %s; not part of this build", known->serves);
-            add_missing(machine, why, "run.%s = \"%s\"", known->kind, known->id);
+            add_missing(machine, why, module_key(machine, known->kind, known->id));
         }
     }
     for (uint32_t i = 0; i < machine->n_modules; i++) {
         const struct module_found *m = &machine->modules[i];
 
         if (!m->usable) {
-            add_missing(machine, m->text, "run.%s = \"%s\"", m->kind, m->id);
+            add_missing(machine, m->text, module_key(machine, m->kind, m->id));
         }
     }
 }

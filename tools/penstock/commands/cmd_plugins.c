@@ -4,7 +4,84 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
+#include "base/text.h"
 #include "commands/plugins.h"
+#include "host/plugin_host.h"
+#include "reports/table.h"
+
+enum { MAX_SHOWN = 8 };
+
+struct shown {
+    uint32_t n;
+    const struct pst_plugin_file *items[MAX_SHOWN];
+};
+
+static void add_row(struct pst_table *table, const struct pst_plugin_file *file)
+{
+    pst_table_cell(table, "%s", file->kind);
+    pst_table_cell(table, "%s", file->id);
+    pst_table_cell(table, "%s", file->plugin != NULL ? file->plugin->version : "");
+    pst_table_cell(table, "%s", file->plugin != NULL ? file->plugin->summary : "");
+    if (file->shadowed_by != NULL) {
+        pst_table_cell(table, "shadowed by %s", file->shadowed_by);
+    } else if (file->plugin == NULL) {
+        pst_table_cell(table, "refused: %s", file->refusal.message);
+    } else {
+        pst_table_cell(table, "ok");
+    }
+    pst_table_cell(table, "%s", file->path);
+}
+
+static void print_list(const struct pst_plugin_list *plugins, bool color, FILE *out)
+{
+    struct pst_table table;
+
+    pst_table_init(&table, "kind|id|version|summary|state|file");
+    for (uint32_t i = 0; i < plugins->n_files; i++) {
+        add_row(&table, &plugins->files[i]);
+    }
+    pst_table_end(&table, out, "", color);
+    fputs("\nsearched, in this order\n", out);
+    for (uint32_t i = 0; i < plugins->n_folders; i++) {
+        fprintf(out, "  %s\n", plugins->folders[i]);
+    }
+}
+
+static void add_file(struct pst_json *json, const struct pst_plugin_file *file)
+{
+    pst_json_object(json, NULL);
+    pst_json_string(json, "kind", file->kind);
+    pst_json_string(json, "id", file->id);
+    if (file->plugin != NULL) {
+        pst_json_string(json, "version", file->plugin->version);
+        pst_json_string(json, "summary", file->plugin->summary);
+    }
+    pst_json_string(json, "file", file->path);
+    pst_json_string(json, "state",
+                    file->shadowed_by != NULL ? "shadowed"
+                    : file->plugin != NULL    ? "ok"
+                                              : "refused");
+    if (file->shadowed_by != NULL) {
+        pst_json_string(json, "shadowed_by", file->shadowed_by);
+    } else if (file->plugin == NULL) {
+        pst_json_object(json, "refusal");
+        pst_json_string(json, "kind", file->refusal.kind);
+        pst_json_string(json, "message", file->refusal.message);
+        pst_json_end(json, '}');
+    }
+    pst_json_end(json, '}');
+}
+
+static void add_list(const struct pst_plugin_list *plugins, struct pst_json *json)
+{
+    pst_json_array(json, "plugins");
+    for (uint32_t i = 0; i < plugins->n_files; i++) {
+        add_file(json, &plugins->files[i]);
+    }
+    pst_json_end(json, ']');
+    pst_json_strings(json, "folders", (const char *const *)plugins->folders, plugins->n_folders);
+}
 
 static void list(struct pst_cli *cli, const struct pst_plugins_options *options)
 {
@@ -16,11 +93,142 @@ static void list(struct pst_cli *cli, const struct pst_plugins_options *options)
         pst_plugin_file_describe(plugins, &plugins->files[i]);
     }
     if (cli->json) {
-        pst_plugins_list_json(plugins, &cli->answer);
+        add_list(plugins, &cli->answer);
     } else {
-        pst_plugins_list_print(plugins, cli->color, stdout);
+        print_list(plugins, cli->color, stdout);
     }
     pst_plugin_list_destroy(plugins);
+}
+
+static const char *const type_names[] = {"?",    "bool",  "int",  "float", "string",
+                                         "enum", "bytes", "time", "rate",  "path"};
+
+static const char *type_name(uint32_t type)
+{
+    return type < sizeof type_names / sizeof type_names[0] ? type_names[type] : "?";
+}
+
+static void print_field(FILE *out, const char *name, const char *value)
+{
+    if (value != NULL && value[0] != '\0') {
+        fprintf(out, "  %-11s %s\n", name, value);
+    }
+}
+
+static void print_words(FILE *out, const char *name, const char *const *words)
+{
+    if (words == NULL || words[0] == NULL) {
+        return;
+    }
+    fprintf(out, "  %-11s ", name);
+    for (uint32_t i = 0; words[i] != NULL; i++) {
+        fprintf(out, "%s%s", i == 0 ? "" : ", ", words[i]);
+    }
+    fputc('\n', out);
+}
+
+/* By plugins.isolate = "auto". */
+static void print_isolated(FILE *out, const struct pst_plugin_file *file)
+{
+    fprintf(out, "  %-11s %s", "isolated", file->shipped ? "no" : "yes: it ");
+    pst_text_print(out, file->shipped ? "" : file->why_not_shipped);
+    fputc('\n', out);
+}
+
+static void print_params(const struct pst_plugin *plugin, bool color, FILE *out)
+{
+    struct pst_table table;
+
+    if (plugin->n_params == 0) {
+        fputs("  no parameters\n", out);
+        return;
+    }
+    pst_table_init(&table, "parameter|type|range|default|meaning");
+    for (uint32_t i = 0; i < plugin->n_params; i++) {
+        const struct pst_param *p = pst_plugin_param(plugin, i);
+
+        pst_table_cell(&table, "%s", p->key);
+        pst_table_cell(&table, "%s", type_name(p->type));
+        pst_table_cell(&table, "%s", p->range == NULL ? "" : p->range);
+        pst_table_cell(&table, "%s", p->initial == NULL ? "(required)" : p->initial);
+        pst_table_cell(&table, "%s", p->doc);
+    }
+    fputc('\n', out);
+    pst_table_end(&table, out, "  ", color);
+}
+
+static void print_info(const struct shown *shown, bool color, FILE *out)
+{
+    for (uint32_t i = 0; i < shown->n; i++) {
+        const struct pst_plugin *plugin = shown->items[i]->plugin;
+
+        fprintf(out, "%s%s%s %s%s: %s\n", i == 0 ? "" : "\n", color ? "\033[1m" : "", plugin->kind,
+                plugin->id, color ? "\033[0m" : "", plugin->summary);
+        print_field(out, "version", plugin->version);
+        print_field(out, "file", shown->items[i]->path);
+        print_isolated(out, shown->items[i]);
+        print_field(out, "reference", plugin->reference);
+        print_field(out, "license", plugin->license);
+        fprintf(out, "  %-11s %u.%u\n", "ABI", plugin->abi_major, plugin->abi_minor);
+        print_words(out, "provides", plugin->provides);
+        print_words(out, "needs", plugin->needs);
+        print_params(plugin, color, out);
+    }
+}
+
+static void add_words(struct pst_json *json, const char *key, const char *const *words)
+{
+    uint32_t n = 0;
+
+    while (words != NULL && words[n] != NULL) {
+        n++;
+    }
+    pst_json_strings(json, key, words, n);
+}
+
+static void add_params(struct pst_json *json, const struct pst_plugin *plugin)
+{
+    pst_json_array(json, "parameters");
+    for (uint32_t i = 0; i < plugin->n_params; i++) {
+        const struct pst_param *p = pst_plugin_param(plugin, i);
+
+        pst_json_object(json, NULL);
+        pst_json_string(json, "key", p->key);
+        pst_json_string(json, "type", type_name(p->type));
+        pst_json_string(json, "range", p->range);
+        pst_json_string(json, "default", p->initial);
+        pst_json_string(json, "help", p->doc);
+        pst_json_end(json, '}');
+    }
+    pst_json_end(json, ']');
+}
+
+static void add_info(const struct shown *shown, struct pst_json *json)
+{
+    pst_json_array(json, "plugins");
+    for (uint32_t i = 0; i < shown->n; i++) {
+        const struct pst_plugin *plugin = shown->items[i]->plugin;
+
+        pst_json_object(json, NULL);
+        pst_json_string(json, "kind", plugin->kind);
+        pst_json_string(json, "id", plugin->id);
+        pst_json_string(json, "version", plugin->version);
+        pst_json_string(json, "summary", plugin->summary);
+        pst_json_string(json, "reference", plugin->reference);
+        pst_json_string(json, "license", plugin->license);
+        pst_json_string(json, "file", shown->items[i]->path);
+        pst_json_bool(json, "shipped", shown->items[i]->shipped);
+        if (!shown->items[i]->shipped) {
+            pst_json_string(json, "not_shipped", shown->items[i]->why_not_shipped);
+        }
+        pst_json_uint(json, "abi_major", plugin->abi_major);
+        pst_json_uint(json, "abi_minor", plugin->abi_minor);
+        add_words(json, "provides", plugin->provides);
+        add_words(json, "needs", plugin->needs);
+        add_params(json, plugin);
+        pst_json_end(json, '}');
+    }
+    pst_json_end(json, ']');
 }
 
 /* Does this file go by the name: "1f1b", "scheduler-1f1b"? */
@@ -53,10 +261,10 @@ static pst_status fail_unknown(const struct pst_plugin_list *plugins, const char
 }
 
 /* Every plugin that goes by the name: an id may serve several kinds. */
-static pst_status find_all(const char *name, struct pst_plugin_list *plugins,
-                           struct pst_plugins_shown *shown, struct pst_error *err)
+static pst_status find_all(const char *name, struct pst_plugin_list *plugins, struct shown *shown,
+                           struct pst_error *err)
 {
-    for (uint32_t i = 0; i < plugins->n_files && shown->n < PST_PLUGINS_SHOWN; i++) {
+    for (uint32_t i = 0; i < plugins->n_files && shown->n < MAX_SHOWN; i++) {
         struct pst_plugin_file *file = &plugins->files[i];
 
         if (file->shadowed_by != NULL || !is_called(file, name)) {
@@ -77,7 +285,7 @@ static void info(struct pst_cli *cli, const struct pst_plugins_options *options)
     const char *name = cli->arguments[1];
     struct pst_plugin_list *plugins = NULL;
     struct pst_plugin_file file = {.path = name};
-    struct pst_plugins_shown shown = {0};
+    struct shown shown = {0};
 
     (void)options;
     pst_cli_must(cli, pst_plugin_list_create(&plugins, &cli->err));
@@ -90,9 +298,9 @@ static void info(struct pst_cli *cli, const struct pst_plugins_options *options)
         pst_cli_must(cli, find_all(name, plugins, &shown, &cli->err));
     }
     if (cli->json) {
-        pst_plugins_info_json(&shown, &cli->answer);
+        add_info(&shown, &cli->answer);
     } else {
-        pst_plugins_info_print(&shown, cli->color, stdout);
+        print_info(&shown, cli->color, stdout);
     }
     pst_plugin_list_destroy(plugins);
 }

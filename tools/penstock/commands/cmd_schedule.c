@@ -163,11 +163,7 @@ struct trial {
     uint64_t peak;  /* bytes */
     uint64_t grain; /* every peak is a multiple of so many bytes */
     uint64_t parts; /* bytes of a millionth of a unit */
-};
-
-struct limits {
-    uint64_t least; /* millionths of a unit; UINT64_MAX: not known */
-    struct trial trial;
+    uint64_t least; /* what is sought: millionths of a unit; UINT64_MAX: not known */
 };
 
 static pst_status note_peak(const struct request *request, const struct pst_solo_result *result,
@@ -243,78 +239,49 @@ static uint64_t floor_of(const struct request *request)
     return refused < PST_SOLO_SCALE ? PST_SOLO_SCALE : refused;
 }
 
-/* Some limit that works, in grains; what fails below it into *low. 0: none was found. */
-static pst_status find_high(const struct request *request, struct trial *trial, uint64_t *low,
-                            uint64_t *ret_high, struct pst_error *err)
+/* In grains: above what fails ever further until something works, then between the two. A fixed
+   order fails just below its peak, so that comes first. */
+static pst_status narrow(const struct request *request, struct trial *trial, struct pst_error *err)
 {
-    uint64_t high = trial->peak / trial->grain, step = 1;
+    uint64_t low = floor_of(request) * trial->parts / trial->grain, works = 0, step = 1;
+    uint64_t next = trial->peak / trial->grain;
     uint64_t most = (uint64_t)trial->n_microbatches * trial->parts * PST_SOLO_SCALE / trial->grain;
     pst_status st = PST_OK;
 
-    *ret_high = 0;
-    while (st == PST_OK && *ret_high == 0 && high > *low && high <= most) {
-        st = attempt(request, limit_of(trial, high), trial, err);
-        if (trial->works) {
-            *ret_high = high;
-        } else {
-            *low = high;
-            high += step;
+    while (st == PST_OK && next > low && next <= most) {
+        bool first = works == 0;
+
+        st = attempt(request, limit_of(trial, next), trial, err);
+        works = trial->works ? next : works;
+        low = trial->works ? low : next;
+        if (works == 0) {
+            next += step;
             step *= 2;
-        }
-    }
-    return st;
-}
-
-/* Between what fails and what works. A fixed order fails just below its peak, so that comes first.
- */
-static pst_status narrow(const struct request *request, uint64_t low, uint64_t high,
-                         struct limits *limits, struct pst_error *err)
-{
-    struct trial *trial = &limits->trial;
-    bool first = true;
-    pst_status st = PST_OK;
-
-    while (st == PST_OK && high - low > 1) {
-        uint64_t middle = first ? high - 1 : low + (high - low) / 2;
-
-        first = false;
-        st = attempt(request, limit_of(trial, middle), trial, err);
-        if (trial->works) {
-            high = middle;
         } else {
-            low = middle;
+            next = first ? works - 1 : low + (works - low) / 2;
         }
     }
-    if (st == PST_OK) {
-        limits->least = limit_of(trial, high);
-    }
+    trial->least = st == PST_OK && works != 0 ? limit_of(trial, works) : UINT64_MAX;
     return st;
 }
 
-static pst_status find_least(const struct request *request, struct limits *limits,
+static pst_status find_least(const struct request *request, struct trial *trial,
                              struct pst_error *err)
 {
-    uint64_t refused = request->job.costs.limit_bytes, low, high;
-    struct trial *trial = &limits->trial;
     pst_status st = PST_OK;
 
-    limits->least = UINT64_MAX;
-    if (refused < PST_SOLO_SCALE) {
+    trial->least = UINT64_MAX;
+    if (request->job.costs.limit_bytes < PST_SOLO_SCALE) {
         st = attempt(request, PST_SOLO_SCALE, trial, err);
         if (st == PST_OK && trial->works) {
-            limits->least = PST_SOLO_SCALE;
+            trial->least = PST_SOLO_SCALE;
             return PST_OK;
         }
     }
     if (st == PST_OK) {
         st = attempt(request, UINT64_MAX, trial, err);
     }
-    if (st != PST_OK || !trial->works || trial->grain == 0) {
-        return st;
-    }
-    low = floor_of(request) * trial->parts / trial->grain;
-    st = find_high(request, trial, &low, &high, err);
-    return st == PST_OK && high != 0 ? narrow(request, low, high, limits, err) : st;
+    return st == PST_OK && trial->works && trial->grain != 0 ? narrow(request, trial, err) : st;
 }
 
 static bool is_asked(const struct request *request)
@@ -334,28 +301,27 @@ static double units(uint64_t millionths)
  */
 static pst_status explain_limit(const struct request *request, struct pst_error *err)
 {
-    struct limits limits = {.least = UINT64_MAX};
+    struct trial found = {.least = UINT64_MAX};
     struct pst_error why = {.status = PST_OK};
     pst_status st = PST_OK;
 
     if (is_asked(request)) {
-        st = find_least(request, &limits, &why);
+        st = find_least(request, &found, &why);
     }
     if (st == PST_ERR_CANCELLED) {
         *err = why;
         return st;
     }
-    if (st != PST_OK || limits.least == UINT64_MAX) {
+    if (st != PST_OK || found.least == UINT64_MAX) {
         return PST_ERR_INFEASIBLE;
     }
     pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
              "scheduler \"%s\" finds no order of %u micro-batch%s on %u device%s within "
              "--memory-limit %.15g; the smallest that works is %.15g",
-             limits.trial.id, limits.trial.n_microbatches,
-             limits.trial.n_microbatches == 1 ? "" : "es", limits.trial.n_devices,
-             limits.trial.n_devices == 1 ? "" : "s", units(request->job.costs.limit_bytes),
-             units(limits.least));
-    err->enough_memory_limit = units(limits.least);
+             found.id, found.n_microbatches, found.n_microbatches == 1 ? "" : "es", found.n_devices,
+             found.n_devices == 1 ? "" : "s", units(request->job.costs.limit_bytes),
+             units(found.least));
+    err->enough_memory_limit = units(found.least);
     return PST_ERR_INFEASIBLE;
 }
 
@@ -364,15 +330,15 @@ static pst_status fail_over(const struct request *request, const struct pst_sche
 {
     uint64_t room = f->stream.in.activation_bytes[device], peak = f->eval.peak_bytes[device];
     double unit = f->bytes_per_unit > 0 ? f->bytes_per_unit : 1;
-    struct limits limits = {.least = UINT64_MAX};
+    struct trial found = {.least = UINT64_MAX};
     char what[64] = "another scheduler may need less";
-    pst_status st = is_asked(request) ? find_least(request, &limits, err) : PST_OK;
+    pst_status st = is_asked(request) ? find_least(request, &found, err) : PST_OK;
 
     if (st == PST_ERR_CANCELLED) {
         return st;
     }
-    if (st == PST_OK && limits.least != UINT64_MAX) {
-        snprintf(what, sizeof what, "the smallest that works is %.15g", units(limits.least));
+    if (st == PST_OK && found.least != UINT64_MAX) {
+        snprintf(what, sizeof what, "the smallest that works is %.15g", units(found.least));
     }
     pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
              "scheduler \"%s\" holds %.15g%s on device %u, more than %s %.15g; %s", f->result->id,
@@ -382,7 +348,7 @@ static pst_status fail_over(const struct request *request, const struct pst_sche
                                            : " samples",
              device, is_asked(request) ? "--memory-limit" : "its memory_bytes,",
              (double)room / unit, what);
-    err->enough_memory_limit = limits.least == UINT64_MAX ? 0 : units(limits.least);
+    err->enough_memory_limit = found.least == UINT64_MAX ? 0 : units(found.least);
     return PST_ERR_INFEASIBLE;
 }
 

@@ -2,6 +2,7 @@
 #include "conformance/conformance.h"
 
 #include <ftw.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +13,92 @@
 
 #include "base/text.h"
 #include "base/util.h"
-#include "conformance/spawn.h"
 #include "conformance/tests.h"
+#include "conformance/verdict.h"
+#include "host/process.h"
 #include "host/search.h"
 
-enum { TIME_LIMIT_S = 20, ARGUMENTS_MAX = 80 };
+enum { TIME_LIMIT_S = 20, ARGUMENTS_MAX = 80, OUTPUT_BYTES = 4096, POLL_MS = 5 };
+
+/* What became of the process of a test. */
+struct child {
+    bool timed_out, stopped; /* stopped: the checker itself shall end */
+    int wait_status;         /* of the plugin's process; of its parent where that ended first */
+    struct pst_verdict verdict;
+    size_t n_output; /* bytes written in all */
+    char output[OUTPUT_BYTES + 1];
+};
+
+/* Keeps the beginning of what there is to read; the rest is counted. */
+static void drain(int output, struct child *child)
+{
+    char buffer[4096];
+    ssize_t n;
+
+    while ((n = read(output, buffer, sizeof buffer)) > 0) {
+        size_t kept = child->n_output < OUTPUT_BYTES ? OUTPUT_BYTES - child->n_output : 0;
+
+        kept = kept < (size_t)n ? kept : (size_t)n;
+        memcpy(child->output + (child->n_output < OUTPUT_BYTES ? child->n_output : 0), buffer,
+               kept);
+        child->n_output += (size_t)n;
+        if (child->n_output > (size_t)1 << 24) {
+            break; /* it floods: its time limit comes first */
+        }
+    }
+}
+
+/* Until it has ended, by itself or at the limit; its whole group goes with it. */
+static void watch(struct pst_process *process, uint32_t time_limit_s, bool (*cancelled)(void),
+                  struct child *child)
+{
+    uint64_t end = pst_now_ns() + (uint64_t)time_limit_s * 1000000000u;
+
+    for (;;) {
+        struct pollfd wait = {.fd = process->output_fd, .events = POLLIN};
+
+        poll(&wait, 1, POLL_MS);
+        drain(process->output_fd, child);
+        if (pst_process_has_ended(process)) {
+            break;
+        }
+        if ((wait.revents & POLLHUP) != 0) {
+            poll(NULL, 0, POLL_MS); /* it has closed its output: nothing to poll for */
+        }
+        if (pst_now_ns() > end) {
+            child->timed_out = true;
+            break;
+        }
+        if (cancelled != NULL && cancelled()) {
+            child->stopped = true;
+            break;
+        }
+    }
+    pst_process_end(process);
+    drain(process->output_fd, child);
+}
+
+/* malloc goes without a cache of what was freed, whose blocks count as used. */
+static pst_status run_process(char *const *argv, uint32_t time_limit_s, bool (*cancelled)(void),
+                              struct child *ret_child, struct pst_error *err)
+{
+    struct pst_process process;
+    int error = pst_process_start(&process, argv, "GLIBC_TUNABLES=glibc.malloc.tcache_count=0",
+                                  false, sizeof ret_child->verdict);
+
+    memset(ret_child, 0, sizeof *ret_child);
+    if (error == 0) {
+        watch(&process, time_limit_s, cancelled, ret_child);
+        memcpy(&ret_child->verdict, process.page, sizeof ret_child->verdict);
+        ret_child->wait_status =
+            ret_child->verdict.ended != 0 ? ret_child->verdict.wait_status : process.wait_status;
+        ret_child->verdict.text[sizeof ret_child->verdict.text - 1] = '\0';
+    }
+    pst_process_finish(&process);
+    return error == 0 ? PST_OK
+                      : pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                                 "cannot start a process for a test: %s", strerror(error));
+}
 
 struct run {
     const struct pst_conformance_question *question;
@@ -41,7 +123,7 @@ static void empty_folder(const char *folder)
 }
 
 /* The call that ran; of another strategy beside the plugin, whose call it was. */
-static void name_call(const struct pst_child *child, const char *path, char *text, size_t size)
+static void name_call(const struct child *child, const char *path, char *text, size_t size)
 {
     struct pst_blame blame;
 
@@ -56,8 +138,8 @@ static void name_call(const struct pst_child *child, const char *path, char *tex
 }
 
 /* Says what killed a child, and in which call. */
-static void explain_end(const struct pst_child *child, const char *path, uint32_t limit_s,
-                        char *text, size_t size)
+static void explain_end(const struct child *child, const char *path, uint32_t limit_s, char *text,
+                        size_t size)
 {
     int status = child->wait_status;
     char call[128];
@@ -80,7 +162,7 @@ static void explain_end(const struct pst_child *child, const char *path, uint32_
 }
 
 /* The first line of what it printed, without what does not print. */
-static void quote_output(const struct pst_child *child, char *text, size_t size)
+static void quote_output(const struct child *child, char *text, size_t size)
 {
     size_t n = 0;
 
@@ -101,7 +183,7 @@ static void make_line(char *text)
     }
 }
 
-static void judge(const struct pst_child *child, const char *path, uint32_t limit_s,
+static void judge(const struct child *child, const char *path, uint32_t limit_s,
                   struct pst_conformance_result *result)
 {
     char printed[128];
@@ -137,7 +219,7 @@ static pst_status run_child(const struct run *run, const struct pst_conformance_
     const struct pst_conformance_question *question = run->question;
     uint32_t limit_s = question->time_limit_s, n = 0, i;
     const char *argv[ARGUMENTS_MAX];
-    struct pst_child child;
+    struct child child;
     pst_status st;
 
     if (limit_s == 0) {
@@ -153,7 +235,7 @@ static pst_status run_child(const struct run *run, const struct pst_conformance_
         argv[n++] = question->sets[i];
     }
     argv[n] = NULL;
-    st = pst_child_run((char *const *)(uintptr_t)argv, limit_s, question->cancelled, &child, err);
+    st = run_process((char *const *)(uintptr_t)argv, limit_s, question->cancelled, &child, err);
     if (st == PST_OK && child.stopped) {
         st = pst_fail(err, PST_ERR_CANCELLED, "run.stopped", "stopped");
     } else if (st == PST_OK && child.verdict.outcome == PST_VERDICT_REFUSED) {

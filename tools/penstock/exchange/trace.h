@@ -10,15 +10,9 @@
 
 #include "sim/timeline.h"
 
-/* How a rank's clock was mapped to that of rank 0. */
-struct pst_trace_clock {
-    double offset_us, uncertainty_us;
-};
-
 /* What a trace says about itself; any member may be NULL. */
 struct pst_trace_meta {
-    const char *run_id, *plan_digest;
-    const struct pst_trace_clock *clocks; /* one a rank */
+    const char *plan_digest;
     const struct pst_timeline *predicted; /* laid over it, as ranks of their own */
     const char *sharing;                  /* how ranks shared devices */
 };

@@ -6,29 +6,6 @@
 
 #include "base/memory.h"
 
-/* The first tick at which the live bytes of a program are at their peak. */
-static void peak_tick(const struct pst_program *program, uint32_t *ret_tick)
-{
-    int64_t *change = pst_alloc((size_t)program->n_ticks + 1, sizeof *change), live = 0, most = -1;
-
-    for (uint32_t i = 0; i < program->n_values; i++) {
-        const struct pst_value *value = &program->values[i];
-
-        if (!value->is_static && value->kind != PST_V_HOST) {
-            change[value->first] += (int64_t)value->bytes;
-            change[value->last + 1] -= (int64_t)value->bytes;
-        }
-    }
-    for (uint32_t tick = 0; tick < program->n_ticks; tick++) {
-        live += change[tick];
-        if (live > most) {
-            most = live;
-            *ret_tick = tick;
-        }
-    }
-    free(change);
-}
-
 /* What a device keeps for others is shown with the first stage on it. */
 static void add_guests(const struct pst_plan *plan, uint32_t rank, uint64_t bytes,
                        struct pst_stage_report *stages)
@@ -48,10 +25,9 @@ static void add_memory(const struct pst_session *session, struct pst_stage_repor
 
     for (uint32_t rank = 0; rank < plan->n_devices; rank++) {
         const struct pst_program *program = session->planned.programs[rank];
-        uint64_t guest_bytes = 0;
-        uint32_t tick = 0;
+        uint64_t guest_bytes = 0, unused;
+        uint32_t tick = pst_program_peak(program, &unused);
 
-        peak_tick(program, &tick);
         for (uint32_t i = 0; i < program->n_values; i++) {
             const struct pst_value *value = &program->values[i];
             struct pst_stage_report *stage = &stages[value->stage];

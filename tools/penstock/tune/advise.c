@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * After a search that found nothing within the memory: what takes the space, and what would do. All
- * of it is found by planning again, with more memory or with a memory optimizer that recomputes, so
- * that what is said is true. How often depends on the job alone: by counts, not by time.
+ * Planning as the program does it, and what it says after a search that found nothing within the
+ * memory: what takes the space, and what would do. All of it is found by planning again, with more
+ * memory or with a memory optimizer that recomputes, so that what is said is true. How often
+ * depends on the job alone: by counts, not by time.
  */
 #include "tune/advise.h"
 
@@ -36,10 +37,134 @@ static uint64_t limit_of(const struct pst_search *search)
     return capacity == UINT64_MAX ? 0 : capacity;
 }
 
+/* --- plans with other amounts of memory than there is
+ * -------------------------------------------*/
+
+struct probes {
+    const struct pst_advice *advice;
+    struct pst_planned *found; /* fits into what there is */
+};
+
+/* A plan with that much memory, 0: any amount, or search->worth_bytes where that is more. brief: no
+   trials, and of schedulers that search for long an order in haste. */
+static bool probe_with(const struct pst_search *search, uint64_t memory, bool brief,
+                       struct pst_planned *ret_planned)
+{
+    struct pst_cluster cluster = *search->cluster;
+    struct pst_search changed = *search;
+    struct pst_job job = *search->job;
+    struct pst_arena arena = {0};
+    struct pst_error unused;
+    uint64_t unused_need;
+    bool is_plan;
+
+    cluster.memory = memory;
+    cluster.reserve = 0;
+    changed.cluster = &cluster;
+    if (brief) {
+        changed.clock = NULL; /* does it fit: how fast it is does not matter */
+        pst_hasten(&arena, &job);
+        changed.job = &job;
+    }
+    is_plan = pst_search_plan(&changed, ret_planned, &unused_need, &unused) == PST_OK;
+    pst_arena_finish(&arena);
+    return is_plan;
+}
+
+static bool is_over(const struct pst_advice *advice)
+{
+    const struct pst_search *search = &advice->search;
+
+    return (search->cancelled != NULL && search->cancelled()) ||
+           pst_search_is_late(search->deadline_ns) || *search->work >= advice->most;
+}
+
+static bool stopped(void *probes)
+{
+    return is_over(((struct probes *)probes)->advice);
+}
+
+static uint64_t probe(struct probes *probes, const struct pst_search *asked, uint64_t memory)
+{
+    struct pst_planned planned = {.plan = NULL};
+    uint64_t bytes;
+
+    if (!probe_with(asked, memory, false, &planned)) {
+        return UINT64_MAX;
+    }
+    bytes = pst_planned_need(&planned);
+    if (bytes <= pst_cluster_capacity(probes->advice->search.cluster)) {
+        *probes->found = planned;
+    } else {
+        pst_planned_finish(&planned);
+    }
+    return bytes;
+}
+
+static uint64_t need_for(void *context, uint64_t memory, uint64_t worth)
+{
+    struct probes *probes = context;
+    struct pst_search asked = probes->advice->search;
+
+    asked.worth_bytes = worth;
+    asked.clock = NULL; /* as above; who plans with what is found comes here, too */
+    return probe(probes, &asked, memory);
+}
+
+/* The plan that takes least on its tightest cuts. */
+static uint64_t need_of_tightest(struct probes *probes, bool few)
+{
+    struct pst_search asked = probes->advice->search;
+    struct pst_tightest wanted = {probes->advice, few, pst_cluster_capacity(asked.cluster)};
+
+    asked.clock = NULL;
+    asked.attempts = pst_tightest_attempts;
+    asked.context = &wanted;
+    return probe(probes, &asked, 0);
+}
+
+/* How many plans a search for the least memory may make; 0: this job is too large for one. */
+static uint32_t n_probes(const struct pst_search *search)
+{
+    const struct pst_job_train *train = &search->job->train;
+    uint64_t work = (uint64_t)search->graph->n_ops * (uint64_t)(train->batch / train->microbatch);
+
+    return pst_smallest_plans(work);
+}
+
+/*
+ * The least bytes per device with which a plan was found; need: what the plan without a limit
+ * takes. The amounts of memory that are tried depend on the job alone, and the search ends early
+ * with a plan that fits into what there is: then *ret_planned, zeroed before, has it. Otherwise
+ * planning with as much as is returned finds a plan, and where probes suffice with one byte less
+ * none. Once the advice is over it finds one at once with as much.
+ */
+static uint64_t least_by_probes(const struct pst_advice *advice, uint64_t need_bytes,
+                                struct pst_planned *ret_planned)
+{
+    struct probes probes = {advice, ret_planned};
+    const struct pst_smallest asked = {.need = need_for,
+                                       .stopped = stopped,
+                                       .context = &probes,
+                                       .capacity = pst_cluster_capacity(advice->search.cluster),
+                                       .most = n_probes(&advice->search)};
+
+    if (asked.most > 0) {
+        uint64_t tightest =
+            need_of_tightest(&probes, advice->few || asked.most < PST_SMALLEST_MOST);
+
+        need_bytes = tightest < need_bytes ? tightest : need_bytes;
+    }
+    return pst_smallest_find(&asked, need_bytes);
+}
+
+/* --- what would do
+ * ------------------------------------------------------------------------------*/
+
 static bool works(const struct pst_search *search, uint64_t memory, bool brief)
 {
     struct pst_planned planned = {.plan = NULL};
-    bool ok = pst_probe(search, memory, brief, &planned);
+    bool ok = probe_with(search, memory, brief, &planned);
 
     if (ok) {
         pst_planned_finish(&planned);
@@ -72,8 +197,7 @@ static uint64_t least_memory(const struct pst_advice *advice, uint64_t low, uint
     for (uint32_t i = 0; i < 3 && high == 0; i++) {
         high = works(search, tries[i], true) ? tries[i] : 0;
     }
-    for (uint32_t i = 0;
-         i < PROBES && high > low + 1 && pst_probes(search) > 0 && !pst_advice_is_over(advice);
+    for (uint32_t i = 0; i < PROBES && high > low + 1 && n_probes(search) > 0 && !is_over(advice);
          i++) {
         uint64_t middle = low + (high - low) / 2;
 
@@ -92,7 +216,7 @@ static uint64_t need_of(const struct pst_search *search, uint64_t memory)
     struct pst_planned planned = {.plan = NULL};
     uint64_t need = UINT64_MAX;
 
-    if (pst_probe(search, memory, true, &planned)) {
+    if (probe_with(search, memory, true, &planned)) {
         need = pst_planned_need(&planned);
         pst_planned_finish(&planned);
     }
@@ -148,7 +272,7 @@ static bool fits_now(const struct pst_search *search, struct outcome *ret_outcom
     struct pst_planned planned = {.plan = NULL};
     struct pst_error unused;
 
-    if (!pst_probe(search, limit, true, &planned)) {
+    if (!probe_with(search, limit, true, &planned)) {
         return false;
     }
     *ret_outcome = (struct outcome){limit, UINT64_MAX};
@@ -239,8 +363,7 @@ static uint64_t best_memopt(const struct pst_advice *advice, uint64_t enough, ch
         pst_arena_finish(&arena);
         return UINT64_MAX;
     }
-    for (size_t i = 0; i < found.gl_pathc && tried < MAX_CANDIDATES && !pst_advice_is_over(advice);
-         i++) {
+    for (size_t i = 0; i < found.gl_pathc && tried < MAX_CANDIDATES && !is_over(advice); i++) {
         const char *path = found.gl_pathv[i];
         struct pst_shipped shipped;
         struct outcome outcome;
@@ -340,15 +463,21 @@ static void explain(const struct pst_advice *advice, uint64_t enough,
    again. unlimited: what the plan takes that is not short of anything. */
 static void limit_work(struct pst_advice *advice, uint64_t unlimited)
 {
-    const uint32_t plans = pst_probes(&advice->search) > 0 ? PLANS : PLANS_LARGE;
+    const uint32_t plans = n_probes(&advice->search) > 0 ? PLANS : PLANS_LARGE;
     const uint64_t most = pst_sat_mul(plans, unlimited);
 
     advice->few = is_slow(advice->search.job);
     advice->most = advice->work + (most > LEAST_WORK ? most : LEAST_WORK);
 }
 
-pst_status pst_advise(struct pst_advice *advice, uint64_t found, struct pst_planned *ret_planned,
-                      struct pst_error *err)
+/*
+ * After a search that was refused with *err, with `found` as its *ret_need: if memory is what is
+ * missing, adds to err->details and err->hint. Returns err->status; PST_ERR_CANCELLED, when the
+ * user stops it; or PST_OK and a plan, where planning with another amount found one that fits after
+ * all.
+ */
+static pst_status advise(struct pst_advice *advice, uint64_t found, struct pst_planned *ret_planned,
+                         struct pst_error *err)
 {
     const struct pst_search *search = &advice->search;
     struct pst_planned planned = {.plan = NULL}, smaller = {.plan = NULL};
@@ -359,8 +488,8 @@ pst_status pst_advise(struct pst_advice *advice, uint64_t found, struct pst_plan
 
     asked.least_bytes = least;
     if (limit == 0 ||
-        (search->job->advice == PST_ADVICE_MEMORY && pst_probes(&asked) < PST_SMALLEST_MOST) ||
-        !pst_probe(&asked, 0, true, &planned)) {
+        (search->job->advice == PST_ADVICE_MEMORY && n_probes(&asked) < PST_SMALLEST_MOST) ||
+        !probe_with(&asked, 0, true, &planned)) {
         free(least);
         return st; /* memory is not what is missing, or the job too large */
     }
@@ -368,8 +497,8 @@ pst_status pst_advise(struct pst_advice *advice, uint64_t found, struct pst_plan
     limit_work(advice, advice->work - before);
     enough = need = pst_planned_need(&planned);
     if (need > limit) {
-        enough = pst_least_memory(advice, need, &smaller);
-    } else if (pst_probe(&asked, 0, false, &smaller) && pst_planned_need(&smaller) > limit) {
+        enough = least_by_probes(advice, need, &smaller);
+    } else if (probe_with(&asked, 0, false, &smaller) && pst_planned_need(&smaller) > limit) {
         pst_planned_finish(&smaller); /* the brief one fits */
     }
     if (smaller.plan != NULL || need <= limit) {
@@ -380,12 +509,55 @@ pst_status pst_advise(struct pst_advice *advice, uint64_t found, struct pst_plan
     } else if (search->cancelled != NULL && search->cancelled()) {
         st = pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
     } else {
-        enough = pst_probes(&asked) > 0 ? enough : some_memory(&asked, found, need);
+        enough = n_probes(&asked) > 0 ? enough : some_memory(&asked, found, need);
         explain(advice, enough, &planned, least, err);
     }
     if (ret_planned->plan != planned.plan) {
         pst_planned_finish(&planned);
     }
     free(least);
+    return st;
+}
+
+/* --- the named plugins first; then, as the job's advice says, more -----------------------------*/
+
+uint64_t pst_step_of(pst_planner_clock *clock, const struct pst_planned *planned,
+                     const struct pst_graph *graph, const struct pst_cost_model *cost)
+{
+    struct pst_error unused;
+    uint64_t ns = UINT64_MAX;
+
+    return clock != NULL && clock(planned->plan, graph, cost, false, &ns, &unused) == PST_OK
+               ? ns
+               : UINT64_MAX;
+}
+
+pst_status pst_tune_plan(const struct pst_job *job, struct pst_graph *graph,
+                         const struct pst_cluster *cluster, const struct pst_cost_model *cost,
+                         pst_planner_clock *clock, bool (*cancelled)(void),
+                         struct pst_planned *ret_planned, struct pst_error *err)
+{
+    struct pst_planned planned = {.plan = NULL};
+    struct pst_advice advice = {.few = false};
+    struct pst_error unused;
+    uint64_t found = 0;
+    bool faster = job->advice == PST_ADVICE_FASTER && clock != NULL;
+    pst_status st;
+
+    err = err == NULL ? &unused : err;
+    pst_search_begin(job, graph, cluster, cost, clock, cancelled, &advice.search);
+    advice.search.work = &advice.work;
+    advice.search.attempts = faster ? pst_recut_attempts : NULL;
+    st = pst_search_plan(&advice.search, &planned, &found, err);
+    if (st == PST_OK && faster) {
+        pst_try_slower_links(&advice.search, &planned);
+    } else if (pst_smallest_may_help(st) &&
+               (job->advice == PST_ADVICE_ALL || job->advice == PST_ADVICE_MEMORY)) {
+        st = advise(&advice, found, &planned, err);
+    }
+    pst_search_end(&advice.search, &planned);
+    if (st == PST_OK) {
+        *ret_planned = planned;
+    }
     return st;
 }

@@ -22,24 +22,6 @@ struct pst_advice {
     uint64_t work, most;      /* done; where looking ends, with what has been found */
 };
 
-bool pst_advice_is_over(const struct pst_advice *advice);
-
-/* probe.c: a plan with that much memory, 0: any amount, or search->worth_bytes where that is more.
-   brief: no trials, and of schedulers that search for long an order in haste. */
-bool pst_probe(const struct pst_search *search, uint64_t memory, bool brief,
-               struct pst_planned *ret_planned);
-/* How many plans a search for the least memory may make; 0: this job is too large for one. */
-uint32_t pst_probes(const struct pst_search *search);
-/*
- * The least bytes per device with which a plan was found; need: what the plan without a limit
- * takes. The amounts of memory that are tried depend on the job alone, and the search ends early
- * with a plan that fits into what there is: then *ret_planned, zeroed before, has it. Otherwise
- * planning with as much as is returned finds a plan, and where probes suffice with one byte less
- * none. Once the advice is over it finds one at once with as much.
- */
-uint64_t pst_least_memory(const struct pst_advice *advice, uint64_t need,
-                          struct pst_planned *ret_planned);
-
 /* tightest.c: the plan that takes least, whatever there is; where that is less than `fit_bytes`, a
    faster one that takes no more if such is found. Ends with what there is where the advice ends. */
 struct pst_tightest {
@@ -48,15 +30,6 @@ struct pst_tightest {
     uint64_t fit_bytes;
 };
 pst_attempts_fn pst_tightest_attempts; /* context: struct pst_tightest */
-
-/*
- * After a search that was refused with *err, with `found` as its *ret_need: if memory is what is
- * missing, adds to err->details and err->hint. Returns err->status; PST_ERR_CANCELLED, when the
- * user stops it; or PST_OK and a plan, where planning with another amount found one that fits after
- * all.
- */
-pst_status pst_advise(struct pst_advice *advice, uint64_t found, struct pst_planned *ret_planned,
-                      struct pst_error *err);
 
 /* --- of a plan that fits -----------------------------------------------------------------------*/
 
