@@ -191,14 +191,13 @@ struct pst_transport_ops {
                              const uint32_t *members, uint32_t n_members,
                              const struct pst_reduce_part *parts, uint32_t n_parts,
                              pst_request *ret_request);
-    pst_status (*barrier)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
     /* Wakes every waiter with PST_ERR_CANCELLED; the first caller's text is kept. */
     void (*abort)(struct pst_transport *transport, uint32_t rank, const char *why);
     /* What ended the run, PST_OK while nothing has. Of an ordered transport what is behind a wait
        is true only if this says so once the device is there, too. Any thread; NULL: waits tell. */
     pst_status (*check)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
-    /* When that which this rank's last wait, sum, reduce or barrier ended began to move (the last
-       end had come), and when it was over; CLOCK_MONOTONIC, with times: on its link's clock. */
+    /* When that which this rank's last wait, sum or reduce ended began to move (the last end had
+       come), and when it was over; CLOCK_MONOTONIC, with times: on its link's clock. */
     void (*span)(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,
                  uint64_t *ret_end_ns);
     /* Of an ordered transport: the marks between which that moves which this rank's last wait or

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums and barriers, as the rank's thread sees them. All stand in one queue, for all ranks that
- * share two of them post these in the same order.
+ * Sums, as the rank's thread sees them. All stand in one queue, for all ranks that share two of
+ * them post these in the same order.
  */
 #include "transport/mpi/module.h"
 
@@ -162,41 +162,27 @@ static pst_status run(struct pst_transport *transport, struct sum *sum, struct p
     return mpi_sum_wait(transport, sum, err);
 }
 
-static pst_status run_all(struct pst_transport *transport, const char *name, double *values,
-                          uint64_t elems, struct pst_error *err)
+pst_status mpi_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
+                   struct pst_error *err)
 {
-    struct world *world = mpi_world;
     struct sum *sum = take(transport, false);
 
     if (sum == NULL) {
         return pst_fail(err, PST_ERR_BUG, "transport.request", "too many sums at once");
     }
-    sum->name = name;
+    sum->name = "sum";
     sum->members = transport->all;
-    sum->n_members = sum->n_terms = world->n_ranks;
-    sum->me = world->rank;
+    sum->n_members = sum->n_terms = mpi_world->n_ranks;
+    sum->me = rank;
     sum->order = NULL;
     sum->parts = NULL;
     sum->n_parts = 0;
     sum->values = values;
-    sum->elems = elems;
+    sum->elems = n;
     sum->size = sizeof(double);
     sum->far_parts = NULL;
     sum->far_result = NULL;
     return run(transport, sum, err);
-}
-
-pst_status mpi_barrier(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
-{
-    (void)rank;
-    return run_all(transport, "barrier", NULL, 0, err);
-}
-
-pst_status mpi_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
-                   struct pst_error *err)
-{
-    (void)rank;
-    return run_all(transport, "sum", values, n, err);
 }
 
 pst_status mpi_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,

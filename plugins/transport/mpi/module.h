@@ -98,7 +98,7 @@ struct sum_head {
 
 enum sum_phase { SUM_HEADS, SUM_TERMS, SUM_RESULTS };
 
-/* A sum over members, or a barrier: elems is 0 then. */
+/* A sum over members. */
 struct sum {
     struct sum *next; /* in the list of free ones, the inbox, or the queue */
     const char *name;
@@ -358,7 +358,6 @@ pst_status mpi_all_reduce(struct pst_transport *transport, uint32_t rank, const 
                           uint32_t n_members, const struct pst_reduce_part *parts, uint32_t n_parts,
                           pst_request *ret_request);
 pst_status mpi_sum_wait(struct pst_transport *transport, struct sum *sum, struct pst_error *err);
-pst_status mpi_barrier(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
 pst_status mpi_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
                    struct pst_error *err);
 pst_status mpi_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,

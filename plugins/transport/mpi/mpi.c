@@ -201,7 +201,6 @@ static const struct pst_transport_ops mpi_ops = {
     .sum = mpi_sum,
     .reduce = mpi_reduce,
     .all_reduce = mpi_all_reduce,
-    .barrier = mpi_barrier,
     .abort = mpi_abort_call,
     .check = mpi_check,
     .span = mpi_span,

@@ -260,15 +260,6 @@ static pst_status nccl_sum(struct pst_transport *transport, uint32_t rank, doubl
     return status;
 }
 
-static pst_status nccl_barrier(struct pst_transport *transport, uint32_t rank,
-                               struct pst_error *err)
-{
-    pst_status status = nccl_flush(transport, rank, err);
-
-    return status == PST_OK ? transport->control_ops->barrier(transport->control, rank, err)
-                            : status;
-}
-
 static void nccl_span(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,
                       uint64_t *ret_end_ns)
 {
@@ -293,7 +284,6 @@ static struct pst_transport_ops nccl_ops = {
     .sum = nccl_sum,
     .reduce = nccl_reduce,
     .all_reduce = nccl_all_reduce,
-    .barrier = nccl_barrier,
     .abort = nccl_abort,
     .check = nccl_check,
     .span = nccl_span,

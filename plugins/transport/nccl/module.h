@@ -17,8 +17,8 @@
  * limit, or whose communicator tells of an error, ends the run: all communicators of the process
  * are aborted, their kernels end, and the ranks find out when they ask next.
  *
- * What the host does together, sums of doubles and barriers and the coming and going of processes,
- * is done by another transport, the control: `mpi` where a launcher has started this process,
+ * What the host does together, sums of doubles and the coming and going of processes, is
+ * done by another transport, the control: `mpi` where a launcher has started this process,
  * `threads` where it has not.
  *
  * Source: the NCCL 2.28 documentation (communicators, groups, fault tolerance, thread safety).

@@ -129,23 +129,6 @@ static pst_status check_cells(const struct pst_transport *transport, const uint3
     return PST_OK;
 }
 
-pst_status threads_barrier(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
-{
-    uint32_t n = transport->n_ranks;
-    pst_status status;
-
-    arrive(transport, rank);
-    status = sync_members(transport, rank, transport->all, n, "barrier", err);
-    if (status == PST_OK && transport->timed) {
-        begin_span(transport, rank, transport->all, n, 0);
-        status = sync_members(transport, rank, transport->all, n, "barrier", err);
-    }
-    if (status == PST_OK) {
-        end_span(transport, rank);
-    }
-    return status;
-}
-
 pst_status threads_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
                        struct pst_error *err)
 {

@@ -169,7 +169,6 @@ static const struct pst_transport_ops threads_ops = {
     .sum = threads_sum,
     .reduce = threads_reduce,
     .all_reduce = threads_all_reduce,
-    .barrier = threads_barrier,
     .abort = threads_abort,
     .check = threads_check,
     .span = threads_span,

@@ -199,7 +199,6 @@ pst_status threads_reduce_wait(struct pst_transport *transport, uint32_t rank, p
                                struct pst_error *err);
 
 /* collective.c */
-pst_status threads_barrier(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
 pst_status threads_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
                        struct pst_error *err);
 pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,

@@ -216,7 +216,6 @@ static void sum_up(void)
         EXPECT(near[3 * ELEMS + i] == tied);
         EXPECT(near[ELEMS + i] == value(me + 3, i));
     }
-    EXPECT(ops->barrier(transport, me, &err) == PST_OK);
 }
 
 static void sums(void)

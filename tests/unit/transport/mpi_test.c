@@ -170,12 +170,13 @@ static void misfit(void)
     static char bytes[200];
     struct pst_error err = {0};
     pst_request request;
+    double none = 0;
 
     reopen(20 * SECOND, 0);
     if (me == 0) {
         EXPECT(ops->send(transport, 0, 1, 4, bytes, 100, &request) == PST_OK);
         ops->wait(transport, 0, request, &err);
-        EXPECT(ops->barrier(transport, 0, &err) == PST_ERR_CANCELLED);
+        EXPECT(ops->sum(transport, 0, &none, 1, &err) == PST_ERR_CANCELLED);
         EXPECT(strcmp(err.kind, "run.aborted") == 0);
         EXPECT(strstr(err.message, "rank 1 stopped the run: other size") != NULL);
         EXPECT(ops->send(transport, 0, 1, 4, bytes, 100, &request) == PST_ERR_CANCELLED);

@@ -186,6 +186,7 @@ TEST(test_sizes_must_agree)
 /* Ranks 1 and 2 wait for things that never come; rank 0 gives up, then 3, too late to be quoted. */
 static void leaving(struct ranked *self)
 {
+    double none = 0;
     int value;
     pst_request request;
 
@@ -194,12 +195,12 @@ static void leaving(struct ranked *self)
         self->ops->abort(self->transport, self->rank, self->rank == 0 ? "disk is full" : "me too");
         CHECK(self, self->ops->send(self->transport, self->rank, 1, 1, &value, sizeof value,
                                     &request) == PST_ERR_CANCELLED);
-        self->status = self->ops->barrier(self->transport, self->rank, &self->err);
+        self->status = self->ops->sum(self->transport, self->rank, &none, 1, &self->err);
     } else if (self->rank == 1) {
         self->ops->recv(self->transport, 1, 2, 1, &value, sizeof value, &request);
         self->status = self->ops->wait(self->transport, 1, request, &self->err);
     } else {
-        self->status = self->ops->barrier(self->transport, self->rank, &self->err);
+        self->status = self->ops->sum(self->transport, self->rank, &none, 1, &self->err);
     }
 }
 
