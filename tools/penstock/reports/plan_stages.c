@@ -25,8 +25,8 @@ static void add_memory(const struct pst_session *session, struct pst_stage_repor
 
     for (uint32_t rank = 0; rank < plan->n_devices; rank++) {
         const struct pst_program *program = session->planned.programs[rank];
-        uint64_t guest_bytes = 0, unused;
-        uint32_t tick = pst_program_peak(program, &unused);
+        uint64_t guest_bytes = 0;
+        uint32_t tick = program->peak_tick;
 
         for (uint32_t i = 0; i < program->n_values; i++) {
             const struct pst_value *value = &program->values[i];
