@@ -74,7 +74,7 @@ static void pass_by(struct filler *f, uint32_t d, uint32_t slot)
 void va_fill_holes(struct va_loom *loom, uint32_t length, uint32_t limit)
 {
     uint32_t p = loom->unit.p;
-    struct filler f = {loom, limit, loom->work.done, loom->work.held};
+    struct filler f = {loom, limit, loom->unit_work.done, loom->unit_work.held};
 
     memset(f.next, 0, (size_t)p * VA_KINDS * sizeof *f.next);
     memset(f.held, 0, p * sizeof *f.held);

@@ -151,7 +151,8 @@ static void prove_down(struct va_pool *pool, struct va_prover *prover, uint64_t 
         struct va_cost cost;
         uint64_t bound;
 
-        if (rung != top && va_refute(prover, &rung->problem, steps / 4, top->cost.first)) {
+        if (rung != top && va_decide(prover, &rung->problem, steps / 4, top->cost.first, order,
+                                     &cost) == VA_REFUTED) {
             break;
         }
         cost = rung->cost;
@@ -164,6 +165,37 @@ static void prove_down(struct va_pool *pool, struct va_prover *prover, uint64_t 
     }
 }
 
+/* A few steps, which may spare the climb. What is not proven is forgotten, so that rungs stay
+   what they are without it. */
+static void prove_at_once(struct va_pool *pool, struct va_prover *prover, uint64_t steps,
+                          uint64_t *proven)
+{
+    struct va_rung *top = top_of(pool);
+    uint8_t *order = va_order(pool->q);
+    struct va_cost cost = top->cost;
+    uint64_t bound;
+
+    memcpy(order, top->order, va_order_length(pool->q));
+    bound = va_prove(prover, &top->problem, steps, order, &cost);
+    if (cost.first <= bound) {
+        take(pool, order, &cost);
+    }
+    *proven = bound > *proven ? bound : *proven;
+}
+
+/* Where the answer takes more memory than what buys much: is there one as good that does not? */
+static void lighten(struct va_pool *pool, struct va_prover *prover, uint64_t steps)
+{
+    struct va_rung *top = top_of(pool);
+    uint8_t *order = va_order(pool->q);
+    struct va_cost cost;
+
+    if (pool->beyond && !va_evaluate(&top[-1].problem, top->order, &prover->work, &cost) &&
+        va_decide(prover, &top[-1].problem, steps, top->cost.first + 1, order, &cost) == VA_FOUND) {
+        take(pool, order, &cost);
+    }
+}
+
 /* Fills, proves or climbs; returns what no order goes below. */
 static uint64_t solve(struct va_pool *pool, const struct va_problem *q,
                       const struct va_options *options, struct va_prover *prover)
@@ -172,11 +204,18 @@ static uint64_t solve(struct va_pool *pool, const struct va_problem *q,
     uint64_t steps = prover->usable ? steps_of(q, options) : 0;
 
     fill(pool, q, options->effort, prover->host, bound);
+    if (top_of(pool)->cost.first > bound && steps > 0) {
+        prove_at_once(pool, prover, steps / 64, &proven);
+    }
+    bound = proven > bound ? proven : bound;
     if (top_of(pool)->cost.first > bound) {
         climb_all(pool, options->effort);
     }
     if (top_of(pool)->cost.first > bound && steps > 0) {
         prove_down(pool, prover, steps, &proven);
+    }
+    if (steps > 0) {
+        lighten(pool, prover, steps / 64);
     }
     return proven;
 }

@@ -37,8 +37,9 @@ static uint32_t useful_chunks(const struct va_problem *q)
     return (uint32_t)(k < 2 * (uint64_t)q->m ? k : 2 * (uint64_t)q->m);
 }
 
-/* Rungs of 2, 3, ... whole chunks that lie below the caps of some device. All 2m are no cap. */
-static uint32_t count_rungs(const struct va_problem *q)
+/* Rungs of 2, 3, ... whole chunks that lie below the caps of some device. All 2m are no cap.
+   ret_beyond: is the highest of them what buys much? */
+static uint32_t count_rungs(const struct va_problem *q, bool *ret_beyond)
 {
     uint32_t useful = useful_chunks(q), last = useful < 2 * q->m ? useful : 2 * q->m - 1, most = 1;
 
@@ -50,6 +51,7 @@ static uint32_t count_rungs(const struct va_problem *q)
         }
         most = most > k ? most : k;
     }
+    *ret_beyond = most == useful;
     return most - 1;
 }
 
@@ -69,7 +71,7 @@ static void init_rung(struct va_rung *rung, const struct va_problem *q, uint32_t
 void va_pool_init(struct va_pool *pool, const struct va_problem *q, const struct pst_host *host)
 {
     *pool = (struct va_pool){.q = q, .host = host};
-    pool->n_rungs = count_rungs(q) + 1;
+    pool->n_rungs = count_rungs(q, &pool->beyond) + 1;
     CALL_TAKE(pool->rungs, pool->n_rungs);
     for (uint32_t r = 0; r < pool->n_rungs; r++) {
         init_rung(&pool->rungs[r], q, r + 1 < pool->n_rungs ? r + 2 : 0);
@@ -210,7 +212,7 @@ static void fill_period(struct va_pool *pool, uint8_t period, uint64_t bound)
     for (uint32_t d = 0; d < q->p; d++) {
         x.free_of_caps.cap[d] = INT64_MAX;
     }
-    share = (size_t)(pool->work / (most * va_order_length(q))) + 4;
+    share = (size_t)(pool->work / (most * va_order_length(&x.loom.full))) + 4;
     list_shapes(&x, period);
     for (uint32_t peak = own; peak >= 2 && !reached(pool, bound); peak--) {
         grow_class(&x, peak, share);

@@ -18,6 +18,7 @@ struct va_pool {
     const struct pst_host *host;
     struct va_rung *rungs; /* rising caps; the last has q's own */
     uint32_t n_rungs;
+    bool beyond;   /* the last has room for more than what buys much, which the one below has */
     uint64_t work; /* passes that blocks may be grown to, in all */
     uint32_t longest_period;
 };

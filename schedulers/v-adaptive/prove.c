@@ -73,13 +73,17 @@ uint64_t va_prove(struct va_prover *prover, const struct va_problem *q, uint64_t
     return answer.bound / prover->unit_ns;
 }
 
-bool va_refute(struct va_prover *prover, const struct va_problem *q, uint64_t nodes, uint64_t below)
+enum va_verdict va_decide(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
+                          uint64_t below, uint8_t *order, struct va_cost *cost)
 {
     struct verdict verdict;
 
     set_room(prover, q);
     verdict = search_decide(&prover->instance, prover->host,
                             below * prover->unit_ns - prover->quantum_ns, &nodes);
-    order_finish(&verdict.order);
-    return verdict.exhausted;
+    if (verdict.found) {
+        take(prover, q, &verdict.order, order, cost);
+        return VA_FOUND;
+    }
+    return verdict.exhausted ? VA_REFUTED : VA_OPEN;
 }

@@ -31,8 +31,11 @@ void va_prover_init(struct va_prover *prover, const struct pst_schedule_in *in,
 uint64_t va_prove(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
                   uint8_t *order, struct va_cost *cost);
 
-/* Is it proven, in so many steps, that no order of `q` costs less than `below`? */
-bool va_refute(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
-               uint64_t below);
+enum va_verdict { VA_OPEN, VA_FOUND, VA_REFUTED };
+
+/* Is there an order of `q` that costs less than `below`? In so many steps; it replaces `order` and
+ *cost. */
+enum va_verdict va_decide(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
+                          uint64_t below, uint8_t *order, struct va_cost *cost);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a repeated building block to an order: the steady state of a block is good, its end is not.
- * The cool-down is laid out again so that the last backwards leave in a staircase, and holes are
- * filled from the right.
+ * From a repeated building block to an order: the steady state of a block is good, its ramps are
+ * not. The warm-up is laid out again so that forwards of both chunks alternate up to the peak, the
+ * cool-down so that the last backwards leave in a staircase, and holes are filled from the right.
  */
 #include <string.h>
 
@@ -28,21 +28,29 @@ static void init_unit(struct va_problem *q, uint32_t p, uint32_t m)
 
 void va_loom_init(struct va_loom *loom, const struct va_problem *q, uint32_t longest_period)
 {
-    loom->width = longest_period * (q->m + 4 * q->p + 16);
+    uint32_t full_m = q->m > 2 * q->p ? q->m : 2 * q->p;
+
+    loom->width = longest_period * (full_m + 4 * q->p + 16);
+    init_unit(&loom->full, q->p, full_m);
     init_unit(&loom->unit, q->p, q->m);
-    va_work_init(&loom->work, &loom->unit);
+    va_work_init(&loom->full_work, &loom->full);
+    va_work_init(&loom->unit_work, &loom->unit);
     CALL_TAKE(loom->grid, (size_t)q->p * loom->width);
-    loom->order = va_order(&loom->unit);
+    loom->order = va_order(&loom->full);
+    loom->scratch = va_order(&loom->full);
+}
+
+static uint8_t *sequence_of(struct va_loom *loom, const struct va_problem *q, uint32_t d)
+{
+    return &loom->order[d * va_sequence_length(q)];
 }
 
 /* Reads the grid from left to right into loom->order. */
-static void read_grid(struct va_loom *loom)
+static void read_grid(struct va_loom *loom, const struct va_problem *q)
 {
-    size_t n = va_sequence_length(&loom->unit);
-
-    for (uint32_t d = 0; d < loom->unit.p; d++) {
+    for (uint32_t d = 0; d < q->p; d++) {
         const uint8_t *row = &loom->grid[(size_t)d * loom->width];
-        uint8_t *to = &loom->order[d * n], *end = to + n;
+        uint8_t *to = sequence_of(loom, q, d), *end = to + va_sequence_length(q);
 
         for (uint32_t slot = 0; slot < loom->width && to < end; slot++) {
             if (row[slot] != VA_IDLE) {
@@ -56,19 +64,19 @@ static void read_grid(struct va_loom *loom)
 }
 
 /* Times loom->order in slots and draws it into the grid. */
-static bool squeeze(struct va_loom *loom, uint32_t *ret_peak)
+static bool squeeze(struct va_loom *loom, const struct va_problem *q, struct va_work *work,
+                    uint32_t *ret_peak)
 {
-    const struct va_problem *q = &loom->unit;
     struct va_cost cost;
 
-    if (!va_evaluate(q, loom->order, &loom->work, &cost) || cost.first + 3 * q->p >= loom->width ||
+    if (!va_evaluate(q, loom->order, work, &cost) || cost.first + 3 * q->p >= loom->width ||
         cost.second + 3 * q->p >= loom->width) {
         return false;
     }
     memset(loom->grid, VA_IDLE, (size_t)q->p * loom->width);
     for (uint32_t d = 0; d < q->p; d++) {
         for (uint32_t i = 0; i < VA_KINDS * q->m; i++) {
-            uint64_t slot = loom->work.start[(size_t)va_pass_index(d, 0) * q->m + i];
+            uint64_t slot = work->start[(size_t)va_pass_index(d, 0) * q->m + i];
 
             loom->grid[(size_t)d * loom->width + slot] = (uint8_t)(i / q->m);
         }
@@ -80,15 +88,82 @@ static bool squeeze(struct va_loom *loom, uint32_t *ret_peak)
 
 static void repeat(struct va_loom *loom, const struct vblock *block)
 {
-    memset(loom->grid, VA_IDLE, (size_t)loom->unit.p * loom->width);
+    memset(loom->grid, VA_IDLE, (size_t)loom->full.p * loom->width);
     for (uint32_t d = 0; d < block->p; d++) {
         uint8_t *row = &loom->grid[(size_t)d * loom->width];
         uint32_t slots[VA_KINDS];
 
         memcpy(slots, vblock_slots(block, d), 4 * sizeof *slots);
         vblock_weights(block, d, &slots[VA_W1]);
-        for (uint32_t i = 0; i < VA_KINDS * loom->unit.m; i++) {
+        for (uint32_t i = 0; i < VA_KINDS * loom->full.m; i++) {
             row[slots[i % VA_KINDS] + block->period * (i / VA_KINDS)] = (uint8_t)(i % VA_KINDS);
+        }
+    }
+}
+
+struct writer {
+    uint8_t *to;
+    uint32_t left[VA_KINDS];
+};
+
+static void put(struct writer *w, uint32_t kind)
+{
+    if (w->left[kind] > 0) {
+        w->left[kind]--;
+        *w->to++ = (uint8_t)kind;
+    }
+}
+
+/* Lays out again what device d runs before its first B0; q chunks may be held. */
+static void warm_up_device(struct va_loom *loom, uint32_t d, uint32_t q)
+{
+    const struct va_problem *full = &loom->full;
+    uint32_t p = full->p, m = full->m, half = q / 2;
+    uint8_t *sequence = sequence_of(loom, full, d);
+    struct writer w = {.to = loom->scratch};
+    uint32_t f1 = d + 1 < half ? d + 1 : half, f0, n = 0;
+
+    while (sequence[n] != VA_B0) {
+        w.left[sequence[n++]]++;
+    }
+    f1 = f1 < m ? f1 : m;
+    f0 = q - f1 < m ? q - f1 : m;
+    for (uint32_t i = 0; i < 2 * (p - 1 - d) && f0 > 0; i++, f0--) {
+        put(&w, VA_F0);
+    }
+    for (uint32_t i = 0; i < d + 1; i++) {
+        if (f0 > 0) {
+            put(&w, VA_F0);
+            f0--;
+        }
+        if (f1 > 0) {
+            put(&w, VA_F1);
+            f1--;
+        }
+    }
+    while (w.to < loom->scratch + n) {
+        put(&w, VA_B1);
+        put(&w, VA_W1);
+        put(&w, w.left[VA_F1] > 0 ? VA_F1 : VA_F0);
+    }
+    memcpy(sequence, loom->scratch, n);
+}
+
+/* Drops the micro-batches from m on. */
+static void drop_surplus(struct va_loom *loom)
+{
+    size_t n = va_sequence_length(&loom->full);
+    uint8_t *to = loom->order;
+
+    for (uint32_t d = 0; d < loom->full.p; d++) {
+        uint32_t seen[VA_KINDS] = {0};
+
+        for (size_t i = 0; i < n; i++) {
+            uint8_t kind = loom->order[d * n + i];
+
+            if (seen[kind]++ < loom->unit.m) {
+                *to++ = kind;
+            }
         }
     }
 }
@@ -191,18 +266,34 @@ static bool cool_down(struct va_loom *loom, uint32_t q)
 
 bool va_block_grow(struct va_loom *loom, const struct vblock *block, uint32_t limit)
 {
-    uint32_t peak, again;
+    uint32_t p = loom->full.p, m = loom->unit.m, peak, again;
 
     repeat(loom, block);
-    read_grid(loom);
-    if (!squeeze(loom, &peak) || peak > limit || !cool_down(loom, peak)) {
+    read_grid(loom, &loom->full);
+    if (!squeeze(loom, &loom->full, &loom->full_work, &peak) ||
+        (m == loom->full.m && peak > limit)) {
         return false;
     }
-    read_grid(loom);
-    if (!squeeze(loom, &again) || again > peak) {
+    for (uint32_t d = 0; d < p; d++) {
+        warm_up_device(loom, d, peak);
+    }
+    if (!squeeze(loom, &loom->full, &loom->full_work, &again) || again > peak) {
+        return false;
+    }
+    if (m < loom->full.m) {
+        drop_surplus(loom);
+        if (!squeeze(loom, &loom->unit, &loom->unit_work, &peak) || peak > limit) {
+            return false;
+        }
+    }
+    if (!cool_down(loom, peak)) {
+        return false;
+    }
+    read_grid(loom, &loom->unit);
+    if (!squeeze(loom, &loom->unit, &loom->unit_work, &again) || again > peak) {
         return false;
     }
     va_fill_holes(loom, loom->used, peak);
-    read_grid(loom);
+    read_grid(loom, &loom->unit);
     return true;
 }

@@ -13,10 +13,11 @@
 /* What a growth needs; one per (p, m), reused for every block. Blocks are of a chain; an order of a
    chain suits any links that go forward. */
 struct va_loom {
-    struct va_problem unit; /* costs are one */
-    struct va_work work;
-    uint8_t *grid;  /* [p * width] kinds, VA_IDLE where nothing runs */
-    uint8_t *order; /* [p * 6m] */
+    struct va_problem full, unit; /* max(m, 2p) and m micro-batches, unit costs */
+    struct va_work full_work, unit_work;
+    uint8_t *grid;    /* [p * width] kinds, VA_IDLE where nothing runs */
+    uint8_t *order;   /* [p * 6 * full.m] */
+    uint8_t *scratch; /* the same size */
     uint32_t width;
     uint32_t used; /* slots of a row up to the last pass */
 };
