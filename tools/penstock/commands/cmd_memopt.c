@@ -8,7 +8,7 @@
 
 #include "commands/commands.h"
 #include "commands/outputs.h"
-#include "commands/solo.h"
+#include "commands/ask_plugin.h"
 #include "planner/problem_memopt.h"
 #include "figures/memopt_figure.h"
 #include "reports/memopt_report.h"
