@@ -56,15 +56,13 @@ static void sign(const struct pst_planner *planner, struct pst_plan *plan)
 static pst_status copy_stages(const struct pst_planner *planner, const struct pst_plan *from,
                               struct pst_plan *plan, struct pst_error *err)
 {
-    pst_status st = PST_OK;
-
-    for (uint32_t s = 0; st == PST_OK && s < from->n_stages; s++) {
+    for (uint32_t s = 0; s < from->n_stages; s++) {
         const struct pst_plan_stage *stage = &from->stages[s];
 
         pst_plan_add_stage(plan, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
                            stage->microbatch_size, stage->k);
     }
-    return st == PST_OK ? pst_plan_connect(plan, planner->graph, err) : st;
+    return pst_plan_connect(plan, planner->graph, err);
 }
 
 /* Of the partitioner's last answer. */
@@ -80,23 +78,20 @@ pst_status pst_attempts_keep_cuts(struct pst_attempts *a, const struct pst_plan 
                                   struct pst_error *err)
 {
     pst_plan_destroy(a->cuts);
-    a->cuts = NULL;
-    pst_status st = pst_planner_empty(a->planner, &a->cuts, err);
-
-    return st == PST_OK ? copy_stages(a->planner, plan, a->cuts, err) : st;
+    a->cuts = pst_planner_empty(a->planner);
+    return copy_stages(a->planner, plan, a->cuts, err);
 }
 
 pst_status pst_attempts_make(struct pst_attempts *a, bool same_cuts, struct pst_planned *planned,
                              struct pst_error *err)
 {
     struct pst_planner *planner = a->planner;
-    pst_status st = pst_planner_empty(planner, &planned->plan, err);
+    pst_status st;
 
+    planned->plan = pst_planner_empty(planner);
     pst_memo_finish(&planner->memo); /* answers hold for one attempt */
-    if (st == PST_OK) {
-        st = same_cuts ? copy_stages(planner, a->cuts, planned->plan, err)
-                       : pst_planner_partition(planner, planned->plan, err);
-    }
+    st = same_cuts ? copy_stages(planner, a->cuts, planned->plan, err)
+                   : pst_planner_partition(planner, planned->plan, err);
     if (st == PST_OK && !same_cuts) { /* they stay where what follows finds no room */
         st = pst_attempts_keep_cuts(a, planned->plan, err);
     }
@@ -115,13 +110,11 @@ pst_status pst_attempts_make(struct pst_attempts *a, bool same_cuts, struct pst_
 
 pst_status pst_attempts_cut(struct pst_attempts *a, struct pst_error *err)
 {
-    struct pst_plan *plan = NULL;
-    pst_status st = pst_planner_empty(a->planner, &plan, err);
+    struct pst_plan *plan = pst_planner_empty(a->planner);
+    pst_status st;
 
     pst_memo_finish(&a->planner->memo);
-    if (st == PST_OK) {
-        st = pst_planner_partition(a->planner, plan, err);
-    }
+    st = pst_planner_partition(a->planner, plan, err);
     if (st == PST_OK) {
         st = pst_attempts_keep_cuts(a, plan, err);
     }

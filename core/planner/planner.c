@@ -85,26 +85,20 @@ static pst_status lower(const struct pst_planner *planner, struct pst_plan *plan
                           true, err);
 }
 
-pst_status pst_planner_empty(const struct pst_planner *planner, struct pst_plan **ret_plan,
-                             struct pst_error *err)
+struct pst_plan *pst_planner_empty(const struct pst_planner *planner)
 {
     bool asynchronous = pst_rule_is_asynchronous(planner->topology.version_rule);
-    struct pst_plan *plan = NULL;
-    pst_status st = PST_OK;
+    struct pst_plan *plan;
 
-    (void)err;
     pst_plan_create(planner->graph, planner->batch, planner->n_ranks, &plan);
-    if (st == PST_OK) {
-        plan->optimizer_slots = planner->optimizer_slots;
-        plan->capacity_bytes = pst_cluster_capacity(planner->cluster);
-        plan->version_rule = planner->topology.version_rule;
-        plan->asynchronous = asynchronous;
-        plan->drain_every = asynchronous ? (uint32_t)planner->job->train.drain_every : 0;
-        plan->barrier = pst_planner_barrier(planner->job);
-        plan->spread_sends = !asynchronous && !planner->tight;
-        *ret_plan = plan;
-    }
-    return st;
+    plan->optimizer_slots = planner->optimizer_slots;
+    plan->capacity_bytes = pst_cluster_capacity(planner->cluster);
+    plan->version_rule = planner->topology.version_rule;
+    plan->asynchronous = asynchronous;
+    plan->drain_every = asynchronous ? (uint32_t)planner->job->train.drain_every : 0;
+    plan->barrier = pst_planner_barrier(planner->job);
+    plan->spread_sends = !asynchronous && !planner->tight;
+    return plan;
 }
 
 pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *plan,

@@ -140,14 +140,34 @@ static void add_up(struct judge *j)
     free(sums);
 }
 
+/* As many forwards as it may hold, then k backwards and k forwards in turn, then what is left. */
+static uint32_t order_stage(const struct pst_problem_run *run, uint32_t s, struct pst_pass *list)
+{
+    const struct pst_partition_stage *stage = &run->stages[s];
+    uint32_t m = pst_problem_microbatches(run, s), f = 0, b = 0, n = 0;
+
+    while (f < m && f < stage->in_flight) {
+        list[n++] = (struct pst_pass){.op = PST_PASS_F, .stage = s, .microbatch = f++};
+    }
+    while (b < m) {
+        for (uint32_t i = 0; i < stage->k && b < f; i++) {
+            list[n++] = (struct pst_pass){.op = PST_PASS_BW, .stage = s, .microbatch = b++};
+        }
+        for (uint32_t i = 0; i < stage->k && f < m; i++) {
+            list[n++] = (struct pst_pass){.op = PST_PASS_F, .stage = s, .microbatch = f++};
+        }
+    }
+    return n;
+}
+
 /* One stage a device, in kFkB order. */
 static pst_status simulate(struct judge *j, struct pst_error *err)
 {
     struct pst_partition_result *result = j->result;
     const struct pst_problem_run *run = &j->run;
     struct pst_solo solo = {.stages = NULL};
-    struct pst_pass **passes;
-    uint32_t *n_passes;
+    struct pst_pass **passes = pst_arena_array(&solo.arena, result->n_stages, sizeof *passes);
+    uint32_t *n_passes = pst_arena_array(&solo.arena, result->n_stages, sizeof *n_passes);
     double scale;
     pst_status st;
 
@@ -159,7 +179,12 @@ static pst_status simulate(struct judge *j, struct pst_error *err)
     }
     scale = pst_problem_run_scale(run, 1);
     pst_problem_run_state(run, scale, &solo);
-    pst_problem_run_order(run, &solo, &passes, &n_passes);
+    for (uint32_t s = 0; s < result->n_stages; s++) {
+        size_t n = 2 * (size_t)pst_problem_microbatches(run, s);
+
+        passes[s] = pst_arena_array(&solo.arena, n, sizeof **passes);
+        n_passes[s] = order_stage(run, s, passes[s]);
+    }
     st = pst_problem_run_time(run, &solo.in, scale, passes, n_passes, &result->step_ns, err);
     pst_solo_finish(&solo);
     return st;

@@ -65,15 +65,18 @@ static inline struct pst_successor pst_problem_successor(const struct pst_partit
     return (struct pst_successor){to->microbatch_size, to->k, to->in_flight};
 }
 
+/* Of a step. The last one may be smaller; it is counted as a whole one. */
+static inline uint32_t pst_problem_microbatches(const struct pst_problem_run *run, uint32_t s)
+{
+    return (run->problem->mini_batch - 1) / run->stages[s].microbatch_size + 1;
+}
+
 /* Stage s, with what feeds on it in `next`, which has room for n_edges + 1. Asked from the last
    stage to the first; *edge: n_edges before, then the first edge of s. */
 struct pst_place pst_problem_run_place(const struct pst_problem_run *run, uint32_t s,
                                        uint32_t *edge, struct pst_successor *next);
 /* Times are multiplied and rounded. Finish the question; it was all zero. */
 void pst_problem_run_state(const struct pst_problem_run *run, double scale, struct pst_solo *solo);
-/* kFkB; lists in solo's arena. */
-void pst_problem_run_order(const struct pst_problem_run *run, struct pst_solo *solo,
-                           struct pst_pass ***ret_passes, uint32_t **ret_n_passes);
 /* Nanoseconds of `in`, stated at that scale, in this order, the all-reduces at its end included.
    plan.illegal where the order cannot be kept. */
 pst_status pst_problem_run_time(const struct pst_problem_run *run, const struct pst_schedule_in *in,

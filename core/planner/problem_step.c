@@ -66,14 +66,6 @@ static double transfer_ns(const struct pst_problem_run *run, const struct pst_pr
                : pst_rcm_transfer_ns(run->problem, edge->bytes) * from->microbatch_size / ranks;
 }
 
-/* The last one may be smaller; it is counted as a whole one. */
-static uint32_t microbatches(const struct pst_problem_run *run, uint32_t s)
-{
-    uint32_t size = run->stages[s].microbatch_size;
-
-    return (run->problem->mini_batch - 1) / size + 1;
-}
-
 struct pst_place pst_problem_run_place(const struct pst_problem_run *run, uint32_t s,
                                        uint32_t *edge, struct pst_successor *next)
 {
@@ -81,7 +73,7 @@ struct pst_place pst_problem_run_place(const struct pst_problem_run *run, uint32
                               .stage = s,
                               .n_stages = run->n_stages,
                               .n_devices = run->n_devices,
-                              .n_microbatches = microbatches(run, s),
+                              .n_microbatches = pst_problem_microbatches(run, s),
                               .microbatch_size = run->stages[s].microbatch_size,
                               .k = run->stages[s].k,
                               .successor_size = sizeof *next,
@@ -102,11 +94,11 @@ double pst_problem_run_scale(const struct pst_problem_run *run, uint32_t n_steps
     for (uint32_t s = 0; s < run->n_stages; s++) {
         const double *ns = run->stages[s].pass_ns;
 
-        all_ns += (ns[0] + ns[1] + ns[2]) * microbatches(run, s);
+        all_ns += (ns[0] + ns[1] + ns[2]) * pst_problem_microbatches(run, s);
     }
     for (uint32_t e = 0; e < run->n_edges; e++) {
-        uint32_t from = microbatches(run, run->edges[e].from);
-        uint32_t to = microbatches(run, run->edges[e].to);
+        uint32_t from = pst_problem_microbatches(run, run->edges[e].from);
+        uint32_t to = pst_problem_microbatches(run, run->edges[e].to);
 
         all_ns += 2.0 * transfer_ns(run, &run->edges[e]) * (from > to ? from : to);
     }
@@ -123,7 +115,7 @@ void pst_problem_run_state(const struct pst_problem_run *run, double scale, stru
         solo->stages[s] = (struct pst_schedule_stage){
             .device = stage->device,
             .microbatch_size = stage->microbatch_size,
-            .n_microbatches = microbatches(run, s),
+            .n_microbatches = pst_problem_microbatches(run, s),
             .k = stage->k,
             .forward_ns = (uint64_t)llround(stage->pass_ns[0] * scale),
             .backward_input_ns = (uint64_t)llround(stage->pass_ns[1] * scale),
@@ -140,44 +132,6 @@ void pst_problem_run_state(const struct pst_problem_run *run, double scale, stru
         };
     }
     pst_solo_connect(solo);
-}
-
-/* As many forwards as it may hold, then k backwards and k forwards in turn, then what is left. */
-static uint32_t order_stage(const struct pst_problem_run *run, uint32_t s, struct pst_pass *list)
-{
-    const struct pst_partition_stage *stage = &run->stages[s];
-    uint32_t m = microbatches(run, s), f = 0, b = 0, n = 0;
-
-    while (f < m && f < stage->in_flight) {
-        list[n++] = (struct pst_pass){.op = PST_PASS_F, .stage = s, .microbatch = f++};
-    }
-    while (b < m) {
-        for (uint32_t i = 0; i < stage->k && b < f; i++) {
-            list[n++] = (struct pst_pass){.op = PST_PASS_BW, .stage = s, .microbatch = b++};
-        }
-        for (uint32_t i = 0; i < stage->k && f < m; i++) {
-            list[n++] = (struct pst_pass){.op = PST_PASS_F, .stage = s, .microbatch = f++};
-        }
-    }
-    return n;
-}
-
-/* Every stage has a device of its own here. */
-void pst_problem_run_order(const struct pst_problem_run *run, struct pst_solo *solo,
-                           struct pst_pass ***ret_passes, uint32_t **ret_n_passes)
-{
-    struct pst_pass **passes = pst_arena_array(&solo->arena, run->n_devices, sizeof *passes);
-    uint32_t *n_passes = pst_arena_array(&solo->arena, run->n_devices, sizeof *n_passes);
-
-    for (uint32_t s = 0; s < run->n_stages; s++) {
-        size_t n = 2 * (size_t)microbatches(run, s);
-        uint32_t d = run->stages[s].device;
-
-        passes[d] = pst_arena_array(&solo->arena, n, sizeof **passes);
-        n_passes[d] = order_stage(run, s, passes[d]);
-    }
-    *ret_passes = passes;
-    *ret_n_passes = n_passes;
 }
 
 pst_status pst_problem_run_time(const struct pst_problem_run *run, const struct pst_schedule_in *in,

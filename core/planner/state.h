@@ -213,8 +213,7 @@ pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_pla
 void pst_planner_finish(struct pst_planner *planner);
 /* planner.c: a plan without stages; in-flight counts, actions, passes and lists of one with stages.
  */
-pst_status pst_planner_empty(const struct pst_planner *planner, struct pst_plan **ret_plan,
-                             struct pst_error *err);
+struct pst_plan *pst_planner_empty(const struct pst_planner *planner);
 pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *plan,
                                 struct pst_error *err);
 

@@ -216,15 +216,6 @@ static pst_status check_microbatches(const struct pst_planner *planner, struct p
 
 /* --- logical devices --------------------------------------------------------------------------*/
 
-/* Where the partitioner knows replicas and the scheduler takes any stages, it is given all ranks
-   and says which stage has which. Everybody else is given logical devices of equal size, as though
-   each were one device, and the host deals their samples out. */
-static pst_status ask_topology(struct pst_planner *planner, uint32_t n_devices,
-                               struct pst_error *err)
-{
-    return pst_scheduler_topology(planner->scheduler, n_devices, &planner->topology, err);
-}
-
 /* Those that the devices suffice for. */
 static pst_status read_degrees(struct pst_planner *planner, struct pst_error *err)
 {
@@ -262,10 +253,13 @@ static pst_status divide_evenly(struct pst_planner *planner, uint32_t degree, st
     return PST_OK;
 }
 
-/* Logical devices, and what the scheduler says to that many. */
+/* Where the partitioner knows replicas and the scheduler takes any stages, it is given all ranks
+   and says which stage has which. Everybody else is given logical devices of equal size, as though
+   each were one device, and the host deals their samples out. */
 static pst_status find_devices(struct pst_planner *planner, struct pst_error *err)
 {
     bool knows = pst_caps_has(planner->partitioner->plugin->provides, "replicas");
+    struct pst_instance *scheduler = planner->scheduler;
     uint32_t n = planner->n_ranks, asked;
     pst_status st = read_degrees(planner, err);
 
@@ -273,12 +267,12 @@ static pst_status find_devices(struct pst_planner *planner, struct pst_error *er
         return st;
     }
     asked = n % planner->degrees[0] == 0 ? n / planner->degrees[0] : n;
-    st = ask_topology(planner, asked, err);
+    st = pst_scheduler_topology(scheduler, asked, &planner->topology, err);
     if (st == PST_OK && knows && planner->topology.n_stages == 0) {
         planner->chooses = true;
         planner->degree = 1;
         planner->n_devices = n;
-        return asked == n ? PST_OK : ask_topology(planner, n, err);
+        return asked == n ? PST_OK : pst_scheduler_topology(scheduler, n, &planner->topology, err);
     }
     planner->n_devices = asked;
     return st == PST_OK ? divide_evenly(planner, planner->degrees[0], err) : st;
@@ -365,6 +359,6 @@ pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan
     if (!planner->chooses || !planner->replicates) {
         return PST_OK;
     }
-    st = ask_topology(planner, plan->n_stages, err);
+    st = pst_scheduler_topology(planner->scheduler, plan->n_stages, &planner->topology, err);
     return st == PST_OK ? check_microbatches(planner, err) : st;
 }

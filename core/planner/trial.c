@@ -36,12 +36,9 @@ static bool is_near(uint64_t peak_bytes, uint64_t capacity_bytes)
 static pst_status try(struct pst_planner *planner, const struct pst_stage_decl *stages,
                       uint32_t n_stages, struct pst_trial_value *value, struct pst_error *err)
 {
-    struct pst_planned planned = {.plan = NULL};
-    pst_status st = pst_planner_empty(planner, &planned.plan, err);
+    struct pst_planned planned = {.plan = pst_planner_empty(planner)};
+    pst_status st = pst_planner_suppose(planner, stages, n_stages, planned.plan, err);
 
-    if (st == PST_OK) {
-        st = pst_planner_suppose(planner, stages, n_stages, planned.plan, err);
-    }
     if (st == PST_OK) {
         st = pst_planner_complete(planner, planned.plan, err);
         if (st == PST_OK) {

@@ -11,7 +11,7 @@
 #include "host/describe.h"
 #include "host/plugin_host.h"
 #include "planner/state.h"
-#include "planner/solo_job.h"
+#include "planner/schedule_job.h"
 #include "planner/problem_memopt.h"
 #include "planner/problem_partition.h"
 
@@ -227,8 +227,9 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
 
 bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner)
 {
-    static const struct pst_apart_kind *const kinds[] = {
-        &pst_plan_kind, &pst_describe_kind, &pst_solo_kind, &pst_partition_kind, &pst_memopt_kind};
+    static const struct pst_apart_kind *const kinds[] = {&pst_plan_kind, &pst_describe_kind,
+                                                         &pst_schedule_kind, &pst_partition_kind,
+                                                         &pst_memopt_kind};
 
     planner_of_child = planner;
     return pst_apart_serve(argc, argv, kinds, sizeof kinds / sizeof *kinds);

@@ -9,14 +9,14 @@
 
 #include <glob.h>
 
-#include "planner/solo_job.h"
+#include "planner/schedule_job.h"
 #include "support.h"
 
 static const char *python;
 static FILE *list;
 static unsigned n_written;
 
-static void write_flavours(const char *name, const struct pst_solo_result *result)
+static void write_flavours(const char *name, const struct pst_schedule_result *result)
 {
     for (int f = PST_TORCH_COMPUTE; f <= PST_TORCH_WAITS; f++) {
         struct pst_error err = {0};
@@ -35,16 +35,17 @@ static void write_flavours(const char *name, const struct pst_solo_result *resul
 
 static void ask(const char *path, const char *id, uint32_t n_devices, uint32_t n_microbatches)
 {
-    const struct pst_solo_job job = {.path = path,
-                                     .n_devices = n_devices,
-                                     .n_microbatches = n_microbatches,
-                                     .costs = {PST_SOLO_SCALE, PST_SOLO_SCALE, PST_SOLO_SCALE, 0,
-                                               PST_SOLO_SCALE, PST_SOLO_SCALE, UINT64_MAX, false}};
-    struct pst_solo_result result = {.scale = 1};
+    const struct pst_schedule_job job = {.path = path,
+                                         .n_devices = n_devices,
+                                         .n_microbatches = n_microbatches,
+                                         .costs = {PST_SCHEDULE_SCALE, PST_SCHEDULE_SCALE,
+                                                   PST_SCHEDULE_SCALE, 0, PST_SCHEDULE_SCALE,
+                                                   PST_SCHEDULE_SCALE, UINT64_MAX, false}};
+    struct pst_schedule_result result = {.scale = 1};
     struct pst_error err = {0};
     char name[64];
 
-    if (pst_solo_job_run(&job, NULL, NULL, &result, &err) != PST_OK) {
+    if (pst_schedule_job_run(&job, NULL, NULL, &result, &err) != PST_OK) {
         print_message("%s on %u devices: left out: %s\n", id, n_devices, err.message);
     } else if (result.answer.asynchronous) {
         print_message("%s: left out: asynchronous\n", id);
@@ -52,7 +53,7 @@ static void ask(const char *path, const char *id, uint32_t n_devices, uint32_t n
         snprintf(name, sizeof name, "%s-%u", id, n_devices);
         write_flavours(name, &result);
     }
-    pst_solo_result_finish(&result);
+    pst_schedule_result_finish(&result);
 }
 
 TEST(all_schedulers)

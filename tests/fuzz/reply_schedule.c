@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "commands/schedule_problem.h"
-#include "commands/solo.h"
+#include "commands/ask_plugin.h"
 #include "fuzz.h"
 #include "reports/schedule_report.h"
 #include "exchange/torch_csv.h"
@@ -22,7 +22,7 @@ static const char graph[] =
     "{\"forward_us\":1,\"backward_input_us\":2,\"backward_weight_us\":0,\"saved_bytes\":3}]}";
 
 static struct pst_schedule_problem problem;
-static struct pst_solo_job jobs[] = {
+static struct pst_schedule_job jobs[] = {
     {.id = "1f1b", .n_devices = 2, .n_microbatches = 4, .again = true},
     {.id = "interleaved", .n_devices = 2, .n_microbatches = 4, .options = "chunks=2"},
     {.id = "zb-h1", .n_devices = 3, .n_microbatches = 4},
@@ -45,14 +45,14 @@ void fuzz_begin(void)
     }
     for (uint32_t i = 0; i < N; i++) {
         jobs[i].costs = pst_cli_unit_costs();
-        fuzz_keep_answer(i, &pst_solo_kind, &jobs[i]);
+        fuzz_keep_answer(i, &pst_schedule_kind, &jobs[i]);
     }
 }
 
-static void tell(const struct pst_solo_result *result)
+static void tell(const struct pst_schedule_result *result)
 {
     static const struct pst_schedule_units units = {
-        .ns = PST_SOLO_SCALE, .bytes = PST_SOLO_SCALE, .title = "what came back"};
+        .ns = PST_SCHEDULE_SCALE, .bytes = PST_SCHEDULE_SCALE, .title = "what came back"};
     static const struct pst_schedule_page page = {.width = 80};
     struct pst_schedule_figures figures;
     struct pst_error err = {0};
@@ -73,12 +73,12 @@ static void tell(const struct pst_solo_result *result)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct pst_solo_job *job = &jobs[size == 0 ? 0 : data[0] % N];
-    struct pst_solo_result result;
+    const struct pst_schedule_job *job = &jobs[size == 0 ? 0 : data[0] % N];
+    struct pst_schedule_result result;
 
-    if (fuzz_take_answer(data, size, &pst_solo_kind, job, &result)) {
+    if (fuzz_take_answer(data, size, &pst_schedule_kind, job, &result)) {
         tell(&result);
-        pst_solo_result_finish(&result);
+        pst_schedule_result_finish(&result);
     }
     return 0;
 }

@@ -5,7 +5,7 @@
 #include "commands/schedule_problem.h"
 
 #include "fuzz.h"
-#include "planner/solo_job.h"
+#include "planner/schedule_job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -16,11 +16,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     if (problem.samples <= 64 && problem.solo.in.n_stages <= 16) {
-        const struct pst_solo_job job = {.id = "gpipe", .problem = &problem.solo};
-        struct pst_solo_result result;
+        const struct pst_schedule_job job = {.id = "gpipe", .problem = &problem.solo};
+        struct pst_schedule_result result;
 
-        if (fuzz_judge(pst_solo_job_run(&job, NULL, NULL, &result, &err), &err)) {
-            pst_solo_result_finish(&result);
+        if (fuzz_judge(pst_schedule_job_run(&job, NULL, NULL, &result, &err), &err)) {
+            pst_schedule_result_finish(&result);
         }
     }
     pst_schedule_problem_finish(&problem);

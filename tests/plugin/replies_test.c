@@ -6,7 +6,7 @@
 #include <math.h>
 #include "test.h"
 
-#include "commands/solo.h"
+#include "commands/ask_plugin.h"
 #include "planner/problem_memopt.h"
 #include "planner/problem_partition.h"
 
@@ -50,7 +50,7 @@ static pst_status taken(const struct pst_apart_kind *kind, const void *job, cons
                         const void *answer, size_t cut, size_t more, void *back,
                         struct pst_error *err)
 {
-    char sent[sizeof(struct pst_partition_result) + sizeof(struct pst_solo_result)];
+    char sent[sizeof(struct pst_partition_result) + sizeof(struct pst_schedule_result)];
     struct pst_wire w = {.reads = false};
     char *bytes, *copy;
     size_t n;
@@ -188,12 +188,12 @@ TEST(samples_in_flight_do_not_wrap)
 
 /* --- schedulers --------------------------------------------------------------------------------*/
 
-static pst_status schedule_sent(const struct pst_solo_job *job,
-                                const struct pst_solo_result *result, size_t cut, size_t more,
+static pst_status schedule_sent(const struct pst_schedule_job *job,
+                                const struct pst_schedule_result *result, size_t cut, size_t more,
                                 struct pst_error *err)
 {
-    struct pst_solo_result back;
-    pst_status st = taken(&pst_solo_kind, job, job->id, result, cut, more, &back, err);
+    struct pst_schedule_result back;
+    pst_status st = taken(&pst_schedule_kind, job, job->id, result, cut, more, &back, err);
 
     if (st == PST_OK) {
         assert_int_equal(back.scale, result->scale);
@@ -202,7 +202,7 @@ static pst_status schedule_sent(const struct pst_solo_job *job,
             assert_memory_equal(&back.solo.stages[s], &result->solo.stages[s],
                                 sizeof *back.solo.stages);
         }
-        pst_solo_result_finish(&back);
+        pst_schedule_result_finish(&back);
     }
     return st;
 }
@@ -220,7 +220,7 @@ static const char *const schedules[] = {"none",
                                         "twice what was asked once",
                                         NULL};
 
-static void forge_schedule(struct pst_solo_result *result, const char *lie)
+static void forge_schedule(struct pst_schedule_result *result, const char *lie)
 {
     struct pst_solo *solo = &result->solo;
     struct pst_pass *passes = result->answer.passes[1][0];
@@ -240,17 +240,17 @@ static void forge_schedule(struct pst_solo_result *result, const char *lie)
 
 TEST(schedules_are_held_against_the_job)
 {
-    const struct pst_solo_job job = {
+    const struct pst_schedule_job job = {
         .id = "gpipe", .n_devices = 2, .n_microbatches = 4, .costs = pst_cli_unit_costs()};
-    struct pst_solo_job job_twice = job;
+    struct pst_schedule_job job_twice = job;
 
     job_twice.again = true;
     for (uint32_t lie = 0; schedules[lie] != NULL; lie++) {
-        struct pst_solo_result result, forged;
+        struct pst_schedule_result result, forged;
         struct pst_error err = {0};
         pst_status st;
 
-        assert_int_equal(pst_solo_job_run(&job_twice, NULL, NULL, &result, &err), PST_OK);
+        assert_int_equal(pst_schedule_job_run(&job_twice, NULL, NULL, &result, &err), PST_OK);
         assert_int_equal(schedule_sent(&job_twice, &result, 0, 0, &err), PST_OK);
         forged = result;
         forged.has_twice = false;
@@ -266,7 +266,7 @@ TEST(schedules_are_held_against_the_job)
         } else {
             expect_refused(st, "\"gpipe\"", schedules[lie], &err);
         }
-        pst_solo_result_finish(&result);
+        pst_schedule_result_finish(&result);
     }
 }
 

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "commands/commands.h"
-#include "commands/solo.h"
+#include "commands/ask_plugin.h"
 #include "exchange/pipedream_profile.h"
 #include "host/caps.h"
 #include "host/describe.h"
@@ -244,7 +244,7 @@ static void schedule_json(const struct request *request, const struct pst_schedu
 }
 
 static void tell(struct pst_cli *cli, const struct request *request,
-                 const struct pst_solo_result *result)
+                 const struct pst_schedule_result *result)
 {
     struct pst_schedule_page page = pst_cli_schedule_page(cli);
     struct pst_schedule_figures figures;
@@ -273,18 +273,18 @@ static void tell(struct pst_cli *cli, const struct request *request,
 
 static void show(struct pst_cli *cli, struct request *request)
 {
-    struct pst_solo_job job = {.path = request->plugin,
-                               .options =
-                                   pst_arena_printf(&request->arena, "file=%s", request->quoted),
-                               .costs = pst_cli_unit_costs()};
-    struct pst_solo_result result = {.scale = 1};
+    struct pst_schedule_job job = {
+        .path = request->plugin,
+        .options = pst_arena_printf(&request->arena, "file=%s", request->quoted),
+        .costs = pst_cli_unit_costs()};
+    struct pst_schedule_result result = {.scale = 1};
 
     if (cli->n_sets > 0) {
         pst_cli_usage(cli, "--set changes a config, and there is no --config");
     }
-    pst_cli_must(cli, pst_cli_solo_run(&job, TIME_LIMIT_NS, &result, &cli->err));
+    pst_cli_must(cli, pst_cli_schedule_run(&job, TIME_LIMIT_NS, &result, &cli->err));
     tell(cli, request, &result);
-    pst_solo_result_finish(&result);
+    pst_schedule_result_finish(&result);
 }
 
 /* The config with its scheduler exchanged. */

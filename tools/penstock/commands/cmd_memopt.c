@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "commands/ask_plugin.h"
 #include "commands/commands.h"
 #include "commands/outputs.h"
-#include "commands/solo.h"
 #include "plan/plan.h"
 #include "planner/problem_memopt.h"
 #include "reports/memopt_report.h"

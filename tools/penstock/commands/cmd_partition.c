@@ -7,7 +7,7 @@
 
 #include "commands/commands.h"
 #include "commands/outputs.h"
-#include "commands/solo.h"
+#include "commands/ask_plugin.h"
 #include "planner/problem_partition.h"
 #include "tune/partition_advise.h"
 #include "tune/smallest.h"

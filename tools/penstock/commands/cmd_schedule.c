@@ -12,7 +12,7 @@
 #include "commands/commands.h"
 #include "commands/outputs.h"
 #include "commands/schedule_problem.h"
-#include "commands/solo.h"
+#include "commands/ask_plugin.h"
 #include "train/stop.h"
 
 /* What the command line asks for. */
@@ -24,7 +24,7 @@ struct request {
     const char *csv;
     bool barrier;
     /* As read. */
-    struct pst_solo_job job;
+    struct pst_schedule_job job;
     uint64_t time_limit_ns;
     struct pst_schedule_problem problem;
 };
@@ -47,7 +47,7 @@ static void read_units(struct pst_cli *cli, const char *option, const char *text
         pst_cli_usage(cli, "%s must be a number from 0 to %.0f, not \"%s\"", option, MAX_UNITS,
                       text);
     }
-    scaled = value * PST_SOLO_SCALE;
+    scaled = value * PST_SCHEDULE_SCALE;
     *ret_millionths = (uint64_t)llroundl(scaled);
     *ret_millionths += up && scaled - (long double)*ret_millionths > 1e-3L ? 1 : 0;
     if (*ret_millionths == 0 && value > 0) {
@@ -95,7 +95,7 @@ static void read_chain(struct pst_cli *cli, struct request *r)
     read_units(cli, "--comm", r->comm, false, &costs->latency_ns);
     read_units(cli, "--memory-limit", r->memory_limit, true, &costs->limit_bytes);
     read_units(cli, "--aw", r->aw, false, &costs->saved_weight_bytes);
-    if (costs->saved_weight_bytes > PST_SOLO_SCALE) {
+    if (costs->saved_weight_bytes > PST_SCHEDULE_SCALE) {
         pst_cli_usage(cli, "--aw is a part of an activation, from 0 to 1, not %s", r->aw);
     }
 }
@@ -123,8 +123,8 @@ static void read_problem(struct pst_cli *cli, struct request *r)
 
 static void read_request(struct pst_cli *cli, struct request *request)
 {
-    pst_cli_read_solo(cli, "the scheduler", request->time_limit, &request->time_limit_ns,
-                      &request->job.id, &request->job.path);
+    pst_cli_read_plugin(cli, "the scheduler", request->time_limit, &request->time_limit_ns,
+                        &request->job.id, &request->job.path);
     request->job.options = request->options;
     request->job.barrier = request->barrier;
     request->job.again = true;
@@ -133,7 +133,7 @@ static void read_request(struct pst_cli *cli, struct request *request)
 }
 
 /* How the answer's figures are to be shown; `title` is where the units' title stands then. */
-static void choose_units(const struct request *request, const struct pst_solo_result *result,
+static void choose_units(const struct request *request, const struct pst_schedule_result *result,
                          struct pst_schedule_units *ret_units, char *title, size_t size)
 {
     bool problem = request->problem_file != NULL;
@@ -166,7 +166,7 @@ struct trial {
     uint64_t least; /* what is sought: millionths of a unit; UINT64_MAX: not known */
 };
 
-static pst_status note_peak(const struct request *request, const struct pst_solo_result *result,
+static pst_status note_peak(const struct request *request, const struct pst_schedule_result *result,
                             struct trial *trial, struct pst_error *err)
 {
     uint32_t n_batches = result->answer.asynchronous ? request->n_steps : 1, d;
@@ -184,11 +184,11 @@ static pst_status note_peak(const struct request *request, const struct pst_solo
     return st;
 }
 
-static void note_instance(const struct pst_solo_result *result, struct trial *trial)
+static void note_instance(const struct pst_schedule_result *result, struct trial *trial)
 {
     trial->n_devices = result->solo.in.n_devices;
     trial->n_microbatches = result->solo.stages[0].n_microbatches;
-    trial->parts = result->scale / PST_SOLO_SCALE;
+    trial->parts = result->scale / PST_SCHEDULE_SCALE;
     trial->grain = 0;
     for (uint32_t s = 0; s < result->solo.in.n_stages; s++) {
         const struct pst_schedule_stage *stage = &result->solo.stages[s];
@@ -203,16 +203,16 @@ static void note_instance(const struct pst_solo_result *result, struct trial *tr
 static pst_status attempt(const struct request *request, uint64_t limit, struct trial *trial,
                           struct pst_error *err)
 {
-    struct pst_solo_result result = {.scale = 1};
-    struct pst_solo_job job = request->job;
+    struct pst_schedule_result result = {.scale = 1};
+    struct pst_schedule_job job = request->job;
     pst_status st;
 
     job.costs.limit_bytes = limit;
     job.again = false;
     trial->works = false;
-    st = pst_cli_solo_run(&job, request->time_limit_ns, &result, err);
+    st = pst_cli_schedule_run(&job, request->time_limit_ns, &result, err);
     if (pst_stop_requested()) { /* some then answer with what they have */
-        pst_solo_result_finish(&result);
+        pst_schedule_result_finish(&result);
         return pst_stop_fail(err);
     }
     if (st == PST_OK) {
@@ -221,7 +221,7 @@ static pst_status attempt(const struct request *request, uint64_t limit, struct 
         trial->works = st == PST_OK &&
                        (limit >= UINT64_MAX / trial->parts || trial->peak <= limit * trial->parts);
     }
-    pst_solo_result_finish(&result);
+    pst_schedule_result_finish(&result);
     return st == PST_ERR_INFEASIBLE ? PST_OK : st;
 }
 
@@ -236,7 +236,7 @@ static uint64_t floor_of(const struct request *request)
 {
     uint64_t refused = request->job.costs.limit_bytes;
 
-    return refused < PST_SOLO_SCALE ? PST_SOLO_SCALE : refused;
+    return refused < PST_SCHEDULE_SCALE ? PST_SCHEDULE_SCALE : refused;
 }
 
 /* In grains: above what fails ever further until something works, then between the two. A fixed
@@ -245,7 +245,8 @@ static pst_status narrow(const struct request *request, struct trial *trial, str
 {
     uint64_t low = floor_of(request) * trial->parts / trial->grain, works = 0, step = 1;
     uint64_t next = trial->peak / trial->grain;
-    uint64_t most = (uint64_t)trial->n_microbatches * trial->parts * PST_SOLO_SCALE / trial->grain;
+    uint64_t most =
+        (uint64_t)trial->n_microbatches * trial->parts * PST_SCHEDULE_SCALE / trial->grain;
     pst_status st = PST_OK;
 
     while (st == PST_OK && next > low && next <= most) {
@@ -271,10 +272,10 @@ static pst_status find_least(const struct request *request, struct trial *trial,
     pst_status st = PST_OK;
 
     trial->least = UINT64_MAX;
-    if (request->job.costs.limit_bytes < PST_SOLO_SCALE) {
-        st = attempt(request, PST_SOLO_SCALE, trial, err);
+    if (request->job.costs.limit_bytes < PST_SCHEDULE_SCALE) {
+        st = attempt(request, PST_SCHEDULE_SCALE, trial, err);
         if (st == PST_OK && trial->works) {
-            trial->least = PST_SOLO_SCALE;
+            trial->least = PST_SCHEDULE_SCALE;
             return PST_OK;
         }
     }
@@ -291,7 +292,7 @@ static bool is_asked(const struct request *request)
 
 static double units(uint64_t millionths)
 {
-    return (double)millionths / PST_SOLO_SCALE;
+    return (double)millionths / PST_SCHEDULE_SCALE;
 }
 
 /*
@@ -373,7 +374,7 @@ static pst_status check_limit(const struct request *request,
 /* --- the command -------------------------------------------------------------------------------*/
 
 static void tell(struct pst_cli *cli, const struct request *request,
-                 const struct pst_solo_result *result)
+                 const struct pst_schedule_result *result)
 {
     struct pst_schedule_page page = pst_cli_schedule_page(cli);
     struct pst_schedule_figures figures;
@@ -400,14 +401,14 @@ static void tell(struct pst_cli *cli, const struct request *request,
 static void schedule(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
-    struct pst_solo_result result = {.scale = 1};
+    struct pst_schedule_result result = {.scale = 1};
     pst_status st;
 
     read_request(cli, request);
-    st = pst_cli_solo_run(&request->job, request->time_limit_ns, &result, &cli->err);
+    st = pst_cli_schedule_run(&request->job, request->time_limit_ns, &result, &cli->err);
     pst_cli_must(cli, st == PST_ERR_INFEASIBLE ? explain_limit(request, &cli->err) : st);
     tell(cli, request, &result);
-    pst_solo_result_finish(&result);
+    pst_schedule_result_finish(&result);
     pst_schedule_problem_finish(&request->problem);
 }
 

@@ -91,7 +91,7 @@ static void draw(struct pst_schedule_figures *f, const char *title)
     pst_order_timeline(&drawing, &f->timeline);
 }
 
-pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint32_t n_steps,
+pst_status pst_schedule_figures_init(const struct pst_schedule_result *result, uint32_t n_steps,
                                      const struct pst_schedule_units *units,
                                      struct pst_schedule_figures *ret_figures,
                                      struct pst_error *err)

@@ -7,12 +7,12 @@
 #ifndef PST_REPORTS_SCHEDULE_FIGURES_H
 #define PST_REPORTS_SCHEDULE_FIGURES_H
 
-#include "planner/solo_job.h"
+#include "planner/schedule_job.h"
 #include "reports/order_bounds.h"
 #include "sim/timeline.h"
 
 struct pst_schedule_figures {
-    const struct pst_solo_result *result;
+    const struct pst_schedule_result *result;
     uint32_t n_steps, n_repeats; /* repeats: of the evaluated order */
     double ns_per_unit, bytes_per_unit;
     struct pst_solo_stream stream; /* what was evaluated */
@@ -36,7 +36,7 @@ struct pst_schedule_units {
 
 /* `result` must outlive it. Warns where the scheduler claims other figures than these. Errors:
    plan.illegal, exit code 3, where the order cannot be satisfied; config.limit. */
-pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint32_t n_steps,
+pst_status pst_schedule_figures_init(const struct pst_schedule_result *result, uint32_t n_steps,
                                      const struct pst_schedule_units *units,
                                      struct pst_schedule_figures *ret_figures,
                                      struct pst_error *err);

@@ -3,15 +3,15 @@
  * One question to one scheduler from start to end: open it, state the instance, take its answer.
  * In this process, or in one of its own that may crash, hang or leave.
  */
-#ifndef PST_PLANNER_SOLO_JOB_H
-#define PST_PLANNER_SOLO_JOB_H
+#ifndef PST_PLANNER_SCHEDULE_JOB_H
+#define PST_PLANNER_SCHEDULE_JOB_H
 
 #include "host/apart.h"
 #include "planner/solo.h"
 
-#define PST_SOLO_SCALE 1000000 /* nanoseconds and bytes of a unit of costs before division */
+#define PST_SCHEDULE_SCALE 1000000 /* nanoseconds and bytes of a unit of costs before division */
 
-struct pst_solo_job {
+struct pst_schedule_job {
     const char *id;          /* NULL: the file's own */
     const char *path;        /* NULL: as found by id */
     const char *options;     /* "key=value,..." or NULL */
@@ -25,7 +25,7 @@ struct pst_solo_job {
     const struct pst_solo *problem;
 };
 
-struct pst_solo_result {
+struct pst_schedule_result {
     char id[64], version[32];
     uint64_t scale; /* nanoseconds and bytes that a unit became; a problem's are as stated: 1 */
     struct pst_solo solo;
@@ -38,11 +38,11 @@ struct pst_solo_result {
 /* Errors: of opening and creating the plugin; of placing it and of pst_orders_ask; usage where
    a number is missing. limits: those of a process of its own, by the rules of pst_worker_ask; NULL:
    in this one, where `cancelled` may be NULL as well. */
-pst_status pst_solo_job_run(const struct pst_solo_job *job, const struct pst_worker_task *limits,
-                            bool (*cancelled)(void), struct pst_solo_result *ret_result,
-                            struct pst_error *err);
-void pst_solo_result_finish(struct pst_solo_result *result);
+pst_status pst_schedule_job_run(const struct pst_schedule_job *job,
+                                const struct pst_worker_task *limits, bool (*cancelled)(void),
+                                struct pst_schedule_result *ret_result, struct pst_error *err);
+void pst_schedule_result_finish(struct pst_schedule_result *result);
 
-extern const struct pst_apart_kind pst_solo_kind;
+extern const struct pst_apart_kind pst_schedule_kind;
 
 #endif

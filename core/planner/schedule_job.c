@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "planner/solo_job.h"
+#include "planner/schedule_job.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static bool ask_cancelled(void *impl)
     return *cancelled != NULL && (*cancelled)();
 }
 
-static pst_status open_scheduler(const struct pst_solo_job *job,
+static pst_status open_scheduler(const struct pst_schedule_job *job,
                                  const struct pst_host_context *context,
                                  struct pst_instance **ret_instance, struct pst_error *err)
 {
@@ -51,7 +51,7 @@ static pst_status open_scheduler(const struct pst_solo_job *job,
 }
 
 /* Devices and micro-batches, where the scheduler answers one instance only. */
-static pst_status complete(struct pst_solo_job *job, struct pst_instance *scheduler,
+static pst_status complete(struct pst_schedule_job *job, struct pst_instance *scheduler,
                            struct pst_error *err)
 {
     struct pst_solo_shape shape = {0, 0, 0};
@@ -74,7 +74,7 @@ static pst_status complete(struct pst_solo_job *job, struct pst_instance *schedu
 }
 
 /* The costs of the job in whole numbers of a unit that a device's stages can share. */
-static pst_status scale_costs(const struct pst_solo_job *job, uint32_t n_devices,
+static pst_status scale_costs(const struct pst_schedule_job *job, uint32_t n_devices,
                               uint32_t n_microbatches, uint64_t parts,
                               struct pst_solo_costs *ret_costs, struct pst_error *err)
 {
@@ -194,7 +194,7 @@ static pst_status count_parts(const struct placement *at, uint64_t *ret_parts,
     return PST_OK;
 }
 
-static pst_status restate_chain(const struct pst_solo_job *job, const struct placement *at,
+static pst_status restate_chain(const struct pst_schedule_job *job, const struct placement *at,
                                 uint64_t *ret_scale, struct pst_solo *ret_solo,
                                 struct pst_error *err)
 {
@@ -208,13 +208,13 @@ static pst_status restate_chain(const struct pst_solo_job *job, const struct pla
     if (st == PST_OK) {
         *ret_solo =
             pst_solo_shares(at->n_devices, at->n_stages, at->device_of, at->n_microbatches, &costs);
-        *ret_scale = PST_SOLO_SCALE * parts;
+        *ret_scale = PST_SCHEDULE_SCALE * parts;
     }
     return st;
 }
 
 /* Stages and links as the job has them. */
-static void restate_problem(const struct pst_solo_job *job, const struct placement *at,
+static void restate_problem(const struct pst_schedule_job *job, const struct placement *at,
                             uint32_t times, struct pst_solo *solo)
 {
     const struct pst_solo *problem = job->problem;
@@ -234,7 +234,7 @@ static void restate_problem(const struct pst_solo_job *job, const struct placeme
 }
 
 /* The instance of a placement that is sound, without the scheduler. */
-static pst_status restate(const struct pst_solo_job *job, const struct placement *at,
+static pst_status restate(const struct pst_schedule_job *job, const struct placement *at,
                           uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
                           struct pst_error *err)
 {
@@ -251,7 +251,7 @@ static pst_status restate(const struct pst_solo_job *job, const struct placement
 }
 
 /* The instance where the scheduler wants its stages, and whether it takes as many micro-batches. */
-static pst_status state(const struct pst_solo_job *job, struct pst_instance *scheduler,
+static pst_status state(const struct pst_schedule_job *job, struct pst_instance *scheduler,
                         uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
                         struct pst_error *err)
 {
@@ -275,7 +275,7 @@ static pst_status state(const struct pst_solo_job *job, struct pst_instance *sch
     return st;
 }
 
-static pst_status answer(const struct pst_solo_job *job, struct pst_instance *scheduler,
+static pst_status answer(const struct pst_schedule_job *job, struct pst_instance *scheduler,
                          uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
                          struct pst_orders *ret_answer, struct pst_error *err)
 {
@@ -294,8 +294,8 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_resul
                       struct pst_error *err)
 {
     const struct pst_host_context context = {.impl = &cancelled, .cancelled = ask_cancelled};
-    struct pst_solo_job job = *(const struct pst_solo_job *)job_;
-    struct pst_solo_result *result = ret_result;
+    struct pst_schedule_job job = *(const struct pst_schedule_job *)job_;
+    struct pst_schedule_result *result = ret_result;
     struct pst_instance *scheduler = NULL;
     struct pst_error unused;
     uint64_t scale;
@@ -328,10 +328,10 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_resul
 
 static void finish(void *result)
 {
-    pst_solo_result_finish(result);
+    pst_schedule_result_finish(result);
 }
 
-void pst_solo_result_finish(struct pst_solo_result *result)
+void pst_schedule_result_finish(struct pst_schedule_result *result)
 {
     pst_orders_finish(&result->twice_answer);
     pst_solo_finish(&result->twice);
@@ -364,7 +364,7 @@ static void pass_problem(struct pst_wire *w, struct pst_solo *solo)
 
 static void pass_job(struct pst_wire *w, void *job_)
 {
-    struct pst_solo_job *job = job_;
+    struct pst_schedule_job *job = job_;
     bool has_problem = job->problem != NULL;
 
     pst_wire_text(w, &job->id);
@@ -389,7 +389,7 @@ static void pass_job(struct pst_wire *w, void *job_)
 
 /* --- answers -----------------------------------------------------------------------------------*/
 
-static void pass_head(struct pst_wire *w, struct pst_solo_result *result)
+static void pass_head(struct pst_wire *w, struct pst_schedule_result *result)
 {
     pst_wire_name(w, result->id, sizeof result->id);
     pst_wire_name(w, result->version, sizeof result->version);
@@ -437,7 +437,7 @@ static void put_answer(struct pst_wire *w, const struct pst_solo *solo,
 }
 
 /* Devices, stages and micro-batches of the job, as far as it says. */
-static bool placement_is_sound(const struct pst_solo_job *job, uint32_t times,
+static bool placement_is_sound(const struct pst_schedule_job *job, uint32_t times,
                                const struct placement *at)
 {
     const struct pst_topology *t = &at->topology;
@@ -462,7 +462,7 @@ static bool placement_is_sound(const struct pst_solo_job *job, uint32_t times,
 }
 
 /* The instance, which has room for no more passes than there are bytes. */
-static void take_instance(struct pst_wire *r, const struct pst_solo_job *job, uint32_t times,
+static void take_instance(struct pst_wire *r, const struct pst_schedule_job *job, uint32_t times,
                           uint64_t *scale, struct pst_solo *solo)
 {
     struct placement at = {.topology = {.size = sizeof at.topology}};
@@ -498,7 +498,7 @@ static void emit_part(struct pst_wire *r, uint32_t part, bool asynchronous,
     }
 }
 
-static void take_answer(struct pst_wire *r, const struct pst_solo_job *job, uint32_t times,
+static void take_answer(struct pst_wire *r, const struct pst_schedule_job *job, uint32_t times,
                         uint64_t *scale, struct pst_solo *solo, struct pst_orders *answer)
 {
     struct pst_emission emission;
@@ -525,8 +525,8 @@ static void take_answer(struct pst_wire *r, const struct pst_solo_job *job, uint
 static pst_status pass_answer(struct pst_wire *w, const void *job_, void *result_,
                               struct pst_error *err)
 {
-    const struct pst_solo_job *job = job_;
-    struct pst_solo_result *result = result_;
+    const struct pst_schedule_job *job = job_;
+    struct pst_schedule_result *result = result_;
 
     (void)err;
     pass_head(w, result);
@@ -547,21 +547,21 @@ static pst_status pass_answer(struct pst_wire *w, const void *job_, void *result
     return PST_OK;
 }
 
-const struct pst_apart_kind pst_solo_kind = {
+const struct pst_apart_kind pst_schedule_kind = {
     .word = "pst-solo",
     .plugin = "scheduler",
-    .job_size = sizeof(struct pst_solo_job),
-    .answer_size = sizeof(struct pst_solo_result),
+    .job_size = sizeof(struct pst_schedule_job),
+    .answer_size = sizeof(struct pst_schedule_result),
     .pass_job = pass_job,
     .ask = ask,
     .pass_answer = pass_answer,
     .finish = finish,
 };
 
-pst_status pst_solo_job_run(const struct pst_solo_job *job, const struct pst_worker_task *limits,
-                            bool (*cancelled)(void), struct pst_solo_result *ret_result,
-                            struct pst_error *err)
+pst_status pst_schedule_job_run(const struct pst_schedule_job *job,
+                                const struct pst_worker_task *limits, bool (*cancelled)(void),
+                                struct pst_schedule_result *ret_result, struct pst_error *err)
 {
-    return pst_apart_ask(&pst_solo_kind, job, job->id != NULL ? job->id : job->path, limits,
+    return pst_apart_ask(&pst_schedule_kind, job, job->id != NULL ? job->id : job->path, limits,
                          cancelled, ret_result, err);
 }

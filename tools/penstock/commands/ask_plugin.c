@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "commands/solo.h"
+#include "commands/ask_plugin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@
 #include "train/isolate.h"
 #include "train/stop.h"
 
-void pst_cli_read_solo(struct pst_cli *cli, const char *who, const char *text,
-                       uint64_t *ret_time_ns, const char **ret_id, const char **ret_path)
+void pst_cli_read_plugin(struct pst_cli *cli, const char *who, const char *text,
+                         uint64_t *ret_time_ns, const char **ret_id, const char **ret_path)
 {
     const char *name = cli->arguments[0];
     size_t n = strlen(name);
@@ -42,15 +42,16 @@ struct pst_worker_task pst_cli_limits(uint64_t time_ns)
                                     .time_limit_name = "--time-limit"};
 }
 
-pst_status pst_cli_solo_run(const struct pst_solo_job *job, uint64_t time_ns,
-                            struct pst_solo_result *ret_result, struct pst_error *err)
+pst_status pst_cli_schedule_run(const struct pst_schedule_job *job, uint64_t time_ns,
+                                struct pst_schedule_result *ret_result, struct pst_error *err)
 {
     const struct pst_worker_task limits = pst_cli_limits(time_ns);
     bool foreign = false;
     pst_status st = pst_plugin_is_foreign("scheduler", job->id, job->path, &foreign, err);
 
     if (st == PST_OK) {
-        st = pst_solo_job_run(job, foreign ? &limits : NULL, pst_stop_requested, ret_result, err);
+        st = pst_schedule_job_run(job, foreign ? &limits : NULL, pst_stop_requested, ret_result,
+                                  err);
     }
     return st;
 }
@@ -64,17 +65,17 @@ struct pst_schedule_page pst_cli_schedule_page(const struct pst_cli *cli)
 struct pst_solo_costs pst_cli_unit_costs(void)
 {
     return (struct pst_solo_costs){
-        .forward_ns = PST_SOLO_SCALE,
-        .backward_input_ns = PST_SOLO_SCALE,
-        .backward_weight_ns = PST_SOLO_SCALE,
-        .saved_bytes = PST_SOLO_SCALE,
-        .saved_weight_bytes = PST_SOLO_SCALE,
+        .forward_ns = PST_SCHEDULE_SCALE,
+        .backward_input_ns = PST_SCHEDULE_SCALE,
+        .backward_weight_ns = PST_SCHEDULE_SCALE,
+        .saved_bytes = PST_SCHEDULE_SCALE,
+        .saved_weight_bytes = PST_SCHEDULE_SCALE,
         .limit_bytes = UINT64_MAX,
     };
 }
 
 void pst_cli_write_order(struct pst_cli *cli, const char *file,
-                         const struct pst_solo_result *result)
+                         const struct pst_schedule_result *result)
 {
     char *text = NULL;
 
@@ -113,8 +114,8 @@ static void add_options(struct pst_cli *cli, const char *list, struct pst_proble
 void pst_cli_problem_read(struct pst_cli *cli, struct pst_cli_problem_request *request,
                           const char *who)
 {
-    pst_cli_read_solo(cli, who, request->time_limit, &request->time_limit_ns, &request->id,
-                      &request->path);
+    pst_cli_read_plugin(cli, who, request->time_limit, &request->time_limit_ns, &request->id,
+                        &request->path);
     if (request->problem_file == NULL) {
         pst_cli_usage(cli, "--problem is missing");
     }
