@@ -30,17 +30,14 @@ static void solve(struct sweep *s, const struct part_costs *costs, bool *ret_fou
     const struct part_refine_limits share = {.steps = STEPS / s->problem.n_sizes};
     struct part_refine_stats refined;
     int64_t ticks;
-    pst_status st;
 
     if (s->kind == ORDER_BEST) {
         part_dag_solve(&s->problem, costs, &share, ret_found, ret_plan, &refined);
-        st = PST_OK;
-        s->stats.probes += st == PST_OK ? refined.probes : 0;
+        s->stats.probes += refined.probes;
         *ret_proven = refined.optimal;
         return;
     }
     part_chain_solve(&s->problem, costs, s->order, &limits, ret_found, &ticks, ret_plan);
-    st = PST_OK;
     *ret_proven = s->stats.exact;
 }
 
@@ -144,12 +141,9 @@ pst_status chain_by_reference(const struct pst_host *host, const struct pst_part
                               uint32_t order, uint32_t size, struct pst_partition_out *out)
 {
     struct sweep s = {.kind = order, .bound_ns = INFINITY};
-    pst_status st = PST_OK;
 
     part_problem_read(host, in, &s.problem);
     s.problem.in_row = true;
     part_remark_flag(&s.problem, "in_row", true);
-    st = sweep(&s, size, out);
-    part_plan_finish(&s.plan);
-    return st;
+    return sweep(&s, size, out);
 }

@@ -92,15 +92,14 @@ pst_status chain_shorten(struct chain *chain, uint32_t *cuts)
     double step_ns;
     uint32_t as;
     bool quick;
-    pst_status st;
+    pst_status st = PST_OK;
 
     if (!part_steps_init(&steps)) {
         return PST_OK;
     }
     part_steps_value(&steps, cuts, &step_ns);
-    st = PST_OK;
     if (isinf(step_ns)) {
-        return st; /* what does not fit is the host's to mend */
+        return PST_OK; /* what does not fit is the host's to mend */
     }
     is_quick(chain, cuts, &quick);
     part_steps_move(&steps, cuts, &step_ns);

@@ -26,7 +26,6 @@ pst_status part_row_init(struct part_row *row, const struct pst_host *host,
 
     memset(row, 0, sizeof *row);
     part_problem_read(host, in, p);
-    st = PST_OK;
     row->b = in->micro_batches[0];
     part_costs_init(p, row->b, &row->costs);
     if (row->costs.n_degrees == 0) {

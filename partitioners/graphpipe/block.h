@@ -37,9 +37,7 @@ struct gp_tree {
     struct gp_block *blocks;
     uint32_t *ops; /* below the problem's n: operators; from n on: virtual */
     uint32_t *kids, *edges;
-    uint32_t n_blocks, n_ops, n_kids, n_edges;
-    uint32_t n_virtual;
-    uint32_t depth;       /* of nesting */
+    uint32_t n_blocks, n_ops, n_virtual;
     bool reduced;         /* by the two rules alone */
     bool series_parallel; /* no synchronisation was added */
     uint32_t kernel[3];   /* else: some of the operators of what could not be reduced */

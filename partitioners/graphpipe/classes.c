@@ -147,7 +147,6 @@ static void fill_class(struct gp_costs *costs, struct gp_class *c, const struct 
     uint32_t n = costs->n_lanes, i, l;
 
     CALL_TAKE(c->times, (size_t)GP_TIMES * n);
-    memset(c->times, 0, (size_t)GP_TIMES * n * sizeof *c->times);
     if (c->kind == GP_EDGE) {
         for (i = 0; i < block->n_edges; i++) {
             uint32_t e = costs->tree->edges[block->first_edge + i];
@@ -175,7 +174,9 @@ static void fill_class(struct gp_costs *costs, struct gp_class *c, const struct 
         }
     }
     end_times(costs, c);
-    gp_class_sums(costs, c);
+    if (c->kind == GP_SERIES) {
+        gp_class_sums(costs, c);
+    }
 }
 
 static bool same_class(const struct gp_costs *costs, const struct gp_class *a,

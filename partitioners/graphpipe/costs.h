@@ -44,16 +44,14 @@ struct gp_class {
     uint32_t *kids; /* [n_kids] classes of blocks */
     struct gp_load load;
     int64_t *times; /* [GP_TIMES][n_lanes] */
-    /*
-     * Sums over what comes before a position. Series: items 1 .. 2p+1 are X0 v1 X1 .. Xp, positions
-     * 0 .. 2p+2 (0 and 1: nothing). Parallel: kids in the order `order`, positions 0 .. q.
-     */
+    /* Of a series, sums over what comes before a position: items 1 .. 2p+1 are X0 v1 X1 .. Xp,
+       positions 0 .. 2p+2 (0 and 1: nothing). */
     uint32_t n_sums;
-    int64_t *sums; /* [2][n_lanes][n_sums] of GP_COMP, GP_SYNC; parallel: [4]: GP_OUT, GP_IN too */
+    int64_t *sums;          /* [2][n_lanes][n_sums] of GP_COMP, GP_SYNC */
     double *weight, *saved; /* [n_sums] */
     double *workspace;      /* [n_sums] of the item at a position, not a sum */
     uint32_t *real;         /* [n_sums] */
-    int64_t *left, *right;  /* series: [n_lanes][2p+4] bytes cut at a position; NULL: free */
+    int64_t *left, *right;  /* [n_lanes][2p+4] bytes cut at a position; NULL: free */
 };
 
 struct gp_costs {

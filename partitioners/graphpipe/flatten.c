@@ -202,8 +202,7 @@ void gp_tree_flatten(struct gp_build *build, uint32_t root, struct gp_tree *tree
     struct gp_block top = {.kind = GP_SERIES, .key = GP_NONE};
     uint32_t block = GP_NONE;
 
-    tree->depth = build->nodes[root].depth;
-    if (tree->depth > MOST_NESTING) {
+    if (build->nodes[root].depth > MOST_NESTING) {
         return;
     }
     flatten(&f, root, &block);
@@ -217,6 +216,4 @@ void gp_tree_flatten(struct gp_build *build, uint32_t root, struct gp_tree *tree
     tree->kids = f.kids.items;
     tree->edges = f.edges.items;
     tree->n_ops = f.ops.n;
-    tree->n_kids = f.kids.n;
-    tree->n_edges = f.edges.n;
 }

@@ -247,16 +247,14 @@ static pst_status solve_graph(const struct part_problem *p, const struct gp_opti
 {
     uint32_t rule = rule_of(options);
     struct gp_tree tree;
-    pst_status st = PST_OK;
 
     gp_tree_of(p, rule, &tree);
     if (rule == GP_SP_REQUIRE && tree.n_kernel > 0) {
-        st = refuse(p, &tree);
-    } else {
-        solve_blocks(p, options, &tree, watch, answer);
+        return refuse(p, &tree);
     }
+    solve_blocks(p, options, &tree, watch, answer);
     answer->exact_blocks = tree.reduced;
-    return st;
+    return PST_OK;
 }
 
 pst_status gp_solve(const struct part_problem *problem, const struct gp_options *options,
@@ -270,21 +268,19 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
     gp_watch_start(&watch, problem, options->time_limit_s);
     if (options->force_chain) {
         solve_chain(problem, &watch, ret_answer);
-        st = PST_OK;
     } else {
         st = solve_graph(problem, options, &watch, ret_answer);
+        if (st != PST_OK) {
+            return st;
+        }
+        if (options->refine) {
+            gp_beyond(problem, options, rule_of(options), &watch, ret_answer);
+        }
     }
-    if (st == PST_OK && options->refine && !options->force_chain) {
-        gp_beyond(problem, options, rule_of(options), &watch, ret_answer);
-    }
-    if (st == PST_OK) {
-        choose(problem, options, &ret_answer->table, &chosen);
-    }
-    if (st == PST_OK) {
-        take(ret_answer, chosen);
-    }
+    choose(problem, options, &ret_answer->table, &chosen);
+    take(ret_answer, chosen);
     ret_answer->has_expired = watch.has_expired;
     ret_answer->family_optimum =
         ret_answer->family_optimum && ret_answer->exact_blocks && !watch.has_expired;
-    return st;
+    return PST_OK;
 }

@@ -1,53 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over the items of a series or the branches of a parallel block, so that what a run of them
- * costs takes no loop.
+ * Sums over the items of a series, so that what a run of them costs takes no loop.
  */
-#include <string.h>
-
 #include "classes.h"
 
-static void allocate(struct gp_costs *costs, struct gp_class *c, uint32_t rows)
-{
-    size_t n = c->n_sums;
-
-    CALL_TAKE(c->sums, rows * costs->n_lanes * n);
-    CALL_TAKE(c->weight, n);
-    CALL_TAKE(c->saved, n);
-    CALL_TAKE(c->workspace, n);
-    CALL_TAKE(c->real, n);
-}
-
 /* One more item: position `at` + 1 from position `at`. */
-static void append(const struct gp_costs *costs, struct gp_class *c, uint32_t at, uint32_t rows,
+static void append(const struct gp_costs *costs, struct gp_class *c, uint32_t at,
                    const struct gp_load *load, const int64_t *times)
 {
-    uint32_t n = costs->n_lanes, row, l;
+    uint32_t row;
 
     c->weight[at + 1] = c->weight[at] + load->weight;
     c->saved[at + 1] = c->saved[at] + load->saved;
     c->workspace[at] = load->workspace;
     c->real[at + 1] = c->real[at] + load->n_real;
-    for (row = 0; row < rows; row++) {
-        for (l = 0; l < n; l++) {
-            int64_t *sums = c->sums + ((size_t)row * n + l) * c->n_sums;
+    for (row = 0; row < GP_OUT * costs->n_lanes; row++) {
+        int64_t *sums = c->sums + (size_t)row * c->n_sums;
 
-            sums[at + 1] = sums[at] + times[row * n + l];
-        }
+        sums[at + 1] = sums[at] + times[row];
     }
-}
-
-static void start(const struct gp_costs *costs, struct gp_class *c, uint32_t rows)
-{
-    uint32_t i;
-
-    c->weight[0] = 0;
-    c->saved[0] = 0;
-    c->real[0] = 0;
-    for (i = 0; i < rows * costs->n_lanes; i++) {
-        c->sums[(size_t)i * c->n_sums] = 0;
-    }
-    c->workspace[c->n_sums - 1] = 0;
 }
 
 /* Bytes that a cut at a position costs the stage on its right, and the one on its left. */
@@ -57,8 +28,6 @@ static void cut_bytes(struct gp_costs *costs, struct gp_class *c)
 
     CALL_TAKE(c->left, (size_t)n * positions);
     CALL_TAKE(c->right, (size_t)n * positions);
-    memset(c->left, 0, (size_t)n * positions * sizeof *c->left);
-    memset(c->right, 0, (size_t)n * positions * sizeof *c->right);
     for (l = 0; l < n; l++) {
         int64_t *left = c->left + (size_t)l * positions, *right = c->right + (size_t)l * positions;
 
@@ -83,34 +52,20 @@ static void cut_bytes(struct gp_costs *costs, struct gp_class *c)
 
 void gp_class_sums(struct gp_costs *costs, struct gp_class *c)
 {
-    bool series = c->kind == GP_SERIES;
-    uint32_t rows = series ? 2 : 4, i;
-    int64_t *none = NULL;
-    const struct gp_load nothing = {0};
+    uint32_t i;
 
-    c->n_sums = series ? 2 * c->n_ops + 3 : c->n_kids + 1;
-    allocate(costs, c, rows);
-    start(costs, c, rows);
-    if (!series) {
-        for (i = 0; i < c->n_kids; i++) {
-            const struct gp_class *kid = &costs->classes[c->kids[i]];
-
-            append(costs, c, i, rows, &kid->load, kid->times);
-        }
-        return;
-    }
-    CALL_TAKE(none, (size_t)GP_TIMES * costs->n_lanes + 1);
-    append(costs, c, 0, rows, &nothing, none); /* v_0 is s */
-    for (i = 1; i <= 2 * c->n_ops + 1; i++) {
+    c->n_sums = 2 * c->n_ops + 3;
+    CALL_TAKE(c->sums, (size_t)GP_OUT * costs->n_lanes * c->n_sums);
+    CALL_TAKE(c->weight, c->n_sums);
+    CALL_TAKE(c->saved, c->n_sums);
+    CALL_TAKE(c->workspace, c->n_sums);
+    CALL_TAKE(c->real, c->n_sums);
+    for (i = 1; i <= 2 * c->n_ops + 1; i++) { /* v_0 is s */
         const struct gp_class *gap = &costs->classes[c->kids[i / 2]];
+        const struct gp_op_class *op = i % 2 == 0 ? &costs->op_classes[c->ops[i / 2 - 1]] : NULL;
 
-        if (i % 2 == 1) {
-            append(costs, c, i, rows, &gap->load, gap->times);
-        } else {
-            const struct gp_op_class *op = &costs->op_classes[c->ops[i / 2 - 1]];
-
-            append(costs, c, i, rows, &op->load, op->times);
-        }
+        append(costs, c, i, op != NULL ? &op->load : &gap->load,
+               op != NULL ? op->times : gap->times);
     }
     if (costs->links) {
         cut_bytes(costs, c);

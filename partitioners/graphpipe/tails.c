@@ -91,8 +91,7 @@ static uint32_t number(struct merge *m)
     return n;
 }
 
-static pst_status group(const struct part_problem *p, double share, uint32_t *group_of,
-                        uint32_t *ret_n)
+static void group(const struct part_problem *p, double share, uint32_t *group_of, uint32_t *ret_n)
 {
     struct merge m = {.p = p, .group = group_of};
     double total = 0;
@@ -116,27 +115,22 @@ static pst_status group(const struct part_problem *p, double share, uint32_t *gr
         }
     }
     *ret_n = number(&m);
-    return PST_OK;
 }
 
-static pst_status add(const struct part_problem *p, double share, uint32_t rule,
-                      struct gp_tails *tails)
+static void add(const struct part_problem *p, double share, uint32_t rule, struct gp_tails *tails)
 {
     struct gp_tail_problem *t = &tails->of[tails->n];
     uint32_t n, before_n = tails->n > 0 ? tails->of[tails->n - 1].problem.n : p->n;
-    pst_status st;
 
     CALL_TAKE(t->group_of, (size_t)p->n + 1);
-    st = group(p, share, t->group_of, &n);
-    if (st != PST_OK || n == before_n) {
-        /* nothing, or nothing more */
-        t->group_of = NULL;
-        return st;
+    group(p, share, t->group_of, &n);
+    if (n == before_n) {
+        t->group_of = NULL; /* nothing, or nothing more */
+        return;
     }
     part_problem_merge(p, t->group_of, n, &t->problem);
     tails->n++;
     gp_tree_of(&t->problem, rule, &t->tree);
-    return PST_OK;
 }
 
 void gp_tails_init(struct gp_tails *tails, const struct part_problem *p, uint32_t rule)

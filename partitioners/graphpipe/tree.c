@@ -71,8 +71,7 @@ void gp_tree_init(struct gp_tree *tree, const struct part_problem *problem, cons
                   problem->n_edges + 2 * problem->n);
     st = call_try(solve, &solving);
     gp_graph_finish(&graph);
-    if (st == PST_ERR_UNSUPPORTED) {
-    } else {
+    if (st != PST_ERR_UNSUPPORTED) {
         call_check(st);
     }
     tree->n_virtual = build.n_ops - problem->n - 2;

@@ -33,7 +33,7 @@ static double rate(const struct twobw *search, uint64_t option)
     return bytes_per_s / 1e9;
 }
 
-pst_status twobw_ask_topology(struct twobw *search, uint32_t n_devices)
+void twobw_ask_topology(struct twobw *search, uint32_t n_devices)
 {
     const struct part_problem *problem = search->problem;
     const struct pst_ask *ask = problem->host->get_extension(problem->host, PST_ASK);
@@ -41,17 +41,15 @@ pst_status twobw_ask_topology(struct twobw *search, uint32_t n_devices)
                                     .version_rule = PST_VERSION_SYNC,
                                     .min_microbatches = 1,
                                     .microbatch_multiple = 1};
-    pst_status st = PST_OK;
 
     if (ask != NULL && PST_CAN(ask, topology)) {
-        st = ask->topology(problem->host, n_devices, &topology);
+        call_check(ask->topology(problem->host, n_devices, &topology));
     }
     search->version_rule = topology.version_rule;
     search->n_wanted = problem->in->n_stages;
     /* Several stages on a device: the host knows how many devices there are, and sees to that. */
     search->least = search->n_wanted != 0 ? 1 : topology.min_microbatches;
     search->multiple = search->n_wanted != 0 ? 1 : topology.microbatch_multiple;
-    return st;
 }
 
 void twobw_init(const struct part_problem *problem, const struct config *config,

@@ -39,26 +39,23 @@ static const struct pst_param params[] = {
               "of unequal blocks they are spread evenly by time, where little crosses."),
 };
 
-static pst_status find_cuts(struct twobw *search, struct candidate *c, uint32_t *ret_cuts)
+static void find_cuts(struct twobw *search, struct candidate *c, uint32_t *ret_cuts)
 {
     bool found, planned = search->problem->figures.reference == 0;
     uint32_t s;
-    pst_status st;
 
     if (!planned && search->equal) {
         for (s = 0; s <= c->d; s++) {
             ret_cuts[s] = search->ranges.n / c->d * s;
         }
-        return PST_OK;
+        return;
     }
     twobw_times(search, c->b);
-    st = PST_OK;
     if (planned) {
-        st = twobw_cut_planned(search, c, ret_cuts, &found);
+        twobw_cut_planned(search, c, ret_cuts, &found);
     } else {
         twobw_cut(search, c, ret_cuts, &found);
     }
-    return st;
 }
 
 static void remark(const struct twobw *search, const struct candidate *c)
@@ -135,33 +132,31 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     struct part_problem problem;
     struct twobw search;
     struct candidate best = {0};
-    uint32_t *cuts = NULL;
-    bool any = false;
-    pst_status st = PST_OK;
+    uint32_t *cuts;
+    bool any;
 
     part_problem_read(self->host, in, &problem);
     twobw_init(&problem, self->config, &search);
-    st = twobw_search(&search, &any, &best);
-    if (st == PST_OK && !any) {
-        st = refuse(&search);
+    twobw_search(&search, &any, &best);
+    if (!any) {
+        return refuse(&search);
     }
-    if (st == PST_OK) {
-        CALL_TAKE(cuts, (size_t)best.d + 1);
-        st = find_cuts(&search, &best, cuts);
+    CALL_TAKE(cuts, (size_t)best.d + 1);
+    find_cuts(&search, &best, cuts);
+    if (problem.figures.reference != 0) {
+        part_remark_flag(&problem, "own_width", true);
+        remark_bytes(&search, &best, cuts);
     }
-    if (st == PST_OK) {
-        struct part_chain_shape shape = {best.d, best.w * best.b, best.w,
-                                         self->config->placement == PLACE_PIPELINE_MAJOR};
-
-        if (problem.figures.reference != 0) {
-            part_remark_flag(&problem, "own_width", true);
-            remark_bytes(&search, &best, cuts);
-        }
-        name_nodes(&search, best.d, cuts);
-        remark(&search, &best);
-        part_chain_answer(&problem, &shape, cuts, out);
-    }
-    return st;
+    name_nodes(&search, best.d, cuts);
+    remark(&search, &best);
+    part_chain_answer(&problem,
+                      &(struct part_chain_shape){.n_stages = best.d,
+                                                 .size = best.w * best.b,
+                                                 .replicas = best.w,
+                                                 .pipeline_major = self->config->placement ==
+                                                                   PLACE_PIPELINE_MAJOR},
+                      cuts, out);
+    return PST_OK;
 }
 
 PART_PARTITIONER(partition)

@@ -90,32 +90,27 @@ static void sum_up(struct twobw *search, struct candidate *c, struct asked *aske
     c->t_ns = twobw_period(c, ns, ring);
 }
 
-pst_status twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t *ret_cuts,
-                             bool *ret_found)
+void twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t *ret_cuts,
+                       bool *ret_found)
 {
     const struct pst_host *host = search->problem->host;
     struct asked asked = {.cost = host->get_extension(host, PST_COST)};
     uint32_t *cuts = call_alloc((size_t)c->d + 1, sizeof *cuts);
     double ns = INFINITY;
     uint32_t s;
-    pst_status st = PST_OK;
 
-    st = part_asker_init(search->problem, c->d, c->b * c->w, c->w, &asked.asker);
-    if (st == PST_OK && asked.cost == NULL) {
-        st = pst_failf(host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_COST);
+    call_check(part_asker_init(search->problem, c->d, c->b * c->w, c->w, &asked.asker));
+    if (asked.cost == NULL) {
+        call_end(pst_failf(host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_COST));
     }
-    if (st == PST_OK) {
-        part_asker_share(&asked.asker);
-        twobw_solve(search, c, false, cost_of, &asked, &ns);
-    }
-    *ret_found = st == PST_OK && !isinf(ns);
+    part_asker_share(&asked.asker);
+    twobw_solve(search, c, false, cost_of, &asked, &ns);
+    *ret_found = !isinf(ns);
     if (*ret_found) {
         twobw_cuts(search, c->d, cuts);
         sum_up(search, c, &asked, cuts, ns);
-        st = PST_OK;
     }
     for (s = 0; *ret_found && ret_cuts != NULL && s <= c->d; s++) {
         ret_cuts[s] = cuts[s];
     }
-    return st;
 }

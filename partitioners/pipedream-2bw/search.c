@@ -37,20 +37,19 @@ static bool is_too_slow(const struct twobw *search, const struct candidate *c)
     return t > 0 && (double)c->w * c->b / t < search->fastest * (1 - SAME);
 }
 
-static pst_status try(struct twobw *search, struct candidate *c)
+static void try(struct twobw *search, struct candidate *c)
 {
     bool planned = search->problem->figures.reference == 0, fits = true;
     struct call_region region;
-    pst_status st = PST_OK;
 
     search->n_seen++;
     if (planned || !search->equal) {
         if (is_too_slow(search, c)) {
-            return PST_OK;
+            return;
         }
         call_enter(&region);
         if (planned) {
-            st = twobw_cut_planned(search, c, NULL, &fits);
+            twobw_cut_planned(search, c, NULL, &fits);
         } else {
             twobw_cut(search, c, NULL, &fits);
         }
@@ -62,12 +61,10 @@ static pst_status try(struct twobw *search, struct candidate *c)
             search->smallest = *c;
         }
     }
-    if (st != PST_OK || !fits) {
-        return st;
+    if (fits) {
+        c->throughput = c->t_ns > 0 ? (double)c->w * c->b / c->t_ns : INFINITY;
+        keep(search, c);
     }
-    c->throughput = c->t_ns > 0 ? (double)c->w * c->b / c->t_ns : INFINITY;
-    keep(search, c);
-    return PST_OK;
 }
 
 /* --- what is considered ------------------------------------------------------------------------*/
@@ -86,14 +83,13 @@ static bool is_allowed(const struct twobw *search, uint32_t w)
     return i < problem->n_degrees;
 }
 
-static pst_status try_reference(struct twobw *search, uint32_t w, uint32_t d, uint32_t b)
+static void try_reference(struct twobw *search, uint32_t w, uint32_t d, uint32_t b)
 {
     uint32_t schedule, only = search->config->schedule, batch = search->problem->batch;
     struct candidate base = {.w = w, .d = d, .b = b};
-    pst_status st = PST_OK;
 
     if ((uint64_t)w * b > batch || batch % (w * b) != 0) {
-        return PST_OK;
+        return;
     }
     base.m = batch / (w * b);
     for (schedule = SCHEDULE_2BW; schedule < SCHEDULE_BEST; schedule++) {
@@ -103,33 +99,33 @@ static pst_status try_reference(struct twobw *search, uint32_t w, uint32_t d, ui
             (schedule == SCHEDULE_2BW && base.m < d)) {
             continue;
         }
-        for (r = 0; st == PST_OK && r < 2; r++) {
+        for (r = 0; r < 2; r++) {
             struct candidate c = base;
 
             c.schedule = schedule;
             c.pipeline = true;
             c.recompute = r == 1;
-            st = try(search, &c);
+            try(search, &c);
         }
     }
     base.schedule = only == SCHEDULE_BEST ? SCHEDULE_2BW : only;
-    return st == PST_OK ? try(search, &base) : st;
+    try(search, &base);
 }
 
-static pst_status try_planned(struct twobw *search, uint32_t w, uint32_t d, uint32_t size)
+static void try_planned(struct twobw *search, uint32_t w, uint32_t d, uint32_t size)
 {
     struct candidate c = {.w = w, .d = d, .b = size / w, .m = search->problem->batch / size};
 
     if (size % w != 0 || c.m < search->least || c.m % search->multiple != 0 ||
         (search->n_wanted != 0 && d != search->n_wanted)) {
-        return PST_OK;
+        return;
     }
     c.schedule = search->version_rule == PST_VERSION_SYNC ? SCHEDULE_FLUSH : SCHEDULE_2BW;
     c.pipeline = true;
-    return try(search, &c);
+    try(search, &c);
 }
 
-static pst_status try_sizes(struct twobw *search, uint32_t w, uint32_t d)
+static void try_sizes(struct twobw *search, uint32_t w, uint32_t d)
 {
     const struct part_problem *problem = search->problem;
     bool reference = problem->figures.reference != 0;
@@ -137,21 +133,20 @@ static pst_status try_sizes(struct twobw *search, uint32_t w, uint32_t d)
 
     for (i = 0; i < problem->n_sizes; i++) {
         uint32_t size = problem->sizes[i];
-        pst_status st = PST_OK;
 
         call_go_on(problem->host);
         if (reference || size % w == 0) {
             twobw_times(search, reference ? size : size / w);
         }
-        st = reference ? try_reference(search, w, d, size) : try_planned(search, w, d, size);
-        if (st != PST_OK) {
-            return st;
+        if (reference) {
+            try_reference(search, w, d, size);
+        } else {
+            try_planned(search, w, d, size);
         }
     }
-    return PST_OK;
 }
 
-static pst_status try_all(struct twobw *search)
+static void try_all(struct twobw *search)
 {
     uint32_t n_devices = search->problem->n_devices, n = search->ranges.n, w, d;
 
@@ -160,22 +155,16 @@ static pst_status try_all(struct twobw *search)
             continue;
         }
         for (d = 1; d <= n && (uint64_t)w * d <= n_devices; d++) {
-            pst_status st;
-
             if ((!search->config->allow_idle && w * d != n_devices) ||
                 (search->equal && search->problem->figures.reference != 0 && n % d != 0)) {
                 continue;
             }
-            st = search->problem->figures.reference != 0 ? PST_OK : twobw_ask_topology(search, d);
-            if (st == PST_OK) {
-                st = try_sizes(search, w, d);
+            if (search->problem->figures.reference == 0) {
+                twobw_ask_topology(search, d);
             }
-            if (st != PST_OK) {
-                return st;
-            }
+            try_sizes(search, w, d);
         }
     }
-    return PST_OK;
 }
 
 /* Is a to be taken rather than b, which is as fast? */
@@ -199,13 +188,13 @@ static bool is_simpler(const struct candidate *a, const struct candidate *b)
     return a->schedule < b->schedule;
 }
 
-pst_status twobw_search(struct twobw *search, bool *ret_any, struct candidate *ret_best)
+void twobw_search(struct twobw *search, bool *ret_any, struct candidate *ret_best)
 {
-    pst_status st = try_all(search);
     uint32_t i;
 
+    try_all(search);
     *ret_any = false;
-    for (i = 0; st == PST_OK && i < search->n_tried; i++) {
+    for (i = 0; i < search->n_tried; i++) {
         const struct candidate *c = &search->tried[i];
 
         if (c->throughput >= search->fastest * (1 - SAME) &&
@@ -214,5 +203,4 @@ pst_status twobw_search(struct twobw *search, bool *ret_any, struct candidate *r
             *ret_any = true;
         }
     }
-    return st;
 }

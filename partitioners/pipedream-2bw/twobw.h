@@ -63,7 +63,7 @@ void twobw_init(const struct part_problem *problem, const struct config *config,
                 struct twobw *ret_search);
 
 /* What the job's scheduler wants of so many logical devices. */
-pst_status twobw_ask_topology(struct twobw *search, uint32_t n_devices);
+void twobw_ask_topology(struct twobw *search, uint32_t n_devices);
 /* Where there are more nodes than config->places. After everything else. */
 void twobw_choose_places(struct twobw *search);
 /* Sums before nodes become sums before places; nothing happens where all places are. */
@@ -97,8 +97,8 @@ void twobw_closed(const struct twobw *search, struct candidate *c);
 /* Unequal blocks: the best cut. ret_cuts[d + 1] may be NULL. *ret_found: a cut fits. */
 void twobw_cut(struct twobw *search, struct candidate *c, uint32_t *ret_cuts, bool *ret_found);
 /* The same by what scheduler and memory optimizer answer. */
-pst_status twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t *ret_cuts,
-                             bool *ret_found);
+void twobw_cut_planned(struct twobw *search, struct candidate *c, uint32_t *ret_cuts,
+                       bool *ret_found);
 
 /* What dynamic programming asks of a cost model about span->first .. span->end as stage s. */
 struct twobw_cost {
@@ -115,6 +115,6 @@ void twobw_cuts(const struct twobw *search, uint32_t d, uint32_t *ret_cuts);
 
 /* Tries everything. *ret_best: of the fastest (within rounding) no recompute, smaller d, w, b,
    pipeline, earlier schedule, in this order. *ret_any: something fits. */
-pst_status twobw_search(struct twobw *search, bool *ret_any, struct candidate *ret_best);
+void twobw_search(struct twobw *search, bool *ret_any, struct candidate *ret_best);
 
 #endif

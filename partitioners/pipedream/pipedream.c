@@ -88,7 +88,6 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
         ret->bytes = answer.bytes;
         ret->n_stages = answer.n_stages;
         pd_graph_assign(&run->graph, p, &run->sets, &answer, ret->stage_of, ret->degrees);
-        st = PST_OK;
     }
     return st;
 }

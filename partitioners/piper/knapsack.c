@@ -232,10 +232,9 @@ static void extend(struct knapsack *k, uint32_t i, bool *ret_full)
 }
 
 /* Exact, unless *ret_full; improves choice. */
-static pst_status enumerate(struct knapsack *k, bool *ret_full)
+static void enumerate(struct knapsack *k, bool *ret_full)
 {
     uint32_t i, at;
-    pst_status st = PST_OK;
 
     *ret_full = false;
     k->layers[0] = call_alloc(1, sizeof **k->layers);
@@ -244,7 +243,7 @@ static pst_status enumerate(struct knapsack *k, bool *ret_full)
         extend(k, i, ret_full);
     }
     if (*ret_full || k->n_points[k->n] == 0) {
-        return st; /* nothing within the gap: the greedy choice is the best */
+        return; /* nothing within the gap: the greedy choice is the best */
     }
     /* The last point is the fastest. */
     at = k->n_points[k->n] - 1;
@@ -255,7 +254,6 @@ static pst_status enumerate(struct knapsack *k, bool *ret_full)
         }
         sum(k);
     }
-    return PST_OK;
 }
 
 static void improve(struct knapsack *k, bool *ret_exact)
