@@ -13,12 +13,6 @@
 #include "base/memory.h"
 #include "base/util.h"
 
-pst_status exec_exchange(const struct pst_exec *exec, const void *mine, void *all, uint64_t bytes,
-                         struct pst_error *err)
-{
-    return exec->config.transport->processes->exchange(mine, all, bytes, err);
-}
-
 int pst_exec_told(const struct pst_exec *exec)
 {
     if (exec->config.stop == NULL) {

@@ -57,8 +57,11 @@ static inline bool exec_is_shared(const struct pst_exec *exec)
     return exec->n_local < exec->n_ranks;
 }
 /* all[r * bytes] := what rank r brings; collective. One process is one rank. */
-pst_status exec_exchange(const struct pst_exec *exec, const void *mine, void *all, uint64_t bytes,
-                         struct pst_error *err);
+static inline pst_status exec_exchange(const struct pst_exec *exec, const void *mine, void *all,
+                                       uint64_t bytes, struct pst_error *err)
+{
+    return exec->config.transport->processes->exchange(mine, all, bytes, err);
+}
 /* Tables of a step, and whether to stop. On failure the run has ended. */
 pst_status exec_share_step(struct pst_exec *exec, uint32_t slot, uint64_t *ret_ended_ns,
                            struct pst_error *err);
