@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How large the tree is, and which files call each other in circles.
 
-    scripts/house.py [--build build/dev]
+    scripts/house.py [--build build/dev] [--circles]
 
 Lines are those of `wc -l`, comments and blank lines included. Product is all but tests and bench. Circles are counted within
 core, from the symbols of the objects of a build: a set of files each of which reaches every other by calls. Exit code 1 where a limit is passed.
@@ -46,6 +46,17 @@ def count():
     return lines
 
 
+def print_lines():
+    """Whether a limit is passed."""
+    lines, late = count(), False
+    lines["core"] = lines.pop("core, C")
+    for name, n in lines.most_common():
+        limit = LIMITS.get(name)
+        late = late or (limit is not None and n > limit)
+        print(f"{n:8,}  {name}" + (f"  (at most {limit:,})" if limit else ""))
+    return late
+
+
 def calls(build):
     """file -> files of core that it calls."""
     objects = sorted((build / "core").rglob("*.o"))
@@ -81,13 +92,9 @@ def circles(graph):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/dev")
+    parser.add_argument("--circles", action="store_true", help="these alone")
     arguments = parser.parse_args()
-    lines, late = count(), False
-    lines["core"] = lines.pop("core, C")
-    for name, n in lines.most_common():
-        limit = LIMITS.get(name)
-        late = late or (limit is not None and n > limit)
-        print(f"{n:8,}  {name}" + (f"  (at most {limit:,})" if limit else ""))
+    late = not arguments.circles and print_lines()
     found = circles(calls(arguments.build))
     for files in found:
         print(f"circle of {len(files)}: {' '.join(sorted(files))}")
