@@ -126,7 +126,9 @@ static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t p
         struct pst_pass *larger =
             pst_arena_array(&e->orders.arena, 2 * (size_t)*n + 8, sizeof **list);
 
-        memcpy(larger, *list, *n * sizeof **list);
+        if (*n > 0) {
+            memcpy(larger, *list, *n * sizeof **list);
+        }
         *list = larger;
         e->room[e->part][device] = 2 * *n + 8;
     }
