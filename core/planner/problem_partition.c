@@ -162,7 +162,9 @@ pst_status pst_partition_check(const struct pst_problem *problem,
     struct pst_partition_in in;
     pst_status st;
 
-    memcpy(remarks.items, answer->remarks, answer->n_remarks * sizeof *answer->remarks);
+    for (uint32_t i = 0; i < answer->n_remarks; i++) {
+        remarks.items[i] = answer->remarks[i];
+    }
     pst_planner_of_problem(&planner, problem, NULL);
     planner.places = answer->places;
     st = pst_planner_state(&planner, &planner.arena, &in, err);
