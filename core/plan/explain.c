@@ -25,13 +25,11 @@ static const char *const kind_names[PST_V_KINDS] = {
     [PST_V_GUEST] = "kept for other devices",
 };
 
-void pst_program_explain(const struct pst_program *program, const struct pst_graph *graph,
-                         struct pst_error *err)
+void pst_program_explain(const struct pst_program *program, struct pst_error *err)
 {
     uint64_t bytes[PST_V_KINDS] = {0};
     char text[32];
 
-    (void)graph;
     for (uint32_t i = 0; i < program->n_values; i++) {
         const struct pst_value *value = &program->values[i];
         bool lives = value->first <= program->peak_tick && program->peak_tick <= value->last;

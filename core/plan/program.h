@@ -221,8 +221,7 @@ pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_gra
                                struct pst_error *err);
 void pst_program_destroy(struct pst_program *program);
 
-/* What takes the space at the peak, by kind of value and stage: lines for a person. */
-void pst_program_explain(const struct pst_program *program, const struct pst_graph *graph,
-                         struct pst_error *err);
+/* What takes the space at the peak, by kind of value: lines for a person. */
+void pst_program_explain(const struct pst_program *program, struct pst_error *err);
 
 #endif

@@ -63,7 +63,7 @@ void pst_planned_table(const struct pst_planned *planned, const struct pst_graph
     if (r < plan->n_devices) {
         pst_error_detail(err, "and %u more devices\n", plan->n_devices - r);
     }
-    pst_program_explain(planned->programs[worst_device(plan)], graph, err);
+    pst_program_explain(planned->programs[worst_device(plan)], err);
 }
 
 pst_status pst_planned_too_large(const struct pst_planner *planner,

@@ -199,7 +199,7 @@ static void explain(const struct pst_session *session, uint32_t rank, struct pst
         session->eval_programs[rank]->arena_bytes > program->arena_bytes) {
         program = session->eval_programs[rank];
     }
-    pst_program_explain(program, session->graph, err);
+    pst_program_explain(program, err);
 }
 
 /* Refuses a plan that does not fit, with what takes the space and what would do. */

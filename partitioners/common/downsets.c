@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-void downsets_room(struct part_downsets *sets, size_t n_added)
+/* Arrays for sets->n_sets sets, but for bits. */
+static void make_room(struct part_downsets *sets, size_t n_added)
 {
     CALL_TAKE(sets->parent, sets->n_sets);
     CALL_TAKE(sets->size, sets->n_sets);
@@ -21,7 +22,7 @@ void part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *
     struct part_downsets sets = {.n = first[n_runs], .n_sets = n_runs + 1};
     uint32_t k;
 
-    downsets_room(&sets, sets.n);
+    make_room(&sets, sets.n);
     for (k = 1; k <= n_runs; k++) {
         sets.parent[k] = k - 1;
         sets.size[k] = first[k];
@@ -199,7 +200,7 @@ void downsets_sort(struct part_downsets *sets)
     uint32_t *from = call_alloc(sets->n_sets, sizeof *from), k;
 
     CALL_TAKE(sets->bits, (size_t)sets->n_sets * sets->n_words + 1);
-    downsets_room(sets, old.first_added[old.n_sets]);
+    make_room(sets, old.first_added[old.n_sets]);
     find_places(&old, place);
     for (k = 0; k < old.n_sets; k++) {
         from[place[k]] = k;
@@ -220,7 +221,7 @@ static pst_status list_all(const struct part_dag *dag, const struct pst_host *ho
 
     CALL_TAKE(w.missing, (size_t)dag->n + 1);
     CALL_TAKE(sets->bits, (size_t)sets->n_sets * sets->n_words + 1);
-    downsets_room(sets, sets->n_sets);
+    make_room(sets, sets->n_sets);
     for (v = 0; v < dag->n; v++) {
         w.missing[v] = dag->first_in[v + 1] - dag->first_in[v];
         if (w.missing[v] == 0) {

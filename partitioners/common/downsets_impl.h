@@ -7,8 +7,6 @@
 
 #include "downsets.h"
 
-/* Arrays for sets->n_sets sets, but for bits. */
-void downsets_room(struct part_downsets *sets, size_t n_added);
 /* Renumbers: smaller sets first. */
 void downsets_sort(struct part_downsets *sets);
 

@@ -204,6 +204,7 @@ TEST(test_ends_without_memory)
         taken = 0;
         assert_int_equal(run(planner, false, 0), PST_OK);
         all = taken;
+        assert_true(all > 0);
         for (unsigned at = 1; at <= all; at += 1 + all / 40) {
             int before = held;
             pst_status st;
