@@ -1,116 +1,190 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#undef _FORTIFY_SOURCE /* its jumps refuse to go to another stack */
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <ucontext.h>
 
 #include "device/cuda/launch.h"
 
 #define STACK_BYTES 65536
 
-/* Those of a thread, kept between launches. */
-struct stacks {
-    char *memory = NULL;
-
-    char *get()
-    {
-        if (memory == NULL) {
-            memory = (char *)malloc((size_t)PST_THREADS * STACK_BYTES);
-        }
-        return memory;
-    }
-    ~stacks()
-    {
-        free(memory);
-    }
-};
-static thread_local stacks kept;
-
 thread_local on_host_index threadIdx, blockIdx, blockDim, gridDim;
 
+enum coroutine_state { RUNS, AT_WARP, AT_BLOCK, ENDED };
+
 struct coroutine {
-    ucontext_t context;
-    bool ended;
+    sigjmp_buf at;
+    enum coroutine_state state;
+    unsigned meeting; /* parity of those of the warp */
+    alignas(ON_HOST_WORD) char handed[2][ON_HOST_WORD];
 };
 
+/* The threads of blocks that meet. Coroutines are made once for each thread of the host; one that
+   has ended begins the next block. */
 struct block {
-    ucontext_t scheduler;
+    sigjmp_buf scheduler;
+    ucontext_t first, caller; /* while a coroutine is made */
     coroutine threads[PST_THREADS];
-    char *stacks;
     void (*body)(void *);
     void *context;
-    bool meeting;
-    unsigned n_ended; /* of the threads */
-};
+    char *stacks = NULL;
 
-static thread_local block *current;
+    ~block()
+    {
+        free(stacks);
+    }
+};
+static thread_local block kept;
+static thread_local block *current; /* NULL: threads that do not meet */
+
+void on_host_refuse(const char *what)
+{
+    fprintf(stderr, "on the host: %s\n", what);
+    abort();
+}
+
+static void leave(enum coroutine_state state)
+{
+    coroutine *self = &current->threads[threadIdx.x];
+
+    self->state = state;
+    if (sigsetjmp(self->at, 0) == 0) {
+        siglongjmp(current->scheduler, 1);
+    }
+}
+
+static void resume(block *b, unsigned t)
+{
+    threadIdx.x = t;
+    b->threads[t].state = RUNS;
+    if (sigsetjmp(b->scheduler, 0) == 0) {
+        siglongjmp(b->threads[t].at, 1);
+    }
+}
+
+static void meet(enum coroutine_state state)
+{
+    if (current == NULL) {
+        on_host_refuse("threads meet in a kernel that is launched without");
+    }
+    leave(state);
+}
 
 void __syncthreads()
 {
-    const unsigned self = threadIdx.x;
+    meet(AT_BLOCK);
+}
 
-    if (current == NULL || !current->meeting) {
-        fprintf(stderr, "__syncthreads() in a kernel that is launched without\n");
-        abort();
+void __syncwarp()
+{
+    meet(AT_WARP);
+}
+
+/* Two words in turn: one is written while others still read the one before. */
+const void *on_host_exchange(const void *value, size_t bytes, unsigned lane)
+{
+    const unsigned base = threadIdx.x / PST_WARP * PST_WARP;
+    unsigned meeting;
+
+    if (current == NULL) {
+        on_host_refuse("a shuffle in a kernel that is launched without");
     }
-    swapcontext(&current->threads[self].context, &current->scheduler);
+    meeting = current->threads[threadIdx.x].meeting ^= 1;
+    memcpy(current->threads[threadIdx.x].handed[meeting], value, bytes);
+    leave(AT_WARP);
+    return current->threads[base + lane].handed[meeting];
 }
 
 static void start()
 {
-    block *b = current;
-    const unsigned self = threadIdx.x;
+    block *b = &kept;
+    coroutine *self = &b->threads[threadIdx.x];
 
-    b->body(b->context);
-    b->threads[self].ended = true;
-    swapcontext(&b->threads[self].context, &b->scheduler);
+    if (sigsetjmp(self->at, 0) == 0) {
+        setcontext(&b->caller);
+    }
+    for (;;) {
+        b->body(b->context);
+        leave(ENDED);
+    }
+}
+
+static void make_coroutines(block *b)
+{
+    b->stacks = (char *)malloc((size_t)PST_THREADS * STACK_BYTES);
+    for (unsigned t = 0; t < PST_THREADS; t++) {
+        volatile bool made = false;
+
+        threadIdx.x = t;
+        getcontext(&b->first);
+        b->first.uc_stack.ss_sp = b->stacks + (size_t)t * STACK_BYTES;
+        b->first.uc_stack.ss_size = STACK_BYTES;
+        b->first.uc_link = NULL;
+        makecontext(&b->first, start, 0);
+        getcontext(&b->caller);
+        if (!made) {
+            made = true;
+            setcontext(&b->first);
+        }
+    }
+}
+
+static unsigned count(const block *b, unsigned first, unsigned n, enum coroutine_state state)
+{
+    unsigned found = 0;
+
+    for (unsigned t = first; t < first + n; t++) {
+        found += b->threads[t].state == state;
+    }
+    return found;
+}
+
+static void run_warp(block *b, unsigned first)
+{
+    do {
+        for (unsigned t = first; t < first + PST_WARP; t++) {
+            resume(b, t);
+        }
+    } while (count(b, first, PST_WARP, AT_WARP) == PST_WARP);
+    if (count(b, first, PST_WARP, AT_WARP) > 0) {
+        on_host_refuse("a shuffle that only some lanes of a warp reach");
+    }
 }
 
 /* From barrier to barrier, until all have ended at the same time. */
 static void run_block(block *b)
 {
-    b->n_ended = 0;
-    for (unsigned t = 0; t < PST_THREADS; t++) {
-        coroutine *self = &b->threads[t];
+    unsigned n_ended;
 
-        getcontext(&self->context);
-        self->context.uc_stack.ss_sp = b->stacks + (size_t)t * STACK_BYTES;
-        self->context.uc_stack.ss_size = STACK_BYTES;
-        self->context.uc_link = NULL;
-        self->ended = false;
-        makecontext(&self->context, start, 0);
-    }
-    while (b->n_ended == 0) {
-        for (unsigned t = 0; t < PST_THREADS; t++) {
-            threadIdx.x = t;
-            swapcontext(&b->scheduler, &b->threads[t].context);
-            b->n_ended += b->threads[t].ended;
+    do {
+        for (unsigned first = 0; first < PST_THREADS; first += PST_WARP) {
+            run_warp(b, first);
         }
-    }
-    if (b->n_ended != PST_THREADS) {
-        fprintf(stderr, "a barrier that only %u of %u threads reach\n", PST_THREADS - b->n_ended,
-                PST_THREADS);
-        abort();
+        n_ended = count(b, 0, PST_THREADS, ENDED);
+    } while (n_ended == 0);
+    if (n_ended != PST_THREADS) {
+        on_host_refuse("a barrier that only some threads of a block reach");
     }
 }
 
 void on_host_launch(unsigned blocks, bool meeting, void (*body)(void *), void *context)
 {
-    block b;
-
     if (blocks == 0) {
-        fprintf(stderr, "a launch of no block\n");
-        abort();
+        on_host_refuse("a launch of no block");
     }
-    b.body = body;
-    b.context = context;
-    b.meeting = meeting;
-    b.stacks = meeting ? kept.get() : NULL;
-    current = &b;
+    if (meeting && kept.stacks == NULL) {
+        make_coroutines(&kept);
+    }
+    kept.body = body;
+    kept.context = context;
+    current = meeting ? &kept : NULL;
     blockDim.x = PST_THREADS;
     gridDim.x = blocks;
     for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++) {
         if (meeting) {
-            run_block(&b);
+            run_block(&kept);
             continue;
         }
         for (threadIdx.x = 0; threadIdx.x < PST_THREADS; threadIdx.x++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * CUDA C++ as C++ for the host, as far as the device's own kernels go: blocks run one after the
- * other, the threads of a block as coroutines that change at __syncthreads(). A barrier that only
- * some threads of a block reach ends the program. Included by device/cuda/launch.h.
+ * other, the threads of a block as coroutines that change where they meet: a block at
+ * __syncthreads(), a warp at a shuffle. What only some of them reach ends the program. Included by
+ * device/cuda/launch.h.
  */
 #ifndef PST_TESTS_CUDA_ON_HOST_H
 #define PST_TESTS_CUDA_ON_HOST_H
@@ -23,14 +24,48 @@
 #define CUDART_INF_F INFINITY
 #define CUDART_NAN_F NAN
 
-#define PST_THREADS 8u
-
 struct on_host_index {
     unsigned x;
 };
 extern thread_local on_host_index threadIdx, blockIdx, blockDim, gridDim;
 
+/* Ends the program. */
+[[noreturn]] void on_host_refuse(const char *what);
+
 void __syncthreads();
+void __syncwarp();
+
+enum { ON_HOST_WORD = 16 }; /* bytes that lanes hand each other at once */
+
+/* Hands over a value for the lanes of the warp; returns that of one of them, until the warp meets
+   for the second time from now. */
+const void *on_host_exchange(const void *value, size_t bytes, unsigned lane);
+
+template <class T> static inline T on_host_shuffle(unsigned mask, T value, unsigned lane)
+{
+    static_assert(sizeof value <= ON_HOST_WORD, "in one word");
+    if (mask != PST_ALL_LANES) {
+        on_host_refuse("a shuffle of some lanes");
+    }
+    return *(const T *)on_host_exchange(&value, sizeof value, lane);
+}
+
+template <class T> static inline T __shfl_sync(unsigned mask, T value, unsigned lane)
+{
+    return on_host_shuffle(mask, value, lane % PST_WARP);
+}
+
+template <class T> static inline T __shfl_xor_sync(unsigned mask, T value, unsigned bits)
+{
+    return on_host_shuffle(mask, value, (threadIdx.x ^ bits) % PST_WARP);
+}
+
+template <class T> static inline T __shfl_down_sync(unsigned mask, T value, unsigned by)
+{
+    const unsigned lane = threadIdx.x % PST_WARP;
+
+    return on_host_shuffle(mask, value, lane + by < PST_WARP ? lane + by : lane);
+}
 
 /* body(context) for every thread of every block; meeting: through coroutines. */
 void on_host_launch(unsigned blocks, bool meeting, void (*body)(void *), void *context);

@@ -10,11 +10,14 @@
 #include "device/cuda/family.h"
 #include "device/cuda/kernels.h"
 
+#define PST_THREADS   256u
+#define PST_WARP      32u
+#define PST_ALL_LANES 0xFFFFFFFFu
+
 #ifdef PST_CUDA_ON_HOST
 #include "on_host.h"
 #else
-#define PST_THREADS 256u
-/* Kernels whose threads go their own ways; kernels that meet at __syncthreads(). */
+/* Kernels whose threads go their own ways; kernels that meet, in a block or in a warp. */
 #define PST_LAUNCH(kernel, blocks, stream, ...)                                                    \
     kernel<<<(unsigned)(blocks), PST_THREADS, 0, (stream)>>>(__VA_ARGS__)
 #define PST_LAUNCH_MEETING(kernel, blocks, stream, ...)                                            \
@@ -100,22 +103,58 @@ template <class S> __device__ static inline void pst_store_gradient(S *at, float
     }
 }
 
-/* Sum over the threads of a block, the same for all of them: halves are added until one is left. */
-template <class T> __device__ static inline T pst_block_sum(T value)
+/* Sum over the lanes of a warp, the same for all of them. For all lanes of a warp. */
+template <class T> __device__ static inline T pst_warp_sum(T value)
 {
-    __shared__ T part[PST_THREADS];
-
-    part[threadIdx.x] = value;
-    __syncthreads();
-    for (unsigned width = PST_THREADS / 2; width > 0; width /= 2) {
-        if (threadIdx.x < width) {
-            part[threadIdx.x] += part[threadIdx.x + width];
-        }
-        __syncthreads();
+    for (unsigned width = PST_WARP / 2; width > 0; width /= 2) {
+        value += __shfl_xor_sync(PST_ALL_LANES, value, width);
     }
-    value = part[0];
+    return value;
+}
+
+/* The larger one; NaN where one of them is. */
+__device__ static inline float pst_larger(float a, float b)
+{
+    return b > a || b != b ? b : a;
+}
+
+__device__ static inline float pst_warp_max(float value)
+{
+    for (unsigned width = PST_WARP / 2; width > 0; width /= 2) {
+        value = pst_larger(value, __shfl_xor_sync(PST_ALL_LANES, value, width));
+    }
+    return value;
+}
+
+/* What the warps of a block have found, in lane order of each warp: lane l has that of warp l, lanes
+   beyond have `none`. For all threads of a block. */
+#define PST_WARPS (PST_THREADS / PST_WARP)
+static_assert(PST_WARPS <= PST_WARP, "a warp takes what all of them have found");
+
+template <class T> __device__ static inline T pst_of_warps(T value, T none)
+{
+    __shared__ T part[PST_WARPS];
+    const unsigned lane = threadIdx.x % PST_WARP;
+
+    if (lane == 0) {
+        part[threadIdx.x / PST_WARP] = value;
+    }
+    __syncthreads();
+    value = lane < PST_WARPS ? part[lane] : none;
     __syncthreads();
     return value;
+}
+
+/* Sum over the threads of a block, the same for all of them. */
+template <class T> __device__ static inline T pst_block_sum(T value)
+{
+    return pst_warp_sum(pst_of_warps(pst_warp_sum(value), (T)0));
+}
+
+__device__ static inline float pst_block_max(float value)
+{
+    value = pst_warp_max(value);
+    return pst_warp_max(pst_of_warps(value, value));
 }
 
 /* Sum of a column of partial [chunks, n], by PST_PARTS threads that each have every so manieth
@@ -147,26 +186,6 @@ __device__ static inline T pst_column_sum(const T *partial, uint64_t chunks, uin
 static inline uint64_t pst_column_groups(uint64_t n)
 {
     return (n + PST_WIDTH - 1) / PST_WIDTH;
-}
-
-/* The largest; NaN where one of them is. */
-__device__ static inline float pst_block_max(float value)
-{
-    __shared__ float part[PST_THREADS];
-
-    part[threadIdx.x] = value;
-    __syncthreads();
-    for (unsigned width = PST_THREADS / 2; width > 0; width /= 2) {
-        if (threadIdx.x < width) {
-            const float a = part[threadIdx.x], b = part[threadIdx.x + width];
-
-            part[threadIdx.x] = b > a || b != b ? b : a;
-        }
-        __syncthreads();
-    }
-    value = part[0];
-    __syncthreads();
-    return value;
 }
 
 /* Calls a template for the type of the activations, and for how many elements at once. */
