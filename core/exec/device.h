@@ -10,6 +10,7 @@
 #ifndef PST_EXEC_DEVICE_H
 #define PST_EXEC_DEVICE_H
 
+#include "graph/cluster.h"
 #include "graph/graph.h"
 
 enum pst_kernel_pass { PST_KERNEL_F = 0, PST_KERNEL_B = 1, PST_KERNEL_W = 2 };
@@ -247,6 +248,9 @@ struct pst_device_ops {
     /* Which device of this machine the rank of a config has: a name that all processes of the
        machine know it by ("0000:3b:00.0"); "" where that is not told. NULL: it has none. */
     void (*identity)(const struct pst_device_config *config, char *ret_text, size_t size);
+    /* Puts what the hardware of the device itself says into the description of a cluster: peaks,
+       bandwidth, memory; what it does not say stays. NULL: it says nothing. */
+    void (*figures)(struct pst_device *device, struct pst_cluster *cluster);
     /*
      * What follows may be NULL; a device has all of it or nothing. Such a device keeps a clock:
      * when what it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when things end if

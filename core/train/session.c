@@ -425,6 +425,25 @@ static pst_status load_profile(struct pst_session *session, struct pst_error *er
     return st;
 }
 
+/* What [cluster] leaves out is what the device says of itself, if it does. */
+static void take_figures(struct pst_session *session)
+{
+    struct pst_cluster known = session->cluster;
+
+    if (session->device_ops->figures == NULL) {
+        return;
+    }
+    session->device_ops->figures(session->device, &known);
+    for (uint32_t i = 0; i < pst_cluster_n_params; i++) {
+        const struct pst_param *row = &pst_cluster_params[i];
+
+        if (pst_config_get(session->job->cluster, row->key) == NULL) {
+            memcpy((char *)&session->cluster + row->offset, (const char *)&known + row->offset,
+                   sizeof(uint64_t)); /* as large as all of its fields */
+        }
+    }
+}
+
 static pst_status create(const struct pst_job *job, const struct pst_team *team,
                          bool with_transport, struct pst_session **ret_session,
                          struct pst_error *err)
@@ -442,10 +461,6 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
                          job->cluster, "[cluster]", NULL, &arena, &session->cluster, err);
     pst_arena_finish(&arena);
     if (st == PST_OK) {
-        st = pst_config_place(job->config, "cluster", "reserve",
-                              pst_cluster_check(&session->cluster, err), err);
-    }
-    if (st == PST_OK) {
         st = build_graph(job, &session->graph, err);
     }
     if (st == PST_OK) {
@@ -453,6 +468,11 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
     }
     if (st == PST_OK) {
         st = load_device(session, err);
+    }
+    if (st == PST_OK) {
+        take_figures(session);
+        st = pst_config_place(job->config, "cluster", "reserve",
+                              pst_cluster_check(&session->cluster, err), err);
     }
     if (st == PST_OK) {
         st = find_transport(session, with_transport, err);

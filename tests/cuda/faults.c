@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct cuda_on_host host = {
-    .n_gpus = 1, .sms = 132, .memory_bytes = 1u << 30, .left_bytes = 1u << 30, .peers = true};
+static struct cuda_on_host host = {.n_gpus = 1,
+                                   .sms = 132,
+                                   .memory_bytes = UINT64_C(80) << 30,
+                                   .left_bytes = 1u << 30,
+                                   .peers = true};
 
 __attribute__((constructor)) static void read_environment(void)
 {

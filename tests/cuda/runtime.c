@@ -68,7 +68,25 @@ cudaError_t cudaDeviceGetPCIBusId(char *text, int size, int device)
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
 {
-    *value = 9;
+    switch (attr) {
+    case cudaDevAttrComputeCapabilityMajor:
+        *value = 9;
+        break;
+    case cudaDevAttrMultiProcessorCount:
+        *value = (int)cuda_on_host()->sms;
+        break;
+    case cudaDevAttrClockRate:
+        *value = 1830000; /* kHz */
+        break;
+    case cudaDevAttrMemoryClockRate:
+        *value = 2619000;
+        break;
+    case cudaDevAttrGlobalMemoryBusWidth:
+        *value = 5120;
+        break;
+    default:
+        return on_host_keep(cudaErrorInvalidValue);
+    }
     return cudaSuccess;
 }
 

@@ -154,6 +154,12 @@ pst_status pst_cuda_fits(const struct pst_device_config *config, const uint64_t 
 void pst_cuda_sharing(struct pst_device *device, char *ret_text, size_t size);
 void pst_cuda_identity(const struct pst_device_config *config, char *ret_text, size_t size);
 
+/* --- figures.c ---------------------------------------------------------------------------------
+ */
+
+/* As device.h says; of the part, where the device has one. */
+void pst_cuda_figures(struct pst_device *device, struct pst_cluster *cluster);
+
 /* --- queues.c: streams, marks, pinned memory ---------------------------------------------------
  */
 

@@ -297,6 +297,7 @@ static const struct pst_device_ops ops = {
     .fits = pst_cuda_fits,
     .sharing = pst_cuda_sharing,
     .identity = pst_cuda_identity,
+    .figures = pst_cuda_figures,
 };
 
 PST_EXPORT pst_device_module_fn pst_device_module;
