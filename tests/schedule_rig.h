@@ -15,7 +15,7 @@
 #include "test.h"
 
 #include "planner/emission.h"
-#include "solo_chain.h"
+#include "order_chain.h"
 #include "reports/order_bounds.h"
 
 #define SCHEDULE_DEVICES 64
@@ -31,7 +31,7 @@ struct schedule_case {
     bool may_fail;    /* else a failure fails the test */
     uint32_t batches; /* 0: 1; several run without a barrier */
     /* Last word on the question: other costs, caps, sizes. May be NULL. */
-    void (*change)(struct pst_solo *solo, void *context);
+    void (*change)(struct pst_order_question *asked, void *context);
     void *context;
 };
 
@@ -45,9 +45,9 @@ struct schedule_run {
     char *csv;                        /* PyTorch's cells, modern letters, a line a device */
     char *picture; /* a character a unit, a line a device; NULL where it would be too wide */
     struct pst_order_bounds bounds;
-    struct pst_solo solo;
+    struct pst_order_question asked;
     struct pst_orders answer;
-    struct pst_solo_stream stream;
+    struct pst_batches stream;
     struct pst_order_eval eval;
     struct pst_instance *instance;
 };
@@ -59,9 +59,9 @@ static inline void schedule_run_free(struct schedule_run *run)
     free(run->csv);
     free(run->picture);
     pst_order_eval_finish(&run->eval);
-    pst_solo_stream_finish(&run->stream);
+    pst_batches_finish(&run->stream);
     pst_orders_finish(&run->answer);
-    pst_solo_finish(&run->solo);
+    pst_order_question_finish(&run->asked);
     pst_instance_destroy(run->instance);
     memset(run, 0, sizeof *run);
 }
@@ -74,29 +74,29 @@ static inline uint64_t most_held(const struct schedule_run *run)
 {
     uint64_t most = 0;
 
-    for (uint32_t d = 0; d < run->solo.in.n_devices; d++) {
+    for (uint32_t d = 0; d < run->asked.in.n_devices; d++) {
         most = run->peaks[d] > most ? run->peaks[d] : most;
     }
     return most;
 }
 
 /* For `change`: links as given, in any order, in place of the chain's; free on one device. */
-static inline void schedule_connect(struct pst_solo *solo, const struct pst_schedule_link *links,
-                                    uint32_t n_links)
+static inline void schedule_connect(struct pst_order_question *asked,
+                                    const struct pst_schedule_link *links, uint32_t n_links)
 {
-    solo->links = pst_arena_array(&solo->arena, n_links + 1, sizeof *solo->links);
-    solo->out_links = pst_arena_array(&solo->arena, n_links + 1, sizeof *solo->out_links);
-    assert_true(solo->links != NULL && solo->out_links != NULL);
+    asked->links = pst_arena_array(&asked->arena, n_links + 1, sizeof *asked->links);
+    asked->out_links = pst_arena_array(&asked->arena, n_links + 1, sizeof *asked->out_links);
+    assert_true(asked->links != NULL && asked->out_links != NULL);
     for (uint32_t i = 0; i < n_links; i++) {
-        solo->links[i] = links[i];
-        if (solo->stages[links[i].from].device == solo->stages[links[i].to].device) {
-            solo->links[i].transfer_ns = 0;
+        asked->links[i] = links[i];
+        if (asked->stages[links[i].from].device == asked->stages[links[i].to].device) {
+            asked->links[i].transfer_ns = 0;
         }
     }
-    solo->in.links = solo->links;
-    solo->in.out_links = solo->out_links;
-    solo->in.n_links = n_links;
-    pst_solo_connect(solo);
+    asked->in.links = asked->links;
+    asked->in.out_links = asked->out_links;
+    asked->in.n_links = n_links;
+    pst_order_question_connect(asked);
 }
 
 /* An instance of a scheduler of the tree, or at `path`; as the program opens it. */
@@ -118,7 +118,7 @@ static inline pst_status schedule_open(const char *id, const char *options,
     return st;
 }
 
-static inline char *schedule_csv(const struct pst_solo_stream *stream)
+static inline char *schedule_csv(const struct pst_batches *stream)
 {
     static const char *const kinds[] = {"?", "F", "I", "W", "B", "R"};
     char *text = NULL;
@@ -193,42 +193,42 @@ static inline char *schedule_picture(const struct schedule_run *run, uint64_t un
 
 /* Every stage costs the same, whatever its device's share is. */
 static inline void schedule_costs(const struct schedule_case *c, uint64_t unit,
-                                  struct pst_solo *solo)
+                                  struct pst_order_question *asked)
 {
     bool plain = c->f == 0 && c->b == 0 && c->w == 0;
 
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
-        solo->stages[s].forward_ns = (plain ? 1 : c->f) * unit;
-        solo->stages[s].backward_input_ns = (plain ? 1 : c->b) * unit;
-        solo->stages[s].backward_weight_ns = (plain ? 1 : c->w) * unit;
-        solo->stages[s].saved_bytes = solo->stages[s].saved_weight_bytes = unit;
+    for (uint32_t s = 0; s < asked->in.n_stages; s++) {
+        asked->stages[s].forward_ns = (plain ? 1 : c->f) * unit;
+        asked->stages[s].backward_input_ns = (plain ? 1 : c->b) * unit;
+        asked->stages[s].backward_weight_ns = (plain ? 1 : c->w) * unit;
+        asked->stages[s].saved_bytes = asked->stages[s].saved_weight_bytes = unit;
     }
-    for (uint32_t d = 0; d < solo->in.n_devices; d++) {
-        solo->activation_bytes[d] = c->cap == 0 ? UINT64_MAX : c->cap * unit;
+    for (uint32_t d = 0; d < asked->in.n_devices; d++) {
+        asked->activation_bytes[d] = c->cap == 0 ? UINT64_MAX : c->cap * unit;
     }
 }
 
 static inline pst_status schedule_ask(const struct schedule_case *c, uint64_t unit,
                                       struct schedule_run *run)
 {
-    const struct pst_solo_costs costs = {
+    const struct pst_order_question_costs costs = {
         .latency_ns = c->c * unit, .limit_bytes = UINT64_MAX, .barrier = c->barrier};
     struct pst_error *err = &run->error;
     pst_status st = schedule_open(c->id, c->options, &run->instance, err);
 
     if (st == PST_OK) {
-        st = solo_chain(run->instance, c->p, c->m, &costs, &run->solo, err);
+        st = order_chain(run->instance, c->p, c->m, &costs, &run->asked, err);
     }
     if (st == PST_OK) {
-        schedule_costs(c, unit, &run->solo);
+        schedule_costs(c, unit, &run->asked);
         if (c->change != NULL) {
-            c->change(&run->solo, c->context);
+            c->change(&run->asked, c->context);
         }
-        st = pst_orders_ask(run->instance, &run->solo.in, NULL, NULL, &run->answer, err);
+        st = pst_orders_ask(run->instance, &run->asked.in, NULL, NULL, &run->answer, err);
     }
     if (st == PST_OK) {
-        st = pst_solo_unroll(&run->answer, &run->solo.in, c->batches > 0 ? c->batches : 1,
-                             &run->stream, err);
+        st = pst_batches_unroll(&run->answer, &run->asked.in, c->batches > 0 ? c->batches : 1,
+                                &run->stream, err);
     }
     if (st == PST_OK) {
         st = pst_order_evaluate(&run->stream.in, (const struct pst_pass *const *)run->stream.passes,
@@ -251,9 +251,9 @@ static inline struct schedule_run schedule_run(const struct schedule_case *c)
     if (run.status != PST_OK) {
         return run;
     }
-    run.n_stages = run.solo.in.n_stages;
+    run.n_stages = run.asked.in.n_stages;
     for (uint32_t s = 0; s < run.n_stages; s++) {
-        run.n_chunks += run.solo.stages[s].device == run.solo.stages[0].device;
+        run.n_chunks += run.asked.stages[s].device == run.asked.stages[0].device;
     }
     run.makespan_ns = run.eval.makespan_ns;
     run.span_ns = run.eval.span_ns;

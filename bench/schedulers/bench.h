@@ -5,7 +5,7 @@
 #ifndef BENCH_SCHEDULERS_H
 #define BENCH_SCHEDULERS_H
 
-#include "planner/solo.h"
+#include "planner/order_question.h"
 #include "plan/order_eval.h"
 
 struct bench_question {
@@ -15,7 +15,7 @@ struct bench_question {
     uint64_t saved, saved_weight; /* bytes of one stage and micro-batch; 0: 1 */
     bool barrier;
     /* Changes the stages; may be NULL. */
-    void (*change)(struct pst_solo *solo, const void *context);
+    void (*change)(struct pst_order_question *asked, const void *context);
     const void *context;
 };
 
@@ -25,7 +25,7 @@ struct bench_answer {
 
 /* Ends the program with a message where something fails. */
 void bench_open(const struct bench_question *question, struct pst_instance **ret_instance,
-                struct pst_solo *ret_solo);
+                struct pst_order_question *ret_asked);
 struct bench_answer bench_ask(const struct bench_question *question);
 /* Best of several runs of schedule() alone, in seconds. */
 double bench_time(const struct bench_question *question);

@@ -82,40 +82,40 @@ static void run(const struct line *line)
 
 /* Embedding at one end, vocabulary and loss at the other: both stages of device 0 are the heavier.
  */
-static void ends_heavier(struct pst_solo *solo)
+static void ends_heavier(struct pst_order_question *asked)
 {
-    uint32_t last = solo->in.n_stages - 1;
+    uint32_t last = asked->in.n_stages - 1;
 
-    solo->stages[0].forward_ns += solo->stages[0].forward_ns / 4;
-    solo->stages[0].backward_weight_ns += solo->stages[0].backward_weight_ns / 2;
-    solo->stages[last].forward_ns += solo->stages[last].forward_ns / 2;
-    solo->stages[last].backward_input_ns += solo->stages[last].backward_input_ns / 2;
-    solo->stages[last].backward_weight_ns += solo->stages[last].backward_weight_ns / 2;
+    asked->stages[0].forward_ns += asked->stages[0].forward_ns / 4;
+    asked->stages[0].backward_weight_ns += asked->stages[0].backward_weight_ns / 2;
+    asked->stages[last].forward_ns += asked->stages[last].forward_ns / 2;
+    asked->stages[last].backward_input_ns += asked->stages[last].backward_input_ns / 2;
+    asked->stages[last].backward_weight_ns += asked->stages[last].backward_weight_ns / 2;
 }
 
 /* Stages cost from 0.75 to 1.25 of the mean. */
-static void rising(struct pst_solo *solo)
+static void rising(struct pst_order_question *asked)
 {
-    uint32_t n = solo->in.n_stages;
+    uint32_t n = asked->in.n_stages;
 
     for (uint32_t s = 0; s < n; s++) {
         uint64_t parts = 3 * (n - 1) + 2 * s;
 
-        solo->stages[s].forward_ns = solo->stages[s].forward_ns * parts / (4 * (n - 1));
-        solo->stages[s].backward_input_ns =
-            solo->stages[s].backward_input_ns * parts / (4 * (n - 1));
-        solo->stages[s].backward_weight_ns =
-            solo->stages[s].backward_weight_ns * parts / (4 * (n - 1));
+        asked->stages[s].forward_ns = asked->stages[s].forward_ns * parts / (4 * (n - 1));
+        asked->stages[s].backward_input_ns =
+            asked->stages[s].backward_input_ns * parts / (4 * (n - 1));
+        asked->stages[s].backward_weight_ns =
+            asked->stages[s].backward_weight_ns * parts / (4 * (n - 1));
     }
 }
 
 /* Two machines: the link in the middle of the pipeline takes a whole pass. */
-static void slow_middle(struct pst_solo *solo)
+static void slow_middle(struct pst_order_question *asked)
 {
-    for (uint32_t i = 0; i < solo->in.n_links; i++) {
-        struct pst_schedule_link *link = &solo->links[i];
-        uint32_t a = solo->stages[link->from].device, b = solo->stages[link->to].device;
-        uint32_t half = solo->in.n_devices / 2;
+    for (uint32_t i = 0; i < asked->in.n_links; i++) {
+        struct pst_schedule_link *link = &asked->links[i];
+        uint32_t a = asked->stages[link->from].device, b = asked->stages[link->to].device;
+        uint32_t half = asked->in.n_devices / 2;
 
         if ((a < half) != (b < half)) {
             link->transfer_ns = UNIT;

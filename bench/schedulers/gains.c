@@ -110,10 +110,10 @@ static uint64_t vary(uint64_t value, const struct spread *spread, uint32_t s, ui
     return value * (100 - spread->percent + r.v[0] % width) / 100;
 }
 
-static void vary_stages(struct pst_solo *solo, const void *context)
+static void vary_stages(struct pst_order_question *asked, const void *context)
 {
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
-        struct pst_schedule_stage *stage = &solo->stages[s];
+    for (uint32_t s = 0; s < asked->in.n_stages; s++) {
+        struct pst_schedule_stage *stage = &asked->stages[s];
 
         stage->forward_ns = vary(stage->forward_ns, context, s, 1);
         stage->backward_input_ns = vary(stage->backward_input_ns, context, s, 2);
@@ -129,24 +129,24 @@ static int compare(const void *a_, const void *b_)
 }
 
 /* Every stage costs what the middle one of the varied stages does. */
-static void even_out(struct pst_solo *solo, const void *context)
+static void even_out(struct pst_order_question *asked, const void *context)
 {
     uint64_t times[3][BENCH_MOST_STAGES];
-    uint32_t n = solo->in.n_stages;
+    uint32_t n = asked->in.n_stages;
 
-    vary_stages(solo, context);
+    vary_stages(asked, context);
     for (uint32_t s = 0; s < n; s++) {
-        times[0][s] = solo->stages[s].forward_ns;
-        times[1][s] = solo->stages[s].backward_input_ns;
-        times[2][s] = solo->stages[s].backward_weight_ns;
+        times[0][s] = asked->stages[s].forward_ns;
+        times[1][s] = asked->stages[s].backward_input_ns;
+        times[2][s] = asked->stages[s].backward_weight_ns;
     }
     for (uint32_t k = 0; k < 3; k++) {
         qsort(times[k], n, sizeof times[k][0], compare);
     }
     for (uint32_t s = 0; s < n; s++) {
-        solo->stages[s].forward_ns = times[0][n / 2];
-        solo->stages[s].backward_input_ns = times[1][n / 2];
-        solo->stages[s].backward_weight_ns = times[2][n / 2];
+        asked->stages[s].forward_ns = times[0][n / 2];
+        asked->stages[s].backward_input_ns = times[1][n / 2];
+        asked->stages[s].backward_weight_ns = times[2][n / 2];
     }
 }
 
@@ -155,15 +155,15 @@ static struct bench_answer blind(const struct bench_question *q)
 {
     struct bench_question even = *q;
     struct pst_instance *instance = NULL;
-    struct pst_solo solo, real;
+    struct pst_order_question asked, real;
     struct pst_orders answer;
     struct pst_order_eval eval;
     struct pst_error err = {0};
     struct bench_answer a = {0};
 
     even.change = even_out;
-    bench_open(&even, &instance, &solo);
-    if (pst_orders_ask(instance, &solo.in, NULL, NULL, &answer, &err) != PST_OK) {
+    bench_open(&even, &instance, &asked);
+    if (pst_orders_ask(instance, &asked.in, NULL, NULL, &answer, &err) != PST_OK) {
         return a;
     }
     pst_instance_destroy(instance);
@@ -174,8 +174,8 @@ static struct bench_answer blind(const struct bench_question *q)
         pst_order_eval_finish(&eval);
     }
     pst_orders_finish(&answer);
-    pst_solo_finish(&solo);
-    pst_solo_finish(&real);
+    pst_order_question_finish(&asked);
+    pst_order_question_finish(&real);
     pst_instance_destroy(instance);
     return a;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "solo_chain.h"
+#include "order_chain.h"
 
 enum { SAMPLES = 201 };
 
@@ -61,22 +61,22 @@ static uint64_t vary(uint64_t *state, uint64_t ns, double noise)
 }
 
 /* The instance with other times; the caller keeps `stages` and `links`. */
-static void disturb(const struct pst_solo *solo, double noise, uint64_t *state,
+static void disturb(const struct pst_order_question *asked, double noise, uint64_t *state,
                     struct pst_schedule_stage *stages, struct pst_schedule_link *links)
 {
     uint64_t sum = 0;
 
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
-        stages[s] = solo->stages[s];
+    for (uint32_t s = 0; s < asked->in.n_stages; s++) {
+        stages[s] = asked->stages[s];
         sum += stages[s].forward_ns + stages[s].backward_input_ns + stages[s].backward_weight_ns;
         stages[s].forward_ns = vary(state, stages[s].forward_ns, noise);
         stages[s].backward_input_ns = vary(state, stages[s].backward_input_ns, noise);
         stages[s].backward_weight_ns = vary(state, stages[s].backward_weight_ns, noise);
     }
-    for (uint32_t i = 0; i < solo->in.n_links; i++) {
-        uint64_t mean = sum / (3 * (uint64_t)solo->in.n_stages);
+    for (uint32_t i = 0; i < asked->in.n_links; i++) {
+        uint64_t mean = sum / (3 * (uint64_t)asked->in.n_stages);
 
-        links[i] = solo->links[i];
+        links[i] = asked->links[i];
         if (stages[links[i].from].device != stages[links[i].to].device) {
             links[i].transfer_ns += draw(state, (uint64_t)((double)mean * noise));
         }
@@ -91,11 +91,11 @@ static int compare(const void *a, const void *b)
 }
 
 /* Quantiles of the goal's figure over samples of the instance. */
-static void measure_noise(const struct pst_solo *solo, const struct pst_solo_stream *stream,
+static void measure_noise(const struct pst_order_question *asked, const struct pst_batches *stream,
                           double noise, struct bench_figures *ret)
 {
-    struct pst_schedule_stage *stages = calloc(solo->in.n_stages, sizeof *stages);
-    struct pst_schedule_link *links = calloc(solo->in.n_links + 1, sizeof *links);
+    struct pst_schedule_stage *stages = calloc(asked->in.n_stages, sizeof *stages);
+    struct pst_schedule_link *links = calloc(asked->in.n_links + 1, sizeof *links);
     uint64_t state = 20250101, costs[SAMPLES];
     struct pst_schedule_in in = stream->in;
 
@@ -107,7 +107,7 @@ static void measure_noise(const struct pst_solo *solo, const struct pst_solo_str
         struct pst_order_eval eval;
         struct pst_error err = {0};
 
-        disturb(solo, noise, &state, stages, links);
+        disturb(asked, noise, &state, stages, links);
         if (pst_order_evaluate(&in, (const struct pst_pass *const *)stream->passes,
                                stream->n_passes, &eval, &err) != PST_OK) {
             die("noise", &err);
@@ -122,15 +122,15 @@ static void measure_noise(const struct pst_solo *solo, const struct pst_solo_str
     free(links);
 }
 
-static void measure(const struct pst_solo *solo, const struct pst_orders *answer, double noise,
-                    const char *scheduler, struct bench_figures *ret)
+static void measure(const struct pst_order_question *asked, const struct pst_orders *answer,
+                    double noise, const char *scheduler, struct bench_figures *ret)
 {
-    struct pst_solo_stream stream;
+    struct pst_batches stream;
     struct pst_order_eval eval;
     struct pst_order_bounds bounds;
     struct pst_error err = {0};
 
-    if (pst_solo_unroll(answer, &solo->in, 1, &stream, &err) != PST_OK ||
+    if (pst_batches_unroll(answer, &asked->in, 1, &stream, &err) != PST_OK ||
         pst_order_evaluate(&stream.in, (const struct pst_pass *const *)stream.passes,
                            stream.n_passes, &eval, &err) != PST_OK) {
         die(scheduler, &err);
@@ -139,54 +139,54 @@ static void measure(const struct pst_solo *solo, const struct pst_orders *answer
     ret->span = eval.span_ns;
     ret->makespan = eval.makespan_ns;
     ret->work = eval.work_ns;
-    for (uint32_t d = 0; d < solo->in.n_devices; d++) {
+    for (uint32_t d = 0; d < asked->in.n_devices; d++) {
         ret->peaks[d] = eval.peak_bytes[d];
         ret->most = ret->most > eval.peak_bytes[d] ? ret->most : eval.peak_bytes[d];
     }
-    pst_order_bounds(&solo->in, &bounds);
+    pst_order_bounds(&asked->in, &bounds);
     ret->bound_span = bounds.span_ns;
     ret->bound_makespan = bounds.makespan_ns;
     if (noise > 0.0) {
-        measure_noise(solo, &stream, noise, ret);
+        measure_noise(asked, &stream, noise, ret);
     }
     pst_order_eval_finish(&eval);
-    pst_solo_stream_finish(&stream);
+    pst_batches_finish(&stream);
 }
 
 void bench_measure(const char *scheduler, const char *options, const struct bench_instance *x,
                    double noise, struct bench_figures *ret_figures)
 {
-    const struct pst_solo_costs costs = {.forward_ns = x->f,
-                                         .backward_input_ns = x->b,
-                                         .backward_weight_ns = x->w,
-                                         .latency_ns = x->c,
-                                         .saved_bytes = x->saved,
-                                         .saved_weight_bytes = x->saved_weight,
-                                         .limit_bytes = UINT64_MAX,
-                                         .barrier = x->barrier};
+    const struct pst_order_question_costs costs = {.forward_ns = x->f,
+                                                   .backward_input_ns = x->b,
+                                                   .backward_weight_ns = x->w,
+                                                   .latency_ns = x->c,
+                                                   .saved_bytes = x->saved,
+                                                   .saved_weight_bytes = x->saved_weight,
+                                                   .limit_bytes = UINT64_MAX,
+                                                   .barrier = x->barrier};
     struct pst_instance *instance = open_scheduler(scheduler, options);
     struct pst_orders answer;
-    struct pst_solo solo;
+    struct pst_order_question asked;
     struct pst_error err = {0};
     double begin;
 
     memset(ret_figures, 0, sizeof *ret_figures);
-    if (solo_chain(instance, x->p, x->m, &costs, &solo, &err) != PST_OK) {
+    if (order_chain(instance, x->p, x->m, &costs, &asked, &err) != PST_OK) {
         pst_instance_destroy(instance);
         return;
     }
     if (x->shape != NULL) {
-        x->shape(&solo);
+        x->shape(&asked);
     }
     for (uint32_t d = 0; d < x->p && x->caps != NULL; d++) {
-        solo.activation_bytes[d] = x->caps[d];
+        asked.activation_bytes[d] = x->caps[d];
     }
     begin = now();
-    if (pst_orders_ask(instance, &solo.in, NULL, NULL, &answer, &err) == PST_OK) {
+    if (pst_orders_ask(instance, &asked.in, NULL, NULL, &answer, &err) == PST_OK) {
         ret_figures->seconds = now() - begin;
-        measure(&solo, &answer, noise, scheduler, ret_figures);
+        measure(&asked, &answer, noise, scheduler, ret_figures);
         pst_orders_finish(&answer);
     }
-    pst_solo_finish(&solo);
+    pst_order_question_finish(&asked);
     pst_instance_destroy(instance);
 }

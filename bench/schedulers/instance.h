@@ -5,7 +5,7 @@
 #ifndef BENCH_SCHEDULERS_INSTANCE_H
 #define BENCH_SCHEDULERS_INSTANCE_H
 
-#include "planner/solo.h"
+#include "planner/order_question.h"
 #include "reports/order_bounds.h"
 
 /* Costs of one device's share of the model. */
@@ -16,7 +16,7 @@ struct bench_instance {
     bool barrier;
     const uint64_t *caps; /* [p] bytes that a device may hold; NULL: no limit */
     /* Makes stages and links unlike each other; may be NULL. */
-    void (*shape)(struct pst_solo *solo);
+    void (*shape)(struct pst_order_question *asked);
 };
 
 struct bench_figures {

@@ -14,7 +14,7 @@
 
 #include "config/config.h"
 #include "host/plugin_host.h"
-#include "solo_chain.h"
+#include "order_chain.h"
 
 static void check(pst_status status, const struct pst_error *err)
 {
@@ -25,10 +25,10 @@ static void check(pst_status status, const struct pst_error *err)
 }
 
 void bench_open(const struct bench_question *q, struct pst_instance **ret_instance,
-                struct pst_solo *ret_solo)
+                struct pst_order_question *ret_asked)
 {
     static const struct pst_host_context context = {.impl = NULL};
-    const struct pst_solo_costs costs = {
+    const struct pst_order_question_costs costs = {
         .latency_ns = q->c, .limit_bytes = UINT64_MAX, .barrier = q->barrier};
     const struct pst_plugin *plugin;
     struct pst_config *config = NULL;
@@ -38,31 +38,31 @@ void bench_open(const struct bench_question *q, struct pst_instance **ret_instan
     check(pst_config_from_list(q->options, &config, &err), &err);
     check(pst_instance_create(plugin, config->root, &context, ret_instance, &err), &err);
     pst_config_destroy(config);
-    check(solo_chain(*ret_instance, q->p, q->m, &costs, ret_solo, &err), &err);
-    for (uint32_t s = 0; s < ret_solo->in.n_stages; s++) {
-        ret_solo->stages[s].forward_ns = q->f;
-        ret_solo->stages[s].backward_input_ns = q->b;
-        ret_solo->stages[s].backward_weight_ns = q->w;
-        ret_solo->stages[s].saved_bytes = q->saved == 0 ? 1 : q->saved;
-        ret_solo->stages[s].saved_weight_bytes = q->saved == 0 ? 1 : q->saved_weight;
+    check(order_chain(*ret_instance, q->p, q->m, &costs, ret_asked, &err), &err);
+    for (uint32_t s = 0; s < ret_asked->in.n_stages; s++) {
+        ret_asked->stages[s].forward_ns = q->f;
+        ret_asked->stages[s].backward_input_ns = q->b;
+        ret_asked->stages[s].backward_weight_ns = q->w;
+        ret_asked->stages[s].saved_bytes = q->saved == 0 ? 1 : q->saved;
+        ret_asked->stages[s].saved_weight_bytes = q->saved == 0 ? 1 : q->saved_weight;
     }
     if (q->change != NULL) {
-        q->change(ret_solo, q->context);
+        q->change(ret_asked, q->context);
     }
 }
 
 struct bench_answer bench_ask(const struct bench_question *q)
 {
     struct pst_instance *instance = NULL;
-    struct pst_solo solo;
+    struct pst_order_question asked;
     struct pst_orders answer;
     struct pst_order_eval eval;
     struct pst_error err = {0};
     struct bench_answer a = {0};
 
-    bench_open(q, &instance, &solo);
-    check(pst_orders_ask(instance, &solo.in, NULL, NULL, &answer, &err), &err);
-    check(pst_order_evaluate(&solo.in, (const struct pst_pass *const *)answer.passes[1],
+    bench_open(q, &instance, &asked);
+    check(pst_orders_ask(instance, &asked.in, NULL, NULL, &answer, &err), &err);
+    check(pst_order_evaluate(&asked.in, (const struct pst_pass *const *)answer.passes[1],
                              answer.n_passes[1], &eval, &err),
           &err);
     a = (struct bench_answer){eval.makespan_ns, eval.span_ns, eval.work_ns, 0};
@@ -71,7 +71,7 @@ struct bench_answer bench_ask(const struct bench_question *q)
     }
     pst_order_eval_finish(&eval);
     pst_orders_finish(&answer);
-    pst_solo_finish(&solo);
+    pst_order_question_finish(&asked);
     pst_instance_destroy(instance);
     return a;
 }
@@ -100,28 +100,28 @@ static uint64_t cpu_ns(void)
 double bench_time(const struct bench_question *q)
 {
     struct pst_instance *instance = NULL;
-    struct pst_solo solo;
+    struct pst_order_question asked;
     uint64_t n, best = UINT64_MAX;
 
-    bench_open(q, &instance, &solo);
+    bench_open(q, &instance, &asked);
     for (uint32_t i = 0; i < 5; i++) {
         struct pst_schedule_out out = {.size = sizeof out, .impl = &n, .emit = count};
         const struct pst_scheduler *functions = instance->plugin->get_interface(PST_SCHEDULER);
         uint64_t begin = cpu_ns(), took;
 
         n = 0;
-        if (functions->schedule(instance->self, &solo.in, &out) != PST_OK) {
+        if (functions->schedule(instance->self, &asked.in, &out) != PST_OK) {
             fprintf(stderr, "%s fails\n", q->id);
             exit(4);
         }
         took = cpu_ns() - begin;
         best = took < best ? took : best;
     }
-    if (n != (uint64_t)3 * solo.in.n_stages * q->m) {
+    if (n != (uint64_t)3 * asked.in.n_stages * q->m) {
         fprintf(stderr, "%s emits %llu passes\n", q->id, (unsigned long long)n);
         exit(4);
     }
-    pst_solo_finish(&solo);
+    pst_order_question_finish(&asked);
     pst_instance_destroy(instance);
     return (double)best * 1e-9;
 }

@@ -6,29 +6,30 @@
 #include "base/memory.h"
 #include "host/call.h"
 #include "planner/emission.h"
-#include "planner/solo.h"
+#include "planner/order_question.h"
 #include "planner/state.h"
 
 /* A chain with unit costs: F, B and W take 1, transfers nothing; every micro-batch is one byte. */
-static struct pst_solo unit_chain(const struct pst_planner *planner, const struct pst_place *place)
+static struct pst_order_question unit_chain(const struct pst_planner *planner,
+                                            const struct pst_place *place)
 {
-    static const struct pst_solo_costs costs = {.forward_ns = 1,
-                                                .backward_input_ns = 1,
-                                                .backward_weight_ns = 1,
-                                                .saved_bytes = 1,
-                                                .saved_weight_bytes = 1,
-                                                .limit_bytes = UINT64_MAX};
+    static const struct pst_order_question_costs costs = {.forward_ns = 1,
+                                                          .backward_input_ns = 1,
+                                                          .backward_weight_ns = 1,
+                                                          .saved_bytes = 1,
+                                                          .saved_weight_bytes = 1,
+                                                          .limit_bytes = UINT64_MAX};
     const struct pst_places *places = &planner->places;
     bool fixed = planner->topology.n_stages != 0;
     uint32_t n = place->n_stages, n_devices = place->n_devices, s;
     uint32_t *device_of = pst_alloc(n, sizeof *device_of);
-    struct pst_solo chain;
+    struct pst_order_question chain;
 
     for (s = 0; s < n; s++) {
         device_of[s] = s < places->n ? pst_places_device(places, s) : s;
         n_devices = !fixed && n > n_devices ? n : n_devices;
     }
-    chain = pst_solo_line(n_devices, n, device_of, place->n_microbatches, &costs);
+    chain = pst_order_question_line(n_devices, n, device_of, place->n_microbatches, &costs);
     for (s = 0; s < n; s++) {
         chain.stages[s].microbatch_size = place->microbatch_size;
         chain.stages[s].k = place->k;
@@ -40,7 +41,7 @@ static struct pst_solo unit_chain(const struct pst_planner *planner, const struc
 static pst_status count_chain(struct pst_planner *planner, const struct pst_place *place,
                               struct pst_scheduler_count *count, struct pst_error *err)
 {
-    struct pst_solo chain = unit_chain(planner, place);
+    struct pst_order_question chain = unit_chain(planner, place);
     struct pst_orders orders;
     pst_status st = pst_orders_ask(planner->scheduler, &chain.in, NULL, NULL, &orders, err);
 
@@ -53,7 +54,7 @@ static pst_status count_chain(struct pst_planner *planner, const struct pst_plac
         count->asynchronous = orders.asynchronous;
     }
     pst_orders_finish(&orders);
-    pst_solo_finish(&chain);
+    pst_order_question_finish(&chain);
     return st;
 }
 

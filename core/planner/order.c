@@ -9,11 +9,11 @@
 #include "base/memory.h"
 #include "plan/order_eval.h"
 #include "host/caps.h"
-#include "planner/solo.h"
+#include "planner/order_question.h"
 #include "planner/state.h"
 
 struct question {
-    struct pst_solo solo;
+    struct pst_order_question asked;
     uint32_t *device_of;  /* [rank] logical device */
     uint64_t *work_bytes; /* of each device: most that one pass takes */
 };
@@ -53,13 +53,13 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
                              struct question *q, struct pst_error *err)
 {
     const struct pst_plan_stage *stage = &plan->stages[s];
-    struct pst_schedule_stage *row = &q->solo.stages[s];
+    struct pst_schedule_stage *row = &q->asked.stages[s];
     uint32_t device = q->device_of[stage->ranks[0]], samples = pst_plan_samples(stage);
     struct pst_stage_view view;
     const struct pst_stage_node *nodes;
     struct pst_times times;
     uint64_t work = 0;
-    uint32_t *replayed = pst_arena_array(&q->solo.arena, stage->n_nodes, sizeof *replayed);
+    uint32_t *replayed = pst_arena_array(&q->asked.arena, stage->n_nodes, sizeof *replayed);
     bool split;
     uint32_t i;
     pst_status st = pst_planner_splits(planner, plan->n_stages, stage->n_microbatches, &split, err);
@@ -101,7 +101,7 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     if (work > q->work_bytes[device]) {
         q->work_bytes[device] = work;
     }
-    take_room(planner, plan, s, &view, &q->solo.activation_bytes[device]);
+    take_room(planner, plan, s, &view, &q->asked.activation_bytes[device]);
     return PST_OK;
 }
 
@@ -115,14 +115,14 @@ static uint32_t samples_a_link(const struct pst_plan_stage *from, const struct p
 }
 
 static void fill_links(const struct pst_planner *planner, const struct pst_plan *plan,
-                       struct pst_solo *solo)
+                       struct pst_order_question *asked)
 {
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         const struct pst_plan_edge *edge = &plan->edges[e];
         const struct pst_plan_stage *from = &plan->stages[edge->from];
         const struct pst_plan_stage *to = &plan->stages[edge->to];
 
-        solo->links[e] = (struct pst_schedule_link){
+        asked->links[e] = (struct pst_schedule_link){
             .from = edge->from,
             .to = edge->to,
             .transfer_ns = pst_cost_transfer_ns(planner->cost,
@@ -130,7 +130,7 @@ static void fill_links(const struct pst_planner *planner, const struct pst_plan 
                                                 from->ranks[0], to->ranks[0]),
         };
     }
-    pst_solo_connect(solo);
+    pst_order_question_connect(asked);
 }
 
 /* Logical devices, and the rank that stands for each. */
@@ -139,7 +139,7 @@ static uint32_t find_devices(struct question *q, struct pst_planner *planner,
 {
     uint32_t n;
 
-    q->device_of = pst_arena_array(&q->solo.arena, plan->n_devices, sizeof *q->device_of);
+    q->device_of = pst_arena_array(&q->asked.arena, plan->n_devices, sizeof *q->device_of);
     planner->first_rank =
         pst_arena_array(&planner->arena, plan->n_devices, sizeof *planner->first_rank);
     n = pst_plan_logical(plan, q->device_of);
@@ -155,24 +155,24 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
     uint32_t s, d, n_devices = find_devices(q, planner, plan);
     pst_status st = PST_OK;
 
-    pst_solo_alloc(&q->solo, n_devices, plan->n_stages, plan->n_edges);
-    q->work_bytes = pst_arena_array(&q->solo.arena, n_devices, sizeof *q->work_bytes);
+    pst_order_question_alloc(&q->asked, n_devices, plan->n_stages, plan->n_edges);
+    q->work_bytes = pst_arena_array(&q->asked.arena, n_devices, sizeof *q->work_bytes);
     for (d = 0; limited && d < n_devices; d++) {
-        q->solo.activation_bytes[d] = planner->capacity_bytes;
+        q->asked.activation_bytes[d] = planner->capacity_bytes;
     }
     for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
         st = fill_stage(planner, plan, s, q, err);
     }
     for (d = 0; d < n_devices; d++) { /* one pass at a time works */
-        uint64_t *room = &q->solo.activation_bytes[d];
+        uint64_t *room = &q->asked.activation_bytes[d];
 
         if (*room != UINT64_MAX) {
             *room = *room > q->work_bytes[d] ? *room - q->work_bytes[d] : 0;
         }
     }
     if (st == PST_OK) {
-        fill_links(planner, plan, &q->solo);
-        q->solo.in.barrier = plan->version_rule == PST_VERSION_SYNC && plan->barrier;
+        fill_links(planner, plan, &q->asked);
+        q->asked.in.barrier = plan->version_rule == PST_VERSION_SYNC && plan->barrier;
     }
     return st;
 }
@@ -222,23 +222,23 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
     pst_status st = question_init(&q, planner, plan, limited, err);
 
     if (st == PST_OK) {
-        st = pst_orders_ask(scheduler, &q.solo.in, &plan->asynchronous, &planner->pending,
+        st = pst_orders_ask(scheduler, &q.asked.in, &plan->asynchronous, &planner->pending,
                             ret_orders, err);
     }
     if (st == PST_OK && ret_orders->split) {
         st = pst_caps_require(scheduler->plugin, "split-backward", "B and W passes", err);
     }
     if (st == PST_OK) {
-        held = pst_orders_count(ret_orders, &q.solo.in, &q.solo.arena);
+        held = pst_orders_count(ret_orders, &q.asked.in, &q.asked.arena);
         for (uint32_t s = 0; s < plan->n_stages; s++) {
             plan->stages[s].in_flight = held.most[s];
         }
         if (!ret_orders->asynchronous) {
-            check_claim(scheduler, &q.solo.in, ret_orders);
+            check_claim(scheduler, &q.asked.in, ret_orders);
         }
         spread(&q, plan, ret_orders);
     }
-    pst_solo_finish(&q.solo);
+    pst_order_question_finish(&q.asked);
     return st;
 }
 

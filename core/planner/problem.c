@@ -52,8 +52,8 @@ static pst_status find(const char *kind, const char *name, const struct pst_plug
     return st;
 }
 
-pst_status pst_solo_check_options(struct pst_config *config, const char *what, const char *who,
-                                  struct pst_error *err)
+pst_status pst_order_question_check_options(struct pst_config *config, const char *what,
+                                            const char *who, struct pst_error *err)
 {
     static const char *const taken[] = {"use", "path"};
 
@@ -77,7 +77,8 @@ pst_status pst_problem_create(struct pst_planner *planner, const struct pst_plug
 
     free(text);
     if (st == PST_OK) {
-        st = pst_solo_check_options(config, what, "it is said elsewhere which plugin", err);
+        st = pst_order_question_check_options(config, what, "it is said elsewhere which plugin",
+                                              err);
     }
     if (st == PST_OK) {
         pst_questions_context(planner, &context);

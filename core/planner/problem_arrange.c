@@ -41,8 +41,8 @@ static pst_status check_sizes(const struct arrangement *a, struct pst_error *err
                             "%u, and %u does not",
                             a->problem->mini_batch, b);
         }
-        st = pst_solo_check_microbatches(a->planner->scheduler, &a->planner->topology,
-                                         a->problem->mini_batch / b, err);
+        st = pst_order_question_check_microbatches(a->planner->scheduler, &a->planner->topology,
+                                                   a->problem->mini_batch / b, err);
         if (st == PST_OK && b != answer->stages[0].microbatch_size) {
             st = pst_caps_require(a->planner->scheduler->plugin, "per-stage-microbatch",
                                   "stages with micro-batches of different sizes", err);
@@ -159,19 +159,20 @@ static pst_status decide(struct arrangement *a, struct pst_error *err)
 
 /* Batches that run into each other: what one more of them adds. */
 static pst_status time_stream(struct arrangement *a, const struct pst_orders *orders,
-                              const struct pst_solo *fine, double scale, struct pst_error *err)
+                              const struct pst_order_question *fine, double scale,
+                              struct pst_error *err)
 {
     double ns[2] = {0, 0};
     pst_status st = PST_OK;
 
     for (uint32_t i = 0; st == PST_OK && i < 2; i++) {
-        struct pst_solo_stream stream;
+        struct pst_batches stream;
 
-        st = pst_solo_unroll(orders, &fine->in, 4 + i, &stream, err);
+        st = pst_batches_unroll(orders, &fine->in, 4 + i, &stream, err);
         if (st == PST_OK) {
             st = pst_problem_run_time(&a->run, &stream.in, scale, stream.passes, stream.n_passes,
                                       &ns[i], err);
-            pst_solo_stream_finish(&stream);
+            pst_batches_finish(&stream);
         }
     }
     a->answer->step_ns = ns[1] - ns[0];
@@ -182,7 +183,7 @@ static pst_status time_order(struct arrangement *a, const struct pst_orders *ord
                              struct pst_error *err)
 {
     double scale = pst_problem_run_scale(&a->run, 5);
-    struct pst_solo fine = {.stages = NULL};
+    struct pst_order_question fine = {.stages = NULL};
     pst_status st;
 
     pst_problem_run_state(&a->run, scale, &fine);
@@ -190,7 +191,7 @@ static pst_status time_order(struct arrangement *a, const struct pst_orders *ord
              ? time_stream(a, orders, &fine, scale, err)
              : pst_problem_run_time(&a->run, &fine.in, scale, orders->passes[PST_BODY],
                                     orders->n_passes[PST_BODY], &a->answer->step_ns, err);
-    pst_solo_finish(&fine);
+    pst_order_question_finish(&fine);
     return pst_scheduler_blame(a->planner->scheduler->plugin->id, st, err);
 }
 
@@ -199,7 +200,7 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
 {
     uint32_t n = a->run.n_stages;
     struct pst_orders_count held;
-    struct pst_solo question = {.stages = NULL};
+    struct pst_order_question question = {.stages = NULL};
     struct pst_orders orders;
     pst_status st;
 
@@ -220,7 +221,7 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
         st = time_order(a, &orders, err);
     }
     pst_orders_finish(&orders);
-    pst_solo_finish(&question);
+    pst_order_question_finish(&question);
     return st;
 }
 

@@ -165,9 +165,9 @@ static pst_status simulate(struct judge *j, struct pst_error *err)
 {
     struct pst_partition_result *result = j->result;
     const struct pst_problem_run *run = &j->run;
-    struct pst_solo solo = {.stages = NULL};
-    struct pst_pass **passes = pst_arena_array(&solo.arena, result->n_stages, sizeof *passes);
-    uint32_t *n_passes = pst_arena_array(&solo.arena, result->n_stages, sizeof *n_passes);
+    struct pst_order_question asked = {.stages = NULL};
+    struct pst_pass **passes = pst_arena_array(&asked.arena, result->n_stages, sizeof *passes);
+    uint32_t *n_passes = pst_arena_array(&asked.arena, result->n_stages, sizeof *n_passes);
     double scale;
     pst_status st;
 
@@ -178,15 +178,15 @@ static pst_status simulate(struct judge *j, struct pst_error *err)
         stage->reduce_ns = stage->sync_per_sample_ns * j->problem->mini_batch;
     }
     scale = pst_problem_run_scale(run, 1);
-    pst_problem_run_state(run, scale, &solo);
+    pst_problem_run_state(run, scale, &asked);
     for (uint32_t s = 0; s < result->n_stages; s++) {
         size_t n = 2 * (size_t)pst_problem_microbatches(run, s);
 
-        passes[s] = pst_arena_array(&solo.arena, n, sizeof **passes);
+        passes[s] = pst_arena_array(&asked.arena, n, sizeof **passes);
         n_passes[s] = order_stage(run, s, passes[s]);
     }
-    st = pst_problem_run_time(run, &solo.in, scale, passes, n_passes, &result->step_ns, err);
-    pst_solo_finish(&solo);
+    st = pst_problem_run_time(run, &asked.in, scale, passes, n_passes, &result->step_ns, err);
+    pst_order_question_finish(&asked);
     return st;
 }
 

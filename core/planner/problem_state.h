@@ -6,7 +6,7 @@
 #define PST_PLANNER_PROBLEM_STATE_H
 
 #include "planner/problem_partition.h"
-#include "planner/solo.h"
+#include "planner/order_question.h"
 #include "planner/state.h"
 
 /* problem.c: a planner that answers by the reference cost model; pst_planner_finish. `problem` is
@@ -76,7 +76,8 @@ static inline uint32_t pst_problem_microbatches(const struct pst_problem_run *ru
 struct pst_place pst_problem_run_place(const struct pst_problem_run *run, uint32_t s,
                                        uint32_t *edge, struct pst_successor *next);
 /* Times are multiplied and rounded. Finish the question; it was all zero. */
-void pst_problem_run_state(const struct pst_problem_run *run, double scale, struct pst_solo *solo);
+void pst_problem_run_state(const struct pst_problem_run *run, double scale,
+                           struct pst_order_question *asked);
 /* Nanoseconds of `in`, stated at that scale, in this order, the all-reduces at its end included.
    plan.illegal where the order cannot be kept. */
 pst_status pst_problem_run_time(const struct pst_problem_run *run, const struct pst_schedule_in *in,

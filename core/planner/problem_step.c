@@ -106,13 +106,14 @@ double pst_problem_run_scale(const struct pst_problem_run *run, uint32_t n_steps
     return all_ns > 0 ? ldexp(1.0, 61 - exponent) : 1.0;
 }
 
-void pst_problem_run_state(const struct pst_problem_run *run, double scale, struct pst_solo *solo)
+void pst_problem_run_state(const struct pst_problem_run *run, double scale,
+                           struct pst_order_question *asked)
 {
-    pst_solo_alloc(solo, run->n_devices, run->n_stages, run->n_edges);
+    pst_order_question_alloc(asked, run->n_devices, run->n_stages, run->n_edges);
     for (uint32_t s = 0; s < run->n_stages; s++) {
         const struct pst_partition_stage *stage = &run->stages[s];
 
-        solo->stages[s] = (struct pst_schedule_stage){
+        asked->stages[s] = (struct pst_schedule_stage){
             .device = stage->device,
             .microbatch_size = stage->microbatch_size,
             .n_microbatches = pst_problem_microbatches(run, s),
@@ -125,13 +126,13 @@ void pst_problem_run_state(const struct pst_problem_run *run, double scale, stru
         };
     }
     for (uint32_t e = 0; e < run->n_edges; e++) {
-        solo->links[e] = (struct pst_schedule_link){
+        asked->links[e] = (struct pst_schedule_link){
             .from = run->edges[e].from,
             .to = run->edges[e].to,
             .transfer_ns = (uint64_t)llround(transfer_ns(run, &run->edges[e]) * scale),
         };
     }
-    pst_solo_connect(solo);
+    pst_order_question_connect(asked);
 }
 
 pst_status pst_problem_run_time(const struct pst_problem_run *run, const struct pst_schedule_in *in,

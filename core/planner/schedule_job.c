@@ -35,7 +35,8 @@ static pst_status open_scheduler(const struct pst_schedule_job *job,
     pst_status st = pst_config_from_list(job->options == NULL ? "" : job->options, &config, err);
 
     if (st == PST_OK) {
-        st = pst_solo_check_options(config, "--options", "NAME says which scheduler", err);
+        st =
+            pst_order_question_check_options(config, "--options", "NAME says which scheduler", err);
     }
     if (st == PST_OK) {
         st = pst_plugin_find("scheduler", job->id, job->path, &plugin, err);
@@ -54,9 +55,9 @@ static pst_status open_scheduler(const struct pst_schedule_job *job,
 static pst_status complete(struct pst_schedule_job *job, struct pst_instance *scheduler,
                            struct pst_error *err)
 {
-    struct pst_solo_shape shape = {0, 0, 0};
+    struct pst_order_question_shape shape = {0, 0, 0};
     bool fixed;
-    pst_status st = pst_solo_shape(scheduler, &fixed, &shape, err);
+    pst_status st = pst_order_question_shape(scheduler, &fixed, &shape, err);
 
     if (st != PST_OK) {
         return st;
@@ -76,9 +77,9 @@ static pst_status complete(struct pst_schedule_job *job, struct pst_instance *sc
 /* The costs of the job in whole numbers of a unit that a device's stages can share. */
 static pst_status scale_costs(const struct pst_schedule_job *job, uint32_t n_devices,
                               uint32_t n_microbatches, uint64_t parts,
-                              struct pst_solo_costs *ret_costs, struct pst_error *err)
+                              struct pst_order_question_costs *ret_costs, struct pst_error *err)
 {
-    struct pst_solo_costs costs = job->costs;
+    struct pst_order_question_costs costs = job->costs;
     uint64_t *numbers[] = {&costs.forward_ns, &costs.backward_input_ns, &costs.backward_weight_ns,
                            &costs.latency_ns, &costs.saved_bytes,       &costs.saved_weight_bytes,
                            &costs.limit_bytes};
@@ -106,16 +107,16 @@ static pst_status scale_costs(const struct pst_schedule_job *job, uint32_t n_dev
 }
 
 /* With every stage on its device. */
-static void connect_problem(struct pst_solo *solo)
+static void connect_problem(struct pst_order_question *asked)
 {
-    for (uint32_t i = 0; i < solo->in.n_links; i++) {
-        struct pst_schedule_link *link = &solo->links[i];
+    for (uint32_t i = 0; i < asked->in.n_links; i++) {
+        struct pst_schedule_link *link = &asked->links[i];
 
-        if (solo->stages[link->from].device == solo->stages[link->to].device) {
+        if (asked->stages[link->from].device == asked->stages[link->to].device) {
             link->transfer_ns = 0;
         }
     }
-    pst_solo_connect(solo);
+    pst_order_question_connect(asked);
 }
 
 /* A chain of as many stages as the scheduler wants. */
@@ -133,9 +134,9 @@ static pst_status place_chain(struct pst_instance *scheduler, struct pst_arena *
 }
 
 /* Stages without a device go where the scheduler wants them; the others must be there. */
-static pst_status place_problem(const struct pst_solo *problem, struct pst_instance *scheduler,
-                                struct pst_arena *arena, struct placement *at,
-                                struct pst_error *err)
+static pst_status place_problem(const struct pst_order_question *problem,
+                                struct pst_instance *scheduler, struct pst_arena *arena,
+                                struct placement *at, struct pst_error *err)
 {
     uint32_t n = problem->in.n_stages, n_devices = problem->in.n_devices, s;
     uint32_t *device_of = pst_arena_array(arena, n, sizeof *device_of);
@@ -195,10 +196,10 @@ static pst_status count_parts(const struct placement *at, uint64_t *ret_parts,
 }
 
 static pst_status restate_chain(const struct pst_schedule_job *job, const struct placement *at,
-                                uint64_t *ret_scale, struct pst_solo *ret_solo,
+                                uint64_t *ret_scale, struct pst_order_question *ret_asked,
                                 struct pst_error *err)
 {
-    struct pst_solo_costs costs;
+    struct pst_order_question_costs costs;
     uint64_t parts = 1;
     pst_status st = count_parts(at, &parts, err);
 
@@ -206,8 +207,8 @@ static pst_status restate_chain(const struct pst_schedule_job *job, const struct
         st = scale_costs(job, at->n_devices, at->n_microbatches, parts, &costs, err);
     }
     if (st == PST_OK) {
-        *ret_solo =
-            pst_solo_shares(at->n_devices, at->n_stages, at->device_of, at->n_microbatches, &costs);
+        *ret_asked = pst_order_question_shares(at->n_devices, at->n_stages, at->device_of,
+                                               at->n_microbatches, &costs);
         *ret_scale = PST_SCHEDULE_SCALE * parts;
     }
     return st;
@@ -215,44 +216,44 @@ static pst_status restate_chain(const struct pst_schedule_job *job, const struct
 
 /* Stages and links as the job has them. */
 static void restate_problem(const struct pst_schedule_job *job, const struct placement *at,
-                            uint32_t times, struct pst_solo *solo)
+                            uint32_t times, struct pst_order_question *asked)
 {
-    const struct pst_solo *problem = job->problem;
+    const struct pst_order_question *problem = job->problem;
     const struct pst_schedule_in *in = &problem->in;
 
-    pst_solo_alloc(solo, in->n_devices, in->n_stages, in->n_links);
-    memcpy(solo->stages, problem->stages, in->n_stages * sizeof *solo->stages);
-    memcpy(solo->links, problem->links, in->n_links * sizeof *solo->links);
-    memcpy(solo->activation_bytes, problem->activation_bytes,
-           in->n_devices * sizeof *solo->activation_bytes);
-    solo->in.barrier = job->barrier;
+    pst_order_question_alloc(asked, in->n_devices, in->n_stages, in->n_links);
+    memcpy(asked->stages, problem->stages, in->n_stages * sizeof *asked->stages);
+    memcpy(asked->links, problem->links, in->n_links * sizeof *asked->links);
+    memcpy(asked->activation_bytes, problem->activation_bytes,
+           in->n_devices * sizeof *asked->activation_bytes);
+    asked->in.barrier = job->barrier;
     for (uint32_t s = 0; s < at->n_stages; s++) {
-        solo->stages[s].device = at->device_of[s];
-        solo->stages[s].n_microbatches *= times;
+        asked->stages[s].device = at->device_of[s];
+        asked->stages[s].n_microbatches *= times;
     }
-    connect_problem(solo);
+    connect_problem(asked);
 }
 
 /* The instance of a placement that is sound, without the scheduler. */
 static pst_status restate(const struct pst_schedule_job *job, const struct placement *at,
-                          uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
+                          uint32_t times, uint64_t *ret_scale, struct pst_order_question *ret_asked,
                           struct pst_error *err)
 {
     pst_status st = PST_OK;
 
     *ret_scale = 1;
     if (job->problem != NULL) {
-        restate_problem(job, at, times, ret_solo);
+        restate_problem(job, at, times, ret_asked);
     } else {
-        st = restate_chain(job, at, ret_scale, ret_solo, err);
+        st = restate_chain(job, at, ret_scale, ret_asked, err);
     }
-    ret_solo->topology = at->topology;
+    ret_asked->topology = at->topology;
     return st;
 }
 
 /* The instance where the scheduler wants its stages, and whether it takes as many micro-batches. */
 static pst_status state(const struct pst_schedule_job *job, struct pst_instance *scheduler,
-                        uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
+                        uint32_t times, uint64_t *ret_scale, struct pst_order_question *ret_asked,
                         struct pst_error *err)
 {
     struct placement at = {.n_devices = job->n_devices,
@@ -262,21 +263,21 @@ static pst_status state(const struct pst_schedule_job *job, struct pst_instance 
                                          : place_chain(scheduler, &arena, &at, err);
 
     if (st == PST_OK) {
-        st = restate(job, &at, times, ret_scale, ret_solo, err);
+        st = restate(job, &at, times, ret_scale, ret_asked, err);
     }
     if (st == PST_OK && job->problem == NULL) {
-        st = pst_solo_check_shape(scheduler, at.n_devices, at.n_microbatches, err);
+        st = pst_order_question_check_shape(scheduler, at.n_devices, at.n_microbatches, err);
     }
     for (uint32_t s = 0; st == PST_OK && s < at.n_stages; s++) {
-        st = pst_solo_check_microbatches(scheduler, &at.topology,
-                                         ret_solo->stages[s].n_microbatches, err);
+        st = pst_order_question_check_microbatches(scheduler, &at.topology,
+                                                   ret_asked->stages[s].n_microbatches, err);
     }
     pst_arena_finish(&arena);
     return st;
 }
 
 static pst_status answer(const struct pst_schedule_job *job, struct pst_instance *scheduler,
-                         uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
+                         uint32_t times, uint64_t *ret_scale, struct pst_order_question *ret_asked,
                          struct pst_orders *ret_answer, struct pst_error *err)
 {
     pst_status st;
@@ -285,8 +286,8 @@ static pst_status answer(const struct pst_schedule_job *job, struct pst_instance
         return pst_fail(err, PST_ERR_CONFIG, "config.limit", "%u micro-batches are too many",
                         job->n_microbatches);
     }
-    st = state(job, scheduler, times, ret_scale, ret_solo, err);
-    return st == PST_OK ? pst_orders_ask(scheduler, &ret_solo->in, NULL, NULL, ret_answer, err)
+    st = state(job, scheduler, times, ret_scale, ret_asked, err);
+    return st == PST_OK ? pst_orders_ask(scheduler, &ret_asked->in, NULL, NULL, ret_answer, err)
                         : st;
 }
 
@@ -307,7 +308,7 @@ static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_resul
         st = complete(&job, scheduler, err);
     }
     if (st == PST_OK) {
-        st = answer(&job, scheduler, 1, &result->scale, &result->solo, &result->answer, err);
+        st = answer(&job, scheduler, 1, &result->scale, &result->asked, &result->answer, err);
     }
     if (st == PST_OK && job.again) {
         /* Its own reasons not to are no failure of what was asked for. */
@@ -334,9 +335,9 @@ static void finish(void *result)
 void pst_schedule_result_finish(struct pst_schedule_result *result)
 {
     pst_orders_finish(&result->twice_answer);
-    pst_solo_finish(&result->twice);
+    pst_order_question_finish(&result->twice);
     pst_orders_finish(&result->answer);
-    pst_solo_finish(&result->solo);
+    pst_order_question_finish(&result->asked);
     memset(result, 0, sizeof *result);
 }
 
@@ -344,21 +345,21 @@ void pst_schedule_result_finish(struct pst_schedule_result *result)
    is stated again from the job, and the passes are taken in by the rules for a scheduler's own.
    ---*/
 
-static void pass_problem(struct pst_wire *w, struct pst_solo *solo)
+static void pass_problem(struct pst_wire *w, struct pst_order_question *asked)
 {
-    uint32_t n_devices = solo->in.n_devices, n_stages = solo->in.n_stages;
-    uint32_t n_links = solo->in.n_links;
+    uint32_t n_devices = asked->in.n_devices, n_stages = asked->in.n_stages;
+    uint32_t n_links = asked->in.n_links;
 
-    pst_wire_count(w, &n_devices, sizeof *solo->activation_bytes);
-    pst_wire_count(w, &n_stages, sizeof *solo->stages);
-    pst_wire_count(w, &n_links, sizeof *solo->links);
+    pst_wire_count(w, &n_devices, sizeof *asked->activation_bytes);
+    pst_wire_count(w, &n_stages, sizeof *asked->stages);
+    pst_wire_count(w, &n_links, sizeof *asked->links);
     if (w->reads && !w->failed) {
-        pst_solo_alloc(solo, n_devices, n_stages, n_links);
+        pst_order_question_alloc(asked, n_devices, n_stages, n_links);
     }
     if (!w->failed) {
-        pst_wire_bytes(w, solo->stages, n_stages * sizeof *solo->stages);
-        pst_wire_bytes(w, solo->links, n_links * sizeof *solo->links);
-        pst_wire_bytes(w, solo->activation_bytes, n_devices * sizeof *solo->activation_bytes);
+        pst_wire_bytes(w, asked->stages, n_stages * sizeof *asked->stages);
+        pst_wire_bytes(w, asked->links, n_links * sizeof *asked->links);
+        pst_wire_bytes(w, asked->activation_bytes, n_devices * sizeof *asked->activation_bytes);
     }
 }
 
@@ -377,7 +378,7 @@ static void pass_job(struct pst_wire *w, void *job_)
     pst_wire_bytes(w, &job->costs, sizeof job->costs);
     pst_wire_flag(w, &has_problem);
     if (has_problem) {
-        struct pst_solo *problem = pst_arena_alloc(w->arena, sizeof *problem, 0);
+        struct pst_order_question *problem = pst_arena_alloc(w->arena, sizeof *problem, 0);
 
         if (!w->reads) {
             *problem = *job->problem;
@@ -407,20 +408,20 @@ static void pass_placement(struct pst_wire *w, struct placement *at)
     pst_wire_uints(w, (const uint32_t **)&at->device_of, &at->n_stages);
 }
 
-static void put_answer(struct pst_wire *w, const struct pst_solo *solo,
+static void put_answer(struct pst_wire *w, const struct pst_order_question *asked,
                        const struct pst_orders *answer)
 {
-    uint32_t *device_of = pst_alloc(solo->in.n_stages, sizeof *device_of);
-    struct placement at = {.topology = solo->topology,
-                           .n_devices = solo->in.n_devices,
-                           .n_microbatches = solo->stages[0].n_microbatches,
-                           .n_stages = solo->in.n_stages,
+    uint32_t *device_of = pst_alloc(asked->in.n_stages, sizeof *device_of);
+    struct placement at = {.topology = asked->topology,
+                           .n_devices = asked->in.n_devices,
+                           .n_microbatches = asked->stages[0].n_microbatches,
+                           .n_stages = asked->in.n_stages,
                            .device_of = device_of};
     bool asynchronous = answer->asynchronous;
     struct pst_claimed claim = answer->claim;
 
     for (uint32_t s = 0; s < at.n_stages; s++) {
-        device_of[s] = solo->stages[s].device;
+        device_of[s] = asked->stages[s].device;
     }
     pass_placement(w, &at);
     free(device_of);
@@ -441,7 +442,7 @@ static bool placement_is_sound(const struct pst_schedule_job *job, uint32_t time
                                const struct placement *at)
 {
     const struct pst_topology *t = &at->topology;
-    const struct pst_solo *problem = job->problem;
+    const struct pst_order_question *problem = job->problem;
     uint32_t n_devices = problem != NULL ? problem->in.n_devices : job->n_devices;
     uint32_t n_stages = problem != NULL    ? problem->in.n_stages
                         : t->n_stages != 0 ? t->n_stages
@@ -463,7 +464,7 @@ static bool placement_is_sound(const struct pst_schedule_job *job, uint32_t time
 
 /* The instance, which has room for no more passes than there are bytes. */
 static void take_instance(struct pst_wire *r, const struct pst_schedule_job *job, uint32_t times,
-                          uint64_t *scale, struct pst_solo *solo)
+                          uint64_t *scale, struct pst_order_question *asked)
 {
     struct placement at = {.topology = {.size = sizeof at.topology}};
     uint64_t n = 0;
@@ -473,7 +474,7 @@ static void take_instance(struct pst_wire *r, const struct pst_schedule_job *job
     for (uint32_t s = 0; !r->failed && s < at.n_stages; s++) { /* each has passes that follow */
         n += job->problem != NULL ? job->problem->stages[s].n_microbatches : at.n_microbatches;
     }
-    r->failed = r->failed || n > r->left || restate(job, &at, times, scale, solo, NULL) != PST_OK;
+    r->failed = r->failed || n > r->left || restate(job, &at, times, scale, asked, NULL) != PST_OK;
 }
 
 static void emit_part(struct pst_wire *r, uint32_t part, bool asynchronous,
@@ -499,19 +500,20 @@ static void emit_part(struct pst_wire *r, uint32_t part, bool asynchronous,
 }
 
 static void take_answer(struct pst_wire *r, const struct pst_schedule_job *job, uint32_t times,
-                        uint64_t *scale, struct pst_solo *solo, struct pst_orders *answer)
+                        uint64_t *scale, struct pst_order_question *asked,
+                        struct pst_orders *answer)
 {
     struct pst_emission emission;
     struct pst_claimed claim;
     bool asynchronous = false;
 
-    take_instance(r, job, times, scale, solo);
+    take_instance(r, job, times, scale, asked);
     if (r->failed) {
         return;
     }
     pst_wire_flag(r, &asynchronous);
     pst_wire_bytes(r, &claim, sizeof claim);
-    pst_emission_init(&emission, &solo->in);
+    pst_emission_init(&emission, &asked->in);
     for (uint32_t part = 0; !r->failed && part < PST_PARTS; part++) {
         emit_part(r, part, asynchronous, &emission);
     }
@@ -531,14 +533,14 @@ static pst_status pass_answer(struct pst_wire *w, const void *job_, void *result
     (void)err;
     pass_head(w, result);
     if (!w->reads) {
-        put_answer(w, &result->solo, &result->answer);
+        put_answer(w, &result->asked, &result->answer);
         if (result->has_twice) {
             put_answer(w, &result->twice, &result->twice_answer);
         }
         return PST_OK;
     }
     w->failed |= result->has_twice && !job->again;
-    take_answer(w, job, 1, &result->scale, &result->solo, &result->answer);
+    take_answer(w, job, 1, &result->scale, &result->asked, &result->answer);
     if (!w->failed && result->has_twice) {
         uint64_t scale;
 
@@ -548,7 +550,7 @@ static pst_status pass_answer(struct pst_wire *w, const void *job_, void *result
 }
 
 const struct pst_apart_kind pst_schedule_kind = {
-    .word = "pst-solo",
+    .word = "pst-asked",
     .plugin = "scheduler",
     .job_size = sizeof(struct pst_schedule_job),
     .answer_size = sizeof(struct pst_schedule_result),

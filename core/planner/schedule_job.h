@@ -7,7 +7,7 @@
 #define PST_PLANNER_SCHEDULE_JOB_H
 
 #include "host/apart.h"
-#include "planner/solo.h"
+#include "planner/order_question.h"
 
 #define PST_SCHEDULE_SCALE 1000000 /* nanoseconds and bytes of a unit of costs before division */
 
@@ -20,18 +20,18 @@ struct pst_schedule_job {
     bool barrier;
     bool again; /* ask for twice the micro-batches as well */
     /* A chain that the scheduler places: in millionths of a unit; unused with a problem. */
-    struct pst_solo_costs costs;
+    struct pst_order_question_costs costs;
     /* Stages and links as they are, or NULL. A device of PST_NONE: where the scheduler wants it. */
-    const struct pst_solo *problem;
+    const struct pst_order_question *problem;
 };
 
 struct pst_schedule_result {
     char id[64], version[32];
     uint64_t scale; /* nanoseconds and bytes that a unit became; a problem's are as stated: 1 */
-    struct pst_solo solo;
+    struct pst_order_question asked;
     struct pst_orders answer;
     bool has_twice; /* it answered twice the micro-batches as well */
-    struct pst_solo twice;
+    struct pst_order_question twice;
     struct pst_orders twice_answer;
 };
 

@@ -22,14 +22,14 @@ static void write_flavours(const char *name, const struct pst_schedule_result *r
         struct pst_error err = {0};
         char *text = NULL, file[96];
 
-        assert_int_equal(pst_torch_csv_of_answer(&result->solo, &result->answer, f, &text, &err),
+        assert_int_equal(pst_torch_csv_of_answer(&result->asked, &result->answer, f, &text, &err),
                          PST_OK);
         snprintf(file, sizeof file, "%s.%s.csv", name, pst_torch_flavours[f]);
         support_write(file, text);
         free(text);
     }
-    fprintf(list, "%s %u %u %u\n", support_path(name), result->solo.in.n_devices,
-            result->solo.in.n_stages, result->solo.stages[0].n_microbatches);
+    fprintf(list, "%s %u %u %u\n", support_path(name), result->asked.in.n_devices,
+            result->asked.in.n_stages, result->asked.stages[0].n_microbatches);
     n_written++;
 }
 

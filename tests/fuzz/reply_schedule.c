@@ -28,7 +28,7 @@ static struct pst_schedule_job jobs[] = {
     {.id = "zb-h1", .n_devices = 3, .n_microbatches = 4},
     {.id = "pipedream", .n_devices = 2, .n_microbatches = 3},
     {.id = "csv", .options = "file='" PENSTOCK_SOURCE_DIR "/schedulers/csv/example.csv'"},
-    {.id = "per-stage", .problem = &problem.solo},
+    {.id = "per-stage", .problem = &problem.asked},
 };
 
 enum { N = sizeof jobs / sizeof *jobs };
@@ -66,7 +66,7 @@ static void tell(const struct pst_schedule_result *result)
         pst_schedule_figures_finish(&figures);
     }
     fuzz_judge(
-        pst_torch_csv_of_answer(&result->solo, &result->answer, PST_TORCH_COMPUTE, &csv, &err),
+        pst_torch_csv_of_answer(&result->asked, &result->answer, PST_TORCH_COMPUTE, &csv, &err),
         &err);
     free(csv);
 }

@@ -15,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!fuzz_judge(pst_schedule_problem_read(fuzz_file(data, size), &problem, &err), &err)) {
         return 0;
     }
-    if (problem.samples <= 64 && problem.solo.in.n_stages <= 16) {
-        const struct pst_schedule_job job = {.id = "gpipe", .problem = &problem.solo};
+    if (problem.samples <= 64 && problem.asked.in.n_stages <= 16) {
+        const struct pst_schedule_job job = {.id = "gpipe", .problem = &problem.asked};
         struct pst_schedule_result result;
 
         if (fuzz_judge(pst_schedule_job_run(&job, NULL, NULL, &result, &err), &err)) {

@@ -30,13 +30,13 @@ static const struct profile profiles[] = {
     {6144, 48, 32, 256, 10402, 10248, 7698, 460, 594, 18, 443},
 };
 
-static void keep_as_gpt(struct pst_solo *solo, void *context)
+static void keep_as_gpt(struct pst_order_question *asked, void *context)
 {
     const struct profile *profile = context;
 
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
-        solo->stages[s].saved_bytes = 34 * profile->h + 5 * profile->heads * 1024;
-        solo->stages[s].saved_weight_bytes = 32 * profile->h;
+    for (uint32_t s = 0; s < asked->in.n_stages; s++) {
+        asked->stages[s].saved_bytes = 34 * profile->h + 5 * profile->heads * 1024;
+        asked->stages[s].saved_weight_bytes = 32 * profile->h;
     }
 }
 
@@ -228,15 +228,15 @@ TEST(test_no_room_for_v_zb)
     assert_int_equal(most_held(&r), 4);
 }
 
-static void uneven_memory(struct pst_solo *solo, void *context)
+static void uneven_memory(struct pst_order_question *asked, void *context)
 {
     const uint64_t *seed = context;
 
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
+    for (uint32_t s = 0; s < asked->in.n_stages; s++) {
         uint64_t a = 1 + pst_philox(*seed, 7, s).v[0] % 1000;
 
-        solo->stages[s].saved_bytes = a;
-        solo->stages[s].saved_weight_bytes = pst_philox(*seed, 8, s).v[0] % (a + 1);
+        asked->stages[s].saved_bytes = a;
+        asked->stages[s].saved_weight_bytes = pst_philox(*seed, 8, s).v[0] % (a + 1);
     }
 }
 
@@ -318,21 +318,21 @@ static uint64_t *mixture_cost(struct pst_schedule_stage *stage, uint32_t kind)
 }
 
 /* F and B of 20 to 60, W of 10 to 40. */
-static void mixture_apply(struct pst_solo *solo, void *context)
+static void mixture_apply(struct pst_order_question *asked, void *context)
 {
     static const uint32_t from[] = {20, 20, 10}, width[] = {41, 41, 31};
     const struct mixture *mixture = context;
-    uint32_t n = solo->in.n_stages;
+    uint32_t n = asked->in.n_stages;
     uint64_t values[2 * SCHEDULE_DEVICES];
 
     for (uint32_t kind = 0; kind < 3; kind++) {
         for (uint32_t s = 0; s < n; s++) {
             values[s] = from[kind] + pst_philox(mixture->seed, kind, s).v[0] % width[kind];
-            *mixture_cost(&solo->stages[s], kind) = values[s];
+            *mixture_cost(&asked->stages[s], kind) = values[s];
         }
         qsort(values, n, sizeof values[0], mixture_compare);
         for (uint32_t s = 0; s < n && mixture->even; s++) {
-            *mixture_cost(&solo->stages[s], kind) = values[n / 2];
+            *mixture_cost(&asked->stages[s], kind) = values[n / 2];
         }
     }
 }

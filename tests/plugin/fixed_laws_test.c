@@ -350,21 +350,21 @@ static void expect_refusal(struct schedule_run run, pst_status status, const cha
     schedule_run_free(&run);
 }
 
-static void misplace(struct pst_solo *solo, void *context)
+static void misplace(struct pst_order_question *asked, void *context)
 {
-    solo->stages[1].device = 0;
+    asked->stages[1].device = 0;
 }
 
-static void swap(struct pst_solo *solo, void *context)
+static void swap(struct pst_order_question *asked, void *context)
 {
-    solo->stages[0].device = 1;
-    solo->stages[1].device = 0;
+    asked->stages[0].device = 1;
+    asked->stages[1].device = 0;
 }
 
-static void halve(struct pst_solo *solo, void *context)
+static void halve(struct pst_order_question *asked, void *context)
 {
-    solo->stages[1].n_microbatches /= 2;
-    solo->stages[1].microbatch_size *= 2;
+    asked->stages[1].n_microbatches /= 2;
+    asked->stages[1].microbatch_size *= 2;
 }
 
 TEST(test_refusals)

@@ -206,23 +206,23 @@ static void draw(struct graph *graph, const struct variant *v, uint64_t *random)
     draw_links(graph, pst_random_between(random, 1, 4), random);
 }
 
-static void apply(struct pst_solo *solo, void *context)
+static void apply(struct pst_order_question *asked, void *context)
 {
     const struct graph *graph = context;
 
-    assert_int_equal(solo->in.n_stages, graph->n_stages);
+    assert_int_equal(asked->in.n_stages, graph->n_stages);
     for (uint32_t s = 0; s < graph->n_stages; s++) {
-        assert_int_equal(solo->stages[s].device, graph->device[s]);
-        solo->stages[s].forward_ns = graph->time[s][F];
-        solo->stages[s].backward_input_ns = graph->time[s][B];
-        solo->stages[s].backward_weight_ns = graph->time[s][W];
-        solo->stages[s].saved_bytes = graph->bytes[s];
-        solo->stages[s].saved_weight_bytes = graph->weight_bytes[s];
+        assert_int_equal(asked->stages[s].device, graph->device[s]);
+        asked->stages[s].forward_ns = graph->time[s][F];
+        asked->stages[s].backward_input_ns = graph->time[s][B];
+        asked->stages[s].backward_weight_ns = graph->time[s][W];
+        asked->stages[s].saved_bytes = graph->bytes[s];
+        asked->stages[s].saved_weight_bytes = graph->weight_bytes[s];
     }
     for (uint32_t d = 0; d < graph->n_devices; d++) {
-        solo->activation_bytes[d] = graph->room[d];
+        asked->activation_bytes[d] = graph->room[d];
     }
-    schedule_connect(solo, graph->links, graph->n_links);
+    schedule_connect(asked, graph->links, graph->n_links);
 }
 
 static void check(const struct variant *v, struct graph *graph, uint32_t round)

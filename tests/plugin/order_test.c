@@ -8,34 +8,34 @@
 #include "base/philox.h"
 #include "schedule_rig.h"
 
-static void disorder(struct pst_solo *solo, void *context)
+static void disorder(struct pst_order_question *asked, void *context)
 {
     uint64_t *counter = context;
 
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
+    for (uint32_t s = 0; s < asked->in.n_stages; s++) {
         struct pst_philox r = pst_philox(3, 0, (*counter)++);
 
-        solo->stages[s].forward_ns = r.v[0] % 20;
-        solo->stages[s].backward_input_ns = r.v[1] % 20;
-        solo->stages[s].backward_weight_ns = r.v[2] % 20;
-        solo->stages[s].saved_bytes = r.v[3] % 50;
-        solo->stages[s].saved_weight_bytes = r.v[3] % 50 / 3;
+        asked->stages[s].forward_ns = r.v[0] % 20;
+        asked->stages[s].backward_input_ns = r.v[1] % 20;
+        asked->stages[s].backward_weight_ns = r.v[2] % 20;
+        asked->stages[s].saved_bytes = r.v[3] % 50;
+        asked->stages[s].saved_weight_bytes = r.v[3] % 50 / 3;
     }
-    for (uint32_t i = 0; i < solo->in.n_links; i++) {
-        struct pst_schedule_link *link = &solo->links[i];
+    for (uint32_t i = 0; i < asked->in.n_links; i++) {
+        struct pst_schedule_link *link = &asked->links[i];
         struct pst_philox r = pst_philox(3, 1, (*counter)++);
 
         link->from -= r.v[0] % 3 == 0 ? r.v[1] % (i + 1) : 0;
         link->transfer_ns =
-            solo->stages[link->from].device == solo->stages[link->to].device ? 0 : r.v[2] % 30;
+            asked->stages[link->from].device == asked->stages[link->to].device ? 0 : r.v[2] % 30;
     }
-    pst_solo_connect(solo);
+    pst_order_question_connect(asked);
 }
 
 static void fill(struct order *order, const struct schedule_run *run)
 {
-    order_init(order, &run->solo.in);
-    for (uint32_t d = 0; d < run->solo.in.n_devices; d++) {
+    order_init(order, &run->asked.in);
+    for (uint32_t d = 0; d < run->asked.in.n_devices; d++) {
         for (uint32_t i = 0; i < run->stream.n_passes[d]; i++) {
             const struct pst_pass *pass = &run->stream.passes[d][i];
 
@@ -76,11 +76,11 @@ TEST(test_times_and_peaks)
 }
 
 /* Times so long that they do not add up stay at the end of the scale. */
-static void huge(struct pst_solo *solo, void *context)
+static void huge(struct pst_order_question *asked, void *context)
 {
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
-        solo->stages[s].forward_ns = UINT64_MAX - 1;
-        solo->stages[s].saved_bytes = UINT64_MAX / 2;
+    for (uint32_t s = 0; s < asked->in.n_stages; s++) {
+        asked->stages[s].forward_ns = UINT64_MAX - 1;
+        asked->stages[s].saved_bytes = UINT64_MAX / 2;
     }
 }
 
@@ -122,7 +122,7 @@ TEST(test_huge_times)
     struct order order;
     struct order_times times;
 
-    huge(&run.solo, NULL);
+    huge(&run.asked, NULL);
     fill(&order, &run);
     assert_true(order_evaluate(&order, &times));
     assert_true(times.makespan_ns == UINT64_MAX - 1);
@@ -166,7 +166,7 @@ TEST(test_emission)
         .size = sizeof out, .impl = &told, .emit = tell, .pair = tell_pair};
     struct order order;
 
-    order_init(&order, &run.solo.in);
+    order_init(&order, &run.asked.in);
     order_add(&order, 1, PST_PASS_F, 1, 0);
     order_add(&order, 1, PST_PASS_BW, 1, 0);
     order_add(&order, 0, PST_PASS_W, 0, 0);

@@ -17,14 +17,14 @@ struct shape {
     uint32_t forward, backward;            /* per sample; 0: 1 and 2 */
 };
 
-static void apply(struct pst_solo *solo, void *context)
+static void apply(struct pst_order_question *asked, void *context)
 {
     const struct shape *shape = context;
     uint64_t f = shape->forward != 0 ? shape->forward : 1;
     uint64_t b = shape->backward != 0 ? shape->backward : 2;
 
     for (uint32_t s = 0; s < shape->n; s++) {
-        struct pst_schedule_stage *stage = &solo->stages[s];
+        struct pst_schedule_stage *stage = &asked->stages[s];
 
         stage->microbatch_size = shape->b[s];
         stage->n_microbatches = shape->samples / shape->b[s];
@@ -42,7 +42,7 @@ static void apply(struct pst_solo *solo, void *context)
             links[i].from = shape->links[i][0];
             links[i].to = shape->links[i][1];
         }
-        schedule_connect(solo, links, shape->n_links);
+        schedule_connect(asked, links, shape->n_links);
     }
 }
 

@@ -5,7 +5,7 @@
  */
 #include "test.h"
 
-#include "../solo_rig.h"
+#include "../chain_rig.h"
 
 static uint64_t state_;
 
@@ -140,13 +140,13 @@ static void random_chain(struct chain *p, bool equal)
     }
 }
 
-static double ask(struct solo *s, const struct chain *p, uint32_t only,
+static double ask(struct chain_rig *s, const struct chain *p, uint32_t only,
                   struct pst_partition_result *ret_result)
 {
     struct pst_error err;
     char options[256];
 
-    solo_init(s, p->n);
+    chain_init(s, p->n);
     for (uint32_t v = 0; v < p->n; v++) {
         s->nodes[v].n_times = 3;
         s->nodes[v].times = s->times[v];
@@ -170,16 +170,16 @@ static double ask(struct solo *s, const struct chain *p, uint32_t only,
              "\"allreduce_coefficient\":%g,\"c_extra\":%g,\"allow_idle\":%s,\"even\":%s}",
              p->server, p->high * 1e6, p->low * 1e6, p->kappa, p->extra, p->idle ? "true" : "false",
              p->equal ? "true" : "false");
-    if (solo_ask(s, "pipedream-2bw", options, ret_result, &err) != PST_OK) {
+    if (chain_ask(s, "pipedream-2bw", options, ret_result, &err) != PST_OK) {
         memset(ret_result, 0, sizeof *ret_result);
         return 0;
     }
-    return solo_number(ret_result, "throughput_per_s") / 1e6;
+    return chain_number(ret_result, "throughput_per_s") / 1e6;
 }
 
 TEST(test_every_configuration)
 {
-    static struct solo s;
+    static struct chain_rig s;
     uint32_t feasible = 0, n_kinds[3] = {0};
 
     state_ = 20210;
@@ -196,11 +196,11 @@ TEST(test_every_configuration)
         }
         feasible += got > 0;
         if (got > 0) {
-            bool pipeline = strcmp(solo_text(&result, "mode"), "pipeline") == 0;
+            bool pipeline = strcmp(chain_text(&result, "mode"), "pipeline") == 0;
 
-            n_kinds[!pipeline ? 2 : solo_number(&result, "recompute") != 0]++;
-            assert_true(solo_number(&result, "worst_stage_bytes") <= p.capacity * (1 + 1e-9));
-            solo_close(solo_number(&result, "bottleneck_us_per_sample"), 1 / got);
+            n_kinds[!pipeline ? 2 : chain_number(&result, "recompute") != 0]++;
+            assert_true(chain_number(&result, "worst_stage_bytes") <= p.capacity * (1 + 1e-9));
+            chain_close(chain_number(&result, "bottleneck_us_per_sample"), 1 / got);
             pst_partition_result_finish(&result);
         }
     }
@@ -212,7 +212,7 @@ TEST(test_every_configuration)
 /* More memory never costs; the best of all sizes is the best of the bests of each. */
 TEST(test_laws)
 {
-    static struct solo s;
+    static struct chain_rig s;
 
     state_ = 31;
     for (int round = 0; round < 150; round++) {
@@ -242,7 +242,7 @@ TEST(test_laws)
 /* Of a pipeline of equal blocks: min(w b / (c T_comp + T_pp), B / T_ar). */
 TEST(test_identity)
 {
-    static struct solo s;
+    static struct chain_rig s;
     uint32_t pipelines = 0;
 
     state_ = 91;
@@ -253,23 +253,23 @@ TEST(test_identity)
 
         random_chain(&p, true);
         rate = ask(&s, &p, 0, &result);
-        if (rate == 0 || strcmp(solo_text(&result, "mode"), "pipeline") != 0) {
+        if (rate == 0 || strcmp(chain_text(&result, "mode"), "pipeline") != 0) {
             pst_partition_result_finish(&result);
             continue;
         }
         pipelines++;
-        w = solo_number(&result, "width");
-        d = solo_number(&result, "depth");
-        b = solo_number(&result, "samples_per_device");
+        w = chain_number(&result, "width");
+        d = chain_number(&result, "depth");
+        b = chain_number(&result, "samples_per_device");
         for (int i = 0; i < 3; i++) {
             us = sizes[i] == b ? p.us[i][0] * p.n / d : us;
         }
-        us = us * (solo_number(&result, "recompute") != 0 ? p.extra : 1) +
+        us = us * (chain_number(&result, "recompute") != 0 ? p.extra : 1) +
              4 * p.out[0] * b / (w * d <= p.server ? p.high : p.low);
         weight = p.weight[0] * p.n / d;
         ring = p.kappa * (w - 1) / w * weight / (w <= p.server ? p.high : p.low);
-        solo_close(rate, ring == 0 ? w * b / us : fmin(w * b / us, p.batch / ring));
-        solo_close(solo_number(&result, "accumulation"), p.batch / (w * b) / d);
+        chain_close(rate, ring == 0 ? w * b / us : fmin(w * b / us, p.batch / ring));
+        chain_close(chain_number(&result, "accumulation"), p.batch / (w * b) / d);
         pst_partition_result_finish(&result);
     }
     print_message("%u pipelines\n", pipelines);
@@ -282,7 +282,7 @@ TEST(test_large)
 {
     static const uint32_t many[] = {1, 2, 4, 8, 16, 32, 64, 128};
     static double us[8][2];
-    static struct solo s;
+    static struct chain_rig s;
 
     for (int i = 0; i < 8; i++) {
         us[i][0] = us[i][1] = 10 + many[i];
@@ -291,18 +291,18 @@ TEST(test_large)
         FINISHED_BY(pst_partition_result_finish) struct pst_partition_result result;
         struct pst_error err;
 
-        solo_init(&s, 512);
-        solo_blocks(&s, 8, many, us, 1e9, 1e6, 1e5);
+        chain_init(&s, 512);
+        chain_blocks(&s, 8, many, us, 1e9, 1e6, 1e5);
         s.problem.n_devices = 512;
         s.problem.mini_batch = 65536;
         s.problem.memory_bytes = 40e9;
         s.problem.p2p_bandwidth = 1e11;
-        assert_int_equal(solo_ask(&s, "pipedream-2bw",
-                                  idle ? "{\"allow_idle\":true}" : "{\"allow_idle\":false}",
-                                  &result, &err),
+        assert_int_equal(chain_ask(&s, "pipedream-2bw",
+                                   idle ? "{\"allow_idle\":true}" : "{\"allow_idle\":false}",
+                                   &result, &err),
                          PST_OK);
         print_message("512 devices%s: %.0f configurations in %.6f s\n", idle ? ", some idle" : "",
-                      solo_number(&result, "configurations"), result.search_seconds);
-        assert_true(solo_number(&result, "configurations") >= (idle ? 1000 : 200));
+                      chain_number(&result, "configurations"), result.search_seconds);
+        assert_true(chain_number(&result, "configurations") >= (idle ? 1000 : 200));
     }
 }

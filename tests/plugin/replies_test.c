@@ -197,10 +197,10 @@ static pst_status schedule_sent(const struct pst_schedule_job *job,
 
     if (st == PST_OK) {
         assert_int_equal(back.scale, result->scale);
-        assert_int_equal(back.solo.in.n_stages, result->solo.in.n_stages);
-        for (uint32_t s = 0; s < result->solo.in.n_stages; s++) {
-            assert_memory_equal(&back.solo.stages[s], &result->solo.stages[s],
-                                sizeof *back.solo.stages);
+        assert_int_equal(back.asked.in.n_stages, result->asked.in.n_stages);
+        for (uint32_t s = 0; s < result->asked.in.n_stages; s++) {
+            assert_memory_equal(&back.asked.stages[s], &result->asked.stages[s],
+                                sizeof *back.asked.stages);
         }
         pst_schedule_result_finish(&back);
     }
@@ -222,14 +222,16 @@ static const char *const schedules[] = {"none",
 
 static void forge_schedule(struct pst_schedule_result *result, const char *lie)
 {
-    struct pst_solo *solo = &result->solo;
+    struct pst_order_question *asked = &result->asked;
     struct pst_pass *passes = result->answer.passes[1][0];
 
-    solo->stages[1].device = IS("a device that there is not") ? 70000 : solo->stages[1].device;
-    solo->stages[0].n_microbatches = IS("other micro-batches") ? 5 : solo->stages[0].n_microbatches;
-    solo->in.n_devices = IS("another number of devices") ? 1 : solo->in.n_devices;
-    solo->topology.version_rule = IS("an unknown version rule") ? 77 : solo->topology.version_rule;
-    solo->in.n_stages = IS("no stages") ? 0 : solo->in.n_stages;
+    asked->stages[1].device = IS("a device that there is not") ? 70000 : asked->stages[1].device;
+    asked->stages[0].n_microbatches =
+        IS("other micro-batches") ? 5 : asked->stages[0].n_microbatches;
+    asked->in.n_devices = IS("another number of devices") ? 1 : asked->in.n_devices;
+    asked->topology.version_rule =
+        IS("an unknown version rule") ? 77 : asked->topology.version_rule;
+    asked->in.n_stages = IS("no stages") ? 0 : asked->in.n_stages;
     passes[1] = IS("a pass twice") ? passes[0] : passes[1];
     result->answer.n_passes[1][0] -= IS("a pass too few");
     passes[0].stage = IS("a stage that there is not")  ? 1u << 31

@@ -88,10 +88,10 @@ static const struct row rows[] = {
 };
 
 /* Row 40: micro-batches of 1, 2 and 4 samples; memory counts in samples. */
-static void sizes_one_two_four(struct pst_solo *solo, void *context)
+static void sizes_one_two_four(struct pst_order_question *asked, void *context)
 {
     for (uint32_t s = 0; s < 3; s++) {
-        struct pst_schedule_stage *stage = &solo->stages[s];
+        struct pst_schedule_stage *stage = &asked->stages[s];
 
         stage->microbatch_size = 1u << s;
         stage->n_microbatches = 16u >> s;

@@ -88,13 +88,13 @@ struct instance {
 };
 
 /* Every third pair of stages is linked. */
-static void draw_graph(struct pst_solo *solo, uint64_t seed)
+static void draw_graph(struct pst_order_question *asked, uint64_t seed)
 {
     static struct pst_schedule_link links[SCHEDULE_DEVICES * SCHEDULE_DEVICES];
     uint32_t n = 0;
 
-    assert_true(solo->in.n_stages <= SCHEDULE_DEVICES);
-    for (uint32_t to = 0; to < solo->in.n_stages; to++) {
+    assert_true(asked->in.n_stages <= SCHEDULE_DEVICES);
+    for (uint32_t to = 0; to < asked->in.n_stages; to++) {
         for (uint32_t from = 0; from < to; from++) {
             struct pst_philox r = pst_philox(seed, 3, to * SCHEDULE_DEVICES + from);
 
@@ -103,16 +103,16 @@ static void draw_graph(struct pst_solo *solo, uint64_t seed)
             }
         }
     }
-    schedule_connect(solo, links, n);
+    schedule_connect(asked, links, n);
 }
 
-static void draw_instance(struct pst_solo *solo, void *context)
+static void draw_instance(struct pst_order_question *asked, void *context)
 {
     const struct instance *x = context;
 
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
+    for (uint32_t s = 0; s < asked->in.n_stages; s++) {
         struct pst_philox r = pst_philox(x->seed, 1, s);
-        struct pst_schedule_stage *stage = &solo->stages[s];
+        struct pst_schedule_stage *stage = &asked->stages[s];
 
         stage->forward_ns = (1 + r.v[0] % 9) * x->factor;
         stage->backward_input_ns = (1 + r.v[1] % 9) * x->factor;
@@ -122,17 +122,17 @@ static void draw_instance(struct pst_solo *solo, void *context)
             x->equal_bytes ? stage->saved_bytes : r.v[3] / 7 % (stage->saved_bytes + 1);
     }
     if (x->graph) {
-        draw_graph(solo, x->seed);
+        draw_graph(asked, x->seed);
     }
-    for (uint32_t i = 0; i < solo->in.n_links; i++) {
-        struct pst_schedule_link *link = &solo->links[i];
+    for (uint32_t i = 0; i < asked->in.n_links; i++) {
+        struct pst_schedule_link *link = &asked->links[i];
 
-        if (solo->stages[link->from].device != solo->stages[link->to].device) {
+        if (asked->stages[link->from].device != asked->stages[link->to].device) {
             link->transfer_ns = pst_philox(x->seed, 2, i).v[0] % 4 * x->factor;
         }
     }
-    for (uint32_t d = 0; d < solo->in.n_devices; d++) {
-        solo->activation_bytes[d] = x->cap == 0 ? UINT64_MAX : 6 * x->cap;
+    for (uint32_t d = 0; d < asked->in.n_devices; d++) {
+        asked->activation_bytes[d] = x->cap == 0 ? UINT64_MAX : 6 * x->cap;
     }
 }
 
@@ -298,7 +298,7 @@ static void check_answer(const struct variant *v, const struct schedule_run *run
     check_times(run);
     check_claim(run);
     for (uint32_t d = 0; d < p; d++) {
-        within = within && run->eval.peak_bytes[d] <= run->solo.activation_bytes[d];
+        within = within && run->eval.peak_bytes[d] <= run->asked.activation_bytes[d];
     }
     assert_true(within || !heeds_caps(v));
     if (within) { /* the bounds take the caps for granted */

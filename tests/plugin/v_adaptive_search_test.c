@@ -33,21 +33,21 @@ TEST(other_costs_no_worse_than_published)
 }
 
 /* Costs of every stage and latency of every link drawn at random. */
-static void draw(struct pst_solo *solo, void *context)
+static void draw(struct pst_order_question *asked, void *context)
 {
     const uint64_t *seed = context;
 
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
+    for (uint32_t s = 0; s < asked->in.n_stages; s++) {
         struct pst_philox r = pst_philox(*seed, 0, s);
 
-        solo->stages[s].forward_ns = 1 + r.v[0] % 5;
-        solo->stages[s].backward_input_ns = 1 + r.v[1] % 5;
-        solo->stages[s].backward_weight_ns = 1 + r.v[2] % 5;
+        asked->stages[s].forward_ns = 1 + r.v[0] % 5;
+        asked->stages[s].backward_input_ns = 1 + r.v[1] % 5;
+        asked->stages[s].backward_weight_ns = 1 + r.v[2] % 5;
     }
-    for (uint32_t i = 0; i < solo->in.n_links; i++) {
-        struct pst_schedule_link *link = &solo->links[i];
+    for (uint32_t i = 0; i < asked->in.n_links; i++) {
+        struct pst_schedule_link *link = &asked->links[i];
 
-        if (solo->stages[link->from].device != solo->stages[link->to].device) {
+        if (asked->stages[link->from].device != asked->stages[link->to].device) {
             link->transfer_ns = pst_philox(*seed, 1, i).v[0] % 3;
         }
     }
@@ -97,15 +97,15 @@ TEST(optimal_where_that_is_proven)
 }
 
 /* One in four passes is eight times as long: then more than 2p chunks pay. */
-static void draw_long(struct pst_solo *solo, void *context)
+static void draw_long(struct pst_order_question *asked, void *context)
 {
-    draw(solo, context);
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
+    draw(asked, context);
+    for (uint32_t s = 0; s < asked->in.n_stages; s++) {
         struct pst_philox r = pst_philox(*(const uint64_t *)context, 2, s);
 
-        solo->stages[s].forward_ns *= r.v[0] % 4 == 0 ? 8 : 1;
-        solo->stages[s].backward_input_ns *= r.v[1] % 4 == 0 ? 8 : 1;
-        solo->stages[s].backward_weight_ns *= r.v[2] % 4 == 0 ? 8 : 1;
+        asked->stages[s].forward_ns *= r.v[0] % 4 == 0 ? 8 : 1;
+        asked->stages[s].backward_input_ns *= r.v[1] % 4 == 0 ? 8 : 1;
+        asked->stages[s].backward_weight_ns *= r.v[2] % 4 == 0 ? 8 : 1;
     }
 }
 

@@ -47,24 +47,24 @@ TEST(the_same_question_gives_the_same_order)
 }
 
 /* Stage s costs more towards the end and holds more at the start; W frees little; rooms differ. */
-static void uneven(struct pst_solo *solo, void *context)
+static void uneven(struct pst_order_question *asked, void *context)
 {
     uint64_t room = *(const uint64_t *)context;
 
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
-        struct pst_schedule_stage *stage = &solo->stages[s];
+    for (uint32_t s = 0; s < asked->in.n_stages; s++) {
+        struct pst_schedule_stage *stage = &asked->stages[s];
 
         stage->forward_ns = 100 + 7 * s;
         stage->backward_input_ns = 110 + 5 * s;
         stage->backward_weight_ns = 60 + 3 * s;
-        stage->saved_bytes = 1000 + 100 * (solo->in.n_stages - s);
+        stage->saved_bytes = 1000 + 100 * (asked->in.n_stages - s);
         stage->saved_weight_bytes = stage->saved_bytes / 3;
     }
-    for (uint32_t i = 0; i < solo->in.n_links; i++) {
-        solo->links[i].transfer_ns = solo->links[i].transfer_ns > 0 ? 5 + 9 * i : 0;
+    for (uint32_t i = 0; i < asked->in.n_links; i++) {
+        asked->links[i].transfer_ns = asked->links[i].transfer_ns > 0 ? 5 + 9 * i : 0;
     }
-    for (uint32_t d = 0; d < solo->in.n_devices; d++) {
-        solo->activation_bytes[d] = room + 500 * d;
+    for (uint32_t d = 0; d < asked->in.n_devices; d++) {
+        asked->activation_bytes[d] = room + 500 * d;
     }
 }
 
@@ -77,7 +77,7 @@ TEST(uneven_stages_stay_under_their_caps)
                                .context = &room, .options = "effort=0");
 
         for (uint32_t d = 0; d < 4; d++) {
-            assert_true(run.eval.peak_bytes[d] <= run.solo.activation_bytes[d]);
+            assert_true(run.eval.peak_bytes[d] <= run.asked.activation_bytes[d]);
         }
         assert_true(run.span_ns >= run.bounds.span_ns);
         assert_true(room % 6000 != 3000 || run.span_ns <= before);

@@ -5,7 +5,7 @@
  */
 #include "test.h"
 
-#include "../solo_rig.h"
+#include "../chain_rig.h"
 
 struct small {
     uint32_t n;
@@ -56,14 +56,14 @@ TEST(test_against_every_choice)
 
     draw_state = seed;
     for (int round = 0; round < 400; round++) {
-        static struct solo s;
+        static struct chain_rig s;
         struct pst_partition_result result;
         struct pst_error err;
         struct small p = {.n = draw(2, 7), .link = draw(0, 2) * .5};
         double best = INFINITY;
         char options[64];
 
-        solo_init(&s, p.n);
+        chain_init(&s, p.n);
         for (uint32_t l = 0; l < p.n; l++) {
             p.f[l] = draw(1, 9);
             p.r[l] = draw(1, 9);
@@ -82,21 +82,21 @@ TEST(test_against_every_choice)
         for (uint32_t c = 1; c < p.n; c++) {
             best = fmin(best, fmax(choose(&p, 0, c, 2), choose(&p, c, p.n, 1)));
         }
-        if (solo_ask(&s, "vpipe", options, &result, &err) != PST_OK) {
+        if (chain_ask(&s, "vpipe", options, &result, &err) != PST_OK) {
             stuck += !isinf(best);
             continue;
         }
         feasible++;
-        assert_true(solo_number(&result, "bottleneck_us_per_sample") >= best * (1 - 1e-9));
-        assert_true(solo_number(&result, "worst_stage_bytes") <= p.capacity * (1 + 1e-9));
+        assert_true(chain_number(&result, "bottleneck_us_per_sample") >= best * (1 - 1e-9));
+        assert_true(chain_number(&result, "worst_stage_bytes") <= p.capacity * (1 + 1e-9));
         {
             uint32_t c = result.stages[0].n_nodes;
 
             /* The swaps and recomputations of the cut that it chose are the best there are. */
-            solo_close(solo_number(&result, "bottleneck_us_per_sample"),
-                       fmax(choose(&p, 0, c, 2), choose(&p, c, p.n, 1)));
+            chain_close(chain_number(&result, "bottleneck_us_per_sample"),
+                        fmax(choose(&p, 0, c, 2), choose(&p, c, p.n, 1)));
         }
-        optimal += solo_number(&result, "bottleneck_us_per_sample") <= best * (1 + 1e-9);
+        optimal += chain_number(&result, "bottleneck_us_per_sample") <= best * (1 + 1e-9);
         pst_partition_result_finish(&result);
     }
     print_message("%u feasible, %u optimal, %u not found\n", feasible, optimal, stuck);

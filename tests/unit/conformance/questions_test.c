@@ -37,22 +37,22 @@ TEST(test_wider)
 {
     const struct pst_case question = {.seed = 5, .n_nodes = 4, .n_devices = 4, .n_microbatches = 4};
     const uint32_t devices[] = {0, 1, 2, 3}, sizes[] = {1, 1, 1, 1};
-    struct pst_solo solo = {.stages = NULL};
+    struct pst_order_question asked = {.stages = NULL};
     const struct pst_schedule_in *lent;
     struct pst_region region;
     const void *copy;
 
-    pst_schedule_problem_make(&question, 4, devices, sizes, 4, &solo);
-    pst_lend(pst_lend_schedule, &solo.in, 8, &region, &copy);
+    pst_schedule_problem_make(&question, 4, devices, sizes, 4, &asked);
+    pst_lend(pst_lend_schedule, &asked.in, 8, &region, &copy);
     lent = copy;
-    assert_int_equal(lent->stage_size, sizeof *solo.stages + 8);
+    assert_int_equal(lent->stage_size, sizeof *asked.stages + 8);
     assert_int_equal(lent->n_links, 3);
     for (uint32_t s = 0; s < 4; s++) {
-        assert_memory_equal(pst_schedule_stage_at(lent, s), &solo.stages[s], sizeof *solo.stages);
+        assert_memory_equal(pst_schedule_stage_at(lent, s), &asked.stages[s], sizeof *asked.stages);
     }
     assert_true(pst_region_intact(&region));
     ((struct pst_schedule_stage *)(uintptr_t)pst_schedule_stage_at(lent, 3))->k++;
     assert_false(pst_region_intact(&region));
     pst_region_finish(&region);
-    pst_solo_finish(&solo);
+    pst_order_question_finish(&asked);
 }

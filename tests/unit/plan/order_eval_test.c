@@ -3,7 +3,7 @@
  * Timing of orders against a plain sweep over the lists, on random graphs of stages; what is said
  * of orders that cannot run.
  */
-#include "planner/solo.h"
+#include "planner/order_question.h"
 #include "reports/order_bounds.h"
 
 #include "test.h"
@@ -11,16 +11,16 @@
 #include "order_rig.h"
 
 /* A random graph of stages, some on one device, with sizes that divide 8 samples. */
-static void random_problem(struct rng *rng, struct pst_solo *solo)
+static void random_problem(struct rng *rng, struct pst_order_question *asked)
 {
     uint32_t n_devices = 1 + draw(rng, 4), n_stages = n_devices + draw(rng, 4), n_links = 0;
 
-    memset(solo, 0, sizeof *solo);
-    pst_solo_alloc(solo, n_devices, n_stages, n_stages * (n_stages - 1) / 2);
+    memset(asked, 0, sizeof *asked);
+    pst_order_question_alloc(asked, n_devices, n_stages, n_stages * (n_stages - 1) / 2);
     for (uint32_t s = 0; s < n_stages; s++) {
         uint32_t size = 1u << draw(rng, 3);
 
-        solo->stages[s] = (struct pst_schedule_stage){
+        asked->stages[s] = (struct pst_schedule_stage){
             .device = s < n_devices ? s : draw(rng, n_devices),
             .microbatch_size = size,
             .n_microbatches = 8 / size,
@@ -30,15 +30,15 @@ static void random_problem(struct rng *rng, struct pst_solo *solo)
             .backward_weight_ns = draw(rng, 5),
             .saved_bytes = 1 + draw(rng, 4),
         };
-        solo->stages[s].saved_weight_bytes = draw(rng, (uint32_t)solo->stages[s].saved_bytes + 1);
+        asked->stages[s].saved_weight_bytes = draw(rng, (uint32_t)asked->stages[s].saved_bytes + 1);
         for (uint32_t from = 0; from < s; from++) {
             if (from + 1 == s || draw(rng, 3) == 0) {
-                solo->links[n_links++] = (struct pst_schedule_link){from, s, draw(rng, 3)};
+                asked->links[n_links++] = (struct pst_schedule_link){from, s, draw(rng, 3)};
             }
         }
     }
-    solo->in.n_links = n_links;
-    pst_solo_connect(solo);
+    asked->in.n_links = n_links;
+    pst_order_question_connect(asked);
 }
 
 /* --- the plain way -----------------------------------------------------------------------------*/
@@ -61,10 +61,10 @@ static bool overlap(const struct pst_schedule_stage *a, uint32_t i,
 }
 
 /* When is everything there that the pass needs; false: not yet. */
-static bool ready(const struct pst_solo *solo, const struct sweep *sweep,
+static bool ready(const struct pst_order_question *asked, const struct sweep *sweep,
                   const struct pst_pass *pass, uint64_t *ret_when)
 {
-    const struct pst_schedule_stage *own = &solo->stages[pass->stage];
+    const struct pst_schedule_stage *own = &asked->stages[pass->stage];
     uint32_t before = pass->op == PST_PASS_W ? PST_PASS_B : PST_PASS_F;
 
     *ret_when = 0;
@@ -74,12 +74,12 @@ static bool ready(const struct pst_solo *solo, const struct sweep *sweep,
         }
         *ret_when = sweep->end[before][pass->stage][pass->microbatch];
     }
-    for (uint32_t i = 0; pass->op != PST_PASS_W && i < solo->in.n_links; i++) {
-        const struct pst_schedule_link *link = &solo->links[i];
+    for (uint32_t i = 0; pass->op != PST_PASS_W && i < asked->in.n_links; i++) {
+        const struct pst_schedule_link *link = &asked->links[i];
         bool forward = pass->op == PST_PASS_F;
         uint32_t other = forward ? link->from : link->to;
         uint32_t op = forward ? PST_PASS_F : PST_PASS_B;
-        const struct pst_schedule_stage *neighbour = &solo->stages[other];
+        const struct pst_schedule_stage *neighbour = &asked->stages[other];
 
         if ((forward ? link->to : link->from) != pass->stage) {
             continue;
@@ -108,17 +108,17 @@ static uint64_t duration(const struct pst_schedule_stage *stage, uint32_t op)
                               : stage->backward_input_ns + stage->backward_weight_ns;
 }
 
-static void finish_pass(const struct pst_solo *solo, struct sweep *sweep,
+static void finish_pass(const struct pst_order_question *asked, struct sweep *sweep,
                         const struct pst_pass *pass, uint64_t ready_ns, uint64_t *clock)
 {
     *clock =
-        (ready_ns > *clock ? ready_ns : *clock) + duration(&solo->stages[pass->stage], pass->op);
+        (ready_ns > *clock ? ready_ns : *clock) + duration(&asked->stages[pass->stage], pass->op);
     sweep->end[row_of(pass->op)][pass->stage][pass->microbatch] = *clock;
     sweep->done[row_of(pass->op)][pass->stage][pass->microbatch] = true;
 }
 
 /* Sweeps over the devices until nothing moves; -1: stuck. */
-static int64_t plain_makespan(const struct pst_solo *solo, const struct lists *lists)
+static int64_t plain_makespan(const struct pst_order_question *asked, const struct lists *lists)
 {
     static struct sweep sweep;
     uint64_t clock[MAX_STAGES] = {0}, makespan = 0, when;
@@ -128,14 +128,14 @@ static int64_t plain_makespan(const struct pst_solo *solo, const struct lists *l
     memset(&sweep, 0, sizeof sweep);
     while (moved) {
         moved = false;
-        for (uint32_t d = 0; d < solo->in.n_devices; d++) {
-            while (at[d] < lists->n[d] && ready(solo, &sweep, &lists->passes[d][at[d]], &when)) {
-                finish_pass(solo, &sweep, &lists->passes[d][at[d]++], when, &clock[d]);
+        for (uint32_t d = 0; d < asked->in.n_devices; d++) {
+            while (at[d] < lists->n[d] && ready(asked, &sweep, &lists->passes[d][at[d]], &when)) {
+                finish_pass(asked, &sweep, &lists->passes[d][at[d]++], when, &clock[d]);
                 moved = true;
             }
         }
     }
-    for (uint32_t d = 0; d < solo->in.n_devices; d++) {
+    for (uint32_t d = 0; d < asked->in.n_devices; d++) {
         if (at[d] < lists->n[d]) {
             return -1;
         }
@@ -145,7 +145,8 @@ static int64_t plain_makespan(const struct pst_solo *solo, const struct lists *l
 }
 
 /* Any pass that can run does, until none is left: an order that can be satisfied. */
-static void random_order(struct rng *rng, const struct pst_solo *solo, struct lists *lists)
+static void random_order(struct rng *rng, const struct pst_order_question *asked,
+                         struct lists *lists)
 {
     static struct sweep sweep;
     uint64_t clock = 0, when;
@@ -153,21 +154,22 @@ static void random_order(struct rng *rng, const struct pst_solo *solo, struct li
 
     memset(&sweep, 0, sizeof sweep);
     memset(lists, 0, sizeof *lists);
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
-        left += 3 * solo->stages[s].n_microbatches;
+    for (uint32_t s = 0; s < asked->in.n_stages; s++) {
+        left += 3 * asked->stages[s].n_microbatches;
     }
     while (left > 0) {
-        uint32_t s = draw(rng, solo->in.n_stages);
+        uint32_t s = draw(rng, asked->in.n_stages);
         struct pst_pass pass = {(uint8_t)(PST_PASS_F + draw(rng, 4)), s,
-                                draw(rng, solo->stages[s].n_microbatches)};
+                                draw(rng, asked->stages[s].n_microbatches)};
         bool fused = pass.op == PST_PASS_BW;
 
-        if (sweep.done[row_of(pass.op)][s][pass.microbatch] || !ready(solo, &sweep, &pass, &when)) {
+        if (sweep.done[row_of(pass.op)][s][pass.microbatch] ||
+            !ready(asked, &sweep, &pass, &when)) {
             continue;
         }
-        finish_pass(solo, &sweep, &pass, when, &clock);
+        finish_pass(asked, &sweep, &pass, when, &clock);
         sweep.done[PST_PASS_W][s][pass.microbatch] |= fused;
-        add(lists, solo->stages[s].device, pass.op, s, pass.microbatch);
+        add(lists, asked->stages[s].device, pass.op, s, pass.microbatch);
         left -= fused ? 2 : 1;
     }
 }
@@ -197,22 +199,22 @@ TEST(test_random_orders)
     for (int round = 0; round < 300; round++) {
         struct pst_order_bounds bounds;
         FINISHED_BY(pst_order_eval_finish) struct pst_order_eval eval;
-        FINISHED_BY(pst_solo_finish) struct pst_solo solo;
+        FINISHED_BY(pst_order_question_finish) struct pst_order_question asked;
         struct pst_error err;
 
-        random_problem(&rng, &solo);
-        random_order(&rng, &solo, &lists);
-        assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_OK);
-        assert_int_equal(eval.makespan_ns, plain_makespan(&solo, &lists));
+        random_problem(&rng, &asked);
+        random_order(&rng, &asked, &lists);
+        assert_int_equal(evaluate(&asked, &lists, &eval, &err), PST_OK);
+        assert_int_equal(eval.makespan_ns, plain_makespan(&asked, &lists));
         assert_true(eval.span_ns <= eval.makespan_ns && eval.work_ns <= eval.span_ns);
         check_critical(&eval);
-        pst_order_bounds(&solo.in, &bounds);
+        pst_order_bounds(&asked.in, &bounds);
         assert_true(bounds.makespan_ns <= eval.makespan_ns);
         assert_true(bounds.span_ns <= eval.span_ns);
         /* With as much room as it takes, the bounds may rise, but not above what it costs. */
-        memcpy(solo.activation_bytes, eval.peak_bytes,
-               solo.in.n_devices * sizeof *solo.activation_bytes);
-        pst_order_bounds(&solo.in, &bounds);
+        memcpy(asked.activation_bytes, eval.peak_bytes,
+               asked.in.n_devices * sizeof *asked.activation_bytes);
+        pst_order_bounds(&asked.in, &bounds);
         assert_true(bounds.makespan_ns <= eval.makespan_ns);
         assert_true(bounds.span_ns <= eval.span_ns);
     }
@@ -228,27 +230,27 @@ TEST(test_broken_orders)
     for (int round = 0; round < 300; round++) {
         struct pst_order_eval eval;
         struct pst_error err = {0};
-        FINISHED_BY(pst_solo_finish) struct pst_solo solo;
+        FINISHED_BY(pst_order_question_finish) struct pst_order_question asked;
         int64_t expected;
 
-        random_problem(&rng, &solo);
-        random_order(&rng, &solo, &lists);
+        random_problem(&rng, &asked);
+        random_order(&rng, &asked, &lists);
         for (int i = 0; i < 3; i++) {
-            uint32_t d = draw(&rng, solo.in.n_devices), a = draw(&rng, lists.n[d]),
+            uint32_t d = draw(&rng, asked.in.n_devices), a = draw(&rng, lists.n[d]),
                      b = draw(&rng, lists.n[d]);
             struct pst_pass pass = lists.passes[d][a];
 
             lists.passes[d][a] = lists.passes[d][b];
             lists.passes[d][b] = pass;
         }
-        expected = plain_makespan(&solo, &lists);
+        expected = plain_makespan(&asked, &lists);
         if (expected >= 0) {
-            assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_OK);
+            assert_int_equal(evaluate(&asked, &lists, &eval, &err), PST_OK);
             assert_int_equal(eval.makespan_ns, expected);
             pst_order_eval_finish(&eval);
         } else {
             n_stuck++;
-            assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_ERR_BUG);
+            assert_int_equal(evaluate(&asked, &lists, &eval, &err), PST_ERR_BUG);
             assert_string_equal(err.kind, "plan.illegal");
             assert_true(strlen(err.details) > 20);
         }
@@ -262,10 +264,10 @@ TEST(test_the_circle_is_told)
     static struct lists lists;
     struct pst_order_eval eval;
     struct pst_error err = {0};
-    FINISHED_BY(pst_solo_finish) struct pst_solo solo;
+    FINISHED_BY(pst_order_question_finish) struct pst_order_question asked;
 
     memset(&lists, 0, sizeof lists);
-    chain(2, 2, 1, 1, 1, 0, false, &solo);
+    chain(2, 2, 1, 1, 1, 0, false, &asked);
     add(&lists, 0, PST_PASS_F, 0, 0);
     add(&lists, 0, PST_PASS_BW, 0, 0);
     add(&lists, 0, PST_PASS_F, 0, 1);
@@ -274,23 +276,23 @@ TEST(test_the_circle_is_told)
     add(&lists, 1, PST_PASS_F, 1, 0);
     add(&lists, 1, PST_PASS_BW, 1, 0);
     add(&lists, 1, PST_PASS_BW, 1, 1);
-    assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_ERR_BUG);
+    assert_int_equal(evaluate(&asked, &lists, &eval, &err), PST_ERR_BUG);
     assert_non_null(strstr(err.details, "device 1: F of micro-batch 1 on stage 1 waits for F of "
                                         "micro-batch 1 on stage 0 on device 0"));
     assert_non_null(strstr(err.details, "device 0: B of micro-batch 0 on stage 0 waits for B of "
                                         "micro-batch 0 on stage 1 on device 1"));
     lists.n[0] = 0;
-    assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_ERR_BUG);
+    assert_int_equal(evaluate(&asked, &lists, &eval, &err), PST_ERR_BUG);
     assert_non_null(strstr(err.message,
                            "F of micro-batch 1 on stage 1 waits for F of micro-batch 1 "
                            "on stage 0, which is in no list"));
     add(&lists, 0, PST_PASS_F, 0, 0);
     add(&lists, 0, PST_PASS_F, 0, 0);
-    assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_ERR_BUG);
+    assert_int_equal(evaluate(&asked, &lists, &eval, &err), PST_ERR_BUG);
     assert_non_null(strstr(err.message, "comes twice"));
     lists.n[0] = 0;
     add(&lists, 0, PST_PASS_F, 1, 0);
-    assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_ERR_BUG);
+    assert_int_equal(evaluate(&asked, &lists, &eval, &err), PST_ERR_BUG);
     assert_non_null(strstr(err.message, "does not belong there"));
 }
 
@@ -300,12 +302,12 @@ TEST(test_peaks)
     static struct lists lists;
     FINISHED_BY(pst_order_eval_finish) struct pst_order_eval eval;
     struct pst_error err;
-    FINISHED_BY(pst_solo_finish) struct pst_solo solo;
+    FINISHED_BY(pst_order_question_finish) struct pst_order_question asked;
 
     memset(&lists, 0, sizeof lists);
-    chain(1, 3, 1, 1, 1, 0, false, &solo);
-    solo.stages[0].saved_bytes = 5;
-    solo.stages[0].saved_weight_bytes = 2;
+    chain(1, 3, 1, 1, 1, 0, false, &asked);
+    asked.stages[0].saved_bytes = 5;
+    asked.stages[0].saved_weight_bytes = 2;
     add(&lists, 0, PST_PASS_F, 0, 0);
     add(&lists, 0, PST_PASS_B, 0, 0); /* 2 are left */
     add(&lists, 0, PST_PASS_F, 0, 1); /* 7 */
@@ -314,7 +316,7 @@ TEST(test_peaks)
     add(&lists, 0, PST_PASS_W, 0, 0);
     add(&lists, 0, PST_PASS_BW, 0, 2);
     add(&lists, 0, PST_PASS_W, 0, 1);
-    assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_OK);
+    assert_int_equal(evaluate(&asked, &lists, &eval, &err), PST_OK);
     assert_int_equal(eval.peak_bytes[0], 9);
     assert_int_equal(eval.makespan_ns, 9);
     assert_int_equal(eval.n_transfers, 0);

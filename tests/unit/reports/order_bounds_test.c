@@ -3,7 +3,7 @@
  * Lower bounds against every order of small instances and against optima that an exhaustive search
  * has proven.
  */
-#include "planner/solo.h"
+#include "planner/order_question.h"
 #include "reports/order_bounds.h"
 
 #include "test.h"
@@ -40,25 +40,25 @@ TEST(test_bounds_of_proven_optima)
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct pst_order_bounds bounds;
-        struct pst_solo solo;
+        struct pst_order_question asked;
 
         chain(rows[i].p, rows[i].m, rows[i].f, rows[i].b, rows[i].w, rows[i].cap, rows[i].vshape,
-              &solo);
-        pst_order_bounds(&solo.in, &bounds);
+              &asked);
+        pst_order_bounds(&asked.in, &bounds);
         if (bounds.makespan_ns > rows[i].optimum ||
             (rows[i].reached && bounds.makespan_ns != rows[i].optimum)) {
             fail_msg("row %zu (p %u m %u cap %u): bound %u, optimum %u", i, rows[i].p, rows[i].m,
                      (unsigned)rows[i].cap, (unsigned)bounds.makespan_ns,
                      (unsigned)rows[i].optimum);
         }
-        pst_solo_finish(&solo);
+        pst_order_question_finish(&asked);
     }
 }
 
 /* All orders of one device's passes, each kind in order of micro-batches: like micro-batches may as
    well come in order. A fused backward is a B with its W behind it that publishes later. */
 struct search {
-    const struct pst_solo *solo;
+    const struct pst_order_question *asked;
     struct lists lists;
     uint32_t m, n_orders;
     uint64_t makespan, span; /* the least so far */
@@ -66,17 +66,17 @@ struct search {
 
 static void extend(struct search *search, uint32_t device, uint32_t f, uint32_t b, uint32_t w)
 {
-    const struct pst_solo *solo = search->solo;
+    const struct pst_order_question *asked = search->asked;
     uint32_t *n = &search->lists.n[device];
-    uint64_t room = solo->activation_bytes[device];
+    uint64_t room = asked->activation_bytes[device];
     struct pst_order_eval eval;
     struct pst_error err;
 
     if (w == search->m) {
-        if (device + 1 < solo->in.n_devices) {
+        if (device + 1 < asked->in.n_devices) {
             search->lists.n[device + 1] = 0;
             extend(search, device + 1, 0, 0, 0);
-        } else if (evaluate(solo, &search->lists, &eval, &err) == PST_OK) {
+        } else if (evaluate(asked, &search->lists, &eval, &err) == PST_OK) {
             search->n_orders++;
             search->makespan =
                 eval.makespan_ns < search->makespan ? eval.makespan_ns : search->makespan;
@@ -112,28 +112,28 @@ TEST(test_bounds_of_all_orders)
     for (int round = 0; round < 60; round++) {
         uint32_t p = 1 + draw(&rng, 3), m = p == 3 ? 2 : 1 + draw(&rng, 3);
         struct pst_order_bounds bounds;
-        struct pst_solo solo;
+        struct pst_order_question asked;
 
-        chain(p, m, 1, 1, 1, 1 + draw(&rng, 3), false, &solo);
+        chain(p, m, 1, 1, 1, 1 + draw(&rng, 3), false, &asked);
         for (uint32_t s = 0; s < p; s++) {
-            solo.stages[s].forward_ns = 1 + draw(&rng, 5);
-            solo.stages[s].backward_input_ns = 1 + draw(&rng, 5);
-            solo.stages[s].backward_weight_ns = draw(&rng, 5);
+            asked.stages[s].forward_ns = 1 + draw(&rng, 5);
+            asked.stages[s].backward_input_ns = 1 + draw(&rng, 5);
+            asked.stages[s].backward_weight_ns = draw(&rng, 5);
             if (s + 1 < p) {
-                solo.links[s].transfer_ns = draw(&rng, 3);
+                asked.links[s].transfer_ns = draw(&rng, 3);
             }
         }
         memset(&search.lists, 0, sizeof search.lists);
-        search.solo = &solo;
+        search.asked = &asked;
         search.m = m;
         search.makespan = search.span = UINT64_MAX;
         extend(&search, 0, 0, 0, 0);
-        pst_order_bounds(&solo.in, &bounds);
+        pst_order_bounds(&asked.in, &bounds);
         assert_true(search.makespan < UINT64_MAX);
         assert_true(bounds.makespan_ns <= search.makespan);
         assert_true(bounds.span_ns <= search.span);
         n_reached += bounds.makespan_ns == search.makespan;
-        pst_solo_finish(&solo);
+        pst_order_question_finish(&asked);
     }
     print_message("%u orders of the last instance; %u of 60 bounds are reached\n", search.n_orders,
                   n_reached);

@@ -62,9 +62,9 @@ struct pst_schedule_page pst_cli_schedule_page(const struct pst_cli *cli)
         .width = pst_terminal_width(), .color = cli->color, .utf8 = pst_terminal_utf8()};
 }
 
-struct pst_solo_costs pst_cli_unit_costs(void)
+struct pst_order_question_costs pst_cli_unit_costs(void)
 {
-    return (struct pst_solo_costs){
+    return (struct pst_order_question_costs){
         .forward_ns = PST_SCHEDULE_SCALE,
         .backward_input_ns = PST_SCHEDULE_SCALE,
         .backward_weight_ns = PST_SCHEDULE_SCALE,
@@ -79,7 +79,7 @@ void pst_cli_write_order(struct pst_cli *cli, const char *file,
 {
     char *text = NULL;
 
-    pst_cli_must(cli, pst_torch_csv_of_answer(&result->solo, &result->answer, PST_TORCH_COMPUTE,
+    pst_cli_must(cli, pst_torch_csv_of_answer(&result->asked, &result->answer, PST_TORCH_COMPUTE,
                                               &text, &cli->err));
     pst_cli_must(cli, pst_file_write(file, text, strlen(text), &cli->err));
     free(text);

@@ -32,7 +32,7 @@ void pst_cli_write_order(struct pst_cli *cli, const char *file,
 struct pst_schedule_page pst_cli_schedule_page(const struct pst_cli *cli);
 
 /* 1 for every pass and for what is saved, in millionths; no latency. */
-struct pst_solo_costs pst_cli_unit_costs(void);
+struct pst_order_question_costs pst_cli_unit_costs(void);
 
 /* --- what puts a problem file to one plugin: `partition` and `memopt`
  * ----------------------------*/

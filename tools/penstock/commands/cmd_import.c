@@ -253,8 +253,8 @@ static void tell(struct pst_cli *cli, const struct request *request,
     char title[160];
 
     snprintf(title, sizeof title, "%.80s: %u devices, %u stages, %u micro-batches",
-             slash == NULL ? request->file : slash + 1, result->solo.in.n_devices,
-             result->solo.in.n_stages, result->solo.stages[0].n_microbatches);
+             slash == NULL ? request->file : slash + 1, result->asked.in.n_devices,
+             result->asked.in.n_stages, result->asked.stages[0].n_microbatches);
     units.title = title;
     pst_cli_must(cli, pst_schedule_figures_init(result, 1, &units, &figures, &cli->err));
     if (output != NULL) {

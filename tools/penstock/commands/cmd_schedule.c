@@ -57,7 +57,7 @@ static void read_units(struct pst_cli *cli, const char *option, const char *text
 }
 
 /* "f=1,b=2.5": those that are not named stay as they are. */
-static void read_cost(struct pst_cli *cli, const char *text, struct pst_solo_costs *costs)
+static void read_cost(struct pst_cli *cli, const char *text, struct pst_order_question_costs *costs)
 {
     struct pst_arena arena = {0};
     char *part, *rest = pst_arena_strdup(&arena, text == NULL ? "" : text);
@@ -86,7 +86,7 @@ static void read_cost(struct pst_cli *cli, const char *text, struct pst_solo_cos
 
 static void read_chain(struct pst_cli *cli, struct request *r)
 {
-    struct pst_solo_costs *costs = &r->job.costs;
+    struct pst_order_question_costs *costs = &r->job.costs;
 
     *costs = pst_cli_unit_costs();
     r->job.n_devices = r->n_devices;
@@ -116,9 +116,9 @@ static void read_problem(struct pst_cli *cli, struct request *r)
         }
     }
     pst_cli_must(cli, pst_schedule_problem_read(r->problem_file, &r->problem, &cli->err));
-    r->job.problem = &r->problem.solo;
-    r->job.n_devices = r->problem.solo.in.n_devices;
-    r->job.n_microbatches = r->problem.solo.stages[0].n_microbatches;
+    r->job.problem = &r->problem.asked;
+    r->job.n_devices = r->problem.asked.in.n_devices;
+    r->job.n_microbatches = r->problem.asked.stages[0].n_microbatches;
 }
 
 static void read_request(struct pst_cli *cli, struct request *request)
@@ -137,12 +137,12 @@ static void choose_units(const struct request *request, const struct pst_schedul
                          struct pst_schedule_units *ret_units, char *title, size_t size)
 {
     bool problem = request->problem_file != NULL;
-    int n = snprintf(title, size, "%s: %u devices, ", result->id, result->solo.in.n_devices);
+    int n = snprintf(title, size, "%s: %u devices, ", result->id, result->asked.in.n_devices);
 
     n += problem ? snprintf(title + n, size - (size_t)n, "%llu samples",
                             (unsigned long long)request->problem.samples)
                  : snprintf(title + n, size - (size_t)n, "%u micro-batches",
-                            result->solo.stages[0].n_microbatches);
+                            result->asked.stages[0].n_microbatches);
     if (request->n_steps > 1) {
         snprintf(title + n, size - (size_t)n, ", %u %s", request->n_steps,
                  result->answer.asynchronous ? "batches" : "steps");
@@ -170,28 +170,28 @@ static pst_status note_peak(const struct request *request, const struct pst_sche
                             struct trial *trial, struct pst_error *err)
 {
     uint32_t n_batches = result->answer.asynchronous ? request->n_steps : 1, d;
-    struct pst_solo_stream stream = {.passes = NULL};
+    struct pst_batches stream = {.passes = NULL};
     struct pst_order_eval eval = {.n_devices = 0};
     pst_status st =
-        pst_solo_evaluate(&result->answer, &result->solo.in, n_batches, &stream, &eval, err);
+        pst_batches_evaluate(&result->answer, &result->asked.in, n_batches, &stream, &eval, err);
 
     trial->peak = 0;
     for (d = 0; d < eval.n_devices; d++) {
         trial->peak = eval.peak_bytes[d] > trial->peak ? eval.peak_bytes[d] : trial->peak;
     }
     pst_order_eval_finish(&eval);
-    pst_solo_stream_finish(&stream);
+    pst_batches_finish(&stream);
     return st;
 }
 
 static void note_instance(const struct pst_schedule_result *result, struct trial *trial)
 {
-    trial->n_devices = result->solo.in.n_devices;
-    trial->n_microbatches = result->solo.stages[0].n_microbatches;
+    trial->n_devices = result->asked.in.n_devices;
+    trial->n_microbatches = result->asked.stages[0].n_microbatches;
     trial->parts = result->scale / PST_SCHEDULE_SCALE;
     trial->grain = 0;
-    for (uint32_t s = 0; s < result->solo.in.n_stages; s++) {
-        const struct pst_schedule_stage *stage = &result->solo.stages[s];
+    for (uint32_t s = 0; s < result->asked.in.n_stages; s++) {
+        const struct pst_schedule_stage *stage = &result->asked.stages[s];
 
         trial->grain = pst_gcd(trial->grain, stage->saved_bytes);
         trial->grain = pst_gcd(trial->grain, stage->saved_weight_bytes);

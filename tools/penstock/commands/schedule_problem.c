@@ -52,7 +52,7 @@ static void read_stage(struct reading *r, const json_t *object, uint32_t s)
                                        "saved_bytes_per_sample",
                                        "saved_weight_bytes",
                                        "saved_weight_bytes_per_sample"};
-    struct pst_schedule_stage *stage = &r->problem->solo.stages[s];
+    struct pst_schedule_stage *stage = &r->problem->asked.stages[s];
     uint32_t size = pst_fields_count(&r->fields, object, "microbatch_size", 1, MAX_COUNT, 1);
     uint64_t samples = r->problem->samples;
     bool given, weight_given;
@@ -66,7 +66,7 @@ static void read_stage(struct reading *r, const json_t *object, uint32_t s)
         .device = json_object_get(object, "device") == NULL
                       ? PST_NONE
                       : pst_fields_count(&r->fields, object, "device", 0,
-                                         r->problem->solo.in.n_devices - 1.0, 0),
+                                         r->problem->asked.in.n_devices - 1.0, 0),
         .microbatch_size = size,
         .n_microbatches = (uint32_t)(samples / size),
         .k = pst_fields_count(&r->fields, object, "k", 1, MAX_COUNT, 0),
@@ -100,8 +100,8 @@ static void read_stage(struct reading *r, const json_t *object, uint32_t s)
 static void read_link(struct reading *r, const json_t *object, uint32_t i, double transfer_us)
 {
     static const char *const keys[] = {"from", "to", "transfer_us"};
-    struct pst_schedule_link *link = &r->problem->solo.links[i];
-    double last = r->problem->solo.in.n_stages - 1.0;
+    struct pst_schedule_link *link = &r->problem->asked.links[i];
+    double last = r->problem->asked.in.n_stages - 1.0;
 
     pst_fields_known(&r->fields, object, keys, 3);
     if (json_object_get(object, "from") == NULL || json_object_get(object, "to") == NULL) {
@@ -125,11 +125,11 @@ static void read_links(struct reading *r, const json_t *root)
     const json_t *links = json_object_get(root, "links");
     double transfer_us =
         pst_fields_number(&r->fields, root, "transfer_us", 0, MAX_NUMBER / 1000, 0);
-    struct pst_solo *solo = &r->problem->solo;
+    struct pst_order_question *asked = &r->problem->asked;
 
-    for (uint32_t i = 0; r->fields.status == PST_OK && i < solo->in.n_links; i++) {
+    for (uint32_t i = 0; r->fields.status == PST_OK && i < asked->in.n_links; i++) {
         if (links == NULL) {
-            solo->links[i] = (struct pst_schedule_link){
+            asked->links[i] = (struct pst_schedule_link){
                 .from = i, .to = i + 1, .transfer_ns = (uint64_t)llround(transfer_us * 1000)};
         } else {
             pst_fields_enter(&r->fields, "links", i);
@@ -137,10 +137,10 @@ static void read_links(struct reading *r, const json_t *root)
             pst_fields_leave(&r->fields, 0);
         }
     }
-    for (uint32_t i = 0; r->fields.status == PST_OK && i < solo->in.n_links; i++) {
-        for (uint32_t j = 0; j < i && solo->in.n_links < 4096; j++) {
-            if (solo->links[i].from == solo->links[j].from &&
-                solo->links[i].to == solo->links[j].to) {
+    for (uint32_t i = 0; r->fields.status == PST_OK && i < asked->in.n_links; i++) {
+        for (uint32_t j = 0; j < i && asked->in.n_links < 4096; j++) {
+            if (asked->links[i].from == asked->links[j].from &&
+                asked->links[i].to == asked->links[j].to) {
                 pst_fields_fail(&r->fields, "config.value", NULL,
                                 "links[%u] is the same as links[%u]", i, j);
             }
@@ -152,8 +152,8 @@ static void read_links(struct reading *r, const json_t *root)
 static void read_memory(struct reading *r, const json_t *root)
 {
     const json_t *memory = json_object_get(root, "memory_bytes");
-    struct pst_solo *solo = &r->problem->solo;
-    size_t n = solo->in.n_devices;
+    struct pst_order_question *asked = &r->problem->asked;
+    size_t n = asked->in.n_devices;
 
     if (json_is_array(memory) && json_array_size(memory) != n) {
         pst_fields_fail(&r->fields, "config.value", "memory_bytes",
@@ -172,21 +172,21 @@ static void read_memory(struct reading *r, const json_t *root)
                             "must be bytes or null, for all devices or each");
             return;
         }
-        solo->activation_bytes[d] = (uint64_t)bytes;
+        asked->activation_bytes[d] = (uint64_t)bytes;
     }
 }
 
 /* As large a group as the neighbours behind need (GraphPipe, Jeon et al., ASPLOS 2025). */
-static void choose_k(struct pst_solo *solo)
+static void choose_k(struct pst_order_question *asked)
 {
-    for (uint32_t i = 0; i < solo->in.n_links; i++) {
-        struct pst_schedule_stage *from = &solo->stages[solo->links[i].from];
-        uint32_t k = solo->stages[solo->links[i].to].microbatch_size / from->microbatch_size;
+    for (uint32_t i = 0; i < asked->in.n_links; i++) {
+        struct pst_schedule_stage *from = &asked->stages[asked->links[i].from];
+        uint32_t k = asked->stages[asked->links[i].to].microbatch_size / from->microbatch_size;
 
         from->replay_ns = k > from->replay_ns ? k : from->replay_ns; /* scratch */
     }
-    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
-        struct pst_schedule_stage *stage = &solo->stages[s];
+    for (uint32_t s = 0; s < asked->in.n_stages; s++) {
+        struct pst_schedule_stage *stage = &asked->stages[s];
 
         if (stage->k == 0) {
             stage->k = stage->replay_ns > 1 ? (uint32_t)stage->replay_ns : 1;
@@ -234,7 +234,7 @@ static void read_stages(struct reading *r, const json_t *root)
     }
     n_devices = count_devices(r, root, stages);
     if (r->fields.status == PST_OK) {
-        pst_solo_alloc(&r->problem->solo, n_devices, (uint32_t)n, (uint32_t)n_links);
+        pst_order_question_alloc(&r->problem->asked, n_devices, (uint32_t)n, (uint32_t)n_links);
     }
     for (s = 0; r->fields.status == PST_OK && s < n; s++) {
         const json_t *stage = json_array_get(stages, s);
@@ -269,7 +269,7 @@ static void read_root(struct reading *r, const json_t *root)
     }
     if (r->fields.status == PST_OK) {
         read_memory(r, root);
-        choose_k(&r->problem->solo);
+        choose_k(&r->problem->asked);
     }
 }
 
@@ -296,6 +296,6 @@ pst_status pst_schedule_problem_read(const char *path, struct pst_schedule_probl
 
 void pst_schedule_problem_finish(struct pst_schedule_problem *problem)
 {
-    pst_solo_finish(&problem->solo);
+    pst_order_question_finish(&problem->asked);
     memset(problem, 0, sizeof *problem);
 }

@@ -6,10 +6,11 @@
 #ifndef PST_COMMANDS_SCHEDULE_PROBLEM_H
 #define PST_COMMANDS_SCHEDULE_PROBLEM_H
 
-#include "planner/solo.h"
+#include "planner/order_question.h"
 
 struct pst_schedule_problem {
-    struct pst_solo solo; /* not connected; a device of PST_NONE: where the scheduler wants it */
+    struct pst_order_question
+        asked; /* not connected; a device of PST_NONE: where the scheduler wants it */
     uint64_t samples;
     bool has_bytes; /* it states what stages keep; else a sample counts as one */
 };

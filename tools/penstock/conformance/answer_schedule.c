@@ -20,7 +20,7 @@ struct order {
     struct pst_rig *rig;
     struct pst_answer *answer;
     struct pst_topology topology;
-    struct pst_solo solo;
+    struct pst_order_question asked;
     bool asynchronous;
 };
 
@@ -42,7 +42,7 @@ static void record_orders(struct pst_answer *answer, const struct pst_orders *or
 /* What in_flight() says of every stage of a chain, from its end: each hears of its successor. */
 static pst_status ask_held(struct order *order, uint32_t *claims, struct pst_error *err)
 {
-    const struct pst_schedule_in *in = &order->solo.in;
+    const struct pst_schedule_in *in = &order->asked.in;
     struct pst_planner *planner = &order->rig->planner;
     struct pst_successor successor = {1, 1, 0};
     pst_status st = PST_OK;
@@ -55,7 +55,7 @@ static pst_status ask_held(struct order *order, uint32_t *claims, struct pst_err
                                         .stage = s,
                                         .n_stages = in->n_stages,
                                         .n_devices = in->n_devices,
-                                        .n_microbatches = order->solo.stages[s].n_microbatches,
+                                        .n_microbatches = order->asked.stages[s].n_microbatches,
                                         .microbatch_size = 1,
                                         .k = 1,
                                         .n_successors = s + 1 < in->n_stages ? 1 : 0,
@@ -71,10 +71,10 @@ static pst_status ask_held(struct order *order, uint32_t *claims, struct pst_err
 }
 
 /* Micro-batches that the order holds on a device at its peak: at most what in_flight() says. */
-static pst_status judge_held(struct order *order, const struct pst_solo_stream *stream,
+static pst_status judge_held(struct order *order, const struct pst_batches *stream,
                              struct pst_error *err)
 {
-    const struct pst_schedule_in *in = &order->solo.in;
+    const struct pst_schedule_in *in = &order->asked.in;
     uint32_t *claims = pst_alloc(in->n_stages, sizeof *claims);
     pst_status st = ask_held(order, claims, err);
 
@@ -82,7 +82,7 @@ static pst_status judge_held(struct order *order, const struct pst_solo_stream *
         uint64_t claimed = 0, held = 0, most = 0;
 
         for (uint32_t s = 0; s < in->n_stages; s++) {
-            claimed += order->solo.stages[s].device == d ? claims[s] : 0;
+            claimed += order->asked.stages[s].device == d ? claims[s] : 0;
         }
         for (uint32_t i = 0; i < stream->n_passes[d]; i++) {
             const uint8_t pass = stream->passes[d][i].op;
@@ -104,13 +104,14 @@ static pst_status judge_held(struct order *order, const struct pst_solo_stream *
 
 /* So many batches of the answer in a row must run to their end; they stay in the stream. */
 static void judge_batches(struct order *order, const struct pst_orders *orders, uint32_t n_batches,
-                          struct pst_solo_stream *ret_stream)
+                          struct pst_batches *ret_stream)
 {
     struct pst_error err = {0};
     struct pst_order_eval eval = {.n_devices = 0};
     char batches[32] = "";
 
-    if (pst_solo_evaluate(orders, &order->solo.in, n_batches, ret_stream, &eval, &err) != PST_OK) {
+    if (pst_batches_evaluate(orders, &order->asked.in, n_batches, ret_stream, &eval, &err) !=
+        PST_OK) {
         if (order->asynchronous) {
             snprintf(batches, sizeof batches, " (%u batches)", n_batches);
         }
@@ -125,18 +126,18 @@ static void judge_batches(struct order *order, const struct pst_orders *orders, 
 static pst_status judge_order(struct order *order, const struct pst_orders *orders, bool counts,
                               struct pst_error *err)
 {
-    struct pst_solo_stream stream = {.passes = NULL};
+    struct pst_batches stream = {.passes = NULL};
     uint32_t n_batches = order->asynchronous ? BATCHES : 1;
     pst_status st = PST_OK;
 
     for (uint32_t n = 1; n <= n_batches && order->answer->broken[0] == '\0'; n += BATCHES - 1) {
-        pst_solo_stream_finish(&stream);
+        pst_batches_finish(&stream);
         judge_batches(order, orders, n, &stream);
     }
     if (counts && order->answer->broken[0] == '\0') {
         st = judge_held(order, &stream, err);
     }
-    pst_solo_stream_finish(&stream);
+    pst_batches_finish(&stream);
     return st;
 }
 
@@ -145,7 +146,7 @@ static pst_status ask_schedule(struct order *order, bool counts, struct pst_erro
     struct pst_instance *scheduler = &order->rig->instance;
     struct pst_orders orders;
     pst_status st =
-        pst_orders_ask(scheduler, &order->solo.in, &order->asynchronous, NULL, &orders, err);
+        pst_orders_ask(scheduler, &order->asked.in, &order->asynchronous, NULL, &orders, err);
 
     if (st == PST_OK && orders.split) {
         st = pst_caps_require(scheduler->plugin, "split-backward", "B and W passes", err);
@@ -189,7 +190,7 @@ static pst_status state(struct order *order, const struct pst_case *question, bo
         pst_answer_record(order->answer, devices[s]);
     }
     if (st == PST_OK) {
-        pst_schedule_problem_make(question, n, devices, sizes, batch, &order->solo);
+        pst_schedule_problem_make(question, n, devices, sizes, batch, &order->asked);
     }
     free(devices);
     free(sizes);
@@ -199,9 +200,9 @@ static pst_status state(struct order *order, const struct pst_case *question, bo
 /* A scheduler that answers one instance only is asked for that one. */
 static pst_status take_shape(struct pst_rig *rig, struct pst_case *question, struct pst_error *err)
 {
-    struct pst_solo_shape shape;
+    struct pst_order_question_shape shape;
     bool fixed;
-    pst_status st = pst_solo_shape(&rig->instance, &fixed, &shape, err);
+    pst_status st = pst_order_question_shape(&rig->instance, &fixed, &shape, err);
 
     if (st == PST_OK && fixed) {
         question->n_devices = shape.n_devices;
@@ -253,6 +254,6 @@ pst_status pst_ask_scheduler(struct pst_rig *rig, const struct pst_case *questio
 
         st = ask_schedule(&order, counts, err);
     }
-    pst_solo_finish(&order.solo);
+    pst_order_question_finish(&order.asked);
     return st;
 }

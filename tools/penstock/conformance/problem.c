@@ -164,16 +164,16 @@ static uint32_t make_links(const struct pst_case *question, uint32_t n_stages, u
 
 void pst_schedule_problem_make(const struct pst_case *question, uint32_t n_stages,
                                const uint32_t *devices, const uint32_t *sizes, uint32_t batch,
-                               struct pst_solo *ret_solo)
+                               struct pst_order_question *ret_asked)
 {
     uint64_t most = most_of(question, 1000), random = question->seed;
     struct pst_schedule_link *links = pst_alloc(2 * (size_t)n_stages, sizeof *links);
     uint32_t n_links, i;
 
     n_links = make_links(question, n_stages, &random, links);
-    pst_solo_alloc(ret_solo, question->n_devices, n_stages, n_links);
+    pst_order_question_alloc(ret_asked, question->n_devices, n_stages, n_links);
     for (i = 0; i < n_stages; i++) {
-        struct pst_schedule_stage *stage = &ret_solo->stages[i];
+        struct pst_schedule_stage *stage = &ret_asked->stages[i];
 
         *stage = (struct pst_schedule_stage){.device = devices[i],
                                              .microbatch_size = sizes[i],
@@ -187,16 +187,16 @@ void pst_schedule_problem_make(const struct pst_case *question, uint32_t n_stage
         stage->saved_weight_bytes = stage->saved_bytes / 2;
     }
     for (i = 0; i < n_links; i++) {
-        ret_solo->links[i] = links[i];
+        ret_asked->links[i] = links[i];
         if (devices[links[i].from] != devices[links[i].to]) {
-            ret_solo->links[i].transfer_ns = pst_random_between(&random, 0, 100);
+            ret_asked->links[i].transfer_ns = pst_random_between(&random, 0, 100);
         }
     }
     for (i = 0; question->memory == PST_MEMORY_NONE && i < question->n_devices; i++) {
-        ret_solo->activation_bytes[i] = 1;
+        ret_asked->activation_bytes[i] = 1;
     }
     free(links);
-    pst_solo_connect(ret_solo);
+    pst_order_question_connect(ret_asked);
 }
 
 /* --- stages ------------------------------------------------------------------------------------*/

@@ -8,7 +8,7 @@
 #include <penstock/penstock.h>
 
 #include "graph/problem.h"
-#include "planner/solo.h"
+#include "planner/order_question.h"
 
 enum { PST_SHAPE_CHAIN = 0, PST_SHAPE_DIAMOND = 1, PST_SHAPE_RANDOM = 2, PST_SHAPES };
 enum { PST_MEMORY_AMPLE = 0, PST_MEMORY_TIGHT = 1, PST_MEMORY_NONE = 2 };
@@ -34,11 +34,11 @@ void pst_graph_problem_finish(struct pst_problem *problem);
 
 /*
  * Stages on logical devices: devices[s] is that of stage s, sizes[s] the samples of its
- * micro-batches; batch is a multiple of each size. *ret_solo was all zero.
+ * micro-batches; batch is a multiple of each size. *ret_asked was all zero.
  */
 void pst_schedule_problem_make(const struct pst_case *question, uint32_t n_stages,
                                const uint32_t *devices, const uint32_t *sizes, uint32_t batch,
-                               struct pst_solo *ret_solo);
+                               struct pst_order_question *ret_asked);
 
 /* A stage of as many nodes as the graph has, which are returned; they live in the arena. */
 struct pst_stage_node *pst_stage_problem_make(const struct pst_case *question, bool earlier_actions,

@@ -342,45 +342,45 @@ pst_status pst_torch_csv_of_plan(const struct pst_plan *plan, enum pst_torch_fla
     return st;
 }
 
-static pst_status check_answer(const struct pst_solo *solo, const struct pst_orders *answer,
-                               struct pst_error *err)
+static pst_status check_answer(const struct pst_order_question *asked,
+                               const struct pst_orders *answer, struct pst_error *err)
 {
-    uint32_t n = solo->in.n_stages;
+    uint32_t n = asked->in.n_stages;
 
     if (answer->asynchronous) {
         return refuse(err, "asynchronous schedules, whose passes read several versions of weights");
     }
     for (uint32_t s = 0; s < n; s++) {
-        if (solo->stages[s].microbatch_size != solo->stages[0].microbatch_size ||
-            solo->stages[s].n_microbatches != solo->stages[0].n_microbatches) {
+        if (asked->stages[s].microbatch_size != asked->stages[0].microbatch_size ||
+            asked->stages[s].n_microbatches != asked->stages[0].n_microbatches) {
             return refuse(err, "micro-batches of different sizes");
         }
-        if (s > 0 && (solo->stages[s].n_pred != 1 ||
-                      solo->links[solo->stages[s].first_pred].from != s - 1)) {
+        if (s > 0 && (asked->stages[s].n_pred != 1 ||
+                      asked->links[asked->stages[s].first_pred].from != s - 1)) {
             return refuse(err, "stages that are no chain");
         }
     }
-    return solo->in.n_links + 1 == n ? PST_OK : refuse(err, "stages that are no chain");
+    return asked->in.n_links + 1 == n ? PST_OK : refuse(err, "stages that are no chain");
 }
 
-pst_status pst_torch_csv_of_answer(const struct pst_solo *solo, const struct pst_orders *answer,
-                                   enum pst_torch_flavour flavour, char **ret_text,
-                                   struct pst_error *err)
+pst_status pst_torch_csv_of_answer(const struct pst_order_question *asked,
+                                   const struct pst_orders *answer, enum pst_torch_flavour flavour,
+                                   char **ret_text, struct pst_error *err)
 {
     enum { BODY = 1 };
     struct pst_arena arena = {0};
-    uint32_t *rank_of = pst_arena_array(&arena, solo->in.n_stages, sizeof *rank_of);
-    const struct pst_torch_order order = {.n_ranks = solo->in.n_devices,
-                                          .n_stages = solo->in.n_stages,
-                                          .n_microbatches = solo->stages[0].n_microbatches,
+    uint32_t *rank_of = pst_arena_array(&arena, asked->in.n_stages, sizeof *rank_of);
+    const struct pst_torch_order order = {.n_ranks = asked->in.n_devices,
+                                          .n_stages = asked->in.n_stages,
+                                          .n_microbatches = asked->stages[0].n_microbatches,
                                           .rank_of = rank_of,
                                           .passes =
                                               (const struct pst_pass *const *)answer->passes[BODY],
                                           .n_passes = answer->n_passes[BODY]};
-    pst_status st = check_answer(solo, answer, err);
+    pst_status st = check_answer(asked, answer, err);
 
-    for (uint32_t s = 0; s < solo->in.n_stages && st == PST_OK; s++) {
-        rank_of[s] = solo->stages[s].device;
+    for (uint32_t s = 0; s < asked->in.n_stages && st == PST_OK; s++) {
+        rank_of[s] = asked->stages[s].device;
     }
     if (st == PST_OK) {
         st = pst_torch_csv(&order, flavour, ret_text, err);

@@ -7,7 +7,7 @@
 #define PST_EXCHANGE_TORCH_CSV_H
 
 #include "plan/plan.h"
-#include "planner/solo.h"
+#include "planner/order_question.h"
 
 enum pst_torch_flavour {
     PST_TORCH_COMPUTE, /* passes alone; PyTorch adds the rest. The canonical text of an order */
@@ -42,8 +42,8 @@ pst_status pst_torch_csv_of_plan(const struct pst_plan *plan, enum pst_torch_fla
                                  char **ret_text, uint32_t *ret_n_dropped, struct pst_error *err);
 
 /* The same from a scheduler's answer to a question of its own. */
-pst_status pst_torch_csv_of_answer(const struct pst_solo *solo, const struct pst_orders *answer,
-                                   enum pst_torch_flavour flavour, char **ret_text,
-                                   struct pst_error *err);
+pst_status pst_torch_csv_of_answer(const struct pst_order_question *asked,
+                                   const struct pst_orders *answer, enum pst_torch_flavour flavour,
+                                   char **ret_text, struct pst_error *err);
 
 #endif

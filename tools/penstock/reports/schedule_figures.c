@@ -11,15 +11,15 @@
 static pst_status find_period(struct pst_schedule_figures *f, uint32_t n_batches,
                               struct pst_error *err)
 {
-    struct pst_solo_stream stream = {.passes = NULL};
+    struct pst_batches stream = {.passes = NULL};
     struct pst_order_eval eval = {.n_devices = 0};
     pst_status st;
 
     if (!f->result->has_twice) {
         return PST_OK;
     }
-    st = pst_solo_evaluate(&f->result->twice_answer, &f->result->twice.in, n_batches, &stream,
-                           &eval, err);
+    st = pst_batches_evaluate(&f->result->twice_answer, &f->result->twice.in, n_batches, &stream,
+                              &eval, err);
     if (st == PST_OK) {
         long double more = (long double)eval.span_ns - (long double)f->eval.span_ns;
 
@@ -27,7 +27,7 @@ static pst_status find_period(struct pst_schedule_figures *f, uint32_t n_batches
         f->has_period = true;
     }
     pst_order_eval_finish(&eval);
-    pst_solo_stream_finish(&stream);
+    pst_batches_finish(&stream);
     return st;
 }
 
@@ -102,11 +102,11 @@ pst_status pst_schedule_figures_init(const struct pst_schedule_result *result, u
         .n_repeats = result->answer.asynchronous ? 1 : n_steps,
         .ns_per_unit = units->ns,
         .bytes_per_unit = units->bytes,
-        .n_microbatches = result->solo.stages[0].n_microbatches,
+        .n_microbatches = result->asked.stages[0].n_microbatches,
     };
     uint32_t n_batches = n_steps / f.n_repeats;
-    pst_status st =
-        pst_solo_evaluate(&result->answer, &result->solo.in, n_batches, &f.stream, &f.eval, err);
+    pst_status st = pst_batches_evaluate(&result->answer, &result->asked.in, n_batches, &f.stream,
+                                         &f.eval, err);
 
     st = pst_scheduler_blame(result->id, st, err);
     if (st == PST_OK) {
@@ -136,6 +136,6 @@ void pst_schedule_figures_finish(struct pst_schedule_figures *figures)
 {
     pst_timeline_destroy(figures->timeline);
     pst_order_eval_finish(&figures->eval);
-    pst_solo_stream_finish(&figures->stream);
+    pst_batches_finish(&figures->stream);
     memset(figures, 0, sizeof *figures);
 }

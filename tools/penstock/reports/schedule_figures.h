@@ -15,7 +15,7 @@ struct pst_schedule_figures {
     const struct pst_schedule_result *result;
     uint32_t n_steps, n_repeats; /* repeats: of the evaluated order */
     double ns_per_unit, bytes_per_unit;
-    struct pst_solo_stream stream; /* what was evaluated */
+    struct pst_batches stream; /* what was evaluated */
     struct pst_order_eval eval;
     struct pst_order_bounds bounds; /* of `stream` */
     /* Of all steps. */

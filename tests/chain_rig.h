@@ -3,8 +3,8 @@
  * A partitioner on its own, asked from a test: a chain written down in the program, the answer and
  * what was remarked. Include once, after cmocka.
  */
-#ifndef PENSTOCK_TESTS_SOLO_RIG_H
-#define PENSTOCK_TESTS_SOLO_RIG_H
+#ifndef PENSTOCK_TESTS_CHAIN_RIG_H
+#define PENSTOCK_TESTS_CHAIN_RIG_H
 
 #include <math.h>
 #include <stdio.h>
@@ -12,22 +12,22 @@
 
 #include "planner/problem_partition.h"
 
-#define SOLO_NODES 512
-#define SOLO_SIZES 8
+#define CHAIN_NODES 512
+#define CHAIN_SIZES 8
 
-/* A problem under construction; change what you like before solo_ask. */
-struct solo {
-    struct pst_costed_node nodes[SOLO_NODES];
-    struct pst_costed_edge edges[SOLO_NODES];
-    struct pst_costed_times times[SOLO_NODES][SOLO_SIZES];
-    char names[SOLO_NODES][12];
+/* A problem under construction; change what you like before chain_ask. */
+struct chain_rig {
+    struct pst_costed_node nodes[CHAIN_NODES];
+    struct pst_costed_edge edges[CHAIN_NODES];
+    struct pst_costed_times times[CHAIN_NODES][CHAIN_SIZES];
+    char names[CHAIN_NODES][12];
     struct pst_costed draft;
     struct pst_problem problem;
-    uint32_t sizes[SOLO_SIZES], degrees[SOLO_SIZES];
+    uint32_t sizes[CHAIN_SIZES], degrees[CHAIN_SIZES];
 };
 
 /* A chain of n nodes that cost nothing; one device, one sample, no limit, weight multiplier 1. */
-static inline void solo_init(struct solo *s, uint32_t n)
+static inline void chain_init(struct chain_rig *s, uint32_t n)
 {
     memset(s, 0, sizeof *s);
     for (uint32_t v = 0; v < n; v++) {
@@ -59,8 +59,8 @@ static inline void solo_init(struct solo *s, uint32_t n)
 }
 
 /* All nodes alike: F and B in us at each size of `sizes`, bytes a node, a sample, an edge. */
-static inline void solo_blocks(struct solo *s, uint32_t n_sizes, const uint32_t *sizes,
-                               const double (*us)[2], double weight, double saved, double message)
+static inline void chain_blocks(struct chain_rig *s, uint32_t n_sizes, const uint32_t *sizes,
+                                const double (*us)[2], double weight, double saved, double message)
 {
     for (uint32_t v = 0; v < s->draft.n_nodes; v++) {
         s->nodes[v].param_bytes = weight;
@@ -81,9 +81,9 @@ static inline void solo_blocks(struct solo *s, uint32_t n_sizes, const uint32_t 
 }
 
 /* options: a JSON object, or NULL. The result is to be finished where the status is PST_OK. */
-static inline pst_status solo_ask(struct solo *s, const char *id, const char *options,
-                                  struct pst_partition_result *ret_result,
-                                  struct pst_error *ret_err)
+static inline pst_status chain_ask(struct chain_rig *s, const char *id, const char *options,
+                                   struct pst_partition_result *ret_result,
+                                   struct pst_error *ret_err)
 {
     const struct pst_problem_job job = {.id = id, .problem = &s->problem};
     struct pst_error err = {0};
@@ -108,7 +108,7 @@ static inline pst_status solo_ask(struct solo *s, const char *id, const char *op
     return st;
 }
 
-static inline const struct pst_partition_remark *solo_remark(
+static inline const struct pst_partition_remark *chain_remark(
     const struct pst_partition_result *result, const char *key)
 {
     for (uint32_t i = 0; i < result->n_remarks; i++) {
@@ -120,21 +120,21 @@ static inline const struct pst_partition_remark *solo_remark(
     return NULL;
 }
 
-static inline double solo_number(const struct pst_partition_result *result, const char *key)
+static inline double chain_number(const struct pst_partition_result *result, const char *key)
 {
-    const struct pst_partition_remark *remark = solo_remark(result, key);
+    const struct pst_partition_remark *remark = chain_remark(result, key);
 
     assert_int_not_equal(remark->type, PST_REMARK_TEXT);
     return remark->number;
 }
 
-static inline const char *solo_text(const struct pst_partition_result *result, const char *key)
+static inline const char *chain_text(const struct pst_partition_result *result, const char *key)
 {
-    return solo_remark(result, key)->text;
+    return chain_remark(result, key)->text;
 }
 
 /* Equal but for rounding. */
-static inline void solo_close(double a, double b)
+static inline void chain_close(double a, double b)
 {
     if (fabs(a - b) > 1e-9 * fmax(fabs(a), fabs(b))) {
         fail_msg("%.15g is not %.15g", a, b);

@@ -2,7 +2,7 @@
  *
  * The question to a scheduler from plain numbers.
  */
-#include "planner/solo.h"
+#include "planner/order_question.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +12,12 @@
 #include "planner/state.h"
 #include "planner/topology.h"
 
-pst_status pst_solo_shape(struct pst_instance *scheduler, bool *ret_fixed,
-                          struct pst_solo_shape *ret_shape, struct pst_error *err)
+pst_status pst_order_question_shape(struct pst_instance *scheduler, bool *ret_fixed,
+                                    struct pst_order_question_shape *ret_shape,
+                                    struct pst_error *err)
 {
     const struct pst_fixed_shape *f = scheduler->plugin->get_interface(PST_FIXED_SHAPE);
-    struct pst_solo_shape shape = {0, 0, 0};
+    struct pst_order_question_shape shape = {0, 0, 0};
     pst_status st;
 
     *ret_fixed = f != NULL && PST_CAN(f, shape);
@@ -33,31 +34,32 @@ pst_status pst_solo_shape(struct pst_instance *scheduler, bool *ret_fixed,
     return PST_OK;
 }
 
-void pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages, uint32_t n_links)
+void pst_order_question_alloc(struct pst_order_question *asked, uint32_t n_devices,
+                              uint32_t n_stages, uint32_t n_links)
 {
-    solo->stages = pst_arena_array(&solo->arena, n_stages, sizeof *solo->stages);
-    solo->links = pst_arena_array(&solo->arena, n_links, sizeof *solo->links);
-    solo->out_links = pst_arena_array(&solo->arena, n_links, sizeof *solo->out_links);
-    solo->activation_bytes =
-        pst_arena_array(&solo->arena, n_devices, sizeof *solo->activation_bytes);
-    memset(solo->activation_bytes, 0xFF, n_devices * sizeof *solo->activation_bytes);
-    solo->topology = (struct pst_topology){
-        .size = sizeof solo->topology,
+    asked->stages = pst_arena_array(&asked->arena, n_stages, sizeof *asked->stages);
+    asked->links = pst_arena_array(&asked->arena, n_links, sizeof *asked->links);
+    asked->out_links = pst_arena_array(&asked->arena, n_links, sizeof *asked->out_links);
+    asked->activation_bytes =
+        pst_arena_array(&asked->arena, n_devices, sizeof *asked->activation_bytes);
+    memset(asked->activation_bytes, 0xFF, n_devices * sizeof *asked->activation_bytes);
+    asked->topology = (struct pst_topology){
+        .size = sizeof asked->topology,
         .version_rule = PST_VERSION_SYNC,
         .min_microbatches = 1,
         .microbatch_multiple = 1,
     };
-    solo->in = (struct pst_schedule_in){
-        .size = sizeof solo->in,
+    asked->in = (struct pst_schedule_in){
+        .size = sizeof asked->in,
         .n_devices = n_devices,
         .n_stages = n_stages,
-        .stage_size = sizeof *solo->stages,
+        .stage_size = sizeof *asked->stages,
         .n_links = n_links,
-        .link_size = sizeof *solo->links,
-        .stages = solo->stages,
-        .links = solo->links,
-        .out_links = solo->out_links,
-        .activation_bytes = solo->activation_bytes,
+        .link_size = sizeof *asked->links,
+        .stages = asked->stages,
+        .links = asked->links,
+        .out_links = asked->out_links,
+        .activation_bytes = asked->activation_bytes,
     };
 }
 
@@ -71,44 +73,47 @@ static int by_to(const void *a_, const void *b_)
 }
 
 /* Rows by their origin, counted; within one origin they stay in order of `to`. */
-void pst_solo_connect(struct pst_solo *solo)
+void pst_order_question_connect(struct pst_order_question *asked)
 {
-    uint32_t n = solo->in.n_links, s, i, at = 0;
+    uint32_t n = asked->in.n_links, s, i, at = 0;
 
     if (n > 0) {
-        qsort(solo->links, n, sizeof *solo->links, by_to);
+        qsort(asked->links, n, sizeof *asked->links, by_to);
     }
-    for (s = 0; s < solo->in.n_stages; s++) {
-        solo->stages[s].n_pred = solo->stages[s].n_succ = 0;
+    for (s = 0; s < asked->in.n_stages; s++) {
+        asked->stages[s].n_pred = asked->stages[s].n_succ = 0;
     }
     for (i = 0; i < n; i++) {
-        struct pst_schedule_stage *to = &solo->stages[solo->links[i].to];
+        struct pst_schedule_stage *to = &asked->stages[asked->links[i].to];
 
         to->first_pred = to->n_pred++ == 0 ? i : to->first_pred;
-        solo->stages[solo->links[i].from].n_succ++;
+        asked->stages[asked->links[i].from].n_succ++;
     }
-    for (s = 0; s < solo->in.n_stages; s++) {
-        solo->stages[s].first_succ = at;
-        at += solo->stages[s].n_succ;
-        solo->stages[s].n_succ = 0;
-        solo->stages[s].first_pred = solo->stages[s].n_pred == 0 ? 0 : solo->stages[s].first_pred;
+    for (s = 0; s < asked->in.n_stages; s++) {
+        asked->stages[s].first_succ = at;
+        at += asked->stages[s].n_succ;
+        asked->stages[s].n_succ = 0;
+        asked->stages[s].first_pred =
+            asked->stages[s].n_pred == 0 ? 0 : asked->stages[s].first_pred;
     }
     for (i = 0; i < n; i++) {
-        struct pst_schedule_stage *from = &solo->stages[solo->links[i].from];
+        struct pst_schedule_stage *from = &asked->stages[asked->links[i].from];
 
-        solo->out_links[from->first_succ + from->n_succ++] = i;
+        asked->out_links[from->first_succ + from->n_succ++] = i;
     }
 }
 
-struct pst_solo pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
-                              uint32_t n_microbatches, const struct pst_solo_costs *costs)
+struct pst_order_question pst_order_question_line(uint32_t n_devices, uint32_t n_stages,
+                                                  const uint32_t *device_of,
+                                                  uint32_t n_microbatches,
+                                                  const struct pst_order_question_costs *costs)
 {
-    struct pst_solo solo = {.stages = NULL};
+    struct pst_order_question asked = {.stages = NULL};
     uint32_t s;
 
-    pst_solo_alloc(&solo, n_devices, n_stages, n_stages - 1);
+    pst_order_question_alloc(&asked, n_devices, n_stages, n_stages - 1);
     for (s = 0; s < n_stages; s++) {
-        solo.stages[s] = (struct pst_schedule_stage){
+        asked.stages[s] = (struct pst_schedule_stage){
             .device = device_of == NULL ? s : device_of[s],
             .microbatch_size = 1,
             .n_microbatches = n_microbatches,
@@ -121,30 +126,33 @@ struct pst_solo pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint3
         };
     }
     for (s = 0; s + 1 < n_stages; s++) {
-        bool apart = solo.stages[s].device != solo.stages[s + 1].device;
+        bool apart = asked.stages[s].device != asked.stages[s + 1].device;
 
-        solo.links[s] = (struct pst_schedule_link){
+        asked.links[s] = (struct pst_schedule_link){
             .from = s, .to = s + 1, .transfer_ns = apart ? costs->latency_ns : 0};
     }
     for (s = 0; s < n_devices; s++) {
-        solo.activation_bytes[s] = costs->limit_bytes;
+        asked.activation_bytes[s] = costs->limit_bytes;
     }
-    solo.in.barrier = costs->barrier;
-    pst_solo_connect(&solo);
-    return solo;
+    asked.in.barrier = costs->barrier;
+    pst_order_question_connect(&asked);
+    return asked;
 }
 
-struct pst_solo pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
-                                uint32_t n_microbatches, const struct pst_solo_costs *costs)
+struct pst_order_question pst_order_question_shares(uint32_t n_devices, uint32_t n_stages,
+                                                    const uint32_t *device_of,
+                                                    uint32_t n_microbatches,
+                                                    const struct pst_order_question_costs *costs)
 {
-    struct pst_solo solo = pst_solo_line(n_devices, n_stages, device_of, n_microbatches, costs);
+    struct pst_order_question asked =
+        pst_order_question_line(n_devices, n_stages, device_of, n_microbatches, costs);
     uint32_t *counts = pst_alloc(n_devices, sizeof *counts); /* stages of each device */
 
     for (uint32_t s = 0; s < n_stages; s++) {
-        counts[solo.stages[s].device]++;
+        counts[asked.stages[s].device]++;
     }
     for (uint32_t s = 0; s < n_stages; s++) {
-        struct pst_schedule_stage *stage = &solo.stages[s];
+        struct pst_schedule_stage *stage = &asked.stages[s];
         uint32_t n = counts[stage->device];
 
         stage->forward_ns /= n;
@@ -154,12 +162,12 @@ struct pst_solo pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uin
         stage->saved_weight_bytes /= n;
     }
     free(counts);
-    return solo;
+    return asked;
 }
 
-pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
-                                       const struct pst_topology *topology, uint32_t n,
-                                       struct pst_error *err)
+pst_status pst_order_question_check_microbatches(const struct pst_instance *scheduler,
+                                                 const struct pst_topology *topology, uint32_t n,
+                                                 struct pst_error *err)
 {
     uint32_t least = topology->min_microbatches, multiple = topology->microbatch_multiple;
 
@@ -177,12 +185,12 @@ pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
     return PST_OK;
 }
 
-pst_status pst_solo_check_shape(struct pst_instance *scheduler, uint32_t n_devices,
-                                uint32_t n_microbatches, struct pst_error *err)
+pst_status pst_order_question_check_shape(struct pst_instance *scheduler, uint32_t n_devices,
+                                          uint32_t n_microbatches, struct pst_error *err)
 {
-    struct pst_solo_shape shape;
+    struct pst_order_question_shape shape;
     bool fixed;
-    pst_status st = pst_solo_shape(scheduler, &fixed, &shape, err);
+    pst_status st = pst_order_question_shape(scheduler, &fixed, &shape, err);
 
     if (st == PST_OK && fixed &&
         (shape.n_devices != n_devices || shape.n_microbatches != n_microbatches)) {
@@ -195,17 +203,17 @@ pst_status pst_solo_check_shape(struct pst_instance *scheduler, uint32_t n_devic
     return st;
 }
 
-void pst_solo_finish(struct pst_solo *solo)
+void pst_order_question_finish(struct pst_order_question *asked)
 {
-    pst_arena_finish(&solo->arena);
-    memset(solo, 0, sizeof *solo);
+    pst_arena_finish(&asked->arena);
+    memset(asked, 0, sizeof *asked);
 }
 
 /* --- batches in a row, as one order ------------------------------------------------------------*/
 
 /* The same question with as many micro-batches as all batches have. */
 static pst_status repeat_question(const struct pst_schedule_in *in, uint32_t n_batches,
-                                  struct pst_solo_stream *stream, struct pst_error *err)
+                                  struct pst_batches *stream, struct pst_error *err)
 {
     struct pst_schedule_stage *stages =
         pst_arena_array(&stream->arena, in->n_stages, sizeof *stages);
@@ -226,7 +234,7 @@ static pst_status repeat_question(const struct pst_schedule_in *in, uint32_t n_b
 }
 
 static void append(const struct pst_orders *answer, const struct pst_schedule_in *in, uint32_t part,
-                   uint32_t device, uint32_t batch, struct pst_solo_stream *stream)
+                   uint32_t device, uint32_t batch, struct pst_batches *stream)
 {
     struct pst_pass *to = stream->passes[device] + stream->n_passes[device];
     uint32_t n = answer->n_passes[part] == NULL ? 0 : answer->n_passes[part][device];
@@ -239,7 +247,7 @@ static void append(const struct pst_orders *answer, const struct pst_schedule_in
 }
 
 static pst_status repeat_device(const struct pst_orders *answer, const struct pst_schedule_in *in,
-                                uint32_t n_batches, uint32_t device, struct pst_solo_stream *stream,
+                                uint32_t n_batches, uint32_t device, struct pst_batches *stream,
                                 struct pst_error *err)
 {
     uint64_t n[PST_PARTS], all;
@@ -262,11 +270,11 @@ static pst_status repeat_device(const struct pst_orders *answer, const struct ps
     return PST_OK;
 }
 
-pst_status pst_solo_unroll(const struct pst_orders *answer, const struct pst_schedule_in *in,
-                           uint32_t n_batches, struct pst_solo_stream *ret_stream,
-                           struct pst_error *err)
+pst_status pst_batches_unroll(const struct pst_orders *answer, const struct pst_schedule_in *in,
+                              uint32_t n_batches, struct pst_batches *ret_stream,
+                              struct pst_error *err)
 {
-    struct pst_solo_stream stream = {.passes = NULL};
+    struct pst_batches stream = {.passes = NULL};
     pst_status st = repeat_question(in, n_batches, &stream, err);
 
     stream.passes = pst_arena_array(&stream.arena, in->n_devices, sizeof *stream.passes);
@@ -275,24 +283,24 @@ pst_status pst_solo_unroll(const struct pst_orders *answer, const struct pst_sch
         st = repeat_device(answer, in, n_batches, d, &stream, err);
     }
     if (st != PST_OK) {
-        pst_solo_stream_finish(&stream);
+        pst_batches_finish(&stream);
         return st;
     }
     *ret_stream = stream;
     return PST_OK;
 }
 
-void pst_solo_stream_finish(struct pst_solo_stream *stream)
+void pst_batches_finish(struct pst_batches *stream)
 {
     pst_arena_finish(&stream->arena);
     memset(stream, 0, sizeof *stream);
 }
 
-pst_status pst_solo_evaluate(const struct pst_orders *answer, const struct pst_schedule_in *in,
-                             uint32_t n_batches, struct pst_solo_stream *ret_stream,
-                             struct pst_order_eval *ret_eval, struct pst_error *err)
+pst_status pst_batches_evaluate(const struct pst_orders *answer, const struct pst_schedule_in *in,
+                                uint32_t n_batches, struct pst_batches *ret_stream,
+                                struct pst_order_eval *ret_eval, struct pst_error *err)
 {
-    pst_status st = pst_solo_unroll(answer, in, n_batches, ret_stream, err);
+    pst_status st = pst_batches_unroll(answer, in, n_batches, ret_stream, err);
 
     return st == PST_OK ? pst_order_evaluate(&ret_stream->in,
                                              (const struct pst_pass *const *)ret_stream->passes,

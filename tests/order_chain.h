@@ -2,10 +2,10 @@
  *
  * The question to a scheduler for tests and measurements: a chain of equal shares.
  */
-#ifndef TEST_SOLO_CHAIN_H
-#define TEST_SOLO_CHAIN_H
+#ifndef TEST_ORDER_CHAIN_H
+#define TEST_ORDER_CHAIN_H
 
-#include "planner/solo.h"
+#include "planner/order_question.h"
 #include "planner/topology.h"
 
 /*
@@ -14,14 +14,15 @@
  * micro-batches or a number that is no multiple of what the scheduler wants; plan.mismatch where it
  * answers one instance only and this is another.
  */
-static inline pst_status solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
-                                    uint32_t n_microbatches, const struct pst_solo_costs *costs,
-                                    struct pst_solo *ret_solo, struct pst_error *err)
+static inline pst_status order_chain(struct pst_instance *scheduler, uint32_t n_devices,
+                                     uint32_t n_microbatches,
+                                     const struct pst_order_question_costs *costs,
+                                     struct pst_order_question *ret_asked, struct pst_error *err)
 {
     struct pst_arena arena = {0};
     struct pst_topology topology;
     struct pst_places places;
-    pst_status st = pst_solo_check_shape(scheduler, n_devices, n_microbatches, err);
+    pst_status st = pst_order_question_check_shape(scheduler, n_devices, n_microbatches, err);
 
     if (st == PST_OK) {
         st = pst_scheduler_topology(scheduler, n_devices, &topology, err);
@@ -30,11 +31,12 @@ static inline pst_status solo_chain(struct pst_instance *scheduler, uint32_t n_d
         st = pst_places_ask(scheduler, &topology, n_devices, &arena, &places, err);
     }
     if (st == PST_OK) {
-        st = pst_solo_check_microbatches(scheduler, &topology, n_microbatches, err);
+        st = pst_order_question_check_microbatches(scheduler, &topology, n_microbatches, err);
     }
     if (st == PST_OK) {
-        *ret_solo = pst_solo_shares(n_devices, places.n, places.device_of, n_microbatches, costs);
-        ret_solo->topology = topology;
+        *ret_asked =
+            pst_order_question_shares(n_devices, places.n, places.device_of, n_microbatches, costs);
+        ret_asked->topology = topology;
     }
     pst_arena_finish(&arena);
     return st;
