@@ -17,6 +17,8 @@
 #ifdef PST_CUDA_ON_HOST
 #include "on_host.h"
 #else
+#include <cuda_bf16.h>
+
 /* Kernels whose threads go their own ways; kernels that meet, in a block or in a warp. */
 #define PST_LAUNCH(kernel, blocks, stream, ...)                                                    \
     kernel<<<(unsigned)(blocks), PST_THREADS, 0, (stream)>>>(__VA_ARGS__)
@@ -64,7 +66,11 @@ __device__ static inline void pst_store(float *at, float value)
 }
 __device__ static inline void pst_store(pst_half *at, float value)
 {
+#ifdef __CUDA_ARCH__
+    at->bits = __bfloat16_as_ushort(__float2bfloat16_rn(value)); /* NaN apart, the same bits */
+#else
     at->bits = pst_bf16_round(value);
+#endif
 }
 
 /* Neighbours that are moved at once: 16 bytes of the activations' type. */
