@@ -219,7 +219,7 @@ static const uint64_t sizes[] = {1, 3, 127, 128, 4095, 4096, 4097, 12289, 65536,
 static void reserve(void)
 {
     static const struct rig_case big =
-        OPERATOR("big", 1, "1", "300000x1", .kind = PST_OP_EMBEDDING);
+        OPERATOR("big", 1, "1", "9800000x1", .kind = PST_OP_EMBEDDING);
     struct rig rig;
 
     rig_ops = cuda_ops;
@@ -252,6 +252,34 @@ static void sums(void **state)
         free(a);
         free(b);
     }
+}
+
+/* More than one launch takes; the last has more chunks than a block adds up at once. */
+static void norms(void **state)
+{
+    enum { N = 200, LARGE = 2049 * 4096 - 5 };
+    struct pst_squared list[N];
+    double expected[N];
+    float *values = random_floats(LARGE, 3, -1);
+    double *found = NULL;
+
+    rig_ops = cuda_ops;
+    reserve();
+    assert_int_equal(cuda_ops->pinned(cuda, sizeof expected, (void **)&found, NULL), PST_OK);
+    for (uint32_t i = 0; i < N; i++) {
+        const uint64_t n = i + 1 < N ? 1 + i * 977 % 9000 : LARGE - i;
+
+        list[i] = (struct pst_squared){far_floats(values + i, n * sizeof *values), n, &found[i]};
+        expected[i] = cpu_ops->square_sum(plain, values + i, n);
+    }
+    cuda_ops->squares(cuda, list, N);
+    assert_int_equal(cuda_ops->sync(cuda, NULL), PST_OK);
+    for (uint32_t i = 0; i < N; i++) {
+        if (expected[i] != found[i]) {
+            fail_msg("norm %u: %.17g, not %.17g", i, found[i], expected[i]);
+        }
+    }
+    free(values);
 }
 
 static void updates(void **state)
@@ -290,7 +318,7 @@ int main(int argc, char **argv)
 {
     void (*const functions[])(void **) = {f32, bf16, evaluation, again};
     const char *const suffixes[] = {"f32", "bf16", "evaluation", "twice"};
-    static struct CMUnitTest tests[4 * N_CPU_CASES + 3];
+    static struct CMUnitTest tests[4 * N_CPU_CASES + 4];
     static char names[4 * N_CPU_CASES][64];
     const bool on_host = argc >= 2 && strcmp(argv[1], "on-host") == 0;
     char why[256] = "";
@@ -325,6 +353,7 @@ int main(int argc, char **argv)
         }
     }
     tests[n++] = (struct CMUnitTest){"sums", sums, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"norms", norms, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"updates", updates, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"tf32", tf32, NULL, NULL, NULL};
     return _cmocka_run_group_tests("cuda kernels", tests, n, open_both, close_both);

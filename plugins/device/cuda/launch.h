@@ -42,9 +42,23 @@ static inline unsigned pst_blocks_each(uint64_t n)
     return n < 1 ? 1u : n < PST_MOST_BLOCKS ? (unsigned)n : PST_MOST_BLOCKS;
 }
 
+/* For rows of n items; a thread has several. */
+static inline unsigned pst_blocks_cells(uint64_t rows, uint64_t n)
+{
+    const uint64_t blocks = (n + PST_THREADS - 1) / PST_THREADS, all = pst_blocks(rows * n);
+
+    return (unsigned)(blocks > 4096 ? blocks : all < 4096 ? all : 4096);
+}
+
 #define PST_EACH(i, n)                                                                             \
     for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                    \
          i += (uint64_t)gridDim.x * blockDim.x)
+/* Rows of n items: a thread stays in its column, so that it divides once. */
+#define PST_EACH_CELL(row, column, rows, n)                                                        \
+    for (uint64_t pst_at = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x,                        \
+                  pst_step = (uint64_t)gridDim.x * blockDim.x / (n), column = pst_at % (n),        \
+                  row = pst_at / (n) < pst_step ? pst_at / (n) : (rows);                           \
+         row < (rows); row += pst_step)
 #define PST_EACH_BLOCK(i, n)  for (uint64_t i = blockIdx.x; i < (n); i += gridDim.x)
 #define PST_EACH_THREAD(i, n) for (uint64_t i = threadIdx.x; i < (n); i += blockDim.x)
 
@@ -88,12 +102,16 @@ __device__ static inline void pst_write(S *at, const pst_some<S, W> &values)
     *(pst_some<S, W> *)(void *)at = values;
 }
 
-/* Whether rows of n elements are made of such neighbours, up to 8 floats; addresses may be NULL. */
+/* Whether such neighbours begin here, up to 8 floats; addresses may be NULL. */
+static inline bool pst_is_aligned(const void *a, const void *b, const void *c)
+{
+    return ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 32 == 0;
+}
+
+/* Whether rows of n elements are made of them. */
 static inline bool pst_is_wide(uint64_t n, const void *a, const void *b, const void *c)
 {
-    const uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
-
-    return n % 8 == 0 && all % 32 == 0;
+    return n % 8 == 0 && pst_is_aligned(a, b, c);
 }
 
 /* A gradient as it is stored: rounded, then summed with the addend and rounded again. */
