@@ -106,9 +106,14 @@ static void on_host_run(cudaStream_t stream, unsigned blocks, bool meeting, F fu
 #define PST_LAUNCH_MEETING(kernel, blocks, stream, ...)                                            \
     on_host_run((stream), (unsigned)(blocks), true, [](auto... a) { kernel(a...); }, __VA_ARGS__)
 
-static inline void atomicMin(int32_t *at, int32_t value)
+static inline float __fmaf_rn(float a, float b, float c)
 {
-    *at = value < *at ? value : *at;
+    return fmaf(a, b, c);
+}
+
+static inline float __fdividef(float a, float b)
+{
+    return a / b;
 }
 
 #endif

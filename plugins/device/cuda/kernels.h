@@ -27,7 +27,7 @@ void pst_cuda_act_back(cudaStream_t stream, bool bf16, void *dx, const void *dy,
 /* h = acc + bias, y = act(acc + bias), rows of n; h and bias may be NULL; y may be acc in f32. */
 void pst_cuda_bias_act(cudaStream_t stream, bool bf16, void *y, void *h, const float *acc,
                        const float *bias, uint32_t act, uint64_t rows, uint64_t n);
-/* Sums of the columns of x [rows, n]; partial: pst_cuda_column_floats(rows, n). */
+/* Sums of the columns of x [rows, n]; partial: pst_cuda_column_floats(rows, n), which may be 0. */
 uint64_t pst_cuda_column_floats(uint64_t rows, uint64_t n);
 void pst_cuda_column_sums(cudaStream_t stream, bool bf16, float *sums, const void *x, uint64_t rows,
                           uint64_t n, float *partial);

@@ -18,6 +18,7 @@
 #include "on_host.h"
 #else
 #include <cuda_bf16.h>
+#include <type_traits>
 
 /* Kernels whose threads go their own ways; kernels that meet, in a block or in a warp. */
 #define PST_LAUNCH(kernel, blocks, stream, ...)                                                    \
@@ -45,9 +46,9 @@ static inline unsigned pst_blocks_each(uint64_t n)
 /* For rows of n items; a thread has several. */
 static inline unsigned pst_blocks_cells(uint64_t rows, uint64_t n)
 {
-    const uint64_t blocks = (n + PST_THREADS - 1) / PST_THREADS, all = pst_blocks(rows * n);
+    const uint64_t least = (n + PST_THREADS - 1) / PST_THREADS, most = pst_blocks(rows * n);
 
-    return (unsigned)(blocks > 4096 ? blocks : all < 4096 ? all : 4096);
+    return (unsigned)(least > 2048 ? least : most < 2048 ? most : 2048);
 }
 
 #define PST_EACH(i, n)                                                                             \
@@ -99,6 +100,19 @@ template <unsigned W, class S> __device__ static inline pst_some<S, W> pst_read(
 template <unsigned W, class S>
 __device__ static inline void pst_write(S *at, const pst_some<S, W> &values)
 {
+#ifdef __CUDA_ARCH__ /* what is copied as a struct may be written one after the other */
+    if constexpr (sizeof values % sizeof(uint2) == 0) {
+        using Word = std::conditional_t<sizeof values % sizeof(uint4) == 0, uint4, uint2>;
+
+        for (unsigned i = 0; i < sizeof values / sizeof(Word); i++) {
+            Word word;
+
+            memcpy(&word, (const char *)&values + i * sizeof word, sizeof word);
+            __stwb((Word *)(void *)at + i, word);
+        }
+        return;
+    }
+#endif
     *(pst_some<S, W> *)(void *)at = values;
 }
 

@@ -6,7 +6,7 @@
  */
 #include "device/cuda/launch.h"
 
-#define CHUNK 64u /* rows that one thread adds up; as for the sums of columns */
+#define CHUNK 64u /* rows that one thread adds up */
 
 template <class S>
 __global__ void norm_kernel(bool rms, S *y, const S *x, const float *gain, const float *bias,
@@ -130,10 +130,9 @@ static struct norm norm_of(const struct pst_op_request *r)
 static uint64_t workspace(const struct pst_op_request *r)
 {
     const struct pst_tensor *x = request_in(r, 0);
+    const uint64_t chunks = (request_rows(r, x) + CHUNK - 1) / CHUNK;
 
-    return r->pass == PST_KERNEL_B
-               ? 2 * sizeof(float) * pst_cuda_column_floats(request_rows(r, x), request_columns(x))
-               : 0;
+    return r->pass == PST_KERNEL_B ? 2 * sizeof(float) * chunks * request_columns(x) : 0;
 }
 
 PST_CUDA_RUN(norm_f)
