@@ -237,7 +237,7 @@ static const uint64_t sizes[] = {1, 3, 127, 128, 4095, 4096, 4097, 12289, 65536,
 static void reserve(void)
 {
     static const struct rig_case big =
-        OPERATOR("big", 1, "1", "9800000x1", .kind = PST_OP_EMBEDDING);
+        OPERATOR("big", 1, "1", "13900000x1", .kind = PST_OP_EMBEDDING);
     struct rig rig;
 
     rig_ops = cuda_ops;
@@ -286,9 +286,12 @@ static void norms(void **state)
 
     rig_ops = cuda_ops;
     reserve();
+    for (uint64_t i = 0; i < LARGE; i++) { /* so that the order of a sum shows */
+        values[i] *= (float)(1 + i / 4096 % 1000);
+    }
     assert_int_equal(cuda_ops->pinned(cuda, sizeof expected, (void **)&found, NULL), PST_OK);
     for (uint32_t i = 0; i < N; i++) {
-        const uint64_t n = i + 1 < N ? 1 + i * 977 % 9000 : LARGE - i;
+        const uint64_t n = i + 1 == N ? LARGE - i : i % 20 == 1 ? 400000 + i : 1 + i * 977 % 9000;
 
         list[i] = (struct pst_squared){far_floats(values + i, n * sizeof *values), n, &found[i]};
         expected[i] = cpu_ops->square_sum(plain, values + i, n);

@@ -218,7 +218,6 @@ void pst_cuda_squares(cudaStream_t stream, const struct pst_squared *list, uint3
         PST_LAUNCH_MEETING(square_kernel, pst_blocks_each((all.chunks + 1) / 2), stream, all,
                            scratch);
         PST_LAUNCH_MEETING(square_end_kernel, pst_blocks_each(all.n), stream, all, scratch);
-        scratch += all.chunks;
         list += all.n;
         n -= all.n;
     }
