@@ -17,8 +17,10 @@
 #undef __global__
 #undef __device__
 #undef __shared__
+#undef __launch_bounds__
 #define __global__ static
 #define __device__
+#define __launch_bounds__(...)
 #define __shared__ static thread_local
 #define __MATH_CONSTANTS_H__
 #define CUDART_INF_F INFINITY

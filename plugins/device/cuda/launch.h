@@ -195,6 +195,28 @@ __device__ static inline float pst_block_max(float value)
     return pst_warp_max(pst_of_warps(value, value));
 }
 
+/* Rows of which each is a team's: T threads, a warp's or a block's. */
+#define PST_EACH_ROW(T, i, n)                                                                      \
+    for (uint64_t i = blockIdx.x * (uint64_t)(PST_THREADS / (T)) + threadIdx.x / (T); i < (n);     \
+         i += (uint64_t)gridDim.x * (PST_THREADS / (T)))
+
+/* Sum over the threads of a team, the same for all of them. */
+template <unsigned T> __device__ static inline float pst_team_sum(float value)
+{
+    return T == PST_WARP ? pst_warp_sum(value) : pst_block_sum(value);
+}
+
+/* Sum of neighbours, in pairs. */
+template <unsigned W> __device__ static inline float pst_tree_sum(float (&values)[W])
+{
+    for (unsigned width = W / 2; width > 0; width /= 2) {
+        for (unsigned k = 0; k < width; k++) {
+            values[k] += values[k + width];
+        }
+    }
+    return values[0];
+}
+
 /* Sum of a column of partial [chunks, n], by PST_PARTS threads that each have every so manieth
    chunk; valid in those of lane 0. For all threads of a block; columns side by side in it. */
 #define PST_PARTS         8u
