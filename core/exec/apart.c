@@ -70,6 +70,7 @@ pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
     if (status != PST_OK || !is_apart(rank)) {
         return status;
     }
+    apart->squared = pst_arena_array(&rank->memory, rank->n_params, sizeof *apart->squared);
     apart->load_bytes = train > eval ? train : eval;
     apart->load_bytes =
         (apart->load_bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
@@ -207,18 +208,23 @@ pst_status exec_load(struct exec_rank *rank, void *dst, const void *src, uint64_
 pst_status exec_squares(struct exec_rank *rank, uint64_t t, uint32_t stage, struct pst_error *err)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
+    uint32_t n = 0;
 
     for (uint32_t i = 0; i < rank->n_params; i++) {
         const struct exec_param *param = &rank->params[i];
+        const float *grad = param->grads[t % 2];
 
         if (stage != PST_NONE ? param->stage != stage : !param->owner) {
             continue;
         }
         if (rank->apart.active) {
-            device->squares(rank->device, param->grads[t % 2], param->elems, &rank->squares[i]);
+            rank->apart.squared[n++] = (struct pst_squared){grad, param->elems, &rank->squares[i]};
         } else {
-            rank->squares[i] = device->square_sum(rank->device, param->grads[t % 2], param->elems);
+            rank->squares[i] = device->square_sum(rank->device, grad, param->elems);
         }
+    }
+    if (n > 0) {
+        device->squares(rank->device, rank->apart.squared, n);
     }
     return exec_join(rank, err);
 }

@@ -23,6 +23,7 @@ struct exec_apart {
     struct pst_mark *loaded[EXEC_LOADS];
     char *loads;
     uint64_t load_bytes, n_loads;
+    struct pst_squared *squared; /* per parameter of the rank */
 };
 
 /* The rank's device is open and its lists are bound: makes what is below, tells the transport. */

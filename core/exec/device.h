@@ -111,6 +111,13 @@ enum pst_queue {
     PST_QUEUES
 };
 
+/* What square_sum() is asked for, in a list. */
+struct pst_squared {
+    const float *values;
+    uint64_t elems;
+    double *ret_sum;
+};
+
 struct pst_device;
 struct pst_mark;   /* a place in a queue (below) */
 struct pst_replay; /* what was captured (below) */
@@ -211,9 +218,9 @@ struct pst_device_ops {
     /* dst += src, f32 */
     void (*add)(struct pst_device *device, uint32_t queue, float *dst, const float *src,
                 uint64_t elems);
-    /* square_sum() into pinned memory, in the first queue. */
-    void (*squares)(struct pst_device *device, const float *values, uint64_t elems,
-                    double *ret_pinned);
+    /* square_sum() of each of a list, into pinned memory, in the first queue. The list is the
+       caller's again when this returns. */
+    void (*squares)(struct pst_device *device, const struct pst_squared *list, uint32_t n);
     /* For whoever watches the device from outside (cuda: an NVTX range): what the calling thread
        asks for from now on has this name; NULL: it ends. The op is NULL where nobody can watch. */
     void (*range)(struct pst_device *device, const char *name);

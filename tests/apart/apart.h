@@ -94,8 +94,7 @@ void apart_zero(struct pst_device *device, void *dst, uint64_t bytes);
 void apart_accumulate(struct pst_device *device, float *dst, const float *src, uint64_t elems);
 void apart_sum(struct pst_device *device, void *dst, const void *a, const void *b, uint64_t elems,
                uint32_t dtype);
-void apart_squares(struct pst_device *device, const float *values, uint64_t elems,
-                   double *ret_pinned);
+void apart_squares(struct pst_device *device, const struct pst_squared *list, uint32_t n);
 double apart_square_sum(struct pst_device *device, const float *values, uint64_t elems);
 void apart_update(struct pst_device *device, const struct pst_update *how, float *weights,
                   const float *grad, float *s0, float *s1, void *working, uint32_t working_dtype,

@@ -56,26 +56,24 @@ static void square_now(struct pst_device *device, struct work *work)
     *work->ret_sum = apart_cpu->square_sum(device->cpu, work->a, work->bytes);
 }
 
-void apart_squares(struct pst_device *device, const float *values, uint64_t elems,
-                   double *ret_pinned)
+void apart_squares(struct pst_device *device, const struct pst_squared *list, uint32_t n)
 {
-    struct work *work = apart_work(square_now);
+    for (uint32_t i = 0; i < n; i++) {
+        struct work *work = apart_work(square_now);
 
-    work->a = apart_near(values);
-    work->bytes = elems;
-    work->ret_sum = ret_pinned;
-    apart_ask(device, work);
+        work->a = apart_near(list[i].values);
+        work->bytes = list[i].elems;
+        work->ret_sum = list[i].ret_sum;
+        apart_ask(device, work);
+    }
 }
 
 double apart_square_sum(struct pst_device *device, const float *values, uint64_t elems)
 {
-    struct work *work = apart_work(square_now);
     double result = 0;
+    const struct pst_squared one = {values, elems, &result};
 
-    work->a = apart_near(values);
-    work->bytes = elems;
-    work->ret_sum = &result;
-    apart_ask(device, work);
+    apart_squares(device, &one, 1);
     apart_await(device);
     return result;
 }

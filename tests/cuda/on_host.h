@@ -17,8 +17,10 @@
 #undef __global__
 #undef __device__
 #undef __shared__
+#undef __launch_bounds__
 #define __global__ static
 #define __device__
+#define __launch_bounds__(...)
 #define __shared__ static thread_local
 #define __MATH_CONSTANTS_H__
 #define CUDART_INF_F INFINITY
@@ -106,9 +108,14 @@ static void on_host_run(cudaStream_t stream, unsigned blocks, bool meeting, F fu
 #define PST_LAUNCH_MEETING(kernel, blocks, stream, ...)                                            \
     on_host_run((stream), (unsigned)(blocks), true, [](auto... a) { kernel(a...); }, __VA_ARGS__)
 
-static inline void atomicMin(int32_t *at, int32_t value)
+static inline float __fmaf_rn(float a, float b, float c)
 {
-    *at = value < *at ? value : *at;
+    return fmaf(a, b, c);
+}
+
+static inline float __fdividef(float a, float b)
+{
+    return a / b;
 }
 
 #endif

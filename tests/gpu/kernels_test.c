@@ -136,6 +136,24 @@ static void again(void **state)
     }
 }
 
+/* Tokens that are out of range have no gradient. */
+static void no_entry(void **state)
+{
+    static const struct rig_case test =
+        CASE("no entry", 2, "150", "3x8", 300, .kind = PST_OP_EMBEDDING);
+    struct rig expected, found;
+
+    rig_init(&expected, &test, PST_F32, 6);
+    rig_init(&found, &test, PST_F32, 6);
+    for (uint64_t i = 0; i < expected.x[0].elems; i += 7) {
+        rig_set(&expected.x[0], i, i % 2 == 0 ? -1 : 3);
+        rig_set(&found.x[0], i, i % 2 == 0 ? -1 : 3);
+    }
+    check_pass(&expected, &found, PST_KERNEL_W);
+    rig_finish(&expected);
+    rig_finish(&found);
+}
+
 /* Operands of products are rounded to 11 bits, half a unit of the last at most, and only there: a
    sum of K terms of two such is off by K units at worst. */
 static void tf32(void **state)
@@ -219,7 +237,7 @@ static const uint64_t sizes[] = {1, 3, 127, 128, 4095, 4096, 4097, 12289, 65536,
 static void reserve(void)
 {
     static const struct rig_case big =
-        OPERATOR("big", 1, "1", "300000x1", .kind = PST_OP_EMBEDDING);
+        OPERATOR("big", 1, "1", "13900000x1", .kind = PST_OP_EMBEDDING);
     struct rig rig;
 
     rig_ops = cuda_ops;
@@ -241,6 +259,9 @@ static void sums(void **state)
         cpu_ops->accumulate(plain, a, b, n);
         cuda_ops->accumulate(cuda, far_a, far_b, n);
         expect_same(far_a, a, bytes, "sums", n);
+        cpu_ops->accumulate(plain, a + 1, b + 1, n - 1); /* where nothing is aligned */
+        cuda_ops->accumulate(cuda, (float *)far_a + 1, (float *)far_b + 1, n - 1);
+        expect_same(far_a, a, bytes, "sums from the second on", n);
         cpu_ops->sum(plain, b, a, b, n, PST_F32);
         cuda_ops->sum(cuda, far_b, far_a, far_b, n, PST_F32);
         expect_same(far_b, b, bytes, "sums of two", n);
@@ -252,6 +273,37 @@ static void sums(void **state)
         free(a);
         free(b);
     }
+}
+
+/* More than one launch takes; the last has more chunks than a block adds up at once. */
+static void norms(void **state)
+{
+    enum { N = 200, LARGE = 2049 * 4096 - 5 };
+    struct pst_squared list[N];
+    double expected[N];
+    float *values = random_floats(LARGE, 3, -1);
+    double *found = NULL;
+
+    rig_ops = cuda_ops;
+    reserve();
+    for (uint64_t i = 0; i < LARGE; i++) { /* so that the order of a sum shows */
+        values[i] *= (float)(1 + i / 4096 % 1000);
+    }
+    assert_int_equal(cuda_ops->pinned(cuda, sizeof expected, (void **)&found, NULL), PST_OK);
+    for (uint32_t i = 0; i < N; i++) {
+        const uint64_t n = i + 1 == N ? LARGE - i : i % 20 == 1 ? 400000 + i : 1 + i * 977 % 9000;
+
+        list[i] = (struct pst_squared){far_floats(values + i, n * sizeof *values), n, &found[i]};
+        expected[i] = cpu_ops->square_sum(plain, values + i, n);
+    }
+    cuda_ops->squares(cuda, list, N);
+    assert_int_equal(cuda_ops->sync(cuda, NULL), PST_OK);
+    for (uint32_t i = 0; i < N; i++) {
+        if (expected[i] != found[i]) {
+            fail_msg("norm %u: %.17g, not %.17g", i, found[i], expected[i]);
+        }
+    }
+    free(values);
 }
 
 static void updates(void **state)
@@ -290,7 +342,7 @@ int main(int argc, char **argv)
 {
     void (*const functions[])(void **) = {f32, bf16, evaluation, again};
     const char *const suffixes[] = {"f32", "bf16", "evaluation", "twice"};
-    static struct CMUnitTest tests[4 * N_CPU_CASES + 3];
+    static struct CMUnitTest tests[4 * N_CPU_CASES + 5];
     static char names[4 * N_CPU_CASES][64];
     const bool on_host = argc >= 2 && strcmp(argv[1], "on-host") == 0;
     char why[256] = "";
@@ -324,7 +376,9 @@ int main(int argc, char **argv)
             n++;
         }
     }
+    tests[n++] = (struct CMUnitTest){"no entry", no_entry, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"sums", sums, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"norms", norms, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"updates", updates, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"tf32", tf32, NULL, NULL, NULL};
     return _cmocka_run_group_tests("cuda kernels", tests, n, open_both, close_both);

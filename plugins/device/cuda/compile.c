@@ -109,29 +109,27 @@ static pst_status init_kernel(struct pst_cuda_kernel *kernel, struct pst_error *
     return status;
 }
 
-/* square_sum() has no workspace of a plan: room for the largest parameter of the graph. */
+/* squares() has no workspace of a plan: room for all parameters of the graph. */
 static pst_status reserve_squares(struct pst_device *device, const struct pst_graph *graph,
                                   struct pst_error *err)
 {
-    uint64_t most = 0;
+    uint64_t all = 0;
     cudaError_t error;
 
     for (uint32_t i = 0; i < graph->n_params; i++) {
-        const uint64_t n = pst_cuda_square_doubles(graph->params[i].elems);
-
-        most = n > most ? n : most;
+        all += pst_cuda_square_doubles(graph->params[i].elems);
     }
-    if (most <= device->n_squares) {
+    if (all <= device->n_squares) {
         return PST_OK;
     }
     cudaFree(device->squares);
     device->squares = NULL;
     device->n_squares = 0;
-    error = cudaMalloc((void **)&device->squares, most * sizeof *device->squares);
+    error = cudaMalloc((void **)&device->squares, all * sizeof *device->squares);
     if (error != cudaSuccess) {
         return pst_cuda_fail(err, "scratch for norms", error);
     }
-    device->n_squares = most;
+    device->n_squares = all;
     return PST_OK;
 }
 

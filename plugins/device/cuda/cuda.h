@@ -50,8 +50,8 @@ struct pst_device {
     bool tf32; /* products of f32 round their operands */
     void **arenas;
     uint32_t n_arenas;
-    double *squares;                    /* scratch of square_sum, on the device */
-    double *square;                     /* its result, in pinned memory */
+    double *squares;                    /* scratch of squares(), on the device */
+    double *square;                     /* result of square_sum(), in pinned memory */
     uint64_t n_squares;                 /* doubles */
     struct pst_cuda_changing *changing; /* on the device; its thread's, as the next: */
     struct pst_cuda_changing written;   /* what is there */

@@ -188,27 +188,28 @@ static void sum(struct pst_device *device, void *dst, const void *a, const void 
     pst_cuda_note_launch(device, "a sum of two gradients");
 }
 
-static void squares(struct pst_device *device, const float *values, uint64_t elems,
-                    double *ret_pinned)
+static void squares(struct pst_device *device, const struct pst_squared *list, uint32_t n)
 {
     const char *doing = "the norm of a gradient";
+    uint64_t doubles = 0;
 
-    if (pst_cuda_square_doubles(elems) > device->n_squares) {
+    for (uint32_t i = 0; i < n; i++) {
+        doubles += pst_cuda_square_doubles(list[i].elems);
+    }
+    if (doubles > device->n_squares) {
         pst_cuda_note(device, doing, cudaErrorInvalidValue); /* of no graph it has seen */
         return;
     }
-    pst_cuda_square_sum(device->compute, values, elems, device->squares);
+    pst_cuda_squares(device->compute, list, n, device->squares);
     pst_cuda_note_launch(device, doing);
-    pst_cuda_note(device, doing,
-                  cudaMemcpyAsync(ret_pinned, device->squares, sizeof *ret_pinned,
-                                  cudaMemcpyDeviceToHost, device->compute));
 }
 
 static double square_sum(struct pst_device *device, const float *values, uint64_t elems)
 {
+    const struct pst_squared one = {values, elems, device->square};
     cudaError_t error;
 
-    squares(device, values, elems, device->square);
+    squares(device, &one, 1);
     error = cudaStreamSynchronize(device->compute);
     pst_cuda_note(device, "the norm of a gradient", error);
     return error == cudaSuccess ? *device->square : 0;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of a table, and their gradient. The tokens of a row are a list in ascending order: each
- * token finds the next one of its kind, and the first of them by an integer minimum. Then every
- * element of the table is the sum over its list, made by one thread. Data are not trusted: a token
+ * Rows of a table, and their gradient. Tokens are sorted by entry, then by place, so that those of
+ * an entry are a list in ascending order, which is added up in pieces of PIECE tokens: the first by
+ * who has the entry, the others before, then their sums in order. Data are not trusted: a token
  * that is out of range makes NaN and has no gradient.
  */
 #include "device/cuda/launch.h"
 
 #include <math_constants.h>
 
-#define NOWHERE 0x7F7F7F7F /* what memset makes of 0x7F */
+#define TILE  2048u /* tokens that a block sorts */
+#define PIECE 128u
+#define AHEAD 4u /* rows that a thread reads at once */
 
 struct embedding {
     uint64_t tokens;    /* of the micro-batch */
@@ -23,76 +25,207 @@ __device__ static bool is_entry(const struct embedding *shape, int32_t id)
     return id >= 0 && (uint64_t)id < shape->entries;
 }
 
-template <class S>
-__global__ void embedding_kernel(struct embedding shape, S *y, const int32_t *ids,
-                                 const S *table, const S *places)
+template <class S, unsigned W>
+__global__ void embedding_kernel(struct embedding shape, S *y, const int32_t *ids, const S *table,
+                                 const S *places)
 {
     const uint64_t n = shape.columns;
 
-    PST_EACH(i, shape.tokens / shape.summed * n)
+    PST_EACH_CELL(row, group, shape.tokens / shape.summed, n / W)
     {
-        const uint64_t r = i / n, c = i % n;
-        float sum = 0;
+        float sum[W] = {};
+        pst_some<S, W> some;
 
-        for (uint64_t t = r * shape.summed; t < (r + 1) * shape.summed; t++) {
-            sum +=
-                is_entry(&shape, ids[t]) ? pst_load(table[(uint64_t)ids[t] * n + c]) : CUDART_NAN_F;
+        for (uint64_t t = row * shape.summed; t < (row + 1) * shape.summed; t++) {
+            const bool valid = is_entry(&shape, ids[t]);
+
+            some = pst_read<W>(table + (valid ? (uint64_t)ids[t] : 0) * n + group * W);
+            for (unsigned k = 0; k < W; k++) {
+                sum[k] += valid ? pst_load(some.v[k]) : CUDART_NAN_F;
+            }
         }
         if (places != NULL) {
-            sum += pst_load(places[r % shape.positions * n + c]);
+            some = pst_read<W>(places + row % shape.positions * n + group * W);
+            for (unsigned k = 0; k < W; k++) {
+                sum[k] += pst_load(some.v[k]);
+            }
         }
-        pst_store(&y[i], sum);
+        for (unsigned k = 0; k < W; k++) {
+            pst_store(&some.v[k], sum[k]);
+        }
+        pst_write<W>(y + row * n + group * W, some);
     }
 }
 
-__global__ void link_kernel(struct embedding shape, const int32_t *ids, int32_t *next,
-                            int32_t *first)
+/* --- tokens by entry ---------------------------------------------------------------------------
+ */
+
+/* No two are equal. Behind all entries: the tokens that have none. */
+__device__ static uint64_t key_of(uint64_t entry, uint64_t token)
 {
-    PST_EACH(t, shape.tokens)
-    {
-        const int32_t id = ids[t];
-        uint64_t other = t + 1;
+    return entry << 32 | token;
+}
 
-        while (other < shape.tokens && ids[other] != id) {
-            other++;
+/* How many of n sorted keys are less. */
+__device__ static uint64_t less_than(const uint64_t *keys, uint64_t n, uint64_t key)
+{
+    uint64_t low = 0;
+
+    while (low < n) {
+        const uint64_t middle = (low + n) / 2;
+
+        if (keys[middle] < key) {
+            low = middle + 1;
+        } else {
+            n = middle;
         }
-        next[t] = other < shape.tokens ? (int32_t)other : NOWHERE;
-        if (is_entry(&shape, id)) {
-            atomicMin(&first[id], (int32_t)t);
+    }
+    return low;
+}
+
+/* Batcher, "Sorting networks and their applications", 1968: bitonic. */
+__device__ static void sort_tile(uint64_t *tile)
+{
+    for (unsigned size = 2; size <= TILE; size *= 2) {
+        for (unsigned step = size / 2; step > 0; step /= 2) {
+            PST_EACH_THREAD(i, TILE / 2)
+            {
+                const uint64_t at = 2 * i - (i & (step - 1));
+                const uint64_t a = tile[at], b = tile[at + step];
+
+                if ((a > b) == ((at & size) == 0)) {
+                    tile[at] = b;
+                    tile[at + step] = a;
+                }
+            }
+            __syncthreads();
         }
     }
 }
 
-template <class S>
+__global__ void sort_kernel(struct embedding shape, const int32_t *ids, uint64_t *keys)
+{
+    __shared__ uint64_t tile[TILE];
+
+    PST_EACH_BLOCK(block, (shape.tokens + TILE - 1) / TILE)
+    {
+        const uint64_t first = block * TILE;
+
+        PST_EACH_THREAD(i, TILE)
+        {
+            const uint64_t t = first + i;
+            const int32_t id = t < shape.tokens ? ids[t] : -1;
+
+            tile[i] = key_of(is_entry(&shape, id) ? (uint64_t)id : shape.entries, t);
+        }
+        __syncthreads();
+        sort_tile(tile);
+        PST_EACH_THREAD(i, TILE)
+        {
+            if (first + i < shape.tokens) {
+                keys[first + i] = tile[i];
+            }
+        }
+        __syncthreads();
+    }
+}
+
+/* Sorted runs, a power of two long, become one of twice the length. */
+__global__ void merge_kernel(uint64_t *to, const uint64_t *from, uint64_t run, uint64_t n)
+{
+    PST_EACH(i, n)
+    {
+        const uint64_t own = i & ~(run - 1), other = own ^ run;
+        const uint64_t left = other < n ? n - other : 0;
+
+        to[(own & other) + (i - own) + less_than(from + other, left < run ? left : run, from[i])] =
+            from[i];
+    }
+}
+
+/* Where the list of each entry begins; that of the last ends at starts[entries]. */
+__global__ void starts_kernel(struct embedding shape, uint32_t *starts, const uint64_t *keys)
+{
+    PST_EACH(entry, shape.entries + 1)
+    {
+        starts[entry] = (uint32_t)less_than(keys, shape.tokens, key_of(entry, 0));
+    }
+}
+
+/* --- gradients ---------------------------------------------------------------------------------
+ */
+
+/* W columns of the rows of dy that the tokens of these keys went into. */
+template <unsigned W, class S>
+__device__ static pst_some<float, W> piece_sum(const struct embedding *shape, const S *dy,
+                                               const uint64_t *keys, uint64_t n, uint64_t column)
+{
+    pst_some<float, W> sum = {};
+
+    for (uint64_t first = 0; first < n; first += AHEAD) {
+        pst_some<S, W> some[AHEAD] = {};
+
+        for (unsigned k = 0; k < AHEAD; k++) {
+            if (first + k < n) {
+                const uint64_t row = (uint32_t)keys[first + k] / (uint32_t)shape->summed;
+
+                some[k] = pst_read<W>(dy + row * shape->columns + column);
+            }
+        }
+        for (unsigned k = 0; k < AHEAD; k++) {
+            for (unsigned c = 0; c < W; c++) {
+                sum.v[c] += pst_load(some[k].v[c]);
+            }
+        }
+    }
+    return sum;
+}
+
+/* Every PIECEth place of the sorted tokens has, of the list that goes on there, the first piece
+   that begins there or behind. A list's second piece and those that follow are each at one such
+   place, side by side. */
+template <class S, unsigned W>
+__global__ void pieces_kernel(struct embedding shape, float *pieces, const S *dy,
+                              const uint64_t *keys, const uint32_t *starts)
+{
+    PST_EACH_CELL(place, group, shape.tokens / PIECE + 1, shape.columns / W)
+    {
+        const uint64_t at = place * PIECE;
+        const uint64_t entry = at < shape.tokens ? keys[at] >> 32 : shape.entries;
+
+        if (entry < shape.entries) {
+            const uint64_t offset = (at - starts[entry]) % PIECE, end = starts[entry + 1];
+            const uint64_t first = offset == 0 ? at : at + PIECE - offset;
+
+            if (first > starts[entry] && first < end) {
+                const uint64_t n = end - first < PIECE ? end - first : PIECE;
+
+                pst_write<W>(pieces + place * shape.columns + group * W,
+                             piece_sum<W>(&shape, dy, keys + first, n, group * W));
+            }
+        }
+    }
+}
+
+template <class S, unsigned W>
 __global__ void table_kernel(struct embedding shape, float *dtable, const S *dy,
-                             const int32_t *next, const int32_t *first)
+                             const uint64_t *keys, const uint32_t *starts, const float *pieces)
 {
-    const uint64_t n = shape.columns;
-
-    PST_EACH(i, shape.entries * n)
+    PST_EACH_CELL(entry, group, shape.entries, shape.columns / W)
     {
-        float sum = 0;
+        const uint64_t first = starts[entry], n = starts[entry + 1] - first;
+        const float *piece = pieces + (first / PIECE + 1) * shape.columns + group * W;
+        pst_some<float, W> sum =
+            piece_sum<W>(&shape, dy, keys + first, n < PIECE ? n : PIECE, group * W);
 
-        for (int32_t t = first[i / n]; t != NOWHERE; t = next[t]) {
-            sum += pst_load(dy[(uint64_t)t / shape.summed * n + i % n]);
+        for (uint64_t at = PIECE; at < n; at += PIECE, piece += shape.columns) {
+            const pst_some<float, W> more = pst_read<W>(piece);
+
+            for (unsigned k = 0; k < W; k++) {
+                sum.v[k] += more.v[k];
+            }
         }
-        dtable[i] = sum;
-    }
-}
-
-template <class S>
-__global__ void places_kernel(struct embedding shape, float *dplaces, const S *dy)
-{
-    const uint64_t n = shape.columns;
-
-    PST_EACH(i, shape.positions * n)
-    {
-        float sum = 0;
-
-        for (uint64_t t = i / n; t < shape.tokens; t += shape.positions) {
-            sum += pst_load(dy[t * n + i % n]);
-        }
-        dplaces[i] = sum;
+        pst_write<W>(dtable + entry * shape.columns + group * W, sum);
     }
 }
 
@@ -109,19 +242,50 @@ static struct embedding shape_of(const struct pst_op_request *r)
     return shape;
 }
 
+struct lists {
+    uint64_t *keys, *spare; /* sorted; what they are merged into */
+    float *pieces;
+    uint32_t *starts;
+};
+
+/* Returns the bytes of them. */
+static uint64_t lists_of(const struct embedding *shape, void *base, struct lists *ret_lists)
+{
+    const uint64_t keys = (shape->tokens + 3) / 4 * 4; /* pieces are aligned */
+    const uint64_t pieces = (shape->tokens / PIECE + 1) * shape->columns;
+
+    ret_lists->keys = (uint64_t *)base;
+    ret_lists->spare = ret_lists->keys + keys;
+    ret_lists->pieces = (float *)(ret_lists->spare + keys);
+    ret_lists->starts = (uint32_t *)(ret_lists->pieces + pieces);
+    return 2 * keys * sizeof(uint64_t) + pieces * sizeof(float) +
+           (shape->entries + 1) * sizeof(uint32_t);
+}
+
 static uint64_t workspace(const struct pst_op_request *r)
 {
     const struct embedding shape = shape_of(r);
+    struct lists lists;
+    uint64_t table, places = 0;
 
-    return r->pass == PST_KERNEL_W ? (shape.tokens + shape.entries) * sizeof(int32_t) : 0;
+    if (r->pass != PST_KERNEL_W) {
+        return 0;
+    }
+    if (request_has_param(r, 1)) {
+        places = pst_cuda_column_floats(r->samples, shape.positions * shape.columns);
+    }
+    table = lists_of(&shape, NULL, &lists);
+    return places * sizeof(float) > table ? places * sizeof(float) : table;
 }
 
-/* Lists of tokens hold 32-bit numbers. */
+/* Keys hold 32-bit numbers. */
 static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
 {
-    if (shape_of(&k->request).tokens > INT32_MAX / 2) {
+    const struct embedding shape = shape_of(&k->request);
+
+    if (shape.tokens > INT32_MAX / 2 || shape.entries > INT32_MAX) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "device.kernel",
-                        "device cuda: too many tokens in a micro-batch");
+                        "device cuda: too many tokens in a micro-batch, or rows in a table");
     }
     return PST_OK;
 }
@@ -130,11 +294,45 @@ PST_CUDA_RUN(embedding_f)
 {
     const struct pst_op_request *r = &k->request;
     const struct embedding shape = shape_of(r);
+    const void *places = request_param(r, call, 1);
 
-    PST_TYPED(pst_cuda_bf16(r),
-              PST_LAUNCH(embedding_kernel<S>, pst_blocks(shape.tokens / shape.summed * shape.columns),
-                         pst_cuda_stream(r), shape, (S *)call->y[0], (const int32_t *)call->x[0],
-                         (const S *)call->p[0], (const S *)request_param(r, call, 1)));
+    PST_TYPED_WIDE(pst_cuda_bf16(r), pst_is_wide(shape.columns, call->y[0], call->p[0], places),
+                   PST_LAUNCH((embedding_kernel<S, W>),
+                              pst_blocks_cells(shape.tokens / shape.summed, shape.columns / W),
+                              pst_cuda_stream(r), shape, (S *)call->y[0],
+                              (const int32_t *)call->x[0], (const S *)call->p[0],
+                              (const S *)places));
+}
+
+static void sort_tokens(cudaStream_t stream, const struct embedding *shape, const int32_t *ids,
+                        struct lists *lists)
+{
+    PST_LAUNCH_MEETING(sort_kernel, pst_blocks_each((shape->tokens + TILE - 1) / TILE), stream,
+                       *shape, ids, lists->keys);
+    for (uint64_t run = TILE; run < shape->tokens; run *= 2) {
+        uint64_t *merged = lists->spare;
+
+        PST_LAUNCH(merge_kernel, pst_blocks(shape->tokens), stream, merged,
+                   (const uint64_t *)lists->keys, run, shape->tokens);
+        lists->spare = lists->keys;
+        lists->keys = merged;
+    }
+    PST_LAUNCH(starts_kernel, pst_blocks(shape->entries + 1), stream, *shape, lists->starts,
+               (const uint64_t *)lists->keys);
+}
+
+template <class S, unsigned W>
+static void sum_table(cudaStream_t stream, const struct embedding *shape, float *dtable,
+                      const S *dy, const struct lists *lists)
+{
+    const uint64_t groups = shape->columns / W;
+
+    PST_LAUNCH((pieces_kernel<S, W>), pst_blocks_cells(shape->tokens / PIECE + 1, groups), stream,
+               *shape, lists->pieces, dy, (const uint64_t *)lists->keys,
+               (const uint32_t *)lists->starts);
+    PST_LAUNCH((table_kernel<S, W>), pst_blocks_cells(shape->entries, groups), stream, *shape,
+               dtable, dy, (const uint64_t *)lists->keys, (const uint32_t *)lists->starts,
+               (const float *)lists->pieces);
 }
 
 PST_CUDA_RUN(embedding_w)
@@ -143,21 +341,17 @@ PST_CUDA_RUN(embedding_w)
     const struct embedding shape = shape_of(r);
     cudaStream_t stream = pst_cuda_stream(r);
     float *dtable = (float *)request_dp(r, call, 0), *dplaces = (float *)request_dp(r, call, 1);
-    int32_t *next = (int32_t *)call->workspace, *first = next + shape.tokens;
+    struct lists lists;
 
     if (dtable != NULL) {
-        cudaMemsetAsync(first, 0x7F, shape.entries * sizeof *first, stream);
-        PST_LAUNCH(link_kernel, pst_blocks(shape.tokens), stream, shape,
-                   (const int32_t *)call->x[0], next, first);
-        PST_TYPED(pst_cuda_bf16(r),
-                  PST_LAUNCH(table_kernel<S>, pst_blocks(shape.entries * shape.columns), stream,
-                             shape, dtable, (const S *)call->dy, (const int32_t *)next,
-                             (const int32_t *)first));
+        lists_of(&shape, call->workspace, &lists);
+        sort_tokens(stream, &shape, (const int32_t *)call->x[0], &lists);
+        PST_TYPED_WIDE(pst_cuda_bf16(r), pst_is_wide(shape.columns, dtable, call->dy, NULL),
+                       (sum_table<S, W>(stream, &shape, dtable, (const S *)call->dy, &lists)));
     }
     if (dplaces != NULL) {
-        PST_TYPED(pst_cuda_bf16(r),
-                  PST_LAUNCH(places_kernel<S>, pst_blocks(shape.positions * shape.columns), stream,
-                             shape, dplaces, (const S *)call->dy));
+        pst_cuda_column_sums(stream, pst_cuda_bf16(r), dplaces, call->dy, r->samples,
+                             shape.positions * shape.columns, (float *)call->workspace);
     }
 }
 

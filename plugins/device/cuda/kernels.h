@@ -27,7 +27,7 @@ void pst_cuda_act_back(cudaStream_t stream, bool bf16, void *dx, const void *dy,
 /* h = acc + bias, y = act(acc + bias), rows of n; h and bias may be NULL; y may be acc in f32. */
 void pst_cuda_bias_act(cudaStream_t stream, bool bf16, void *y, void *h, const float *acc,
                        const float *bias, uint32_t act, uint64_t rows, uint64_t n);
-/* Sums of the columns of x [rows, n]; partial: pst_cuda_column_floats(rows, n). */
+/* Sums of the columns of x [rows, n]; partial: pst_cuda_column_floats(rows, n), which may be 0. */
 uint64_t pst_cuda_column_floats(uint64_t rows, uint64_t n);
 void pst_cuda_column_sums(cudaStream_t stream, bool bf16, float *sums, const void *x, uint64_t rows,
                           uint64_t n, float *partial);
@@ -42,9 +42,10 @@ void pst_cuda_column_end(cudaStream_t stream, float *sums, const float *partial,
 void pst_cuda_accumulate(cudaStream_t stream, float *dst, const float *src, uint64_t n);
 void pst_cuda_sum(cudaStream_t stream, bool bf16, void *dst, const void *a, const void *b,
                   uint64_t n);
-/* As device.h says; scratch: pst_cuda_square_doubles(n), the sum is the first. */
+/* As device.h says; scratch: pst_cuda_square_doubles() of each of them. */
 uint64_t pst_cuda_square_doubles(uint64_t n);
-void pst_cuda_square_sum(cudaStream_t stream, const float *values, uint64_t n, double *scratch);
+void pst_cuda_squares(cudaStream_t stream, const struct pst_squared *list, uint32_t n,
+                      double *scratch);
 /* factors: on the device */
 void pst_cuda_update(cudaStream_t stream, const struct pst_update_factors *factors, float *weights,
                      const float *grad, float *s0, float *s1, void *working, bool working_bf16,

@@ -17,6 +17,9 @@
 #ifdef PST_CUDA_ON_HOST
 #include "on_host.h"
 #else
+#include <cuda_bf16.h>
+#include <type_traits>
+
 /* Kernels whose threads go their own ways; kernels that meet, in a block or in a warp. */
 #define PST_LAUNCH(kernel, blocks, stream, ...)                                                    \
     kernel<<<(unsigned)(blocks), PST_THREADS, 0, (stream)>>>(__VA_ARGS__)
@@ -40,9 +43,23 @@ static inline unsigned pst_blocks_each(uint64_t n)
     return n < 1 ? 1u : n < PST_MOST_BLOCKS ? (unsigned)n : PST_MOST_BLOCKS;
 }
 
+/* For rows of n items; a thread has several. */
+static inline unsigned pst_blocks_cells(uint64_t rows, uint64_t n)
+{
+    const uint64_t least = (n + PST_THREADS - 1) / PST_THREADS, most = pst_blocks(rows * n);
+
+    return (unsigned)(least > 2048 ? least : most < 2048 ? most : 2048);
+}
+
 #define PST_EACH(i, n)                                                                             \
     for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                    \
          i += (uint64_t)gridDim.x * blockDim.x)
+/* Rows of n items: a thread stays in its column, so that it divides once. */
+#define PST_EACH_CELL(row, column, rows, n)                                                        \
+    for (uint64_t pst_at = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x,                        \
+                  pst_step = (uint64_t)gridDim.x * blockDim.x / (n), column = pst_at % (n),        \
+                  row = pst_at / (n) < pst_step ? pst_at / (n) : (rows);                           \
+         row < (rows); row += pst_step)
 #define PST_EACH_BLOCK(i, n)  for (uint64_t i = blockIdx.x; i < (n); i += gridDim.x)
 #define PST_EACH_THREAD(i, n) for (uint64_t i = threadIdx.x; i < (n); i += blockDim.x)
 
@@ -64,7 +81,11 @@ __device__ static inline void pst_store(float *at, float value)
 }
 __device__ static inline void pst_store(pst_half *at, float value)
 {
+#ifdef __CUDA_ARCH__
+    at->bits = __bfloat16_as_ushort(__float2bfloat16_rn(value)); /* NaN apart, the same bits */
+#else
     at->bits = pst_bf16_round(value);
+#endif
 }
 
 /* Neighbours that are moved at once: 16 bytes of the activations' type. */
@@ -79,15 +100,32 @@ template <unsigned W, class S> __device__ static inline pst_some<S, W> pst_read(
 template <unsigned W, class S>
 __device__ static inline void pst_write(S *at, const pst_some<S, W> &values)
 {
+#ifdef __CUDA_ARCH__ /* what is copied as a struct may be written one after the other */
+    if constexpr (sizeof values % sizeof(uint2) == 0) {
+        using Word = std::conditional_t<sizeof values % sizeof(uint4) == 0, uint4, uint2>;
+
+        for (unsigned i = 0; i < sizeof values / sizeof(Word); i++) {
+            Word word;
+
+            memcpy(&word, (const char *)&values + i * sizeof word, sizeof word);
+            __stwb((Word *)(void *)at + i, word);
+        }
+        return;
+    }
+#endif
     *(pst_some<S, W> *)(void *)at = values;
 }
 
-/* Whether rows of n elements are made of such neighbours, up to 8 floats; addresses may be NULL. */
+/* Whether such neighbours begin here, up to 8 floats; addresses may be NULL. */
+static inline bool pst_is_aligned(const void *a, const void *b, const void *c)
+{
+    return ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 32 == 0;
+}
+
+/* Whether rows of n elements are made of them. */
 static inline bool pst_is_wide(uint64_t n, const void *a, const void *b, const void *c)
 {
-    const uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
-
-    return n % 8 == 0 && all % 32 == 0;
+    return n % 8 == 0 && pst_is_aligned(a, b, c);
 }
 
 /* A gradient as it is stored: rounded, then summed with the addend and rounded again. */
@@ -155,6 +193,28 @@ __device__ static inline float pst_block_max(float value)
 {
     value = pst_warp_max(value);
     return pst_warp_max(pst_of_warps(value, value));
+}
+
+/* Rows of which each is a team's: T threads, a warp's or a block's. */
+#define PST_EACH_ROW(T, i, n)                                                                      \
+    for (uint64_t i = blockIdx.x * (uint64_t)(PST_THREADS / (T)) + threadIdx.x / (T); i < (n);     \
+         i += (uint64_t)gridDim.x * (PST_THREADS / (T)))
+
+/* Sum over the threads of a team, the same for all of them. */
+template <unsigned T> __device__ static inline float pst_team_sum(float value)
+{
+    return T == PST_WARP ? pst_warp_sum(value) : pst_block_sum(value);
+}
+
+/* Sum of neighbours, in pairs. */
+template <unsigned W> __device__ static inline float pst_tree_sum(float (&values)[W])
+{
+    for (unsigned width = W / 2; width > 0; width /= 2) {
+        for (unsigned k = 0; k < width; k++) {
+            values[k] += values[k + width];
+        }
+    }
+    return values[0];
 }
 
 /* Sum of a column of partial [chunks, n], by PST_PARTS threads that each have every so manieth

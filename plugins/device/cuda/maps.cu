@@ -4,12 +4,40 @@
  */
 #include "device/cuda/launch.h"
 
-#define REAL    float
-#define NAME(f) f##_f32
-#define MATH(m) m##f
-#include "exec/activation.inc"
+#define CHUNK 128u /* rows of a partial sum */
+#define AHEAD 8u   /* of them that a thread reads at once */
 
-#define CHUNK 64u /* rows that one thread adds up */
+/* Tanh form of GELU (Hendrycks and Gimpel, 2016): 0.5 (1 + tanh(v)) is sigmoid(2 v), which loses
+   nothing near 0. exp(-2 v), v = sqrt(2 / pi) (h + 0.044715 h^3). */
+__device__ static float gelu_decay(float h)
+{
+    return exp2f(h * __fmaf_rn(-0.102943240f, h * h, -2.30220820f));
+}
+
+__device__ static float gelu(float h)
+{
+    return h * __fdividef(1, 1 + gelu_decay(h));
+}
+
+__device__ static float gelu_slope(float h)
+{
+    const float decay = gelu_decay(h), part = __fdividef(1, 1 + decay);
+    const float rest = h > 0 ? decay * part : 1 - part; /* 1 - part, where that loses nothing */
+
+    return __fmaf_rn(h * part * rest, __fmaf_rn(0.214064449f, h * h, 1.59576912f), part);
+}
+
+__device__ static float act_of(uint32_t act, float h)
+{
+    switch (act) {
+    case PST_ACT_RELU:
+        return h <= 0 ? 0 : h; /* NaN stays NaN */
+    case PST_ACT_GELU:
+        return gelu(h);
+    default:
+        return h;
+    }
+}
 
 struct dropout {
     uint64_t samples, elems; /* elems of a sample */
@@ -29,14 +57,12 @@ __global__ void dropout_kernel(S *y, const S *x, const S *base, struct dropout h
     const float factor = 1.0f / (1.0f - how.p);
     const uint64_t before = how.p > 0 ? *how.first_sample : 0;
 
-    PST_EACH(i, how.samples * groups)
+    PST_EACH_CELL(sample, group, how.samples, groups)
     {
-        const uint64_t sample = i / groups, group = i % groups;
         struct pst_philox words = {};
 
         if (how.p > 0) {
-            words = pst_philox(how.seed, pst_dropout_stream(how.salt, before + sample),
-                               group);
+            words = pst_philox(how.seed, pst_dropout_stream(how.salt, before + sample), group);
         }
         for (uint32_t first = 0; first < 4; first += W) {
             const uint64_t at = sample * how.elems + group * 4 + first;
@@ -69,7 +95,7 @@ __global__ void act_kernel(S *y, const S *x, uint32_t act, uint64_t n)
         pst_some<S, W> some = pst_read<W>(x + i * W);
 
         for (unsigned k = 0; k < W; k++) {
-            pst_store(&some.v[k], act_f32(act, pst_load(some.v[k])));
+            pst_store(&some.v[k], act_of(act, pst_load(some.v[k])));
         }
         pst_write<W>(y + i * W, some);
     }
@@ -86,7 +112,7 @@ __global__ void act_back_kernel(S *dx, const S *dy, const S *seen, uint32_t act,
         for (unsigned k = 0; k < W; k++) {
             const float at = pst_load(all.v[k]), g = pst_load(some.v[k]);
 
-            pst_store(&some.v[k], act == PST_ACT_RELU ? (at > 0 ? g : 0) : g * gelu_slope_f32(at));
+            pst_store(&some.v[k], act == PST_ACT_RELU ? (at > 0 ? g : 0) : g * gelu_slope(at));
         }
         pst_write<W>(dx + i * W, some);
     }
@@ -95,15 +121,16 @@ __global__ void act_back_kernel(S *dx, const S *dy, const S *seen, uint32_t act,
 /* n: of a row; a multiple of W. */
 template <class S, unsigned W>
 __global__ void bias_act_kernel(S *y, S *h, const float *acc, const float *bias, uint32_t act,
-                                uint64_t elems, uint64_t n)
+                                uint64_t rows, uint64_t n)
 {
-    PST_EACH(i, elems / W)
+    PST_EACH_CELL(row, group, rows, n / W)
     {
-        pst_some<float, W> sums = pst_read<W>(acc + i * W);
+        const uint64_t at = row * n + group * W;
+        pst_some<float, W> sums = pst_read<W>(acc + at);
         pst_some<S, W> some;
 
         if (bias != NULL) {
-            const pst_some<float, W> more = pst_read<W>(bias + i * W % n);
+            const pst_some<float, W> more = pst_read<W>(bias + group * W);
 
             for (unsigned k = 0; k < W; k++) {
                 sums.v[k] += more.v[k];
@@ -113,30 +140,57 @@ __global__ void bias_act_kernel(S *y, S *h, const float *acc, const float *bias,
             pst_store(&some.v[k], sums.v[k]);
         }
         if (h != NULL) {
-            pst_write<W>(h + i * W, some);
+            pst_write<W>(h + at, some);
         }
         for (unsigned k = 0; k < W; k++) {
-            pst_store(&some.v[k], act_f32(act, sums.v[k]));
+            pst_store(&some.v[k], act_of(act, sums.v[k]));
         }
-        pst_write<W>(y + i * W, some);
+        pst_write<W>(y + at, some);
     }
 }
 
-template <class S>
+/* A block has a strip of columns of a chunk of rows; a thread W neighbours in every PST_PARTSth of
+   these rows, in ascending order. Then the threads of a column are added up. */
+template <class S, unsigned W>
 __global__ void column_kernel(float *partial, const S *x, uint64_t rows, uint64_t n)
 {
-    const uint64_t chunks = (rows + CHUNK - 1) / CHUNK;
+    const uint64_t strips = (n + PST_WIDTH * W - 1) / (PST_WIDTH * W);
+    __shared__ pst_some<float, W> part[PST_PARTS][PST_WIDTH];
 
-    PST_EACH(i, chunks * n)
+    PST_EACH_BLOCK(i, (rows + CHUNK - 1) / CHUNK * strips)
     {
-        const uint64_t first = i / n * CHUNK, column = i % n;
-        const uint64_t end = first + CHUNK < rows ? first + CHUNK : rows;
-        float sum = 0;
+        const uint64_t chunk = i / strips, strip = i % strips * PST_WIDTH * W;
+        const uint64_t column = strip + threadIdx.x % PST_WIDTH * W;
+        const uint64_t end = (chunk + 1) * CHUNK < rows ? (chunk + 1) * CHUNK : rows;
+        pst_some<float, W> sum = {};
 
-        for (uint64_t r = first; r < end; r++) {
-            sum += pst_load(x[r * n + column]);
+        for (uint64_t first = chunk * CHUNK + PST_LANE; column < n && first < end;
+             first += AHEAD * PST_PARTS) {
+            pst_some<S, W> some[AHEAD] = {};
+
+            for (unsigned k = 0; k < AHEAD; k++) {
+                if (first + k * PST_PARTS < end) {
+                    some[k] = pst_read<W>(x + (first + k * PST_PARTS) * n + column);
+                }
+            }
+            for (unsigned k = 0; k < AHEAD * W; k++) {
+                sum.v[k % W] += pst_load(some[k / W].v[k % W]);
+            }
         }
-        partial[i] = sum;
+        part[PST_LANE][threadIdx.x % PST_WIDTH] = sum;
+        __syncthreads();
+        PST_EACH_THREAD(c, PST_WIDTH * W)
+        {
+            float whole = 0;
+
+            for (unsigned k = 0; k < PST_PARTS; k++) {
+                whole += part[k][c / W].v[c % W];
+            }
+            if (strip + c < n) {
+                partial[chunk * n + strip + c] = whole;
+            }
+        }
+        __syncthreads();
     }
 }
 
@@ -164,16 +218,19 @@ void pst_cuda_act_back(cudaStream_t stream, bool bf16, void *dx, const void *dy,
 void pst_cuda_bias_act(cudaStream_t stream, bool bf16, void *y, void *h, const float *acc,
                        const float *bias, uint32_t act, uint64_t rows, uint64_t n)
 {
-    const uint64_t elems = rows * n;
+    PST_TYPED_WIDE(bf16, pst_is_wide(n, y, h, acc) && pst_is_aligned(bias, NULL, NULL),
+                   PST_LAUNCH((bias_act_kernel<S, W>), pst_blocks_cells(rows, n / W), stream,
+                              (S *)y, (S *)h, acc, bias, act, rows, n));
+}
 
-    PST_TYPED_WIDE(bf16, pst_is_wide(n, y, h, acc) && pst_is_wide(n, bias, NULL, NULL),
-                   PST_LAUNCH((bias_act_kernel<S, W>), pst_blocks(elems / W), stream, (S *)y,
-                              (S *)h, acc, bias, act, elems, n));
+static uint64_t chunks_of(uint64_t rows)
+{
+    return (rows + CHUNK - 1) / CHUNK;
 }
 
 uint64_t pst_cuda_column_floats(uint64_t rows, uint64_t n)
 {
-    return (rows + CHUNK - 1) / CHUNK * n;
+    return chunks_of(rows) > 1 ? chunks_of(rows) * n : 0;
 }
 
 void pst_cuda_column_end(cudaStream_t stream, float *sums, const float *partial, uint64_t chunks,
@@ -186,11 +243,17 @@ void pst_cuda_column_end(cudaStream_t stream, float *sums, const float *partial,
 void pst_cuda_column_sums(cudaStream_t stream, bool bf16, float *sums, const void *x, uint64_t rows,
                           uint64_t n, float *partial)
 {
-    const uint64_t chunks = (rows + CHUNK - 1) / CHUNK;
+    const uint64_t chunks = chunks_of(rows);
+    float *to = chunks > 1 ? partial : sums;
 
-    PST_TYPED(bf16, PST_LAUNCH(column_kernel<S>, pst_blocks(chunks * n), stream, partial,
-                               (const S *)x, rows, n));
-    pst_cuda_column_end(stream, sums, partial, chunks, n);
+    PST_TYPED_WIDE(
+        bf16, pst_is_wide(n, x, NULL, NULL),
+        PST_LAUNCH_MEETING((column_kernel<S, W>),
+                           pst_blocks_each(chunks * ((n + PST_WIDTH * W - 1) / (PST_WIDTH * W))),
+                           stream, to, (const S *)x, rows, n));
+    if (chunks > 1) {
+        pst_cuda_column_end(stream, sums, partial, chunks, n);
+    }
 }
 
 /* --- families ----------------------------------------------------------------------------------
@@ -212,7 +275,7 @@ static void drop(const struct pst_op_request *r, const struct pst_call *call, vo
     how.salt = r->op->salt;
     how.p = (call->flags & PST_CALL_TRAINING) != 0 ? r->op->p : 0;
     how.first_sample = how.p > 0 ? pst_cuda_first_sample(r->device, call->first_sample) : NULL;
-    blocks = pst_blocks(how.samples * ((how.elems + 3) / 4));
+    blocks = pst_blocks_cells(how.samples, (how.elems + 3) / 4);
     if (pst_is_wide(how.elems, y, x, base)) {
         PST_TYPED(pst_cuda_bf16(r), PST_LAUNCH((dropout_kernel<S, 4>), blocks, pst_cuda_stream(r),
                                                (S *)y, (const S *)x, (const S *)base, how));
@@ -262,8 +325,8 @@ PST_CUDA_RUN(act_b)
     }
 }
 
-const struct pst_cuda_family pst_cuda_add_family = {NULL, NULL, NULL, NULL,
-                                                    {add_f, dropout_b, NULL}};
-const struct pst_cuda_family pst_cuda_dropout_family = {NULL, NULL, NULL, NULL,
-                                                        {dropout_f, dropout_b, NULL}};
+const struct pst_cuda_family pst_cuda_add_family = {
+    NULL, NULL, NULL, NULL, {add_f, dropout_b, NULL}};
+const struct pst_cuda_family pst_cuda_dropout_family = {
+    NULL, NULL, NULL, NULL, {dropout_f, dropout_b, NULL}};
 const struct pst_cuda_family pst_cuda_act_family = {NULL, NULL, NULL, NULL, {act_f, act_b, NULL}};

@@ -1,115 +1,232 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layer norm and root mean square norm over rows; a block has a row. B finds the gradients of the
- * parameters on its way. Long sums are double, as in
- * the plain C kernels.
+ * Layer norm and root mean square norm over rows; means NULL: the latter. A row is read once: a
+ * warp or a block holds it in registers. B finds the gradients of the parameters on its way.
  */
 #include "device/cuda/launch.h"
 
-#define CHUNK 64u /* rows that one thread adds up; as for the sums of columns */
+#define BACK_BLOCKS 256u /* at most; two for each multiprocessor of a large GPU */
 
-template <class S>
-__global__ void norm_kernel(bool rms, S *y, const S *x, const float *gain, const float *bias,
-                            float eps, uint64_t rows, uint64_t n, float *means, float *rstds)
+/* The neighbours that a thread has of a row: W in every T W, up to K such. K 0: as many as there
+   are, none of which is held. */
+#define EACH_PART(k, c, n)                                                                         \
+    for (uint64_t k = 0, c = threadIdx.x % T * W; K == 0 ? c < (n) : k < K; k++, c += T * W)       \
+        if (K == 0 || c < (n))
+#define HELD (K == 0 ? 1 : K)
+
+template <class S, unsigned W, unsigned K, unsigned T> struct row_part {
+    const S *row;
+    pst_some<S, W> held[HELD];
+};
+
+template <class S, unsigned W, unsigned K, unsigned T>
+__device__ static inline void hold(row_part<S, W, K, T> &part, const S *row, uint64_t n)
 {
-    PST_EACH_BLOCK(row, rows)
-    {
-        const S *at = x + row * n;
-        double mean = 0, squares = 0;
-        float m, rstd;
+    part.row = row;
+    if (K > 0) {
+        EACH_PART(k, c, n)
+        {
+            part.held[k] = pst_read<W>(row + c);
+        }
+    }
+}
 
-        if (!rms) {
-            PST_EACH_THREAD(c, n)
-            {
-                mean += (double)pst_load(at[c]);
+template <class S, unsigned W, unsigned K, unsigned T>
+__device__ static inline pst_some<S, W> some_of(const row_part<S, W, K, T> &part, uint64_t k,
+                                                uint64_t c)
+{
+    return K > 0 ? part.held[k] : pst_read<W>(part.row + c);
+}
+
+/* Mean first, then squares around it: what lies far from 0 loses nothing. */
+template <class S, unsigned W, unsigned K, unsigned T>
+__device__ static inline void statistics(const row_part<S, W, K, T> &part, uint64_t n, bool rms,
+                                         float eps, float *ret_mean, float *ret_rstd)
+{
+    float mean = 0, squares = 0, values[W];
+
+    if (!rms) {
+        EACH_PART(k, c, n)
+        {
+            const pst_some<S, W> some = some_of(part, k, c);
+
+            for (unsigned j = 0; j < W; j++) {
+                values[j] = pst_load(some.v[j]);
             }
-            mean = pst_block_sum(mean) / (double)n;
+            mean += pst_tree_sum(values);
         }
-        PST_EACH_THREAD(c, n)
-        {
-            const double centred = (double)pst_load(at[c]) - mean;
+        mean = pst_team_sum<T>(mean) / (float)n;
+    }
+    EACH_PART(k, c, n)
+    {
+        const pst_some<S, W> some = some_of(part, k, c);
 
-            squares += centred * centred;
+        for (unsigned j = 0; j < W; j++) {
+            values[j] = pst_load(some.v[j]) - mean;
+            values[j] *= values[j];
         }
-        squares = pst_block_sum(squares);
-        m = (float)mean;
-        rstd = (float)(1 / sqrt(squares / (double)n + (double)eps));
-        PST_EACH_THREAD(c, n)
-        {
-            const float value = (pst_load(at[c]) - m) * rstd * gain[c];
+        squares += pst_tree_sum(values);
+    }
+    *ret_mean = mean;
+    *ret_rstd = 1 / sqrtf(pst_team_sum<T>(squares) / (float)n + eps);
+}
 
-            pst_store(&y[row * n + c], rms ? value : value + bias[c]);
+template <class S, unsigned W, unsigned K, unsigned T>
+__global__ void norm_kernel(S *y, const S *x, const float *gain, const float *bias, float eps,
+                            uint64_t rows, uint64_t n, float *means, float *rstds)
+{
+    PST_EACH_ROW(T, row, rows)
+    {
+        row_part<S, W, K, T> part;
+        float mean, rstd;
+
+        hold(part, x + row * n, n);
+        statistics(part, n, bias == NULL, eps, &mean, &rstd);
+        EACH_PART(k, c, n)
+        {
+            const pst_some<float, W> gains = pst_read<W>(gain + c);
+            pst_some<float, W> biases = {};
+            pst_some<S, W> some = some_of(part, k, c);
+
+            if (bias != NULL) {
+                biases = pst_read<W>(bias + c);
+            }
+            for (unsigned j = 0; j < W; j++) {
+                const float value = (pst_load(some.v[j]) - mean) * rstd * gains.v[j];
+
+                pst_store(&some.v[j], bias == NULL ? value : value + biases.v[j]);
+            }
+            pst_write<W>(y + row * n + c, some);
         }
-        if (threadIdx.x == 0 && rstds != NULL) {
+        if (threadIdx.x % T == 0 && rstds != NULL) {
             rstds[row] = rstd;
-            if (!rms) {
-                means[row] = m;
+            if (means != NULL) {
+                means[row] = mean;
             }
         }
     }
 }
+
+template <class S> struct norm_back {
+    const S *x, *dy, *add; /* add may be NULL */
+    S *dx;                 /* may be NULL */
+    const float *gain, *means, *rstds;
+    float *dgain, *dbias;   /* partial [blocks, n] */
+    uint64_t rows, n, each; /* each: rows of a block */
+};
 
 /* rstd (g - mean(g) - xhat mean(g xhat)) with g = dy gain; without the first mean where rms. */
-template <class S>
-__global__ void norm_dx_kernel(bool rms, S *dx, const S *add, const S *dy, const S *x,
-                               const float *gain, const float *means, const float *rstds,
-                               uint64_t rows, uint64_t n)
+template <class S, unsigned W, unsigned K, unsigned T>
+__device__ static inline void put_dx(const norm_back<S> &b, uint64_t row,
+                                     const row_part<S, W, K, T> &x, const row_part<S, W, K, T> &dy,
+                                     float mean, float rstd, float sum, float projection)
 {
-    PST_EACH_BLOCK(row, rows)
+    EACH_PART(k, c, b.n)
     {
-        const uint64_t at = row * n;
-        const float m = rms ? 0 : means[row], rstd = rstds[row];
-        double sum = 0, projection = 0;
+        const pst_some<S, W> at = some_of(x, k, c), slope = some_of(dy, k, c);
+        const pst_some<float, W> gains = pst_read<W>(b.gain + c);
+        pst_some<S, W> some, addend;
 
-        PST_EACH_THREAD(c, n)
-        {
-            const double g = (double)pst_load(dy[at + c]) * (double)gain[c];
-
-            sum += g;
-            projection += g * (double)((pst_load(x[at + c]) - m) * rstd);
+        if (b.add != NULL) {
+            addend = pst_read<W>(b.add + row * b.n + c);
         }
-        sum = rms ? 0 : pst_block_sum(sum) / (double)n;
-        projection = pst_block_sum(projection) / (double)n;
-        PST_EACH_THREAD(c, n)
-        {
-            const float xhat = (pst_load(x[at + c]) - m) * rstd;
-            const float g = pst_load(dy[at + c]) * gain[c];
+        for (unsigned j = 0; j < W; j++) {
+            const float xhat = (pst_load(at.v[j]) - mean) * rstd;
+            const float g = pst_load(slope.v[j]) * gains.v[j];
 
-            pst_store_gradient(&dx[at + c], rstd * (g - (float)sum - xhat * (float)projection),
-                               add == NULL ? (const S *)NULL : &add[at + c]);
+            pst_store_gradient(&some.v[j], rstd * (g - sum - xhat * projection),
+                               b.add == NULL ? (const S *)NULL : &addend.v[j]);
         }
+        pst_write<W>(b.dx + row * b.n + c, some);
     }
 }
 
-template <class S>
-__global__ void norm_params_kernel(bool rms, float *dgain, float *dbias, const S *dy, const S *x,
-                                   const float *means, const float *rstds, uint64_t rows,
-                                   uint64_t n)
+/* One row; adds to the sums of columns, which are held as the row is, or else in memory. */
+template <class S, unsigned W, unsigned K, unsigned T>
+__device__ static inline void row_back(const norm_back<S> &b, uint64_t row, float (&gains)[HELD][W],
+                                       float (&biases)[HELD][W], float *dgain, float *dbias)
 {
-    const uint64_t chunks = (rows + CHUNK - 1) / CHUNK;
+    const float mean = b.means == NULL ? 0 : b.means[row], rstd = b.rstds[row];
+    row_part<S, W, K, T> x, dy;
+    float sum = 0, projection = 0;
 
-    PST_EACH(i, chunks * n)
+    hold(x, b.x + row * b.n, b.n);
+    hold(dy, b.dy + row * b.n, b.n);
+    EACH_PART(k, c, b.n)
     {
-        const uint64_t first = i / n * CHUNK, c = i % n;
-        const uint64_t end = first + CHUNK < rows ? first + CHUNK : rows;
-        float gain = 0, bias = 0;
+        const pst_some<S, W> at = some_of(x, k, c), slope = some_of(dy, k, c);
+        const pst_some<float, W> gain = pst_read<W>(b.gain + c);
+        float g[W], projected[W];
 
-        for (uint64_t r = first; r < end; r++) {
-            const float g = pst_load(dy[r * n + c]);
+        for (unsigned j = 0; j < W; j++) {
+            const float xhat = (pst_load(at.v[j]) - mean) * rstd, d = pst_load(slope.v[j]);
 
-            gain += g * ((pst_load(x[r * n + c]) - (rms ? 0 : means[r])) * rstds[r]);
-            bias += g;
+            *(K > 0 ? &gains[k][j] : &dgain[c + j]) += d * xhat;
+            *(K > 0 ? &biases[k][j] : &dbias[c + j]) += d;
+            g[j] = d * gain.v[j];
+            projected[j] = g[j] * xhat;
         }
-        dgain[i] = gain;
-        if (!rms) {
-            dbias[i] = bias;
+        sum += pst_tree_sum(g);
+        projection += pst_tree_sum(projected);
+    }
+    if (b.dx != NULL) {
+        sum = b.means == NULL ? 0 : pst_team_sum<T>(sum) / (float)b.n;
+        projection = pst_team_sum<T>(projection) / (float)b.n;
+        put_dx(b, row, x, dy, mean, rstd, sum, projection);
+    }
+}
+
+/* What the teams of a block have held, in order. */
+template <unsigned W, unsigned K, unsigned T>
+__device__ static inline void put_sums(float *partial, const float (&held)[HELD][W], uint64_t n)
+{
+    __shared__ float total[T * W * HELD];
+
+    for (unsigned team = 0; team < PST_THREADS / T; team++) {
+        if (threadIdx.x / T == team) {
+            EACH_PART(k, c, n)
+            {
+                for (unsigned j = 0; j < W; j++) {
+                    total[c + j] = (team == 0 ? 0 : total[c + j]) + held[k][j];
+                }
+            }
         }
+        __syncthreads();
+    }
+    PST_EACH_THREAD(c, n)
+    {
+        partial[c] = total[c];
+    }
+    __syncthreads();
+}
+
+/* Two blocks share a multiprocessor, so that one computes while the other reads. */
+template <class S, unsigned W, unsigned K, unsigned T>
+__global__ __launch_bounds__(PST_THREADS, K <= 4 ? 2 : 1) void norm_back_kernel(norm_back<S> b)
+{
+    const uint64_t first = blockIdx.x * b.each;
+    const uint64_t end = first + b.each < b.rows ? first + b.each : b.rows;
+    float *dgain = b.dgain + blockIdx.x * b.n, *dbias = b.dbias + blockIdx.x * b.n;
+    float gains[HELD][W] = {}, biases[HELD][W] = {};
+
+    if (K == 0) {
+        EACH_PART(k, c, b.n)
+        {
+            dgain[c] = dbias[c] = 0;
+        }
+    }
+    for (uint64_t row = first + threadIdx.x / T; row < end; row += PST_THREADS / T) {
+        row_back<S, W, K, T>(b, row, gains, biases, dgain, dbias);
+    }
+    if (K > 0) {
+        put_sums<W, K, T>(dgain, gains, b.n);
+        put_sums<W, K, T>(dbias, biases, b.n);
     }
 }
 
 /* Rows of x, and what the kernels of all passes ask for. */
 struct norm {
-    bool rms, bf16;
+    bool rms;
     uint64_t rows, n;
     cudaStream_t stream;
 };
@@ -120,58 +237,97 @@ static struct norm norm_of(const struct pst_op_request *r)
     struct norm norm;
 
     norm.rms = r->op->kind == PST_OP_RMSNORM;
-    norm.bf16 = pst_cuda_bf16(r);
     norm.rows = request_rows(r, x);
     norm.n = request_columns(x);
     norm.stream = pst_cuda_stream(r);
     return norm;
 }
 
-static uint64_t workspace(const struct pst_op_request *r)
+static uint64_t back_rows(uint64_t rows)
 {
-    const struct pst_tensor *x = request_in(r, 0);
+    const uint64_t each = (rows + BACK_BLOCKS - 1) / BACK_BLOCKS;
 
-    return r->pass == PST_KERNEL_B
-               ? 2 * sizeof(float) * pst_cuda_column_floats(request_rows(r, x), request_columns(x))
-               : 0;
+    return (each + PST_WARPS - 1) / PST_WARPS * PST_WARPS;
 }
 
-PST_CUDA_RUN(norm_f)
+static uint64_t back_blocks(uint64_t rows)
+{
+    return (rows + back_rows(rows) - 1) / back_rows(rows);
+}
+
+static uint64_t workspace(const struct pst_op_request *r)
+{
+    const struct norm m = norm_of(r);
+
+    return r->pass == PST_KERNEL_B ? 2 * sizeof(float) * back_blocks(m.rows) * m.n : 0;
+}
+
+/* Launches a template for rows that a warp holds, for those that a block holds, for any others. */
+#define LAUNCH_ROWS(n, ...)                                                                        \
+    do {                                                                                           \
+        constexpr unsigned wide = 16 / sizeof(S);                                                  \
+                                                                                                   \
+        if ((n) % 8 != 0 || (n) > 4 * wide * PST_THREADS) {                                        \
+            enum : unsigned { W = 1, K = 0, T = PST_THREADS };                                     \
+            __VA_ARGS__;                                                                           \
+        } else if ((n) <= 4 * wide * PST_WARP) {                                                   \
+            enum : unsigned { W = wide, K = 4, T = PST_WARP };                                     \
+            __VA_ARGS__;                                                                           \
+        } else if ((n) <= 8 * wide * PST_WARP) {                                                   \
+            enum : unsigned { W = wide, K = 8, T = PST_WARP };                                     \
+            __VA_ARGS__;                                                                           \
+        } else {                                                                                   \
+            enum : unsigned { W = wide, K = 4, T = PST_THREADS };                                  \
+            __VA_ARGS__;                                                                           \
+        }                                                                                          \
+    } while (0)
+
+template <class S> static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
     const struct norm m = norm_of(&k->request);
     const float *gain = (const float *)call->p[0];
     const float *bias = m.rms ? NULL : (const float *)call->p[1];
     float *means = m.rms ? NULL : (float *)call->y[1], *rstds = (float *)call->y[m.rms ? 1 : 2];
 
-    PST_TYPED(m.bf16, PST_LAUNCH_MEETING(norm_kernel<S>, pst_blocks_each(m.rows), m.stream, m.rms,
-                                         (S *)call->y[0], (const S *)call->x[0], gain, bias,
-                                         k->request.op->eps, m.rows, m.n, means, rstds));
+    LAUNCH_ROWS(m.n, PST_LAUNCH_MEETING((norm_kernel<S, W, K, T>), pst_blocks(m.rows * T), m.stream,
+                                        (S *)call->y[0], (const S *)call->x[0], gain, bias,
+                                        k->request.op->eps, m.rows, m.n, means, rstds));
+}
+
+template <class S>
+static void backward(const struct pst_cuda_kernel *k, const struct pst_call *call)
+{
+    const struct norm m = norm_of(&k->request);
+    const uint64_t blocks = back_blocks(m.rows);
+    norm_back<S> b;
+
+    b.x = (const S *)call->x[0];
+    b.dy = (const S *)call->dy;
+    b.add = (const S *)request_operand(call->add, 0);
+    b.dx = (S *)request_operand(call->dx, 0);
+    b.gain = (const float *)request_operand(call->p, 0);
+    b.means = m.rms ? NULL : (const float *)call->y[1];
+    b.rstds = (const float *)call->y[m.rms ? 1 : 2];
+    b.rows = m.rows;
+    b.n = m.n;
+    b.each = back_rows(m.rows);
+    b.dgain = (float *)call->workspace;
+    b.dbias = b.dgain + blocks * m.n;
+    LAUNCH_ROWS(m.n, PST_LAUNCH_MEETING((norm_back_kernel<S, W, K, T>), blocks, m.stream, b));
+    pst_cuda_column_end(m.stream, (float *)call->z[0], b.dgain, blocks, m.n);
+    if (!m.rms) {
+        pst_cuda_column_end(m.stream, (float *)call->z[1], b.dbias, blocks, m.n);
+    }
+}
+
+PST_CUDA_RUN(norm_f)
+{
+    PST_TYPED(pst_cuda_bf16(&k->request), forward<S>(k, call));
 }
 
 PST_CUDA_RUN(norm_b)
 {
-    const struct norm m = norm_of(&k->request);
-    const float *means = m.rms ? NULL : (const float *)call->y[1];
-    const float *rstds = (const float *)call->y[m.rms ? 1 : 2];
-    const uint64_t chunks = (m.rows + CHUNK - 1) / CHUNK;
-    float *partial = (float *)call->workspace, *other = partial + chunks * m.n;
-    void *dx = request_operand(call->dx, 0), *add = request_operand(call->add, 0);
-
-    PST_TYPED(m.bf16, PST_LAUNCH(norm_params_kernel<S>, pst_blocks(chunks * m.n), m.stream, m.rms,
-                                 partial, other, (const S *)call->dy, (const S *)call->x[0], means,
-                                 rstds, m.rows, m.n));
-    pst_cuda_column_end(m.stream, (float *)call->z[0], partial, chunks, m.n);
-    if (!m.rms) {
-        pst_cuda_column_end(m.stream, (float *)call->z[1], other, chunks, m.n);
-    }
-    if (dx != NULL) {
-        PST_TYPED(m.bf16,
-                  PST_LAUNCH_MEETING(norm_dx_kernel<S>, pst_blocks_each(m.rows), m.stream, m.rms,
-                                     (S *)dx, (const S *)add, (const S *)call->dy,
-                                     (const S *)call->x[0],
-                                     (const float *)request_operand(call->p, 0), means, rstds,
-                                     m.rows, m.n));
-    }
+    PST_TYPED(pst_cuda_bf16(&k->request), backward<S>(k, call));
 }
 
 const struct pst_cuda_family pst_cuda_layernorm_family = {
