@@ -4,7 +4,6 @@
  * library where it takes them with these types and shapes, else a kernel of our own stands behind
  * the product. Which it is follows from these alone, so that all plans of a run have the same bits.
  */
-#include "dnn.h"
 #include "product.h"
 
 #include <stdlib.h>
@@ -88,11 +87,14 @@ static struct pst_cuda_product_shape product_of(const struct pst_op_request *r,
     return p;
 }
 
-/* What stands behind W. Where operands of products are rounded to TF32 it may be sums of rounded
-   ones; run.dtype promises that of products only. */
+/* What stands behind W. The library has kernels with such sums for bf16 that were made for Ampere
+   alone; a kernel for the sums behind one for Hopper is faster. Where operands of products are
+   rounded to TF32 it may be sums of rounded ones; run.dtype promises that of products only. */
 static uint32_t sums_of(const struct pst_op_request *r)
 {
-    if (pst_cuda_dnn_simple(r->device) || (r->device->tf32 && !pst_cuda_bf16(r))) {
+    const struct pst_device *device = r->device;
+
+    if (device->choices.simple || (pst_cuda_bf16(r) ? !device->choices.fused_sums : device->tf32)) {
         return PST_CUDA_PLAIN;
     }
     return r->op->transposed ? PST_CUDA_SUM_A : PST_CUDA_SUM_B;
