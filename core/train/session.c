@@ -226,8 +226,17 @@ static pst_status check_graphs(const struct pst_session *session, struct pst_err
 {
     const struct pst_job_run *run = &session->job->run;
 
-    if (run->graphs != PST_RUN_GRAPHS_ON || session->device_ops->capture_begin != NULL ||
-        (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+    if (run->graphs != PST_RUN_GRAPHS_ON || (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+        return PST_OK;
+    }
+    if (pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "transport %s runs without graphs: making one may wait for the whole GPU, "
+                        "and so for a transfer that waits for its peer; take run.graphs = "
+                        "\"auto\"",
+                        run->transport);
+    }
+    if (session->device_ops->capture_begin != NULL) {
         return PST_OK;
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
