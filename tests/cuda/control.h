@@ -25,7 +25,7 @@ struct cuda_on_host {
     uint64_t memory_bytes, left_bytes;
     bool peers;          /* GPUs reach each other's memory */
     const char *missing; /* a function that the driver lacks; "": all; NULL: none */
-    bool indivisible;    /* the driver has the functions, the GPU no parts */
+    const char *refused; /* one that it has and that does nothing here; NULL: none */
     /* failures */
     atomic_int calls;  /* that could have failed so far */
     int fail_at;       /* that call fails, counted from 1; 0: none does */

@@ -211,6 +211,39 @@ TEST_WITH(trials_fail, begin_products, end_products)
     assert_int_equal(n_told, 1);
 }
 
+/* Whether compiling the layer behind the embedding of a GPT is told. */
+static bool tells_of(const char *settings, uint32_t dtype, const char *words)
+{
+    struct pst_graph *gpt = make_model("gpt", settings, dtype);
+    struct pst_device *device = open_one("auto");
+    struct pst_kernel *kernel = NULL;
+    struct pst_error err = {0};
+    uint32_t last = gpt->n_ops;
+
+    do {
+        last--;
+    } while (gpt->ops[last].kind != PST_OP_LINEAR);
+    told[0] = '\0';
+    ops->enter(device);
+    assert_ok(ops->compile(device, gpt, last, PST_KERNEL_F, 1, &kernel, &err), &err);
+    kernel->destroy(kernel);
+    ops->close(device);
+    pst_graph_destroy(gpt);
+    return strstr(told, words) != NULL;
+}
+
+TEST_WITH(odd_vocabularies, begin, NULL)
+{
+    static const char odd[] = "layers=1 dim=64 heads=2 context=8 vocab=16385";
+
+    assert_true(tells_of(odd, PST_BF16, "bf16 weights of 64 x 16385 are multiplied slowly"));
+    assert_non_null(strstr(told, "take model.vocab = 16448"));
+    assert_false(tells_of(odd, PST_F32, "weights"));
+    assert_false(tells_of("layers=1 dim=64 heads=2 context=8 vocab=16448", PST_BF16, "weights"));
+    assert_false(tells_of("layers=1 dim=64 heads=2 context=8 vocab=1001", PST_BF16, "weights"));
+    nothing_is_left("vocabularies");
+}
+
 /* --- times --- */
 
 static char folder[] = "/tmp/penstock-libraries-XXXXXX", file[128];
