@@ -49,7 +49,7 @@ struct pst_job_run {
     const char *device;    /* id of a module */
     const char *transport; /* likewise */
     int64_t threads_per_device;
-    const char *kernels;     /* auto | onednn | reference */
+    const char *kernels;     /* words that a device knows, joined by + */
     int64_t share;           /* ranks on one device that can be shared; 0: as many as must be */
     uint32_t dtype;          /* enum pst_run_dtype */
     uint32_t graphs;         /* enum pst_run_graphs */

@@ -74,7 +74,7 @@ struct pst_device_times {
 
 struct pst_device_config {
     uint32_t threads;    /* per device */
-    const char *kernels; /* "auto"; cpu: "onednn", "reference"; cuda: "simple", "unordered" */
+    const char *kernels; /* run.kernels; NULL: "auto" */
     uint32_t index;      /* which device of the machine; cpu: ignored */
     const struct pst_device_times *times; /* of a device that stands in for another, which needs it
                                              before compile(); outlives the device. Others: NULL */

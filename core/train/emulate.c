@@ -3,7 +3,9 @@
 
 #include <math.h>
 
+#include "base/log.h"
 #include "base/util.h"
+#include "host/plugin_host.h"
 #include "sim/durations.h"
 
 #define INSTR_NS 100000.0 /* of one core */
@@ -18,8 +20,16 @@ uint32_t pst_session_graphs(const struct pst_session *session)
     static const uint32_t of[] = {[PST_RUN_GRAPHS_AUTO] = PST_GRAPHS_AUTO,
                                   [PST_RUN_GRAPHS_ON] = PST_GRAPHS_ON,
                                   [PST_RUN_GRAPHS_OFF] = PST_GRAPHS_OFF};
+    const struct pst_job_run *run = &session->job->run;
 
-    return of[session->job->run.graphs];
+    if (run->graphs == PST_RUN_GRAPHS_AUTO && session->device_ops->capture_begin != NULL &&
+        pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
+        pst_log(PST_LOG_INFO, "train",
+                "transport %s runs without graphs: making one may wait for its transfers",
+                run->transport);
+        return PST_GRAPHS_OFF;
+    }
+    return of[run->graphs];
 }
 
 static uint64_t scaled(const struct pst_emulation *emulation, uint64_t ns)

@@ -226,8 +226,17 @@ static pst_status check_graphs(const struct pst_session *session, struct pst_err
 {
     const struct pst_job_run *run = &session->job->run;
 
-    if (run->graphs != PST_RUN_GRAPHS_ON || session->device_ops->capture_begin != NULL ||
-        (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+    if (run->graphs != PST_RUN_GRAPHS_ON || (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+        return PST_OK;
+    }
+    if (pst_module_has("transport", run->transport, PST_MODULE_IN_STREAMS)) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "transport %s runs without graphs: making one may wait for the whole GPU, "
+                        "and so for a transfer that waits for its peer; take run.graphs = "
+                        "\"auto\"",
+                        run->transport);
+    }
+    if (session->device_ops->capture_begin != NULL) {
         return PST_OK;
     }
     return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
@@ -284,24 +293,42 @@ static void note(const char *text)
     pst_log_once(PST_LOG_WARN, "device", text);
 }
 
+static bool is_one_of(const char *word, const char *const *words, uint32_t n)
+{
+    uint32_t i = 0;
+
+    while (i < n && strcmp(word, words[i]) != 0) {
+        i++;
+    }
+    return i < n;
+}
+
 /* A word that no device knows is wrong for those, too, that take no notice of it: a config that is
    rehearsed or timed for another device is to run there. */
 static pst_status check_kernels(const struct pst_job *job, struct pst_error *err)
 {
-    static const char *const words[] = {"auto", "onednn", "reference", "simple", "unordered"};
+    static const char *const words[] = {"auto",      "onednn",     "reference", "simple",
+                                        "unordered", "fused_sums", "timed"};
     const uint32_t n = sizeof words / sizeof *words;
-    char hint[96];
+    const char *at = job->run.kernels;
+    pst_status st = PST_OK;
 
-    for (uint32_t i = 0; i < n; i++) {
-        if (strcmp(job->run.kernels, words[i]) == 0) {
-            return PST_OK;
+    do {
+        const size_t length = strcspn(at, "+");
+        char hint[96], *word = pst_strndup(at, length);
+
+        if (!is_one_of(word, words, n)) {
+            st = pst_fail(err, PST_ERR_CONFIG, "config.value", "no kernels \"%s\"%s", word,
+                          pst_nearest_hint(hint, word, words, n));
         }
+        free(word);
+        at += length;
+    } while (st == PST_OK && *at++ == '+');
+    if (st != PST_OK) {
+        pst_error_hint(err, "there are auto; for device cpu onednn and reference; for device cuda "
+                            "simple, unordered, fused_sums and timed, joined by +");
     }
-    pst_fail(err, PST_ERR_CONFIG, "config.value", "no kernels \"%s\"%s", job->run.kernels,
-             pst_nearest_hint(hint, job->run.kernels, words, n));
-    pst_error_hint(err, "there are auto; for device cpu onednn and reference; for device cuda "
-                        "simple and unordered");
-    return pst_config_place(job->config, "run", "kernels", PST_ERR_CONFIG, err);
+    return pst_config_place(job->config, "run", "kernels", st, err);
 }
 
 /* The table of the device's module, its probe passed. */

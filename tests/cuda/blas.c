@@ -3,7 +3,7 @@
  * cuBLASLt as far as the device module calls it, in plain C on host memory, column by column from
  * what descriptors and layouts say. Of epilogues it has those that the module asks for, none where
  * the environment has ON_HOST_PLAIN_PRODUCTS. How many products ran with an epilogue that sums an
- * operand is counted (control.h).
+ * operand, and in which of several ways, is counted (control.h).
  */
 #include <cublasLt.h>
 #include <math.h>
@@ -258,6 +258,16 @@ static bool fits(const struct desc *desc, const struct layout *a, const struct l
             (desc->aux != NULL && desc->aux_ld % 8 == 0 && desc->aux_ld >= (int64_t)d->rows));
 }
 
+/* Ways to make a product, all the same but for what a test says of each. */
+struct way {
+    uint32_t align[4], number;
+};
+
+static bool has(uint32_t set, int number)
+{
+    return (set & 1u << number) != 0;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -280,11 +290,34 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
         what->bias_type != ((const struct layout *)(const void *)d)->type) {
         return CUBLAS_STATUS_NOT_SUPPORTED;
     }
-    memset(results, 0, sizeof *results);
-    memcpy(results[0].algo.data, (void *)pref, 4 * sizeof(uint32_t));
-    results[0].state = CUBLAS_STATUS_SUCCESS;
-    *ret_n = 1;
+    *ret_n = wanted < PRODUCT_WAYS ? wanted : PRODUCT_WAYS;
+    memset(results, 0, (size_t)*ret_n * sizeof *results);
+    for (int i = 0; i < *ret_n; i++) {
+        struct way *way = (void *)results[i].algo.data;
+
+        memcpy(way->align, (void *)pref, sizeof way->align);
+        way->number = (uint32_t)i;
+        results[i].state =
+            has(cuda_on_host()->stateless, i) ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+    }
     return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result)
+{
+    const struct way *way = (const void *)algo->data;
+
+    if (faulty()) {
+        return product_failure(CUBLAS_STATUS_ALLOC_FAILED);
+    }
+    result->state = CUBLAS_STATUS_SUCCESS;
+    result->workspaceSize = has(cuda_on_host()->greedy, (int)way->number) ? SIZE_MAX : 0;
+    return has(cuda_on_host()->unchecked, (int)way->number) ? CUBLAS_STATUS_NOT_SUPPORTED
+                                                            : CUBLAS_STATUS_SUCCESS;
 }
 
 static float get(const struct layout *layout, const void *data, uint64_t row, uint64_t col)
@@ -407,6 +440,7 @@ static void multiply(const struct desc *desc, const struct layout *a, const char
 }
 
 struct product {
+    uint32_t way;
     struct desc desc;
     struct layout a, b, d;
     const void *from_a, *from_b;
@@ -419,6 +453,8 @@ static void run_product(void *context)
 {
     const struct product *p = context;
 
+    atomic_fetch_add(&cuda_on_host()->products[p->way], 1);
+    atomic_fetch_add(&cuda_on_host()->passed_ms, cuda_on_host()->product_ms[p->way]);
     memset(p->workspace, 0xFF, p->bytes); /* whatever is in there does not live */
     for (int32_t i = 0; i < p->d.batches; i++) {
         multiply(&p->desc, &p->a, batch(&p->a, p->from_a, i), &p->b, batch(&p->b, p->from_b, i),
@@ -435,7 +471,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 {
     const struct layout *la = (const void *)a_layout, *lb = (const void *)b_layout;
     const struct layout *ld = (const void *)d_layout;
-    uint32_t align[4];
+    const struct way *way = (const void *)algo->data;
 
     if (faulty()) {
         return product_failure(CUBLAS_STATUS_EXECUTION_FAILED);
@@ -443,22 +479,25 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (synchronises() && cudaStreamSynchronize(stream) != cudaSuccess) {
         return CUBLAS_STATUS_EXECUTION_FAILED;
     }
-    memcpy(align, algo->data, sizeof align);
+    if (((const struct desc *)(const void *)desc)->epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
+        has(cuda_on_host()->unfused, (int)way->number)) {
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
     if (c != d || (uintptr_t)workspace % 256 != 0 ||
         (uintptr_t)((const struct desc *)(const void *)desc)->aux % 16 != 0) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     for (int32_t i = 0; i < ld->batches; i++) {
-        if ((uintptr_t)batch(la, a, i) % align[0] != 0 ||
-            (uintptr_t)batch(lb, b, i) % align[1] != 0 ||
-            (uintptr_t)batch(ld, d, i) % align[3] != 0) {
+        if ((uintptr_t)batch(la, a, i) % way->align[0] != 0 ||
+            (uintptr_t)batch(lb, b, i) % way->align[1] != 0 ||
+            (uintptr_t)batch(ld, d, i) % way->align[3] != 0) {
             return CUBLAS_STATUS_INVALID_VALUE;
         }
     }
     on_host_enqueue_kernel(stream, run_product,
-                           &(struct product){*(const struct desc *)(const void *)desc, *la, *lb,
-                                             *ld, a, b, d, workspace, bytes, *(const float *)alpha,
-                                             *(const float *)beta},
+                           &(struct product){way->number, *(const struct desc *)(const void *)desc,
+                                             *la, *lb, *ld, a, b, d, workspace, bytes,
+                                             *(const float *)alpha, *(const float *)beta},
                            sizeof(struct product));
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { PRODUCT_WAYS = 3 };
+
 struct cuda_on_host {
     /* the machine */
     int n_gpus;
@@ -23,13 +25,17 @@ struct cuda_on_host {
     uint64_t memory_bytes, left_bytes;
     bool peers;          /* GPUs reach each other's memory */
     const char *missing; /* a function that the driver lacks; "": all; NULL: none */
-    bool indivisible;    /* the driver has the functions, the GPU no parts */
+    const char *refused; /* one that it has and that does nothing here; NULL: none */
     /* failures */
     atomic_int calls;  /* that could have failed so far */
     int fail_at;       /* that call fails, counted from 1; 0: none does */
     bool fail_again;   /* so does the one behind it */
     int product_fault; /* the cublasStatus_t that calls about products fail with; 0: a usual one */
-    int break_after;   /* launches that are well; waits behind one more fail. 0: none does */
+    uint32_t stateless, unchecked, greedy; /* ways to make a product, a bit for each: proposed all
+                                              the same; that a check refuses, finds too large */
+    uint32_t unfused;                      /* that a run with an epilogue refuses */
+    int product_ms[PRODUCT_WAYS];          /* that a product takes, for events */
+    int break_after; /* launches that are well; waits behind one more fail. 0: none does */
     atomic_int launches;
     /* what there is now */
     atomic_int contexts, streams, events, arrays, pinned, libraries, graphs;
@@ -40,6 +46,9 @@ struct cuda_on_host {
     atomic_uint parts;       /* a bit for each part that has had a context, by first SM / step */
     atomic_int product_sms;  /* the last target of a product */
     atomic_int summing_products; /* that ran with the sums of an operand */
+    atomic_int products[PRODUCT_WAYS];
+    atomic_int passed_ms; /* of those times */
+    atomic_int plans;     /* of cuDNN that were compiled */
 };
 
 typedef struct cuda_on_host *cuda_on_host_fn(void);

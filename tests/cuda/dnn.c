@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "device/cuda/dnn_plan.h"
+#include "faults.h"
 #include "interpreter.h"
 #include "streams.h"
 
@@ -27,7 +28,7 @@ struct pst_dnn {
 };
 
 struct pst_dnn_plan {
-    cudaStream_t stream;
+    const struct pst_dnn *dnn;
     struct pst_dnn_graph graph;
     bool compiled;
 };
@@ -54,6 +55,12 @@ void pst_dnn_close(struct pst_dnn *dnn)
     free(dnn);
 }
 
+bool pst_dnn_follow(struct pst_dnn *dnn, cudaStream_t stream)
+{
+    dnn->stream = stream;
+    return true;
+}
+
 struct pst_dnn_plan *pst_dnn_plan_create(struct pst_dnn *dnn, const struct pst_dnn_graph *graph,
                                          char *ret_why, size_t why_size)
 {
@@ -61,7 +68,7 @@ struct pst_dnn_plan *pst_dnn_plan_create(struct pst_dnn *dnn, const struct pst_d
 
     snprintf(ret_why, why_size, is("choosy") ? "it has no kernel" : "out of memory");
     if (plan != NULL) {
-        plan->stream = dnn->stream;
+        plan->dnn = dnn;
         memcpy(&plan->graph, graph, sizeof plan->graph);
     }
     return plan;
@@ -75,6 +82,7 @@ void pst_dnn_plan_destroy(struct pst_dnn_plan *plan)
 bool pst_dnn_plan_compile(struct pst_dnn_plan *plan, char *ret_why, size_t why_size)
 {
     snprintf(ret_why, why_size, "it is broken");
+    atomic_fetch_add(&cuda_on_host()->plans, !plan->compiled);
     plan->compiled = !is("broken") && !is("tight");
     return plan->compiled;
 }
@@ -119,7 +127,7 @@ const char *pst_dnn_plan_run(const struct pst_dnn_plan *plan, void *const operan
         }
     }
     memcpy(launch.operands, operands, sizeof launch.operands);
-    launch.prompt = on_host_is_prompt(plan->stream);
-    on_host_enqueue_kernel(plan->stream, run_plan, &launch, sizeof launch);
+    launch.prompt = on_host_is_prompt(plan->dnn->stream);
+    on_host_enqueue_kernel(plan->dnn->stream, run_plan, &launch, sizeof launch);
     return launch.fault;
 }

@@ -21,6 +21,14 @@ struct CUgreenCtx_st {
 static struct CUdevResourceDesc_st described[64]; /* the driver's own, never freed */
 static atomic_uint n_described;
 
+/* The driver has the function and does not do it here. */
+static bool refuses(const char *function)
+{
+    const char *refused = cuda_on_host()->refused;
+
+    return refused != NULL && strcmp(refused, function) == 0;
+}
+
 /* Where a part begins is the driver's affair: it is kept in what others shall not read. */
 static uint32_t first_of(const CUdevResource *resource)
 {
@@ -52,7 +60,7 @@ static CUresult get_resource(CUdevice device, CUdevResource *resource, CUdevReso
     if (faulty()) {
         return CUDA_ERROR_UNKNOWN;
     }
-    if (host->indivisible) {
+    if (refuses("cuDeviceGetDevResource")) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     memset(resource, 0, sizeof *resource);
@@ -71,6 +79,9 @@ static CUresult split(CUdevResource *groups, unsigned *n, const CUdevResource *a
 
     if (faulty()) {
         return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (refuses("cuDevSmResourceSplitByCount")) {
+        return CUDA_ERROR_NOT_SUPPORTED;
     }
     if (all->type != CU_DEV_RESOURCE_TYPE_SM || flags != 0 || size < 8 || size % 8 != 0 ||
         size > all->sm.smCount) {
@@ -99,6 +110,9 @@ static CUresult describe(CUdevResourceDesc *desc, CUdevResource *resources, unsi
     if (faulty() || n != 1) {
         return CUDA_ERROR_UNKNOWN;
     }
+    if (refuses("cuDevResourceGenerateDesc")) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     to = &described[atomic_fetch_add(&n_described, 1) % 64];
     to->first = first_of(resources);
     to->sms = resources->sm.smCount;
@@ -113,6 +127,9 @@ static CUresult create(CUgreenCtx *context, CUdevResourceDesc desc, CUdevice dev
 
     if (faulty() || (flags & CU_GREEN_CTX_DEFAULT_STREAM) == 0) {
         return CUDA_ERROR_UNKNOWN;
+    }
+    if (refuses("cuGreenCtxCreate")) {
+        return CUDA_ERROR_NOT_PERMITTED;
     }
     made = malloc(sizeof *made);
     if (made == NULL) {

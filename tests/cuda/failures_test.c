@@ -36,18 +36,28 @@ static pst_status use(struct pst_device *device, float *base, void *pinned, stru
     return status;
 }
 
+static bool noted;
+
+static void note(const char *text)
+{
+    noted = strstr(text, "is not tried: GPU 0 has no ") != NULL;
+}
+
 /* What a run does with a device before its first step, and with captures and marks in it; the calls
    that this took. */
 static pst_status set_up(const struct pst_graph *graph, int *ret_calls, struct pst_error *err)
 {
-    const struct pst_device_config config = rank_of(2, 1, 4);
+    struct pst_device_config config = rank_of(2, 1, 4);
     struct pst_device *device = NULL;
     struct pst_kernel *kernel = NULL;
     struct pst_replay *replay = NULL;
     struct pst_mark *mark;
     void *base, *pinned;
-    pst_status status = ops->open(&config, &device, err);
+    pst_status status;
 
+    noted = false;
+    config.note = note;
+    status = ops->open(&config, &device, err);
     if (status != PST_OK) {
         return status;
     }
@@ -87,10 +97,10 @@ TEST_WITH(every_call_fails, reset, NULL)
         memset(&err, 0, sizeof err);
         atomic_store(&host->calls, 0);
         host->fail_at = i;
-        if (set_up(graph, &calls, &err) == PST_OK) {
+        if (set_up(graph, &calls, &err) == PST_OK && !noted) {
             fail_msg("%s is not told", what);
         }
-        assert_true(err.message[0] != '\0' && err.kind[0] != '\0');
+        assert_true(noted || (err.message[0] != '\0' && err.kind[0] != '\0'));
         nothing_is_left(what);
     }
     host->fail_at = 0;
@@ -100,7 +110,7 @@ TEST_WITH(every_call_fails, reset, NULL)
     for (int i = 1; i <= n; i++) {
         atomic_store(&host->calls, 0);
         host->fail_at = i;
-        assert_int_not_equal(set_up(graph, &calls, &err), PST_OK);
+        assert_true(set_up(graph, &calls, &err) != PST_OK || noted);
         assert_int_equal(host->contexts, 1);
     }
     host->fail_at = 0;

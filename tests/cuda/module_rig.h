@@ -22,7 +22,7 @@ static inline int reset(void **state)
     host->memory_bytes = host->left_bytes = UINT64_C(80) << 30;
     host->peers = true;
     host->missing = NULL;
-    host->indivisible = false;
+    host->refused = NULL;
     host->fail_at = host->break_after = 0;
     atomic_store(&host->calls, 0);
     atomic_store(&host->launches, 0);

@@ -168,12 +168,41 @@ TEST_WITH(drivers_without, reset, NULL)
         ops->close(device);
         nothing_is_left(missing[i]);
     }
-    host->missing = NULL;
-    host->indivisible = true;
-    device = open_rank(4, 1, 4);
-    says(device, "4 ranks a GPU on plain streams: the driver does not split this GPU");
+}
+
+/* The driver has all functions, and refuses what they are for; but not of a GPU that others have
+   parts of. */
+TEST_WITH(gpus_without, reset, NULL)
+{
+    static const char *const refused[][2] = {
+        {"cuDeviceGetDevResource", "asking for multiprocessors: CUDA_ERROR_OF_TEST (801)"},
+        {"cuDevSmResourceSplitByCount", "splitting the GPU: CUDA_ERROR_OF_TEST (801)"},
+        {"cuDevResourceGenerateDesc", "describing a part of the GPU: CUDA_ERROR_OF_TEST (801)"},
+        {"cuGreenCtxCreate", "making a green context: CUDA_ERROR_OF_TEST (800)"}};
+    const struct pst_device_config second = rank_of(4, 1, 4);
+    struct pst_device *device = NULL;
+    struct pst_error err = {0};
+    char words[160];
+
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        host->refused = refused[i][0];
+        device = open_rank(4, 1, 4);
+        snprintf(words, sizeof words, "4 ranks a GPU on plain streams: the driver refuses %s",
+                 refused[i][1]);
+        says(device, words);
+        ops->close(device);
+        nothing_is_left(refused[i][0]);
+    }
+    host->refused = NULL;
+    device = open_rank(4, 0, 4);
+    for (size_t i = 2; i < sizeof refused / sizeof refused[0]; i++) {
+        struct pst_device *beside = NULL;
+
+        host->refused = refused[i][0];
+        refuses(ops->open(&second, &beside, &err), &err, refused[i][1]);
+    }
     ops->close(device);
-    nothing_is_left("a GPU without parts");
+    nothing_is_left("refusals beside another rank");
 }
 
 /* Only GPUs that ranks of this process have. */

@@ -294,7 +294,8 @@ static void record(void *context)
     }
     clock_gettime(CLOCK_MONOTONIC, &now);
     pthread_mutex_lock(&lock);
-    item->event->ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+    item->event->ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6 +
+                      (double)atomic_load(&cuda_on_host()->passed_ms);
     item->event->n_done = item->n;
     leave(item->event);
     pthread_cond_broadcast(&changed);

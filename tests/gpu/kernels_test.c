@@ -351,8 +351,8 @@ int main(int argc, char **argv)
     if (getenv("PENSTOCK_TEST_KERNELS") != NULL) {
         kernels = getenv("PENSTOCK_TEST_KERNELS");
     }
-    if (argc == 3) {
-        cmocka_set_test_filter(argv[2]); /* "linear*" */
+    if (argc > 1 + on_host) {
+        cmocka_set_test_filter(argv[1 + on_host]); /* "linear*" */
     }
     cpu_ops = load(PENSTOCK_PLUGIN_DIR "/device-cpu.so");
     cuda_ops = load(on_host ? PENSTOCK_PLUGIN_DIR "/tests/device-cuda-on-host.so"

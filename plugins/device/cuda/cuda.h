@@ -22,6 +22,7 @@
 #endif
 
 struct pst_cuda_dnn;  /* plans of cuDNN: dnn.h */
+struct pst_cuda_kept; /* algorithms of products: kept.h */
 struct pst_cuda_part; /* of a GPU: parts.h */
 
 /* What kernels read from memory, because it changes between launches of a graph. */
@@ -31,8 +32,18 @@ struct pst_cuda_changing {
 };
 enum { PST_CUDA_SAMPLE = 1u << 2 }; /* and 1 << i: factors[i] */
 
+/* What run.kernels says. */
+struct pst_cuda_choices {
+    bool simple;     /* no cuDNN, no gradients of biases out of products */
+    bool ordered;    /* sums have one order */
+    bool fused_sums; /* gradients of biases out of bf16 products, too */
+    bool timed;      /* products by measured times */
+};
+
 struct pst_device {
     int ordinal;
+    struct pst_cuda_choices choices;
+    void (*note)(const char *text); /* of its config */
     uint32_t share, slot;       /* ranks a GPU, 0: not said; which of them */
     struct pst_cuda_part *part; /* NULL: the whole GPU, where it is shared because: */
     char undivided[128];
@@ -46,6 +57,7 @@ struct pst_device {
     void **pinned;
     uint32_t n_pinned;
     cublasLtHandle_t blas;
+    struct pst_cuda_kept *kept;
     struct pst_cuda_dnn *dnn;
     bool tf32; /* products of f32 round their operands */
     void **arenas;
@@ -100,6 +112,13 @@ pst_status pst_cuda_fail(struct pst_error *err, const char *doing, cudaError_t e
 /* The same of host memory that was to be pinned. */
 pst_status pst_cuda_fail_pinned(const struct pst_device *device, uint64_t bytes, cudaError_t error,
                                 struct pst_error *err);
+
+/* --- choices.c ---------------------------------------------------------------------------------
+ */
+
+/* kernels: the words; NULL is "auto". */
+pst_status pst_cuda_choose(const char *kernels, struct pst_cuda_choices *ret_choices,
+                           struct pst_error *err);
 
 /* --- graphs.c: captures, and what may change between their launches ----------------------------
  */

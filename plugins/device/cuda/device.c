@@ -4,6 +4,7 @@
  * (place.c), or a part of one (parts.c), with streams of its own.
  */
 #include "dnn.h"
+#include "kept.h"
 #include "parts.h"
 
 #include <nvtx3/nvToolsExt.h>
@@ -85,13 +86,14 @@ static void close_device(struct pst_device *device)
     if (device->compute != NULL) { /* which the library still has */
         cudaStreamSynchronize(device->compute);
     }
-    pst_cuda_dnn_destroy(device->dnn);
+    pst_cuda_dnn_close(device);
     pst_cuda_queues_close(device);
     pst_cuda_part_close(device->part);
     pst_cuda_arenas_free(device);
     cudaFree(device->squares);
     cudaFreeHost(device->square);
     cudaFree(device->changing);
+    pst_cuda_kept_close(device->kept);
     if (device->blas != NULL) {
         cublasLtDestroy(device->blas);
     }
@@ -146,15 +148,20 @@ static pst_status open_device(const struct pst_device_config *config,
     }
     device = pst_alloc(1, sizeof *device);
     device->tf32 = config->tf32;
+    device->note = config->note;
     atomic_flag_clear(&device->failing);
-    status = pst_cuda_place(config, device, err);
+    status = pst_cuda_choose(config->kernels, &device->choices, err);
     if (status == PST_OK) {
-        status = pst_cuda_dnn_create(config->kernels, config->note, &device->dnn, err);
+        status = pst_cuda_place(config, device, err);
     }
     if (status == PST_OK) {
         status = open_parts(device, err);
     }
     if (status == PST_OK) {
+        status = pst_cuda_kept_open(device, err);
+    }
+    if (status == PST_OK) {
+        pst_cuda_dnn_open(device);
         status = pst_cuda_reach_others(config, device, err);
     }
     if (status != PST_OK) {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The families that cuDNN serves, in front of the simple ones, and the plans of a device. What
- * run.kernels says: "auto" (cuDNN where it can), "simple" (never), "unordered" (as auto, but
- * gradients of attention may be summed in the order in which blocks come: faster, less workspace,
- * and no two runs are the same).
+ * The families that cuDNN serves, in front of the simple ones, and the plans of a device.
  */
 #ifndef PST_DEVICE_CUDA_DNN_H
 #define PST_DEVICE_CUDA_DNN_H
@@ -14,12 +11,11 @@
 /* --- dnn_cache.c: a device's plans, by graph --------------------------------------------------
  */
 
-/* note: takes what is not served and why, once for each shape; may be NULL. */
-pst_status pst_cuda_dnn_create(const char *kernels, void (*note)(const char *text),
-                               struct pst_cuda_dnn **ret_dnn, struct pst_error *err);
-void pst_cuda_dnn_destroy(struct pst_cuda_dnn *dnn);
-bool pst_cuda_dnn_ordered(const struct pst_device *device);
-bool pst_cuda_dnn_simple(const struct pst_device *device);
+/* Gives a device, which has its streams, the plans that one like it has left behind, or none. Its
+   note takes what is not served and why, once for each shape. */
+void pst_cuda_dnn_open(struct pst_device *device);
+/* Before its streams are gone. */
+void pst_cuda_dnn_close(struct pst_device *device);
 
 /*
  * The plan of a graph, not yet compiled: how much workspace it takes is known. NULL: this goes the

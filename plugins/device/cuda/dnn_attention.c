@@ -60,7 +60,7 @@ static bool all_wanted(const struct pst_op_request *r)
 static bool fuse(const struct pst_op_request *r, struct fused *ret_fused)
 {
     const struct pst_heads a = request_heads(r);
-    const bool ordered = pst_cuda_dnn_ordered(r->device);
+    const bool ordered = r->device->choices.ordered;
     struct pst_dnn_graph graph;
 
     if (!pst_cuda_bf16(r) || a.n_buckets > 0 || a.depth % 8 != 0 || r->pass > PST_KERNEL_B ||

@@ -2,6 +2,10 @@
  *
  * A device's plans. Planners ask for workspace from threads of their own, so everything is under a
  * lock; that which compiles belongs to the thread of the device.
+ *
+ * Compiling takes long, so plans stay when a device is closed, for the next one on the same GPU
+ * with as many multiprocessors. No two devices have the same at a time: NVIDIA does not promise
+ * that threads can share a plan, nor a handle.
  */
 #include "dnn.h"
 
@@ -20,43 +24,35 @@ struct entry {
 };
 
 struct pst_cuda_dnn {
+    struct pst_cuda_dnn *next; /* that nobody has */
+    int ordinal;
+    uint32_t sms;
     pthread_mutex_t lock;
-    bool simple, ordered, opened;
+    bool opened;
     struct pst_dnn *library; /* NULL: not there, or not opened */
     struct entry *entries;
     char why[256]; /* of what was refused last */
-    void (*note)(const char *text);
 };
 
-pst_status pst_cuda_dnn_create(const char *kernels, void (*note)(const char *text),
-                               struct pst_cuda_dnn **ret_dnn, struct pst_error *err)
-{
-    const char *word = kernels == NULL ? "auto" : kernels;
-    const bool simple = strcmp(word, "simple") == 0, unordered = strcmp(word, "unordered") == 0;
-    struct pst_cuda_dnn *dnn;
+static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pst_cuda_dnn *idle;
 
-    if (!simple && !unordered && strcmp(word, "auto") != 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "device cuda: no kernels \"%s\"; there are auto, simple, unordered", word);
-    }
-    dnn = pst_alloc(1, sizeof *dnn);
+static struct pst_cuda_dnn *create(const struct pst_device *device)
+{
+    struct pst_cuda_dnn *dnn = pst_alloc(1, sizeof *dnn);
+
     if (pthread_mutex_init(&dnn->lock, NULL) != 0) {
         pst_out_of_memory();
     }
-    dnn->simple = simple;
-    dnn->ordered = !unordered;
-    dnn->note = note;
-    *ret_dnn = dnn;
-    return PST_OK;
+    dnn->ordinal = device->ordinal;
+    dnn->sms = device->sms;
+    return dnn;
 }
 
-void pst_cuda_dnn_destroy(struct pst_cuda_dnn *dnn)
+static void destroy(struct pst_cuda_dnn *dnn)
 {
     struct entry *next;
 
-    if (dnn == NULL) {
-        return;
-    }
     for (struct entry *entry = dnn->entries; entry != NULL; entry = next) {
         next = entry->next;
         pst_dnn_plan_destroy(entry->plan);
@@ -68,27 +64,56 @@ void pst_cuda_dnn_destroy(struct pst_cuda_dnn *dnn)
     free(dnn);
 }
 
-bool pst_cuda_dnn_ordered(const struct pst_device *device)
+void pst_cuda_dnn_open(struct pst_device *device)
 {
-    return device->dnn->ordered;
+    struct pst_cuda_dnn **at = &idle, *dnn;
+
+    pthread_mutex_lock(&idle_lock);
+    while (*at != NULL && ((*at)->ordinal != device->ordinal || (*at)->sms != device->sms)) {
+        at = &(*at)->next;
+    }
+    dnn = *at;
+    if (dnn != NULL) {
+        *at = dnn->next;
+    }
+    pthread_mutex_unlock(&idle_lock);
+    if (dnn != NULL && !pst_dnn_follow(dnn->library, device->compute)) {
+        destroy(dnn);
+        dnn = NULL;
+    }
+    device->dnn = dnn != NULL ? dnn : create(device);
 }
 
-bool pst_cuda_dnn_simple(const struct pst_device *device)
+void pst_cuda_dnn_close(struct pst_device *device)
 {
-    return device->dnn->simple;
+    struct pst_cuda_dnn *dnn = device->dnn;
+
+    if (dnn == NULL) {
+        return;
+    }
+    device->dnn = NULL;
+    if (dnn->library == NULL || atomic_load(&device->failed) ||
+        !pst_dnn_follow(dnn->library, NULL)) {
+        destroy(dnn);
+        return;
+    }
+    pthread_mutex_lock(&idle_lock);
+    dnn->next = idle;
+    idle = dnn;
+    pthread_mutex_unlock(&idle_lock);
 }
 
 /* Once for each graph, as it is asked for once. */
-static void note_refusal(const struct pst_cuda_dnn *dnn, const struct pst_dnn_graph *graph,
+static void note_refusal(const struct pst_device *device, const struct pst_dnn_graph *graph,
                          const char *does, const char *why, const char *then)
 {
     char name[192], text[512];
 
-    if (dnn->note != NULL) {
+    if (device->note != NULL) {
         pst_dnn_graph_name(graph, name, sizeof name);
         snprintf(text, sizeof text, "cuDNN %s %s: %s; it goes the simple way%s", does, name, why,
                  then);
-        dnn->note(text);
+        device->note(text);
     }
 }
 
@@ -99,9 +124,9 @@ static void open_library(struct pst_device *device)
 
     dnn->opened = true;
     dnn->library = pst_dnn_open(device->compute, NULL, device->sms, dnn->why, sizeof dnn->why);
-    if (dnn->library == NULL && dnn->note != NULL) {
+    if (dnn->library == NULL && device->note != NULL) {
         snprintf(text, sizeof text, "%s; attention and convolution go the simple way", dnn->why);
-        dnn->note(text);
+        device->note(text);
     }
 }
 
@@ -118,7 +143,7 @@ static struct entry *plan_of(struct pst_device *device, const struct pst_dnn_gra
         entry->plan = pst_dnn_plan_create(dnn->library, graph, dnn->why, sizeof dnn->why);
     }
     if (dnn->library != NULL && entry->plan == NULL) {
-        note_refusal(dnn, graph, "refuses", dnn->why, "");
+        note_refusal(device, graph, "refuses", dnn->why, "");
     }
     entry->next = dnn->entries;
     dnn->entries = entry;
@@ -133,7 +158,7 @@ struct pst_dnn_plan *pst_cuda_dnn_propose(struct pst_device *device,
     struct pst_dnn_plan *plan;
     int before = device->ordinal;
 
-    if (dnn->simple) {
+    if (device->choices.simple) {
         return NULL;
     }
     pthread_mutex_lock(&dnn->lock);
@@ -166,7 +191,7 @@ pst_status pst_cuda_dnn_compile(struct pst_device *device, struct pst_dnn_plan *
         entry = entry->next;
     }
     if (entry->broken == NULL && !pst_dnn_plan_compile(plan, why, sizeof why)) {
-        note_refusal(dnn, &entry->graph, "cannot compile", why,
+        note_refusal(device, &entry->graph, "cannot compile", why,
                      " if the plan has room enough for that");
         entry->broken = pst_strdup(why);
         status = PST_ERR_UNSUPPORTED;

@@ -18,9 +18,10 @@
 /* From this one on, sums of attention's gradients need no clearing. */
 #define LEAST_VERSION 90600
 
-static bool load(struct pst_dnn_functions *call, void **ret_library, char *why, size_t why_size)
+/* It stays for good: it has threads and handlers of its own, and opening it takes long. */
+static bool load(struct pst_dnn_functions *call, char *why, size_t why_size)
 {
-    void *library = dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const char *missing = NULL;
 
     if (library == NULL) {
@@ -38,24 +39,20 @@ static bool load(struct pst_dnn_functions *call, void **ret_library, char *why, 
         snprintf(why, why_size, "cuDNN %zu is too old, %d is needed", call->GetVersion(),
                  LEAST_VERSION);
     } else {
-        *ret_library = library;
         return true;
     }
-    dlclose(library);
     return false;
 }
 
 void pst_dnn_describe(char *ret_text, size_t text_size)
 {
     struct pst_dnn_functions call;
-    void *library;
     size_t version;
 
-    if (load(&call, &library, ret_text, text_size)) {
+    if (load(&call, ret_text, text_size)) {
         version = call.GetVersion();
         snprintf(ret_text, text_size, "cuDNN %zu.%zu.%zu", version / 10000, version / 100 % 100,
                  version % 100);
-        dlclose(library);
     }
 }
 
@@ -99,7 +96,7 @@ struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, uint32
     struct pst_dnn *dnn = pst_alloc(1, sizeof *dnn);
 
     dnn->sms = sms;
-    if (load(&dnn->call, &dnn->library, ret_why, why_size)) {
+    if (load(&dnn->call, ret_why, why_size)) {
         if (properties == NULL) {
             present(dnn, stream, ret_why, why_size);
         } else {
@@ -124,10 +121,12 @@ void pst_dnn_close(struct pst_dnn *dnn)
     if (dnn->handle != NULL) {
         dnn->call.Destroy(dnn->handle);
     }
-    if (dnn->library != NULL) {
-        dlclose(dnn->library);
-    }
     free(dnn);
+}
+
+bool pst_dnn_follow(struct pst_dnn *dnn, cudaStream_t stream)
+{
+    return dnn->call.SetStream(dnn->handle, stream) == CUDNN_STATUS_SUCCESS;
 }
 
 /* --- descriptors -------------------------------------------------------------------------------

@@ -32,7 +32,6 @@ struct pst_dnn_functions {
 
 struct pst_dnn {
     struct pst_dnn_functions call;
-    void *library;
     cudnnHandle_t handle;                /* NULL: of a GPU that is not there */
     cudnnBackendDescriptor_t properties; /* of that one */
     uint32_t sms;                        /* multiprocessors that kernels have; 0: all */

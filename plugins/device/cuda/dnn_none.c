@@ -22,6 +22,13 @@ void pst_dnn_close(struct pst_dnn *dnn)
     (void)dnn;
 }
 
+bool pst_dnn_follow(struct pst_dnn *dnn, cudaStream_t stream)
+{
+    (void)dnn;
+    (void)stream;
+    return false;
+}
+
 void pst_dnn_describe(char *ret_text, size_t text_size)
 {
     snprintf(ret_text, text_size, "built without cuDNN");

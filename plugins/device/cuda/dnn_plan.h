@@ -24,6 +24,8 @@ struct pst_dnn_plan;
 struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, uint32_t sms,
                              char *ret_why, size_t why_size);
 void pst_dnn_close(struct pst_dnn *dnn);
+/* From now on work goes to this stream; NULL: there is none for now. False: it cannot be had. */
+bool pst_dnn_follow(struct pst_dnn *dnn, cudaStream_t stream);
 /* One line: "cuDNN 9.19.0", or why there is none. Opens no GPU. */
 void pst_dnn_describe(char *ret_text, size_t text_size);
 

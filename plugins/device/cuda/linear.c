@@ -4,12 +4,14 @@
  * library where it takes them with these types and shapes, else a kernel of our own stands behind
  * the product. Which it is follows from these alone, so that all plans of a run have the same bits.
  */
-#include "dnn.h"
 #include "product.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
+
+#define LARGE (1u << 20) /* weights */
 
 struct linear {
     struct pst_cuda_product plain, fused; /* fused: may not be ready */
@@ -88,11 +90,14 @@ static struct pst_cuda_product_shape product_of(const struct pst_op_request *r,
     return p;
 }
 
-/* What stands behind W. Where operands of products are rounded to TF32 it may be sums of rounded
-   ones; run.dtype promises that of products only. */
+/* What stands behind W. The library has kernels with such sums for bf16 that were made for Ampere
+   alone; a kernel for the sums behind one for Hopper is faster. Where operands of products are
+   rounded to TF32 it may be sums of rounded ones; run.dtype promises that of products only. */
 static uint32_t sums_of(const struct pst_op_request *r)
 {
-    if (pst_cuda_dnn_simple(r->device) || (r->device->tf32 && !pst_cuda_bf16(r))) {
+    const struct pst_device *device = r->device;
+
+    if (device->choices.simple || (pst_cuda_bf16(r) ? !device->choices.fused_sums : device->tf32)) {
         return PST_CUDA_PLAIN;
     }
     return r->op->transposed ? PST_CUDA_SUM_A : PST_CUDA_SUM_B;
@@ -150,6 +155,26 @@ static pst_status init_fused(const struct pst_op_request *r, const struct linear
     return status;
 }
 
+/* Large weights whose rows have no whole number of 16 bytes: of bf16 the library has its fast
+   kernels for all others. Once for each layer. */
+static void note_odd(const struct pst_op_request *r, const struct linear_shape *s)
+{
+    const uint64_t odd = s->out % 8 != 0 ? s->out : s->in;
+    char text[320];
+
+    if (r->device->note == NULL || r->pass != PST_KERNEL_F || !pst_cuda_bf16(r) || odd % 8 == 0 ||
+        s->in * s->out < LARGE) {
+        return;
+    }
+    snprintf(text, sizeof text,
+             "%.60s: bf16 weights of %llu x %llu are multiplied slowly, as rows of %llu are no "
+             "multiple of 16 bytes and tensor cores are not fed by 16-byte loads; where that is "
+             "the vocabulary, take model.vocab = %llu",
+             r->op->name, (unsigned long long)s->in, (unsigned long long)s->out,
+             (unsigned long long)odd, (unsigned long long)((odd + 63) / 64 * 64));
+    r->device->note(text);
+}
+
 static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
 {
     const struct pst_op_request *r = &k->request;
@@ -159,6 +184,7 @@ static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
     pst_status status;
 
     k->state = linear;
+    note_odd(r, &s);
     status = pst_cuda_product_init(r->device, &p, &linear->plain, err);
     if (status == PST_OK && epilogue_of(r, &s) != PST_CUDA_PLAIN) {
         status = init_fused(r, &s, linear, p, err);

@@ -29,6 +29,7 @@ struct split {
     int ordinal;
     CUdevice device;
     uint32_t share, sms, users;
+    char why[128]; /* it has no parts, where a call ends with PST_ERR_CANCELLED */
     struct pst_cuda_part parts[];
 };
 
@@ -64,13 +65,21 @@ bool pst_cuda_driver_find(struct pst_cuda_driver *ret_driver, char *ret_why, siz
     return true;
 }
 
-static pst_status fail(const struct pst_cuda_driver *driver, const char *doing, CUresult result,
+/* What the driver refuses of a GPU that nobody has parts of is no failure: it has none. Under the
+   lock. */
+static pst_status fail(struct split *split, const char *doing, CUresult result,
                        struct pst_error *err)
 {
     const char *name = NULL;
 
-    if (driver->GetErrorName(result, &name) != CUDA_SUCCESS || name == NULL) {
+    if (split->driver.GetErrorName(result, &name) != CUDA_SUCCESS || name == NULL) {
         name = "an unknown error";
+    }
+    if (split->users == 0 &&
+        (result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_NOT_PERMITTED)) {
+        snprintf(split->why, sizeof split->why, "the driver refuses %s: %s (%d)", doing, name,
+                 (int)result);
+        return PST_ERR_CANCELLED;
     }
     return pst_fail(err, result == CUDA_ERROR_OUT_OF_MEMORY ? PST_ERR_NOMEM : PST_ERR_UNSUPPORTED,
                     "machine.missing", "device cuda, %s: %s (%d); run.share = 0 does without parts",
@@ -108,7 +117,7 @@ static pst_status divide(struct split *split, CUdevResource *groups, const CUdev
         CUresult result = split->driver.DevSmResourceSplitByCount(groups, &n, all, &rest, 0, size);
 
         if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION) {
-            return fail(&split->driver, "splitting the GPU", result, err);
+            return fail(split, "splitting the GPU", result, err);
         }
         if (result == CUDA_SUCCESS && n >= split->share) {
             return PST_OK;
@@ -117,8 +126,7 @@ static pst_status divide(struct split *split, CUdevResource *groups, const CUdev
     return too_small(split, least, err);
 }
 
-/* PST_ERR_CANCELLED: this GPU has no parts, and why. */
-static pst_status fill(struct split *split, char *ret_why, size_t why_size, struct pst_error *err)
+static pst_status fill(struct split *split, struct pst_error *err)
 {
     CUdevResource all = {0}, *groups = NULL;
     CUresult result = split->driver.DeviceGet(&split->device, split->ordinal);
@@ -127,12 +135,8 @@ static pst_status fill(struct split *split, char *ret_why, size_t why_size, stru
     if (result == CUDA_SUCCESS) {
         result = split->driver.DeviceGetDevResource(split->device, &all, CU_DEV_RESOURCE_TYPE_SM);
     }
-    if (result == CUDA_ERROR_NOT_SUPPORTED) {
-        snprintf(ret_why, why_size, "the driver does not split this GPU");
-        return PST_ERR_CANCELLED;
-    }
     if (result != CUDA_SUCCESS) {
-        return fail(&split->driver, "asking for multiprocessors", result, err);
+        return fail(split, "asking for multiprocessors", result, err);
     }
     split->sms = all.sm.smCount;
     groups = pst_alloc(split->share, sizeof *groups);
@@ -145,27 +149,16 @@ static pst_status fill(struct split *split, char *ret_why, size_t why_size, stru
     return status;
 }
 
-/* Of a GPU that nobody has parts of. *ret_split NULL: it has none. Under the lock. */
-static pst_status make_split(int ordinal, uint32_t share, struct split **ret_split, char *ret_why,
-                             size_t why_size, struct pst_error *err)
+/* Of a GPU that nobody has parts of. Under the lock. */
+static struct split *make_split(int ordinal, uint32_t share)
 {
     struct split *split = pst_alloc(1, sizeof *split + share * sizeof split->parts[0]);
-    pst_status status;
 
     split->ordinal = ordinal;
     split->share = share;
-    status = pst_cuda_driver_find(&split->driver, ret_why, why_size)
-                 ? fill(split, ret_why, why_size, err)
-                 : PST_ERR_CANCELLED;
-    if (status == PST_OK) {
-        split->next = splits;
-        splits = split;
-        *ret_split = split;
-        return PST_OK;
-    }
-    free(split);
-    *ret_split = NULL;
-    return status == PST_ERR_CANCELLED ? PST_OK : status;
+    split->next = splits;
+    splits = split;
+    return split;
 }
 
 static void drop_split(struct split *split)
@@ -184,18 +177,18 @@ static void drop_split(struct split *split)
 
 static pst_status make_context(struct pst_cuda_part *part, struct pst_error *err)
 {
-    const struct pst_cuda_driver *driver = &part->split->driver;
+    struct split *split = part->split;
     CUdevResourceDesc described = NULL;
-    CUresult result = driver->DevResourceGenerateDesc(&described, &part->resource, 1);
+    CUresult result = split->driver.DevResourceGenerateDesc(&described, &part->resource, 1);
 
     if (result != CUDA_SUCCESS) {
-        return fail(driver, "describing a part of the GPU", result, err);
+        return fail(split, "describing a part of the GPU", result, err);
     }
-    result = driver->GreenCtxCreate(&part->context, described, part->split->device,
-                                    CU_GREEN_CTX_DEFAULT_STREAM);
+    result = split->driver.GreenCtxCreate(&part->context, described, split->device,
+                                          CU_GREEN_CTX_DEFAULT_STREAM);
     if (result != CUDA_SUCCESS) {
         part->context = NULL;
-        return fail(driver, "making a green context", result, err);
+        return fail(split, "making a green context", result, err);
     }
     return PST_OK;
 }
@@ -226,19 +219,23 @@ pst_status pst_cuda_part_open(int ordinal, uint32_t share, uint32_t slot,
         split = split->next;
     }
     if (split == NULL) {
-        status = make_split(ordinal, share, &split, ret_why, why_size, err);
-    }
-    if (status == PST_OK && split != NULL) {
-        status = take(split, slot, err);
-        if (status != PST_OK && split->users == 0) {
-            drop_split(split);
-        }
+        split = make_split(ordinal, share);
+        status = pst_cuda_driver_find(&split->driver, split->why, sizeof split->why)
+                     ? fill(split, err)
+                     : PST_ERR_CANCELLED;
     }
     if (status == PST_OK) {
-        *ret_part = split == NULL ? NULL : &split->parts[slot];
+        status = take(split, slot, err);
+    }
+    if (status == PST_OK || status == PST_ERR_CANCELLED) {
+        *ret_part = status == PST_OK ? &split->parts[slot] : NULL;
+        snprintf(ret_why, why_size, "%s", split->why);
+    }
+    if (split->users == 0) {
+        drop_split(split);
     }
     pthread_mutex_unlock(&lock);
-    return status;
+    return status == PST_ERR_CANCELLED ? PST_OK : status;
 }
 
 void pst_cuda_part_close(struct pst_cuda_part *part)
@@ -276,13 +273,15 @@ pst_status pst_cuda_part_stream(struct pst_cuda_part *part, int priority, cudaSt
     const struct pst_cuda_driver *driver = &part->split->driver;
     CUstream stream = NULL;
     CUresult result;
+    pst_status status = PST_OK;
 
     pthread_mutex_lock(&lock);
     result = driver->GreenCtxStreamCreate(&stream, part->context, CU_STREAM_NON_BLOCKING, priority);
-    pthread_mutex_unlock(&lock);
-    if (result != CUDA_SUCCESS) {
-        return fail(driver, "making a stream in a green context", result, err);
+    if (result == CUDA_SUCCESS) {
+        *ret_stream = stream;
+    } else {
+        status = fail(part->split, "making a stream in a green context", result, err);
     }
-    *ret_stream = stream;
-    return PST_OK;
+    pthread_mutex_unlock(&lock);
+    return status;
 }

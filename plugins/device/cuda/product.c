@@ -112,55 +112,6 @@ static cublasStatus_t make_desc(struct pst_cuda_product *p, const struct pst_cud
     return status == CUBLAS_STATUS_SUCCESS ? set_epilogue(p, s) : status;
 }
 
-/* Of an operand, its batches counted: what the library may load at once depends on it. */
-static uint32_t alignment_of(const struct pst_cuda_product_shape *s, uint64_t step, bool bf16)
-{
-    const uint32_t base = s->align == 0 ? 256 : s->align;
-    const uint32_t batches = s->batches > 1 ? pst_cuda_alignment(step * (bf16 ? 2 : 4)) : base;
-
-    return batches < base ? batches : base;
-}
-
-/* Parts of a sum that is split are kept and added as f32, not in the type of the result. */
-static cublasStatus_t choose(struct pst_cuda_product *p, const struct pst_cuda_product_shape *s)
-{
-    const uint64_t bytes = PST_CUDA_PRODUCT_BYTES;
-    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    const uint32_t align_d = alignment_of(s, s->d_step, s->d_bf16);
-    const uint32_t align[] = {alignment_of(s, s->b_step, s->bf16),
-                              alignment_of(s, s->a_step, s->bf16), align_d, align_d};
-    static const cublasLtMatmulPreferenceAttributes_t places[] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    cublasLtMatmulPreference_t pref = NULL;
-    cublasLtMatmulHeuristicResult_t found = {0};
-    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&pref);
-    int n = 0;
-
-    if (status != CUBLAS_STATUS_SUCCESS) {
-        return status;
-    }
-    status = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                  &bytes, sizeof bytes);
-    if (status == CUBLAS_STATUS_SUCCESS) {
-        status = cublasLtMatmulPreferenceSetAttribute(
-            pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
-    }
-    for (uint32_t i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++) {
-        status = cublasLtMatmulPreferenceSetAttribute(pref, places[i], &align[i], sizeof align[i]);
-    }
-    if (status == CUBLAS_STATUS_SUCCESS) {
-        status = cublasLtMatmulAlgoGetHeuristic(p->device->blas, p->desc, p->a, p->b, p->d, p->d,
-                                                pref, 1, &found, &n);
-    }
-    if (status == CUBLAS_STATUS_SUCCESS) {
-        status = n > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
-    }
-    p->algo = found.algo;
-    cublasLtMatmulPreferenceDestroy(pref);
-    return status;
-}
-
 /* What says nothing of the shape, as running out of memory does, is no refusal: no other way may be
    taken for it, whose sums could have another order. */
 static bool is_refusal(cublasStatus_t status)
@@ -169,8 +120,8 @@ static bool is_refusal(cublasStatus_t status)
            status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-static pst_status fail(const struct pst_cuda_product_shape *s, cublasStatus_t status,
-                       struct pst_error *err)
+pst_status pst_cuda_product_fail(const struct pst_cuda_product_shape *s, cublasStatus_t status,
+                                 struct pst_error *err)
 {
     const bool refused = is_refusal(status);
 
@@ -191,19 +142,19 @@ pst_status pst_cuda_product_init(struct pst_device *device,
 {
     struct pst_cuda_product_shape s = *shape;
     struct pst_cuda_product p = {.device = device};
-    cublasStatus_t status;
+    cublasStatus_t made;
+    pst_status status;
 
     s.batches = s.batches == 0 ? 1 : s.batches;
-    status = make_layouts(&p, &s);
-    if (status == CUBLAS_STATUS_SUCCESS) {
-        status = make_desc(&p, &s);
+    made = make_layouts(&p, &s);
+    if (made == CUBLAS_STATUS_SUCCESS) {
+        made = make_desc(&p, &s);
     }
-    if (status == CUBLAS_STATUS_SUCCESS) {
-        status = choose(&p, &s);
-    }
-    if (status != CUBLAS_STATUS_SUCCESS) {
+    status = made == CUBLAS_STATUS_SUCCESS ? pst_cuda_product_choose(&p, &s, err)
+                                           : pst_cuda_product_fail(&s, made, err);
+    if (status != PST_OK) {
         pst_cuda_product_finish(&p);
-        return fail(&s, status, err);
+        return status;
     }
     p.ready = true;
     *ret_product = p;
@@ -227,33 +178,39 @@ void pst_cuda_product_finish(struct pst_cuda_product *product)
     memset(product, 0, sizeof *product);
 }
 
+cublasStatus_t pst_cuda_product_put(const struct pst_cuda_product *product, void *d, const void *a,
+                                    const void *b, const void *bias, void *aux, float alpha,
+                                    float beta, void *workspace)
+{
+    struct pst_cuda_product p = *product;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+
+    if (bias != NULL) {
+        status = set(&p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS && aux != NULL) {
+        status = set(&p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
+    }
+    if (status != CUBLAS_STATUS_SUCCESS) { /* it would write where it was told before */
+        return status;
+    }
+    return cublasLtMatmul(p.device->blas, p.desc, &alpha, b, p.a, a, p.b, &beta, d, p.d, d, p.d,
+                          &p.algo, workspace, PST_CUDA_PRODUCT_BYTES, p.device->compute);
+}
+
 void pst_cuda_product_run(const struct pst_cuda_product *product, const char *doing, void *d,
                           const void *a, const void *b, float alpha, float beta, void *workspace)
 {
-    struct pst_device *device = product->device;
-
-    pst_cuda_note_blas(device, doing,
-                       cublasLtMatmul(device->blas, product->desc, &alpha, b, product->a, a,
-                                      product->b, &beta, d, product->d, d, product->d,
-                                      &product->algo, workspace, PST_CUDA_PRODUCT_BYTES,
-                                      device->compute));
+    pst_cuda_note_blas(product->device, doing,
+                       pst_cuda_product_put(product, d, a, b, NULL, NULL, alpha, beta, workspace));
 }
 
 void pst_cuda_product_run_fused(const struct pst_cuda_product *product, const char *doing, void *d,
                                 const void *a, const void *b, const void *bias, void *aux,
                                 void *workspace)
 {
-    struct pst_cuda_product p = *product;
-    cublasStatus_t status = set(&p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
-
-    if (status == CUBLAS_STATUS_SUCCESS && aux != NULL) {
-        status = set(&p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
-    }
-    if (status != CUBLAS_STATUS_SUCCESS) { /* it would write where it was told before */
-        pst_cuda_note_blas(p.device, doing, status);
-        return;
-    }
-    pst_cuda_product_run(&p, doing, d, a, b, 1, 0, workspace);
+    pst_cuda_note_blas(product->device, doing,
+                       pst_cuda_product_put(product, d, a, b, bias, aux, 1, 0, workspace));
 }
 
 void pst_cuda_product_run_sums(const struct pst_cuda_product *product, const char *doing, void *d,

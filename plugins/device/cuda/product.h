@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Matrix products through cuBLASLt. Everything here is row-major, as in the rest of the program.
- * The algorithm is chosen once, when the kernel is made, by the library's heuristics from shapes,
- * types and alignment alone. Sums are f32; operands are not rounded to TF32 unless the device was
+ * The algorithm is chosen once, when the kernel is made (product_choice.c): from shapes, types and
+ * alignment alone, or by times that are measured once. Sums are f32; operands are not rounded to TF32 unless the device was
  * opened so.
  */
 #ifndef PST_DEVICE_CUDA_PRODUCT_H
@@ -63,6 +63,20 @@ void pst_cuda_product_run_fused(const struct pst_cuda_product *product, const ch
 /* The same with SUM_A or SUM_B, whose result replaces what was in sums. */
 void pst_cuda_product_run_sums(const struct pst_cuda_product *product, const char *doing, void *d,
                                const void *a, const void *b, float *sums, void *workspace);
+
+/* --- between product.c and product_choice.c ---------------------------------------------------
+ */
+
+/* bias and aux: NULL, or those of the epilogue. */
+cublasStatus_t pst_cuda_product_put(const struct pst_cuda_product *product, void *d, const void *a,
+                                    const void *b, const void *bias, void *aux, float alpha,
+                                    float beta, void *workspace);
+pst_status pst_cuda_product_fail(const struct pst_cuda_product_shape *shape, cublasStatus_t status,
+                                 struct pst_error *err);
+/* The algorithm of a product that is described; its shape has all batches. */
+pst_status pst_cuda_product_choose(struct pst_cuda_product *product,
+                                   const struct pst_cuda_product_shape *shape,
+                                   struct pst_error *err);
 
 /* The largest power of two, up to 256, that divides so many bytes. */
 uint32_t pst_cuda_alignment(uint64_t bytes);

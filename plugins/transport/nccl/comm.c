@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LOOK_NS 20000
 #ifndef NCCL_CLOSE_NS
 #define NCCL_CLOSE_NS UINT64_C(5000000000)
 #endif
@@ -28,7 +27,6 @@ static pst_status fail_slow(struct pst_transport *transport, uint32_t index, con
 pst_status nccl_settle(struct pst_transport *transport, uint32_t index, uint32_t lane,
                        const char *doing)
 {
-    const struct timespec moment = {0, LOOK_NS};
     struct rank *rank = nccl_rank(transport, index);
     uint64_t begin = 0;
 
@@ -58,7 +56,7 @@ pst_status nccl_settle(struct pst_transport *transport, uint32_t index, uint32_t
         } else if (pst_now_ns() - begin > transport->config.stall_ns) {
             return fail_slow(transport, index, doing);
         }
-        nanosleep(&moment, NULL);
+        nccl_pause(begin);
     }
 }
 
@@ -262,14 +260,14 @@ static ncclResult_t state_of(const struct lane *lane)
 
 static void destroy_comms(struct rank *rank, uint64_t end_ns)
 {
-    const struct timespec moment = {0, LOOK_NS};
+    const uint64_t begin = pst_now_ns();
 
     for (uint32_t l = 0; l < rank->n_lanes; l++) {
         struct lane *lane = &rank->lanes[l];
         ncclResult_t state = nccl_knows(lane) ? ncclInternalError : state_of(lane);
 
         while (state == ncclInProgress && pst_now_ns() < end_ns) {
-            nanosleep(&moment, NULL);
+            nccl_pause(begin);
             state = state_of(lane);
         }
         if (state == ncclSuccess && lane->comm != NULL) {

@@ -191,7 +191,10 @@ void nccl_abort_all(struct pst_transport *transport);
 /* Once a run that has failed is through with that: may GPUs be waited for? */
 bool nccl_let_go(struct pst_transport *transport, uint32_t rank);
 
-/* ticket.c. A new ticket at the end of a lane, behind the compute stream: its stream waits for
+/* ticket.c. Between two looks of the host at something it has waited for since then: most of it is
+   over soon, so at first it does not sleep. */
+void nccl_pause(uint64_t since_ns);
+/* A new ticket at the end of a lane, behind the compute stream: its stream waits for
    that. NULL: the run has ended. */
 struct ticket *nccl_ticket_open(struct pst_transport *transport, uint32_t rank, uint32_t lane,
                                 uint32_t peer);

@@ -16,8 +16,7 @@
 
 #include "transport/nccl/module.h"
 
-#define LOOK_NS 20000
-#define SECOND  UINT64_C(1000000000)
+#define SECOND UINT64_C(1000000000)
 
 #ifndef NCCL_GAINS_AT_HOME
 #define NCCL_GAINS_AT_HOME false /* the double has no network */
@@ -111,13 +110,12 @@ static bool is_idle(struct rank *rank)
 /* What the watch is to end first has the stall limit, and a second. */
 bool nccl_deregister(struct pst_transport *transport, uint32_t index)
 {
-    const struct timespec moment = {0, LOOK_NS};
-    uint64_t end_ns = pst_now_ns() + transport->config.stall_ns + SECOND;
+    const uint64_t begin = pst_now_ns(), end_ns = begin + transport->config.stall_ns + SECOND;
     struct rank *rank = nccl_rank(transport, index);
     bool idle = is_idle(rank);
 
     while (!idle && !atomic_load(&transport->failed) && pst_now_ns() < end_ns) {
-        nanosleep(&moment, NULL);
+        nccl_pause(begin);
         idle = is_idle(rank);
     }
     if (idle) { /* else its communicators will be aborted */

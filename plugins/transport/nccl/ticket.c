@@ -5,9 +5,11 @@
  */
 #include "transport/nccl/module.h"
 
+#include <sched.h>
 #include <stdio.h>
 
-#define LOOK_NS 20000
+#define LOOK_NS 50000u /* so long it looks all the time, */
+#define NAP_NS  20000u /* then so often */
 
 cudaError_t nccl_lane_retire(struct lane *lane)
 {
@@ -27,11 +29,22 @@ cudaError_t nccl_lane_retire(struct lane *lane)
     return error;
 }
 
+void nccl_pause(uint64_t since_ns)
+{
+    const struct timespec nap = {0, NAP_NS};
+
+    if (pst_now_ns() - since_ns < LOOK_NS) {
+        sched_yield();
+    } else {
+        nanosleep(&nap, NULL);
+    }
+}
+
 /* Room in the ring; false: the run has ended. */
 static bool make_room(struct pst_transport *transport, uint32_t index, struct lane *lane)
 {
     struct rank *rank = nccl_rank(transport, index);
-    const struct timespec moment = {0, LOOK_NS};
+    const uint64_t begin = pst_now_ns();
 
     for (;;) {
         cudaError_t error;
@@ -48,7 +61,7 @@ static bool make_room(struct pst_transport *transport, uint32_t index, struct la
         if (room || atomic_load(&transport->failed)) {
             return room;
         }
-        nanosleep(&moment, NULL); /* the host is a whole ring ahead */
+        nccl_pause(begin); /* the host is a whole ring ahead */
     }
 }
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What run.kernels says: words joined by "+". Without "simple" all are on top of "auto".
+ */
+#include "cuda.h"
+
+#include <string.h>
+
+static const char *const words[] = {"auto", "simple", "unordered", "fused_sums", "timed"};
+enum { AUTO, SIMPLE, UNORDERED, FUSED_SUMS, TIMED, N_WORDS };
+
+/* As a bit; 0: there is no such word. */
+static uint32_t bit_of(const char *word, size_t length)
+{
+    for (uint32_t i = 0; i < N_WORDS; i++) {
+        if (strlen(words[i]) == length && strncmp(word, words[i], length) == 0) {
+            return 1u << i;
+        }
+    }
+    return 0;
+}
+
+static pst_status refuse(struct pst_error *err, const char *kernels, const char *why)
+{
+    return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                    "device cuda: no kernels \"%s\"%s; there are auto, simple, unordered, "
+                    "fused_sums and timed, joined by +",
+                    kernels, why);
+}
+
+pst_status pst_cuda_choose(const char *kernels, struct pst_cuda_choices *ret_choices,
+                           struct pst_error *err)
+{
+    const uint32_t beside_simple = 1u << SIMPLE | 1u << TIMED;
+    const char *at = kernels == NULL ? words[AUTO] : kernels;
+    uint32_t said = 0;
+
+    do {
+        const size_t length = strcspn(at, "+");
+        const uint32_t bit = bit_of(at, length);
+
+        if (bit == 0) {
+            return refuse(err, kernels, "");
+        }
+        said |= bit;
+        at += length;
+    } while (*at++ == '+');
+    if ((said & 1u << SIMPLE) != 0 && (said & ~beside_simple) != 0) {
+        return refuse(err, kernels, ", simple goes with timed only");
+    }
+    ret_choices->simple = (said & 1u << SIMPLE) != 0;
+    ret_choices->ordered = (said & 1u << UNORDERED) == 0;
+    ret_choices->fused_sums = (said & 1u << FUSED_SUMS) != 0;
+    ret_choices->timed = (said & 1u << TIMED) != 0;
+    return PST_OK;
+}
