@@ -3,6 +3,7 @@
  * Kernels of the cuda device at the sizes of GPT-2 against the plain C kernels; attention also
  * against the simple way on the same device.
  */
+#define RIG_FAR_BYTES (512u << 20)
 #include "pair.h"
 
 /* ids: how many tokens there are, 0: any of the table. */
