@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import common
@@ -87,22 +88,59 @@ class Arguments(unittest.TestCase):
 
 
 class Runner(unittest.TestCase):
-    """scripts/gpu_tests.py: what it makes of exit codes."""
+    """scripts/gpu_tests.py: what it makes of names, exit codes and time."""
 
-    def verdict(self, *codes):
-        tests = [{"name": f"t{code}", "command": ["sh", "-c", f'test "$WORD" = a && exit {code}'],
-                  "environment": ["WORD=a"], "seconds": 10} for code in codes]
+    def run_tests(self, tests, *words):
+        tests = [{"name": name, "command": ["sh", "-c", command], "environment": ["WORD=a"],
+                  "seconds": seconds} for name, command, seconds in tests]
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(tests, file)
             file.flush()
-            done = call(common.ROOT / "scripts/gpu_tests.py", "run", file.name)
-        return done.returncode, done.stdout.splitlines()[-1 if 77 not in codes else -2]
+            begin = time.monotonic()
+            done = call(common.ROOT / "scripts/gpu_tests.py", "run", *words, file.name)
+        return done, time.monotonic() - begin
+
+    def verdict(self, *codes):
+        done, _ = self.run_tests([(f"t{code}", f'test "$WORD" = a && exit {code}', 10)
+                                  for code in codes])
+        return done.returncode, done.stdout.splitlines()[-2 if 77 in codes or not codes else -1]
 
     def test_codes(self):
         self.assertEqual(self.verdict(0, 0), (0, "tests: 2 passed, 0 failed, 0 skipped"))
         self.assertEqual(self.verdict(0, 77), (1, "tests: 1 passed, 0 failed, 1 skipped"))
         self.assertEqual(self.verdict(0, 3), (1, "tests: 1 passed, 1 failed, 0 skipped"))
-        self.assertEqual(self.verdict()[0], 1)
+        self.assertEqual(self.verdict(), (1, "tests: 0 passed, 0 failed, 0 skipped"))
+
+    def test_only(self):
+        tests = [(name, "exit 0" if name != "gpu-b" else "exit 1", 10)
+                 for name in ("gpu-a", "gpu-b", "gpu-exec-a", "gpu-exec-b")]
+        for only, code, n in (("gpu-a", 0, 1), ("gpu-exec-*,gpu-a", 0, 3), ("gpu-?", 1, 1),
+                              ("gpu", 1, 0)):
+            done, _ = self.run_tests(tests, "--only", only)
+            self.assertEqual(done.returncode, code, only)
+            self.assertIn(f"tests: {n} passed", done.stdout)
+        self.assertIn("there are gpu-a, gpu-b, gpu-exec-a, gpu-exec-b", done.stdout)
+
+    def test_limits(self):
+        # the second shell outlives the first and holds its output
+        tests = [("slow", "echo said; sh -c 'sleep 60; exit 0'; exit 0", 60), ("quick", "exit 0", 60)]
+        done, seconds = self.run_tests(tests, "--limit", "0.5")
+        self.assertLess(seconds, 30)
+        self.assertRegex(done.stdout, "slow +timeout")
+        self.assertIn("    said\n", done.stdout)
+        self.assertIn("tests: 1 passed, 1 failed, 0 skipped\n", done.stdout)
+        self.assertRegex(self.run_tests([("slow", "sleep 60", 0.5)])[0].stdout, "slow +timeout")
+        done, seconds = self.run_tests(tests, "--within", "0.5")
+        self.assertLess(seconds, 30)
+        self.assertRegex(done.stdout, "(?s)slow +timeout.*quick +not run\n")
+        self.assertIn("tests: 0 passed, 1 failed, 0 skipped, 1 not run\n", done.stdout)
+        self.assertEqual(done.returncode, 1)
+
+    def test_words(self):
+        for words in ((), ("no",), ("run",), ("run", "--no", "x"), ("run", "--limit", "0", "x"),
+                      ("run", "--within", "soon", "x")):
+            done = call(common.ROOT / "scripts/gpu_tests.py", *words)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), words)
 
 
 class Words(unittest.TestCase):
