@@ -45,6 +45,10 @@ def output_of(command, environment, seconds):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return process.communicate()[0], 124
+        except SystemExit: # asked to end
+            os.killpg(process.pid, signal.SIGKILL)
+            print(process.communicate()[0], flush=True)
+            raise
 
 
 def one(test, prefix, seconds):
@@ -62,6 +66,7 @@ def one(test, prefix, seconds):
 
 
 def run(args):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with open(args.file, encoding="utf-8") as file:
         tests = json.load(file)
     names = [name for only in args.only or ["*"] for name in only.split(",")]

@@ -9,12 +9,14 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 import common
 import table
@@ -164,6 +166,9 @@ class Words(unittest.TestCase):
     def test_wrong(self):
         for script, *words in (["gpu-check.sh", "--no-such"], ["gpu-check.sh", "--results"],
                                ["gpu-check.sh", "--bundle", "/no/such"],
+                               ["gpu-check.sh", "--step", "8"], ["gpu-check.sh", "--limit", "soon"],
+                               ["gpu-check.sh", "--bench", "--only", "x"],
+                               ["gpu-check.sh", "--tests", "--models", "x"],
                                ["gpu-bundle.sh", "--no-such"], ["gpu-bundle.sh", "--unpack"],
                                ["gpu-bundle.sh", "--unpack", "/no/such"],
                                ["gpu-bundle.sh", "a", "b"]):
@@ -192,6 +197,122 @@ class Check(unittest.TestCase):
                                   "PENSTOCK_BUNDLE_PLACE": f"{name}/place"})
             self.assertEqual(done.returncode, 4)
             self.assertNotIn("no NVIDIA GPU", done.stderr)
+
+
+# What each program of a step writes down about its call, in the order of the calls.
+NOTED = '#!/bin/sh\necho "${0##*/} $*" >>"$NOTES"\n'
+ROW = '{"bench": "throughput", "model": "m", "side": "s", "step_s": 1.0, "tokens_per_s": 1.0}'
+
+
+class Steps(unittest.TestCase):
+    """scripts/gpu-check.sh --steps, every program a small script."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.results = self.folder / "results"
+        self.loss = 1
+
+    def script(self, path, text):
+        path = self.folder / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(NOTED + text, encoding="utf-8")
+        path.chmod(0o755)
+
+    def check(self, *words, slow="", tools=("nvidia-smi", "ncu", "compute-sanitizer")):
+        for tool in tools:
+            self.script(f"bin/{tool}", "echo 'GPU 0: one'\n")
+        self.script("parts/build/penstock", "for word; do last=$word; done\nfor i in $(seq 20)"
+                    f"; do [ $1 != train ] || echo \"{{\\\"loss_hex\\\":\\\"0x{self.loss}\\\"}}\"; done\n")
+        self.script("parts/build/bench-gpu-rates", "")
+        self.script("parts/build/tests/test-gpu-kernels", "")
+        self.script("bin/python-with-torch", "case $1 in\n*/table.py) exec python3 \"$@\" ;;\nesac\n"
+                    f"echo '{ROW}'\n")
+        names = ["gpu-kernels", "gpu-kernels-simple", "gpu-sizes", "gpu-exec-bits", "gpu-exec-copies",
+                 "gpu-exec-delayed", "gpu-exec-replicas", "gpu-train"]
+        (self.folder / "parts/build/gpu-tests.json").write_text(json.dumps(
+            [{"name": name, "environment": [], "seconds": 600,
+              "command": ["sh", "-c", f"echo {name} >>$NOTES; echo said; "
+                          + ("sleep 60; :" if name == slow else ":")]} for name in names]),
+            encoding="utf-8")
+        (self.folder / "parts/lib").mkdir(exist_ok=True)
+        subprocess.run(["tar", "-C", self.folder / "parts", "-cJf", self.folder / "b.tar.xz", "build",
+                        "lib"], check=True)
+        done = subprocess.run(
+            [common.ROOT / "scripts/gpu-check.sh", "--bundle", self.folder / "b.tar.xz", "--results",
+             self.results, *words], capture_output=True, text=True, check=False,
+            env=os.environ | {"PENSTOCK_BUNDLE_PLACE": str(self.folder / "place"),
+                              "NOTES": str(self.folder / "notes"), "PYTHON": "python-with-torch",
+                              "PATH": f"{self.folder}/bin:{os.environ['PATH']}"})
+        notes = (self.folder / "notes").read_text(encoding="utf-8").splitlines()
+        return done, [re.sub(rf"{self.folder}\S*/", "", note) for note in notes
+                      if not note.startswith("nvidia-smi")]
+
+    def verdicts(self):
+        lines = (self.results / "steps.txt").read_text(encoding="utf-8").splitlines()
+        return [re.sub(r"step (\d), (\w+), \d+ s: ", r"\1 \2 ", line) for line in lines]
+
+    def test_order(self):
+        done, notes = self.check("--steps")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(self.verdicts(), [f"{i + 1} {name} passed" for i, name in enumerate(
+            ("kernels", "speed", "profiles", "executor", "share", "sanitizer", "again"))])
+        train = "penstock train configs/quickstart.toml -q --json --set train.steps=20 " \
+                "--set run.device=cuda --set run.dtype=bf16 --set run.graphs="
+        torch = "python-with-torch bench/gpu/"
+        speed = torch + "throughput.py build --python python-with-torch --rounds 1 --models gpt2-124m"
+        rates = "bench-gpu-rates device-cuda.so"
+        self.assertEqual([n for n in notes if "table.py" not in n], [
+            "penstock doctor", "gpu-kernels-simple", "gpu-kernels", train + "off", train + "on", rates,
+            *(speed + more for more in (
+                " --no-torch", " --no-torch --set run.kernels=simple",
+                " --no-torch --set run.kernels=unordered", " --no-torch --set run.graphs=on",
+                " --no-torch --set run.kernels=auto+fused_sums", "")),
+            *(f"ncu --clock-control none --set full --launch-count 4 {rates} {job}" for job in
+              ("qkv W", "loss F", "loss B", "norm1 B", "attention B")),
+            "gpu-exec-replicas", "gpu-exec-delayed", "gpu-exec-copies", "gpu-exec-bits",
+            torch + "share.py build --only schedules",
+            *(f"compute-sanitizer --tool {tool} --error-exitcode 9 test-gpu-kernels {kernels}*"
+              for kernels in ("layernorm", "cross-entropy", "embedding", "linear gelu", "attention")
+              for tool in ("memcheck", "racecheck")),
+            "gpu-kernels", "gpu-kernels-simple", "gpu-sizes", speed + ",gpt2-350m"])
+        self.assertIn("| m | s |", (self.results / "2-tables.md").read_text(encoding="utf-8"))
+
+    def test_out_of_time(self):
+        begin = time.monotonic()
+        done, notes = self.check("--step", "1", "--limit", "4", slow="gpu-kernels-simple")
+        self.assertLess(time.monotonic() - begin, 40)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(self.verdicts(), ["1 kernels out of time: not done gpu-kernels-simple, not run"
+                                           " gpu-kernels graphs-off equal-losses"])
+        self.assertEqual(notes, ["penstock doctor", "gpu-kernels-simple"])
+        self.assertIn("said\n", (self.results / "1-gpu-kernels-simple.log").read_text(encoding="utf-8"))
+
+    def test_losses_differ(self):
+        for self.loss, verdict in (("$last", "failed: equal-losses"), ("1", "passed")):
+            done, _ = self.check("--step", "kernels")
+            self.assertEqual(self.verdicts()[-1], "1 kernels " + verdict, done.stdout)
+            self.assertEqual(done.returncode, int(verdict != "passed"))
+
+    def test_without_a_profiler(self):
+        path = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep)
+                               if not any((pathlib.Path(p) / tool).exists() for tool in ("ncu", "nsys")))
+        with unittest.mock.patch.dict(os.environ, PATH=path):
+            done, notes = self.check("--step", "profiles", tools=["nvidia-smi"])
+        self.assertEqual((done.returncode, len(notes)), (0, 2), done.stdout)
+        self.assertIn("penstock profile configs/quickstart.toml -o", notes[1])
+
+    def test_page(self):
+        said = subprocess.run(
+            [common.ROOT / "scripts/gpu-check.sh", "--help"], capture_output=True, text=True,
+            check=True).stdout
+        page = (common.ROOT / "docs/gpu.md").read_text(encoding="utf-8")
+        steps = re.findall(r"^(\d) (\w+) (\d+) (.*)$", said, re.MULTILINE)
+        self.assertEqual([int(number) for number, *_ in steps], list(range(1, 8)))
+        for number, name, seconds, what in steps:
+            row = f"| {number} | `{name}` | {what} | {seconds} s |"
+            self.assertTrue(row in page, row)
 
 
 class Bundle(unittest.TestCase):
@@ -275,6 +396,10 @@ class OnTheCpu(unittest.TestCase):
     def test_throughput(self):
         rows = self.lines(HERE / "throughput.py", BUILD, "--device", "cpu", "--dtype", "f32",
                           "--tiny", "--steps", "2", "--rounds", "2", "--no-compile")
+        more = self.lines(HERE / "throughput.py", BUILD, "--device", "cpu", "--dtype", "f32",
+                          "--tiny", "--steps", "2", "--rounds", "1", "--no-torch", "--set",
+                          "run.graphs=off")
+        self.assertEqual([row["side"] for row in more], ["penstock run.graphs=off"])
         self.assertEqual(sum(row["side"] == "penstock" for row in rows), 2)
         sides = {row["side"]: row for row in rows}
         self.assertGreater(sides["penstock"]["tokens_per_s"], 0)
