@@ -3,11 +3,19 @@
 """The tests labelled gpu, without CTest: a GPU machine may have none.
 
   scripts/gpu_tests.py list BUILD           JSON: name, command, environment, seconds allowed
-  scripts/gpu_tests.py run FILE [PREFIX...] runs them; PREFIX: a program to run them under
+  scripts/gpu_tests.py run [--only NAMES] [--limit S] [--within S] FILE [PREFIX...]
+                                            runs them; PREFIX: a program to run them under
 
-Exit codes of run: 0 all passed, 1 one failed or was skipped, or there was none."""
+--only: names with wildcards, separated by commas. --limit: seconds for each test, and never more
+than it allows itself. --within: seconds for all; what has not begun by then is not run.
+
+Exit codes of run: 0 all passed, 1 one failed, was skipped or was not run, or there was none, 2 the
+words are wrong."""
+import argparse
+import fnmatch
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -27,19 +35,29 @@ def listed(build):
     return tests
 
 
-def one(test, prefix):
+def output_of(command, environment, seconds):
+    """Exit code and output; 124 where time ran out, and all that it started has ended."""
+    with subprocess.Popen(command, env=environment, text=True, errors="replace",
+                          start_new_session=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT) as process:
+        try:
+            return process.communicate(timeout=seconds)[0], process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return process.communicate()[0], 124
+        except SystemExit: # asked to end
+            os.killpg(process.pid, signal.SIGKILL)
+            print(process.communicate()[0], flush=True)
+            raise
+
+
+def one(test, prefix, seconds):
     environment = dict(os.environ, **dict(e.split("=", 1) for e in test["environment"]))
     begin = time.monotonic()
     try:
-        done = subprocess.run(prefix + test["command"], env=environment, text=True, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=test["seconds"])
-        code, said = done.returncode, done.stdout
-    except subprocess.TimeoutExpired as late:
-        out = late.stdout or ""
-        code, said = 124, out.decode(errors="replace") if isinstance(out, bytes) else out
+        said, code = output_of(prefix + test["command"], environment, seconds)
     except OSError as failure:
-        code, said = 127, str(failure)
+        said, code = str(failure), 127
     verdict = {0: "passed", SKIPPED: "skipped", 124: "timeout"}.get(code, f"failed ({code})")
     print(f"{test['name']:<28} {verdict:<12} {time.monotonic() - begin:7.1f} s", flush=True)
     if code != 0:
@@ -47,20 +65,54 @@ def one(test, prefix):
     return verdict
 
 
-def main():
-    if len(sys.argv) < 3 or sys.argv[1] not in ("list", "run"):
-        sys.exit(__doc__)
-    if sys.argv[1] == "list":
-        print(json.dumps(listed(sys.argv[2]), indent=1))
-        return
-    with open(sys.argv[2], encoding="utf-8") as file:
+def run(args):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with open(args.file, encoding="utf-8") as file:
         tests = json.load(file)
-    verdicts = [one(test, sys.argv[3:]) for test in tests]
-    passed, skipped = verdicts.count("passed"), verdicts.count("skipped")
-    print(f"tests: {passed} passed, {len(verdicts) - passed - skipped} failed, {skipped} skipped")
+    names = [name for only in args.only or ["*"] for name in only.split(",")]
+    chosen = [t for t in tests if any(fnmatch.fnmatchcase(t["name"], name) for name in names)]
+    end = time.monotonic() + args.within
+    verdicts = []
+    for test in chosen:
+        seconds = min(test["seconds"], args.limit, end - time.monotonic())
+        if seconds <= 0:
+            print(f"{test['name']:<28} not run", flush=True)
+            verdicts.append("not run")
+        else:
+            verdicts.append(one(test, args.prefix, seconds))
+    passed, skipped, left = (verdicts.count(word) for word in ("passed", "skipped", "not run"))
+    print(f"tests: {passed} passed, {len(verdicts) - passed - skipped - left} failed, "
+          f"{skipped} skipped" + (f", {left} not run" if left else ""))
     if skipped > 0:
         print("a GPU is here, so no test may be skipped")
+    if not chosen:
+        print("no test has such a name; there are " + ", ".join(t["name"] for t in tests))
     sys.exit(0 if passed == len(verdicts) > 0 else 1)
+
+
+def seconds_above_zero(text):
+    seconds = float(text)
+    if not seconds > 0:
+        raise ValueError
+    return seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__, add_help=False, allow_abbrev=False)
+    words = parser.add_subparsers(dest="word", required=True)
+    word = words.add_parser("list", usage=__doc__, add_help=False)
+    word.add_argument("build")
+    word = words.add_parser("run", usage=__doc__, add_help=False, allow_abbrev=False)
+    word.add_argument("--only", action="append")
+    word.add_argument("--limit", type=seconds_above_zero, default=float("inf"))
+    word.add_argument("--within", type=seconds_above_zero, default=float("inf"))
+    word.add_argument("file")
+    word.add_argument("prefix", nargs=argparse.REMAINDER)
+    args = parser.parse_args()
+    if args.word == "list":
+        print(json.dumps(listed(args.build), indent=1))
+    else:
+        run(args)
 
 
 main()

@@ -2,7 +2,10 @@
  *
  * Rates that a device's own kernels reach:
  *
- *   bench-gpu-rates MODULE [small]      MODULE: device-cuda.so; small: sizes for a test
+ *   bench-gpu-rates MODULE [small] [OPERATOR PASS]
+ *
+ * MODULE: device-cuda.so; small: sizes for a test; OPERATOR, PASS: one kernel alone, "qkv W", for a
+ * profiler.
  *
  * Products (TFLOP/s), attention, and element-wise kernels (GB/s, as a part of what a copy within
  * the device's memory reaches), copies to and from the host, and how much of those is hidden behind
@@ -34,7 +37,12 @@ struct bench {
     uint64_t arena_bytes, used;
     double copy_rate; /* bytes per second read and written */
     uint64_t least_ns;
+    const char *only; /* an operator, or NULL */
+    char only_pass;   /* one of PASSES */
+    uint32_t n_timed;
 };
+
+#define PASSES "FBW"
 
 static uint64_t round_up(uint64_t bytes)
 {
@@ -176,7 +184,7 @@ static void print_kernel(const struct bench *bench, const struct pst_op *op, uin
 
     printf("{\"bench\": \"rates\", \"operator\": \"%s\", \"pass\": \"%c\", \"width\": %llu, "
            "\"rows\": %llu, \"microseconds\": %.2f, \"tflops\": %.2f, \"gb_per_s\": %.1f",
-           op->name, "FBW"[pass], (unsigned long long)bench -> sizes.columns,
+           op->name, PASSES[pass], (unsigned long long)bench -> sizes.columns,
            (unsigned long long)(bench->sizes.samples * bench->sizes.length), seconds * 1e6,
            flops / seconds * 1e-12, bytes / seconds * 1e-9);
     if (has_floor(bench, op)) {
@@ -209,6 +217,12 @@ static void time_pass(struct bench *bench, uint32_t index, uint32_t pass,
     k.kernel->destroy(k.kernel);
 }
 
+static bool is_wanted(const struct bench *bench, uint32_t index, uint32_t pass)
+{
+    return bench->only == NULL || (strcmp(bench->only, bench->graph->ops[index].name) == 0 &&
+                                   bench->only_pass == PASSES[pass]);
+}
+
 static void time_op(struct bench *bench, uint32_t index)
 {
     const struct block_buffers from = {bench->graph, bench->sizes.samples, make, bench};
@@ -219,8 +233,9 @@ static void time_op(struct bench *bench, uint32_t index)
     block_operands(&from, index, &operands);
     pst_op_grad_info(bench->graph, index, &grad);
     for (uint32_t pass = 0; pass < 3; pass++) {
-        if (pass == 0 || (pass == 1 ? grad.has_b : grad.has_w)) {
+        if ((pass == 0 || (pass == 1 ? grad.has_b : grad.has_w)) && is_wanted(bench, index, pass)) {
             time_pass(bench, index, pass, &operands);
+            bench->n_timed++;
         }
     }
 }
@@ -377,6 +392,10 @@ static void time_streams(struct bench *bench, uint64_t bytes)
     memset(host.from, 1, host.bytes);
     bench->copy_rate =
         print_stream(bench, "copy within the device", 2.0 * (double)bytes, run_copy, &span, false);
+    if (bench->only != NULL) {
+        free(host.from);
+        return;
+    }
     print_stream(bench, "accumulate", 3.0 * (double)bytes, run_accumulate, &span, true);
     /* weights, gradient, two states read; all but the gradient written, and bf16 weights */
     print_stream(bench, "AdamW", (4 + 3 + 0.5) * (double)(bytes / 4), run_adamw, &span, true);
@@ -391,16 +410,19 @@ int main(int argc, char **argv)
     static const struct block_sizes blocks[] = {{16, 1024, 768, 12, 50304},
                                                 {4, 2048, 4096, 32, 50304}};
     static const struct block_sizes tiny = {2, 16, 32, 2, 48};
-    const bool small = argc == 3 && strcmp(argv[2], "small") == 0;
+    const bool small = argc >= 3 && strcmp(argv[2], "small") == 0;
+    const int n_left = argc - 2 - small;
     const struct pst_device_config config = {.threads = 1, .kernels = "auto"};
     struct bench bench = {.arena_bytes = small ? 64u << 20 : (uint64_t)14 << 30,
-                          .least_ns = small ? 100000 : 40000000};
+                          .least_ns = small ? 100000 : 40000000,
+                          .only = n_left == 2 ? argv[2 + small] : NULL,
+                          .only_pass = n_left == 2 ? argv[3 + small][0] : '\0'};
     struct pst_error err = {0};
     char text[256] = "";
     void *arena = NULL;
 
-    if (argc != 2 && !small) {
-        fprintf(stderr, "usage: bench-gpu-rates MODULE [small]\n");
+    if (n_left != 0 && n_left != 2) {
+        fprintf(stderr, "usage: bench-gpu-rates MODULE [small] [OPERATOR PASS]\n");
         return 2;
     }
     bench.ops = block_load(argv[1]);
@@ -415,9 +437,13 @@ int main(int argc, char **argv)
     check(bench.ops->arena(bench.device, bench.arena_bytes, &arena, &err), &err);
     bench.arena = arena;
     time_streams(&bench, small ? 1u << 20 : 1u << 30);
-    for (uint32_t i = 0; i < (small ? 1u : 2u); i++) {
+    for (uint32_t i = 0; i < (small || bench.only != NULL ? 1u : 2u); i++) {
         time_block(&bench, small ? &tiny : &blocks[i]);
     }
     bench.ops->close(bench.device);
+    if (bench.n_timed == 0) {
+        fprintf(stderr, "no pass %c of an operator \"%s\"\n", bench.only_pass, bench.only);
+        return 2;
+    }
     return 0;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # All GPU benchmarks, at most 560 seconds: JSON lines into FILE, then tables.
-#   bench/gpu/run.sh BUILD [FILE]      PYTHON=python3 names the interpreter that may have torch
+#   bench/gpu/run.sh BUILD [FILE]      PYTHON=python3 names the interpreter that may have torch,
+#                                      MODELS=gpt2-124m,gpt2-350m the models of throughput.py
 # Exit code 1 where one of them failed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,6 +26,6 @@ run() {
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit --format=csv || true
 run 100 "$build/bench-gpu-rates" "$build/plugins/device-cuda.so"
 run 180 "$python" "$here/share.py" "$build"
-run 280 "$python" "$here/throughput.py" "$build" --python "$python"
+run 280 "$python" "$here/throughput.py" "$build" --python "$python" ${MODELS:+--models "$MODELS"}
 "$python" "$here/table.py" "$file" || broken=1
 exit $broken

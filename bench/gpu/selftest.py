@@ -9,11 +9,14 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import unittest.mock
 
 import common
 import table
@@ -87,22 +90,59 @@ class Arguments(unittest.TestCase):
 
 
 class Runner(unittest.TestCase):
-    """scripts/gpu_tests.py: what it makes of exit codes."""
+    """scripts/gpu_tests.py: what it makes of names, exit codes and time."""
 
-    def verdict(self, *codes):
-        tests = [{"name": f"t{code}", "command": ["sh", "-c", f'test "$WORD" = a && exit {code}'],
-                  "environment": ["WORD=a"], "seconds": 10} for code in codes]
+    def run_tests(self, tests, *words):
+        tests = [{"name": name, "command": ["sh", "-c", command], "environment": ["WORD=a"],
+                  "seconds": seconds} for name, command, seconds in tests]
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(tests, file)
             file.flush()
-            done = call(common.ROOT / "scripts/gpu_tests.py", "run", file.name)
-        return done.returncode, done.stdout.splitlines()[-1 if 77 not in codes else -2]
+            begin = time.monotonic()
+            done = call(common.ROOT / "scripts/gpu_tests.py", "run", *words, file.name)
+        return done, time.monotonic() - begin
+
+    def verdict(self, *codes):
+        done, _ = self.run_tests([(f"t{code}", f'test "$WORD" = a && exit {code}', 10)
+                                  for code in codes])
+        return done.returncode, done.stdout.splitlines()[-2 if 77 in codes or not codes else -1]
 
     def test_codes(self):
         self.assertEqual(self.verdict(0, 0), (0, "tests: 2 passed, 0 failed, 0 skipped"))
         self.assertEqual(self.verdict(0, 77), (1, "tests: 1 passed, 0 failed, 1 skipped"))
         self.assertEqual(self.verdict(0, 3), (1, "tests: 1 passed, 1 failed, 0 skipped"))
-        self.assertEqual(self.verdict()[0], 1)
+        self.assertEqual(self.verdict(), (1, "tests: 0 passed, 0 failed, 0 skipped"))
+
+    def test_only(self):
+        tests = [(name, "exit 0" if name != "gpu-b" else "exit 1", 10)
+                 for name in ("gpu-a", "gpu-b", "gpu-exec-a", "gpu-exec-b")]
+        for only, code, n in (("gpu-a", 0, 1), ("gpu-exec-*,gpu-a", 0, 3), ("gpu-?", 1, 1),
+                              ("gpu", 1, 0)):
+            done, _ = self.run_tests(tests, "--only", only)
+            self.assertEqual(done.returncode, code, only)
+            self.assertIn(f"tests: {n} passed", done.stdout)
+        self.assertIn("there are gpu-a, gpu-b, gpu-exec-a, gpu-exec-b", done.stdout)
+
+    def test_limits(self):
+        # the second shell outlives the first and holds its output
+        tests = [("slow", "echo said; sh -c 'sleep 60; exit 0'; exit 0", 60), ("quick", "exit 0", 60)]
+        done, seconds = self.run_tests(tests, "--limit", "0.5")
+        self.assertLess(seconds, 30)
+        self.assertRegex(done.stdout, "slow +timeout")
+        self.assertIn("    said\n", done.stdout)
+        self.assertIn("tests: 1 passed, 1 failed, 0 skipped\n", done.stdout)
+        self.assertRegex(self.run_tests([("slow", "sleep 60", 0.5)])[0].stdout, "slow +timeout")
+        done, seconds = self.run_tests(tests, "--within", "0.5")
+        self.assertLess(seconds, 30)
+        self.assertRegex(done.stdout, "(?s)slow +timeout.*quick +not run\n")
+        self.assertIn("tests: 0 passed, 1 failed, 0 skipped, 1 not run\n", done.stdout)
+        self.assertEqual(done.returncode, 1)
+
+    def test_words(self):
+        for words in ((), ("no",), ("run",), ("run", "--no", "x"), ("run", "--limit", "0", "x"),
+                      ("run", "--within", "soon", "x")):
+            done = call(common.ROOT / "scripts/gpu_tests.py", *words)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), words)
 
 
 class Words(unittest.TestCase):
@@ -126,6 +166,9 @@ class Words(unittest.TestCase):
     def test_wrong(self):
         for script, *words in (["gpu-check.sh", "--no-such"], ["gpu-check.sh", "--results"],
                                ["gpu-check.sh", "--bundle", "/no/such"],
+                               ["gpu-check.sh", "--step", "8"], ["gpu-check.sh", "--limit", "soon"],
+                               ["gpu-check.sh", "--bench", "--only", "x"],
+                               ["gpu-check.sh", "--tests", "--models", "x"],
                                ["gpu-bundle.sh", "--no-such"], ["gpu-bundle.sh", "--unpack"],
                                ["gpu-bundle.sh", "--unpack", "/no/such"],
                                ["gpu-bundle.sh", "a", "b"]):
@@ -154,6 +197,122 @@ class Check(unittest.TestCase):
                                   "PENSTOCK_BUNDLE_PLACE": f"{name}/place"})
             self.assertEqual(done.returncode, 4)
             self.assertNotIn("no NVIDIA GPU", done.stderr)
+
+
+# What each program of a step writes down about its call, in the order of the calls.
+NOTED = '#!/bin/sh\necho "${0##*/} $*" >>"$NOTES"\n'
+ROW = '{"bench": "throughput", "model": "m", "side": "s", "step_s": 1.0, "tokens_per_s": 1.0}'
+
+
+class Steps(unittest.TestCase):
+    """scripts/gpu-check.sh --steps, every program a small script."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.results = self.folder / "results"
+        self.loss = 1
+
+    def script(self, path, text):
+        path = self.folder / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(NOTED + text, encoding="utf-8")
+        path.chmod(0o755)
+
+    def check(self, *words, slow="", tools=("nvidia-smi", "ncu", "compute-sanitizer")):
+        for tool in tools:
+            self.script(f"bin/{tool}", "echo 'GPU 0: one'\n")
+        self.script("parts/build/penstock", "for word; do last=$word; done\nfor i in $(seq 20)"
+                    f"; do [ $1 != train ] || echo \"{{\\\"loss_hex\\\":\\\"0x{self.loss}\\\"}}\"; done\n")
+        self.script("parts/build/bench-gpu-rates", "")
+        self.script("parts/build/tests/test-gpu-kernels", "")
+        self.script("bin/python-with-torch", "case $1 in\n*/table.py) exec python3 \"$@\" ;;\nesac\n"
+                    f"echo '{ROW}'\n")
+        names = ["gpu-kernels", "gpu-kernels-simple", "gpu-sizes", "gpu-exec-bits", "gpu-exec-copies",
+                 "gpu-exec-delayed", "gpu-exec-replicas", "gpu-train"]
+        (self.folder / "parts/build/gpu-tests.json").write_text(json.dumps(
+            [{"name": name, "environment": [], "seconds": 600,
+              "command": ["sh", "-c", f"echo {name} >>$NOTES; echo said; "
+                          + ("sleep 60; :" if name == slow else ":")]} for name in names]),
+            encoding="utf-8")
+        (self.folder / "parts/lib").mkdir(exist_ok=True)
+        subprocess.run(["tar", "-C", self.folder / "parts", "-cJf", self.folder / "b.tar.xz", "build",
+                        "lib"], check=True)
+        done = subprocess.run(
+            [common.ROOT / "scripts/gpu-check.sh", "--bundle", self.folder / "b.tar.xz", "--results",
+             self.results, *words], capture_output=True, text=True, check=False,
+            env=os.environ | {"PENSTOCK_BUNDLE_PLACE": str(self.folder / "place"),
+                              "NOTES": str(self.folder / "notes"), "PYTHON": "python-with-torch",
+                              "PATH": f"{self.folder}/bin:{os.environ['PATH']}"})
+        notes = (self.folder / "notes").read_text(encoding="utf-8").splitlines()
+        return done, [re.sub(rf"{self.folder}\S*/", "", note) for note in notes
+                      if not note.startswith("nvidia-smi")]
+
+    def verdicts(self):
+        lines = (self.results / "steps.txt").read_text(encoding="utf-8").splitlines()
+        return [re.sub(r"step (\d), (\w+), \d+ s: ", r"\1 \2 ", line) for line in lines]
+
+    def test_order(self):
+        done, notes = self.check("--steps")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(self.verdicts(), [f"{i + 1} {name} passed" for i, name in enumerate(
+            ("kernels", "speed", "profiles", "executor", "share", "sanitizer", "again"))])
+        train = "penstock train configs/quickstart.toml -q --json --set train.steps=20 " \
+                "--set run.device=cuda --set run.dtype=bf16 --set run.graphs="
+        torch = "python-with-torch bench/gpu/"
+        speed = torch + "throughput.py build --python python-with-torch --rounds 1 --models gpt2-124m"
+        rates = "bench-gpu-rates device-cuda.so"
+        self.assertEqual([n for n in notes if "table.py" not in n], [
+            "penstock doctor", "gpu-kernels-simple", "gpu-kernels", train + "off", train + "on", rates,
+            *(speed + more for more in (
+                " --no-torch", " --no-torch --set run.kernels=simple",
+                " --no-torch --set run.kernels=unordered", " --no-torch --set run.graphs=on",
+                " --no-torch --set run.kernels=auto+fused_sums", "")),
+            *(f"ncu --clock-control none --set full --launch-count 4 {rates} {job}" for job in
+              ("qkv W", "loss F", "loss B", "norm1 B", "attention B")),
+            "gpu-exec-replicas", "gpu-exec-delayed", "gpu-exec-copies", "gpu-exec-bits",
+            torch + "share.py build --only schedules",
+            *(f"compute-sanitizer --tool {tool} --error-exitcode 9 test-gpu-kernels {kernels}*"
+              for kernels in ("layernorm", "cross-entropy", "embedding", "linear gelu", "attention")
+              for tool in ("memcheck", "racecheck")),
+            "gpu-kernels", "gpu-kernels-simple", "gpu-sizes", speed + ",gpt2-350m"])
+        self.assertIn("| m | s |", (self.results / "2-tables.md").read_text(encoding="utf-8"))
+
+    def test_out_of_time(self):
+        begin = time.monotonic()
+        done, notes = self.check("--step", "1", "--limit", "4", slow="gpu-kernels-simple")
+        self.assertLess(time.monotonic() - begin, 40)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(self.verdicts(), ["1 kernels out of time: not done gpu-kernels-simple, not run"
+                                           " gpu-kernels graphs-off equal-losses"])
+        self.assertEqual(notes, ["penstock doctor", "gpu-kernels-simple"])
+        self.assertIn("said\n", (self.results / "1-gpu-kernels-simple.log").read_text(encoding="utf-8"))
+
+    def test_losses_differ(self):
+        for self.loss, verdict in (("$last", "failed: equal-losses"), ("1", "passed")):
+            done, _ = self.check("--step", "kernels")
+            self.assertEqual(self.verdicts()[-1], "1 kernels " + verdict, done.stdout)
+            self.assertEqual(done.returncode, int(verdict != "passed"))
+
+    def test_without_a_profiler(self):
+        path = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep)
+                               if not any((pathlib.Path(p) / tool).exists() for tool in ("ncu", "nsys")))
+        with unittest.mock.patch.dict(os.environ, PATH=path):
+            done, notes = self.check("--step", "profiles", tools=["nvidia-smi"])
+        self.assertEqual((done.returncode, len(notes)), (0, 2), done.stdout)
+        self.assertIn("penstock profile configs/quickstart.toml -o", notes[1])
+
+    def test_page(self):
+        said = subprocess.run(
+            [common.ROOT / "scripts/gpu-check.sh", "--help"], capture_output=True, text=True,
+            check=True).stdout
+        page = (common.ROOT / "docs/gpu.md").read_text(encoding="utf-8")
+        steps = re.findall(r"^(\d) (\w+) (\d+) (.*)$", said, re.MULTILINE)
+        self.assertEqual([int(number) for number, *_ in steps], list(range(1, 8)))
+        for number, name, seconds, what in steps:
+            row = f"| {number} | `{name}` | {what} | {seconds} s |"
+            self.assertTrue(row in page, row)
 
 
 class Bundle(unittest.TestCase):
@@ -237,6 +396,10 @@ class OnTheCpu(unittest.TestCase):
     def test_throughput(self):
         rows = self.lines(HERE / "throughput.py", BUILD, "--device", "cpu", "--dtype", "f32",
                           "--tiny", "--steps", "2", "--rounds", "2", "--no-compile")
+        more = self.lines(HERE / "throughput.py", BUILD, "--device", "cpu", "--dtype", "f32",
+                          "--tiny", "--steps", "2", "--rounds", "1", "--no-torch", "--set",
+                          "run.graphs=off")
+        self.assertEqual([row["side"] for row in more], ["penstock run.graphs=off"])
         self.assertEqual(sum(row["side"] == "penstock" for row in rows), 2)
         sides = {row["side"]: row for row in rows}
         self.assertGreater(sides["penstock"]["tokens_per_s"], 0)

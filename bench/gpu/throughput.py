@@ -3,12 +3,14 @@
 """Training throughput on one GPU: penstock, and PyTorch on the same card in the same run.
 
   bench/gpu/throughput.py BUILD [--python PYTHON] [--models gpt2-124m,gpt2-350m] [--rounds 2]
-                          [--steps 10] [--device cuda|cpu] [--dtype bf16] [--peak FLOPS] [--tiny]
+                          [--steps 10] [--device cuda|cpu] [--dtype bf16] [--peak FLOPS]
+                          [--no-torch] [--set KEY=VALUE] [--tiny]
 
 GPT-2 of 1024 tokens with its vocabulary rounded up to 50304, AdamW, norms clipped, no dropout, the
 same samples per step and per micro-batch on both sides. Rounds alternate; each figure is the median
-over the steps of all rounds so far behind the warm-up: of a model and side the last line counts. PyTorch eager, and torch.compile; without torch only
-penstock is measured, and the answer says so. --tiny: a model for a test of this program."""
+over the steps of all rounds so far behind the warm-up: of a model and side the last line counts.
+PyTorch eager, and torch.compile; without torch only penstock is measured, and the answer says so.
+--set: a setting of penstock, named in the side. --tiny: a model for a test of this program."""
 import argparse
 import json
 import pathlib
@@ -46,15 +48,15 @@ def tables(model, train, device, dtype):
 
 
 class Penstock:
-    name = "penstock"
-
     def __init__(self, args, folder):
+        self.name = " ".join(["penstock", *args.set])
+        self.more = [word for setting in args.set for word in ("--set", setting)]
         self.run, self.args, self.folder = common.Penstock(args.build), args, folder
 
     def __call__(self, model, train):
         config = self.folder / "throughput.toml"
         common.write_config(config, tables(model, train, self.args.device, self.args.dtype))
-        seconds, last = self.run.step_seconds(config, self.args.steps, WARM_UP)
+        seconds, last = self.run.step_seconds(config, self.args.steps, WARM_UP, *self.more)
         return seconds, {"loss": last["final_loss"], "peak_bytes": last["peak_bytes"][0]}
 
 
@@ -97,14 +99,14 @@ def measure(args, name, sides, peak):
             except common.Failed as failure:
                 common.emit(bench="throughput", model=name, side=side.name, failed=str(failure))
                 failed = True
-        rates = {side: train["batch"] * model["context"] / statistics.median(values)
-                 for side, values in seconds.items() if values}
-        for side, rate in rates.items():
-            common.emit(bench="throughput", model=name, dtype=args.dtype, side=side,
-                        step_s=statistics.median(seconds[side]), tokens_per_s=rate,
+                continue
+            medians = {side: statistics.median(values) for side, values in seconds.items() if values}
+            rate = train["batch"] * model["context"] / medians[side.name]
+            ours = medians.get(sides[0].name)
+            common.emit(bench="throughput", model=name, dtype=args.dtype, side=side.name,
+                        step_s=medians[side.name], tokens_per_s=rate,
                         mfu=common.mfu(model, rate, peak),
-                        ratio=rates["penstock"] / rate if "penstock" in rates else None,
-                        **about[side])
+                        ratio=ours and medians[side.name] / ours, **about[side.name])
     return not failed
 
 
@@ -120,6 +122,8 @@ def main():
     parser.add_argument("--dtype", default="bf16", choices=("bf16", "tf32", "f32"))
     parser.add_argument("--peak", type=float, help="dense FLOP/s of the card")
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--no-torch", action="store_true")
+    parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--tiny", action="store_true")
     args = parser.parse_args()
     names = ["tiny"] if args.tiny else args.models.split(",")
@@ -129,7 +133,7 @@ def main():
     peak = args.peak or common.peak_of(common.gpu_name())
     ok = True
     with tempfile.TemporaryDirectory() as folder:
-        sides = [Penstock(args, pathlib.Path(folder)), *torch_sides(args)]
+        sides = [Penstock(args, pathlib.Path(folder)), *([] if args.no_torch else torch_sides(args))]
         for name in names:
             ok = measure(args, name, sides, peak) and ok
     sys.exit(0 if ok else 1)

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#undef _FORTIFY_SOURCE /* its jumps refuse to go to another stack */
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +6,17 @@
 
 #include "device/cuda/launch.h"
 
-#define STACK_BYTES 65536
+#define STACK_BYTES (65536 + 192) /* tops of stacks meet in few sets of a cache */
 
-thread_local on_host_index threadIdx, blockIdx, blockDim, gridDim;
+__thread on_host_index threadIdx, blockIdx, blockDim, gridDim;
 
-enum coroutine_state { RUNS, AT_WARP, AT_BLOCK, ENDED };
+enum coroutine_state : uint8_t { RUNS, AT_WARP, AT_BLOCK, ENDED };
+
+/* The compiler's own jumps keep five words, and may go to another stack. */
+typedef void *jump[5];
 
 struct coroutine {
-    sigjmp_buf at;
-    enum coroutine_state state;
+    jump at;
     unsigned meeting; /* parity of those of the warp */
     alignas(ON_HOST_WORD) char handed[2][ON_HOST_WORD];
 };
@@ -24,9 +24,10 @@ struct coroutine {
 /* The threads of blocks that meet. Coroutines are made once for each thread of the host; one that
    has ended begins the next block. */
 struct block {
-    sigjmp_buf scheduler;
+    jump scheduler;
     ucontext_t first, caller; /* while a coroutine is made */
     coroutine threads[PST_THREADS];
+    coroutine_state state[PST_THREADS];
     void (*body)(void *);
     void *context;
     char *stacks = NULL;
@@ -37,7 +38,7 @@ struct block {
     }
 };
 static thread_local block kept;
-static thread_local block *current; /* NULL: threads that do not meet */
+static __thread block *current; /* NULL: threads that do not meet */
 
 void on_host_refuse(const char *what)
 {
@@ -45,22 +46,38 @@ void on_host_refuse(const char *what)
     abort();
 }
 
+[[noreturn]] [[gnu::noinline]] static void enter(block *b, unsigned t)
+{
+    threadIdx.x = t;
+    b->state[t] = RUNS;
+    __builtin_longjmp(b->threads[t].at, 1);
+}
+
+/* The next lane goes on; behind the last one, the scheduler. */
+[[noreturn]] [[gnu::noinline]] static void pass_on(block *b, unsigned t)
+{
+    if ((t + 1) % PST_WARP != 0) {
+        enter(b, t + 1);
+    }
+    __builtin_longjmp(b->scheduler, 1);
+}
+
 static void leave(enum coroutine_state state)
 {
-    coroutine *self = &current->threads[threadIdx.x];
+    block *b = current;
+    const unsigned t = threadIdx.x;
 
-    self->state = state;
-    if (sigsetjmp(self->at, 0) == 0) {
-        siglongjmp(current->scheduler, 1);
+    b->state[t] = state;
+    if (__builtin_setjmp(b->threads[t].at) == 0) {
+        pass_on(b, t);
     }
 }
 
-static void resume(block *b, unsigned t)
+/* Each lane of a warp, until it meets others or ends. */
+static void step_warp(block *b, unsigned first)
 {
-    threadIdx.x = t;
-    b->threads[t].state = RUNS;
-    if (sigsetjmp(b->scheduler, 0) == 0) {
-        siglongjmp(b->threads[t].at, 1);
+    if (__builtin_setjmp(b->scheduler) == 0) {
+        enter(b, first);
     }
 }
 
@@ -86,13 +103,15 @@ void __syncwarp()
 const void *on_host_exchange(const void *value, size_t bytes, unsigned lane)
 {
     const unsigned base = threadIdx.x / PST_WARP * PST_WARP;
+    coroutine *self;
     unsigned meeting;
 
     if (current == NULL) {
         on_host_refuse("a shuffle in a kernel that is launched without");
     }
-    meeting = current->threads[threadIdx.x].meeting ^= 1;
-    memcpy(current->threads[threadIdx.x].handed[meeting], value, bytes);
+    self = &current->threads[threadIdx.x];
+    meeting = self->meeting ^= 1;
+    memcpy(self->handed[meeting], value, bytes);
     leave(AT_WARP);
     return current->threads[base + lane].handed[meeting];
 }
@@ -100,9 +119,8 @@ const void *on_host_exchange(const void *value, size_t bytes, unsigned lane)
 static void start()
 {
     block *b = &kept;
-    coroutine *self = &b->threads[threadIdx.x];
 
-    if (sigsetjmp(self->at, 0) == 0) {
+    if (__builtin_setjmp(b->threads[threadIdx.x].at) == 0) {
         setcontext(&b->caller);
     }
     for (;;) {
@@ -136,7 +154,7 @@ static unsigned count(const block *b, unsigned first, unsigned n, enum coroutine
     unsigned found = 0;
 
     for (unsigned t = first; t < first + n; t++) {
-        found += b->threads[t].state == state;
+        found += b->state[t] == state;
     }
     return found;
 }
@@ -144,9 +162,7 @@ static unsigned count(const block *b, unsigned first, unsigned n, enum coroutine
 static void run_warp(block *b, unsigned first)
 {
     do {
-        for (unsigned t = first; t < first + PST_WARP; t++) {
-            resume(b, t);
-        }
+        step_warp(b, first);
     } while (count(b, first, PST_WARP, AT_WARP) == PST_WARP);
     if (count(b, first, PST_WARP, AT_WARP) > 0) {
         on_host_refuse("a shuffle that only some lanes of a warp reach");

@@ -29,7 +29,9 @@
 struct on_host_index {
     unsigned x;
 };
-extern thread_local on_host_index threadIdx, blockIdx, blockDim, gridDim;
+/* Read at every turn: nothing to initialise, one look-up in a function. */
+extern __thread __attribute__((visibility("hidden"))) on_host_index threadIdx, blockIdx, blockDim,
+    gridDim;
 
 /* Ends the program. */
 [[noreturn]] void on_host_refuse(const char *what);

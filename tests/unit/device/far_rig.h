@@ -17,7 +17,9 @@ struct rig_buffer {
  * A device with memory of its own: operands are copied to its arena and, behind the kernel, back.
  * Off the device, everything stays as it is.
  */
+#ifndef RIG_FAR_BYTES
 #define RIG_FAR_BYTES (128u << 20)
+#endif
 
 struct rig_far {
     struct {
