@@ -108,7 +108,7 @@ __device__ static inline void pst_write(S *at, const pst_some<S, W> &values)
             Word word;
 
             memcpy(&word, (const char *)&values + i * sizeof word, sizeof word);
-            __stwb((Word *)(void *)at + i, word);
+            *((Word *)(void *)at + i) = word;
         }
         return;
     }
