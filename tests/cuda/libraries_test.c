@@ -6,6 +6,7 @@
  */
 #include "cuda/module_rig.h"
 
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -310,6 +311,46 @@ TEST_WITH(the_fastest_is_kept, begin_timed, end_timed)
     assert_int_equal(way_of(open_one("timed")), 0);
     assert_string_equal(told, "");
     nothing_is_left("times");
+}
+
+static void *compile_one(void *context)
+{
+    struct pst_kernel *kernel = NULL;
+    struct pst_error err = {0};
+
+    if (compile(context, &kernel, &err) != PST_OK) {
+        return NULL;
+    }
+    kernel->destroy(kernel);
+    return context;
+}
+
+/* They wait for each other, and one of them times it. */
+TEST_WITH(many_at_a_time, begin_timed, end_timed)
+{
+    struct pst_device *devices[4];
+    pthread_t threads[4];
+    int before;
+
+    for (int i = 0; i < 4; i++) {
+        devices[i] = open_one("timed");
+    }
+    before = runs();
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, compile_one, devices[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        void *compiled = NULL;
+
+        pthread_join(threads[i], &compiled);
+        assert_non_null(compiled);
+    }
+    /* A trial and 5 runs each, with the bias and without. */
+    assert_int_equal(runs() - before, 2 * PRODUCT_WAYS * 6);
+    for (int i = 0; i < 4; i++) {
+        ops->close(devices[i]);
+    }
+    nothing_is_left("many at a time");
 }
 
 /* What the library proposes and refuses is not timed. */
