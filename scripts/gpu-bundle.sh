@@ -6,11 +6,13 @@
 #   scripts/gpu-bundle.sh [FILE]           makes it (default: .gpu/penstock-gpu.tar.xz, which git ignores)
 #   scripts/gpu-bundle.sh --unpack FILE    unpacks it and prints the build folder
 #   scripts/gpu-bundle.sh --help           these lines; exit code 2 where the words are wrong
-# Tests know their plugins by absolute paths, so that both machines have it in the same place.
+# Tests know their plugins by absolute paths, so that both machines have it in the same place. File and
+# tree together must not exceed 60 MiB, which is what a machine may be sent.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 place=${PENSTOCK_BUNDLE_PLACE:-/tmp/penstock-gpu}
 build=$place/build
+most=$((60 << 20))
 
 # What a module opens at run time: cuDNN, by the name that it has in it, and what compiles for that,
 # of the same number as the CUDA runtime.
@@ -35,14 +37,25 @@ link_from() {
     echo "gpu-bundle: $who needs $name, which is not on this machine" >&2
 }
 
-# Libraries of NVIDIA: the machine's own, wherever they are, linked to where the bundle looks.
-link_nvidia() {
-    local places missing name
+# Folders with libraries of NVIDIA: the toolkit's, and those of Python's packages.
+nvidia_places() {
+    local places
+    if [ -n "${PENSTOCK_BUNDLE_SEARCH:-}" ]; then
+        echo "$PENSTOCK_BUNDLE_SEARCH" # a test says where
+        return
+    fi
     places=$(ls -d /usr/local/cuda*/lib64 /usr/local/cuda*/targets/*/lib /usr/lib/x86_64-linux-gnu \
         2>/dev/null || true)
     places+=" $(python3 -c 'import glob, site, sys
 print(*[p for s in {*site.getsitepackages(), *sys.path} for p in glob.glob(s + "/nvidia/*/lib")])' \
         2>/dev/null || true)"
+    echo "$places"
+}
+
+# Libraries of NVIDIA: the machine's own, wherever they are, linked to where the bundle looks.
+link_nvidia() {
+    local places missing name
+    places=$(nvidia_places)
     for module in "$build"/plugins/*.so "$build/penstock"; do
         missing=$(ldd "$module" 2>/dev/null | awk '/not found/ {print $1}') || true
         for name in $missing $(opened_by "$module"); do
@@ -92,11 +105,12 @@ if [ $# -gt 1 ]; then
     exit 2
 fi
 file=${1:-.gpu/penstock-gpu.tar.xz}
-# An rpath is searched for the libraries of libraries, too, where it is of the old kind.
-old=-Wl,--disable-new-dtags
+# The only rpath, so that libraries of this machine's folders are not taken there, either. It is searched
+# for the libraries of libraries, too, where it is of the old kind.
+rpath=-Wl,--disable-new-dtags,-rpath,$place/lib
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPENSTOCK_CUDA=on \
-    -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON -DCMAKE_BUILD_RPATH="$place/lib" \
-    -DCMAKE_EXE_LINKER_FLAGS=$old -DCMAKE_MODULE_LINKER_FLAGS=$old >&2
+    -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON -DCMAKE_SKIP_RPATH=ON \
+    -DCMAKE_EXE_LINKER_FLAGS="$rpath" -DCMAKE_MODULE_LINKER_FLAGS="$rpath" >&2
 mapfile -t modules < <(ninja -C "$build" -t targets all |
     grep -oE '^(device|transport|partitioner|scheduler|memopt)-[a-z0-9-]+: phony' | cut -d: -f1)
 mapfile -t tests < <(grep -rhE '^add_test\(\S*gpu-' "$build/tests" --include=CTestTestfile.cmake |
@@ -114,4 +128,10 @@ ldd "${programs[@]}" "${plugins[@]}" | awk '$2 == "=>" && $3 ~ /^\// {print $3}'
     xargs -I{} cp -L {} "$place/lib/"
 tar -C "$place" -cf - lib build/gpu-tests.json build/plugins/shipped.xxh128 "${programs[@]/#$place\//}" "${plugins[@]/#$place\//}" |
     xz -T0 -6 >"$file"
-echo "$file: $(du -h "$file" | cut -f1), for scripts/gpu-check.sh --bundle $file"
+tree=$(git archive HEAD | wc -c)
+bytes=$(stat -c %s "$file")
+echo "$file: $bytes bytes, the tree $tree bytes; for scripts/gpu-check.sh --bundle $file"
+if [ $((tree + bytes)) -gt "$most" ]; then
+    echo "gpu-bundle: together more than $most bytes" >&2
+    exit 1
+fi

@@ -279,6 +279,14 @@ class Steps(unittest.TestCase):
             "gpu-kernels", "gpu-kernels-simple", "gpu-sizes", speed + ",gpt2-350m"])
         self.assertIn("| m | s |", (self.results / "2-tables.md").read_text(encoding="utf-8"))
 
+    def test_parts(self):
+        done, notes = self.check("--tests", "--only", "gpu-train,gpu-exec-b*", "--limit", "9")
+        self.assertEqual((done.returncode, notes), (0, ["penstock doctor", "gpu-exec-bits", "gpu-train"]))
+        done, notes = self.check("--bench", "--models", "gpt2-124m")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn(f"python-with-torch {HERE}/throughput.py build --python python-with-torch"
+                      " --models gpt2-124m", notes)
+
     def test_out_of_time(self):
         begin = time.monotonic()
         done, notes = self.check("--step", "1", "--limit", "4", slow="gpu-kernels-simple")
