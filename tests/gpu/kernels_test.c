@@ -154,6 +154,60 @@ static void no_entry(void **state)
     rig_finish(&found);
 }
 
+/* A row for each: NaN is no largest value, -inf counts nothing, a row without a target nothing at
+   all, whatever its logits are; a target that is no class makes the loss NaN. */
+enum { N_SPECIAL = 6, N_CLASSES = 301 };
+
+static void set_special(struct rig *rig)
+{
+    for (uint32_t row = 0; row < N_SPECIAL; row++) {
+        rig_set(&rig->x[1], row, row == 3 ? -1 : row == 4 ? N_CLASSES : 7);
+    }
+    rig_set(&rig->x[0], 5, (double)NAN);
+    rig_set(&rig->x[0], N_CLASSES + 8, (double)-INFINITY);
+    for (uint32_t c = 0; c < N_CLASSES; c++) {
+        rig_set(&rig->x[0], 2 * N_CLASSES + c, c == 7 ? 1 : (double)-INFINITY);
+    }
+    rig_set(&rig->x[0], 3 * N_CLASSES + 300, (double)NAN);
+    rig_set(&rig->x[0], 5 * N_CLASSES, (double)INFINITY);
+}
+
+static void same_special(const struct rig *rig, const char *what, const struct rig_buffer *expected,
+                         const struct rig_buffer *found)
+{
+    for (uint64_t i = 0; i < expected->elems; i++) {
+        const double e = rig_value(expected, i), f = rig_value(found, i);
+
+        if (isnan(e) != isnan(f) || isinf(e) != isinf(f) ||
+            fabs(e - f) > rig_tolerance(rig, expected) * fmax(1, fabs(e))) {
+            fail_msg("%s[%llu]: expected %g, found %g", what, (unsigned long long)i, e, f);
+        }
+    }
+}
+
+static void special(void **state)
+{
+    static const struct rig_case test =
+        CASE("special logits", N_SPECIAL, "1x301, 1", "", 301, .kind = PST_OP_CROSS_ENTROPY);
+    struct rig expected, found;
+
+    for (uint32_t dtype = PST_F32; dtype <= PST_BF16; dtype++) {
+        rig_init(&expected, &test, dtype, 5);
+        rig_init(&found, &test, dtype, 5);
+        set_special(&expected);
+        set_special(&found);
+        on(cpu_ops, plain, &expected, PST_KERNEL_F);
+        on(cuda_ops, cuda, &found, PST_KERNEL_F);
+        same_special(&expected, "loss", &expected.y[0], &found.y[0]);
+        same_special(&expected, "log of the sum", &expected.y[1], &found.y[1]);
+        on(cpu_ops, plain, &expected, PST_KERNEL_B);
+        on(cuda_ops, cuda, &found, PST_KERNEL_B);
+        same_special(&expected, "gradient", &expected.dx[0], &found.dx[0]);
+        rig_finish(&expected);
+        rig_finish(&found);
+    }
+}
+
 /* Operands of products are rounded to 11 bits, half a unit of the last at most, and only there: a
    sum of K terms of two such is off by K units at worst. */
 static void tf32(void **state)
@@ -342,7 +396,7 @@ int main(int argc, char **argv)
 {
     void (*const functions[])(void **) = {f32, bf16, evaluation, again};
     const char *const suffixes[] = {"f32", "bf16", "evaluation", "twice"};
-    static struct CMUnitTest tests[4 * N_CPU_CASES + 5];
+    static struct CMUnitTest tests[4 * N_CPU_CASES + 6];
     static char names[4 * N_CPU_CASES][64];
     const bool on_host = argc >= 2 && strcmp(argv[1], "on-host") == 0;
     char why[256] = "";
@@ -380,6 +434,7 @@ int main(int argc, char **argv)
     tests[n++] = (struct CMUnitTest){"sums", sums, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"norms", norms, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"updates", updates, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"special logits", special, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"tf32", tf32, NULL, NULL, NULL};
     return _cmocka_run_group_tests("cuda kernels", tests, n, open_both, close_both);
 }

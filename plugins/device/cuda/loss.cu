@@ -5,7 +5,53 @@
  */
 #include "device/cuda/launch.h"
 
+#include <float.h>
 #include <math_constants.h>
+
+#define AT_ONCE(S) (16 / (unsigned)sizeof(S))
+
+/* A row by a block: W elements at once where they start at a multiple of 16 bytes, which rows do
+   only if their length is one; the few before and behind those one by one. */
+struct pieces {
+    uint64_t first, end, one; /* one: an element before or behind; not in the row: none */
+};
+
+template <unsigned W> __device__ static inline struct pieces pieces_of(uint64_t row, uint64_t n)
+{
+    const uint64_t lacking = (W - row * n % W) % W, head = lacking < n ? lacking : n;
+    const uint64_t wide = (n - head) / W * W;
+    struct pieces p;
+
+    static_assert(2 * W <= PST_THREADS, "a thread for each of them");
+    p.first = head + threadIdx.x * W;
+    p.end = head + wide;
+    p.one = threadIdx.x < head ? threadIdx.x : threadIdx.x + wide;
+    return p;
+}
+
+__device__ static inline float exp_from(float value, float from)
+{
+    return exp2f((value - from) * (float)M_LOG2E);
+}
+
+/* Some more for the largest value so far and the sum of exponentials relative to it (Milakov and
+   Gimelshein, "Online normalizer calculation for softmax", 2018). NaN is left to the sum. */
+template <unsigned W, class S>
+__device__ static inline void take(const S *at, float *most, float *sum)
+{
+    const pst_some<S, W> some = pst_read<W>(at);
+    const float before = *most;
+    float values[W];
+
+    for (unsigned k = 0; k < W; k++) {
+        values[k] = pst_load(some.v[k]);
+        *most = fmaxf(*most, values[k]);
+    }
+    for (unsigned k = 0; k < W; k++) {
+        values[k] = exp_from(values[k], *most);
+    }
+    *sum = *sum * exp_from(before, *most) + pst_tree_sum(values);
+}
 
 /* lse NULL: not kept. Rows with target -1 count nothing; with one that is no class they are NaN. */
 template <class S>
@@ -15,21 +61,17 @@ __global__ void cross_entropy_kernel(float *row_losses, float *lse, const S *log
     PST_EACH_BLOCK(row, rows)
     {
         const S *at = logits + row * classes;
-        float most = -CUDART_INF_F, log_sum;
-        double sum = 0;
+        const struct pieces p = pieces_of<AT_ONCE(S)>(row, classes);
+        float most = -FLT_MAX, sum = 0, largest, log_sum; /* -inf - -inf would be NaN */
 
-        PST_EACH_THREAD(c, classes)
-        {
-            const float value = pst_load(at[c]);
-
-            most = value > most || value != value ? value : most;
+        for (uint64_t c = p.first; c < p.end; c += PST_THREADS * AT_ONCE(S)) {
+            take<AT_ONCE(S)>(at + c, &most, &sum);
         }
-        most = pst_block_max(most);
-        PST_EACH_THREAD(c, classes)
-        {
-            sum += (double)expf(pst_load(at[c]) - most);
+        if (p.one < classes) {
+            take<1>(at + p.one, &most, &sum);
         }
-        log_sum = most + (float)log(pst_block_sum(sum));
+        largest = pst_block_max(most);
+        log_sum = largest + logf(pst_block_sum(sum * exp_from(most, largest)));
         if (threadIdx.x == 0) {
             const int32_t target = targets[row];
 
@@ -87,31 +129,52 @@ __global__ void sample_scale_kernel(float *scales, const int32_t *targets, float
     }
 }
 
-/* classes: a multiple of W. */
-template <class S, unsigned W>
+/* (softmax - one) scale, `one` at the target; 0 where the row is not counted. */
+struct slope {
+    int64_t target;
+    float log_sum, scale;
+};
+
+/* The W from c on. */
+template <unsigned W, class S>
+__device__ static inline void put_slopes(S *dx, const S *logits, uint64_t c, struct slope row)
+{
+    const int64_t target = row.target - (int64_t)c;
+    pst_some<S, W> some = pst_read<W>(logits + c);
+    float values[W];
+
+    for (unsigned k = 0; k < W; k++) {
+        values[k] = exp_from(pst_load(some.v[k]), row.log_sum);
+    }
+    if (target >= 0 && target < W) {
+        for (unsigned k = 0; k < W; k++) {
+            values[k] -= k == target ? 1.0f : 0.0f;
+        }
+    }
+    for (unsigned k = 0; k < W; k++) {
+        pst_store(&some.v[k], row.target < 0 ? 0 : values[k] * row.scale);
+    }
+    pst_write<W>(dx + c, some);
+}
+
+template <class S>
 __global__ void cross_entropy_back_kernel(S *dx, const S *logits, const int32_t *targets,
                                           const float *lse, const float *scales, uint64_t samples,
                                           uint64_t rows, uint64_t classes)
 {
-    const uint64_t parts = classes / W;
-
-    PST_EACH(i, samples * rows * parts)
+    PST_EACH_BLOCK(row, samples * rows)
     {
-        const uint64_t row = i / parts, c = i % parts * W;
-        const int32_t target = targets[row];
-        const float scale = scales[row / rows], sum = lse[row];
-        pst_some<S, W> some = pst_read<W>(logits + row * classes + c);
+        const S *at = logits + row * classes;
+        S *to = dx + row * classes;
+        const struct pieces p = pieces_of<AT_ONCE(S)>(row, classes);
+        const struct slope slope = {targets[row], lse[row], scales[row / rows]};
 
-        for (unsigned k = 0; k < W; k++) {
-            float g = 0;
-
-            if (target >= 0) {
-                g = expf(pst_load(some.v[k]) - sum);
-                g = (g - ((uint64_t)target == c + k ? 1.0f : 0.0f)) * scale;
-            }
-            pst_store(&some.v[k], g);
+        for (uint64_t c = p.first; c < p.end; c += PST_THREADS * AT_ONCE(S)) {
+            put_slopes<AT_ONCE(S)>(to, at, c, slope);
         }
-        pst_write<W>(dx + row * classes + c, some);
+        if (p.one < classes) {
+            put_slopes<1>(to, at, p.one, slope);
+        }
     }
 }
 
@@ -177,7 +240,6 @@ PST_CUDA_RUN(cross_entropy_b)
 {
     const struct pst_op_request *r = &k->request;
     const uint64_t samples = r->samples, rows = rows_of(r);
-    const uint64_t classes = request_columns(request_in(r, 0));
     const int32_t *targets = (const int32_t *)call->x[1];
     float *scales = (float *)call->workspace;
     void *dx = request_operand(call->dx, 0);
@@ -188,11 +250,10 @@ PST_CUDA_RUN(cross_entropy_b)
     }
     PST_LAUNCH_MEETING(sample_scale_kernel, pst_blocks_each(samples), stream, scales, targets,
                        call->scale, samples, rows);
-    PST_TYPED_WIDE(pst_cuda_bf16(r), pst_is_wide(classes, dx, call->x[0], NULL),
-                   PST_LAUNCH((cross_entropy_back_kernel<S, W>),
-                              pst_blocks(samples * rows * classes / W), stream, (S *)dx,
-                              (const S *)call->x[0], targets, (const float *)call->y[1],
-                              (const float *)scales, samples, rows, classes));
+    PST_TYPED(pst_cuda_bf16(r),
+              PST_LAUNCH(cross_entropy_back_kernel<S>, pst_blocks_each(samples * rows), stream,
+                         (S *)dx, (const S *)call->x[0], targets, (const float *)call->y[1],
+                         (const float *)scales, samples, rows, request_columns(request_in(r, 0))));
 }
 
 PST_CUDA_RUN(mse_f)

@@ -62,6 +62,8 @@ static const struct rig_case cpu_cases[] = {
     CASE("cross-entropy", 3, "33x65, 33", "", 65, .kind = PST_OP_CROSS_ENTROPY),
     CASE("cross-entropy, 1 class", 2, "3x1, 3", "", 3, .kind = PST_OP_CROSS_ENTROPY),
     CASE("cross-entropy, many", 2, "7x5000, 7", "", 5000, .kind = PST_OP_CROSS_ENTROPY),
+    CASE("cross-entropy, rows that start anywhere", 3, "9x4099, 9", "", 4099,
+         .kind = PST_OP_CROSS_ENTROPY),
     CASE("batchnorm 3x5x7x13", 3, "5x7x13", "13, 13", 105, .kind = PST_OP_BATCHNORM, .eps = 1e-5f,
          .momentum = 0.1f),
     CASE("batchnorm relu", 2, "16x16x64", "64, 64", 512, .kind = PST_OP_BATCHNORM, .eps = 1e-5f,
