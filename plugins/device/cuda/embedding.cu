@@ -53,7 +53,7 @@ __global__ void embedding_kernel(struct embedding shape, S *y, const int32_t *id
         for (unsigned k = 0; k < W; k++) {
             pst_store(&some.v[k], sum[k]);
         }
-        pst_write<W>(y + row * n + group * W, some);
+        pst_write_whole<W>(y + row * n + group * W, some);
     }
 }
 
@@ -162,22 +162,11 @@ __device__ static pst_some<float, W> piece_sum(const struct embedding *shape, co
 {
     pst_some<float, W> sum = {};
 
-    for (uint64_t first = 0; first < n; first += AHEAD) {
-        pst_some<S, W> some[AHEAD] = {};
+    pst_add_rows<AHEAD>(sum, n, [&](uint64_t i) {
+        const uint64_t row = (uint32_t)keys[i] / (uint32_t)shape->summed;
 
-        for (unsigned k = 0; k < AHEAD; k++) {
-            if (first + k < n) {
-                const uint64_t row = (uint32_t)keys[first + k] / (uint32_t)shape->summed;
-
-                some[k] = pst_read<W>(dy + row * shape->columns + column);
-            }
-        }
-        for (unsigned k = 0; k < AHEAD; k++) {
-            for (unsigned c = 0; c < W; c++) {
-                sum.v[c] += pst_load(some[k].v[c]);
-            }
-        }
-    }
+        return dy + row * shape->columns + column;
+    });
     return sum;
 }
 
@@ -200,8 +189,8 @@ __global__ void pieces_kernel(struct embedding shape, float *pieces, const S *dy
             if (first > starts[entry] && first < end) {
                 const uint64_t n = end - first < PIECE ? end - first : PIECE;
 
-                pst_write<W>(pieces + place * shape.columns + group * W,
-                             piece_sum<W>(&shape, dy, keys + first, n, group * W));
+                pst_write_whole<W>(pieces + place * shape.columns + group * W,
+                                   piece_sum<W>(&shape, dy, keys + first, n, group * W));
             }
         }
     }
@@ -218,14 +207,9 @@ __global__ void table_kernel(struct embedding shape, float *dtable, const S *dy,
         pst_some<float, W> sum =
             piece_sum<W>(&shape, dy, keys + first, n < PIECE ? n : PIECE, group * W);
 
-        for (uint64_t at = PIECE; at < n; at += PIECE, piece += shape.columns) {
-            const pst_some<float, W> more = pst_read<W>(piece);
-
-            for (unsigned k = 0; k < W; k++) {
-                sum.v[k] += more.v[k];
-            }
-        }
-        pst_write<W>(dtable + entry * shape.columns + group * W, sum);
+        pst_add_rows<AHEAD>(sum, n > PIECE ? (n - 1) / PIECE : 0,
+                            [&](uint64_t i) { return piece + i * shape.columns; });
+        pst_write_whole<W>(dtable + entry * shape.columns + group * W, sum);
     }
 }
 
@@ -248,25 +232,35 @@ struct lists {
     uint32_t *starts;
 };
 
-/* Returns the bytes of them. */
-static uint64_t lists_of(const struct embedding *shape, void *base, struct lists *ret_lists)
+/* So many that pieces are aligned. */
+static uint64_t n_keys(const struct embedding *shape)
 {
-    const uint64_t keys = (shape->tokens + 3) / 4 * 4; /* pieces are aligned */
-    const uint64_t pieces = (shape->tokens / PIECE + 1) * shape->columns;
+    return (shape->tokens + 3) / 4 * 4;
+}
 
-    ret_lists->keys = (uint64_t *)base;
-    ret_lists->spare = ret_lists->keys + keys;
-    ret_lists->pieces = (float *)(ret_lists->spare + keys);
-    ret_lists->starts = (uint32_t *)(ret_lists->pieces + pieces);
-    return 2 * keys * sizeof(uint64_t) + pieces * sizeof(float) +
-           (shape->entries + 1) * sizeof(uint32_t);
+static uint64_t n_pieces(const struct embedding *shape)
+{
+    return shape->tokens / PIECE + 1;
+}
+
+static struct lists lists_of(const struct embedding *shape, void *base)
+{
+    struct lists lists;
+
+    lists.keys = (uint64_t *)base;
+    lists.spare = lists.keys + n_keys(shape);
+    lists.pieces = (float *)(lists.spare + n_keys(shape));
+    lists.starts = (uint32_t *)(lists.pieces + n_pieces(shape) * shape->columns);
+    return lists;
 }
 
 static uint64_t workspace(const struct pst_op_request *r)
 {
     const struct embedding shape = shape_of(r);
-    struct lists lists;
-    uint64_t table, places = 0;
+    const uint64_t table = 2 * n_keys(&shape) * sizeof(uint64_t) +
+                           n_pieces(&shape) * shape.columns * sizeof(float) +
+                           (shape.entries + 1) * sizeof(uint32_t);
+    uint64_t places = 0;
 
     if (r->pass != PST_KERNEL_W) {
         return 0;
@@ -274,7 +268,6 @@ static uint64_t workspace(const struct pst_op_request *r)
     if (request_has_param(r, 1)) {
         places = pst_cuda_column_floats(r->samples, shape.positions * shape.columns);
     }
-    table = lists_of(&shape, NULL, &lists);
     return places * sizeof(float) > table ? places * sizeof(float) : table;
 }
 
@@ -327,9 +320,8 @@ static void sum_table(cudaStream_t stream, const struct embedding *shape, float 
 {
     const uint64_t groups = shape->columns / W;
 
-    PST_LAUNCH((pieces_kernel<S, W>), pst_blocks_cells(shape->tokens / PIECE + 1, groups), stream,
-               *shape, lists->pieces, dy, (const uint64_t *)lists->keys,
-               (const uint32_t *)lists->starts);
+    PST_LAUNCH((pieces_kernel<S, W>), pst_blocks_cells(n_pieces(shape), groups), stream, *shape,
+               lists->pieces, dy, (const uint64_t *)lists->keys, (const uint32_t *)lists->starts);
     PST_LAUNCH((table_kernel<S, W>), pst_blocks_cells(shape->entries, groups), stream, *shape,
                dtable, dy, (const uint64_t *)lists->keys, (const uint32_t *)lists->starts,
                (const float *)lists->pieces);
@@ -344,7 +336,7 @@ PST_CUDA_RUN(embedding_w)
     struct lists lists;
 
     if (dtable != NULL) {
-        lists_of(&shape, call->workspace, &lists);
+        lists = lists_of(&shape, call->workspace);
         sort_tokens(stream, &shape, (const int32_t *)call->x[0], &lists);
         PST_TYPED_WIDE(pst_cuda_bf16(r), pst_is_wide(shape.columns, dtable, call->dy, NULL),
                        (sum_table<S, W>(stream, &shape, dtable, (const S *)call->dy, &lists)));

@@ -100,20 +100,49 @@ template <unsigned W, class S> __device__ static inline pst_some<S, W> pst_read(
 template <unsigned W, class S>
 __device__ static inline void pst_write(S *at, const pst_some<S, W> &values)
 {
-#ifdef __CUDA_ARCH__ /* what is copied as a struct may be written one after the other */
-    if constexpr (sizeof values % sizeof(uint2) == 0) {
-        using Word = std::conditional_t<sizeof values % sizeof(uint4) == 0, uint4, uint2>;
+    *(pst_some<S, W> *)(void *)at = values;
+}
 
+/* The same at once where the compiler may else write one after the other: it does when the values
+   come out of branches or loops. Look at the machine code before choosing. */
+template <unsigned W, class S>
+__device__ static inline void pst_write_whole(S *at, const pst_some<S, W> &values)
+{
+#ifdef __CUDA_ARCH__
+    using Word = std::conditional_t<sizeof values % sizeof(uint4) == 0, uint4, uint2>;
+
+    if constexpr (sizeof values % sizeof(Word) == 0) {
+#pragma unroll
         for (unsigned i = 0; i < sizeof values / sizeof(Word); i++) {
             Word word;
 
             memcpy(&word, (const char *)&values + i * sizeof word, sizeof word);
-            *((Word *)(void *)at + i) = word;
+            __stwb((Word *)(void *)at + i, word);
         }
         return;
     }
 #endif
-    *(pst_some<S, W> *)(void *)at = values;
+    pst_write<W>(at, values);
+}
+
+/* Adds n of them, which begin at row(0), row(1), ..., in this order; AHEAD are read at once. */
+template <unsigned AHEAD, unsigned W, class Row>
+__device__ static inline void pst_add_rows(pst_some<float, W> &sum, uint64_t n, Row row)
+{
+    for (uint64_t first = 0; first < n; first += AHEAD) {
+        decltype(pst_read<W>(row(0))) some[AHEAD] = {};
+
+        for (unsigned k = 0; k < AHEAD; k++) {
+            if (first + k < n) {
+                some[k] = pst_read<W>(row(first + k));
+            }
+        }
+        for (unsigned k = 0; k < AHEAD; k++) {
+            for (unsigned c = 0; c < W; c++) {
+                sum.v[c] += pst_load(some[k].v[c]);
+            }
+        }
+    }
 }
 
 /* Whether such neighbours begin here, up to 8 floats; addresses may be NULL. */

@@ -5,7 +5,6 @@
 #include "device/cuda/launch.h"
 
 #define CHUNK 128u /* rows of a partial sum */
-#define AHEAD 8u   /* of them that a thread reads at once */
 
 /* Tanh form of GELU (Hendrycks and Gimpel, 2016): 0.5 (1 + tanh(v)) is sigmoid(2 v), which loses
    nothing near 0. exp(-2 v), v = sqrt(2 / pi) (h + 0.044715 h^3). */
@@ -81,7 +80,7 @@ __global__ void dropout_kernel(S *y, const S *x, const S *base, struct dropout h
                     }
                     pst_store(&some.v[k], base == NULL ? value : pst_load(under.v[k]) + value);
                 }
-                pst_write<W>(y + at, some);
+                pst_write_whole<W>(y + at, some);
             }
         }
     }
@@ -140,12 +139,12 @@ __global__ void bias_act_kernel(S *y, S *h, const float *acc, const float *bias,
             pst_store(&some.v[k], sums.v[k]);
         }
         if (h != NULL) {
-            pst_write<W>(h + at, some);
+            pst_write_whole<W>(h + at, some);
         }
         for (unsigned k = 0; k < W; k++) {
             pst_store(&some.v[k], act_of(act, sums.v[k]));
         }
-        pst_write<W>(y + at, some);
+        pst_write_whole<W>(y + at, some);
     }
 }
 
@@ -161,21 +160,13 @@ __global__ void column_kernel(float *partial, const S *x, uint64_t rows, uint64_
     {
         const uint64_t chunk = i / strips, strip = i % strips * PST_WIDTH * W;
         const uint64_t column = strip + threadIdx.x % PST_WIDTH * W;
+        const uint64_t first = chunk * CHUNK + PST_LANE;
         const uint64_t end = (chunk + 1) * CHUNK < rows ? (chunk + 1) * CHUNK : rows;
         pst_some<float, W> sum = {};
 
-        for (uint64_t first = chunk * CHUNK + PST_LANE; column < n && first < end;
-             first += AHEAD * PST_PARTS) {
-            pst_some<S, W> some[AHEAD] = {};
-
-            for (unsigned k = 0; k < AHEAD; k++) {
-                if (first + k * PST_PARTS < end) {
-                    some[k] = pst_read<W>(x + (first + k * PST_PARTS) * n + column);
-                }
-            }
-            for (unsigned k = 0; k < AHEAD * W; k++) {
-                sum.v[k % W] += pst_load(some[k / W].v[k % W]);
-            }
+        if (column < n && first < end) {
+            pst_add_rows<8>(sum, (end - first + PST_PARTS - 1) / PST_PARTS,
+                            [&](uint64_t k) { return x + (first + k * PST_PARTS) * n + column; });
         }
         part[PST_LANE][threadIdx.x % PST_WIDTH] = sum;
         __syncthreads();
