@@ -107,6 +107,26 @@ static double worst_error(const struct rig *rig, uint32_t pass)
     return worst;
 }
 
+/* What stands before a gelu is kept for training only; the result has the same bits without. */
+static void not_kept(void **state)
+{
+    static const struct rig_case test =
+        CASE("not kept", 2, "37x24", "24x16, 16", 24, .kind = PST_OP_LINEAR, .act = PST_ACT_GELU);
+    struct rig training, evaluating;
+    void *kept;
+
+    rig_init(&training, &test, PST_BF16, 3);
+    rig_init(&evaluating, &test, PST_BF16, 3);
+    kept = evaluating.y[1].data;
+    evaluating.y[1].data = NULL;
+    on(cuda_ops, cuda, &training, PST_KERNEL_F);
+    on(cuda_ops, cuda, &evaluating, PST_KERNEL_F);
+    assert_true(rig_same(&training.y[0], &evaluating.y[0]));
+    evaluating.y[1].data = kept;
+    rig_finish(&training);
+    rig_finish(&evaluating);
+}
+
 /* A row for each: NaN is no largest value, -inf counts nothing, a row without a target nothing at
    all, whatever its logits are; a target that is no class makes the loss NaN. */
 enum { N_SPECIAL = 6, N_CLASSES = 301 };
@@ -339,7 +359,7 @@ int main(int argc, char **argv)
 {
     void (*const functions[])(void **) = {f32, bf16, evaluation, again};
     const char *const suffixes[] = {"f32", "bf16", "evaluation", "twice"};
-    static struct CMUnitTest tests[4 * N_CPU_CASES + 6];
+    static struct CMUnitTest tests[4 * N_CPU_CASES + 7];
     static char names[4 * N_CPU_CASES][64];
     const int code = start(argc, argv);
     size_t n = 0;
@@ -360,6 +380,7 @@ int main(int argc, char **argv)
         }
     }
     tests[n++] = (struct CMUnitTest){"no entry", no_entry, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"gelu, not kept", not_kept, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"sums", sums, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"norms", norms, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"updates", updates, NULL, NULL, NULL};

@@ -214,11 +214,14 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
 
     if (s.finished && pst_cuda_bf16(r)) {
         acc = pst_cuda_carve(call->workspace, &used, own_bytes(r, &s));
+        if (r->op->act == PST_ACT_GELU && h == NULL) { /* nobody keeps it: the same kernel runs */
+            h = pst_cuda_at(r, acc, s.rows * s.out);
+        }
     }
     if (linear->fused.ready && (h != NULL || r->op->act != PST_ACT_GELU)) {
         const void *bias = call->p[1];
 
-        if (linear->bias_bf16) { /* acc has room for more than that */
+        if (linear->bias_bf16) { /* acc has room for that, and for h behind it */
             pst_cuda_refresh(r->device->compute, acc, call->p[1], true, s.out);
             bias = acc;
         }
