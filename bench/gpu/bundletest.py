@@ -17,6 +17,11 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/gpu-bundle.sh"
 # Of the packages for CUDA 13: nvidia-cublas, -cuda-runtime and -cuda-nvrtc share a folder.
 FOLDERS = {"cu13": ("libcublas", "libcudart", "libnvrtc"), "cudnn": ("libcudnn",),
            "nccl": ("libnccl",)}
+# As ldd, but what this machine's cache of libraries knows is not found.
+LDD = """#!/bin/sh
+LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes LD_BIND_NOW=yes exec /lib64/ld-linux-x86-64.so.2 \\
+    --inhibit-cache "$1"
+"""
 
 
 def lay_out(site, libraries):
@@ -39,13 +44,19 @@ def main():
         environment.pop("LD_LIBRARY_PATH", None)
         subprocess.run([SCRIPT, file], check=True, env=environment)
         shutil.rmtree(place)
+        ldd = folder / "bin/ldd"
+        ldd.parent.mkdir()
+        ldd.write_text(LDD, encoding="utf-8")
+        ldd.chmod(0o755)
+        environment["PATH"] = f"{ldd.parent}:{environment['PATH']}"
         subprocess.run([SCRIPT, "--unpack", file], check=True, env=environment)
         programs = [f for f in (place / "build").rglob("*")
                     if f.is_file() and f.read_bytes()[:4] == b"\x7fELF"]
         wrong = []
         for program in programs:
-            said = subprocess.run(["ldd", "-r", program], capture_output=True, text=True, check=False,
+            said = subprocess.run([ldd, program], capture_output=True, text=True, check=False,
                                   env=environment)
+            wrong += [f"{program.name}: exit code {said.returncode}"] * (said.returncode != 0)
             for line in (said.stdout + said.stderr).splitlines():
                 nvidia = any(word in line for words in FOLDERS.values() for word in words)
                 if "not found" in line or "undefined" in line or (nvidia and str(place) not in line):
