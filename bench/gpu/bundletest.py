@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bundle on a machine that has NVIDIA's libraries from Python's packages alone:
 
-  bench/gpu/bundletest.py LIBRARIES      the folder of the toolkit's libraries, and of cuDNN's and NCCL's
+  bench/gpu/bundletest.py LIBRARY...     one of the toolkit, cuDNN's, NCCL's; what is beside them counts, too
 
 Makes one with scripts/gpu-bundle.sh, unpacks it, and every program and module finds every library and
 symbol, those of NVIDIA where the bundle put them. Takes a release build."""
@@ -28,13 +28,14 @@ def lay_out(site, libraries):
     """As pip would; returns the folders."""
     for folder, names in FOLDERS.items():
         (site / folder / "lib").mkdir(parents=True)
-        for file in (f for name in names for f in libraries.glob(name + "*.so.*")):
+        for file in {f.name: f for place in libraries for name in names
+                     for f in place.glob(name + "*.so.*")}.values():
             (site / folder / "lib" / file.name).symlink_to(file.resolve())
     return [str(site / folder / "lib") for folder in FOLDERS]
 
 
 def main():
-    libraries = pathlib.Path(sys.argv[1])
+    libraries = {pathlib.Path(library).parent for library in sys.argv[1:]}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         place, file = folder / "place", folder / "bundle.tar.xz"
