@@ -179,19 +179,31 @@ TEST_WITH(a_proposal_is_no_promise, begin_products, end_products)
     nothing_is_left("a refusal");
 }
 
-/* Each product that fails is an error, not a refusal; but nobody needs room to try one. */
-TEST_WITH(trials_fail, begin_products, end_products)
+/* Of the library and the runtime, that could fail. */
+static int calls_of_compile(const char *kernels)
 {
+    struct pst_device *device = open_one(kernels);
     struct pst_kernel *kernel = NULL;
     struct pst_error err = {0};
-    struct pst_device *device = open_one("auto");
-    int n, n_told = 0;
+    int n;
 
     atomic_store(&host->calls, 0);
     assert_ok(compile(device, &kernel, &err), &err);
     n = atomic_load(&host->calls);
     kernel->destroy(kernel);
     ops->close(device);
+    return n;
+}
+
+/* Each product that fails is an error, not a refusal; but nobody needs room to try one. */
+TEST_WITH(trials_fail, begin_products, end_products)
+{
+    struct pst_kernel *kernel = NULL;
+    struct pst_error err = {0};
+    struct pst_device *device;
+    const int n = calls_of_compile("auto");
+    int n_told = 0;
+
     for (int i = 2; i <= n; i++) { /* the first is the choice of the GPU */
         memset(&err, 0, sizeof err);
         told[0] = '\0';
@@ -424,15 +436,11 @@ TEST_WITH(timing_fails, begin_timed, end_timed)
 {
     struct pst_kernel *kernel = NULL;
     struct pst_error err = {0};
-    struct pst_device *device = open_one("timed");
+    struct pst_device *device;
     int n;
 
     take_ms(300, 100, 200);
-    atomic_store(&host->calls, 0);
-    assert_ok(compile(device, &kernel, &err), &err);
-    n = atomic_load(&host->calls);
-    kernel->destroy(kernel);
-    ops->close(device);
+    n = calls_of_compile("timed");
     for (int i = 2; i <= n; i++) { /* the first is the choice of the GPU */
         memset(&err, 0, sizeof err);
         unlink(file);

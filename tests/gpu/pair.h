@@ -64,19 +64,9 @@ static void on(const struct pst_device_ops *ops, struct pst_device *device, stru
 static void check_pass(const struct pst_device_ops *ops, struct pst_device *device,
                        struct rig *expected, struct rig *found, uint32_t pass)
 {
-    const struct pst_op_grad *grad = &expected->grad;
-
     on(ops, device, expected, pass);
     on(cuda_ops, cuda, found, pass);
-    if (pass == PST_KERNEL_F) {
-        rig_compare_each(expected, "y", expected->y, found->y, RIG_MAX, 7);
-        rig_compare_each(expected, "state", expected->state, found->state, 2, 3);
-    } else if (pass == PST_KERNEL_B) {
-        rig_compare_each(expected, "dx", expected->dx, found->dx, RIG_MAX, grad->b_dx);
-        rig_compare_each(expected, "z", expected->z, found->z, 2, 3);
-    } else {
-        rig_compare_each(expected, "dp", expected->dp, found->dp, 2, 3);
-    }
+    rig_compare_pass(expected, found, pass);
 }
 
 static void compare(const struct pst_device_ops *ops, struct pst_device *device,

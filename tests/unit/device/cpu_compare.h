@@ -58,6 +58,20 @@ static inline void rig_compare_each(const struct rig *rig, const char *what,
     }
 }
 
+/* What a pass has left, which then both have as expected. */
+static inline void rig_compare_pass(struct rig *expected, struct rig *found, uint32_t pass)
+{
+    if (pass == PST_KERNEL_F) {
+        rig_compare_each(expected, "y", expected->y, found->y, RIG_MAX, 7);
+        rig_compare_each(expected, "state", expected->state, found->state, 2, 3);
+    } else if (pass == PST_KERNEL_B) {
+        rig_compare_each(expected, "dx", expected->dx, found->dx, RIG_MAX, expected->grad.b_dx);
+        rig_compare_each(expected, "z", expected->z, found->z, 2, 3);
+    } else {
+        rig_compare_each(expected, "dp", expected->dp, found->dp, 2, 3);
+    }
+}
+
 /* Runs all passes on both devices; each pass starts from the operands of the first, so that only
    its own rounding shows. */
 static inline void rig_check(struct rig *expected, struct pst_device *plain, struct rig *found,
@@ -74,15 +88,7 @@ static inline void rig_check(struct rig *expected, struct pst_device *plain, str
         rig_pass(expected, plain, pass);
         rig_ops->enter(fast);
         rig_pass(found, fast, pass);
-        if (pass == PST_KERNEL_F) {
-            rig_compare_each(expected, "y", expected->y, found->y, RIG_MAX, 7);
-            rig_compare_each(expected, "state", expected->state, found->state, 2, 3);
-        } else if (pass == PST_KERNEL_B) {
-            rig_compare_each(expected, "dx", expected->dx, found->dx, RIG_MAX, grad->b_dx);
-            rig_compare_each(expected, "z", expected->z, found->z, 2, 3);
-        } else {
-            rig_compare_each(expected, "dp", expected->dp, found->dp, 2, 3);
-        }
+        rig_compare_pass(expected, found, pass);
     }
 }
 
