@@ -34,8 +34,8 @@ uint32_t pst_tokenizer_token(const struct pst_tokenizer *tokenizer, const char *
  * splits words needs too long, with the byte.
  */
 pst_status pst_tokenizer_encode(const struct pst_tokenizer *tokenizer, const char *text,
-                                uint64_t length, bool framed, int32_t **ret_tokens,
-                                uint64_t *ret_n, struct pst_error *err);
+                                uint64_t length, bool framed, int32_t **ret_tokens, uint64_t *ret_n,
+                                struct pst_error *err);
 
 /* The bytes that n tokens stand for, with a NUL behind; free() them. A character may be cut at
    either end; tokens that the vocabulary lacks stand for nothing. skip_special: so do special ones.
