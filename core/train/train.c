@@ -164,27 +164,25 @@ static pst_status prepare(struct run *run, struct pst_error *err)
         pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);
     }
     if (st == PST_OK && team->ops != NULL && run->data != NULL) { /* each reads it for itself */
-        uint64_t digest =
-            pst_data_digest(run->data, &run->shape, run->batch, run->samples[0].inputs);
+        uint64_t digest = 0;
 
-        st = pst_team_compare(team, digest, "training data", err);
+        st = pst_data_digest(run->data, &run->shape, run->batch, run->samples[0].inputs, &digest,
+                             err);
+        st = st == PST_OK ? pst_team_compare(team, digest, "training data", err) : st;
     }
     return st == PST_OK ? start_exec(run, err) : st;
 }
 
 /* Fills a buffer with samples and describes them. */
-static struct pst_batch load(const struct run *run, const struct samples *to, uint32_t split,
-                             uint64_t first, uint32_t n)
+static pst_status load(const struct run *run, const struct samples *to, uint32_t split,
+                       uint64_t first, uint32_t n, struct pst_batch *ret_batch,
+                       struct pst_error *err)
 {
-    struct pst_batch batch = {.first_sample = first};
-
+    *ret_batch = (struct pst_batch){.first_sample = first};
     for (uint32_t i = 0; i < run->shape.n_inputs; i++) {
-        batch.inputs[i] = to->inputs[i];
+        ret_batch->inputs[i] = to->inputs[i];
     }
-    if (run->data != NULL) {
-        pst_data_read(run->data, split, first, n, to->inputs);
-    }
-    return batch;
+    return run->data == NULL ? PST_OK : pst_data_read(run->data, split, first, n, to->inputs, err);
 }
 
 /* Up to eval_batches batches, spread evenly over what is held out; at least one. Ends early,
@@ -202,11 +200,12 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
         uint64_t batch_first =
             held == UINT64_MAX ? i / per_batch * run->batch : i / per_batch * held / batches;
         uint64_t first = batch_first + i % per_batch * run->eval_batch;
-        struct pst_batch batch =
-            load(run, &run->samples[0], PST_SPLIT_VALID, first, run->eval_batch);
+        struct pst_batch batch;
         double loss = 0;
-        pst_status st = pst_exec_eval(run->exec, &batch, &loss, NULL, 0, err);
+        pst_status st =
+            load(run, &run->samples[0], PST_SPLIT_VALID, first, run->eval_batch, &batch, err);
 
+        st = st == PST_OK ? pst_exec_eval(run->exec, &batch, &loss, NULL, 0, err) : st;
         if (st != PST_OK || is_told_to_stop(run)) {
             return st;
         }
@@ -222,12 +221,13 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
 static pst_status submit(struct run *run, struct pst_error *err)
 {
     uint64_t step = run->n_submitted;
-    struct pst_batch batch =
-        load(run, &run->samples[step % BUFFERS], PST_SPLIT_TRAIN, step * run->batch, run->batch);
+    struct pst_batch batch;
     struct pst_update update = pst_update_at(&run->job->train, step);
     uint32_t drain_every = run->session->planned.plan->drain_every;
-    pst_status st = pst_exec_submit(run->exec, &batch, &update, err);
+    pst_status st = load(run, &run->samples[step % BUFFERS], PST_SPLIT_TRAIN, step * run->batch,
+                         run->batch, &batch, err);
 
+    st = st == PST_OK ? pst_exec_submit(run->exec, &batch, &update, err) : st;
     if (st == PST_OK) {
         run->n_submitted++;
         if (drain_every > 0 && run->n_submitted % drain_every == 0) {
