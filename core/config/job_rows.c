@@ -18,7 +18,7 @@ static const struct pst_param data_rows[] = {
         "How often a sample comes from each source of `train`, such as [0.7, 0.3]; empty: all "
         "sources are one."),
     ROW(data, valid, STRING, "", NULL,
-        "The same for held-out data; empty: a part of the training data is held out."),
+        "The same as `train` for held-out data; empty: a part of the training data is held out."),
     ROW(data, valid_fraction, FLOAT, "0.05", "0..0.5",
         "Part of the training data that is held out where `valid` is empty."),
     ROW(data, train_labels, STRING, "", NULL,
@@ -27,7 +27,7 @@ static const struct pst_param data_rows[] = {
     ROW(data, valid_labels, STRING, "", NULL, "The same for `valid`."),
     ROW(data, dtype, ENUM, "uint16", "uint16|uint32", "Type of the tokens of kind tokens."),
     ROW(data, mean, STRING, "", NULL,
-        "What is subtracted from features, one number or a list of one for each channel; empty: "
+        "What is subtracted from features, a list of one number or of one for each channel; empty: "
         "what is usual for the format."),
     ROW(data, std, STRING, "", NULL, "What features are divided by then; likewise."),
     ROW(data, tokenizer, STRING, "", NULL,

@@ -438,17 +438,17 @@ pst_status pst_data_open_arrays(const struct pst_job *job, struct pst_data *data
         st = add_labels(data, &paths, labels, labels_key, &records->labels, err);
     }
     pst_paths_finish(&paths);
-    if (st == PST_OK && records->x.n != records->labels.n) {
-        st = pst_fail(err, PST_ERR_CONFIG, "config.value", "%s has %llu records and %s has %llu",
-                      key, (unsigned long long)records->x.n, labels_key,
-                      (unsigned long long)records->labels.n);
-    }
     if (st == PST_OK) {
         records->scale = data->kind == PST_DATA_NPY ? 1.0f : 255.0f;
         st =
             pst_records_fit(records, &data->shape,
                             is_given(job->data.mean) ? job->data.mean : usual(data->kind, false),
                             is_given(job->data.std) ? job->data.std : usual(data->kind, true), err);
+    }
+    if (st == PST_OK && records->x.n != records->labels.n) {
+        st = pst_fail(err, PST_ERR_CONFIG, "config.value", "%s has %llu records and %s has %llu",
+                      key, (unsigned long long)records->x.n, labels_key,
+                      (unsigned long long)records->labels.n);
     }
     return st;
 }

@@ -232,9 +232,11 @@ static pst_status read_from(const struct pst_data_file *file, int fd, uint64_t o
             return fail_io(file->path, "read the file", err);
         }
         if (got == 0) {
-            return pst_data_file_fail(file, err,
-                                      "ends at byte %llu, but had %llu when the run began",
-                                      (unsigned long long)offset, (unsigned long long)file->size);
+            struct stat info = {.st_size = 0};
+
+            fstat(fd, &info);
+            return pst_data_file_fail(file, err, "has %lld bytes, but had %llu when the run began",
+                                      (long long)info.st_size, (unsigned long long)file->size);
         }
         bytes += got;
         offset += (uint64_t)got;

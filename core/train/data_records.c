@@ -61,12 +61,13 @@ static pst_status fail_fit(const struct pst_column *column, const struct pst_ten
 {
     char has[160], wants[160];
 
-    return pst_data_file_fail(&column->parts[0].file, err,
-                              "a record is %s%s, and the model's input %s is %s%s",
-                              dims_text(column->dims, column->rank, has),
-                              column->element < PST_ELEMENT_F32 ? "" : ", not of whole numbers",
-                              tensor->name, dims_text(tensor->dims, tensor->rank, wants),
-                              tensor->dtype == PST_I32 ? ", of whole numbers" : "");
+    return pst_data_file_fail(
+        &column->parts[0].file, err, "a record is %s%s, and the model's input %s is %s%s",
+        dims_text(column->dims, column->rank, has),
+        tensor->dtype != PST_I32 || column->element < PST_ELEMENT_F32 ? ""
+                                                                      : ", not of whole numbers",
+        tensor->name, dims_text(tensor->dims, tensor->rank, wants),
+        tensor->dtype == PST_I32 ? ", of whole numbers" : "");
 }
 
 static bool same_dims(const struct pst_column *column, const struct pst_tensor *tensor)
