@@ -59,6 +59,32 @@ struct pst_exec_copies {
     uint64_t stall_ns;        /* passes stood still for copies */
 };
 
+/* One value that outlives a step: f32, of the parameter's or the operator's canonical index. */
+enum pst_state_kind {
+    PST_STATE_PARAMETER = 0, /* the newest weights */
+    PST_STATE_SLOT,          /* of the optimizer */
+    PST_STATE_VERSION, /* older weights, which passes still read by the delayed or stashed rule */
+    PST_STATE_OPERATOR /* running statistics */
+};
+
+struct pst_state_key {
+    uint32_t kind;
+    uint32_t index;  /* parameter, or operator */
+    uint32_t number; /* which slot; how many updates the version is behind, from 1; which state of
+                        the operator; of a parameter 0 */
+};
+
+/* Where a run begins, in the place of initial values by the seed. */
+struct pst_exec_source {
+    void *context;
+    /* Fills values. *ret_found false leaves what the executor begins with by itself: initial
+       weights, zeros in slots, for a version the newest weights, statistics of a unit normal.
+       Called while the executor is made, by several threads: each asks for what its rank holds, so
+       replicas ask alike. */
+    pst_status (*load)(void *context, const struct pst_state_key *key, uint64_t elems,
+                       float *ret_values, bool *ret_found, struct pst_error *err);
+};
+
 /* Everything pointed to stays the caller's and lives longer than the executor. */
 struct pst_exec_config {
     const struct pst_graph *graph;
@@ -75,7 +101,12 @@ struct pst_exec_config {
     uint64_t stall_ns;
     bool edges;    /* of the transport: transfers of an edge wait for no others */
     uint64_t seed; /* of initial weights and dropout */
-    double clip;   /* global norm; 0: none */
+    const struct pst_exec_source
+        *source;           /* NULL: initial values by the seed; needed by create only */
+    uint64_t first_step;   /* the run goes on behind so many steps: versions and batches count from
+                              there */
+    uint64_t first_update; /* and behind so many updates, as the optimizer counts them */
+    double clip;           /* global norm; 0: none */
     bool skip_non_finite;
     const struct pst_exec_links *links; /* for a device that keeps a clock; others: not read */
     struct pst_recorder *recorder;      /* exec/record.h; NULL: nothing is recorded */

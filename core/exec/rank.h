@@ -65,7 +65,8 @@ struct exec_rank {
     struct exec_result results[PST_EXEC_IN_FLIGHT];
     struct exec_result *result; /* of the step in work */
     float grad_scale;
-    uint64_t n_skipped; /* steps whose NORM was not finite: all ranks count alike */
+    uint64_t n_skipped; /* updates that the optimizer does not count, modulo 2^64: of steps whose
+                           NORM was not finite; all ranks count alike */
     uint64_t halted;    /* steps of this epoch are passed over; 0: none */
     /* results of the last task */
     uint64_t peak;
@@ -79,6 +80,9 @@ void *exec_rank_main(void *argument);
 /* setup.c: device, arena, lists, first values. On the rank's thread. */
 pst_status exec_setup(struct exec_rank *rank, struct pst_error *err);
 void exec_teardown(struct exec_rank *rank);
+
+/* persist.c: first values. */
+pst_status exec_begin_state(struct exec_rank *rank, struct pst_error *err);
 
 /* The buffer of a value, NULL for PST_NONE. */
 static inline void *exec_value(const struct exec_rank *rank, const struct pst_program *program,
