@@ -219,6 +219,10 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
 pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
                                const struct pst_cost_model *cost, struct pst_program **ret_programs,
                                struct pst_error *err);
+/* The same without a layout: values have lives, and no places. */
+pst_status pst_programs_build(const struct pst_plan *plan, const struct pst_graph *graph,
+                              const struct pst_cost_model *cost, struct pst_program **ret_programs,
+                              struct pst_error *err);
 void pst_program_destroy(struct pst_program *program);
 
 /* What takes the space at the peak, by kind of value: lines for a person. */
