@@ -11,8 +11,8 @@ if(PENSTOCK_FAULTS)
       malloc calloc realloc aligned_alloc strdup strndup asprintf __asprintf_chk open_memstream
       pst_arena_try _Znwm
       mmap pthread_create posix_spawn
-      open pipe2 memfd_create fopen opendir realpath __realpath_chk __open_2
-      read fgetc fgets __read_chk pread __pread_chk write
+      open openat pipe2 memfd_create fopen opendir realpath __realpath_chk __open_2
+      read fgetc fgets __read_chk pread __pread_chk write pwrite
       ftruncate fflush fsync close fclose rename mkdir mkdtemp unlink rmdir
       dlopen lt_dlopenadvise lt_dlsym)
     target_link_options(penstock_flags INTERFACE LINKER:--wrap=${call})

@@ -40,6 +40,8 @@ WRAP("unlink", EIO, -1, int, rmdir, (const char *path), (path))
 
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
+int __real_openat(int folder, const char *path, int flags, ...);
+int __wrap_openat(int folder, const char *path, int flags, ...);
 
 int __wrap_open(const char *path, int flags, ...)
 {
@@ -56,14 +58,31 @@ int __wrap_open(const char *path, int flags, ...)
                : __real_open(path, flags, mode);
 }
 
+int __wrap_openat(int folder, const char *path, int flags, ...)
+{
+    va_list args;
+    mode_t mode = 0;
+
+    if (flags & O_CREAT) {
+        va_start(args, flags);
+        mode = va_arg(args, mode_t);
+        va_end(args);
+    }
+    return fails_at("open", flags & O_CREAT ? ENOSPC : EMFILE, NULL)
+               ? -1
+               : __real_openat(folder, path, flags, mode);
+}
+
 ssize_t __real_read(int fd, void *data, size_t size);
 ssize_t __real_pread(int fd, void *data, size_t size, off_t offset);
 ssize_t __real_write(int fd, const void *data, size_t size);
+ssize_t __real_pwrite(int fd, const void *data, size_t size, off_t offset);
 ssize_t __wrap_read(int fd, void *data, size_t size);
 ssize_t __wrap___read_chk(int fd, void *data, size_t size, size_t room);
 ssize_t __wrap_pread(int fd, void *data, size_t size, off_t offset);
 ssize_t __wrap___pread_chk(int fd, void *data, size_t size, off_t offset, size_t room);
 ssize_t __wrap_write(int fd, const void *data, size_t size);
+ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t offset);
 
 ssize_t __wrap_read(int fd, void *data, size_t size)
 {
@@ -94,6 +113,11 @@ ssize_t __wrap_write(int fd, const void *data, size_t size)
     const bool on_disk = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
 
     return fails_at("write", on_disk ? ENOSPC : EIO, &size) ? -1 : __real_write(fd, data, size);
+}
+
+ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t offset)
+{
+    return fails_at("write", ENOSPC, &size) ? -1 : __real_pwrite(fd, data, size, offset);
 }
 
 /* What is closed is closed, whatever the call says. */

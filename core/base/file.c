@@ -194,23 +194,6 @@ static int create_temporary(const char *path, char **ret_name)
     return -1;
 }
 
-static bool write_all(int fd, const char *data, size_t length)
-{
-    while (length > 0) {
-        ssize_t n = write(fd, data, length);
-
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            return false;
-        }
-        data += n;
-        length -= (size_t)n;
-    }
-    return true;
-}
-
 /* The rename itself must survive a power cut. Some file systems cannot do it and say EINVAL. */
 static bool sync_folder(const char *path)
 {
@@ -228,33 +211,11 @@ static bool sync_folder(const char *path)
     return ok;
 }
 
-static pst_status write_and_rename(int fd, const char *name, const char *path, const void *data,
-                                   size_t length, struct pst_error *err)
-{
-    pst_status st = PST_OK;
-
-    if (!write_all(fd, data, length) || fsync(fd) != 0) {
-        st = fail_write(err, path, "write the file", errno);
-    }
-    if (close(fd) != 0 && st == PST_OK) {
-        st = fail_write(err, path, "write the file", errno);
-    }
-    if (st == PST_OK && rename(name, path) != 0) {
-        st = fail_write(err, path, "put the new file in place", errno);
-    }
-    if (st != PST_OK) {
-        unlink(name);
-    } else if (!sync_folder(path)) {
-        st = fail_write(err, path, "sync the folder", errno);
-    }
-    return st;
-}
-
-/* The temporary beside the file, open for writing. Its name is to be freed. */
-static pst_status begin_write(const char *path, int *ret_fd, char **ret_name, struct pst_error *err)
+pst_status pst_file_begin(const char *path, struct pst_file_out *ret_out, struct pst_error *err)
 {
     struct stat info;
 
+    *ret_out = (struct pst_file_out){.fd = -1};
     /* rename would put a file in the place of /dev/null. */
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
         return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
@@ -264,33 +225,94 @@ static pst_status begin_write(const char *path, int *ret_fd, char **ret_name, st
         return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
                            "cannot write there: not the name of a file");
     }
-    *ret_fd = create_temporary(path, ret_name);
-    return *ret_fd < 0 ? fail_write(err, path, "create a file there", errno) : PST_OK;
+    ret_out->fd = create_temporary(path, &ret_out->temporary);
+    if (ret_out->fd < 0) {
+        return fail_write(err, path, "create a file there", errno);
+    }
+    ret_out->path = pst_strdup(path);
+    return PST_OK;
+}
+
+pst_status pst_file_put(const struct pst_file_out *out, const void *data, size_t length,
+                        uint64_t offset, struct pst_error *err)
+{
+    for (size_t done = 0; done < length;) {
+        ssize_t n =
+            pwrite(out->fd, (const char *)data + done, length - done, (off_t)(offset + done));
+
+        if (n < 0 && errno != EINTR) {
+            return fail_write(err, out->path, "write the file", errno);
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return PST_OK;
+}
+
+static void finish_out(struct pst_file_out *out)
+{
+    forget(out->temporary);
+    free(out->path);
+    *out = (struct pst_file_out){.fd = -1};
+}
+
+void pst_file_abandon(struct pst_file_out *out)
+{
+    if (out->temporary != NULL) {
+        if (out->fd >= 0) {
+            close(out->fd);
+        }
+        unlink(out->temporary);
+        finish_out(out);
+    }
+}
+
+pst_status pst_file_end(struct pst_file_out *out, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    if (fsync(out->fd) != 0) {
+        st = fail_write(err, out->path, "write the file", errno);
+    }
+    if (close(out->fd) != 0 && st == PST_OK) {
+        st = fail_write(err, out->path, "write the file", errno);
+    }
+    out->fd = -1;
+    if (st == PST_OK && rename(out->temporary, out->path) != 0) {
+        st = fail_write(err, out->path, "put the new file in place", errno);
+    }
+    if (st != PST_OK) {
+        pst_file_abandon(out);
+        return st;
+    }
+    if (!sync_folder(out->path)) {
+        st = fail_write(err, out->path, "sync the folder", errno);
+    }
+    finish_out(out);
+    return st;
 }
 
 pst_status pst_file_write(const char *path, const void *data, size_t length, struct pst_error *err)
 {
-    char *name;
-    int fd;
-    pst_status st = begin_write(path, &fd, &name, err);
+    struct pst_file_out out;
+    pst_status st = pst_file_begin(path, &out, err);
 
     if (st == PST_OK) {
-        st = write_and_rename(fd, name, path, data, length, err);
-        forget(name);
+        st = pst_file_put(&out, data, length, 0, err);
+        if (st == PST_OK) {
+            return pst_file_end(&out, err);
+        }
+        pst_file_abandon(&out);
     }
     return st;
 }
 
 pst_status pst_file_write_check(const char *path, struct pst_error *err)
 {
-    char *name;
-    int fd;
-    pst_status st = begin_write(path, &fd, &name, err);
+    struct pst_file_out out;
+    pst_status st = pst_file_begin(path, &out, err);
 
     if (st == PST_OK) {
-        close(fd);
-        unlink(name);
-        forget(name);
+        pst_file_abandon(&out);
     }
     return st;
 }

@@ -59,6 +59,22 @@ pst_status pst_file_read(const char *path, size_t max_bytes, const char *kind, c
    A symbolic link to a file is replaced by the file. Errors: PST_ERR_IO, output.write. */
 pst_status pst_file_write(const char *path, const void *data, size_t length, struct pst_error *err);
 
+/* The same for a file that is written in pieces: a temporary beside it until the end. */
+struct pst_file_out {
+    char *path, *temporary; /* owned */
+    int fd;
+};
+
+/* Errors of all: PST_ERR_IO, output.write. After one that fails, pst_file_abandon is due. */
+pst_status pst_file_begin(const char *path, struct pst_file_out *ret_out, struct pst_error *err);
+/* Any thread; pieces may come in any order. */
+pst_status pst_file_put(const struct pst_file_out *out, const void *data, size_t length,
+                        uint64_t offset, struct pst_error *err);
+/* Fsync, rename, fsync of the folder. Finishes *out, also where it fails. */
+pst_status pst_file_end(struct pst_file_out *out, struct pst_error *err);
+/* The old file, if any, stays. Accepts what is finished or all zero. */
+void pst_file_abandon(struct pst_file_out *out);
+
 /* For a process that ends at once: no temporary of pst_file_write stays behind. Any thread. */
 void pst_file_abandon_writes(void);
 

@@ -214,11 +214,13 @@ static void allocate(struct pst_exec *exec)
     exec->table = pst_alloc(exec->n_sums, sizeof *exec->table);
     if (exec_is_shared(exec)) {
         exec->shared =
-            pst_alloc(((size_t)exec->n_ranks + 1) * (exec->n_sums + 1), sizeof *exec->shared);
+            pst_alloc(((size_t)exec->n_ranks + 1) * (exec->n_sums + EXEC_WORDS), sizeof *exec->shared);
     }
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
         exec->ranks[i].exec = exec;
         exec->ranks[i].index = i;
+        exec->ranks[i].n_skipped =
+            exec->config.first_step * exec->n_updates - exec->config.first_update;
     }
     exec_handoff_init(&exec->handoff, exec->n_local);
 }
@@ -295,6 +297,7 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
     exec->n_local = config->n_local > 0 ? config->n_local : exec->n_ranks;
     exec->stall_ns = config->stall_ns > 0 ? config->stall_ns : DEFAULT_STALL_NS;
     exec->epoch = 1;
+    exec->n_submitted = exec->n_collected = config->first_step;
     exec->has_norm = list_has_norm(config->programs[0]);
     allocate(exec);
     status = check_room(exec, err);

@@ -59,6 +59,38 @@ struct pst_exec_copies {
     uint64_t stall_ns;        /* passes stood still for copies */
 };
 
+/* One value that outlives a step: f32, of the parameter's or the operator's canonical index. */
+enum pst_state_kind {
+    PST_STATE_PARAMETER = 0, /* the newest weights */
+    PST_STATE_SLOT,          /* of the optimizer */
+    PST_STATE_VERSION, /* older weights, which passes still read by the delayed or stashed rule */
+    PST_STATE_OPERATOR /* running statistics */
+};
+
+struct pst_state_key {
+    uint32_t kind;
+    uint32_t index;  /* parameter, or operator */
+    uint32_t number; /* which slot; how many updates the version is behind, from 1; which state of
+                        the operator; of a parameter 0 */
+};
+
+/* Where a run begins, in the place of initial values by the seed. */
+struct pst_exec_source {
+    void *context;
+    /* Fills values. *ret_found false leaves what the executor begins with by itself: initial
+       weights, zeros in slots, for a version the newest weights, statistics of a unit normal.
+       Called while the executor is made, by several threads: each asks for what its rank holds, so
+       replicas ask alike. */
+    pst_status (*load)(void *context, const struct pst_state_key *key, uint64_t elems,
+                       float *ret_values, bool *ret_found, struct pst_error *err);
+};
+
+/* What a rank answers for, of those that hold the same the first: for each the visitor is called,
+   always in one order. */
+typedef void pst_state_visit(void *context, const struct pst_state_key *key, uint64_t elems);
+void pst_exec_state_of(const struct pst_plan *plan, const struct pst_graph *graph,
+                       const struct pst_program *program, pst_state_visit *visit, void *context);
+
 /* Everything pointed to stays the caller's and lives longer than the executor. */
 struct pst_exec_config {
     const struct pst_graph *graph;
@@ -72,10 +104,16 @@ struct pst_exec_config {
     uint32_t first_local, n_local; /* ranks of this process; n_local 0: all. Programs and plans are
                                       those of all ranks */
     int (*stop)(void); /* the signal that tells this process to stop, or 0; NULL: none does */
+    uint64_t (*wishes)(void); /* how often this process was asked for a checkpoint; NULL: never */
     uint64_t stall_ns;
     bool edges;    /* of the transport: transfers of an edge wait for no others */
     uint64_t seed; /* of initial weights and dropout */
-    double clip;   /* global norm; 0: none */
+    const struct pst_exec_source
+        *source;           /* NULL: initial values by the seed; needed by create only */
+    uint64_t first_step;   /* the run goes on behind so many steps: versions and batches count from
+                              there */
+    uint64_t first_update; /* and behind so many updates, as the optimizer counts them */
+    double clip;           /* global norm; 0: none */
     bool skip_non_finite;
     const struct pst_exec_links *links; /* for a device that keeps a clock; others: not read */
     struct pst_recorder *recorder;      /* exec/record.h; NULL: nothing is recorded */
@@ -158,9 +196,21 @@ pst_status pst_exec_collect(struct pst_exec *exec, struct pst_step_result *ret_r
  */
 void pst_exec_drain(struct pst_exec *exec);
 
+/* Copies the state that each local rank answers for, as f32, one value behind the other in the
+   order of pst_exec_state_of, to where room is for all of it. Nothing may be in flight. Devices
+   that hold no values leave it as it is. */
+pst_status pst_exec_copy_state(struct pst_exec *exec, float *const *ret_values,
+                               struct pst_error *err);
+/* Updates that the optimizer counts so far. Nothing may be in flight. */
+uint64_t pst_exec_updates(const struct pst_exec *exec);
+
 /* The signal that told this process to stop, or 0. Where ranks are processes: one that had told any
    of them when the last step or evaluation ended, the same for all. */
 int pst_exec_told(const struct pst_exec *exec);
+
+/* How often it was asked for a checkpoint. Where ranks are processes: the most of any of them when
+   the last step ended, the same for all. */
+uint64_t pst_exec_wishes(const struct pst_exec *exec);
 
 /* Steps that were submitted and not yet collected. */
 uint32_t pst_exec_in_flight(const struct pst_exec *exec);

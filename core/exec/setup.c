@@ -8,7 +8,6 @@
 
 #include "base/fault.h"
 #include "base/memory.h"
-#include "graph/builder.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -95,67 +94,6 @@ static void bind_params(struct exec_rank *rank)
     }
 }
 
-static void init_params(struct exec_rank *rank)
-{
-    const struct pst_exec_config *config = &rank->exec->config;
-    const struct pst_device_ops *device = config->device;
-    bool hollow = (device->flags & PST_DEVICE_HOLLOW) != 0;
-    uint64_t most = 1;
-    float *values;
-
-    for (uint32_t i = 0; i < rank->n_params; i++) {
-        most = hollow ? most : larger(most, rank->params[i].elems);
-    }
-    values = pst_alloc(most, sizeof *values);
-    for (uint32_t i = 0; i < rank->n_params; i++) {
-        const struct exec_param *param = &rank->params[i];
-
-        if (!hollow) {
-            pst_parameter_init(&config->graph->params[param->parameter], config->seed, values);
-        }
-        device->upload(rank->device, param->weights, values, param->elems * sizeof *values);
-        for (uint32_t s = 0; s < 2; s++) {
-            if (param->slots[s] != NULL) {
-                device->zero(rank->device, param->slots[s], param->elems * sizeof(float));
-            }
-        }
-        for (uint32_t v = 0; v < param->n_versions; v++) {
-            if (param->versions[v] != param->weights) {
-                device->refresh(rank->device, param->versions[v], param->weights, param->dtype,
-                                param->elems);
-            }
-        }
-    }
-    free(values);
-}
-
-/* Running statistics start as those of a unit normal: mean 0, variance 1. */
-static void init_state(struct exec_rank *rank)
-{
-    const struct pst_exec_config *config = &rank->exec->config;
-    const struct pst_program *program = config->programs[rank->index];
-
-    for (uint32_t op = 0; op < config->graph->n_ops; op++) {
-        uint32_t mean = program->state_values[2 * op], var = program->state_values[2 * op + 1];
-
-        if (mean != PST_NONE) {
-            config->device->zero(rank->device, exec_value(rank, program, mean),
-                                 program->values[mean].bytes);
-        }
-        if (var != PST_NONE) {
-            uint64_t n = program->values[var].bytes / sizeof(float);
-            float *ones = pst_alloc(n, sizeof *ones);
-
-            for (uint64_t i = 0; i < n; i++) {
-                ones[i] = 1.0f;
-            }
-            config->device->upload(rank->device, exec_value(rank, program, var), ones,
-                                   n * sizeof *ones);
-            free(ones);
-        }
-    }
-}
-
 static void allocate(struct exec_rank *rank)
 {
     const struct pst_exec_config *config = &rank->exec->config;
@@ -201,8 +139,7 @@ pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
     if (status == PST_OK) {
         exec_graphs_init(rank);
         bind_params(rank);
-        init_params(rank);
-        init_state(rank);
+        status = exec_begin_state(rank, err);
     }
     return status;
 }

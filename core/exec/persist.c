@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What outlives a step: weights, older versions of them, slots of the optimizer, running
+ * statistics. Where they begin, and copies of them.
+ */
+#include "exec/state.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "graph/builder.h"
+
+/* Devices that hold no values begin with none. */
+static pst_status load(const struct exec_rank *rank, uint32_t kind, uint32_t index, uint32_t number,
+                       uint64_t elems, float *values, bool *ret_found, struct pst_error *err)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    const struct pst_state_key key = {.kind = kind, .index = index, .number = number};
+
+    *ret_found = false;
+    return config->source == NULL || (config->device->flags & PST_DEVICE_HOLLOW) != 0
+               ? PST_OK
+               : config->source->load(config->source->context, &key, elems, values, ret_found, err);
+}
+
+/* --- parameters ------------------------------------------------------------------------------- */
+
+void *exec_version(const struct exec_rank *rank, const struct exec_param *param, uint64_t t,
+                   uint32_t behind)
+{
+    const uint64_t newest = t * rank->exec->n_updates;
+    const uint32_t n = param->n_versions;
+
+    return param->versions[(newest % n + n - behind) % n];
+}
+
+float *exec_master(const struct exec_rank *rank, const struct exec_param *param, uint64_t t)
+{
+    return param->dtype == PST_F32 ? exec_version(rank, param, t, 0) : param->weights;
+}
+
+/* One of before the first step. */
+static void *version_at(const struct exec_rank *rank, const struct exec_param *param,
+                        uint32_t behind)
+{
+    return exec_version(rank, param, rank->exec->config.first_step, behind);
+}
+
+/* Older versions, where the source has them; the master is where working copies are made from. */
+static pst_status load_versions(struct exec_rank *rank, const struct exec_param *param,
+                                float *values, bool *ret_found, struct pst_error *err)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+    const bool f32 = param->dtype == PST_F32;
+    pst_status status = PST_OK;
+
+    for (uint32_t k = 1; k < param->n_versions && status == PST_OK; k++) {
+        void *version = version_at(rank, param, k);
+
+        status = load(rank, PST_STATE_VERSION, param->parameter, k, param->elems, values,
+                      &ret_found[k], err);
+        if (status == PST_OK && ret_found[k]) {
+            device->upload(rank->device, f32 ? version : param->weights, values,
+                           param->elems * sizeof *values);
+        }
+        if (status == PST_OK && ret_found[k] && !f32) {
+            device->refresh(rank->device, version, param->weights, param->dtype, param->elems);
+        }
+    }
+    return status;
+}
+
+static pst_status begin_weights(struct exec_rank *rank, const struct exec_param *param,
+                                float *values, struct pst_error *err)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    const struct pst_device_ops *device = config->device;
+    float *master = exec_master(rank, param, config->first_step);
+    bool *found = pst_alloc(param->n_versions, sizeof *found); /* [0]: the newest */
+    pst_status status = load_versions(rank, param, values, found, err);
+
+    if (status == PST_OK) {
+        status = load(rank, PST_STATE_PARAMETER, param->parameter, 0, param->elems, values,
+                      &found[0], err);
+    }
+    if (status == PST_OK && !found[0] && (device->flags & PST_DEVICE_HOLLOW) == 0) {
+        pst_parameter_init(&config->graph->params[param->parameter], config->seed, values);
+    }
+    if (status == PST_OK) {
+        device->upload(rank->device, master, values, param->elems * sizeof *values);
+    }
+    for (uint32_t k = 0; k < param->n_versions && status == PST_OK; k++) {
+        void *version = version_at(rank, param, k);
+
+        if (version != master && (k == 0 || !found[k])) {
+            device->refresh(rank->device, version, master, param->dtype, param->elems);
+        }
+    }
+    free(found);
+    return status;
+}
+
+static pst_status begin_slots(struct exec_rank *rank, const struct exec_param *param, float *values,
+                              struct pst_error *err)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+    pst_status status = PST_OK;
+
+    for (uint32_t s = 0; s < 2 && status == PST_OK; s++) {
+        bool found;
+
+        if (param->slots[s] == NULL) {
+            continue;
+        }
+        status = load(rank, PST_STATE_SLOT, param->parameter, s, param->elems, values, &found, err);
+        if (status == PST_OK && found) {
+            device->upload(rank->device, param->slots[s], values, param->elems * sizeof *values);
+        } else if (status == PST_OK) {
+            device->zero(rank->device, param->slots[s], param->elems * sizeof(float));
+        }
+    }
+    return status;
+}
+
+static pst_status begin_params(struct exec_rank *rank, struct pst_error *err)
+{
+    const bool hollow = (rank->exec->config.device->flags & PST_DEVICE_HOLLOW) != 0;
+    uint64_t most = 1;
+    pst_status status = PST_OK;
+    float *values;
+
+    for (uint32_t i = 0; i < rank->n_params && !hollow; i++) {
+        most = rank->params[i].elems > most ? rank->params[i].elems : most;
+    }
+    values = pst_alloc(most, sizeof *values);
+    for (uint32_t i = 0; i < rank->n_params && status == PST_OK; i++) {
+        status = begin_weights(rank, &rank->params[i], values, err);
+        if (status == PST_OK) {
+            status = begin_slots(rank, &rank->params[i], values, err);
+        }
+    }
+    free(values);
+    return status;
+}
+
+/* --- running statistics ----------------------------------------------------------------------- */
+
+/* They start as those of a unit normal: mean 0, variance 1. */
+static pst_status begin_operator(struct exec_rank *rank, uint32_t op, uint32_t number,
+                                 struct pst_error *err)
+{
+    const struct pst_program *program = rank->exec->config.programs[rank->index];
+    const uint32_t value = program->state_values[2 * (size_t)op + number];
+    bool found;
+    pst_status status;
+    uint64_t n;
+    float *values;
+
+    if (value == PST_NONE) {
+        return PST_OK;
+    }
+    n = program->values[value].bytes / sizeof *values;
+    values = pst_alloc(n, sizeof *values);
+    status = load(rank, PST_STATE_OPERATOR, op, number, n, values, &found, err);
+    for (uint64_t i = 0; i < n && status == PST_OK && !found; i++) {
+        values[i] = number == 0 ? 0.0f : 1.0f;
+    }
+    if (status == PST_OK) {
+        rank->exec->config.device->upload(rank->device, exec_value(rank, program, value), values,
+                                          n * sizeof *values);
+    }
+    free(values);
+    return status;
+}
+
+pst_status exec_begin_state(struct exec_rank *rank, struct pst_error *err)
+{
+    pst_status status = begin_params(rank, err);
+
+    for (uint32_t i = 0; i < 2 * rank->exec->config.graph->n_ops && status == PST_OK; i++) {
+        status = begin_operator(rank, i / 2, i % 2, err);
+    }
+    return status;
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+static uint64_t state_elems(const struct pst_program *program, uint32_t op, uint32_t number)
+{
+    const uint32_t value = program->state_values[2 * (size_t)op + number];
+
+    return value == PST_NONE ? 0 : program->values[value].bytes / sizeof(float);
+}
+
+void pst_exec_state_of(const struct pst_plan *plan, const struct pst_graph *graph,
+                       const struct pst_program *program, pst_state_visit *visit, void *context)
+{
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        const struct pst_program_param *param = &program->params[i];
+        const uint64_t elems = graph->params[param->parameter].elems;
+        struct pst_state_key key = {.index = param->parameter};
+
+        for (uint32_t k = 0; k < param->n_versions && param->owner; k++) {
+            key.kind = k == 0 ? PST_STATE_PARAMETER : PST_STATE_VERSION;
+            key.number = k;
+            visit(context, &key, elems);
+        }
+        key.kind = PST_STATE_SLOT;
+        for (uint32_t s = 0; s < 2 && param->owner; s++) {
+            key.number = s;
+            if (param->optimizer[s] != PST_NONE) {
+                visit(context, &key, elems);
+            }
+        }
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        for (uint32_t i = 0; i < 2 * stage->n_nodes && stage->ranks[0] == program->rank; i++) {
+            const struct pst_state_key key = {
+                .kind = PST_STATE_OPERATOR, .index = stage->nodes[i / 2], .number = i % 2};
+            const uint64_t elems = state_elems(program, key.index, key.number);
+
+            if (elems > 0) {
+                visit(context, &key, elems);
+            }
+        }
+    }
+}
+
+/* Where the next copy goes. */
+struct copying {
+    struct exec_rank *rank;
+    uint64_t t;
+    float *values;
+};
+
+static const struct exec_param *find_param(const struct exec_rank *rank, uint32_t parameter)
+{
+    uint32_t i = 0;
+
+    while (rank->params[i].parameter != parameter) {
+        i++;
+    }
+    return &rank->params[i];
+}
+
+static void copy_one(void *context, const struct pst_state_key *key, uint64_t elems)
+{
+    struct copying *copying = context;
+    struct exec_rank *rank = copying->rank;
+    const struct pst_program *program = rank->exec->config.programs[rank->index];
+    const struct exec_param *param = NULL;
+    const void *src;
+    uint32_t dtype = PST_F32;
+
+    if (key->kind != PST_STATE_OPERATOR) {
+        param = find_param(rank, key->index);
+    }
+    if (param == NULL) {
+        src =
+            exec_value(rank, program, program->state_values[2 * (size_t)key->index + key->number]);
+    } else if (key->kind == PST_STATE_SLOT) {
+        src = param->slots[key->number];
+    } else if (key->kind == PST_STATE_VERSION) {
+        src = exec_version(rank, param, copying->t, key->number);
+        dtype = param->dtype;
+    } else {
+        src = exec_master(rank, param, copying->t);
+    }
+    exec_copy_floats(rank, copying->values, src, dtype, elems);
+    copying->values += elems;
+}
+
+void exec_copy_state(struct exec_rank *rank, const struct exec_task *task)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    struct copying copying = {
+        .rank = rank, .t = task->t, .values = task->state[rank->index - rank->exec->first_local]};
+
+    if ((config->device->flags & PST_DEVICE_HOLLOW) == 0) {
+        pst_exec_state_of(config->plan, config->graph, config->programs[rank->index], copy_one,
+                          &copying);
+    }
+}
