@@ -14,6 +14,7 @@
 #include "graph/builder.h"
 #include "host/plugin_host.h"
 #include "exec/kernels_early.h"
+#include "train/weights.h"
 
 /* --- a GPU for each rank? ---------------------------------------------------------------------*/
 
@@ -542,6 +543,13 @@ static void destroy_programs(struct pst_program **programs, uint32_t n)
     free(programs);
 }
 
+pst_status pst_session_begin_with(struct pst_session *session, const char *path,
+                                  struct pst_error *err)
+{
+    return pst_weights_open(path, session->job, session->graph, pst_team_is_first(&session->team),
+                            &session->init, err);
+}
+
 void pst_session_destroy(struct pst_session *session)
 {
     if (session == NULL) {
@@ -556,6 +564,7 @@ void pst_session_destroy(struct pst_session *session)
         session->device_ops->close(session->device);
     }
     pst_costed_destroy(session->profile);
+    pst_weights_close(session->init);
     pst_graph_destroy(session->graph);
     pst_arena_finish(&session->arena);
     free(session);
