@@ -33,6 +33,7 @@ struct pst_job_train {
     int64_t sample;                   /* characters of text generated at the end; 0: none */
     const char *prompt;
     double temperature;
+    int64_t top_k; /* 0: all */
     int64_t drain_every;
     const char *degrees; /* as it is written; the numbers: */
     uint32_t degree[PST_MAX_DEGREES], n_degrees;

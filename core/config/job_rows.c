@@ -55,6 +55,8 @@ static const struct pst_param train_rows[] = {
     ROW(train, prompt, STRING, "", NULL, "What the generated text starts from."),
     ROW(train, temperature, FLOAT, "0.8", "0..100",
         "How freely the text is drawn; 0: always the likeliest character."),
+    ROW(train, top_k, INT, "0", "0..16777216",
+        "The text is drawn from the likeliest so many characters; 0: from all."),
     ROW(train, drain_every, INT, "0", "0..100000000",
         "Asynchronous schedules: steps between drains of the pipeline; 0: one at the end."),
 };

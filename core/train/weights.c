@@ -144,7 +144,11 @@ static pst_status open_files(struct pst_weights *w, struct pst_error *err)
     const char *slash = strrchr(w->path, '/'), *name = NULL;
     struct stat info;
 
-    if (stat(w->path, &info) == 0 && S_ISDIR(info.st_mode)) {
+    if (stat(w->path, &info) != 0) {
+        return pst_fail_at(err, PST_ERR_IO, "input.path", w->path, 0, 0,
+                           "cannot open the file or folder: %s", strerror(errno));
+    }
+    if (S_ISDIR(info.st_mode)) {
         w->folder_path = w->path;
     } else {
         name = slash == NULL ? w->path : slash + 1;
@@ -236,7 +240,7 @@ static void note_missing(struct pst_weights *w, const struct value *value,
                          const struct pst_weights_piece *piece, struct pst_error *err)
 {
     if (w->n_missing++ < SHOWN) {
-        pst_error_detail(err, "%s: no tensor %s", value->is.name, piece->name);
+        pst_error_detail(err, "%s: no tensor %s\n", value->is.name, piece->name);
     }
 }
 
@@ -248,7 +252,7 @@ static void note_wrong(struct pst_weights *w, const struct value *value, const s
 
     memcpy(like.shape, wanted->dims, sizeof wanted->dims);
     if (w->n_wrong++ < SHOWN) {
-        pst_error_detail(err, "%s: tensor %.200s is %s %s, should be F32 %s", value->is.name,
+        pst_error_detail(err, "%s: tensor %.200s is %s %s, should be F32 %s\n", value->is.name,
                          found->tensor->name, pst_st_dtype_name(found->tensor->dtype),
                          pst_st_shape_text(found->tensor, is, sizeof is),
                          pst_st_shape_text(&like, should, sizeof should));
