@@ -40,7 +40,11 @@ const struct pst_kind pst_kinds[] = {
     {"machine.missing", PST_OK, 4},
     {"machine.memory", PST_OK, 4},
     {"machine.threads", PST_OK, 4},
+    {"checkpoint.none", PST_OK, 2},
+    {"checkpoint.damaged", PST_OK, 2},
+    {"checkpoint.mismatch", PST_OK, 2},
     {"output.write", PST_OK, 2},
+    {"output.locked", PST_OK, 2},
     {"output.form", PST_OK, 1},
     {"run.device", PST_ERR_DEVICE, 4}, /* before the first step */
     {"run.device", PST_OK, 1},

@@ -122,7 +122,7 @@ void pst_codec_end(struct pst_codec *c)
     } else if (level->is_array && json_array_size(level->at) > level->index) {
         pst_codec_fail(c, NULL, NULL, "%zu elements, expected %zu", json_array_size(level->at),
                        level->index);
-    } else if (!level->is_array) {
+    } else if (!level->is_array && !c->lenient) {
         refuse_others(c, level);
     }
     c->depth--;

@@ -85,6 +85,12 @@ struct pst_exec_source {
                        float *ret_values, bool *ret_found, struct pst_error *err);
 };
 
+/* What a rank answers for, of those that hold the same the first: for each the visitor is called,
+   always in one order. */
+typedef void pst_state_visit(void *context, const struct pst_state_key *key, uint64_t elems);
+void pst_exec_state_of(const struct pst_plan *plan, const struct pst_graph *graph,
+                       const struct pst_program *program, pst_state_visit *visit, void *context);
+
 /* Everything pointed to stays the caller's and lives longer than the executor. */
 struct pst_exec_config {
     const struct pst_graph *graph;
@@ -188,6 +194,14 @@ pst_status pst_exec_collect(struct pst_exec *exec, struct pst_step_result *ret_r
  * depends on it. Does nothing in synchronous plans and where nothing was submitted since.
  */
 void pst_exec_drain(struct pst_exec *exec);
+
+/* Copies the state that each local rank answers for, as f32, one value behind the other in the
+   order of pst_exec_state_of, to where room is for all of it. Nothing may be in flight. Devices
+   that hold no values leave it as it is. */
+pst_status pst_exec_copy_state(struct pst_exec *exec, float *const *ret_values,
+                               struct pst_error *err);
+/* Updates that the optimizer counts so far. Nothing may be in flight. */
+uint64_t pst_exec_updates(const struct pst_exec *exec);
 
 /* The signal that told this process to stop, or 0. Where ranks are processes: one that had told any
    of them when the last step or evaluation ended, the same for all. */

@@ -17,6 +17,7 @@ enum exec_command {
     EXEC_PEAK,
     EXEC_PARAMETER,
     EXEC_GRADIENT,
+    EXEC_STATE,
     EXEC_SETTLE,
     EXEC_QUIT
 };
@@ -37,6 +38,7 @@ struct exec_task {
     uint32_t parameter, of_rank; /* of_rank: whose; PST_NONE: its owner's */
     float *values;               /* parameter or gradient; output of an evaluation, or NULL */
     uint64_t n_values;
+    float *const *state; /* by local rank */
 };
 
 struct exec_handoff {

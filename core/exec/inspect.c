@@ -55,35 +55,39 @@ void exec_output_range(const struct pst_exec *exec, uint32_t rank, uint32_t sect
     }
 }
 
-void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint32_t section,
-                      float *values, uint64_t n_values)
+/* Values of a device as f32. */
+void exec_copy_floats(const struct exec_rank *rank, float *values, const void *src, uint32_t dtype,
+                      uint64_t n_values)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
     uint16_t halves[CHUNK];
-    uint64_t first, elems;
 
-    exec_output_range(rank->exec, rank->index, section, &first, &elems);
-    if (first >= n_values) {
-        return;
-    }
-    values += first;
-    n_values -= first;
-    n_values = n_values < elems ? n_values : elems;
-
-    if (list->output_dtype == PST_F32) {
-        device->download(rank->device, values, list->output[section], n_values * sizeof *values);
+    if (dtype == PST_F32) {
+        device->download(rank->device, values, src, n_values * sizeof *values);
         return;
     }
     for (uint64_t at = 0; at < n_values; at += CHUNK) {
         uint64_t n = n_values - at < CHUNK ? n_values - at : CHUNK;
 
-        device->download(rank->device, halves, (const uint16_t *)list->output[section] + at,
-                         n * sizeof *halves);
+        device->download(rank->device, halves, (const uint16_t *)src + at, n * sizeof *halves);
         for (uint64_t i = 0; i < n; i++) {
             uint32_t bits = (uint32_t)halves[i] << 16;
 
             memcpy(&values[at + i], &bits, sizeof bits);
         }
+    }
+}
+
+void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint32_t section,
+                      float *values, uint64_t n_values)
+{
+    uint64_t first, elems;
+
+    exec_output_range(rank->exec, rank->index, section, &first, &elems);
+    if (first < n_values) {
+        n_values -= first;
+        exec_copy_floats(rank, values + first, list->output[section], list->output_dtype,
+                         n_values < elems ? n_values : elems);
     }
 }
 
@@ -129,15 +133,13 @@ void exec_copy_parameter(struct exec_rank *rank, const struct exec_task *task)
 
     for (uint32_t i = 0; i < rank->n_params; i++) {
         const struct exec_param *param = &rank->params[i];
-        uint64_t version = task->t * rank->exec->n_updates;
-        const float *newest =
-            param->dtype == PST_F32 ? param->versions[version % param->n_versions] : param->weights;
 
         if (param->parameter == task->parameter &&
             (task->of_rank == PST_NONE ? param->owner : task->of_rank == rank->index)) {
-            rank->exec->config.device->download(rank->device, task->values,
-                                                gradient ? param->grads[(task->t + 1) % 2] : newest,
-                                                param->elems * sizeof *task->values);
+            exec_copy_floats(rank, task->values,
+                             gradient ? param->grads[(task->t + 1) % 2]
+                                      : exec_master(rank, param, task->t),
+                             PST_F32, param->elems);
         }
     }
 }

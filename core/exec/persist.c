@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What outlives a step: weights, older versions of them, slots of the optimizer, running
- * statistics. Where they begin.
+ * statistics. Where they begin, and copies of them.
  */
 #include "exec/state.h"
 
@@ -25,14 +25,25 @@ static pst_status load(const struct exec_rank *rank, uint32_t kind, uint32_t ind
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
-/* The version that is `behind` the newest of before the first step. */
-static void *version_at(const struct exec_rank *rank, const struct exec_param *param,
-                        uint32_t behind)
+void *exec_version(const struct exec_rank *rank, const struct exec_param *param, uint64_t t,
+                   uint32_t behind)
 {
-    const uint64_t newest = rank->exec->config.first_step * rank->exec->n_updates;
+    const uint64_t newest = t * rank->exec->n_updates;
     const uint32_t n = param->n_versions;
 
     return param->versions[(newest % n + n - behind) % n];
+}
+
+float *exec_master(const struct exec_rank *rank, const struct exec_param *param, uint64_t t)
+{
+    return param->dtype == PST_F32 ? exec_version(rank, param, t, 0) : param->weights;
+}
+
+/* One of before the first step. */
+static void *version_at(const struct exec_rank *rank, const struct exec_param *param,
+                        uint32_t behind)
+{
+    return exec_version(rank, param, rank->exec->config.first_step, behind);
 }
 
 /* Older versions, where the source has them; the master is where working copies are made from. */
@@ -64,7 +75,7 @@ static pst_status begin_weights(struct exec_rank *rank, const struct exec_param 
 {
     const struct pst_exec_config *config = &rank->exec->config;
     const struct pst_device_ops *device = config->device;
-    float *master = param->dtype == PST_F32 ? version_at(rank, param, 0) : param->weights;
+    float *master = exec_master(rank, param, config->first_step);
     bool *found = pst_alloc(param->n_versions, sizeof *found); /* [0]: the newest */
     pst_status status = load_versions(rank, param, values, found, err);
 
@@ -170,4 +181,105 @@ pst_status exec_begin_state(struct exec_rank *rank, struct pst_error *err)
         status = begin_operator(rank, i / 2, i % 2, err);
     }
     return status;
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+static uint64_t state_elems(const struct pst_program *program, uint32_t op, uint32_t number)
+{
+    const uint32_t value = program->state_values[2 * (size_t)op + number];
+
+    return value == PST_NONE ? 0 : program->values[value].bytes / sizeof(float);
+}
+
+void pst_exec_state_of(const struct pst_plan *plan, const struct pst_graph *graph,
+                       const struct pst_program *program, pst_state_visit *visit, void *context)
+{
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        const struct pst_program_param *param = &program->params[i];
+        const uint64_t elems = graph->params[param->parameter].elems;
+        struct pst_state_key key = {.index = param->parameter};
+
+        for (uint32_t k = 0; k < param->n_versions && param->owner; k++) {
+            key.kind = k == 0 ? PST_STATE_PARAMETER : PST_STATE_VERSION;
+            key.number = k;
+            visit(context, &key, elems);
+        }
+        key.kind = PST_STATE_SLOT;
+        for (uint32_t s = 0; s < 2 && param->owner; s++) {
+            key.number = s;
+            if (param->optimizer[s] != PST_NONE) {
+                visit(context, &key, elems);
+            }
+        }
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        for (uint32_t i = 0; i < 2 * stage->n_nodes && stage->ranks[0] == program->rank; i++) {
+            const struct pst_state_key key = {
+                .kind = PST_STATE_OPERATOR, .index = stage->nodes[i / 2], .number = i % 2};
+            const uint64_t elems = state_elems(program, key.index, key.number);
+
+            if (elems > 0) {
+                visit(context, &key, elems);
+            }
+        }
+    }
+}
+
+/* Where the next copy goes. */
+struct copying {
+    struct exec_rank *rank;
+    uint64_t t;
+    float *values;
+};
+
+static const struct exec_param *find_param(const struct exec_rank *rank, uint32_t parameter)
+{
+    uint32_t i = 0;
+
+    while (rank->params[i].parameter != parameter) {
+        i++;
+    }
+    return &rank->params[i];
+}
+
+static void copy_one(void *context, const struct pst_state_key *key, uint64_t elems)
+{
+    struct copying *copying = context;
+    struct exec_rank *rank = copying->rank;
+    const struct pst_program *program = rank->exec->config.programs[rank->index];
+    const struct exec_param *param = NULL;
+    const void *src;
+    uint32_t dtype = PST_F32;
+
+    if (key->kind != PST_STATE_OPERATOR) {
+        param = find_param(rank, key->index);
+    }
+    if (param == NULL) {
+        src =
+            exec_value(rank, program, program->state_values[2 * (size_t)key->index + key->number]);
+    } else if (key->kind == PST_STATE_SLOT) {
+        src = param->slots[key->number];
+    } else if (key->kind == PST_STATE_VERSION) {
+        src = exec_version(rank, param, copying->t, key->number);
+        dtype = param->dtype;
+    } else {
+        src = exec_master(rank, param, copying->t);
+    }
+    exec_copy_floats(rank, copying->values, src, dtype, elems);
+    copying->values += elems;
+}
+
+void exec_copy_state(struct exec_rank *rank, const struct exec_task *task)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    struct copying copying = {
+        .rank = rank, .t = task->t, .values = task->state[rank->index - rank->exec->first_local]};
+
+    if ((config->device->flags & PST_DEVICE_HOLLOW) == 0) {
+        pst_exec_state_of(config->plan, config->graph, config->programs[rank->index], copy_one,
+                          &copying);
+    }
 }

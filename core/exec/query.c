@@ -148,3 +148,18 @@ pst_status pst_exec_get_gradient(struct pst_exec *exec, uint32_t parameter, floa
     return exec->n_steps == 0 ? PST_ERR_BUG
                               : get(exec, EXEC_GRADIENT, parameter, PST_NONE, ret_values);
 }
+
+pst_status pst_exec_copy_state(struct pst_exec *exec, float *const *ret_values,
+                               struct pst_error *err)
+{
+    return exec_run_all(
+        exec,
+        &(struct exec_task){.command = EXEC_STATE, .t = exec->n_collected, .state = ret_values},
+        err);
+}
+
+uint64_t pst_exec_updates(const struct pst_exec *exec)
+{
+    PST_ASSERT(pst_exec_in_flight(exec) == 0);
+    return exec->n_collected * exec->n_updates - exec->ranks[exec->first_local].n_skipped;
+}

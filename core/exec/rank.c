@@ -89,6 +89,9 @@ static pst_status run_task(struct exec_rank *rank, const struct exec_task *task)
     case EXEC_PEAK:
         rank->peak = exec_scan_peak(rank);
         break;
+    case EXEC_STATE:
+        exec_copy_state(rank, task);
+        break;
     default:
         exec_copy_parameter(rank, task);
         break;

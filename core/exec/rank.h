@@ -81,8 +81,14 @@ void *exec_rank_main(void *argument);
 pst_status exec_setup(struct exec_rank *rank, struct pst_error *err);
 void exec_teardown(struct exec_rank *rank);
 
-/* persist.c: first values. */
+/* persist.c: first values; what the rank answers for. */
 pst_status exec_begin_state(struct exec_rank *rank, struct pst_error *err);
+void exec_copy_state(struct exec_rank *rank, const struct exec_task *task);
+/* After t steps: weights that are `behind` updates older than the newest, in the working type; the
+   newest as f32. */
+void *exec_version(const struct exec_rank *rank, const struct exec_param *param, uint64_t t,
+                   uint32_t behind);
+float *exec_master(const struct exec_rank *rank, const struct exec_param *param, uint64_t t);
 
 /* The buffer of a value, NULL for PST_NONE. */
 static inline void *exec_value(const struct exec_rank *rank, const struct pst_program *program,
@@ -144,6 +150,8 @@ pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, stru
 void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint32_t section,
                       float *values, uint64_t n_values);
 uint64_t exec_scan_peak(struct exec_rank *rank);
+void exec_copy_floats(const struct exec_rank *rank, float *values, const void *src, uint32_t dtype,
+                      uint64_t n);
 void exec_copy_parameter(struct exec_rank *rank, const struct exec_task *task);
 
 #endif

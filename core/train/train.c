@@ -236,9 +236,11 @@ static void score(struct run *run)
    without a result, when the run is told to stop. */
 static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *err)
 {
-    uint64_t held = pst_data_samples(run->data, PST_SPLIT_VALID), batches = held / run->batch;
-    uint64_t wanted = (uint64_t)run->job->train.eval_batches, calls;
-    uint64_t per_batch = run->batch / run->eval_batch;
+    const bool small = run->listener->scores; /* the last batch may be less than a step's */
+    uint64_t unit = small ? run->eval_batch : run->batch;
+    uint64_t held = pst_data_samples(run->data, PST_SPLIT_VALID), batches = held / unit;
+    uint64_t wanted = pst_sat_mul((uint64_t)run->job->train.eval_batches, run->batch / unit), calls;
+    uint64_t per_batch = unit / run->eval_batch;
     uint64_t n_logits =
         run->logits == NULL
             ? 0
@@ -250,7 +252,7 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
     calls = batches * per_batch;
     for (uint64_t i = 0; i < calls; i++) {
         uint64_t batch_first =
-            held == UINT64_MAX ? i / per_batch * run->batch : i / per_batch * held / batches;
+            held == UINT64_MAX ? i / per_batch * unit : i / per_batch * held / batches;
         uint64_t first = batch_first + i % per_batch * run->eval_batch;
         struct pst_batch batch =
             load(run, &run->samples[0], PST_SPLIT_VALID, first, run->eval_batch);

@@ -45,8 +45,11 @@ static const struct pst_device_ops *(*real_watch)(const struct pst_device_ops *o
 /* On the cpu device, whatever device is tested. */
 static bool real_on_cpu;
 
-/* What the run begins with, in the place of initial values. */
-static const struct pst_exec_source *real_source;
+/* Where the next executor goes on. */
+static struct {
+    const struct pst_exec_source *source; /* NULL: it begins */
+    uint64_t step, update;
+} real_resumes;
 
 /* Captures (exec.h), and what `auto` goes by; PENSTOCK_TEST_GRAPHS=on: everywhere. */
 static uint32_t real_graphs;
@@ -329,7 +332,9 @@ static inline void real_create_with(struct real *real, const char *model, const 
         .edges = real_has_edges(),
         .stall_ns = offloading.stall_ns > 0 ? offloading.stall_ns : 60000000000u,
         .seed = 3,
-        .source = real_source,
+        .source = real_resumes.source,
+        .first_step = real_resumes.step,
+        .first_update = real_resumes.update,
         .clip = clip,
         .skip_non_finite = skip,
         .graphs = graphs_of_real(),

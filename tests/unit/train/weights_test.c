@@ -129,9 +129,9 @@ static void check_logits(const struct family *family, const struct pst_exec_sour
     logits = pst_st_find(expected, "logits");
     ours = malloc(logits->bytes);
     theirs = malloc(logits->bytes);
-    real_source = source;
+    real_resumes.source = source;
     real_create(&real, family->model, family->settings, PST_F32, &layout, SIZE, 0, 0);
-    real_source = NULL;
+    real_resumes.source = NULL;
     set_inputs(&real, expected);
     memcpy(batch.inputs, real.inputs, sizeof real.inputs);
     assert_ok(pst_exec_eval(real.exec, &batch, &loss, ours, logits->elems, &err), &err);

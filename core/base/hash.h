@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checksums of files, which find damage, not forgery: XXH3 with 128 bits, at the speed of memory;
+ * SHA-256 where people may want to compute it themselves.
+ */
+#ifndef PST_BASE_HASH_H
+#define PST_BASE_HASH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pst_hash {
+    uint64_t high, low;
+};
+
+enum { PST_HASH_TEXT = 33, PST_SHA256_TEXT = 65 }; /* room for hexadecimal digits and a NUL */
+
+struct pst_hash pst_hash_of(const void *data, size_t length);
+
+/* The same piece by piece. */
+struct pst_hasher;
+struct pst_hasher *pst_hasher_create(void); /* of nothing yet */
+void pst_hasher_destroy(struct pst_hasher *hasher);
+void pst_hasher_add(struct pst_hasher *hasher, const void *data, size_t length);
+/* Of all that was added; begins anew. */
+struct pst_hash pst_hasher_end(struct pst_hasher *hasher);
+
+/* 32 digits; returns text. */
+char *pst_hash_text(const struct pst_hash *hash, char text[PST_HASH_TEXT]);
+/* Is it such a text? */
+bool pst_hash_parse(const char *text, struct pst_hash *ret_hash);
+static inline bool pst_hash_equal(const struct pst_hash *a, const struct pst_hash *b)
+{
+    return a->high == b->high && a->low == b->low;
+}
+
+/* 64 digits; returns text. */
+char *pst_sha256(const void *data, size_t length, char text[PST_SHA256_TEXT]);
+
+#endif
