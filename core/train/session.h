@@ -29,7 +29,7 @@ struct pst_session {
     bool edges;                 /* with run.p2p = "auto": one queue was found to be too few */
     bool given;                 /* the plan is that of a file, whatever memory there is */
     bool judged;                /* the plan is proven for these queues */
-    struct pst_weights *init;   /* what a run begins with; NULL: initial values by the seed */
+    struct pst_begin *init;     /* what a run begins with; NULL: initial values by the seed */
     uint32_t threads, cores;    /* of all devices together; of this machine, where they run on it */
     struct pst_plan *eval_plan; /* forward only; NULL until pst_session_twin */
     struct pst_program **eval_programs;
@@ -47,7 +47,11 @@ pst_status pst_session_create_for_planning(const struct pst_job *job,
                                            struct pst_session **ret_session, struct pst_error *err);
 void pst_session_destroy(struct pst_session *session);
 
-/* Opens weights that a run is to begin with: pst_weights_open. */
+/* The graph that [model] describes, alone; pst_graph_destroy it. */
+pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
+                             struct pst_error *err);
+
+/* Opens weights that a run is to begin with: pst_begin_open. */
 pst_status pst_session_begin_with(struct pst_session *session, const char *path,
                                   struct pst_error *err);
 

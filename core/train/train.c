@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/saturate.h"
 #include "base/util.h"
+#include "train/begin.h"
 #include "train/emulate.h"
 #include "train/generate.h"
 #include "train/schedule.h"
 #include "train/stop.h"
-#include "train/weights.h"
 
 #define SKIP_LIMIT 3 /* non-finite steps in a row that train.on_non_finite = "skip" lets pass */
 
@@ -137,7 +138,7 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .stall_ns = run->job->run.stall_limit,
         .edges = pst_session_edges(session),
         .seed = (uint64_t)run->job->train.seed,
-        .source = session->init == NULL ? NULL : pst_weights_source(session->init),
+        .source = session->init == NULL ? NULL : pst_begin_source(session->init),
         .clip = run->job->train.clip,
         .skip_non_finite = run->job->train.on_non_finite == ON_NON_FINITE_SKIP,
         .recorder = run->recorder,
