@@ -36,3 +36,19 @@ TEST(test_large)
 
     assert_int_equal(pst_draw_class(logits, 2, 1.0, 0, 0.999), 0);
 }
+
+/* Of probabilities 1/8, 2/8, 5/8 the first two of the largest are 2/7, 5/7. What is as likely as
+   the last of them is among them. */
+TEST(test_top_k)
+{
+    const float logits[3] = {0.0f, logf(2.0f), logf(5.0f)}, same[3] = {1.0f, 0.0f, 1.0f};
+
+    assert_int_equal(pst_draw_class(logits, 3, 1.0, 2, 0.0), 1);
+    assert_int_equal(pst_draw_class(logits, 3, 1.0, 2, 0.285), 1);
+    assert_int_equal(pst_draw_class(logits, 3, 1.0, 2, 0.286), 2);
+    assert_int_equal(pst_draw_class(logits, 3, 1.0, 1, 0.0), 2);
+    assert_int_equal(pst_draw_class(logits, 3, 1.0, 3, 0.0), 0);
+    assert_int_equal(pst_draw_class(logits, 3, 1.0, 9, 0.0), 0);
+    assert_int_equal(pst_draw_class(same, 3, 1.0, 1, 0.0), 0);
+    assert_int_equal(pst_draw_class(same, 3, 1.0, 1, 0.6), 2);
+}
