@@ -198,4 +198,91 @@ static const char *const resnet_ignored[] = {".num_batches_tracked", NULL};
 static const struct pst_published resnet = {
     .model = "resnet", .rows = resnet_rows, .ignored = resnet_ignored};
 
-const struct pst_published *const pst_published[] = {&gpt, &bert, &t5, &resnet, NULL};
+/* --- Llama, Mistral, Qwen ----------------------------------------------------------------------
+ */
+
+#define BLOCK "layers.#."
+
+static const struct pst_published_row llama_rows[] = {
+    {.own = "embed_tokens.weight", .theirs = "embed_tokens.weight"},
+    {.own = "layers.#.self_attn.qkv.*",
+     .theirs = BLOCK "self_attn.q_proj.*|" BLOCK "self_attn.k_proj.*|" BLOCK "self_attn.v_proj.*",
+     .layout = PST_LAYOUT_TORCH,
+     .parts = "heads|kv_heads|kv_heads"},
+    {.own = "layers.#.mlp.gate_up.*",
+     .theirs = BLOCK "mlp.gate_proj.*|" BLOCK "mlp.up_proj.*",
+     .layout = PST_LAYOUT_TORCH},
+    {.own = "lm_head.weight", .theirs = "lm_head.weight", .layout = PST_LAYOUT_TORCH, .bare = true},
+    {.own = "*", .theirs = "*", .layout = PST_LAYOUT_TORCH},
+    {.own = NULL},
+};
+static const char *const llama_ignored[] = {".rotary_emb.inv_freq", NULL};
+static const struct pst_published_key llama_keys[] = {
+    {.theirs = "model_type", .fixed = "\"qwen3\"", .use = PST_KEY_MUST, .when = "qk_norm"},
+    {.theirs = "model_type", .fixed = "\"qwen2\"", .use = PST_KEY_MUST, .when = "qkv_bias"},
+    {.theirs = "model_type", .fixed = "\"mistral\"", .use = PST_KEY_MUST, .when = "window"},
+    {.theirs = "model_type", .fixed = "\"llama\"|\"mistral\"", .use = PST_KEY_MUST},
+    {.theirs = "architectures", .fixed = "[\"Qwen3ForCausalLM\"]", .when = "qk_norm"},
+    {.theirs = "architectures", .fixed = "[\"Qwen2ForCausalLM\"]", .when = "qkv_bias"},
+    {.theirs = "architectures", .fixed = "[\"MistralForCausalLM\"]", .when = "window"},
+    {.theirs = "architectures", .fixed = "[\"LlamaForCausalLM\"]"},
+    {.theirs = "num_hidden_layers", .own = "layers"},
+    {.theirs = "hidden_size", .own = "dim"},
+    {.theirs = "intermediate_size", .own = "ff"},
+    {.theirs = "num_attention_heads", .own = "heads", .use = PST_KEY_MUST},
+    {.theirs = "num_key_value_heads", .own = "kv_heads", .use = PST_KEY_MUST, .when = "kv_heads"},
+    {.theirs = "num_key_value_heads", .own = "heads", .use = PST_KEY_MUST},
+    {.theirs = "head_dim", .own = "head_dim", .when = "head_dim"},
+    {.theirs = "head_dim", .own = "dim", .over = "heads"},
+    {.theirs = "max_position_embeddings", .own = "context"},
+    {.theirs = "vocab_size", .own = "vocab"},
+    {.theirs = "tie_word_embeddings", .own = "tied"},
+    {.theirs = "hidden_act", .fixed = "\"silu\"|\"swish\"", .use = PST_KEY_MUST},
+    {.theirs = "rms_norm_eps", .own = "eps", .use = PST_KEY_MUST},
+    {.theirs = "attention_bias", .fixed = "false", .use = PST_KEY_MUST, .when = "!qkv_bias"},
+    {.theirs = "mlp_bias", .fixed = "false", .use = PST_KEY_MUST},
+    {.theirs = "attention_dropout", .fixed = "0.0"},
+    {.theirs = "sliding_window", .own = "window", .use = PST_KEY_MUST, .when = "window"},
+    {.theirs = "sliding_window", .fixed = "null"},
+    {.theirs = "use_sliding_window", .fixed = "true", .when = "window"},
+    {.theirs = "max_window_layers", .fixed = "0", .when = "window"},
+    {.theirs = "bos_token_id", .fixed = "null"},
+    {.theirs = "eos_token_id", .fixed = "null"},
+    {.theirs = "rope_theta", .own = "rope_theta", .use = PST_KEY_MUST},
+    {.theirs = "rope_parameters.rope_theta", .own = "rope_theta", .use = PST_KEY_READ},
+#define ROPE(object, kept)                                                                         \
+    {.theirs = object ".rope_type",                                                                \
+     .fixed = "\"default\"",                                                                       \
+     .use = PST_KEY_READ,                                                                          \
+     .when = "rope_scaling=none"},                                                                 \
+        {.theirs = object ".rope_type",                                                            \
+         .own = "rope_scaling",                                                                    \
+         .use = kept,                                                                              \
+         .when = "!rope_scaling=none"},                                                            \
+        {.theirs = object ".factor",                                                               \
+         .own = "rope_factor",                                                                     \
+         .use = kept,                                                                              \
+         .when = "!rope_scaling=none"},                                                            \
+        {.theirs = object ".low_freq_factor",                                                      \
+         .own = "rope_low_freq_factor",                                                            \
+         .use = kept,                                                                              \
+         .when = "rope_scaling=llama3"},                                                           \
+        {.theirs = object ".high_freq_factor",                                                     \
+         .own = "rope_high_freq_factor",                                                           \
+         .use = kept,                                                                              \
+         .when = "rope_scaling=llama3"},                                                           \
+    {                                                                                              \
+        .theirs = object ".original_max_position_embeddings", .own = "rope_original_context",      \
+        .use = kept, .when = "rope_scaling=llama3"                                                 \
+    }
+    ROPE("rope_scaling", PST_KEY_MUST),
+    ROPE("rope_parameters", PST_KEY_READ),
+    {.theirs = NULL},
+};
+static const struct pst_published llama = {.model = "llama",
+                                           .prefix = "model.",
+                                           .rows = llama_rows,
+                                           .ignored = llama_ignored,
+                                           .keys = llama_keys};
+
+const struct pst_published *const pst_published[] = {&gpt, &bert, &t5, &resnet, &llama, NULL};

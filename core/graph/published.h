@@ -49,8 +49,10 @@ struct pst_published_key {
     const char *fixed;  /* JSON; several texts that mean the same are parted by '|' */
     uint32_t use;       /* enum pst_published_use */
     uint32_t times;     /* theirs is so many times the model's value; 0: once */
-    const char *when;   /* the row is for models with this boolean or number of [model] that is not
-                           zero; "!KEY": zero. NULL: for all */
+    const char *over;   /* and divided by this key of [model]; NULL: not */
+    const char *when;   /* for models with this boolean or number of [model] that is not zero;
+                           "KEY=WORD": with that word; '!' in front: for the others. NULL: for all.
+                           Of rows with one name the first that is for the model counts */
 };
 
 /* Ends of lists are rows of NULL. */

@@ -68,26 +68,42 @@ double pst_weights_model_number(const struct pst_job *job, const char *key)
     return setting_of(job, key).number;
 }
 
-/* Is the row for this model? when: "KEY", "!KEY", "KEY=WORD". */
-static bool applies(const struct pst_published_key *row, const struct pst_job *job)
+static bool is_for(const struct pst_published_key *row, const struct pst_job *job)
 {
-    const char *equals = row->when == NULL ? NULL : strchr(row->when, '=');
+    const bool negated = row->when != NULL && row->when[0] == '!';
+    const char *when, *equals;
     char key[64];
+    bool holds;
 
     if (row->when == NULL) {
         return true;
     }
-    if (equals != NULL) {
-        snprintf(key, sizeof key, "%.*s", (int)(equals - row->when), row->when);
-        return strcmp(setting_of(job, key).text, equals + 1) == 0;
-    }
-    return row->when[0] == '!' ? setting_of(job, row->when + 1).number == 0
-                               : setting_of(job, row->when).number != 0;
+    when = row->when + negated;
+    equals = strchr(when, '=');
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(when, "="), when);
+    holds = equals != NULL ? strcmp(setting_of(job, key).text, equals + 1) == 0
+                           : setting_of(job, key).number != 0;
+    return holds != negated;
 }
 
-static double times(const struct pst_published_key *row)
+/* The first of its name that is for this model? */
+static bool applies(const struct pst_published *family, const struct pst_published_key *row,
+                    const struct pst_job *job)
 {
-    return row->times == 0 ? 1 : row->times;
+    const struct pst_published_key *first = family->keys;
+
+    while (first != row && (strcmp(first->theirs, row->theirs) != 0 || !is_for(first, job))) {
+        first++;
+    }
+    return first == row && is_for(row, job);
+}
+
+/* Theirs is ours times that. */
+static double times(const struct pst_published_key *row, const struct pst_job *job)
+{
+    double over = row->over == NULL ? 1 : setting_of(job, row->over).number;
+
+    return (row->times == 0 ? 1 : row->times) / over;
 }
 
 /* --- comparing -------------------------------------------------------------------------------- */
@@ -161,7 +177,7 @@ static pst_status check_row(const struct pst_published_key *row, const json_t *r
     char *text;
     pst_status st = PST_OK;
 
-    if (row->use == PST_KEY_SIZE || value == NULL || json_is_null(value) || !applies(row, job)) {
+    if (row->use == PST_KEY_SIZE || value == NULL || json_is_null(value)) {
         return PST_OK;
     }
     text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(10) | JSON_COMPACT);
@@ -175,7 +191,7 @@ static pst_status check_row(const struct pst_published_key *row, const json_t *r
         }
     } else {
         setting = setting_of(job, row->own);
-        if (!is_setting(value, &setting, times(row))) {
+        if (!is_setting(value, &setting, times(row, job))) {
             st = fail_setting(row, job, path, text, err);
         }
     }
@@ -196,7 +212,9 @@ pst_status pst_weights_check_config(const char *folder, const struct pst_job *jo
     }
     for (const struct pst_published_key *row = family->keys;
          st == PST_OK && root != NULL && row->theirs != NULL; row++) {
-        st = check_row(row, root, job, path, tell, err);
+        if (applies(family, row, job)) {
+            st = check_row(row, root, job, path, tell, err);
+        }
     }
     json_decref(root);
     free(path);
@@ -237,7 +255,7 @@ static void put_row(struct pst_json *json, const char *key, const struct pst_pub
     } else if (setting.type == PST_PARAM_ENUM || setting.type == PST_PARAM_STRING) {
         pst_json_string(json, key, setting.text);
     } else {
-        put_number(json, key, &setting, times(row));
+        put_number(json, key, &setting, times(row, job));
     }
 }
 
@@ -252,7 +270,7 @@ char *pst_weights_config(const struct pst_job *job, const struct pst_published *
         const char *dot = strchr(row->theirs, '.');
         size_t n = dot == NULL ? 0 : (size_t)(dot - row->theirs);
 
-        if (row->use == PST_KEY_READ || !applies(row, job)) {
+        if (row->use == PST_KEY_READ || !applies(family, row, job)) {
             continue;
         }
         if (strncmp(inside, row->theirs, n) != 0 || inside[n] != '\0') {
