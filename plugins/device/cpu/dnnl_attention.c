@@ -34,7 +34,8 @@ struct head {
 
 static bool serves(const struct pst_op_request *request)
 {
-    return request->op->heads > 0 && request_in(request, 0)->dtype == request->dtype &&
+    return request->op->window == 0 &&
+           pst_op_kv_heads(request->op) == request->op->heads && request_in(request, 0)->dtype == request->dtype &&
            (request->op->n_in == 1 || request_in(request, 1)->dtype == request->dtype) &&
            (!request_has_param(request, 0) ||
             request->graph->params[request->op->param[0]].dtype == request->dtype);
