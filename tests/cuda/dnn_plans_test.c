@@ -39,6 +39,7 @@ static struct pst_dnn_attention packed(uint64_t batch, uint64_t heads, uint64_t 
     return (struct pst_dnn_attention){
         .batch = batch,
         .heads = heads,
+        .kv_heads = heads,
         .rows = rows,
         .keys = rows,
         .depth = depth,
@@ -107,6 +108,18 @@ TEST(attention_compiles_otherwise)
     struct pst_dnn_attention a = packed(1, 3, 1000, 40);
 
     a.causal = a.ordered = false;
+    check_attention(&a, COMPILE);
+}
+
+/* Keys are shared by four heads; a window. */
+TEST(attention_of_groups_compiles)
+{
+    struct pst_dnn_attention a = packed(2, 8, 1024, 128);
+
+    a.kv_heads = 2;
+    a.q_stride = a.kv_stride = (8 + 2 * 2) * 128;
+    check_attention(&a, COMPILE);
+    a.window = 256;
     check_attention(&a, COMPILE);
 }
 
