@@ -61,6 +61,8 @@ def write(name, data):
 def activate(h, act):
     if act == "gelu":
         return F.gelu(h, approximate="tanh")
+    if act == "silu":
+        return F.silu(h)
     return F.relu(h) if act == "relu" else h
 
 
@@ -116,6 +118,81 @@ def record_attention():
         r.add(f"attention{', causal' if causal else ''}", "attention",
               lambda x, causal=causal: attention(x, 3, causal), [rand(r.g, 2, 6, 36)], [],
               {"heads": 3, "causal": causal})
+    r.write()
+
+
+def grouped_attention(qkv, heads, kv_heads, window):
+    """Causal; each of kv_heads serves heads / kv_heads of them (Hugging Face's repeat_kv)."""
+    batch, rows, width = qkv.shape
+    depth = width // (heads + 2 * kv_heads)
+    q, k, v = (t.reshape(batch, rows, -1, depth).transpose(1, 2) for t in
+               qkv.split([heads * depth, kv_heads * depth, kv_heads * depth], 2))
+    k, v = (t.repeat_interleave(heads // kv_heads, 1) for t in (k, v))
+    t = torch.arange(rows)
+    seen = t[None, :] <= t[:, None]
+    if window:
+        seen &= t[None, :] > t[:, None] - window
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+    return y.transpose(1, 2).reshape(batch, rows, heads * depth)
+
+
+def rope_frequencies(head_dim, theta, scaling=None, factor=1.0, low=1.0, high=4.0, context=0):
+    """modeling_rope_utils.py of transformers, in double."""
+    f = 1.0 / theta ** (torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    if scaling == "linear":
+        return f / factor
+    if scaling == "llama3":
+        wavelen = 2 * torch.pi / f
+        smooth = (context / wavelen - low) / (high - low)
+        scaled = torch.where(wavelen > context / low, f / factor, f)
+        medium = ~(wavelen < context / high) & ~(wavelen > context / low)
+        return torch.where(medium, (1 - smooth) * f / factor + smooth * f, scaled)
+    return f
+
+
+def rotary(x, heads, head_dim, frequencies):
+    """apply_rotary_pos_emb of transformers on the first heads of packed rows."""
+    batch, rows, width = x.shape
+    angle = torch.arange(rows, dtype=torch.float64)[:, None] * torch.cat((frequencies,) * 2)
+    h = x[..., :heads * head_dim].reshape(batch, rows, heads, head_dim)
+    turned = torch.cat((-h[..., head_dim // 2:], h[..., :head_dim // 2]), -1)
+    h = h * angle.cos()[:, None] + turned * angle.sin()[:, None]
+    return torch.cat((h.reshape(batch, rows, -1), x[..., heads * head_dim:]), -1)
+
+
+def qknorm(x, q_gain, k_gain, heads, kv_heads, eps):
+    batch, rows, width = x.shape
+    depth, n = q_gain.shape[0], (heads + kv_heads) * q_gain.shape[0]
+    h = x[..., :n].reshape(batch, rows, -1, depth)
+    h = torch.cat((F.rms_norm(h[:, :, :heads], (depth,), q_gain, eps),
+                   F.rms_norm(h[:, :, heads:], (depth,), k_gain, eps)), 2)
+    return torch.cat((h.reshape(batch, rows, n), x[..., n:]), -1)
+
+
+def record_decoder():
+    r = Recorder("decoder", 7)
+    for heads, kv_heads, window in ((4, 2, 0), (3, 1, 0), (2, 2, 3), (4, 2, 2)):
+        r.add(f"attention, {heads} heads share {kv_heads}, window {window}", "attention",
+              lambda x, a=(heads, kv_heads, window): grouped_attention(x, *a),
+              [rand(r.g, 2, 5, (heads + 2 * kv_heads) * 3)], [],
+              {"heads": heads, "kv_heads": kv_heads, "window": window, "causal": True})
+    for rope in ({"theta": 10000}, {"theta": 100, "scaling": "linear", "factor": 4},
+                 {"theta": 500, "scaling": "llama3", "factor": 8, "low": 1, "high": 4,
+                  "context": 64}):
+        r.add(f"rotary, {rope.get('scaling', 'no scaling')}", "rotary",
+              lambda x, rope=rope: rotary(x, 2, 6, rope_frequencies(6, **rope)),
+              [rand(r.g, 2, 6, 15)], [], {"heads": 2, "head_dim": 6, "rope": rope})
+    for act in ("silu", "gelu"):
+        r.add(f"glu, {act}", "glu",
+              lambda x, act=act: activate(x[..., :5], act) * x[..., 5:],
+              [rand(r.g, 2, 3, 10, scale=2.0)], [], {"act": act})
+    r.add("silu", "act", lambda x: activate(x, "silu"), [rand(r.g, 3, 4, 5, scale=2.0)], [],
+          {"act": "silu"})
+    r.add("rmsnorm", "rmsnorm", lambda x, g: F.rms_norm(x, (12,), g, EPS),
+          [rand(r.g, 2, 3, 12, shift=0.5)], [rand(r.g, 12)], {"eps": EPS})
+    r.add("qknorm", "qknorm", lambda x, q, k: qknorm(x, q, k, 3, 1, EPS),
+          [rand(r.g, 2, 3, 23)], [rand(r.g, 5), rand(r.g, 5)],
+          {"heads": 3, "kv_heads": 1, "eps": EPS})
     r.write()
 
 
@@ -374,5 +451,5 @@ def record_llama():
 if __name__ == "__main__":
     OUT.mkdir(parents=True, exist_ok=True)
     for record in (record_linear, record_norm, record_attention, record_image, record_other,
-                   record_gpt, record_llama):
+                   record_gpt, record_decoder, record_llama):
         record()

@@ -258,7 +258,6 @@ static void backward_block(const struct group *group, uint64_t first, uint64_t t
 static void run_group(const struct group *group, uint32_t pass)
 {
     const struct pst_heads *shape = group->shape;
-    const bool all = shape->window == 0; /* the last block sees all keys */
 
     if (pass == PST_KERNEL_F) {
         for (uint64_t first = 0; first < shape->rows; first += block_of(shape)) {
@@ -268,14 +267,14 @@ static void run_group(const struct group *group, uint32_t pass)
         }
         return;
     }
-    if (!all) {
+    if (shape->window != 0) { /* keys that the last block does not see, either */
         memset(group->dk, 0, shape->keys * shape->depth * sizeof *group->dk);
         memset(group->dv, 0, shape->keys * shape->depth * sizeof *group->dv);
     }
-    /* From the last block on: where it sees all keys it overwrites their gradients; others add. */
+    /* From the last block on: it overwrites the gradients of the keys that it sees, others add. */
     for (uint64_t end = shape->rows, begin; end > 0; end = begin) {
         begin = (end - 1) / block_of(shape) * block_of(shape);
-        backward_block(group, begin, end - begin, all && end == shape->rows ? 0.0f : 1.0f);
+        backward_block(group, begin, end - begin, end == shape->rows ? 0.0f : 1.0f);
     }
 }
 

@@ -15,41 +15,41 @@
         if (K == 0 || c < (n))
 #define HELD (K == 0 ? 1 : K)
 
-/* Where rows lie. heads 0: one behind the other. Else they are the first `heads` parts of each of
-   the packed rows, which have so many columns; the first `queries` of them have a gain of their
-   own, and what is behind is copied. */
+/* Where rows lie: one behind the other, or (PACKED) as the first `heads` parts of rows that have so
+   many columns; the first `queries` parts have a gain of their own, and what is behind all is
+   copied. */
 struct norm_layout {
-    uint64_t rows, n, heads, queries, columns;
+    uint64_t rows, n, heads, queries, columns; /* heads: 0 where not packed */
 };
 
+template <unsigned PACKED>
 __device__ static inline uint64_t start_of(const struct norm_layout &m, uint64_t row)
 {
-    return m.heads == 0 ? row * m.n : row / m.heads * m.columns + row % m.heads * m.n;
+    return PACKED ? row / m.heads * m.columns + row % m.heads * m.n : row * m.n;
 }
 
+template <unsigned PACKED>
 __device__ static inline bool is_key(const struct norm_layout &m, uint64_t row)
 {
-    return m.heads != 0 && row % m.heads >= m.queries;
+    return PACKED && row % m.heads >= m.queries;
 }
 
 template <unsigned W, class S>
 __device__ static inline void copy_rest(const struct norm_layout &m, S *y, const S *x)
 {
-    if (m.heads != 0) {
-        const uint64_t first = m.heads * m.n, groups = (m.columns - first) / W;
+    const uint64_t first = m.heads * m.n, groups = (m.columns - first) / W;
 
-        PST_EACH(i, m.rows / m.heads * groups)
-        {
-            const uint64_t at = i / groups * m.columns + first + i % groups * W;
+    PST_EACH(i, m.rows / m.heads * groups)
+    {
+        const uint64_t at = i / groups * m.columns + first + i % groups * W;
 
-            pst_write<W>(y + at, pst_read<W>(x + at));
-        }
+        pst_write<W>(y + at, pst_read<W>(x + at));
     }
 }
 
 template <class S, unsigned W, unsigned K, unsigned T> struct row_part {
     const S *row;
-    pst_some<S, W> held[HELD] = {};
+    pst_some<S, W> held[HELD];
 };
 
 template <class S, unsigned W, unsigned K, unsigned T>
@@ -104,16 +104,18 @@ __device__ static inline void statistics(const row_part<S, W, K, T> &part, uint6
     *ret_rstd = 1 / sqrtf(pst_team_sum<T>(squares) / (float)n + eps);
 }
 
-template <class S, unsigned W, unsigned K, unsigned T>
+template <class S, unsigned W, unsigned K, unsigned T, unsigned PACKED>
 __global__ void norm_kernel(S *y, const S *x, const float *first_gain, const float *key_gain,
                             const float *bias, float eps, struct norm_layout m, float *means,
                             float *rstds)
 {
-    copy_rest<W>(m, y, x);
+    if (PACKED) {
+        copy_rest<W>(m, y, x);
+    }
     PST_EACH_ROW(T, row, m.rows)
     {
-        const uint64_t at = start_of(m, row), n = m.n;
-        const float *gain = is_key(m, row) ? key_gain : first_gain;
+        const uint64_t at = start_of<PACKED>(m, row), n = m.n;
+        const float *gain = is_key<PACKED>(m, row) ? key_gain : first_gain;
         row_part<S, W, K, T> part;
         float mean, rstd;
 
@@ -180,13 +182,13 @@ __device__ static inline void put_dx(const norm_back<S> &b, uint64_t start, cons
 }
 
 /* One row; adds to the sums of columns, which are held as the row is, or else in memory. */
-template <class S, unsigned W, unsigned K, unsigned T>
+template <unsigned PACKED, class S, unsigned W, unsigned K, unsigned T>
 __device__ static inline void row_back(const norm_back<S> &b, uint64_t row, float (&gains)[HELD][W],
                                        float (&others)[HELD][W], float *dgain, float *dother)
 {
     const float mean = b.means == NULL ? 0 : b.means[row], rstd = b.rstds[row];
-    const uint64_t start = start_of(b.m, row), n = b.m.n;
-    const bool key = is_key(b.m, row), packed = b.m.heads != 0;
+    const uint64_t start = start_of<PACKED>(b.m, row), n = b.m.n;
+    const bool key = is_key<PACKED>(b.m, row);
     const float *all_gains = key ? b.key_gain : b.gain;
     row_part<S, W, K, T> x, dy;
     float sum = 0, projection = 0;
@@ -203,7 +205,7 @@ __device__ static inline void row_back(const norm_back<S> &b, uint64_t row, floa
             const float xhat = (pst_load(at.v[j]) - mean) * rstd, d = pst_load(slope.v[j]);
 
             *(K > 0 ? &gains[k][j] : &dgain[c + j]) += key ? 0 : d * xhat;
-            *(K > 0 ? &others[k][j] : &dother[c + j]) += !packed ? d : key ? d * xhat : 0;
+            *(K > 0 ? &others[k][j] : &dother[c + j]) += !PACKED ? d : key ? d * xhat : 0;
             g[j] = d * gain.v[j];
             projected[j] = g[j] * xhat;
         }
@@ -242,7 +244,7 @@ __device__ static inline void put_sums(float *partial, const float (&held)[HELD]
 }
 
 /* Two blocks share a multiprocessor, so that one computes while the other reads. */
-template <class S, unsigned W, unsigned K, unsigned T>
+template <class S, unsigned W, unsigned K, unsigned T, unsigned PACKED>
 __global__ __launch_bounds__(PST_THREADS, K <= 4 ? 2 : 1) void norm_back_kernel(norm_back<S> b)
 {
     const uint64_t first = blockIdx.x * b.each;
@@ -250,7 +252,7 @@ __global__ __launch_bounds__(PST_THREADS, K <= 4 ? 2 : 1) void norm_back_kernel(
     float *dgain = b.dgain + blockIdx.x * b.m.n, *dother = b.dother + blockIdx.x * b.m.n;
     float gains[HELD][W] = {}, others[HELD][W] = {};
 
-    if (b.dx != NULL) {
+    if (PACKED && b.dx != NULL) {
         copy_rest<W>(b.m, b.dx, b.dy);
     }
     if (K == 0) {
@@ -260,7 +262,7 @@ __global__ __launch_bounds__(PST_THREADS, K <= 4 ? 2 : 1) void norm_back_kernel(
         }
     }
     for (uint64_t row = first + threadIdx.x / T; row < end; row += PST_THREADS / T) {
-        row_back<S, W, K, T>(b, row, gains, others, dgain, dother);
+        row_back<PACKED, S, W, K, T>(b, row, gains, others, dgain, dother);
     }
     if (K > 0) {
         put_sums<W, K, T>(dgain, gains, b.m.n);
@@ -308,25 +310,30 @@ static uint64_t workspace(const struct pst_op_request *r)
     return r->pass == PST_KERNEL_B ? 2 * sizeof(float) * back_blocks(m.rows) * m.n : 0;
 }
 
-/* Launches a template for rows that a warp holds, for those that a block holds, for any others. */
+/* Launches a template for rows that a warp holds, for those that a block holds, for any others.
+   Parts of packed rows are short. */
 #define LAUNCH_ROWS(m, ...)                                                                        \
     do {                                                                                           \
         constexpr unsigned wide = 16 / sizeof(S);                                                  \
+        const bool even = (m).n % 8 == 0 && (m).columns % 8 == 0;                                  \
                                                                                                    \
-        if ((m).n % 8 != 0 || (m).columns % 8 != 0 || (m).n > 4 * wide * PST_THREADS) {            \
-            enum : unsigned { W = 1, K = 0, T = PST_THREADS };                                     \
+        if ((m).heads != 0 && even && (m).n <= wide * PST_WARP) {                                  \
+            enum : unsigned { W = wide, K = 1, T = PST_WARP, PACKED = 1 };                         \
             __VA_ARGS__;                                                                           \
-        } else if ((m).n <= wide * PST_WARP) {                                                     \
-            enum : unsigned { W = wide, K = 1, T = PST_WARP };                                     \
+        } else if ((m).heads != 0) {                                                               \
+            enum : unsigned { W = 1, K = 0, T = PST_THREADS, PACKED = 1 };                         \
+            __VA_ARGS__;                                                                           \
+        } else if (!even || (m).n > 4 * wide * PST_THREADS) {                                      \
+            enum : unsigned { W = 1, K = 0, T = PST_THREADS, PACKED = 0 };                         \
             __VA_ARGS__;                                                                           \
         } else if ((m).n <= 4 * wide * PST_WARP) {                                                 \
-            enum : unsigned { W = wide, K = 4, T = PST_WARP };                                     \
+            enum : unsigned { W = wide, K = 4, T = PST_WARP, PACKED = 0 };                         \
             __VA_ARGS__;                                                                           \
         } else if ((m).n <= 8 * wide * PST_WARP) {                                                 \
-            enum : unsigned { W = wide, K = 8, T = PST_WARP };                                     \
+            enum : unsigned { W = wide, K = 8, T = PST_WARP, PACKED = 0 };                         \
             __VA_ARGS__;                                                                           \
         } else {                                                                                   \
-            enum : unsigned { W = wide, K = 4, T = PST_THREADS };                                  \
+            enum : unsigned { W = wide, K = 4, T = PST_THREADS, PACKED = 0 };                      \
             __VA_ARGS__;                                                                           \
         }                                                                                          \
     } while (0)
@@ -341,7 +348,7 @@ template <class S> static void forward(const struct pst_cuda_kernel *k, const st
     const float *bias = rms ? NULL : (const float *)call->p[1];
     float *means = rms ? NULL : (float *)call->y[1], *rstds = (float *)call->y[rms ? 1 : 2];
 
-    LAUNCH_ROWS(m, PST_LAUNCH_MEETING((norm_kernel<S, W, K, T>), pst_blocks(m.rows * T),
+    LAUNCH_ROWS(m, PST_LAUNCH_MEETING((norm_kernel<S, W, K, T, PACKED>), pst_blocks(m.rows * T),
                                       pst_cuda_stream(r), (S *)call->y[0], (const S *)call->x[0],
                                       gain, key_gain, bias, r->op->eps, m, means, rstds));
 }
@@ -367,7 +374,7 @@ static void backward(const struct pst_cuda_kernel *k, const struct pst_call *cal
     b.each = back_rows(m.rows);
     b.dgain = (float *)call->workspace;
     b.dother = b.dgain + blocks * m.n;
-    LAUNCH_ROWS(m, PST_LAUNCH_MEETING((norm_back_kernel<S, W, K, T>), blocks, stream, b));
+    LAUNCH_ROWS(m, PST_LAUNCH_MEETING((norm_back_kernel<S, W, K, T, PACKED>), blocks, stream, b));
     pst_cuda_column_end(stream, (float *)call->z[0], b.dgain, blocks, m.n);
     if (r->op->kind != PST_OP_RMSNORM) {
         pst_cuda_column_end(stream, (float *)call->z[1], b.dother, blocks, m.n);
