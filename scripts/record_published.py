@@ -104,7 +104,37 @@ def resnet():
             lambda x: model(x["image"].permute(0, 3, 1, 2)))
 
 
-FAMILIES = {"gpt": gpt2, "bert": bert, "t5": t5, "resnet": resnet}
+def decoder(kind, config, **more):
+    model = kind(config(
+        num_hidden_layers=2, hidden_size=8, intermediate_size=12, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=8, vocab_size=19, bos_token_id=None,
+        eos_token_id=None, pad_token_id=None, **more))
+    return model, {"tokens": tokens(2, 8)}, lambda x: model(x["tokens"]).logits
+
+
+def llama():
+    return decoder(transformers.LlamaForCausalLM, transformers.LlamaConfig, rope_theta=500.0,
+                   rope_scaling={"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0,
+                                 "high_freq_factor": 4.0, "original_max_position_embeddings": 6})
+
+
+def mistral():
+    return decoder(transformers.MistralForCausalLM, transformers.MistralConfig, sliding_window=3,
+                   head_dim=2)
+
+
+def qwen2():
+    return decoder(transformers.Qwen2ForCausalLM, transformers.Qwen2Config,
+                   tie_word_embeddings=True)
+
+
+def qwen3():
+    return decoder(transformers.Qwen3ForCausalLM, transformers.Qwen3Config, head_dim=6,
+                   rms_norm_eps=1e-6)
+
+
+FAMILIES = {"gpt": gpt2, "bert": bert, "t5": t5, "resnet": resnet, "llama": llama,
+            "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3}
 
 
 def spread(model):
@@ -145,7 +175,7 @@ def check(folder, family):
         model.load_state_dict(load_file(folder / "model.safetensors"))
     else:
         kind = type(model)
-        if family in ("gpt", "llama", "qwen3"):
+        if family not in ("bert", "t5"):
             kind = transformers.AutoModelForCausalLM
         model, told = kind.from_pretrained(folder, output_loading_info=True)
         left = {k: v for k, v in told.items() if v}

@@ -33,6 +33,19 @@ static const struct family families[] = {
      "buckets=8 max_distance=16",
      false},
     {"resnet", "resnet", "image=8 classes=5 width=4 stages=2 blocks=1 bottleneck=true", true},
+    {"llama", "llama",
+     "layers=2 dim=8 heads=4 kv_heads=2 ff=12 context=8 vocab=19 eps=1e-6 rope_theta=500 "
+     "rope_scaling=llama3 rope_factor=4 rope_original_context=6",
+     true},
+    {"mistral", "llama",
+     "layers=2 dim=8 heads=4 kv_heads=2 head_dim=2 ff=12 context=8 vocab=19 eps=1e-6 window=3",
+     true},
+    {"qwen2", "llama",
+     "layers=2 dim=8 heads=4 kv_heads=2 ff=12 context=8 vocab=19 eps=1e-6 qkv_bias=true tied=true",
+     true},
+    {"qwen3", "llama",
+     "layers=2 dim=8 heads=4 kv_heads=2 head_dim=6 ff=12 context=8 vocab=19 eps=1e-6 qk_norm=true",
+     true},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -55,19 +68,26 @@ static void note(uint32_t level, const char *area, const char *text)
 
 static void open_model(struct opened *o, const struct family *family, const char *settings)
 {
-    char toml[1024], *line;
+    char *copy = strdup(settings), *rest = copy, *word, texts[24][64];
+    const char *sets[24];
     struct pst_error err = {0};
+    uint32_t n = 0;
 
-    snprintf(toml, sizeof toml, "[model]\nuse='%s'\n%s\n", family->model, settings);
-    for (line = strstr(toml, "\n") + 1; (line = strchr(line, ' ')) != NULL;) {
-        *line = '\n';
+    snprintf(texts[n++], sizeof texts[0], "model.use=%s", family->model);
+    while ((word = strsep(&rest, " ")) != NULL) {
+        assert_true(n < 24);
+        snprintf(texts[n++], sizeof texts[0], "model.%s", word);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        sets[i] = texts[i];
     }
     memset(o, 0, sizeof *o);
-    assert_ok(pst_config_parse(toml, strlen(toml), "test.toml", &o->config, &err), &err);
+    assert_ok(pst_config_from_sets(sets, n, &o->config, &err), &err);
     assert_ok(pst_job_read(o->config, &o->job, &err), &err);
     o->graph = make_model(family->model, settings, PST_F32);
     told[0] = '\0';
     pst_log_set_sink(note);
+    free(copy);
 }
 
 static void close_model(struct opened *o)
