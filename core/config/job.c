@@ -19,7 +19,7 @@ static const char *const known[] = {
 #define N_KNOWN (sizeof known / sizeof *known)
 
 /* Accepted, so that one file serves later versions too, but without effect in this one. */
-static const char *const idle[] = {"checkpoint", "limits"};
+static const char *const idle[] = {"limits"};
 
 static bool is_one_of(const char *const *words, size_t n, const char *word)
 {
@@ -316,6 +316,24 @@ static void check_train(struct pst_job *job, struct pst_config_node *table,
     }
 }
 
+/* A number of steps, or auto. */
+static void check_checkpoint(struct pst_job_checkpoint *checkpoint, struct pst_config_node *table,
+                             struct pst_report *report)
+{
+    const char *text = checkpoint->save_every;
+
+    checkpoint->automatic = strcmp(text, "auto") == 0;
+    if (checkpoint->automatic ||
+        (text[0] != '\0' && strlen(text) <= 12 && strspn(text, "0123456789") == strlen(text))) {
+        checkpoint->every = checkpoint->automatic ? 0 : strtoull(text, NULL, 10);
+        return;
+    }
+    pst_report_value(report, "config.value", blame(table, "save_every", "save_every"),
+                     "\"save_every\" in [checkpoint] must be a number of steps from 0 on, or "
+                     "\"auto\", not \"%s\"",
+                     text);
+}
+
 pst_status pst_job_read(struct pst_config *config, struct pst_job *ret_job, struct pst_error *err)
 {
     struct pst_report report = {.count = 0};
@@ -327,6 +345,7 @@ pst_status pst_job_read(struct pst_config *config, struct pst_job *ret_job, stru
         /* Relations make sense only between values that are right by themselves. */
         if (report.count == 0) {
             check_train(&job, pst_config_get(config->root, "train"), &report);
+            check_checkpoint(&job.checkpoint, pst_config_get(config->root, "checkpoint"), &report);
         }
         st = pst_report_finish(&report, err);
     }
@@ -349,4 +368,24 @@ uint32_t pst_job_optimizer_slots(const struct pst_job *job)
     uint32_t optimizer = job->train.optimizer;
 
     return optimizer == 0 ? 0 : optimizer == 1 ? 1 : 2; /* sgd, momentum, adam and adamw */
+}
+
+const char *pst_job_word(const struct pst_job *job, const char *section, const char *key,
+                         char text[64])
+{
+    const struct pst_job_section *of = find_section(section);
+    const char *word = "";
+    uint32_t index = 0;
+
+    for (uint32_t i = 0; i < of->n_rows; i++) {
+        if (strcmp(of->rows[i].key, key) == 0) {
+            word = of->rows[i].range;
+            memcpy(&index, (const char *)job + of->offset + of->rows[i].offset, sizeof index);
+        }
+    }
+    while (index-- > 0) {
+        word += strcspn(word, "|") + 1;
+    }
+    snprintf(text, 64, "%.*s", (int)strcspn(word, "|"), word);
+    return text;
 }

@@ -68,6 +68,20 @@ struct pst_job_profile {
     const char *file; /* measured times in the place of [cluster]'s; "" = none */
 };
 
+enum { PST_VERIFY_SIZES = 0, PST_VERIFY_FULL = 1 };
+enum { PST_BUSY_SKIP = 0, PST_BUSY_WAIT = 1 };
+
+struct pst_job_checkpoint {
+    const char *folder;     /* "" = none */
+    const char *save_every; /* as it is written: */
+    uint64_t every;         /* steps; 0: at the end alone, or */
+    bool automatic;
+    double save_budget;
+    uint64_t mtbf; /* ns */
+    int64_t keep_last, keep_every;
+    uint32_t verify, busy; /* enums */
+};
+
 struct pst_job_output {
     int64_t log_every;   /* steps between progress lines when not on a terminal */
     const char *trace;   /* file for the trace of a run; "" = none */
@@ -113,6 +127,7 @@ struct pst_job {
     struct pst_job_train train;
     struct pst_job_run run;
     struct pst_job_profile profile;
+    struct pst_job_checkpoint checkpoint;
     struct pst_job_output output;
     struct pst_job_plugins plugins;
     struct pst_config_node *model, *cluster, *partitioner, *scheduler; /* tables; may be NULL */
@@ -155,6 +170,10 @@ static inline const char *pst_job_strategy(const struct pst_job *job, uint32_t i
     *ret_table = i == 0 ? job->partitioner : i == 1 ? job->scheduler : job->memopt[i - 2];
     return i == 0 ? "partitioner" : i == 1 ? "scheduler" : "memopt";
 }
+
+/* The word that an enum of a section holds. */
+const char *pst_job_word(const struct pst_job *job, const char *section, const char *key,
+                         char text[64]);
 
 /* Values of f32 state that the job's optimizer keeps per parameter. */
 uint32_t pst_job_optimizer_slots(const struct pst_job *job);

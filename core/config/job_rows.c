@@ -101,6 +101,28 @@ static const struct pst_param profile_rows[] = {
         "relative to the config's folder; empty: none."),
 };
 
+static const struct pst_param checkpoint_rows[] = {
+    ROW(checkpoint, folder, STRING, "", NULL,
+        "Folder for the checkpoints of this run, in the current folder; one is saved at the end, "
+        "too. Empty: none is saved."),
+    ROW(checkpoint, save_every, STRING, "0", "0..",
+        "Steps between checkpoints; auto: so many that saving blocks the run for `save_budget` of "
+        "its time; 0: one at the end."),
+    ROW(checkpoint, save_budget, FLOAT, "0.02", "1e-6..1",
+        "Part of the time for which saving may block the run with `save_every` = \"auto\"."),
+    ROW(checkpoint, mtbf, TIME, "24 h", "1 s..",
+        "Mean time between failures of the machine: for Young's interval, which is told beside "
+        "that of auto."),
+    ROW(checkpoint, keep_last, INT, "2", "1..1000000", "The last so many checkpoints are kept."),
+    ROW(checkpoint, keep_every, INT, "0", "0..1000000000000",
+        "And those of every so many steps, for good; 0: no others."),
+    ROW(checkpoint, verify, ENUM, "sizes", "sizes|full",
+        "What is read back before older checkpoints go: manifest and sizes, or every byte."),
+    ROW(checkpoint, busy, ENUM, "skip", "skip|wait",
+        "Where the last one is still being written when the next is due: leave that out, or "
+        "wait."),
+};
+
 static const struct pst_param output_rows[] = {
     ROW(output, log_every, INT, "10", "1..100000000",
         "Steps between progress lines where the output is not a terminal."),
@@ -123,6 +145,7 @@ const struct pst_job_section pst_job_sections[] = {
     {"train", train_rows, COUNT(train_rows), offsetof(struct pst_job, train)},
     {"run", run_rows, COUNT(run_rows), offsetof(struct pst_job, run)},
     {"profile", profile_rows, COUNT(profile_rows), offsetof(struct pst_job, profile)},
+    {"checkpoint", checkpoint_rows, COUNT(checkpoint_rows), offsetof(struct pst_job, checkpoint)},
     {"output", output_rows, COUNT(output_rows), offsetof(struct pst_job, output)},
     {"plugins", plugins_rows, COUNT(plugins_rows), offsetof(struct pst_job, plugins)},
 };

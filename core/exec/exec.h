@@ -104,6 +104,7 @@ struct pst_exec_config {
     uint32_t first_local, n_local; /* ranks of this process; n_local 0: all. Programs and plans are
                                       those of all ranks */
     int (*stop)(void); /* the signal that tells this process to stop, or 0; NULL: none does */
+    uint64_t (*wishes)(void); /* how often this process was asked for a checkpoint; NULL: never */
     uint64_t stall_ns;
     bool edges;    /* of the transport: transfers of an edge wait for no others */
     uint64_t seed; /* of initial weights and dropout */
@@ -206,6 +207,10 @@ uint64_t pst_exec_updates(const struct pst_exec *exec);
 /* The signal that told this process to stop, or 0. Where ranks are processes: one that had told any
    of them when the last step or evaluation ended, the same for all. */
 int pst_exec_told(const struct pst_exec *exec);
+
+/* How often it was asked for a checkpoint. Where ranks are processes: the most of any of them when
+   the last step ended, the same for all. */
+uint64_t pst_exec_wishes(const struct pst_exec *exec);
 
 /* Steps that were submitted and not yet collected. */
 uint32_t pst_exec_in_flight(const struct pst_exec *exec);

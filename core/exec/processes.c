@@ -42,6 +42,16 @@ static double own_signal(const struct pst_exec *exec)
     return exec->config.stop != NULL ? exec->config.stop() : 0;
 }
 
+static uint64_t own_wishes(const struct pst_exec *exec)
+{
+    return exec->config.wishes != NULL ? exec->config.wishes() : 0;
+}
+
+uint64_t pst_exec_wishes(const struct pst_exec *exec)
+{
+    return exec_is_shared(exec) ? exec->wishes : own_wishes(exec);
+}
+
 static void hear(struct pst_exec *exec, double signal)
 {
     exec->signal = exec->signal != 0 ? exec->signal : (int)signal;
@@ -50,31 +60,37 @@ static void hear(struct pst_exec *exec, double signal)
 /* --- steps -------------------------------------------------------------------------------------
  */
 
-/* Rows of exec->shared: a signal, a table; behind those of all ranks the one that this brings. */
+/* Rows of exec->shared: a signal, wishes, a table; behind those of all ranks the one that this
+   brings. */
 static double *shared_row(const struct pst_exec *exec, uint32_t rank)
 {
-    return exec->shared + (size_t)rank * (exec->n_sums + 1);
+    return exec->shared + (size_t)rank * (exec->n_sums + EXEC_WORDS);
 }
 
 const double *exec_table_of(const struct pst_exec *exec, uint32_t rank, uint32_t slot)
 {
     bool local = rank - exec->first_local < exec->n_local;
 
-    return local ? exec->ranks[rank].results[slot].table : shared_row(exec, rank) + 1;
+    return local ? exec->ranks[rank].results[slot].table : shared_row(exec, rank) + EXEC_WORDS;
 }
 
 pst_status exec_share_step(struct pst_exec *exec, uint32_t slot, uint64_t *ret_ended_ns,
                            struct pst_error *err)
 {
     double *mine = shared_row(exec, exec->n_ranks);
-    size_t bytes = (exec->n_sums + 1) * sizeof *mine;
+    size_t bytes = (exec->n_sums + EXEC_WORDS) * sizeof *mine;
     pst_status status;
 
     mine[0] = own_signal(exec);
-    memcpy(mine + 1, exec->ranks[exec->first_local].results[slot].table, bytes - sizeof *mine);
+    mine[1] = (double)own_wishes(exec);
+    memcpy(mine + EXEC_WORDS, exec->ranks[exec->first_local].results[slot].table,
+           exec->n_sums * sizeof *mine);
     status = exchange(exec, mine, exec->shared, bytes, err);
     for (uint32_t r = 0; r < exec->n_ranks && status == PST_OK; r++) {
+        const uint64_t wishes = (uint64_t)shared_row(exec, r)[1];
+
         hear(exec, shared_row(exec, r)[0]);
+        exec->wishes = wishes > exec->wishes ? wishes : exec->wishes;
     }
     if (status == PST_OK) {
         *ret_ended_ns = pst_now_ns();

@@ -18,6 +18,8 @@ struct exec_flight {
     struct pst_update update;
 };
 
+enum { EXEC_WORDS = 2 }; /* in front of a table that goes round: a signal, wishes */
+
 struct pst_exec {
     struct pst_exec_config config;
     uint32_t n_ranks, first_local, n_local;
@@ -26,6 +28,7 @@ struct pst_exec {
     struct pst_transport *transport;
     double *shared; /* of a step: tables of all processes (processes.c); NULL: one has all ranks */
     int signal;     /* that told any of them to stop */
+    uint64_t wishes; /* the most that any of them has heard */
     uint64_t stall_ns;
     struct exec_handoff handoff;
     atomic_uint failed;              /* 1 + the rank that failed first, 0: none */

@@ -11,6 +11,7 @@
 #include "base/saturate.h"
 #include "base/util.h"
 #include "train/isolate.h"
+#include "train/saver.h"
 #include "sim/sim.h"
 
 pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -286,7 +287,7 @@ pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct 
    middle of it: better to say so first. */
 pst_status pst_session_check_host(const struct pst_session *session, struct pst_error *err)
 {
-    uint64_t available = pst_host_available_bytes(), needed = 0, offloaded = 0;
+    uint64_t available = pst_host_available_bytes(), needed = 0, offloaded = 0, copies = 0;
     uint64_t limit = session->job->run.host_memory;
     char need[32], have[32];
 
@@ -301,20 +302,23 @@ pst_status pst_session_check_host(const struct pst_session *session, struct pst_
                         pst_format_bytes(need, offloaded), pst_format_bytes(have, limit));
     }
     needed = offloaded;
-    if (!pst_device_is_host(session->device_ops)) {
-        return PST_OK;
-    }
     for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {
-        needed += pst_team_are_near(&session->team, session->team.rank, rank)
-                      ? pst_session_peak(session, rank)
-                      : 0;
+        if (pst_team_are_near(&session->team, session->team.rank, rank)) {
+            needed += pst_device_is_host(session->device_ops) ? pst_session_peak(session, rank) : 0;
+            copies += session->saves ? pst_saver_bytes(session, rank) : 0;
+        }
+    }
+    needed += copies;
+    if (!pst_device_is_host(session->device_ops) && copies == 0) {
+        return PST_OK;
     }
     if (needed <= available) {
         return PST_OK;
     }
-    pst_fail(err, PST_ERR_NOMEM, "machine.memory",
-             "the devices take %s together, this machine has %s left",
+    pst_fail(err, PST_ERR_NOMEM, "machine.memory", "%s take %s together, this machine has %s left",
+             copies > 0 ? "the devices and the copies for checkpoints" : "the devices",
              pst_format_bytes(need, needed), pst_format_bytes(have, available));
-    pst_error_hint(err, "use a smaller model or micro-batch, or a memory optimizer");
+    pst_error_hint(err, "use a smaller model or micro-batch, or a memory optimizer%s",
+                   copies > 0 ? "; or save nothing: checkpoint.folder = \"\"" : "");
     return PST_ERR_NOMEM;
 }

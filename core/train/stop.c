@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 static atomic_int first_signal;
+static atomic_uint n_wishes;
 
 static void on_signal(int number)
 {
@@ -15,6 +16,17 @@ static void on_signal(int number)
     if (!atomic_compare_exchange_strong(&first_signal, &none, number) && number == SIGINT) {
         _exit(128 + SIGINT);
     }
+}
+
+static void on_wish(int number)
+{
+    (void)number;
+    atomic_fetch_add(&n_wishes, 1);
+}
+
+uint64_t pst_stop_wishes(void)
+{
+    return atomic_load(&n_wishes);
 }
 
 void pst_stop_install(void)
@@ -27,6 +39,8 @@ void pst_stop_install(void)
     action.sa_handler = on_signal;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = on_wish;
+    sigaction(SIGUSR1, &action, NULL);
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
 }

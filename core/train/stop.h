@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Being asked to stop: SIGINT and SIGTERM raise a flag that is looked at between steps; a second
- * SIGINT leaves at once. SIGPIPE and SIGCONT change nothing.
+ * SIGINT leaves at once. SIGUSR1 asks for a checkpoint. SIGPIPE and SIGCONT change nothing.
  */
 #ifndef PST_TRAIN_STOP_H
 #define PST_TRAIN_STOP_H
@@ -13,6 +13,8 @@ void pst_stop_install(void);
 
 /* The signal that asked first, or 0. */
 int pst_stop_signal(void);
+/* How often SIGUSR1 came. */
+uint64_t pst_stop_wishes(void);
 /* Another process has got it. */
 void pst_stop_note(int number);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/saturate.h"
 #include "base/util.h"
 #include "train/begin.h"
@@ -29,6 +30,7 @@ struct run {
     struct pst_session *session;
     const struct pst_job *job;
     const struct pst_train_listener *listener;
+    const struct pst_resume_request *resume;
     const struct pst_data *data;    /* NULL: the devices are hollow */
     struct pst_emulation emulation; /* where they are; else what is predicted */
     struct pst_recorder *recorder;  /* NULL: nothing is recorded */
@@ -36,15 +38,22 @@ struct run {
     struct pst_exec *exec;
     uint32_t batch, eval_batch;      /* samples of a step, and of one call of the forward twin */
     struct samples samples[BUFFERS]; /* the steps in flight take turns; evaluations use the first */
-    uint64_t *step_ns;               /* one per step */
-    uint64_t n_submitted, n_steps;   /* steps handed to the executor; that ended */
-    uint32_t n_skipped;              /* of them the last so many in a row */
+    uint64_t *step_ns;               /* one per step of this run */
+    uint64_t first_step, first_sample; /* where it begins */
+    uint64_t n_submitted, n_steps;     /* steps handed to the executor; that ended */
+    uint32_t n_skipped;                /* of them the last so many in a row */
     uint64_t peak_bytes;
     float *logits; /* of an evaluation; NULL: nothing is scored */
     uint64_t n_targets, n_right;
     uint64_t eval_samples;
     double first_loss, final_loss, eval_loss; /* the last at the end; NaN until then */
     char *sample;
+    struct pst_checkpoint *checkpoint; /* that it goes on from; NULL: it begins, or has begun */
+    struct pst_saver *saver;           /* NULL: nothing is saved */
+    bool due;                          /* a checkpoint is, since some step */
+    uint64_t looked_at;                /* the last step at which that was asked */
+    uint64_t n_wishes;                 /* that were heeded */
+    uint64_t data_digest, total_ns;    /* total: of all steps */
 };
 
 /* The smallest number of samples that is whole micro-batches on every stage: generated text would
@@ -104,7 +113,7 @@ static bool scores(const struct run *run)
 
 static void allocate(struct run *run)
 {
-    run->step_ns = pst_alloc(run->job->train.steps, sizeof *run->step_ns);
+    run->step_ns = pst_alloc((size_t)run->job->train.steps, sizeof *run->step_ns);
     for (uint32_t i = 0; i < BUFFERS; i++) {
         for (uint32_t k = 0; k < run->shape.n_inputs; k++) {
             run->samples[i].inputs[k] = pst_alloc(run->batch, run->shape.inputs[k].bytes);
@@ -123,6 +132,8 @@ static uint64_t host_rate(const struct run *run)
 static pst_status start_exec(struct run *run, struct pst_error *err)
 {
     const struct pst_session *session = run->session;
+    struct pst_checkpoint_source values = {.checkpoint = run->checkpoint, .graph = session->graph};
+    struct pst_exec_source source = pst_checkpoint_source(&values);
     struct pst_exec_config config = {
         .graph = session->graph,
         .plan = session->planned.plan,
@@ -135,6 +146,7 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .first_local = session->team.rank,
         .n_local = session->team.ops != NULL ? 1 : 0,
         .stop = pst_stop_signal,
+        .wishes = pst_stop_wishes,
         .stall_ns = run->job->run.stall_limit,
         .edges = pst_session_edges(session),
         .seed = (uint64_t)run->job->train.seed,
@@ -149,12 +161,68 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .predicted = &run->emulation.device,
     };
 
+    if (run->checkpoint != NULL) {
+        pst_status st = pst_resume_fits(run->checkpoint, session, run->data_digest, run->resume,
+                                        &values.without_slots, err);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        config.source = &source;
+        config.first_step = run->first_step;
+        config.first_update = values.without_slots ? 0 : run->checkpoint->manifest.updates;
+    }
     if (pst_session_is_hollow(session)) {
         config.device_config.times = &run->emulation.device;
         config.links = &run->emulation.links;
         config.stall_ns = (uint64_t)((double)config.stall_ns * run->emulation.scale);
     }
     return pst_exec_create(&config, &run->exec, err);
+}
+
+static bool saves(const struct run *run)
+{
+    return run->resume != NULL && run->data != NULL && run->job->checkpoint.folder[0] != '\0';
+}
+
+/* Where the run begins. */
+static pst_status find_begin(struct run *run, struct pst_error *err)
+{
+    const bool first = pst_team_is_first(&run->session->team);
+    pst_status st;
+
+    if (run->resume == NULL || run->resume->from == NULL) {
+        return PST_OK;
+    }
+    if (run->data == NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "--resume: run.device = \"%s\" rehearses a run and has no weights",
+                        run->job->run.device);
+    }
+    st = pst_resume_open(run->session, run->resume, &run->checkpoint, err);
+    if (st != PST_OK || run->checkpoint == NULL) {
+        if (st == PST_OK && first) {
+            pst_log(PST_LOG_WARN, "checkpoint", "none in %s to go on from: the run begins",
+                    run->job->checkpoint.folder);
+        }
+        return st;
+    }
+    run->first_step = run->n_submitted = run->n_steps = run->checkpoint->manifest.step;
+    run->first_sample = run->checkpoint->manifest.samples;
+    run->n_skipped = run->checkpoint->manifest.skipped;
+    run->looked_at = run->first_step;
+    return PST_OK;
+}
+
+static pst_status make_saver(struct run *run, struct pst_error *err)
+{
+    const struct pst_saver_config config = {.session = run->session,
+                                            .data_digest = run->data_digest,
+                                            .first_step = run->first_step,
+                                            .context = run->listener->context,
+                                            .saved = run->listener->saved};
+
+    return pst_saver_create(&config, &run->saver, err);
 }
 
 static pst_status prepare(struct run *run, struct pst_error *err)
@@ -182,6 +250,7 @@ static pst_status prepare(struct run *run, struct pst_error *err)
                                 sizeof *run->logits);
     }
     if (st == PST_OK) {
+        run->session->saves = saves(run);
         st = pst_session_check_host(run->session, err);
     }
     if (st == PST_OK && run->listener->trace != NULL) {
@@ -193,13 +262,29 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     if (st == PST_OK) {
         pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);
     }
-    if (st == PST_OK && team->ops != NULL && run->data != NULL) { /* each reads it for itself */
-        uint64_t digest =
+    if (st == PST_OK && run->data != NULL) {
+        run->data_digest =
             pst_data_digest(run->data, &run->shape, run->batch, run->samples[0].inputs);
-
-        st = pst_team_compare(team, digest, "training data", err);
+        st = pst_team_compare(team, run->data_digest, "training data", err); /* each reads it */
     }
-    return st == PST_OK ? start_exec(run, err) : st;
+    if (st == PST_OK) {
+        st = find_begin(run, err);
+    }
+    if (st == PST_OK && saves(run)) {
+        st = make_saver(run, err);
+    }
+    if (st == PST_OK) {
+        st = start_exec(run, err);
+    }
+    if (st == PST_OK && run->checkpoint != NULL && run->listener->resumed != NULL) {
+        run->listener->resumed(run->listener->context, run->checkpoint->path, run->first_step);
+    }
+    pst_checkpoint_close(run->checkpoint);
+    run->checkpoint = NULL;
+    if (st == PST_OK && run->saver != NULL) {
+        st = pst_saver_begin(run->saver, run->exec, err);
+    }
+    return st;
 }
 
 /* Fills a buffer with samples and describes them. */
@@ -276,11 +361,17 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
     return PST_OK;
 }
 
+/* The first sample of a step. */
+static uint64_t sample_at(const struct run *run, uint64_t step)
+{
+    return run->first_sample + (step - run->first_step) * run->batch;
+}
+
 static pst_status submit(struct run *run, struct pst_error *err)
 {
     uint64_t step = run->n_submitted;
     struct pst_batch batch =
-        load(run, &run->samples[step % BUFFERS], PST_SPLIT_TRAIN, step * run->batch, run->batch);
+        load(run, &run->samples[step % BUFFERS], PST_SPLIT_TRAIN, sample_at(run, step), run->batch);
     struct pst_update update = pst_update_at(&run->job->train, step);
     uint32_t drain_every = run->session->planned.plan->drain_every;
     pst_status st = pst_exec_submit(run->exec, &batch, &update, err);
@@ -293,6 +384,78 @@ static pst_status submit(struct run *run, struct pst_error *err)
     }
     return st;
 }
+
+/* --- checkpoints ------------------------------------------------------------------------------ */
+
+static bool is_drain(const struct run *run, uint64_t step)
+{
+    const uint32_t every = run->session->planned.plan->drain_every;
+
+    return every > 0 && step % every == 0;
+}
+
+static struct pst_save_moment moment_of(const struct run *run)
+{
+    const uint64_t n = pst_data_samples(run->data, PST_SPLIT_TRAIN);
+    const uint64_t samples = sample_at(run, run->n_steps), made = run->n_steps - run->first_step;
+
+    return (struct pst_save_moment){.step = run->n_steps,
+                                    .samples = samples,
+                                    .epoch = n > 0 && n < UINT64_MAX ? samples / n : 0,
+                                    .skipped = run->n_skipped,
+                                    .step_ns = made > 0 ? run->total_ns / made : 0,
+                                    .drained = run->session->planned.plan->asynchronous &&
+                                               !is_drain(run, run->n_steps)};
+}
+
+static pst_status poll(struct run *run, struct pst_error *err)
+{
+    const struct pst_save_moment moment = moment_of(run);
+
+    return pst_saver_poll(run->saver, &moment, err);
+}
+
+/* Is a checkpoint to be saved behind the steps that were submitted? With train.drain_every at the
+   next drain. */
+static bool is_due(struct run *run)
+{
+    const uint64_t step = run->n_submitted;
+
+    if (run->saver == NULL || step == run->looked_at) {
+        return false;
+    }
+    run->due = run->due || pst_saver_is_due(run->saver, step);
+    return (run->due || pst_exec_wishes(run->exec) > run->n_wishes) &&
+           (run->session->planned.plan->drain_every == 0 || is_drain(run, step));
+}
+
+/* Nothing is in flight. Not behind a step without an update: the next one will do. */
+static pst_status save(struct run *run, struct pst_error *err)
+{
+    const struct pst_save_moment moment = moment_of(run);
+    const uint64_t wishes = pst_exec_wishes(run->exec);
+    const bool must = wishes > run->n_wishes;
+
+    run->looked_at = run->n_steps;
+    if (run->n_skipped > 0) {
+        return PST_OK;
+    }
+    run->due = false;
+    run->n_wishes = wishes;
+    return pst_saver_save(run->saver, &moment, must, err);
+}
+
+/* Where the run ends, whatever its last step was. */
+static pst_status save_last(struct run *run, struct pst_error *err)
+{
+    const struct pst_save_moment moment = moment_of(run);
+
+    return run->n_steps > pst_saver_last(run->saver)
+               ? pst_saver_save(run->saver, &moment, true, err)
+               : PST_OK;
+}
+
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static pst_status collect(struct run *run, struct pst_error *err)
 {
@@ -321,23 +484,25 @@ static pst_status collect(struct run *run, struct pst_error *err)
                         "lower train.lr or set train.clip",
                         (unsigned long long)step + 1, run->n_skipped);
     }
-    run->step_ns[step] = report.result.ns;
+    run->step_ns[step - run->first_step] = report.result.ns;
+    run->total_ns += report.result.ns;
     run->n_steps++;
-    run->first_loss = step == 0 ? report.result.loss : run->first_loss;
+    run->first_loss = step == run->first_step ? report.result.loss : run->first_loss;
     run->final_loss = report.result.loss;
     if (run->listener->step != NULL) {
         run->listener->step(run->listener->context, &report);
     }
-    return PST_OK;
+    return run->saver != NULL ? poll(run, err) : PST_OK;
 }
 
-/* Runs to step `end`, or to the end of what is in flight once the run is told to stop. */
+/* Runs to step `end`, or to the end of what is in flight once the run is told to stop or a
+   checkpoint is due. */
 static pst_status run_to(struct run *run, uint64_t end, struct pst_error *err)
 {
     pst_status st = PST_OK;
 
     while (st == PST_OK) {
-        bool more = run->n_submitted < end && !is_told_to_stop(run);
+        bool more = run->n_submitted < end && !is_told_to_stop(run) && !is_due(run);
 
         if (more && pst_exec_in_flight(run->exec) < BUFFERS) {
             st = submit(run, err);
@@ -366,11 +531,14 @@ static pst_status loop(struct run *run, struct pst_error *err)
         uint64_t end = every > 0 ? (run->n_steps / every + 1) * every : steps;
 
         st = run_to(run, end < steps ? end : steps, err);
-        if (st == PST_OK && end < steps && !is_told_to_stop(run)) {
+        if (st == PST_OK && run->n_steps < steps && is_due(run)) {
+            st = save(run, err);
+        }
+        if (st == PST_OK && run->n_steps == end && end < steps && !is_told_to_stop(run)) {
             st = evaluate(run, &loss, err);
         }
     }
-    return st;
+    return st == PST_OK && run->saver != NULL ? save_last(run, err) : st;
 }
 
 /* What is left to do after the last step. */
@@ -406,17 +574,18 @@ static pst_status count_copies(const struct run *run, uint64_t *bytes, uint64_t 
 {
     const struct pst_plan *plan = run->session->planned.plan;
     double scale = pst_session_is_hollow(run->session) ? run->emulation.scale : 1;
+    const uint64_t made = run->n_steps - run->first_step;
     bool any = false;
 
-    for (uint32_t rank = 0; rank < plan->n_devices && run->n_steps > 0; rank++) {
+    for (uint32_t rank = 0; rank < plan->n_devices && made > 0; rank++) {
         struct pst_exec_copies copied;
         pst_status st = pst_exec_copied(run->exec, rank, &copied, err);
 
         if (st != PST_OK) {
             return st;
         }
-        bytes[rank] = copied.bytes[0] / run->n_steps;
-        stall_ns[rank] = (uint64_t)((double)(copied.stall_ns / run->n_steps) / scale);
+        bytes[rank] = copied.bytes[0] / made;
+        stall_ns[rank] = (uint64_t)((double)(copied.stall_ns / made) / scale);
         any = any || bytes[rank] > 0;
     }
     *ret_any = any;
@@ -437,11 +606,12 @@ static uint64_t median(uint64_t *values, uint64_t n)
 static uint64_t usual_step_ns(struct run *run)
 {
     uint64_t every = run->session->planned.plan->drain_every, n = 0;
+    const uint64_t made = run->n_steps - run->first_step;
 
-    if (every < 2 || run->n_steps < every) {
-        return median(run->step_ns, run->n_steps);
+    if (every < 2 || made < every) {
+        return median(run->step_ns, made);
     }
-    for (uint64_t first = 0; first + every <= run->n_steps; first += every) {
+    for (uint64_t first = 0; first + every <= made; first += every) {
         uint64_t sum = 0;
 
         for (uint64_t i = first; i < first + every; i++) {
@@ -460,11 +630,12 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
     bool copies = false;
     pst_status st;
     struct pst_run_report end = {
-        .steps = run->n_steps,
+        .steps = run->n_steps - run->first_step,
+        .first_step = run->first_step,
         .tokens_per_step = run->batch * run->shape.rows,
         .total_ns = total_ns,
         .first_loss = run->first_loss,
-        .final_loss = run->n_steps == 0 ? NAN : run->final_loss,
+        .final_loss = run->n_steps == run->first_step ? NAN : run->final_loss,
         .eval_loss = run->eval_loss,
         .n_devices = n,
         .peak_bytes = measured,
@@ -502,7 +673,7 @@ static pst_status trace(const struct run *run, struct pst_error *err)
     struct pst_timeline *timeline = NULL;
     pst_status st;
 
-    if (run->recorder == NULL || run->n_steps == 0) {
+    if (run->recorder == NULL || run->n_steps == run->first_step) {
         return PST_OK;
     }
     st = pst_recorder_gather(run->recorder, run->exec, err);
@@ -519,11 +690,13 @@ static pst_status trace(const struct run *run, struct pst_error *err)
 }
 
 pst_status pst_train_run(struct pst_session *session, const struct pst_data *data,
+                         const struct pst_resume_request *resume,
                          const struct pst_train_listener *listener, struct pst_error *err)
 {
     struct run run = {.session = session,
                       .job = session->job,
                       .listener = listener,
+                      .resume = resume,
                       .data = data,
                       .eval_loss = NAN};
     uint64_t begin = pst_now_ns();
@@ -539,6 +712,9 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     if (st == PST_OK && !is_told_to_stop(&run)) {
         st = conclude(&run, err);
     }
+    if (st == PST_OK && run.saver != NULL) {
+        st = pst_saver_finish(run.saver, err);
+    }
     if (run.exec != NULL && is_told_to_stop(&run)) {
         pst_stop_note(pst_exec_told(run.exec));
     }
@@ -551,6 +727,7 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     if (st == PST_OK && pst_stop_requested()) {
         st = pst_stop_fail(err);
     }
+    pst_saver_destroy(run.saver);
     pst_exec_destroy(run.exec);
     pst_recorder_destroy(run.recorder);
     for (uint32_t i = 0; i < BUFFERS; i++) {

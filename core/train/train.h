@@ -10,7 +10,8 @@
 #include "exec/exec.h"
 #include "exec/record.h"
 #include "train/data.h"
-#include "train/session.h"
+#include "train/resume.h"
+#include "train/saver.h"
 
 struct pst_step_report {
     uint64_t step;    /* 1 for the first */
@@ -24,7 +25,8 @@ struct pst_step_report {
 
 /* The whole run, at its end. */
 struct pst_run_report {
-    uint64_t steps, tokens_per_step, total_ns;
+    uint64_t steps, tokens_per_step, total_ns; /* steps that this run made, */
+    uint64_t first_step;                       /* behind so many */
     double first_loss, final_loss;
     double eval_loss; /* NaN: nothing was held out, or the run was stopped */
     uint32_t n_devices;
@@ -46,6 +48,10 @@ struct pst_train_listener {
     bool scores; /* evaluations count right answers, too, in small batches */
     void (*step)(void *context, const struct pst_step_report *report);
     void (*eval)(void *context, uint64_t step, double loss);
+    /* A checkpoint was saved, or was not. */
+    void (*saved)(void *context, const struct pst_save_report *report);
+    /* The run goes on behind that step. */
+    void (*resumed)(void *context, const char *path, uint64_t step);
     /* The whole run, at its end. */
     void (*done)(void *context, const struct pst_run_report *report);
     /* What happened in the last steps, as many as output.trace_steps says, from a run that made at
@@ -54,14 +60,17 @@ struct pst_train_listener {
 };
 
 /*
- * Runs the session's plan on the data (hollow devices: NULL) to the end of train.steps. With 0
- * steps, which a command may set, only the evaluation and the text of the end are made, of what the
- * session begins with; without data, the text alone. A signal
- * (stop.h) ends it after the steps in flight, without a final evaluation: the results so far are
- * reported, then PST_ERR_CANCELLED with exit code 130 or 143 comes back. Other errors:
- * machine.memory (exit 4) before the first step, run.non-finite and run.* (exit 1).
+ * Runs the session's plan on the data (hollow devices: NULL) to the end of train.steps, from the
+ * beginning, which is what the session begins with, or from what is to be resumed. With 0 steps,
+ * which a command may set, only the evaluation and the text of the end are made; without data, the
+ * text alone. With a folder for checkpoints it saves what that asks for, and its end; with resume
+ * NULL it begins and saves nothing. A signal (stop.h) ends it after the steps in flight, without a
+ * final evaluation: the results so far are reported, then PST_ERR_CANCELLED with exit code 130 or
+ * 143 comes back. Other errors: those of resume.h and saver.h; machine.memory (exit 4) before the
+ * first step, run.non-finite and run.* (exit 1).
  */
 pst_status pst_train_run(struct pst_session *session, const struct pst_data *data,
+                         const struct pst_resume_request *resume,
                          const struct pst_train_listener *listener, struct pst_error *err);
 
 #endif

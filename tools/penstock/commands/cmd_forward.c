@@ -122,7 +122,7 @@ static pst_status plan_and_run(struct request *request, struct pst_session *sess
     if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
         return pst_stop_fail(err);
     }
-    return st == PST_OK ? pst_train_run(session, data, &listener, err) : st;
+    return st == PST_OK ? pst_train_run(session, data, NULL, &listener, err) : st;
 }
 
 static pst_status open_data(struct request *request, struct pst_session *session,

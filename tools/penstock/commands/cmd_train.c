@@ -16,6 +16,11 @@
 #include "train/stop.h"
 #include "train/train.h"
 
+struct request {
+    const char *plan_file, *resume;
+    bool allow_change;
+};
+
 /* The context of its listener. */
 struct training {
     struct pst_train_output output; /* first: what listens to steps takes it for its own */
@@ -45,9 +50,12 @@ static pst_status write_trace(void *context, const struct pst_timeline *timeline
 }
 
 static pst_status run(struct pst_session *session, const struct pst_data *data,
-                      const char *plan_file, const struct pst_cli *cli, bool *ret_started,
+                      const struct request *request, const struct pst_cli *cli, bool *ret_started,
                       struct pst_error *err)
 {
+    const char *plan_file =
+        request->plan_file == NULL ? session->job->run.plan : request->plan_file;
+    const struct pst_resume_request resume = {request->resume, request->allow_change};
     bool first = pst_team_is_first(&session->team);
     struct training training = {.session = session};
     struct pst_train_listener listener = {
@@ -76,13 +84,13 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
     pst_train_output_init(&training.output, session->job, cli->json, first ? stdout : NULL,
                           cli->verbosity < 0 || !first ? NULL : stderr);
     pst_train_output_listen(&training.output, &listener);
-    st = pst_train_run(session, data, &listener, err);
+    st = pst_train_run(session, data, &resume, &listener, err);
     return pst_train_output_end(&training.output, st, err);
 }
 
 /* All but joining the other processes and leaving them. */
 static pst_status work(const struct pst_job *job, const struct pst_team *team,
-                       const char *plan_file, const struct pst_cli *cli, bool *ret_started,
+                       const struct request *request, const struct pst_cli *cli, bool *ret_started,
                        struct pst_error *err)
 {
     struct pst_session *session = NULL;
@@ -100,17 +108,12 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
         st = pst_data_create(job, session->graph, &data, err);
     }
     if (st == PST_OK) {
-        st = run(session, data, plan_file == NULL ? job->run.plan : plan_file, cli, ret_started,
-                 err);
+        st = run(session, data, request, cli, ret_started, err);
     }
     pst_data_destroy(data);
     pst_session_destroy(session);
     return st;
 }
-
-struct request {
-    const char *plan_file;
-};
 
 /* One process tells how the run ended; a stop is an ordinary end: the results are out. */
 static int tell(pst_status st, bool started, const struct pst_cli *cli)
@@ -135,7 +138,7 @@ static void train(struct pst_cli *cli, void *asked)
     pst_cli_job_open(cli, cli->arguments[0], &job);
     st = pst_team_join(&job.job, request->plan_file, &team, &cli->err);
     if (st == PST_OK) {
-        st = work(&job.job, &team, request->plan_file, cli, &started, &cli->err);
+        st = work(&job.job, &team, request, cli, &started, &cli->err);
     }
     st = pst_team_settle(&team, st, &cli->err, &prints);
     pst_cli_job_close(&job);
@@ -146,6 +149,10 @@ static void train(struct pst_cli *cli, void *asked)
 
 static const struct pst_option options[] = {
     {"plan", 'p', "FILE", "run this plan instead of searching one", PST_AT(plan_file), 0},
+    {"resume", 0, "auto|STEP|PATH",
+     "go on from a checkpoint: the newest, of that step, or that one", PST_AT(resume), 0},
+    {"allow-change", 0, NULL, "resume with other seeds, data, batch or optimizer",
+     PST_AT(allow_change), 0},
 };
 
 const struct pst_command pst_cmd_train = {
@@ -153,7 +160,7 @@ const struct pst_command pst_cmd_train = {
     .arguments = "CONFIG",
     .summary = "Plans if need be, then trains",
     .text = "Progress goes to standard error, the result to standard output. A first SIGINT or a "
-            "SIGTERM\nends the run after the step in work.",
+            "SIGTERM\nends the run after the step in work; SIGUSR1 saves a checkpoint and goes on.",
     .words = {1, 1},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

@@ -78,6 +78,57 @@ static void tell_eval(void *context, uint64_t step, double loss)
     write_line(output, &json);
 }
 
+static void tell_saved(void *context, const struct pst_save_report *report)
+{
+    struct pst_train_output *output = context;
+    struct pst_json json;
+    char text[96], bytes[32], time[32];
+
+    if (report->failed == NULL) {
+        snprintf(text, sizeof text, "step %llu  saved %s in %s", (unsigned long long)report->step,
+                 pst_format_bytes(bytes, report->bytes), pst_format_ns(time, report->ns));
+        pst_progress_note(&output->progress, text);
+    }
+    if (!output->json) {
+        return;
+    }
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_bool(&json, "checkpoint", report->failed == NULL);
+    pst_json_uint(&json, "step", report->step);
+    pst_json_string(&json, "folder", report->path);
+    if (report->failed == NULL) {
+        pst_json_uint(&json, "bytes", report->bytes);
+        pst_json_number(&json, "blocked_seconds", (double)report->blocked_ns / 1e9);
+        pst_json_number(&json, "seconds", (double)report->ns / 1e9);
+    } else {
+        pst_json_string(&json, "message", report->failed->message);
+    }
+    pst_json_end(&json, '}');
+    write_line(output, &json);
+}
+
+static void tell_resumed(void *context, const char *path, uint64_t step)
+{
+    struct pst_train_output *output = context;
+    struct pst_json json;
+
+    if (!output->json) {
+        if (output->out != NULL) {
+            fprintf(output->out, "resumed  behind step %llu, from %s\n", (unsigned long long)step,
+                    path);
+        }
+        return;
+    }
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_bool(&json, "resumed", true);
+    pst_json_uint(&json, "step", step);
+    pst_json_string(&json, "folder", path);
+    pst_json_end(&json, '}');
+    write_line(output, &json);
+}
+
 static void add_seconds(struct pst_json *json, const char *key, const uint64_t *ns, uint32_t n)
 {
     pst_json_array(json, key);
@@ -95,6 +146,9 @@ static void done_json(struct pst_train_output *output, const struct pst_run_repo
     pst_json_object(&json, NULL);
     pst_json_bool(&json, "done", true);
     pst_json_uint(&json, "steps", report->steps);
+    if (report->first_step > 0) {
+        pst_json_uint(&json, "first_step", report->first_step);
+    }
     pst_json_number(&json, "final_loss", report->final_loss);
     pst_json_number(&json, "eval_loss", report->eval_loss);
     pst_json_bytes(&json, "peak_bytes", report->peak_bytes, report->n_devices);
@@ -222,6 +276,8 @@ void pst_train_output_listen(struct pst_train_output *output, struct pst_train_l
     listener->context = output;
     listener->step = tell_step;
     listener->eval = tell_eval;
+    listener->saved = tell_saved;
+    listener->resumed = tell_resumed;
     listener->done = tell_done;
 }
 

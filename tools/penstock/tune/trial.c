@@ -83,7 +83,7 @@ static pst_status run(struct pst_session *session, struct pst_trial *trial, stru
         st = pst_data_create(session->job, session->graph, &data, err);
     }
     if (st == PST_OK) {
-        st = pst_train_run(session, data, &listener, err);
+        st = pst_train_run(session, data, NULL, &listener, err);
     }
     pst_data_destroy(data);
     return st;
