@@ -168,12 +168,14 @@ static pst_status read_all(struct pst_config *config, struct pst_job *job,
                            struct pst_report *report, struct pst_error *err)
 {
     struct pst_config_node *data = pst_config_get(config->root, "data");
+    struct pst_config_node *train = pst_config_get(config->root, "train");
     struct pst_config_node *run = pst_config_get(config->root, "run");
     struct pst_config_node *profile = pst_config_get(config->root, "profile");
     pst_status st;
 
     pst_config_resolve(config, data, "train");
     pst_config_resolve(config, data, "valid");
+    pst_config_resolve(config, train, "init");
     pst_config_resolve(config, run, "plan");
     pst_config_resolve(config, profile, "file");
     for (uint32_t i = 0; i < pst_job_n_sections; i++) {

@@ -27,11 +27,13 @@ struct pst_job_train {
     int64_t warmup;                   /* steps */
     double clip;                      /* global norm; 0: none */
     int64_t seed;                     /* of weights and dropout */
+    const char *init;                 /* folder or file of published weights; "" = the seed's */
     uint32_t on_non_finite;           /* enum: stop | skip */
     int64_t eval_every, eval_batches; /* 0: only at the end */
     int64_t sample;                   /* characters of text generated at the end; 0: none */
     const char *prompt;
     double temperature;
+    int64_t top_k; /* 0: all */
     int64_t drain_every;
     const char *degrees; /* as it is written; the numbers: */
     uint32_t degree[PST_MAX_DEGREES], n_degrees;
@@ -154,7 +156,7 @@ void pst_job_tell_defaults(const char *device, const char *transport);
 
 /*
  * Checks the sections (unknown ones too) and relations between values (batch divisible, ...). Paths
- * in [data], [run] and [profile] become relative to the current folder, in the config too.
+ * in [data], [train], [run] and [profile] become relative to the current folder, in the config too.
  * config.key, config.value, config.limit at the position of the fault; further faults in
  * err->details.
  */

@@ -41,6 +41,9 @@ static const struct pst_param train_rows[] = {
         "Steps over which the learning rate rises from 0; -1: a tenth of the run, at most 100."),
     ROW(train, clip, FLOAT, "1.0", "0..", "Largest norm of all gradients together; 0: no limit."),
     ROW(train, seed, INT, "1", "0..", "Seed of the weights and of dropout."),
+    ROW(train, init, STRING, "", NULL,
+        "Folder or file of published weights (safetensors) to begin with, relative to the config's "
+        "folder; empty: initial values by the seed."),
     ROW(train, on_non_finite, ENUM, "stop", "stop|skip",
         "What a loss or gradient that is not finite does: end the run, or leave out the update, "
         "which then does not count."),
@@ -52,6 +55,8 @@ static const struct pst_param train_rows[] = {
     ROW(train, prompt, STRING, "", NULL, "What the generated text starts from."),
     ROW(train, temperature, FLOAT, "0.8", "0..100",
         "How freely the text is drawn; 0: always the likeliest character."),
+    ROW(train, top_k, INT, "0", "0..16777216",
+        "The text is drawn from the likeliest so many characters; 0: from all."),
     ROW(train, drain_every, INT, "0", "0..100000000",
         "Asynchronous schedules: steps between drains of the pipeline; 0: one at the end."),
 };

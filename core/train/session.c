@@ -14,6 +14,7 @@
 #include "graph/builder.h"
 #include "host/plugin_host.h"
 #include "exec/kernels_early.h"
+#include "train/begin.h"
 
 /* --- a GPU for each rank? ---------------------------------------------------------------------*/
 
@@ -161,9 +162,8 @@ static void blame_model(const struct pst_job *job, struct pst_error *err)
     }
 }
 
-/* The graph that [model] describes; pst_graph_destroy it. */
-static pst_status build_graph(const struct pst_job *job, struct pst_graph **ret_graph,
-                              struct pst_error *err)
+pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
+                             struct pst_error *err)
 {
     static const char *const others[] = {"use", NULL};
     struct pst_config_node *use = job->model == NULL ? NULL : pst_config_get(job->model, "use");
@@ -488,7 +488,7 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
                          job->cluster, "[cluster]", NULL, &arena, &session->cluster, err);
     pst_arena_finish(&arena);
     if (st == PST_OK) {
-        st = build_graph(job, &session->graph, err);
+        st = pst_session_graph(job, &session->graph, err);
     }
     if (st == PST_OK) {
         st = load_profile(session, err);
@@ -542,6 +542,13 @@ static void destroy_programs(struct pst_program **programs, uint32_t n)
     free(programs);
 }
 
+pst_status pst_session_begin_with(struct pst_session *session, const char *path,
+                                  struct pst_error *err)
+{
+    return pst_begin_open(path, session->job, session->graph, pst_team_is_first(&session->team),
+                          &session->init, err);
+}
+
 void pst_session_destroy(struct pst_session *session)
 {
     if (session == NULL) {
@@ -556,6 +563,7 @@ void pst_session_destroy(struct pst_session *session)
         session->device_ops->close(session->device);
     }
     pst_costed_destroy(session->profile);
+    pst_begin_close(session->init);
     pst_graph_destroy(session->graph);
     pst_arena_finish(&session->arena);
     free(session);

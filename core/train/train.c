@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/saturate.h"
 #include "base/util.h"
+#include "train/begin.h"
 #include "train/emulate.h"
 #include "train/generate.h"
 #include "train/schedule.h"
@@ -41,6 +43,9 @@ struct run {
     uint64_t n_submitted, n_steps;     /* steps handed to the executor; that ended */
     uint32_t n_skipped;                /* of them the last so many in a row */
     uint64_t peak_bytes;
+    float *logits; /* of an evaluation; NULL: nothing is scored */
+    uint64_t n_targets, n_right;
+    uint64_t eval_samples;
     double first_loss, final_loss, eval_loss; /* the last at the end; NaN until then */
     char *sample;
     struct pst_checkpoint *checkpoint; /* that it goes on from; NULL: it begins, or has begun */
@@ -64,6 +69,19 @@ static uint32_t one_microbatch(const struct pst_plan *plan)
     return samples;
 }
 
+/* Samples of an evaluation whose logits are kept: the last so many. */
+static uint32_t kept_samples(const struct run *run)
+{
+    const struct pst_plan *plan = run->session->eval_plan;
+    const struct pst_graph *graph = run->session->graph;
+    uint32_t op = graph->tensors[graph->logits].producer, s = 0;
+
+    while (pst_plan_node(&plan->stages[s], op) == PST_NONE) {
+        s++;
+    }
+    return plan->stages[s].microbatch_size;
+}
+
 static bool evaluates(const struct run *run)
 {
     return run->data != NULL && run->job->train.eval_batches > 0 &&
@@ -84,7 +102,13 @@ static bool is_told_to_stop(const struct run *run)
 
 static bool generates(const struct run *run)
 {
-    return run->data != NULL && run->job->train.sample > 0;
+    return run->job->train.sample > 0 && !pst_session_is_hollow(run->session);
+}
+
+/* Right answers are those of classes. */
+static bool scores(const struct run *run)
+{
+    return run->listener->scores && evaluates(run) && run->shape.classes > 0;
 }
 
 static void allocate(struct run *run)
@@ -126,6 +150,7 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .stall_ns = run->job->run.stall_limit,
         .edges = pst_session_edges(session),
         .seed = (uint64_t)run->job->train.seed,
+        .source = session->init == NULL ? NULL : pst_begin_source(session->init),
         .clip = run->job->train.clip,
         .skip_non_finite = run->job->train.on_non_finite == ON_NON_FINITE_SKIP,
         .recorder = run->recorder,
@@ -207,7 +232,7 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     pst_status st = pst_sample_shape_of(run->session->graph, &run->shape, err);
 
     run->batch = plan->batch;
-    run->eval_batch = generates(run) ? one_microbatch(plan) : plan->batch;
+    run->eval_batch = generates(run) || scores(run) ? one_microbatch(plan) : plan->batch;
     if (st == PST_OK && (evaluates(run) || generates(run))) {
         st = pst_session_twin(run->session, run->eval_batch, err);
     }
@@ -218,6 +243,11 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     }
     if (st == PST_OK) {
         allocate(run);
+    }
+    if (st == PST_OK && scores(run)) {
+        run->logits = pst_alloc(kept_samples(run) *
+                                    run->session->graph->tensors[run->session->graph->logits].elems,
+                                sizeof *run->logits);
     }
     if (st == PST_OK) {
         run->session->saves = saves(run);
@@ -272,32 +302,59 @@ static struct pst_batch load(const struct run *run, const struct samples *to, ui
     return batch;
 }
 
+/* Counts the targets of the samples whose logits are kept, and those that the largest names. */
+static void score(struct run *run)
+{
+    const struct pst_sample_shape *shape = &run->shape;
+    uint32_t kept = kept_samples(run);
+    const int32_t *targets = run->samples[0].inputs[pst_sample_input(shape, shape->target)];
+    uint32_t classes = (uint32_t)shape->classes;
+
+    targets += (run->eval_batch - kept) * shape->rows;
+    for (uint64_t i = 0; i < kept * shape->rows; i++) {
+        run->n_targets += targets[i] >= 0;
+        run->n_right += targets[i] >= 0 && pst_draw_class(run->logits + i * classes, classes, 0, 0,
+                                                          0) == (uint32_t)targets[i];
+    }
+}
+
 /* Up to eval_batches batches, spread evenly over what is held out; at least one. Ends early,
    without a result, when the run is told to stop. */
 static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *err)
 {
-    uint64_t held = pst_data_samples(run->data, PST_SPLIT_VALID), batches = held / run->batch;
-    uint64_t wanted = (uint64_t)run->job->train.eval_batches, calls;
-    uint64_t per_batch = run->batch / run->eval_batch;
+    const bool small = run->listener->scores; /* the last batch may be less than a step's */
+    uint64_t unit = small ? run->eval_batch : run->batch;
+    uint64_t held = pst_data_samples(run->data, PST_SPLIT_VALID), batches = held / unit;
+    uint64_t wanted = pst_sat_mul((uint64_t)run->job->train.eval_batches, run->batch / unit), calls;
+    uint64_t per_batch = unit / run->eval_batch;
+    uint64_t n_logits =
+        run->logits == NULL
+            ? 0
+            : kept_samples(run) * run->session->graph->tensors[run->session->graph->logits].elems;
     double sum = 0;
 
+    run->n_targets = run->n_right = 0;
     batches = batches > wanted ? wanted : batches == 0 ? 1 : batches;
     calls = batches * per_batch;
     for (uint64_t i = 0; i < calls; i++) {
         uint64_t batch_first =
-            held == UINT64_MAX ? i / per_batch * run->batch : i / per_batch * held / batches;
+            held == UINT64_MAX ? i / per_batch * unit : i / per_batch * held / batches;
         uint64_t first = batch_first + i % per_batch * run->eval_batch;
         struct pst_batch batch =
             load(run, &run->samples[0], PST_SPLIT_VALID, first, run->eval_batch);
         double loss = 0;
-        pst_status st = pst_exec_eval(run->exec, &batch, &loss, NULL, 0, err);
+        pst_status st = pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err);
 
         if (st != PST_OK || is_told_to_stop(run)) {
             return st;
         }
+        if (run->logits != NULL) {
+            score(run);
+        }
         sum += loss;
     }
     *ret_loss = sum / (double)calls;
+    run->eval_samples = calls * run->eval_batch;
     if (run->listener->eval != NULL) {
         run->listener->eval(run->listener->context, run->n_steps, *ret_loss);
     }
@@ -492,8 +549,10 @@ static pst_status conclude(struct run *run, struct pst_error *err)
         .graph = run->session->graph,
         .shape = &run->shape,
         .samples = run->eval_batch,
+        .kept = generates(run) ? kept_samples(run) : 0,
         .seed = (uint64_t)run->job->train.seed,
         .temperature = run->job->train.temperature,
+        .top_k = (uint32_t)run->job->train.top_k,
         .prompt = run->job->train.prompt,
         .length = (uint64_t)run->job->train.sample,
     };
@@ -583,6 +642,8 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         .predicted_peak_bytes = predicted,
         .predicted_step_ns = run->session->predicted_ns,
         .sample = run->sample,
+        .accuracy = run->n_targets == 0 ? NAN : (double)run->n_right / (double)run->n_targets,
+        .eval_samples = run->eval_samples,
         .scale = emulated_scale(run),
         .signal = pst_stop_signal(),
     };
@@ -675,6 +736,7 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
         }
     }
     free(run.step_ns);
+    free(run.logits);
     free(run.sample);
     return st;
 }

@@ -25,10 +25,26 @@ static uint32_t kind_of(const json_t *json)
     return kind;
 }
 
+static struct pst_rope read_rope(const json_t *json)
+{
+    const char *scaling = json_string_value(json_object_get(json, "scaling"));
+
+    return (struct pst_rope){
+        .scaling = scaling == NULL                  ? PST_ROPE_NONE
+                   : strcmp(scaling, "linear") == 0 ? PST_ROPE_LINEAR
+                                                    : PST_ROPE_LLAMA3,
+        .theta = (float)json_number_value(json_object_get(json, "theta")),
+        .factor = (float)json_number_value(json_object_get(json, "factor")),
+        .low_freq_factor = (float)json_number_value(json_object_get(json, "low")),
+        .high_freq_factor = (float)json_number_value(json_object_get(json, "high")),
+        .context = (uint32_t)json_integer_value(json_object_get(json, "context")),
+    };
+}
+
 /* Absent attributes are zero. */
 static struct pst_op read_op(const json_t *json)
 {
-    static const char *const acts[] = {"none", "relu", "gelu"};
+    static const char *const acts[] = {"none", "relu", "gelu", "silu"};
     const json_t *attributes = fixture_get(json, "attributes");
     const char *act = json_string_value(json_object_get(attributes, "act"));
     struct pst_op op = {.kind = kind_of(json)};
@@ -36,9 +52,13 @@ static struct pst_op read_op(const json_t *json)
     op.transposed = json_is_true(json_object_get(attributes, "transposed"));
     op.causal = json_is_true(json_object_get(attributes, "causal"));
     op.heads = (uint32_t)json_integer_value(json_object_get(attributes, "heads"));
+    op.kv_heads = (uint32_t)json_integer_value(json_object_get(attributes, "kv_heads"));
+    op.window = (uint32_t)json_integer_value(json_object_get(attributes, "window"));
+    op.head_dim = (uint32_t)json_integer_value(json_object_get(attributes, "head_dim"));
+    op.rope = read_rope(json_object_get(attributes, "rope"));
     op.eps = (float)json_number_value(json_object_get(attributes, "eps"));
     op.momentum = (float)json_number_value(json_object_get(attributes, "momentum"));
-    for (uint32_t i = 0; act != NULL && i < 3; i++) {
+    for (uint32_t i = 0; act != NULL && i < 4; i++) {
         op.act = strcmp(act, acts[i]) == 0 ? i : op.act;
     }
     for (uint32_t i = 0; i < 2; i++) {
@@ -171,7 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FILE_TEST("linear"), FILE_TEST("norm"),  FILE_TEST("attention"),
-        FILE_TEST("image"),  FILE_TEST("other"),
+        FILE_TEST("image"),  FILE_TEST("other"), FILE_TEST("decoder"),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 
 #include "base/philox.h"
 #include "graph/distance.h"
+#include "graph/rotary.h"
 
 struct pst_reference {
     struct pst_kernel base; /* first */
@@ -111,8 +112,13 @@ static inline uint64_t linear_workspace(const struct pst_op_request *request)
 
 /* --- attention -------------------------------------------------------------------------------- */
 
-/* How many keys row i sees. */
-static inline uint64_t attention_keys(const struct pst_heads *shape, uint64_t i)
+/* The keys that row i sees: first ... end - 1. */
+static inline uint64_t attention_first(const struct pst_heads *shape, uint64_t i)
+{
+    return shape->window != 0 && i >= shape->window ? i + 1 - shape->window : 0;
+}
+
+static inline uint64_t attention_end(const struct pst_heads *shape, uint64_t i)
 {
     return shape->causal ? i + 1 : shape->keys;
 }
@@ -168,6 +174,23 @@ static inline bool embedding_valid(const struct embedding_shape *shape, int32_t 
 static inline bool norm_is_rms(const struct pst_op_request *request)
 {
     return request->op->kind == PST_OP_RMSNORM;
+}
+
+/* Of the rows of x[0]: heads of `depth` columns at the beginning, then columns that stay. */
+struct qknorm_shape {
+    uint64_t n_rows, columns, heads, query_heads, depth;
+};
+
+static inline struct qknorm_shape qknorm_shape(const struct pst_op_request *request)
+{
+    struct qknorm_shape shape;
+
+    shape.n_rows = request_rows(request, request_in(request, 0));
+    shape.columns = request_columns(request_in(request, 0));
+    shape.query_heads = request->op->heads;
+    shape.heads = shape.query_heads + pst_op_kv_heads(request->op);
+    shape.depth = request_parameter(request, 0)->elems;
+    return shape;
 }
 
 /* --- convolution ------------------------------------------------------------------------------ */
