@@ -138,6 +138,23 @@ uint32_t pst_add_layernorm(struct pst_model *m, const char *name, uint32_t x, in
     return add_norm(m, name, x, width, (struct pst_op){.kind = PST_OP_LAYERNORM, .eps = eps});
 }
 
+uint32_t pst_add_rmsnorm(struct pst_model *m, const char *name, uint32_t x, int64_t width,
+                         float eps, float gain)
+{
+    size_t before = pst_enter(m, "%s", name);
+    uint32_t param = pst_add_vector(m, "weight", width, PST_INIT_CONSTANT, gain);
+
+    x = pst_add_op(m, "",
+                   &(struct pst_op){.kind = PST_OP_RMSNORM,
+                                    .n_in = 1,
+                                    .in = &x,
+                                    .n_param = 1,
+                                    .param = &param,
+                                    .eps = eps});
+    pst_leave(m, before);
+    return x;
+}
+
 uint32_t pst_add_batchnorm(struct pst_model *m, const char *name, uint32_t x, int64_t channels)
 {
     return add_norm(m, name, x, channels,

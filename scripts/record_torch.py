@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records what PyTorch computes for every operator and for a small GPT: tests/data/torch/*.json.
+"""Records what PyTorch computes for every operator, a small GPT and a small Llama:
+tests/data/torch/*.json. The Llama is held against transformers where that is installed.
 
 Operands are f32 numbers, the arithmetic is f64, so that the recorded values are exact for a test of
 f32 kernels. Arrays are flat, sample after sample, channels last; shapes are per sample. Run with
@@ -318,23 +319,183 @@ def record_gpt():
     for name in [f"h.{i}.ln_{k}" for i in range(layers) for k in (1, 2)] + ["ln_f"]:
         p[name + ".weight"] = rand(g, dim, scale=0.2, shift=1.0)
         p[name + ".bias"] = rand(g, dim, scale=0.2)
-    tokens = torch.randint(0, vocab, (samples, context), generator=g)
-    targets = torch.randint(0, vocab, (samples, context), generator=g)
+    write_model("gpt", 6, g, p, {"layers": layers, "heads": heads, "dim": dim, "vocab": vocab,
+                                 "context": context},
+                lambda p, tokens: gpt(p, tokens, layers, heads), samples)
+
+
+def losses_of(logits, targets):
+    return [F.cross_entropy(a, b, ignore_index=-1) for a, b in zip(logits, targets)]
+
+
+def write_model(name, seed, g, p, config, model, samples):
+    """Logits, losses and gradients; config: keys of [model]; model(p, tokens) -> logits. f32_error:
+    how far f32 takes PyTorch itself from these numbers, in units of 2^-24 of the largest of a
+    tensor."""
+    tokens = torch.randint(0, config["vocab"], (samples, config["context"]), generator=g)
+    targets = torch.randint(0, config["vocab"], (samples, config["context"]), generator=g)
     targets[1, :2] = -1
-    logits = gpt(p, tokens, layers, heads)
-    losses = [F.cross_entropy(a, b, ignore_index=-1) for a, b in zip(logits, targets)]
-    (sum(losses) / samples).backward()
-    write("gpt", {
-        "torch": torch.__version__, "seed": 6, "layers": layers, "heads": heads, "dim": dim,
-        "vocab": vocab, "context": context, "samples": samples, "tokens": numbers(tokens),
-        "targets": numbers(targets), "losses": [numbers(v)[0] for v in losses],
-        "logits": numbers(logits),
+    rough = {k: v.detach().float().requires_grad_() for k, v in p.items()}
+    logits = {}
+    for which in (p, rough):
+        logits[id(which)] = model(which, tokens)
+        (sum(losses_of(logits[id(which)], targets)) / samples).backward()
+    pairs = [(logits[id(p)], logits[id(rough)])] + [(p[k].grad, rough[k].grad) for k in p]
+    error = max(((a - b.double()).abs().max() / a.abs().max()).item() for a, b in pairs)
+    write(name, {
+        "torch": torch.__version__, "seed": seed, **config, "samples": samples,
+        "f32_error": round(error * 2 ** 24, 1), "tokens": numbers(tokens),
+        "targets": numbers(targets),
+        "losses": [numbers(v)[0] for v in losses_of(logits[id(p)], targets)],
+        "logits": numbers(logits[id(p)]),
         "params": [{"name": k, "values": numbers(v), "gradient": numbers(v.grad)}
                    for k, v in p.items()]})
+
+
+def rope_frequencies(c):
+    """Of the pairs of a head; transformers' ROPE_INIT_FUNCTIONS in double."""
+    result = []
+    for i in range(0, c["head_dim"], 2):
+        f = c["rope_theta"] ** (-i / c["head_dim"])
+        if c["rope_scaling"] == "linear":
+            f /= c["rope_factor"]
+        elif c["rope_scaling"] == "llama3":
+            turns = c["rope_original_context"] * f / (2 * math.pi)
+            low, high = c["rope_low_freq_factor"], c["rope_high_freq_factor"]
+            part = min(max((turns - low) / (high - low), 0), 1)
+            f = (1 - part) * f / c["rope_factor"] + part * f
+        result.append(f)
+    return torch.tensor(result, dtype=torch.float64)
+
+
+def llama(p, tokens, c):
+    """The family of Llama with parameters by their published names, but for what is packed: queries,
+    keys and values, gate and up. Matrices are (in, out)."""
+    heads, kv, d = c["heads"], c["kv_heads"], c["head_dim"]
+    eps = torch.tensor(c["eps"], dtype=torch.float32).item()
+    angles = torch.outer(torch.arange(tokens.shape[1], dtype=torch.float64), rope_frequencies(c))
+    cos, sin = (f(angles).repeat(1, 2).to(p["norm.weight"].dtype) for f in (torch.cos, torch.sin))
+    ahead = torch.arange(tokens.shape[1])[:, None] - torch.arange(tokens.shape[1])[None, :]
+    seen = (ahead >= 0) & (ahead < (c["window"] or len(ahead)))
+
+    def norm(x, name):
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * p[name + ".weight"]
+
+    def turned(x):
+        return x * cos + torch.cat((-x[..., d // 2:], x[..., :d // 2]), -1) * sin
+
+    x = F.embedding(tokens, p["embed_tokens.weight"])
+    for i in range(c["layers"]):
+        at = f"layers.{i}.self_attn."
+        qkv = norm(x, f"layers.{i}.input_layernorm") @ p[at + "qkv.weight"]
+        qkv = qkv + p[at + "qkv.bias"] if c["qkv_bias"] else qkv
+        q, k, v = (t.reshape(*t.shape[:2], -1, d).transpose(1, 2)
+                   for t in qkv.split((heads * d, kv * d, kv * d), 2))
+        if c["qk_norm"]:
+            q, k = norm(q, at + "q_norm"), norm(k, at + "k_norm")
+        k, v = (t.repeat_interleave(heads // kv, 1) for t in (turned(k), v))
+        y = F.scaled_dot_product_attention(turned(q), k, v, attn_mask=seen)
+        x = x + y.transpose(1, 2).flatten(2) @ p[at + "o_proj.weight"]
+        h = norm(x, f"layers.{i}.post_attention_layernorm") @ p[f"layers.{i}.mlp.gate_up.weight"]
+        gate, up = h.chunk(2, -1)
+        x = x + (F.silu(gate) * up) @ p[f"layers.{i}.mlp.down_proj.weight"]
+    head = p["embed_tokens.weight"].t() if c["tied"] else p["lm_head.weight"]
+    return norm(x, "norm") @ head
+
+
+LLAMA = {"layers": 2, "dim": 8, "heads": 4, "kv_heads": 2, "head_dim": 6, "ff": 10, "context": 7,
+         "vocab": 17, "window": 5, "tied": False, "qkv_bias": True, "qk_norm": True, "eps": 1e-5,
+         "rope_theta": 50.0, "rope_scaling": "llama3", "rope_factor": 8.0,
+         "rope_low_freq_factor": 0.5, "rope_high_freq_factor": 1.5, "rope_original_context": 16}
+
+
+def llama_parameters(g, c):
+    dim, width = c["dim"], (c["heads"] + 2 * c["kv_heads"]) * c["head_dim"]
+    p = {"embed_tokens.weight": rand(g, c["vocab"], dim)}
+    for i in range(c["layers"]):
+        at = f"layers.{i}."
+        p[at + "self_attn.qkv.weight"] = rand(g, dim, width, scale=0.3)
+        if c["qkv_bias"]:
+            p[at + "self_attn.qkv.bias"] = rand(g, width, scale=0.1)
+        p[at + "self_attn.o_proj.weight"] = rand(g, c["heads"] * c["head_dim"], dim, scale=0.3)
+        p[at + "mlp.gate_up.weight"] = rand(g, dim, 2 * c["ff"], scale=0.3)
+        p[at + "mlp.down_proj.weight"] = rand(g, c["ff"], dim, scale=0.3)
+        for name, n in (("input_layernorm", dim), ("post_attention_layernorm", dim),
+                        ("self_attn.q_norm", c["head_dim"]), ("self_attn.k_norm", c["head_dim"])):
+            if c["qk_norm"] or not name.startswith("self"):
+                p[f"{at}{name}.weight"] = rand(g, n, scale=0.2, shift=1.0)
+    p["norm.weight"] = rand(g, dim, scale=0.2, shift=1.0)
+    if not c["tied"]:
+        p["lm_head.weight"] = rand(g, dim, c["vocab"], scale=0.3)
+    return p
+
+
+def published(p, c):
+    """Parameters as transformers names and lays them out."""
+    q, kv, result = c["heads"] * c["head_dim"], c["kv_heads"] * c["head_dim"], {}
+    for name, v in p.items():
+        v = v.detach()
+        v = v.t() if v.dim() == 2 and not name.startswith("embed") else v
+        prefix = "" if name.startswith("lm_head") else "model."
+        if ".qkv." in name:
+            for part, w in zip("qkv", v.split((q, kv, kv))):
+                result[prefix + name.replace("qkv", f"{part}_proj")] = w
+        elif ".gate_up." in name:
+            for part, w in zip(("gate", "up"), v.chunk(2)):
+                result[prefix + name.replace("gate_up", f"{part}_proj")] = w
+        else:
+            result[prefix + name] = v
+    return result
+
+
+def check_llama():
+    """That llama() computes what transformers does, which has norms and angles in f32."""
+    try:
+        import transformers
+    except ImportError:
+        print("transformers is not here: llama() is not held against it")
+        return
+    plain = {**LLAMA, "window": 0, "qkv_bias": False, "qk_norm": False, "rope_scaling": "none"}
+    kinds = {"Llama": {"rope_scaling": "llama3"}, "Mistral": {"window": 5},
+             "Qwen2": {"qkv_bias": True, "tied": True, "head_dim": 2}, "Qwen3": {"qk_norm": True}}
+    for kind, changes in (*kinds.items(), ("Llama", {"rope_scaling": "linear"})):
+        c = {**plain, **changes}
+        g = torch.Generator().manual_seed(8)
+        p = llama_parameters(g, c)
+        rope = {"rope_type": {"none": "default"}.get(c["rope_scaling"], c["rope_scaling"]),
+                "rope_theta": c["rope_theta"], "factor": c["rope_factor"],
+                "low_freq_factor": c["rope_low_freq_factor"],
+                "high_freq_factor": c["rope_high_freq_factor"],
+                "original_max_position_embeddings": c["rope_original_context"]}
+        used = {"default": 2, "linear": 3, "llama3": 6}[rope["rope_type"]]
+        config = getattr(transformers, kind + "Config")(
+            hidden_size=c["dim"], num_hidden_layers=c["layers"], num_attention_heads=c["heads"],
+            num_key_value_heads=c["kv_heads"], head_dim=c["head_dim"], intermediate_size=c["ff"],
+            vocab_size=c["vocab"], rms_norm_eps=c["eps"], tie_word_embeddings=c["tied"],
+            max_position_embeddings=64, sliding_window=c["window"] or None,
+            rope_parameters=dict(list(rope.items())[:used]), attn_implementation="eager",
+            pad_token_id=None, bos_token_id=None, eos_token_id=None)
+        model = getattr(transformers, kind + "ForCausalLM")(config).double()
+        weights = published(p, c)
+        missing, unexpected = model.load_state_dict(weights, strict=False)
+        if unexpected or set(missing) - ({"lm_head.weight"} if c["tied"] else set()):
+            raise SystemExit(f"{kind}: missing {missing}, unexpected {unexpected}")
+        tokens = torch.randint(0, c["vocab"], (3, c["context"]), generator=g)
+        off = (model(tokens).logits - llama(p, tokens, c)).abs().max().item()
+        print(f"{kind} {changes}: off by {off:.1e}")
+        if off > 1e-5:
+            raise SystemExit("llama() is not what transformers computes")
+
+
+def record_llama():
+    check_llama()
+    g = torch.Generator().manual_seed(7)
+    p = llama_parameters(g, LLAMA)
+    write_model("llama", 7, g, p, LLAMA, lambda p, tokens: llama(p, tokens, LLAMA), 3)
 
 
 if __name__ == "__main__":
     OUT.mkdir(parents=True, exist_ok=True)
     for record in (record_linear, record_norm, record_attention, record_image, record_other,
-                   record_gpt, record_decoder):
+                   record_gpt, record_decoder, record_llama):
         record()
