@@ -193,7 +193,53 @@ def record_decoder():
     r.add("qknorm", "qknorm", lambda x, q, k: qknorm(x, q, k, 3, 1, EPS),
           [rand(r.g, 2, 3, 23)], [rand(r.g, 5), rand(r.g, 5)],
           {"heads": 3, "kv_heads": 1, "eps": EPS})
+    record_experts(r)
     r.write()
+
+
+def route(logits, k, normalize, capacity):
+    """Weights [batch, tokens, experts] (MixtralTopKRouter, Qwen3MoeTopKRouter of transformers); an
+    expert takes the first tokens of a sample."""
+    probs = logits.softmax(-1)
+    top, chosen = probs.topk(k, -1)
+    if normalize:
+        top = top / top.sum(-1, keepdim=True)
+    wanted = F.one_hot(chosen, logits.shape[-1]).sum(-2)
+    if capacity:
+        most = math.ceil(capacity * logits.shape[1] * k / logits.shape[-1])
+        wanted = wanted * (wanted.cumsum(1) <= most)
+    return torch.zeros_like(probs).scatter(-1, chosen, top) * wanted
+
+
+def load_balancing_loss(logits, k):
+    """load_balancing_loss_func of transformers, of one sample and layer."""
+    probs = logits.softmax(-1)
+    mask = F.one_hot(probs.topk(k, -1)[1], logits.shape[-1]).double()
+    return (mask.mean(0) * probs.mean(0)).sum() * logits.shape[-1]
+
+
+def experts(x, weights, up, down, act):
+    """Every expert for every token: those with weight 0 add nothing."""
+    gate, lifted = torch.einsum("btc,ecf->btef", x, up).chunk(2, -1)
+    return torch.einsum("btef,efc,bte->btc", activate(gate, act) * lifted, down, weights)
+
+
+def record_experts(r):
+    for k, normalize, capacity in ((2, False, 0), (2, True, 0), (1, False, 1.0), (3, True, 0.5)):
+        r.add(f"router, {k} of 4{', normalized' * normalize}, capacity {capacity}", "router",
+              lambda x, a=(k, normalize, capacity): route(x, *a), [rand(r.g, 2, 5, 4)], [],
+              {"experts_per_token": k, "normalize": normalize, "capacity": capacity})
+    x, scale, weight = rand(r.g, 2, 5, 4), 0.25, torch.tensor(0.01).item()
+    r.add("router, load balancing", "router", lambda x: route(x, 2, True, 0), [x], [],
+          {"experts_per_token": 2, "normalize": True, "aux_loss": weight}, scale=scale)
+    sum(scale * weight * load_balancing_loss(sample, 2) for sample in x).backward()
+    r.cases[-1]["dx"] = [numbers(x.grad)]
+    for act in ("silu", "gelu"):
+        x, weights = rand(r.g, 2, 3, 4), route(rand(r.g, 2, 3, 3), 2, True, 0).float().double()
+        weights = weights.detach().requires_grad_()
+        r.add(f"experts, {act}", "experts", lambda *a, act=act: experts(*a, act), [x, weights],
+              [rand(r.g, 3, 4, 10), rand(r.g, 3, 5, 4)], {"experts_per_token": 2, "act": act})
+        r.cases[-1]["dx"][1] = numbers(weights.grad * (weights != 0))
 
 
 def record_image():

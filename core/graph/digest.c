@@ -73,6 +73,10 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     put(state, op->window);
     put(state, op->head_dim);
     put_rope(state, &op->rope);
+    put(state, op->experts_per_token);
+    put(state, op->normalize);
+    put_float(state, op->capacity);
+    put_float(state, op->aux_loss);
     put(state, op->max_distance);
     put_float(state, op->scale);
     put(state, op->bag);

@@ -67,6 +67,27 @@ static void grad_attention(const struct pst_graph *graph, const struct pst_op *o
     }
 }
 
+/* z0, z1: gradients of y1, and what p1 is multiplied with. */
+static void grad_experts(const struct pst_graph *graph, const struct pst_op *op,
+                         struct pst_op_grad *info)
+{
+    const struct pst_tensor *h = &graph->tensors[op->out[1]];
+
+    info->b_dx = 3;
+    info->b_reads_x = 2;
+    info->b_reads_p = 3;
+    info->b_reads_y = 2;
+    info->has_w = true;
+    info->w_reads_x = 3;
+    info->w_reads_dy = true;
+    info->n_z = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        info->z_elems[i] = i == 0 ? h->elems : h->elems / 2;
+        info->z_batched[i] = true;
+        info->z_dtype[i] = h->dtype;
+    }
+}
+
 static void grad_add(const struct pst_op *op, struct pst_op_grad *info)
 {
     if (op->p > 0.0f) {
@@ -111,7 +132,11 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
         info->b_reads_x = 1 | 2;
         info->b_reads_y = 2;
         break;
+    case PST_OP_EXPERTS:
+        grad_experts(graph, op, info);
+        break;
     case PST_OP_GLU:
+    case PST_OP_ROUTER:
         info->b_dx = 1;
         info->b_reads_x = 1;
         break;
@@ -159,7 +184,7 @@ void pst_op_grad_info(const struct pst_graph *graph, uint32_t op_index,
     ret_info->b_alias &= wanted;
     ret_info->b_adds &= ret_info->b_dx;
     ret_info->has_b = ret_info->b_dx != 0 || ret_info->n_z != 0;
-    if (ret_info->b_dx == 0 && op->kind != PST_OP_ATTENTION) {
+    if (ret_info->b_dx == 0 && op->kind != PST_OP_ATTENTION && op->kind != PST_OP_EXPERTS) {
         ret_info->b_reads_p = 0; /* weights only shape the gradient of the input */
     }
     if (!ret_info->has_b) {

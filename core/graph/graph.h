@@ -89,6 +89,20 @@ enum pst_op_kind {
     /* RMS norm of each head of packed rows x0 [T,N]: the first H parts of D columns with gain p0
        [D], the next K with gain p1 [D]; the rest is copied. y1 [T,H+K] as RMS norm; z0, z1. */
     PST_OP_QKNORM = 19,
+    /* Mixture of experts (Shazeer et al., "Outrageously large neural networks", ICLR 2017). x0
+       logits [T,E] -> weights [T,E]: the experts_per_token greatest of a token's softmax, the first
+       of equals, over their sum where `normalize`; 0 for the others. Of a sample an expert takes
+       the first ceil(capacity T k / E) tokens that want it; capacity 0: all. B reads x, and adds
+       the gradient of the sample's load balancing loss (Fedus et al., "Switch transformers", JMLR
+       2022, section 2.2), aux_loss E sum_e f_e P_e with f_e the tokens that want e over T, before
+       any is dropped, and P_e the mean of the softmax; the loss that is told is without it. */
+    PST_OP_ROUTER = 20,
+    /* x0 [T,C], x1 weights [T,E], of which the first experts_per_token (k) other than 0 of a token
+       count -> y[t] = sum_e x1[t,e] (act(gate) up) p1[e] where gate|up = x0[t] p0[e]; p0 [E,C,2F],
+       p1 [E,F,C]; act as GLU. A token's experts have its slots, in their order; what is left is 0:
+       y1 [T,k,2F] gate|up; B leaves z0 [T,k,2F], its gradient, and z1 [T,k,F], x1[t,e] act(gate)
+       up. */
+    PST_OP_EXPERTS = 21,
     PST_OP_KINDS
 };
 
@@ -156,17 +170,20 @@ struct pst_op {
     const uint32_t *param;       /* parameters; PST_NONE where an optional one is absent */
     const uint64_t *state_elems; /* f32 values kept per operator over steps (running statistics) */
     /* attributes; what does not apply is 0 */
-    uint32_t act;          /* linear, act, batchnorm, glu */
-    bool transposed;       /* linear: p0 is stored [out,in] (tied head), else [in,out] */
-    bool causal;           /* attention */
-    uint32_t heads;        /* attention, qknorm: of queries (H); rotary: of queries and keys */
-    uint32_t kv_heads;     /* attention, qknorm: of keys (K), divides heads; 0: as many as heads */
-    uint32_t window;       /* causal attention: row t sees t - window + 1 ... t; 0: all up to t */
-    uint32_t head_dim;     /* rotary (D) */
-    struct pst_rope rope;  /* rotary */
-    uint32_t max_distance; /* attention with p0: beyond it all keys are equally far */
-    float scale;           /* attention: of the scores; 0: 1 / sqrt(C / heads) */
-    uint32_t bag;          /* embedding: enum pst_bag */
+    uint32_t act;         /* linear, act, batchnorm, glu, experts */
+    bool transposed;      /* linear: p0 is stored [out,in] (tied head), else [in,out] */
+    bool causal;          /* attention */
+    uint32_t heads;       /* attention, qknorm: of queries (H); rotary: of queries and keys */
+    uint32_t kv_heads;    /* attention, qknorm: of keys (K), divides heads; 0: as many as heads */
+    uint32_t window;      /* causal attention: row t sees t - window + 1 ... t; 0: all up to t */
+    uint32_t head_dim;    /* rotary (D) */
+    struct pst_rope rope; /* rotary */
+    uint32_t experts_per_token; /* router, experts (k) */
+    bool normalize;             /* router */
+    float capacity, aux_loss;   /* router */
+    uint32_t max_distance;      /* attention with p0: beyond it all keys are equally far */
+    float scale;                /* attention: of the scores; 0: 1 / sqrt(C / heads) */
+    uint32_t bag;               /* embedding: enum pst_bag */
     uint32_t kernel[2], stride[2], pad[2]; /* conv, pool: height, width */
     float p;                               /* dropout probability (add, dropout) */
     float eps, momentum;                   /* norms */

@@ -679,6 +679,13 @@ static pst_status infer_qknorm(const struct rule *c, struct pst_error *err)
     return status;
 }
 
+static pst_status check_gate(const struct rule *c, struct pst_error *err)
+{
+    return c->op->act == PST_ACT_SILU || c->op->act == PST_ACT_GELU
+               ? PST_OK
+               : BAD("%s: gates go with silu or gelu", c->op->name);
+}
+
 static pst_status infer_glu(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
@@ -691,11 +698,83 @@ static pst_status infer_glu(const struct rule *c, struct pst_error *err)
         return BAD("%s: input has last axis %llu, which is not a gate and as much to be gated",
                    c->op->name, (unsigned long long)x->dims[x->rank - 1]);
     }
-    if (c->op->act != PST_ACT_SILU && c->op->act != PST_ACT_GELU) {
-        return BAD("%s: gates go with silu or gelu", c->op->name);
-    }
     result_like(c)->dims[x->rank - 1] = x->dims[x->rank - 1] / 2;
+    return check_gate(c, err);
+}
+
+/* --- mixture of experts --------------------------------------------------------------------*/
+
+static pst_status check_chosen(const struct rule *c, uint64_t experts, struct pst_error *err)
+{
+    if (c->op->experts_per_token == 0 || c->op->experts_per_token > experts) {
+        return BAD("%s: a token has %u of %llu experts", c->op->name, c->op->experts_per_token,
+                   (unsigned long long)experts);
+    }
     return PST_OK;
+}
+
+static pst_status infer_router(const struct rule *c, struct pst_error *err)
+{
+    const struct pst_op *op = c->op;
+    pst_status status = check_rank(c, 2, 2, "[T, experts]", err);
+
+    if (status == PST_OK) {
+        status = check_chosen(c, input(c, 0)->dims[1], err);
+    }
+    if (status == PST_OK && !(op->capacity >= 0.0f && op->capacity <= FLT_MAX &&
+                              op->aux_loss >= 0.0f && op->aux_loss <= FLT_MAX)) {
+        return BAD("%s: capacity %g and weight %g of the load balancing loss must be 0 or more",
+                   op->name, (double)op->capacity, (double)op->aux_loss);
+    }
+    if (status == PST_OK) {
+        result_like(c);
+    }
+    return status;
+}
+
+static pst_status infer_experts(const struct rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0), *weights = input(c, 1);
+    uint64_t up[3], down[3], pairs[3];
+    char text[256];
+    pst_status status = check_rank(c, 2, 2, "[T, C]", err);
+
+    if (status == PST_OK) {
+        status = check_param_rank(c, 3, "[experts, C, 2F] (gate, up)", err);
+    }
+    if (status == PST_OK) {
+        status = check_dtype(c, 1, c->builder->dtype, err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    memcpy(up, param0(c)->dims, sizeof up);
+    if (weights->rank != 2 || weights->dims[0] != x->dims[0] || weights->dims[1] != up[0]) {
+        return BAD("%s: weights have shape %s, expected [%llu, %llu]", c->op->name,
+                   pst_shape_text(text, sizeof text, weights->rank, weights->dims),
+                   (unsigned long long)x->dims[0], (unsigned long long)up[0]);
+    }
+    up[1] = x->dims[1];
+    up[2] = up[2] / 2 * 2;
+    down[0] = up[0];
+    down[1] = up[2] / 2;
+    down[2] = x->dims[1];
+    pairs[0] = x->dims[0];
+    pairs[1] = c->op->experts_per_token;
+    pairs[2] = up[2];
+    status = check_param(c, 0, 3, up, err);
+    if (status == PST_OK) {
+        status = check_param(c, 1, 3, down, err);
+    }
+    if (status == PST_OK) {
+        status = check_chosen(c, up[0], err);
+    }
+    if (status == PST_OK) {
+        status = check_gate(c, err);
+    }
+    result_like(c);
+    output(c, PST_ROLE_AUX, c->builder->dtype, 3, pairs);
+    return status;
 }
 
 /* --- all kinds -----------------------------------------------------------------------------*/
@@ -724,6 +803,8 @@ pst_status pst_shape_infer(const struct pst_graph_builder *builder, const struct
         [PST_OP_ROTARY] = infer_rotary,
         [PST_OP_GLU] = infer_glu,
         [PST_OP_QKNORM] = infer_qknorm,
+        [PST_OP_ROUTER] = infer_router,
+        [PST_OP_EXPERTS] = infer_experts,
     };
     struct pst_shapes shapes;
     struct rule c = {.builder = builder, .op = op, .shapes = &shapes};
@@ -744,6 +825,7 @@ const char *pst_output_suffix(const struct pst_op *op, uint32_t output_index)
     case PST_OP_BATCHNORM:
         return output_index == 1 ? "mean" : "rstd";
     case PST_OP_LINEAR:
+    case PST_OP_EXPERTS:
         return "pre";
     case PST_OP_MAXPOOL2D:
         return "index";

@@ -105,6 +105,9 @@ static double product_flops(const struct pst_graph *graph, const struct pst_op *
     case PST_OP_CONV2D:
         return 2.0 * (double)y->elems * (double)op->kernel[0] * (double)op->kernel[1] *
                (double)x->dims[2];
+    case PST_OP_EXPERTS: /* of as many pairs as there can be; in every pass three products */
+        flops = (double)graph->tensors[op->out[1]].elems;
+        return 3.0 * flops * (double)x->dims[1];
     case PST_OP_ATTENTION:
         if (op->n_in == 2) {
             keys = (double)graph->tensors[op->in[1]].dims[0];
@@ -155,6 +158,9 @@ static double element_flops(const struct pst_graph *graph, const struct pst_op *
         per = 3.0;
         elems *= (double)op->heads * (double)op->head_dim / (double)y->dims[1];
         break;
+    case PST_OP_ROUTER: /* softmax, a search for each of the greatest; backward: both, a slope */
+        per = (pass == 0 ? 5.0 : 9.0) + op->experts_per_token;
+        break;
     case PST_OP_QKNORM:
         per = pass == 0 ? 4.0 : 9.0;
         elems *= ((double)op->heads + pst_op_kv_heads(op)) *
@@ -203,7 +209,7 @@ void pst_op_work(const struct pst_graph *graph, uint32_t op_index, uint32_t pass
         bytes = backward_bytes(graph, op, &info, samples);
     } else {
         bytes = weight_bytes(graph, op, &info, samples);
-        if (info.n_z != 0 && op->kind != PST_OP_LINEAR) {
+        if (info.n_z != 0 && !info.w_reads_dy && op->kind != PST_OP_LINEAR) {
             flops = 0; /* a copy of what B found */
         }
     }

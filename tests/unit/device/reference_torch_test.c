@@ -55,6 +55,11 @@ static struct pst_op read_op(const json_t *json)
     op.kv_heads = (uint32_t)json_integer_value(json_object_get(attributes, "kv_heads"));
     op.window = (uint32_t)json_integer_value(json_object_get(attributes, "window"));
     op.head_dim = (uint32_t)json_integer_value(json_object_get(attributes, "head_dim"));
+    op.experts_per_token =
+        (uint32_t)json_integer_value(json_object_get(attributes, "experts_per_token"));
+    op.normalize = json_is_true(json_object_get(attributes, "normalize"));
+    op.capacity = (float)json_number_value(json_object_get(attributes, "capacity"));
+    op.aux_loss = (float)json_number_value(json_object_get(attributes, "aux_loss"));
     op.rope = read_rope(json_object_get(attributes, "rope"));
     op.eps = (float)json_number_value(json_object_get(attributes, "eps"));
     op.momentum = (float)json_number_value(json_object_get(attributes, "momentum"));
@@ -126,6 +131,7 @@ static void read_operands(struct rig *rig, const json_t *json)
     if (rig->op->kind == PST_OP_CROSS_ENTROPY) {
         rig->scale = 1.0f / (float)rig->samples;
     } else {
+        rig->scale = (float)json_number_value(json_object_get(json, "scale"));
         fixture_numbers(fixture_get(json, "dy"), rig->dy, rig->n_y[0]);
     }
 }

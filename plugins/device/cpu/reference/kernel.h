@@ -193,6 +193,61 @@ static inline struct qknorm_shape qknorm_shape(const struct pst_op_request *requ
     return shape;
 }
 
+/* --- mixture of experts ----------------------------------------------------------------------- */
+
+struct router_shape {
+    uint64_t tokens, experts, chosen; /* tokens: of a sample; chosen: by each of them */
+    double capacity;                  /* tokens of a sample that an expert takes */
+};
+
+static inline struct router_shape router_shape(const struct pst_op_request *request)
+{
+    const struct pst_op *op = request->op;
+    const struct pst_tensor *x = request_in(request, 0);
+    struct router_shape s = {x->dims[0], x->dims[1], op->experts_per_token, INFINITY};
+
+    if (op->capacity > 0) {
+        s.capacity =
+            ceil((double)op->capacity * (double)s.tokens * (double)s.chosen / (double)s.experts);
+    }
+    return s;
+}
+
+/* Numbers for each expert: F three, B five. */
+static inline uint64_t router_workspace(const struct pst_op_request *request)
+{
+    return (request->pass == PST_KERNEL_F ? 3 : 5) * router_shape(request).experts;
+}
+
+struct experts_shape {
+    uint64_t tokens, columns, experts, chosen, width; /* tokens: of the micro-batch; width: F */
+};
+
+static inline struct experts_shape experts_shape(const struct pst_op_request *request)
+{
+    const struct pst_tensor *x = request_in(request, 0);
+    const uint64_t *dims = request_parameter(request, 0)->dims;
+
+    return (struct experts_shape){request->samples * x->dims[0], x->dims[1], dims[0],
+                                  request->op->experts_per_token, dims[2] / 2};
+}
+
+/* Of a token. F: sums of the result, gate|up of a slot. B: those of the gradients of both inputs.
+ */
+static inline uint64_t experts_workspace(const struct pst_op_request *request)
+{
+    const struct experts_shape s = experts_shape(request);
+
+    switch (request->pass) {
+    case PST_KERNEL_F:
+        return s.columns + 2 * s.width;
+    case PST_KERNEL_B:
+        return s.columns + s.experts;
+    default:
+        return 0;
+    }
+}
+
 /* --- convolution ------------------------------------------------------------------------------ */
 
 /* F: sums of one pixel. B: sums of one sample. */

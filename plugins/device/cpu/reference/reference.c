@@ -27,6 +27,8 @@ static const struct pst_reference_family families[PST_OP_KINDS] = {
     [PST_OP_ROTARY] = {PST_REFERENCE_F_B(rotary), NULL},
     [PST_OP_GLU] = {PST_REFERENCE_F_B(glu), NULL},
     [PST_OP_QKNORM] = {PST_REFERENCE_F_B_W(qknorm), NULL},
+    [PST_OP_ROUTER] = {PST_REFERENCE_F_B(router), router_workspace},
+    [PST_OP_EXPERTS] = {PST_REFERENCE_F_B_W(experts), experts_workspace},
 };
 
 /* Matrices have the type of the activations, vectors that of the arithmetic. */
