@@ -19,11 +19,23 @@ struct pst_job_data {
     int64_t seed; /* of the shuffling */
 };
 
+enum pst_schedule {
+    PST_SCHEDULE_CONSTANT = 0,
+    PST_SCHEDULE_COSINE = 1,
+    PST_SCHEDULE_LINEAR = 2,
+    PST_SCHEDULE_WSD = 3,
+    PST_SCHEDULE_INVERSE_SQRT = 4
+};
+
+enum pst_decay_form { PST_DECAY_LINEAR = 0, PST_DECAY_COSINE = 1, PST_DECAY_ONE_MINUS_SQRT = 2 };
+
 struct pst_job_train {
     int64_t steps, batch, microbatch; /* batch: samples per step; microbatch: samples */
     uint32_t optimizer;               /* enum: sgd | momentum | adam | adamw */
     double lr, min_lr, beta1, beta2, eps, momentum, weight_decay;
-    uint32_t schedule;                /* enum: constant | cosine */
+    uint32_t schedule;                /* enum pst_schedule */
+    double decay;                     /* wsd: a part of the run up to 1, else steps */
+    uint32_t decay_form;              /* enum pst_decay_form */
     int64_t warmup;                   /* steps */
     double clip;                      /* global norm; 0: none */
     int64_t seed;                     /* of weights and dropout */
