@@ -79,9 +79,11 @@ struct pst_job_profile {
 };
 
 struct pst_job_output {
-    int64_t log_every;   /* steps between progress lines when not on a terminal */
-    const char *trace;   /* file for the trace of a run; "" = none */
-    int64_t trace_steps; /* that it shows: the last so many */
+    int64_t log_every;       /* steps between progress lines when not on a terminal */
+    const char *trace;       /* file for the trace of a run; "" = none */
+    int64_t trace_steps;     /* that it shows, and the summary: the last so many */
+    const char *log;         /* file that gets JSON lines; "" = none */
+    const char *tensorboard; /* folder for an event file; "" = none */
 };
 
 enum { PST_ISOLATE_AUTO = 0, PST_ISOLATE_ALWAYS = 1, PST_ISOLATE_NEVER = 2 };

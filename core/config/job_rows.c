@@ -106,7 +106,12 @@ static const struct pst_param output_rows[] = {
         "Steps between progress lines where the output is not a terminal."),
     ROW(output, trace, STRING, "", NULL,
         "File for a trace of the last steps, in the current folder; empty: none."),
-    ROW(output, trace_steps, INT, "3", "1..1000", "Steps that the trace shows."),
+    ROW(output, trace_steps, INT, "3", "1..1000",
+        "Steps that the trace shows and that the usage of devices is told of."),
+    ROW(output, log, STRING, "", NULL,
+        "File to which the run appends its JSON lines, in the current folder; empty: none."),
+    ROW(output, tensorboard, STRING, "", NULL,
+        "Folder for an event file that TensorBoard reads, in the current folder; empty: none."),
 };
 
 static const struct pst_param plugins_rows[] = {

@@ -9,6 +9,7 @@
 
 #include "exec/exec.h"
 #include "exec/record.h"
+#include "sim/usage.h"
 #include "train/data.h"
 #include "train/session.h"
 
@@ -19,6 +20,7 @@ struct pst_step_report {
     uint64_t peak_bytes;
     double lr;
     double scale; /* of emulated devices: wall time of a second; 0: they are real */
+    double mfu;   /* of the devices' peak (flops.h); NaN: it is not known */
     struct pst_step_result result;
 };
 
@@ -32,9 +34,13 @@ struct pst_run_report {
     const uint64_t *copy_bytes, *copy_stall_ns; /* per device, of one step: offloaded, and waited
                                                    for copies; NULL: nothing is offloaded */
     uint64_t step_ns, predicted_step_ns;        /* median; simulated */
-    const char *sample;                         /* generated text, or NULL */
-    double scale; /* of emulated devices: wall time of a second; 0: they are real */
-    int signal;   /* that ended the run, or 0 */
+    double mfu;                                 /* of the median step; NaN: it is not known */
+    const struct pst_usage *usage; /* per device, of the last usage_steps steps; NULL: the run was
+                                      stopped before they came */
+    uint64_t usage_steps;
+    const char *sample; /* generated text, or NULL */
+    double scale;       /* of emulated devices: wall time of a second; 0: they are real */
+    int signal;         /* that ended the run, or 0 */
 };
 
 /* Who is told of a run; each may be NULL. */
