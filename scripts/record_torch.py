@@ -165,6 +165,34 @@ def record_other():
     r.write()
 
 
+def record_loss():
+    """Label smoothing is PyTorch's; z-loss is PaLM's: a factor times the squared log of the softmax's sum."""
+    r = Recorder("loss", 7)
+    targets = torch.randint(0, 11, (3, 5), generator=r.g)
+    targets[0, 2] = targets[2, 4] = targets[2, 0] = -1
+
+    def losses(x, smoothing, z_loss):
+        """Per sample."""
+        found = []
+        for a, b in zip(x, targets):
+            square = torch.logsumexp(a, -1)[b != -1].square().mean()
+            found.append(F.cross_entropy(a, b, ignore_index=-1, label_smoothing=smoothing) + z_loss * square)
+        return torch.stack(found)
+
+    smoothing, z_loss = torch.tensor([0.1, 0.03]).tolist()  # as f32 holds them
+    for name, s, z, training in (("smoothing", smoothing, 0, True), ("z-loss", 0, z_loss, True),
+                                 ("both", smoothing, z_loss, True), ("evaluation", smoothing, z_loss, False)):
+        x = rand(r.g, 3, 5, 11, scale=3.0)
+        (losses(x, s, z).sum() / 3).backward()
+        y = losses(x, s, z) if training else losses(x, 0, 0)
+        r.cases.append({
+            "name": f"cross-entropy, {name}", "kind": "cross-entropy", "attributes": {"smoothing": s, "z_loss": z},
+            "training": training, "samples": 3,
+            "x": [{"shape": [5, 11], "values": numbers(x)}, {"shape": [5], "values": numbers(targets)}],
+            "p": [], "y": numbers(y), "dx": [numbers(x.grad), None], "dp": []})
+    r.write()
+
+
 def gpt(p, tokens, layers, heads):
     """GPT-2 with parameters by their published names; matrices are (in, out), the head is tied."""
     def norm(x, name):
@@ -212,5 +240,5 @@ def record_gpt():
 if __name__ == "__main__":
     OUT.mkdir(parents=True, exist_ok=True)
     for record in (record_linear, record_norm, record_attention, record_image, record_other,
-                   record_gpt):
+                   record_loss, record_gpt):
         record()

@@ -304,6 +304,10 @@ static void check_train(struct pst_job *job, struct pst_config_node *table,
                          "\"min_lr\" in [train] is %g, more than lr = %g", train->min_lr,
                          train->lr);
     }
+    if (train->label_smoothing >= 1) {
+        pst_report_value(report, "config.value", blame(table, "label_smoothing", "label_smoothing"),
+                         "\"label_smoothing\" in [train] must be below 1");
+    }
     if (train->beta1 >= 1) {
         pst_report_value(report, "config.value", blame(table, "beta1", "beta1"),
                          "\"beta1\" in [train] must be below 1");

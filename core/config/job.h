@@ -33,11 +33,13 @@ struct pst_job_train {
     int64_t steps, batch, microbatch; /* batch: samples per step; microbatch: samples */
     uint32_t optimizer;               /* enum: sgd | momentum | adam | adamw */
     double lr, min_lr, beta1, beta2, eps, momentum, weight_decay;
-    uint32_t schedule;                /* enum pst_schedule */
-    double decay;                     /* wsd: a part of the run up to 1, else steps */
-    uint32_t decay_form;              /* enum pst_decay_form */
-    int64_t warmup;                   /* steps */
-    double clip;                      /* global norm; 0: none */
+    uint32_t schedule;   /* enum pst_schedule */
+    double decay;        /* wsd: a part of the run up to 1, else steps */
+    uint32_t decay_form; /* enum pst_decay_form */
+    int64_t warmup;      /* steps */
+    double clip;         /* global norm; 0: none */
+    double label_smoothing, z_loss;
+    int64_t ignore_index;             /* class of targets that count nothing; -1: no further one */
     int64_t seed;                     /* of weights and dropout */
     uint32_t on_non_finite;           /* enum: stop | skip */
     int64_t eval_every, eval_batches; /* 0: only at the end */

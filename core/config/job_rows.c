@@ -45,6 +45,12 @@ static const struct pst_param train_rows[] = {
     ROW(train, warmup, INT, "-1", "-1..100000000",
         "Steps over which the learning rate rises from 0; -1: a tenth of the run, at most 100."),
     ROW(train, clip, FLOAT, "1.0", "0..", "Largest norm of all gradients together; 0: no limit."),
+    ROW(train, label_smoothing, FLOAT, "0", "0..1",
+        "Part of a target that all classes share in the cross-entropy; below 1."),
+    ROW(train, z_loss, FLOAT, "0", "0..",
+        "Factor of the squared logarithm of the softmax's sum, which is added to the loss."),
+    ROW(train, ignore_index, INT, "-1", "-2147483648..2147483647",
+        "Class of targets that count nothing, beside -1."),
     ROW(train, seed, INT, "1", "0..", "Seed of the weights and of dropout."),
     ROW(train, on_non_finite, ENUM, "stop", "stop|skip",
         "What a loss or gradient that is not finite does: end the run, or leave out the update, "

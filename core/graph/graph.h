@@ -66,7 +66,9 @@ enum pst_op_kind {
     PST_OP_DROPOUT = 5,
     PST_OP_ACT = 6, /* relu (B reads y) or gelu (B reads x) on its own */
     /* x0 logits [..., V], x1 i32 targets [...] -> loss [] of a sample: the mean over its rows;
-       target -1 is ignored. y1 log-sum-exp per row. */
+       target -1 is ignored. y1 log-sum-exp per row. With smoothing s each other class has s / V of
+       the target (Szegedy et al., 2016); z_loss times the square of y1 is added to a row (Chowdhery
+       et al., "PaLM", 2022). F leaves both out where it does not train. */
     PST_OP_CROSS_ENTROPY = 7,
     PST_OP_CONV2D = 8, /* NHWC: x0 [H,W,Ci], p0 [kh,kw,Ci,Co], p1 bias [Co] (optional) */
     /* Over micro-batch and all axes but the last, then act (relu or none); p0 gain, p1 bias; y1
@@ -141,6 +143,7 @@ struct pst_op {
     uint32_t bag;          /* embedding: enum pst_bag */
     uint32_t kernel[2], stride[2], pad[2]; /* conv, pool: height, width */
     float p;                               /* dropout probability (add, dropout) */
+    float smoothing, z_loss;               /* cross-entropy */
     float eps, momentum;                   /* norms */
     uint32_t salt; /* stream of its random numbers, below 2^20; fusion keeps it */
 };
@@ -197,6 +200,11 @@ uint32_t pst_graph_add(struct pst_graph_builder *builder, const struct pst_op *o
 pst_status pst_graph_finish(struct pst_graph_builder *builder, uint32_t loss, uint32_t logits,
                             struct pst_graph **ret_graph, struct pst_error *err);
 void pst_graph_destroy(struct pst_graph *graph);
+
+/* What cross-entropy adds to the graph's loss, while nobody else has the graph; the digest follows.
+   config.value: the loss is another one. */
+pst_status pst_graph_set_loss(struct pst_graph *graph, float smoothing, float z_loss,
+                              struct pst_error *err);
 
 /* --- autodiff: what B and W of an operator read, write and leave for each other --------------- */
 

@@ -195,6 +195,13 @@ static pst_status build_graph(const struct pst_job *job, struct pst_graph **ret_
             blame_model(job, err);
         }
     }
+    if (st == PST_OK) {
+        st = pst_config_place(job->config, "train",
+                              job->train.label_smoothing > 0 ? "label_smoothing" : "z_loss",
+                              pst_graph_set_loss(*ret_graph, (float)job->train.label_smoothing,
+                                                 (float)job->train.z_loss, err),
+                              err);
+    }
     pst_arena_finish(&arena);
     return st;
 }

@@ -37,6 +37,8 @@ static struct pst_op read_op(const json_t *json)
     op.causal = json_is_true(json_object_get(attributes, "causal"));
     op.heads = (uint32_t)json_integer_value(json_object_get(attributes, "heads"));
     op.eps = (float)json_number_value(json_object_get(attributes, "eps"));
+    op.smoothing = (float)json_number_value(json_object_get(attributes, "smoothing"));
+    op.z_loss = (float)json_number_value(json_object_get(attributes, "z_loss"));
     op.momentum = (float)json_number_value(json_object_get(attributes, "momentum"));
     for (uint32_t i = 0; act != NULL && i < 3; i++) {
         op.act = strcmp(act, acts[i]) == 0 ? i : op.act;
@@ -171,7 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FILE_TEST("linear"), FILE_TEST("norm"),  FILE_TEST("attention"),
-        FILE_TEST("image"),  FILE_TEST("other"),
+        FILE_TEST("image"),  FILE_TEST("other"), FILE_TEST("loss"),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -237,9 +237,16 @@ static void print_sample(FILE *out, const char *sample)
     fputc('\n', out);
 }
 
-static void print_loss(FILE *out, const struct pst_run_report *report)
+static void print_loss(FILE *out, const struct pst_job_train *train,
+                       const struct pst_run_report *report)
 {
     fprintf(out, "loss     %.4f -> %.4f", report->first_loss, report->final_loss);
+    if (train->label_smoothing > 0) {
+        fprintf(out, " with label smoothing %g", train->label_smoothing);
+    }
+    if (train->z_loss > 0) {
+        fprintf(out, " with z-loss %g", train->z_loss);
+    }
     if (isfinite(report->eval_loss)) {
         fprintf(out, ", held-out %.4f", report->eval_loss);
     }
@@ -263,7 +270,7 @@ static void done_text(struct pst_train_output *output, const struct pst_run_repo
                 "that below\n",
                 report->scale);
     } else {
-        print_loss(out, report);
+        print_loss(out, output->train, report);
     }
     fprintf(out, "step     %s, %s predicted; %s tok/s", pst_format_ns(step, report->step_ns),
             pst_format_ns(predicted, report->predicted_step_ns),
@@ -305,6 +312,7 @@ void pst_train_output_init(struct pst_train_output *output, const struct pst_job
 {
     *output = (struct pst_train_output){.json = json && out != NULL,
                                         .out = out,
+                                        .train = &job->train,
                                         .broken = out == NULL,
                                         .log = {.fd = -1},
                                         .events = {.file = {.fd = -1}}};

@@ -11,8 +11,9 @@
 #include "train/train.h"
 
 struct pst_train_output {
-    bool json;                  /* JSON lines on `out`, nothing else there (docs/commands.md) */
-    FILE *out;                  /* results; NULL: nowhere */
+    bool json; /* JSON lines on `out`, nothing else there (docs/commands.md) */
+    FILE *out; /* results; NULL: nowhere */
+    const struct pst_job_train *train;
     struct pst_record_file log; /* the JSON lines, too */
     struct pst_event_file events;
     struct pst_progress progress;
