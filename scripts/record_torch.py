@@ -14,6 +14,7 @@ import torch.nn.functional as F
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "tests" / "data" / "torch"
 EPS, MOMENTUM = torch.tensor([1e-5, 0.1]).tolist()  # as f32 holds them
+LR, DECAY, MUON_MOMENTUM = torch.tensor([0.02, 0.1, 0.95]).tolist()
 torch.set_num_threads(1)
 
 
@@ -193,6 +194,36 @@ def record_loss():
     r.write()
 
 
+def record_muon():
+    """torch.optim.Muon in f64 in the place of its bf16. Weights are (in, out) here, and (out, in) there."""
+    class InDouble:
+        """What the optimizer's module takes for torch."""
+        bfloat16 = torch.float64
+
+        def __getattr__(self, name):
+            return getattr(torch, name)
+
+    g = torch.Generator().manual_seed(8)
+    torch.optim._muon.torch = InDouble()  # pylint: disable=protected-access
+    cases = []
+    for rows, columns in ((6, 10), (10, 6), (7, 7)):
+        for adjust in ("original", "match_rms_adamw"):
+            start = rand(g, rows, columns).detach()
+            grads = [rand(g, rows, columns).detach() for _ in range(3)]
+            w = torch.nn.Parameter(start.t().clone())
+            optimizer = torch.optim.Muon([w], lr=LR, weight_decay=DECAY, momentum=MUON_MOMENTUM, adjust_lr_fn=adjust)
+            steps = []
+            for grad in grads:
+                w.grad = grad.t().clone()
+                optimizer.step()
+                steps.append(numbers(w.t()))
+            cases.append({"name": f"{rows}x{columns}, {adjust}", "rows": rows, "columns": columns, "adjust": adjust,
+                          "lr": LR, "momentum": MUON_MOMENTUM, "weight_decay": DECAY, "weights": numbers(start),
+                          "grads": [numbers(grad) for grad in grads], "steps": steps})
+    torch.optim._muon.torch = torch  # pylint: disable=protected-access
+    write("muon", {"torch": torch.__version__, "seed": 8, "cases": cases})
+
+
 def gpt(p, tokens, layers, heads):
     """GPT-2 with parameters by their published names; matrices are (in, out), the head is tied."""
     def norm(x, name):
@@ -240,5 +271,5 @@ def record_gpt():
 if __name__ == "__main__":
     OUT.mkdir(parents=True, exist_ok=True)
     for record in (record_linear, record_norm, record_attention, record_image, record_other,
-                   record_loss, record_gpt):
+                   record_loss, record_muon, record_gpt):
         record()

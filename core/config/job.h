@@ -31,7 +31,9 @@ enum pst_decay_form { PST_DECAY_LINEAR = 0, PST_DECAY_COSINE = 1, PST_DECAY_ONE_
 
 struct pst_job_train {
     int64_t steps, batch, microbatch; /* batch: samples per step; microbatch: samples */
-    uint32_t optimizer;               /* enum: sgd | momentum | adam | adamw */
+    uint32_t optimizer;               /* enum: sgd | momentum | adam | adamw | muon */
+    const char *no_decay;             /* patterns separated by ','; or "auto" */
+    uint32_t muon_factor;             /* enum: match-adamw | original */
     double lr, min_lr, beta1, beta2, eps, momentum, weight_decay;
     uint32_t schedule;   /* enum pst_schedule */
     double decay;        /* wsd: a part of the run up to 1, else steps */
@@ -50,6 +52,15 @@ struct pst_job_train {
     const char *degrees; /* as it is written; the numbers: */
     uint32_t degree[PST_MAX_DEGREES], n_degrees;
 };
+
+/* Parameters that are updated in another way: the first that matches counts. */
+struct pst_job_group {
+    const char *match; /* patterns separated by ',' */
+    double lr_scale, weight_decay;
+    uint32_t optimizer; /* enum: train | adamw */
+};
+
+enum { PST_MAX_GROUPS = 8 };
 
 /* tf32: tensors are f32, products may round their operands. */
 enum pst_run_dtype { PST_RUN_F32 = 0, PST_RUN_BF16 = 1, PST_RUN_TF32 = 2 };
@@ -125,6 +136,8 @@ struct pst_job {
     struct pst_config *config; /* borrowed */
     struct pst_job_data data;
     struct pst_job_train train;
+    struct pst_job_group groups[PST_MAX_GROUPS];
+    uint32_t n_groups;
     struct pst_job_run run;
     struct pst_job_profile profile;
     struct pst_job_output output;

@@ -28,7 +28,8 @@ static const struct pst_param train_rows[] = {
     ROW(train, degrees, STRING, "1", "1..",
         "Replica counts that a stage may have, such as [1, 2, 4]; the first is for partitioners "
         "that do not choose."),
-    ROW(train, optimizer, ENUM, "adamw", "sgd|momentum|adam|adamw", "Rule of the update."),
+    ROW(train, optimizer, ENUM, "adamw", "sgd|momentum|adam|adamw|muon",
+        "Rule of the update; muon: of the matrices of blocks, and adamw of all else."),
     ROW(train, lr, FLOAT, "1e-3", "0..", "Highest learning rate."),
     ROW(train, min_lr, FLOAT, "0", "0..", "Learning rate that the schedule falls to."),
     ROW(train, beta1, FLOAT, "0.9", "0..1", "Adam: decay of the first moment; below 1."),
@@ -36,6 +37,12 @@ static const struct pst_param train_rows[] = {
     ROW(train, eps, FLOAT, "1e-8", "1e-30..", "Adam: added to the root of the second moment."),
     ROW(train, momentum, FLOAT, "0.9", "0..1", "Momentum: what stays of the last update."),
     ROW(train, weight_decay, FLOAT, "0.1", "0..", "Part of a weight that decays per unit of lr."),
+    ROW(train, no_decay, STRING, "auto", NULL,
+        "Patterns of names of parameters whose weights do not decay, such as [\"*.bias\", "
+        "\"ln_*\"]; auto: norms and biases."),
+    ROW(train, muon_factor, ENUM, "match-adamw", "match-adamw|original",
+        "Muon: what lr is multiplied by for a matrix of so many inputs and outputs "
+        "(docs/training.md)."),
     ROW(train, schedule, ENUM, "cosine", "constant|cosine|linear|wsd|inverse-sqrt",
         "Learning rate after the warm-up (docs/training.md)."),
     ROW(train, decay, FLOAT, "0.2", "0..100000000",
@@ -65,6 +72,15 @@ static const struct pst_param train_rows[] = {
         "How freely the text is drawn; 0: always the likeliest character."),
     ROW(train, drain_every, INT, "0", "0..100000000",
         "Asynchronous schedules: steps between drains of the pipeline; 0: one at the end."),
+};
+
+static const struct pst_param group_rows[] = {
+    ROW(group, match, STRING, "", NULL, "Names of parameters, or patterns of them."),
+    ROW(group, lr_scale, FLOAT, "1", "0..", "Their learning rate is `lr` times this."),
+    ROW(group, weight_decay, FLOAT, "-1", "-1..",
+        "Their weight decay, whatever `no_decay` says; -1: as [train] has it."),
+    ROW(group, optimizer, ENUM, "train", "train|adamw",
+        "Their rule of the update: that of [train], or with muon adamw."),
 };
 
 static struct pst_param run_rows[] = {
@@ -132,6 +148,7 @@ static const struct pst_param plugins_rows[] = {
 const struct pst_job_section pst_job_sections[] = {
     {"data", data_rows, COUNT(data_rows), offsetof(struct pst_job, data)},
     {"train", train_rows, COUNT(train_rows), offsetof(struct pst_job, train)},
+    {"train.group", group_rows, COUNT(group_rows), offsetof(struct pst_job, groups)},
     {"run", run_rows, COUNT(run_rows), offsetof(struct pst_job, run)},
     {"profile", profile_rows, COUNT(profile_rows), offsetof(struct pst_job, profile)},
     {"output", output_rows, COUNT(output_rows), offsetof(struct pst_job, output)},

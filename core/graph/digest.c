@@ -93,6 +93,9 @@ static void put_parameter(XXH3_state_t *state, const struct pst_parameter *param
     put(state, param->init);
     put_float(state, param->init_scale);
     put(state, param->decay);
+    if (param->muon != 0) { /* it has other state and wants room */
+        put_float(state, param->muon);
+    }
 }
 
 uint64_t pst_graph_digest(const struct pst_graph *graph)
@@ -137,4 +140,12 @@ pst_status pst_graph_set_loss(struct pst_graph *graph, float smoothing, float z_
     op->z_loss = z_loss;
     graph->digest = pst_graph_digest(graph);
     return PST_OK;
+}
+
+void pst_graph_set_muon(struct pst_graph *graph, const float *factors)
+{
+    for (uint32_t i = 0; i < graph->n_params; i++) {
+        graph->params[i].muon = factors[i];
+    }
+    graph->digest = pst_graph_digest(graph);
 }

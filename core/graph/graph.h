@@ -117,9 +117,11 @@ struct pst_parameter {
     uint64_t elems;
     uint32_t dtype; /* of the working copy that kernels read: f32, or bf16 (then f32 master too) */
     uint32_t init;  /* enum pst_init */
-    float init_scale;           /* standard deviation, half width, or the constant */
-    bool decay;                 /* weight decay applies */
-    uint32_t n_users;           /* > 1: tied; users in order of first use, the first is the owner */
+    float init_scale; /* standard deviation, half width, or the constant */
+    bool decay;       /* weight decay applies, unless the job says otherwise */
+    uint32_t rule;    /* of the job's (train/rules.h); 0 until they are made */
+    float muon;       /* not 0: a matrix whose update is orthogonalised, and lr times this then */
+    uint32_t n_users; /* > 1: tied; users in order of first use, the first is the owner */
     const uint32_t *users;      /* operators, ascending */
     const uint32_t *user_slots; /* which p[] of that operator */
 };
@@ -249,6 +251,34 @@ void pst_graph_make_view(struct pst_graph *graph, uint32_t batch, struct pst_gra
 struct pst_graph_view pst_graph_view_of(struct pst_arena *arena, struct pst_node *nodes,
                                         uint32_t n_nodes, const struct pst_edge *edges,
                                         uint32_t n_edges, uint32_t batch);
+
+/* Marks matrices for Muon: per parameter the factor of lr, 0: it is none. While nobody else has the
+   graph; the digest follows. */
+void pst_graph_set_muon(struct pst_graph *graph, const float *factors);
+
+/* The room that Muon's update of a matrix wants beside its state: X, what X becomes, and two
+   squares of the shorter side. Offsets in floats; pieces begin at multiples of 64 bytes. */
+struct pst_muon_room {
+    uint64_t side, next, square, other, floats;
+};
+static inline struct pst_muon_room pst_muon_room(uint64_t rows, uint64_t columns)
+{
+    const uint64_t side = rows < columns ? rows : columns;
+    const uint64_t matrix = (rows * columns + 15) / 16 * 16, square = (side * side + 15) / 16 * 16;
+
+    return (struct pst_muon_room){.side = side,
+                                  .next = matrix,
+                                  .square = 2 * matrix,
+                                  .other = 2 * matrix + square,
+                                  .floats = 2 * matrix + square + side * side};
+}
+/* Bytes of it that a parameter's update wants; 0: it is none of Muon's. */
+static inline uint64_t pst_parameter_room(const struct pst_parameter *parameter)
+{
+    return parameter->muon == 0
+               ? 0
+               : pst_muon_room(parameter->dims[0], parameter->dims[1]).floats * sizeof(float);
+}
 
 /* Elements of all parameters together; a tied one counts once. */
 uint64_t pst_graph_parameters(const struct pst_graph *graph);

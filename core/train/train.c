@@ -118,6 +118,8 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .edges = pst_session_edges(session),
         .seed = (uint64_t)run->job->train.seed,
         .clip = run->job->train.clip,
+        .rules = session->rules.rules,
+        .n_rules = session->rules.n,
         .skip_non_finite = run->job->train.on_non_finite == ON_NON_FINITE_SKIP,
         .recorder = run->recorder,
         .copies = {.bytes_per_s = host_rate(run),

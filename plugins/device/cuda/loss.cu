@@ -41,13 +41,16 @@ __device__ static inline void take(const S *at, float *most, float *sum, float *
 {
     const pst_some<S, W> some = pst_read<W>(at);
     const float before = *most;
-    float values[W];
+    float values[W], summed[W];
 
     for (unsigned k = 0; k < W; k++) {
         values[k] = pst_load(some.v[k]);
         *most = fmaxf(*most, values[k]);
     }
-    *plain += pst_tree_sum(values);
+    for (unsigned k = 0; k < W; k++) {
+        summed[k] = values[k];
+    }
+    *plain += pst_tree_sum(summed);
     for (unsigned k = 0; k < W; k++) {
         values[k] = exp_from(values[k], *most);
     }
