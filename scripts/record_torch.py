@@ -16,6 +16,7 @@ import torch.nn.functional as F
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "tests" / "data" / "torch"
 EPS, MOMENTUM = torch.tensor([1e-5, 0.1]).tolist()  # as f32 holds them
+LR, DECAY, MUON_MOMENTUM = torch.tensor([0.02, 0.1, 0.95]).tolist()
 torch.set_num_threads(1)
 
 
@@ -290,6 +291,64 @@ def record_other():
     r.write()
 
 
+def record_loss():
+    """Label smoothing is PyTorch's; z-loss is PaLM's: a factor times the squared log of the softmax's sum."""
+    r = Recorder("loss", 7)
+    targets = torch.randint(0, 11, (3, 5), generator=r.g)
+    targets[0, 2] = targets[2, 4] = targets[2, 0] = -1
+
+    def losses(x, smoothing, z_loss):
+        """Per sample."""
+        found = []
+        for a, b in zip(x, targets):
+            square = torch.logsumexp(a, -1)[b != -1].square().mean()
+            found.append(F.cross_entropy(a, b, ignore_index=-1, label_smoothing=smoothing) + z_loss * square)
+        return torch.stack(found)
+
+    smoothing, z_loss = torch.tensor([0.1, 0.03]).tolist()  # as f32 holds them
+    for name, s, z, training in (("smoothing", smoothing, 0, True), ("z-loss", 0, z_loss, True),
+                                 ("both", smoothing, z_loss, True), ("evaluation", smoothing, z_loss, False)):
+        x = rand(r.g, 3, 5, 11, scale=3.0)
+        (losses(x, s, z).sum() / 3).backward()
+        y = losses(x, s, z) if training else losses(x, 0, 0)
+        r.cases.append({
+            "name": f"cross-entropy, {name}", "kind": "cross-entropy", "attributes": {"smoothing": s, "z_loss": z},
+            "training": training, "samples": 3,
+            "x": [{"shape": [5, 11], "values": numbers(x)}, {"shape": [5], "values": numbers(targets)}],
+            "p": [], "y": numbers(y), "dx": [numbers(x.grad), None], "dp": []})
+    r.write()
+
+
+def record_muon():
+    """torch.optim.Muon in f64 in the place of its bf16. Weights are (in, out) here, and (out, in) there."""
+    class InDouble:
+        """What the optimizer's module takes for torch."""
+        bfloat16 = torch.float64
+
+        def __getattr__(self, name):
+            return getattr(torch, name)
+
+    g = torch.Generator().manual_seed(8)
+    torch.optim._muon.torch = InDouble()  # pylint: disable=protected-access
+    cases = []
+    for rows, columns in ((6, 10), (10, 6), (7, 7)):
+        for adjust in ("original", "match_rms_adamw"):
+            start = rand(g, rows, columns).detach()
+            grads = [rand(g, rows, columns).detach() for _ in range(3)]
+            w = torch.nn.Parameter(start.t().clone())
+            optimizer = torch.optim.Muon([w], lr=LR, weight_decay=DECAY, momentum=MUON_MOMENTUM, adjust_lr_fn=adjust)
+            steps = []
+            for grad in grads:
+                w.grad = grad.t().clone()
+                optimizer.step()
+                steps.append(numbers(w.t()))
+            cases.append({"name": f"{rows}x{columns}, {adjust}", "rows": rows, "columns": columns, "adjust": adjust,
+                          "lr": LR, "momentum": MUON_MOMENTUM, "weight_decay": DECAY, "weights": numbers(start),
+                          "grads": [numbers(grad) for grad in grads], "steps": steps})
+    torch.optim._muon.torch = torch  # pylint: disable=protected-access
+    write("muon", {"torch": torch.__version__, "seed": 8, "cases": cases})
+
+
 def gpt(p, tokens, layers, heads):
     """GPT-2 with parameters by their published names; matrices are (in, out), the head is tied."""
     def norm(x, name):
@@ -497,5 +556,5 @@ def record_llama():
 if __name__ == "__main__":
     OUT.mkdir(parents=True, exist_ok=True)
     for record in (record_linear, record_norm, record_attention, record_image, record_other,
-                   record_gpt, record_decoder, record_llama):
+                   record_loss, record_muon, record_gpt, record_decoder, record_llama):
         record()

@@ -67,7 +67,9 @@ enum pst_op_kind {
     PST_OP_DROPOUT = 5,
     PST_OP_ACT = 6, /* relu (B reads y), gelu or silu (B reads x) on its own */
     /* x0 logits [..., V], x1 i32 targets [...] -> loss [] of a sample: the mean over its rows;
-       target -1 is ignored. y1 log-sum-exp per row. */
+       target -1 is ignored. y1 log-sum-exp per row. With smoothing s each other class has s / V of
+       the target (Szegedy et al., 2016); z_loss times the square of y1 is added to a row (Chowdhery
+       et al., "PaLM", 2022). F leaves both out where it does not train. */
     PST_OP_CROSS_ENTROPY = 7,
     PST_OP_CONV2D = 8, /* NHWC: x0 [H,W,Ci], p0 [kh,kw,Ci,Co], p1 bias [Co] (optional) */
     /* Over micro-batch and all axes but the last, then act (relu or none); p0 gain, p1 bias; y1
@@ -153,9 +155,11 @@ struct pst_parameter {
     uint64_t elems;
     uint32_t dtype; /* of the working copy that kernels read: f32, or bf16 (then f32 master too) */
     uint32_t init;  /* enum pst_init */
-    float init_scale;           /* standard deviation, half width, or the constant */
-    bool decay;                 /* weight decay applies */
-    uint32_t n_users;           /* > 1: tied; users in order of first use, the first is the owner */
+    float init_scale; /* standard deviation, half width, or the constant */
+    bool decay;       /* weight decay applies, unless the job says otherwise */
+    uint32_t rule;    /* of the job's (train/rules.h); 0 until they are made */
+    float muon;       /* not 0: a matrix whose update is orthogonalised, and lr times this then */
+    uint32_t n_users; /* > 1: tied; users in order of first use, the first is the owner */
     const uint32_t *users;      /* operators, ascending */
     const uint32_t *user_slots; /* which p[] of that operator */
 };
@@ -186,6 +190,7 @@ struct pst_op {
     uint32_t bag;               /* embedding: enum pst_bag */
     uint32_t kernel[2], stride[2], pad[2]; /* conv, pool: height, width */
     float p;                               /* dropout probability (add, dropout) */
+    float smoothing, z_loss;               /* cross-entropy */
     float eps, momentum;                   /* norms */
     uint32_t salt; /* stream of its random numbers, below 2^20; fusion keeps it */
 };
@@ -243,6 +248,11 @@ pst_status pst_graph_finish(struct pst_graph_builder *builder, uint32_t loss, ui
                             struct pst_graph **ret_graph, struct pst_error *err);
 void pst_graph_destroy(struct pst_graph *graph);
 
+/* What cross-entropy adds to the graph's loss, while nobody else has the graph; the digest follows.
+   config.value: the loss is another one. */
+pst_status pst_graph_set_loss(struct pst_graph *graph, float smoothing, float z_loss,
+                              struct pst_error *err);
+
 /* --- autodiff: what B and W of an operator read, write and leave for each other --------------- */
 
 #define PST_MAX_SCRATCH 2 /* z buffers: what B leaves for W of the same operator */
@@ -286,6 +296,34 @@ void pst_graph_make_view(struct pst_graph *graph, uint32_t batch, struct pst_gra
 struct pst_graph_view pst_graph_view_of(struct pst_arena *arena, struct pst_node *nodes,
                                         uint32_t n_nodes, const struct pst_edge *edges,
                                         uint32_t n_edges, uint32_t batch);
+
+/* Marks matrices for Muon: per parameter the factor of lr, 0: it is none. While nobody else has the
+   graph; the digest follows. */
+void pst_graph_set_muon(struct pst_graph *graph, const float *factors);
+
+/* The room that Muon's update of a matrix wants beside its state: X, what X becomes, and two
+   squares of the shorter side. Offsets in floats; pieces begin at multiples of 64 bytes. */
+struct pst_muon_room {
+    uint64_t side, next, square, other, floats;
+};
+static inline struct pst_muon_room pst_muon_room(uint64_t rows, uint64_t columns)
+{
+    const uint64_t side = rows < columns ? rows : columns;
+    const uint64_t matrix = (rows * columns + 15) / 16 * 16, square = (side * side + 15) / 16 * 16;
+
+    return (struct pst_muon_room){.side = side,
+                                  .next = matrix,
+                                  .square = 2 * matrix,
+                                  .other = 2 * matrix + square,
+                                  .floats = 2 * matrix + square + side * side};
+}
+/* Bytes of it that a parameter's update wants; 0: it is none of Muon's. */
+static inline uint64_t pst_parameter_room(const struct pst_parameter *parameter)
+{
+    return parameter->muon == 0
+               ? 0
+               : pst_muon_room(parameter->dims[0], parameter->dims[1]).floats * sizeof(float);
+}
 
 /* Elements of all parameters together; a tied one counts once. */
 uint64_t pst_graph_parameters(const struct pst_graph *graph);

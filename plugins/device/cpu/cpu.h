@@ -139,6 +139,12 @@ void pst_cpu_update(struct pst_device *device, const struct pst_update *update, 
 void pst_cpu_refresh(struct pst_device *device, void *working, const float *weights,
                      uint32_t working_dtype, uint64_t elems);
 
+/* --- muon.c ----------------------------------------------------------------------------------- */
+
+/* The update of a matrix, without its working copy. */
+void pst_cpu_muon(struct pst_device *device, const struct pst_update *update, float *weights,
+                  const float *grad, float *slot);
+
 /* --- dnnl_device.c ---------------------------------------------------------------------------- */
 
 pst_status pst_dnnl_open(struct pst_device *device, struct pst_error *err);

@@ -64,6 +64,8 @@ static const struct rig_case cpu_cases[] = {
     CASE("gelu", 3, "33x193", "", 1, .kind = PST_OP_ACT, .act = PST_ACT_GELU),
     CASE("gelu 2x768", 2, "8x96", "", 1, .kind = PST_OP_ACT, .act = PST_ACT_GELU),
     CASE("cross-entropy", 3, "33x65, 33", "", 65, .kind = PST_OP_CROSS_ENTROPY),
+    CASE("cross-entropy, smoothing and z-loss", 3, "33x65, 33", "", 65,
+         .kind = PST_OP_CROSS_ENTROPY, .smoothing = 0.1f, .z_loss = 0.05f),
     CASE("cross-entropy, 1 class", 2, "3x1, 3", "", 3, .kind = PST_OP_CROSS_ENTROPY),
     CASE("cross-entropy, many", 2, "7x5000, 7", "", 5000, .kind = PST_OP_CROSS_ENTROPY),
     CASE("cross-entropy, rows that start anywhere", 3, "9x4099, 9", "", 4099,

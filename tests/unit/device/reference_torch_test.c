@@ -62,6 +62,8 @@ static struct pst_op read_op(const json_t *json)
     op.aux_loss = (float)json_number_value(json_object_get(attributes, "aux_loss"));
     op.rope = read_rope(json_object_get(attributes, "rope"));
     op.eps = (float)json_number_value(json_object_get(attributes, "eps"));
+    op.smoothing = (float)json_number_value(json_object_get(attributes, "smoothing"));
+    op.z_loss = (float)json_number_value(json_object_get(attributes, "z_loss"));
     op.momentum = (float)json_number_value(json_object_get(attributes, "momentum"));
     for (uint32_t i = 0; act != NULL && i < 4; i++) {
         op.act = strcmp(act, acts[i]) == 0 ? i : op.act;
@@ -198,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FILE_TEST("linear"), FILE_TEST("norm"),  FILE_TEST("attention"),
         FILE_TEST("image"),  FILE_TEST("other"), FILE_TEST("decoder"),
+        FILE_TEST("loss"),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,25 @@ TEST(settings_show)
     }
 }
 
+/* What cross-entropy adds counts; nothing added is the graph as it was. */
+TEST(loss_terms_show)
+{
+    const float terms[][2] = {{0, 0}, {0.1f, 0}, {0, 0.1f}, {0.1f, 0.1f}};
+    struct pst_graph *graph = make_model("mlp", "", PST_F32);
+    uint64_t digests[4];
+
+    for (uint32_t i = 0; i < 4; i++) {
+        digests[i] = graph->digest;
+        assert_int_equal(pst_graph_set_loss(graph, terms[i][0], terms[i][1], NULL), PST_OK);
+        assert_true(i == 0 ? graph->digest == digests[0] : graph->digest != digests[i]);
+        digests[i] = graph->digest;
+        for (uint32_t k = 0; k < i; k++) {
+            assert_true(digests[i] != digests[k]);
+        }
+    }
+    pst_graph_destroy(graph);
+}
+
 /* A graph of every kind of thing that counts, for changing one of them at a time. */
 struct variant {
     struct pst_op layernorm; /* eps */
