@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # From a fresh clone to a trained model: installs what is missing, builds, trains a small GPT through a
-# four-stage pipeline on the CPU and lets it write. Arguments go to `penstock train`, for example
+# four-stage pipeline on the CPU, lets it write, saves it, and goes on from there with two stages.
+# Arguments go to `penstock train`, for example
 #   scripts/demo.sh --set scheduler.use=gpipe
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,4 +12,10 @@ if [ ! -f build/release/CMakeCache.txt ]; then
 fi
 cmake --build --preset release
 build/release/penstock plan configs/quickstart.toml "$@"
-exec build/release/penstock train configs/quickstart.toml "$@"
+folder=build/demo
+rm -rf "$folder"
+build/release/penstock train configs/quickstart.toml --set checkpoint.folder="$folder" "$@"
+steps=$(cd "$folder" && printf "%s\n" step-* | tail -1)
+steps=$((10#${steps#step-} + 20))
+exec build/release/penstock train configs/quickstart.toml --set checkpoint.folder="$folder" "$@" --resume auto \
+    --set cluster.devices=2 --set train.steps="$steps"

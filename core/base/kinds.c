@@ -36,6 +36,7 @@ const struct pst_kind pst_kinds[] = {
     {"plan.mismatch", PST_OK, 2},
     {"plan.unsupported", PST_OK, 2},
     {"device.kernel", PST_OK, 2},
+    {"weights.mismatch", PST_OK, 2},
     {"machine.missing", PST_OK, 4},
     {"machine.memory", PST_OK, 4},
     {"machine.threads", PST_OK, 4},

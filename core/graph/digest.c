@@ -46,6 +46,16 @@ static void put_shape(XXH3_state_t *state, uint32_t rank, const uint64_t *dims)
     }
 }
 
+static void put_rope(XXH3_state_t *state, const struct pst_rope *rope)
+{
+    put(state, rope->scaling);
+    put_float(state, rope->theta);
+    put_float(state, rope->factor);
+    put_float(state, rope->low_freq_factor);
+    put_float(state, rope->high_freq_factor);
+    put(state, rope->context);
+}
+
 static void put_op(XXH3_state_t *state, const struct pst_op *op)
 {
     put(state, op->kind);
@@ -59,6 +69,14 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     put(state, op->transposed);
     put(state, op->causal);
     put(state, op->heads);
+    put(state, op->kv_heads);
+    put(state, op->window);
+    put(state, op->head_dim);
+    put_rope(state, &op->rope);
+    put(state, op->experts_per_token);
+    put(state, op->normalize);
+    put_float(state, op->capacity);
+    put_float(state, op->aux_loss);
     put(state, op->max_distance);
     put_float(state, op->scale);
     put(state, op->bag);
@@ -66,6 +84,10 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     put_all(state, op->stride, 2);
     put_all(state, op->pad, 2);
     put_float(state, op->p);
+    if (op->smoothing != 0 || op->z_loss != 0) { /* models without keep their digest */
+        put_float(state, op->smoothing);
+        put_float(state, op->z_loss);
+    }
     put_float(state, op->eps);
     put_float(state, op->momentum);
     put(state, op->salt);
@@ -89,6 +111,9 @@ static void put_parameter(XXH3_state_t *state, const struct pst_parameter *param
     put(state, param->init);
     put_float(state, param->init_scale);
     put(state, param->decay);
+    if (param->muon != 0) { /* it has other state and wants room */
+        put_float(state, param->muon);
+    }
 }
 
 uint64_t pst_graph_digest(const struct pst_graph *graph)
@@ -113,4 +138,32 @@ uint64_t pst_graph_digest(const struct pst_graph *graph)
     put(&state, graph->loss);
     put(&state, graph->logits);
     return XXH3_64bits_digest(&state);
+}
+
+pst_status pst_graph_set_loss(struct pst_graph *graph, float smoothing, float z_loss,
+                              struct pst_error *err)
+{
+    struct pst_op *op = &graph->ops[graph->tensors[graph->loss].producer];
+
+    if (smoothing == 0 && z_loss == 0) {
+        return PST_OK;
+    }
+    if (op->kind != PST_OP_CROSS_ENTROPY) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "label smoothing and z-loss are for cross-entropy; the loss of model %s is "
+                        "%s",
+                        graph->name, pst_op_kind_name(op->kind));
+    }
+    op->smoothing = smoothing;
+    op->z_loss = z_loss;
+    graph->digest = pst_graph_digest(graph);
+    return PST_OK;
+}
+
+void pst_graph_set_muon(struct pst_graph *graph, const float *factors)
+{
+    for (uint32_t i = 0; i < graph->n_params; i++) {
+        graph->params[i].muon = factors[i];
+    }
+    graph->digest = pst_graph_digest(graph);
 }

@@ -33,6 +33,11 @@ static const struct arity arities[PST_OP_KINDS] = {
     [PST_OP_RMSNORM] = {"rmsnorm", 1, 1, 1, 1},
     [PST_OP_AVGPOOL2D] = {"avgpool2d", 1, 1, 0, 0},
     [PST_OP_SHIFT2D] = {"shift2d", 1, 1, 0, 0},
+    [PST_OP_ROTARY] = {"rotary", 1, 1, 0, 0},
+    [PST_OP_GLU] = {"glu", 1, 1, 0, 0},
+    [PST_OP_QKNORM] = {"qknorm", 1, 1, 2, 3},
+    [PST_OP_ROUTER] = {"router", 1, 1, 0, 0},
+    [PST_OP_EXPERTS] = {"experts", 2, 2, 2, 3},
 };
 
 static const struct arity *arity_of(uint32_t kind)

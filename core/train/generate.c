@@ -11,9 +11,30 @@
 
 #define STREAM_SAMPLE 0x73616D706C650000u
 
-uint32_t pst_draw_class(const float *logits, uint32_t n, double temperature, double uniform)
+static int descending(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+
+    return x > y ? -1 : x < y;
+}
+
+/* The smallest of the k largest. */
+static float kth_largest(const float *logits, uint32_t n, uint32_t k)
+{
+    float *sorted = pst_alloc(n, sizeof *sorted), least;
+
+    memcpy(sorted, logits, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, descending);
+    least = sorted[k - 1];
+    free(sorted);
+    return least;
+}
+
+uint32_t pst_draw_class(const float *logits, uint32_t n, double temperature, uint32_t top_k,
+                        double uniform)
 {
     double sum = 0, target, running = 0;
+    float least = -INFINITY;
     uint32_t best = 0;
 
     for (uint32_t i = 1; i < n; i++) {
@@ -22,17 +43,40 @@ uint32_t pst_draw_class(const float *logits, uint32_t n, double temperature, dou
     if (!(temperature > 0)) {
         return best;
     }
+    if (top_k > 0 && top_k < n) {
+        least = kth_largest(logits, n, top_k);
+    }
     for (uint32_t i = 0; i < n; i++) {
-        sum += exp(((double)logits[i] - (double)logits[best]) / temperature);
+        if (logits[i] >= least) {
+            sum += exp(((double)logits[i] - (double)logits[best]) / temperature);
+        }
     }
     target = uniform * sum;
     for (uint32_t i = 0; i < n; i++) {
-        running += exp(((double)logits[i] - (double)logits[best]) / temperature);
-        if (target < running) {
+        if (logits[i] >= least) {
+            running += exp(((double)logits[i] - (double)logits[best]) / temperature);
+        }
+        if (logits[i] >= least && target < running) {
             return i;
         }
     }
     return best;
+}
+
+pst_status pst_generate_check(const struct pst_graph *graph, const struct pst_sample_shape *shape,
+                              struct pst_error *err)
+{
+    bool fits = shape->n_inputs == 2 && shape->x->dtype == PST_I32 &&
+                shape->target->field == PST_FIELD_TARGET && shape->x->elems == shape->rows;
+
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+        fits = fits && (graph->ops[i].kind != PST_OP_ATTENTION || graph->ops[i].causal);
+    }
+    return fits ? PST_OK
+                : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                           "model %s cannot write text: it must read tokens alone, tell the next "
+                           "of each and never look ahead, as gpt does",
+                           graph->name);
 }
 
 /* Buffers of one generation. */
@@ -40,75 +84,128 @@ struct writer {
     const struct pst_generate *g;
     int32_t *x, *targets;
     float *logits;
-    uint8_t *bytes;
-    uint64_t length;
+    int32_t *tokens;
+    uint64_t n;
+    uint32_t classes; /* that can be drawn */
 };
 
-static void allocate(struct writer *w, uint64_t prompt_length)
+static void allocate(struct writer *w)
 {
     const struct pst_generate *g = w->g;
     const struct pst_tensor *logits = &g->graph->tensors[g->graph->logits];
 
     w->x = pst_alloc(g->samples * g->shape->x->elems, sizeof *w->x);
     w->targets = pst_alloc(g->samples * g->shape->rows, sizeof *w->targets);
-    w->logits = pst_alloc(g->samples * logits->elems, sizeof *w->logits);
-    w->bytes = pst_alloc(prompt_length + g->length, 1);
+    w->logits = pst_alloc(g->kept * logits->elems, sizeof *w->logits);
 }
 
-/* Appends one byte, drawn from what follows the last `context` bytes. */
+/* With room for what is added. */
+static pst_status read_prompt(struct writer *w, struct pst_error *err)
+{
+    const struct pst_generate *g = w->g;
+    const char *prompt = g->prompt == NULL || g->prompt[0] == '\0' ? "\n" : g->prompt;
+    uint64_t classes = g->shape->classes;
+    pst_status st = PST_OK;
+
+    if (g->tokenizer != NULL) {
+        uint32_t vocab = pst_tokenizer_vocab(g->tokenizer);
+
+        w->classes = (uint32_t)(classes < vocab ? classes : vocab);
+        st = pst_tokenizer_encode(g->tokenizer, prompt, strlen(prompt), true, &w->tokens, &w->n,
+                                  err);
+        w->tokens =
+            st == PST_OK ? pst_resize(w->tokens, w->n + g->length, sizeof *w->tokens) : NULL;
+    } else {
+        w->classes = (uint32_t)(classes < 256 ? classes : 256);
+        w->n = strlen(prompt);
+        w->tokens = pst_alloc(w->n + g->length, sizeof *w->tokens);
+        for (uint64_t i = 0; i < w->n; i++) {
+            w->tokens[i] = (uint8_t)prompt[i];
+        }
+    }
+    if (st == PST_OK && w->n == 0) {
+        st = pst_fail(err, PST_ERR_CONFIG, "config.value", "the prompt has no tokens");
+    }
+    for (uint64_t i = 0; st == PST_OK && i < w->n; i++) {
+        if ((uint64_t)w->tokens[i] >= g->shape->vocab) {
+            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "token %llu of the prompt is %d, the model has %llu tokens",
+                          (unsigned long long)i, w->tokens[i], (unsigned long long)g->shape->vocab);
+        }
+    }
+    return st;
+}
+
+/* Appends one token, drawn from what follows the last `context` tokens. */
 static pst_status extend(struct writer *w, uint64_t count, struct pst_error *err)
 {
     const struct pst_generate *g = w->g;
     const struct pst_tensor *logits = &g->graph->tensors[g->graph->logits];
-    uint64_t context = g->shape->rows, used = w->length < context ? w->length : context;
+    uint64_t context = g->shape->rows, used = w->n < context ? w->n : context;
+    int32_t *x = w->x + (g->samples - g->kept) * context;
     struct pst_batch batch = {.first_sample = 0};
     struct pst_philox bits = pst_philox(g->seed, STREAM_SAMPLE, count);
-    uint32_t vocab = (uint32_t)(g->shape->classes < 256 ? g->shape->classes : 256);
     double loss;
     pst_status st;
 
     batch.inputs[pst_sample_input(g->shape, g->shape->x)] = w->x;
     batch.inputs[pst_sample_input(g->shape, g->shape->target)] = w->targets;
     for (uint64_t i = 0; i < context; i++) {
-        w->x[i] = i < used ? w->bytes[w->length - used + i] : 0;
+        x[i] = i < used ? w->tokens[w->n - used + i] : 0;
     }
-    st = pst_exec_eval(g->exec, &batch, &loss, w->logits, g->samples * logits->elems, err);
+    st = pst_exec_eval(g->exec, &batch, &loss, w->logits, g->kept * logits->elems, err);
     if (st == PST_OK) {
-        w->bytes[w->length++] =
-            (uint8_t)pst_draw_class(w->logits + (used - 1) * g->shape->classes, vocab,
-                                    g->temperature, (double)pst_uniform(bits.v[0]));
+        w->tokens[w->n++] =
+            (int32_t)pst_draw_class(w->logits + (used - 1) * g->shape->classes, w->classes,
+                                    g->temperature, g->top_k, (double)pst_uniform(bits.v[0]));
     }
     return st;
 }
 
+/* The bytes that the tokens are; *ret_n: how many. */
+static char *to_bytes(const struct writer *w, uint64_t *ret_n)
+{
+    char *bytes;
+
+    if (w->g->tokenizer != NULL) {
+        return pst_tokenizer_decode(w->g->tokenizer, w->tokens, w->n, true, ret_n);
+    }
+    bytes = pst_alloc(w->n + 1, 1);
+    for (uint64_t i = 0; i < w->n; i++) {
+        bytes[i] = (char)w->tokens[i];
+    }
+    *ret_n = w->n;
+    return bytes;
+}
+
 static char *to_text(const struct writer *w)
 {
-    char *text = pst_alloc(3 * w->length + 1, 1);
+    uint64_t n_bytes = 0;
+    char *bytes = to_bytes(w, &n_bytes), *text = pst_alloc(3 * n_bytes + 1, 1);
     size_t n = 0;
 
-    for (uint64_t i = 0; i < w->length; i++) {
-        if (w->bytes[i] == 0) {
+    for (uint64_t i = 0; i < n_bytes; i++) {
+        if (bytes[i] == 0) {
             memcpy(text + n, "\xEF\xBF\xBD", 3);
             n += 3;
         } else {
-            text[n++] = (char)w->bytes[i];
+            text[n++] = bytes[i];
         }
     }
     text[n] = '\0';
+    free(bytes);
     return text;
 }
 
 pst_status pst_generate_text(const struct pst_generate *generate, char **ret_text,
                              struct pst_error *err)
 {
-    const char *prompt =
-        generate->prompt == NULL || generate->prompt[0] == '\0' ? "\n" : generate->prompt;
     struct writer w = {.g = generate};
-    pst_status st = PST_OK;
+    pst_status st = read_prompt(&w, err);
 
-    w.length = strlen(prompt);
-    allocate(&w, w.length);
-    memcpy(w.bytes, prompt, w.length);
+    if (st == PST_OK) {
+        allocate(&w);
+    }
     for (uint64_t i = 0; st == PST_OK && i < generate->length && pst_exec_told(generate->exec) == 0;
          i++) {
         st = extend(&w, i, err);
@@ -119,6 +216,6 @@ pst_status pst_generate_text(const struct pst_generate *generate, char **ret_tex
     free(w.x);
     free(w.targets);
     free(w.logits);
-    free(w.bytes);
+    free(w.tokens);
     return st;
 }

@@ -14,6 +14,7 @@
 #include "graph/builder.h"
 #include "host/plugin_host.h"
 #include "exec/kernels_early.h"
+#include "train/begin.h"
 
 /* --- a GPU for each rank? ---------------------------------------------------------------------*/
 
@@ -161,9 +162,8 @@ static void blame_model(const struct pst_job *job, struct pst_error *err)
     }
 }
 
-/* The graph that [model] describes; pst_graph_destroy it. */
-static pst_status build_graph(const struct pst_job *job, struct pst_graph **ret_graph,
-                              struct pst_error *err)
+pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
+                             struct pst_error *err)
 {
     static const char *const others[] = {"use", NULL};
     struct pst_config_node *use = job->model == NULL ? NULL : pst_config_get(job->model, "use");
@@ -195,6 +195,13 @@ static pst_status build_graph(const struct pst_job *job, struct pst_graph **ret_
             blame_model(job, err);
         }
     }
+    if (st == PST_OK) {
+        st = pst_config_place(job->config, "train",
+                              job->train.label_smoothing > 0 ? "label_smoothing" : "z_loss",
+                              pst_graph_set_loss(*ret_graph, (float)job->train.label_smoothing,
+                                                 (float)job->train.z_loss, err),
+                              err);
+    }
     pst_arena_finish(&arena);
     return st;
 }
@@ -219,6 +226,18 @@ static pst_status check_tf32(const struct pst_session *session, struct pst_error
                     "device %s has no TF32 products; take run.dtype = \"f32\", or run.device = "
                     "\"cuda\"",
                     run->device);
+}
+
+static pst_status check_optimizer(const struct pst_session *session, struct pst_error *err)
+{
+    if (session->job->train.optimizer != PST_MUON ||
+        (session->device_ops->flags & (PST_DEVICE_MUON | PST_DEVICE_HOLLOW)) != 0) {
+        return PST_OK;
+    }
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                    "device %s has no Muon; take train.optimizer = \"adamw\", or run.device = "
+                    "\"cpu\"",
+                    session->job->run.device);
 }
 
 /* Of a rehearsal nothing is captured, whatever it rehearses. */
@@ -387,6 +406,9 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
         st = pst_config_place(config, "run", "dtype", check_tf32(session, err), err);
     }
     if (st == PST_OK) {
+        st = pst_config_place(config, "train", "optimizer", check_optimizer(session, err), err);
+    }
+    if (st == PST_OK) {
         st = pst_config_place(config, "run", "graphs", check_graphs(session, err), err);
     }
     if (st == PST_OK) {
@@ -488,7 +510,10 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
                          job->cluster, "[cluster]", NULL, &arena, &session->cluster, err);
     pst_arena_finish(&arena);
     if (st == PST_OK) {
-        st = build_graph(job, &session->graph, err);
+        st = pst_session_graph(job, &session->graph, err);
+    }
+    if (st == PST_OK) {
+        st = pst_rules_make(job, session->graph, &session->rules, err);
     }
     if (st == PST_OK) {
         st = load_profile(session, err);
@@ -542,6 +567,13 @@ static void destroy_programs(struct pst_program **programs, uint32_t n)
     free(programs);
 }
 
+pst_status pst_session_begin_with(struct pst_session *session, const char *path,
+                                  struct pst_error *err)
+{
+    return pst_begin_open(path, session->job, session->graph, pst_team_is_first(&session->team),
+                          &session->init, err);
+}
+
 void pst_session_destroy(struct pst_session *session)
 {
     if (session == NULL) {
@@ -556,6 +588,7 @@ void pst_session_destroy(struct pst_session *session)
         session->device_ops->close(session->device);
     }
     pst_costed_destroy(session->profile);
+    pst_begin_close(session->init);
     pst_graph_destroy(session->graph);
     pst_arena_finish(&session->arena);
     free(session);

@@ -9,12 +9,14 @@
 
 #include "exec/device.h"
 #include "planner/planner.h"
+#include "train/rules.h"
 #include "train/team.h"
 #include "exec/transport.h"
 
 struct pst_session {
     const struct pst_job *job; /* borrowed */
     struct pst_graph *graph;
+    struct pst_rules rules; /* of updates, per parameter of the graph */
     struct pst_cluster cluster;
     struct pst_cost_model cost;
     struct pst_costed *profile; /* [profile] file, or NULL */
@@ -29,6 +31,7 @@ struct pst_session {
     bool edges;                 /* with run.p2p = "auto": one queue was found to be too few */
     bool given;                 /* the plan is that of a file, whatever memory there is */
     bool judged;                /* the plan is proven for these queues */
+    struct pst_begin *init;     /* what a run begins with; NULL: initial values by the seed */
     bool saves;                 /* checkpoints, copies for which are in host memory */
     uint32_t threads, cores;    /* of all devices together; of this machine, where they run on it */
     struct pst_plan *eval_plan; /* forward only; NULL until pst_session_twin */
@@ -46,6 +49,14 @@ pst_status pst_session_create(const struct pst_job *job, const struct pst_team *
 pst_status pst_session_create_for_planning(const struct pst_job *job,
                                            struct pst_session **ret_session, struct pst_error *err);
 void pst_session_destroy(struct pst_session *session);
+
+/* The graph that [model] describes, alone; pst_graph_destroy it. */
+pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
+                             struct pst_error *err);
+
+/* Opens weights that a run is to begin with: pst_begin_open. */
+pst_status pst_session_begin_with(struct pst_session *session, const char *path,
+                                  struct pst_error *err);
 
 /*
  * A plan for the job. plan_file NULL or "": searches. Otherwise reads the file, which must be for

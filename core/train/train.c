@@ -6,8 +6,11 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/saturate.h"
 #include "base/util.h"
+#include "train/begin.h"
 #include "train/emulate.h"
+#include "train/flops.h"
 #include "train/generate.h"
 #include "train/prefetch.h"
 #include "train/schedule.h"
@@ -32,7 +35,8 @@ struct run {
     const struct pst_resume_request *resume;
     const struct pst_data *data;    /* NULL: the devices are hollow */
     struct pst_emulation emulation; /* where they are; else what is predicted */
-    struct pst_recorder *recorder;  /* NULL: nothing is recorded */
+    struct pst_recorder *recorder;  /* of the last steps */
+    struct pst_timeline *timeline;  /* what it recorded; NULL: not yet, nothing, not here */
     struct pst_sample_shape shape;
     struct pst_exec *exec;
     uint32_t batch, eval_batch;        /* samples of a step, and of one call of the forward twin */
@@ -43,6 +47,10 @@ struct run {
     uint64_t n_submitted, n_steps;     /* steps handed to the executor; that ended */
     uint32_t n_skipped;                /* of them the last so many in a row */
     uint64_t peak_bytes;
+    float *logits; /* of an evaluation; NULL: nothing is scored */
+    uint64_t n_targets, n_right;
+    uint64_t eval_samples;
+    double step_flops, peak_flops;            /* flops.h */
     double first_loss, final_loss, eval_loss; /* the last at the end; NaN until then */
     char *sample;
     struct pst_checkpoint *checkpoint; /* that it goes on from; NULL: it begins, or has begun */
@@ -66,6 +74,19 @@ static uint32_t one_microbatch(const struct pst_plan *plan)
     return samples;
 }
 
+/* Samples of an evaluation whose logits are kept: the last so many. */
+static uint32_t kept_samples(const struct run *run)
+{
+    const struct pst_plan *plan = run->session->eval_plan;
+    const struct pst_graph *graph = run->session->graph;
+    uint32_t op = graph->tensors[graph->logits].producer, s = 0;
+
+    while (pst_plan_node(&plan->stages[s], op) == PST_NONE) {
+        s++;
+    }
+    return plan->stages[s].microbatch_size;
+}
+
 static bool evaluates(const struct run *run)
 {
     return run->data != NULL && run->job->train.eval_batches > 0 &&
@@ -86,7 +107,13 @@ static bool is_told_to_stop(const struct run *run)
 
 static bool generates(const struct run *run)
 {
-    return run->data != NULL && run->job->train.sample > 0;
+    return run->job->train.sample > 0 && !pst_session_is_hollow(run->session);
+}
+
+/* Right answers are those of classes. */
+static bool scores(const struct run *run)
+{
+    return run->listener->scores && evaluates(run) && run->shape.classes > 0;
 }
 
 static void allocate(struct run *run)
@@ -126,7 +153,10 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .stall_ns = run->job->run.stall_limit,
         .edges = pst_session_edges(session),
         .seed = (uint64_t)run->job->train.seed,
+        .source = session->init == NULL ? NULL : pst_begin_source(session->init),
         .clip = run->job->train.clip,
+        .rules = session->rules.rules,
+        .n_rules = session->rules.n,
         .skip_non_finite = run->job->train.on_non_finite == ON_NON_FINITE_SKIP,
         .recorder = run->recorder,
         .copies = {.bytes_per_s = host_rate(run),
@@ -211,6 +241,23 @@ static pst_status start_reading(struct run *run, struct pst_error *err)
                                steps - run->first_step, IN_FLIGHT + AHEAD, &run->prefetch, err);
 }
 
+/* Of the last steps, so that most cost nothing; with a trace a run that is stopped has some, too.
+ */
+static void record(struct run *run)
+{
+    const struct pst_session *session = run->session;
+    const uint64_t n = (uint64_t)run->job->output.trace_steps;
+    const uint64_t all = (uint64_t)run->job->train.steps;
+    const uint64_t steps = all > run->first_step ? all - run->first_step : 0;
+
+    run->recorder = pst_recorder_create(
+        session->graph, session->planned.plan,
+        (const struct pst_program *const *)session->planned.programs, (uint32_t)n);
+    if (run->listener->trace == NULL && steps > n) {
+        pst_recorder_skip(run->recorder, steps - n);
+    }
+}
+
 static pst_status prepare(struct run *run, struct pst_error *err)
 {
     const struct pst_team *team = &run->session->team;
@@ -218,7 +265,9 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     pst_status st = pst_sample_shape_of(run->session->graph, &run->shape, err);
 
     run->batch = plan->batch;
-    run->eval_batch = generates(run) ? one_microbatch(plan) : plan->batch;
+    run->step_flops = pst_session_step_flops(run->session);
+    run->peak_flops = pst_session_peak_flops(run->session);
+    run->eval_batch = generates(run) || scores(run) ? one_microbatch(plan) : plan->batch;
     if (st == PST_OK && (evaluates(run) || generates(run))) {
         st = pst_session_twin(run->session, run->eval_batch, err);
     }
@@ -230,15 +279,14 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     if (st == PST_OK) {
         allocate(run);
     }
+    if (st == PST_OK && scores(run)) {
+        run->logits = pst_alloc(kept_samples(run) *
+                                    run->session->graph->tensors[run->session->graph->logits].elems,
+                                sizeof *run->logits);
+    }
     if (st == PST_OK) {
         run->session->saves = saves(run);
         st = pst_session_check_host(run->session, err);
-    }
-    if (st == PST_OK && run->listener->trace != NULL) {
-        run->recorder =
-            pst_recorder_create(run->session->graph, plan,
-                                (const struct pst_program *const *)run->session->planned.programs,
-                                (uint32_t)run->job->output.trace_steps);
     }
     if (st == PST_OK) {
         pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);
@@ -251,6 +299,9 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     }
     if (st == PST_OK) {
         st = find_begin(run, err);
+    }
+    if (st == PST_OK) {
+        record(run);
     }
     if (st == PST_OK && saves(run)) {
         st = make_saver(run, err);
@@ -281,32 +332,59 @@ static pst_status load(const struct run *run, uint64_t first, uint32_t n,
     return pst_data_read(run->data, PST_SPLIT_VALID, first, n, run->samples.inputs, err);
 }
 
+/* Counts the targets of the samples whose logits are kept, and those that the largest names. */
+static void score(struct run *run)
+{
+    const struct pst_sample_shape *shape = &run->shape;
+    uint32_t kept = kept_samples(run);
+    const int32_t *targets = run->samples.inputs[pst_sample_input(shape, shape->target)];
+    uint32_t classes = (uint32_t)shape->classes;
+
+    targets += (run->eval_batch - kept) * shape->rows;
+    for (uint64_t i = 0; i < kept * shape->rows; i++) {
+        run->n_targets += targets[i] >= 0;
+        run->n_right += targets[i] >= 0 && pst_draw_class(run->logits + i * classes, classes, 0, 0,
+                                                          0) == (uint32_t)targets[i];
+    }
+}
+
 /* Up to eval_batches batches, spread evenly over what is held out; at least one. Ends early,
    without a result, when the run is told to stop. */
 static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *err)
 {
-    uint64_t held = pst_data_samples(run->data, PST_SPLIT_VALID), batches = held / run->batch;
-    uint64_t wanted = (uint64_t)run->job->train.eval_batches, calls;
-    uint64_t per_batch = run->batch / run->eval_batch;
+    const bool small = run->listener->scores; /* the last batch may be less than a step's */
+    uint64_t unit = small ? run->eval_batch : run->batch;
+    uint64_t held = pst_data_samples(run->data, PST_SPLIT_VALID), batches = held / unit;
+    uint64_t wanted = pst_sat_mul((uint64_t)run->job->train.eval_batches, run->batch / unit), calls;
+    uint64_t per_batch = unit / run->eval_batch;
+    uint64_t n_logits =
+        run->logits == NULL
+            ? 0
+            : kept_samples(run) * run->session->graph->tensors[run->session->graph->logits].elems;
     double sum = 0;
 
+    run->n_targets = run->n_right = 0;
     batches = batches > wanted ? wanted : batches == 0 ? 1 : batches;
     calls = batches * per_batch;
     for (uint64_t i = 0; i < calls; i++) {
         uint64_t batch_first =
-            held == UINT64_MAX ? i / per_batch * run->batch : i / per_batch * held / batches;
+            held == UINT64_MAX ? i / per_batch * unit : i / per_batch * held / batches;
         uint64_t first = batch_first + i % per_batch * run->eval_batch;
         struct pst_batch batch;
         double loss = 0;
         pst_status st = load(run, first, run->eval_batch, &batch, err);
 
-        st = st == PST_OK ? pst_exec_eval(run->exec, &batch, &loss, NULL, 0, err) : st;
+        st = st == PST_OK ? pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err) : st;
         if (st != PST_OK || is_told_to_stop(run)) {
             return st;
+        }
+        if (run->logits != NULL) {
+            score(run);
         }
         sum += loss;
     }
     *ret_loss = sum / (double)calls;
+    run->eval_samples = calls * run->eval_batch;
     if (run->listener->eval != NULL) {
         run->listener->eval(run->listener->context, run->n_steps, *ret_loss);
     }
@@ -411,6 +489,14 @@ static pst_status save_last(struct run *run, struct pst_error *err)
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
+/* Of a step of so long. */
+static double utilization(const struct run *run, uint64_t ns)
+{
+    const double most = run->peak_flops * (double)ns / 1e9;
+
+    return most > 0 ? run->step_flops / most : NAN;
+}
+
 static pst_status collect(struct run *run, struct pst_error *err)
 {
     uint64_t step = run->n_steps;
@@ -431,6 +517,7 @@ static pst_status collect(struct run *run, struct pst_error *err)
         report.result.loss = report.result.grad_norm = NAN;
         report.result.ns = (uint64_t)((double)report.result.ns / run->emulation.scale);
     }
+    report.mfu = utilization(run, report.result.ns);
     run->n_skipped = report.result.skipped ? run->n_skipped + 1 : 0;
     if (run->n_skipped > SKIP_LIMIT) {
         return pst_fail(err, PST_ERR_CANCELLED, "run.non-finite",
@@ -506,8 +593,10 @@ static pst_status conclude(struct run *run, struct pst_error *err)
         .graph = run->session->graph,
         .shape = &run->shape,
         .samples = run->eval_batch,
+        .kept = generates(run) ? kept_samples(run) : 0,
         .seed = (uint64_t)run->job->train.seed,
         .temperature = run->job->train.temperature,
+        .top_k = (uint32_t)run->job->train.top_k,
         .prompt = run->job->train.prompt,
         .length = (uint64_t)run->job->train.sample,
     };
@@ -577,9 +666,41 @@ static uint64_t usual_step_ns(struct run *run)
     return median(run->step_ns, n);
 }
 
+/* What the ranks recorded, where there is a listener to it. */
+static pst_status gather(struct run *run, struct pst_error *err)
+{
+    double scale = run->emulation.scale > 0 ? run->emulation.scale : 1;
+    pst_status st = pst_recorder_gather(run->recorder, run->exec, err);
+
+    if (st != PST_OK || !pst_team_is_first(&run->session->team) ||
+        pst_recorder_is_empty(run->recorder)) {
+        return st;
+    }
+    return pst_recorder_timeline(run->recorder, scale, &run->timeline, err);
+}
+
+/* Per device; free() it. NULL: the last steps were not made. */
+static struct pst_usage *usage_of(const struct run *run, uint64_t *ret_steps)
+{
+    const uint64_t asked = (uint64_t)run->job->output.trace_steps;
+    const uint64_t made = run->n_steps - run->first_step;
+    struct pst_usage *usage;
+
+    if (run->timeline == NULL) {
+        return NULL;
+    }
+    usage = pst_alloc(run->session->planned.plan->n_devices, sizeof *usage);
+    for (uint32_t rank = 0; rank < run->session->planned.plan->n_devices; rank++) {
+        usage[rank] = pst_timeline_usage(run->timeline, rank);
+    }
+    *ret_steps = asked < made ? asked : made;
+    return usage;
+}
+
 static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *err)
 {
     uint32_t n = run->session->planned.plan->n_devices;
+    struct pst_usage *usage;
     uint64_t *measured = pst_alloc(4 * (size_t)n, sizeof *measured);
     uint64_t *predicted = measured + n, *copied = predicted + n, *stalled = copied + n;
     bool copies = false;
@@ -597,6 +718,8 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         .predicted_peak_bytes = predicted,
         .predicted_step_ns = run->session->predicted_ns,
         .sample = run->sample,
+        .accuracy = run->n_targets == 0 ? NAN : (double)run->n_right / (double)run->n_targets,
+        .eval_samples = run->eval_samples,
         .scale = emulated_scale(run),
         .signal = pst_stop_signal(),
     };
@@ -610,36 +733,17 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
     end.copy_bytes = copies ? copied : NULL;
     end.copy_stall_ns = copies ? stalled : NULL;
     end.step_ns = usual_step_ns(run);
+    end.mfu = utilization(run, end.step_ns);
+    end.usage = usage = usage_of(run, &end.usage_steps);
     for (uint32_t rank = 0; rank < n; rank++) {
         predicted[rank] = pst_session_peak(run->session, rank);
     }
     if (run->listener->done != NULL) {
         run->listener->done(run->listener->context, &end);
     }
+    free(usage);
     free(measured);
     return PST_OK;
-}
-
-/* Hands out what was recorded. */
-static pst_status trace(const struct run *run, struct pst_error *err)
-{
-    struct pst_timeline *timeline = NULL;
-    pst_status st;
-
-    if (run->recorder == NULL || run->n_steps == run->first_step) {
-        return PST_OK;
-    }
-    st = pst_recorder_gather(run->recorder, run->exec, err);
-    if (st != PST_OK || !pst_team_is_first(&run->session->team)) {
-        return st;
-    }
-    st = pst_recorder_timeline(run->recorder, run->emulation.scale > 0 ? run->emulation.scale : 1,
-                               &timeline, err);
-    if (st == PST_OK) {
-        st = run->listener->trace(run->listener->context, timeline, err);
-    }
-    pst_timeline_destroy(timeline);
-    return st;
 }
 
 pst_status pst_train_run(struct pst_session *session, const struct pst_data *data,
@@ -672,10 +776,13 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
         pst_stop_note(pst_exec_told(run.exec));
     }
     if (st == PST_OK) {
-        st = report(&run, pst_now_ns() - begin, err);
+        st = gather(&run, err);
     }
     if (st == PST_OK) {
-        st = trace(&run, err);
+        st = report(&run, pst_now_ns() - begin, err);
+    }
+    if (st == PST_OK && run.timeline != NULL && listener->trace != NULL) {
+        st = listener->trace(listener->context, run.timeline, err);
     }
     if (st == PST_OK && pst_stop_requested()) {
         st = pst_stop_fail(err);
@@ -683,11 +790,13 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     pst_saver_destroy(run.saver);
     pst_exec_destroy(run.exec);
     pst_prefetch_destroy(run.prefetch);
+    pst_timeline_destroy(run.timeline);
     pst_recorder_destroy(run.recorder);
     for (uint32_t k = 0; k < PST_MAX_INPUTS; k++) {
         free(run.samples.inputs[k]);
     }
     free(run.step_ns);
+    free(run.logits);
     free(run.sample);
     return st;
 }

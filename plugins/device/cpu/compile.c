@@ -23,10 +23,14 @@ static const struct pst_cpu_family *const families[PST_OP_KINDS] = {
     [PST_OP_MSE] = &pst_cpu_mse,
     [PST_OP_RMSNORM] = &pst_cpu_layernorm,
     [PST_OP_AVGPOOL2D] = &pst_cpu_avgpool2d,
+    [PST_OP_ROTARY] = &pst_cpu_rotary,
+    [PST_OP_GLU] = &pst_cpu_glu,
+    [PST_OP_QKNORM] = &pst_cpu_qknorm,
 #ifdef PENSTOCK_ONEDNN
     [PST_OP_LINEAR] = &pst_cpu_linear,
     [PST_OP_ATTENTION] = &pst_cpu_attention,
     [PST_OP_CONV2D] = &pst_cpu_conv2d,
+    [PST_OP_EXPERTS] = &pst_cpu_experts,
 #endif
 };
 

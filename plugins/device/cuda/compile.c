@@ -26,6 +26,9 @@ static const struct pst_cuda_family *const families[PST_OP_KINDS] = {
     [PST_OP_RMSNORM] = &pst_cuda_layernorm_family,
     [PST_OP_AVGPOOL2D] = &pst_cuda_avgpool2d_family,
     [PST_OP_SHIFT2D] = &pst_cuda_shift2d_family,
+    [PST_OP_ROTARY] = &pst_cuda_rotary_family,
+    [PST_OP_GLU] = &pst_cuda_glu_family,
+    [PST_OP_QKNORM] = &pst_cuda_layernorm_family,
 };
 
 /* Those that are asked first. */

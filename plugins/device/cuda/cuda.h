@@ -27,10 +27,10 @@ struct pst_cuda_part; /* of a GPU: parts.h */
 
 /* What kernels read from memory, because it changes between launches of a graph. */
 struct pst_cuda_changing {
-    struct pst_update_factors factors[2]; /* of updates without and with weight decay */
+    struct pst_update_factors factors[PST_UPDATE_KINDS]; /* by kind of update */
     uint64_t first_sample;
 };
-enum { PST_CUDA_SAMPLE = 1u << 2 }; /* and 1 << i: factors[i] */
+enum { PST_CUDA_SAMPLE = 1u << PST_UPDATE_KINDS }; /* and 1 << i: factors[i] */
 
 /* What run.kernels says. */
 struct pst_cuda_choices {
@@ -44,8 +44,8 @@ struct pst_device {
     int ordinal;
     struct pst_cuda_choices choices;
     void (*note)(const char *text); /* of its config */
-    uint32_t share, slot;       /* ranks a GPU, 0: not said; which of them */
-    struct pst_cuda_part *part; /* NULL: the whole GPU, where it is shared because: */
+    uint32_t share, slot;           /* ranks a GPU, 0: not said; which of them */
+    struct pst_cuda_part *part;     /* NULL: the whole GPU, where it is shared because: */
     char undivided[128];
     uint32_t sms; /* multiprocessors of the part; 0: all */
     cudaStream_t compute;
@@ -149,6 +149,9 @@ uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *g
 pst_status pst_cuda_arena(struct pst_device *device, uint64_t bytes, void **ret_base,
                           struct pst_error *err);
 void pst_cuda_arenas_free(struct pst_device *device);
+/* What a kernel keeps on the device beside its operands; cudaFree() it. */
+pst_status pst_cuda_table(struct pst_device *device, const char *doing, const void *host,
+                          uint64_t bytes, void **ret_table, struct pst_error *err);
 void pst_cuda_enter(struct pst_device *device);
 void pst_cuda_upload(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
 void pst_cuda_download(struct pst_device *device, void *dst, const void *src, uint64_t bytes);

@@ -168,7 +168,7 @@ double rig_largest(const double *values, uint64_t n)
 
 int rig_main(void (*function)(void **state))
 {
-    struct CMUnitTest tests[64];
+    struct CMUnitTest tests[128];
     uint32_t n = 0;
 
     while (rig_cases[n].name != NULL) {

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `penstock check PLAN`: the graph is rebuilt from the config that the plan carries, so the file is
- * all it takes.
+ * all it takes. `penstock check FOLDER`: every byte of a checkpoint, or of all in a folder.
  */
 #include "commands/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "base/util.h"
+#include "train/checkpoint.h"
 #include "train/session.h"
 
 static void report_json(const char *file, const struct pst_plan *plan,
@@ -68,15 +70,122 @@ static void print_report(const char *file, const struct pst_plan *plan,
            report->n_violations == 1 ? "" : "s");
 }
 
+/* --- checkpoints ------------------------------------------------------------------------------ */
+
+static void tell_defect(void *context, const struct pst_error *defect)
+{
+    struct pst_cli *cli = context;
+
+    if (!cli->json) {
+        printf("%s: %s\n", defect->file, defect->message);
+        return;
+    }
+    pst_json_object(&cli->answer, NULL);
+    pst_json_string(&cli->answer, "file", defect->file);
+    pst_json_string(&cli->answer, "text", defect->message);
+    pst_json_end(&cli->answer, '}');
+}
+
+static void describe(struct pst_cli *cli, const char *path)
+{
+    struct pst_checkpoint *checkpoint = NULL;
+    struct pst_error err;
+    uint64_t bytes = 0;
+    char text[32];
+
+    if (pst_checkpoint_open(path, &checkpoint, &err) != PST_OK) {
+        return;
+    }
+    for (uint32_t i = 0; i < checkpoint->manifest.n_files; i++) {
+        bytes += checkpoint->manifest.files[i].bytes;
+    }
+    if (cli->json) {
+        pst_json_uint(&cli->answer, "step", checkpoint->manifest.step);
+        pst_json_uint(&cli->answer, "tensors", checkpoint->manifest.n_tensors);
+        pst_json_uint(&cli->answer, "bytes", bytes);
+    } else {
+        printf("%s: sound: step %llu of %s, %u tensors, %s\n", path,
+               (unsigned long long)checkpoint->manifest.step, checkpoint->manifest.model,
+               checkpoint->manifest.n_tensors, pst_format_bytes(text, bytes));
+    }
+    pst_checkpoint_close(checkpoint);
+}
+
+static void check_one(struct pst_cli *cli, const char *path)
+{
+    uint32_t n;
+
+    if (cli->json) {
+        pst_json_object(&cli->answer, NULL);
+        pst_json_string(&cli->answer, "folder", path);
+        pst_json_array(&cli->answer, "defects");
+    }
+    n = pst_checkpoint_check(path, tell_defect, cli);
+    if (cli->json) {
+        pst_json_end(&cli->answer, ']');
+    }
+    if (n == 0) {
+        describe(cli, path);
+    } else {
+        cli->code = 1;
+    }
+    if (cli->json) {
+        pst_json_end(&cli->answer, '}');
+    } else if (n > 0) {
+        printf("%s: damaged: %u defect%s\n", path, n, n == 1 ? "" : "s");
+    }
+}
+
+static void check_folder(struct pst_cli *cli, const char *path)
+{
+    uint64_t *steps = NULL;
+    uint32_t n = 0;
+
+    if (cli->json) {
+        pst_json_array(&cli->answer, "checkpoints");
+    }
+    if (pst_checkpoint_is_one(path)) {
+        check_one(cli, path);
+    } else {
+        pst_cli_must(cli, pst_checkpoint_list(path, &steps, &n, &cli->err));
+        if (n == 0) {
+            pst_cli_must(cli, pst_fail_at(&cli->err, PST_ERR_CONFIG, "checkpoint.none", path, 0, 0,
+                                          "no checkpoint there"));
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        char *one = pst_checkpoint_path(path, steps[i]);
+
+        check_one(cli, one);
+        free(one);
+    }
+    if (cli->json) {
+        pst_json_end(&cli->answer, ']');
+    }
+    free(steps);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 /* Exit code 0: legal, 1: not. An error is a file that could not be judged. */
 static void check(struct pst_cli *cli, void *request)
 {
     const char *file = cli->arguments[0];
-    struct pst_check_report *report = pst_alloc(1, sizeof *report);
+    struct pst_check_report *report;
     struct pst_cli_job job;
     pst_status st;
 
     (void)request;
+    if (is_folder(file)) {
+        check_folder(cli, file);
+        return;
+    }
+    report = pst_alloc(1, sizeof *report);
     pst_cli_job_embedded(cli, file, &job);
     pst_cli_must(cli, pst_session_create_for_planning(&job.job, &job.session, &cli->err));
     pst_cli_must(cli, pst_session_read_plan(job.session, file, &cli->err));
@@ -94,9 +203,9 @@ static void check(struct pst_cli *cli, void *request)
 
 const struct pst_command pst_cmd_check = {
     .name = "check",
-    .arguments = "PLAN",
-    .summary = "Proves a plan file legal",
-    .text = "Exit code 1 and one line per violation if it is not.",
+    .arguments = "PLAN|FOLDER",
+    .summary = "Proves a plan file legal, or checkpoints undamaged",
+    .text = "Exit code 1 and one line per violation or defect if it is not.",
     .words = {1, 1},
     .run = check,
 };

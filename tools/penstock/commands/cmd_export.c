@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `penstock export FORMAT CONFIG|PLAN -o FILE`: a plan for other programs and for people.
+ * `penstock export FORMAT CONFIG|PLAN -o FILE`: a plan for other programs and for people. Weights:
+ * export_weights.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "base/number.h"
 #include "base/util.h"
 #include "commands/commands.h"
+#include "commands/export_weights.h"
 #include "figures/figure.h"
 #include "exchange/torch_csv.h"
 #include "exchange/trace.h"
@@ -96,6 +98,7 @@ static const struct format formats[] = {
     {"svg", "figure of a simulated step", write_figure},
     {"png", "figure of a simulated step", write_figure},
     {"pdf", "figure of a simulated step", write_figure},
+    {"weights", "weights of a checkpoint", NULL},
 };
 #define N_FORMATS (sizeof formats / sizeof formats[0])
 
@@ -142,7 +145,7 @@ static const struct format *read_request(struct pst_cli *cli, struct request *re
         .show_title = !request->no_title,
     };
     if (request->file == NULL) {
-        pst_cli_usage(cli, "-o FILE is missing");
+        pst_cli_usage(cli, "-o %s is missing", format->write == NULL ? "FOLDER" : "FILE");
     }
     return format;
 }
@@ -172,6 +175,10 @@ static void export(struct pst_cli *cli, void *asked)
     const struct format *format = read_request(cli, request);
     struct pst_cli_job job;
 
+    if (format->write == NULL) {
+        pst_export_weights(cli, cli->arguments[1], request->file);
+        return;
+    }
     pst_cli_job_planned(cli, cli->arguments[1], &job);
     pst_cli_must(cli, format->write(job.session, request, &cli->err));
     answer(cli, request, format);
@@ -190,13 +197,15 @@ static const struct pst_option options[] = {
 
 const struct pst_command pst_cmd_export = {
     .name = "export",
-    .arguments = "FORMAT CONFIG|PLAN",
-    .summary = "Writes a plan for other programs, or draws it",
-    .text = "FORMAT is pytorch-csv (a schedule for torch.distributed.pipelining), chrome-trace "
-            "(opens in\n"
-            "Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of a "
-            "simulated\n"
-            "step). A config is planned first.",
+    .arguments = "FORMAT CONFIG|PLAN|CHECKPOINT",
+    .summary = "Writes a plan or weights for other programs, or draws a plan",
+    .text =
+        "FORMAT is pytorch-csv (a schedule for torch.distributed.pipelining), chrome-trace "
+        "(opens in\n"
+        "Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of a "
+        "simulated\n"
+        "step); a config is planned first. FORMAT weights writes a checkpoint as a folder that\n"
+        "transformers loads.",
     .words = {2, 2},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

@@ -10,7 +10,8 @@
 
 extern const struct pst_command pst_cmd_train, pst_cmd_plan, pst_cmd_simulate, pst_cmd_compare,
     pst_cmd_tune, pst_cmd_profile, pst_cmd_schedule, pst_cmd_partition, pst_cmd_memopt,
-    pst_cmd_export, pst_cmd_import, pst_cmd_check, pst_cmd_plugins, pst_cmd_doctor;
+    pst_cmd_evaluate, pst_cmd_generate, pst_cmd_export, pst_cmd_import, pst_cmd_check,
+    pst_cmd_plugins, pst_cmd_doctor;
 
 /* In a command: its options, rows into that type. */
 #define PST_CLI_OPTIONS(rows, type)                                                                \

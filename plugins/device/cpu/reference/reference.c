@@ -24,6 +24,11 @@ static const struct pst_reference_family families[PST_OP_KINDS] = {
     [PST_OP_RMSNORM] = {PST_REFERENCE_F_B_W(norm), NULL},
     [PST_OP_AVGPOOL2D] = {PST_REFERENCE_F_B(avgpool2d), pool_workspace},
     [PST_OP_SHIFT2D] = {PST_REFERENCE_F_B(shift2d), NULL},
+    [PST_OP_ROTARY] = {PST_REFERENCE_F_B(rotary), NULL},
+    [PST_OP_GLU] = {PST_REFERENCE_F_B(glu), NULL},
+    [PST_OP_QKNORM] = {PST_REFERENCE_F_B_W(qknorm), NULL},
+    [PST_OP_ROUTER] = {PST_REFERENCE_F_B(router), router_workspace},
+    [PST_OP_EXPERTS] = {PST_REFERENCE_F_B_W(experts), experts_workspace},
 };
 
 /* Matrices have the type of the activations, vectors that of the arithmetic. */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the weights of a model family are published: names of tensors, how they lie in memory, and
+ * the config.json beside them. One table a family, which serves both directions.
+ */
+#ifndef PST_GRAPH_PUBLISHED_H
+#define PST_GRAPH_PUBLISHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum pst_published_layout {
+    PST_LAYOUT_SAME = 0,
+    PST_LAYOUT_TORCH, /* matrices [out, in] where the model has [in, out], images [out, in, height,
+                         width] where it has [height, width, in, out]; vectors are the same */
+    PST_LAYOUT_ROWS   /* the same; a file may have more rows, of which the first are taken */
+};
+
+/* Parameters of that name, and their tensors. '#' stands for a number, '*' at the end for any rest;
+   what they stand for goes into the other name. */
+struct pst_published_row {
+    const char *own;
+    const char *theirs; /* several, parted by '|': side by side in the parameter's last axis */
+    uint32_t layout;    /* enum pst_published_layout */
+    const char *parts;  /* keys of [model], one for each of theirs, parted by '|': how wide they are
+                           to  each other, 0 standing for the first; NULL: equally */
+    bool bare;          /* it never has the family's prefix */
+    const char *root;   /* key of [model]: the (first) tensor times that value's square root is the
+                           parameter; NULL: they are equal */
+    bool inverse;       /* divided by it */
+};
+
+/* The name that some files have in the place of another, by how it ends. */
+struct pst_published_alias {
+    const char *end, *other;
+};
+
+enum pst_published_use {
+    PST_KEY_SIZE = 0, /* written; shapes tell the rest */
+    PST_KEY_MUST,     /* written; what the model's results depend on and no shape tells */
+    PST_KEY_READ      /* the same, but not written: other versions spell it so */
+};
+
+/* A value of config.json. */
+struct pst_published_key {
+    const char *theirs; /* dots lead into objects */
+    const char *own;    /* key of [model]; NULL: the model has always the value `fixed` */
+    const char *fixed;  /* JSON; several texts that mean the same are parted by '|' */
+    uint32_t use;       /* enum pst_published_use */
+    uint32_t times;     /* theirs is so many times the model's value; 0: once */
+    const char *over;   /* and divided by this key of [model]; NULL: not */
+    const char *when;   /* for models with this boolean or number of [model] that is not zero;
+                           "KEY=WORD": with that word; '!' in front: for the others. NULL: for all.
+                           Of rows with one name the first that is for the model counts */
+};
+
+/* Ends of lists are rows of NULL. */
+struct pst_published {
+    const char *model;  /* [model] use */
+    const char *prefix; /* of most names; files without it are read, too. NULL: none */
+    const struct pst_published_row *rows; /* the first that fits a parameter counts */
+    const struct pst_published_alias *aliases;
+    const char *const *ignored; /* ends of names of tensors that are no weights, or twice there */
+    const struct pst_published_key *keys; /* NULL: no config.json */
+};
+
+/* Ended by NULL. Of a model that is not among them names and layouts are its own. */
+extern const struct pst_published *const pst_published[];
+
+#endif

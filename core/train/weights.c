@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading published weights: which files there are, which tensors a parameter is made of, whether
+ * they have its shape. Values are read when a rank asks for them.
+ */
+#include "train/weights.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/safetensors.h"
+#include "config/json_fields.h"
+#include "train/weights_impl.h"
+
+#define SHARDS      10000u
+#define INDEX_BYTES ((size_t)256 << 20)
+#define BLOCK       ((uint64_t)1 << 18) /* elements that are converted at a time */
+#define SHOWN       10u                 /* differences that a message names */
+
+static const char one_file[] = "model.safetensors", index_file[] = "model.safetensors.index.json";
+
+/* A tensor, and whose. */
+struct found {
+    const struct pst_st_file *file;
+    const struct pst_st_tensor *tensor;
+    bool used;
+};
+
+struct value {
+    struct pst_weights_value is;
+    struct pst_weights_piece *pieces;
+    const struct found **found; /* as many */
+    uint32_t n_pieces;
+};
+
+struct pst_weights {
+    struct pst_arena arena;
+    struct pst_exec_source source;
+    const struct pst_graph *graph;
+    const struct pst_published *family;
+    const char *path, *folder_path;
+    int folder;
+    struct pst_st_file **files;
+    uint32_t n_files;
+    struct found *all; /* tensors of all files */
+    uint32_t n_all;
+    struct pst_names names; /* to places in `all` */
+    struct value *values;
+    uint32_t n_values, n_params; /* values are parameters first */
+    uint32_t *first_state;       /* by operator: its first value */
+    uint32_t n_missing, n_wrong;
+};
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static pst_status open_shard(struct pst_weights *w, const char *name, struct pst_error *err)
+{
+    char *path = pst_arena_printf(&w->arena, "%s/%s", w->folder_path, name);
+    pst_status st = pst_st_open(w->folder, name, path, &w->files[w->n_files], err);
+
+    w->n_files += st == PST_OK;
+    return st;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Each file that the weight_map names, once. */
+static pst_status open_shards_of(struct pst_weights *w, const json_t *map, const char *path,
+                                 struct pst_error *err)
+{
+    size_t n = 0, room = json_object_size(map);
+    const char **names = pst_arena_array(&w->arena, room + 1, sizeof *names), *key;
+    json_t *value;
+    pst_status st = PST_OK;
+    uint32_t n_files = 0;
+
+    json_object_foreach((json_t *)map, key, value)
+    {
+        if (!json_is_string(value)) {
+            return pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
+                               "weight_map: \"%.200s\" is not the name of a file", key);
+        }
+        names[n++] = json_string_value(value);
+    }
+    qsort(names, n, sizeof *names, by_text);
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || strcmp(names[i], names[i - 1]) != 0) {
+            names[n_files++] = names[i];
+        }
+    }
+    if (n_files == 0 || n_files > SHARDS) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "input.limit", path, 0, 0,
+                           "weight_map names %u files; there must be 1 to %u", n_files, SHARDS);
+    }
+    w->files = pst_arena_array(&w->arena, n_files, sizeof(struct pst_st_file *));
+    for (uint32_t i = 0; st == PST_OK && i < n_files; i++) {
+        st = open_shard(w, names[i], err);
+    }
+    return st;
+}
+
+static pst_status open_index(struct pst_weights *w, const char *name, struct pst_error *err)
+{
+    char *path = pst_arena_printf(&w->arena, "%s/%s", w->folder_path, name);
+    json_t *root = NULL, *map;
+    pst_status st = pst_json_load(path, INDEX_BYTES, &root, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    map = json_object_get(root, "weight_map");
+    st = json_is_object(map) ? open_shards_of(w, map, path, err)
+                             : pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
+                                           "there is no object weight_map");
+    json_decref(root);
+    return st;
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static bool is_there(const struct pst_weights *w, const char *name)
+{
+    return faccessat(w->folder, name, F_OK, 0) == 0;
+}
+
+/* The file of `path`, or of the folder that it is. */
+static pst_status open_files(struct pst_weights *w, struct pst_error *err)
+{
+    const char *slash = strrchr(w->path, '/'), *name = NULL;
+    struct stat info;
+
+    if (stat(w->path, &info) != 0) {
+        return pst_fail_at(err, PST_ERR_IO, "input.path", w->path, 0, 0,
+                           "cannot open the file or folder: %s", strerror(errno));
+    }
+    if (S_ISDIR(info.st_mode)) {
+        w->folder_path = w->path;
+    } else {
+        name = slash == NULL ? w->path : slash + 1;
+        w->folder_path = slash == NULL
+                             ? "."
+                             : pst_arena_strndup(&w->arena, w->path,
+                                                 slash == w->path ? 1 : (size_t)(slash - w->path));
+    }
+    w->folder = open(w->folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (w->folder < 0) {
+        return pst_fail_at(err, PST_ERR_IO, "input.path", w->path, 0, 0,
+                           "cannot open the folder: %s", strerror(errno));
+    }
+    if (name == NULL) {
+        name = is_there(w, index_file) ? index_file : one_file;
+        if (name == one_file && !is_there(w, one_file)) {
+            return pst_fail_at(err, PST_ERR_IO, "input.path", w->path, 0, 0,
+                               "there is neither %s nor %s in the folder", one_file, index_file);
+        }
+    }
+    if (ends_in(name, ".json")) {
+        return open_index(w, name, err);
+    }
+    w->files = pst_arena_array(&w->arena, 1, sizeof(struct pst_st_file *));
+    return open_shard(w, name, err);
+}
+
+static pst_status list_tensors(struct pst_weights *w, struct pst_error *err)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < w->n_files; i++) {
+        n += w->files[i]->n;
+    }
+    if (n > PST_ST_TENSORS) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "input.limit", w->path, 0, 0,
+                           "more than %u tensors", PST_ST_TENSORS);
+    }
+    w->all = pst_arena_array(&w->arena, n + 1, sizeof *w->all);
+    pst_names_init(&w->names, &w->arena, (uint32_t)n);
+    for (uint32_t i = 0; i < w->n_files; i++) {
+        for (uint32_t k = 0; k < w->files[i]->n; k++) {
+            const struct pst_st_tensor *tensor = &w->files[i]->tensors[k];
+
+            if (pst_names_add(&w->names, tensor->name, w->n_all) != PST_NONE) {
+                return pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", w->files[i]->path, 0, 0,
+                                   "tensor \"%.200s\" is in another file, too", tensor->name);
+            }
+            w->all[w->n_all++] = (struct found){.file = w->files[i], .tensor = tensor};
+        }
+    }
+    return PST_OK;
+}
+
+/* --- tensors of parameters -------------------------------------------------------------------- */
+
+static struct found *find_exactly(const struct pst_weights *w, const char *name)
+{
+    uint32_t i = pst_names_find(&w->names, name);
+
+    return i == PST_NONE ? NULL : &w->all[i];
+}
+
+static struct found *find_spelled(const struct pst_weights *w, const char *name)
+{
+    const struct pst_published_alias *alias = w->family == NULL ? NULL : w->family->aliases;
+    struct found *found = find_exactly(w, name);
+
+    for (; found == NULL && alias != NULL && alias->end != NULL; alias++) {
+        if (ends_in(name, alias->end)) {
+            char *other =
+                pst_printf("%.*s%s", (int)(strlen(name) - strlen(alias->end)), name, alias->other);
+
+            found = find_exactly(w, other);
+            free(other);
+        }
+    }
+    return found;
+}
+
+static struct found *find(const struct pst_weights *w, const struct pst_weights_piece *piece)
+{
+    struct found *found = find_spelled(w, piece->name);
+
+    return found != NULL ? found : find_spelled(w, piece->bare);
+}
+
+static void note_missing(struct pst_weights *w, const struct value *value,
+                         const struct pst_weights_piece *piece, struct pst_error *err)
+{
+    if (w->n_missing++ < SHOWN) {
+        pst_error_detail(err, "%s: no tensor %s\n", value->is.name, piece->name);
+    }
+}
+
+static void note_wrong(struct pst_weights *w, const struct value *value, const struct found *found,
+                       const struct pst_weights_shape *wanted, struct pst_error *err)
+{
+    struct pst_st_tensor like = {.rank = wanted->rank};
+    char is[192], should[192];
+
+    memcpy(like.shape, wanted->dims, sizeof wanted->dims);
+    if (w->n_wrong++ < SHOWN) {
+        pst_error_detail(err, "%s: tensor %.200s is %s %s, should be F32 %s\n", value->is.name,
+                         found->tensor->name, pst_st_dtype_name(found->tensor->dtype),
+                         pst_st_shape_text(found->tensor, is, sizeof is),
+                         pst_st_shape_text(&like, should, sizeof should));
+    }
+}
+
+static bool is_real(enum pst_st_dtype dtype)
+{
+    return dtype == PST_ST_F32 || dtype == PST_ST_F16 || dtype == PST_ST_BF16 ||
+           dtype == PST_ST_F64;
+}
+
+static bool has_shape(const struct pst_st_tensor *tensor, const struct pst_weights_shape *wanted,
+                      bool more_rows)
+{
+    if (tensor->rank != wanted->rank || !is_real(tensor->dtype)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < wanted->rank; i++) {
+        if (tensor->shape[i] != wanted->dims[i] &&
+            !(i == 0 && more_rows && tensor->shape[i] > wanted->dims[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void match_value(struct pst_weights *w, struct value *value, struct pst_error *err)
+{
+    bool complete = true;
+
+    for (uint32_t i = 0; i < value->n_pieces; i++) {
+        struct found *found = find(w, &value->pieces[i]);
+
+        value->found[i] = found;
+        if (found == NULL) {
+            note_missing(w, value, &value->pieces[i], err);
+            complete = false;
+        } else {
+            found->used = true;
+        }
+    }
+    if (!complete) {
+        return;
+    }
+    for (uint32_t i = 0; i < value->n_pieces; i++) {
+        const struct pst_weights_piece *piece = &value->pieces[i];
+        struct pst_weights_shape wanted = pst_weights_shape_of(&value->is, piece);
+
+        if (!has_shape(value->found[i]->tensor, &wanted, piece->more_rows)) {
+            note_wrong(w, value, value->found[i], &wanted, err);
+        }
+    }
+}
+
+static pst_status match_all(struct pst_weights *w, const struct pst_job *job, struct pst_error *err)
+{
+    struct pst_weights_value *values = pst_weights_values(w->graph, &w->arena, &w->n_values);
+    struct pst_error found = {.details = ""};
+
+    w->n_params = w->graph->n_params;
+    w->values = pst_arena_array(&w->arena, w->n_values + 1, sizeof *w->values);
+    w->first_state = pst_arena_array(&w->arena, w->graph->n_ops + 1, sizeof *w->first_state);
+    for (uint32_t i = 0; i < w->n_values; i++) {
+        struct value *value = &w->values[i];
+
+        value->is = values[i];
+        if (values[i].kind == PST_STATE_OPERATOR && values[i].number == 0) {
+            w->first_state[values[i].index] = i;
+        }
+        value->pieces = pst_weights_pieces(w->family, job, &value->is, &w->arena, &value->n_pieces);
+        value->found = pst_arena_array(&w->arena, value->n_pieces, sizeof *value->found);
+        match_value(w, value, &found);
+    }
+    if (w->n_missing + w->n_wrong == 0) {
+        return PST_OK;
+    }
+    pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
+                "not the weights of this model: of its %u tensors %u are missing and %u have "
+                "another shape or type",
+                w->n_values, w->n_missing, w->n_wrong);
+    pst_error_detail(err, "%s", found.details);
+    return PST_ERR_CONFIG;
+}
+
+/* --- what is left out ------------------------------------------------------------------------- */
+
+static bool is_ignored(const struct pst_weights *w, const char *name)
+{
+    const char *const *end = w->family == NULL ? NULL : w->family->ignored;
+
+    for (; end != NULL && *end != NULL; end++) {
+        if (ends_in(name, *end)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The head of a model that shares the table of words, written out all the same. */
+static bool is_tied_head(const struct pst_weights *w, const char *name)
+{
+    return ends_in(name, "lm_head.weight") &&
+           pst_names_find(&w->graph->param_names, "lm_head.weight") == PST_NONE;
+}
+
+static void tell_left_out(const struct pst_weights *w)
+{
+    char names[400] = "";
+    uint32_t n = 0;
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < w->n_all; i++) {
+        const char *name = w->all[i].tensor->name;
+
+        if (w->all[i].used || is_ignored(w, name) || is_tied_head(w, name)) {
+            continue;
+        }
+        if (n++ < 5 && used < sizeof names) {
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%.100s",
+                                     n > 1 ? ", " : "", name);
+        }
+    }
+    if (n > 0) {
+        pst_log(PST_LOG_WARN, "weights",
+                "%s: %u tensor%s that the model does not have %s left out: %s%s", w->path, n,
+                n == 1 ? "" : "s", n == 1 ? "is" : "are", names, n > 5 ? ", ..." : "");
+    }
+    for (uint32_t i = 0; i < w->n_values; i++) {
+        const struct pst_weights_piece *piece = &w->values[i].pieces[0];
+        const struct pst_st_tensor *tensor = w->values[i].found[0]->tensor;
+
+        if (piece->more_rows && tensor->shape[0] > piece->rows) {
+            pst_log(PST_LOG_WARN, "weights", "%s: of the %llu rows of %s the first %llu are taken",
+                    w->path, (unsigned long long)tensor->shape[0], tensor->name,
+                    (unsigned long long)piece->rows);
+        }
+    }
+}
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+static pst_status read_piece(const struct pst_weights_piece *piece, const struct found *found,
+                             float *values, struct pst_error *err)
+{
+    uint64_t rows, width, n;
+    float *block;
+    pst_status st = PST_OK;
+
+    pst_weights_extent(piece, &rows, &width);
+    n = width == 0 || BLOCK / width == 0 ? 1 : BLOCK / width;
+    block = pst_alloc(n < rows ? n * width : rows * width + 1, sizeof *block);
+    for (uint64_t first = 0; st == PST_OK && first < rows; first += n) {
+        uint64_t m = rows - first < n ? rows - first : n;
+
+        st = pst_st_read_f32(found->file, found->tensor, first * width, m * width, block, err);
+        if (st == PST_OK) {
+            pst_weights_scatter(piece, block, first, m, values);
+        }
+    }
+    free(block);
+    return st;
+}
+
+static pst_status load(void *context, const struct pst_state_key *key, uint64_t elems,
+                       float *ret_values, bool *ret_found, struct pst_error *err)
+{
+    const struct pst_weights *w = context;
+    const struct value *value;
+    pst_status st = PST_OK;
+
+    *ret_found = key->kind == PST_STATE_PARAMETER || key->kind == PST_STATE_OPERATOR;
+    if (!*ret_found) {
+        return PST_OK;
+    }
+    value = &w->values[key->kind == PST_STATE_PARAMETER ? key->index
+                                                        : w->first_state[key->index] + key->number];
+    PST_ASSERT(value->is.elems == elems);
+    for (uint32_t i = 0; st == PST_OK && i < value->n_pieces; i++) {
+        st = read_piece(&value->pieces[i], value->found[i], ret_values, err);
+    }
+    return st;
+}
+
+const struct pst_exec_source *pst_weights_source(const struct pst_weights *weights)
+{
+    return &weights->source;
+}
+
+pst_status pst_weights_open(const char *path, const struct pst_job *job,
+                            const struct pst_graph *graph, bool tell,
+                            struct pst_weights **ret_weights, struct pst_error *err)
+{
+    struct pst_weights *w = pst_alloc(1, sizeof *w);
+    pst_status st;
+
+    w->folder = -1;
+    w->graph = graph;
+    w->family = pst_weights_family(graph);
+    w->path = pst_arena_strdup(&w->arena, path);
+    w->source = (struct pst_exec_source){w, load};
+    st = open_files(w, err);
+    if (st == PST_OK) {
+        st = list_tensors(w, err);
+    }
+    if (st == PST_OK && w->family != NULL && w->family->keys != NULL) {
+        st = pst_weights_check_config(w->folder_path, job, w->family, tell, err);
+    }
+    if (st == PST_OK) {
+        st = match_all(w, job, err);
+    }
+    if (st != PST_OK) {
+        pst_weights_close(w);
+        return st;
+    }
+    if (tell) {
+        tell_left_out(w);
+    }
+    *ret_weights = w;
+    return PST_OK;
+}
+
+void pst_weights_close(struct pst_weights *w)
+{
+    if (w != NULL) {
+        for (uint32_t i = 0; i < w->n_files; i++) {
+            pst_st_close(w->files[i]);
+        }
+        if (w->folder >= 0) {
+            close(w->folder);
+        }
+        pst_arena_finish(&w->arena);
+        free(w);
+    }
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What reading and writing of published weights share: which tensors a parameter is made of, and
+ * how they lie in it.
+ */
+#ifndef PST_TRAIN_WEIGHTS_IMPL_H
+#define PST_TRAIN_WEIGHTS_IMPL_H
+
+#include "base/safetensors.h"
+#include "config/job.h"
+#include "graph/graph.h"
+#include "graph/published.h"
+
+enum { PST_WEIGHTS_PIECES = 8 };
+
+/* A tensor of a file within a parameter, or running statistics: columns [column, column + width) of
+   its matrix [rows][columns], columns being the last axis. */
+struct pst_weights_piece {
+    char *name;       /* with the family's prefix */
+    const char *bare; /* without it: within name */
+    bool transposed;  /* theirs is [width][rows] */
+    uint64_t taps;    /* of a transposed one: their rows are [in][taps], ours [taps][in]; else 1 */
+    bool more_rows;   /* theirs may have more */
+    uint64_t rows, columns, column, width;
+    double factor; /* ours is theirs times that */
+};
+
+/* What a piece takes in a file. */
+struct pst_weights_shape {
+    uint32_t rank;
+    uint64_t dims[PST_MAX_RANK];
+};
+
+/* NULL: names and layouts are the model's own. */
+const struct pst_published *pst_weights_family(const struct pst_graph *graph);
+
+/* A value that outlives steps: parameter `index`, or state `number` of operator `index`. */
+struct pst_weights_value {
+    uint32_t kind, index, number; /* as struct pst_state_key */
+    const char *name;             /* ours */
+    uint32_t rank;
+    const uint64_t *dims;
+    uint64_t elems;
+};
+
+/* All of a graph, parameters first, in the arena. */
+struct pst_weights_value *pst_weights_values(const struct pst_graph *graph, struct pst_arena *arena,
+                                             uint32_t *ret_n);
+
+/* The pieces of a value, at most PST_WEIGHTS_PIECES, in the arena. */
+struct pst_weights_piece *pst_weights_pieces(const struct pst_published *family,
+                                             const struct pst_job *job,
+                                             const struct pst_weights_value *value,
+                                             struct pst_arena *arena, uint32_t *ret_n);
+
+/* The shape of a piece in a file. */
+struct pst_weights_shape pst_weights_shape_of(const struct pst_weights_value *value,
+                                              const struct pst_weights_piece *piece);
+
+/* Rows [first, first + n) of what is in the file, [n][...], go into, or come from, all values of
+   the parameter. Of transposed pieces a row is a column of ours. */
+void pst_weights_scatter(const struct pst_weights_piece *piece, const float *theirs, uint64_t first,
+                         uint64_t n, float *values);
+void pst_weights_gather(const struct pst_weights_piece *piece, const float *values, uint64_t first,
+                        uint64_t n, float *theirs);
+/* Rows of a file that a piece has, and elements of one. */
+void pst_weights_extent(const struct pst_weights_piece *piece, uint64_t *ret_rows,
+                        uint64_t *ret_elems);
+
+/* weights_config.c. The number that [model] has at that key, written or by default; 0 where it has
+   none. Booleans are 0 or 1. */
+double pst_weights_model_number(const struct pst_job *job, const char *key);
+/* Compares a config.json, where there is one, with the job: config.value for another model, values
+   of [model] that are to be set otherwise; what cannot be set is a warning. */
+pst_status pst_weights_check_config(const char *folder, const struct pst_job *job,
+                                    const struct pst_published *family, bool tell,
+                                    struct pst_error *err);
+/* The text of config.json; free() it. */
+char *pst_weights_config(const struct pst_job *job, const struct pst_published *family);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing weights as they are published: tensors in the order of the model, in files of a limited
+ * size, an index where there are several, config.json. One value is in memory at a time.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/util.h"
+#include "train/weights.h"
+#include "train/weights_impl.h"
+
+#define BLOCK ((uint64_t)1 << 18) /* elements that are converted at a time */
+
+/* A value, and where its pieces are among the tensors. */
+struct value {
+    const struct pst_weights_value *is;
+    struct pst_weights_piece *pieces;
+    uint32_t n_pieces, first;
+};
+
+struct export
+{
+    struct pst_arena arena;
+    const struct pst_exec_source *source;
+    const char *folder;
+    struct value *values;
+    struct pst_st_tensor *tensors; /* of all values, in order */
+    uint32_t n_values, n_tensors;
+    uint32_t n_files;
+    uint32_t *first_value; /* n_files + 1: the values of a file */
+    uint64_t bytes;
+    char **written; /* files that are to go where a later one fails */
+    uint32_t n_written;
+};
+
+/* --- what there is ---------------------------------------------------------------------------- */
+
+static void list_values(struct export *x, const struct pst_job *job, const struct pst_graph *graph)
+{
+    const struct pst_published *family = pst_weights_family(graph);
+    struct pst_weights_value *values = pst_weights_values(graph, &x->arena, &x->n_values);
+
+    x->values = pst_arena_array(&x->arena, x->n_values + 1, sizeof *x->values);
+    x->tensors =
+        pst_arena_array(&x->arena, x->n_values * PST_WEIGHTS_PIECES + 1, sizeof *x->tensors);
+    for (uint32_t i = 0; i < x->n_values; i++) {
+        struct value *value = &x->values[i];
+
+        value->is = &values[i];
+        value->first = x->n_tensors;
+        value->pieces = pst_weights_pieces(family, job, &values[i], &x->arena, &value->n_pieces);
+        for (uint32_t k = 0; k < value->n_pieces; k++) {
+            struct pst_st_tensor *tensor = &x->tensors[x->n_tensors++];
+            struct pst_weights_shape shape = pst_weights_shape_of(&values[i], &value->pieces[k]);
+
+            *tensor = (struct pst_st_tensor){
+                .name = value->pieces[k].name, .dtype = PST_ST_F32, .rank = shape.rank};
+            memcpy(tensor->shape, shape.dims, sizeof tensor->shape);
+        }
+    }
+}
+
+/* Values go into a file until it has so many bytes. */
+static void share_out(struct export *x, uint64_t shard_bytes)
+{
+    uint64_t in_file = 0;
+
+    x->first_value = pst_arena_array(&x->arena, x->n_values + 2, sizeof *x->first_value);
+    x->n_files = 1;
+    for (uint32_t i = 0; i < x->n_values; i++) {
+        uint64_t bytes = x->values[i].is->elems * sizeof(float);
+
+        if (in_file > 0 && in_file + bytes > shard_bytes) {
+            x->first_value[x->n_files++] = i;
+            in_file = 0;
+        }
+        in_file += bytes;
+        x->bytes += bytes;
+    }
+    x->first_value[x->n_files] = x->n_values;
+}
+
+static char *file_name(struct export *x, uint32_t file)
+{
+    return x->n_files == 1 ? pst_arena_strdup(&x->arena, "model.safetensors")
+                           : pst_arena_printf(&x->arena, "model-%05u-of-%05u.safetensors", file + 1,
+                                              x->n_files);
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static pst_status write_piece(const struct pst_weights_piece *piece, const float *values,
+                              const struct pst_st_writer *writer, uint32_t tensor,
+                              struct pst_error *err)
+{
+    uint64_t rows, width, n;
+    float *block;
+    pst_status st = PST_OK;
+
+    pst_weights_extent(piece, &rows, &width);
+    n = width == 0 || BLOCK / width == 0 ? 1 : BLOCK / width;
+    block = pst_alloc((n < rows ? n : rows) * width + 1, sizeof *block);
+    for (uint64_t first = 0; st == PST_OK && first < rows; first += n) {
+        uint64_t m = rows - first < n ? rows - first : n;
+
+        pst_weights_gather(piece, values, first, m, block);
+        st = pst_st_write(writer, tensor, first * width * sizeof *block, block,
+                          m * width * sizeof *block, err);
+    }
+    free(block);
+    return st;
+}
+
+static pst_status write_value(const struct export *x, const struct value *value,
+                              const struct pst_st_writer *writer, uint32_t first_tensor,
+                              struct pst_error *err)
+{
+    const struct pst_state_key key = {value->is->kind, value->is->index, value->is->number};
+    float *values = pst_alloc(value->is->elems + 1, sizeof *values);
+    bool found = false;
+    pst_status st =
+        x->source->load(x->source->context, &key, value->is->elems, values, &found, err);
+
+    if (st == PST_OK && !found) {
+        st = pst_fail(err, PST_ERR_CONFIG, "weights.mismatch", "there is no %s to write",
+                      value->is->name);
+    }
+    for (uint32_t i = 0; st == PST_OK && i < value->n_pieces; i++) {
+        st = write_piece(&value->pieces[i], values, writer, value->first + i - first_tensor, err);
+    }
+    free(values);
+    return st;
+}
+
+static pst_status write_file(struct export *x, uint32_t file, struct pst_error *err)
+{
+    static const struct pst_st_pair format = {"format", "pt"}; /* transformers asks for it */
+    uint32_t begin = x->first_value[file], end = x->first_value[file + 1];
+    uint32_t first = x->values[begin].first;
+    uint32_t last = end < x->n_values ? x->values[end].first : x->n_tensors;
+    char *path = pst_arena_printf(&x->arena, "%s/%s", x->folder, file_name(x, file));
+    struct pst_st_writer *writer = NULL;
+    pst_status st = pst_st_create(path, x->tensors + first, last - first, &format, 1, &writer, err);
+
+    for (uint32_t i = begin; st == PST_OK && i < end; i++) {
+        st = write_value(x, &x->values[i], writer, first, err);
+    }
+    if (st != PST_OK) {
+        pst_st_abandon(writer);
+        return st;
+    }
+    x->written[x->n_written++] = path;
+    return pst_st_finish(writer, err);
+}
+
+static pst_status write_text(struct export *x, const char *name, const char *text,
+                             struct pst_error *err)
+{
+    char *path = pst_arena_printf(&x->arena, "%s/%s", x->folder, name);
+
+    return pst_file_write(path, text, strlen(text), err);
+}
+
+static pst_status write_index(struct export *x, struct pst_error *err)
+{
+    struct pst_json json;
+    pst_status st;
+    char *text;
+
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_object(&json, "metadata");
+    pst_json_uint(&json, "total_size", x->bytes);
+    pst_json_end(&json, '}');
+    pst_json_object(&json, "weight_map");
+    for (uint32_t f = 0; f < x->n_files; f++) {
+        uint32_t end = x->first_value[f + 1];
+        uint32_t last = end < x->n_values ? x->values[end].first : x->n_tensors;
+
+        for (uint32_t i = x->values[x->first_value[f]].first; i < last; i++) {
+            pst_json_string(&json, x->tensors[i].name, file_name(x, f));
+        }
+    }
+    pst_json_end(&json, '}');
+    pst_json_end(&json, '}');
+    pst_json_newline(&json);
+    text = pst_json_take(&json);
+    st = write_text(x, "model.safetensors.index.json", text, err);
+    free(text);
+    return st;
+}
+
+static pst_status make_folder(const char *folder, bool *ret_made, struct pst_error *err)
+{
+    *ret_made = mkdir(folder, 0777) == 0;
+    return *ret_made || errno == EEXIST
+               ? PST_OK
+               : pst_fail_at(err, PST_ERR_IO, "output.write", folder, 0, 0,
+                             "cannot make the folder: %s", strerror(errno));
+}
+
+/* Readers take an index before a single file: what stays of older weights must not be read. */
+static void remove_other_form(struct export *x)
+{
+    char *path =
+        pst_arena_printf(&x->arena, "%s/%s", x->folder,
+                         x->n_files == 1 ? "model.safetensors.index.json" : "model.safetensors");
+
+    unlink(path);
+}
+
+pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *graph,
+                             const struct pst_exec_source *source, const char *folder,
+                             uint64_t shard_bytes, struct pst_error *err)
+{
+    const struct pst_published *family = pst_weights_family(graph);
+    struct export x = {.source = source, .folder = folder};
+    bool made;
+    pst_status st = make_folder(folder, &made, err);
+    char *text;
+
+    list_values(&x, job, graph);
+    share_out(&x, shard_bytes);
+    x.written = pst_arena_array(&x.arena, x.n_files, sizeof *x.written);
+    for (uint32_t i = 0; st == PST_OK && i < x.n_files; i++) {
+        st = write_file(&x, i, err);
+    }
+    if (st == PST_OK && x.n_files > 1) {
+        st = write_index(&x, err);
+    }
+    if (st == PST_OK && family != NULL && family->keys != NULL) {
+        text = pst_weights_config(job, family);
+        st = write_text(&x, "config.json", text, err);
+        free(text);
+    }
+    if (st == PST_OK) {
+        remove_other_form(&x);
+    }
+    for (uint32_t i = 0; st != PST_OK && i < x.n_written; i++) {
+        unlink(x.written[i]);
+    }
+    if (st != PST_OK && made) {
+        rmdir(folder);
+    }
+    pst_arena_finish(&x.arena);
+    return st;
+}

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Published weights of every family: the logits of tests/data/published, which
+ * scripts/record_published.py has from PyTorch; what is written again; files that do not fit.
+ */
+#include "test.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+
+#include "base/log.h"
+#include "base/safetensors.h"
+#include "base/util.h"
+#include "config/config.h"
+#include "job_defaults.h"
+#include "support.h"
+#include "train/weights.h"
+#include "unit/exec/real.h"
+
+#define PUBLISHED PENSTOCK_SOURCE_DIR "/tests/data/published/"
+
+struct family {
+    const char *name, *model, *settings;
+    bool exact; /* no factor rounds what is written again */
+};
+
+static const struct family families[] = {
+    {"gpt", "gpt", "layers=2 dim=8 heads=2 context=8 vocab=19", true},
+    {"bert", "bert", "layers=2 dim=8 heads=2 context=8 vocab=19 segments=2", true},
+    {"t5", "t5",
+     "layers=2 decoder_layers=1 dim=8 head_dim=6 ff=12 heads=2 vocab=19 context=8 targets=6 "
+     "buckets=8 max_distance=16",
+     false},
+    {"resnet", "resnet", "image=8 classes=5 width=4 stages=2 blocks=1 bottleneck=true", true},
+    {"llama", "llama",
+     "layers=2 dim=8 heads=4 kv_heads=2 ff=12 context=8 vocab=19 eps=1e-6 rope_theta=500 "
+     "rope_scaling=llama3 rope_factor=4 rope_original_context=6",
+     true},
+    {"mistral", "llama",
+     "layers=2 dim=8 heads=4 kv_heads=2 head_dim=2 ff=12 context=8 vocab=19 eps=1e-6 window=3",
+     true},
+    {"qwen2", "llama",
+     "layers=2 dim=8 heads=4 kv_heads=2 ff=12 context=8 vocab=19 eps=1e-6 qkv_bias=true tied=true",
+     true},
+    {"qwen3", "llama",
+     "layers=2 dim=8 heads=4 kv_heads=2 head_dim=6 ff=12 context=8 vocab=19 eps=1e-6 qk_norm=true",
+     true},
+};
+enum { FAMILIES = sizeof families / sizeof *families };
+
+/* A job of a model and its graph. */
+struct opened {
+    struct pst_config *config;
+    struct pst_job job;
+    struct pst_graph *graph;
+    struct pst_weights *weights;
+};
+
+static char told[4096];
+
+static void note(uint32_t level, const char *area, const char *text)
+{
+    size_t n = strlen(told);
+
+    snprintf(told + n, sizeof told - n, "%s: %s\n", area, text);
+}
+
+static void open_model(struct opened *o, const struct family *family, const char *settings)
+{
+    char *copy = strdup(settings), *rest = copy, *word, texts[24][64];
+    const char *sets[24];
+    struct pst_error err = {0};
+    uint32_t n = 0;
+
+    snprintf(texts[n++], sizeof texts[0], "model.use=%s", family->model);
+    while ((word = strsep(&rest, " ")) != NULL) {
+        assert_true(n < 24);
+        snprintf(texts[n++], sizeof texts[0], "model.%s", word);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        sets[i] = texts[i];
+    }
+    memset(o, 0, sizeof *o);
+    assert_ok(pst_config_from_sets(sets, n, &o->config, &err), &err);
+    assert_ok(pst_job_read(o->config, &o->job, &err), &err);
+    o->graph = make_model(family->model, settings, PST_F32);
+    told[0] = '\0';
+    pst_log_set_sink(note);
+    free(copy);
+}
+
+static void close_model(struct opened *o)
+{
+    pst_log_set_sink(NULL);
+    pst_weights_close(o->weights);
+    pst_graph_destroy(o->graph);
+    pst_job_finish(&o->job);
+    pst_config_destroy(o->config);
+}
+
+static struct pst_st_file *open_file(const char *folder, const char *name)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY);
+    struct pst_st_file *file = NULL;
+    struct pst_error err = {0};
+
+    assert_ok(pst_st_open(fd, name, name, &file, &err), &err);
+    close(fd);
+    return file;
+}
+
+/* --- logits ----------------------------------------------------------------------------------- */
+
+static void set_inputs(struct real *real, const struct pst_st_file *expected)
+{
+    struct pst_error err;
+
+    for (uint32_t i = 0; i < real->graph->n_inputs; i++) {
+        const struct pst_tensor *input = &real->graph->tensors[i];
+        const struct pst_st_tensor *tensor = pst_st_find(expected, input->name);
+        uint64_t bytes = input->bytes * real->batch;
+
+        free(real->inputs[i]);
+        real->inputs[i] = calloc(1, bytes);
+        if (input->field != PST_FIELD_TARGET && input->field != PST_FIELD_MASKED) {
+            assert_non_null(tensor);
+            assert_int_equal(tensor->bytes, bytes);
+            assert_ok(pst_st_read(expected, tensor, 0, bytes, real->inputs[i], &err), &err);
+        }
+    }
+}
+
+static void check_logits(const struct family *family, const struct pst_exec_source *source,
+                         uint32_t stages)
+{
+    char folder[512];
+    struct pst_st_file *expected;
+    const struct pst_st_tensor *logits;
+    const struct layout layout = {.n_stages = stages, .order = ORDER_GPIPE};
+    struct pst_batch batch = {.first_sample = 0};
+    struct pst_error err = {0};
+    struct real real;
+    float *ours, *theirs;
+    double loss;
+
+    snprintf(folder, sizeof folder, PUBLISHED "%s", family->name);
+    expected = open_file(folder, "expected.safetensors");
+    logits = pst_st_find(expected, "logits");
+    ours = malloc(logits->bytes);
+    theirs = malloc(logits->bytes);
+    real_resumes.source = source;
+    real_create(&real, family->model, family->settings, PST_F32, &layout, SIZE, 0, 0);
+    real_resumes.source = NULL;
+    set_inputs(&real, expected);
+    memcpy(batch.inputs, real.inputs, sizeof real.inputs);
+    assert_ok(pst_exec_eval(real.exec, &batch, &loss, ours, logits->elems, &err), &err);
+    assert_ok(pst_st_read(expected, logits, 0, logits->bytes, theirs, &err), &err);
+    for (uint64_t i = 0; i < logits->elems; i++) {
+        if (!(fabs((double)ours[i] - (double)theirs[i]) <= 1e-4)) {
+            fail_msg("%s: logit %llu is %.9g, PyTorch's %.9g", family->name, (unsigned long long)i,
+                     (double)ours[i], (double)theirs[i]);
+        }
+    }
+    real_destroy(&real);
+    pst_st_close(expected);
+    free(ours);
+    free(theirs);
+}
+
+TEST(logits_are_those_of_pytorch)
+{
+    for (uint32_t i = 0; i < FAMILIES; i++) {
+        struct pst_error err = {0};
+        struct opened o;
+        char folder[512];
+
+        snprintf(folder, sizeof folder, PUBLISHED "%s", families[i].name);
+        open_model(&o, &families[i], families[i].settings);
+        assert_ok(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err), &err);
+        assert_string_equal(told, "");
+        check_logits(&families[i], pst_weights_source(o.weights), 1);
+        check_logits(&families[i], pst_weights_source(o.weights), 3);
+        close_model(&o);
+    }
+}
+
+/* --- what is written -------------------------------------------------------------------------- */
+
+/* Each tensor of `is` has the values of the same in `was`. */
+static uint32_t compare_files(const struct pst_st_file *is, const struct pst_st_file *was,
+                              double bound)
+{
+    for (uint32_t i = 0; i < is->n; i++) {
+        const struct pst_st_tensor *a = &is->tensors[i], *b = pst_st_find(was, a->name);
+        struct pst_error err;
+        float *x, *y;
+
+        if (b == NULL) {
+            fail_msg("%s is not in the published file", a->name);
+        }
+        assert_int_equal(a->rank, b->rank);
+        assert_memory_equal(a->shape, b->shape, sizeof a->shape);
+        x = malloc(a->bytes);
+        y = malloc(a->bytes);
+        assert_ok(pst_st_read_f32(is, a, 0, a->elems, x, &err), &err);
+        assert_ok(pst_st_read_f32(was, b, 0, a->elems, y, &err), &err);
+        for (uint64_t k = 0; k < a->elems; k++) {
+            assert_true(fabs((double)x[k] - (double)y[k]) <= bound * fabs((double)y[k]));
+        }
+        free(x);
+        free(y);
+    }
+    return is->n;
+}
+
+/* All but what is no parameter: a table that is there twice, counters. */
+static uint32_t count_weights(const struct pst_st_file *file)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < file->n; i++) {
+        n += file->tensors[i].dtype == PST_ST_F32;
+    }
+    return n;
+}
+
+TEST_WITH(what_is_written_is_what_was_read, support_begin, support_end)
+{
+    for (uint32_t i = 0; i < FAMILIES; i++) {
+        const char *out = support_path(families[i].name);
+        struct pst_error err = {0};
+        struct pst_st_file *was, *is;
+        struct opened o, again;
+        char folder[512];
+
+        snprintf(folder, sizeof folder, PUBLISHED "%s", families[i].name);
+        open_model(&o, &families[i], families[i].settings);
+        assert_ok(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err), &err);
+        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, UINT64_MAX,
+                                    &err),
+                  &err);
+        was = open_file(folder, "model.safetensors");
+        is = open_file(out, "model.safetensors");
+        assert_int_equal(compare_files(is, was, families[i].exact ? 0 : 0x1p-23),
+                         count_weights(was));
+        pst_st_close(is);
+        /* in shards: one for each value */
+        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, 1, &err),
+                  &err);
+        assert_true(access(support_path(families[i].name), F_OK) == 0);
+        snprintf(folder, sizeof folder, "%s/model.safetensors", out);
+        assert_int_not_equal(access(folder, F_OK), 0);
+        open_model(&again, &families[i], families[i].settings);
+        assert_ok(pst_weights_open(out, &again.job, again.graph, true, &again.weights, &err), &err);
+        assert_string_equal(told, "");
+        check_logits(&families[i], pst_weights_source(again.weights), 1);
+        close_model(&again);
+        close_model(&o);
+        pst_st_close(was);
+    }
+}
+
+/* --- other files ------------------------------------------------------------------------------ */
+
+/* Renames, reshapes or leaves out (name NULL) a tensor of a copy. */
+typedef void change_fn(struct pst_st_tensor *tensor);
+
+/* A copy of a family's file in the test's folder, all of it read first. */
+static const char *copy_file(const struct family *family, change_fn *change)
+{
+    const char *out = support_path("copy");
+    struct pst_st_writer *writer = NULL;
+    struct pst_st_tensor tensors[128];
+    const struct pst_st_tensor *from[128];
+    struct pst_error err;
+    struct pst_st_file *file;
+    char path[512], *bytes;
+    uint32_t n = 0;
+
+    snprintf(path, sizeof path, PUBLISHED "%s", family->name);
+    file = open_file(path, "model.safetensors");
+    for (uint32_t i = 0; i < file->n; i++) {
+        assert_true(n < 128);
+        tensors[n] = file->tensors[i];
+        from[n] = &file->tensors[i];
+        change(&tensors[n]);
+        n += tensors[n].name != NULL;
+    }
+    mkdir(out, 0700);
+    snprintf(path, sizeof path, "%s/model.safetensors", out);
+    assert_ok(pst_st_create(path, tensors, n, NULL, 0, &writer, &err), &err);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t size = pst_st_place(writer, i)->bytes;
+
+        bytes = calloc(1, size + from[i]->bytes);
+        assert_ok(pst_st_read(file, from[i], 0, from[i]->bytes, bytes, &err), &err);
+        assert_ok(pst_st_write(writer, i, 0, bytes, size, &err), &err);
+        free(bytes);
+    }
+    assert_ok(pst_st_finish(writer, &err), &err);
+    pst_st_close(file);
+    return out;
+}
+
+static void expect_refusal(const struct family *family, const char *folder, const char *kind,
+                           const char *message, const char *details)
+{
+    struct pst_error err = {0};
+    struct opened o;
+
+    open_model(&o, family, family->settings);
+    assert_int_not_equal(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err), PST_OK);
+    assert_null(o.weights);
+    assert_string_equal(err.message, message);
+    assert_string_equal(err.kind, kind);
+    assert_int_equal(pst_error_exit_code(&err), 2);
+    if (details != NULL) {
+        assert_string_equal(err.details, details);
+    }
+    close_model(&o);
+}
+
+static void expect_logits(const struct family *family, const char *folder, const char *warnings)
+{
+    struct pst_error err = {0};
+    struct opened o;
+
+    open_model(&o, family, family->settings);
+    assert_ok(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err), &err);
+    assert_string_equal(told, warnings);
+    check_logits(family, pst_weights_source(o.weights), 2);
+    close_model(&o);
+}
+
+static void without_prefix(struct pst_st_tensor *tensor)
+{
+    if (strncmp(tensor->name, "transformer.", 12) == 0) {
+        tensor->name += 12;
+    }
+}
+
+/* As the hub has "gpt2". */
+TEST_WITH(names_without_the_prefix_are_found, support_begin, support_end)
+{
+    expect_logits(&families[0], copy_file(&families[0], without_prefix), "");
+}
+
+static char renamed[128][128];
+static uint32_t n_renamed;
+
+static void old_spelling(struct pst_st_tensor *tensor)
+{
+    static const char *const ends[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"},
+                                          {"LayerNorm.bias", "LayerNorm.beta"}};
+    char *name = renamed[n_renamed++ % 128];
+
+    for (size_t i = 0; i < 2; i++) {
+        const char *at = strstr(tensor->name, ends[i][0]);
+
+        if (at != NULL) {
+            snprintf(name, 128, "%.*s%s", (int)(at - tensor->name), tensor->name, ends[i][1]);
+            tensor->name = name;
+            return;
+        }
+    }
+}
+
+/* As the first files of BERT have it. */
+TEST_WITH(old_spellings_are_found, support_begin, support_end)
+{
+    expect_logits(&families[1], copy_file(&families[1], old_spelling), "");
+}
+
+static void drop_some(struct pst_st_tensor *tensor)
+{
+    if (strcmp(tensor->name, "transformer.h.1.ln_1.bias") == 0) {
+        tensor->name = NULL;
+    } else if (strcmp(tensor->name, "transformer.h.0.mlp.c_fc.weight") == 0) {
+        tensor->shape[0] = 32;
+        tensor->shape[1] = 8;
+    } else if (strcmp(tensor->name, "transformer.ln_f.weight") == 0) {
+        tensor->dtype = PST_ST_I32;
+    } else if (strcmp(tensor->name, "transformer.wte.weight") == 0) {
+        tensor->rank = 1;
+        tensor->shape[0] = 19 * 8;
+    }
+}
+
+TEST_WITH(what_differs_is_named, support_begin, support_end)
+{
+    expect_refusal(
+        &families[0], copy_file(&families[0], drop_some), "weights.mismatch",
+        "not the weights of this model: of its 28 tensors 1 are missing and 3 have another shape "
+        "or type",
+        "wte.weight: tensor transformer.wte.weight is F32 [152], should be F32 [19, 8]\n"
+        "h.0.mlp.c_fc.weight: tensor transformer.h.0.mlp.c_fc.weight is F32 [32, 8], should be "
+        "F32 [8, 32]\n"
+        "h.1.ln_1.bias: no tensor transformer.h.1.ln_1.bias\n"
+        "ln_f.weight: tensor transformer.ln_f.weight is I32 [8], should be F32 [8]\n");
+}
+
+static void change_nothing(struct pst_st_tensor *tensor)
+{
+}
+
+static void hide_a_weight(struct pst_st_tensor *tensor)
+{
+    if (strcmp(tensor->name, "transformer.h.0.ln_1.weight") == 0) {
+        tensor->name = "transformer.h.0.attn.bias"; /* a buffer that is no weight */
+    }
+}
+
+TEST_WITH(what_the_model_lacks_is_told, support_begin, support_end)
+{
+    struct family half = families[0];
+    struct pst_error err = {0};
+    struct opened o;
+
+    half.settings = "layers=1 dim=8 heads=2 context=4 vocab=19";
+    open_model(&o, &half, half.settings);
+    assert_ok(
+        pst_weights_open(copy_file(&half, change_nothing), &o.job, o.graph, true, &o.weights, &err),
+        &err);
+    assert_non_null(strstr(told, "weights: /tmp/"));
+    assert_non_null(strstr(told, "copy: 12 tensors that the model does not have are left out: "
+                                 "transformer.h.1.attn.c_attn.bias, "));
+    assert_non_null(
+        strstr(told, "copy: of the 8 rows of transformer.wpe.weight the first 4 are taken\n"));
+    close_model(&o);
+    expect_refusal(&families[0], copy_file(&families[0], hide_a_weight), "weights.mismatch",
+                   "not the weights of this model: of its 28 tensors 1 are missing and 0 have "
+                   "another shape or type",
+                   "h.0.ln_1.weight: no tensor transformer.h.0.ln_1.weight\n");
+}
+
+TEST_WITH(files_and_indexes_that_do_not_hold, support_begin, support_end)
+{
+    const char *folder = copy_file(&families[0], change_nothing);
+    char path[256];
+
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    expect_logits(&families[0], path, "");
+    assert_int_equal(truncate(path, 3000), 0);
+    {
+        struct pst_error err = {0};
+        struct opened o;
+
+        open_model(&o, &families[0], families[0].settings);
+        assert_int_equal(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err),
+                         PST_ERR_CONFIG);
+        assert_string_equal(err.kind, "input.syntax");
+        close_model(&o);
+    }
+    assert_int_equal(rename(path, support_path("model.safetensors")), 0);
+    expect_refusal(&families[0], folder, "input.path",
+                   "there is neither model.safetensors nor model.safetensors.index.json in the "
+                   "folder",
+                   NULL);
+    support_write("copy/model.safetensors.index.json", "{\"weight_map\":{\"a\":1}}");
+    expect_refusal(&families[0], folder, "input.syntax",
+                   "weight_map: \"a\" is not the name of a file", NULL);
+    support_write("copy/model.safetensors.index.json", "{\"weight_map\":{}}");
+    expect_refusal(&families[0], folder, "input.limit",
+                   "weight_map names 0 files; there must be 1 to 10000", NULL);
+    support_write("copy/model.safetensors.index.json", "[]");
+    expect_refusal(&families[0], folder, "input.syntax", "there is no object weight_map", NULL);
+    support_write("copy/model.safetensors.index.json",
+                  "{\"weight_map\":{\"a\":\"../model.safetensors\"}}");
+    expect_refusal(&families[0], folder, "input.syntax",
+                   "\"../model.safetensors\" is not a plain file name", NULL);
+    support_write("copy/model.safetensors.index.json", "{\"weight_map\":{\"a\":\"gone\"}}");
+    expect_refusal(&families[0], folder, "input.path",
+                   "cannot open the file: No such file or directory", NULL);
+}
+
+/* --- config.json ------------------------------------------------------------------------------ */
+
+TEST_WITH(a_config_that_differs_is_told, support_begin, support_end)
+{
+    const char *folder = copy_file(&families[0], change_nothing), *file;
+    char message[512];
+
+    file = support_write("copy/config.json",
+                         "{\"n_head\":2,\"n_layer\":99,\"activation_function\":\"gelu\","
+                         "\"layer_norm_epsilon\":0.00001,\"unknown\":[1]}");
+    snprintf(message, sizeof message,
+             "weights: %s: activation_function is \"gelu\", this model computes with "
+             "\"gelu_new\"\n",
+             file);
+    expect_logits(&families[0], folder, message);
+    support_write("copy/config.json", "{\"n_head\":4}");
+    snprintf(message, sizeof message,
+             "\"heads\" in [model] is 2; n_head of %s is 4, without which its weights mean "
+             "something else",
+             file);
+    expect_refusal(&families[0], folder, "config.value", message, NULL);
+    support_write("copy/config.json", "{\"n_head\":");
+    {
+        struct pst_error err = {0};
+        struct opened o;
+
+        open_model(&o, &families[0], families[0].settings);
+        assert_int_equal(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err),
+                         PST_ERR_CONFIG);
+        assert_string_equal(err.kind, "input.syntax");
+        close_model(&o);
+    }
+}
+
+/* Keys that are meant for results say what the recorded files say; scripts/record_published.py
+   --check has transformers load the rest. */
+TEST_WITH(a_config_is_written, support_begin, support_end)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        const char *out = support_path(families[i].name);
+        struct pst_error err = {0};
+        struct opened o, again;
+        char folder[512];
+        char *text;
+
+        snprintf(folder, sizeof folder, PUBLISHED "%s", families[i].name);
+        open_model(&o, &families[i], families[i].settings);
+        assert_ok(pst_weights_open(folder, &o.job, o.graph, true, &o.weights, &err), &err);
+        assert_ok(pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, UINT64_MAX,
+                                    &err),
+                  &err);
+        snprintf(folder, sizeof folder, "%s/config.json", out);
+        text = support_read(folder);
+        assert_non_null(text);
+        assert_non_null(strstr(text, i == 0   ? "{\"model_type\":\"gpt2\",\"architectures\":"
+                                                "[\"GPT2LMHeadModel\"],\"n_layer\":2,"
+                                                "\"n_embd\":8,\"n_head\":2,\"n_positions\":8,"
+                                                "\"vocab_size\":19,\"tie_word_embeddings\":true,"
+                                                "\"embd_pdrop\":0.0,"
+                                     : i == 1 ? "\"intermediate_size\":32,"
+                                              : "\"d_kv\":6,\"d_ff\":12,"));
+        free(text);
+        open_model(&again, &families[i], families[i].settings);
+        assert_ok(pst_weights_open(out, &again.job, again.graph, true, &again.weights, &err), &err);
+        assert_string_equal(told, "");
+        close_model(&again);
+        close_model(&o);
+    }
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `penstock evaluate` and `penstock generate`: weights that are there, the pipeline forward only.
+ * Both are the end of a training run without its steps.
+ */
+#include "commands/commands.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "base/text.h"
+#include "commands/print_error.h"
+#include "commands/searching.h"
+#include "train/emulate.h"
+#include "train/generate.h"
+#include "train/session.h"
+#include "train/stop.h"
+#include "train/train.h"
+
+struct request {
+    const char *from, *prompt, *temperature, *plan_file, *seed;
+    uint32_t length, top_k, batches;
+    bool writes; /* text, rather than losses */
+    struct pst_cli *cli;
+};
+
+/* What the run is to do, in the place of training. */
+static void adapt_job(struct request *request, struct pst_job *job)
+{
+    struct pst_job_train *train = &job->train;
+    const char *end;
+
+    train->steps = 0;
+    train->sample = request->writes ? request->length > 0 ? request->length : 100 : 0;
+    train->eval_batches = request->writes ? 0 : train->eval_batches;
+    train->prompt = request->prompt != NULL ? request->prompt : train->prompt;
+    train->top_k = request->top_k > 0 ? request->top_k : train->top_k;
+    job->output.trace = "";
+    if (request->temperature != NULL &&
+        (!pst_number_parse(request->temperature, &end, &train->temperature) || *end != '\0' ||
+         train->temperature < 0)) {
+        pst_cli_usage(request->cli, "--temperature must be a number from 0, not \"%s\"",
+                      request->temperature);
+    }
+    if (request->seed != NULL &&
+        (!pst_number_parse_int(request->seed, &train->seed) || train->seed < 0)) {
+        pst_cli_usage(request->cli, "--seed must be a whole number from 0, not \"%s\"",
+                      request->seed);
+    }
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+static void answer_loss(struct pst_json *json, const struct pst_run_report *report, bool classes,
+                        bool as_json)
+{
+    double perplexity = exp(report->eval_loss);
+
+    if (as_json) {
+        pst_json_number(json, "loss", report->eval_loss);
+        pst_json_number(json, "perplexity", classes ? perplexity : NAN);
+        pst_json_number(json, "accuracy", report->accuracy);
+        pst_json_uint(json, "samples", report->eval_samples);
+        return;
+    }
+    printf("loss       %.6f\n", report->eval_loss);
+    if (classes) {
+        printf("perplexity %.6g\n", perplexity);
+    }
+    if (isfinite(report->accuracy)) {
+        printf("accuracy   %.4f\n", report->accuracy);
+    }
+    printf("samples    %llu\n", (unsigned long long)report->eval_samples);
+}
+
+struct telling {
+    const struct request *request;
+    bool classes; /* targets are classes: perplexity means something */
+};
+
+static void tell(void *context, const struct pst_run_report *report)
+{
+    const struct telling *telling = context;
+    struct pst_cli *cli = telling->request->cli;
+
+    if (report->signal != 0) {
+        return;
+    }
+    if (!telling->request->writes) {
+        answer_loss(&cli->answer, report, telling->classes, cli->json);
+    } else if (cli->json) {
+        pst_json_string(&cli->answer, "text", report->sample);
+    } else {
+        pst_text_print(stdout, report->sample);
+        putchar('\n');
+    }
+}
+
+/* --- the run ---------------------------------------------------------------------------------- */
+
+static pst_status plan_and_run(struct request *request, struct pst_session *session,
+                               const struct pst_data *data, struct pst_error *err)
+{
+    struct telling telling = {.request = request};
+    const bool first = pst_team_is_first(&session->team);
+    struct pst_train_listener listener = {
+        .context = &telling, .scores = !request->writes, .done = first ? tell : NULL};
+    struct pst_sample_shape shape;
+    pst_status st = pst_sample_shape_of(session->graph, &shape, err);
+
+    if (st == PST_OK) {
+        telling.classes = shape.classes > 0;
+        pst_searching_begin(request->cli);
+        st = pst_team_plan(&session->team, session,
+                           request->plan_file == NULL ? session->job->run.plan : request->plan_file,
+                           pst_searching_stops, err);
+        pst_searching_end();
+    }
+    if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
+        return pst_stop_fail(err);
+    }
+    return st == PST_OK ? pst_train_run(session, data, NULL, &listener, err) : st;
+}
+
+static pst_status open_data(struct request *request, struct pst_session *session,
+                            struct pst_job *job, struct pst_data **ret_data, struct pst_error *err)
+{
+    struct pst_sample_shape shape;
+    uint64_t held;
+    pst_status st;
+
+    if (request->writes) {
+        st = pst_sample_shape_of(session->graph, &shape, err);
+        return st == PST_OK ? pst_generate_check(session->graph, &shape, err) : st;
+    }
+    st = pst_data_create(job, session->graph, ret_data, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    held = pst_data_samples(*ret_data, PST_SPLIT_VALID);
+    if (held == 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "nothing is held out to evaluate: set data.valid, or data.valid_fraction");
+    }
+    if (request->batches > 0) {
+        job->train.eval_batches = request->batches;
+    } else if (held != UINT64_MAX) {
+        job->train.eval_batches = INT64_MAX;
+    }
+    return PST_OK;
+}
+
+static pst_status work(struct request *request, struct pst_job *job, const struct pst_team *team,
+                       struct pst_error *err)
+{
+    struct pst_session *session = NULL;
+    struct pst_data *data = NULL;
+    pst_status st = pst_session_create(job, team, &session, err);
+
+    if (st == PST_OK) {
+        st = pst_team_check_device(team, session, err);
+    }
+    if (st == PST_OK && pst_session_is_hollow(session)) {
+        st = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                      "device %s computes nothing; take another run.device", job->run.device);
+    }
+    if (st == PST_OK) {
+        st = open_data(request, session, job, &data, err);
+    }
+    if (st == PST_OK) {
+        st = pst_session_begin_with(session, request->from, err);
+    }
+    if (st == PST_OK) {
+        st = plan_and_run(request, session, data, err);
+    }
+    pst_data_destroy(data);
+    pst_session_destroy(session);
+    return st;
+}
+
+static void run(struct pst_cli *cli, struct request *request)
+{
+    struct pst_team team = {.n = 1};
+    struct pst_cli_job job;
+    bool prints;
+    pst_status st;
+
+    request->cli = cli;
+    if (request->from == NULL) {
+        pst_cli_usage(cli, "--from FOLDER is missing: the weights");
+    }
+    pst_cli_job_open(cli, cli->arguments[0], &job);
+    adapt_job(request, &job.job);
+    st = pst_team_join(&job.job, request->plan_file, &team, &cli->err);
+    if (st == PST_OK) {
+        st = work(request, &job.job, &team, &cli->err);
+    }
+    st = pst_team_settle(&team, st, &cli->err, &prints);
+    pst_cli_job_close(&job);
+    if (st != PST_OK) {
+        cli->told = true;
+        cli->code = prints ? pst_print_error(&cli->err, cli->json) : pst_error_exit_code(&cli->err);
+    }
+    pst_team_leave(&team, cli->code);
+}
+
+static void evaluate(struct pst_cli *cli, void *asked)
+{
+    run(cli, asked);
+}
+
+static void generate(struct pst_cli *cli, void *asked)
+{
+    ((struct request *)asked)->writes = true;
+    run(cli, asked);
+}
+
+#define FROM                                                                                       \
+    {                                                                                              \
+        "from", 0, "FOLDER", "the weights: a checkpoint, or published ones (safetensors)",         \
+            PST_AT(from), 0                                                                        \
+    }
+#define PLAN                                                                                       \
+    {                                                                                              \
+        "plan", 'p', "FILE", "run this plan instead of searching one", PST_AT(plan_file), 0        \
+    }
+
+static const struct pst_option evaluate_options[] = {
+    FROM,
+    PLAN,
+    {"batches", 0, "N", "batches to evaluate, spread over what is held out; all", PST_AT(batches),
+     100000000},
+};
+
+const struct pst_command pst_cmd_evaluate = {
+    .name = "evaluate",
+    .arguments = "CONFIG",
+    .summary = "Loss, perplexity and accuracy of weights on held-out data",
+    .text = "Runs the plan of CONFIG forward only, over what [data] holds out.",
+    .words = {1, 1},
+    PST_CLI_OPTIONS(evaluate_options, struct request),
+    .heeds_signals = true,
+    .run = evaluate,
+};
+
+static const struct pst_option generate_options[] = {
+    FROM,
+    PLAN,
+    {"prompt", 0, "TEXT", "what the text begins with; train.prompt", PST_AT(prompt), 0},
+    {"length", 0, "N", "tokens to add; 100", PST_AT(length), 1000000},
+    {"temperature", 0, "T", "how freely it is drawn, 0: always the likeliest; train.temperature",
+     PST_AT(temperature), 0},
+    {"top-k", 0, "K", "drawn from the likeliest K tokens; train.top_k", PST_AT(top_k), 16777216},
+    {"seed", 0, "S", "of the draws; train.seed", PST_AT(seed), 0},
+};
+
+const struct pst_command pst_cmd_generate = {
+    .name = "generate",
+    .arguments = "CONFIG",
+    .summary = "Text that a language model writes",
+    .text = "Runs the plan of CONFIG forward only, once for each token. Tokens are bytes, or those "
+            "of\ndata.tokenizer.",
+    .words = {1, 1},
+    PST_CLI_OPTIONS(generate_options, struct request),
+    .heeds_signals = true,
+    .run = generate,
+};
