@@ -53,6 +53,7 @@ struct run {
     double step_flops, peak_flops;            /* flops.h */
     double first_loss, final_loss, eval_loss; /* the last at the end; NaN until then */
     char *sample;
+    struct pst_tokenizer *tokenizer;   /* of a run without data; NULL: tokens are bytes */
     struct pst_checkpoint *checkpoint; /* that it goes on from; NULL: it begins, or has begun */
     struct pst_saver *saver;           /* NULL: nothing is saved */
     bool due;                          /* a checkpoint is, since some step */
@@ -232,8 +233,13 @@ static pst_status make_saver(struct run *run, struct pst_error *err)
 
 static pst_status start_reading(struct run *run, struct pst_error *err)
 {
+    const char *tokenizer = run->job->data.tokenizer;
     uint64_t steps = (uint64_t)run->job->train.steps;
 
+    if (run->data == NULL && generates(run) && tokenizer[0] != '\0') {
+        return pst_config_place(run->job->config, "data", "tokenizer",
+                                pst_tokenizer_read(tokenizer, &run->tokenizer, err), err);
+    }
     if (run->data == NULL || steps <= run->first_step) {
         return PST_OK;
     }
@@ -374,7 +380,8 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
         double loss = 0;
         pst_status st = load(run, first, run->eval_batch, &batch, err);
 
-        st = st == PST_OK ? pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err) : st;
+        st =
+            st == PST_OK ? pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err) : st;
         if (st != PST_OK || is_told_to_stop(run)) {
             return st;
         }
@@ -592,6 +599,7 @@ static pst_status conclude(struct run *run, struct pst_error *err)
         .exec = run->exec,
         .graph = run->session->graph,
         .shape = &run->shape,
+        .tokenizer = run->data != NULL ? pst_data_tokenizer(run->data) : run->tokenizer,
         .samples = run->eval_batch,
         .kept = generates(run) ? kept_samples(run) : 0,
         .seed = (uint64_t)run->job->train.seed,
@@ -798,5 +806,6 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     free(run.step_ns);
     free(run.logits);
     free(run.sample);
+    pst_tokenizer_destroy(run.tokenizer);
     return st;
 }
