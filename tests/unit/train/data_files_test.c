@@ -407,7 +407,7 @@ TEST(test_sources)
     char train[256];
     int32_t x[CONTEXT], targets[CONTEXT];
     uint32_t of_first = 0;
-    int seen[2][8] = {{0}};
+    int seen[2][8] = {{0}}, order[2][24], n[2] = {0};
 
     write_bytes("s-a.bin", bytes, put_tokens(bytes, 0, 2, 100));
     write_bytes("s-b.bin", bytes, put_tokens(bytes, 0, 2, 400));
@@ -423,7 +423,9 @@ TEST(test_sources)
         assert_true(x[0] < 130 || (x[0] >= 400 && x[0] < 430));
         of_first += x[0] < 400;
         seen[x[0] >= 400][(x[0] - (x[0] < 400 ? 100 : 400)) / CONTEXT]++;
+        order[x[0] >= 400][n[x[0] >= 400]++] = (x[0] - (x[0] < 400 ? 100 : 400)) / CONTEXT;
     }
+    assert_memory_not_equal(order[0], order[1], 6 * sizeof order[0][0]); /* of equal length */
     assert_int_equal(of_first, 18); /* three epochs of the first, one of the second */
     for (uint32_t w = 0; w < 6; w++) {
         assert_in_range(seen[0][w], 2, 4);
