@@ -804,6 +804,8 @@ TEST(test_misfits)
     expect_failure(&job, "dlrm", "", "config.value", "one input");
     job.data.tokenizer = "t.json";
     expect_failure(&job, "mlp", MLP, "config.value", "data.tokenizer");
+    job.data.kind = PST_DATA_SYNTHETIC; /* needs nothing and minds nothing */
+    close_data(open_data("mlp", MLP, &job));
 }
 
 /* Text by a tokenizer: the tokens are those of the recorded cases ("a" and a newline). */
