@@ -273,23 +273,55 @@ pst_status pst_config_from_sets(const char *const *sets, uint32_t n_sets,
     return hand_over(&reader, PST_OK, sets, n_sets, ret_config, err);
 }
 
+/* Each of the paths that ':' separates; NULL: there is none. */
+static const char *resolve_paths(struct pst_arena *arena, const struct pst_config_node *node)
+{
+    char *copy = pst_arena_strdup(arena, node->value.string), *save = NULL, *joined = NULL;
+
+    for (char *at = strtok_r(copy, ":", &save); at != NULL; at = strtok_r(NULL, ":", &save)) {
+        const char *path = relative_to(arena, node->file, at);
+
+        joined = joined == NULL ? pst_arena_strdup(arena, path)
+                                : pst_arena_printf(arena, "%s:%s", joined, path);
+    }
+    return joined;
+}
+
+/* A list becomes its strings, a line each. */
+static const char *resolve_list(struct pst_arena *arena, const struct pst_config_node *list)
+{
+    char *joined = NULL;
+
+    for (uint32_t i = 0; i < list->n_children; i++) {
+        const struct pst_config_node *node = list->children[i];
+        const char *paths = node->kind == PST_CONFIG_STRING ? resolve_paths(arena, node) : NULL;
+
+        if (paths == NULL || strchr(paths, '\n') != NULL) {
+            return NULL;
+        }
+        joined = joined == NULL ? pst_arena_strdup(arena, paths)
+                                : pst_arena_printf(arena, "%s\n%s", joined, paths);
+    }
+    return joined;
+}
+
 void pst_config_resolve(struct pst_config *config, struct pst_config_node *table, const char *key)
 {
     struct pst_config_node *node = pst_config_get(table, key);
-    char *copy, *save = NULL, *joined = NULL;
+    const char *paths = NULL;
 
-    if (node == NULL || node->kind != PST_CONFIG_STRING || node->resolved) {
+    if (node == NULL || node->resolved) {
         return;
     }
-    copy = pst_arena_strdup(&config->arena, node->value.string);
-    for (char *at = strtok_r(copy, ":", &save); at != NULL; at = strtok_r(NULL, ":", &save)) {
-        const char *path = relative_to(&config->arena, node->file, at);
-
-        joined = joined == NULL ? pst_arena_strdup(&config->arena, path)
-                                : pst_arena_printf(&config->arena, "%s:%s", joined, path);
+    if (node->kind == PST_CONFIG_STRING) {
+        paths = resolve_paths(&config->arena, node);
+        node->resolved = true;
+    } else if (node->kind == PST_CONFIG_ARRAY) {
+        paths = resolve_list(&config->arena, node);
     }
-    if (joined != NULL) {
-        node->value.string = joined;
+    if (paths != NULL) {
+        node->kind = PST_CONFIG_STRING;
+        node->value.string = paths;
+        node->resolved = true;
     }
-    node->resolved = true;
 }

@@ -80,7 +80,8 @@ pst_status pst_config_place(const struct pst_config *config, const char *section
                             pst_status st, struct pst_error *err);
 
 /* Makes the string at that key, a path or several separated by ':', relative to the current folder
-   instead of to the file that names it. Nothing happens where it is absent or no string. */
+   instead of to the file that names it; a list of such strings becomes one, a line each. Nothing
+   happens where it is absent or anything else. */
 void pst_config_resolve(struct pst_config *config, struct pst_config_node *table, const char *key);
 
 /*

@@ -164,6 +164,9 @@ static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
     return PST_OK;
 }
 
+static const char *const data_paths[] = {"train", "valid", "train_labels", "valid_labels",
+                                         "tokenizer"};
+
 static pst_status read_all(struct pst_config *config, struct pst_job *job,
                            struct pst_report *report, struct pst_error *err)
 {
@@ -173,8 +176,9 @@ static pst_status read_all(struct pst_config *config, struct pst_job *job,
     struct pst_config_node *profile = pst_config_get(config->root, "profile");
     pst_status st;
 
-    pst_config_resolve(config, data, "train");
-    pst_config_resolve(config, data, "valid");
+    for (size_t i = 0; i < sizeof data_paths / sizeof *data_paths; i++) {
+        pst_config_resolve(config, data, data_paths[i]);
+    }
     pst_config_resolve(config, train, "init");
     pst_config_resolve(config, run, "plan");
     pst_config_resolve(config, profile, "file");

@@ -12,11 +12,16 @@
 enum { PST_MAX_DEGREES = 32 };
 
 struct pst_job_data {
-    uint32_t kind;     /* enum: text | synthetic */
-    const char *train; /* text: file or glob, several separated by ':' */
-    const char *valid; /* text: likewise; "" = the last `valid_fraction` of train */
+    uint32_t kind;       /* enum: text | synthetic | tokens | ... */
+    const char *train;   /* files or globs, separated by ':'; sources by newline */
+    const char *weights; /* of the sources, separated by ','; "": they are one */
+    const char *valid;   /* like train; "": `valid_fraction` of train */
     double valid_fraction;
-    int64_t seed; /* of the shuffling */
+    const char *train_labels, *valid_labels; /* files of the labels, where they have their own */
+    uint32_t dtype;                          /* of raw tokens; enum: uint16 | uint32 */
+    const char *mean, *std;                  /* numbers separated by ','; "": the format's */
+    const char *tokenizer;                   /* a tokenizer.json; "": tokens are bytes */
+    int64_t seed;                            /* of the shuffling */
 };
 
 struct pst_job_train {

@@ -9,14 +9,29 @@
 #define COUNT(rows) ((uint32_t)(sizeof(rows) / sizeof *(rows)))
 
 static const struct pst_param data_rows[] = {
-    ROW(data, kind, ENUM, "text", "text|synthetic",
-        "Where samples come from: bytes of text files, or numbers drawn from the seed."),
+    ROW(data, kind, ENUM, "text", "text|synthetic|tokens|llmc|megatron|npy|cifar10|cifar100|mnist",
+        "Where samples come from: a format of files, or numbers drawn from the seed (synthetic)."),
     ROW(data, train, STRING, "", NULL,
-        "Files or globs of the training text, separated by ':', relative to the config's folder."),
+        "Files or globs of the training data, separated by ':', relative to the config's folder; a "
+        "list of such strings: several sources."),
+    ROW(data, weights, STRING, "", NULL,
+        "How often a sample comes from each source of `train`, such as [0.7, 0.3]; empty: all "
+        "sources are one."),
     ROW(data, valid, STRING, "", NULL,
-        "The same for held-out text; empty: the end of the training text is held out."),
+        "The same as `train` for held-out data; empty: a part of the training data is held out."),
     ROW(data, valid_fraction, FLOAT, "0.05", "0..0.5",
-        "Part of the training text that is held out where `valid` is empty."),
+        "Part of the training data that is held out where `valid` is empty."),
+    ROW(data, train_labels, STRING, "", NULL,
+        "Files of the labels, in the order of `train`: npy; mnist, where empty: beside the "
+        "images."),
+    ROW(data, valid_labels, STRING, "", NULL, "The same for `valid`."),
+    ROW(data, dtype, ENUM, "uint16", "uint16|uint32", "Type of the tokens of kind tokens."),
+    ROW(data, mean, STRING, "", NULL,
+        "What is subtracted from features, a list of one number or of one for each channel; empty: "
+        "what is usual for the format."),
+    ROW(data, std, STRING, "", NULL, "What features are divided by then; likewise."),
+    ROW(data, tokenizer, STRING, "", NULL,
+        "A tokenizer.json, by which text becomes tokens; empty: text is read as bytes."),
     ROW(data, seed, INT, "1", "0..", "Seed of the order of the samples."),
 };
 

@@ -113,22 +113,126 @@ pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_
     return PST_OK;
 }
 
+static const char *const kinds[] = {"text", "synthetic", "tokens",   "llmc", "megatron",
+                                    "npy",  "cifar10",   "cifar100", "mnist"};
+
 /* Can the model write text, where that is asked for? It must be trained on text and never look
    ahead. */
-static pst_status check_sample(const struct pst_job *job, const struct pst_graph *graph,
-                               struct pst_error *err)
+static pst_status check_sample(const struct pst_job *job, const struct pst_data *data,
+                               const struct pst_graph *graph, struct pst_error *err)
 {
     bool causal = true;
 
     for (uint32_t i = 0; i < graph->n_ops; i++) {
         causal = causal && (graph->ops[i].kind != PST_OP_ATTENTION || graph->ops[i].causal);
     }
-    if (job->train.sample > 0 && (job->data.kind != PST_DATA_TEXT || !causal)) {
+    if (job->train.sample > 0 &&
+        ((data->kind != PST_DATA_TEXT && data->tokenizer == NULL) || !causal)) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "train.sample: text can be generated with data.kind = \"text\" and a "
-                        "causal model such as gpt; set train.sample = 0");
+                        "train.sample: text can be generated with data.kind = \"text\", or with "
+                        "data.tokenizer, and a causal model such as gpt; set train.sample = 0");
     }
     return PST_OK;
+}
+
+/* Tokens are for models that predict the next one, records for those of one input. */
+static pst_status check_model(const struct pst_data *data, struct pst_error *err)
+{
+    const struct pst_sample_shape *shape = &data->shape;
+    bool tokens = pst_data_has_tokens(data->kind);
+    uint32_t n_x = 0;
+
+    for (uint32_t i = 0; i < shape->n_inputs; i++) {
+        n_x += shape->inputs[i].field == PST_FIELD_X;
+    }
+    if (tokens && (shape->x->dtype != PST_I32 || shape->target->dtype != PST_I32 || n_x != 1 ||
+                   shape->shifted != NULL || shape->rows != shape->x->elems || shape->rows == 0)) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "data.kind = \"%s\" wants a model that predicts the next token, such as "
+                        "gpt; use data.kind = \"synthetic\" for this one",
+                        kinds[data->kind]);
+    }
+    if (!tokens && n_x != 1) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "data.kind = \"%s\" wants a model with one input, and this one has %u; use "
+                        "data.kind = \"synthetic\" for it",
+                        kinds[data->kind], n_x);
+    }
+    return PST_OK;
+}
+
+static uint64_t vocab_of_model(const struct pst_data *data)
+{
+    return data->shape.vocab < data->shape.classes ? data->shape.vocab : data->shape.classes;
+}
+
+static pst_status open_tokenizer(const struct pst_job *job, struct pst_data *data,
+                                 struct pst_error *err)
+{
+    unsigned long long vocab = vocab_of_model(data);
+    pst_status st = PST_OK;
+
+    if (job->data.tokenizer != NULL && job->data.tokenizer[0] != '\0') {
+        st = pst_tokenizer_read(job->data.tokenizer, &data->tokenizer, err);
+        if (st == PST_OK && pst_tokenizer_vocab(data->tokenizer) > vocab) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "model.vocab: the tokenizer has %u tokens, and the model has %llu",
+                            pst_tokenizer_vocab(data->tokenizer), vocab);
+        }
+    } else if (data->kind == PST_DATA_TEXT && vocab < 256) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "model.vocab: text is read as bytes, which take 256 values, and the model "
+                        "has %llu",
+                        vocab);
+    }
+    return pst_config_place(job->config, "data", "tokenizer", st, err);
+}
+
+/* A key that this kind of data does not read is a mistake. */
+static pst_status check_keys(const struct pst_job *job, const struct pst_data *data,
+                             struct pst_error *err)
+{
+    bool tokens = pst_data_has_tokens(data->kind), synthetic = data->kind == PST_DATA_SYNTHETIC;
+    bool cifar = data->kind == PST_DATA_CIFAR10 || data->kind == PST_DATA_CIFAR100;
+    const struct {
+        const char *key, *value;
+        bool read;
+    } keys[] = {
+        {"tokenizer", job->data.tokenizer, tokens},
+        {"weights", job->data.weights, !synthetic},
+        {"mean", job->data.mean, !tokens && !synthetic},
+        {"std", job->data.std, !tokens && !synthetic},
+        {"train_labels", job->data.train_labels, !tokens && !synthetic && !cifar},
+        {"valid_labels", job->data.valid_labels, !tokens && !synthetic && !cifar},
+    };
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (keys[i].value != NULL && keys[i].value[0] != '\0' && !keys[i].read) {
+            return pst_config_place(
+                job->config, "data", keys[i].key,
+                pst_fail(err, PST_ERR_CONFIG, "config.value",
+                         "data.%s is not read with data.kind = \"%s\"; leave it out", keys[i].key,
+                         kinds[data->kind]),
+                err);
+        }
+    }
+    return PST_OK;
+}
+
+/* What does not depend on files. */
+static pst_status prepare(const struct pst_job *job, struct pst_data *data, struct pst_error *err)
+{
+    pst_status st = check_keys(job, data, err);
+
+    if (st == PST_OK && data->kind != PST_DATA_SYNTHETIC) {
+        st = check_model(data, err);
+        if (st == PST_OK && pst_data_has_tokens(data->kind)) {
+            st = open_tokenizer(job, data, err);
+        }
+        pst_config_place(job->config, "data", "kind", st, err);
+        pst_config_place(job->config, "model", "use", st, err);
+    }
+    return st;
 }
 
 pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *graph,
@@ -141,10 +245,14 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
     data->seed = (uint64_t)job->data.seed;
     st = pst_sample_shape_of(graph, &data->shape, err);
     if (st == PST_OK) {
-        st = pst_config_place(job->config, "train", "sample", check_sample(job, graph, err), err);
+        st = prepare(job, data, err);
     }
-    if (st == PST_OK && data->kind == PST_DATA_TEXT) {
-        st = pst_data_open_text(job, data, err);
+    if (st == PST_OK) {
+        st = pst_config_place(job->config, "train", "sample", check_sample(job, data, graph, err),
+                              err);
+    }
+    if (st == PST_OK && data->kind != PST_DATA_SYNTHETIC) {
+        st = pst_data_open(job, data, err);
     }
     if (st != PST_OK) {
         pst_data_destroy(data);
@@ -157,15 +265,28 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
 void pst_data_destroy(struct pst_data *data)
 {
     if (data != NULL) {
-        free(data->storage[0]);
-        free(data->storage[1]);
+        pst_data_close(data);
+        pst_tokenizer_destroy(data->tokenizer);
         free(data);
     }
 }
 
+const struct pst_tokenizer *pst_data_tokenizer(const struct pst_data *data)
+{
+    return data->tokenizer;
+}
+
 uint64_t pst_data_samples(const struct pst_data *data, uint32_t split)
 {
-    return data->kind == PST_DATA_TEXT ? data->text[split].n_windows : UNLIMITED;
+    uint64_t n = 0;
+
+    if (data->kind == PST_DATA_SYNTHETIC) {
+        return UNLIMITED;
+    }
+    for (uint32_t i = 0; i < data->n_sources[split]; i++) {
+        n += data->sources[split][i].n;
+    }
+    return n;
 }
 
 /* The hidden tokens as targets; at least one, so that every sample has a loss. */
@@ -230,35 +351,60 @@ static void derive_inputs(const struct pst_data *data, uint32_t split, uint64_t 
     }
 }
 
-void pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
-                   void *const *ret_inputs)
+/* X and targets of a sample from its file. */
+static pst_status read_sample(const struct pst_data *data, uint32_t split, uint64_t index,
+                              void *room, void *const *inputs, struct pst_error *err)
 {
     const struct pst_sample_shape *shape = &data->shape;
-    void *inputs[PST_MAX_INPUTS];
+    struct pst_sample_place place = pst_data_locate(data, split, index);
+    void *x = inputs[pst_sample_input(shape, shape->x)];
+    void *targets = inputs[pst_sample_input(shape, shape->target)];
 
-    for (uint32_t i = 0; i < n; i++) {
+    if (pst_data_has_tokens(data->kind)) {
+        return pst_stream_read(&place.stretch->store->stream, place.at, shape->rows,
+                               vocab_of_model(data), room, x, targets, err);
+    }
+    return pst_records_read(&place.stretch->store->records, shape, place.at, room, x, targets, err);
+}
+
+pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
+                         void *const *ret_inputs, struct pst_error *err)
+{
+    const struct pst_sample_shape *shape = &data->shape;
+    void *inputs[PST_MAX_INPUTS], *room = pst_alloc(data->room_bytes + 1, 1);
+    pst_status st = PST_OK;
+
+    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
         for (uint32_t k = 0; k < shape->n_inputs; k++) {
             inputs[k] = (char *)ret_inputs[k] + (uint64_t)i * shape->inputs[k].bytes;
         }
-        if (data->kind == PST_DATA_TEXT) {
-            pst_text_read(data, split, first + i, inputs[pst_sample_input(shape, shape->x)],
-                          inputs[pst_sample_input(shape, shape->target)]);
-        } else {
+        if (data->kind == PST_DATA_SYNTHETIC) {
             pst_synthetic_read(data, split, first + i, inputs);
+        } else {
+            st = read_sample(data, split, first + i, room, inputs, err);
         }
-        derive_inputs(data, split, first + i, inputs);
+        if (st == PST_OK) {
+            derive_inputs(data, split, first + i, inputs);
+        }
     }
+    free(room);
+    return st;
 }
 
-uint64_t pst_data_digest(const struct pst_data *data, const struct pst_sample_shape *shape,
-                         uint32_t n, void *const *inputs)
+pst_status pst_data_digest(const struct pst_data *data, const struct pst_sample_shape *shape,
+                           uint32_t n, void *const *inputs, uint64_t *ret_digest,
+                           struct pst_error *err)
 {
     uint64_t digest = pst_data_samples(data, PST_SPLIT_TRAIN);
+    pst_status st = pst_data_read(data, PST_SPLIT_TRAIN, 0, n, inputs, err);
 
+    if (st != PST_OK) {
+        return st;
+    }
     digest = digest * 31 + pst_data_samples(data, PST_SPLIT_VALID);
-    pst_data_read(data, PST_SPLIT_TRAIN, 0, n, inputs);
     for (uint32_t i = 0; i < shape->n_inputs; i++) {
         digest = XXH3_64bits_withSeed(inputs[i], n * shape->inputs[i].bytes, digest);
     }
-    return digest;
+    *ret_digest = digest;
+    return PST_OK;
 }

@@ -30,6 +30,7 @@ struct pst_sample_shape {
 };
 
 struct pst_data; /* read-only once created: any thread may read */
+struct pst_tokenizer;
 
 /* PST_ERR_UNSUPPORTED, kind config.value: the graph wants something that no reader gives. */
 pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_shape *ret_shape,
@@ -43,9 +44,10 @@ static inline uint32_t pst_sample_input(const struct pst_sample_shape *shape,
 }
 
 /*
- * Opens what [data] names. Errors (exit 2): config.value for a pattern without a file, a text too
- * short for one sample, a model that such data or train.sample is not for; input.syntax for an
- * empty file, input.limit for more than 1 GiB of text. The graph must outlive the data.
+ * Opens what [data] names. Errors (exit 2): config.value for a pattern without a file, data too
+ * short for one sample, a model that such data or train.sample is not for; input.syntax for a file
+ * that is empty or not of its format, input.limit for more than 1 GiB of text. The graph must
+ * outlive the data.
  */
 pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *graph,
                            struct pst_data **ret_data, struct pst_error *err);
@@ -55,13 +57,18 @@ void pst_data_destroy(struct pst_data *data);
    held out. */
 uint64_t pst_data_samples(const struct pst_data *data, uint32_t split);
 
+/* By which tokens are text; NULL: each is a byte, or data.tokenizer is not set. */
+const struct pst_tokenizer *pst_data_tokenizer(const struct pst_data *data);
+
 /* Samples first ... first + n - 1 of the split into ret_inputs[i], row-major as input tensor i has
-   them; n_inputs pointers. */
-void pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
-                   void *const *ret_inputs);
+   them; n_inputs pointers. Errors (exit 2): input.path, input.syntax for a file that got shorter
+   and for a token or class that the model does not have, with file and position. */
+pst_status pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
+                         void *const *ret_inputs, struct pst_error *err);
 
 /* Of how much there is, and of the first n training samples, which are read into `inputs`. */
-uint64_t pst_data_digest(const struct pst_data *data, const struct pst_sample_shape *shape,
-                         uint32_t n, void *const *inputs);
+pst_status pst_data_digest(const struct pst_data *data, const struct pst_sample_shape *shape,
+                           uint32_t n, void *const *inputs, uint64_t *ret_digest,
+                           struct pst_error *err);
 
 #endif

@@ -169,19 +169,19 @@ static void next_place(struct place *place)
     }
 }
 
-/* Element `e` of x in its dtype; bf16 by rounding to nearest even. */
-static void store(void *x, uint32_t dtype, uint64_t e, float value)
+void pst_data_put(void *tensor, uint32_t dtype, uint64_t e, double value)
 {
+    float rounded = (float)value;
     uint32_t bits;
 
     if (dtype == PST_F64) {
-        ((double *)x)[e] = value;
+        ((double *)tensor)[e] = value;
     } else if (dtype == PST_BF16) {
-        memcpy(&bits, &value, sizeof bits);
-        bits += 0x7FFF + (bits >> 16 & 1);
-        ((uint16_t *)x)[e] = (uint16_t)(bits >> 16);
+        memcpy(&bits, &rounded, sizeof bits);
+        bits += (bits & 0x7FFFFFFFu) > 0x7F800000u ? 0 : 0x7FFF + (bits >> 16 & 1);
+        ((uint16_t *)tensor)[e] = (uint16_t)(bits >> 16);
     } else {
-        ((float *)x)[e] = value;
+        ((float *)tensor)[e] = rounded;
     }
 }
 
@@ -206,8 +206,8 @@ static void read_features(const struct pst_data *data, uint32_t split, uint64_t 
             if (place.element % 4 == 0) {
                 noise = pst_philox(key, index, place.element / 4);
             }
-            store(ret_x, x->dtype, place.element,
-                  value + (2.0f * pst_uniform(noise.v[place.element % 4]) - 1.0f));
+            pst_data_put(ret_x, x->dtype, place.element,
+                         (double)(value + (2.0f * pst_uniform(noise.v[place.element % 4]) - 1.0f)));
         }
     }
 }
@@ -240,8 +240,10 @@ static void read_numbers(const struct pst_data *data, uint32_t split, uint64_t i
     for (uint64_t row = 0; row < shape->rows; row++) {
         uint32_t noise = word_at(data, stream_of(STREAM_NOISE, target), split, index, row);
 
-        store(inputs[target], shape->target->dtype, row,
-              ((float)level + 0.5f + 0.5f * (pst_uniform(noise) - 0.5f)) * (2.0f / LEVELS) - 1.0f);
+        pst_data_put(
+            inputs[target], shape->target->dtype, row,
+            (double)(((float)level + 0.5f + 0.5f * (pst_uniform(noise) - 0.5f)) * (2.0f / LEVELS) -
+                     1.0f));
     }
     read_x(data, split, index, &(struct classes){&level, 1}, inputs);
 }

@@ -11,6 +11,7 @@
 #include "train/begin.h"
 #include "train/emulate.h"
 #include "train/generate.h"
+#include "train/prefetch.h"
 #include "train/schedule.h"
 #include "train/stop.h"
 
@@ -18,9 +19,9 @@
 
 enum { ON_NON_FINITE_STOP = 0, ON_NON_FINITE_SKIP = 1 };
 
-/* Steps in flight: while one runs, the data of the next is read, and ranks that are through with
-   theirs begin it. */
-#define BUFFERS 3
+/* Steps in flight: ranks that are through with theirs begin the next. */
+#define IN_FLIGHT 3
+#define AHEAD     2 /* batches that are read beyond them */
 
 struct samples {
     void *inputs[PST_MAX_INPUTS];
@@ -36,14 +37,16 @@ struct run {
     struct pst_recorder *recorder;  /* NULL: nothing is recorded */
     struct pst_sample_shape shape;
     struct pst_exec *exec;
-    uint32_t batch, eval_batch;      /* samples of a step, and of one call of the forward twin */
-    struct samples samples[BUFFERS]; /* the steps in flight take turns; evaluations use the first */
-    uint64_t *step_ns;               /* one per step of this run */
+    uint32_t batch, eval_batch;        /* samples of a step, and of one call of the forward twin */
+    struct samples samples;            /* of evaluations */
+    struct pst_prefetch *prefetch;     /* of steps; NULL: there is no data */
+    uint64_t *step_ns;                 /* one per step of this run */
     uint64_t first_step, first_sample; /* where it begins */
     uint64_t n_submitted, n_steps;     /* steps handed to the executor; that ended */
     uint32_t n_skipped;                /* of them the last so many in a row */
     uint64_t peak_bytes;
-    float *logits; /* of an evaluation; NULL: nothing is scored */
+    struct pst_tokenizer *tokenizer; /* of text without data; NULL: the data's, or none */
+    float *logits;                   /* of an evaluation; NULL: nothing is scored */
     uint64_t n_targets, n_right;
     uint64_t eval_samples;
     double first_loss, final_loss, eval_loss; /* the last at the end; NaN until then */
@@ -114,10 +117,8 @@ static bool scores(const struct run *run)
 static void allocate(struct run *run)
 {
     run->step_ns = pst_alloc((size_t)run->job->train.steps, sizeof *run->step_ns);
-    for (uint32_t i = 0; i < BUFFERS; i++) {
-        for (uint32_t k = 0; k < run->shape.n_inputs; k++) {
-            run->samples[i].inputs[k] = pst_alloc(run->batch, run->shape.inputs[k].bytes);
-        }
+    for (uint32_t k = 0; k < run->shape.n_inputs; k++) {
+        run->samples.inputs[k] = pst_alloc(run->batch, run->shape.inputs[k].bytes);
     }
 }
 
@@ -225,6 +226,28 @@ static pst_status make_saver(struct run *run, struct pst_error *err)
     return pst_saver_create(&config, &run->saver, err);
 }
 
+static pst_status start_reading(struct run *run, struct pst_error *err)
+{
+    uint64_t steps = (uint64_t)run->job->train.steps;
+
+    if (run->data == NULL || steps <= run->first_step) {
+        return PST_OK;
+    }
+    return pst_prefetch_create(run->data, &run->shape, run->first_sample, run->batch,
+                               steps - run->first_step, IN_FLIGHT + AHEAD, &run->prefetch, err);
+}
+
+static pst_status open_tokenizer(struct run *run, struct pst_error *err)
+{
+    const struct pst_job *job = run->job;
+
+    return generates(run) && run->data == NULL && job->data.tokenizer[0] != '\0'
+               ? pst_config_place(job->config, "data", "tokenizer",
+                                  pst_tokenizer_read(job->data.tokenizer, &run->tokenizer, err),
+                                  err)
+               : PST_OK;
+}
+
 static pst_status prepare(struct run *run, struct pst_error *err)
 {
     const struct pst_team *team = &run->session->team;
@@ -233,6 +256,9 @@ static pst_status prepare(struct run *run, struct pst_error *err)
 
     run->batch = plan->batch;
     run->eval_batch = generates(run) || scores(run) ? one_microbatch(plan) : plan->batch;
+    if (st == PST_OK) {
+        st = open_tokenizer(run, err);
+    }
     if (st == PST_OK && (evaluates(run) || generates(run))) {
         st = pst_session_twin(run->session, run->eval_batch, err);
     }
@@ -263,9 +289,10 @@ static pst_status prepare(struct run *run, struct pst_error *err)
         pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);
     }
     if (st == PST_OK && run->data != NULL) {
-        run->data_digest =
-            pst_data_digest(run->data, &run->shape, run->batch, run->samples[0].inputs);
-        st = pst_team_compare(team, run->data_digest, "training data", err); /* each reads it */
+        st = pst_data_digest(run->data, &run->shape, run->batch, run->samples.inputs,
+                             &run->data_digest, err);
+        st = st == PST_OK ? pst_team_compare(team, run->data_digest, "training data", err)
+                          : st; /* each reads it */
     }
     if (st == PST_OK) {
         st = find_begin(run, err);
@@ -275,6 +302,9 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     }
     if (st == PST_OK) {
         st = start_exec(run, err);
+    }
+    if (st == PST_OK) {
+        st = start_reading(run, err);
     }
     if (st == PST_OK && run->checkpoint != NULL && run->listener->resumed != NULL) {
         run->listener->resumed(run->listener->context, run->checkpoint->path, run->first_step);
@@ -287,19 +317,13 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     return st;
 }
 
-/* Fills a buffer with samples and describes them. */
-static struct pst_batch load(const struct run *run, const struct samples *to, uint32_t split,
-                             uint64_t first, uint32_t n)
+/* A batch of held-out samples. */
+static pst_status load(const struct run *run, uint64_t first, uint32_t n,
+                       struct pst_batch *ret_batch, struct pst_error *err)
 {
-    struct pst_batch batch = {.first_sample = first};
-
-    for (uint32_t i = 0; i < run->shape.n_inputs; i++) {
-        batch.inputs[i] = to->inputs[i];
-    }
-    if (run->data != NULL) {
-        pst_data_read(run->data, split, first, n, to->inputs);
-    }
-    return batch;
+    *ret_batch = (struct pst_batch){.first_sample = first};
+    memcpy(ret_batch->inputs, run->samples.inputs, sizeof run->samples.inputs);
+    return pst_data_read(run->data, PST_SPLIT_VALID, first, n, run->samples.inputs, err);
 }
 
 /* Counts the targets of the samples whose logits are kept, and those that the largest names. */
@@ -307,7 +331,7 @@ static void score(struct run *run)
 {
     const struct pst_sample_shape *shape = &run->shape;
     uint32_t kept = kept_samples(run);
-    const int32_t *targets = run->samples[0].inputs[pst_sample_input(shape, shape->target)];
+    const int32_t *targets = run->samples.inputs[pst_sample_input(shape, shape->target)];
     uint32_t classes = (uint32_t)shape->classes;
 
     targets += (run->eval_batch - kept) * shape->rows;
@@ -340,11 +364,12 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
         uint64_t batch_first =
             held == UINT64_MAX ? i / per_batch * unit : i / per_batch * held / batches;
         uint64_t first = batch_first + i % per_batch * run->eval_batch;
-        struct pst_batch batch =
-            load(run, &run->samples[0], PST_SPLIT_VALID, first, run->eval_batch);
+        struct pst_batch batch;
         double loss = 0;
-        pst_status st = pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err);
+        pst_status st = load(run, first, run->eval_batch, &batch, err);
 
+        st =
+            st == PST_OK ? pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err) : st;
         if (st != PST_OK || is_told_to_stop(run)) {
             return st;
         }
@@ -370,12 +395,14 @@ static uint64_t sample_at(const struct run *run, uint64_t step)
 static pst_status submit(struct run *run, struct pst_error *err)
 {
     uint64_t step = run->n_submitted;
-    struct pst_batch batch =
-        load(run, &run->samples[step % BUFFERS], PST_SPLIT_TRAIN, sample_at(run, step), run->batch);
+    struct pst_batch batch = {.first_sample = sample_at(run, step)};
     struct pst_update update = pst_update_at(&run->job->train, step);
     uint32_t drain_every = run->session->planned.plan->drain_every;
-    pst_status st = pst_exec_submit(run->exec, &batch, &update, err);
+    void *const *inputs = run->samples.inputs;
+    pst_status st = run->prefetch == NULL ? PST_OK : pst_prefetch_take(run->prefetch, &inputs, err);
 
+    memcpy(batch.inputs, inputs, sizeof batch.inputs);
+    st = st == PST_OK ? pst_exec_submit(run->exec, &batch, &update, err) : st;
     if (st == PST_OK) {
         run->n_submitted++;
         if (drain_every > 0 && run->n_submitted % drain_every == 0) {
@@ -484,6 +511,9 @@ static pst_status collect(struct run *run, struct pst_error *err)
                         "lower train.lr or set train.clip",
                         (unsigned long long)step + 1, run->n_skipped);
     }
+    if (run->prefetch != NULL) {
+        pst_prefetch_release(run->prefetch);
+    }
     run->step_ns[step - run->first_step] = report.result.ns;
     run->total_ns += report.result.ns;
     run->n_steps++;
@@ -504,7 +534,7 @@ static pst_status run_to(struct run *run, uint64_t end, struct pst_error *err)
     while (st == PST_OK) {
         bool more = run->n_submitted < end && !is_told_to_stop(run) && !is_due(run);
 
-        if (more && pst_exec_in_flight(run->exec) < BUFFERS) {
+        if (more && pst_exec_in_flight(run->exec) < IN_FLIGHT) {
             st = submit(run, err);
             continue;
         }
@@ -548,6 +578,7 @@ static pst_status conclude(struct run *run, struct pst_error *err)
         .exec = run->exec,
         .graph = run->session->graph,
         .shape = &run->shape,
+        .tokenizer = run->data == NULL ? run->tokenizer : pst_data_tokenizer(run->data),
         .samples = run->eval_batch,
         .kept = generates(run) ? kept_samples(run) : 0,
         .seed = (uint64_t)run->job->train.seed,
@@ -729,14 +760,14 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     }
     pst_saver_destroy(run.saver);
     pst_exec_destroy(run.exec);
+    pst_prefetch_destroy(run.prefetch);
     pst_recorder_destroy(run.recorder);
-    for (uint32_t i = 0; i < BUFFERS; i++) {
-        for (uint32_t k = 0; k < PST_MAX_INPUTS; k++) {
-            free(run.samples[i].inputs[k]);
-        }
+    for (uint32_t k = 0; k < PST_MAX_INPUTS; k++) {
+        free(run.samples.inputs[k]);
     }
     free(run.step_ns);
     free(run.logits);
+    pst_tokenizer_destroy(run.tokenizer);
     free(run.sample);
     return st;
 }

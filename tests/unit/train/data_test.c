@@ -57,7 +57,9 @@ TEST(test_windows)
         int seen[16] = {0}, offset = -1;
 
         for (uint64_t i = 0; i < 11; i++) {
-            pst_data_read(data, PST_SPLIT_TRAIN, epoch * 11 + i, 1, (void *[]){x, targets});
+            assert_ok(pst_data_read(data, PST_SPLIT_TRAIN, epoch * 11 + i, 1,
+                                    (void *[]){x, targets}, &err),
+                      &err);
             for (int t = 0; t < CONTEXT; t++) {
                 assert_int_equal(x[t], x[0] + t);
                 assert_int_equal(targets[t], x[t] + 1);
@@ -87,9 +89,12 @@ TEST(test_function_of_index)
     int32_t x[40][CONTEXT], targets[40][CONTEXT], one_x[CONTEXT], one_targets[CONTEXT];
 
     assert_ok(pst_data_create(&job, graph, &data, &err), &err);
-    pst_data_read(data, PST_SPLIT_TRAIN, 5, 40, (void *[]){x, &targets[0][0]});
+    assert_ok(pst_data_read(data, PST_SPLIT_TRAIN, 5, 40, (void *[]){x, &targets[0][0]}, &err),
+              &err);
     for (uint64_t i = 40; i-- > 0;) {
-        pst_data_read(data, PST_SPLIT_TRAIN, 5 + i, 1, (void *[]){one_x, one_targets});
+        assert_ok(
+            pst_data_read(data, PST_SPLIT_TRAIN, 5 + i, 1, (void *[]){one_x, one_targets}, &err),
+            &err);
         assert_memory_equal(x[i], one_x, sizeof one_x);
         assert_memory_equal(targets[i], one_targets, sizeof one_targets);
     }
@@ -110,11 +115,11 @@ TEST(test_held_out)
     assert_ok(pst_data_create(&job, graph, &data, &err), &err);
     assert_int_equal(pst_data_samples(data, PST_SPLIT_VALID), 4);
     for (uint64_t i = 0; i < 4; i++) {
-        pst_data_read(data, PST_SPLIT_VALID, i, 1, (void *[]){x, targets});
+        assert_ok(pst_data_read(data, PST_SPLIT_VALID, i, 1, (void *[]){x, targets}, &err), &err);
         assert_int_equal(x[0], 161 + 8 * (int)i);
     }
     for (uint64_t i = 0; i < 400; i++) {
-        pst_data_read(data, PST_SPLIT_TRAIN, i, 1, (void *[]){x, targets});
+        assert_ok(pst_data_read(data, PST_SPLIT_TRAIN, i, 1, (void *[]){x, targets}, &err), &err);
         assert_true(targets[CONTEXT - 1] <= 160);
     }
     pst_data_destroy(data);
@@ -142,7 +147,7 @@ TEST(test_files)
     /* All of it held out but one window: 20 bytes, held 11, in order and not shuffled. */
     job = text_job(patterns, "", 0.55);
     assert_ok(pst_data_create(&job, graph, &data, &err), &err);
-    pst_data_read(data, PST_SPLIT_VALID, 0, 1, (void *[]){x, targets});
+    assert_ok(pst_data_read(data, PST_SPLIT_VALID, 0, 1, (void *[]){x, targets}, &err), &err);
     assert_int_equal(x[0], 'a');
     assert_int_equal(x[1], 'b');
     assert_int_equal(x[7], 'b');
@@ -180,7 +185,7 @@ TEST(test_errors)
                    "held out");
     snprintf(pattern, sizeof pattern, "%s/void-*", support_folder);
     support_write("void-1", "");
-    expect_failure(text_job(pattern, "", 0), "input.syntax", "no text");
+    expect_failure(text_job(pattern, "", 0), "input.syntax", "nothing in");
     expect_failure(text_job(write_ramp("good", 100), "/nonexistent/v", 0), "input.path",
                    "data.valid");
 }
@@ -203,11 +208,11 @@ TEST(test_synthetic_features)
     job.data.kind = 1;
     job.data.seed = 11;
     assert_ok(pst_data_create(&job, graph, &data, &err), &err);
-    pst_data_read(data, PST_SPLIT_TRAIN, 1000, N, (void *[]){x, labels});
-    pst_data_read(data, PST_SPLIT_TRAIN, 1007, 1, (void *[]){again, &label});
+    assert_ok(pst_data_read(data, PST_SPLIT_TRAIN, 1000, N, (void *[]){x, labels}, &err), &err);
+    assert_ok(pst_data_read(data, PST_SPLIT_TRAIN, 1007, 1, (void *[]){again, &label}, &err), &err);
     assert_memory_equal(again, x[7], sizeof again);
     assert_int_equal(label, labels[7]);
-    pst_data_read(data, PST_SPLIT_VALID, 1007, 1, (void *[]){again, &label});
+    assert_ok(pst_data_read(data, PST_SPLIT_VALID, 1007, 1, (void *[]){again, &label}, &err), &err);
     assert_memory_not_equal(again, x[7], sizeof again);
     for (int i = 0; i < N; i++) {
         assert_in_range(labels[i], 0, 3);
@@ -249,7 +254,8 @@ TEST(test_synthetic_tokens)
     memset(&job, 0, sizeof job);
     job.data.kind = 1;
     assert_ok(pst_data_create(&job, graph, &data, &err), &err);
-    pst_data_read(data, PST_SPLIT_TRAIN, 0, 100, (void *[]){x, &targets[0][0]});
+    assert_ok(pst_data_read(data, PST_SPLIT_TRAIN, 0, 100, (void *[]){x, &targets[0][0]}, &err),
+              &err);
     for (int i = 0; i < 100; i++) {
         for (int t = 0; t < CONTEXT; t++) {
             assert_in_range(x[i][t], 0, 255);

@@ -31,7 +31,7 @@ static struct samples read_samples(const struct pst_graph *graph)
     for (uint32_t i = 0; i < samples.shape->n_inputs; i++) {
         samples.buffers[i] = malloc(N * samples.shape->inputs[i].bytes);
     }
-    pst_data_read(samples.data, PST_SPLIT_TRAIN, 0, N, samples.buffers);
+    assert_ok(pst_data_read(samples.data, PST_SPLIT_TRAIN, 0, N, samples.buffers, &err), &err);
     return samples;
 }
 
@@ -165,12 +165,13 @@ TEST(samples_stand_alone)
 {
     struct pst_graph *graph = make_model("dlrm", "", PST_F32);
     struct samples samples = read_samples(graph);
+    struct pst_error err = {0};
     void *one[PST_MAX_INPUTS];
 
     for (uint32_t i = 0; i < samples.shape->n_inputs; i++) {
         one[i] = malloc(samples.shape->inputs[i].bytes);
     }
-    pst_data_read(samples.data, PST_SPLIT_TRAIN, 7, 1, one);
+    assert_ok(pst_data_read(samples.data, PST_SPLIT_TRAIN, 7, 1, one, &err), &err);
     for (uint32_t i = 0; i < samples.shape->n_inputs; i++) {
         uint64_t bytes = samples.shape->inputs[i].bytes;
 

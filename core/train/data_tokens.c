@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A stream of tokens, of whatever files and width: a sample is a window of context + 1 tokens, its
+ * targets are the same tokens shifted by one. Windows run on over the borders of files.
+ */
+#include "train/data_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+void pst_stream_add(struct pst_stream *stream, const struct pst_token_part *part)
+{
+    struct pst_token_part *added;
+
+    stream->parts = pst_resize(stream->parts, stream->n_parts + 1, sizeof *stream->parts);
+    added = &stream->parts[stream->n_parts++];
+    *added = *part;
+    added->first = stream->length;
+    stream->length += part->n;
+}
+
+void pst_stream_finish(struct pst_stream *stream)
+{
+    for (uint32_t i = 0; i < stream->n_parts; i++) {
+        pst_data_file_close(&stream->parts[i].file);
+    }
+    free(stream->parts);
+    free(stream->memory);
+}
+
+/* The part that has a token. */
+static const struct pst_token_part *part_of(const struct pst_stream *stream, uint64_t token)
+{
+    uint32_t low = 0, high = stream->n_parts;
+
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (stream->parts[middle].first <= token) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return &stream->parts[low];
+}
+
+/* Tokens begin ... begin + n - 1 as they are in the files. */
+static pst_status read_bytes(const struct pst_stream *stream, uint64_t begin, uint64_t n,
+                             char *ret_bytes, struct pst_error *err)
+{
+    uint64_t width = pst_element_bytes(stream->element);
+
+    for (const struct pst_token_part *part = part_of(stream, begin); n > 0; part++) {
+        uint64_t from = begin - part->first, left = part->n - from, size = n < left ? n : left;
+        uint64_t at = part->offset + from * width;
+
+        if (part->file.path == NULL) {
+            memcpy(ret_bytes, (const char *)part->held + at, size * width);
+        } else {
+            pst_status st = pst_data_file_read(&part->file, at, ret_bytes, size * width, err);
+
+            if (st != PST_OK) {
+                return st;
+            }
+        }
+        ret_bytes += size * width;
+        begin += size;
+        n -= size;
+    }
+    return PST_OK;
+}
+
+/* Negative ones are the largest, so that one comparison finds all that are no tokens. */
+static uint64_t token_at(uint32_t element, const void *tokens, uint64_t i)
+{
+    switch (element) {
+    case PST_ELEMENT_U8:
+        return ((const uint8_t *)tokens)[i];
+    case PST_ELEMENT_I8:
+        return (uint64_t)((const int8_t *)tokens)[i];
+    case PST_ELEMENT_U16:
+        return ((const uint16_t *)tokens)[i];
+    case PST_ELEMENT_I16:
+        return (uint64_t)((const int16_t *)tokens)[i];
+    case PST_ELEMENT_U32:
+        return ((const uint32_t *)tokens)[i];
+    case PST_ELEMENT_I32:
+        return (uint64_t)((const int32_t *)tokens)[i];
+    default:
+        return ((const uint64_t *)tokens)[i];
+    }
+}
+
+/* Names the first token that the model does not have. */
+static pst_status fail_token(const struct pst_stream *stream, uint64_t begin, const void *tokens,
+                             uint64_t vocab, struct pst_error *err)
+{
+    const struct pst_token_part *part;
+    uint64_t i = 0, at, token;
+
+    while ((token = token_at(stream->element, tokens, i)) < vocab) {
+        i++;
+    }
+    part = part_of(stream, begin + i);
+    at = begin + i - part->first;
+    if (part->file.path == NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "input.syntax",
+                        "token %llu of the text is %lld, and the model has %llu (model.vocab)",
+                        (unsigned long long)at, (long long)token, (unsigned long long)vocab);
+    }
+    return pst_data_file_fail(
+        &part->file, err,
+        "token %llu (byte %llu) is %lld, and the model has %llu "
+        "(model.vocab): tokens go from 0 to %llu",
+        (unsigned long long)at,
+        (unsigned long long)(part->offset + at * pst_element_bytes(stream->element)),
+        (long long)token, (unsigned long long)vocab, (unsigned long long)vocab - 1);
+}
+
+/* Returns the largest. */
+#define CONVERT(type)                                                                              \
+    for (uint64_t t = 0; t <= context; t++) {                                                      \
+        uint64_t token = (uint64_t)((const type *)room)[t];                                        \
+                                                                                                   \
+        largest = token > largest ? token : largest;                                               \
+    }                                                                                              \
+    for (uint64_t t = 0; t < context; t++) {                                                       \
+        ret_x[t] = (int32_t)((const type *)room)[t];                                               \
+        ret_targets[t] = (int32_t)((const type *)room)[t + 1];                                     \
+    }                                                                                              \
+    break
+
+static uint64_t convert(uint32_t element, const void *room, uint64_t context, int32_t *ret_x,
+                        int32_t *ret_targets)
+{
+    uint64_t largest = 0;
+
+    switch (element) {
+    case PST_ELEMENT_U8:
+        CONVERT(uint8_t);
+    case PST_ELEMENT_I8:
+        CONVERT(int8_t);
+    case PST_ELEMENT_U16:
+        CONVERT(uint16_t);
+    case PST_ELEMENT_I16:
+        CONVERT(int16_t);
+    case PST_ELEMENT_U32:
+        CONVERT(uint32_t);
+    case PST_ELEMENT_I32:
+        CONVERT(int32_t);
+    default:
+        CONVERT(uint64_t);
+    }
+    return largest;
+}
+
+pst_status pst_stream_read(const struct pst_stream *stream, uint64_t begin, uint64_t context,
+                           uint64_t vocab, void *room, int32_t *ret_x, int32_t *ret_targets,
+                           struct pst_error *err)
+{
+    pst_status st;
+
+    PST_ASSERT(begin + context < stream->length);
+    st = read_bytes(stream, begin, context + 1, room, err);
+    if (st == PST_OK && convert(stream->element, room, context, ret_x, ret_targets) >= vocab) {
+        st = fail_token(stream, begin, room, vocab, err);
+    }
+    return st;
+}
