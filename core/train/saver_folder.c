@@ -68,8 +68,7 @@ static pst_status fail_locked(int fd, const char *folder, struct pst_error *err)
     who[n > 0 ? n : 0] = '\0';
     who[strcspn(who, "\n")] = '\0';
     return pst_fail_at(err, PST_ERR_CONFIG, "output.locked", folder, 0, 0,
-                       "another run saves its checkpoints there (%s); give this one another "
-                       "checkpoint.folder",
+                       "another run saves its checkpoints there (%s); give this one another folder",
                        who[0] == '\0' ? "unknown" : who);
 }
 

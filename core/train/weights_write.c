@@ -211,7 +211,7 @@ static pst_status make_folder(const char *folder, bool *ret_made, struct pst_err
 static void remove_other_form(struct export *x)
 {
     char *path = pst_arena_printf(&x->arena, "%s/%s", x->folder,
-                                  x->n_files == 1 ? PST_WEIGHTS_INDEX : "model.safetensors");
+                                  x->n_files == 1 ? PST_WEIGHTS_INDEX : PST_WEIGHTS_FILE);
 
     unlink(path);
 }
