@@ -21,4 +21,5 @@ steps=$((10#${steps#step-} + 20))
 build/release/penstock train configs/quickstart.toml --set checkpoint.folder="$folder" "$@" --resume auto \
     --set cluster.devices=2 --set train.steps="$steps"
 build/release/penstock export weights "$folder" -o "$folder/published"
-exec build/release/penstock generate configs/quickstart.toml --from "$folder/published" --prompt "The " --length 200
+exec build/release/penstock generate configs/quickstart.toml --from "$folder/published" --prompt "The " --length 200 \
+    "$@"
