@@ -42,23 +42,74 @@ static const struct pst_job_section *find_section(const char *name)
 }
 
 /* PST_OK also for errors that went to the report: only a lack of memory ends the reading. */
-static pst_status fill_section(const struct pst_job_section *section, struct pst_config_node *table,
-                               struct pst_job *job, struct pst_report *report,
-                               struct pst_error *err)
+static pst_status fill_table(const struct pst_job_section *section, struct pst_config_node *table,
+                             struct pst_job *job, void *to, struct pst_report *report,
+                             struct pst_error *err)
 {
+    /* Tables in a section are none of its rows. */
+    const char *const others[] = {strcmp(section->name, "train") == 0 ? "group" : NULL, NULL};
     struct pst_error found;
     char name[64];
     pst_status st;
 
     snprintf(name, sizeof name, "[%s]", section->name);
-    st = pst_params_fill(section->rows, section->n_rows, sizeof *section->rows, table, name, NULL,
-                         &job->arena, (char *)job + section->offset, &found);
+    st = pst_params_fill(section->rows, section->n_rows, sizeof *section->rows, table, name, others,
+                         &job->arena, to, &found);
     if (st == PST_ERR_CONFIG) {
         pst_report_merge(report, &found);
         return PST_OK;
     }
     if (st != PST_OK && err != NULL) {
         *err = found;
+    }
+    return st;
+}
+
+static pst_status fill_section(const struct pst_job_section *section, struct pst_config_node *table,
+                               struct pst_job *job, struct pst_report *report,
+                               struct pst_error *err)
+{
+    return fill_table(section, table, job, (char *)job + section->offset, report, err);
+}
+
+static pst_status read_group(struct pst_config_node *table, struct pst_job *job,
+                             struct pst_report *report, struct pst_error *err)
+{
+    struct pst_job_group *group = &job->groups[job->n_groups];
+    pst_status st;
+
+    if (table->kind != PST_CONFIG_TABLE) {
+        pst_report_value(report, "config.value", table, "[[train.group]] must be a table");
+        return PST_OK;
+    }
+    if (job->n_groups == PST_MAX_GROUPS) {
+        pst_report_value(report, "config.limit", table,
+                         "more than %d groups of parameters ([[train.group]])", PST_MAX_GROUPS);
+        return PST_OK;
+    }
+    st = fill_table(find_section("train.group"), table, job, group, report, err);
+    if (st == PST_OK && group->match != NULL && group->match[0] == '\0') {
+        pst_report_value(report, "config.value", table,
+                         "[[train.group]]: match = \"...\" is missing: it names parameters");
+    }
+    job->n_groups++;
+    return st;
+}
+
+/* Of [train], which has been read. */
+static pst_status read_groups(struct pst_config_node *train, struct pst_job *job,
+                              struct pst_report *report, struct pst_error *err)
+{
+    struct pst_config_node *node =
+        train->kind == PST_CONFIG_TABLE ? pst_config_get(train, "group") : NULL;
+    pst_status st = PST_OK;
+
+    if (node == NULL || node->kind != PST_CONFIG_ARRAY) {
+        return node == NULL ? PST_OK : read_group(node, job, report, err);
+    }
+    for (uint32_t i = 0; i < node->n_children && st == PST_OK; i++) {
+        node->children[i]->used = true;
+        st = read_group(node->children[i], job, report, err);
     }
     return st;
 }
@@ -152,7 +203,11 @@ static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
         return PST_OK;
     }
     if (section != NULL) {
-        return fill_section(section, node, job, report, err);
+        pst_status st = fill_section(section, node, job, report, err);
+
+        return st == PST_OK && strcmp(section->name, "train") == 0
+                   ? read_groups(node, job, report, err)
+                   : st;
     }
     if (node->kind != PST_CONFIG_TABLE) {
         pst_report_value(report, "config.value", node, "[%s] must be a table", node->key);
@@ -310,6 +365,10 @@ static void check_train(struct pst_job *job, struct pst_config_node *table,
                          "\"min_lr\" in [train] is %g, more than lr = %g", train->min_lr,
                          train->lr);
     }
+    if (train->label_smoothing >= 1) {
+        pst_report_value(report, "config.value", blame(table, "label_smoothing", "label_smoothing"),
+                         "\"label_smoothing\" in [train] must be below 1");
+    }
     if (train->beta1 >= 1) {
         pst_report_value(report, "config.value", blame(table, "beta1", "beta1"),
                          "\"beta1\" in [train] must be below 1");
@@ -371,7 +430,7 @@ uint32_t pst_job_optimizer_slots(const struct pst_job *job)
 {
     uint32_t optimizer = job->train.optimizer;
 
-    return optimizer == 0 ? 0 : optimizer == 1 ? 1 : 2; /* sgd, momentum, adam and adamw */
+    return optimizer == 0 ? 0 : optimizer == 1 ? 1 : 2; /* sgd, momentum, those with adamw */
 }
 
 const char *pst_job_word(const struct pst_job *job, const char *section, const char *key,

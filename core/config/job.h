@@ -24,13 +24,29 @@ struct pst_job_data {
     int64_t seed;                            /* of the shuffling */
 };
 
+enum pst_schedule {
+    PST_SCHEDULE_CONSTANT = 0,
+    PST_SCHEDULE_COSINE = 1,
+    PST_SCHEDULE_LINEAR = 2,
+    PST_SCHEDULE_WSD = 3,
+    PST_SCHEDULE_INVERSE_SQRT = 4
+};
+
+enum pst_decay_form { PST_DECAY_LINEAR = 0, PST_DECAY_COSINE = 1, PST_DECAY_ONE_MINUS_SQRT = 2 };
+
 struct pst_job_train {
     int64_t steps, batch, microbatch; /* batch: samples per step; microbatch: samples */
-    uint32_t optimizer;               /* enum: sgd | momentum | adam | adamw */
+    uint32_t optimizer;               /* enum: sgd | momentum | adam | adamw | muon */
+    const char *no_decay;             /* patterns separated by ','; or "auto" */
+    uint32_t muon_factor;             /* enum: match-adamw | original */
     double lr, min_lr, beta1, beta2, eps, momentum, weight_decay;
-    uint32_t schedule;                /* enum: constant | cosine */
-    int64_t warmup;                   /* steps */
-    double clip;                      /* global norm; 0: none */
+    uint32_t schedule;   /* enum pst_schedule */
+    double decay;        /* wsd: a part of the run up to 1, else steps */
+    uint32_t decay_form; /* enum pst_decay_form */
+    int64_t warmup;      /* steps */
+    double clip;         /* global norm; 0: none */
+    double label_smoothing, z_loss;
+    int64_t ignore_index;             /* class of targets that count nothing; -1: no further one */
     int64_t seed;                     /* of weights and dropout */
     const char *init;                 /* folder or file of published weights; "" = the seed's */
     uint32_t on_non_finite;           /* enum: stop | skip */
@@ -43,6 +59,15 @@ struct pst_job_train {
     const char *degrees; /* as it is written; the numbers: */
     uint32_t degree[PST_MAX_DEGREES], n_degrees;
 };
+
+/* Parameters that are updated in another way: the first that matches counts. */
+struct pst_job_group {
+    const char *match; /* patterns separated by ',' */
+    double lr_scale, weight_decay;
+    uint32_t optimizer; /* enum: train | adamw */
+};
+
+enum { PST_MAX_GROUPS = 8 };
 
 /* tf32: tensors are f32, products may round their operands. */
 enum pst_run_dtype { PST_RUN_F32 = 0, PST_RUN_BF16 = 1, PST_RUN_TF32 = 2 };
@@ -88,9 +113,11 @@ struct pst_job_checkpoint {
 };
 
 struct pst_job_output {
-    int64_t log_every;   /* steps between progress lines when not on a terminal */
-    const char *trace;   /* file for the trace of a run; "" = none */
-    int64_t trace_steps; /* that it shows: the last so many */
+    int64_t log_every;       /* steps between progress lines when not on a terminal */
+    const char *trace;       /* file for the trace of a run; "" = none */
+    int64_t trace_steps;     /* that it shows, and the summary: the last so many */
+    const char *log;         /* file that gets JSON lines; "" = none */
+    const char *tensorboard; /* folder for an event file; "" = none */
 };
 
 enum { PST_ISOLATE_AUTO = 0, PST_ISOLATE_ALWAYS = 1, PST_ISOLATE_NEVER = 2 };
@@ -130,6 +157,8 @@ struct pst_job {
     struct pst_config *config; /* borrowed */
     struct pst_job_data data;
     struct pst_job_train train;
+    struct pst_job_group groups[PST_MAX_GROUPS];
+    uint32_t n_groups;
     struct pst_job_run run;
     struct pst_job_profile profile;
     struct pst_job_checkpoint checkpoint;

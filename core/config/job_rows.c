@@ -43,18 +43,36 @@ static const struct pst_param train_rows[] = {
     ROW(train, degrees, STRING, "1", "1..",
         "Replica counts that a stage may have, such as [1, 2, 4]; the first is for partitioners "
         "that do not choose."),
-    ROW(train, optimizer, ENUM, "adamw", "sgd|momentum|adam|adamw", "Rule of the update."),
+    ROW(train, optimizer, ENUM, "adamw", "sgd|momentum|adam|adamw|muon",
+        "Rule of the update; muon: of the matrices of blocks, and adamw of all else."),
     ROW(train, lr, FLOAT, "1e-3", "0..", "Highest learning rate."),
-    ROW(train, min_lr, FLOAT, "0", "0..", "Learning rate at the end of the cosine."),
+    ROW(train, min_lr, FLOAT, "0", "0..", "Learning rate that the schedule falls to."),
     ROW(train, beta1, FLOAT, "0.9", "0..1", "Adam: decay of the first moment; below 1."),
     ROW(train, beta2, FLOAT, "0.95", "0..1", "Adam: decay of the second moment; below 1."),
     ROW(train, eps, FLOAT, "1e-8", "1e-30..", "Adam: added to the root of the second moment."),
     ROW(train, momentum, FLOAT, "0.9", "0..1", "Momentum: what stays of the last update."),
     ROW(train, weight_decay, FLOAT, "0.1", "0..", "Part of a weight that decays per unit of lr."),
-    ROW(train, schedule, ENUM, "cosine", "constant|cosine", "Learning rate after the warm-up."),
+    ROW(train, no_decay, STRING, "auto", NULL,
+        "Patterns of names of parameters whose weights do not decay, such as [\"*.bias\", "
+        "\"ln_*\"]; auto: norms and biases."),
+    ROW(train, muon_factor, ENUM, "match-adamw", "match-adamw|original",
+        "Muon: what lr is multiplied by for a matrix of so many inputs and outputs "
+        "(docs/training.md)."),
+    ROW(train, schedule, ENUM, "cosine", "constant|cosine|linear|wsd|inverse-sqrt",
+        "Learning rate after the warm-up (docs/training.md)."),
+    ROW(train, decay, FLOAT, "0.2", "0..100000000",
+        "Schedule wsd: steps at the end in which lr falls; up to 1: that part of the run."),
+    ROW(train, decay_form, ENUM, "linear", "linear|cosine|1-sqrt",
+        "Schedule wsd: how lr falls in them."),
     ROW(train, warmup, INT, "-1", "-1..100000000",
         "Steps over which the learning rate rises from 0; -1: a tenth of the run, at most 100."),
     ROW(train, clip, FLOAT, "1.0", "0..", "Largest norm of all gradients together; 0: no limit."),
+    ROW(train, label_smoothing, FLOAT, "0", "0..1",
+        "Part of a target that all classes share in the cross-entropy; below 1."),
+    ROW(train, z_loss, FLOAT, "0", "0..",
+        "Factor of the squared logarithm of the softmax's sum, which is added to the loss."),
+    ROW(train, ignore_index, INT, "-1", "-2147483648..2147483647",
+        "Class of targets that count nothing, beside -1."),
     ROW(train, seed, INT, "1", "0..", "Seed of the weights and of dropout."),
     ROW(train, init, STRING, "", NULL,
         "Folder or file of published weights (safetensors) to begin with, relative to the config's "
@@ -74,6 +92,15 @@ static const struct pst_param train_rows[] = {
         "The text is drawn from the likeliest so many characters; 0: from all."),
     ROW(train, drain_every, INT, "0", "0..100000000",
         "Asynchronous schedules: steps between drains of the pipeline; 0: one at the end."),
+};
+
+static const struct pst_param group_rows[] = {
+    ROW(group, match, STRING, "", NULL, "Names of parameters, or patterns of them."),
+    ROW(group, lr_scale, FLOAT, "1", "0..", "Their learning rate is `lr` times this."),
+    ROW(group, weight_decay, FLOAT, "-1", "-1..",
+        "Their weight decay, whatever `no_decay` says; -1: as [train] has it."),
+    ROW(group, optimizer, ENUM, "train", "train|adamw",
+        "Their rule of the update: that of [train], or with muon adamw."),
 };
 
 static struct pst_param run_rows[] = {
@@ -143,7 +170,12 @@ static const struct pst_param output_rows[] = {
         "Steps between progress lines where the output is not a terminal."),
     ROW(output, trace, STRING, "", NULL,
         "File for a trace of the last steps, in the current folder; empty: none."),
-    ROW(output, trace_steps, INT, "3", "1..1000", "Steps that the trace shows."),
+    ROW(output, trace_steps, INT, "3", "1..1000",
+        "Steps that the trace shows and that the usage of devices is told of."),
+    ROW(output, log, STRING, "", NULL,
+        "File to which the run appends its JSON lines, in the current folder; empty: none."),
+    ROW(output, tensorboard, STRING, "", NULL,
+        "Folder for an event file that TensorBoard reads, in the current folder; empty: none."),
 };
 
 static const struct pst_param plugins_rows[] = {
@@ -158,6 +190,7 @@ static const struct pst_param plugins_rows[] = {
 const struct pst_job_section pst_job_sections[] = {
     {"data", data_rows, COUNT(data_rows), offsetof(struct pst_job, data)},
     {"train", train_rows, COUNT(train_rows), offsetof(struct pst_job, train)},
+    {"train.group", group_rows, COUNT(group_rows), offsetof(struct pst_job, groups)},
     {"run", run_rows, COUNT(run_rows), offsetof(struct pst_job, run)},
     {"profile", profile_rows, COUNT(profile_rows), offsetof(struct pst_job, profile)},
     {"checkpoint", checkpoint_rows, COUNT(checkpoint_rows), offsetof(struct pst_job, checkpoint)},

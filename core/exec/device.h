@@ -50,8 +50,11 @@ struct pst_kernel {
     uint64_t workspace_bytes;
 };
 
-/* Optimizer update of one parameter (Kingma and Ba; Loshchilov and Hutter; heavy-ball momentum). */
-enum pst_optimizer { PST_SGD = 0, PST_MOMENTUM = 1, PST_ADAM = 2, PST_ADAMW = 3 };
+/* Optimizer update of one parameter (Kingma and Ba; Loshchilov and Hutter; heavy-ball momentum;
+   Jordan et al., "Muon", 2024). */
+enum pst_optimizer { PST_SGD = 0, PST_MOMENTUM = 1, PST_ADAM = 2, PST_ADAMW = 3, PST_MUON = 4 };
+
+enum { PST_UPDATE_KINDS = 16 };
 
 struct pst_update {
     uint32_t optimizer;
@@ -59,6 +62,12 @@ struct pst_update {
         weight_decay; /* weight_decay 0 where it does not apply */
     uint64_t step;    /* 1 for the first update */
     float grad_scale; /* gradients are multiplied by this first (clipping) */
+    uint32_t kind;    /* updates of a step that are of one kind, below PST_UPDATE_KINDS, differ in
+                         nothing above */
+    /* PST_MUON: */
+    uint64_t rows, columns;
+    float factor; /* of lr, but not in weight decay */
+    float *room;  /* in the arena: pst_muon_room() */
 };
 
 /* How long a described device takes, in the time of this machine. Pure; asked by any thread. */
@@ -73,9 +82,9 @@ struct pst_device_times {
 };
 
 struct pst_device_config {
-    uint32_t threads;    /* per device */
-    const char *kernels; /* run.kernels; NULL: "auto" */
-    uint32_t index;      /* which device of the machine; cpu: ignored */
+    uint32_t threads;                     /* per device */
+    const char *kernels;                  /* run.kernels; NULL: "auto" */
+    uint32_t index;                       /* which device of the machine; cpu: ignored */
     const struct pst_device_times *times; /* of a device that stands in for another, which needs it
                                              before compile(); outlives the device. Others: NULL */
     bool tf32;                            /* products of f32 may round their operands to 11 bits */
@@ -92,7 +101,8 @@ enum {
     /* Its arena is none of the host's memory; kernels and the work around the step may return
        before they have ended, in the order of the calls. */
     PST_DEVICE_APART = 1u << 1,
-    PST_DEVICE_TF32 = 1u << 4 /* heeds tf32 of its config */
+    PST_DEVICE_TF32 = 1u << 4, /* heeds tf32 of its config */
+    PST_DEVICE_MUON = 1u << 5  /* its update knows PST_MUON */
 };
 
 /*
@@ -125,7 +135,7 @@ struct pst_replay; /* what was captured (below) */
 /* What may differ each time that something captured is asked for again. */
 struct pst_changes {
     uint64_t first_sample;            /* of its kernel calls */
-    const struct pst_update *updates; /* those of its updates that differ in weight decay */
+    const struct pst_update *updates; /* one of each kind */
     uint32_t n_updates;
 };
 

@@ -91,6 +91,12 @@ typedef void pst_state_visit(void *context, const struct pst_state_key *key, uin
 void pst_exec_state_of(const struct pst_plan *plan, const struct pst_graph *graph,
                        const struct pst_program *program, pst_state_visit *visit, void *context);
 
+/* How parameters are updated, those of one rule alike; beside what the update of a step says. */
+struct pst_exec_rule {
+    uint32_t optimizer;
+    float lr_scale, weight_decay;
+};
+
 /* Everything pointed to stays the caller's and lives longer than the executor. */
 struct pst_exec_config {
     const struct pst_graph *graph;
@@ -115,6 +121,9 @@ struct pst_exec_config {
     uint64_t first_update; /* and behind so many updates, as the optimizer counts them */
     double clip;           /* global norm; 0: none */
     bool skip_non_finite;
+    const struct pst_exec_rule *rules;  /* struct pst_parameter has which; NULL: as the update says,
+                                           and weight decay where it is marked */
+    uint32_t n_rules;                   /* at most PST_UPDATE_KINDS */
     const struct pst_exec_links *links; /* for a device that keeps a clock; others: not read */
     struct pst_recorder *recorder;      /* exec/record.h; NULL: nothing is recorded */
     struct pst_exec_copy_config copies;
@@ -166,8 +175,8 @@ bool pst_exec_is_stuck(void);
  * Hands out a training step and returns. batch and update are copied, the rows they point to stay
  * valid and unchanged until the step has been collected. update->grad_scale is not read: clipping
  * sets it; update->step counts steps, of which those that were skipped are taken off again for the
- * bias correction of Adam. Weight decay reaches only parameters marked for it, and none with
- * PST_ADAM.
+ * bias correction of Adam. Weight decay reaches only parameters marked for it, or as rules say, and
+ * none with PST_ADAM.
  *
  * PST_ERR_BUG: PST_EXEC_IN_FLIGHT steps are in flight already. After any error of a run (below) but
  * a run.non-finite that lets it go on, all further calls return that error.

@@ -322,8 +322,9 @@ static void issue_update(const void *context)
 pst_status exec_graphs_update(const struct exec_update *update, struct pst_error *err)
 {
     struct exec_rank *rank = update->rank;
-    struct pst_update both[2];
-    const struct pst_changes changes = {.updates = both, .n_updates = 2};
+    struct pst_update updates[PST_UPDATE_KINDS];
+    const uint32_t n = exec_update_kinds(rank);
+    const struct pst_changes changes = {.updates = updates, .n_updates = n};
     struct exec_graph *graph = NULL;
     struct exec_update_key key;
 
@@ -334,7 +335,8 @@ pst_status exec_graphs_update(const struct exec_update *update, struct pst_error
         exec_update_params(update);
         return PST_OK;
     }
-    both[0] = exec_own_update(update, false);
-    both[1] = exec_own_update(update, true);
+    for (uint32_t kind = 0; kind < n; kind++) {
+        updates[kind] = exec_own_update(update, kind);
+    }
     return run_graph(rank, graph, &changes, issue_update, update, err);
 }

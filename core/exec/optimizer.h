@@ -3,7 +3,8 @@
  * One element of an optimizer update, for devices that work element by element; operation for
  * operation what the vector routines of the cpu device do, so that equal gradients make equal
  * weights. Kingma and Ba, "Adam", 2015; Loshchilov and Hutter, "Decoupled weight decay
- * regularization", 2019. Shared by host and CUDA code.
+ * regularization", 2019; Jordan et al., "Muon: an optimizer for hidden layers in neural networks",
+ * 2024. Shared by host and CUDA code.
  */
 #ifndef PST_EXEC_OPTIMIZER_H
 #define PST_EXEC_OPTIMIZER_H
@@ -20,8 +21,16 @@ struct pst_update_factors {
     float momentum;                  /* heavy ball */
     float beta1, beta2, eps;         /* Adam */
     float step_size, inv_sqrt_bias2; /* lr / (1 - beta1^t), 1 / sqrt(1 - beta2^t) */
-    float shrink;                    /* AdamW: 1 - lr * weight_decay; else 1 */
+    float shrink;                    /* AdamW, Muon: 1 - lr * weight_decay; else 1 */
 };
+
+/* Muon: steps of the iteration X := a X + (b A + c A^2) X, A = X X^T, that takes the singular
+   values of X close to 1. */
+enum { PST_MUON_STEPS = 5 };
+#define PST_MUON_A   3.4445f
+#define PST_MUON_B   (-4.7750f)
+#define PST_MUON_C   2.0315f
+#define PST_MUON_EPS 1e-7 /* least norm that the first X is divided by */
 
 /* Bias corrections and the like in double, once per update. */
 static inline struct pst_update_factors pst_update_factors(const struct pst_update *update)
@@ -45,11 +54,21 @@ static inline struct pst_update_factors pst_update_factors(const struct pst_upda
         factors.step_size = (float)(lr / (1.0 - pow((double)update->beta1, t)));
         factors.inv_sqrt_bias2 = (float)(1.0 / sqrt(1.0 - pow((double)update->beta2, t)));
     }
-    if (update->optimizer == PST_ADAMW) { /* decay beside the gradient, not in it */
+    if (update->optimizer == PST_ADAMW ||
+        update->optimizer == PST_MUON) { /* decay beside the gradient, not in it */
         factors.shrink = (float)(1.0 - (double)update->lr * (double)update->weight_decay);
         factors.weight_decay = 0;
     }
     return factors;
+}
+
+/* Muon: the momentum takes the gradient in; what is to be orthogonalised (Nesterov). */
+PST_HD float pst_muon_element(const struct pst_update_factors *u, float g, float *s0)
+{
+    const float d = g * u->grad_scale;
+
+    *s0 = *s0 + (1.0f - u->momentum) * (d - *s0);
+    return d + u->momentum * (*s0 - d);
 }
 
 /* The new weight; s0 and s1 are replaced where the optimizer has them. */

@@ -19,8 +19,11 @@ struct exec_update;
 
 struct exec_param {
     uint32_t parameter, stage, dtype;
-    bool owner, decay;
-    uint64_t elems;
+    bool owner;
+    uint32_t kind; /* of its update: its rule, or without rules whether it decays */
+    uint64_t elems, rows, columns;
+    float factor;   /* Muon: of lr */
+    float *room;    /* likewise; shared by the parameters of a stage */
     float *weights; /* master; f32 and several versions: that of versions[0] */
     uint32_t n_versions;
     void **versions; /* that passes read, in turn (plan/program.h); f32: masters */
@@ -134,8 +137,9 @@ pst_status exec_step_stage(struct exec_rank *rank, const struct exec_list *list,
                            const struct exec_task *task, struct pst_error *err);
 /* Asks the device for it, parameter by parameter. */
 void exec_update_params(const struct exec_update *update);
-/* What a parameter's update is made with, with weight decay where that applies. */
-struct pst_update exec_own_update(const struct exec_update *update, bool decay);
+/* What parameters of a kind are updated with; kinds are counted from 0. */
+struct pst_update exec_own_update(const struct exec_update *update, uint32_t kind);
+uint32_t exec_update_kinds(const struct exec_rank *rank);
 
 /* record.c. Of a rank, on its thread; NULL where nothing is recorded. */
 struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_list *list,

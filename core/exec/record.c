@@ -26,6 +26,7 @@ struct pst_recorder {
     const struct pst_plan *plan;
     const struct pst_program *const *programs;
     uint32_t n_visits, n_steps;
+    uint64_t n_skipped; /* steps */
     size_t visit_words, rank_words;
     uint64_t *words; /* of each rank: how many visits there were; the last n_visits, a ring */
 };
@@ -74,6 +75,11 @@ void pst_recorder_destroy(struct pst_recorder *recorder)
     }
 }
 
+void pst_recorder_skip(struct pst_recorder *recorder, uint64_t n_steps)
+{
+    recorder->n_skipped = n_steps;
+}
+
 struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_list *list,
                                      uint32_t section, const struct exec_task *task)
 {
@@ -82,7 +88,7 @@ struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_l
     struct exec_visit *visit;
     uint64_t *words;
 
-    if (recorder == NULL || list != &rank->train) {
+    if (recorder == NULL || list != &rank->train || task->t < recorder->n_skipped) {
         return NULL;
     }
     words = words_of(recorder, rank->index);
@@ -185,6 +191,11 @@ static uint64_t first_start(const struct pst_recorder *recorder)
         }
     }
     return first;
+}
+
+bool pst_recorder_is_empty(const struct pst_recorder *recorder)
+{
+    return first_start(recorder) == UINT64_MAX;
 }
 
 static uint64_t moved_bytes(const struct pst_recorder *recorder, const struct pst_program *program,

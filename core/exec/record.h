@@ -23,11 +23,18 @@ struct pst_recorder *pst_recorder_create(const struct pst_graph *graph, const st
                                          uint32_t n_steps);
 void pst_recorder_destroy(struct pst_recorder *recorder);
 
+/* Nothing is recorded of the steps before this one of the executor; 0, as it is at first: all are.
+ */
+void pst_recorder_skip(struct pst_recorder *recorder, uint64_t n_steps);
+
 /* Where ranks are processes: collects what the others have recorded; all call it while nothing is
    in flight. Their clocks are as far apart as those of their hosts (CLOCK_REALTIME). Of a SEND only
    the post is known, not when the other end came. */
 pst_status pst_recorder_gather(struct pst_recorder *recorder, const struct pst_exec *exec,
                                struct pst_error *err);
+
+/* Is there nothing to tell? */
+bool pst_recorder_is_empty(const struct pst_recorder *recorder);
 
 /*
  * What was recorded, from the first start on, of kind "run"; times are divided by `scale`. Call it

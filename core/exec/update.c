@@ -101,16 +101,30 @@ static bool take_share(struct exec_rank *rank, uint32_t index)
     return isfinite(rank->squares[index]);
 }
 
-struct pst_update exec_own_update(const struct exec_update *update, bool decay)
+uint32_t exec_update_kinds(const struct exec_rank *rank)
+{
+    return rank->exec->config.rules != NULL ? rank->exec->config.n_rules : 2;
+}
+
+struct pst_update exec_own_update(const struct exec_update *update, uint32_t kind)
 {
     const struct exec_rank *rank = update->rank;
+    const struct pst_exec_rule *rules = rank->exec->config.rules;
     const uint64_t n = rank->exec->n_updates;
     struct pst_update own = update->task->update;
 
+    own.kind = kind;
+    if (rules != NULL) {
+        own.optimizer = rules[kind].optimizer;
+        own.lr *= rules[kind].lr_scale;
+        own.weight_decay = rules[kind].weight_decay;
+    } else if (kind == 0) {
+        own.weight_decay = 0;
+    }
     own.grad_scale = rank->grad_scale;
     /* the optimizer counts the updates that were made */
     own.step = own.step * n - (n - 1) + (update->number - update->task->t * n) - rank->n_skipped;
-    if (!decay || own.optimizer == PST_ADAM) {
+    if (own.optimizer == PST_ADAM) {
         own.weight_decay = 0; /* adam has none; the decoupled form is adamw */
     }
     return own;
@@ -136,7 +150,11 @@ static void update_param(const struct exec_update *update, const struct exec_par
     if (!update->finite) {
         return;
     }
-    own = exec_own_update(update, param->decay);
+    own = exec_own_update(update, param->kind);
+    own.rows = param->rows;
+    own.columns = param->columns;
+    own.factor = param->factor;
+    own.room = param->room;
     device->update(rank->device, &own, master, param->grads[update->task->t % 2], param->slots[0],
                    param->slots[1], f32 ? NULL : next, param->dtype, param->elems);
 }

@@ -56,6 +56,55 @@ static void put_rope(XXH3_state_t *state, const struct pst_rope *rope)
     put(state, rope->context);
 }
 
+/* Of operators that have one. */
+static void put_form(XXH3_state_t *state, const struct pst_form *form)
+{
+    uint64_t elems = 1;
+
+    put_shape(state, form->rank, form->dims);
+    for (uint32_t i = 0; i < form->rank; i++) {
+        put(state, form->from[i]);
+        put(state, (uint64_t)form->start[i]);
+        put(state, (uint64_t)form->step[i]);
+        elems *= form->dims[i];
+    }
+    put_float(state, form->fill);
+    put(state, form->dtype);
+    if (form->data != NULL) {
+        XXH3_64bits_update(state, form->data, elems * pst_dtype_bytes(form->dtype));
+    }
+}
+
+/* Has it anything that the operators of the built-in models have not? Their digests stay. */
+static bool is_general(const struct pst_op *op)
+{
+    return op->kind >= PST_OP_PARAMETER || op->axis != 0 || op->pad_more[0] != 0 ||
+           op->pad_more[1] != 0 || op->dilation[0] != 0 || op->dilation[1] != 0 ||
+           op->groups != 0 || op->whole;
+}
+
+static void put_general(XXH3_state_t *state, const struct pst_op *op)
+{
+    put(state, op->map);
+    put(state, op->reduce);
+    put_float(state, op->constants[0]);
+    put_float(state, op->constants[1]);
+    put(state, op->axis);
+    put(state, op->axes);
+    put(state, op->swapped[0]);
+    put(state, op->swapped[1]);
+    put(state, op->logarithm);
+    for (uint32_t i = 0; i < 2; i++) {
+        put(state, (uint64_t)(int64_t)op->pad_more[i]);
+        put(state, op->dilation[i]);
+    }
+    put(state, op->groups);
+    put(state, op->whole);
+    if (op->form != NULL) {
+        put_form(state, op->form);
+    }
+}
+
 static void put_op(XXH3_state_t *state, const struct pst_op *op)
 {
     put(state, op->kind);
@@ -73,6 +122,10 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     put(state, op->window);
     put(state, op->head_dim);
     put_rope(state, &op->rope);
+    put(state, op->experts_per_token);
+    put(state, op->normalize);
+    put_float(state, op->capacity);
+    put_float(state, op->aux_loss);
     put(state, op->max_distance);
     put_float(state, op->scale);
     put(state, op->bag);
@@ -80,9 +133,16 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     put_all(state, op->stride, 2);
     put_all(state, op->pad, 2);
     put_float(state, op->p);
+    if (op->smoothing != 0 || op->z_loss != 0) { /* models without keep their digest */
+        put_float(state, op->smoothing);
+        put_float(state, op->z_loss);
+    }
     put_float(state, op->eps);
     put_float(state, op->momentum);
     put(state, op->salt);
+    if (is_general(op)) {
+        put_general(state, op);
+    }
 }
 
 static void put_tensor(XXH3_state_t *state, const struct pst_tensor *tensor)
@@ -103,6 +163,9 @@ static void put_parameter(XXH3_state_t *state, const struct pst_parameter *param
     put(state, param->init);
     put_float(state, param->init_scale);
     put(state, param->decay);
+    if (param->muon != 0) { /* it has other state and wants room */
+        put_float(state, param->muon);
+    }
 }
 
 uint64_t pst_graph_digest(const struct pst_graph *graph)
@@ -127,4 +190,32 @@ uint64_t pst_graph_digest(const struct pst_graph *graph)
     put(&state, graph->loss);
     put(&state, graph->logits);
     return XXH3_64bits_digest(&state);
+}
+
+pst_status pst_graph_set_loss(struct pst_graph *graph, float smoothing, float z_loss,
+                              struct pst_error *err)
+{
+    struct pst_op *op = &graph->ops[graph->tensors[graph->loss].producer];
+
+    if (smoothing == 0 && z_loss == 0) {
+        return PST_OK;
+    }
+    if (op->kind != PST_OP_CROSS_ENTROPY) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "label smoothing and z-loss are for cross-entropy; the loss of model %s is "
+                        "%s",
+                        graph->name, pst_op_kind_name(op->kind));
+    }
+    op->smoothing = smoothing;
+    op->z_loss = z_loss;
+    graph->digest = pst_graph_digest(graph);
+    return PST_OK;
+}
+
+void pst_graph_set_muon(struct pst_graph *graph, const float *factors)
+{
+    for (uint32_t i = 0; i < graph->n_params; i++) {
+        graph->params[i].muon = factors[i];
+    }
+    graph->digest = pst_graph_digest(graph);
 }

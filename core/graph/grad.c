@@ -67,6 +67,27 @@ static void grad_attention(const struct pst_graph *graph, const struct pst_op *o
     }
 }
 
+/* z0, z1: gradients of y1, and what p1 is multiplied with. */
+static void grad_experts(const struct pst_graph *graph, const struct pst_op *op,
+                         struct pst_op_grad *info)
+{
+    const struct pst_tensor *h = &graph->tensors[op->out[1]];
+
+    info->b_dx = 3;
+    info->b_reads_x = 2;
+    info->b_reads_p = 3;
+    info->b_reads_y = 2;
+    info->has_w = true;
+    info->w_reads_x = 3;
+    info->w_reads_dy = true;
+    info->n_z = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        info->z_elems[i] = i == 0 ? h->elems : h->elems / 2;
+        info->z_batched[i] = true;
+        info->z_dtype[i] = h->dtype;
+    }
+}
+
 static void grad_add(const struct pst_op *op, struct pst_op_grad *info)
 {
     if (op->p > 0.0f) {
@@ -74,6 +95,32 @@ static void grad_add(const struct pst_op *op, struct pst_op_grad *info)
         info->b_dx = 2;
     } else {
         info->b_alias = 3;
+    }
+}
+
+/* What the slopes of a map read depends on whose are wanted. */
+static void grad_map(const struct pst_graph *graph, const struct pst_op *op,
+                     struct pst_op_grad *info)
+{
+    const struct pst_map_row *row = pst_map_row(op->map);
+
+    info->b_dx = (1ull << op->n_in) - 1;
+    info->b_adds = info->b_dx;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (graph->tensors[op->in[i]].needs_grad) {
+            info->b_reads_x |= row->slope_reads[i] & info->b_dx;
+            info->b_reads_y |= (row->slope_reads[i] & PST_MAP_READS_Y) != 0;
+        }
+    }
+}
+
+/* Each factor's slope is the other one. */
+static void grad_matmul(const struct pst_graph *graph, const struct pst_op *op,
+                        struct pst_op_grad *info)
+{
+    info->b_dx = 3;
+    for (uint32_t i = 0; i < 2; i++) {
+        info->b_reads_x |= graph->tensors[op->in[i]].needs_grad ? 1ull << (1 - i) : 0;
     }
 }
 
@@ -111,11 +158,16 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
         info->b_reads_x = 1 | 2;
         info->b_reads_y = 2;
         break;
+    case PST_OP_EXPERTS:
+        grad_experts(graph, op, info);
+        break;
     case PST_OP_GLU:
+    case PST_OP_ROUTER:
         info->b_dx = 1;
         info->b_reads_x = 1;
         break;
     case PST_OP_MSE:
+    case PST_OP_BCE:
         info->b_dx = 1;
         info->b_reads_x = 1 | 2;
         break;
@@ -132,6 +184,41 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
         break;
     case PST_OP_CONCAT:
         info->b_dx = op->n_in >= 64 ? UINT64_MAX : (1ull << op->n_in) - 1;
+        break;
+    case PST_OP_PARAMETER:
+        info->has_w = true;
+        info->w_reads_dy = true;
+        break;
+    case PST_OP_CONSTANT:
+        break;
+    case PST_OP_MAP:
+        grad_map(graph, op, info);
+        break;
+    case PST_OP_MATMUL:
+        grad_matmul(graph, op, info);
+        break;
+    case PST_OP_REDUCE:
+        info->b_dx = 1;
+        info->b_adds = 1;
+        info->b_reads_x = op->reduce == PST_REDUCE_MAX;
+        info->b_reads_y = op->reduce == PST_REDUCE_MAX;
+        break;
+    case PST_OP_SOFTMAX:
+        info->b_dx = 1;
+        info->b_adds = 1;
+        info->b_reads_y = 1;
+        break;
+    case PST_OP_RESHAPE:
+        info->b_alias = 1;
+        break;
+    case PST_OP_STRIDED:
+        info->b_dx = 1;
+        info->b_adds = 1;
+        break;
+    case PST_OP_GATHER:
+        info->b_dx = 1;
+        info->b_adds = 1;
+        info->b_reads_x = 2;
         break;
     default: /* dropout, means, shift, rotation: dy is enough */
         info->b_dx = 1;
@@ -159,7 +246,7 @@ void pst_op_grad_info(const struct pst_graph *graph, uint32_t op_index,
     ret_info->b_alias &= wanted;
     ret_info->b_adds &= ret_info->b_dx;
     ret_info->has_b = ret_info->b_dx != 0 || ret_info->n_z != 0;
-    if (ret_info->b_dx == 0 && op->kind != PST_OP_ATTENTION) {
+    if (ret_info->b_dx == 0 && op->kind != PST_OP_ATTENTION && op->kind != PST_OP_EXPERTS) {
         ret_info->b_reads_p = 0; /* weights only shape the gradient of the input */
     }
     if (!ret_info->has_b) {

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/names.h"
 #include "base/error.h"
+#include "graph/general.h"
 
 #define PST_MAX_RANK   8
 #define PST_MAX_INPUTS 72 /* data tensors of a model */
@@ -67,21 +68,26 @@ enum pst_op_kind {
     PST_OP_DROPOUT = 5,
     PST_OP_ACT = 6, /* relu (B reads y), gelu or silu (B reads x) on its own */
     /* x0 logits [..., V], x1 i32 targets [...] -> loss [] of a sample: the mean over its rows;
-       target -1 is ignored. y1 log-sum-exp per row. */
+       target -1 is ignored. y1 log-sum-exp per row. With smoothing s each other class has s / V of
+       the target (Szegedy et al., 2016); z_loss times the square of y1 is added to a row (Chowdhery
+       et al., "PaLM", 2022). F leaves both out where it does not train. */
     PST_OP_CROSS_ENTROPY = 7,
-    PST_OP_CONV2D = 8, /* NHWC: x0 [H,W,Ci], p0 [kh,kw,Ci,Co], p1 bias [Co] (optional) */
+    /* NHWC: x0 [H,W,Ci], p0 [kh,kw,Ci/groups,Co], p1 bias [Co] (optional); group g of the results
+       sees group g of the channels */
+    PST_OP_CONV2D = 8,
     /* Over micro-batch and all axes but the last, then act (relu or none); p0 gain, p1 bias; y1
        mean, y2 1 / deviation, [C] of the micro-batch; state 0, 1: running mean, variance. z as
        layer norm. */
     PST_OP_BATCHNORM = 9,
     PST_OP_MAXPOOL2D = 10, /* NHWC; y1: i32 index of the maximum in its window */
     PST_OP_AVGPOOL = 11,   /* mean over all axes but the last: [..., C] -> [C] */
-    PST_OP_CONCAT = 12,    /* along the last axis, up to 64 inputs */
+    PST_OP_CONCAT = 12,    /* along `axis`, up to 64 inputs */
     /* x0, x1 [...] of the model's type, x1 data -> loss [] of a sample: the mean of (x0 - x1)^2 */
     PST_OP_MSE = 13,
     PST_OP_RMSNORM = 14, /* over the last axis; p0 gain; y1 1 / root of mean square; z0 as there */
-    PST_OP_AVGPOOL2D = 15, /* NHWC: mean over the pixels of a window that are no padding */
-    PST_OP_SHIFT2D = 16,   /* NHWC: y[h,w] = x[h + pad[0], w + pad[1]], 0 beyond the image */
+    /* NHWC: mean over the pixels of a window that are no padding; `whole`: over all, those are 0 */
+    PST_OP_AVGPOOL2D = 15,
+    PST_OP_SHIFT2D = 16, /* NHWC: y[h,w] = x[h + pad[0], w + pad[1]], 0 beyond the image */
     /* x0 [T,N]: the first `heads` parts of `head_dim` columns are rotated by their row's position
        (rotary.h), the rest is copied. */
     PST_OP_ROTARY = 17,
@@ -89,6 +95,35 @@ enum pst_op_kind {
     /* RMS norm of each head of packed rows x0 [T,N]: the first H parts of D columns with gain p0
        [D], the next K with gain p1 [D]; the rest is copied. y1 [T,H+K] as RMS norm; z0, z1. */
     PST_OP_QKNORM = 19,
+    /* Mixture of experts (Shazeer et al., "Outrageously large neural networks", ICLR 2017). x0
+       logits [T,E] -> weights [T,E]: the experts_per_token greatest of a token's softmax, the first
+       of equals, over their sum where `normalize`; 0 for the others. Of a sample an expert takes
+       the first ceil(capacity T k / E) tokens that want it; capacity 0: all. B reads x, and adds
+       the gradient of the sample's load balancing loss (Fedus et al., "Switch transformers", JMLR
+       2022, section 2.2), aux_loss E sum_e f_e P_e with f_e the tokens that want e over T, before
+       any is dropped, and P_e the mean of the softmax; the loss that is told is without it. */
+    PST_OP_ROUTER = 20,
+    /* x0 [T,C], x1 weights [T,E], of which the first experts_per_token (k) other than 0 of a token
+       count -> y[t] = sum_e x1[t,e] (act(gate) up) p1[e] where gate|up = x0[t] p0[e]; p0 [E,C,2F],
+       p1 [E,F,C]; act as GLU. A token's experts have its slots, in their order; what is left is 0:
+       y1 [T,k,2F] gate|up; B leaves z0 [T,k,2F], its gradient, and z1 [T,k,F], x1[t,e] act(gate)
+       up. */
+    PST_OP_EXPERTS = 21,
+    /* What follows is what models from files are made of (general.h). */
+    PST_OP_PARAMETER, /* y = p0, for each sample the same; W sums dy over the samples */
+    PST_OP_CONSTANT,  /* y = the numbers of `form`, f32 (in the model's type) or i32 */
+    PST_OP_MAP,       /* y = map(x0, x1, x2) by element, shapes as in numpy; i32 become numbers */
+    PST_OP_REDUCE,    /* over `axes`, which stay with length 1 */
+    PST_OP_SOFTMAX,   /* over `axis`; its logarithm where `logarithm` */
+    /* y[..., m, n] = sum_k x0[..., m, k] x1[..., k, n], the axes before them as in numpy; the last
+       two of an input are the other way round where `swapped` */
+    PST_OP_MATMUL,
+    PST_OP_RESHAPE, /* y = x0 with the shape of `form`. The gradient is dy itself (aliased). */
+    PST_OP_STRIDED, /* axes of x0 permuted, cut, padded, repeated as `form` says */
+    /* as mse; x0 logits, x1 probabilities -> the mean of -x1 log s - (1 - x1) log (1 - s), s their
+       sigmoid */
+    PST_OP_BCE,
+    PST_OP_GATHER, /* y = x0 with `axis` replaced by those of x1: i32 places along it, else NaN */
     PST_OP_KINDS
 };
 
@@ -139,9 +174,11 @@ struct pst_parameter {
     uint64_t elems;
     uint32_t dtype; /* of the working copy that kernels read: f32, or bf16 (then f32 master too) */
     uint32_t init;  /* enum pst_init */
-    float init_scale;           /* standard deviation, half width, or the constant */
-    bool decay;                 /* weight decay applies */
-    uint32_t n_users;           /* > 1: tied; users in order of first use, the first is the owner */
+    float init_scale; /* standard deviation, half width, or the constant */
+    bool decay;       /* weight decay applies, unless the job says otherwise */
+    uint32_t rule;    /* of the job's (train/rules.h); 0 until they are made */
+    float muon;       /* not 0: a matrix whose update is orthogonalised, and lr times this then */
+    uint32_t n_users; /* > 1: tied; users in order of first use, the first is the owner */
     const uint32_t *users;      /* operators, ascending */
     const uint32_t *user_slots; /* which p[] of that operator */
 };
@@ -156,21 +193,36 @@ struct pst_op {
     const uint32_t *param;       /* parameters; PST_NONE where an optional one is absent */
     const uint64_t *state_elems; /* f32 values kept per operator over steps (running statistics) */
     /* attributes; what does not apply is 0 */
-    uint32_t act;          /* linear, act, batchnorm, glu */
-    bool transposed;       /* linear: p0 is stored [out,in] (tied head), else [in,out] */
-    bool causal;           /* attention */
-    uint32_t heads;        /* attention, qknorm: of queries (H); rotary: of queries and keys */
-    uint32_t kv_heads;     /* attention, qknorm: of keys (K), divides heads; 0: as many as heads */
-    uint32_t window;       /* causal attention: row t sees t - window + 1 ... t; 0: all up to t */
-    uint32_t head_dim;     /* rotary (D) */
-    struct pst_rope rope;  /* rotary */
-    uint32_t max_distance; /* attention with p0: beyond it all keys are equally far */
-    float scale;           /* attention: of the scores; 0: 1 / sqrt(C / heads) */
-    uint32_t bag;          /* embedding: enum pst_bag */
+    uint32_t act;         /* linear, act, batchnorm, glu, experts */
+    bool transposed;      /* linear: p0 is stored [out,in] (tied head), else [in,out] */
+    bool causal;          /* attention */
+    uint32_t heads;       /* attention, qknorm: of queries (H); rotary: of queries and keys */
+    uint32_t kv_heads;    /* attention, qknorm: of keys (K), divides heads; 0: as many as heads */
+    uint32_t window;      /* causal attention: row t sees t - window + 1 ... t; 0: all up to t */
+    uint32_t head_dim;    /* rotary (D) */
+    struct pst_rope rope; /* rotary */
+    uint32_t experts_per_token; /* router, experts (k) */
+    bool normalize;             /* router */
+    float capacity, aux_loss;   /* router */
+    uint32_t max_distance;      /* attention with p0: beyond it all keys are equally far */
+    float scale;                /* attention: of the scores; 0: 1 / sqrt(C / heads) */
+    uint32_t bag;               /* embedding: enum pst_bag */
     uint32_t kernel[2], stride[2], pad[2]; /* conv, pool: height, width */
-    float p;                               /* dropout probability (add, dropout) */
-    float eps, momentum;                   /* norms */
-    uint32_t salt; /* stream of its random numbers, below 2^20; fusion keeps it */
+    int32_t pad_more[2];         /* conv, pool: how much more than pad is below and to the right */
+    uint32_t dilation[2];        /* conv, maxpool: pixels from one of a window to the next; 0: 1 */
+    uint32_t groups;             /* conv: 0: 1 */
+    bool whole;                  /* avgpool2d */
+    float p;                     /* dropout probability (add, dropout) */
+    float smoothing, z_loss;     /* cross-entropy */
+    float eps, momentum;         /* norms */
+    uint32_t map, reduce;        /* map, reduce: enum pst_map, pst_reduce */
+    float constants[2];          /* map */
+    uint32_t axis;               /* softmax, gather, concat: counted from the last, which is 0 */
+    uint32_t axes;               /* reduce: bit i is axis i, counted so */
+    bool swapped[2];             /* matmul: of x0, x1 */
+    bool logarithm;              /* softmax */
+    const struct pst_form *form; /* constant, reshape, strided */
+    uint32_t salt;               /* stream of its random numbers, below 2^20; fusion keeps it */
 };
 
 struct pst_graph {
@@ -226,6 +278,11 @@ pst_status pst_graph_finish(struct pst_graph_builder *builder, uint32_t loss, ui
                             struct pst_graph **ret_graph, struct pst_error *err);
 void pst_graph_destroy(struct pst_graph *graph);
 
+/* What cross-entropy adds to the graph's loss, while nobody else has the graph; the digest follows.
+   config.value: the loss is another one. */
+pst_status pst_graph_set_loss(struct pst_graph *graph, float smoothing, float z_loss,
+                              struct pst_error *err);
+
 /* --- autodiff: what B and W of an operator read, write and leave for each other --------------- */
 
 #define PST_MAX_SCRATCH 2 /* z buffers: what B leaves for W of the same operator */
@@ -270,6 +327,34 @@ struct pst_graph_view pst_graph_view_of(struct pst_arena *arena, struct pst_node
                                         uint32_t n_nodes, const struct pst_edge *edges,
                                         uint32_t n_edges, uint32_t batch);
 
+/* Marks matrices for Muon: per parameter the factor of lr, 0: it is none. While nobody else has the
+   graph; the digest follows. */
+void pst_graph_set_muon(struct pst_graph *graph, const float *factors);
+
+/* The room that Muon's update of a matrix wants beside its state: X, what X becomes, and two
+   squares of the shorter side. Offsets in floats; pieces begin at multiples of 64 bytes. */
+struct pst_muon_room {
+    uint64_t side, next, square, other, floats;
+};
+static inline struct pst_muon_room pst_muon_room(uint64_t rows, uint64_t columns)
+{
+    const uint64_t side = rows < columns ? rows : columns;
+    const uint64_t matrix = (rows * columns + 15) / 16 * 16, square = (side * side + 15) / 16 * 16;
+
+    return (struct pst_muon_room){.side = side,
+                                  .next = matrix,
+                                  .square = 2 * matrix,
+                                  .other = 2 * matrix + square,
+                                  .floats = 2 * matrix + square + side * side};
+}
+/* Bytes of it that a parameter's update wants; 0: it is none of Muon's. */
+static inline uint64_t pst_parameter_room(const struct pst_parameter *parameter)
+{
+    return parameter->muon == 0
+               ? 0
+               : pst_muon_room(parameter->dims[0], parameter->dims[1]).floats * sizeof(float);
+}
+
 /* Elements of all parameters together; a tied one counts once. */
 uint64_t pst_graph_parameters(const struct pst_graph *graph);
 
@@ -284,7 +369,7 @@ static inline uint32_t pst_op_kv_heads(const struct pst_op *op)
 /* Its result is a loss: one number per sample, whose gradient nobody hands in. */
 static inline bool pst_op_is_loss(uint32_t kind)
 {
-    return kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE;
+    return kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE || kind == PST_OP_BCE;
 }
 
 #endif

@@ -84,17 +84,28 @@ static void lay_out(void *layouts_, uint32_t i)
     pst_layout_program(layouts->programs[i], layouts->limit);
 }
 
+pst_status pst_programs_build(const struct pst_plan *plan, const struct pst_graph *graph,
+                              const struct pst_cost_model *cost, struct pst_program **ret_programs,
+                              struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
+        st = build_program(plan, graph, cost, r, &ret_programs[r], err);
+    }
+    return st;
+}
+
 pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
                                const struct pst_cost_model *cost, struct pst_program **ret_programs,
                                struct pst_error *err)
 {
     struct layouts layouts = {.programs = ret_programs, .limit = plan->capacity_bytes};
     uint64_t n_values = 0;
-    pst_status st = PST_OK;
+    pst_status st = pst_programs_build(plan, graph, cost, ret_programs, err);
 
     for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
-        st = build_program(plan, graph, cost, r, &ret_programs[r], err);
-        n_values += st == PST_OK ? ret_programs[r]->n_values : 0;
+        n_values += ret_programs[r]->n_values;
     }
     for (uint32_t r = 0; st == PST_OK && n_values < WORTH_THREADS && r < plan->n_devices; r++) {
         pst_layout_program(ret_programs[r], plan->capacity_bytes);

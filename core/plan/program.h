@@ -20,7 +20,8 @@ enum pst_value_kind {
     PST_V_WORKING = 1,   /* its copy in working dtype, where that is not f32 */
     PST_V_GRAD = 2,      /* accumulator of one (parameter, using operator) */
     PST_V_TIE = 3,       /* sum over the users of a tied parameter */
-    PST_V_OPTIMIZER = 4, /* one optimizer slot of a parameter */
+    PST_V_OPTIMIZER = 4, /* one optimizer slot of a parameter; slot PST_ROOM: of a stage's
+                            parameters the one that wants most, for all of them */
     PST_V_STATE = 5,     /* running statistics of an operator */
     PST_V_INPUT = 6,     /* data of a micro-batch */
     PST_V_ACT = 7,       /* activation or aux of a micro-batch */
@@ -35,6 +36,15 @@ enum pst_value_kind {
     PST_V_GUEST = 16,    /* the same of a stage elsewhere, kept for it */
     PST_V_KINDS
 };
+
+enum { PST_ROOM = 2 };
+
+/* Values of f32 state of a parameter under a plan with so many: Muon keeps one. */
+static inline uint32_t pst_parameter_slots(const struct pst_parameter *parameter,
+                                           uint32_t optimizer_slots)
+{
+    return parameter->muon != 0 && optimizer_slots > 1 ? 1 : optimizer_slots;
+}
 
 /* One buffer. Alive in ticks [first, last], both included; static ones in all. Buffers that copies
    read or write are alive while those may do so, and no longer. */
@@ -159,6 +169,8 @@ struct pst_program_param {
     const uint32_t *versions; /* values; the first is `working` */
     uint32_t tie;             /* value of the summed gradient, PST_NONE where not tied */
     uint32_t optimizer[2];    /* values or PST_NONE */
+    uint32_t room;            /* value of what its update wants beside, which all of the stage
+                                 share; PST_NONE: nothing */
     uint32_t n_grads;
     const uint32_t *grads;      /* accumulators, one per using operator on this rank; with deferred
                                    STEP those of even batches, then n_grads of odd ones */
@@ -206,7 +218,8 @@ struct pst_program {
 
 typedef void pst_static_part(void *context, uint8_t kind, uint32_t slot, uint64_t bytes);
 /* What a rank holds for the whole run for a parameter, buffer by buffer, but for the accumulators
-   of its gradients, one for each user: also for those who only add up. */
+   of its gradients, one for each user, and the room of a stage's updates: also for those who only
+   add up. */
 void pst_static_parts(const struct pst_parameter *parameter, uint32_t n_versions,
                       uint32_t optimizer_slots, pst_static_part *part, void *context);
 
@@ -219,6 +232,10 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
 pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
                                const struct pst_cost_model *cost, struct pst_program **ret_programs,
                                struct pst_error *err);
+/* The same without a layout: values have lives, and no places. */
+pst_status pst_programs_build(const struct pst_plan *plan, const struct pst_graph *graph,
+                              const struct pst_cost_model *cost, struct pst_program **ret_programs,
+                              struct pst_error *err);
 void pst_program_destroy(struct pst_program *program);
 
 /* What takes the space at the peak, by kind of value: lines for a person. */

@@ -79,7 +79,7 @@ void pst_static_parts(const struct pst_parameter *parameter, uint32_t n_versions
     if (parameter->n_users > 1) {
         part(context, PST_V_TIE, 0, bytes);
     }
-    for (uint32_t i = 0; i < optimizer_slots; i++) {
+    for (uint32_t i = 0; i < pst_parameter_slots(parameter, optimizer_slots); i++) {
         part(context, PST_V_OPTIMIZER, i, bytes);
     }
 }
@@ -124,6 +124,7 @@ static void add_parameter(struct pst_builder *b, uint32_t index)
         .weight = PST_NONE,
         .tie = PST_NONE,
         .optimizer = {PST_NONE, PST_NONE},
+        .room = PST_NONE,
         .n_versions = pst_plan_slots(b->plan, stage),
         .owner = b->stages[b->stage_of[parameter->users[0]]].local &&
                  b->stages[b->stage_of[parameter->users[0]]].replica == 0,
@@ -134,6 +135,34 @@ static void add_parameter(struct pst_builder *b, uint32_t index)
     row->versions = parts.versions;
     row->working = parts.versions[0];
     add_accumulators(b, index, stage, row);
+}
+
+/* Updates of a stage come one after the other, so the largest room is that of all. */
+static void add_room(struct pst_builder *b, uint32_t stage)
+{
+    const struct pst_parameter *params = b->graph->params;
+    uint32_t most = PST_NONE, value = PST_NONE;
+
+    for (uint32_t i = 0; i < b->program->n_params; i++) {
+        const uint32_t p = b->program->params[i].parameter;
+
+        if (b->program->params[i].stage == stage && pst_parameter_room(&params[p]) > 0 &&
+            (most == PST_NONE ||
+             pst_parameter_room(&params[p]) > pst_parameter_room(&params[most]))) {
+            most = p;
+        }
+    }
+    if (most != PST_NONE) {
+        value = add_static(b, PST_V_OPTIMIZER, stage, most, PST_ROOM,
+                           pst_parameter_room(&params[most]));
+    }
+    for (uint32_t i = 0; i < b->program->n_params; i++) {
+        struct pst_program_param *row = &b->program->params[i];
+
+        if (row->stage == stage && pst_parameter_room(&params[row->parameter]) > 0) {
+            row->room = value;
+        }
+    }
 }
 
 void pst_build_static(struct pst_builder *b)
@@ -152,6 +181,9 @@ void pst_build_static(struct pst_builder *b)
     memset(program->state_values, 0xFF, 2 * (size_t)graph->n_ops * sizeof *program->state_values);
     for (uint32_t p = 0; p < graph->n_params; p++) {
         add_parameter(b, p);
+    }
+    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
+        add_room(b, s);
     }
     for (uint32_t v = 0; v < graph->n_ops; v++) {
         for (uint32_t i = 0; b->stages[b->stage_of[v]].local && i < graph->ops[v].n_state; i++) {

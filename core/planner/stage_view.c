@@ -217,6 +217,21 @@ static uint64_t op_static_bytes(struct pst_planner *planner, const struct pst_op
     return bytes;
 }
 
+/* What the update of its parameters wants beside their state; of a stage the most counts. */
+static uint64_t op_room_bytes(const struct pst_planner *planner, const struct pst_op *op)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        if (op->param[i] != PST_NONE) {
+            const uint64_t room = pst_parameter_room(&planner->graph->params[op->param[i]]);
+
+            most = room > most ? room : most;
+        }
+    }
+    return most;
+}
+
 /* Tensors that the operator reads and that no operator of the set makes; each once. */
 static uint64_t op_input_bytes(struct pst_planner *planner, const struct pst_op *op,
                                uint32_t samples)
@@ -276,6 +291,7 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
 {
     struct pst_view_scratch *scratch = &planner->scratch;
     const struct pst_size_table *table = sizes_for(planner, samples);
+    uint64_t room = 0;
     uint32_t i, n_producers = 0;
 
     planner->work +=
@@ -310,6 +326,8 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
         find_producers(planner, &scratch->nodes[i], &n_producers);
         ret_view->static_bytes += op_static_bytes(planner, op, versions);
         ret_view->input_bytes += op_input_bytes(planner, op, samples);
+        room = op_room_bytes(planner, op) > room ? op_room_bytes(planner, op) : room;
     }
+    ret_view->static_bytes += aligned(room);
     return scratch->nodes;
 }

@@ -86,6 +86,22 @@ static void check_accumulators(const struct holder *h, const struct pst_program_
     }
 }
 
+/* Room for its update, of its own stage, whose updates take turns in it. */
+static bool has_room(const struct holder *h, const struct pst_program_param *row)
+{
+    const uint64_t wanted = pst_parameter_room(&h->check->graph->params[h->parameter]);
+    const struct pst_value *value;
+    if (wanted == 0) {
+        return row->room == PST_NONE;
+    }
+    if (row->room >= h->program->n_values) {
+        return false;
+    }
+    value = &h->program->values[row->room];
+    return value->kind == PST_V_OPTIMIZER && value->is_static && value->slot == PST_ROOM &&
+           value->stage == row->stage && value->bytes >= wanted;
+}
+
 static void check_row(const struct holder *h, const struct pst_program_param *row)
 {
     const struct pst_parameter *parameter = &h->check->graph->params[h->parameter];
@@ -101,11 +117,14 @@ static void check_row(const struct holder *h, const struct pst_program_param *ro
         fault(h, "the sum of its tied gradients is not where it should be");
     }
     for (uint32_t i = 0; i < 2; i++) {
-        if (i < h->check->plan->optimizer_slots
+        if (i < pst_parameter_slots(parameter, h->check->plan->optimizer_slots)
                 ? !is(h, row->optimizer[i], PST_V_OPTIMIZER, h->parameter, i)
                 : row->optimizer[i] != PST_NONE) {
             fault(h, "its optimizer state is not where it should be");
         }
+    }
+    if (!has_room(h, row)) {
+        fault(h, "its update has no room of its stage");
     }
     if (!updated || row->owner != is_owner(h)) {
         fault(h, "the STEP of another stage updates it, or the norm counts it elsewhere");

@@ -195,6 +195,13 @@ pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_g
             blame_model(job, err);
         }
     }
+    if (st == PST_OK) {
+        st = pst_config_place(job->config, "train",
+                              job->train.label_smoothing > 0 ? "label_smoothing" : "z_loss",
+                              pst_graph_set_loss(*ret_graph, (float)job->train.label_smoothing,
+                                                 (float)job->train.z_loss, err),
+                              err);
+    }
     pst_arena_finish(&arena);
     return st;
 }
@@ -219,6 +226,18 @@ static pst_status check_tf32(const struct pst_session *session, struct pst_error
                     "device %s has no TF32 products; take run.dtype = \"f32\", or run.device = "
                     "\"cuda\"",
                     run->device);
+}
+
+static pst_status check_optimizer(const struct pst_session *session, struct pst_error *err)
+{
+    if (session->job->train.optimizer != PST_MUON ||
+        (session->device_ops->flags & (PST_DEVICE_MUON | PST_DEVICE_HOLLOW)) != 0) {
+        return PST_OK;
+    }
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                    "device %s has no Muon; take train.optimizer = \"adamw\", or run.device = "
+                    "\"cpu\"",
+                    session->job->run.device);
 }
 
 /* Of a rehearsal nothing is captured, whatever it rehearses. */
@@ -387,6 +406,9 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
         st = pst_config_place(config, "run", "dtype", check_tf32(session, err), err);
     }
     if (st == PST_OK) {
+        st = pst_config_place(config, "train", "optimizer", check_optimizer(session, err), err);
+    }
+    if (st == PST_OK) {
         st = pst_config_place(config, "run", "graphs", check_graphs(session, err), err);
     }
     if (st == PST_OK) {
@@ -489,6 +511,9 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
     pst_arena_finish(&arena);
     if (st == PST_OK) {
         st = pst_session_graph(job, &session->graph, err);
+    }
+    if (st == PST_OK) {
+        st = pst_rules_make(job, session->graph, &session->rules, err);
     }
     if (st == PST_OK) {
         st = load_profile(session, err);

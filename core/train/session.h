@@ -9,12 +9,14 @@
 
 #include "exec/device.h"
 #include "planner/planner.h"
+#include "train/rules.h"
 #include "train/team.h"
 #include "exec/transport.h"
 
 struct pst_session {
     const struct pst_job *job; /* borrowed */
     struct pst_graph *graph;
+    struct pst_rules rules; /* of updates, per parameter of the graph */
     struct pst_cluster cluster;
     struct pst_cost_model cost;
     struct pst_costed *profile; /* [profile] file, or NULL */

@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "train/begin.h"
 #include "train/emulate.h"
+#include "train/flops.h"
 #include "train/generate.h"
 #include "train/prefetch.h"
 #include "train/schedule.h"
@@ -34,7 +35,8 @@ struct run {
     const struct pst_resume_request *resume;
     const struct pst_data *data;    /* NULL: the devices are hollow */
     struct pst_emulation emulation; /* where they are; else what is predicted */
-    struct pst_recorder *recorder;  /* NULL: nothing is recorded */
+    struct pst_recorder *recorder;  /* of the last steps */
+    struct pst_timeline *timeline;  /* what it recorded; NULL: not yet, nothing, not here */
     struct pst_sample_shape shape;
     struct pst_exec *exec;
     uint32_t batch, eval_batch;        /* samples of a step, and of one call of the forward twin */
@@ -49,6 +51,7 @@ struct run {
     float *logits;                   /* of an evaluation; NULL: nothing is scored */
     uint64_t n_targets, n_right;
     uint64_t eval_samples;
+    double step_flops, peak_flops;            /* flops.h */
     double first_loss, final_loss, eval_loss; /* the last at the end; NaN until then */
     char *sample;
     struct pst_checkpoint *checkpoint; /* that it goes on from; NULL: it begins, or has begun */
@@ -153,6 +156,8 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .seed = (uint64_t)run->job->train.seed,
         .source = session->init == NULL ? NULL : pst_begin_source(session->init),
         .clip = run->job->train.clip,
+        .rules = session->rules.rules,
+        .n_rules = session->rules.n,
         .skip_non_finite = run->job->train.on_non_finite == ON_NON_FINITE_SKIP,
         .recorder = run->recorder,
         .copies = {.bytes_per_s = host_rate(run),
@@ -248,6 +253,23 @@ static pst_status open_tokenizer(struct run *run, struct pst_error *err)
                : PST_OK;
 }
 
+/* Of the last steps, so that most cost nothing; with a trace a run that is stopped has some, too.
+ */
+static void record(struct run *run)
+{
+    const struct pst_session *session = run->session;
+    const uint64_t n = (uint64_t)run->job->output.trace_steps;
+    const uint64_t all = (uint64_t)run->job->train.steps;
+    const uint64_t steps = all > run->first_step ? all - run->first_step : 0;
+
+    run->recorder = pst_recorder_create(
+        session->graph, session->planned.plan,
+        (const struct pst_program *const *)session->planned.programs, (uint32_t)n);
+    if (run->listener->trace == NULL && steps > n) {
+        pst_recorder_skip(run->recorder, steps - n);
+    }
+}
+
 static pst_status prepare(struct run *run, struct pst_error *err)
 {
     const struct pst_team *team = &run->session->team;
@@ -255,6 +277,8 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     pst_status st = pst_sample_shape_of(run->session->graph, &run->shape, err);
 
     run->batch = plan->batch;
+    run->step_flops = pst_session_step_flops(run->session);
+    run->peak_flops = pst_session_peak_flops(run->session);
     run->eval_batch = generates(run) || scores(run) ? one_microbatch(plan) : plan->batch;
     if (st == PST_OK) {
         st = open_tokenizer(run, err);
@@ -279,12 +303,6 @@ static pst_status prepare(struct run *run, struct pst_error *err)
         run->session->saves = saves(run);
         st = pst_session_check_host(run->session, err);
     }
-    if (st == PST_OK && run->listener->trace != NULL) {
-        run->recorder =
-            pst_recorder_create(run->session->graph, plan,
-                                (const struct pst_program *const *)run->session->planned.programs,
-                                (uint32_t)run->job->output.trace_steps);
-    }
     if (st == PST_OK) {
         pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);
     }
@@ -296,6 +314,9 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     }
     if (st == PST_OK) {
         st = find_begin(run, err);
+    }
+    if (st == PST_OK) {
+        record(run);
     }
     if (st == PST_OK && saves(run)) {
         st = make_saver(run, err);
@@ -484,6 +505,14 @@ static pst_status save_last(struct run *run, struct pst_error *err)
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
+/* Of a step of so long. */
+static double utilization(const struct run *run, uint64_t ns)
+{
+    const double most = run->peak_flops * (double)ns / 1e9;
+
+    return most > 0 ? run->step_flops / most : NAN;
+}
+
 static pst_status collect(struct run *run, struct pst_error *err)
 {
     uint64_t step = run->n_steps;
@@ -504,6 +533,7 @@ static pst_status collect(struct run *run, struct pst_error *err)
         report.result.loss = report.result.grad_norm = NAN;
         report.result.ns = (uint64_t)((double)report.result.ns / run->emulation.scale);
     }
+    report.mfu = utilization(run, report.result.ns);
     run->n_skipped = report.result.skipped ? run->n_skipped + 1 : 0;
     if (run->n_skipped > SKIP_LIMIT) {
         return pst_fail(err, PST_ERR_CANCELLED, "run.non-finite",
@@ -653,9 +683,41 @@ static uint64_t usual_step_ns(struct run *run)
     return median(run->step_ns, n);
 }
 
+/* What the ranks recorded, where there is a listener to it. */
+static pst_status gather(struct run *run, struct pst_error *err)
+{
+    double scale = run->emulation.scale > 0 ? run->emulation.scale : 1;
+    pst_status st = pst_recorder_gather(run->recorder, run->exec, err);
+
+    if (st != PST_OK || !pst_team_is_first(&run->session->team) ||
+        pst_recorder_is_empty(run->recorder)) {
+        return st;
+    }
+    return pst_recorder_timeline(run->recorder, scale, &run->timeline, err);
+}
+
+/* Per device; free() it. NULL: the last steps were not made. */
+static struct pst_usage *usage_of(const struct run *run, uint64_t *ret_steps)
+{
+    const uint64_t asked = (uint64_t)run->job->output.trace_steps;
+    const uint64_t made = run->n_steps - run->first_step;
+    struct pst_usage *usage;
+
+    if (run->timeline == NULL) {
+        return NULL;
+    }
+    usage = pst_alloc(run->session->planned.plan->n_devices, sizeof *usage);
+    for (uint32_t rank = 0; rank < run->session->planned.plan->n_devices; rank++) {
+        usage[rank] = pst_timeline_usage(run->timeline, rank);
+    }
+    *ret_steps = asked < made ? asked : made;
+    return usage;
+}
+
 static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *err)
 {
     uint32_t n = run->session->planned.plan->n_devices;
+    struct pst_usage *usage;
     uint64_t *measured = pst_alloc(4 * (size_t)n, sizeof *measured);
     uint64_t *predicted = measured + n, *copied = predicted + n, *stalled = copied + n;
     bool copies = false;
@@ -688,36 +750,17 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
     end.copy_bytes = copies ? copied : NULL;
     end.copy_stall_ns = copies ? stalled : NULL;
     end.step_ns = usual_step_ns(run);
+    end.mfu = utilization(run, end.step_ns);
+    end.usage = usage = usage_of(run, &end.usage_steps);
     for (uint32_t rank = 0; rank < n; rank++) {
         predicted[rank] = pst_session_peak(run->session, rank);
     }
     if (run->listener->done != NULL) {
         run->listener->done(run->listener->context, &end);
     }
+    free(usage);
     free(measured);
     return PST_OK;
-}
-
-/* Hands out what was recorded. */
-static pst_status trace(const struct run *run, struct pst_error *err)
-{
-    struct pst_timeline *timeline = NULL;
-    pst_status st;
-
-    if (run->recorder == NULL || run->n_steps == run->first_step) {
-        return PST_OK;
-    }
-    st = pst_recorder_gather(run->recorder, run->exec, err);
-    if (st != PST_OK || !pst_team_is_first(&run->session->team)) {
-        return st;
-    }
-    st = pst_recorder_timeline(run->recorder, run->emulation.scale > 0 ? run->emulation.scale : 1,
-                               &timeline, err);
-    if (st == PST_OK) {
-        st = run->listener->trace(run->listener->context, timeline, err);
-    }
-    pst_timeline_destroy(timeline);
-    return st;
 }
 
 pst_status pst_train_run(struct pst_session *session, const struct pst_data *data,
@@ -750,10 +793,13 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
         pst_stop_note(pst_exec_told(run.exec));
     }
     if (st == PST_OK) {
-        st = report(&run, pst_now_ns() - begin, err);
+        st = gather(&run, err);
     }
     if (st == PST_OK) {
-        st = trace(&run, err);
+        st = report(&run, pst_now_ns() - begin, err);
+    }
+    if (st == PST_OK && run.timeline != NULL && listener->trace != NULL) {
+        st = listener->trace(listener->context, run.timeline, err);
     }
     if (st == PST_OK && pst_stop_requested()) {
         st = pst_stop_fail(err);
@@ -761,6 +807,7 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     pst_saver_destroy(run.saver);
     pst_exec_destroy(run.exec);
     pst_prefetch_destroy(run.prefetch);
+    pst_timeline_destroy(run.timeline);
     pst_recorder_destroy(run.recorder);
     for (uint32_t k = 0; k < PST_MAX_INPUTS; k++) {
         free(run.samples.inputs[k]);

@@ -9,6 +9,7 @@
 
 #include "exec/exec.h"
 #include "exec/record.h"
+#include "sim/usage.h"
 #include "train/data.h"
 #include "train/resume.h"
 #include "train/saver.h"
@@ -20,6 +21,7 @@ struct pst_step_report {
     uint64_t peak_bytes;
     double lr;
     double scale; /* of emulated devices: wall time of a second; 0: they are real */
+    double mfu;   /* of the devices' peak (flops.h); NaN: it is not known */
     struct pst_step_result result;
 };
 
@@ -34,6 +36,10 @@ struct pst_run_report {
     const uint64_t *copy_bytes, *copy_stall_ns; /* per device, of one step: offloaded, and waited
                                                    for copies; NULL: nothing is offloaded */
     uint64_t step_ns, predicted_step_ns;        /* median; simulated */
+    double mfu;                                 /* of the median step; NaN: it is not known */
+    const struct pst_usage *usage; /* per device, of the last usage_steps steps; NULL: the run was
+                                      stopped before they came */
+    uint64_t usage_steps;
     const char *sample;                         /* generated text, or NULL */
     double accuracy;       /* of the last evaluation, where the listener scores and targets are
                               classes: part of the targets that the largest logit names; else NaN */

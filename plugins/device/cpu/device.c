@@ -155,6 +155,7 @@ static const struct pst_device_ops ops = {
     .square_sum = pst_cpu_square_sum,
     .update = pst_cpu_update,
     .refresh = pst_cpu_refresh,
+    .flags = PST_DEVICE_MUON,
     .queue_open = pst_cpu_queue_open,
     .pinned = pst_cpu_arena_add,
     .mark_create = pst_cpu_mark_create,

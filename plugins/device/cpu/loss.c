@@ -44,6 +44,24 @@ static uint64_t counted_rows(const int32_t *targets, uint64_t n)
     return counted;
 }
 
+/* What label smoothing and z-loss make of a row more than its cross-entropy. */
+static double extra(const struct loss *loss, const float *logits, int32_t target, float lse)
+{
+    const struct pst_op *op = loss->request->op;
+    double smooth = 0;
+
+    if ((loss->call->flags & PST_CALL_TRAINING) == 0) {
+        return 0;
+    }
+    if (op->smoothing > 0) {
+        const float sum = loss->request->device->simd->sum(logits, loss->n_classes);
+
+        smooth = (double)op->smoothing *
+                 ((double)logits[target] - (double)sum / (double)loss->n_classes);
+    }
+    return smooth + (double)op->z_loss * (double)lse * (double)lse;
+}
+
 static void forward_samples(void *context, uint64_t begin, uint64_t end, uint32_t thread)
 {
     const struct loss *loss = context;
@@ -67,8 +85,9 @@ static void forward_samples(void *context, uint64_t begin, uint64_t end, uint32_
                 lse[row] = log_sum;
             }
             if (targets[r] >= 0) { /* one out of range must show */
-                total +=
-                    (uint64_t)targets[r] < n ? (double)(log_sum - logits[targets[r]]) : (double)NAN;
+                total += (uint64_t)targets[r] < n ? (double)(log_sum - logits[targets[r]]) +
+                                                        extra(loss, logits, targets[r], log_sum)
+                                                  : (double)NAN;
             }
         }
         losses[sample] = counted == 0 ? 0 : (float)(total / (double)counted);
@@ -84,19 +103,26 @@ static void forward(const struct pst_kernel *kernel, const struct pst_call *call
     pst_cpu_parallel(loss.request->device, loss.request->samples, forward_samples, &loss);
 }
 
-/* (softmax - one hot) * factor. Near certainty the target's difference is taken in double. */
+/* (softmax * (1 + 2 z lse) - smoothed one hot) * factor. Near certainty the target's difference is
+   taken in double. */
 static void gradient_row(const struct loss *loss, const float *logits, float lse, int32_t target,
                          float factor, float *dx)
 {
     const uint64_t n = loss->n_classes;
+    const double smoothing = (double)loss->request->op->smoothing;
+    const double shared = smoothing / (double)n;
+    const double slope = 2 * (double)loss->request->op->z_loss * (double)lse;
 
     if (target < 0) {
         memset(dx, 0, n * sizeof *dx);
         return;
     }
-    loss->request->device->simd->exp_scaled(dx, logits, lse, factor, n);
+    loss->request->device->simd->exp_scaled(dx, logits, lse, (float)(1 + slope) * factor,
+                                            (float)shared * factor, n);
     if ((uint64_t)target < n) {
-        dx[target] = (float)expm1((double)logits[target] - (double)lse) * factor;
+        const double log_p = (double)logits[target] - (double)lse;
+
+        dx[target] = (float)(expm1(log_p) + slope * exp(log_p) + smoothing - shared) * factor;
     }
 }
 

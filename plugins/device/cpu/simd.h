@@ -109,8 +109,9 @@ struct pst_simd {
     void (*exp_known)(float *probs, const float *scores, float scale, float lse, uint64_t n);
     /* ds = scale * p * (dp - sum(p * dp)); over dp */
     void (*softmax_back)(float *dp, const float *p, float scale, uint64_t n);
-    /* dst = factor * exp(src - lse) */
-    void (*exp_scaled)(float *dst, const float *src, float lse, float factor, uint64_t n);
+    /* dst = factor * exp(src - lse) - less */
+    void (*exp_scaled)(float *dst, const float *src, float lse, float factor, float less,
+                       uint64_t n);
     float (*sum)(const float *values, uint64_t n);
 
     /* --- the step --- */

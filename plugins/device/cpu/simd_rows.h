@@ -241,7 +241,9 @@ static void rows_softmax_back(float *dp, const float *p, float scale, uint64_t n
                     put(dp, at, left, get(p, at, left) * d * vset(scale)));
 }
 
-static void rows_exp_scaled(float *dst, const float *src, float lse, float factor, uint64_t n)
+static void rows_exp_scaled(float *dst, const float *src, float lse, float factor, float less,
+                            uint64_t n)
 {
-    PST_EACH_VECTOR(n, put(dst, at, left, vexp(get(src, at, left) - vset(lse)) * vset(factor)));
+    PST_EACH_VECTOR(n, const vf exp = vexp(get(src, at, left) - vset(lse));
+                    put(dst, at, left, exp * vset(factor) - vset(less)));
 }

@@ -192,7 +192,12 @@ void pst_cpu_update(struct pst_device *device, const struct pst_update *update, 
         .elems = elems,
     };
 
-    each_block(&step, update_block);
+    if (update->optimizer == PST_MUON) {
+        pst_cpu_muon(device, update, weights, grad, s0);
+        each_block(&step, store_working);
+    } else {
+        each_block(&step, update_block);
+    }
 }
 
 void pst_cpu_refresh(struct pst_device *device, void *working, const float *weights,

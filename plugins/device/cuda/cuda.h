@@ -27,10 +27,10 @@ struct pst_cuda_part; /* of a GPU: parts.h */
 
 /* What kernels read from memory, because it changes between launches of a graph. */
 struct pst_cuda_changing {
-    struct pst_update_factors factors[2]; /* of updates without and with weight decay */
+    struct pst_update_factors factors[PST_UPDATE_KINDS]; /* by kind of update */
     uint64_t first_sample;
 };
-enum { PST_CUDA_SAMPLE = 1u << 2 }; /* and 1 << i: factors[i] */
+enum { PST_CUDA_SAMPLE = 1u << PST_UPDATE_KINDS }; /* and 1 << i: factors[i] */
 
 /* What run.kernels says. */
 struct pst_cuda_choices {

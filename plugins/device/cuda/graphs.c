@@ -37,7 +37,7 @@ static void write_sample(struct pst_device *device, uint64_t value)
 
 static uint32_t slot_of(const struct pst_update *update)
 {
-    return update->weight_decay != 0;
+    return update->kind;
 }
 
 static void write_factors(struct pst_device *device, const struct pst_update *update)

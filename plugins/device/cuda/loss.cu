@@ -37,41 +37,64 @@ __device__ static inline float exp_from(float value, float from)
 /* Some more for the largest value so far and the sum of exponentials relative to it (Milakov and
    Gimelshein, "Online normalizer calculation for softmax", 2018). NaN is left to the sum. */
 template <unsigned W, class S>
-__device__ static inline void take(const S *at, float *most, float *sum)
+__device__ static inline void take(const S *at, float *most, float *sum, float *plain)
 {
     const pst_some<S, W> some = pst_read<W>(at);
     const float before = *most;
-    float values[W];
+    float values[W], summed[W];
 
     for (unsigned k = 0; k < W; k++) {
         values[k] = pst_load(some.v[k]);
         *most = fmaxf(*most, values[k]);
     }
     for (unsigned k = 0; k < W; k++) {
+        summed[k] = values[k];
+    }
+    *plain += pst_tree_sum(summed);
+    for (unsigned k = 0; k < W; k++) {
         values[k] = exp_from(values[k], *most);
     }
     *sum = *sum * exp_from(before, *most) + pst_tree_sum(values);
 }
 
+/* What cross-entropy is given beside logits and targets (graph.h). */
+struct terms {
+    float smoothing, z_loss;
+};
+
 /* lse NULL: not kept. Rows with target -1 count nothing; with one that is no class they are NaN. */
+/* mean: of the logits. */
+__device__ static inline float row_loss(float logit, float log_sum, float mean, struct terms terms)
+{
+    float loss = log_sum - logit;
+
+    if (terms.smoothing > 0) {
+        loss += terms.smoothing * (logit - mean);
+    }
+    return terms.z_loss > 0 ? loss + terms.z_loss * log_sum * log_sum : loss;
+}
+
 template <class S>
 __global__ void cross_entropy_kernel(float *row_losses, float *lse, const S *logits,
-                                     const int32_t *targets, uint64_t rows, uint64_t classes)
+                                     const int32_t *targets, uint64_t rows, uint64_t classes,
+                                     struct terms terms)
 {
     PST_EACH_BLOCK(row, rows)
     {
         const S *at = logits + row * classes;
         const struct pieces p = pieces_of<AT_ONCE(S)>(row, classes);
         float most = -FLT_MAX, sum = 0, largest, log_sum; /* -inf - -inf would be NaN */
+        float plain = 0;
 
         for (uint64_t c = p.first; c < p.end; c += PST_THREADS * AT_ONCE(S)) {
-            take<AT_ONCE(S)>(at + c, &most, &sum);
+            take<AT_ONCE(S)>(at + c, &most, &sum, &plain);
         }
         if (p.one < classes) {
-            take<1>(at + p.one, &most, &sum);
+            take<1>(at + p.one, &most, &sum, &plain);
         }
         largest = pst_block_max(most);
         log_sum = largest + logf(pst_block_sum(sum * exp_from(most, largest)));
+        plain = terms.smoothing > 0 ? pst_block_sum(plain) : 0;
         if (threadIdx.x == 0) {
             const int32_t target = targets[row];
 
@@ -79,7 +102,8 @@ __global__ void cross_entropy_kernel(float *row_losses, float *lse, const S *log
                 lse[row] = log_sum;
             }
             row_losses[row] = target < 0                   ? 0
-                              : (uint64_t)target < classes ? log_sum - pst_load(at[target])
+                              : (uint64_t)target < classes ? row_loss(pst_load(at[target]), log_sum,
+                                                                      plain / (float)classes, terms)
                                                            : CUDART_NAN_F;
         }
     }
@@ -129,10 +153,10 @@ __global__ void sample_scale_kernel(float *scales, const int32_t *targets, float
     }
 }
 
-/* (softmax - one) scale, `one` at the target; 0 where the row is not counted. */
+/* (softmax gain - shared - one) scale, `one` at the target; 0 where the row is not counted. */
 struct slope {
     int64_t target;
-    float log_sum, scale;
+    float log_sum, scale, gain, one, shared;
 };
 
 /* The W from c on. */
@@ -144,11 +168,11 @@ __device__ static inline void put_slopes(S *dx, const S *logits, uint64_t c, str
     float values[W];
 
     for (unsigned k = 0; k < W; k++) {
-        values[k] = exp_from(pst_load(some.v[k]), row.log_sum);
+        values[k] = exp_from(pst_load(some.v[k]), row.log_sum) * row.gain - row.shared;
     }
     if (target >= 0 && target < W) {
         for (unsigned k = 0; k < W; k++) {
-            values[k] -= k == target ? 1.0f : 0.0f;
+            values[k] -= k == target ? row.one : 0.0f;
         }
     }
     for (unsigned k = 0; k < W; k++) {
@@ -160,14 +184,16 @@ __device__ static inline void put_slopes(S *dx, const S *logits, uint64_t c, str
 template <class S>
 __global__ void cross_entropy_back_kernel(S *dx, const S *logits, const int32_t *targets,
                                           const float *lse, const float *scales, uint64_t samples,
-                                          uint64_t rows, uint64_t classes)
+                                          uint64_t rows, uint64_t classes, struct terms terms)
 {
     PST_EACH_BLOCK(row, samples * rows)
     {
         const S *at = logits + row * classes;
         S *to = dx + row * classes;
         const struct pieces p = pieces_of<AT_ONCE(S)>(row, classes);
-        const struct slope slope = {targets[row], lse[row], scales[row / rows]};
+        const struct slope slope = {targets[row],        lse[row],
+                                    scales[row / rows],  1 + 2 * terms.z_loss * lse[row],
+                                    1 - terms.smoothing, terms.smoothing / (float)classes};
 
         for (uint64_t c = p.first; c < p.end; c += PST_THREADS * AT_ONCE(S)) {
             put_slopes<AT_ONCE(S)>(to, at, c, slope);
@@ -220,6 +246,15 @@ static uint64_t workspace(const struct pst_op_request *r)
     return r->samples * (r->pass == PST_KERNEL_F ? rows_of(r) : 1) * sizeof(float);
 }
 
+/* F without training reports the cross-entropy alone. */
+static struct terms terms_of(const struct pst_op_request *r, const struct pst_call *call)
+{
+    const bool plain = r->pass == PST_KERNEL_F && (call->flags & PST_CALL_TRAINING) == 0;
+    const struct terms terms = {plain ? 0 : r->op->smoothing, plain ? 0 : r->op->z_loss};
+
+    return terms;
+}
+
 PST_CUDA_RUN(cross_entropy_f)
 {
     const struct pst_op_request *r = &k->request;
@@ -231,7 +266,7 @@ PST_CUDA_RUN(cross_entropy_f)
     PST_TYPED(pst_cuda_bf16(r),
               PST_LAUNCH_MEETING(cross_entropy_kernel<S>, pst_blocks_each(all), stream, row_losses,
                                  (float *)call->y[1], (const S *)call->x[0], targets, all,
-                                 request_columns(request_in(r, 0))));
+                                 request_columns(request_in(r, 0)), terms_of(r, call)));
     PST_LAUNCH_MEETING(sample_loss_kernel, pst_blocks_each(samples), stream, (float *)call->y[0],
                        (const float *)row_losses, targets, samples, rows);
 }
@@ -253,7 +288,8 @@ PST_CUDA_RUN(cross_entropy_b)
     PST_TYPED(pst_cuda_bf16(r),
               PST_LAUNCH(cross_entropy_back_kernel<S>, pst_blocks_each(samples * rows), stream,
                          (S *)dx, (const S *)call->x[0], targets, (const float *)call->y[1],
-                         (const float *)scales, samples, rows, request_columns(request_in(r, 0))));
+                         (const float *)scales, samples, rows, request_columns(request_in(r, 0)),
+                         terms_of(r, call)));
 }
 
 PST_CUDA_RUN(mse_f)

@@ -8,11 +8,17 @@
 
 #define BACK_BLOCKS 256u /* at most; two for each multiprocessor of a large GPU */
 
+#ifdef __CUDA_ARCH__
+#define UNROLLED _Pragma("unroll")
+#else
+#define UNROLLED
+#endif
+
 /* The neighbours that a thread has of a row: W in every T W, up to K such. K 0: as many as there
-   are, none of which is held. */
+   are, none of which is held. What is held is in registers only where this is unrolled. */
 #define EACH_PART(k, c, n)                                                                         \
-    for (uint64_t k = 0, c = threadIdx.x % T * W; K == 0 ? c < (n) : k < K; k++, c += T * W)       \
-        if (K == 0 || c < (n))
+    UNROLLED for (uint64_t k = 0, c = threadIdx.x % T * W; K == 0 ? c < (n) : k < K;               \
+                  k++, c += T * W) if (K == 0 || c < (n))
 #define HELD (K == 0 ? 1 : K)
 
 /* Where rows lie: one behind the other, or (PACKED) as the first `heads` parts of rows that have so
@@ -317,8 +323,8 @@ static uint64_t workspace(const struct pst_op_request *r)
         constexpr unsigned wide = 16 / sizeof(S);                                                  \
         const bool even = (m).n % 8 == 0 && (m).columns % 8 == 0;                                  \
                                                                                                    \
-        if ((m).heads != 0 && even && (m).n <= wide * PST_WARP) {                                  \
-            enum : unsigned { W = wide, K = 1, T = PST_WARP, PACKED = 1 };                         \
+        if ((m).heads != 0 && even && (m).n <= 2 * wide * PST_WARP) {                              \
+            enum : unsigned { W = wide, K = 2, T = PST_WARP, PACKED = 1 };                         \
             __VA_ARGS__;                                                                           \
         } else if ((m).heads != 0) {                                                               \
             enum : unsigned { W = 1, K = 0, T = PST_THREADS, PACKED = 1 };                         \

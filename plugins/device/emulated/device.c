@@ -125,7 +125,10 @@ static void update(struct pst_device *device, const struct pst_update *how, floa
     const struct pst_device_times *times = device->times;
     uint32_t n_slots = (s0 != NULL) + (s1 != NULL);
 
-    (void)how;
+    if (how->optimizer == PST_MUON) {
+        pst_emulated_touch(device, how->room,
+                           pst_muon_room(how->rows, how->columns).floats * sizeof(float));
+    }
     pst_emulated_touch(device, grad, elems * sizeof *grad);
     pst_emulated_touch(device, s0, elems * sizeof *s0);
     pst_emulated_touch(device, s1, elems * sizeof *s1);

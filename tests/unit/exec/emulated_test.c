@@ -197,6 +197,25 @@ TEST(time_and_memory)
     stop(&bench);
 }
 
+/* Of three steps the first two are left out; after these alone there is nothing to tell. */
+TEST(skipped_steps)
+{
+    struct bench bench;
+    struct pst_timeline *timeline = NULL;
+    struct pst_error err = {0};
+
+    start(&bench, 1000);
+    pst_recorder_skip(bench.recorder, 2);
+    run_steps(&bench, 2);
+    assert_true(pst_recorder_is_empty(bench.recorder));
+    run_steps(&bench, 1);
+    assert_false(pst_recorder_is_empty(bench.recorder));
+    assert_int_equal(pst_recorder_timeline(bench.recorder, 1, &timeline, &err), PST_OK);
+    assert_int_equal(timeline->end_ns, STEP_US * US);
+    pst_timeline_destroy(timeline);
+    stop(&bench);
+}
+
 /* Fewer steps than there is room for; none at all is a mistake of the caller. */
 TEST(short_runs)
 {

@@ -194,6 +194,7 @@ static void toy_static(struct toy *toy, struct toy_list *list, uint32_t rank)
                                                  .n_versions = 1,
                                                  .versions = list->versions,
                                                  .tie = list->tie,
+                                                 .room = PST_NONE,
                                                  .optimizer = {PST_NONE, PST_NONE},
                                                  .n_grads = 1,
                                                  .grads = list->grads,

@@ -146,9 +146,9 @@ static inline const char *me_wrong_place(struct scene *scene)
     struct pst_program_param *row = me_draw_param(scene);
     uint32_t *versions = (uint32_t *)row->versions;
     uint32_t *const places[] = {
-        &row->weight, &row->working,      &versions[0],      &versions[row->n_versions - 1],
-        &row->tie,    &row->optimizer[0], &row->optimizer[1]};
-    uint32_t *place = places[rig_draw(scene->rig, 7)], kept = *place;
+        &row->weight, &row->working,      &versions[0],       &versions[row->n_versions - 1],
+        &row->tie,    &row->optimizer[0], &row->optimizer[1], &row->room};
+    uint32_t *place = places[rig_draw(scene->rig, 8)], kept = *place;
     *place = rig_draw(scene->rig, scene->program->n_values);
     return *place == kept ? NULL : "MEM2";
 }

@@ -49,6 +49,37 @@ static pst_status write_trace(void *context, const struct pst_timeline *timeline
     return st;
 }
 
+/* The files that the run is to write can be written. */
+static pst_status open_outputs(struct training *training, struct pst_error *err)
+{
+    const struct pst_job *job = training->session->job;
+    pst_status st = pst_train_output_open(&training->output, job, err);
+
+    return st == PST_OK && job->output.trace[0] != '\0'
+               ? pst_file_write_check(job->output.trace, err)
+               : st;
+}
+
+static pst_status plan(struct pst_session *session, const char *plan_file,
+                       const struct pst_cli *cli, struct pst_error *err)
+{
+    bool prints = pst_team_is_first(&session->team) && !cli->json && cli->verbosity >= 0;
+    pst_status st;
+
+    pst_searching_begin(cli);
+    st = pst_team_plan(&session->team, session, plan_file, pst_searching_stops, err);
+    pst_searching_end();
+    if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
+        return pst_stop_fail(err);
+    }
+    if (st == PST_OK && prints) {
+        pst_plan_report_print(session, NULL, cli->color, stdout);
+        fputc('\n', stdout);
+        st = pst_cli_flush(err);
+    }
+    return st;
+}
+
 static pst_status run(struct pst_session *session, const struct pst_data *data,
                       const struct request *request, const struct pst_cli *cli, bool *ret_started,
                       struct pst_error *err)
@@ -60,31 +91,20 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
     struct training training = {.session = session};
     struct pst_train_listener listener = {
         .trace = session->job->output.trace[0] != '\0' ? write_trace : NULL};
-    pst_status st = listener.trace == NULL || !first
-                        ? PST_OK
-                        : pst_file_write_check(session->job->output.trace, err);
+    pst_status st;
 
-    if (st == PST_OK) {
-        pst_searching_begin(cli);
-        st = pst_team_plan(&session->team, session, plan_file, pst_searching_stops, err);
-        pst_searching_end();
-    }
-    if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
-        return pst_stop_fail(err);
-    }
-    if (st == PST_OK && first && !cli->json && cli->verbosity >= 0) {
-        pst_plan_report_print(session, NULL, cli->color, stdout);
-        fputc('\n', stdout);
-        st = st == PST_OK ? pst_cli_flush(err) : st;
-    }
-    *ret_started = st == PST_OK;
-    if (st != PST_OK) {
-        return st;
-    }
     pst_train_output_init(&training.output, session->job, cli->json, first ? stdout : NULL,
                           cli->verbosity < 0 || !first ? NULL : stderr);
     pst_train_output_listen(&training.output, &listener);
-    st = pst_train_run(session, data, &resume, &listener, err);
+    st = first ? open_outputs(&training, err) : PST_OK;
+    if (st == PST_OK) {
+        st = plan(session, plan_file, cli, err);
+    }
+    *ret_started = st == PST_OK;
+    if (st == PST_OK) {
+        pst_train_output_begin(&training.output, session);
+        st = pst_train_run(session, data, &resume, &listener, err);
+    }
     return pst_train_output_end(&training.output, st, err);
 }
 

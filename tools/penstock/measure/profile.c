@@ -65,7 +65,7 @@ static pst_status measure_size(const struct pst_session *session,
                                struct pst_measured *ret_measured,
                                struct pst_measured_update *ret_update, struct pst_error *err)
 {
-    const struct pst_update update = pst_update_at(&session->job->train, 0);
+    struct pst_update update = pst_update_at(&session->job->train, 0);
     struct ticking ticking = {request, i};
     const struct pst_measure_config config = {
         .graph = session->graph,
@@ -85,6 +85,9 @@ static pst_status measure_size(const struct pst_session *session,
         .cancelled = request->cancelled,
     };
 
+    if (update.optimizer == PST_MUON) { /* what is measured is bytes a second */
+        update.optimizer = PST_ADAMW;
+    }
     if (is_hollow(session)) {
         describe(session, request->sizes[i], ret_measured);
         return PST_OK;

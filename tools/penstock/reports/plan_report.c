@@ -185,6 +185,7 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
             session->graph->n_ops, plan->n_stages, plan->n_devices, plan->batch);
     fprintf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner, plan->scheduler,
             plan->memopt[0] == '\0' ? "-" : plan->memopt);
+    fprintf(out, "update %s\n", pst_rules_text(&session->rules, session->graph, text, sizeof text));
     print_versions(plan, out);
     fputc('\n', out);
     print_stages(session, stages, color, out);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/json.h"
 #include "base/text.h"
@@ -16,30 +17,33 @@ static void keep_error(struct pst_train_output *output)
     output->write_errno = errno == EPIPE ? 0 : errno;
 }
 
-/* One line on `out`, seen by a reader at once. A failure ends the writing, not the run. */
+static bool wants_lines(const struct pst_train_output *output)
+{
+    return output->json || output->log.fd >= 0;
+}
+
+/* One line on `out`, seen by a reader at once, and in the log. A failure ends the writing, not the
+   run. */
 static void write_line(struct pst_train_output *output, struct pst_json *json)
 {
-    char *text = pst_json_take(json);
+    char *text;
 
-    if (!output->broken && (fprintf(output->out, "%s\n", text) < 0 || fflush(output->out) != 0)) {
+    pst_json_newline(json);
+    text = pst_json_take(json);
+    if (output->json && !output->broken &&
+        (fputs(text, output->out) < 0 || fflush(output->out) != 0)) {
         keep_error(output);
     }
+    pst_record_file_add(&output->log, text, strlen(text));
     free(text);
 }
 
-static void tell_step(void *context, const struct pst_step_report *report)
+static void step_line(struct pst_train_output *output, const struct pst_step_report *report)
 {
-    struct pst_train_output *output = context;
     double seconds = (double)report->result.ns / 1e9;
     struct pst_json json;
     char hex[64];
 
-    output->progress.slowness = report->scale;
-    pst_progress_step(&output->progress, report->step, report->result.loss, report->result.ns,
-                      report->tokens, report->peak_bytes, pst_now_ns());
-    if (!output->json) {
-        return;
-    }
     snprintf(hex, sizeof hex, "%a", report->result.loss);
     pst_json_init(&json);
     pst_json_object(&json, NULL);
@@ -51,11 +55,51 @@ static void tell_step(void *context, const struct pst_step_report *report)
     pst_json_string(&json, "loss_hex", isnan(report->result.loss) ? NULL : hex);
     pst_json_number(&json, "grad_norm", report->result.grad_norm);
     pst_json_number(&json, "lr", report->lr);
+    pst_json_number(&json, "mfu", report->mfu);
+    pst_json_uint(&json, "memory_bytes", report->peak_bytes);
     if (report->result.skipped) {
         pst_json_bool(&json, "skipped", true);
     }
     pst_json_end(&json, '}');
     write_line(output, &json);
+}
+
+/* What is not known has no value there. */
+static void step_event(struct pst_train_output *output, const struct pst_step_report *report)
+{
+    const double seconds = (double)report->result.ns / 1e9;
+    struct pst_scalar scalars[] = {
+        {"train/lr", report->lr},
+        {"train/step_seconds", seconds},
+        {"train/tokens_per_second", (double)report->tokens / seconds},
+        {"train/skipped", report->result.skipped},
+        {"train/loss", report->result.loss},
+        {"train/grad_norm", report->result.grad_norm},
+        {"train/mfu", report->mfu},
+    };
+    uint32_t n = 4;
+
+    for (uint32_t i = n; i < sizeof scalars / sizeof *scalars; i++) {
+        if (!isnan(scalars[i].value)) {
+            scalars[n++] = scalars[i];
+        }
+    }
+    pst_event_file_add(&output->events, report->step, scalars, n);
+}
+
+static void tell_step(void *context, const struct pst_step_report *report)
+{
+    struct pst_train_output *output = context;
+
+    output->progress.slowness = report->scale;
+    pst_progress_step(&output->progress, report->step, report->result.loss, report->result.ns,
+                      report->tokens, report->peak_bytes, pst_now_ns());
+    if (wants_lines(output)) {
+        step_line(output, report);
+    }
+    if (output->events.file.fd >= 0) {
+        step_event(output, report);
+    }
 }
 
 static void tell_eval(void *context, uint64_t step, double loss)
@@ -66,7 +110,10 @@ static void tell_eval(void *context, uint64_t step, double loss)
 
     snprintf(text, sizeof text, "step %llu  held-out loss %.3f", (unsigned long long)step, loss);
     pst_progress_note(&output->progress, text);
-    if (!output->json) {
+    if (output->events.file.fd >= 0) {
+        pst_event_file_add(&output->events, step, &(struct pst_scalar){"eval/loss", loss}, 1);
+    }
+    if (!wants_lines(output)) {
         return;
     }
     pst_json_init(&json);
@@ -138,6 +185,26 @@ static void add_seconds(struct pst_json *json, const char *key, const uint64_t *
     pst_json_end(json, ']');
 }
 
+/* Tokens per second, of the median step. */
+static double rate_of(const struct pst_run_report *report)
+{
+    return (double)report->tokens_per_step * 1e9 / (double)report->step_ns;
+}
+
+static void add_usage(struct pst_json *json, const struct pst_run_report *report)
+{
+    pst_json_uint(json, "usage_steps", report->usage_steps);
+    pst_json_array(json, "usage");
+    for (uint32_t i = 0; i < report->n_devices; i++) {
+        pst_json_object(json, NULL);
+        pst_json_number(json, "busy_seconds", (double)report->usage[i].busy_ns / 1e9);
+        pst_json_number(json, "idle_seconds", (double)report->usage[i].idle_ns / 1e9);
+        pst_json_number(json, "exposed_seconds", (double)report->usage[i].exposed_ns / 1e9);
+        pst_json_end(json, '}');
+    }
+    pst_json_end(json, ']');
+}
+
 static void done_json(struct pst_train_output *output, const struct pst_run_report *report)
 {
     struct pst_json json;
@@ -155,6 +222,11 @@ static void done_json(struct pst_train_output *output, const struct pst_run_repo
     pst_json_bytes(&json, "predicted_peak_bytes", report->predicted_peak_bytes, report->n_devices);
     pst_json_number(&json, "step_seconds", (double)report->step_ns / 1e9);
     pst_json_number(&json, "predicted_step_seconds", (double)report->predicted_step_ns / 1e9);
+    pst_json_number(&json, "tokens_per_second", rate_of(report));
+    pst_json_number(&json, "mfu", report->mfu);
+    if (report->usage != NULL) {
+        add_usage(&json, report);
+    }
     if (report->copy_bytes != NULL) {
         pst_json_bytes(&json, "offloaded_bytes", report->copy_bytes, report->n_devices);
         add_seconds(&json, "copy_stall_seconds", report->copy_stall_ns, report->n_devices);
@@ -182,6 +254,21 @@ static void print_memory(FILE *out, const struct pst_run_report *report)
     }
 }
 
+static void print_usage(FILE *out, const struct pst_run_report *report)
+{
+    const char *title = "usage   ";
+
+    for (uint32_t i = 0; i < report->n_devices; i++) {
+        const struct pst_usage *usage = &report->usage[i];
+        const double all = (double)(usage->busy_ns + usage->idle_ns) / 100;
+
+        fprintf(out, "%s device %u busy %.1f %%, idle %.1f %%, of it exposed transfers %.1f %%%s\n",
+                title, i, (double)usage->busy_ns / all, (double)usage->idle_ns / all,
+                (double)usage->exposed_ns / all, i == 0 ? ", in the last steps" : "");
+        title = "        ";
+    }
+}
+
 static void print_copies(FILE *out, const struct pst_run_report *report)
 {
     const char *title = "offload ";
@@ -204,9 +291,16 @@ static void print_sample(FILE *out, const char *sample)
     fputc('\n', out);
 }
 
-static void print_loss(FILE *out, const struct pst_run_report *report)
+static void print_loss(FILE *out, const struct pst_job_train *train,
+                       const struct pst_run_report *report)
 {
     fprintf(out, "loss     %.4f -> %.4f", report->first_loss, report->final_loss);
+    if (train->label_smoothing > 0) {
+        fprintf(out, " with label smoothing %g", train->label_smoothing);
+    }
+    if (train->z_loss > 0) {
+        fprintf(out, " with z-loss %g", train->z_loss);
+    }
     if (isfinite(report->eval_loss)) {
         fprintf(out, ", held-out %.4f", report->eval_loss);
     }
@@ -230,13 +324,19 @@ static void done_text(struct pst_train_output *output, const struct pst_run_repo
                 "that below\n",
                 report->scale);
     } else {
-        print_loss(out, report);
+        print_loss(out, output->train, report);
     }
-    fprintf(
-        out, "step     %s, %s predicted; %s tok/s\n", pst_format_ns(step, report->step_ns),
-        pst_format_ns(predicted, report->predicted_step_ns),
-        pst_format_count(rate, (double)report->tokens_per_step * 1e9 / (double)report->step_ns));
+    fprintf(out, "step     %s, %s predicted; %s tok/s", pst_format_ns(step, report->step_ns),
+            pst_format_ns(predicted, report->predicted_step_ns),
+            pst_format_count(rate, rate_of(report)));
+    if (!isnan(report->mfu)) {
+        fprintf(out, ", MFU %.1f %%", 100 * report->mfu);
+    }
+    fputc('\n', out);
     print_memory(out, report);
+    if (report->usage != NULL) {
+        print_usage(out, report);
+    }
     if (report->copy_bytes != NULL) {
         print_copies(out, report);
     }
@@ -250,12 +350,10 @@ static void tell_done(void *context, const struct pst_run_report *report)
     struct pst_train_output *output = context;
 
     pst_progress_clear(&output->progress);
-    if (output->out == NULL) {
-        return;
-    }
-    if (output->json) {
+    if (wants_lines(output)) {
         done_json(output, report);
-    } else {
+    }
+    if (output->out != NULL && !output->json) {
         done_text(output, report);
         if (fflush(output->out) != 0) {
             keep_error(output);
@@ -266,9 +364,52 @@ static void tell_done(void *context, const struct pst_run_report *report)
 void pst_train_output_init(struct pst_train_output *output, const struct pst_job *job, bool json,
                            FILE *out, FILE *progress)
 {
-    *output = (struct pst_train_output){.json = json, .out = out, .broken = out == NULL};
+    *output = (struct pst_train_output){.json = json && out != NULL,
+                                        .out = out,
+                                        .train = &job->train,
+                                        .broken = out == NULL,
+                                        .log = {.fd = -1},
+                                        .events = {.file = {.fd = -1}}};
     pst_progress_init(&output->progress, progress, (uint64_t)job->train.steps,
                       (uint64_t)job->output.log_every);
+}
+
+pst_status pst_train_output_open(struct pst_train_output *output, const struct pst_job *job,
+                                 struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    if (job->output.log[0] != '\0') {
+        st = pst_record_file_open(&output->log, job->output.log, err);
+    }
+    if (st == PST_OK && job->output.tensorboard[0] != '\0') {
+        st = pst_event_file_open(&output->events, job->output.tensorboard, err);
+    }
+    return st;
+}
+
+void pst_train_output_begin(struct pst_train_output *output, const struct pst_session *session)
+{
+    struct pst_json json;
+
+    if (output->log.fd < 0) {
+        return;
+    }
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_bool(&json, "run", true);
+    pst_json_uint(&json, "unix_time", (uint64_t)time(NULL));
+    pst_json_string(&json, "version", PENSTOCK_VERSION);
+    pst_json_string(&json, "config", session->job->config->path);
+    pst_json_string(&json, "model", session->graph->name);
+    pst_json_uint(&json, "parameters", pst_graph_parameters(session->graph));
+    pst_json_uint(&json, "devices", session->planned.plan->n_devices);
+    pst_json_int(&json, "steps", session->job->train.steps);
+    pst_json_int(&json, "batch", session->job->train.batch);
+    pst_json_end(&json, '}');
+    pst_json_newline(&json);
+    pst_record_file_add(&output->log, json.text, json.length);
+    pst_json_finish(&json);
 }
 
 void pst_train_output_listen(struct pst_train_output *output, struct pst_train_listener *listener)
@@ -285,6 +426,8 @@ pst_status pst_train_output_end(struct pst_train_output *output, pst_status st,
                                 struct pst_error *err)
 {
     pst_progress_clear(&output->progress);
+    pst_record_file_close(&output->log);
+    pst_event_file_close(&output->events);
     if (output->write_errno == 0 || (st != PST_OK && strcmp(err->kind, "run.stopped") != 0)) {
         return st;
     }
