@@ -47,7 +47,8 @@ struct run {
     uint64_t n_submitted, n_steps;     /* steps handed to the executor; that ended */
     uint32_t n_skipped;                /* of them the last so many in a row */
     uint64_t peak_bytes;
-    float *logits; /* of an evaluation; NULL: nothing is scored */
+    struct pst_tokenizer *tokenizer; /* of text without data; NULL: the data's, or none */
+    float *logits;                   /* of an evaluation; NULL: nothing is scored */
     uint64_t n_targets, n_right;
     uint64_t eval_samples;
     double step_flops, peak_flops;            /* flops.h */
@@ -241,6 +242,17 @@ static pst_status start_reading(struct run *run, struct pst_error *err)
                                steps - run->first_step, IN_FLIGHT + AHEAD, &run->prefetch, err);
 }
 
+static pst_status open_tokenizer(struct run *run, struct pst_error *err)
+{
+    const struct pst_job *job = run->job;
+
+    return generates(run) && run->data == NULL && job->data.tokenizer[0] != '\0'
+               ? pst_config_place(job->config, "data", "tokenizer",
+                                  pst_tokenizer_read(job->data.tokenizer, &run->tokenizer, err),
+                                  err)
+               : PST_OK;
+}
+
 /* Of the last steps, so that most cost nothing; with a trace a run that is stopped has some, too.
  */
 static void record(struct run *run)
@@ -268,6 +280,9 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     run->step_flops = pst_session_step_flops(run->session);
     run->peak_flops = pst_session_peak_flops(run->session);
     run->eval_batch = generates(run) || scores(run) ? one_microbatch(plan) : plan->batch;
+    if (st == PST_OK) {
+        st = open_tokenizer(run, err);
+    }
     if (st == PST_OK && (evaluates(run) || generates(run))) {
         st = pst_session_twin(run->session, run->eval_batch, err);
     }
@@ -374,7 +389,8 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
         double loss = 0;
         pst_status st = load(run, first, run->eval_batch, &batch, err);
 
-        st = st == PST_OK ? pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err) : st;
+        st =
+            st == PST_OK ? pst_exec_eval(run->exec, &batch, &loss, run->logits, n_logits, err) : st;
         if (st != PST_OK || is_told_to_stop(run)) {
             return st;
         }
@@ -592,6 +608,7 @@ static pst_status conclude(struct run *run, struct pst_error *err)
         .exec = run->exec,
         .graph = run->session->graph,
         .shape = &run->shape,
+        .tokenizer = run->data == NULL ? run->tokenizer : pst_data_tokenizer(run->data),
         .samples = run->eval_batch,
         .kept = generates(run) ? kept_samples(run) : 0,
         .seed = (uint64_t)run->job->train.seed,
@@ -797,6 +814,7 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     }
     free(run.step_ns);
     free(run.logits);
+    pst_tokenizer_destroy(run.tokenizer);
     free(run.sample);
     return st;
 }
