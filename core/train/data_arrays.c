@@ -439,6 +439,7 @@ pst_status pst_data_open_arrays(const struct pst_job *job, struct pst_data *data
     }
     pst_paths_finish(&paths);
     if (st == PST_OK) {
+        records->ignored = job->train.ignore_index;
         records->scale = data->kind == PST_DATA_NPY ? 1.0f : 255.0f;
         st =
             pst_records_fit(records, &data->shape,

@@ -144,6 +144,7 @@ struct pst_records {
     float *mean, *std; /* [n_channels]: subtracted, divided by then; NULL: neither */
     uint64_t n_channels;
     uint64_t labels_at, room_bytes; /* of what a record is read into */
+    int64_t ignored;                /* a class of targets without a loss; -1: no further one */
 };
 
 /* Checks columns against the model, and makes the rest. mean, std: one number or one for each

@@ -54,6 +54,7 @@ struct run {
     double step_flops, peak_flops;            /* flops.h */
     double first_loss, final_loss, eval_loss; /* the last at the end; NaN until then */
     char *sample;
+    struct pst_tokenizer *tokenizer;   /* of a run without data; NULL: tokens are bytes */
     struct pst_checkpoint *checkpoint; /* that it goes on from; NULL: it begins, or has begun */
     struct pst_saver *saver;           /* NULL: nothing is saved */
     bool due;                          /* a checkpoint is, since some step */
@@ -233,8 +234,13 @@ static pst_status make_saver(struct run *run, struct pst_error *err)
 
 static pst_status start_reading(struct run *run, struct pst_error *err)
 {
+    const char *tokenizer = run->job->data.tokenizer;
     uint64_t steps = (uint64_t)run->job->train.steps;
 
+    if (run->data == NULL && generates(run) && tokenizer[0] != '\0') {
+        return pst_config_place(run->job->config, "data", "tokenizer",
+                                pst_tokenizer_read(tokenizer, &run->tokenizer, err), err);
+    }
     if (run->data == NULL || steps <= run->first_step) {
         return PST_OK;
     }

@@ -17,7 +17,8 @@ static struct pst_graph *graph;
 
 static struct pst_job job_of(uint32_t kind, const char *train)
 {
-    struct pst_job job = {.data = {.kind = kind, .train = train, .seed = 5}};
+    struct pst_job job = {.data = {.kind = kind, .train = train, .seed = 5},
+                          .train = {.ignore_index = -1}};
 
     return job;
 }
@@ -594,6 +595,11 @@ TEST(test_bad_class)
              10 + strlen(Y_HEADER) + 8 * (size_t)((int)x[0] / 10));
     assert_non_null(strstr(err.message, "0 to 4"));
     assert_non_null(strstr(err.message, words));
+    close_data(data);
+    job.train.ignore_index = 5; /* unless it is the one that counts nothing */
+    data = open_data("mlp", MLP, &job);
+    read_samples(data, PST_SPLIT_TRAIN, 0, 1, x, &target);
+    assert_int_equal(target, -1);
     close_data(data);
 }
 
