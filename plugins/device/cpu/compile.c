@@ -30,6 +30,7 @@ static const struct pst_cpu_family *const families[PST_OP_KINDS] = {
     [PST_OP_LINEAR] = &pst_cpu_linear,
     [PST_OP_ATTENTION] = &pst_cpu_attention,
     [PST_OP_CONV2D] = &pst_cpu_conv2d,
+    [PST_OP_EXPERTS] = &pst_cpu_experts,
 #endif
 };
 

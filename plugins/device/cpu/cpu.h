@@ -57,7 +57,7 @@ extern const struct pst_cpu_family pst_cpu_add, pst_cpu_dropout, pst_cpu_act, ps
     pst_cpu_avgpool2d, pst_cpu_rotary, pst_cpu_glu, pst_cpu_qknorm;
 /* dnnl_*.c: built where oneDNN is there. */
 extern const struct pst_cpu_family pst_cpu_linear, pst_cpu_attention, pst_cpu_conv2d,
-    pst_cpu_strided; /* conv2d: the W of some */
+    pst_cpu_experts, pst_cpu_strided; /* conv2d: the W of some */
 
 static inline const struct pst_cpu_kernel *pst_cpu_kernel_of(const struct pst_kernel *kernel)
 {

@@ -113,8 +113,9 @@ TEST(attributes_of_the_decoder_count)
                                   .heads = 2,
                                   .head_dim = 8,
                                   .rope = {PST_ROPE_LLAMA3, 10000, 8, 1, 4, 64}};
-    struct pst_op ops[] = {attention, attention, attention, rotary, rotary, rotary,
-                           rotary,    rotary,    rotary,    rotary, rotary};
+    const struct pst_op router = {.kind = PST_OP_ROUTER, .experts_per_token = 2};
+    struct pst_op ops[] = {attention, attention, attention, rotary, rotary, rotary, rotary, rotary,
+                           rotary,    rotary,    rotary,    router, router, router, router, router};
     enum { N = sizeof ops / sizeof *ops };
     uint64_t digests[N];
 
@@ -127,6 +128,10 @@ TEST(attributes_of_the_decoder_count)
     ops[8].rope.low_freq_factor = 2;
     ops[9].rope.high_freq_factor = 8;
     ops[10].rope.context = 128;
+    ops[12].experts_per_token = 3;
+    ops[13].normalize = true;
+    ops[14].capacity = 1;
+    ops[15].aux_loss = 0.01f;
     for (uint32_t i = 0; i < N; i++) {
         struct pst_graph_builder *b = new_builder(PST_F32);
         uint32_t x = linear(b, "fc", input(b, "x", PST_F32, 5, 3, 0), 3, 24, PST_ACT_NONE);

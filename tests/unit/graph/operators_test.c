@@ -263,3 +263,72 @@ TEST(parts_of_the_decoder)
     assert_true(flops == 5 * 40 && bytes == 160 + 80);
     pst_graph_destroy(graph);
 }
+
+/* Experts of 6 columns and widths of 4, for 5 tokens of 6. */
+static uint32_t add_experts(struct pst_graph_builder *b, uint32_t k, uint64_t weights,
+                            uint64_t down)
+{
+    const uint64_t dims[2][3] = {{3, 6, 8}, {3, down, 6}};
+    uint32_t in[2], param[2];
+    const struct pst_op op = {.kind = PST_OP_EXPERTS,
+                              .name = "o",
+                              .act = PST_ACT_SILU,
+                              .experts_per_token = k,
+                              .in = in,
+                              .n_in = 2,
+                              .param = param,
+                              .n_param = 2};
+
+    in[0] = linear(b, "x", input(b, "t", PST_F32, 5, 2, 0), 2, 6, PST_ACT_NONE);
+    in[1] = linear(b, "w", in[0], 6, weights, PST_ACT_NONE);
+    in[1] =
+        add_op(b, (struct pst_op){.kind = PST_OP_ROUTER, .experts_per_token = 1, .aux_loss = 0.5f},
+               "r", in[1], PST_NONE, PST_NONE, PST_NONE);
+    param[0] = pst_graph_param(b, "up", 3, dims[0], PST_INIT_NORMAL, 1, true);
+    param[1] = pst_graph_param(b, "down", 3, dims[1], PST_INIT_NORMAL, 1, true);
+    return pst_graph_add(b, &op);
+}
+
+TEST(refusals_of_experts)
+{
+    struct pst_op op = {.kind = PST_OP_ROUTER};
+    struct pst_graph_builder *b;
+
+    refuse_on("a token has 0 of 8 experts", 8, op);
+    op.experts_per_token = 9;
+    refuse_on("a token has 9 of 8 experts", 8, op);
+    op.experts_per_token = 2;
+    op.capacity = -1;
+    refuse_on("must be 0 or more", 8, op);
+    b = new_builder(PST_F32);
+    refuse(b, add_experts(b, 4, 3, 4), "a token has 4 of 3 experts");
+    b = new_builder(PST_F32);
+    refuse(b, add_experts(b, 2, 4, 4), "weights have shape [5, 4], expected [5, 3]");
+    b = new_builder(PST_F32);
+    refuse(b, add_experts(b, 2, 3, 5), "parameter down has shape [3, 5, 6], expected [3, 4, 6]");
+}
+
+/* Every pass multiplies 2 x 6 x 8 and 2 x 4 x 6 for each of 5 x 2 pairs. */
+TEST(parts_of_experts)
+{
+    struct pst_graph_builder *b = new_builder(PST_F32);
+    struct pst_graph *graph = finish(b, add_experts(b, 2, 3, 4), 5, 0);
+    const uint32_t o = find_op(graph, "o"), r = find_op(graph, "r");
+    struct pst_op_grad info;
+    double flops, bytes;
+
+    pst_op_grad_info(graph, o, &info);
+    assert_true(info.has_b && info.has_w && info.b_dx == 3 && info.b_reads_x == 2 &&
+                info.b_reads_p == 3 && info.b_reads_y == 2 && info.w_reads_x == 3 &&
+                info.w_reads_dy && info.n_z == 2 && info.z_elems[0] == 80 &&
+                info.z_elems[1] == 40 && info.z_batched[0]);
+    for (uint32_t pass = 0; pass < 3; pass++) {
+        pst_op_work(graph, o, pass, 3, &flops, &bytes);
+        assert_true(flops == 3 * 10 * (2 * 48 + 2 * 24));
+    }
+    pst_op_work(graph, o, 0, 1, &flops, &bytes);
+    assert_true(bytes == 4.0 * (30 + 15 + 30 + 80 + 144 + 72));
+    pst_op_grad_info(graph, r, &info);
+    assert_true(info.has_b && !info.has_w && info.b_reads_x == 1 && info.b_reads_y == 0);
+    pst_graph_destroy(graph);
+}
