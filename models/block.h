@@ -26,6 +26,8 @@ void pst_leave(struct pst_model *m, size_t before);
 
 /* An operator of that name, else as `op` says. */
 uint32_t pst_add_op(struct pst_model *m, const char *name, const struct pst_op *op);
+uint32_t pst_add_param(struct pst_model *m, const char *name, uint32_t rank, const uint64_t *dims,
+                       uint32_t init, float value, bool decay);
 uint32_t pst_add_vector(struct pst_model *m, const char *name, int64_t n, uint32_t init,
                         float value);
 uint32_t pst_add_matrix(struct pst_model *m, const char *name, int64_t rows, int64_t columns,

@@ -15,10 +15,11 @@
 
 struct llama_config {
     int64_t layers, dim, heads, kv_heads, head_dim, ff, context, vocab, window;
-    int64_t rope_original_context;
-    double eps, rope_theta, rope_factor, rope_low_freq_factor, rope_high_freq_factor;
+    int64_t rope_original_context, experts, experts_per_token;
+    double eps, capacity, aux_loss, rope_theta, rope_factor, rope_low_freq_factor,
+        rope_high_freq_factor;
     uint32_t rope_scaling; /* enum pst_rope_scaling */
-    bool tied, qkv_bias, qk_norm;
+    bool tied, qkv_bias, qk_norm, normalize;
 };
 
 static const struct pst_param params[] = {
@@ -33,7 +34,7 @@ static const struct pst_param params[] = {
     PST_PARAM(struct llama_config, head_dim, PST_PARAM_INT, "0", "0..65536",
               "Width of a head, an even number; 0: dim / heads."),
     PST_PARAM(struct llama_config, ff, PST_PARAM_INT, "384", "1..16777216",
-              "Width of the feed-forward parts."),
+              "Width of the feed-forward parts, or of one expert."),
     PST_PARAM(struct llama_config, context, PST_PARAM_INT, "128", "1..1048576",
               "Tokens of one sample."),
     PST_PARAM(struct llama_config, vocab, PST_PARAM_INT, "256", "1..16777216",
@@ -48,6 +49,20 @@ static const struct pst_param params[] = {
               "Queries, keys and values have biases."),
     PST_PARAM(struct llama_config, qk_norm, PST_PARAM_BOOL, "false", NULL,
               "RMS norm of every head of queries and keys."),
+    PST_PARAM(
+        struct llama_config, experts, PST_PARAM_INT, "0", "0..4096",
+        "Experts of each feed-forward part, all on the device of their stage; 0: one, without "
+        "a router."),
+    PST_PARAM(struct llama_config, experts_per_token, PST_PARAM_INT, "2", "1..4096",
+              "Experts that a token goes through; at most experts."),
+    PST_PARAM(struct llama_config, normalize, PST_PARAM_BOOL, "true", NULL,
+              "A token's experts have weights with sum 1."),
+    PST_PARAM(
+        struct llama_config, capacity, PST_PARAM_FLOAT, "0", "0..1e6",
+        "How many times its even share of a sample's tokens an expert takes; 0: all that want "
+        "it."),
+    PST_PARAM(struct llama_config, aux_loss, PST_PARAM_FLOAT, "0.01", "0..1e6",
+              "Weight of the load balancing loss of each router."),
     PST_PARAM(struct llama_config, rope_theta, PST_PARAM_FLOAT, "1e4", "2..1e30",
               "Base of the frequencies of rotary positions."),
     PST_PARAM(struct llama_config, rope_scaling, PST_PARAM_ENUM, "none", "none|linear|llama3",
@@ -86,6 +101,11 @@ static pst_status check(const void *config, struct pst_error *err)
                         "\"rope_high_freq_factor\" in [model] is %g; it must be above "
                         "rope_low_freq_factor = %g",
                         c->rope_high_freq_factor, c->rope_low_freq_factor);
+    }
+    if (c->experts > 0 && c->experts_per_token > c->experts) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "\"experts_per_token\" in [model] is %lld; there are %lld experts",
+                        (long long)c->experts_per_token, (long long)c->experts);
     }
     if (c->head_dim == 0 && pst_check_heads(c->dim, c->heads, err) != PST_OK) {
         return PST_ERR_CONFIG;
@@ -164,14 +184,53 @@ static uint32_t add_attention(struct pst_model *m, uint32_t x, const struct llam
     return x;
 }
 
+/* The router's weights [context, experts] of tokens x. */
+static uint32_t add_router(struct pst_model *m, uint32_t x, const struct llama_config *c)
+{
+    x = pst_add_linear(m, "gate", x, c->dim, c->experts, DEVIATION, false);
+    return pst_add_op(m, "router",
+                      &(struct pst_op){.kind = PST_OP_ROUTER,
+                                       .n_in = 1,
+                                       .in = &x,
+                                       .experts_per_token = (uint32_t)c->experts_per_token,
+                                       .normalize = c->normalize,
+                                       .capacity = (float)c->capacity,
+                                       .aux_loss = (float)c->aux_loss});
+}
+
+static uint32_t add_experts(struct pst_model *m, uint32_t x, const struct llama_config *c)
+{
+    const uint64_t n = (uint64_t)c->experts, dim = (uint64_t)c->dim, ff = (uint64_t)c->ff;
+    const uint64_t up[3] = {n, dim, 2 * ff}, down[3] = {n, ff, dim};
+    const uint32_t in[2] = {x, add_router(m, x, c)};
+    uint32_t param[2];
+
+    param[0] = pst_add_param(m, "experts.gate_up.weight", 3, up, PST_INIT_NORMAL, DEVIATION, true);
+    param[1] =
+        pst_add_param(m, "experts.down_proj.weight", 3, down, PST_INIT_NORMAL, DEVIATION, true);
+    return pst_add_op(m, "experts",
+                      &(struct pst_op){.kind = PST_OP_EXPERTS,
+                                       .n_in = 2,
+                                       .in = in,
+                                       .n_param = 2,
+                                       .param = param,
+                                       .act = PST_ACT_SILU,
+                                       .experts_per_token = (uint32_t)c->experts_per_token});
+}
+
 static uint32_t add_feed_forward(struct pst_model *m, uint32_t x, const struct llama_config *c)
 {
-    size_t before = pst_enter(m, "mlp");
+    const size_t before = pst_enter(m, "mlp");
 
-    x = pst_add_linear(m, "gate_up", x, c->dim, 2 * c->ff, DEVIATION, false);
-    x = pst_add_op(m, "swiglu",
-                   &(struct pst_op){.kind = PST_OP_GLU, .n_in = 1, .in = &x, .act = PST_ACT_SILU});
-    x = pst_add_linear(m, "down_proj", x, c->ff, c->dim, DEVIATION, false);
+    if (c->experts > 0) {
+        x = add_experts(m, x, c);
+    } else {
+        x = pst_add_linear(m, "gate_up", x, c->dim, 2 * c->ff, DEVIATION, false);
+        x = pst_add_op(
+            m, "swiglu",
+            &(struct pst_op){.kind = PST_OP_GLU, .n_in = 1, .in = &x, .act = PST_ACT_SILU});
+        x = pst_add_linear(m, "down_proj", x, c->ff, c->dim, DEVIATION, false);
+    }
     pst_leave(m, before);
     return x;
 }

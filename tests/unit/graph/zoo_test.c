@@ -96,6 +96,29 @@ TEST(llamas)
     }
 }
 
+/* Mixtral 8x7B, Qwen3 30B-A3B: sizes of config.json, totals of the safetensors files. */
+TEST(experts)
+{
+    struct pst_graph *graph;
+    struct pst_error err;
+
+    assert_int_equal(parameters_of("llama", "layers=32 dim=4096 heads=32 kv_heads=8 ff=14336 "
+                                            "vocab=32000 experts=8 experts_per_token=2"),
+                     46702792704);
+    assert_int_equal(parameters_of("llama", "layers=48 dim=2048 heads=32 kv_heads=4 head_dim=128 "
+                                            "ff=768 vocab=151936 experts=128 experts_per_token=8 "
+                                            "qk_norm=true"),
+                     30532122624);
+    graph = make_model("llama", "layers=2 dim=24 heads=6 ff=40 context=10 experts=5", PST_F32);
+    assert_int_equal(graph->ops[find_op(graph, "layers.1.mlp.experts")].n_in, 2);
+    check_dims(find_output(graph, "layers.1.mlp.router", 0), 2, 10, 5, 0);
+    check_dims(find_output(graph, "layers.1.mlp.experts", 0), 2, 10, 24, 0);
+    pst_graph_destroy(graph);
+    assert_int_equal(try_model("llama", "experts=3 experts_per_token=4", PST_F32, &graph, &err),
+                     PST_ERR_CONFIG);
+    assert_non_null(strstr(err.message, "there are 3 experts"));
+}
+
 TEST(llama_shapes)
 {
     struct pst_graph *graph = make_model("llama",
