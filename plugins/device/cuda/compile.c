@@ -29,6 +29,8 @@ static const struct pst_cuda_family *const families[PST_OP_KINDS] = {
     [PST_OP_ROTARY] = &pst_cuda_rotary_family,
     [PST_OP_GLU] = &pst_cuda_glu_family,
     [PST_OP_QKNORM] = &pst_cuda_layernorm_family,
+    [PST_OP_ROUTER] = &pst_cuda_router_family,
+    [PST_OP_EXPERTS] = &pst_cuda_experts_family,
 };
 
 /* Those that are asked first. */
