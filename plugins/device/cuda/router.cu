@@ -97,7 +97,7 @@ __device__ static inline choice<S> choose_all(const struct router &r, const S *x
 /* Weights of all tokens, as if every expert took all that want it. */
 template <class S> __global__ void router_kernel(struct router r, S *y, const S *x)
 {
-    PST_EACH_ROW(PST_WARP, token, r.samples * r.tokens)
+    PST_EACH_ROW(PST_WARP, token, tokens_of(r))
     {
         const choice<S> c = choose_all(r, x, token);
 
@@ -139,7 +139,7 @@ template <class S> __global__ void take_kernel(struct router r, S *y, float *loa
 
 template <class S> __global__ void mark_kernel(struct router r, const S *x)
 {
-    PST_EACH_ROW(PST_WARP, token, r.samples * r.tokens)
+    PST_EACH_ROW(PST_WARP, token, tokens_of(r))
     {
         choose_all(r, x, token);
     }
@@ -163,7 +163,7 @@ template <class S>
 __global__ void router_back_kernel(struct router r, S *dx, const S *dy_all, const S *x,
                                    const float *load, float factor)
 {
-    PST_EACH_ROW(PST_WARP, token, r.samples * r.tokens)
+    PST_EACH_ROW(PST_WARP, token, tokens_of(r))
     {
         const uint64_t first = token * r.experts, lane = threadIdx.x % PST_WARP;
         const float *loads = load + token / r.tokens * r.experts;
