@@ -139,7 +139,6 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
 
     data->kind = job->data.kind;
     data->seed = (uint64_t)job->data.seed;
-    data->ignored = (int32_t)job->train.ignore_index;
     st = pst_sample_shape_of(graph, &data->shape, err);
     if (st == PST_OK) {
         st = pst_config_place(job->config, "train", "sample", check_sample(job, graph, err), err);
@@ -231,17 +230,6 @@ static void derive_inputs(const struct pst_data *data, uint32_t split, uint64_t 
     }
 }
 
-/* Targets of the class that is to count nothing are none. */
-static void ignore_targets(const struct pst_data *data, void *const *inputs)
-{
-    const struct pst_tensor *target = data->shape.target;
-    int32_t *values = inputs[pst_sample_input(&data->shape, target)];
-
-    for (uint64_t i = 0; data->ignored != -1 && data->shape.classes > 0 && i < target->elems; i++) {
-        values[i] = values[i] == data->ignored ? -1 : values[i];
-    }
-}
-
 void pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
                    void *const *ret_inputs)
 {
@@ -259,7 +247,6 @@ void pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, 
             pst_synthetic_read(data, split, first + i, inputs);
         }
         derive_inputs(data, split, first + i, inputs);
-        ignore_targets(data, inputs);
     }
 }
 

@@ -18,7 +18,6 @@ struct pst_text {
 struct pst_data {
     uint32_t kind; /* as in struct pst_job_data */
     uint64_t seed;
-    int32_t ignored; /* class of targets that become -1; -1: none does */
     struct pst_sample_shape shape;
     struct pst_text text[2]; /* by enum pst_split */
     char *storage[2];        /* what `text` points into; owned */

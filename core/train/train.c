@@ -192,6 +192,18 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     return st == PST_OK ? start_exec(run, err) : st;
 }
 
+/* Targets of the class that is to count nothing are none. */
+static void ignore_targets(const struct run *run, const struct samples *samples, uint32_t n)
+{
+    const struct pst_tensor *target = run->shape.target;
+    const int32_t ignored = (int32_t)run->job->train.ignore_index;
+    int32_t *values = samples->inputs[pst_sample_input(&run->shape, target)];
+
+    for (uint64_t i = 0; ignored != -1 && run->shape.classes > 0 && i < n * target->elems; i++) {
+        values[i] = values[i] == ignored ? -1 : values[i];
+    }
+}
+
 /* Fills a buffer with samples and describes them. */
 static struct pst_batch load(const struct run *run, const struct samples *to, uint32_t split,
                              uint64_t first, uint32_t n)
@@ -203,6 +215,7 @@ static struct pst_batch load(const struct run *run, const struct samples *to, ui
     }
     if (run->data != NULL) {
         pst_data_read(run->data, split, first, n, to->inputs);
+        ignore_targets(run, to, n);
     }
     return batch;
 }
