@@ -47,7 +47,6 @@ struct run {
     uint64_t n_submitted, n_steps;     /* steps handed to the executor; that ended */
     uint32_t n_skipped;                /* of them the last so many in a row */
     uint64_t peak_bytes;
-    struct pst_tokenizer *tokenizer; /* of text without data; NULL: the data's, or none */
     float *logits;                   /* of an evaluation; NULL: nothing is scored */
     uint64_t n_targets, n_right;
     uint64_t eval_samples;
@@ -234,13 +233,8 @@ static pst_status make_saver(struct run *run, struct pst_error *err)
 
 static pst_status start_reading(struct run *run, struct pst_error *err)
 {
-    const char *tokenizer = run->job->data.tokenizer;
     uint64_t steps = (uint64_t)run->job->train.steps;
 
-    if (run->data == NULL && generates(run) && tokenizer[0] != '\0') {
-        return pst_config_place(run->job->config, "data", "tokenizer",
-                                pst_tokenizer_read(tokenizer, &run->tokenizer, err), err);
-    }
     if (run->data == NULL || steps <= run->first_step) {
         return PST_OK;
     }
