@@ -5,7 +5,8 @@ tests/data/published/FAMILY/: model.safetensors and config.json as `transformers
 residual network under torchvision's names), expected.safetensors with inputs and logits.
 
 Needs torch, transformers and safetensors; the output depends on the seeds below only. With
---check FOLDER FAMILY it loads what penstock exported there and compares it with what is recorded.
+--check FOLDER FAMILY... it loads what penstock exported to FOLDER/FAMILY, compares it with what is
+recorded, and fails where anything differs. tests/e2e/transformers_test.txt does so.
 """
 import pathlib
 import shutil
@@ -209,8 +210,9 @@ def check(folder, family):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4 and sys.argv[1] == "--check":
-        check(pathlib.Path(sys.argv[2]), sys.argv[3])
+    if len(sys.argv) > 3 and sys.argv[1] == "--check":
+        for name in sys.argv[3:]:
+            check(pathlib.Path(sys.argv[2]) / name, name)
     else:
         for seed, name in enumerate(FAMILIES):
             record(name, seed)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training throughput of the quickstart model against PyTorch on this machine, same threads, same
+"""Training throughput of a gpt or llama (--config bench/torch/llama.toml) against PyTorch on this machine, same threads, same
 dtype, in one run: rounds alternate between the two, each ratio is that of the median step times.
 
   bench/torch/compare.py [--python /path/to/python-with-torch] [--rounds 3] [--steps 12]

@@ -56,6 +56,55 @@ static void put_rope(XXH3_state_t *state, const struct pst_rope *rope)
     put(state, rope->context);
 }
 
+/* Of operators that have one. */
+static void put_form(XXH3_state_t *state, const struct pst_form *form)
+{
+    uint64_t elems = 1;
+
+    put_shape(state, form->rank, form->dims);
+    for (uint32_t i = 0; i < form->rank; i++) {
+        put(state, form->from[i]);
+        put(state, (uint64_t)form->start[i]);
+        put(state, (uint64_t)form->step[i]);
+        elems *= form->dims[i];
+    }
+    put_float(state, form->fill);
+    put(state, form->dtype);
+    if (form->data != NULL) {
+        XXH3_64bits_update(state, form->data, elems * pst_dtype_bytes(form->dtype));
+    }
+}
+
+/* Has it anything that the operators of the built-in models have not? Their digests stay. */
+static bool is_general(const struct pst_op *op)
+{
+    return op->kind >= PST_OP_PARAMETER || op->axis != 0 || op->pad_more[0] != 0 ||
+           op->pad_more[1] != 0 || op->dilation[0] != 0 || op->dilation[1] != 0 ||
+           op->groups != 0 || op->whole;
+}
+
+static void put_general(XXH3_state_t *state, const struct pst_op *op)
+{
+    put(state, op->map);
+    put(state, op->reduce);
+    put_float(state, op->constants[0]);
+    put_float(state, op->constants[1]);
+    put(state, op->axis);
+    put(state, op->axes);
+    put(state, op->swapped[0]);
+    put(state, op->swapped[1]);
+    put(state, op->logarithm);
+    for (uint32_t i = 0; i < 2; i++) {
+        put(state, (uint64_t)(int64_t)op->pad_more[i]);
+        put(state, op->dilation[i]);
+    }
+    put(state, op->groups);
+    put(state, op->whole);
+    if (op->form != NULL) {
+        put_form(state, op->form);
+    }
+}
+
 static void put_op(XXH3_state_t *state, const struct pst_op *op)
 {
     put(state, op->kind);
@@ -91,6 +140,9 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     put_float(state, op->eps);
     put_float(state, op->momentum);
     put(state, op->salt);
+    if (is_general(op)) {
+        put_general(state, op);
+    }
 }
 
 static void put_tensor(XXH3_state_t *state, const struct pst_tensor *tensor)

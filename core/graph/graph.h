@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/names.h"
 #include "base/error.h"
+#include "graph/general.h"
 
 #define PST_MAX_RANK   8
 #define PST_MAX_INPUTS 72 /* data tensors of a model */
@@ -71,19 +72,22 @@ enum pst_op_kind {
        the target (Szegedy et al., 2016); z_loss times the square of y1 is added to a row (Chowdhery
        et al., "PaLM", 2022). F leaves both out where it does not train. */
     PST_OP_CROSS_ENTROPY = 7,
-    PST_OP_CONV2D = 8, /* NHWC: x0 [H,W,Ci], p0 [kh,kw,Ci,Co], p1 bias [Co] (optional) */
+    /* NHWC: x0 [H,W,Ci], p0 [kh,kw,Ci/groups,Co], p1 bias [Co] (optional); group g of the results
+       sees group g of the channels */
+    PST_OP_CONV2D = 8,
     /* Over micro-batch and all axes but the last, then act (relu or none); p0 gain, p1 bias; y1
        mean, y2 1 / deviation, [C] of the micro-batch; state 0, 1: running mean, variance. z as
        layer norm. */
     PST_OP_BATCHNORM = 9,
     PST_OP_MAXPOOL2D = 10, /* NHWC; y1: i32 index of the maximum in its window */
     PST_OP_AVGPOOL = 11,   /* mean over all axes but the last: [..., C] -> [C] */
-    PST_OP_CONCAT = 12,    /* along the last axis, up to 64 inputs */
+    PST_OP_CONCAT = 12,    /* along `axis`, up to 64 inputs */
     /* x0, x1 [...] of the model's type, x1 data -> loss [] of a sample: the mean of (x0 - x1)^2 */
     PST_OP_MSE = 13,
     PST_OP_RMSNORM = 14, /* over the last axis; p0 gain; y1 1 / root of mean square; z0 as there */
-    PST_OP_AVGPOOL2D = 15, /* NHWC: mean over the pixels of a window that are no padding */
-    PST_OP_SHIFT2D = 16,   /* NHWC: y[h,w] = x[h + pad[0], w + pad[1]], 0 beyond the image */
+    /* NHWC: mean over the pixels of a window that are no padding; `whole`: over all, those are 0 */
+    PST_OP_AVGPOOL2D = 15,
+    PST_OP_SHIFT2D = 16, /* NHWC: y[h,w] = x[h + pad[0], w + pad[1]], 0 beyond the image */
     /* x0 [T,N]: the first `heads` parts of `head_dim` columns are rotated by their row's position
        (rotary.h), the rest is copied. */
     PST_OP_ROTARY = 17,
@@ -105,6 +109,21 @@ enum pst_op_kind {
        y1 [T,k,2F] gate|up; B leaves z0 [T,k,2F], its gradient, and z1 [T,k,F], x1[t,e] act(gate)
        up. */
     PST_OP_EXPERTS = 21,
+    /* What follows is what models from files are made of (general.h). */
+    PST_OP_PARAMETER, /* y = p0, for each sample the same; W sums dy over the samples */
+    PST_OP_CONSTANT,  /* y = the numbers of `form`, f32 (in the model's type) or i32 */
+    PST_OP_MAP,       /* y = map(x0, x1, x2) by element, shapes as in numpy; i32 become numbers */
+    PST_OP_REDUCE,    /* over `axes`, which stay with length 1 */
+    PST_OP_SOFTMAX,   /* over `axis`; its logarithm where `logarithm` */
+    /* y[..., m, n] = sum_k x0[..., m, k] x1[..., k, n], the axes before them as in numpy; the last
+       two of an input are the other way round where `swapped` */
+    PST_OP_MATMUL,
+    PST_OP_RESHAPE, /* y = x0 with the shape of `form`. The gradient is dy itself (aliased). */
+    PST_OP_STRIDED, /* axes of x0 permuted, cut, padded, repeated as `form` says */
+    /* as mse; x0 logits, x1 probabilities -> the mean of -x1 log s - (1 - x1) log (1 - s), s their
+       sigmoid */
+    PST_OP_BCE,
+    PST_OP_GATHER, /* y = x0 with `axis` replaced by those of x1: i32 places along it, else NaN */
     PST_OP_KINDS
 };
 
@@ -189,10 +208,21 @@ struct pst_op {
     float scale;                /* attention: of the scores; 0: 1 / sqrt(C / heads) */
     uint32_t bag;               /* embedding: enum pst_bag */
     uint32_t kernel[2], stride[2], pad[2]; /* conv, pool: height, width */
-    float p;                               /* dropout probability (add, dropout) */
-    float smoothing, z_loss;               /* cross-entropy */
-    float eps, momentum;                   /* norms */
-    uint32_t salt; /* stream of its random numbers, below 2^20; fusion keeps it */
+    int32_t pad_more[2];         /* conv, pool: how much more than pad is below and to the right */
+    uint32_t dilation[2];        /* conv, maxpool: pixels from one of a window to the next; 0: 1 */
+    uint32_t groups;             /* conv: 0: 1 */
+    bool whole;                  /* avgpool2d */
+    float p;                     /* dropout probability (add, dropout) */
+    float smoothing, z_loss;     /* cross-entropy */
+    float eps, momentum;         /* norms */
+    uint32_t map, reduce;        /* map, reduce: enum pst_map, pst_reduce */
+    float constants[2];          /* map */
+    uint32_t axis;               /* softmax, gather, concat: counted from the last, which is 0 */
+    uint32_t axes;               /* reduce: bit i is axis i, counted so */
+    bool swapped[2];             /* matmul: of x0, x1 */
+    bool logarithm;              /* softmax */
+    const struct pst_form *form; /* constant, reshape, strided */
+    uint32_t salt;               /* stream of its random numbers, below 2^20; fusion keeps it */
 };
 
 struct pst_graph {
@@ -339,7 +369,7 @@ static inline uint32_t pst_op_kv_heads(const struct pst_op *op)
 /* Its result is a loss: one number per sample, whose gradient nobody hands in. */
 static inline bool pst_op_is_loss(uint32_t kind)
 {
-    return kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE;
+    return kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE || kind == PST_OP_BCE;
 }
 
 #endif

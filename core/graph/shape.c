@@ -4,7 +4,7 @@
  * model's numbers do not fit together. One rule a kind, which appends outputs to the answer; its
  * errors name the operator.
  */
-#include "graph/draft.h"
+#include "graph/shape_rule.h"
 
 #include <float.h>
 #include <stdio.h>
@@ -37,117 +37,6 @@ char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dim
     }
     return text;
 }
-
-/* --- what the rules are written in ---------------------------------------------------------*/
-
-#define BAD(...) pst_fail(err, PST_ERR_CONFIG, "model.shape", __VA_ARGS__)
-
-/* One inference: builder, operator and the answer, so that the rules stay short. */
-struct rule {
-    const struct pst_graph_builder *builder;
-    const struct pst_op *op;
-    struct pst_shapes *shapes;
-};
-
-static const struct pst_tensor *input(const struct rule *c, uint32_t i)
-{
-    return &c->builder->tensors[c->op->in[i]];
-}
-
-static uint32_t statistics_dtype(const struct rule *c)
-{
-    return c->builder->dtype == PST_F64 ? PST_F64 : PST_F32;
-}
-
-static struct pst_shape *output(const struct rule *c, uint32_t role, uint32_t dtype, uint32_t rank,
-                                const uint64_t *dims)
-{
-    struct pst_shape *shape = &c->shapes->out[c->shapes->n_out++];
-
-    memset(shape, 0, sizeof *shape);
-    shape->role = role;
-    shape->dtype = dtype;
-    shape->rank = rank;
-    if (rank != 0) {
-        memcpy(shape->dims, dims, rank * sizeof *dims);
-    }
-    shape->batched = true;
-    return shape;
-}
-
-/* The result: model dtype, shape of input 0 unless changed by the caller. */
-static struct pst_shape *result_like(const struct rule *c)
-{
-    const struct pst_tensor *x = input(c, 0);
-
-    return output(c, PST_ROLE_ACTIVATION, c->builder->dtype, x->rank, x->dims);
-}
-
-static pst_status check_dtype(const struct rule *c, uint32_t i, uint32_t dtype,
-                              struct pst_error *err)
-{
-    static const char *const names[] = {"f32", "bf16", "f64", "i32"};
-    uint32_t found = input(c, i)->dtype;
-
-    if (found != dtype) {
-        return BAD("%s: input %u has elements of type %s, expected %s", c->op->name, i,
-                   names[found], names[dtype]);
-    }
-    return PST_OK;
-}
-
-static pst_status check_rank(const struct rule *c, uint32_t least, uint32_t most, const char *form,
-                             struct pst_error *err)
-{
-    const struct pst_tensor *x = input(c, 0);
-    char text[256];
-
-    if (x->rank < least || x->rank > most) {
-        return BAD("%s: input has shape %s, expected %s", c->op->name,
-                   pst_shape_text(text, sizeof text, x->rank, x->dims), form);
-    }
-    return check_dtype(c, 0, c->builder->dtype, err);
-}
-
-/* Parameter `slot`, where present, must have exactly these axes. */
-static pst_status check_param(const struct rule *c, uint32_t slot, uint32_t rank,
-                              const uint64_t *dims, struct pst_error *err)
-{
-    const struct pst_parameter *param;
-    char found[256], expected[256];
-
-    if (slot >= c->op->n_param || c->op->param[slot] == PST_NONE) {
-        return PST_OK;
-    }
-    param = &c->builder->params[c->op->param[slot]];
-    if (param->rank != rank || memcmp(param->dims, dims, rank * sizeof *dims) != 0) {
-        return BAD("%s: parameter %s has shape %s, expected %s", c->op->name, param->name,
-                   pst_shape_text(found, sizeof found, param->rank, param->dims),
-                   pst_shape_text(expected, sizeof expected, rank, dims));
-    }
-    return PST_OK;
-}
-
-/* Rank of parameter 0, which every kind that asks has. */
-static const struct pst_parameter *param0(const struct rule *c)
-{
-    return &c->builder->params[c->op->param[0]];
-}
-
-static pst_status check_param_rank(const struct rule *c, uint32_t rank, const char *form,
-                                   struct pst_error *err)
-{
-    const struct pst_parameter *param = param0(c);
-    char text[256];
-
-    if (param->rank != rank) {
-        return BAD("%s: parameter %s has shape %s, expected %s", c->op->name, param->name,
-                   pst_shape_text(text, sizeof text, param->rank, param->dims), form);
-    }
-    return PST_OK;
-}
-
-typedef pst_status shape_rule(const struct rule *c, struct pst_error *err);
 
 /* --- rows of numbers -----------------------------------------------------------------------*/
 
@@ -324,12 +213,20 @@ static pst_status infer_mse(const struct rule *c, struct pst_error *err)
     return PST_OK;
 }
 
+/* Is axis `i` the only one along which the shapes may differ? */
+static bool alike_but(const struct pst_tensor *a, const struct pst_tensor *b, uint32_t i)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, i * sizeof *a->dims) == 0 &&
+           memcmp(&a->dims[i + 1], &b->dims[i + 1], (a->rank - 1 - i) * sizeof *a->dims) == 0;
+}
+
 static pst_status infer_concat(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *first = input(c, 0);
+    const uint32_t axis = first->rank - 1 - c->op->axis;
     char a[256], b[256];
     uint64_t width = 0;
-    pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., C]", err);
+    pst_status status = check_rank(c, c->op->axis + 1, PST_MAX_RANK, "[..., C]", err);
 
     if (status != PST_OK) {
         return status;
@@ -337,15 +234,15 @@ static pst_status infer_concat(const struct rule *c, struct pst_error *err)
     for (uint32_t i = 0; i < c->op->n_in; i++) {
         const struct pst_tensor *x = input(c, i);
 
-        if (x->rank != first->rank || x->dtype != first->dtype ||
-            memcmp(x->dims, first->dims, (first->rank - 1) * sizeof *x->dims) != 0) {
-            return BAD("%s: inputs of shape %s and %s differ in more than the last axis",
-                       c->op->name, pst_shape_text(a, sizeof a, first->rank, first->dims),
-                       pst_shape_text(b, sizeof b, x->rank, x->dims));
+        if (x->dtype != first->dtype || !alike_but(x, first, axis)) {
+            return BAD("%s: inputs of shape %s and %s differ in more than %s axis", c->op->name,
+                       pst_shape_text(a, sizeof a, first->rank, first->dims),
+                       pst_shape_text(b, sizeof b, x->rank, x->dims),
+                       c->op->axis == 0 ? "the last" : "that");
         }
-        width += x->dims[x->rank - 1];
+        width += x->dims[axis];
     }
-    result_like(c)->dims[first->rank - 1] = width;
+    result_like(c)->dims[axis] = width;
     return PST_OK;
 }
 
@@ -358,18 +255,23 @@ static pst_status slide(const struct rule *c, struct pst_shape *y, struct pst_er
     const struct pst_op *op = c->op;
 
     for (uint32_t i = 0; i < 2; i++) {
-        uint64_t padded = x->dims[i] + 2 * (uint64_t)op->pad[i];
+        const uint64_t dilation = op->dilation[i] == 0 ? 1 : op->dilation[i];
+        const uint64_t kernel = op->kernel[i] == 0 ? 0 : (op->kernel[i] - 1) * dilation + 1;
+        const int64_t end = (int64_t)op->pad[i] + op->pad_more[i];
+        const uint64_t padded = x->dims[i] + op->pad[i] + (end < 0 ? 0 : (uint64_t)end);
 
-        if (op->kernel[i] == 0 || op->stride[i] == 0 || op->pad[i] >= op->kernel[i]) {
-            return BAD("%s: kernel %u, stride %u, padding %u: kernel and stride must be positive, "
-                       "the padding smaller than the kernel",
-                       op->name, op->kernel[i], op->stride[i], op->pad[i]);
+        if (kernel == 0 || op->stride[i] == 0 || op->pad[i] >= kernel || end < 0 ||
+            (uint64_t)end >= kernel) {
+            return BAD("%s: kernel %llu, stride %u, padding %u and %lld: kernel and stride must be "
+                       "positive, the padding smaller than the kernel",
+                       op->name, (unsigned long long)kernel, op->stride[i], op->pad[i],
+                       (long long)end);
         }
-        if (padded < op->kernel[i]) {
-            return BAD("%s: image is %llu high or wide with its padding, the kernel %u", op->name,
-                       (unsigned long long)padded, op->kernel[i]);
+        if (padded < kernel) {
+            return BAD("%s: image is %llu high or wide with its padding, the kernel %llu", op->name,
+                       (unsigned long long)padded, (unsigned long long)kernel);
         }
-        y->dims[i] = (padded - op->kernel[i]) / op->stride[i] + 1;
+        y->dims[i] = (padded - kernel) / op->stride[i] + 1;
     }
     return PST_OK;
 }
@@ -377,6 +279,7 @@ static pst_status slide(const struct rule *c, struct pst_shape *y, struct pst_er
 static pst_status infer_conv2d(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
+    const uint64_t groups = c->op->groups == 0 ? 1 : c->op->groups;
     uint64_t weight[4];
     struct pst_shape *y;
     pst_status status = check_rank(c, 3, 3, "[height, width, channels]", err);
@@ -389,8 +292,13 @@ static pst_status infer_conv2d(const struct rule *c, struct pst_error *err)
     }
     weight[0] = c->op->kernel[0];
     weight[1] = c->op->kernel[1];
-    weight[2] = x->dims[2];
+    weight[2] = x->dims[2] / groups;
     weight[3] = param0(c)->dims[3];
+    if (x->dims[2] % groups != 0 || weight[3] % groups != 0) {
+        return BAD("%s: %llu groups do not divide %llu channels to %llu", c->op->name,
+                   (unsigned long long)groups, (unsigned long long)x->dims[2],
+                   (unsigned long long)weight[3]);
+    }
     status = check_param(c, 0, 4, weight, err);
     if (status == PST_OK) {
         status = check_param(c, 1, 1, &weight[3], err);
@@ -429,6 +337,9 @@ static pst_status infer_avgpool2d(const struct rule *c, struct pst_error *err)
 {
     pst_status status = check_rank(c, 3, 3, "[height, width, channels]", err);
 
+    if (c->op->dilation[0] > 1 || c->op->dilation[1] > 1) {
+        return BAD("%s: means over dilated windows are not there", c->op->name);
+    }
     return status != PST_OK ? status : slide(c, result_like(c), err);
 }
 
@@ -805,6 +716,16 @@ pst_status pst_shape_infer(const struct pst_graph_builder *builder, const struct
         [PST_OP_QKNORM] = infer_qknorm,
         [PST_OP_ROUTER] = infer_router,
         [PST_OP_EXPERTS] = infer_experts,
+        [PST_OP_PARAMETER] = pst_infer_parameter,
+        [PST_OP_CONSTANT] = pst_infer_constant,
+        [PST_OP_MAP] = pst_infer_map,
+        [PST_OP_REDUCE] = pst_infer_reduce,
+        [PST_OP_SOFTMAX] = pst_infer_softmax,
+        [PST_OP_MATMUL] = pst_infer_matmul,
+        [PST_OP_RESHAPE] = pst_infer_reshape,
+        [PST_OP_STRIDED] = pst_infer_strided,
+        [PST_OP_BCE] = infer_mse,
+        [PST_OP_GATHER] = pst_infer_gather,
     };
     struct pst_shapes shapes;
     struct rule c = {.builder = builder, .op = op, .shapes = &shapes};

@@ -185,7 +185,7 @@ struct pst_blend {
 struct pst_data {
     uint32_t kind;
     uint64_t seed;
-    int32_t ignored; /* class of targets that become -1; -1: none does */
+    int32_t ignored; /* a class of targets that counts nothing, beside -1 */
     struct pst_sample_shape shape;
     struct pst_tokenizer *tokenizer; /* NULL: tokens are bytes */
     struct pst_store *stores;        /* one for each source, and one for data.valid */

@@ -47,7 +47,7 @@ struct run {
     uint64_t n_submitted, n_steps;     /* steps handed to the executor; that ended */
     uint32_t n_skipped;                /* of them the last so many in a row */
     uint64_t peak_bytes;
-    float *logits; /* of an evaluation; NULL: nothing is scored */
+    float *logits;                   /* of an evaluation; NULL: nothing is scored */
     uint64_t n_targets, n_right;
     uint64_t eval_samples;
     double step_flops, peak_flops;            /* flops.h */
@@ -233,18 +233,24 @@ static pst_status make_saver(struct run *run, struct pst_error *err)
 
 static pst_status start_reading(struct run *run, struct pst_error *err)
 {
-    const char *tokenizer = run->job->data.tokenizer;
     uint64_t steps = (uint64_t)run->job->train.steps;
 
-    if (run->data == NULL && generates(run) && tokenizer[0] != '\0') {
-        return pst_config_place(run->job->config, "data", "tokenizer",
-                                pst_tokenizer_read(tokenizer, &run->tokenizer, err), err);
-    }
     if (run->data == NULL || steps <= run->first_step) {
         return PST_OK;
     }
     return pst_prefetch_create(run->data, &run->shape, run->first_sample, run->batch,
                                steps - run->first_step, IN_FLIGHT + AHEAD, &run->prefetch, err);
+}
+
+static pst_status open_tokenizer(struct run *run, struct pst_error *err)
+{
+    const struct pst_job *job = run->job;
+
+    return generates(run) && run->data == NULL && job->data.tokenizer[0] != '\0'
+               ? pst_config_place(job->config, "data", "tokenizer",
+                                  pst_tokenizer_read(job->data.tokenizer, &run->tokenizer, err),
+                                  err)
+               : PST_OK;
 }
 
 /* Of the last steps, so that most cost nothing; with a trace a run that is stopped has some, too.
@@ -274,6 +280,9 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     run->step_flops = pst_session_step_flops(run->session);
     run->peak_flops = pst_session_peak_flops(run->session);
     run->eval_batch = generates(run) || scores(run) ? one_microbatch(plan) : plan->batch;
+    if (st == PST_OK) {
+        st = open_tokenizer(run, err);
+    }
     if (st == PST_OK && (evaluates(run) || generates(run))) {
         st = pst_session_twin(run->session, run->eval_batch, err);
     }
@@ -599,7 +608,7 @@ static pst_status conclude(struct run *run, struct pst_error *err)
         .exec = run->exec,
         .graph = run->session->graph,
         .shape = &run->shape,
-        .tokenizer = run->data != NULL ? pst_data_tokenizer(run->data) : run->tokenizer,
+        .tokenizer = run->data == NULL ? run->tokenizer : pst_data_tokenizer(run->data),
         .samples = run->eval_batch,
         .kept = generates(run) ? kept_samples(run) : 0,
         .seed = (uint64_t)run->job->train.seed,
@@ -805,7 +814,7 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     }
     free(run.step_ns);
     free(run.logits);
-    free(run.sample);
     pst_tokenizer_destroy(run.tokenizer);
+    free(run.sample);
     return st;
 }

@@ -24,8 +24,6 @@
 #define BLOCK       ((uint64_t)1 << 18) /* elements that are converted at a time */
 #define SHOWN       10u                 /* differences that a message names */
 
-static const char one_file[] = "model.safetensors", index_file[] = "model.safetensors.index.json";
-
 /* A tensor, and whose. */
 struct found {
     const struct pst_st_file *file;
@@ -163,10 +161,11 @@ static pst_status open_files(struct pst_weights *w, struct pst_error *err)
                            "cannot open the folder: %s", strerror(errno));
     }
     if (name == NULL) {
-        name = is_there(w, index_file) ? index_file : one_file;
-        if (name == one_file && !is_there(w, one_file)) {
+        name = is_there(w, PST_WEIGHTS_INDEX) ? PST_WEIGHTS_INDEX : PST_WEIGHTS_FILE;
+        if (!is_there(w, name)) {
             return pst_fail_at(err, PST_ERR_IO, "input.path", w->path, 0, 0,
-                               "there is neither %s nor %s in the folder", one_file, index_file);
+                               "there is neither %s nor %s in the folder", PST_WEIGHTS_FILE,
+                               PST_WEIGHTS_INDEX);
         }
     }
     if (ends_in(name, ".json")) {

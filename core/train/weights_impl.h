@@ -11,6 +11,10 @@
 #include "graph/graph.h"
 #include "graph/published.h"
 
+/* What a folder has, the second where there are several. */
+#define PST_WEIGHTS_FILE  "model.safetensors"
+#define PST_WEIGHTS_INDEX "model.safetensors.index.json"
+
 enum { PST_WEIGHTS_PIECES = 8 };
 
 /* A tensor of a file within a parameter, or running statistics: columns [column, column + width) of

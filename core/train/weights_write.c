@@ -89,7 +89,7 @@ static void share_out(struct export *x, uint64_t shard_bytes)
 
 static char *file_name(struct export *x, uint32_t file)
 {
-    return x->n_files == 1 ? pst_arena_strdup(&x->arena, "model.safetensors")
+    return x->n_files == 1 ? pst_arena_strdup(&x->arena, PST_WEIGHTS_FILE)
                            : pst_arena_printf(&x->arena, "model-%05u-of-%05u.safetensors", file + 1,
                                               x->n_files);
 }
@@ -160,10 +160,11 @@ static pst_status write_file(struct export *x, uint32_t file, struct pst_error *
     return pst_st_finish(writer, err);
 }
 
+/* name: with a slash. */
 static pst_status write_text(struct export *x, const char *name, const char *text,
                              struct pst_error *err)
 {
-    char *path = pst_arena_printf(&x->arena, "%s/%s", x->folder, name);
+    char *path = pst_arena_printf(&x->arena, "%s%s", x->folder, name);
 
     return pst_file_write(path, text, strlen(text), err);
 }
@@ -192,7 +193,7 @@ static pst_status write_index(struct export *x, struct pst_error *err)
     pst_json_end(&json, '}');
     pst_json_newline(&json);
     text = pst_json_take(&json);
-    st = write_text(x, "model.safetensors.index.json", text, err);
+    st = write_text(x, "/" PST_WEIGHTS_INDEX, text, err);
     free(text);
     return st;
 }
@@ -209,9 +210,8 @@ static pst_status make_folder(const char *folder, bool *ret_made, struct pst_err
 /* Readers take an index before a single file: what stays of older weights must not be read. */
 static void remove_other_form(struct export *x)
 {
-    char *path =
-        pst_arena_printf(&x->arena, "%s/%s", x->folder,
-                         x->n_files == 1 ? "model.safetensors.index.json" : "model.safetensors");
+    char *path = pst_arena_printf(&x->arena, "%s/%s", x->folder,
+                                  x->n_files == 1 ? PST_WEIGHTS_INDEX : PST_WEIGHTS_FILE);
 
     unlink(path);
 }
@@ -237,7 +237,7 @@ pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *
     }
     if (st == PST_OK && family != NULL && family->keys != NULL) {
         text = pst_weights_config(job, family);
-        st = write_text(&x, "config.json", text, err);
+        st = write_text(&x, "/config.json", text, err);
         free(text);
     }
     if (st == PST_OK) {

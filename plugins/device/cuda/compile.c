@@ -29,6 +29,8 @@ static const struct pst_cuda_family *const families[PST_OP_KINDS] = {
     [PST_OP_ROTARY] = &pst_cuda_rotary_family,
     [PST_OP_GLU] = &pst_cuda_glu_family,
     [PST_OP_QKNORM] = &pst_cuda_layernorm_family,
+    [PST_OP_ROUTER] = &pst_cuda_router_family,
+    [PST_OP_EXPERTS] = &pst_cuda_experts_family,
 };
 
 /* Those that are asked first. */
@@ -41,10 +43,12 @@ static const struct pst_cuda_family *simple_family(const struct pst_op_request *
 {
     const struct pst_cuda_family *family =
         request->op->kind < PST_OP_KINDS ? families[request->op->kind] : NULL;
+    const bool windows = family != NULL && request->op->kernel[0] != 0;
 
     if (family == NULL || request->pass > PST_KERNEL_W || family->run[request->pass] == NULL ||
         (request->dtype != PST_F32 && request->dtype != PST_BF16) ||
-        !(request->op->p >= 0 && request->op->p < 1)) {
+        !(request->op->p >= 0 && request->op->p < 1) ||
+        (windows && !request_is_plain_window(request))) {
         return NULL;
     }
     return family;

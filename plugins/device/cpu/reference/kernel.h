@@ -6,7 +6,7 @@
 #ifndef PST_DEVICE_CPU_REFERENCE_KERNEL_H
 #define PST_DEVICE_CPU_REFERENCE_KERNEL_H
 
-#include "exec/request.h"
+#include "exec/spread.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,6 +38,10 @@ struct pst_reference_family {
         {name##_f_f32, name##_b_f32, NULL}, {name##_f_bf16, name##_b_bf16, NULL},                  \
             {name##_f_f64, name##_b_f64, NULL},                                                    \
     }
+#define PST_REFERENCE_F(name)                                                                      \
+    {                                                                                              \
+        {name##_f_f32, NULL, NULL}, {name##_f_bf16, NULL, NULL}, {name##_f_f64, NULL, NULL},       \
+    }
 #define PST_REFERENCE_F_W(name)                                                                    \
     {                                                                                              \
         {name##_f_f32, NULL, name##_w_f32}, {name##_f_bf16, NULL, name##_w_bf16},                  \
@@ -53,6 +57,7 @@ static inline const struct pst_op_request *reference_of(const struct pst_kernel 
 struct window_shape {
     struct pst_window w;
     uint64_t samples, in_pixels, in_channels, out_pixels, out_channels, taps;
+    uint64_t groups, group_in, group_out; /* of a convolution; channels of each */
 };
 
 static inline struct window_shape window_shape(const struct pst_op_request *request)
@@ -64,6 +69,9 @@ static inline struct window_shape window_shape(const struct pst_op_request *requ
     shape.in_pixels = (uint64_t)shape.w.in[0] * shape.w.in[1];
     shape.out_pixels = (uint64_t)shape.w.out[0] * shape.w.out[1];
     shape.taps = (uint64_t)shape.w.kernel[0] * shape.w.kernel[1];
+    shape.groups = request_groups(request);
+    shape.group_in = shape.in_channels / shape.groups;
+    shape.group_out = shape.out_channels / shape.groups;
     return shape;
 }
 
@@ -265,13 +273,14 @@ static inline uint64_t conv_workspace(const struct pst_op_request *request)
 
 /* --- pooling ---------------------------------------------------------------------------------- */
 
-/* Elements of the window of result pixel i of the micro-batch that are no padding. */
-static inline uint64_t window_counted(const struct window_shape *shape, uint64_t i)
+/* Elements of the window of result pixel i of the micro-batch that a mean is over. */
+static inline uint64_t window_counted(const struct window_shape *shape, bool whole, uint64_t i)
 {
     const struct pst_window *w = &shape->w;
 
-    return pst_window_inside(w, 0, i / w->out[1] % w->out[0]) *
-           pst_window_inside(w, 1, i % w->out[1]);
+    return whole ? shape->taps
+                 : pst_window_inside(w, 0, i / w->out[1] % w->out[0]) *
+                       pst_window_inside(w, 1, i % w->out[1]);
 }
 
 /* B: sums of one sample. */
@@ -311,6 +320,78 @@ static inline uint64_t loss_counted(const struct loss_shape *shape, const int32_
 static inline uint64_t mse_elems(const struct pst_op_request *request)
 {
     return request_in(request, 0)->elems;
+}
+
+/* --- maps, products, places ---------------------------------------------------------------------
+ */
+
+#define MAP_TILE 256u
+
+/* All maps. */
+#define MAP_EACH(X)                                                                                \
+    X(AFFINE)                                                                                      \
+    X(POWER)                                                                                       \
+    X(CLIP)                                                                                        \
+    X(LEAKY)                                                                                       \
+    X(ELU)                                                                                         \
+    X(HARD_SIGMOID)                                                                                \
+    X(HARD_SWISH)                                                                                  \
+    X(ABS)                                                                                         \
+    X(EXP)                                                                                         \
+    X(LOG)                                                                                         \
+    X(SQRT)                                                                                        \
+    X(RECIPROCAL)                                                                                  \
+    X(ERF)                                                                                         \
+    X(TANH)                                                                                        \
+    X(SIGMOID)                                                                                     \
+    X(GELU)                                                                                        \
+    X(SOFTPLUS)                                                                                    \
+    X(SIN)                                                                                         \
+    X(COS)                                                                                         \
+    X(ADD)                                                                                         \
+    X(SUB)                                                                                         \
+    X(MUL)                                                                                         \
+    X(DIV)                                                                                         \
+    X(POW)                                                                                         \
+    X(MIN)                                                                                         \
+    X(MAX)                                                                                         \
+    X(EQUAL)                                                                                       \
+    X(LESS)                                                                                        \
+    X(LESS_EQUAL)                                                                                  \
+    X(SELECT)
+#define MAP_ONE(map) +1
+_Static_assert(MAP_EACH(MAP_ONE) == PST_MAPS, "every map");
+
+/* How many elements from `first` on of the walk are a tile: within one row of it. */
+static inline uint64_t map_tile(const struct pst_spread *spread, uint64_t first)
+{
+    const uint64_t row = pst_spread_row(spread), left = row - first % row;
+
+    return left < MAP_TILE ? left : MAP_TILE;
+}
+
+/* B: sums of one sample of whichever input is largest. */
+static inline uint64_t sums_workspace(const struct pst_op_request *request)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; request->pass == PST_KERNEL_B && i < request->op->n_in; i++) {
+        most = request_in(request, i)->elems > most ? request_in(request, i)->elems : most;
+    }
+    return most;
+}
+
+/* F: one product. */
+static inline uint64_t matmul_workspace(const struct pst_op_request *request)
+{
+    const struct pst_matmul p = request_matmul(request);
+
+    return request->pass == PST_KERNEL_F ? p.m * p.n : sums_workspace(request);
+}
+
+static inline bool gather_valid(const struct pst_axis *axis, int32_t place)
+{
+    return place >= 0 && (uint64_t)place < axis->n;
 }
 
 #endif
