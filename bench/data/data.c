@@ -5,8 +5,8 @@
  *   bench-data tokens [FOLDER [MILLIONS]]     samples of a file of uint16 tokens that is written
  * there bench-data encode TOKENIZER TEXT          a text to tokens
  *
- * Medians of five rounds, by processor time. The file, of 256 million tokens in /tmp, is in the page cache; beside the
- * rate stands its part of what reading the file from begin to end takes.
+ * Medians of five rounds, by processor time. The file, of 256 million tokens in /tmp, is in the
+ * page cache; beside the rate stands its part of what reading the file from begin to end takes.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -13,7 +13,6 @@
 #include "base/memory.h"
 #include "base/philox.h"
 
-#define UNLIMITED   UINT64_MAX
 #define STREAM_MASK 0x6D61736Bu
 
 /* Of 2^32: one token in 0.15; of those 0.1 and 0.1. */
@@ -278,19 +277,6 @@ void pst_data_destroy(struct pst_data *data)
 const struct pst_tokenizer *pst_data_tokenizer(const struct pst_data *data)
 {
     return data->tokenizer;
-}
-
-uint64_t pst_data_samples(const struct pst_data *data, uint32_t split)
-{
-    uint64_t n = 0;
-
-    if (data->kind == PST_DATA_SYNTHETIC) {
-        return UNLIMITED;
-    }
-    for (uint32_t i = 0; i < data->n_sources[split]; i++) {
-        n += data->sources[split][i].n;
-    }
-    return n;
 }
 
 /* The hidden tokens as targets; at least one, so that every sample has a loss. */
