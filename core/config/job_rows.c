@@ -22,7 +22,7 @@ static const struct pst_param data_rows[] = {
     ROW(data, valid_fraction, FLOAT, "0.05", "0..0.5",
         "Part of the training data that is held out where `valid` is empty."),
     ROW(data, train_labels, STRING, "", NULL,
-        "Files of the labels, in the order of `train`: npy; mnist, where empty: beside the "
+        "Files of the labels, sorted as those of `train`: npy; mnist, where empty: beside the "
         "images."),
     ROW(data, valid_labels, STRING, "", NULL, "The same for `valid`."),
     ROW(data, dtype, ENUM, "uint16", "uint16|uint32", "Type of the tokens of kind tokens."),

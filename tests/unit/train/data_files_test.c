@@ -549,6 +549,7 @@ static void expect_bad_npy(const char *header, const char *kind, const char *wor
 TEST(test_bad_npy)
 {
     struct pst_job job;
+    char patterns[128];
 
     expect_bad_npy(NPY("'<f4'", "True", "(4, 3)"), "input.syntax", "Fortran");
     expect_bad_npy(NPY("'|O'", "False", "(4, 3)"), "input.syntax", "|O");
@@ -573,7 +574,12 @@ TEST(test_bad_npy)
     job = npy_job(write_npy("x.npy", 1, X_HEADER, x_values, sizeof x_values), "");
     expect_failure(&job, "mlp", MLP, "config.value", "data.train_labels");
     job.data.train_labels = write_npy("y3.npy", 1, NPY("'<i8'", "False", "(3,)"), y_values, 24);
-    expect_failure(&job, "mlp", MLP, "config.value", "3");
+    expect_failure(&job, "mlp", MLP, "input.syntax", "it has 3 labels");
+    write_npy("y2-a.npy", 1, NPY("'<i8'", "False", "(2,)"), y_values, 16);
+    write_npy("y2-b.npy", 1, NPY("'<i8'", "False", "(2,)"), y_values, 16);
+    snprintf(patterns, sizeof patterns, "%s/y2-*.npy", support_folder);
+    job.data.train_labels = patterns;
+    expect_failure(&job, "mlp", MLP, "config.value", "1 files and data.train_labels has 2");
     job.data.train_labels = write_npy("yf.npy", 1, NPY("'<f8'", "False", "(4,)"), y_values, 32);
     expect_failure(&job, "mlp", MLP, "input.syntax", "whole numbers");
 }
@@ -783,7 +789,7 @@ TEST(test_bad_mnist)
     job = job_of(PST_DATA_MNIST, write_bytes("images", bytes, sizeof bytes));
     expect_failure(&job, "mlp", mlp, "config.value", "data.train_labels");
     job.data.train_labels = support_path("train-labels-idx1-ubyte");
-    expect_failure(&job, "mlp", mlp, "config.value", "1 records");
+    expect_failure(&job, "mlp", mlp, "input.syntax", "it has 2 labels");
     job = job_of(PST_DATA_MNIST, write_bytes("lone-images-idx3", bytes, sizeof bytes));
     expect_failure(&job, "mlp", mlp, "input.path", "cannot open");
 }
