@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the job's model (gpt.py, llama.py) with PyTorch eager on one process; prints seconds of each step as JSON."""
+"""Trains the job's model (gpt.py, llama.py) with PyTorch eager on one process; prints seconds of each
+step as JSON."""
 import importlib
 import json
 import sys
