@@ -40,8 +40,8 @@ uint32_t pst_add_op(struct pst_model *m, const char *name, const struct pst_op *
     return result;
 }
 
-static uint32_t add_param(struct pst_model *m, const char *name, uint32_t rank,
-                          const uint64_t *dims, uint32_t init, float value, bool decay)
+uint32_t pst_add_param(struct pst_model *m, const char *name, uint32_t rank, const uint64_t *dims,
+                       uint32_t init, float value, bool decay)
 {
     size_t before = pst_enter(m, "%s", name);
     uint32_t param = pst_graph_param(m->graph, m->scope, rank, dims, init, value, decay);
@@ -55,7 +55,7 @@ uint32_t pst_add_vector(struct pst_model *m, const char *name, int64_t n, uint32
 {
     uint64_t width = (uint64_t)n;
 
-    return add_param(m, name, 1, &width, init, value, false);
+    return pst_add_param(m, name, 1, &width, init, value, false);
 }
 
 uint32_t pst_add_matrix(struct pst_model *m, const char *name, int64_t rows, int64_t columns,
@@ -63,7 +63,7 @@ uint32_t pst_add_matrix(struct pst_model *m, const char *name, int64_t rows, int
 {
     uint64_t dims[2] = {(uint64_t)rows, (uint64_t)columns};
 
-    return add_param(m, name, 2, dims, init, value, decay);
+    return pst_add_param(m, name, 2, dims, init, value, decay);
 }
 
 uint32_t pst_add_input(struct pst_model *m, const char *name, uint32_t field, uint32_t dtype,
@@ -136,6 +136,23 @@ uint32_t pst_add_layernorm(struct pst_model *m, const char *name, uint32_t x, in
                            float eps)
 {
     return add_norm(m, name, x, width, (struct pst_op){.kind = PST_OP_LAYERNORM, .eps = eps});
+}
+
+uint32_t pst_add_rmsnorm(struct pst_model *m, const char *name, uint32_t x, int64_t width,
+                         float eps, float gain)
+{
+    size_t before = pst_enter(m, "%s", name);
+    uint32_t param = pst_add_vector(m, "weight", width, PST_INIT_CONSTANT, gain);
+
+    x = pst_add_op(m, "",
+                   &(struct pst_op){.kind = PST_OP_RMSNORM,
+                                    .n_in = 1,
+                                    .in = &x,
+                                    .n_param = 1,
+                                    .param = &param,
+                                    .eps = eps});
+    pst_leave(m, before);
+    return x;
 }
 
 uint32_t pst_add_batchnorm(struct pst_model *m, const char *name, uint32_t x, int64_t channels)
@@ -256,8 +273,8 @@ uint32_t pst_add_conv(struct pst_model *m, const char *name, uint32_t x, int64_t
     uint64_t dims[4] = {kernel[0], kernel[1], (uint64_t)in, (uint64_t)out};
     float taps = (float)kernel[0] * (float)kernel[1];
     size_t before = pst_enter(m, "%s", name);
-    uint32_t param =
-        add_param(m, "weight", 4, dims, PST_INIT_NORMAL, sqrtf(2.0f / (taps * (float)out)), true);
+    uint32_t param = pst_add_param(m, "weight", 4, dims, PST_INIT_NORMAL,
+                                   sqrtf(2.0f / (taps * (float)out)), true);
     struct pst_op op = {.kind = PST_OP_CONV2D, .n_in = 1, .in = &x, .n_param = 1, .param = &param};
 
     memcpy(op.kernel, window->kernel, sizeof op.kernel);

@@ -26,6 +26,8 @@ void pst_leave(struct pst_model *m, size_t before);
 
 /* An operator of that name, else as `op` says. */
 uint32_t pst_add_op(struct pst_model *m, const char *name, const struct pst_op *op);
+uint32_t pst_add_param(struct pst_model *m, const char *name, uint32_t rank, const uint64_t *dims,
+                       uint32_t init, float value, bool decay);
 uint32_t pst_add_vector(struct pst_model *m, const char *name, int64_t n, uint32_t init,
                         float value);
 uint32_t pst_add_matrix(struct pst_model *m, const char *name, int64_t rows, int64_t columns,
@@ -45,6 +47,9 @@ uint32_t pst_add_tied_head(struct pst_model *m, const char *name, uint32_t x, ui
                            uint32_t bias);
 uint32_t pst_add_layernorm(struct pst_model *m, const char *name, uint32_t x, int64_t width,
                            float eps);
+/* Over the last axis; every element of the gain begins with that value. */
+uint32_t pst_add_rmsnorm(struct pst_model *m, const char *name, uint32_t x, int64_t width,
+                         float eps, float gain);
 /* `layers` linear layers without bias, a relu behind each: "name.0", "name.1", ... */
 uint32_t pst_add_relu_stack(struct pst_model *m, const char *name, uint32_t x, int64_t in,
                             int64_t width, int64_t layers);
@@ -106,7 +111,8 @@ struct pst_model_ends pst_add_classifier(struct pst_model *m, int64_t width, int
                                                        .check = check_config,                      \
                                                        .add = add}
 
-extern const struct pst_model_builder pst_model_mlp, pst_model_gpt, pst_model_bert, pst_model_t5,
-    pst_model_resnet, pst_model_amoebanet, pst_model_mmt, pst_model_dlrm, pst_model_candle;
+extern const struct pst_model_builder pst_model_mlp, pst_model_gpt, pst_model_llama, pst_model_bert,
+    pst_model_t5, pst_model_resnet, pst_model_amoebanet, pst_model_mmt, pst_model_dlrm,
+    pst_model_candle;
 
 #endif

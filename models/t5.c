@@ -49,15 +49,7 @@ static const struct pst_param params[] = {
 
 static uint32_t add_rmsnorm(struct pst_model *m, uint32_t x, const struct t5_config *c, float gain)
 {
-    uint32_t param = pst_add_vector(m, "norm.weight", c->dim, PST_INIT_CONSTANT, gain);
-
-    return pst_add_op(m, "norm",
-                      &(struct pst_op){.kind = PST_OP_RMSNORM,
-                                       .n_in = 1,
-                                       .in = &x,
-                                       .n_param = 1,
-                                       .param = &param,
-                                       .eps = EPSILON});
+    return pst_add_rmsnorm(m, "norm", x, c->dim, EPSILON, gain);
 }
 
 /* x + dropout(h) */

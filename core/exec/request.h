@@ -134,9 +134,11 @@ static inline uint64_t request_together(const struct pst_op_request *request,
  */
 struct pst_heads {
     uint64_t rows, keys, columns, heads, depth; /* columns: of y */
+    uint64_t kv_heads, group;                   /* each key head serves `group` heads */
     uint64_t q_stride, kv_stride, k_at, v_at;   /* from row to row; where they begin in a row */
     bool packed; /* all three in x[0]; else keys and values in x[1] */
     bool causal;
+    uint64_t window;                  /* row i sees keys i - window + 1 ... i; 0: no bound */
     float scale;                      /* of the scores; 0: 1 / sqrt(depth) */
     uint32_t n_buckets, max_distance; /* of the bias; 0: none */
 };
@@ -148,17 +150,20 @@ static inline struct pst_heads request_heads(const struct pst_op_request *reques
 
     a.packed = request->op->n_in == 1;
     a.causal = request->op->causal;
+    a.window = request->op->window;
     a.heads = request->op->heads;
+    a.kv_heads = pst_op_kv_heads(request->op);
+    a.group = a.heads / a.kv_heads;
     a.scale = request->op->scale;
     a.max_distance = request->op->max_distance;
     a.columns = request_columns(y);
     a.rows = y->elems / a.columns;
     a.keys = a.packed ? a.rows : request_in(request, 1)->dims[0];
     a.depth = a.columns / a.heads;
-    a.q_stride = (a.packed ? 3 : 1) * a.columns;
-    a.kv_stride = (a.packed ? 3 : 2) * a.columns;
+    a.kv_stride = (a.packed ? a.heads + 2 * a.kv_heads : 2 * a.kv_heads) * a.depth;
+    a.q_stride = a.packed ? a.kv_stride : a.columns;
     a.k_at = a.packed ? a.columns : 0;
-    a.v_at = a.k_at + a.columns;
+    a.v_at = a.k_at + a.kv_heads * a.depth;
     a.n_buckets =
         request_has_param(request, 0) ? (uint32_t)request_parameter(request, 0)->dims[0] : 0;
     return a;

@@ -46,6 +46,16 @@ static void put_shape(XXH3_state_t *state, uint32_t rank, const uint64_t *dims)
     }
 }
 
+static void put_rope(XXH3_state_t *state, const struct pst_rope *rope)
+{
+    put(state, rope->scaling);
+    put_float(state, rope->theta);
+    put_float(state, rope->factor);
+    put_float(state, rope->low_freq_factor);
+    put_float(state, rope->high_freq_factor);
+    put(state, rope->context);
+}
+
 /* Of operators that have one. */
 static void put_form(XXH3_state_t *state, const struct pst_form *form)
 {
@@ -108,6 +118,14 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     put(state, op->transposed);
     put(state, op->causal);
     put(state, op->heads);
+    put(state, op->kv_heads);
+    put(state, op->window);
+    put(state, op->head_dim);
+    put_rope(state, &op->rope);
+    put(state, op->experts_per_token);
+    put(state, op->normalize);
+    put_float(state, op->capacity);
+    put_float(state, op->aux_loss);
     put(state, op->max_distance);
     put_float(state, op->scale);
     put(state, op->bag);

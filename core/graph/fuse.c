@@ -30,7 +30,7 @@ static void fuse_act(const struct fusion *fusion, struct pst_op *act)
     uint32_t *out;
 
     if (host == NULL || fusion->uses[act->in[0]] != 1 || host->act != PST_ACT_NONE ||
-        !(host->kind == PST_OP_LINEAR ||
+        !((host->kind == PST_OP_LINEAR && act->act != PST_ACT_SILU) ||
           (host->kind == PST_OP_BATCHNORM && act->act == PST_ACT_RELU))) {
         return;
     }

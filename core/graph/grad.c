@@ -32,17 +32,18 @@ static void grad_linear(const struct pst_graph *graph, const struct pst_op *op,
     }
 }
 
-/* B finds the parameters' gradients on its way. RMS norm has neither mean nor bias. */
+/* B finds the parameters' gradients on its way. RMS norm has neither mean nor bias; that of queries
+   and keys has two gains. */
 static void grad_norm(const struct pst_graph *graph, const struct pst_op *op,
                       struct pst_op_grad *info)
 {
-    const bool rms = op->kind == PST_OP_RMSNORM;
+    const bool rms = op->kind == PST_OP_RMSNORM, heads = op->kind == PST_OP_QKNORM;
 
     info->b_dx = 1;
-    info->b_adds = op->kind != PST_OP_BATCHNORM;
+    info->b_adds = op->kind == PST_OP_LAYERNORM || rms;
     info->b_reads_x = 1;
-    info->b_reads_p = 1;
-    info->b_reads_y = 2 | (rms ? 0 : 4) | (op->act == PST_ACT_RELU ? 1 : 0);
+    info->b_reads_p = heads ? 3 : 1;
+    info->b_reads_y = 2 | (rms || heads ? 0 : 4) | (op->act == PST_ACT_RELU ? 1 : 0);
     info->has_w = true;
     info->n_z = rms ? 1 : 2;
     for (uint32_t i = 0; i < info->n_z; i++) {
@@ -63,6 +64,27 @@ static void grad_attention(const struct pst_graph *graph, const struct pst_op *o
         info->n_z = 1;
         info->z_elems[0] = graph->params[op->param[0]].elems;
         info->z_dtype[0] = graph->tensors[op->out[1]].dtype;
+    }
+}
+
+/* z0, z1: gradients of y1, and what p1 is multiplied with. */
+static void grad_experts(const struct pst_graph *graph, const struct pst_op *op,
+                         struct pst_op_grad *info)
+{
+    const struct pst_tensor *h = &graph->tensors[op->out[1]];
+
+    info->b_dx = 3;
+    info->b_reads_x = 2;
+    info->b_reads_p = 3;
+    info->b_reads_y = 2;
+    info->has_w = true;
+    info->w_reads_x = 3;
+    info->w_reads_dy = true;
+    info->n_z = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        info->z_elems[i] = i == 0 ? h->elems : h->elems / 2;
+        info->z_batched[i] = true;
+        info->z_dtype[i] = h->dtype;
     }
 }
 
@@ -117,6 +139,7 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
     case PST_OP_LAYERNORM:
     case PST_OP_BATCHNORM:
     case PST_OP_RMSNORM:
+    case PST_OP_QKNORM:
         grad_norm(graph, op, info);
         break;
     case PST_OP_ATTENTION:
@@ -127,13 +150,21 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
         break;
     case PST_OP_ACT:
         info->b_dx = 1;
-        info->b_reads_x = op->act == PST_ACT_GELU;
+        info->b_reads_x = op->act != PST_ACT_RELU;
         info->b_reads_y = op->act == PST_ACT_RELU;
         break;
     case PST_OP_CROSS_ENTROPY:
         info->b_dx = 1;
         info->b_reads_x = 1 | 2;
         info->b_reads_y = 2;
+        break;
+    case PST_OP_EXPERTS:
+        grad_experts(graph, op, info);
+        break;
+    case PST_OP_GLU:
+    case PST_OP_ROUTER:
+        info->b_dx = 1;
+        info->b_reads_x = 1;
         break;
     case PST_OP_MSE:
     case PST_OP_BCE:
@@ -189,7 +220,7 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
         info->b_adds = 1;
         info->b_reads_x = 2;
         break;
-    default: /* dropout, means, shift: dy is enough */
+    default: /* dropout, means, shift, rotation: dy is enough */
         info->b_dx = 1;
         break;
     }
@@ -215,7 +246,7 @@ void pst_op_grad_info(const struct pst_graph *graph, uint32_t op_index,
     ret_info->b_alias &= wanted;
     ret_info->b_adds &= ret_info->b_dx;
     ret_info->has_b = ret_info->b_dx != 0 || ret_info->n_z != 0;
-    if (ret_info->b_dx == 0 && op->kind != PST_OP_ATTENTION) {
+    if (ret_info->b_dx == 0 && op->kind != PST_OP_ATTENTION && op->kind != PST_OP_EXPERTS) {
         ret_info->b_reads_p = 0; /* weights only shape the gradient of the input */
     }
     if (!ret_info->has_b) {

@@ -58,14 +58,15 @@ enum pst_op_kind {
     /* Over the last axis; p0 gain, p1 bias; y1 mean, y2 1 / deviation, per row. B leaves z0, z1:
        the parameters' gradients of this micro-batch; dx = g + add in one kernel. */
     PST_OP_LAYERNORM = 2,
-    /* x0 [T,3C] packed q|k|v, heads side by side in each -> [T,C]; or x0 [T,C] q and x1 [S,2C] k|v,
-       of another sequence. y1 log-sum-exp [H,T]. p0 [buckets,H], optional, is added to the scores:
-       by how far the key is from the query (distance.h); B leaves its gradient in z0. */
+    /* x0 [T,(H+2K)D] packed q|k|v, heads of D side by side in each -> [T,HD]; or x0 [T,HD] q and x1
+       [S,2KD] k|v, of another sequence. Head h reads key head h / (H / K) (Ainslie et al., "GQA",
+       EMNLP 2023). y1 log-sum-exp [H,T]. p0 [buckets,H], optional, is added to the scores: by how
+       far the key is from the query (distance.h); B leaves its gradient in z0. */
     PST_OP_ATTENTION = 3,
     /* y = x0 + dropout(x1). Gradients are dy itself (aliased), except dropped ones. */
     PST_OP_ADD = 4,
     PST_OP_DROPOUT = 5,
-    PST_OP_ACT = 6, /* relu (B reads y) or gelu (B reads x) on its own */
+    PST_OP_ACT = 6, /* relu (B reads y), gelu or silu (B reads x) on its own */
     /* x0 logits [..., V], x1 i32 targets [...] -> loss [] of a sample: the mean over its rows;
        target -1 is ignored. y1 log-sum-exp per row. */
     PST_OP_CROSS_ENTROPY = 7,
@@ -85,6 +86,27 @@ enum pst_op_kind {
     /* NHWC: mean over the pixels of a window that are no padding; `whole`: over all, those are 0 */
     PST_OP_AVGPOOL2D = 15,
     PST_OP_SHIFT2D = 16, /* NHWC: y[h,w] = x[h + pad[0], w + pad[1]], 0 beyond the image */
+    /* x0 [T,N]: the first `heads` parts of `head_dim` columns are rotated by their row's position
+       (rotary.h), the rest is copied. */
+    PST_OP_ROTARY = 17,
+    PST_OP_GLU = 18, /* x0 [...,2F] gate|up -> act(gate) up [...,F]; silu or gelu; B reads x */
+    /* RMS norm of each head of packed rows x0 [T,N]: the first H parts of D columns with gain p0
+       [D], the next K with gain p1 [D]; the rest is copied. y1 [T,H+K] as RMS norm; z0, z1. */
+    PST_OP_QKNORM = 19,
+    /* Mixture of experts (Shazeer et al., "Outrageously large neural networks", ICLR 2017). x0
+       logits [T,E] -> weights [T,E]: the experts_per_token greatest of a token's softmax, the first
+       of equals, over their sum where `normalize`; 0 for the others. Of a sample an expert takes
+       the first ceil(capacity T k / E) tokens that want it; capacity 0: all. B reads x, and adds
+       the gradient of the sample's load balancing loss (Fedus et al., "Switch transformers", JMLR
+       2022, section 2.2), aux_loss E sum_e f_e P_e with f_e the tokens that want e over T, before
+       any is dropped, and P_e the mean of the softmax; the loss that is told is without it. */
+    PST_OP_ROUTER = 20,
+    /* x0 [T,C], x1 weights [T,E], of which the first experts_per_token (k) other than 0 of a token
+       count -> y[t] = sum_e x1[t,e] (act(gate) up) p1[e] where gate|up = x0[t] p0[e]; p0 [E,C,2F],
+       p1 [E,F,C]; act as GLU. A token's experts have its slots, in their order; what is left is 0:
+       y1 [T,k,2F] gate|up; B leaves z0 [T,k,2F], its gradient, and z1 [T,k,F], x1[t,e] act(gate)
+       up. */
+    PST_OP_EXPERTS = 21,
     /* What follows is what models from files are made of (general.h). */
     PST_OP_PARAMETER, /* y = p0, for each sample the same; W sums dy over the samples */
     PST_OP_CONSTANT,  /* y = the numbers of `form`, f32 (in the model's type) or i32 */
@@ -104,7 +126,23 @@ enum pst_op_kind {
 };
 
 enum pst_bag { PST_BAG_NONE = 0, PST_BAG_CONCAT = 1, PST_BAG_SUM = 2 };
-enum pst_act { PST_ACT_NONE = 0, PST_ACT_RELU = 1, PST_ACT_GELU = 2 /* tanh form */ };
+enum pst_act {
+    PST_ACT_NONE = 0,
+    PST_ACT_RELU = 1,
+    PST_ACT_GELU = 2, /* tanh form */
+    PST_ACT_SILU = 3  /* x sigmoid(x) */
+};
+
+/* How the frequencies of rotary embeddings follow from the pair's number (rotary.h). */
+enum pst_rope_scaling { PST_ROPE_NONE = 0, PST_ROPE_LINEAR = 1, PST_ROPE_LLAMA3 = 2 };
+
+struct pst_rope {
+    uint32_t scaling; /* enum pst_rope_scaling */
+    float theta;
+    float factor;                            /* linear, llama3: by which positions shrink */
+    float low_freq_factor, high_freq_factor; /* llama3 */
+    uint32_t context;                        /* llama3: tokens it was trained with at first */
+};
 
 struct pst_tensor {
     const char *name;
@@ -151,13 +189,20 @@ struct pst_op {
     const uint32_t *param;       /* parameters; PST_NONE where an optional one is absent */
     const uint64_t *state_elems; /* f32 values kept per operator over steps (running statistics) */
     /* attributes; what does not apply is 0 */
-    uint32_t act;          /* linear, act, batchnorm */
-    bool transposed;       /* linear: p0 is stored [out,in] (tied head), else [in,out] */
-    bool causal;           /* attention */
-    uint32_t heads;        /* attention */
-    uint32_t max_distance; /* attention with p0: beyond it all keys are equally far */
-    float scale;           /* attention: of the scores; 0: 1 / sqrt(C / heads) */
-    uint32_t bag;          /* embedding: enum pst_bag */
+    uint32_t act;         /* linear, act, batchnorm, glu, experts */
+    bool transposed;      /* linear: p0 is stored [out,in] (tied head), else [in,out] */
+    bool causal;          /* attention */
+    uint32_t heads;       /* attention, qknorm: of queries (H); rotary: of queries and keys */
+    uint32_t kv_heads;    /* attention, qknorm: of keys (K), divides heads; 0: as many as heads */
+    uint32_t window;      /* causal attention: row t sees t - window + 1 ... t; 0: all up to t */
+    uint32_t head_dim;    /* rotary (D) */
+    struct pst_rope rope; /* rotary */
+    uint32_t experts_per_token; /* router, experts (k) */
+    bool normalize;             /* router */
+    float capacity, aux_loss;   /* router */
+    uint32_t max_distance;      /* attention with p0: beyond it all keys are equally far */
+    float scale;                /* attention: of the scores; 0: 1 / sqrt(C / heads) */
+    uint32_t bag;               /* embedding: enum pst_bag */
     uint32_t kernel[2], stride[2], pad[2]; /* conv, pool: height, width */
     int32_t pad_more[2];         /* conv, pool: how much more than pad is below and to the right */
     uint32_t dilation[2];        /* conv, maxpool: pixels from one of a window to the next; 0: 1 */
@@ -276,6 +321,12 @@ struct pst_graph_view pst_graph_view_of(struct pst_arena *arena, struct pst_node
 uint64_t pst_graph_parameters(const struct pst_graph *graph);
 
 const char *pst_op_kind_name(uint32_t kind);
+
+/* Of attention and qknorm: heads of keys, and as many of values. */
+static inline uint32_t pst_op_kv_heads(const struct pst_op *op)
+{
+    return op->kv_heads == 0 ? op->heads : op->kv_heads;
+}
 
 /* Its result is a loss: one number per sample, whose gradient nobody hands in. */
 static inline bool pst_op_is_loss(uint32_t kind)

@@ -6,6 +6,7 @@
  */
 #include "graph/shape_rule.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,6 +72,11 @@ static pst_status infer_linear(const struct rule *c, struct pst_error *err)
     return status;
 }
 
+static pst_status check_eps(const struct rule *c, struct pst_error *err)
+{
+    return c->op->eps > 0.0f ? PST_OK : BAD("%s: eps must be greater than 0", c->op->name);
+}
+
 static pst_status check_norm(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
@@ -82,10 +88,7 @@ static pst_status check_norm(const struct rule *c, struct pst_error *err)
     if (status == PST_OK) {
         status = check_param(c, 1, 1, &x->dims[x->rank - 1], err);
     }
-    if (status == PST_OK && !(c->op->eps > 0.0f)) {
-        return BAD("%s: eps must be greater than 0", c->op->name);
-    }
-    return status;
+    return status != PST_OK ? status : check_eps(c, err);
 }
 
 /* Mean and standard deviation of a row; of RMS norm the latter alone. */
@@ -160,7 +163,7 @@ static pst_status infer_elementwise(const struct rule *c, struct pst_error *err)
     if (c->op->kind == PST_OP_DROPOUT) {
         return check_probability(c, err);
     }
-    if (c->op->act != PST_ACT_RELU && c->op->act != PST_ACT_GELU) {
+    if (c->op->act < PST_ACT_RELU || c->op->act > PST_ACT_SILU) {
         return BAD("%s: no such activation function (%u)", c->op->name, c->op->act);
     }
     return PST_OK;
@@ -426,7 +429,7 @@ static pst_status check_buckets(const struct rule *c, struct pst_error *err)
     return check_param(c, 0, 2, dims, err);
 }
 
-/* Keys and values of another sequence. */
+/* Keys and values of another sequence; width: of the keys. */
 static pst_status check_keys(const struct rule *c, uint64_t width, struct pst_error *err)
 {
     const struct pst_tensor *keys = input(c, 1);
@@ -440,37 +443,248 @@ static pst_status check_keys(const struct rule *c, uint64_t width, struct pst_er
     return check_dtype(c, 1, c->builder->dtype, err);
 }
 
+/* Heads, their columns, the mask. x0 has `columns`. */
+static pst_status check_heads(const struct rule *c, bool packed, uint64_t columns,
+                              uint64_t *ret_depth, struct pst_error *err)
+{
+    const struct pst_op *op = c->op;
+    const uint32_t kv_heads = pst_op_kv_heads(op);
+    const uint64_t heads = op->heads + (packed ? 2 * (uint64_t)kv_heads : 0);
+    const bool grouped = packed && kv_heads != op->heads;
+
+    if (packed && !grouped && columns % 3 != 0) {
+        return BAD("%s: input has last axis %llu, which is not three parts of equal width",
+                   op->name, (unsigned long long)columns);
+    }
+    if (op->heads == 0 || (!grouped && columns % heads != 0)) {
+        return BAD("%s: input has last axis %llu (%u x %llu), heads %u do not divide it", op->name,
+                   (unsigned long long)columns, packed ? 3u : 1u,
+                   (unsigned long long)(columns / (packed ? 3 : 1)), op->heads);
+    }
+    if (op->heads % kv_heads != 0) {
+        return BAD("%s: %u key heads do not divide %u heads, which share them evenly", op->name,
+                   kv_heads, op->heads);
+    }
+    if (columns % heads != 0) {
+        return BAD("%s: input has last axis %llu, which is not %u heads of queries, %u of keys and "
+                   "as many of values, all of equal width",
+                   op->name, (unsigned long long)columns, op->heads, kv_heads);
+    }
+    if (op->window != 0 && !op->causal) {
+        return BAD("%s: a window of %u keys takes a causal mask", op->name, op->window);
+    }
+    *ret_depth = columns / heads;
+    return PST_OK;
+}
+
 static pst_status infer_attention(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
-    const uint32_t parts = c->op->n_in == 2 ? 1 : 3;
-    uint64_t lse[2], width;
+    const struct pst_op *op = c->op;
+    const bool packed = op->n_in == 1;
+    uint64_t lse[2], depth = 0;
     pst_status status =
-        check_rank(c, 2, 2, parts == 3 ? "[T, 3C] (queries, keys, values)" : "[T, C]", err);
+        check_rank(c, 2, 2, packed ? "[T, 3C] (queries, keys, values)" : "[T, C]", err);
 
-    if (status != PST_OK) {
-        return status;
+    if (status == PST_OK) {
+        status = check_heads(c, packed, x->dims[1], &depth, err);
     }
-    width = x->dims[1] / parts;
-    if (x->dims[1] % parts != 0) {
-        return BAD("%s: input has last axis %llu, which is not three parts of equal width",
-                   c->op->name, (unsigned long long)x->dims[1]);
-    }
-    if (c->op->heads == 0 || width % c->op->heads != 0) {
-        return BAD("%s: input has last axis %llu (%u x %llu), heads %u do not divide it",
-                   c->op->name, (unsigned long long)x->dims[1], parts, (unsigned long long)width,
-                   c->op->heads);
-    }
-    if (parts == 1) {
-        status = check_keys(c, width, err);
+    if (status == PST_OK && !packed) {
+        status = check_keys(c, depth * pst_op_kv_heads(op), err);
     }
     if (status == PST_OK) {
         status = check_buckets(c, err);
     }
-    result_like(c)->dims[1] = width;
-    lse[0] = c->op->heads;
+    if (status != PST_OK) {
+        return status;
+    }
+    result_like(c)->dims[1] = depth * op->heads;
+    lse[0] = op->heads;
     lse[1] = x->dims[0];
     output(c, PST_ROLE_AUX, statistics_dtype(c), 2, lse);
+    return PST_OK;
+}
+
+static pst_status check_rope(const struct rule *c, struct pst_error *err)
+{
+    const struct pst_rope *rope = &c->op->rope;
+    const bool llama3 = rope->scaling == PST_ROPE_LLAMA3;
+
+    if (rope->scaling > PST_ROPE_LLAMA3 || !(rope->theta > 1.0f && rope->theta <= FLT_MAX)) {
+        return BAD("%s: theta %g is not a number above 1, or there is no such scaling (%u)",
+                   c->op->name, (double)rope->theta, rope->scaling);
+    }
+    if (rope->scaling != PST_ROPE_NONE && !(rope->factor >= 1.0f && rope->factor <= FLT_MAX)) {
+        return BAD("%s: positions cannot be scaled by %g; the factor is 1 or more", c->op->name,
+                   (double)rope->factor);
+    }
+    if (llama3 &&
+        !(rope->context > 0 && rope->low_freq_factor > 0.0f &&
+          rope->high_freq_factor > rope->low_freq_factor && rope->high_freq_factor <= FLT_MAX)) {
+        return BAD("%s: scaling llama3 takes 0 < low_freq_factor (%g) < high_freq_factor (%g) and "
+                   "the context of the first training (%u)",
+                   c->op->name, (double)rope->low_freq_factor, (double)rope->high_freq_factor,
+                   rope->context);
+    }
+    return PST_OK;
+}
+
+/* That x0 has so many heads of `depth` columns, and perhaps more. */
+static pst_status check_leading(const struct rule *c, uint64_t heads, uint64_t depth,
+                                struct pst_error *err)
+{
+    const uint64_t columns = input(c, 0)->dims[1];
+
+    if (heads == 0 || depth == 0 || depth > columns / heads) {
+        return BAD("%s: input has last axis %llu, which does not begin with %llu heads of %llu",
+                   c->op->name, (unsigned long long)columns, (unsigned long long)heads,
+                   (unsigned long long)depth);
+    }
+    return PST_OK;
+}
+
+static pst_status infer_rotary(const struct rule *c, struct pst_error *err)
+{
+    pst_status status = check_rank(c, 2, 2, "[T, C]", err);
+
+    if (status == PST_OK) {
+        status = check_leading(c, c->op->heads, c->op->head_dim, err);
+    }
+    if (status == PST_OK && c->op->head_dim % 2 != 0) {
+        return BAD("%s: heads of %u columns are not made of pairs; their number must be even",
+                   c->op->name, c->op->head_dim);
+    }
+    if (status == PST_OK) {
+        status = check_rope(c, err);
+    }
+    if (status == PST_OK) {
+        result_like(c);
+    }
+    return status;
+}
+
+static pst_status infer_qknorm(const struct rule *c, struct pst_error *err)
+{
+    const uint64_t heads = (uint64_t)c->op->heads + pst_op_kv_heads(c->op);
+    uint64_t rows[2];
+    pst_status status = check_rank(c, 2, 2, "[T, C]", err);
+
+    if (status == PST_OK) {
+        status = check_param_rank(c, 1, "[head_dim]", err);
+    }
+    if (status == PST_OK) {
+        status = check_param(c, 1, 1, param0(c)->dims, err);
+    }
+    if (status == PST_OK) {
+        status = check_leading(c, heads, param0(c)->dims[0], err);
+    }
+    if (status == PST_OK) {
+        status = check_eps(c, err);
+    }
+    if (status == PST_OK) {
+        result_like(c);
+        rows[0] = input(c, 0)->dims[0];
+        rows[1] = heads;
+        output(c, PST_ROLE_AUX, statistics_dtype(c), 2, rows);
+    }
+    return status;
+}
+
+static pst_status check_gate(const struct rule *c, struct pst_error *err)
+{
+    return c->op->act == PST_ACT_SILU || c->op->act == PST_ACT_GELU
+               ? PST_OK
+               : BAD("%s: gates go with silu or gelu", c->op->name);
+}
+
+static pst_status infer_glu(const struct rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., 2F] (gate, up)", err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    if (x->dims[x->rank - 1] % 2 != 0) {
+        return BAD("%s: input has last axis %llu, which is not a gate and as much to be gated",
+                   c->op->name, (unsigned long long)x->dims[x->rank - 1]);
+    }
+    result_like(c)->dims[x->rank - 1] = x->dims[x->rank - 1] / 2;
+    return check_gate(c, err);
+}
+
+/* --- mixture of experts --------------------------------------------------------------------*/
+
+static pst_status check_chosen(const struct rule *c, uint64_t experts, struct pst_error *err)
+{
+    if (c->op->experts_per_token == 0 || c->op->experts_per_token > experts) {
+        return BAD("%s: a token has %u of %llu experts", c->op->name, c->op->experts_per_token,
+                   (unsigned long long)experts);
+    }
+    return PST_OK;
+}
+
+static pst_status infer_router(const struct rule *c, struct pst_error *err)
+{
+    const struct pst_op *op = c->op;
+    pst_status status = check_rank(c, 2, 2, "[T, experts]", err);
+
+    if (status == PST_OK) {
+        status = check_chosen(c, input(c, 0)->dims[1], err);
+    }
+    if (status == PST_OK && !(op->capacity >= 0.0f && op->capacity <= FLT_MAX &&
+                              op->aux_loss >= 0.0f && op->aux_loss <= FLT_MAX)) {
+        return BAD("%s: capacity %g and weight %g of the load balancing loss must be 0 or more",
+                   op->name, (double)op->capacity, (double)op->aux_loss);
+    }
+    if (status == PST_OK) {
+        result_like(c);
+    }
+    return status;
+}
+
+static pst_status infer_experts(const struct rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0), *weights = input(c, 1);
+    uint64_t up[3], down[3], pairs[3];
+    char text[256];
+    pst_status status = check_rank(c, 2, 2, "[T, C]", err);
+
+    if (status == PST_OK) {
+        status = check_param_rank(c, 3, "[experts, C, 2F] (gate, up)", err);
+    }
+    if (status == PST_OK) {
+        status = check_dtype(c, 1, c->builder->dtype, err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    memcpy(up, param0(c)->dims, sizeof up);
+    if (weights->rank != 2 || weights->dims[0] != x->dims[0] || weights->dims[1] != up[0]) {
+        return BAD("%s: weights have shape %s, expected [%llu, %llu]", c->op->name,
+                   pst_shape_text(text, sizeof text, weights->rank, weights->dims),
+                   (unsigned long long)x->dims[0], (unsigned long long)up[0]);
+    }
+    up[1] = x->dims[1];
+    up[2] = up[2] / 2 * 2;
+    down[0] = up[0];
+    down[1] = up[2] / 2;
+    down[2] = x->dims[1];
+    pairs[0] = x->dims[0];
+    pairs[1] = c->op->experts_per_token;
+    pairs[2] = up[2];
+    status = check_param(c, 0, 3, up, err);
+    if (status == PST_OK) {
+        status = check_param(c, 1, 3, down, err);
+    }
+    if (status == PST_OK) {
+        status = check_chosen(c, up[0], err);
+    }
+    if (status == PST_OK) {
+        status = check_gate(c, err);
+    }
+    result_like(c);
+    output(c, PST_ROLE_AUX, c->builder->dtype, 3, pairs);
     return status;
 }
 
@@ -497,6 +711,11 @@ pst_status pst_shape_infer(const struct pst_graph_builder *builder, const struct
         [PST_OP_RMSNORM] = infer_layernorm,
         [PST_OP_AVGPOOL2D] = infer_avgpool2d,
         [PST_OP_SHIFT2D] = infer_shift2d,
+        [PST_OP_ROTARY] = infer_rotary,
+        [PST_OP_GLU] = infer_glu,
+        [PST_OP_QKNORM] = infer_qknorm,
+        [PST_OP_ROUTER] = infer_router,
+        [PST_OP_EXPERTS] = infer_experts,
         [PST_OP_PARAMETER] = pst_infer_parameter,
         [PST_OP_CONSTANT] = pst_infer_constant,
         [PST_OP_MAP] = pst_infer_map,
@@ -527,10 +746,12 @@ const char *pst_output_suffix(const struct pst_op *op, uint32_t output_index)
     case PST_OP_BATCHNORM:
         return output_index == 1 ? "mean" : "rstd";
     case PST_OP_LINEAR:
+    case PST_OP_EXPERTS:
         return "pre";
     case PST_OP_MAXPOOL2D:
         return "index";
     case PST_OP_RMSNORM:
+    case PST_OP_QKNORM:
         return "rstd";
     default:
         return "lse";

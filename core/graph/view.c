@@ -70,6 +70,10 @@ static uint32_t node_flags(const struct pst_op *op)
     case PST_OP_AVGPOOL2D:
     case PST_OP_SHIFT2D:
     case PST_OP_CONCAT:
+    case PST_OP_ROTARY:
+    case PST_OP_GLU:
+    case PST_OP_QKNORM:
+    case PST_OP_ROUTER:
     case PST_OP_PARAMETER:
     case PST_OP_CONSTANT:
     case PST_OP_MAP:

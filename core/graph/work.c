@@ -105,7 +105,7 @@ static double product_flops(const struct pst_graph *graph, const struct pst_op *
 {
     const struct pst_tensor *y = &graph->tensors[op->out[0]];
     const struct pst_tensor *x = op->n_in == 0 ? NULL : &graph->tensors[op->in[0]];
-    double flops, keys = (double)y->dims[0];
+    double flops, keys = (double)y->dims[0], window = (double)op->window;
 
     switch (op->kind) {
     case PST_OP_LINEAR:
@@ -113,9 +113,14 @@ static double product_flops(const struct pst_graph *graph, const struct pst_op *
     case PST_OP_CONV2D:
         return 2.0 * (double)y->elems * (double)op->kernel[0] * (double)op->kernel[1] *
                (double)(x->dims[2] / (op->groups == 0 ? 1 : op->groups));
+    case PST_OP_EXPERTS: /* of as many pairs as there can be; in every pass three products */
+        flops = (double)graph->tensors[op->out[1]].elems;
+        return 3.0 * flops * (double)x->dims[1];
     case PST_OP_ATTENTION:
         if (op->n_in == 2) {
             keys = (double)graph->tensors[op->in[1]].dims[0];
+        } else if (op->window != 0 && window < keys) { /* a triangle, then a band */
+            keys = 2.0 * window - window * window / keys;
         }
         flops = 2.0 * (double)y->elems * keys;
         return flops * (pass == 0 ? 2.0 : 5.0) * (op->causal ? 0.5 : 1.0);
@@ -127,10 +132,16 @@ static double product_flops(const struct pst_graph *graph, const struct pst_op *
     }
 }
 
+static double act_flops(uint32_t act)
+{
+    return act == PST_ACT_GELU ? 12.0 : act == PST_ACT_SILU ? 4.0 : 1.0;
+}
+
 /* Operations per element of the result (of the input for a loss and a mean). */
 static double element_flops(const struct pst_graph *graph, const struct pst_op *op, uint32_t pass)
 {
-    double per = 1.0, elems = (double)graph->tensors[op->out[0]].elems;
+    const struct pst_tensor *y = &graph->tensors[op->out[0]];
+    double per = 1.0, elems = (double)y->elems;
 
     switch (op->kind) {
     case PST_OP_LAYERNORM:
@@ -150,7 +161,22 @@ static double element_flops(const struct pst_graph *graph, const struct pst_op *
         elems = (double)graph->tensors[op->in[0]].elems;
         break;
     case PST_OP_ACT:
-        per = op->act == PST_ACT_GELU ? 12.0 : 1.0;
+        per = act_flops(op->act);
+        break;
+    case PST_OP_GLU: /* backward: the function, its slope, three products */
+        per = pass == 0 ? act_flops(op->act) + 1.0 : 2.0 * act_flops(op->act) + 3.0;
+        break;
+    case PST_OP_ROTARY: /* two products and a sum of each column that turns */
+        per = 3.0;
+        elems *= (double)op->heads * (double)op->head_dim / (double)y->dims[1];
+        break;
+    case PST_OP_ROUTER: /* softmax, a search for each of the greatest; backward: both, a slope */
+        per = (pass == 0 ? 5.0 : 9.0) + op->experts_per_token;
+        break;
+    case PST_OP_QKNORM:
+        per = pass == 0 ? 4.0 : 9.0;
+        elems *= ((double)op->heads + pst_op_kv_heads(op)) *
+                 (double)graph->params[op->param[0]].dims[0] / (double)y->dims[1];
         break;
     case PST_OP_CROSS_ENTROPY:
         per = pass == 0 ? 5.0 : 3.0;
@@ -211,7 +237,7 @@ void pst_op_work(const struct pst_graph *graph, uint32_t op_index, uint32_t pass
         bytes = backward_bytes(graph, op, &info, samples);
     } else {
         bytes = weight_bytes(graph, op, &info, samples);
-        if (info.n_z != 0 && op->kind != PST_OP_LINEAR) {
+        if (info.n_z != 0 && !info.w_reads_dy && op->kind != PST_OP_LINEAR) {
             flops = 0; /* a copy of what B found */
         }
     }

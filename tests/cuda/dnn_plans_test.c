@@ -39,6 +39,7 @@ static struct pst_dnn_attention packed(uint64_t batch, uint64_t heads, uint64_t 
     return (struct pst_dnn_attention){
         .batch = batch,
         .heads = heads,
+        .kv_heads = heads,
         .rows = rows,
         .keys = rows,
         .depth = depth,
@@ -54,20 +55,26 @@ static struct pst_dnn_attention packed(uint64_t batch, uint64_t heads, uint64_t 
 /*
  * Forward keeps nothing of the size of the scores. Backward in order keeps their slopes, bf16, rows
  * and keys rounded up to its blocks of 128; without order nothing
- * of that size either, for sums and deltas are operands.
+ * of that size either, for sums and deltas are operands. Where heads share keys it keeps what each
+ * head adds to their gradients, bf16.
  */
 static void check_attention(const struct pst_dnn_attention *a, int how)
 {
     const uint64_t scores =
         2 * a->batch * a->heads * ((a->rows + 127) / 128 * 128) * ((a->keys + 127) / 128 * 128);
+    const uint64_t parts =
+        a->heads == a->kv_heads ? 0 : 4 * a->batch * a->heads * a->keys * a->depth;
     struct pst_dnn_graph graph;
-    char what[128];
+    char what[160];
     uint64_t forward, backward;
 
-    snprintf(what, sizeof what, "%llu samples, %llu heads of %llu, %llu rows, %llu keys, %s, %s",
+    snprintf(what, sizeof what,
+             "%llu samples, %llu heads of %llu, %llu of keys, %llu rows, %llu keys, %s %llu, %s",
              (unsigned long long)a->batch, (unsigned long long)a->heads,
-             (unsigned long long)a->depth, (unsigned long long)a->rows, (unsigned long long)a->keys,
-             a->causal ? "causal" : "all keys", a->ordered ? "ordered" : "unordered");
+             (unsigned long long)a->depth, (unsigned long long)a->kv_heads,
+             (unsigned long long)a->rows, (unsigned long long)a->keys,
+             a->causal ? "causal" : "all keys", (unsigned long long)a->window,
+             a->ordered ? "ordered" : "unordered");
     pst_dnn_attention_forward(a, &graph);
     forward = plan_bytes(&graph, how, what);
     pst_dnn_attention_backward(a, &graph);
@@ -75,7 +82,7 @@ static void check_attention(const struct pst_dnn_attention *a, int how)
     print_message("%s: %llu, %llu bytes\n", what, (unsigned long long)forward,
                   (unsigned long long)backward);
     assert_true(forward <= 4096);
-    assert_true(backward <= (a->ordered ? scores + 4096 : 4096));
+    assert_true(backward <= parts + (a->ordered ? scores + 4096 : 4096));
 }
 
 /* What forward made is made once more where it is recomputed, so its sums have one order whatever
@@ -110,6 +117,18 @@ TEST(attention_compiles_otherwise)
     check_attention(&a, COMPILE);
 }
 
+/* Keys are shared by four heads; a window. */
+TEST(attention_of_groups_compiles)
+{
+    struct pst_dnn_attention a = packed(2, 8, 1024, 128);
+
+    a.kv_heads = 2;
+    a.q_stride = a.kv_stride = (8 + 2 * 2) * 128;
+    check_attention(&a, COMPILE);
+    a.window = 256;
+    check_attention(&a, COMPILE);
+}
+
 TEST(attention_to_others_compiles)
 {
     struct pst_dnn_attention a = packed(2, 4, 128, 128);
@@ -126,12 +145,16 @@ TEST(attention_of_all_sizes)
 {
     static const uint64_t depths[] = {32, 40, 64, 80, 96, 128};
     static const uint64_t rows[] = {128, 197, 512, 1000, 1024, 2048};
+    static const uint64_t kv_heads[] = {6, 3, 1};
 
     for (size_t d = 0; d < sizeof depths / sizeof depths[0]; d++) {
         for (size_t s = 0; s < sizeof rows / sizeof rows[0]; s++) {
             struct pst_dnn_attention a = packed(2, 6, rows[s], depths[d]);
 
             a.causal = (d + s) % 2 == 0;
+            a.window = a.causal && s % 3 == 1 ? 100 : 0;
+            a.kv_heads = kv_heads[(d + s / 2) % 3];
+            a.q_stride = a.kv_stride = (6 + 2 * a.kv_heads) * a.depth;
             a.ordered = (d / 2 + s) % 2 == 0;
             check_attention(&a, PROPOSE);
         }

@@ -102,6 +102,8 @@ static double apply(const struct run *run, const struct pst_dnn_op *op, const st
         return (double)at->i[op->axis];
     case PST_DNN_GE:
         return x >= b;
+    case PST_DNN_GT:
+        return x > b;
     default: /* PST_DNN_SELECT */
         return value(run, op->t, at) != 0 ? x : b;
     }
@@ -117,6 +119,14 @@ static void map(struct run *run, const struct pst_dnn_op *op)
     }
 }
 
+/* The same element of a tensor with as many heads, or fewer that are shared. */
+static struct element shared(const struct pst_dnn_tensor *t, const struct pst_dnn_tensor *all,
+                             struct element at)
+{
+    at.i[1] = at.i[1] * t->dims[1] / all->dims[1];
+    return at;
+}
+
 static void reduce(struct run *run, const struct pst_dnn_op *op)
 {
     const struct pst_dnn_tensor *x = &run->graph->tensors[op->x], *y = &run->graph->tensors[op->y];
@@ -128,7 +138,8 @@ static void reduce(struct run *run, const struct pst_dnn_op *op)
     }
     EACH(at, x)
     {
-        double *sum = &run->values[op->y][offset(y, &at)];
+        const struct element to = shared(y, x, at);
+        double *sum = &run->values[op->y][offset(y, &to)];
         const double v = value(run, op->x, &at);
 
         *sum = max ? fmax(*sum, v) : *sum + v;
@@ -146,7 +157,7 @@ static void matmul(struct run *run, const struct pst_dnn_op *op)
     }
     EACH(at, y)
     {
-        struct element in_x = at, in_b = at;
+        struct element in_x = at, in_b = shared(b, y, at);
         double sum = 0;
 
         for (int64_t k = 0; k < x->dims[3]; k++) {

@@ -16,10 +16,12 @@
 
 #undef __global__
 #undef __device__
+#undef __host__
 #undef __shared__
 #undef __launch_bounds__
 #define __global__ static
 #define __device__
+#define __host__
 #define __launch_bounds__(...)
 #define __shared__ static thread_local
 #define __MATH_CONSTANTS_H__
@@ -113,6 +115,12 @@ static void on_host_run(cudaStream_t stream, unsigned blocks, bool meeting, F fu
 static inline float __fmaf_rn(float a, float b, float c)
 {
     return fmaf(a, b, c);
+}
+
+static inline void sincospif(float x, float *ret_sin, float *ret_cos)
+{
+    *ret_sin = (float)sin((double)x * 3.14159265358979323846);
+    *ret_cos = (float)cos((double)x * 3.14159265358979323846);
 }
 
 static inline float __fdividef(float a, float b)

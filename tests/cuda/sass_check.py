@@ -17,6 +17,8 @@ loss.cu cross_entropy_back_kernel load store
 maps.cu act_kernel load store
 maps.cu act_back_kernel load store
 maps.cu bias_act_kernel load store
+maps.cu glu_kernel load store
+maps.cu glu_back_kernel load store
 maps.cu column_kernel load
 step.cu sum_kernel load store
 step.cu square_kernel load
@@ -25,6 +27,8 @@ step.cu refresh_kernel load store
 embedding.cu embedding_kernel load store
 embedding.cu pieces_kernel load store
 embedding.cu table_kernel load store
+rotary.cu rotary_kernel load store
+attention.cu heads_kernel load store
 """
 
 # Lower 12 bits of an instruction, Volta to Hopper; bits 73 to 75 are the size, 6 for 16 bytes.

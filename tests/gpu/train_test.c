@@ -74,6 +74,18 @@ TEST(test_gpt)
     agree("gpt", "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2", PST_BF16);
 }
 
+/* Heads that share keys, norms of them, positions, a window. */
+#define LLAMA                                                                                      \
+    "layers=2 dim=16 heads=4 kv_heads=2 head_dim=8 ff=24 context=8 vocab=7 window=5 "              \
+    "qk_norm=true qkv_bias=true"
+
+TEST(test_llama)
+{
+    agree("llama", LLAMA, PST_F32);
+    agree("llama", LLAMA, PST_BF16);
+    agree("llama", LLAMA " experts=4 capacity=1.25", PST_F32);
+}
+
 TEST(test_others)
 {
     agree("resnet", "image=8 width=4 stages=2 blocks=1 classes=7", PST_F32);

@@ -31,6 +31,7 @@ struct pst_device {
     bool quit;
     struct pst_cpu_queue *queues[PST_QUEUES]; /* NULL: its requests are worked off at once */
     struct pst_mark *marks;
+    struct pst_cpu_turns *turns; /* tables of rotary.c */
 };
 
 struct pst_cpu_kernel {
@@ -53,10 +54,11 @@ struct pst_cpu_family {
 
 extern const struct pst_cpu_family pst_cpu_add, pst_cpu_dropout, pst_cpu_act, pst_cpu_embedding,
     pst_cpu_layernorm, pst_cpu_cross_entropy, pst_cpu_batchnorm, pst_cpu_maxpool2d, pst_cpu_mse,
-    pst_cpu_avgpool2d, pst_cpu_samples; /* any whose samples do not know of each other */
+    pst_cpu_avgpool2d, pst_cpu_rotary, pst_cpu_glu, pst_cpu_qknorm,
+    pst_cpu_samples; /* any whose samples do not know of each other */
 /* dnnl_*.c: built where oneDNN is there. */
 extern const struct pst_cpu_family pst_cpu_linear, pst_cpu_attention, pst_cpu_conv2d,
-    pst_cpu_matmul, pst_cpu_strided; /* conv2d: the W of some */
+    pst_cpu_experts, pst_cpu_matmul, pst_cpu_strided; /* conv2d: the W of some */
 
 static inline const struct pst_cpu_kernel *pst_cpu_kernel_of(const struct pst_kernel *kernel)
 {
@@ -73,6 +75,10 @@ uint64_t pst_cpu_workspace(struct pst_device *device, const struct pst_graph *gr
 
 /* The W of families whose B finds the parameters' gradients on its way. */
 void pst_cpu_copy_scratch(const struct pst_kernel *kernel, const struct pst_call *call);
+
+/* --- rotary.c --------------------------------------------------------------------------------- */
+
+void pst_cpu_turns_finish(struct pst_device *device);
 
 /* --- arena.c ---------------------------------------------------------------------------------- */
 

@@ -38,6 +38,7 @@ static void close_device(struct pst_device *device)
     pst_cpu_leave(device);
     pst_cpu_queues_finish(device);
     pst_cpu_arenas_finish(device);
+    pst_cpu_turns_finish(device);
 #ifdef PENSTOCK_ONEDNN
     pst_dnnl_close(device);
 #endif

@@ -2,12 +2,13 @@
  *
  * softmax(scale q k^T + bias) v per head, in blocks of rows, so that the scores stay in the cache
  * and a causal block stops at its own columns. The backward pass recomputes the probabilities from
- * the log-sum-exp of each row (Dao et al., "FlashAttention", NeurIPS 2022). Heads are the items
- * that threads share; they are copied into the workspace, dense and in f32: strides of whole rows
- * of q|k|v may fall on few sets of the cache.
+ * the log-sum-exp of each row (Dao et al., "FlashAttention", NeurIPS 2022). Key heads are the items
+ * that threads share; each is copied into the workspace with the heads of its group, dense and in
+ * f32: strides of whole rows of q|k|v may fall on few sets of the cache. The heads of a group,
+ * which lie side by side, are rows of the same products: row i has token i / G.
  *
  * The bias depends on key minus query alone: a head has one number for each of the T + S - 1
- * differences, and row i reads S of them from T - 1 - i on.
+ * differences, and token t reads S of them from T - 1 - t on.
  */
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -21,15 +22,22 @@
 #define MIN_BLOCK 32u
 #define FEW_ROWS  128u
 
-/* One head of one sample: dense matrices [rows][depth] in f32. */
-struct head {
+/* The heads of one sample that share a key head: dense matrices of f32, q, dy, y and dq
+   [rows][group][depth], the others [keys][depth]. */
+struct group {
     const struct pst_heads *shape;
     const struct pst_simd *simd;
     const float *q, *k, *v, *dy;
-    float *y, *lse; /* lse: NULL where nobody wants it */
+    float *y, *lse; /* lse: [group][rows]; NULL where nobody wants it */
     float *dq, *dk, *dv;
-    float *probs, *dprobs; /* [block][ld] */
-    float *bias, *dbias;   /* by distance; NULL: none */
+    float *probs, *dprobs; /* [block][group][ld] */
+    float *factors;        /* [block][group] */
+    float *bias, *dbias;   /* [group][distances]; NULL: none */
+};
+
+/* A stretch of keys. */
+struct span {
+    uint64_t begin, end;
 };
 
 static bool serves(const struct pst_op_request *request)
@@ -46,18 +54,22 @@ static uint64_t distances_of(const struct pst_heads *shape)
     return shape->n_buckets > 0 ? shape->rows + shape->keys - 1 : 0;
 }
 
-/* Rows of scores at a time. */
+/* Tokens whose scores are made at a time, each a row for every head of the group. */
 static uint64_t block_of(const struct pst_heads *shape)
 {
-    const uint64_t block = shape->causal && shape->rows <= FEW_ROWS ? MIN_BLOCK : MAX_BLOCK;
+    const uint64_t rows = shape->causal && shape->rows <= FEW_ROWS ? MIN_BLOCK : MAX_BLOCK;
+    const uint64_t block = rows > shape->group ? rows / shape->group : 1;
 
     return shape->rows < block ? shape->rows : block;
 }
 
-/* From row to row of scores: S rounded up to 16, and off powers of two. */
+/* From row to row of scores: what a block sees rounded up to 16, and off powers of two. */
 static uint64_t ld_of(const struct pst_heads *shape)
 {
-    return (shape->keys + 15) / 16 * 16 + 16;
+    const uint64_t most = shape->window + block_of(shape) - 1;
+    const uint64_t keys = shape->window != 0 && most < shape->keys ? most : shape->keys;
+
+    return (keys + 15) / 16 * 16 + 16;
 }
 
 static uint64_t padded(uint64_t floats)
@@ -65,16 +77,16 @@ static uint64_t padded(uint64_t floats)
     return (floats + 15) / 16 * 16;
 }
 
-/* Floats of a thread: bias, scores (and their gradients), then q, k, v and the result, or q, k, v,
-   dy and the gradients of q, k, v. */
+/* Floats of a thread: bias, factors, scores (and their gradients), then q, k, v and the result, or
+   q, k, v, dy and the gradients of q, k, v. */
 static uint64_t thread_floats(const struct pst_op_request *request, const struct pst_heads *shape)
 {
-    const uint64_t scores = block_of(shape) * ld_of(shape);
-    const uint64_t q = shape->rows * shape->depth, k = shape->keys * shape->depth;
+    const uint64_t rows = block_of(shape) * shape->group, scores = rows * ld_of(shape);
+    const uint64_t q = shape->rows * shape->group * shape->depth, k = shape->keys * shape->depth;
     const uint64_t floats =
         request->pass == PST_KERNEL_B ? 2 * scores + 3 * q + 4 * k : scores + 2 * q + 2 * k;
 
-    return padded(floats) + padded(distances_of(shape));
+    return padded(floats) + padded(rows) + padded(shape->group * distances_of(shape));
 }
 
 /* Backward: the gradients of all heads of all samples by distance, behind the threads' floats. */
@@ -106,10 +118,13 @@ static void multiply(char trans_a, char trans_b, uint64_t m, uint64_t n, uint64_
     PST_ASSERT(status == dnnl_success);
 }
 
-/* How many keys the rows before `end` see. */
-static uint64_t keys_of(const struct pst_heads *shape, uint64_t end)
+/* The keys that tokens first ... end - 1 see. */
+static struct span keys_of(const struct pst_heads *shape, uint64_t first, uint64_t end)
 {
-    return shape->causal ? end : shape->keys;
+    return (struct span){
+        .begin = shape->window != 0 && first >= shape->window ? first + 1 - shape->window : 0,
+        .end = shape->causal ? end : shape->keys,
+    };
 }
 
 /* Rows are done in whole vectors: what is beyond the keys of the row gets `value` up to there. */
@@ -123,113 +138,147 @@ static uint64_t pad_row(float *row, uint64_t keys, float value)
     return padded;
 }
 
-static void clear_from(float *row, uint64_t begin, uint64_t end)
+/* What a row of scores has beyond the keys that it sees, `first` up to `end`: no probability. */
+static void clear_rest(float *row, uint64_t first, uint64_t end, uint64_t n)
 {
-    if (begin < end) {
-        memset(row + begin, 0, (end - begin) * sizeof *row);
+    memset(row, 0, first * sizeof *row);
+    if (end < n) {
+        memset(row + end, 0, (n - end) * sizeof *row);
     }
 }
 
-/* Scores of row i as products become scores with bias, which are scaled already; returns the scale
-   that is left to do. */
-static float add_bias(const struct head *head, uint64_t i, float *row, uint64_t keys)
+/* A row of scores: head i of the group, token t, which sees `keys`. */
+struct row {
+    uint64_t i, t;
+    struct span keys;
+    uint64_t at, n; /* its first key and their number, in the row */
+};
+
+/* Row r of a block from token `first` on, whose scores begin with key `begin`. */
+static struct row row_of(const struct pst_heads *shape, uint64_t first, uint64_t r, uint64_t begin)
 {
-    if (head->bias == NULL) {
-        return request_scale(head->shape);
+    struct row row = {.i = r % shape->group, .t = first + r / shape->group};
+
+    row.keys = keys_of(shape, row.t, row.t + 1);
+    row.at = row.keys.begin - begin;
+    row.n = row.keys.end - row.keys.begin;
+    return row;
+}
+
+/* Of the bias, or its gradient: where the row's first key stands. */
+static float *bias_of(const struct group *group, float *bias, const struct row *row)
+{
+    const struct pst_heads *shape = group->shape;
+
+    return bias + row->i * distances_of(shape) + shape->rows - 1 - row->t + row->keys.begin;
+}
+
+/* Scores as products become scores with bias, which are scaled already; returns the scale that is
+   left to do. */
+static float add_bias(const struct group *group, const struct row *row, float *scores)
+{
+    if (group->bias == NULL) {
+        return request_scale(group->shape);
     }
-    head->simd->scale(row, row, request_scale(head->shape), keys);
-    head->simd->add(row, row, head->bias + head->shape->rows - 1 - i, keys);
+    group->simd->scale(scores, scores, request_scale(group->shape), row->n);
+    group->simd->add(scores, scores, bias_of(group, group->bias, row), row->n);
     return 1.0f;
 }
 
-static void forward_block(const struct head *head, uint64_t first, uint64_t rows)
+static void forward_block(const struct group *group, uint64_t first, uint64_t tokens)
 {
-    const struct pst_heads *shape = head->shape;
-    const uint64_t n = keys_of(shape, first + rows), depth = shape->depth;
-    float factor[MAX_BLOCK];
+    const struct pst_heads *shape = group->shape;
+    const struct span keys = keys_of(shape, first, first + tokens);
+    const uint64_t n = keys.end - keys.begin, depth = shape->depth, rows = tokens * shape->group;
+    const float *k = group->k + keys.begin * depth, *v = group->v + keys.begin * depth;
+    float *y = group->y + first * shape->group * depth;
 
-    multiply('N', 'T', rows, n, depth, head->q + first * depth, depth, head->k, depth, 0,
-             head->probs, ld_of(shape));
-    for (uint64_t i = 0; i < rows; i++) {
-        float *row = head->probs + i * ld_of(shape), shift, sum;
-        const uint64_t keys = keys_of(shape, first + i + 1);
-        const float scale = add_bias(head, first + i, row, keys);
-        const uint64_t filled = pad_row(row, keys, -INFINITY);
+    multiply('N', 'T', rows, n, depth, group->q + first * shape->group * depth, depth, k, depth, 0,
+             group->probs, ld_of(shape));
+    for (uint64_t r = 0; r < rows; r++) {
+        const struct row row = row_of(shape, first, r, keys.begin);
+        float *scores = group->probs + r * ld_of(shape) + row.at, shift, sum;
+        const float scale = add_bias(group, &row, scores);
+        const uint64_t filled = pad_row(scores, row.n, -INFINITY);
 
-        sum = head->simd->exp_row(row, scale, filled, &shift);
-        clear_from(row, filled, n);
-        factor[i] = 1.0f / sum;
-        if (head->lse != NULL) {
-            head->lse[first + i] = shift + (float)log((double)sum);
+        sum = group->simd->exp_row(scores, scale, filled, &shift);
+        clear_rest(scores - row.at, row.at, row.at + filled, n);
+        group->factors[r] = 1.0f / sum;
+        if (group->lse != NULL) {
+            group->lse[row.i * shape->rows + row.t] = shift + (float)log((double)sum);
         }
     }
-    multiply('N', 'N', rows, depth, n, head->probs, ld_of(shape), head->v, depth, 0,
-             head->y + first * depth, depth);
-    for (uint64_t i = 0; i < rows; i++) {
-        float *y = head->y + (first + i) * depth;
-
-        head->simd->scale(y, y, factor[i], depth);
+    multiply('N', 'N', rows, depth, n, group->probs, ld_of(shape), v, depth, 0, y, depth);
+    for (uint64_t r = 0; r < rows; r++) {
+        group->simd->scale(y + r * depth, y + r * depth, group->factors[r], depth);
     }
 }
 
 /* dscores: those behind the bias; they become those of the products. */
-static void bias_gradient(const struct head *head, uint64_t i, float *dscores, uint64_t keys)
+static void bias_gradient(const struct group *group, const struct row *row, float *dscores)
 {
-    if (head->bias != NULL) {
-        float *dbias = head->dbias + head->shape->rows - 1 - i;
+    if (group->bias != NULL) {
+        float *dbias = bias_of(group, group->dbias, row);
 
-        head->simd->add(dbias, dbias, dscores, keys);
-        head->simd->scale(dscores, dscores, request_scale(head->shape), keys);
+        group->simd->add(dbias, dbias, dscores, row->n);
+        group->simd->scale(dscores, dscores, request_scale(group->shape), row->n);
     }
 }
 
-static void backward_block(const struct head *head, uint64_t first, uint64_t rows, float beta)
+static void backward_block(const struct group *group, uint64_t first, uint64_t tokens, float beta)
 {
-    const struct pst_heads *shape = head->shape;
-    const uint64_t n = keys_of(shape, first + rows), depth = shape->depth;
-    const float *q = head->q + first * depth, *dy = head->dy + first * depth;
+    const struct pst_heads *shape = group->shape;
+    const struct span keys = keys_of(shape, first, first + tokens);
+    const uint64_t n = keys.end - keys.begin, depth = shape->depth, ld = ld_of(shape);
+    const uint64_t rows = tokens * shape->group, at = first * shape->group * depth;
+    const uint64_t kv = keys.begin * depth;
+    const float *q = group->q + at, *dy = group->dy + at;
 
-    multiply('N', 'T', rows, n, depth, q, depth, head->k, depth, 0, head->probs, ld_of(shape));
-    multiply('N', 'T', rows, n, depth, dy, depth, head->v, depth, 0, head->dprobs, ld_of(shape));
-    for (uint64_t i = 0; i < rows; i++) {
-        float *p = head->probs + i * ld_of(shape), *dp = head->dprobs + i * ld_of(shape);
-        const uint64_t keys = keys_of(shape, first + i + 1);
-        const float scale = add_bias(head, first + i, p, keys);
-        const uint64_t filled = pad_row(p, keys, -INFINITY);
+    multiply('N', 'T', rows, n, depth, q, depth, group->k + kv, depth, 0, group->probs, ld);
+    multiply('N', 'T', rows, n, depth, dy, depth, group->v + kv, depth, 0, group->dprobs, ld);
+    for (uint64_t r = 0; r < rows; r++) {
+        const struct row row = row_of(shape, first, r, keys.begin);
+        float *p = group->probs + r * ld + row.at, *dp = group->dprobs + r * ld + row.at;
+        const float scale = add_bias(group, &row, p);
+        const uint64_t filled = pad_row(p, row.n, -INFINITY);
 
-        pad_row(dp, keys, 0);
-        head->simd->exp_known(p, p, scale, head->lse[first + i], filled);
-        head->simd->softmax_back(dp, p, scale, filled);
-        bias_gradient(head, first + i, dp, keys);
-        clear_from(p, filled, n);
-        clear_from(dp, filled, n);
+        pad_row(dp, row.n, 0);
+        group->simd->exp_known(p, p, scale, group->lse[row.i * shape->rows + row.t], filled);
+        group->simd->softmax_back(dp, p, scale, filled);
+        bias_gradient(group, &row, dp);
+        clear_rest(p - row.at, row.at, row.at + filled, n);
+        clear_rest(dp - row.at, row.at, row.at + filled, n);
     }
-    multiply('N', 'N', rows, depth, n, head->dprobs, ld_of(shape), head->k, depth, 0,
-             head->dq + first * depth, depth);
-    multiply('T', 'N', n, depth, rows, head->dprobs, ld_of(shape), q, depth, beta, head->dk, depth);
-    multiply('T', 'N', n, depth, rows, head->probs, ld_of(shape), dy, depth, beta, head->dv, depth);
+    multiply('N', 'N', rows, depth, n, group->dprobs, ld, group->k + kv, depth, 0, group->dq + at,
+             depth);
+    multiply('T', 'N', n, depth, rows, group->dprobs, ld, q, depth, beta, group->dk + kv, depth);
+    multiply('T', 'N', n, depth, rows, group->probs, ld, dy, depth, beta, group->dv + kv, depth);
 }
 
-static void run_head(const struct head *head, uint32_t pass)
+static void run_group(const struct group *group, uint32_t pass)
 {
-    const struct pst_heads *shape = head->shape;
+    const struct pst_heads *shape = group->shape;
 
     if (pass == PST_KERNEL_F) {
         for (uint64_t first = 0; first < shape->rows; first += block_of(shape)) {
             const uint64_t left = shape->rows - first;
 
-            forward_block(head, first, left < block_of(shape) ? left : block_of(shape));
+            forward_block(group, first, left < block_of(shape) ? left : block_of(shape));
         }
         return;
     }
-    /* From the last block on, which sees all keys: it overwrites their gradients, others add. */
+    if (shape->window != 0) { /* keys that the last block does not see, either */
+        memset(group->dk, 0, shape->keys * shape->depth * sizeof *group->dk);
+        memset(group->dv, 0, shape->keys * shape->depth * sizeof *group->dv);
+    }
+    /* From the last block on: it overwrites the gradients of the keys that it sees, others add. */
     for (uint64_t end = shape->rows, begin; end > 0; end = begin) {
         begin = (end - 1) / block_of(shape) * block_of(shape);
-        backward_block(head, begin, end - begin, end == shape->rows ? 0.0f : 1.0f);
+        backward_block(group, begin, end - begin, end == shape->rows ? 0.0f : 1.0f);
     }
 }
 
-/* --- operands of a head ----------------------------------------------------------------------- */
+/* --- operands of a group ---------------------------------------------------------------------- */
 
 struct job {
     const struct pst_op_request *request;
@@ -237,89 +286,85 @@ struct job {
     struct pst_heads shape;
 };
 
-/* Rows of a head, f32 and dense, from and to where they lie among the others. */
-static void load_rows(const struct job *job, float *dst, const void *src, uint64_t rows,
-                      uint64_t at, uint64_t ld)
-{
-    const uint64_t depth = job->shape.depth;
-
-    for (uint64_t i = 0; i < rows; i++, at += ld, dst += depth) {
-        if (job->request->dtype == PST_F32) {
-            memcpy(dst, (const float *)src + at, depth * sizeof *dst);
-        } else {
-            job->request->device->simd->widen(dst, (const uint16_t *)src + at, depth);
-        }
-    }
-}
-
-static void store_rows(const struct job *job, void *dst, uint64_t rows, uint64_t at, uint64_t ld,
-                       const float *src)
-{
-    const uint64_t depth = job->shape.depth;
-
-    for (uint64_t i = 0; i < rows; i++, at += ld, src += depth) {
-        if (job->request->dtype == PST_F32) {
-            memcpy((float *)dst + at, src, depth * sizeof *src);
-        } else {
-            job->request->device->simd->narrow((uint16_t *)dst + at, src, depth);
-        }
-    }
-}
-
-/* Where a head lies in its tensors: q, then k and v, which are packed with it or apart. */
+/* Where rows of a group lie in a tensor. */
 struct place {
-    uint32_t tensor[3];
-    uint64_t rows[3], at[3], ld[3];
-    uint64_t y; /* first element in result and dy */
+    uint32_t tensor; /* which input, for q, k and v */
+    uint64_t rows, width, at, ld;
 };
 
-static struct place place_of(const struct pst_heads *shape, uint64_t sample, uint64_t index)
+/* The rows, f32 and dense. */
+static void load_rows(const struct job *job, float *dst, const void *src, struct place place)
 {
-    const uint64_t c = shape->columns, at = index * shape->depth;
-    const uint64_t parts = shape->packed ? 3 : 2, first = shape->packed ? 1 : 0;
-    struct place place = {.tensor = {0, shape->packed ? 0 : 1, shape->packed ? 0 : 1},
-                          .rows = {shape->rows, shape->keys, shape->keys},
-                          .ld = {shape->packed ? 3 * c : c, parts * c, parts * c}};
-
-    place.at[0] = sample * shape->rows * place.ld[0] + at;
-    for (uint64_t i = 0; i < 2; i++) {
-        place.at[1 + i] = sample * shape->keys * place.ld[1 + i] + (first + i) * c + at;
+    for (uint64_t i = 0; i < place.rows; i++, place.at += place.ld, dst += place.width) {
+        if (job->request->dtype == PST_F32) {
+            memcpy(dst, (const float *)src + place.at, place.width * sizeof *dst);
+        } else {
+            job->request->device->simd->widen(dst, (const uint16_t *)src + place.at, place.width);
+        }
     }
-    place.y = sample * shape->rows * c + at;
-    return place;
 }
 
-static void load_and_run(const struct job *job, const struct place *place, float *floats,
-                         struct head *head)
+static void store_rows(const struct job *job, void *dst, struct place place, const float *src)
+{
+    for (uint64_t i = 0; i < place.rows; i++, place.at += place.ld, src += place.width) {
+        if (job->request->dtype == PST_F32) {
+            memcpy((float *)dst + place.at, src, place.width * sizeof *src);
+        } else {
+            job->request->device->simd->narrow((uint16_t *)dst + place.at, src, place.width);
+        }
+    }
+}
+
+/* q, then k and v, which are packed with it or apart; then result and dy. */
+static void places_of(const struct pst_heads *shape, uint64_t sample, uint64_t kv_head,
+                      struct place ret_places[4])
+{
+    const uint64_t width = shape->group * shape->depth;
+    const uint64_t kv = sample * shape->keys * shape->kv_stride + kv_head * shape->depth;
+    const uint32_t other = shape->packed ? 0 : 1;
+
+    ret_places[0] =
+        (struct place){0, shape->rows, width,
+                       sample * shape->rows * shape->q_stride + kv_head * width, shape->q_stride};
+    ret_places[1] =
+        (struct place){other, shape->keys, shape->depth, kv + shape->k_at, shape->kv_stride};
+    ret_places[2] = ret_places[1];
+    ret_places[2].at = kv + shape->v_at;
+    ret_places[3] =
+        (struct place){0, shape->rows, width,
+                       sample * shape->rows * shape->columns + kv_head * width, shape->columns};
+}
+
+static void load_and_run(const struct job *job, const struct place places[4], float *floats,
+                         struct group *group)
 {
     const struct pst_heads *shape = &job->shape;
-    const uint64_t q = shape->rows * shape->depth, k = shape->keys * shape->depth;
+    const uint64_t q = shape->rows * shape->group * shape->depth, k = shape->keys * shape->depth;
     float *parts[3] = {floats, floats + q, floats + q + k}, *gradients[3];
 
     for (uint32_t i = 0; i < 3; i++) {
-        load_rows(job, parts[i], job->call->x[place->tensor[i]], place->rows[i], place->at[i],
-                  place->ld[i]);
+        load_rows(job, parts[i], job->call->x[places[i].tensor], places[i]);
     }
-    head->q = parts[0];
-    head->k = parts[1];
-    head->v = parts[2];
-    head->y = parts[2] + k;
+    group->q = parts[0];
+    group->k = parts[1];
+    group->v = parts[2];
+    group->y = parts[2] + k;
     if (job->request->pass == PST_KERNEL_F) {
-        run_head(head, PST_KERNEL_F);
-        store_rows(job, job->call->y[0], shape->rows, place->y, shape->columns, head->y);
+        run_group(group, PST_KERNEL_F);
+        store_rows(job, job->call->y[0], places[3], group->y);
         return;
     }
-    load_rows(job, head->y, job->call->dy, shape->rows, place->y, shape->columns);
-    head->dy = head->y;
-    gradients[0] = head->dq = head->y + q;
-    gradients[1] = head->dk = head->dq + q;
-    gradients[2] = head->dv = head->dk + k;
-    run_head(head, PST_KERNEL_B);
+    load_rows(job, group->y, job->call->dy, places[3]);
+    group->dy = group->y;
+    gradients[0] = group->dq = group->y + q;
+    gradients[1] = group->dk = group->dq + q;
+    gradients[2] = group->dv = group->dk + k;
+    run_group(group, PST_KERNEL_B);
     for (uint32_t i = 0; i < 3; i++) {
-        void *dx = request_operand(job->call->dx, place->tensor[i]);
+        void *dx = request_operand(job->call->dx, places[i].tensor);
 
         if (dx != NULL) {
-            store_rows(job, dx, place->rows[i], place->at[i], place->ld[i], gradients[i]);
+            store_rows(job, dx, places[i], gradients[i]);
         }
     }
 }
@@ -374,31 +419,36 @@ static float *distance_gradients(const struct job *job)
            job->request->device->threads * thread_floats(job->request, &job->shape);
 }
 
-static void run_heads(void *context, uint64_t begin, uint64_t end, uint32_t thread)
+static void run_groups(void *context, uint64_t begin, uint64_t end, uint32_t thread)
 {
     const struct job *job = context;
     const struct pst_heads *shape = &job->shape;
     const bool back = job->request->pass == PST_KERNEL_B;
-    const uint64_t scores = block_of(shape) * ld_of(shape);
+    const uint64_t rows = block_of(shape) * shape->group, scores = rows * ld_of(shape);
+    const uint64_t distances = distances_of(shape), n = shape->group;
     float *bias = (float *)job->call->workspace + thread * thread_floats(job->request, shape);
-    float *floats = bias + padded(distances_of(shape)), *lse = job->call->y[1];
+    float *factors = bias + padded(n * distances), *floats = factors + padded(rows);
+    float *lse = job->call->y[1];
 
     for (uint64_t i = begin; i < end; i++) {
-        const struct place place = place_of(shape, i / shape->heads, i % shape->heads);
-        struct head head = {.shape = shape, .simd = job->request->device->simd};
+        const uint64_t kv_head = i % shape->kv_heads;
+        struct group group = {.shape = shape, .simd = job->request->device->simd};
+        struct place places[4];
 
-        head.lse = lse == NULL ? NULL : lse + i * shape->rows;
-        head.probs = floats;
-        head.dprobs = floats + scores;
-        if (distances_of(shape) > 0) {
-            load_bias(job, i % shape->heads, bias);
-            head.bias = bias;
-            head.dbias = distance_gradients(job) + i * distances_of(shape);
+        group.lse = lse == NULL ? NULL : lse + i * n * shape->rows;
+        group.factors = factors;
+        group.probs = floats;
+        group.dprobs = floats + scores;
+        for (uint64_t h = 0; h < n && distances > 0; h++) {
+            load_bias(job, kv_head * n + h, bias + h * distances);
+            group.bias = bias;
+            group.dbias = distance_gradients(job) + i * n * distances;
         }
-        if (back && distances_of(shape) > 0) {
-            memset(head.dbias, 0, distances_of(shape) * sizeof *head.dbias);
+        if (back && distances > 0) {
+            memset(group.dbias, 0, n * distances * sizeof *group.dbias);
         }
-        load_and_run(job, &place, floats + (back ? 2 : 1) * scores, &head);
+        places_of(shape, i / shape->kv_heads, kv_head, places);
+        load_and_run(job, places, floats + (back ? 2 : 1) * scores, &group);
     }
 }
 
@@ -412,7 +462,8 @@ static void run(const struct pst_kernel *kernel, const struct pst_call *call)
         request_operand(call->dx, job.shape.packed ? 0 : 1) == NULL) {
         return;
     }
-    pst_cpu_parallel(job.request->device, job.request->samples * job.shape.heads, run_heads, &job);
+    pst_cpu_parallel(job.request->device, job.request->samples * job.shape.kv_heads, run_groups,
+                     &job);
     if (job.request->pass == PST_KERNEL_B && distances_of(&job.shape) > 0) {
         sum_bias(&job, distance_gradients(&job));
     }

@@ -112,7 +112,7 @@ static void dropout_backward(const struct pst_kernel *kernel, const struct pst_c
 
 static bool act_serves(const struct pst_op_request *request)
 {
-    return request->op->act == PST_ACT_RELU || request->op->act == PST_ACT_GELU;
+    return request->op->act >= PST_ACT_RELU && request->op->act <= PST_ACT_SILU;
 }
 
 /* base: dy in the backward pass, where x is what the slope is told by. */
@@ -120,14 +120,16 @@ static void act_tile(const struct map *map, uint64_t sample, uint64_t first, uin
                      const float *x, const float *base)
 {
     const struct pst_simd *simd = map->request->device->simd;
-    const bool relu = map->request->op->act == PST_ACT_RELU;
+    const uint32_t act = map->request->op->act;
 
     (void)sample;
     (void)first;
     if (base == NULL) {
-        (relu ? simd->relu : simd->gelu)(y, x, n);
+        (act == PST_ACT_RELU ? simd->relu : act == PST_ACT_GELU ? simd->gelu : simd->silu)(y, x, n);
     } else {
-        (relu ? simd->relu_back : simd->gelu_back)(y, base, x, n);
+        (act == PST_ACT_RELU   ? simd->relu_back
+         : act == PST_ACT_GELU ? simd->gelu_back
+                               : simd->silu_back)(y, base, x, n);
     }
 }
 

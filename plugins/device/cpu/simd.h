@@ -39,9 +39,21 @@ struct pst_simd {
     void (*narrow)(uint16_t *bf16, const float *src, uint64_t n);
     void (*relu)(float *y, const float *h, uint64_t n);
     void (*gelu)(float *y, const float *h, uint64_t n); /* tanh form */
-    /* dh = dy * act'; relu is told by the sign of y, gelu by h */
+    void (*silu)(float *y, const float *h, uint64_t n);
+    /* dh = dy * act'; relu is told by the sign of y, the others by h */
     void (*relu_back)(float *dh, const float *dy, const float *y, uint64_t n);
     void (*gelu_back)(float *dh, const float *dy, const float *h, uint64_t n);
+    void (*silu_back)(float *dh, const float *dy, const float *h, uint64_t n);
+    /* y = act(gate) up, and back */
+    void (*gelu_gate)(float *y, const float *gate, const float *up, uint64_t n);
+    void (*silu_gate)(float *y, const float *gate, const float *up, uint64_t n);
+    void (*gelu_gate_back)(float *dgate, float *dup, const float *dy, const float *gate,
+                           const float *up, uint64_t n);
+    void (*silu_gate_back)(float *dgate, float *dup, const float *dy, const float *gate,
+                           const float *up, uint64_t n);
+    /* Pairs of n columns and the n behind them are turned; way: 1, or -1 back. */
+    void (*rotate)(float *y, const float *x, const float *cosines, const float *sines, float way,
+                   uint64_t n);
     /* y = x kept and scaled, plus base where base is not NULL */
     void (*dropout)(const struct pst_simd_dropout *dropout, float *y, const float *x,
                     const float *base, uint64_t first, uint64_t n);

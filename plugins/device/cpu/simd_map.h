@@ -38,15 +38,54 @@ INLINE vf vrelu_back(vf dy, vf y)
     return (vf)((vi)dy & (vi)(y > vset(0)));
 }
 
+/* An activation function and its slope. */
+struct act {
+    vf y, slope;
+};
+
 /* With s = 1 / (1 + e): s + h s (1 - s) (2u)', and s (1 - s) = e s^2 without cancellation. */
-INLINE vf vgelu_back(vf dy, vf h)
+INLINE struct act gelu_of(vf h)
 {
     const vf square = h * h;
     const vf e = gelu_exp(h, square);
     const vf s = vset(1) / (vset(1) + e);
     const vf inner = vset(1.59576912160573071f) + vset(0.21406444881780f) * square;
 
-    return dy * (s + h * inner * (e * s * s));
+    return (struct act){h * s, s + h * inner * (e * s * s)};
+}
+
+INLINE vf vgelu_back(vf dy, vf h)
+{
+    return dy * gelu_of(h).slope;
+}
+
+INLINE vf vsilu(vf h)
+{
+    return h / (vset(1) + vexp(-h));
+}
+
+/* The same, where 2u is h. */
+INLINE struct act silu_of(vf h)
+{
+    const vf e = vexp(-h);
+    const vf s = vset(1) / (vset(1) + e);
+
+    return (struct act){h * s, s + h * (e * s * s)};
+}
+
+INLINE vf vsilu_back(vf dy, vf h)
+{
+    return dy * silu_of(h).slope;
+}
+
+INLINE vf vgelu_gate(vf gate, vf up)
+{
+    return vgelu(gate) * up;
+}
+
+INLINE vf vsilu_gate(vf gate, vf up)
+{
+    return vsilu(gate) * up;
 }
 
 PST_MAP2(map_add, vadd)
@@ -54,6 +93,40 @@ PST_MAP1(map_relu, vrelu)
 PST_MAP1(map_gelu, vgelu)
 PST_MAP2(map_relu_back, vrelu_back)
 PST_MAP2(map_gelu_back, vgelu_back)
+PST_MAP1(map_silu, vsilu)
+PST_MAP2(map_silu_back, vsilu_back)
+PST_MAP2(map_gelu_gate, vgelu_gate)
+PST_MAP2(map_silu_gate, vsilu_gate)
+
+INLINE void gate_back_at(float *dgate, float *dup, vf dy, struct act act, vf up, uint64_t at,
+                         uint64_t left)
+{
+    put(dgate, at, left, dy * up * act.slope);
+    put(dup, at, left, dy * act.y);
+}
+
+static void map_gelu_gate_back(float *dgate, float *dup, const float *dy, const float *gate,
+                               const float *up, uint64_t n)
+{
+    PST_EACH_VECTOR(n, gate_back_at(dgate, dup, get(dy, at, left), gelu_of(get(gate, at, left)),
+                                    get(up, at, left), at, left));
+}
+
+static void map_silu_gate_back(float *dgate, float *dup, const float *dy, const float *gate,
+                               const float *up, uint64_t n)
+{
+    PST_EACH_VECTOR(n, gate_back_at(dgate, dup, get(dy, at, left), silu_of(get(gate, at, left)),
+                                    get(up, at, left), at, left));
+}
+
+static void map_rotate(float *y, const float *x, const float *cosines, const float *sines,
+                       float way, uint64_t n)
+{
+    PST_EACH_VECTOR(n, const vf a = get(x, at, left); const vf b = get(x + n, at, left);
+                    const vf c = get(cosines, at, left);
+                    const vf s = vset(way) * get(sines, at, left); put(y, at, left, a * c - b * s);
+                    put(y + n, at, left, b * c + a * s));
+}
 
 static void map_scale(float *dst, const float *a, float factor, uint64_t n)
 {

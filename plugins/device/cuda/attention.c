@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention from products: the scores of all heads of a sample at once, in f32, then the next
- * sample. Backward makes them again. Memory grows with rows times keys: this is what there is where
- * no fused kernel serves, and what such kernels are compared with.
+ * sample. Backward makes them again. Where heads share keys, their rows are put one behind the
+ * other, so that a product serves them all and sums over them. Memory grows with rows times keys:
+ * this is what there is where no fused kernel serves, and what such kernels are compared with.
  */
 #include "attention.h"
 #include "product.h"
@@ -19,17 +20,22 @@ struct attention_state {
     int32_t *buckets; /* device memory; NULL: no bias */
 };
 
-/* Pieces of the workspace. probs, dscores: the activations' type; in f32 the same as these two. */
+/* Pieces of the workspace. probs, dscores: the activations' type; in f32 the same as these two. q,
+   o, and in backward dq: queries and rows of y or dy, head after head; NULL where keys are not
+   shared.
+ */
 struct pieces {
     void *product;
     float *scores, *dprobs, *diagonals;
     void *probs, *dscores;
+    void *q, *o, *dq;
 };
 
 static struct pieces carve(const struct pst_op_request *r, const struct pst_heads *a, void *base,
                            uint64_t *ret_bytes)
 {
     const uint64_t n = a->heads * a->rows * a->keys;
+    const uint64_t rows = a->rows * a->columns * pst_dtype_bytes(r->dtype);
     const bool back = r->pass == PST_KERNEL_B, half = pst_cuda_bf16(r);
     struct pieces p = {0};
     uint64_t used = 0;
@@ -47,6 +53,11 @@ static struct pieces carve(const struct pst_op_request *r, const struct pst_head
         p.diagonals =
             pst_cuda_carve(base, &used, a->heads * (a->rows + a->keys - 1) * sizeof(float));
     }
+    if (r->pass != PST_KERNEL_W && a->group > 1) {
+        p.q = pst_cuda_carve(base, &used, rows);
+        p.o = pst_cuda_carve(base, &used, rows);
+        p.dq = back ? pst_cuda_carve(base, &used, rows) : NULL;
+    }
     *ret_bytes = used;
     return p;
 }
@@ -60,21 +71,26 @@ static uint64_t workspace(const struct pst_op_request *r)
     return bytes;
 }
 
-/* A product with a batch for each head. Steps: `depth` for what lies side by side in a row. */
+/* A product with a batch for each head of keys. Steps: `depth` for what lies side by side in a row.
+ */
 static struct pst_cuda_product_shape product_of(const struct pst_op_request *r,
                                                 const struct pst_heads *a, uint32_t which)
 {
-    const uint64_t square = a->rows * a->keys;
-    struct pst_cuda_product_shape p = {.batches = a->heads, .bf16 = pst_cuda_bf16(r)};
-    const bool forward = r->pass == PST_KERNEL_F;
+    const bool apart = a->group > 1, forward = r->pass == PST_KERNEL_F;
+    const uint64_t rows = a->group * a->rows, square = rows * a->keys;
+    const uint64_t q_stride = apart ? a->depth : a->q_stride;
+    const uint64_t o_stride = apart ? a->depth : a->columns;
+    const uint64_t step = apart ? rows * a->depth : a->depth; /* of both */
+    struct pst_cuda_product_shape p = {.batches = a->kv_heads, .bf16 = pst_cuda_bf16(r)};
 
     p.align = pst_cuda_alignment(a->depth * pst_dtype_bytes(r->dtype));
-    p.a_step = p.b_step = p.d_step = a->depth;
+    p.b_step = a->depth;
     if (which == SCORES || (which == DPROBS && !forward)) { /* [rows,keys] = q k^T, dy v^T */
-        p.m = a->rows;
+        p.m = rows;
         p.n = p.ldd = a->keys;
         p.k = a->depth;
-        p.lda = which == SCORES ? a->q_stride : a->columns;
+        p.lda = which == SCORES ? q_stride : o_stride;
+        p.a_step = step;
         p.ldb = a->kv_stride;
         p.b_transposed = true;
         p.d_step = square;
@@ -86,16 +102,19 @@ static struct pst_cuda_product_shape product_of(const struct pst_op_request *r,
     p.a_step = square;
     if (which == DV || which == DK) { /* [keys,depth] = probs^T dy, dscores^T q */
         p.m = a->keys;
-        p.k = a->rows;
+        p.k = rows;
         p.a_transposed = true;
-        p.ldb = which == DV ? a->columns : a->q_stride;
+        p.ldb = which == DV ? o_stride : q_stride;
+        p.b_step = step;
         p.ldd = a->kv_stride;
+        p.d_step = a->depth;
         return p;
     }
-    p.m = a->rows; /* [rows,depth] = probs v, dscores k */
+    p.m = rows; /* [rows,depth] = probs v, dscores k */
     p.k = a->keys;
     p.ldb = a->kv_stride;
-    p.ldd = which == DQ ? a->q_stride : a->columns;
+    p.ldd = which == DQ ? q_stride : o_stride;
+    p.d_step = step;
     return p;
 }
 
@@ -105,22 +124,16 @@ static pst_status init_buckets(const struct pst_op_request *r, const struct pst_
 {
     const uint64_t n = a->rows + a->keys - 1;
     int32_t *host = pst_alloc(n, sizeof *host);
-    cudaError_t error;
+    pst_status status;
 
     for (uint64_t i = 0; i < n; i++) {
         host[i] = (int32_t)pst_distance_bucket((int64_t)i - (int64_t)(a->rows - 1), a->n_buckets,
                                                r->op->max_distance, r->op->causal);
     }
-    error = cudaMalloc((void **)&state->buckets, n * sizeof *host);
-    if (error == cudaSuccess) {
-        error = cudaMemcpyAsync(state->buckets, host, n * sizeof *host, cudaMemcpyHostToDevice,
-                                r->device->compute);
-    }
-    if (error == cudaSuccess) {
-        error = cudaStreamSynchronize(r->device->compute);
-    }
+    status = pst_cuda_table(r->device, "a table of distances", host, n * sizeof *host,
+                            (void **)&state->buckets, err);
     free(host);
-    return error == cudaSuccess ? PST_OK : pst_cuda_fail(err, "a table of distances", error);
+    return status;
 }
 
 static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
@@ -165,7 +178,8 @@ static struct pst_cuda_attention kernel_shape(const struct pst_cuda_kernel *k,
     shape.heads = a->heads;
     shape.rows = a->rows;
     shape.keys = a->keys;
-    shape.causal = k->request.op->causal;
+    shape.causal = a->causal;
+    shape.window = a->window;
     shape.buckets = state->buckets;
     shape.n_buckets = a->n_buckets;
     return shape;
@@ -187,6 +201,28 @@ void *pst_cuda_queries(const struct pst_op_request *r, const struct pst_heads *a
     return base == NULL ? NULL : pst_cuda_at(r, base, sample * a->rows * a->q_stride);
 }
 
+/* Rows of heads side by side as products take them: where they are, or in `apart`. */
+static const void *rows_of(const struct pst_op_request *r, const struct pst_heads *a,
+                           const void *packed, uint64_t stride, void *apart)
+{
+    if (apart == NULL) {
+        return packed;
+    }
+    pst_cuda_split_heads(r->device->compute, pst_cuda_bf16(r), a->heads, a->rows, a->depth, stride,
+                         apart, packed);
+    return apart;
+}
+
+/* The result of a product, which went there, to its place. */
+static void put_rows(const struct pst_op_request *r, const struct pst_heads *a, void *packed,
+                     uint64_t stride, const void *apart)
+{
+    if (apart != NULL) {
+        pst_cuda_join_heads(r->device->compute, pst_cuda_bf16(r), a->heads, a->rows, a->depth,
+                            stride, packed, apart);
+    }
+}
+
 static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
     const struct pst_op_request *r = &k->request;
@@ -199,17 +235,18 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
 
     for (uint64_t s = 0; s < r->samples; s++) {
         const void *keys = pst_cuda_keys(r, &a, call->x, s);
+        const void *q = rows_of(r, &a, pst_cuda_queries(r, &a, call->x, s), a.q_stride, w.q);
+        void *y = pst_cuda_at(r, call->y[0], s * a.rows * a.columns);
         float *lse = call->y[1];
 
-        pst_cuda_product_run(&state->products[SCORES], name, w.scores,
-                             pst_cuda_queries(r, &a, call->x, s), keys, request_scale(&a), 0,
-                             w.product);
+        pst_cuda_product_run(&state->products[SCORES], name, w.scores, q, keys, request_scale(&a),
+                             0, w.product);
         pst_cuda_softmax(r->device->compute, pst_cuda_bf16(r), &shape, w.scores, w.probs,
                          request_param(r, call, 0),
                          lse == NULL ? NULL : lse + s * a.heads * a.rows);
-        pst_cuda_product_run(&state->products[VALUES], name,
-                             pst_cuda_at(r, call->y[0], s * a.rows * a.columns), w.probs,
-                             pst_cuda_at(r, keys, a.columns), 1, 0, w.product);
+        pst_cuda_product_run(&state->products[VALUES], name, w.o == NULL ? y : w.o, w.probs,
+                             pst_cuda_values(r, &a, keys), 1, 0, w.product);
+        put_rows(r, &a, y, a.columns, w.o);
     }
 }
 
@@ -219,32 +256,35 @@ static void backward_sample(const struct pst_cuda_kernel *k, const struct pst_ca
     const struct pst_op_request *r = &k->request;
     const struct pst_cuda_attention shape = kernel_shape(k, a);
     const struct pst_cuda_product *products = ((const struct attention_state *)k->state)->products;
-    const void *q = pst_cuda_queries(r, a, call->x, s), *keys = pst_cuda_keys(r, a, call->x, s);
-    const void *dy = pst_cuda_at(r, call->dy, s * a->rows * a->columns);
+    const void *keys = pst_cuda_keys(r, a, call->x, s);
     void *dq = pst_cuda_queries(r, a, call->dx, s), *dkeys = pst_cuda_keys(r, a, call->dx, s);
     const float *lse = (const float *)call->y[1] + s * a->heads * a->rows;
     const char *name = r->op->name;
     uint64_t bytes;
     const struct pieces w = carve(r, a, call->workspace, &bytes);
+    const void *q = rows_of(r, a, pst_cuda_queries(r, a, call->x, s), a->q_stride, w.q);
+    const void *dy =
+        rows_of(r, a, pst_cuda_at(r, call->dy, s * a->rows * a->columns), a->columns, w.o);
 
     pst_cuda_product_run(&products[SCORES], name, w.scores, q, keys, request_scale(a), 0,
                          w.product);
-    pst_cuda_product_run(&products[DPROBS], name, w.dprobs, dy, pst_cuda_at(r, keys, a->columns), 1,
-                         0, w.product);
+    pst_cuda_product_run(&products[DPROBS], name, w.dprobs, dy, pst_cuda_values(r, a, keys), 1, 0,
+                         w.product);
     pst_cuda_softmax_back(r->device->compute, pst_cuda_bf16(r), &shape, w.scores, w.dprobs, w.probs,
                           w.dscores, request_param(r, call, 0), lse);
     if (a->n_buckets > 0) {
         pst_cuda_bucket_sums(r->device->compute, &shape, call->z[0], w.dprobs, s > 0, w.diagonals);
     }
     if (dq != NULL) {
-        pst_cuda_product_run(&products[DQ], name, dq, w.dscores, keys, request_scale(a), 0,
-                             w.product);
+        pst_cuda_product_run(&products[DQ], name, w.dq == NULL ? dq : w.dq, w.dscores, keys,
+                             request_scale(a), 0, w.product);
+        put_rows(r, a, dq, a->q_stride, w.dq);
     }
     if (dkeys != NULL) {
         pst_cuda_product_run(&products[DK], name, dkeys, w.dscores, q, request_scale(a), 0,
                              w.product);
-        pst_cuda_product_run(&products[DV], name, pst_cuda_at(r, dkeys, a->columns), w.probs, dy, 1,
-                             0, w.product);
+        pst_cuda_product_run(&products[DV], name, pst_cuda_values(r, a, dkeys), w.probs, dy, 1, 0,
+                             w.product);
     }
 }
 

@@ -8,10 +8,15 @@
 
 #include <math_constants.h>
 
-/* Keys that a row sees; the others have probability 0. */
-__device__ static uint64_t seen(const struct pst_cuda_attention *shape, uint64_t row)
+/* A row sees the keys first ... end - 1; the others have probability 0. */
+__device__ static uint64_t end_of(const struct pst_cuda_attention *shape, uint64_t row)
 {
     return shape->causal && row + 1 < shape->keys ? row + 1 : shape->keys;
+}
+
+__device__ static uint64_t first_of(const struct pst_cuda_attention *shape, uint64_t row)
+{
+    return shape->window != 0 && row >= shape->window ? row + 1 - shape->window : 0;
 }
 
 template <class S>
@@ -32,13 +37,14 @@ __global__ void softmax_kernel(struct pst_cuda_attention shape, float *scores, S
 {
     PST_EACH_BLOCK(r, shape.heads * shape.rows)
     {
-        const uint64_t head = r / shape.rows, row = r % shape.rows, n = seen(&shape, row);
-        float *at = scores + r * shape.keys, most = -CUDART_INF_F;
+        const uint64_t head = r / shape.rows, row = r % shape.rows;
+        const uint64_t first = first_of(&shape, row), n = end_of(&shape, row) - first;
+        float *at = scores + r * shape.keys + first, most = -CUDART_INF_F;
         double sum = 0;
 
         PST_EACH_THREAD(j, n)
         {
-            const float score = biased(&shape, at[j], bias, head, row, j);
+            const float score = biased(&shape, at[j], bias, head, row, first + j);
 
             at[j] = score;
             most = score > most || score != score ? score : most;
@@ -51,8 +57,10 @@ __global__ void softmax_kernel(struct pst_cuda_attention shape, float *scores, S
         sum = pst_block_sum(sum);
         PST_EACH_THREAD(j, shape.keys)
         {
+            const bool sees = j >= first && j - first < n;
+
             pst_store(&probs[r * shape.keys + j],
-                      j < n ? (float)((double)expf(at[j] - most) / sum) : 0.0f);
+                      sees ? (float)((double)expf(at[j - first] - most) / sum) : 0.0f);
         }
         if (threadIdx.x == 0 && lse != NULL) {
             lse[r] = most + (float)log(sum);
@@ -67,12 +75,14 @@ __global__ void softmax_back_kernel(struct pst_cuda_attention shape, const float
 {
     PST_EACH_BLOCK(r, shape.heads * shape.rows)
     {
-        const uint64_t head = r / shape.rows, row = r % shape.rows, n = seen(&shape, row);
+        const uint64_t head = r / shape.rows, row = r % shape.rows;
+        const uint64_t first = first_of(&shape, row), end = end_of(&shape, row);
         const uint64_t at = r * shape.keys;
         double mean = 0; /* of the slopes under the probabilities */
 
-        PST_EACH_THREAD(j, n)
+        PST_EACH_THREAD(i, end - first)
         {
+            const uint64_t j = first + i;
             const float p = expf(biased(&shape, scores[at + j], bias, head, row, j) - lse[r]);
 
             mean += (double)p * (double)dprobs[at + j];
@@ -82,7 +92,7 @@ __global__ void softmax_back_kernel(struct pst_cuda_attention shape, const float
         {
             float p = 0, slope = 0;
 
-            if (j < n) {
+            if (j >= first && j < end) {
                 p = expf(biased(&shape, scores[at + j], bias, head, row, j) - lse[r]);
                 slope = p * (dprobs[at + j] - (float)mean);
             }
@@ -127,6 +137,41 @@ __global__ void bucket_kernel(struct pst_cuda_attention shape, float *dbias, con
         }
         dbias[i] = sum;
     }
+}
+
+template <class S, unsigned W>
+__global__ void heads_kernel(S *to, const S *from, uint64_t heads, uint64_t rows, uint64_t depth,
+                             uint64_t stride, bool join)
+{
+    const uint64_t groups = depth / W;
+
+    PST_EACH(i, heads * rows * groups)
+    {
+        const uint64_t row = i / groups % rows, head = i / groups / rows;
+        const uint64_t packed = row * stride + head * depth + i % groups * W;
+
+        pst_write<W>(to + (join ? packed : i * W), pst_read<W>(from + (join ? i * W : packed)));
+    }
+}
+
+static void move_heads(cudaStream_t stream, bool bf16, uint64_t heads, uint64_t rows,
+                       uint64_t depth, uint64_t stride, void *to, const void *from, bool join)
+{
+    PST_TYPED_WIDE(bf16, stride % 8 == 0 && pst_is_wide(depth, to, from, NULL),
+                   PST_LAUNCH((heads_kernel<S, W>), pst_blocks(heads * rows * depth / W), stream,
+                              (S *)to, (const S *)from, heads, rows, depth, stride, join));
+}
+
+void pst_cuda_split_heads(cudaStream_t stream, bool bf16, uint64_t heads, uint64_t rows,
+                          uint64_t depth, uint64_t stride, void *apart, const void *packed)
+{
+    move_heads(stream, bf16, heads, rows, depth, stride, apart, packed, false);
+}
+
+void pst_cuda_join_heads(cudaStream_t stream, bool bf16, uint64_t heads, uint64_t rows,
+                         uint64_t depth, uint64_t stride, void *packed, const void *apart)
+{
+    move_heads(stream, bf16, heads, rows, depth, stride, packed, apart, true);
 }
 
 void pst_cuda_softmax(cudaStream_t stream, bool bf16, const struct pst_cuda_attention *shape,

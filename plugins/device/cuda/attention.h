@@ -8,11 +8,17 @@
 
 #include "cuda.h"
 
-/* Queries of a sample, and its keys, with the values `columns` elements behind, in x or dx; NULL
-   where there is no such operand. */
+/* Queries of a sample, and its keys, in x or dx; NULL where there is no such operand. */
 void *pst_cuda_queries(const struct pst_op_request *request, const struct pst_heads *heads,
                        void *const *operands, uint64_t sample);
 void *pst_cuda_keys(const struct pst_op_request *request, const struct pst_heads *heads,
                     void *const *operands, uint64_t sample);
+
+/* The values, which stand behind the keys in each row. */
+static inline void *pst_cuda_values(const struct pst_op_request *request,
+                                    const struct pst_heads *heads, const void *keys)
+{
+    return pst_cuda_at(request, keys, heads->v_at - heads->k_at);
+}
 
 #endif

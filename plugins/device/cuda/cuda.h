@@ -44,8 +44,8 @@ struct pst_device {
     int ordinal;
     struct pst_cuda_choices choices;
     void (*note)(const char *text); /* of its config */
-    uint32_t share, slot;       /* ranks a GPU, 0: not said; which of them */
-    struct pst_cuda_part *part; /* NULL: the whole GPU, where it is shared because: */
+    uint32_t share, slot;           /* ranks a GPU, 0: not said; which of them */
+    struct pst_cuda_part *part;     /* NULL: the whole GPU, where it is shared because: */
     char undivided[128];
     uint32_t sms; /* multiprocessors of the part; 0: all */
     cudaStream_t compute;
@@ -149,6 +149,9 @@ uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *g
 pst_status pst_cuda_arena(struct pst_device *device, uint64_t bytes, void **ret_base,
                           struct pst_error *err);
 void pst_cuda_arenas_free(struct pst_device *device);
+/* What a kernel keeps on the device beside its operands; cudaFree() it. */
+pst_status pst_cuda_table(struct pst_device *device, const char *doing, const void *host,
+                          uint64_t bytes, void **ret_table, struct pst_error *err);
 void pst_cuda_enter(struct pst_device *device);
 void pst_cuda_upload(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
 void pst_cuda_download(struct pst_device *device, void *dst, const void *src, uint64_t bytes);

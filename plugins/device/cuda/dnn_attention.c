@@ -70,6 +70,8 @@ static bool fuse(const struct pst_op_request *r, struct fused *ret_fused)
     ret_fused->shape = (struct pst_dnn_attention){
         .batch = piece_samples(r, &a, ordered),
         .heads = a.heads,
+        .kv_heads = a.kv_heads,
+        .window = a.window < a.keys ? a.window : 0,
         .rows = a.rows,
         .keys = a.keys,
         .depth = a.depth,
@@ -154,7 +156,7 @@ static void inputs_of(const struct pst_op_request *r, const struct pst_heads *a,
 
     operands[PST_DNN_Q] = pst_cuda_queries(r, a, call->x, sample);
     operands[PST_DNN_K] = keys;
-    operands[PST_DNN_V] = pst_cuda_at(r, keys, a->columns);
+    operands[PST_DNN_V] = pst_cuda_values(r, a, keys);
     operands[PST_DNN_O] = pst_cuda_at(r, call->y[0], sample * a->rows * a->columns);
     if (call->y[1] != NULL) {
         operands[PST_DNN_STATS] = (float *)call->y[1] + sample * a->heads * a->rows;
@@ -191,7 +193,7 @@ static void backward(const struct pst_cuda_kernel *k, const struct pst_call *cal
         operands[PST_DNN_DO] = pst_cuda_at(r, call->dy, sample * a.rows * a.columns);
         operands[PST_DNN_DQ] = pst_cuda_queries(r, &a, call->dx, sample);
         operands[PST_DNN_DK] = dkeys;
-        operands[PST_DNN_DV] = dkeys == NULL ? NULL : pst_cuda_at(r, dkeys, a.columns);
+        operands[PST_DNN_DV] = dkeys == NULL ? NULL : pst_cuda_values(r, &a, dkeys);
         if (operands[PST_DNN_DQ] == NULL || dkeys == NULL) {
             pst_cuda_note_text(r->device, r->op->name, "attention",
                                "a gradient has no place to go to");

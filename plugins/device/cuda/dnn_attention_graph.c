@@ -17,12 +17,13 @@ struct dims {
 static struct dims dims_of(const struct pst_dnn_attention *a)
 {
     const int64_t n = (int64_t)a->batch, h = (int64_t)a->heads, rows = (int64_t)a->rows;
+    const int64_t shared = (int64_t)a->kv_heads;
     const int64_t keys = (int64_t)a->keys, d = (int64_t)a->depth, q = (int64_t)a->q_stride;
     const int64_t kv = (int64_t)a->kv_stride, o = (int64_t)a->o_stride;
 
     return (struct dims){
         .q = {n, h, rows, d},
-        .kt = {n, h, d, keys},
+        .kt = {n, shared, d, keys},
         .scores = {n, h, rows, keys},
         .stats = {n, h, rows, 1},
         .q_at = {q * rows, d, q, 1},
@@ -41,24 +42,47 @@ static uint32_t rows_of_keys(struct pst_dnn_graph *g, const struct dims *d, uint
     return pst_dnn_memory(g, role, PST_DNN_BF16, dims, strides);
 }
 
-/* Scores of keys behind the row become very small. */
-static uint32_t mask(struct pst_dnn_graph *g, uint32_t scores)
+/* Where the row and the key of a score are compared: the index of either. */
+static uint32_t index_of(struct pst_dnn_graph *g, uint32_t scores, uint32_t axis)
 {
-    const int64_t *dims = g->tensors[scores].dims;
-    const uint32_t row = pst_dnn_inside(g, PST_DNN_I32, dims);
-    const uint32_t col = pst_dnn_inside(g, PST_DNN_I32, dims);
-    const uint32_t keep = pst_dnn_inside(g, PST_DNN_BOOL, dims);
+    const uint32_t index = pst_dnn_inside(g, PST_DNN_I32, g->tensors[scores].dims);
+
+    pst_dnn_op(g, PST_DNN_INDEX, scores, NONE, index);
+    g->ops[g->n_ops - 1].axis = axis;
+    return index;
+}
+
+/* Scores where x kind b does not hold become very small. */
+static uint32_t keep_where(struct pst_dnn_graph *g, uint32_t scores, uint32_t kind, uint32_t x,
+                           uint32_t b)
+{
+    const uint32_t keep = pst_dnn_inside(g, PST_DNN_BOOL, g->tensors[scores].dims);
     const uint32_t least = pst_dnn_value(g, -FLT_MAX);
     uint32_t kept;
 
-    pst_dnn_op(g, PST_DNN_INDEX, scores, NONE, row);
-    g->ops[g->n_ops - 1].axis = 2;
-    pst_dnn_op(g, PST_DNN_INDEX, scores, NONE, col);
-    g->ops[g->n_ops - 1].axis = 3;
-    pst_dnn_op(g, PST_DNN_GE, row, col, keep);
+    pst_dnn_op(g, kind, x, b, keep);
     kept = pst_dnn_map(g, PST_DNN_SELECT, scores, least);
     g->ops[g->n_ops - 1].t = keep;
     return kept;
+}
+
+/* Keys behind the row, and those that the window has left. */
+static uint32_t mask(struct pst_dnn_graph *g, const struct pst_dnn_attention *a, uint32_t scores)
+{
+    uint32_t row, key;
+
+    if (a->causal) {
+        row = index_of(g, scores, 2);
+        key = index_of(g, scores, 3);
+        scores = keep_where(g, scores, PST_DNN_GE, row, key);
+    }
+    if (a->window > 0) {
+        row = index_of(g, scores, 2);
+        key = index_of(g, scores, 3);
+        key = pst_dnn_map(g, PST_DNN_ADD, key, pst_dnn_value(g, (float)a->window));
+        scores = keep_where(g, scores, PST_DNN_GT, key, row);
+    }
+    return scores;
 }
 
 static uint32_t scaled_scores(struct pst_dnn_graph *g, const struct pst_dnn_attention *a,
@@ -83,7 +107,7 @@ void pst_dnn_attention_forward(const struct pst_dnn_attention *a, struct pst_dnn
     o = pst_dnn_memory(g, PST_DNN_O, PST_DNN_BF16, d.q, d.o_at);
     stats = pst_dnn_memory(g, PST_DNN_STATS, PST_DNN_F32, d.stats, d.stats_at);
     scores = scaled_scores(g, a, &d, q, kt);
-    scores = a->causal ? mask(g, scores) : scores;
+    scores = mask(g, a, scores);
     most = pst_dnn_inside(g, PST_DNN_F32, d.stats);
     pst_dnn_op(g, PST_DNN_REDUCE_MAX, scores, NONE, most);
     e = pst_dnn_map(g, PST_DNN_EXP, pst_dnn_map(g, PST_DNN_SUB, scores, most), NONE);
@@ -106,7 +130,7 @@ static uint32_t delta_of(struct pst_dnn_graph *g, const struct dims *d, uint32_t
     return pst_dnn_op(g, PST_DNN_MUL, sums, pst_dnn_value(g, 1), delta);
 }
 
-/* y [keys, depth] = the transposed squares times rows. */
+/* y [keys, depth] = the transposed squares times rows, summed over heads that share keys. */
 static void transposed_product(struct pst_dnn_graph *g, const struct dims *d, uint32_t squares,
                                uint32_t rows, uint32_t y)
 {
@@ -116,7 +140,15 @@ static void transposed_product(struct pst_dnn_graph *g, const struct dims *d, ui
     g->tensors[flat].strides[2] = 1;
     g->tensors[flat].strides[3] = d->scores[3];
     pst_dnn_op(g, PST_DNN_RESHAPE, squares, NONE, flat);
-    pst_dnn_op(g, PST_DNN_MATMUL, flat, rows, y);
+    if (g->tensors[y].dims[1] != d->scores[1]) {
+        const int64_t all[4] = {d->scores[0], d->scores[1], d->scores[3], d->q[3]};
+        const uint32_t full = pst_dnn_inside(g, PST_DNN_BF16, all);
+
+        pst_dnn_op(g, PST_DNN_MATMUL, flat, rows, full);
+        pst_dnn_op(g, PST_DNN_REDUCE_ADD, full, NONE, y);
+    } else {
+        pst_dnn_op(g, PST_DNN_MATMUL, flat, rows, y);
+    }
 }
 
 /* dq from the slopes of the scores. */
@@ -157,7 +189,7 @@ void pst_dnn_attention_backward(const struct pst_dnn_attention *a, struct pst_dn
     stats = pst_dnn_memory(g, PST_DNN_STATS, PST_DNN_F32, d.stats, d.stats_at);
     delta = delta_of(g, &d, dy, o);
     scores = pst_dnn_map(g, PST_DNN_SUB, scaled_scores(g, a, &d, q, kt), stats);
-    scores = a->causal ? mask(g, scores) : scores;
+    scores = mask(g, a, scores);
     e = pst_dnn_map(g, PST_DNN_EXP, scores, NONE);
     transposed_product(g, &d, e, dy, rows_of_keys(g, &d, PST_DNN_DV));
     dprobs = pst_dnn_inside(g, PST_DNN_F32, d.scores);

@@ -15,8 +15,8 @@
 
 #include "exec/window.h"
 
-#define PST_DNN_TENSORS 48
-#define PST_DNN_OPS     24
+#define PST_DNN_TENSORS 64
+#define PST_DNN_OPS     32
 #define PST_DNN_NONE    UINT32_MAX
 
 enum pst_dnn_type { PST_DNN_F32 = 0, PST_DNN_BF16 = 1, PST_DNN_I32 = 2, PST_DNN_BOOL = 3 };
@@ -32,7 +32,7 @@ struct pst_dnn_tensor {
 };
 
 enum pst_dnn_kind {
-    PST_DNN_MATMUL = 0, /* y = x b, over the last two axes */
+    PST_DNN_MATMUL = 0, /* y = x b, over the last two axes; heads of x may share those of b */
     PST_DNN_MUL = 1,
     PST_DNN_ADD = 2,
     PST_DNN_SUB = 3,
@@ -42,13 +42,14 @@ enum pst_dnn_kind {
     PST_DNN_IDENTITY = 7,
     PST_DNN_INDEX = 8,       /* y = the index of an element along an axis; x gives the shape */
     PST_DNN_GE = 9,          /* y = x >= b */
-    PST_DNN_SELECT = 10,     /* y = t ? x : b */
-    PST_DNN_REDUCE_MAX = 11, /* over the axes where y has one element */
-    PST_DNN_REDUCE_ADD = 12,
-    PST_DNN_RESHAPE = 13, /* the same elements, seen through other strides */
-    PST_DNN_CONV = 14,    /* y = x * b, the window slides as `window` says */
-    PST_DNN_CONV_X = 15,  /* gradient by its input: x is dy, b the filter, y is dx */
-    PST_DNN_CONV_B = 16   /* gradient by its filter: x is the input, b is dy, y is dfilter */
+    PST_DNN_GT = 10,         /* y = x > b */
+    PST_DNN_SELECT = 11,     /* y = t ? x : b */
+    PST_DNN_REDUCE_MAX = 12, /* over the axes where y has one element, or over heads that share */
+    PST_DNN_REDUCE_ADD = 13,
+    PST_DNN_RESHAPE = 14, /* the same elements, seen through other strides */
+    PST_DNN_CONV = 15,    /* y = x * b, the window slides as `window` says */
+    PST_DNN_CONV_X = 16,  /* gradient by its input: x is dy, b the filter, y is dx */
+    PST_DNN_CONV_B = 17   /* gradient by its filter: x is the input, b is dy, y is dfilter */
 };
 
 struct pst_dnn_op {
@@ -109,9 +110,10 @@ void pst_dnn_graph_name(const struct pst_dnn_graph *graph, char *ret_text, size_
 /* --- dnn_attention_graph.c --------------------------------------------------------------------
  */
 
-/* bf16. Strides: elements from row to row; heads lie side by side in a row. */
+/* bf16. Strides: elements from row to row; heads lie side by side in a row. kv_heads: of keys, each
+   for as many heads of queries. window: causal, row t sees t - window + 1 ... t; 0: all up to t. */
 struct pst_dnn_attention {
-    uint64_t batch, heads, rows, keys, depth;
+    uint64_t batch, heads, kv_heads, rows, keys, depth, window;
     uint64_t q_stride, kv_stride, o_stride;
     float scale;
     bool causal, ordered;

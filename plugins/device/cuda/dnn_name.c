@@ -26,11 +26,15 @@ static void name_attention(const struct pst_dnn_graph *graph, char *text, size_t
 {
     const int64_t *q = tensor_of(graph, PST_DNN_Q)->dims;
     const int64_t *kt = tensor_of(graph, PST_DNN_K)->dims; /* columns are keys */
+    char shared[40] = "";
 
+    if (kt[1] != q[1]) {
+        snprintf(shared, sizeof shared, ", %lld of keys", (long long)kt[1]);
+    }
     snprintf(text, size,
-             "attention%s, %lld samples, %lld heads of %lld, %lld rows, %lld keys, bf16",
+             "attention%s, %lld samples, %lld heads of %lld%s, %lld rows, %lld keys, bf16",
              graph->of_role[PST_DNN_DO] == PST_DNN_NONE ? "" : " backward", (long long)q[0],
-             (long long)q[1], (long long)q[3], (long long)q[2], (long long)kt[3]);
+             (long long)q[1], (long long)q[3], shared, (long long)q[2], (long long)kt[3]);
 }
 
 static void name_conv(const struct pst_dnn_graph *graph, uint32_t kind, char *text, size_t size)

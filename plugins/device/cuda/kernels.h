@@ -74,15 +74,35 @@ void pst_cuda_col2im(cudaStream_t stream, bool bf16, const struct pst_window *w,
 void pst_cuda_turn(cudaStream_t stream, bool bf16, void *y, const void *x, uint64_t rows,
                    uint64_t columns);
 
+/* --- rotary.cu --------------------------------------------------------------------------------
+ */
+
+struct pst_cuda_rotation {
+    uint64_t rows, positions, columns; /* rows [samples, positions, columns] */
+    uint64_t heads, half;              /* that turn; pairs of a head */
+    const double *turns;               /* [half] per position; device memory */
+    bool back;                         /* the other way */
+};
+
+void pst_cuda_rotate(cudaStream_t stream, bool bf16, const struct pst_cuda_rotation *shape, void *y,
+                     const void *x);
+
 /* --- attention.cu: one sample ------------------------------------------------------------------
  */
 
 struct pst_cuda_attention {
     uint64_t heads, rows, keys;
     bool causal;
+    uint64_t window;        /* causal: row t sees t - window + 1 ... t; 0: all up to t */
     const int32_t *buckets; /* [rows + keys - 1], by key - row + rows - 1; NULL: no bias */
     uint32_t n_buckets;
 };
+
+/* Heads side by side in rows of `stride` elements, and one after the other [heads, rows, depth]. */
+void pst_cuda_split_heads(cudaStream_t stream, bool bf16, uint64_t heads, uint64_t rows,
+                          uint64_t depth, uint64_t stride, void *apart, const void *packed);
+void pst_cuda_join_heads(cudaStream_t stream, bool bf16, uint64_t heads, uint64_t rows,
+                         uint64_t depth, uint64_t stride, void *packed, const void *apart);
 
 /* scores [heads, rows, keys] become probabilities, in place for f32, in probs for bf16. bias:
    [buckets, heads] in the type of the activations. lse: [heads, rows], may be NULL. */

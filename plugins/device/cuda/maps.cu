@@ -1,42 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Element by element: dropout, activations, what stands behind a product; sums of columns.
+ * Element by element: dropout, activations, gates, what stands behind a product; sums of columns.
  */
-#include "device/cuda/launch.h"
+#include "device/cuda/act.h"
 
 #define CHUNK 128u /* rows of a partial sum */
-
-/* Tanh form of GELU (Hendrycks and Gimpel, 2016): 0.5 (1 + tanh(v)) is sigmoid(2 v), which loses
-   nothing near 0. exp(-2 v), v = sqrt(2 / pi) (h + 0.044715 h^3). */
-__device__ static float gelu_decay(float h)
-{
-    return exp2f(h * __fmaf_rn(-0.102943240f, h * h, -2.30220820f));
-}
-
-__device__ static float gelu(float h)
-{
-    return h * __fdividef(1, 1 + gelu_decay(h));
-}
-
-__device__ static float gelu_slope(float h)
-{
-    const float decay = gelu_decay(h), part = __fdividef(1, 1 + decay);
-    const float rest = h > 0 ? decay * part : 1 - part; /* 1 - part, where that loses nothing */
-
-    return __fmaf_rn(h * part * rest, __fmaf_rn(0.214064449f, h * h, 1.59576912f), part);
-}
-
-__device__ static float act_of(uint32_t act, float h)
-{
-    switch (act) {
-    case PST_ACT_RELU:
-        return h <= 0 ? 0 : h; /* NaN stays NaN */
-    case PST_ACT_GELU:
-        return gelu(h);
-    default:
-        return h;
-    }
-}
 
 struct dropout {
     uint64_t samples, elems; /* elems of a sample */
@@ -111,9 +79,47 @@ __global__ void act_back_kernel(S *dx, const S *dy, const S *seen, uint32_t act,
         for (unsigned k = 0; k < W; k++) {
             const float at = pst_load(all.v[k]), g = pst_load(some.v[k]);
 
-            pst_store(&some.v[k], act == PST_ACT_RELU ? (at > 0 ? g : 0) : g * gelu_slope(at));
+            pst_store(&some.v[k], act == PST_ACT_RELU ? (at > 0 ? g : 0) : g * act_slope(act, at));
         }
         pst_write<W>(dx + i * W, some);
+    }
+}
+
+/* Rows x of gate and up, n each; n is a multiple of W. */
+template <class S, unsigned W>
+__global__ void glu_kernel(S *y, const S *x, uint32_t act, uint64_t rows, uint64_t n)
+{
+    PST_EACH_CELL(row, group, rows, n / W)
+    {
+        const S *at = x + row * 2 * n + group * W;
+        pst_some<S, W> gates = pst_read<W>(at);
+        const pst_some<S, W> ups = pst_read<W>(at + n);
+
+        for (unsigned k = 0; k < W; k++) {
+            pst_store(&gates.v[k], act_of(act, pst_load(gates.v[k])) * pst_load(ups.v[k]));
+        }
+        pst_write_whole<W>(y + row * n + group * W, gates);
+    }
+}
+
+template <class S, unsigned W>
+__global__ void glu_back_kernel(S *dx, const S *dy, const S *x, uint32_t act, uint64_t rows,
+                                uint64_t n)
+{
+    PST_EACH_CELL(row, group, rows, n / W)
+    {
+        const uint64_t at = row * 2 * n + group * W;
+        pst_some<S, W> gates = pst_read<W>(x + at), ups = pst_read<W>(x + at + n);
+        const pst_some<S, W> slopes = pst_read<W>(dy + row * n + group * W);
+
+        for (unsigned k = 0; k < W; k++) {
+            const float gate = pst_load(gates.v[k]), g = pst_load(slopes.v[k]);
+
+            pst_store(&gates.v[k], g * pst_load(ups.v[k]) * act_slope(act, gate));
+            pst_store(&ups.v[k], g * act_of(act, gate));
+        }
+        pst_write_whole<W>(dx + at, gates);
+        pst_write_whole<W>(dx + at + n, ups);
     }
 }
 
@@ -316,8 +322,33 @@ PST_CUDA_RUN(act_b)
     }
 }
 
+PST_CUDA_RUN(glu_f)
+{
+    const struct pst_op_request *r = &k->request;
+    const uint64_t n = request_columns(request_out(r)), rows = request_rows(r, request_out(r));
+
+    PST_TYPED_WIDE(pst_cuda_bf16(r), pst_is_wide(n, call->y[0], call->x[0], NULL),
+                   PST_LAUNCH((glu_kernel<S, W>), pst_blocks_cells(rows, n / W), pst_cuda_stream(r),
+                              (S *)call->y[0], (const S *)call->x[0], r->op->act, rows, n));
+}
+
+PST_CUDA_RUN(glu_b)
+{
+    const struct pst_op_request *r = &k->request;
+    const uint64_t n = request_columns(request_out(r)), rows = request_rows(r, request_out(r));
+    void *dx = request_operand(call->dx, 0);
+
+    if (dx != NULL) {
+        PST_TYPED_WIDE(pst_cuda_bf16(r), pst_is_wide(n, dx, call->dy, call->x[0]),
+                       PST_LAUNCH((glu_back_kernel<S, W>), pst_blocks_cells(rows, n / W),
+                                  pst_cuda_stream(r), (S *)dx, (const S *)call->dy,
+                                  (const S *)call->x[0], r->op->act, rows, n));
+    }
+}
+
 const struct pst_cuda_family pst_cuda_add_family = {
     NULL, NULL, NULL, NULL, {add_f, dropout_b, NULL}};
 const struct pst_cuda_family pst_cuda_dropout_family = {
     NULL, NULL, NULL, NULL, {dropout_f, dropout_b, NULL}};
 const struct pst_cuda_family pst_cuda_act_family = {NULL, NULL, NULL, NULL, {act_f, act_b, NULL}};
+const struct pst_cuda_family pst_cuda_glu_family = {NULL, NULL, NULL, NULL, {glu_f, glu_b, NULL}};

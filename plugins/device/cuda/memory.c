@@ -11,6 +11,20 @@
 
 static _Thread_local const struct pst_device *entered;
 
+pst_status pst_cuda_table(struct pst_device *device, const char *doing, const void *host,
+                          uint64_t bytes, void **ret_table, struct pst_error *err)
+{
+    cudaError_t error = cudaMalloc(ret_table, bytes);
+
+    if (error == cudaSuccess) {
+        error = cudaMemcpyAsync(*ret_table, host, bytes, cudaMemcpyHostToDevice, device->compute);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(device->compute);
+    }
+    return error == cudaSuccess ? PST_OK : pst_cuda_fail(err, doing, error);
+}
+
 void pst_cuda_enter(struct pst_device *device)
 {
     entered = device;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions inside the cpu kernels (exp, gelu and its slope, log-sum-exp, Philox) against libm
- * in double and against the scalar generator.
+ * The functions inside the cpu kernels (exp, gelu and silu with their slopes, log-sum-exp, Philox)
+ * against libm in double and against the scalar generator.
  */
 #include "cpu_rig.h"
 
@@ -9,6 +9,8 @@
 
 static const struct rig_case gelu_case =
     OPERATOR("gelu", 1, "1x4001", "", .kind = PST_OP_ACT, .act = PST_ACT_GELU);
+static const struct rig_case silu_case =
+    OPERATOR("silu", 1, "1x4001", "", .kind = PST_OP_ACT, .act = PST_ACT_SILU);
 static const struct rig_case loss_case =
     OPERATOR("loss", 1, "4001x3, 4001", "", .kind = PST_OP_CROSS_ENTROPY);
 
@@ -55,6 +57,36 @@ TEST(gelu_is_accurate)
         }
         if (fabs(found_slope - slope) > gelu_bound(x) * fmax(1, fabs(slope))) {
             fail_msg("slope of gelu at %g: expected %.9g, found %.9g", x, slope, found_slope);
+        }
+    }
+    rig_finish(&rig);
+    rig_ops->close(device);
+}
+
+/* x / (1 + exp(-x)): exp magnifies the rounding of its argument |x| times. */
+TEST(silu_is_accurate)
+{
+    struct pst_device *device = rig_open("auto", 1);
+    struct rig rig;
+
+    rig_init(&rig, &silu_case, PST_F32, 1);
+    for (uint64_t i = 0; i < N; i++) {
+        rig_set(&rig.x[0], i, at(i) * 9);
+        rig_set(&rig.dy, i, 1);
+    }
+    rig_run(&rig, device);
+    for (uint64_t i = 0; i < N; i++) {
+        const double x = rig_value(&rig.x[0], i), s = 1 / (1 + exp(-x));
+        const double y = x * s, slope = s + x * s * (1 / (1 + exp(x)));
+        const double bound = (6 + fabs(x)) * 0x1p-23;
+        const double found = rig_value(&rig.y[0], i), found_slope = rig_value(&rig.dx[0], i);
+
+        /* exp saturates at exp(88), just before 2^127 */
+        if (fabs(found - y) > bound * fabs(y) + 0x1p-126 * fabs(x)) {
+            fail_msg("silu(%g): expected %.9g, found %.9g", x, y, found);
+        }
+        if (fabs(found_slope - slope) > bound * fmax(1, fabs(slope))) {
+            fail_msg("slope of silu at %g: expected %.9g, found %.9g", x, slope, found_slope);
         }
     }
     rig_finish(&rig);

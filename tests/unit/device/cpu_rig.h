@@ -132,6 +132,18 @@ static inline struct rig_buffer rig_like(const struct rig *rig, uint32_t tensor)
     return rig_buffer(t->elems * (t->batched ? rig->samples : 1), t->dtype);
 }
 
+/* Some tokens have all their experts, others one less; some experts may have no token. */
+static inline void rig_route(struct rig *rig, uint64_t experts)
+{
+    for (uint64_t i = 0; i < rig->x[1].elems; i++) {
+        const uint64_t t = i / experts, e = i % experts;
+
+        if ((e + 3 * t + t / 5) % experts >= rig->op->experts_per_token - (t % 4 == 1)) {
+            rig_set(&rig->x[1], i, 0);
+        }
+    }
+}
+
 /* One more than the largest. */
 static inline double rig_integers(const struct rig *rig)
 {
@@ -156,6 +168,9 @@ static inline void rig_fill_input(struct rig *rig, uint32_t i)
 
     if (rig->x[i].dtype != PST_I32) {
         rig_random(&rig->x[i], rig->test->positive ? 0.5 : -2, 2, rig->seed, i);
+        if (rig->op->kind == PST_OP_EXPERTS && i == 1) {
+            rig_route(rig, rig->graph->params[rig->op->param[0]].dims[0]);
+        }
         return;
     }
     rig_random(&rig->x[i], classes ? -0.999 : 0, rig_integers(rig) - 0.001, rig->seed, i);

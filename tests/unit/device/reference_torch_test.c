@@ -84,10 +84,26 @@ static void read_general(const json_t *attributes, struct pst_op *op)
     }
 }
 
+static struct pst_rope read_rope(const json_t *json)
+{
+    const char *scaling = json_string_value(json_object_get(json, "scaling"));
+
+    return (struct pst_rope){
+        .scaling = scaling == NULL                  ? PST_ROPE_NONE
+                   : strcmp(scaling, "linear") == 0 ? PST_ROPE_LINEAR
+                                                    : PST_ROPE_LLAMA3,
+        .theta = (float)json_number_value(json_object_get(json, "theta")),
+        .factor = (float)json_number_value(json_object_get(json, "factor")),
+        .low_freq_factor = (float)json_number_value(json_object_get(json, "low")),
+        .high_freq_factor = (float)json_number_value(json_object_get(json, "high")),
+        .context = (uint32_t)json_integer_value(json_object_get(json, "context")),
+    };
+}
+
 /* Absent attributes are zero. */
 static struct pst_op read_op(const json_t *json)
 {
-    static const char *const acts[] = {"none", "relu", "gelu"};
+    static const char *const acts[] = {"none", "relu", "gelu", "silu"};
     const json_t *attributes = fixture_get(json, "attributes");
     const char *act = json_string_value(json_object_get(attributes, "act"));
     struct pst_op op = {.kind = kind_of(json)};
@@ -95,9 +111,18 @@ static struct pst_op read_op(const json_t *json)
     op.transposed = json_is_true(json_object_get(attributes, "transposed"));
     op.causal = json_is_true(json_object_get(attributes, "causal"));
     op.heads = (uint32_t)json_integer_value(json_object_get(attributes, "heads"));
+    op.kv_heads = (uint32_t)json_integer_value(json_object_get(attributes, "kv_heads"));
+    op.window = (uint32_t)json_integer_value(json_object_get(attributes, "window"));
+    op.head_dim = (uint32_t)json_integer_value(json_object_get(attributes, "head_dim"));
+    op.experts_per_token =
+        (uint32_t)json_integer_value(json_object_get(attributes, "experts_per_token"));
+    op.normalize = json_is_true(json_object_get(attributes, "normalize"));
+    op.capacity = (float)json_number_value(json_object_get(attributes, "capacity"));
+    op.aux_loss = (float)json_number_value(json_object_get(attributes, "aux_loss"));
+    op.rope = read_rope(json_object_get(attributes, "rope"));
     op.eps = (float)json_number_value(json_object_get(attributes, "eps"));
     op.momentum = (float)json_number_value(json_object_get(attributes, "momentum"));
-    for (uint32_t i = 0; act != NULL && i < 3; i++) {
+    for (uint32_t i = 0; act != NULL && i < 4; i++) {
         op.act = strcmp(act, acts[i]) == 0 ? i : op.act;
     }
     for (uint32_t i = 0; i < 2; i++) {
@@ -168,6 +193,7 @@ static void read_operands(struct rig *rig, const json_t *json)
     if (pst_op_is_loss(rig->op->kind)) {
         rig->scale = 1.0f / (float)rig->samples;
     } else {
+        rig->scale = (float)json_number_value(json_object_get(json, "scale"));
         fixture_numbers(fixture_get(json, "dy"), rig->dy, rig->n_y[0]);
     }
 }
@@ -232,8 +258,8 @@ static void test_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FILE_TEST("linear"), FILE_TEST("norm"), FILE_TEST("attention"), FILE_TEST("image"),
-        FILE_TEST("other"),  FILE_TEST("maps"), FILE_TEST("general"),
+        FILE_TEST("linear"), FILE_TEST("norm"),    FILE_TEST("attention"), FILE_TEST("image"),
+        FILE_TEST("other"),  FILE_TEST("decoder"), FILE_TEST("maps"),      FILE_TEST("general"),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

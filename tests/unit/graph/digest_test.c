@@ -104,3 +104,45 @@ TEST(every_part_counts)
     }
     assert_int_equal(digest_of(&base), digests[0]);
 }
+
+/* Attributes that no shape shows. */
+TEST(attributes_of_the_decoder_count)
+{
+    const struct pst_op attention = {.kind = PST_OP_ATTENTION, .heads = 2, .causal = true};
+    const struct pst_op rotary = {.kind = PST_OP_ROTARY,
+                                  .heads = 2,
+                                  .head_dim = 8,
+                                  .rope = {PST_ROPE_LLAMA3, 10000, 8, 1, 4, 64}};
+    const struct pst_op router = {.kind = PST_OP_ROUTER, .experts_per_token = 2};
+    struct pst_op ops[] = {attention, attention, attention, rotary, rotary, rotary, rotary, rotary,
+                           rotary,    rotary,    rotary,    router, router, router, router, router};
+    enum { N = sizeof ops / sizeof *ops };
+    uint64_t digests[N];
+
+    ops[1].window = 3;
+    ops[2].heads = 6, ops[2].kv_heads = 3;
+    ops[4].heads = 1;
+    ops[5].head_dim = 4;
+    ops[6].rope.theta = 500;
+    ops[7].rope.factor = 4;
+    ops[8].rope.low_freq_factor = 2;
+    ops[9].rope.high_freq_factor = 8;
+    ops[10].rope.context = 128;
+    ops[12].experts_per_token = 3;
+    ops[13].normalize = true;
+    ops[14].capacity = 1;
+    ops[15].aux_loss = 0.01f;
+    for (uint32_t i = 0; i < N; i++) {
+        struct pst_graph_builder *b = new_builder(PST_F32);
+        uint32_t x = linear(b, "fc", input(b, "x", PST_F32, 5, 3, 0), 3, 24, PST_ACT_NONE);
+        struct pst_graph *graph;
+
+        x = add_op(b, ops[i], "op", x, PST_NONE, PST_NONE, PST_NONE);
+        graph = finish(b, x, 5, 0);
+        digests[i] = graph->digest;
+        for (uint32_t k = 0; k < i; k++) {
+            assert_true(digests[i] != digests[k]);
+        }
+        pst_graph_destroy(graph);
+    }
+}

@@ -44,6 +44,16 @@ TEST(act_moves_into_linear)
     }
 }
 
+/* Kernels of products have no silu. */
+TEST(silu_stays_apart)
+{
+    struct pst_graph *graph = two_layers(PST_ACT_SILU, true);
+
+    assert_int_equal(graph->n_ops, 4);
+    assert_int_equal(graph->ops[0].act, PST_ACT_NONE);
+    pst_graph_destroy(graph);
+}
+
 TEST(fused_gelu_saves_what_was_the_result)
 {
     struct pst_graph *graph = two_layers(PST_ACT_GELU, true);

@@ -59,6 +59,100 @@ TEST(gpts)
     }
 }
 
+/* Sizes of the published config.json; totals as their safetensors files have them, a tied head
+ * once.
+ */
+TEST(llamas)
+{
+    static const struct {
+        unsigned layers, dim, heads, kv_heads, head_dim, ff, vocab;
+        const char *more;
+        uint64_t parameters;
+    } sizes[] = {
+        {32, 4096, 32, 32, 128, 11008, 32000, "", 6738415616}, /* Llama 2 */
+        {40, 5120, 40, 40, 128, 13824, 32000, "", 13015864320},
+        {80, 8192, 64, 8, 128, 28672, 32000, "", 68976648192},
+        {16, 2048, 32, 8, 64, 8192, 128256, "tied=true", 1235814400}, /* Llama 3.2 and 3.1 */
+        {28, 3072, 24, 8, 128, 8192, 128256, "tied=true", 3212749824},
+        {32, 4096, 32, 8, 128, 14336, 128256, "", 8030261248},
+        {80, 8192, 64, 8, 128, 28672, 128256, "", 70553706496},
+        {32, 4096, 32, 8, 128, 14336, 32000, "window=4096", 7241732096},          /* Mistral */
+        {24, 896, 14, 2, 64, 4864, 151936, "tied=true qkv_bias=true", 494032768}, /* Qwen2 */
+        {28, 3584, 28, 4, 128, 18944, 152064, "qkv_bias=true", 7615616512},
+        {28, 1024, 16, 8, 128, 3072, 151936, "tied=true qk_norm=true", 596049920}, /* Qwen3 */
+        {36, 4096, 32, 8, 128, 12288, 151936, "qk_norm=true", 8190735360},
+        {30, 576, 9, 3, 64, 1536, 49152, "tied=true", 134515008}, /* SmolLM */
+        {32, 960, 15, 5, 64, 2560, 49152, "tied=true", 361821120},
+    };
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char settings[200];
+
+        snprintf(settings, sizeof settings,
+                 "layers=%u dim=%u heads=%u kv_heads=%u head_dim=%u ff=%u vocab=%u %s",
+                 sizes[i].layers, sizes[i].dim, sizes[i].heads, sizes[i].kv_heads,
+                 sizes[i].head_dim, sizes[i].ff, sizes[i].vocab, sizes[i].more);
+        assert_int_equal(parameters_of("llama", settings), sizes[i].parameters);
+    }
+}
+
+/* Mixtral 8x7B, Qwen3 30B-A3B: sizes of config.json, totals of the safetensors files. */
+TEST(experts)
+{
+    struct pst_graph *graph;
+    struct pst_error err;
+
+    assert_int_equal(parameters_of("llama", "layers=32 dim=4096 heads=32 kv_heads=8 ff=14336 "
+                                            "vocab=32000 experts=8 experts_per_token=2"),
+                     46702792704);
+    assert_int_equal(parameters_of("llama", "layers=48 dim=2048 heads=32 kv_heads=4 head_dim=128 "
+                                            "ff=768 vocab=151936 experts=128 experts_per_token=8 "
+                                            "qk_norm=true"),
+                     30532122624);
+    graph = make_model("llama", "layers=2 dim=24 heads=6 ff=40 context=10 experts=5", PST_F32);
+    assert_int_equal(graph->ops[find_op(graph, "layers.1.mlp.experts")].n_in, 2);
+    check_dims(find_output(graph, "layers.1.mlp.router", 0), 2, 10, 5, 0);
+    check_dims(find_output(graph, "layers.1.mlp.experts", 0), 2, 10, 24, 0);
+    pst_graph_destroy(graph);
+    assert_int_equal(try_model("llama", "experts=3 experts_per_token=4", PST_F32, &graph, &err),
+                     PST_ERR_CONFIG);
+    assert_non_null(strstr(err.message, "there are 3 experts"));
+}
+
+TEST(llama_shapes)
+{
+    struct pst_graph *graph = make_model("llama",
+                                         "layers=2 dim=24 heads=6 kv_heads=2 head_dim=8 ff=40 "
+                                         "context=10 vocab=50 qk_norm=true qkv_bias=true",
+                                         PST_F32);
+    const struct pst_op *attention = &graph->ops[find_op(graph, "layers.1.self_attn")];
+    struct pst_error err;
+
+    /* embedding, 2 x (norm, qkv, norm of both, rotary, attention, o, add, norm, gate and up,
+       swiglu, down, add), norm, head, loss */
+    assert_int_equal(graph->n_ops, 1 + 2 * 12 + 3);
+    check_dims(find_output(graph, "layers.0.self_attn.rotary", 0), 2, 10, (6 + 2 * 2) * 8, 0);
+    check_dims(find_output(graph, "layers.0.self_attn", 0), 2, 10, 6 * 8, 0);
+    check_dims(find_output(graph, "layers.1.mlp.swiglu", 0), 2, 10, 40, 0);
+    assert_int_equal(attention->kv_heads, 2);
+    assert_true(attention->causal);
+    assert_int_equal(find_param(graph, "layers.1.self_attn.k_norm.weight")->elems, 8);
+    assert_int_equal(find_param(graph, "layers.1.self_attn.qkv.bias")->elems, 80);
+    assert_int_equal(find_param(graph, "embed_tokens.weight")->n_users, 1);
+    pst_graph_destroy(graph);
+    assert_int_equal(try_model("llama", "heads=6 kv_heads=4 dim=24", PST_F32, &graph, &err),
+                     PST_ERR_CONFIG);
+    assert_non_null(strstr(err.message, "does not divide heads = 6"));
+    assert_int_equal(try_model("llama", "heads=8 dim=24", PST_F32, &graph, &err), PST_ERR_CONFIG);
+    assert_non_null(strstr(err.message, "even"));
+    assert_int_equal(try_model("llama", "heads=5 dim=24", PST_F32, &graph, &err), PST_ERR_CONFIG);
+    assert_non_null(strstr(err.message, "does not divide dim"));
+    assert_int_equal(
+        try_model("llama", "rope_scaling=llama3 rope_low_freq_factor=4", PST_F32, &graph, &err),
+        PST_ERR_CONFIG);
+    assert_non_null(strstr(err.message, "above rope_low_freq_factor = 4"));
+}
+
 /* The published totals without the classifier of sentence pairs. */
 TEST(berts)
 {

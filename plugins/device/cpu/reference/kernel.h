@@ -13,6 +13,7 @@
 
 #include "base/philox.h"
 #include "graph/distance.h"
+#include "graph/rotary.h"
 
 struct pst_reference {
     struct pst_kernel base; /* first */
@@ -119,8 +120,13 @@ static inline uint64_t linear_workspace(const struct pst_op_request *request)
 
 /* --- attention -------------------------------------------------------------------------------- */
 
-/* How many keys row i sees. */
-static inline uint64_t attention_keys(const struct pst_heads *shape, uint64_t i)
+/* The keys that row i sees: first ... end - 1. */
+static inline uint64_t attention_first(const struct pst_heads *shape, uint64_t i)
+{
+    return shape->window != 0 && i >= shape->window ? i + 1 - shape->window : 0;
+}
+
+static inline uint64_t attention_end(const struct pst_heads *shape, uint64_t i)
 {
     return shape->causal ? i + 1 : shape->keys;
 }
@@ -176,6 +182,78 @@ static inline bool embedding_valid(const struct embedding_shape *shape, int32_t 
 static inline bool norm_is_rms(const struct pst_op_request *request)
 {
     return request->op->kind == PST_OP_RMSNORM;
+}
+
+/* Of the rows of x[0]: heads of `depth` columns at the beginning, then columns that stay. */
+struct qknorm_shape {
+    uint64_t n_rows, columns, heads, query_heads, depth;
+};
+
+static inline struct qknorm_shape qknorm_shape(const struct pst_op_request *request)
+{
+    struct qknorm_shape shape;
+
+    shape.n_rows = request_rows(request, request_in(request, 0));
+    shape.columns = request_columns(request_in(request, 0));
+    shape.query_heads = request->op->heads;
+    shape.heads = shape.query_heads + pst_op_kv_heads(request->op);
+    shape.depth = request_parameter(request, 0)->elems;
+    return shape;
+}
+
+/* --- mixture of experts ----------------------------------------------------------------------- */
+
+struct router_shape {
+    uint64_t tokens, experts, chosen; /* tokens: of a sample; chosen: by each of them */
+    double capacity;                  /* tokens of a sample that an expert takes */
+};
+
+static inline struct router_shape router_shape(const struct pst_op_request *request)
+{
+    const struct pst_op *op = request->op;
+    const struct pst_tensor *x = request_in(request, 0);
+    struct router_shape s = {x->dims[0], x->dims[1], op->experts_per_token, INFINITY};
+
+    if (op->capacity > 0) {
+        s.capacity =
+            ceil((double)op->capacity * (double)s.tokens * (double)s.chosen / (double)s.experts);
+    }
+    return s;
+}
+
+/* Numbers for each expert: F three, B five. */
+static inline uint64_t router_workspace(const struct pst_op_request *request)
+{
+    return (request->pass == PST_KERNEL_F ? 3 : 5) * router_shape(request).experts;
+}
+
+struct experts_shape {
+    uint64_t tokens, columns, experts, chosen, width; /* tokens: of the micro-batch; width: F */
+};
+
+static inline struct experts_shape experts_shape(const struct pst_op_request *request)
+{
+    const struct pst_tensor *x = request_in(request, 0);
+    const uint64_t *dims = request_parameter(request, 0)->dims;
+
+    return (struct experts_shape){request->samples * x->dims[0], x->dims[1], dims[0],
+                                  request->op->experts_per_token, dims[2] / 2};
+}
+
+/* Of a token. F: sums of the result, gate|up of a slot. B: those of the gradients of both inputs.
+ */
+static inline uint64_t experts_workspace(const struct pst_op_request *request)
+{
+    const struct experts_shape s = experts_shape(request);
+
+    switch (request->pass) {
+    case PST_KERNEL_F:
+        return s.columns + 2 * s.width;
+    case PST_KERNEL_B:
+        return s.columns + s.experts;
+    default:
+        return 0;
+    }
 }
 
 /* --- convolution ------------------------------------------------------------------------------ */

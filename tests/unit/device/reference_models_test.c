@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The built-in GPT, forward and backward through the reference kernels operator by operator,
- * against losses, logits and all gradients that PyTorch computes for the same weights (recorded by
- * scripts/record_torch.py). Residual connections and the tied head sum gradients of several users.
+ * The built-in GPT and Llama, forward and backward through the reference kernels operator by
+ * operator, against losses, logits and all gradients that PyTorch computes for the same weights
+ * (recorded by scripts/record_torch.py). Residual connections and the tied head sum gradients of
+ * several users.
  */
 #include "reference_fixture.h"
 
 #include <math.h>
 
 #include "device/cpu/reference/reference.h"
-#include "graph/builder.h"
+#include "unit/graph/recorded_model.h"
 
 #define LAYERS 2
 
@@ -160,42 +161,6 @@ static void run_backward(struct network *net, uint32_t index)
 
 /* --- the network ------------------------------------------------- */
 
-/* Sets an integer (int64_t) of the builder's configuration. */
-static void configure(const struct pst_model_builder *builder, void *config, const char *key,
-                      uint64_t value)
-{
-    uint32_t i = 0;
-
-    while (strcmp(builder->params[i].key, key) != 0) {
-        i++;
-        assert_true(i < builder->n_params);
-    }
-    assert_int_equal(builder->params[i].type, PST_PARAM_INT);
-    *(int64_t *)(void *)((char *)config + builder->params[i].offset) = (int64_t)value;
-}
-
-static struct pst_graph *build(const json_t *root, uint32_t dtype)
-{
-    static const char *const keys[] = {"layers", "heads", "dim", "vocab", "context"};
-    const struct pst_model_builder *builder = pst_model_builder_find("gpt");
-    uint64_t config[32] = {0};
-    struct pst_graph *graph = NULL;
-    struct pst_error err = {0};
-
-    assert_non_null(builder);
-    assert_true(builder->config_size <= sizeof config);
-    for (uint32_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        configure(builder, config, keys[i], fixture_integer(root, keys[i]));
-    }
-    for (uint32_t i = 0; i < builder->n_params; i++) {
-        if (strcmp(builder->params[i].key, "tied") == 0) {
-            *((bool *)config + builder->params[i].offset) = true;
-        }
-    }
-    assert_ok(pst_model_build(builder, config, dtype, &graph, &err), &err);
-    return graph;
-}
-
 /* The recorded parameter of that name. */
 static const json_t *recorded(const json_t *root, const char *name)
 {
@@ -224,9 +189,9 @@ static void fill(void *array, const json_t *numbers, uint64_t n, uint32_t dtype)
     free(values);
 }
 
-static void init(struct network *net, const json_t *root, uint32_t dtype)
+static void init(struct network *net, const char *model, const json_t *root, uint32_t dtype)
 {
-    struct pst_graph *graph = build(root, dtype);
+    struct pst_graph *graph = make_model(model, recorded_settings(root, model), dtype);
 
     net->graph = graph;
     net->dtype = dtype;
@@ -289,11 +254,11 @@ static void compare_tensor(const struct network *net, uint32_t tensor, const jso
     free(values);
 }
 
-static void check(const json_t *root, uint32_t dtype, double bound)
+static void check(const char *model, const json_t *root, uint32_t dtype, double bound)
 {
     struct network net;
 
-    init(&net, root, dtype);
+    init(&net, model, root, dtype);
     for (uint32_t i = 0; i < net.graph->n_ops; i++) {
         struct operands o;
         struct pst_call call = call_of(&net, &net.graph->ops[i], &o);
@@ -314,20 +279,36 @@ static void check(const json_t *root, uint32_t dtype, double bound)
     finish(&net);
 }
 
+/* f64: nine digits are recorded, and the scale of the loss is an f32. roundings: what f32 and bf16
+   may be off by, in units of theirs. */
+static void check_types(const char *model, const json_t *root, double roundings)
+{
+    check(model, root, PST_F64, 5.1e-9 + 1.0 / 16777216);
+    check(model, root, PST_F32, roundings / 16777216);
+    check(model, root, PST_BF16, roundings / 256);
+}
+
 TEST(test_gpt)
 {
     /*
-     * f64: nine digits are recorded, and the scale of the loss is an f32. f32 and bf16: the chain
-     * from one end of the network to the other and back is 2 * 6 operators for each block, each of
-     * which rounds what it hands on; such errors add up like a random walk, of which these are two
-     * standard deviations.
+     * The chain from one end of the network to the other and back is 2 * 6 operators for each
+     * block, each of which rounds what it hands on; such errors add up like a random walk, of which
+     * these are two standard deviations.
      */
     const double steps = 2 * sqrt(2 * 6 * LAYERS);
     json_t *root = fixture_load("gpt");
 
     assert_int_equal(fixture_integer(root, "layers"), LAYERS);
-    check(root, PST_F64, 5.1e-9 + 1.0 / 16777216);
-    check(root, PST_F32, steps / 16777216);
-    check(root, PST_BF16, steps / 256);
+    check_types("gpt", root, steps);
+    json_decref(root);
+}
+
+/* Grouped heads of a width of their own, norms of them, biases, scaled positions, a window. Twice
+   as far as f32 takes PyTorch itself from the recorded numbers. */
+TEST(test_llama)
+{
+    json_t *root = fixture_load("llama");
+
+    check_types("llama", root, 2 * json_real_value(fixture_get(root, "f32_error")));
     json_decref(root);
 }
