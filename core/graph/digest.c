@@ -46,6 +46,42 @@ static void put_shape(XXH3_state_t *state, uint32_t rank, const uint64_t *dims)
     }
 }
 
+/* Of operators that have one. */
+static void put_form(XXH3_state_t *state, const struct pst_form *form)
+{
+    uint64_t elems = 1;
+
+    put_shape(state, form->rank, form->dims);
+    for (uint32_t i = 0; i < form->rank; i++) {
+        put(state, form->from[i]);
+        put(state, (uint64_t)form->start[i]);
+        put(state, (uint64_t)form->step[i]);
+        elems *= form->dims[i];
+    }
+    put_float(state, form->fill);
+    put(state, form->dtype);
+    if (form->data != NULL) {
+        XXH3_64bits_update(state, form->data, elems * pst_dtype_bytes(form->dtype));
+    }
+}
+
+/* What operators of today's builders have not, so that their digests stay. */
+static void put_general(XXH3_state_t *state, const struct pst_op *op)
+{
+    put(state, op->map);
+    put(state, op->reduce);
+    put_float(state, op->constants[0]);
+    put_float(state, op->constants[1]);
+    put(state, op->axis);
+    put(state, op->axes);
+    put(state, op->swapped[0]);
+    put(state, op->swapped[1]);
+    put(state, op->logarithm);
+    if (op->form != NULL) {
+        put_form(state, op->form);
+    }
+}
+
 static void put_op(XXH3_state_t *state, const struct pst_op *op)
 {
     put(state, op->kind);
@@ -69,6 +105,9 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     put_float(state, op->eps);
     put_float(state, op->momentum);
     put(state, op->salt);
+    if (op->kind >= PST_OP_PARAMETER || op->axis != 0) {
+        put_general(state, op);
+    }
 }
 
 static void put_tensor(XXH3_state_t *state, const struct pst_tensor *tensor)

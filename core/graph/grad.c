@@ -76,6 +76,33 @@ static void grad_add(const struct pst_op *op, struct pst_op_grad *info)
     }
 }
 
+/* What the slopes of a map read depends on whose are wanted. */
+static void grad_map(const struct pst_graph *graph, const struct pst_op *op,
+                     struct pst_op_grad *info)
+{
+    const struct pst_map_row *row = pst_map_row(op->map);
+
+    info->b_dx = (1ull << op->n_in) - 1;
+    info->b_adds = info->b_dx;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (graph->tensors[op->in[i]].needs_grad) {
+            info->b_reads_x |= row->slope_reads[i] & info->b_dx;
+            info->b_reads_y |= (row->slope_reads[i] & PST_MAP_READS_Y) != 0;
+        }
+    }
+}
+
+/* Each factor's slope is the other one. */
+static void grad_matmul(const struct pst_graph *graph, const struct pst_op *op,
+                        struct pst_op_grad *info)
+{
+    info->b_dx = 3;
+    info->b_adds = 3;
+    for (uint32_t i = 0; i < 2; i++) {
+        info->b_reads_x |= graph->tensors[op->in[i]].needs_grad ? 1ull << (1 - i) : 0;
+    }
+}
+
 static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
                          struct pst_op_grad *info)
 {
@@ -126,6 +153,41 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
         break;
     case PST_OP_CONCAT:
         info->b_dx = op->n_in >= 64 ? UINT64_MAX : (1ull << op->n_in) - 1;
+        break;
+    case PST_OP_PARAMETER:
+        info->has_w = true;
+        info->w_reads_dy = true;
+        break;
+    case PST_OP_CONSTANT:
+        break;
+    case PST_OP_MAP:
+        grad_map(graph, op, info);
+        break;
+    case PST_OP_MATMUL:
+        grad_matmul(graph, op, info);
+        break;
+    case PST_OP_REDUCE:
+        info->b_dx = 1;
+        info->b_adds = 1;
+        info->b_reads_x = op->reduce == PST_REDUCE_MAX;
+        info->b_reads_y = op->reduce == PST_REDUCE_MAX;
+        break;
+    case PST_OP_SOFTMAX:
+        info->b_dx = 1;
+        info->b_adds = 1;
+        info->b_reads_y = 1;
+        break;
+    case PST_OP_RESHAPE:
+        info->b_alias = 1;
+        break;
+    case PST_OP_STRIDED:
+        info->b_dx = 1;
+        info->b_adds = 1;
+        break;
+    case PST_OP_GATHER:
+        info->b_dx = 1;
+        info->b_adds = 1;
+        info->b_reads_x = 2;
         break;
     default: /* dropout, means, shift: dy is enough */
         info->b_dx = 1;

@@ -33,6 +33,15 @@ static const struct arity arities[PST_OP_KINDS] = {
     [PST_OP_RMSNORM] = {"rmsnorm", 1, 1, 1, 1},
     [PST_OP_AVGPOOL2D] = {"avgpool2d", 1, 1, 0, 0},
     [PST_OP_SHIFT2D] = {"shift2d", 1, 1, 0, 0},
+    [PST_OP_PARAMETER] = {"parameter", 0, 0, 1, 1},
+    [PST_OP_CONSTANT] = {"constant", 0, 0, 0, 0},
+    [PST_OP_MAP] = {"map", 1, 3, 0, 0},
+    [PST_OP_REDUCE] = {"reduce", 1, 1, 0, 0},
+    [PST_OP_SOFTMAX] = {"softmax", 1, 1, 0, 0},
+    [PST_OP_MATMUL] = {"matmul", 2, 2, 0, 0},
+    [PST_OP_RESHAPE] = {"reshape", 1, 1, 0, 0},
+    [PST_OP_STRIDED] = {"strided", 1, 1, 0, 0},
+    [PST_OP_GATHER] = {"gather", 2, 2, 0, 0},
 };
 
 static const struct arity *arity_of(uint32_t kind)
@@ -236,7 +245,9 @@ static void copy_op(struct pst_graph_builder *builder, const struct pst_op *op,
     uint64_t *state = pst_arena_array(arena, 2, sizeof *state);
     char *name = pst_arena_strdup(arena, op->name);
 
-    memcpy(in, op->in, op->n_in * sizeof *in);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        in[i] = op->in[i];
+    }
     for (uint32_t i = 0; i < n_param; i++) {
         param[i] = i < op->n_param ? op->param[i] : PST_NONE;
     }
@@ -249,6 +260,7 @@ static void copy_op(struct pst_graph_builder *builder, const struct pst_op *op,
     ret_op->param = param;
     ret_op->n_param = n_param;
     ret_op->state_elems = state;
+    ret_op->form = op->form == NULL ? NULL : pst_form_copy(arena, op->form);
     ret_op->n_state = shapes->n_state;
     ret_op->n_out = shapes->n_out;
     ret_op->salt = op->p > 0.0f ? builder->n_ops : 0;

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/names.h"
 #include "base/error.h"
+#include "graph/general.h"
 
 #define PST_MAX_RANK   8
 #define PST_MAX_INPUTS 72 /* data tensors of a model */
@@ -81,6 +82,18 @@ enum pst_op_kind {
     PST_OP_RMSNORM = 14, /* over the last axis; p0 gain; y1 1 / root of mean square; z0 as there */
     PST_OP_AVGPOOL2D = 15, /* NHWC: mean over the pixels of a window that are no padding */
     PST_OP_SHIFT2D = 16,   /* NHWC: y[h,w] = x[h + pad[0], w + pad[1]], 0 beyond the image */
+    /* What follows is what models from files are made of (general.h). */
+    PST_OP_PARAMETER, /* y = p0, for each sample the same; W sums dy over the samples */
+    PST_OP_CONSTANT,  /* y = the numbers of `form`, f32 (in the model's type) or i32 */
+    PST_OP_MAP,       /* y = map(x0, x1, x2) by element, shapes as in numpy; i32 become numbers */
+    PST_OP_REDUCE,    /* over `axes`, which stay with length 1 */
+    PST_OP_SOFTMAX,   /* over `axis`; its logarithm where `logarithm` */
+    /* y[..., m, n] = sum_k x0[..., m, k] x1[..., k, n], the axes before them as in numpy; the last
+       two of an input are the other way round where `swapped` */
+    PST_OP_MATMUL,
+    PST_OP_RESHAPE, /* y = x0 with the shape of `form`. The gradient is dy itself (aliased). */
+    PST_OP_STRIDED, /* axes of x0 permuted, cut, padded, repeated as `form` says */
+    PST_OP_GATHER,  /* y = x0 with `axis` replaced by those of x1: i32 places along it, else NaN */
     PST_OP_KINDS
 };
 
@@ -142,7 +155,14 @@ struct pst_op {
     uint32_t kernel[2], stride[2], pad[2]; /* conv, pool: height, width */
     float p;                               /* dropout probability (add, dropout) */
     float eps, momentum;                   /* norms */
-    uint32_t salt; /* stream of its random numbers, below 2^20; fusion keeps it */
+    uint32_t map, reduce;                  /* map, reduce: enum pst_map, pst_reduce */
+    float constants[2];                    /* map */
+    uint32_t axis;               /* softmax, gather, concat: counted from the last, which is 0 */
+    uint32_t axes;               /* reduce: bit i is axis i, counted so */
+    bool swapped[2];             /* matmul: of x0, x1 */
+    bool logarithm;              /* softmax */
+    const struct pst_form *form; /* constant, reshape, strided */
+    uint32_t salt;               /* stream of its random numbers, below 2^20; fusion keeps it */
 };
 
 struct pst_graph {

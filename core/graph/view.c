@@ -70,6 +70,14 @@ static uint32_t node_flags(const struct pst_op *op)
     case PST_OP_AVGPOOL2D:
     case PST_OP_SHIFT2D:
     case PST_OP_CONCAT:
+    case PST_OP_PARAMETER:
+    case PST_OP_CONSTANT:
+    case PST_OP_MAP:
+    case PST_OP_REDUCE:
+    case PST_OP_SOFTMAX:
+    case PST_OP_RESHAPE:
+    case PST_OP_STRIDED:
+    case PST_OP_GATHER:
         return PST_NODE_CHEAP;
     default:
         return 0;

@@ -93,10 +93,18 @@ static double weight_bytes(const struct pst_graph *graph, const struct pst_op *o
     return bytes + (info->w_reads_dy ? tensor_bytes(graph, op->out[0], samples) : 0);
 }
 
+/* How many of its factors want one. */
+static double matmul_gradients(const struct pst_graph *graph, const struct pst_op *op)
+{
+    return (graph->tensors[op->in[0]].needs_grad ? 1.0 : 0.0) +
+           (graph->tensors[op->in[1]].needs_grad ? 1.0 : 0.0);
+}
+
 /* Of the products of one pass; 0 where a kind has none. */
 static double product_flops(const struct pst_graph *graph, const struct pst_op *op, uint32_t pass)
 {
-    const struct pst_tensor *x = &graph->tensors[op->in[0]], *y = &graph->tensors[op->out[0]];
+    const struct pst_tensor *y = &graph->tensors[op->out[0]];
+    const struct pst_tensor *x = op->n_in == 0 ? NULL : &graph->tensors[op->in[0]];
     double flops, keys = (double)y->dims[0];
 
     switch (op->kind) {
@@ -111,6 +119,9 @@ static double product_flops(const struct pst_graph *graph, const struct pst_op *
         }
         flops = 2.0 * (double)y->elems * keys;
         return flops * (pass == 0 ? 2.0 : 5.0) * (op->causal ? 0.5 : 1.0);
+    case PST_OP_MATMUL:
+        flops = 2.0 * (double)y->elems * (double)x->dims[x->rank - (op->swapped[0] ? 2 : 1)];
+        return pass == 1 ? flops * matmul_gradients(graph, op) : flops;
     default:
         return 0;
     }
@@ -151,8 +162,24 @@ static double element_flops(const struct pst_graph *graph, const struct pst_op *
     case PST_OP_AVGPOOL:
         elems = (double)graph->tensors[op->in[0]].elems;
         break;
+    case PST_OP_MAP:
+        per = pst_map_row(op->map)->flops[pass == 0 ? 0 : 1];
+        break;
+    case PST_OP_REDUCE:
+        elems = (double)graph->tensors[op->in[0]].elems;
+        break;
+    case PST_OP_SOFTMAX:
+        per = pass == 0 ? 5.0 : 3.0;
+        break;
+    case PST_OP_PARAMETER:
+        per = pass == 2 ? 1.0 : 0.0;
+        break;
     case PST_OP_CONCAT:
     case PST_OP_SHIFT2D:
+    case PST_OP_CONSTANT:
+    case PST_OP_RESHAPE:
+    case PST_OP_STRIDED:
+    case PST_OP_GATHER:
         per = 0.0;
         break;
     default:

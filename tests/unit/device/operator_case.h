@@ -11,6 +11,7 @@
 
 #include "exec/device.h"
 #include "graph/builder.h"
+#include "graph/draft.h"
 
 enum { OPERANDS = 3 };
 
@@ -21,6 +22,8 @@ struct rig_case {
     const char *in, *param; /* "33x13, 33": dims of each; "-": a number */
     uint32_t depth;         /* length of the longest sum behind an element */
     uint32_t flags;         /* PST_CALL_* */
+    uint32_t integers; /* bit i: input i are integers, as those of embeddings and classes are */
+    bool positive;     /* all operands but dy are */
 };
 
 #define OPERATOR(title, n, inputs, params, ...)                                                    \
@@ -58,7 +61,7 @@ static inline uint32_t rig_shapes(const char *text, struct rig_shape *ret_shapes
 
 static inline bool rig_is_integer(const struct rig_case *test, uint32_t input)
 {
-    return test->op.kind == PST_OP_EMBEDDING ||
+    return (test->integers >> input & 1) != 0 || test->op.kind == PST_OP_EMBEDDING ||
            (test->op.kind == PST_OP_CROSS_ENTROPY && input == 1);
 }
 
@@ -91,7 +94,7 @@ static inline uint32_t rig_input(struct pst_graph_builder *builder, const struct
 
 /* The mean over all axes but the last, and cross-entropy on that. */
 static inline uint32_t rig_loss(struct pst_graph_builder *builder, const struct rig_case *test,
-                                uint32_t rank, uint32_t y)
+                                uint32_t y)
 {
     struct pst_op pool = {.kind = PST_OP_AVGPOOL, .name = "pool", .n_in = 1, .in = &y};
     uint32_t in[2];
@@ -100,10 +103,7 @@ static inline uint32_t rig_loss(struct pst_graph_builder *builder, const struct 
     if (pst_op_is_loss(test->op.kind)) {
         return y;
     }
-    in[0] = test->op.kind == PST_OP_AVGPOOL || test->op.bag != PST_BAG_NONE ||
-                    (test->op.kind != PST_OP_EMBEDDING && rank < 2)
-                ? y
-                : pst_graph_add(builder, &pool);
+    in[0] = y != PST_NONE && builder->tensors[y].rank < 2 ? y : pst_graph_add(builder, &pool);
     in[1] = pst_graph_input(builder, "target", PST_FIELD_TARGET, PST_I32, 0, NULL);
     return pst_graph_add(builder, &loss);
 }
@@ -132,8 +132,7 @@ static inline struct pst_graph *rig_graph(const struct rig_case *test, uint32_t 
                                    PST_INIT_ZERO, 0, false);
     }
     y = pst_graph_add(builder, &op);
-    if (pst_graph_finish(builder, rig_loss(builder, test, shapes[0].rank, y), y, &graph, &err) !=
-        PST_OK) {
+    if (pst_graph_finish(builder, rig_loss(builder, test, y), y, &graph, &err) != PST_OK) {
         fail_msg("%s: %s", test->name, err.message);
     }
     pst_graph_builder_destroy(builder);

@@ -10,6 +10,30 @@
         .flags = bits                                                                              \
     }
 
+/* Maps, of any operands and of positive ones; places along an axis. */
+#define MAP(title, inputs, ...)                                                                    \
+    {                                                                                              \
+        .name = title, .op = {.kind = PST_OP_MAP, __VA_ARGS__}, .samples = 2, .in = inputs,        \
+        .param = ""                                                                                \
+    }
+#define POSITIVE(title, inputs, ...)                                                               \
+    {                                                                                              \
+        .name = title, .op = {.kind = PST_OP_MAP, __VA_ARGS__}, .samples = 2, .in = inputs,        \
+        .param = "", .positive = true                                                              \
+    }
+#define GATHER(title, inputs, along)                                                               \
+    {                                                                                              \
+        .name = title, .op = {.kind = PST_OP_GATHER, .axis = along}, .samples = 2, .in = inputs,   \
+        .param = "", .integers = 2                                                                 \
+    }
+#define FORM(...)                                                                                  \
+    (const struct pst_form[])                                                                      \
+    {                                                                                              \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+
 /* Replay: running statistics stay as they are. */
 #define TRAINING (PST_CALL_TRAINING | PST_CALL_REPLAY)
 
@@ -80,5 +104,79 @@ const struct rig_case rig_cases[] = {
          .stride = {1, 2}, .pad = {0, 2}),
     CASE("shift2d", 2, "4x5x2", "", 0, .kind = PST_OP_SHIFT2D, .pad = {1, 2}),
     CASE("concat", 3, "4x2, 4x5, 4x1", "", 0, .kind = PST_OP_CONCAT),
+    CASE("parameter", 3, "", "4x5", 0, .kind = PST_OP_PARAMETER),
+    CASE("parameter of one axis", 2, "", "5", 0, .kind = PST_OP_PARAMETER),
+    MAP("affine", "3x5", .map = PST_MAP_AFFINE, .constants = {1.5f, -0.25f}),
+    MAP("square", "3x5", .map = PST_MAP_POWER, .constants = {2}),
+    MAP("cube", "3x5", .map = PST_MAP_POWER, .constants = {3}),
+    POSITIVE("power", "3x5", .map = PST_MAP_POWER, .constants = {-0.75f}),
+    MAP("clip", "3x5", .map = PST_MAP_CLIP, .constants = {-0.5f, 0.25f}),
+    MAP("leaky relu", "3x5", .map = PST_MAP_LEAKY, .constants = {0.125f}),
+    MAP("elu", "3x5", .map = PST_MAP_ELU, .constants = {1.5f}),
+    MAP("hard sigmoid", "3x5", .map = PST_MAP_HARD_SIGMOID, .constants = {2, 0.5f}),
+    MAP("hard swish", "3x5", .map = PST_MAP_HARD_SWISH),
+    MAP("abs", "3x5", .map = PST_MAP_ABS),
+    MAP("exp", "3x5", .map = PST_MAP_EXP),
+    POSITIVE("log", "3x5", .map = PST_MAP_LOG),
+    POSITIVE("sqrt", "3x5", .map = PST_MAP_SQRT),
+    POSITIVE("reciprocal", "3x5", .map = PST_MAP_RECIPROCAL),
+    MAP("erf", "3x5", .map = PST_MAP_ERF),
+    MAP("tanh", "3x5", .map = PST_MAP_TANH),
+    MAP("sigmoid", "3x5", .map = PST_MAP_SIGMOID),
+    MAP("gelu by erf", "3x5", .map = PST_MAP_GELU),
+    MAP("softplus", "3x5", .map = PST_MAP_SOFTPLUS),
+    MAP("sin", "3x5", .map = PST_MAP_SIN),
+    MAP("cos", "3x5", .map = PST_MAP_COS),
+    MAP("map: sum of equal shapes", "3x5, 3x5", .map = PST_MAP_ADD),
+    MAP("map: sum, the second spreads", "4x3x5, 5", .map = PST_MAP_ADD),
+    MAP("map: sum, the first spreads", "3x1, 2x3x5", .map = PST_MAP_ADD),
+    MAP("map: sum, both spread", "4x1x3, 1x5x1", .map = PST_MAP_ADD),
+    MAP("difference", "3x5, 1x5", .map = PST_MAP_SUB),
+    MAP("product", "3x5, 3x1", .map = PST_MAP_MUL),
+    MAP("product, 300 in a row", "300, 2x1", .map = PST_MAP_MUL),
+    POSITIVE("quotient", "3x5, 3x1", .map = PST_MAP_DIV),
+    POSITIVE("quotient, the first spreads", "3x1, 3x5", .map = PST_MAP_DIV),
+    POSITIVE("pow", "3x5, 5", .map = PST_MAP_POW),
+    MAP("min", "3x5, 5", .map = PST_MAP_MIN),
+    MAP("max", "3x5, 3x1", .map = PST_MAP_MAX),
+    {.name = "select",
+     .op = {.kind = PST_OP_MAP, .map = PST_MAP_SELECT},
+     .samples = 2,
+     .in = "3x5, 2x3x5, 5",
+     .param = "",
+     .integers = 1},
+    CASE("reduce: sum of the last axis", 2, "3x4x5", "", 0, .kind = PST_OP_REDUCE, .axes = 1),
+    CASE("reduce: mean of the outer axes", 2, "3x4x5", "", 0, .kind = PST_OP_REDUCE, .axes = 6,
+         .reduce = PST_REDUCE_MEAN),
+    CASE("reduce: mean of two apart", 2, "3x4x5", "", 0, .kind = PST_OP_REDUCE, .axes = 5,
+         .reduce = PST_REDUCE_MEAN),
+    CASE("reduce: max", 2, "3x4x5", "", 0, .kind = PST_OP_REDUCE, .axes = 2,
+         .reduce = PST_REDUCE_MAX),
+    CASE("softmax", 2, "3x7", "", 0, .kind = PST_OP_SOFTMAX),
+    CASE("softmax of an inner axis", 2, "2x4x3", "", 0, .kind = PST_OP_SOFTMAX, .axis = 1),
+    CASE("log-softmax", 2, "2x4x3", "", 0, .kind = PST_OP_SOFTMAX, .axis = 2, .logarithm = true),
+    CASE("matmul", 2, "3x4, 4x5", "", 0, .kind = PST_OP_MATMUL),
+    CASE("matmul, the first swapped", 2, "4x3, 4x5", "", 0, .kind = PST_OP_MATMUL,
+         .swapped = {true, false}),
+    CASE("matmul, the second swapped", 2, "2x3x4, 2x5x4", "", 0, .kind = PST_OP_MATMUL,
+         .swapped = {false, true}),
+    CASE("matmul, both swapped", 2, "4x3, 5x4", "", 0, .kind = PST_OP_MATMUL,
+         .swapped = {true, true}),
+    CASE("matmul, the second spreads", 2, "2x3x3x4, 3x4x2", "", 0, .kind = PST_OP_MATMUL),
+    CASE("matmul, both spread", 2, "2x1x3x4, 3x5x4", "", 0, .kind = PST_OP_MATMUL,
+         .swapped = {false, true}),
+    CASE("reshape", 2, "3x4", "", 0, .kind = PST_OP_RESHAPE,
+         .form = FORM(.rank = 3, .dims = {2, 2, 3})),
+    CASE("strided: axes permuted", 2, "2x3x4", "", 0, .kind = PST_OP_STRIDED,
+         .form = FORM(.rank = 3, .dims = {4, 2, 3}, .from = {2, 0, 1}, .step = {1, 1, 1})),
+    CASE("strided: every other, backwards", 2, "3x7", "", 0, .kind = PST_OP_STRIDED,
+         .form = FORM(.rank = 2, .dims = {3, 3}, .from = {0, 1}, .start = {0, 5}, .step = {1, -2})),
+    CASE("strided: padded", 2, "3x4", "", 0, .kind = PST_OP_STRIDED,
+         .form = FORM(.rank = 2, .dims = {5, 7}, .from = {0, 1}, .start = {-1, -2}, .step = {1, 1},
+                      .fill = 0.5f)),
+    CASE("strided: repeated", 2, "3x1x2", "", 0, .kind = PST_OP_STRIDED,
+         .form = FORM(.rank = 3, .dims = {3, 4, 2}, .from = {0, 1, 2}, .step = {1, 0, 1})),
+    GATHER("gather of the last axis", "2x5, 4", 0),
+    GATHER("gather of the first axis", "5x2x3, 2x3", 2),
     {.name = NULL},
 };

@@ -30,6 +30,7 @@ void rig_init(struct rig *rig, const struct rig_case *test, uint32_t dtype)
     rig->dtype = dtype;
     rig->samples = test->samples;
     rig->flags = test->flags;
+    rig->positive = test->positive;
     rig->scale = 1;
     rig->index = rig_index(rig->graph);
     rig->op = &rig->graph->ops[rig->index];
@@ -83,20 +84,30 @@ void rig_random(double *values, uint64_t n, uint64_t seed, uint64_t stream)
     }
 }
 
-/* Tokens of the table; classes, of which some are -1. */
+/* Tokens of the table; places; truths; classes, of which some are -1. */
 static void random_integers(struct rig *rig, uint32_t input, uint64_t seed)
 {
-    const struct pst_tensor *logits = &rig->graph->tensors[rig->op->in[0]];
+    const struct pst_tensor *x = &rig->graph->tensors[rig->op->in[0]];
+    const bool classes = rig->op->kind == PST_OP_CROSS_ENTROPY;
     uint64_t n;
 
-    if (rig->op->kind == PST_OP_EMBEDDING) {
+    switch (rig->op->kind) {
+    case PST_OP_EMBEDDING:
         n = rig->graph->params[rig->op->param[0]].dims[0];
-    } else {
-        n = logits->dims[logits->rank - 1] + 1;
+        break;
+    case PST_OP_GATHER:
+        n = x->dims[x->rank - 1 - rig->op->axis];
+        break;
+    case PST_OP_CROSS_ENTROPY:
+        n = x->dims[x->rank - 1] + 1;
+        break;
+    default:
+        n = 2;
+        break;
     }
     for (uint64_t i = 0; i < rig->n_x[input]; i++) {
         rig->x[input][i] = (double)(pst_philox(seed, 100 + input, i).v[0] % n);
-        rig->x[input][i] -= rig->op->kind == PST_OP_EMBEDDING ? 0 : 1;
+        rig->x[input][i] -= classes ? 1 : 0;
     }
 }
 
@@ -107,6 +118,9 @@ void rig_fill(struct rig *rig, uint64_t seed)
             random_integers(rig, i, seed);
         } else {
             rig_random(rig->x[i], rig->n_x[i], seed, i);
+        }
+        for (uint64_t e = 0; rig->positive && e < rig->n_x[i]; e++) {
+            rig->x[i][e] = fabs(rig->x[i][e]) + 0.5;
         }
     }
     for (uint32_t i = 0; i < RIG_PARAMS; i++) {
@@ -168,7 +182,7 @@ double rig_largest(const double *values, uint64_t n)
 
 int rig_main(void (*function)(void **state))
 {
-    struct CMUnitTest tests[64];
+    struct CMUnitTest tests[128];
     uint32_t n = 0;
 
     while (rig_cases[n].name != NULL) {

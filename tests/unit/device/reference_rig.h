@@ -28,6 +28,7 @@ struct rig {
     uint64_t seed, first_sample;
     float scale;
     bool add_in_place; /* dx and add share a buffer */
+    bool positive;     /* of the case */
     /* Operands, for the caller to fill; integers as doubles, too. add[i]: NULL, or an addend. */
     double *x[RIG_INPUTS], *p[RIG_PARAMS], *dy, *add[RIG_INPUTS], *state[2];
     uint64_t n_x[RIG_INPUTS], n_p[RIG_PARAMS], n_y[RIG_OUTPUTS], n_state;

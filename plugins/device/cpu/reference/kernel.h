@@ -6,7 +6,7 @@
 #ifndef PST_DEVICE_CPU_REFERENCE_KERNEL_H
 #define PST_DEVICE_CPU_REFERENCE_KERNEL_H
 
-#include "exec/request.h"
+#include "exec/spread.h"
 
 #include <math.h>
 #include <string.h>
@@ -36,6 +36,10 @@ struct pst_reference_family {
     {                                                                                              \
         {name##_f_f32, name##_b_f32, NULL}, {name##_f_bf16, name##_b_bf16, NULL},                  \
             {name##_f_f64, name##_b_f64, NULL},                                                    \
+    }
+#define PST_REFERENCE_F(name)                                                                      \
+    {                                                                                              \
+        {name##_f_f32, NULL, NULL}, {name##_f_bf16, NULL, NULL}, {name##_f_f64, NULL, NULL},       \
     }
 #define PST_REFERENCE_F_W(name)                                                                    \
     {                                                                                              \
@@ -233,6 +237,61 @@ static inline uint64_t loss_counted(const struct loss_shape *shape, const int32_
 static inline uint64_t mse_elems(const struct pst_op_request *request)
 {
     return request_in(request, 0)->elems;
+}
+
+/* --- maps, products, places ---------------------------------------------------------------------
+ */
+
+#define MAP_TILE 256u
+
+/* How many elements from `first` on of the walk are a tile: within one row of it. */
+static inline uint64_t map_tile(const struct pst_spread *spread, uint64_t first)
+{
+    const uint64_t row = pst_spread_row(spread), left = row - first % row;
+
+    return left < MAP_TILE ? left : MAP_TILE;
+}
+
+/* B: sums of one sample of whichever input is largest. */
+static inline uint64_t sums_workspace(const struct pst_op_request *request)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; request->pass == PST_KERNEL_B && i < request->op->n_in; i++) {
+        most = request_in(request, i)->elems > most ? request_in(request, i)->elems : most;
+    }
+    return most;
+}
+
+/* F: one product. */
+static inline uint64_t matmul_workspace(const struct pst_op_request *request)
+{
+    const struct pst_matmul p = request_matmul(request);
+
+    return request->pass == PST_KERNEL_F ? p.m * p.n : sums_workspace(request);
+}
+
+/* The product that is the gradient of factor k as it is stored: of dy (left where
+   (k == 0) != swapped) and the other factor. */
+static inline struct pst_matmul matmul_back(const struct pst_matmul *p, const struct pst_op *op,
+                                            uint32_t k)
+{
+    struct pst_matmul back;
+
+    if (k == 0) { /* [m,k] = dy [m,n] b^T [n,k] */
+        back = (struct pst_matmul){p->m, p->k, p->n, p->n, 1, p->b_n, p->b_k};
+    } else { /* [k,n] = a^T [k,m] dy [m,n] */
+        back = (struct pst_matmul){p->k, p->n, p->m, p->a_k, p->a_m, p->n, 1};
+    }
+    if (op->swapped[k]) { /* the transpose: factors change places */
+        back = (struct pst_matmul){back.n, back.m, back.k, back.b_n, back.b_k, back.a_k, back.a_m};
+    }
+    return back;
+}
+
+static inline bool gather_valid(const struct pst_axis *axis, int32_t place)
+{
+    return place >= 0 && (uint64_t)place < axis->n;
 }
 
 #endif

@@ -24,6 +24,15 @@ static const struct pst_reference_family families[PST_OP_KINDS] = {
     [PST_OP_RMSNORM] = {PST_REFERENCE_F_B_W(norm), NULL},
     [PST_OP_AVGPOOL2D] = {PST_REFERENCE_F_B(avgpool2d), pool_workspace},
     [PST_OP_SHIFT2D] = {PST_REFERENCE_F_B(shift2d), NULL},
+    [PST_OP_PARAMETER] = {PST_REFERENCE_F_W(parameter), NULL},
+    [PST_OP_CONSTANT] = {PST_REFERENCE_F(constant), NULL},
+    [PST_OP_MAP] = {PST_REFERENCE_F_B(map), sums_workspace},
+    [PST_OP_REDUCE] = {PST_REFERENCE_F_B(reduce), NULL},
+    [PST_OP_SOFTMAX] = {PST_REFERENCE_F_B(softmax), NULL},
+    [PST_OP_MATMUL] = {PST_REFERENCE_F_B(matmul), matmul_workspace},
+    [PST_OP_RESHAPE] = {PST_REFERENCE_F(reshape), NULL},
+    [PST_OP_STRIDED] = {PST_REFERENCE_F_B(strided), sums_workspace},
+    [PST_OP_GATHER] = {PST_REFERENCE_F_B(gather), sums_workspace},
 };
 
 /* Matrices have the type of the activations, vectors that of the arithmetic. */
@@ -47,18 +56,20 @@ static pst_reference_run *choose(const struct pst_op_request *request, uint64_t 
 {
     const struct pst_op *op = request->op;
     const struct pst_reference_family *family;
+    /* Integers change places as floats do. */
+    const uint32_t dtype = request->dtype == PST_I32 ? (uint32_t)PST_F32 : request->dtype;
     uint64_t elems;
 
     if (op->kind >= PST_OP_KINDS || request->pass > PST_KERNEL_W || !(op->p >= 0 && op->p < 1)) {
         return NULL;
     }
     family = &families[op->kind];
-    if (request->dtype > PST_F64 || !params_match(request)) {
+    if (dtype > PST_F64 || !params_match(request)) {
         return NULL;
     }
     elems = family->workspace == NULL ? 0 : family->workspace(request);
-    *ret_workspace = elems * (request->dtype == PST_F64 ? sizeof(double) : sizeof(float));
-    return family->run[request->dtype][request->pass];
+    *ret_workspace = elems * (dtype == PST_F64 ? sizeof(double) : sizeof(float));
+    return family->run[dtype][request->pass];
 }
 
 static void destroy(struct pst_kernel *kernel)
