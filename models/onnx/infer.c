@@ -1045,20 +1045,41 @@ static rule_fn *const rules[ONNX_N_OPS] = {
     [ONNX_Xor] = infer_compare,
 };
 
-/* The number that `dims = { name = ... }` in [model] gives; 0: none. */
+/* The number that `dims` in [model] gives an axis; 0: none. */
 static uint64_t bound(const struct onnx_model *model, const char *name)
 {
-    const size_t n = strlen(name);
+    size_t n;
+    const char *word = onnx_told(model->config->dims, name, &n);
+    const long long value = word == NULL ? 0 : strtoll(word, NULL, 10);
 
-    for (const char *at = model->config->dims; *at != '\0'; at += strcspn(at, ","), at += *at == ',')
-    {
-        if (strncmp(at, name, n) == 0 && at[n] == '=') {
-            const long long value = strtoll(at + n + 1, NULL, 10);
+    return value > 0 ? (uint64_t)value : 0;
+}
 
-            return value > 0 ? (uint64_t)value : 0;
-        }
+/* An input that `inputs` in [model] gives a number is no input. */
+static pst_status fill_input(struct onnx_model *model, struct onnx_value *value,
+                             struct pst_error *err)
+{
+    size_t n;
+    const char *word = onnx_told(model->config->inputs, value->name, &n);
+    char *end;
+    double number = word == NULL ? 0 : strtod(word, &end);
+    struct onnx_data *data;
+
+    if (word == NULL || end != word + n || n == 0) {
+        return PST_OK;
     }
-    return 0;
+    data = onnx_data_new(model, value, true);
+    if (data == NULL) {
+        return ONNX_BAD("input.limit", "input \"%s\" is too large", value->name);
+    }
+    if (data->real) {
+        data->f[0] = number;
+    } else {
+        data->i[0] = (int64_t)number;
+    }
+    value->data = data;
+    value->fixed = true;
+    return PST_OK;
 }
 
 static pst_status bind_input(struct onnx_model *model, struct onnx_value *value,
@@ -1093,16 +1114,24 @@ static pst_status bind_input(struct onnx_model *model, struct onnx_value *value,
         }
         value->dims[i] = i == 0 ? model->batch : said;
     }
-    return PST_OK;
+    return fill_input(model, value, err);
 }
 
-/* What is known of an initializer from the beginning: parameters are only looked into when asked. */
+/* Parameters are only looked into when asked. Of reals only single numbers are none. */
 static void bind_initializer(struct onnx_model *model, struct onnx_value *value)
 {
     value->fixed = true;
-    if (!onnx_is_real(value->type) || onnx_elems(value) == 1) {
+    value->learned = onnx_is_real(value->type) && value->rank > 0 &&
+                     !onnx_listed(model->config->frozen, value->name);
+    if (!value->learned) {
         onnx_known(model, value);
     }
+}
+
+/* Files whose weights are left out fill each with a number, in the shape of an initializer. */
+static bool fills_weights(const struct onnx_model *model, const struct onnx_node *node)
+{
+    return node->op == ONNX_ConstantOfShape && onnx_in(model, node, 0)->tensor != NULL;
 }
 
 static pst_status infer_node(struct onnx_model *model, const struct onnx_node *node,
@@ -1113,7 +1142,7 @@ static pst_status infer_node(struct onnx_model *model, const struct onnx_node *n
                               .x = onnx_in(model, node, 0),
                               .y = onnx_out(model, node, 0),
                               .err = err};
-    bool fixed = true, known = true;
+    bool fixed = true, known = true, learned = fills_weights(model, node);
     pst_status status;
 
     for (uint32_t i = 0; i < node->n_in; i++) {
@@ -1123,7 +1152,8 @@ static pst_status infer_node(struct onnx_model *model, const struct onnx_node *n
             return bad(&rule, "one of its inputs is a result that is not read");
         }
         fixed = fixed && (x == NULL || x->fixed);
-        known = known && (x == NULL || x->data != NULL);
+        known = known && (x == NULL || (x->data != NULL && !x->learned));
+        learned = learned || (x != NULL && x->learned);
     }
     for (uint32_t i = 0; i < node->n_out; i++) {
         struct onnx_value *y = onnx_out(model, node, i);
@@ -1133,6 +1163,13 @@ static pst_status infer_node(struct onnx_model *model, const struct onnx_node *n
         }
     }
     status = rules[node->op](&rule);
+    for (uint32_t i = 0; i < node->n_out && learned; i++) {
+        struct onnx_value *y = onnx_out(model, node, i);
+
+        if (y != NULL) {
+            y->learned = onnx_is_real(y->type);
+        }
+    }
     if (status == PST_OK && rule.y->rank > 0 && onnx_elems(rule.y) > MAX_ELEMS) {
         return bad(&rule, "the result is too large");
     }
@@ -1159,7 +1196,7 @@ pst_status onnx_infer(struct onnx_model *model, uint64_t batch, struct pst_error
             bind_initializer(model, value);
         } else {
             value->type = value->rank = 0;
-            value->fixed = false;
+            value->fixed = value->learned = false;
         }
         if (value->input != NULL) {
             status = bind_input(model, value, err);

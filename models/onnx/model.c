@@ -5,6 +5,7 @@
  */
 #include "onnx.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +113,40 @@ const int64_t *onnx_ints(const struct onnx_node *node, const char *name, uint32_
 
     *ret_n = attribute == NULL ? 0 : (uint32_t)attribute->n_ints;
     return *ret_n == 0 ? NULL : attribute->ints;
+}
+
+/* --- words of the config ---------------------------------------------------------------------- */
+
+const char *onnx_told(const char *list, const char *name, size_t *ret_n)
+{
+    const size_t n = strlen(name);
+
+    while (*list != '\0') {
+        const size_t length = strcspn(list, ",");
+
+        if (length > n && strncmp(list, name, n) == 0 && list[n] == '=') {
+            *ret_n = length - n - 1;
+            return list + n + 1;
+        }
+        list += length + (list[length] == ',');
+    }
+    return NULL;
+}
+
+bool onnx_listed(const char *patterns, const char *name)
+{
+    while (*patterns != '\0') {
+        const size_t length = strcspn(patterns, ",");
+        char *pattern = pst_strndup(patterns, length);
+        const bool found = fnmatch(pattern, name, 0) == 0;
+
+        free(pattern);
+        if (found) {
+            return true;
+        }
+        patterns += length + (patterns[length] == ',');
+    }
+    return false;
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */

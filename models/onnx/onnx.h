@@ -156,6 +156,7 @@ struct onnx_value {
     const Onnx__ValueInfoProto *input; /* what a sample has; else NULL */
     uint32_t node, output;             /* which made it; PST_NONE: none */
     bool fixed;                        /* hangs on nothing that samples have */
+    bool learned;                      /* reals that hang on a parameter */
 };
 
 struct onnx_node {
@@ -165,10 +166,14 @@ struct onnx_node {
     uint32_t *in, *out; /* values; PST_NONE: left out */
 };
 
-/* What [model] says. */
+/* What [model] and [train] say. */
 struct onnx_config {
-    const char *file, *dims, *frozen, *tie, *output;
+    const char *file, *dims, *inputs, *output, *frozen, *tie;
+    uint32_t loss; /* enum onnx_loss */
+    uint32_t targets; /* enum: plain | masked */
 };
+
+enum onnx_loss { ONNX_LOSS_AUTO, ONNX_LOSS_CROSS_ENTROPY, ONNX_LOSS_MSE, ONNX_LOSS_BCE };
 
 struct onnx_external; /* the opener */
 
@@ -187,6 +192,8 @@ struct onnx_model {
     struct onnx_node *nodes;
     struct onnx_value *values;
     uint32_t *inputs, *outputs; /* values */
+    uint32_t *tied;             /* by value: the one whose numbers it has; NULL: none has */
+    bool *tied_swapped;         /* its axes are the other way round */
     struct pst_names names;
 };
 
@@ -258,6 +265,11 @@ bool onnx_word_is(const struct onnx_node *node, const char *name, const char *wo
                   bool otherwise);
 const int64_t *onnx_ints(const struct onnx_node *node, const char *name, uint32_t *ret_n);
 
+/* The word behind "name=" in a list "a=x,b=y" of words; NULL: it is not there. */
+const char *onnx_told(const char *list, const char *name, size_t *ret_n);
+/* Whether a name is on a list "a*,b" of patterns. */
+bool onnx_listed(const char *patterns, const char *name);
+
 /* --- infer.c ---------------------------------------------------------------------------------- */
 
 /* Types, shapes and known numbers of all values at that batch. */
@@ -309,6 +321,61 @@ static inline int64_t onnx_integer(const struct onnx_data *data, uint64_t i)
 {
     return data->real ? (int64_t)data->f[data->uniform ? 0 : i] : data->i[data->uniform ? 0 : i];
 }
+
+/* --- match.c ---------------------------------------------------------------------------------- */
+
+/* A parameter of the graph, out of an initializer. */
+struct onnx_param {
+    uint32_t base; /* the value: an initializer, or what an operator fills with one number */
+    uint32_t rank;
+    uint64_t dims[ONNX_RANK];
+    uint64_t first; /* row of the initializer's first axis at which it begins */
+    bool image;     /* its axes are those of the initializer in the order 2, 3, 1, 0 */
+};
+
+struct onnx_match;
+struct onnx_emitter;
+typedef void onnx_emit_fn(struct onnx_emitter *e, const struct onnx_match *match);
+
+/* What a node, with those that lead to it, becomes. */
+struct onnx_match {
+    const struct onnx_node *node;
+    onnx_emit_fn *emit;
+    struct pst_op op; /* kind and attributes */
+    uint32_t n_in, n_param;
+    uint32_t in[PST_MAX_INPUTS]; /* values that it reads as tensors */
+    struct onnx_param param[2];
+    bool has_param[2];
+    bool flag; /* attention: q, k and v lie side by side in the first input */
+};
+
+/* Fills *ret_match unless the node can be nothing in a graph. */
+bool onnx_match(struct onnx_model *model, const struct onnx_node *node,
+                struct onnx_match *ret_match);
+/* The parameter that a value is, its axes in the order of the initializer or, where *ret_swapped,
+   the other way round; axes of length 1 apart. */
+bool onnx_parameter(const struct onnx_model *model, const struct onnx_value *value,
+                    struct onnx_param *ret_param, bool *ret_swapped);
+/* The number that all elements of a value are, which no parameter is. */
+bool onnx_number(struct onnx_model *model, const struct onnx_value *value, double *ret_number);
+/* Behind what changes neither numbers nor shape. */
+struct onnx_value *onnx_skip(struct onnx_model *model, struct onnx_value *value);
+/* Whether a Dropout drops, and how much. */
+bool onnx_drops(struct onnx_model *model, const struct onnx_node *node, double *ret_p);
+
+/* --- emit.c ----------------------------------------------------------------------------------- */
+
+extern onnx_emit_fn onnx_emit_linear, onnx_emit_embedding, onnx_emit_norm, onnx_emit_attention,
+    onnx_emit_conv, onnx_emit_batchnorm, onnx_emit_pool, onnx_emit_global_pool, onnx_emit_map,
+    onnx_emit_reduce, onnx_emit_softmax, onnx_emit_matmul, onnx_emit_gemm, onnx_emit_view,
+    onnx_emit_transpose, onnx_emit_slice, onnx_emit_split, onnx_emit_pad, onnx_emit_expand,
+    onnx_emit_concat, onnx_emit_gather, onnx_emit_dropout, onnx_emit_lrn, onnx_emit_trilu;
+
+struct onnx_emitter {
+    struct onnx_model *model;
+    struct pst_model *m;
+    uint8_t *axis; /* of the batch, by value; ONNX_RANK: none */
+};
 
 #define ONNX_BAD(kind, ...) pst_fail_at(err, PST_ERR_CONFIG, kind, model->path, 0, 0, __VA_ARGS__)
 
