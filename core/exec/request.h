@@ -98,8 +98,36 @@ static inline struct pst_window request_window(const struct pst_op_request *requ
         w.kernel[axis] = op->kernel[axis];
         w.stride[axis] = op->stride[axis];
         w.pad[axis] = op->pad[axis];
+        w.dilation[axis] = op->dilation[axis] == 0 ? 1 : op->dilation[axis];
     }
     return w;
+}
+
+/* Parts of the channels of a convolution that do not see each other. */
+static inline uint32_t request_groups(const struct pst_op_request *request)
+{
+    return request->op->groups == 0 ? 1 : request->op->groups;
+}
+
+/* One group, no pixels between those of a window, means over what is no padding. */
+static inline bool request_is_plain_window(const struct pst_op_request *request)
+{
+    const struct pst_window w = request_window(request);
+
+    return request_groups(request) == 1 && w.dilation[0] == 1 && w.dilation[1] == 1 &&
+           !request->op->whole;
+}
+
+/* Elements of a tensor that concatenation along an axis keeps together. */
+static inline uint64_t request_together(const struct pst_op_request *request,
+                                        const struct pst_tensor *tensor)
+{
+    uint64_t n = 1;
+
+    for (uint32_t i = 0; i <= request->op->axis; i++) {
+        n *= tensor->dims[tensor->rank - 1 - i];
+    }
+    return n;
 }
 
 /* Of attention, in elements. Heads lie side by side in a row of y, of queries, of keys, of values.

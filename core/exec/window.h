@@ -14,13 +14,14 @@
 /* [0] height, [1] width. */
 struct pst_window {
     uint32_t in[2], out[2], kernel[2], stride[2], pad[2];
+    uint32_t dilation[2]; /* at least 1; more: only the functions that take a tap heed it */
 };
 
 /* Input row or column under element k of the window of output o; false: padding. */
 PST_HD bool pst_window_at(const struct pst_window *w, uint32_t axis, uint64_t o, uint64_t k,
                           uint64_t *ret_i)
 {
-    const uint64_t at = o * w->stride[axis] + k;
+    const uint64_t at = o * w->stride[axis] + k * w->dilation[axis];
 
     if (at < w->pad[axis] || at - w->pad[axis] >= w->in[axis]) {
         return false;

@@ -65,7 +65,14 @@ static void put_form(XXH3_state_t *state, const struct pst_form *form)
     }
 }
 
-/* What operators of today's builders have not, so that their digests stay. */
+/* Has it anything that the operators of the built-in models have not? Their digests stay. */
+static bool is_general(const struct pst_op *op)
+{
+    return op->kind >= PST_OP_PARAMETER || op->axis != 0 || op->pad_more[0] != 0 ||
+           op->pad_more[1] != 0 || op->dilation[0] != 0 || op->dilation[1] != 0 ||
+           op->groups != 0 || op->whole;
+}
+
 static void put_general(XXH3_state_t *state, const struct pst_op *op)
 {
     put(state, op->map);
@@ -77,6 +84,12 @@ static void put_general(XXH3_state_t *state, const struct pst_op *op)
     put(state, op->swapped[0]);
     put(state, op->swapped[1]);
     put(state, op->logarithm);
+    for (uint32_t i = 0; i < 2; i++) {
+        put(state, (uint64_t)(int64_t)op->pad_more[i]);
+        put(state, op->dilation[i]);
+    }
+    put(state, op->groups);
+    put(state, op->whole);
     if (op->form != NULL) {
         put_form(state, op->form);
     }
@@ -105,7 +118,7 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     put_float(state, op->eps);
     put_float(state, op->momentum);
     put(state, op->salt);
-    if (op->kind >= PST_OP_PARAMETER || op->axis != 0) {
+    if (is_general(op)) {
         put_general(state, op);
     }
 }

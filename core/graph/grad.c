@@ -137,6 +137,7 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
         info->b_reads_y = 2;
         break;
     case PST_OP_MSE:
+    case PST_OP_BCE:
         info->b_dx = 1;
         info->b_reads_x = 1 | 2;
         break;

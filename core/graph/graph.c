@@ -41,6 +41,7 @@ static const struct arity arities[PST_OP_KINDS] = {
     [PST_OP_MATMUL] = {"matmul", 2, 2, 0, 0},
     [PST_OP_RESHAPE] = {"reshape", 1, 1, 0, 0},
     [PST_OP_STRIDED] = {"strided", 1, 1, 0, 0},
+    [PST_OP_BCE] = {"binary-cross-entropy", 2, 2, 0, 0},
     [PST_OP_GATHER] = {"gather", 2, 2, 0, 0},
 };
 

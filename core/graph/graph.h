@@ -69,19 +69,22 @@ enum pst_op_kind {
     /* x0 logits [..., V], x1 i32 targets [...] -> loss [] of a sample: the mean over its rows;
        target -1 is ignored. y1 log-sum-exp per row. */
     PST_OP_CROSS_ENTROPY = 7,
-    PST_OP_CONV2D = 8, /* NHWC: x0 [H,W,Ci], p0 [kh,kw,Ci,Co], p1 bias [Co] (optional) */
+    /* NHWC: x0 [H,W,Ci], p0 [kh,kw,Ci/groups,Co], p1 bias [Co] (optional); group g of the results
+       sees group g of the channels */
+    PST_OP_CONV2D = 8,
     /* Over micro-batch and all axes but the last, then act (relu or none); p0 gain, p1 bias; y1
        mean, y2 1 / deviation, [C] of the micro-batch; state 0, 1: running mean, variance. z as
        layer norm. */
     PST_OP_BATCHNORM = 9,
     PST_OP_MAXPOOL2D = 10, /* NHWC; y1: i32 index of the maximum in its window */
     PST_OP_AVGPOOL = 11,   /* mean over all axes but the last: [..., C] -> [C] */
-    PST_OP_CONCAT = 12,    /* along the last axis, up to 64 inputs */
+    PST_OP_CONCAT = 12,    /* along `axis`, up to 64 inputs */
     /* x0, x1 [...] of the model's type, x1 data -> loss [] of a sample: the mean of (x0 - x1)^2 */
     PST_OP_MSE = 13,
     PST_OP_RMSNORM = 14, /* over the last axis; p0 gain; y1 1 / root of mean square; z0 as there */
-    PST_OP_AVGPOOL2D = 15, /* NHWC: mean over the pixels of a window that are no padding */
-    PST_OP_SHIFT2D = 16,   /* NHWC: y[h,w] = x[h + pad[0], w + pad[1]], 0 beyond the image */
+    /* NHWC: mean over the pixels of a window that are no padding; `whole`: over all, those are 0 */
+    PST_OP_AVGPOOL2D = 15,
+    PST_OP_SHIFT2D = 16, /* NHWC: y[h,w] = x[h + pad[0], w + pad[1]], 0 beyond the image */
     /* What follows is what models from files are made of (general.h). */
     PST_OP_PARAMETER, /* y = p0, for each sample the same; W sums dy over the samples */
     PST_OP_CONSTANT,  /* y = the numbers of `form`, f32 (in the model's type) or i32 */
@@ -93,7 +96,10 @@ enum pst_op_kind {
     PST_OP_MATMUL,
     PST_OP_RESHAPE, /* y = x0 with the shape of `form`. The gradient is dy itself (aliased). */
     PST_OP_STRIDED, /* axes of x0 permuted, cut, padded, repeated as `form` says */
-    PST_OP_GATHER,  /* y = x0 with `axis` replaced by those of x1: i32 places along it, else NaN */
+    /* as mse; x0 logits, x1 probabilities -> the mean of -x1 log s - (1 - x1) log (1 - s), s their
+       sigmoid */
+    PST_OP_BCE,
+    PST_OP_GATHER, /* y = x0 with `axis` replaced by those of x1: i32 places along it, else NaN */
     PST_OP_KINDS
 };
 
@@ -153,10 +159,14 @@ struct pst_op {
     float scale;           /* attention: of the scores; 0: 1 / sqrt(C / heads) */
     uint32_t bag;          /* embedding: enum pst_bag */
     uint32_t kernel[2], stride[2], pad[2]; /* conv, pool: height, width */
-    float p;                               /* dropout probability (add, dropout) */
-    float eps, momentum;                   /* norms */
-    uint32_t map, reduce;                  /* map, reduce: enum pst_map, pst_reduce */
-    float constants[2];                    /* map */
+    int32_t pad_more[2];         /* conv, pool: how much more than pad is below and to the right */
+    uint32_t dilation[2];        /* conv, maxpool: pixels from one of a window to the next; 0: 1 */
+    uint32_t groups;             /* conv: 0: 1 */
+    bool whole;                  /* avgpool2d */
+    float p;                     /* dropout probability (add, dropout) */
+    float eps, momentum;         /* norms */
+    uint32_t map, reduce;        /* map, reduce: enum pst_map, pst_reduce */
+    float constants[2];          /* map */
     uint32_t axis;               /* softmax, gather, concat: counted from the last, which is 0 */
     uint32_t axes;               /* reduce: bit i is axis i, counted so */
     bool swapped[2];             /* matmul: of x0, x1 */
@@ -270,7 +280,7 @@ const char *pst_op_kind_name(uint32_t kind);
 /* Its result is a loss: one number per sample, whose gradient nobody hands in. */
 static inline bool pst_op_is_loss(uint32_t kind)
 {
-    return kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE;
+    return kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE || kind == PST_OP_BCE;
 }
 
 #endif

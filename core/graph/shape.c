@@ -210,12 +210,20 @@ static pst_status infer_mse(const struct rule *c, struct pst_error *err)
     return PST_OK;
 }
 
+/* Is axis `i` the only one along which the shapes may differ? */
+static bool alike_but(const struct pst_tensor *a, const struct pst_tensor *b, uint32_t i)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, i * sizeof *a->dims) == 0 &&
+           memcmp(&a->dims[i + 1], &b->dims[i + 1], (a->rank - 1 - i) * sizeof *a->dims) == 0;
+}
+
 static pst_status infer_concat(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *first = input(c, 0);
+    const uint32_t axis = first->rank - 1 - c->op->axis;
     char a[256], b[256];
     uint64_t width = 0;
-    pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., C]", err);
+    pst_status status = check_rank(c, c->op->axis + 1, PST_MAX_RANK, "[..., C]", err);
 
     if (status != PST_OK) {
         return status;
@@ -223,15 +231,15 @@ static pst_status infer_concat(const struct rule *c, struct pst_error *err)
     for (uint32_t i = 0; i < c->op->n_in; i++) {
         const struct pst_tensor *x = input(c, i);
 
-        if (x->rank != first->rank || x->dtype != first->dtype ||
-            memcmp(x->dims, first->dims, (first->rank - 1) * sizeof *x->dims) != 0) {
-            return BAD("%s: inputs of shape %s and %s differ in more than the last axis",
-                       c->op->name, pst_shape_text(a, sizeof a, first->rank, first->dims),
-                       pst_shape_text(b, sizeof b, x->rank, x->dims));
+        if (x->dtype != first->dtype || !alike_but(x, first, axis)) {
+            return BAD("%s: inputs of shape %s and %s differ in more than %s axis", c->op->name,
+                       pst_shape_text(a, sizeof a, first->rank, first->dims),
+                       pst_shape_text(b, sizeof b, x->rank, x->dims),
+                       c->op->axis == 0 ? "the last" : "that");
         }
-        width += x->dims[x->rank - 1];
+        width += x->dims[axis];
     }
-    result_like(c)->dims[first->rank - 1] = width;
+    result_like(c)->dims[axis] = width;
     return PST_OK;
 }
 
@@ -244,18 +252,23 @@ static pst_status slide(const struct rule *c, struct pst_shape *y, struct pst_er
     const struct pst_op *op = c->op;
 
     for (uint32_t i = 0; i < 2; i++) {
-        uint64_t padded = x->dims[i] + 2 * (uint64_t)op->pad[i];
+        const uint64_t dilation = op->dilation[i] == 0 ? 1 : op->dilation[i];
+        const uint64_t kernel = op->kernel[i] == 0 ? 0 : (op->kernel[i] - 1) * dilation + 1;
+        const int64_t end = (int64_t)op->pad[i] + op->pad_more[i];
+        const uint64_t padded = x->dims[i] + op->pad[i] + (end < 0 ? 0 : (uint64_t)end);
 
-        if (op->kernel[i] == 0 || op->stride[i] == 0 || op->pad[i] >= op->kernel[i]) {
-            return BAD("%s: kernel %u, stride %u, padding %u: kernel and stride must be positive, "
-                       "the padding smaller than the kernel",
-                       op->name, op->kernel[i], op->stride[i], op->pad[i]);
+        if (kernel == 0 || op->stride[i] == 0 || op->pad[i] >= kernel || end < 0 ||
+            (uint64_t)end >= kernel) {
+            return BAD("%s: kernel %llu, stride %u, padding %u and %lld: kernel and stride must be "
+                       "positive, the padding smaller than the kernel",
+                       op->name, (unsigned long long)kernel, op->stride[i], op->pad[i],
+                       (long long)end);
         }
-        if (padded < op->kernel[i]) {
-            return BAD("%s: image is %llu high or wide with its padding, the kernel %u", op->name,
-                       (unsigned long long)padded, op->kernel[i]);
+        if (padded < kernel) {
+            return BAD("%s: image is %llu high or wide with its padding, the kernel %llu", op->name,
+                       (unsigned long long)padded, (unsigned long long)kernel);
         }
-        y->dims[i] = (padded - op->kernel[i]) / op->stride[i] + 1;
+        y->dims[i] = (padded - kernel) / op->stride[i] + 1;
     }
     return PST_OK;
 }
@@ -263,6 +276,7 @@ static pst_status slide(const struct rule *c, struct pst_shape *y, struct pst_er
 static pst_status infer_conv2d(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
+    const uint64_t groups = c->op->groups == 0 ? 1 : c->op->groups;
     uint64_t weight[4];
     struct pst_shape *y;
     pst_status status = check_rank(c, 3, 3, "[height, width, channels]", err);
@@ -275,8 +289,13 @@ static pst_status infer_conv2d(const struct rule *c, struct pst_error *err)
     }
     weight[0] = c->op->kernel[0];
     weight[1] = c->op->kernel[1];
-    weight[2] = x->dims[2];
+    weight[2] = x->dims[2] / groups;
     weight[3] = param0(c)->dims[3];
+    if (x->dims[2] % groups != 0 || weight[3] % groups != 0) {
+        return BAD("%s: %llu groups do not divide %llu channels to %llu", c->op->name,
+                   (unsigned long long)groups, (unsigned long long)x->dims[2],
+                   (unsigned long long)weight[3]);
+    }
     status = check_param(c, 0, 4, weight, err);
     if (status == PST_OK) {
         status = check_param(c, 1, 1, &weight[3], err);
@@ -315,6 +334,9 @@ static pst_status infer_avgpool2d(const struct rule *c, struct pst_error *err)
 {
     pst_status status = check_rank(c, 3, 3, "[height, width, channels]", err);
 
+    if (c->op->dilation[0] > 1 || c->op->dilation[1] > 1) {
+        return BAD("%s: means over dilated windows are not there", c->op->name);
+    }
     return status != PST_OK ? status : slide(c, result_like(c), err);
 }
 
@@ -483,6 +505,7 @@ pst_status pst_shape_infer(const struct pst_graph_builder *builder, const struct
         [PST_OP_MATMUL] = pst_infer_matmul,
         [PST_OP_RESHAPE] = pst_infer_reshape,
         [PST_OP_STRIDED] = pst_infer_strided,
+        [PST_OP_BCE] = infer_mse,
         [PST_OP_GATHER] = pst_infer_gather,
     };
     struct pst_shapes shapes;

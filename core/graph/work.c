@@ -112,7 +112,7 @@ static double product_flops(const struct pst_graph *graph, const struct pst_op *
         return 2.0 * (double)y->elems * (double)x->dims[x->rank - 1];
     case PST_OP_CONV2D:
         return 2.0 * (double)y->elems * (double)op->kernel[0] * (double)op->kernel[1] *
-               (double)x->dims[2];
+               (double)(x->dims[2] / (op->groups == 0 ? 1 : op->groups));
     case PST_OP_ATTENTION:
         if (op->n_in == 2) {
             keys = (double)graph->tensors[op->in[1]].dims[0];
@@ -145,7 +145,8 @@ static double element_flops(const struct pst_graph *graph, const struct pst_op *
             (double)graph->tensors[op->in[0]].elems * (double)graph->params[op->param[0]].dims[1];
         break;
     case PST_OP_MSE:
-        per = 3.0;
+    case PST_OP_BCE:
+        per = op->kind == PST_OP_MSE ? 3.0 : 16.0;
         elems = (double)graph->tensors[op->in[0]].elems;
         break;
     case PST_OP_ACT:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolution through oneDNN on NHWC images. Parameters lie as [kh,kw,in,out]; the primitive picks
- * its own form of them, and a reorder from or into a packed copy in the workspace goes with it.
+ * Convolution through oneDNN on NHWC images. Parameters lie as [kh,kw,in,(group,)out]; the
+ * primitive picks its own form of them, and a reorder from or into a packed copy in the workspace
+ * goes with it.
  */
 #include <oneapi/dnnl/dnnl.h>
 #include <string.h>
@@ -44,7 +45,9 @@ static void describe_tensors(const struct pst_op_request *request, struct conv_d
     const dnnl_dim_t out = (dnnl_dim_t)y->dims[2];
     const dnnl_dims_t src = {n, in, (dnnl_dim_t)x->dims[0], (dnnl_dim_t)x->dims[1]};
     const dnnl_dims_t dst = {n, out, (dnnl_dim_t)y->dims[0], (dnnl_dim_t)y->dims[1]};
+    const dnnl_dim_t groups = request_groups(request);
     const dnnl_dims_t weights = {out, in, op->kernel[0], op->kernel[1]};
+    const dnnl_dims_t grouped = {groups, out / groups, in / groups, op->kernel[0], op->kernel[1]};
     const dnnl_dims_t bias = {out};
     const dnnl_data_type_t type = type_of(request->dtype);
     /* gradients of parameters are f32 */
@@ -52,8 +55,11 @@ static void describe_tensors(const struct pst_op_request *request, struct conv_d
 
     dnnl_memory_desc_init_by_tag(&descs->src, 4, src, type, dnnl_nhwc);
     dnnl_memory_desc_init_by_tag(&descs->dst, 4, dst, type, dnnl_nhwc);
-    dnnl_memory_desc_init_by_tag(&descs->weights, 4, weights, weights_type, dnnl_hwio);
-    dnnl_memory_desc_init_by_tag(&descs->any_weights, 4, weights, weights_type,
+    dnnl_memory_desc_init_by_tag(&descs->weights, groups == 1 ? 4 : 5,
+                                 groups == 1 ? weights : grouped, weights_type,
+                                 groups == 1 ? dnnl_hwio : dnnl_hwigo);
+    dnnl_memory_desc_init_by_tag(&descs->any_weights, groups == 1 ? 4 : 5,
+                                 groups == 1 ? weights : grouped, weights_type,
                                  dnnl_format_tag_any);
     dnnl_memory_desc_init_by_tag(&descs->bias, 1, bias, dnnl_f32, dnnl_a);
 }
@@ -64,23 +70,25 @@ static dnnl_status_t conv_desc(const struct pst_op_request *request, const struc
     const struct pst_op *op = request->op;
     const dnnl_dims_t strides = {op->stride[0], op->stride[1]};
     const dnnl_dims_t pad = {op->pad[0], op->pad[1]};
-    const dnnl_dims_t far_pad = {op->pad[0], op->pad[1]};
+    const dnnl_dims_t far_pad = {op->pad[0] + op->pad_more[0], op->pad[1] + op->pad_more[1]};
+    const struct pst_window w = request_window(request);
+    const dnnl_dims_t dilates = {w.dilation[0] - 1, w.dilation[1] - 1}; /* pixels in between */
     const bool has_bias = request_has_param(request, 1);
 
     switch (pass) {
     case PST_KERNEL_F:
-        return dnnl_convolution_forward_desc_init(
+        return dnnl_dilated_convolution_forward_desc_init(
             ret_desc, dnnl_forward_training, dnnl_convolution_direct, &descs->src,
-            &descs->any_weights, has_bias ? &descs->bias : NULL, &descs->dst, strides, pad,
+            &descs->any_weights, has_bias ? &descs->bias : NULL, &descs->dst, strides, dilates, pad,
             far_pad);
     case PST_KERNEL_B:
-        return dnnl_convolution_backward_data_desc_init(ret_desc, dnnl_convolution_direct,
-                                                        &descs->src, &descs->any_weights,
-                                                        &descs->dst, strides, pad, far_pad);
+        return dnnl_dilated_convolution_backward_data_desc_init(
+            ret_desc, dnnl_convolution_direct, &descs->src, &descs->any_weights, &descs->dst,
+            strides, dilates, pad, far_pad);
     default:
-        return dnnl_convolution_backward_weights_desc_init(ret_desc, dnnl_convolution_direct,
-                                                           &descs->src, &descs->any_weights, NULL,
-                                                           &descs->dst, strides, pad, far_pad);
+        return dnnl_dilated_convolution_backward_weights_desc_init(
+            ret_desc, dnnl_convolution_direct, &descs->src, &descs->any_weights, NULL, &descs->dst,
+            strides, dilates, pad, far_pad);
     }
 }
 

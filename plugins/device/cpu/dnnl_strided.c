@@ -30,7 +30,8 @@ static bool serves(const struct pst_op_request *request)
     const struct pst_op *op = request->op;
 
     return request->pass == PST_KERNEL_W && op->kernel[0] == 1 && op->kernel[1] == 1 &&
-           (op->stride[0] > 1 || op->stride[1] > 1) && op->pad[0] == 0 && op->pad[1] == 0;
+           (op->stride[0] > 1 || op->stride[1] > 1) && op->pad[0] == 0 && op->pad[1] == 0 &&
+           request_is_plain_window(request);
 }
 
 static uint64_t rounded(uint64_t floats)

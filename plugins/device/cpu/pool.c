@@ -17,7 +17,7 @@ struct pool {
 
 static bool serves(const struct pst_op_request *request)
 {
-    return request->dtype == PST_F32;
+    return request->dtype == PST_F32 && request_is_plain_window(request);
 }
 
 static struct pool pool_of(const struct pst_kernel *kernel, const struct pst_call *call)

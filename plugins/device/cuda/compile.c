@@ -38,10 +38,12 @@ static const struct pst_cuda_family *simple_family(const struct pst_op_request *
 {
     const struct pst_cuda_family *family =
         request->op->kind < PST_OP_KINDS ? families[request->op->kind] : NULL;
+    const bool windows = family != NULL && request->op->kernel[0] != 0;
 
     if (family == NULL || request->pass > PST_KERNEL_W || family->run[request->pass] == NULL ||
         (request->dtype != PST_F32 && request->dtype != PST_BF16) ||
-        !(request->op->p >= 0 && request->op->p < 1)) {
+        !(request->op->p >= 0 && request->op->p < 1) ||
+        (windows && !request_is_plain_window(request))) {
         return NULL;
     }
     return family;

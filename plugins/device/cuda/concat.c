@@ -8,12 +8,12 @@ static void concat(const struct pst_cuda_kernel *k, const struct pst_call *call,
 {
     const struct pst_op_request *r = &k->request;
     const size_t size = pst_dtype_bytes(r->dtype);
-    const size_t pitch = request_columns(request_out(r)) * size;
-    const uint64_t rows = request_rows(r, request_out(r));
+    const size_t pitch = request_together(r, request_out(r)) * size;
+    const uint64_t rows = r->samples * request_out(r)->bytes / pitch;
     size_t offset = 0;
 
     for (uint32_t i = 0; i < r->op->n_in; i++) {
-        const size_t width = request_columns(request_in(r, i)) * size;
+        const size_t width = request_together(r, request_in(r, i)) * size;
         void *dx = back ? request_operand(call->dx, i) : NULL;
         cudaError_t error = cudaSuccess;
 

@@ -34,8 +34,10 @@ static bool plan_of(const struct pst_op_request *r, struct conv *ret_conv)
     c.shape.out = request_columns(request_out(r));
     c.shape.bias = r->pass == PST_KERNEL_F && request_has_param(r, 1);
     c.taps = (uint64_t)w.kernel[0] * w.kernel[1] * c.shape.in;
-    if (r->pass > PST_KERNEL_W || (c.taps == c.shape.in && w.stride[0] == 1 && w.stride[1] == 1 &&
-                                   w.pad[0] == 0 && w.pad[1] == 0)) {
+    if (r->pass > PST_KERNEL_W || r->op->pad_more[0] != 0 || r->op->pad_more[1] != 0 ||
+        !request_is_plain_window(r) ||
+        (c.taps == c.shape.in && w.stride[0] == 1 && w.stride[1] == 1 && w.pad[0] == 0 &&
+         w.pad[1] == 0)) {
         return false;
     }
     pst_dnn_conv_graph(&c.shape, kinds[r->pass], &graph);

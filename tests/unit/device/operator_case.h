@@ -77,7 +77,8 @@ static inline uint32_t rig_input(struct pst_graph_builder *builder, const struct
     for (uint32_t k = 0; k < 4; k++) {
         snprintf(name[k], sizeof name[k], "%c%u", "xgbn"[k], i);
     }
-    if (rig_is_integer(test, i) || (test->op.kind == PST_OP_MSE && i == 1)) {
+    if (rig_is_integer(test, i) ||
+        ((test->op.kind == PST_OP_MSE || test->op.kind == PST_OP_BCE) && i == 1)) {
         return pst_graph_input(builder, name[0], PST_FIELD_X,
                                rig_is_integer(test, i) ? (uint32_t)PST_I32 : dtype, shape->rank,
                                dims);

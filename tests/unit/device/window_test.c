@@ -11,7 +11,8 @@ enum { MOST = 7 };
 /* Along the first axis; the second has another shape, which must not matter. */
 static struct pst_window window_of(uint32_t in, uint32_t kernel, uint32_t stride, uint32_t pad)
 {
-    struct pst_window w = {.in = {in, 1}, .kernel = {kernel, 1}, .stride = {stride, 1}};
+    struct pst_window w = {
+        .in = {in, 1}, .kernel = {kernel, 1}, .stride = {stride, 1}, .dilation = {1, 1}};
 
     w.pad[0] = pad;
     w.out[0] = (in + 2 * pad - kernel) / stride + 1;

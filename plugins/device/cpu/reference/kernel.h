@@ -56,6 +56,7 @@ static inline const struct pst_op_request *reference_of(const struct pst_kernel 
 struct window_shape {
     struct pst_window w;
     uint64_t samples, in_pixels, in_channels, out_pixels, out_channels, taps;
+    uint64_t groups, group_in, group_out; /* of a convolution; channels of each */
 };
 
 static inline struct window_shape window_shape(const struct pst_op_request *request)
@@ -67,6 +68,9 @@ static inline struct window_shape window_shape(const struct pst_op_request *requ
     shape.in_pixels = (uint64_t)shape.w.in[0] * shape.w.in[1];
     shape.out_pixels = (uint64_t)shape.w.out[0] * shape.w.out[1];
     shape.taps = (uint64_t)shape.w.kernel[0] * shape.w.kernel[1];
+    shape.groups = request_groups(request);
+    shape.group_in = shape.in_channels / shape.groups;
+    shape.group_out = shape.out_channels / shape.groups;
     return shape;
 }
 
@@ -191,13 +195,14 @@ static inline uint64_t conv_workspace(const struct pst_op_request *request)
 
 /* --- pooling ---------------------------------------------------------------------------------- */
 
-/* Elements of the window of result pixel i of the micro-batch that are no padding. */
-static inline uint64_t window_counted(const struct window_shape *shape, uint64_t i)
+/* Elements of the window of result pixel i of the micro-batch that a mean is over. */
+static inline uint64_t window_counted(const struct window_shape *shape, bool whole, uint64_t i)
 {
     const struct pst_window *w = &shape->w;
 
-    return pst_window_inside(w, 0, i / w->out[1] % w->out[0]) *
-           pst_window_inside(w, 1, i % w->out[1]);
+    return whole ? shape->taps
+                 : pst_window_inside(w, 0, i / w->out[1] % w->out[0]) *
+                       pst_window_inside(w, 1, i % w->out[1]);
 }
 
 /* B: sums of one sample. */

@@ -32,6 +32,7 @@ static const struct pst_reference_family families[PST_OP_KINDS] = {
     [PST_OP_MATMUL] = {PST_REFERENCE_F_B(matmul), matmul_workspace},
     [PST_OP_RESHAPE] = {PST_REFERENCE_F(reshape), NULL},
     [PST_OP_STRIDED] = {PST_REFERENCE_F_B(strided), sums_workspace},
+    [PST_OP_BCE] = {PST_REFERENCE_F_B(mse), NULL},
     [PST_OP_GATHER] = {PST_REFERENCE_F_B(gather), sums_workspace},
 };
 
