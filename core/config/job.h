@@ -21,6 +21,7 @@ struct pst_job_data {
 
 struct pst_job_train {
     int64_t steps, batch, microbatch; /* batch: samples per step; microbatch: samples */
+    uint32_t loss;                    /* enum: auto | cross-entropy | mse | bce */
     uint32_t optimizer;               /* enum: sgd | momentum | adam | adamw */
     double lr, min_lr, beta1, beta2, eps, momentum, weight_decay;
     uint32_t schedule;                /* enum: constant | cosine */

@@ -5,6 +5,7 @@
  */
 #include "onnx.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

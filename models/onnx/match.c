@@ -88,8 +88,13 @@ bool onnx_number(struct onnx_model *model, const struct onnx_value *value, doubl
     const struct onnx_data *data =
         value->fixed && !value->learned ? onnx_known(model, (struct onnx_value *)value) : NULL;
 
-    if (data == NULL || onnx_elems(value) == 0 || (!data->uniform && onnx_elems(value) != 1)) {
+    if (data == NULL || onnx_elems(value) == 0) {
         return false;
+    }
+    for (uint64_t i = 1; i < onnx_elems(value) && !data->uniform; i++) {
+        if (data->i[i] != data->i[0]) { /* bits of either kind */
+            return false;
+        }
     }
     *ret_number = onnx_real(data, 0);
     return true;

@@ -6,6 +6,7 @@
 #include "onnx.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -375,10 +376,12 @@ static void prune(struct onnx_model *model)
 }
 
 /* Why a node cannot be read; NULL: it can. */
-static const char *refusal(const struct onnx_model *model, const struct onnx_node *node)
+static const char *refusal(const struct onnx_model *model, const struct onnx_node *node,
+                           const void *context)
 {
     const char *op = node->proto->op_type;
 
+    (void)context;
     for (size_t i = 0; i < model->proto->n_functions; i++) {
         const char *name = model->proto->functions[i]->name;
 
@@ -435,14 +438,14 @@ static pst_status tell(const struct onnx_model *model, const struct refused *ref
 
 pst_status onnx_refuse(const struct onnx_model *model,
                        const char *(*why)(const struct onnx_model *model,
-                                          const struct onnx_node *node),
-                       struct pst_error *err)
+                                          const struct onnx_node *node, const void *context),
+                       const void *context, struct pst_error *err)
 {
     struct refused refused[MAX_SHOWN];
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < model->n_nodes; i++) {
-        const char *reason = why(model, &model->nodes[i]);
+        const char *reason = why(model, &model->nodes[i], context);
         uint32_t k = 0;
 
         if (reason == NULL) {
@@ -499,7 +502,7 @@ pst_status onnx_model_open(const struct onnx_config *config, struct onnx_model *
     }
     if (status == PST_OK) {
         prune(model);
-        status = onnx_refuse(model, refusal, err);
+        status = onnx_refuse(model, refusal, NULL, err);
     }
     return status == PST_OK ? check_operands(model, err) : status;
 }

@@ -12,7 +12,8 @@
 
 #include "base/arena.h"
 #include "base/names.h"
-#include "graph/builder.h"
+#include "block.h"
+#include "onnx/config.h"
 
 #define ONNX_RANK 8
 
@@ -166,15 +167,6 @@ struct onnx_node {
     uint32_t *in, *out; /* values; PST_NONE: left out */
 };
 
-/* What [model] and [train] say. */
-struct onnx_config {
-    const char *file, *dims, *inputs, *output, *frozen, *tie;
-    uint32_t loss; /* enum onnx_loss */
-    uint32_t targets; /* enum: plain | masked */
-};
-
-enum onnx_loss { ONNX_LOSS_AUTO, ONNX_LOSS_CROSS_ENTROPY, ONNX_LOSS_MSE, ONNX_LOSS_BCE };
-
 struct onnx_external; /* the opener */
 
 struct onnx_model {
@@ -244,8 +236,8 @@ const char *onnx_op_name(uint32_t op);
 /* Tells all nodes for which why() has a reason, by operator: input.unsupported. */
 pst_status onnx_refuse(const struct onnx_model *model,
                        const char *(*why)(const struct onnx_model *model,
-                                          const struct onnx_node *node),
-                       struct pst_error *err);
+                                          const struct onnx_node *node, const void *context),
+                       const void *context, struct pst_error *err);
 /* How messages call a node: its operator and its name, or that of its first output. */
 const char *onnx_node_name(const struct onnx_model *model, const struct onnx_node *node,
                            char text[192]);
@@ -363,7 +355,7 @@ struct onnx_value *onnx_skip(struct onnx_model *model, struct onnx_value *value)
 /* Whether a Dropout drops, and how much. */
 bool onnx_drops(struct onnx_model *model, const struct onnx_node *node, double *ret_p);
 
-/* --- emit.c ----------------------------------------------------------------------------------- */
+/* --- emit.c, emit_ops.c ----------------------------------------------------------------------- */
 
 extern onnx_emit_fn onnx_emit_linear, onnx_emit_embedding, onnx_emit_norm, onnx_emit_attention,
     onnx_emit_conv, onnx_emit_batchnorm, onnx_emit_pool, onnx_emit_global_pool, onnx_emit_map,
@@ -371,11 +363,21 @@ extern onnx_emit_fn onnx_emit_linear, onnx_emit_embedding, onnx_emit_norm, onnx_
     onnx_emit_transpose, onnx_emit_slice, onnx_emit_split, onnx_emit_pad, onnx_emit_expand,
     onnx_emit_concat, onnx_emit_gather, onnx_emit_dropout, onnx_emit_lrn, onnx_emit_trilu;
 
-struct onnx_emitter {
-    struct onnx_model *model;
-    struct pst_model *m;
-    uint8_t *axis; /* of the batch, by value; ONNX_RANK: none */
+/* Where the values of a graph's parameters and running statistics lie. */
+struct onnx_origin {
+    const char *name;        /* of the parameter or the operator */
+    struct onnx_param param; /* of an operator: base is the mean */
+    uint32_t variance;       /* value; PST_NONE: it is a parameter */
 };
+
+struct onnx_origins {
+    uint32_t n;
+    struct onnx_origin *origins;
+};
+
+/* The model's graph into m, and where its values come from, in model's arena. */
+pst_status onnx_emit(struct onnx_model *model, struct pst_model *m, struct pst_model_ends *ret_ends,
+                     struct onnx_origins *ret_origins, struct pst_error *err);
 
 #define ONNX_BAD(kind, ...) pst_fail_at(err, PST_ERR_CONFIG, kind, model->path, 0, 0, __VA_ARGS__)
 
