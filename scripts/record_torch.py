@@ -40,7 +40,8 @@ class Recorder:
         dy = rand(self.g, *y.shape).detach()
         y.backward(dy)
         self.cases.append({
-            "name": name, "kind": kind, "attributes": attributes or {}, "samples": x[0].shape[0],
+            "name": name, "kind": kind, "attributes": attributes or {},
+            "samples": y.shape[0],
             "x": [{"shape": list(t.shape[1:]), "values": numbers(t)} for t in x],
             "p": [{"shape": list(t.shape), "values": numbers(t)} for t in p],
             "y": numbers(y), "dy": numbers(dy),
@@ -165,6 +166,121 @@ def record_other():
     r.write()
 
 
+def record_maps():
+    r = Recorder("maps", 7)
+
+    def add(name, function, x, constants=()):
+        r.add(name, "map", function, x, [], {"map": name, "constants": constants})
+
+    def one(scale=2.0):
+        return [rand(r.g, 2, 3, 5, scale=scale)]
+
+    def positive(*shapes):
+        return [(rand(r.g, *shape).detach().abs() + 0.25).float().double().requires_grad_()
+                for shape in shapes or ((2, 3, 5),)]
+
+    def two(*shapes):
+        return [rand(r.g, *shape) for shape in shapes]
+
+    # Samples come first: where an operand has fewer axes its own begin behind that one.
+
+    def ties():
+        """Halves, of which some are equal."""
+        return [(rand(r.g, 2, *shape).detach() * 2).round().div(2).requires_grad_()
+                for shape in ((3, 5), (5,))]
+
+    add("affine", lambda x: 1.5 * x - 0.25, one(), (1.5, -0.25))
+    add("power", lambda x: x ** 3, one(), (3,))
+    add("power", lambda x: x ** -1.5, positive(), (-1.5,))
+    add("clip", lambda x: x.clamp(-0.5, 1.25), one(), (-0.5, 1.25))
+    add("leaky-relu", lambda x: F.leaky_relu(x, 0.125), one(), (0.125,))
+    add("elu", lambda x: F.elu(x, 1.5), one(), (1.5,))
+    add("hard-sigmoid", lambda x: (0.25 * x + 0.5).clamp(0, 1), one(), (0.25, 0.5))
+    add("hard-swish", F.hardswish, one(3.0))
+    for name in ("abs", "exp", "erf", "tanh", "sigmoid", "sin", "cos"):
+        add(name, getattr(torch, name), one())
+    for name in ("log", "sqrt", "reciprocal"):
+        add(name, getattr(torch, name), positive())
+    add("gelu-erf", F.gelu, one())
+    add("softplus", F.softplus, one(6.0))
+    add("sum", lambda a, b: a + b[:, None], two((2, 3, 1, 4), (2, 2, 1)))
+    add("difference", torch.sub, two((2, 1, 5), (2, 3, 5)))
+    add("product", torch.mul, two((2, 3, 5), (2, 3, 1)))
+    add("quotient", torch.div, positive((2, 3, 1), (2, 1, 5)))
+    add("pow", torch.pow, positive((2, 3, 5), (2, 3, 1)))
+    add("min", lambda a, b: torch.minimum(a, b[:, None]), ties())
+    add("max", lambda a, b: torch.maximum(a, b[:, None]), ties())
+    r.write()
+
+
+def record_general():
+    r = Recorder("general", 8)
+    r.add("parameter", "parameter", lambda p: p.expand(3, 4, 5), [], [rand(r.g, 4, 5)], samples=3)
+    for name, axes, function in (("sum", 5, lambda x: x.sum((1, 3), keepdim=True)),
+                                 ("mean", 3, lambda x: x.mean((2, 3), keepdim=True)),
+                                 ("max", 2, lambda x: x.amax(2, keepdim=True))):
+        x = rand(r.g, 2, 3, 4, 2)
+        x.data[0, 1, 2] = x.data[0, 1, 3]  # maxima that share their gradient
+        r.add(f"reduce: {name}", "reduce", function, [x], [], {"axes": axes, "reduce": name})
+    r.add("softmax", "softmax", lambda x: x.softmax(-1), [rand(r.g, 2, 3, 7, scale=3.0)])
+    r.add("log-softmax", "softmax", lambda x: x.log_softmax(1), [rand(r.g, 2, 7, 3, scale=3.0)],
+          [], {"axis": 1, "logarithm": True})
+    r.add("matmul", "matmul", lambda a, b: a @ b.mT[:, None],
+          [rand(r.g, 2, 2, 3, 4), rand(r.g, 2, 5, 4)], [], {"swapped": [False, True]})
+    r.add("matmul, swapped", "matmul", lambda a, b: a.mT @ b,
+          [rand(r.g, 2, 3, 4, 5), rand(r.g, 2, 3, 4, 6)], [], {"swapped": [True, False]})
+    r.add("transpose", "strided", lambda x: x.permute(0, 2, 3, 1), [rand(r.g, 2, 2, 3, 4)], [],
+          {"form": {"dims": [3, 4, 2], "from": [1, 2, 0], "step": [1, 1, 1]}})
+    r.add("pad", "strided", lambda x: F.pad(x, (2, 1, 0, 3), value=0.5), [rand(r.g, 2, 3, 4)], [],
+          {"form": {"dims": [6, 7], "from": [0, 1], "start": [0, -2], "step": [1, 1],
+                    "fill": 0.5}})
+    r.add("slice", "strided", lambda x: x[:, :, 1:6:2], [rand(r.g, 2, 3, 7)], [],
+          {"form": {"dims": [3, 3], "from": [0, 1], "start": [0, 1], "step": [1, 2]}})
+    r.add("expand", "strided", lambda x: x.expand(2, 3, 4, 2), [rand(r.g, 2, 3, 1, 2)], [],
+          {"form": {"dims": [3, 4, 2], "from": [0, 1, 2], "step": [1, 0, 1]}})
+    places = torch.tensor([[1, 4, 1, 0], [3, 3, 3, 2]])
+    r.add("gather", "gather",
+          lambda x, t: torch.stack([a[:, i] for a, i in zip(x, t)]),
+          [rand(r.g, 2, 3, 5, 2), places], [], {"axis": 1, "integers": 2})
+    mask = torch.tensor([[[1, 0, 1, 0, 0]] * 3, [[0, 0, 1, 1, 0]] * 3])
+    r.add("select", "map", lambda c, a, b: torch.where(c != 0, a, b[:, None]),
+          [mask, rand(r.g, 2, 3, 5), rand(r.g, 2, 5)], [], {"map": "select", "integers": 1})
+
+    def grouped(x, w, b):
+        y = F.conv2d(x.movedim(-1, 1), w.permute(3, 2, 0, 1), b, (1, 2), (1, 2), (2, 1), 2)
+        return y.movedim(1, -1)
+
+    r.add("conv2d, groups, dilated", "conv2d", grouped, [rand(r.g, 2, 6, 7, 4)],
+          [rand(r.g, 2, 3, 2, 6), rand(r.g, 6)],
+          {"kernel": [2, 3], "stride": [1, 2], "pad": [1, 2], "dilation": [2, 1], "groups": 2})
+
+    def uneven(x, w):
+        x = F.pad(x.movedim(-1, 1), (1, 0, 0, 1))
+        return F.conv2d(x, w.permute(3, 2, 0, 1), None, 2, 0, 1, 3).movedim(1, -1)
+
+    r.add("conv2d, uneven padding", "conv2d", uneven, [rand(r.g, 2, 5, 4, 3)],
+          [rand(r.g, 3, 3, 1, 3)], {"kernel": [3, 3], "stride": [2, 2], "pad": [0, 1],
+                                    "pad_more": [1, -1], "groups": 3})
+    r.add("maxpool2d, ceil mode", "maxpool2d",
+          lambda x: F.max_pool2d(x.movedim(-1, 1), 3, 2, 0, 1, True).movedim(1, -1),
+          [rand(r.g, 2, 6, 6, 2)], [], {"kernel": [3, 3], "stride": [2, 2], "pad_more": [1, 1]})
+    r.add("avgpool2d, padding counts", "avgpool2d",
+          lambda x: F.avg_pool2d(x.movedim(-1, 1), 3, 2, 1).movedim(1, -1),
+          [rand(r.g, 2, 5, 7, 2)], [],
+          {"kernel": [3, 3], "stride": [2, 2], "pad": [1, 1], "whole": True})
+    r.add("concat", "concat", lambda *x: torch.cat(x, 1), [rand(r.g, 2, n, 2, 3) for n in (1, 3)],
+          [], {"axis": 2})
+    x = rand(r.g, 3, 5, scale=4.0)
+    targets = torch.rand(3, 5, generator=r.g, dtype=torch.float64).float().double()
+    losses = F.binary_cross_entropy_with_logits(x, targets, reduction="none").mean(1)
+    (losses.sum() / 3).backward()
+    r.cases.append({
+        "name": "binary cross-entropy", "kind": "binary-cross-entropy", "attributes": {},
+        "samples": 3, "x": [{"shape": [5], "values": numbers(t)} for t in (x, targets)], "p": [],
+        "y": numbers(losses), "dx": [numbers(x.grad), None], "dp": []})
+    r.write()
+
+
 def gpt(p, tokens, layers, heads):
     """GPT-2 with parameters by their published names; matrices are (in, out), the head is tied."""
     def norm(x, name):
@@ -212,5 +328,5 @@ def record_gpt():
 if __name__ == "__main__":
     OUT.mkdir(parents=True, exist_ok=True)
     for record in (record_linear, record_norm, record_attention, record_image, record_other,
-                   record_gpt):
+                   record_maps, record_general, record_gpt):
         record()

@@ -38,8 +38,10 @@ static pst_status open_device(struct exec_rank *rank, struct pst_error *err)
     rank->exec->devices[rank->index] = rank->device;
     config->device->enter(rank->device);
     for (uint32_t i = 0; i < config->graph->n_tensors && status == PST_OK; i++) {
-        if (config->graph->tensors[i].role == PST_ROLE_ACTIVATION) {
-            status = config->device->supports(rank->device, config->graph->tensors[i].dtype, err);
+        const struct pst_tensor *tensor = &config->graph->tensors[i];
+
+        if (tensor->role == PST_ROLE_ACTIVATION && tensor->dtype != PST_I32) {
+            status = config->device->supports(rank->device, tensor->dtype, err);
         }
     }
     if (status != PST_OK) {

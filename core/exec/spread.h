@@ -141,27 +141,65 @@ static inline struct pst_axis pst_axis_of(const struct pst_tensor *tensor, uint3
     return axis;
 }
 
-/* Element of a sample of x[0] that is element i of y[0]; false: it is filled in. */
-static inline bool request_strided(const struct pst_op_request *request, uint64_t i,
-                                   uint64_t *ret_at)
+/* The last axis of a result of strided, and the axis of x[0] that it goes along. */
+struct pst_strided {
+    uint64_t n, limit, stride; /* stride: elements from one place to the next */
+    int64_t start, step;
+    bool whole; /* no place is beyond the axis */
+};
+
+static inline struct pst_strided request_strided(const struct pst_op_request *request)
+{
+    const struct pst_form *form = request->op->form;
+    const struct pst_tensor *x = request_in(request, 0);
+    const uint32_t last = form->rank - 1;
+    struct pst_strided row = {.n = 1, .limit = 1, .stride = 1, .whole = true};
+    int64_t end;
+
+    if (form->rank > 0) {
+        row.n = form->dims[last];
+        row.limit = x->dims[form->from[last]];
+        row.stride = pst_axis_stride(x, x->rank - 1 - form->from[last]);
+        row.start = form->start[last];
+        row.step = form->step[last];
+        end = row.start + (int64_t)(row.n - 1) * row.step;
+        row.whole = row.start >= 0 && end >= 0 && (uint64_t)row.start < row.limit &&
+                    (uint64_t)end < row.limit;
+    }
+    return row;
+}
+
+/* Where, by its other axes, row r of a sample's result lies in x[0]; false: it is filled in. */
+static inline bool request_strided_row(const struct pst_op_request *request, uint64_t r,
+                                       uint64_t *ret_at)
 {
     const struct pst_form *form = request->op->form;
     const struct pst_tensor *x = request_in(request, 0);
     uint64_t at = 0;
 
-    for (uint32_t axis = form->rank; axis-- > 0;) {
+    for (uint32_t axis = form->rank == 0 ? 0 : form->rank - 1; axis-- > 0;) {
         const int64_t place =
-            form->start[axis] + (int64_t)(i % form->dims[axis]) * form->step[axis];
+            form->start[axis] + (int64_t)(r % form->dims[axis]) * form->step[axis];
         const uint32_t from = form->from[axis];
 
         if (place < 0 || (uint64_t)place >= x->dims[from]) {
             return false;
         }
         at += (uint64_t)place * pst_axis_stride(x, x->rank - 1 - from);
-        i /= form->dims[axis];
+        r /= form->dims[axis];
     }
     *ret_at = at;
     return true;
+}
+
+/* Element i of a row that lies at `at`; false: it is filled in. */
+static inline bool pst_strided_at(const struct pst_strided *row, uint64_t at, uint64_t i,
+                                  uint64_t *ret_at)
+{
+    const int64_t place = row->start + (int64_t)i * row->step;
+
+    *ret_at = at + (uint64_t)place * row->stride;
+    return row->whole || (place >= 0 && (uint64_t)place < row->limit);
 }
 
 /* Rows, columns and what is summed over, of a product; elements from one to the next. */
@@ -184,6 +222,30 @@ static inline struct pst_matmul request_matmul(const struct pst_op_request *requ
     p.b_k = swapped[1] ? 1 : p.n;
     p.b_n = swapped[1] ? p.k : 1;
     return p;
+}
+
+/* The product that is the gradient of factor k as it is stored: of dy and the other factor.
+ */
+static inline struct pst_matmul pst_matmul_back(const struct pst_matmul *p, const struct pst_op *op,
+                                                uint32_t k)
+{
+    struct pst_matmul back;
+
+    if (k == 0) { /* [m,k] = dy [m,n] b^T [n,k] */
+        back = (struct pst_matmul){p->m, p->k, p->n, p->n, 1, p->b_n, p->b_k};
+    } else { /* [k,n] = a^T [k,m] dy [m,n] */
+        back = (struct pst_matmul){p->k, p->n, p->m, p->a_k, p->a_m, p->n, 1};
+    }
+    if (op->swapped[k]) { /* the transpose: factors change places */
+        back = (struct pst_matmul){back.n, back.m, back.k, back.b_n, back.b_k, back.a_k, back.a_m};
+    }
+    return back;
+}
+
+/* Is dy the left factor of it? */
+static inline bool pst_matmul_dy_left(const struct pst_op *op, uint32_t k)
+{
+    return (k == 0) != op->swapped[k];
 }
 
 #endif

@@ -365,7 +365,7 @@ int main(int argc, char **argv)
     if (code != 0) {
         return code;
     }
-    for (uint32_t i = 0; i < N_CPU_CASES; i++) {
+    for (uint32_t i = 0; i < N_CPU_CASES - N_HERE_ONLY; i++) {
         for (uint32_t k = 0; k < 4; k++) {
             if ((functions[k] == evaluation && !has_modes(&cpu_cases[i])) ||
                 (functions[k] == again && strcmp(kernels, "unordered") == 0)) {

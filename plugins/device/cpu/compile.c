@@ -23,10 +23,21 @@ static const struct pst_cpu_family *const families[PST_OP_KINDS] = {
     [PST_OP_MSE] = &pst_cpu_mse,
     [PST_OP_RMSNORM] = &pst_cpu_layernorm,
     [PST_OP_AVGPOOL2D] = &pst_cpu_avgpool2d,
+    [PST_OP_CONSTANT] = &pst_cpu_samples,
+    [PST_OP_MAP] = &pst_cpu_samples,
+    [PST_OP_REDUCE] = &pst_cpu_samples,
+    [PST_OP_SOFTMAX] = &pst_cpu_samples,
+    [PST_OP_RESHAPE] = &pst_cpu_samples,
+    [PST_OP_STRIDED] = &pst_cpu_samples,
+    [PST_OP_GATHER] = &pst_cpu_samples,
+    [PST_OP_BCE] = &pst_cpu_samples,
 #ifdef PENSTOCK_ONEDNN
     [PST_OP_LINEAR] = &pst_cpu_linear,
     [PST_OP_ATTENTION] = &pst_cpu_attention,
     [PST_OP_CONV2D] = &pst_cpu_conv2d,
+    [PST_OP_MATMUL] = &pst_cpu_matmul,
+#else
+    [PST_OP_MATMUL] = &pst_cpu_samples,
 #endif
 };
 

@@ -14,6 +14,14 @@
         .depth = sum                                                                               \
     }
 
+#define CASE_FORM(...)                                                                             \
+    (const struct pst_form[])                                                                      \
+    {                                                                                              \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+
 static const struct rig_case cpu_cases[] = {
     CASE("embedding", 3, "9", "21x13", 27, .kind = PST_OP_EMBEDDING),
     CASE("embedding with positions", 2, "33", "65x192, 33x192", 66, .kind = PST_OP_EMBEDDING),
@@ -137,17 +145,72 @@ static const struct rig_case cpu_cases[] = {
     CASE("mean of 2x3 s2", 3, "8x9x64", "", 6, .kind = PST_OP_AVGPOOL2D, .kernel = {2, 3},
          .stride = {2, 2}, .pad = {1, 0}),
     CASE("shift", 2, "5x4x13", "", 1, .kind = PST_OP_SHIFT2D, .pad = {1, 2}),
-    CASE("conv 3x3 of 2 groups, dilated", 2, "9x8x16", "3x3x8x12, 12", 144, .kind = PST_OP_CONV2D,
-         .kernel = {3, 3}, .stride = {1, 2}, .pad = {2, 1}, .dilation = {2, 1}, .groups = 2),
-    CASE("conv 3x3, a group a channel", 3, "8x8x32", "3x3x1x32", 192, .kind = PST_OP_CONV2D,
-         .kernel = {3, 3}, .stride = {2, 2}, .pad = {0, 1}, .pad_more = {1, -1}, .groups = 32),
     CASE("conv 1x7", 2, "9x8x16", "1x7x16x16", 112, .kind = PST_OP_CONV2D, .kernel = {1, 7},
          .stride = {1, 2}, .pad = {0, 3}),
     CASE("conv 7x1", 2, "9x8x16", "7x1x16x16", 112, .kind = PST_OP_CONV2D, .kernel = {7, 1},
          .stride = {2, 1}, .pad = {3, 0}),
     CASE("concat", 2, "5x7, 5x13", "", 1, .kind = PST_OP_CONCAT),
+    CASE("parameter", 5, "", "33x7", 5, .kind = PST_OP_PARAMETER),
+    CASE("map: affine", 5, "300", "", 1, .kind = PST_OP_MAP, .constants = {1.5f, -1}),
+    CASE("map: tanh", 2, "9x33", "", 8, .kind = PST_OP_MAP, .map = PST_MAP_TANH),
+    CASE("map: product that spreads", 5, "7x33x5, 33x1", "", 35, .kind = PST_OP_MAP,
+         .map = PST_MAP_MUL),
+    {.name = "map: quotient",
+     .op = {.kind = PST_OP_MAP, .map = PST_MAP_DIV},
+     .samples = 5,
+     .in = "9x33, 9x1",
+     .param = "",
+     .depth = 33,
+     .positive = true},
+    {.name = "map: select",
+     .op = {.kind = PST_OP_MAP, .map = PST_MAP_SELECT},
+     .samples = 5,
+     .in = "33x13, 4x33x13, 1",
+     .param = "",
+     .depth = 1716,
+     .integers = 1},
+    CASE("reduce: sum of the first axis", 5, "33x65", "", 33, .kind = PST_OP_REDUCE, .axes = 2),
+    CASE("reduce: mean of the last axis", 5, "7x65", "", 65, .kind = PST_OP_REDUCE, .axes = 1,
+         .reduce = PST_REDUCE_MEAN),
+    CASE("reduce: max", 5, "7x13x5", "", 1, .kind = PST_OP_REDUCE, .axes = 2,
+         .reduce = PST_REDUCE_MAX),
+    CASE("softmax", 5, "7x65", "", 65, .kind = PST_OP_SOFTMAX),
+    CASE("log-softmax of an inner axis", 5, "7x33x5", "", 33, .kind = PST_OP_SOFTMAX, .axis = 1,
+         .logarithm = true),
+    CASE("matmul 33x65x13", 5, "33x65, 65x13", "", 65, .kind = PST_OP_MATMUL),
+    CASE("matmul, swapped", 3, "4x65x33, 4x13x65", "", 65, .kind = PST_OP_MATMUL,
+         .swapped = {true, true}),
+    CASE("matmul of 12 heads", 3, "12x33x16, 12x33x16", "", 33, .kind = PST_OP_MATMUL,
+         .swapped = {false, true}),
+    CASE("matmul, both spread", 3, "4x1x33x13, 5x13x7", "", 165, .kind = PST_OP_MATMUL),
+    CASE("matmul, rows of one", 3, "4x1x13, 4x1x1", "", 13, .kind = PST_OP_MATMUL,
+         .swapped = {true, false}),
+    CASE("reshape", 5, "33x4", "", 1, .kind = PST_OP_RESHAPE,
+         .form = CASE_FORM(.rank = 1, .dims = {132})),
+    CASE("strided: axes permuted", 5, "12x33x5", "", 1, .kind = PST_OP_STRIDED,
+         .form = CASE_FORM(.rank = 3, .dims = {33, 5, 12}, .from = {1, 2, 0}, .step = {1, 1, 1})),
+    CASE("strided: cut and padded", 5, "12x33", "", 1, .kind = PST_OP_STRIDED,
+         .form = CASE_FORM(.rank = 2, .dims = {7, 40}, .from = {0, 1}, .start = {11, -3},
+                           .step = {-1, 1}, .fill = 0.5f)),
+    CASE("strided: repeated", 5, "12x1x5", "", 33, .kind = PST_OP_STRIDED,
+         .form = CASE_FORM(.rank = 3, .dims = {12, 33, 5}, .from = {0, 1, 2}, .step = {1, 0, 1})),
+    {.name = "gather",
+     .op = {.kind = PST_OP_GATHER, .axis = 1},
+     .samples = 5,
+     .in = "3x9x7, 33",
+     .param = "",
+     .depth = 33,
+     .integers = 2},
+    CASE("binary cross-entropy", 5, "33, 33", "", 33, .kind = PST_OP_BCE),
+    CASE("concat of an inner axis", 5, "3x5x7, 3x13x7", "", 1, .kind = PST_OP_CONCAT, .axis = 1),
+    /* What other devices have no kernels for, at the end. */
+    CASE("conv 3x3 of 2 groups, dilated", 2, "9x8x16", "3x3x8x12, 12", 144, .kind = PST_OP_CONV2D,
+         .kernel = {3, 3}, .stride = {1, 2}, .pad = {2, 1}, .dilation = {2, 1}, .groups = 2),
+    CASE("conv 3x3, a group a channel", 3, "8x8x32", "3x3x1x32", 192, .kind = PST_OP_CONV2D,
+         .kernel = {3, 3}, .stride = {2, 2}, .pad = {0, 1}, .pad_more = {1, -1}, .groups = 32),
 };
 
 #define N_CPU_CASES (sizeof cpu_cases / sizeof cpu_cases[0])
+#define N_HERE_ONLY 2
 
 #endif

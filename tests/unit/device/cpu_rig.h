@@ -132,20 +132,34 @@ static inline struct rig_buffer rig_like(const struct rig *rig, uint32_t tensor)
     return rig_buffer(t->elems * (t->batched ? rig->samples : 1), t->dtype);
 }
 
-/* Integers from -1 up to one too many: what data may hold by mistake, too. */
-static inline void rig_fill_input(struct rig *rig, uint32_t i)
+/* One more than the largest. */
+static inline double rig_integers(const struct rig *rig)
 {
     const struct pst_tensor *x = &rig->graph->tensors[rig->op->in[0]];
-    double n = 0;
+
+    switch (rig->op->kind) {
+    case PST_OP_EMBEDDING:
+        return (double)rig->graph->params[rig->op->param[0]].dims[0];
+    case PST_OP_GATHER:
+        return (double)x->dims[x->rank - 1 - rig->op->axis];
+    case PST_OP_MAP:
+        return 2;
+    default:
+        return (double)x->dims[x->rank - 1];
+    }
+}
+
+/* Of targets some are -1. */
+static inline void rig_fill_input(struct rig *rig, uint32_t i)
+{
+    const bool classes = rig->op->kind == PST_OP_CROSS_ENTROPY;
 
     if (rig->x[i].dtype != PST_I32) {
-        rig_random(&rig->x[i], -2, 2, rig->seed, i);
+        rig_random(&rig->x[i], rig->test->positive ? 0.5 : -2, 2, rig->seed, i);
         return;
     }
-    n = rig->op->kind == PST_OP_EMBEDDING ? (double)rig->graph->params[rig->op->param[0]].dims[0]
-                                          : (double)x->dims[x->rank - 1];
-    rig_random(&rig->x[i], rig->op->kind == PST_OP_EMBEDDING ? 0 : -0.999, n - 0.001, rig->seed, i);
-    for (uint64_t e = 0; rig->op->kind == PST_OP_CROSS_ENTROPY && e < rig->x[i].elems; e += 3) {
+    rig_random(&rig->x[i], classes ? -0.999 : 0, rig_integers(rig) - 0.001, rig->seed, i);
+    for (uint64_t e = 0; classes && e < rig->x[i].elems; e += 3) {
         rig_set(&rig->x[i], e, -1);
     }
 }

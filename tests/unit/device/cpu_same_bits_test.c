@@ -133,7 +133,8 @@ TEST(addresses_do_not_matter)
 
 static bool uses_products(const struct rig_case *test)
 {
-    return test->op.kind == PST_OP_LINEAR || test->op.kind == PST_OP_CONV2D;
+    return test->op.kind == PST_OP_LINEAR || test->op.kind == PST_OP_CONV2D ||
+           test->op.kind == PST_OP_MATMUL;
 }
 
 TEST(own_kernels_ignore_the_split)

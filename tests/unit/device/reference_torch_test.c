@@ -25,6 +25,65 @@ static uint32_t kind_of(const json_t *json)
     return kind;
 }
 
+static uint64_t integer_at(const json_t *array, uint32_t i)
+{
+    return (uint64_t)json_integer_value(json_array_get(array, i));
+}
+
+/* Which of the names; those of maps stand in their rows. */
+static uint32_t read_map(const json_t *attributes)
+{
+    const char *name = json_string_value(json_object_get(attributes, "map"));
+    uint32_t map = 0;
+
+    while (name != NULL && strcmp(pst_map_row(map)->name, name) != 0) {
+        map++;
+        assert_non_null(pst_map_row(map));
+    }
+    return map;
+}
+
+/* Valid until the next. */
+static const struct pst_form *read_form(const json_t *json)
+{
+    static struct pst_form form;
+
+    form = (struct pst_form){.rank = (uint32_t)json_array_size(json_object_get(json, "dims"))};
+    for (uint32_t i = 0; i < form.rank; i++) {
+        form.dims[i] = integer_at(json_object_get(json, "dims"), i);
+        form.from[i] = (uint32_t)integer_at(json_object_get(json, "from"), i);
+        form.start[i] = (int64_t)integer_at(json_object_get(json, "start"), i);
+        form.step[i] = (int64_t)integer_at(json_object_get(json, "step"), i);
+    }
+    form.fill = (float)json_number_value(json_object_get(json, "fill"));
+    return json == NULL ? NULL : &form;
+}
+
+static void read_general(const json_t *attributes, struct pst_op *op)
+{
+    static const char *const reductions[] = {"sum", "mean", "max"};
+    const char *reduce = json_string_value(json_object_get(attributes, "reduce"));
+
+    op->map = read_map(attributes);
+    for (uint32_t i = 0; reduce != NULL && i < PST_REDUCES; i++) {
+        op->reduce = strcmp(reduce, reductions[i]) == 0 ? i : op->reduce;
+    }
+    op->axis = (uint32_t)json_integer_value(json_object_get(attributes, "axis"));
+    op->axes = (uint32_t)json_integer_value(json_object_get(attributes, "axes"));
+    op->groups = (uint32_t)json_integer_value(json_object_get(attributes, "groups"));
+    op->logarithm = json_is_true(json_object_get(attributes, "logarithm"));
+    op->whole = json_is_true(json_object_get(attributes, "whole"));
+    op->form = read_form(json_object_get(attributes, "form"));
+    for (uint32_t i = 0; i < 2; i++) {
+        const json_t *constants = json_object_get(attributes, "constants");
+
+        op->constants[i] = (float)json_number_value(json_array_get(constants, i));
+        op->swapped[i] = json_is_true(json_array_get(json_object_get(attributes, "swapped"), i));
+        op->dilation[i] = (uint32_t)integer_at(json_object_get(attributes, "dilation"), i);
+        op->pad_more[i] = (int32_t)integer_at(json_object_get(attributes, "pad_more"), i);
+    }
+}
+
 /* Absent attributes are zero. */
 static struct pst_op read_op(const json_t *json)
 {
@@ -50,6 +109,7 @@ static struct pst_op read_op(const json_t *json)
         op.stride[i] = (uint32_t)json_integer_value(json_array_get(stride, i));
         op.pad[i] = (uint32_t)json_integer_value(json_array_get(pad, i));
     }
+    read_general(attributes, &op);
     return op;
 }
 
@@ -80,6 +140,8 @@ static struct rig_case read_case(const json_t *json)
 
     test.name = json_string_value(fixture_get(json, "name"));
     test.samples = (uint32_t)fixture_integer(json, "samples");
+    test.integers =
+        (uint32_t)json_integer_value(json_object_get(fixture_get(json, "attributes"), "integers"));
     read_shapes(fixture_get(json, "x"), in, sizeof in);
     read_shapes(fixture_get(json, "p"), param, sizeof param);
     test.flags = json_is_false(json_object_get(json, "training")) ? 0 : PST_CALL_TRAINING;
@@ -103,7 +165,7 @@ static void read_operands(struct rig *rig, const json_t *json)
     for (uint32_t i = 0; i < rig->op->n_state; i++) {
         fixture_numbers(json_array_get(state, i), rig->state[i], rig->n_state);
     }
-    if (rig->op->kind == PST_OP_CROSS_ENTROPY) {
+    if (pst_op_is_loss(rig->op->kind)) {
         rig->scale = 1.0f / (float)rig->samples;
     } else {
         fixture_numbers(fixture_get(json, "dy"), rig->dy, rig->n_y[0]);
@@ -113,7 +175,7 @@ static void read_operands(struct rig *rig, const json_t *json)
 static void compare_results(const struct rig *rig, const json_t *json)
 {
     /* A loss's scale is f32 in every graph. */
-    const double bound = rig->op->kind == PST_OP_CROSS_ENTROPY && rig->dtype == PST_F64
+    const double bound = pst_op_is_loss(rig->op->kind) && rig->dtype == PST_F64
                              ? 1.0 / 16777216
                              : bounds[rig->dtype];
 
@@ -170,8 +232,8 @@ static void test_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FILE_TEST("linear"), FILE_TEST("norm"),  FILE_TEST("attention"),
-        FILE_TEST("image"),  FILE_TEST("other"),
+        FILE_TEST("linear"), FILE_TEST("norm"), FILE_TEST("attention"), FILE_TEST("image"),
+        FILE_TEST("other"),  FILE_TEST("maps"), FILE_TEST("general"),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

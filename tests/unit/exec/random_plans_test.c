@@ -8,6 +8,7 @@
  * The seed is printed; PENSTOCK_SEED and PENSTOCK_ROUNDS choose others.
  */
 #include "unit/prove/rig.h"
+#include "unit/exec/general_model.h"
 #include "unit/transport/support.h"
 
 #include <math.h>
@@ -31,6 +32,7 @@ static const struct subject subjects[] = {
     {"resnet", "image=8 width=4 stages=2 blocks=2 classes=7", 7},
     {"resnet", "image=9 width=4 stages=2 blocks=1 classes=5 bottleneck=true", 5},
     {"fan", "", 6},
+    {"general", "", 6},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
@@ -416,8 +418,9 @@ static void check_subject(const struct subject *subject, uint64_t seed, uint32_t
 
     rig_open(&rig, "mlp", "layers=1", seed);
     pst_graph_destroy(rig.graph);
-    rig.graph = strcmp(subject->model, "fan") == 0
-                    ? make_fan(dtype)
+    rig.graph = strcmp(subject->model, "fan") == 0 ? make_fan(dtype)
+                : strcmp(subject->model, "general") == 0
+                    ? general_model(dtype)
                     : make_model(subject->model, subject->settings, dtype);
     rig.cost = (struct pst_cost_model){
         .graph = rig.graph, .cluster = &rig.cluster, .workspace = workspace};

@@ -276,24 +276,6 @@ static inline uint64_t matmul_workspace(const struct pst_op_request *request)
     return request->pass == PST_KERNEL_F ? p.m * p.n : sums_workspace(request);
 }
 
-/* The product that is the gradient of factor k as it is stored: of dy (left where
-   (k == 0) != swapped) and the other factor. */
-static inline struct pst_matmul matmul_back(const struct pst_matmul *p, const struct pst_op *op,
-                                            uint32_t k)
-{
-    struct pst_matmul back;
-
-    if (k == 0) { /* [m,k] = dy [m,n] b^T [n,k] */
-        back = (struct pst_matmul){p->m, p->k, p->n, p->n, 1, p->b_n, p->b_k};
-    } else { /* [k,n] = a^T [k,m] dy [m,n] */
-        back = (struct pst_matmul){p->k, p->n, p->m, p->a_k, p->a_m, p->n, 1};
-    }
-    if (op->swapped[k]) { /* the transpose: factors change places */
-        back = (struct pst_matmul){back.n, back.m, back.k, back.b_n, back.b_k, back.a_k, back.a_m};
-    }
-    return back;
-}
-
 static inline bool gather_valid(const struct pst_axis *axis, int32_t place)
 {
     return place >= 0 && (uint64_t)place < axis->n;
