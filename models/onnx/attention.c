@@ -101,24 +101,21 @@ static bool read_mask(const struct attention *a, const struct mask *mask, bool *
     const uint64_t columns = m->rank > 0 ? m->dims[m->rank - 1] : 1;
     const uint64_t rows = m->rank > 1 ? m->dims[m->rank - 2] : 1;
 
-    if (mask->data == NULL || onnx_elems(m) != rows * columns ||
-        (rows != 1 && rows != a->queries) || (columns != 1 && columns != a->keys)) {
+    if (mask->data == NULL || onnx_elems(m) == 0 || (rows != 1 && rows != a->queries) || (columns != 1 && columns != a->keys)) {
         return false;
     }
     *ret_causal = *ret_plain = true;
-    for (uint64_t i = 0; i < a->queries; i++) {
-        for (uint64_t j = 0; j < a->keys; j++) {
-            const double x =
-                onnx_real(mask->data, (rows == 1 ? 0 : i * columns) + (columns == 1 ? 0 : j));
-            const bool hidden =
-                mask->truth ? (x != 0) != mask->kept_where : x <= HIDDEN;
+    for (uint64_t at = 0; at < onnx_elems(m) / columns * a->keys; at++) { /* of all heads */
+        const uint64_t i = at / a->keys % rows, j = at % a->keys;
+        const double x =
+            onnx_real(mask->data, at / a->keys * columns + (columns == 1 ? 0 : j));
+        const bool hidden = mask->truth ? (x != 0) != mask->kept_where : x <= HIDDEN;
 
-            if (!mask->truth && !hidden && x != 0) {
-                return false;
-            }
-            *ret_plain = *ret_plain && !hidden;
-            *ret_causal = *ret_causal && hidden == (j > i);
+        if (!mask->truth && !hidden && x != 0) {
+            return false;
         }
+        *ret_plain = *ret_plain && !hidden;
+        *ret_causal = *ret_causal && rows == a->queries && hidden == (j > i);
     }
     return true;
 }
@@ -198,23 +195,6 @@ static bool add_distances(struct attention *a, struct onnx_value *value)
     return false;
 }
 
-/* What is added to the scores: sums of masks and distances. */
-static bool add_term(struct attention *a, struct onnx_value *value, uint32_t depth)
-{
-    const struct onnx_node *node;
-
-    value = onnx_skip(a->model, value);
-    node = onnx_maker(a->model, value);
-    if (!value->learned) {
-        return add_mask(a, &(struct mask){.value = value, .data = onnx_known(a->model, value)});
-    }
-    if (node != NULL && node->op == ONNX_Add && depth < 4) {
-        return add_term(a, onnx_in(a->model, node, 0), depth + 1) &&
-               add_term(a, onnx_in(a->model, node, 1), depth + 1);
-    }
-    return add_distances(a, value);
-}
-
 /* Where(truth, scores, far below), or the other way round: the scores. */
 static struct onnx_value *chosen(struct attention *a, const struct onnx_node *node)
 {
@@ -233,6 +213,27 @@ static struct onnx_value *chosen(struct attention *a, const struct onnx_node *no
         }
     }
     return NULL;
+}
+
+/* What is added to the scores: sums of masks and distances. */
+static bool add_term(struct attention *a, struct onnx_value *value, uint32_t depth)
+{
+    const struct onnx_node *node;
+
+    value = onnx_skip(a->model, value);
+    node = onnx_maker(a->model, value);
+    if (!value->learned) {
+        return add_mask(a, &(struct mask){.value = value, .data = onnx_known(a->model, value)});
+    }
+    if (node != NULL && node->op == ONNX_Add && depth < 4) {
+        return add_term(a, onnx_in(a->model, node, 0), depth + 1) &&
+               add_term(a, onnx_in(a->model, node, 1), depth + 1);
+    }
+    if (node != NULL && node->op == ONNX_Where && depth < 4) {
+        value = chosen(a, node);
+        return value != NULL && add_term(a, value, depth + 1);
+    }
+    return add_distances(a, value);
 }
 
 /* From the scores, as softmax reads them, to the product of q and k. */

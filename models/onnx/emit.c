@@ -675,6 +675,13 @@ static void plan_nodes(struct plan *plan, bool *refused)
             any = any || (y != NULL && plan->needed[node->out[k]] && (!y->fixed || y->learned));
         }
         refused[i] = any && !onnx_match(model, node, &match);
+        if (refused[i]) { /* what leads to it is looked at as well, to tell all at once */
+            for (uint32_t k = 0; k < node->n_in; k++) {
+                if (node->in[k] != PST_NONE) {
+                    plan->needed[node->in[k]] = true;
+                }
+            }
+        }
         if (!any || refused[i]) {
             continue;
         }

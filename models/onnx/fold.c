@@ -898,7 +898,8 @@ static const struct onnx_data *known(struct onnx_model *model, struct onnx_value
     for (uint32_t i = 0; i < node->n_in; i++) {
         struct onnx_value *x = onnx_in(model, node, i);
 
-        if (x != NULL && known(model, x, depth + 1) == NULL) {
+        if (x != NULL && (i == 0 || node->op != ONNX_CastLike) &&
+            known(model, x, depth + 1) == NULL) {
             return NULL;
         }
     }

@@ -1152,9 +1152,11 @@ static pst_status infer_node(struct onnx_model *model, const struct onnx_node *n
         if (x != NULL && x->type == 0) {
             return bad(&rule, "one of its inputs is a result that is not read");
         }
-        fixed = fixed && (x == NULL || x->fixed);
-        known = known && (x == NULL || (x->data != NULL && !x->learned));
-        learned = learned || (x != NULL && x->learned);
+        /* Of the second of CastLike only the type is taken. */
+        fixed = fixed && (x == NULL || x->fixed || (node->op == ONNX_CastLike && i == 1));
+        known = known && (x == NULL || (x->data != NULL && !x->learned) ||
+                          (node->op == ONNX_CastLike && i == 1));
+        learned = learned || (x != NULL && x->learned && (i == 0 || node->op != ONNX_CastLike));
     }
     for (uint32_t i = 0; i < node->n_out; i++) {
         struct onnx_value *y = onnx_out(model, node, i);
@@ -1168,7 +1170,7 @@ static pst_status infer_node(struct onnx_model *model, const struct onnx_node *n
         struct onnx_value *y = onnx_out(model, node, i);
 
         if (y != NULL) {
-            y->learned = onnx_is_real(y->type);
+            y->learned = fixed && onnx_is_real(y->type);
         }
     }
     if (status == PST_OK && rule.y->rank > 0 && onnx_elems(rule.y) > MAX_ELEMS) {
