@@ -9,9 +9,10 @@ static const struct pst_param params[] = {
     PST_PARAM(struct onnx_config, file, PST_PARAM_PATH, NULL, NULL, "The ONNX file."),
     PST_PARAM(struct onnx_config, dims, PST_PARAM_STRING, "", NULL,
               "Lengths of axes that the file only names, such as [\"seq=128\"]; not of the batch."),
-    PST_PARAM(struct onnx_config, inputs, PST_PARAM_STRING, "", NULL,
-              "What inputs hold, such as [\"mask=1\"]: a number for all elements; segment; shifted, "
-              "for the targets each one place later. Others come from the data."),
+    PST_PARAM(
+        struct onnx_config, inputs, PST_PARAM_STRING, "", NULL,
+        "What inputs hold, such as [\"mask=1\"]: a number for all elements; segment; shifted, "
+        "for the targets each one place later. Others come from the data."),
     PST_PARAM(struct onnx_config, output, PST_PARAM_STRING, "", NULL,
               "The output that the loss is taken of; empty: the first."),
     PST_PARAM(struct onnx_config, targets, PST_PARAM_ENUM, "plain", "plain|masked",

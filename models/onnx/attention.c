@@ -101,14 +101,14 @@ static bool read_mask(const struct attention *a, const struct mask *mask, bool *
     const uint64_t columns = m->rank > 0 ? m->dims[m->rank - 1] : 1;
     const uint64_t rows = m->rank > 1 ? m->dims[m->rank - 2] : 1;
 
-    if (mask->data == NULL || onnx_elems(m) == 0 || (rows != 1 && rows != a->queries) || (columns != 1 && columns != a->keys)) {
+    if (mask->data == NULL || onnx_elems(m) == 0 || (rows != 1 && rows != a->queries) ||
+        (columns != 1 && columns != a->keys)) {
         return false;
     }
     *ret_causal = *ret_plain = true;
     for (uint64_t at = 0; at < onnx_elems(m) / columns * a->keys; at++) { /* of all heads */
         const uint64_t i = at / a->keys % rows, j = at % a->keys;
-        const double x =
-            onnx_real(mask->data, at / a->keys * columns + (columns == 1 ? 0 : j));
+        const double x = onnx_real(mask->data, at / a->keys * columns + (columns == 1 ? 0 : j));
         const bool hidden = mask->truth ? (x != 0) != mask->kept_where : x <= HIDDEN;
 
         if (!mask->truth && !hidden && x != 0) {
@@ -349,8 +349,8 @@ bool match_attention(struct onnx_model *model, struct onnx_match *match)
     const struct onnx_value *whole;
     bool alone;
 
-    if (!find_parts(&a, match->node) || y->rank == 0 ||
-        y->dims[y->rank - 1] != a.heads * a.width || (a.has_bias && a.one_way != a.causal)) {
+    if (!find_parts(&a, match->node) || y->rank == 0 || y->dims[y->rank - 1] != a.heads * a.width ||
+        (a.has_bias && a.one_way != a.causal)) {
         return false;
     }
     alone = a.queries == a.keys;

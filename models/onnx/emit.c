@@ -573,10 +573,9 @@ static void add_input(struct onnx_emitter *e, uint32_t v)
 
     e->made[v].shape = shape;
     e->made[v].image = image;
-    e->made[v].tensor =
-        pst_graph_input(e->m->graph, value->name, field_of(e, value),
-                        real ? pst_graph_dtype(e->m->graph) : (uint32_t)PST_I32, shape.rank,
-                        shape.dims);
+    e->made[v].tensor = pst_graph_input(e->m->graph, value->name, field_of(e, value),
+                                        real ? pst_graph_dtype(e->m->graph) : (uint32_t)PST_I32,
+                                        shape.rank, shape.dims);
 }
 
 /* The value that the loss is taken of: a softmax at the end is the loss's own. */
@@ -588,11 +587,11 @@ static struct onnx_value *find_logits(struct onnx_model *model, const struct onn
     for (;;) {
         const struct onnx_node *node = onnx_maker(model, value);
 
-        if (node == NULL || (node->op != ONNX_Identity &&
-                             (loss != ONNX_LOSS_CROSS_ENTROPY ||
-                              (node->op != ONNX_Softmax && node->op != ONNX_LogSoftmax &&
-                               node->op != ONNX_Log)) &&
-                             (loss != ONNX_LOSS_BCE || node->op != ONNX_Sigmoid))) {
+        if (node == NULL ||
+            (node->op != ONNX_Identity &&
+             (loss != ONNX_LOSS_CROSS_ENTROPY ||
+              (node->op != ONNX_Softmax && node->op != ONNX_LogSoftmax && node->op != ONNX_Log)) &&
+             (loss != ONNX_LOSS_BCE || node->op != ONNX_Sigmoid))) {
             return value;
         }
         value = onnx_in(model, node, 0);
@@ -739,8 +738,8 @@ static void begin(struct onnx_emitter *e)
         e->made[i].tensor = PST_NONE;
     }
     e->params = pst_arena_array(arena, e->model->n_values, sizeof *e->params);
-    e->origins->origins = pst_arena_array(arena, 2 * (size_t)e->model->n_values,
-                                          sizeof *e->origins->origins);
+    e->origins->origins =
+        pst_arena_array(arena, 2 * (size_t)e->model->n_values, sizeof *e->origins->origins);
     /* A node becomes a few operators; local response normalisation by far the most. */
     pst_names_init(&e->names, arena, 64 * (e->model->n_nodes + 16));
     pst_names_add(&e->names, "loss", 0);

@@ -29,8 +29,8 @@ struct known_param {
 struct onnx_emitter {
     struct onnx_model *model;
     struct pst_model *m;
-    uint8_t *axis;     /* of the batch, by value; ONNX_RANK: none */
-    struct made *made; /* by value */
+    uint8_t *axis;      /* of the batch, by value; ONNX_RANK: none */
+    struct made *made;  /* by value */
     const bool *needed; /* by value: somebody reads it */
     struct known_param *params;
     uint32_t n_params;

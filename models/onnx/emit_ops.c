@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operators of the graph for what a node was found to be: one function a kind. Axes of the graph
- * count from the last; those of an image are [height, width, channels].
+ * The operators of the graph for what a node was found to be: one function a kind. Axes of the
+ * graph count from the last; those of an image are [height, width, channels].
  */
 #include "emit.h"
 
@@ -114,10 +114,10 @@ static void set_window(struct onnx_emitter *e, const struct onnx_value *x, struc
     }
     for (uint32_t k = 0; k < 2; k++) {
         const uint64_t span = (w.kernel[k] - 1) * w.dilation[k] + 1;
-        /* What the last window reaches beyond the image, which may be more than the file says, where
-           it counts a window that is cut off, or less. */
-        const int64_t end = (int64_t)((w.out[k] - 1) * w.stride[k] + span) -
-                            (int64_t)(x->dims[2 + k] + w.pad[k]);
+        /* What the last window reaches beyond the image, which may be more than the file says,
+           where it counts a window that is cut off, or less. */
+        const int64_t end =
+            (int64_t)((w.out[k] - 1) * w.stride[k] + span) - (int64_t)(x->dims[2 + k] + w.pad[k]);
         const int64_t after = end > (int64_t)w.pad[2 + k] ? end : (int64_t)w.pad[2 + k];
 
         op->kernel[k] = (uint32_t)w.kernel[k];
@@ -155,8 +155,7 @@ void onnx_emit_pool(struct onnx_emitter *e, const struct onnx_match *match)
     if (!most && (op.dilation[0] != 1 || op.dilation[1] != 1)) {
         emit_fail(e, "means over dilated windows are not supported");
     }
-    if (most && onnx_out(e->model, e->node, 1) != NULL &&
-        e->needed[e->node->out[1]]) {
+    if (most && onnx_out(e->model, e->node, 1) != NULL && e->needed[e->node->out[1]]) {
         emit_fail(e, "places of maxima are not supported as a result");
     }
     emit_put_image(e, 0, emit_op(e, "", op, &x, 1, NULL, 0));
@@ -238,9 +237,9 @@ static bool any_image(const struct onnx_emitter *e, const struct onnx_match *mat
 static bool is_plain_sum(const struct onnx_value *a, const struct onnx_value *b,
                          const struct onnx_match *match)
 {
-    return match->op.kind == PST_OP_MAP && match->op.map == PST_MAP_ADD &&
-           onnx_is_real(a->type) && onnx_is_real(b->type) && !a->fixed && !b->fixed &&
-           a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
+    return match->op.kind == PST_OP_MAP && match->op.map == PST_MAP_ADD && onnx_is_real(a->type) &&
+           onnx_is_real(b->type) && !a->fixed && !b->fixed && a->rank == b->rank &&
+           memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
 }
 
 void onnx_emit_map(struct onnx_emitter *e, const struct onnx_match *match)
@@ -325,8 +324,7 @@ void onnx_emit_reduce(struct onnx_emitter *e, const struct onnx_match *match)
         emit_fail(e, "it has no axes to reduce over");
         return;
     }
-    if (op.reduce == PST_REDUCE_MEAN && value->rank == 4 && axes == 12 &&
-        emit_is_image(e, value)) {
+    if (op.reduce == PST_REDUCE_MEAN && value->rank == 4 && axes == 12 && emit_is_image(e, value)) {
         mean_of_image(e, value);
         return;
     }
@@ -348,15 +346,14 @@ void onnx_emit_reduce(struct onnx_emitter *e, const struct onnx_match *match)
     }
     x = emit_op(e, "", op, &x, 1, NULL, 0);
     if (image) { /* [height, width, channels], of which only the order counts now */
-        const struct onnx_value four = {
-            .rank = 4, .dims = {1, shape.dims[2], shape.dims[0], shape.dims[1]}};
+        const struct onnx_value four = {.rank = 4,
+                                        .dims = {1, shape.dims[2], shape.dims[0], shape.dims[1]}};
         static const uint32_t order[3] = {2, 0, 1};
 
         x = emit_permute(e, x, shape, order);
         shape = emit_behind(&four, 1);
     }
-    emit_put(e, 0, emit_reshape(e, x, shape, emit_stripped(y, y->rank)),
-             emit_stripped(y, y->rank));
+    emit_put(e, 0, emit_reshape(e, x, shape, emit_stripped(y, y->rank)), emit_stripped(y, y->rank));
 }
 
 void onnx_emit_softmax(struct onnx_emitter *e, const struct onnx_match *match)
@@ -585,9 +582,8 @@ void onnx_emit_gather(struct onnx_emitter *e, const struct onnx_match *match)
     }
     x[0] = emit_get(e, value, emit_behind(value, 0));
     x[1] = emit_get(e, places, emit_stripped(places, places->rank));
-    x[0] = emit_op(e, "",
-                   (struct pst_op){.kind = PST_OP_GATHER, .axis = value->rank - 1 - axis}, x, 2,
-                   NULL, 0);
+    x[0] = emit_op(e, "", (struct pst_op){.kind = PST_OP_GATHER, .axis = value->rank - 1 - axis}, x,
+                   2, NULL, 0);
     /* Leading axes of length 1 of the places are not there. */
     struct shape shape = emit_behind(value, 0), at = emit_stripped(places, places->rank), y = {0};
 
@@ -644,9 +640,9 @@ void onnx_emit_gemm(struct onnx_emitter *e, const struct onnx_match *match)
 {
     const struct onnx_value *y = result(e);
     const float alpha = onnx_float(e->node, "alpha", 1), beta = onnx_float(e->node, "beta", 1);
-    struct pst_op op = {.kind = PST_OP_MATMUL,
-                        .swapped = {onnx_int(e->node, "transA", 0) != 0,
-                                    onnx_int(e->node, "transB", 0) != 0}};
+    struct pst_op op = {
+        .kind = PST_OP_MATMUL,
+        .swapped = {onnx_int(e->node, "transA", 0) != 0, onnx_int(e->node, "transB", 0) != 0}};
     uint32_t x[2], sum[2];
 
     for (uint32_t i = 0; i < 2; i++) {
@@ -728,7 +724,8 @@ void onnx_emit_trilu(struct onnx_emitter *e, const struct onnx_match *match)
     uint32_t x[3];
     float *kept, zero = 0;
 
-    if (rows == 0 || rows * columns > 1u << 26 || (k != NULL && !onnx_number(e->model, k, &shift)) ||
+    if (rows == 0 || rows * columns > 1u << 26 ||
+        (k != NULL && !onnx_number(e->model, k, &shift)) ||
         !emit_apart(e, value, value->rank - 1) || !emit_apart(e, value, value->rank - 2)) {
         emit_fail(e, "only matrices, by a diagonal that is known");
         return;
@@ -746,8 +743,8 @@ void onnx_emit_trilu(struct onnx_emitter *e, const struct onnx_match *match)
     form = (struct pst_form){.dtype = PST_F32, .data = &zero};
     x[2] = emit_op(e, "zero", (struct pst_op){.kind = PST_OP_CONSTANT, .form = &form}, NULL, 0,
                    NULL, 0);
-    emit_put(e, 0,
-             emit_op(e, "", (struct pst_op){.kind = PST_OP_MAP, .map = PST_MAP_SELECT}, x, 3, NULL,
-                     0),
-             emit_behind(value, 0));
+    emit_put(
+        e, 0,
+        emit_op(e, "", (struct pst_op){.kind = PST_OP_MAP, .map = PST_MAP_SELECT}, x, 3, NULL, 0),
+        emit_behind(value, 0));
 }

@@ -64,8 +64,7 @@ void onnx_external_close(struct onnx_external *external)
     free(external);
 }
 
-#define BAD(kind, ...)                                                                             \
-    pst_fail_at(err, PST_ERR_CONFIG, kind, external->path, 0, 0, __VA_ARGS__)
+#define BAD(kind, ...) pst_fail_at(err, PST_ERR_CONFIG, kind, external->path, 0, 0, __VA_ARGS__)
 
 static bool parse_number(const char *text, uint64_t *ret_number)
 {
@@ -103,14 +102,14 @@ static pst_status find_place(const struct onnx_external *external, const Onnx__T
             ok = ok && strcmp(key, "checksum") == 0;
         }
         if (!ok) {
-            return BAD("input.syntax", "tensor \"%s\": external data with key \"%s\" and value "
-                                       "\"%s\"; location, offset, length and checksum are known",
+            return BAD("input.syntax",
+                       "tensor \"%s\": external data with key \"%s\" and value "
+                       "\"%s\"; location, offset, length and checksum are known",
                        tensor->name, key == NULL ? "" : key, value == NULL ? "" : value);
         }
     }
     if (place.location == NULL) {
-        return BAD("input.syntax", "tensor \"%s\": external data without a location",
-                   tensor->name);
+        return BAD("input.syntax", "tensor \"%s\": external data without a location", tensor->name);
     }
     *ret_place = place;
     return PST_OK;
@@ -169,8 +168,9 @@ static pst_status open_file(struct onnx_external *external, const char *location
     int fd;
 
     if (!is_plain(location)) {
-        return BAD("input.path", "external data at \"%s\": the location must be a relative path "
-                                 "beneath the model's folder, without \"..\"",
+        return BAD("input.path",
+                   "external data at \"%s\": the location must be a relative path "
+                   "beneath the model's folder, without \"..\"",
                    location);
     }
     if (external->n_files == MAX_FILES) {
@@ -229,9 +229,8 @@ pst_status onnx_external_check(struct onnx_external *external, const Onnx__Tenso
     return PST_OK;
 }
 
-pst_status onnx_external_read(const struct onnx_external *external,
-                              const Onnx__TensorProto *tensor, uint64_t first, uint64_t n,
-                              void *ret_bytes, struct pst_error *err)
+pst_status onnx_external_read(const struct onnx_external *external, const Onnx__TensorProto *tensor,
+                              uint64_t first, uint64_t n, void *ret_bytes, struct pst_error *err)
 {
     const struct opened *file;
     struct place place;

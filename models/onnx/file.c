@@ -89,8 +89,9 @@ static pst_status field(struct scan *s, const ProtobufCMessageDescriptor *messag
         return status;
     }
     if (n > end - s->at) {
-        return BAD(s, "byte %zu: a field of %s has %llu bytes, of which %zu are there; the file "
-                      "is cut off or damaged",
+        return BAD(s,
+                   "byte %zu: a field of %s has %llu bytes, of which %zu are there; the file "
+                   "is cut off or damaged",
                    first, message->short_name, (unsigned long long)n, end - s->at);
     }
     s->memory += 24;

@@ -158,7 +158,7 @@ static int64_t integer_of_two(const struct onnx_node *node, int64_t a, int64_t b
     case ONNX_Mod:
         rest = b == 0 || b == -1 ? 0 : a % b;
         return rest != 0 && (rest < 0) != (b < 0) && onnx_int(node, "fmod", 0) == 0 ? rest + b
-                                                                                     : rest;
+                                                                                    : rest;
     case ONNX_Max:
         return a > b ? a : b;
     case ONNX_Min:
@@ -187,14 +187,14 @@ static bool fold_one(const struct fold *f)
         if (!f->data->real && !y->real) {
             const int64_t a = f->data->i[i];
 
-            y->i[i] = f->node->op == ONNX_Neg                        ? (int64_t)(0 - (uint64_t)a)
-                      : f->node->op == ONNX_Abs && a < 0             ? (int64_t)(0 - (uint64_t)a)
-                      : f->node->op == ONNX_Not                      ? a == 0
-                      : f->node->op == ONNX_Sign                     ? (a > 0) - (a < 0)
-                      : f->node->op == ONNX_Relu && a < 0            ? 0
-                      : f->y->type == ONNX_BOOL                      ? a != 0
-                      : f->y->type == ONNX_INT32                     ? (int32_t)a
-                                                                     : a;
+            y->i[i] = f->node->op == ONNX_Neg             ? (int64_t)(0 - (uint64_t)a)
+                      : f->node->op == ONNX_Abs && a < 0  ? (int64_t)(0 - (uint64_t)a)
+                      : f->node->op == ONNX_Not           ? a == 0
+                      : f->node->op == ONNX_Sign          ? (a > 0) - (a < 0)
+                      : f->node->op == ONNX_Relu && a < 0 ? 0
+                      : f->y->type == ONNX_BOOL           ? a != 0
+                      : f->y->type == ONNX_INT32          ? (int32_t)a
+                                                          : a;
         } else {
             set_real(f->y, y, i, real_of_one(f->node, onnx_real(f->data, i)));
         }
@@ -639,9 +639,8 @@ static bool fold_scatter_nd(const struct fold *f)
 static bool fold_cumsum(const struct fold *f)
 {
     const struct onnx_value *which = onnx_in(f->model, f->node, 1);
-    const uint32_t axis = onnx_elems(which) != 1
-                              ? f->x->rank
-                              : onnx_axis(onnx_integer(which->data, 0), f->x->rank);
+    const uint32_t axis =
+        onnx_elems(which) != 1 ? f->x->rank : onnx_axis(onnx_integer(which->data, 0), f->x->rank);
     int64_t strides[ONNX_RANK];
     struct onnx_data *y;
 
@@ -740,9 +739,9 @@ static bool tensor_data(struct onnx_model *model, const Onnx__TensorProto *tenso
     struct onnx_data *data = onnx_data_new(model, value, false);
     const uint64_t n = onnx_elems(value);
 
-    if (data == NULL || (data->real ? onnx_tensor_reals(model, tensor, 0, n, data->f, NULL)
-                                    : onnx_tensor_integers(model, tensor, 0, n, data->i, NULL)) !=
-                            PST_OK) {
+    if (data == NULL ||
+        (data->real ? onnx_tensor_reals(model, tensor, 0, n, data->f, NULL)
+                    : onnx_tensor_integers(model, tensor, 0, n, data->i, NULL)) != PST_OK) {
         return false;
     }
     value->data = data;
@@ -797,8 +796,8 @@ static bool fold_range(const struct fold *f)
         if (y->real) {
             set_real(f->y, y, i, onnx_real(f->data, 0) + (double)i * onnx_real(by, 0));
         } else {
-            y->i[i] = (int64_t)((uint64_t)onnx_integer(f->data, 0) +
-                                i * (uint64_t)onnx_integer(by, 0));
+            y->i[i] =
+                (int64_t)((uint64_t)onnx_integer(f->data, 0) + i * (uint64_t)onnx_integer(by, 0));
         }
     }
     f->y->data = y;
@@ -810,40 +809,72 @@ static bool fold_range(const struct fold *f)
 typedef bool fold_fn(const struct fold *f);
 
 static fold_fn *const folds[ONNX_N_OPS] = {
-    [ONNX_Abs] = fold_one,           [ONNX_Add] = fold_many,
-    [ONNX_And] = fold_many,          [ONNX_ArgMax] = fold_arg,
-    [ONNX_ArgMin] = fold_arg,        [ONNX_Cast] = fold_one,
-    [ONNX_CastLike] = fold_one,      [ONNX_Ceil] = fold_one,
-    [ONNX_Clip] = fold_clip,         [ONNX_Concat] = fold_concat,
-    [ONNX_Constant] = fold_constant, [ONNX_ConstantOfShape] = fold_filled,
-    [ONNX_Cos] = fold_one,           [ONNX_CumSum] = fold_cumsum,
-    [ONNX_Div] = fold_many,          [ONNX_Equal] = fold_many,
-    [ONNX_Erf] = fold_one,           [ONNX_Exp] = fold_one,
-    [ONNX_Expand] = fold_expand,     [ONNX_Flatten] = fold_view,
-    [ONNX_Floor] = fold_one,         [ONNX_Gather] = fold_gather,
+    [ONNX_Abs] = fold_one,
+    [ONNX_Add] = fold_many,
+    [ONNX_And] = fold_many,
+    [ONNX_ArgMax] = fold_arg,
+    [ONNX_ArgMin] = fold_arg,
+    [ONNX_Cast] = fold_one,
+    [ONNX_CastLike] = fold_one,
+    [ONNX_Ceil] = fold_one,
+    [ONNX_Clip] = fold_clip,
+    [ONNX_Concat] = fold_concat,
+    [ONNX_Constant] = fold_constant,
+    [ONNX_ConstantOfShape] = fold_filled,
+    [ONNX_Cos] = fold_one,
+    [ONNX_CumSum] = fold_cumsum,
+    [ONNX_Div] = fold_many,
+    [ONNX_Equal] = fold_many,
+    [ONNX_Erf] = fold_one,
+    [ONNX_Exp] = fold_one,
+    [ONNX_Expand] = fold_expand,
+    [ONNX_Flatten] = fold_view,
+    [ONNX_Floor] = fold_one,
+    [ONNX_Gather] = fold_gather,
     [ONNX_GatherElements] = fold_gather,
     [ONNX_GatherND] = fold_gather_nd,
-    [ONNX_Greater] = fold_many,      [ONNX_GreaterOrEqual] = fold_many,
-    [ONNX_Identity] = fold_one,      [ONNX_IsNaN] = fold_one,
-    [ONNX_Less] = fold_many,         [ONNX_LessOrEqual] = fold_many,
-    [ONNX_Log] = fold_one,           [ONNX_Max] = fold_many,
-    [ONNX_Min] = fold_many,          [ONNX_Mod] = fold_many,
-    [ONNX_Mul] = fold_many,          [ONNX_Neg] = fold_one,
-    [ONNX_Not] = fold_one,           [ONNX_Or] = fold_many,
-    [ONNX_Pow] = fold_many,          [ONNX_Range] = fold_range,
-    [ONNX_Reciprocal] = fold_one,    [ONNX_ReduceMax] = fold_reduce,
-    [ONNX_ReduceMean] = fold_reduce, [ONNX_ReduceMin] = fold_reduce,
-    [ONNX_ReduceProd] = fold_reduce, [ONNX_ReduceSum] = fold_reduce,
-    [ONNX_Relu] = fold_one,          [ONNX_Reshape] = fold_view,
-    [ONNX_Round] = fold_one,         [ONNX_ScatterND] = fold_scatter_nd,
-    [ONNX_Sigmoid] = fold_one,       [ONNX_Sign] = fold_one,
-    [ONNX_Sin] = fold_one,           [ONNX_Slice] = fold_slice,
-    [ONNX_Split] = fold_split,       [ONNX_Sqrt] = fold_one,
-    [ONNX_Squeeze] = fold_view,      [ONNX_Sub] = fold_many,
-    [ONNX_Sum] = fold_many,          [ONNX_Tanh] = fold_one,
-    [ONNX_Tile] = fold_tile,         [ONNX_Transpose] = fold_transpose,
-    [ONNX_Trilu] = fold_trilu,       [ONNX_Unsqueeze] = fold_view,
-    [ONNX_Where] = fold_where,       [ONNX_Xor] = fold_many,
+    [ONNX_Greater] = fold_many,
+    [ONNX_GreaterOrEqual] = fold_many,
+    [ONNX_Identity] = fold_one,
+    [ONNX_IsNaN] = fold_one,
+    [ONNX_Less] = fold_many,
+    [ONNX_LessOrEqual] = fold_many,
+    [ONNX_Log] = fold_one,
+    [ONNX_Max] = fold_many,
+    [ONNX_Min] = fold_many,
+    [ONNX_Mod] = fold_many,
+    [ONNX_Mul] = fold_many,
+    [ONNX_Neg] = fold_one,
+    [ONNX_Not] = fold_one,
+    [ONNX_Or] = fold_many,
+    [ONNX_Pow] = fold_many,
+    [ONNX_Range] = fold_range,
+    [ONNX_Reciprocal] = fold_one,
+    [ONNX_ReduceMax] = fold_reduce,
+    [ONNX_ReduceMean] = fold_reduce,
+    [ONNX_ReduceMin] = fold_reduce,
+    [ONNX_ReduceProd] = fold_reduce,
+    [ONNX_ReduceSum] = fold_reduce,
+    [ONNX_Relu] = fold_one,
+    [ONNX_Reshape] = fold_view,
+    [ONNX_Round] = fold_one,
+    [ONNX_ScatterND] = fold_scatter_nd,
+    [ONNX_Sigmoid] = fold_one,
+    [ONNX_Sign] = fold_one,
+    [ONNX_Sin] = fold_one,
+    [ONNX_Slice] = fold_slice,
+    [ONNX_Split] = fold_split,
+    [ONNX_Sqrt] = fold_one,
+    [ONNX_Squeeze] = fold_view,
+    [ONNX_Sub] = fold_many,
+    [ONNX_Sum] = fold_many,
+    [ONNX_Tanh] = fold_one,
+    [ONNX_Tile] = fold_tile,
+    [ONNX_Transpose] = fold_transpose,
+    [ONNX_Trilu] = fold_trilu,
+    [ONNX_Unsqueeze] = fold_view,
+    [ONNX_Where] = fold_where,
+    [ONNX_Xor] = fold_many,
 };
 
 bool onnx_folds(uint32_t op)

@@ -121,7 +121,8 @@ pst_status onnx_list(struct onnx_model *model, const struct onnx_node *node, uin
     struct onnx_value *value = onnx_in(model, node, input);
     const struct onnx_data *data = value == NULL ? NULL : onnx_known(model, value);
     uint32_t n = 0;
-    const int64_t *ints = value == NULL && attribute != NULL ? onnx_ints(node, attribute, &n) : NULL;
+    const int64_t *ints =
+        value == NULL && attribute != NULL ? onnx_ints(node, attribute, &n) : NULL;
     char name[192];
 
     if (value != NULL && (data == NULL || value->rank > 1 || onnx_elems(value) > most)) {
@@ -413,8 +414,7 @@ static pst_status infer_tile(const struct rule *c)
     shape_like(c->y, c->x);
     c->y->type = c->x->type;
     for (uint32_t i = 0; i < n && status == PST_OK; i++) {
-        if (times[i] < 0 ||
-            (c->y->dims[i] > 0 && (uint64_t)times[i] > MAX_ELEMS / c->y->dims[i])) {
+        if (times[i] < 0 || (c->y->dims[i] > 0 && (uint64_t)times[i] > MAX_ELEMS / c->y->dims[i])) {
             return bad(c, "such repeats cannot be");
         }
         c->y->dims[i] *= (uint64_t)times[i];
@@ -484,8 +484,8 @@ static pst_status infer_split(const struct rule *c)
 pst_status onnx_slice(struct onnx_model *model, const struct onnx_node *node, int64_t *ret_start,
                       int64_t *ret_step, uint64_t *ret_dims, struct pst_error *err)
 {
-    const struct rule rule = {.model = model, .node = node, .x = onnx_in(model, node, 0),
-                              .err = err};
+    const struct rule rule = {
+        .model = model, .node = node, .x = onnx_in(model, node, 0), .err = err};
     const char *const names[4] = {"starts", "ends", "axes", "steps"};
     int64_t list[4][ONNX_RANK];
     uint32_t n[4];
@@ -523,7 +523,7 @@ pst_status onnx_slice(struct onnx_model *model, const struct onnx_node *node, in
         end = step > 0 && end < 0 ? 0 : end;
         ret_start[axis] = start;
         ret_step[axis] = step;
-        ret_dims[axis] = step > 0   ? (end > start ? (uint64_t)((end - start + step - 1) / step) : 0)
+        ret_dims[axis] = step > 0 ? (end > start ? (uint64_t)((end - start + step - 1) / step) : 0)
                          : end < start ? (uint64_t)((start - end - step - 1) / -step)
                                        : 0;
     }
@@ -650,8 +650,8 @@ static pst_status infer_filled(const struct rule *c)
     int64_t dims[ONNX_RANK];
     uint64_t elems = 1;
     bool there;
-    pst_status status = onnx_list(c->model, c->node, 0, NULL, ONNX_RANK, dims, &c->y->rank, &there,
-                                  c->err);
+    pst_status status =
+        onnx_list(c->model, c->node, 0, NULL, ONNX_RANK, dims, &c->y->rank, &there, c->err);
 
     if (status == PST_OK && value != NULL && value->t != NULL) {
         status = onnx_tensor_check(c->model, value->t, &one, c->err);
@@ -729,8 +729,8 @@ static pst_status infer_range(const struct rule *c)
 pst_status onnx_reduced(struct onnx_model *model, const struct onnx_node *node, uint32_t *ret_axes,
                         bool *ret_keep, struct pst_error *err)
 {
-    const struct rule rule = {.model = model, .node = node, .x = onnx_in(model, node, 0),
-                              .err = err};
+    const struct rule rule = {
+        .model = model, .node = node, .x = onnx_in(model, node, 0), .err = err};
     const uint32_t all = (1u << rule.x->rank) - 1;
     bool there;
     pst_status status = axes_of(&rule, rule.x->rank, ret_axes, &there);
@@ -872,8 +872,10 @@ static void pad_same(const struct rule *c, struct onnx_window *w, bool upper)
 pst_status onnx_window(const struct onnx_model *model, const struct onnx_node *node,
                        struct onnx_window *ret_window, struct pst_error *err)
 {
-    const struct rule rule = {.model = (struct onnx_model *)model, .node = node,
-                              .x = onnx_in(model, node, 0), .err = err};
+    const struct rule rule = {.model = (struct onnx_model *)model,
+                              .node = node,
+                              .x = onnx_in(model, node, 0),
+                              .err = err};
     const bool ceil = onnx_int(node, "ceil_mode", 0) != 0;
     struct onnx_window *w = ret_window;
     pst_status status;
@@ -910,8 +912,8 @@ pst_status onnx_window(const struct onnx_model *model, const struct onnx_node *n
 
 static pst_status infer_pool(const struct rule *c)
 {
-    const struct onnx_value *weight = c->node->op == ONNX_Conv ? onnx_in(c->model, c->node, 1)
-                                                               : NULL;
+    const struct onnx_value *weight =
+        c->node->op == ONNX_Conv ? onnx_in(c->model, c->node, 1) : NULL;
     struct onnx_window window;
     pst_status status = onnx_window(c->model, c->node, &window, c->err);
     const int64_t group = onnx_int(c->node, "group", 1);
@@ -1102,8 +1104,8 @@ static pst_status bind_input(struct onnx_model *model, struct onnx_value *value,
         const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[i];
         const bool number = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
         const char *word = number || dim->dim_param == NULL ? "" : dim->dim_param;
-        const uint64_t said = number && dim->dim_value > 0 ? (uint64_t)dim->dim_value
-                                                           : bound(model, word);
+        const uint64_t said =
+            number && dim->dim_value > 0 ? (uint64_t)dim->dim_value : bound(model, word);
 
         if (i == 0) {
             model->fixed_batch = number ? said : model->fixed_batch;

@@ -317,8 +317,7 @@ static bool match_biased(struct onnx_model *model, struct onnx_match *match)
     const struct onnx_value *y = onnx_out(model, node, 0);
 
     for (uint32_t i = 0; i < 2; i++) {
-        const struct onnx_node *product =
-            match_maker(model, onnx_in(model, node, i), ONNX_MatMul);
+        const struct onnx_node *product = match_maker(model, onnx_in(model, node, i), ONNX_MatMul);
 
         if (product != NULL && y->rank > 0 &&
             match_vector(model, onnx_in(model, node, 1 - i), y->dims[y->rank - 1],
@@ -393,7 +392,8 @@ static bool match_rows(struct onnx_model *model, struct onnx_value *value, uint6
             return false;
         }
     }
-    if (data == NULL || (ret_param->dims[0] != n && model->values[ret_param->base].tensor == NULL)) {
+    if (data == NULL ||
+        (ret_param->dims[0] != n && model->values[ret_param->base].tensor == NULL)) {
         return false;
     }
     ret_param->first = (uint64_t)onnx_integer(data, 0);
@@ -478,12 +478,12 @@ static bool same(struct onnx_model *model, struct onnx_value *a, struct onnx_val
     b = onnx_skip(model, b);
     left = onnx_maker(model, a);
     right = onnx_maker(model, b);
-    return a == b || (left != NULL && right != NULL && left->op == ONNX_Sub &&
-                      right->op == ONNX_Sub &&
-                      onnx_skip(model, onnx_in(model, left, 0)) ==
-                          onnx_skip(model, onnx_in(model, right, 0)) &&
-                      match_maker(model, onnx_in(model, left, 1), ONNX_ReduceMean) != NULL &&
-                      match_maker(model, onnx_in(model, right, 1), ONNX_ReduceMean) != NULL);
+    return a == b ||
+           (left != NULL && right != NULL && left->op == ONNX_Sub && right->op == ONNX_Sub &&
+            onnx_skip(model, onnx_in(model, left, 0)) ==
+                onnx_skip(model, onnx_in(model, right, 0)) &&
+            match_maker(model, onnx_in(model, left, 1), ONNX_ReduceMean) != NULL &&
+            match_maker(model, onnx_in(model, right, 1), ONNX_ReduceMean) != NULL);
 }
 
 /* The mean over the last axis of something. */
@@ -533,8 +533,7 @@ static struct onnx_value *mean_square(struct onnx_model *model, struct onnx_valu
 static struct onnx_value *deviation(struct onnx_model *model, struct onnx_value *factor,
                                     bool inverse, double *ret_eps)
 {
-    const struct onnx_node *node =
-        match_maker(model, factor, inverse ? ONNX_Sqrt : ONNX_Pow);
+    const struct onnx_node *node = match_maker(model, factor, inverse ? ONNX_Sqrt : ONNX_Pow);
     double half = -0.5;
 
     if (node == NULL || (!inverse && (!onnx_number(model, onnx_in(model, node, 1), &half)))) {
@@ -615,8 +614,7 @@ static bool match_norm_op(struct onnx_model *model, struct onnx_match *match)
     struct onnx_value *x = onnx_in(model, node, 0), *shift = onnx_in(model, node, 2);
     const uint64_t width = x->rank == 0 ? 0 : x->dims[x->rank - 1];
 
-    if (width == 0 || x->fixed ||
-        onnx_axis(onnx_int(node, "axis", -1), x->rank) != x->rank - 1 ||
+    if (width == 0 || x->fixed || onnx_axis(onnx_int(node, "axis", -1), x->rank) != x->rank - 1 ||
         !match_vector(model, onnx_in(model, node, 1), width, &match->param[0])) {
         return false;
     }
@@ -829,8 +827,8 @@ static bool match_clip(struct onnx_model *model, struct onnx_match *match)
     match->n_in = 1;
     for (uint32_t i = 0; i < 2; i++) {
         const struct onnx_value *end = onnx_in(model, match->node, 1 + i);
-        double number = (double)onnx_float(match->node, names[i],
-                                           i == 0 ? -3.402823466e38f : 3.402823466e38f);
+        double number =
+            (double)onnx_float(match->node, names[i], i == 0 ? -3.402823466e38f : 3.402823466e38f);
 
         if (end != NULL && !onnx_number(model, end, &number)) {
             return false;
@@ -884,32 +882,19 @@ static bool match_map(struct onnx_model *model, struct onnx_match *match)
 
 /* What is made by a function of its own, out of its inputs as tensors. */
 static onnx_emit_fn *const plain[ONNX_N_OPS] = {
-    [ONNX_AveragePool] = onnx_emit_pool,
-    [ONNX_Concat] = onnx_emit_concat,
-    [ONNX_Dropout] = onnx_emit_dropout,
-    [ONNX_Expand] = onnx_emit_expand,
-    [ONNX_Flatten] = onnx_emit_view,
-    [ONNX_Gather] = onnx_emit_gather,
-    [ONNX_Gemm] = onnx_emit_gemm,
-    [ONNX_GlobalAveragePool] = onnx_emit_global_pool,
-    [ONNX_Identity] = onnx_emit_view,
-    [ONNX_LRN] = onnx_emit_lrn,
-    [ONNX_LogSoftmax] = onnx_emit_softmax,
-    [ONNX_MatMul] = onnx_emit_matmul,
-    [ONNX_MaxPool] = onnx_emit_pool,
-    [ONNX_Pad] = onnx_emit_pad,
-    [ONNX_ReduceMax] = onnx_emit_reduce,
-    [ONNX_ReduceMean] = onnx_emit_reduce,
-    [ONNX_ReduceSum] = onnx_emit_reduce,
-    [ONNX_Relu] = onnx_emit_map,
-    [ONNX_Reshape] = onnx_emit_view,
-    [ONNX_Slice] = onnx_emit_slice,
-    [ONNX_Softmax] = onnx_emit_softmax,
-    [ONNX_Split] = onnx_emit_split,
-    [ONNX_Squeeze] = onnx_emit_view,
-    [ONNX_Transpose] = onnx_emit_transpose,
-    [ONNX_Trilu] = onnx_emit_trilu,
-    [ONNX_Unsqueeze] = onnx_emit_view,
+    [ONNX_AveragePool] = onnx_emit_pool,   [ONNX_Concat] = onnx_emit_concat,
+    [ONNX_Dropout] = onnx_emit_dropout,    [ONNX_Expand] = onnx_emit_expand,
+    [ONNX_Flatten] = onnx_emit_view,       [ONNX_Gather] = onnx_emit_gather,
+    [ONNX_Gemm] = onnx_emit_gemm,          [ONNX_GlobalAveragePool] = onnx_emit_global_pool,
+    [ONNX_Identity] = onnx_emit_view,      [ONNX_LRN] = onnx_emit_lrn,
+    [ONNX_LogSoftmax] = onnx_emit_softmax, [ONNX_MatMul] = onnx_emit_matmul,
+    [ONNX_MaxPool] = onnx_emit_pool,       [ONNX_Pad] = onnx_emit_pad,
+    [ONNX_ReduceMax] = onnx_emit_reduce,   [ONNX_ReduceMean] = onnx_emit_reduce,
+    [ONNX_ReduceSum] = onnx_emit_reduce,   [ONNX_Relu] = onnx_emit_map,
+    [ONNX_Reshape] = onnx_emit_view,       [ONNX_Slice] = onnx_emit_slice,
+    [ONNX_Softmax] = onnx_emit_softmax,    [ONNX_Split] = onnx_emit_split,
+    [ONNX_Squeeze] = onnx_emit_view,       [ONNX_Transpose] = onnx_emit_transpose,
+    [ONNX_Trilu] = onnx_emit_trilu,        [ONNX_Unsqueeze] = onnx_emit_view,
 };
 
 /* How many inputs of those are tensors; the others are known numbers. */

@@ -159,8 +159,7 @@ static pst_status read_versions(struct onnx_model *model, struct pst_error *err)
     for (size_t i = 0; i < proto->n_opset_import; i++) {
         const Onnx__OperatorSetIdProto *set = proto->opset_import[i];
 
-        if (set->domain == NULL || set->domain[0] == '\0' ||
-            strcmp(set->domain, "ai.onnx") == 0) {
+        if (set->domain == NULL || set->domain[0] == '\0' || strcmp(set->domain, "ai.onnx") == 0) {
             model->opset = set->version > 0 && set->version < 10000 ? (uint32_t)set->version : 0;
         }
     }

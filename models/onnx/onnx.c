@@ -62,7 +62,8 @@ static pst_status read_param(const struct onnx_model *model, const struct onnx_p
                              uint64_t elems, float *ret_values, struct pst_error *err)
 {
     const struct onnx_value *base = &model->values[param->base];
-    const uint64_t first = param->first == 0 ? 0 : param->first * (onnx_elems(base) / base->dims[0]);
+    const uint64_t first =
+        param->first == 0 ? 0 : param->first * (onnx_elems(base) / base->dims[0]);
     float *values = param->image ? pst_alloc(elems, sizeof *values) : ret_values;
     pst_status status = read_plain(model, base->tensor, first, elems, values, err);
 
@@ -100,7 +101,8 @@ static pst_status load(void *context, const char *name, uint32_t state, uint64_t
     for (uint32_t i = 0; i < file->origins.n; i++) {
         const struct onnx_origin *origin = &file->origins.origins[i];
 
-        if (strcmp(origin->name, name) != 0 || (origin->variance == PST_NONE) != (state == PST_NONE)) {
+        if (strcmp(origin->name, name) != 0 ||
+            (origin->variance == PST_NONE) != (state == PST_NONE)) {
             continue;
         }
         if (state != PST_NONE) {

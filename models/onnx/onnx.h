@@ -18,19 +18,19 @@
 #define ONNX_RANK 8
 
 enum onnx_type { /* of elements, as files number them */
-    ONNX_FLOAT = 1,
-    ONNX_UINT8 = 2,
-    ONNX_INT8 = 3,
-    ONNX_UINT16 = 4,
-    ONNX_INT16 = 5,
-    ONNX_INT32 = 6,
-    ONNX_INT64 = 7,
-    ONNX_BOOL = 9,
-    ONNX_FLOAT16 = 10,
-    ONNX_DOUBLE = 11,
-    ONNX_UINT32 = 12,
-    ONNX_UINT64 = 13,
-    ONNX_BFLOAT16 = 16
+                 ONNX_FLOAT = 1,
+                 ONNX_UINT8 = 2,
+                 ONNX_INT8 = 3,
+                 ONNX_UINT16 = 4,
+                 ONNX_INT16 = 5,
+                 ONNX_INT32 = 6,
+                 ONNX_INT64 = 7,
+                 ONNX_BOOL = 9,
+                 ONNX_FLOAT16 = 10,
+                 ONNX_DOUBLE = 11,
+                 ONNX_UINT32 = 12,
+                 ONNX_UINT64 = 13,
+                 ONNX_BFLOAT16 = 16
 };
 
 static inline bool onnx_is_real(uint32_t type)
@@ -207,9 +207,8 @@ void onnx_external_close(struct onnx_external *external);
 pst_status onnx_external_check(struct onnx_external *external, const Onnx__TensorProto *tensor,
                                uint64_t bytes, struct pst_error *err);
 /* Bytes [first, first + n) of a tensor that was checked. Any thread. */
-pst_status onnx_external_read(const struct onnx_external *external,
-                              const Onnx__TensorProto *tensor, uint64_t first, uint64_t n,
-                              void *ret_bytes, struct pst_error *err);
+pst_status onnx_external_read(const struct onnx_external *external, const Onnx__TensorProto *tensor,
+                              uint64_t first, uint64_t n, void *ret_bytes, struct pst_error *err);
 
 /* --- tensor.c --------------------------------------------------------------------------------- */
 
@@ -218,8 +217,7 @@ pst_status onnx_tensor_check(const struct onnx_model *model, const Onnx__TensorP
                              struct onnx_value *ret_value, struct pst_error *err);
 /* Elements [first, first + n) as reals or as integers. Any thread. */
 pst_status onnx_tensor_reals(const struct onnx_model *model, const Onnx__TensorProto *tensor,
-                             uint64_t first, uint64_t n, double *ret_values,
-                             struct pst_error *err);
+                             uint64_t first, uint64_t n, double *ret_values, struct pst_error *err);
 pst_status onnx_tensor_integers(const struct onnx_model *model, const Onnx__TensorProto *tensor,
                                 uint64_t first, uint64_t n, int64_t *ret_values,
                                 struct pst_error *err);
@@ -253,8 +251,7 @@ const struct onnx_node *onnx_maker(const struct onnx_model *model, const struct 
 const Onnx__AttributeProto *onnx_attribute(const struct onnx_node *node, const char *name);
 int64_t onnx_int(const struct onnx_node *node, const char *name, int64_t otherwise);
 float onnx_float(const struct onnx_node *node, const char *name, float otherwise);
-bool onnx_word_is(const struct onnx_node *node, const char *name, const char *word,
-                  bool otherwise);
+bool onnx_word_is(const struct onnx_node *node, const char *name, const char *word, bool otherwise);
 const int64_t *onnx_ints(const struct onnx_node *node, const char *name, uint32_t *ret_n);
 
 /* The word behind "name=" in a list "a=x,b=y" of words; NULL: it is not there. */
@@ -296,8 +293,7 @@ pst_status onnx_window(const struct onnx_model *model, const struct onnx_node *n
 /* Whether the operator can be computed on known numbers. */
 bool onnx_folds(uint32_t op);
 /* Known numbers of a node's outputs, whose shapes are there and whose inputs are known. */
-pst_status onnx_fold(struct onnx_model *model, const struct onnx_node *node,
-                     struct pst_error *err);
+pst_status onnx_fold(struct onnx_model *model, const struct onnx_node *node, struct pst_error *err);
 /* The numbers of a value that hangs on no sample, parameters as they are in the file; NULL: it
    hangs on samples, or is too much. */
 const struct onnx_data *onnx_known(struct onnx_model *model, struct onnx_value *value);
@@ -306,8 +302,7 @@ struct onnx_data *onnx_data_new(struct onnx_model *model, const struct onnx_valu
                                 bool uniform);
 static inline double onnx_real(const struct onnx_data *data, uint64_t i)
 {
-    return data->real ? data->f[data->uniform ? 0 : i]
-                      : (double)data->i[data->uniform ? 0 : i];
+    return data->real ? data->f[data->uniform ? 0 : i] : (double)data->i[data->uniform ? 0 : i];
 }
 static inline int64_t onnx_integer(const struct onnx_data *data, uint64_t i)
 {

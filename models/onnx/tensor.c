@@ -48,11 +48,9 @@ struct stored {
 static struct stored stored(const Onnx__TensorProto *tensor, uint32_t width)
 {
     if (tensor->has_raw_data) {
-        return (struct stored){tensor->raw_data.data != NULL ? tensor->raw_data.data
-                                                             : (const uint8_t *)"",
-                               tensor->raw_data.len % width == 0 ? tensor->raw_data.len / width
-                                                                 : UINT64_MAX,
-                               width};
+        return (struct stored){
+            tensor->raw_data.data != NULL ? tensor->raw_data.data : (const uint8_t *)"",
+            tensor->raw_data.len % width == 0 ? tensor->raw_data.len / width : UINT64_MAX, width};
     }
     switch (tensor->data_type) {
     case ONNX_FLOAT:

@@ -22,6 +22,9 @@ try:
     from torch import nn
     import transformers
 except ImportError as missing:
+    other = os.environ.get("PENSTOCK_TORCH_PYTHON", "/opt/torch/bin/python")
+    if os.access(other, os.X_OK) and not os.path.samefile(other, sys.executable) and "--again" not in sys.argv:
+        os.execv(other, [other, *sys.argv, "--again"])
     print(f"skipped: {missing}")
     sys.exit(77)
 
@@ -250,7 +253,7 @@ batch = 4
 microbatch = %d
 optimizer = "momentum"
 momentum = 0.9
-lr = 0.05
+lr = %g
 schedule = "constant"
 warmup = 0
 weight_decay = 0
@@ -268,10 +271,10 @@ def penstock_losses(penstock, config):
 
 def main():
     penstock, folder = sys.argv[1], sys.argv[2]
-    record = sys.argv[4] if len(sys.argv) > 4 else None
+    record = sys.argv[4] if "--record" in sys.argv else None
     os.makedirs(record or folder, exist_ok=True)
     torch.set_num_threads(1)
-    torch.backends.mkldnn.enabled = False # PyTorch's own kernels: of small convolutions oneDNN's have written out of bounds
+    torch.backends.mkldnn.enabled = False # with oneDNN's, PyTorch 2.15 ended in a corrupted heap here
     worst = 0
     for name, (make, batches, names, keys) in CASES.items():
         if os.environ.get("ONLY", name) != name:
@@ -287,12 +290,13 @@ def main():
         for module in model.modules(): # exporting has run it: batch norm begins anew in both
             if isinstance(module, nn.BatchNorm2d):
                 module.reset_running_stats()
-        expected = torch_losses(model, batches(), 0.05)
+        lr = 2e-4 if name == "resnet" else 0.05 # with larger steps batch norm over few samples multiplies rounding
+        expected = torch_losses(model, batches(), lr)
         for file in files.values():
             where = os.path.join(record or folder, file[:-5])
             more = "".join(f", {k} = {json.dumps(v)}" for k, v in keys.items())
             with open(where + ".toml", "w") as config:
-                config.write(CONFIG % (file, more, 4 if name == "resnet" else 2))
+                config.write(CONFIG % (file, more, 4 if name == "resnet" else 2, lr))
             found = penstock_losses(penstock, where + ".toml")
             off = max(abs(a - b) / abs(b) for a, b in zip(found, expected))
             print(f"{file}: {expected[0]:.4f} -> {expected[-1]:.4f}, off by {off:.1e}")
