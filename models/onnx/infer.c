@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Types and shapes, node by node, at one batch; what hangs on no sample is computed on the way
- * (fold.c), for shapes follow from it. One rule an operator.
+ * Types and shapes of what a node makes, at one batch: one rule an operator. Some follow from
+ * numbers that hang on no sample (fold.c).
  */
-#include "onnx.h"
+#include "infer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MAX_ELEMS (1ull << 40)
 
 uint64_t onnx_elems(const struct onnx_value *value)
 {
@@ -53,15 +51,6 @@ bool onnx_broadcast(uint32_t n, const struct onnx_value *const *values, uint32_t
     return true;
 }
 
-/* One inference: so that the rules stay short. */
-struct rule {
-    struct onnx_model *model;
-    const struct onnx_node *node;
-    const struct onnx_value *x; /* the first input, or NULL */
-    struct onnx_value *y;       /* the first output */
-    struct pst_error *err;
-};
-
 static const char *shape_text(const struct onnx_value *value, char text[128])
 {
     size_t used = (size_t)snprintf(text, 128, "[");
@@ -74,7 +63,7 @@ static const char *shape_text(const struct onnx_value *value, char text[128])
     return text;
 }
 
-static pst_status bad(const struct rule *c, const char *why)
+pst_status infer_bad(const struct rule *c, const char *why)
 {
     const struct onnx_model *model = c->model;
     struct pst_error *err = c->err;
@@ -100,7 +89,7 @@ static pst_status bad_batch(const struct rule *c, const char *why)
     char name[192];
 
     if (model->fixed_batch == 0 && model->batch == 1) {
-        return bad(c, why);
+        return infer_bad(c, why);
     }
     return ONNX_BAD("input.unsupported",
                     "%s: the model was exported with a fixed batch%s; export with dynamic axes "
@@ -145,8 +134,6 @@ pst_status onnx_list(struct onnx_model *model, const struct onnx_node *node, uin
     return PST_OK;
 }
 
-typedef pst_status rule_fn(const struct rule *c);
-
 /* --- by element ------------------------------------------------------------------------------- */
 
 static pst_status infer_same(const struct rule *c)
@@ -185,7 +172,7 @@ static pst_status infer_cast(const struct rule *c)
     case ONNX_UINT64:
         return PST_OK;
     default:
-        return bad(c, "it casts to a type that is not read");
+        return infer_bad(c, "it casts to a type that is not read");
     }
 }
 
@@ -196,7 +183,7 @@ static pst_status infer_broadcast(const struct rule *c)
 
     for (uint32_t i = 0; i < c->node->n_in; i++) {
         if (n == 64 || onnx_in(c->model, c->node, i) == NULL) {
-            return bad(c, "it has too many inputs, or lacks one");
+            return infer_bad(c, "it has too many inputs, or lacks one");
         }
         values[n++] = onnx_in(c->model, c->node, i);
     }
@@ -255,12 +242,12 @@ static pst_status infer_reshape(const struct rule *c)
     for (uint32_t i = 0; i < n; i++) {
         if (wanted[i] < -1 || (wanted[i] == 0 && !zero && i >= c->x->rank) ||
             (wanted[i] == -1 && open != ONNX_RANK)) {
-            return bad(c, "such a shape cannot be");
+            return infer_bad(c, "such a shape cannot be");
         }
         c->y->dims[i] = wanted[i] == 0 && !zero ? c->x->dims[i] : (uint64_t)wanted[i];
         open = wanted[i] == -1 ? i : open;
         if (wanted[i] != -1 && c->y->dims[i] > 0 && known > MAX_ELEMS / c->y->dims[i]) {
-            return bad(c, "the shape is too large");
+            return infer_bad(c, "the shape is too large");
         }
         known *= wanted[i] == -1 ? 1 : c->y->dims[i];
     }
@@ -281,7 +268,7 @@ static pst_status infer_flatten(const struct rule *c)
 
     axis += axis < 0 ? c->x->rank : 0;
     if (axis < 0 || axis > c->x->rank) {
-        return bad(c, "its axis is none");
+        return infer_bad(c, "its axis is none");
     }
     c->y->type = c->x->type;
     c->y->rank = 2;
@@ -305,7 +292,7 @@ static pst_status axes_of(const struct rule *c, uint32_t rank, uint32_t *ret_axe
         const uint32_t axis = onnx_axis(list[i], rank);
 
         if (axis >= rank || (*ret_axes >> axis & 1) != 0) {
-            return bad(c, "its axes are none, or twice the same");
+            return infer_bad(c, "its axes are none, or twice the same");
         }
         *ret_axes |= 1u << axis;
     }
@@ -341,7 +328,7 @@ static pst_status infer_unsqueeze(const struct rule *c)
         onnx_list(c->model, c->node, 1, "axes", ONNX_RANK, list, &n, &there, c->err);
 
     if (status == PST_OK && c->x->rank + n > ONNX_RANK) {
-        return bad(c, "the result has too many axes");
+        return infer_bad(c, "the result has too many axes");
     }
     if (status == PST_OK) {
         status = axes_of(c, c->x->rank + n, &axes, &there);
@@ -363,7 +350,7 @@ static pst_status infer_transpose(const struct rule *c)
     const int64_t *perm = onnx_ints(c->node, "perm", &n);
 
     if (perm != NULL && n != c->x->rank) {
-        return bad(c, "its permutation has another number of axes");
+        return infer_bad(c, "its permutation has another number of axes");
     }
     c->y->type = c->x->type;
     c->y->rank = c->x->rank;
@@ -371,7 +358,7 @@ static pst_status infer_transpose(const struct rule *c)
         const int64_t from = perm == NULL ? (int64_t)(c->x->rank - 1 - i) : perm[i];
 
         if (from < 0 || from >= c->x->rank || (seen >> from & 1) != 0) {
-            return bad(c, "its permutation is none");
+            return infer_bad(c, "its permutation is none");
         }
         seen |= 1u << from;
         c->y->dims[i] = c->x->dims[from];
@@ -390,7 +377,7 @@ static pst_status infer_expand(const struct rule *c)
 
     for (uint32_t i = 0; i < shape.rank && status == PST_OK; i++) {
         if (wanted[i] < 0) {
-            return bad(c, "such a shape cannot be");
+            return infer_bad(c, "such a shape cannot be");
         }
         shape.dims[i] = (uint64_t)wanted[i];
     }
@@ -409,13 +396,13 @@ static pst_status infer_tile(const struct rule *c)
     pst_status status = onnx_list(c->model, c->node, 1, NULL, ONNX_RANK, times, &n, &there, c->err);
 
     if (status == PST_OK && n != c->x->rank) {
-        return bad(c, "its repeats have another number of axes");
+        return infer_bad(c, "its repeats have another number of axes");
     }
     shape_like(c->y, c->x);
     c->y->type = c->x->type;
     for (uint32_t i = 0; i < n && status == PST_OK; i++) {
         if (times[i] < 0 || (c->y->dims[i] > 0 && (uint64_t)times[i] > MAX_ELEMS / c->y->dims[i])) {
-            return bad(c, "such repeats cannot be");
+            return infer_bad(c, "such repeats cannot be");
         }
         c->y->dims[i] *= (uint64_t)times[i];
     }
@@ -427,7 +414,7 @@ static pst_status infer_concat(const struct rule *c)
     const uint32_t axis = onnx_axis(onnx_int(c->node, "axis", 1), c->x->rank);
 
     if (axis == c->x->rank) {
-        return bad(c, "its axis is none");
+        return infer_bad(c, "its axis is none");
     }
     shape_like(c->y, c->x);
     c->y->type = c->x->type;
@@ -435,7 +422,7 @@ static pst_status infer_concat(const struct rule *c)
         const struct onnx_value *x = onnx_in(c->model, c->node, i);
 
         if (x == NULL || x->rank != c->x->rank) {
-            return bad(c, "the shapes do not go together");
+            return infer_bad(c, "the shapes do not go together");
         }
         for (uint32_t k = 0; k < x->rank; k++) {
             if (k != axis && x->dims[k] != c->y->dims[k]) {
@@ -460,7 +447,7 @@ static pst_status infer_split(const struct rule *c)
         return status;
     }
     if (axis == c->x->rank || (there && n != c->node->n_out)) {
-        return bad(c, "its axis is none, or its parts are not as many as its outputs");
+        return infer_bad(c, "its axis is none, or its parts are not as many as its outputs");
     }
     part = (c->x->dims[axis] + c->node->n_out - 1) / c->node->n_out;
     for (uint32_t i = 0; i < c->node->n_out; i++) {
@@ -469,7 +456,7 @@ static pst_status infer_split(const struct rule *c)
         const uint64_t size = there ? (uint64_t)list[i] : part < left ? part : left;
 
         if ((there && list[i] < 0) || size > left) {
-            return bad(c, "its parts are more than there is");
+            return infer_bad(c, "its parts are more than there is");
         }
         sum += size;
         if (y != NULL) {
@@ -478,7 +465,7 @@ static pst_status infer_split(const struct rule *c)
             y->dims[axis] = size;
         }
     }
-    return sum == c->x->dims[axis] ? PST_OK : bad(c, "its parts are less than there is");
+    return sum == c->x->dims[axis] ? PST_OK : infer_bad(c, "its parts are less than there is");
 }
 
 pst_status onnx_slice(struct onnx_model *model, const struct onnx_node *node, int64_t *ret_start,
@@ -501,7 +488,7 @@ pst_status onnx_slice(struct onnx_model *model, const struct onnx_node *node, in
     }
     if (!there[0] || n[0] != n[1] || (there[2] && n[2] != n[0]) || (there[3] && n[3] != n[0]) ||
         n[0] > rule.x->rank) {
-        return bad(&rule, "its starts, ends, axes and steps do not go together");
+        return infer_bad(&rule, "its starts, ends, axes and steps do not go together");
     }
     for (uint32_t i = 0; i < rule.x->rank; i++) {
         ret_start[i] = 0;
@@ -514,7 +501,7 @@ pst_status onnx_slice(struct onnx_model *model, const struct onnx_node *node, in
         int64_t size, start = list[0][i], end = list[1][i];
 
         if (axis >= rule.x->rank || step == 0 || step < -(1ll << 40) || step > 1ll << 40) {
-            return bad(&rule, "its axes or steps are none");
+            return infer_bad(&rule, "its axes or steps are none");
         }
         size = (int64_t)rule.x->dims[axis];
         start = start < -size ? -1 : start < 0 ? start + size : start > size ? size : start;
@@ -552,7 +539,7 @@ static pst_status infer_pad(const struct rule *c)
     }
     if (n != 2 * c->x->rank || onnx_in(c->model, c->node, 3) != NULL ||
         !onnx_word_is(c->node, "mode", "constant", true)) {
-        return bad(c, "only constants on all axes can be padded with");
+        return infer_bad(c, "only constants on all axes can be padded with");
     }
     c->y->type = c->x->type;
     c->y->rank = c->x->rank;
@@ -561,7 +548,7 @@ static pst_status infer_pad(const struct rule *c)
 
         if (pads[i] < -size || pads[i] > 1ll << 40 || pads[i + n / 2] > 1ll << 40 ||
             pads[i + n / 2] < -size || size + pads[i] + pads[i + n / 2] < 0) {
-            return bad(c, "such padding cannot be");
+            return infer_bad(c, "such padding cannot be");
         }
         c->y->dims[i] = (uint64_t)(size + pads[i] + pads[i + n / 2]);
     }
@@ -576,7 +563,7 @@ static pst_status infer_gather(const struct rule *c)
     const uint32_t axis = onnx_axis(onnx_int(c->node, "axis", 0), c->x->rank);
 
     if (axis == c->x->rank || c->x->rank - 1 + at->rank > ONNX_RANK) {
-        return bad(c, "its axis is none, or the result has too many axes");
+        return infer_bad(c, "its axis is none, or the result has too many axes");
     }
     c->y->type = c->x->type;
     for (uint32_t i = 0; i < c->x->rank; i++) {
@@ -596,7 +583,7 @@ static pst_status infer_gather_elements(const struct rule *c)
 
     if (at->rank != c->x->rank ||
         onnx_axis(onnx_int(c->node, "axis", 0), c->x->rank) == c->x->rank) {
-        return bad(c, "the shapes do not go together");
+        return infer_bad(c, "the shapes do not go together");
     }
     c->y->type = c->x->type;
     shape_like(c->y, at);
@@ -610,7 +597,7 @@ static pst_status infer_gather_nd(const struct rule *c)
 
     if (depth == 0 || depth > c->x->rank || onnx_int(c->node, "batch_dims", 0) != 0 ||
         at->rank - 1 + c->x->rank - depth > ONNX_RANK) {
-        return bad(c, "the shapes do not go together, or some axes are batch_dims");
+        return infer_bad(c, "the shapes do not go together, or some axes are batch_dims");
     }
     c->y->type = c->x->type;
     for (uint32_t i = 0; i + 1 < at->rank; i++) {
@@ -640,7 +627,7 @@ static pst_status infer_constant(const struct rule *c)
     c->y->dims[0] = reals != NULL ? reals->n_floats : integers != NULL ? integers->n_ints : 0;
     return real != NULL || reals != NULL || integer != NULL || integers != NULL
                ? PST_OK
-               : bad(c, "it has no numbers");
+               : infer_bad(c, "it has no numbers");
 }
 
 static pst_status infer_filled(const struct rule *c)
@@ -658,13 +645,14 @@ static pst_status infer_filled(const struct rule *c)
     }
     for (uint32_t i = 0; i < c->y->rank && status == PST_OK; i++) {
         if (dims[i] < 0 || (dims[i] > 0 && (uint64_t)dims[i] > MAX_ELEMS / (elems ? elems : 1))) {
-            return bad(c, "such a shape cannot be");
+            return infer_bad(c, "such a shape cannot be");
         }
         c->y->dims[i] = (uint64_t)dims[i];
         elems *= c->y->dims[i];
     }
     c->y->type = one.type;
-    return status != PST_OK || onnx_elems(&one) == 1 ? status : bad(c, "its value is not one");
+    return status != PST_OK || onnx_elems(&one) == 1 ? status
+                                                     : infer_bad(c, "its value is not one");
 }
 
 static pst_status infer_shape(const struct rule *c)
@@ -710,13 +698,13 @@ static pst_status infer_range(const struct rule *c)
         const struct onnx_data *data = onnx_known(c->model, onnx_in(c->model, c->node, i));
 
         if (data == NULL || onnx_elems(onnx_in(c->model, c->node, i)) != 1) {
-            return bad(c, "its ends are no numbers, or samples change them");
+            return infer_bad(c, "its ends are no numbers, or samples change them");
         }
         ends[i] = onnx_real(data, 0);
     }
     count = (ends[1] - ends[0]) / ends[2];
     if (!(count < 0x1p30)) {
-        return bad(c, "its ends are too far apart");
+        return infer_bad(c, "its ends are too far apart");
     }
     c->y->type = c->x->type;
     c->y->rank = 1;
@@ -769,7 +757,7 @@ static pst_status infer_arg(const struct rule *c)
     const uint32_t axis = onnx_axis(onnx_int(c->node, "axis", 0), c->x->rank);
 
     if (axis == c->x->rank) {
-        return bad(c, "its axis is none");
+        return infer_bad(c, "its axis is none");
     }
     c->y->type = ONNX_INT64;
     reduce(c, 1u << axis, onnx_int(c->node, "keepdims", 1) != 0);
@@ -786,7 +774,7 @@ static pst_status infer_matmul(const struct rule *c)
     uint64_t k;
 
     if (left.rank == 0 || right.rank == 0) {
-        return bad(c, "a number has no axis to sum over");
+        return infer_bad(c, "a number has no axis to sum over");
     }
     k = left.dims[left.rank - 1];
     if (right.dims[right.rank == 1 ? 0 : right.rank - 2] != k) {
@@ -820,131 +808,6 @@ static pst_status infer_gemm(const struct rule *c)
     c->y->rank = 2;
     c->y->dims[0] = c->x->dims[ta];
     c->y->dims[1] = b->dims[1 - tb];
-    return PST_OK;
-}
-
-/* --- images ----------------------------------------------------------------------------------- */
-
-static pst_status window_lists(const struct rule *c, struct onnx_window *w)
-{
-    const struct onnx_value *weight = onnx_in(c->model, c->node, 1);
-    const char *const names[4] = {"kernel_shape", "strides", "dilations", "pads"};
-    uint64_t *const to[4] = {w->kernel, w->stride, w->dilation, w->pad};
-
-    for (uint32_t i = 0; i < 4; i++) {
-        uint32_t n;
-        const int64_t *list = onnx_ints(c->node, names[i], &n);
-
-        if (list != NULL && n != (i == 3 ? 4u : 2u)) {
-            return bad(c, "only images of two axes have windows");
-        }
-        for (uint32_t k = 0; k < (i == 3 ? 4u : 2u); k++) {
-            int64_t value = list != NULL ? list[k] : i == 3 ? 0 : 1;
-
-            if (i == 0 && list == NULL) {
-                value = c->node->op == ONNX_Conv && weight->rank == 4 ? (int64_t)weight->dims[2 + k]
-                                                                      : 0;
-            }
-            if (value < (i == 3 ? 0 : 1) || value > 1 << 20) {
-                return bad(c, "its window cannot be");
-            }
-            to[i][k] = (uint64_t)value;
-        }
-    }
-    return PST_OK;
-}
-
-/* Pads so that the result has as many places as strides fit into the image. */
-static void pad_same(const struct rule *c, struct onnx_window *w, bool upper)
-{
-    for (uint32_t k = 0; k < 2; k++) {
-        const uint64_t size = c->x->dims[2 + k];
-        const uint64_t out = (size + w->stride[k] - 1) / w->stride[k];
-        const uint64_t span = (w->kernel[k] - 1) * w->dilation[k] + 1;
-        const uint64_t needed = out == 0 ? 0 : (out - 1) * w->stride[k] + span;
-        const uint64_t pad = needed > size ? needed - size : 0;
-
-        w->pad[k] = upper ? pad / 2 : pad - pad / 2;
-        w->pad[2 + k] = pad - w->pad[k];
-    }
-}
-
-pst_status onnx_window(const struct onnx_model *model, const struct onnx_node *node,
-                       struct onnx_window *ret_window, struct pst_error *err)
-{
-    const struct rule rule = {.model = (struct onnx_model *)model,
-                              .node = node,
-                              .x = onnx_in(model, node, 0),
-                              .err = err};
-    const bool ceil = onnx_int(node, "ceil_mode", 0) != 0;
-    struct onnx_window *w = ret_window;
-    pst_status status;
-
-    memset(w, 0, sizeof *w);
-    if (rule.x->rank != 4) {
-        return bad(&rule, "only images [batch, channels, height, width] have windows");
-    }
-    status = window_lists(&rule, w);
-    if (status != PST_OK) {
-        return status;
-    }
-    if (onnx_word_is(node, "auto_pad", "SAME_UPPER", false) ||
-        onnx_word_is(node, "auto_pad", "SAME_LOWER", false)) {
-        pad_same(&rule, w, onnx_word_is(node, "auto_pad", "SAME_UPPER", false));
-    } else if (onnx_word_is(node, "auto_pad", "VALID", false)) {
-        memset(w->pad, 0, sizeof w->pad);
-    }
-    for (uint32_t k = 0; k < 2; k++) {
-        const uint64_t size = rule.x->dims[2 + k] + w->pad[k] + w->pad[2 + k];
-        const uint64_t span = (w->kernel[k] - 1) * w->dilation[k] + 1;
-
-        if (size < span) {
-            return bad(&rule, "its window is larger than the image");
-        }
-        w->out[k] = (size - span + (ceil ? w->stride[k] - 1 : 0)) / w->stride[k] + 1;
-        /* A window must not begin behind the image and its padding before it (PyTorch's rule). */
-        if (ceil && (w->out[k] - 1) * w->stride[k] >= rule.x->dims[2 + k] + w->pad[k]) {
-            w->out[k]--;
-        }
-    }
-    return PST_OK;
-}
-
-static pst_status infer_pool(const struct rule *c)
-{
-    const struct onnx_value *weight =
-        c->node->op == ONNX_Conv ? onnx_in(c->model, c->node, 1) : NULL;
-    struct onnx_window window;
-    pst_status status = onnx_window(c->model, c->node, &window, c->err);
-    const int64_t group = onnx_int(c->node, "group", 1);
-
-    if (status != PST_OK) {
-        return status;
-    }
-    shape_like(c->y, c->x);
-    c->y->type = c->x->type;
-    c->y->dims[2] = window.out[0];
-    c->y->dims[3] = window.out[1];
-    if (weight != NULL) {
-        if (weight->rank != 4 || group < 1 || (uint64_t)group > c->x->dims[1] ||
-            weight->dims[1] * (uint64_t)group != c->x->dims[1] ||
-            weight->dims[0] % (uint64_t)group != 0) {
-            return bad(c, "the weights do not go with the image's channels");
-        }
-        c->y->dims[1] = weight->dims[0];
-    }
-    return PST_OK;
-}
-
-static pst_status infer_global_pool(const struct rule *c)
-{
-    if (c->x->rank < 3) {
-        return bad(c, "only images have a mean over their axes");
-    }
-    infer_same(c);
-    for (uint32_t i = 2; i < c->y->rank; i++) {
-        c->y->dims[i] = 1;
-    }
     return PST_OK;
 }
 
@@ -1048,170 +911,7 @@ static rule_fn *const rules[ONNX_N_OPS] = {
     [ONNX_Xor] = infer_compare,
 };
 
-/* The number that `dims` in [model] gives an axis; 0: none. */
-static uint64_t bound(const struct onnx_model *model, const char *name)
+pst_status infer_node_shape(const struct rule *rule)
 {
-    size_t n;
-    const char *word = onnx_told(model->config->dims, name, &n);
-    const long long value = word == NULL ? 0 : strtoll(word, NULL, 10);
-
-    return value > 0 ? (uint64_t)value : 0;
-}
-
-/* An input that `inputs` in [model] gives a number is no input. */
-static pst_status fill_input(struct onnx_model *model, struct onnx_value *value,
-                             struct pst_error *err)
-{
-    size_t n;
-    const char *word = onnx_told(model->config->inputs, value->name, &n);
-    char *end;
-    double number = word == NULL ? 0 : strtod(word, &end);
-    struct onnx_data *data;
-
-    if (word == NULL || end != word + n || n == 0) {
-        return PST_OK;
-    }
-    data = onnx_data_new(model, value, true);
-    if (data == NULL) {
-        return ONNX_BAD("input.limit", "input \"%s\" is too large", value->name);
-    }
-    if (data->real) {
-        data->f[0] = number;
-    } else {
-        data->i[0] = (int64_t)number;
-    }
-    value->data = data;
-    value->fixed = true;
-    return PST_OK;
-}
-
-static pst_status bind_input(struct onnx_model *model, struct onnx_value *value,
-                             struct pst_error *err)
-{
-    const Onnx__TypeProto *type = value->input->type;
-    const Onnx__TypeProto__Tensor *tensor = type == NULL ? NULL : type->tensor_type;
-
-    if (tensor == NULL || !tensor->has_elem_type || tensor->shape == NULL ||
-        tensor->shape->n_dim == 0 || tensor->shape->n_dim > ONNX_RANK) {
-        return ONNX_BAD("input.unsupported",
-                        "input \"%s\" must be a tensor with 1 to %d axes, of which the first is "
-                        "the batch",
-                        value->name, ONNX_RANK);
-    }
-    value->type = (uint32_t)tensor->elem_type;
-    value->rank = (uint32_t)tensor->shape->n_dim;
-    for (uint32_t i = 0; i < value->rank; i++) {
-        const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[i];
-        const bool number = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-        const char *word = number || dim->dim_param == NULL ? "" : dim->dim_param;
-        const uint64_t said =
-            number && dim->dim_value > 0 ? (uint64_t)dim->dim_value : bound(model, word);
-
-        if (i == 0) {
-            model->fixed_batch = number ? said : model->fixed_batch;
-        } else if (said == 0 || said > MAX_ELEMS) {
-            return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "\"dims\" in [model]: axis %u of input \"%s\" of the model is called "
-                            "\"%s\" and has no length; say it: dims = { %s = 128 }",
-                            i, value->name, word, word[0] == '\0' ? "NAME" : word);
-        }
-        value->dims[i] = i == 0 ? model->batch : said;
-    }
-    return fill_input(model, value, err);
-}
-
-/* Parameters are only looked into when asked. Of reals only single numbers are none. */
-static void bind_initializer(struct onnx_model *model, struct onnx_value *value)
-{
-    value->fixed = true;
-    value->learned = onnx_is_real(value->type) && value->rank > 0 &&
-                     !onnx_listed(model->config->frozen, value->name);
-    if (!value->learned) {
-        onnx_known(model, value);
-    }
-}
-
-/* Files whose weights are left out fill each with a number, in the shape of an initializer. */
-static bool fills_weights(const struct onnx_model *model, const struct onnx_node *node)
-{
-    return node->op == ONNX_ConstantOfShape && onnx_in(model, node, 0)->tensor != NULL;
-}
-
-static pst_status infer_node(struct onnx_model *model, const struct onnx_node *node,
-                             struct pst_error *err)
-{
-    const struct rule rule = {.model = model,
-                              .node = node,
-                              .x = onnx_in(model, node, 0),
-                              .y = onnx_out(model, node, 0),
-                              .err = err};
-    bool fixed = true, known = true, learned = fills_weights(model, node);
-    pst_status status;
-
-    for (uint32_t i = 0; i < node->n_in; i++) {
-        const struct onnx_value *x = onnx_in(model, node, i);
-
-        if (x != NULL && x->type == 0) {
-            return bad(&rule, "one of its inputs is a result that is not read");
-        }
-        /* Of the second of CastLike only the type is taken. */
-        fixed = fixed && (x == NULL || x->fixed || (node->op == ONNX_CastLike && i == 1));
-        known = known && (x == NULL || (x->data != NULL && !x->learned) ||
-                          (node->op == ONNX_CastLike && i == 1));
-        learned = learned || (x != NULL && x->learned && (i == 0 || node->op != ONNX_CastLike));
-    }
-    for (uint32_t i = 0; i < node->n_out; i++) {
-        struct onnx_value *y = onnx_out(model, node, i);
-
-        if (y != NULL) {
-            y->fixed = fixed;
-        }
-    }
-    status = rules[node->op](&rule);
-    for (uint32_t i = 0; i < node->n_out && learned; i++) {
-        struct onnx_value *y = onnx_out(model, node, i);
-
-        if (y != NULL) {
-            y->learned = fixed && onnx_is_real(y->type);
-        }
-    }
-    if (status == PST_OK && rule.y->rank > 0 && onnx_elems(rule.y) > MAX_ELEMS) {
-        return bad(&rule, "the result is too large");
-    }
-    if (status == PST_OK && rule.y->data == NULL && onnx_folds(node->op) && known) {
-        status = onnx_fold(model, node, err);
-    } else if (status == PST_OK && fixed && !onnx_is_real(rule.y->type)) {
-        onnx_known(model, rule.y);
-    }
-    return status;
-}
-
-pst_status onnx_infer(struct onnx_model *model, uint64_t batch, struct pst_error *err)
-{
-    pst_status status = PST_OK;
-
-    model->batch = batch;
-    model->held = 0;
-    pst_arena_finish(&model->numbers);
-    for (uint32_t i = 0; i < model->n_values; i++) {
-        struct onnx_value *value = &model->values[i];
-
-        value->data = NULL;
-        if (value->tensor != NULL) {
-            bind_initializer(model, value);
-        } else {
-            value->type = value->rank = 0;
-            value->fixed = value->learned = false;
-        }
-        if (value->input != NULL) {
-            status = bind_input(model, value, err);
-        }
-        if (status != PST_OK) {
-            return status;
-        }
-    }
-    for (uint32_t i = 0; i < model->n_nodes && status == PST_OK; i++) {
-        status = infer_node(model, &model->nodes[i], err);
-    }
-    return status;
+    return rules[rule->node->op](rule);
 }
