@@ -97,7 +97,6 @@ static void grad_matmul(const struct pst_graph *graph, const struct pst_op *op,
                         struct pst_op_grad *info)
 {
     info->b_dx = 3;
-    info->b_adds = 3;
     for (uint32_t i = 0; i < 2; i++) {
         info->b_reads_x |= graph->tensors[op->in[i]].needs_grad ? 1ull << (1 - i) : 0;
     }

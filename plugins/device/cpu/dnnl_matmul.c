@@ -5,8 +5,6 @@
  */
 #include "dnnl_gemm.h"
 
-#include <string.h>
-
 #include "exec/spread.h"
 
 struct matmul {
@@ -29,7 +27,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Of a thread: both factors where they are widened, sums, what is added to them. */
+/* Of a thread: both factors where they are widened, their product, another one. */
 enum { MATRICES = 4 };
 
 static uint64_t room_of(const struct pst_op_request *request)
@@ -136,44 +134,20 @@ static void gradient(const struct matmul *w, uint64_t sample, uint64_t which, fl
     multiply(&w->back, dy_left ? dy : other, dy_left ? other : dy, sums);
 }
 
-/* dx = sums + add, rounded before and after; add may be dx. `room` is for a matrix. */
-static void put(const struct matmul *w, uint64_t at, uint64_t elems, float *sums, float *room)
-{
-    const struct pst_simd *simd = w->request->device->simd;
-    const void *add = request_operand(w->call->add, w->k);
-
-    if (w->request->dtype == PST_F32) {
-        float *dx = (float *)w->call->dx[w->k] + at;
-
-        if (add != NULL) {
-            simd->add(dx, sums, (const float *)add + at, elems);
-        } else {
-            memcpy(dx, sums, elems * sizeof *dx);
-        }
-        return;
-    }
-    if (add != NULL) {
-        simd->narrow((uint16_t *)(void *)room, sums, elems);
-        simd->widen(sums, (const uint16_t *)(const void *)room, elems);
-        simd->widen(room, (const uint16_t *)add + at, elems);
-        simd->add(sums, sums, room, elems);
-    }
-    simd->narrow((uint16_t *)w->call->dx[w->k] + at, sums, elems);
-}
-
 /* Items are the matrices of factor k, which are in one product each, or spread over several. */
 static void some_gradients(void *context, uint64_t begin, uint64_t end, uint32_t thread)
 {
     const struct matmul *w = context;
     const struct pst_simd *simd = w->request->device->simd;
     const uint64_t elems = w->back.m * w->back.n;
-    const bool alone = w->n_matrices == w->n_products;
+    const bool alone = w->n_matrices == w->n_products, direct = w->request->dtype == PST_F32;
     float *floats = (float *)w->call->workspace + thread * MATRICES * w->room;
-    float *sums = floats + 2 * w->room, *more = floats + 3 * w->room;
+    float *more = floats + 3 * w->room;
 
     for (uint64_t i = begin; i < end; i++) {
         const uint64_t sample = i / w->n_matrices, matrix = i % w->n_matrices;
         const uint64_t first = alone ? matrix : 0, last = alone ? matrix + 1 : w->n_products;
+        float *sums = direct ? (float *)w->call->dx[w->k] + i * elems : floats + 2 * w->room;
         bool any = false;
 
         for (uint64_t which = first; which < last; which++) {
@@ -186,7 +160,9 @@ static void some_gradients(void *context, uint64_t begin, uint64_t end, uint32_t
             }
             any = true;
         }
-        put(w, i * elems, elems, sums, more);
+        if (!direct) {
+            simd->narrow((uint16_t *)w->call->dx[w->k] + i * elems, sums, elems);
+        }
     }
 }
 

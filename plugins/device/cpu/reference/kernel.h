@@ -249,6 +249,41 @@ static inline uint64_t mse_elems(const struct pst_op_request *request)
 
 #define MAP_TILE 256u
 
+/* All maps. */
+#define MAP_EACH(X)                                                                                \
+    X(AFFINE)                                                                                      \
+    X(POWER)                                                                                       \
+    X(CLIP)                                                                                        \
+    X(LEAKY)                                                                                       \
+    X(ELU)                                                                                         \
+    X(HARD_SIGMOID)                                                                                \
+    X(HARD_SWISH)                                                                                  \
+    X(ABS)                                                                                         \
+    X(EXP)                                                                                         \
+    X(LOG)                                                                                         \
+    X(SQRT)                                                                                        \
+    X(RECIPROCAL)                                                                                  \
+    X(ERF)                                                                                         \
+    X(TANH)                                                                                        \
+    X(SIGMOID)                                                                                     \
+    X(GELU)                                                                                        \
+    X(SOFTPLUS)                                                                                    \
+    X(SIN)                                                                                         \
+    X(COS)                                                                                         \
+    X(ADD)                                                                                         \
+    X(SUB)                                                                                         \
+    X(MUL)                                                                                         \
+    X(DIV)                                                                                         \
+    X(POW)                                                                                         \
+    X(MIN)                                                                                         \
+    X(MAX)                                                                                         \
+    X(EQUAL)                                                                                       \
+    X(LESS)                                                                                        \
+    X(LESS_EQUAL)                                                                                  \
+    X(SELECT)
+#define MAP_ONE(map) +1
+_Static_assert(MAP_EACH(MAP_ONE) == PST_MAPS, "every map");
+
 /* How many elements from `first` on of the walk are a tile: within one row of it. */
 static inline uint64_t map_tile(const struct pst_spread *spread, uint64_t first)
 {
