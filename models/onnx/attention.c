@@ -283,20 +283,29 @@ static const struct onnx_node *softmax(struct onnx_model *model, struct onnx_val
 static struct onnx_value *packed(struct attention *a)
 {
     struct onnx_value *const parts[3] = {a->q, a->k, a->v};
-    const struct onnx_node *node = onnx_maker(a->model, a->q);
-    struct onnx_value *x;
+    struct onnx_value *whole = NULL;
 
-    if (node == NULL || node->op != ONNX_Split || node->n_out != 3 || a->q->rank == 0) {
-        return NULL;
-    }
-    x = onnx_in(a->model, node, 0);
     for (uint32_t i = 0; i < 3; i++) {
-        if (onnx_maker(a->model, parts[i]) != node || parts[i]->output != i ||
-            parts[i]->dims[parts[i]->rank - 1] != a->heads * a->width) {
+        const struct onnx_node *node = onnx_maker(a->model, parts[i]);
+        const uint64_t width = a->heads * a->width;
+        struct onnx_value *x = NULL;
+        uint64_t first = parts[i]->output * width, size = 0;
+        uint32_t axis = 0;
+
+        if (node != NULL && node->op == ONNX_Split && parts[i]->rank > 0) {
+            x = onnx_in(a->model, node, 0);
+            axis = onnx_axis(onnx_int(node, "axis", 0), x->rank);
+            size = parts[i]->dims[parts[i]->rank - 1];
+        } else if (node != NULL && node->op == ONNX_SequenceAt) {
+            x = onnx_part(a->model, node, &axis, &first, &size);
+        }
+        if (x == NULL || (whole != NULL && x != whole) || axis + 1 != x->rank ||
+            first != i * width || size != width || x->dims[axis] != 3 * width) {
             return NULL;
         }
+        whole = x;
     }
-    return x->dims[x->rank - 1] == 3 * a->heads * a->width ? x : NULL;
+    return whole;
 }
 
 static bool find_parts(struct attention *a, const struct onnx_node *node)

@@ -111,6 +111,10 @@ static pst_status infer_node(struct onnx_model *model, const struct onnx_node *n
     for (uint32_t i = 0; i < node->n_in; i++) {
         const struct onnx_value *x = onnx_in(model, node, i);
 
+        if (x != NULL && node->op != ONNX_SequenceAt && onnx_maker(model, x) != NULL &&
+            onnx_maker(model, x)->op == ONNX_SplitToSequence) {
+            return infer_bad(&rule, "of a sequence only parts are read");
+        }
         if (x != NULL && x->type == 0) {
             return infer_bad(&rule, "one of its inputs is a result that is not read");
         }

@@ -520,6 +520,20 @@ void onnx_emit_split(struct onnx_emitter *e, const struct onnx_match *match)
     }
 }
 
+void onnx_emit_part(struct onnx_emitter *e, const struct onnx_match *match)
+{
+    uint32_t axis;
+    uint64_t first, size;
+    struct pst_form form;
+
+    plain_form(&form);
+    if (onnx_part(e->model, e->node, &axis, &first, &size) != NULL &&
+        emit_apart(e, emit_in(e, match, 0), axis)) {
+        form.start[axis] = (int64_t)first;
+        emit_strided(e, 0, emit_in(e, match, 0), &form);
+    }
+}
+
 void onnx_emit_pad(struct onnx_emitter *e, const struct onnx_match *match)
 {
     const struct onnx_value *value = emit_in(e, match, 0), *with = onnx_in(e->model, e->node, 2);

@@ -468,6 +468,58 @@ static pst_status infer_split(const struct rule *c)
     return sum == c->x->dims[axis] ? PST_OK : infer_bad(c, "its parts are less than there is");
 }
 
+#define MAX_PARTS 65536 /* of a sequence */
+
+struct onnx_value *onnx_part(struct onnx_model *model, const struct onnx_node *node,
+                             uint32_t *ret_axis, uint64_t *ret_first, uint64_t *ret_size)
+{
+    const struct onnx_node *split = onnx_maker(model, onnx_in(model, node, 0));
+    struct onnx_value *x = split == NULL ? NULL : onnx_in(model, split, 0);
+    struct onnx_value *sizes = split == NULL ? NULL : onnx_in(model, split, 1);
+    const struct onnx_data *at = onnx_known(model, onnx_in(model, node, 1));
+    const struct onnx_data *data = sizes == NULL ? NULL : onnx_known(model, sizes);
+    uint64_t left;
+
+    if (split == NULL || split->op != ONNX_SplitToSequence || at == NULL || data == NULL ||
+        onnx_elems(onnx_in(model, node, 1)) != 1 || onnx_integer(at, 0) > MAX_PARTS) {
+        return NULL;
+    }
+    *ret_axis = onnx_axis(onnx_int(split, "axis", 0), x->rank);
+    *ret_first = 0;
+    if (*ret_axis == x->rank) {
+        return NULL;
+    }
+    left = x->dims[*ret_axis];
+    for (int64_t i = 0; i <= onnx_integer(at, 0); i++) {
+        const int64_t size = sizes->rank == 0                  ? onnx_integer(data, 0)
+                             : (uint64_t)i < onnx_elems(sizes) ? onnx_integer(data, (uint64_t)i)
+                                                               : 0;
+
+        *ret_first += i == 0 ? 0 : *ret_size;
+        *ret_size = size > 0 && (uint64_t)size < left ? (uint64_t)size : left;
+        if (size <= 0 || left == 0 || (sizes->rank == 1 && (uint64_t)size > left)) {
+            return NULL;
+        }
+        left -= *ret_size;
+    }
+    return onnx_integer(at, 0) >= 0 ? x : NULL;
+}
+
+static pst_status infer_part(const struct rule *c)
+{
+    uint32_t axis;
+    uint64_t first, size;
+    const struct onnx_value *x = onnx_part(c->model, c->node, &axis, &first, &size);
+
+    if (x == NULL) {
+        return infer_bad(c, "only a part, by its number, of what is split in known sizes is read");
+    }
+    shape_like(c->y, x);
+    c->y->type = x->type;
+    c->y->dims[axis] = size;
+    return PST_OK;
+}
+
 pst_status onnx_slice(struct onnx_model *model, const struct onnx_node *node, int64_t *ret_start,
                       int64_t *ret_step, uint64_t *ret_dims, struct pst_error *err)
 {
@@ -888,6 +940,7 @@ static rule_fn *const rules[ONNX_N_OPS] = {
     [ONNX_Reshape] = infer_reshape,
     [ONNX_Round] = infer_same,
     [ONNX_ScatterND] = infer_same,
+    [ONNX_SequenceAt] = infer_part,
     [ONNX_Shape] = infer_shape,
     [ONNX_Sigmoid] = infer_same,
     [ONNX_Sign] = infer_same,
@@ -897,6 +950,7 @@ static rule_fn *const rules[ONNX_N_OPS] = {
     [ONNX_Softmax] = infer_same,
     [ONNX_SoftmaxCrossEntropyLoss] = infer_loss,
     [ONNX_Softplus] = infer_same,
+    [ONNX_SplitToSequence] = infer_same, /* parts are read by infer_part alone */
     [ONNX_Split] = infer_split,
     [ONNX_Sqrt] = infer_same,
     [ONNX_Squeeze] = infer_squeeze,

@@ -573,19 +573,20 @@ static bool match_map(struct onnx_model *model, struct onnx_match *match)
 
 /* What is made by a function of its own, out of its inputs as tensors. */
 static onnx_emit_fn *const plain[ONNX_N_OPS] = {
-    [ONNX_AveragePool] = onnx_emit_pool,   [ONNX_Concat] = onnx_emit_concat,
-    [ONNX_Dropout] = onnx_emit_dropout,    [ONNX_Expand] = onnx_emit_expand,
-    [ONNX_Flatten] = onnx_emit_view,       [ONNX_Gather] = onnx_emit_gather,
-    [ONNX_Gemm] = onnx_emit_gemm,          [ONNX_GlobalAveragePool] = onnx_emit_global_pool,
-    [ONNX_Identity] = onnx_emit_view,      [ONNX_LRN] = onnx_emit_lrn,
-    [ONNX_LogSoftmax] = onnx_emit_softmax, [ONNX_MatMul] = onnx_emit_matmul,
-    [ONNX_MaxPool] = onnx_emit_pool,       [ONNX_Pad] = onnx_emit_pad,
-    [ONNX_ReduceMax] = onnx_emit_reduce,   [ONNX_ReduceMean] = onnx_emit_reduce,
-    [ONNX_ReduceSum] = onnx_emit_reduce,   [ONNX_Relu] = onnx_emit_map,
-    [ONNX_Reshape] = onnx_emit_view,       [ONNX_Slice] = onnx_emit_slice,
-    [ONNX_Softmax] = onnx_emit_softmax,    [ONNX_Split] = onnx_emit_split,
-    [ONNX_Squeeze] = onnx_emit_view,       [ONNX_Transpose] = onnx_emit_transpose,
-    [ONNX_Trilu] = onnx_emit_trilu,        [ONNX_Unsqueeze] = onnx_emit_view,
+    [ONNX_AveragePool] = onnx_emit_pool,    [ONNX_Concat] = onnx_emit_concat,
+    [ONNX_Dropout] = onnx_emit_dropout,     [ONNX_Expand] = onnx_emit_expand,
+    [ONNX_Flatten] = onnx_emit_view,        [ONNX_Gather] = onnx_emit_gather,
+    [ONNX_Gemm] = onnx_emit_gemm,           [ONNX_GlobalAveragePool] = onnx_emit_global_pool,
+    [ONNX_Identity] = onnx_emit_view,       [ONNX_LRN] = onnx_emit_lrn,
+    [ONNX_LogSoftmax] = onnx_emit_softmax,  [ONNX_MatMul] = onnx_emit_matmul,
+    [ONNX_MaxPool] = onnx_emit_pool,        [ONNX_Pad] = onnx_emit_pad,
+    [ONNX_ReduceMax] = onnx_emit_reduce,    [ONNX_ReduceMean] = onnx_emit_reduce,
+    [ONNX_ReduceSum] = onnx_emit_reduce,    [ONNX_Relu] = onnx_emit_map,
+    [ONNX_Reshape] = onnx_emit_view,        [ONNX_SequenceAt] = onnx_emit_part,
+    [ONNX_Slice] = onnx_emit_slice,         [ONNX_Softmax] = onnx_emit_softmax,
+    [ONNX_Split] = onnx_emit_split,         [ONNX_Squeeze] = onnx_emit_view,
+    [ONNX_Transpose] = onnx_emit_transpose, [ONNX_Trilu] = onnx_emit_trilu,
+    [ONNX_Unsqueeze] = onnx_emit_view,
 };
 
 /* How many inputs of those are tensors; the others are known numbers. */
@@ -615,6 +616,9 @@ static bool match_plain(const struct onnx_model *model, struct onnx_match *match
         if (onnx_in(model, node, i) != NULL) {
             match_reads(model, match, onnx_in(model, node, i));
         }
+    }
+    if (node->op == ONNX_SequenceAt) { /* of what was split */
+        match->in[0] = onnx_maker(model, onnx_in(model, node, 0))->in[0];
     }
     match->op.kind = PST_OP_ACT;
     match->op.act = PST_ACT_RELU;

@@ -111,6 +111,7 @@ static inline bool onnx_is_real(uint32_t type)
     X(Reshape, 5, 2, 2, 1)                                                                         \
     X(Round, 11, 1, 1, 1)                                                                          \
     X(ScatterND, 11, 3, 3, 1)                                                                      \
+    X(SequenceAt, 11, 2, 2, 1)                                                                     \
     X(Shape, 1, 1, 1, 1)                                                                           \
     X(Sigmoid, 6, 1, 1, 1)                                                                         \
     X(Sign, 9, 1, 1, 1)                                                                            \
@@ -120,6 +121,7 @@ static inline bool onnx_is_real(uint32_t type)
     X(Softmax, 1, 1, 1, 1)                                                                         \
     X(SoftmaxCrossEntropyLoss, 12, 2, 3, 2)                                                        \
     X(Softplus, 1, 1, 1, 1)                                                                        \
+    X(SplitToSequence, 11, 1, 2, 1)                                                                \
     X(Split, 2, 1, 2, ONNX_MANY)                                                                   \
     X(Sqrt, 6, 1, 1, 1)                                                                            \
     X(Squeeze, 1, 1, 2, 1)                                                                         \
@@ -281,6 +283,10 @@ pst_status onnx_slice(struct onnx_model *model, const struct onnx_node *node, in
 /* Axes that a reduction takes, as bits, and whether they stay. */
 pst_status onnx_reduced(struct onnx_model *model, const struct onnx_node *node, uint32_t *ret_axes,
                         bool *ret_keep, struct pst_error *err);
+/* What SequenceAt takes of what SplitToSequence has split, a run of one axis; NULL: it cannot be
+   read. */
+struct onnx_value *onnx_part(struct onnx_model *model, const struct onnx_node *node,
+                             uint32_t *ret_axis, uint64_t *ret_first, uint64_t *ret_size);
 /* Window of a convolution or a pool over two axes: pads are begins, then ends. */
 struct onnx_window {
     uint64_t kernel[2], stride[2], dilation[2], pad[4], out[2];
@@ -355,8 +361,9 @@ bool onnx_drops(struct onnx_model *model, const struct onnx_node *node, double *
 extern onnx_emit_fn onnx_emit_linear, onnx_emit_embedding, onnx_emit_norm, onnx_emit_attention,
     onnx_emit_conv, onnx_emit_batchnorm, onnx_emit_pool, onnx_emit_global_pool, onnx_emit_map,
     onnx_emit_reduce, onnx_emit_softmax, onnx_emit_matmul, onnx_emit_gemm, onnx_emit_view,
-    onnx_emit_transpose, onnx_emit_slice, onnx_emit_split, onnx_emit_pad, onnx_emit_expand,
-    onnx_emit_concat, onnx_emit_gather, onnx_emit_dropout, onnx_emit_lrn, onnx_emit_trilu;
+    onnx_emit_transpose, onnx_emit_slice, onnx_emit_split, onnx_emit_part, onnx_emit_pad,
+    onnx_emit_expand, onnx_emit_concat, onnx_emit_gather, onnx_emit_dropout, onnx_emit_lrn,
+    onnx_emit_trilu;
 
 /* Where the values of a graph's parameters and running statistics lie. */
 struct onnx_origin {
