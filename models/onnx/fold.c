@@ -613,7 +613,7 @@ static bool fold_scatter_nd(const struct fold *f)
 
     if (y == NULL || index->rank == 0 || index->dims[index->rank - 1] == 0 ||
         index->dims[index->rank - 1] > f->x->rank ||
-        !onnx_word_is(f->node, "reduction", "none", true)) {
+        !onnx_word_is(f->node, "reduction", "none", true)) { /* others add up */
         return false;
     }
     rows = onnx_elems(index) / index->dims[index->rank - 1];

@@ -3,8 +3,10 @@
  * Files of ONNX byte by byte: the smallest model there is, and what damages it.
  */
 #include "onnx/config.h"
-#include "support.h"
+
 #include "unit/graph/model_support.h"
+
+#include "support.h"
 
 /* ir 8, operator set 17: y[N, 2] = MatMul(x[N, 2], w), w the identity in raw_data. */
 static const uint8_t product[] = {
@@ -143,9 +145,10 @@ TEST(nesting_is_bounded)
         memcpy(bytes + at, head, used);
     }
     /* The last is a node of the graph: field 7 of the model. */
-    bytes[--at] = (uint8_t)((sizeof bytes - at - 1) >> 7);
-    bytes[--at] = (uint8_t)((sizeof bytes - at - 2) & 0x7f) | 0x80;
-    bytes[--at] = 0x3a;
+    at -= 3;
+    bytes[at] = 0x3a;
+    bytes[at + 1] = (uint8_t)((sizeof bytes - at - 3) & 0x7f) | 0x80;
+    bytes[at + 2] = (uint8_t)((sizeof bytes - at - 3) >> 7);
     expect_refused(bytes + at, sizeof bytes - at, "input.limit", "nested");
 }
 
