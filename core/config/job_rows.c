@@ -43,6 +43,9 @@ static const struct pst_param train_rows[] = {
     ROW(train, degrees, STRING, "1", "1..",
         "Replica counts that a stage may have, such as [1, 2, 4]; the first is for partitioners "
         "that do not choose."),
+    ROW(train, loss, ENUM, "auto", "auto|cross-entropy|mse|bce",
+        "Of a model that brings none (onnx): of classes, of numbers, or of probabilities from "
+        "logits; auto: the model's own, else cross-entropy."),
     ROW(train, optimizer, ENUM, "adamw", "sgd|momentum|adam|adamw|muon",
         "Rule of the update; muon: of the matrices of blocks, and adamw of all else."),
     ROW(train, lr, FLOAT, "1e-3", "0..", "Highest learning rate."),
