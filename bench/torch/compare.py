@@ -46,11 +46,12 @@ def torch_run(python, script, job):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--config", default=ROOT / "configs/quickstart.toml")
+    parser.add_argument("--config", type=lambda text: pathlib.Path(text).resolve(),
+                        default=ROOT / "configs/quickstart.toml")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=12)
     args = parser.parse_args()
-    config = tomllib.loads(pathlib.Path(args.config).read_text())
+    config = tomllib.loads(args.config.read_text())
     model = {"vocab": 256, **config["model"]}
     train = {"clip": 1.0, **config["train"]}
     tokens = train["batch"] * model["context"]
