@@ -90,6 +90,32 @@ TEST(test_operators_that_are_alike_share_a_time)
 }
 
 /* No shape shows how many keys attention sees. */
+/* The same shapes, another function or another order of axes. */
+TEST(test_maps_are_not_alike)
+{
+    const struct pst_form flipped = {.rank = 2, .dims = {4, 4}, .from = {1, 0}, .step = {1, 1}};
+    const struct pst_form backwards = {
+        .rank = 2, .dims = {4, 4}, .from = {0, 1}, .start = {3, 0}, .step = {-1, 1}};
+    const struct pst_op ops[] = {
+        {.kind = PST_OP_MAP, .map = PST_MAP_EXP},     {.kind = PST_OP_MAP, .map = PST_MAP_EXP},
+        {.kind = PST_OP_MAP, .map = PST_MAP_TANH},    {.kind = PST_OP_STRIDED, .form = &flipped},
+        {.kind = PST_OP_STRIDED, .form = &backwards},
+    };
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    struct pst_graph_builder *b = new_builder(PST_F32);
+    uint32_t y = linear(b, "fc", input(b, "x", PST_F32, 4, 4, 0), 4, 4, PST_ACT_NONE);
+    struct pst_graph *graph;
+
+    for (uint32_t i = 0; i < 5; i++) {
+        y = add_op(b, ops[i], names[i], y, PST_NONE, PST_NONE, PST_NONE);
+    }
+    graph = finish(b, y, 4, 0);
+    assert_true(pst_measure_alike(graph, find_op(graph, "a"), find_op(graph, "b")));
+    assert_false(pst_measure_alike(graph, find_op(graph, "a"), find_op(graph, "c")));
+    assert_false(pst_measure_alike(graph, find_op(graph, "d"), find_op(graph, "e")));
+    pst_graph_destroy(graph);
+}
+
 TEST(test_windows_are_not_alike)
 {
     struct pst_op op = {.kind = PST_OP_ATTENTION, .heads = 2, .causal = true, .window = 2};
