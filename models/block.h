@@ -14,8 +14,8 @@
 /* A model while it is built. */
 struct pst_model {
     struct pst_graph_builder *graph;
-    char scope[PST_NAME_SIZE]; /* stands with a dot before every name of an operator or parameter;
-                                  a name "" is the scope itself */
+    char scope[PST_NAME_SIZE];  /* stands with a dot before every name of an operator or parameter;
+                                   a name "" is the scope itself */
     struct pst_initial initial; /* where values begin that no seed gives; the graph gets it */
 };
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Who may include whom: strategies only <penstock/...> and their own folder; models base,
- * graph and their own folder; in core and in the program a folder only those before it, the program after core;
- * modules base, graph and what exec is to them. None of them names a strategy, nor core a module.
+ * graph and their own folder; in core and in the program a folder only those before it, the program
+ * after core; modules base, graph and what exec is to them. None of them names a strategy, nor core
+ * a module.
  */
 #include "test.h"
 

@@ -274,7 +274,6 @@ def main():
     record = sys.argv[4] if "--record" in sys.argv else None
     os.makedirs(record or folder, exist_ok=True)
     torch.set_num_threads(1)
-    torch.backends.mkldnn.enabled = False # with oneDNN's, PyTorch 2.15 ended in a corrupted heap here
     worst = 0
     for name, (make, batches, names, keys) in CASES.items():
         if os.environ.get("ONLY", name) != name:
@@ -284,14 +283,16 @@ def main():
         first = next(iter(batches()))[0]
         files = {False: f"{name}.onnx"}
         export(model, first, names, os.path.join(record or folder, files[False]), False)
-        if name != "t5" and not record: # PyTorch 2.15 cannot decompose T5's views
+        # PyTorch 2.15 cannot decompose T5's views, and reads ResNet's mean by places in the whole batch.
+        if name not in ("t5", "resnet") and not record:
             files[True] = f"{name}-dynamo.onnx"
             export(model, first, names, os.path.join(folder, files[True]), True)
         for module in model.modules(): # exporting has run it: batch norm begins anew in both
             if isinstance(module, nn.BatchNorm2d):
                 module.reset_running_stats()
         lr = 2e-4 if name == "resnet" else 0.05 # with larger steps batch norm over few samples multiplies rounding
-        expected = torch_losses(model, batches(), lr)
+        with torch.backends.mkldnn.flags(enabled=False): # with oneDNN's kernels PyTorch 2.15 ended in a corrupted heap here
+            expected = torch_losses(model, batches(), lr)
         for file in files.values():
             where = os.path.join(record or folder, file[:-5])
             more = "".join(f", {k} = {json.dumps(v)}" for k, v in keys.items())

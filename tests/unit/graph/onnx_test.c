@@ -25,7 +25,7 @@ static pst_status build(const uint8_t *bytes, size_t n, struct pst_graph **ret_g
                         struct pst_error *err)
 {
     const struct onnx_config config = {.file = support_path("model.onnx"),
-                                       .dims = "",
+                                       .dims = "seq=4",
                                        .inputs = "",
                                        .output = "",
                                        .frozen = "",
@@ -78,6 +78,41 @@ TEST(packed_dimensions)
     memcpy(bytes, product, sizeof product);
     memcpy(bytes + DIMS - 1, ((const uint8_t[]){0x0a, 0x02, 0x02, 0x02}), 4);
     expect_product(bytes, sizeof bytes);
+}
+
+static void load(const struct pst_graph *graph, const char *name, uint32_t state, float values[2])
+{
+    struct pst_error err;
+    bool found = false;
+
+    assert_ok(graph->initial.load(graph->initial.context, name, state, 2, values, &found, &err),
+              &err);
+    assert_true(found);
+}
+
+/* The file's batch norm "n" has initializer b as shift and as running mean, s as gain and variance;
+   fusion with relu leaves it its name. */
+TEST(running_statistics)
+{
+    static char bytes[1 << 12];
+    FILE *file = fopen(PENSTOCK_SOURCE_DIR "/tests/fuzz/corpus/onnx_model/image", "rb");
+    struct pst_graph *graph = NULL;
+    float expected[2], values[2];
+    struct pst_error err;
+    size_t n;
+
+    assert_non_null(file);
+    n = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    assert_ok(build((const uint8_t *)bytes, n, &graph, &err), &err);
+    assert_int_not_equal(pst_names_find(&graph->op_names, "n"), PST_NONE);
+    load(graph, "b", PST_NONE, expected);
+    load(graph, "n", 0, values);
+    assert_memory_equal(values, expected, sizeof values);
+    assert_true(values[0] != 0);
+    load(graph, "n", 1, values);
+    assert_memory_equal(values, ((const float[]){1, 1}), sizeof values);
+    pst_graph_destroy(graph);
 }
 
 static void expect_refused(const uint8_t *bytes, size_t n, const char *kind, const char *text)
