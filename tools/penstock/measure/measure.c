@@ -117,6 +117,8 @@ static bool same_attributes(const struct pst_op *a, const struct pst_op *b)
     return a->kind == b->kind && a->n_in == b->n_in && a->n_out == b->n_out &&
            a->n_param == b->n_param && a->n_state == b->n_state && a->act == b->act &&
            a->transposed == b->transposed && a->causal == b->causal && a->heads == b->heads &&
+           a->kv_heads == b->kv_heads && a->window == b->window && a->head_dim == b->head_dim &&
+           a->experts_per_token == b->experts_per_token &&
            memcmp(a->kernel, b->kernel, sizeof a->kernel) == 0 &&
            memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
            memcmp(a->pad, b->pad, sizeof a->pad) == 0 && (a->p > 0) == (b->p > 0);
