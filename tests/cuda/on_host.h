@@ -117,6 +117,70 @@ static inline float __fmaf_rn(float a, float b, float c)
     return fmaf(a, b, c);
 }
 
+/* Tensor cores: lane 0 of a warp has the whole of a fragment. */
+struct __nv_bfloat16 {
+    uint16_t bits;
+};
+
+namespace nvcuda
+{
+namespace wmma
+{
+enum layout_t { mem_row_major };
+struct matrix_a;
+struct matrix_b;
+struct accumulator;
+struct row_major;
+
+template <class Use, int M, int N, int K, class T, class Layout = void> struct fragment {
+    float v[16][16];
+};
+
+static inline bool is_first()
+{
+    return threadIdx.x % PST_WARP == 0;
+}
+
+template <class F> static inline void fill_fragment(F &f, float value)
+{
+    for (unsigned i = 0; i < 256; i++) {
+        f.v[i / 16][i % 16] = value;
+    }
+}
+
+template <class F>
+static inline void load_matrix_sync(F &f, const __nv_bfloat16 *at, unsigned stride)
+{
+    __syncwarp();
+    for (unsigned i = 0; is_first() && i < 256; i++) {
+        f.v[i / 16][i % 16] = pst_bf16_load(at[i / 16 * stride + i % 16].bits);
+    }
+}
+
+template <class F>
+static inline void store_matrix_sync(float *at, const F &f, unsigned stride, layout_t)
+{
+    for (unsigned i = 0; is_first() && i < 256; i++) {
+        at[i / 16 * stride + i % 16] = f.v[i / 16][i % 16];
+    }
+    __syncwarp();
+}
+
+template <class D, class A, class B, class C>
+static inline void mma_sync(D &d, const A &a, const B &b, const C &c)
+{
+    for (unsigned i = 0; is_first() && i < 256; i++) {
+        float sum = c.v[i / 16][i % 16];
+
+        for (unsigned k = 0; k < 16; k++) {
+            sum += a.v[i / 16][k] * b.v[k][i % 16];
+        }
+        d.v[i / 16][i % 16] = sum;
+    }
+}
+} // namespace wmma
+} // namespace nvcuda
+
 static inline void sincospif(float x, float *ret_sin, float *ret_cos)
 {
     *ret_sin = (float)sin((double)x * 3.14159265358979323846);

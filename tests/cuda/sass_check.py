@@ -29,8 +29,8 @@ embedding.cu pieces_kernel load store
 embedding.cu table_kernel load store
 rotary.cu rotary_kernel load store
 attention.cu heads_kernel load store
-experts.cu rows_kernel
-experts.cu sums_kernel
+experts.cu rows_kernel load
+experts.cu sums_kernel load
 router.cu router_kernel
 """
 

@@ -2,13 +2,18 @@
  *
  * The products of a mixture of experts. A pair is a token's slot and its expert. Lists of each
  * expert's pairs, in their order, are made on the device, so that a replay follows the router; a
- * block has a square of an expert's product. f32 arithmetic, every sum in the order of its depth.
+ * block has a square of an expert's product, with f32 sums along the depth: in bf16 by tensor
+ * cores.
  */
 #include "device/cuda/act.h"
 
+#ifndef PST_CUDA_ON_HOST
+#include <mma.h>
+#endif
+
 #define SIDE 64u /* of a square */
-#define STEP 16u /* of the depth that a block has at once */
-#define EACH 4u  /* rows and columns of a thread */
+#define EACH 4u  /* f32: rows and columns of a thread */
+#define CORE 16u /* bf16: of what a warp multiplies at once */
 #define RUN  16u /* pairs that a thread looks through at once */
 
 struct experts {
@@ -91,21 +96,129 @@ __global__ void lists_kernel(struct experts s)
 /* --- products ----------------------------------------------------------------------------------
  */
 
-typedef float square_part[STEP][SIDE];
+/* What a block has of both factors: STEP of the depth. Rows are 16 bytes longer than they need to
+   be, so that neighbours of a column are in different banks. */
+template <class S> struct alignas(32) factors {
+    static constexpr unsigned STEP = 64 / sizeof(S), MORE = 16 / sizeof(S);
 
-__device__ static inline void multiply(const square_part &a, const square_part &b,
-                                       float (&sums)[EACH][EACH])
-{
-    const unsigned row = threadIdx.x / (SIDE / EACH) * EACH;
-    const unsigned column = threadIdx.x % (SIDE / EACH) * EACH;
+    S left[SIDE][STEP + MORE], right[STEP][SIDE + MORE];
+};
 
-    for (unsigned d = 0; d < STEP; d++) {
-        for (unsigned i = 0; i < EACH; i++) {
-            for (unsigned j = 0; j < EACH; j++) {
-                sums[i][j] = __fmaf_rn(a[d][row + i], b[d][column + j], sums[i][j]);
+struct alignas(32) product {
+    float sums[SIDE][SIDE + 4];
+};
+
+/* Sums of a thread. */
+struct plain_sums {
+    float v[EACH][EACH] = {};
+
+    __device__ static inline unsigned row()
+    {
+        return threadIdx.x / (SIDE / EACH) * EACH;
+    }
+    __device__ static inline unsigned column()
+    {
+        return threadIdx.x % (SIDE / EACH) * EACH;
+    }
+    __device__ inline void add(const factors<float> &f)
+    {
+        for (unsigned d = 0; d < f.STEP; d++) {
+            for (unsigned i = 0; i < EACH; i++) {
+                for (unsigned j = 0; j < EACH; j++) {
+                    v[i][j] = __fmaf_rn(f.left[row() + i][d], f.right[d][column() + j], v[i][j]);
+                }
             }
         }
     }
+    __device__ inline void put(product &p) const
+    {
+        for (unsigned i = 0; i < EACH; i++) {
+            for (unsigned j = 0; j < EACH; j++) {
+                p.sums[row() + i][column() + j] = v[i][j];
+            }
+        }
+    }
+};
+
+/* Sums of a warp: two neighbours of the 16 parts of a square. */
+struct core_sums {
+    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, CORE, CORE, CORE, float> v[2];
+
+    __device__ inline core_sums()
+    {
+        nvcuda::wmma::fill_fragment(v[0], 0.0f);
+        nvcuda::wmma::fill_fragment(v[1], 0.0f);
+    }
+    __device__ static inline unsigned row()
+    {
+        return threadIdx.x / PST_WARP / 2 * CORE;
+    }
+    __device__ static inline unsigned column(unsigned i)
+    {
+        return (threadIdx.x / PST_WARP % 2 * 2 + i) * CORE;
+    }
+    __device__ inline void add(const factors<pst_half> &f)
+    {
+        using namespace nvcuda::wmma;
+        fragment<matrix_a, CORE, CORE, CORE, __nv_bfloat16, row_major> a;
+        fragment<matrix_b, CORE, CORE, CORE, __nv_bfloat16, row_major> b;
+
+        for (unsigned d = 0; d < f.STEP; d += CORE) {
+            load_matrix_sync(a, (const __nv_bfloat16 *)(const void *)&f.left[row()][d],
+                             f.STEP + f.MORE);
+            for (unsigned i = 0; i < 2; i++) {
+                load_matrix_sync(b, (const __nv_bfloat16 *)(const void *)&f.right[d][column(i)],
+                                 SIDE + f.MORE);
+                mma_sync(v[i], a, b, v[i]);
+            }
+        }
+    }
+    __device__ inline void put(product &p) const
+    {
+        for (unsigned i = 0; i < 2; i++) {
+            nvcuda::wmma::store_matrix_sync(&p.sums[row()][column(i)], v[i], SIDE + 4,
+                                            nvcuda::wmma::mem_row_major);
+        }
+    }
+};
+
+template <class S> using sums_of = std::conditional_t<sizeof(S) == 2, core_sums, plain_sums>;
+
+/* Neighbours of a factor, or zeros. */
+template <unsigned W, class S> __device__ static inline pst_some<S, W> some_or_none(const S *at)
+{
+    return at == NULL ? pst_some<S, W>{} : pst_read<W>(at);
+}
+
+/* left(row, d) and right(d, column) say where W neighbours of a square's factors begin, or NULL;
+   LEFT_ALONG, RIGHT_ALONG: these are of the depth, else of a row or column. */
+template <unsigned W, bool LEFT_ALONG, bool RIGHT_ALONG, class S, class Left, class Right>
+__device__ static inline void multiply(factors<S> &f, product &p, uint64_t depth, Left left,
+                                       Right right)
+{
+    constexpr unsigned STEP = factors<S>::STEP;
+    sums_of<S> sums;
+
+    for (uint64_t first = 0; first < depth; first += STEP) {
+        for (unsigned k = threadIdx.x * W; k < STEP * SIDE; k += PST_THREADS * W) {
+            const unsigned row = LEFT_ALONG ? k / STEP : k % SIDE;
+            const unsigned d = LEFT_ALONG ? k % STEP : k / SIDE;
+            const unsigned column = RIGHT_ALONG ? k / STEP : k % SIDE;
+            const unsigned bd = RIGHT_ALONG ? k % STEP : k / SIDE;
+            const pst_some<S, W> a = some_or_none<W>(left(row, first + d));
+            const pst_some<S, W> b = some_or_none<W>(right(first + bd, column));
+
+            for (unsigned j = 0; j < W; j++) {
+                f.left[row + (LEFT_ALONG ? 0 : j)][d + (LEFT_ALONG ? j : 0)] = a.v[j];
+                f.right[bd + (RIGHT_ALONG ? j : 0)][column + (RIGHT_ALONG ? 0 : j)] = b.v[j];
+            }
+        }
+        __syncthreads();
+        sums.add(f);
+        __syncthreads();
+    }
+    sums.put(p);
+    __syncthreads();
 }
 
 /* A square: its expert, the rows in the expert's list, the columns. */
@@ -134,16 +247,15 @@ __device__ static inline bool square_of(const struct experts &s, uint64_t i, uin
 
 /* out [pair, columns] = a [row of pair, depth] b [expert], b [depth, columns], or transposed. A row
    of a serves `per` pairs. */
-template <class S, class D, bool TRANSPOSED>
+template <class S, unsigned W, class D, bool TRANSPOSED>
 __global__ void rows_kernel(struct experts s, D *out, const S *a, uint64_t per, const S *b,
                             uint64_t depth, uint64_t columns, uint64_t squares)
 {
-    __shared__ square_part left, right;
+    __shared__ factors<S> f;
+    __shared__ product p;
 
     PST_EACH_BLOCK(i, squares)
     {
-        const unsigned lane = threadIdx.x % (SIDE / EACH), line = threadIdx.x / (SIDE / EACH);
-        float sums[EACH][EACH] = {};
         struct square q;
         const int32_t *list;
         const S *matrix;
@@ -151,79 +263,68 @@ __global__ void rows_kernel(struct experts s, D *out, const S *a, uint64_t per, 
         if (!square_of(s, i, columns, &q)) {
             return;
         }
-        list = s.lists + q.expert * s.tokens;
+        list = s.lists + q.expert * s.tokens + q.row;
         matrix = b + q.expert * depth * columns;
-        for (uint64_t first = 0; first < depth; first += STEP) {
-            for (unsigned k = threadIdx.x; k < STEP * SIDE; k += PST_THREADS) {
-                const uint64_t d = first + k % STEP, row = q.row + k / STEP;
-                const uint64_t bd = first + (TRANSPOSED ? k % STEP : k / SIDE);
-                const uint64_t column = q.column + (TRANSPOSED ? k / STEP : k % SIDE);
+        multiply<W, true, TRANSPOSED>(
+            f, p, depth,
+            [&](unsigned row, uint64_t d) {
+                return q.row + row < q.rows && d < depth ? a + (uint64_t)list[row] / per * depth + d
+                                                         : NULL;
+            },
+            [&](uint64_t d, unsigned column) {
+                const uint64_t c = q.column + column;
 
-                left[k % STEP][k / STEP] = d < depth && row < q.rows
-                                               ? pst_load(a[(uint64_t)list[row] / per * depth + d])
-                                               : 0;
-                right[TRANSPOSED ? k % STEP : k / SIDE][TRANSPOSED ? k / STEP : k % SIDE] =
-                    bd < depth && column < columns
-                        ? pst_load(matrix[TRANSPOSED ? column * depth + bd : bd * columns + column])
-                        : 0;
-            }
-            __syncthreads();
-            multiply(left, right, sums);
-            __syncthreads();
-        }
-        for (unsigned r = 0; r < EACH; r++) {
-            for (unsigned c = 0; c < EACH; c++) {
-                const uint64_t row = q.row + line * EACH + r, column = q.column + lane * EACH + c;
+                return d >= depth || c >= columns ? NULL
+                       : TRANSPOSED               ? matrix + c * depth + d
+                                                  : matrix + d * columns + c;
+            });
+        for (unsigned k = threadIdx.x; k < SIDE * SIDE; k += PST_THREADS) {
+            const uint64_t row = k / SIDE, column = q.column + k % SIDE;
 
-                if (row < q.rows && column < columns) {
-                    pst_store(&out[(uint64_t)list[row] * columns + column], sums[r][c]);
-                }
+            if (q.row + row < q.rows && column < columns) {
+                pst_store(&out[(uint64_t)list[row] * columns + column], p.sums[row][k % SIDE]);
             }
         }
+        __syncthreads();
     }
 }
 
 /* out [expert, rows, columns] = the sum over its pairs of a [row of pair, rows] on its side times b
    [row of pair, columns]. */
-template <class S>
+template <class S, unsigned W>
 __global__ void sums_kernel(struct experts s, float *out, const S *a, uint64_t a_per, uint64_t rows,
                             const S *b, uint64_t b_per, uint64_t columns)
 {
     const uint64_t down = (rows + SIDE - 1) / SIDE, across = (columns + SIDE - 1) / SIDE;
-    __shared__ square_part left, right;
+    __shared__ factors<S> f;
+    __shared__ product p;
 
     PST_EACH_BLOCK(i, s.experts * down * across)
     {
-        const uint64_t e = i / across / down, row = i / across % down * SIDE;
-        const uint64_t column = i % across * SIDE, n = (uint64_t)s.counts[e];
-        const unsigned lane = threadIdx.x % (SIDE / EACH), line = threadIdx.x / (SIDE / EACH);
+        const uint64_t e = i / across / down, first_row = i / across % down * SIDE;
+        const uint64_t first_column = i % across * SIDE, n = (uint64_t)s.counts[e];
         const int32_t *list = s.lists + e * s.tokens;
-        float sums[EACH][EACH] = {};
 
-        for (uint64_t first = 0; first < n; first += STEP) {
-            for (unsigned k = threadIdx.x; k < STEP * SIDE; k += PST_THREADS) {
-                const uint64_t d = first + k / SIDE, at = k % SIDE;
-                const uint64_t pair = d < n ? (uint64_t)list[d] : 0;
+        multiply<W, false, false>(
+            f, p, n,
+            [&](unsigned row, uint64_t d) {
+                return d < n && first_row + row < rows
+                           ? a + (uint64_t)list[d] / a_per * rows + first_row + row
+                           : NULL;
+            },
+            [&](uint64_t d, unsigned column) {
+                return d < n && first_column + column < columns
+                           ? b + (uint64_t)list[d] / b_per * columns + first_column + column
+                           : NULL;
+            });
+        for (unsigned k = threadIdx.x; k < SIDE * SIDE; k += PST_THREADS) {
+            const uint64_t row = first_row + k / SIDE, column = first_column + k % SIDE;
 
-                left[k / SIDE][at] =
-                    d < n && row + at < rows ? pst_load(a[pair / a_per * rows + row + at]) : 0;
-                right[k / SIDE][at] = d < n && column + at < columns
-                                          ? pst_load(b[pair / b_per * columns + column + at])
-                                          : 0;
-            }
-            __syncthreads();
-            multiply(left, right, sums);
-            __syncthreads();
-        }
-        for (unsigned r = 0; r < EACH; r++) {
-            for (unsigned c = 0; c < EACH; c++) {
-                const uint64_t at = row + line * EACH + r, to = column + lane * EACH + c;
-
-                if (at < rows && to < columns) {
-                    out[(e * rows + at) * columns + to] = sums[r][c];
-                }
+            if (row < rows && column < columns) {
+                out[(e * rows + row) * columns + column] = p.sums[k / SIDE][k % SIDE];
             }
         }
+        __syncthreads();
     }
 }
 
@@ -359,14 +460,20 @@ static void find_pairs(cudaStream_t stream, const struct experts &s, const void 
 }
 
 template <class S, class D, bool TRANSPOSED>
-static void product(cudaStream_t stream, const struct experts &s, D *out, const void *a,
-                    uint64_t per, const void *b, uint64_t depth, uint64_t columns)
+static void multiply_rows(cudaStream_t stream, const struct experts &s, D *out, const void *a,
+                          uint64_t per, const void *b, uint64_t depth, uint64_t columns)
 {
     const uint64_t most = s.tokens * s.chosen / SIDE + s.experts;
     const uint64_t squares = most * ((columns + SIDE - 1) / SIDE);
 
-    PST_LAUNCH_MEETING((rows_kernel<S, D, TRANSPOSED>), pst_blocks_each(squares), stream, s, out,
-                       (const S *)a, per, (const S *)b, depth, columns, squares);
+    if (columns % 8 == 0 && pst_is_wide(depth, a, b, NULL)) {
+        PST_LAUNCH_MEETING((rows_kernel<S, 16 / sizeof(S), D, TRANSPOSED>),
+                           pst_blocks_each(squares), stream, s, out, (const S *)a, per,
+                           (const S *)b, depth, columns, squares);
+    } else {
+        PST_LAUNCH_MEETING((rows_kernel<S, 1, D, TRANSPOSED>), pst_blocks_each(squares), stream, s,
+                           out, (const S *)a, per, (const S *)b, depth, columns, squares);
+    }
 }
 
 template <class S> static void forward(const struct pst_op_request *r, const struct pst_call *call)
@@ -376,12 +483,12 @@ template <class S> static void forward(const struct pst_op_request *r, const str
     S *gates = (S *)(call->y[1] == NULL ? p.parts : call->y[1]), *a = (S *)p.a;
 
     find_pairs<S>(stream, p.s, call->x[1]);
-    product<S, S, false>(stream, p.s, gates, call->x[0], p.s.chosen, call->p[0], p.s.columns,
-                         2 * p.s.width);
+    multiply_rows<S, S, false>(stream, p.s, gates, call->x[0], p.s.chosen, call->p[0], p.s.columns,
+                               2 * p.s.width);
     PST_LAUNCH(gates_kernel<S>, pst_blocks_cells(p.s.tokens * p.s.chosen, p.s.width), stream, p.s,
                r->op->act, a, gates, (const S *)call->x[1]);
-    product<S, float, false>(stream, p.s, (float *)p.parts, a, 1, call->p[1], p.s.width,
-                             p.s.columns);
+    multiply_rows<S, float, false>(stream, p.s, (float *)p.parts, a, 1, call->p[1], p.s.width,
+                                   p.s.columns);
     PST_LAUNCH(gather_kernel<S>, pst_blocks_cells(p.s.tokens, p.s.columns), stream, p.s,
                (S *)call->y[0], (const float *)p.parts);
 }
@@ -394,15 +501,15 @@ template <class S> static void backward(const struct pst_op_request *r, const st
     float *parts = (float *)p.parts;
 
     find_pairs<S>(stream, p.s, call->x[1]);
-    product<S, float, true>(stream, p.s, parts, call->dy, p.s.chosen, call->p[1], p.s.columns,
-                            p.s.width);
+    multiply_rows<S, float, true>(stream, p.s, parts, call->dy, p.s.chosen, call->p[1], p.s.columns,
+                                  p.s.width);
     PST_LAUNCH_MEETING(gates_back_kernel<S>, pst_blocks(p.s.tokens * PST_WARP), stream, p.s,
                        r->op->act, (const float *)parts, (const S *)call->y[1],
                        (const S *)call->x[1], (S *)call->z[0], (S *)call->z[1],
                        (S *)request_operand(call->dx, 1));
     if (dx != NULL) {
-        product<S, float, true>(stream, p.s, parts, call->z[0], 1, call->p[0], 2 * p.s.width,
-                                p.s.columns);
+        multiply_rows<S, float, true>(stream, p.s, parts, call->z[0], 1, call->p[0], 2 * p.s.width,
+                                      p.s.columns);
         PST_LAUNCH(gather_kernel<S>, pst_blocks_cells(p.s.tokens, p.s.columns), stream, p.s, dx,
                    (const float *)parts);
     }
@@ -415,9 +522,12 @@ static void sum_gradient(cudaStream_t stream, const struct experts &s, float *ou
 {
     const uint64_t squares = (rows + SIDE - 1) / SIDE * ((columns + SIDE - 1) / SIDE);
 
-    if (out != NULL) {
-        PST_LAUNCH_MEETING(sums_kernel<S>, pst_blocks_each(s.experts * squares), stream, s, out,
-                           (const S *)a, a_per, rows, (const S *)b, b_per, columns);
+    if (out != NULL && columns % 8 == 0 && pst_is_wide(rows, a, b, NULL)) {
+        PST_LAUNCH_MEETING((sums_kernel<S, 16 / sizeof(S)>), pst_blocks_each(s.experts * squares),
+                           stream, s, out, (const S *)a, a_per, rows, (const S *)b, b_per, columns);
+    } else if (out != NULL) {
+        PST_LAUNCH_MEETING((sums_kernel<S, 1>), pst_blocks_each(s.experts * squares), stream, s,
+                           out, (const S *)a, a_per, rows, (const S *)b, b_per, columns);
     }
 }
 
