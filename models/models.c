@@ -16,6 +16,7 @@ const struct pst_model_builder *const pst_model_builders[] = {&pst_model_mlp,
                                                               &pst_model_mmt,
                                                               &pst_model_dlrm,
                                                               &pst_model_candle,
+                                                              &pst_model_onnx,
                                                               NULL};
 
 const struct pst_model_builder *pst_model_builder_find(const char *id)
@@ -41,8 +42,19 @@ pst_status pst_model_build(const struct pst_model_builder *builder, const void *
     if (st != PST_OK) {
         return st;
     }
-    ends = builder->add(&model, config);
-    st = pst_graph_finish(model.graph, ends.loss, ends.logits, ret_graph, err);
+    if (builder->build != NULL) {
+        st = builder->build(&model, config, &ends, err);
+    } else {
+        ends = builder->add(&model, config);
+    }
+    if (st == PST_OK) {
+        st = pst_graph_finish(model.graph, ends.loss, ends.logits, ret_graph, err);
+    }
     pst_graph_builder_destroy(model.graph);
+    if (st == PST_OK) {
+        (*ret_graph)->initial = model.initial;
+    } else if (model.initial.destroy != NULL) {
+        model.initial.destroy(model.initial.context);
+    }
     return st;
 }

@@ -6,8 +6,9 @@
 set -euo pipefail
 
 build="ca-certificates cmake g++ gcc libc6-dev make ninja-build pkg-config
-       libcairo2-dev libdnnl-dev libjansson-dev libltdl-dev libopenmpi-dev libpcre2-dev libssl-dev
-       libtomlplusplus-dev libutf8proc-dev libxxhash-dev openmpi-bin zlib1g-dev"
+       libcairo2-dev libdnnl-dev libjansson-dev libltdl-dev libonnx-dev libopenmpi-dev libpcre2-dev
+       libprotobuf-c-dev libssl-dev libtomlplusplus-dev libutf8proc-dev libxxhash-dev openmpi-bin
+       protobuf-c-compiler zlib1g-dev"
 test="clang-format libcmocka-dev python3"
 fuzz="clang libclang-rt-14-dev"
 

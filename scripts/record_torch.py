@@ -527,7 +527,7 @@ def write_model(name, seed, g, p, config, model, samples):
                    for k, v in p.items()]})
 
 
-def rope_frequencies(c):
+def llama_frequencies(c):
     """Of the pairs of a head; transformers' ROPE_INIT_FUNCTIONS in double."""
     result = []
     for i in range(0, c["head_dim"], 2):
@@ -548,7 +548,7 @@ def llama(p, tokens, c):
     keys and values, gate and up. Matrices are (in, out)."""
     heads, kv, d = c["heads"], c["kv_heads"], c["head_dim"]
     eps = torch.tensor(c["eps"], dtype=torch.float32).item()
-    angles = torch.outer(torch.arange(tokens.shape[1], dtype=torch.float64), rope_frequencies(c))
+    angles = torch.outer(torch.arange(tokens.shape[1], dtype=torch.float64), llama_frequencies(c))
     cos, sin = (f(angles).repeat(1, 2).to(p["norm.weight"].dtype) for f in (torch.cos, torch.sin))
     ahead = torch.arange(tokens.shape[1])[:, None] - torch.arange(tokens.shape[1])[None, :]
     seen = (ahead >= 0) & (ahead < (c["window"] or len(ahead)))

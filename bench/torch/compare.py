@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training throughput of the quickstart model against PyTorch on this machine, same threads, same
-dtype, in one run: rounds alternate between the two, each ratio is that of the median step times.
+"""Training throughput of the quickstart model, or of Llama blocks (--config bench/torch/llama.toml),
+against PyTorch on this machine, same threads, same dtype, in one run: rounds alternate between the
+two, each ratio is that of the median step times.
 
-  bench/torch/compare.py [--python /path/to/python-with-torch] [--rounds 3] [--steps 12]
+  bench/torch/compare.py [--python /path/to/python-with-torch] [--config CONFIG] [--rounds 3] [--steps 12]
 
 Needs Python 3.11 with torch (pip install torch) and build/release/penstock. One stage: PyTorch eager,
 one thread. Two stages: torch.distributed.pipelining 1F1B over gloo, two processes of one thread each,
@@ -45,11 +46,12 @@ def torch_run(python, script, job):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--config", default=ROOT / "configs/quickstart.toml")
+    parser.add_argument("--config", type=lambda text: pathlib.Path(text).resolve(),
+                        default=ROOT / "configs/quickstart.toml")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=12)
     args = parser.parse_args()
-    config = tomllib.loads(pathlib.Path(args.config).read_text())
+    config = tomllib.loads(args.config.read_text())
     model = {"vocab": 256, **config["model"]}
     train = {"clip": 1.0, **config["train"]}
     tokens = train["batch"] * model["context"]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the quickstart GPT with PyTorch eager on one process; prints seconds of each step as JSON."""
+"""Trains the job's model (gpt.py, llama.py) with PyTorch eager on one process; prints seconds of each
+step as JSON."""
+import importlib
 import json
 import sys
 import time
 
 import torch
-
-import gpt
 
 
 def main():
@@ -14,8 +14,9 @@ def main():
     model, train = job["model"], job["train"]
     torch.set_num_threads(job["threads"])
     torch.manual_seed(1)
-    net = gpt.Stage(model, 0, model["layers"])
-    optimizer = gpt.optimizer_of(net, train)
+    zoo = importlib.import_module(model["use"])
+    net = zoo.Stage(model, 0, model["layers"])
+    optimizer = zoo.optimizer_of(net, train)
     n_micro = train["batch"] // train["microbatch"]
     seconds = []
     for _ in range(job["steps"]):
@@ -23,7 +24,7 @@ def main():
         begin = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
         for part in data.split(train["microbatch"]):
-            loss = gpt.loss_of(net(part[:, :-1]), part[:, 1:]) / n_micro
+            loss = zoo.loss_of(net(part[:, :-1]), part[:, 1:]) / n_micro
             loss.backward()
         if train["clip"] > 0:
             torch.nn.utils.clip_grad_norm_(net.parameters(), train["clip"])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the quickstart GPT with torch.distributed.pipelining, Schedule1F1B, gloo, one process a
+"""Trains the job's model with torch.distributed.pipelining, Schedule1F1B, gloo, one process a
 stage (so the head is not tied); rank 0 prints seconds of each step as JSON."""
+import importlib
 import json
 import os
 import sys
@@ -11,22 +12,21 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
-import gpt
-
 
 def worker(rank, job):
     world, model, train = job["stages"], job["model"], job["train"]
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(job["port"]))
     torch.set_num_threads(job["threads"])
     torch.manual_seed(1)
+    zoo = importlib.import_module(model["use"])
     dist.init_process_group("gloo", rank=rank, world_size=world)
     n = model["layers"]
-    net = gpt.Stage(model, rank * n // world, (rank + 1) * n // world)
+    net = zoo.Stage(model, rank * n // world, (rank + 1) * n // world)
     stage = PipelineStage(net, rank, world, torch.device("cpu"))
     schedule = Schedule1F1B(
-        stage, train["batch"] // train["microbatch"], loss_fn=gpt.loss_of
+        stage, train["batch"] // train["microbatch"], loss_fn=zoo.loss_of
     )
-    optimizer = gpt.optimizer_of(net, train)
+    optimizer = zoo.optimizer_of(net, train)
     seconds = []
     for _ in range(job["steps"]):
         data = torch.randint(0, model["vocab"], (train["batch"], model["context"] + 1))

@@ -36,6 +36,7 @@ enum pst_decay_form { PST_DECAY_LINEAR = 0, PST_DECAY_COSINE = 1, PST_DECAY_ONE_
 
 struct pst_job_train {
     int64_t steps, batch, microbatch; /* batch: samples per step; microbatch: samples */
+    uint32_t loss;                    /* enum: auto | cross-entropy | mse | bce */
     uint32_t optimizer;               /* enum: sgd | momentum | adam | adamw | muon */
     const char *no_decay;             /* patterns separated by ','; or "auto" */
     uint32_t muon_factor;             /* enum: match-adamw | original */

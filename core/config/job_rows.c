@@ -22,7 +22,7 @@ static const struct pst_param data_rows[] = {
     ROW(data, valid_fraction, FLOAT, "0.05", "0..0.5",
         "Part of the training data that is held out where `valid` is empty."),
     ROW(data, train_labels, STRING, "", NULL,
-        "Files of the labels, in the order of `train`: npy; mnist, where empty: beside the "
+        "Files of the labels, sorted as those of `train`: npy; mnist, where empty: beside the "
         "images."),
     ROW(data, valid_labels, STRING, "", NULL, "The same for `valid`."),
     ROW(data, dtype, ENUM, "uint16", "uint16|uint32", "Type of the tokens of kind tokens."),
@@ -43,6 +43,9 @@ static const struct pst_param train_rows[] = {
     ROW(train, degrees, STRING, "1", "1..",
         "Replica counts that a stage may have, such as [1, 2, 4]; the first is for partitioners "
         "that do not choose."),
+    ROW(train, loss, ENUM, "auto", "auto|cross-entropy|mse|bce",
+        "Of a model that brings none (onnx): of classes, of numbers, or of probabilities from "
+        "logits; auto: the model's own, else cross-entropy."),
     ROW(train, optimizer, ENUM, "adamw", "sgd|momentum|adam|adamw|muon",
         "Rule of the update; muon: of the matrices of blocks, and adamw of all else."),
     ROW(train, lr, FLOAT, "1e-3", "0..", "Highest learning rate."),

@@ -10,6 +10,22 @@
 #include "base/memory.h"
 #include "graph/builder.h"
 
+/* What the model's file has. */
+static pst_status load_initial(const struct pst_graph *graph, const struct pst_state_key *key,
+                               uint64_t elems, float *values, bool *ret_found,
+                               struct pst_error *err)
+{
+    const bool parameter = key->kind == PST_STATE_PARAMETER;
+
+    if (graph->initial.load == NULL || (!parameter && key->kind != PST_STATE_OPERATOR)) {
+        return PST_OK;
+    }
+    return graph->initial.load(graph->initial.context,
+                               parameter ? graph->params[key->index].name
+                                         : graph->ops[key->index].name,
+                               parameter ? PST_NONE : key->number, elems, values, ret_found, err);
+}
+
 /* Devices that hold no values begin with none. */
 static pst_status load(const struct exec_rank *rank, uint32_t kind, uint32_t index, uint32_t number,
                        uint64_t elems, float *values, bool *ret_found, struct pst_error *err)
@@ -17,10 +33,18 @@ static pst_status load(const struct exec_rank *rank, uint32_t kind, uint32_t ind
     const struct pst_exec_config *config = &rank->exec->config;
     const struct pst_state_key key = {.kind = kind, .index = index, .number = number};
 
+    pst_status status = PST_OK;
+
     *ret_found = false;
-    return config->source == NULL || (config->device->flags & PST_DEVICE_HOLLOW) != 0
-               ? PST_OK
-               : config->source->load(config->source->context, &key, elems, values, ret_found, err);
+    if ((config->device->flags & PST_DEVICE_HOLLOW) != 0) {
+        return PST_OK;
+    }
+    if (config->source != NULL) {
+        status = config->source->load(config->source->context, &key, elems, values, ret_found, err);
+    }
+    return status != PST_OK || *ret_found
+               ? status
+               : load_initial(config->graph, &key, elems, values, ret_found, err);
 }
 
 /* --- parameters ------------------------------------------------------------------------------- */

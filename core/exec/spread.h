@@ -7,6 +7,9 @@
 #ifndef PST_EXEC_SPREAD_H
 #define PST_EXEC_SPREAD_H
 
+#include <string.h>
+
+#include "base/philox.h"
 #include "exec/request.h"
 
 #define PST_SPREAD_SIDES 3
@@ -41,7 +44,7 @@ static inline void pst_spread_axis(struct pst_spread *spread, uint64_t n, const 
 }
 
 /* Elements of the walk; the length of its last axis. */
-static inline uint64_t pst_spread_elems(const struct pst_spread *spread)
+PST_HD uint64_t pst_spread_elems(const struct pst_spread *spread)
 {
     uint64_t n = 1;
 
@@ -51,18 +54,18 @@ static inline uint64_t pst_spread_elems(const struct pst_spread *spread)
     return n;
 }
 
-static inline uint64_t pst_spread_row(const struct pst_spread *spread)
+PST_HD uint64_t pst_spread_row(const struct pst_spread *spread)
 {
     return spread->rank == 0 ? 1 : spread->dims[spread->rank - 1];
 }
 
-static inline uint64_t pst_spread_step(const struct pst_spread *spread, uint32_t side)
+PST_HD uint64_t pst_spread_step(const struct pst_spread *spread, uint32_t side)
 {
     return spread->rank == 0 ? 0 : spread->stride[side][spread->rank - 1];
 }
 
 /* Where element i of the walk lies on a side. */
-static inline uint64_t pst_spread_at(const struct pst_spread *spread, uint32_t side, uint64_t i)
+PST_HD uint64_t pst_spread_at(const struct pst_spread *spread, uint32_t side, uint64_t i)
 {
     uint64_t at = 0;
 
@@ -99,8 +102,10 @@ static inline uint64_t pst_axis_spread(const struct pst_tensor *tensor, uint32_t
 static inline struct pst_spread request_spread(const struct pst_op_request *request, uint32_t skip)
 {
     const struct pst_tensor *y = request_out(request);
-    struct pst_spread spread = {.n_sides = request->op->n_in};
+    struct pst_spread spread;
 
+    memset(&spread, 0, sizeof spread);
+    spread.n_sides = request->op->n_in;
     for (uint32_t i = y->rank; i-- > skip;) {
         uint64_t stride[PST_SPREAD_SIDES];
 
@@ -112,12 +117,34 @@ static inline struct pst_spread request_spread(const struct pst_op_request *requ
     return spread;
 }
 
+/* Of a walk of request_spread: the results that element e of side k is in are those at
+   pst_spread_at(kept, 0, e) + pst_spread_at(others, 0, i) for all i. */
+static inline void pst_spread_turn(const struct pst_spread *spread, uint32_t k,
+                                   struct pst_spread *ret_kept, struct pst_spread *ret_others)
+{
+    uint64_t stride[PST_MAX_RANK], all = 1;
+
+    for (uint32_t i = spread->rank; i-- > 0;) {
+        stride[i] = all;
+        all *= spread->dims[i];
+    }
+    memset(ret_kept, 0, sizeof *ret_kept);
+    memset(ret_others, 0, sizeof *ret_others);
+    ret_kept->n_sides = ret_others->n_sides = 1;
+    for (uint32_t i = 0; i < spread->rank; i++) {
+        pst_spread_axis(spread->stride[k][i] == 0 ? ret_others : ret_kept, spread->dims[i],
+                        &stride[i]);
+    }
+}
+
 /* Of a reduction, through the axes of x[0] that stay, or through the others; side 0 is x[0]. */
 static inline struct pst_spread request_reduced(const struct pst_op_request *request, bool others)
 {
     const struct pst_tensor *x = request_in(request, 0);
-    struct pst_spread spread = {.n_sides = 1};
+    struct pst_spread spread;
 
+    memset(&spread, 0, sizeof spread);
+    spread.n_sides = 1;
     for (uint32_t i = x->rank; i-- > 0;) {
         const uint64_t stride = pst_axis_stride(x, i);
 
@@ -135,8 +162,10 @@ struct pst_axis {
 
 static inline struct pst_axis pst_axis_of(const struct pst_tensor *tensor, uint32_t i)
 {
-    struct pst_axis axis = {.n = pst_axis_length(tensor, i), .inner = pst_axis_stride(tensor, i)};
+    struct pst_axis axis;
 
+    axis.n = pst_axis_length(tensor, i);
+    axis.inner = pst_axis_stride(tensor, i);
     axis.outer = tensor->elems / (axis.n * axis.inner);
     return axis;
 }
@@ -153,7 +182,7 @@ static inline struct pst_strided request_strided(const struct pst_op_request *re
     const struct pst_form *form = request->op->form;
     const struct pst_tensor *x = request_in(request, 0);
     const uint32_t last = form->rank - 1;
-    struct pst_strided row = {.n = 1, .limit = 1, .stride = 1, .whole = true};
+    struct pst_strided row = {1, 1, 1, 0, 0, true};
     int64_t end;
 
     if (form->rank > 0) {
@@ -229,17 +258,13 @@ static inline struct pst_matmul request_matmul(const struct pst_op_request *requ
 static inline struct pst_matmul pst_matmul_back(const struct pst_matmul *p, const struct pst_op *op,
                                                 uint32_t k)
 {
-    struct pst_matmul back;
+    const struct pst_matmul da = {p->m, p->k, p->n, p->n, 1, p->b_n, p->b_k}; /* dy b^T */
+    const struct pst_matmul db = {p->k, p->n, p->m, p->a_k, p->a_m, p->n, 1}; /* a^T dy */
+    const struct pst_matmul back = k == 0 ? da : db;
+    const struct pst_matmul turned = {back.n,   back.m,   back.k,  back.b_n,
+                                      back.b_k, back.a_k, back.a_m};
 
-    if (k == 0) { /* [m,k] = dy [m,n] b^T [n,k] */
-        back = (struct pst_matmul){p->m, p->k, p->n, p->n, 1, p->b_n, p->b_k};
-    } else { /* [k,n] = a^T [k,m] dy [m,n] */
-        back = (struct pst_matmul){p->k, p->n, p->m, p->a_k, p->a_m, p->n, 1};
-    }
-    if (op->swapped[k]) { /* the transpose: factors change places */
-        back = (struct pst_matmul){back.n, back.m, back.k, back.b_n, back.b_k, back.a_k, back.a_m};
-    }
-    return back;
+    return op->swapped[k] ? turned : back;
 }
 
 /* Is dy the left factor of it? */

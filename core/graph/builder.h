@@ -23,9 +23,13 @@ struct pst_model_builder {
     size_t config_size;
     pst_status (*check)(const void *config, struct pst_error *err); /* or NULL */
     struct pst_model_ends (*add)(struct pst_model *model, const void *config);
+    /* In the place of add where that may fail by itself: a file is read. */
+    pst_status (*build)(struct pst_model *model, const void *config,
+                        struct pst_model_ends *ret_ends, struct pst_error *err);
+    size_t loss_at; /* uint32_t in its config: [train] loss goes there; 0: it has its own loss */
 };
 
-/* All of them, ended by NULL: mlp, gpt, bert, t5, resnet, amoebanet, mmt, dlrm, candle-uno. */
+/* All of them, ended by NULL: mlp, gpt, bert, t5, resnet, amoebanet, mmt, dlrm, candle-uno, onnx. */
 extern const struct pst_model_builder *const pst_model_builders[];
 
 /* NULL when there is none of that name. */

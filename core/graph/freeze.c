@@ -242,6 +242,9 @@ out:
 void pst_graph_destroy(struct pst_graph *graph)
 {
     if (graph != NULL) {
+        if (graph->initial.destroy != NULL) {
+            graph->initial.destroy(graph->initial.context);
+        }
         pst_arena_finish(&graph->arena);
         free(graph);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/graph.h"
+#include "graph/general.h"
 
-#include <string.h>
+#include <stddef.h>
 
 #define Y PST_MAP_READS_Y
 
@@ -41,22 +41,4 @@ static const struct pst_map_row rows[PST_MAPS] = {
 const struct pst_map_row *pst_map_row(uint32_t map)
 {
     return map < PST_MAPS ? &rows[map] : NULL;
-}
-
-const struct pst_form *pst_form_copy(struct pst_arena *arena, const struct pst_form *form)
-{
-    struct pst_form *copy = pst_arena_array(arena, 1, sizeof *copy);
-    uint64_t elems = 1;
-    void *data;
-
-    *copy = *form;
-    if (form->data != NULL) {
-        for (uint32_t i = 0; i < form->rank; i++) {
-            elems *= form->dims[i];
-        }
-        data = pst_arena_array(arena, elems, pst_dtype_bytes(form->dtype));
-        memcpy(data, form->data, elems * pst_dtype_bytes(form->dtype));
-        copy->data = data;
-    }
-    return copy;
 }

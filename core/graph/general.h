@@ -10,8 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-
 /* a, b, c: elements of x0, x1, x2; s, t: constants[0], [1]. Slopes where there is none are as
    PyTorch has them. relu, tanh-gelu and sums of equal shapes have kinds of their own. */
 enum pst_map {
@@ -76,8 +74,5 @@ struct pst_form {
     uint32_t dtype;   /* constant: PST_F32 or PST_I32, */
     const void *data; /* as many as dims say; pst_graph_add copies them */
 };
-
-/* With its data, into the arena. */
-const struct pst_form *pst_form_copy(struct pst_arena *arena, const struct pst_form *form);
 
 #endif

@@ -134,6 +134,7 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
         info->w_reads_dy = true;
         break;
     case PST_OP_LINEAR:
+    case PST_OP_CONV2D:
         grad_linear(graph, op, info);
         break;
     case PST_OP_LAYERNORM:
@@ -170,13 +171,6 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
     case PST_OP_BCE:
         info->b_dx = 1;
         info->b_reads_x = 1 | 2;
-        break;
-    case PST_OP_CONV2D:
-        info->b_dx = 1;
-        info->b_reads_p = 1;
-        info->has_w = true;
-        info->w_reads_x = 1;
-        info->w_reads_dy = true;
         break;
     case PST_OP_MAXPOOL2D:
         info->b_dx = 1;

@@ -239,6 +239,25 @@ static pst_status check_operands(const struct pst_graph_builder *builder, const 
     return PST_OK;
 }
 
+/* With its data. */
+static const struct pst_form *copy_form(struct pst_arena *arena, const struct pst_form *form)
+{
+    struct pst_form *copy = pst_arena_array(arena, 1, sizeof *copy);
+    uint64_t elems = 1;
+    void *data;
+
+    *copy = *form;
+    if (form->data != NULL) {
+        for (uint32_t i = 0; i < form->rank; i++) {
+            elems *= form->dims[i];
+        }
+        data = pst_arena_array(arena, elems, pst_dtype_bytes(form->dtype));
+        memcpy(data, form->data, elems * pst_dtype_bytes(form->dtype));
+        copy->data = data;
+    }
+    return copy;
+}
+
 /* Copies what the caller gave into the arena. Absent optional parameters are made explicit. */
 static void copy_op(struct pst_graph_builder *builder, const struct pst_op *op,
                     const struct pst_shapes *shapes, struct pst_op *ret_op)
@@ -266,7 +285,7 @@ static void copy_op(struct pst_graph_builder *builder, const struct pst_op *op,
     ret_op->param = param;
     ret_op->n_param = n_param;
     ret_op->state_elems = state;
-    ret_op->form = op->form == NULL ? NULL : pst_form_copy(arena, op->form);
+    ret_op->form = op->form == NULL ? NULL : copy_form(arena, op->form);
     ret_op->n_state = shapes->n_state;
     ret_op->n_out = shapes->n_out;
     ret_op->salt = op->p > 0.0f ? builder->n_ops : 0;

@@ -225,6 +225,16 @@ struct pst_op {
     uint32_t salt;               /* stream of its random numbers, below 2^20; fusion keeps it */
 };
 
+/* Where values begin that no seed gives: a file. The graph owns it. */
+struct pst_initial {
+    void *context;
+    /* f32 values of the parameter of that name or, where `state` is not PST_NONE, of that state of
+       the operator. *ret_found false: it has none. Any thread. NULL: there are none at all. */
+    pst_status (*load)(void *context, const char *name, uint32_t state, uint64_t elems,
+                       float *ret_values, bool *ret_found, struct pst_error *err);
+    void (*destroy)(void *context);
+};
+
 struct pst_graph {
     struct pst_arena arena;
     const char *name;
@@ -237,6 +247,7 @@ struct pst_graph {
     uint32_t loss;   /* tensor: per-sample result of the loss operator */
     uint32_t logits; /* tensor that generation and accuracy read: logits, or predicted numbers */
     uint64_t digest; /* of everything above that matters, XXH3 */
+    struct pst_initial initial;
 };
 
 /* --- building ------------------------------------------------------------------------------- */

@@ -13,7 +13,6 @@
 #include "base/memory.h"
 #include "base/philox.h"
 
-#define UNLIMITED   UINT64_MAX
 #define STREAM_MASK 0x6D61736Bu
 
 /* Of 2^32: one token in 0.15; of those 0.1 and 0.1. */
@@ -188,22 +187,22 @@ static pst_status open_tokenizer(const struct pst_job *job, struct pst_data *dat
     return pst_config_place(job->config, "data", "tokenizer", st, err);
 }
 
-/* A key that this kind of data does not read is a mistake. */
+/* A key that this kind of data does not read is a mistake. Synthetic data reads none, whatever the
+   config has for other kinds. */
 static pst_status check_keys(const struct pst_job *job, const struct pst_data *data,
                              struct pst_error *err)
 {
-    bool tokens = pst_data_has_tokens(data->kind), synthetic = data->kind == PST_DATA_SYNTHETIC;
+    bool tokens = pst_data_has_tokens(data->kind);
     bool cifar = data->kind == PST_DATA_CIFAR10 || data->kind == PST_DATA_CIFAR100;
     const struct {
         const char *key, *value;
         bool read;
     } keys[] = {
         {"tokenizer", job->data.tokenizer, tokens},
-        {"weights", job->data.weights, !synthetic},
-        {"mean", job->data.mean, !tokens && !synthetic},
-        {"std", job->data.std, !tokens && !synthetic},
-        {"train_labels", job->data.train_labels, !tokens && !synthetic && !cifar},
-        {"valid_labels", job->data.valid_labels, !tokens && !synthetic && !cifar},
+        {"mean", job->data.mean, !tokens},
+        {"std", job->data.std, !tokens},
+        {"train_labels", job->data.train_labels, !tokens && !cifar},
+        {"valid_labels", job->data.valid_labels, !tokens && !cifar},
     };
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -222,17 +221,20 @@ static pst_status check_keys(const struct pst_job *job, const struct pst_data *d
 /* What does not depend on files. */
 static pst_status prepare(const struct pst_job *job, struct pst_data *data, struct pst_error *err)
 {
-    pst_status st = check_keys(job, data, err);
+    pst_status st;
 
-    if (st == PST_OK && data->kind != PST_DATA_SYNTHETIC) {
-        st = check_model(data, err);
-        if (st == PST_OK && pst_data_has_tokens(data->kind)) {
-            st = open_tokenizer(job, data, err);
-        }
-        pst_config_place(job->config, "data", "kind", st, err);
-        pst_config_place(job->config, "model", "use", st, err);
+    if (data->kind == PST_DATA_SYNTHETIC) {
+        return PST_OK;
     }
-    return st;
+    st = check_keys(job, data, err);
+    if (st == PST_OK) {
+        st = check_model(data, err);
+    }
+    if (st == PST_OK && pst_data_has_tokens(data->kind)) {
+        st = open_tokenizer(job, data, err);
+    }
+    pst_config_place(job->config, "data", "kind", st, err);
+    return pst_config_place(job->config, "model", "use", st, err);
 }
 
 pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *graph,
@@ -275,19 +277,6 @@ void pst_data_destroy(struct pst_data *data)
 const struct pst_tokenizer *pst_data_tokenizer(const struct pst_data *data)
 {
     return data->tokenizer;
-}
-
-uint64_t pst_data_samples(const struct pst_data *data, uint32_t split)
-{
-    uint64_t n = 0;
-
-    if (data->kind == PST_DATA_SYNTHETIC) {
-        return UNLIMITED;
-    }
-    for (uint32_t i = 0; i < data->n_sources[split]; i++) {
-        n += data->sources[split][i].n;
-    }
-    return n;
 }
 
 /* The hidden tokens as targets; at least one, so that every sample has a loss. */

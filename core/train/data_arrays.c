@@ -423,6 +423,27 @@ static bool is_given(const char *text)
     return text != NULL && text[0] != '\0';
 }
 
+/* Files of features and of labels belong together in sorted order. */
+static pst_status check_pairs(const struct pst_records *records, const char *key,
+                              const char *labels_key, struct pst_error *err)
+{
+    const struct pst_column *x = &records->x, *labels = &records->labels;
+
+    if (x->n_parts != labels->n_parts) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value", "%s has %u files and %s has %u", key,
+                        x->n_parts, labels_key, labels->n_parts);
+    }
+    for (uint32_t i = 0; i < x->n_parts; i++) {
+        if (x->parts[i].n != labels->parts[i].n) {
+            return pst_data_file_fail(&labels->parts[i].file, err,
+                                      "it has %llu labels, and %s has %llu records",
+                                      (unsigned long long)labels->parts[i].n, x->parts[i].file.path,
+                                      (unsigned long long)x->parts[i].n);
+        }
+    }
+    return PST_OK;
+}
+
 pst_status pst_data_open_arrays(const struct pst_job *job, struct pst_data *data,
                                 const char *patterns, const char *labels, const char *key,
                                 struct pst_store *store, struct pst_error *err)
@@ -439,16 +460,12 @@ pst_status pst_data_open_arrays(const struct pst_job *job, struct pst_data *data
     }
     pst_paths_finish(&paths);
     if (st == PST_OK) {
+        records->ignored = job->train.ignore_index;
         records->scale = data->kind == PST_DATA_NPY ? 1.0f : 255.0f;
         st =
             pst_records_fit(records, &data->shape,
                             is_given(job->data.mean) ? job->data.mean : usual(data->kind, false),
                             is_given(job->data.std) ? job->data.std : usual(data->kind, true), err);
     }
-    if (st == PST_OK && records->x.n != records->labels.n) {
-        st = pst_fail(err, PST_ERR_CONFIG, "config.value", "%s has %llu records and %s has %llu",
-                      key, (unsigned long long)records->x.n, labels_key,
-                      (unsigned long long)records->labels.n);
-    }
-    return st;
+    return st == PST_OK ? check_pairs(records, key, labels_key, err) : st;
 }

@@ -144,6 +144,7 @@ struct pst_records {
     float *mean, *std; /* [n_channels]: subtracted, divided by then; NULL: neither */
     uint64_t n_channels;
     uint64_t labels_at, room_bytes; /* of what a record is read into */
+    int64_t ignored;                /* a class of targets without a loss; -1: no further one */
 };
 
 /* Checks columns against the model, and makes the rest. mean, std: one number or one for each
@@ -184,7 +185,7 @@ struct pst_blend {
 struct pst_data {
     uint32_t kind;
     uint64_t seed;
-    int32_t ignored; /* class of targets that become -1; -1: none does */
+    int32_t ignored; /* a class of targets that counts nothing, beside -1 */
     struct pst_sample_shape shape;
     struct pst_tokenizer *tokenizer; /* NULL: tokens are bytes */
     struct pst_store *stores;        /* one for each source, and one for data.valid */

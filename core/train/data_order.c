@@ -377,6 +377,19 @@ static struct pst_sample_place locate_train(const struct pst_data *data, uint64_
                     slack == 0 ? 0 : pst_philox(seed, STREAM_OFFSET, epoch).v[0] % (slack + 1));
 }
 
+uint64_t pst_data_samples(const struct pst_data *data, uint32_t split)
+{
+    uint64_t n = 0;
+
+    if (data->kind == PST_DATA_SYNTHETIC) {
+        return UINT64_MAX;
+    }
+    for (uint32_t i = 0; i < data->n_sources[split]; i++) {
+        n += data->sources[split][i].n;
+    }
+    return n;
+}
+
 struct pst_sample_place pst_data_locate(const struct pst_data *data, uint32_t split, uint64_t index)
 {
     const struct pst_stretch *stretch = data->sources[PST_SPLIT_VALID];

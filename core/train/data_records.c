@@ -277,16 +277,17 @@ static double number_at(uint32_t element, const void *values, uint64_t i)
     }
 }
 
-/* Tokens or classes. Targets of -1, and of -100 as PyTorch has it, have no loss. */
+/* Tokens or classes. `ignored`, and -1 and -100 as PyTorch has it, are targets without a loss;
+   NULL: these are no targets. */
 static pst_status put_whole(const struct pst_column *column, uint64_t record, const void *values,
-                            uint64_t n, uint64_t range, bool may_lack, int32_t *ret_values,
+                            uint64_t n, uint64_t range, const int64_t *ignored, int32_t *ret_values,
                             struct pst_error *err)
 {
     for (uint64_t i = 0; i < n; i++) {
         int64_t value = whole_at(column->element, values, i);
         const struct pst_column_part *part;
 
-        if (may_lack && (value == -1 || value == -100)) {
+        if (ignored != NULL && (value == -1 || value == -100 || value == *ignored)) {
             ret_values[i] = -1;
             continue;
         }
@@ -351,13 +352,13 @@ pst_status pst_records_read(const struct pst_records *records, const struct pst_
         st = read_column(labels, record, of_labels, err);
     }
     if (st == PST_OK && shape->x->dtype == PST_I32) {
-        st = put_whole(&records->x, record, room, shape->x->elems, shape->vocab, false, ret_x, err);
+        st = put_whole(&records->x, record, room, shape->x->elems, shape->vocab, NULL, ret_x, err);
     } else if (st == PST_OK) {
         put_features(records, shape->x, room, ret_x);
     }
     if (st == PST_OK && shape->target->dtype == PST_I32) {
-        return put_whole(labels, record, of_labels, labels->elems, shape->classes, true,
-                         ret_targets, err);
+        return put_whole(labels, record, of_labels, labels->elems, shape->classes,
+                         &records->ignored, ret_targets, err);
     }
     for (uint64_t i = 0; st == PST_OK && i < labels->elems; i++) {
         pst_data_put(ret_targets, shape->target->dtype, i,

@@ -162,6 +162,20 @@ static void blame_model(const struct pst_job *job, struct pst_error *err)
     }
 }
 
+/* [train] loss is for models that do not bring their own. */
+static pst_status tell_loss(const struct pst_job *job, const struct pst_model_builder *builder,
+                            void *config, struct pst_error *err)
+{
+    if (builder->loss_at != 0) {
+        memcpy((char *)config + builder->loss_at, &job->train.loss, sizeof job->train.loss);
+    } else if (job->train.loss != 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "\"loss\" in [train]: model %s has its own; leave the key out",
+                        builder->id);
+    }
+    return PST_OK;
+}
+
 pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
                              struct pst_error *err)
 {
@@ -186,8 +200,17 @@ pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_g
         return PST_ERR_CONFIG;
     }
     config = pst_arena_alloc(&arena, builder->config_size == 0 ? 1 : builder->config_size, 0);
+    for (uint32_t i = 0; i < builder->n_params; i++) {
+        if (builder->params[i].type == PST_PARAM_PATH) {
+            pst_config_resolve(job->config, job->model, builder->params[i].key);
+        }
+    }
     st = pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param), job->model,
                          "[model]", others, &arena, config, err);
+    if (st == PST_OK) {
+        st = pst_config_place(job->config, "train", "loss", tell_loss(job, builder, config, err),
+                              err);
+    }
     if (st == PST_OK) {
         st = pst_model_build(builder, config, job->run.dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32,
                              ret_graph, err);

@@ -363,6 +363,9 @@ static void add_pattern(struct reading *r, const char *pattern, bool literal)
     step->keep_matches = step->keep_gaps = true;
     step->pattern =
         pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, options, &code, &at, NULL);
+    if (code == PCRE2_ERROR_HEAP_FAILED) {
+        pst_out_of_memory();
+    }
     if (step->pattern == NULL) {
         pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
         pst_fields_fail(&r->fields, UNSUPPORTED, "pre_tokenizer",

@@ -47,13 +47,13 @@ struct run {
     uint64_t n_submitted, n_steps;     /* steps handed to the executor; that ended */
     uint32_t n_skipped;                /* of them the last so many in a row */
     uint64_t peak_bytes;
-    struct pst_tokenizer *tokenizer; /* of text without data; NULL: the data's, or none */
-    float *logits;                   /* of an evaluation; NULL: nothing is scored */
+    float *logits; /* of an evaluation; NULL: nothing is scored */
     uint64_t n_targets, n_right;
     uint64_t eval_samples;
     double step_flops, peak_flops;            /* flops.h */
     double first_loss, final_loss, eval_loss; /* the last at the end; NaN until then */
     char *sample;
+    struct pst_tokenizer *tokenizer;   /* of a run without data; NULL: tokens are bytes */
     struct pst_checkpoint *checkpoint; /* that it goes on from; NULL: it begins, or has begun */
     struct pst_saver *saver;           /* NULL: nothing is saved */
     bool due;                          /* a checkpoint is, since some step */
@@ -270,6 +270,22 @@ static void record(struct run *run)
     }
 }
 
+static pst_status start(struct run *run, struct pst_error *err)
+{
+    pst_status st = start_exec(run, err);
+
+    if (st == PST_OK) {
+        st = start_reading(run, err);
+    }
+    if (st == PST_OK && run->checkpoint != NULL && run->listener->resumed != NULL) {
+        run->listener->resumed(run->listener->context, run->checkpoint->path, run->first_step);
+    }
+    if (st == PST_OK && run->saver != NULL) {
+        st = pst_saver_begin(run->saver, run->exec, err);
+    }
+    return st;
+}
+
 static pst_status prepare(struct run *run, struct pst_error *err)
 {
     const struct pst_team *team = &run->session->team;
@@ -322,19 +338,10 @@ static pst_status prepare(struct run *run, struct pst_error *err)
         st = make_saver(run, err);
     }
     if (st == PST_OK) {
-        st = start_exec(run, err);
-    }
-    if (st == PST_OK) {
-        st = start_reading(run, err);
-    }
-    if (st == PST_OK && run->checkpoint != NULL && run->listener->resumed != NULL) {
-        run->listener->resumed(run->listener->context, run->checkpoint->path, run->first_step);
+        st = start(run, err);
     }
     pst_checkpoint_close(run->checkpoint);
     run->checkpoint = NULL;
-    if (st == PST_OK && run->saver != NULL) {
-        st = pst_saver_begin(run->saver, run->exec, err);
-    }
     return st;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who may include whom: strategies only <penstock/...> and their own folder; models graph and their
- * own folder; in core and in the program a folder only those before it, the program after core;
+ * Who may include whom: strategies only <penstock/...> and their own folder; models base,
+ * graph and their own folder; in core and in the program a folder only those before it, the program after core;
  * modules base, graph and what exec is to them. None of them names a strategy, nor core a module.
  */
 #include "test.h"
@@ -62,7 +62,8 @@ static bool may_use(const char *below_root, const char *header)
     size_t own = layer_of(below_root, strcspn(below_root, "/"));
 
     if (strncmp(below_root, "models/", 7) == 0) {
-        return strncmp(header, "graph/", 6) == 0;
+        return strncmp(header, "base/", 5) == 0 || strncmp(header, "graph/", 6) == 0 ||
+               strncmp(header, "onnx/", 5) == 0;
     }
     if (strncmp(below_root, "device/", 7) != 0 && strncmp(below_root, "transport/", 10) != 0) {
         return used >= N_LAYERS || own >= N_LAYERS || used <= own;

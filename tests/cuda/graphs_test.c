@@ -13,7 +13,10 @@ enum { STEPS = 4, CLASSES = 7 };
 
 #define MODULE PENSTOCK_PLUGIN_DIR "/tests/device-cuda-on-host.so"
 #define GPT    "layers=1 dim=8 heads=2 context=4 vocab=7 dropout=0.2"
-#define MLP    "inputs=12 hidden=16 layers=4 classes=7 act=gelu"
+#define LLAMA                                                                                      \
+    "layers=1 dim=8 heads=4 kv_heads=2 ff=12 context=6 vocab=7 window=4 qk_norm=true "             \
+    "rope_scaling=linear "
+#define MLP "inputs=12 hidden=16 layers=4 classes=7 act=gelu"
 
 struct graphs {
     unsigned made, launched;
@@ -133,6 +136,18 @@ TEST(test_split_and_recompute)
 {
     check(&(struct training){
         "gpt", GPT, PST_F32, PST_ADAM, {3, {0, 1, 2}, ORDER_SPLIT, true, {0}}, 0.5});
+}
+
+TEST(test_llama)
+{
+    check(&(struct training){
+        "llama", LLAMA, PST_BF16, PST_ADAMW, {2, {0, 1}, ORDER_1F1B, true, {0}}, 0.5});
+    check(&(struct training){"llama",
+                             LLAMA "experts=3 capacity=1.5",
+                             PST_F32,
+                             PST_ADAMW,
+                             {2, {0, 1}, ORDER_SPLIT, false, {0}},
+                             0.5});
 }
 
 TEST(test_optimizers)

@@ -29,6 +29,9 @@ embedding.cu pieces_kernel load store
 embedding.cu table_kernel load store
 rotary.cu rotary_kernel load store
 attention.cu heads_kernel load store
+experts.cu rows_kernel
+experts.cu sums_kernel
+router.cu router_kernel
 """
 
 # Lower 12 bits of an instruction, Volta to Hopper; bits 73 to 75 are the size, 6 for 16 bytes.

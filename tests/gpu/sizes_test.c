@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels of the cuda device at the sizes of GPT-2 against the plain C kernels; attention also
- * against the simple way on the same device.
+ * Kernels of the cuda device at the sizes of GPT-2 and of Llama 3 against the plain C kernels;
+ * attention also against the simple way on the same device.
  */
 #define RIG_FAR_BYTES (512u << 20)
 #include "pair.h"
@@ -45,6 +45,17 @@ static const struct size_case cases[] = {
     TOKENS("embedding, 1 token", 1),
     SIZE("attention 1x2x1024x64", 1, "1024x384", "", 1088, .kind = PST_OP_ATTENTION, .heads = 2,
          .causal = true),
+    SIZE("attention 1x4x512x64, 1 key head, window of 300", 1, "512x384", "", 2112,
+         .kind = PST_OP_ATTENTION, .heads = 4, .kv_heads = 1, .causal = true, .window = 300),
+    SIZE("rotary 2048x40x128 of 6144", 1, "2048x6144", "", 2, .kind = PST_OP_ROTARY, .heads = 40,
+         .head_dim = 128, .rope = {PST_ROPE_LLAMA3, 500000, 8, 1, 4, 8192}),
+    SIZE("qknorm 2048x40x128 of 6144", 1, "2048x6144", "128, 128", 65536, .kind = PST_OP_QKNORM,
+         .heads = 32, .kv_heads = 8, .eps = 1e-6f),
+    SIZE("glu 512x14336", 1, "512x28672", "", 2, .kind = PST_OP_GLU, .act = PST_ACT_SILU),
+    SIZE("router, 8 of 128", 2, "1024x128", "", 128, .kind = PST_OP_ROUTER, .experts_per_token = 8,
+         .normalize = true, .capacity = 1, .aux_loss = 0.01f),
+    SIZE("experts, 2 of 8", 1, "256x256, 256x8", "8x256x384, 8x192x256", 384,
+         .kind = PST_OP_EXPERTS, .experts_per_token = 2, .act = PST_ACT_SILU),
 };
 
 /* All heads of a micro-batch of GPT-2; where a card's cores are imitated, a piece of them. */

@@ -83,6 +83,7 @@ TEST(test_llama)
 {
     agree("llama", LLAMA, PST_F32);
     agree("llama", LLAMA, PST_BF16);
+    agree("llama", LLAMA " experts=4 capacity=1.25", PST_F32);
 }
 
 TEST(test_others)

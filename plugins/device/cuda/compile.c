@@ -29,6 +29,18 @@ static const struct pst_cuda_family *const families[PST_OP_KINDS] = {
     [PST_OP_ROTARY] = &pst_cuda_rotary_family,
     [PST_OP_GLU] = &pst_cuda_glu_family,
     [PST_OP_QKNORM] = &pst_cuda_layernorm_family,
+    [PST_OP_ROUTER] = &pst_cuda_router_family,
+    [PST_OP_EXPERTS] = &pst_cuda_experts_family,
+    [PST_OP_PARAMETER] = &pst_cuda_parameter_family,
+    [PST_OP_CONSTANT] = &pst_cuda_constant_family,
+    [PST_OP_MAP] = &pst_cuda_map_family,
+    [PST_OP_REDUCE] = &pst_cuda_reduce_family,
+    [PST_OP_SOFTMAX] = &pst_cuda_softmax_family,
+    [PST_OP_MATMUL] = &pst_cuda_matmul_family,
+    [PST_OP_RESHAPE] = &pst_cuda_reshape_family,
+    [PST_OP_STRIDED] = &pst_cuda_strided_family,
+    [PST_OP_GATHER] = &pst_cuda_gather_family,
+    [PST_OP_BCE] = &pst_cuda_mse_family,
 };
 
 /* Those that are asked first. */
@@ -44,7 +56,7 @@ static const struct pst_cuda_family *simple_family(const struct pst_op_request *
     const bool windows = family != NULL && request->op->kernel[0] != 0;
 
     if (family == NULL || request->pass > PST_KERNEL_W || family->run[request->pass] == NULL ||
-        (request->dtype != PST_F32 && request->dtype != PST_BF16) ||
+        request->dtype == PST_F64 || /* integers change places as f32 do */
         !(request->op->p >= 0 && request->op->p < 1) ||
         (windows && !request_is_plain_window(request))) {
         return NULL;

@@ -40,7 +40,10 @@ extern const struct pst_cuda_family pst_cuda_embedding_family, pst_cuda_linear_f
     pst_cuda_dropout_family, pst_cuda_act_family, pst_cuda_cross_entropy_family,
     pst_cuda_conv2d_family, pst_cuda_batchnorm_family, pst_cuda_maxpool2d_family,
     pst_cuda_avgpool_family, pst_cuda_concat_family, pst_cuda_mse_family, pst_cuda_avgpool2d_family,
-    pst_cuda_shift2d_family, pst_cuda_glu_family, pst_cuda_rotary_family;
+    pst_cuda_shift2d_family, pst_cuda_parameter_family, pst_cuda_constant_family,
+    pst_cuda_map_family, pst_cuda_reduce_family, pst_cuda_softmax_family, pst_cuda_matmul_family,
+    pst_cuda_reshape_family, pst_cuda_strided_family, pst_cuda_gather_family, pst_cuda_glu_family,
+    pst_cuda_rotary_family, pst_cuda_router_family, pst_cuda_experts_family;
 
 #define PST_CUDA_RUN(name)                                                                         \
     static void name(const struct pst_cuda_kernel *k, const struct pst_call *call)

@@ -205,7 +205,7 @@ __global__ void cross_entropy_back_kernel(S *dx, const S *logits, const int32_t 
 }
 
 template <class S>
-__global__ void mse_kernel(float *losses, const S *x, const S *targets, uint64_t samples,
+__global__ void mse_kernel(float *losses, const S *x, const S *targets, bool bce, uint64_t samples,
                            uint64_t n)
 {
     PST_EACH_BLOCK(sample, samples)
@@ -214,9 +214,11 @@ __global__ void mse_kernel(float *losses, const S *x, const S *targets, uint64_t
 
         PST_EACH_THREAD(i, n)
         {
-            const float d = pst_load(x[sample * n + i]) - pst_load(targets[sample * n + i]);
+            const float at = pst_load(x[sample * n + i]);
+            const float target = pst_load(targets[sample * n + i]), d = at - target;
 
-            sum += (double)d * (double)d;
+            sum += bce ? (double)((at > 0 ? at : 0) - at * target + log1pf(expf(-fabsf(at))))
+                       : (double)d * (double)d;
         }
         sum = pst_block_sum(sum);
         if (threadIdx.x == 0) {
@@ -226,11 +228,14 @@ __global__ void mse_kernel(float *losses, const S *x, const S *targets, uint64_t
 }
 
 template <class S>
-__global__ void mse_back_kernel(S *dx, const S *x, const S *targets, float factor, uint64_t n)
+__global__ void mse_back_kernel(S *dx, const S *x, const S *targets, bool bce, float factor,
+                                uint64_t n)
 {
     PST_EACH(i, n)
     {
-        pst_store(&dx[i], factor * (pst_load(x[i]) - pst_load(targets[i])));
+        const float at = pst_load(x[i]), found = bce ? 1 / (1 + expf(-at)) : at;
+
+        pst_store(&dx[i], factor * (found - pst_load(targets[i])));
     }
 }
 
@@ -299,20 +304,22 @@ PST_CUDA_RUN(mse_f)
     PST_TYPED(pst_cuda_bf16(r),
               PST_LAUNCH_MEETING(mse_kernel<S>, pst_blocks_each(r->samples), pst_cuda_stream(r),
                                  (float *)call->y[0], (const S *)call->x[0], (const S *)call->x[1],
-                                 (uint64_t)r->samples, request_in(r, 0)->elems));
+                                 r->op->kind == PST_OP_BCE, (uint64_t)r->samples,
+                                 request_in(r, 0)->elems));
 }
 
 PST_CUDA_RUN(mse_b)
 {
     const struct pst_op_request *r = &k->request;
     const uint64_t n = request_in(r, 0)->elems;
+    const bool bce = r->op->kind == PST_OP_BCE;
     void *dx = request_operand(call->dx, 0);
 
     if (dx != NULL) {
         PST_TYPED(pst_cuda_bf16(r),
                   PST_LAUNCH(mse_back_kernel<S>, pst_blocks(r->samples * n), pst_cuda_stream(r),
-                             (S *)dx, (const S *)call->x[0], (const S *)call->x[1],
-                             2 * call->scale / (float)n, r->samples * n));
+                             (S *)dx, (const S *)call->x[0], (const S *)call->x[1], bce,
+                             (bce ? 1 : 2) * call->scale / (float)n, r->samples * n));
     }
 }
 

@@ -219,14 +219,17 @@ TEST_WITH(paths_become_relative_to_here, make_folder, remove_folder)
     struct pst_config *config, *again = NULL;
     struct pst_config_node *data;
     struct pst_error err;
-    char expected[512];
+    char expected[512], list[512];
 
-    write_text("main.toml", "[data]\ntrain = \"a/*.txt:/abs/b:c\"\nnone = 5\nempty = \"\"\n");
+    write_text("main.toml", "[data]\ntrain = \"a/*.txt:/abs/b:c\"\nnone = 5\nempty = \"\"\n"
+                            "list = [\"a:/b\", \"c\"]\nmixed = [\"a\", 5]\n");
     config = load_ok("main.toml");
     data = pst_config_get(config->root, "data");
     for (int i = 0; i < 2; i++) { /* the second time changes nothing */
         pst_config_resolve(config, data, "train");
         pst_config_resolve(config, data, "none");
+        pst_config_resolve(config, data, "list");
+        pst_config_resolve(config, data, "mixed");
         pst_config_resolve(config, data, "empty");
         pst_config_resolve(config, data, "absent");
         pst_config_resolve(config, NULL, "absent");
@@ -234,6 +237,9 @@ TEST_WITH(paths_become_relative_to_here, make_folder, remove_folder)
     snprintf(expected, sizeof expected, "%s/a/*.txt:/abs/b:%s/c", folder, folder);
     assert_string_equal(pst_config_get(data, "train")->value.string, expected);
     assert_string_equal(pst_config_get(data, "empty")->value.string, "");
+    snprintf(list, sizeof list, "%s/a:/b\n%s/c", folder, folder); /* a line each */
+    assert_string_equal(pst_config_get(data, "list")->value.string, list);
+    assert_int_equal(pst_config_get(data, "mixed")->kind, PST_CONFIG_ARRAY);
     {
         char *json = pst_config_to_json(config);
 
@@ -243,6 +249,7 @@ TEST_WITH(paths_become_relative_to_here, make_folder, remove_folder)
     data = pst_config_get(again->root, "data");
     pst_config_resolve(again, data, "train");
     assert_string_equal(pst_config_get(data, "train")->value.string, expected);
+    assert_string_equal(pst_config_get(data, "list")->value.string, list);
     pst_config_destroy(again);
     pst_config_destroy(config);
 }

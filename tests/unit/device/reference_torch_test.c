@@ -260,9 +260,9 @@ static void test_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FILE_TEST("linear"), FILE_TEST("norm"), FILE_TEST("attention"), FILE_TEST("image"),
-        FILE_TEST("other"),  FILE_TEST("maps"), FILE_TEST("general"),
-        FILE_TEST("decoder"), FILE_TEST("loss"),
+        FILE_TEST("linear"),  FILE_TEST("norm"),    FILE_TEST("attention"),
+        FILE_TEST("image"),   FILE_TEST("other"),   FILE_TEST("maps"),
+        FILE_TEST("general"), FILE_TEST("decoder"), FILE_TEST("loss"),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

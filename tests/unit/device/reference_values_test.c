@@ -189,6 +189,43 @@ TEST(test_tokens)
     }
 }
 
+/* Places that there are not; integers that become numbers. */
+TEST(test_places)
+{
+    const struct rig_case gather = {.name = "gather",
+                                    .op = {.kind = PST_OP_GATHER},
+                                    .samples = 1,
+                                    .in = "3, 5",
+                                    .param = "",
+                                    .integers = 2};
+    const struct rig_case numbers = {.name = "numbers",
+                                     .op = {.kind = PST_OP_MAP, .constants = {0.5f, 1}},
+                                     .samples = 1,
+                                     .in = "3",
+                                     .param = "",
+                                     .integers = 1};
+    const double x[] = {1, 2, 4}, places[] = {2, -1, 3, 0, 2}, dy[] = {1, 2, 4, 8, 16};
+    const double integers[] = {-2, 0, 6};
+    struct rig rig;
+
+    for (uint32_t d = 0; d < 3; d++) {
+        rig_init(&rig, &gather, dtypes[d]);
+        set(rig.x[0], x, 3);
+        set(rig.x[1], places, 5);
+        set(rig.dy, dy, 5);
+        rig_run(&rig);
+        assert_true(rig.y[0][0] == 4 && isnan(rig.y[0][1]) && isnan(rig.y[0][2]));
+        assert_values(&rig.y[0][3], (double[]){1, 4}, 2, 0);
+        assert_values(rig.dx[0], (double[]){8, 0, 17}, 3, 0);
+        rig_finish(&rig);
+        rig_init(&rig, &numbers, dtypes[d]);
+        set(rig.x[0], integers, 3);
+        rig_forward(&rig);
+        assert_values(rig.y[0], (double[]){0, 1, 4}, 3, 0);
+        rig_finish(&rig);
+    }
+}
+
 /* Without queries all keys weigh the same. */
 TEST(test_attention)
 {

@@ -7,6 +7,9 @@
 TEST(same_model_same_digest)
 {
     for (uint32_t i = 0; pst_model_builders[i] != NULL; i++) {
+        if (pst_model_builders[i]->build != NULL) {
+            continue; /* of a file */
+        }
         struct pst_graph *a = make_model(pst_model_builders[i]->id, "", PST_F32);
         struct pst_graph *b = make_model(pst_model_builders[i]->id, "", PST_F32);
 

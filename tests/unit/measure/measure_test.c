@@ -6,7 +6,7 @@
 #include "measure/measure.h"
 
 #include "module.h"
-#include "unit/graph/model_support.h"
+#include "unit/graph/graph_support.h"
 
 #include "base/util.h"
 #include "measure/measure_impl.h"
@@ -86,6 +86,53 @@ TEST(test_operators_that_are_alike_share_a_time)
     /* attention alone: the pairs of six */
     assert_true(pairs >= 15);
     free(measured);
+    pst_graph_destroy(graph);
+}
+
+/* No shape shows how many keys attention sees. */
+/* The same shapes, another function or another order of axes. */
+TEST(test_maps_are_not_alike)
+{
+    const struct pst_form flipped = {.rank = 2, .dims = {4, 4}, .from = {1, 0}, .step = {1, 1}};
+    const struct pst_form backwards = {
+        .rank = 2, .dims = {4, 4}, .from = {0, 1}, .start = {3, 0}, .step = {-1, 1}};
+    const struct pst_op ops[] = {
+        {.kind = PST_OP_MAP, .map = PST_MAP_EXP},     {.kind = PST_OP_MAP, .map = PST_MAP_EXP},
+        {.kind = PST_OP_MAP, .map = PST_MAP_TANH},    {.kind = PST_OP_STRIDED, .form = &flipped},
+        {.kind = PST_OP_STRIDED, .form = &backwards},
+    };
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    struct pst_graph_builder *b = new_builder(PST_F32);
+    uint32_t y = linear(b, "fc", input(b, "x", PST_F32, 4, 4, 0), 4, 4, PST_ACT_NONE);
+    struct pst_graph *graph;
+
+    for (uint32_t i = 0; i < 5; i++) {
+        y = add_op(b, ops[i], names[i], y, PST_NONE, PST_NONE, PST_NONE);
+    }
+    graph = finish(b, y, 4, 0);
+    assert_true(pst_measure_alike(graph, find_op(graph, "a"), find_op(graph, "b")));
+    assert_false(pst_measure_alike(graph, find_op(graph, "a"), find_op(graph, "c")));
+    assert_false(pst_measure_alike(graph, find_op(graph, "d"), find_op(graph, "e")));
+    pst_graph_destroy(graph);
+}
+
+TEST(test_windows_are_not_alike)
+{
+    struct pst_op op = {.kind = PST_OP_ATTENTION, .heads = 2, .causal = true, .window = 2};
+    struct pst_graph_builder *b = new_builder(PST_F32);
+    uint32_t x = linear(b, "qkv", input(b, "x", PST_F32, 8, 3, 0), 3, 24, PST_ACT_NONE), y[3];
+    struct pst_graph *graph;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        static const char *const names[] = {"a", "b", "c"};
+
+        op.window = i == 2 ? 4 : 2;
+        y[i] = add_op(b, op, names[i], x, PST_NONE, PST_NONE, PST_NONE);
+    }
+    y[1] = plain(b, PST_OP_ADD, "a+b", y[0], y[1]);
+    graph = finish(b, plain(b, PST_OP_ADD, "all", y[1], y[2]), 8, 0);
+    assert_true(pst_measure_alike(graph, find_op(graph, "a"), find_op(graph, "b")));
+    assert_false(pst_measure_alike(graph, find_op(graph, "a"), find_op(graph, "c")));
     pst_graph_destroy(graph);
 }
 

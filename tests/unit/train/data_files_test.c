@@ -17,7 +17,8 @@ static struct pst_graph *graph;
 
 static struct pst_job job_of(uint32_t kind, const char *train)
 {
-    struct pst_job job = {.data = {.kind = kind, .train = train, .seed = 5}};
+    struct pst_job job = {.data = {.kind = kind, .train = train, .seed = 5},
+                          .train = {.ignore_index = -1}};
 
     return job;
 }
@@ -406,7 +407,7 @@ TEST(test_sources)
     char train[256];
     int32_t x[CONTEXT], targets[CONTEXT];
     uint32_t of_first = 0;
-    int seen[2][8] = {{0}};
+    int seen[2][8] = {{0}}, order[2][24], n[2] = {0};
 
     write_bytes("s-a.bin", bytes, put_tokens(bytes, 0, 2, 100));
     write_bytes("s-b.bin", bytes, put_tokens(bytes, 0, 2, 400));
@@ -422,7 +423,9 @@ TEST(test_sources)
         assert_true(x[0] < 130 || (x[0] >= 400 && x[0] < 430));
         of_first += x[0] < 400;
         seen[x[0] >= 400][(x[0] - (x[0] < 400 ? 100 : 400)) / CONTEXT]++;
+        order[x[0] >= 400][n[x[0] >= 400]++] = (x[0] - (x[0] < 400 ? 100 : 400)) / CONTEXT;
     }
+    assert_memory_not_equal(order[0], order[1], 6 * sizeof order[0][0]); /* of equal length */
     assert_int_equal(of_first, 18); /* three epochs of the first, one of the second */
     for (uint32_t w = 0; w < 6; w++) {
         assert_in_range(seen[0][w], 2, 4);
@@ -546,6 +549,7 @@ static void expect_bad_npy(const char *header, const char *kind, const char *wor
 TEST(test_bad_npy)
 {
     struct pst_job job;
+    char patterns[128];
 
     expect_bad_npy(NPY("'<f4'", "True", "(4, 3)"), "input.syntax", "Fortran");
     expect_bad_npy(NPY("'|O'", "False", "(4, 3)"), "input.syntax", "|O");
@@ -570,7 +574,12 @@ TEST(test_bad_npy)
     job = npy_job(write_npy("x.npy", 1, X_HEADER, x_values, sizeof x_values), "");
     expect_failure(&job, "mlp", MLP, "config.value", "data.train_labels");
     job.data.train_labels = write_npy("y3.npy", 1, NPY("'<i8'", "False", "(3,)"), y_values, 24);
-    expect_failure(&job, "mlp", MLP, "config.value", "3");
+    expect_failure(&job, "mlp", MLP, "input.syntax", "it has 3 labels");
+    write_npy("y2-a.npy", 1, NPY("'<i8'", "False", "(2,)"), y_values, 16);
+    write_npy("y2-b.npy", 1, NPY("'<i8'", "False", "(2,)"), y_values, 16);
+    snprintf(patterns, sizeof patterns, "%s/y2-*.npy", support_folder);
+    job.data.train_labels = patterns;
+    expect_failure(&job, "mlp", MLP, "config.value", "1 files and data.train_labels has 2");
     job.data.train_labels = write_npy("yf.npy", 1, NPY("'<f8'", "False", "(4,)"), y_values, 32);
     expect_failure(&job, "mlp", MLP, "input.syntax", "whole numbers");
 }
@@ -594,6 +603,11 @@ TEST(test_bad_class)
              10 + strlen(Y_HEADER) + 8 * (size_t)((int)x[0] / 10));
     assert_non_null(strstr(err.message, "0 to 4"));
     assert_non_null(strstr(err.message, words));
+    close_data(data);
+    job.train.ignore_index = 5; /* unless it is the one that counts nothing */
+    data = open_data("mlp", MLP, &job);
+    read_samples(data, PST_SPLIT_TRAIN, 0, 1, x, &target);
+    assert_int_equal(target, -1);
     close_data(data);
 }
 
@@ -775,7 +789,7 @@ TEST(test_bad_mnist)
     job = job_of(PST_DATA_MNIST, write_bytes("images", bytes, sizeof bytes));
     expect_failure(&job, "mlp", mlp, "config.value", "data.train_labels");
     job.data.train_labels = support_path("train-labels-idx1-ubyte");
-    expect_failure(&job, "mlp", mlp, "config.value", "1 records");
+    expect_failure(&job, "mlp", mlp, "input.syntax", "it has 2 labels");
     job = job_of(PST_DATA_MNIST, write_bytes("lone-images-idx3", bytes, sizeof bytes));
     expect_failure(&job, "mlp", mlp, "input.path", "cannot open");
 }
@@ -796,6 +810,8 @@ TEST(test_misfits)
     expect_failure(&job, "dlrm", "", "config.value", "one input");
     job.data.tokenizer = "t.json";
     expect_failure(&job, "mlp", MLP, "config.value", "data.tokenizer");
+    job.data.kind = PST_DATA_SYNTHETIC; /* needs nothing and minds nothing */
+    close_data(open_data("mlp", MLP, &job));
 }
 
 /* Text by a tokenizer: the tokens are those of the recorded cases ("a" and a newline). */

@@ -32,6 +32,7 @@ static struct pst_job text_job(const char *train, const char *valid, double frac
     struct pst_job job;
 
     memset(&job, 0, sizeof job);
+    job.train.ignore_index = -1;
     job.data.train = train;
     job.data.valid = valid;
     job.data.valid_fraction = fraction;
@@ -205,6 +206,7 @@ TEST(test_synthetic_features)
     int n_same = 0, n_other = 0, counts[4] = {0};
 
     memset(&job, 0, sizeof job);
+    job.train.ignore_index = -1;
     job.data.kind = 1;
     job.data.seed = 11;
     assert_ok(pst_data_create(&job, graph, &data, &err), &err);
@@ -252,6 +254,7 @@ TEST(test_synthetic_tokens)
     int followed = 0;
 
     memset(&job, 0, sizeof job);
+    job.train.ignore_index = -1;
     job.data.kind = 1;
     assert_ok(pst_data_create(&job, graph, &data, &err), &err);
     assert_ok(pst_data_read(data, PST_SPLIT_TRAIN, 0, 100, (void *[]){x, &targets[0][0]}, &err),

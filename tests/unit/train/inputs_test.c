@@ -24,6 +24,7 @@ static struct samples read_samples(const struct pst_graph *graph)
     struct samples samples = {0};
 
     memset(&job, 0, sizeof job);
+    job.train.ignore_index = -1;
     job.data.kind = 1; /* synthetic */
     job.data.seed = 5;
     assert_ok(pst_data_create(&job, graph, &samples.data, &err), &err);

@@ -108,6 +108,19 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
     return pst_train_output_end(&training.output, st, err);
 }
 
+/* Long texts take their time to encode: a line says so. */
+static pst_status open_data(const struct pst_session *session, const struct pst_cli *cli,
+                            struct pst_data **ret_data, struct pst_error *err)
+{
+    const struct pst_job *job = session->job;
+
+    if (job->data.tokenizer[0] != '\0' && pst_team_is_first(&session->team) &&
+        cli->verbosity >= 0) {
+        fprintf(stderr, "reading data, by %s\n", job->data.tokenizer);
+    }
+    return pst_data_create(job, session->graph, ret_data, err);
+}
+
 /* All but joining the other processes and leaving them. */
 static pst_status work(const struct pst_job *job, const struct pst_team *team,
                        const struct request *request, const struct pst_cli *cli, bool *ret_started,
@@ -125,7 +138,7 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
                               pst_session_begin_with(session, job->train.init, err), err);
     }
     if (st == PST_OK && !pst_session_is_hollow(session)) {
-        st = pst_data_create(job, session->graph, &data, err);
+        st = open_data(session, cli, &data, err);
     }
     if (st == PST_OK) {
         st = run(session, data, request, cli, ret_started, err);

@@ -13,7 +13,8 @@
 
 static bool is_product(uint32_t kind)
 {
-    return kind == PST_OP_LINEAR || kind == PST_OP_CONV2D || kind == PST_OP_ATTENTION;
+    return kind == PST_OP_LINEAR || kind == PST_OP_CONV2D || kind == PST_OP_ATTENTION ||
+           kind == PST_OP_MATMUL;
 }
 
 static void describe_compute(const struct pst_session *session, const struct pst_profiled *profile,

@@ -112,14 +112,34 @@ static bool same_param(const struct pst_graph *graph, uint32_t a, uint32_t b)
            memcmp(p->dims, q->dims, p->rank * sizeof *p->dims) == 0;
 }
 
+static bool same_form(const struct pst_form *a, const struct pst_form *b)
+{
+    return a == NULL || b == NULL
+               ? a == b
+               : a->rank == b->rank && memcmp(a->from, b->from, sizeof a->from) == 0 &&
+                     memcmp(a->start, b->start, sizeof a->start) == 0 &&
+                     memcmp(a->step, b->step, sizeof a->step) == 0;
+}
+
+static bool same_general(const struct pst_op *a, const struct pst_op *b)
+{
+    return a->map == b->map && a->reduce == b->reduce && a->axis == b->axis && a->axes == b->axes &&
+           memcmp(a->swapped, b->swapped, sizeof a->swapped) == 0 && a->logarithm == b->logarithm &&
+           a->groups == b->groups && memcmp(a->pad_more, b->pad_more, sizeof a->pad_more) == 0 &&
+           memcmp(a->dilation, b->dilation, sizeof a->dilation) == 0 && same_form(a->form, b->form);
+}
+
 static bool same_attributes(const struct pst_op *a, const struct pst_op *b)
 {
     return a->kind == b->kind && a->n_in == b->n_in && a->n_out == b->n_out &&
            a->n_param == b->n_param && a->n_state == b->n_state && a->act == b->act &&
            a->transposed == b->transposed && a->causal == b->causal && a->heads == b->heads &&
+           a->kv_heads == b->kv_heads && a->window == b->window && a->head_dim == b->head_dim &&
+           a->experts_per_token == b->experts_per_token &&
            memcmp(a->kernel, b->kernel, sizeof a->kernel) == 0 &&
            memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
-           memcmp(a->pad, b->pad, sizeof a->pad) == 0 && (a->p > 0) == (b->p > 0);
+           memcmp(a->pad, b->pad, sizeof a->pad) == 0 && (a->p > 0) == (b->p > 0) &&
+           same_general(a, b);
 }
 
 bool pst_measure_alike(const struct pst_graph *graph, uint32_t a, uint32_t b)

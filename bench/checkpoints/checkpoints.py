@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What checkpoints cost: how long they block a run at the automatic interval, and how fast they are
+written beside what the disk takes.
+
+    bench/checkpoints/checkpoints.py [--build build/release] [--folder DIR] [--rounds 5] [--part blocking|rate]
+
+blocking  the quickstart model with save_every = "auto": the part of the time in which it stood still
+          for copies; and the same run without checkpoints beside it, turn and turn about
+rate      a checkpoint of 1 GB (weights and both moments of an MLP): bytes by the time from the
+          step's end until it is complete, beside a file of that size written in one go and synced
+          (8 MiB at a time), turn and turn about on the same disk. Other work is stopped meanwhile:
+          the run waits for the save
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+
+STEPS = 60
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+LARGE = """[model]
+use = "mlp"
+inputs = 4096
+hidden = 4096
+layers = 5
+[data]
+kind = "synthetic"
+[train]
+steps = 1
+batch = 1
+microbatch = 1
+eval_batches = 0
+[checkpoint]
+folder = "ck"
+busy = "wait"
+"""
+
+
+def train(penstock, folder, *words):
+    shutil.rmtree(folder / "ck", ignore_errors=True)
+    begin = time.monotonic()
+    done = subprocess.run([penstock, "train", *words, "--json", "-q"], cwd=folder, capture_output=True, text=True,
+                          check=True)
+    seconds = time.monotonic() - begin
+    return [json.loads(line) for line in done.stdout.splitlines()], seconds
+
+
+def blocking(penstock, folder, rounds):
+    words = [str(SOURCE / "configs/quickstart.toml"), "--set", f"train.steps={STEPS}", "--set", "train.sample=0",
+             "--set", "train.eval_batches=0"]
+    save = ["--set", "checkpoint.folder=ck", "--set", "checkpoint.save_every=auto"]
+    shares, ratios, counts = [], [], []
+    for _ in range(rounds):
+        plain, _ = train(penstock, folder, *words)
+        lines, _ = train(penstock, folder, *words, *save)
+        steps = [line["seconds"] for line in lines if "loss_hex" in line]
+        saved = [line for line in lines if line.get("checkpoint")]
+        shares.append(sum(line["blocked_seconds"] for line in saved) / sum(steps))
+        ratios.append(statistics.median(steps) / statistics.median(l["seconds"] for l in plain if "loss_hex" in l))
+        counts.append(len(saved))
+    print(f"blocking: {100 * statistics.median(shares):.2f} % of the time of {len(steps)} steps (all rounds "
+          f"{', '.join(f'{100 * share:.2f}' for share in shares)}), {statistics.median(counts):.0f} checkpoints of "
+          f"{saved[-1]['bytes'] / 1e6:.1f} MB; median step with and without: {statistics.median(ratios):.3f}")
+
+
+def plain_write(path, size):
+    data = os.urandom(8 << 20)
+    begin = time.monotonic()
+    with open(path, "wb", buffering=0) as file:
+        for at in range(0, size, len(data)):
+            file.write(data[: size - at])
+        os.fsync(file.fileno())
+    seconds = time.monotonic() - begin
+    path.unlink()
+    return seconds
+
+
+def rate(penstock, folder, rounds):
+    (folder / "large.toml").write_text(LARGE)
+    own, disk = [], []
+    for _ in range(rounds):
+        lines, _ = train(penstock, folder, "large.toml")
+        saved = next(line for line in lines if line.get("checkpoint"))
+        own.append(saved["bytes"] / saved["seconds"])
+        shutil.rmtree(folder / "ck")
+        os.sync()
+        disk.append(saved["bytes"] / plain_write(folder / "plain", saved["bytes"]))
+        os.sync()
+    ratio = statistics.median(a / b for a, b in zip(own, disk))
+    print(f"rate: {saved['bytes'] / 1e9:.2f} GB at {statistics.median(own) / 1e6:.0f} MB/s, the disk "
+          f"{statistics.median(disk) / 1e6:.0f} MB/s: {100 * ratio:.0f} % (rounds "
+          f"{', '.join(f'{100 * a / b:.0f}' for a, b in zip(own, disk))})")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=str(SOURCE / "build/release"))
+    parser.add_argument("--folder", help="on the disk that is measured")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--part", choices=["blocking", "rate"])
+    options = parser.parse_args()
+    penstock = str(pathlib.Path(options.build).resolve() / "penstock")
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=options.folder) as folder:
+        for part in [blocking, rate]:
+            if options.part in (None, part.__name__):
+                part(penstock, pathlib.Path(folder), options.rounds)
+
+
+if __name__ == "__main__":
+    main()

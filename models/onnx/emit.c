@@ -1,0 +1,792 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The graph of a model: from the outputs back, what each node that is needed becomes; then forward,
+ * the operators. The axis of the samples is found by comparing shapes at two batches.
+ */
+#include "emit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+
+void emit_fail(struct onnx_emitter *e, const char *why)
+{
+    char name[192];
+
+    if (e->status == PST_OK) {
+        e->status = pst_fail_at(&e->error, PST_ERR_CONFIG, "input.unsupported", e->model->path, 0,
+                                0, "%s: %s", onnx_node_name(e->model, e->node, name), why);
+    }
+}
+
+/* --- shapes ----------------------------------------------------------------------------------- */
+
+struct shape emit_behind(const struct onnx_value *value, uint32_t n)
+{
+    struct shape shape = {.rank = value->rank - n};
+
+    memcpy(shape.dims, value->dims + n, shape.rank * sizeof *shape.dims);
+    return shape;
+}
+
+struct shape emit_stripped(const struct onnx_value *value, uint32_t most)
+{
+    uint32_t n = 0;
+
+    while (n < value->rank && n < most && value->dims[n] == 1) {
+        n++;
+    }
+    return emit_behind(value, n);
+}
+
+struct shape emit_rows(const struct onnx_value *value)
+{
+    return emit_stripped(value, value->rank == 0 ? 0 : value->rank - 1);
+}
+
+struct shape emit_image_shape(const struct onnx_value *value)
+{
+    return (struct shape){3, {value->dims[2], value->dims[3], value->dims[1]}};
+}
+
+static bool same_shape(struct shape a, struct shape b)
+{
+    return a.rank == b.rank && memcmp(a.dims, b.dims, a.rank * sizeof *a.dims) == 0;
+}
+
+/* --- operators and parameters ----------------------------------------------------------------- */
+
+/* What a name begins with, up to its first number: what a layer's names share. */
+static size_t layer_length(const char *name)
+{
+    size_t n = strcspn(name, "0123456789");
+
+    return name[n] == '\0' ? 0 : n + strspn(name + n, "0123456789");
+}
+
+static void enter_layer(struct onnx_emitter *e, const char *name)
+{
+    const size_t n = layer_length(name);
+
+    if (e->layer == NULL || n != e->layer_length || strncmp(e->layer, name, n) != 0) {
+        e->n_layers += e->layer != NULL;
+        e->layer = name;
+        e->layer_length = n;
+        pst_graph_layer(e->m->graph, e->n_layers);
+    }
+}
+
+/* "suffix" of the node's name, and a number where that is taken. */
+static const char *new_name(struct onnx_emitter *e, const char *suffix)
+{
+    struct pst_arena *arena = &e->model->arena;
+    const char *base = e->node == NULL ? "" : e->node->proto->name;
+    const char *name;
+
+    if (e->node != NULL && (base == NULL || base[0] == '\0')) {
+        base = e->model->values[e->node->out[0]].name;
+    }
+    name = pst_arena_printf(arena, "%s%s%s", base[0] == '/' ? base + 1 : base,
+                            base[0] == '\0' || suffix[0] == '\0' ? "" : ".", suffix);
+    for (uint32_t i = 2; pst_names_find(&e->names, name) != PST_NONE; i++) {
+        name = pst_arena_printf(arena, "%s%s%s.%u", base[0] == '/' ? base + 1 : base,
+                                base[0] == '\0' || suffix[0] == '\0' ? "" : ".", suffix, i);
+    }
+    return name;
+}
+
+uint32_t emit_op(struct onnx_emitter *e, const char *suffix, struct pst_op op, const uint32_t *in,
+                 uint32_t n_in, const uint32_t *param, uint32_t n_param)
+{
+    op.name = e->op_name = new_name(e, suffix);
+    op.in = in;
+    op.n_in = n_in;
+    op.param = param;
+    op.n_param = n_param;
+    pst_names_add(&e->names, op.name, 0);
+    return pst_graph_add(e->m->graph, &op);
+}
+
+static void keep_origin(struct onnx_emitter *e, struct onnx_origin origin)
+{
+    e->origins->origins[e->origins->n++] = origin;
+}
+
+/* The number of what a file fills with one; false: it has an initializer. */
+static bool fill_of(const struct onnx_model *model, uint32_t base, float *ret_number)
+{
+    const struct onnx_value *value = &model->values[base];
+
+    if (value->tensor != NULL || value->data == NULL) {
+        return false;
+    }
+    *ret_number = (float)onnx_real(value->data, 0);
+    return true;
+}
+
+uint32_t emit_param(struct onnx_emitter *e, const struct onnx_param *param, bool decay)
+{
+    const char *name = e->model->values[param->base].name;
+    const uint32_t *order = (const uint32_t[]){2, 3, 1, 0};
+    struct known_param *known = &e->params[e->n_params];
+    uint64_t dims[ONNX_RANK];
+    float number = 0;
+    bool filled;
+
+    enter_layer(e, name);
+    for (uint32_t i = 0; i < e->n_params; i++) {
+        if (e->params[i].param.base == param->base) {
+            const struct onnx_param *p = &e->params[i].param;
+
+            if (p->image != param->image || p->first != param->first || p->rank != param->rank ||
+                memcmp(p->dims, param->dims, p->rank * sizeof *p->dims) != 0) {
+                emit_fail(e, "it reads a parameter in another form than an operator before it");
+            }
+            return e->params[i].index;
+        }
+    }
+    for (uint32_t i = 0; i < param->rank; i++) {
+        dims[i] = param->dims[param->image ? order[i] : i];
+    }
+    filled = fill_of(e->model, param->base, &number);
+    known->param = *param;
+    known->index = pst_graph_param(e->m->graph, name, param->rank, dims,
+                                   filled ? PST_INIT_CONSTANT : PST_INIT_ZERO, number, decay);
+    if (!filled) {
+        keep_origin(e, (struct onnx_origin){name, *param, PST_NONE});
+    }
+    e->n_params++;
+    return known->index;
+}
+
+/* --- tensors of values ------------------------------------------------------------------------ */
+
+uint32_t emit_reshape(struct onnx_emitter *e, uint32_t tensor, struct shape from, struct shape to)
+{
+    struct pst_form form = {.rank = to.rank};
+
+    if (same_shape(from, to)) {
+        return tensor;
+    }
+    memcpy(form.dims, to.dims, sizeof form.dims);
+    return emit_op(e, "view", (struct pst_op){.kind = PST_OP_RESHAPE, .form = &form}, &tensor, 1,
+                   NULL, 0);
+}
+
+uint32_t emit_permute(struct onnx_emitter *e, uint32_t x, struct shape from, const uint32_t *order)
+{
+    struct pst_form form = {.rank = from.rank};
+    bool moved = false;
+    uint32_t last = 0;
+
+    for (uint32_t i = 0; i < from.rank; i++) {
+        form.dims[i] = from.dims[order[i]];
+        form.from[i] = order[i];
+        form.step[i] = 1;
+        if (form.dims[i] != 1) { /* axes of length 1 may go anywhere */
+            moved = moved || order[i] < last;
+            last = order[i];
+        }
+    }
+    if (!moved) {
+        struct shape to = {.rank = from.rank};
+
+        memcpy(to.dims, form.dims, sizeof to.dims);
+        return emit_reshape(e, x, from, to);
+    }
+    return emit_op(e, "transpose", (struct pst_op){.kind = PST_OP_STRIDED, .form = &form}, &x, 1,
+                   NULL, 0);
+}
+
+static uint32_t make_constant(struct onnx_emitter *e, const struct onnx_value *value,
+                              struct shape shape)
+{
+    const struct onnx_data *data = onnx_known(e->model, (struct onnx_value *)value);
+    const bool integer = !onnx_is_real(value->type) && value->type != ONNX_BOOL;
+    const uint64_t n = onnx_elems(value);
+    struct pst_form form = {.rank = shape.rank, .dtype = integer ? PST_I32 : PST_F32};
+    uint32_t result;
+    float *numbers;
+
+    if (data == NULL || n == 0) {
+        emit_fail(e, "one of its inputs has no elements, or numbers that take more than 1 GiB");
+        return PST_NONE;
+    }
+    numbers = pst_alloc(n, sizeof *numbers);
+    for (uint64_t i = 0; i < n; i++) {
+        if (integer) {
+            const int64_t number = onnx_integer(data, i);
+
+            ((int32_t *)numbers)[i] = number > INT32_MAX   ? INT32_MAX
+                                      : number < INT32_MIN ? INT32_MIN
+                                                           : (int32_t)number;
+        } else {
+            numbers[i] = (float)onnx_real(data, i);
+        }
+    }
+    memcpy(form.dims, shape.dims, sizeof form.dims);
+    form.data = numbers;
+    result = emit_op(e, "constant", (struct pst_op){.kind = PST_OP_CONSTANT, .form = &form}, NULL,
+                     0, NULL, 0);
+    free(numbers);
+    return result;
+}
+
+/* The value's tensor as it first comes: an initializer or known numbers become one here. */
+static struct made *find(struct onnx_emitter *e, const struct onnx_value *value)
+{
+    struct made *made = &e->made[value - e->model->values];
+    struct onnx_param param;
+    bool swapped;
+
+    if (made->tensor != PST_NONE || e->status != PST_OK) {
+        return made;
+    }
+    if (value->learned && onnx_parameter(e->model, value, &param, &swapped) && !swapped) {
+        const uint32_t index = emit_param(e, &param, param.rank > 1);
+
+        made->shape.rank = param.rank;
+        memcpy(made->shape.dims, param.dims, sizeof param.dims);
+        made->tensor =
+            emit_op(e, "parameter", (struct pst_op){.kind = PST_OP_PARAMETER}, NULL, 0, &index, 1);
+    } else if (value->fixed && !value->learned) {
+        made->shape = emit_stripped(value, value->rank);
+        made->tensor = make_constant(e, value, made->shape);
+    } else {
+        emit_fail(e, "one of its inputs is not there");
+    }
+    return made;
+}
+
+bool emit_is_image(const struct onnx_emitter *e, const struct onnx_value *value)
+{
+    return e->made[value - e->model->values].image;
+}
+
+uint32_t emit_get(struct onnx_emitter *e, const struct onnx_value *value, struct shape shape)
+{
+    static const uint32_t order[3] = {2, 0, 1};
+    struct made *made = find(e, value);
+
+    if (made->image) { /* once and for all: nobody asks for it both ways often */
+        made->tensor = emit_permute(e, made->tensor, made->shape, order);
+        made->shape = emit_behind(value, 1);
+        made->image = false;
+    }
+    return e->status == PST_OK ? emit_reshape(e, made->tensor, made->shape, shape) : PST_NONE;
+}
+
+uint32_t emit_image(struct onnx_emitter *e, const struct onnx_value *value)
+{
+    static const uint32_t order[3] = {1, 2, 0};
+    struct onnx_value four = *value;
+    uint32_t tensor;
+
+    if (emit_is_image(e, value)) {
+        return e->made[value - e->model->values].tensor;
+    }
+    if (value->rank < 4) { /* one that is broadcast */
+        four.rank = 4;
+        for (uint32_t i = 0; i < 4; i++) {
+            const uint32_t missing = 4 - value->rank;
+
+            four.dims[i] = i < missing ? 1 : value->dims[i - missing];
+        }
+    }
+    tensor = emit_get(e, value, emit_behind(&four, 1));
+    return e->status == PST_OK ? emit_permute(e, tensor, emit_behind(&four, 1), order) : PST_NONE;
+}
+
+void emit_put(struct onnx_emitter *e, uint32_t i, uint32_t tensor, struct shape shape)
+{
+    if (e->node->out[i] != PST_NONE) {
+        e->made[e->node->out[i]] = (struct made){tensor, shape, false};
+    }
+}
+
+void emit_put_image(struct onnx_emitter *e, uint32_t i, uint32_t tensor)
+{
+    const struct onnx_value *y = onnx_out(e->model, e->node, i);
+
+    if (y != NULL) {
+        e->made[e->node->out[i]] = (struct made){tensor, emit_image_shape(y), true};
+    }
+}
+
+bool emit_apart(struct onnx_emitter *e, const struct onnx_value *value, uint32_t axis)
+{
+    if (e->axis[value - e->model->values] != axis || value->fixed) {
+        return true;
+    }
+    emit_fail(e, "it works along the axis of the batch: what one sample gives would depend on the "
+                 "others");
+    return false;
+}
+
+/* --- samples ---------------------------------------------------------------------------------- */
+
+/* Numbers that come from no sample are the same for all. */
+static bool same_halves(const struct onnx_value *value, uint32_t axis)
+{
+    uint64_t inner = 1, outer = 1;
+
+    if (value->data == NULL || value->data->uniform) {
+        return true;
+    }
+    for (uint32_t i = 0; i < value->rank; i++) {
+        inner *= i >= axis ? value->dims[i] : 1;
+        outer *= i < axis ? value->dims[i] : 1;
+    }
+    for (uint64_t i = 0; i < outer; i++) {
+        const int64_t *at = value->data->i + i * inner;
+
+        if (memcmp(at, at + inner / 2, inner / 2 * sizeof *at) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static pst_status find_axis(struct onnx_model *model, uint32_t v, const struct shape *one,
+                            bool *varies, uint8_t *ret_axis, struct pst_error *err)
+{
+    const struct onnx_value *two = &model->values[v];
+    uint32_t axis = ONNX_RANK;
+    bool ok = two->rank == one->rank;
+
+    for (uint32_t i = 0; i < two->rank && ok; i++) {
+        if (two->dims[i] != one->dims[i]) {
+            ok = two->dims[i] == 2 * one->dims[i] && axis == ONNX_RANK;
+            axis = i;
+        }
+    }
+    if (!ok) {
+        return ONNX_BAD("input.unsupported",
+                        "\"%s\": how its shape grows with the batch is not read: no axis alone "
+                        "grows as the batch does",
+                        two->name);
+    }
+    *varies = axis != ONNX_RANK && !same_halves(two, axis);
+    *ret_axis = (uint8_t)axis;
+    return PST_OK;
+}
+
+/* The axis of the batch in every value, by comparing two batches; values stay at a batch of 1. */
+static pst_status find_axes(struct onnx_model *model, uint8_t *ret_axes, struct pst_error *err)
+{
+    struct shape *one = pst_arena_array(&model->arena, model->n_values, sizeof *one);
+    bool *varies = pst_arena_array(&model->arena, model->n_values, sizeof *varies);
+    pst_status status = onnx_infer(model, 1, err);
+
+    for (uint32_t i = 0; i < model->n_values && status == PST_OK; i++) {
+        one[i].rank = model->values[i].rank;
+        memcpy(one[i].dims, model->values[i].dims, sizeof one[i].dims);
+    }
+    if (status == PST_OK) {
+        status = onnx_infer(model, 2, err);
+    }
+    for (uint32_t i = 0; i < model->n_values && status == PST_OK; i++) {
+        status = find_axis(model, i, &one[i], &varies[i], &ret_axes[i], err);
+    }
+    if (status == PST_OK) {
+        status = onnx_infer(model, 1, err);
+    }
+    for (uint32_t i = 0; i < model->n_nodes && status == PST_OK; i++) {
+        const struct onnx_node *node = &model->nodes[i];
+        const struct onnx_value *y = onnx_out(model, node, 0);
+        char name[192];
+
+        for (uint32_t k = 0; k < node->n_in && !y->fixed; k++) {
+            if (node->in[k] != PST_NONE && varies[node->in[k]]) {
+                return ONNX_BAD("input.unsupported",
+                                "%s: what it does depends on a sample's place in the batch",
+                                onnx_node_name(model, node, name));
+            }
+        }
+    }
+    return status;
+}
+
+/* --- ties ------------------------------------------------------------------------------------- */
+
+#define PROBES 64
+
+/* Numbers of a matrix at places that follow from its shape; a matrix the other way round has the
+   same. All alike: it says nothing. */
+static bool probe(const struct onnx_model *model, const struct onnx_value *value, bool swapped,
+                  double *ret_numbers)
+{
+    const uint64_t rows = value->dims[swapped ? 1 : 0], columns = value->dims[swapped ? 0 : 1];
+    bool different = false;
+
+    for (uint64_t i = 0; i < PROBES; i++) {
+        const uint64_t row = i * 2654435761u % rows, column = i * 40503u % columns;
+
+        if (onnx_tensor_reals(model, value->tensor,
+                              swapped ? column * rows + row : row * columns + column, 1,
+                              &ret_numbers[i], NULL) != PST_OK) {
+            return false;
+        }
+        different = different || ret_numbers[i] != ret_numbers[0];
+    }
+    return different;
+}
+
+static pst_status all_equal(const struct onnx_model *model, const struct onnx_value *a,
+                            const struct onnx_value *b, bool swapped, bool *ret_equal,
+                            struct pst_error *err)
+{
+    const uint64_t n = onnx_elems(a), rows = a->dims[0], columns = a->dims[1];
+    double *left = pst_alloc(n, sizeof *left), *right = pst_alloc(n, sizeof *right);
+    pst_status status = onnx_tensor_reals(model, a->tensor, 0, n, left, err);
+
+    if (status == PST_OK) {
+        status = onnx_tensor_reals(model, b->tensor, 0, n, right, err);
+    }
+    *ret_equal = status == PST_OK;
+    for (uint64_t i = 0; i < n && *ret_equal; i++) {
+        *ret_equal = left[i] == right[swapped ? i % columns * rows + i / columns : i];
+    }
+    free(left);
+    free(right);
+    return status;
+}
+
+static void tie(struct onnx_model *model, uint32_t a, uint32_t b, bool swapped)
+{
+    model->tied[b] = a;
+    model->tied_swapped[b] = swapped;
+    pst_log(PST_LOG_INFO, "onnx", "\"%s\" and \"%s\" are one parameter%s", model->values[a].name,
+            model->values[b].name, swapped ? ", one of them transposed" : "");
+}
+
+static bool may_tie(const struct onnx_value *a, const struct onnx_value *b, bool swapped)
+{
+    return a->dims[0] == b->dims[swapped ? 1 : 0] && a->dims[1] == b->dims[swapped ? 0 : 1];
+}
+
+/* Matrices of equal numbers, one perhaps transposed. */
+static pst_status tie_equal(struct onnx_model *model, struct pst_error *err)
+{
+    double numbers[PROBES], others[PROBES];
+
+    for (uint32_t b = 0; b < model->n_values; b++) {
+        const struct onnx_value *right = &model->values[b];
+
+        if (right->tensor == NULL || !right->learned || right->rank != 2 ||
+            onnx_elems(right) < 16 || !probe(model, right, false, numbers)) {
+            continue;
+        }
+        for (uint32_t k = 0; k < 2 * b && model->tied[b] == PST_NONE; k++) {
+            const struct onnx_value *left = &model->values[k / 2];
+            const bool swapped = k % 2 != 0;
+            bool equal = false;
+            pst_status status;
+
+            if (left->tensor == NULL || !left->learned || left->rank != 2 ||
+                model->tied[k / 2] != PST_NONE || !may_tie(left, right, swapped) ||
+                !probe(model, left, swapped, others) ||
+                memcmp(numbers, others, sizeof others) != 0) {
+                continue;
+            }
+            status = all_equal(model, left, right, swapped, &equal, err);
+            if (status != PST_OK) {
+                return status;
+            }
+            if (equal) {
+                tie(model, k / 2, b, swapped);
+            }
+        }
+    }
+    return PST_OK;
+}
+
+static uint32_t named(const struct onnx_model *model, const char *name, size_t n)
+{
+    char *copy = pst_strndup(name, n);
+    uint32_t value = pst_names_find(&model->names, copy);
+
+    free(copy);
+    return value;
+}
+
+/* Pairs "a=b". */
+static pst_status tie_pairs(struct onnx_model *model, struct pst_error *err)
+{
+    const char *at = model->config->tie;
+
+    while (*at != '\0') {
+        const size_t n = strcspn(at, ","), first = strcspn(at, "=");
+        const uint32_t a = named(model, at, first);
+        const uint32_t b = first < n ? named(model, at + first + 1, n - first - 1) : PST_NONE;
+        const struct onnx_value *left = a == PST_NONE ? NULL : &model->values[a];
+        const struct onnx_value *right = b == PST_NONE ? NULL : &model->values[b];
+
+        if (left == NULL || right == NULL || a == b || left->tensor == NULL ||
+            right->tensor == NULL || left->rank != 2 || right->rank != 2 ||
+            (!may_tie(left, right, false) && !may_tie(left, right, true))) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "\"tie\" in [model] is \"auto\", \"off\" or a list of \"a=b\" of "
+                            "matrices of one shape; \"%.*s\" is none",
+                            (int)n, at);
+        }
+        tie(model, a, b, !may_tie(left, right, false));
+        at += n + (at[n] == ',');
+    }
+    return PST_OK;
+}
+
+static pst_status find_ties(struct onnx_model *model, struct pst_error *err)
+{
+    const char *tie = model->config->tie;
+
+    model->tied = pst_arena_array(&model->arena, model->n_values, sizeof *model->tied);
+    model->tied_swapped =
+        pst_arena_array(&model->arena, model->n_values, sizeof *model->tied_swapped);
+    for (uint32_t i = 0; i < model->n_values; i++) {
+        model->tied[i] = PST_NONE;
+    }
+    return strcmp(tie, "off") == 0    ? PST_OK
+           : strcmp(tie, "auto") == 0 ? tie_equal(model, err)
+                                      : tie_pairs(model, err);
+}
+
+/* --- inputs and the loss ---------------------------------------------------------------------- */
+
+static uint32_t field_of(const struct onnx_emitter *e, const struct onnx_value *value)
+{
+    size_t n = 0;
+    const char *word = onnx_told(e->model->config->inputs, value->name, &n);
+
+    return n == 7 && strncmp(word, "shifted", n) == 0   ? PST_FIELD_SHIFTED
+           : n == 7 && strncmp(word, "segment", n) == 0 ? PST_FIELD_SEGMENT
+                                                        : PST_FIELD_X;
+}
+
+static void add_input(struct onnx_emitter *e, uint32_t v)
+{
+    const struct onnx_value *value = &e->model->values[v];
+    const bool real = onnx_is_real(value->type), image = real && value->rank == 4;
+    const struct shape shape = image ? emit_image_shape(value) : emit_behind(value, 1);
+
+    e->made[v].shape = shape;
+    e->made[v].image = image;
+    e->made[v].tensor = pst_graph_input(e->m->graph, value->name, field_of(e, value),
+                                        real ? pst_graph_dtype(e->m->graph) : (uint32_t)PST_I32,
+                                        shape.rank, shape.dims);
+}
+
+/* The value that the loss is taken of: a softmax at the end is the loss's own. */
+static struct onnx_value *find_logits(struct onnx_model *model, const struct onnx_value *output,
+                                      uint32_t loss)
+{
+    struct onnx_value *value = &model->values[output - model->values];
+
+    for (;;) {
+        const struct onnx_node *node = onnx_maker(model, value);
+
+        if (node == NULL ||
+            (node->op != ONNX_Identity &&
+             (loss != ONNX_LOSS_CROSS_ENTROPY ||
+              (node->op != ONNX_Softmax && node->op != ONNX_LogSoftmax && node->op != ONNX_Log)) &&
+             (loss != ONNX_LOSS_BCE || node->op != ONNX_Sigmoid))) {
+            return value;
+        }
+        value = onnx_in(model, node, 0);
+    }
+}
+
+static pst_status find_output(struct onnx_model *model, uint32_t *ret_output, struct pst_error *err)
+{
+    const char *name = model->config->output;
+
+    if (name[0] == '\0') {
+        *ret_output = model->outputs[0];
+        return PST_OK;
+    }
+    for (uint32_t i = 0; i < model->n_outputs; i++) {
+        if (strcmp(model->values[model->outputs[i]].name, name) == 0) {
+            *ret_output = model->outputs[i];
+            return PST_OK;
+        }
+    }
+    return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                    "\"output\" in [model]: the model has no output \"%s\"; its first is \"%s\"",
+                    name, model->values[model->outputs[0]].name);
+}
+
+/* The shape that the loss reads: classes are the last axis. */
+static struct shape logits_shape(const struct onnx_value *logits, bool image)
+{
+    struct shape shape = image ? emit_image_shape(logits) : emit_stripped(logits, 1);
+
+    /* Classes of a whole image of one pixel are those of a sample. */
+    if (image && shape.dims[0] == 1 && shape.dims[1] == 1) {
+        shape = (struct shape){1, {shape.dims[2]}};
+    }
+    return shape;
+}
+
+static struct pst_model_ends add_loss(struct onnx_emitter *e, const struct onnx_value *logits,
+                                      uint32_t loss)
+{
+    const bool classes = loss == ONNX_LOSS_CROSS_ENTROPY;
+    const bool image = logits->rank == 4 && classes;
+    const struct shape shape = logits_shape(logits, image);
+    uint32_t x = image ? emit_reshape(e, emit_image(e, logits), emit_image_shape(logits), shape)
+                       : emit_get(e, logits, shape);
+    const uint32_t targets =
+        pst_graph_input(e->m->graph, "targets",
+                        e->model->config->targets != 0 ? PST_FIELD_MASKED : PST_FIELD_TARGET,
+                        classes ? (uint32_t)PST_I32 : pst_graph_dtype(e->m->graph),
+                        shape.rank - (classes ? 1 : 0), shape.dims);
+
+    return pst_add_loss(e->m,
+                        classes                 ? PST_OP_CROSS_ENTROPY
+                        : loss == ONNX_LOSS_MSE ? PST_OP_MSE
+                                                : PST_OP_BCE,
+                        x, targets);
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+struct plan {
+    struct onnx_model *model;
+    struct onnx_match **matches; /* by node; NULL: not needed, or nothing in a graph */
+    bool *needed;                /* by value */
+};
+
+/* From the output back: what each needed node becomes. */
+static void plan_nodes(struct plan *plan, bool *refused)
+{
+    struct onnx_model *model = plan->model;
+    struct onnx_match match;
+
+    for (uint32_t i = model->n_nodes; i-- > 0;) {
+        const struct onnx_node *node = &model->nodes[i];
+        bool any = false;
+
+        for (uint32_t k = 0; k < node->n_out; k++) {
+            const struct onnx_value *y = onnx_out(model, node, k);
+
+            any = any || (y != NULL && plan->needed[node->out[k]] && (!y->fixed || y->learned));
+        }
+        refused[i] = any && !onnx_match(model, node, &match);
+        if (refused[i]) { /* what leads to it is looked at as well, to tell all at once */
+            for (uint32_t k = 0; k < node->n_in; k++) {
+                if (node->in[k] != PST_NONE) {
+                    plan->needed[node->in[k]] = true;
+                }
+            }
+        }
+        if (!any || refused[i]) {
+            continue;
+        }
+        plan->matches[i] = pst_arena_alloc(&model->arena, sizeof match, 0);
+        *plan->matches[i] = match;
+        for (uint32_t k = 0; k < match.n_in; k++) {
+            const struct onnx_value *x = &model->values[match.in[k]];
+            struct onnx_param param;
+            bool swapped;
+
+            /* A parameter stands for itself. */
+            plan->needed[match.in[k]] =
+                plan->needed[match.in[k]] ||
+                !(x->learned && onnx_parameter(model, x, &param, &swapped) && !swapped);
+        }
+    }
+}
+
+static const char *refusal(const struct onnx_model *model, const struct onnx_node *node,
+                           const void *refused)
+{
+    return ((const bool *)refused)[node - model->nodes]
+               ? "on what samples change, or in this form, it is not supported"
+               : NULL;
+}
+
+static struct pst_model_ends write_graph(struct onnx_emitter *e, const struct plan *plan,
+                                         const struct onnx_value *logits, uint32_t loss)
+{
+    struct onnx_model *model = e->model;
+
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        if (plan->needed[model->inputs[i]] && !model->values[model->inputs[i]].fixed) {
+            add_input(e, model->inputs[i]);
+        }
+    }
+    for (uint32_t i = 0; i < model->n_nodes && e->status == PST_OK; i++) {
+        if (plan->matches[i] != NULL) {
+            e->node = &model->nodes[i];
+            plan->matches[i]->emit(e, plan->matches[i]);
+        }
+    }
+    if (e->status != PST_OK) {
+        return (struct pst_model_ends){PST_NONE, PST_NONE};
+    }
+    return add_loss(e, logits, loss);
+}
+
+static void begin(struct onnx_emitter *e)
+{
+    struct pst_arena *arena = &e->model->arena;
+
+    e->made = pst_arena_array(arena, e->model->n_values, sizeof *e->made);
+    for (uint32_t i = 0; i < e->model->n_values; i++) {
+        e->made[i].tensor = PST_NONE;
+    }
+    e->params = pst_arena_array(arena, e->model->n_values, sizeof *e->params);
+    e->origins->origins =
+        pst_arena_array(arena, 2 * (size_t)e->model->n_values, sizeof *e->origins->origins);
+    /* A node becomes a few operators; local response normalisation by far the most. */
+    pst_names_init(&e->names, arena, 64 * (e->model->n_nodes + 16));
+    pst_names_add(&e->names, "loss", 0);
+}
+
+pst_status onnx_emit(struct onnx_model *model, struct pst_model *m, struct pst_model_ends *ret_ends,
+                     struct onnx_origins *ret_origins, struct pst_error *err)
+{
+    struct onnx_emitter e = {.model = model, .m = m, .origins = ret_origins};
+    struct plan plan = {.model = model};
+    uint32_t output = PST_NONE, loss = model->config->loss;
+    struct onnx_value *logits;
+    bool *refused;
+    pst_status status = find_output(model, &output, err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    loss = loss == ONNX_LOSS_AUTO ? (uint32_t)ONNX_LOSS_CROSS_ENTROPY : loss;
+    e.axis = pst_arena_array(&model->arena, model->n_values, sizeof *e.axis);
+    status = find_axes(model, e.axis, err);
+    if (status == PST_OK) {
+        status = find_ties(model, err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    logits = find_logits(model, &model->values[output], loss);
+    if (logits->fixed || logits->rank == 0 || e.axis[logits - model->values] != 0) {
+        return ONNX_BAD("input.unsupported",
+                        "output \"%s\" does not have the batch as its first axis",
+                        model->values[output].name);
+    }
+    plan.matches = pst_arena_array(&model->arena, model->n_nodes, sizeof *plan.matches);
+    plan.needed = pst_arena_array(&model->arena, model->n_values, sizeof *plan.needed);
+    refused = pst_arena_array(&model->arena, model->n_nodes, sizeof *refused);
+    plan.needed[logits - model->values] = true;
+    plan_nodes(&plan, refused);
+    status = onnx_refuse(model, refusal, refused, err);
+    if (status != PST_OK) {
+        return status;
+    }
+    e.needed = plan.needed;
+    begin(&e);
+    *ret_ends = write_graph(&e, &plan, logits, loss);
+    if (e.status != PST_OK && err != NULL) {
+        *err = e.error;
+    }
+    return e.status;
+}

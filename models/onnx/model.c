@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names to values and nodes. Every name is made once and before it is read; what no output hangs
+ * on is left out; what cannot be read is told, all of it at once.
+ */
+#include "onnx.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+#define OLDEST_OPSET 7
+#define NEWEST_OPSET 27
+#define MAX_SHOWN    64 /* different operators of a refusal */
+
+struct op_row {
+    const char *name;
+    uint32_t since, least, most, outputs;
+};
+
+#define X(name, since, least, most, outputs) {#name, since, least, most, outputs},
+static const struct op_row op_rows[ONNX_N_OPS] = {ONNX_OPS(X)};
+#undef X
+
+const char *onnx_op_name(uint32_t op)
+{
+    return op < ONNX_N_OPS ? op_rows[op].name : "?";
+}
+
+static uint32_t find_op(const char *name)
+{
+    uint32_t op = 0;
+
+    while (op < ONNX_N_OPS && strcmp(op_rows[op].name, name) != 0) {
+        op++;
+    }
+    return op;
+}
+
+/* --- looking at a model ----------------------------------------------------------------------- */
+
+const char *onnx_node_name(const struct onnx_model *model, const struct onnx_node *node,
+                           char text[192])
+{
+    const char *name = node->proto->name;
+
+    if ((name == NULL || name[0] == '\0') && node->n_out > 0 && node->out[0] != PST_NONE) {
+        name = model->values[node->out[0]].name;
+    }
+    snprintf(text, 192, "%s \"%s\"", node->proto->op_type, name == NULL ? "" : name);
+    return text;
+}
+
+struct onnx_value *onnx_in(const struct onnx_model *model, const struct onnx_node *node, uint32_t i)
+{
+    return i < node->n_in && node->in[i] != PST_NONE ? &model->values[node->in[i]] : NULL;
+}
+
+struct onnx_value *onnx_out(const struct onnx_model *model, const struct onnx_node *node,
+                            uint32_t i)
+{
+    return i < node->n_out && node->out[i] != PST_NONE ? &model->values[node->out[i]] : NULL;
+}
+
+const struct onnx_node *onnx_maker(const struct onnx_model *model, const struct onnx_value *value)
+{
+    return value->node == PST_NONE ? NULL : &model->nodes[value->node];
+}
+
+const Onnx__AttributeProto *onnx_attribute(const struct onnx_node *node, const char *name)
+{
+    for (size_t i = 0; i < node->proto->n_attribute; i++) {
+        const Onnx__AttributeProto *attribute = node->proto->attribute[i];
+
+        if (attribute->name != NULL && strcmp(attribute->name, name) == 0) {
+            return attribute;
+        }
+    }
+    return NULL;
+}
+
+int64_t onnx_int(const struct onnx_node *node, const char *name, int64_t otherwise)
+{
+    const Onnx__AttributeProto *attribute = onnx_attribute(node, name);
+
+    return attribute != NULL && attribute->has_i ? attribute->i : otherwise;
+}
+
+float onnx_float(const struct onnx_node *node, const char *name, float otherwise)
+{
+    const Onnx__AttributeProto *attribute = onnx_attribute(node, name);
+
+    return attribute != NULL && attribute->has_f ? attribute->f : otherwise;
+}
+
+bool onnx_word_is(const struct onnx_node *node, const char *name, const char *word, bool otherwise)
+{
+    const Onnx__AttributeProto *attribute = onnx_attribute(node, name);
+
+    return attribute != NULL && attribute->has_s
+               ? attribute->s.len == strlen(word) &&
+                     memcmp(attribute->s.data, word, attribute->s.len) == 0
+               : otherwise;
+}
+
+const int64_t *onnx_ints(const struct onnx_node *node, const char *name, uint32_t *ret_n)
+{
+    const Onnx__AttributeProto *attribute = onnx_attribute(node, name);
+
+    *ret_n = attribute == NULL ? 0 : (uint32_t)attribute->n_ints;
+    return *ret_n == 0 ? NULL : attribute->ints;
+}
+
+/* --- words of the config ---------------------------------------------------------------------- */
+
+const char *onnx_told(const char *list, const char *name, size_t *ret_n)
+{
+    const size_t n = strlen(name);
+
+    while (*list != '\0') {
+        const size_t length = strcspn(list, ",");
+
+        if (length > n && strncmp(list, name, n) == 0 && list[n] == '=') {
+            *ret_n = length - n - 1;
+            return list + n + 1;
+        }
+        list += length + (list[length] == ',');
+    }
+    return NULL;
+}
+
+bool onnx_listed(const char *patterns, const char *name)
+{
+    while (*patterns != '\0') {
+        const size_t length = strcspn(patterns, ",");
+        char *pattern = pst_strndup(patterns, length);
+        const bool found = fnmatch(pattern, name, 0) == 0;
+
+        free(pattern);
+        if (found) {
+            return true;
+        }
+        patterns += length + (patterns[length] == ',');
+    }
+    return false;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static pst_status read_versions(struct onnx_model *model, struct pst_error *err)
+{
+    const Onnx__ModelProto *proto = model->proto;
+
+    for (size_t i = 0; i < proto->n_opset_import; i++) {
+        const Onnx__OperatorSetIdProto *set = proto->opset_import[i];
+
+        if (set->domain == NULL || set->domain[0] == '\0' || strcmp(set->domain, "ai.onnx") == 0) {
+            model->opset = set->version > 0 && set->version < 10000 ? (uint32_t)set->version : 0;
+        }
+    }
+    if (model->opset < OLDEST_OPSET || model->opset > NEWEST_OPSET) {
+        return ONNX_BAD("input.unsupported",
+                        "the model is of operator set %u; %d to %d are read; export it anew, or "
+                        "convert it (onnx.version_converter)",
+                        model->opset, OLDEST_OPSET, NEWEST_OPSET);
+    }
+    if (proto->graph->n_sparse_initializer > 0) {
+        return ONNX_BAD("input.unsupported", "the model has sparse initializers");
+    }
+    if (proto->n_training_info > 0) {
+        pst_log(PST_LOG_WARN, "onnx", "%s: its training algorithm is left aside; [train] says how",
+                model->path);
+    }
+    return PST_OK;
+}
+
+/* A value of that name, which must be new. */
+static pst_status add_value(struct onnx_model *model, const char *name, uint32_t *ret_value,
+                            struct pst_error *err)
+{
+    struct onnx_value *value = &model->values[model->n_values];
+
+    if (name == NULL || name[0] == '\0' || !pst_text_is_plain(name)) {
+        return ONNX_BAD("input.syntax", "a value has no name, or one that is no plain text");
+    }
+    if (pst_names_add(&model->names, name, model->n_values) != PST_NONE) {
+        return ONNX_BAD("input.syntax", "two values are called \"%s\"", name);
+    }
+    value->name = name;
+    value->node = PST_NONE;
+    *ret_value = model->n_values++;
+    return PST_OK;
+}
+
+static pst_status read_initializers(struct onnx_model *model, struct pst_error *err)
+{
+    const Onnx__GraphProto *graph = model->proto->graph;
+
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        uint32_t index;
+        pst_status status = add_value(model, graph->initializer[i]->name, &index, err);
+
+        if (status == PST_OK) {
+            model->values[index].tensor = graph->initializer[i];
+            model->values[index].fixed = true;
+            status = onnx_tensor_check(model, graph->initializer[i], &model->values[index], err);
+        }
+        if (status != PST_OK) {
+            return status;
+        }
+    }
+    return PST_OK;
+}
+
+/* What samples have: the inputs that no initializer fills. */
+static pst_status read_inputs(struct onnx_model *model, struct pst_error *err)
+{
+    const Onnx__GraphProto *graph = model->proto->graph;
+
+    model->inputs = pst_arena_array(&model->arena, graph->n_input, sizeof *model->inputs);
+    for (size_t i = 0; i < graph->n_input; i++) {
+        const Onnx__ValueInfoProto *info = graph->input[i];
+        uint32_t index;
+        pst_status status;
+
+        if (info->name != NULL && pst_names_find(&model->names, info->name) != PST_NONE) {
+            continue;
+        }
+        status = add_value(model, info->name, &index, err);
+        if (status != PST_OK) {
+            return status;
+        }
+        model->values[index].input = info;
+        model->inputs[model->n_inputs++] = index;
+    }
+    return PST_OK;
+}
+
+static pst_status read_node(struct onnx_model *model, const Onnx__NodeProto *proto,
+                            struct pst_error *err)
+{
+    struct onnx_node *node = &model->nodes[model->n_nodes];
+    pst_status status = PST_OK;
+    char text[192];
+
+    node->proto = proto;
+    node->op = ONNX_N_OPS;
+    if (proto->op_type == NULL || !pst_text_is_plain(proto->op_type) ||
+        (proto->name != NULL && !pst_text_is_plain(proto->name)) ||
+        (proto->domain != NULL && !pst_text_is_plain(proto->domain))) {
+        return ONNX_BAD("input.syntax", "node %u has no operator, or a name that is no plain text",
+                        model->n_nodes);
+    }
+    if (proto->domain == NULL || proto->domain[0] == '\0' ||
+        strcmp(proto->domain, "ai.onnx") == 0) {
+        node->op = find_op(proto->op_type);
+    }
+    node->in = pst_arena_array(&model->arena, proto->n_input, sizeof *node->in);
+    node->out = pst_arena_array(&model->arena, proto->n_output, sizeof *node->out);
+    for (size_t i = 0; i < proto->n_input; i++) {
+        const char *name = proto->input[i];
+
+        node->in[i] = name[0] == '\0' ? PST_NONE : pst_names_find(&model->names, name);
+        node->n_in++;
+        if (name[0] != '\0' && node->in[i] == PST_NONE) {
+            return ONNX_BAD("input.syntax", "%s reads \"%s\", which nothing before it makes",
+                            onnx_node_name(model, node, text), name);
+        }
+    }
+    for (size_t i = 0; i < proto->n_output && status == PST_OK; i++) {
+        node->out[i] = PST_NONE;
+        node->n_out++;
+        if (proto->output[i][0] != '\0') {
+            status = add_value(model, proto->output[i], &node->out[i], err);
+        }
+        if (status == PST_OK && node->out[i] != PST_NONE) {
+            model->values[node->out[i]].node = model->n_nodes;
+            model->values[node->out[i]].output = (uint32_t)i;
+        }
+    }
+    model->n_nodes++;
+    return status;
+}
+
+static pst_status read_outputs(struct onnx_model *model, struct pst_error *err)
+{
+    const Onnx__GraphProto *graph = model->proto->graph;
+
+    model->outputs = pst_arena_array(&model->arena, graph->n_output, sizeof *model->outputs);
+    for (size_t i = 0; i < graph->n_output; i++) {
+        const char *name = graph->output[i]->name == NULL ? "" : graph->output[i]->name;
+
+        model->outputs[i] = pst_names_find(&model->names, name);
+        if (model->outputs[i] == PST_NONE) {
+            return ONNX_BAD("input.syntax", "output \"%s\": nothing makes it", name);
+        }
+        model->n_outputs++;
+    }
+    if (model->n_outputs == 0) {
+        return ONNX_BAD("input.syntax", "the model has no output");
+    }
+    return PST_OK;
+}
+
+static pst_status read_graph(struct onnx_model *model, struct pst_error *err)
+{
+    const Onnx__GraphProto *graph = model->proto->graph;
+    size_t most = graph->n_initializer + graph->n_input;
+    pst_status status;
+
+    for (size_t i = 0; i < graph->n_node; i++) {
+        most += graph->node[i]->n_output;
+    }
+    if (most > UINT32_MAX / 4) {
+        return ONNX_BAD("input.limit", "the model has %zu values", most);
+    }
+    model->values = pst_arena_array(&model->arena, most + 1, sizeof *model->values);
+    model->nodes = pst_arena_array(&model->arena, graph->n_node, sizeof *model->nodes);
+    pst_names_init(&model->names, &model->arena, (uint32_t)most);
+    status = read_initializers(model, err);
+    if (status == PST_OK) {
+        status = read_inputs(model, err);
+    }
+    for (size_t i = 0; i < graph->n_node && status == PST_OK; i++) {
+        status = read_node(model, graph->node[i], err);
+    }
+    return status == PST_OK ? read_outputs(model, err) : status;
+}
+
+/* --- what is left out, and what cannot be read ------------------------------------------------ */
+
+/* Leaves out the nodes that no output hangs on. */
+static void prune(struct onnx_model *model)
+{
+    bool *needed = pst_alloc(model->n_values + 1, sizeof *needed);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < model->n_outputs; i++) {
+        needed[model->outputs[i]] = true;
+    }
+    for (uint32_t i = model->n_nodes; i-- > 0;) {
+        const struct onnx_node *node = &model->nodes[i];
+        bool any = false;
+
+        for (uint32_t k = 0; k < node->n_out; k++) {
+            any = any || (node->out[k] != PST_NONE && needed[node->out[k]]);
+        }
+        for (uint32_t k = 0; k < node->n_in && any; k++) {
+            if (node->in[k] != PST_NONE) {
+                needed[node->in[k]] = true;
+            }
+        }
+        if (!any) {
+            model->nodes[i].proto = NULL;
+        }
+    }
+    for (uint32_t i = 0; i < model->n_nodes; i++) {
+        if (model->nodes[i].proto != NULL) {
+            model->nodes[n] = model->nodes[i];
+            for (uint32_t k = 0; k < model->nodes[n].n_out; k++) {
+                if (model->nodes[n].out[k] != PST_NONE) {
+                    model->values[model->nodes[n].out[k]].node = n;
+                }
+            }
+            n++;
+        }
+    }
+    model->n_nodes = n;
+    free(needed);
+}
+
+/* Why a node cannot be read; NULL: it can. */
+static const char *refusal(const struct onnx_model *model, const struct onnx_node *node,
+                           const void *context)
+{
+    const char *op = node->proto->op_type;
+
+    (void)context;
+    for (size_t i = 0; i < model->proto->n_functions; i++) {
+        const char *name = model->proto->functions[i]->name;
+
+        if (name != NULL && strcmp(name, op) == 0) {
+            return "a function of the file; export without functions";
+        }
+    }
+    for (size_t i = 0; i < node->proto->n_attribute; i++) {
+        if (node->proto->attribute[i]->g != NULL || node->proto->attribute[i]->n_graphs > 0) {
+            return "it holds a sub-graph";
+        }
+    }
+    if (node->op == ONNX_N_OPS) {
+        return "no such operator is read";
+    }
+    return model->opset < op_rows[node->op].since ? "its form is too old" : NULL;
+}
+
+struct refused {
+    const struct onnx_node *first;
+    const char *why;
+    uint32_t count;
+};
+
+static bool same_op(const struct onnx_node *a, const struct onnx_node *b)
+{
+    const char *left = a->proto->domain, *right = b->proto->domain;
+
+    return strcmp(a->proto->op_type, b->proto->op_type) == 0 &&
+           strcmp(left == NULL ? "" : left, right == NULL ? "" : right) == 0;
+}
+
+static pst_status tell(const struct onnx_model *model, const struct refused *refused, uint32_t n,
+                       struct pst_error *err)
+{
+    char text[192];
+
+    ONNX_BAD("input.unsupported",
+             "%u kind%s of operator cannot be read, the first is %s (%s); docs/onnx.md lists what "
+             "can",
+             n, n == 1 ? "" : "s", onnx_node_name(model, refused[0].first, text), refused[0].why);
+    for (uint32_t i = 0; i < n && i < MAX_SHOWN; i++) {
+        const char *domain = refused[i].first->proto->domain;
+
+        pst_error_detail(err, "  %s%s%s, operator set %u: %u time%s, first %s: %s\n",
+                         domain == NULL ? "" : domain,
+                         domain == NULL || domain[0] == '\0' ? "" : ".",
+                         refused[i].first->proto->op_type, model->opset, refused[i].count,
+                         refused[i].count == 1 ? "" : "s",
+                         onnx_node_name(model, refused[i].first, text), refused[i].why);
+    }
+    return PST_ERR_CONFIG;
+}
+
+pst_status onnx_refuse(const struct onnx_model *model,
+                       const char *(*why)(const struct onnx_model *model,
+                                          const struct onnx_node *node, const void *context),
+                       const void *context, struct pst_error *err)
+{
+    struct refused refused[MAX_SHOWN];
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < model->n_nodes; i++) {
+        const char *reason = why(model, &model->nodes[i], context);
+        uint32_t k = 0;
+
+        if (reason == NULL) {
+            continue;
+        }
+        while (k < n && !same_op(refused[k].first, &model->nodes[i])) {
+            k++;
+        }
+        if (k == n && n < MAX_SHOWN) {
+            refused[n++] = (struct refused){&model->nodes[i], reason, 0};
+        }
+        refused[k < MAX_SHOWN ? k : 0].count += k < MAX_SHOWN;
+    }
+    return n == 0 ? PST_OK : tell(model, refused, n, err);
+}
+
+/* Numbers of operands. A missing required one is a gap, too. */
+static pst_status check_operands(const struct onnx_model *model, struct pst_error *err)
+{
+    char text[192];
+
+    for (uint32_t i = 0; i < model->n_nodes; i++) {
+        const struct onnx_node *node = &model->nodes[i];
+        const struct op_row *row = &op_rows[node->op];
+        bool ok = node->n_in >= row->least && node->n_in <= row->most && node->n_out >= 1 &&
+                  node->n_out <= row->outputs && node->out[0] != PST_NONE;
+
+        for (uint32_t k = 0; k < row->least && ok; k++) {
+            ok = node->in[k] != PST_NONE;
+        }
+        if (!ok) {
+            return ONNX_BAD("input.syntax", "%s has %u inputs and %u outputs, or lacks one",
+                            onnx_node_name(model, node, text), node->n_in, node->n_out);
+        }
+    }
+    return PST_OK;
+}
+
+pst_status onnx_model_open(const struct onnx_config *config, struct onnx_model *ret_model,
+                           struct pst_error *err)
+{
+    struct onnx_model *model = ret_model;
+    pst_status status;
+
+    *model = (struct onnx_model){.config = config};
+    model->path = pst_arena_strdup(&model->arena, config->file);
+    model->external = onnx_external_open(config->file);
+    status = onnx_file_read(config->file, &model->proto, err);
+    if (status == PST_OK) {
+        status = read_versions(model, err);
+    }
+    if (status == PST_OK) {
+        status = read_graph(model, err);
+    }
+    if (status == PST_OK) {
+        prune(model);
+        status = onnx_refuse(model, refusal, NULL, err);
+    }
+    return status == PST_OK ? check_operands(model, err) : status;
+}
+
+void onnx_model_close(struct onnx_model *model)
+{
+    if (model->proto != NULL) {
+        onnx__model_proto__free_unpacked(model->proto, NULL);
+    }
+    onnx_external_close(model->external);
+    pst_arena_finish(&model->numbers);
+    pst_arena_finish(&model->arena);
+}

@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""Models that PyTorch exports train as PyTorch trains them.
+
+    onnx_torch.py penstock FOLDER [--record FOLDER]
+
+Exports small models in training mode, trains each for 20 steps with PyTorch and, from the file, with penstock, on the same
+samples (the synthetic data, drawn here anew), and compares the losses: 1e-4 relative. --record keeps files and losses, which
+tests/e2e/onnx_test.txt holds penstock against where there is no PyTorch. Exit code 77: PyTorch, onnx or transformers is missing.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+warnings.filterwarnings("ignore")
+try:
+    import numpy as np
+    import onnx  # noqa: F401, for the exporter
+    import torch
+    from torch import nn
+    import transformers
+except ImportError as missing:
+    other = os.environ.get("PENSTOCK_TORCH_PYTHON", "/opt/torch/bin/python")
+    if os.access(other, os.X_OK) and not os.path.samefile(other, sys.executable) and "--again" not in sys.argv:
+        os.execv(other, [other, *sys.argv, "--again"])
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+STEPS, BATCH, SEED = 20, 4, 1
+M32, M64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
+
+
+def philox(seed, stream, counter):
+    """core/base/philox.h: four words of Philox4x32-10; counter: a number, or an array."""
+    counter = np.asarray(counter, np.uint64)
+    low, shift = np.uint64(M32), np.uint64(32)
+    c = [counter & low, counter >> shift, np.uint64(stream & M32), np.uint64(stream >> 32 & M32)]
+    k = [seed & M32, seed >> 32 & M32]
+    for _ in range(10):
+        a, b = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
+        c = [b >> shift ^ c[1] ^ np.uint64(k[0]), b & low, a >> shift ^ c[3] ^ np.uint64(k[1]), a & low]
+        k = [k[0] + 0x9E3779B9 & M32, k[1] + 0xBB67AE85 & M32]
+    return [int(x) for x in c] if counter.ndim == 0 else np.stack(c)
+
+
+def key(stream, index=0):
+    return (SEED ^ (stream ^ index << 24) << 32) & M64
+
+
+LABEL, PATTERN, NOISE, TOKENS, MASK = 0x6C61626C, 0x70617474, 0x6E6F6973, 0x746F6B65, 0x6D61736B
+
+
+def uniform(words):
+    return (words >> np.uint64(8)).astype(np.float32) * np.float32(1 / 16777216)
+
+
+def walk(index, vocab, n):
+    """n tokens, and the one behind them."""
+    token = philox(key(LABEL), index, 0)[0] % vocab
+    tokens = []
+    for t in range(n + 1):
+        tokens.append(token)
+        bits = philox(key(TOKENS), index, t)
+        token = bits[1] % vocab if bits[0] < 0x20000000 else (5 * token + 7) % vocab
+    return np.array(tokens)
+
+
+def hidden(index, tokens, vocab):
+    """What BERT reads, and what it is to find."""
+    tokens, targets = tokens.copy(), np.full(len(tokens), -100)
+    forced = philox(key(MASK), index, M64)[0] % len(tokens)
+    for t in range(len(tokens)):
+        bits = philox(key(MASK), index, t)
+        if bits[0] >= 644245094 and t != forced:
+            continue
+        targets[t] = tokens[t]
+        if bits[1] < 429496730:
+            tokens[t] = bits[2] % vocab
+        elif bits[1] >= 858993459:
+            tokens[t] = vocab - 1
+    return tokens, targets
+
+
+def image(index, height, width, channels, classes):
+    """[channels, height, width], and its class."""
+    label = philox(key(LABEL), index, 0)[0] % classes
+    e = np.arange(height * width * channels)
+    row, column, channel = e // channels // width, e // channels % width, e % channels
+    cell = (row // 4 * ((width + 3) // 4) + column // 4) * channels + channel
+    pattern = philox(key(PATTERN), label, cell // 4)[cell % 4, e]
+    noise = philox(key(NOISE), index, e // 4)[e % 4, e]
+    x = np.float32(2) * uniform(pattern) - np.float32(1) + (np.float32(2) * uniform(noise) - np.float32(1))
+    return x.reshape(height, width, channels).transpose(2, 0, 1), label
+
+
+class Gpt(nn.Module):
+    def __init__(self, vocab):
+        super().__init__()
+        self.m = transformers.GPT2LMHeadModel(transformers.GPT2Config(
+            vocab_size=vocab, n_positions=16, n_embd=16, n_layer=2, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
+            bos_token_id=0, eos_token_id=0, attn_implementation="eager"))
+
+    def forward(self, ids):
+        return self.m(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False).logits
+
+
+class Bert(nn.Module):
+    def __init__(self, vocab):
+        super().__init__()
+        self.m = transformers.BertForMaskedLM(transformers.BertConfig(
+            vocab_size=vocab, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+            max_position_embeddings=16, hidden_dropout_prob=0, attention_probs_dropout_prob=0, attn_implementation="eager"))
+
+    def forward(self, ids):
+        return self.m(input_ids=ids).logits
+
+
+class T5(nn.Module):
+    def __init__(self, vocab):
+        super().__init__()
+        self.m = transformers.T5ForConditionalGeneration(transformers.T5Config(
+            vocab_size=vocab, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, dropout_rate=0, decoder_start_token_id=0))
+
+    def forward(self, ids, shifted):
+        return self.m(input_ids=ids, decoder_input_ids=shifted, use_cache=False).logits
+
+
+class Block(nn.Module):
+    def __init__(self, n_in, n_out, stride):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False), nn.BatchNorm2d(n_out)
+        self.conv2, self.bn2 = nn.Conv2d(n_out, n_out, 3, 1, 1, bias=False), nn.BatchNorm2d(n_out)
+        self.relu = nn.ReLU()
+        self.downsample = None
+        if stride != 1 or n_in != n_out:
+            self.downsample = nn.Sequential(nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out))
+
+    def forward(self, x):
+        h = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        return self.relu(h + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet18(nn.Module):
+    """torchvision's resnet18, narrow."""
+
+    def __init__(self, width, classes):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)
+        self.relu, self.maxpool = nn.ReLU(), nn.MaxPool2d(3, 2, 1)
+        layers, n = [], width
+        for i in range(4):
+            layers.append(nn.Sequential(Block(n, width << i, 1 if i == 0 else 2), Block(width << i, width << i, 1)))
+            n = width << i
+        self.layers, self.avgpool, self.fc = nn.Sequential(*layers), nn.AdaptiveAvgPool2d((1, 1)), nn.Linear(n, classes)
+
+    def forward(self, x):
+        x = self.layers(self.maxpool(self.relu(self.bn1(self.conv1(x)))))
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+class Odd(nn.Module):
+    """What no fused operator is for."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3, 1, (1, 2), groups=1), nn.Conv2d(8, 8, 3, 2, 1, dilation=1, groups=4)
+        self.scale = nn.Parameter(torch.linspace(0.5, 1.5, 8).reshape(1, 8, 1, 1))
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x):
+        x = torch.nn.functional.silu(self.first(x)) * self.scale
+        x = nn.functional.avg_pool2d(torch.tanh(self.second(x)), 3, 2, 1)
+        a, b = x.mean((2, 3)), x.amax((2, 3))
+        return self.head(torch.cat([a.sigmoid() * b, (a - b).abs() ** 1.5], 1))
+
+
+def token_batches(vocab, n):
+    for step in range(STEPS):
+        w = np.stack([walk(step * BATCH + i, vocab, n) for i in range(BATCH)])
+        yield [torch.tensor(w[:, :-1])], torch.tensor(w[:, 1:])
+
+
+def masked_batches(vocab, n):
+    for step in range(STEPS):
+        both = [hidden(step * BATCH + i, walk(step * BATCH + i, vocab, n)[:-1], vocab) for i in range(BATCH)]
+        yield [torch.tensor(np.stack([a for a, _ in both]))], torch.tensor(np.stack([b for _, b in both]))
+
+
+def copy_batches(vocab, n):
+    for step in range(STEPS):
+        x = np.stack([walk(step * BATCH + i, vocab, n)[:-1] for i in range(BATCH)])
+        shifted = np.concatenate([np.zeros((BATCH, 1), x.dtype), x[:, :-1]], 1)
+        yield [torch.tensor(x), torch.tensor(shifted)], torch.tensor(x)
+
+
+def image_batches(size, classes):
+    for step in range(STEPS):
+        both = [image(step * BATCH + i, size, size, 3, classes) for i in range(BATCH)]
+        yield [torch.tensor(np.stack([a for a, _ in both]))], torch.tensor([b for _, b in both])
+
+
+CASES = {
+    "gpt": (lambda: Gpt(64), lambda: token_batches(64, 16), ["ids"], {}),
+    "bert": (lambda: Bert(64), lambda: masked_batches(64, 16), ["ids"], {"targets": "masked"}),
+    "t5": (lambda: T5(64), lambda: copy_batches(64, 16), ["ids", "shifted"], {"inputs": ["shifted=shifted"]}),
+    "resnet": (lambda: ResNet18(4, 10), lambda: image_batches(64, 10), ["image"], {}),
+    "odd": (lambda: Odd(), lambda: image_batches(16, 5), ["image"], {}),
+}
+
+
+def sample_loss(logits, targets):
+    """The mean over samples of the mean over a sample's targets: what penstock's loss of a step is."""
+    rows = logits.reshape(-1, logits.shape[-1])
+    loss = nn.functional.cross_entropy(rows, targets.reshape(-1), ignore_index=-100, reduction="none").reshape(BATCH, -1)
+    kept = (targets.reshape(BATCH, -1) != -100).float()
+    return (loss.sum(1) / kept.sum(1)).mean()
+
+
+def export(model, batch, names, path, dynamo):
+    with torch.no_grad():
+        if dynamo:
+            torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=True, optimize=False,
+                              external_data=False, verbose=False,
+                              dynamic_shapes=tuple({0: torch.export.Dim("batch")} for _ in names))
+        else:
+            torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=False,
+                              training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
+                              dynamic_axes={name: {0: "batch"} for name in names + ["logits"]})
+
+
+def torch_losses(model, batches, lr):
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+    losses = []
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = sample_loss(model(*inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+CONFIG = """model = { use = "onnx", file = "%s"%s }
+data = { kind = "synthetic", seed = 1 }
+cluster = { devices = 2 }
+partitioner = { use = "uniform" }
+scheduler = { use = "1f1b" }
+[train]
+steps = 20
+batch = 4
+microbatch = %d
+optimizer = "momentum"
+momentum = 0.9
+lr = %g
+schedule = "constant"
+warmup = 0
+weight_decay = 0
+clip = 0
+eval_batches = 0
+"""
+
+
+def penstock_losses(penstock, config):
+    run = subprocess.run([penstock, "train", config, "--json"], capture_output=True, text=True)
+    if run.returncode != 0:
+        raise SystemExit(f"{config}: exit code {run.returncode}\n{run.stderr}")
+    return [line["loss"] for line in map(json.loads, run.stdout.splitlines()) if "loss" in line]
+
+
+def main():
+    penstock, folder = sys.argv[1], sys.argv[2]
+    record = sys.argv[4] if "--record" in sys.argv else None
+    os.makedirs(record or folder, exist_ok=True)
+    torch.set_num_threads(1)
+    torch.backends.mkldnn.enabled = False # with oneDNN's, PyTorch 2.15 ended in a corrupted heap here
+    worst = 0
+    for name, (make, batches, names, keys) in CASES.items():
+        if os.environ.get("ONLY", name) != name:
+            continue
+        torch.manual_seed(2)
+        model = make().train()
+        first = next(iter(batches()))[0]
+        files = {False: f"{name}.onnx"}
+        export(model, first, names, os.path.join(record or folder, files[False]), False)
+        if name != "t5" and not record: # PyTorch 2.15 cannot decompose T5's views
+            files[True] = f"{name}-dynamo.onnx"
+            export(model, first, names, os.path.join(folder, files[True]), True)
+        for module in model.modules(): # exporting has run it: batch norm begins anew in both
+            if isinstance(module, nn.BatchNorm2d):
+                module.reset_running_stats()
+        lr = 2e-4 if name == "resnet" else 0.05 # with larger steps batch norm over few samples multiplies rounding
+        expected = torch_losses(model, batches(), lr)
+        for file in files.values():
+            where = os.path.join(record or folder, file[:-5])
+            more = "".join(f", {k} = {json.dumps(v)}" for k, v in keys.items())
+            with open(where + ".toml", "w") as config:
+                config.write(CONFIG % (file, more, 4 if name == "resnet" else 2, lr))
+            found = penstock_losses(penstock, where + ".toml")
+            off = max(abs(a - b) / abs(b) for a, b in zip(found, expected))
+            print(f"{file}: {expected[0]:.4f} -> {expected[-1]:.4f}, off by {off:.1e}")
+            if len(found) != STEPS or not off <= 1e-4:
+                raise SystemExit(f"{file}: losses {found}\nexpected {expected}")
+            worst = max(worst, off)
+        if record:
+            with open(os.path.join(record, name + ".json"), "w") as out:
+                json.dump({"from": f"torch {torch.__version__}, transformers {transformers.__version__}", "losses": expected}, out)
+                out.write("\n")
+    print(f"worst {worst:.1e}")
+
+
+if __name__ == "__main__":
+    main()
