@@ -3,10 +3,12 @@
  * BERT (Devlin et al.: "BERT: pre-training of deep bidirectional Transformers for language
  * understanding", NAACL 2019): post-norm blocks that see all tokens, embeddings of words, positions
  * and segments, and a head that names the hidden tokens through the table of words. The classifier
- * of sentence pairs is left out; GELU has its tanh form. With 24 layers of width 1024, 16 heads,
- * 512 tokens and 30522 words it is BERT-large.
+ * of sentence pairs is left out; GELU has its tanh form, or by erf that of the published weights.
+ * With 24 layers of width 1024, 16 heads, 512 tokens and 30522 words it is BERT-large.
  */
 #include "block.h"
+
+#include "graph/general.h"
 
 #define DEVIATION 0.02f
 #define EPSILON   1e-12f
@@ -14,6 +16,7 @@
 struct bert_config {
     int64_t layers, dim, heads, context, vocab, segments;
     double dropout;
+    uint32_t gelu; /* enum: tanh | erf */
 };
 
 static const struct pst_param params[] = {
@@ -31,6 +34,8 @@ static const struct pst_param params[] = {
               "Rows of the table of segments."),
     PST_PARAM(struct bert_config, dropout, PST_PARAM_FLOAT, "0.0", "0..0.99",
               "Probability by which embeddings and the results of blocks are dropped in training."),
+    PST_PARAM(struct bert_config, gelu, PST_PARAM_ENUM, "tanh", "tanh|erf",
+              "Form of the activation; erf: that of the published weights, slower."),
 };
 
 static pst_status check(const void *config, struct pst_error *err)
@@ -49,19 +54,37 @@ static uint32_t add_residual(struct pst_model *m, uint32_t x, uint32_t h,
     return pst_add_layernorm(m, "norm", h, c->dim, EPSILON);
 }
 
+static uint32_t add_gelu(struct pst_model *m, const char *name, uint32_t x,
+                         const struct bert_config *c)
+{
+    const struct pst_op exact = {.kind = PST_OP_MAP, .n_in = 1, .in = &x, .map = PST_MAP_GELU};
+
+    return c->gelu == 0 ? pst_add_act(m, name, x, PST_ACT_GELU) : pst_add_op(m, name, &exact);
+}
+
+static uint32_t add_feed_forward(struct pst_model *m, uint32_t x, const struct bert_config *c)
+{
+    x = pst_add_linear(m, "intermediate", x, c->dim, 4 * c->dim, DEVIATION, true);
+    x = add_gelu(m, "gelu", x, c);
+    return pst_add_linear(m, "output", x, 4 * c->dim, c->dim, DEVIATION, true);
+}
+
 static uint32_t add_block(struct pst_model *m, uint32_t x, const struct bert_config *c)
 {
-    const struct pst_parts parts = {"attention.qkv", "attention",  "attention.output",
-                                    "intermediate",  "gelu",       "output",
-                                    DEVIATION,       DEVIATION,    DEVIATION,
-                                    DEVIATION,       PST_ACT_GELU, true,
-                                    false,           c->dim,       c->heads};
+    const struct pst_parts parts = {.qkv = "attention.qkv",
+                                    .attention = "attention",
+                                    .out = "attention.output",
+                                    .qkv_deviation = DEVIATION,
+                                    .out_deviation = DEVIATION,
+                                    .bias = true,
+                                    .dim = c->dim,
+                                    .heads = c->heads};
     uint32_t h = pst_add_attention_part(m, x, &parts);
     size_t before = pst_enter(m, "attention");
 
     x = add_residual(m, x, h, c);
     pst_leave(m, before);
-    return add_residual(m, x, pst_add_linear_part(m, x, &parts), c);
+    return add_residual(m, x, add_feed_forward(m, x, c), c);
 }
 
 static uint32_t add_table(struct pst_model *m, const char *name, int64_t rows,
@@ -100,7 +123,7 @@ static uint32_t add_head(struct pst_model *m, const struct bert_config *c, uint3
     uint32_t bias;
 
     x = pst_add_linear(m, "head.transform", x, c->dim, c->dim, DEVIATION, true);
-    x = pst_add_act(m, "head.gelu", x, PST_ACT_GELU);
+    x = add_gelu(m, "head.gelu", x, c);
     x = pst_add_layernorm(m, "head.norm", x, c->dim, EPSILON);
     bias = pst_add_vector(m, "head.decoder.bias", c->vocab, PST_INIT_ZERO, 0.0f);
     return pst_add_tied_head(m, "head.decoder", x, table, bias);

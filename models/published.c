@@ -97,9 +97,11 @@ static const struct pst_published_key bert_keys[] = {
     {.theirs = "type_vocab_size", .own = "segments"},
     {.theirs = "hidden_dropout_prob", .own = "dropout"},
     {.theirs = "attention_probs_dropout_prob", .fixed = "0.0"},
+    {.theirs = "hidden_act", .fixed = "\"gelu\"", .use = PST_KEY_MUST, .when = "gelu=erf"},
     {.theirs = "hidden_act",
      .fixed = "\"gelu_new\"|\"gelu_pytorch_tanh\"|\"gelu_fast\"",
-     .use = PST_KEY_MUST},
+     .use = PST_KEY_MUST,
+     .when = "gelu=tanh"},
     {.theirs = "layer_norm_eps", .fixed = "1e-12", .use = PST_KEY_MUST},
     {.theirs = NULL},
 };

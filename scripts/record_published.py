@@ -77,10 +77,10 @@ def gpt2():
     return model, {"tokens": tokens(2, 8)}, lambda x: model(x["tokens"]).logits
 
 
-def bert():
+def bert(act="gelu_new"):
     model = transformers.BertForMaskedLM(transformers.BertConfig(
         num_hidden_layers=2, hidden_size=8, intermediate_size=32, num_attention_heads=2,
-        max_position_embeddings=8, vocab_size=19, hidden_act="gelu_new"))
+        max_position_embeddings=8, vocab_size=19, hidden_act=act))
     segments = (torch.arange(8) >= 4).long().expand(2, 8).contiguous()
     return (model, {"tokens": tokens(2, 8), "segments": segments},
             lambda x: model(x["tokens"], token_type_ids=x["segments"]).logits)
@@ -135,7 +135,7 @@ def qwen3():
 
 
 FAMILIES = {"gpt": gpt2, "bert": bert, "t5": t5, "resnet": resnet, "llama": llama,
-            "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3}
+            "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3, "bert-erf": lambda: bert("gelu")}
 
 
 def spread(model):
@@ -176,7 +176,7 @@ def check(folder, family):
         model.load_state_dict(load_file(folder / "model.safetensors"))
     else:
         kind = type(model)
-        if family not in ("bert", "t5"):
+        if family not in ("bert", "bert-erf", "t5"):
             kind = transformers.AutoModelForCausalLM
         model, told = kind.from_pretrained(folder, output_loading_info=True)
         left = {k: v for k, v in told.items() if v}
@@ -199,7 +199,7 @@ def check(folder, family):
             again = model(x["image"].permute(0, 3, 1, 2))
         elif family == "t5":
             again = model(input_ids=x["tokens"], decoder_input_ids=x["decoder.tokens"]).logits
-        elif family == "bert":
+        elif family.startswith("bert"):
             again = model(x["tokens"], token_type_ids=x["segments"]).logits
         else:
             again = model(x["tokens"]).logits

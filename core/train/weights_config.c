@@ -168,6 +168,15 @@ static pst_status fail_setting(const struct pst_published_key *row, const struct
     return pst_config_place(job->config, "model", row->own, PST_ERR_CONFIG, err);
 }
 
+static void warn(const struct pst_published_key *row, const char *path, const char *theirs)
+{
+    const char *when = row->when == NULL ? "" : row->when + (row->when[0] == '!');
+
+    pst_log(PST_LOG_WARN, "weights", "%s: %s is %.100s, this model computes with %.*s%s%.*s", path,
+            row->theirs, theirs, (int)strcspn(row->fixed, "|"), row->fixed,
+            row->when == NULL ? "" : ", as model.", (int)strcspn(when, "="), when);
+}
+
 static pst_status check_row(const struct pst_published_key *row, const json_t *root,
                             const struct pst_job *job, const char *path, bool tell,
                             struct pst_error *err)
@@ -186,8 +195,7 @@ static pst_status check_row(const struct pst_published_key *row, const json_t *r
     }
     if (row->own == NULL) {
         if (tell && !is_fixed(value, row->fixed)) {
-            pst_log(PST_LOG_WARN, "weights", "%s: %s is %.100s, this model computes with %.*s",
-                    path, row->theirs, text, (int)strcspn(row->fixed, "|"), row->fixed);
+            warn(row, path, text);
         }
     } else {
         setting = setting_of(job, row->own);

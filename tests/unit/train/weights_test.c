@@ -28,6 +28,7 @@ struct family {
 static const struct family families[] = {
     {"gpt", "gpt", "layers=2 dim=8 heads=2 context=8 vocab=19", true},
     {"bert", "bert", "layers=2 dim=8 heads=2 context=8 vocab=19 segments=2", true},
+    {"bert-erf", "bert", "layers=2 dim=8 heads=2 context=8 vocab=19 segments=2 gelu=erf", true},
     {"t5", "t5",
      "layers=2 decoder_layers=1 dim=8 head_dim=6 ff=12 heads=2 vocab=19 context=8 targets=6 "
      "buckets=8 max_distance=16",
@@ -512,7 +513,7 @@ TEST_WITH(a_config_that_differs_is_told, support_begin, support_end)
    --check has transformers load the rest. */
 TEST_WITH(a_config_is_written, support_begin, support_end)
 {
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         const char *out = support_path(families[i].name);
         struct pst_error err = {0};
         struct opened o, again;
@@ -534,6 +535,7 @@ TEST_WITH(a_config_is_written, support_begin, support_end)
                                                 "\"vocab_size\":19,\"tie_word_embeddings\":true,"
                                                 "\"embd_pdrop\":0.0,"
                                      : i == 1 ? "\"intermediate_size\":32,"
+                                     : i == 2 ? "\"hidden_act\":\"gelu\","
                                               : "\"d_kv\":6,\"d_ff\":12,"));
         free(text);
         open_model(&again, &families[i], families[i].settings);
