@@ -37,6 +37,10 @@ steps = 1
 batch = 1
 microbatch = 1
 eval_batches = 0
+[partitioner]
+use = "uniform"
+[scheduler]
+use = "1f1b"
 [checkpoint]
 folder = "ck"
 busy = "wait"
