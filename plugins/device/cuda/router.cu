@@ -16,6 +16,11 @@ struct router {
     uint8_t *marks; /* [samples, tokens, experts] */
 };
 
+__device__ static inline uint64_t tokens_of(const struct router &r)
+{
+    return r.samples * r.tokens;
+}
+
 /* Of a token: what makes probabilities of its logits, and the sum of those that it chose. */
 template <class S> struct choice {
     const S *logits;
