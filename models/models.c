@@ -6,18 +6,10 @@
 
 #include <string.h>
 
-const struct pst_model_builder *const pst_model_builders[] = {&pst_model_mlp,
-                                                              &pst_model_gpt,
-                                                              &pst_model_llama,
-                                                              &pst_model_bert,
-                                                              &pst_model_t5,
-                                                              &pst_model_resnet,
-                                                              &pst_model_amoebanet,
-                                                              &pst_model_mmt,
-                                                              &pst_model_dlrm,
-                                                              &pst_model_candle,
-                                                              &pst_model_onnx,
-                                                              NULL};
+const struct pst_model_builder *const pst_model_builders[] = {
+    &pst_model_mlp,  &pst_model_gpt,    &pst_model_llama,     &pst_model_bert,
+    &pst_model_t5,   &pst_model_resnet, &pst_model_amoebanet, &pst_model_mmt,
+    &pst_model_dlrm, &pst_model_candle, &pst_model_onnx,      NULL};
 
 const struct pst_model_builder *pst_model_builder_find(const char *id)
 {

@@ -116,7 +116,7 @@ VARIES = [
     # Of a plugin that cannot be looked at closely the plan is made in a process of its own.
     (re.compile(r'"isolated":(?:true|false)|, in a process of its own'), ""),
     (re.compile(r'"order":\[[\d,]+\]'), ""),
-    (re.compile(r"^(search(?:ed for)?|step|trained \d+ steps in) .*$", re.M), r"\1"),
+    (re.compile(r"^(search(?:ed for)?|step|usage +device \d+|         device \d+ busy|trained \d+ steps in) .*$", re.M), r"\1"),
     (re.compile(r" +(search|[\d.]+ (?:us|ms|s))$", re.M), ""),
 ]
 

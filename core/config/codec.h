@@ -33,7 +33,7 @@ struct pst_codec {
     struct pst_fields *in;   /* reads; keeps the first failure */
     json_t *root;            /* reads: the whole file */
     struct pst_arena *arena; /* where texts and arrays that are read live */
-    bool lenient; /* reads: members that nobody asks for are passed over */
+    bool lenient;            /* reads: members that nobody asks for are passed over */
     uint32_t depth;
     struct pst_codec_level levels[PST_JSON_NESTING + 1];
 };

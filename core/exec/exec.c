@@ -213,8 +213,8 @@ static void allocate(struct pst_exec *exec)
     count_updates(exec);
     exec->table = pst_alloc(exec->n_sums, sizeof *exec->table);
     if (exec_is_shared(exec)) {
-        exec->shared =
-            pst_alloc(((size_t)exec->n_ranks + 1) * (exec->n_sums + EXEC_WORDS), sizeof *exec->shared);
+        exec->shared = pst_alloc(((size_t)exec->n_ranks + 1) * (exec->n_sums + EXEC_WORDS),
+                                 sizeof *exec->shared);
     }
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
         exec->ranks[i].exec = exec;

@@ -26,8 +26,8 @@ struct pst_exec {
     struct exec_rank *ranks;     /* of others than the local ones only the index is known */
     struct pst_device **devices; /* of the ranks of this process, by rank */
     struct pst_transport *transport;
-    double *shared; /* of a step: tables of all processes (processes.c); NULL: one has all ranks */
-    int signal;     /* that told any of them to stop */
+    double *shared;  /* of a step: tables of all processes (processes.c); NULL: one has all ranks */
+    int signal;      /* that told any of them to stop */
     uint64_t wishes; /* the most that any of them has heard */
     uint64_t stall_ns;
     struct exec_handoff handoff;

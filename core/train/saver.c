@@ -361,10 +361,10 @@ static pst_status end(struct pst_saver *saver, const char *failed, struct pst_er
 
 static void say(const struct pst_error *err, char *text, size_t size)
 {
-    snprintf(text, size, "%.200s%s%.50s", err->message, err->file[0] != '\0' ? " of " : "",
-             err->file[0] != '\0'
-                 ? err->file + (strlen(err->file) > 50 ? strlen(err->file) - 50 : 0)
-                 : "");
+    const size_t n = strlen(err->file);
+
+    snprintf(text, size, "%.50s%s%.200s", err->file + (n > 50 ? n - 50 : 0), n > 0 ? ": " : "",
+             err->message);
 }
 
 /* One process alone: the thread does all of it. */

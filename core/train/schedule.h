@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning rate by step: linear warm-up, then constant; half a cosine down to min_lr (Loshchilov and
- * Hutter, "SGDR", ICLR 2017, without restarts); a line down to min_lr; constant with a fall at the
- * end ("wsd": Hu et al., "MiniCPM", 2024; forms of the fall: Haegele et al., "Scaling laws and
+ * Learning rate by step: linear warm-up, then constant; half a cosine down to min_lr (Loshchilov
+ * and Hutter, "SGDR", ICLR 2017, without restarts); a line down to min_lr; constant with a fall at
+ * the end ("wsd": Hu et al., "MiniCPM", 2024; forms of the fall: Haegele et al., "Scaling laws and
  * compute-optimal training beyond fixed training durations", 2024); or one over the root of the
  * step, not below min_lr (Vaswani et al., "Attention is all you need", 2017).
  */

@@ -40,7 +40,7 @@ struct pst_run_report {
     const struct pst_usage *usage; /* per device, of the last usage_steps steps; NULL: the run was
                                       stopped before they came */
     uint64_t usage_steps;
-    const char *sample;                         /* generated text, or NULL */
+    const char *sample;    /* generated text, or NULL */
     double accuracy;       /* of the last evaluation, where the listener scores and targets are
                               classes: part of the targets that the largest logit names; else NaN */
     uint64_t eval_samples; /* that the last evaluation had */

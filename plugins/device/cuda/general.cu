@@ -398,7 +398,7 @@ static pst_status constant_init(struct pst_cuda_kernel *k, struct pst_error *err
         error = cudaStreamSynchronize(pst_cuda_stream(r));
     }
     return error == cudaSuccess ? PST_OK
-                                : pst_fail(err, PST_ERR_DEVICE, "device.cuda", "%s: a constant: %s",
+                                : pst_fail(err, PST_ERR_DEVICE, "run.device", "%s: a constant: %s",
                                            r->op->name, cudaGetErrorString(error));
 }
 

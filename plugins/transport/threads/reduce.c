@@ -104,7 +104,7 @@ static void time_sum(struct pst_transport *transport, struct meeting *meeting)
     uint64_t start = 0, bytes = 0;
 
     if (!transport->timed) {
-        meeting->start_ns = pst_now_ns();
+        meeting->start_ns = meeting->end_ns = pst_now_ns(); /* the end of a sum of nothing */
         return;
     }
     for (const struct post *post = first; post != NULL; post = post->after) {
@@ -158,7 +158,6 @@ static bool begin(struct pst_transport *transport, uint32_t rank)
         }
         if (transport->apart) {
             threads_order_sum(transport, first);
-            meeting->end_ns = meeting->start_ns;
         }
         state = meeting->n_pieces == 0 ? DONE : READY;
     }

@@ -23,14 +23,15 @@ static bool has_row(const char *kind)
     return false;
 }
 
-/* "config." where some kind begins so. */
-static bool is_family(const char *text)
+/* "config." where some kind begins so; tokenizer.json has fields of that form. */
+static bool is_family(const char *path, const char *text)
 {
     size_t n = strcspn(text, ".") + 1;
 
     for (size_t i = 0; i < pst_n_kinds; i++) {
         if (pst_kinds[i].kind != NULL && strncmp(pst_kinds[i].kind, text, n) == 0 &&
-            strncmp(text, "data.", 5) != 0) {
+            strncmp(text, "data.", 5) != 0 &&
+            !(strncmp(text, "model.", 6) == 0 && strstr(path, "/tokenizer_read.c") != NULL)) {
             return true;
         }
     }
@@ -63,7 +64,7 @@ static void look_at(const char *path, const char *text, const char *quote)
     }
     snprintf(kind, sizeof kind, "%.*s", (int)n, quote + 1);
     if (!is_argument(text, quote) &&
-        (strchr(kind, '.') == NULL || strchr(kind, '.')[1] == '\0' || !is_family(kind))) {
+        (strchr(kind, '.') == NULL || strchr(kind, '.')[1] == '\0' || !is_family(path, kind))) {
         return;
     }
     n_found++;

@@ -218,10 +218,10 @@ TEST_WITH(paths_are_resolved_once, make_folder, remove_folder)
 TEST(rows_are_sound)
 {
     static const size_t sizes[] = {
-        sizeof(struct pst_job_data),       sizeof(struct pst_job_train),
-        sizeof(struct pst_job_group),      sizeof(struct pst_job_run),
-        sizeof(struct pst_job_profile),    sizeof(struct pst_job_checkpoint),
-        sizeof(struct pst_job_output),     sizeof(struct pst_job_plugins)};
+        sizeof(struct pst_job_data),    sizeof(struct pst_job_train),
+        sizeof(struct pst_job_group),   sizeof(struct pst_job_run),
+        sizeof(struct pst_job_profile), sizeof(struct pst_job_checkpoint),
+        sizeof(struct pst_job_output),  sizeof(struct pst_job_plugins)};
     struct pst_error err;
 
     assert_int_equal(pst_job_n_sections, sizeof sizes / sizeof *sizes);

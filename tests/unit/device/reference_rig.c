@@ -182,7 +182,7 @@ double rig_largest(const double *values, uint64_t n)
 
 int rig_main(void (*function)(void **state))
 {
-    struct CMUnitTest tests[128];
+    struct CMUnitTest tests[512];
     uint32_t n = 0;
 
     while (rig_cases[n].name != NULL) {
