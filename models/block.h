@@ -17,6 +17,7 @@ struct pst_model {
     char scope[PST_NAME_SIZE];  /* stands with a dot before every name of an operator or parameter;
                                    a name "" is the scope itself */
     struct pst_initial initial; /* where values begin that no seed gives; the graph gets it */
+    struct pst_costed *costed;  /* of nodes that have no operators; the graph gets it */
 };
 
 /* Names that follow are in this scope within the one that there is; returns what pst_leave takes to
@@ -114,6 +115,6 @@ struct pst_model_ends pst_add_classifier(struct pst_model *m, int64_t width, int
 
 extern const struct pst_model_builder pst_model_mlp, pst_model_gpt, pst_model_llama, pst_model_bert,
     pst_model_t5, pst_model_resnet, pst_model_amoebanet, pst_model_mmt, pst_model_dlrm,
-    pst_model_candle, pst_model_onnx;
+    pst_model_candle, pst_model_onnx, pst_model_costed;
 
 #endif

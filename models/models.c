@@ -6,10 +6,21 @@
 
 #include <string.h>
 
-const struct pst_model_builder *const pst_model_builders[] = {
-    &pst_model_mlp,  &pst_model_gpt,    &pst_model_llama,     &pst_model_bert,
-    &pst_model_t5,   &pst_model_resnet, &pst_model_amoebanet, &pst_model_mmt,
-    &pst_model_dlrm, &pst_model_candle, &pst_model_onnx,      NULL};
+#include "graph/costed.h"
+
+const struct pst_model_builder *const pst_model_builders[] = {&pst_model_mlp,
+                                                              &pst_model_gpt,
+                                                              &pst_model_llama,
+                                                              &pst_model_bert,
+                                                              &pst_model_t5,
+                                                              &pst_model_resnet,
+                                                              &pst_model_amoebanet,
+                                                              &pst_model_mmt,
+                                                              &pst_model_dlrm,
+                                                              &pst_model_candle,
+                                                              &pst_model_onnx,
+                                                              &pst_model_costed,
+                                                              NULL};
 
 const struct pst_model_builder *pst_model_builder_find(const char *id)
 {
@@ -45,8 +56,12 @@ pst_status pst_model_build(const struct pst_model_builder *builder, const void *
     pst_graph_builder_destroy(model.graph);
     if (st == PST_OK) {
         (*ret_graph)->initial = model.initial;
-    } else if (model.initial.destroy != NULL) {
+        (*ret_graph)->costed = model.costed;
+        return PST_OK;
+    }
+    if (model.initial.destroy != NULL) {
         model.initial.destroy(model.initial.context);
     }
+    pst_costed_destroy(model.costed);
     return st;
 }

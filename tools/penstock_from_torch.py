@@ -13,6 +13,9 @@ with torch.fx, or with torch.export where that fails, and every node of the trac
   starting a backward pass, which a training step does once and this does for every node, is not.
 - bytes: parameters (a tied one counts at its first user), the output, and what autograd keeps for the
   backward pass: each storage once, at the node that made it. Parameters and buffers are not kept things.
+- modules: in whose forward a node runs, so that cuts can be told as split points of
+  torch.distributed.pipelining. With --by-modules all cuts of a plan are some: nodes are put together
+  that PyTorch cannot split between.
 - operators that would work in place are run out of place, because each is run many times.
 
 As a function: graph = profile(model, (example,), batch_sizes=[1, 2, 4]); json.dump(graph, file).
@@ -108,6 +111,16 @@ def name_nodes(traced):
         used[name] = used.get(name, 0) + 1
         names[node] = name if used[name] == 1 else f"{name}:{used[name]}"
     return names
+
+
+def module_of(node):
+    """Path of the module in whose forward the node runs; "" for the whole."""
+    if node.op == "call_module":
+        return str(node.target)
+    stack = node.meta.get("nn_module_stack") or {"": ""}
+    key, value = list(stack.items())[-1]
+    path = value[0] if isinstance(value, tuple) else key
+    return str(path).removeprefix("L['self']").lstrip(".").partition("@")[0]
 
 
 def op_of(traced, node):
@@ -273,7 +286,9 @@ def profile(model, inputs, batch_sizes=None, warmup=3, repeats=10, name=None, pr
     for node, row in rows.items():
         if not row.has_tensors or not node.users:  # numbers, known once the batch is; statistics
             continue
+        module = module_of(node)
         nodes.append({"name": names[node], "op": op_of(traced, node),
+                      **({"module": module} if module else {}),
                       "times": [time_row(size, times[size][names[node]]) for size in sizes],
                       "param_bytes": row.param_bytes, "saved_bytes": row.saved_bytes,
                       "output_bytes": row.output_bytes})
@@ -286,6 +301,49 @@ def profile(model, inputs, batch_sizes=None, warmup=3, repeats=10, name=None, pr
              "node on its own. Operators in place are out of place here.")
     return {"format": "penstock-graph", "version": 1, "name": name or type(model).__name__,
             "notes": notes, "batch": batch, "nodes": nodes, "edges": edges}
+
+
+def by_modules(graph):
+    """Nodes up to the end of a module are one: that is where torch.distributed.pipelining can split.
+    Each is called as its last node, and reads what its nodes read of others."""
+    nodes, last = graph["nodes"], {}
+    for i, node in enumerate(nodes):
+        path = node.get("module", "")
+        while path:
+            last[path] = i
+            path = path.rpartition(".")[0]
+    ends = [last.get(node.get("module", "")) == i for i, node in enumerate(nodes)]
+    ends[-1] = True
+    parts, part_of, begin = [], {}, 0
+    for i in range(len(nodes)):
+        if ends[i]:
+            part = nodes[begin:i + 1]
+            part_of |= {node["name"]: len(parts) for node in part}
+            parts.append(part)
+            begin = i + 1
+    crossing = {}  # pairs of parts to what goes from one to the other, each result once
+    for edge in graph["edges"]:
+        pair = part_of[edge["from"]], part_of[edge["to"]]
+        if pair[0] != pair[1]:
+            crossing.setdefault(pair, {})[edge["from"]] = edge["bytes"]
+    sent = [set(name for pair, names in crossing.items() if pair[0] == i for name in names)
+            for i in range(len(parts))]
+    return {**graph,
+            "nodes": [sum_of(part, sent[i]) for i, part in enumerate(parts)],
+            "edges": [{"from": parts[a][-1]["name"], "to": parts[b][-1]["name"],
+                       "bytes": sum(names.values())} for (a, b), names in crossing.items()]}
+
+
+def sum_of(part, sent):
+    """Nodes as one, of which others read those results; where none does, the last."""
+    rows = zip(*(node["times"] for node in part))
+    return {**part[-1], "op": part[-1]["op"] if len(part) == 1 else "module",
+            "times": [{key: row[0][key] if key == "batch" else round(sum(r[key] for r in row), 3)
+                       for key in row[0]} for row in rows],
+            "param_bytes": sum(node["param_bytes"] for node in part),
+            "saved_bytes": sum(node["saved_bytes"] for node in part),
+            "output_bytes": sum(node["output_bytes"] for node in part if node["name"] in sent)
+            or part[-1]["output_bytes"]}
 
 
 def time_row(size, row):
@@ -369,6 +427,8 @@ def parse(arguments):
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--by-modules", action="store_true",
+                        help="cut only where a module ends, as torch.distributed.pipelining can")
     parser.add_argument("--name", help="of the model; its class")
     parser.add_argument("-o", "--output", help="file; standard output otherwise")
     return parser.parse_args(arguments)
@@ -391,6 +451,8 @@ def main(arguments=None):
             raise ProfileError(f'--batch-sizes "{options.batch_sizes}" must be like 1,2,4') from None
         graph = profile(model, inputs, sizes, options.warmup, options.repeats, options.name,
                         lambda n: print(f"measuring {n} samples", file=sys.stderr))
+        if options.by_modules:
+            graph = by_modules(graph)
         write(as_text(graph), options.output)
     except (ProfileError, RuntimeError, OSError) as why:
         lines = str(why).strip().splitlines()  # PyTorch's can be many

@@ -29,8 +29,8 @@ struct pst_model_builder {
     size_t loss_at; /* uint32_t in its config: [train] loss goes there; 0: it has its own loss */
 };
 
-/* All of them, ended by NULL: mlp, gpt, bert, t5, resnet, amoebanet, mmt, dlrm, candle-uno, onnx.
- */
+/* All of them, ended by NULL: mlp, gpt, bert, t5, resnet, amoebanet, mmt, dlrm, candle-uno, onnx,
+   costed. */
 extern const struct pst_model_builder *const pst_model_builders[];
 
 /* NULL when there is none of that name. */

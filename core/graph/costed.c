@@ -193,6 +193,7 @@ static void copy_node(struct pst_arena *arena, const struct pst_costed_node *fro
     *node = *from;
     node->name = pst_arena_strdup(arena, from->name);
     node->op = pst_arena_strdup(arena, text_or(from->op, "op"));
+    node->module = pst_arena_strdup(arena, from->module);
     for (uint32_t p = 0; p < 3; p++) {
         pst_costed_us(from->n_times > 0 ? 0.0 : from->ns[p] + 0.0, &node->ns[p]);
     }

@@ -28,6 +28,8 @@ struct pst_costed_config {
 
 struct pst_costed_node {
     const char *name, *op;
+    const char
+        *module;      /* path of the PyTorch module that it runs in; NULL: the whole, or unknown */
     double ns[3];     /* F, B, W for the graph's batch; in proportion to samples */
     double fixed_ns;  /* once per micro-batch */
     uint32_t n_times; /* > 0: a table, ascending by samples, in place of the two above */
@@ -81,6 +83,10 @@ pst_status pst_costed_create(const struct pst_costed *draft, struct pst_costed *
 
 /* As a penstock-graph file: reading it gives the same digest. free() it. */
 char *pst_costed_write(const struct pst_costed *graph, size_t *ret_length);
+
+/* [n_nodes] Layers by name, ascending from 0: nodes side by side whose names are the same up to and
+   with their first number are of one. */
+void pst_costed_layers(const struct pst_costed *graph, uint32_t *ret_layers);
 
 /* Nanoseconds of F, B, W. From a table: between its sizes on the line, beyond the largest by the
    last slope (0 where more samples took less time), below the smallest by the first slope, or in

@@ -129,6 +129,7 @@ static void read_node(struct pst_fields *fields, struct pst_arena *arena, const 
     pst_fields_require(fields, object, "name");
     node->name = pst_fields_string(fields, object, "name", NULL);
     node->op = pst_fields_string(fields, object, "op", "op");
+    node->module = pst_fields_string(fields, object, "module", NULL);
     for (uint32_t p = 0; p < 3; p++) {
         node->ns[p] = read_ns(fields, object, pass_keys[p]);
     }
@@ -147,6 +148,7 @@ static void read_nodes(struct pst_fields *fields, const json_t *root, struct pst
 {
     static const char *const keys[] = {"name",
                                        "op",
+                                       "module",
                                        "forward_us",
                                        "backward_input_us",
                                        "backward_weight_us",

@@ -62,6 +62,9 @@ static void put_node(struct pst_json *json, const struct pst_costed_node *node)
     pst_json_object(json, NULL);
     pst_json_string(json, "name", node->name);
     pst_json_string(json, "op", node->op);
+    if (node->module != NULL) {
+        pst_json_string(json, "module", node->module);
+    }
     for (uint32_t p = 0; p < 3; p++) {
         put_us(json, pass_keys[p], node->ns[p]);
     }

@@ -4,6 +4,7 @@
  * first, then outputs in operator order), links consumers and users, checks the whole.
  */
 #include "base/memory.h"
+#include "graph/costed.h"
 #include "graph/draft.h"
 
 #include <stdlib.h>
@@ -245,6 +246,7 @@ void pst_graph_destroy(struct pst_graph *graph)
         if (graph->initial.destroy != NULL) {
             graph->initial.destroy(graph->initial.context);
         }
+        pst_costed_destroy(graph->costed);
         pst_arena_finish(&graph->arena);
         free(graph);
     }

@@ -124,6 +124,30 @@ static void grad_matmul(const struct pst_graph *graph, const struct pst_op *op,
     }
 }
 
+/* What is kept is kept for both parts: nobody says which of them reads it. */
+static void grad_costed(const struct pst_graph *graph, const struct pst_op *op,
+                        struct pst_op_grad *info)
+{
+    uint64_t own = op->n_out > 1 ? 2 : 0, others = 0;
+
+    own |= op->form->dims[PST_COSTED_KEEPS_RESULT];
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const struct pst_op *maker = &graph->ops[graph->tensors[op->in[i]].producer];
+
+        others |= maker->form->dims[PST_COSTED_KEEPS_RESULT] << i;
+    }
+    info->b_dx = op->n_in >= 64 ? UINT64_MAX : (1ull << op->n_in) - 1;
+    info->b_reads_x = others;
+    info->b_reads_y = own;
+    if (has_param(op, 0)) {
+        info->b_reads_p = 1;
+        info->has_w = true;
+        info->w_reads_x = others;
+        info->w_reads_y = own;
+        info->w_reads_dy = true;
+    }
+}
+
 static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
                          struct pst_op_grad *info)
 {
@@ -176,7 +200,11 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
         info->b_dx = 1;
         info->b_reads_y = 2;
         break;
+    case PST_OP_COSTED:
+        grad_costed(graph, op, info);
+        break;
     case PST_OP_CONCAT:
+    case PST_OP_COSTED_LOSS:
         info->b_dx = op->n_in >= 64 ? UINT64_MAX : (1ull << op->n_in) - 1;
         break;
     case PST_OP_PARAMETER:

@@ -48,6 +48,8 @@ static const struct arity arities[PST_OP_KINDS] = {
     [PST_OP_STRIDED] = {"strided", 1, 1, 0, 0},
     [PST_OP_BCE] = {"binary-cross-entropy", 2, 2, 0, 0},
     [PST_OP_GATHER] = {"gather", 2, 2, 0, 0},
+    [PST_OP_COSTED] = {"costed", 0, PST_MAX_IN, 1, 0},
+    [PST_OP_COSTED_LOSS] = {"costed-loss", 1, PST_MAX_IN, 0, 0},
 };
 
 static const struct arity *arity_of(uint32_t kind)

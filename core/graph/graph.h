@@ -124,6 +124,10 @@ enum pst_op_kind {
        sigmoid */
     PST_OP_BCE,
     PST_OP_GATHER, /* y = x0 with `axis` replaced by those of x1: i32 places along it, else NaN */
+    /* A node of a costed graph, whatever it computes: `form` has its sizes (enum pst_costed_size).
+       All that is kept is read by B and by W. No device can run it. */
+    PST_OP_COSTED,
+    PST_OP_COSTED_LOSS, /* x... -> loss [] of a sample; of no cost */
     PST_OP_KINDS
 };
 
@@ -133,6 +137,13 @@ enum pst_act {
     PST_ACT_RELU = 1,
     PST_ACT_GELU = 2, /* tanh form */
     PST_ACT_SILU = 3  /* x sigmoid(x) */
+};
+
+/* dims of the form of PST_OP_COSTED. Where the result is kept, those who read it keep it, too. */
+enum pst_costed_size {
+    PST_COSTED_RESULT = 0,      /* elements of the result */
+    PST_COSTED_KEPT = 1,        /* elements that are kept besides, y1; 0: none */
+    PST_COSTED_KEEPS_RESULT = 2 /* 1: it is kept, too */
 };
 
 /* How the frequencies of rotary embeddings follow from the pair's number (rotary.h). */
@@ -235,6 +246,8 @@ struct pst_initial {
     void (*destroy)(void *context);
 };
 
+struct pst_costed; /* costed.h */
+
 struct pst_graph {
     struct pst_arena arena;
     const char *name;
@@ -248,6 +261,8 @@ struct pst_graph {
     uint32_t logits; /* tensor that generation and accuracy read: logits, or predicted numbers */
     uint64_t digest; /* of everything above that matters, XXH3 */
     struct pst_initial initial;
+    struct pst_costed *costed; /* what the operators are and cost, node i that of operator i; the
+                                  loss is none. NULL: they have kernels. The graph owns it. */
 };
 
 /* --- building ------------------------------------------------------------------------------- */
@@ -380,7 +395,8 @@ static inline uint32_t pst_op_kv_heads(const struct pst_op *op)
 /* Its result is a loss: one number per sample, whose gradient nobody hands in. */
 static inline bool pst_op_is_loss(uint32_t kind)
 {
-    return kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE || kind == PST_OP_BCE;
+    return kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE || kind == PST_OP_BCE ||
+           kind == PST_OP_COSTED_LOSS;
 }
 
 #endif

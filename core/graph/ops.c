@@ -43,12 +43,36 @@ static uint64_t pass_ns(const struct pst_cost_model *cost, uint32_t op, uint32_t
     return ns < LONGEST_NS ? (uint64_t)ns : (uint64_t)LONGEST_NS;
 }
 
+/* Of a node of a costed graph: what a backward pass takes that it does not have, for nothing before
+   it is trained or nothing in it, the other one takes. */
+static void move_backward(const struct pst_cost_model *cost, uint32_t op, double ns[3])
+{
+    struct pst_op_grad grad;
+
+    pst_op_grad_info(cost->graph, op, &grad);
+    if (!grad.has_b) {
+        ns[2] += ns[1];
+        ns[1] = 0;
+    }
+    if (!grad.has_w) {
+        ns[1] += grad.has_b ? ns[2] : 0;
+        ns[2] = 0;
+    }
+}
+
 static void profiled(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
                      struct pst_times *ret_times)
 {
     double ns[3], scale = cost->profile_scale > 0 ? cost->profile_scale : 1;
 
+    if (cost->profile_nodes[op] == PST_NONE) {
+        *ret_times = (struct pst_times){0};
+        return;
+    }
     pst_costed_node_ns(cost->profile, cost->profile_nodes[op], samples, ns);
+    if (cost->graph->ops[op].kind == PST_OP_COSTED) {
+        move_backward(cost, op, ns);
+    }
     for (uint32_t pass = 0; pass < 3; pass++) {
         ns[pass] *= scale;
         ns[pass] = ns[pass] < LONGEST_NS ? round(ns[pass]) : LONGEST_NS;

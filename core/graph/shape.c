@@ -726,6 +726,8 @@ pst_status pst_shape_infer(const struct pst_graph_builder *builder, const struct
         [PST_OP_STRIDED] = pst_infer_strided,
         [PST_OP_BCE] = infer_mse,
         [PST_OP_GATHER] = pst_infer_gather,
+        [PST_OP_COSTED] = pst_infer_costed,
+        [PST_OP_COSTED_LOSS] = pst_infer_costed_loss,
     };
     struct pst_shapes shapes;
     struct rule c = {.builder = builder, .op = op, .shapes = &shapes};
@@ -753,6 +755,8 @@ const char *pst_output_suffix(const struct pst_op *op, uint32_t output_index)
     case PST_OP_RMSNORM:
     case PST_OP_QKNORM:
         return "rstd";
+    case PST_OP_COSTED:
+        return "kept";
     default:
         return "lse";
     }

@@ -254,3 +254,24 @@ pst_status pst_infer_strided(const struct rule *c, struct pst_error *err)
     output(c, PST_ROLE_ACTIVATION, x->dtype, form->rank, form->dims);
     return PST_OK;
 }
+
+/* --- costed graphs -------------------------------------------------------------------------*/
+
+pst_status pst_infer_costed(const struct rule *c, struct pst_error *err)
+{
+    const uint64_t *sizes = c->op->form->dims;
+
+    (void)err; /* what is too large is told where tensors are made */
+    output(c, PST_ROLE_ACTIVATION, c->builder->dtype, 1, &sizes[PST_COSTED_RESULT]);
+    if (sizes[PST_COSTED_KEPT] > 0) {
+        output(c, PST_ROLE_AUX, c->builder->dtype, 1, &sizes[PST_COSTED_KEPT]);
+    }
+    return PST_OK;
+}
+
+pst_status pst_infer_costed_loss(const struct rule *c, struct pst_error *err)
+{
+    (void)err;
+    output(c, PST_ROLE_ACTIVATION, statistics_dtype(c), 0, NULL);
+    return PST_OK;
+}

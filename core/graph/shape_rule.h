@@ -119,6 +119,7 @@ static inline pst_status check_param_rank(const struct rule *c, uint32_t rank, c
 typedef pst_status shape_rule(const struct rule *c, struct pst_error *err);
 
 shape_rule pst_infer_parameter, pst_infer_constant, pst_infer_map, pst_infer_reduce,
-    pst_infer_softmax, pst_infer_matmul, pst_infer_reshape, pst_infer_strided, pst_infer_gather;
+    pst_infer_softmax, pst_infer_matmul, pst_infer_reshape, pst_infer_strided, pst_infer_gather,
+    pst_infer_costed, pst_infer_costed_loss;
 
 #endif

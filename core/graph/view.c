@@ -4,6 +4,8 @@
  */
 #include "graph/graph.h"
 
+#include "graph/costed.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +97,8 @@ static void fill_nodes(const struct pst_graph *graph, struct pst_node *nodes)
         struct pst_node *node = &nodes[i];
 
         node->name = op->name;
-        node->op = pst_op_kind_name(op->kind);
+        node->op = graph->costed != NULL && i < graph->costed->n_nodes ? graph->costed->nodes[i].op
+                                                                       : pst_op_kind_name(op->kind);
         node->layer = op->layer;
         node->flags = node_flags(op);
         for (uint32_t k = 0; k < op->n_param; k++) {

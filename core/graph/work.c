@@ -207,6 +207,8 @@ static double element_flops(const struct pst_graph *graph, const struct pst_op *
     case PST_OP_RESHAPE:
     case PST_OP_STRIDED:
     case PST_OP_GATHER:
+    case PST_OP_COSTED: /* nobody says */
+    case PST_OP_COSTED_LOSS:
         per = 0.0;
         break;
     default:

@@ -4,21 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Length of the beginning of a name that its layer shares: up to its first number. */
-static size_t layer_length(const char *name)
-{
-    size_t begin = strcspn(name, "0123456789");
-
-    return begin + strspn(name + begin, "0123456789");
-}
-
-static bool same_layer(const char *a, const char *b)
-{
-    size_t n = layer_length(a);
-
-    return a[strcspn(a, "0123456789")] != '\0' && layer_length(b) == n && strncmp(a, b, n) == 0;
-}
-
 /* The last part of a name, without a number at its end. */
 static const char *kind_of(const char *name, struct pst_arena *arena)
 {
@@ -47,12 +32,11 @@ void pst_costed_stage_init(struct pst_costed_stage *stage, const struct pst_prob
         .layers = pst_arena_array(arena, n, sizeof *stage->layers),
         .kinds = pst_arena_array(arena, n, sizeof *stage->kinds),
     };
+    pst_costed_layers(graph, stage->layers);
     for (uint32_t i = 0; i < n; i++) {
         const struct pst_costed_node *node = &graph->nodes[i];
         bool named = node->op != NULL && strcmp(node->op, "op") != 0;
 
-        stage->layers[i] =
-            i == 0 ? 0 : stage->layers[i - 1] + !same_layer(graph->nodes[i - 1].name, node->name);
         stage->kinds[i] = named ? node->op : kind_of(node->name, arena);
     }
 }

@@ -232,7 +232,13 @@ pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_g
 static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
 {
     struct pst_session *session = context;
+    const struct pst_costed *costed = session->graph->costed;
 
+    if (costed != NULL) {
+        return op >= costed->n_nodes ? 0
+               : pass == 0           ? pst_graph_node(&costed->view, op)->forward_work_bytes
+                                     : pst_graph_node(&costed->view, op)->backward_work_bytes;
+    }
     return session->device_ops->workspace(session->device, session->graph, op, pass, samples);
 }
 
@@ -475,13 +481,36 @@ static pst_status find_transport(struct pst_session *session, bool load, struct 
                                    pst_module_check("transport", job->run.transport, err), err);
 }
 
+/* The times of a costed graph are its own. */
+static pst_status take_costed(struct pst_session *session, bool profile, struct pst_error *err)
+{
+    const struct pst_graph *graph = session->graph;
+    uint32_t *nodes = pst_arena_array(&session->arena, graph->n_ops, sizeof *nodes);
+
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        nodes[o] = o < graph->costed->n_nodes ? o : PST_NONE;
+    }
+    session->cost.profile = graph->costed;
+    session->cost.profile_nodes = nodes;
+    return profile ? pst_config_place(session->job->config, "profile", "file",
+                                      pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                               "\"file\" in [profile]: a costed graph has its own "
+                                               "times; leave the key out"),
+                                      err)
+                   : PST_OK;
+}
+
 /* The times of [profile] file, where there is one. */
 static pst_status load_profile(struct pst_session *session, struct pst_error *err)
 {
     const char *file = session->job->profile.file;
+    const bool given = file != NULL && file[0] != '\0';
     pst_status st;
 
-    if (file == NULL || file[0] == '\0') {
+    if (session->graph->costed != NULL) {
+        return take_costed(session, given, err);
+    }
+    if (!given) {
         return PST_OK;
     }
     st = pst_costed_read(file, &session->profile, err);
@@ -588,6 +617,18 @@ static void destroy_programs(struct pst_program **programs, uint32_t n)
         pst_program_destroy(programs[i]);
     }
     free(programs);
+}
+
+pst_status pst_session_check_runs(const struct pst_session *session, struct pst_error *err)
+{
+    if (session->graph->costed == NULL) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_CONFIG, "config.value",
+             "a costed graph has times and sizes, and no operators to run");
+    pst_error_hint(err, "plan, check, simulate, compare and export take it; to train a PyTorch "
+                        "module, export it to ONNX and take model.use = \"onnx\"");
+    return pst_config_place(session->job->config, "model", "use", PST_ERR_CONFIG, err);
 }
 
 pst_status pst_session_begin_with(struct pst_session *session, const char *path,

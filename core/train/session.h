@@ -50,6 +50,9 @@ pst_status pst_session_create_for_planning(const struct pst_job *job,
                                            struct pst_session **ret_session, struct pst_error *err);
 void pst_session_destroy(struct pst_session *session);
 
+/* Can its operators be run and measured? config.value: its model is a costed graph. */
+pst_status pst_session_check_runs(const struct pst_session *session, struct pst_error *err);
+
 /* The graph that [model] describes, alone; pst_graph_destroy it. */
 pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
                              struct pst_error *err);

@@ -34,7 +34,7 @@ pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph 
 
 /* [cluster] describes devices that compute side by side; on a machine with fewer cores than they
    have threads they take turns, and all that they compute takes longer by that ratio. What goes
-   between them does not. */
+   between them does not. A costed graph is of another machine. */
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err)
 {
     struct pst_plan *plan = session->planned.plan;
@@ -46,7 +46,8 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     session->predicted_ns = plan->step_ns;
     session->threads = 0;
     session->cores = 0;
-    if (st != PST_OK || !pst_device_is_host(session->device_ops)) {
+    if (st != PST_OK || !pst_device_is_host(session->device_ops) ||
+        session->graph->costed != NULL) {
         return st;
     }
     session->threads = plan->n_devices * session->device_config.threads;

@@ -16,6 +16,7 @@
 #include "commands/export_weights.h"
 #include "figures/figure.h"
 #include "exchange/torch_csv.h"
+#include "exchange/torch_split.h"
 #include "exchange/trace.h"
 #include "sim/sim.h"
 #include "train/session.h"
@@ -92,8 +93,22 @@ static pst_status write_torch(const struct pst_session *session, struct request 
     return st;
 }
 
+static pst_status write_split(const struct pst_session *session, struct request *request,
+                              struct pst_error *err)
+{
+    char *text = NULL;
+    pst_status st = pst_torch_split_of_plan(session->planned.plan, session->graph, &text, err);
+
+    if (st == PST_OK) {
+        st = pst_file_write(request->file, text, strlen(text), err);
+        free(text);
+    }
+    return st;
+}
+
 static const struct format formats[] = {
     {"pytorch-csv", "schedule for torch.distributed.pipelining", write_torch},
+    {"pytorch-split", "split points for torch.distributed.pipelining", write_split},
     {"chrome-trace", "simulated step as Chrome trace events", write_trace},
     {"svg", "figure of a simulated step", write_figure},
     {"png", "figure of a simulated step", write_figure},
@@ -200,12 +215,14 @@ const struct pst_command pst_cmd_export = {
     .arguments = "FORMAT CONFIG|PLAN|CHECKPOINT",
     .summary = "Writes a plan or weights for other programs, or draws a plan",
     .text =
-        "FORMAT is pytorch-csv (a schedule for torch.distributed.pipelining), chrome-trace "
-        "(opens in\n"
-        "Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of a "
-        "simulated\n"
-        "step); a config is planned first. FORMAT weights writes a checkpoint as a folder that\n"
-        "transformers loads.",
+        "FORMAT is pytorch-csv (a schedule for torch.distributed.pipelining), pytorch-split "
+        "(where\n"
+        "its pipeline() is to split the module that a costed graph was traced from), chrome-trace\n"
+        "(opens in Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of "
+        "a\n"
+        "simulated step); a config is planned first. FORMAT weights writes a checkpoint as a "
+        "folder\n"
+        "that transformers loads.",
     .words = {2, 2},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

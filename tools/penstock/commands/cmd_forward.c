@@ -161,6 +161,9 @@ static pst_status work(struct request *request, struct pst_job *job, const struc
     pst_status st = pst_session_create(job, team, &session, err);
 
     if (st == PST_OK) {
+        st = pst_session_check_runs(session, err);
+    }
+    if (st == PST_OK) {
         st = pst_team_check_device(team, session, err);
     }
     if (st == PST_OK && pst_session_is_hollow(session)) {

@@ -131,6 +131,9 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
     pst_status st = pst_session_create(job, team, &session, err);
 
     if (st == PST_OK) {
+        st = pst_session_check_runs(session, err);
+    }
+    if (st == PST_OK) {
         st = pst_team_check_device(team, session, err);
     }
     if (st == PST_OK && job->train.init[0] != '\0' && !pst_session_is_hollow(session)) {

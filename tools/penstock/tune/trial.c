@@ -132,6 +132,7 @@ static pst_status try_job(struct pst_job *job, const struct pst_trial_options *o
         job->train.sample = 0;
         job->output.trace = "";
         st = pst_session_create(job, NULL, &session, err);
+        st = st == PST_OK ? pst_session_check_runs(session, err) : st;
     } else {
         st = pst_session_create_for_planning(job, &session, err);
     }
