@@ -44,6 +44,7 @@ static const char driver[] =
     "runs = {\n"
     "  'net': ['module:Net', *SHAPES, '--batch-sizes', '1,2', '--name', 'small', '-o', "
     "'net.json'],\n"
+    "  'parts': ['module:Net', *SHAPES, '--by-modules', '-o', 'parts.json'],\n"
     "  'loop': ['module:Loop', *SHAPES, '-o', 'loop.json'],\n"
     "  'nothing': ['module:nothing', *SHAPES],\n"
     "  'missing': ['module:missing', *SHAPES],\n"
@@ -101,15 +102,16 @@ TEST(test_bytes)
     static const struct {
         const char *name, *op;
         double param_bytes, saved_bytes, output_bytes;
+        const char *module; /* "": the whole */
     } expected[] = {
-        {"conv", "Conv2d", (8 * 27 + 8) * 4, 4 * 48 * 4, 4 * 128 * 4},
-        {"act", "ReLU", 0, 4 * 128 * 4, 4 * 128 * 4},
-        {"view", "view", 0, 0, 4 * 128 * 4},
-        {"table", "Embedding", 1600 * 4, 4 * 5 * 8, 4 * 5 * 16 * 4},
-        {"mean", "mean", 0, 4 * 16 * 4, 4 * 16 * 4},
-        {"mul", "mul", 16 * 4, 0, 4 * 16 * 4},
-        {"cat", "cat", 0, 4 * 144 * 4, 4 * 144 * 4},
-        {"head", "Linear", (144 * 10 + 10) * 4, 0, 4 * 10 * 4},
+        {"conv", "Conv2d", (8 * 27 + 8) * 4, 4 * 48 * 4, 4 * 128 * 4, "conv"},
+        {"act", "ReLU", 0, 4 * 128 * 4, 4 * 128 * 4, "act"},
+        {"view", "view", 0, 0, 4 * 128 * 4, ""},
+        {"table", "Embedding", 1600 * 4, 4 * 5 * 8, 4 * 5 * 16 * 4, "table"},
+        {"mean", "mean", 0, 4 * 16 * 4, 4 * 16 * 4, ""},
+        {"mul", "mul", 16 * 4, 0, 4 * 16 * 4, ""},
+        {"cat", "cat", 0, 4 * 144 * 4, 4 * 144 * 4, ""},
+        {"head", "Linear", (144 * 10 + 10) * 4, 0, 4 * 10 * 4, "head"},
     };
     struct pst_costed *graph;
 
@@ -124,6 +126,7 @@ TEST(test_bytes)
 
         assert_string_equal(node->name, expected[i].name);
         assert_string_equal(node->op, expected[i].op);
+        assert_string_equal(node->module == NULL ? "" : node->module, expected[i].module);
         if (node->param_bytes != expected[i].param_bytes ||
             node->saved_bytes != expected[i].saved_bytes ||
             node->output_bytes != expected[i].output_bytes) {
@@ -140,6 +143,32 @@ TEST(test_bytes)
     pst_costed_destroy(graph);
 }
 
+TEST(test_nodes_up_to_the_end_of_a_module_are_one)
+{
+    /* conv; act; view and table; mean, mul, cat and head. The third gives the results of both. */
+    static const char *const names[] = {"conv", "act", "table", "head"};
+    struct pst_costed *graph;
+
+    expect_log("parts", "code 0", "measuring 4 samples");
+    graph = read_graph("parts.json");
+    assert_int_equal(graph->n_nodes, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_string_equal(graph->nodes[i].name, names[i]);
+        assert_string_equal(graph->nodes[i].module, names[i]);
+    }
+    assert_string_equal(graph->nodes[1].op, "ReLU");
+    assert_string_equal(graph->nodes[2].op, "module");
+    assert_true(graph->nodes[2].output_bytes == 4 * 128 * 4 + 4 * 5 * 16 * 4);
+    assert_true(graph->nodes[3].param_bytes == 16 * 4 + (144 * 10 + 10) * 4);
+    assert_true(graph->nodes[3].saved_bytes == 4 * 16 * 4 + 4 * 144 * 4);
+    assert_true(graph->nodes[3].output_bytes == 4 * 10 * 4);
+    assert_int_equal(graph->n_edges, 3);
+    assert_true(graph->edges[1].bytes == 4 * 128 * 4);
+    assert_true(graph->edges[2].bytes == graph->nodes[2].output_bytes);
+    assert_true(graph->nodes[3].times[0].ns[2] > 0);
+    pst_costed_destroy(graph);
+}
+
 TEST(test_export_where_fx_fails)
 {
     struct pst_costed *graph;
@@ -148,6 +177,8 @@ TEST(test_export_where_fx_fails)
     graph = read_graph("loop.json");
     assert_non_null(strstr(graph->notes, "torch.export"));
     assert_int_equal(graph->n_nodes, 9); /* one more: the addition */
+    assert_null(graph->nodes[0].module);
+    assert_string_equal(graph->nodes[1].module, "conv");
     pst_costed_destroy(graph);
 }
 
