@@ -12,6 +12,8 @@
 #include "base/json.h"
 #include "graph/costed.h"
 
+#define REFUSE(...) pst_fail(err, PST_ERR_INFEASIBLE, "output.form", __VA_ARGS__)
+
 /* A module: the first `length` characters of a node's path. */
 struct module {
     const char *path; /* NULL: there is none */
@@ -25,11 +27,6 @@ struct split {
     uint32_t n_used;
     struct module *used; /* that stand in the answer already */
 };
-
-static pst_status refuse(struct pst_error *err, const char *format, const char *a, const char *b)
-{
-    return pst_fail(err, PST_ERR_INFEASIBLE, "output.form", format, a, b);
-}
 
 /* Does a node of that path run in the module? */
 static bool runs_in(const struct module *module, const char *path)
@@ -119,12 +116,13 @@ static pst_status put_split(struct split *split, uint32_t v, struct pst_json *js
         beginning = true;
     }
     if (module.path == NULL) {
-        refuse(
-            err,
+        REFUSE(
             "a stage begins between nodes %.100s and %.100s, where PyTorch cannot split: it does "
             "before or behind a module, one of the two for each",
             nodes[v - 1].name, nodes[v].name);
-        pst_error_hint(err, "cut elsewhere: partitioner.use = \"manual\" takes your cuts");
+        pst_error_hint(err,
+                       "cut elsewhere: partitioner.use = \"manual\" takes your cuts; or trace with "
+                       "--by-modules");
         return PST_ERR_INFEASIBLE;
     }
     split->used[split->n_used++] = module;
@@ -140,8 +138,9 @@ static pst_status check_modules(const struct pst_costed *costed, struct pst_erro
             return PST_OK;
         }
     }
-    return refuse(err, "no node of costed graph %.100s has a \"module\"; write its file anew%s",
-                  costed->name, " with penstock_from_torch.py");
+    return REFUSE("no node of costed graph %.100s has a \"module\"; write its file anew with "
+                  "penstock_from_torch.py",
+                  costed->name);
 }
 
 /* Stages one behind the other, each with nodes of its own. */
@@ -162,16 +161,14 @@ static pst_status check_order(const struct pst_plan *plan, struct split *split,
     }
     for (uint32_t v = 1; v < costed->n_nodes; v++) {
         if (split->stage_of[v] < split->stage_of[v - 1]) {
-            return refuse(err,
-                          "PyTorch runs node %.100s before %.100s, and the plan has it in a "
-                          "later stage; PyTorch's stages are runs of nodes in their order",
+            return REFUSE("PyTorch runs node %.100s before %.100s, and the plan has it in a later "
+                          "stage; PyTorch's stages are runs of nodes in their order",
                           costed->nodes[v - 1].name, costed->nodes[v].name);
         }
         n += split->stage_of[v] != split->stage_of[v - 1];
     }
-    return n == plan->n_stages
-               ? PST_OK
-               : refuse(err, "the last stage has the loss alone%s%s", "", "; take fewer stages");
+    return n == plan->n_stages ? PST_OK
+                               : REFUSE("the last stage has the loss alone; take fewer stages");
 }
 
 pst_status pst_torch_split_of_plan(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -182,10 +179,10 @@ pst_status pst_torch_split_of_plan(const struct pst_plan *plan, const struct pst
     pst_status st;
 
     if (graph->costed == NULL) {
-        return refuse(err,
-                      "split points are paths of PyTorch modules, and model %s is none; take "
-                      "[model] use = \"costed\"%s",
-                      graph->name, "");
+        return REFUSE(
+            "split points are paths of PyTorch modules, and model %s is none; take [model] "
+            "use = \"costed\"",
+            graph->name);
     }
     st = check_modules(split.costed, err);
     if (st == PST_OK) {
