@@ -14,12 +14,23 @@
 #include "planner/schedule_job.h"
 #include "planner/problem_memopt.h"
 #include "planner/problem_partition.h"
+#include "train/model_plugin.h"
 
 uint64_t pst_isolate_default_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
 
     return pages > 0 && size > 0 ? (uint64_t)pages / 5 * 4 * (uint64_t)size : 0;
+}
+
+struct pst_worker_task pst_isolate_limits(const struct pst_job *job, bool (*cancelled)(void))
+{
+    return (struct pst_worker_task){
+        .time_limit_ns = job->plugins.time_limit,
+        .memory_limit_bytes = job->plugins.memory_limit != 0 ? job->plugins.memory_limit
+                                                             : pst_isolate_default_memory(),
+        .cancelled = cancelled,
+    };
 }
 
 /* Does the job plan in a process of its own? Resolves the paths of its plugins on the way. */
@@ -202,12 +213,7 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
     const struct pst_job *job = session->job;
     const struct pst_plan_job asked = {
         .session = session, .config = job->config, .advice = job->advice};
-    const struct pst_worker_task limits = {
-        .time_limit_ns = job->plugins.time_limit,
-        .memory_limit_bytes = job->plugins.memory_limit != 0 ? job->plugins.memory_limit
-                                                             : pst_isolate_default_memory(),
-        .cancelled = cancelled,
-    };
+    const struct pst_worker_task limits = pst_isolate_limits(job, cancelled);
     uint64_t begin_ns = pst_now_ns();
     bool apart = false;
     pst_status st = is_wanted(job, &apart, err);
@@ -227,9 +233,9 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
 
 bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner)
 {
-    static const struct pst_apart_kind *const kinds[] = {&pst_plan_kind, &pst_describe_kind,
+    static const struct pst_apart_kind *const kinds[] = {&pst_plan_kind,     &pst_describe_kind,
                                                          &pst_schedule_kind, &pst_partition_kind,
-                                                         &pst_memopt_kind};
+                                                         &pst_memopt_kind,   &pst_model_kind};
 
     planner_of_child = planner;
     return pst_apart_serve(argc, argv, kinds, sizeof kinds / sizeof *kinds);
