@@ -111,6 +111,9 @@ static pst_status fail_unknown(const struct pst_plugin_list *list,
                 "no model \"%s\"%s", use->value.string,
                 pst_nearest_hint(hint, use->value.string, names, n));
     pst_error_hint_words(err, "there are", names, n);
+    for (uint32_t i = 0; i < list->n_folders; i++) {
+        pst_error_detail(err, "searched: %s\n", list->folders[i]);
+    }
     return PST_ERR_CONFIG;
 }
 

@@ -156,12 +156,8 @@ static void do_more(struct pst_builder *b, uint32_t fault, uint32_t x, uint32_t 
     case DTYPE:
         pst_nn_input(b, "more", PST_FIELD_X, PST_F64, 1, four);
         return;
-    case OP_TWICE:
-        pst_nn_act(b, "fc2", x, PST_ACT_RELU);
-        return;
-    case PARAMETER_TWICE:
     case UNUSED:
-        parameter(b, fault == UNUSED ? "odd" : "fc2", 1, four);
+        parameter(b, "odd", 1, four);
         return;
     case NO_OP:
         b->op(b, NULL);
@@ -181,6 +177,16 @@ static void do_more(struct pst_builder *b, uint32_t fault, uint32_t x, uint32_t 
     default:
         do_op(b, fault, x);
     }
+}
+
+/* fc2, with a weight that is called like fc1's. */
+static uint32_t last_of(struct pst_builder *b, uint32_t x)
+{
+    const uint64_t dims[2] = {pst_nn_dim(b, x, 0), 8};
+    uint32_t p = parameter(b, "fc1", 2, dims);
+    struct pst_op_decl op = pst_nn_decl(PST_OP_LINEAR, "fc2", 1, &x, 1, &p);
+
+    return b->op(b, &op);
 }
 
 static pst_status build(void *self_, struct pst_builder *b)
@@ -215,13 +221,16 @@ static pst_status build(void *self_, struct pst_builder *b)
         y = pst_nn_linear(b, "fc1", x, (uint64_t)self->config->width, 0.1f, true);
         y = pst_nn_act(b, "act", y, PST_ACT_RELU);
         b->layer(b);
-        y = pst_nn_linear(b, "fc2", y, 8, 0.1f, false);
+        y = fault == PARAMETER_TWICE
+                ? last_of(b, y)
+                : pst_nn_linear(b, fault == OP_TWICE ? "fc1" : "fc2", y, 8, 0.1f, false);
     }
     loss = fault == NO_LOSS ? PST_NONE : pst_nn_loss(b, PST_OP_MSE, y, targets);
     if (fault == NO_TARGET) {
         return PST_OK;
     }
-    if (fault != NONE && fault != NO_LOSS && fault != NO_PARAMETERS) {
+    if (fault != NONE && fault != NO_LOSS && fault != NO_PARAMETERS && fault != OP_TWICE &&
+        fault != PARAMETER_TWICE) {
         do_more(b, fault == HEEDLESS ? SHAPE : fault, y, targets, loss);
     }
     /* What it returns does not matter any more. */
