@@ -390,7 +390,7 @@ static uint32_t add_op(struct draft *d, const char *scope, const struct pst_op_d
         pst_graph_operands(d->graph, &op, operands, sizeof operands);
         pst_error_prefix(&d->error, "%s", pst_op_kind_name(o.kind));
         pst_error_detail(&d->error, "operands of %s: %s\n", name,
-                         operands[0] == '\0' ? "none" : operands);
+                         operands[0] == '\0' ? "there are none" : operands);
         return PST_NONE;
     }
     if (pst_op_is_loss(o.kind)) {

@@ -238,5 +238,6 @@ bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner)
                                                          &pst_memopt_kind,   &pst_model_kind};
 
     planner_of_child = planner;
+    pst_worker_offer(); /* a plan's process has the job's model built in one of its own */
     return pst_apart_serve(argc, argv, kinds, sizeof kinds / sizeof *kinds);
 }
