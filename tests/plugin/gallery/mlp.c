@@ -6,6 +6,10 @@
 
 #include "gallery.h"
 
+#ifndef GALLERY_ID
+#define GALLERY_ID "again"
+#endif
+
 struct config {
     int64_t inputs, hidden, layers, classes;
 };
@@ -41,5 +45,5 @@ static pst_status build(void *self_, struct pst_builder *b)
 
 PST_INTERFACE(PST_MODEL, struct pst_model_interface, .build = build)
 
-GALLERY_PLUGIN("model", "again", "1.0", "The built-in mlp.",
+GALLERY_PLUGIN("model", GALLERY_ID, "1.0", "The built-in mlp.",
                PST_PLUGIN_PARAMS(params, struct config), NULL)
