@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/util.h"
@@ -15,23 +14,6 @@
 #include "planner/problem_memopt.h"
 #include "planner/problem_partition.h"
 #include "train/model_plugin.h"
-
-uint64_t pst_isolate_default_memory(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-
-    return pages > 0 && size > 0 ? (uint64_t)pages / 5 * 4 * (uint64_t)size : 0;
-}
-
-struct pst_worker_task pst_isolate_limits(const struct pst_job *job, bool (*cancelled)(void))
-{
-    return (struct pst_worker_task){
-        .time_limit_ns = job->plugins.time_limit,
-        .memory_limit_bytes = job->plugins.memory_limit != 0 ? job->plugins.memory_limit
-                                                             : pst_isolate_default_memory(),
-        .cancelled = cancelled,
-    };
-}
 
 /* Does the job plan in a process of its own? Resolves the paths of its plugins on the way. */
 static pst_status is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
@@ -213,7 +195,7 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
     const struct pst_job *job = session->job;
     const struct pst_plan_job asked = {
         .session = session, .config = job->config, .advice = job->advice};
-    const struct pst_worker_task limits = pst_isolate_limits(job, cancelled);
+    const struct pst_worker_task limits = pst_worker_limits(&job->plugins, cancelled);
     uint64_t begin_ns = pst_now_ns();
     bool apart = false;
     pst_status st = is_wanted(job, &apart, err);

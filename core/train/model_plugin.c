@@ -9,7 +9,6 @@
 #include "graph/builder.h"
 #include "host/model.h"
 #include "planner/state.h"
-#include "train/isolate.h"
 #include "train/stop.h"
 
 static uint32_t dtype_of(const struct pst_job *job)
@@ -157,7 +156,7 @@ pst_status pst_model_plugin_graph(const struct pst_job *job, struct pst_graph **
     }
     apart = job->plugins.isolate == PST_ISOLATE_ALWAYS ||
             (job->plugins.isolate == PST_ISOLATE_AUTO && foreign);
-    limits = pst_isolate_limits(job, pst_stop_requested);
+    limits = pst_worker_limits(&job->plugins, pst_stop_requested);
     st = pst_apart_ask(&pst_model_kind, &asked, use->value.string, apart ? &limits : NULL, NULL,
                        &calls, err);
     if (st == PST_OK) {
