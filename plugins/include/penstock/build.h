@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * pst.model/1: builds the graph of a model, one call per operator, through a builder of the host
- * that checks shapes in the call. layers.h has a function for each kind of operator, made of these.
- * Since 1.5.
+ * that checks shapes in the call. layers.h has functions made of these. Since 1.5.
  */
 #ifndef PENSTOCK_BUILD_H
 #define PENSTOCK_BUILD_H

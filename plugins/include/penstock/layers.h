@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models in few lines: a function for each kind of operator, with the parameters that it has
+ * Models in few lines: a function for nearly every kind of operator, with its parameters
  * ("name.weight", "name.bias"), on top of build.h. Source alone: nothing here is part of the binary
  * interface, and a plugin may do without any of it. All return a tensor, or PST_NONE once something
  * has failed; what they do not ask for stands in struct pst_op_decl.

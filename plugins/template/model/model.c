@@ -17,7 +17,7 @@
  *              PENSTOCK_PLUGIN_PATH=$PWD/build penstock train CONFIG --set model.use=my-plugin
  *
  * The headers in <penstock/> say what every function is promised and must promise: ops.h has the
- * operators, layers.h a function for each.
+ * operators, layers.h functions for nearly all of them.
  */
 #include <penstock/penstock.h>
 
