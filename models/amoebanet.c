@@ -231,6 +231,6 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_classifier(m, net.last.width, c->classes, net.last.x, targets);
 }
 
-PST_MODEL(amoebanet, "amoebanet",
+PST_MODEL_BUILDER(amoebanet, "amoebanet",
           "AmoebaNet-D: cells of branches for images, which read the two cells before them",
           struct amoebanet_config, check);

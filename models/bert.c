@@ -147,5 +147,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, add_head(m, c, x, table), targets);
 }
 
-PST_MODEL(bert, "bert", "BERT: bidirectional Transformer that finds hidden tokens",
+PST_MODEL_BUILDER(bert, "bert", "BERT: bidirectional Transformer that finds hidden tokens",
           struct bert_config, check);

@@ -104,7 +104,7 @@ struct pst_model_ends pst_add_classifier(struct pst_model *m, int64_t width, int
                                          uint32_t x, uint32_t targets);
 
 /* The model of a file: of its params, which fill that config, and of its function add. */
-#define PST_MODEL(name, word, text, config, check_config)                                          \
+#define PST_MODEL_BUILDER(name, word, text, config, check_config)                                  \
     const struct pst_model_builder pst_model_##name = {.id = word,                                 \
                                                        .summary = text,                            \
                                                        .params = params,                           \

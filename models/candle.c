@@ -107,6 +107,6 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_MSE, x, target);
 }
 
-PST_MODEL(candle, "candle-uno",
+PST_MODEL_BUILDER(candle, "candle-uno",
           "CANDLE-Uno: encoders of cell and drug features, joined to one number",
           struct candle_config, NULL);

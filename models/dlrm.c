@@ -107,5 +107,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-PST_MODEL(dlrm, "dlrm", "recommendation model: dense branches beside tables of embeddings",
+PST_MODEL_BUILDER(dlrm, "dlrm", "recommendation model: dense branches beside tables of embeddings",
           struct dlrm_config, NULL);

@@ -58,4 +58,4 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-PST_MODEL(gpt, "gpt", "GPT-2: causal Transformer language model", struct gpt_config, check);
+PST_MODEL_BUILDER(gpt, "gpt", "GPT-2: causal Transformer language model", struct gpt_config, check);

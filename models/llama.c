@@ -270,5 +270,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-PST_MODEL(llama, "llama", "Llama, Mistral, Qwen, SmolLM: causal Transformer language models",
+PST_MODEL_BUILDER(llama, "llama", "Llama, Mistral, Qwen, SmolLM: causal Transformer language models",
           struct llama_config, check);

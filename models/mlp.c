@@ -43,4 +43,4 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-PST_MODEL(mlp, "mlp", "multi-layer perceptron for classification", struct mlp_config, NULL);
+PST_MODEL_BUILDER(mlp, "mlp", "multi-layer perceptron for classification", struct mlp_config, NULL);

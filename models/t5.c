@@ -181,5 +181,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-PST_MODEL(t5, "t5", "T5: encoder and decoder, whose every layer reads the encoder's result",
+PST_MODEL_BUILDER(t5, "t5", "T5: encoder and decoder, whose every layer reads the encoder's result",
           struct t5_config, check);

@@ -1,11 +1,11 @@
-# penstock_add_plugin(KIND ID SOURCES file... [LINK library...] [SET key=value...]): a strategy plugin
+# penstock_add_plugin(KIND ID SOURCES file... [LINK library...] [SET key=value...]): a plugin
 # as <kind>-<id>.so with one exported symbol, and a test "<kind>-<id>" that runs "penstock plugins
 # check" on it, with these parameters. The same function serves the plugins of the tree and, through
 # find_package(penstock), those of others.
 function(penstock_add_plugin kind id)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;SET" ${ARGN})
-  if(NOT kind MATCHES "^(partitioner|scheduler|memopt)$")
-    message(FATAL_ERROR "penstock_add_plugin: \"${kind}\" is no kind: partitioner, scheduler, memopt")
+  if(NOT kind MATCHES "^(partitioner|scheduler|memopt|model)$")
+    message(FATAL_ERROR "penstock_add_plugin: \"${kind}\" is no kind: partitioner, scheduler, memopt, model")
   endif()
   if(NOT id MATCHES "^[a-z0-9-]+$")
     message(FATAL_ERROR "penstock_add_plugin: an id has lower case, digits and hyphens: \"${id}\"")

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "graph/draft.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -208,12 +209,22 @@ uint32_t pst_graph_param(struct pst_graph_builder *builder, const char *name, ui
     return builder->n_params++;
 }
 
+static bool is_loss(const struct pst_graph_builder *builder, uint32_t tensor)
+{
+    const uint32_t producer = builder->tensors[tensor].producer;
+
+    return producer != PST_NONE && pst_op_is_loss(builder->ops[producer].kind);
+}
+
 static pst_status check_operands(const struct pst_graph_builder *builder, const struct pst_op *op,
                                  struct pst_error *err)
 {
     const struct arity *arity = arity_of(op->kind);
 
-    if (arity == NULL || op->name == NULL || builder->n_ops >= PST_MAX_OPS) {
+    if (builder->n_ops >= PST_MAX_OPS) {
+        return pst_fail(err, PST_ERR_BUG, "model.build", "more than %u operators", PST_MAX_OPS);
+    }
+    if (arity == NULL || op->name == NULL) {
         return pst_fail(err, PST_ERR_BUG, "model.build", "%s: no such kind of operator (%u)",
                         op->name == NULL ? "?" : op->name, op->kind);
     }
@@ -228,6 +239,10 @@ static pst_status check_operands(const struct pst_graph_builder *builder, const 
             return pst_fail(err, PST_ERR_BUG, "model.build", "%s: input %u is no tensor to read",
                             op->name, i);
         }
+        if (is_loss(builder, op->in[i])) {
+            return pst_fail(err, PST_ERR_BUG, "model.build",
+                            "%s: input %u is a loss, which nothing may read", op->name, i);
+        }
     }
     for (uint32_t i = 0; i < arity->n_param; i++) {
         uint32_t param = i < op->n_param ? op->param[i] : PST_NONE;
@@ -237,6 +252,10 @@ static pst_status check_operands(const struct pst_graph_builder *builder, const 
             return pst_fail(err, PST_ERR_BUG, "model.build", "%s: parameter %u is missing",
                             op->name, i);
         }
+    }
+    if (op->n_param == 2 && op->param[0] != PST_NONE && op->param[0] == op->param[1]) {
+        return pst_fail(err, PST_ERR_BUG, "model.build", "%s: parameter %s is there twice",
+                        op->name, builder->params[op->param[0]].name);
     }
     return PST_OK;
 }
@@ -347,4 +366,53 @@ uint32_t pst_graph_add(struct pst_graph_builder *builder, const struct pst_op *o
     }
     builder->ops[builder->n_ops++] = copy;
     return copy.out[0];
+}
+
+pst_status pst_graph_failure(const struct pst_graph_builder *builder, struct pst_error *err)
+{
+    if (builder->status != PST_OK && err != NULL) {
+        *err = builder->error;
+    }
+    return builder->status;
+}
+
+bool pst_graph_shape(const struct pst_graph_builder *builder, uint32_t tensor, uint32_t *ret_rank,
+                     uint64_t *ret_dims)
+{
+    if (tensor >= builder->n_tensors || builder->tensors[tensor].role == PST_ROLE_AUX) {
+        return false;
+    }
+    *ret_rank = builder->tensors[tensor].rank;
+    memcpy(ret_dims, builder->tensors[tensor].dims, sizeof builder->tensors[tensor].dims);
+    return true;
+}
+
+void pst_graph_operands(const struct pst_graph_builder *builder, const struct pst_op *op,
+                        char *text, size_t size)
+{
+    char shape[256];
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < op->n_in && i < PST_MAX_IN && used < size; i++) {
+        const struct pst_tensor *x =
+            op->in[i] < builder->n_tensors ? &builder->tensors[op->in[i]] : NULL;
+
+        if (x != NULL) {
+            used +=
+                (size_t)snprintf(text + used, size - used, "%sx%u %s %s", used == 0 ? "" : ", ", i,
+                                 x->producer == PST_NONE ? x->name : builder->ops[x->producer].name,
+                                 pst_shape_text(shape, sizeof shape, x->rank, x->dims));
+        }
+    }
+    for (uint32_t i = 0; i < op->n_param && i < PST_MAX_PARAM && used < size; i++) {
+        const struct pst_parameter *p =
+            op->param[i] < builder->n_params ? &builder->params[op->param[i]] : NULL;
+
+        if (p != NULL) {
+            used +=
+                (size_t)snprintf(text + used, size - used, "%sp%u %s %s", used == 0 ? "" : ", ", i,
+                                 p->name, pst_shape_text(shape, sizeof shape, p->rank, p->dims));
+        }
+    }
 }

@@ -9,16 +9,15 @@
 #define PST_GRAPH_GRAPH_H
 
 #include <penstock/model.h>
+#include <penstock/ops.h>
 
 #include "base/arena.h"
 #include "base/names.h"
 #include "base/error.h"
 #include "graph/general.h"
 
-#define PST_MAX_RANK   8
-#define PST_MAX_INPUTS 72 /* data tensors of a model */
-
-enum pst_dtype { PST_F32 = 0, PST_BF16 = 1, PST_F64 = 2, PST_I32 = 3 };
+#define PST_MAX_INPUTS 72                  /* data tensors of a model */
+#define PST_OP_CALLS   (PST_OP_GATHER + 1) /* kinds of ops.h */
 
 static inline uint32_t pst_dtype_bytes(uint32_t dtype)
 {
@@ -31,112 +30,39 @@ enum pst_role {
     PST_ROLE_AUX = 2         /* further outputs that only the operator's own backward reads */
 };
 
-/* What the data reader puts into an input tensor. A model has one tensor of targets, and at least
-   one of X. */
-enum pst_field {
-    PST_FIELD_NONE = 0,
-    PST_FIELD_X = 1,       /* what the model learns from: tokens (i32) or features */
-    PST_FIELD_TARGET = 2,  /* classes (i32), or numbers in the model's type */
-    PST_FIELD_MASKED = 3,  /* targets, too: the tokens that were hidden in X; -1 for all others */
-    PST_FIELD_SEGMENT = 4, /* i32: 0 in the first half of the tokens, 1 in the second */
-    PST_FIELD_SHIFTED = 5  /* i32: the targets, each one place later, behind a 0 */
-};
-
 /*
- * The operators: their result, aux outputs, and what their backward parts need (pst_op_grad_info
- * says the same in masks). "rows" are all axes of x0 but the last; statistics (aux of norms,
- * log-sum-exp) and the loss are f32 in f32 and bf16 models, f64 in f64 models.
+ * What operators (ops.h) leave besides their result: aux outputs y1, y2 of F, and buffers z0, z1
+ * that B leaves for W (pst_op_grad_info says what the passes read, in masks). Statistics (aux of
+ * norms, log-sum-exp) and the loss are f32 in f32 and bf16 models, f64 in f64 models.
+ *
+ *   linear         gelu: y1 = x p0 + p1. With act B leaves z0 = dy act'(.), of y's shape and dtype,
+ *                  and W reads it in the place of dy; where x is data that is all B does. relu's
+ *                  mask is y > 0.
+ *   layernorm      y1 mean, y2 1 / deviation, per row. B leaves z0, z1: the parameters' gradients
+ *                  of this micro-batch; dx = g + add in one kernel.
+ *   rmsnorm        y1 1 / root of mean square; z0 as layernorm
+ *   qknorm         y1 [T,H+K] as rmsnorm; z0, z1
+ *   batchnorm      y1 mean, y2 1 / deviation, [C] of the micro-batch; state 0, 1: running mean,
+ *                  variance; z as layernorm
+ *   attention      y1 log-sum-exp [H,T]; B leaves the gradient of p0 in z0
+ *   add            gradients are dy itself (aliased), except dropped ones; of reshape, too
+ *   act            relu: B reads y; gelu, silu: x
+ *   cross-entropy  y1 log-sum-exp per row. With smoothing s each other class has s / V of the
+ *                  target (Szegedy et al., 2016); z_loss times the square of y1 is added to a row
+ *                  (Chowdhery et al., "PaLM", 2022). F leaves both out where it does not train.
+ *   maxpool2d      y1: i32 index of the maximum in its window
+ *   experts        A token's experts have its slots, in their order; what is left is 0: y1
+ *                  [T,k,2F] gate|up; B leaves z0 [T,k,2F], its gradient, and z1 [T,k,F], x1[t,e]
+ *                  act(gate) up.
+ *   parameter      W sums dy over the samples
  */
-enum pst_op_kind {
-    /* y[t,:] = p0[x0[t],:] + p1[t,:]. x0: i32 [T]; p0 [V,C]; p1 [T,C], optional. As a bag, without
-       p1, the rows make one vector: [T C] side by side, or their sum [C]. */
-    PST_OP_EMBEDDING = 0,
-    /* y = act(x p0 + p1); p0 [in,out], or [out,in] where transposed; p1 [out], optional. gelu: y1 =
-       x p0 + p1. With act B leaves z0 = dy act'(.), of y's shape and dtype, and W reads it in the
-       place of dy; where x is data that is all B does. relu's mask is y > 0. */
-    PST_OP_LINEAR = 1,
-    /* Over the last axis; p0 gain, p1 bias; y1 mean, y2 1 / deviation, per row. B leaves z0, z1:
-       the parameters' gradients of this micro-batch; dx = g + add in one kernel. */
-    PST_OP_LAYERNORM = 2,
-    /* x0 [T,(H+2K)D] packed q|k|v, heads of D side by side in each -> [T,HD]; or x0 [T,HD] q and x1
-       [S,2KD] k|v, of another sequence. Head h reads key head h / (H / K) (Ainslie et al., "GQA",
-       EMNLP 2023). y1 log-sum-exp [H,T]. p0 [buckets,H], optional, is added to the scores: by how
-       far the key is from the query (distance.h); B leaves its gradient in z0. */
-    PST_OP_ATTENTION = 3,
-    /* y = x0 + dropout(x1). Gradients are dy itself (aliased), except dropped ones. */
-    PST_OP_ADD = 4,
-    PST_OP_DROPOUT = 5,
-    PST_OP_ACT = 6, /* relu (B reads y), gelu or silu (B reads x) on its own */
-    /* x0 logits [..., V], x1 i32 targets [...] -> loss [] of a sample: the mean over its rows;
-       target -1 is ignored. y1 log-sum-exp per row. With smoothing s each other class has s / V of
-       the target (Szegedy et al., 2016); z_loss times the square of y1 is added to a row (Chowdhery
-       et al., "PaLM", 2022). F leaves both out where it does not train. */
-    PST_OP_CROSS_ENTROPY = 7,
-    /* NHWC: x0 [H,W,Ci], p0 [kh,kw,Ci/groups,Co], p1 bias [Co] (optional); group g of the results
-       sees group g of the channels */
-    PST_OP_CONV2D = 8,
-    /* Over micro-batch and all axes but the last, then act (relu or none); p0 gain, p1 bias; y1
-       mean, y2 1 / deviation, [C] of the micro-batch; state 0, 1: running mean, variance. z as
-       layer norm. */
-    PST_OP_BATCHNORM = 9,
-    PST_OP_MAXPOOL2D = 10, /* NHWC; y1: i32 index of the maximum in its window */
-    PST_OP_AVGPOOL = 11,   /* mean over all axes but the last: [..., C] -> [C] */
-    PST_OP_CONCAT = 12,    /* along `axis`, up to 64 inputs */
-    /* x0, x1 [...] of the model's type, x1 data -> loss [] of a sample: the mean of (x0 - x1)^2 */
-    PST_OP_MSE = 13,
-    PST_OP_RMSNORM = 14, /* over the last axis; p0 gain; y1 1 / root of mean square; z0 as there */
-    /* NHWC: mean over the pixels of a window that are no padding; `whole`: over all, those are 0 */
-    PST_OP_AVGPOOL2D = 15,
-    PST_OP_SHIFT2D = 16, /* NHWC: y[h,w] = x[h + pad[0], w + pad[1]], 0 beyond the image */
-    /* x0 [T,N]: the first `heads` parts of `head_dim` columns are rotated by their row's position
-       (rotary.h), the rest is copied. */
-    PST_OP_ROTARY = 17,
-    PST_OP_GLU = 18, /* x0 [...,2F] gate|up -> act(gate) up [...,F]; silu or gelu; B reads x */
-    /* RMS norm of each head of packed rows x0 [T,N]: the first H parts of D columns with gain p0
-       [D], the next K with gain p1 [D]; the rest is copied. y1 [T,H+K] as RMS norm; z0, z1. */
-    PST_OP_QKNORM = 19,
-    /* Mixture of experts (Shazeer et al., "Outrageously large neural networks", ICLR 2017). x0
-       logits [T,E] -> weights [T,E]: the experts_per_token greatest of a token's softmax, the first
-       of equals, over their sum where `normalize`; 0 for the others. Of a sample an expert takes
-       the first ceil(capacity T k / E) tokens that want it; capacity 0: all. B reads x, and adds
-       the gradient of the sample's load balancing loss (Fedus et al., "Switch transformers", JMLR
-       2022, section 2.2), aux_loss E sum_e f_e P_e with f_e the tokens that want e over T, before
-       any is dropped, and P_e the mean of the softmax; the loss that is told is without it. */
-    PST_OP_ROUTER = 20,
-    /* x0 [T,C], x1 weights [T,E], of which the first experts_per_token (k) other than 0 of a token
-       count -> y[t] = sum_e x1[t,e] (act(gate) up) p1[e] where gate|up = x0[t] p0[e]; p0 [E,C,2F],
-       p1 [E,F,C]; act as GLU. A token's experts have its slots, in their order; what is left is 0:
-       y1 [T,k,2F] gate|up; B leaves z0 [T,k,2F], its gradient, and z1 [T,k,F], x1[t,e] act(gate)
-       up. */
-    PST_OP_EXPERTS = 21,
-    /* What follows is what models from files are made of (general.h). */
-    PST_OP_PARAMETER, /* y = p0, for each sample the same; W sums dy over the samples */
-    PST_OP_CONSTANT,  /* y = the numbers of `form`, f32 (in the model's type) or i32 */
-    PST_OP_MAP,       /* y = map(x0, x1, x2) by element, shapes as in numpy; i32 become numbers */
-    PST_OP_REDUCE,    /* over `axes`, which stay with length 1 */
-    PST_OP_SOFTMAX,   /* over `axis`; its logarithm where `logarithm` */
-    /* y[..., m, n] = sum_k x0[..., m, k] x1[..., k, n], the axes before them as in numpy; the last
-       two of an input are the other way round where `swapped` */
-    PST_OP_MATMUL,
-    PST_OP_RESHAPE, /* y = x0 with the shape of `form`. The gradient is dy itself (aliased). */
-    PST_OP_STRIDED, /* axes of x0 permuted, cut, padded, repeated as `form` says */
-    /* as mse; x0 logits, x1 probabilities -> the mean of -x1 log s - (1 - x1) log (1 - s), s their
-       sigmoid */
-    PST_OP_BCE,
-    PST_OP_GATHER, /* y = x0 with `axis` replaced by those of x1: i32 places along it, else NaN */
-    /* A node of a costed graph, whatever it computes: `form` has its sizes (enum pst_costed_size).
-       All that is kept is read by B and by W. No device can run it. */
-    PST_OP_COSTED,
+/* Kinds that no model asks for: nodes of a costed graph, whatever they compute. */
+enum {
+    /* `form` has its sizes (enum pst_costed_size). All that is kept is read by B and by W. No
+       device can run it. */
+    PST_OP_COSTED = PST_OP_CALLS,
     PST_OP_COSTED_LOSS, /* x... -> loss [] of a sample; of no cost */
     PST_OP_KINDS
-};
-
-enum pst_bag { PST_BAG_NONE = 0, PST_BAG_CONCAT = 1, PST_BAG_SUM = 2 };
-enum pst_act {
-    PST_ACT_NONE = 0,
-    PST_ACT_RELU = 1,
-    PST_ACT_GELU = 2, /* tanh form */
-    PST_ACT_SILU = 3  /* x sigmoid(x) */
 };
 
 /* dims of the form of PST_OP_COSTED. Where the result is kept, those who read it keep it, too. */
@@ -144,17 +70,6 @@ enum pst_costed_size {
     PST_COSTED_RESULT = 0,      /* elements of the result */
     PST_COSTED_KEPT = 1,        /* elements that are kept besides, y1; 0: none */
     PST_COSTED_KEEPS_RESULT = 2 /* 1: it is kept, too */
-};
-
-/* How the frequencies of rotary embeddings follow from the pair's number (rotary.h). */
-enum pst_rope_scaling { PST_ROPE_NONE = 0, PST_ROPE_LINEAR = 1, PST_ROPE_LLAMA3 = 2 };
-
-struct pst_rope {
-    uint32_t scaling; /* enum pst_rope_scaling */
-    float theta;
-    float factor;                            /* linear, llama3: by which positions shrink */
-    float low_freq_factor, high_freq_factor; /* llama3 */
-    uint32_t context;                        /* llama3: tokens it was trained with at first */
 };
 
 struct pst_tensor {
@@ -168,14 +83,6 @@ struct pst_tensor {
     uint32_t producer, output; /* operator and which of its outputs; PST_NONE for inputs */
     uint32_t n_consumers;
     const uint32_t *consumers; /* operators, ascending, one entry per use */
-};
-
-enum pst_init {
-    PST_INIT_ZERO = 0,
-    PST_INIT_ONE = 1,
-    PST_INIT_NORMAL = 2,
-    PST_INIT_UNIFORM = 3,
-    PST_INIT_CONSTANT = 4
 };
 
 struct pst_parameter {
@@ -292,6 +199,14 @@ uint32_t pst_graph_param(struct pst_graph_builder *builder, const char *name, ui
  * once the builder has failed (the first failure is kept and comes back from pst_graph_finish).
  */
 uint32_t pst_graph_add(struct pst_graph_builder *builder, const struct pst_op *op);
+
+/* For whoever builds on behalf of others: the first failure so far; axes of a tensor, false where
+   there is no such; the operands of *op with their shapes, as far as there are such. */
+pst_status pst_graph_failure(const struct pst_graph_builder *builder, struct pst_error *err);
+bool pst_graph_shape(const struct pst_graph_builder *builder, uint32_t tensor, uint32_t *ret_rank,
+                     uint64_t *ret_dims);
+void pst_graph_operands(const struct pst_graph_builder *builder, const struct pst_op *op,
+                        char *text, size_t size);
 
 /*
  * Fuses (fuse.c), freezes, checks; the builder is empty afterwards and still to be destroyed.

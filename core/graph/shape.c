@@ -223,10 +223,11 @@ static bool alike_but(const struct pst_tensor *a, const struct pst_tensor *b, ui
 static pst_status infer_concat(const struct rule *c, struct pst_error *err)
 {
     const struct pst_tensor *first = input(c, 0);
-    const uint32_t axis = first->rank - 1 - c->op->axis;
+    const uint32_t least = c->op->axis < PST_MAX_RANK ? c->op->axis + 1 : PST_MAX_RANK + 1;
+    const uint32_t axis = first->rank - least;
     char a[256], b[256];
     uint64_t width = 0;
-    pst_status status = check_rank(c, c->op->axis + 1, PST_MAX_RANK, "[..., C]", err);
+    pst_status status = check_rank(c, least, PST_MAX_RANK, "[..., C]", err);
 
     if (status != PST_OK) {
         return status;

@@ -3,12 +3,33 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "config/job.h"
 
 void pst_apart_put(const struct pst_apart_kind *kind, const void *job, void *answer,
                    struct pst_wire *w)
 {
     pst_wire_word(w, kind->word);
     (void)kind->pass_answer(w, job, answer, NULL);
+}
+
+uint64_t pst_worker_default_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+    return pages > 0 && size > 0 ? (uint64_t)pages / 5 * 4 * (uint64_t)size : 0;
+}
+
+struct pst_worker_task pst_worker_limits(const struct pst_job_plugins *plugins,
+                                         bool (*cancelled)(void))
+{
+    return (struct pst_worker_task){
+        .time_limit_ns = plugins->time_limit,
+        .memory_limit_bytes =
+            plugins->memory_limit != 0 ? plugins->memory_limit : pst_worker_default_memory(),
+        .cancelled = cancelled,
+    };
 }
 
 static pst_status refuse(const struct pst_apart_kind *kind, const char *name, struct pst_error *err)

@@ -36,6 +36,13 @@ struct pst_worker_task {
     bool describes;              /* a plugin is opened and no more: at its limit it is killed */
 };
 
+struct pst_job_plugins; /* config/job.h */
+/* Bytes that such a process may take when the config says nothing: 80 % of the machine's. */
+uint64_t pst_worker_default_memory(void);
+/* What [plugins] gives it. */
+struct pst_worker_task pst_worker_limits(const struct pst_job_plugins *plugins,
+                                         bool (*cancelled)(void));
+
 /*
  * name: the plugin's id, or its file. limits: those of the process; NULL: in this one, where
  * `cancelled` may be NULL as well. Errors: as ask(); of a process also

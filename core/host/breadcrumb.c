@@ -159,12 +159,19 @@ static void blame_call(const struct pst_breadcrumb_page *page, struct pst_breadc
                        bool running, struct pst_blame *ret_blame)
 {
     static const char *const where[PST_CRUMB_COUNT] = {
-        [PST_CRUMB_LOAD] = "while it was loaded", [PST_CRUMB_CREATE] = "in create()",
-        [PST_CRUMB_DESTROY] = "in destroy()",     [PST_CRUMB_TOPOLOGY] = "in topology()",
-        [PST_CRUMB_DEVICE_OF] = "in device_of()", [PST_CRUMB_IN_FLIGHT] = "in in_flight()",
-        [PST_CRUMB_SCHEDULE] = "in schedule()",   [PST_CRUMB_PARTITION] = "in partition()",
-        [PST_CRUMB_BOUND] = "in bound()",         [PST_CRUMB_PRICE] = "in price()",
-        [PST_CRUMB_PLAN] = "in plan()",           [PST_CRUMB_INTERFACE] = "in get_interface()",
+        [PST_CRUMB_LOAD] = "while it was loaded",
+        [PST_CRUMB_CREATE] = "in create()",
+        [PST_CRUMB_DESTROY] = "in destroy()",
+        [PST_CRUMB_TOPOLOGY] = "in topology()",
+        [PST_CRUMB_DEVICE_OF] = "in device_of()",
+        [PST_CRUMB_IN_FLIGHT] = "in in_flight()",
+        [PST_CRUMB_SCHEDULE] = "in schedule()",
+        [PST_CRUMB_PARTITION] = "in partition()",
+        [PST_CRUMB_BOUND] = "in bound()",
+        [PST_CRUMB_PRICE] = "in price()",
+        [PST_CRUMB_PLAN] = "in plan()",
+        [PST_CRUMB_BUILD] = "in build()",
+        [PST_CRUMB_INTERFACE] = "in get_interface()",
     };
 
     memset(ret_blame, 0, sizeof *ret_blame);

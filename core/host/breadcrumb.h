@@ -27,6 +27,7 @@ enum pst_plugin_call {
     PST_CRUMB_BOUND,
     PST_CRUMB_PRICE,
     PST_CRUMB_PLAN,
+    PST_CRUMB_BUILD,
     PST_CRUMB_INTERFACE,
     PST_CRUMB_COUNT
 };

@@ -334,6 +334,11 @@ static const char *absent_function(const char *kind, const void *interface)
 
         return !PST_CAN(f, topology) ? "topology" : !PST_CAN(f, schedule) ? "schedule" : NULL;
     }
+    if (strcmp(kind, "model") == 0) {
+        const struct pst_model_interface *f = interface;
+
+        return PST_CAN(f, build) ? NULL : "build";
+    }
     const struct pst_memopt *f = interface;
 
     return !PST_CAN(f, price) ? "price" : !PST_CAN(f, plan) ? "plan" : NULL;

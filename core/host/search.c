@@ -140,7 +140,7 @@ void pst_search_folders(struct pst_arena *arena, const char ***ret_folders, uint
 bool pst_search_split(struct pst_arena *arena, const char *file_name, const char **ret_kind,
                       const char **ret_id)
 {
-    static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
+    static const char *const kinds[] = {"partitioner", "scheduler", "memopt", "model"};
     size_t i, n = strlen(file_name), j;
 
     *ret_kind = NULL;

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/util.h"
@@ -14,13 +13,7 @@
 #include "planner/schedule_job.h"
 #include "planner/problem_memopt.h"
 #include "planner/problem_partition.h"
-
-uint64_t pst_isolate_default_memory(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-
-    return pages > 0 && size > 0 ? (uint64_t)pages / 5 * 4 * (uint64_t)size : 0;
-}
+#include "train/model_plugin.h"
 
 /* Does the job plan in a process of its own? Resolves the paths of its plugins on the way. */
 static pst_status is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
@@ -202,12 +195,7 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
     const struct pst_job *job = session->job;
     const struct pst_plan_job asked = {
         .session = session, .config = job->config, .advice = job->advice};
-    const struct pst_worker_task limits = {
-        .time_limit_ns = job->plugins.time_limit,
-        .memory_limit_bytes = job->plugins.memory_limit != 0 ? job->plugins.memory_limit
-                                                             : pst_isolate_default_memory(),
-        .cancelled = cancelled,
-    };
+    const struct pst_worker_task limits = pst_worker_limits(&job->plugins, cancelled);
     uint64_t begin_ns = pst_now_ns();
     bool apart = false;
     pst_status st = is_wanted(job, &apart, err);
@@ -227,10 +215,11 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
 
 bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner)
 {
-    static const struct pst_apart_kind *const kinds[] = {&pst_plan_kind, &pst_describe_kind,
+    static const struct pst_apart_kind *const kinds[] = {&pst_plan_kind,     &pst_describe_kind,
                                                          &pst_schedule_kind, &pst_partition_kind,
-                                                         &pst_memopt_kind};
+                                                         &pst_memopt_kind,   &pst_model_kind};
 
     planner_of_child = planner;
+    pst_worker_offer(); /* a plan's process has the job's model built in one of its own */
     return pst_apart_serve(argc, argv, kinds, sizeof kinds / sizeof *kinds);
 }

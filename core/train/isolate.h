@@ -16,9 +16,6 @@
 pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(void),
                               struct pst_error *err);
 
-/* Bytes that such a process may take when the config says nothing: 80 % of the machine's. */
-uint64_t pst_isolate_default_memory(void);
-
 /* A search as a question to that process. The answer is the session's plan: what comes back is
    proven, and has its programs. plugin.contract or plan.illegal, exit code 3, where it is none for
    this session. */

@@ -15,6 +15,7 @@
 #include "host/plugin_host.h"
 #include "exec/kernels_early.h"
 #include "train/begin.h"
+#include "train/model_plugin.h"
 
 /* --- a GPU for each rank? ---------------------------------------------------------------------*/
 
@@ -117,28 +118,6 @@ static pst_status check_gpus(const struct pst_session *session, struct pst_error
 
 /* --- graph and modules ------------------------------------------------------------------------*/
 
-static const struct pst_model_builder *find_builder(const struct pst_config_node *use,
-                                                    struct pst_error *err)
-{
-    const struct pst_model_builder *builder = pst_model_builder_find(use->value.string);
-    const char *names[64];
-    char hint[96];
-    uint32_t n = 0;
-
-    if (builder != NULL) {
-        return builder;
-    }
-    while (n < 64 && pst_model_builders[n] != NULL) {
-        names[n] = pst_model_builders[n]->id;
-        n++;
-    }
-    pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
-                "no model \"%s\"%s", use->value.string,
-                pst_nearest_hint(hint, use->value.string, names, n));
-    pst_error_hint_words(err, "there are", names, n);
-    return NULL;
-}
-
 /* What operators say about their shapes is, to a user, about [model]. */
 static void blame_model(const struct pst_job *job, struct pst_error *err)
 {
@@ -162,44 +141,28 @@ static void blame_model(const struct pst_job *job, struct pst_error *err)
     }
 }
 
-/* [train] loss is for models that do not bring their own. */
+/* [train] loss is for models that do not bring their own. builder: NULL: a plugin's. */
 static pst_status tell_loss(const struct pst_job *job, const struct pst_model_builder *builder,
                             void *config, struct pst_error *err)
 {
-    if (builder->loss_at != 0) {
+    if (builder != NULL && builder->loss_at != 0) {
         memcpy((char *)config + builder->loss_at, &job->train.loss, sizeof job->train.loss);
     } else if (job->train.loss != 0) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "\"loss\" in [train]: model %s has its own; leave the key out",
-                        builder->id);
+                        pst_config_get(job->model, "use")->value.string);
     }
     return PST_OK;
 }
 
-pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
-                             struct pst_error *err)
+static pst_status build(const struct pst_job *job, const struct pst_model_builder *builder,
+                        struct pst_graph **ret_graph, struct pst_error *err)
 {
     static const char *const others[] = {"use", NULL};
-    struct pst_config_node *use = job->model == NULL ? NULL : pst_config_get(job->model, "use");
-    const struct pst_model_builder *builder;
     struct pst_arena arena = {0};
-    void *config;
+    void *config = pst_arena_alloc(&arena, builder->config_size == 0 ? 1 : builder->config_size, 0);
     pst_status st;
 
-    if (use != NULL && use->kind != PST_CONFIG_STRING) {
-        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
-                           "\"use\" in [model] must be a string");
-    }
-    if (use == NULL) {
-        return pst_fail_at(err, PST_ERR_CONFIG, "config.key", job->config->path,
-                           job->model == NULL ? 0 : job->model->line, 0,
-                           "[model]: use = \"...\" is missing: it names the model");
-    }
-    builder = find_builder(use, err);
-    if (builder == NULL) {
-        return PST_ERR_CONFIG;
-    }
-    config = pst_arena_alloc(&arena, builder->config_size == 0 ? 1 : builder->config_size, 0);
     for (uint32_t i = 0; i < builder->n_params; i++) {
         if (builder->params[i].type == PST_PARAM_PATH) {
             pst_config_resolve(job->config, job->model, builder->params[i].key);
@@ -218,6 +181,43 @@ pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_g
             blame_model(job, err);
         }
     }
+    pst_arena_finish(&arena);
+    return st;
+}
+
+static pst_status build_plugin(const struct pst_job *job, struct pst_graph **ret_graph,
+                               struct pst_error *err)
+{
+    pst_status st =
+        pst_config_place(job->config, "train", "loss", tell_loss(job, NULL, NULL, err), err);
+
+    if (st == PST_OK) {
+        st = pst_model_plugin_graph(job, ret_graph, err);
+        if (st == PST_ERR_CONFIG) {
+            blame_model(job, err);
+        }
+    }
+    return st;
+}
+
+pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
+                             struct pst_error *err)
+{
+    struct pst_config_node *use = job->model == NULL ? NULL : pst_config_get(job->model, "use");
+    const struct pst_model_builder *builder;
+    pst_status st;
+
+    if (use != NULL && use->kind != PST_CONFIG_STRING) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
+                           "\"use\" in [model] must be a string");
+    }
+    if (use == NULL) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.key", job->config->path,
+                           job->model == NULL ? 0 : job->model->line, 0,
+                           "[model]: use = \"...\" is missing: it names the model");
+    }
+    builder = pst_model_builder_find(use->value.string);
+    st = builder != NULL ? build(job, builder, ret_graph, err) : build_plugin(job, ret_graph, err);
     if (st == PST_OK) {
         st = pst_config_place(job->config, "train",
                               job->train.label_smoothing > 0 ? "label_smoothing" : "z_loss",
@@ -225,7 +225,6 @@ pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_g
                                                  (float)job->train.z_loss, err),
                               err);
     }
-    pst_arena_finish(&arena);
     return st;
 }
 

@@ -6,11 +6,14 @@
 #define PENSTOCK_PENSTOCK_H
 
 #include "abi.h"
+#include "build.h"
 #include "cluster.h"
 #include "host.h"
+#include "layers.h"
 #include "memopt.h"
 #include "memopt_global.h"
 #include "model.h"
+#include "ops.h"
 #include "params.h"
 #include "partitioner.h"
 #include "plugin.h"

@@ -26,7 +26,7 @@ struct pst_plugin {
     uint32_t size;
     uint16_t abi_major; /* PST_ABI_MAJOR; must equal the host's */
     uint16_t abi_minor; /* PST_ABI_MINOR it was built with; at most the host's */
-    const char *kind;   /* "partitioner", "scheduler", "memopt" */
+    const char *kind;   /* "partitioner", "scheduler", "memopt", "model" */
     const char *id;     /* lower case, digits and hyphens: "zb-h1" */
     const char *version, *summary, *reference, *license;
     const char *const *provides, *const *needs; /* each list ends with NULL */

@@ -12,8 +12,8 @@
 #include "commands/print_error.h"
 #include "commands/terminal.h"
 #include "exchange/torch_csv.h"
+#include "host/apart.h"
 #include "host/shipped.h"
-#include "train/isolate.h"
 #include "train/stop.h"
 
 void pst_cli_read_plugin(struct pst_cli *cli, const char *who, const char *text,
@@ -37,7 +37,7 @@ void pst_cli_read_plugin(struct pst_cli *cli, const char *who, const char *text,
 struct pst_worker_task pst_cli_limits(uint64_t time_ns)
 {
     return (struct pst_worker_task){.time_limit_ns = time_ns,
-                                    .memory_limit_bytes = pst_isolate_default_memory(),
+                                    .memory_limit_bytes = pst_worker_default_memory(),
                                     .cancelled = pst_stop_requested,
                                     .time_limit_name = "--time-limit"};
 }

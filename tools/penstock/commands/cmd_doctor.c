@@ -16,11 +16,11 @@
 #include "commands/commands.h"
 #include "exec/device.h"
 #include "exec/transport.h"
+#include "host/apart.h"
 #include "host/digest.h"
 #include "host/plugin_host.h"
 #include "host/shipped.h"
 #include "reports/table.h"
-#include "train/isolate.h"
 
 struct fact {
     const char *name, *text;
@@ -256,7 +256,7 @@ static void examine_folders(struct pst_cli *cli, struct machine *machine)
     machine->trusted_list = /* the program's own folder is last */
         pst_arena_printf(&machine->arena, "%s/" PST_SHIPPED_LIST,
                          machine->folders[machine->n_folders - 1]);
-    machine->planner_bytes = pst_isolate_default_memory();
+    machine->planner_bytes = pst_worker_default_memory();
 }
 
 static void examine_environment(struct machine *machine)

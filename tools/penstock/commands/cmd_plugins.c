@@ -359,12 +359,12 @@ static const struct pst_option options[] = {
 const struct pst_command pst_cmd_plugins = {
     .name = "plugins",
     .arguments = "[list | info NAME|FILE | check FILE | new KIND ID [FOLDER]]",
-    .summary = "Shows which strategies there are and where they come from",
+    .summary = "Shows which plugins there are and where they come from",
     .text =
         "info tells all that a plugin says about itself, parameters included. A NAME is an id or\n"
         "KIND-ID, a FILE a path with a slash in it. check proves that a plugin keeps its contract\n"
         "(--set key=value gives it a parameter); exit code 3 if not. new makes a project to start\n"
-        "from: KIND is partitioner, scheduler or memopt.",
+        "from: KIND is partitioner, scheduler, memopt or model.",
     .words = {0, UINT32_MAX}, /* as each action says */
     PST_CLI_OPTIONS(options, struct pst_plugins_options),
     .run = plugins,

@@ -14,7 +14,8 @@
 
 enum { TEMPLATE_MAX = 1 << 20, N_FILES = 2, ID_MAX = 48 };
 
-static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
+static const char *const kinds[] = {"partitioner", "scheduler", "memopt", "model"};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 /* Where things come from and go to. */
 struct project {
@@ -26,19 +27,19 @@ struct project {
 
 static pst_status check_words(struct project *project, struct pst_error *err)
 {
-    const char *nearest = pst_nearest(project->kind, kinds, 3), *kind, *id;
+    const char *nearest = pst_nearest(project->kind, kinds, N_KINDS), *kind, *id;
     char name[128];
     size_t i;
     pst_status st;
 
-    for (i = 0; i < 3 && strcmp(project->kind, kinds[i]) != 0; i++) {
+    for (i = 0; i < N_KINDS && strcmp(project->kind, kinds[i]) != 0; i++) {
     }
-    if (i == 3) {
+    if (i == N_KINDS) {
         st = pst_fail(err, PST_ERR_CONFIG, "usage", "plugins new: no kind \"%s\"", project->kind);
         if (nearest != NULL) {
             pst_error_hint(err, "did you mean \"%s\"?", nearest);
         } else {
-            pst_error_hint(err, "a kind is partitioner, scheduler or memopt");
+            pst_error_hint(err, "a kind is partitioner, scheduler, memopt or model");
         }
         return st;
     }

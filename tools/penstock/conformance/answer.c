@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One question to one plugin: asked and held against the rules by the planner, watched by the
- * checker. Partitions and memory actions are asked for here.
+ * checker. Partitions, memory actions and models are asked for here.
  */
 #include "conformance/answer.h"
 
@@ -12,6 +12,7 @@
 
 #include "base/util.h"
 #include "conformance/verdict.h"
+#include "host/model.h"
 #include "planner/optimizer.h"
 
 static struct pst_answer *current; /* that is asked for */
@@ -166,6 +167,28 @@ static pst_status ask_memopt(struct pst_rig *rig, const struct pst_case *questio
     return st;
 }
 
+/* --- models ------------------------------------------------------------------------------------*/
+
+/* Of either type of numbers; a question has nothing else for it. */
+static pst_status ask_model(struct pst_rig *rig, const struct pst_case *question,
+                            struct pst_answer *answer, struct pst_error *err)
+{
+    const uint32_t dtype = question->seed % 2 == 0 ? PST_F32 : PST_BF16;
+    struct pst_model_calls calls = {.n = 0};
+    struct pst_graph *graph = NULL;
+    pst_status st = pst_model_ask(&rig->instance, dtype, &calls, err);
+
+    if (st == PST_OK) {
+        st = pst_model_graph(&calls, rig->instance.plugin->id, dtype, &graph, err);
+    }
+    if (st == PST_OK) {
+        pst_answer_record(answer, graph->digest);
+        pst_graph_destroy(graph);
+    }
+    pst_model_calls_finish(&calls);
+    return st;
+}
+
 /* --- the verdict -------------------------------------------------------------------------------*/
 
 /* Is this a status that a plugin may give, and does it explain it? */
@@ -213,8 +236,10 @@ void pst_ask_plugin(struct pst_rig *rig, const struct pst_case *question,
         const char *kind;
         pst_status (*ask)(struct pst_rig *, const struct pst_case *, struct pst_answer *,
                           struct pst_error *);
-    } kinds[] = {
-        {"partitioner", ask_partitioner}, {"scheduler", pst_ask_scheduler}, {"memopt", ask_memopt}};
+    } kinds[] = {{"partitioner", ask_partitioner},
+                 {"scheduler", pst_ask_scheduler},
+                 {"memopt", ask_memopt},
+                 {"model", ask_model}};
     struct pst_error err = {.status = PST_OK};
 
     memset(ret_answer, 0, sizeof *ret_answer);

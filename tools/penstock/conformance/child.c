@@ -45,8 +45,8 @@ const struct pst_conformance_test pst_conformance_tests[] = {
     {"bare-host", "works or refuses where the host has no extensions", pst_test_bare_host, false,
      false},
     {"allocations", "survives the failure of every allocation", pst_test_allocations, false, false},
-    {"plan", "makes legal plans of small models with the other strategies", pst_test_plan, false,
-     true},
+    {"plan", "makes legal plans of small models with the other strategies; a model trains",
+     pst_test_plan, false, true},
     {"cancel", "ends a search within 2 s when it is cancelled", pst_test_cancel, false, false},
 };
 

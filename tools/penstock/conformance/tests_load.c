@@ -7,6 +7,7 @@
 #include "conformance/tests.h"
 #include "conformance/traces.h"
 #include "conformance/verdict.h"
+#include "graph/builder.h"
 #include "host/plugin_host.h"
 
 #define LOAD_MS      (100u * PST_CONFORMANCE_SLOWDOWN)
@@ -183,6 +184,9 @@ void pst_test_description(struct pst_subject *subject)
     check_words("provides", plugin->provides);
     check_ways(plugin);
     check_words("needs", plugin->needs);
+    if (strcmp(plugin->kind, "model") == 0 && pst_model_builder_find(plugin->id) != NULL) {
+        pst_verdict_fail("penstock has a model \"%s\" itself; give it another id", plugin->id);
+    }
     if (plugin->n_params > 0 && plugin->config_size == 0) {
         pst_verdict_fail("it has parameters, but .config_size is 0");
     }

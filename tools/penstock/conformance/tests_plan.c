@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The plugin in its place: the planner makes plans for small models with it and with each of the
- * other strategies that are installed beside the program; the plan checker proves them.
+ * other strategies that are installed beside the program; the plan checker proves them. Of a model
+ * some of these make plans, and it trains.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,11 @@
 #include "conformance/verdict.h"
 #include "host/plugin_host.h"
 #include "host/shipped.h"
+#include "train/data.h"
 #include "train/session.h"
+#include "train/train.h"
 
-enum { COMPANIONS = 3, SETS = 64 };
+enum { COMPANIONS = 3, SETS = 64, MOST_TRAINED = 1 << 24 /* parameters */ };
 
 /* Overrides of an empty config, one job each. */
 static const char *const jobs[][8] = {
@@ -118,6 +121,8 @@ static bool plan(struct trial *trial, const struct pst_subject *subject, struct 
     return st == PST_OK;
 }
 
+/* --- a strategy, with two others ---------------------------------------------------------------*/
+
 /* At most COMPANIONS plugins of a kind, penstock's own. */
 static uint32_t find_companions(const struct pst_plugin_list *list, const char *kind,
                                 const struct pst_plugin_file **ret_files)
@@ -158,9 +163,10 @@ static void fill_trial(struct trial *trial, const struct pst_subject *subject, s
     }
 }
 
-void pst_test_plan(struct pst_subject *subject)
+static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
+
+static void plan_with_strategy(const struct pst_subject *subject)
 {
-    static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
     const struct pst_plugin_file *files[2][COMPANIONS], *pair[2];
     struct trial *trial = pst_alloc(1, sizeof *trial);
     struct pst_plugin_list *list = NULL;
@@ -200,4 +206,110 @@ void pst_test_plan(struct pst_subject *subject)
     }
     pst_plugin_list_destroy(list);
     free(trial);
+}
+
+/* --- a model, with three strategies ------------------------------------------------------------*/
+
+static void fill_model_trial(struct trial *trial, const struct pst_subject *subject,
+                             uint32_t devices, uint32_t batch,
+                             const struct pst_plugin_file *const *strategies)
+{
+    char text[64];
+
+    memset(trial, 0, sizeof *trial);
+    set_strategy(trial, "model", subject->plugin->id, subject->path);
+    for (uint32_t i = 0; i < subject->n_sets; i++) {
+        set(trial, "model", subject->sets[i]);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        set_strategy(trial, strategies[i]->kind, strategies[i]->id, strategies[i]->path);
+    }
+    snprintf(text, sizeof text, "devices=%u", devices);
+    set(trial, "cluster", text);
+    snprintf(text, sizeof text, "batch=%u", batch);
+    set(trial, "train", text);
+    set(trial, "train", batch % 2 == 0 ? "microbatch=2" : "microbatch=1");
+    set(trial, "train", "steps=2");
+    set(trial, "data", "kind=synthetic");
+    set(trial, "plugins", "isolate=never"); /* this process is one apart */
+}
+
+/* Two steps on this machine: every loss is a number. */
+static void train(struct trial *trial)
+{
+    static const struct pst_train_listener silent;
+    struct pst_session *session = NULL;
+    struct pst_data *data = NULL;
+    struct pst_error err = {0};
+    pst_status st = pst_config_from_sets(trial->sets, trial->n_sets, &trial->config, &err);
+
+    if (st == PST_OK) {
+        st = pst_job_read(trial->config, &trial->job, &err);
+        trial->has_job = st == PST_OK;
+    }
+    if (st == PST_OK) {
+        st = pst_session_create(&trial->job, NULL, &session, &err);
+    }
+    if (st == PST_OK && pst_graph_parameters(session->graph) <= MOST_TRAINED) {
+        st = pst_session_plan(session, NULL, NULL, &err);
+        if (st == PST_OK) {
+            st = pst_data_create(&trial->job, session->graph, &data, &err);
+        }
+        if (st == PST_OK) {
+            st = pst_train_run(session, data, NULL, &silent, &err);
+        }
+        pst_data_destroy(data);
+    }
+    pst_session_destroy(session);
+    finish(trial);
+    if (st != PST_OK) {
+        pst_verdict_fail("two steps of training: %s", err.message);
+    }
+}
+
+/* On 1 to 3 devices with the first strategies of each kind, and trained where that is cheap. */
+static void plan_model(const struct pst_subject *subject)
+{
+    const struct pst_plugin_file *files[3][COMPANIONS], *chosen[3];
+    struct trial *trial = pst_alloc(1, sizeof *trial);
+    struct pst_plugin_list *list = NULL;
+    struct pst_error err = {0}, first = {0};
+    uint32_t n_plans = 0;
+
+    if (pst_plugin_list_create(&list, &err) != PST_OK) {
+        pst_verdict_skip("the checker ran out of memory");
+    }
+    pst_log_set_level(PST_LOG_ERROR);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (find_companions(list, kinds[i], files[i]) == 0) {
+            pst_verdict_skip("there are no strategies to plan with");
+        }
+        chosen[i] = files[i][0];
+    }
+    for (uint32_t devices = 1; devices <= 3; devices++) {
+        fill_model_trial(trial, subject, devices, 4, chosen);
+        if (plan(trial, subject, &err)) {
+            n_plans++;
+        } else if (first.kind[0] == '\0') {
+            first = err;
+        }
+    }
+    if (n_plans == 0) {
+        pst_verdict_fail("no plan comes of it; the first time: %s", first.message);
+    }
+    for (uint32_t batch = 1; batch <= 4; batch += 3) {
+        fill_model_trial(trial, subject, 1, batch, chosen);
+        train(trial);
+    }
+    pst_plugin_list_destroy(list);
+    free(trial);
+}
+
+void pst_test_plan(struct pst_subject *subject)
+{
+    if (strcmp(subject->plugin->kind, "model") == 0) {
+        plan_model(subject);
+    } else {
+        plan_with_strategy(subject);
+    }
 }

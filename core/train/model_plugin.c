@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/model_plugin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/util.h"
+#include "graph/builder.h"
+#include "host/model.h"
+#include "planner/state.h"
+#include "train/stop.h"
+
+static uint32_t dtype_of(const struct pst_job *job)
+{
+    return job->run.dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32;
+}
+
+/* --- the question, and its answer there and back -----------------------------------------------*/
+
+static void pass_job(struct pst_wire *w, void *job_)
+{
+    struct pst_model_job *job = job_;
+
+    pst_config_pass(w, &job->config);
+}
+
+static pst_status open_job(void *job_, struct pst_error *err)
+{
+    struct pst_model_job *job = job_;
+    struct pst_job *own = pst_alloc(1, sizeof *own);
+
+    job->job = own;
+    return pst_job_read(job->config, own, err);
+}
+
+static pst_status ask(const void *job_, bool (*cancelled)(void), void *ret_calls,
+                      struct pst_error *err)
+{
+    static const struct pst_host_context nothing;
+    const struct pst_job *job = ((const struct pst_model_job *)job_)->job;
+    const struct pst_plugin *plugin = NULL;
+    struct pst_instance *instance = NULL;
+    pst_status st = pst_job_plugin(job, job->model, "model", &plugin, err);
+
+    (void)cancelled; /* what hangs is ended from outside */
+    for (uint32_t i = 0; st == PST_OK && i < plugin->n_params; i++) {
+        const struct pst_param *row = pst_plugin_param(plugin, i);
+
+        if (row->type == PST_PARAM_PATH) {
+            pst_config_resolve(job->config, job->model, row->key);
+        }
+    }
+    if (st == PST_OK) {
+        st = pst_instance_create(plugin, job->model, &nothing, &instance, err);
+    }
+    if (st == PST_OK) {
+        st = pst_model_ask(instance, dtype_of(job), ret_calls, err);
+        pst_instance_destroy(instance);
+    }
+    return st;
+}
+
+static pst_status pass_calls(struct pst_wire *w, const void *job, void *calls,
+                             struct pst_error *err)
+{
+    (void)job;
+    (void)err;
+    pst_model_calls_pass(w, calls);
+    return PST_OK;
+}
+
+static void finish(void *calls)
+{
+    pst_model_calls_finish(calls);
+}
+
+const struct pst_apart_kind pst_model_kind = {
+    .word = "pst-model",
+    .plugin = "model",
+    .job_size = sizeof(struct pst_model_job),
+    .answer_size = sizeof(struct pst_model_calls),
+    .pass_job = pass_job,
+    .open = open_job,
+    .ask = ask,
+    .pass_answer = pass_calls,
+    .finish = finish,
+};
+
+/* --- a job's model
+ * -------------------------------------------------------------------------------*/
+
+/* Neither built in nor a plugin. */
+static pst_status fail_unknown(const struct pst_plugin_list *list,
+                               const struct pst_config_node *use, struct pst_error *err)
+{
+    const char *names[64];
+    char hint[96];
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; n < 64 && pst_model_builders[i] != NULL; i++) {
+        names[n++] = pst_model_builders[i]->id;
+    }
+    for (uint32_t i = 0; n < 64 && i < list->n_files; i++) {
+        if (strcmp(list->files[i].kind, "model") == 0 && list->files[i].shadowed_by == NULL) {
+            names[n++] = list->files[i].id;
+        }
+    }
+    pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
+                "no model \"%s\"%s", use->value.string,
+                pst_nearest_hint(hint, use->value.string, names, n));
+    pst_error_hint_words(err, "there are", names, n);
+    for (uint32_t i = 0; i < list->n_folders; i++) {
+        pst_error_detail(err, "searched: %s\n", list->folders[i]);
+    }
+    return PST_ERR_CONFIG;
+}
+
+/* Is there a plugin of that name? */
+static pst_status look(const struct pst_config_node *use, struct pst_error *err)
+{
+    struct pst_plugin_list *list = NULL;
+    bool found = false;
+    pst_status st = pst_plugin_list_create(&list, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < list->n_files; i++) {
+        found = found || (strcmp(list->files[i].kind, "model") == 0 &&
+                          strcmp(list->files[i].id, use->value.string) == 0);
+    }
+    st = found ? PST_OK : fail_unknown(list, use, err);
+    pst_plugin_list_destroy(list);
+    return st;
+}
+
+pst_status pst_model_plugin_graph(const struct pst_job *job, struct pst_graph **ret_graph,
+                                  struct pst_error *err)
+{
+    const struct pst_config_node *use = pst_config_get(job->model, "use");
+    const struct pst_model_job asked = {.config = job->config, .job = job};
+    struct pst_worker_task limits;
+    struct pst_model_calls calls = {.n = 0};
+    bool foreign = false, apart;
+    pst_status st = PST_OK;
+
+    if (pst_config_get(job->model, "path") == NULL) {
+        st = look(use, err);
+    }
+    if (st == PST_OK) {
+        st = pst_job_plugin_is_foreign(job, job->model, "model", &foreign, err);
+    }
+    if (st != PST_OK) {
+        return st;
+    }
+    apart = job->plugins.isolate == PST_ISOLATE_ALWAYS ||
+            (job->plugins.isolate == PST_ISOLATE_AUTO && foreign);
+    limits = pst_worker_limits(&job->plugins, pst_stop_requested);
+    st = pst_apart_ask(&pst_model_kind, &asked, use->value.string, apart ? &limits : NULL, NULL,
+                       &calls, err);
+    if (st == PST_OK) {
+        st = pst_model_graph(&calls, use->value.string, dtype_of(job), ret_graph, err);
+        pst_model_calls_finish(&calls);
+    }
+    return st;
+}

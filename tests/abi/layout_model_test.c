@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The part of the ABI that models are built through, as layout_test.c has the rest: since 1.5.
+ */
+#include "layout.h"
+
+#include "test.h"
+
+LAYOUT(pst_input_decl, 32, size, 0, field, 4, name, 8, dtype, 16, rank, 20, dims, 24);
+LAYOUT(pst_parameter_decl, 40, size, 0, init, 4, name, 8, rank, 16, decay, 20, dims, 24, value, 32);
+LAYOUT(pst_op_decl, 272, size, 0, kind, 4, name, 8, n_in, 16, n_param, 20, in, 24, param, 32, act,
+       40, transposed, 44, causal, 48, heads, 52, kv_heads, 56, window, 60, head_dim, 64,
+       max_distance, 68, scale, 72);
+LAYOUT(pst_op_decl, 272, rope, 76, experts_per_token, 100, normalize, 104, capacity, 108, aux_loss,
+       112, bag, 116, kernel, 120, stride, 128, pad, 136, pad_more, 144, dilation, 152, groups, 160,
+       whole, 164, p, 168, eps, 172, momentum, 176);
+LAYOUT(pst_op_decl, 272, map, 180, reduce, 184, constants, 188, axis, 196, axes, 200, swapped, 204,
+       logarithm, 212, rank, 216, dims, 224, from, 232, start, 240, step, 248, fill, 256, dtype,
+       260, data, 264);
+LAYOUT(pst_builder, 64, size, 0, dtype, 4, impl, 8, scope, 16, layer, 24, input, 32, parameter, 40,
+       op, 48, shape, 56);
+LAYOUT(pst_model_interface, 16, size, 0, build, 8);
+LAYOUT(pst_rope, 24, scaling, 0, theta, 4, factor, 8, low_freq_factor, 12, high_freq_factor, 16,
+       context, 20);
+VALUE(PST_MAX_RANK, 8);
+VALUE(PST_F32, 0);
+VALUE(PST_BF16, 1);
+VALUE(PST_F64, 2);
+VALUE(PST_I32, 3);
+VALUE(PST_FIELD_NONE, 0);
+VALUE(PST_FIELD_X, 1);
+VALUE(PST_FIELD_TARGET, 2);
+VALUE(PST_FIELD_MASKED, 3);
+VALUE(PST_FIELD_SEGMENT, 4);
+VALUE(PST_FIELD_SHIFTED, 5);
+VALUE(PST_INIT_ZERO, 0);
+VALUE(PST_INIT_ONE, 1);
+VALUE(PST_INIT_NORMAL, 2);
+VALUE(PST_INIT_UNIFORM, 3);
+VALUE(PST_INIT_CONSTANT, 4);
+VALUE(PST_OP_EMBEDDING, 0);
+VALUE(PST_OP_LINEAR, 1);
+VALUE(PST_OP_LAYERNORM, 2);
+VALUE(PST_OP_ATTENTION, 3);
+VALUE(PST_OP_ADD, 4);
+VALUE(PST_OP_DROPOUT, 5);
+VALUE(PST_OP_ACT, 6);
+VALUE(PST_OP_CROSS_ENTROPY, 7);
+VALUE(PST_OP_CONV2D, 8);
+VALUE(PST_OP_BATCHNORM, 9);
+VALUE(PST_OP_MAXPOOL2D, 10);
+VALUE(PST_OP_AVGPOOL, 11);
+VALUE(PST_OP_CONCAT, 12);
+VALUE(PST_OP_MSE, 13);
+VALUE(PST_OP_RMSNORM, 14);
+VALUE(PST_OP_AVGPOOL2D, 15);
+VALUE(PST_OP_SHIFT2D, 16);
+VALUE(PST_OP_ROTARY, 17);
+VALUE(PST_OP_GLU, 18);
+VALUE(PST_OP_QKNORM, 19);
+VALUE(PST_OP_ROUTER, 20);
+VALUE(PST_OP_EXPERTS, 21);
+VALUE(PST_OP_PARAMETER, 22);
+VALUE(PST_OP_CONSTANT, 23);
+VALUE(PST_OP_MAP, 24);
+VALUE(PST_OP_REDUCE, 25);
+VALUE(PST_OP_SOFTMAX, 26);
+VALUE(PST_OP_MATMUL, 27);
+VALUE(PST_OP_RESHAPE, 28);
+VALUE(PST_OP_STRIDED, 29);
+VALUE(PST_OP_BCE, 30);
+VALUE(PST_OP_GATHER, 31);
+VALUE(PST_BAG_NONE, 0);
+VALUE(PST_BAG_CONCAT, 1);
+VALUE(PST_BAG_SUM, 2);
+VALUE(PST_ACT_NONE, 0);
+VALUE(PST_ACT_RELU, 1);
+VALUE(PST_ACT_GELU, 2);
+VALUE(PST_ACT_SILU, 3);
+VALUE(PST_ROPE_NONE, 0);
+VALUE(PST_ROPE_LINEAR, 1);
+VALUE(PST_ROPE_LLAMA3, 2);
+VALUE(PST_MAP_AFFINE, 0);
+VALUE(PST_MAP_POWER, 1);
+VALUE(PST_MAP_CLIP, 2);
+VALUE(PST_MAP_LEAKY, 3);
+VALUE(PST_MAP_ELU, 4);
+VALUE(PST_MAP_HARD_SIGMOID, 5);
+VALUE(PST_MAP_HARD_SWISH, 6);
+VALUE(PST_MAP_ABS, 7);
+VALUE(PST_MAP_EXP, 8);
+VALUE(PST_MAP_LOG, 9);
+VALUE(PST_MAP_SQRT, 10);
+VALUE(PST_MAP_RECIPROCAL, 11);
+VALUE(PST_MAP_ERF, 12);
+VALUE(PST_MAP_TANH, 13);
+VALUE(PST_MAP_SIGMOID, 14);
+VALUE(PST_MAP_GELU, 15);
+VALUE(PST_MAP_SOFTPLUS, 16);
+VALUE(PST_MAP_SIN, 17);
+VALUE(PST_MAP_COS, 18);
+VALUE(PST_MAP_ADD, 19);
+VALUE(PST_MAP_SUB, 20);
+VALUE(PST_MAP_MUL, 21);
+VALUE(PST_MAP_DIV, 22);
+VALUE(PST_MAP_POW, 23);
+VALUE(PST_MAP_MIN, 24);
+VALUE(PST_MAP_MAX, 25);
+VALUE(PST_MAP_EQUAL, 26);
+VALUE(PST_MAP_LESS, 27);
+VALUE(PST_MAP_LESS_EQUAL, 28);
+VALUE(PST_MAP_SELECT, 29);
+VALUE(PST_REDUCE_SUM, 0);
+VALUE(PST_REDUCE_MEAN, 1);
+VALUE(PST_REDUCE_MAX, 2);
+
+TEST(test_words)
+{
+    assert_string_equal(PST_MODEL, "pst.model/1");
+}
