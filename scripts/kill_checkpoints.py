@@ -13,17 +13,20 @@ with --resume auto where the one before was ended, saving behind every step, and
     point    by SIGKILL at the random hit of a point of saving, or of a call of the system
     fault    or one call fails (EIO, ENOSPC), is cut short, or the disk is full from then on; the run
              may survive that
+    full     with --fill: or its disk has room for less than a checkpoint or two
     rank     with --mpi, each so many trials: one of two processes, or both, by SIGKILL
 
 Then: no complete checkpoint that was there is gone, but for what is to be kept no longer; `penstock
 check` finds the newest sound; its checksums are those of the uninterrupted run at that step; and the
 next trial goes on from it. When the run is complete the next trial begins anew.
 
-Prints what was done and found; exit code 1 if there was a violation.
+Prints what was done and found; exit code 1 if there was a violation. "Half-written" are runs that
+were killed during a save: they left a folder .partial-*.
 """
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -78,7 +81,7 @@ class Trials:
         self.penstock = str(pathlib.Path(options.build).resolve() / "penstock")
         self.checkpoints = folder / "ck"
         self.done = collections.Counter()
-        self.ends = collections.Counter()
+        self.ends, self.found = collections.Counter(), collections.Counter()
         (folder / "run.toml").write_text(CONFIG)
         self.truth = self.straight()
 
@@ -123,30 +126,53 @@ class Trials:
             raise Violation(f"step {step} has other values than the run that was not interrupted")
         return step
 
+    def killed(self, was):
+        self.found["were killed"] += was
+        self.found["half-written"] += was and any(self.checkpoints.glob(".partial-*"))
+
     def resumed(self, out, before):
         """It says where it goes on, unless it ended before it could."""
         first = out.splitlines()[0] if out else ""
-        if before > 0 and first.startswith('{"resumed"') and json.loads(first)["step"] != before:
+        if not first.startswith('{"resumed"'):
+            return
+        if json.loads(first)["step"] != before:
             raise Violation(f"step {before} is there, and it goes on from {first}")
+        self.found["went on"] += 1
+
+    @contextlib.contextmanager
+    def room(self, size):
+        """The disk has room for so many bytes more."""
+        filler = self.folder / "filler"
+        with open(filler, "wb") as file:
+            free = os.statvfs(self.folder).f_bavail * os.statvfs(self.folder).f_frsize
+            os.posix_fallocate(file.fileno(), 0, max(free - size, 1))
+        try:
+            yield
+        finally:
+            filler.unlink()
 
     def one_process(self, chance, before):
-        kind = chance.choice(["kill", "point", "fault"])
+        kind = chance.choice(["kill", "point", "fault"] + ["full"] * self.options.fill)
+        room = self.room(chance.randint(0, 4 << 20)) if kind == "full" else contextlib.nullcontext()
         environment = dict(os.environ)
         fault = ""
-        if kind != "kill":
+        if kind in ("point", "fault"):
             point = chance.choice(list(POINTS))
             action = "kill" if kind == "point" else chance.choice(FAULTS)
             if kind == "fault" and point in MAY_BE_SHORT and chance.random() < 0.3:
                 action = f"short:{chance.randint(1, 5000)}"
             fault = f"{point}:{chance.randint(1, POINTS[point])}:{action}"
             environment["PENSTOCK_FAULT"] = fault
-        with subprocess.Popen([self.penstock, "train", "run.toml", "--json", "-q", "--resume", "auto"], cwd=self.folder,
+            if kind == "fault":
+                self.found[action.partition(":")[0 if action.startswith("short") else 2] or action] += 1
+        with room, subprocess.Popen([self.penstock, "train", "run.toml", "--json", "-q", "--resume", "auto"], cwd=self.folder,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
             if kind == "kill":
                 time.sleep(chance.uniform(0, self.options.seconds))
                 process.kill()
             out, err = process.communicate(timeout=120)
         self.done[kind] += 1
+        self.killed(process.returncode == -signal.SIGKILL)
         self.ends[process.returncode] += 1
         if process.returncode not in CODES | {-signal.SIGKILL}:
             raise Violation(f"{fault or kind}: exit code {process.returncode}: {err}")
@@ -166,6 +192,7 @@ class Trials:
                 os.kill(int(child), signal.SIGKILL)
             out, _ = process.communicate(timeout=120)
         self.done["rank"] += 1
+        self.killed(bool(children))
         self.resumed(out, before)
 
     def trial(self, number):
@@ -191,6 +218,7 @@ def main():
     parser.add_argument("--mpi", type=int, default=0, help="each so many trials runs two processes; 0: none does")
     parser.add_argument("--mpiexec", default="mpiexec")
     parser.add_argument("--folder", help="where to work: its disk is what is tried")
+    parser.add_argument("--fill", action="store_true", help="fill that disk in some trials: a small one, for this alone")
     options = parser.parse_args()
     options.seed = options.seed or str(random.randrange(1 << 32))
     begin, wrong = time.monotonic(), 0
@@ -205,7 +233,8 @@ def main():
                 shutil.rmtree(trials.checkpoints, ignore_errors=True)
     counts = ", ".join(f"{n} {kind}" for kind, n in sorted(trials.done.items()))
     ends = ", ".join(f"{n} with {code}" for code, n in sorted(trials.ends.items()))
-    print(f"seed {options.seed}: {options.n} trials ({counts}) in {time.monotonic() - begin:.0f} s; ended {ends}; "
+    found = ", ".join(f"{n} {what}" for what, n in sorted(trials.found.items()))
+    print(f"seed {options.seed}: {options.n} trials ({counts}) in {time.monotonic() - begin:.0f} s; {found}; ended {ends}; "
           f"{wrong} violations")
     return int(wrong > 0)
 
