@@ -18,7 +18,8 @@ with --resume auto where the one before was ended, saving behind every step, and
 
 Then: no complete checkpoint that was there is gone, but for what is to be kept no longer; `penstock
 check` finds the newest sound; its checksums are those of the uninterrupted run at that step; and the
-next trial goes on from it. When the run is complete the next trial begins anew.
+next trial goes on from it, or from the one before, where a read is made to fail. When the run is
+complete the next trial begins anew.
 
 Prints what was done and found; exit code 1 if there was a violation. "Half-written" are runs that
 were killed during a save: they left a folder .partial-*.
@@ -31,6 +32,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -130,14 +132,26 @@ class Trials:
         self.found["were killed"] += was
         self.found["half-written"] += was and any(self.checkpoints.glob(".partial-*"))
 
-    def resumed(self, out, before):
-        """It says where it goes on, unless it ended before it could."""
+    def set_aside(self, err):
+        """The newest step, behind what a run could not read: that is kept, sound, under another name."""
+        for name in re.findall(r"is now ck/(damaged-\S+)", err):
+            path = self.checkpoints / name
+            if self.sums(path) != self.truth[int(name.split("-")[1])] or self.run("check", str(path)).returncode != 0:
+                raise Violation(f"{name} is not what was saved")
+            self.found["could not be read"] += 1
+
+    def resumed(self, out, err, before, unreadable=False):
+        """It says where it goes on, unless it ended before it could. From an older one, where a read fails; the step that it
+        begins behind."""
         first = out.splitlines()[0] if out else ""
         if not first.startswith('{"resumed"'):
-            return
-        if json.loads(first)["step"] != before:
+            return before
+        step = json.loads(first)["step"]
+        if step != before and not (unreadable and "is passed over" in err):
             raise Violation(f"step {before} is there, and it goes on from {first}")
+        self.set_aside(err)
         self.found["went on"] += 1
+        return step
 
     @contextlib.contextmanager
     def room(self, size):
@@ -165,7 +179,7 @@ class Trials:
             environment["PENSTOCK_FAULT"] = fault
             if kind == "fault":
                 self.found[action.partition(":")[0 if action.startswith("short") else 2] or action] += 1
-        with room, subprocess.Popen([self.penstock, "train", "run.toml", "--json", "-q", "--resume", "auto"], cwd=self.folder,
+        with room, subprocess.Popen([self.penstock, "train", "run.toml", "--json", "--resume", "auto"], cwd=self.folder,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
             if kind == "kill":
                 time.sleep(chance.uniform(0, self.options.seconds))
@@ -176,11 +190,11 @@ class Trials:
         self.ends[process.returncode] += 1
         if process.returncode not in CODES | {-signal.SIGKILL}:
             raise Violation(f"{fault or kind}: exit code {process.returncode}: {err}")
-        self.resumed(out, before)
+        return self.resumed(out, err, before, fault.startswith(("read:", "open:")))
 
     def processes(self, chance, before):
         words = [self.options.mpiexec, "-n", "2", "--oversubscribe", "--bind-to", "none", self.penstock, "train",
-                 "run.toml", "--json", "-q", "--resume", "auto", "--set", "run.transport=mpi"]
+                 "run.toml", "--json", "--resume", "auto", "--set", "run.transport=mpi"]
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                            OMPI_MCA_btl_vader_single_copy_mechanism="none")
         with subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -190,10 +204,10 @@ class Trials:
                                       check=False).stdout.split()
             for child in children if chance.random() < 0.5 else children[:1] if chance.random() < 0.5 else children[1:]:
                 os.kill(int(child), signal.SIGKILL)
-            out, _ = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=120)
         self.done["rank"] += 1
         self.killed(bool(children))
-        self.resumed(out, before)
+        return self.resumed(out, err, before)
 
     def trial(self, number):
         chance = random.Random(f"{self.options.seed}/{number}")
@@ -203,9 +217,9 @@ class Trials:
             self.done["complete runs"] += 1
             before = 0
         if self.options.mpi and number % self.options.mpi == 0:
-            self.processes(chance, before)
+            before = self.processes(chance, before)
         else:
-            self.one_process(chance, before)
+            before = self.one_process(chance, before)
         return self.judge(before)
 
 

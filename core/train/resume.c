@@ -5,6 +5,7 @@
  */
 #include "train/resume.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,11 +198,17 @@ static void propose(const struct candidates *candidates, uint32_t left, struct p
 static void set_aside(const char *path)
 {
     const char *name = strrchr(path, '/') + 1 + strlen("step-");
-    char *to =
-        pst_printf("%.*sdamaged-%s", (int)(name - path - (ptrdiff_t)strlen("step-")), path, name);
+    const int folder = (int)(name - path - (ptrdiff_t)strlen("step-"));
+    char *to = pst_printf("%.*sdamaged-%s", folder, path, name);
+    int failed = rename(path, to);
 
-    pst_log(PST_LOG_WARN, "checkpoint", rename(path, to) == 0 ? "%s is now %s" : "%s: cannot be %s",
-            path, to);
+    for (uint32_t k = 2; failed != 0 && (errno == ENOTEMPTY || errno == EEXIST); k++) {
+        free(to);
+        to = pst_printf("%.*sdamaged-%s-%u", folder, path, name, k);
+        failed = rename(path, to);
+    }
+    pst_log(PST_LOG_WARN, "checkpoint", failed == 0 ? "%s is now %s" : "%s: cannot be %s", path,
+            to);
     free(to);
 }
 
