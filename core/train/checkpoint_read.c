@@ -45,8 +45,7 @@ static pst_status fail(struct pst_error *err, const char *path, const char *name
 /* Whatever a reader of files says is wrong with it. */
 static pst_status blame(struct pst_error *err, const char *path)
 {
-    if (err == NULL || err->status == PST_ERR_NOMEM ||
-        strcmp(err->kind, "input.unsupported") == 0) {
+    if (err == NULL || err->status == PST_ERR_NOMEM) {
         return err == NULL ? PST_ERR_CONFIG : err->status;
     }
     snprintf(err->kind, sizeof err->kind, "checkpoint.damaged");
