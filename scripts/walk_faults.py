@@ -309,9 +309,10 @@ class Walk:
         if "Sanitizer" in err or "runtime error:" in err:
             return "a sanitizer's report"
         for name in set(files) - set(whole):
-            # A run without memory ends at once, like one that is killed: the next one clears up.
+            # A run without memory ends at once, like one that is killed, and one that may open nothing any more does
+            # not see what is in a folder: the next run clears up.
             if not (point == "unlink" and (name.endswith(".tmp") or "/.partial-" in name) or
-                    point == "alloc" and code == 4 and "/.partial-" in name or
+                    (point == "alloc" and code == 4 or point == "open") and "/.partial-" in name or
                     command in GOING_ON and "/damaged-" in name):
                 return f"{name} left behind"
         if command in LISTING and code in (0, 1, 3) and self.is_listed(command, point, out):

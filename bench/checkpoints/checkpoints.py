@@ -10,13 +10,11 @@ blocking  the quickstart model with save_every = "auto": the part of the time in
 rate      a checkpoint of 1 GB (weights and both moments of an MLP): bytes by the time from the
           step's end until it is complete, beside a file of that size written in one go and synced
           (8 MiB at a time), turn and turn about on the same disk. Other work is stopped meanwhile:
-          the run waits for the save. Before either, memory is touched that both then get: that a
-          virtual machine's host has to find first costs several times the writing
+          the run waits for the save
 """
 
 import argparse
 import json
-import mmap
 import os
 import pathlib
 import shutil
@@ -26,7 +24,6 @@ import tempfile
 import time
 
 STEPS = 60
-MEMORY = 4 << 30
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 LARGE = """[model]
 use = "mlp"
@@ -77,10 +74,11 @@ def blocking(penstock, folder, rounds):
           f"{saved[-1]['bytes'] / 1e6:.1f} MB; median step with and without: {statistics.median(ratios):.3f}")
 
 
-def touch_memory(size):
-    with mmap.mmap(-1, size) as memory:
-        for at in range(0, size, mmap.PAGESIZE):
-            memory[at] = 1
+def settle():
+    """What was written is on the disk, and a virtual machine has given its free memory back to its host, which makes the
+    next pages dear: for either side alike."""
+    os.sync()
+    time.sleep(5)
 
 
 def plain_write(path, size):
@@ -99,15 +97,13 @@ def rate(penstock, folder, rounds):
     (folder / "large.toml").write_text(LARGE)
     own, disk = [], []
     for _ in range(rounds):
-        touch_memory(MEMORY)
+        settle()
         lines, _ = train(penstock, folder, "large.toml")
         saved = next(line for line in lines if line.get("checkpoint"))
         own.append(saved["bytes"] / saved["seconds"])
         shutil.rmtree(folder / "ck")
-        os.sync()
-        touch_memory(MEMORY)
+        settle()
         disk.append(saved["bytes"] / plain_write(folder / "plain", saved["bytes"]))
-        os.sync()
     ratio = statistics.median(a / b for a, b in zip(own, disk))
     print(f"rate: {saved['bytes'] / 1e9:.2f} GB at {statistics.median(own) / 1e6:.0f} MB/s, the disk "
           f"{statistics.median(disk) / 1e6:.0f} MB/s: {100 * ratio:.0f} % (rounds "
