@@ -13,21 +13,26 @@ with --resume auto where the one before was ended, saving behind every step, and
     point    by SIGKILL at the random hit of a point of saving, or of a call of the system
     fault    or one call fails (EIO, ENOSPC), is cut short, or the disk is full from then on; the run
              may survive that
+    full     with --fill: or its disk has room for less than a checkpoint or two
     rank     with --mpi, each so many trials: one of two processes, or both, by SIGKILL
 
 Then: no complete checkpoint that was there is gone, but for what is to be kept no longer; `penstock
 check` finds the newest sound; its checksums are those of the uninterrupted run at that step; and the
-next trial goes on from it. When the run is complete the next trial begins anew.
+next trial goes on from it, or from the one before, where a read is made to fail. When the run is
+complete the next trial begins anew.
 
-Prints what was done and found; exit code 1 if there was a violation.
+Prints what was done and found; exit code 1 if there was a violation. "Half-written" are runs that
+were killed during a save: they left a folder .partial-*.
 """
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -78,7 +83,7 @@ class Trials:
         self.penstock = str(pathlib.Path(options.build).resolve() / "penstock")
         self.checkpoints = folder / "ck"
         self.done = collections.Counter()
-        self.ends = collections.Counter()
+        self.ends, self.found = collections.Counter(), collections.Counter()
         (folder / "run.toml").write_text(CONFIG)
         self.truth = self.straight()
 
@@ -123,38 +128,73 @@ class Trials:
             raise Violation(f"step {step} has other values than the run that was not interrupted")
         return step
 
-    def resumed(self, out, before):
-        """It says where it goes on, unless it ended before it could."""
+    def killed(self, was):
+        self.found["were killed"] += was
+        self.found["half-written"] += was and any(self.checkpoints.glob(".partial-*"))
+
+    def set_aside(self, err):
+        """The newest step, behind what a run could not read: that is kept, sound, under another name."""
+        for name in re.findall(r"is now ck/(damaged-\S+)", err):
+            path = self.checkpoints / name
+            if self.sums(path) != self.truth[int(name.split("-")[1])] or self.run("check", str(path)).returncode != 0:
+                raise Violation(f"{name} is not what was saved")
+            self.found["could not be read"] += 1
+
+    def resumed(self, out, err, before, unreadable=False):
+        """It says where it goes on, unless it ended before it could. From an older one, where a read fails; the step that it
+        begins behind."""
         first = out.splitlines()[0] if out else ""
-        if before > 0 and first.startswith('{"resumed"') and json.loads(first)["step"] != before:
+        if not first.startswith('{"resumed"'):
+            return before
+        step = json.loads(first)["step"]
+        if step != before and not (unreadable and "is passed over" in err):
             raise Violation(f"step {before} is there, and it goes on from {first}")
+        self.set_aside(err)
+        self.found["went on"] += 1
+        return step
+
+    @contextlib.contextmanager
+    def room(self, size):
+        """The disk has room for so many bytes more."""
+        filler = self.folder / "filler"
+        with open(filler, "wb") as file:
+            free = os.statvfs(self.folder).f_bavail * os.statvfs(self.folder).f_frsize
+            os.posix_fallocate(file.fileno(), 0, max(free - size, 1))
+        try:
+            yield
+        finally:
+            filler.unlink()
 
     def one_process(self, chance, before):
-        kind = chance.choice(["kill", "point", "fault"])
+        kind = chance.choice(["kill", "point", "fault"] + ["full"] * self.options.fill)
+        room = self.room(chance.randint(0, 4 << 20)) if kind == "full" else contextlib.nullcontext()
         environment = dict(os.environ)
         fault = ""
-        if kind != "kill":
+        if kind in ("point", "fault"):
             point = chance.choice(list(POINTS))
             action = "kill" if kind == "point" else chance.choice(FAULTS)
             if kind == "fault" and point in MAY_BE_SHORT and chance.random() < 0.3:
                 action = f"short:{chance.randint(1, 5000)}"
             fault = f"{point}:{chance.randint(1, POINTS[point])}:{action}"
             environment["PENSTOCK_FAULT"] = fault
-        with subprocess.Popen([self.penstock, "train", "run.toml", "--json", "-q", "--resume", "auto"], cwd=self.folder,
+            if kind == "fault":
+                self.found[action.partition(":")[0 if action.startswith("short") else 2] or action] += 1
+        with room, subprocess.Popen([self.penstock, "train", "run.toml", "--json", "--resume", "auto"], cwd=self.folder,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
             if kind == "kill":
                 time.sleep(chance.uniform(0, self.options.seconds))
                 process.kill()
             out, err = process.communicate(timeout=120)
         self.done[kind] += 1
+        self.killed(process.returncode == -signal.SIGKILL)
         self.ends[process.returncode] += 1
         if process.returncode not in CODES | {-signal.SIGKILL}:
             raise Violation(f"{fault or kind}: exit code {process.returncode}: {err}")
-        self.resumed(out, before)
+        return self.resumed(out, err, before, fault.startswith(("read:", "open:")))
 
     def processes(self, chance, before):
         words = [self.options.mpiexec, "-n", "2", "--oversubscribe", "--bind-to", "none", self.penstock, "train",
-                 "run.toml", "--json", "-q", "--resume", "auto", "--set", "run.transport=mpi"]
+                 "run.toml", "--json", "--resume", "auto", "--set", "run.transport=mpi"]
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                            OMPI_MCA_btl_vader_single_copy_mechanism="none")
         with subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -164,9 +204,10 @@ class Trials:
                                       check=False).stdout.split()
             for child in children if chance.random() < 0.5 else children[:1] if chance.random() < 0.5 else children[1:]:
                 os.kill(int(child), signal.SIGKILL)
-            out, _ = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=120)
         self.done["rank"] += 1
-        self.resumed(out, before)
+        self.killed(bool(children))
+        return self.resumed(out, err, before)
 
     def trial(self, number):
         chance = random.Random(f"{self.options.seed}/{number}")
@@ -176,9 +217,9 @@ class Trials:
             self.done["complete runs"] += 1
             before = 0
         if self.options.mpi and number % self.options.mpi == 0:
-            self.processes(chance, before)
+            before = self.processes(chance, before)
         else:
-            self.one_process(chance, before)
+            before = self.one_process(chance, before)
         return self.judge(before)
 
 
@@ -191,6 +232,7 @@ def main():
     parser.add_argument("--mpi", type=int, default=0, help="each so many trials runs two processes; 0: none does")
     parser.add_argument("--mpiexec", default="mpiexec")
     parser.add_argument("--folder", help="where to work: its disk is what is tried")
+    parser.add_argument("--fill", action="store_true", help="fill that disk in some trials: a small one, for this alone")
     options = parser.parse_args()
     options.seed = options.seed or str(random.randrange(1 << 32))
     begin, wrong = time.monotonic(), 0
@@ -205,7 +247,8 @@ def main():
                 shutil.rmtree(trials.checkpoints, ignore_errors=True)
     counts = ", ".join(f"{n} {kind}" for kind, n in sorted(trials.done.items()))
     ends = ", ".join(f"{n} with {code}" for code, n in sorted(trials.ends.items()))
-    print(f"seed {options.seed}: {options.n} trials ({counts}) in {time.monotonic() - begin:.0f} s; ended {ends}; "
+    found = ", ".join(f"{n} {what}" for what, n in sorted(trials.found.items()))
+    print(f"seed {options.seed}: {options.n} trials ({counts}) in {time.monotonic() - begin:.0f} s; {found}; ended {ends}; "
           f"{wrong} violations")
     return int(wrong > 0)
 

@@ -233,12 +233,11 @@ pst_status pst_file_begin(const char *path, struct pst_file_out *ret_out, struct
     return PST_OK;
 }
 
-pst_status pst_file_put(const struct pst_file_out *out, const void *data, size_t length,
-                        uint64_t offset, struct pst_error *err)
+static pst_status put(const struct pst_file_out *out, const char *data, size_t length,
+                      uint64_t offset, struct pst_error *err)
 {
     for (size_t done = 0; done < length;) {
-        ssize_t n =
-            pwrite(out->fd, (const char *)data + done, length - done, (off_t)(offset + done));
+        ssize_t n = pwrite(out->fd, data + done, length - done, (off_t)(offset + done));
 
         if (n < 0 && errno != EINTR) {
             return fail_write(err, out->path, "write the file", errno);
@@ -246,6 +245,52 @@ pst_status pst_file_put(const struct pst_file_out *out, const void *data, size_t
         done += n > 0 ? (size_t)n : 0;
     }
     return PST_OK;
+}
+
+/* Hands bytes to the disk; `wait`: until it has them, and they leave the page cache. A failure that
+   is met here no fsync tells again. */
+static pst_status push(const struct pst_file_out *out, uint64_t offset, size_t length, bool wait,
+                       struct pst_error *err)
+{
+    const unsigned flags = SYNC_FILE_RANGE_WRITE |
+                           (wait ? SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER : 0);
+
+    if (sync_file_range(out->fd, (off_t)offset, (off_t)length, flags) != 0 &&
+        (errno == EIO || errno == ENOSPC || errno == EDQUOT)) {
+        return fail_write(err, out->path, "write the file", errno);
+    }
+    if (wait) {
+        posix_fadvise(out->fd, (off_t)offset, (off_t)length, POSIX_FADV_DONTNEED);
+    }
+    return PST_OK;
+}
+
+/* What is large goes to the disk part by part, while the next one is copied: the page cache holds
+   two parts, not the file, and takes no memory from others. */
+pst_status pst_file_put(const struct pst_file_out *out, const void *data, size_t length,
+                        uint64_t offset, struct pst_error *err)
+{
+    enum { PART = 8 << 20 };
+    const char *bytes = data;
+    size_t before = 0, n; /* of the part before */
+    pst_status st = PST_OK;
+
+    if (length < PART) {
+        return put(out, bytes, length, offset, err);
+    }
+    for (size_t done = 0; done < length && st == PST_OK; done += n) {
+        n = PART - (offset + done) % PART; /* whole pages, but for the ends */
+        n = n < length - done ? n : length - done;
+        st = put(out, bytes + done, n, offset + done, err);
+        if (st == PST_OK) {
+            st = push(out, offset + done, n, false, err);
+        }
+        if (st == PST_OK && before > 0) {
+            st = push(out, offset + done - before, before, true, err);
+        }
+        before = n;
+    }
+    return st;
 }
 
 static void finish_out(struct pst_file_out *out)

@@ -34,19 +34,26 @@ static const struct opened *opened_of(const struct pst_checkpoint *checkpoint)
     return (const struct opened *)checkpoint;
 }
 
+/* The machine does not let this process open it, which says nothing of the checkpoint. */
+static bool is_refused(int code)
+{
+    return code == EMFILE || code == ENFILE || code == ENOMEM || code == EACCES || code == EPERM;
+}
+
 static pst_status fail(struct pst_error *err, const char *path, const char *name)
 {
     const int code = errno;
 
-    return pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", path, 0, 0, "%s: %s", name,
-                       strerror(code));
+    return is_refused(code) ? pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0,
+                                          "cannot open %s: %s", name, strerror(code))
+                            : pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", path, 0, 0,
+                                          "%s: %s", name, strerror(code));
 }
 
-/* Whatever a reader of files says is wrong with it. */
+/* Whatever a reader of files says is wrong with it; errno: what the system said, 0: nothing. */
 static pst_status blame(struct pst_error *err, const char *path)
 {
-    if (err == NULL || err->status == PST_ERR_NOMEM ||
-        strcmp(err->kind, "input.unsupported") == 0) {
+    if (err == NULL || err->status == PST_ERR_NOMEM || is_refused(errno)) {
         return err == NULL ? PST_ERR_CONFIG : err->status;
     }
     snprintf(err->kind, sizeof err->kind, "checkpoint.damaged");
@@ -85,11 +92,13 @@ static pst_status read_file(const struct opened *opened, const char *name, size_
         const ssize_t n = read(fd, text + done, *length - done);
 
         if (n <= 0 && !(n < 0 && errno == EINTR)) {
+            pst_status st;
+
             errno = n == 0 ? EIO : errno;
-            fail(err, path, name);
+            st = fail(err, path, name);
             close(fd);
             free(text);
-            return PST_ERR_CONFIG;
+            return st;
         }
         done += n > 0 ? (size_t)n : 0;
     }
@@ -161,6 +170,7 @@ static pst_status open_shard(struct opened *opened, uint32_t i, struct pst_error
         return pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.damaged", path, 0, 0,
                            "not a file of %llu bytes", (unsigned long long)file->bytes);
     }
+    errno = 0;
     return pst_st_open(opened->folder, file->name, path, &opened->shards[i], err) == PST_OK
                ? PST_OK
                : blame(err, path);
@@ -208,6 +218,9 @@ static pst_status open_folder(const char *path, struct opened **ret_opened, stru
     struct opened *opened;
     const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
+    if (folder < 0 && is_refused(errno)) {
+        return fail(err, path, "the folder");
+    }
     if (folder < 0) {
         return pst_fail_at(err, PST_ERR_CONFIG, "checkpoint.none", path, 0, 0,
                            "no checkpoint there: %s", strerror(errno));
@@ -291,8 +304,10 @@ static pst_status read_piece(const struct opened *opened, const struct pst_check
     const struct pst_st_file *shard = opened->shards[piece->file];
     const uint64_t bytes = elems * sizeof *values;
     struct pst_hash stated, found;
-    pst_status st = pst_st_read(shard, pst_st_find(shard, piece->key), 0, bytes, values, err);
+    pst_status st;
 
+    errno = 0;
+    st = pst_st_read(shard, pst_st_find(shard, piece->key), 0, bytes, values, err);
     if (st != PST_OK || pst_fault("ckpt.load", 0)) {
         return st != PST_OK ? blame(err, shard->path)
                             : fail_piece(opened, piece, "cannot be read: PENSTOCK_FAULT", err);
@@ -395,9 +410,10 @@ static pst_status check_sum(const struct opened *opened, uint32_t i, struct pst_
     found = pst_hasher_end(hasher);
     free(chunk);
     if (n < 0) {
-        fail(err, opened->base.path, file->name);
+        pst_status st = fail(err, opened->base.path, file->name);
+
         close(fd);
-        return PST_ERR_CONFIG;
+        return st;
     }
     close(fd);
     pst_hash_parse(file->xxh3, &stated);

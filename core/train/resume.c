@@ -5,6 +5,7 @@
  */
 #include "train/resume.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,10 +149,19 @@ static pst_status try_one(const struct pst_session *session, const struct propos
 
 /* --- together --------------------------------------------------------------------------------- */
 
-/* How it went for all: the first failure, told by the one that met it. */
+/* An older checkpoint may do. */
+static bool is_of_checkpoint(pst_status st, const struct pst_error *err)
+{
+    return st == PST_ERR_CONFIG && strncmp(err->kind, "checkpoint.", 11) == 0;
+}
+
+/* How it went for all: a failure is told by the one that met it; one that is not of the checkpoint
+   goes before. */
 static pst_status agree(const struct pst_team *team, pst_status st, struct pst_error *err)
 {
-    uint32_t own = st != PST_OK, *all;
+    enum { WELL, OTHER_CHECKPOINT, FAILED };
+    uint32_t own = st == PST_OK ? WELL : is_of_checkpoint(st, err) ? OTHER_CHECKPOINT : FAILED;
+    uint32_t *all, worst = own;
     pst_status met = PST_OK;
 
     if (team->ops == NULL) {
@@ -159,9 +169,11 @@ static pst_status agree(const struct pst_team *team, pst_status st, struct pst_e
     }
     all = pst_alloc(team->n, sizeof *all);
     met = team->ops->exchange(&own, all, sizeof own, err);
-    for (uint32_t r = 0; r < team->n && met == PST_OK && st == PST_OK; r++) {
-        if (all[r]) {
-            st = pst_fail(err, PST_ERR_CONFIG, "checkpoint.damaged",
+    for (uint32_t r = 0; r < team->n && met == PST_OK; r++) {
+        if (all[r] > worst) {
+            worst = all[r];
+            st = pst_fail(err, worst == FAILED ? PST_ERR_IO : PST_ERR_CONFIG,
+                          worst == FAILED ? "input.path" : "checkpoint.damaged",
                           "rank %u (host %s) cannot read the checkpoint", r, team->ops->host(r));
         }
     }
@@ -197,11 +209,17 @@ static void propose(const struct candidates *candidates, uint32_t left, struct p
 static void set_aside(const char *path)
 {
     const char *name = strrchr(path, '/') + 1 + strlen("step-");
-    char *to =
-        pst_printf("%.*sdamaged-%s", (int)(name - path - (ptrdiff_t)strlen("step-")), path, name);
+    const int folder = (int)(name - path - (ptrdiff_t)strlen("step-"));
+    char *to = pst_printf("%.*sdamaged-%s", folder, path, name);
+    int failed = rename(path, to);
 
-    pst_log(PST_LOG_WARN, "checkpoint", rename(path, to) == 0 ? "%s is now %s" : "%s: cannot be %s",
-            path, to);
+    for (uint32_t k = 2; failed != 0 && (errno == ENOTEMPTY || errno == EEXIST); k++) {
+        free(to);
+        to = pst_printf("%.*sdamaged-%s-%u", folder, path, name, k);
+        failed = rename(path, to);
+    }
+    pst_log(PST_LOG_WARN, "checkpoint", failed == 0 ? "%s is now %s" : "%s: cannot be %s", path,
+            to);
     free(to);
 }
 
@@ -227,8 +245,7 @@ static pst_status choose(const struct pst_session *session, const struct candida
         }
         tried = true;
         st = agree(team, try_one(session, proposal, ret_checkpoint, err), err);
-        again = st == PST_ERR_CONFIG && strncmp(err->kind, "checkpoint.", 11) == 0 &&
-                proposal->falls_back;
+        again = is_of_checkpoint(st, err) && proposal->falls_back;
         if (st != PST_OK) {
             pst_checkpoint_close(*ret_checkpoint);
             *ret_checkpoint = NULL;

@@ -20,10 +20,11 @@ struct fitting {
     const struct pst_graph *graph;
     bool slots;  /* the optimizer is the same */
     bool *known; /* per tensor of the checkpoint: the model has it */
-    uint32_t n_differences, n_older;
-    uint32_t differs;      /* 1 + the parameter that was told of last; 0: none */
-    char first[512];       /* difference */
-    struct pst_error *err; /* details: the first ten */
+    uint32_t n_differences;
+    uint32_t n_older, n_dropped; /* older weights that only the plan, only the checkpoint has */
+    uint32_t differs;            /* 1 + the parameter that was told of last; 0: none */
+    char first[512];             /* difference */
+    struct pst_error *err;       /* details: the first ten */
 };
 
 static void differ(struct fitting *fitting, const char *format, ...)
@@ -96,6 +97,7 @@ static void compare_others(struct fitting *fitting)
             (strncmp(name, "param/", 6) == 0 || strncmp(name, "state/", 6) == 0)) {
             differ(fitting, "%.300s is only in the checkpoint", name);
         }
+        fitting->n_dropped += !fitting->known[i] && strncmp(name, "version/", 8) == 0;
     }
 }
 
@@ -158,6 +160,10 @@ static void warn_of_bits(const struct fitting *fitting, const struct pst_manifes
         pst_log(PST_LOG_WARN, "checkpoint",
                 "bits will differ because the plan's rule of weight versions is %s, was %.32s",
                 here->rule, there->rule);
+    } else if (fitting->n_dropped > 0) {
+        pst_log(PST_LOG_WARN, "checkpoint",
+                "bits will differ because this plan's stages read newer weights: it has fewer "
+                "stages, or other ones");
     }
 }
 

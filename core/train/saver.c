@@ -359,12 +359,13 @@ static pst_status end(struct pst_saver *saver, const char *failed, struct pst_er
     return st;
 }
 
+/* Which checkpoint it is of is told beside it. */
 static void say(const struct pst_error *err, char *text, size_t size)
 {
-    const size_t n = strlen(err->file);
+    const char *slash = strrchr(err->file, '/');
+    const char *name = slash != NULL ? slash + 1 : err->file;
 
-    snprintf(text, size, "%.50s%s%.200s", err->file + (n > 50 ? n - 50 : 0), n > 0 ? ": " : "",
-             err->message);
+    snprintf(text, size, "%.60s%s%.200s", name, name[0] != '\0' ? ": " : "", err->message);
 }
 
 /* One process alone: the thread does all of it. */

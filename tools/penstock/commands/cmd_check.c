@@ -86,16 +86,11 @@ static void tell_defect(void *context, const struct pst_error *defect)
     pst_json_end(&cli->answer, '}');
 }
 
-static void describe(struct pst_cli *cli, const char *path)
+static void describe(struct pst_cli *cli, const char *path, const struct pst_checkpoint *checkpoint)
 {
-    struct pst_checkpoint *checkpoint = NULL;
-    struct pst_error err;
     uint64_t bytes = 0;
     char text[32];
 
-    if (pst_checkpoint_open(path, &checkpoint, &err) != PST_OK) {
-        return;
-    }
     for (uint32_t i = 0; i < checkpoint->manifest.n_files; i++) {
         bytes += checkpoint->manifest.files[i].bytes;
     }
@@ -108,11 +103,12 @@ static void describe(struct pst_cli *cli, const char *path)
                (unsigned long long)checkpoint->manifest.step, checkpoint->manifest.model,
                checkpoint->manifest.n_tensors, pst_format_bytes(text, bytes));
     }
-    pst_checkpoint_close(checkpoint);
 }
 
 static void check_one(struct pst_cli *cli, const char *path)
 {
+    struct pst_checkpoint *checkpoint = NULL;
+    struct pst_error err = {0};
     uint32_t n;
 
     if (cli->json) {
@@ -121,11 +117,15 @@ static void check_one(struct pst_cli *cli, const char *path)
         pst_json_array(&cli->answer, "defects");
     }
     n = pst_checkpoint_check(path, tell_defect, cli);
+    if (n == 0 && pst_checkpoint_open(path, &checkpoint, &err) != PST_OK) {
+        tell_defect(cli, &err);
+        n = 1;
+    }
     if (cli->json) {
         pst_json_end(&cli->answer, ']');
     }
     if (n == 0) {
-        describe(cli, path);
+        describe(cli, path, checkpoint);
     } else {
         cli->code = 1;
     }
@@ -134,6 +134,7 @@ static void check_one(struct pst_cli *cli, const char *path)
     } else if (n > 0) {
         printf("%s: damaged: %u defect%s\n", path, n, n == 1 ? "" : "s");
     }
+    pst_checkpoint_close(checkpoint);
 }
 
 static void check_folder(struct pst_cli *cli, const char *path)
