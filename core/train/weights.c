@@ -51,9 +51,9 @@ struct pst_weights {
     uint32_t n_all;
     struct pst_names names; /* to places in `all` */
     struct value *values;
-    uint32_t n_values, n_params; /* values are parameters first */
-    uint32_t *first_state;       /* by operator: its first value */
-    uint32_t n_missing, n_wrong;
+    uint32_t n_values, n_params;            /* values are parameters first */
+    uint32_t *first_state;                  /* by operator: its first value */
+    uint32_t n_tensors, n_missing, n_wrong; /* of the model's */
 };
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -324,6 +324,7 @@ static pst_status match_all(struct pst_weights *w, const struct pst_job *job, st
         }
         value->pieces = pst_weights_pieces(w->family, job, &value->is, &w->arena, &value->n_pieces);
         value->found = pst_arena_array(&w->arena, value->n_pieces, sizeof *value->found);
+        w->n_tensors += value->n_pieces;
         match_value(w, value, &found);
     }
     if (w->n_missing + w->n_wrong == 0) {
@@ -332,7 +333,7 @@ static pst_status match_all(struct pst_weights *w, const struct pst_job *job, st
     pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
                 "not the weights of this model: of its %u tensors %u are missing and %u have "
                 "another shape or type",
-                w->n_values, w->n_missing, w->n_wrong);
+                w->n_tensors, w->n_missing, w->n_wrong);
     pst_error_detail(err, "%s", found.details);
     return PST_ERR_CONFIG;
 }
