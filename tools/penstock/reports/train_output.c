@@ -72,12 +72,13 @@ static void step_event(struct pst_train_output *output, const struct pst_step_re
         {"train/lr", report->lr},
         {"train/step_seconds", seconds},
         {"train/tokens_per_second", (double)report->tokens / seconds},
+        {"train/memory_bytes", (double)report->peak_bytes},
         {"train/skipped", report->result.skipped},
         {"train/loss", report->result.loss},
         {"train/grad_norm", report->result.grad_norm},
         {"train/mfu", report->mfu},
     };
-    uint32_t n = 4;
+    uint32_t n = 5;
 
     for (uint32_t i = n; i < sizeof scalars / sizeof *scalars; i++) {
         if (!isnan(scalars[i].value)) {
