@@ -217,6 +217,9 @@ static void done_json(struct pst_train_output *output, const struct pst_run_repo
     if (report->first_step > 0) {
         pst_json_uint(&json, "first_step", report->first_step);
     }
+    if (report->skipped > 0) {
+        pst_json_uint(&json, "skipped_steps", report->skipped);
+    }
     pst_json_number(&json, "final_loss", report->final_loss);
     pst_json_number(&json, "eval_loss", report->eval_loss);
     pst_json_bytes(&json, "peak_bytes", report->peak_bytes, report->n_devices);
@@ -304,6 +307,9 @@ static void print_loss(FILE *out, const struct pst_job_train *train,
     }
     if (isfinite(report->eval_loss)) {
         fprintf(out, ", held-out %.4f", report->eval_loss);
+    }
+    if (report->skipped > 0) {
+        fprintf(out, "; %llu steps skipped", (unsigned long long)report->skipped);
     }
     fputc('\n', out);
 }
