@@ -25,7 +25,7 @@ static const struct pst_published_key gpt_keys[] = {
     {.theirs = "n_head", .own = "heads", .use = PST_KEY_MUST},
     {.theirs = "n_positions", .own = "context"},
     {.theirs = "vocab_size", .own = "vocab"},
-    {.theirs = "tie_word_embeddings", .own = "tied"},
+    {.theirs = "tie_word_embeddings", .own = "tied", .use = PST_KEY_MUST},
     {.theirs = "embd_pdrop", .own = "dropout"},
     {.theirs = "resid_pdrop", .own = "dropout"},
     {.theirs = "attn_pdrop", .fixed = "0.0"},
@@ -200,10 +200,10 @@ static const char *const resnet_ignored[] = {".num_batches_tracked", NULL};
 static const struct pst_published resnet = {
     .model = "resnet", .rows = resnet_rows, .ignored = resnet_ignored};
 
-/* --- Llama, Mistral, Qwen ----------------------------------------------------------------------
- */
+/* --- Llama, Mistral, Mixtral, Qwen ------------------------------------------------------------ */
 
-#define BLOCK "layers.#."
+#define BLOCK   "layers.#."
+#define MIXTRAL "block_sparse_moe."
 
 static const struct pst_published_row llama_rows[] = {
     {.own = "embed_tokens.weight", .theirs = "embed_tokens.weight"},
@@ -214,16 +214,41 @@ static const struct pst_published_row llama_rows[] = {
     {.own = "layers.#.mlp.gate_up.*",
      .theirs = BLOCK "mlp.gate_proj.*|" BLOCK "mlp.up_proj.*",
      .layout = PST_LAYOUT_TORCH},
+    {.own = "layers.#.mlp.experts.gate_up.weight",
+     .theirs = BLOCK "mlp.experts.@.gate_proj.weight|" BLOCK "mlp.experts.@.up_proj.weight",
+     .layout = PST_LAYOUT_TORCH,
+     .when = "qk_norm"},
+    {.own = "layers.#.mlp.experts.down_proj.weight",
+     .theirs = BLOCK "mlp.experts.@.down_proj.weight",
+     .layout = PST_LAYOUT_TORCH,
+     .when = "qk_norm"},
+    {.own = "layers.#.mlp.experts.gate_up.weight",
+     .theirs = BLOCK MIXTRAL "experts.@.w1.weight|" BLOCK MIXTRAL "experts.@.w3.weight",
+     .layout = PST_LAYOUT_TORCH},
+    {.own = "layers.#.mlp.experts.down_proj.weight",
+     .theirs = BLOCK MIXTRAL "experts.@.w2.weight",
+     .layout = PST_LAYOUT_TORCH},
+    {.own = "layers.#.mlp.gate.weight",
+     .theirs = BLOCK MIXTRAL "gate.weight",
+     .layout = PST_LAYOUT_TORCH,
+     .when = "!qk_norm"},
     {.own = "lm_head.weight", .theirs = "lm_head.weight", .layout = PST_LAYOUT_TORCH, .bare = true},
     {.own = "*", .theirs = "*", .layout = PST_LAYOUT_TORCH},
     {.own = NULL},
 };
 static const char *const llama_ignored[] = {".rotary_emb.inv_freq", NULL};
 static const struct pst_published_key llama_keys[] = {
+    {.theirs = "model_type",
+     .fixed = "\"qwen3_moe\"",
+     .use = PST_KEY_MUST,
+     .when = "experts&qk_norm"},
+    {.theirs = "model_type", .fixed = "\"mixtral\"", .use = PST_KEY_MUST, .when = "experts"},
     {.theirs = "model_type", .fixed = "\"qwen3\"", .use = PST_KEY_MUST, .when = "qk_norm"},
     {.theirs = "model_type", .fixed = "\"qwen2\"", .use = PST_KEY_MUST, .when = "qkv_bias"},
     {.theirs = "model_type", .fixed = "\"mistral\"", .use = PST_KEY_MUST, .when = "window"},
     {.theirs = "model_type", .fixed = "\"llama\"|\"mistral\"", .use = PST_KEY_MUST},
+    {.theirs = "architectures", .fixed = "[\"Qwen3MoeForCausalLM\"]", .when = "experts&qk_norm"},
+    {.theirs = "architectures", .fixed = "[\"MixtralForCausalLM\"]", .when = "experts"},
     {.theirs = "architectures", .fixed = "[\"Qwen3ForCausalLM\"]", .when = "qk_norm"},
     {.theirs = "architectures", .fixed = "[\"Qwen2ForCausalLM\"]", .when = "qkv_bias"},
     {.theirs = "architectures", .fixed = "[\"MistralForCausalLM\"]", .when = "window"},
@@ -231,6 +256,23 @@ static const struct pst_published_key llama_keys[] = {
     {.theirs = "num_hidden_layers", .own = "layers"},
     {.theirs = "hidden_size", .own = "dim"},
     {.theirs = "intermediate_size", .own = "ff"},
+    {.theirs = "moe_intermediate_size", .own = "ff", .when = "experts&qk_norm"},
+    {.theirs = "num_experts", .own = "experts", .use = PST_KEY_MUST, .when = "experts&qk_norm"},
+    {.theirs = "num_local_experts",
+     .own = "experts",
+     .use = PST_KEY_MUST,
+     .when = "experts&!qk_norm"},
+    {.theirs = "num_experts_per_tok",
+     .own = "experts_per_token",
+     .use = PST_KEY_MUST,
+     .when = "experts"},
+    {.theirs = "norm_topk_prob",
+     .own = "normalize",
+     .use = PST_KEY_MUST,
+     .when = "experts&qk_norm"},
+    {.theirs = "decoder_sparse_step", .fixed = "1", .use = PST_KEY_MUST, .when = "experts&qk_norm"},
+    {.theirs = "mlp_only_layers", .fixed = "[]", .use = PST_KEY_MUST, .when = "experts&qk_norm"},
+    {.theirs = "router_aux_loss_coef", .own = "aux_loss", .when = "experts"},
     {.theirs = "num_attention_heads", .own = "heads", .use = PST_KEY_MUST},
     {.theirs = "num_key_value_heads", .own = "kv_heads", .use = PST_KEY_MUST, .when = "kv_heads"},
     {.theirs = "num_key_value_heads", .own = "heads", .use = PST_KEY_MUST},
@@ -238,25 +280,45 @@ static const struct pst_published_key llama_keys[] = {
     {.theirs = "head_dim", .own = "dim", .over = "heads"},
     {.theirs = "max_position_embeddings", .own = "context"},
     {.theirs = "vocab_size", .own = "vocab"},
-    {.theirs = "tie_word_embeddings", .own = "tied"},
+    {.theirs = "tie_word_embeddings", .own = "tied", .use = PST_KEY_MUST},
     {.theirs = "hidden_act", .fixed = "\"silu\"|\"swish\"", .use = PST_KEY_MUST},
     {.theirs = "rms_norm_eps", .own = "eps", .use = PST_KEY_MUST},
     {.theirs = "attention_bias", .fixed = "false", .use = PST_KEY_MUST, .when = "!qkv_bias"},
     {.theirs = "mlp_bias", .fixed = "false", .use = PST_KEY_MUST},
     {.theirs = "attention_dropout", .fixed = "0.0"},
-    {.theirs = "sliding_window", .own = "window", .use = PST_KEY_MUST, .when = "window"},
-    {.theirs = "sliding_window", .fixed = "null"},
-    {.theirs = "use_sliding_window", .fixed = "true", .when = "window"},
-    {.theirs = "max_window_layers", .fixed = "0", .when = "window"},
+    {.theirs = "sliding_window",
+     .own = "window",
+     .use = PST_KEY_MUST,
+     .unless = "use_sliding_window",
+     .when = "window"},
+    {.theirs = "sliding_window",
+     .fixed = "null",
+     .use = PST_KEY_MUST,
+     .from = "context",
+     .unless = "use_sliding_window"},
+    {.theirs = "use_sliding_window", .fixed = "true", .use = PST_KEY_MUST, .when = "window"},
+    {.theirs = "max_window_layers",
+     .fixed = "0",
+     .use = PST_KEY_MUST,
+     .unless = "use_sliding_window",
+     .when = "window"},
     {.theirs = "bos_token_id", .fixed = "null"},
     {.theirs = "eos_token_id", .fixed = "null"},
     {.theirs = "rope_theta", .own = "rope_theta", .use = PST_KEY_MUST},
     {.theirs = "rope_parameters.rope_theta", .own = "rope_theta", .use = PST_KEY_READ},
 #define ROPE(object, kept)                                                                         \
-    {.theirs = object ".rope_type",                                                                \
+    {.theirs = object ".type",                                                                     \
      .fixed = "\"default\"",                                                                       \
      .use = PST_KEY_READ,                                                                          \
      .when = "rope_scaling=none"},                                                                 \
+        {.theirs = object ".type",                                                                 \
+         .own = "rope_scaling",                                                                    \
+         .use = PST_KEY_READ,                                                                      \
+         .when = "!rope_scaling=none"},                                                            \
+        {.theirs = object ".rope_type",                                                            \
+         .fixed = "\"default\"",                                                                   \
+         .use = PST_KEY_READ,                                                                      \
+         .when = "rope_scaling=none"},                                                             \
         {.theirs = object ".rope_type",                                                            \
          .own = "rope_scaling",                                                                    \
          .use = kept,                                                                              \
@@ -281,10 +343,17 @@ static const struct pst_published_key llama_keys[] = {
     ROPE("rope_parameters", PST_KEY_READ),
     {.theirs = NULL},
 };
+static const struct pst_published_lack llama_unpublished[] = {
+    {"qkv_bias&qk_norm", "biases of queries, keys and values beside their norms"},
+    {"qkv_bias&experts", "experts beside biases of queries, keys and values"},
+    {"experts&!normalize&!qk_norm", "experts whose weights have another sum than 1"},
+    {NULL, NULL},
+};
 static const struct pst_published llama = {.model = "llama",
                                            .prefix = "model.",
                                            .rows = llama_rows,
                                            .ignored = llama_ignored,
-                                           .keys = llama_keys};
+                                           .keys = llama_keys,
+                                           .unpublished = llama_unpublished};
 
 const struct pst_published *const pst_published[] = {&gpt, &bert, &t5, &resnet, &llama, NULL};

@@ -91,7 +91,7 @@ static void put_string(struct pst_json *json, const char *value)
 
         if (n == 0) {
             put(json, "\xEF\xBF\xBD", 3); /* U+FFFD: file names need not be UTF-8, JSON must */
-            n = 1;
+            n = pst_utf8_subpart((const char *)s);
         } else if (*s < 0x20 || *s == 0x7F || *s == '"' || *s == '\\') {
             put_escape(json, *s);
         } else {
@@ -209,8 +209,7 @@ void pst_json_bytes(struct pst_json *json, const char *key, const uint64_t *valu
     pst_json_end(json, ']');
 }
 
-void pst_json_strings(struct pst_json *json, const char *key, const char *const *values,
-                      uint32_t n)
+void pst_json_strings(struct pst_json *json, const char *key, const char *const *values, uint32_t n)
 {
     pst_json_array(json, key);
     for (uint32_t i = 0; i < n; i++) {

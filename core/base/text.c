@@ -3,26 +3,38 @@
 
 #include <string.h>
 
-size_t pst_utf8_length(const char *text)
+/* Bytes of the character that the first one begins; 0: it begins none. */
+static size_t promised(unsigned char first)
+{
+    return first < 0x80   ? 1
+           : first < 0xC2 ? 0
+           : first < 0xE0 ? 2
+           : first < 0xF0 ? 3
+           : first < 0xF5 ? 4
+                          : 0;
+}
+
+size_t pst_utf8_subpart(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
-    size_t n = s[0] < 0x80   ? 1
-               : s[0] < 0xC2 ? 0
-               : s[0] < 0xE0 ? 2
-               : s[0] < 0xF0 ? 3
-               : s[0] < 0xF5 ? 4
-                             : 0;
+    const unsigned char least = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
+    const unsigned char most = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
+    size_t n = 1, end = promised(s[0]);
 
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xC0) != 0x80) {
-            return 0;
-        }
+    if (end < 2 || s[1] < least || s[1] > most) {
+        return 1;
     }
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
-        (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F)) {
-        return 0;
+    while (n < end && (s[n] & 0xC0) == 0x80) {
+        n++;
     }
     return n;
+}
+
+size_t pst_utf8_length(const char *text)
+{
+    size_t n = pst_utf8_subpart(text);
+
+    return n == promised((unsigned char)text[0]) ? n : 0;
 }
 
 /* C0, DEL, C1 (U+0080 to U+009F) */
@@ -70,6 +82,6 @@ void pst_text_print(FILE *out, const char *text)
         } else {
             fwrite(text, 1, n, out);
         }
-        text += n == 0 ? 1 : n;
+        text += n == 0 ? pst_utf8_subpart(text) : n;
     }
 }

@@ -12,14 +12,17 @@
 /* Bytes of the well-formed UTF-8 character (RFC 3629) at `text`, which ends in NUL; 0 where there
    is none. */
 size_t pst_utf8_length(const char *text);
+/* Bytes that one U+FFFD stands for where there is none: as many as begin a character, at least one
+   (Unicode 3.9, substitution of maximal subparts). */
+size_t pst_utf8_subpart(const char *text);
 
 /* One line of well-formed UTF-8 without control characters? */
 bool pst_text_is_plain(const char *text);
 /* Makes it one, in place: a control character becomes a space, a byte that is no UTF-8 a '?'. */
 void pst_text_make_plain(char *text);
 
-/* Writes text that cannot drive a terminal: control characters but newline and tab, and bytes that
-   are no UTF-8, become U+FFFD. */
+/* Writes text that cannot drive a terminal: control characters but newline and tab, and what is
+   no UTF-8, become U+FFFD. */
 void pst_text_print(FILE *out, const char *text);
 
 #endif

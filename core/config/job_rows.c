@@ -57,7 +57,7 @@ static const struct pst_param train_rows[] = {
     ROW(train, weight_decay, FLOAT, "0.1", "0..", "Part of a weight that decays per unit of lr."),
     ROW(train, no_decay, STRING, "auto", NULL,
         "Patterns of names of parameters whose weights do not decay, such as [\"*.bias\", "
-        "\"ln_*\"]; auto: norms and biases."),
+        "\"ln_*\"]; auto: norms and biases; empty: none."),
     ROW(train, muon_factor, ENUM, "match-adamw", "match-adamw|original",
         "Muon: what lr is multiplied by for a matrix of so many inputs and outputs "
         "(docs/training.md)."),

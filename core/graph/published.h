@@ -18,7 +18,8 @@ enum pst_published_layout {
 };
 
 /* Parameters of that name, and their tensors. '#' stands for a number, '*' at the end for any rest;
-   what they stand for goes into the other name. */
+   what they stand for goes into the other name. With '@' in theirs the parameter's first axis is
+   one tensor after the other, and '@' is the place on it. */
 struct pst_published_row {
     const char *own;
     const char *theirs; /* several, parted by '|': side by side in the parameter's last axis */
@@ -26,6 +27,7 @@ struct pst_published_row {
     const char *parts;  /* keys of [model], one for each of theirs, parted by '|': how wide they are
                            to  each other, 0 standing for the first; NULL: equally */
     bool bare;          /* it never has the family's prefix */
+    const char *when;   /* as in struct pst_published_key */
     const char *root;   /* key of [model]: the (first) tensor times that value's square root is the
                            parameter; NULL: they are equal */
     bool inverse;       /* divided by it */
@@ -50,9 +52,18 @@ struct pst_published_key {
     uint32_t use;       /* enum pst_published_use */
     uint32_t times;     /* theirs is so many times the model's value; 0: once */
     const char *over;   /* and divided by this key of [model]; NULL: not */
+    const char *from;   /* key of [model]: numbers from its value on mean the same as `fixed` */
+    const char *unless; /* key of the file: where it is false this one means nothing */
     const char *when;   /* for models with this boolean or number of [model] that is not zero;
-                           "KEY=WORD": with that word; '!' in front: for the others. NULL: for all.
+                           "KEY=WORD": with that word; '!' in front: for the others; several that
+                           '&' parts: with all of them. NULL: for all.
                            Of rows with one name the first that is for the model counts */
+};
+
+/* What is computed by models with which no published one goes together. */
+struct pst_published_lack {
+    const char *when; /* as in struct pst_published_key */
+    const char *what;
 };
 
 /* Ends of lists are rows of NULL. */
@@ -62,7 +73,8 @@ struct pst_published {
     const struct pst_published_row *rows; /* the first that fits a parameter counts */
     const struct pst_published_alias *aliases;
     const char *const *ignored; /* ends of names of tensors that are no weights, or twice there */
-    const struct pst_published_key *keys; /* NULL: no config.json */
+    const struct pst_published_key *keys;         /* NULL: no config.json */
+    const struct pst_published_lack *unpublished; /* NULL: none */
 };
 
 /* Ended by NULL. Of a model that is not among them names and layouts are its own. */

@@ -187,6 +187,15 @@ static pst_status open_tokenizer(const struct pst_job *job, struct pst_data *dat
     return pst_config_place(job->config, "data", "tokenizer", st, err);
 }
 
+/* In [data], rather than its default. */
+static bool is_written(const struct pst_job *job, const char *key)
+{
+    struct pst_config_node *table =
+        job->config == NULL ? NULL : pst_config_get(job->config->root, "data");
+
+    return table != NULL && pst_config_get(table, key) != NULL;
+}
+
 /* A key that this kind of data does not read is a mistake. Synthetic data reads none, whatever the
    config has for other kinds. */
 static pst_status check_keys(const struct pst_job *job, const struct pst_data *data,
@@ -198,6 +207,7 @@ static pst_status check_keys(const struct pst_job *job, const struct pst_data *d
         const char *key, *value;
         bool read;
     } keys[] = {
+        {"dtype", is_written(job, "dtype") ? "a word" : "", data->kind == PST_DATA_RAW},
         {"tokenizer", job->data.tokenizer, tokens},
         {"mean", job->data.mean, !tokens},
         {"std", job->data.std, !tokens},

@@ -150,8 +150,14 @@ static pst_status set_shape(struct pst_column *column, struct pst_column_part *p
     const struct pst_data_file *file = &part->file;
     uint64_t elems = 1, size = file->size - part->offset;
 
+    for (uint32_t i = 0; i < rank; i++) {
+        if (dims[i] == 0) {
+            return pst_data_file_fail(file, err, "byte %llu: the array has no elements",
+                                      (unsigned long long)part->offset);
+        }
+    }
     for (uint32_t i = 1; i < rank; i++) {
-        if (dims[i] == 0 || elems > size / dims[i]) {
+        if (elems > size / dims[i]) {
             elems = 0;
             break;
         }

@@ -162,6 +162,16 @@ static pst_status extend(struct writer *w, uint64_t count, struct pst_error *err
     return st;
 }
 
+/* Where the last token ends the text it goes. */
+static bool has_ended(struct writer *w)
+{
+    const bool ended =
+        w->g->tokenizer != NULL && pst_tokenizer_is_special(w->g->tokenizer, w->tokens[w->n - 1]);
+
+    w->n -= ended;
+    return ended;
+}
+
 /* The bytes that the tokens are; *ret_n: how many. */
 static char *to_bytes(const struct writer *w, uint64_t *ret_n)
 {
@@ -202,13 +212,16 @@ pst_status pst_generate_text(const struct pst_generate *generate, char **ret_tex
 {
     struct writer w = {.g = generate};
     pst_status st = read_prompt(&w, err);
+    bool ended = false;
 
     if (st == PST_OK) {
         allocate(&w);
     }
-    for (uint64_t i = 0; st == PST_OK && i < generate->length && pst_exec_told(generate->exec) == 0;
+    for (uint64_t i = 0;
+         st == PST_OK && !ended && i < generate->length && pst_exec_told(generate->exec) == 0;
          i++) {
         st = extend(&w, i, err);
+        ended = st == PST_OK && has_ended(&w);
     }
     if (st == PST_OK) {
         *ret_text = to_text(&w);

@@ -490,6 +490,13 @@ static const struct pst_token *token_at(const struct pst_tokenizer *t, int32_t i
     return token == NULL || token->bytes == NULL || (skip_special && token->special) ? NULL : token;
 }
 
+bool pst_tokenizer_is_special(const struct pst_tokenizer *t, int32_t token)
+{
+    const struct pst_token *is = token_at(t, token, false);
+
+    return is != NULL && is->special;
+}
+
 char *pst_tokenizer_decode(const struct pst_tokenizer *t, const int32_t *tokens, uint64_t n,
                            bool skip_special, uint64_t *ret_length)
 {

@@ -8,7 +8,13 @@
 #ifndef PST_TRAIN_TOKENIZER_H
 #define PST_TRAIN_TOKENIZER_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/error.h"
+
+#define PST_TOKENIZER_BYTES ((size_t)64 << 20) /* of a file, at most */
 
 struct pst_tokenizer; /* read-only once read: any thread may use it */
 
@@ -26,6 +32,9 @@ uint32_t pst_tokenizer_vocab(const struct pst_tokenizer *tokenizer);
 
 /* The token that stands for exactly this text, special ones too; PST_NONE: there is none. */
 uint32_t pst_tokenizer_token(const struct pst_tokenizer *tokenizer, const char *content);
+
+/* One that stands for no text, such as the end of one. */
+bool pst_tokenizer_is_special(const struct pst_tokenizer *tokenizer, int32_t token);
 
 /*
  * Tokens of `length` bytes of UTF-8; special tokens that are written out in the text become

@@ -13,7 +13,6 @@
 #include "base/memory.h"
 #include "config/json_fields.h"
 
-#define MAX_FILE    ((size_t)64 << 20)
 #define MAX_TOKENS  (1u << 20)
 #define MAX_PATTERN 4096
 
@@ -549,7 +548,7 @@ pst_status pst_tokenizer_read(const char *path, struct pst_tokenizer **ret_token
 {
     struct reading r = {.fields = {.path = path, .err = err}};
     json_t *root = NULL;
-    pst_status st = pst_json_load(path, MAX_FILE, &root, err);
+    pst_status st = pst_json_load(path, PST_TOKENIZER_BYTES, &root, err);
 
     if (st != PST_OK) {
         return st;

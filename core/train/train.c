@@ -46,6 +46,7 @@ struct run {
     uint64_t first_step, first_sample; /* where it begins */
     uint64_t n_submitted, n_steps;     /* steps handed to the executor; that ended */
     uint32_t n_skipped;                /* of them the last so many in a row */
+    uint64_t all_skipped;              /* by this run */
     uint64_t peak_bytes;
     float *logits; /* of an evaluation; NULL: nothing is scored */
     uint64_t n_targets, n_right;
@@ -542,6 +543,7 @@ static pst_status collect(struct run *run, struct pst_error *err)
     }
     report.mfu = utilization(run, report.result.ns);
     run->n_skipped = report.result.skipped ? run->n_skipped + 1 : 0;
+    run->all_skipped += report.result.skipped;
     if (run->n_skipped > SKIP_LIMIT) {
         return pst_fail(err, PST_ERR_CANCELLED, "run.non-finite",
                         "step %llu: loss or gradient is not finite for the %uth time in a row; "
@@ -732,6 +734,7 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
     struct pst_run_report end = {
         .steps = run->n_steps - run->first_step,
         .first_step = run->first_step,
+        .skipped = run->all_skipped,
         .tokens_per_step = run->batch * run->shape.rows,
         .total_ns = total_ns,
         .first_loss = run->first_loss,

@@ -29,6 +29,7 @@ struct pst_step_report {
 struct pst_run_report {
     uint64_t steps, tokens_per_step, total_ns; /* steps that this run made, */
     uint64_t first_step;                       /* behind so many */
+    uint64_t skipped;                          /* of them without an update */
     double first_loss, final_loss;
     double eval_loss; /* NaN: nothing was held out, or the run was stopped */
     uint32_t n_devices;

@@ -51,9 +51,9 @@ struct pst_weights {
     uint32_t n_all;
     struct pst_names names; /* to places in `all` */
     struct value *values;
-    uint32_t n_values, n_params; /* values are parameters first */
-    uint32_t *first_state;       /* by operator: its first value */
-    uint32_t n_missing, n_wrong;
+    uint32_t n_values, n_params;            /* values are parameters first */
+    uint32_t *first_state;                  /* by operator: its first value */
+    uint32_t n_tensors, n_missing, n_wrong; /* of the model's */
 };
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -324,6 +324,7 @@ static pst_status match_all(struct pst_weights *w, const struct pst_job *job, st
         }
         value->pieces = pst_weights_pieces(w->family, job, &value->is, &w->arena, &value->n_pieces);
         value->found = pst_arena_array(&w->arena, value->n_pieces, sizeof *value->found);
+        w->n_tensors += value->n_pieces;
         match_value(w, value, &found);
     }
     if (w->n_missing + w->n_wrong == 0) {
@@ -332,7 +333,7 @@ static pst_status match_all(struct pst_weights *w, const struct pst_job *job, st
     pst_fail_at(err, PST_ERR_CONFIG, "weights.mismatch", w->path, 0, 0,
                 "not the weights of this model: of its %u tensors %u are missing and %u have "
                 "another shape or type",
-                w->n_values, w->n_missing, w->n_wrong);
+                w->n_tensors, w->n_missing, w->n_wrong);
     pst_error_detail(err, "%s", found.details);
     return PST_ERR_CONFIG;
 }
@@ -351,11 +352,35 @@ static bool is_ignored(const struct pst_weights *w, const char *name)
     return false;
 }
 
-/* The head of a model that shares the table of words, written out all the same. */
-static bool is_tied_head(const struct pst_weights *w, const char *name)
+/* The same numbers? What cannot be read here fails where it is loaded. */
+static bool same_values(const struct found *a, const struct found *b)
 {
-    return ends_in(name, "lm_head.weight") &&
-           pst_names_find(&w->graph->param_names, "lm_head.weight") == PST_NONE;
+    float *values = pst_alloc(2 * BLOCK, sizeof *values);
+    bool same = a->tensor->elems == b->tensor->elems;
+    struct pst_error err = {0};
+
+    for (uint64_t first = 0; same && first < a->tensor->elems; first += BLOCK) {
+        uint64_t left = a->tensor->elems - first, n = left < BLOCK ? left : BLOCK;
+
+        same = pst_st_read_f32(a->file, a->tensor, first, n, values, &err) == PST_OK &&
+               pst_st_read_f32(b->file, b->tensor, first, n, values + BLOCK, &err) == PST_OK &&
+               memcmp(values, values + BLOCK, n * sizeof *values) == 0;
+    }
+    free(values);
+    return same;
+}
+
+/* The head of a model that shares the table of words, written out all the same. */
+static bool is_tied_head(const struct pst_weights *w, const struct found *found)
+{
+    const struct pst_op *head;
+
+    if (w->graph->logits == PST_NONE || !ends_in(found->tensor->name, "lm_head.weight") ||
+        pst_names_find(&w->graph->param_names, "lm_head.weight") != PST_NONE) {
+        return false;
+    }
+    head = &w->graph->ops[w->graph->tensors[w->graph->logits].producer];
+    return head->n_param > 0 && same_values(found, w->values[head->param[0]].found[0]);
 }
 
 static void tell_left_out(const struct pst_weights *w)
@@ -367,7 +392,7 @@ static void tell_left_out(const struct pst_weights *w)
     for (uint32_t i = 0; i < w->n_all; i++) {
         const char *name = w->all[i].tensor->name;
 
-        if (w->all[i].used || is_ignored(w, name) || is_tied_head(w, name)) {
+        if (w->all[i].used || is_ignored(w, name) || is_tied_head(w, &w->all[i])) {
             continue;
         }
         if (n++ < 5 && used < sizeof names) {

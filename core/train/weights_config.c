@@ -68,22 +68,48 @@ double pst_weights_model_number(const struct pst_job *job, const char *key)
     return setting_of(job, key).number;
 }
 
-static bool is_for(const struct pst_published_key *row, const struct pst_job *job)
+/* One part of a condition, of n characters. */
+static bool part_holds(const char *part, size_t n, const struct pst_job *job)
 {
-    const bool negated = row->when != NULL && row->when[0] == '!';
-    const char *when, *equals;
-    char key[64];
+    const bool negated = part[0] == '!';
+    char text[64], *word = text;
+    const char *key;
     bool holds;
 
-    if (row->when == NULL) {
-        return true;
-    }
-    when = row->when + negated;
-    equals = strchr(when, '=');
-    snprintf(key, sizeof key, "%.*s", (int)strcspn(when, "="), when);
-    holds = equals != NULL ? strcmp(setting_of(job, key).text, equals + 1) == 0
-                           : setting_of(job, key).number != 0;
+    snprintf(text, sizeof text, "%.*s", (int)n - negated, part + negated);
+    key = strsep(&word, "=");
+    holds = word != NULL ? strcmp(setting_of(job, key).text, word) == 0
+                         : setting_of(job, key).number != 0;
     return holds != negated;
+}
+
+/* The first part of a condition that does not hold; its length 0: all do. */
+static const char *first_failing(const char *when, const struct pst_job *job, size_t *ret_n)
+{
+    size_t n = 0;
+
+    for (; when != NULL && *when != '\0'; when += n + (when[n] == '&')) {
+        n = strcspn(when, "&");
+        if (!part_holds(when, n, job)) {
+            *ret_n = n;
+            return when;
+        }
+    }
+    *ret_n = 0;
+    return when;
+}
+
+bool pst_weights_when(const char *when, const struct pst_job *job)
+{
+    size_t n;
+
+    first_failing(when, job, &n);
+    return n == 0;
+}
+
+static bool is_for(const struct pst_published_key *row, const struct pst_job *job)
+{
+    return pst_weights_when(row->when, job);
 }
 
 /* The first of its name that is for this model? */
@@ -133,6 +159,24 @@ static bool is_setting(const json_t *value, const struct setting *setting, doubl
                : same_number(json_number_value(value), factor * setting->number);
 }
 
+/* A value that the key of that row may have? */
+static bool can_be(const struct pst_param *row, const json_t *value)
+{
+    const char *at = row->range;
+    size_t n;
+
+    if (row->type != PST_PARAM_ENUM || !json_is_string(value)) {
+        return row->type != PST_PARAM_ENUM && !json_is_string(value);
+    }
+    for (; *at != '\0'; at += n + (at[n] == '|')) {
+        n = strcspn(at, "|");
+        if (strncmp(json_string_value(value), at, n) == 0 && json_string_length(value) == n) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* One of the texts that '|' parts? */
 static bool is_fixed(const json_t *value, const char *fixed)
 {
@@ -151,21 +195,50 @@ static bool is_fixed(const json_t *value, const char *fixed)
     return same;
 }
 
-static pst_status fail_setting(const struct pst_published_key *row, const struct pst_job *job,
-                               const char *path, const char *theirs, struct pst_error *err)
+/* own: the key that is to be set otherwise. */
+static pst_status fail_setting(const struct pst_published_key *row, const char *own,
+                               const struct pst_job *job, const char *path, const char *theirs,
+                               struct pst_error *err)
 {
-    const struct setting setting = setting_of(job, row->own);
+    const struct setting setting = setting_of(job, own);
     char number[32];
 
     pst_fail(err, PST_ERR_CONFIG, "config.value",
              "\"%s\" in [model] is %s; %s of %s is %s, without which its weights mean something "
              "else",
-             row->own,
+             own,
              setting.type == PST_PARAM_BOOL ? (setting.number != 0 ? "true" : "false")
              : setting.text[0] != '\0'      ? setting.text
                                             : pst_number_format(number, setting.number),
              row->theirs, path, theirs);
-    return pst_config_place(job->config, "model", row->own, PST_ERR_CONFIG, err);
+    return pst_config_place(job->config, "model", own, PST_ERR_CONFIG, err);
+}
+
+/* A row of the same name that takes the value, for models that are set otherwise. */
+static const struct pst_published_key *other_row(const struct pst_published *family,
+                                                 const struct pst_published_key *row,
+                                                 const json_t *value, const struct pst_job *job)
+{
+    for (const struct pst_published_key *other = family->keys; other->theirs != NULL; other++) {
+        if (strcmp(other->theirs, row->theirs) == 0 && !is_for(other, job) &&
+            (other->own != NULL ? can_be(row_of(job, other->own), value)
+                                : is_fixed(value, other->fixed))) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* The key of [model] by which a model would be that row's; false: by a word, or by none. */
+static bool deciding_key(const struct pst_published_key *row, const struct pst_job *job,
+                         char key[64])
+{
+    size_t n;
+    const char *part = first_failing(row->when, job, &n);
+
+    snprintf(key, 64, "%.*s", (int)(row->own != NULL ? strlen(row->own) : n),
+             row->own != NULL ? row->own : part);
+    return row->own != NULL || (part[0] != '!' && strchr(key, '=') == NULL);
 }
 
 static void warn(const struct pst_published_key *row, const char *path, const char *theirs)
@@ -177,31 +250,44 @@ static void warn(const struct pst_published_key *row, const char *path, const ch
             row->when == NULL ? "" : ", as model.", (int)strcspn(when, "="), when);
 }
 
-static pst_status check_row(const struct pst_published_key *row, const json_t *root,
-                            const struct pst_job *job, const char *path, bool tell,
-                            struct pst_error *err)
+/* Another value than the model's? */
+static bool differs(const struct pst_published_key *row, const json_t *value,
+                    const struct pst_job *job)
+{
+    struct setting setting;
+
+    if (row->own == NULL) {
+        return !is_fixed(value, row->fixed) &&
+               !(row->from != NULL && json_is_number(value) &&
+                 json_number_value(value) >= setting_of(job, row->from).number);
+    }
+    setting = setting_of(job, row->own);
+    return !is_setting(value, &setting, times(row, job));
+}
+
+static pst_status check_row(const struct pst_published *family, const struct pst_published_key *row,
+                            const json_t *root, const struct pst_job *job, const char *path,
+                            bool tell, struct pst_error *err)
 {
     const json_t *value = value_at(root, row->theirs);
-    struct setting setting;
-    char *text;
+    const struct pst_published_key *other;
+    char key[64], *text;
     pst_status st = PST_OK;
 
-    if (row->use == PST_KEY_SIZE || value == NULL || json_is_null(value)) {
+    if (row->use == PST_KEY_SIZE || value == NULL || json_is_null(value) ||
+        (row->unless != NULL && json_is_false(value_at(root, row->unless))) ||
+        !differs(row, value, job)) {
         return PST_OK;
     }
     text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(10) | JSON_COMPACT);
     if (text == NULL) {
         pst_out_of_memory();
     }
-    if (row->own == NULL) {
-        if (tell && !is_fixed(value, row->fixed)) {
-            warn(row, path, text);
-        }
-    } else {
-        setting = setting_of(job, row->own);
-        if (!is_setting(value, &setting, times(row, job))) {
-            st = fail_setting(row, job, path, text, err);
-        }
+    other = row->own != NULL ? row : other_row(family, row, value, job);
+    if (other != NULL && deciding_key(other, job, key)) {
+        st = fail_setting(row, key, job, path, text, err);
+    } else if (tell) {
+        warn(row, path, text);
     }
     free(text);
     return st;
@@ -217,11 +303,14 @@ pst_status pst_weights_check_config(const char *folder, const struct pst_job *jo
 
     if (access(path, F_OK) == 0) {
         st = pst_json_load(path, CONFIG_BYTES, &root, err);
+        if (st == PST_OK && !json_is_object(root)) {
+            st = pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0, "no JSON object");
+        }
     }
     for (const struct pst_published_key *row = family->keys;
          st == PST_OK && root != NULL && row->theirs != NULL; row++) {
         if (applies(family, row, job)) {
-            st = check_row(row, root, job, path, tell, err);
+            st = check_row(family, row, root, job, path, tell, err);
         }
     }
     json_decref(root);

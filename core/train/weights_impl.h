@@ -15,16 +15,17 @@
 #define PST_WEIGHTS_FILE  "model.safetensors"
 #define PST_WEIGHTS_INDEX "model.safetensors.index.json"
 
-enum { PST_WEIGHTS_PIECES = 8 };
-
 /* A tensor of a file within a parameter, or running statistics: columns [column, column + width) of
-   its matrix [rows][columns], columns being the last axis. */
+   a matrix [rows][columns], columns being the last axis. The matrix is the whole parameter, or one
+   place on its first axis. */
 struct pst_weights_piece {
     char *name;       /* with the family's prefix */
     const char *bare; /* without it: within name */
     bool transposed;  /* theirs is [width][rows] */
     uint64_t taps;    /* of a transposed one: their rows are [in][taps], ours [taps][in]; else 1 */
     bool more_rows;   /* theirs may have more */
+    uint32_t lead;    /* axes of the parameter that are none of the tensor's: 0, or the first */
+    uint64_t origin;  /* where the matrix begins, in elements */
     uint64_t rows, columns, column, width;
     double factor; /* ours is theirs times that */
 };
@@ -51,7 +52,7 @@ struct pst_weights_value {
 struct pst_weights_value *pst_weights_values(const struct pst_graph *graph, struct pst_arena *arena,
                                              uint32_t *ret_n);
 
-/* The pieces of a value, at most PST_WEIGHTS_PIECES, in the arena. */
+/* The pieces of a value, in the arena. */
 struct pst_weights_piece *pst_weights_pieces(const struct pst_published *family,
                                              const struct pst_job *job,
                                              const struct pst_weights_value *value,
@@ -74,6 +75,8 @@ void pst_weights_extent(const struct pst_weights_piece *piece, uint64_t *ret_row
 /* weights_config.c. The number that [model] has at that key, written or by default; 0 where it has
    none. Booleans are 0 or 1. */
 double pst_weights_model_number(const struct pst_job *job, const char *key);
+/* The condition `when` of a table's row: does it hold? */
+bool pst_weights_when(const char *when, const struct pst_job *job);
 /* Compares a config.json, where there is one, with the job: config.value for another model, values
    of [model] that are to be set otherwise; what cannot be set is a warning. */
 pst_status pst_weights_check_config(const char *folder, const struct pst_job *job,

@@ -50,16 +50,21 @@ static bool matches(const char *pattern, const char *name, struct blanks *ret)
     return *pattern == '*' || *name == '\0';
 }
 
-/* The name that the first n characters of a pattern make. */
+/* The name that the first n characters of a pattern make. place: what '@' is. */
 static char *fill_in(struct pst_arena *arena, const char *prefix, const char *pattern, size_t n,
-                     const struct blanks *blanks)
+                     const struct blanks *blanks, uint64_t place)
 {
+    char digits[24];
     char text[512];
     size_t used = (size_t)snprintf(text, sizeof text, "%s", prefix);
 
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)place);
     for (size_t i = 0; i < n && used < sizeof text; i++) {
         const char word[2] = {pattern[i], '\0'};
-        const char *add = word[0] == '#' ? blanks->number : word[0] == '*' ? blanks->rest : word;
+        const char *add = word[0] == '#'   ? blanks->number
+                          : word[0] == '*' ? blanks->rest
+                          : word[0] == '@' ? digits
+                                           : word;
 
         used += (size_t)snprintf(text + used, sizeof text - used, "%s", add);
     }
@@ -73,19 +78,24 @@ static double factor_of(const struct pst_published_row *row, const struct pst_jo
     return row->inverse ? 1 / root : root;
 }
 
-/* The matrix that a value is, and how a tensor lies in it. */
-static struct pst_weights_piece piece_of(const struct pst_weights_value *value, uint32_t layout)
+/* The matrix that a value is, or one of several in it, and how a tensor lies in it. */
+static struct pst_weights_piece piece_of(const struct pst_weights_value *value, uint32_t layout,
+                                         bool several, uint64_t place)
 {
-    bool torch = layout == PST_LAYOUT_TORCH && (value->rank == 2 || value->rank == 4);
+    const uint32_t rank = value->rank - several;
+    const uint64_t elems = several ? value->elems / value->dims[0] : value->elems;
+    bool torch = layout == PST_LAYOUT_TORCH && (rank == 2 || rank == 4);
     struct pst_weights_piece piece = {
         .transposed = torch,
-        .taps = torch && value->rank == 4 ? value->dims[0] * value->dims[1] : 1,
+        .taps = torch && rank == 4 ? value->dims[0] * value->dims[1] : 1,
         .more_rows = layout == PST_LAYOUT_ROWS,
+        .lead = several,
+        .origin = place * elems,
         .columns = value->rank == 0 ? 1 : value->dims[value->rank - 1],
         .factor = 1,
     };
 
-    piece.rows = piece.columns == 0 ? 0 : value->elems / piece.columns;
+    piece.rows = piece.columns == 0 ? 0 : elems / piece.columns;
     return piece;
 }
 
@@ -101,50 +111,44 @@ static double part_of(const char *parts, uint32_t i, const struct pst_job *job)
     return pst_weights_model_number(job, key);
 }
 
+/* How wide tensor i is to the others. */
+static uint64_t size_of(const struct pst_published_row *row, const struct pst_job *job, uint32_t i)
+{
+    double size = row->parts == NULL ? 1 : part_of(row->parts, i, job);
+
+    return size > 0 || i == 0 ? (uint64_t)size : size_of(row, job, 0);
+}
+
 /* Side by side in the last axis. */
 static void share_columns(const struct pst_published_row *row, const struct pst_job *job,
                           struct pst_weights_piece *pieces, uint32_t n)
 {
-    uint64_t sizes[PST_WEIGHTS_PIECES], sum = 0, column = 0;
+    uint64_t sum = 0, column = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        double size = row->parts == NULL ? 1 : part_of(row->parts, i, job);
-
-        sizes[i] = size > 0 || i == 0 ? (uint64_t)size : sizes[0];
-        sum += sizes[i];
+        sum += size_of(row, job, i);
     }
     for (uint32_t i = 0; i < n; i++) {
         pieces[i].column = column;
-        pieces[i].width = pieces[i].columns * sizes[i] / (sum > 0 ? sum : 1);
+        pieces[i].width = pieces[i].columns * size_of(row, job, i) / (sum > 0 ? sum : 1);
         column += pieces[i].width;
     }
 }
 
-struct pst_weights_piece *pst_weights_pieces(const struct pst_published *family,
-                                             const struct pst_job *job,
-                                             const struct pst_weights_value *value,
-                                             struct pst_arena *arena, uint32_t *ret_n)
+/* The tensors that one matrix of the value is made of; how many. */
+static uint32_t add_pieces(const struct pst_published_row *row, const struct pst_job *job,
+                           const struct pst_weights_value *value, const char *prefix,
+                           const struct blanks *blanks, uint64_t place, struct pst_arena *arena,
+                           struct pst_weights_piece *pieces)
 {
-    static const struct pst_published_row own = {.own = "*", .theirs = "*", .bare = true};
-    const struct pst_published_row *row = family == NULL ? &own : family->rows;
-    struct pst_weights_piece *pieces = pst_arena_array(arena, PST_WEIGHTS_PIECES, sizeof *pieces);
-    struct blanks blanks;
-    const char *prefix;
+    const bool several = strchr(row->theirs, '@') != NULL;
     uint32_t n = 0;
 
-    while (row->own != NULL && !matches(row->own, value->name, &blanks)) {
-        row++;
-    }
-    if (row->own == NULL) { /* the tables have all that the builders make; a test sees to it */
-        row = &own;
-        matches(row->own, value->name, &blanks);
-    }
-    prefix = row->bare || family == NULL || family->prefix == NULL ? "" : family->prefix;
-    for (const char *at = row->theirs; n < PST_WEIGHTS_PIECES; at++) {
+    for (const char *at = row->theirs;; at++) {
         size_t length = strcspn(at, "|");
 
-        pieces[n] = piece_of(value, row->layout);
-        pieces[n].name = fill_in(arena, prefix, at, length, &blanks);
+        pieces[n] = piece_of(value, row->layout, several, place);
+        pieces[n].name = fill_in(arena, prefix, at, length, blanks, place);
         pieces[n].bare = pieces[n].name + strlen(prefix);
         pieces[n].factor = n == 0 ? factor_of(row, job) : 1;
         n++;
@@ -154,6 +158,46 @@ struct pst_weights_piece *pst_weights_pieces(const struct pst_published *family,
         }
     }
     share_columns(row, job, pieces, n);
+    return n;
+}
+
+static uint32_t count_names(const char *theirs)
+{
+    uint32_t n = 1;
+
+    for (; *theirs != '\0'; theirs++) {
+        n += *theirs == '|';
+    }
+    return n;
+}
+
+struct pst_weights_piece *pst_weights_pieces(const struct pst_published *family,
+                                             const struct pst_job *job,
+                                             const struct pst_weights_value *value,
+                                             struct pst_arena *arena, uint32_t *ret_n)
+{
+    static const struct pst_published_row own = {.own = "*", .theirs = "*", .bare = true};
+    const struct pst_published_row *row = family == NULL ? &own : family->rows;
+    struct pst_weights_piece *pieces;
+    struct blanks blanks;
+    const char *prefix;
+    uint64_t matrices;
+    uint32_t n = 0;
+
+    while (row->own != NULL &&
+           (!matches(row->own, value->name, &blanks) || !pst_weights_when(row->when, job))) {
+        row++;
+    }
+    if (row->own == NULL) { /* the tables have all that the builders make; a test sees to it */
+        row = &own;
+        matches(row->own, value->name, &blanks);
+    }
+    prefix = row->bare || family == NULL || family->prefix == NULL ? "" : family->prefix;
+    matrices = strchr(row->theirs, '@') != NULL ? value->dims[0] : 1;
+    pieces = pst_arena_array(arena, matrices * count_names(row->theirs), sizeof *pieces);
+    for (uint64_t i = 0; i < matrices; i++) {
+        n += add_pieces(row, job, value, prefix, &blanks, i, arena, pieces + n);
+    }
     *ret_n = n;
     return pieces;
 }
@@ -161,15 +205,15 @@ struct pst_weights_piece *pst_weights_pieces(const struct pst_published *family,
 struct pst_weights_shape pst_weights_shape_of(const struct pst_weights_value *value,
                                               const struct pst_weights_piece *piece)
 {
-    const uint64_t *dims = value->dims;
-    struct pst_weights_shape shape = {.rank = value->rank};
+    const uint64_t *dims = value->dims + piece->lead;
+    struct pst_weights_shape shape = {.rank = value->rank - piece->lead};
 
-    if (value->rank == 0) {
+    if (shape.rank == 0) {
         return shape;
     }
-    memcpy(shape.dims, dims, value->rank * sizeof *dims);
-    shape.dims[value->rank - 1] = piece->width;
-    if (piece->transposed && value->rank == 2) {
+    memcpy(shape.dims, dims, shape.rank * sizeof *dims);
+    shape.dims[shape.rank - 1] = piece->width;
+    if (piece->transposed && shape.rank == 2) {
         shape.dims[0] = piece->width;
         shape.dims[1] = dims[0];
     } else if (piece->transposed) {
@@ -249,14 +293,15 @@ void pst_weights_scatter(const struct pst_weights_piece *piece, const float *the
     const float factor = (float)piece->factor;
 
     for (uint64_t i = 0; piece->transposed && i < piece->rows; i++) {
-        float *to = values + row_of(piece, i) * piece->columns + piece->column + first;
+        float *to =
+            values + piece->origin + row_of(piece, i) * piece->columns + piece->column + first;
 
         for (uint64_t k = 0; k < n; k++) {
             to[k] = factor * theirs[k * piece->rows + i];
         }
     }
     for (uint64_t k = 0; !piece->transposed && k < n; k++) {
-        float *to = values + (first + k) * piece->columns + piece->column;
+        float *to = values + piece->origin + (first + k) * piece->columns + piece->column;
 
         for (uint64_t i = 0; i < piece->width; i++) {
             to[i] = factor * theirs[k * piece->width + i];
@@ -270,14 +315,15 @@ void pst_weights_gather(const struct pst_weights_piece *piece, const float *valu
     const float factor = (float)piece->factor;
 
     for (uint64_t i = 0; piece->transposed && i < piece->rows; i++) {
-        const float *from = values + row_of(piece, i) * piece->columns + piece->column + first;
+        const float *from =
+            values + piece->origin + row_of(piece, i) * piece->columns + piece->column + first;
 
         for (uint64_t k = 0; k < n; k++) {
             theirs[k * piece->rows + i] = from[k] / factor;
         }
     }
     for (uint64_t k = 0; !piece->transposed && k < n; k++) {
-        const float *from = values + (first + k) * piece->columns + piece->column;
+        const float *from = values + piece->origin + (first + k) * piece->columns + piece->column;
 
         for (uint64_t i = 0; i < piece->width; i++) {
             theirs[k * piece->width + i] = from[i] / factor;

@@ -48,16 +48,20 @@ static void list_values(struct export *x, const struct pst_job *job, const struc
     struct pst_weights_value *values = pst_weights_values(graph, &x->arena, &x->n_values);
 
     x->values = pst_arena_array(&x->arena, x->n_values + 1, sizeof *x->values);
-    x->tensors =
-        pst_arena_array(&x->arena, x->n_values * PST_WEIGHTS_PIECES + 1, sizeof *x->tensors);
     for (uint32_t i = 0; i < x->n_values; i++) {
         struct value *value = &x->values[i];
 
         value->is = &values[i];
         value->first = x->n_tensors;
         value->pieces = pst_weights_pieces(family, job, &values[i], &x->arena, &value->n_pieces);
+        x->n_tensors += value->n_pieces;
+    }
+    x->tensors = pst_arena_array(&x->arena, x->n_tensors + 1, sizeof *x->tensors);
+    for (uint32_t i = 0; i < x->n_values; i++) {
+        const struct value *value = &x->values[i];
+
         for (uint32_t k = 0; k < value->n_pieces; k++) {
-            struct pst_st_tensor *tensor = &x->tensors[x->n_tensors++];
+            struct pst_st_tensor *tensor = &x->tensors[value->first + k];
             struct pst_weights_shape shape = pst_weights_shape_of(&values[i], &value->pieces[k]);
 
             *tensor = (struct pst_st_tensor){
@@ -216,15 +220,34 @@ static void remove_other_form(struct export *x)
     unlink(path);
 }
 
+/* There may be no published model that computes what this one does. */
+static pst_status check_form(const struct pst_published *family, const struct pst_job *job,
+                             struct pst_error *err)
+{
+    const struct pst_published_lack *lack = family == NULL ? NULL : family->unpublished;
+
+    for (; lack != NULL && lack->when != NULL; lack++) {
+        if (pst_weights_when(lack->when, job)) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "output.form",
+                            "no published model has %s, as this one", lack->what);
+        }
+    }
+    return PST_OK;
+}
+
 pst_status pst_weights_write(const struct pst_job *job, const struct pst_graph *graph,
                              const struct pst_exec_source *source, const char *folder,
                              uint64_t shard_bytes, struct pst_error *err)
 {
     const struct pst_published *family = pst_weights_family(graph);
     struct export x = {.source = source, .folder = folder};
-    bool made;
-    pst_status st = make_folder(folder, &made, err);
+    bool made = false;
+    pst_status st = check_form(family, job, err);
     char *text;
+
+    if (st == PST_OK) {
+        st = make_folder(folder, &made, err);
+    }
 
     list_values(&x, job, graph);
     share_out(&x, shard_bytes);

@@ -43,6 +43,10 @@ TEST(test_print)
     /* U+009B, which some terminals take for ESC [; U+00A0 is a space. */
     expect_print("\xC2\x9B\xC2\xA0", FFFD "\xC2\xA0");
     expect_print("\x9B\xFF\xC3", FFFD FFFD FFFD);
+    /* Unicode 15, table 3-8, and section 3.9: bytes that begin a character are one U+FFFD */
+    expect_print("\x61\xF1\x80\x80\xE1\x80\xC2\x62\x80\x63\x80\xBF\x64",
+                 "a" FFFD FFFD FFFD "b" FFFD "c" FFFD FFFD "d");
+    expect_print("\xE0\x80\xED\xA0\xF0\x8F\xF4\x90", FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD);
 }
 
 static void expect_plain(const char *text, const char *wanted)

@@ -16,6 +16,7 @@
 #include "job_defaults.h"
 #include "support.h"
 #include "train/weights.h"
+#include "train/weights_impl.h"
 #include "unit/exec/real.h"
 
 #define PUBLISHED PENSTOCK_SOURCE_DIR "/tests/data/published/"
@@ -46,6 +47,12 @@ static const struct family families[] = {
      true},
     {"qwen3", "llama",
      "layers=2 dim=8 heads=4 kv_heads=2 head_dim=6 ff=12 context=8 vocab=19 eps=1e-6 qk_norm=true",
+     true},
+    {"mixtral", "llama", "layers=2 dim=8 heads=4 kv_heads=2 ff=12 context=8 vocab=19 experts=4",
+     true},
+    {"qwen3-moe", "llama",
+     "layers=2 dim=8 heads=4 kv_heads=2 head_dim=6 ff=12 context=8 vocab=19 eps=1e-6 qk_norm=true "
+     "experts=4 normalize=false",
      true},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
@@ -507,6 +514,81 @@ TEST_WITH(a_config_that_differs_is_told, support_begin, support_end)
         assert_string_equal(err.kind, "input.syntax");
         close_model(&o);
     }
+}
+
+/* What a config.json of a decoder says, and what comes of it: a refusal of that key of [model], a
+   warning, or nothing. */
+TEST_WITH(a_decoder_of_other_settings_is_refused, support_begin, support_end)
+{
+    static const struct {
+        const char *settings, *config, *key, *warning;
+    } rows[] = {
+        {"", "{\"sliding_window\":5}", "\"window\" in [model] is 0;", NULL},
+        {"", "{\"sliding_window\":8}", NULL, ""}, /* as far as the context */
+        {"", "{\"sliding_window\":5,\"use_sliding_window\":false}", NULL, ""},
+        {"window=3", "{\"sliding_window\":5}", "\"window\" in [model] is 3;", NULL},
+        {"window=3", "{\"sliding_window\":3,\"use_sliding_window\":true,\"max_window_layers\":1}",
+         NULL, "max_window_layers is 1, this model computes with 0"},
+        {"tied=true", "{\"tie_word_embeddings\":false}", "\"tied\" in [model] is true;", NULL},
+        {"", "{\"model_type\":\"qwen2\"}", "\"qkv_bias\" in [model] is false;", NULL},
+        {"", "{\"model_type\":\"qwen3\"}", "\"qk_norm\" in [model] is false;", NULL},
+        {"qk_norm=true", "{\"model_type\":\"qwen3_moe\"}", "\"experts\" in [model] is 0;", NULL},
+        {"", "{\"model_type\":\"mixtral\"}", "\"experts\" in [model] is 0;", NULL},
+        {"", "{\"model_type\":\"gemma\"}", NULL,
+         "model_type is \"gemma\", this model computes with \"llama\""},
+        {"", "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
+         "\"rope_scaling\" in [model] is none;", NULL},
+        {"", "{\"rope_parameters\":{\"rope_type\":\"llama3\"}}",
+         "\"rope_scaling\" in [model] is none;", NULL},
+        {"", "{\"rope_scaling\":{\"rope_type\":\"yarn\"}}", NULL, "rope_type is \"yarn\""},
+        {"", "[]", "no JSON object", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct family family = {"llama", "llama", NULL, true};
+        struct pst_error err = {0};
+        struct opened o;
+        char settings[256];
+        pst_status st;
+
+        snprintf(settings, sizeof settings,
+                 "layers=2 dim=8 heads=4 kv_heads=2 ff=12 context=8 vocab=19%s%s",
+                 rows[i].settings[0] == '\0' ? "" : " ", rows[i].settings);
+        open_model(&o, &family, settings);
+        support_write("config.json", rows[i].config);
+        st = pst_weights_check_config(support_path("."), &o.job, pst_weights_family(o.graph), true,
+                                      &err);
+        if (rows[i].key == NULL) {
+            assert_ok(st, &err);
+            assert_true(rows[i].warning[0] == '\0' ? told[0] == '\0'
+                                                   : strstr(told, rows[i].warning) != NULL);
+        } else {
+            assert_int_equal(st, PST_ERR_CONFIG);
+            assert_ptr_equal(strstr(err.message, rows[i].key), err.message);
+        }
+        close_model(&o);
+    }
+}
+
+/* Mixtral's weights always have the sum 1. */
+TEST_WITH(what_no_published_model_has_is_not_written, support_begin, support_end)
+{
+    const struct family family = {"mixtral", "llama",
+                                  "layers=2 dim=8 heads=4 kv_heads=2 ff=12 context=8 vocab=19 "
+                                  "experts=4 normalize=false",
+                                  true};
+    const char *out = support_path("none");
+    struct pst_error err = {0};
+    struct opened o;
+
+    open_model(&o, &family, family.settings);
+    assert_ok(pst_weights_open(PUBLISHED "mixtral", &o.job, o.graph, true, &o.weights, &err), &err);
+    assert_int_not_equal(
+        pst_weights_write(&o.job, o.graph, pst_weights_source(o.weights), out, UINT64_MAX, &err),
+        PST_OK);
+    assert_string_equal(err.kind, "output.form");
+    assert_int_not_equal(access(out, F_OK), 0);
+    close_model(&o);
 }
 
 /* Keys that are meant for results say what the recorded files say; scripts/record_published.py

@@ -9,9 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/util.h"
 #include "train/begin.h"
 #include "train/checkpoint.h"
 #include "train/session.h"
+#include "train/tokenizer.h"
 #include "train/weights.h"
 
 #define SHARD_BYTES 5000000000u /* as the hub's files have at most */
@@ -33,6 +37,25 @@ static void open_job(struct pst_cli *cli, const char *path, struct pst_cli_job *
     pst_cli_must(cli, pst_job_read(ret_job->config, &ret_job->job, &cli->err));
 }
 
+/* The tokens mean nothing without it. A run may have ended long before it went away, so that is a
+   warning. */
+static pst_status copy_tokenizer(const char *from, const char *folder, struct pst_error *err)
+{
+    char *path = pst_printf("%s/tokenizer.json", folder), *text = NULL;
+    struct pst_error why = {0};
+    size_t length = 0;
+    pst_status st = PST_OK;
+
+    if (pst_file_read(from, PST_TOKENIZER_BYTES, "input.path", &text, &length, &why) == PST_OK) {
+        st = pst_file_write(path, text, length, err);
+    } else {
+        pst_log(PST_LOG_WARN, "weights", "%s is not copied: %s", from, why.message);
+    }
+    free(text);
+    free(path);
+    return st;
+}
+
 void pst_export_weights(struct pst_cli *cli, const char *checkpoint, const char *folder)
 {
     struct pst_cli_job job = {.session = NULL};
@@ -44,6 +67,9 @@ void pst_export_weights(struct pst_cli *cli, const char *checkpoint, const char 
     pst_cli_must(cli, pst_begin_open(checkpoint, &job.job, graph, true, &begin, &cli->err));
     pst_cli_must(cli, pst_weights_write(&job.job, graph, pst_begin_source(begin), folder,
                                         SHARD_BYTES, &cli->err));
+    if (job.job.data.tokenizer[0] != '\0') {
+        pst_cli_must(cli, copy_tokenizer(job.job.data.tokenizer, folder, &cli->err));
+    }
     if (cli->json) {
         pst_json_string(&cli->answer, "format", "weights");
         pst_json_string(&cli->answer, "folder", folder);

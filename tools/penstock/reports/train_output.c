@@ -72,12 +72,13 @@ static void step_event(struct pst_train_output *output, const struct pst_step_re
         {"train/lr", report->lr},
         {"train/step_seconds", seconds},
         {"train/tokens_per_second", (double)report->tokens / seconds},
+        {"train/memory_bytes", (double)report->peak_bytes},
         {"train/skipped", report->result.skipped},
         {"train/loss", report->result.loss},
         {"train/grad_norm", report->result.grad_norm},
         {"train/mfu", report->mfu},
     };
-    uint32_t n = 4;
+    uint32_t n = 5;
 
     for (uint32_t i = n; i < sizeof scalars / sizeof *scalars; i++) {
         if (!isnan(scalars[i].value)) {
@@ -216,6 +217,9 @@ static void done_json(struct pst_train_output *output, const struct pst_run_repo
     if (report->first_step > 0) {
         pst_json_uint(&json, "first_step", report->first_step);
     }
+    if (report->skipped > 0) {
+        pst_json_uint(&json, "skipped_steps", report->skipped);
+    }
     pst_json_number(&json, "final_loss", report->final_loss);
     pst_json_number(&json, "eval_loss", report->eval_loss);
     pst_json_bytes(&json, "peak_bytes", report->peak_bytes, report->n_devices);
@@ -303,6 +307,9 @@ static void print_loss(FILE *out, const struct pst_job_train *train,
     }
     if (isfinite(report->eval_loss)) {
         fprintf(out, ", held-out %.4f", report->eval_loss);
+    }
+    if (report->skipped > 0) {
+        fprintf(out, "; %llu steps skipped", (unsigned long long)report->skipped);
     }
     fputc('\n', out);
 }
