@@ -84,7 +84,7 @@ static pst_status bind_input(struct onnx_model *model, struct onnx_value *value,
 static void bind_initializer(struct onnx_model *model, struct onnx_value *value)
 {
     value->fixed = true;
-    value->learned = onnx_is_real(value->type) && value->rank > 0 &&
+    value->learned = onnx_is_real(value->type) && value->rank > 0 && !value->buffer &&
                      !onnx_listed(model->config->frozen, value->name);
     if (!value->learned) {
         onnx_known(model, value);

@@ -467,10 +467,28 @@ static bool may_tie(const struct onnx_value *a, const struct onnx_value *b, bool
     return a->dims[0] == b->dims[swapped ? 1 : 0] && a->dims[1] == b->dims[swapped ? 0 : 1];
 }
 
-/* Matrices of equal numbers, one perhaps transposed. */
+/* By value: somebody looks up rows of it. */
+static bool *find_tables(struct onnx_model *model)
+{
+    bool *tables = pst_arena_array(&model->arena, model->n_values, sizeof *tables);
+
+    for (uint32_t i = 0; i < model->n_nodes; i++) {
+        const struct onnx_node *node = &model->nodes[i];
+
+        if (node->op == ONNX_Gather) {
+            tables[onnx_skip(model, onnx_in(model, node, 0)) - model->values] = true;
+        }
+    }
+    return tables;
+}
+
+/* Matrices of equal numbers, one transposed, or one a table and the other none: exporters write
+   those of one parameter twice. Others that are equal are copies: PyTorch's TransformerEncoder
+   begins with equal layers. */
 static pst_status tie_equal(struct onnx_model *model, struct pst_error *err)
 {
     double numbers[PROBES], others[PROBES];
+    const bool *tables = find_tables(model);
 
     for (uint32_t b = 0; b < model->n_values; b++) {
         const struct onnx_value *right = &model->values[b];
@@ -487,7 +505,7 @@ static pst_status tie_equal(struct onnx_model *model, struct pst_error *err)
 
             if (left->tensor == NULL || !left->learned || left->rank != 2 ||
                 model->tied[k / 2] != PST_NONE || !may_tie(left, right, swapped) ||
-                !probe(model, left, swapped, others) ||
+                (!swapped && tables[k / 2] == tables[b]) || !probe(model, left, swapped, others) ||
                 memcmp(numbers, others, sizeof others) != 0) {
                 continue;
             }

@@ -217,6 +217,70 @@ static pst_status read_initializers(struct onnx_model *model, struct pst_error *
     return PST_OK;
 }
 
+/* The entry of metadata, if it says that a module's state is no parameter. */
+static bool is_buffer_entry(const Onnx__StringStringEntryProto *entry)
+{
+    return entry != NULL && entry->key != NULL && entry->value != NULL &&
+           strcmp(entry->key, "pkg.torch.export.graph_signature.InputSpec.kind") == 0 &&
+           (strcmp(entry->value, "BUFFER") == 0 || strcmp(entry->value, "CONSTANT_TENSOR") == 0);
+}
+
+/* Whether metadata of a value (field 4 of the message) call it a buffer. Releases of onnx.proto
+   before 1.16 do not know the field; then it is among the unknown ones, with its length before it.
+ */
+static bool is_buffer(const Onnx__ValueInfoProto *info)
+{
+    const ProtobufCMessage *message = &info->base;
+    const ProtobufCFieldDescriptor *row =
+        protobuf_c_message_descriptor_get_field(message->descriptor, 4);
+    const char *fields = (const char *)info;
+    bool found = false;
+
+    if (row != NULL && row->descriptor == &onnx__string_string_entry_proto__descriptor) {
+        Onnx__StringStringEntryProto *const *entries =
+            *(Onnx__StringStringEntryProto *const *const *)(const void *)(fields + row->offset);
+        const size_t n = *(const size_t *)(const void *)(fields + row->quantifier_offset);
+
+        for (size_t i = 0; i < n && !found; i++) {
+            found = is_buffer_entry(entries[i]);
+        }
+    }
+    for (unsigned i = 0; i < message->n_unknown_fields && !found; i++) {
+        const ProtobufCMessageUnknownField *field = &message->unknown_fields[i];
+        Onnx__StringStringEntryProto *entry;
+        size_t skip = 0;
+
+        if (field->tag != 4 || field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED) {
+            continue;
+        }
+        while (skip < field->len && field->data[skip] >= 0x80) {
+            skip++;
+        }
+        skip += skip < field->len;
+        entry =
+            onnx__string_string_entry_proto__unpack(NULL, field->len - skip, field->data + skip);
+        found = is_buffer_entry(entry);
+        onnx__string_string_entry_proto__free_unpacked(entry, NULL);
+    }
+    return found;
+}
+
+/* PyTorch's exporter of today says which initializers are buffers of a module. */
+static void mark_buffers(struct onnx_model *model)
+{
+    const Onnx__GraphProto *graph = model->proto->graph;
+
+    for (size_t i = 0; i < graph->n_value_info; i++) {
+        const char *name = graph->value_info[i]->name;
+        const uint32_t value = name == NULL ? PST_NONE : pst_names_find(&model->names, name);
+
+        if (value != PST_NONE && model->values[value].tensor != NULL &&
+            is_buffer(graph->value_info[i])) {
+            model->values[value].buffer = true;
+        }
+    }
+}
+
 /* What samples have: the inputs that no initializer fills. */
 static pst_status read_inputs(struct onnx_model *model, struct pst_error *err)
 {
@@ -324,6 +388,7 @@ static pst_status read_graph(struct onnx_model *model, struct pst_error *err)
     pst_names_init(&model->names, &model->arena, (uint32_t)most);
     status = read_initializers(model, err);
     if (status == PST_OK) {
+        mark_buffers(model);
         status = read_inputs(model, err);
     }
     for (size_t i = 0; i < graph->n_node && status == PST_OK; i++) {

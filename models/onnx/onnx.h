@@ -160,6 +160,7 @@ struct onnx_value {
     uint32_t node, output;             /* which made it; PST_NONE: none */
     bool fixed;                        /* hangs on nothing that samples have */
     bool learned;                      /* reals that hang on a parameter */
+    bool buffer;                       /* an initializer that PyTorch's optimizer does not have */
 };
 
 struct onnx_node {
