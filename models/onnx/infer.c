@@ -933,7 +933,6 @@ static rule_fn *const rules[ONNX_N_OPS] = {
     [ONNX_Reciprocal] = infer_same,
     [ONNX_ReduceMax] = infer_reduce,
     [ONNX_ReduceMean] = infer_reduce,
-    [ONNX_ReduceMin] = infer_reduce,
     [ONNX_ReduceProd] = infer_reduce,
     [ONNX_ReduceSum] = infer_reduce,
     [ONNX_Relu] = infer_same,

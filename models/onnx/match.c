@@ -573,20 +573,20 @@ static bool match_map(struct onnx_model *model, struct onnx_match *match)
 
 /* What is made by a function of its own, out of its inputs as tensors. */
 static onnx_emit_fn *const plain[ONNX_N_OPS] = {
-    [ONNX_AveragePool] = onnx_emit_pool,    [ONNX_Concat] = onnx_emit_concat,
-    [ONNX_Dropout] = onnx_emit_dropout,     [ONNX_Expand] = onnx_emit_expand,
-    [ONNX_Flatten] = onnx_emit_view,        [ONNX_Gather] = onnx_emit_gather,
-    [ONNX_Gemm] = onnx_emit_gemm,           [ONNX_GlobalAveragePool] = onnx_emit_global_pool,
-    [ONNX_Identity] = onnx_emit_view,       [ONNX_LRN] = onnx_emit_lrn,
-    [ONNX_LogSoftmax] = onnx_emit_softmax,  [ONNX_MatMul] = onnx_emit_matmul,
-    [ONNX_MaxPool] = onnx_emit_pool,        [ONNX_Pad] = onnx_emit_pad,
-    [ONNX_ReduceMax] = onnx_emit_reduce,    [ONNX_ReduceMean] = onnx_emit_reduce,
-    [ONNX_ReduceSum] = onnx_emit_reduce,    [ONNX_Relu] = onnx_emit_map,
-    [ONNX_Reshape] = onnx_emit_view,        [ONNX_SequenceAt] = onnx_emit_part,
-    [ONNX_Slice] = onnx_emit_slice,         [ONNX_Softmax] = onnx_emit_softmax,
-    [ONNX_Split] = onnx_emit_split,         [ONNX_Squeeze] = onnx_emit_view,
-    [ONNX_Transpose] = onnx_emit_transpose, [ONNX_Trilu] = onnx_emit_trilu,
-    [ONNX_Unsqueeze] = onnx_emit_view,
+    [ONNX_AveragePool] = onnx_emit_pool,   [ONNX_Concat] = onnx_emit_concat,
+    [ONNX_Dropout] = onnx_emit_dropout,    [ONNX_Expand] = onnx_emit_expand,
+    [ONNX_Flatten] = onnx_emit_view,       [ONNX_Gather] = onnx_emit_gather,
+    [ONNX_Gemm] = onnx_emit_gemm,          [ONNX_GlobalAveragePool] = onnx_emit_global_pool,
+    [ONNX_Identity] = onnx_emit_view,      [ONNX_LRN] = onnx_emit_lrn,
+    [ONNX_LogSoftmax] = onnx_emit_softmax, [ONNX_MatMul] = onnx_emit_matmul,
+    [ONNX_MaxPool] = onnx_emit_pool,       [ONNX_Pad] = onnx_emit_pad,
+    [ONNX_ReduceMax] = onnx_emit_reduce,   [ONNX_ReduceMean] = onnx_emit_reduce,
+    [ONNX_ReduceSum] = onnx_emit_reduce,   [ONNX_Relu] = onnx_emit_map,
+    [ONNX_Reshape] = onnx_emit_view,       [ONNX_SequenceAt] = onnx_emit_part,
+    [ONNX_Slice] = onnx_emit_slice,        [ONNX_Softmax] = onnx_emit_softmax,
+    [ONNX_Split] = onnx_emit_split,        [ONNX_Tile] = onnx_emit_tile,
+    [ONNX_Squeeze] = onnx_emit_view,       [ONNX_Transpose] = onnx_emit_transpose,
+    [ONNX_Trilu] = onnx_emit_trilu,        [ONNX_Unsqueeze] = onnx_emit_view,
 };
 
 /* How many inputs of those are tensors; the others are known numbers. */
@@ -637,13 +637,12 @@ static bool match_conv(struct onnx_model *model, struct onnx_match *match)
     bool swapped;
     double zero = 1;
 
-    if (!onnx_parameter(model, weight, p, &swapped) || swapped ||
-        model->values[p->base].rank != 4) {
+    if (!onnx_parameter(model, weight, p, &swapped) || swapped) {
         return false;
     }
     p->image = true;
     p->rank = 4;
-    memcpy(p->dims, model->values[p->base].dims, 4 * sizeof *p->dims);
+    memcpy(p->dims, weight->dims, 4 * sizeof *p->dims);
     match->has_param[0] = true;
     if (bias != NULL && !(onnx_number(model, bias, &zero) && zero == 0)) {
         match->has_param[1] = match_vector(model, bias, width, &match->param[1]);

@@ -374,17 +374,21 @@ static pst_status read_outputs(struct onnx_model *model, struct pst_error *err)
 static pst_status read_graph(struct onnx_model *model, struct pst_error *err)
 {
     const Onnx__GraphProto *graph = model->proto->graph;
-    size_t most = graph->n_initializer + graph->n_input;
+    size_t most = graph->n_initializer + graph->n_input, n_nodes = 0;
+    Onnx__NodeProto ***nodes = pst_arena_array(&model->arena, graph->n_node, sizeof *nodes);
+    uint32_t *counts = pst_arena_array(&model->arena, graph->n_node, sizeof *counts);
     pst_status status;
 
     for (size_t i = 0; i < graph->n_node; i++) {
-        most += graph->node[i]->n_output;
+        onnx_expand(model, graph->node[i], &nodes[i], &counts[i]);
+        n_nodes += counts[i];
+        most += graph->node[i]->n_output + counts[i];
     }
     if (most > UINT32_MAX / 4) {
         return ONNX_BAD("input.limit", "the model has %zu values", most);
     }
     model->values = pst_arena_array(&model->arena, most + 1, sizeof *model->values);
-    model->nodes = pst_arena_array(&model->arena, graph->n_node, sizeof *model->nodes);
+    model->nodes = pst_arena_array(&model->arena, n_nodes, sizeof *model->nodes);
     pst_names_init(&model->names, &model->arena, (uint32_t)most);
     status = read_initializers(model, err);
     if (status == PST_OK) {
@@ -392,7 +396,9 @@ static pst_status read_graph(struct onnx_model *model, struct pst_error *err)
         status = read_inputs(model, err);
     }
     for (size_t i = 0; i < graph->n_node && status == PST_OK; i++) {
-        status = read_node(model, graph->node[i], err);
+        for (uint32_t k = 0; k < counts[i] && status == PST_OK; k++) {
+            status = read_node(model, nodes[i][k], err);
+        }
     }
     return status == PST_OK ? read_outputs(model, err) : status;
 }

@@ -104,7 +104,6 @@ static inline bool onnx_is_real(uint32_t type)
     X(Reciprocal, 6, 1, 1, 1)                                                                      \
     X(ReduceMax, 1, 1, 2, 1)                                                                       \
     X(ReduceMean, 1, 1, 2, 1)                                                                      \
-    X(ReduceMin, 1, 1, 2, 1)                                                                       \
     X(ReduceProd, 1, 1, 2, 1)                                                                      \
     X(ReduceSum, 1, 1, 2, 1)                                                                       \
     X(Relu, 6, 1, 1, 1)                                                                            \
@@ -262,6 +261,13 @@ const char *onnx_told(const char *list, const char *name, size_t *ret_n);
 /* Whether a name is on a list "a*,b" of patterns. */
 bool onnx_listed(const char *patterns, const char *name);
 
+/* --- expand.c --------------------------------------------------------------------------------- */
+
+/* The nodes that stand for a node: it alone, or those of which its operator is made. In model's
+   arena. */
+void onnx_expand(struct onnx_model *model, Onnx__NodeProto *node, Onnx__NodeProto ***ret_nodes,
+                 uint32_t *ret_n);
+
 /* --- infer.c ---------------------------------------------------------------------------------- */
 
 /* Types, shapes and known numbers of all values at that batch. */
@@ -364,7 +370,7 @@ extern onnx_emit_fn onnx_emit_linear, onnx_emit_embedding, onnx_emit_norm, onnx_
     onnx_emit_reduce, onnx_emit_softmax, onnx_emit_matmul, onnx_emit_gemm, onnx_emit_view,
     onnx_emit_transpose, onnx_emit_slice, onnx_emit_split, onnx_emit_part, onnx_emit_pad,
     onnx_emit_expand, onnx_emit_concat, onnx_emit_gather, onnx_emit_dropout, onnx_emit_lrn,
-    onnx_emit_trilu;
+    onnx_emit_trilu, onnx_emit_tile;
 
 /* Where the values of a graph's parameters and running statistics lie. */
 struct onnx_origin {
