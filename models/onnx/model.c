@@ -217,40 +217,32 @@ static pst_status read_initializers(struct onnx_model *model, struct pst_error *
     return PST_OK;
 }
 
-/* The entry of metadata, if it says that a module's state is no parameter. */
-static bool is_buffer_entry(const Onnx__StringStringEntryProto *entry)
+/* What metadata of a message (the field of that number) say to a key, in the model's arena; NULL:
+   nothing. Releases of onnx.proto before 1.16 do not know these fields; then entries are among the
+   unknown ones, with their length before them. */
+static const char *metadata(struct onnx_model *model, const ProtobufCMessage *message,
+                            uint32_t number, const char *key)
 {
-    return entry != NULL && entry->key != NULL && entry->value != NULL &&
-           strcmp(entry->key, "pkg.torch.export.graph_signature.InputSpec.kind") == 0 &&
-           (strcmp(entry->value, "BUFFER") == 0 || strcmp(entry->value, "CONSTANT_TENSOR") == 0);
-}
-
-/* Whether metadata of a value (field 4 of the message) call it a buffer. Releases of onnx.proto
-   before 1.16 do not know the field; then it is among the unknown ones, with its length before it.
- */
-static bool is_buffer(const Onnx__ValueInfoProto *info)
-{
-    const ProtobufCMessage *message = &info->base;
     const ProtobufCFieldDescriptor *row =
-        protobuf_c_message_descriptor_get_field(message->descriptor, 4);
-    const char *fields = (const char *)info;
-    bool found = false;
+        protobuf_c_message_descriptor_get_field(message->descriptor, number);
+    const char *fields = (const char *)message, *found = NULL;
 
     if (row != NULL && row->descriptor == &onnx__string_string_entry_proto__descriptor) {
         Onnx__StringStringEntryProto *const *entries =
             *(Onnx__StringStringEntryProto *const *const *)(const void *)(fields + row->offset);
         const size_t n = *(const size_t *)(const void *)(fields + row->quantifier_offset);
 
-        for (size_t i = 0; i < n && !found; i++) {
-            found = is_buffer_entry(entries[i]);
+        for (size_t i = 0; i < n && found == NULL; i++) {
+            found = entries[i]->key != NULL && strcmp(entries[i]->key, key) == 0 ? entries[i]->value
+                                                                                 : NULL;
         }
     }
-    for (unsigned i = 0; i < message->n_unknown_fields && !found; i++) {
+    for (unsigned i = 0; i < message->n_unknown_fields && found == NULL; i++) {
         const ProtobufCMessageUnknownField *field = &message->unknown_fields[i];
         Onnx__StringStringEntryProto *entry;
         size_t skip = 0;
 
-        if (field->tag != 4 || field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED) {
+        if (field->tag != number || field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED) {
             continue;
         }
         while (skip < field->len && field->data[skip] >= 0x80) {
@@ -259,7 +251,10 @@ static bool is_buffer(const Onnx__ValueInfoProto *info)
         skip += skip < field->len;
         entry =
             onnx__string_string_entry_proto__unpack(NULL, field->len - skip, field->data + skip);
-        found = is_buffer_entry(entry);
+        if (entry != NULL && entry->key != NULL && entry->value != NULL &&
+            strcmp(entry->key, key) == 0) {
+            found = pst_arena_strdup(&model->arena, entry->value);
+        }
         onnx__string_string_entry_proto__free_unpacked(entry, NULL);
     }
     return found;
@@ -273,12 +268,76 @@ static void mark_buffers(struct onnx_model *model)
     for (size_t i = 0; i < graph->n_value_info; i++) {
         const char *name = graph->value_info[i]->name;
         const uint32_t value = name == NULL ? PST_NONE : pst_names_find(&model->names, name);
+        const char *kind = value == PST_NONE || model->values[value].tensor == NULL
+                               ? NULL
+                               : metadata(model, &graph->value_info[i]->base, 4,
+                                          "pkg.torch.export.graph_signature.InputSpec.kind");
 
-        if (value != PST_NONE && model->values[value].tensor != NULL &&
-            is_buffer(graph->value_info[i])) {
+        if (kind != NULL && (strcmp(kind, "BUFFER") == 0 || strcmp(kind, "CONSTANT_TENSOR") == 0)) {
             model->values[value].buffer = true;
         }
     }
+}
+
+/* A parameter of the module that the file does not have; NULL: none is known of. */
+static const char *lost_parameter(struct onnx_model *model)
+{
+    static const char word[] = "PARAMETER target='";
+    const char *at = metadata(model, &model->proto->graph->base, 16,
+                              "pkg.torch.export.ExportedProgram.graph_signature");
+
+    while (at != NULL && (at = strstr(at, word)) != NULL) {
+        const char *name;
+
+        at += strlen(word);
+        name = pst_arena_printf(&model->arena, "%.*s", (int)strcspn(at, "'"), at);
+        if (pst_names_find(&model->names, name) == PST_NONE && pst_text_is_plain(name)) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
+/* Whether a vector has the same number everywhere, as gains and biases begin. */
+static bool is_even(const struct onnx_model *model, const struct onnx_value *value)
+{
+    double first, number;
+
+    if (value->tensor == NULL || !onnx_is_real(value->type) || value->rank != 1 ||
+        value->dims[0] < 2 ||
+        onnx_tensor_reals(model, value->tensor, 0, 1, &first, NULL) != PST_OK) {
+        return false;
+    }
+    for (uint64_t i = 1; i < value->dims[0]; i++) {
+        if (onnx_tensor_reals(model, value->tensor, i, 1, &number, NULL) != PST_OK ||
+            number != first) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The optimizer of PyTorch's exporter makes one initializer of all equal ones. */
+static void warn_of_joined(struct onnx_model *model)
+{
+    const char *lost = lost_parameter(model);
+    uint32_t *readers = pst_alloc(model->n_values + 1, sizeof *readers);
+
+    for (uint32_t i = 0; i < model->n_nodes; i++) {
+        for (uint32_t k = 0; k < model->nodes[i].n_in; k++) {
+            readers[model->nodes[i].in[k] == PST_NONE ? model->n_values : model->nodes[i].in[k]]++;
+        }
+    }
+    for (uint32_t i = 0; i < model->n_values && lost != NULL; i++) {
+        if (readers[i] > 1 && is_even(model, &model->values[i])) {
+            pst_log(PST_LOG_WARN, "onnx",
+                    "%s: the exporter has made one initializer, \"%s\", of equal parameters, and "
+                    "\"%s\" is not there; they are trained as one: export with optimize=False",
+                    model->path, model->values[i].name, lost);
+            break;
+        }
+    }
+    free(readers);
 }
 
 /* What samples have: the inputs that no initializer fills. */
@@ -572,6 +631,7 @@ pst_status onnx_model_open(const struct onnx_config *config, struct onnx_model *
     }
     if (status == PST_OK) {
         prune(model);
+        warn_of_joined(model);
         status = onnx_refuse(model, refusal, NULL, err);
     }
     return status == PST_OK ? check_operands(model, err) : status;

@@ -255,10 +255,10 @@ def sample_loss(logits, targets):
     return (loss.sum(1) / kept.sum(1)).mean()
 
 
-def export(model, batch, names, path, dynamo):
+def export(model, batch, names, path, dynamo, optimize=False):
     with torch.no_grad():
         if dynamo:
-            torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=True, optimize=False,
+            torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=True, optimize=optimize,
                               external_data=False, verbose=False,
                               dynamic_shapes=tuple({0: torch.export.Dim("batch")} for _ in names))
         else:
@@ -323,6 +323,14 @@ def main():
         if name != "t5" and not record: # PyTorch 2.15 cannot decompose its views
             files[True] = f"{name}-dynamo.onnx"
             export(model, first, names, os.path.join(folder, files[True]), True)
+        if name == "encoder" and not record: # gains that are all 1 become one, which is told
+            joined = os.path.join(folder, "joined.onnx")
+            export(model, first, names, joined, True, optimize=True)
+            with open(joined[:-5] + ".toml", "w") as config:
+                config.write(CONFIG % ("joined.onnx", "", 2, 0.05))
+            run = subprocess.run([penstock, "plan", joined[:-5] + ".toml"], capture_output=True, text=True)
+            if "export with optimize=False" not in run.stderr:
+                raise SystemExit(f"no warning of joined parameters: {run.stderr}")
         for module in model.modules(): # exporting has run it: batch norm begins anew in both
             if isinstance(module, nn.BatchNorm2d):
                 module.reset_running_stats()
