@@ -260,21 +260,29 @@ static const char *metadata(struct onnx_model *model, const ProtobufCMessage *me
     return found;
 }
 
-/* PyTorch's exporter of today says which initializers are buffers of a module. */
+static const char signature[] = "pkg.torch.export.ExportedProgram.graph_signature";
+
+/* PyTorch's exporter of today says which initializers are buffers of a module, and which are
+   parameters. A single number that is neither is one that its optimizer has computed. */
 static void mark_buffers(struct onnx_model *model)
 {
     const Onnx__GraphProto *graph = model->proto->graph;
+    const bool told = metadata(model, &graph->base, 16, signature) != NULL;
 
+    for (uint32_t i = 0; i < model->n_values && told; i++) {
+        model->values[i].buffer = model->values[i].rank == 1 && model->values[i].dims[0] == 1;
+    }
     for (size_t i = 0; i < graph->n_value_info; i++) {
         const char *name = graph->value_info[i]->name;
         const uint32_t value = name == NULL ? PST_NONE : pst_names_find(&model->names, name);
-        const char *kind = value == PST_NONE || model->values[value].tensor == NULL
+        const char *kind = value == PST_NONE
                                ? NULL
                                : metadata(model, &graph->value_info[i]->base, 4,
                                           "pkg.torch.export.graph_signature.InputSpec.kind");
 
-        if (kind != NULL && (strcmp(kind, "BUFFER") == 0 || strcmp(kind, "CONSTANT_TENSOR") == 0)) {
-            model->values[value].buffer = true;
+        if (kind != NULL) {
+            model->values[value].buffer =
+                strcmp(kind, "BUFFER") == 0 || strcmp(kind, "CONSTANT_TENSOR") == 0;
         }
     }
 }
@@ -283,8 +291,7 @@ static void mark_buffers(struct onnx_model *model)
 static const char *lost_parameter(struct onnx_model *model)
 {
     static const char word[] = "PARAMETER target='";
-    const char *at = metadata(model, &model->proto->graph->base, 16,
-                              "pkg.torch.export.ExportedProgram.graph_signature");
+    const char *at = metadata(model, &model->proto->graph->base, 16, signature);
 
     while (at != NULL && (at = strstr(at, word)) != NULL) {
         const char *name;
