@@ -262,12 +262,40 @@ static const char *metadata(struct onnx_model *model, const ProtobufCMessage *me
 
 static const char signature[] = "pkg.torch.export.ExportedProgram.graph_signature";
 
+/* The optimizer of PyTorch's exporter makes one parameter of equal ones, and none of those that do
+   nothing yet, such as biases that are 0 and batch norms. It leaves initializers that the module
+   does not know; without it there are only parameters and buffers. */
+static void warn_of_lost(struct onnx_model *model, uint32_t n_unknown, uint32_t n_computed)
+{
+    static const char word[] = "PARAMETER target='";
+    const char *at = metadata(model, &model->proto->graph->base, 16, signature);
+    uint32_t n = 0, lost = 0;
+
+    while (at != NULL && (at = strstr(at, word)) != NULL) {
+        const char *name;
+
+        at += strlen(word);
+        name = pst_arena_printf(&model->arena, "%.*s", (int)strcspn(at, "'"), at);
+        lost += pst_names_find(&model->names, name) == PST_NONE;
+        n++;
+    }
+    if (n_unknown > 0 && lost > n_computed) {
+        pst_log(PST_LOG_WARN, "onnx",
+                "%s: the exporter has joined or left out %u of the %u parameters of the module; "
+                "training differs from PyTorch's: export with optimize=False",
+                model->path, lost - n_computed, n);
+    }
+}
+
 /* PyTorch's exporter of today says which initializers are buffers of a module, and which are
    parameters. A single number that is neither is one that its optimizer has computed. */
 static void mark_buffers(struct onnx_model *model)
 {
     const Onnx__GraphProto *graph = model->proto->graph;
     const bool told = metadata(model, &graph->base, 16, signature) != NULL;
+
+    uint32_t n_unknown = model->n_values, n_computed = 0;
+    bool *known = pst_alloc(model->n_values + 1, sizeof *known);
 
     for (uint32_t i = 0; i < model->n_values && told; i++) {
         model->values[i].buffer = model->values[i].rank == 1 && model->values[i].dims[0] == 1;
@@ -280,71 +308,19 @@ static void mark_buffers(struct onnx_model *model)
                                : metadata(model, &graph->value_info[i]->base, 4,
                                           "pkg.torch.export.graph_signature.InputSpec.kind");
 
-        if (kind != NULL) {
+        if (kind != NULL && !known[value]) {
+            known[value] = true;
+            n_unknown--;
             model->values[value].buffer =
                 strcmp(kind, "BUFFER") == 0 || strcmp(kind, "CONSTANT_TENSOR") == 0;
         }
     }
-}
-
-/* A parameter of the module that the file does not have; NULL: none is known of. */
-static const char *lost_parameter(struct onnx_model *model)
-{
-    static const char word[] = "PARAMETER target='";
-    const char *at = metadata(model, &model->proto->graph->base, 16, signature);
-
-    while (at != NULL && (at = strstr(at, word)) != NULL) {
-        const char *name;
-
-        at += strlen(word);
-        name = pst_arena_printf(&model->arena, "%.*s", (int)strcspn(at, "'"), at);
-        if (pst_names_find(&model->names, name) == PST_NONE && pst_text_is_plain(name)) {
-            return name;
-        }
+    for (uint32_t i = 0; i < model->n_values; i++) {
+        n_computed +=
+            !known[i] && onnx_is_real(model->values[i].type) && model->values[i].rank >= 2;
     }
-    return NULL;
-}
-
-/* Whether a vector has the same number everywhere, as gains and biases begin. */
-static bool is_even(const struct onnx_model *model, const struct onnx_value *value)
-{
-    double first, number;
-
-    if (value->tensor == NULL || !onnx_is_real(value->type) || value->rank != 1 ||
-        value->dims[0] < 2 ||
-        onnx_tensor_reals(model, value->tensor, 0, 1, &first, NULL) != PST_OK) {
-        return false;
-    }
-    for (uint64_t i = 1; i < value->dims[0]; i++) {
-        if (onnx_tensor_reals(model, value->tensor, i, 1, &number, NULL) != PST_OK ||
-            number != first) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The optimizer of PyTorch's exporter makes one initializer of all equal ones. */
-static void warn_of_joined(struct onnx_model *model)
-{
-    const char *lost = lost_parameter(model);
-    uint32_t *readers = pst_alloc(model->n_values + 1, sizeof *readers);
-
-    for (uint32_t i = 0; i < model->n_nodes; i++) {
-        for (uint32_t k = 0; k < model->nodes[i].n_in; k++) {
-            readers[model->nodes[i].in[k] == PST_NONE ? model->n_values : model->nodes[i].in[k]]++;
-        }
-    }
-    for (uint32_t i = 0; i < model->n_values && lost != NULL; i++) {
-        if (readers[i] > 1 && is_even(model, &model->values[i])) {
-            pst_log(PST_LOG_WARN, "onnx",
-                    "%s: the exporter has made one initializer, \"%s\", of equal parameters, and "
-                    "\"%s\" is not there; they are trained as one: export with optimize=False",
-                    model->path, model->values[i].name, lost);
-            break;
-        }
-    }
-    free(readers);
+    warn_of_lost(model, n_unknown, n_computed);
+    free(known);
 }
 
 /* What samples have: the inputs that no initializer fills. */
@@ -638,7 +614,6 @@ pst_status onnx_model_open(const struct onnx_config *config, struct onnx_model *
     }
     if (status == PST_OK) {
         prune(model);
-        warn_of_joined(model);
         status = onnx_refuse(model, refusal, NULL, err);
     }
     return status == PST_OK ? check_operands(model, err) : status;
