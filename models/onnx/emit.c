@@ -140,7 +140,8 @@ uint32_t emit_param(struct onnx_emitter *e, const struct onnx_param *param, bool
         if (e->params[i].param.base == param->base) {
             const struct onnx_param *p = &e->params[i].param;
 
-            if (p->image != param->image || p->first != param->first || p->rank != param->rank ||
+            if (p->image != param->image || p->turned != param->turned ||
+                p->first != param->first || p->rank != param->rank ||
                 memcmp(p->dims, param->dims, p->rank * sizeof *p->dims) != 0) {
                 emit_fail(e, "it reads a parameter in another form than an operator before it");
             }

@@ -341,7 +341,8 @@ static void expand_depth_to_space(struct expand *e)
 /* Windows over rows: over images of height 1. */
 static void expand_rows(struct expand *e)
 {
-    static const char *const names[4] = {"kernel_shape", "strides", "dilations", "pads"};
+    static const char *const names[5] = {"kernel_shape", "strides", "dilations", "output_padding",
+                                         "pads"};
     const struct onnx_node old = {.proto = e->node};
     const bool weights = strncmp(e->node->op_type, "Conv", 4) == 0;
     char *at, *x, *w = NULL;
@@ -356,12 +357,12 @@ static void expand_rows(struct expand *e)
         w = two(e, "Unsqueeze", in(e, 1), at);
     }
     x = add(e, e->node->op_type, x, w, weights ? in(e, 2) : NULL);
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 5; i++) {
         const int64_t *list = onnx_ints(&old, names[i], &n);
 
-        if (list != NULL && n == (i == 3 ? 2u : 1u)) {
+        if (list != NULL && n == (i == 4 ? 2u : 1u)) {
             with_ints(e, names[i], 2 * n,
-                      i == 3 ? (int64_t[]){0, list[0], 0, list[1]} : (int64_t[]){1, list[0]});
+                      i == 4 ? (int64_t[]){0, list[0], 0, list[1]} : (int64_t[]){i < 3, list[0]});
         }
     }
     with_same(e, false);
@@ -380,6 +381,7 @@ static const struct {
     {"AveragePool", 1, 1, 1, expand_rows},
     {"Celu", 12, 1, 1, expand_celu},
     {"Conv", 1, 2, 3, expand_rows},
+    {"ConvTranspose", 1, 2, 3, expand_rows},
     {"DepthToSpace", 11, 1, 1, expand_depth_to_space},
     {"GlobalMaxPool", 1, 1, 1, expand_global_max},
     {"GroupNormalization", 18, 3, 3, expand_group_norm},

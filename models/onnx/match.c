@@ -573,20 +573,21 @@ static bool match_map(struct onnx_model *model, struct onnx_match *match)
 
 /* What is made by a function of its own, out of its inputs as tensors. */
 static onnx_emit_fn *const plain[ONNX_N_OPS] = {
-    [ONNX_AveragePool] = onnx_emit_pool,   [ONNX_Concat] = onnx_emit_concat,
-    [ONNX_Dropout] = onnx_emit_dropout,    [ONNX_Expand] = onnx_emit_expand,
-    [ONNX_Flatten] = onnx_emit_view,       [ONNX_Gather] = onnx_emit_gather,
-    [ONNX_Gemm] = onnx_emit_gemm,          [ONNX_GlobalAveragePool] = onnx_emit_global_pool,
-    [ONNX_Identity] = onnx_emit_view,      [ONNX_LRN] = onnx_emit_lrn,
-    [ONNX_LogSoftmax] = onnx_emit_softmax, [ONNX_MatMul] = onnx_emit_matmul,
-    [ONNX_MaxPool] = onnx_emit_pool,       [ONNX_Pad] = onnx_emit_pad,
-    [ONNX_ReduceMax] = onnx_emit_reduce,   [ONNX_ReduceMean] = onnx_emit_reduce,
-    [ONNX_ReduceSum] = onnx_emit_reduce,   [ONNX_Relu] = onnx_emit_map,
-    [ONNX_Reshape] = onnx_emit_view,       [ONNX_SequenceAt] = onnx_emit_part,
-    [ONNX_Slice] = onnx_emit_slice,        [ONNX_Softmax] = onnx_emit_softmax,
-    [ONNX_Split] = onnx_emit_split,        [ONNX_Tile] = onnx_emit_tile,
-    [ONNX_Squeeze] = onnx_emit_view,       [ONNX_Transpose] = onnx_emit_transpose,
-    [ONNX_Trilu] = onnx_emit_trilu,        [ONNX_Unsqueeze] = onnx_emit_view,
+    [ONNX_AveragePool] = onnx_emit_pool,    [ONNX_Concat] = onnx_emit_concat,
+    [ONNX_Dropout] = onnx_emit_dropout,     [ONNX_Expand] = onnx_emit_expand,
+    [ONNX_Flatten] = onnx_emit_view,        [ONNX_Gather] = onnx_emit_gather,
+    [ONNX_Gemm] = onnx_emit_gemm,           [ONNX_GlobalAveragePool] = onnx_emit_global_pool,
+    [ONNX_Identity] = onnx_emit_view,       [ONNX_LRN] = onnx_emit_lrn,
+    [ONNX_LogSoftmax] = onnx_emit_softmax,  [ONNX_MatMul] = onnx_emit_matmul,
+    [ONNX_MaxPool] = onnx_emit_pool,        [ONNX_Pad] = onnx_emit_pad,
+    [ONNX_ReduceMax] = onnx_emit_reduce,    [ONNX_ReduceMean] = onnx_emit_reduce,
+    [ONNX_ReduceSum] = onnx_emit_reduce,    [ONNX_Relu] = onnx_emit_map,
+    [ONNX_Reshape] = onnx_emit_view,        [ONNX_Resize] = onnx_emit_resize,
+    [ONNX_SequenceAt] = onnx_emit_part,     [ONNX_Slice] = onnx_emit_slice,
+    [ONNX_Softmax] = onnx_emit_softmax,     [ONNX_Split] = onnx_emit_split,
+    [ONNX_Tile] = onnx_emit_tile,           [ONNX_Squeeze] = onnx_emit_view,
+    [ONNX_Transpose] = onnx_emit_transpose, [ONNX_Trilu] = onnx_emit_trilu,
+    [ONNX_Unsqueeze] = onnx_emit_view,
 };
 
 /* How many inputs of those are tensors; the others are known numbers. */
@@ -641,8 +642,13 @@ static bool match_conv(struct onnx_model *model, struct onnx_match *match)
         return false;
     }
     p->image = true;
+    p->turned = node->op == ONNX_ConvTranspose;
     p->rank = 4;
     memcpy(p->dims, weight->dims, 4 * sizeof *p->dims);
+    if (p->turned) {
+        p->dims[0] = weight->dims[1];
+        p->dims[1] = weight->dims[0];
+    }
     match->has_param[0] = true;
     if (bias != NULL && !(onnx_number(model, bias, &zero) && zero == 0)) {
         match->has_param[1] = match_vector(model, bias, width, &match->param[1]);
@@ -651,7 +657,7 @@ static bool match_conv(struct onnx_model *model, struct onnx_match *match)
         }
     }
     match->op.kind = PST_OP_CONV2D;
-    match->emit = onnx_emit_conv;
+    match->emit = p->turned ? onnx_emit_conv_transpose : onnx_emit_conv;
     match_reads(model, match, onnx_in(model, node, 0));
     return true;
 }
@@ -689,6 +695,7 @@ static const struct {
     {ONNX_Add, match_positions},
     {ONNX_BatchNormalization, match_batchnorm},
     {ONNX_Conv, match_conv},
+    {ONNX_ConvTranspose, match_conv},
     {ONNX_Div, match_rmsnorm},
     {ONNX_Gemm, match_gemm},
     {ONNX_LayerNormalization, match_norm_op},

@@ -211,6 +211,24 @@ class Parts(nn.Module):
         return self.head(torch.cat([a.repeat(1, 3), nn.functional.softsign(b).mean(2), b.amin(2)], 1))
 
 
+class UNet(nn.Module):
+    """Down and up again, three ways."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.low = nn.Conv2d(3, 4, 3, 1, 1), nn.Conv2d(4, 6, 3, 2, 1)
+        self.up, self.rows = nn.ConvTranspose2d(6, 4, 3, 2, 1, 1), nn.ConvTranspose1d(4, 2, 3, 2, 1, bias=False)
+        self.near, self.smooth = nn.Upsample(size=(16, 16)), nn.Upsample(scale_factor=2, mode="bilinear")
+        self.cubic, self.head = nn.Upsample(scale_factor=0.75, mode="bicubic", align_corners=True), nn.Linear(18, 5)
+
+    def forward(self, x):
+        a = torch.relu(self.down(x))
+        b = torch.relu(self.low(a))
+        c = torch.tanh(self.cubic(torch.cat([self.up(b), self.near(b), self.smooth(b)], 1)))
+        d = torch.relu(self.rows(a.mean(2)))
+        return self.head(torch.cat([c.mean((2, 3)), d.amax(2)], 1))
+
+
 def token_batches(vocab, n):
     for step in range(STEPS):
         w = np.stack([walk(step * BATCH + i, vocab, n) for i in range(BATCH)])
@@ -243,6 +261,7 @@ CASES = {
     "encoder": (lambda: Encoder(64), lambda: token_batches(64, 16), ["ids"], {"frozen": ["places"]}),
     "resnet": (lambda: ResNet18(4, 10), lambda: image_batches(64, 10), ["image"], {}),
     "parts": (lambda: Parts(), lambda: image_batches(16, 5), ["image"], {}),
+    "unet": (lambda: UNet(), lambda: image_batches(16, 5), ["image"], {}),
     "odd": (lambda: Odd(), lambda: image_batches(16, 5), ["image"], {}),
 }
 
