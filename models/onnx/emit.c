@@ -789,7 +789,16 @@ pst_status onnx_emit(struct onnx_model *model, struct pst_model *m, struct pst_m
     logits = find_logits(model, &model->values[output], loss);
     if (logits->fixed || logits->rank == 0 || e.axis[logits - model->values] != 0) {
         return ONNX_BAD("input.unsupported",
-                        "output \"%s\" does not have the batch as its first axis",
+                        "output \"%s\" does not have the batch as its first axis%s",
+                        model->values[output].name,
+                        logits->rank == 0 ? "; export the model without its loss, which \"loss\" "
+                                            "in [train] adds"
+                                          : "");
+    }
+    if (loss == ONNX_LOSS_CROSS_ENTROPY && onnx_elems(logits) == 1) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "output \"%s\" of the model is one number, and a cross-entropy is of "
+                        "classes; set \"loss\" in [train] to \"mse\" or \"bce\"",
                         model->values[output].name);
     }
     plan.matches = pst_arena_array(&model->arena, model->n_nodes, sizeof *plan.matches);

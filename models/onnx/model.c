@@ -596,6 +596,75 @@ static pst_status check_operands(const struct onnx_model *model, struct pst_erro
     return PST_OK;
 }
 
+/* --- names of the config ---------------------------------------------------------------------- */
+
+static bool is_input(const struct onnx_model *model, const char *name)
+{
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        if (strcmp(model->values[model->inputs[i]].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_axis(const struct onnx_model *model, const char *name)
+{
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        const Onnx__TypeProto *type = model->values[model->inputs[i]].input->type;
+        const Onnx__TensorShapeProto *shape =
+            type == NULL || type->tensor_type == NULL ? NULL : type->tensor_type->shape;
+
+        for (size_t k = 0; shape != NULL && k < shape->n_dim; k++) {
+            if (shape->dim[k]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+                strcmp(shape->dim[k]->dim_param, name) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_initializer(const struct onnx_model *model, const char *pattern)
+{
+    for (uint32_t i = 0; i < model->n_values; i++) {
+        if (model->values[i].tensor != NULL && onnx_listed(pattern, model->values[i].name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whatever the config names is there. */
+static pst_status check_names(const struct onnx_model *model, struct pst_error *err)
+{
+    const struct {
+        const char *key, *list, *what;
+        bool (*is_there)(const struct onnx_model *model, const char *name);
+    } lists[] = {{"dims", model->config->dims, "axis of an input is called", is_axis},
+                 {"inputs", model->config->inputs, "input is called", is_input},
+                 {"frozen", model->config->frozen, "initializer is called", is_initializer}};
+    bool found = true;
+
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        for (const char *at = lists[i].list; *at != '\0';) {
+            const size_t n = strcspn(at, ",");
+            const size_t length = i == 2 ? n : strcspn(at, "=,");
+            char *name = pst_strndup(at, length);
+
+            found = lists[i].is_there(model, name);
+            free(name);
+            if (!found) {
+                return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                "\"%s\" in [model]: no %s \"%.*s\" in %s", lists[i].key,
+                                lists[i].what, (int)length, at, model->path);
+            }
+            at += n + (at[n] == ',');
+        }
+    }
+    return PST_OK;
+}
+
 pst_status onnx_model_open(const struct onnx_config *config, struct onnx_model *ret_model,
                            struct pst_error *err)
 {
@@ -611,6 +680,9 @@ pst_status onnx_model_open(const struct onnx_config *config, struct onnx_model *
     }
     if (status == PST_OK) {
         status = read_graph(model, err);
+    }
+    if (status == PST_OK) {
+        status = check_names(model, err);
     }
     if (status == PST_OK) {
         prune(model);

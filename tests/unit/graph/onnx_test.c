@@ -26,7 +26,7 @@ static pst_status build(const uint8_t *bytes, size_t n, struct pst_graph **ret_g
                         struct pst_error *err)
 {
     const struct onnx_config config = {.file = support_path("model.onnx"),
-                                       .dims = "seq=4",
+                                       .dims = memmem(bytes, n, "seq", 3) == NULL ? "" : "seq=4",
                                        .inputs = "",
                                        .output = "",
                                        .frozen = "",
