@@ -20,8 +20,8 @@ static const struct pst_param params[] = {
     PST_PARAM(struct onnx_config, frozen, PST_PARAM_STRING, "", NULL,
               "Patterns of names of initializers that are not trained, such as [\"embed*\"]."),
     PST_PARAM(struct onnx_config, tie, PST_PARAM_STRING, "auto", NULL,
-              "Matrices that are one parameter: auto: those of equal numbers, one perhaps "
-              "transposed; off; or pairs such as [\"wte=lm_head\"]."),
+              "Matrices that are one parameter: auto: of equal numbers, one transposed or a table; "
+              "off; or pairs such as [\"wte=lm_head\"]."),
 };
 
 #ifndef PENSTOCK_ONNX

@@ -379,12 +379,18 @@ static void check_train(struct pst_job *job, struct pst_config_node *table,
     }
 }
 
-/* A number of steps, or auto. */
+/* save_every is a number of steps, or auto; without a folder no key does anything. */
 static void check_checkpoint(struct pst_job_checkpoint *checkpoint, struct pst_config_node *table,
                              struct pst_report *report)
 {
     const char *text = checkpoint->save_every;
 
+    if (table != NULL && table->n_children > 0 && pst_config_get(table, "folder") == NULL) {
+        pst_report_value(report, "config.value", table->children[0],
+                         "\"%s\" in [checkpoint] does nothing without \"folder\", which says "
+                         "where checkpoints go; folder = \"\" saves none",
+                         table->children[0]->key);
+    }
     checkpoint->automatic = strcmp(text, "auto") == 0;
     if (checkpoint->automatic ||
         (text[0] != '\0' && strlen(text) <= 12 && strspn(text, "0123456789") == strlen(text))) {

@@ -364,6 +364,18 @@ static void contribute(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t n
     }
 }
 
+/* Whether an input before this one is the same tensor: of x * x one part takes up the sum so far.
+ */
+static bool is_read_before(const struct pst_op *op, uint32_t input)
+{
+    for (uint32_t i = 0; i < input; i++) {
+        if (op->in[i] == op->in[input]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
                             uint32_t dy)
 {
@@ -386,7 +398,7 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
             continue;
         }
         if ((grad->b_adds >> i & 1) && b->separate[tensor] == PST_NONE &&
-            micro->dact[tensor] != PST_NONE) {
+            micro->dact[tensor] != PST_NONE && !is_read_before(op, i)) {
             pst_build_set(b, call, at.add + i, micro->dact[tensor]);
             added |= (uint64_t)1 << i;
         }

@@ -28,7 +28,14 @@ static pst_status fill_input(struct onnx_model *model, struct onnx_value *value,
     double number = word == NULL ? 0 : strtod(word, &end);
     struct onnx_data *data;
 
-    if (word == NULL || end != word + n || n == 0) {
+    if (word != NULL && (end != word + n || n == 0) &&
+        !(n == 7 && (strncmp(word, "shifted", n) == 0 || strncmp(word, "segment", n) == 0))) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "\"inputs\" in [model]: \"%s\" is a number, segment or shifted, not "
+                        "\"%.*s\"",
+                        value->name, (int)n, word);
+    }
+    if (word == NULL || end != word + n) {
         return PST_OK;
     }
     data = onnx_data_new(model, value, true);
@@ -72,7 +79,7 @@ static pst_status bind_input(struct onnx_model *model, struct onnx_value *value,
         } else if (said == 0 || said > MAX_ELEMS) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "\"dims\" in [model]: axis %u of input \"%s\" of the model is called "
-                            "\"%s\" and has no length; say it: dims = { %s = 128 }",
+                            "\"%s\" and has no length; say it: dims = [\"%s=128\"]",
                             i, value->name, word, word[0] == '\0' ? "NAME" : word);
         }
         value->dims[i] = i == 0 ? model->batch : said;
@@ -84,7 +91,7 @@ static pst_status bind_input(struct onnx_model *model, struct onnx_value *value,
 static void bind_initializer(struct onnx_model *model, struct onnx_value *value)
 {
     value->fixed = true;
-    value->learned = onnx_is_real(value->type) && value->rank > 0 &&
+    value->learned = onnx_is_real(value->type) && value->rank > 0 && !value->buffer &&
                      !onnx_listed(model->config->frozen, value->name);
     if (!value->learned) {
         onnx_known(model, value);

@@ -140,7 +140,8 @@ uint32_t emit_param(struct onnx_emitter *e, const struct onnx_param *param, bool
         if (e->params[i].param.base == param->base) {
             const struct onnx_param *p = &e->params[i].param;
 
-            if (p->image != param->image || p->first != param->first || p->rank != param->rank ||
+            if (p->image != param->image || p->turned != param->turned ||
+                p->first != param->first || p->rank != param->rank ||
                 memcmp(p->dims, param->dims, p->rank * sizeof *p->dims) != 0) {
                 emit_fail(e, "it reads a parameter in another form than an operator before it");
             }
@@ -467,10 +468,28 @@ static bool may_tie(const struct onnx_value *a, const struct onnx_value *b, bool
     return a->dims[0] == b->dims[swapped ? 1 : 0] && a->dims[1] == b->dims[swapped ? 0 : 1];
 }
 
-/* Matrices of equal numbers, one perhaps transposed. */
+/* By value: somebody looks up rows of it. */
+static bool *find_tables(struct onnx_model *model)
+{
+    bool *tables = pst_arena_array(&model->arena, model->n_values, sizeof *tables);
+
+    for (uint32_t i = 0; i < model->n_nodes; i++) {
+        const struct onnx_node *node = &model->nodes[i];
+
+        if (node->op == ONNX_Gather) {
+            tables[onnx_skip(model, onnx_in(model, node, 0)) - model->values] = true;
+        }
+    }
+    return tables;
+}
+
+/* Matrices of equal numbers, one transposed, or one a table and the other none: exporters write
+   those of one parameter twice. Others that are equal are copies: PyTorch's TransformerEncoder
+   begins with equal layers. */
 static pst_status tie_equal(struct onnx_model *model, struct pst_error *err)
 {
     double numbers[PROBES], others[PROBES];
+    const bool *tables = find_tables(model);
 
     for (uint32_t b = 0; b < model->n_values; b++) {
         const struct onnx_value *right = &model->values[b];
@@ -487,7 +506,7 @@ static pst_status tie_equal(struct onnx_model *model, struct pst_error *err)
 
             if (left->tensor == NULL || !left->learned || left->rank != 2 ||
                 model->tied[k / 2] != PST_NONE || !may_tie(left, right, swapped) ||
-                !probe(model, left, swapped, others) ||
+                (!swapped && tables[k / 2] == tables[b]) || !probe(model, left, swapped, others) ||
                 memcmp(numbers, others, sizeof others) != 0) {
                 continue;
             }
@@ -770,7 +789,16 @@ pst_status onnx_emit(struct onnx_model *model, struct pst_model *m, struct pst_m
     logits = find_logits(model, &model->values[output], loss);
     if (logits->fixed || logits->rank == 0 || e.axis[logits - model->values] != 0) {
         return ONNX_BAD("input.unsupported",
-                        "output \"%s\" does not have the batch as its first axis",
+                        "output \"%s\" does not have the batch as its first axis%s",
+                        model->values[output].name,
+                        logits->rank == 0 ? "; export the model without its loss, which \"loss\" "
+                                            "in [train] adds"
+                                          : "");
+    }
+    if (loss == ONNX_LOSS_CROSS_ENTROPY && onnx_elems(logits) == 1) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "output \"%s\" of the model is one number, and a cross-entropy is of "
+                        "classes; set \"loss\" in [train] to \"mse\" or \"bce\"",
                         model->values[output].name);
     }
     plan.matches = pst_arena_array(&model->arena, model->n_nodes, sizeof *plan.matches);

@@ -193,13 +193,13 @@ void onnx_emit_global_pool(struct onnx_emitter *e, const struct onnx_match *matc
 void onnx_emit_batchnorm(struct onnx_emitter *e, const struct onnx_match *match)
 {
     const struct onnx_value *value = emit_in(e, match, 0);
-    const bool image = value->rank == 4;
-    const struct shape shape = emit_rows(value);
-    const uint32_t *in = e->node->in;
+    const bool image = value->rank == 4, places = value->rank == 3;
+    const struct shape shape = places ? emit_behind(value, 1) : emit_rows(value);
+    const uint32_t *in = e->node->in, last_first[2] = {1, 0};
     uint32_t x, param[2];
     struct onnx_origin origin = {.variance = in[4]};
 
-    if (!image && value->rank != 2) {
+    if (value->rank < 2 || value->rank > 4) {
         emit_fail(e, "only images and rows of features are normalised over the batch");
         return;
     }
@@ -209,15 +209,21 @@ void onnx_emit_batchnorm(struct onnx_emitter *e, const struct onnx_match *match)
         }
     }
     x = image ? emit_image(e, value) : emit_get(e, value, shape);
+    if (places) { /* channels come last */
+        x = emit_permute(e, x, shape, last_first);
+    }
     params_of(e, match, false, param);
     x = emit_op(e, "", match->op, &x, 1, param, 2);
+    origin.param.base = in[3];
+    origin.name = e->op_name;
+    if (places) {
+        x = emit_permute(e, x, (struct shape){2, {shape.dims[1], shape.dims[0]}}, last_first);
+    }
     if (image) {
         emit_put_image(e, 0, x);
     } else {
         emit_put(e, 0, x, shape);
     }
-    origin.param.base = in[3];
-    origin.name = e->op_name;
     e->origins->origins[e->origins->n++] = origin;
 }
 
@@ -583,6 +589,40 @@ void onnx_emit_expand(struct onnx_emitter *e, const struct onnx_match *match)
     memcpy(form.dims, y->dims, sizeof form.dims);
     x = emit_op(e, "", (struct pst_op){.kind = PST_OP_STRIDED, .form = &form}, &x, 1, NULL, 0);
     emit_put(e, 0, x, emit_behind(y, 0));
+}
+
+/* Each axis that is repeated has one of its repeats before it. */
+void onnx_emit_tile(struct onnx_emitter *e, const struct onnx_match *match)
+{
+    const struct onnx_value *value = emit_in(e, match, 0), *y = result(e);
+    struct shape from = {0}, to = {0};
+    struct pst_form form;
+    uint32_t x;
+
+    plain_form(&form);
+    for (uint32_t i = 0; i < value->rank; i++) {
+        const uint64_t times = value->dims[i] == 0 ? 0 : y->dims[i] / value->dims[i];
+
+        if (times != 1 && !emit_apart(e, value, i)) {
+            return;
+        }
+        if (times == 0 || to.rank + 2 > ONNX_RANK) {
+            emit_fail(e, "nothing is left, or too many axes");
+            return;
+        }
+        if (times != 1) {
+            form.step[to.rank] = 0;
+            from.dims[to.rank] = 1;
+            to.dims[to.rank++] = times;
+        }
+        from.dims[to.rank] = to.dims[to.rank] = value->dims[i];
+        to.rank++;
+    }
+    from.rank = form.rank = to.rank;
+    memcpy(form.dims, to.dims, sizeof form.dims);
+    x = emit_get(e, value, from);
+    x = emit_op(e, "", (struct pst_op){.kind = PST_OP_STRIDED, .form = &form}, &x, 1, NULL, 0);
+    emit_put(e, 0, emit_reshape(e, x, to, emit_behind(y, 0)), emit_behind(y, 0));
 }
 
 void onnx_emit_gather(struct onnx_emitter *e, const struct onnx_match *match)

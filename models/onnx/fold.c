@@ -667,10 +667,7 @@ static bool fold_cumsum(const struct fold *f)
 
 static double reduced(uint32_t op, double sum, double a)
 {
-    return op == ONNX_ReduceMax    ? (a > sum ? a : sum)
-           : op == ONNX_ReduceMin  ? (a < sum ? a : sum)
-           : op == ONNX_ReduceProd ? sum * a
-                                   : sum + a;
+    return op == ONNX_ReduceMax ? (a > sum ? a : sum) : op == ONNX_ReduceProd ? sum * a : sum + a;
 }
 
 static bool fold_reduce(const struct fold *f)
@@ -687,10 +684,7 @@ static bool fold_reduce(const struct fold *f)
     }
     sums = pst_arena_array(&f->model->numbers, parts, sizeof *sums);
     for (uint64_t i = 0; i < parts; i++) {
-        sums[i] = op == ONNX_ReduceMax    ? -INFINITY
-                  : op == ONNX_ReduceMin  ? INFINITY
-                  : op == ONNX_ReduceProd ? 1
-                                          : 0;
+        sums[i] = op == ONNX_ReduceMax ? -INFINITY : op == ONNX_ReduceProd ? 1 : 0;
     }
     for (uint64_t i = 0; i < n; i++) {
         uint64_t at[ONNX_RANK], part = 0;
@@ -852,7 +846,6 @@ static fold_fn *const folds[ONNX_N_OPS] = {
     [ONNX_Reciprocal] = fold_one,
     [ONNX_ReduceMax] = fold_reduce,
     [ONNX_ReduceMean] = fold_reduce,
-    [ONNX_ReduceMin] = fold_reduce,
     [ONNX_ReduceProd] = fold_reduce,
     [ONNX_ReduceSum] = fold_reduce,
     [ONNX_Relu] = fold_one,

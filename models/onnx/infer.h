@@ -25,6 +25,8 @@ pst_status infer_bad(const struct rule *c, const char *why);
 /* Types and shapes of what the node makes. */
 rule_fn infer_node_shape;
 /* Windows over images (window.c). */
-rule_fn infer_pool, infer_global_pool;
+rule_fn infer_pool, infer_global_pool, infer_conv_transpose;
+/* Images in another size (resize.c). */
+rule_fn infer_resize;
 
 #endif

@@ -582,9 +582,10 @@ static onnx_emit_fn *const plain[ONNX_N_OPS] = {
     [ONNX_MaxPool] = onnx_emit_pool,        [ONNX_Pad] = onnx_emit_pad,
     [ONNX_ReduceMax] = onnx_emit_reduce,    [ONNX_ReduceMean] = onnx_emit_reduce,
     [ONNX_ReduceSum] = onnx_emit_reduce,    [ONNX_Relu] = onnx_emit_map,
-    [ONNX_Reshape] = onnx_emit_view,        [ONNX_SequenceAt] = onnx_emit_part,
-    [ONNX_Slice] = onnx_emit_slice,         [ONNX_Softmax] = onnx_emit_softmax,
-    [ONNX_Split] = onnx_emit_split,         [ONNX_Squeeze] = onnx_emit_view,
+    [ONNX_Reshape] = onnx_emit_view,        [ONNX_Resize] = onnx_emit_resize,
+    [ONNX_SequenceAt] = onnx_emit_part,     [ONNX_Slice] = onnx_emit_slice,
+    [ONNX_Softmax] = onnx_emit_softmax,     [ONNX_Split] = onnx_emit_split,
+    [ONNX_Tile] = onnx_emit_tile,           [ONNX_Squeeze] = onnx_emit_view,
     [ONNX_Transpose] = onnx_emit_transpose, [ONNX_Trilu] = onnx_emit_trilu,
     [ONNX_Unsqueeze] = onnx_emit_view,
 };
@@ -637,13 +638,17 @@ static bool match_conv(struct onnx_model *model, struct onnx_match *match)
     bool swapped;
     double zero = 1;
 
-    if (!onnx_parameter(model, weight, p, &swapped) || swapped ||
-        model->values[p->base].rank != 4) {
+    if (!onnx_parameter(model, weight, p, &swapped) || swapped) {
         return false;
     }
     p->image = true;
+    p->turned = node->op == ONNX_ConvTranspose;
     p->rank = 4;
-    memcpy(p->dims, model->values[p->base].dims, 4 * sizeof *p->dims);
+    memcpy(p->dims, weight->dims, 4 * sizeof *p->dims);
+    if (p->turned) {
+        p->dims[0] = weight->dims[1];
+        p->dims[1] = weight->dims[0];
+    }
     match->has_param[0] = true;
     if (bias != NULL && !(onnx_number(model, bias, &zero) && zero == 0)) {
         match->has_param[1] = match_vector(model, bias, width, &match->param[1]);
@@ -652,7 +657,7 @@ static bool match_conv(struct onnx_model *model, struct onnx_match *match)
         }
     }
     match->op.kind = PST_OP_CONV2D;
-    match->emit = onnx_emit_conv;
+    match->emit = p->turned ? onnx_emit_conv_transpose : onnx_emit_conv;
     match_reads(model, match, onnx_in(model, node, 0));
     return true;
 }
@@ -690,6 +695,7 @@ static const struct {
     {ONNX_Add, match_positions},
     {ONNX_BatchNormalization, match_batchnorm},
     {ONNX_Conv, match_conv},
+    {ONNX_ConvTranspose, match_conv},
     {ONNX_Div, match_rmsnorm},
     {ONNX_Gemm, match_gemm},
     {ONNX_LayerNormalization, match_norm_op},

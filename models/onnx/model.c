@@ -217,6 +217,112 @@ static pst_status read_initializers(struct onnx_model *model, struct pst_error *
     return PST_OK;
 }
 
+/* What metadata of a message (the field of that number) say to a key, in the model's arena; NULL:
+   nothing. Releases of onnx.proto before 1.16 do not know these fields; then entries are among the
+   unknown ones, with their length before them. */
+static const char *metadata(struct onnx_model *model, const ProtobufCMessage *message,
+                            uint32_t number, const char *key)
+{
+    const ProtobufCFieldDescriptor *row =
+        protobuf_c_message_descriptor_get_field(message->descriptor, number);
+    const char *fields = (const char *)message, *found = NULL;
+
+    if (row != NULL && row->descriptor == &onnx__string_string_entry_proto__descriptor) {
+        Onnx__StringStringEntryProto *const *entries =
+            *(Onnx__StringStringEntryProto *const *const *)(const void *)(fields + row->offset);
+        const size_t n = *(const size_t *)(const void *)(fields + row->quantifier_offset);
+
+        for (size_t i = 0; i < n && found == NULL; i++) {
+            found = entries[i]->key != NULL && strcmp(entries[i]->key, key) == 0 ? entries[i]->value
+                                                                                 : NULL;
+        }
+    }
+    for (unsigned i = 0; i < message->n_unknown_fields && found == NULL; i++) {
+        const ProtobufCMessageUnknownField *field = &message->unknown_fields[i];
+        Onnx__StringStringEntryProto *entry;
+        size_t skip = 0;
+
+        if (field->tag != number || field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED) {
+            continue;
+        }
+        while (skip < field->len && field->data[skip] >= 0x80) {
+            skip++;
+        }
+        skip += skip < field->len;
+        entry =
+            onnx__string_string_entry_proto__unpack(NULL, field->len - skip, field->data + skip);
+        if (entry != NULL && entry->key != NULL && entry->value != NULL &&
+            strcmp(entry->key, key) == 0) {
+            found = pst_arena_strdup(&model->arena, entry->value);
+        }
+        onnx__string_string_entry_proto__free_unpacked(entry, NULL);
+    }
+    return found;
+}
+
+static const char signature[] = "pkg.torch.export.ExportedProgram.graph_signature";
+
+/* The optimizer of PyTorch's exporter makes one parameter of equal ones, and none of those that do
+   nothing yet, such as biases that are 0 and batch norms. It leaves initializers that the module
+   does not know; without it there are only parameters and buffers. */
+static void warn_of_lost(struct onnx_model *model, uint32_t n_unknown, uint32_t n_computed)
+{
+    static const char word[] = "PARAMETER target='";
+    const char *at = metadata(model, &model->proto->graph->base, 16, signature);
+    uint32_t n = 0, lost = 0;
+
+    while (at != NULL && (at = strstr(at, word)) != NULL) {
+        const char *name;
+
+        at += strlen(word);
+        name = pst_arena_printf(&model->arena, "%.*s", (int)strcspn(at, "'"), at);
+        lost += pst_names_find(&model->names, name) == PST_NONE;
+        n++;
+    }
+    if (n_unknown > 0 && lost > n_computed) {
+        pst_log(PST_LOG_WARN, "onnx",
+                "%s: the exporter has joined or left out %u of the %u parameters of the module; "
+                "training differs from PyTorch's: export with optimize=False",
+                model->path, lost - n_computed, n);
+    }
+}
+
+/* PyTorch's exporter of today says which initializers are buffers of a module, and which are
+   parameters. A single number that is neither is one that its optimizer has computed. */
+static void mark_buffers(struct onnx_model *model)
+{
+    const Onnx__GraphProto *graph = model->proto->graph;
+    const bool told = metadata(model, &graph->base, 16, signature) != NULL;
+
+    uint32_t n_unknown = model->n_values, n_computed = 0;
+    bool *known = pst_alloc(model->n_values + 1, sizeof *known);
+
+    for (uint32_t i = 0; i < model->n_values && told; i++) {
+        model->values[i].buffer = model->values[i].rank == 1 && model->values[i].dims[0] == 1;
+    }
+    for (size_t i = 0; i < graph->n_value_info; i++) {
+        const char *name = graph->value_info[i]->name;
+        const uint32_t value = name == NULL ? PST_NONE : pst_names_find(&model->names, name);
+        const char *kind = value == PST_NONE
+                               ? NULL
+                               : metadata(model, &graph->value_info[i]->base, 4,
+                                          "pkg.torch.export.graph_signature.InputSpec.kind");
+
+        if (kind != NULL && !known[value]) {
+            known[value] = true;
+            n_unknown--;
+            model->values[value].buffer =
+                strcmp(kind, "BUFFER") == 0 || strcmp(kind, "CONSTANT_TENSOR") == 0;
+        }
+    }
+    for (uint32_t i = 0; i < model->n_values; i++) {
+        n_computed +=
+            !known[i] && onnx_is_real(model->values[i].type) && model->values[i].rank >= 2;
+    }
+    warn_of_lost(model, n_unknown, n_computed);
+    free(known);
+}
+
 /* What samples have: the inputs that no initializer fills. */
 static pst_status read_inputs(struct onnx_model *model, struct pst_error *err)
 {
@@ -310,24 +416,31 @@ static pst_status read_outputs(struct onnx_model *model, struct pst_error *err)
 static pst_status read_graph(struct onnx_model *model, struct pst_error *err)
 {
     const Onnx__GraphProto *graph = model->proto->graph;
-    size_t most = graph->n_initializer + graph->n_input;
+    size_t most = graph->n_initializer + graph->n_input, n_nodes = 0;
+    Onnx__NodeProto ***nodes = pst_arena_array(&model->arena, graph->n_node, sizeof *nodes);
+    uint32_t *counts = pst_arena_array(&model->arena, graph->n_node, sizeof *counts);
     pst_status status;
 
     for (size_t i = 0; i < graph->n_node; i++) {
-        most += graph->node[i]->n_output;
+        onnx_expand(model, graph->node[i], &nodes[i], &counts[i]);
+        n_nodes += counts[i];
+        most += graph->node[i]->n_output + counts[i];
     }
     if (most > UINT32_MAX / 4) {
         return ONNX_BAD("input.limit", "the model has %zu values", most);
     }
     model->values = pst_arena_array(&model->arena, most + 1, sizeof *model->values);
-    model->nodes = pst_arena_array(&model->arena, graph->n_node, sizeof *model->nodes);
+    model->nodes = pst_arena_array(&model->arena, n_nodes, sizeof *model->nodes);
     pst_names_init(&model->names, &model->arena, (uint32_t)most);
     status = read_initializers(model, err);
     if (status == PST_OK) {
+        mark_buffers(model);
         status = read_inputs(model, err);
     }
     for (size_t i = 0; i < graph->n_node && status == PST_OK; i++) {
-        status = read_node(model, graph->node[i], err);
+        for (uint32_t k = 0; k < counts[i] && status == PST_OK; k++) {
+            status = read_node(model, nodes[i][k], err);
+        }
     }
     return status == PST_OK ? read_outputs(model, err) : status;
 }
@@ -483,6 +596,75 @@ static pst_status check_operands(const struct onnx_model *model, struct pst_erro
     return PST_OK;
 }
 
+/* --- names of the config ---------------------------------------------------------------------- */
+
+static bool is_input(const struct onnx_model *model, const char *name)
+{
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        if (strcmp(model->values[model->inputs[i]].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_axis(const struct onnx_model *model, const char *name)
+{
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        const Onnx__TypeProto *type = model->values[model->inputs[i]].input->type;
+        const Onnx__TensorShapeProto *shape =
+            type == NULL || type->tensor_type == NULL ? NULL : type->tensor_type->shape;
+
+        for (size_t k = 0; shape != NULL && k < shape->n_dim; k++) {
+            if (shape->dim[k]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+                strcmp(shape->dim[k]->dim_param, name) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_initializer(const struct onnx_model *model, const char *pattern)
+{
+    for (uint32_t i = 0; i < model->n_values; i++) {
+        if (model->values[i].tensor != NULL && onnx_listed(pattern, model->values[i].name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whatever the config names is there. */
+static pst_status check_names(const struct onnx_model *model, struct pst_error *err)
+{
+    const struct {
+        const char *key, *list, *what;
+        bool (*is_there)(const struct onnx_model *model, const char *name);
+    } lists[] = {{"dims", model->config->dims, "axis of an input is called", is_axis},
+                 {"inputs", model->config->inputs, "input is called", is_input},
+                 {"frozen", model->config->frozen, "initializer is called", is_initializer}};
+    bool found = true;
+
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        for (const char *at = lists[i].list; *at != '\0';) {
+            const size_t n = strcspn(at, ",");
+            const size_t length = i == 2 ? n : strcspn(at, "=,");
+            char *name = pst_strndup(at, length);
+
+            found = lists[i].is_there(model, name);
+            free(name);
+            if (!found) {
+                return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                "\"%s\" in [model]: no %s \"%.*s\" in %s", lists[i].key,
+                                lists[i].what, (int)length, at, model->path);
+            }
+            at += n + (at[n] == ',');
+        }
+    }
+    return PST_OK;
+}
+
 pst_status onnx_model_open(const struct onnx_config *config, struct onnx_model *ret_model,
                            struct pst_error *err)
 {
@@ -498,6 +680,9 @@ pst_status onnx_model_open(const struct onnx_config *config, struct onnx_model *
     }
     if (status == PST_OK) {
         status = read_graph(model, err);
+    }
+    if (status == PST_OK) {
+        status = check_names(model, err);
     }
     if (status == PST_OK) {
         prune(model);

@@ -44,15 +44,19 @@ static pst_status read_plain(const struct onnx_model *model, const Onnx__TensorP
     return status;
 }
 
-/* [out, in, height, width] as [height, width, in, out]. */
-static void turn_image(const uint64_t *dims, const float *from, float *to)
+/* [out, in, height, width] as [height, width, in, out]; turned: [in, out, ...], its windows
+   backwards. */
+static void turn_image(const uint64_t *dims, bool turned, const float *from, float *to)
 {
     const uint64_t window = dims[2] * dims[3];
 
     for (uint64_t o = 0; o < dims[0]; o++) {
         for (uint64_t i = 0; i < dims[1]; i++) {
             for (uint64_t w = 0; w < window; w++) {
-                to[(w * dims[1] + i) * dims[0] + o] = from[(o * dims[1] + i) * window + w];
+                const uint64_t at = turned ? (i * dims[0] + o) * window + window - 1 - w
+                                           : (o * dims[1] + i) * window + w;
+
+                to[(w * dims[1] + i) * dims[0] + o] = from[at];
             }
         }
     }
@@ -69,7 +73,7 @@ static pst_status read_param(const struct onnx_model *model, const struct onnx_p
 
     if (param->image) {
         if (status == PST_OK) {
-            turn_image(param->dims, values, ret_values);
+            turn_image(param->dims, param->turned, values, ret_values);
         }
         free(values);
     }

@@ -58,6 +58,7 @@ static inline bool onnx_is_real(uint32_t type)
     X(Constant, 1, 0, 0, 1)                                                                        \
     X(ConstantOfShape, 9, 1, 1, 1)                                                                 \
     X(Conv, 1, 2, 3, 1)                                                                            \
+    X(ConvTranspose, 1, 2, 3, 1)                                                                   \
     X(Cos, 7, 1, 1, 1)                                                                             \
     X(CumSum, 11, 2, 2, 1)                                                                         \
     X(Div, 7, 2, 2, 1)                                                                             \
@@ -104,11 +105,11 @@ static inline bool onnx_is_real(uint32_t type)
     X(Reciprocal, 6, 1, 1, 1)                                                                      \
     X(ReduceMax, 1, 1, 2, 1)                                                                       \
     X(ReduceMean, 1, 1, 2, 1)                                                                      \
-    X(ReduceMin, 1, 1, 2, 1)                                                                       \
     X(ReduceProd, 1, 1, 2, 1)                                                                      \
     X(ReduceSum, 1, 1, 2, 1)                                                                       \
     X(Relu, 6, 1, 1, 1)                                                                            \
     X(Reshape, 5, 2, 2, 1)                                                                         \
+    X(Resize, 11, 1, 4, 1)                                                                         \
     X(Round, 11, 1, 1, 1)                                                                          \
     X(ScatterND, 11, 3, 3, 1)                                                                      \
     X(SequenceAt, 11, 2, 2, 1)                                                                     \
@@ -160,6 +161,7 @@ struct onnx_value {
     uint32_t node, output;             /* which made it; PST_NONE: none */
     bool fixed;                        /* hangs on nothing that samples have */
     bool learned;                      /* reals that hang on a parameter */
+    bool buffer;                       /* an initializer that PyTorch's optimizer does not have */
 };
 
 struct onnx_node {
@@ -261,6 +263,13 @@ const char *onnx_told(const char *list, const char *name, size_t *ret_n);
 /* Whether a name is on a list "a*,b" of patterns. */
 bool onnx_listed(const char *patterns, const char *name);
 
+/* --- expand.c --------------------------------------------------------------------------------- */
+
+/* The nodes that stand for a node: it alone, or those of which its operator is made. In model's
+   arena. */
+void onnx_expand(struct onnx_model *model, Onnx__NodeProto *node, Onnx__NodeProto ***ret_nodes,
+                 uint32_t *ret_n);
+
 /* --- infer.c ---------------------------------------------------------------------------------- */
 
 /* Types, shapes and known numbers of all values at that batch. */
@@ -294,6 +303,10 @@ struct onnx_window {
 pst_status onnx_window(const struct onnx_model *model, const struct onnx_node *node,
                        struct onnx_window *ret_window, struct pst_error *err);
 
+/* The same of a transposed convolution. */
+pst_status onnx_window_back(const struct onnx_model *model, const struct onnx_node *node,
+                            struct onnx_window *ret_window, struct pst_error *err);
+
 /* --- fold.c ----------------------------------------------------------------------------------- */
 
 /* Whether the operator can be computed on known numbers. */
@@ -324,6 +337,7 @@ struct onnx_param {
     uint64_t dims[ONNX_RANK];
     uint64_t first; /* row of the initializer's first axis at which it begins */
     bool image;     /* its axes are those of the initializer in the order 2, 3, 1, 0 */
+    bool turned;    /* an image from which each window is written: [in, out, ...], backwards */
 };
 
 struct onnx_match;
@@ -363,7 +377,7 @@ extern onnx_emit_fn onnx_emit_linear, onnx_emit_embedding, onnx_emit_norm, onnx_
     onnx_emit_reduce, onnx_emit_softmax, onnx_emit_matmul, onnx_emit_gemm, onnx_emit_view,
     onnx_emit_transpose, onnx_emit_slice, onnx_emit_split, onnx_emit_part, onnx_emit_pad,
     onnx_emit_expand, onnx_emit_concat, onnx_emit_gather, onnx_emit_dropout, onnx_emit_lrn,
-    onnx_emit_trilu;
+    onnx_emit_trilu, onnx_emit_tile, onnx_emit_conv_transpose, onnx_emit_resize;
 
 /* Where the values of a graph's parameters and running statistics lie. */
 struct onnx_origin {

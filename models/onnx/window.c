@@ -23,8 +23,7 @@ static pst_status window_lists(const struct rule *c, struct onnx_window *w)
             int64_t value = list != NULL ? list[k] : i == 3 ? 0 : 1;
 
             if (i == 0 && list == NULL) {
-                value = c->node->op == ONNX_Conv && weight->rank == 4 ? (int64_t)weight->dims[2 + k]
-                                                                      : 0;
+                value = weight != NULL && weight->rank == 4 ? (int64_t)weight->dims[2 + k] : 0;
             }
             if (value < (i == 3 ? 0 : 1) || value > 1 << 20) {
                 return infer_bad(c, "its window cannot be");
@@ -89,6 +88,56 @@ pst_status onnx_window(const struct onnx_model *model, const struct onnx_node *n
         }
     }
     return PST_OK;
+}
+
+pst_status onnx_window_back(const struct onnx_model *model, const struct onnx_node *node,
+                            struct onnx_window *ret_window, struct pst_error *err)
+{
+    const struct rule rule = {.model = (struct onnx_model *)model,
+                              .node = node,
+                              .x = onnx_in(model, node, 0),
+                              .err = err};
+    const struct onnx_value *weight = onnx_in(model, node, 1);
+    struct onnx_window *w = ret_window;
+    uint32_t n;
+    const int64_t *more = onnx_ints(node, "output_padding", &n);
+    pst_status status;
+
+    memset(w, 0, sizeof *w);
+    if (rule.x->rank != 4 || weight->rank != 4 || weight->dims[0] != rule.x->dims[1] ||
+        onnx_int(node, "group", 1) != 1 || onnx_attribute(node, "output_shape") != NULL ||
+        !onnx_word_is(node, "auto_pad", "NOTSET", true) || (more != NULL && n != 2)) {
+        return infer_bad(&rule, "only images of the weights' channels, in one group, with pads");
+    }
+    status = window_lists(&rule, w);
+    for (uint32_t k = 0; k < 2 && status == PST_OK; k++) {
+        const uint64_t span = (w->kernel[k] - 1) * w->dilation[k] + 1;
+        const int64_t extra = more == NULL ? 0 : more[k];
+
+        w->out[k] = (rule.x->dims[2 + k] - 1) * w->stride[k] + span;
+        if (extra < 0 || extra >= 1 << 20 || w->kernel[k] != weight->dims[2 + k] ||
+            w->out[k] + (uint64_t)extra <= w->pad[k] + w->pad[2 + k]) {
+            return infer_bad(&rule, "its window cannot be");
+        }
+        w->out[k] += (uint64_t)extra - w->pad[k] - w->pad[2 + k];
+    }
+    return status;
+}
+
+pst_status infer_conv_transpose(const struct rule *c)
+{
+    struct onnx_window window;
+    pst_status status = onnx_window_back(c->model, c->node, &window, c->err);
+
+    if (status == PST_OK) {
+        c->y->type = c->x->type;
+        c->y->rank = 4;
+        c->y->dims[0] = c->x->dims[0];
+        c->y->dims[1] = onnx_in(c->model, c->node, 1)->dims[1];
+        c->y->dims[2] = window.out[0];
+        c->y->dims[3] = window.out[1];
+    }
+    return status;
 }
 
 pst_status infer_pool(const struct rule *c)

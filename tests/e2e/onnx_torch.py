@@ -92,7 +92,7 @@ def image(index, height, width, channels, classes):
     pattern = philox(key(PATTERN), label, cell // 4)[cell % 4, e]
     noise = philox(key(NOISE), index, e // 4)[e % 4, e]
     x = np.float32(2) * uniform(pattern) - np.float32(1) + (np.float32(2) * uniform(noise) - np.float32(1))
-    return x.reshape(height, width, channels).transpose(2, 0, 1), label
+    return np.ascontiguousarray(x.reshape(height, width, channels).transpose(2, 0, 1)), label
 
 
 class Gpt(nn.Module):
@@ -125,6 +125,22 @@ class T5(nn.Module):
 
     def forward(self, ids, shifted):
         return self.m(input_ids=ids, decoder_input_ids=shifted, use_cache=False).logits
+
+
+class Encoder(nn.Module):
+    """As PyTorch's tutorials write it: layers that begin as copies of one, positions in a buffer."""
+
+    def __init__(self, vocab):
+        super().__init__()
+        self.tokens = nn.Embedding(vocab, 16)
+        at, step = torch.arange(16.0).unsqueeze(1), torch.exp(torch.arange(0, 16, 2) * (-9.2 / 16))
+        self.register_buffer("places", torch.stack([torch.sin(at * step), torch.cos(at * step)], 2).flatten(1))
+        layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0, batch_first=True)
+        self.layers, self.head = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(16, vocab)
+
+    def forward(self, ids):
+        mask = nn.Transformer.generate_square_subsequent_mask(16)
+        return self.head(self.layers(self.tokens(ids) * 4 + self.places, mask=mask, is_causal=True))
 
 
 class Block(nn.Module):
@@ -176,6 +192,43 @@ class Odd(nn.Module):
         return self.head(torch.cat([a.sigmoid() * b, (a - b).abs() ** 1.5], 1))
 
 
+class Parts(nn.Module):
+    """Modules that ONNX has operators for which are made of others; windows over rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.groups = nn.Conv2d(3, 8, 3, 1, 1), nn.GroupNorm(2, 8)
+        self.second, self.alone = nn.Conv2d(2, 4, 3, 2, 1), nn.InstanceNorm2d(4, affine=True)
+        self.prelu, self.shuffle = nn.PReLU(4), nn.PixelShuffle(2)
+        self.row, self.norm, self.pool = nn.Conv1d(4, 6, 3, 2, 1), nn.BatchNorm1d(6), nn.MaxPool1d(2)
+        self.whole, self.head = nn.LayerNorm([4, 16, 16]), nn.Linear(24, 5)
+
+    def forward(self, x):
+        x = self.shuffle(nn.functional.mish(self.groups(self.first(x))))
+        x = self.whole(self.prelu(self.alone(self.second(x))))
+        a = nn.functional.normalize(nn.functional.adaptive_max_pool2d(x, 1).flatten(1), dim=1)
+        b = self.pool(nn.functional.selu(self.norm(self.row(nn.functional.celu(x * x, 0.5).flatten(2)))))
+        return self.head(torch.cat([a.repeat(1, 3), nn.functional.softsign(b).mean(2), b.amin(2)], 1))
+
+
+class UNet(nn.Module):
+    """Down and up again, three ways."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.low = nn.Conv2d(3, 4, 3, 1, 1), nn.Conv2d(4, 6, 3, 2, 1)
+        self.up, self.rows = nn.ConvTranspose2d(6, 4, 3, 2, 1, 1), nn.ConvTranspose1d(4, 2, 3, 2, 1, bias=False)
+        self.near, self.smooth = nn.Upsample(size=(16, 16)), nn.Upsample(scale_factor=2, mode="bilinear")
+        self.cubic, self.head = nn.Upsample(scale_factor=0.75, mode="bicubic", align_corners=True), nn.Linear(18, 5)
+
+    def forward(self, x):
+        a = torch.relu(self.down(x))
+        b = torch.relu(self.low(a))
+        c = torch.tanh(self.cubic(torch.cat([self.up(b), self.near(b), self.smooth(b)], 1)))
+        d = torch.relu(self.rows(a.mean(2)))
+        return self.head(torch.cat([c.mean((2, 3)), d.amax(2)], 1))
+
+
 def token_batches(vocab, n):
     for step in range(STEPS):
         w = np.stack([walk(step * BATCH + i, vocab, n) for i in range(BATCH)])
@@ -205,7 +258,10 @@ CASES = {
     "gpt": (lambda: Gpt(64), lambda: token_batches(64, 16), ["ids"], {}),
     "bert": (lambda: Bert(64), lambda: masked_batches(64, 16), ["ids"], {"targets": "masked"}),
     "t5": (lambda: T5(64), lambda: copy_batches(64, 16), ["ids", "shifted"], {"inputs": ["shifted=shifted"]}),
+    "encoder": (lambda: Encoder(64), lambda: token_batches(64, 16), ["ids"], {"frozen": ["places"]}),
     "resnet": (lambda: ResNet18(4, 10), lambda: image_batches(64, 10), ["image"], {}),
+    "parts": (lambda: Parts(), lambda: image_batches(16, 5), ["image"], {}),
+    "unet": (lambda: UNet(), lambda: image_batches(16, 5), ["image"], {}),
     "odd": (lambda: Odd(), lambda: image_batches(16, 5), ["image"], {}),
 }
 
@@ -218,10 +274,10 @@ def sample_loss(logits, targets):
     return (loss.sum(1) / kept.sum(1)).mean()
 
 
-def export(model, batch, names, path, dynamo):
+def export(model, batch, names, path, dynamo, optimize=False):
     with torch.no_grad():
         if dynamo:
-            torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=True, optimize=False,
+            torch.onnx.export(model, tuple(batch), path, input_names=names, output_names=["logits"], dynamo=True, optimize=optimize,
                               external_data=False, verbose=False,
                               dynamic_shapes=tuple({0: torch.export.Dim("batch")} for _ in names))
         else:
@@ -283,21 +339,30 @@ def main():
         first = next(iter(batches()))[0]
         files = {False: f"{name}.onnx"}
         export(model, first, names, os.path.join(record or folder, files[False]), False)
-        # PyTorch 2.15 cannot decompose T5's views, and reads ResNet's mean by places in the whole batch.
-        if name not in ("t5", "resnet") and not record:
+        if name != "t5" and not record: # PyTorch 2.15 cannot decompose its views
             files[True] = f"{name}-dynamo.onnx"
             export(model, first, names, os.path.join(folder, files[True]), True)
+        if name == "encoder" and not record: # gains that are all 1 become one, which is told
+            joined = os.path.join(folder, "joined.onnx")
+            export(model, first, names, joined, True, optimize=True)
+            with open(joined[:-5] + ".toml", "w") as config:
+                config.write(CONFIG % ("joined.onnx", "", 2, 0.05))
+            run = subprocess.run([penstock, "plan", joined[:-5] + ".toml"], capture_output=True, text=True)
+            if "export with optimize=False" not in run.stderr:
+                raise SystemExit(f"no warning of joined parameters: {run.stderr}")
         for module in model.modules(): # exporting has run it: batch norm begins anew in both
             if isinstance(module, nn.BatchNorm2d):
                 module.reset_running_stats()
-        lr = 2e-4 if name == "resnet" else 0.05 # with larger steps batch norm over few samples multiplies rounding
+        norms = name in ("resnet", "parts")
+        lr = 2e-4 if norms else 0.05 # with larger steps batch norm over few samples multiplies rounding
         with torch.backends.mkldnn.flags(enabled=False): # with oneDNN's kernels PyTorch 2.15 ended in a corrupted heap here
             expected = torch_losses(model, batches(), lr)
-        for file in files.values():
+        for dynamo, file in files.items():
             where = os.path.join(record or folder, file[:-5])
-            more = "".join(f", {k} = {json.dumps(v)}" for k, v in keys.items())
+            # With dynamo the file says what is a buffer.
+            more = "".join(f", {k} = {json.dumps(v)}" for k, v in keys.items() if not dynamo or k != "frozen")
             with open(where + ".toml", "w") as config:
-                config.write(CONFIG % (file, more, 4 if name == "resnet" else 2, lr))
+                config.write(CONFIG % (file, more, 4 if norms else 2, lr))
             found = penstock_losses(penstock, where + ".toml")
             off = max(abs(a - b) / abs(b) for a, b in zip(found, expected))
             print(f"{file}: {expected[0]:.4f} -> {expected[-1]:.4f}, off by {off:.1e}")

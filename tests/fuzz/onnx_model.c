@@ -27,20 +27,25 @@ static void load_values(const struct pst_graph *graph)
     }
 }
 
+/* Names of the config must be there, so each model is read with and without them. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct onnx_config config = {.file = fuzz_file(data, size),
-                                       .dims = "seq=4",
-                                       .inputs = "mask=1",
-                                       .output = "",
-                                       .frozen = "frozen*",
-                                       .tie = "auto"};
-    struct pst_graph *graph = NULL;
-    struct pst_error err = {0};
+    const char *file = fuzz_file(data, size);
 
-    if (fuzz_judge(pst_model_build(&pst_model_onnx, &config, PST_F32, &graph, &err), &err)) {
-        load_values(graph);
-        pst_graph_destroy(graph);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct onnx_config config = {.file = file,
+                                           .dims = (i & 1) != 0 ? "seq=4" : "",
+                                           .inputs = (i & 2) != 0 ? "mask=1" : "",
+                                           .output = "",
+                                           .frozen = (i & 2) != 0 ? "frozen*" : "",
+                                           .tie = "auto"};
+        struct pst_graph *graph = NULL;
+        struct pst_error err = {0};
+
+        if (fuzz_judge(pst_model_build(&pst_model_onnx, &config, PST_F32, &graph, &err), &err)) {
+            load_values(graph);
+            pst_graph_destroy(graph);
+        }
     }
     return 0;
 }

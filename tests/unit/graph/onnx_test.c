@@ -19,13 +19,14 @@ static const uint8_t product[] = {
     0x02, 0x62, 0x14, 0x0a, 0x01, 0x79, 0x12, 0x0f, 0x0a, 0x0d, 0x08, 0x01, 0x12, 0x09, 0x0a,
     0x03, 0x12, 0x01, 0x4e, 0x0a, 0x02, 0x08, 0x02, 0x42, 0x02, 0x10, 0x11};
 
-#define DIMS 43 /* where the dimensions of w are, one by one */
+#define GRAPH 13 /* where the length of the graph is */
+#define DIMS  43 /* where the dimensions of w are, one by one */
 
 static pst_status build(const uint8_t *bytes, size_t n, struct pst_graph **ret_graph,
                         struct pst_error *err)
 {
     const struct onnx_config config = {.file = support_path("model.onnx"),
-                                       .dims = "seq=4",
+                                       .dims = memmem(bytes, n, "seq", 3) == NULL ? "" : "seq=4",
                                        .inputs = "",
                                        .output = "",
                                        .frozen = "",
@@ -188,3 +189,33 @@ TEST(nesting_is_bounded)
 }
 
 TEST_GROUP(support_begin, support_end)
+
+/* What PyTorch's exporter calls a buffer is not trained. */
+TEST(buffer)
+{
+    static const char kind[] = "pkg.torch.export.graph_signature.InputSpec.kind";
+    const char *const words[] = {"PARAMETER", "BUFFER"};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint8_t entry = (uint8_t)(4 + strlen(kind) + strlen(words[i]));
+        struct pst_graph *graph = NULL;
+        uint8_t bytes[2 * sizeof product];
+        const uint32_t length = product[GRAPH] + 7u + entry;
+        size_t n = GRAPH;
+        struct pst_error err;
+
+        memcpy(bytes, product, n);
+        bytes[n++] = (uint8_t)(length | 0x80);
+        bytes[n++] = (uint8_t)(length >> 7);
+        memcpy(bytes + n, product + GRAPH + 1, product[GRAPH]);
+        n += product[GRAPH];
+        /* graph.value_info: name "w", metadata_props */
+        n += (size_t)sprintf((char *)bytes + n, "%c%c%c%cw%c%c%c%c%s%c%c%s", 0x6a, entry + 5, 0x0a,
+                             1, 0x22, entry, 0x0a, (int)strlen(kind), kind, 0x12,
+                             (int)strlen(words[i]), words[i]);
+        memcpy(bytes + n, product + GRAPH + 1 + product[GRAPH], 4);
+        assert_ok(build(bytes, n + 4, &graph, &err), &err);
+        assert_int_equal(graph->n_params, 1 - i);
+        pst_graph_destroy(graph);
+    }
+}
