@@ -149,6 +149,10 @@ static pst_status open_data(struct request *request, struct pst_session *session
         job->train.eval_batches = request->batches;
     } else if (held != UINT64_MAX) {
         job->train.eval_batches = INT64_MAX;
+    } else if (job->train.eval_batches == 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "synthetic data has no end and train.eval_batches is 0; say how many "
+                        "batches with --batches");
     }
     return PST_OK;
 }
