@@ -204,7 +204,17 @@ class Trials:
                                       check=False).stdout.split()
             for child in children if chance.random() < 0.5 else children[:1] if chance.random() < 0.5 else children[1:]:
                 os.kill(int(child), signal.SIGKILL)
-            out, err = process.communicate(timeout=120)
+            try:
+                out, err = process.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                # Open MPI's launcher may stand still when its processes have died.
+                left = subprocess.run(["pgrep", "-P", str(process.pid), "-x", "-r", "D,R,S", "penstock"], check=False,
+                                      stdout=subprocess.DEVNULL)
+                process.kill()
+                out, err = process.communicate()
+                if left.returncode == 0:
+                    raise Violation("a process outlives one that was killed") from None
+                self.found["launchers stood still"] += 1
         self.done["rank"] += 1
         self.killed(bool(children))
         return self.resumed(out, err, before)
