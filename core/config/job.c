@@ -383,6 +383,7 @@ static void check_train(struct pst_job *job, struct pst_config_node *table,
 static void check_checkpoint(struct pst_job_checkpoint *checkpoint, struct pst_config_node *table,
                              struct pst_report *report)
 {
+    static const char *const of_auto[] = {"save_budget", "mtbf"};
     const char *text = checkpoint->save_every;
 
     if (table != NULL && table->n_children > 0 && pst_config_get(table, "folder") == NULL) {
@@ -392,6 +393,15 @@ static void check_checkpoint(struct pst_job_checkpoint *checkpoint, struct pst_c
                          table->children[0]->key);
     }
     checkpoint->automatic = strcmp(text, "auto") == 0;
+    for (size_t i = 0; i < 2 && table != NULL && !checkpoint->automatic; i++) {
+        struct pst_config_node *node = pst_config_get(table, of_auto[i]);
+
+        if (node != NULL) {
+            pst_report_value(report, "config.value", node,
+                             "\"%s\" in [checkpoint] does nothing without save_every = \"auto\"",
+                             of_auto[i]);
+        }
+    }
     if (checkpoint->automatic ||
         (text[0] != '\0' && strlen(text) <= 12 && strspn(text, "0123456789") == strlen(text))) {
         checkpoint->every = checkpoint->automatic ? 0 : strtoull(text, NULL, 10);
