@@ -232,5 +232,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
 }
 
 PST_MODEL_BUILDER(amoebanet, "amoebanet",
-          "AmoebaNet-D: cells of branches for images, which read the two cells before them",
-          struct amoebanet_config, check);
+                  "AmoebaNet-D: cells of branches for images, which read the two cells before them",
+                  struct amoebanet_config, check);

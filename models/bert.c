@@ -148,4 +148,4 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
 }
 
 PST_MODEL_BUILDER(bert, "bert", "BERT: bidirectional Transformer that finds hidden tokens",
-          struct bert_config, check);
+                  struct bert_config, check);

@@ -108,5 +108,5 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
 }
 
 PST_MODEL_BUILDER(candle, "candle-uno",
-          "CANDLE-Uno: encoders of cell and drug features, joined to one number",
-          struct candle_config, NULL);
+                  "CANDLE-Uno: encoders of cell and drug features, joined to one number",
+                  struct candle_config, NULL);

@@ -108,4 +108,4 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
 }
 
 PST_MODEL_BUILDER(dlrm, "dlrm", "recommendation model: dense branches beside tables of embeddings",
-          struct dlrm_config, NULL);
+                  struct dlrm_config, NULL);

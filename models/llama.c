@@ -270,5 +270,6 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-PST_MODEL_BUILDER(llama, "llama", "Llama, Mistral, Qwen, SmolLM: causal Transformer language models",
-          struct llama_config, check);
+PST_MODEL_BUILDER(llama, "llama",
+                  "Llama, Mistral, Qwen, SmolLM: causal Transformer language models",
+                  struct llama_config, check);

@@ -118,5 +118,6 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_loss(m, PST_OP_CROSS_ENTROPY, x, targets);
 }
 
-PST_MODEL_BUILDER(mmt, "mmt", "multi-branch Transformer: parallel stacks that are joined at the end",
-          struct mmt_config, check);
+PST_MODEL_BUILDER(mmt, "mmt",
+                  "multi-branch Transformer: parallel stacks that are joined at the end",
+                  struct mmt_config, check);

@@ -127,5 +127,6 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
     return pst_add_classifier(m, in, c->classes, x, targets);
 }
 
-PST_MODEL_BUILDER(resnet, "resnet", "residual network for images: 18, 34, 50, 101, 152 layers or custom",
-          struct resnet_config, NULL);
+PST_MODEL_BUILDER(resnet, "resnet",
+                  "residual network for images: 18, 34, 50, 101, 152 layers or custom",
+                  struct resnet_config, NULL);

@@ -182,4 +182,4 @@ static struct pst_model_ends add(struct pst_model *m, const void *config)
 }
 
 PST_MODEL_BUILDER(t5, "t5", "T5: encoder and decoder, whose every layer reads the encoder's result",
-          struct t5_config, check);
+                  struct t5_config, check);
