@@ -93,7 +93,8 @@ static bool lags(const struct greedy *g, uint32_t d)
            (here->n_f[UP] <= above->n_f[UP] && above->n_f[UP] < g->m);
 }
 
-/* Devices further down catch up, down and up in turn. */
+/* Devices further down catch up, down and up in turn; where stages differ, one may be as far as
+   that above it. */
 static void catch_up(struct greedy *g)
 {
     uint32_t chunk = DOWN, d, e;
@@ -103,7 +104,7 @@ static void catch_up(struct greedy *g)
             uint32_t before = g->n_sequence;
 
             for (e = g->p; e-- > d;) {
-                if (g->dev[e].n_f[chunk] < g->m) {
+                if (g->dev[e].n_f[chunk] < g->m && greedy_arrival_f(g, e, chunk) != INT64_MAX) {
                     greedy_f(g, e, chunk);
                 }
             }
