@@ -52,14 +52,6 @@ void mpi_gone_watch(struct world *world, uint32_t rank, const struct mpi_self *s
     }
 }
 
-/* Signs of life at once, first of all: who waits for whom has changed since the last. */
-static void mark(struct world *world, uint32_t rank, uint64_t now)
-{
-    world->gone[rank].since_ns = now;
-    world->beaten_ns =
-        now - GRACE_NS / 3 > world->beat_ns ? now + GRACE_NS / 3 - world->beat_ns : 0;
-}
-
 static void set_gone(struct world *world, uint32_t rank, bool is)
 {
     pthread_mutex_lock(&world->mutex);
@@ -74,7 +66,7 @@ static void end_run(struct world *world, uint32_t rank, bool at_once)
 
     set_gone(world, rank, true);
     if (mpi_tell_gone(world, rank, why, sizeof why) || at_once) {
-        mpi_abort_gone(world, why);
+        mpi_abort_gone(world, rank, why);
     } else {
         set_gone(world, rank, false);
     }
@@ -94,7 +86,8 @@ void mpi_gone_progress(struct world *world, uint64_t now)
             continue;
         }
         if (gone->since_ns == 0 && poll(&end, 1, 0) == 1) {
-            mark(world, r, now);
+            gone->since_ns = now;
+            world->marked = true;
         }
         if (gone->since_ns != 0 && now - gone->since_ns >= GRACE_NS) {
             end_run(world, r, now - gone->since_ns >= MOST_NS);

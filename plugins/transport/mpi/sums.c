@@ -108,9 +108,7 @@ static bool all_ended(struct world *world, struct sum *sum)
 
     for (uint32_t i = 0; i < staging->n_requests; i++) {
         if (!mpi_ended(world, &staging->requests[i])) {
-            if (i < sum->n_members) {
-                atomic_store(&sum->missing, sum->members[i]);
-            }
+            atomic_store(&sum->missing, sum->members[i % sum->n_members]);
             return false;
         }
     }
