@@ -52,6 +52,14 @@ void mpi_gone_watch(struct world *world, uint32_t rank, const struct mpi_self *s
     }
 }
 
+/* Signs of life at once, first of all: who waits for whom has changed since the last. */
+static void mark(struct world *world, uint32_t rank, uint64_t now)
+{
+    world->gone[rank].since_ns = now;
+    world->beaten_ns =
+        now - GRACE_NS / 3 > world->beat_ns ? now + GRACE_NS / 3 - world->beat_ns : 0;
+}
+
 static void set_gone(struct world *world, uint32_t rank, bool is)
 {
     pthread_mutex_lock(&world->mutex);
@@ -66,7 +74,7 @@ static void end_run(struct world *world, uint32_t rank, bool at_once)
 
     set_gone(world, rank, true);
     if (mpi_tell_gone(world, rank, why, sizeof why) || at_once) {
-        mpi_abort_gone(world, rank, why);
+        mpi_abort_gone(world, why);
     } else {
         set_gone(world, rank, false);
     }
@@ -86,8 +94,7 @@ void mpi_gone_progress(struct world *world, uint64_t now)
             continue;
         }
         if (gone->since_ns == 0 && poll(&end, 1, 0) == 1) {
-            gone->since_ns = now;
-            world->marked = true;
+            mark(world, r, now);
         }
         if (gone->since_ns != 0 && now - gone->since_ns >= GRACE_NS) {
             end_run(world, r, now - gone->since_ns >= MOST_NS);

@@ -55,7 +55,6 @@ static struct world *create(uint64_t stall_ns)
     pthread_condattr_destroy(&attr);
     world->stall_ns = stall_ns;
     atomic_init(&world->waits_for, MPI_NO_RANK);
-    world->abort_gone = MPI_NO_RANK;
     return world;
 }
 

@@ -217,7 +217,7 @@ struct world {
     struct team_job job;
     atomic_bool aborted;
     bool abort_wanted, abort_sent;
-    uint32_t abort_gone; /* the one that this process found gone, or MPI_NO_RANK */
+    bool abort_gone; /* it is this process that found another one gone */
     struct abort_message abort;
     /* what the rank waits for: its peer, MPI_NO_RANK: nothing or a sum; and since when */
     atomic_uint waits_for;
@@ -245,7 +245,6 @@ struct world {
     MPI_Request *beat_sends, *abort_sends;
     uint64_t beaten_ns, gone_looked_ns;
     bool open, told; /* there is a transport; a beat had something to tell of */
-    bool marked;     /* a process has ended: who waits for whom is told often */
 };
 
 extern struct world *mpi_world; /* NULL: nobody has joined */
@@ -321,7 +320,7 @@ void mpi_gone_finish(struct world *world);
 /* What is known of one that has ended, and of those that wait for it: false, if of none; and the
    end of the run. */
 bool mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size);
-void mpi_abort_gone(struct world *world, uint32_t rank, const char *why);
+void mpi_abort_gone(struct world *world, const char *why);
 /* A process that was not heard of for the stall limit, or MPI_NO_RANK. */
 uint32_t mpi_silent(struct world *world);
 

@@ -101,8 +101,7 @@ static void take_beats(struct world *world, uint64_t now)
 /* --- the end of a run --------------------------------------------------------------------------
  */
 
-static void abort_here(struct world *world, uint32_t rank, const char *why, bool tell,
-                       uint32_t gone)
+static void abort_here(struct world *world, uint32_t rank, const char *why, bool tell, bool gone)
 {
     pthread_mutex_lock(&world->mutex);
     if (!atomic_load(&world->aborted)) {
@@ -121,12 +120,12 @@ static void abort_here(struct world *world, uint32_t rank, const char *why, bool
 
 void mpi_abort(struct world *world, uint32_t rank, const char *why)
 {
-    abort_here(world, rank, why, true, MPI_NO_RANK);
+    abort_here(world, rank, why, true, false);
 }
 
-void mpi_abort_gone(struct world *world, uint32_t rank, const char *why)
+void mpi_abort_gone(struct world *world, const char *why)
 {
-    abort_here(world, world->rank, why, true, rank);
+    abort_here(world, world->rank, why, true, true);
 }
 
 static bool carry_aborts(struct world *world)
@@ -135,7 +134,7 @@ static bool carry_aborts(struct world *world)
 
     if (!atomic_load(&world->aborted) && mpi_ended(world, &world->abort_request)) {
         world->abort_in.why[sizeof world->abort_in.why - 1] = '\0';
-        abort_here(world, world->abort_in.rank, world->abort_in.why, false, MPI_NO_RANK);
+        abort_here(world, world->abort_in.rank, world->abort_in.why, false, false);
         return true;
     }
     pthread_mutex_lock(&world->mutex);
@@ -154,7 +153,7 @@ static bool carry_aborts(struct world *world)
 bool mpi_watch_progress(struct world *world)
 {
     uint64_t now = pst_now_ns();
-    bool soon = (world->marked || (world->open && !world->told)) && FIRST_NS < world->beat_ns;
+    bool soon = world->open && !world->told && FIRST_NS < world->beat_ns;
 
     take_beats(world, now);
     mpi_gone_progress(world, now);
@@ -163,6 +162,18 @@ bool mpi_watch_progress(struct world *world)
         send_beats(world, now);
     }
     return carry_aborts(world);
+}
+
+pst_status mpi_fail_aborted(struct world *world, struct pst_error *err)
+{
+    if (world->abort_gone) {
+        pst_fail(err, PST_ERR_CANCELLED, "run.died", "%s", world->abort.why);
+        pst_error_hint(err,
+                       "the kernel's log tells of processes that it killed for want of memory");
+        return PST_ERR_CANCELLED;
+    }
+    return pst_fail(err, PST_ERR_CANCELLED, "run.aborted", "rank %u stopped the run: %s",
+                    world->abort.rank, world->abort.why);
 }
 
 /* --- who waits for whom ------------------------------------------------------------------------
@@ -279,7 +290,7 @@ static bool needs(const struct world *world, uint32_t rank)
     return any;
 }
 
-static bool tell(struct world *world, uint32_t rank, bool will_wait, char *ret_why, size_t size)
+bool mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size)
 {
     uint64_t now = pst_now_ns();
     struct beat *own = &world->beats[world->rank];
@@ -287,7 +298,7 @@ static bool tell(struct world *world, uint32_t rank, bool will_wait, char *ret_w
 
     pthread_mutex_lock(&world->mutex);
     *own = own_beat(world, now);
-    if (own->waits_for == MPI_NO_RANK && will_wait) {
+    if (own->waits_for == MPI_NO_RANK && needs(world, rank)) {
         own->waits_for = rank;
     }
     describe(world, rank, now, culprit, sizeof culprit);
@@ -299,28 +310,6 @@ static bool tell(struct world *world, uint32_t rank, bool will_wait, char *ret_w
                                             : "device",
              waiting);
     return waiting[0] != '\0';
-}
-
-bool mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size)
-{
-    return tell(world, rank, needs(world, rank), ret_why, size);
-}
-
-pst_status mpi_fail_aborted(struct world *world, struct pst_error *err)
-{
-    char why[MPI_WHY];
-
-    if (world->abort_gone != MPI_NO_RANK) {
-        /* Whoever waits now may not have when the run was ended. */
-        bool waits = tell(world, world->abort_gone, false, why, sizeof why);
-
-        pst_fail(err, PST_ERR_CANCELLED, "run.died", "%s", waits ? why : world->abort.why);
-        pst_error_hint(err,
-                       "the kernel's log tells of processes that it killed for want of memory");
-        return PST_ERR_CANCELLED;
-    }
-    return pst_fail(err, PST_ERR_CANCELLED, "run.aborted", "rank %u stopped the run: %s",
-                    world->abort.rank, world->abort.why);
 }
 
 pst_status mpi_fail_stalled(struct world *world, uint32_t peer, const char *what,
