@@ -19,8 +19,9 @@ struct pst_cost_model {
     const struct pst_cluster *cluster;
     const struct pst_costed *profile; /* measured times, or NULL: the roofline of [cluster] */
     const uint32_t *profile_nodes;    /* pst_profile_bind; PST_NONE: of no cost */
-    double profile_scale;             /* its times are multiplied by this; 0 counts as 1 */
-    pst_workspace_fn *workspace;      /* NULL: no kernel needs any */
+    uint32_t side_by_side; /* ranks that can compute at a time, on a machine with fewer cores than
+                              they have threads; 0: all of them */
+    pst_workspace_fn *workspace; /* NULL: no kernel needs any */
     void *workspace_context;
 };
 

@@ -63,7 +63,7 @@ static void move_backward(const struct pst_cost_model *cost, uint32_t op, double
 static void profiled(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
                      struct pst_times *ret_times)
 {
-    double ns[3], scale = cost->profile_scale > 0 ? cost->profile_scale : 1;
+    double ns[3];
 
     if (cost->profile_nodes[op] == PST_NONE) {
         *ret_times = (struct pst_times){0};
@@ -74,7 +74,6 @@ static void profiled(const struct pst_cost_model *cost, uint32_t op, uint32_t sa
         move_backward(cost, op, ns);
     }
     for (uint32_t pass = 0; pass < 3; pass++) {
-        ns[pass] *= scale;
         ns[pass] = ns[pass] < LONGEST_NS ? round(ns[pass]) : LONGEST_NS;
     }
     *ret_times = (struct pst_times){(uint64_t)ns[0], (uint64_t)ns[1], (uint64_t)ns[2]};

@@ -45,8 +45,8 @@ uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_byt
         return 0;
     }
     if (cost->profile != NULL && cost->profile->update_bytes_per_s > 0) {
-        double measured = (double)param_bytes / cost->profile->update_bytes_per_s * 1e9 *
-                          (cost->profile_scale > 0 ? cost->profile_scale : 1);
+        double measured = (double)param_bytes / cost->profile->update_bytes_per_s * 1e9;
+
         return measured < 4e18 ? (uint64_t)ceil(measured) : (uint64_t)4e18;
     }
     unsigned __int128 traffic = (unsigned __int128)param_bytes * (2 + 2 * (uint64_t)slots);

@@ -3,12 +3,13 @@
  * The lists run side by side: every start time is a maximum over ends that are known before it, and
  * each channel serves in list order, so where no link is shared the times do not depend on the
  * order in which this file visits the ranks, and a worklist of ranks takes the place of an event
- * queue. What asks for a shared link is put off until nothing else moves; then the earliest request
- * is served. Whatever follows from it is later, so requests are served in the order of their times.
- * Each instruction is handled once.
+ * queue. What asks for a link or a core that others may want is put off until nothing else moves;
+ * then the earliest request is served. Whatever follows from it is later, so requests are served in
+ * the order of their times. Each instruction is handled once.
  *
  * Transfers of one queue start in order and overlap where their links differ; a link direction
- * moves one transfer at a time. Reductions of one rank follow each other.
+ * moves one transfer at a time. Reductions of one rank follow each other. Where ranks share cores,
+ * a pass has the core that is free first, and keeps it to its end.
  */
 #include "sim/sim.h"
 
@@ -23,6 +24,18 @@ static void wake(struct pst_sim *sim, uint32_t rank)
         uint32_t at = sim->first + sim->n_queued++;
         sim->worklist[at < sim->plan->n_devices ? at : at - sim->plan->n_devices] = rank;
     }
+}
+
+static bool is_asking(const struct pst_sim_rank *state, enum pst_sim_request_kind kind)
+{
+    return state->requests[kind].open;
+}
+
+static void ask(struct pst_sim *sim, struct pst_sim_rank *state, enum pst_sim_request_kind kind,
+                uint64_t ns)
+{
+    state->requests[kind] = (struct pst_sim_request){true, ns};
+    sim->n_requests++;
 }
 
 /* All that the instruction waits for has a known end; *earliest is raised to the last of them. What
@@ -109,7 +122,7 @@ static bool match_heads(struct pst_sim *sim, uint32_t from, uint32_t to)
 {
     struct pst_sim_rank *sender = &sim->ranks[from], *receiver = &sim->ranks[to];
     uint32_t send = queue_head(sender, QUEUE_SEND), recv = queue_head(receiver, QUEUE_RECV);
-    if (sender->requested || send == PST_NONE || recv == PST_NONE ||
+    if (is_asking(sender, PST_SIM_LINK) || send == PST_NONE || recv == PST_NONE ||
         sender->list[send].peer != to || receiver->list[recv].peer != from) {
         return false;
     }
@@ -124,30 +137,11 @@ static bool match_heads(struct pst_sim *sim, uint32_t from, uint32_t to)
     ready = pst_later(ready,
                       pst_later(sender->last_start[QUEUE_SEND], receiver->last_start[QUEUE_RECV]));
     if (is_far(sim, from, to)) {
-        sender->requested = true;
-        sender->requested_ns = ready;
-        sim->n_requests++;
+        ask(sim, sender, PST_SIM_LINK, ready);
         return false;
     }
     move(sim, from, to, ready);
     return true;
-}
-
-/* The earliest of those that want a shared link; of several the lowest sending rank. */
-static void serve_request(struct pst_sim *sim)
-{
-    uint32_t from = PST_NONE;
-    for (uint32_t r = 0; r < sim->plan->n_devices; r++) {
-        const struct pst_sim_rank *rank = &sim->ranks[r];
-        if (rank->requested &&
-            (from == PST_NONE || rank->requested_ns < sim->ranks[from].requested_ns)) {
-            from = r;
-        }
-    }
-    struct pst_sim_rank *sender = &sim->ranks[from];
-    sender->requested = false;
-    sim->n_requests--;
-    move(sim, from, sender->list[queue_head(sender, QUEUE_SEND)].peer, sender->requested_ns);
 }
 
 /* --- reductions ------------------------------------------------------------------------------ */
@@ -235,6 +229,10 @@ static void post(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
         state->n_posted[queue]++;
         return;
     }
+    if (sim->core_free != NULL) {
+        ask(sim, state, PST_SIM_CORE, start);
+        return;
+    }
     state->now = pst_sim_run_pass(sim, state, at);
     pst_sim_finish(state, at, start, state->now);
 }
@@ -243,6 +241,10 @@ static void post(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 static bool take(struct pst_sim *sim, struct pst_sim_rank *state)
 {
     const struct pst_instr *instr = &state->list[state->pc];
+
+    if (is_asking(state, PST_SIM_CORE)) {
+        return false; /* the pass before it has not begun */
+    }
     if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
         return pst_sim_copy(sim, state, state->pc);
     }
@@ -320,6 +322,51 @@ static void advance(struct pst_sim *sim, uint32_t rank)
             moved |= match_heads(sim, state->list[recv].peer, rank);
         }
         moved |= arrive(sim, rank);
+    }
+}
+
+/* The pass that the rank has come to has the core that is free first. */
+static void run_on_core(struct pst_sim *sim, uint32_t rank, uint64_t asked_ns)
+{
+    struct pst_sim_rank *state = &sim->ranks[rank];
+    uint32_t at = state->pc - 1, core = 0;
+    uint64_t start;
+
+    for (uint32_t c = 1; c < sim->n_cores; c++) {
+        core = sim->core_free[c] < sim->core_free[core] ? c : core;
+    }
+    state->now = start = pst_later(asked_ns, sim->core_free[core]);
+    state->now = sim->core_free[core] = pst_sim_run_pass(sim, state, at);
+    pst_sim_finish(state, at, start, state->now);
+    wake(sim, rank);
+}
+
+/* The earliest; of several that of the lowest rank. */
+static void serve_request(struct pst_sim *sim)
+{
+    struct pst_sim_request *first = NULL;
+    uint32_t rank = PST_NONE;
+    bool is_link = false;
+
+    for (uint32_t r = 0; r < sim->plan->n_devices; r++) {
+        for (uint32_t kind = 0; kind < PST_SIM_REQUESTS; kind++) {
+            struct pst_sim_request *request = &sim->ranks[r].requests[kind];
+
+            if (request->open && (first == NULL || request->ns < first->ns)) {
+                first = request;
+                rank = r;
+                is_link = kind == PST_SIM_LINK;
+            }
+        }
+    }
+    first->open = false;
+    sim->n_requests--;
+    if (is_link) {
+        const struct pst_sim_rank *sender = &sim->ranks[rank];
+
+        move(sim, rank, sender->list[queue_head(sender, QUEUE_SEND)].peer, first->ns);
+    } else {
+        run_on_core(sim, rank, first->ns);
     }
 }
 

@@ -87,6 +87,14 @@ static void init_nodes(struct pst_sim *sim)
     sim->node_in = pst_arena_array(&sim->arena, n, sizeof *sim->node_in);
 }
 
+static void init_cores(struct pst_sim *sim)
+{
+    sim->n_cores = sim->durations.cost->side_by_side;
+    if (sim->n_cores > 0 && sim->n_cores < sim->plan->n_devices) {
+        sim->core_free = pst_arena_array(&sim->arena, sim->n_cores, sizeof *sim->core_free);
+    }
+}
+
 void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct pst_graph *graph,
                   const struct pst_cost_model *cost, uint32_t n_runs, struct pst_error *err)
 {
@@ -104,6 +112,7 @@ void pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan, const struct
     pst_sim_durations_init(&sim->durations, arena, plan, graph, cost);
     memset(link_at, 0xFF, n * sizeof *link_at);
     init_nodes(sim);
+    init_cores(sim);
     for (uint32_t d = 0; d < n; d++) {
         init_rank(sim, d);
         pst_sim_copies_init(sim, d);

@@ -26,6 +26,10 @@ static inline uint32_t pst_sim_queue_of(uint32_t op)
                               : QUEUE_COUNT;
 }
 
+/* What a rank may ask for that others may want, too: a link between nodes for the head of its
+   sends; a core for its next pass. */
+enum pst_sim_request_kind { PST_SIM_LINK = 0, PST_SIM_CORE = 1, PST_SIM_REQUESTS = 2 };
+
 #define PST_SIM_OPEN UINT64_MAX /* an end that is not known yet */
 
 struct pst_sim_rank {
@@ -50,8 +54,10 @@ struct pst_sim_rank {
     uint64_t now;
     uint32_t arrived_at; /* collective that this rank has come to, PST_NONE: none */
     bool queued_up, ended;
-    bool requested;        /* the head of its sends waits for a shared link, */
-    uint64_t requested_ns; /* from this time on */
+    struct pst_sim_request {
+        bool open;
+        uint64_t ns; /* from this time on */
+    } requests[PST_SIM_REQUESTS];
 };
 
 struct pst_sim_collective {
@@ -71,7 +77,8 @@ struct pst_sim {
     uint32_t *worklist;                     /* a ring of n_devices ranks */
     uint32_t first, n_queued;
     uint64_t *node_out, *node_in; /* of each node: when its link is free; NULL: there is one node */
-    uint32_t n_requests;          /* ranks whose next transfer waits for a shared link */
+    uint64_t *core_free;          /* of each core: when its pass ends; NULL: ranks share none */
+    uint32_t n_cores, n_requests; /* of all ranks, open */
     pst_status status;
     struct pst_error *err;
     /* Told of every run of a rank's list, in order, once all of it has ended. May be NULL. */

@@ -33,14 +33,12 @@ pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph 
 }
 
 /* [cluster] describes devices that compute side by side; on a machine with fewer cores than they
-   have threads they take turns, and all that they compute takes longer by that ratio. What goes
-   between them does not. A costed graph is of another machine. */
+   have threads they take turns. A costed graph is of another machine. */
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err)
 {
     struct pst_plan *plan = session->planned.plan;
-    struct pst_cluster slower = session->cluster;
     struct pst_cost_model cost = session->cost;
-    double ratio;
+    uint32_t threads = session->device_config.threads;
     pst_status st = pst_predict_step(plan, session->graph, &cost, false, &plan->step_ns, err);
 
     session->predicted_ns = plan->step_ns;
@@ -50,18 +48,12 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
         session->graph->costed != NULL) {
         return st;
     }
-    session->threads = plan->n_devices * session->device_config.threads;
+    session->threads = plan->n_devices * threads;
     session->cores = pst_usable_cores();
     if (session->threads <= session->cores) {
         return PST_OK;
     }
-    ratio = (double)session->threads / (double)session->cores;
-    slower.flops /= ratio;
-    slower.bf16_flops /= ratio;
-    slower.memory_bandwidth = (uint64_t)((double)slower.memory_bandwidth / ratio);
-    slower.launch_overhead = (uint64_t)((double)slower.launch_overhead * ratio);
-    cost.cluster = &slower;
-    cost.profile_scale = ratio;
+    cost.side_by_side = session->cores > threads ? session->cores / threads : 1;
     return pst_predict_step(plan, session->graph, &cost, false, &session->predicted_ns, err);
 }
 

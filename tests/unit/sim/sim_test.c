@@ -166,8 +166,6 @@ TEST(updates_take_what_was_measured)
     cost.profile = &profile;
     assert_int_equal(pst_sim_update_ns(&cost, 1000, 2), 250);
     assert_int_equal(pst_sim_update_ns(&cost, 0, 2), 0);
-    cost.profile_scale = 3;
-    assert_int_equal(pst_sim_update_ns(&cost, 1000, 2), 750);
     profile.update_bytes_per_s = 0;
     assert_int_equal(pst_sim_update_ns(&cost, 1000, 2), 7000);
 }
