@@ -135,18 +135,41 @@ bool pst_parse_time(const char *text, uint64_t *ret_ns)
     return parse_unit(text, time_units, sizeof time_units / sizeof *time_units, ret_ns);
 }
 
-uint64_t pst_host_available_bytes(void)
+bool pst_file_field(const char *path, const char *key, char *ret_text, size_t size)
 {
-    FILE *file = fopen("/proc/meminfo", "re");
-    unsigned long long kib = 0;
+    FILE *file = fopen(path, "re");
+    char line[512];
     bool found = false;
-    char line[256];
 
     while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
-        found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+        char *colon = strchr(line, ':');
+
+        if (colon != NULL && strncmp(line, key, strlen(key)) == 0) {
+            char *value = colon + 1 + strspn(colon + 1, " \t");
+
+            value[strcspn(value, "\n")] = '\0';
+            snprintf(ret_text, size, "%s", value);
+            found = true;
+        }
     }
     if (file != NULL) {
         fclose(file);
     }
-    return found ? (uint64_t)kib * 1024 : UINT64_MAX;
+    return found;
+}
+
+uint64_t pst_host_available_bytes(void)
+{
+    char kib[64];
+
+    return pst_file_field("/proc/meminfo", "MemAvailable", kib, sizeof kib)
+               ? strtoull(kib, NULL, 10) * 1024
+               : UINT64_MAX;
+}
+
+void pst_machine_processor(char *ret_text, size_t size)
+{
+    if (!pst_file_field("/proc/cpuinfo", "model name", ret_text, size)) {
+        snprintf(ret_text, size, "unknown");
+    }
 }

@@ -97,4 +97,10 @@ bool pst_parse_time(const char *text, uint64_t *ret_ns);
 /* Bytes that can be had without swapping, as the kernel estimates; UINT64_MAX where it does not. */
 uint64_t pst_host_available_bytes(void);
 
+/* The value behind "key" in a file of "key : value" lines, such as those in /proc; false, and
+   ret_text as it was: there is none. */
+bool pst_file_field(const char *path, const char *key, char *ret_text, size_t size);
+/* Name of this machine's processor, "unknown" where it has none. */
+void pst_machine_processor(char *ret_text, size_t size);
+
 #endif

@@ -95,8 +95,11 @@ struct pst_job_run {
     const char *plan;      /* run this plan file instead of searching; "" = none */
 };
 
+enum { PST_MEASURE_AUTO = 0, PST_MEASURE_NEVER = 1 };
+
 struct pst_job_profile {
     const char *file; /* measured times in the place of [cluster]'s; "" = none */
+    uint32_t measure; /* enum: auto | never */
 };
 
 enum { PST_VERIFY_SIZES = 0, PST_VERIFY_FULL = 1 };

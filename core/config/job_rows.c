@@ -144,6 +144,9 @@ static const struct pst_param profile_rows[] = {
     ROW(profile, file, STRING, "", NULL,
         "Measured times (penstock profile -o FILE) in the place of those that [cluster] makes, "
         "relative to the config's folder; empty: none."),
+    ROW(profile, measure, ENUM, "auto", "auto|never",
+        "Without a file, and where [cluster] says nothing about the speed of devices: whether "
+        "operators are measured on this machine at first use."),
 };
 
 static const struct pst_param checkpoint_rows[] = {

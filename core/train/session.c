@@ -15,6 +15,7 @@
 #include "host/plugin_host.h"
 #include "exec/kernels_early.h"
 #include "train/begin.h"
+#include "train/calibration.h"
 #include "train/model_plugin.h"
 
 /* --- a GPU for each rank? ---------------------------------------------------------------------*/
@@ -574,6 +575,7 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
     }
     if (st == PST_OK) {
         take_figures(session);
+        pst_calibration_load(session, (uint32_t)job->train.microbatch);
         st = pst_config_place(job->config, "cluster", "reserve",
                               pst_cluster_check(&session->cluster, err), err);
     }

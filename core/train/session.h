@@ -19,7 +19,8 @@ struct pst_session {
     struct pst_rules rules; /* of updates, per parameter of the graph */
     struct pst_cluster cluster;
     struct pst_cost_model cost;
-    struct pst_costed *profile; /* [profile] file, or NULL */
+    struct pst_costed *profile; /* [profile] file, or what was measured here, or NULL */
+    bool calibrated;            /* that is what was measured here (train/calibration.h) */
     struct pst_arena arena;
     const struct pst_device_ops *device_ops;
     struct pst_device *device; /* answers questions about workspaces; runs nothing */

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cache.h"
 #include "base/util.h"
 
 #define MOST_BYTES (16u << 20)
@@ -143,36 +144,14 @@ static pst_status write_file(const struct pst_cuda_kept *kept, struct pst_error 
 
 /* --- where it is ------------------------------------------------------------------------------ */
 
-static pst_status refuse(struct pst_error *err, const char *path, const char *why)
-{
-    return pst_fail(err, PST_ERR_IO, "output.write",
-                    "run.kernels timed keeps its choices in %s: %s; set XDG_CACHE_HOME to a folder "
-                    "for them",
-                    path, why);
-}
-
-/* Ends with the first folder that cannot be there. */
-static pst_status make_folders(char *path, struct pst_error *err)
-{
-    pst_status status = PST_OK;
-
-    for (char *at = strchr(path + 1, '/'); at != NULL && status == PST_OK;
-         at = strchr(at + 1, '/')) {
-        *at = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST) {
-            status = refuse(err, path, strerror(errno));
-        }
-        *at = '/';
-    }
-    return status;
-}
+#define WHO "run.kernels timed keeps its choices"
 
 static pst_status place(struct pst_cuda_kept *kept, const struct pst_device *device,
                         struct pst_error *err)
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     struct cudaDeviceProp prop;
     const cudaError_t error = cudaGetDeviceProperties(&prop, device->ordinal);
+    char *name;
 
     if (error != cudaSuccess) {
         return pst_cuda_fail(err, "asking for the name of the GPU", error);
@@ -180,16 +159,11 @@ static pst_status place(struct pst_cuda_kept *kept, const struct pst_device *dev
     for (char *at = prop.name; *at != '\0'; at++) {
         *at = isalnum((unsigned char)*at) ? *at : '-';
     }
-    if (cache == NULL || cache[0] != '/') {
-        cache = NULL; /* as the XDG Base Directory Specification has it */
-    }
-    if (cache == NULL && (home == NULL || home[0] != '/')) {
-        return refuse(err, "~/.cache", "HOME is no folder");
-    }
-    kept->path = pst_printf("%s%s/penstock/products-%s-%zu", cache != NULL ? cache : home,
-                            cache != NULL ? "" : "/.cache", prop.name, cublasLtGetVersion());
-    kept->lock = pst_printf("%s.lock", kept->path);
-    return make_folders(kept->path, err);
+    name = pst_printf("products-%s-%zu", prop.name, cublasLtGetVersion());
+    kept->path = pst_cache_path(name);
+    kept->lock = kept->path == NULL ? NULL : pst_printf("%s.lock", kept->path);
+    free(name);
+    return pst_cache_make(kept->path, WHO, err);
 }
 
 pst_status pst_cuda_kept_open(struct pst_device *device, struct pst_error *err)
@@ -229,7 +203,9 @@ static pst_status lock_file(const struct pst_cuda_kept *kept, int *ret_fd, struc
     while (fd >= 0 && (locked = flock(fd, LOCK_EX)) != 0 && errno == EINTR) {
     }
     if (locked != 0) {
-        const pst_status status = refuse(err, kept->lock, strerror(errno));
+        const pst_status status = pst_fail(err, PST_ERR_IO, "output.write",
+                                           WHO " in %s: %s; set XDG_CACHE_HOME to a folder for it",
+                                           kept->lock, strerror(errno));
 
         if (fd >= 0) {
             close(fd);

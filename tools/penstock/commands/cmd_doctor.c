@@ -74,41 +74,17 @@ static const char *const variables[] = {
     "OMPI_COMM_WORLD_SIZE",
 };
 
-/* The value behind "key" in a file of "key : value" lines, such as those in /proc. */
-static bool read_field(const char *path, const char *key, char *ret_text, size_t size)
-{
-    FILE *file = fopen(path, "re");
-    char line[512];
-    bool found = false;
-
-    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
-        char *colon = strchr(line, ':');
-
-        if (colon != NULL && strncmp(line, key, strlen(key)) == 0) {
-            char *value = colon + 1 + strspn(colon + 1, " \t");
-
-            value[strcspn(value, "\n")] = '\0';
-            snprintf(ret_text, size, "%s", value);
-            found = true;
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return found;
-}
-
 static uint64_t memory_field(const char *key)
 {
     char text[64];
 
-    return read_field("/proc/meminfo", key, text, sizeof text) ? strtoull(text, NULL, 10) * 1024
-                                                               : 0;
+    return pst_file_field("/proc/meminfo", key, text, sizeof text) ? strtoull(text, NULL, 10) * 1024
+                                                                   : 0;
 }
 
 static void examine_system(struct machine *machine)
 {
-    char processor[256] = "unknown";
+    char processor[256];
     struct utsname name;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -122,7 +98,7 @@ static void examine_system(struct machine *machine)
         machine->system = pst_arena_printf(&machine->arena, "%s %s, %s, glibc %s", name.sysname,
                                            name.release, name.machine, gnu_get_libc_version());
     }
-    read_field("/proc/cpuinfo", "model name", processor, sizeof processor);
+    pst_machine_processor(processor, sizeof processor);
     machine->processor = pst_arena_strdup(&machine->arena, processor);
     machine->cores = online > 0 ? (uint32_t)online : 1;
     machine->usable_cores = pst_usable_cores();

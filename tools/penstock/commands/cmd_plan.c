@@ -17,6 +17,8 @@ static void plan(struct pst_cli *cli, void *asked)
 
     pst_cli_job_open(cli, cli->arguments[0], &job);
     pst_cli_must(cli, pst_session_create(&job.job, NULL, &job.session, &cli->err));
+    pst_cli_must(
+        cli, pst_cli_calibrate(cli, job.session, (uint32_t)job.job.train.microbatch, &cli->err));
     pst_cli_plan(cli, job.session, job.job.run.plan);
     for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF; f++) {
         if (request->stages.figures[f] != NULL) {

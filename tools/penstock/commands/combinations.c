@@ -27,13 +27,31 @@ static pst_status try_one(const struct pst_cli_set *set, uint32_t i,
     return st;
 }
 
-/* What is wrong with the config whatever is compared is said once, and where it stands. */
+/* Of the largest micro-batch that is compared. */
+static uint32_t largest_size(const struct pst_cli_set *set)
+{
+    const struct pst_axis *sizes = &set->combinations.axes[PST_AXIS_MICROBATCH];
+    unsigned long most = 1;
+
+    for (uint32_t k = 0; k < sizes->n; k++) {
+        unsigned long size = strtoul(sizes->values[k].label, NULL, 10);
+
+        most = size > most ? size : most;
+    }
+    return (uint32_t)most;
+}
+
+/* What is wrong with the config whatever is compared is said once, and where it stands. What its
+   operators take is measured once. */
 static void check_base(struct pst_cli *cli, const struct pst_cli_set *set)
 {
     struct pst_session *session = NULL;
     struct pst_trial trial = {.state = PST_TRIAL_OPEN};
     pst_status st = pst_session_create_for_planning(&set->job.job, &session, &cli->err);
 
+    if (st == PST_OK) {
+        pst_cli_must(cli, pst_cli_calibrate(cli, session, largest_size(set), &cli->err));
+    }
     pst_session_destroy(session);
     if (st != PST_OK) {
         try_one(set, 0, &(struct pst_trial_options){.keep_plan = false}, NULL, &trial, &trial.why);

@@ -33,6 +33,11 @@ void pst_cli_job_embedded(struct pst_cli *cli, const char *file, struct pst_cli_
 void pst_cli_job_planned(struct pst_cli *cli, const char *file, struct pst_cli_job *ret_job);
 void pst_cli_job_close(struct pst_cli_job *job);
 
+/* Measures, where that is wanted and not done yet: pst_calibrate. samples: of the largest
+   micro-batch that will be planned. On standard error it says what it does. */
+pst_status pst_cli_calibrate(const struct pst_cli *cli, struct pst_session *session,
+                             uint32_t samples, struct pst_error *err);
+
 /* Of the session's job, or of the plan file unless that is NULL. */
 void pst_cli_plan(struct pst_cli *cli, struct pst_session *session, const char *plan_file);
 

@@ -74,6 +74,10 @@ void pst_cli_job_planned(struct pst_cli *cli, const char *file, struct pst_cli_j
     }
     (is_plan ? pst_cli_job_embedded : pst_cli_job_open)(cli, file, ret_job);
     pst_cli_must(cli, pst_session_create_for_planning(&ret_job->job, &ret_job->session, &cli->err));
+    if (!is_plan) {
+        pst_cli_must(cli, pst_cli_calibrate(cli, ret_job->session,
+                                            (uint32_t)ret_job->job.train.microbatch, &cli->err));
+    }
     pst_cli_plan(cli, ret_job->session, is_plan ? file : ret_job->job.run.plan);
 }
 

@@ -14,7 +14,16 @@
 #define MAX_OPTIONS 32
 #define OWN_BASE    256 /* values of long options, out of the way of letters */
 
-enum { COMMON_JSON, COMMON_VERBOSE, COMMON_QUIET, COMMON_SET, COMMON_COLOR, COMMON_HELP, N_COMMON };
+enum {
+    COMMON_JSON,
+    COMMON_VERBOSE,
+    COMMON_QUIET,
+    COMMON_SET,
+    COMMON_NO_PROFILE,
+    COMMON_COLOR,
+    COMMON_HELP,
+    N_COMMON
+};
 
 static const struct {
     const char *name;
@@ -25,6 +34,8 @@ static const struct {
     [COMMON_VERBOSE] = {"verbose", 'v', NULL, "more log lines; twice for debugging"},
     [COMMON_QUIET] = {"quiet", 'q', NULL, "errors only, no progress"},
     [COMMON_SET] = {"set", 0, "KEY=VALUE", "override a key of the config, e.g. train.steps=10"},
+    [COMMON_NO_PROFILE] = {"no-profile", 0, NULL,
+                           "plan without operators measured on this machine"},
     [COMMON_COLOR] = {"color", 0, "WHEN", "auto (default), always or never"},
     [COMMON_HELP] = {"help", 'h', NULL, "this text"},
 };
@@ -167,6 +178,9 @@ static pst_status take_common(const struct pst_command *command, uint32_t which,
             return fail_usage(command, err, "--set wants KEY=VALUE, not", optarg);
         }
         cli->sets[cli->n_sets++] = optarg;
+        break;
+    case COMMON_NO_PROFILE:
+        setenv("PENSTOCK_NO_PROFILE", "1", 1); /* for processes apart, too */
         break;
     case COMMON_COLOR:
         if (strcmp(optarg, "auto") != 0 && strcmp(optarg, "always") != 0 &&

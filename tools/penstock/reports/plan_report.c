@@ -161,6 +161,9 @@ static void print_prediction(const struct pst_session *session, FILE *out)
     fprintf(out, "\npredicted step  %s, %s tok/s", pst_format_ns(step, ns),
             pst_format_count(rate,
                              ns == 0 ? 0.0 : (double)tokens_per_step(session) * 1e9 / (double)ns));
+    if (session->calibrated) {
+        fputs(", operators measured here", out);
+    }
     if (session->threads > session->cores) {
         fprintf(out, " (%u device%s", n, n == 1 ? "" : "s");
         if (session->device_config.threads > 1) {
@@ -282,6 +285,10 @@ void pst_plan_report_json(const struct pst_session *session, const char *file,
     pst_json_end(json, ']');
     add_devices(json, plan);
     pst_json_number(json, "step_us", (double)session->predicted_ns / 1e3);
+    pst_json_string(json, "operator_times",
+                    session->calibrated        ? "measured"
+                    : session->profile != NULL ? "file"
+                                               : "described");
     if (session->cores != 0) {
         pst_json_uint(json, "threads", session->threads);
         pst_json_uint(json, "cores", session->cores);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where penstock keeps what it measured, for all later runs: $XDG_CACHE_HOME/penstock, or
+ * ~/.cache/penstock (XDG Base Directory Specification).
+ */
+#ifndef PST_BASE_CACHE_H
+#define PST_BASE_CACHE_H
+
+#include "base/error.h"
+
+/* Of a file there; free() it. NULL: no such folder is known. */
+char *pst_cache_path(const char *name);
+
+/* Makes the folders above the path; NULL is none. `who`, what keeps something there, begins the
+   message: PST_ERR_IO, output.write. */
+pst_status pst_cache_make(const char *path, const char *who, struct pst_error *err);
+
+#endif

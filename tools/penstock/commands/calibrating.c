@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Measures what a plan is to be predicted from, and says so.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "commands/commands.h"
+#include "measure/calibrate.h"
+#include "train/stop.h"
+
+static void begins(void *context, const struct pst_session *session, double seconds)
+{
+    const struct pst_cli *cli = context;
+    char text[32], time[48] = "";
+
+    if (seconds >= 1) {
+        snprintf(time, sizeof time, ", %s or more", pst_format_ns(text, (uint64_t)(seconds * 1e9)));
+    }
+    if (cli->verbosity >= 0) {
+        fprintf(stderr,
+                "measuring the operators of %s on this machine, once%s (--no-profile does "
+                "without)\n",
+                session->graph->name, time);
+    }
+}
+
+static void skipped(void *context, const char *why)
+{
+    const struct pst_cli *cli = context;
+
+    if (cli->verbosity >= 0) {
+        fprintf(stderr,
+                "not measured, so predictions are those of [cluster] and its defaults: %s\n", why);
+    }
+}
+
+pst_status pst_cli_calibrate(const struct pst_cli *cli, struct pst_session *session,
+                             uint32_t samples, struct pst_error *err)
+{
+    const struct pst_calibrate_listener listener = {.context = (void *)cli,
+                                                    .begins = begins,
+                                                    .skipped = skipped,
+                                                    .cancelled = pst_stop_requested};
+
+    return pst_calibrate(session, samples, &listener, err);
+}

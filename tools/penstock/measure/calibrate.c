@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "measure/calibrate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cache.h"
+#include "base/memory.h"
+#include "base/util.h"
+#include "measure/describe.h"
+#include "train/calibration.h"
+
+/* As much as tells operators apart by a few percent; `penstock profile` takes its time. */
+#define ROUNDS   10u
+#define WARMUPS  3u
+#define LEAST_NS 60000000u
+#define GROUP_NS 3000000000u
+/* What [cluster] says an operator takes may be some times too little. */
+#define MOST_SECONDS 20.0
+#define FEWEST       4u /* runs of an operator that takes long: one to warm up, three measured */
+
+/* --- is it worth it? ---------------------------------------------------------------------------*/
+
+static double op_seconds(const struct pst_session *session, uint32_t op, uint32_t samples)
+{
+    struct pst_cost_model described = session->cost;
+    struct pst_times times;
+
+    described.profile = NULL;
+    pst_cost_op(&described, op, samples, &times);
+    return ((double)times.forward_ns + (double)times.backward_input_ns +
+            (double)times.backward_weight_ns) /
+           1e9;
+}
+
+/* What measuring takes: of operators that are alike up to PST_MEASURE_TWINS, which share the
+   rounds. */
+static double estimate(const struct pst_session *session, const struct pst_profile_request *request)
+{
+    const struct pst_graph *graph = session->graph;
+    struct pst_arena arena = {0};
+    uint32_t *kinds = pst_arena_array(&arena, graph->n_ops + 1u, sizeof *kinds), n = 0;
+    double seconds = 0;
+
+    for (uint32_t op = 0; op < graph->n_ops; op++) {
+        uint32_t k = 0;
+
+        while (k < n && !pst_measure_alike(graph, kinds[k], op)) {
+            k++;
+        }
+        if (k < n) {
+            continue;
+        }
+        kinds[n++] = op;
+        for (uint32_t i = 0; i < request->n_sizes; i++) {
+            seconds += FEWEST * op_seconds(session, op, request->sizes[i]);
+        }
+    }
+    pst_arena_finish(&arena);
+    return seconds;
+}
+
+static void choose_sizes(const struct pst_session *session, uint32_t samples,
+                         struct pst_profile_request *request)
+{
+    struct pst_job job = *session->job;
+
+    job.train.microbatch = samples;
+    pst_profile_sizes(&job, request);
+}
+
+/* --- files -------------------------------------------------------------------------------------*/
+
+static pst_status write_cluster(const struct pst_session *session,
+                                const struct pst_profiled *profile, const char *file,
+                                struct pst_error *err)
+{
+    struct pst_described described;
+    pst_status st = pst_describe(session, profile, &described, err);
+    char *text;
+
+    if (st == PST_OK) {
+        text = pst_described_toml(&described, session, profile);
+        st = pst_file_write(file, text, strlen(text), err);
+        free(text);
+    }
+    return st;
+}
+
+/* The profile last: where it is, the other file is, too. */
+static pst_status keep(const struct pst_session *session, const struct pst_profiled *profile,
+                       const char *file, struct pst_error *err)
+{
+    char *cluster = pst_calibration_cluster_file(session);
+    pst_status st = write_cluster(session, profile, cluster, err);
+    size_t length = 0;
+    char *text;
+
+    free(cluster);
+    if (st == PST_OK) {
+        text = pst_costed_write(profile->graph, &length);
+        st = pst_file_write(file, text, length, err);
+        free(text);
+    }
+    return st;
+}
+
+/* --- measuring ---------------------------------------------------------------------------------*/
+
+static pst_status run(struct pst_session *session, const struct pst_profile_request *request,
+                      const char *file, struct pst_error *err)
+{
+    struct pst_profiled profile;
+    pst_status st = PST_OK;
+
+    if (session->transport_ops == NULL) {
+        st = pst_session_load_transport(session->job, &session->transport_ops, err);
+    }
+    if (st != PST_OK) {
+        return st;
+    }
+    st = pst_profile_run(session, request, &profile, err);
+    if (st == PST_OK) {
+        st = keep(session, &profile, file, err);
+        pst_profile_finish(&profile);
+    }
+    return st;
+}
+
+static void skip(const struct pst_calibrate_listener *listener, const char *why)
+{
+    if (listener->skipped != NULL) {
+        listener->skipped(listener->context, why);
+    }
+}
+
+static pst_status measure(struct pst_session *session, const struct pst_profile_request *request,
+                          double seconds, const struct pst_calibrate_listener *listener,
+                          struct pst_error *err)
+{
+    char *file = pst_calibration_profile_file(session);
+    pst_status st = pst_cache_make(file, "what is measured is kept", err);
+
+    if (st == PST_OK) {
+        if (listener->begins != NULL) {
+            listener->begins(listener->context, session, seconds);
+        }
+        st = run(session, request, file, err);
+    }
+    free(file);
+    if (st == PST_ERR_CANCELLED) {
+        return st;
+    }
+    if (st != PST_OK) {
+        skip(listener, err->message);
+    }
+    return PST_OK;
+}
+
+pst_status pst_calibrate(struct pst_session *session, uint32_t samples,
+                         const struct pst_calibrate_listener *listener, struct pst_error *err)
+{
+    struct pst_profile_request request = {.rounds = ROUNDS,
+                                          .warmups = WARMUPS,
+                                          .least_ns = LEAST_NS,
+                                          .group_ns = GROUP_NS,
+                                          .progress = listener->progress,
+                                          .context = listener->context,
+                                          .cancelled = listener->cancelled};
+    struct pst_error why = {.status = PST_OK};
+    char text[160], time[32];
+    double seconds;
+    pst_status st;
+
+    if (!pst_calibration_is_wanted(session) ||
+        (session->calibrated && session->profile->batch >= samples)) {
+        return PST_OK;
+    }
+    choose_sizes(session, samples, &request);
+    seconds = estimate(session, &request);
+    if (seconds > MOST_SECONDS) {
+        snprintf(text, sizeof text, "its operators would take about %s here",
+                 pst_format_ns(time, (uint64_t)(seconds < 1e9 ? seconds * 1e9 : 1e18)));
+        skip(listener, text);
+        return PST_OK;
+    }
+    st = measure(session, &request, seconds, listener, &why);
+    if (st != PST_OK) {
+        if (err != NULL) {
+            *err = why;
+        }
+        return st;
+    }
+    pst_calibration_load(session, samples);
+    return PST_OK;
+}
