@@ -80,6 +80,7 @@ static void tune_throughput(struct pst_cli *cli, struct pst_cli_sets *sets, stru
         .options = {.keep_plan = request->file != NULL, .faster = true},
         .each = keep_fastest,
         .context = request,
+        .last_resort = true,
     };
 
     for (uint32_t s = 0; s < sets->n; s++) {
@@ -168,7 +169,7 @@ static void tune_max_batch(struct pst_cli *cli, struct pst_cli_sets *sets, struc
     pst_cli_visit_all(cli, sets, &result, search, &round);
     if (common_size(&result) == 0) {
         round.kind = ADVISE;
-        pst_trial_advice_init(&round.advice);
+        pst_trial_advice_init(false, &round.advice);
         pst_cli_visit_all(cli, sets, &result, search, &round);
     }
     if (result.n > 1 && !pst_stop_requested() && common_size(&result) > 0) {
