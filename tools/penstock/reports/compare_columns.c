@@ -346,5 +346,5 @@ const char *pst_compare_cell_text(const struct pst_compare_column *column,
         return pst_arena_printf(arena, "%s to %s", amount_text(column, cell->least, least), most);
     }
     return pst_arena_printf(arena, "%s%s%s", cell->before == NULL ? "" : cell->before, most,
-                            cell->same ? " =" : "");
+                            cell->same ? PST_SAME_MARK : "");
 }
