@@ -10,13 +10,22 @@
 
 #include "base/util.h"
 #include "commands/combinations.h"
+#include "tune/versus.h"
 
-#define STEPS_MOST 1000000u
+#define STEPS       20
+#define STEPS_MOST  1000000u
+#define ROUNDS      3
+#define ROUNDS_MOST 1000u
+#define JOBS_MOST   1024u
+
+/* Files that the result goes to. */
+enum output { CSV = 0, MARKDOWN, LATEX, PIVOT, OUTPUTS };
 
 struct request {
     bool run;
-    uint32_t n_steps; /* of a run; 0: not given */
-    const char *csv, *plans;
+    uint32_t n_steps, n_rounds; /* of a run; 0: not given */
+    uint32_t n_jobs;            /* 0: not given */
+    const char *baseline, *files[OUTPUTS], *plans;
 };
 
 static void read_request(struct pst_cli *cli, const struct request *request)
@@ -24,13 +33,21 @@ static void read_request(struct pst_cli *cli, const struct request *request)
     if (request->n_steps > 0 && !request->run) {
         pst_cli_usage(cli, "--steps is of a run: add --run");
     }
+    if (request->n_rounds > 0 && !request->run) {
+        pst_cli_usage(cli, "--repeat is of a run: add --run");
+    }
+    if (request->files[PIVOT] != NULL && cli->n_arguments < 2) {
+        pst_cli_usage(cli, "--pivot is of several configs");
+    }
     if (request->plans != NULL && mkdir(request->plans, 0777) != 0 && errno != EEXIST) {
         pst_cli_must(cli,
                      pst_fail(&cli->err, PST_ERR_IO, "output.write",
                               "cannot make the folder %s: %s", request->plans, strerror(errno)));
     }
-    if (request->csv != NULL) {
-        pst_cli_must(cli, pst_file_write_check(request->csv, &cli->err));
+    for (uint32_t f = 0; f < OUTPUTS; f++) {
+        if (request->files[f] != NULL) {
+            pst_cli_must(cli, pst_file_write_check(request->files[f], &cli->err));
+        }
     }
 }
 
@@ -43,24 +60,43 @@ static pst_status keep_plan(void *context, const struct pst_compare_result *resu
     struct pst_arena arena = {0};
     pst_status st;
 
-    if (trial->plan == NULL) {
+    if (trial->plan == NULL || request->plans == NULL) {
         return PST_OK;
     }
     st = pst_file_write(pst_arena_printf(&arena, "%s/%04u.json", request->plans, i), trial->plan,
                         strlen(trial->plan), err);
     pst_arena_finish(&arena);
-    free(trial->plan);
-    trial->plan = NULL;
+    if (!request->run) {
+        free(trial->plan);
+        trial->plan = NULL;
+    }
     return st;
 }
 
-static void write_csv(struct pst_cli *cli, const char *file,
-                      const struct pst_compare_result *result)
+static char *text_of(const struct pst_compare_result *result, uint32_t output)
 {
-    char *text = pst_compare_report_csv(result);
+    switch (output) {
+    case CSV:
+        return pst_compare_report_csv(result);
+    case PIVOT:
+        return pst_compare_report_pivot_csv(result);
+    default:
+        return pst_compare_report_table(result,
+                                        output == LATEX ? PST_COMPARE_LATEX : PST_COMPARE_MARKDOWN);
+    }
+}
 
-    pst_cli_must(cli, pst_file_write(file, text, strlen(text), &cli->err));
-    free(text);
+static void write_files(struct pst_cli *cli, const struct request *request,
+                        const struct pst_compare_result *result)
+{
+    for (uint32_t f = 0; f < OUTPUTS; f++) {
+        char *text = request->files[f] == NULL ? NULL : text_of(result, f);
+
+        if (text != NULL) {
+            pst_cli_must(cli, pst_file_write(request->files[f], text, strlen(text), &cli->err));
+        }
+        free(text);
+    }
 }
 
 static void compare(struct pst_cli *cli, void *asked)
@@ -68,10 +104,13 @@ static void compare(struct pst_cli *cli, void *asked)
     struct request *request = asked;
     struct pst_compare_result result = {.run = request->run};
     struct pst_cli_trials trials = {
-        .options = {.run_steps = !request->run           ? 0
-                                 : request->n_steps == 0 ? 20
-                                                         : request->n_steps,
-                    .keep_plan = request->plans != NULL},
+        .options = {.keep_plan = request->plans != NULL},
+        .n_jobs = request->n_jobs,
+        .n_rounds = !request->run           ? 0
+                    : request->n_rounds > 0 ? request->n_rounds
+                                            : ROUNDS,
+        .n_steps = request->n_steps > 0 ? request->n_steps : STEPS,
+        .baseline = request->baseline,
         .each = keep_plan,
         .context = request,
     };
@@ -79,18 +118,35 @@ static void compare(struct pst_cli *cli, void *asked)
 
     read_request(cli, request);
     pst_cli_sets_open(cli, &sets);
-    pst_cli_try_all(cli, &sets, &trials, &result);
-    if (request->csv != NULL) {
-        write_csv(cli, request->csv, &result);
+    pst_cli_records(&sets, &result);
+    if (request->baseline != NULL) {
+        pst_cli_must(cli, pst_versus_check(result.records, result.n, request->baseline, &cli->err));
     }
+    pst_provenance_begin(&result.provenance);
+    for (uint32_t s = 0; s < sets.n; s++) {
+        pst_provenance_add(&result.provenance, &sets.sets[s].job.job, &sets.sets[s].combinations);
+    }
+    pst_cli_try_all(cli, &sets, &trials, &result);
+    write_files(cli, request, &result);
     pst_cli_answer_records(cli, &result);
+    pst_provenance_finish(&result.provenance);
     pst_cli_sets_close(&sets);
 }
 
 static const struct pst_option options[] = {
     {"run", 'r', NULL, "run each combination for some steps, too", PST_AT(run), 0},
-    {"steps", 'n', "N", "steps of a run; 20 where it is not given", PST_AT(n_steps), STEPS_MOST},
-    {"output", 'o', "FILE", "write the table as comma-separated values", PST_AT(csv), 0},
+    {"steps", 'n', "N", "steps of a round that count; 20", PST_AT(n_steps), STEPS_MOST},
+    {"repeat", 0, "N", "rounds of a run, in which each has its turn; 3", PST_AT(n_rounds),
+     ROUNDS_MOST},
+    {"baseline", 0, "NAME", "show the speed-up over this method, strategies (a/b/c) or row, too",
+     PST_AT(baseline), 0},
+    {"jobs", 'j', "N", "processes that plan; as many as there are cores", PST_AT(n_jobs),
+     JOBS_MOST},
+    {"output", 'o', "FILE", "write the table as comma-separated values", PST_AT(files[CSV]), 0},
+    {"markdown", 0, "FILE", "write it as Markdown", PST_AT(files[MARKDOWN]), 0},
+    {"latex", 0, "FILE", "write it as LaTeX, for the package booktabs", PST_AT(files[LATEX]), 0},
+    {"pivot", 0, "FILE", "write methods by configs as comma-separated values", PST_AT(files[PIVOT]),
+     0},
     {"plans", 0, "FOLDER", "write the plan of each combination there", PST_AT(plans), 0},
 };
 
@@ -100,11 +156,11 @@ const struct pst_command pst_cmd_compare = {
     .summary = "Puts combinations of strategies side by side",
     .text = "Every partitioner, scheduler, memory optimizer, number of devices and size of "
             "micro-batches\n"
-            "that [compare] lists, each with each: planned, simulated, with --run also run. The "
-            "fastest\n"
-            "comes first; what does not fit or go together is listed with its reason. Ctrl-C keeps "
-            "what "
-            "is\ndone. Exit code 1 if nothing can be compared.",
+            "that [compare] lists, each with each: planned, simulated, with --run also run in turn "
+            "for\n"
+            "some rounds. The fastest comes first; what does not fit or go together is listed with "
+            "its\n"
+            "reason. Ctrl-C keeps what is done. Exit code 1 if nothing can be compared.",
     .words = {1, UINT32_MAX},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

@@ -49,12 +49,16 @@ void pst_cli_visit_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
                        struct pst_compare_result *result, pst_cli_visitor *visit, void *context);
 
 /*
- * Tries every combination of the sets. Then says of those that do not fit with how much memory they
- * would, of as many as pst_trial_advise allows. result: zeroed but for `run`. each sees every
- * record once it is tried.
+ * Tries every combination of the sets, for which there are records. Then says of those that do not
+ * fit with how much memory they would, as far as pst_trial_advise goes. Then runs what is done for
+ * so many rounds, in which all have their turn, and compares. each sees every record once it is
+ * planned, and may take its plan where nothing is run.
  */
 struct pst_cli_trials {
     struct pst_trial_options options;
+    uint32_t n_jobs;            /* processes that plan; 0: as many as there are cores */
+    uint32_t n_rounds, n_steps; /* of runs; 0: none */
+    const char *baseline;       /* what to compare with, or NULL */
     pst_status (*each)(void *context, const struct pst_compare_result *result, uint32_t i,
                        struct pst_error *err);
     void *context;

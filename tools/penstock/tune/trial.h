@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One combination of strategies tried out: planned, simulated, run where that is wanted. What does
- * not work is an outcome too, with its reason.
+ * One combination of strategies tried out: planned, simulated, run for some rounds. What does not
+ * work is an outcome too, with its reason.
  */
 #ifndef PST_TUNE_TRIAL_H
 #define PST_TUNE_TRIAL_H
 
+#include "base/arena.h"
 #include "base/error.h"
+#include "host/remark.h"
 #include "sim/sim.h"
 
 enum pst_trial_state {
@@ -24,17 +26,40 @@ struct pst_trial {
     struct pst_sim_result sim; /* on the described devices */
     uint64_t *arena_bytes;     /* [n_devices] */
     uint64_t capacity_bytes;   /* UINT64_MAX: no limit */
-    double search_seconds;
-    char *plan; /* the plan file's text; NULL unless it was asked for */
-    /* of a run */
-    bool ran, peaks_equal; /* every device reached just what was predicted */
-    uint64_t measured_ns;  /* median step */
-    uint64_t predicted_ns; /* here, where devices may share cores */
+    double search_seconds;     /* of the planner, wherever it ran */
+    char *plan;                /* the plan file's text; NULL unless it was asked for */
+    /* what the partitioner said of its answer, in the arena */
+    struct pst_arena arena;
+    uint32_t n_remarks;
+    struct pst_partition_remark *remarks;
+    /* of runs */
+    bool ran, peaks_equal;    /* every device reached just what was predicted */
+    uint32_t n_rounds;        /* that it was run */
+    uint32_t n_steps;         /* of each that count; those that warm up came before */
+    uint64_t *step_ns;        /* [n_rounds * n_steps], as they came */
+    uint64_t measured_ns;     /* median of the rounds' median steps */
+    uint64_t low_ns, high_ns; /* 95 % interval of that (significance.h); 0: of one round, none */
+    uint64_t predicted_ns;    /* here, where devices may share cores */
     double final_loss;
 };
 
+/* How one trial does beside another of the same config. */
+struct pst_versus {
+    bool known;       /* both are done */
+    uint32_t record;  /* the other */
+    double speedup;   /* its step over ours: above 1 we are faster */
+    bool tested;      /* both were run for several rounds; else the next are 0 */
+    double low, high; /* 95 % interval of the speed-up, for all pairs of the config together */
+    double p;         /* that a difference like this comes about where there is none */
+};
+#define PST_SIGNIFICANT 0.05
+/* Tested, and no difference was found. */
+static inline bool pst_versus_is_same(const struct pst_versus *versus)
+{
+    return versus->tested && versus->p >= PST_SIGNIFICANT;
+}
+
 struct pst_trial_options {
-    uint32_t run_steps; /* 0: it is not run */
     bool keep_plan;
     bool faster;        /* of what fits, look for plans of a shorter step */
     uint64_t advice_ns; /* planning takes no longer, and where nothing fits `why` has the hint with
@@ -43,22 +68,30 @@ struct pst_trial_options {
 };
 
 /*
- * Tries a config, in the JSON form of pst_config_to_json. Returns PST_OK for every outcome; errors:
- * PST_ERR_CANCELLED after options->cancelled, run.stalled (a device that stands still is not to be
- * had again), plugin.not-found and config.key (a name that is wrong is no outcome), and
- * PST_ERR_NOMEM of a library that this program calls. Finish *ret_trial after PST_OK.
+ * Plans and simulates a config, in the JSON form of pst_config_to_json. Returns PST_OK for every
+ * outcome; errors: PST_ERR_CANCELLED after options->cancelled, plugin.not-found and config.key (a
+ * name that is wrong is no outcome), and PST_ERR_NOMEM of a library that this program calls. Finish
+ * *ret_trial after PST_OK.
  */
 pst_status pst_trial_run(const char *config_json, const struct pst_trial_options *options,
                          struct pst_trial *ret_trial, struct pst_error *err);
+/*
+ * Runs the plan of a trial that is done and has kept it, for one round of n_steps behind a fifth as
+ * many that do not count. A run that fails is an outcome, too. Errors: PST_ERR_CANCELLED after a
+ * signal, which leaves the trial as it was; run.stalled (a device that stands still is not to be
+ * had again).
+ */
+pst_status pst_trial_measure(const char *config_json, uint32_t n_steps, struct pst_trial *trial,
+                             struct pst_error *err);
 void pst_trial_finish(struct pst_trial *trial);
 
 /* How much advice there may still be: so many trials, and of slow ones those before the deadline.
- */
+   It is little where something fits already. */
 struct pst_trial_advice {
     uint32_t n_left;
     uint64_t deadline_ns;
 };
-void pst_trial_advice_init(struct pst_trial_advice *advice);
+void pst_trial_advice_init(bool something_fits, struct pst_trial_advice *ret_advice);
 /* It does not fit, or its strategies do not go together with the memory that there is. */
 bool pst_trial_was_refused(const struct pst_trial *trial);
 /*
@@ -72,6 +105,9 @@ pst_status pst_trial_advise(const char *config_json, const struct pst_trial_opti
 
 /* By the prediction, or by the run where there was one; 0 unless done. */
 double pst_trial_samples_per_second(const struct pst_trial *trial);
+
+/* Median step of one of its rounds. */
+double pst_trial_round_ns(const struct pst_trial *trial, uint32_t round);
 
 /* Of the device that holds the most. */
 uint64_t pst_trial_most_bytes(const struct pst_trial *trial);
