@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "tune/provenance.h"
 #include "tune/tune.h"
 
 struct pst_compare_result {
@@ -18,6 +19,7 @@ struct pst_compare_result {
     bool run;        /* rather than simulated alone */
     bool max_batch;  /* the largest batch of each was sought */
     uint32_t common; /* micro-batch that all that can do anything can do; 0: there is none */
+    struct pst_provenance provenance;
 };
 
 void pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out);

@@ -6,7 +6,9 @@
 #ifndef PST_TUNE_TRIAL_H
 #define PST_TUNE_TRIAL_H
 
+#include "base/arena.h"
 #include "base/error.h"
+#include "host/remark.h"
 #include "sim/sim.h"
 
 enum pst_trial_state {
@@ -24,14 +26,38 @@ struct pst_trial {
     struct pst_sim_result sim; /* on the described devices */
     uint64_t *arena_bytes;     /* [n_devices] */
     uint64_t capacity_bytes;   /* UINT64_MAX: no limit */
-    double search_seconds;
-    char *plan; /* the plan file's text; NULL unless it was asked for */
-    /* of a run */
-    bool ran, peaks_equal; /* every device reached just what was predicted */
-    uint64_t measured_ns;  /* median step */
-    uint64_t predicted_ns; /* here, where devices may share cores */
+    double search_seconds;     /* of the planner, wherever it ran */
+    char *plan;                /* the plan file's text; NULL unless it was asked for */
+    /* what the partitioner said of its answer, in the arena */
+    struct pst_arena arena;
+    uint32_t n_remarks;
+    struct pst_partition_remark *remarks;
+    /* of runs */
+    bool ran, peaks_equal;    /* every device reached just what was predicted */
+    uint32_t n_rounds;        /* that it was run */
+    uint32_t n_steps;         /* of each that count; those that warm up came before */
+    uint64_t *step_ns;        /* [n_rounds * n_steps], as they came */
+    uint64_t measured_ns;     /* median of the rounds' median steps */
+    uint64_t low_ns, high_ns; /* 95 % interval of that (significance.h); 0: of one round, none */
+    uint64_t predicted_ns;    /* here, where devices may share cores */
     double final_loss;
 };
+
+/* How one trial does beside another of the same config. */
+struct pst_versus {
+    bool known;       /* both are done */
+    uint32_t record;  /* the other */
+    double speedup;   /* its step over ours: above 1 we are faster */
+    bool tested;      /* both were run for several rounds; else the next are 0 */
+    double low, high; /* 95 % interval of the speed-up, for all pairs of the config together */
+    double p;         /* that a difference like this comes about where there is none */
+};
+#define PST_SIGNIFICANT 0.05
+/* Tested, and no difference was found. */
+static inline bool pst_versus_is_same(const struct pst_versus *versus)
+{
+    return versus->tested && versus->p >= PST_SIGNIFICANT;
+}
 
 struct pst_trial_options {
     uint32_t run_steps; /* 0: it is not run */
