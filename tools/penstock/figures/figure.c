@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "figures/figure_impl.h"
 
-pst_status pst_figure_check_options(const struct pst_figure_options *options, struct pst_error *err)
+pst_status pst_figure_check_size(const struct pst_figure_options *options, struct pst_error *err)
 {
     if ((options->width_pt != 0 && !(options->width_pt >= 200 && options->width_pt <= 14000)) ||
         (options->height_pt != 0 && !(options->height_pt >= 100 && options->height_pt <= 14000))) {
@@ -55,7 +55,7 @@ pst_status pst_figure_open(const struct pst_timeline *timeline,
     page->options = options != NULL
                         ? *options
                         : (struct pst_figure_options){.show_memory = true, .show_title = true};
-    st = pst_figure_check_options(&page->options, err);
+    st = pst_figure_check_size(&page->options, err);
     if (st == PST_OK) {
         st = pst_canvas_measure(lay_out, page, err);
     }

@@ -124,8 +124,6 @@ pst_status pst_figure_open(const struct pst_timeline *timeline,
                            const struct pst_figure_options *options, struct pst_figure_page *page,
                            struct pst_canvas *ret_canvas, struct pst_error *err);
 void pst_figure_close(struct pst_figure_page *page);
-pst_status pst_figure_check_options(const struct pst_figure_options *options,
-                                    struct pst_error *err);
 
 /* figure_head.c. What draws at y returns the y below; with draw = false it only measures. */
 

@@ -382,6 +382,7 @@ static void draw_lines(struct pst_figure_page *page, const struct scale *scale)
 
     pst_figure_draw_grid(page, panel.top, panel.bottom);
     draw_memory_axis(page, scale, panel.top, panel.bottom);
+    pst_pen_group(page->pen, "curves");
     pst_pen_view(page->pen, page->left, panel.top, page->right - page->left,
                  panel.bottom - panel.top);
     for (uint32_t back = 0; back < timeline->n_ranks; back++) {
@@ -395,6 +396,7 @@ static void draw_lines(struct pst_figure_page *page, const struct scale *scale)
         }
     }
     pst_pen_end(page->pen, true);
+    pst_pen_end(page->pen, false);
     pst_pen_group(page->pen, "peak");
     mark_peak(&panel, top_rank, top_column, true);
     pst_pen_end(page->pen, false);

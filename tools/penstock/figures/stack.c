@@ -92,7 +92,13 @@ static double draw_head(const struct pst_stack *stack, double y, bool draw)
 {
     y = pst_figure_draw_legend(&stack->head, y, draw);
     if (stack->options.show_memory && pst_figure_memory_known(stack->head.timeline)) {
+        if (draw) {
+            pst_pen_group(stack->head.pen, "curves");
+        }
         y = pst_figure_memory_heading(&stack->head, y + 0.2 * FIGURE_FONT, draw);
+        if (draw) {
+            pst_pen_end(stack->head.pen, false);
+        }
     }
     return y + 0.4 * FIGURE_FONT;
 }
@@ -249,7 +255,7 @@ pst_status pst_stack_canvas(const struct pst_stack_plan *plans, uint32_t n,
                             struct pst_canvas *ret_canvas, struct pst_error *err)
 {
     struct opening opening = {plans, n, options, NULL};
-    pst_status st = pst_figure_check_options(options, err);
+    pst_status st = pst_figure_check_size(options, err);
     double height = AXIS_H;
 
     *ret_stack = NULL;

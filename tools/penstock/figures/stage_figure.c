@@ -212,31 +212,53 @@ static void draw(void *context, struct pst_pen *pen)
     }
 }
 
-pst_status pst_stage_figure_render(const struct pst_stage_graph *graph,
-                                   enum pst_figure_format format, unsigned char **ret_bytes,
-                                   size_t *ret_length, struct pst_error *err)
+static pst_status lay_out(const struct pst_stage_graph *graph, struct pst_arena *arena,
+                          struct page *page, struct pst_error *err)
 {
-    struct pst_arena arena = {NULL, 0, 0};
-    struct page page = {.graph = graph, .limit_bytes = graph->limit_bytes};
-    struct pst_canvas canvas = {.draw = draw, .context = &page};
     double most = 0;
-    pst_status st;
 
+    *page = (struct page){.graph = graph};
     if (graph->n_stages < 1 || graph->n_stages > PST_STAGE_FIGURE_MOST) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value", "%u stages; a figure shows 1 to %d",
                         graph->n_stages, PST_STAGE_FIGURE_MOST);
     }
     for (uint32_t s = 0; s < graph->n_stages; s++) {
-        page.slowest_ns = fmax(page.slowest_ns, per_sample_ns(&graph->stages[s]));
+        page->slowest_ns = fmax(page->slowest_ns, per_sample_ns(&graph->stages[s]));
         most = fmax(most, graph->stages[s].memory_bytes);
     }
-    page.limit_bytes = isfinite(graph->limit_bytes) ? graph->limit_bytes : most;
-    st = pst_stage_lay_out(graph, &arena, &page.layout, err);
+    page->limit_bytes = isfinite(graph->limit_bytes) ? graph->limit_bytes : most;
+    return pst_stage_lay_out(graph, arena, &page->layout, err);
+}
+
+pst_status pst_stage_figure_render(const struct pst_stage_graph *graph,
+                                   enum pst_figure_format format, unsigned char **ret_bytes,
+                                   size_t *ret_length, struct pst_error *err)
+{
+    struct pst_arena arena = {NULL, 0, 0};
+    struct page page;
+    pst_status st = lay_out(graph, &arena, &page, err);
+
     if (st == PST_OK) {
-        canvas.width = page.layout.width;
-        canvas.height = page.layout.height;
+        struct pst_canvas canvas = {page.layout.width, page.layout.height, draw, &page, NULL};
+
         st = pst_canvas_render(&canvas, format, ret_bytes, ret_length, err);
     }
     pst_arena_finish(&arena);
     return st;
+}
+
+bool pst_stage_figure_draw(const struct pst_stage_graph *graph, struct pst_pen *pen,
+                           double *ret_width, double *ret_height)
+{
+    struct pst_arena arena = {NULL, 0, 0};
+    struct page page;
+    bool fits = lay_out(graph, &arena, &page, NULL) == PST_OK;
+
+    if (fits && pen->page != NULL) {
+        draw(&page, pen);
+    }
+    *ret_width = fits ? page.layout.width : 0;
+    *ret_height = fits ? page.layout.height : 0;
+    pst_arena_finish(&arena);
+    return fits;
 }

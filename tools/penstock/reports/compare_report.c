@@ -59,7 +59,7 @@ static int by_rank(const void *a, const void *b)
 
 /* Those that are done: where the largest batch was sought that first, then the fastest; equal ones
    in the order asked for. ret_order: n. Returns how many. */
-static uint32_t order_results(const struct pst_compare_result *result, uint32_t *ret_order)
+uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *ret_order)
 {
     struct rank *ranks = pst_alloc((size_t)result->n + 1, sizeof *ranks);
     uint32_t n = 0;
@@ -285,7 +285,7 @@ void pst_compare_report_print(const struct pst_compare_result *result, bool colo
 {
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order), n, n_open = 0;
 
-    n = order_results(result, order);
+    n = pst_compare_order(result, order);
     (result->max_batch ? print_largest : print_compared)(result, order, n, color, out);
     for (uint32_t i = 0; i < result->n; i++) {
         n_open += result->records[i].trial.state == PST_TRIAL_OPEN;
@@ -374,7 +374,7 @@ void pst_compare_report_json(const struct pst_compare_result *result, struct pst
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
     uint32_t n;
 
-    n = order_results(result, order);
+    n = pst_compare_order(result, order);
     if (result->max_batch) {
         pst_json_string(json, "objective", "max-batch");
     }

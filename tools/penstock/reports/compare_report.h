@@ -22,6 +22,9 @@ struct pst_compare_result {
     struct pst_provenance provenance;
 };
 
+/* The records that are done, the best first. ret_order: n. Returns how many. */
+uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *ret_order);
+
 void pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out);
 /* Members of the object that is open. */
 void pst_compare_report_json(const struct pst_compare_result *result, struct pst_json *json);

@@ -142,6 +142,9 @@ static pst_status try_job(struct pst_job *job, const struct pst_trial_options *o
     if (st == PST_OK) {
         st = take_plan(session, options->keep_plan, trial, err);
     }
+    if (st == PST_OK && options->show != NULL) {
+        st = options->show(options->show_context, session, err);
+    }
     if (st == PST_OK && options->run_steps > 0) {
         st = run(session, trial, err);
     }

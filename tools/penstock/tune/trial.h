@@ -11,6 +11,8 @@
 #include "host/remark.h"
 #include "sim/sim.h"
 
+struct pst_session;
+
 enum pst_trial_state {
     PST_TRIAL_OPEN = 0, /* not tried */
     PST_TRIAL_DONE,
@@ -66,6 +68,9 @@ struct pst_trial_options {
     uint64_t advice_ns; /* planning takes no longer, and where nothing fits `why` has the hint with
                            how much memory would do; 0: no such limit, no such hint */
     bool (*cancelled)(void);
+    /* sees the plan before its session goes; NULL: nobody does */
+    pst_status (*show)(void *context, const struct pst_session *session, struct pst_error *err);
+    void *show_context;
 };
 
 /*
