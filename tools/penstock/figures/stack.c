@@ -67,7 +67,7 @@ static void size_panel(struct pst_figure_page *page, bool named)
     page->memory_bottom = page->memory_top;
     if (memory) {
         page->memory_top += 0.7 * FIGURE_FONT;
-        page->memory_bottom = page->memory_top + (page->margin < 8 ? 36 : 52);
+        page->memory_bottom = page->memory_top + (page->margin < 8 ? 40 : 64);
     }
 }
 
@@ -119,6 +119,7 @@ static void lay_out(struct pst_stack *stack, struct pst_pen *pen)
     agree(stack);
     for (uint32_t i = 0; i < stack->n; i++) {
         pst_figure_choose_content(&stack->pages[i]);
+        stack->pages[i].memory_column = 1.5; /* a page has many of them */
         size_panel(&stack->pages[i], stack->options.show_title);
     }
     collect_head(stack);

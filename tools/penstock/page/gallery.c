@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "reports/plan_report.h"
 #include "sim/sim.h"
 #include "sim/usage.h"
 
@@ -30,11 +31,37 @@ void pst_gallery_finish(struct pst_gallery *gallery)
     *gallery = (struct pst_gallery){0};
 }
 
-static void measure_shares(struct pst_exhibit *exhibit)
+/* Passes R, and where a stage has none the replays within its backward passes. */
+static double recompute_ns(const struct pst_session *session, const struct pst_timeline *timeline)
+{
+    struct pst_stage_report *reports = NULL;
+    double placed = 0, within = 0;
+
+    pst_plan_report_stages(session, &reports);
+    for (uint32_t i = 0; i < timeline->n_spans; i++) {
+        const struct pst_span *span = &timeline->spans[i];
+
+        if (span->op == PST_I_R) {
+            placed += (double)(span->end_ns - span->start_ns - span->stall_ns);
+            reports[span->stage].recompute_ns = 0;
+        }
+    }
+    for (uint32_t i = 0; i < timeline->n_spans; i++) {
+        const struct pst_span *span = &timeline->spans[i];
+
+        if (span->op == PST_I_B || span->op == PST_I_BW) {
+            within += (double)reports[span->stage].recompute_ns;
+        }
+    }
+    free(reports);
+    return placed + within;
+}
+
+static void measure_shares(const struct pst_session *session, struct pst_exhibit *exhibit)
 {
     const struct pst_timeline *timeline = exhibit->timeline;
     double all = (double)(timeline->end_ns - timeline->begin_ns) * timeline->n_ranks;
-    double busy = 0, exposed = 0, recompute = 0, update = 0;
+    double busy = 0, exposed = 0, update = 0, recompute = recompute_ns(session, timeline);
 
     if (!(all > 0)) {
         return;
@@ -47,10 +74,8 @@ static void measure_shares(struct pst_exhibit *exhibit)
     }
     for (uint32_t i = 0; i < timeline->n_spans; i++) {
         const struct pst_span *span = &timeline->spans[i];
-        double ns = (double)(span->end_ns - span->start_ns - span->stall_ns);
 
-        recompute += span->op == PST_I_R ? ns : 0;
-        update += span->lane == PST_LANE_OPTIMIZER ? ns : 0;
+        update += span->lane == PST_LANE_OPTIMIZER ? (double)(span->end_ns - span->start_ns) : 0;
     }
     exhibit->share[PST_SHARE_COMPUTE] = (busy - recompute - update) / all;
     exhibit->share[PST_SHARE_RECOMPUTE] = recompute / all;
@@ -72,7 +97,7 @@ pst_status pst_gallery_show(void *context, const struct pst_session *session, st
                           (const struct pst_program *const *)session->planned.programs,
                           &pending->timeline, &result, err);
     if (st == PST_OK) {
-        measure_shares(pending);
+        measure_shares(session, pending);
         pst_stage_graph_of_plan(session, &pending->arena, &pending->stages);
     }
     return st;

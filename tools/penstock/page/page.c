@@ -32,8 +32,7 @@ static const char *file_of(const char *path)
 }
 
 /* Method, or scheduler, partitioner, memory; devices and micro-batch with their units. */
-static const char *name_of(struct pst_sheet *sheet, const struct pst_record *record,
-                           const bool vary[PST_AXES])
+static const char *name_of(struct pst_sheet *sheet, const struct pst_record *record)
 {
     static const enum pst_axis_kind axes[] = {PST_AXIS_SCHEDULER, PST_AXIS_PARTITIONER,
                                               PST_AXIS_MEMOPT, PST_AXIS_DEVICES,
@@ -52,7 +51,7 @@ static const char *name_of(struct pst_sheet *sheet, const struct pst_record *rec
     for (size_t i = 0; i < sizeof axes / sizeof axes[0]; i++) {
         bool strategy = axes[i] < PST_AXIS_DEVICES;
 
-        if (!vary[axes[i]] && !(i == 0 && length == 0)) {
+        if (!sheet->vary[axes[i]] && !(i == 0 && length == 0)) {
             continue;
         }
         if (strategy && record->method != NULL) {
@@ -88,7 +87,6 @@ void pst_sheet_open(const struct pst_page *page, FILE *out, struct pst_sheet *re
 {
     const struct pst_compare_result *result = page->result;
     struct pst_sheet *sheet = ret_sheet;
-    bool vary[PST_AXES];
 
     *sheet = (struct pst_sheet){.page = page, .out = out, .baseline = PST_NONE};
     sheet->order = pst_arena_array(&sheet->arena, (size_t)result->n + 1, sizeof *sheet->order);
@@ -96,13 +94,14 @@ void pst_sheet_open(const struct pst_page *page, FILE *out, struct pst_sheet *re
     sheet->series = pst_arena_array(&sheet->arena, (size_t)result->n + 1, sizeof *sheet->series);
     sheet->n = pst_compare_order(result, sheet->order);
     for (uint32_t a = 0; a < PST_AXES; a++) {
-        vary[a] = varies(result, a);
+        sheet->vary[a] = varies(result, a);
     }
     for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_record *record = &result->records[i];
 
-        sheet->names[i] = name_of(sheet, record, vary);
-        sheet->series[i] = series_of(record, vary);
+        sheet->names[i] = name_of(sheet, record);
+        sheet->series[i] = series_of(record, sheet->vary);
+        sheet->methods |= record->method != NULL;
         if (record->baseline.known && sheet->baseline == PST_NONE) {
             sheet->baseline = record->baseline.record;
         }

@@ -237,6 +237,8 @@
   const open = (which) => plans.forEach((plan, i) => { plan.open = which(plan, i); });
   const few = (plan, i) => i < 4 || plan.classList.contains("baseline");
   open(few);
+  const graphs = all("details.graph");
+  if (plans.length > 1) graphs.forEach((graph) => { graph.open = false; });
   const tools = document.querySelector("#choose");
   if (tools) {
     tools.hidden = false;
@@ -250,6 +252,9 @@
   addEventListener("hashchange", reach);
   reach();
   let before = null;
-  addEventListener("beforeprint", () => { before = plans.map((plan) => plan.open); open(() => true); });
-  addEventListener("afterprint", () => { if (before) open((plan, i) => before[i]); });
+  addEventListener("beforeprint", () => {
+    before = [...plans, ...graphs].map((part) => [part, part.open]);
+    for (const [part] of before) part.open = true;
+  });
+  addEventListener("afterprint", () => { for (const [part, was] of before || []) part.open = was; });
 })();

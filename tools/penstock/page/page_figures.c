@@ -211,7 +211,8 @@ static void put_stages(const struct pst_sheet *sheet, struct pst_pen *pen,
     if (!pst_stage_figure_draw(stages, pen, &width, &height)) {
         return;
     }
-    fputs("<details open>\n<summary>Stages</summary>\n<div class=\"scroll\">", sheet->out);
+    fputs("<details open class=\"graph\">\n<summary>Stages</summary>\n<div class=\"scroll\">",
+          sheet->out);
     begin_svg(sheet, "stages", width, height);
     fprintf(
         sheet->out,

@@ -17,7 +17,9 @@ struct pst_sheet {
     uint32_t *order, n; /* records that are done, the best first */
     const char **names; /* of all records: what tells them apart */
     const char **series;
-    uint32_t baseline; /* record; PST_NONE: none was named */
+    bool vary[PST_AXES]; /* axes of which records have several values */
+    bool methods;        /* some have the name of one */
+    uint32_t baseline;   /* record; PST_NONE: none was named */
 };
 
 void pst_sheet_open(const struct pst_page *page, FILE *out, struct pst_sheet *ret_sheet);

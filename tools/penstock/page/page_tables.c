@@ -57,6 +57,48 @@ static void put_time(const struct pst_sheet *sheet, double ns)
             pst_format_ns(text, (uint64_t)ns));
 }
 
+/* What is the same for all is said once, below the table. */
+static bool has_column(const struct pst_sheet *sheet, uint32_t axis)
+{
+    return sheet->vary[axis] || axis == PST_AXIS_SCHEDULER;
+}
+
+static const char *const axis_titles[PST_AXES] = {"partitioner", "scheduler", "memory", "<devices",
+                                                  "<micro-batch"};
+
+static uint32_t add_label_titles(const struct pst_sheet *sheet, const char **titles, uint32_t n)
+{
+    if (sheet->page->result->n_configs > 1) {
+        titles[n++] = "config";
+    }
+    if (sheet->methods) {
+        titles[n++] = "method";
+    }
+    for (uint32_t a = 0; a < PST_AXES; a++) {
+        if (has_column(sheet, a)) {
+            titles[n++] = axis_titles[a];
+        }
+    }
+    return n;
+}
+
+static void put_same(const struct pst_sheet *sheet)
+{
+    const struct pst_record *record = &sheet->page->result->records[0];
+    const char *lead = "All with ";
+
+    for (uint32_t a = 0; a < PST_AXES; a++) {
+        const char *title = axis_titles[a] + (axis_titles[a][0] == '<');
+
+        if (!has_column(sheet, a)) {
+            fprintf(sheet->out, "%s%s ", lead, title);
+            pst_sheet_text(sheet, record->labels[a]);
+            lead = ", ";
+        }
+    }
+    fputs(lead[0] == ',' ? ". " : "", sheet->out);
+}
+
 static void put_labels(const struct pst_sheet *sheet, const struct pst_record *record)
 {
     const struct pst_compare_result *result = sheet->page->result;
@@ -66,25 +108,41 @@ static void put_labels(const struct pst_sheet *sheet, const struct pst_record *r
         pst_sheet_text(sheet, record->config);
         fputs("</td>", sheet->out);
     }
+    if (sheet->methods) {
+        fputs("<td>", sheet->out);
+        pst_sheet_text(sheet, record->method == NULL ? "\xE2\x80\x93" : record->method);
+        fputs("</td>", sheet->out);
+    }
     for (uint32_t a = 0; a < PST_AXES; a++) {
+        if (!has_column(sheet, a)) {
+            continue;
+        }
         fputs(a < PST_AXIS_DEVICES ? "<td>" : "<td class=\"n\">", sheet->out);
         pst_sheet_text(sheet, record->labels[a]);
         fputs("</td>", sheet->out);
     }
 }
 
-/* Number and name; a name leads to the plan's timeline. */
-static void put_name(const struct pst_sheet *sheet, uint32_t place, uint32_t record)
+/* Its number, which leads to its timeline. */
+static void put_place(const struct pst_sheet *sheet, uint32_t place, uint32_t record)
 {
     const struct pst_exhibit *exhibit = pst_sheet_exhibit(sheet, record);
-    bool shown = exhibit != NULL && exhibit->timeline != NULL;
 
-    fprintf(sheet->out, "<td class=\"n\" data-v=\"%u\">%u</td><td>", place + 1, place + 1);
-    if (shown) {
-        fprintf(sheet->out, "<a href=\"#t%u\">", place + 1);
+    fprintf(sheet->out, "<td class=\"n\" data-v=\"%u\">", place + 1);
+    if (exhibit != NULL && exhibit->timeline != NULL) {
+        fprintf(sheet->out, "<a href=\"#t%u\" title=\"to its timeline\">%u</a></td>", place + 1,
+                place + 1);
+    } else {
+        fprintf(sheet->out, "%u</td>", place + 1);
     }
+}
+
+static void put_name(const struct pst_sheet *sheet, uint32_t place, uint32_t record)
+{
+    put_place(sheet, place, record);
+    fputs("<td>", sheet->out);
     pst_sheet_text(sheet, sheet->names[record]);
-    fputs(shown ? "</a></td>" : "</td>", sheet->out);
+    fputs("</td>", sheet->out);
 }
 
 /* --- results -----------------------------------------------------------------------------------*/
@@ -115,7 +173,7 @@ static void put_result(const struct pst_sheet *sheet, uint32_t place, double bes
     char text[32];
 
     fprintf(sheet->out, "<tr id=\"r%u\"%s>", place + 1, place == 0 ? " class=\"best\"" : "");
-    put_name(sheet, place, i);
+    put_place(sheet, place, i);
     put_labels(sheet, record);
     fprintf(sheet->out, "<td class=\"n\" data-v=\"%.9g\">%s</td>", rate,
             pst_sheet_rate(trial, text));
@@ -142,18 +200,11 @@ static void put_result(const struct pst_sheet *sheet, uint32_t place, double bes
 void pst_sheet_results(const struct pst_sheet *sheet)
 {
     const struct pst_compare_result *result = sheet->page->result;
-    const char *titles[20] = {"<#", "plan"};
+    const char *titles[20] = {"<#"};
     double best = pst_trial_samples_per_second(&result->records[sheet->order[0]].trial);
-    uint32_t n = 2;
+    uint32_t n = 1;
 
-    if (result->n_configs > 1) {
-        titles[n++] = "config";
-    }
-    titles[n++] = "partitioner";
-    titles[n++] = "scheduler";
-    titles[n++] = "memory";
-    titles[n++] = "<devices";
-    titles[n++] = "<micro-batch";
+    n = add_label_titles(sheet, titles, n);
     titles[n++] = ">samples/s";
     titles[n++] = ">of best";
     if (sheet->baseline != PST_NONE) {
@@ -189,7 +240,7 @@ void pst_sheet_results(const struct pst_sheet *sheet)
 static const struct {
     const char *name, *title;
 } shares[PST_SHARES] = {
-    [PST_SHARE_COMPUTE] = {"compute", "forward and backward"},
+    [PST_SHARE_COMPUTE] = {"compute", "compute"},
     [PST_SHARE_RECOMPUTE] = {"recompute", "recompute"},
     [PST_SHARE_UPDATE] = {"update", "optimizer"},
     [PST_SHARE_EXPOSED] = {"exposed", "exposed transfers"},
@@ -338,14 +389,7 @@ void pst_sheet_refused(const struct pst_sheet *sheet)
     if (sheet->n == result->n) {
         return;
     }
-    if (result->n_configs > 1) {
-        titles[n++] = "config";
-    }
-    titles[n++] = "partitioner";
-    titles[n++] = "scheduler";
-    titles[n++] = "memory";
-    titles[n++] = "<devices";
-    titles[n++] = "<micro-batch";
+    n = add_label_titles(sheet, titles, n);
     titles[n++] = "why";
     fputs("<section id=\"refused\">\n<h2>Not compared</h2>\n", sheet->out);
     put_left_out(sheet, result->n - sheet->n, "first ");
