@@ -103,6 +103,7 @@ static pst_status adopt(struct pst_wire *r, const char *text, struct pst_session
     if (st == PST_OK) {
         r->arena = &planned->plan->arena;
         pst_remarks_pass(r, &planned->remarks, &planned->n_remarks);
+        pst_wire_amount(r, &planned->search_seconds, PST_WIRE_SECONDS);
         st = pst_wire_is_read(r)
                  ? PST_OK
                  : pst_fail(err, PST_ERR_BUG, "plugin.contract", "its remarks are damaged");
@@ -169,6 +170,7 @@ static pst_status pass_plan(struct pst_wire *w, const void *job, void *planned_,
     }
     free(written);
     pst_remarks_pass(w, &planned->remarks, &planned->n_remarks);
+    pst_wire_amount(w, &planned->search_seconds, PST_WIRE_SECONDS);
     return PST_OK;
 }
 
@@ -196,7 +198,6 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
     const struct pst_plan_job asked = {
         .session = session, .config = job->config, .advice = job->advice};
     const struct pst_worker_task limits = pst_worker_limits(&job->plugins, cancelled);
-    uint64_t begin_ns = pst_now_ns();
     bool apart = false;
     pst_status st = is_wanted(job, &apart, err);
 
@@ -205,12 +206,8 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
     }
     pst_log(PST_LOG_INFO, "plan", "strategies run in %s",
             apart ? "a process of their own" : "this process");
-    st = pst_apart_ask(&pst_plan_kind, &asked, "", apart ? &limits : NULL, cancelled,
-                       &session->planned, err);
-    if (apart) {
-        session->planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
-    }
-    return st;
+    return pst_apart_ask(&pst_plan_kind, &asked, "", apart ? &limits : NULL, cancelled,
+                         &session->planned, err);
 }
 
 bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner)

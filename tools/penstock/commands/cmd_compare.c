@@ -12,20 +12,34 @@
 #include "commands/combinations.h"
 #include "commands/outputs.h"
 #include "page/page.h"
+#include "reports/compare_columns.h"
+#include "tune/versus.h"
 
-#define STEPS_MOST 1000000u
-#define TOP        4u /* plans on timelines */
+#define STEPS       20
+#define STEPS_MOST  1000000u
+#define ROUNDS      3
+#define ROUNDS_MOST 1000u
+#define JOBS_MOST   1024u
+#define TOP         4u /* plans on timelines */
+
+/* Files that the result goes to. */
+enum output { CSV = 0, MARKDOWN, LATEX, PIVOT, OUTPUTS };
 
 struct request {
     bool run;
-    uint32_t n_steps; /* of a run; 0: not given */
-    const char *csv, *plans;
+    uint32_t n_steps, n_rounds; /* of a run; 0: not given */
+    uint32_t n_jobs;            /* 0: not given */
+    const char *baseline, *files[OUTPUTS], *plans;
     const char *report, *timelines, *width, *height;
     const char *figures[3]; /* by enum pst_figure_format */
     uint32_t top;           /* plans on timelines; 0: not given */
     struct pst_figure_options figure;
-    struct pst_gallery gallery;
 };
+
+static bool shows_plans(const struct request *request)
+{
+    return request->report != NULL || request->timelines != NULL;
+}
 
 /* Of a name that ends in .svg, .pdf or .png. */
 static enum pst_figure_format format_of(struct pst_cli *cli, const char *file)
@@ -44,8 +58,8 @@ static enum pst_figure_format format_of(struct pst_cli *cli, const char *file)
 /* What cannot be written is said before anything is tried. */
 static void read_figures(struct pst_cli *cli, struct request *request)
 {
-    const char *const files[] = {request->csv,        request->report,     request->timelines,
-                                 request->figures[0], request->figures[1], request->figures[2]};
+    const char *const files[] = {request->report, request->timelines, request->figures[0],
+                                 request->figures[1], request->figures[2]};
 
     request->figure = (struct pst_figure_options){
         .width_pt = pst_cli_points(cli, "--width", request->width),
@@ -53,6 +67,7 @@ static void read_figures(struct pst_cli *cli, struct request *request)
         .show_memory = true,
         .show_title = true,
     };
+    pst_cli_must(cli, pst_figure_check_size(&request->figure, &cli->err));
     if (request->timelines != NULL) {
         format_of(cli, request->timelines);
     } else if (request->top > 0) {
@@ -63,7 +78,6 @@ static void read_figures(struct pst_cli *cli, struct request *request)
             pst_cli_must(cli, pst_file_write_check(files[i], &cli->err));
         }
     }
-    pst_cli_must(cli, pst_figure_check_size(&request->figure, &cli->err));
 }
 
 static void read_request(struct pst_cli *cli, struct request *request)
@@ -71,57 +85,123 @@ static void read_request(struct pst_cli *cli, struct request *request)
     if (request->n_steps > 0 && !request->run) {
         pst_cli_usage(cli, "--steps is of a run: add --run");
     }
+    if (request->n_rounds > 0 && !request->run) {
+        pst_cli_usage(cli, "--repeat is of a run: add --run");
+    }
+    if (request->files[PIVOT] != NULL && cli->n_arguments < 2) {
+        pst_cli_usage(cli, "--pivot is of several configs");
+    }
     if (request->plans != NULL && mkdir(request->plans, 0777) != 0 && errno != EEXIST) {
         pst_cli_must(cli,
                      pst_fail(&cli->err, PST_ERR_IO, "output.write",
                               "cannot make the folder %s: %s", request->plans, strerror(errno)));
     }
+    for (uint32_t f = 0; f < OUTPUTS; f++) {
+        if (request->files[f] != NULL) {
+            pst_cli_must(cli, pst_file_write_check(request->files[f], &cli->err));
+        }
+    }
     read_figures(cli, request);
-}
-
-static bool shows_plans(const struct request *request)
-{
-    return request->report != NULL || request->timelines != NULL;
 }
 
 /* FOLDER/0007.json for record 7. */
 static pst_status keep_plan(void *context, const struct pst_compare_result *result, uint32_t i,
                             struct pst_error *err)
 {
-    struct request *request = context;
+    const struct request *request = context;
     struct pst_trial *trial = &result->records[i].trial;
     struct pst_arena arena = {0};
     pst_status st;
 
-    if (shows_plans(request)) {
-        pst_gallery_keep(&request->gallery, result, i);
-    }
-    if (trial->plan == NULL) {
+    if (trial->plan == NULL || request->plans == NULL) {
         return PST_OK;
     }
     st = pst_file_write(pst_arena_printf(&arena, "%s/%04u.json", request->plans, i), trial->plan,
                         strlen(trial->plan), err);
     pst_arena_finish(&arena);
-    free(trial->plan);
-    trial->plan = NULL;
+    if (!request->run && !shows_plans(request)) {
+        free(trial->plan);
+        trial->plan = NULL;
+    }
     return st;
 }
 
-static void write_csv(struct pst_cli *cli, const char *file,
-                      const struct pst_compare_result *result)
+static char *text_of(const struct pst_compare_result *result, uint32_t output)
 {
-    char *text = pst_compare_report_csv(result);
+    switch (output) {
+    case CSV:
+        return pst_compare_report_csv(result);
+    case PIVOT:
+        return pst_compare_report_pivot_csv(result);
+    default:
+        return pst_compare_report_table(result,
+                                        output == LATEX ? PST_COMPARE_LATEX : PST_COMPARE_MARKDOWN);
+    }
+}
 
-    pst_cli_must(cli, pst_file_write(file, text, strlen(text), &cli->err));
-    free(text);
+static void write_files(struct pst_cli *cli, const struct request *request,
+                        const struct pst_compare_result *result)
+{
+    for (uint32_t f = 0; f < OUTPUTS; f++) {
+        char *text = request->files[f] == NULL ? NULL : text_of(result, f);
+
+        if (text != NULL) {
+            pst_cli_must(cli, pst_file_write(request->files[f], text, strlen(text), &cli->err));
+        }
+        free(text);
+    }
+}
+
+/* --- figures -----------------------------------------------------------------------------------*/
+
+struct looking {
+    struct pst_gallery *gallery;
+    uint32_t record;
+    bool must;
+};
+
+static pst_status look(void *context, const struct pst_session *session, struct pst_error *err)
+{
+    const struct looking *looking = context;
+
+    return pst_gallery_add(looking->gallery, looking->record, looking->must, session, err);
+}
+
+/* At the plans that a page has room for, the best first. */
+static void look_at_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
+                        const struct pst_compare_result *result, struct pst_gallery *gallery)
+{
+    uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
+    uint32_t n = pst_compare_order(result, order);
+
+    for (uint32_t place = 0; place < n && place < PST_PAGE_ROWS; place++) {
+        struct looking looking = {gallery, order[place], false};
+        const struct pst_trial *trial = &result->records[order[place]].trial;
+        char *config = pst_cli_record_config(sets, order[place]);
+
+        for (uint32_t i = 0; i < result->n; i++) {
+            const struct pst_versus *baseline = &result->records[i].baseline;
+
+            looking.must |= baseline->known && baseline->record == order[place];
+        }
+        pst_cli_must(cli, pst_trial_look(config, trial, look, &looking, &cli->err));
+        free(config);
+    }
+    free(order);
 }
 
 static void write_figures(struct pst_cli *cli, const struct request *request,
-                          const struct pst_compare_result *result)
+                          const struct pst_cli_sets *sets, const struct pst_compare_result *result)
 {
+    uint32_t top = request->top == 0 ? TOP : request->top;
+    struct pst_gallery gallery;
     const struct pst_page page = {"compare", cli->n_arguments == 1 ? cli->arguments[0] : "Configs",
-                                  result, &request->gallery};
+                                  result, &gallery};
 
+    pst_gallery_begin(&gallery, result->n, top > PST_PAGE_TIMELINES ? top : PST_PAGE_TIMELINES);
+    if (shows_plans(request)) {
+        look_at_all(cli, sets, result, &gallery);
+    }
     if (request->report != NULL) {
         pst_cli_must(cli, pst_page_write(&page, request->report, &cli->err));
     }
@@ -133,10 +213,11 @@ static void write_figures(struct pst_cli *cli, const struct request *request,
         }
     }
     if (request->timelines != NULL) {
-        pst_cli_must(cli, pst_page_write_timelines(
-                              &page, request->top == 0 ? TOP : request->top, request->timelines,
-                              format_of(cli, request->timelines), &request->figure, &cli->err));
+        pst_cli_must(cli, pst_page_write_timelines(&page, top, request->timelines,
+                                                   format_of(cli, request->timelines),
+                                                   &request->figure, &cli->err));
     }
+    pst_gallery_finish(&gallery);
 }
 
 static void compare(struct pst_cli *cli, void *asked)
@@ -144,37 +225,52 @@ static void compare(struct pst_cli *cli, void *asked)
     struct request *request = asked;
     struct pst_compare_result result = {.run = request->run};
     struct pst_cli_trials trials = {
-        .options = {.run_steps = !request->run           ? 0
-                                 : request->n_steps == 0 ? 20
-                                                         : request->n_steps,
-                    .keep_plan = request->plans != NULL},
+        .options = {.keep_plan = request->plans != NULL || shows_plans(request)},
+        .n_jobs = request->n_jobs,
+        .n_rounds = !request->run           ? 0
+                    : request->n_rounds > 0 ? request->n_rounds
+                                            : ROUNDS,
+        .n_steps = request->n_steps > 0 ? request->n_steps : STEPS,
+        .baseline = request->baseline,
         .each = keep_plan,
         .context = request,
     };
     struct pst_cli_sets sets;
 
     read_request(cli, request);
-    pst_gallery_begin(&request->gallery,
-                      request->top > PST_PAGE_TIMELINES ? request->top : PST_PAGE_TIMELINES);
-    if (shows_plans(request)) {
-        trials.options.show = pst_gallery_show;
-        trials.options.show_context = &request->gallery;
-    }
     pst_cli_sets_open(cli, &sets);
-    pst_cli_try_all(cli, &sets, &trials, &result);
-    if (request->csv != NULL) {
-        write_csv(cli, request->csv, &result);
+    pst_cli_records(&sets, &result);
+    if (request->baseline != NULL) {
+        pst_cli_must(cli, pst_versus_check(result.records, result.n, request->baseline, &cli->err));
     }
-    write_figures(cli, request, &result);
+    pst_provenance_begin(&result.provenance);
+    for (uint32_t s = 0; s < sets.n; s++) {
+        pst_provenance_add(&result.provenance, &sets.sets[s].job.job, &sets.sets[s].combinations);
+    }
+    pst_cli_try_all(cli, &sets, &trials, &result);
+    write_files(cli, request, &result);
+    write_figures(cli, request, &sets, &result);
     pst_cli_answer_records(cli, &result);
-    pst_gallery_finish(&request->gallery);
+    pst_provenance_finish(&result.provenance);
     pst_cli_sets_close(&sets);
 }
 
 static const struct pst_option options[] = {
     {"run", 'r', NULL, "run each combination for some steps, too", PST_AT(run), 0},
-    {"steps", 'n', "N", "steps of a run; 20 where it is not given", PST_AT(n_steps), STEPS_MOST},
-    {"output", 'o', "FILE", "write the table as comma-separated values", PST_AT(csv), 0},
+    {"steps", 'n', "N", "steps of a round that count; 20", PST_AT(n_steps), STEPS_MOST},
+    {"repeat", 0, "N", "rounds of a run, in which each has its turn; 3", PST_AT(n_rounds),
+     ROUNDS_MOST},
+    {"baseline", 0, "NAME",
+     "also show the speed-up over this one: a method,\n"
+     "partitioner/scheduler/memopt, a scheduler, or a row from 0",
+     PST_AT(baseline), 0},
+    {"jobs", 'j', "N", "processes that plan; as many as there are cores", PST_AT(n_jobs),
+     JOBS_MOST},
+    {"output", 'o', "FILE", "write the table as comma-separated values", PST_AT(files[CSV]), 0},
+    {"markdown", 0, "FILE", "write it as Markdown", PST_AT(files[MARKDOWN]), 0},
+    {"latex", 0, "FILE", "write it as LaTeX, for the package booktabs", PST_AT(files[LATEX]), 0},
+    {"pivot", 0, "FILE", "write methods by configs as comma-separated values", PST_AT(files[PIVOT]),
+     0},
     {"plans", 0, "FOLDER", "write the plan of each combination there", PST_AT(plans), 0},
     {"report", 0, "FILE", "write a page there (HTML): tables, figures, timelines", PST_AT(report),
      0},
@@ -194,11 +290,11 @@ const struct pst_command pst_cmd_compare = {
     .summary = "Puts combinations of strategies side by side",
     .text = "Every partitioner, scheduler, memory optimizer, number of devices and size of "
             "micro-batches\n"
-            "that [compare] lists, each with each: planned, simulated, with --run also run. The "
-            "fastest\n"
-            "comes first; what does not fit or go together is listed with its reason. Ctrl-C keeps "
-            "what "
-            "is\ndone. Exit code 1 if nothing can be compared.",
+            "that [compare] lists, each with each: planned, simulated, with --run also run in turn "
+            "for\n"
+            "some rounds. The fastest comes first; what does not fit or go together is listed with "
+            "its\n"
+            "reason. Ctrl-C keeps what is done. Exit code 1 if nothing can be compared.",
     .words = {1, UINT32_MAX},
     PST_CLI_OPTIONS(options, struct request),
     .heeds_signals = true,

@@ -80,13 +80,13 @@ static void tune_throughput(struct pst_cli *cli, struct pst_cli_sets *sets, stru
         .options = {.keep_plan = request->file != NULL, .faster = true},
         .each = keep_fastest,
         .context = request,
-        .last_resort = true,
     };
 
     for (uint32_t s = 0; s < sets->n; s++) {
         pst_combinations_all_sizes(&sets->sets[s].combinations,
                                    (uint32_t)sets->sets[s].job.job.train.batch);
     }
+    pst_cli_records(sets, &result);
     pst_cli_try_all(cli, sets, &trials, &result);
     write_best(cli, request);
     pst_cli_answer_records(cli, &result);

@@ -10,22 +10,8 @@
 #include "commands/terminal.h"
 #include "train/session.h"
 #include "train/stop.h"
-
-/* advice NULL: a first try; else one that does not fit, again for what would do. */
-static pst_status try_one(const struct pst_cli_set *set, uint32_t i,
-                          const struct pst_trial_options *options, struct pst_trial_advice *advice,
-                          struct pst_trial *trial, struct pst_error *err)
-{
-    struct pst_trial_options with_stop = *options;
-    char *config = pst_combination_config(&set->combinations, i, 0, 0);
-    pst_status st;
-
-    with_stop.cancelled = pst_stop_requested;
-    st = advice == NULL ? pst_trial_run(config, &with_stop, trial, err)
-                        : pst_trial_advise(config, &with_stop, advice, trial, err);
-    free(config);
-    return st;
-}
+#include "tune/trials.h"
+#include "tune/versus.h"
 
 /* What is wrong with the config whatever is compared is said once, and where it stands. */
 static void check_base(struct pst_cli *cli, const struct pst_cli_set *set)
@@ -36,7 +22,11 @@ static void check_base(struct pst_cli *cli, const struct pst_cli_set *set)
 
     pst_session_destroy(session);
     if (st != PST_OK) {
-        try_one(set, 0, &(struct pst_trial_options){.keep_plan = false}, NULL, &trial, &trial.why);
+        const struct pst_trial_options options = {.cancelled = pst_stop_requested};
+        char *config = pst_combination_config(&set->combinations, 0, 0, 0);
+
+        pst_trial_run(config, &options, &trial, &trial.why);
+        free(config);
         if (strcmp(trial.why.message, cli->err.message) == 0) {
             pst_cli_must(cli, st); /* else it is of what the combinations put in its place */
         }
@@ -181,15 +171,61 @@ void pst_cli_answer_records(struct pst_cli *cli, struct pst_compare_result *resu
 
 /* --- trials ------------------------------------------------------------------------------------*/
 
-static pst_status try_record(void *context, const struct pst_cli_visit *visit,
+/* What pst_trials_run works on. */
+struct trying {
+    struct pst_cli *cli;
+    const struct pst_cli_sets *sets;
+    struct pst_cli_trials *trials;
+    struct pst_compare_result *result;
+};
+
+char *pst_cli_record_config(const struct pst_cli_sets *sets, uint32_t record)
+{
+    const struct pst_cli_set *set = sets->sets;
+
+    while (record >= set->combinations.n) {
+        record -= set->combinations.n;
+        set++;
+    }
+    return pst_combination_config(&set->combinations, record, 0, 0);
+}
+
+static char *config_of(void *context, uint32_t at)
+{
+    return pst_cli_record_config(((const struct trying *)context)->sets, at);
+}
+
+static void show_begun(void *context, uint32_t i, uint32_t n_done)
+{
+    const struct trying *trying = context;
+
+    pst_cli_progress(trying->cli, n_done, trying->result->n, &trying->result->records[i]);
+}
+
+static pst_status keep_trial(void *context, uint32_t i, const struct pst_trial *trial,
                              struct pst_error *err)
 {
-    const struct pst_cli_trials *trials = context;
-    pst_status st;
+    const struct trying *trying = context;
 
-    pst_cli_progress(visit->cli, visit->at, visit->result->n, visit->record);
-    st = try_one(visit->set, visit->i, &trials->options, NULL, &visit->record->trial, err);
-    return st == PST_OK ? trials->each(trials->context, visit->result, visit->at, err) : st;
+    trying->result->records[i].trial = *trial;
+    return trying->trials->each(trying->trials->context, trying->result, i, err);
+}
+
+static void plan_all(struct trying *trying)
+{
+    const struct pst_trials trials = {
+        .n = trying->result->n,
+        .n_jobs = trying->trials->n_jobs == 0 ? pst_usable_cores() : trying->trials->n_jobs,
+        .options = trying->trials->options,
+        .context = trying,
+        .config = config_of,
+        .begun = show_begun,
+        .each = keep_trial,
+    };
+    pst_status st = pst_trials_run(&trials, &trying->cli->err);
+
+    pst_cli_progress(trying->cli, 0, 0, NULL);
+    pst_cli_must(trying->cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
 }
 
 /* What would do, of what does not fit. */
@@ -199,25 +235,74 @@ static pst_status advise_record(void *context, const struct pst_cli_visit *visit
     struct pst_cli_trials *trials = context;
     struct pst_trial *trial = &visit->record->trial;
     pst_status st;
+    char *config;
 
-    if (!pst_trial_was_refused(trial) ||
-        (trials->last_resort && !has_smallest_size(visit->set, visit->i))) {
+    if (!pst_trial_was_refused(trial) || !has_smallest_size(visit->set, visit->i)) {
         return PST_OK;
     }
     pst_cli_progress(visit->cli, visit->at, visit->result->n, visit->record);
-    st = try_one(visit->set, visit->i, &trials->options, &trials->advice, trial, err);
+    config = pst_combination_config(&visit->set->combinations, visit->i, 0, 0);
+    st = pst_trial_advise(config, &trials->options, &trials->advice, trial, err);
+    free(config);
     return st == PST_OK && trial->state == PST_TRIAL_DONE
                ? trials->each(trials->context, visit->result, visit->at, err)
                : st;
 }
 
+/* Every round begins with another record, and every other one goes the other way round: what
+   changes in the course of a round, such as the clock of the processor, meets all. */
+static uint32_t turn_of(uint32_t turn, uint32_t round, const struct pst_cli_trials *trials,
+                        uint32_t n)
+{
+    uint32_t at = (turn + (uint32_t)((uint64_t)round * n / trials->n_rounds)) % n;
+
+    return round % 2 == 0 ? at : n - 1 - at;
+}
+
+static void run_rounds(struct trying *trying)
+{
+    const struct pst_cli_trials *trials = trying->trials;
+    struct pst_compare_result *result = trying->result;
+    const uint64_t all = (uint64_t)trials->n_rounds * result->n;
+    pst_status st = PST_OK;
+
+    for (uint64_t at = 0; at < all && st == PST_OK && !pst_stop_requested(); at++) {
+        const uint32_t round = (uint32_t)(at / result->n);
+        const uint32_t i = turn_of((uint32_t)(at % result->n), round, trials, result->n);
+        struct pst_trial *trial = &result->records[i].trial;
+
+        if (trial->state == PST_TRIAL_DONE && trial->n_rounds == round) {
+            char *config = config_of(trying, i);
+
+            pst_cli_progress(trying->cli, (uint32_t)at, (uint32_t)all, &result->records[i]);
+            st = pst_trial_measure(config, trials->n_steps, trial, &trying->cli->err);
+            free(config);
+        }
+    }
+    pst_cli_progress(trying->cli, 0, 0, NULL);
+    for (uint32_t i = 0; i < result->n; i++) { /* planned, and not run any more */
+        struct pst_trial *trial = &result->records[i].trial;
+
+        trial->state =
+            trial->state == PST_TRIAL_DONE && !trial->ran ? PST_TRIAL_OPEN : trial->state;
+    }
+    pst_cli_must(trying->cli, st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st);
+}
+
 void pst_cli_try_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
                      struct pst_cli_trials *trials, struct pst_compare_result *result)
 {
-    pst_cli_records(sets, result);
-    pst_cli_visit_all(cli, sets, result, try_record, trials);
-    if (!trials->last_resort || !is_one_done(result)) {
+    struct trying trying = {cli, sets, trials, result};
+
+    trials->options.cancelled = pst_stop_requested;
+    trials->options.keep_plan |= trials->n_rounds > 0;
+    plan_all(&trying);
+    if (!is_one_done(result)) {
         pst_trial_advice_init(&trials->advice);
         pst_cli_visit_all(cli, sets, result, advise_record, trials);
     }
+    if (trials->n_rounds > 0) {
+        run_rounds(&trying);
+    }
+    pst_versus_all(result->records, result->n, trials->baseline);
 }

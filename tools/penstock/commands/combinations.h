@@ -33,6 +33,9 @@ void pst_cli_progress(const struct pst_cli *cli, uint32_t done, uint32_t all,
 /* A record for every combination of the sets, in their order. */
 void pst_cli_records(const struct pst_cli_sets *sets, struct pst_compare_result *result);
 
+/* The config of a record, as pst_combination_config; free() it. */
+char *pst_cli_record_config(const struct pst_cli_sets *sets, uint32_t record);
+
 /* Whose record `at` is: combination i of the set. */
 struct pst_cli_visit {
     struct pst_cli *cli;
@@ -49,16 +52,20 @@ void pst_cli_visit_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
                        struct pst_compare_result *result, pst_cli_visitor *visit, void *context);
 
 /*
- * Tries every combination of the sets. Then says of those that do not fit with how much memory they
- * would, of as many as pst_trial_advise allows. result: zeroed but for `run`. each sees every
- * record once it is tried.
+ * Tries every combination of the sets, for which there are records. Where nothing is done then,
+ * says of those with the smallest micro-batches with how much memory they would fit, as far as
+ * pst_trial_advise goes. Then runs what is done for so many rounds, in which all have their turn,
+ * and compares. each sees every record once it is planned, and may take its plan where nothing is
+ * run.
  */
 struct pst_cli_trials {
     struct pst_trial_options options;
+    uint32_t n_jobs;            /* processes that plan; 0: as many as there are cores */
+    uint32_t n_rounds, n_steps; /* of runs; 0: none */
+    const char *baseline;       /* what to compare with, or NULL */
     pst_status (*each)(void *context, const struct pst_compare_result *result, uint32_t i,
                        struct pst_error *err);
     void *context;
-    bool last_resort; /* what would do is said only if nothing fits, and of the smallest sizes */
     struct pst_trial_advice advice; /* that there may still be */
 };
 void pst_cli_try_all(struct pst_cli *cli, const struct pst_cli_sets *sets,

@@ -8,9 +8,10 @@
 #include "sim/sim.h"
 #include "sim/usage.h"
 
-void pst_gallery_begin(struct pst_gallery *ret_gallery, uint32_t most)
+void pst_gallery_begin(struct pst_gallery *ret_gallery, uint32_t n_records, uint32_t most)
 {
-    *ret_gallery = (struct pst_gallery){.most = most};
+    *ret_gallery = (struct pst_gallery){
+        .n = n_records, .most = most, .exhibits = pst_alloc(n_records, sizeof(struct pst_exhibit))};
 }
 
 static void finish_figures(struct pst_exhibit *exhibit)
@@ -26,7 +27,6 @@ void pst_gallery_finish(struct pst_gallery *gallery)
     for (uint32_t i = 0; i < gallery->n; i++) {
         finish_figures(&gallery->exhibits[i]);
     }
-    finish_figures(&gallery->pending);
     free(gallery->exhibits);
     *gallery = (struct pst_gallery){0};
 }
@@ -84,59 +84,26 @@ static void measure_shares(const struct pst_session *session, struct pst_exhibit
     exhibit->share[PST_SHARE_IDLE] = (all - busy - exposed) / all;
 }
 
-pst_status pst_gallery_show(void *context, const struct pst_session *session, struct pst_error *err)
+pst_status pst_gallery_add(struct pst_gallery *gallery, uint32_t record, bool must,
+                           const struct pst_session *session, struct pst_error *err)
 {
-    struct pst_gallery *gallery = context;
-    struct pst_exhibit *pending = &gallery->pending;
+    struct pst_exhibit *exhibit = &gallery->exhibits[record];
     struct pst_sim_result result;
     pst_status st;
 
-    finish_figures(pending);
-    *pending = (struct pst_exhibit){.known = true};
     st = pst_sim_timeline(session->planned.plan, session->graph, &session->cost, 1,
                           (const struct pst_program *const *)session->planned.programs,
-                          &pending->timeline, &result, err);
-    if (st == PST_OK) {
-        measure_shares(session, pending);
-        pst_stage_graph_of_plan(session, &pending->arena, &pending->stages);
+                          &exhibit->timeline, &result, err);
+    if (st != PST_OK) {
+        return st;
     }
-    return st;
-}
-
-static void drop_slowest(struct pst_gallery *gallery, const struct pst_compare_result *result)
-{
-    uint32_t n = 0, slowest = PST_NONE;
-    double least = 0;
-
-    for (uint32_t i = 0; i < gallery->n; i++) {
-        double rate = pst_trial_samples_per_second(&result->records[i].trial);
-
-        if (gallery->exhibits[i].timeline == NULL) {
-            continue;
-        }
-        n++;
-        if (slowest == PST_NONE || rate <= least) {
-            slowest = i;
-            least = rate;
-        }
+    exhibit->known = true;
+    measure_shares(session, exhibit);
+    if (gallery->n_kept >= gallery->most && !must) {
+        finish_figures(exhibit);
+        return PST_OK;
     }
-    if (n > gallery->most) {
-        finish_figures(&gallery->exhibits[slowest]);
-    }
-}
-
-void pst_gallery_keep(struct pst_gallery *gallery, const struct pst_compare_result *result,
-                      uint32_t record)
-{
-    if (gallery->n == 0) {
-        gallery->n = result->n;
-        gallery->exhibits = pst_alloc(result->n, sizeof *gallery->exhibits);
-    }
-    if (!gallery->pending.known || result->records[record].trial.state != PST_TRIAL_DONE) {
-        return;
-    }
-    finish_figures(&gallery->exhibits[record]);
-    gallery->exhibits[record] = gallery->pending;
-    gallery->pending = (struct pst_exhibit){0};
-    drop_slowest(gallery, result);
+    gallery->n_kept++;
+    pst_stage_graph_of_plan(session, &exhibit->arena, &exhibit->stages);
+    return PST_OK;
 }

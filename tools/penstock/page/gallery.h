@@ -30,19 +30,16 @@ struct pst_exhibit {
 };
 
 struct pst_gallery {
-    uint32_t n, most;             /* records; timelines that are kept */
+    uint32_t n, most, n_kept;     /* records; timelines that are kept, and so far */
     struct pst_exhibit *exhibits; /* [n] */
-    struct pst_exhibit pending;   /* what the last trial showed */
 };
 
-void pst_gallery_begin(struct pst_gallery *ret_gallery, uint32_t most);
+void pst_gallery_begin(struct pst_gallery *ret_gallery, uint32_t n_records, uint32_t most);
 void pst_gallery_finish(struct pst_gallery *gallery);
 
-/* For pst_trial_options: show(gallery, session). */
-pst_status pst_gallery_show(void *gallery, const struct pst_session *session,
-                            struct pst_error *err);
-/* What was shown belongs to that record, which is done. Of more than `most` the slowest goes. */
-void pst_gallery_keep(struct pst_gallery *gallery, const struct pst_compare_result *result,
-                      uint32_t record);
+/* The plan of a record, which is looked at in the order of speed: the timelines of the first `most`
+   are kept, and that of one that must be. plan.illegal: it cannot be simulated. */
+pst_status pst_gallery_add(struct pst_gallery *gallery, uint32_t record, bool must,
+                           const struct pst_session *session, struct pst_error *err);
 
 #endif

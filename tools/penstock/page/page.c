@@ -9,6 +9,7 @@
 #include "base/util.h"
 #include "figures/figure_impl.h"
 #include "page/page_impl.h"
+#include "reports/compare_columns.h"
 
 extern const char pst_page_css[], pst_page_js[];
 
@@ -101,7 +102,6 @@ void pst_sheet_open(const struct pst_page *page, FILE *out, struct pst_sheet *re
 
         sheet->names[i] = name_of(sheet, record);
         sheet->series[i] = series_of(record, sheet->vary);
-        sheet->methods |= record->method != NULL;
         if (record->baseline.known && sheet->baseline == PST_NONE) {
             sheet->baseline = record->baseline.record;
         }

@@ -18,7 +18,6 @@ struct pst_sheet {
     const char **names; /* of all records: what tells them apart */
     const char **series;
     bool vary[PST_AXES]; /* axes of which records have several values */
-    bool methods;        /* some have the name of one */
     uint32_t baseline;   /* record; PST_NONE: none was named */
 };
 
@@ -32,10 +31,10 @@ const char *pst_sheet_rate(const struct pst_trial *trial, char text[32]);
 const struct pst_exhibit *pst_sheet_exhibit(const struct pst_sheet *sheet, uint32_t record);
 
 /* page_tables.c */
-void pst_sheet_results(const struct pst_sheet *sheet);
+void pst_sheet_results(struct pst_sheet *sheet);
 void pst_sheet_shares(const struct pst_sheet *sheet);
 void pst_sheet_measured(const struct pst_sheet *sheet);
-void pst_sheet_refused(const struct pst_sheet *sheet);
+void pst_sheet_refused(struct pst_sheet *sheet);
 /* page_figures.c */
 void pst_sheet_scatter(struct pst_sheet *sheet, struct pst_pen *pen);
 void pst_sheet_timelines(struct pst_sheet *sheet, struct pst_pen *pen);

@@ -7,7 +7,9 @@
 
 #include "base/util.h"
 #include "page/page_impl.h"
-#include "reports/sim_report.h"
+#include "reports/compare_columns.h"
+
+#define MOST_COLUMNS 40u
 
 /* Up to this many rows; says how many are left out. */
 static uint32_t most_rows(uint32_t n)
@@ -57,70 +59,89 @@ static void put_time(const struct pst_sheet *sheet, double ns)
             pst_format_ns(text, (uint64_t)ns));
 }
 
-/* What is the same for all is said once, below the table. */
-static bool has_column(const struct pst_sheet *sheet, uint32_t axis)
+/* --- columns: those of the report's tables -----------------------------------------------------*/
+
+/* A name that is the same for all is said once, below the table. */
+static bool is_same(const struct pst_sheet *sheet, const struct pst_compare_column *column)
 {
-    return sheet->vary[axis] || axis == PST_AXIS_SCHEDULER;
+    const struct pst_compare_result *result = sheet->page->result;
+    struct pst_arena arena = {NULL, 0, 0};
+    const char *first = NULL;
+    bool same = (column->flags & PST_COLUMN_NAME) != 0 && strcmp(column->key, "scheduler") != 0;
+
+    for (uint32_t i = 0; i < result->n && same; i++) {
+        struct pst_cell cell = pst_compare_cell(result, &result->records[i], column, &arena);
+        const char *text = pst_compare_cell_text(column, &cell, &arena);
+
+        same = first == NULL || strcmp(text, first) == 0;
+        first = first == NULL ? text : first;
+    }
+    pst_arena_finish(&arena);
+    return same;
 }
 
-static const char *const axis_titles[PST_AXES] = {"partitioner", "scheduler", "memory", "<devices",
-                                                  "<micro-batch"};
-
-static uint32_t add_label_titles(const struct pst_sheet *sheet, const char **titles, uint32_t n)
+static bool has_column(const struct pst_sheet *sheet, const struct pst_compare_column *column)
 {
-    if (sheet->page->result->n_configs > 1) {
-        titles[n++] = "config";
-    }
-    if (sheet->methods) {
-        titles[n++] = "method";
-    }
-    for (uint32_t a = 0; a < PST_AXES; a++) {
-        if (has_column(sheet, a)) {
-            titles[n++] = axis_titles[a];
+    return pst_compare_has_column(sheet->page->result, column) && !is_same(sheet, column);
+}
+
+/* The first of a number's two orders is the one with the best on top. */
+static const char *title_of(struct pst_sheet *sheet, const struct pst_compare_column *column)
+{
+    const char *sign = column->kind == PST_CELL_TEXT                                     ? ""
+                       : column->kind == PST_CELL_RATE || column->kind == PST_CELL_RATIO ? ">"
+                                                                                         : "<";
+
+    return pst_arena_printf(&sheet->arena, "%s%s", sign, column->title);
+}
+
+static uint32_t add_columns(struct pst_sheet *sheet, uint32_t flags,
+                            const struct pst_compare_column **columns)
+{
+    uint32_t n = 0;
+
+    for (uint32_t c = 0; c < pst_n_compare_columns && n + 1 < MOST_COLUMNS; c++) {
+        const struct pst_compare_column *column = &pst_compare_columns[c];
+
+        if ((flags == 0 || (column->flags & flags) != 0) && has_column(sheet, column)) {
+            columns[n++] = column;
         }
     }
     return n;
 }
 
-static void put_same(const struct pst_sheet *sheet)
+static void put_cell(struct pst_sheet *sheet, const struct pst_record *record,
+                     const struct pst_compare_column *column)
 {
-    const struct pst_record *record = &sheet->page->result->records[0];
+    struct pst_cell cell = pst_compare_cell(sheet->page->result, record, column, &sheet->arena);
+
+    if (column->kind == PST_CELL_TEXT) {
+        fputs("<td>", sheet->out);
+    } else {
+        fprintf(sheet->out, "<td class=\"n\" data-v=\"%.9g\">",
+                cell.there && isfinite(cell.number) ? cell.number : -1);
+    }
+    pst_sheet_text(sheet, pst_compare_cell_text(column, &cell, &sheet->arena));
+    fputs("</td>", sheet->out);
+}
+
+static void put_same(struct pst_sheet *sheet)
+{
     const char *lead = "All with ";
 
-    for (uint32_t a = 0; a < PST_AXES; a++) {
-        const char *title = axis_titles[a] + (axis_titles[a][0] == '<');
+    for (uint32_t c = 0; c < pst_n_compare_columns; c++) {
+        const struct pst_compare_column *column = &pst_compare_columns[c];
+        struct pst_cell cell;
 
-        if (!has_column(sheet, a)) {
-            fprintf(sheet->out, "%s%s ", lead, title);
-            pst_sheet_text(sheet, record->labels[a]);
+        if (pst_compare_has_column(sheet->page->result, column) && is_same(sheet, column)) {
+            cell = pst_compare_cell(sheet->page->result, &sheet->page->result->records[0], column,
+                                    &sheet->arena);
+            fprintf(sheet->out, "%s%s ", lead, column->title);
+            pst_sheet_text(sheet, pst_compare_cell_text(column, &cell, &sheet->arena));
             lead = ", ";
         }
     }
     fputs(lead[0] == ',' ? ". " : "", sheet->out);
-}
-
-static void put_labels(const struct pst_sheet *sheet, const struct pst_record *record)
-{
-    const struct pst_compare_result *result = sheet->page->result;
-
-    if (result->n_configs > 1) {
-        fputs("<td>", sheet->out);
-        pst_sheet_text(sheet, record->config);
-        fputs("</td>", sheet->out);
-    }
-    if (sheet->methods) {
-        fputs("<td>", sheet->out);
-        pst_sheet_text(sheet, record->method == NULL ? "\xE2\x80\x93" : record->method);
-        fputs("</td>", sheet->out);
-    }
-    for (uint32_t a = 0; a < PST_AXES; a++) {
-        if (!has_column(sheet, a)) {
-            continue;
-        }
-        fputs(a < PST_AXIS_DEVICES ? "<td>" : "<td class=\"n\">", sheet->out);
-        pst_sheet_text(sheet, record->labels[a]);
-        fputs("</td>", sheet->out);
-    }
 }
 
 /* Its number, which leads to its timeline. */
@@ -147,90 +168,39 @@ static void put_name(const struct pst_sheet *sheet, uint32_t place, uint32_t rec
 
 /* --- results -----------------------------------------------------------------------------------*/
 
-static void put_versus(const struct pst_sheet *sheet, const struct pst_versus *versus)
+void pst_sheet_results(struct pst_sheet *sheet)
 {
-    if (!versus->known) {
-        fputs("<td class=\"n\" data-v=\"0\">\xE2\x80\x93</td>", sheet->out);
-    } else if (versus->tested) {
-        fprintf(
-            sheet->out,
-            "<td class=\"n\" data-v=\"%.6f\">%.3f <span class=\"same\">[%.3f, %.3f]%s</span></td>",
-            versus->speedup, versus->speedup, versus->low, versus->high,
-            pst_versus_is_same(versus) ? " no significant difference" : "");
-    } else {
-        fprintf(sheet->out, "<td class=\"n\" data-v=\"%.6f\">%.3f</td>", versus->speedup,
-                versus->speedup);
+    const struct pst_compare_column *columns[MOST_COLUMNS];
+    const char *titles[MOST_COLUMNS + 2] = {"<#"};
+    uint32_t n = add_columns(sheet, 0, columns);
+
+    for (uint32_t c = 0; c < n; c++) {
+        titles[c + 1] = title_of(sheet, columns[c]);
     }
-}
-
-static void put_result(const struct pst_sheet *sheet, uint32_t place, double best)
-{
-    uint32_t i = sheet->order[place];
-    const struct pst_record *record = &sheet->page->result->records[i];
-    const struct pst_trial *trial = &record->trial;
-    const struct pst_exhibit *exhibit = pst_sheet_exhibit(sheet, i);
-    double rate = pst_trial_samples_per_second(trial);
-    char text[32];
-
-    fprintf(sheet->out, "<tr id=\"r%u\"%s>", place + 1, place == 0 ? " class=\"best\"" : "");
-    put_place(sheet, place, i);
-    put_labels(sheet, record);
-    fprintf(sheet->out, "<td class=\"n\" data-v=\"%.9g\">%s</td>", rate,
-            pst_sheet_rate(trial, text));
-    fprintf(sheet->out, "<td class=\"n\" data-v=\"%.6f\">%.3f</td>", best > 0 ? rate / best : 0,
-            best > 0 ? rate / best : 0);
-    if (sheet->baseline != PST_NONE) {
-        put_versus(sheet, &record->baseline);
-    }
-    put_time(sheet, (double)(trial->ran ? trial->measured_ns : trial->sim.period_ns));
-    fprintf(sheet->out, "<td class=\"n\" data-v=\"%.6f\">%.1f&#8239;%%</td>",
-            exhibit == NULL ? 0
-                            : exhibit->share[PST_SHARE_IDLE] + exhibit->share[PST_SHARE_EXPOSED],
-            exhibit == NULL
-                ? 0
-                : 100 * (exhibit->share[PST_SHARE_IDLE] + exhibit->share[PST_SHARE_EXPOSED]));
-    fprintf(sheet->out, "<td class=\"n\" data-v=\"%.0f\">%s</td>",
-            (double)pst_trial_most_bytes(trial),
-            pst_format_bytes(text, pst_trial_most_bytes(trial)));
-    fprintf(sheet->out, "<td class=\"n\">%u</td>", trial->n_stages);
-    put_time(sheet, 1e9 * trial->search_seconds);
-    fputs("</tr>\n", sheet->out);
-}
-
-void pst_sheet_results(const struct pst_sheet *sheet)
-{
-    const struct pst_compare_result *result = sheet->page->result;
-    const char *titles[20] = {"<#"};
-    double best = pst_trial_samples_per_second(&result->records[sheet->order[0]].trial);
-    uint32_t n = 1;
-
-    n = add_label_titles(sheet, titles, n);
-    titles[n++] = ">samples/s";
-    titles[n++] = ">of best";
-    if (sheet->baseline != PST_NONE) {
-        titles[n++] = ">speed-up";
-    }
-    titles[n++] = result->run ? "<step, measured" : "<step";
-    titles[n++] = "<idle";
-    titles[n++] = "<memory of a device";
-    titles[n++] = "<stages";
-    titles[n++] = "<search";
     fputs("<section id=\"results\">\n<h2>Results</h2>\n", sheet->out);
     put_left_out(sheet, sheet->n, "fastest ");
     begin_table(sheet, "Results", true);
     put_titles(sheet, titles);
     for (uint32_t place = 0; place < most_rows(sheet->n); place++) {
-        put_result(sheet, place, best);
+        const uint32_t i = sheet->order[place];
+
+        fprintf(sheet->out, "<tr id=\"r%u\"%s>", place + 1, place == 0 ? " class=\"best\"" : "");
+        put_place(sheet, place, i);
+        for (uint32_t c = 0; c < n; c++) {
+            put_cell(sheet, &sheet->page->result->records[i], columns[c]);
+        }
+        fputs("</tr>\n", sheet->out);
     }
     end_table(sheet);
-    fputs(
-        "<p class=\"note\">Idle: mean over all devices of the time without a pass or update, in a "
-        "simulated step. Memory: what the fullest device holds.",
-        sheet->out);
+    fputs("<p class=\"note\">", sheet->out);
+    put_same(sheet);
     if (sheet->baseline != PST_NONE) {
-        fputs(" Speed-up over <strong>", sheet->out);
+        fputs("Baseline: <strong>", sheet->out);
         pst_sheet_text(sheet, sheet->names[sheet->baseline]);
-        fputs("</strong>, with its 95&#8239;% interval where both ran several times.", sheet->out);
+        fputs("</strong>. ", sheet->out);
+    }
+    if (sheet->page->result->run) {
+        fputs("= behind a number: no significant difference at 95&#8239;%.", sheet->out);
     }
     fputs("</p>\n</section>\n", sheet->out);
 }
@@ -378,19 +348,22 @@ void pst_sheet_measured(const struct pst_sheet *sheet)
 
 /* --- what could not be compared ----------------------------------------------------------------*/
 
-void pst_sheet_refused(const struct pst_sheet *sheet)
+void pst_sheet_refused(struct pst_sheet *sheet)
 {
     static const char *const words[] = {"not tried", "done", "does not go together", "does not fit",
                                         "failed"};
     const struct pst_compare_result *result = sheet->page->result;
-    const char *titles[16] = {"outcome"};
-    uint32_t n = 1, n_rows = 0;
+    const struct pst_compare_column *columns[MOST_COLUMNS];
+    const char *titles[MOST_COLUMNS + 3] = {"outcome"};
+    uint32_t n = add_columns(sheet, PST_COLUMN_NAME, columns), n_rows = 0;
 
     if (sheet->n == result->n) {
         return;
     }
-    n = add_label_titles(sheet, titles, n);
-    titles[n++] = "why";
+    for (uint32_t c = 0; c < n; c++) {
+        titles[c + 1] = title_of(sheet, columns[c]);
+    }
+    titles[n + 1] = "why";
     fputs("<section id=\"refused\">\n<h2>Not compared</h2>\n", sheet->out);
     put_left_out(sheet, result->n - sheet->n, "first ");
     begin_table(sheet, "Not compared", true);
@@ -403,14 +376,12 @@ void pst_sheet_refused(const struct pst_sheet *sheet)
         }
         n_rows++;
         fprintf(sheet->out, "<tr><td>%s</td>", words[record->trial.state]);
-        put_labels(sheet, record);
+        for (uint32_t c = 0; c < n; c++) {
+            put_cell(sheet, record, columns[c]);
+        }
         fputs("<td class=\"why\">", sheet->out);
         if (record->trial.state != PST_TRIAL_OPEN) {
-            pst_sheet_text(sheet, record->trial.why.message);
-            if (record->trial.why.hint[0] != '\0') {
-                fputs("; ", sheet->out);
-                pst_sheet_text(sheet, record->trial.why.hint);
-            }
+            pst_sheet_text(sheet, pst_compare_why(&sheet->arena, &record->trial.why));
         }
         fputs("</td></tr>\n", sheet->out);
     }

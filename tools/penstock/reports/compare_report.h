@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Combinations side by side, by their speed or by how far they go: a table for people, records for
- * tools, CSV.
+ * Combinations side by side, by their speed or by how far they go: tables for people and for
+ * papers, records for tools, CSV.
  */
 #ifndef PST_REPORTS_COMPARE_REPORT_H
 #define PST_REPORTS_COMPARE_REPORT_H
@@ -19,16 +19,20 @@ struct pst_compare_result {
     bool run;        /* rather than simulated alone */
     bool max_batch;  /* the largest batch of each was sought */
     uint32_t common; /* micro-batch that all that can do anything can do; 0: there is none */
-    struct pst_provenance provenance;
+    struct pst_provenance provenance; /* of compare */
 };
-
-/* The records that are done, the best first. ret_order: n. Returns how many. */
-uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *ret_order);
 
 void pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out);
 /* Members of the object that is open. */
 void pst_compare_report_json(const struct pst_compare_result *result, struct pst_json *json);
 /* One line a combination, in the order asked for, behind a line of titles. free() it. */
 char *pst_compare_report_csv(const struct pst_compare_result *result);
+
+/* The fastest of every method, a line each, with every config, a column each. free() it. */
+char *pst_compare_report_pivot_csv(const struct pst_compare_result *result);
+
+enum pst_compare_form { PST_COMPARE_MARKDOWN = 0, PST_COMPARE_LATEX /* with booktabs */ };
+/* The table of what is done, the fastest first, and of several configs the pivot. free() it. */
+char *pst_compare_report_table(const struct pst_compare_result *result, enum pst_compare_form form);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "base/arena.h"
 
-#define PST_TABLE_COLUMNS 16
+#define PST_TABLE_COLUMNS 24
 
 struct pst_table {
     struct pst_arena arena;

@@ -47,6 +47,11 @@ void pst_provenance_begin(struct pst_provenance *ret_provenance);
 /* Adds a config. The job and the set must outlive the provenance. */
 void pst_provenance_add(struct pst_provenance *provenance, const struct pst_job *job,
                         const struct pst_combinations *set);
+/* The plugins of a label in one line, "id version xxh128:digest {parameters}; ...", in the arena.
+ */
+const char *pst_provenance_words(struct pst_arena *arena,
+                                 const struct pst_provenance_config *config, const char *kind,
+                                 const char *label);
 void pst_provenance_finish(struct pst_provenance *provenance);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tune/trial.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +9,10 @@
 #include "base/util.h"
 #include "train/emulate.h"
 #include "train/session.h"
+#include "train/stop.h"
 #include "train/train.h"
 #include "tune/advise.h"
+#include "tune/significance.h"
 
 #define ADVISED   8            /* trials of a command, each some dozens of plans of a small job */
 #define ADVICE_NS 20000000000u /* for all of them */
@@ -33,8 +36,9 @@ uint64_t pst_trial_most_bytes(const struct pst_trial *trial)
 
 void pst_trial_finish(struct pst_trial *trial)
 {
-    free(trial->arena_bytes);
     free(trial->plan);
+    free(trial->step_ns);
+    pst_arena_finish(&trial->arena);
     memset(trial, 0, sizeof *trial);
 }
 
@@ -51,31 +55,193 @@ static enum pst_trial_state state_of(const struct pst_error *why)
 
 /* What ends everything rather than this one trial: the user, a wrong name, this process itself. A
    plugin that takes too long is an outcome, as is a loss that is not finite. */
-static bool is_no_outcome(pst_status st, const struct pst_trial_options *options,
-                          const struct pst_error *why)
+static bool is_no_outcome(pst_status st, bool (*cancelled)(void), const struct pst_error *why)
 {
-    return (st == PST_ERR_CANCELLED && options->cancelled != NULL && options->cancelled()) ||
+    return (st == PST_ERR_CANCELLED && cancelled != NULL && cancelled()) ||
            strcmp(why->kind, "run.stalled") == 0 || strcmp(why->kind, "plugin.not-found") == 0 ||
            strcmp(why->kind, "config.key") == 0 ||
            (st == PST_ERR_NOMEM && strcmp(why->kind, "machine.memory") == 0);
 }
 
-static void note_run(void *context, const struct pst_run_report *report)
+static void keep_remarks(const struct pst_planned *planned, struct pst_trial *trial)
 {
-    struct pst_trial *trial = context;
+    trial->n_remarks = planned->n_remarks;
+    trial->remarks = pst_arena_array(&trial->arena, planned->n_remarks, sizeof *trial->remarks);
+    for (uint32_t i = 0; i < planned->n_remarks; i++) {
+        struct pst_partition_remark *remark = &trial->remarks[i];
 
-    trial->ran = true;
-    trial->measured_ns = report->step_ns;
-    trial->final_loss = report->final_loss;
-    trial->peaks_equal = true;
-    for (uint32_t d = 0; d < report->n_devices; d++) {
-        trial->peaks_equal &= report->peak_bytes[d] == report->predicted_peak_bytes[d];
+        *remark = planned->remarks[i];
+        remark->key = pst_arena_strdup(&trial->arena, remark->key);
+        remark->text = pst_arena_strdup(&trial->arena, remark->text);
     }
 }
 
-static pst_status run(struct pst_session *session, struct pst_trial *trial, struct pst_error *err)
+static pst_status take_plan(const struct pst_session *session, bool keep, struct pst_trial *trial,
+                            struct pst_error *err)
 {
-    struct pst_train_listener listener = {.context = trial, .done = note_run};
+    const struct pst_plan *plan = session->planned.plan;
+
+    trial->n_stages = plan->n_stages;
+    trial->n_devices = plan->n_devices;
+    trial->capacity_bytes = plan->capacity_bytes;
+    trial->search_seconds = session->planned.search_seconds;
+    trial->predicted_ns = session->predicted_ns;
+    trial->arena_bytes =
+        pst_arena_array(&trial->arena, plan->n_devices, sizeof *trial->arena_bytes);
+    trial->plan = keep ? pst_plan_to_json(plan, session->graph) : NULL;
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        trial->arena_bytes[d] = plan->devices[d].arena_bytes;
+    }
+    keep_remarks(&session->planned, trial);
+    return pst_sim_steps(plan, session->graph, &session->cost, 1, &trial->sim, err);
+}
+
+static pst_status plan(struct pst_job *job, const struct pst_trial_options *options,
+                       struct pst_trial *trial, struct pst_error *err)
+{
+    struct pst_session *session = NULL;
+    pst_status st;
+
+    job->planner = pst_tune_plan;
+    job->advice = options->advice_ns > 0 ? PST_ADVICE_MEMORY
+                  : options->faster      ? PST_ADVICE_FASTER
+                                         : PST_ADVICE_NONE;
+    if (options->advice_ns > 0 &&
+        (job->plugins.time_limit == 0 || options->advice_ns < job->plugins.time_limit)) {
+        job->plugins.time_limit = options->advice_ns;
+    }
+    trial->batch = (uint32_t)job->train.batch;
+    trial->microbatch = (uint32_t)job->train.microbatch;
+    st = pst_session_create_for_planning(job, &session, err);
+    if (st == PST_OK) {
+        st = pst_session_plan(session, job->run.plan, options->cancelled, err);
+    }
+    if (st == PST_OK) {
+        st = take_plan(session, options->keep_plan, trial, err);
+    }
+    pst_session_destroy(session);
+    return st;
+}
+
+/* The job of a config: what is done with it, and the end of both. */
+static pst_status with_job(const char *config_json,
+                           pst_status (*act)(struct pst_job *job, void *context,
+                                             struct pst_error *err),
+                           void *context, struct pst_error *err)
+{
+    struct pst_config *config = NULL;
+    struct pst_job job = {0};
+    pst_status st = pst_config_from_json(config_json, &config, err);
+
+    if (st == PST_OK) {
+        st = pst_job_read(config, &job, err);
+        if (st == PST_OK) {
+            st = act(&job, context, err);
+            pst_job_finish(&job);
+        }
+    }
+    pst_config_destroy(config);
+    return st;
+}
+
+struct planning {
+    const struct pst_trial_options *options;
+    struct pst_trial *trial;
+};
+
+static pst_status plan_job(struct pst_job *job, void *context, struct pst_error *err)
+{
+    const struct planning *planning = context;
+
+    return plan(job, planning->options, planning->trial, err);
+}
+
+pst_status pst_trial_run(const char *config_json, const struct pst_trial_options *options,
+                         struct pst_trial *ret_trial, struct pst_error *err)
+{
+    struct pst_trial trial = {.state = PST_TRIAL_DONE};
+    struct planning planning = {options, &trial};
+    pst_status st = with_job(config_json, plan_job, &planning, &trial.why);
+
+    if (st != PST_OK && is_no_outcome(st, options->cancelled, &trial.why)) {
+        if (err != NULL) {
+            *err = trial.why;
+        }
+        pst_trial_finish(&trial);
+        return st;
+    }
+    if (st != PST_OK) {
+        trial.state = state_of(&trial.why);
+    }
+    *ret_trial = trial;
+    return PST_OK;
+}
+
+/* --- a look at the plan ------------------------------------------------------------------------*/
+
+struct looking {
+    const struct pst_trial *trial;
+    pst_status (*show)(void *context, const struct pst_session *session, struct pst_error *err);
+    void *context;
+};
+
+static pst_status look(struct pst_job *job, void *context, struct pst_error *err)
+{
+    const struct looking *looking = context;
+    struct pst_session *session = NULL;
+    pst_status st = pst_session_create_for_planning(job, &session, err);
+
+    st = st == PST_OK ? pst_session_adopt(session, looking->trial->plan, err) : st;
+    st = st == PST_OK ? looking->show(looking->context, session, err) : st;
+    pst_session_destroy(session);
+    return st;
+}
+
+pst_status pst_trial_look(const char *config_json, const struct pst_trial *trial,
+                          pst_status (*show)(void *context, const struct pst_session *session,
+                                             struct pst_error *err),
+                          void *context, struct pst_error *err)
+{
+    struct looking looking = {trial, show, context};
+
+    return with_job(config_json, look, &looking, err);
+}
+
+/* --- rounds ------------------------------------------------------------------------------------*/
+
+/* One round that is running. */
+struct round {
+    struct pst_trial *trial;
+    uint32_t n_steps, n_warm;
+    uint64_t *step_ns; /* [n_steps] */
+    double final_loss;
+    bool peaks_equal;
+};
+
+static void note_step(void *context, const struct pst_step_report *report)
+{
+    struct round *round = context;
+
+    if (report->step > round->n_warm) {
+        round->step_ns[report->step - round->n_warm - 1] = report->result.ns;
+    }
+}
+
+static void note_run(void *context, const struct pst_run_report *report)
+{
+    struct round *round = context;
+
+    round->final_loss = report->final_loss;
+    round->peaks_equal = true;
+    for (uint32_t d = 0; d < report->n_devices; d++) {
+        round->peaks_equal &= report->peak_bytes[d] == report->predicted_peak_bytes[d];
+    }
+}
+
+static pst_status run_round(struct pst_session *session, struct round *round, struct pst_error *err)
+{
+    const struct pst_train_listener listener = {
+        .context = round, .step = note_step, .done = note_run};
     struct pst_data *data = NULL;
     pst_status st = PST_OK;
 
@@ -89,27 +255,9 @@ static pst_status run(struct pst_session *session, struct pst_trial *trial, stru
     return st;
 }
 
-static pst_status take_plan(const struct pst_session *session, bool keep, struct pst_trial *trial,
-                            struct pst_error *err)
+static pst_status run_job(struct pst_job *job, void *context, struct pst_error *err)
 {
-    const struct pst_plan *plan = session->planned.plan;
-
-    trial->n_stages = plan->n_stages;
-    trial->n_devices = plan->n_devices;
-    trial->capacity_bytes = plan->capacity_bytes;
-    trial->search_seconds = session->planned.search_seconds;
-    trial->predicted_ns = session->predicted_ns;
-    trial->arena_bytes = pst_alloc(plan->n_devices, sizeof *trial->arena_bytes);
-    trial->plan = keep ? pst_plan_to_json(plan, session->graph) : NULL;
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        trial->arena_bytes[d] = plan->devices[d].arena_bytes;
-    }
-    return pst_sim_steps(plan, session->graph, &session->cost, 1, &trial->sim, err);
-}
-
-static pst_status try_job(struct pst_job *job, const struct pst_trial_options *options,
-                          struct pst_trial *trial, struct pst_error *err)
-{
+    struct round *round = context;
     struct pst_session *session = NULL;
     pst_status st;
 
@@ -117,74 +265,80 @@ static pst_status try_job(struct pst_job *job, const struct pst_trial_options *o
         return pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
                         "a device stands still since an earlier run of this process");
     }
-    job->planner = pst_tune_plan;
-    job->advice = options->advice_ns > 0 ? PST_ADVICE_MEMORY
-                  : options->faster      ? PST_ADVICE_FASTER
-                                         : PST_ADVICE_NONE;
-    if (options->advice_ns > 0 &&
-        (job->plugins.time_limit == 0 || options->advice_ns < job->plugins.time_limit)) {
-        job->plugins.time_limit = options->advice_ns;
-    }
-    trial->batch = (uint32_t)job->train.batch;
-    trial->microbatch = (uint32_t)job->train.microbatch;
-    if (options->run_steps > 0) {
-        job->train.steps = options->run_steps;
-        job->train.sample = 0;
-        job->output.trace = "";
-        st = pst_session_create(job, NULL, &session, err);
-        st = st == PST_OK ? pst_session_check_runs(session, err) : st;
-    } else {
-        st = pst_session_create_for_planning(job, &session, err);
-    }
-    if (st == PST_OK) {
-        st = pst_session_plan(session, job->run.plan, options->cancelled, err);
-    }
-    if (st == PST_OK) {
-        st = take_plan(session, options->keep_plan, trial, err);
-    }
-    if (st == PST_OK && options->show != NULL) {
-        st = options->show(options->show_context, session, err);
-    }
-    if (st == PST_OK && options->run_steps > 0) {
-        st = run(session, trial, err);
-    }
+    job->train.steps = round->n_warm + round->n_steps;
+    job->train.sample = 0;
+    job->output.trace = "";
+    st = pst_session_create(job, NULL, &session, err);
+    st = st == PST_OK ? pst_session_check_runs(session, err) : st;
+    st = st == PST_OK ? pst_session_adopt(session, round->trial->plan, err) : st;
+    st = st == PST_OK ? run_round(session, round, err) : st;
     pst_session_destroy(session);
     return st;
 }
 
-pst_status pst_trial_run(const char *config_json, const struct pst_trial_options *options,
-                         struct pst_trial *ret_trial, struct pst_error *err)
+/* The figures of all rounds so far. */
+static void sum_up(struct pst_trial *trial)
 {
-    struct pst_trial trial = {.state = PST_TRIAL_DONE};
-    struct pst_config *config = NULL;
-    struct pst_job job = {0};
-    pst_status st = pst_config_from_json(config_json, &config, &trial.why);
-    bool has_job = false;
+    double *medians = pst_alloc(2 * (size_t)trial->n_rounds, sizeof *medians);
+    double *logs = medians + trial->n_rounds, mean = 0, half;
 
-    if (st == PST_OK) {
-        st = pst_job_read(config, &job, &trial.why);
-        has_job = st == PST_OK;
+    for (uint32_t r = 0; r < trial->n_rounds; r++) {
+        logs[r] = log(medians[r] = pst_trial_round_ns(trial, r));
+        mean += logs[r] / trial->n_rounds;
     }
-    if (st == PST_OK) {
-        st = try_job(&job, options, &trial, &trial.why);
+    trial->measured_ns = (uint64_t)pst_median(medians, trial->n_rounds);
+    if (trial->n_rounds > 1) {
+        half = pst_interval_half(logs, trial->n_rounds);
+        trial->low_ns = (uint64_t)exp(mean - half);
+        trial->high_ns = (uint64_t)fmin(exp(mean + half), 0x1p63);
     }
-    if (has_job) {
-        pst_job_finish(&job);
+    free(medians);
+}
+
+double pst_trial_round_ns(const struct pst_trial *trial, uint32_t round)
+{
+    double *steps = pst_alloc(trial->n_steps, sizeof *steps), median;
+
+    for (uint32_t i = 0; i < trial->n_steps; i++) {
+        steps[i] = (double)trial->step_ns[(size_t)round * trial->n_steps + i];
     }
-    pst_config_destroy(config);
-    if (st != PST_OK && is_no_outcome(st, options, &trial.why)) {
+    median = fmax(pst_median(steps, trial->n_steps), 1);
+    free(steps);
+    return median;
+}
+
+pst_status pst_trial_measure(const char *config_json, uint32_t n_steps, struct pst_trial *trial,
+                             struct pst_error *err)
+{
+    const size_t before = (size_t)trial->n_rounds * n_steps;
+    struct round round = {.trial = trial, .n_steps = n_steps, .n_warm = (n_steps + 4) / 5};
+    struct pst_error why = {.status = PST_OK};
+    pst_status st;
+
+    trial->step_ns = pst_resize(trial->step_ns, before + n_steps, sizeof *trial->step_ns);
+    round.step_ns = trial->step_ns + before;
+    st = with_job(config_json, run_job, &round, &why);
+    if (st != PST_OK && is_no_outcome(st, pst_stop_requested, &why)) {
         if (err != NULL) {
-            *err = trial.why;
+            *err = why;
         }
-        pst_trial_finish(&trial);
         return st;
     }
     if (st != PST_OK) {
-        trial.state = state_of(&trial.why);
+        trial->state = state_of(&why);
+        trial->why = why;
+        return PST_OK;
     }
-    *ret_trial = trial;
+    trial->ran = true;
+    trial->n_steps = n_steps;
+    trial->peaks_equal = round.peaks_equal && (trial->n_rounds == 0 || trial->peaks_equal);
+    trial->final_loss = round.final_loss;
+    trial->n_rounds++;
+    sum_up(trial);
     return PST_OK;
 }
+
+/* --- what would do -----------------------------------------------------------------------------*/
 
 bool pst_trial_was_refused(const struct pst_trial *trial)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One combination of strategies tried out: planned, simulated, run where that is wanted. What does
- * not work is an outcome too, with its reason.
+ * One combination of strategies tried out: planned, simulated, run for some rounds. What does not
+ * work is an outcome too, with its reason.
  */
 #ifndef PST_TUNE_TRIAL_H
 #define PST_TUNE_TRIAL_H
@@ -10,8 +10,6 @@
 #include "base/error.h"
 #include "host/remark.h"
 #include "sim/sim.h"
-
-struct pst_session;
 
 enum pst_trial_state {
     PST_TRIAL_OPEN = 0, /* not tried */
@@ -62,25 +60,36 @@ static inline bool pst_versus_is_same(const struct pst_versus *versus)
 }
 
 struct pst_trial_options {
-    uint32_t run_steps; /* 0: it is not run */
     bool keep_plan;
     bool faster;        /* of what fits, look for plans of a shorter step */
     uint64_t advice_ns; /* planning takes no longer, and where nothing fits `why` has the hint with
                            how much memory would do; 0: no such limit, no such hint */
     bool (*cancelled)(void);
-    /* sees the plan before its session goes; NULL: nobody does */
-    pst_status (*show)(void *context, const struct pst_session *session, struct pst_error *err);
-    void *show_context;
 };
 
 /*
- * Tries a config, in the JSON form of pst_config_to_json. Returns PST_OK for every outcome; errors:
- * PST_ERR_CANCELLED after options->cancelled, run.stalled (a device that stands still is not to be
- * had again), plugin.not-found and config.key (a name that is wrong is no outcome), and
- * PST_ERR_NOMEM of a library that this program calls. Finish *ret_trial after PST_OK.
+ * Plans and simulates a config, in the JSON form of pst_config_to_json. Returns PST_OK for every
+ * outcome; errors: PST_ERR_CANCELLED after options->cancelled, plugin.not-found and config.key (a
+ * name that is wrong is no outcome), and PST_ERR_NOMEM of a library that this program calls. Finish
+ * *ret_trial after PST_OK.
  */
 pst_status pst_trial_run(const char *config_json, const struct pst_trial_options *options,
                          struct pst_trial *ret_trial, struct pst_error *err);
+/*
+ * Runs the plan of a trial that is done and has kept it, for one round of n_steps behind a fifth as
+ * many that do not count. A run that fails is an outcome, too. Errors: PST_ERR_CANCELLED after a
+ * signal, which leaves the trial as it was; run.stalled (a device that stands still is not to be
+ * had again).
+ */
+pst_status pst_trial_measure(const char *config_json, uint32_t n_steps, struct pst_trial *trial,
+                             struct pst_error *err);
+/* Shows the plan of a trial that is done and has kept it, in a session that goes afterwards.
+   Errors: those of making the session, and show's. */
+struct pst_session;
+pst_status pst_trial_look(const char *config_json, const struct pst_trial *trial,
+                          pst_status (*show)(void *context, const struct pst_session *session,
+                                             struct pst_error *err),
+                          void *context, struct pst_error *err);
 void pst_trial_finish(struct pst_trial *trial);
 
 /* How much advice there may still be: so many trials, and of slow ones those before the deadline.
@@ -103,6 +112,9 @@ pst_status pst_trial_advise(const char *config_json, const struct pst_trial_opti
 
 /* By the prediction, or by the run where there was one; 0 unless done. */
 double pst_trial_samples_per_second(const struct pst_trial *trial);
+
+/* Median step of one of its rounds. */
+double pst_trial_round_ns(const struct pst_trial *trial, uint32_t round);
 
 /* Of the device that holds the most. */
 uint64_t pst_trial_most_bytes(const struct pst_trial *trial);

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reports/compare_columns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "base/util.h"
+#include "reports/sim_report.h"
+
+#define BOTH (PST_COLUMN_TABLE | PST_COLUMN_FILE)
+
+const char *pst_trial_state_word(enum pst_trial_state state)
+{
+    static const char *const words[] = {"open", "done", "incompatible", "does-not-fit", "failed"};
+
+    return words[state];
+}
+
+const char *pst_compare_why(struct pst_arena *arena, const struct pst_error *why)
+{
+    char *text = pst_arena_printf(arena, "%s%s%s", why->message, why->hint[0] == '\0' ? "" : "; ",
+                                  why->hint);
+
+    pst_text_make_plain(text);
+    return text;
+}
+
+/* --- order -------------------------------------------------------------------------------------*/
+
+/* A record that is done. */
+struct rank {
+    uint32_t size; /* 0 where sizes do not count */
+    double speed;
+    uint32_t record;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct rank *x = a, *y = b;
+
+    if (x->size != y->size) {
+        return x->size > y->size ? -1 : 1;
+    }
+    if (x->speed != y->speed) {
+        return x->speed > y->speed ? -1 : 1;
+    }
+    return x->record < y->record ? -1 : x->record > y->record;
+}
+
+uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *ret_order)
+{
+    struct rank *ranks = pst_alloc((size_t)result->n + 1, sizeof *ranks);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < result->n; i++) {
+        const struct pst_trial *trial = &result->records[i].trial;
+
+        if (trial->state == PST_TRIAL_DONE) {
+            ranks[n++] = (struct rank){result->max_batch ? trial->batch : 0,
+                                       pst_trial_samples_per_second(trial), i};
+        }
+    }
+    qsort(ranks, n, sizeof *ranks, by_rank);
+    for (uint32_t i = 0; i < n; i++) {
+        ret_order[i] = ranks[i].record;
+    }
+    free(ranks);
+    return n;
+}
+
+/* --- what a record has -------------------------------------------------------------------------*/
+
+#define GET(name)                                                                                  \
+    static void get_##name(const struct pst_compare_result *result,                                \
+                           const struct pst_record *record, struct pst_arena *arena,               \
+                           struct pst_cell *cell)
+#define GET_OF_DONE(name, expression)                                                              \
+    GET(name)                                                                                      \
+    {                                                                                              \
+        const struct pst_trial *trial = &record->trial;                                            \
+                                                                                                   \
+        (void)result;                                                                              \
+        (void)arena;                                                                               \
+        cell->there = trial->state == PST_TRIAL_DONE;                                              \
+        cell->number = (double)(expression);                                                       \
+    }
+#define GET_OF_RUN(name, expression)                                                               \
+    GET(name)                                                                                      \
+    {                                                                                              \
+        const struct pst_trial *trial = &record->trial;                                            \
+                                                                                                   \
+        (void)result;                                                                              \
+        (void)arena;                                                                               \
+        cell->there = trial->state == PST_TRIAL_DONE && trial->ran;                                \
+        cell->number = cell->there ? (double)(expression) : 0;                                     \
+    }
+#define GET_TEXT(name, expression)                                                                 \
+    GET(name)                                                                                      \
+    {                                                                                              \
+        (void)result;                                                                              \
+        (void)arena;                                                                               \
+        cell->text = (expression);                                                                 \
+        cell->there = cell->text != NULL;                                                          \
+    }
+#define GET_VERSUS(name, field, needs, expression)                                                 \
+    GET(name)                                                                                      \
+    {                                                                                              \
+        const struct pst_versus *versus = &record->field;                                          \
+                                                                                                   \
+        (void)result;                                                                              \
+        (void)arena;                                                                               \
+        cell->there = versus->needs;                                                               \
+        cell->number = (double)(expression);                                                       \
+        cell->same = pst_versus_is_same(versus);                                                   \
+    }
+
+GET_TEXT(config, record->config)
+GET_TEXT(method, record->method)
+GET_TEXT(partitioner, record->labels[PST_AXIS_PARTITIONER])
+GET_TEXT(scheduler, record->labels[PST_AXIS_SCHEDULER])
+GET_TEXT(memopt, record->labels[PST_AXIS_MEMOPT])
+GET_TEXT(devices, record->labels[PST_AXIS_DEVICES])
+GET_TEXT(microbatch, record->labels[PST_AXIS_MICROBATCH])
+GET_TEXT(state, pst_trial_state_word(record->trial.state))
+GET_TEXT(why,
+         record->trial.state <= PST_TRIAL_DONE ? NULL : pst_compare_why(arena, &record->trial.why))
+
+GET_OF_DONE(batch, trial->batch)
+GET_OF_DONE(stages, trial->n_stages)
+GET_OF_DONE(rate, pst_trial_samples_per_second(trial))
+GET_OF_DONE(step, trial->sim.period_ns)
+GET_OF_DONE(bubble, pst_sim_bubble(&trial->sim))
+GET_OF_DONE(search, trial->search_seconds)
+
+GET_OF_RUN(measured, trial->measured_ns)
+GET_OF_RUN(predicted, trial->predicted_ns)
+GET_OF_RUN(error, (double)trial->predicted_ns / (double)trial->measured_ns - 1)
+GET_OF_RUN(loss, trial->final_loss)
+GET_OF_RUN(rounds, trial->n_rounds)
+GET_OF_RUN(steps, trial->n_steps)
+
+GET_VERSUS(of_best, best, known, versus->speedup)
+GET_VERSUS(p_best, best, tested, versus->p)
+GET_VERSUS(same_as_best, best, tested, pst_versus_is_same(versus))
+GET_VERSUS(speedup, baseline, known, versus->speedup)
+GET_VERSUS(speedup_low, baseline, tested, versus->low)
+GET_VERSUS(speedup_high, baseline, tested, versus->high)
+GET_VERSUS(p_baseline, baseline, tested, versus->p)
+GET_VERSUS(same_as_baseline, baseline, tested, pst_versus_is_same(versus))
+
+GET(low)
+{
+    (void)result;
+    (void)arena;
+    cell->there = record->trial.state == PST_TRIAL_DONE && record->trial.high_ns > 0;
+    cell->number = (double)record->trial.low_ns;
+}
+
+GET(high)
+{
+    (void)result;
+    (void)arena;
+    cell->there = record->trial.state == PST_TRIAL_DONE && record->trial.high_ns > 0;
+    cell->number = (double)record->trial.high_ns;
+}
+
+GET(interval)
+{
+    get_high(result, record, arena, cell);
+    cell->least = (double)record->trial.low_ns;
+}
+
+/* What the devices hold: the least and the most. */
+GET(memory)
+{
+    const struct pst_trial *trial = &record->trial;
+    uint64_t least = UINT64_MAX;
+
+    (void)arena;
+    for (uint32_t d = 0; trial->arena_bytes != NULL && d < trial->n_devices; d++) {
+        least = trial->arena_bytes[d] < least ? trial->arena_bytes[d] : least;
+    }
+    cell->there = trial->state == PST_TRIAL_DONE;
+    cell->number = (double)pst_trial_most_bytes(trial);
+    cell->least = result->max_batch ? 0 : (double)least;
+}
+
+GET_OF_DONE(peak, pst_trial_most_bytes(trial))
+
+GET(enough)
+{
+    (void)result;
+    (void)arena;
+    cell->number = (double)record->trial.why.enough_bytes;
+    cell->there = record->trial.state > PST_TRIAL_DONE && cell->number > 0;
+}
+
+GET(largest)
+{
+    (void)result;
+    (void)arena;
+    cell->there = record->tuned != NULL;
+    cell->number = cell->there ? record->tuned->microbatch : 0;
+    cell->before = cell->there && !record->tuned->bounded ? ">= " : NULL;
+}
+
+GET(common_rate)
+{
+    (void)result;
+    (void)arena;
+    cell->there = record->tuned != NULL && record->tuned->common.state == PST_TRIAL_DONE;
+    cell->number = cell->there ? pst_trial_samples_per_second(&record->tuned->common) : 0;
+}
+
+#define NAME  (BOTH | PST_COLUMN_NAME)
+#define TABLE PST_COLUMN_TABLE
+#define FILES PST_COLUMN_FILE
+#define RUN   PST_COLUMN_RUN
+const struct pst_compare_column pst_compare_columns[] = {
+    {"config", "config", "", 1, PST_CELL_TEXT, NAME | PST_COLUMN_CONFIGS, get_config},
+    {"method", "method", "", 1, PST_CELL_TEXT, NAME | PST_COLUMN_METHODS, get_method},
+    {"partitioner", "partitioner", "", 1, PST_CELL_TEXT, NAME, get_partitioner},
+    {"scheduler", "scheduler", "", 1, PST_CELL_TEXT, NAME, get_scheduler},
+    {"memopt", "memory", "", 1, PST_CELL_TEXT, NAME, get_memopt},
+    {"devices", "devices", "", 1, PST_CELL_COUNT, NAME, get_devices},
+    {"microbatch", "micro-batch", "", 1, PST_CELL_COUNT, NAME | PST_COLUMN_COMPARED,
+     get_microbatch},
+    {"max_microbatch", "micro-batch", "", 1, PST_CELL_COUNT, TABLE | PST_COLUMN_LARGEST,
+     get_largest},
+    {"state", "state", "", 1, PST_CELL_TEXT, FILES, get_state},
+    {"batch", "batch", "", 1, PST_CELL_COUNT, BOTH | PST_COLUMN_LARGEST, get_batch},
+    {"stages", "stages", "", 1, PST_CELL_COUNT, FILES, get_stages},
+    {"samples_per_second", "samples/s", "", 1, PST_CELL_RATE, BOTH, get_rate},
+    {"common_samples_per_second", "at the common size", "", 1, PST_CELL_RATE,
+     TABLE | PST_COLUMN_COMMON, get_common_rate},
+    {"of_best", "of best", "", 1, PST_CELL_RATIO, BOTH | PST_COLUMN_COMPARED, get_of_best},
+    {"speedup", "speed-up", "", 1, PST_CELL_RATIO, BOTH | PST_COLUMN_BASELINE, get_speedup},
+    {"measured_step_us", "step", "ms", 1e-6, PST_CELL_NS, BOTH | RUN, get_measured},
+    {"", "95 % interval", "ms", 1e-6, PST_CELL_NS, TABLE | PST_COLUMN_ROUNDS, get_interval},
+    {"measured_low_us", "", "", 1, PST_CELL_NS, FILES, get_low},
+    {"measured_high_us", "", "", 1, PST_CELL_NS, FILES, get_high},
+    {"step_us", "step", "ms", 1e-6, PST_CELL_NS, BOTH | PST_COLUMN_SIMULATED | PST_COLUMN_COMPARED,
+     get_step},
+    {"predicted_step_us", "predicted", "ms", 1e-6, PST_CELL_NS, BOTH | RUN, get_predicted},
+    {"prediction_error", "error", "%", 100, PST_CELL_CHANGE, BOTH | RUN, get_error},
+    {"final_loss", "loss", "", 1, PST_CELL_NUMBER, BOTH | RUN, get_loss},
+    {"bubble", "bubble", "%", 100, PST_CELL_PART, BOTH | PST_COLUMN_COMPARED, get_bubble},
+    {"", "memory of a device", "MiB", 1 / 1048576.0, PST_CELL_BYTES, TABLE, get_memory},
+    {"peak_bytes", "", "", 1, PST_CELL_BYTES, FILES, get_peak},
+    {"search_seconds", "search", "s", 1, PST_CELL_SECONDS, BOTH | PST_COLUMN_COMPARED, get_search},
+    {"rounds", "", "", 1, PST_CELL_COUNT, FILES, get_rounds},
+    {"steps_per_round", "", "", 1, PST_CELL_COUNT, FILES, get_steps},
+    {"p_best", "", "", 1, PST_CELL_NUMBER, FILES, get_p_best},
+    {"same_as_best", "", "", 1, PST_CELL_FLAG, FILES, get_same_as_best},
+    {"speedup_low", "", "", 1, PST_CELL_NUMBER, FILES, get_speedup_low},
+    {"speedup_high", "", "", 1, PST_CELL_NUMBER, FILES, get_speedup_high},
+    {"p_baseline", "", "", 1, PST_CELL_NUMBER, FILES, get_p_baseline},
+    {"same_as_baseline", "", "", 1, PST_CELL_FLAG, FILES, get_same_as_baseline},
+    {"why", "", "", 1, PST_CELL_TEXT, FILES, get_why},
+    {"enough_bytes", "", "", 1, PST_CELL_BYTES, FILES, get_enough},
+};
+const uint32_t pst_n_compare_columns = sizeof pst_compare_columns / sizeof *pst_compare_columns;
+
+/* --- which there are, and how they look --------------------------------------------------------*/
+
+bool pst_compare_has_column(const struct pst_compare_result *result,
+                            const struct pst_compare_column *column)
+{
+    uint32_t has = BOTH | PST_COLUMN_NAME;
+
+    for (uint32_t i = 0; i < result->n; i++) {
+        const struct pst_record *record = &result->records[i];
+
+        has |= record->method != NULL ? PST_COLUMN_METHODS : 0;
+        has |= record->baseline.known ? PST_COLUMN_BASELINE : 0;
+        has |= record->trial.n_rounds > 1 ? PST_COLUMN_ROUNDS : 0;
+    }
+    has |= result->run ? PST_COLUMN_RUN : PST_COLUMN_SIMULATED;
+    has |= result->n_configs > 1 ? PST_COLUMN_CONFIGS : 0;
+    has |= result->max_batch ? PST_COLUMN_LARGEST : PST_COLUMN_COMPARED;
+    has |= result->common > 0 ? PST_COLUMN_COMMON : 0;
+    return (column->flags & PST_COLUMN_TABLE) != 0 && (column->flags & ~has) == 0;
+}
+
+struct pst_cell pst_compare_cell(const struct pst_compare_result *result,
+                                 const struct pst_record *record,
+                                 const struct pst_compare_column *column, struct pst_arena *arena)
+{
+    struct pst_cell cell = {.there = false};
+
+    column->get(result, record, arena, &cell);
+    return cell;
+}
+
+static const char *amount_text(const struct pst_compare_column *column, double amount,
+                               char text[32])
+{
+    switch (column->kind) {
+    case PST_CELL_NS:
+        return pst_format_ns(text, (uint64_t)amount);
+    case PST_CELL_SECONDS:
+        return pst_format_ns(text, (uint64_t)(1e9 * amount));
+    case PST_CELL_BYTES:
+        return pst_format_bytes(text, (uint64_t)amount);
+    case PST_CELL_RATE:
+        snprintf(text, 32, "%.*f",
+                 amount >= 1000  ? 0
+                 : amount >= 100 ? 1
+                 : amount >= 10  ? 2
+                                 : 3,
+                 amount);
+        break;
+    case PST_CELL_RATIO:
+        snprintf(text, 32, "%.3f", amount);
+        break;
+    case PST_CELL_PART:
+        snprintf(text, 32, "%.1f %%", 100 * amount);
+        break;
+    case PST_CELL_CHANGE:
+        snprintf(text, 32, "%+.1f %%", 100 * amount);
+        break;
+    case PST_CELL_COUNT:
+        snprintf(text, 32, "%.0f", amount);
+        break;
+    default:
+        snprintf(text, 32, "%.4f", amount);
+    }
+    return text;
+}
+
+const char *pst_compare_cell_text(const struct pst_compare_column *column,
+                                  const struct pst_cell *cell, struct pst_arena *arena)
+{
+    char most[32], least[32];
+
+    if (!cell->there) {
+        return "-";
+    }
+    if (cell->text != NULL) {
+        return cell->text;
+    }
+    amount_text(column, cell->number, most);
+    if (cell->least > 0 && cell->least < cell->number) {
+        return pst_arena_printf(arena, "%s to %s", amount_text(column, cell->least, least), most);
+    }
+    return pst_arena_printf(arena, "%s%s%s", cell->before == NULL ? "" : cell->before, most,
+                            cell->same ? " =" : "");
+}

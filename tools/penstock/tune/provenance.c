@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/provenance.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "host/describe.h"
+#include "host/digest.h"
+#include "host/search.h"
+#include "train/session.h"
+
+static const char *digest_of(struct pst_arena *arena, const char *path)
+{
+    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char text[PST_DIGEST_TEXT];
+    bool read = fd >= 0 && pst_digest_file(fd, text);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return read ? pst_arena_strdup(arena, text) : "";
+}
+
+/* --- program and machine -----------------------------------------------------------------------*/
+
+static const char *cpu_model(struct pst_arena *arena)
+{
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    const char *found = "";
+    char line[256];
+
+    while (file != NULL && found[0] == '\0' && fgets(line, sizeof line, file) != NULL) {
+        const char *colon = strchr(line, ':');
+
+        if (strncmp(line, "model name", 10) == 0 && colon != NULL) {
+            line[strcspn(line, "\n")] = '\0';
+            found = pst_arena_strdup(arena, colon + 1 + strspn(colon + 1, " "));
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
+void pst_provenance_begin(struct pst_provenance *ret_provenance)
+{
+    struct pst_provenance *made = ret_provenance;
+    struct pst_arena *arena = &made->arena;
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    const time_t now = time(NULL);
+    struct utsname name;
+    struct tm utc;
+    char text[32] = "";
+
+    memset(made, 0, sizeof *made);
+    made->program = PENSTOCK_VERSION;
+    made->program_digest = digest_of(arena, "/proc/self/exe");
+    made->cpu = cpu_model(arena);
+    made->host = made->kernel = "";
+    if (uname(&name) == 0) {
+        made->kernel = pst_arena_printf(arena, "%s %s", name.sysname, name.release);
+        made->host = pst_arena_strdup(arena, name.nodename);
+    }
+    if (gmtime_r(&now, &utc) != NULL) {
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    }
+    made->time = pst_arena_strdup(arena, text);
+    made->cores = pst_usable_cores();
+    made->memory_bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    if (getloadavg(made->load, 3) != 3) {
+        memset(made->load, 0, sizeof made->load);
+    }
+}
+
+/* --- strategies --------------------------------------------------------------------------------*/
+
+static const char *file_of(struct pst_arena *arena, const char *kind, const char *id)
+{
+    const char **folders;
+    uint32_t n;
+
+    pst_search_folders(arena, &folders, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *path = pst_arena_printf(arena, "%s/%s-%s.so", folders[i], kind, id);
+
+        if (access(path, F_OK) == 0) {
+            return path;
+        }
+    }
+    return NULL;
+}
+
+/* The value of a parameter that the config leaves out. */
+static json_t *initial_value(const struct pst_param *row)
+{
+    json_t *value = NULL;
+
+    if (row->initial != NULL && row->type != PST_PARAM_STRING && row->type != PST_PARAM_PATH) {
+        value = json_loads(row->initial, JSON_DECODE_ANY, NULL);
+    }
+    return value != NULL ? value : row->initial == NULL ? json_null() : json_string(row->initial);
+}
+
+static const char *parameters_of(struct pst_arena *arena, const struct pst_plugin *plugin,
+                                 const json_t *table)
+{
+    json_t *all = json_object();
+    const char *copy;
+    char *text;
+
+    for (uint32_t i = 0; plugin != NULL && i < plugin->n_params; i++) {
+        const struct pst_param *row = pst_plugin_param(plugin, i);
+        json_t *given = json_object_get(table, row->key);
+
+        json_object_set_new(all, row->key, given != NULL ? json_incref(given) : initial_value(row));
+    }
+    text = json_dumps(all, JSON_COMPACT);
+    if (text == NULL) {
+        pst_out_of_memory();
+    }
+    copy = pst_arena_strdup(arena, text);
+    free(text);
+    json_decref(all);
+    return copy;
+}
+
+static void add_plugin(struct pst_provenance *provenance, struct pst_provenance_config *config,
+                       const char *kind, const char *label, const json_t *table)
+{
+    struct pst_arena *arena = &provenance->arena;
+    const char *id = json_string_value(json_object_get(table, "use"));
+    const char *path = json_string_value(json_object_get(table, "path"));
+    const struct pst_plugin *plugin = NULL;
+    struct pst_error err;
+
+    if (id == NULL) {
+        return;
+    }
+    path = path != NULL ? path : file_of(arena, kind, id);
+    if (path == NULL || pst_plugin_describe(arena, path, kind, id, &plugin, NULL, &err) != PST_OK) {
+        plugin = NULL;
+    }
+    config->plugins[config->n_plugins++] = (struct pst_provenance_plugin){
+        .kind = kind,
+        .id = pst_arena_strdup(arena, id),
+        .version = plugin == NULL || plugin->version == NULL ? "" : plugin->version,
+        .label = label,
+        .path = path == NULL ? "" : pst_arena_strdup(arena, path),
+        .digest = digest_of(arena, path),
+        .parameters = parameters_of(arena, plugin, table),
+    };
+}
+
+/* Of all values of the axes that are strategies. */
+static void add_plugins(struct pst_provenance *provenance, struct pst_provenance_config *config,
+                        const struct pst_combinations *set)
+{
+    static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
+    uint32_t room = 0;
+
+    for (uint32_t a = 0; a <= PST_AXIS_MEMOPT; a++) {
+        for (uint32_t i = 0; i < set->axes[a].n; i++) {
+            const json_t *value = set->axes[a].values[i].value;
+
+            value = value != NULL ? value : json_object_get(set->base, kinds[a]);
+            room += json_is_array(value) ? (uint32_t)json_array_size(value) : 1;
+        }
+    }
+    config->plugins = pst_arena_array(&provenance->arena, room, sizeof *config->plugins);
+    for (uint32_t a = 0; a <= PST_AXIS_MEMOPT; a++) {
+        for (uint32_t i = 0; i < set->axes[a].n; i++) {
+            const struct pst_axis_value *at = &set->axes[a].values[i];
+            const json_t *value =
+                at->value != NULL ? at->value : json_object_get(set->base, kinds[a]);
+
+            for (size_t k = 0; json_is_array(value) && k < json_array_size(value); k++) {
+                add_plugin(provenance, config, kinds[a], at->label, json_array_get(value, k));
+            }
+            if (json_is_object(value)) {
+                add_plugin(provenance, config, kinds[a], at->label, value);
+            }
+        }
+    }
+}
+
+void pst_provenance_add(struct pst_provenance *provenance, const struct pst_job *job,
+                        const struct pst_combinations *set)
+{
+    struct pst_arena *arena = &provenance->arena;
+    struct pst_provenance_config *before = provenance->configs, *config;
+    struct pst_graph *graph = NULL;
+    char *text = json_dumps(set->base, JSON_COMPACT | JSON_REAL_PRECISION(17));
+
+    if (text == NULL) {
+        pst_out_of_memory();
+    }
+    provenance->configs =
+        pst_arena_array(arena, (size_t)provenance->n_configs + 1, sizeof *provenance->configs);
+    for (uint32_t i = 0; i < provenance->n_configs; i++) {
+        provenance->configs[i] = before[i];
+    }
+    config = &provenance->configs[provenance->n_configs++];
+    *config = (struct pst_provenance_config){
+        .path = set->path,
+        .model = "",
+        .profile = job->profile.file,
+        .profile_digest = job->profile.file[0] == '\0' ? "" : digest_of(arena, job->profile.file),
+        .seed = job->train.seed,
+        .device = job->run.device,
+        .transport = job->run.transport,
+        .config_json = pst_arena_strdup(arena, text),
+    };
+    free(text);
+    if (pst_session_graph(job, &graph, NULL) == PST_OK) {
+        config->model = pst_arena_strdup(arena, graph->name);
+        config->model_digest = graph->digest;
+        pst_graph_destroy(graph);
+    }
+    add_plugins(provenance, config, set);
+}
+
+const char *pst_provenance_words(struct pst_arena *arena,
+                                 const struct pst_provenance_config *config, const char *kind,
+                                 const char *label)
+{
+    const char *words = "";
+
+    for (uint32_t i = 0; i < config->n_plugins; i++) {
+        const struct pst_provenance_plugin *plugin = &config->plugins[i];
+
+        if (strcmp(plugin->kind, kind) == 0 && strcmp(plugin->label, label) == 0) {
+            words = pst_arena_printf(arena, "%s%s%s %s xxh128:%s %s", words,
+                                     words[0] == '\0' ? "" : "; ", plugin->id, plugin->version,
+                                     plugin->digest, plugin->parameters);
+        }
+    }
+    return words;
+}
+
+void pst_provenance_finish(struct pst_provenance *provenance)
+{
+    pst_arena_finish(&provenance->arena);
+    memset(provenance, 0, sizeof *provenance);
+}

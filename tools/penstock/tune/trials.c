@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A process is forked, not started: it needs all that is known here, and there is nothing else in
+ * this one that could be in the middle of something. Where there is, nothing is forked.
+ */
+#include "tune/trials.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/wire.h"
+#include "train/stop.h"
+
+#define IDLE UINT32_MAX
+
+struct worker {
+    pid_t pid;
+    int fd;         /* both ways; -1: it is not there */
+    uint32_t trial; /* that it is at; IDLE: none */
+};
+
+/* What came of one trial, in front of its bytes. */
+struct head {
+    uint64_t length;
+    pst_status status; /* of pst_trial_run */
+};
+
+/* --- a trial between two copies of the same program --------------------------------------------*/
+
+static void pass(struct pst_wire *w, struct pst_trial *trial)
+{
+    struct pst_trial all = *trial; /* pointers mean nothing over there */
+    const char *plan = trial->plan;
+
+    pst_wire_bytes(w, &all, sizeof all);
+    if (w->reads) {
+        *trial = all;
+        trial->arena = (struct pst_arena){0};
+        w->arena = &trial->arena;
+        trial->step_ns = NULL;
+        plan = NULL;
+    }
+    trial->arena_bytes = (uint64_t *)pst_wire_array(w, trial->arena_bytes, trial->n_devices,
+                                                    sizeof *trial->arena_bytes);
+    pst_remarks_pass(w, &trial->remarks, &trial->n_remarks);
+    pst_wire_text(w, &plan);
+    if (w->reads) {
+        trial->plan = plan == NULL ? NULL : pst_strdup(plan);
+    }
+}
+
+static bool send_all(int fd, const void *bytes, size_t n)
+{
+    const char *at = bytes;
+
+    while (n > 0) {
+        ssize_t sent = send(fd, at, n, MSG_NOSIGNAL);
+
+        if (sent < 0 && errno == EINTR) {
+            continue;
+        }
+        if (sent <= 0) {
+            return false;
+        }
+        at += sent;
+        n -= (size_t)sent;
+    }
+    return true;
+}
+
+static bool receive_all(int fd, void *bytes, size_t n)
+{
+    char *at = bytes;
+
+    while (n > 0) {
+        ssize_t got = read(fd, at, n);
+
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return false;
+        }
+        at += got;
+        n -= (size_t)got;
+    }
+    return true;
+}
+
+/* --- the other process -------------------------------------------------------------------------*/
+
+static pst_status try_one(const struct pst_trials *trials, uint32_t i, struct pst_trial *ret_trial,
+                          struct pst_error *err)
+{
+    char *config = trials->config(trials->context, i);
+    pst_status st = pst_trial_run(config, &trials->options, ret_trial, err);
+
+    free(config);
+    return st;
+}
+
+static _Noreturn void work(const struct pst_trials *trials, int fd)
+{
+    uint32_t i;
+
+    while (receive_all(fd, &i, sizeof i)) {
+        struct pst_wire w = {.reads = false};
+        struct pst_trial trial = {.state = PST_TRIAL_OPEN};
+        struct pst_error err = {.status = PST_OK};
+        struct head head = {.status = try_one(trials, i, &trial, &err)};
+
+        if (head.status != PST_OK) {
+            trial = (struct pst_trial){.why = err};
+        }
+        pass(&w, &trial);
+        head.length = w.n;
+        if (!send_all(fd, &head, sizeof head) || !send_all(fd, w.bytes, w.n)) {
+            break;
+        }
+        free(w.bytes);
+        pst_trial_finish(&trial);
+    }
+    _exit(0);
+}
+
+/* --- this one ----------------------------------------------------------------------------------*/
+
+static bool has_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    uint32_t n = 0;
+
+    while (tasks != NULL && readdir(tasks) != NULL) {
+        n++;
+    }
+    if (tasks != NULL) {
+        closedir(tasks);
+    }
+    return n != 3; /* itself, its folder and the one above */
+}
+
+static pst_status start(struct worker *workers, uint32_t at, const struct pst_trials *trials,
+                        struct pst_error *err)
+{
+    struct worker *worker = &workers[at];
+    int ends[2];
+    pid_t parent = getpid();
+
+    *worker = (struct worker){.fd = -1, .trial = IDLE};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+        return pst_fail(err, PST_ERR_NOMEM, "machine.missing", "no process can be started: %s",
+                        strerror(errno));
+    }
+    fflush(NULL);
+    worker->pid = fork();
+    if (worker->pid == 0) {
+        for (uint32_t w = 0; w < trials->n_jobs; w++) {
+            if (workers[w].fd >= 0) {
+                close(workers[w].fd);
+            }
+        }
+        close(ends[0]);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) {
+            _exit(0);
+        }
+        work(trials, ends[1]);
+    }
+    close(ends[1]);
+    if (worker->pid < 0) {
+        close(ends[0]);
+        return pst_fail(err, PST_ERR_NOMEM, "machine.missing", "no process can be started: %s",
+                        strerror(errno));
+    }
+    worker->fd = ends[0];
+    return PST_OK;
+}
+
+/* Lets it end; returns how it did. */
+static int bury(struct worker *worker)
+{
+    int status = 0;
+
+    close(worker->fd);
+    worker->fd = -1;
+    while (waitpid(worker->pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+}
+
+/* A process that ended in the middle of a trial: what it was trying made it end. */
+static void note_death(int status, struct pst_trial *ret_trial)
+{
+    *ret_trial = (struct pst_trial){.state = PST_TRIAL_FAILED};
+    if (WIFSIGNALED(status)) {
+        pst_fail(&ret_trial->why, PST_ERR_BUG, "plugin.crash",
+                 "signal %d (%s) ended the process in which it was planned", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    } else {
+        pst_fail(&ret_trial->why, PST_ERR_BUG, "plugin.crash",
+                 "the process in which it was planned left with exit code %d", WEXITSTATUS(status));
+    }
+    pst_error_hint(&ret_trial->why, "plugins.isolate = \"always\" tells which function it was");
+    ret_trial->why.exit_code = 3;
+}
+
+/* The state of a run over several processes. */
+struct run {
+    const struct pst_trials *trials;
+    struct worker *workers;
+    uint32_t next, n_done;
+    pst_status st;
+    struct pst_error *err;
+    uint32_t failed; /* the first trial with an error that ends it all */
+};
+
+static void fail_at(struct run *run, uint32_t i, pst_status st, const struct pst_error *why)
+{
+    if (run->st == PST_OK || i < run->failed) {
+        run->st = st;
+        run->failed = i;
+        if (run->err != NULL) {
+            *run->err = *why;
+        }
+    }
+}
+
+static void hand_out(struct run *run, struct worker *worker)
+{
+    const struct pst_trials *trials = run->trials;
+
+    if (run->st != PST_OK || run->next == trials->n || pst_stop_requested()) {
+        return;
+    }
+    worker->trial = run->next++;
+    if (trials->begun != NULL) {
+        trials->begun(trials->context, worker->trial, run->n_done);
+    }
+    /* one that is not there any more is found when its answer is read */
+    send_all(worker->fd, &worker->trial, sizeof worker->trial);
+}
+
+/* Takes what a process has to say. */
+static void take(struct run *run, uint32_t at)
+{
+    struct worker *worker = &run->workers[at];
+    struct pst_trial trial = {.state = PST_TRIAL_OPEN};
+    struct pst_error err = {.status = PST_OK};
+    struct head head = {.status = PST_OK};
+    uint32_t i = worker->trial;
+    char *bytes = NULL;
+    pst_status st;
+
+    if (receive_all(worker->fd, &head, sizeof head)) {
+        bytes = pst_alloc(head.length + 1, 1);
+    }
+    worker->trial = IDLE;
+    if (bytes != NULL && receive_all(worker->fd, bytes, head.length)) {
+        struct pst_wire w = pst_wire_read(bytes, head.length, NULL);
+
+        pass(&w, &trial);
+        PST_ASSERT(pst_wire_is_read(&w));
+    } else {
+        note_death(bury(worker), &trial);
+        if (!pst_stop_requested()) {
+            st = start(run->workers, at, run->trials, &err);
+            if (st != PST_OK) {
+                fail_at(run, i, st, &err);
+            }
+        }
+    }
+    free(bytes);
+    if (head.status != PST_OK) {
+        fail_at(run, i, head.status, &trial.why);
+        pst_trial_finish(&trial);
+        return;
+    }
+    if (pst_stop_requested() && worker->fd < 0) {
+        pst_trial_finish(&trial); /* ended by the same signal */
+        return;
+    }
+    run->n_done++;
+    st = run->trials->each(run->trials->context, i, &trial, &err);
+    if (st != PST_OK) {
+        fail_at(run, i, st, &err);
+    }
+}
+
+/* Until some process has something to say; false: none is at anything. */
+static bool wait_for_some(struct run *run, struct pollfd *polls)
+{
+    const uint32_t n = run->trials->n_jobs;
+    bool busy = false;
+
+    for (uint32_t w = 0; w < n; w++) {
+        bool waits = run->workers[w].fd >= 0 && run->workers[w].trial != IDLE;
+
+        polls[w] = (struct pollfd){.fd = waits ? run->workers[w].fd : -1, .events = POLLIN};
+        busy |= waits;
+        if (waits && pst_stop_requested()) {
+            kill(run->workers[w].pid, SIGTERM); /* a signal may have come to this process alone */
+        }
+    }
+    if (busy && poll(polls, n, 100) < 0) {
+        memset(polls, 0, n * sizeof *polls);
+    }
+    return busy;
+}
+
+static pst_status run_apart(const struct pst_trials *trials, struct pst_error *err)
+{
+    struct worker *workers = pst_alloc(trials->n_jobs, sizeof *workers);
+    struct pollfd *polls = pst_alloc(trials->n_jobs, sizeof *polls);
+    struct run run = {.trials = trials, .workers = workers, .err = err};
+
+    for (uint32_t w = 0; w < trials->n_jobs; w++) {
+        workers[w].fd = -1;
+    }
+    for (uint32_t w = 0; w < trials->n_jobs && run.st == PST_OK; w++) {
+        run.st = start(workers, w, trials, err);
+    }
+    for (uint32_t w = 0; w < trials->n_jobs && run.st == PST_OK; w++) {
+        hand_out(&run, &workers[w]);
+    }
+    while (wait_for_some(&run, polls)) {
+        for (uint32_t w = 0; w < trials->n_jobs; w++) {
+            if (polls[w].fd >= 0 && polls[w].revents != 0) {
+                take(&run, w);
+                if (workers[w].fd >= 0) {
+                    hand_out(&run, &workers[w]);
+                }
+            }
+        }
+    }
+    for (uint32_t w = 0; w < trials->n_jobs; w++) {
+        if (workers[w].fd >= 0) {
+            bury(&workers[w]);
+        }
+    }
+    free(polls);
+    free(workers);
+    return run.st == PST_OK && run.next < trials->n ? pst_stop_fail(err) : run.st;
+}
+
+static pst_status run_here(const struct pst_trials *trials, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    for (uint32_t i = 0; i < trials->n && st == PST_OK; i++) {
+        struct pst_trial trial;
+
+        if (pst_stop_requested()) {
+            return pst_stop_fail(err);
+        }
+        if (trials->begun != NULL) {
+            trials->begun(trials->context, i, i);
+        }
+        st = try_one(trials, i, &trial, err);
+        st = st == PST_OK ? trials->each(trials->context, i, &trial, err) : st;
+    }
+    return st;
+}
+
+pst_status pst_trials_run(const struct pst_trials *trials, struct pst_error *err)
+{
+    struct pst_trials some = *trials;
+
+    some.n_jobs = trials->n_jobs < trials->n ? trials->n_jobs : trials->n;
+    return some.n_jobs <= 1 || has_threads() ? run_here(trials, err) : run_apart(&some, err);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Many configs planned and simulated, over the cores of this machine: in processes that are copies
+ * of this one, each of which takes the next config when it is through with one.
+ */
+#ifndef PST_TUNE_TRIALS_H
+#define PST_TUNE_TRIALS_H
+
+#include "tune/trial.h"
+
+struct pst_trials {
+    uint32_t n;
+    uint32_t n_jobs; /* processes; 1: this one alone, as where this one has several threads */
+    struct pst_trial_options options;
+    void *context;
+    /* The config of trial i, as pst_trial_run reads it; it is freed. Called in whichever process
+       tries it. */
+    char *(*config)(void *context, uint32_t i);
+    /* Trial i is begun, so many are through. May be NULL. */
+    void (*begun)(void *context, uint32_t i, uint32_t n_done);
+    /* Trial i, which is now the callee's. Those of several processes come as they end. An error
+       ends it all. */
+    pst_status (*each)(void *context, uint32_t i, const struct pst_trial *trial,
+                       struct pst_error *err);
+};
+
+/*
+ * Trials are begun in their order. What each comes to does not depend on n_jobs. A signal ends it
+ * as PST_ERR_CANCELLED, with what has ended by then. Errors: those of pst_trial_run, of the first
+ * trial that has one; those of each(); machine.missing where there can be no process.
+ */
+pst_status pst_trials_run(const struct pst_trials *trials, struct pst_error *err);
+
+#endif
