@@ -94,7 +94,7 @@ void pst_figure_draw_dense(struct pst_figure_page *page)
     double plot = page->right - page->left;
     struct dense dense = {.page = page, .n_colors = FIGURE_KINDS * page->n_chunks};
 
-    dense.n_columns = (uint32_t)(plot / fmax(1, 3 * page->typical_pass)) + 1;
+    dense.n_columns = (uint32_t)(plot / fmax(page->dense_column, 3 * page->typical_pass)) + 1;
     dense.width = plot / dense.n_columns;
     dense.share = pst_arena_array(&page->arena, (size_t)dense.n_colors * dense.n_columns,
                                   sizeof *dense.share);

@@ -55,6 +55,7 @@ struct pst_figure_page {
     double header_h, row_h, lane_h, pitch; /* of a rank: compute row, thin rows, with the gap */
     double rows_top, rows_bottom;
     double memory_top, memory_bottom; /* equal: no memory panel */
+    double dense_column;              /* least width of one that shows shares of time */
     double memory_column;             /* width of a column of its curves */
     uint64_t memory_peak;   /* of all timelines that are shown; 0: this one alone, which may have
                                strips then */

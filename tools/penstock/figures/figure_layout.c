@@ -209,6 +209,7 @@ void pst_figure_choose_content(struct pst_figure_page *page)
 
     page->typical_pass = n == 0 ? 0 : (double)page->passes[n / 2] * per_ns;
     page->dense = n > 0 && page->typical_pass < 1.2;
+    page->dense_column = 1;
     page->memory_column = page->timeline->n_ranks > 16 ? 2 : 0.3;
     pst_figure_choose_ticks(page);
     see_what_occurs(page);

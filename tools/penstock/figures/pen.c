@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 const struct pst_color pst_ink = {0.10, 0.10, 0.10, PST_INK};
 const struct pst_color pst_soft = {0.35, 0.35, 0.35, PST_SOFT};
@@ -56,23 +57,21 @@ static double rounded(double value)
 
 void pst_put_escaped(FILE *out, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc(*text, out);
+    while (*text != '\0') {
+        static const char marks[] = "<>&\"";
+        const char *at = strchr(marks, *text);
+        size_t n = pst_utf8_length(text);
+
+        if (at != NULL) {
+            static const char *const names[] = {"&lt;", "&gt;", "&amp;", "&quot;"};
+
+            fputs(names[at - marks], out);
+        } else if (n == 0 || ((unsigned char)*text < 0x20 && *text != '\n')) {
+            fputs("\xEF\xBF\xBD", out);
+        } else {
+            fwrite(text, 1, n, out);
         }
+        text += n == 0 ? 1 : n;
     }
 }
 

@@ -78,7 +78,7 @@ void pst_pen_end(struct pst_pen *pen, bool view);
 /* Begins and ends the writing of elements; the pen must have a cr. */
 void pst_pen_open_page(struct pst_pen *pen, FILE *page);
 void pst_pen_close_page(struct pst_pen *pen);
-/* Text with the characters of mark-up escaped. */
+/* Text with the characters of mark-up escaped; what is none becomes U+FFFD. */
 void pst_put_escaped(FILE *out, const char *text);
 
 #endif

@@ -71,6 +71,12 @@ static void size_panel(struct pst_figure_page *page, bool named)
     }
 }
 
+/* A page has many timelines: as many columns as keep them small. */
+static double column_width(uint32_t n_ranks)
+{
+    return fmin(fmax(1.5, 1.5 * n_ranks / 16), 8);
+}
+
 static void collect_head(struct pst_stack *stack)
 {
     struct pst_figure_page *head = &stack->head;
@@ -119,7 +125,8 @@ static void lay_out(struct pst_stack *stack, struct pst_pen *pen)
     agree(stack);
     for (uint32_t i = 0; i < stack->n; i++) {
         pst_figure_choose_content(&stack->pages[i]);
-        stack->pages[i].memory_column = 1.5; /* a page has many of them */
+        stack->pages[i].memory_column = stack->pages[i].dense_column =
+            column_width(stack->pages[i].timeline->n_ranks);
         size_panel(&stack->pages[i], stack->options.show_title);
     }
     collect_head(stack);
@@ -182,6 +189,15 @@ struct pst_stack_place pst_stack_place(const struct pst_stack *stack, uint32_t p
         .unit = page->unit,
         .dense = page->dense,
     };
+}
+
+struct pst_color pst_stack_color(const struct pst_stack *stack, uint32_t plan,
+                                 const struct pst_span *span)
+{
+    const struct pst_figure_page *page = &stack->pages[plan];
+    uint32_t index = pst_figure_color_index(page, span);
+
+    return pst_figure_color(index / page->n_chunks, index % page->n_chunks, page->n_chunks);
 }
 
 /* --- drawing -----------------------------------------------------------------------------------*/

@@ -41,5 +41,8 @@ struct pst_stack_place {
     bool dense;
 };
 struct pst_stack_place pst_stack_place(const struct pst_stack *stack, uint32_t plan);
+/* Of the box of a span. */
+struct pst_color pst_stack_color(const struct pst_stack *stack, uint32_t plan,
+                                 const struct pst_span *span);
 
 #endif

@@ -32,6 +32,14 @@ static const char *file_of(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
+static const char *plain(struct pst_sheet *sheet, const char *text)
+{
+    char *copy = pst_arena_printf(&sheet->arena, "%s", text);
+
+    pst_text_make_plain(copy);
+    return copy;
+}
+
 /* Method, or scheduler, partitioner, memory; devices and micro-batch with their units. */
 static const char *name_of(struct pst_sheet *sheet, const struct pst_record *record)
 {
@@ -63,7 +71,7 @@ static const char *name_of(struct pst_sheet *sheet, const struct pst_record *rec
                                    length > 0 ? ", " : "", part);
         length = length < sizeof name ? length : sizeof name - 1;
     }
-    return pst_arena_printf(&sheet->arena, "%s", name);
+    return plain(sheet, name);
 }
 
 /* What has a colour in the scatter: the first of these that varies. */
@@ -89,10 +97,12 @@ void pst_sheet_open(const struct pst_page *page, FILE *out, struct pst_sheet *re
     const struct pst_compare_result *result = page->result;
     struct pst_sheet *sheet = ret_sheet;
 
-    *sheet = (struct pst_sheet){.page = page, .out = out, .baseline = PST_NONE};
+    *sheet = (struct pst_sheet){.page = page, .out = out};
     sheet->order = pst_arena_array(&sheet->arena, (size_t)result->n + 1, sizeof *sheet->order);
     sheet->names = pst_arena_array(&sheet->arena, (size_t)result->n + 1, sizeof *sheet->names);
     sheet->series = pst_arena_array(&sheet->arena, (size_t)result->n + 1, sizeof *sheet->series);
+    sheet->is_baseline =
+        pst_arena_array(&sheet->arena, (size_t)result->n + 1, sizeof *sheet->is_baseline);
     sheet->n = pst_compare_order(result, sheet->order);
     for (uint32_t a = 0; a < PST_AXES; a++) {
         sheet->vary[a] = varies(result, a);
@@ -101,9 +111,9 @@ void pst_sheet_open(const struct pst_page *page, FILE *out, struct pst_sheet *re
         const struct pst_record *record = &result->records[i];
 
         sheet->names[i] = name_of(sheet, record);
-        sheet->series[i] = series_of(record, sheet->vary);
-        if (record->baseline.known && sheet->baseline == PST_NONE) {
-            sheet->baseline = record->baseline.record;
+        sheet->series[i] = plain(sheet, series_of(record, sheet->vary));
+        if (record->baseline.known) {
+            sheet->is_baseline[record->baseline.record] = true;
         }
     }
 }
@@ -174,6 +184,7 @@ static void put_lead(const struct pst_sheet *sheet)
     const struct pst_compare_result *result = sheet->page->result;
     const struct pst_record *records = result->records;
     FILE *out = sheet->out;
+    uint32_t n_same = 0;
     char rate[32];
 
     fputs("<p class=\"lead\">", out);
@@ -192,6 +203,13 @@ static void put_lead(const struct pst_sheet *sheet)
             fprintf(out, ", %.2f \xC3\x97 the slowest", pst_trial_samples_per_second(best) / least);
         }
         fputs(".", out);
+    }
+    for (uint32_t i = 0; i < result->n; i++) {
+        n_same += pst_versus_is_same(&records[i].best);
+    }
+    if (n_same > 0) {
+        fprintf(out, " Between it and %u other%s no significant difference was found.", n_same,
+                n_same == 1 ? "" : "s");
     }
     fputs("</p>\n", out);
 }

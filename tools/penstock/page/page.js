@@ -70,7 +70,7 @@
         const row = [];
         for (let i = 0, at = passes.from; i < flat.length; i += 5) {
           const start = at + flat[i + 3] * passes.tick, end = start + flat[i + 4] * passes.tick;
-          row.push({ kind: flat[i], stage: flat[i + 1], mb: flat[i + 2], start, end });
+          row.push({ kind: flat[i] >> 1, dark: flat[i] & 1, stage: flat[i + 1], mb: flat[i + 2], start, end });
           at = end;
         }
         return row;
@@ -122,11 +122,11 @@
     if (!chart.rows || chart.height < 8) return;
     chart.rows.forEach((row, r) => {
       for (const pass of row) {
-        const x0 = place(chart, pass.start), x1 = place(chart, pass.end);
-        if (x1 < chart.left || x0 > chart.right || x1 - x0 < 13 || pass.mb < 0 || n++ > 2000) continue;
-        const x = (Math.max(x0, chart.left) + Math.min(x1, chart.right)) / 2;
+        const x0 = Math.max(place(chart, pass.start), chart.left), x1 = Math.min(place(chart, pass.end), chart.right);
+        if (x1 - x0 < 13 || pass.mb < 0 || n++ > 2000) continue;
+        const x = (x0 + x1) / 2;
         group.append(make("text", { x, y: chart.top + r * chart.pitch + chart.height / 2 + 2.6, "font-size": 7.5,
-          "text-anchor": "middle", fill: chart.kinds[pass.kind][1] }, pass.mb));
+          "text-anchor": "middle", fill: pass.dark ? "#141414" : "#fff" }, pass.mb));
       }
     });
   };
@@ -174,7 +174,7 @@
     tip.hidden = !found;
     if (!found) return;
     const { pass, rank } = found;
-    tip.textContent = `${chart.kinds[pass.kind][0]}, rank ${rank}\n` +
+    tip.textContent = `${chart.kinds[pass.kind]}, rank ${rank}\n` +
       (pass.stage >= 0 ? `stage ${pass.stage}` : "") + (pass.mb >= 0 ? `, micro-batch ${pass.mb}` : "") +
       `\nstart ${time(chart, pass.start)}\nduration ${time(chart, pass.end - pass.start)}`;
     const x = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);

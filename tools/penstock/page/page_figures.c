@@ -143,17 +143,19 @@ pst_status pst_page_write_timelines(const struct pst_page *page, uint32_t most, 
     return st;
 }
 
-static void put_hex(const struct pst_sheet *sheet, struct pst_color color)
+/* Twice the kind, and one more where its number is written in black. */
+static int code_of(const struct pst_stack *stack, uint32_t panel, const struct pst_span *span)
 {
-    fprintf(sheet->out, "\"#%02x%02x%02x\"", (unsigned)lround(255 * color.r),
-            (unsigned)lround(255 * color.g), (unsigned)lround(255 * color.b));
+    return 2 * (int)pst_figure_kind_of(span) +
+           (pst_figure_ink(pst_stack_color(stack, panel, span)).r < 0.5);
 }
 
 /* What passes were where, for the script: rank by rank kind, stage, micro-batch, gap before and
    duration, times in ticks. */
-static void put_passes(const struct pst_sheet *sheet, const struct pst_timeline *timeline,
-                       const struct pst_stack_place *place)
+static void put_passes(const struct pst_sheet *sheet, const struct pst_stack *stack, uint32_t panel,
+                       const struct pst_timeline *timeline)
 {
+    const struct pst_stack_place where = pst_stack_place(stack, panel), *place = &where;
     double tick = fmax(1, ceil((double)(timeline->end_ns - place->from_ns) / TICKS));
     uint32_t n = 0;
 
@@ -168,9 +170,7 @@ static void put_passes(const struct pst_sheet *sheet, const struct pst_timeline 
             "\"kinds\":[",
             (double)place->from_ns, tick);
     for (uint32_t kind = 0; kind < FIGURE_KINDS; kind++) {
-        fprintf(sheet->out, "%s[\"%s\",", kind > 0 ? "," : "", pst_figure_kind_name(kind));
-        put_hex(sheet, pst_figure_ink(pst_figure_color(kind, 0, 1)));
-        fputc(']', sheet->out);
+        fprintf(sheet->out, "%s\"%s\"", kind > 0 ? "," : "", pst_figure_kind_name(kind));
     }
     fputs("],\"rows\":[", sheet->out);
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
@@ -190,7 +190,7 @@ static void put_passes(const struct pst_sheet *sheet, const struct pst_timeline 
                     continue;
                 }
                 fprintf(sheet->out, "%s%d,%d,%d,%.0f,%.0f", first ? "" : ",",
-                        (int)pst_figure_kind_of(span),
+                        code_of(stack, panel, span),
                         span->stage == PST_NONE ? -1 : (int)span->stage,
                         span->microbatch == PST_NONE ? -1 : (int)span->microbatch, start - at,
                         end - start);
@@ -242,7 +242,7 @@ static void put_panel(struct pst_sheet *sheet, struct pst_pen *pen, struct pst_s
     pst_stack_draw_panel(stack, pen, panel);
     pst_pen_close_page(pen);
     fputs("</svg>", sheet->out);
-    put_passes(sheet, plan->timeline, &place);
+    put_passes(sheet, stack, panel, plan->timeline);
 }
 
 static void put_plan(struct pst_sheet *sheet, struct pst_pen *pen, struct pst_stack *stack,
@@ -254,13 +254,13 @@ static void put_plan(struct pst_sheet *sheet, struct pst_pen *pen, struct pst_st
     char rate[32], time[32], bytes[32];
 
     fprintf(sheet->out, "<details open class=\"plan%s\" id=\"t%u\">\n<summary><b>%u&#8194;",
-            i == sheet->baseline ? " baseline" : "", place + 1, place + 1);
+            sheet->is_baseline[i] ? " baseline" : "", place + 1, place + 1);
     pst_sheet_text(sheet, plan->name);
     fprintf(sheet->out,
             "</b><span>%s samples/s</span><span>step %s</span><span>%s</span>%s</summary>\n",
             pst_sheet_rate(trial, rate), pst_format_ns(time, step),
             pst_format_bytes(bytes, pst_trial_most_bytes(trial)),
-            i == sheet->baseline ? "<span>baseline</span>" : "");
+            sheet->is_baseline[i] ? "<span>baseline</span>" : "");
     fputs("<div class=\"scroll\">", sheet->out);
     put_panel(sheet, pen, stack, panel, plan);
     fputs("</div>\n", sheet->out);

@@ -18,7 +18,7 @@ struct pst_sheet {
     const char **names; /* of all records: what tells them apart */
     const char **series;
     bool vary[PST_AXES]; /* axes of which records have several values */
-    uint32_t baseline;   /* record; PST_NONE: none was named */
+    bool *is_baseline;   /* of all records */
 };
 
 void pst_sheet_open(const struct pst_page *page, FILE *out, struct pst_sheet *ret_sheet);

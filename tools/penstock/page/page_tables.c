@@ -80,6 +80,13 @@ static bool is_same(const struct pst_sheet *sheet, const struct pst_compare_colu
     return same;
 }
 
+/* Predictions and intervals have a table of their own. */
+static bool is_said_below(const struct pst_compare_column *column)
+{
+    return strcmp(column->key, "predicted_step_us") == 0 ||
+           strcmp(column->key, "prediction_error") == 0 || (column->flags & PST_COLUMN_ROUNDS) != 0;
+}
+
 static bool has_column(const struct pst_sheet *sheet, const struct pst_compare_column *column)
 {
     return pst_compare_has_column(sheet->page->result, column) && !is_same(sheet, column);
@@ -103,7 +110,8 @@ static uint32_t add_columns(struct pst_sheet *sheet, uint32_t flags,
     for (uint32_t c = 0; c < pst_n_compare_columns && n + 1 < MOST_COLUMNS; c++) {
         const struct pst_compare_column *column = &pst_compare_columns[c];
 
-        if ((flags == 0 || (column->flags & flags) != 0) && has_column(sheet, column)) {
+        if ((flags != 0 ? (column->flags & flags) != 0 : !is_said_below(column)) &&
+            has_column(sheet, column)) {
             columns[n++] = column;
         }
     }
@@ -168,6 +176,25 @@ static void put_name(const struct pst_sheet *sheet, uint32_t place, uint32_t rec
 
 /* --- results -----------------------------------------------------------------------------------*/
 
+/* There is one of every config and size. */
+static void put_baselines(const struct pst_sheet *sheet)
+{
+    const char *lead = "Speed-up over ";
+
+    for (uint32_t place = 0; place < most_rows(sheet->n); place++) {
+        if (sheet->is_baseline[sheet->order[place]]) {
+            fprintf(sheet->out, "%s<strong>", lead);
+            pst_sheet_text(sheet, sheet->names[sheet->order[place]]);
+            fputs("</strong>", sheet->out);
+            lead = ", ";
+        }
+    }
+    if (lead[0] == ',') {
+        fputs(sheet->page->result->n > 1 ? ", each of its own config and size. " : ". ",
+              sheet->out);
+    }
+}
+
 void pst_sheet_results(struct pst_sheet *sheet)
 {
     const struct pst_compare_column *columns[MOST_COLUMNS];
@@ -194,11 +221,7 @@ void pst_sheet_results(struct pst_sheet *sheet)
     end_table(sheet);
     fputs("<p class=\"note\">", sheet->out);
     put_same(sheet);
-    if (sheet->baseline != PST_NONE) {
-        fputs("Baseline: <strong>", sheet->out);
-        pst_sheet_text(sheet, sheet->names[sheet->baseline]);
-        fputs("</strong>. ", sheet->out);
-    }
+    put_baselines(sheet);
     if (sheet->page->result->run) {
         fputs("= behind a number: no significant difference at 95&#8239;%.", sheet->out);
     }
@@ -213,7 +236,7 @@ static const struct {
     [PST_SHARE_COMPUTE] = {"compute", "compute"},
     [PST_SHARE_RECOMPUTE] = {"recompute", "recompute"},
     [PST_SHARE_UPDATE] = {"update", "optimizer"},
-    [PST_SHARE_EXPOSED] = {"exposed", "exposed transfers"},
+    [PST_SHARE_EXPOSED] = {"exposed", "exposed transfer"},
     [PST_SHARE_IDLE] = {"idle", "idle"},
 };
 
@@ -244,15 +267,8 @@ static void put_share(const struct pst_sheet *sheet, uint32_t place)
 
 void pst_sheet_shares(const struct pst_sheet *sheet)
 {
-    static const char *const titles[] = {"<#",
-                                         "plan",
-                                         "",
-                                         ">forward and backward",
-                                         "<recompute",
-                                         "<optimizer",
-                                         "<exposed transfers",
-                                         "<idle",
-                                         NULL};
+    static const char *const titles[] = {
+        "<#", "plan", "", ">compute", "<recompute", "<optimizer", "<exposed", "<idle", NULL};
 
     fputs(
         "<section id=\"time\">\n<h2>Where the time goes</h2>\n"
