@@ -127,6 +127,7 @@ static void lay_out(struct pst_stack *stack, struct pst_pen *pen)
         pst_figure_choose_content(&stack->pages[i]);
         stack->pages[i].memory_column = stack->pages[i].dense_column =
             column_width(stack->pages[i].timeline->n_ranks);
+        stack->pages[i].dense |= stack->pages[i].n_passes > PST_STACK_PASSES;
         size_panel(&stack->pages[i], stack->options.show_title);
     }
     collect_head(stack);

@@ -9,6 +9,8 @@
 #include "figures/figure.h"
 #include "figures/pen.h"
 
+#define PST_STACK_PASSES 20000u /* of a plan with more, shares of time are shown */
+
 struct pst_stack_plan {
     const char *name;
     const struct pst_timeline *timeline;

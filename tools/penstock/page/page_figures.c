@@ -12,10 +12,9 @@
 #include "figures/stack.h"
 #include "page/page_impl.h"
 
-#define WIDTH       760.0
-#define SCATTER_H   380.0
-#define MOST_PASSES 20000u /* of a timeline, that a pointer can ask about */
-#define TICKS       2000000u
+#define WIDTH     760.0
+#define SCATTER_H 380.0
+#define TICKS     2000000u
 
 static void begin_svg(const struct pst_sheet *sheet, const char *class_name, double width,
                       double height)
@@ -162,7 +161,7 @@ static void put_passes(const struct pst_sheet *sheet, const struct pst_stack *st
     for (uint32_t i = 0; i < timeline->n_spans; i++) {
         n += timeline->spans[i].lane == PST_LANE_COMPUTE;
     }
-    if (n > MOST_PASSES) {
+    if (n > PST_STACK_PASSES) {
         return;
     }
     fprintf(sheet->out,
