@@ -22,7 +22,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CLOCKS = {"seconds", "copy_stall_seconds", "search_seconds", "step_seconds", "tokens_per_second", "samples_per_second", "memory_limit"}
+CLOCKS = {"seconds", "copy_stall_seconds", "search_seconds", "step_seconds", "tokens_per_second", "samples_per_second", "memory_limit",
+          "provenance"}
 SHORT = ["--set", "train.steps=3", "--set", "train.eval_every=0", "--set", "train.sample=0"]
 LIMIT_S = 600
 
@@ -100,7 +101,7 @@ def cases_of_problems(ids):
 
 
 def strip(value):
-    """Without what a clock measured."""
+    """Without what a clock measured, and when and by which files."""
     if isinstance(value, dict):
         return {key: strip(one) for key, one in value.items() if key not in CLOCKS}
     return [strip(one) for one in value] if isinstance(value, list) else value

@@ -14,14 +14,16 @@
 
 #define LIMIT      65536u
 #define LIMIT_MOST 1048576u /* of train.batch */
+#define JOBS_MOST  1024u
 
 enum objective { THROUGHPUT = 0, MAX_BATCH = 1 };
 
 struct request {
     const char *objective_text, *file;
-    uint32_t objective, limit; /* limit 0: not given */
-    char *plan;                /* of the best so far */
+    uint32_t objective, limit, n_jobs; /* 0: not given */
+    char *plan;                        /* of the best so far */
     double speed;
+    uint32_t record; /* whose that is */
 };
 
 static void read_request(struct pst_cli *cli, struct request *request)
@@ -40,13 +42,17 @@ static void read_request(struct pst_cli *cli, struct request *request)
     }
 }
 
-/* Takes the plan of a trial over if it is better than the one before. */
-static void keep_better(struct request *request, struct pst_trial *trial, double value)
+/* Takes the plan of a record over if it is better than the one before. Of equal ones the first
+   counts, in whatever order they come. */
+static void keep_better(struct request *request, struct pst_trial *trial, uint32_t record,
+                        double value)
 {
-    if (trial->plan != NULL && (request->plan == NULL || value > request->speed)) {
+    if (trial->plan != NULL && (request->plan == NULL || value > request->speed ||
+                                (!(value < request->speed) && record < request->record))) {
         free(request->plan);
         request->plan = trial->plan;
         request->speed = value;
+        request->record = record;
     } else {
         free(trial->plan);
     }
@@ -69,7 +75,7 @@ static pst_status keep_fastest(void *context, const struct pst_compare_result *r
     struct pst_trial *trial = &result->records[i].trial;
 
     (void)err;
-    keep_better(context, trial, pst_trial_samples_per_second(trial));
+    keep_better(context, trial, i, pst_trial_samples_per_second(trial));
     return PST_OK;
 }
 
@@ -78,8 +84,10 @@ static void tune_throughput(struct pst_cli *cli, struct pst_cli_sets *sets, stru
     struct pst_compare_result result = {.run = false};
     struct pst_cli_trials trials = {
         .options = {.keep_plan = request->file != NULL, .faster = true},
+        .n_jobs = request->n_jobs,
         .each = keep_fastest,
         .context = request,
+        .last_resort = true,
     };
 
     for (uint32_t s = 0; s < sets->n; s++) {
@@ -138,7 +146,7 @@ static pst_status search(void *context, const struct pst_cli_visit *visit, struc
     } else if (record->tuned->microbatch > 0) {
         st = pst_tune_at(set, visit->i, visit->result->common, &options, record, err);
     }
-    keep_better(request, &record->trial, record->trial.batch);
+    keep_better(request, &record->trial, visit->at, record->trial.batch);
     return st;
 }
 
@@ -168,7 +176,7 @@ static void tune_max_batch(struct pst_cli *cli, struct pst_cli_sets *sets, struc
     pst_cli_visit_all(cli, sets, &result, search, &round);
     if (common_size(&result) == 0) {
         round.kind = ADVISE;
-        pst_trial_advice_init(&round.advice);
+        pst_trial_advice_init(false, &round.advice);
         pst_cli_visit_all(cli, sets, &result, search, &round);
     }
     if (result.n > 1 && !pst_stop_requested() && common_size(&result) > 0) {
@@ -196,6 +204,8 @@ static const struct pst_option options[] = {
     {"objective", 0, "NAME", "throughput (the default) or max-batch", PST_AT(objective_text), 0},
     {"limit", 0, "N", "max-batch: samples of a micro-batch to stop at; 65536", PST_AT(limit),
      LIMIT_MOST},
+    {"jobs", 'j', "N", "throughput: processes that plan; as many as there are cores",
+     PST_AT(n_jobs), JOBS_MOST},
     {"output", 'o', "FILE", "write the best plan", PST_AT(file), 0},
 };
 

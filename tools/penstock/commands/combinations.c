@@ -237,7 +237,8 @@ static pst_status advise_record(void *context, const struct pst_cli_visit *visit
     pst_status st;
     char *config;
 
-    if (!pst_trial_was_refused(trial) || !has_smallest_size(visit->set, visit->i)) {
+    if (!pst_trial_was_refused(trial) ||
+        (trials->last_resort && !has_smallest_size(visit->set, visit->i))) {
         return PST_OK;
     }
     pst_cli_progress(visit->cli, visit->at, visit->result->n, visit->record);
@@ -297,8 +298,8 @@ void pst_cli_try_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
     trials->options.cancelled = pst_stop_requested;
     trials->options.keep_plan |= trials->n_rounds > 0;
     plan_all(&trying);
-    if (!is_one_done(result)) {
-        pst_trial_advice_init(&trials->advice);
+    if (!trials->last_resort || !is_one_done(result)) {
+        pst_trial_advice_init(is_one_done(result), &trials->advice);
         pst_cli_visit_all(cli, sets, result, advise_record, trials);
     }
     if (trials->n_rounds > 0) {

@@ -52,11 +52,10 @@ void pst_cli_visit_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
                        struct pst_compare_result *result, pst_cli_visitor *visit, void *context);
 
 /*
- * Tries every combination of the sets, for which there are records. Where nothing is done then,
- * says of those with the smallest micro-batches with how much memory they would fit, as far as
- * pst_trial_advise goes. Then runs what is done for so many rounds, in which all have their turn,
- * and compares. each sees every record once it is planned, and may take its plan where nothing is
- * run.
+ * Tries every combination of the sets, for which there are records. Then says of those that do not
+ * fit with how much memory they would, as far as pst_trial_advise goes. Then runs what is done for
+ * so many rounds, in which all have their turn, and compares. each sees every record once it is
+ * planned, and may take its plan where nothing is run.
  */
 struct pst_cli_trials {
     struct pst_trial_options options;
@@ -66,6 +65,7 @@ struct pst_cli_trials {
     pst_status (*each)(void *context, const struct pst_compare_result *result, uint32_t i,
                        struct pst_error *err);
     void *context;
+    bool last_resort; /* what would do is said only if nothing fits, and of the smallest sizes */
     struct pst_trial_advice advice; /* that there may still be */
 };
 void pst_cli_try_all(struct pst_cli *cli, const struct pst_cli_sets *sets,

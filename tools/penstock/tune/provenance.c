@@ -158,6 +158,17 @@ static void add_plugin(struct pst_provenance *provenance, struct pst_provenance_
     };
 }
 
+/* Methods may have a value in common. */
+static bool is_known(const struct pst_axis *axis, uint32_t i)
+{
+    uint32_t k = 0;
+
+    while (k < i && strcmp(axis->values[k].label, axis->values[i].label) != 0) {
+        k++;
+    }
+    return k < i;
+}
+
 /* Of all values of the axes that are strategies. */
 static void add_plugins(struct pst_provenance *provenance, struct pst_provenance_config *config,
                         const struct pst_combinations *set)
@@ -180,6 +191,9 @@ static void add_plugins(struct pst_provenance *provenance, struct pst_provenance
             const json_t *value =
                 at->value != NULL ? at->value : json_object_get(set->base, kinds[a]);
 
+            if (is_known(&set->axes[a], i)) {
+                continue;
+            }
             for (size_t k = 0; json_is_array(value) && k < json_array_size(value); k++) {
                 add_plugin(provenance, config, kinds[a], at->label, json_array_get(value, k));
             }

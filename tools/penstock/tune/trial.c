@@ -14,8 +14,9 @@
 #include "tune/advise.h"
 #include "tune/significance.h"
 
-#define ADVISED   8            /* trials of a command, each some dozens of plans of a small job */
-#define ADVICE_NS 20000000000u /* for all of them */
+/* Trials of a command that get advice, each some dozens of plans of a small job, and the time for
+   all of them; where nothing fits, and where something does. */
+static const struct pst_trial_advice advice_where[] = {{8, 20000000000u}, {3, 3000000000u}};
 
 double pst_trial_samples_per_second(const struct pst_trial *trial)
 {
@@ -345,9 +346,10 @@ bool pst_trial_was_refused(const struct pst_trial *trial)
     return trial->state == PST_TRIAL_NO_FIT || trial->state == PST_TRIAL_MISMATCH;
 }
 
-void pst_trial_advice_init(struct pst_trial_advice *advice)
+void pst_trial_advice_init(bool something_fits, struct pst_trial_advice *ret_advice)
 {
-    *advice = (struct pst_trial_advice){ADVISED, pst_now_ns() + ADVICE_NS};
+    *ret_advice = advice_where[something_fits];
+    ret_advice->deadline_ns += pst_now_ns();
 }
 
 pst_status pst_trial_advise(const char *config_json, const struct pst_trial_options *options,

@@ -93,12 +93,12 @@ pst_status pst_trial_look(const char *config_json, const struct pst_trial *trial
 void pst_trial_finish(struct pst_trial *trial);
 
 /* How much advice there may still be: so many trials, and of slow ones those before the deadline.
- */
+   It is little where something fits already. */
 struct pst_trial_advice {
     uint32_t n_left;
     uint64_t deadline_ns;
 };
-void pst_trial_advice_init(struct pst_trial_advice *advice);
+void pst_trial_advice_init(bool something_fits, struct pst_trial_advice *ret_advice);
 /* It does not fit, or its strategies do not go together with the memory that there is. */
 bool pst_trial_was_refused(const struct pst_trial *trial);
 /*

@@ -21,7 +21,8 @@
 #include "base/wire.h"
 #include "train/stop.h"
 
-#define IDLE UINT32_MAX
+#define IDLE         UINT32_MAX
+#define EXIT_MACHINE 4 /* of what ends a program without memory (base/memory.h) */
 
 struct worker {
     pid_t pid;
@@ -198,10 +199,14 @@ static int bury(struct worker *worker)
     return status;
 }
 
-/* A process that ended in the middle of a trial: what it was trying made it end. */
-static void note_death(int status, struct pst_trial *ret_trial)
+/* A process that ended in the middle of a trial: there was no memory, which it has told; else what
+   it was trying made it end. */
+static pst_status note_death(int status, struct pst_trial *ret_trial)
 {
     *ret_trial = (struct pst_trial){.state = PST_TRIAL_FAILED};
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_MACHINE) {
+        return pst_fail_nomem(&ret_trial->why);
+    }
     if (WIFSIGNALED(status)) {
         pst_fail(&ret_trial->why, PST_ERR_BUG, "plugin.crash",
                  "signal %d (%s) ended the process in which it was planned", WTERMSIG(status),
@@ -212,6 +217,7 @@ static void note_death(int status, struct pst_trial *ret_trial)
     }
     pst_error_hint(&ret_trial->why, "plugins.isolate = \"always\" tells which function it was");
     ret_trial->why.exit_code = 3;
+    return PST_OK;
 }
 
 /* The state of a run over several processes. */
@@ -271,7 +277,7 @@ static void take(struct run *run, uint32_t at)
         pass(&w, &trial);
         PST_ASSERT(pst_wire_is_read(&w));
     } else {
-        note_death(bury(worker), &trial);
+        head.status = note_death(bury(worker), &trial);
         if (!pst_stop_requested()) {
             st = start(run->workers, at, run->trials, &err);
             if (st != PST_OK) {
