@@ -125,8 +125,9 @@ static const struct format *find_format(struct pst_cli *cli, const char *name)
         names[i] = formats[i].name;
     }
     if (strcmp(name, "html") == 0) {
-        pst_cli_usage(cli, "this version writes no html; svg, png and pdf are figures of the same "
-                           "step");
+        pst_cli_usage(cli,
+                      "pages are written by \"penstock simulate --report FILE.html\"; svg, png "
+                      "and pdf are figures of the same step");
     }
     return &formats[pst_cli_choose(cli, "format", name, names)];
 }

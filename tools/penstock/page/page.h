@@ -22,6 +22,9 @@ struct pst_page {
 
 /* Writes the file, whole or not at all. output.write. */
 pst_status pst_page_write(const struct pst_page *page, const char *path, struct pst_error *err);
+/* The same of one plan. Also plan.illegal: it cannot be simulated. */
+pst_status pst_page_write_plan(const struct pst_session *session, const char *command,
+                               const char *title, const char *path, struct pst_error *err);
 /* Its text; free() it. */
 char *pst_page_text(const struct pst_page *page, size_t *ret_length);
 
