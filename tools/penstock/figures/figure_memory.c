@@ -132,7 +132,7 @@ static void choose_scale(const struct pst_figure_page *page, double height, stru
     if (scale->capacity_fits && (double)capacity > scale->most) {
         scale->most = (double)capacity;
     }
-    scale->most *= height < 60 ? 1.3 : 1.08; /* room for a label */
+    scale->most *= height < 60 || page->memory_peak > 0 ? 1.3 : 1.08; /* room for a label */
     scale->tick = pst_figure_nice_step(scale->most / scale->per_unit, ticks < 2 ? 2 : ticks);
     if (scale->tick * scale->per_unit > 0.9 * scale->most) {
         scale->tick /= 2; /* a 0 alone is no scale */

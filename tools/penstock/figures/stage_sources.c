@@ -112,8 +112,9 @@ void pst_stage_graph_of_plan(const struct pst_session *session, struct pst_arena
     *ret_graph = (struct pst_stage_graph){
         .title = pst_arena_printf(arena, "%s: %u stages on %u devices", session->graph->name,
                                   plan->n_stages, plan->n_devices),
-        .subtitle = pst_arena_printf(arena, "%s, %s, %s; batch %u", plan->partitioner,
-                                     plan->scheduler, plan->memopt, plan->batch),
+        .subtitle =
+            pst_arena_printf(arena, "%s, %s%s%s; batch %u", plan->partitioner, plan->scheduler,
+                             plan->memopt[0] == '\0' ? "" : ", ", plan->memopt, plan->batch),
         .n_stages = plan->n_stages,
         .stages = boxes,
         .limit_bytes = plan->capacity_bytes == UINT64_MAX ? INFINITY : (double)plan->capacity_bytes,

@@ -196,7 +196,7 @@ static void put_lead(const struct pst_sheet *sheet)
         const struct pst_trial *best = &records[sheet->order[0]].trial;
         double least = pst_trial_samples_per_second(&records[sheet->order[sheet->n - 1]].trial);
 
-        fputs(sheet->n > 1 ? "Fastest: <strong>" : "<strong>", out);
+        fputs(result->n > 1 ? "Fastest: <strong>" : "<strong>", out);
         pst_sheet_text(sheet, sheet->names[sheet->order[0]]);
         fprintf(out, "</strong>, %s samples/s", pst_sheet_rate(best, rate));
         if (sheet->n > 1 && least > 0) {
@@ -231,6 +231,7 @@ static void put_header(const struct pst_sheet *sheet)
     fputs("<nav aria-label=\"Sections\">", sheet->out);
     for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
         bool there = strcmp(links[i][0], "measured") == 0  ? result->run && sheet->n > 0
+                     : strcmp(links[i][0], "memory") == 0  ? sheet->n > 1
                      : strcmp(links[i][0], "refused") == 0 ? sheet->n < result->n
                      : strcmp(links[i][0], "origin") == 0  ? true
                                                            : sheet->n > 0;
@@ -247,7 +248,9 @@ static pst_status put_figures(void *context, struct pst_pen *pen, struct pst_err
     struct pst_sheet *sheet = context;
 
     (void)err;
-    pst_sheet_scatter(sheet, pen);
+    if (sheet->n > 1) {
+        pst_sheet_scatter(sheet, pen);
+    }
     pst_sheet_shares(sheet);
     pst_sheet_measured(sheet);
     pst_sheet_timelines(sheet, pen);

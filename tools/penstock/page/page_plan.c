@@ -16,7 +16,7 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
         .config = title,
         .labels = {[PST_AXIS_PARTITIONER] = plan->partitioner,
                    [PST_AXIS_SCHEDULER] = plan->scheduler,
-                   [PST_AXIS_MEMOPT] = plan->memopt,
+                   [PST_AXIS_MEMOPT] = plan->memopt[0] == '\0' ? "no optimizer" : plan->memopt,
                    [PST_AXIS_DEVICES] = devices,
                    [PST_AXIS_MICROBATCH] = microbatch},
         .trial = {.state = PST_TRIAL_DONE},

@@ -270,11 +270,11 @@ void pst_sheet_shares(const struct pst_sheet *sheet)
     static const char *const titles[] = {
         "<#", "plan", "", ">compute", "<recompute", "<optimizer", "<exposed", "<idle", NULL};
 
-    fputs(
-        "<section id=\"time\">\n<h2>Where the time goes</h2>\n"
-        "<p class=\"note\">Of all devices, in one simulated step. A transfer is exposed while its "
-        "device does nothing else.</p>\n<p class=\"key\" aria-hidden=\"true\">",
-        sheet->out);
+    fputs("<section id=\"time\">\n<h2>Where the time goes</h2>\n"
+          "<p class=\"note\">Of all devices, in one simulated step. Compute: forward and "
+          "backward passes. A transfer is exposed while its device does nothing else.</p>\n<p "
+          "class=\"key\" aria-hidden=\"true\">",
+          sheet->out);
     for (uint32_t k = 0; k < PST_SHARES; k++) {
         fprintf(sheet->out, "<span><i class=\"%s\"></i>%s</span>", shares[k].name, shares[k].title);
     }
