@@ -153,6 +153,7 @@ TEST(hostile_names)
     show_all(&gallery, &result, 2, 2);
     html = page_of(&result, &gallery, &length);
     expect_balanced(html);
+    expect_text(html, "id=\"pivot\"");
     assert_null(strstr(html, "<img"));
     assert_null(strstr(html, "<script>alert"));
     assert_null(strstr(html, "<i>.toml"));

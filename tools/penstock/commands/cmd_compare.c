@@ -194,10 +194,12 @@ static void write_figures(struct pst_cli *cli, const struct request *request,
                           const struct pst_cli_sets *sets, const struct pst_compare_result *result)
 {
     uint32_t top = request->top == 0 ? TOP : request->top;
+    char title[32];
     struct pst_gallery gallery;
-    const struct pst_page page = {"compare", cli->n_arguments == 1 ? cli->arguments[0] : "Configs",
+    const struct pst_page page = {"compare", cli->n_arguments == 1 ? cli->arguments[0] : title,
                                   result, &gallery};
 
+    snprintf(title, sizeof title, "%u configs", cli->n_arguments);
     pst_gallery_begin(&gallery, result->n, top > PST_PAGE_TIMELINES ? top : PST_PAGE_TIMELINES);
     if (shows_plans(request)) {
         look_at_all(cli, sets, result, &gallery);

@@ -271,6 +271,7 @@ char *pst_page_text(const struct pst_page *page, size_t *ret_length)
     put_header(&sheet);
     if (sheet.n > 0) {
         pst_sheet_results(&sheet);
+        pst_sheet_pivot(&sheet);
         (void)pst_canvas_measure(put_figures, &sheet, NULL); /* does not fail */
     }
     pst_sheet_refused(&sheet);

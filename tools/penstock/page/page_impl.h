@@ -32,6 +32,7 @@ const struct pst_exhibit *pst_sheet_exhibit(const struct pst_sheet *sheet, uint3
 
 /* page_tables.c */
 void pst_sheet_results(struct pst_sheet *sheet);
+void pst_sheet_pivot(struct pst_sheet *sheet);
 void pst_sheet_shares(const struct pst_sheet *sheet);
 void pst_sheet_measured(const struct pst_sheet *sheet);
 void pst_sheet_refused(struct pst_sheet *sheet);

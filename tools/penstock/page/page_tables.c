@@ -3,11 +3,12 @@
  * The tables of a page. What is sorted by number says so in data-v.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "page/page_impl.h"
-#include "reports/compare_columns.h"
+#include "reports/compare_pivot.h"
 
 #define MOST_COLUMNS 40u
 
@@ -40,8 +41,10 @@ static void put_titles(const struct pst_sheet *sheet, const char *const *titles)
         const char *title = *titles;
         bool number = title[0] == '>' || title[0] == '<';
 
-        fprintf(sheet->out, "<th scope=\"col\"%s%s>%s</th>", number ? " class=\"n\"" : "",
-                title[0] == '<' ? " data-first=\"up\"" : "", title + number);
+        fprintf(sheet->out, "<th scope=\"col\"%s%s>", number ? " class=\"n\"" : "",
+                title[0] == '<' ? " data-first=\"up\"" : "");
+        pst_sheet_text(sheet, title + number);
+        fputs("</th>", sheet->out);
     }
     fputs("</tr></thead>\n<tbody>\n", sheet->out);
 }
@@ -228,6 +231,45 @@ void pst_sheet_results(struct pst_sheet *sheet)
     fputs("</p>\n</section>\n", sheet->out);
 }
 
+/* The fastest of every method with every config, where there are several. */
+void pst_sheet_pivot(struct pst_sheet *sheet)
+{
+    const char *titles[MOST_COLUMNS + 1] = {NULL};
+    struct pst_grid grid;
+
+    if (sheet->page->result->n_configs < 2) {
+        return;
+    }
+    pst_grid_of_pivot(sheet->page->result, &grid);
+    for (uint32_t c = 0; c < grid.n_columns && c < MOST_COLUMNS; c++) {
+        titles[c] =
+            pst_arena_printf(&sheet->arena, "%s%s", grid.right[c] ? ">" : "", grid.titles[c]);
+    }
+    fputs("<section id=\"pivot\">\n<h2>Methods and configs</h2>\n<p class=\"note\">Samples per "
+          "second of the fastest of each.</p>\n",
+          sheet->out);
+    begin_table(sheet, "Methods and configs", true);
+    put_titles(sheet, titles);
+    for (uint32_t r = 0; r < grid.n_rows; r++) {
+        fputs("<tr>", sheet->out);
+        for (uint32_t c = 0; c < grid.n_columns && c < MOST_COLUMNS; c++) {
+            const char *text = grid.cells[r * grid.n_columns + c];
+
+            if (grid.right[c]) {
+                fprintf(sheet->out, "<td class=\"n\" data-v=\"%.9g\">", atof(text));
+            } else {
+                fputs("<td>", sheet->out);
+            }
+            pst_sheet_text(sheet, text);
+            fputs("</td>", sheet->out);
+        }
+        fputs("</tr>\n", sheet->out);
+    }
+    end_table(sheet);
+    fputs("</section>\n", sheet->out);
+    pst_grid_finish(&grid);
+}
+
 /* --- where the time goes -----------------------------------------------------------------------*/
 
 static const struct {
@@ -342,7 +384,7 @@ static void put_measured(const struct pst_sheet *sheet, uint32_t place, double l
 void pst_sheet_measured(const struct pst_sheet *sheet)
 {
     static const char *const titles[] = {"<#",          "plan",      "",
-                                         "<predicted",  "<measured", ">95&#8239;% interval",
+                                         "<predicted",  "<measured", ">95 % interval",
                                          "<difference", ">runs",     NULL};
     double latest = latest_ns(sheet);
 
