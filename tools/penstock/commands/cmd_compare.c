@@ -13,6 +13,7 @@
 #include "commands/outputs.h"
 #include "page/page.h"
 #include "reports/compare_columns.h"
+#include "train/stop.h"
 #include "tune/versus.h"
 
 #define STEPS       20
@@ -34,6 +35,7 @@ struct request {
     const char *figures[3]; /* by enum pst_figure_format */
     uint32_t top;           /* plans on timelines; 0: not given */
     struct pst_figure_options figure;
+    uint32_t n_kept; /* plans, for figures */
 };
 
 static bool shows_plans(const struct request *request)
@@ -104,16 +106,40 @@ static void read_request(struct pst_cli *cli, struct request *request)
     read_figures(cli, request);
 }
 
+/* Of very many plans those that figures will not show go while others are sought. */
+static void drop_slow_plans(struct request *request, const struct pst_compare_result *result)
+{
+    uint32_t *order, n;
+
+    if (request->run || ++request->n_kept < 2 * PST_PAGE_LOOKS) {
+        return;
+    }
+    order = pst_alloc((size_t)result->n + 1, sizeof *order);
+    n = pst_compare_order(result, order);
+    for (uint32_t place = PST_PAGE_LOOKS; place < n; place++) {
+        struct pst_trial *trial = &result->records[order[place]].trial;
+
+        free(trial->plan);
+        trial->plan = NULL;
+    }
+    request->n_kept = PST_PAGE_LOOKS;
+    free(order);
+}
+
 /* FOLDER/0007.json for record 7. */
 static pst_status keep_plan(void *context, const struct pst_compare_result *result, uint32_t i,
                             struct pst_error *err)
 {
-    const struct request *request = context;
+    struct request *request = context;
     struct pst_trial *trial = &result->records[i].trial;
     struct pst_arena arena = {0};
-    pst_status st;
+    pst_status st = PST_OK;
 
-    if (trial->plan == NULL || request->plans == NULL) {
+    if (trial->plan == NULL) {
+        return PST_OK;
+    }
+    if (request->plans == NULL) {
+        drop_slow_plans(request, result);
         return PST_OK;
     }
     st = pst_file_write(pst_arena_printf(&arena, "%s/%04u.json", request->plans, i), trial->plan,
@@ -123,6 +149,7 @@ static pst_status keep_plan(void *context, const struct pst_compare_result *resu
         free(trial->plan);
         trial->plan = NULL;
     }
+    drop_slow_plans(request, result);
     return st;
 }
 
@@ -174,10 +201,14 @@ static void look_at_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
     uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
     uint32_t n = pst_compare_order(result, order);
 
-    for (uint32_t place = 0; place < n && place < PST_PAGE_ROWS; place++) {
+    n = n < PST_PAGE_LOOKS ? n : PST_PAGE_LOOKS;
+    for (uint32_t place = 0; place < n && (place < gallery->most || !pst_stop_requested());
+         place++) {
         struct looking looking = {gallery, order[place], false};
         const struct pst_trial *trial = &result->records[order[place]].trial;
         char *config = pst_cli_record_config(sets, order[place]);
+
+        pst_cli_progress(cli, place, n, &result->records[order[place]]);
 
         for (uint32_t i = 0; i < result->n; i++) {
             const struct pst_versus *baseline = &result->records[i].baseline;
@@ -187,6 +218,7 @@ static void look_at_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
         pst_cli_must(cli, pst_trial_look(config, trial, look, &looking, &cli->err));
         free(config);
     }
+    pst_cli_progress(cli, 0, 0, NULL);
     free(order);
 }
 

@@ -36,6 +36,7 @@ struct pst_figure_page {
     const struct pst_timeline *timeline;
     struct pst_figure_options options; /* with nothing left to choose */
     struct pst_arena arena;
+    bool narrow; /* a column of a paper rather than a page */
     double margin;
     double left, right;           /* of the plots */
     double head_left;             /* of what stands above them */

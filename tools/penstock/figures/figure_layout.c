@@ -125,7 +125,8 @@ void pst_figure_choose_columns(struct pst_figure_page *page)
 {
     double font = FIGURE_FONT, width = page->options.width_pt, widest;
 
-    page->margin = width < NARROW ? 4 : 8;
+    page->narrow = width < NARROW;
+    page->margin = page->narrow ? 4 : 8;
     pst_pen_font(page->pen, font, false);
     widest = widest_name(page, page->name_form = 0);
     while (widest > 0.2 * width && page->name_form + 1 < PST_NAME_FORMS) {
@@ -133,7 +134,7 @@ void pst_figure_choose_columns(struct pst_figure_page *page)
     }
     page->left = page->margin + clamp(widest, 2.5 * font, 0.3 * width) + 6;
     page->right = width - page->margin - pst_pen_width(page->pen, "100 %") - 5;
-    page->head_left = width < NARROW ? page->margin : page->left;
+    page->head_left = page->narrow ? page->margin : page->left;
 }
 
 /* Rows as high as the number of ranks asks for; in `height` if that is given (0: not). */
@@ -142,8 +143,7 @@ static void size_rows(struct pst_figure_page *page, double height)
     double n = page->timeline->n_ranks == 0 ? 1 : page->timeline->n_ranks;
     double gap, share;
 
-    page->row_h = clamp(480 / n, n > 256 ? 1.5 : 4.5,
-                        (page->options.width_pt < NARROW ? 1.9 : 2.75) * FIGURE_FONT);
+    page->row_h = clamp(480 / n, n > 256 ? 1.5 : 4.5, (page->narrow ? 1.9 : 2.75) * FIGURE_FONT);
     page->lane_h = clamp(page->row_h * 0.2, 1.5, 4);
     gap = clamp(page->row_h * 0.22, 0.5, 4);
     page->pitch = page->row_h + page->lane_h * page->n_lanes + gap;

@@ -55,7 +55,7 @@ static void agree(struct pst_stack *stack)
 static void size_panel(struct pst_figure_page *page, bool named)
 {
     double n = page->timeline->n_ranks == 0 ? 1 : page->timeline->n_ranks;
-    double most = (page->margin < 8 ? 1.3 : 1.7) * FIGURE_FONT;
+    double most = (page->narrow ? 1.3 : 1.7) * FIGURE_FONT;
     bool memory = page->options.show_memory && pst_figure_memory_known(page->timeline);
 
     page->row_h = fmin(most, fmax(160 / n, n > 256 ? 1.5 : 3));
@@ -67,7 +67,7 @@ static void size_panel(struct pst_figure_page *page, bool named)
     page->memory_bottom = page->memory_top;
     if (memory) {
         page->memory_top += 0.7 * FIGURE_FONT;
-        page->memory_bottom = page->memory_top + (page->margin < 8 ? 40 : 64);
+        page->memory_bottom = page->memory_top + (page->narrow ? 40 : 64);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "page/gallery.h"
 
 #define PST_PAGE_TIMELINES 20u   /* of the fastest plans */
+#define PST_PAGE_LOOKS     200u  /* of which it is said where the time goes */
 #define PST_PAGE_ROWS      1000u /* of a table; more are counted, not shown */
 
 struct pst_page {

@@ -18,12 +18,13 @@ static uint32_t most_rows(uint32_t n)
     return n < PST_PAGE_ROWS ? n : PST_PAGE_ROWS;
 }
 
-static void put_left_out(const struct pst_sheet *sheet, uint32_t n, const char *which)
+static void put_left_out(const struct pst_sheet *sheet, uint32_t most, uint32_t n,
+                         const char *which)
 {
-    if (n > PST_PAGE_ROWS) {
+    if (n > most) {
         fprintf(sheet->out,
                 "<p class=\"note\">The %s%u of %u; <code>-o FILE.csv</code> writes all.</p>\n",
-                which, PST_PAGE_ROWS, n);
+                which, most, n);
     }
 }
 
@@ -208,7 +209,7 @@ void pst_sheet_results(struct pst_sheet *sheet)
         titles[c + 1] = title_of(sheet, columns[c]);
     }
     fputs("<section id=\"results\">\n<h2>Results</h2>\n", sheet->out);
-    put_left_out(sheet, sheet->n, "fastest ");
+    put_left_out(sheet, PST_PAGE_ROWS, sheet->n, "fastest ");
     begin_table(sheet, "Results", true);
     put_titles(sheet, titles);
     for (uint32_t place = 0; place < most_rows(sheet->n); place++) {
@@ -321,6 +322,9 @@ void pst_sheet_shares(const struct pst_sheet *sheet)
         fprintf(sheet->out, "<span><i class=\"%s\"></i>%s</span>", shares[k].name, shares[k].title);
     }
     fputs("</p>\n", sheet->out);
+    if (sheet->n > PST_PAGE_LOOKS) {
+        fprintf(sheet->out, "<p class=\"note\">Of the %u fastest plans.</p>\n", PST_PAGE_LOOKS);
+    }
     begin_table(sheet, "Where the time goes", true);
     put_titles(sheet, titles);
     for (uint32_t place = 0; place < most_rows(sheet->n); place++) {
@@ -423,7 +427,7 @@ void pst_sheet_refused(struct pst_sheet *sheet)
     }
     titles[n + 1] = "why";
     fputs("<section id=\"refused\">\n<h2>Not compared</h2>\n", sheet->out);
-    put_left_out(sheet, result->n - sheet->n, "first ");
+    put_left_out(sheet, PST_PAGE_ROWS, result->n - sheet->n, "first ");
     begin_table(sheet, "Not compared", true);
     put_titles(sheet, titles);
     for (uint32_t i = 0; i < result->n && n_rows < PST_PAGE_ROWS; i++) {
