@@ -13,7 +13,7 @@
 static const char *const layers[] = {"base",        "config",    "graph",   "plan",    "prove",
                                      "sim",         "host",      "planner", "exec",    "train",
                                      "device",      "transport", "measure", "tune",    "exchange",
-                                     "conformance", "reports",   "figures", "commands"};
+                                     "conformance", "reports",   "figures", "page", "commands"};
 static const char *const roots[] = {"/core/", "/models/", "/plugins/device/", "/plugins/transport/",
                                     "/tools/penstock/"};
 enum { MODELS = 1 }; /* among them */

@@ -10,6 +10,10 @@
 
 #include "base/util.h"
 #include "commands/combinations.h"
+#include "commands/outputs.h"
+#include "page/page.h"
+#include "reports/compare_columns.h"
+#include "train/stop.h"
 #include "tune/versus.h"
 
 #define STEPS       20
@@ -17,6 +21,7 @@
 #define ROUNDS      3
 #define ROUNDS_MOST 1000u
 #define JOBS_MOST   1024u
+#define TOP         4u /* plans on timelines */
 
 /* Files that the result goes to. */
 enum output { CSV = 0, MARKDOWN, LATEX, PIVOT, OUTPUTS };
@@ -26,9 +31,58 @@ struct request {
     uint32_t n_steps, n_rounds; /* of a run; 0: not given */
     uint32_t n_jobs;            /* 0: not given */
     const char *baseline, *files[OUTPUTS], *plans;
+    const char *report, *timelines, *width, *height;
+    const char *figures[3]; /* by enum pst_figure_format */
+    uint32_t top;           /* plans on timelines; 0: not given */
+    struct pst_figure_options figure;
+    uint32_t n_kept; /* plans, for figures */
 };
 
-static void read_request(struct pst_cli *cli, const struct request *request)
+static bool shows_plans(const struct request *request)
+{
+    return request->report != NULL || request->timelines != NULL;
+}
+
+/* Of a name that ends in .svg, .pdf or .png. */
+static enum pst_figure_format format_of(struct pst_cli *cli, const char *file)
+{
+    static const char *const ends[] = {".svg", ".png", ".pdf"};
+    size_t n = strlen(file);
+
+    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF; f++) {
+        if (n > 4 && strcmp(file + n - 4, ends[f]) == 0) {
+            return (enum pst_figure_format)f;
+        }
+    }
+    pst_cli_usage(cli, "--timelines %s: the name must end in .svg, .png or .pdf", file);
+}
+
+/* What cannot be written is said before anything is tried. */
+static void read_figures(struct pst_cli *cli, struct request *request)
+{
+    const char *const files[] = {request->report, request->timelines, request->figures[0],
+                                 request->figures[1], request->figures[2]};
+
+    request->figure = (struct pst_figure_options){
+        .width_pt = pst_cli_points(cli, "--width", request->width),
+        .height_pt = pst_cli_points(cli, "--height", request->height),
+        .show_memory = true,
+        .show_title = true,
+    };
+    pst_cli_must(cli, pst_figure_check_size(&request->figure, &cli->err));
+    if (request->timelines != NULL) {
+        format_of(cli, request->timelines);
+    } else if (request->top > 0) {
+        pst_cli_usage(cli, "--top is of the timelines: add --timelines FILE");
+    }
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        if (files[i] != NULL) {
+            pst_cli_must(cli, pst_file_write_check(files[i], &cli->err));
+        }
+    }
+}
+
+static void read_request(struct pst_cli *cli, struct request *request)
 {
     if (request->n_steps > 0 && !request->run) {
         pst_cli_usage(cli, "--steps is of a run: add --run");
@@ -49,27 +103,53 @@ static void read_request(struct pst_cli *cli, const struct request *request)
             pst_cli_must(cli, pst_file_write_check(request->files[f], &cli->err));
         }
     }
+    read_figures(cli, request);
+}
+
+/* Of very many plans those that figures will not show go while others are sought. */
+static void drop_slow_plans(struct request *request, const struct pst_compare_result *result)
+{
+    uint32_t *order, n;
+
+    if (request->run || ++request->n_kept < 2 * PST_PAGE_LOOKS) {
+        return;
+    }
+    order = pst_alloc((size_t)result->n + 1, sizeof *order);
+    n = pst_compare_order(result, order);
+    for (uint32_t place = PST_PAGE_LOOKS; place < n; place++) {
+        struct pst_trial *trial = &result->records[order[place]].trial;
+
+        free(trial->plan);
+        trial->plan = NULL;
+    }
+    request->n_kept = PST_PAGE_LOOKS;
+    free(order);
 }
 
 /* FOLDER/0007.json for record 7. */
 static pst_status keep_plan(void *context, const struct pst_compare_result *result, uint32_t i,
                             struct pst_error *err)
 {
-    const struct request *request = context;
+    struct request *request = context;
     struct pst_trial *trial = &result->records[i].trial;
     struct pst_arena arena = {0};
-    pst_status st;
+    pst_status st = PST_OK;
 
-    if (trial->plan == NULL || request->plans == NULL) {
+    if (trial->plan == NULL) {
+        return PST_OK;
+    }
+    if (request->plans == NULL) {
+        drop_slow_plans(request, result);
         return PST_OK;
     }
     st = pst_file_write(pst_arena_printf(&arena, "%s/%04u.json", request->plans, i), trial->plan,
                         strlen(trial->plan), err);
     pst_arena_finish(&arena);
-    if (!request->run) {
+    if (!request->run && !shows_plans(request)) {
         free(trial->plan);
         trial->plan = NULL;
     }
+    drop_slow_plans(request, result);
     return st;
 }
 
@@ -99,12 +179,87 @@ static void write_files(struct pst_cli *cli, const struct request *request,
     }
 }
 
+/* --- figures -----------------------------------------------------------------------------------*/
+
+struct looking {
+    struct pst_gallery *gallery;
+    uint32_t record;
+    bool must;
+};
+
+static pst_status look(void *context, const struct pst_session *session, struct pst_error *err)
+{
+    const struct looking *looking = context;
+
+    return pst_gallery_add(looking->gallery, looking->record, looking->must, session, err);
+}
+
+/* At the plans that a page has room for, the best first. */
+static void look_at_all(struct pst_cli *cli, const struct pst_cli_sets *sets,
+                        const struct pst_compare_result *result, struct pst_gallery *gallery)
+{
+    uint32_t *order = pst_alloc((size_t)result->n + 1, sizeof *order);
+    uint32_t n = pst_compare_order(result, order);
+
+    n = n < PST_PAGE_LOOKS ? n : PST_PAGE_LOOKS;
+    for (uint32_t place = 0; place < n && (place < gallery->most || !pst_stop_requested());
+         place++) {
+        struct looking looking = {gallery, order[place], false};
+        const struct pst_trial *trial = &result->records[order[place]].trial;
+        char *config = pst_cli_record_config(sets, order[place]);
+
+        pst_cli_progress(cli, place, n, &result->records[order[place]]);
+
+        for (uint32_t i = 0; i < result->n; i++) {
+            const struct pst_versus *baseline = &result->records[i].baseline;
+
+            looking.must |= baseline->known && baseline->record == order[place];
+        }
+        pst_cli_must(cli, pst_trial_look(config, trial, look, &looking, &cli->err));
+        free(config);
+    }
+    pst_cli_progress(cli, 0, 0, NULL);
+    free(order);
+}
+
+static void write_figures(struct pst_cli *cli, const struct request *request,
+                          const struct pst_cli_sets *sets, const struct pst_compare_result *result)
+{
+    uint32_t top = request->top == 0 ? TOP : request->top;
+    char title[32];
+    struct pst_gallery gallery;
+    const struct pst_page page = {"compare", cli->n_arguments == 1 ? cli->arguments[0] : title,
+                                  result, &gallery};
+
+    snprintf(title, sizeof title, "%u configs", cli->n_arguments);
+    pst_gallery_begin(&gallery, result->n, top > PST_PAGE_TIMELINES ? top : PST_PAGE_TIMELINES);
+    if (shows_plans(request)) {
+        look_at_all(cli, sets, result, &gallery);
+    }
+    if (request->report != NULL) {
+        pst_cli_must(cli, pst_page_write(&page, request->report, &cli->err));
+    }
+    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF; f++) {
+        if (request->figures[f] != NULL) {
+            pst_cli_must(cli, pst_page_write_scatter(&page, request->figures[f],
+                                                     (enum pst_figure_format)f, &request->figure,
+                                                     &cli->err));
+        }
+    }
+    if (request->timelines != NULL) {
+        pst_cli_must(cli, pst_page_write_timelines(&page, top, request->timelines,
+                                                   format_of(cli, request->timelines),
+                                                   &request->figure, &cli->err));
+    }
+    pst_gallery_finish(&gallery);
+}
+
 static void compare(struct pst_cli *cli, void *asked)
 {
     struct request *request = asked;
     struct pst_compare_result result = {.run = request->run};
     struct pst_cli_trials trials = {
-        .options = {.keep_plan = request->plans != NULL},
+        .options = {.keep_plan = request->plans != NULL || shows_plans(request)},
         .n_jobs = request->n_jobs,
         .n_rounds = !request->run           ? 0
                     : request->n_rounds > 0 ? request->n_rounds
@@ -128,6 +283,7 @@ static void compare(struct pst_cli *cli, void *asked)
     }
     pst_cli_try_all(cli, &sets, &trials, &result);
     write_files(cli, request, &result);
+    write_figures(cli, request, &sets, &result);
     pst_cli_answer_records(cli, &result);
     pst_provenance_finish(&result.provenance);
     pst_cli_sets_close(&sets);
@@ -148,6 +304,16 @@ static const struct pst_option options[] = {
     {"pivot", 0, "FILE", "write methods by configs as comma-separated values", PST_AT(files[PIVOT]),
      0},
     {"plans", 0, "FOLDER", "write the plan of each combination there", PST_AT(plans), 0},
+    {"report", 0, "FILE", "write a page there (HTML): tables, figures, timelines", PST_AT(report),
+     0},
+    {"svg", 0, "FILE", "draw throughput against memory there", PST_AT(figures[PST_FIGURE_SVG]), 0},
+    {"png", 0, "FILE", "the same as pixels", PST_AT(figures[PST_FIGURE_PNG]), 0},
+    {"pdf", 0, "FILE", "the same as a page", PST_AT(figures[PST_FIGURE_PDF]), 0},
+    {"timelines", 0, "FILE", "draw the fastest plans below each other there (.svg, .png, .pdf)",
+     PST_AT(timelines), 0},
+    {"top", 0, "N", "plans on --timelines; 4 where it is not given", PST_AT(top), 1000},
+    {"width", 0, "POINTS", "of figures; 241 is a column of a paper", PST_AT(width), 0},
+    {"height", 0, "POINTS", "of throughput against memory", PST_AT(height), 0},
 };
 
 const struct pst_command pst_cmd_compare = {

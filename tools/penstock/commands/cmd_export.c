@@ -10,10 +10,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/number.h"
 #include "base/util.h"
 #include "commands/commands.h"
 #include "commands/export_weights.h"
+#include "commands/outputs.h"
 #include "figures/figure.h"
 #include "exchange/torch_csv.h"
 #include "exchange/torch_split.h"
@@ -125,21 +125,11 @@ static const struct format *find_format(struct pst_cli *cli, const char *name)
         names[i] = formats[i].name;
     }
     if (strcmp(name, "html") == 0) {
-        pst_cli_usage(cli, "this version writes no html; svg, png and pdf are figures of the same "
-                           "step");
+        pst_cli_usage(cli,
+                      "pages are written by \"penstock simulate --report FILE.html\"; svg, png "
+                      "and pdf are figures of the same step");
     }
     return &formats[pst_cli_choose(cli, "format", name, names)];
-}
-
-static double read_points(struct pst_cli *cli, const char *option, const char *text)
-{
-    const char *end;
-    double points = 0;
-
-    if (text != NULL && (!pst_number_parse(text, &end, &points) || *end != '\0' || !(points > 0))) {
-        pst_cli_usage(cli, "%s must be a number of points, not \"%s\"", option, text);
-    }
-    return points;
 }
 
 static const struct format *read_request(struct pst_cli *cli, struct request *request)
@@ -154,8 +144,8 @@ static const struct format *read_request(struct pst_cli *cli, struct request *re
         request->torch = pst_cli_choose(cli, "flavour", request->flavour, pst_torch_flavours);
     }
     request->figure = (struct pst_figure_options){
-        .width_pt = read_points(cli, "--width", request->width),
-        .height_pt = read_points(cli, "--height", request->height),
+        .width_pt = pst_cli_points(cli, "--width", request->width),
+        .height_pt = pst_cli_points(cli, "--height", request->height),
         .show_memory = !request->no_memory,
         .show_title = !request->no_title,
     };

@@ -4,9 +4,11 @@
  */
 #include <stdio.h>
 
+#include "base/util.h"
 #include "commands/commands.h"
 #include "commands/outputs.h"
 #include "commands/terminal.h"
+#include "page/page.h"
 #include "reports/sim_report.h"
 #include "reports/timeline_text.h"
 #include "train/session.h"
@@ -15,6 +17,7 @@
 struct request {
     uint32_t n_steps; /* 0: not given */
     struct pst_cli_outputs outputs;
+    const char *report;
 };
 
 static void simulate(struct pst_cli *cli, void *asked)
@@ -25,6 +28,9 @@ static void simulate(struct pst_cli *cli, void *asked)
     struct pst_cli_job job;
     const struct pst_session *session;
 
+    if (request->report != NULL) {
+        pst_cli_must(cli, pst_file_write_check(request->report, &cli->err));
+    }
     pst_cli_job_planned(cli, cli->arguments[0], &job);
     session = job.session;
     pst_cli_must(cli, pst_sim_timeline(session->planned.plan, session->graph, &session->cost,
@@ -32,6 +38,10 @@ static void simulate(struct pst_cli *cli, void *asked)
                                        (const struct pst_program *const *)session->planned.programs,
                                        &timeline, &result, &cli->err));
     pst_cli_write_outputs(cli, &request->outputs, timeline);
+    if (request->report != NULL) {
+        pst_cli_must(cli, pst_page_write_plan(session, "simulate", cli->arguments[0],
+                                              request->report, &cli->err));
+    }
     if (cli->json) {
         pst_sim_report_json(session->planned.plan, timeline, &result, &cli->answer);
     } else {
@@ -47,6 +57,7 @@ static void simulate(struct pst_cli *cli, void *asked)
 static const struct pst_option options[] = {
     {"steps", 'n', "N", "simulate so many steps; 1 where it is not given", PST_AT(n_steps), 10000},
     PST_CLI_TIMELINE_OPTIONS(outputs),
+    {"report", 0, "FILE", "write a page there (HTML): tables, timeline, stages", PST_AT(report), 0},
 };
 
 const struct pst_command pst_cmd_simulate = {

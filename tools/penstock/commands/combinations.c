@@ -197,15 +197,20 @@ struct trying {
     struct pst_compare_result *result;
 };
 
-static char *config_of(void *context, uint32_t at)
+char *pst_cli_record_config(const struct pst_cli_sets *sets, uint32_t record)
 {
-    const struct pst_cli_set *set = ((const struct trying *)context)->sets->sets;
+    const struct pst_cli_set *set = sets->sets;
 
-    while (at >= set->combinations.n) {
-        at -= set->combinations.n;
+    while (record >= set->combinations.n) {
+        record -= set->combinations.n;
         set++;
     }
-    return pst_combination_config(&set->combinations, at, 0, 0);
+    return pst_combination_config(&set->combinations, record, 0, 0);
+}
+
+static char *config_of(void *context, uint32_t at)
+{
+    return pst_cli_record_config(((const struct trying *)context)->sets, at);
 }
 
 static void show_begun(void *context, uint32_t i, uint32_t n_done)

@@ -33,6 +33,9 @@ void pst_cli_progress(const struct pst_cli *cli, uint32_t done, uint32_t all,
 /* A record for every combination of the sets, in their order. */
 void pst_cli_records(const struct pst_cli_sets *sets, struct pst_compare_result *result);
 
+/* The config of a record, as pst_combination_config; free() it. */
+char *pst_cli_record_config(const struct pst_cli_sets *sets, uint32_t record);
+
 /* Whose record `at` is: combination i of the set. */
 struct pst_cli_visit {
     struct pst_cli *cli;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "commands/outputs.h"
 
+#include "base/number.h"
 #include "commands/commands.h"
 #include "exchange/trace.h"
 
@@ -16,4 +17,15 @@ void pst_cli_write_outputs(struct pst_cli *cli, const struct pst_cli_outputs *ou
     if (outputs->trace != NULL) {
         pst_cli_must(cli, pst_trace_write(timeline, outputs->trace, NULL, &cli->err));
     }
+}
+
+double pst_cli_points(struct pst_cli *cli, const char *option, const char *text)
+{
+    const char *end;
+    double points = 0;
+
+    if (text != NULL && (!pst_number_parse(text, &end, &points) || *end != '\0' || !(points > 0))) {
+        pst_cli_usage(cli, "%s must be a number of points, not \"%s\"", option, text);
+    }
+    return points;
 }

@@ -31,4 +31,7 @@ struct pst_cli_outputs {
 void pst_cli_write_outputs(struct pst_cli *cli, const struct pst_cli_outputs *outputs,
                            const struct pst_timeline *timeline);
 
+/* A length that an option has, 0 where it is NULL; ends the command by usage. */
+double pst_cli_points(struct pst_cli *cli, const char *option, const char *text);
+
 #endif

@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "figures/figure_impl.h"
 
-static pst_status check_options(const struct pst_figure_options *options, struct pst_error *err)
+pst_status pst_figure_check_size(const struct pst_figure_options *options, struct pst_error *err)
 {
     if ((options->width_pt != 0 && !(options->width_pt >= 200 && options->width_pt <= 14000)) ||
         (options->height_pt != 0 && !(options->height_pt >= 100 && options->height_pt <= 14000))) {
@@ -18,54 +18,69 @@ static pst_status check_options(const struct pst_figure_options *options, struct
     return PST_OK;
 }
 
-static void draw(void *context, cairo_t *cr)
+static void draw(void *context, struct pst_pen *pen)
 {
     struct pst_figure_page *page = context;
 
-    page->cr = cr;
+    page->pen = pen;
     pst_figure_draw_head(page, true);
     pst_figure_draw_rows(page);
     pst_figure_draw_boxes(page);
-    if (page->dense) {
-        pst_figure_draw_dense(page);
+    if (page->memory_bottom > page->memory_top) {
+        pst_figure_memory_heading(page, page->rows_bottom + 0.6 * FIGURE_FONT, true);
     }
     pst_figure_draw_memory(page);
     pst_figure_draw_time_axis(page, page->memory_bottom);
-    page->cr = NULL;
+    page->pen = NULL;
 }
 
-static pst_status lay_out(void *context, cairo_t *cr, struct pst_error *err)
+static pst_status lay_out(void *context, struct pst_pen *pen, struct pst_error *err)
 {
     struct pst_figure_page *page = context;
     pst_status st;
 
-    page->cr = cr;
+    page->pen = pen;
     st = pst_figure_layout(page, err);
-    page->cr = NULL;
+    page->pen = NULL;
     return st;
+}
+
+pst_status pst_figure_open(const struct pst_timeline *timeline,
+                           const struct pst_figure_options *options, struct pst_figure_page *page,
+                           struct pst_canvas *ret_canvas, struct pst_error *err)
+{
+    pst_status st;
+
+    *page = (struct pst_figure_page){.timeline = timeline};
+    page->options = options != NULL
+                        ? *options
+                        : (struct pst_figure_options){.show_memory = true, .show_title = true};
+    st = pst_figure_check_size(&page->options, err);
+    if (st == PST_OK) {
+        st = pst_canvas_measure(lay_out, page, err);
+    }
+    *ret_canvas =
+        (struct pst_canvas){page->options.width_pt, page->options.height_pt, draw, page, NULL};
+    return st;
+}
+
+void pst_figure_close(struct pst_figure_page *page)
+{
+    pst_arena_finish(&page->arena);
 }
 
 pst_status pst_figure_render(const struct pst_timeline *timeline, enum pst_figure_format format,
                              const struct pst_figure_options *options, unsigned char **ret_bytes,
                              size_t *ret_length, struct pst_error *err)
 {
-    struct pst_figure_page page = {.timeline = timeline};
-    struct pst_canvas canvas = {.draw = draw, .context = &page};
-    pst_status st;
+    struct pst_figure_page page;
+    struct pst_canvas canvas;
+    pst_status st = pst_figure_open(timeline, options, &page, &canvas, err);
 
-    page.options = options != NULL
-                       ? *options
-                       : (struct pst_figure_options){.show_memory = true, .show_title = true};
-    st = check_options(&page.options, err);
     if (st == PST_OK) {
-        st = pst_canvas_measure(lay_out, &page, err);
-    }
-    if (st == PST_OK) {
-        canvas.width = page.options.width_pt;
-        canvas.height = page.options.height_pt;
         st = pst_canvas_render(&canvas, format, ret_bytes, ret_length, err);
     }
-    pst_arena_finish(&page.arena);
+    pst_figure_close(&page);
     return st;
 }
 
@@ -73,13 +88,13 @@ pst_status pst_figure_write(const struct pst_timeline *timeline, const char *pat
                             enum pst_figure_format format, const struct pst_figure_options *options,
                             struct pst_error *err)
 {
-    unsigned char *bytes = NULL;
-    size_t length = 0;
-    pst_status st = pst_figure_render(timeline, format, options, &bytes, &length, err);
+    struct pst_figure_page page;
+    struct pst_canvas canvas;
+    pst_status st = pst_figure_open(timeline, options, &page, &canvas, err);
 
     if (st == PST_OK) {
-        st = pst_file_write(path, bytes, length, err);
-        free(bytes);
+        st = pst_canvas_write(&canvas, format, path, err);
     }
+    pst_figure_close(&page);
     return st;
 }

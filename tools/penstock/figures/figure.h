@@ -16,6 +16,9 @@ struct pst_figure_options {
     bool show_memory, show_title;
 };
 
+/* config.value: out of range. */
+pst_status pst_figure_check_size(const struct pst_figure_options *options, struct pst_error *err);
+
 /*
  * Writes the figure, whole or not at all. options may be NULL: memory and title are shown. Errors:
  * config.value for sizes out of range or too small for what must be on the figure; output.write.

@@ -65,13 +65,13 @@ void pst_figure_draw_grid(const struct pst_figure_page *page, double top, double
 {
     uint32_t n = count_ticks(page);
 
-    pst_figure_source(page->cr, (struct pst_color){0.88, 0.88, 0.88});
-    cairo_set_line_width(page->cr, 0.5);
+    pst_pen_group(page->pen, "grid");
     for (uint32_t i = 0; i < n; i++) {
-        cairo_move_to(page->cr, tick_x(page, i), top);
-        cairo_line_to(page->cr, tick_x(page, i), bottom);
+        pst_pen_move(page->pen, tick_x(page, i), top);
+        pst_pen_line(page->pen, tick_x(page, i), bottom);
     }
-    cairo_stroke(page->cr);
+    pst_pen_stroke(page->pen, pst_rule, 0.5, NULL);
+    pst_pen_end(page->pen, false);
 }
 
 void pst_figure_draw_time_axis(const struct pst_figure_page *page, double y)
@@ -80,22 +80,21 @@ void pst_figure_draw_time_axis(const struct pst_figure_page *page, double y)
     uint32_t n = count_ticks(page);
     char text[64];
 
-    pst_figure_source(page->cr, (struct pst_color){0.35, 0.35, 0.35});
-    cairo_set_line_width(page->cr, 0.6);
-    cairo_move_to(page->cr, page->left, y);
-    cairo_line_to(page->cr, page->right, y);
+    pst_pen_group(page->pen, "axis");
+    pst_pen_move(page->pen, page->left, y);
+    pst_pen_line(page->pen, page->right, y);
     for (uint32_t i = 0; i < n; i++) {
-        cairo_move_to(page->cr, tick_x(page, i), y);
-        cairo_line_to(page->cr, tick_x(page, i), y + 3);
+        pst_pen_move(page->pen, tick_x(page, i), y);
+        pst_pen_line(page->pen, tick_x(page, i), y + 3);
     }
-    cairo_stroke(page->cr);
-    pst_figure_font(page->cr, font, false);
-    pst_figure_source(page->cr, (struct pst_color){0.2, 0.2, 0.2});
+    pst_pen_stroke(page->pen, pst_soft, 0.6, NULL);
+    pst_pen_font(page->pen, font, false);
     for (uint32_t i = 0; i < n; i++) {
         snprintf(text, sizeof text, "%.*f", (int)decimals, page->tick * i);
-        pst_figure_text(page->cr, tick_x(page, i), y + 4 + font * 0.6, ALIGN_CENTER, text);
+        pst_pen_text(page->pen, tick_x(page, i), y + 4 + font * 0.6, ALIGN_CENTER, pst_soft, text);
     }
     snprintf(text, sizeof text, page->unit[0] == '\0' ? "time" : "time (%s)", page->unit);
-    pst_figure_text(page->cr, (page->left + page->right) / 2, y + 4 + font * 1.9, ALIGN_CENTER,
-                    text);
+    pst_pen_text(page->pen, (page->left + page->right) / 2, y + 4 + font * 1.9, ALIGN_CENTER,
+                 pst_soft, text);
+    pst_pen_end(page->pen, false);
 }

@@ -61,7 +61,8 @@ static pst_status paint(const struct pst_canvas *canvas, enum pst_figure_format 
                         struct sink *sink, struct pst_error *err)
 {
     cairo_surface_t *surface = create_surface(format, canvas->width, canvas->height, sink);
-    cairo_t *cr = cairo_create(surface);
+    struct pst_pen pen = {.cr = cairo_create(surface), .texts = canvas->texts};
+    cairo_t *cr = pen.cr;
     cairo_status_t status;
 
     if (format == PST_FIGURE_PNG) {
@@ -69,7 +70,7 @@ static pst_status paint(const struct pst_canvas *canvas, enum pst_figure_format 
     }
     cairo_set_source_rgb(cr, 1, 1, 1);
     cairo_paint(cr);
-    canvas->draw(canvas->context, cr);
+    canvas->draw(canvas->context, &pen);
     cairo_show_page(cr);
     status = cairo_status(cr);
     cairo_destroy(cr);
@@ -121,15 +122,29 @@ pst_status pst_canvas_render(const struct pst_canvas *canvas, enum pst_figure_fo
     return st;
 }
 
-pst_status pst_canvas_measure(pst_status (*lay_out)(void *context, cairo_t *cr,
+pst_status pst_canvas_write(const struct pst_canvas *canvas, enum pst_figure_format format,
+                            const char *path, struct pst_error *err)
+{
+    unsigned char *bytes = NULL;
+    size_t length = 0;
+    pst_status st = pst_canvas_render(canvas, format, &bytes, &length, err);
+
+    if (st == PST_OK) {
+        st = pst_file_write(path, bytes, length, err);
+        free(bytes);
+    }
+    return st;
+}
+
+pst_status pst_canvas_measure(pst_status (*lay_out)(void *context, struct pst_pen *pen,
                                                     struct pst_error *err),
                               void *context, struct pst_error *err)
 {
     cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
-    cairo_t *cr = cairo_create(surface);
-    pst_status st = lay_out(context, cr, err);
+    struct pst_pen pen = {.cr = cairo_create(surface)};
+    pst_status st = lay_out(context, &pen, err);
 
-    cairo_destroy(cr);
+    cairo_destroy(pen.cr);
     cairo_surface_destroy(surface);
     return st;
 }

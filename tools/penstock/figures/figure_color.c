@@ -33,19 +33,19 @@ static const unsigned memory[PST_MEM_KINDS] = {0x44546A, 0x7D90A8, 0xB7C3D1, 0x2
 static struct pst_color unpack(unsigned rgb)
 {
     return (struct pst_color){(rgb >> 16 & 255) / 255.0, (rgb >> 8 & 255) / 255.0,
-                              (rgb & 255) / 255.0};
+                              (rgb & 255) / 255.0, PST_AS_IS};
 }
 
 static struct pst_color mix(struct pst_color a, struct pst_color b, double part)
 {
     return (struct pst_color){a.r + (b.r - a.r) * part, a.g + (b.g - a.g) * part,
-                              a.b + (b.b - a.b) * part};
+                              a.b + (b.b - a.b) * part, PST_AS_IS};
 }
 
 /* The first chunk has the full colour, the last one the palest. */
 struct pst_color pst_figure_color(enum pst_figure_kind kind, uint32_t chunk, uint32_t n_chunks)
 {
-    struct pst_color color = unpack(kinds[kind].rgb), white = {1, 1, 1};
+    struct pst_color color = unpack(kinds[kind].rgb), white = {1, 1, 1, PST_AS_IS};
 
     if (n_chunks < 2 || !pst_figure_is_pass(kind)) {
         return color;
@@ -80,7 +80,8 @@ struct pst_color pst_figure_ink(struct pst_color paper)
 
         luminance += weights[i] * linear;
     }
-    return luminance > 0.30 ? (struct pst_color){0.08, 0.08, 0.08} : (struct pst_color){1, 1, 1};
+    return luminance > 0.30 ? (struct pst_color){0.08, 0.08, 0.08, PST_AS_IS}
+                            : (struct pst_color){1, 1, 1, PST_AS_IS};
 }
 
 const char *pst_figure_kind_name(enum pst_figure_kind kind)

@@ -43,25 +43,26 @@ static void draw_band(struct dense *dense, uint32_t color, double top)
         while (c < dense->n_columns && share[c] <= 0) {
             c++;
         }
-        cairo_new_sub_path(page->cr);
+        if (c == dense->n_columns) {
+            break;
+        }
         for (first = c; c < dense->n_columns && share[c] > 0; c++) {
-            cairo_line_to(page->cr, page->left + c * dense->width,
-                          top + page->row_h * dense->floors[c]);
-            cairo_line_to(page->cr, page->left + (c + 1) * dense->width,
-                          top + page->row_h * dense->floors[c]);
+            (c == first ? pst_pen_move : pst_pen_line)(page->pen, page->left + c * dense->width,
+                                                       top + page->row_h * dense->floors[c]);
+            pst_pen_line(page->pen, page->left + (c + 1) * dense->width,
+                         top + page->row_h * dense->floors[c]);
             dense->floors[c] += share[c];
         }
         for (last = c; last > first; last--) {
-            cairo_line_to(page->cr, page->left + last * dense->width,
-                          top + page->row_h * dense->floors[last - 1]);
-            cairo_line_to(page->cr, page->left + (last - 1) * dense->width,
-                          top + page->row_h * dense->floors[last - 1]);
+            pst_pen_line(page->pen, page->left + last * dense->width,
+                         top + page->row_h * dense->floors[last - 1]);
+            pst_pen_line(page->pen, page->left + (last - 1) * dense->width,
+                         top + page->row_h * dense->floors[last - 1]);
         }
-        cairo_close_path(page->cr);
+        pst_pen_close(page->pen);
     }
-    pst_figure_source(
-        page->cr, pst_figure_color(color / page->n_chunks, color % page->n_chunks, page->n_chunks));
-    cairo_fill(page->cr);
+    pst_pen_fill(page->pen,
+                 pst_figure_color(color / page->n_chunks, color % page->n_chunks, page->n_chunks));
 }
 
 static void draw_rank(struct dense *dense, uint32_t r)
@@ -93,7 +94,7 @@ void pst_figure_draw_dense(struct pst_figure_page *page)
     double plot = page->right - page->left;
     struct dense dense = {.page = page, .n_colors = FIGURE_KINDS * page->n_chunks};
 
-    dense.n_columns = (uint32_t)(plot / fmax(1, 3 * page->typical_pass)) + 1;
+    dense.n_columns = (uint32_t)(plot / fmax(page->dense_column, 3 * page->typical_pass)) + 1;
     dense.width = plot / dense.n_columns;
     dense.share = pst_arena_array(&page->arena, (size_t)dense.n_colors * dense.n_columns,
                                   sizeof *dense.share);

@@ -1,13 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands above the rows: title, the figures that everybody asks for, the legend.
+ * What stands above the rows: title, the figures that everybody asks for, the legend. Whatever has
+ * no room in a line goes on in the next; of the figures the last ones go first.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "figures/figure_impl.h"
 #include "sim/usage.h"
 
-#define SHADES 6 /* of a pass in the legend, at most */
+#define SHADES    6 /* of a pass in the legend, at most */
+#define MOST_ROWS 3 /* lines of title and of figures, at most */
+
+double pst_figure_flow(struct pst_pen *pen, const struct pst_flow *flow, const char *const *parts,
+                       uint32_t n, bool draw)
+{
+    double x = flow->left, y = flow->y, pitch = 1.35 * pen->size;
+    uint32_t rows = 1;
+    char text[256];
+
+    for (uint32_t i = 0; i < n; i++) {
+        double width;
+
+        snprintf(text, sizeof text, "%s", parts[i]);
+        pst_figure_shorten(pen, text, sizeof text, flow->right - flow->left);
+        width = pst_pen_width(pen, text);
+        if (x > flow->left && x + width > flow->right) {
+            if (rows == flow->most_rows) {
+                break;
+            }
+            rows++;
+            x = flow->left;
+            y += pitch;
+        }
+        if (draw) {
+            pst_pen_text(pen, x, y + pitch / 2, ALIGN_LEFT, flow->color, text);
+        }
+        x += width + flow->gap * pen->size;
+    }
+    return y + pitch;
+}
+
+double pst_figure_words(struct pst_pen *pen, const struct pst_flow *flow, const char *text,
+                        bool draw)
+{
+    const char *words[64];
+    char copy[512];
+    uint32_t n = 0;
+
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *at = strtok(copy, " "); at != NULL && n < 64; at = strtok(NULL, " ")) {
+        words[n++] = at;
+    }
+    return pst_figure_flow(pen, flow, words, n, draw);
+}
 
 /* Time in passes and optimizer steps on the busiest rank. */
 static uint64_t busiest(const struct pst_timeline *timeline)
@@ -22,32 +68,34 @@ static uint64_t busiest(const struct pst_timeline *timeline)
     return most;
 }
 
-static void summarize(const struct pst_figure_page *page, char *text, size_t room)
+uint32_t pst_figure_summary(const struct pst_figure_page *page, struct pst_figure_summary *summary)
 {
     const struct pst_timeline *timeline = page->timeline;
     uint64_t length = timeline->end_ns - timeline->begin_ns, peak = 0;
-    char time[48], memory[48] = "", steps[48] = "";
+    char text[48];
+    uint32_t n = 0;
 
-    if (timeline->summary != NULL) {
-        snprintf(text, room, "%s", timeline->summary);
-        return;
-    }
-    pst_figure_format_time(timeline, length, time, sizeof time);
+    pst_figure_format_time(timeline, length, text, sizeof text);
+    snprintf(summary->text[n++], sizeof summary->text[0], "makespan %s", text);
+    snprintf(summary->text[n++], sizeof summary->text[0], "bubble %.1f %%",
+             length == 0 ? 0.0 : 100.0 * (double)(length - busiest(timeline)) / (double)length);
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         peak = timeline->ranks[r].peak_bytes > peak ? timeline->ranks[r].peak_bytes : peak;
     }
     if (peak > 0) {
-        char bytes[32];
-
-        pst_figure_format_memory(timeline, peak, bytes, sizeof bytes);
-        snprintf(memory, sizeof memory, "   peak memory %s", bytes);
+        pst_figure_format_memory(timeline, peak, text, sizeof text);
+        snprintf(summary->text[n++], sizeof summary->text[0], "peak memory %s", text);
     }
     if (timeline->n_steps > 1) {
-        snprintf(steps, sizeof steps, "   %u steps", timeline->n_steps);
+        snprintf(summary->text[n++], sizeof summary->text[0], "%u steps", timeline->n_steps);
     }
-    snprintf(text, room, "makespan %s%s   bubble %.1f %%%s%s", time, steps,
-             length == 0 ? 0.0 : 100.0 * (double)(length - busiest(timeline)) / (double)length,
-             memory, page->dense ? "   rows show shares of time" : "");
+    if (page->dense) {
+        snprintf(summary->text[n++], sizeof summary->text[0], "rows show shares of time");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        summary->parts[i] = summary->text[i];
+    }
+    return n;
 }
 
 /* One entry of the legend; a pass shows a shade for each chunk. Returns its width. */
@@ -60,23 +108,20 @@ static double entry(const struct pst_figure_page *page, enum pst_figure_kind kin
 
     if (draw) {
         for (uint32_t i = 0; i < n; i++) {
-            pst_figure_source(page->cr, pst_figure_color(kind, i, n));
-            cairo_rectangle(page->cr, x + width * i / n, y - high / 2, width / n, high);
-            cairo_fill(page->cr);
+            pst_pen_rect(page->pen, x + width * i / n, y - high / 2, width / n, high);
+            pst_pen_fill(page->pen, pst_figure_color(kind, i, n));
         }
-        pst_figure_source(page->cr, (struct pst_color){0.15, 0.15, 0.15});
-        pst_figure_text(page->cr, x + width + 0.4 * font, y, ALIGN_LEFT,
-                        pst_figure_kind_name(kind));
+        pst_pen_text(page->pen, x + width + 0.4 * font, y, ALIGN_LEFT, pst_ink,
+                     pst_figure_kind_name(kind));
     }
-    return width + 1.9 * font + pst_figure_text_width(page->cr, pst_figure_kind_name(kind));
+    return width + 0.4 * font + pst_pen_width(page->pen, pst_figure_kind_name(kind));
 }
 
-/* In lines as wide as the plot. Returns the y behind it. */
-static double legend(const struct pst_figure_page *page, double y, bool draw)
+double pst_figure_draw_legend(const struct pst_figure_page *page, double y, bool draw)
 {
-    double font = FIGURE_FONT, x = page->left;
+    double font = FIGURE_FONT, x = page->head_left;
 
-    pst_figure_font(page->cr, font, false);
+    pst_pen_font(page->pen, font, false);
     y += 0.8 * font;
     for (uint32_t kind = 0; kind < FIGURE_KINDS; kind++) {
         double width;
@@ -85,37 +130,55 @@ static double legend(const struct pst_figure_page *page, double y, bool draw)
             continue;
         }
         width = entry(page, kind, x, y, false);
-        if (x > page->left && x + width > page->options.width_pt) {
-            x = page->left;
+        if (x > page->head_left && x + width > page->options.width_pt - page->margin) {
+            x = page->head_left;
             y += 1.5 * font;
         }
         entry(page, kind, x, y, draw);
-        x += width;
+        x += width + 1.5 * font;
     }
     return y + 0.8 * font;
 }
 
+double pst_figure_draw_title(const struct pst_figure_page *page, double y, bool draw)
+{
+    struct pst_flow flow = {
+        page->head_left, page->options.width_pt - page->margin, y, 0.28, MOST_ROWS, pst_ink};
+    const char *title = page->timeline->title;
+
+    if (!page->options.show_title || title == NULL || title[0] == '\0') {
+        return y;
+    }
+    pst_pen_font(page->pen, 1.3 * FIGURE_FONT, true);
+    return pst_figure_words(page->pen, &flow, title, draw) + 0.2 * FIGURE_FONT;
+}
+
+double pst_figure_draw_summary(const struct pst_figure_page *page, double y, bool draw)
+{
+    struct pst_flow flow = {
+        page->head_left, page->options.width_pt - page->margin, y, 0.9, MOST_ROWS, pst_soft};
+    struct pst_figure_summary summary;
+    uint32_t n;
+
+    if (page->name != NULL) {
+        flow.color = pst_ink;
+        pst_pen_font(page->pen, FIGURE_FONT, true);
+        flow.y = pst_figure_flow(page->pen, &flow, &page->name, 1, draw);
+        flow.color = pst_soft;
+    }
+    pst_pen_font(page->pen, FIGURE_FONT, false);
+    if (page->timeline->summary != NULL) {
+        flow.gap = 0.28;
+        return pst_figure_words(page->pen, &flow, page->timeline->summary, draw);
+    }
+    n = pst_figure_summary(page, &summary);
+    return pst_figure_flow(page->pen, &flow, summary.parts, n, draw);
+}
+
 double pst_figure_draw_head(struct pst_figure_page *page, bool draw)
 {
-    double font = FIGURE_FONT, y = 8;
-    const char *title = page->timeline->title;
-    char text[256];
+    double y = pst_figure_draw_title(page, page->margin, draw);
 
-    if (page->options.show_title && title != NULL && title[0] != '\0') {
-        snprintf(text, sizeof text, "%s", title);
-        pst_figure_font(page->cr, 1.35 * font, true);
-        pst_figure_shorten(page->cr, text, sizeof text, page->options.width_pt - page->left - 8);
-        if (draw) {
-            pst_figure_source(page->cr, (struct pst_color){0.08, 0.08, 0.08});
-            pst_figure_text(page->cr, page->left, y + 0.8 * font, ALIGN_LEFT, text);
-        }
-        y += 2.0 * font;
-    }
-    pst_figure_font(page->cr, font, false);
-    if (draw) {
-        summarize(page, text, sizeof text);
-        pst_figure_source(page->cr, (struct pst_color){0.35, 0.35, 0.35});
-        pst_figure_text(page->cr, page->left, y + 0.7 * font, ALIGN_LEFT, text);
-    }
-    return legend(page, y + 1.6 * font, draw) - 8;
+    y = pst_figure_draw_summary(page, y, draw);
+    return pst_figure_draw_legend(page, y + 0.3 * FIGURE_FONT, draw) - page->margin;
 }

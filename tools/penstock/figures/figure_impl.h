@@ -6,15 +6,11 @@
 #ifndef PST_FIGURES_FIGURE_IMPL_H
 #define PST_FIGURES_FIGURE_IMPL_H
 
-#include <cairo.h>
-
 #include "figures/figure.h"
+#include "figures/pen.h"
 
-#define FIGURE_FONT 8.0
-
-struct pst_color {
-    double r, g, b;
-};
+#define FIGURE_FONT     8.0
+#define FIGURE_SMALLEST 6.0 /* of any text */
 
 /* What a box stands for, in the order of the legend. */
 enum pst_figure_kind {
@@ -36,35 +32,51 @@ enum pst_figure_kind {
 };
 
 struct pst_figure_page {
-    cairo_t *cr;
+    struct pst_pen *pen;
     const struct pst_timeline *timeline;
     struct pst_figure_options options; /* with nothing left to choose */
     struct pst_arena arena;
+    bool narrow; /* a column of a paper rather than a page */
+    double margin;
     double left, right;           /* of the plots */
+    double head_left;             /* of what stands above them */
+    uint32_t name_form;           /* how much of the name of a rank there is room for */
     uint64_t from_ns, to_ns;      /* at left and right */
     double tick, ns_per_unit;     /* of the time axis, in its unit */
     const char *unit;             /* "ms", or "" for a unit of the user's own */
     uint32_t n_chunks, *chunk_of; /* most stages of a rank; per stage: its place there */
     bool occurs[FIGURE_KINDS];
     bool lane_shown[PST_LANES]; /* thin rows */
-    double typical_pass;        /* median width of a box */
-    bool dense;                 /* passes are too narrow to be drawn one by one */
+    const char *name;           /* of the plan, before its figures; NULL: none */
+    const uint64_t *passes;     /* durations of all, ascending */
+    uint32_t n_passes;
+    double typical_pass; /* median width of a box */
+    bool dense;          /* passes are too narrow to be drawn one by one */
     uint32_t n_lanes;
     double header_h, row_h, lane_h, pitch; /* of a rank: compute row, thin rows, with the gap */
     double rows_top, rows_bottom;
     double memory_top, memory_bottom; /* equal: no memory panel */
+    double dense_column;              /* least width of one that shows shares of time */
+    double memory_column;             /* width of a column of its curves */
+    uint64_t memory_peak;   /* of all timelines that are shown; 0: this one alone, which may have
+                               strips then */
+    uint32_t n_rank_colors; /* ranks of the timeline that has the most */
 };
 
 /* figure_canvas.c; for other figures, too */
 struct pst_canvas {
     double width, height;
-    void (*draw)(void *context, cairo_t *cr);
+    void (*draw)(void *context, struct pst_pen *pen);
     void *context;
+    struct pst_texts *texts; /* takes notes; or NULL */
 };
 pst_status pst_canvas_render(const struct pst_canvas *canvas, enum pst_figure_format format,
                              unsigned char **ret_bytes, size_t *ret_length, struct pst_error *err);
+/* The same into a file, whole or not at all. */
+pst_status pst_canvas_write(const struct pst_canvas *canvas, enum pst_figure_format format,
+                            const char *path, struct pst_error *err);
 /* A layout needs the widths of texts: calls it with a page that nobody sees. */
-pst_status pst_canvas_measure(pst_status (*lay_out)(void *context, cairo_t *cr,
+pst_status pst_canvas_measure(pst_status (*lay_out)(void *context, struct pst_pen *pen,
                                                     struct pst_error *err),
                               void *context, struct pst_error *err);
 
@@ -81,17 +93,12 @@ bool pst_figure_is_pass(enum pst_figure_kind kind);
 uint32_t pst_figure_color_index(const struct pst_figure_page *page, const struct pst_span *span);
 
 /* figure_text.c */
-enum pst_align { ALIGN_LEFT, ALIGN_CENTER, ALIGN_RIGHT };
-void pst_figure_source(cairo_t *cr, struct pst_color color);
-void pst_figure_font(cairo_t *cr, double size, bool bold);
-double pst_figure_text_width(cairo_t *cr, const char *text);
-/* y is the middle of the digits. */
-void pst_figure_text(cairo_t *cr, double x, double y, enum pst_align align, const char *text);
 /* The text, or its beginning and "…" where it is wider than that; text must hold `room` bytes. */
-void pst_figure_shorten(cairo_t *cr, char *text, size_t room, double width);
-/* "rank 2" of "rank 2 (stage 2, 6)". */
-void pst_figure_short_name(const struct pst_timeline *timeline, uint32_t rank, char *text,
-                           size_t room);
+void pst_figure_shorten(struct pst_pen *pen, char *text, size_t room, double width);
+/* Of "rank 2 (stage 2, 6)" in form 0 all, in form 1 "rank 2", in form 2 "2". */
+enum { PST_NAME_FORMS = 3, PST_NAME_SHORT = 1 };
+void pst_figure_name(const struct pst_timeline *timeline, uint32_t rank, uint32_t form, char *text,
+                     size_t room);
 /* "12.5 ms"; "12.5" in a unit of the user's own. */
 void pst_figure_format_time(const struct pst_timeline *timeline, uint64_t ns, char *text,
                             size_t room);
@@ -105,10 +112,45 @@ double pst_figure_x(const struct pst_figure_page *page, uint64_t ns);
 void pst_figure_draw_grid(const struct pst_figure_page *page, double top, double bottom);
 void pst_figure_draw_time_axis(const struct pst_figure_page *page, double y);
 
-/* figure_layout.c */
+/* figure_layout.c: all of it, or in parts for what is shown beside others. */
 pst_status pst_figure_layout(struct pst_figure_page *page, struct pst_error *err);
+/* What follows from the timeline alone: times, chunks; the width where none is given. */
+void pst_figure_prepare(struct pst_figure_page *page);
+/* Margins and columns of the page. */
+void pst_figure_choose_columns(struct pst_figure_page *page);
+/* What is shown, from the scale of times. */
+void pst_figure_choose_content(struct pst_figure_page *page);
 
-/* figure_head.c; with draw = false only measures. Returns the height. */
+/* figure.c: laid out for that canvas; close the page in any case. */
+pst_status pst_figure_open(const struct pst_timeline *timeline,
+                           const struct pst_figure_options *options, struct pst_figure_page *page,
+                           struct pst_canvas *ret_canvas, struct pst_error *err);
+void pst_figure_close(struct pst_figure_page *page);
+
+/* figure_head.c. What draws at y returns the y below; with draw = false it only measures. */
+
+/* Pieces of text in lines from left to right; what has no room in most_rows is left out. */
+struct pst_flow {
+    double left, right, y;
+    double gap; /* between pieces, in units of the font */
+    uint32_t most_rows;
+    struct pst_color color;
+};
+double pst_figure_flow(struct pst_pen *pen, const struct pst_flow *flow, const char *const *parts,
+                       uint32_t n, bool draw);
+double pst_figure_words(struct pst_pen *pen, const struct pst_flow *flow, const char *text,
+                        bool draw);
+
+/* Makespan and so on, the most important first. Returns how many. */
+struct pst_figure_summary {
+    char text[5][64];
+    const char *parts[5];
+};
+uint32_t pst_figure_summary(const struct pst_figure_page *page, struct pst_figure_summary *summary);
+double pst_figure_draw_title(const struct pst_figure_page *page, double y, bool draw);
+double pst_figure_draw_summary(const struct pst_figure_page *page, double y, bool draw);
+double pst_figure_draw_legend(const struct pst_figure_page *page, double y, bool draw);
+/* All three; returns their height. */
 double pst_figure_draw_head(struct pst_figure_page *page, bool draw);
 
 /* figure_rows.c, figure_memory.c, figure_dense.c */
@@ -117,7 +159,16 @@ void pst_figure_draw_boxes(struct pst_figure_page *page);
 void pst_figure_draw_memory(struct pst_figure_page *page);
 void pst_figure_draw_dense(struct pst_figure_page *page);
 bool pst_figure_memory_known(const struct pst_timeline *timeline);
-double pst_figure_memory_height(const struct pst_timeline *timeline);
+double pst_figure_memory_height(const struct pst_figure_page *page);
+/* The lines above the panel; as in figure_head.c. */
+double pst_figure_memory_heading(const struct pst_figure_page *page, double y, bool draw);
+
+/* stack.c: laid out for that canvas; close the stack in any case. */
+struct pst_stack;
+struct pst_stack_plan;
+pst_status pst_stack_canvas(const struct pst_stack_plan *plans, uint32_t n,
+                            const struct pst_figure_options *options, struct pst_stack **ret_stack,
+                            struct pst_canvas *ret_canvas, struct pst_error *err);
 
 /* Where the value of a peak at y = `point` stands: above it, but not across the capacity's line. */
 double pst_figure_label_y(double point, double capacity, double top, double font);

@@ -10,7 +10,7 @@
 #include "figures/figure_impl.h"
 #include "reports/timeline_text.h"
 
-#define MARGIN 8.0
+#define NARROW 400.0 /* points: columns of a paper, rather than pages */
 
 static double clamp(double value, double low, double high)
 {
@@ -61,7 +61,7 @@ static void see_kinds(struct pst_figure_page *page)
 }
 
 /* Durations of all passes in ascending order. */
-static void sort_passes(struct pst_figure_page *page, uint64_t **ret_times, uint32_t *ret_n)
+static void sort_passes(struct pst_figure_page *page)
 {
     const struct pst_timeline *timeline = page->timeline;
     uint64_t *times = pst_arena_array(&page->arena, (size_t)timeline->n_spans + 1, sizeof *times);
@@ -73,19 +73,21 @@ static void sort_passes(struct pst_figure_page *page, uint64_t **ret_times, uint
         }
     }
     qsort(times, n, sizeof *times, pst_by_number);
-    *ret_times = times;
-    *ret_n = n;
+    page->passes = times;
+    page->n_passes = n;
 }
 
 /* Wider than usual where that gives the numbers of most passes room. */
-static void choose_width(struct pst_figure_page *page, const uint64_t *times, uint32_t n)
+static void choose_width(struct pst_figure_page *page)
 {
-    double font = FIGURE_FONT, usual = 90 * font, most = 135 * font, wanted;
+    const uint64_t *times = page->passes;
+    uint32_t n = page->n_passes;
+    double font = FIGURE_FONT, usual = 90 * font, most = 145 * font, wanted;
 
     page->options.width_pt = usual;
     if (n > 0 && times[n / 20] > 0) {
         wanted =
-            16 * font + 0.85 * font * (double)(page->to_ns - page->from_ns) / (double)times[n / 20];
+            16 * font + 1.13 * font * (double)(page->to_ns - page->from_ns) / (double)times[n / 20];
         page->options.width_pt = wanted <= usual || wanted > most ? usual : ceil(wanted);
     }
 }
@@ -103,22 +105,36 @@ static void choose_times(struct pst_figure_page *page)
     }
 }
 
-static void choose_columns(struct pst_figure_page *page)
+static double widest_name(const struct pst_figure_page *page, uint32_t form)
 {
-    double font = FIGURE_FONT, widest = 0, width = page->options.width_pt;
     char text[sizeof page->timeline->ranks[0].name];
+    double widest = 0;
 
-    pst_figure_font(page->cr, font, false);
     for (uint32_t r = 0; r < page->timeline->n_ranks; r++) {
-        double label;
+        double width;
 
-        memcpy(text, page->timeline->ranks[r].name, sizeof text);
-        pst_figure_shorten(page->cr, text, sizeof text, width);
-        label = pst_figure_text_width(page->cr, text);
-        widest = label > widest ? label : widest;
+        pst_figure_name(page->timeline, r, form, text, sizeof text);
+        width = pst_pen_width(page->pen, text);
+        widest = width > widest ? width : widest;
     }
-    page->left = MARGIN + clamp(widest, 4 * font, 0.2 * width) + 6;
-    page->right = width - MARGIN - pst_figure_text_width(page->cr, "100 %") - 5;
+    return widest;
+}
+
+/* Names of ranks in the longest form that a fifth of the page has room for. */
+void pst_figure_choose_columns(struct pst_figure_page *page)
+{
+    double font = FIGURE_FONT, width = page->options.width_pt, widest;
+
+    page->narrow = width < NARROW;
+    page->margin = page->narrow ? 4 : 8;
+    pst_pen_font(page->pen, font, false);
+    widest = widest_name(page, page->name_form = 0);
+    while (widest > 0.2 * width && page->name_form + 1 < PST_NAME_FORMS) {
+        widest = widest_name(page, ++page->name_form);
+    }
+    page->left = page->margin + clamp(widest, 2.5 * font, 0.3 * width) + 6;
+    page->right = width - page->margin - pst_pen_width(page->pen, "100 %") - 5;
+    page->head_left = page->narrow ? page->margin : page->left;
 }
 
 /* Rows as high as the number of ranks asks for; in `height` if that is given (0: not). */
@@ -127,7 +143,7 @@ static void size_rows(struct pst_figure_page *page, double height)
     double n = page->timeline->n_ranks == 0 ? 1 : page->timeline->n_ranks;
     double gap, share;
 
-    page->row_h = clamp(480 / n, n > 256 ? 1.5 : 4.5, 2.75 * FIGURE_FONT);
+    page->row_h = clamp(480 / n, n > 256 ? 1.5 : 4.5, (page->narrow ? 1.9 : 2.75) * FIGURE_FONT);
     page->lane_h = clamp(page->row_h * 0.2, 1.5, 4);
     gap = clamp(page->row_h * 0.22, 0.5, 4);
     page->pitch = page->row_h + page->lane_h * page->n_lanes + gap;
@@ -149,9 +165,9 @@ static void size_rows(struct pst_figure_page *page, double height)
 static void stack_panels(struct pst_figure_page *page, bool memory)
 {
     double font = FIGURE_FONT, axis = 4 + 2.6 * font, n = page->timeline->n_ranks;
-    double curves = memory ? pst_figure_memory_height(page->timeline) : 0;
-    double between = memory ? 2.4 * font : 0;
-    double fixed = MARGIN + page->header_h + 0.6 * font + axis + MARGIN / 2 + between, rest = 0;
+    double curves = memory ? pst_figure_memory_height(page) : 0;
+    double between = memory ? pst_figure_memory_heading(page, 0, false) + 1.2 * font : 0, rest = 0;
+    double fixed = 1.5 * page->margin + page->header_h + 0.6 * font + axis + between;
 
     if (page->options.height_pt > 0) {
         rest = page->options.height_pt - fixed;
@@ -160,7 +176,7 @@ static void stack_panels(struct pst_figure_page *page, bool memory)
         rest = rest < 1 ? 1 : rest;
     }
     size_rows(page, rest);
-    page->rows_top = MARGIN + page->header_h + 0.6 * font;
+    page->rows_top = page->margin + page->header_h + 0.6 * font;
     page->rows_bottom = page->rows_top + n * page->pitch;
     page->memory_top = page->rows_bottom + between;
     page->memory_bottom = page->memory_top + curves;
@@ -168,7 +184,7 @@ static void stack_panels(struct pst_figure_page *page, bool memory)
         page->memory_top = page->memory_bottom = page->rows_bottom;
     }
     if (!(page->options.height_pt > 0)) {
-        page->options.height_pt = ceil(page->memory_bottom + axis + MARGIN / 2);
+        page->options.height_pt = ceil(page->memory_bottom + axis + page->margin / 2);
     }
 }
 
@@ -186,33 +202,39 @@ static pst_status check_room(const struct pst_figure_page *page, struct pst_erro
     return PST_OK;
 }
 
-static void arrange(struct pst_figure_page *page, const uint64_t *times, uint32_t n)
+void pst_figure_choose_content(struct pst_figure_page *page)
 {
     double per_ns = (page->right - page->left) / (double)(page->to_ns - page->from_ns);
+    uint32_t n = page->n_passes;
 
-    page->typical_pass = n == 0 ? 0 : (double)times[n / 2] * per_ns;
+    page->typical_pass = n == 0 ? 0 : (double)page->passes[n / 2] * per_ns;
     page->dense = n > 0 && page->typical_pass < 1.2;
+    page->dense_column = 1;
+    page->memory_column = page->timeline->n_ranks > 16 ? 2 : 0.3;
     pst_figure_choose_ticks(page);
     see_what_occurs(page);
     see_kinds(page);
-    page->header_h = pst_figure_draw_head(page, false);
-    stack_panels(page, page->options.show_memory && pst_figure_memory_known(page->timeline));
+}
+
+void pst_figure_prepare(struct pst_figure_page *page)
+{
+    page->chunk_of =
+        pst_arena_array(&page->arena, (size_t)page->timeline->n_stages + 1, sizeof *page->chunk_of);
+    page->n_chunks = pst_report_chunks(page->timeline, page->chunk_of);
+    page->n_rank_colors = page->timeline->n_ranks;
+    sort_passes(page);
+    choose_times(page);
+    if (page->options.width_pt == 0) {
+        choose_width(page);
+    }
 }
 
 pst_status pst_figure_layout(struct pst_figure_page *page, struct pst_error *err)
 {
-    uint64_t *times = NULL;
-    uint32_t n = 0;
-
-    page->chunk_of =
-        pst_arena_array(&page->arena, (size_t)page->timeline->n_stages + 1, sizeof *page->chunk_of);
-    page->n_chunks = pst_report_chunks(page->timeline, page->chunk_of);
-    sort_passes(page, &times, &n);
-    choose_times(page);
-    if (page->options.width_pt == 0) {
-        choose_width(page, times, n);
-    }
-    choose_columns(page);
-    arrange(page, times, n);
+    pst_figure_prepare(page);
+    pst_figure_choose_columns(page);
+    pst_figure_choose_content(page);
+    page->header_h = pst_figure_draw_head(page, false);
+    stack_panels(page, page->options.show_memory && pst_figure_memory_known(page->timeline));
     return check_room(page, err);
 }

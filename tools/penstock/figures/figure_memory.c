@@ -22,8 +22,6 @@ struct column {
     uint32_t point; /* PST_NONE: nothing known here */
 };
 
-static const struct pst_color dark = {0.15, 0.15, 0.15};
-
 bool pst_figure_memory_known(const struct pst_timeline *timeline)
 {
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
@@ -47,27 +45,22 @@ static bool memory_occurs(const struct pst_timeline *timeline, uint32_t kind)
 }
 
 /* 0: lines. */
-static uint32_t strips_of(const struct pst_timeline *timeline)
+static uint32_t strips_of(const struct pst_figure_page *page)
 {
+    const struct pst_timeline *timeline = page->timeline;
     uint32_t n_kinds = 0;
 
     for (uint32_t k = 0; k < PST_MEM_KINDS; k++) {
         n_kinds += memory_occurs(timeline, k);
     }
-    return timeline->n_ranks <= 4 && n_kinds > 1 ? timeline->n_ranks : 0;
+    return timeline->n_ranks <= 4 && n_kinds > 1 && page->memory_peak == 0 ? timeline->n_ranks : 0;
 }
 
-double pst_figure_memory_height(const struct pst_timeline *timeline)
+double pst_figure_memory_height(const struct pst_figure_page *page)
 {
-    uint32_t strips = strips_of(timeline);
+    uint32_t strips = strips_of(page);
 
     return strips == 0 ? 110 : strips == 1 ? 70 : 46.0 * strips;
-}
-
-/* Many curves with all their teeth would be a grey area. */
-static double column_width(const struct pst_timeline *timeline)
-{
-    return timeline->n_ranks > 16 ? 2 : 0.3;
 }
 
 static uint64_t sum_of(const struct pst_memory_point *point)
@@ -82,7 +75,7 @@ static uint64_t sum_of(const struct pst_memory_point *point)
 
 static uint32_t column_of(const struct pst_figure_page *page, uint64_t ns, uint32_t n)
 {
-    double column = (pst_figure_x(page, ns) - page->left) / column_width(page->timeline);
+    double column = (pst_figure_x(page, ns) - page->left) / page->memory_column;
 
     return column >= n - 1 ? n - 1 : (uint32_t)column;
 }
@@ -90,7 +83,7 @@ static uint32_t column_of(const struct pst_figure_page *page, uint64_t ns, uint3
 static struct column *columns_of(struct pst_figure_page *page, uint32_t rank, uint32_t *ret_n)
 {
     const struct pst_timeline_rank *row = &page->timeline->ranks[rank];
-    uint32_t n = (uint32_t)((page->right - page->left) / column_width(page->timeline)) + 1;
+    uint32_t n = (uint32_t)((page->right - page->left) / page->memory_column) + 1;
     struct column *columns = pst_arena_array(&page->arena, n, sizeof *columns);
 
     for (uint32_t c = 0; c < n; c++) {
@@ -115,7 +108,7 @@ static void choose_scale(const struct pst_figure_page *page, double height, stru
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     const struct pst_timeline *timeline = page->timeline;
-    uint64_t peak = 1, capacity = UINT64_MAX;
+    uint64_t peak = page->memory_peak > 0 ? page->memory_peak : 1, capacity = UINT64_MAX;
     uint32_t ticks = (uint32_t)(height / (2.2 * FIGURE_FONT));
     int i = 0;
 
@@ -139,7 +132,7 @@ static void choose_scale(const struct pst_figure_page *page, double height, stru
     if (scale->capacity_fits && (double)capacity > scale->most) {
         scale->most = (double)capacity;
     }
-    scale->most *= height < 60 ? 1.3 : 1.08; /* room for a label */
+    scale->most *= height < 60 || page->memory_peak > 0 ? 1.3 : 1.08; /* room for a label */
     scale->tick = pst_figure_nice_step(scale->most / scale->per_unit, ticks < 2 ? 2 : ticks);
     if (scale->tick * scale->per_unit > 0.9 * scale->most) {
         scale->tick /= 2; /* a 0 alone is no scale */
@@ -155,90 +148,94 @@ static void draw_memory_axis(const struct pst_figure_page *page, const struct sc
     const double dash[] = {4, 2.5};
     char text[48];
 
-    pst_figure_font(page->cr, 0.88 * font, false);
-    cairo_set_line_width(page->cr, 0.5);
+    pst_pen_font(page->pen, 0.88 * font, false);
     for (uint32_t i = 0; i * scale->tick * scale->per_unit <= scale->most; i++) {
         double y = bottom - high * (i * scale->tick * scale->per_unit) / scale->most;
 
-        pst_figure_source(page->cr, (struct pst_color){0.88, 0.88, 0.88});
-        cairo_move_to(page->cr, page->left, y);
-        cairo_line_to(page->cr, page->right, y);
-        cairo_stroke(page->cr);
+        pst_pen_move(page->pen, page->left, y);
+        pst_pen_line(page->pen, page->right, y);
+        pst_pen_stroke(page->pen, pst_rule, 0.5, NULL);
         if (below - y < 0.85 * font) {
             continue; /* a low strip has no room for this number */
         }
         below = y;
         snprintf(text, sizeof text, "%.*f", (int)decimals, i * scale->tick);
-        pst_figure_source(page->cr, (struct pst_color){0.35, 0.35, 0.35});
-        pst_figure_text(page->cr, page->left - 5, y, ALIGN_RIGHT, text);
+        pst_pen_text(page->pen, page->left - 5, y, ALIGN_RIGHT, pst_soft, text);
     }
     if (scale->capacity_fits) {
         double y = bottom - high * (double)scale->capacity / scale->most;
 
-        pst_figure_source(page->cr, (struct pst_color){0.72, 0.11, 0.11});
-        cairo_set_line_width(page->cr, 0.8);
-        cairo_set_dash(page->cr, dash, 2, 0);
-        cairo_move_to(page->cr, page->left, y);
-        cairo_line_to(page->cr, page->right, y);
-        cairo_stroke(page->cr);
-        cairo_set_dash(page->cr, NULL, 0, 0);
+        pst_pen_move(page->pen, page->left, y);
+        pst_pen_line(page->pen, page->right, y);
+        pst_pen_stroke(page->pen, pst_alarm, 0.8, dash);
     }
 }
 
-/* What stands above the panel: where it goes on, how large it is, or only how wide it would be. */
+/* What stands above the panel, in as many lines as it takes; or only how high it would be. */
 struct heading {
     const struct pst_figure_page *page;
     double x, y, font;
     bool draw;
 };
 
+/* Room for a piece of that width, here or in a further line. */
+static void make_room(struct heading *h, double width)
+{
+    if (h->x > h->page->head_left && h->x + width > h->page->options.width_pt - h->page->margin) {
+        h->x = h->page->head_left;
+        h->y += 1.4 * h->font;
+    }
+}
+
 static void word(struct heading *h, struct pst_color color, const char *text, double space)
 {
     if (h->draw) {
-        pst_figure_source(h->page->cr, color);
-        pst_figure_text(h->page->cr, h->x, h->y, ALIGN_LEFT, text);
+        pst_pen_text(h->page->pen, h->x, h->y, ALIGN_LEFT, color, text);
     }
-    h->x += pst_figure_text_width(h->page->cr, text) + space * h->font;
+    h->x += pst_pen_width(h->page->pen, text) + space * h->font;
 }
 
 static void box(const struct heading *h, struct pst_color color, double x, double width)
 {
     if (h->draw) {
-        pst_figure_source(h->page->cr, color);
-        cairo_rectangle(h->page->cr, x, h->y - 0.35 * h->font, width, 0.7 * h->font);
-        cairo_fill(h->page->cr);
+        pst_pen_rect(h->page->pen, x, h->y - 0.35 * h->font, width, 0.7 * h->font);
+        pst_pen_fill(h->page->pen, color);
     }
 }
 
 static void swatch(struct heading *h, struct pst_color color, const char *text)
 {
+    make_room(h, 1.25 * h->font + pst_pen_width(h->page->pen, text));
     box(h, color, h->x, 0.9 * h->font);
     h->x += 1.25 * h->font;
-    word(h, dark, text, 1.05);
+    word(h, pst_ink, text, 1.05);
 }
 
 /* Few lines have a swatch each, many share a ramp. */
 static void rank_legend(struct heading *h)
 {
-    uint32_t n = h->page->timeline->n_ranks;
+    uint32_t n = h->page->n_rank_colors;
     double wide = 7 * h->font;
-    char text[64];
+    char text[64], last[16];
 
     if (n <= 8) {
         for (uint32_t r = 0; r < n; r++) {
-            pst_figure_short_name(h->page->timeline, r, text, sizeof text);
+            pst_figure_name(h->page->timeline, r, n > 3 && r > 0 ? 2 : PST_NAME_SHORT, text,
+                            sizeof text);
             swatch(h, pst_figure_rank_color(r, n), text);
         }
         return;
     }
-    pst_figure_short_name(h->page->timeline, 0, text, sizeof text);
-    word(h, dark, text, 0.5);
+    pst_figure_name(h->page->timeline, 0, PST_NAME_SHORT, text, sizeof text);
+    snprintf(last, sizeof last, "%u", n - 1);
+    make_room(h, pst_pen_width(h->page->pen, text) + wide + h->font +
+                     pst_pen_width(h->page->pen, last));
+    word(h, pst_ink, text, 0.5);
     for (uint32_t i = 0; i < 32; i++) {
         box(h, pst_figure_rank_color(i, 32), h->x + wide * i / 32, wide / 32);
     }
     h->x += wide + 0.5 * h->font;
-    snprintf(text, sizeof text, "%u", n - 1);
-    word(h, dark, text, 1);
+    word(h, pst_ink, last, 1);
 }
 
 static void put_heading(struct heading *h, const struct scale *scale, bool strips)
@@ -249,9 +246,9 @@ static void put_heading(struct heading *h, const struct scale *scale, bool strip
     char text[64], bytes[32];
 
     snprintf(text, sizeof text, scale->unit[0] == '\0' ? "memory" : "memory (%s)", scale->unit);
-    pst_figure_font(h->page->cr, h->font, true);
-    word(h, dark, text, 1.5);
-    pst_figure_font(h->page->cr, h->font, false);
+    pst_pen_font(h->page->pen, h->font, true);
+    word(h, pst_ink, text, 1.5);
+    pst_pen_font(h->page->pen, h->font, false);
     for (uint32_t k = 0; strips && k < PST_MEM_KINDS; k++) {
         if (memory_occurs(h->page->timeline, k)) {
             swatch(h, pst_figure_memory_color(k), names[k]);
@@ -263,22 +260,19 @@ static void put_heading(struct heading *h, const struct scale *scale, bool strip
     if (scale->capacity != UINT64_MAX) {
         pst_figure_format_memory(h->page->timeline, scale->capacity, bytes, sizeof bytes);
         snprintf(text, sizeof text, "%scapacity %s", scale->capacity_fits ? "- - " : "", bytes);
-        word(h, (struct pst_color){0.72, 0.11, 0.11}, text, 0);
+        make_room(h, pst_pen_width(h->page->pen, text));
+        word(h, pst_alarm, text, 0);
     }
 }
 
-/* One line, in letters as small as it takes. */
-static void draw_heading(const struct pst_figure_page *page, const struct scale *scale, bool strips)
+double pst_figure_memory_heading(const struct pst_figure_page *page, double y, bool draw)
 {
-    double font = FIGURE_FONT, room = page->options.width_pt - page->left - 4;
-    struct heading h = {page, page->left, page->memory_top - 1.0 * font, font, false};
+    struct heading h = {page, page->head_left, y + 0.5 * FIGURE_FONT, FIGURE_FONT, draw};
+    struct scale scale;
 
-    put_heading(&h, scale, strips);
-    if (h.x - page->left > room) {
-        font *= room / (h.x - page->left);
-    }
-    h = (struct heading){page, page->left, h.y, font, true};
-    put_heading(&h, scale, strips);
+    choose_scale(page, pst_figure_memory_height(page), &scale);
+    put_heading(&h, &scale, strips_of(page) > 0);
+    return h.y + 0.8 * h.font;
 }
 
 /* --- curves: lines of many ranks, or stacked areas of one rank; the peak with its value
@@ -297,7 +291,7 @@ static double y_of(const struct panel *panel, double bytes)
 
 static double x_of(const struct panel *panel, uint32_t column)
 {
-    double x = panel->page->left + column * column_width(panel->page->timeline);
+    double x = panel->page->left + column * panel->page->memory_column;
 
     return x > panel->page->right ? panel->page->right : x;
 }
@@ -320,24 +314,24 @@ static void mark_peak(const struct panel *panel, uint32_t rank, uint32_t column,
     char bytes[32], name[64], text[128];
 
     pst_figure_format_memory(page->timeline, peak, bytes, sizeof bytes);
+    snprintf(text, sizeof text, "%s", bytes);
+    pst_pen_font(page->pen, 0.88 * font, false);
     if (with_rank) {
-        pst_figure_short_name(page->timeline, rank, name, sizeof name);
+        pst_figure_name(page->timeline, rank, PST_NAME_SHORT, name, sizeof name);
         snprintf(text, sizeof text, "%s, %s", bytes, name);
-    } else {
-        snprintf(text, sizeof text, "%s", bytes);
+        pst_figure_shorten(page->pen, text, sizeof text, page->right - page->left - 4);
     }
-    pst_figure_font(page->cr, 0.88 * font, false);
-    pst_figure_source(page->cr, (struct pst_color){0.1, 0.1, 0.1});
-    cairo_new_path(page->cr);
-    cairo_arc(page->cr, x, y, 1.7, 0, 6.283185307179586);
-    cairo_fill(page->cr);
+    pst_pen_circle(page->pen, x, y, 1.7);
+    pst_pen_fill(page->pen, pst_ink);
     y = pst_figure_label_y(
         y, panel->scale->capacity_fits ? y_of(panel, (double)panel->scale->capacity) : -1e9,
         panel->top, font);
-    if (x + 4 + pst_figure_text_width(page->cr, text) > page->right) {
-        pst_figure_text(page->cr, x - 2, y, ALIGN_RIGHT, text);
+    if (x + 4 + pst_pen_width(page->pen, text) <= page->right) {
+        pst_pen_text(page->pen, x + 2, y, ALIGN_LEFT, pst_ink, text);
+    } else if (x - 2 - pst_pen_width(page->pen, text) >= page->left) {
+        pst_pen_text(page->pen, x - 2, y, ALIGN_RIGHT, pst_ink, text);
     } else {
-        pst_figure_text(page->cr, x + 2, y, ALIGN_LEFT, text);
+        pst_pen_text(page->pen, page->left + 2, y, ALIGN_LEFT, pst_ink, text);
     }
 }
 
@@ -352,10 +346,11 @@ static uint32_t peak_column(const struct column *columns, uint32_t n)
 }
 
 /* Wide columns are joined by slopes: their edges are nobody's events. */
-static void draw_line(const struct panel *panel, const struct column *columns, uint32_t n)
+static void draw_line(const struct panel *panel, const struct column *columns, uint32_t n,
+                      struct pst_color color)
 {
-    bool steps = column_width(panel->page->timeline) < 1;
-    cairo_t *cr = panel->page->cr;
+    bool steps = panel->page->timeline->n_ranks <= 16;
+    struct pst_pen *pen = panel->page->pen;
     bool begun = false;
 
     for (uint32_t c = 0; c < n; c++) {
@@ -363,20 +358,20 @@ static void draw_line(const struct panel *panel, const struct column *columns, u
             continue;
         }
         if (!begun) {
-            cairo_move_to(cr, x_of(panel, c), y_of(panel, (double)columns[c].bytes));
+            pst_pen_move(pen, x_of(panel, c), y_of(panel, (double)columns[c].bytes));
             begun = true;
         } else if (columns[c].bytes != columns[c - 1].bytes) {
             if (steps || (c > 1 && columns[c - 1].bytes == columns[c - 2].bytes)) {
-                cairo_line_to(cr, x_of(panel, c - !steps),
-                              y_of(panel, (double)columns[c - 1].bytes));
+                pst_pen_line(pen, x_of(panel, c - !steps),
+                             y_of(panel, (double)columns[c - 1].bytes));
             }
-            cairo_line_to(cr, x_of(panel, c), y_of(panel, (double)columns[c].bytes));
+            pst_pen_line(pen, x_of(panel, c), y_of(panel, (double)columns[c].bytes));
         }
     }
     if (begun) {
-        cairo_line_to(cr, panel->page->right, y_of(panel, (double)columns[n - 1].bytes));
-        cairo_stroke(cr);
+        pst_pen_line(pen, panel->page->right, y_of(panel, (double)columns[n - 1].bytes));
     }
+    pst_pen_stroke(pen, color, panel->page->timeline->n_ranks > 16 ? 0.5 : 1.1, NULL);
 }
 
 static void draw_lines(struct pst_figure_page *page, const struct scale *scale)
@@ -387,50 +382,54 @@ static void draw_lines(struct pst_figure_page *page, const struct scale *scale)
 
     pst_figure_draw_grid(page, panel.top, panel.bottom);
     draw_memory_axis(page, scale, panel.top, panel.bottom);
+    pst_pen_group(page->pen, "curves");
+    pst_pen_view(page->pen, page->left, panel.top, page->right - page->left,
+                 panel.bottom - panel.top);
     for (uint32_t back = 0; back < timeline->n_ranks; back++) {
         uint32_t r = timeline->n_ranks - 1 - back, n; /* the fullest is often the first: on top */
         struct column *columns = columns_of(page, r, &n);
-        pst_figure_source(page->cr, pst_figure_rank_color(r, timeline->n_ranks));
-        cairo_set_line_width(page->cr, timeline->n_ranks > 16 ? 0.5 : 1.1);
-        cairo_set_line_join(page->cr, CAIRO_LINE_JOIN_BEVEL);
-        draw_line(&panel, columns, n);
+
+        draw_line(&panel, columns, n, pst_figure_rank_color(r, page->n_rank_colors));
         if (back == 0 || timeline->ranks[r].peak_bytes >= timeline->ranks[top_rank].peak_bytes) {
             top_rank = r;
             top_column = peak_column(columns, n);
         }
     }
+    pst_pen_end(page->pen, true);
+    pst_pen_end(page->pen, false);
+    pst_pen_group(page->pen, "peak");
     mark_peak(&panel, top_rank, top_column, true);
+    pst_pen_end(page->pen, false);
 }
 
 /* The area of one kind on top of those below it. */
 static void draw_kind(const struct panel *panel, const struct pst_memory_point *points,
                       const struct column *columns, uint32_t n, uint32_t kind, double *floors)
 {
-    cairo_t *cr = panel->page->cr;
+    struct pst_pen *pen = panel->page->pen;
 
-    cairo_move_to(cr, x_of(panel, 0), y_of(panel, floors[0]));
+    pst_pen_move(pen, x_of(panel, 0), y_of(panel, floors[0]));
     for (uint32_t c = 1; c < n; c++) {
         if (floors[c] != floors[c - 1]) {
-            cairo_line_to(cr, x_of(panel, c), y_of(panel, floors[c - 1]));
-            cairo_line_to(cr, x_of(panel, c), y_of(panel, floors[c]));
+            pst_pen_line(pen, x_of(panel, c), y_of(panel, floors[c - 1]));
+            pst_pen_line(pen, x_of(panel, c), y_of(panel, floors[c]));
         }
     }
-    cairo_line_to(cr, panel->page->right, y_of(panel, floors[n - 1]));
+    pst_pen_line(pen, panel->page->right, y_of(panel, floors[n - 1]));
     for (uint32_t c = 0; c < n; c++) {
         floors[c] +=
             columns[c].point == PST_NONE ? 0 : (double)points[columns[c].point].bytes[kind];
     }
-    cairo_line_to(cr, panel->page->right, y_of(panel, floors[n - 1]));
+    pst_pen_line(pen, panel->page->right, y_of(panel, floors[n - 1]));
     for (uint32_t c = n - 1; c > 0; c--) {
         if (floors[c] != floors[c - 1]) {
-            cairo_line_to(cr, x_of(panel, c), y_of(panel, floors[c]));
-            cairo_line_to(cr, x_of(panel, c), y_of(panel, floors[c - 1]));
+            pst_pen_line(pen, x_of(panel, c), y_of(panel, floors[c]));
+            pst_pen_line(pen, x_of(panel, c), y_of(panel, floors[c - 1]));
         }
     }
-    cairo_line_to(cr, x_of(panel, 0), y_of(panel, floors[0]));
-    cairo_close_path(cr);
-    pst_figure_source(cr, pst_figure_memory_color(kind));
-    cairo_fill(cr);
+    pst_pen_line(pen, x_of(panel, 0), y_of(panel, floors[0]));
+    pst_pen_close(pen);
+    pst_pen_fill(pen, pst_figure_memory_color(kind));
 }
 
 static void draw_strip(const struct panel *panel, uint32_t rank)
@@ -443,18 +442,25 @@ static void draw_strip(const struct panel *panel, uint32_t rank)
     char text[64];
 
     pst_figure_draw_grid(page, panel->top, panel->bottom);
+    pst_pen_view(page->pen, page->left, panel->top, page->right - page->left,
+                 panel->bottom - panel->top);
     for (uint32_t k = 0; k < PST_MEM_KINDS; k++) {
         if (memory_occurs(page->timeline, k)) {
             draw_kind(panel, row->points, columns, n, k, floors);
         }
     }
+    pst_pen_end(page->pen, true);
     draw_memory_axis(page, panel->scale, panel->top, panel->bottom);
+    pst_pen_group(page->pen, "peak");
     if (row->n_points > 0) {
         mark_peak(panel, rank, peak_column(columns, n), false);
     }
-    pst_figure_short_name(page->timeline, rank, text, sizeof text);
-    pst_figure_source(page->cr, (struct pst_color){0.15, 0.15, 0.15});
-    pst_figure_text(page->cr, page->right + 4, (panel->top + panel->bottom) / 2, ALIGN_LEFT, text);
+    pst_pen_end(page->pen, false);
+    pst_figure_name(page->timeline, rank, PST_NAME_SHORT, text, sizeof text);
+    pst_figure_shorten(page->pen, text, sizeof text,
+                       page->options.width_pt - page->margin - page->right - 4);
+    pst_pen_text(page->pen, page->right + 4, (panel->top + panel->bottom) / 2, ALIGN_LEFT, pst_ink,
+                 text);
 }
 
 static void draw_strips(struct pst_figure_page *page, const struct scale *scale)
@@ -472,7 +478,7 @@ static void draw_strips(struct pst_figure_page *page, const struct scale *scale)
 
 void pst_figure_draw_memory(struct pst_figure_page *page)
 {
-    uint32_t strips = strips_of(page->timeline);
+    uint32_t strips = strips_of(page);
     double high = page->memory_bottom - page->memory_top;
     struct scale scale;
 
@@ -480,7 +486,6 @@ void pst_figure_draw_memory(struct pst_figure_page *page)
         return;
     }
     choose_scale(page, strips == 0 ? high : high / strips, &scale);
-    draw_heading(page, &scale, strips > 0);
     if (strips > 0) {
         draw_strips(page, &scale);
     } else {

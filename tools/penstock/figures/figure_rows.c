@@ -17,20 +17,14 @@ static void draw_labels(struct pst_figure_page *page, uint32_t rank, double y)
     uint64_t length = timeline->end_ns - timeline->begin_ns;
     char text[sizeof timeline->ranks[0].name];
 
-    if (timeline->ranks[rank].name[0] == '\0') {
-        snprintf(text, sizeof text, "rank %u", rank);
-    } else {
-        memcpy(text, timeline->ranks[rank].name, sizeof text);
-        text[sizeof text - 1] = '\0';
-    }
-    pst_figure_shorten(page->cr, text, sizeof text, page->left - 14);
-    pst_figure_source(page->cr, (struct pst_color){0.15, 0.15, 0.15});
-    pst_figure_text(page->cr, page->left - 6, y, ALIGN_RIGHT, text);
+    pst_figure_name(timeline, rank, page->name_form, text, sizeof text);
+    pst_figure_shorten(page->pen, text, sizeof text, page->left - page->margin - 6);
+    pst_pen_text(page->pen, page->left - 6, y, ALIGN_RIGHT, pst_ink, text);
     if (length > 0) {
         snprintf(text, sizeof text, "%.0f %%",
                  100.0 * (double)pst_timeline_usage(timeline, rank).busy_ns / (double)length);
-        pst_figure_source(page->cr, (struct pst_color){0.55, 0.55, 0.55});
-        pst_figure_text(page->cr, page->options.width_pt - 8, y, ALIGN_RIGHT, text);
+        pst_pen_text(page->pen, page->options.width_pt - page->margin, y, ALIGN_RIGHT, pst_faint,
+                     text);
     }
 }
 
@@ -39,25 +33,23 @@ void pst_figure_draw_rows(struct pst_figure_page *page)
     double font = FIGURE_FONT, size = page->row_h * 0.95 < font ? page->row_h * 0.95 : font;
     uint32_t every = 1;
 
-    pst_figure_source(page->cr, (struct pst_color){0.955, 0.955, 0.955});
     for (uint32_t r = 0; r < page->timeline->n_ranks; r++) {
-        cairo_rectangle(page->cr, page->left, page->rows_top + r * page->pitch,
-                        page->right - page->left, page->row_h);
+        pst_pen_rect(page->pen, page->left, page->rows_top + r * page->pitch,
+                     page->right - page->left, page->row_h);
     }
-    cairo_fill(page->cr);
+    pst_pen_fill(page->pen, pst_band);
     pst_figure_draw_grid(page, page->rows_top - 2, page->rows_bottom);
-    size = size < 0.7 * font ? 0.7 * font : size;
-    while (every * page->pitch < 1.05 * size) {
+    size = size < FIGURE_SMALLEST ? FIGURE_SMALLEST : size;
+    while (every * page->pitch < 1.1 * size) {
         every *= 2;
     }
-    pst_figure_font(page->cr, size, false);
+    pst_pen_font(page->pen, size, false);
     for (uint32_t r = 0; r < page->timeline->n_ranks; r += every) {
         draw_labels(page, r, page->rows_top + r * page->pitch + page->row_h / 2);
     }
 }
 
-#define SMALLEST_NUMBER 3.9 /* points */
-#define BINS            64  /* of number sizes, a quarter of a point each */
+#define BINS 64 /* of number sizes, a quarter of a point each */
 
 struct boxes {
     struct pst_figure_page *page;
@@ -123,7 +115,7 @@ static void add_box(const struct boxes *boxes, const struct pst_span *span)
     if (!is_thin(span) && x1 - x0 > 2.5) {
         x1 -= x1 - x0 > 6 ? 0.6 : 0.35;
     }
-    cairo_rectangle(page->cr, x0, y, x1 - x0, high);
+    pst_pen_rect(page->pen, x0, y, x1 - x0, high);
 }
 
 /* Size at which the number of a pass would fill its box. */
@@ -166,13 +158,14 @@ static double choose_number_size(const struct boxes *boxes)
     size /= 4;
     most = most > 1.1 * FIGURE_FONT ? 1.1 * FIGURE_FONT : most;
     size = size > most ? most : size;
-    if (size < SMALLEST_NUMBER) {
+    if (size < FIGURE_SMALLEST) {
         return 0;
     }
     return size;
 }
 
-static void draw_number(const struct boxes *boxes, const struct pst_span *span, double size)
+static void draw_number(const struct boxes *boxes, const struct pst_span *span, double size,
+                        struct pst_color color)
 {
     const struct pst_figure_page *page = boxes->page;
     char text[16];
@@ -181,39 +174,56 @@ static void draw_number(const struct boxes *boxes, const struct pst_span *span, 
         return;
     }
     snprintf(text, sizeof text, "%u", span->microbatch);
-    pst_figure_text(
-        page->cr,
-        (pst_figure_x(page, span->start_ns) + pst_figure_x(page, span->end_ns)) / 2 - 0.25,
-        page->rows_top + span->rank * page->pitch + page->row_h / 2, ALIGN_CENTER, text);
+    pst_pen_text(page->pen,
+                 (pst_figure_x(page, span->start_ns) + pst_figure_x(page, span->end_ns)) / 2 - 0.25,
+                 page->rows_top + span->rank * page->pitch + page->row_h / 2, ALIGN_CENTER, color,
+                 text);
+}
+
+static struct pst_color color_of(const struct boxes *boxes, uint32_t c)
+{
+    uint32_t n = boxes->page->n_chunks;
+
+    return pst_figure_color(c / n, c % n, n);
+}
+
+static void draw_numbers(const struct boxes *boxes)
+{
+    const struct pst_figure_page *page = boxes->page;
+    double size = page->dense ? 0 : choose_number_size(boxes);
+
+    pst_pen_font(page->pen, size, false);
+    pst_pen_group(page->pen, "numbers");
+    for (uint32_t c = 0; size > 0 && c < boxes->n_colors; c++) {
+        for (uint32_t i = boxes->first[c]; i < boxes->first[c + 1]; i++) {
+            draw_number(boxes, &page->timeline->spans[boxes->order[i]], size,
+                        pst_figure_ink(color_of(boxes, c)));
+        }
+    }
+    pst_pen_end(page->pen, false);
 }
 
 void pst_figure_draw_boxes(struct pst_figure_page *page)
 {
     struct boxes boxes = {.page = page};
-    double size;
 
     sort_by_color(&boxes);
     place_lanes(&boxes);
-    pst_figure_font(page->cr, 100, false);
-    boxes.digit_width = pst_figure_text_width(page->cr, "0") / 100;
-    size = page->dense ? 0 : choose_number_size(&boxes);
-    pst_figure_font(page->cr, size, false);
+    pst_pen_font(page->pen, 100, false);
+    boxes.digit_width = pst_pen_width(page->pen, "0") / 100;
+    pst_pen_view(page->pen, page->left, page->rows_top, page->right - page->left,
+                 page->rows_bottom - page->rows_top);
     for (uint32_t c = 0; c < boxes.n_colors; c++) {
-        struct pst_color color =
-            pst_figure_color(c / page->n_chunks, c % page->n_chunks, page->n_chunks);
-
-        pst_figure_source(page->cr, color);
         for (uint32_t i = boxes.first[c]; i < boxes.first[c + 1]; i++) {
             if (is_drawn(page, &page->timeline->spans[boxes.order[i]])) {
                 add_box(&boxes, &page->timeline->spans[boxes.order[i]]);
             }
         }
-        cairo_fill(page->cr);
-        if (size > 0) {
-            pst_figure_source(page->cr, pst_figure_ink(color));
-            for (uint32_t i = boxes.first[c]; i < boxes.first[c + 1]; i++) {
-                draw_number(&boxes, &page->timeline->spans[boxes.order[i]], size);
-            }
-        }
+        pst_pen_fill(page->pen, color_of(&boxes, c));
     }
+    if (page->dense) {
+        pst_figure_draw_dense(page);
+    }
+    pst_pen_end(page->pen, true);
+    draw_numbers(&boxes);
 }

@@ -12,8 +12,6 @@
 #define ARROW  5.0
 #define CORNER 4.0
 
-static const struct pst_color grey = {0.45, 0.48, 0.53};
-
 static bool is_stage(const struct pst_stage_layout *l, uint32_t slot)
 {
     return l->slots[slot].stage != PST_NONE;
@@ -25,62 +23,62 @@ static double right_of(const struct pst_stage_layout *l, uint32_t slot)
     return pst_stage_x(l, l->slots[slot].layer) + STAGE_BOX_W;
 }
 
-static void draw_arrow(cairo_t *cr, double x, double y)
+static void draw_arrow(struct pst_pen *pen, double x, double y)
 {
-    cairo_move_to(cr, x, y);
-    cairo_line_to(cr, x - ARROW, y - ARROW / 2);
-    cairo_line_to(cr, x - ARROW, y + ARROW / 2);
-    cairo_close_path(cr);
-    cairo_fill(cr);
+    pst_pen_move(pen, x, y);
+    pst_pen_line(pen, x - ARROW, y - ARROW / 2);
+    pst_pen_line(pen, x - ARROW, y + ARROW / 2);
+    pst_pen_close(pen);
+    pst_pen_fill(pen, pst_faint);
 }
 
 /* Into a stage with an arrow, or straight through the column where another edge goes on. */
-static void finish(const struct pst_stage_layout *l, cairo_t *cr, uint32_t to)
+static void finish(const struct pst_stage_layout *l, struct pst_pen *pen, uint32_t to)
 {
     double x = pst_stage_x(l, l->slots[to].layer), y = pst_stage_y(l, to);
 
     if (is_stage(l, to)) {
-        cairo_line_to(cr, x - ARROW + 1, y);
-        cairo_stroke(cr);
-        draw_arrow(cr, x, y);
+        pst_pen_line(pen, x - ARROW + 1, y);
+        pst_pen_stroke(pen, pst_faint, 0.9, NULL);
+        draw_arrow(pen, x, y);
     } else {
-        cairo_line_to(cr, x + STAGE_BOX_W, y);
-        cairo_stroke(cr);
+        pst_pen_line(pen, x + STAGE_BOX_W, y);
+        pst_pen_stroke(pen, pst_faint, 0.9, NULL);
     }
 }
 
-static void draw_within(const struct pst_stage_layout *l, cairo_t *cr,
+static void draw_within(const struct pst_stage_layout *l, struct pst_pen *pen,
                         const struct pst_stage_link *link)
 {
     double x0 = right_of(l, link->from), y0 = pst_stage_y(l, link->from);
     double x1 = pst_stage_x(l, l->slots[link->to].layer) - (is_stage(l, link->to) ? ARROW : 0);
     double y1 = pst_stage_y(l, link->to), middle = (x0 + x1) / 2;
 
-    cairo_move_to(cr, x0, y0);
-    cairo_curve_to(cr, middle, y0, middle, y1, x1, y1);
-    finish(l, cr, link->to);
+    pst_pen_move(pen, x0, y0);
+    pst_pen_curve(pen, middle, y0, middle, y1, x1, y1);
+    finish(l, pen, link->to);
 }
 
 /* A line through points with rounded corners; the last is where the pen ends. */
-static void round_path(cairo_t *cr, const double (*p)[2], uint32_t n)
+static void round_path(struct pst_pen *pen, const double (*p)[2], uint32_t n)
 {
-    cairo_move_to(cr, p[0][0], p[0][1]);
+    pst_pen_move(pen, p[0][0], p[0][1]);
     for (uint32_t i = 1; i + 1 < n; i++) {
         double dx0 = p[i - 1][0] > p[i][0] ? 1 : p[i - 1][0] < p[i][0] ? -1 : 0;
         double dy0 = p[i - 1][1] > p[i][1] ? 1 : p[i - 1][1] < p[i][1] ? -1 : 0;
         double dx1 = p[i + 1][0] > p[i][0] ? 1 : p[i + 1][0] < p[i][0] ? -1 : 0;
         double dy1 = p[i + 1][1] > p[i][1] ? 1 : p[i + 1][1] < p[i][1] ? -1 : 0;
 
-        cairo_line_to(cr, p[i][0] + CORNER * dx0, p[i][1] + CORNER * dy0);
-        cairo_curve_to(cr, p[i][0] + CORNER * dx0 / 2, p[i][1] + CORNER * dy0 / 2,
-                       p[i][0] + CORNER * dx1 / 2, p[i][1] + CORNER * dy1 / 2,
-                       p[i][0] + CORNER * dx1, p[i][1] + CORNER * dy1);
+        pst_pen_line(pen, p[i][0] + CORNER * dx0, p[i][1] + CORNER * dy0);
+        pst_pen_curve(pen, p[i][0] + CORNER * dx0 / 2, p[i][1] + CORNER * dy0 / 2,
+                      p[i][0] + CORNER * dx1 / 2, p[i][1] + CORNER * dy1 / 2,
+                      p[i][0] + CORNER * dx1, p[i][1] + CORNER * dy1);
     }
-    cairo_line_to(cr, p[n - 1][0], p[n - 1][1]);
+    pst_pen_line(pen, p[n - 1][0], p[n - 1][1]);
 }
 
 /* lane 0: the uppermost of n in its line, which goes outside on the right and below in the gap. */
-static void draw_turn(const struct pst_stage_layout *l, cairo_t *cr,
+static void draw_turn(const struct pst_stage_layout *l, struct pst_pen *pen,
                       const struct pst_stage_link *link, uint32_t lane, uint32_t n, double gap_y)
 {
     double y0 = pst_stage_y(l, link->from), y1 = pst_stage_y(l, link->to);
@@ -97,8 +95,8 @@ static void draw_turn(const struct pst_stage_layout *l, cairo_t *cr,
         {pst_stage_x(l, l->slots[link->to].layer) - (is_stage(l, link->to) ? ARROW : 0), y1},
     };
 
-    round_path(cr, points, sizeof points / sizeof points[0]);
-    finish(l, cr, link->to);
+    round_path(pen, points, sizeof points / sizeof points[0]);
+    finish(l, pen, link->to);
 }
 
 /* Links that leave a line, from above; those of one place by where they go. */
@@ -135,12 +133,10 @@ static double gap_below(const struct pst_stage_layout *l, uint32_t line)
     return bottom + 11;
 }
 
-void pst_stage_draw_edges(const struct pst_stage_layout *layout, cairo_t *cr)
+void pst_stage_draw_edges(const struct pst_stage_layout *layout, struct pst_pen *pen)
 {
     struct pst_stage_link *turns = pst_alloc(layout->n_turns + (size_t)1, sizeof *turns);
 
-    pst_figure_source(cr, grey);
-    cairo_set_line_width(cr, 0.9);
     for (uint32_t layer = 0; layer + 1 < layout->n_layers; layer++) {
         bool turn = (layer + 1) % layout->columns == 0;
         uint32_t first = layout->first_link[layer], n = layout->first_link[layer + 1] - first;
@@ -150,14 +146,14 @@ void pst_stage_draw_edges(const struct pst_stage_layout *layout, cairo_t *cr)
             if (turn) {
                 turns[i] = layout->links[first + i];
             } else {
-                draw_within(layout, cr, &layout->links[first + i]);
+                draw_within(layout, pen, &layout->links[first + i]);
             }
         }
         if (turn) {
             sort_turns(layout, turns, n);
         }
         for (uint32_t i = 0; turn && i < n; i++) {
-            draw_turn(layout, cr, &turns[i], i, n, gap_y);
+            draw_turn(layout, pen, &turns[i], i, n, gap_y);
         }
     }
     free(turns);

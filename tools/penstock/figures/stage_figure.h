@@ -8,11 +8,14 @@
 #ifndef PST_FIGURES_STAGE_FIGURE_H
 #define PST_FIGURES_STAGE_FIGURE_H
 
-#include "planner/problem_partition.h"
 #include "figures/figure.h"
+#include "figures/pen.h"
 #include "train/session.h"
 
 #define PST_STAGE_FIGURE_MOST 2000
+
+struct pst_problem;
+struct pst_partition_result;
 
 /* One stage. What is not known is 0. */
 struct pst_stage_box {
@@ -39,6 +42,15 @@ struct pst_stage_graph {
 pst_status pst_stage_figure_render(const struct pst_stage_graph *graph,
                                    enum pst_figure_format format, unsigned char **ret_bytes,
                                    size_t *ret_length, struct pst_error *err);
+
+/* As elements of a page, which the pen has open. Returns false, and draws nothing, where there are
+   too many stages. */
+bool pst_stage_figure_draw(const struct pst_stage_graph *graph, struct pst_pen *pen,
+                           double *ret_width, double *ret_height);
+
+/* The stages of a session's plan, all in the arena. */
+void pst_stage_graph_of_plan(const struct pst_session *session, struct pst_arena *arena,
+                             struct pst_stage_graph *ret_graph);
 
 /* The stages of a partitioner's answer, or of a session's plan, into a file, whole or not at all.
    Also output.write. */

@@ -45,6 +45,6 @@ double pst_stage_x(const struct pst_stage_layout *layout,
 double pst_stage_y(const struct pst_stage_layout *layout, uint32_t slot); /* middle, on the page */
 
 /* stage_edges.c */
-void pst_stage_draw_edges(const struct pst_stage_layout *layout, cairo_t *cr);
+void pst_stage_draw_edges(const struct pst_stage_layout *layout, struct pst_pen *pen);
 
 #endif

@@ -4,8 +4,10 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/util.h"
+#include "planner/problem_partition.h"
 #include "reports/plan_report.h"
 #include "figures/stage_figure.h"
 
@@ -77,44 +79,57 @@ static void add_successors(const struct pst_plan *plan, uint32_t *ends, struct p
     }
 }
 
-pst_status pst_stage_figure_write_plan(const struct pst_session *session, const char *path,
-                                       enum pst_figure_format format, struct pst_error *err)
+void pst_stage_graph_of_plan(const struct pst_session *session, struct pst_arena *arena,
+                             struct pst_stage_graph *ret_graph)
 {
     const struct pst_plan *plan = session->planned.plan;
-    struct pst_arena arena = {NULL, 0, 0};
     struct pst_stage_report *reports = NULL;
-    struct pst_stage_box *boxes = pst_arena_array(&arena, plan->n_stages, sizeof *boxes);
-    uint32_t *ends = pst_arena_array(&arena, plan->n_edges + (size_t)1, sizeof *ends);
-    struct pst_stage_graph graph = {.n_stages = plan->n_stages,
-                                    .stages = boxes,
-                                    .limit_bytes = plan->capacity_bytes == UINT64_MAX
-                                                       ? INFINITY
-                                                       : (double)plan->capacity_bytes};
-    pst_status st;
+    struct pst_stage_box *boxes = pst_arena_array(arena, plan->n_stages, sizeof *boxes);
+    uint32_t *ends = pst_arena_array(arena, plan->n_edges + (size_t)1, sizeof *ends);
 
     pst_plan_report_stages(session, &reports);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
+        uint32_t *ranks = pst_arena_array(arena, stage->n_ranks, sizeof *ranks);
 
+        memcpy(ranks, stage->ranks, stage->n_ranks * sizeof *ranks);
         boxes[s] = (struct pst_stage_box){
-            .first = session->graph->ops[reports[s].first_operator].name,
-            .last = session->graph->ops[reports[s].last_operator].name,
+            .first =
+                pst_arena_printf(arena, "%s", session->graph->ops[reports[s].first_operator].name),
+            .last =
+                pst_arena_printf(arena, "%s", session->graph->ops[reports[s].last_operator].name),
             .n_nodes = stage->n_nodes,
             .n_devices = stage->n_ranks,
-            .devices = stage->ranks,
+            .devices = ranks,
             .microbatch_size = stage->microbatch_size,
             .in_flight_samples = stage->in_flight * stage->microbatch_size,
             .time_ns = (double)reports[s].forward_ns + (double)reports[s].backward_ns,
             .memory_bytes = (double)reports[s].static_bytes + (double)reports[s].activation_bytes,
         };
     }
-    add_successors(plan, ends, boxes);
-    graph.title = pst_arena_printf(&arena, "%s: %u stages on %u devices", session->graph->name,
-                                   plan->n_stages, plan->n_devices);
-    graph.subtitle = pst_arena_printf(&arena, "%s, %s, %s; batch %u", plan->partitioner,
-                                      plan->scheduler, plan->memopt, plan->batch);
-    st = write_graph(&graph, path, format, err);
     free(reports);
+    add_successors(plan, ends, boxes);
+    *ret_graph = (struct pst_stage_graph){
+        .title = pst_arena_printf(arena, "%s: %u stages on %u devices", session->graph->name,
+                                  plan->n_stages, plan->n_devices),
+        .subtitle =
+            pst_arena_printf(arena, "%s, %s%s%s; batch %u", plan->partitioner, plan->scheduler,
+                             plan->memopt[0] == '\0' ? "" : ", ", plan->memopt, plan->batch),
+        .n_stages = plan->n_stages,
+        .stages = boxes,
+        .limit_bytes = plan->capacity_bytes == UINT64_MAX ? INFINITY : (double)plan->capacity_bytes,
+    };
+}
+
+pst_status pst_stage_figure_write_plan(const struct pst_session *session, const char *path,
+                                       enum pst_figure_format format, struct pst_error *err)
+{
+    struct pst_arena arena = {NULL, 0, 0};
+    struct pst_stage_graph graph;
+    pst_status st;
+
+    pst_stage_graph_of_plan(session, &arena, &graph);
+    st = write_graph(&graph, path, format, err);
     pst_arena_finish(&arena);
     return st;
 }

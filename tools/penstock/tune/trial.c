@@ -77,11 +77,13 @@ static void keep_remarks(const struct pst_planned *planned, struct pst_trial *tr
     }
 }
 
-static pst_status take_plan(const struct pst_session *session, bool keep, struct pst_trial *trial,
-                            struct pst_error *err)
+pst_status pst_trial_take(const struct pst_session *session, bool keep, struct pst_trial *trial,
+                          struct pst_error *err)
 {
     const struct pst_plan *plan = session->planned.plan;
 
+    trial->batch = (uint32_t)session->job->train.batch;
+    trial->microbatch = (uint32_t)session->job->train.microbatch;
     trial->n_stages = plan->n_stages;
     trial->n_devices = plan->n_devices;
     trial->capacity_bytes = plan->capacity_bytes;
@@ -118,7 +120,7 @@ static pst_status plan(struct pst_job *job, const struct pst_trial_options *opti
         st = pst_session_plan(session, job->run.plan, options->cancelled, err);
     }
     if (st == PST_OK) {
-        st = take_plan(session, options->keep_plan, trial, err);
+        st = pst_trial_take(session, options->keep_plan, trial, err);
     }
     pst_session_destroy(session);
     return st;
@@ -176,6 +178,36 @@ pst_status pst_trial_run(const char *config_json, const struct pst_trial_options
     }
     *ret_trial = trial;
     return PST_OK;
+}
+
+/* --- a look at the plan ------------------------------------------------------------------------*/
+
+struct looking {
+    const struct pst_trial *trial;
+    pst_status (*show)(void *context, const struct pst_session *session, struct pst_error *err);
+    void *context;
+};
+
+static pst_status look(struct pst_job *job, void *context, struct pst_error *err)
+{
+    const struct looking *looking = context;
+    struct pst_session *session = NULL;
+    pst_status st = pst_session_create_for_planning(job, &session, err);
+
+    st = st == PST_OK ? pst_session_adopt(session, looking->trial->plan, err) : st;
+    st = st == PST_OK ? looking->show(looking->context, session, err) : st;
+    pst_session_destroy(session);
+    return st;
+}
+
+pst_status pst_trial_look(const char *config_json, const struct pst_trial *trial,
+                          pst_status (*show)(void *context, const struct pst_session *session,
+                                             struct pst_error *err),
+                          void *context, struct pst_error *err)
+{
+    struct looking looking = {trial, show, context};
+
+    return with_job(config_json, look, &looking, err);
 }
 
 /* --- rounds ------------------------------------------------------------------------------------*/

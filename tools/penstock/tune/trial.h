@@ -83,6 +83,17 @@ pst_status pst_trial_run(const char *config_json, const struct pst_trial_options
  */
 pst_status pst_trial_measure(const char *config_json, uint32_t n_steps, struct pst_trial *trial,
                              struct pst_error *err);
+/* Figures of a session's plan; its text, too, where that is to be kept. *trial is zeroed, and of
+   state PST_TRIAL_DONE. plan.illegal: it cannot be simulated. */
+struct pst_session;
+pst_status pst_trial_take(const struct pst_session *session, bool keep, struct pst_trial *trial,
+                          struct pst_error *err);
+/* Shows the plan of a trial that is done and has kept it, in a session that goes afterwards.
+   Errors: those of making the session, and show's. */
+pst_status pst_trial_look(const char *config_json, const struct pst_trial *trial,
+                          pst_status (*show)(void *context, const struct pst_session *session,
+                                             struct pst_error *err),
+                          void *context, struct pst_error *err);
 void pst_trial_finish(struct pst_trial *trial);
 
 /* How much advice there may still be: so many trials, and of slow ones those before the deadline.

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The page of one plan: a comparison of one.
+ */
+#include <stdio.h>
+
+#include "page/page.h"
+#include "tune/provenance.h"
+
+pst_status pst_page_write_plan(const struct pst_session *session, const char *command,
+                               const char *title, const char *path, struct pst_error *err)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    char devices[16], microbatch[16];
+    struct pst_record record = {
+        .config = title,
+        .labels = {[PST_AXIS_PARTITIONER] = plan->partitioner,
+                   [PST_AXIS_SCHEDULER] = plan->scheduler,
+                   [PST_AXIS_MEMOPT] = plan->memopt[0] == '\0' ? "no optimizer" : plan->memopt,
+                   [PST_AXIS_DEVICES] = devices,
+                   [PST_AXIS_MICROBATCH] = microbatch},
+        .trial = {.state = PST_TRIAL_DONE},
+    };
+    struct pst_compare_result result = {.n = 1, .records = &record, .n_configs = 1};
+    struct pst_gallery gallery;
+    const struct pst_page page = {command, title, &result, &gallery};
+    pst_status st = pst_trial_take(session, false, &record.trial, err);
+
+    snprintf(devices, sizeof devices, "%u", plan->n_devices);
+    snprintf(microbatch, sizeof microbatch, "%u", record.trial.microbatch);
+    pst_gallery_begin(&gallery, 1, 1);
+    st = st == PST_OK ? pst_gallery_add(&gallery, 0, true, session, err) : st;
+    if (st == PST_OK) {
+        pst_provenance_begin(&result.provenance);
+        st = pst_page_write(&page, path, err);
+        pst_provenance_finish(&result.provenance);
+    }
+    pst_gallery_finish(&gallery);
+    pst_trial_finish(&record.trial);
+    return st;
+}
