@@ -32,6 +32,20 @@ pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph 
     return st;
 }
 
+/* What a step of the session's plan takes with these costs, and how idle devices are then. */
+static pst_status predict(struct pst_session *session, const struct pst_cost_model *cost,
+                          struct pst_error *err)
+{
+    struct pst_sim_result result;
+    pst_status st = pst_sim_steps(session->planned.plan, session->graph, cost, 1, &result, err);
+
+    if (st == PST_OK) {
+        session->predicted_ns = result.period_ns;
+        session->idle = pst_sim_idle(&result);
+    }
+    return st;
+}
+
 /* [cluster] describes devices that compute side by side; on a machine with fewer cores than they
    have threads they take turns, and all that they compute takes longer by that ratio. What goes
    between them does not. A costed graph is of another machine. */
@@ -41,9 +55,9 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     struct pst_cluster slower = session->cluster;
     struct pst_cost_model cost = session->cost;
     double ratio;
-    pst_status st = pst_predict_step(plan, session->graph, &cost, false, &plan->step_ns, err);
+    pst_status st = predict(session, &cost, err);
 
-    session->predicted_ns = plan->step_ns;
+    plan->step_ns = session->predicted_ns;
     session->threads = 0;
     session->cores = 0;
     if (st != PST_OK || !pst_device_is_host(session->device_ops) ||
@@ -62,7 +76,7 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     slower.launch_overhead = (uint64_t)((double)slower.launch_overhead * ratio);
     cost.cluster = &slower;
     cost.profile_scale = ratio;
-    return pst_predict_step(plan, session->graph, &cost, false, &session->predicted_ns, err);
+    return predict(session, &cost, err);
 }
 
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,
