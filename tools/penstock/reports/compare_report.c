@@ -101,11 +101,11 @@ static bool has_methods(const struct pst_compare_result *result)
 /* Begins a table with what names a combination: config and method where some has such, and axes. */
 static void begin_table(const struct pst_compare_result *result, struct pst_table *table)
 {
-    static const char *const titles[PST_AXES] = {"partitioner", "scheduler", "memory", ">devices",
-                                                 ">micro-batch"};
+    static const char *const titles[PST_AXES] = {"~partitioner", "~scheduler", "~memory",
+                                                 ">devices", ">micro-batch"};
 
-    pst_table_init(table, result->n_configs > 1 ? "config" : "");
-    pst_table_columns(table, has_methods(result) ? "method" : "");
+    pst_table_init(table, result->n_configs > 1 ? "~config" : "");
+    pst_table_columns(table, has_methods(result) ? "~method" : "");
     for (uint32_t a = 0; a < n_axes_of(result); a++) {
         pst_table_columns(table, titles[a]);
     }
@@ -153,6 +153,8 @@ static void add_memory(struct pst_table *table, const struct pst_trial *trial)
 static void add_compared(struct pst_table *table, const struct pst_compare_result *result,
                          const struct pst_trial *trial, double best)
 {
+    struct pst_idle idle = pst_sim_idle(&trial->sim);
+
     add_rate(table, trial);
     pst_table_cell(table, "%.3f", best > 0 ? pst_trial_samples_per_second(trial) / best : 0);
     if (result->run) {
@@ -162,7 +164,8 @@ static void add_compared(struct pst_table *table, const struct pst_compare_resul
     } else {
         pst_table_ns(table, trial->sim.period_ns);
     }
-    pst_table_cell(table, "%.1f %%", 100.0 * pst_sim_bubble(&trial->sim));
+    pst_table_cell(table, "%.1f %%", 100.0 * idle.all);
+    pst_table_cell(table, "%.1f %%", 100.0 * idle.busiest);
     add_memory(table, trial);
     pst_table_ns(table, (uint64_t)(1e9 * trial->search_seconds));
 }
@@ -192,13 +195,13 @@ static void print_done(const struct pst_compare_result *result, const uint32_t *
 
     begin_table(result, &table);
     if (result->max_batch) {
-        snprintf(title, sizeof title, ">samples/s at %u", result->common);
-        pst_table_columns(&table, ">micro-batch|>batch|>samples/s|>memory of a device");
+        snprintf(title, sizeof title, "7>samples/s at %u", result->common);
+        pst_table_columns(&table, ">micro-batch|8>batch|>samples/s|9>memory of a device");
         pst_table_columns(&table, result->common > 0 ? title : "");
     } else {
-        pst_table_columns(&table, ">samples/s|>of best|>step");
-        pst_table_columns(&table, result->run ? ">predicted|>loss" : "");
-        pst_table_columns(&table, ">bubble|>memory of a device|>search");
+        pst_table_columns(&table, ">samples/s|7>of best|2>step");
+        pst_table_columns(&table, result->run ? "5>predicted|6>loss" : "");
+        pst_table_columns(&table, "4>idle|8>busiest idle|3>memory of a device|9>search");
     }
     for (uint32_t i = 0; i < n; i++) {
         const struct pst_record *record = &result->records[order[i]];
@@ -235,7 +238,7 @@ static void print_others(const struct pst_compare_result *result, enum pst_trial
     uint32_t n = 0;
 
     begin_table(result, &table);
-    pst_table_columns(&table, "why");
+    pst_table_columns(&table, "~why");
     for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_error *why = why_of(&result->records[i], state);
 
@@ -320,17 +323,17 @@ static void add_outcome(struct pst_json *json, const struct pst_trial *trial)
 {
     pst_json_uint(json, "batch", trial->batch);
     pst_json_uint(json, "stages", trial->n_stages);
-    pst_json_number(json, "step_us", (double)trial->sim.period_ns / 1e3);
-    pst_json_number(json, "samples_per_second", pst_trial_samples_per_second(trial));
-    pst_json_number(json, "bubble", pst_sim_bubble(&trial->sim));
+    pst_json_us(json, "step_us", (double)trial->sim.period_ns);
+    pst_json_real(json, "samples_per_second", pst_trial_samples_per_second(trial), 3);
+    pst_report_idle_json(json, pst_sim_idle(&trial->sim), trial->sim.n_used);
     pst_json_bytes(json, "memory_bytes", trial->arena_bytes, trial->n_devices);
     if (trial->capacity_bytes != UINT64_MAX) {
         pst_json_uint(json, "capacity_bytes", trial->capacity_bytes);
     }
-    pst_json_number(json, "search_seconds", trial->search_seconds);
+    pst_json_real(json, "search_seconds", trial->search_seconds, 6);
     if (trial->ran) {
-        pst_json_number(json, "measured_step_us", (double)trial->measured_ns / 1e3);
-        pst_json_number(json, "predicted_step_us", (double)trial->predicted_ns / 1e3);
+        pst_json_us(json, "measured_step_us", (double)trial->measured_ns);
+        pst_json_us(json, "predicted_step_us", (double)trial->predicted_ns);
         pst_json_number(json, "final_loss", trial->final_loss);
         pst_json_bool(json, "memory_as_predicted", trial->peaks_equal);
     }
@@ -424,10 +427,11 @@ static void put_text(FILE *out, const char *text)
 
 static void put_outcome(FILE *out, const struct pst_trial *trial)
 {
+    struct pst_idle idle = pst_sim_idle(&trial->sim);
     char why[WHY];
 
     if (trial->state != PST_TRIAL_DONE) {
-        fputs(",,,,,,,,,,,", out);
+        fputs(",,,,,,,,,,,,", out);
         put_text(out, trial->state == PST_TRIAL_OPEN ? "" : why_text(why, sizeof why, &trial->why));
         fputc(',', out);
         if (trial->why.enough_bytes != 0) {
@@ -435,9 +439,9 @@ static void put_outcome(FILE *out, const struct pst_trial *trial)
         }
         return;
     }
-    fprintf(out, ",%u,%u,%.3f,%.9g,%.9g,%" PRIu64 ",%.6f", trial->batch, trial->n_stages,
-            (double)trial->sim.period_ns / 1e3, pst_trial_samples_per_second(trial),
-            pst_sim_bubble(&trial->sim), pst_trial_most_bytes(trial), trial->search_seconds);
+    fprintf(out, ",%u,%u,%.3f,%.9g,%.6f,%.6f,%" PRIu64 ",%.6f", trial->batch, trial->n_stages,
+            (double)trial->sim.period_ns / 1e3, pst_trial_samples_per_second(trial), idle.all,
+            idle.busiest, pst_trial_most_bytes(trial), trial->search_seconds);
     if (trial->ran) {
         fprintf(out, ",%.3f,%.3f,%.9g,,", (double)trial->measured_ns / 1e3,
                 (double)trial->predicted_ns / 1e3, trial->final_loss);
@@ -459,7 +463,7 @@ char *pst_compare_report_csv(const struct pst_compare_result *result)
     for (uint32_t a = 0; a < PST_AXES; a++) {
         fprintf(out, ",%s", axis_keys[a]);
     }
-    fputs(",state,batch,stages,step_us,samples_per_second,bubble,peak_bytes,search_seconds,"
+    fputs(",state,batch,stages,step_us,samples_per_second,idle,bubble,peak_bytes,search_seconds,"
           "measured_step_us,predicted_step_us,final_loss,why,enough_bytes\n",
           out);
     for (uint32_t i = 0; i < result->n; i++) {
