@@ -5,28 +5,15 @@
 #include <stdio.h>
 
 #include "figures/figure_impl.h"
-#include "sim/usage.h"
+#include "reports/sim_report.h"
 
 #define SHADES 6 /* of a pass in the legend, at most */
-
-/* Time in passes and optimizer steps on the busiest rank. */
-static uint64_t busiest(const struct pst_timeline *timeline)
-{
-    uint64_t most = 0;
-
-    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        uint64_t busy = pst_timeline_usage(timeline, r).busy_ns;
-
-        most = busy > most ? busy : most;
-    }
-    return most;
-}
 
 static void summarize(const struct pst_figure_page *page, char *text, size_t room)
 {
     const struct pst_timeline *timeline = page->timeline;
     uint64_t length = timeline->end_ns - timeline->begin_ns, peak = 0;
-    char time[48], memory[48] = "", steps[48] = "";
+    char time[48], memory[48] = "", steps[48] = "", idle[PST_IDLE_TEXT];
 
     if (timeline->summary != NULL) {
         snprintf(text, room, "%s", timeline->summary);
@@ -45,9 +32,9 @@ static void summarize(const struct pst_figure_page *page, char *text, size_t roo
     if (timeline->n_steps > 1) {
         snprintf(steps, sizeof steps, "   %u steps", timeline->n_steps);
     }
-    snprintf(text, room, "makespan %s%s   bubble %.1f %%%s%s", time, steps,
-             length == 0 ? 0.0 : 100.0 * (double)(length - busiest(timeline)) / (double)length,
-             memory, page->dense ? "   rows show shares of time" : "");
+    snprintf(text, room, "makespan %s%s   idle: %s%s%s", time, steps,
+             pst_report_idle_text(pst_timeline_idle(timeline), idle), memory,
+             page->dense ? "   rows show shares of time" : "");
 }
 
 /* One entry of the legend; a pass shows a shade for each chunk. Returns its width. */
