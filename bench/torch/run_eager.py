@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Trains the job's model (gpt.py, llama.py) with PyTorch eager on one process; prints seconds of each
 step as JSON."""

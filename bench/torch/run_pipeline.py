@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Trains the job's model with torch.distributed.pipelining, Schedule1F1B, gloo, one process a
 stage (so the head is not tied); rank 0 prints seconds of each step as JSON."""

@@ -186,6 +186,18 @@ void pst_json_number(struct pst_json *json, const char *key, double value)
     pst_json_raw(json, key, isfinite(value) ? pst_number_format(text, value) : "null");
 }
 
+void pst_json_real(struct pst_json *json, const char *key, double value, int decimals)
+{
+    char text[32];
+
+    pst_json_raw(json, key, isfinite(value) ? pst_number_format_to(text, value, decimals) : "null");
+}
+
+void pst_json_us(struct pst_json *json, const char *key, double ns)
+{
+    pst_json_real(json, key, ns / 1e3, 3);
+}
+
 void pst_json_bool(struct pst_json *json, const char *key, bool value)
 {
     pst_json_raw(json, key, value ? "true" : "false");

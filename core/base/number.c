@@ -37,6 +37,27 @@ char *pst_number_format(char *text, double value)
     return text;
 }
 
+char *pst_number_format_to(char *text, double value, int decimals)
+{
+    locale_t old;
+    size_t n;
+
+    if (fabs(value) >= 1e15) { /* it has no decimals */
+        return pst_number_format(text, value);
+    }
+    old = uselocale(get_c_locale());
+    n = (size_t)snprintf(text, 32, "%.*f", decimals, value);
+    uselocale(old);
+    if (decimals > 0) {
+        while (text[n - 1] == '0') {
+            n--;
+        }
+        n -= text[n - 1] == '.';
+        text[n] = '\0';
+    }
+    return strcmp(text, "-0") == 0 ? strcpy(text, "0") : text;
+}
+
 /* strtod also takes white space, hexadecimal, inf and nan, which no file of ours may hold. */
 static bool starts_decimal(const char *text)
 {

@@ -13,6 +13,8 @@
 /* The shortest of 15, 16 or 17 digits that reads back as the same double. Finite values only; text
    must hold 32 bytes; returns it. */
 char *pst_number_format(char *text, double value);
+/* To the nearest multiple of 10^-decimals, without zeros at the end; decimals from 0 to 15. */
+char *pst_number_format_to(char *text, double value, int decimals);
 
 /*
  * A decimal number "-12", "0.5", "1e-3" at the start of text; *ret_end is the first character

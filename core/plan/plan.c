@@ -240,6 +240,33 @@ out:
     return st;
 }
 
+uint32_t pst_plan_used_devices(const struct pst_plan *plan)
+{
+    uint32_t n = 0;
+
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        uint32_t s = 0;
+
+        while (s < plan->n_stages && pst_plan_replica(&plan->stages[s], d) == PST_NONE) {
+            s++;
+        }
+        n += s < plan->n_stages;
+    }
+    return n;
+}
+
+char *pst_plan_devices_text(const struct pst_plan *plan, char text[PST_DEVICES_TEXT])
+{
+    uint32_t n_used = pst_plan_used_devices(plan);
+
+    if (n_used == plan->n_devices) {
+        snprintf(text, PST_DEVICES_TEXT, "%u", n_used);
+    } else {
+        snprintf(text, PST_DEVICES_TEXT, "%u of %u", n_used, plan->n_devices);
+    }
+    return text;
+}
+
 bool pst_plan_tie_has(const struct pst_plan *plan, uint32_t tie, uint32_t rank)
 {
     const struct pst_plan_tie *members = &plan->ties[tie];

@@ -229,6 +229,11 @@ uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op);
    without any; numbered by their lowest ranks. ret_device_of: n_devices. Returns how many. */
 uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of);
 
+/* Of its devices those that hold a stage; "4", "15 of 32": returns text. */
+uint32_t pst_plan_used_devices(const struct pst_plan *plan);
+#define PST_DEVICES_TEXT 32
+char *pst_plan_devices_text(const struct pst_plan *plan, char text[PST_DEVICES_TEXT]);
+
 /* Whether a rank holds one of the stages that use the tied parameter. */
 bool pst_plan_tie_has(const struct pst_plan *plan, uint32_t tie, uint32_t rank);
 

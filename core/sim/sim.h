@@ -20,7 +20,7 @@
 #include "graph/cost.h"
 #include "plan/plan.h"
 #include "plan/program.h"
-#include "sim/timeline.h"
+#include "sim/usage.h"
 
 struct pst_sim_result {
     uint32_t n_steps;
@@ -29,7 +29,12 @@ struct pst_sim_result {
     uint64_t span_ns;   /* of the first step: the most over ranks, from the start of a rank's first
                            pass to the end of its last pass or update */
     uint64_t work_ns;   /* passes and updates of the busiest rank in one step */
+    uint64_t all_work_ns;       /* of all ranks together */
+    uint32_t n_devices, n_used; /* of the cluster; those that hold a stage */
 };
+
+/* Of the step that one more costs. */
+struct pst_idle pst_sim_idle(const struct pst_sim_result *result);
 
 /* n steps from rest; 0 counts as 1. PST_ERR_BUG plan.illegal: the lists cannot run to their end. */
 pst_status pst_sim_steps(const struct pst_plan *plan, const struct pst_graph *graph,

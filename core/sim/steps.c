@@ -119,10 +119,9 @@ static pst_status steps_run(struct steps *steps, const struct pst_plan *plan,
     return pst_sim_finish_all(sim);
 }
 
-/* Passes and updates of the busiest rank between two boundaries. */
-static uint64_t work_of(const struct steps *steps)
+/* Passes and updates between two boundaries. */
+static void add_work(const struct steps *steps, struct pst_sim_result *result)
 {
-    uint64_t most = 0;
     for (uint32_t d = 0; d < steps->plan->n_devices; d++) {
         const struct pst_plan_device *device = &steps->plan->devices[d];
         uint64_t ns = 0;
@@ -132,9 +131,14 @@ static uint64_t work_of(const struct steps *steps)
                     pst_sat_add_ns(ns, pst_sim_compute_ns(&steps->sim.durations, &device->body[i]));
             }
         }
-        most = pst_later(most, ns);
+        result->work_ns = pst_later(result->work_ns, ns);
+        result->all_work_ns = pst_sat_add_ns(result->all_work_ns, ns);
     }
-    return most;
+}
+
+struct pst_idle pst_sim_idle(const struct pst_sim_result *result)
+{
+    return pst_idle_of(result->period_ns, result->n_devices, result->all_work_ns, result->work_ns);
 }
 
 /* --- the steady state ------------------------------------------------------------------------- */
@@ -237,12 +241,14 @@ static pst_status run(struct steps *steps, const struct pst_plan *plan,
                       uint32_t n_steps, bool with_period, struct pst_sim_result *ret_result,
                       struct pst_error *err)
 {
-    struct pst_sim_result result = {.n_steps = n_steps > 0 ? n_steps : 1};
+    struct pst_sim_result result = {.n_steps = n_steps > 0 ? n_steps : 1,
+                                    .n_devices = plan->n_devices,
+                                    .n_used = pst_plan_used_devices(plan)};
     pst_status status = steps_run(steps, plan, graph, cost, result.n_steps, plan->drain_every, err);
     if (status == PST_OK) {
         result.total_ns = steps->total_ns;
         result.span_ns = steps->span_ns;
-        result.work_ns = work_of(steps);
+        add_work(steps, &result);
         result.period_ns = steps->total_ns / result.n_steps;
         if (with_period && plan->n_devices > 0) {
             status = find_step(plan, graph, cost, &result.period_ns, err);

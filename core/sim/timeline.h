@@ -73,7 +73,7 @@ struct pst_timeline {
     struct pst_arena arena;
     const char *title;     /* "1f1b, 4 devices, 8 micro-batches" */
     const char *kind;      /* "evaluation", "simulation" or "run" */
-    const char *summary;   /* what a figure says below its title; NULL: makespan, bubble, peak */
+    const char *summary;   /* what a figure says below its title; NULL: makespan, idle, peak */
     double ns_per_unit;    /* 0: times are nanoseconds; else they are shown in units of a user's
                               own, ns / ns_per_unit */
     double bytes_per_unit; /* likewise for memory */

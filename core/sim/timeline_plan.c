@@ -80,14 +80,16 @@ static void name_rank(const struct pst_plan *plan, uint32_t rank, char *text, si
 
 static const char *title(struct pst_arena *arena, const struct pst_plan *plan)
 {
+    char devices[PST_DEVICES_TEXT];
     uint32_t n = 0;
     const char *scheduler = plan->scheduler != NULL ? plan->scheduler : "";
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         n = plan->stages[s].n_microbatches > n ? plan->stages[s].n_microbatches : n;
     }
-    return pst_arena_printf(arena, "%.*s%s%u devices, %u micro-batches",
-                            (int)strcspn(scheduler, " "), scheduler,
-                            scheduler[0] != '\0' ? ", " : "", plan->n_devices, n);
+    return pst_arena_printf(
+        arena, "%.*s%s%u stage%s on %s device%s, %u micro-batches", (int)strcspn(scheduler, " "),
+        scheduler, scheduler[0] != '\0' ? ", " : "", plan->n_stages, plan->n_stages == 1 ? "" : "s",
+        pst_plan_devices_text(plan, devices), plan->n_devices == 1 ? "" : "s", n);
 }
 
 void pst_timeline_describe(struct pst_timeline *timeline, const struct pst_plan *plan,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/usage.h"
 
+#include "base/saturate.h"
+
 #define COMPUTE (1u << PST_LANE_COMPUTE | 1u << PST_LANE_OPTIMIZER)
 #define COMMUNICATION                                                                              \
     (1u << PST_LANE_SEND | 1u << PST_LANE_RECV | 1u << PST_LANE_D2H | 1u << PST_LANE_H2D |         \
@@ -61,4 +63,29 @@ struct pst_usage pst_timeline_usage(const struct pst_timeline *timeline, uint32_
     }
     usage.idle_ns = timeline->end_ns - timeline->begin_ns - usage.busy_ns;
     return usage;
+}
+
+static double idle_share(double busy_ns, double whole_ns)
+{
+    return busy_ns < whole_ns ? 1 - busy_ns / whole_ns : 0;
+}
+
+struct pst_idle pst_idle_of(uint64_t length_ns, uint32_t n_devices, uint64_t all_ns,
+                            uint64_t most_ns)
+{
+    return (struct pst_idle){
+        .all = idle_share((double)all_ns, (double)length_ns * n_devices),
+        .busiest = idle_share((double)most_ns, (double)length_ns),
+    };
+}
+
+struct pst_idle pst_timeline_idle(const struct pst_timeline *timeline)
+{
+    uint64_t all = 0, most = 0;
+    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
+        uint64_t busy = pst_timeline_usage(timeline, r).busy_ns;
+        all = pst_sat_add_ns(all, busy);
+        most = busy > most ? busy : most;
+    }
+    return pst_idle_of(timeline->end_ns - timeline->begin_ns, timeline->n_ranks, all, most);
 }

@@ -112,6 +112,18 @@ pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_
     return PST_OK;
 }
 
+struct pst_sample_unit pst_sample_unit_of(const struct pst_graph *graph)
+{
+    struct pst_sample_shape shape;
+    struct pst_error unused;
+
+    if (pst_sample_shape_of(graph, &shape, &unused) == PST_OK && shape.rows > 1 &&
+        shape.classes > 0 && shape.vocab > 0) {
+        return (struct pst_sample_unit){"tok", shape.rows};
+    }
+    return (struct pst_sample_unit){"samples", 1};
+}
+
 static const char *const kinds[] = {"text", "synthetic", "tokens",   "llmc", "megatron",
                                     "npy",  "cifar10",   "cifar100", "mnist"};
 

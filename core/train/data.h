@@ -36,6 +36,14 @@ struct pst_tokenizer;
 pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_shape *ret_shape,
                                struct pst_error *err);
 
+/* What a rate of training counts for people, and how many of it one sample has: tokens where a
+   sample is a row of them with a class each, else samples. */
+struct pst_sample_unit {
+    const char *name; /* "tok", "samples" */
+    uint64_t n;
+};
+struct pst_sample_unit pst_sample_unit_of(const struct pst_graph *graph);
+
 /* The place of a tensor of *shape among the inputs. */
 static inline uint32_t pst_sample_input(const struct pst_sample_shape *shape,
                                         const struct pst_tensor *tensor)

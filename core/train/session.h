@@ -9,6 +9,7 @@
 
 #include "exec/device.h"
 #include "planner/planner.h"
+#include "sim/usage.h"
 #include "train/rules.h"
 #include "train/team.h"
 #include "exec/transport.h"
@@ -29,6 +30,7 @@ struct pst_session {
     struct pst_team team;       /* of one, unless the session was made in another */
     struct pst_planned planned; /* plan NULL until pst_session_plan */
     uint64_t predicted_ns;      /* of a step here; 0 until pst_session_plan */
+    struct pst_idle idle;       /* of the devices in it */
     bool edges;                 /* with run.p2p = "auto": one queue was found to be too few */
     bool given;                 /* the plan is that of a file, whatever memory there is */
     bool judged;                /* the plan is proven for these queues */

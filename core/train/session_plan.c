@@ -32,6 +32,20 @@ pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph 
     return st;
 }
 
+/* What a step of the session's plan takes with these costs, and how idle devices are then. */
+static pst_status predict(struct pst_session *session, const struct pst_cost_model *cost,
+                          struct pst_error *err)
+{
+    struct pst_sim_result result;
+    pst_status st = pst_sim_steps(session->planned.plan, session->graph, cost, 1, &result, err);
+
+    if (st == PST_OK) {
+        session->predicted_ns = result.period_ns;
+        session->idle = pst_sim_idle(&result);
+    }
+    return st;
+}
+
 /* [cluster] describes devices that compute side by side; on a machine with fewer cores than they
    have threads they take turns. A costed graph is of another machine. */
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err)
@@ -39,9 +53,9 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     struct pst_plan *plan = session->planned.plan;
     struct pst_cost_model cost = session->cost;
     uint32_t threads = session->device_config.threads;
-    pst_status st = pst_predict_step(plan, session->graph, &cost, false, &plan->step_ns, err);
+    pst_status st = predict(session, &cost, err);
 
-    session->predicted_ns = plan->step_ns;
+    plan->step_ns = session->predicted_ns;
     session->threads = 0;
     session->cores = 0;
     if (st != PST_OK || !pst_device_is_host(session->device_ops) ||
@@ -54,7 +68,7 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
         return PST_OK;
     }
     cost.side_by_side = session->cores > threads ? session->cores / threads : 1;
-    return pst_predict_step(plan, session->graph, &cost, false, &session->predicted_ns, err);
+    return predict(session, &cost, err);
 }
 
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,

@@ -31,7 +31,7 @@ uint64_t pst_stop_wishes(void)
 
 void pst_stop_install(void)
 {
-    struct sigaction action;
+    struct sigaction action, before;
 
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
@@ -39,6 +39,9 @@ void pst_stop_install(void)
     action.sa_handler = on_signal;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) {
+        sigaction(SIGHUP, &action, NULL); /* under nohup it stays ignored */
+    }
     action.sa_handler = on_wish;
     sigaction(SIGUSR1, &action, NULL);
     action.sa_handler = SIG_IGN;
@@ -66,7 +69,9 @@ pst_status pst_stop_fail(struct pst_error *err)
 {
     int number = pst_stop_signal();
     pst_status st = pst_fail(err, PST_ERR_CANCELLED, "run.stopped", "stopped by %s",
-                             number == SIGTERM ? "SIGTERM" : "SIGINT");
+                             number == SIGTERM  ? "SIGTERM"
+                             : number == SIGHUP ? "SIGHUP"
+                                                : "SIGINT");
 
     if (err != NULL) {
         err->exit_code = 128 + (number == 0 ? SIGINT : number);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Being asked to stop: SIGINT and SIGTERM raise a flag that is looked at between steps; a second
- * SIGINT leaves at once. SIGUSR1 asks for a checkpoint. SIGPIPE and SIGCONT change nothing.
+ * Being asked to stop: SIGINT, SIGTERM and, unless it is ignored, SIGHUP raise a flag that is
+ * looked at between steps; a second SIGINT leaves at once. SIGUSR1 asks for a checkpoint. SIGPIPE
+ * and SIGCONT change nothing.
  */
 #ifndef PST_TRAIN_STOP_H
 #define PST_TRAIN_STOP_H

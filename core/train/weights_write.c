@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/util.h"
+#include "train/stop.h"
 #include "train/weights.h"
 #include "train/weights_impl.h"
 
@@ -154,7 +155,8 @@ static pst_status write_file(struct export *x, uint32_t file, struct pst_error *
     pst_status st = pst_st_create(path, x->tensors + first, last - first, &format, 1, &writer, err);
 
     for (uint32_t i = begin; st == PST_OK && i < end; i++) {
-        st = write_value(x, &x->values[i], writer, first, err);
+        st = pst_stop_requested() ? pst_stop_fail(err)
+                                  : write_value(x, &x->values[i], writer, first, err);
     }
     if (st != PST_OK) {
         pst_st_abandon(writer);

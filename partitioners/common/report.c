@@ -118,14 +118,19 @@ pst_status part_infeasible(const struct part_problem *p, uint32_t b)
 
 const char *part_size_text(char text[64], uint64_t bytes)
 {
-    bool large = bytes >= 1048576;
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes / 1024;
+    uint32_t unit = 0;
 
     if (bytes < 1024) {
         snprintf(text, 64, "%llu bytes", (unsigned long long)bytes);
-    } else {
-        snprintf(text, 64, "%.1f %s (%llu bytes)", (double)bytes / (large ? 1048576.0 : 1024.0),
-                 large ? "MiB" : "KiB", (unsigned long long)bytes);
+        return text;
     }
+    for (; value >= 1024; unit++) {
+        value /= 1024;
+    }
+    snprintf(text, 64, "%.*f %s (%llu bytes)", value < 100 ? 2 : 1, value, units[unit],
+             (unsigned long long)bytes);
     return text;
 }
 

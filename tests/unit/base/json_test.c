@@ -88,6 +88,27 @@ TEST(numbers_are_short)
     }
 }
 
+/* To the field's resolution and no further; 680 from a sum that is a bit below it. */
+TEST(reals_of_a_resolution)
+{
+    const struct {
+        double value;
+        int decimals;
+        const char *text;
+    } cases[] = {{679.9999999999999, 3, "680"}, {1.0 / 3, 6, "0.333333"}, {2.5, 3, "2.5"},
+                 {1234.5678, 0, "1235"},        {100, 3, "100"},          {-0.0001, 3, "0"},
+                 {-12.34, 1, "-12.3"},          {1e300, 3, "1e+300"},     {NAN, 3, "null"}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pst_json_init(&json);
+        pst_json_real(&json, NULL, cases[i].value, cases[i].decimals);
+        expect(cases[i].text);
+    }
+    pst_json_init(&json);
+    pst_json_us(&json, NULL, 1234567);
+    expect("1234.567");
+}
+
 TEST(numbers_come_back_exactly)
 {
     uint64_t seed = 0x9E3779B97F4A7C15u, x = seed;

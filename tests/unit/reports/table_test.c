@@ -43,3 +43,68 @@ TEST(test_empty)
     expect_print(&table, "> a  b\n");
     pst_table_finish(&table);
 }
+
+static void fill(struct pst_table *table)
+{
+    pst_table_init(table, "name|2>n|~note|9left");
+    pst_table_cell(table, "alpha");
+    pst_table_cell(table, "1");
+    pst_table_cell(table, "one two three four five six");
+    pst_table_cell(table, "gone");
+    pst_table_cell(table, "beta");
+    pst_table_cell(table, "22");
+    pst_table_cell(table, "short");
+    pst_table_cell(table, "gone");
+}
+
+/* With less and less room: all of it; the text in several lines; without the columns that matter
+   least; those without a number stay, whatever comes. "> " stands before each line. */
+TEST(test_room)
+{
+    struct pst_table table;
+
+    fill(&table);
+    pst_table_set_room(47); /* 2 + 5 + 2 + 2 + 2 + 26 + 2 + 4 is 45 */
+    expect_print(&table, "> name    n  note                        left\n"
+                         "> alpha   1  one two three four five six  gone\n"
+                         "> beta   22  short                       gone\n");
+    pst_table_set_room(44);
+    expect_print(&table, "> name    n  note                       left\n"
+                         "> alpha   1  one two three four five    gone\n"
+                         ">            six                        \n"
+                         "> beta   22  short                      gone\n");
+    pst_table_set_room(30);
+    expect_print(&table, "> name    n  note\n"
+                         "> alpha   1  one two three\n"
+                         ">            four five six\n"
+                         "> beta   22  short\n"
+                         "> left out: left; --wide shows\n"
+                         "    all\n");
+    pst_table_set_room(25);
+    expect_print(&table, "> name   note\n"
+                         "> alpha  one two three\n"
+                         ">        four five six\n"
+                         "> beta   short\n"
+                         "> left out: n, left;\n"
+                         "    --wide shows all\n");
+    pst_table_set_room(0);
+    pst_table_finish(&table);
+}
+
+/* A word that is longer than the room is cut between characters, here of two bytes each. */
+TEST(test_long_word)
+{
+    struct pst_table table;
+
+    pst_table_init(&table, "~a");
+    pst_table_cell(&table, "%s",
+                   "\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9"
+                   "\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9xyz");
+    pst_table_set_room(18);
+    expect_print(&table, "> a\n"
+                         "> \xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9"
+                         "\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\n"
+                         "> xyz\n");
+    pst_table_set_room(0);
+    pst_table_finish(&table);
+}

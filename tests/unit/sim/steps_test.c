@@ -4,7 +4,14 @@
  */
 #include "hand.h"
 
+#include <math.h>
+
 #include "sim/usage.h"
+
+static void assert_near(double value, double expected)
+{
+    assert_true(fabs(value - expected) < 1e-12);
+}
 
 static struct pst_sim_result simulate(struct rig *rig, uint32_t n)
 {
@@ -42,6 +49,12 @@ TEST(without_a_barrier)
     assert_int_equal(one.span_ns, 3000);
     assert_int_equal(one.work_ns, 3000);
     assert_int_equal(one.period_ns, 7000);
+    /* of the 7 us rank 0 computes 1, rank 1 computes 3 */
+    assert_int_equal(one.all_work_ns, 4000);
+    assert_int_equal(one.n_devices, 2);
+    assert_int_equal(one.n_used, 2);
+    assert_near(pst_sim_idle(&one).all, 1 - 4. / 14);
+    assert_near(pst_sim_idle(&one).busiest, 1 - 3. / 7);
     assert_int_equal(four.total_ns, 8000 + 3 * 7000);
     assert_int_equal(four.period_ns, 7000);
     assert_int_equal(simulate(&rig, 0).total_ns, 8000);
@@ -123,7 +136,24 @@ TEST(the_timeline)
     usage = pst_timeline_usage(timeline, 0);
     assert_int_equal(usage.busy_ns, 2000);
     assert_int_equal(usage.exposed_ns, 8000);
+    assert_near(pst_timeline_idle(timeline).all, 1 - (2. + 6) / (2 * 15));
+    assert_near(pst_timeline_idle(timeline).busiest, 1 - 6. / 15);
     pst_timeline_destroy(timeline);
+    rig_close(&rig);
+}
+
+/* Devices without a stage count: 1 and 3 of 7 us on two of four. */
+TEST(idle_devices)
+{
+    struct rig rig;
+    open_two_stages(&rig, 4);
+    set_list(&rig, 0, first_list, 2);
+    set_list(&rig, 1, second_list, 2);
+    struct pst_sim_result result = simulate(&rig, 1);
+    assert_int_equal(result.n_devices, 4);
+    assert_int_equal(result.n_used, 2);
+    assert_near(pst_sim_idle(&result).all, 1 - 4. / 28);
+    assert_near(pst_sim_idle(&result).busiest, 1 - 3. / 7);
     rig_close(&rig);
 }
 
@@ -135,5 +165,6 @@ TEST(empty_lists)
     struct pst_sim_result result = simulate(&rig, 3);
     assert_int_equal(result.total_ns, 0);
     assert_int_equal(result.period_ns, 0);
+    assert_near(pst_sim_idle(&result).all, 0);
     rig_close(&rig);
 }

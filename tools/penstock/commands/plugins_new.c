@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -131,20 +132,30 @@ static pst_status copy_file(const struct project *project, const char *name, str
     return st;
 }
 
+/* Any entry but itself and the one above. */
+static bool is_empty(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry = NULL;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL &&
+           (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)) {
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    return entry == NULL;
+}
+
 static pst_status make_folder(const struct project *project, struct pst_error *err)
 {
-    char path[PATH_MAX];
-
     if (mkdir(project->folder, 0777) != 0 && errno != EEXIST) {
         return pst_fail(err, PST_ERR_IO, "output.write", "%s: cannot be made: %s", project->folder,
                         strerror(errno));
     }
-    for (size_t i = 0; i < N_FILES; i++) {
-        snprintf(path, sizeof path, "%s/%s", project->folder, project->files[i]);
-        if (access(path, F_OK) == 0) {
-            return pst_fail(err, PST_ERR_CONFIG, "output.write",
-                            "%s exists already; name another folder, or remove it", path);
-        }
+    if (!is_empty(project->folder)) {
+        return pst_fail(err, PST_ERR_CONFIG, "output.write",
+                        "%s is not empty; name another folder, or remove it", project->folder);
     }
     return PST_OK;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "figures/figure_impl.h"
-#include "sim/usage.h"
+#include "reports/sim_report.h"
 
 #define SHADES    6 /* of a pass in the legend, at most */
 #define MOST_ROWS 3 /* lines of title and of figures, at most */
@@ -55,30 +55,17 @@ double pst_figure_words(struct pst_pen *pen, const struct pst_flow *flow, const 
     return pst_figure_flow(pen, flow, words, n, draw);
 }
 
-/* Time in passes and optimizer steps on the busiest rank. */
-static uint64_t busiest(const struct pst_timeline *timeline)
-{
-    uint64_t most = 0;
-
-    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        uint64_t busy = pst_timeline_usage(timeline, r).busy_ns;
-
-        most = busy > most ? busy : most;
-    }
-    return most;
-}
-
 uint32_t pst_figure_summary(const struct pst_figure_page *page, struct pst_figure_summary *summary)
 {
     const struct pst_timeline *timeline = page->timeline;
     uint64_t length = timeline->end_ns - timeline->begin_ns, peak = 0;
-    char text[48];
+    char text[48], idle[PST_IDLE_TEXT];
     uint32_t n = 0;
 
     pst_figure_format_time(timeline, length, text, sizeof text);
     snprintf(summary->text[n++], sizeof summary->text[0], "makespan %s", text);
-    snprintf(summary->text[n++], sizeof summary->text[0], "bubble %.1f %%",
-             length == 0 ? 0.0 : 100.0 * (double)(length - busiest(timeline)) / (double)length);
+    snprintf(summary->text[n++], sizeof summary->text[0], "idle: %s",
+             pst_report_idle_text(pst_timeline_idle(timeline), idle));
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         peak = timeline->ranks[r].peak_bytes > peak ? timeline->ranks[r].peak_bytes : peak;
     }

@@ -60,6 +60,7 @@ struct pst_compare_column {
     uint32_t flags;
     void (*get)(const struct pst_compare_result *result, const struct pst_record *record,
                 struct pst_arena *arena, struct pst_cell *cell);
+    char order; /* '1' to '9': left out where there is no room, '9' first; 0: never */
 };
 
 extern const struct pst_compare_column pst_compare_columns[];

@@ -58,12 +58,12 @@ static void add_remarks(struct pst_json *json, const struct pst_trial *trial)
 
 static void add_run(struct pst_json *json, const struct pst_trial *trial)
 {
-    pst_json_number(json, "measured_step_us", (double)trial->measured_ns / 1e3);
+    pst_json_us(json, "measured_step_us", (double)trial->measured_ns);
     if (trial->high_ns > 0) {
-        pst_json_number(json, "measured_low_us", (double)trial->low_ns / 1e3);
-        pst_json_number(json, "measured_high_us", (double)trial->high_ns / 1e3);
+        pst_json_us(json, "measured_low_us", (double)trial->low_ns);
+        pst_json_us(json, "measured_high_us", (double)trial->high_ns);
     }
-    pst_json_number(json, "predicted_step_us", (double)trial->predicted_ns / 1e3);
+    pst_json_us(json, "predicted_step_us", (double)trial->predicted_ns);
     pst_json_number(json, "prediction_error",
                     (double)trial->predicted_ns / (double)trial->measured_ns - 1);
     pst_json_number(json, "final_loss", trial->final_loss);
@@ -101,9 +101,9 @@ static void add_outcome(struct pst_json *json, const struct pst_trial *trial)
 {
     pst_json_uint(json, "batch", trial->batch);
     pst_json_uint(json, "stages", trial->n_stages);
-    pst_json_number(json, "step_us", (double)trial->sim.period_ns / 1e3);
-    pst_json_number(json, "samples_per_second", pst_trial_samples_per_second(trial));
-    pst_json_number(json, "bubble", pst_sim_bubble(&trial->sim));
+    pst_json_us(json, "step_us", (double)trial->sim.period_ns);
+    pst_json_real(json, "samples_per_second", pst_trial_samples_per_second(trial), 3);
+    pst_report_idle_json(json, pst_sim_idle(&trial->sim), trial->sim.n_used);
     pst_json_bytes(json, "memory_bytes", trial->arena_bytes, trial->n_devices);
     if (trial->capacity_bytes != UINT64_MAX) {
         pst_json_uint(json, "capacity_bytes", trial->capacity_bytes);

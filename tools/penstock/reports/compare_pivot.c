@@ -17,6 +17,7 @@ static void make(struct pst_grid *grid, uint32_t n_columns, uint32_t n_rows)
     grid->titles = pst_arena_array(arena, n_columns, sizeof *grid->titles);
     grid->units = pst_arena_array(arena, n_columns, sizeof *grid->units);
     grid->right = pst_arena_array(arena, n_columns, sizeof *grid->right);
+    grid->order = pst_arena_array(arena, n_columns, sizeof *grid->order);
     grid->cells = pst_arena_array(arena, (size_t)n_rows * n_columns, sizeof *grid->cells);
 }
 
@@ -73,6 +74,7 @@ static void fill_column(const struct pst_compare_result *result,
     grid->titles[at] = column->title;
     grid->units[at] = column->unit;
     grid->right[at] = column->kind != PST_CELL_TEXT;
+    grid->order[at] = column->order;
     for (uint32_t r = 0; r < grid->n_rows; r++) {
         const char *text = bare ? bare_text(column, &cells[r], decimals, &grid->arena)
                                 : pst_compare_cell_text(column, &cells[r], &grid->arena);

@@ -13,6 +13,7 @@ struct pst_grid {
     uint32_t n_columns, n_rows;
     const char **titles, **units; /* [n_columns] */
     bool *right;                  /* [n_columns] numbers */
+    char *order;                  /* [n_columns] as pst_table has it */
     const char **cells;           /* [n_rows][n_columns] */
 };
 

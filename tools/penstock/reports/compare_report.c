@@ -17,8 +17,10 @@ static void print_grid(struct pst_grid *grid, bool color, FILE *out)
 
     pst_table_init(&table, "");
     for (uint32_t c = 0; c < grid->n_columns && c < PST_TABLE_COLUMNS; c++) {
-        pst_table_columns(&table, pst_arena_printf(&grid->arena, "%s%s", grid->right[c] ? ">" : "",
-                                                   grid->titles[c]));
+        const char order[] = {grid->order[c], '\0'};
+
+        pst_table_columns(&table, pst_arena_printf(&grid->arena, "%s%s%s", order,
+                                                   grid->right[c] ? ">" : "~", grid->titles[c]));
     }
     for (uint32_t r = 0; r < grid->n_rows; r++) {
         for (uint32_t c = 0; c < grid->n_columns && c < PST_TABLE_COLUMNS; c++) {
@@ -74,8 +76,9 @@ static void begin_table(const struct pst_compare_result *result, struct pst_tabl
         const struct pst_compare_column *column = &pst_compare_columns[c];
 
         if (is_name(result, column)) {
-            pst_table_columns(table, column->title);
-            table->right[table->n_columns - 1] = column->kind != PST_CELL_TEXT;
+            pst_table_columns(table, pst_arena_printf(&table->arena, "%s%s",
+                                                      column->kind == PST_CELL_TEXT ? "~" : ">",
+                                                      column->title));
         }
     }
 }
@@ -119,7 +122,7 @@ static void print_others(const struct pst_compare_result *result, enum pst_trial
     uint32_t n = 0;
 
     begin_table(result, &table);
-    pst_table_columns(&table, "why");
+    pst_table_columns(&table, "~why");
     for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_error *why = why_of(&result->records[i], state);
 

@@ -166,7 +166,7 @@ static void print_nodes(const struct pst_memopt_result *result, const uint32_t *
     struct pst_table table;
     struct block b;
 
-    pst_table_init(&table, "operator|kind|action|>saved|>frees|>time|why");
+    pst_table_init(&table, "~operator|9kind|action|>saved|8>frees|>time|7~why");
     for (uint32_t v = 0; v < result->view.n_nodes; v += b.n) {
         b = block_at(result, times, v);
         print_block(result, &b, &table);
@@ -353,7 +353,7 @@ void pst_memopt_report_json(const struct pst_memopt_result *result, struct pst_j
 
     pst_json_string(json, "memopt", result->id);
     pst_json_bool(json, "fits", true);
-    pst_json_number(json, "extra_us", (double)result->value.extra_ns / 1000.0);
+    pst_json_us(json, "extra_us", (double)result->value.extra_ns);
     pst_json_uint(json, "peak_bytes", result->value.peak_bytes);
     pst_json_array(json, "actions");
     for (uint32_t v = 0; v < result->view.n_nodes; v++) {
@@ -364,14 +364,14 @@ void pst_memopt_report_json(const struct pst_memopt_result *result, struct pst_j
     }
     pst_json_end(json, ']');
     put_replays(json, result);
-    pst_json_number(json, "period_us", (double)result->value.period_ns / 1000.0);
-    pst_json_number(json, "recompute_us", (double)sums->replay_ns / 1000.0);
-    pst_json_number(json, "link_us", (double)sums->link_ns / 1000.0);
+    pst_json_us(json, "period_us", (double)result->value.period_ns);
+    pst_json_us(json, "recompute_us", (double)sums->replay_ns);
+    pst_json_us(json, "link_us", (double)sums->link_ns);
     pst_json_uint(json, "in_flight", result->view.in_flight);
     pst_json_uint(json, "static_bytes", sums->static_bytes);
     pst_json_uint(json, "parked_bytes", sums->parked_bytes);
     pst_json_uint(json, "active_bytes", sums->active_bytes);
     pst_json_uint(json, "recomputed_bytes", sums->dropped_bytes);
     pst_json_uint(json, "offloaded_bytes", sums->offloaded_bytes);
-    pst_json_number(json, "search_seconds", result->search_seconds);
+    pst_json_real(json, "search_seconds", result->search_seconds, 6);
 }

@@ -133,8 +133,8 @@ static void print_stages(const struct pst_problem *problem,
     struct pst_table table;
 
     pst_table_init(&table,
-                   ">stage|>ops|operators|devices|>micro-batch|>in flight|>time|>per sample|"
-                   ">memory|limited by");
+                   ">stage|9>ops|~operators|~devices|6>micro-batch|7>in flight|>time|8>per sample|"
+                   ">memory|5limited by");
     for (uint32_t s = 0; s < result->n_stages; s++) {
         print_stage(problem, result, s, &table);
     }
@@ -189,8 +189,8 @@ static void add_stage(struct pst_json *json, const struct pst_problem *problem,
     pst_json_uint(json, "k", stage->k);
     pst_json_uint(json, "in_flight_samples", stage->in_flight_samples);
     pst_json_uints(json, "successors", stage->successors, stage->n_successors);
-    pst_json_number(json, "compute_us", stage->compute_ns / 1000.0);
-    pst_json_number(json, "memory_bytes", stage->memory_bytes);
+    pst_json_us(json, "compute_us", stage->compute_ns);
+    pst_json_real(json, "memory_bytes", stage->memory_bytes, 3);
     pst_json_end(json, '}');
 }
 
@@ -207,15 +207,15 @@ void pst_partition_report_json(const struct pst_problem *problem,
     }
     pst_json_end(json, ']');
     if (own != NULL) {
-        pst_json_number(json, OWN_BOTTLENECK, own->number);
-        pst_json_number(json, "reference_us_per_sample", result->bottleneck_ns / 1000.0);
+        pst_json_real(json, OWN_BOTTLENECK, own->number, 6);
+        pst_json_real(json, "reference_us_per_sample", result->bottleneck_ns / 1000.0, 6);
     } else {
-        pst_json_number(json, OWN_BOTTLENECK, result->bottleneck_ns / 1000.0);
+        pst_json_real(json, OWN_BOTTLENECK, result->bottleneck_ns / 1000.0, 6);
     }
-    pst_json_number(json, "step_us", result->step_ns / 1000.0);
-    pst_json_number(json, "search_seconds", result->search_seconds);
+    pst_json_us(json, "step_us", result->step_ns);
+    pst_json_real(json, "search_seconds", result->search_seconds, 6);
     pst_json_uint(json, "devices_idle", problem->n_devices - result->n_devices);
     pst_json_uint(json, "depth", depth_of(result));
-    pst_json_number(json, "peak_bytes", result->peak_bytes);
+    pst_json_real(json, "peak_bytes", result->peak_bytes, 3);
     pst_report_remarks_json(result->remarks, result->n_remarks, is_own_key, json);
 }

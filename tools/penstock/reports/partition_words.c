@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/partition_words.h"
 
+#include <stdlib.h>
+
+#include "base/memory.h"
 #include "base/text.h"
+#include "reports/table.h"
 
 const char *pst_report_ranks(const uint32_t *ranks, uint32_t n, const char *between, char *text,
                              size_t size)
@@ -41,19 +45,21 @@ void pst_report_remarks_print(const struct pst_partition_remark *remarks, uint32
 {
     for (uint32_t i = 0; i < n; i++) {
         const struct pst_partition_remark *remark = &remarks[i];
+        char *line;
 
         if (hides != NULL && hides(remark->key)) {
             continue;
         }
-        fprintf(out, "  %s: ", remark->key);
         if (remark->type == PST_REMARK_TEXT) {
-            pst_text_print(out, remark->text);
-            fputc('\n', out);
+            line = pst_printf("  %s: %s", remark->key, remark->text);
         } else if (remark->type == PST_REMARK_FLAG) {
-            fputs(remark->number != 0 ? "yes\n" : "no\n", out);
+            line = pst_printf("  %s: %s", remark->key, remark->number != 0 ? "yes" : "no");
         } else {
-            fprintf(out, "%.10g\n", remark->number);
+            line = pst_printf("  %s: %.10g", remark->key, remark->number);
         }
+        pst_text_make_plain(line);
+        pst_table_paragraph(out, line, 4);
+        free(line);
     }
 }
 

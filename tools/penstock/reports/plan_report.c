@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "reports/partition_words.h"
+#include "reports/sim_report.h"
 #include "reports/table.h"
 #include "train/data.h"
 #include "reports/progress.h"
@@ -77,33 +78,62 @@ static void print_stages(const struct pst_session *session, const struct pst_sta
 {
     struct pst_table table;
 
-    pst_table_init(&table, ">stage|>device|>ops|operators|>params|>forward|>backward|>held|saved|"
-                           ">static|>activations|>total|limited by");
+    pst_table_init(&table,
+                   ">stage|>device|6>ops|~operators|9>params|>forward|>backward|5>held|4~saved|"
+                   "8>static|7>activations|>total|3limited by");
     for (uint32_t i = 0; i < session->planned.plan->n_stages; i++) {
         add_row(&table, session, &stages[i]);
     }
     pst_table_end(&table, out, "", color);
 }
 
+static uint64_t arena_bytes(const struct pst_plan_device *device)
+{
+    return device->arena_bytes;
+}
+
+static uint64_t host_bytes(const struct pst_plan_device *device)
+{
+    return device->host_bytes;
+}
+
+/* "1.20 GiB, 3 x 800 MiB": device by device, equal ones that follow each other together. */
+static void print_sizes(const struct pst_plan *plan, const char *title,
+                        uint64_t (*bytes_of)(const struct pst_plan_device *device), FILE *out)
+{
+    char *text = pst_printf("%-15s", title), size[32];
+
+    for (uint32_t i = 0, n; i < plan->n_devices; i += n) {
+        uint64_t bytes = bytes_of(&plan->devices[i]);
+        char times[24] = "", *longer;
+
+        for (n = 1; i + n < plan->n_devices && bytes_of(&plan->devices[i + n]) == bytes; n++) {
+        }
+        if (n > 1) {
+            snprintf(times, sizeof times, "%u x ", n);
+        }
+        longer =
+            pst_printf("%s%s%s%s", text, i == 0 ? " " : ", ", times, pst_format_bytes(size, bytes));
+        free(text);
+        text = longer;
+    }
+    pst_table_paragraph(out, text, 16);
+    free(text);
+}
+
 static void print_devices(const struct pst_session *session, FILE *out)
 {
     const struct pst_plan *plan = session->planned.plan;
-    char text[32], limit[96];
+    char limit[96];
     bool host = false;
 
-    fputs("peak per device ", out);
-    for (uint32_t i = 0; i < plan->n_devices; i++) {
-        fprintf(out, "%s%s", i == 0 ? "" : ", ",
-                pst_format_bytes(text, plan->devices[i].arena_bytes));
-    }
-    fprintf(out, " (%s)\n", pst_session_capacity_text(session, limit, sizeof limit));
+    print_sizes(plan, "peak per device", arena_bytes, out);
+    fprintf(out, "memory of each  %s\n", pst_session_capacity_text(session, limit, sizeof limit));
     for (uint32_t i = 0; i < plan->n_devices; i++) {
         host |= plan->devices[i].host_bytes > 0;
     }
-    for (uint32_t i = 0; host && i < plan->n_devices; i++) {
-        fprintf(out, "%s%s%s", i == 0 ? "host memory     " : ", ",
-                pst_format_bytes(text, plan->devices[i].host_bytes),
-                i + 1 < plan->n_devices ? "" : "\n");
+    if (host) {
+        print_sizes(plan, "host memory", host_bytes, out);
     }
 }
 
@@ -141,26 +171,16 @@ static void print_versions(const struct pst_plan *plan, FILE *out)
     }
 }
 
-/* Tokens, or samples where a sample has one target. */
-static uint64_t tokens_per_step(const struct pst_session *session)
-{
-    struct pst_sample_shape shape = {.rows = 1};
-
-    if (pst_sample_shape_of(session->graph, &shape, NULL) != PST_OK) {
-        shape.rows = 1;
-    }
-    return session->planned.plan->batch * shape.rows;
-}
-
 static void print_prediction(const struct pst_session *session, FILE *out)
 {
+    const struct pst_sample_unit unit = pst_sample_unit_of(session->graph);
+    double per_step = (double)session->planned.plan->batch * (double)unit.n;
     uint64_t ns = session->predicted_ns;
     uint32_t n = session->planned.plan->n_devices;
-    char step[32], rate[32];
+    char step[32], rate[32], idle[PST_IDLE_TEXT];
 
-    fprintf(out, "\npredicted step  %s, %s tok/s", pst_format_ns(step, ns),
-            pst_format_count(rate,
-                             ns == 0 ? 0.0 : (double)tokens_per_step(session) * 1e9 / (double)ns));
+    fprintf(out, "\npredicted step  %s, %s %s/s", pst_format_ns(step, ns),
+            pst_format_count(rate, ns == 0 ? 0.0 : per_step * 1e9 / (double)ns), unit.name);
     if (session->calibrated) {
         fputs(", operators measured here", out);
     }
@@ -171,7 +191,7 @@ static void print_prediction(const struct pst_session *session, FILE *out)
         }
         fprintf(out, " share %u core%s)", session->cores, session->cores == 1 ? "" : "s");
     }
-    fputc('\n', out);
+    fprintf(out, "\nidle            %s\n", pst_report_idle_text(session->idle, idle));
 }
 
 void pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
@@ -180,12 +200,13 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
     const struct pst_plan *plan = session->planned.plan;
     struct pst_stage_report *stages = NULL;
     const char *sharing;
-    char count[32], text[256];
+    char count[32], text[256], devices[PST_DEVICES_TEXT];
     pst_plan_report_stages(session, &stages);
-    fprintf(out, "%s: %s parameters, %u operators, %u stages on %u devices, batch %u\n",
+    fprintf(out, "%s: %s parameters, %u operators, %u stage%s on %s device%s, batch %u\n",
             session->graph->name,
             pst_format_count(count, (double)pst_graph_parameters(session->graph)),
-            session->graph->n_ops, plan->n_stages, plan->n_devices, plan->batch);
+            session->graph->n_ops, plan->n_stages, plan->n_stages == 1 ? "" : "s",
+            pst_plan_devices_text(plan, devices), plan->n_devices == 1 ? "" : "s", plan->batch);
     fprintf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner, plan->scheduler,
             plan->memopt[0] == '\0' ? "-" : plan->memopt);
     fprintf(out, "update %s\n", pst_rules_text(&session->rules, session->graph, text, sizeof text));
@@ -228,8 +249,8 @@ static void add_stage(struct pst_json *json, const struct pst_session *session,
     pst_json_uint(json, "microbatches", stage->n_microbatches);
     pst_json_uint(json, "k", stage->k);
     pst_json_uint(json, "in_flight", stage->in_flight);
-    pst_json_number(json, "forward_us", (double)r->forward_ns / 1e3);
-    pst_json_number(json, "backward_us", (double)r->backward_ns / 1e3);
+    pst_json_us(json, "forward_us", (double)r->forward_ns);
+    pst_json_us(json, "backward_us", (double)r->backward_ns);
     pst_json_uint(json, "recomputed", r->n_recomputed);
     pst_json_uint(json, "offloaded", r->n_offloaded);
     pst_json_uint(json, "kept_bytes", r->kept_bytes);
@@ -239,8 +260,8 @@ static void add_stage(struct pst_json *json, const struct pst_session *session,
     pst_json_uint(json, "peer_bytes", r->peer_bytes);
     pst_json_uint(json, "peer_microbatches", stage->n_guests);
     pst_json_uint(json, "guest_bytes", r->guest_bytes);
-    pst_json_number(json, "recompute_us", (double)r->recompute_ns / 1e3);
-    pst_json_number(json, "link_us", (double)r->link_ns / 1e3);
+    pst_json_us(json, "recompute_us", (double)r->recompute_ns);
+    pst_json_us(json, "link_us", (double)r->link_ns);
     pst_json_uint(json, "static_bytes", r->static_bytes);
     pst_json_uint(json, "activation_bytes", r->activation_bytes);
     pst_json_uint(json, "total_bytes", r->static_bytes + r->activation_bytes);
@@ -284,7 +305,8 @@ void pst_plan_report_json(const struct pst_session *session, const char *file,
     }
     pst_json_end(json, ']');
     add_devices(json, plan);
-    pst_json_number(json, "step_us", (double)session->predicted_ns / 1e3);
+    pst_json_us(json, "step_us", (double)session->predicted_ns);
+    pst_report_idle_json(json, session->idle, pst_plan_used_devices(plan));
     pst_json_string(json, "operator_times",
                     session->calibrated        ? "measured"
                     : session->profile != NULL ? "file"
@@ -293,7 +315,7 @@ void pst_plan_report_json(const struct pst_session *session, const char *file,
         pst_json_uint(json, "threads", session->threads);
         pst_json_uint(json, "cores", session->cores);
     }
-    pst_json_number(json, "search_seconds", session->planned.search_seconds);
+    pst_json_real(json, "search_seconds", session->planned.search_seconds, 6);
     pst_json_bool(json, "isolated", plan->isolated);
     pst_json_object(json, "remarks");
     pst_report_remarks_json(session->planned.remarks, session->planned.n_remarks, NULL, json);

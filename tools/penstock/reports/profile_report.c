@@ -85,7 +85,7 @@ static void print_kinds(const struct pst_session *session, const struct pst_prof
     const struct sums whole = add_up(session, profile, profile->n_sizes - 1, PST_OP_KINDS);
     struct pst_table table;
 
-    pst_table_init(&table, "operators|>number|>F|>B|>W|>share|>GFLOP/s|>spread|>[cluster]");
+    pst_table_init(&table, "~operators|6>number|>F|>B|>W|>share|7>GFLOP/s|8>spread|9>[cluster]");
     for (uint32_t kind = 0; kind < PST_OP_KINDS; kind++) {
         const struct sums sums = add_up(session, profile, profile->n_sizes - 1, kind);
 
@@ -102,7 +102,7 @@ static void print_sizes(const struct pst_session *session, const struct pst_prof
 {
     struct pst_table table;
 
-    pst_table_init(&table, ">samples|>F|>B|>W|>F + B + W|>per sample");
+    pst_table_init(&table, ">samples|>F|>B|>W|9>F + B + W|8>per sample");
     for (uint32_t i = 0; i < profile->n_sizes; i++) {
         const struct sums sums = add_up(session, profile, i, PST_OP_KINDS);
         char text[32];
@@ -145,11 +145,11 @@ static void write_sums(struct pst_json *json, const struct sums *sums)
     static const char *const keys[3] = {"forward_us", "backward_input_us", "backward_weight_us"};
 
     for (uint32_t pass = 0; pass < 3; pass++) {
-        pst_json_number(json, keys[pass], sums->ns[pass] / 1e3);
+        pst_json_us(json, keys[pass], sums->ns[pass]);
     }
-    pst_json_number(json, "described_us", sums->described_ns / 1e3);
-    pst_json_number(json, "gflop_per_s", sums->all_ns > 0 ? sums->flops / sums->all_ns : 0);
-    pst_json_number(json, "spread", sums->worst_spread);
+    pst_json_us(json, "described_us", sums->described_ns);
+    pst_json_real(json, "gflop_per_s", sums->all_ns > 0 ? sums->flops / sums->all_ns : 0, 3);
+    pst_json_real(json, "spread", sums->worst_spread, 6);
 }
 
 static void write_op(struct pst_json *json, const struct pst_session *session,
@@ -169,8 +169,8 @@ static void write_op(struct pst_json *json, const struct pst_session *session,
         pst_json_object(json, NULL);
         pst_json_uint(json, "batch", profile->sizes[i]);
         for (uint32_t pass = 0; pass < 3; pass++) {
-            pst_json_number(json, keys[pass], m->ns[pass] / 1e3);
-            pst_json_number(json, spreads[pass], m->spread[pass]);
+            pst_json_us(json, keys[pass], m->ns[pass]);
+            pst_json_real(json, spreads[pass], m->spread[pass], 6);
         }
         pst_json_uint(json, "runs", m->rounds);
         pst_json_end(json, '}');

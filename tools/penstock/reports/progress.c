@@ -17,6 +17,7 @@ void pst_progress_init(struct pst_progress *progress, FILE *out, uint64_t steps,
 
     memset(progress, 0, sizeof *progress);
     progress->out = out;
+    progress->unit = "tok";
     progress->terminal = out != NULL && isatty(fileno(out)) == 1 && term != NULL &&
                          term[0] != '\0' && strcmp(term, "dumb") != 0;
     progress->steps = steps;
@@ -77,7 +78,7 @@ static bool is_due(const struct pst_progress *progress, uint64_t step, uint64_t 
 }
 
 void pst_progress_step(struct pst_progress *progress, uint64_t step, double loss, uint64_t step_ns,
-                       uint64_t tokens, uint64_t peak_bytes, uint64_t now_ns)
+                       uint64_t units, uint64_t peak_bytes, uint64_t now_ns)
 {
     double slowness = progress->slowness > 0 ? progress->slowness : 1;
     char rate[32], peak[32], eta[32], known[32] = "", line[192];
@@ -89,15 +90,16 @@ void pst_progress_step(struct pst_progress *progress, uint64_t step, double loss
         return;
     }
     progress->last_ns = now_ns;
-    pst_format_count(rate, (double)tokens * 1e9 / progress->mean_ns);
+    pst_format_count(rate, (double)units * 1e9 / progress->mean_ns);
     pst_format_bytes(peak, peak_bytes);
     pst_format_eta(
         eta, (uint64_t)((double)(progress->steps - step) * progress->mean_ns * slowness / 1e9));
     if (!isnan(loss)) {
         snprintf(known, sizeof known, "  loss %.3f", loss);
     }
-    snprintf(line, sizeof line, "step %llu/%llu%s  %s tok/s  peak %s  eta %s",
-             (unsigned long long)step, (unsigned long long)progress->steps, known, rate, peak, eta);
+    snprintf(line, sizeof line, "step %llu/%llu%s  %s %s/s  peak %s  eta %s",
+             (unsigned long long)step, (unsigned long long)progress->steps, known, rate,
+             progress->unit, peak, eta);
     if (progress->terminal) {
         cut(progress, line);
         fprintf(progress->out, "\r%s\033[K", line);

@@ -11,7 +11,8 @@
 #include <stdio.h>
 
 struct pst_progress {
-    FILE *out; /* NULL: silent */
+    FILE *out;        /* NULL: silent */
+    const char *unit; /* of the rate; "tok" from the beginning */
     bool terminal;
     bool drawn; /* a line stands unfinished on the terminal */
     uint64_t steps, log_every;
@@ -27,10 +28,10 @@ struct pst_progress {
 void pst_progress_init(struct pst_progress *progress, FILE *out, uint64_t steps,
                        uint64_t log_every);
 
-/* loss NaN: there is none. After step `step` (1 for the first) of `step_ns`, with this many tokens
+/* loss NaN: there is none. After step `step` (1 for the first) of `step_ns`, with this many units
  * a step and this peak. */
 void pst_progress_step(struct pst_progress *progress, uint64_t step, double loss, uint64_t step_ns,
-                       uint64_t tokens, uint64_t peak_bytes, uint64_t now_ns);
+                       uint64_t units, uint64_t peak_bytes, uint64_t now_ns);
 
 /* A line of its own, such as an evaluation; no newline in `text`. */
 void pst_progress_note(struct pst_progress *progress, const char *text);

@@ -92,7 +92,7 @@ static void print_devices(const struct pst_schedule_figures *f, bool color, FILE
     struct pst_table table;
     char text[32];
 
-    pst_table_init(&table, ">device|stages|>busy|>of makespan|>peak activation|>limit");
+    pst_table_init(&table, ">device|~stages|>busy|9>of makespan|>peak activation|8>limit");
     for (uint32_t d = 0; d < f->eval.n_devices; d++) {
         pst_table_cell(&table, "%u", d);
         print_stages_of(f, d, &table);
@@ -174,13 +174,14 @@ static double units(const struct pst_schedule_figures *f, uint64_t ns)
 static void add_time(struct pst_json *json, const char *key, const struct pst_schedule_figures *f,
                      uint64_t ns)
 {
-    pst_json_number(json, key, units(f, ns));
+    pst_json_real(json, key, units(f, ns), 6);
 }
 
 static void add_rate(struct pst_json *json, const char *key, const struct pst_schedule_figures *f,
                      uint64_t cost_ns)
 {
-    pst_json_number(json, key, cost_ns == 0 ? 0 : (double)(cost_ns - f->work_ns) / (double)cost_ns);
+    pst_json_real(json, key, cost_ns == 0 ? 0 : (double)(cost_ns - f->work_ns) / (double)cost_ns,
+                  6);
 }
 
 static double memory(const struct pst_schedule_figures *f, uint64_t bytes)
@@ -193,7 +194,7 @@ static void add_peaks(struct pst_json *json, const struct pst_schedule_figures *
 {
     pst_json_array(json, "peak_activation");
     for (uint32_t d = 0; d < f->eval.n_devices; d++) {
-        pst_json_number(json, NULL, memory(f, f->eval.peak_bytes[d]));
+        pst_json_real(json, NULL, memory(f, f->eval.peak_bytes[d]), 6);
     }
     pst_json_end(json, ']');
 }
@@ -311,7 +312,7 @@ void pst_schedule_report_json(const struct pst_schedule_figures *f, bool in_samp
     add_time(json, "bubble_makespan", f, f->makespan_ns - f->work_ns);
     add_time(json, "bubble_span", f, f->span_ns - f->work_ns);
     if (f->has_period) {
-        pst_json_number(json, "steady_period", f->steady_period_ns / f->ns_per_unit);
+        pst_json_real(json, "steady_period", f->steady_period_ns / f->ns_per_unit, 6);
     } else {
         pst_json_string(json, "steady_period", NULL);
     }

@@ -6,12 +6,18 @@
 #include "reports/table.h"
 #include "sim/usage.h"
 
-double pst_sim_bubble(const struct pst_sim_result *result)
+char *pst_report_idle_text(struct pst_idle idle, char text[PST_IDLE_TEXT])
 {
-    if (result->period_ns == 0 || result->work_ns >= result->period_ns) {
-        return 0;
-    }
-    return (double)(result->period_ns - result->work_ns) / (double)result->period_ns;
+    snprintf(text, PST_IDLE_TEXT, "all devices %.1f %%, busiest device %.1f %%", 100 * idle.all,
+             100 * idle.busiest);
+    return text;
+}
+
+void pst_report_idle_json(struct pst_json *json, struct pst_idle idle, uint32_t n_used)
+{
+    pst_json_real(json, "idle", idle.all, 6);
+    pst_json_real(json, "bubble", idle.busiest, 6);
+    pst_json_uint(json, "devices_used", n_used);
 }
 
 /* --- for people ------------------------------------------------------------------------------- */
@@ -63,9 +69,9 @@ static void print_ranks(const struct pst_plan *plan, const struct pst_timeline *
     bool copies = has_copies(timeline);
     struct pst_table table;
 
-    pst_table_init(&table, "device|>busy|>|>idle|>exposed");
-    pst_table_columns(&table,
-                      copies ? ">stall|>peak|>allocated|>capacity" : ">peak|>allocated|>capacity");
+    pst_table_init(&table, "device|>busy|5>|>idle|6>exposed");
+    pst_table_columns(&table, copies ? "7>stall|>peak|8>allocated|9>capacity"
+                                     : ">peak|8>allocated|9>capacity");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         add_row(&table, plan, timeline, r, copies);
     }
@@ -75,14 +81,15 @@ static void print_ranks(const struct pst_plan *plan, const struct pst_timeline *
 void pst_sim_report_print(const struct pst_session *session, const struct pst_timeline *timeline,
                           const struct pst_sim_result *result, bool color, FILE *out)
 {
-    char period[32], total[32];
+    char period[32], total[32], idle[PST_IDLE_TEXT];
+    const struct pst_plan *plan = session->planned.plan;
 
     fprintf(out, "%s: %s\n", session->graph->name, timeline->title);
-    fprintf(out, "predicted step  %s, bubble %.1f %%\n", pst_format_ns(period, result->period_ns),
-            100.0 * pst_sim_bubble(result));
+    fprintf(out, "predicted step  %s\n", pst_format_ns(period, result->period_ns));
+    fprintf(out, "idle            %s\n", pst_report_idle_text(pst_sim_idle(result), idle));
     fprintf(out, "simulated       %u step%s, %s\n\n", result->n_steps,
             result->n_steps == 1 ? "" : "s", pst_format_ns(total, result->total_ns));
-    print_ranks(session->planned.plan, timeline, color, out);
+    print_ranks(plan, timeline, color, out);
 }
 
 /* --- for tools -------------------------------------------------------------------------------- */
@@ -94,7 +101,7 @@ static const char *const kinds[PST_MEM_KINDS] = {"params",  "grads",     "optimi
 
 static void add_us(struct pst_json *json, const char *key, uint64_t ns)
 {
-    pst_json_number(json, key, (double)ns / 1e3);
+    pst_json_us(json, key, (double)ns);
 }
 
 static void add_number(struct pst_json *json, const char *key, uint32_t number)
@@ -180,7 +187,7 @@ void pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline 
     add_us(json, "step_us", result->period_ns);
     add_us(json, "total_us", result->total_ns);
     add_us(json, "span_us", result->span_ns);
-    pst_json_number(json, "bubble", pst_sim_bubble(result));
+    pst_report_idle_json(json, pst_sim_idle(result), result->n_used);
     pst_json_array(json, "ranks");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         add_rank(json, plan, timeline, r);

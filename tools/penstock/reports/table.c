@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/table.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,16 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/util.h"
+
+#define NARROW 16 /* what a text that wraps may be narrowed to */
+#define GAP    2  /* between columns */
+
+static uint32_t room; /* 0: as much as it takes */
+
+void pst_table_set_room(uint32_t columns)
+{
+    room = columns;
+}
 
 void pst_table_init(struct pst_table *table, const char *columns)
 {
@@ -25,12 +36,16 @@ void pst_table_finish(struct pst_table *table)
 void pst_table_columns(struct pst_table *table, const char *columns)
 {
     while (*columns != '\0') {
-        bool right = *columns == '>';
-        size_t n = strcspn(columns += right, "|");
+        uint32_t c = table->n_columns++;
+        size_t n;
 
-        PST_ASSERT(table->n_columns < PST_TABLE_COLUMNS && table->n_cells == 0);
-        table->titles[table->n_columns] = pst_arena_strndup(&table->arena, columns, n);
-        table->right[table->n_columns++] = right;
+        PST_ASSERT(c < PST_TABLE_COLUMNS && table->n_cells == 0);
+        table->order[c] = *columns >= '1' && *columns <= '9' ? *columns++ : '0';
+        table->right[c] = *columns == '>';
+        table->wraps[c] = *columns == '~';
+        columns += table->right[c] || table->wraps[c];
+        n = strcspn(columns, "|");
+        table->titles[c] = pst_arena_strndup(&table->arena, columns, n);
         columns += n + (columns[n] == '|');
     }
 }
@@ -73,16 +88,118 @@ static int width_of(const char *text)
     return width;
 }
 
-static void print_cell(FILE *out, const char *text, int width, bool right, bool last)
-{
-    int pad = width - width_of(text);
+/* --- how wide ----------------------------------------------------------------------------------*/
 
-    if (right) {
-        fprintf(out, "%*s%s", pad, "", text);
-    } else {
-        fprintf(out, "%s%*s", text, last ? 0 : pad, "");
+struct widths {
+    int of[PST_TABLE_COLUMNS]; /* 0: left out */
+    int total;                 /* with what stands between them */
+};
+
+static void add_up(const struct pst_table *table, struct widths *widths)
+{
+    widths->total = 0;
+    for (uint32_t c = 0; c < table->n_columns; c++) {
+        if (widths->of[c] > 0) {
+            widths->total += widths->of[c] + (widths->total > 0 ? GAP : 0);
+        }
     }
-    fputs(last ? "" : "  ", out);
+}
+
+/* Of the columns that are there, the one that matters least; PST_TABLE_COLUMNS: all must stay. */
+static uint32_t least_important(const struct pst_table *table, const struct widths *widths)
+{
+    uint32_t least = PST_TABLE_COLUMNS;
+
+    for (uint32_t c = 0; c < table->n_columns; c++) {
+        if (widths->of[c] > 0 && table->order[c] > '0' &&
+            (least == PST_TABLE_COLUMNS || table->order[c] >= table->order[least])) {
+            least = c;
+        }
+    }
+    return least;
+}
+
+/* wanted: as wide as the widest cell. */
+static void fit(const struct pst_table *table, const int *wanted, int most, struct widths *widths)
+{
+    uint32_t least;
+
+    for (uint32_t c = 0; c < table->n_columns; c++) {
+        int title = width_of(table->titles[c]), narrow = title > NARROW ? title : NARROW;
+
+        widths->of[c] = table->wraps[c] && wanted[c] > narrow ? narrow : wanted[c];
+    }
+    add_up(table, widths);
+    while (widths->total > most && (least = least_important(table, widths)) < PST_TABLE_COLUMNS) {
+        widths->of[least] = 0;
+        add_up(table, widths);
+    }
+    for (uint32_t c = 0; c < table->n_columns; c++) {
+        int more = wanted[c] - widths->of[c];
+
+        if (table->wraps[c] && widths->of[c] > 0 && widths->total < most) {
+            more = more < most - widths->total ? more : most - widths->total;
+            widths->of[c] += more;
+            widths->total += more;
+        }
+    }
+}
+
+/* --- lines -------------------------------------------------------------------------------------*/
+
+/* Bytes of a text that fill a line of so many characters: whole words where one ends in it. */
+static size_t line_length(const char *text, int width)
+{
+    size_t n = 0, words = 0;
+
+    for (int used = 0; text[n] != '\0' && used < width; used++) {
+        n++;
+        while (((unsigned char)text[n] & 0xC0) == 0x80) {
+            n++;
+        }
+        words = text[n] == ' ' || text[n] == '\0' ? n : words;
+    }
+    return text[n] == '\0' || words == 0 ? n : words;
+}
+
+/* What stands in one line of a cell; moves *text on. */
+static void print_piece(FILE *out, const char **text, int width, bool right, bool wraps, bool last)
+{
+    size_t n = wraps ? line_length(*text, width) : strlen(*text);
+    char *piece = pst_printf("%.*s", (int)n, *text);
+    int pad = width - width_of(piece);
+
+    *text += n;
+    *text += strspn(*text, " ");
+    fprintf(out, "%*s%s%*s%s", right && pad > 0 ? pad : 0, "", piece,
+            right || last || pad < 0 ? 0 : pad, "", last ? "" : "  ");
+    free(piece);
+}
+
+/* In as many lines as its longest text takes. */
+static void print_row(const struct pst_table *table, const struct widths *widths,
+                      const char *const *cells, const char *indent, FILE *out)
+{
+    const char *rest[PST_TABLE_COLUMNS];
+    uint32_t last = 0;
+    bool more = true;
+
+    for (uint32_t c = 0; c < table->n_columns; c++) {
+        rest[c] = cells[c];
+        last = widths->of[c] > 0 ? c : last;
+    }
+    while (more) {
+        more = false;
+        fputs(indent, out);
+        for (uint32_t c = 0; c <= last; c++) {
+            if (widths->of[c] > 0) {
+                print_piece(out, &rest[c], widths->of[c], table->right[c], table->wraps[c],
+                            c == last);
+                more |= rest[c][0] != '\0';
+            }
+        }
+        fputc('\n', out);
+    }
 }
 
 static const char *cell_at(const struct pst_table *table, size_t row, uint32_t column)
@@ -92,36 +209,77 @@ static const char *cell_at(const struct pst_table *table, size_t row, uint32_t c
     return i < table->n_cells ? table->cells[i] : "";
 }
 
+/* Which columns are not there. */
+static void print_left_out(const struct pst_table *table, const struct widths *widths,
+                           const char *indent, FILE *out)
+{
+    char *text = pst_printf("%sleft out:", indent);
+    bool any = false;
+
+    for (uint32_t c = 0; c < table->n_columns; c++) {
+        if (widths->of[c] == 0 && table->titles[c][0] != '\0') {
+            char *longer = pst_printf("%s%s %s", text, any ? "," : "", table->titles[c]);
+
+            free(text);
+            text = longer;
+            any = true;
+        }
+    }
+    if (any) {
+        char *whole = pst_printf("%s; --wide shows all", text);
+
+        pst_table_paragraph(out, whole, (int)strlen(indent) + 2);
+        free(whole);
+    }
+    free(text);
+}
+
 void pst_table_print(const struct pst_table *table, FILE *out, const char *indent, bool color)
 {
     size_t n_rows = (table->n_cells + table->n_columns - 1) / table->n_columns;
-    int width[PST_TABLE_COLUMNS];
+    int wanted[PST_TABLE_COLUMNS], most = room == 0 ? INT_MAX : (int)room - width_of(indent);
+    struct widths widths;
 
     for (uint32_t c = 0; c < table->n_columns; c++) {
-        width[c] = width_of(table->titles[c]);
+        wanted[c] = width_of(table->titles[c]);
         for (size_t r = 0; r < n_rows; r++) {
             int w = width_of(cell_at(table, r, c));
 
-            width[c] = w > width[c] ? w : width[c];
+            wanted[c] = w > wanted[c] ? w : wanted[c];
         }
     }
-    fprintf(out, "%s%s", indent, color ? "\033[1m" : "");
-    for (uint32_t c = 0; c < table->n_columns; c++) {
-        print_cell(out, table->titles[c], width[c], table->right[c], c + 1 == table->n_columns);
-    }
-    fprintf(out, "%s\n", color ? "\033[0m" : "");
+    fit(table, wanted, most, &widths);
+    fputs(color ? "\033[1m" : "", out);
+    print_row(table, &widths, table->titles, indent, out);
+    fputs(color ? "\033[0m" : "", out);
     for (size_t r = 0; r < n_rows; r++) {
-        fputs(indent, out);
+        const char *cells[PST_TABLE_COLUMNS];
+
         for (uint32_t c = 0; c < table->n_columns; c++) {
-            print_cell(out, cell_at(table, r, c), width[c], table->right[c],
-                       c + 1 == table->n_columns);
+            cells[c] = cell_at(table, r, c);
         }
-        fputc('\n', out);
+        print_row(table, &widths, cells, indent, out);
     }
+    print_left_out(table, &widths, indent, out);
 }
 
 void pst_table_end(struct pst_table *table, FILE *out, const char *indent, bool color)
 {
     pst_table_print(table, out, indent, color);
     pst_table_finish(table);
+}
+
+void pst_table_paragraph(FILE *out, const char *text, int indent)
+{
+    int used = 0;
+
+    while (*text != '\0') {
+        int width = room == 0 ? INT_MAX : (int)room - used > 1 ? (int)room - used : 1;
+        size_t n = line_length(text, width);
+
+        fprintf(out, "%*s%.*s\n", used, "", (int)n, text);
+        text += n;
+        text += strspn(text, " ");
+        used = indent;
+    }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tables for people: columns as wide as their widest cell, two spaces between them, numbers to the
- * right. Nothing is cut off.
+ * right. Where there is less room, texts that may go on in further lines become narrower, then the
+ * least important columns are left out, and a line says which.
  */
 #ifndef PST_REPORTS_TABLE_H
 #define PST_REPORTS_TABLE_H
@@ -18,11 +19,18 @@ struct pst_table {
     uint32_t n_columns;
     const char *titles[PST_TABLE_COLUMNS];
     bool right[PST_TABLE_COLUMNS]; /* numbers */
+    bool wraps[PST_TABLE_COLUMNS]; /* may go on in further lines */
+    char order[PST_TABLE_COLUMNS]; /* '1' to '9': left out where there is no room, '9' first */
     const char **cells;
     size_t capacity, n_cells;
 };
 
-/* Titles of columns with '|' between them; those of numbers begin with '>'. */
+/* How wide everything printed from now on may be; 0, as at the beginning: as it comes. */
+void pst_table_set_room(uint32_t columns);
+
+/* Titles of columns with '|' between them. Before a title: '1' to '9', how soon its column is left
+   out where there is no room ('9' first; without: never); '>' for numbers; '~' for texts that may
+   take several lines. */
 void pst_table_init(struct pst_table *table, const char *columns);
 void pst_table_finish(struct pst_table *table);
 
@@ -37,5 +45,8 @@ void pst_table_bytes(struct pst_table *table, uint64_t bytes);
 void pst_table_print(const struct pst_table *table, FILE *out, const char *indent, bool color);
 /* The same, and finishes it. */
 void pst_table_end(struct pst_table *table, FILE *out, const char *indent, bool color);
+
+/* A text of words within the room, all lines but the first indented by so much. */
+void pst_table_paragraph(FILE *out, const char *text, int indent);
 
 #endif

@@ -50,12 +50,12 @@ static void step_line(struct pst_train_output *output, const struct pst_step_rep
     pst_json_uint(&json, "step", report->step);
     pst_json_number(&json, "loss", report->result.loss);
     pst_json_uint(&json, "samples", report->samples);
-    pst_json_number(&json, "seconds", seconds);
-    pst_json_number(&json, "tokens_per_second", (double)report->tokens / seconds);
+    pst_json_real(&json, "seconds", seconds, 9);
+    pst_json_real(&json, "tokens_per_second", (double)report->tokens / seconds, 3);
     pst_json_string(&json, "loss_hex", isnan(report->result.loss) ? NULL : hex);
     pst_json_number(&json, "grad_norm", report->result.grad_norm);
     pst_json_number(&json, "lr", report->lr);
-    pst_json_number(&json, "mfu", report->mfu);
+    pst_json_real(&json, "mfu", report->mfu, 6);
     pst_json_uint(&json, "memory_bytes", report->peak_bytes);
     if (report->result.skipped) {
         pst_json_bool(&json, "skipped", true);
@@ -94,7 +94,7 @@ static void tell_step(void *context, const struct pst_step_report *report)
 
     output->progress.slowness = report->scale;
     pst_progress_step(&output->progress, report->step, report->result.loss, report->result.ns,
-                      report->tokens, report->peak_bytes, pst_now_ns());
+                      report->samples * output->unit.n, report->peak_bytes, pst_now_ns());
     if (wants_lines(output)) {
         step_line(output, report);
     }
@@ -147,8 +147,8 @@ static void tell_saved(void *context, const struct pst_save_report *report)
     pst_json_string(&json, "folder", report->path);
     if (report->failed == NULL) {
         pst_json_uint(&json, "bytes", report->bytes);
-        pst_json_number(&json, "blocked_seconds", (double)report->blocked_ns / 1e9);
-        pst_json_number(&json, "seconds", (double)report->ns / 1e9);
+        pst_json_real(&json, "blocked_seconds", (double)report->blocked_ns / 1e9, 9);
+        pst_json_real(&json, "seconds", (double)report->ns / 1e9, 9);
     } else {
         pst_json_string(&json, "message", report->failed->message);
     }
@@ -181,7 +181,7 @@ static void add_seconds(struct pst_json *json, const char *key, const uint64_t *
 {
     pst_json_array(json, key);
     for (uint32_t i = 0; i < n; i++) {
-        pst_json_number(json, NULL, (double)ns[i] / 1e9);
+        pst_json_real(json, NULL, (double)ns[i] / 1e9, 9);
     }
     pst_json_end(json, ']');
 }
@@ -198,9 +198,9 @@ static void add_usage(struct pst_json *json, const struct pst_run_report *report
     pst_json_array(json, "usage");
     for (uint32_t i = 0; i < report->n_devices; i++) {
         pst_json_object(json, NULL);
-        pst_json_number(json, "busy_seconds", (double)report->usage[i].busy_ns / 1e9);
-        pst_json_number(json, "idle_seconds", (double)report->usage[i].idle_ns / 1e9);
-        pst_json_number(json, "exposed_seconds", (double)report->usage[i].exposed_ns / 1e9);
+        pst_json_real(json, "busy_seconds", (double)report->usage[i].busy_ns / 1e9, 9);
+        pst_json_real(json, "idle_seconds", (double)report->usage[i].idle_ns / 1e9, 9);
+        pst_json_real(json, "exposed_seconds", (double)report->usage[i].exposed_ns / 1e9, 9);
         pst_json_end(json, '}');
     }
     pst_json_end(json, ']');
@@ -224,10 +224,10 @@ static void done_json(struct pst_train_output *output, const struct pst_run_repo
     pst_json_number(&json, "eval_loss", report->eval_loss);
     pst_json_bytes(&json, "peak_bytes", report->peak_bytes, report->n_devices);
     pst_json_bytes(&json, "predicted_peak_bytes", report->predicted_peak_bytes, report->n_devices);
-    pst_json_number(&json, "step_seconds", (double)report->step_ns / 1e9);
-    pst_json_number(&json, "predicted_step_seconds", (double)report->predicted_step_ns / 1e9);
-    pst_json_number(&json, "tokens_per_second", rate_of(report));
-    pst_json_number(&json, "mfu", report->mfu);
+    pst_json_real(&json, "step_seconds", (double)report->step_ns / 1e9, 9);
+    pst_json_real(&json, "predicted_step_seconds", (double)report->predicted_step_ns / 1e9, 9);
+    pst_json_real(&json, "tokens_per_second", rate_of(report), 3);
+    pst_json_real(&json, "mfu", report->mfu, 6);
     if (report->usage != NULL) {
         add_usage(&json, report);
     }
@@ -317,6 +317,7 @@ static void print_loss(FILE *out, const struct pst_job_train *train,
 static void done_text(struct pst_train_output *output, const struct pst_run_report *report)
 {
     FILE *out = output->out;
+    double units = (double)output->train->batch * (double)output->unit.n;
     char time[32], step[32], predicted[32], rate[32];
 
     fprintf(out, "%s %llu steps in %s\n", report->signal != 0 ? "stopped after" : "trained",
@@ -333,9 +334,9 @@ static void done_text(struct pst_train_output *output, const struct pst_run_repo
     } else {
         print_loss(out, output->train, report);
     }
-    fprintf(out, "step     %s, %s predicted; %s tok/s", pst_format_ns(step, report->step_ns),
+    fprintf(out, "step     %s, %s predicted; %s %s/s", pst_format_ns(step, report->step_ns),
             pst_format_ns(predicted, report->predicted_step_ns),
-            pst_format_count(rate, rate_of(report)));
+            pst_format_count(rate, units * 1e9 / (double)report->step_ns), output->unit.name);
     if (!isnan(report->mfu)) {
         fprintf(out, ", MFU %.1f %%", 100 * report->mfu);
     }
@@ -399,6 +400,8 @@ void pst_train_output_begin(struct pst_train_output *output, const struct pst_se
 {
     struct pst_json json;
 
+    output->unit = pst_sample_unit_of(session->graph);
+    output->progress.unit = output->unit.name;
     if (output->log.fd < 0) {
         return;
     }

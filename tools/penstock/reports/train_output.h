@@ -17,8 +17,9 @@ struct pst_train_output {
     struct pst_record_file log; /* the JSON lines, too */
     struct pst_event_file events;
     struct pst_progress progress;
-    bool broken;     /* `out` takes nothing any more, so nothing is written there */
-    int write_errno; /* why; 0 where a reader went away, which is no failure */
+    struct pst_sample_unit unit; /* of rates for people */
+    bool broken;                 /* `out` takes nothing any more, so nothing is written there */
+    int write_errno;             /* why; 0 where a reader went away, which is no failure */
 };
 
 /* progress: where a sign of life goes; NULL: nowhere. */
