@@ -294,9 +294,7 @@ static const struct pst_option options[] = {
     {"steps", 'n', "N", "steps of a round that count; 20", PST_AT(n_steps), STEPS_MOST},
     {"repeat", 0, "N", "rounds of a run, in which each has its turn; 3", PST_AT(n_rounds),
      ROUNDS_MOST},
-    {"baseline", 0, "NAME",
-     "also show the speed-up over this one: a method,\n"
-     "partitioner/scheduler/memopt, a scheduler, or a row from 0",
+    {"baseline", 0, "NAME", "show the speed-up over this method, strategies (a/b/c) or row, too",
      PST_AT(baseline), 0},
     {"jobs", 'j', "N", "processes that plan; as many as there are cores", PST_AT(n_jobs),
      JOBS_MOST},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/compare_columns.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,7 +138,6 @@ GET_OF_DONE(search, trial->search_seconds)
 GET_OF_RUN(measured, trial->measured_ns)
 GET_OF_RUN(predicted, trial->predicted_ns)
 GET_OF_RUN(error, (double)trial->predicted_ns / (double)trial->measured_ns - 1)
-GET_OF_RUN(loss, trial->final_loss)
 GET_OF_RUN(rounds, trial->n_rounds)
 GET_OF_RUN(steps, trial->n_steps)
 
@@ -149,6 +149,15 @@ GET_VERSUS(speedup_low, baseline, tested, versus->low)
 GET_VERSUS(speedup_high, baseline, tested, versus->high)
 GET_VERSUS(p_baseline, baseline, tested, versus->p)
 GET_VERSUS(same_as_baseline, baseline, tested, pst_versus_is_same(versus))
+
+GET(loss)
+{
+    (void)result;
+    (void)arena;
+    cell->number = record->trial.final_loss;
+    cell->there = record->trial.state == PST_TRIAL_DONE && record->trial.ran &&
+                  !isnan(cell->number); /* emulated devices have none */
+}
 
 GET(low)
 {
@@ -346,5 +355,5 @@ const char *pst_compare_cell_text(const struct pst_compare_column *column,
         return pst_arena_printf(arena, "%s to %s", amount_text(column, cell->least, least), most);
     }
     return pst_arena_printf(arena, "%s%s%s", cell->before == NULL ? "" : cell->before, most,
-                            cell->same ? " =" : "");
+                            cell->same ? PST_SAME_MARK : "");
 }

@@ -22,6 +22,9 @@ enum pst_cell_kind {
     PST_CELL_FLAG
 };
 
+/* Behind a number that is not told apart from what it is held against. */
+#define PST_SAME_MARK " ="
+
 /* Of one record in one column. */
 struct pst_cell {
     bool there;

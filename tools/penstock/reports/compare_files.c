@@ -367,7 +367,7 @@ static void put_sources(FILE *out, const struct pst_provenance *from,
     }
     fprintf(out, ",%s xxh128:%s,", from->program, from->program_digest);
     put_text(out, config->model);
-    fprintf(out, ",%016" PRIx64 ",", config->model_digest);
+    fprintf(out, ",xxh64:%016" PRIx64 ",", config->model_digest); /* no number to any reader */
     if (config->profile[0] != '\0') {
         put_text(out,
                  pst_arena_printf(arena, "%s xxh128:%s", config->profile, config->profile_digest));

@@ -49,7 +49,7 @@ static const char *bare_text(const struct pst_compare_column *column, const stru
         return pst_arena_printf(arena, "%.*f to %.*f", decimals, least, decimals, number);
     }
     return pst_arena_printf(arena, "%s%s%.*f%s", cell->before == NULL ? "" : cell->before, sign,
-                            decimals, number, cell->same ? " =" : "");
+                            decimals, number, cell->same ? PST_SAME_MARK : "");
 }
 
 static void fill_column(const struct pst_compare_result *result,
@@ -57,11 +57,13 @@ static void fill_column(const struct pst_compare_result *result,
                         uint32_t at, struct pst_grid *grid)
 {
     struct pst_cell *cells = pst_alloc((size_t)grid->n_rows + 1, sizeof *cells);
+    bool marked = false; /* some have a sign behind the number: below it the others have room */
     double most = 0;
     int decimals;
 
     for (uint32_t r = 0; r < grid->n_rows; r++) {
         cells[r] = pst_compare_cell(result, &result->records[order[r]], column, &grid->arena);
+        marked |= cells[r].same;
         most = cells[r].there ? fmax(most, fabs(column->scale * cells[r].number)) : most;
     }
     decimals = column->kind == PST_CELL_COUNT                                     ? 0
@@ -72,9 +74,11 @@ static void fill_column(const struct pst_compare_result *result,
     grid->units[at] = column->unit;
     grid->right[at] = column->kind != PST_CELL_TEXT;
     for (uint32_t r = 0; r < grid->n_rows; r++) {
+        const char *text = bare ? bare_text(column, &cells[r], decimals, &grid->arena)
+                                : pst_compare_cell_text(column, &cells[r], &grid->arena);
+
         grid->cells[r * grid->n_columns + at] =
-            bare ? bare_text(column, &cells[r], decimals, &grid->arena)
-                 : pst_compare_cell_text(column, &cells[r], &grid->arena);
+            bare || cells[r].same || !marked ? text : pst_arena_printf(&grid->arena, "%s  ", text);
     }
     free(cells);
 }

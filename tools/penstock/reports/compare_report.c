@@ -228,6 +228,18 @@ static void put_escaped(FILE *out, enum pst_compare_form form, const char *text)
     }
 }
 
+/* In LaTeX the sign behind a number takes no room, so that numbers stand below each other. */
+static void put_cell(FILE *out, enum pst_compare_form form, const char *cell)
+{
+    const size_t n = strlen(cell), mark = strlen(PST_SAME_MARK);
+
+    if (form == PST_COMPARE_LATEX && n > mark && strcmp(cell + n - mark, PST_SAME_MARK) == 0) {
+        fprintf(out, "%.*s\\rlap{\\,=}", (int)(n - mark), cell);
+    } else {
+        put_escaped(out, form, cell);
+    }
+}
+
 static void put_row(FILE *out, enum pst_compare_form form, const struct pst_grid *grid,
                     const char *const *cells, const char *const *units)
 {
@@ -236,7 +248,7 @@ static void put_row(FILE *out, enum pst_compare_form form, const struct pst_grid
     fputs(latex ? "  " : "|", out);
     for (uint32_t c = 0; c < grid->n_columns; c++) {
         fputs(latex ? c > 0 ? " & " : "" : " ", out);
-        put_escaped(out, form, cells[c]);
+        put_cell(out, form, cells[c]);
         if (units != NULL && units[c][0] != '\0') {
             fputs(" [", out);
             put_escaped(out, form, units[c]);

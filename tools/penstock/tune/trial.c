@@ -271,6 +271,9 @@ static pst_status run_job(struct pst_job *job, void *context, struct pst_error *
     job->train.steps = round->n_warm + round->n_steps;
     job->train.sample = 0;
     job->output.trace = "";
+    if (round->trial->n_rounds > 0) {
+        job->train.eval_batches = 0; /* that it fits the first round has shown */
+    }
     st = pst_session_create(job, NULL, &session, err);
     st = st == PST_OK ? pst_session_check_runs(session, err) : st;
     st = st == PST_OK ? pst_session_adopt(session, round->trial->plan, err) : st;
