@@ -273,11 +273,17 @@ static void put_plan(struct pst_sheet *sheet, struct pst_pen *pen, struct pst_st
 
 static void put_tools(struct pst_sheet *sheet, uint32_t n)
 {
+    bool with_baselines = false;
+
+    for (uint32_t i = 0; i < sheet->page->result->n; i++) {
+        with_baselines |= sheet->is_baseline[i];
+    }
     fprintf(sheet->out,
             "<p class=\"note\">One simulated step of %s, on one axis of time and one of memory: a "
             "row per device, how busy it is at the right; its memory below.</p>\n",
             n == 1         ? "the plan"
-            : n < sheet->n ? pst_arena_printf(&sheet->arena, "%u plans", n)
+            : n < sheet->n ? pst_arena_printf(&sheet->arena, "%u plans, the fastest%s", n,
+                                              with_baselines ? " and the baselines" : "")
                            : "every plan");
     fputs("<div class=\"tools\" id=\"choose\" hidden>", sheet->out);
     if (n > 4) {
