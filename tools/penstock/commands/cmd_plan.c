@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "commands/commands.h"
 
+#include "base/util.h"
 #include "commands/outputs.h"
 #include "figures/stage_figure.h"
+#include "page/page.h"
 #include "train/session.h"
 
 struct request {
-    const char *file;
+    const char *file, *report;
     struct pst_cli_outputs stages;
 };
 
@@ -15,6 +17,9 @@ static void plan(struct pst_cli *cli, void *asked)
     const struct request *request = asked;
     struct pst_cli_job job;
 
+    if (request->report != NULL) {
+        pst_cli_must(cli, pst_file_write_check(request->report, &cli->err));
+    }
     pst_cli_job_open(cli, cli->arguments[0], &job);
     pst_cli_must(cli, pst_session_create(&job.job, NULL, &job.session, &cli->err));
     pst_cli_must(
@@ -26,6 +31,10 @@ static void plan(struct pst_cli *cli, void *asked)
                                                           (enum pst_figure_format)f, &cli->err));
         }
     }
+    if (request->report != NULL) {
+        pst_cli_must(cli, pst_page_write_plan(job.session, "plan", cli->arguments[0],
+                                              request->report, &cli->err));
+    }
     pst_cli_answer_plan(cli, job.session, request->file);
     pst_cli_job_close(&job);
 }
@@ -33,6 +42,7 @@ static void plan(struct pst_cli *cli, void *asked)
 static const struct pst_option options[] = {
     {"output", 'o', "FILE", "write the plan there", PST_AT(file), 0},
     PST_CLI_FIGURE_OPTIONS(stages, "stages-", "draw the stages and their edges there"),
+    {"report", 0, "FILE", "write a page there (HTML): tables, timeline, stages", PST_AT(report), 0},
 };
 
 const struct pst_command pst_cmd_plan = {

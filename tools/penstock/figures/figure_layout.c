@@ -143,7 +143,8 @@ static void size_rows(struct pst_figure_page *page, double height)
     double n = page->timeline->n_ranks == 0 ? 1 : page->timeline->n_ranks;
     double gap, share;
 
-    page->row_h = clamp(480 / n, n > 256 ? 1.5 : 4.5, (page->narrow ? 1.9 : 2.75) * FIGURE_FONT);
+    page->row_h = clamp((page->narrow ? 280 : 480) / n, n > 256 ? 1.5 : 4.5,
+                        (page->narrow ? 1.9 : 2.75) * FIGURE_FONT);
     page->lane_h = clamp(page->row_h * 0.2, 1.5, 4);
     gap = clamp(page->row_h * 0.22, 0.5, 4);
     page->pitch = page->row_h + page->lane_h * page->n_lanes + gap;

@@ -12,9 +12,10 @@
 #include "figures/stack.h"
 #include "page/page_impl.h"
 
-#define WIDTH     760.0
-#define SCATTER_H 380.0
-#define TICKS     2000000u
+#define WIDTH          760.0
+#define SCATTER_H      380.0
+#define TICKS          2000000u
+#define MOST_BASELINES 8u /* beyond the fastest */
 
 static void begin_svg(const struct pst_sheet *sheet, const char *class_name, double width,
                       double height)
@@ -103,17 +104,20 @@ pst_status pst_page_write_scatter(const struct pst_page *page, const char *path,
 
 /* --- timelines ---------------------------------------------------------------------------------*/
 
-/* The fastest of which there is a timeline. places: their places in the order of results. */
+/* The fastest of which there is a timeline, and baselines. places: their places in the order of
+ * results. */
 static struct pst_stack_plan *plans_of(struct pst_sheet *sheet, uint32_t most, uint32_t *places,
                                        uint32_t *ret_n)
 {
-    struct pst_stack_plan *plans = pst_arena_array(&sheet->arena, (size_t)most + 1, sizeof *plans);
+    struct pst_stack_plan *plans =
+        pst_arena_array(&sheet->arena, (size_t)most + MOST_BASELINES, sizeof *plans);
     uint32_t n = 0;
 
-    for (uint32_t place = 0; place < sheet->n && n < most; place++) {
+    for (uint32_t place = 0; place < sheet->n && n < most + MOST_BASELINES; place++) {
         const struct pst_exhibit *exhibit = pst_sheet_exhibit(sheet, sheet->order[place]);
 
-        if (exhibit != NULL && exhibit->timeline != NULL) {
+        if (exhibit != NULL && exhibit->timeline != NULL &&
+            (n < most || sheet->is_baseline[sheet->order[place]])) {
             places[n] = place;
             plans[n++] =
                 (struct pst_stack_plan){sheet->names[sheet->order[place]], exhibit->timeline};
@@ -133,7 +137,7 @@ pst_status pst_page_write_timelines(const struct pst_page *page, uint32_t most, 
     pst_status st = PST_OK;
 
     pst_sheet_open(page, NULL, &sheet);
-    places = pst_arena_array(&sheet.arena, (size_t)most + 1, sizeof *places);
+    places = pst_arena_array(&sheet.arena, (size_t)most + MOST_BASELINES, sizeof *places);
     plans = plans_of(&sheet, most, places, &n);
     if (n > 0) {
         st = pst_stack_write(plans, n, path, format, options, err);
@@ -269,11 +273,17 @@ static void put_plan(struct pst_sheet *sheet, struct pst_pen *pen, struct pst_st
 
 static void put_tools(struct pst_sheet *sheet, uint32_t n)
 {
+    bool with_baselines = false;
+
+    for (uint32_t i = 0; i < sheet->page->result->n; i++) {
+        with_baselines |= sheet->is_baseline[i];
+    }
     fprintf(sheet->out,
             "<p class=\"note\">One simulated step of %s, on one axis of time and one of memory: a "
             "row per device, how busy it is at the right; its memory below.</p>\n",
             n == 1         ? "the plan"
-            : n < sheet->n ? pst_arena_printf(&sheet->arena, "the %u fastest plans", n)
+            : n < sheet->n ? pst_arena_printf(&sheet->arena, "%u plans, the fastest%s", n,
+                                              with_baselines ? " and the baselines" : "")
                            : "every plan");
     fputs("<div class=\"tools\" id=\"choose\" hidden>", sheet->out);
     if (n > 4) {
@@ -292,7 +302,7 @@ static void put_tools(struct pst_sheet *sheet, uint32_t n)
 void pst_sheet_timelines(struct pst_sheet *sheet, struct pst_pen *pen)
 {
     static const struct pst_figure_options options = {.width_pt = WIDTH, .show_memory = true};
-    uint32_t places[PST_PAGE_TIMELINES + 1], n;
+    uint32_t places[PST_PAGE_TIMELINES + MOST_BASELINES], n;
     struct pst_stack_plan *plans = plans_of(sheet, PST_PAGE_TIMELINES, places, &n);
     struct pst_stack *stack;
 

@@ -184,6 +184,7 @@ static void put_name(const struct pst_sheet *sheet, uint32_t place, uint32_t rec
 static void put_baselines(const struct pst_sheet *sheet)
 {
     const char *lead = "Speed-up over ";
+    uint32_t n = 0;
 
     for (uint32_t place = 0; place < most_rows(sheet->n); place++) {
         if (sheet->is_baseline[sheet->order[place]]) {
@@ -191,11 +192,11 @@ static void put_baselines(const struct pst_sheet *sheet)
             pst_sheet_text(sheet, sheet->names[sheet->order[place]]);
             fputs("</strong>", sheet->out);
             lead = ", ";
+            n++;
         }
     }
-    if (lead[0] == ',') {
-        fputs(sheet->page->result->n > 1 ? ", each of its own config and size. " : ". ",
-              sheet->out);
+    if (n > 0) {
+        fputs(n > 1 ? ", each of its own config and size. " : ". ", sheet->out);
     }
 }
 
