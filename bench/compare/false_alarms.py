@@ -22,9 +22,9 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = """
-model = { use = "gpt", layers = 4, dim = 128, heads = 4, context = 64 }
+model = { use = "gpt", layers = 4, dim = 64, heads = 4, context = 64 }
 data = { kind = "text", train = "/usr/share/common-licenses/GPL-2" }
-train = { batch = 16, microbatch = 4, eval_batches = 0 }
+train = { batch = 8, microbatch = 2, eval_batches = 0 }
 cluster = { devices = 2 }
 partitioner = { use = "uniform" }
 scheduler = { use = "1f1b" }
