@@ -125,7 +125,7 @@ static void keep(struct world *world, struct peer *peer)
         arrival = malloc(sizeof *arrival);
     }
     if (arrival == NULL) {
-        mpi_abort(world, world->rank, "out of memory");
+        mpi_give_up_memory(world);
         return;
     }
     *arrival = (struct arrival){.header = peer->header, .at_ns = pst_now_ns()};
@@ -203,8 +203,9 @@ bool mpi_transfers_progress(struct world *world)
     return any;
 }
 
-void mpi_transfers_drop(struct world *world)
+bool mpi_transfers_drop(struct world *world)
 {
+    bool dropped = true;
     uint64_t end = pst_now_ns() + 200000000u;
 
     /* What moves already is let through: its memory is read until it has. */
@@ -223,8 +224,8 @@ void mpi_transfers_drop(struct world *world)
     for (; world->n_active > 0; world->n_active--) {
         struct request *request = world->active[world->n_active - 1];
 
-        mpi_drop(world, &request->data_request, !request->is_send);
-        mpi_drop(world, &request->header_request, false);
+        dropped = mpi_drop(world, &request->data_request, !request->is_send) && dropped;
+        dropped = mpi_drop(world, &request->header_request, false) && dropped;
     }
     for (uint32_t i = 0; i < world->n_ranks; i++) {
         struct peer *peer = &world->peers[i];
@@ -247,4 +248,5 @@ void mpi_transfers_drop(struct world *world)
     }
     free(world->active);
     world->active = NULL;
+    return dropped;
 }
