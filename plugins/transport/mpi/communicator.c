@@ -196,9 +196,9 @@ static int take(struct world *world, bool *ret_moved)
     mpi_sums_take(world, sums);
     *ret_moved = mpi_transfers_take(world, requests) || moved;
     if (close) {
-        bool dropped = mpi_sums_drop(world);
+        bool dropped = mpi_transfers_drop(world);
 
-        dropped = mpi_transfers_drop(world) && dropped;
+        dropped = mpi_sums_drop(world) && dropped;
         pthread_mutex_lock(&world->mutex);
         world->closing = false;
         world->closed = true;

@@ -194,6 +194,7 @@ struct pst_transport {
     void (*note)(const char *text);
     bool apart; /* buffers are a device's */
     bool hangs; /* the communicator, or MPI, may still look at all of this */
+    struct pst_transport *kept_before;
     struct pst_transport_memory memory;
     const struct pst_device_ops *device;
     struct pst_device *const *devices;

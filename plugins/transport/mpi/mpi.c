@@ -60,13 +60,17 @@ static bool mpi_detach(struct pst_transport *transport, uint32_t rank)
     return true;
 }
 
+static struct pst_transport *kept; /* what MPI may still look at: the process is about to end */
+
 static void mpi_close(struct pst_transport *transport)
 {
     if (transport == NULL) {
         return;
     }
     if (!let_go(transport)) {
-        return; /* MPI may still look at this: the process is about to end */
+        transport->kept_before = kept;
+        kept = transport;
+        return;
     }
     mpi_stages_free(transport);
     free(transport->requests);

@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 
+/* For what moves when the run ends: less than processes wait for each other to tell how it did. */
+#define DROP_NS UINT64_C(1000000000)
+
 /* Number of bytes of the piece that begins behind `moved`. */
 static int piece(uint64_t bytes, uint64_t moved)
 {
@@ -206,7 +209,7 @@ bool mpi_transfers_progress(struct world *world)
 bool mpi_transfers_drop(struct world *world)
 {
     bool dropped = true;
-    uint64_t end = pst_now_ns() + 200000000u;
+    uint64_t end = pst_now_ns() + DROP_NS;
 
     /* What moves already is let through: its memory is read until it has. */
     while (world->n_active > 0 && pst_now_ns() < end) {
